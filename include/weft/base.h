@@ -1,0 +1,83 @@
+/** \file
+ * What every other header uses: status codes, element types, limits, symbol visibility.
+ *
+ * Conventions of the whole library:
+ *  - Shapes are `const int64_t shape[]` with `int ndim`, 0 <= ndim <= WEFT_MAX_DIMS; 0 is a scalar. Row-major.
+ *  - A negative dimension counts from the end, as in PyTorch.
+ *  - One thread submits: all functions are called from the thread that called weft_init().
+ *  - Every process of the world calls the same functions in the same order with the same arguments (SPMD).
+ *  - Nothing waits but the functions whose comment says BLOCKS.
+ *  - No function aborts on bad input. One that returns a ::weft_status returns it; one that returns a pointer
+ *    returns NULL, and a NULL tensor given gives NULL, so a chain of calls needs one check at its end. The first
+ *    error is kept (weft_last_status(), weft_last_error()) until weft_clear_error(). All checks come before
+ *    anything is submitted: a call that failed has changed nothing, on no rank.
+ */
+#ifndef WEFT_BASE_H
+#define WEFT_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+#define WEFT_BEGIN_DECLS extern "C" {
+#define WEFT_END_DECLS }
+#else
+#define WEFT_BEGIN_DECLS
+#define WEFT_END_DECLS
+#endif
+
+#if defined(__GNUC__)
+#define WEFT_API __attribute__((visibility("default")))
+#else
+#define WEFT_API
+#endif
+
+WEFT_BEGIN_DECLS
+
+/** Largest number of dimensions of a tensor, and of a mesh. */
+#define WEFT_MAX_DIMS 8
+
+typedef enum weft_status {
+    WEFT_OK = 0,
+    WEFT_ERR_INVALID,     /**< an argument is NULL, out of range, or not a live object of this library */
+    WEFT_ERR_SHAPE,       /**< shapes do not fit together */
+    WEFT_ERR_DTYPE,       /**< element types do not fit together, or the operation has no kernel for them */
+    WEFT_ERR_LAYOUT,      /**< a placement is out of range, or not allowed here */
+    WEFT_ERR_MESH,        /**< no mesh, or tensors of different meshes */
+    WEFT_ERR_MISMATCH,    /**< ranks differ where they must agree */
+    WEFT_ERR_UNSUPPORTED, /**< meaningful, but this build or world cannot do it */
+    WEFT_ERR_NOMEM,
+    WEFT_ERR_IO,
+    WEFT_ERR_COMM,        /**< a transport failed */
+    WEFT_ERR_TIMEOUT,
+    WEFT_ERR_STATE        /**< called at the wrong time: before weft_init(), pop of an empty stack, ... */
+} weft_status;
+
+/** A short English text for a status ("shape mismatch"); never NULL, static storage. */
+WEFT_API const char *weft_status_string(weft_status status);
+
+/** Element types. WEFT_BF16 and WEFT_F16 are stored as 16 bits, WEFT_BOOL as one byte (0 or 1). */
+typedef enum weft_dtype {
+    WEFT_F64 = 0,
+    WEFT_F32,
+    WEFT_BF16,
+    WEFT_F16,
+    WEFT_I64,
+    WEFT_I32,
+    WEFT_U8,
+    WEFT_BOOL
+} weft_dtype;
+
+/** Number of values of ::weft_dtype; valid types are 0 .. WEFT_DTYPE_COUNT - 1. */
+#define WEFT_DTYPE_COUNT 8
+
+/** Bytes of one element; 0 for a value that is no ::weft_dtype. */
+WEFT_API size_t weft_dtype_size(weft_dtype dtype);
+
+/** "f64", "f32", "bf16", "f16", "i64", "i32", "u8", "bool"; "?" for a value that is no ::weft_dtype. */
+WEFT_API const char *weft_dtype_name(weft_dtype dtype);
+
+WEFT_END_DECLS
+
+#endif

@@ -1,0 +1,75 @@
+/** \file
+ * Meshes: n-D arrays of ranks with optional dimension names.
+ *
+ * A mesh belongs to the library: it is never freed by the caller and lives until weft_finalize(). Creating one
+ * is local (no communication); every process must create the same meshes in the same order. A rank that is not
+ * in a mesh still calls the same functions on the mesh's tensors: its shards are empty.
+ */
+#ifndef WEFT_MESH_H
+#define WEFT_MESH_H
+
+#include <weft/base.h>
+#include <weft/placement.h>
+
+WEFT_BEGIN_DECLS
+
+typedef struct weft_mesh weft_mesh;
+
+/**
+ * A mesh of the ranks 0 .. product(shape) - 1, row-major.
+ * \param ndim   1 .. WEFT_MAX_DIMS
+ * \param shape  ndim sizes, each at least 1; their product at most weft_world_size()
+ * \param names  NULL, or ndim distinct, non-empty names (copied); a single name may be NULL
+ * \return NULL on error: WEFT_ERR_INVALID, WEFT_ERR_MESH (more ranks than the world has).
+ */
+WEFT_API weft_mesh *weft_mesh_create(int ndim, const int64_t shape[], const char *const names[]);
+
+/** The same with the ranks given, row-major: product(shape) distinct ranks of the world (copied). */
+WEFT_API weft_mesh *weft_mesh_of_ranks(int ndim, const int64_t shape[], const int ranks[],
+                                       const char *const names[]);
+
+/**
+ * The 1-D sub-mesh along the dimension `name` through this process's first hosted rank that is in the mesh.
+ * In a process that hosts several ranks of the mesh, these must lie on one such line when the world is spread
+ * over processes: then, as when this process hosts no rank of the mesh, the error is WEFT_ERR_MESH. In a
+ * world of one process it is the line through the mesh's first rank.
+ */
+WEFT_API weft_mesh *weft_mesh_slice(weft_mesh *mesh, const char *name);
+
+/**
+ * A mesh of the same ranks whose dimensions first .. last (inclusive) are joined into one, named `name`
+ * (may be NULL). PyTorch: DeviceMesh._flatten.
+ */
+WEFT_API weft_mesh *weft_mesh_flatten(weft_mesh *mesh, int first, int last, const char *name);
+
+/** Number of dimensions; 0 on error. */
+WEFT_API int weft_mesh_ndim(const weft_mesh *mesh);
+/** Size of dimension `dim` (negative counts from the end); 0 on error. */
+WEFT_API int64_t weft_mesh_size(const weft_mesh *mesh, int dim);
+/** Name of dimension `dim`, or NULL when it has none; valid as long as the mesh. */
+WEFT_API const char *weft_mesh_dim_name(const weft_mesh *mesh, int dim);
+/** Number of ranks in the mesh; 0 on error. */
+WEFT_API int64_t weft_mesh_num_ranks(const weft_mesh *mesh);
+/** Writes the `ndim` coordinates of `rank`. \return 1, or 0 when the rank is no member (nothing is written). */
+WEFT_API int weft_mesh_coordinate(const weft_mesh *mesh, int rank, int64_t coordinate[]);
+
+/** The mesh stack: NULL for a mesh means its top. Pushes nest. \{ */
+WEFT_API weft_status weft_mesh_push(weft_mesh *mesh);
+WEFT_API weft_status weft_mesh_pop(void);
+/** The top of the stack; NULL, with no error, when it is empty. */
+WEFT_API weft_mesh *weft_mesh_current(void);
+/** \} */
+
+/**
+ * The box of the global index space that `rank` holds under these placements (Replicate and Partial: all of it).
+ * \param mesh        NULL: the current mesh
+ * \param placements  one per mesh dimension; NULL: Replicate everywhere
+ * \param ndim,shape  of the global tensor
+ * \param offset,extent  ndim entries each, written; extents are 0 in every dimension for a rank outside the mesh
+ */
+WEFT_API weft_status weft_shard_box(weft_mesh *mesh, const weft_placement *placements, int ndim,
+                                    const int64_t shape[], int rank, int64_t offset[], int64_t extent[]);
+
+WEFT_END_DECLS
+
+#endif

@@ -1,0 +1,46 @@
+/** \file
+ * Placements: how a tensor lies along one dimension of a mesh.
+ *
+ * A tensor has one placement per mesh dimension. Uneven and nested sharding follow torch.chunk: a dimension of
+ * n rows over p ranks is cut into chunks of ceil(n / p) rows, the last ones smaller or empty; when several mesh
+ * dimensions shard the same tensor dimension, they split left to right, each what the former left. Five rows
+ * with [Shard(0), Shard(0)] on a 2x2 mesh: 2, 1, 1, 1.
+ */
+#ifndef WEFT_PLACEMENT_H
+#define WEFT_PLACEMENT_H
+
+#include <weft/base.h>
+
+WEFT_BEGIN_DECLS
+
+typedef enum weft_placement_kind {
+    WEFT_REPLICATE = 0, /**< every rank along the mesh dimension holds the same values */
+    WEFT_SHARD,         /**< each rank holds a chunk of tensor dimension `dim` */
+    WEFT_PARTIAL        /**< each rank holds an addend: the value is their reduction with `op` */
+} weft_placement_kind;
+
+/** Reductions of a Partial placement. WEFT_AVG is the sum divided by the size of the mesh dimension. */
+typedef enum weft_reduce_op { WEFT_SUM = 0, WEFT_AVG, WEFT_PROD, WEFT_MIN, WEFT_MAX } weft_reduce_op;
+
+typedef struct weft_placement {
+    weft_placement_kind kind;
+    int dim;           /**< of WEFT_SHARD: the tensor dimension, negative counts from the end; else ignored */
+    weft_reduce_op op; /**< of WEFT_PARTIAL; else ignored */
+} weft_placement;
+
+WEFT_API weft_placement weft_shard(int dim);
+WEFT_API weft_placement weft_replicate(void);
+WEFT_API weft_placement weft_partial(weft_reduce_op op);
+
+/**
+ * Reads exactly `n` placements separated by commas: "S0,R", "S(0),P(sum)", "S(-1),P", "R". White space is
+ * ignored; letters may be of either case; P alone is P(sum).
+ * \param out  n placements; untouched on error.
+ * \return WEFT_ERR_INVALID when `text` or `out` is NULL, n is not in 0..WEFT_MAX_DIMS, or the text does not
+ *         hold exactly n placements.
+ */
+WEFT_API weft_status weft_placements_parse(const char *text, int n, weft_placement out[]);
+
+WEFT_END_DECLS
+
+#endif

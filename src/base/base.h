@@ -1,0 +1,69 @@
+/* src/base: what every floor uses. Status and type names (weft/base.h), checked arithmetic, growable arrays, a
+ * set of pointers. Pure C: no threads, no StarPU, no MPI. */
+#ifndef WEFT_SRC_BASE_H
+#define WEFT_SRC_BASE_H
+
+#include <weft/base.h>
+
+#define WEFT_ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
+#if defined(__GNUC__)
+#define WEFT_PRINTF(format, first) __attribute__((format(printf, format, first)))
+#else
+#define WEFT_PRINTF(format, first)
+#endif
+
+static inline int64_t weft_min_i64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t weft_max_i64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* ceil(a / b) for a >= 0, b > 0 */
+static inline int64_t weft_ceil_div(int64_t a, int64_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+/* Products and sums of non-negative sizes. False when the result does not fit: then *out is untouched. */
+bool weft_mul_checked(int64_t a, int64_t b, int64_t *out);
+bool weft_add_checked(int64_t a, int64_t b, int64_t *out);
+/* Number of elements of a shape, 1 for ndim 0. False on overflow. */
+bool weft_count_checked(int ndim, const int64_t shape[], int64_t *out);
+
+/* A growable array: `items` points to `count` elements of the type the user casts to. Zero-initialise it. */
+typedef struct weft_vec {
+    void *items;
+    size_t count;
+    size_t capacity;
+} weft_vec;
+
+/* Address of one more element of `size` bytes (zeroed) at the end; NULL when memory is exhausted. The address of
+ * every element may change. */
+void *weft_vec_push(weft_vec *vec, size_t size);
+/* Makes room for `count` elements in all. */
+bool weft_vec_reserve(weft_vec *vec, size_t count, size_t size);
+void weft_vec_free(weft_vec *vec);
+
+/* A set of pointers, with one value for each: tells live objects from stale ones without looking at them. */
+typedef struct weft_ptrset {
+    const void **keys;
+    void **values;
+    size_t count, used, capacity; /* used counts removed slots too */
+} weft_ptrset;
+
+bool weft_ptrset_add(weft_ptrset *set, const void *key, void *value); /* false: no memory */
+bool weft_ptrset_has(const weft_ptrset *set, const void *key);
+void *weft_ptrset_get(const weft_ptrset *set, const void *key); /* NULL when absent */
+bool weft_ptrset_remove(weft_ptrset *set, const void *key);     /* false: it was not there */
+void weft_ptrset_free(weft_ptrset *set);
+
+/* 64-bit mixing (the finaliser of MurmurHash3 by A. Appleby) and the hash of a block of bytes built on it. */
+uint64_t weft_hash_u64(uint64_t x);
+uint64_t weft_hash_bytes(const void *data, size_t size, uint64_t seed);
+
+#endif

@@ -1,0 +1,126 @@
+/* src/layout: where every element of a tensor lives. Meshes' shape arithmetic, placements, shard boxes, panels,
+ * interned layouts, parsing and printing. PURE: values in, values out; nothing here knows StarPU, MPI, threads, or
+ * which process it runs in, so that a layout of 65,536 ranks can be examined on a laptop. Functions that can fail
+ * for a reason worth telling write it to `why` (may be NULL), a text that names what was expected. */
+#ifndef WEFT_SRC_LAYOUT_H
+#define WEFT_SRC_LAYOUT_H
+
+#include <weft/mesh.h>
+#include <weft/placement.h>
+
+#include "base/base.h"
+
+/* ---- boxes ------------------------------------------------------------------------------------------------ */
+
+/* An axis-aligned box of a global index space: offset[d] <= i_d < offset[d] + extent[d]. Entries from the
+ * tensor's ndim on are not used. */
+typedef struct weft_box {
+    int64_t offset[WEFT_MAX_DIMS];
+    int64_t extent[WEFT_MAX_DIMS];
+} weft_box;
+
+/* Product of the extents; 1 for ndim 0. */
+int64_t weft_box_count(int ndim, const weft_box *box);
+/* False when they do not meet: then *out has at least one extent of 0. `out` may alias an input. */
+bool weft_box_intersect(int ndim, const weft_box *a, const weft_box *b, weft_box *out);
+bool weft_box_equal(int ndim, const weft_box *a, const weft_box *b);
+/* The whole index space of a shape. */
+weft_box weft_box_whole(int ndim, const int64_t shape[]);
+
+/* ---- meshes ----------------------------------------------------------------------------------------------- */
+
+struct weft_mesh {
+    int ndim;
+    int64_t shape[WEFT_MAX_DIMS];
+    int64_t num_ranks;
+    char *names[WEFT_MAX_DIMS]; /* NULL: no name */
+    int *ranks;                 /* row-major; NULL: 0 .. num_ranks - 1 */
+    int *sorted;                /* with ranks: positions in `ranks`, by ascending rank (for the look-up) */
+};
+
+/* Copies its arguments. NULL with *status and why: ndim, sizes, names or ranks are wrong, or memory is exhausted.
+ * ranks NULL: the identity. world_size bounds the ranks. */
+weft_mesh *weft_mesh_new(int ndim, const int64_t shape[], const int ranks[], const char *const names[],
+                         int64_t world_size, weft_status *status, char *why, size_t why_size);
+void weft_mesh_delete(weft_mesh *mesh);
+bool weft_mesh_same(const weft_mesh *a, const weft_mesh *b); /* shape, ranks and names */
+
+int weft_mesh_rank_at(const weft_mesh *mesh, int64_t index);    /* rank at a row-major position */
+int64_t weft_mesh_index_of(const weft_mesh *mesh, int rank);    /* row-major position of a rank, or -1 */
+void weft_mesh_unravel(const weft_mesh *mesh, int64_t index, int64_t coordinate[]);
+int64_t weft_mesh_ravel(const weft_mesh *mesh, const int64_t coordinate[]);
+
+/* ---- placements ------------------------------------------------------------------------------------------- */
+
+bool weft_placement_equal(weft_placement a, weft_placement b); /* ignores the fields that its kind ignores */
+
+/* Copies `n` placements in canonical form: Shard dims made non-negative, unused fields zero; NULL `in` gives
+ * Replicate. WEFT_ERR_LAYOUT with why when a kind, op or dim is out of range for a tensor of `ndim`. */
+weft_status weft_placements_normalize(const weft_placement *in, int n, int ndim, weft_placement out[], char *why,
+                                      size_t why_size);
+/* What weft_placements_parse() does, with the reason. */
+weft_status weft_placements_read(const char *text, int n, weft_placement out[], char *why, size_t why_size);
+/* "[S0,R,P(sum)]"; always terminated; returns text. */
+char *weft_placements_format(const weft_placement *placements, int n, char *text, size_t size);
+const char *weft_reduce_op_name(weft_reduce_op op);
+
+/* The chunk of a dimension of n rows that part `index` of `parts` gets (torch.chunk); may be empty, at n. */
+void weft_chunk(int64_t n, int64_t parts, int64_t index, int64_t *offset, int64_t *extent);
+
+/* ---- layouts ---------------------------------------------------------------------------------------------- */
+
+/* mesh + placements + global shape + dtype: immutable and interned, equal layouts of one table are one pointer. */
+typedef struct weft_layout {
+    const weft_mesh *mesh;
+    weft_placement placements[WEFT_MAX_DIMS]; /* canonical, mesh->ndim of them */
+    int ndim;
+    int64_t shape[WEFT_MAX_DIMS];
+    weft_dtype dtype;
+    int64_t panel_rows; /* panels are cut where the GLOBAL row number is a multiple of this; >= 1 */
+    bool has_partial;
+    uint64_t hash;
+    struct weft_layout *next; /* in the table's bucket */
+} weft_layout;
+
+/* How high panels are: see weft_panel_rows(). */
+typedef struct weft_panel_policy {
+    int64_t target_bytes; /* a panel is at least about this large ... */
+    int64_t max_panels;   /* ... and a shard has at most about this many */
+    int64_t forced_rows;  /* > 0: always this height */
+} weft_panel_policy;
+#define WEFT_PANEL_POLICY_DEFAULT { 256 * 1024, 8, 0 }
+
+typedef struct weft_layout_table weft_layout_table;
+weft_layout_table *weft_layout_table_new(weft_panel_policy policy); /* NULL: no memory */
+void weft_layout_table_delete(weft_layout_table *table);            /* and every layout in it */
+
+/* The one layout with these values; placements must be canonical and the shape valid. NULL: no memory. Works
+ * the same for a layout that exists and for one that does not; no allocation when it exists. */
+const weft_layout *weft_layout_intern(weft_layout_table *table, const weft_mesh *mesh,
+                                      const weft_placement *placements, int ndim, const int64_t shape[],
+                                      weft_dtype dtype);
+
+/* The box that a rank holds. A rank outside the mesh, and an empty chunk, give a box with all extents 0 (ndim 0:
+ * there is no extent; weft_layout_has_rank() tells). Returns false for a rank outside the mesh. */
+bool weft_layout_shard_box(const weft_layout *layout, int rank, weft_box *box);
+/* The same for a mesh coordinate. An empty chunk keeps the other dimensions' extents as they are. */
+void weft_layout_coordinate_box(const weft_layout *layout, const int64_t coordinate[], weft_box *box);
+bool weft_layout_has_rank(const weft_layout *layout, int rank);
+/* Elements that a rank holds; 0 outside the mesh. */
+int64_t weft_layout_shard_count(const weft_layout *layout, int rank);
+
+/* Panel height: a power of two (or forced_rows), a pure function of shape, dtype and placements, so that every
+ * rank can compute every other rank's panels, and so that cuts of different heights nest. */
+int64_t weft_panel_rows(const weft_panel_policy *policy, const weft_mesh *mesh, const weft_placement *placements,
+                        int ndim, const int64_t shape[], weft_dtype dtype);
+/* Number of panels of a shard with this box: 0 when it is empty; 1 for a scalar. */
+int64_t weft_panel_count(const weft_layout *layout, const weft_box *box);
+/* Global rows [first, last) of panel `index` of a shard with this box. ndim 0: [0, 1). */
+void weft_panel_range(const weft_layout *layout, const weft_box *box, int64_t index, int64_t *first, int64_t *last);
+/* The panel that holds global row `row` of the box. */
+int64_t weft_panel_of_row(const weft_layout *layout, const weft_box *box, int64_t row);
+
+/* "f32[5, 3] [S0,R] on 2x2"; always terminated; returns text. */
+char *weft_layout_format(const weft_layout *layout, char *text, size_t size);
+
+#endif

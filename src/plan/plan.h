@@ -1,0 +1,97 @@
+/* src/plan: from one layout to another. PURE (no StarPU, no MPI, no threads): the same inputs give the same plan on
+ * every rank, and a plan for rank 17 of a 65,536-rank mesh costs the same on a laptop as in the run.
+ *
+ * A plan is a short list of stages. A stage turns one layout into another by one box exchange:
+ *   move    every rank receives each element of its destination box from exactly one source rank: itself if it has
+ *           it, else a replica in its own process, else the replica at its own place of the mesh.
+ *   reduce  the source has Partial placements that the destination has not: every rank receives every addend of
+ *           each element of its destination box, and reduces them in rank order.
+ * All-reduce is a reduce stage to a sharded layout and a move stage from there (or one reduce stage, for tiny
+ * tensors); a mesh-dimension-by-mesh-dimension all-gather is several move stages. Which, the cost model says.
+ * Partial placements that both layouts have at the same place of the same mesh stay as they are: every stage then
+ * happens within each coordinate of that mesh dimension. */
+#ifndef WEFT_SRC_PLAN_H
+#define WEFT_SRC_PLAN_H
+
+#include "layout/layout.h"
+
+/* Which process hosts which rank: process p hosts first_rank[p] .. first_rank[p + 1] - 1. */
+typedef struct weft_topology {
+    int num_ranks;
+    int num_processes;
+    const int *first_rank; /* num_processes + 1 entries; NULL: one rank per process */
+} weft_topology;
+
+int weft_topology_process_of(const weft_topology *topology, int rank);
+
+/* The alpha-beta model: microseconds per message and per byte, within a process and between processes. */
+typedef struct weft_cost_model {
+    double local_alpha_us, local_beta_us;
+    double remote_alpha_us, remote_beta_us;
+} weft_cost_model;
+/* In process: a copy task and memcpy at 5 GB/s; between processes: a small message and a 1 Gbit/s link. */
+#define WEFT_COST_MODEL_DEFAULT { 5.0, 1.0 / 5000.0, 30.0, 1.0 / 118.0 }
+
+typedef struct weft_stage {
+    const weft_layout *from, *to;
+    bool reduces;
+    weft_reduce_op op; /* of a reduce stage; never WEFT_AVG, which is WEFT_SUM with a scale */
+    double scale;      /* of a reduce stage: multiply the result (1.0: nothing to do) */
+} weft_stage;
+
+#define WEFT_MAX_STAGES (2 * WEFT_MAX_DIMS + 2)
+
+typedef struct weft_plan {
+    const weft_layout *from, *to;
+    int num_stages; /* 0: the layouts are the same */
+    weft_stage stages[WEFT_MAX_STAGES];
+    const char *algorithm; /* "identity", "direct", "reduce", "reduce+move", "staged", ... static storage */
+    double predicted_us;   /* slowest rank */
+} weft_plan;
+
+/* Chooses the stages; intermediate layouts are interned in `table`. The tensors' shapes and dtypes must agree.
+ * WEFT_ERR_LAYOUT with why: `to` has a Partial that `from` has not; WEFT_ERR_DTYPE: Partial(avg) of a type that is
+ * not floating point, or a reduction of WEFT_BOOL with other than min, max, prod (sum counts as or). */
+weft_status weft_plan_make(weft_layout_table *table, const weft_topology *topology, const weft_cost_model *cost,
+                           const weft_layout *from, const weft_layout *to, weft_plan *plan, char *why,
+                           size_t why_size);
+
+/* One box to move, in global indices. */
+typedef struct weft_move {
+    int peer; /* of a receive: the source rank; of a send: the destination rank. May be the rank itself. */
+    weft_box box;
+} weft_move;
+
+typedef struct weft_moves {
+    weft_move *items;
+    size_t count, capacity;
+} weft_moves;
+void weft_moves_free(weft_moves *moves);
+
+/* What `rank` receives in this stage, itself included as a source; appended to `moves`. Boxes are not empty and lie
+ * in its destination box. Of a move stage: disjoint, covering the destination box. Of a reduce stage: the addends
+ * of one region follow each other, in the row-major order of their mesh coordinates (that is the order to reduce
+ * in), with equal boxes; regions are disjoint and cover the destination box. */
+weft_status weft_stage_receives(const weft_stage *stage, const weft_topology *topology, int rank,
+                                weft_moves *moves);
+/* What `rank` sends in this stage, to itself included: exactly the receives of all others that name it, ordered by
+ * destination rank's position in the mesh. */
+weft_status weft_stage_sends(const weft_stage *stage, const weft_topology *topology, int rank, weft_moves *moves);
+
+/* Predicted microseconds of the whole plan on its slowest rank, without making it: what the dispatcher compares
+ * strategies with. Cheap (about a microsecond; no enumeration of peers). 0 for equal layouts; a negative value when
+ * there is no such plan. */
+double weft_plan_cost(const weft_topology *topology, const weft_cost_model *cost, const weft_layout *from,
+                      const weft_layout *to);
+
+typedef struct weft_plan_statistics {
+    int64_t ranks;
+    int64_t bytes_total;              /* between different ranks, all stages */
+    int64_t bytes_in_max, bytes_out_max; /* of one rank */
+    int64_t lower_bound_bytes_in_max; /* no algorithm can do with less on its busiest rank */
+    int64_t messages_max;             /* received or sent by one rank, the larger */
+    bool exact;                       /* false: too many messages to count all; some ranks were examined */
+} weft_plan_statistics;
+weft_status weft_plan_measure(const weft_plan *plan, const weft_topology *topology, weft_plan_statistics *out);
+
+#endif
