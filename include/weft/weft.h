@@ -1,0 +1,18 @@
+/** \file
+ * weft: distributed tensors as StarPU task graphs. Brings in all of the public interface but <weft/mpi.h>.
+ */
+#ifndef WEFT_WEFT_H
+#define WEFT_WEFT_H
+
+#define WEFT_VERSION_MAJOR 0
+#define WEFT_VERSION_MINOR 1
+#define WEFT_VERSION_PATCH 0
+
+#include <weft/base.h>
+#include <weft/mesh.h>
+#include <weft/ops.h>
+#include <weft/placement.h>
+#include <weft/runtime.h>
+#include <weft/tensor.h>
+
+#endif
