@@ -1,0 +1,54 @@
+/* The buffer pool: a buffer is one allocation cut into panels, each a StarPU handle that stays registered. A released
+ * buffer is reused at once, even while tasks on it are pending: StarPU orders a write after the reads before it. */
+#ifndef WEFT_SRC_RUNTIME_POOL_H
+#define WEFT_SRC_RUNTIME_POOL_H
+
+#include <starpu.h>
+
+#include "base/base.h"
+
+typedef struct weft_pool weft_pool;
+
+/* How `total` bytes (> 0) are cut: panel 0 has `first` bytes, the others `step`, the last one what is left. */
+typedef struct weft_cut {
+    int64_t total, first, step;
+} weft_cut;
+
+typedef struct weft_buffer {
+    void *memory;
+    weft_cut cut;
+    int num_panels;
+    starpu_data_handle_t *handles;
+    int references;
+    bool borrowed;             /* the program's memory: used in place, never pooled */
+    unsigned retiring;         /* panels that tasks may still use, once nobody can reach the buffer */
+    struct weft_buffer *next;  /* in a free list, or in the list of those that can be deleted */
+    struct weft_buffer *newer, *older; /* free buffers by age */
+    struct weft_pool *pool;
+} weft_buffer;
+
+weft_pool *weft_pool_new(int64_t max_free_bytes);
+/* All tasks must have ended. Buffers still referenced are deleted too. */
+void weft_pool_delete(weft_pool *pool);
+
+/* A buffer with one reference; its contents are undefined. NULL: no memory. */
+weft_buffer *weft_buffer_new(weft_pool *pool, weft_cut cut);
+/* The same on the program's memory. */
+weft_buffer *weft_buffer_borrow(weft_pool *pool, weft_cut cut, void *memory);
+void weft_buffer_retain(weft_buffer *buffer);
+/* Never blocks. */
+void weft_buffer_release(weft_buffer *buffer);
+/* Deletes what has become unused; called now and then by the submitting thread. */
+void weft_pool_collect(weft_pool *pool);
+
+static inline int64_t weft_cut_start(const weft_cut *cut, int panel)
+{
+    return panel == 0 ? 0 : cut->first + (panel - 1) * cut->step;
+}
+
+static inline int64_t weft_cut_end(const weft_cut *cut, int panel)
+{
+    return weft_min_i64(cut->total, cut->first + panel * cut->step);
+}
+
+#endif

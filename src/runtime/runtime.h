@@ -1,0 +1,105 @@
+/* src/runtime: the one state of the library, errors, devices, StarPU's start and stop, the buffer pool, and the public
+ * functions on meshes. The floors above hang their own states on weft_runtime; src/weft.c starts and stops all. */
+#ifndef WEFT_SRC_RUNTIME_H
+#define WEFT_SRC_RUNTIME_H
+
+#include <weft/runtime.h>
+
+#include "layout/layout.h"
+#include "plan/plan.h"
+
+struct weft_comm;     /* src/comm */
+struct weft_pool;     /* runtime/pool.h */
+struct weft_tensors;  /* src/tensor */
+struct weft_dispatch; /* src/dispatch */
+
+/* The library's one state. Written by the submitting thread alone. */
+typedef struct weft_runtime_state {
+    bool initialized;
+    bool owns_starpu;
+    weft_world world;
+    int process, num_processes;
+    int first_rank, local_ranks; /* of this process */
+    int *first_rank_of;          /* num_processes + 1 entries */
+    weft_topology topology;
+    weft_cost_model cost;
+    weft_layout_table *layouts;
+    weft_vec meshes;       /* weft_mesh *, each alive until weft_finalize() */
+    weft_ptrset mesh_set;  /* the same, to know a live one */
+    weft_vec mesh_stack;   /* weft_mesh * */
+    uint64_t seed;
+    uint64_t random_stream; /* number of random operations so far */
+    weft_counters counters;
+    struct weft_pool *pool;
+    struct weft_comm *comm;
+    struct weft_tensors *tensors;
+    struct weft_dispatch *dispatch;
+} weft_runtime_state;
+
+extern weft_runtime_state weft_runtime;
+
+/* ---- errors (error.c) ------------------------------------------------------------------------------------- */
+
+/* Keeps the error if it is the first since weft_clear_error(), with the message "function: ..."; returns status. */
+weft_status weft_fail(weft_status status, const char *function, const char *format, ...) WEFT_PRINTF(3, 4);
+/* The same from a task or the progress thread: kept aside until weft_error_collect(). Thread-safe. */
+void weft_fail_later(weft_status status, const char *function, const char *format, ...) WEFT_PRINTF(3, 4);
+/* Called by what BLOCKS, after waiting: brings an error kept aside to the program. WEFT_OK when there is none. */
+weft_status weft_error_collect(void);
+/* WEFT_ERR_STATE, kept, unless weft_init() has been called. */
+weft_status weft_require_init(const char *function);
+
+/* ---- checks of arguments, shared by all public functions (check.c) ---------------------------------------------- */
+
+/* Each keeps an error that names the argument, and returns false, when it is wrong. */
+bool weft_check_shape(const char *function, int ndim, const int64_t shape[]);
+bool weft_check_dtype(const char *function, weft_dtype dtype);
+/* The mesh meant by an argument: itself when alive, the stack's top for NULL. NULL on error. */
+weft_mesh *weft_check_mesh(const char *function, const weft_mesh *mesh);
+/* 0 <= result < ndim, or -1 on error; `argument` is its name. */
+int weft_check_dim(const char *function, const char *argument, int dim, int ndim);
+/* The interned layout of checked mesh, dtype and shape with these placements; NULL on error. */
+const weft_layout *weft_check_layout(const char *function, weft_mesh *mesh, const weft_placement *placements,
+                                     int ndim, const int64_t shape[], weft_dtype dtype);
+
+/* ---- meshes (mesh.c) ---------------------------------------------------------------------------------------------- */
+
+/* The one mesh with these ranks, shape and names (created when new). Errors are kept. */
+weft_mesh *weft_mesh_obtain(const char *function, int ndim, const int64_t shape[], const int ranks[],
+                            const char *const names[]);
+/* One rank of each process, the first it hosts: where weft_to_host() gathers. */
+weft_mesh *weft_host_mesh(void);
+
+/* ---- start and stop (start.c, devices.c) ------------------------------------------------------------------------- */
+
+typedef struct weft_settings { /* weft_config with the environment and the defaults worked in */
+    weft_world world;
+    int local_ranks, fake_size, ranks, workers;
+    uint64_t seed;
+    int64_t pool_bytes; /* 0: default */
+    double timeout_s;   /* 0: none */
+    weft_panel_policy panels;
+} weft_settings;
+
+/* Reads config (may be NULL) and the environment. Errors are kept. */
+weft_status weft_settings_read(const char *function, const weft_config *config, weft_settings *settings);
+
+/* Where this process stands among the processes, as the transport says. */
+typedef struct weft_process_place {
+    int process, num_processes;
+    int node_process, node_processes; /* among those of the same machine */
+} weft_process_place;
+
+weft_status weft_runtime_start(const char *function, const weft_settings *settings, weft_process_place place);
+void weft_runtime_stop(void);
+
+/* CPU workers for this process, and their places: logical numbers of hwloc processing units, one per worker. Returns
+ * how many were written; *bind is false when cores must be shared (more processes than cores). */
+int weft_devices_choose(int wanted, weft_process_place place, unsigned units[], int max, bool *bind);
+
+static inline bool weft_hosts(int rank)
+{
+    return rank >= weft_runtime.first_rank && rank < weft_runtime.first_rank + weft_runtime.local_ranks;
+}
+
+#endif
