@@ -1,4 +1,4 @@
-# Shared by the scripts of this folder: messages, the environment, the build. Source it from bash.
+# Shared by the scripts of this folder: messages, the environment, the build. To be sourced from bash.
 # Everything that is said here goes to stderr: stdout belongs to the program that a script runs.
 
 weft_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -13,7 +13,12 @@ die() {
     exit 1
 }
 
-# step LOG ABOUT COMMAND...: runs a long command with its output in LOG; says what it does and how long it
+# Prints the comment at the top of a script, which is its manual.
+show_usage() {
+    sed -n '2,/^$/s/^# \{0,1\}//p' "$1"
+}
+
+# step LOG ABOUT COMMAND...: runs a long command with its output added to LOG; says what it does and how long it
 # took. When it fails, shows the end of LOG and returns 1.
 step() {
     local log=$1 about=$2 start=$SECONDS
@@ -28,42 +33,52 @@ step() {
     fi
 }
 
-# use_starpu default|checked: installs what is missing and puts that StarPU in the environment.
+# use_starpu [--checked]: installs what is missing, and puts that StarPU in the environment.
 use_starpu() {
-    local flags=()
-    [ "$1" = checked ] && flags=(--checked)
-    "$weft_root/script/bootstrap" "${flags[@]}" || exit 1
+    "$weft_root/script/bootstrap" "$@" || exit 1
     local environment
-    environment=$("$weft_root/script/bootstrap" "${flags[@]}" --print-env) || exit 1
+    environment=$("$weft_root/script/bootstrap" "$@" --print-env) || exit 1
     eval "$environment"
 }
 
-# build DIRECTORY [MESON-OPTION...]: sets up DIRECTORY when it is new, was left half-made, or was set up
-# with other options or another StarPU; then compiles. Says nothing when there is nothing to do.
+# build FOLDER [MESON-OPTION...]: sets FOLDER of the checkout up when it is new, or was set up with other options or
+# another StarPU, and compiles there. Says nothing when there is nothing to do. Two at once take turns.
 build() {
-    local directory=$weft_root/$1 log=$weft_root/$1.log
+    local directory=$weft_root/$1 status=0
     shift
-    local options=("$@")
-    # ${PKG_CONFIG_PATH-} is among the options so that a change of StarPU is seen as one of options.
-    options+=("-Dpkg_config_path=$(tr ':' ',' <<<"${PKG_CONFIG_PATH-}")")
-    local wanted="${options[*]}" stamp=$directory/weft-options
-    if [ ! -f "$directory/build.ninja" ] || [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
-        rm -rf "$directory"
-        : >"$log"
-        step "$log" "setting up $directory (some seconds)" \
-            meson setup "$directory" "$weft_root" "${options[@]}" || return 1
-        printf '%s\n' "$wanted" >"$stamp"
-    fi
-    if ! ninja -C "$directory" -n 2>/dev/null | grep -q 'no work to do'; then
-        : >"$log"
-        step "$log" "compiling in $directory (less than a minute when all is new)" \
-            ninja -C "$directory" || return 1
-    fi
-    rm -f "$log"
+    exec 8>"$directory.lock"
+    flock 8
+    build_locked "$directory" "$@" 8>&- || status=1
+    exec 8>&-
+    return $status
 }
 
-# What StarPU and MPI need where several processes share few cores, and where the user is root.
-quiet_environment() {
+build_locked() {
+    local directory=$1 log=$1.log
+    shift
+    # PKG_CONFIG_PATH is among the options so that a change of StarPU is seen as a change of options.
+    local options=("$@" "-Dpkg_config_path=$(tr ':' ',' <<<"${PKG_CONFIG_PATH-}")")
+    # In CI a warning is an error.
+    if [ -n "${CI-}" ]; then
+        options+=(-Dwerror=true)
+    fi
+    local stamp=$directory/weft-options
+    : >"$log"
+    if [ ! -f "$directory/build.ninja" ] || [ "$(cat "$stamp" 2>/dev/null)" != "${options[*]}" ]; then
+        local again=()
+        [ ! -f "$directory/build.ninja" ] || again=(--reconfigure)
+        step "$log" "setting up $directory (some seconds)" \
+            meson setup "${again[@]}" "$directory" "$weft_root" "${options[@]}" || return 1
+        printf '%s\n' "${options[*]}" >"$stamp"
+    fi
+    if ! ninja -C "$directory" -n 2>/dev/null | grep -q 'no work to do'; then
+        step "$log" "compiling in $directory (up to a minute when all is new)" ninja -C "$directory" || return 1
+        grep -A 4 'warning:' "$log" >&2 || true
+    fi
+}
+
+# What StarPU, OpenBLAS and Open MPI need where several processes share few cores, and where the user is root.
+share_the_cores() {
     export STARPU_SILENT=1 STARPU_WORKERS_NOBIND=1 STARPU_MPI_NOBIND=1 OPENBLAS_NUM_THREADS=1
     export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
     if [ "$(id -u)" = 0 ]; then
