@@ -8,9 +8,9 @@
 #define WEFT_ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
 #if defined(__GNUC__)
-#define WEFT_PRINTF(format, first) __attribute__((format(printf, format, first)))
+#define WEFT_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #else
-#define WEFT_PRINTF(format, first)
+#define WEFT_PRINTF(text, first)
 #endif
 
 static inline int64_t weft_min_i64(int64_t a, int64_t b)

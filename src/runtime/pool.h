@@ -20,10 +20,12 @@ typedef struct weft_buffer {
     int num_panels;
     starpu_data_handle_t *handles;
     int references;
-    bool borrowed;             /* the program's memory: used in place, never pooled */
-    unsigned retiring;         /* panels that tasks may still use, once nobody can reach the buffer */
+    bool borrowed;             /* the program's memory: used in place, never freed */
+    bool pooled;               /* kept for reuse when released; else deleted as soon as no task uses it */
+    int retiring;              /* panels that tasks may still use, once nobody can reach the buffer */
     struct weft_buffer *next;  /* in a free list, or in the list of those that can be deleted */
-    struct weft_buffer *newer, *older; /* free buffers by age */
+    struct weft_buffer *newer, *older;       /* free buffers by age */
+    struct weft_buffer *all_next, *all_prev; /* every buffer of the pool */
     struct weft_pool *pool;
 } weft_buffer;
 
@@ -31,8 +33,10 @@ weft_pool *weft_pool_new(int64_t max_free_bytes);
 /* All tasks must have ended. Buffers still referenced are deleted too. */
 void weft_pool_delete(weft_pool *pool);
 
-/* A buffer with one reference; its contents are undefined. NULL: no memory. */
+/* A buffer with one reference; its contents are undefined, and tasks may still use it. NULL: no memory. */
 weft_buffer *weft_buffer_new(weft_pool *pool, weft_cut cut);
+/* The same with a copy of `memory` in it: new memory, so that nothing has to be waited for. */
+weft_buffer *weft_buffer_copy(weft_pool *pool, weft_cut cut, const void *memory);
 /* The same on the program's memory. */
 weft_buffer *weft_buffer_borrow(weft_pool *pool, weft_cut cut, void *memory);
 void weft_buffer_retain(weft_buffer *buffer);

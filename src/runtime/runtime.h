@@ -46,6 +46,8 @@ weft_status weft_fail(weft_status status, const char *function, const char *form
 void weft_fail_later(weft_status status, const char *function, const char *format, ...) WEFT_PRINTF(3, 4);
 /* Called by what BLOCKS, after waiting: brings an error kept aside to the program. WEFT_OK when there is none. */
 weft_status weft_error_collect(void);
+/* The status of the most recent weft_fail(), kept or not: what a function returns whose check has just failed. */
+weft_status weft_latest_status(void);
 /* WEFT_ERR_STATE, kept, unless weft_init() has been called. */
 weft_status weft_require_init(const char *function);
 

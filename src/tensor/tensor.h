@@ -16,7 +16,7 @@ typedef struct weft_panel {
 } weft_panel;
 
 /* What one hosted rank holds, box of the global index space, row-major and contiguous. */
-typedef struct weft_shard {
+typedef struct weft_local_shard {
     int rank;
     bool member;         /* the rank is in the mesh */
     weft_box box;
@@ -26,7 +26,7 @@ typedef struct weft_shard {
     weft_buffer *buffer; /* the memory; shared with other tensors by views */
     int64_t offset;      /* bytes from the buffer's start to the shard's first element */
     bool acquired;       /* by weft_local_acquire() */
-} weft_shard;
+} weft_local_shard;
 
 struct weft_tensor {
     const weft_layout *layout;
@@ -34,7 +34,8 @@ struct weft_tensor {
     int caller_references; /* of these, the caller's own */
     char *name;            /* NULL: none */
     int num_shards;        /* ranks that this process hosts */
-    weft_shard *shards;
+    weft_local_shard *shards;
+    weft_tensor *newer, *older; /* every live tensor */
 };
 
 /* ---- life (tensor.c, scope.c) ------------------------------------------------------------------------------------- */
@@ -77,12 +78,15 @@ void weft_task_add(weft_task *task, const weft_panel *panel, int64_t offset, enu
 /* Hands it to StarPU (always call it after a begin that succeeded). False with the error kept. */
 bool weft_task_submit(weft_task *task);
 
+/* A task that copies `bytes` bytes from one panel to another of the same size. False with the error kept. */
+bool weft_task_copy_panel(const weft_panel *target, const weft_panel *source, int64_t bytes);
+
 /* Elements in one row (dimension 0) of a shard with this box; 1 for ndim 0. */
 int64_t weft_row_elements(int ndim, const weft_box *box);
 
-/* A pseudo-row range walk: calls for the row-wise lowering of operations. The rows [*first, *last) after `row` of a shard
- * that lie in ONE panel of it: *last is that panel's end (global row number). Returns the panel. */
-const weft_panel *weft_shard_panel_at(const weft_tensor *tensor, const weft_shard *shard, int64_t row, int64_t *first,
+/* The panel that holds global row `row` of the shard, and the rows [*first, *last) that the panel holds: what row-wise
+ * lowering walks along. ndim 0: row 0 of [0, 1). */
+const weft_panel *weft_shard_panel_at(const weft_tensor *tensor, const weft_local_shard *shard, int64_t row, int64_t *first,
                                       int64_t *last);
 
 /* ---- redistribution (redistribute.c, exchange.c) ------------------------------------------------------------------ */

@@ -1,0 +1,84 @@
+/* Checks of arguments: one place for the messages that all public functions share. */
+#include "runtime/runtime.h"
+
+bool weft_check_shape(const char *function, int ndim, const int64_t shape[])
+{
+    if (ndim < 0 || ndim > WEFT_MAX_DIMS) {
+        weft_fail(WEFT_ERR_INVALID, function, "ndim is %d, expected 0 to %d", ndim, WEFT_MAX_DIMS);
+        return false;
+    }
+    if (ndim > 0 && shape == NULL) {
+        weft_fail(WEFT_ERR_INVALID, function, "shape is NULL with ndim %d", ndim);
+        return false;
+    }
+    for (int d = 0; d < ndim; d++) {
+        if (shape[d] < 0) {
+            weft_fail(WEFT_ERR_SHAPE, function, "shape[%d] is %lld, expected at least 0", d, (long long)shape[d]);
+            return false;
+        }
+    }
+    /* Zero sizes do not excuse the others: a Shard of such a tensor still multiplies them. */
+    int64_t count = 8;
+    for (int d = 0; d < ndim; d++) {
+        if (!weft_mul_checked(count, weft_max_i64(shape[d], 1), &count)) {
+            weft_fail(WEFT_ERR_SHAPE, function, "shape has more elements than a 64-bit byte count can tell");
+            return false;
+        }
+    }
+    return true;
+}
+
+bool weft_check_dtype(const char *function, weft_dtype dtype)
+{
+    if ((int)dtype < 0 || (int)dtype >= WEFT_DTYPE_COUNT) {
+        weft_fail(WEFT_ERR_DTYPE, function, "dtype is %d, which is no weft_dtype", (int)dtype);
+        return false;
+    }
+    return true;
+}
+
+weft_mesh *weft_check_mesh(const char *function, const weft_mesh *mesh)
+{
+    if (weft_require_init(function) != WEFT_OK) {
+        return NULL;
+    }
+    if (mesh == NULL) {
+        mesh = weft_mesh_current();
+        if (mesh == NULL) {
+            weft_fail(WEFT_ERR_MESH, function, "mesh is NULL and the mesh stack is empty: weft_mesh_push() one");
+            return NULL;
+        }
+    }
+    weft_mesh *alive = weft_ptrset_get(&weft_runtime.mesh_set, mesh);
+    if (alive == NULL) {
+        weft_fail(WEFT_ERR_INVALID, function, "mesh %p is not a mesh of this weft_init()", (const void *)mesh);
+    }
+    return alive;
+}
+
+int weft_check_dim(const char *function, const char *argument, int dim, int ndim)
+{
+    int positive = dim < 0 ? dim + ndim : dim;
+    if (positive < 0 || positive >= ndim) {
+        weft_fail(WEFT_ERR_INVALID, function, "%s is %d, expected %d to %d", argument, dim, -ndim, ndim - 1);
+        return -1;
+    }
+    return positive;
+}
+
+const weft_layout *weft_check_layout(const char *function, weft_mesh *mesh, const weft_placement *placements, int ndim,
+                                     const int64_t shape[], weft_dtype dtype)
+{
+    weft_placement canonical[WEFT_MAX_DIMS];
+    char why[200];
+    weft_status status = weft_placements_normalize(placements, mesh->ndim, ndim, canonical, why, sizeof(why));
+    if (status != WEFT_OK) {
+        weft_fail(status, function, "placements: %s", why);
+        return NULL;
+    }
+    const weft_layout *layout = weft_layout_intern(weft_runtime.layouts, mesh, canonical, ndim, shape, dtype);
+    if (layout == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a layout");
+    }
+    return layout;
+}

@@ -1,0 +1,295 @@
+/* The public functions on meshes and placements: argument checks, the registry of live meshes, the stack. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/runtime.h"
+
+weft_mesh *weft_mesh_obtain(const char *function, int ndim, const int64_t shape[], const int ranks[],
+                            const char *const names[])
+{
+    if (weft_require_init(function) != WEFT_OK) {
+        return NULL;
+    }
+    weft_status status = WEFT_OK;
+    char why[200] = "";
+    weft_mesh *mesh =
+        weft_mesh_new(ndim, shape, ranks, names, weft_runtime.topology.num_ranks, &status, why, sizeof(why));
+    if (mesh == NULL) {
+        weft_fail(status, function, "%s", why);
+        return NULL;
+    }
+    weft_mesh **meshes = weft_runtime.meshes.items;
+    for (size_t i = 0; i < weft_runtime.meshes.count; i++) {
+        if (weft_mesh_same(meshes[i], mesh)) {
+            weft_mesh_delete(mesh);
+            return meshes[i];
+        }
+    }
+    weft_mesh **slot = weft_vec_push(&weft_runtime.meshes, sizeof(weft_mesh *));
+    if (slot == NULL || !weft_ptrset_add(&weft_runtime.mesh_set, mesh, mesh)) {
+        weft_runtime.meshes.count -= slot != NULL;
+        weft_mesh_delete(mesh);
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a mesh");
+        return NULL;
+    }
+    *slot = mesh;
+    return mesh;
+}
+
+weft_mesh *weft_host_mesh(void)
+{
+    int64_t size = weft_runtime.num_processes;
+    static const char *const name[] = { "process" };
+    return weft_mesh_obtain("weft_host_mesh", 1, &size, weft_runtime.first_rank_of, name);
+}
+
+weft_mesh *weft_mesh_create(int ndim, const int64_t shape[], const char *const names[])
+{
+    return weft_mesh_obtain("weft_mesh_create", ndim, shape, NULL, names);
+}
+
+weft_mesh *weft_mesh_of_ranks(int ndim, const int64_t shape[], const int ranks[], const char *const names[])
+{
+    if (weft_require_init("weft_mesh_of_ranks") != WEFT_OK) {
+        return NULL;
+    }
+    if (ranks == NULL) {
+        weft_fail(WEFT_ERR_INVALID, "weft_mesh_of_ranks", "ranks is NULL");
+        return NULL;
+    }
+    return weft_mesh_obtain("weft_mesh_of_ranks", ndim, shape, ranks, names);
+}
+
+static int dimension_named(const weft_mesh *mesh, const char *name)
+{
+    for (int d = 0; d < mesh->ndim; d++) {
+        if (mesh->names[d] != NULL && strcmp(mesh->names[d], name) == 0) {
+            return d;
+        }
+    }
+    return -1;
+}
+
+/* The mesh index that weft_mesh_slice() goes through, or -1 with the error kept. */
+static int64_t slice_origin(const weft_mesh *mesh, int dim)
+{
+    int64_t origin = -1;
+    int64_t first[WEFT_MAX_DIMS] = { 0 };
+    for (int i = 0; i < weft_runtime.local_ranks; i++) {
+        int64_t index = weft_mesh_index_of(mesh, weft_runtime.first_rank + i);
+        if (index < 0) {
+            continue;
+        }
+        int64_t coordinate[WEFT_MAX_DIMS];
+        weft_mesh_unravel(mesh, index, coordinate);
+        if (origin < 0) {
+            origin = index;
+            memcpy(first, coordinate, sizeof(first));
+            continue;
+        }
+        for (int d = 0; d < mesh->ndim && weft_runtime.num_processes > 1; d++) {
+            if (d != dim && coordinate[d] != first[d]) {
+                weft_fail(WEFT_ERR_MESH, "weft_mesh_slice", "this process hosts ranks on several lines of the mesh");
+                return -1;
+            }
+        }
+    }
+    if (weft_runtime.num_processes == 1) {
+        return 0;
+    }
+    if (origin < 0) {
+        weft_fail(WEFT_ERR_MESH, "weft_mesh_slice", "this process hosts no rank of the mesh");
+    }
+    return origin;
+}
+
+weft_mesh *weft_mesh_slice(weft_mesh *mesh, const char *name)
+{
+    mesh = weft_check_mesh("weft_mesh_slice", mesh);
+    if (mesh == NULL) {
+        return NULL;
+    }
+    if (name == NULL) {
+        weft_fail(WEFT_ERR_INVALID, "weft_mesh_slice", "name is NULL");
+        return NULL;
+    }
+    int dim = dimension_named(mesh, name);
+    if (dim < 0) {
+        weft_fail(WEFT_ERR_INVALID, "weft_mesh_slice", "name is \"%s\", which no dimension of the mesh has", name);
+        return NULL;
+    }
+    int64_t origin = slice_origin(mesh, dim);
+    if (origin < 0) {
+        return NULL;
+    }
+    int64_t coordinate[WEFT_MAX_DIMS];
+    weft_mesh_unravel(mesh, origin, coordinate);
+    int64_t size = mesh->shape[dim];
+    int *ranks = malloc((size_t)size * sizeof(int));
+    if (ranks == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, "weft_mesh_slice", "no memory for %lld ranks", (long long)size);
+        return NULL;
+    }
+    for (int64_t i = 0; i < size; i++) {
+        coordinate[dim] = i;
+        ranks[i] = weft_mesh_rank_at(mesh, weft_mesh_ravel(mesh, coordinate));
+    }
+    const char *const names[] = { name };
+    weft_mesh *slice = weft_mesh_obtain("weft_mesh_slice", 1, &size, ranks, names);
+    free(ranks);
+    return slice;
+}
+
+weft_mesh *weft_mesh_flatten(weft_mesh *mesh, int first, int last, const char *name)
+{
+    static const char function[] = "weft_mesh_flatten";
+    mesh = weft_check_mesh(function, mesh);
+    if (mesh == NULL) {
+        return NULL;
+    }
+    first = weft_check_dim(function, "first", first, mesh->ndim);
+    last = first < 0 ? -1 : weft_check_dim(function, "last", last, mesh->ndim);
+    if (first < 0 || last < 0) {
+        return NULL;
+    }
+    if (last < first) {
+        weft_fail(WEFT_ERR_INVALID, function, "last (%d) is before first (%d)", last, first);
+        return NULL;
+    }
+    int64_t shape[WEFT_MAX_DIMS];
+    const char *names[WEFT_MAX_DIMS];
+    int ndim = 0;
+    for (int d = 0; d < mesh->ndim; d++) {
+        if (d > first && d <= last) {
+            shape[ndim - 1] *= mesh->shape[d];
+            continue;
+        }
+        shape[ndim] = mesh->shape[d];
+        names[ndim++] = d == first ? name : mesh->names[d];
+    }
+    return weft_mesh_obtain(function, ndim, shape, mesh->ranks, names);
+}
+
+int weft_mesh_ndim(const weft_mesh *mesh)
+{
+    mesh = weft_check_mesh("weft_mesh_ndim", mesh);
+    return mesh == NULL ? 0 : mesh->ndim;
+}
+
+int64_t weft_mesh_size(const weft_mesh *mesh, int dim)
+{
+    mesh = weft_check_mesh("weft_mesh_size", mesh);
+    dim = mesh == NULL ? -1 : weft_check_dim("weft_mesh_size", "dim", dim, mesh->ndim);
+    return dim < 0 ? 0 : mesh->shape[dim];
+}
+
+const char *weft_mesh_dim_name(const weft_mesh *mesh, int dim)
+{
+    mesh = weft_check_mesh("weft_mesh_dim_name", mesh);
+    dim = mesh == NULL ? -1 : weft_check_dim("weft_mesh_dim_name", "dim", dim, mesh->ndim);
+    return dim < 0 ? NULL : mesh->names[dim];
+}
+
+int64_t weft_mesh_num_ranks(const weft_mesh *mesh)
+{
+    mesh = weft_check_mesh("weft_mesh_num_ranks", mesh);
+    return mesh == NULL ? 0 : mesh->num_ranks;
+}
+
+int weft_mesh_coordinate(const weft_mesh *mesh, int rank, int64_t coordinate[])
+{
+    mesh = weft_check_mesh("weft_mesh_coordinate", mesh);
+    if (mesh == NULL) {
+        return 0;
+    }
+    if (coordinate == NULL) {
+        weft_fail(WEFT_ERR_INVALID, "weft_mesh_coordinate", "coordinate is NULL");
+        return 0;
+    }
+    if (rank < 0 || rank >= weft_runtime.topology.num_ranks) {
+        weft_fail(WEFT_ERR_INVALID, "weft_mesh_coordinate", "rank is %d, expected 0 to %d", rank,
+                  weft_runtime.topology.num_ranks - 1);
+        return 0;
+    }
+    int64_t index = weft_mesh_index_of(mesh, rank);
+    if (index < 0) {
+        return 0;
+    }
+    weft_mesh_unravel(mesh, index, coordinate);
+    return 1;
+}
+
+weft_status weft_mesh_push(weft_mesh *mesh)
+{
+    weft_status status = weft_require_init("weft_mesh_push");
+    if (status != WEFT_OK) {
+        return status;
+    }
+    if (mesh == NULL) {
+        return weft_fail(WEFT_ERR_INVALID, "weft_mesh_push", "mesh is NULL");
+    }
+    mesh = weft_check_mesh("weft_mesh_push", mesh);
+    if (mesh == NULL) {
+        return weft_latest_status();
+    }
+    weft_mesh **slot = weft_vec_push(&weft_runtime.mesh_stack, sizeof(weft_mesh *));
+    if (slot == NULL) {
+        return weft_fail(WEFT_ERR_NOMEM, "weft_mesh_push", "no memory for the mesh stack");
+    }
+    *slot = mesh;
+    return WEFT_OK;
+}
+
+weft_status weft_mesh_pop(void)
+{
+    weft_status status = weft_require_init("weft_mesh_pop");
+    if (status != WEFT_OK) {
+        return status;
+    }
+    if (weft_runtime.mesh_stack.count == 0) {
+        return weft_fail(WEFT_ERR_STATE, "weft_mesh_pop", "the mesh stack is empty");
+    }
+    weft_runtime.mesh_stack.count--;
+    return WEFT_OK;
+}
+
+weft_mesh *weft_mesh_current(void)
+{
+    const weft_vec *stack = &weft_runtime.mesh_stack;
+    return stack->count == 0 ? NULL : ((weft_mesh **)stack->items)[stack->count - 1];
+}
+
+weft_status weft_placements_parse(const char *text, int n, weft_placement out[])
+{
+    char why[200] = "";
+    weft_status status = weft_placements_read(text, n, out, why, sizeof(why));
+    return status == WEFT_OK ? WEFT_OK : weft_fail(status, "weft_placements_parse", "%s", why);
+}
+
+weft_status weft_shard_box(weft_mesh *mesh, const weft_placement *placements, int ndim, const int64_t shape[], int rank,
+                           int64_t offset[], int64_t extent[])
+{
+    static const char function[] = "weft_shard_box";
+    mesh = weft_check_mesh(function, mesh);
+    if (mesh == NULL || !weft_check_shape(function, ndim, shape)) {
+        return weft_latest_status();
+    }
+    if (ndim > 0 && (offset == NULL || extent == NULL)) {
+        return weft_fail(WEFT_ERR_INVALID, function, "%s is NULL", offset == NULL ? "offset" : "extent");
+    }
+    if (rank < 0 || rank >= weft_runtime.topology.num_ranks) {
+        return weft_fail(WEFT_ERR_INVALID, function, "rank is %d, expected 0 to %d", rank,
+                         weft_runtime.topology.num_ranks - 1);
+    }
+    const weft_layout *layout = weft_check_layout(function, mesh, placements, ndim, shape, WEFT_U8);
+    if (layout == NULL) {
+        return weft_latest_status();
+    }
+    weft_box box;
+    weft_layout_shard_box(layout, rank, &box);
+    if (ndim > 0) {
+        memcpy(offset, box.offset, (size_t)ndim * sizeof(int64_t));
+        memcpy(extent, box.extent, (size_t)ndim * sizeof(int64_t));
+    }
+    return WEFT_OK;
+}

@@ -1,0 +1,264 @@
+#include "runtime/pool.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/runtime.h"
+
+enum { NUM_LISTS = 1024 }; /* a power of two */
+
+struct weft_pool {
+    weft_buffer *free_lists[NUM_LISTS]; /* by hash of the cut */
+    weft_buffer *newest, *oldest;       /* the same buffers by the time of their release */
+    int64_t free_bytes, max_free_bytes;
+    weft_buffer *all;
+    pthread_mutex_t mutex; /* of the rest, and of weft_buffer.retiring: StarPU's callbacks change them */
+    pthread_cond_t idle;   /* retiring has become 0 */
+    weft_buffer *unused;   /* nobody and no task uses these: to be deleted */
+    int retiring;          /* panels that wait for their tasks */
+};
+
+weft_pool *weft_pool_new(int64_t max_free_bytes)
+{
+    weft_pool *pool = calloc(1, sizeof(*pool));
+    if (pool != NULL) {
+        pool->max_free_bytes = max_free_bytes;
+        pthread_mutex_init(&pool->mutex, NULL);
+        pthread_cond_init(&pool->idle, NULL);
+    }
+    return pool;
+}
+
+static size_t list_of(const weft_cut *cut)
+{
+    return weft_hash_bytes(cut, sizeof(*cut), 0) & (NUM_LISTS - 1);
+}
+
+static bool same_cut(const weft_cut *a, const weft_cut *b)
+{
+    return a->total == b->total && a->first == b->first && a->step == b->step;
+}
+
+/* Pinned where a GPU will want to reach it; aligned by StarPU (weft_runtime_start() says how). */
+static void *memory_allocate(int64_t bytes)
+{
+    void *memory = NULL;
+    int failed = starpu_malloc_flags(&memory, (size_t)bytes, STARPU_MALLOC_PINNED);
+    return failed ? NULL : memory;
+}
+
+static void memory_free(void *memory, int64_t bytes)
+{
+    starpu_free_flags(memory, (size_t)bytes, STARPU_MALLOC_PINNED);
+}
+
+static void buffer_delete(weft_buffer *buffer)
+{
+    *(buffer->all_prev ? &buffer->all_prev->all_next : &buffer->pool->all) = buffer->all_next;
+    if (buffer->all_next != NULL) {
+        buffer->all_next->all_prev = buffer->all_prev;
+    }
+    for (int i = 0; i < buffer->num_panels; i++) {
+        starpu_data_unregister_no_coherency(buffer->handles[i]);
+    }
+    if (!buffer->borrowed) {
+        memory_free(buffer->memory, buffer->cut.total);
+    }
+    free(buffer->handles);
+    free(buffer);
+}
+
+void weft_pool_delete(weft_pool *pool)
+{
+    if (pool == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&pool->mutex);
+    while (pool->retiring > 0) {
+        pthread_cond_wait(&pool->idle, &pool->mutex);
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    while (pool->all != NULL) {
+        buffer_delete(pool->all);
+    }
+    pthread_mutex_destroy(&pool->mutex);
+    pthread_cond_destroy(&pool->idle);
+    free(pool);
+}
+
+static weft_buffer *buffer_create(weft_pool *pool, weft_cut cut, void *borrowed)
+{
+    weft_buffer *buffer = calloc(1, sizeof(*buffer));
+    if (buffer == NULL) {
+        return NULL;
+    }
+    int64_t panels = cut.total <= cut.first ? 1 : 1 + weft_ceil_div(cut.total - cut.first, cut.step);
+    buffer->pool = pool;
+    buffer->cut = cut;
+    buffer->num_panels = (int)panels;
+    buffer->references = 1;
+    buffer->borrowed = borrowed != NULL;
+    buffer->pooled = borrowed == NULL;
+    buffer->memory = borrowed != NULL ? borrowed : memory_allocate(cut.total);
+    buffer->handles = calloc((size_t)panels, sizeof(*buffer->handles));
+    if (buffer->handles == NULL || buffer->memory == NULL) {
+        if (borrowed == NULL && buffer->memory != NULL) {
+            memory_free(buffer->memory, cut.total);
+        }
+        free(buffer->handles);
+        free(buffer);
+        return NULL;
+    }
+    buffer->all_next = pool->all;
+    if (pool->all != NULL) {
+        pool->all->all_prev = buffer;
+    }
+    pool->all = buffer;
+    for (int i = 0; i < buffer->num_panels; i++) {
+        int64_t start = weft_cut_start(&cut, i);
+        starpu_variable_data_register(&buffer->handles[i], STARPU_MAIN_RAM, (uintptr_t)buffer->memory + (size_t)start,
+                                      (size_t)(weft_cut_end(&cut, i) - start));
+    }
+    weft_runtime.counters.buffers_created++;
+    return buffer;
+}
+
+static void free_list_remove(weft_pool *pool, weft_buffer *buffer)
+{
+    weft_buffer **link = &pool->free_lists[list_of(&buffer->cut)];
+    while (*link != buffer) {
+        link = &(*link)->next;
+    }
+    *link = buffer->next;
+    *(buffer->newer ? &buffer->newer->older : &pool->newest) = buffer->older;
+    *(buffer->older ? &buffer->older->newer : &pool->oldest) = buffer->newer;
+    buffer->next = buffer->newer = buffer->older = NULL;
+    pool->free_bytes -= buffer->cut.total;
+}
+
+static void free_list_add(weft_pool *pool, weft_buffer *buffer)
+{
+    size_t list = list_of(&buffer->cut);
+    buffer->next = pool->free_lists[list];
+    pool->free_lists[list] = buffer;
+    buffer->newer = NULL;
+    buffer->older = pool->newest;
+    *(pool->newest ? &pool->newest->newer : &pool->oldest) = buffer;
+    pool->newest = buffer;
+    pool->free_bytes += buffer->cut.total;
+}
+
+weft_buffer *weft_buffer_new(weft_pool *pool, weft_cut cut)
+{
+    for (weft_buffer *buffer = pool->free_lists[list_of(&cut)]; buffer != NULL; buffer = buffer->next) {
+        if (same_cut(&buffer->cut, &cut)) {
+            free_list_remove(pool, buffer);
+            buffer->references = 1;
+            weft_runtime.counters.buffers_reused++;
+            return buffer;
+        }
+    }
+    weft_pool_collect(pool);
+    return buffer_create(pool, cut, NULL);
+}
+
+weft_buffer *weft_buffer_copy(weft_pool *pool, weft_cut cut, const void *memory)
+{
+    weft_pool_collect(pool);
+    weft_buffer *buffer = buffer_create(pool, cut, NULL);
+    if (buffer != NULL) {
+        buffer->pooled = false;
+        memcpy(buffer->memory, memory, (size_t)cut.total);
+    }
+    return buffer;
+}
+
+weft_buffer *weft_buffer_borrow(weft_pool *pool, weft_cut cut, void *memory)
+{
+    weft_pool_collect(pool);
+    return buffer_create(pool, cut, memory);
+}
+
+void weft_buffer_retain(weft_buffer *buffer)
+{
+    buffer->references++;
+}
+
+/* One panel of a buffer that retires. */
+typedef struct retirement {
+    weft_buffer *buffer;
+    starpu_data_handle_t handle;
+} retirement;
+
+/* Runs on any thread, when the tasks that use the panel have ended. */
+static void panel_is_idle(void *argument)
+{
+    retirement *panel = argument;
+    weft_buffer *buffer = panel->buffer;
+    weft_pool *pool = buffer->pool;
+    starpu_data_release_on_node(panel->handle, STARPU_ACQUIRE_NO_NODE);
+    free(panel);
+    pthread_mutex_lock(&pool->mutex);
+    if (--buffer->retiring == 0) {
+        buffer->next = pool->unused;
+        pool->unused = buffer;
+    }
+    if (--pool->retiring == 0) {
+        pthread_cond_signal(&pool->idle);
+    }
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+/* Has the buffer deleted when no task uses it any more, without waiting for that: unregistering a handle would block.
+ * Out of memory it stays until weft_pool_delete(). */
+static void retire(weft_buffer *buffer)
+{
+    weft_pool *pool = buffer->pool;
+    pthread_mutex_lock(&pool->mutex);
+    buffer->retiring = buffer->num_panels;
+    pool->retiring += buffer->num_panels;
+    pthread_mutex_unlock(&pool->mutex);
+    for (int i = 0; i < buffer->num_panels; i++) {
+        retirement *panel = malloc(sizeof(*panel));
+        if (panel == NULL) {
+            pthread_mutex_lock(&pool->mutex);
+            pool->retiring--;
+            pthread_mutex_unlock(&pool->mutex);
+            continue;
+        }
+        *panel = (retirement){ buffer, buffer->handles[i] };
+        starpu_data_acquire_on_node_cb(panel->handle, STARPU_ACQUIRE_NO_NODE, STARPU_RW, panel_is_idle, panel);
+    }
+}
+
+void weft_buffer_release(weft_buffer *buffer)
+{
+    if (buffer == NULL || --buffer->references > 0) {
+        return;
+    }
+    weft_pool *pool = buffer->pool;
+    if (!buffer->pooled) {
+        retire(buffer);
+        return;
+    }
+    free_list_add(pool, buffer);
+    while (pool->free_bytes > pool->max_free_bytes && pool->oldest != NULL) {
+        weft_buffer *oldest = pool->oldest;
+        free_list_remove(pool, oldest);
+        retire(oldest);
+    }
+}
+
+void weft_pool_collect(weft_pool *pool)
+{
+    pthread_mutex_lock(&pool->mutex);
+    weft_buffer *buffer = pool->unused;
+    pool->unused = NULL;
+    pthread_mutex_unlock(&pool->mutex);
+    while (buffer != NULL) {
+        weft_buffer *next = buffer->next;
+        buffer_delete(buffer);
+        buffer = next;
+    }
+}

@@ -1,0 +1,148 @@
+/* weft_config, the environment and the defaults made into one set of settings. */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "runtime/runtime.h"
+
+/* Reads a whole number in [min, max] from the environment into *value, which stays as it is when the variable is not set.
+ * False, with the error kept, for anything else. */
+static bool read_integer(const char *function, const char *variable, int64_t min, int64_t max, int64_t *value)
+{
+    const char *text = getenv(variable);
+    if (text == NULL || text[0] == '\0') {
+        return true;
+    }
+    char *end = NULL;
+    errno = 0;
+    long long number = strtoll(text, &end, 0);
+    if (errno != 0 || *end != '\0' || number < min || number > max) {
+        weft_fail(WEFT_ERR_INVALID, function, "%s is \"%s\", expected %lld to %lld", variable, text, (long long)min,
+                  (long long)max);
+        return false;
+    }
+    *value = number;
+    return true;
+}
+
+static bool read_int(const char *function, const char *variable, int min, int *value)
+{
+    int64_t wide = *value;
+    if (!read_integer(function, variable, min, INT_MAX, &wide)) {
+        return false;
+    }
+    *value = (int)wide;
+    return true;
+}
+
+static bool read_seed(const char *function, uint64_t *seed)
+{
+    const char *text = getenv("WEFT_SEED");
+    if (text == NULL || text[0] == '\0') {
+        return true;
+    }
+    char *end = NULL;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 0);
+    if (errno != 0 || *end != '\0' || text[0] == '-') {
+        weft_fail(WEFT_ERR_INVALID, function, "WEFT_SEED is \"%s\", expected a 64-bit unsigned number", text);
+        return false;
+    }
+    *seed = number;
+    return true;
+}
+
+static bool read_world(const char *function, weft_world *world)
+{
+    static const char *const names[] = { "auto", "self", "mpi", "fake" };
+    const char *text = getenv("WEFT_WORLD");
+    if (text == NULL || text[0] == '\0') {
+        return true;
+    }
+    for (size_t i = 0; i < WEFT_ARRAY_SIZE(names); i++) {
+        if (strcasecmp(text, names[i]) == 0) {
+            *world = (weft_world)i;
+            return true;
+        }
+    }
+    weft_fail(WEFT_ERR_INVALID, function, "WEFT_WORLD is \"%s\", expected auto, self, mpi or fake", text);
+    return false;
+}
+
+static bool check_config(const char *function, const weft_config *config)
+{
+    const char *wrong = NULL;
+    if ((int)config->world < WEFT_WORLD_AUTO || (int)config->world > WEFT_WORLD_FAKE) {
+        wrong = "world, which is no weft_world";
+    } else if (config->local_ranks < 0) {
+        wrong = "local_ranks, which is negative";
+    } else if (config->fake_size < 0) {
+        wrong = "fake_size, which is negative";
+    } else if (config->ranks < 0) {
+        wrong = "ranks, which is negative";
+    } else if (config->workers < 0) {
+        wrong = "workers, which is negative";
+    } else if (config->pool_bytes < 0) {
+        wrong = "pool_bytes, which is negative";
+    } else if (config->ranks > 0 && config->local_ranks > 0) {
+        wrong = "ranks and local_ranks: set one of them";
+    }
+    if (wrong != NULL) {
+        weft_fail(WEFT_ERR_INVALID, function, "config has a wrong field: %s", wrong);
+    }
+    return wrong == NULL;
+}
+
+/* A field that the program set wins over the environment; ranks and local_ranks exclude each other. */
+static void take_config(const weft_config *config, weft_settings *settings)
+{
+    if (config->world != WEFT_WORLD_AUTO) {
+        settings->world = config->world;
+    }
+    if (config->ranks > 0 || config->local_ranks > 0) {
+        settings->ranks = config->ranks;
+        settings->local_ranks = config->local_ranks;
+    }
+    if (config->fake_size > 0) {
+        settings->fake_size = config->fake_size;
+    }
+    if (config->seed != 0) {
+        settings->seed = config->seed;
+    }
+    if (config->workers > 0) {
+        settings->workers = config->workers;
+    }
+    if (config->pool_bytes > 0) {
+        settings->pool_bytes = config->pool_bytes;
+    }
+}
+
+weft_status weft_settings_read(const char *function, const weft_config *config, weft_settings *settings)
+{
+    *settings = (weft_settings){ .panels = WEFT_PANEL_POLICY_DEFAULT };
+    int timeout = 0;
+    if ((config != NULL && !check_config(function, config)) || !read_world(function, &settings->world)
+        || !read_int(function, "WEFT_LOCAL_RANKS", 1, &settings->local_ranks)
+        || !read_int(function, "WEFT_RANKS", 1, &settings->ranks)
+        || !read_int(function, "WEFT_FAKE_SIZE", 1, &settings->fake_size)
+        || !read_int(function, "WEFT_WORKERS", 1, &settings->workers) || !read_seed(function, &settings->seed)
+        || !read_integer(function, "WEFT_POOL_BYTES", 0, INT64_MAX, &settings->pool_bytes)
+        || !read_int(function, "WEFT_TIMEOUT_S", 0, &timeout)
+        || !read_integer(function, "WEFT_PANEL_BYTES", 1, INT64_MAX, &settings->panels.target_bytes)
+        || !read_integer(function, "WEFT_PANEL_ROWS", 1, INT64_MAX, &settings->panels.forced_rows)) {
+        return weft_latest_status();
+    }
+    settings->timeout_s = timeout;
+    if (config != NULL) {
+        take_config(config, settings);
+    }
+    if (settings->local_ranks == 0) {
+        settings->local_ranks = 1;
+    }
+    if (settings->fake_size == 0) {
+        settings->fake_size = settings->ranks > 0 ? settings->ranks : 1;
+    }
+    return WEFT_OK;
+}

@@ -1,0 +1,122 @@
+/* Starts and stops what the floors above stand on: the world's numbers, StarPU, the layouts, the pool. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/pool.h"
+#include "runtime/runtime.h"
+#include "sched/sched.h"
+
+weft_runtime_state weft_runtime;
+
+/* first_rank_of: ranks spread evenly, the first processes host one more; or the same number in each process. */
+static weft_status spread_ranks(const char *function, const weft_settings *settings, weft_process_place place)
+{
+    weft_runtime_state *state = &weft_runtime;
+    int64_t processes = place.num_processes;
+    int64_t ranks = settings->ranks > 0 ? settings->ranks : settings->local_ranks * processes;
+    ranks = weft_max_i64(ranks, processes);
+    if (settings->world == WEFT_WORLD_FAKE) {
+        ranks = settings->fake_size;
+    }
+    enum { MAX_RANKS = 1 << 20 };
+    if (ranks > MAX_RANKS) {
+        return weft_fail(WEFT_ERR_INVALID, function, "the world would have %lld ranks, at most %d are possible",
+                         (long long)ranks, MAX_RANKS);
+    }
+    state->first_rank_of = malloc(((size_t)processes + 1) * sizeof(int));
+    if (state->first_rank_of == NULL) {
+        return weft_fail(WEFT_ERR_NOMEM, function, "no memory for %lld processes", (long long)processes);
+    }
+    int64_t each = ranks / processes, more = ranks % processes;
+    for (int64_t p = 0; p <= processes; p++) {
+        state->first_rank_of[p] = (int)(p * each + weft_min_i64(p, more));
+    }
+    state->process = place.process;
+    state->num_processes = place.num_processes;
+    state->topology = (weft_topology){ (int)ranks, place.num_processes, state->first_rank_of };
+    bool fake = settings->world == WEFT_WORLD_FAKE;
+    state->first_rank = state->first_rank_of[place.process];
+    state->local_ranks = fake ? 0 : state->first_rank_of[place.process + 1] - state->first_rank;
+    return WEFT_OK;
+}
+
+static weft_status start_starpu(const char *function, const weft_settings *settings, weft_process_place place)
+{
+    if (starpu_is_initialized()) {
+        return WEFT_OK;
+    }
+    struct starpu_conf conf;
+    starpu_conf_init(&conf);
+    unsigned units[STARPU_NMAXWORKERS];
+    bool bind = false;
+    int wanted = settings->world == WEFT_WORLD_FAKE ? 1 : settings->workers;
+    int workers = weft_devices_choose(wanted, place, units, STARPU_MAXCPUS, &bind);
+    /* STARPU_NCPU in the environment wins over all of this. */
+    conf.ncpus = workers;
+    conf.ncuda = 0;
+    conf.nopencl = 0;
+    conf.sched_policy_name = weft_sched_policy_name();
+    if (bind && getenv("STARPU_WORKERS_NOBIND") == NULL && getenv("STARPU_NCPU") == NULL) {
+        conf.use_explicit_workers_bindid = 1;
+        memcpy(conf.workers_bindid, units, (size_t)workers * sizeof(units[0]));
+    } else {
+        setenv("STARPU_WORKERS_NOBIND", "1", 0);
+    }
+    starpu_malloc_set_align(64); /* a cache line, and the widest vectors */
+    int failed = starpu_init(&conf);
+    if (failed != 0) {
+        return weft_fail(WEFT_ERR_UNSUPPORTED, function, "StarPU does not start: %s", strerror(-failed));
+    }
+    weft_runtime.owns_starpu = true;
+    return WEFT_OK;
+}
+
+static int64_t default_pool_bytes(weft_process_place place)
+{
+    int64_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    int64_t memory = pages > 0 && page > 0 ? pages * page : (int64_t)1 << 32;
+    return memory / 4 / weft_max_i64(1, place.node_processes);
+}
+
+weft_status weft_runtime_start(const char *function, const weft_settings *settings, weft_process_place place)
+{
+    weft_runtime_state *state = &weft_runtime;
+    state->world = settings->world;
+    state->seed = settings->seed;
+    state->cost = (weft_cost_model)WEFT_COST_MODEL_DEFAULT;
+    weft_status status = spread_ranks(function, settings, place);
+    if (status == WEFT_OK) {
+        status = start_starpu(function, settings, place);
+    }
+    if (status == WEFT_OK) {
+        state->layouts = weft_layout_table_new(settings->panels);
+        state->pool = weft_pool_new(settings->pool_bytes > 0 ? settings->pool_bytes : default_pool_bytes(place));
+        if (state->layouts == NULL || state->pool == NULL) {
+            status = weft_fail(WEFT_ERR_NOMEM, function, "no memory for the runtime");
+        }
+    }
+    if (status != WEFT_OK) {
+        weft_runtime_stop();
+    }
+    return status;
+}
+
+void weft_runtime_stop(void)
+{
+    weft_runtime_state *state = &weft_runtime;
+    weft_pool_delete(state->pool);
+    weft_layout_table_delete(state->layouts);
+    weft_mesh **meshes = state->meshes.items;
+    for (size_t i = 0; i < state->meshes.count; i++) {
+        weft_mesh_delete(meshes[i]);
+    }
+    weft_vec_free(&state->meshes);
+    weft_vec_free(&state->mesh_stack);
+    weft_ptrset_free(&state->mesh_set);
+    free(state->first_rank_of);
+    if (state->owns_starpu) {
+        starpu_shutdown();
+    }
+    memset(state, 0, sizeof(*state));
+}

@@ -1,0 +1,499 @@
+/* Builds this process's part of a stage.
+ *
+ * Every move of the stage (a box from one rank to another) is cut where panels of the source or of the target begin: into
+ * pieces, each of which lies in one panel on both sides. Both sides of a message cut alike, so they agree on the messages
+ * between them, and on their order: by source rank, target rank, target panel, source panel. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tensor/exchange_steps.h"
+
+typedef struct piece {
+    int source_rank, target_rank;
+    int64_t source_panel, target_panel;
+    int region; /* of a reduce stage: pieces of one target rank with the same region are addends of each other */
+    int order;  /* of the move within the stage: of a reduce stage, the order to reduce in */
+    int peer;   /* the other process, or -1: both ranks are hosted here */
+    uint32_t tag;
+    int64_t bytes;
+    weft_box box;
+} piece;
+
+/* ---- pieces ------------------------------------------------------------------------------------------------- */
+
+/* Cuts the box of a move into pieces and appends them. */
+static bool cut_move(weft_vec *pieces, const weft_stage *stage, const piece *like, const weft_box *box)
+{
+    const weft_layout *from = stage->from, *to = stage->to;
+    weft_box source, target;
+    weft_layout_shard_box(from, like->source_rank, &source);
+    weft_layout_shard_box(to, like->target_rank, &target);
+    int64_t begin = from->ndim == 0 ? 0 : box->offset[0];
+    int64_t end = from->ndim == 0 ? 1 : begin + box->extent[0];
+    while (begin < end) {
+        int64_t source_panel = weft_panel_of_row(from, &source, begin);
+        int64_t target_panel = weft_panel_of_row(to, &target, begin);
+        int64_t first, source_last, target_last;
+        weft_panel_range(from, &source, source_panel, &first, &source_last);
+        weft_panel_range(to, &target, target_panel, &first, &target_last);
+        int64_t last = weft_min_i64(end, weft_min_i64(source_last, target_last));
+        piece *p = weft_vec_push(pieces, sizeof(*p));
+        if (p == NULL) {
+            return false;
+        }
+        *p = *like;
+        p->source_panel = source_panel;
+        p->target_panel = target_panel;
+        p->box = *box;
+        if (from->ndim > 0) {
+            p->box.offset[0] = begin;
+            p->box.extent[0] = last - begin;
+        }
+        p->bytes = weft_box_count(from->ndim, &p->box) * (int64_t)weft_dtype_size(from->dtype);
+        begin = last;
+    }
+    return true;
+}
+
+/* Numbers the regions of a reduce stage's receives: equal boxes follow each other. */
+static int next_region(const weft_stage *stage, const weft_moves *moves, size_t i, int region)
+{
+    bool same = i > 0 && weft_box_equal(stage->from->ndim, &moves->items[i].box, &moves->items[i - 1].box);
+    return i == 0 ? 0 : same ? region : region + 1;
+}
+
+static int process_of(int rank)
+{
+    return weft_topology_process_of(&weft_runtime.topology, rank);
+}
+
+static bool collect_receives(weft_vec *pieces, const weft_stage *stage, int target)
+{
+    weft_moves moves = { 0 };
+    bool done = weft_stage_receives(stage, &weft_runtime.topology, target, &moves) == WEFT_OK;
+    int region = 0;
+    for (size_t i = 0; i < moves.count && done; i++) {
+        int source = moves.items[i].peer;
+        region = next_region(stage, &moves, i, region);
+        piece like = { .source_rank = source, .target_rank = target, .region = region, .order = (int)i };
+        like.peer = weft_hosts(source) ? -1 : process_of(source);
+        done = cut_move(pieces, stage, &like, &moves.items[i].box);
+    }
+    weft_moves_free(&moves);
+    return done;
+}
+
+/* Those that go to other processes: what stays here is seen from the target's side. */
+static bool collect_sends(weft_vec *pieces, const weft_stage *stage, int source)
+{
+    weft_moves moves = { 0 };
+    bool done = weft_stage_sends(stage, &weft_runtime.topology, source, &moves) == WEFT_OK;
+    for (size_t i = 0; i < moves.count && done; i++) {
+        int target = moves.items[i].peer;
+        if (weft_hosts(target)) {
+            continue;
+        }
+        piece like = { .source_rank = source, .target_rank = target, .peer = process_of(target) };
+        done = cut_move(pieces, stage, &like, &moves.items[i].box);
+    }
+    weft_moves_free(&moves);
+    return done;
+}
+
+#define COMPARE(field)                           \
+    if (p->field != q->field) {                  \
+        return p->field < q->field ? -1 : 1;     \
+    }
+
+static int by_message_order(const void *a, const void *b)
+{
+    const piece *p = a, *q = b;
+    COMPARE(peer)
+    COMPARE(source_rank)
+    COMPARE(target_rank)
+    COMPARE(target_panel)
+    COMPARE(source_panel)
+    return 0;
+}
+
+static int by_source_panel(const void *a, const void *b)
+{
+    const piece *p = a, *q = b;
+    COMPARE(source_rank)
+    COMPARE(source_panel)
+    return by_message_order(a, b);
+}
+
+/* Within a target panel: region, rows, addends in their order; of a move stage, remote pieces first. */
+static int by_target_panel(const void *a, const void *b)
+{
+    const piece *p = a, *q = b;
+    COMPARE(target_rank)
+    COMPARE(target_panel)
+    COMPARE(region)
+    COMPARE(source_panel)
+    COMPARE(order)
+    return 0;
+}
+
+static void number_messages(weft_vec *pieces, tag_range *ranges)
+{
+    piece *all = pieces->items;
+    if (pieces->count > 0) {
+        qsort(all, pieces->count, sizeof(*all), by_message_order);
+    }
+    for (size_t i = 0; i < pieces->count; i++) {
+        if (all[i].peer >= 0) {
+            all[i].tag = ranges[all[i].peer].count++;
+        }
+    }
+}
+
+/* ---- where a piece lies in a panel ------------------------------------------------------------------------------ */
+
+/* Strides (elements) of a shard, and the bytes from the first row of panel `panel` to the box's first element. */
+static int64_t box_in_panel(const weft_layout *layout, int rank, int64_t panel, const weft_box *box, int64_t stride[])
+{
+    weft_box shard;
+    weft_layout_shard_box(layout, rank, &shard);
+    int64_t first, last;
+    weft_panel_range(layout, &shard, panel, &first, &last);
+    int64_t step = 1, elements = 0;
+    for (int d = layout->ndim - 1; d >= 0; d--) {
+        stride[d] = step;
+        elements += (box->offset[d] - (d == 0 ? first : shard.offset[d])) * step;
+        step *= shard.extent[d];
+    }
+    return elements * (int64_t)weft_dtype_size(layout->dtype);
+}
+
+static weft_message message_of(const weft_layout *layout, int rank, int64_t panel, const piece *p)
+{
+    int64_t stride[WEFT_MAX_DIMS];
+    int64_t offset = box_in_panel(layout, rank, panel, &p->box, stride);
+    return (weft_message){
+        .peer = p->peer,
+        .tag = p->tag,
+        .region = weft_region_of_box(layout->ndim, p->box.extent, stride, weft_dtype_size(layout->dtype), offset),
+        .bytes = p->bytes,
+        .source_rank = p->source_rank,
+        .target_rank = p->target_rank,
+    };
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------------ */
+
+static exchange_step *add_step(weft_exchange *exchange, step_kind kind, place target, bool whole)
+{
+    exchange_step *s = weft_vec_push(&exchange->steps, sizeof(*s));
+    if (s != NULL) {
+        *s = (exchange_step){ .kind = kind, .target = target, .whole = whole };
+    }
+    return s;
+}
+
+static exchange_step *add_transfer(weft_exchange *exchange, step_kind kind, place target, bool whole, size_t count)
+{
+    exchange_step *s = add_step(exchange, kind, target, whole);
+    if (s == NULL) {
+        return NULL;
+    }
+    s->messages = malloc(count * sizeof(*s->messages));
+    if ((int)count > exchange->max_messages) {
+        exchange->max_messages = (int)count;
+    }
+    return s->messages == NULL ? NULL : s;
+}
+
+static int shard_of(int rank)
+{
+    return rank - weft_runtime.first_rank;
+}
+
+/* One SEND per source panel, with a message for each piece that leaves it. */
+static bool add_sends(weft_exchange *exchange, weft_vec *pieces)
+{
+    piece *all = pieces->items;
+    if (pieces->count > 0) {
+        qsort(all, pieces->count, sizeof(*all), by_source_panel);
+    }
+    for (size_t begin = 0, end; begin < pieces->count; begin = end) {
+        const piece *p = &all[begin];
+        end = begin + 1;
+        while (end < pieces->count && all[end].source_rank == p->source_rank && all[end].source_panel == p->source_panel) {
+            end++;
+        }
+        place source = { shard_of(p->source_rank), p->source_panel };
+        exchange_step *s = add_transfer(exchange, SEND, source, false, end - begin);
+        if (s == NULL) {
+            return false;
+        }
+        for (size_t i = begin; i < end; i++) {
+            s->messages[s->count++] =
+                message_of(exchange->stage.from, p->source_rank, p->source_panel, &all[i]);
+        }
+    }
+    return true;
+}
+
+/* The pieces of one target panel that come from other processes: received in place, all in one transfer. */
+static bool add_receive(weft_exchange *exchange, const piece *pieces, size_t count, bool *whole)
+{
+    size_t remote = 0;
+    for (size_t i = 0; i < count; i++) {
+        remote += pieces[i].peer >= 0;
+    }
+    if (remote == 0) {
+        return true;
+    }
+    place target = { shard_of(pieces->target_rank), pieces->target_panel };
+    exchange_step *s = add_transfer(exchange, RECEIVE, target, *whole, remote);
+    if (s == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (pieces[i].peer >= 0) {
+            s->messages[s->count++] =
+                message_of(exchange->stage.to, pieces->target_rank, pieces->target_panel, &pieces[i]);
+        }
+    }
+    *whole = false;
+    return true;
+}
+
+static weft_strided_box strided_box(const weft_layout *layout, const piece *p, const int64_t source_stride[],
+                                    const int64_t target_stride[])
+{
+    weft_strided_box box = { .ndim = layout->ndim };
+    size_t size = (size_t)layout->ndim * sizeof(int64_t);
+    memcpy(box.extent, p->box.extent, size);
+    memcpy(box.source_stride, source_stride, size);
+    memcpy(box.target_stride, target_stride, size);
+    return box;
+}
+
+/* The pieces of one target panel that are hosted here: tasks of up to MAX_SOURCES copies. */
+static bool add_copies(weft_exchange *exchange, const piece *pieces, size_t count, bool whole)
+{
+    const weft_stage *stage = &exchange->stage;
+    exchange_step *s = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const piece *p = &pieces[i];
+        if (p->peer >= 0) {
+            continue;
+        }
+        if (s == NULL || s->count == MAX_SOURCES) {
+            s = add_step(exchange, COPY, (place){ shard_of(p->target_rank), p->target_panel }, whole);
+            if (s == NULL || (s->args = calloc(1, sizeof(*s->args))) == NULL) {
+                return false;
+            }
+            s->args->copy.element_size = weft_dtype_size(stage->from->dtype);
+            whole = false;
+        }
+        int64_t source_stride[WEFT_MAX_DIMS], target_stride[WEFT_MAX_DIMS];
+        /* The source's place in its panel is the operand's offset, which run_local() takes from here. */
+        int64_t source_offset = box_in_panel(stage->from, p->source_rank, p->source_panel, &p->box, source_stride);
+        s->args->base.operands[s->count + 1].offset = source_offset;
+        s->args->copy.target_offset[s->count] =
+            box_in_panel(stage->to, p->target_rank, p->target_panel, &p->box, target_stride);
+        s->args->copy.boxes[s->count] = strided_box(stage->from, p, source_stride, target_stride);
+        s->sources[s->count++] = (place){ shard_of(p->source_rank), p->source_panel };
+    }
+    return true;
+}
+
+/* An addend that another process has: received into a buffer of its own, contiguous. */
+static bool add_landing(weft_exchange *exchange, const piece *p, place *landing)
+{
+    *landing = (place){ -1, (int64_t)exchange->landings.count };
+    int64_t *bytes = weft_vec_push(&exchange->landings, sizeof(*bytes));
+    exchange_step *s = bytes == NULL ? NULL : add_transfer(exchange, LAND, *landing, true, 1);
+    if (s == NULL) {
+        return false;
+    }
+    *bytes = p->bytes;
+    s->count = 1;
+    s->messages[0] = (weft_message){
+        .peer = p->peer,
+        .tag = p->tag,
+        .region = { .run_bytes = p->bytes },
+        .bytes = p->bytes,
+        .source_rank = p->source_rank,
+        .target_rank = p->target_rank,
+    };
+    return true;
+}
+
+/* Where the addend is and how it lies there. */
+static bool addend_source(weft_exchange *exchange, const piece *p, place *source, int64_t *offset, int64_t stride[])
+{
+    if (p->peer < 0) {
+        *source = (place){ shard_of(p->source_rank), p->source_panel };
+        *offset = box_in_panel(exchange->stage.from, p->source_rank, p->source_panel, &p->box, stride);
+        return true;
+    }
+    *offset = 0;
+    int64_t step = 1;
+    for (int d = exchange->stage.from->ndim - 1; d >= 0; d--) {
+        stride[d] = step;
+        step *= p->box.extent[d];
+    }
+    return add_landing(exchange, p, source);
+}
+
+static weft_combine combine_of(weft_reduce_op op)
+{
+    switch (op) {
+    case WEFT_PROD:
+        return WEFT_COMBINE_PROD;
+    case WEFT_MIN:
+        return WEFT_COMBINE_MIN;
+    case WEFT_MAX:
+        return WEFT_COMBINE_MAX;
+    default:
+        return WEFT_COMBINE_SUM;
+    }
+}
+
+/* Reduces the addends of one box, in their order: tasks of up to MAX_SOURCES addends, each going on from the last. */
+static bool add_reduction(weft_exchange *exchange, const piece *addends, size_t count, bool whole)
+{
+    const weft_stage *stage = &exchange->stage;
+    int64_t target_stride[WEFT_MAX_DIMS];
+    int64_t target_offset =
+        box_in_panel(stage->to, addends->target_rank, addends->target_panel, &addends->box, target_stride);
+    for (size_t begin = 0; begin < count; begin += MAX_SOURCES) {
+        size_t end = begin + MAX_SOURCES < count ? begin + MAX_SOURCES : count;
+        place sources[MAX_SOURCES];
+        int64_t offsets[MAX_SOURCES], strides[MAX_SOURCES][WEFT_MAX_DIMS];
+        for (size_t i = begin; i < end; i++) {
+            /* Landings come before the task that reads them. */
+            size_t k = i - begin;
+            if (!addend_source(exchange, &addends[i], &sources[k], &offsets[k], strides[k])) {
+                return false;
+            }
+        }
+        place target = { shard_of(addends->target_rank), addends->target_panel };
+        exchange_step *s = add_step(exchange, REDUCE, target, whole && begin == 0);
+        if (s == NULL || (s->args = calloc(1, sizeof(*s->args))) == NULL) {
+            return false;
+        }
+        s->count = (int)(end - begin);
+        s->args->reduce.combine = combine_of(stage->op);
+        s->args->reduce.accumulate = begin > 0;
+        s->args->reduce.scale = end == count ? stage->scale : 1.0;
+        s->args->base.operands[0].offset = target_offset;
+        for (int k = 0; k < s->count; k++) {
+            s->sources[k] = sources[k];
+            s->args->base.operands[k + 1].offset = offsets[k];
+            s->args->reduce.boxes[k] = strided_box(stage->from, &addends[begin + (size_t)k], strides[k], target_stride);
+        }
+    }
+    return true;
+}
+
+/* All that one target panel gets. */
+static bool add_panel(weft_exchange *exchange, const piece *pieces, size_t count)
+{
+    bool whole = true;
+    if (!exchange->stage.reduces) {
+        return add_receive(exchange, pieces, count, &whole) && add_copies(exchange, pieces, count, whole);
+    }
+    for (size_t begin = 0, end; begin < count; begin = end) {
+        end = begin + 1;
+        while (end < count && pieces[end].region == pieces[begin].region
+               && pieces[end].source_panel == pieces[begin].source_panel) {
+            end++;
+        }
+        if (!add_reduction(exchange, &pieces[begin], end - begin, whole)) {
+            return false;
+        }
+        whole = false;
+    }
+    return true;
+}
+
+static bool add_targets(weft_exchange *exchange, weft_vec *pieces)
+{
+    piece *all = pieces->items;
+    if (pieces->count > 0) {
+        qsort(all, pieces->count, sizeof(*all), by_target_panel);
+    }
+    for (size_t begin = 0, end; begin < pieces->count; begin = end) {
+        end = begin + 1;
+        while (end < pieces->count && all[end].target_rank == all[begin].target_rank
+               && all[end].target_panel == all[begin].target_panel) {
+            end++;
+        }
+        if (!add_panel(exchange, &all[begin], end - begin)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void count_received(weft_exchange *exchange, const weft_vec *pieces)
+{
+    const piece *all = pieces->items;
+    for (size_t i = 0; i < pieces->count; i++) {
+        if (all[i].source_rank != all[i].target_rank) {
+            exchange->transfers++;
+            exchange->bytes += (uint64_t)all[i].bytes;
+            exchange->messages += all[i].peer >= 0;
+        }
+    }
+}
+
+/* ---- building ----------------------------------------------------------------------------------------------------- */
+
+static bool build(weft_exchange *exchange)
+{
+    weft_vec sends = { 0 }, receives = { 0 };
+    bool done = true;
+    for (int i = 0; i < weft_runtime.local_ranks && done; i++) {
+        int rank = weft_runtime.first_rank + i;
+        done = collect_sends(&sends, &exchange->stage, rank) && collect_receives(&receives, &exchange->stage, rank);
+    }
+    if (done) {
+        number_messages(&sends, exchange->sends);
+        number_messages(&receives, exchange->receives);
+        count_received(exchange, &receives);
+        done = add_sends(exchange, &sends) && add_targets(exchange, &receives);
+    }
+    weft_vec_free(&sends);
+    weft_vec_free(&receives);
+    return done;
+}
+
+weft_exchange *weft_exchange_new(const char *function, const weft_stage *stage)
+{
+    weft_exchange *exchange = calloc(1, sizeof(*exchange));
+    if (exchange != NULL) {
+        exchange->stage = *stage;
+        exchange->sends = calloc((size_t)weft_runtime.num_processes, sizeof(tag_range));
+        exchange->receives = calloc((size_t)weft_runtime.num_processes, sizeof(tag_range));
+    }
+    if (exchange == NULL || exchange->sends == NULL || exchange->receives == NULL || !build(exchange)) {
+        weft_exchange_free(exchange);
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a redistribution");
+        return NULL;
+    }
+    return exchange;
+}
+
+void weft_exchange_free(weft_exchange *exchange)
+{
+    if (exchange == NULL) {
+        return;
+    }
+    exchange_step *steps = exchange->steps.items;
+    for (size_t i = 0; i < exchange->steps.count; i++) {
+        free(steps[i].messages);
+        free(steps[i].args);
+    }
+    weft_vec_free(&exchange->steps);
+    weft_vec_free(&exchange->landings);
+    free(exchange->sends);
+    free(exchange->receives);
+    free(exchange);
+}

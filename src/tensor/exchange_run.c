@@ -1,0 +1,153 @@
+/* Submits the steps of an exchange for one pair of tensors. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tensor/exchange_steps.h"
+
+typedef struct run {
+    const char *function;
+    const weft_exchange *exchange;
+    const weft_tensor *source;
+    weft_tensor *target;
+    weft_buffer **landings;
+    weft_message *messages; /* room for the largest step's */
+} run;
+
+static weft_panel panel_at(const run *r, const weft_tensor *tensor, place p)
+{
+    return p.shard < 0 ? (weft_panel){ r->landings[p.panel]->handles[0], 0 } : tensor->shards[p.shard].panels[p.panel];
+}
+
+static bool run_transfer(const run *r, const exchange_step *s)
+{
+    const weft_exchange *exchange = r->exchange;
+    const weft_tensor *tensor = s->kind == SEND ? r->source : r->target;
+    const tag_range *ranges = s->kind == SEND ? exchange->sends : exchange->receives;
+    weft_panel panel = panel_at(r, tensor, s->target);
+    for (int i = 0; i < s->count; i++) {
+        r->messages[i] = s->messages[i];
+        r->messages[i].tag += ranges[s->messages[i].peer].first;
+        r->messages[i].region.offset += panel.offset;
+    }
+    return weft_comm_submit(weft_runtime.comm, panel.handle, s->kind != SEND, s->whole, s->count, r->messages,
+                            tensor->layout, r->source->name);
+}
+
+/* A tensor redistributed into one that shares memory with it has its own values there already. */
+static bool same_memory(weft_panel a, int64_t a_offset, weft_panel b, int64_t b_offset)
+{
+    return a.handle == b.handle && a.offset + a_offset == b.offset + b_offset;
+}
+
+static bool run_copy(const run *r, const exchange_step *s)
+{
+    weft_panel target = panel_at(r, r->target, s->target);
+    weft_task task;
+    weft_copy_args *args =
+        weft_task_begin(&task, &weft_codelet_copy, "copy", sizeof(*args), r->exchange->stage.from->dtype);
+    if (args == NULL) {
+        return false;
+    }
+    const weft_copy_args *like = &s->args->copy;
+    args->element_size = like->element_size;
+    weft_task_add(&task, &target, 0, s->whole ? STARPU_W : STARPU_RW);
+    int count = 0;
+    for (int i = 0; i < s->count; i++) {
+        weft_panel source = panel_at(r, r->source, s->sources[i]);
+        int64_t offset = like->base.operands[i + 1].offset;
+        if (same_memory(source, offset, target, like->target_offset[i])) {
+            continue;
+        }
+        args->target_offset[count] = like->target_offset[i];
+        args->boxes[count++] = like->boxes[i];
+        weft_task_add(&task, &source, offset, STARPU_R);
+    }
+    if (count == 0) {
+        free(args);
+        return true;
+    }
+    return weft_task_submit(&task);
+}
+
+static bool run_reduce(const run *r, const exchange_step *s)
+{
+    weft_panel target = panel_at(r, r->target, s->target);
+    weft_task task;
+    weft_reduce_args *args =
+        weft_task_begin(&task, &weft_codelet_reduce, "reduce", sizeof(*args), r->exchange->stage.from->dtype);
+    if (args == NULL) {
+        return false;
+    }
+    const weft_reduce_args *like = &s->args->reduce;
+    args->combine = like->combine;
+    args->accumulate = like->accumulate;
+    args->scale = like->scale;
+    memcpy(args->boxes, like->boxes, (size_t)s->count * sizeof(like->boxes[0]));
+    weft_task_add(&task, &target, like->base.operands[0].offset, s->whole ? STARPU_W : STARPU_RW);
+    for (int i = 0; i < s->count; i++) {
+        weft_panel source = panel_at(r, r->source, s->sources[i]);
+        weft_task_add(&task, &source, like->base.operands[i + 1].offset, STARPU_R);
+    }
+    return weft_task_submit(&task);
+}
+
+static bool run_steps(const run *r)
+{
+    const exchange_step *steps = r->exchange->steps.items;
+    bool done = true;
+    for (size_t i = 0; i < r->exchange->steps.count && done; i++) {
+        const exchange_step *s = &steps[i];
+        done = s->kind == COPY ? run_copy(r, s) : s->kind == REDUCE ? run_reduce(r, s) : run_transfer(r, s);
+    }
+    return done;
+}
+
+static void reserve_tags(const weft_exchange *exchange)
+{
+    for (int p = 0; p < weft_runtime.num_processes; p++) {
+        tag_range *send = &exchange->sends[p], *receive = &exchange->receives[p];
+        if (send->count > 0) {
+            send->first = weft_comm_reserve(weft_runtime.comm, p, false, send->count);
+        }
+        if (receive->count > 0) {
+            receive->first = weft_comm_reserve(weft_runtime.comm, p, true, receive->count);
+        }
+    }
+}
+
+/* Landing buffers go back to the pool at once: StarPU orders their next use after this one. */
+static bool obtain_landings(run *r)
+{
+    const int64_t *bytes = r->exchange->landings.items;
+    for (size_t i = 0; i < r->exchange->landings.count; i++) {
+        r->landings[i] = weft_buffer_new(weft_runtime.pool, (weft_cut){ bytes[i], bytes[i], bytes[i] });
+        if (r->landings[i] == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool weft_exchange_run(const char *function, const weft_exchange *exchange, const weft_tensor *source,
+                       weft_tensor *target)
+{
+    run r = { function, exchange, source, target, NULL, NULL };
+    r.landings = calloc(exchange->landings.count + 1, sizeof(*r.landings));
+    r.messages = malloc(((size_t)exchange->max_messages + 1) * sizeof(*r.messages));
+    bool done = r.landings != NULL && r.messages != NULL && obtain_landings(&r);
+    if (!done) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a redistribution");
+    } else {
+        reserve_tags(exchange);
+        done = run_steps(&r);
+        weft_runtime.counters.transfers += exchange->transfers;
+        weft_runtime.counters.bytes_moved += exchange->bytes;
+        weft_runtime.counters.messages += exchange->messages;
+    }
+    for (size_t i = 0; r.landings != NULL && i < exchange->landings.count; i++) {
+        weft_buffer_release(r.landings[i]);
+    }
+    free(r.landings);
+    free(r.messages);
+    return done;
+}

@@ -1,0 +1,48 @@
+/* What an exchange is made of: shared by exchange.c, which builds it, and exchange_run.c, which submits it. */
+#ifndef WEFT_SRC_TENSOR_EXCHANGE_STEPS_H
+#define WEFT_SRC_TENSOR_EXCHANGE_STEPS_H
+
+#include "codelets/move.h"
+#include "comm/comm.h"
+#include "tensor/exchange.h"
+
+enum { MAX_SOURCES = WEFT_MAX_OPERANDS - 1 };
+
+/* A source of a local step: a hosted shard's panel, or (shard -1) the landing buffer of that number. */
+typedef struct place {
+    int shard;
+    int64_t panel;
+} place;
+
+typedef enum step_kind { SEND, RECEIVE, LAND, COPY, REDUCE } step_kind;
+
+/* What is submitted at once: a transfer, or a task. */
+typedef struct exchange_step {
+    step_kind kind;
+    place target; /* the panel acquired or written; of SEND: the panel read; of LAND: the landing buffer */
+    bool whole;   /* nothing of the panel's former contents is needed */
+    int count;    /* messages, or sources */
+    weft_message *messages;       /* SEND, RECEIVE, LAND; tags count from the run's first */
+    place sources[MAX_SOURCES];   /* COPY, REDUCE */
+    union {
+        weft_task_args base;
+        weft_copy_args copy;
+        weft_reduce_args reduce;
+    } *args;
+} exchange_step;
+
+typedef struct tag_range { /* messages with one process in one run */
+    uint32_t count;
+    uint32_t first; /* of the run under way */
+} tag_range;
+
+struct weft_exchange {
+    weft_stage stage;
+    weft_vec steps;        /* exchange_step */
+    weft_vec landings;     /* int64_t: bytes of each landing buffer */
+    tag_range *sends, *receives; /* one per process */
+    int max_messages;      /* of one step */
+    uint64_t transfers, bytes, messages; /* received in one run, for the counters */
+};
+
+#endif

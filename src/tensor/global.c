@@ -1,0 +1,174 @@
+/* Whole tensors: distributed from one process, gathered to all, and what a tensor tells about itself. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tensor/state.h"
+
+weft_tensor *weft_distribute(weft_dtype dtype, int ndim, const int64_t shape[], const void *global, weft_mesh *mesh,
+                             const weft_placement *placements)
+{
+    static const char function[] = "weft_distribute";
+    mesh = weft_check_mesh(function, mesh);
+    if (mesh == NULL || !weft_check_dtype(function, dtype) || !weft_check_shape(function, ndim, shape)) {
+        return NULL;
+    }
+    const weft_layout *layout = weft_check_layout(function, mesh, placements, ndim, shape, dtype);
+    if (layout == NULL) {
+        return NULL;
+    }
+    if (layout->has_partial) {
+        weft_fail(WEFT_ERR_LAYOUT, function, "placements has a Partial: a global array is Shard or Replicate");
+        return NULL;
+    }
+    int root = weft_mesh_rank_at(mesh, 0);
+    int64_t count = 1, one = 1;
+    weft_count_checked(ndim, shape, &count);
+    if (weft_hosts(root) && count > 0 && global == NULL) {
+        weft_fail(WEFT_ERR_INVALID, function, "global is NULL on the process that hosts the mesh's first rank");
+        return NULL;
+    }
+    weft_mesh *root_mesh = weft_mesh_obtain(function, 1, &one, &root, NULL);
+    const weft_layout *whole = root_mesh == NULL ? NULL
+                                                 : weft_check_layout(function, root_mesh, NULL, ndim, shape, dtype);
+    if (whole == NULL) {
+        return NULL;
+    }
+    /* The caller's array is the source tensor's one shard; when the last reader has let it go it has been read. */
+    weft_scope_open();
+    weft_tensor *source = weft_tensor_allocate(function, whole);
+    bool done = source != NULL;
+    for (int i = 0; done && i < source->num_shards; i++) {
+        weft_local_shard *shard = &source->shards[i];
+        done = shard->count == 0
+               || weft_shard_attach(shard, weft_buffer_borrow(weft_runtime.pool, weft_shard_cut(whole, shard),
+                                                              (void *)(uintptr_t)global));
+    }
+    if (!done || !weft_tensor_register(function, source)) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for the tensor");
+        if (source != NULL) {
+            weft_tensor_delete(source);
+        }
+        weft_scope_close();
+        return NULL;
+    }
+    /* On the same one-rank mesh this would be the caller's memory itself. */
+    weft_tensor *target = weft_tensor_new(function, layout);
+    done = target != NULL && weft_tensor_copy_into(function, target, source);
+    for (int i = 0; done && i < source->num_shards; i++) {
+        if (source->shards[i].count > 0) {
+            weft_local_acquire(source, i, WEFT_READ_WRITE);
+            weft_local_release(source, i);
+        }
+    }
+    if (target != NULL) {
+        weft_scope_keep(target);
+    }
+    weft_scope_close();
+    return done ? target : NULL;
+}
+
+weft_status weft_to_host(weft_tensor *tensor, void *global)
+{
+    static const char function[] = "weft_to_host";
+    tensor = weft_check_tensor(function, "tensor", tensor);
+    if (tensor == NULL) {
+        return weft_latest_status();
+    }
+    const weft_layout *layout = tensor->layout;
+    int64_t count = 1;
+    weft_count_checked(layout->ndim, layout->shape, &count);
+    if (global == NULL && count > 0) {
+        return weft_fail(WEFT_ERR_INVALID, function, "global is NULL");
+    }
+    if (weft_runtime.world == WEFT_WORLD_FAKE) {
+        return weft_fail(WEFT_ERR_UNSUPPORTED, function, "a fake world has no data");
+    }
+    weft_mesh *mesh = weft_host_mesh();
+    const weft_layout *everywhere =
+        mesh == NULL ? NULL : weft_check_layout(function, mesh, NULL, layout->ndim, layout->shape, layout->dtype);
+    if (everywhere == NULL) {
+        return weft_latest_status();
+    }
+    weft_scope_open();
+    weft_tensor *whole = weft_tensor_to_layout(function, tensor, everywhere);
+    weft_status status = whole == NULL ? weft_latest_status() : weft_local_to_host(whole, 0, global);
+    weft_scope_close();
+    return status;
+}
+
+/* ---- properties ------------------------------------------------------------------------------------------------- */
+
+int weft_tensor_ndim(const weft_tensor *tensor)
+{
+    tensor = weft_check_tensor("weft_tensor_ndim", "tensor", tensor);
+    return tensor == NULL ? 0 : tensor->layout->ndim;
+}
+
+int64_t weft_tensor_size(const weft_tensor *tensor, int dim)
+{
+    tensor = weft_check_tensor("weft_tensor_size", "tensor", tensor);
+    dim = tensor == NULL ? -1 : weft_check_dim("weft_tensor_size", "dim", dim, tensor->layout->ndim);
+    return dim < 0 ? 0 : tensor->layout->shape[dim];
+}
+
+weft_dtype weft_tensor_dtype(const weft_tensor *tensor)
+{
+    tensor = weft_check_tensor("weft_tensor_dtype", "tensor", tensor);
+    return tensor == NULL ? WEFT_F32 : tensor->layout->dtype;
+}
+
+weft_mesh *weft_tensor_mesh(const weft_tensor *tensor)
+{
+    tensor = weft_check_tensor("weft_tensor_mesh", "tensor", tensor);
+    return tensor == NULL ? NULL : weft_ptrset_get(&weft_runtime.mesh_set, tensor->layout->mesh);
+}
+
+const weft_placement *weft_tensor_placements(const weft_tensor *tensor)
+{
+    tensor = weft_check_tensor("weft_tensor_placements", "tensor", tensor);
+    return tensor == NULL ? NULL : tensor->layout->placements;
+}
+
+weft_status weft_local_box(const weft_tensor *tensor, int local_rank, int64_t offset[], int64_t extent[])
+{
+    static const char function[] = "weft_local_box";
+    tensor = weft_check_tensor(function, "tensor", tensor);
+    if (tensor == NULL) {
+        return weft_latest_status();
+    }
+    int ndim = tensor->layout->ndim;
+    if (local_rank < 0 || local_rank >= tensor->num_shards) {
+        return weft_fail(WEFT_ERR_INVALID, function, "local_rank is %d, but this process hosts %d ranks", local_rank,
+                         tensor->num_shards);
+    }
+    if (ndim > 0 && (offset == NULL || extent == NULL)) {
+        return weft_fail(WEFT_ERR_INVALID, function, "%s is NULL", offset == NULL ? "offset" : "extent");
+    }
+    const weft_box *box = &tensor->shards[local_rank].box;
+    for (int d = 0; d < ndim; d++) {
+        offset[d] = box->offset[d];
+        extent[d] = box->extent[d];
+    }
+    return WEFT_OK;
+}
+
+weft_status weft_tensor_set_name(weft_tensor *tensor, const char *name)
+{
+    static const char function[] = "weft_tensor_set_name";
+    tensor = weft_check_tensor(function, "tensor", tensor);
+    if (tensor == NULL) {
+        return weft_latest_status();
+    }
+    char *copy = NULL;
+    if (name != NULL) {
+        size_t size = strlen(name) + 1;
+        copy = malloc(size);
+        if (copy == NULL) {
+            return weft_fail(WEFT_ERR_NOMEM, function, "no memory for a name");
+        }
+        memcpy(copy, name, size);
+    }
+    free(tensor->name);
+    tensor->name = copy;
+    return WEFT_OK;
+}

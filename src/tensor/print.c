@@ -1,0 +1,117 @@
+/* weft_tensor_print(): dtype, shape, placements, mesh, and the values as nested brackets, long dimensions abbreviated. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tensor/tensor.h"
+
+enum { EDGE = 3, LONGEST = 8 }; /* a dimension longer than LONGEST shows EDGE entries at both ends */
+
+static float half_to_float(uint16_t bits)
+{
+    uint32_t sign = (uint32_t)(bits & 0x8000u) << 16, exponent = (bits >> 10) & 31u, mantissa = bits & 1023u;
+    float value = 0;
+    if (exponent == 0) {
+        value = (float)mantissa * 0x1p-24f;
+        return sign != 0 ? -value : value;
+    }
+    uint32_t word = sign | (exponent == 31 ? 0x7f800000u : (exponent + 112) << 23) | mantissa << 13;
+    memcpy(&value, &word, sizeof(value));
+    return value;
+}
+
+static float bfloat_to_float(uint16_t bits)
+{
+    uint32_t word = (uint32_t)bits << 16;
+    float value;
+    memcpy(&value, &word, sizeof(value));
+    return value;
+}
+
+static void print_value(FILE *file, weft_dtype dtype, const void *values, int64_t i)
+{
+    switch (dtype) {
+    case WEFT_F64:
+        fprintf(file, "%.17g", ((const double *)values)[i]);
+        break;
+    case WEFT_F32:
+        fprintf(file, "%.9g", (double)((const float *)values)[i]);
+        break;
+    case WEFT_BF16:
+        fprintf(file, "%.4g", (double)bfloat_to_float(((const uint16_t *)values)[i]));
+        break;
+    case WEFT_F16:
+        fprintf(file, "%.5g", (double)half_to_float(((const uint16_t *)values)[i]));
+        break;
+    case WEFT_I64:
+        fprintf(file, "%lld", (long long)((const int64_t *)values)[i]);
+        break;
+    case WEFT_I32:
+        fprintf(file, "%ld", (long)((const int32_t *)values)[i]);
+        break;
+    case WEFT_U8:
+        fprintf(file, "%u", (unsigned)((const uint8_t *)values)[i]);
+        break;
+    case WEFT_BOOL:
+        fputs(((const uint8_t *)values)[i] ? "true" : "false", file);
+        break;
+    }
+}
+
+static void print_values(FILE *file, const weft_layout *layout, const void *values, int dim, int64_t first, int64_t step)
+{
+    if (dim == layout->ndim) {
+        print_value(file, layout->dtype, values, first);
+        return;
+    }
+    int64_t size = layout->shape[dim];
+    int64_t inner = size == 0 ? 0 : step / size;
+    bool innermost = dim == layout->ndim - 1;
+    fputc('[', file);
+    for (int64_t i = 0; i < size; i++) {
+        if (size > LONGEST && i == EDGE) {
+            fputs(innermost ? ", ..." : ",\n ...", file);
+            i = size - EDGE;
+        }
+        if (i > 0) {
+            fputs(innermost ? ", " : ",", file);
+        }
+        if (i > 0 && !innermost) {
+            fprintf(file, "\n%*s", dim + 1, "");
+        }
+        print_values(file, layout, values, dim + 1, first + i * inner, inner);
+    }
+    fputc(']', file);
+}
+
+weft_status weft_tensor_print(weft_tensor *tensor, FILE *file)
+{
+    static const char function[] = "weft_tensor_print";
+    tensor = weft_check_tensor(function, "tensor", tensor);
+    if (tensor == NULL) {
+        return weft_latest_status();
+    }
+    if (file == NULL) {
+        return weft_fail(WEFT_ERR_INVALID, function, "file is NULL");
+    }
+    const weft_layout *layout = tensor->layout;
+    int64_t count = 1;
+    weft_count_checked(layout->ndim, layout->shape, &count);
+    bool fake = weft_runtime.world == WEFT_WORLD_FAKE;
+    void *values = fake ? NULL : malloc((size_t)count * weft_dtype_size(layout->dtype) + 1);
+    if (values == NULL && !fake) {
+        return weft_fail(WEFT_ERR_NOMEM, function, "no memory for %lld elements", (long long)count);
+    }
+    weft_status status = fake ? WEFT_OK : weft_to_host(tensor, values);
+    if (status == WEFT_OK && weft_runtime.process == 0) {
+        char text[256];
+        fprintf(file, "weft_tensor%s%s %s\n", tensor->name == NULL ? "" : " ", tensor->name == NULL ? "" : tensor->name,
+                weft_layout_format(layout, text, sizeof(text)));
+        if (!fake) {
+            print_values(file, layout, values, 0, 0, count);
+            fputc('\n', file);
+        }
+        status = ferror(file) ? weft_fail(WEFT_ERR_IO, function, "writing failed") : WEFT_OK;
+    }
+    free(values);
+    return status;
+}

@@ -1,0 +1,220 @@
+/* From one layout to another: views where the memory is there already, else the plan's stages. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tensor/state.h"
+
+/* ---- cached plans --------------------------------------------------------------------------------------------- */
+
+static void plan_free(weft_cached_plan *cached)
+{
+    for (int i = 0; i < cached->plan.num_stages; i++) {
+        weft_exchange_free(cached->exchanges[i]);
+    }
+    free(cached);
+}
+
+void weft_plans_free(weft_tensors *tensors)
+{
+    for (size_t i = 0; i < WEFT_PLAN_BUCKETS; i++) {
+        while (tensors->plans[i] != NULL) {
+            weft_cached_plan *next = tensors->plans[i]->next;
+            plan_free(tensors->plans[i]);
+            tensors->plans[i] = next;
+        }
+    }
+}
+
+static weft_cached_plan *plan_build(const char *function, const weft_layout *from, const weft_layout *to)
+{
+    weft_cached_plan *cached = calloc(1, sizeof(*cached));
+    if (cached == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a plan");
+        return NULL;
+    }
+    char why[200] = "";
+    weft_status status = weft_plan_make(weft_runtime.layouts, &weft_runtime.topology, &weft_runtime.cost, from, to,
+                                        &cached->plan, why, sizeof(why));
+    if (status != WEFT_OK) {
+        weft_fail(status, function, "%s", why);
+        free(cached);
+        return NULL;
+    }
+    for (int i = 0; i < cached->plan.num_stages; i++) {
+        cached->exchanges[i] = weft_exchange_new(function, &cached->plan.stages[i]);
+        if (cached->exchanges[i] == NULL) {
+            plan_free(cached);
+            return NULL;
+        }
+    }
+    return cached;
+}
+
+weft_cached_plan *weft_plan_obtain(const char *function, const weft_layout *from, const weft_layout *to)
+{
+    uint64_t hash = weft_hash_u64(from->hash ^ weft_hash_u64(to->hash));
+    weft_cached_plan **bucket = &weft_runtime.tensors->plans[hash % WEFT_PLAN_BUCKETS];
+    for (weft_cached_plan *cached = *bucket; cached != NULL; cached = cached->next) {
+        if (cached->plan.from == from && cached->plan.to == to) {
+            weft_runtime.counters.plan_hits++;
+            return cached;
+        }
+    }
+    weft_runtime.counters.plan_misses++;
+    weft_cached_plan *cached = plan_build(function, from, to);
+    if (cached != NULL) {
+        cached->next = *bucket;
+        *bucket = cached;
+    }
+    return cached;
+}
+
+/* ---- views ------------------------------------------------------------------------------------------------------ */
+
+/* True when every rank finds its part of `to` in what it holds of `from`: Replicate became Shard, nothing else changed. */
+static bool is_local_slice(const weft_layout *from, const weft_layout *to)
+{
+    if (from->mesh != to->mesh) {
+        return false;
+    }
+    for (int d = 0; d < from->mesh->ndim; d++) {
+        bool same = weft_placement_equal(from->placements[d], to->placements[d]);
+        bool slices = from->placements[d].kind == WEFT_REPLICATE && to->placements[d].kind == WEFT_SHARD;
+        if (!same && !slices) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Elements from the first of `outer` to the first of `inner`, when inner is contiguous in it; else -1. */
+static int64_t contiguous_offset(int ndim, const weft_box *outer, const weft_box *inner)
+{
+    int64_t offset = 0, step = 1;
+    bool partial = false; /* a dimension further in is not taken whole */
+    for (int d = ndim - 1; d >= 0; d--) {
+        int64_t start = inner->offset[d] - outer->offset[d];
+        if (start < 0 || start + inner->extent[d] > outer->extent[d] || (partial && inner->extent[d] > 1)) {
+            return -1;
+        }
+        partial = partial || inner->extent[d] != outer->extent[d];
+        offset += start * step;
+        step *= outer->extent[d];
+    }
+    return offset;
+}
+
+/* The tensor in `layout` on the same memory; NULL, with no error kept, when it cannot be. */
+static weft_tensor *slice_view(const char *function, weft_tensor *tensor, const weft_layout *layout)
+{
+    weft_tensor *view = weft_tensor_allocate(function, layout);
+    for (int i = 0; view != NULL && i < view->num_shards; i++) {
+        const weft_local_shard *source = &tensor->shards[i];
+        weft_local_shard *shard = &view->shards[i];
+        if (shard->count == 0) {
+            continue;
+        }
+        int64_t offset = source->count == 0 || source->buffer->borrowed
+                             ? -1
+                             : contiguous_offset(layout->ndim, &source->box, &shard->box);
+        int64_t bytes = offset * (int64_t)weft_dtype_size(layout->dtype);
+        if (offset < 0 || !weft_shard_view(layout, shard, tensor, source, bytes)) {
+            weft_tensor_delete(view);
+            return NULL;
+        }
+    }
+    if (view != NULL && !weft_tensor_register(function, view)) {
+        weft_tensor_delete(view);
+        return NULL;
+    }
+    return view;
+}
+
+/* ---- executing a plan ----------------------------------------------------------------------------------------------- */
+
+/* Runs all stages from `source` into `target`, which has the plan's last layout. */
+static bool run_stages(const char *function, const weft_cached_plan *cached, weft_tensor *source, weft_tensor *target)
+{
+    weft_tensor *current = source;
+    bool done = true;
+    for (int i = 0; i < cached->plan.num_stages && done; i++) {
+        bool last = i == cached->plan.num_stages - 1;
+        weft_tensor *next = last ? target : weft_tensor_new(function, cached->plan.stages[i].to);
+        done = next != NULL && weft_exchange_run(function, cached->exchanges[i], current, next);
+        current = next;
+    }
+    return done;
+}
+
+/* Temporary tensors belong to a scope of their own, so that they go at once. */
+bool weft_plan_run(const char *function, const weft_cached_plan *cached, weft_tensor *source, weft_tensor *target)
+{
+    weft_scope_open();
+    bool done = run_stages(function, cached, source, target);
+    weft_scope_close();
+    return done;
+}
+
+weft_tensor *weft_tensor_to_layout(const char *function, weft_tensor *tensor, const weft_layout *layout)
+{
+    if (tensor->layout == layout) {
+        return weft_tensor_share(tensor);
+    }
+    if (is_local_slice(tensor->layout, layout)) {
+        weft_tensor *view = slice_view(function, tensor, layout);
+        if (view != NULL) {
+            return view;
+        }
+    }
+    weft_cached_plan *cached = weft_plan_obtain(function, tensor->layout, layout);
+    weft_tensor *target = cached == NULL ? NULL : weft_tensor_new(function, layout);
+    if (target == NULL || !weft_plan_run(function, cached, tensor, target)) {
+        return NULL;
+    }
+    return target;
+}
+
+static bool copy_panels(weft_tensor *target, const weft_tensor *source)
+{
+    for (int i = 0; i < target->num_shards; i++) {
+        const weft_local_shard *to = &target->shards[i], *from = &source->shards[i];
+        for (int panel = 0; panel < (int)to->num_panels; panel++) {
+            weft_cut cut = weft_shard_cut(target->layout, to);
+            int64_t bytes = weft_cut_end(&cut, panel) - weft_cut_start(&cut, panel);
+            if (!weft_task_copy_panel(&to->panels[panel], &from->panels[panel], bytes)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+bool weft_tensor_copy_into(const char *function, weft_tensor *target, weft_tensor *source)
+{
+    if (target == source) {
+        return true;
+    }
+    if (!weft_tensor_make_writable(function, target)) {
+        return false;
+    }
+    if (target->layout == source->layout) {
+        return copy_panels(target, source);
+    }
+    weft_cached_plan *cached = weft_plan_obtain(function, source->layout, target->layout);
+    return cached != NULL && weft_plan_run(function, cached, source, target);
+}
+
+/* ---- public ------------------------------------------------------------------------------------------------------------- */
+
+weft_tensor *weft_redistribute(weft_tensor *tensor, weft_mesh *mesh, const weft_placement *placements)
+{
+    static const char function[] = "weft_redistribute";
+    tensor = weft_check_tensor(function, "tensor", tensor);
+    mesh = tensor == NULL ? NULL : weft_check_mesh(function, mesh);
+    if (mesh == NULL) {
+        return NULL;
+    }
+    const weft_layout *from = tensor->layout;
+    const weft_layout *to = weft_check_layout(function, mesh, placements, from->ndim, from->shape, from->dtype);
+    return to == NULL ? NULL : weft_tensor_to_layout(function, tensor, to);
+}

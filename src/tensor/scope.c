@@ -1,0 +1,126 @@
+/* References and scopes. All scopes' references lie in one array; a scope is a place in it. */
+#include "tensor/state.h"
+
+static weft_tensor **references(void)
+{
+    return weft_runtime.tensors->references.items;
+}
+
+static size_t *scopes(void)
+{
+    return weft_runtime.tensors->scopes.items;
+}
+
+bool weft_scope_adopt(weft_tensor *tensor)
+{
+    weft_tensors *tensors = weft_runtime.tensors;
+    if (tensors->scopes.count == 0) {
+        tensor->caller_references++;
+        tensor->references++;
+        return true;
+    }
+    weft_tensor **slot = weft_vec_push(&tensors->references, sizeof(weft_tensor *));
+    if (slot == NULL) {
+        return false;
+    }
+    *slot = tensor;
+    tensor->references++;
+    return true;
+}
+
+void weft_scope_open(void)
+{
+    if (weft_require_init("weft_scope_open") != WEFT_OK) {
+        return;
+    }
+    size_t *begin = weft_vec_push(&weft_runtime.tensors->scopes, sizeof(size_t));
+    if (begin == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, "weft_scope_open", "no memory for a scope");
+        return;
+    }
+    *begin = weft_runtime.tensors->references.count;
+}
+
+void weft_scope_close(void)
+{
+    if (weft_require_init("weft_scope_close") != WEFT_OK) {
+        return;
+    }
+    weft_tensors *tensors = weft_runtime.tensors;
+    if (tensors->scopes.count == 0) {
+        weft_fail(WEFT_ERR_STATE, "weft_scope_close", "no scope is open");
+        return;
+    }
+    size_t begin = scopes()[--tensors->scopes.count];
+    while (tensors->references.count > begin) {
+        weft_tensor_unreference(references()[--tensors->references.count]);
+    }
+}
+
+weft_tensor *weft_scope_keep(weft_tensor *tensor)
+{
+    static const char function[] = "weft_scope_keep";
+    tensor = weft_check_tensor(function, "tensor", tensor);
+    if (tensor == NULL) {
+        return NULL;
+    }
+    weft_tensors *tensors = weft_runtime.tensors;
+    if (tensors->scopes.count == 0) {
+        weft_fail(WEFT_ERR_STATE, function, "no scope is open");
+        return NULL;
+    }
+    size_t *begin = &scopes()[tensors->scopes.count - 1];
+    weft_tensor **all = references();
+    size_t place = tensors->references.count;
+    while (place > *begin && all[place - 1] != tensor) {
+        place--;
+    }
+    if (place == *begin) {
+        weft_fail(WEFT_ERR_STATE, function, "tensor does not belong to the innermost scope");
+        return NULL;
+    }
+    place--;
+    if (tensors->scopes.count > 1) {
+        /* To the front of this scope, which then begins one later. */
+        all[place] = all[*begin];
+        all[*begin] = tensor;
+        (*begin)++;
+    } else {
+        all[place] = all[--tensors->references.count];
+        tensor->caller_references++;
+    }
+    return tensor;
+}
+
+void weft_tensor_retain(weft_tensor *tensor)
+{
+    tensor = weft_check_tensor("weft_tensor_retain", "tensor", tensor);
+    if (tensor != NULL) {
+        tensor->references++;
+        tensor->caller_references++;
+    }
+}
+
+void weft_tensor_release(weft_tensor *tensor)
+{
+    static const char function[] = "weft_tensor_release";
+    tensor = weft_check_tensor(function, "tensor", tensor);
+    if (tensor == NULL) {
+        return;
+    }
+    if (tensor->caller_references == 0) {
+        weft_fail(WEFT_ERR_STATE, function, "the caller has no reference of the tensor: it belongs to a scope");
+        return;
+    }
+    tensor->caller_references--;
+    weft_tensor_unreference(tensor);
+}
+
+weft_tensor *weft_tensor_share(weft_tensor *tensor)
+{
+    if (!weft_scope_adopt(tensor)) {
+        weft_fail(WEFT_ERR_NOMEM, "weft", "no memory for a reference");
+        return NULL;
+    }
+    return tensor;
+}

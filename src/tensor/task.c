@@ -1,0 +1,81 @@
+/* Tasks, the cheap way: starpu_task_create() and starpu_task_submit(), no variadic insertion. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "codelets/move.h"
+#include "tensor/tensor.h"
+
+void *weft_task_begin(weft_task *task, struct starpu_codelet *codelet, const char *name, size_t args_size,
+                      weft_dtype dtype)
+{
+    weft_task_args *args = calloc(1, args_size);
+    if (args == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, name, "no memory for a task");
+        return NULL;
+    }
+    args->dtype = dtype;
+    *task = (weft_task){ .codelet = codelet, .name = name, .args = args, .args_size = args_size };
+    return args;
+}
+
+/* StarPU takes each handle once per task: two operands in one panel become one buffer with both accesses. */
+static int buffer_of(weft_task *task, starpu_data_handle_t handle, enum starpu_data_access_mode mode)
+{
+    for (int i = 0; i < task->num_buffers; i++) {
+        if (task->handles[i] == handle) {
+            task->modes[i] |= mode;
+            return i;
+        }
+    }
+    task->handles[task->num_buffers] = handle;
+    task->modes[task->num_buffers] = mode;
+    return task->num_buffers++;
+}
+
+void weft_task_add(weft_task *task, const weft_panel *panel, int64_t offset, enum starpu_data_access_mode mode)
+{
+    weft_task_args *args = task->args;
+    args->operands[args->num_operands++] = (weft_task_operand){
+        .offset = panel->offset + offset,
+        .buffer = buffer_of(task, panel->handle, mode),
+    };
+}
+
+bool weft_task_submit(weft_task *task)
+{
+    struct starpu_task *starpu = starpu_task_create();
+    starpu->cl = task->codelet;
+    starpu->name = task->name;
+    starpu->cl_arg = task->args;
+    starpu->cl_arg_size = task->args_size;
+    starpu->cl_arg_free = 1;
+    starpu->nbuffers = task->num_buffers;
+    for (int i = 0; i < task->num_buffers; i++) {
+        starpu->handles[i] = task->handles[i];
+        starpu->modes[i] = task->modes[i];
+    }
+    int failed = starpu_task_submit(starpu);
+    if (failed != 0) {
+        starpu->destroy = 0;
+        starpu_task_destroy(starpu); /* frees the arguments too */
+        weft_fail(WEFT_ERR_UNSUPPORTED, task->name, "StarPU takes no such task: %s", strerror(-failed));
+        return false;
+    }
+    weft_runtime.counters.tasks++;
+    return true;
+}
+
+bool weft_task_copy_panel(const weft_panel *target, const weft_panel *source, int64_t bytes)
+{
+    weft_task task;
+    weft_copy_args *args = weft_task_begin(&task, &weft_codelet_copy, "copy", sizeof(*args), WEFT_U8);
+    if (args == NULL) {
+        return false;
+    }
+    args->element_size = 1;
+    args->boxes[0] =
+        (weft_strided_box){ .ndim = 1, .extent = { bytes }, .source_stride = { 1 }, .target_stride = { 1 } };
+    weft_task_add(&task, target, 0, STARPU_W);
+    weft_task_add(&task, source, 0, STARPU_R);
+    return weft_task_submit(&task);
+}

@@ -1,0 +1,295 @@
+/* The life of a tensor: shards, their buffers and panels, views. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tensor/state.h"
+
+weft_tensor *weft_check_tensor(const char *function, const char *argument, const weft_tensor *tensor)
+{
+    if (weft_require_init(function) != WEFT_OK) {
+        return NULL;
+    }
+    if (tensor == NULL) {
+        weft_fail(WEFT_ERR_INVALID, function, "%s is NULL", argument);
+        return NULL;
+    }
+    weft_tensor *alive = weft_ptrset_get(&weft_runtime.tensors->live, tensor);
+    if (alive == NULL) {
+        weft_fail(WEFT_ERR_INVALID, function, "%s (%p) is not a live tensor", argument, (const void *)tensor);
+    }
+    return alive;
+}
+
+int64_t weft_row_elements(int ndim, const weft_box *box)
+{
+    int64_t elements = 1;
+    for (int d = 1; d < ndim; d++) {
+        elements *= box->extent[d];
+    }
+    return elements;
+}
+
+/* ---- shards ------------------------------------------------------------------------------------------------- */
+
+/* Bytes of the panels before global row `row`. */
+static int64_t row_offset(const weft_layout *layout, const weft_box *box, int64_t row)
+{
+    int64_t rows = layout->ndim == 0 ? 0 : row - box->offset[0];
+    return rows * weft_row_elements(layout->ndim, box) * (int64_t)weft_dtype_size(layout->dtype);
+}
+
+weft_cut weft_shard_cut(const weft_layout *layout, const weft_local_shard *shard)
+{
+    int64_t total = shard->count * (int64_t)weft_dtype_size(layout->dtype);
+    if (shard->num_panels == 1) {
+        return (weft_cut){ total, total, total };
+    }
+    int64_t first, last;
+    weft_panel_range(layout, &shard->box, 0, &first, &last);
+    int64_t first_bytes = row_offset(layout, &shard->box, last);
+    int64_t step = row_offset(layout, &shard->box, shard->box.offset[0] + layout->panel_rows);
+    return (weft_cut){ total, first_bytes, step };
+}
+
+bool weft_shard_attach(weft_local_shard *shard, weft_buffer *buffer)
+{
+    weft_panel *panels = buffer == NULL ? NULL : malloc((size_t)shard->num_panels * sizeof(*panels));
+    if (panels == NULL) {
+        weft_buffer_release(buffer);
+        return false;
+    }
+    for (int64_t i = 0; i < shard->num_panels; i++) {
+        panels[i] = (weft_panel){ buffer->handles[i], 0 };
+    }
+    free(shard->panels);
+    shard->panels = panels;
+    shard->buffer = buffer;
+    shard->offset = 0;
+    return true;
+}
+
+/* Finds the panel of `source` that holds the bytes [begin, end) of that shard; -1 when no single one does. */
+static int64_t panel_holding(const weft_layout *layout, const weft_local_shard *source, int64_t begin, int64_t end,
+                             int64_t *panel_begin)
+{
+    int64_t row_bytes = row_offset(layout, &source->box, 1 + (layout->ndim == 0 ? 0 : source->box.offset[0]));
+    int64_t row = layout->ndim == 0 ? 0 : source->box.offset[0] + begin / row_bytes;
+    int64_t first, last;
+    int64_t panel = weft_panel_of_row(layout, &source->box, row);
+    weft_panel_range(layout, &source->box, panel, &first, &last);
+    *panel_begin = row_offset(layout, &source->box, first);
+    int64_t panel_end = layout->ndim == 0 ? source->count * (int64_t)weft_dtype_size(layout->dtype)
+                                          : row_offset(layout, &source->box, last);
+    return end <= panel_end ? panel : -1;
+}
+
+bool weft_shard_view(const weft_layout *layout, weft_local_shard *shard, const weft_tensor *source_tensor,
+                     const weft_local_shard *source, int64_t offset)
+{
+    weft_panel *panels = malloc((size_t)shard->num_panels * sizeof(*panels));
+    if (panels == NULL) {
+        return false;
+    }
+    weft_cut cut = weft_shard_cut(layout, shard);
+    for (int i = 0; i < (int)shard->num_panels; i++) {
+        int64_t begin = offset + weft_cut_start(&cut, i), end = offset + weft_cut_end(&cut, i);
+        int64_t panel_begin;
+        int64_t panel = panel_holding(source_tensor->layout, source, begin, end, &panel_begin);
+        if (panel < 0) {
+            free(panels);
+            return false;
+        }
+        panels[i] = source->panels[panel];
+        panels[i].offset += begin - panel_begin;
+    }
+    weft_buffer_retain(source->buffer);
+    shard->panels = panels;
+    shard->buffer = source->buffer;
+    shard->offset = source->offset + offset;
+    return true;
+}
+
+const weft_panel *weft_shard_panel_at(const weft_tensor *tensor, const weft_local_shard *shard, int64_t row, int64_t *first,
+                                      int64_t *last)
+{
+    int64_t panel = weft_panel_of_row(tensor->layout, &shard->box, row);
+    weft_panel_range(tensor->layout, &shard->box, panel, first, last);
+    return &shard->panels[panel];
+}
+
+/* ---- tensors -------------------------------------------------------------------------------------------------- */
+
+weft_tensor *weft_tensor_allocate(const char *function, const weft_layout *layout)
+{
+    int num_shards = weft_runtime.local_ranks;
+    weft_tensor *tensor = calloc(1, sizeof(*tensor));
+    weft_local_shard *shards = calloc((size_t)num_shards + 1, sizeof(*shards));
+    if (tensor == NULL || shards == NULL) {
+        free(tensor);
+        free(shards);
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a tensor");
+        return NULL;
+    }
+    tensor->layout = layout;
+    tensor->num_shards = num_shards;
+    tensor->shards = shards;
+    for (int i = 0; i < num_shards; i++) {
+        weft_local_shard *shard = &shards[i];
+        shard->rank = weft_runtime.first_rank + i;
+        shard->member = weft_layout_shard_box(layout, shard->rank, &shard->box);
+        shard->count = shard->member ? weft_box_count(layout->ndim, &shard->box) : 0;
+        shard->num_panels = shard->count == 0 ? 0 : weft_panel_count(layout, &shard->box);
+    }
+    return tensor;
+}
+
+bool weft_tensor_register(const char *function, weft_tensor *tensor)
+{
+    weft_tensors *tensors = weft_runtime.tensors;
+    if (!weft_ptrset_add(&tensors->live, tensor, tensor)) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a tensor");
+        return false;
+    }
+    tensor->older = tensors->newest;
+    if (tensors->newest != NULL) {
+        tensors->newest->newer = tensor;
+    }
+    tensors->newest = tensor;
+    if (!weft_scope_adopt(tensor)) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a tensor");
+        return false;
+    }
+    return true;
+}
+
+void weft_tensor_delete(weft_tensor *tensor)
+{
+    weft_tensors *tensors = weft_runtime.tensors;
+    if (weft_ptrset_remove(&tensors->live, tensor)) {
+        *(tensor->newer ? &tensor->newer->older : &tensors->newest) = tensor->older;
+        if (tensor->older != NULL) {
+            tensor->older->newer = tensor->newer;
+        }
+    }
+    for (int i = 0; i < tensor->num_shards; i++) {
+        weft_local_shard *shard = &tensor->shards[i];
+        for (int64_t panel = 0; shard->acquired && panel < shard->num_panels; panel++) {
+            if (panel == 0 || shard->panels[panel].handle != shard->panels[panel - 1].handle) {
+                starpu_data_release_on_node(shard->panels[panel].handle, STARPU_MAIN_RAM);
+            }
+        }
+        weft_buffer_release(shard->buffer);
+        free(shard->panels);
+    }
+    free(tensor->shards);
+    free(tensor->name);
+    free(tensor);
+}
+
+void weft_tensor_unreference(weft_tensor *tensor)
+{
+    if (--tensor->references == 0) {
+        weft_tensor_delete(tensor);
+    }
+}
+
+/* Registers a tensor that is filled in; on failure it is gone. */
+static weft_tensor *finish(const char *function, weft_tensor *tensor)
+{
+    if (weft_tensor_register(function, tensor)) {
+        return tensor;
+    }
+    weft_tensor_delete(tensor);
+    return NULL;
+}
+
+weft_tensor *weft_tensor_new(const char *function, const weft_layout *layout)
+{
+    weft_tensor *tensor = weft_tensor_allocate(function, layout);
+    for (int i = 0; tensor != NULL && i < tensor->num_shards; i++) {
+        weft_local_shard *shard = &tensor->shards[i];
+        if (shard->count == 0) {
+            continue;
+        }
+        if (!weft_shard_attach(shard, weft_buffer_new(weft_runtime.pool, weft_shard_cut(layout, shard)))) {
+            weft_fail(WEFT_ERR_NOMEM, function, "no memory for a shard of %lld elements", (long long)shard->count);
+            weft_tensor_delete(tensor);
+            return NULL;
+        }
+    }
+    return tensor == NULL ? NULL : finish(function, tensor);
+}
+
+weft_tensor *weft_tensor_view(const char *function, weft_tensor *source, const weft_layout *layout)
+{
+    weft_tensor *tensor = weft_tensor_allocate(function, layout);
+    for (int i = 0; tensor != NULL && i < tensor->num_shards; i++) {
+        const weft_local_shard *from = &source->shards[i];
+        weft_local_shard *shard = &tensor->shards[i];
+        bool fits = shard->count == from->count && shard->member == from->member;
+        if (fits && shard->count > 0) {
+            fits = !from->buffer->borrowed && weft_shard_view(layout, shard, source, from, 0);
+        }
+        if (!fits) {
+            weft_tensor_delete(tensor);
+            return NULL;
+        }
+    }
+    return tensor == NULL ? NULL : finish(function, tensor);
+}
+
+/* Gives one shard memory of its own with the same values. */
+static bool shard_detach(const char *function, weft_tensor *tensor, weft_local_shard *shard)
+{
+    weft_local_shard old = *shard;
+    shard->panels = NULL;
+    if (!weft_shard_attach(shard, weft_buffer_new(weft_runtime.pool, weft_shard_cut(tensor->layout, shard)))) {
+        *shard = old;
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a copy of a shared shard");
+        return false;
+    }
+    bool done = true;
+    for (int i = 0; i < (int)shard->num_panels && done; i++) {
+        int64_t bytes = weft_cut_end(&shard->buffer->cut, i) - weft_cut_start(&shard->buffer->cut, i);
+        done = weft_task_copy_panel(&shard->panels[i], &old.panels[i], bytes);
+    }
+    weft_buffer_release(old.buffer);
+    free(old.panels);
+    return done;
+}
+
+bool weft_tensor_make_writable(const char *function, weft_tensor *tensor)
+{
+    for (int i = 0; i < tensor->num_shards; i++) {
+        weft_local_shard *shard = &tensor->shards[i];
+        if (shard->count > 0 && shard->buffer->references > 1 && !shard_detach(function, tensor, shard)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- start and stop ----------------------------------------------------------------------------------------------- */
+
+weft_status weft_tensors_start(void)
+{
+    weft_runtime.tensors = calloc(1, sizeof(weft_tensors));
+    return weft_runtime.tensors == NULL ? weft_fail(WEFT_ERR_NOMEM, "weft_init", "no memory for the tensors") : WEFT_OK;
+}
+
+void weft_tensors_stop(void)
+{
+    weft_tensors *tensors = weft_runtime.tensors;
+    if (tensors == NULL) {
+        return;
+    }
+    while (tensors->newest != NULL) {
+        weft_tensor_delete(tensors->newest);
+    }
+    weft_plans_free(tensors);
+    weft_ptrset_free(&tensors->live);
+    weft_vec_free(&tensors->references);
+    weft_vec_free(&tensors->scopes);
+    free(tensors);
+    weft_runtime.tensors = NULL;
+}

@@ -1,0 +1,175 @@
+/* The roof of the house: starts the floors from the bottom up, stops them from the top down. */
+#include <weft/weft.h>
+
+#include <string.h>
+
+#if WEFT_HAVE_MPI
+#include <weft/mpi.h>
+#endif
+
+#include "codelets/linear.h"
+#include "comm/comm.h"
+#include "dispatch/dispatch.h"
+#include "runtime/pool.h"
+#include "tensor/tensor.h"
+
+/* No transport: this process is alone. */
+static const weft_transport no_transport = { .name = "self", .place = { 0, 1, 0, 1 } };
+
+static weft_status open_transport(const char *function, weft_world *world, const void *communicator,
+                                  weft_transport *transport)
+{
+    *transport = no_transport;
+    bool launched = false;
+#if WEFT_HAVE_MPI
+    launched = weft_mpi_launched();
+#endif
+    if (*world == WEFT_WORLD_AUTO) {
+        *world = launched ? WEFT_WORLD_MPI : WEFT_WORLD_SELF;
+    }
+    if (*world != WEFT_WORLD_MPI) {
+        return WEFT_OK;
+    }
+#if WEFT_HAVE_MPI
+    return weft_mpi_open(function, communicator, transport);
+#else
+    (void)communicator;
+    return weft_fail(WEFT_ERR_UNSUPPORTED, function, "this library was built without MPI");
+#endif
+}
+
+static weft_status start_floors(const char *function, const weft_settings *settings, weft_transport transport)
+{
+    weft_status status = weft_runtime_start(function, settings, transport.place);
+    if (status != WEFT_OK) {
+        if (transport.close != NULL) {
+            transport.close(transport.state);
+        }
+        return status;
+    }
+    if (transport.state != NULL) {
+        weft_runtime.comm = weft_comm_start(function, transport, settings->timeout_s);
+        status = weft_runtime.comm == NULL ? weft_latest_status() : WEFT_OK;
+    }
+    if (status == WEFT_OK) {
+        status = weft_tensors_start();
+    }
+    if (status == WEFT_OK) {
+        status = weft_dispatch_start();
+    }
+    if (status != WEFT_OK) {
+        weft_dispatch_stop();
+        weft_tensors_stop();
+        weft_comm_stop(weft_runtime.comm);
+        weft_runtime_stop();
+        return status;
+    }
+    weft_blas_use_one_thread();
+    weft_runtime.initialized = true;
+    return WEFT_OK;
+}
+
+static weft_status start(const char *function, const weft_config *config, const void *communicator)
+{
+    if (weft_runtime.initialized) {
+        return weft_fail(WEFT_ERR_STATE, function, "weft is initialised already");
+    }
+    weft_settings settings;
+    weft_status status = weft_settings_read(function, config, &settings);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    if (communicator != NULL) {
+        settings.world = WEFT_WORLD_MPI;
+    }
+    weft_transport transport;
+    status = open_transport(function, &settings.world, communicator, &transport);
+    return status != WEFT_OK ? status : start_floors(function, &settings, transport);
+}
+
+weft_status weft_init(const weft_config *config)
+{
+    return start("weft_init", config, NULL);
+}
+
+#if WEFT_HAVE_MPI
+weft_status weft_init_mpi(MPI_Comm comm, const weft_config *config)
+{
+    return start("weft_init_mpi", config, &comm);
+}
+#endif
+
+weft_status weft_wait(void)
+{
+    weft_status status = weft_require_init("weft_wait");
+    if (status != WEFT_OK) {
+        return status;
+    }
+    /* Transfers first: the tasks that are left then wait for nothing but tasks. */
+    if (weft_runtime.comm != NULL) {
+        weft_comm_wait(weft_runtime.comm);
+    }
+    starpu_task_wait_for_all();
+    weft_pool_collect(weft_runtime.pool);
+    return weft_error_collect();
+}
+
+weft_status weft_finalize(void)
+{
+    weft_status status = weft_require_init("weft_finalize");
+    if (status != WEFT_OK) {
+        return status;
+    }
+    status = weft_wait();
+    weft_dispatch_stop();
+    weft_tensors_stop();
+    weft_comm_stop(weft_runtime.comm);
+    weft_runtime.comm = NULL;
+    weft_runtime_stop();
+    return status;
+}
+
+int weft_world_size(void)
+{
+    return weft_runtime.topology.num_ranks;
+}
+
+int weft_first_rank(void)
+{
+    return weft_runtime.first_rank;
+}
+
+int weft_local_ranks(void)
+{
+    return weft_runtime.local_ranks;
+}
+
+int weft_num_processes(void)
+{
+    return weft_runtime.num_processes;
+}
+
+int weft_process_index(void)
+{
+    return weft_runtime.process;
+}
+
+weft_status weft_get_counters(weft_counters *counters)
+{
+    weft_status status = weft_require_init("weft_get_counters");
+    if (status != WEFT_OK) {
+        return status;
+    }
+    if (counters == NULL) {
+        return weft_fail(WEFT_ERR_INVALID, "weft_get_counters", "counters is NULL");
+    }
+    *counters = weft_runtime.counters;
+    return WEFT_OK;
+}
+
+void weft_print_pending(void)
+{
+    if (weft_runtime.comm != NULL) {
+        weft_comm_print_pending(weft_runtime.comm, stderr);
+    }
+}
