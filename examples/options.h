@@ -1,0 +1,27 @@
+/* Command line of char_lm. */
+#ifndef CHAR_LM_OPTIONS_H
+#define CHAR_LM_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weft/base.h>
+
+typedef struct options {
+    int64_t dp, tp; /* sizes of the mesh's two dimensions */
+    int64_t steps, batch, hidden, embed;
+    int64_t sample; /* characters to generate after the training; 0: none */
+    double rate;
+    double temperature;
+    const char *text;
+    uint64_t seed;
+    weft_dtype dtype;
+    bool json;
+    const char *curve; /* file for the losses; NULL: none */
+} options;
+
+/* Reads the arguments into *o, which gets the defaults first. Returns -1 to go on; else the exit code: 0
+ * after --help, 2 after a message on an argument that cannot be used. */
+int options_read(options *o, int argc, char *argv[]);
+
+#endif

@@ -1,0 +1,280 @@
+/* The example programs as their users run them: char_lm draws the same curve of losses on every mesh and
+ * number of processes, and minimal prints the same.
+ *
+ * Arguments: the programs char_lm and minimal, a text to learn, README.md, and minimal.c. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { STEPS = 30 };
+
+static const char *char_lm, *minimal, *text, *readme, *minimal_source;
+static char folder[] = "/tmp/weft-char_lm-XXXXXX";
+
+/* Runs a shell command, its output in folder/out. Returns the exit code. */
+static int run(int processes, const char *program, const char *arguments)
+{
+    char launcher[128] = "", command[2048];
+    if (processes > 0) {
+        snprintf(launcher, sizeof(launcher), "mpirun --oversubscribe --bind-to none -n %d", processes);
+    }
+    snprintf(command, sizeof(command), "%s '%s' %s >%s/out 2>%s/err </dev/null", launcher, program, arguments,
+             folder, folder);
+    int status = system(command);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* A whole file of the test's folder, or any; at most size - 1 bytes. */
+static char *read_file(const char *path, char *buffer, size_t size)
+{
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    size_t length = fread(buffer, 1, size - 1, file);
+    assert_true(length < size - 1);
+    buffer[length] = '\0';
+    fclose(file);
+    return buffer;
+}
+
+static char *output(const char *stream)
+{
+    static char buffer[1 << 16];
+    char path[64];
+    snprintf(path, sizeof(path), "%s/%s", folder, stream);
+    return read_file(path, buffer, sizeof(buffer));
+}
+
+/* A small model of odd sizes, so that no mesh divides it evenly. `processes` 0: without mpirun. */
+static void train(int processes, const char *mesh, const char *more, double losses[STEPS])
+{
+    char arguments[1024], path[64];
+    snprintf(path, sizeof(path), "%s/curve", folder);
+    remove(path);
+    snprintf(
+        arguments, sizeof(arguments),
+        "--mesh %s --steps %d --batch 13 --hidden 27 --embed 6 --sample 5 --text '%s' --curve %s --json %s",
+        mesh, STEPS, text, path, more);
+    int code = run(processes, char_lm, arguments);
+    if (code != 0) {
+        fail_msg("char_lm %s on %d processes gave %d: %s", arguments, processes, code, output("err"));
+    }
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    for (int i = 0; i < STEPS; i++) {
+        assert_int_equal(fscanf(file, "%lf", &losses[i]), 1);
+        assert_true(isfinite(losses[i]));
+    }
+    fclose(file);
+}
+
+static void assert_near(const char *what, const double a[STEPS], const double b[STEPS], double tolerance)
+{
+    for (int i = 0; i < STEPS; i++) {
+        if (!(fabs(a[i] - b[i]) <= tolerance * fabs(b[i]))) {
+            fail_msg("%s: the loss of step %d is %.9g, and %.9g on one rank", what, i, a[i], b[i]);
+        }
+    }
+}
+
+static void compare_with_one_rank(int processes, const char *mesh, const char *more, double tolerance)
+{
+    double one[STEPS], many[STEPS], again[STEPS];
+    train(0, "1x1", more, one);
+    train(processes, mesh, more, many);
+    assert_near(mesh, many, one, tolerance);
+    train(processes, mesh, more, again);
+    assert_memory_equal(many, again, sizeof(many));
+    assert_true(one[STEPS - 1] < one[0]); /* it learns */
+}
+
+static void curve_1x4(void **state)
+{
+    (void)state;
+    compare_with_one_rank(0, "1x4", "", 1e-4);
+}
+
+static void curve_4x1(void **state)
+{
+    (void)state;
+    compare_with_one_rank(0, "4x1", "", 1e-4);
+}
+
+static void curve_2x2(void **state)
+{
+    (void)state;
+    compare_with_one_rank(0, "2x2", "", 1e-4);
+}
+
+static void curve_2x2_in_f64(void **state)
+{
+    (void)state;
+    compare_with_one_rank(0, "2x2", "--dtype f64", 1e-9);
+}
+
+#ifdef WEFT_HAVE_MPI
+static void curve_2x2_on_1_process(void **state)
+{
+    (void)state;
+    compare_with_one_rank(1, "2x2", "", 1e-4);
+}
+
+static void curve_2x2_on_2_processes(void **state)
+{
+    (void)state;
+    compare_with_one_rank(2, "2x2", "", 1e-4);
+}
+
+static void curve_2x2_on_4_processes(void **state)
+{
+    (void)state;
+    compare_with_one_rank(4, "2x2", "", 1e-4);
+}
+
+static void curve_3x1_on_3_processes(void **state)
+{
+    (void)state;
+    compare_with_one_rank(3, "3x1", "", 1e-4);
+}
+
+/* How the ranks are spread over processes changes no bit: the same sums are made in the same order. */
+static void spreading_changes_nothing(void **state)
+{
+    (void)state;
+    double together[STEPS], apart[STEPS];
+    train(0, "2x2", "", together);
+    for (int processes = 2; processes <= 4; processes++) {
+        train(processes, "2x2", "", apart);
+        assert_memory_equal(together, apart, sizeof(together));
+    }
+}
+#endif
+
+/* Other batches for another seed. */
+static void seed_matters(void **state)
+{
+    (void)state;
+    double a[STEPS], b[STEPS];
+    train(0, "2x1", "--seed 1", a);
+    train(0, "2x1", "--seed 2", b);
+    assert_memory_not_equal(a, b, sizeof(a));
+}
+
+static void last_line_is_json(void **state)
+{
+    (void)state;
+    double losses[STEPS];
+    train(0, "2x2", "", losses);
+    char *line = output("out");
+    for (char *end = strchr(line, '\n'); end != NULL && end[1] != '\0'; end = strchr(line, '\n')) {
+        line = end + 1;
+    }
+    int ranks = 0, processes = 0, steps = 0;
+    double first = 0;
+    assert_int_equal(sscanf(line,
+                            "{\"example\": \"char_lm\", \"mesh\": [2, 2], \"ranks\": %d, \"processes\": %d, "
+                            "\"steps\": %d, \"loss_first\": %lf",
+                            &ranks, &processes, &steps, &first),
+                     4);
+    assert_int_equal(ranks, 4);
+    assert_int_equal(processes, 1);
+    assert_int_equal(steps, STEPS);
+    assert_true(fabs(first - losses[0]) < 1e-4);
+    assert_true(fabs(first - log(96)) <
+                0.5); /* before it has learned anything, one symbol of 96 is as good as another */
+    assert_string_equal(strchr(line, '}'), "}\n");
+}
+
+static void bad_arguments_are_named(void **state)
+{
+    (void)state;
+    assert_int_equal(run(0, char_lm, "--steps 2 --text /nonexistent/text"), 1);
+    assert_non_null(strstr(output("err"), "/nonexistent/text"));
+    assert_int_equal(run(0, char_lm, "--mesh 2x2x2"), 2);
+    assert_non_null(strstr(output("err"), "--mesh"));
+    assert_int_equal(run(0, char_lm, "--lr fast"), 2);
+    assert_non_null(strstr(output("err"), "--lr"));
+    assert_int_equal(run(0, char_lm, "--help"), 0);
+    assert_string_equal(output("err"), "");
+}
+
+static void minimal_prints_the_same(void **state)
+{
+    (void)state;
+    static char alone[1 << 16];
+    assert_int_equal(run(0, minimal, ""), 0);
+    strcpy(alone, output("out"));
+    assert_non_null(strstr(alone, "f64"));
+#ifdef WEFT_HAVE_MPI
+    for (int processes = 1; processes <= 4; processes++) {
+        assert_int_equal(run(processes, minimal, ""), 0);
+        assert_string_equal(output("out"), alone);
+    }
+#endif
+}
+
+static void readme_shows_minimal(void **state)
+{
+    (void)state;
+    static char page[1 << 17], source[1 << 14];
+    read_file(readme, page, sizeof(page));
+    assert_non_null(strstr(page, read_file(minimal_source, source, sizeof(source))));
+}
+
+static int make_folder(void **state)
+{
+    (void)state;
+    return mkdtemp(folder) == NULL;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    static const char *const files[] = {"out", "err", "curve"};
+    for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
+        char path[64];
+        snprintf(path, sizeof(path), "%s/%s", folder, files[i]);
+        remove(path);
+    }
+    return rmdir(folder);
+}
+
+int main(int argc, char *argv[])
+{
+    if (argc != 6) {
+        fprintf(stderr, "usage: %s CHAR_LM MINIMAL TEXT README.md minimal.c\n", argv[0]);
+        return 2;
+    }
+    char_lm = argv[1];
+    minimal = argv[2];
+    text = argv[3];
+    readme = argv[4];
+    minimal_source = argv[5];
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(curve_1x4),
+        cmocka_unit_test(curve_4x1),
+        cmocka_unit_test(curve_2x2),
+        cmocka_unit_test(curve_2x2_in_f64),
+#ifdef WEFT_HAVE_MPI
+        cmocka_unit_test(curve_2x2_on_1_process),
+        cmocka_unit_test(curve_2x2_on_2_processes),
+        cmocka_unit_test(curve_2x2_on_4_processes),
+        cmocka_unit_test(curve_3x1_on_3_processes),
+        cmocka_unit_test(spreading_changes_nothing),
+#endif
+        cmocka_unit_test(seed_matters),
+        cmocka_unit_test(last_line_is_json),
+        cmocka_unit_test(bad_arguments_are_named),
+        cmocka_unit_test(minimal_prints_the_same),
+        cmocka_unit_test(readme_shows_minimal),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
