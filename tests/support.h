@@ -1,0 +1,46 @@
+/* What the tests over the whole library share: random layouts, and dense references. */
+#ifndef WEFT_TESTS_SUPPORT_H
+#define WEFT_TESTS_SUPPORT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <weft/weft.h>
+
+/* A 64-bit generator (splitmix64); the same numbers on every process. */
+typedef struct prng {
+    uint64_t state;
+} prng;
+
+/* Seeded by WEFT_TEST_SEED, else by `seed`; prints which. */
+prng prng_start(uint64_t seed);
+uint64_t prng_next(prng *random);
+/* 0 .. n - 1 */
+int64_t prng_below(prng *random, int64_t n);
+
+/* A random mesh of up to 3 dimensions and up to `max_ranks` ranks of the world, which may be any, in any order. */
+weft_mesh *random_mesh(prng *random, int max_ranks);
+/* Random placements for a tensor of `ndim`; with_partial: some may be Partial, then with one op for all. */
+void random_placements(prng *random, const weft_mesh *mesh, int ndim, bool with_partial, weft_placement out[]);
+/* Random sizes 0 .. max; about one in eight is 0 or 1 on purpose. */
+int random_shape(prng *random, int max_ndim, int64_t max, int64_t shape[]);
+
+int64_t shape_count(int ndim, const int64_t shape[]);
+
+/* The text of a case, for messages of tests that fail. */
+const char *describe(weft_mesh *mesh, const weft_placement *placements, int ndim, const int64_t shape[]);
+
+/* Asserts that no error is kept; prints it when there is one. */
+void assert_no_error(void);
+/* Asserts that the first error has this status and that its message contains the text; clears it. */
+void assert_error(weft_status status, const char *text);
+
+/* Copies the box of `dense` (row-major, of `shape`) into `box`, row-major. */
+void copy_box_out(int ndim, const int64_t shape[], size_t element_size, const void *dense, const int64_t offset[],
+                  const int64_t extent[], void *box);
+
+#endif

@@ -1,0 +1,342 @@
+/* The communication engine over a transport of the test's own, in one process: messages to itself, matched by tag, that end
+ * late and out of order. Also what ThreadSanitizer looks at: no MPI, all threads of the engine and of StarPU. */
+#include "support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/comm.h"
+
+/* ---- a transport to oneself ------------------------------------------------------------------------------------- */
+
+enum { MAX_POSTED = 4096 };
+
+typedef struct posted {
+    bool used, receive;
+    weft_message message;
+    char *memory;
+    void *token;
+    int delay; /* polls until it may end */
+} posted;
+
+typedef struct loopback {
+    posted all[MAX_POSTED];
+    prng random;
+    bool closed;
+    int fail_start, fail_end; /* the messages with these tags fail; -1: none */
+} loopback;
+
+/* Packs a region into contiguous bytes, or the reverse. */
+static void move_region(const weft_region *region, char *memory, char *packed, bool unpack)
+{
+    int64_t runs = weft_region_bytes(region) / (region->run_bytes > 0 ? region->run_bytes : 1);
+    for (int64_t i = 0; i < runs; i++) {
+        int64_t rest = i, place = region->offset;
+        for (int d = region->ndim - 1; d >= 0; d--) {
+            place += rest % region->count[d] * region->stride[d];
+            rest /= region->count[d];
+        }
+        char *run = memory + place;
+        memcpy(unpack ? run : packed, unpack ? packed : run, (size_t)region->run_bytes);
+        packed += region->run_bytes;
+    }
+}
+
+static weft_status loopback_start(void *state, const weft_message *message, bool receive, void *memory, void *token)
+{
+    loopback *self = state;
+    if (self->fail_start >= 0 && message->tag == (uint32_t)self->fail_start) {
+        return WEFT_ERR_COMM;
+    }
+    for (int i = 0; i < MAX_POSTED; i++) {
+        if (!self->all[i].used) {
+            self->all[i] = (posted){ true, receive, *message, memory, token, (int)prng_below(&self->random, 4) };
+            return WEFT_OK;
+        }
+    }
+    return WEFT_ERR_NOMEM;
+}
+
+static posted *partner(loopback *self, const posted *p)
+{
+    for (int i = 0; i < MAX_POSTED; i++) {
+        posted *q = &self->all[i];
+        if (q->used && q->receive != p->receive && q->message.tag == p->message.tag) {
+            return q;
+        }
+    }
+    return NULL;
+}
+
+static int loopback_poll(void *state, weft_finished finished[], int max)
+{
+    loopback *self = state;
+    int count = 0;
+    for (int i = 0; i < MAX_POSTED && count + 2 <= max; i++) {
+        posted *send = &self->all[i];
+        if (!send->used || send->receive || send->delay-- > 0) {
+            continue;
+        }
+        posted *receive = partner(self, send);
+        if (receive == NULL) {
+            continue;
+        }
+        char *packed = malloc((size_t)send->message.bytes + 1);
+        move_region(&send->message.region, send->memory, packed, false);
+        move_region(&receive->message.region, receive->memory, packed, true);
+        free(packed);
+        bool fails = self->fail_end >= 0 && send->message.tag == (uint32_t)self->fail_end;
+        finished[count++] = (weft_finished){ send->token, WEFT_OK };
+        finished[count++] = (weft_finished){ receive->token, fails ? WEFT_ERR_COMM : WEFT_OK };
+        send->used = receive->used = false;
+    }
+    return count;
+}
+
+static void loopback_close(void *state)
+{
+    ((loopback *)state)->closed = true;
+}
+
+static loopback the_loopback;
+
+static weft_comm *start_engine(void)
+{
+    memset(&the_loopback, 0, sizeof(the_loopback));
+    the_loopback.fail_start = the_loopback.fail_end = -1;
+    the_loopback.random.state = 7;
+    weft_transport transport = { "loopback",     &the_loopback, { 0, 1, 0, 1 },
+                                 loopback_start, loopback_poll, loopback_close };
+    weft_comm *comm = weft_comm_start("test", transport, 0);
+    assert_non_null(comm);
+    return comm;
+}
+
+/* ---- StarPU around it --------------------------------------------------------------------------------------------- */
+
+static int start_starpu(void **state)
+{
+    (void)state;
+    struct starpu_conf conf;
+    starpu_conf_init(&conf);
+    conf.ncpus = 3;
+    conf.ncuda = 0;
+    conf.nopencl = 0;
+    return starpu_init(&conf);
+}
+
+static int stop_starpu(void **state)
+{
+    (void)state;
+    starpu_shutdown();
+    return 0;
+}
+
+static void add_one(void *buffers[], void *argument)
+{
+    (void)argument;
+    int *values = (int *)STARPU_VARIABLE_GET_PTR(buffers[0]);
+    size_t count = STARPU_VARIABLE_GET_ELEMSIZE(buffers[0]) / sizeof(int);
+    for (size_t i = 0; i < count; i++) {
+        values[i]++;
+    }
+}
+
+static struct starpu_codelet add_one_codelet = { .cpu_funcs = { add_one }, .nbuffers = 1, .modes = { STARPU_RW } };
+
+static void submit_add_one(starpu_data_handle_t handle)
+{
+    assert_int_equal(starpu_task_insert(&add_one_codelet, STARPU_RW, handle, 0), 0);
+}
+
+static weft_message plain_message(uint32_t tag, int64_t bytes)
+{
+    return (weft_message){ .peer = 0, .tag = tag, .region = { .run_bytes = bytes }, .bytes = bytes };
+}
+
+/* ---- tests ---------------------------------------------------------------------------------------------------------- */
+
+/* A chain of tasks and messages: each message must carry what the tasks before it made, and no task may start early. */
+static void test_transfers_are_edges(void **state)
+{
+    (void)state;
+    enum { LINKS = 40, COUNT = 1000 };
+    static int values[LINKS + 1][COUNT];
+    memset(values, 0, sizeof(values));
+    starpu_data_handle_t handles[LINKS + 1];
+    weft_comm *comm = start_engine();
+    for (int i = 0; i <= LINKS; i++) {
+        starpu_variable_data_register(&handles[i], STARPU_MAIN_RAM, (uintptr_t)values[i], sizeof(values[i]));
+    }
+    for (int i = 0; i < LINKS; i++) {
+        submit_add_one(handles[i]);
+        uint32_t tag = weft_comm_reserve(comm, 0, false, 1);
+        assert_int_equal(tag, weft_comm_reserve(comm, 0, true, 1));
+        weft_message message = plain_message(tag, sizeof(values[i]));
+        /* The receive first now and then: the order must not matter. */
+        for (int k = 0; k < 2; k++) {
+            bool receive = k == i % 2;
+            assert_true(weft_comm_submit(comm, handles[receive ? i + 1 : i], receive, true, 1, &message, NULL, "link"));
+        }
+        submit_add_one(handles[i]); /* must wait for the send */
+    }
+    weft_comm_wait(comm);
+    starpu_task_wait_for_all();
+    for (int i = 0; i <= LINKS; i++) {
+        starpu_data_unregister(handles[i]);
+        for (int k = 0; k < COUNT; k++) {
+            assert_int_equal(values[i][k], i < LINKS ? i + 2 : LINKS);
+        }
+    }
+    weft_comm_stop(comm);
+    assert_true(the_loopback.closed);
+}
+
+/* Many handles at once, several messages in one transfer, regions with gaps on either side. */
+static void test_many_strided_messages(void **state)
+{
+    (void)state;
+    enum { PAIRS = 100, ROWS = 8, COLUMNS = 12, PARTS = 3 };
+    static int source[PAIRS][ROWS][COLUMNS], target[PAIRS][COLUMNS][ROWS];
+    starpu_data_handle_t from[PAIRS], to[PAIRS];
+    weft_comm *comm = start_engine();
+    for (int p = 0; p < PAIRS; p++) {
+        for (int i = 0; i < ROWS * COLUMNS; i++) {
+            (&source[p][0][0])[i] = p * 1000 + i;
+        }
+        starpu_variable_data_register(&from[p], STARPU_MAIN_RAM, (uintptr_t)source[p], sizeof(source[p]));
+        starpu_variable_data_register(&to[p], STARPU_MAIN_RAM, (uintptr_t)target[p], sizeof(target[p]));
+        uint32_t send_tag = weft_comm_reserve(comm, 0, false, PARTS);
+        uint32_t receive_tag = weft_comm_reserve(comm, 0, true, PARTS);
+        weft_message sends[PARTS], receives[PARTS];
+        for (int k = 0; k < PARTS; k++) {
+            /* Columns 4k .. 4k + 3 of the source become the rows 4k .. of a [12, 8] target, row by row. */
+            int64_t extent[] = { ROWS, COLUMNS / PARTS }, stride[] = { COLUMNS, 1 };
+            sends[k] = plain_message(send_tag + (uint32_t)k, ROWS * COLUMNS / PARTS * (int64_t)sizeof(int));
+            sends[k].region = weft_region_of_box(2, extent, stride, sizeof(int), k * 4 * (int64_t)sizeof(int));
+            receives[k] = sends[k];
+            receives[k].tag = receive_tag + (uint32_t)k;
+            receives[k].region = (weft_region){ .offset = k * 4 * ROWS * (int64_t)sizeof(int),
+                                                .run_bytes = sends[k].bytes };
+        }
+        submit_add_one(from[p]);
+        assert_true(weft_comm_submit(comm, to[p], true, true, PARTS, receives, NULL, "strided"));
+        assert_true(weft_comm_submit(comm, from[p], false, false, PARTS, sends, NULL, "strided"));
+        submit_add_one(to[p]);
+    }
+    weft_comm_wait(comm);
+    starpu_task_wait_for_all();
+    for (int p = 0; p < PAIRS; p++) {
+        starpu_data_unregister(from[p]);
+        starpu_data_unregister(to[p]);
+        int *packed = &target[p][0][0];
+        for (int k = 0; k < PARTS; k++) {
+            for (int row = 0; row < ROWS; row++) {
+                for (int column = 0; column < 4; column++) {
+                    assert_int_equal(*packed++, p * 1000 + row * COLUMNS + k * 4 + column + 2);
+                }
+            }
+        }
+    }
+    weft_comm_stop(comm);
+}
+
+/* A message that fails, when it starts or later, releases its panel and leaves a status: nothing hangs. */
+static void test_failures_release(void **state)
+{
+    (void)state;
+    for (int late = 0; late < 2; late++) {
+        int value = 1, other = 0;
+        starpu_data_handle_t from, to;
+        weft_comm *comm = start_engine();
+        *(late ? &the_loopback.fail_end : &the_loopback.fail_start) = 0;
+        starpu_variable_data_register(&from, STARPU_MAIN_RAM, (uintptr_t)&value, sizeof(value));
+        starpu_variable_data_register(&to, STARPU_MAIN_RAM, (uintptr_t)&other, sizeof(other));
+        weft_message message = plain_message(0, sizeof(value));
+        assert_true(weft_comm_submit(comm, from, false, false, 1, &message, NULL, NULL));
+        assert_true(weft_comm_submit(comm, to, true, true, 1, &message, NULL, NULL));
+        submit_add_one(from);
+        submit_add_one(to);
+        weft_comm_wait(comm);
+        starpu_task_wait_for_all();
+        starpu_data_unregister(from);
+        starpu_data_unregister(to);
+        assert_int_equal(value, 2);
+        assert_int_equal(weft_error_collect(), WEFT_ERR_COMM);
+        weft_clear_error();
+        weft_comm_stop(comm);
+    }
+}
+
+/* What is printed about a transfer that waits: direction, ranks, bytes, its name. */
+static void test_pending_report(void **state)
+{
+    (void)state;
+    int value = 0;
+    starpu_data_handle_t handle;
+    weft_comm *comm = start_engine();
+    starpu_variable_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)&value, sizeof(value));
+    weft_message message = plain_message(5, sizeof(value));
+    message.source_rank = 3;
+    message.target_rank = 8;
+    assert_true(weft_comm_submit(comm, handle, true, true, 1, &message, NULL, "lonely"));
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&text, &size);
+    weft_comm_print_pending(comm, file);
+    fclose(file);
+    assert_non_null(strstr(text, "1 transfers pending"));
+    assert_non_null(strstr(text, "receive from process 0, rank 3 to rank 8, tag 5, 4 bytes, lonely"));
+    free(text);
+    /* Give it what it waits for. */
+    int gift = 9;
+    starpu_data_handle_t giver;
+    starpu_variable_data_register(&giver, STARPU_MAIN_RAM, (uintptr_t)&gift, sizeof(gift));
+    assert_true(weft_comm_submit(comm, giver, false, false, 1, &message, NULL, NULL));
+    weft_comm_wait(comm);
+    starpu_data_unregister(handle);
+    starpu_data_unregister(giver);
+    assert_int_equal(value, 9);
+    weft_comm_stop(comm);
+}
+
+/* Regions of boxes against a plain walk over their elements. */
+static void test_regions(void **state)
+{
+    (void)state;
+    prng random = prng_start(11);
+    for (int i = 0; i < 2000; i++) {
+        int64_t shape[4], offset[4], extent[4], stride[4], begin = 0;
+        int ndim = (int)prng_below(&random, 5);
+        int64_t step = 1;
+        for (int d = ndim - 1; d >= 0; d--) {
+            shape[d] = 1 + prng_below(&random, 5);
+            extent[d] = 1 + prng_below(&random, shape[d]);
+            offset[d] = prng_below(&random, shape[d] - extent[d] + 1);
+            stride[d] = step;
+            begin += offset[d] * step;
+            step *= shape[d];
+        }
+        uint16_t dense[625], expected[625], packed[625];
+        for (int e = 0; e < 625; e++) {
+            dense[e] = (uint16_t)prng_next(&random);
+        }
+        weft_region region = weft_region_of_box(ndim, extent, stride, sizeof(uint16_t), begin * 2);
+        int64_t count = shape_count(ndim, extent);
+        assert_int_equal(weft_region_bytes(&region), count * 2);
+        copy_box_out(ndim, shape, sizeof(uint16_t), dense, offset, extent, expected);
+        move_region(&region, (char *)dense, (char *)packed, false);
+        assert_memory_equal(expected, packed, (size_t)count * 2);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_regions),          cmocka_unit_test(test_transfers_are_edges),
+        cmocka_unit_test(test_many_strided_messages), cmocka_unit_test(test_failures_release),
+        cmocka_unit_test(test_pending_report),
+    };
+    return cmocka_run_group_tests(tests, start_starpu, stop_starpu);
+}

@@ -1,0 +1,286 @@
+/* Redistribution between random layouts on random meshes, against the dense answer: every hosted rank's shard is compared,
+ * exactly. Run with one process that hosts all ranks, and over MPI. WEFT_TEST_CASES says how many cases. */
+#include "support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_RANKS = 12, MAX_ELEMENTS = 17 * 17 * 17 * 17 };
+
+static int num_cases = 2500;
+
+/* A tensor's whole story: where it lies, and a function that gives each addend. */
+typedef struct scene {
+    weft_mesh *mesh;
+    weft_placement placements[3];
+    int ndim;
+    int64_t shape[4];
+    uint64_t salt;
+} scene;
+
+static bool is_partial(const scene *s, int m)
+{
+    return s->placements[m].kind == WEFT_PARTIAL;
+}
+
+static weft_reduce_op partial_op(const scene *s)
+{
+    for (int m = 0; m < weft_mesh_ndim(s->mesh); m++) {
+        if (is_partial(s, m)) {
+            return s->placements[m].op;
+        }
+    }
+    return WEFT_SUM;
+}
+
+/* The addend of an element at a mesh coordinate: depends on the coordinates along the Partial dimensions only. Whole numbers
+ * for which every reduction of up to 12 addends is exact in double. */
+static double addend(const scene *s, const int64_t coordinate[], int64_t element)
+{
+    prng random = { s->salt + (uint64_t)element * 1000003u };
+    for (int m = 0; m < weft_mesh_ndim(s->mesh); m++) {
+        random.state = random.state * 31 + (is_partial(s, m) ? (uint64_t)coordinate[m] + 1 : 0);
+    }
+    int64_t value = prng_below(&random, 2001) - 1000;
+    switch (partial_op(s)) {
+    case WEFT_PROD:
+        return value < 0 ? -2.0 : value < 500 ? 1.0 : 2.0;
+    case WEFT_AVG:
+        return (double)value * 27720; /* divisible by every size up to 12, and by products of sizes up to 12 */
+    default:
+        return (double)value;
+    }
+}
+
+static double combine(weft_reduce_op op, double a, double b)
+{
+    switch (op) {
+    case WEFT_PROD:
+        return a * b;
+    case WEFT_MIN:
+        return a < b ? a : b;
+    case WEFT_MAX:
+        return a > b ? a : b;
+    default:
+        return a + b;
+    }
+}
+
+/* The value of an element after the reductions of the Partial dimensions that `kept` does not name; coordinate says where
+ * along those that it does. */
+static double reduced(const scene *s, const bool kept[], const int64_t at[], int64_t element)
+{
+    int ndim = weft_mesh_ndim(s->mesh);
+    weft_reduce_op op = partial_op(s);
+    int64_t coordinate[3] = { 0 };
+    int64_t addends = 1;
+    for (int m = 0; m < ndim; m++) {
+        addends *= is_partial(s, m) && !kept[m] ? weft_mesh_size(s->mesh, m) : 1;
+    }
+    double value = 0;
+    for (int64_t i = 0; i < addends; i++) {
+        int64_t rest = i;
+        for (int m = ndim - 1; m >= 0; m--) {
+            coordinate[m] = 0;
+            if (is_partial(s, m) && kept[m]) {
+                coordinate[m] = at[m];
+            } else if (is_partial(s, m)) {
+                coordinate[m] = rest % weft_mesh_size(s->mesh, m);
+                rest /= weft_mesh_size(s->mesh, m);
+            }
+        }
+        double next = addend(s, coordinate, element);
+        value = i == 0 ? next : combine(op, value, next);
+    }
+    return op == WEFT_AVG ? value / (double)addends : value;
+}
+
+/* The global row-major number of element i of a box. */
+static int64_t global_element(const scene *s, const int64_t offset[], const int64_t extent[], int64_t i)
+{
+    int64_t element = 0, step = 1;
+    for (int d = s->ndim - 1; d >= 0; d--) {
+        element += (offset[d] + i % extent[d]) * step;
+        i /= extent[d];
+        step *= s->shape[d];
+    }
+    return element;
+}
+
+static weft_tensor *make_source(const scene *s)
+{
+    int hosted = weft_local_ranks();
+    void **locals = calloc((size_t)hosted, sizeof(*locals));
+    for (int i = 0; i < hosted; i++) {
+        int64_t offset[4], extent[4], coordinate[3];
+        int rank = weft_first_rank() + i;
+        if (!weft_mesh_coordinate(s->mesh, rank, coordinate)) {
+            continue;
+        }
+        weft_shard_box(s->mesh, s->placements, s->ndim, s->shape, rank, offset, extent);
+        int64_t count = shape_count(s->ndim, extent);
+        double *values = malloc(((size_t)count + 1) * sizeof(*values));
+        for (int64_t e = 0; e < count; e++) {
+            values[e] = addend(s, coordinate, global_element(s, offset, extent, e));
+        }
+        locals[i] = values;
+    }
+    weft_tensor *tensor =
+        weft_from_local(WEFT_F64, s->ndim, s->shape, locals, s->mesh, s->placements, WEFT_COPY);
+    for (int i = 0; i < hosted; i++) {
+        free(locals[i]);
+    }
+    free(locals);
+    return tensor;
+}
+
+static void check_shards(const scene *s, weft_tensor *result, weft_mesh *mesh, const weft_placement *placements)
+{
+    bool kept[3] = { false };
+    for (int m = 0; m < weft_mesh_ndim(mesh) && mesh == s->mesh; m++) {
+        kept[m] = placements[m].kind == WEFT_PARTIAL;
+    }
+    for (int i = 0; i < weft_local_ranks(); i++) {
+        int64_t offset[4], extent[4], coordinate[3] = { 0 };
+        int member = weft_mesh_coordinate(mesh, weft_first_rank() + i, coordinate);
+        assert_int_equal(weft_local_box(result, i, offset, extent), WEFT_OK);
+        int64_t count = member ? shape_count(s->ndim, extent) : 0;
+        double *values = malloc(((size_t)count + 1) * sizeof(*values));
+        assert_int_equal(weft_local_to_host(result, i, values), WEFT_OK);
+        for (int64_t e = 0; e < count; e++) {
+            double expected = reduced(s, kept, coordinate, global_element(s, offset, extent, e));
+            if (values[e] != expected) {
+                fail_msg("%s to %s: rank %d, element %d: %g, expected %g",
+                         describe(s->mesh, s->placements, s->ndim, s->shape),
+                         describe(mesh, placements, s->ndim, s->shape), weft_first_rank() + i, (int)e, values[e],
+                         expected);
+            }
+        }
+        free(values);
+    }
+}
+
+/* A target on the same mesh may keep the source's Partial dimensions. */
+static void random_target(prng *random, const scene *s, weft_mesh **mesh, weft_placement placements[])
+{
+    *mesh = prng_below(random, 3) == 0 ? random_mesh(random, MAX_RANKS) : s->mesh;
+    random_placements(random, *mesh, s->ndim, false, placements);
+    for (int m = 0; m < weft_mesh_ndim(*mesh) && *mesh == s->mesh; m++) {
+        if (is_partial(s, m) && prng_below(random, 3) == 0) {
+            placements[m] = s->placements[m];
+        }
+    }
+}
+
+static void one_case(prng *random)
+{
+    scene s = { .salt = prng_next(random) };
+    s.mesh = random_mesh(random, MAX_RANKS);
+    s.ndim = random_shape(random, 4, prng_below(random, 4) == 0 ? 17 : 7, s.shape);
+    random_placements(random, s.mesh, s.ndim, prng_below(random, 2) == 0, s.placements);
+    weft_mesh *mesh;
+    weft_placement placements[3];
+    random_target(random, &s, &mesh, placements);
+    weft_scope_open();
+    weft_tensor *result = weft_redistribute(make_source(&s), mesh, placements);
+    assert_no_error();
+    check_shards(&s, result, mesh, placements);
+    weft_scope_close();
+}
+
+static void run_cases(const char *panel_rows, uint64_t seed, int cases)
+{
+    if (panel_rows != NULL) {
+        setenv("WEFT_PANEL_ROWS", panel_rows, 1);
+    } else {
+        unsetenv("WEFT_PANEL_ROWS");
+    }
+    weft_config config = WEFT_CONFIG_DEFAULT;
+    config.ranks = MAX_RANKS;
+    assert_int_equal(weft_init(&config), WEFT_OK);
+    prng random = prng_start(seed);
+    for (int i = 0; i < cases; i++) {
+        one_case(&random);
+    }
+    weft_counters counters;
+    weft_get_counters(&counters);
+    if (weft_process_index() == 0) {
+        printf("# %d redistributions: %llu tasks, %llu transfers, %llu messages\n", cases,
+               (unsigned long long)counters.tasks, (unsigned long long)counters.transfers,
+               (unsigned long long)counters.messages);
+    }
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+static void test_one_panel_per_shard(void **state)
+{
+    (void)state;
+    run_cases(NULL, 1, num_cases / 2);
+}
+
+static void test_panels_of_one_row(void **state)
+{
+    (void)state;
+    run_cases("1", 2, num_cases / 4);
+}
+
+static void test_panels_of_three_rows(void **state)
+{
+    (void)state;
+    run_cases("3", 3, num_cases - num_cases / 2 - num_cases / 4);
+}
+
+/* Reductions of different ops on different mesh dimensions: the last mesh dimension is reduced first. */
+static void test_mixed_reductions(void **state)
+{
+    (void)state;
+    unsetenv("WEFT_PANEL_ROWS");
+    weft_config config = WEFT_CONFIG_DEFAULT;
+    config.ranks = MAX_RANKS;
+    assert_int_equal(weft_init(&config), WEFT_OK);
+    int64_t mesh_shape[] = { 2, 3, 2 }, shape[] = { 5 };
+    weft_mesh *mesh = weft_mesh_create(3, mesh_shape, NULL);
+    weft_placement placements[] = { weft_partial(WEFT_SUM), weft_partial(WEFT_MAX), weft_partial(WEFT_SUM) };
+    double values[MAX_RANKS][5];
+    void *locals[MAX_RANKS];
+    for (int rank = 0; rank < MAX_RANKS; rank++) {
+        for (int e = 0; e < 5; e++) {
+            values[rank][e] = (rank * 7 + e * 3) % 11 - 5;
+        }
+    }
+    for (int i = 0; i < weft_local_ranks(); i++) {
+        locals[i] = values[weft_first_rank() + i];
+    }
+    weft_tensor *tensor = weft_from_local(WEFT_F64, 1, shape, locals, mesh, placements, WEFT_COPY);
+    double result[5];
+    assert_int_equal(weft_to_host(tensor, result), WEFT_OK);
+    for (int e = 0; e < 5; e++) {
+        double sum = 0;
+        for (int a = 0; a < 2; a++) {
+            double max = -1e9;
+            for (int b = 0; b < 3; b++) {
+                double pair = values[a * 6 + b * 2][e] + values[a * 6 + b * 2 + 1][e];
+                max = pair > max ? pair : max;
+            }
+            sum += max;
+        }
+        assert_true(result[e] == sum);
+    }
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+int main(void)
+{
+    const char *cases = getenv("WEFT_TEST_CASES");
+    if (cases != NULL) {
+        num_cases = atoi(cases);
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_panel_per_shard),
+        cmocka_unit_test(test_panels_of_one_row),
+        cmocka_unit_test(test_panels_of_three_rows),
+        cmocka_unit_test(test_mixed_reductions),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
