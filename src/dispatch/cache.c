@@ -1,0 +1,148 @@
+#include "dispatch/cache.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct weft_dispatch {
+    weft_cached_choice **buckets;
+    size_t num_buckets; /* a power of two */
+    size_t count;
+    weft_ptrset rules; /* text -> weft_rule *, parsed */
+} weft_dispatch_state;
+
+enum { FIRST_BUCKETS = 256 };
+
+weft_status weft_dispatch_start(void)
+{
+    weft_dispatch_state *state = calloc(1, sizeof(*state));
+    if (state != NULL) {
+        state->num_buckets = FIRST_BUCKETS;
+        state->buckets = calloc(state->num_buckets, sizeof(weft_cached_choice *));
+    }
+    if (state == NULL || state->buckets == NULL) {
+        free(state);
+        return weft_fail(WEFT_ERR_NOMEM, "weft_init", "no memory for the dispatcher");
+    }
+    weft_runtime.dispatch = state;
+    return WEFT_OK;
+}
+
+void weft_dispatch_stop(void)
+{
+    weft_dispatch_state *state = weft_runtime.dispatch;
+    if (state == NULL) {
+        return;
+    }
+    for (size_t b = 0; b < state->num_buckets; b++) {
+        while (state->buckets[b] != NULL) {
+            weft_cached_choice *next = state->buckets[b]->next;
+            free(state->buckets[b]);
+            state->buckets[b] = next;
+        }
+    }
+    free(state->buckets);
+    for (size_t i = 0; i < state->rules.capacity; i++) {
+        if (state->rules.keys[i] != NULL) {
+            free(state->rules.values[i]);
+        }
+    }
+    weft_ptrset_free(&state->rules);
+    free(state);
+    weft_runtime.dispatch = NULL;
+}
+
+/* The layouts of the inputs are interned: their addresses stand for them. */
+uint64_t weft_cache_hash(const weft_call *call, const weft_layout *const inputs[])
+{
+    uint64_t hash = weft_hash_u64((uint64_t)(uintptr_t)call->operation);
+    for (int i = 0; i < call->num_inputs; i++) {
+        hash = weft_hash_u64(hash ^ (uint64_t)(uintptr_t)inputs[i]);
+    }
+    return weft_hash_bytes(&call->attributes, sizeof(call->attributes), hash);
+}
+
+static bool entry_is(const weft_cached_choice *entry, const weft_call *call, const weft_layout *const inputs[])
+{
+    return entry->operation == call->operation && entry->num_inputs == call->num_inputs
+           && memcmp(entry->inputs, inputs, (size_t)call->num_inputs * sizeof(inputs[0])) == 0
+           && memcmp(&entry->attributes, &call->attributes, sizeof(call->attributes)) == 0;
+}
+
+const weft_cached_choice *weft_cache_find(const weft_call *call, const weft_layout *const inputs[], uint64_t hash)
+{
+    const weft_dispatch_state *state = weft_runtime.dispatch;
+    const weft_cached_choice *entry = state->buckets[hash & (state->num_buckets - 1)];
+    while (entry != NULL && !(entry->hash == hash && entry_is(entry, call, inputs))) {
+        entry = entry->next;
+    }
+    return entry;
+}
+
+/* Twice as many buckets; without memory for them the chains grow longer instead. */
+static void cache_grow(weft_dispatch_state *state)
+{
+    size_t num_buckets = 2 * state->num_buckets;
+    weft_cached_choice **buckets = calloc(num_buckets, sizeof(*buckets));
+    if (buckets == NULL) {
+        return;
+    }
+    for (size_t b = 0; b < state->num_buckets; b++) {
+        while (state->buckets[b] != NULL) {
+            weft_cached_choice *entry = state->buckets[b];
+            state->buckets[b] = entry->next;
+            entry->next = buckets[entry->hash & (num_buckets - 1)];
+            buckets[entry->hash & (num_buckets - 1)] = entry;
+        }
+    }
+    free(state->buckets);
+    state->buckets = buckets;
+    state->num_buckets = num_buckets;
+}
+
+const weft_cached_choice *weft_cache_add(const weft_call *call, const weft_layout *const inputs[], uint64_t hash,
+                                         const weft_choice *choice)
+{
+    weft_dispatch_state *state = weft_runtime.dispatch;
+    weft_cached_choice *entry = calloc(1, sizeof(*entry));
+    if (entry == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for the layouts");
+        return NULL;
+    }
+    entry->operation = call->operation;
+    entry->num_inputs = call->num_inputs;
+    memcpy(entry->inputs, inputs, (size_t)call->num_inputs * sizeof(inputs[0]));
+    entry->attributes = call->attributes;
+    entry->choice = *choice;
+    entry->hash = hash;
+    if (++state->count > state->num_buckets) {
+        cache_grow(state);
+    }
+    entry->next = state->buckets[hash & (state->num_buckets - 1)];
+    state->buckets[hash & (state->num_buckets - 1)] = entry;
+    return entry;
+}
+
+const weft_rule *weft_cached_rule(const weft_call *call)
+{
+    weft_dispatch_state *state = weft_runtime.dispatch;
+    const char *text = call->operation->rules[call->attributes.rule];
+    weft_rule *rule = weft_ptrset_get(&state->rules, text);
+    if (rule != NULL) {
+        return rule;
+    }
+    rule = malloc(sizeof(*rule));
+    char why[200];
+    if (rule == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for a rule");
+    } else if (weft_rule_parse(text, rule, why, sizeof(why)) != WEFT_OK) {
+        weft_fail(WEFT_ERR_INVALID, call->function, "%s", why);
+    } else if (rule->num_inputs != call->num_inputs) {
+        weft_fail(WEFT_ERR_INVALID, call->function, "rule \"%s\" is not one of %d inputs", text, call->num_inputs);
+    } else if (!weft_ptrset_add(&state->rules, text, rule)) {
+        weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for a rule");
+    } else {
+        return rule;
+    }
+    free(rule);
+    return NULL;
+}

@@ -1,0 +1,270 @@
+#include "dispatch/cache.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- checks: only what is not in the cache needs them, for a layout holds mesh, shape and type ---------------- */
+
+/* "2x2 (data, model)", and the ranks where they are not 0, 1, 2, ... */
+static const char *mesh_text(const weft_mesh *mesh, char *text, size_t size)
+{
+    size_t used = 0;
+#define APPEND(...)                                                                                                    \
+    used += used < size ? (size_t)snprintf(text + used, size - used, __VA_ARGS__) : 0
+    for (int d = 0; d < mesh->ndim; d++) {
+        APPEND("%s%lld", d == 0 ? "" : "x", (long long)mesh->shape[d]);
+    }
+    for (int d = 0; d < mesh->ndim; d++) {
+        if (mesh->names[d] != NULL) {
+            APPEND(" %s", mesh->names[d]);
+        }
+    }
+    enum { SHOWN = 8 };
+    for (int64_t i = 0; mesh->ranks != NULL && i < mesh->num_ranks && i <= SHOWN; i++) {
+        if (i == SHOWN) {
+            APPEND(", ...");
+        } else {
+            APPEND("%s%d", i == 0 ? " of ranks " : ", ", mesh->ranks[i]);
+        }
+    }
+#undef APPEND
+    return text;
+}
+
+/* "f32 or f64" */
+static const char *types_text(unsigned types, char *text, size_t size)
+{
+    size_t used = 0;
+    for (int t = WEFT_DTYPE_COUNT - 1; t >= 0; t--) {
+        if (!(types & WEFT_TYPE_BIT(t))) {
+            continue;
+        }
+        unsigned left = types & (WEFT_TYPE_BIT(t) - 1);
+        const char *between = left == 0 ? "" : (left & (left - 1)) == 0 ? " or " : ", ";
+        used += (size_t)snprintf(text + used, size - used, "%s%s", weft_dtype_name((weft_dtype)t), between);
+        if (used >= size) {
+            break;
+        }
+    }
+    return text;
+}
+
+static bool check_meshes(const weft_call *call, const weft_layout *const inputs[])
+{
+    const weft_operation_input *described = call->operation->inputs;
+    for (int i = 1; i < call->num_inputs; i++) {
+        if (inputs[i]->mesh != inputs[0]->mesh) {
+            char first[160], other[160];
+            weft_fail(WEFT_ERR_MESH, call->function, "%s is on mesh %s and %s on mesh %s: weft_redistribute() one of them",
+                      described[0].name, mesh_text(inputs[0]->mesh, first, sizeof(first)), described[i].name,
+                      mesh_text(inputs[i]->mesh, other, sizeof(other)));
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool check_types(const weft_call *call, const weft_layout *const inputs[])
+{
+    for (int i = 0; i < call->num_inputs; i++) {
+        const weft_operation_input *described = &call->operation->inputs[i];
+        weft_dtype type = inputs[i]->dtype;
+        if (!(described->types & WEFT_TYPE_BIT(type))) {
+            char expected[80];
+            weft_fail(WEFT_ERR_DTYPE, call->function, "%s is %s, expected %s", described->name, weft_dtype_name(type),
+                      types_text(described->types, expected, sizeof(expected)));
+            return false;
+        }
+        if (described->type_of_first && type != inputs[0]->dtype) {
+            weft_fail(WEFT_ERR_DTYPE, call->function, "%s is %s, expected %s, the type of %s", described->name,
+                      weft_dtype_name(type), weft_dtype_name(inputs[0]->dtype), call->operation->inputs[0].name);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- choosing layouts ------------------------------------------------------------------------------------------- */
+
+static bool same_shape(int ndim, const int64_t shape[], const weft_layout *layout)
+{
+    return ndim == layout->ndim && memcmp(shape, layout->shape, (size_t)ndim * sizeof(shape[0])) == 0;
+}
+
+static weft_status choose_by_rule(const weft_call *call, const weft_layout *const inputs[], weft_choice *choice,
+                                  char *why, size_t why_size)
+{
+    const weft_operation *operation = call->operation;
+    const weft_rule *rule = weft_cached_rule(call);
+    if (rule == NULL) {
+        return weft_latest_status();
+    }
+    weft_operand_shape shapes[WEFT_MAX_INPUTS];
+    for (int i = 0; i < call->num_inputs; i++) {
+        shapes[i] = (weft_operand_shape){ operation->inputs[i].name, inputs[i]->ndim, inputs[i]->shape };
+    }
+    weft_binding binding;
+    weft_status status = weft_rule_bind(rule, shapes, &call->attributes, &binding, why, why_size);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    if (!weft_check_shape(call->function, binding.output_ndim, binding.output_shape)) {
+        return weft_latest_status();
+    }
+    if (operation->in_place && !same_shape(binding.output_ndim, binding.output_shape, inputs[0])) {
+        char target[160], other[160];
+        snprintf(why, why_size, "%s, %s, does not broadcast to %s, %s", operation->inputs[1].name,
+                 weft_layout_format(inputs[1], other, sizeof(other)), operation->inputs[0].name,
+                 weft_layout_format(inputs[0], target, sizeof(target)));
+        return WEFT_ERR_SHAPE;
+    }
+    weft_search search = {
+        .table = weft_runtime.layouts,
+        .topology = &weft_runtime.topology,
+        .cost = &weft_runtime.cost,
+        .in_place = operation->in_place,
+    };
+    return weft_strategy_search(&search, &binding, &operation->linear, inputs, inputs[0]->dtype, choice, why, why_size);
+}
+
+/* From the cache, or chosen and added to it; NULL with the error kept. */
+static const weft_cached_choice *obtain_layouts(const weft_call *call)
+{
+    const weft_layout *inputs[WEFT_MAX_INPUTS];
+    for (int i = 0; i < call->num_inputs; i++) {
+        inputs[i] = call->inputs[i]->layout;
+    }
+    uint64_t hash = weft_cache_hash(call, inputs);
+    const weft_cached_choice *known = weft_cache_find(call, inputs, hash);
+    if (known != NULL) {
+        weft_runtime.counters.dispatch_hits++;
+        return known;
+    }
+    weft_runtime.counters.dispatch_misses++;
+    if (!check_types(call, inputs) || !check_meshes(call, inputs)) {
+        return NULL;
+    }
+    weft_choice choice = { .output = NULL };
+    char why[400] = "";
+    weft_status status = call->operation->choose != NULL
+                             ? call->operation->choose(call, inputs, &choice, why, sizeof(why))
+                             : choose_by_rule(call, inputs, &choice, why, sizeof(why));
+    if (status != WEFT_OK) {
+        if (why[0] != '\0' || status == WEFT_ERR_NOMEM) {
+            weft_fail(status, call->function, "%s", why[0] != '\0' ? why : "no memory for the layouts");
+        }
+        return NULL;
+    }
+    return weft_cache_add(call, inputs, hash, &choice);
+}
+
+/* ---- the road --------------------------------------------------------------------------------------------------- */
+
+static bool check_inputs(const weft_call *call)
+{
+    for (int i = 0; i < call->num_inputs; i++) {
+        if (weft_check_tensor(call->function, call->operation->inputs[i].name, call->inputs[i]) == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* One tensor that is several inputs is moved once. */
+static weft_tensor *moved_before(const weft_call *call, const weft_lowering *lowering, int input,
+                                 const weft_layout *wanted)
+{
+    for (int i = 0; i < input; i++) {
+        if (call->inputs[i] == call->inputs[input] && lowering->inputs[i]->layout == wanted) {
+            return lowering->inputs[i];
+        }
+    }
+    return NULL;
+}
+
+/* Brings the inputs into the layouts chosen. New tensors belong to the innermost scope. */
+static bool move_inputs(const weft_call *call, const weft_choice *choice, weft_lowering *lowering)
+{
+    for (int i = 0; i < call->num_inputs; i++) {
+        const weft_layout *wanted = choice->inputs[i];
+        lowering->inputs[i] = call->inputs[i];
+        if (call->inputs[i]->layout == wanted) {
+            continue;
+        }
+        lowering->inputs[i] = moved_before(call, lowering, i, wanted);
+        if (lowering->inputs[i] == NULL) {
+            lowering->inputs[i] = weft_tensor_to_layout(call->function, call->inputs[i], wanted);
+        }
+        if (lowering->inputs[i] == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool lower_shards(const weft_call *call, weft_lowering *lowering)
+{
+    for (int i = 0; i < lowering->output->num_shards; i++) {
+        lowering->shard = i;
+        if (lowering->output->shards[i].count > 0 && !call->operation->lower(lowering)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The output with its tasks submitted; NULL with the error kept. A new tensor belongs to the innermost scope. */
+static weft_tensor *make_output(const weft_call *call, const weft_choice *choice, weft_lowering *lowering)
+{
+    const weft_operation *operation = call->operation;
+    if (operation->in_place) {
+        lowering->output = lowering->inputs[0];
+        bool writable = weft_tensor_make_writable(call->function, lowering->output);
+        return writable && lower_shards(call, lowering) ? lowering->output : NULL;
+    }
+    if (operation->views) {
+        weft_tensor *view = weft_tensor_view(call->function, lowering->inputs[0], choice->output);
+        if (view != NULL) {
+            return view;
+        }
+    }
+    lowering->output = weft_tensor_new(call->function, choice->output);
+    if (lowering->output == NULL) {
+        return NULL;
+    }
+    return lower_shards(call, lowering) ? lowering->output : NULL;
+}
+
+static bool needs_moves(const weft_call *call, const weft_choice *choice)
+{
+    for (int i = 0; i < call->num_inputs; i++) {
+        if (call->inputs[i]->layout != choice->inputs[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+weft_tensor *weft_dispatch(const weft_call *call)
+{
+    if (!check_inputs(call)) {
+        return NULL;
+    }
+    const weft_cached_choice *entry = obtain_layouts(call);
+    if (entry == NULL) {
+        return NULL;
+    }
+    weft_choice choice = entry->choice;
+    weft_lowering lowering = { .call = call };
+    if (!needs_moves(call, &choice)) {
+        memcpy(lowering.inputs, call->inputs, sizeof(lowering.inputs));
+        return make_output(call, &choice, &lowering);
+    }
+    weft_scope_open();
+    weft_tensor *output = move_inputs(call, &choice, &lowering) ? make_output(call, &choice, &lowering) : NULL;
+    if (output != NULL && !call->operation->in_place) {
+        weft_scope_keep(output);
+    }
+    weft_scope_close();
+    return output;
+}

@@ -1,0 +1,96 @@
+/* Row-wise lowering: pieces of rows that lie in one panel of every operand. */
+#include "codelets/fill.h"
+#include "dispatch/dispatch.h"
+
+/* A scalar is one row. */
+static void shard_rows(int ndim, const weft_box *box, int64_t *first, int64_t *last)
+{
+    *first = ndim == 0 ? 0 : box->offset[0];
+    *last = ndim == 0 ? 1 : box->offset[0] + box->extent[0];
+}
+
+void weft_rows_begin(weft_row_walk *walk, const weft_lowering *lowering, unsigned aligned)
+{
+    *walk = (weft_row_walk){ .lowering = lowering, .aligned = aligned };
+    shard_rows(lowering->output->layout->ndim, &weft_lowering_output(lowering)->box, &walk->last, &walk->end);
+}
+
+bool weft_rows_next(weft_row_walk *walk)
+{
+    const weft_lowering *lowering = walk->lowering;
+    if (walk->last == walk->end) {
+        return false;
+    }
+    walk->first = walk->last;
+    walk->output = weft_shard_panel_at(lowering->output, weft_lowering_output(lowering), walk->first,
+                                       &walk->output_first, &walk->output_last);
+    walk->mode = walk->first == walk->output_first ? STARPU_W : STARPU_RW;
+    walk->last = weft_min_i64(walk->end, walk->output_last);
+    for (int i = 0; i < lowering->call->num_inputs; i++) {
+        if (walk->aligned & (1u << i)) {
+            int64_t last;
+            walk->inputs[i] = weft_shard_panel_at(lowering->inputs[i], weft_lowering_input(lowering, i), walk->first,
+                                                  &walk->input_first[i], &last);
+            walk->last = weft_min_i64(walk->last, last);
+        }
+    }
+    return true;
+}
+
+/* Bytes of `rows` rows of a shard. */
+static int64_t row_bytes(const weft_tensor *tensor, const weft_local_shard *shard, int64_t rows)
+{
+    return rows * weft_row_elements(tensor->layout->ndim, &shard->box)
+           * (int64_t)weft_dtype_size(tensor->layout->dtype);
+}
+
+int64_t weft_rows_output_offset(const weft_row_walk *walk)
+{
+    return row_bytes(walk->lowering->output, weft_lowering_output(walk->lowering), walk->first - walk->output_first);
+}
+
+int64_t weft_rows_input_offset(const weft_row_walk *walk, int input)
+{
+    return row_bytes(walk->lowering->inputs[input], weft_lowering_input(walk->lowering, input),
+                     walk->first - walk->input_first[input]);
+}
+
+void weft_rows_add_output(weft_task *task, const weft_row_walk *walk)
+{
+    weft_task_add(task, walk->output, weft_rows_output_offset(walk), walk->mode);
+}
+
+void weft_rows_add_input(weft_task *task, const weft_row_walk *walk, int input)
+{
+    weft_task_add(task, walk->inputs[input], weft_rows_input_offset(walk, input), STARPU_R);
+}
+
+bool weft_lower_fill(const weft_lowering *lowering, double value)
+{
+    weft_row_walk walk;
+    for (weft_rows_begin(&walk, lowering, 0); weft_rows_next(&walk);) {
+        weft_task task;
+        weft_fill_args *args = weft_task_begin(&task, &weft_codelet_fill, lowering->call->operation->name,
+                                               sizeof(*args), lowering->output->layout->dtype);
+        if (args == NULL) {
+            return false;
+        }
+        args->count = (walk.last - walk.first)
+                      * weft_row_elements(lowering->output->layout->ndim, &weft_lowering_output(lowering)->box);
+        args->value = value;
+        weft_rows_add_output(&task, &walk);
+        if (!weft_task_submit(&task)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void weft_box_strides(int ndim, const weft_box *box, int64_t strides[WEFT_MAX_DIMS])
+{
+    int64_t stride = 1;
+    for (int d = ndim - 1; d >= 0; d--) {
+        strides[d] = stride;
+        stride *= box->extent[d];
+    }
+}

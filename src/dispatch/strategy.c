@@ -1,0 +1,369 @@
+#include "dispatch/strategy.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the strategies of one mesh dimension ------------------------------------------------------------------- */
+
+static weft_placement shard_of(int factor, int ndim, const int factor_of[])
+{
+    for (int d = 0; d < ndim; d++) {
+        if (factor_of[d] == factor) {
+            return (weft_placement){ WEFT_SHARD, d, WEFT_SUM };
+        }
+    }
+    return (weft_placement){ WEFT_REPLICATE, 0, WEFT_SUM };
+}
+
+static weft_strategy all_replicate(void)
+{
+    return (weft_strategy){ .factor = -1 }; /* WEFT_REPLICATE is 0 */
+}
+
+static weft_strategy shard_factor(const weft_binding *binding, int factor)
+{
+    weft_strategy strategy = { .factor = factor };
+    for (int i = 0; i < binding->num_inputs; i++) {
+        strategy.inputs[i] = shard_of(factor, binding->input_ndim[i], binding->input_factor_of[i]);
+    }
+    if (binding->factors[factor].contracted) {
+        strategy.output = (weft_placement){ WEFT_PARTIAL, 0, WEFT_SUM };
+    } else {
+        strategy.output = shard_of(factor, binding->output_ndim, binding->output_factor_of);
+    }
+    return strategy;
+}
+
+static weft_strategy pass_partial(const weft_binding *binding, unsigned partial_inputs, weft_reduce_op op)
+{
+    weft_strategy strategy = all_replicate();
+    strategy.output = (weft_placement){ WEFT_PARTIAL, 0, op };
+    for (int i = 0; i < binding->num_inputs; i++) {
+        if (partial_inputs & (1u << i)) {
+            strategy.inputs[i] = strategy.output;
+        }
+    }
+    return strategy;
+}
+
+int weft_strategy_list(const weft_binding *binding, const weft_linearity *linear,
+                       weft_strategy strategies[WEFT_MAX_STRATEGIES])
+{
+    int count = 0;
+    for (int f = 0; f < binding->num_factors; f++) {
+        if (!binding->factors[f].whole) {
+            strategies[count++] = shard_factor(binding, f);
+        }
+    }
+    for (int op = WEFT_SUM; op <= WEFT_MAX; op++) {
+        if (linear->kind == WEFT_NOT_LINEAR || !(linear->ops & (1u << op))) {
+            continue;
+        }
+        if (linear->kind == WEFT_LINEAR_JOINTLY) {
+            strategies[count++] = pass_partial(binding, ~0u, (weft_reduce_op)op);
+            continue;
+        }
+        for (int i = 0; i < binding->num_inputs; i++) {
+            if (linear->inputs & (1u << i)) {
+                strategies[count++] = pass_partial(binding, 1u << i, (weft_reduce_op)op);
+            }
+        }
+    }
+    strategies[count++] = all_replicate();
+    return count;
+}
+
+/* ---- layouts of an input, with what it costs to get there --------------------------------------------------- */
+
+typedef struct candidate {
+    weft_placement placements[WEFT_MAX_DIMS];
+    const weft_layout *layout;
+    int64_t cost; /* picoseconds: whole numbers, so that equal costs are equal; negative: impossible */
+} candidate;
+
+typedef struct searcher {
+    const weft_search *search;
+    const weft_binding *binding;
+    const weft_layout *const *inputs;
+    const weft_mesh *mesh;
+    weft_strategy strategies[WEFT_MAX_DIMS][WEFT_MAX_STRATEGIES]; /* of each mesh dimension, those that are possible */
+    int num_strategies[WEFT_MAX_DIMS];
+    weft_vec candidates[WEFT_MAX_INPUTS]; /* candidate: the layouts of each input that were met */
+    bool out_of_memory;
+} searcher;
+
+static bool same_placements(const weft_placement *a, const weft_placement *b, int n)
+{
+    for (int d = 0; d < n; d++) {
+        if (!weft_placement_equal(a[d], b[d])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* NULL: no memory. */
+static const candidate *candidate_of(searcher *s, int input, const weft_placement placements[])
+{
+    const candidate *known = s->candidates[input].items;
+    for (size_t i = 0; i < s->candidates[input].count; i++) {
+        if (same_placements(known[i].placements, placements, s->mesh->ndim)) {
+            return &known[i];
+        }
+    }
+    const weft_layout *from = s->inputs[input];
+    const weft_layout *to =
+        weft_layout_intern(s->search->table, s->mesh, placements, from->ndim, from->shape, from->dtype);
+    candidate *new = to == NULL ? NULL : weft_vec_push(&s->candidates[input], sizeof(*new));
+    if (new == NULL) {
+        s->out_of_memory = true;
+        return NULL;
+    }
+    double us = to == from ? 0 : weft_plan_cost(s->search->topology, s->search->cost, from, to);
+    memcpy(new->placements, placements, (size_t)s->mesh->ndim * sizeof(*placements));
+    new->layout = to;
+    new->cost = us < 0 ? -1 : (int64_t)llround(fmin(us, 1e11) * 1e6);
+    return new;
+}
+
+/* ---- a combination of strategies ------------------------------------------------------------------------------ */
+
+typedef struct combination {
+    int strategy[WEFT_MAX_DIMS];
+    weft_choice choice;
+    int64_t cost;
+    int changed;
+    double work; /* index points of the loop nest on the busiest rank */
+} combination;
+
+/* The largest chunks are those of the mesh's first coordinate. */
+static double work_of(const searcher *s, const combination *c)
+{
+    int64_t sizes[WEFT_MAX_FACTORS];
+    for (int f = 0; f < s->binding->num_factors; f++) {
+        sizes[f] = s->binding->factors[f].size;
+    }
+    for (int d = 0; d < s->mesh->ndim; d++) {
+        int factor = s->strategies[d][c->strategy[d]].factor;
+        if (factor >= 0) {
+            sizes[factor] = weft_ceil_div(sizes[factor], s->mesh->shape[d]);
+        }
+    }
+    double work = 1;
+    for (int f = 0; f < s->binding->num_factors; f++) {
+        work *= (double)sizes[f];
+    }
+    return work;
+}
+
+/* Fills in what the strategies of `c` lead to. False: impossible. */
+static bool evaluate(searcher *s, combination *c)
+{
+    c->cost = 0;
+    c->changed = 0;
+    for (int i = 0; i < s->binding->num_inputs; i++) {
+        weft_placement placements[WEFT_MAX_DIMS];
+        for (int d = 0; d < s->mesh->ndim; d++) {
+            placements[d] = s->strategies[d][c->strategy[d]].inputs[i];
+        }
+        const candidate *input = candidate_of(s, i, placements);
+        if (input == NULL || input->cost < 0) {
+            return false;
+        }
+        c->choice.inputs[i] = input->layout;
+        c->cost += input->cost;
+        c->changed += input->layout != s->inputs[i];
+    }
+    c->work = work_of(s, c);
+    return true;
+}
+
+static bool better(const combination *a, const combination *b)
+{
+    if (a->cost != b->cost) {
+        return a->cost < b->cost;
+    }
+    if (a->changed != b->changed) {
+        return a->changed < b->changed;
+    }
+    return a->work < b->work;
+}
+
+/* Counts `c` on to the next combination, the last mesh dimension fastest. False after the last one. */
+static bool advance(const searcher *s, combination *c)
+{
+    for (int d = s->mesh->ndim - 1; d >= 0; d--) {
+        if (++c->strategy[d] < s->num_strategies[d]) {
+            return true;
+        }
+        c->strategy[d] = 0;
+    }
+    return false;
+}
+
+static bool find_best(searcher *s, combination *best)
+{
+    combination c = { .cost = 0 };
+    bool found = false;
+    do {
+        if (evaluate(s, &c) && (!found || better(&c, best))) {
+            *best = c;
+            found = true;
+        }
+    } while (!s->out_of_memory && advance(s, &c));
+    return found && !s->out_of_memory;
+}
+
+/* ---- which strategies come into question ------------------------------------------------------------------------ */
+
+/* Whether the Partial placement of `mesh_dim` can stay while all others are reduced. Reductions nest, the last mesh
+ * dimension innermost: one that stays must not be inside one of another kind. Sums and averages change places freely. */
+static bool can_stay_partial(const weft_layout *layout, int mesh_dim)
+{
+    weft_reduce_op op = layout->placements[mesh_dim].op;
+    for (int d = 0; d < mesh_dim; d++) {
+        weft_placement outer = layout->placements[d];
+        bool linear = op <= WEFT_AVG && outer.op <= WEFT_AVG;
+        if (outer.kind == WEFT_PARTIAL && outer.op != op && !linear) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A tensor becomes Partial by no redistribution; in place, the target stays as it is. */
+static bool is_possible(const searcher *s, const weft_strategy *strategy, int mesh_dim)
+{
+    for (int i = 0; i < s->binding->num_inputs; i++) {
+        weft_placement now = s->inputs[i]->placements[mesh_dim], wanted = strategy->inputs[i];
+        bool same = weft_placement_equal(now, wanted);
+        if ((wanted.kind == WEFT_PARTIAL || (s->search->in_place && i == 0)) && !same) {
+            return false;
+        }
+        if (wanted.kind == WEFT_PARTIAL && !can_stay_partial(s->inputs[i], mesh_dim)) {
+            return false;
+        }
+    }
+    return !s->search->in_place || weft_placement_equal(strategy->output, strategy->inputs[0]);
+}
+
+/* Cost of a strategy for one mesh dimension when the others stay as they are; an estimate to rank by. */
+static int64_t cost_alone(searcher *s, const weft_strategy *strategy, int mesh_dim)
+{
+    int64_t cost = 0;
+    for (int i = 0; i < s->binding->num_inputs; i++) {
+        weft_placement placements[WEFT_MAX_DIMS];
+        memcpy(placements, s->inputs[i]->placements, sizeof(placements));
+        placements[mesh_dim] = strategy->inputs[i];
+        const candidate *input = candidate_of(s, i, placements);
+        if (input == NULL || input->cost < 0) {
+            return INT64_MAX;
+        }
+        cost += input->cost;
+    }
+    return cost;
+}
+
+/* Keeps the `keep` cheapest strategies of a mesh dimension, in their order. All Replicate, the last one, stays: it is
+ * what is always possible. */
+static void prune(searcher *s, int mesh_dim, int keep)
+{
+    weft_strategy *all = s->strategies[mesh_dim];
+    int count = s->num_strategies[mesh_dim];
+    int64_t cost[WEFT_MAX_STRATEGIES];
+    for (int i = 0; i < count; i++) {
+        cost[i] = i == count - 1 ? -1 : cost_alone(s, &all[i], mesh_dim);
+    }
+    int kept = 0;
+    for (int i = 0; i < count; i++) {
+        int cheaper = 0;
+        for (int j = 0; j < count; j++) {
+            cheaper += cost[j] < cost[i] || (cost[j] == cost[i] && j < i);
+        }
+        if (cheaper < keep) {
+            all[kept++] = all[i];
+        }
+    }
+    s->num_strategies[mesh_dim] = kept;
+}
+
+/* At most this many combinations are compared: about as many microseconds on a cache miss. */
+enum { MAX_COMBINATIONS = 4096 };
+
+static void prune_all(searcher *s)
+{
+    double combinations = 1;
+    for (int d = 0; d < s->mesh->ndim; d++) {
+        combinations *= s->num_strategies[d];
+    }
+    if (combinations <= MAX_COMBINATIONS) {
+        return;
+    }
+    int keep = 1;
+    while (pow(keep + 1, s->mesh->ndim) <= MAX_COMBINATIONS) {
+        keep++;
+    }
+    for (int d = 0; d < s->mesh->ndim; d++) {
+        prune(s, d, keep);
+    }
+}
+
+/* False with why: a mesh dimension has no strategy at all, which happens in place only. */
+static bool list_possible(searcher *s, const weft_linearity *linear, char *why, size_t why_size)
+{
+    weft_strategy all[WEFT_MAX_STRATEGIES];
+    int count = weft_strategy_list(s->binding, linear, all);
+    for (int d = 0; d < s->mesh->ndim; d++) {
+        for (int i = 0; i < count; i++) {
+            if (is_possible(s, &all[i], d)) {
+                s->strategies[d][s->num_strategies[d]++] = all[i];
+            }
+        }
+        if (s->num_strategies[d] == 0) {
+            char text[160];
+            snprintf(why, why_size, "the target %s stays as it is: no other input has a layout that fits mesh dimension %d",
+                     weft_layout_format(s->inputs[0], text, sizeof(text)), d);
+            return false;
+        }
+    }
+    return true;
+}
+
+weft_status weft_strategy_search(const weft_search *search, const weft_binding *binding, const weft_linearity *linear,
+                                 const weft_layout *const inputs[], weft_dtype output_type, weft_choice *choice,
+                                 char *why, size_t why_size)
+{
+    searcher *s = calloc(1, sizeof(*s));
+    if (s == NULL) {
+        return WEFT_ERR_NOMEM;
+    }
+    s->search = search;
+    s->binding = binding;
+    s->inputs = inputs;
+    s->mesh = inputs[0]->mesh;
+    weft_status status = WEFT_ERR_LAYOUT;
+    combination best;
+    if (list_possible(s, linear, why, why_size)) {
+        prune_all(s);
+        if (find_best(s, &best)) {
+            weft_placement output[WEFT_MAX_DIMS];
+            for (int d = 0; d < s->mesh->ndim; d++) {
+                output[d] = s->strategies[d][best.strategy[d]].output;
+            }
+            *choice = best.choice;
+            choice->output = weft_layout_intern(search->table, s->mesh, output, binding->output_ndim,
+                                                binding->output_shape, output_type);
+            status = choice->output == NULL ? WEFT_ERR_NOMEM : WEFT_OK;
+        } else {
+            snprintf(why, why_size, "its inputs cannot be redistributed to any layout that it can work on");
+        }
+    }
+    status = s->out_of_memory ? WEFT_ERR_NOMEM : status;
+    for (int i = 0; i < binding->num_inputs; i++) {
+        weft_vec_free(&s->candidates[i]);
+    }
+    free(s);
+    return status;
+}

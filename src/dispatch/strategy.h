@@ -1,0 +1,62 @@
+/* Strategies: the ways in which one mesh dimension can share an operation out, and the search for the best combination
+ * of them. PURE: layouts in, layouts out; the same on every process. */
+#ifndef WEFT_SRC_DISPATCH_STRATEGY_H
+#define WEFT_SRC_DISPATCH_STRATEGY_H
+
+#include "dispatch/rule.h"
+#include "plan/plan.h"
+
+/* How an operation is linear: when Partial inputs may pass through it to a Partial output. */
+typedef enum weft_linear_kind {
+    WEFT_NOT_LINEAR = 0,
+    WEFT_LINEAR_JOINTLY, /* f(a + a', b + b') = f(a, b) + f(a', b'): all inputs Partial together (add) */
+    WEFT_LINEAR_EACH     /* f(a + a', b) = f(a, b) + f(a', b): one input Partial, the others whole (matmul) */
+} weft_linear_kind;
+
+typedef struct weft_linearity {
+    weft_linear_kind kind;
+    unsigned inputs; /* of WEFT_LINEAR_EACH: bit i for input i */
+    unsigned ops;    /* bit 1 << op for each weft_reduce_op that passes */
+} weft_linearity;
+
+/* What is linear passes sums and averages. */
+#define WEFT_LINEAR_OPS ((1u << WEFT_SUM) | (1u << WEFT_AVG))
+
+/* Placements of all operands along one mesh dimension. */
+typedef struct weft_strategy {
+    int factor; /* the one that is sharded, or -1 */
+    weft_placement inputs[WEFT_MAX_INPUTS];
+    weft_placement output;
+} weft_strategy;
+
+/* A shard of each factor, Partial passing through for every op and input, all Replicate. */
+enum { WEFT_MAX_STRATEGIES = WEFT_MAX_FACTORS + 5 * WEFT_MAX_INPUTS + 1 };
+
+/* All strategies in the order of preference among equals: shards of the output's factors, shards of contracted factors,
+ * Partial passing through, all Replicate. Returns how many were written. */
+int weft_strategy_list(const weft_binding *binding, const weft_linearity *linear,
+                       weft_strategy strategies[WEFT_MAX_STRATEGIES]);
+
+/* The layouts that an operation works on. */
+typedef struct weft_choice {
+    const weft_layout *inputs[WEFT_MAX_INPUTS];
+    const weft_layout *output;
+} weft_choice;
+
+/* What the search knows of the world. */
+typedef struct weft_search {
+    weft_layout_table *table; /* where the layouts that are considered are interned */
+    const weft_topology *topology;
+    const weft_cost_model *cost;
+    bool in_place; /* the output is input 0, and keeps its layout */
+} weft_search;
+
+/* The combination of strategies, one per mesh dimension, with the least predicted cost (weft_plan_cost() summed over
+ * the inputs). Among equals: the fewest inputs changed, the least work for the busiest rank, the first in order
+ * (mesh dimension 0 varying slowest). The inputs are on one mesh. The output has the type `output_type`.
+ * WEFT_ERR_LAYOUT with why when nothing is possible; WEFT_ERR_NOMEM. */
+weft_status weft_strategy_search(const weft_search *search, const weft_binding *binding, const weft_linearity *linear,
+                                 const weft_layout *const inputs[], weft_dtype output_type, weft_choice *choice,
+                                 char *why, size_t why_size);
+
+#endif

@@ -1,0 +1,229 @@
+/* Rows of a table, and the gradient of the table. */
+#include "codelets/lookup.h"
+#include "ops/ops.h"
+
+/* ---- forward ------------------------------------------------------------------------------------------------------ */
+
+static void report_index(const char *operation, int64_t value, int64_t limit)
+{
+    (void)operation;
+    weft_fail_later(WEFT_ERR_INVALID, "weft_embedding", "indices has %lld, expected 0 to %lld", (long long)value,
+                    (long long)limit - 1);
+}
+
+/* What of the table a task looks at: a panel, or, where the rank has no rows of it, nothing. */
+typedef struct table_part {
+    const weft_panel *panel;
+    int64_t first_row, num_rows;
+} table_part;
+
+static int64_t num_table_parts(const weft_local_shard *table)
+{
+    return weft_max_i64(1, table->num_panels);
+}
+
+static table_part table_part_at(const weft_tensor *tensor, const weft_local_shard *shard, int64_t index)
+{
+    if (shard->num_panels == 0) {
+        return (table_part){ .panel = NULL };
+    }
+    int64_t first, last;
+    weft_panel_range(tensor->layout, &shard->box, index, &first, &last);
+    return (table_part){ &shard->panels[index], first, last - first };
+}
+
+/* Every index is looked at once for each part of the table, but its range is checked with the part that has row 0 only
+ * (or with the empty part, of a table without rows). */
+static bool is_checked_with(const table_part *part, int64_t total_rows)
+{
+    return total_rows == 0 || (part->num_rows > 0 && part->first_row == 0);
+}
+
+/* Looks the walk's present piece up in one part of the table. With a single index the output's rows are the columns of
+ * one looked-up row, of which the piece has a range. */
+static bool look_up(const weft_row_walk *walk, const table_part *part, bool first)
+{
+    const weft_lowering *lowering = walk->lowering;
+    const weft_layout *table = lowering->inputs[0]->layout;
+    const weft_local_shard *indices = weft_lowering_input(lowering, 1);
+    bool single = lowering->inputs[1]->layout->ndim == 0;
+    int64_t table_width = weft_lowering_input(lowering, 0)->box.extent[1];
+    int64_t first_column = single ? walk->first - weft_lowering_output(lowering)->box.offset[0] : 0;
+    weft_task task;
+    weft_embedding_args *args =
+        weft_task_begin(&task, &weft_codelet_embedding, lowering->call->operation->name, sizeof(*args), table->dtype);
+    if (args == NULL) {
+        return false;
+    }
+    args->index_type = lowering->inputs[1]->layout->dtype;
+    args->count = single ? 1 : (walk->last - walk->first) * weft_row_elements(lowering->inputs[1]->layout->ndim,
+                                                                              &indices->box);
+    args->width = single ? walk->last - walk->first : table_width;
+    args->first_row = part->first_row;
+    args->num_rows = part->num_rows;
+    args->total_rows = table->shape[0];
+    args->output_stride = args->width;
+    args->table_stride = table_width;
+    args->first = first;
+    args->report = is_checked_with(part, args->total_rows) ? report_index : NULL;
+    weft_task_add(&task, walk->output, weft_rows_output_offset(walk), first ? walk->mode : STARPU_RW);
+    if (part->panel != NULL) {
+        weft_task_add(&task, part->panel, first_column * (int64_t)weft_dtype_size(table->dtype), STARPU_R);
+    } else {
+        weft_task_add(&task, walk->output, 0, STARPU_R); /* a pointer that is not read through */
+    }
+    if (single) {
+        weft_task_add(&task, &indices->panels[0], 0, STARPU_R);
+    } else {
+        weft_rows_add_input(&task, walk, 1);
+    }
+    return weft_task_submit(&task);
+}
+
+static bool lower_embedding(const weft_lowering *lowering)
+{
+    const weft_local_shard *table = weft_lowering_input(lowering, 0);
+    unsigned aligned = lowering->inputs[1]->layout->ndim == 0 ? 0 : 1u << 1;
+    weft_row_walk walk;
+    for (weft_rows_begin(&walk, lowering, aligned); weft_rows_next(&walk);) {
+        for (int64_t index = 0; index < num_table_parts(table); index++) {
+            table_part part = table_part_at(lowering->inputs[0], table, index);
+            if (!look_up(&walk, &part, index == 0)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+const weft_operation weft_operation_embedding = {
+    .name = "embedding",
+    .rules = { "vd,A->Ad" },
+    .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS },
+    .inputs = { { "table", WEFT_TYPES_FLOAT, true }, { "indices", WEFT_TYPES_INDEX, false } },
+    .lower = lower_embedding,
+};
+
+weft_tensor *weft_embedding(weft_tensor *table, weft_tensor *indices)
+{
+    return weft_dispatch(&(weft_call){ .function = "weft_embedding", .operation = &weft_operation_embedding,
+                                       .num_inputs = 2, .inputs = { table, indices } });
+}
+
+/* ---- gradient of the table ---------------------------------------------------------------------------------------- */
+
+static void report_index_backward(const char *operation, int64_t value, int64_t limit)
+{
+    (void)operation;
+    weft_fail_later(WEFT_ERR_INVALID, "weft_embedding_backward", "indices has %lld, expected 0 to %lld",
+                    (long long)value, (long long)limit - 1);
+}
+
+/* Rows of the gradient and of the indices that lie in one panel of each. With a single index: columns of the gradient's
+ * one row. */
+typedef struct source_piece {
+    const weft_panel *gradient, *indices;
+    int64_t gradient_first, indices_first; /* first rows of these panels */
+    int64_t first, last;
+} source_piece;
+
+static source_piece source_piece_at(const weft_lowering *lowering, int64_t row)
+{
+    const weft_tensor *gradient = lowering->inputs[0], *indices = lowering->inputs[1];
+    source_piece piece = { .first = row };
+    piece.gradient = weft_shard_panel_at(gradient, weft_lowering_input(lowering, 0), row, &piece.gradient_first,
+                                         &piece.last);
+    if (indices->layout->ndim == 0) {
+        piece.indices = &weft_lowering_input(lowering, 1)->panels[0];
+        return piece;
+    }
+    int64_t last;
+    piece.indices =
+        weft_shard_panel_at(indices, weft_lowering_input(lowering, 1), row, &piece.indices_first, &last);
+    piece.last = weft_min_i64(piece.last, last);
+    return piece;
+}
+
+/* Adds a piece to the rows of the table's gradient that the walk's present piece is. */
+static bool scatter(const weft_row_walk *walk, const source_piece *piece, bool first)
+{
+    const weft_lowering *lowering = walk->lowering;
+    const weft_tensor *gradient = lowering->inputs[0], *indices = lowering->inputs[1];
+    const weft_local_shard *gradient_shard = weft_lowering_input(lowering, 0);
+    bool single = indices->layout->ndim == 0;
+    int64_t type_size = (int64_t)weft_dtype_size(gradient->layout->dtype);
+    int64_t gradient_row = weft_row_elements(gradient->layout->ndim, &gradient_shard->box);
+    int64_t indices_row = weft_row_elements(indices->layout->ndim, &weft_lowering_input(lowering, 1)->box);
+    int64_t table_width = weft_lowering_output(lowering)->box.extent[1];
+    weft_task task;
+    weft_embedding_args *args = weft_task_begin(&task, &weft_codelet_embedding_backward,
+                                                lowering->call->operation->name, sizeof(*args), gradient->layout->dtype);
+    if (args == NULL) {
+        return false;
+    }
+    args->index_type = indices->layout->dtype;
+    args->count = single ? 1 : (piece->last - piece->first) * indices_row;
+    args->width = single ? piece->last - piece->first : table_width;
+    args->first_row = walk->first;
+    args->num_rows = walk->last - walk->first;
+    args->total_rows = lowering->output->layout->shape[0];
+    args->output_stride = args->width;
+    args->table_stride = table_width;
+    args->first = first;
+    args->report = walk->first == 0 ? report_index_backward : NULL;
+    int64_t column = single ? piece->first - gradient_shard->box.offset[0] : 0;
+    weft_task_add(&task, walk->output, weft_rows_output_offset(walk) + column * type_size,
+                  first ? walk->mode : STARPU_RW);
+    weft_task_add(&task, piece->gradient, (piece->first - piece->gradient_first) * gradient_row * type_size, STARPU_R);
+    weft_task_add(&task, piece->indices,
+                  single ? 0 : (piece->first - piece->indices_first) * indices_row
+                                   * (int64_t)weft_dtype_size(indices->layout->dtype),
+                  STARPU_R);
+    return weft_task_submit(&task);
+}
+
+/* Every part of the table goes over all indices, in their order. */
+static bool lower_embedding_backward(const weft_lowering *lowering)
+{
+    const weft_local_shard *gradient = weft_lowering_input(lowering, 0);
+    if (gradient->count == 0) {
+        return weft_lower_fill(lowering, 0);
+    }
+    int64_t begin = gradient->box.offset[0], end = begin + gradient->box.extent[0];
+    weft_row_walk walk;
+    for (weft_rows_begin(&walk, lowering, 0); weft_rows_next(&walk);) {
+        source_piece piece;
+        for (int64_t row = begin; row < end; row = piece.last) {
+            piece = source_piece_at(lowering, row);
+            if (!scatter(&walk, &piece, row == begin)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* attributes.sizes[0]: rows of the table. */
+const weft_operation weft_operation_embedding_backward = {
+    .name = "embedding_backward",
+    .rules = { "Ad,A->vd" },
+    .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS },
+    .inputs = { { "gradient", WEFT_TYPES_FLOAT, true }, { "indices", WEFT_TYPES_INDEX, false } },
+    .lower = lower_embedding_backward,
+};
+
+weft_tensor *weft_embedding_backward(weft_tensor *gradient, weft_tensor *indices, int64_t num_rows)
+{
+    if (num_rows < 0 && weft_check_tensor("weft_embedding_backward", "gradient", gradient) != NULL) {
+        weft_fail(WEFT_ERR_INVALID, "weft_embedding_backward", "num_rows is %lld, expected at least 0",
+                  (long long)num_rows);
+        return NULL;
+    }
+    return weft_dispatch(&(weft_call){
+        .function = "weft_embedding_backward",
+        .operation = &weft_operation_embedding_backward,
+        .num_inputs = 2,
+        .inputs = { gradient, indices },
+        .attributes = { .num_sizes = 1, .sizes = { num_rows } },
+    });
+}
