@@ -121,7 +121,7 @@ static const candidate *candidate_of(searcher *s, int input, const weft_placemen
         s->out_of_memory = true;
         return NULL;
     }
-    double us = to == from ? 0 : weft_plan_cost(s->search->topology, s->search->cost, from, to);
+    double us = to == from ? 0 : weft_plan_cost(s->search->table, s->search->topology, s->search->cost, from, to);
     memcpy(new->placements, placements, (size_t)s->mesh->ndim * sizeof(*placements));
     new->layout = to;
     new->cost = us < 0 ? -1 : (int64_t)llround(fmin(us, 1e11) * 1e6);
