@@ -24,13 +24,14 @@ typedef struct weft_topology {
 
 int weft_topology_process_of(const weft_topology *topology, int rank);
 
-/* The alpha-beta model: microseconds per message and per byte, within a process and between processes. */
+/* What a stage costs a rank: the latency once, an overhead for every message, and the bytes of the busier direction; within a
+ * process and between processes. Microseconds. */
 typedef struct weft_cost_model {
-    double local_alpha_us, local_beta_us;
-    double remote_alpha_us, remote_beta_us;
+    double local_latency_us, local_message_us, local_byte_us;
+    double remote_latency_us, remote_message_us, remote_byte_us;
 } weft_cost_model;
-/* In process: a copy task and memcpy at 5 GB/s; between processes: a small message and a 1 Gbit/s link. */
-#define WEFT_COST_MODEL_DEFAULT { 5.0, 1.0 / 5000.0, 30.0, 1.0 / 118.0 }
+/* In process: copy tasks at 5 GB/s; between processes: MPI over a 1 Gbit/s link. */
+#define WEFT_COST_MODEL_DEFAULT { 2.0, 2.0, 1.0 / 5000.0, 30.0, 3.0, 1.0 / 118.0 }
 
 typedef struct weft_stage {
     const weft_layout *from, *to;
@@ -74,15 +75,16 @@ void weft_moves_free(weft_moves *moves);
  * in), with equal boxes; regions are disjoint and cover the destination box. */
 weft_status weft_stage_receives(const weft_stage *stage, const weft_topology *topology, int rank,
                                 weft_moves *moves);
-/* What `rank` sends in this stage, to itself included: exactly the receives of all others that name it, ordered by
- * destination rank's position in the mesh. */
+/* What `rank` sends in this stage, to itself included: exactly the receives that name it, in no particular order. */
 weft_status weft_stage_sends(const weft_stage *stage, const weft_topology *topology, int rank, weft_moves *moves);
 
-/* Predicted microseconds of the whole plan on its slowest rank, without making it: what the dispatcher compares
- * strategies with. Cheap (about a microsecond; no enumeration of peers). 0 for equal layouts; a negative value when
- * there is no such plan. */
-double weft_plan_cost(const weft_topology *topology, const weft_cost_model *cost, const weft_layout *from,
-                      const weft_layout *to);
+/* What one stage costs its slowest rank, from closed forms (no enumeration of peers). */
+double weft_stage_cost(const weft_stage *stage, const weft_topology *topology, const weft_cost_model *cost);
+
+/* Predicted microseconds of the whole plan on its slowest rank: what the dispatcher compares strategies with. 0 for equal
+ * layouts; a negative value when there is no such plan. Intermediate layouts that it considers are interned in `table`. */
+double weft_plan_cost(weft_layout_table *table, const weft_topology *topology, const weft_cost_model *cost,
+                      const weft_layout *from, const weft_layout *to);
 
 typedef struct weft_plan_statistics {
     int64_t ranks;
@@ -90,7 +92,7 @@ typedef struct weft_plan_statistics {
     int64_t bytes_in_max, bytes_out_max; /* of one rank */
     int64_t lower_bound_bytes_in_max; /* no algorithm can do with less on its busiest rank */
     int64_t messages_max;             /* received or sent by one rank, the larger */
-    bool exact;                       /* false: too many messages to count all; some ranks were examined */
+    bool exact;                       /* false: too many messages to list; what ranks send is an even share */
 } weft_plan_statistics;
 weft_status weft_plan_measure(const weft_plan *plan, const weft_topology *topology, weft_plan_statistics *out);
 

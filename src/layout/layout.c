@@ -1,0 +1,210 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "layout/layout.h"
+
+/* ---- the table ---------------------------------------------------------------------------------------------- */
+
+struct weft_layout_table {
+    weft_panel_policy policy;
+    weft_layout **buckets; /* a power of two */
+    size_t num_buckets, count;
+};
+
+weft_layout_table *weft_layout_table_new(weft_panel_policy policy)
+{
+    enum { FIRST_BUCKETS = 256 };
+    weft_layout_table *table = calloc(1, sizeof(*table));
+    weft_layout **buckets = calloc(FIRST_BUCKETS, sizeof(*buckets));
+    if (table == NULL || buckets == NULL) {
+        free(table);
+        free(buckets);
+        return NULL;
+    }
+    table->policy = policy;
+    table->buckets = buckets;
+    table->num_buckets = FIRST_BUCKETS;
+    return table;
+}
+
+void weft_layout_table_delete(weft_layout_table *table)
+{
+    if (table == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < table->num_buckets; i++) {
+        while (table->buckets[i] != NULL) {
+            weft_layout *next = table->buckets[i]->next;
+            free(table->buckets[i]);
+            table->buckets[i] = next;
+        }
+    }
+    free(table->buckets);
+    free(table);
+}
+
+/* A table that cannot grow goes on with longer buckets. */
+static void grow(weft_layout_table *table)
+{
+    size_t num_buckets = 2 * table->num_buckets;
+    weft_layout **buckets = calloc(num_buckets, sizeof(*buckets));
+    if (buckets == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < table->num_buckets; i++) {
+        while (table->buckets[i] != NULL) {
+            weft_layout *layout = table->buckets[i];
+            table->buckets[i] = layout->next;
+            layout->next = buckets[layout->hash & (num_buckets - 1)];
+            buckets[layout->hash & (num_buckets - 1)] = layout;
+        }
+    }
+    free(table->buckets);
+    table->buckets = buckets;
+    table->num_buckets = num_buckets;
+}
+
+static uint64_t hash_of(const weft_mesh *mesh, const weft_placement *placements, int ndim, const int64_t shape[],
+                        weft_dtype dtype)
+{
+    uint64_t hash = weft_hash_u64((uint64_t)(uintptr_t)mesh + (uint64_t)dtype * 31 + (uint64_t)ndim);
+    for (int m = 0; m < mesh->ndim; m++) {
+        weft_placement p = placements[m];
+        hash = weft_hash_u64(hash ^ ((uint64_t)p.kind << 32 | (uint64_t)p.dim << 8 | (uint64_t)p.op));
+    }
+    for (int d = 0; d < ndim; d++) {
+        hash = weft_hash_u64(hash ^ (uint64_t)shape[d]);
+    }
+    return hash;
+}
+
+static bool is_layout(const weft_layout *layout, const weft_mesh *mesh, const weft_placement *placements, int ndim,
+                      const int64_t shape[], weft_dtype dtype)
+{
+    if (layout->mesh != mesh || layout->ndim != ndim || layout->dtype != dtype) {
+        return false;
+    }
+    for (int d = 0; d < ndim; d++) {
+        if (layout->shape[d] != shape[d]) {
+            return false;
+        }
+    }
+    for (int m = 0; m < mesh->ndim; m++) {
+        if (!weft_placement_equal(layout->placements[m], placements[m])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static weft_layout *layout_new(const weft_layout_table *table, const weft_mesh *mesh, const weft_placement *placements,
+                               int ndim, const int64_t shape[], weft_dtype dtype, uint64_t hash)
+{
+    weft_layout *layout = calloc(1, sizeof(*layout));
+    if (layout == NULL) {
+        return NULL;
+    }
+    layout->mesh = mesh;
+    layout->ndim = ndim;
+    layout->dtype = dtype;
+    layout->hash = hash;
+    for (int d = 0; d < ndim; d++) {
+        layout->shape[d] = shape[d];
+    }
+    for (int m = 0; m < mesh->ndim; m++) {
+        layout->placements[m] = placements[m];
+        layout->has_partial = layout->has_partial || placements[m].kind == WEFT_PARTIAL;
+    }
+    layout->panel_rows = weft_panel_rows(&table->policy, mesh, placements, ndim, shape, dtype);
+    return layout;
+}
+
+const weft_layout *weft_layout_intern(weft_layout_table *table, const weft_mesh *mesh,
+                                      const weft_placement *placements, int ndim, const int64_t shape[],
+                                      weft_dtype dtype)
+{
+    uint64_t hash = hash_of(mesh, placements, ndim, shape, dtype);
+    weft_layout *found = table->buckets[hash & (table->num_buckets - 1)];
+    for (; found != NULL; found = found->next) {
+        if (found->hash == hash && is_layout(found, mesh, placements, ndim, shape, dtype)) {
+            return found;
+        }
+    }
+    if (table->count >= table->num_buckets) {
+        grow(table);
+    }
+    weft_layout *layout = layout_new(table, mesh, placements, ndim, shape, dtype, hash);
+    if (layout != NULL) {
+        weft_layout **bucket = &table->buckets[hash & (table->num_buckets - 1)];
+        layout->next = *bucket;
+        *bucket = layout;
+        table->count++;
+    }
+    return layout;
+}
+
+/* ---- boxes of ranks ----------------------------------------------------------------------------------------- */
+
+void weft_layout_coordinate_box(const weft_layout *layout, const int64_t coordinate[], weft_box *box)
+{
+    for (int d = 0; d < layout->ndim; d++) {
+        box->offset[d] = 0;
+        box->extent[d] = layout->shape[d];
+    }
+    for (int m = 0; m < layout->mesh->ndim; m++) {
+        if (layout->placements[m].kind == WEFT_SHARD) {
+            int d = layout->placements[m].dim;
+            int64_t offset, extent;
+            weft_chunk(box->extent[d], layout->mesh->shape[m], coordinate[m], &offset, &extent);
+            box->offset[d] += offset;
+            box->extent[d] = extent;
+        }
+    }
+}
+
+bool weft_layout_shard_box(const weft_layout *layout, int rank, weft_box *box)
+{
+    int64_t index = weft_mesh_index_of(layout->mesh, rank);
+    if (index < 0) {
+        for (int d = 0; d < layout->ndim; d++) {
+            box->offset[d] = box->extent[d] = 0;
+        }
+        return false;
+    }
+    int64_t coordinate[WEFT_MAX_DIMS];
+    weft_mesh_unravel(layout->mesh, index, coordinate);
+    weft_layout_coordinate_box(layout, coordinate, box);
+    return true;
+}
+
+bool weft_layout_has_rank(const weft_layout *layout, int rank)
+{
+    return weft_mesh_index_of(layout->mesh, rank) >= 0;
+}
+
+int64_t weft_layout_shard_count(const weft_layout *layout, int rank)
+{
+    weft_box box;
+    return weft_layout_shard_box(layout, rank, &box) ? weft_box_count(layout->ndim, &box) : 0;
+}
+
+/* ---- printing ----------------------------------------------------------------------------------------------- */
+
+char *weft_layout_format(const weft_layout *layout, char *text, size_t size)
+{
+    char shape[8 * 22] = "", mesh[8 * 22] = "", placements[8 * 12];
+    size_t used = 0;
+    for (int d = 0; d < layout->ndim; d++) {
+        used += (size_t)snprintf(shape + used, sizeof(shape) - used, "%s%lld", d > 0 ? ", " : "",
+                                 (long long)layout->shape[d]);
+    }
+    used = 0;
+    for (int m = 0; m < layout->mesh->ndim; m++) {
+        used += (size_t)snprintf(mesh + used, sizeof(mesh) - used, "%s%lld", m > 0 ? "x" : "",
+                                 (long long)layout->mesh->shape[m]);
+    }
+    weft_placements_format(layout->placements, layout->mesh->ndim, placements, sizeof(placements));
+    snprintf(text, size, "%s[%s] %s on %s", weft_dtype_name(layout->dtype), shape, placements, mesh);
+    return text;
+}

@@ -1,0 +1,86 @@
+/* Panels: where a shard is cut. Every function is a function of the layout alone. */
+#include "layout/layout.h"
+
+/* No tensor has this many rows in one shard that fits a memory; a power of two. */
+static const int64_t whole_shard = (int64_t)1 << 62;
+
+/* Rows and bytes per row of the largest shard: the chunk of coordinate 0 is never smaller than another. */
+static void largest_shard(const weft_mesh *mesh, const weft_placement *placements, int ndim, const int64_t shape[],
+                          weft_dtype dtype, int64_t *rows, int64_t *row_bytes)
+{
+    int64_t extent[WEFT_MAX_DIMS];
+    for (int d = 0; d < ndim; d++) {
+        extent[d] = shape[d];
+    }
+    for (int m = 0; m < mesh->ndim; m++) {
+        if (placements[m].kind == WEFT_SHARD) {
+            extent[placements[m].dim] = weft_ceil_div(extent[placements[m].dim], mesh->shape[m]);
+        }
+    }
+    *rows = ndim == 0 ? 1 : extent[0];
+    *row_bytes = (int64_t)weft_dtype_size(dtype);
+    for (int d = 1; d < ndim; d++) {
+        *row_bytes *= extent[d];
+    }
+}
+
+int64_t weft_panel_rows(const weft_panel_policy *policy, const weft_mesh *mesh, const weft_placement *placements,
+                        int ndim, const int64_t shape[], weft_dtype dtype)
+{
+    if (policy->forced_rows > 0) {
+        return policy->forced_rows;
+    }
+    int64_t rows, row_bytes;
+    largest_shard(mesh, placements, ndim, shape, dtype, &rows, &row_bytes);
+    if (ndim == 0 || row_bytes == 0 || rows < 2 || rows <= policy->target_bytes / row_bytes) {
+        return whole_shard;
+    }
+    int64_t enough = weft_max_i64(weft_ceil_div(policy->target_bytes, row_bytes),
+                                  weft_ceil_div(rows, weft_max_i64(1, policy->max_panels)));
+    int64_t height = 1;
+    while (height < enough) {
+        height *= 2;
+    }
+    return height;
+}
+
+static bool is_empty(const weft_layout *layout, const weft_box *box)
+{
+    for (int d = 0; d < layout->ndim; d++) {
+        if (box->extent[d] == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int64_t weft_panel_count(const weft_layout *layout, const weft_box *box)
+{
+    if (is_empty(layout, box)) {
+        return 0;
+    }
+    if (layout->ndim == 0) {
+        return 1;
+    }
+    int64_t last_row = box->offset[0] + box->extent[0] - 1;
+    return last_row / layout->panel_rows - box->offset[0] / layout->panel_rows + 1;
+}
+
+void weft_panel_range(const weft_layout *layout, const weft_box *box, int64_t index, int64_t *first, int64_t *last)
+{
+    if (layout->ndim == 0) {
+        *first = 0;
+        *last = 1;
+        return;
+    }
+    int64_t height = layout->panel_rows;
+    int64_t begin = box->offset[0], end = begin + box->extent[0];
+    int64_t number = begin / height + index; /* of the panel in the global tensor */
+    *first = index == 0 ? begin : number * height;
+    *last = end / height <= number ? end : (number + 1) * height;
+}
+
+int64_t weft_panel_of_row(const weft_layout *layout, const weft_box *box, int64_t row)
+{
+    return layout->ndim == 0 ? 0 : row / layout->panel_rows - box->offset[0] / layout->panel_rows;
+}

@@ -1,0 +1,218 @@
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "layout/layout.h"
+
+static const char *const op_names[] = { "sum", "avg", "prod", "min", "max" };
+
+weft_placement weft_shard(int dim)
+{
+    return (weft_placement){ .kind = WEFT_SHARD, .dim = dim };
+}
+
+weft_placement weft_replicate(void)
+{
+    return (weft_placement){ .kind = WEFT_REPLICATE };
+}
+
+weft_placement weft_partial(weft_reduce_op op)
+{
+    return (weft_placement){ .kind = WEFT_PARTIAL, .op = op };
+}
+
+bool weft_placement_equal(weft_placement a, weft_placement b)
+{
+    return a.kind == b.kind && (a.kind != WEFT_SHARD || a.dim == b.dim) && (a.kind != WEFT_PARTIAL || a.op == b.op);
+}
+
+const char *weft_reduce_op_name(weft_reduce_op op)
+{
+    return (int)op >= 0 && (size_t)op < WEFT_ARRAY_SIZE(op_names) ? op_names[op] : "?";
+}
+
+static weft_status normalize_one(weft_placement in, int index, int ndim, weft_placement *out, char *why, size_t why_size)
+{
+    switch (in.kind) {
+    case WEFT_REPLICATE:
+        *out = weft_replicate();
+        return WEFT_OK;
+    case WEFT_SHARD:
+        if (in.dim < -ndim || in.dim >= ndim) {
+            snprintf(why, why_size, "entry %d is Shard(%d), but the tensor has %d dimensions", index, in.dim, ndim);
+            return WEFT_ERR_LAYOUT;
+        }
+        *out = weft_shard(in.dim < 0 ? in.dim + ndim : in.dim);
+        return WEFT_OK;
+    case WEFT_PARTIAL:
+        if ((int)in.op < 0 || (size_t)in.op >= WEFT_ARRAY_SIZE(op_names)) {
+            snprintf(why, why_size, "entry %d is Partial with op %d, which is no weft_reduce_op", index, (int)in.op);
+            return WEFT_ERR_LAYOUT;
+        }
+        *out = weft_partial(in.op);
+        return WEFT_OK;
+    }
+    snprintf(why, why_size, "entry %d has kind %d, which is no weft_placement_kind", index, (int)in.kind);
+    return WEFT_ERR_LAYOUT;
+}
+
+weft_status weft_placements_normalize(const weft_placement *in, int n, int ndim, weft_placement out[], char *why,
+                                      size_t why_size)
+{
+    weft_placement canonical[WEFT_MAX_DIMS];
+    for (int m = 0; m < n; m++) {
+        weft_placement one = in == NULL ? weft_replicate() : in[m];
+        weft_status status = normalize_one(one, m, ndim, &canonical[m], why, why == NULL ? 0 : why_size);
+        if (status != WEFT_OK) {
+            return status;
+        }
+    }
+    memcpy(out, canonical, (size_t)n * sizeof(*out));
+    return WEFT_OK;
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------------ */
+
+static void skip_blanks(const char **text)
+{
+    while (isspace((unsigned char)**text)) {
+        (*text)++;
+    }
+}
+
+static bool take(const char **text, char expected)
+{
+    skip_blanks(text);
+    if (**text != expected) {
+        return false;
+    }
+    (*text)++;
+    return true;
+}
+
+static bool read_dim(const char **text, int *dim)
+{
+    skip_blanks(text);
+    const char *digits = **text == '-' ? *text + 1 : *text;
+    if (!isdigit((unsigned char)*digits)) {
+        return false;
+    }
+    char *end = NULL;
+    long value = strtol(*text, &end, 10);
+    *text = end;
+    *dim = (int)value;
+    return value > -1000 && value < 1000;
+}
+
+static bool read_op(const char **text, weft_reduce_op *op)
+{
+    skip_blanks(text);
+    for (size_t i = 0; i < WEFT_ARRAY_SIZE(op_names); i++) {
+        size_t length = strlen(op_names[i]);
+        size_t same = 0;
+        while (same < length && tolower((unsigned char)(*text)[same]) == op_names[i][same]) {
+            same++;
+        }
+        if (same == length) {
+            *text += length;
+            *op = (weft_reduce_op)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* One of R, S0, S(0), P, P(sum). */
+static bool read_placement(const char **text, weft_placement *out)
+{
+    skip_blanks(text);
+    char letter = (char)toupper((unsigned char)**text);
+    if (letter == '\0') {
+        return false;
+    }
+    (*text)++;
+    if (letter == 'R') {
+        *out = weft_replicate();
+        return true;
+    }
+    if (letter == 'S') {
+        *out = weft_shard(0);
+        return take(text, '(') ? read_dim(text, &out->dim) && take(text, ')') : read_dim(text, &out->dim);
+    }
+    *out = weft_partial(WEFT_SUM);
+    return letter == 'P' && (!take(text, '(') || (read_op(text, &out->op) && take(text, ')')));
+}
+
+weft_status weft_placements_read(const char *text, int n, weft_placement out[], char *why, size_t why_size)
+{
+    why_size = why == NULL ? 0 : why_size;
+    if (text == NULL || out == NULL || n < 0 || n > WEFT_MAX_DIMS) {
+        snprintf(why, why_size, "%s", text == NULL  ? "text is NULL"
+                                      : out == NULL ? "out is NULL"
+                                                    : "n is out of range, expected 0 to 8");
+        return WEFT_ERR_INVALID;
+    }
+    weft_placement read[WEFT_MAX_DIMS];
+    const char *rest = text;
+    for (int m = 0; m < n; m++) {
+        if ((m > 0 && !take(&rest, ',')) || !read_placement(&rest, &read[m])) {
+            snprintf(why, why_size, "text is \"%s\", expected %d placements such as R, S0, P(sum); stopped at \"%s\"", text,
+                     n, rest);
+            return WEFT_ERR_INVALID;
+        }
+    }
+    skip_blanks(&rest);
+    if (*rest != '\0') {
+        snprintf(why, why_size, "text is \"%s\", expected %d placements and no more; stopped at \"%s\"", text, n, rest);
+        return WEFT_ERR_INVALID;
+    }
+    memcpy(out, read, (size_t)n * sizeof(*out));
+    return WEFT_OK;
+}
+
+/* ---- printing ----------------------------------------------------------------------------------------------- */
+
+static int format_one(weft_placement p, char *text, size_t size)
+{
+    switch (p.kind) {
+    case WEFT_SHARD:
+        return snprintf(text, size, "S%d", p.dim);
+    case WEFT_PARTIAL:
+        return snprintf(text, size, "P(%s)", weft_reduce_op_name(p.op));
+    default:
+        return snprintf(text, size, "R");
+    }
+}
+
+char *weft_placements_format(const weft_placement *placements, int n, char *text, size_t size)
+{
+    size_t used = 0;
+    for (int m = -1; m <= n && size > 0; m++) {
+        char part[24];
+        int length = 0;
+        if (m < 0 || m == n) {
+            length = snprintf(part, sizeof(part), m < 0 ? "[" : "]");
+        } else {
+            part[0] = ',';
+            length = format_one(placements[m], part + (m > 0), sizeof(part) - 1) + (m > 0);
+        }
+        size_t room = size - 1 - used;
+        size_t taken = (size_t)length < room ? (size_t)length : room;
+        memcpy(text + used, part, taken);
+        used += taken;
+    }
+    if (size > 0) {
+        text[used] = '\0';
+    }
+    return text;
+}
+
+/* ---- chunks ------------------------------------------------------------------------------------------------- */
+
+void weft_chunk(int64_t n, int64_t parts, int64_t index, int64_t *offset, int64_t *extent)
+{
+    int64_t chunk = weft_ceil_div(n, parts);
+    *offset = chunk > 0 && index < weft_ceil_div(n, chunk) ? chunk * index : n;
+    *extent = weft_min_i64(chunk, n - *offset);
+}

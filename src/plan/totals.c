@@ -1,0 +1,95 @@
+#include "plan/totals.h"
+
+#include "plan/segments.h"
+
+/* Bytes, and whether there is a message at all, that the rank would move to itself. */
+static int64_t own_bytes(const weft_layout *from, const weft_layout *to, int rank, bool *meets)
+{
+    weft_box a, b;
+    *meets = weft_layout_shard_box(from, rank, &a) && weft_layout_shard_box(to, rank, &b)
+             && weft_box_intersect(from->ndim, &a, &b, &a);
+    return *meets ? weft_box_count(from->ndim, &a) * (int64_t)weft_dtype_size(from->dtype) : 0;
+}
+
+int64_t weft_missing_bytes(const weft_layout *from, const weft_layout *to, int rank)
+{
+    bool meets;
+    int64_t size = (int64_t)weft_dtype_size(to->dtype);
+    return weft_layout_shard_count(to, rank) * size - own_bytes(from, to, rank, &meets);
+}
+
+/* Parts of `layout` that meet the box, and elements in them, over all coordinates that are not fixed. */
+static weft_coverage covered(const weft_layout *layout, const weft_box *box, const weft_fixed *fixed)
+{
+    weft_coverage all = { 1, 1 };
+    for (int d = 0; d < layout->ndim; d++) {
+        int64_t begin = box->offset[d];
+        weft_coverage one = weft_segments_measure(layout, d, begin, begin + box->extent[d], fixed);
+        all.count *= one.count;
+        all.length *= one.length;
+    }
+    return all;
+}
+
+static void add_incoming(const weft_stage *stage, int rank, weft_totals *totals)
+{
+    weft_box box;
+    if (!weft_layout_shard_box(stage->to, rank, &box)) {
+        return;
+    }
+    int64_t addends = 1;
+    for (int m = 0; stage->reduces && m < stage->from->mesh->ndim; m++) {
+        bool partial = stage->from->placements[m].kind == WEFT_PARTIAL;
+        bool keeps = stage->from->mesh == stage->to->mesh && stage->to->placements[m].kind == WEFT_PARTIAL;
+        addends *= partial && !keeps ? stage->from->mesh->shape[m] : 1;
+    }
+    weft_fixed none = weft_fixed_none();
+    weft_coverage in = covered(stage->from, &box, &none);
+    int64_t size = (int64_t)weft_dtype_size(stage->from->dtype);
+    bool meets;
+    int64_t own = own_bytes(stage->from, stage->to, rank, &meets);
+    totals->messages_in = in.count * addends - meets;
+    totals->bytes_in = in.length * addends * size - own;
+}
+
+static void add_outgoing(const weft_stage *stage, int rank, weft_totals *totals)
+{
+    const weft_layout *from = stage->from, *to = stage->to;
+    weft_box box;
+    if (!weft_layout_shard_box(from, rank, &box)) {
+        return;
+    }
+    bool same_mesh = from->mesh == to->mesh;
+    weft_fixed fixed = weft_fixed_none();
+    int64_t coordinate[WEFT_MAX_DIMS];
+    weft_mesh_unravel(from->mesh, weft_mesh_index_of(from->mesh, rank), coordinate);
+    int64_t copies = 1, replicas = 1;
+    for (int m = 0; m < from->mesh->ndim; m++) {
+        bool keeps = same_mesh && to->placements[m].kind == WEFT_PARTIAL;
+        bool replicates = from->placements[m].kind == WEFT_REPLICATE;
+        replicas *= replicates ? from->mesh->shape[m] : 1;
+        if (same_mesh && (keeps || replicates)) {
+            fixed.coordinate[m] = coordinate[m];
+        }
+    }
+    for (int m = 0; m < to->mesh->ndim; m++) {
+        copies *= to->placements[m].kind != WEFT_SHARD && fixed.coordinate[m] < 0 ? to->mesh->shape[m] : 1;
+    }
+    weft_coverage out = covered(to, &box, &fixed);
+    if (!same_mesh) { /* replicas share the targets */
+        copies = weft_ceil_div(copies, replicas);
+    }
+    int64_t size = (int64_t)weft_dtype_size(from->dtype);
+    bool meets;
+    int64_t own = own_bytes(from, to, rank, &meets);
+    totals->messages_out = weft_max_i64(0, out.count * copies - meets);
+    totals->bytes_out = weft_max_i64(0, out.length * copies * size - own);
+}
+
+weft_totals weft_stage_totals(const weft_stage *stage, int rank)
+{
+    weft_totals totals = { 0, 0, 0, 0 };
+    add_incoming(stage, rank, &totals);
+    add_outgoing(stage, rank, &totals);
+    return totals;
+}
