@@ -1,0 +1,67 @@
+/* 16-bit floating types, stored as bits: bfloat16 and IEEE binary16. Rounding to nearest even. */
+#ifndef WEFT_CODELETS_CPU_HALF_H
+#define WEFT_CODELETS_CPU_HALF_H
+
+#include <stdint.h>
+#include <string.h>
+
+static inline float weft_float_of_bits(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+static inline uint32_t weft_bits_of_float(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    return bits;
+}
+
+static inline float weft_bf16_to_f32(uint16_t half)
+{
+    return weft_float_of_bits((uint32_t)half << 16);
+}
+
+static inline uint16_t weft_f32_to_bf16(float value)
+{
+    uint32_t bits = weft_bits_of_float(value);
+    if ((bits & 0x7fffffffu) > 0x7f800000u) {
+        return (uint16_t)(bits >> 16 | 0x40u); /* a NaN stays one */
+    }
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+static inline float weft_f16_to_f32(uint16_t half)
+{
+    uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
+    uint32_t exponent = half >> 10 & 31u, mantissa = half & 1023u;
+    if (exponent == 0) { /* zero or subnormal: mantissa * 2^-24 */
+        float magnitude = (float)mantissa * 0x1p-24f;
+        return weft_float_of_bits(weft_bits_of_float(magnitude) | sign);
+    }
+    uint32_t wide = exponent == 31 ? 255u : exponent + 112u;
+    return weft_float_of_bits(sign | wide << 23 | mantissa << 13);
+}
+
+static inline uint16_t weft_f32_to_f16(float value)
+{
+    uint32_t bits = weft_bits_of_float(value);
+    uint16_t sign = (uint16_t)(bits >> 16 & 0x8000u);
+    uint32_t magnitude = bits & 0x7fffffffu;
+    if (magnitude > 0x7f800000u) {
+        return (uint16_t)(sign | 0x7e00u);
+    }
+    if (magnitude >= 0x477ff000u) { /* 65520 and above round to infinity */
+        return (uint16_t)(sign | 0x7c00u);
+    }
+    if (magnitude < 0x38800000u) { /* below 2^-14: subnormal; adding 0.5 leaves the rounded mantissa in the low bits */
+        float shifted = weft_float_of_bits(magnitude) + 0.5f;
+        return (uint16_t)(sign | (weft_bits_of_float(shifted) - 0x3f000000u));
+    }
+    uint32_t rounded = magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u);
+    return (uint16_t)(sign | rounded >> 13);
+}
+
+#endif

@@ -1,0 +1,268 @@
+/* Copies and reductions of boxes. */
+#include "codelets/move.h"
+
+#include <string.h>
+
+#include "codelets/cpu/half.h"
+
+/* ---- boxes as runs ------------------------------------------------------------------------------------------------ */
+
+/* Dimensions of size 1 go; neighbours that are contiguous on both sides become one. At least one dimension is left. */
+static weft_strided_box simplify(const weft_strided_box *box)
+{
+    weft_strided_box out = { .ndim = 0 };
+    for (int d = 0; d < box->ndim; d++) {
+        if (box->extent[d] == 1) {
+            continue;
+        }
+        int last = out.ndim - 1;
+        if (last >= 0 && out.source_stride[last] == box->extent[d] * box->source_stride[d]
+            && out.target_stride[last] == box->extent[d] * box->target_stride[d]) {
+            out.extent[last] *= box->extent[d];
+            out.source_stride[last] = box->source_stride[d];
+            out.target_stride[last] = box->target_stride[d];
+            continue;
+        }
+        out.extent[out.ndim] = box->extent[d];
+        out.source_stride[out.ndim] = box->source_stride[d];
+        out.target_stride[out.ndim++] = box->target_stride[d];
+    }
+    if (out.ndim == 0) {
+        out.ndim = 1;
+        out.extent[0] = out.source_stride[0] = out.target_stride[0] = 1;
+    }
+    return out;
+}
+
+/* A walk over all but the last dimension of a box: places in elements. */
+typedef struct row_walk {
+    int64_t index[WEFT_MAX_DIMS];
+    int64_t source, target, rows;
+} row_walk;
+
+static row_walk walk_start(const weft_strided_box *box)
+{
+    row_walk walk = { .rows = 1 };
+    for (int d = 0; d < box->ndim - 1; d++) {
+        walk.rows *= box->extent[d];
+    }
+    return walk;
+}
+
+static void walk_next(row_walk *walk, const weft_strided_box *box)
+{
+    for (int d = box->ndim - 2; d >= 0; d--) {
+        walk->source += box->source_stride[d];
+        walk->target += box->target_stride[d];
+        if (++walk->index[d] < box->extent[d]) {
+            return;
+        }
+        walk->source -= box->extent[d] * box->source_stride[d];
+        walk->target -= box->extent[d] * box->target_stride[d];
+        walk->index[d] = 0;
+    }
+}
+
+/* ---- copy ------------------------------------------------------------------------------------------------------------ */
+
+#define DEFINE_COPY_ROW(type)                                                                                         \
+    static void copy_row_##type(type *restrict target, const type *restrict source, int64_t n, int64_t target_stride, \
+                                int64_t source_stride)                                                                \
+    {                                                                                                                 \
+        for (int64_t i = 0; i < n; i++) {                                                                             \
+            target[i * target_stride] = source[i * source_stride];                                                    \
+        }                                                                                                             \
+    }
+DEFINE_COPY_ROW(uint8_t)
+DEFINE_COPY_ROW(uint16_t)
+DEFINE_COPY_ROW(uint32_t)
+DEFINE_COPY_ROW(uint64_t)
+
+static void copy_row(char *target, const char *source, int64_t n, int64_t target_stride, int64_t source_stride,
+                     size_t element_size)
+{
+    switch (element_size) {
+    case 1:
+        copy_row_uint8_t((uint8_t *)target, (const uint8_t *)source, n, target_stride, source_stride);
+        break;
+    case 2:
+        copy_row_uint16_t((uint16_t *)target, (const uint16_t *)source, n, target_stride, source_stride);
+        break;
+    case 4:
+        copy_row_uint32_t((uint32_t *)target, (const uint32_t *)source, n, target_stride, source_stride);
+        break;
+    default:
+        copy_row_uint64_t((uint64_t *)target, (const uint64_t *)source, n, target_stride, source_stride);
+        break;
+    }
+}
+
+void weft_cpu_copy_box(void *target, const void *source, const weft_strided_box *box, size_t element_size)
+{
+    enum { LONG_ROW = 64 }; /* bytes from which memcpy beats a loop */
+    for (int d = 0; d < box->ndim; d++) {
+        if (box->extent[d] == 0) {
+            return;
+        }
+    }
+    weft_strided_box b = simplify(box);
+    int64_t n = b.extent[b.ndim - 1];
+    int64_t source_stride = b.source_stride[b.ndim - 1], target_stride = b.target_stride[b.ndim - 1];
+    size_t row_bytes = (size_t)n * element_size;
+    bool plain = source_stride == 1 && target_stride == 1 && (row_bytes >= LONG_ROW || b.ndim == 1);
+    row_walk walk = walk_start(&b);
+    for (int64_t row = 0; row < walk.rows; row++, walk_next(&walk, &b)) {
+        char *to = (char *)target + walk.target * (int64_t)element_size;
+        const char *from = (const char *)source + walk.source * (int64_t)element_size;
+        if (plain) {
+            memcpy(to, from, row_bytes);
+        } else {
+            copy_row(to, from, n, target_stride, source_stride, element_size);
+        }
+    }
+}
+
+static void copy_cpu(void *buffers[], void *argument)
+{
+    const weft_copy_args *args = argument;
+    char *target = weft_task_pointer(buffers, &args->base, 0);
+    for (int i = 1; i < args->base.num_operands; i++) {
+        weft_cpu_copy_box(target + args->target_offset[i - 1], weft_task_pointer(buffers, &args->base, i),
+                          &args->boxes[i - 1], args->element_size);
+    }
+}
+
+struct starpu_codelet weft_codelet_copy = {
+    .cpu_funcs = { copy_cpu },
+    .cpu_funcs_name = { "copy_cpu" },
+    .nbuffers = STARPU_VARIABLE_NBUFFERS,
+    .name = "weft_copy",
+    .color = 0x4f8fc0,
+};
+
+/* ---- reduce ----------------------------------------------------------------------------------------------------------- */
+
+/* One row of target = target op source, or (first) target = source. `load` and `store` are how a stored value becomes one to
+ * compute with, and back; `wide` is its type. Rows are short enough to stay in a cache while all sources pass. */
+#define DEFINE_REDUCE(name, type, wide, load, store, sum, prod, min, max)                                              \
+    static wide combine_##name(weft_combine how, wide a, wide b)                                                       \
+    {                                                                                                                  \
+        return how == WEFT_COMBINE_SUM ? (sum) : how == WEFT_COMBINE_PROD ? (prod) : how == WEFT_COMBINE_MIN ? (min) : (max); \
+    }                                                                                                                  \
+    static void reduce_row_##name(const weft_reduce_args *args, type *target, type *const source[], int64_t n,          \
+                                  int64_t target_stride, const int64_t source_stride[])                                \
+    {                                                                                                                  \
+        int count = args->base.num_operands - 1;                                                                       \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            wide value = args->accumulate ? load(target[i * target_stride]) : load(source[0][i * source_stride[0]]);   \
+            for (int k = args->accumulate ? 0 : 1; k < count; k++) {                                                   \
+                value = combine_##name(args->combine, value, load(source[k][i * source_stride[k]]));                   \
+            }                                                                                                          \
+            target[i * target_stride] = store(value);                                                                  \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static void scale_row_##name(type *target, int64_t n, int64_t stride, double scale)                                \
+    {                                                                                                                  \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            target[i * stride] = store((wide)((double)load(target[i * stride]) * scale));                              \
+        }                                                                                                              \
+    }
+
+#define SAME(x) (x)
+/* NaN wins, as in PyTorch: a != a is true for NaN only. */
+#define FLOAT_MIN(a, b) ((a) != (a) || (a) < (b) ? (a) : (b))
+#define FLOAT_MAX(a, b) ((a) != (a) || (a) > (b) ? (a) : (b))
+
+DEFINE_REDUCE(f64, double, double, SAME, SAME, a + b, a * b, FLOAT_MIN(a, b), FLOAT_MAX(a, b))
+DEFINE_REDUCE(f32, float, float, SAME, SAME, a + b, a * b, FLOAT_MIN(a, b), FLOAT_MAX(a, b))
+DEFINE_REDUCE(bf16, uint16_t, float, weft_bf16_to_f32, weft_f32_to_bf16, a + b, a * b, FLOAT_MIN(a, b), FLOAT_MAX(a, b))
+DEFINE_REDUCE(f16, uint16_t, float, weft_f16_to_f32, weft_f32_to_f16, a + b, a * b, FLOAT_MIN(a, b), FLOAT_MAX(a, b))
+/* Integers wrap around: through unsigned arithmetic, where that is defined. */
+DEFINE_REDUCE(i64, int64_t, int64_t, SAME, SAME, (int64_t)((uint64_t)a + (uint64_t)b), (int64_t)((uint64_t)a * (uint64_t)b),
+              a < b ? a : b, a > b ? a : b)
+DEFINE_REDUCE(i32, int32_t, int32_t, SAME, SAME, (int32_t)((uint32_t)a + (uint32_t)b), (int32_t)((uint32_t)a * (uint32_t)b),
+              a < b ? a : b, a > b ? a : b)
+DEFINE_REDUCE(u8, uint8_t, uint8_t, SAME, SAME, (uint8_t)(a + b), (uint8_t)(a * b), a < b ? a : b, a > b ? a : b)
+DEFINE_REDUCE(bool, uint8_t, uint8_t, SAME, SAME, a | b, a &b, a &b, a | b)
+
+/* The walks of all sources go in step with the target's: their boxes have equal extents. The target's strides are taken from
+ * the first box. */
+typedef struct many_walks {
+    const weft_reduce_args *args;
+    int count;
+    int64_t rows, row_length, target_stride, source_stride[WEFT_MAX_OPERANDS - 1];
+    int64_t index[WEFT_MAX_DIMS], target, source[WEFT_MAX_OPERANDS - 1];
+} many_walks;
+
+static many_walks many_start(const weft_reduce_args *args)
+{
+    const weft_strided_box *box = &args->boxes[0];
+    many_walks walk = { .args = args, .count = args->base.num_operands - 1, .rows = 1, .row_length = 1 };
+    for (int d = 0; d < box->ndim - 1; d++) {
+        walk.rows *= box->extent[d];
+    }
+    if (box->ndim > 0) {
+        walk.row_length = box->extent[box->ndim - 1];
+        walk.target_stride = box->target_stride[box->ndim - 1];
+        for (int k = 0; k < walk.count; k++) {
+            walk.source_stride[k] = args->boxes[k].source_stride[box->ndim - 1];
+        }
+    }
+    return walk;
+}
+
+static void many_next(many_walks *walk)
+{
+    const weft_strided_box *boxes = walk->args->boxes;
+    for (int d = boxes->ndim - 2; d >= 0; d--) {
+        int64_t steps = ++walk->index[d] < boxes->extent[d] ? 1 : 1 - boxes->extent[d];
+        walk->target += steps * boxes->target_stride[d];
+        for (int k = 0; k < walk->count; k++) {
+            walk->source[k] += steps * boxes[k].source_stride[d];
+        }
+        if (steps == 1) {
+            return;
+        }
+        walk->index[d] = 0;
+    }
+}
+
+#define REDUCE_CASE(tag, name, type)                                                                              \
+    case tag: {                                                                                                   \
+        type *rows[WEFT_MAX_OPERANDS - 1];                                                                        \
+        for (int k = 0; k < walk.count; k++) {                                                                    \
+            rows[k] = (type *)weft_task_pointer(buffers, &args->base, k + 1) + walk.source[k];                    \
+        }                                                                                                         \
+        type *target = (type *)weft_task_pointer(buffers, &args->base, 0) + walk.target;                          \
+        reduce_row_##name(args, target, rows, walk.row_length, walk.target_stride, walk.source_stride);           \
+        if (args->scale != 1.0) {                                                                                 \
+            scale_row_##name(target, walk.row_length, walk.target_stride, args->scale);                           \
+        }                                                                                                         \
+        break;                                                                                                    \
+    }
+
+static void reduce_cpu(void *buffers[], void *argument)
+{
+    const weft_reduce_args *args = argument;
+    many_walks walk = many_start(args);
+    for (int64_t row = 0; row < walk.rows; row++, many_next(&walk)) {
+        switch (args->base.dtype) {
+            REDUCE_CASE(WEFT_F64, f64, double)
+            REDUCE_CASE(WEFT_F32, f32, float)
+            REDUCE_CASE(WEFT_BF16, bf16, uint16_t)
+            REDUCE_CASE(WEFT_F16, f16, uint16_t)
+            REDUCE_CASE(WEFT_I64, i64, int64_t)
+            REDUCE_CASE(WEFT_I32, i32, int32_t)
+            REDUCE_CASE(WEFT_U8, u8, uint8_t)
+            REDUCE_CASE(WEFT_BOOL, bool, uint8_t)
+        }
+    }
+}
+
+struct starpu_codelet weft_codelet_reduce = {
+    .cpu_funcs = { reduce_cpu },
+    .cpu_funcs_name = { "reduce_cpu" },
+    .nbuffers = STARPU_VARIABLE_NBUFFERS,
+    .name = "weft_reduce",
+    .color = 0x3f6fa0,
+};
