@@ -8,7 +8,7 @@ static const int64_t whole_shard = (int64_t)1 << 62;
 static void largest_shard(const weft_mesh *mesh, const weft_placement *placements, int ndim, const int64_t shape[],
                           weft_dtype dtype, int64_t *rows, int64_t *row_bytes)
 {
-    int64_t extent[WEFT_MAX_DIMS];
+    int64_t extent[WEFT_MAX_DIMS] = { 0 };
     for (int d = 0; d < ndim; d++) {
         extent[d] = shape[d];
     }
