@@ -75,8 +75,9 @@ int weft_strategy_list(const weft_binding *binding, const weft_linearity *linear
     return count;
 }
 
-/* ---- layouts of an input, with what it costs to get there --------------------------------------------------- */
+/* ---- layouts of an operand, with what it costs to get there ------------------------------------------------- */
 
+/* Of an input: a layout to work on. Of the output: a layout with Partial placements that will have to be reduced. */
 typedef struct candidate {
     weft_placement placements[WEFT_MAX_DIMS];
     const weft_layout *layout;
@@ -91,6 +92,8 @@ typedef struct searcher {
     weft_strategy strategies[WEFT_MAX_DIMS][WEFT_MAX_STRATEGIES]; /* of each mesh dimension, those that are possible */
     int num_strategies[WEFT_MAX_DIMS];
     weft_vec candidates[WEFT_MAX_INPUTS]; /* candidate: the layouts of each input that were met */
+    weft_vec reductions;                  /* candidate: those of the output whose reduction counts */
+    weft_dtype output_type;
     bool out_of_memory;
 } searcher;
 
@@ -104,28 +107,67 @@ static bool same_placements(const weft_placement *a, const weft_placement *b, in
     return true;
 }
 
-/* NULL: no memory. */
-static const candidate *candidate_of(searcher *s, int input, const weft_placement placements[])
+static const candidate *find_candidate(const searcher *s, const weft_vec *known, const weft_placement placements[])
 {
-    const candidate *known = s->candidates[input].items;
-    for (size_t i = 0; i < s->candidates[input].count; i++) {
-        if (same_placements(known[i].placements, placements, s->mesh->ndim)) {
-            return &known[i];
+    const candidate *items = known->items;
+    for (size_t i = 0; i < known->count; i++) {
+        if (same_placements(items[i].placements, placements, s->mesh->ndim)) {
+            return &items[i];
         }
     }
-    const weft_layout *from = s->inputs[input];
-    const weft_layout *to =
-        weft_layout_intern(s->search->table, s->mesh, placements, from->ndim, from->shape, from->dtype);
-    candidate *new = to == NULL ? NULL : weft_vec_push(&s->candidates[input], sizeof(*new));
+    return NULL;
+}
+
+/* NULL: no memory. */
+static const candidate *add_candidate(searcher *s, weft_vec *known, const weft_placement placements[],
+                                      const weft_layout *layout, const weft_layout *from, const weft_layout *to)
+{
+    candidate *new = from == NULL || to == NULL ? NULL : weft_vec_push(known, sizeof(*new));
     if (new == NULL) {
         s->out_of_memory = true;
         return NULL;
     }
-    double us = to == from ? 0 : weft_plan_cost(s->search->table, s->search->topology, s->search->cost, from, to);
+    double us = from == to ? 0 : weft_plan_cost(s->search->table, s->search->topology, s->search->cost, from, to);
     memcpy(new->placements, placements, (size_t)s->mesh->ndim * sizeof(*placements));
-    new->layout = to;
+    new->layout = layout;
     new->cost = us < 0 ? -1 : (int64_t)llround(fmin(us, 1e11) * 1e6);
     return new;
+}
+
+static const candidate *input_candidate(searcher *s, int input, const weft_placement placements[])
+{
+    const candidate *known = find_candidate(s, &s->candidates[input], placements);
+    if (known != NULL) {
+        return known;
+    }
+    const weft_layout *from = s->inputs[input];
+    const weft_layout *to =
+        weft_layout_intern(s->search->table, s->mesh, placements, from->ndim, from->shape, from->dtype);
+    return add_candidate(s, &s->candidates[input], placements, to, from, to);
+}
+
+static const weft_layout *output_layout(const searcher *s, const weft_placement placements[])
+{
+    return weft_layout_intern(s->search->table, s->mesh, placements, s->binding->output_ndim, s->binding->output_shape,
+                              s->output_type);
+}
+
+/* What the cheapest reduction of the output costs: to a shard where it has dimensions. */
+static const candidate *output_candidate(searcher *s, const weft_placement placements[])
+{
+    const candidate *known = find_candidate(s, &s->reductions, placements);
+    if (known != NULL) {
+        return known;
+    }
+    weft_placement reduced[WEFT_MAX_DIMS];
+    for (int d = 0; d < s->mesh->ndim; d++) {
+        reduced[d] = placements[d];
+        if (placements[d].kind == WEFT_PARTIAL) {
+            reduced[d] = (weft_placement){ s->binding->output_ndim > 0 ? WEFT_SHARD : WEFT_REPLICATE, 0, WEFT_SUM };
+        }
+    }
+    const weft_layout *from = output_layout(s, placements);
+    return add_candidate(s, &s->reductions, placements, from, from, output_layout(s, reduced));
 }
 
 /* ---- a combination of strategies ------------------------------------------------------------------------------ */
@@ -158,6 +200,40 @@ static double work_of(const searcher *s, const combination *c)
     return work;
 }
 
+/* Whether the strategy of a mesh dimension leaves all inputs as they lie along it. */
+static bool keeps_inputs(const searcher *s, const weft_strategy *strategy, int mesh_dim)
+{
+    for (int i = 0; i < s->binding->num_inputs; i++) {
+        if (!weft_placement_equal(strategy->inputs[i], s->inputs[i]->placements[mesh_dim])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What a Partial output will cost. It is free along a mesh dimension whose inputs lie so already: that is what the program
+ * asked for. Where inputs are moved to get there, its reduction counts: else products would move a small operand and leave a
+ * huge Partial one. False: impossible. */
+static bool add_reduction(searcher *s, combination *c)
+{
+    weft_placement output[WEFT_MAX_DIMS];
+    bool counts = false;
+    for (int d = 0; d < s->mesh->ndim; d++) {
+        const weft_strategy *strategy = &s->strategies[d][c->strategy[d]];
+        output[d] = strategy->output;
+        if (output[d].kind == WEFT_PARTIAL && keeps_inputs(s, strategy, d)) {
+            output[d] = (weft_placement){ WEFT_REPLICATE, 0, WEFT_SUM };
+        }
+        counts |= output[d].kind == WEFT_PARTIAL;
+    }
+    const candidate *reduction = counts ? output_candidate(s, output) : NULL;
+    if (counts && (reduction == NULL || reduction->cost < 0)) {
+        return false;
+    }
+    c->cost += counts ? reduction->cost : 0;
+    return true;
+}
+
 /* Fills in what the strategies of `c` lead to. False: impossible. */
 static bool evaluate(searcher *s, combination *c)
 {
@@ -168,7 +244,7 @@ static bool evaluate(searcher *s, combination *c)
         for (int d = 0; d < s->mesh->ndim; d++) {
             placements[d] = s->strategies[d][c->strategy[d]].inputs[i];
         }
-        const candidate *input = candidate_of(s, i, placements);
+        const candidate *input = input_candidate(s, i, placements);
         if (input == NULL || input->cost < 0) {
             return false;
         }
@@ -177,7 +253,7 @@ static bool evaluate(searcher *s, combination *c)
         c->changed += input->layout != s->inputs[i];
     }
     c->work = work_of(s, c);
-    return true;
+    return add_reduction(s, c);
 }
 
 static bool better(const combination *a, const combination *b)
@@ -257,7 +333,7 @@ static int64_t cost_alone(searcher *s, const weft_strategy *strategy, int mesh_d
         weft_placement placements[WEFT_MAX_DIMS];
         memcpy(placements, s->inputs[i]->placements, sizeof(placements));
         placements[mesh_dim] = strategy->inputs[i];
-        const candidate *input = candidate_of(s, i, placements);
+        const candidate *input = input_candidate(s, i, placements);
         if (input == NULL || input->cost < 0) {
             return INT64_MAX;
         }
@@ -343,6 +419,7 @@ weft_status weft_strategy_search(const weft_search *search, const weft_binding *
     s->binding = binding;
     s->inputs = inputs;
     s->mesh = inputs[0]->mesh;
+    s->output_type = output_type;
     weft_status status = WEFT_ERR_LAYOUT;
     combination best;
     if (list_possible(s, linear, why, why_size)) {
@@ -353,8 +430,7 @@ weft_status weft_strategy_search(const weft_search *search, const weft_binding *
                 output[d] = s->strategies[d][best.strategy[d]].output;
             }
             *choice = best.choice;
-            choice->output = weft_layout_intern(search->table, s->mesh, output, binding->output_ndim,
-                                                binding->output_shape, output_type);
+            choice->output = output_layout(s, output);
             status = choice->output == NULL ? WEFT_ERR_NOMEM : WEFT_OK;
         } else {
             snprintf(why, why_size, "its inputs cannot be redistributed to any layout that it can work on");
@@ -364,6 +440,7 @@ weft_status weft_strategy_search(const weft_search *search, const weft_binding *
     for (int i = 0; i < binding->num_inputs; i++) {
         weft_vec_free(&s->candidates[i]);
     }
+    weft_vec_free(&s->reductions);
     free(s);
     return status;
 }

@@ -51,8 +51,8 @@ typedef struct weft_search {
     bool in_place; /* the output is input 0, and keeps its layout */
 } weft_search;
 
-/* The combination of strategies, one per mesh dimension, with the least predicted cost (weft_plan_cost() summed over
- * the inputs). Among equals: the fewest inputs changed, the least work for the busiest rank, the first in order
+/* The combination of strategies, one per mesh dimension, with the least predicted cost: weft_plan_cost() summed over the
+ * inputs, and that of reducing what becomes Partial along mesh dimensions where an input is moved. Among equals: the fewest inputs changed, the least work for the busiest rank, the first in order
  * (mesh dimension 0 varying slowest). The inputs are on one mesh. The output has the type `output_type`.
  * WEFT_ERR_LAYOUT with why when nothing is possible; WEFT_ERR_NOMEM. */
 weft_status weft_strategy_search(const weft_search *search, const weft_binding *binding, const weft_linearity *linear,

@@ -1,0 +1,268 @@
+/* Rules: those of all operations are read; wrong ones are refused with a reason; shapes are inferred and checked. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "dispatch/dispatch.h"
+
+static void test_all_operations(void **state)
+{
+    (void)state;
+    int rules = 0;
+    for (const weft_operation *const *operation = weft_operation_table; *operation != NULL; operation++) {
+        assert_non_null((*operation)->name);
+        assert_non_null((*operation)->lower);
+        assert_true(((*operation)->rules[0] != NULL) != ((*operation)->choose != NULL));
+        for (int i = 0; i < WEFT_MAX_RULES && (*operation)->rules[i] != NULL; i++, rules++) {
+            weft_rule rule;
+            char why[200] = "";
+            if (weft_rule_parse((*operation)->rules[i], &rule, why, sizeof(why)) != WEFT_OK) {
+                fail_msg("%s: %s", (*operation)->name, why);
+            }
+            for (int input = 0; input < rule.num_inputs; input++) {
+                assert_non_null((*operation)->inputs[input].name);
+                assert_true((*operation)->inputs[input].types != 0);
+            }
+        }
+    }
+    print_message("# %d rules\n", rules);
+    assert_true(rules > 20);
+}
+
+static void test_malformed(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *why;
+    } cases[] = {
+        { NULL, "->" },
+        { "", "->" },
+        { "ab", "->" },
+        { "ab-", "->" },
+        { "ab>c", "expected a letter" },
+        { "ab->a->b", "one output" },
+        { "ab->a,b", "one output" },
+        { "a?->a", "expected a letter" },
+        { "a2->a", "expected a letter" },
+        { "a.b->a", "expected a letter" },
+        { "a..->a", "expected a letter" },
+        { "aa->a", "twice" },
+        { "ab->bb", "twice" },
+        { "......->...", "twice" },
+        { "a[a]->a", "twice" },
+        { "[]a->a", "nothing in brackets" },
+        { "[a->a", "expected a letter" },
+        { "[a", "not closed" },
+        { "[[a]]->a", "expected a letter" },
+        { "a]->a", "expected a letter" },
+        { "(ab)c->abc", "compound" },
+        { "ABC->ABC", "more than two runs" },
+        { "A...->A", "beside another run" },
+        { "...A->A", "beside another run" },
+        { "a->A", "no input has" },
+        { "a->a...", "no input has" },
+        { "a,b,c,d,e->a", "more than 4 inputs" },
+        { "abcdefghi->a", "more than 8 dimensions" },
+        { "abcdefgh,ijklm->a", "different letters" },
+        { "->", NULL }, /* a scalar without a dimension is a rule */
+    };
+    for (size_t i = 0; i < WEFT_ARRAY_SIZE(cases); i++) {
+        weft_rule rule;
+        char why[200] = "";
+        weft_status status = weft_rule_parse(cases[i].text, &rule, why, sizeof(why));
+        if (cases[i].why == NULL) {
+            assert_int_equal(status, WEFT_OK);
+            continue;
+        }
+        if (status != WEFT_ERR_INVALID || strstr(why, cases[i].why) == NULL) {
+            fail_msg("\"%s\": expected \"%s\", got status %d, \"%s\"", cases[i].text, cases[i].why, status, why);
+        }
+        assert_int_equal(weft_rule_parse(cases[i].text, &rule, NULL, 0), WEFT_ERR_INVALID);
+    }
+}
+
+static void test_structure(void **state)
+{
+    (void)state;
+    weft_rule rule;
+    assert_int_equal(weft_rule_parse(" n [c] , n -> ", &rule, NULL, 0), WEFT_OK);
+    assert_int_equal(rule.num_inputs, 2);
+    assert_int_equal(rule.inputs[0].num_terms, 2);
+    assert_int_equal(rule.inputs[1].num_terms, 1);
+    assert_int_equal(rule.output.num_terms, 0);
+    assert_int_equal(rule.num_factors, 2);
+    assert_false(rule.factors[0].whole);
+    assert_true(rule.factors[1].whole);
+    assert_int_equal(weft_rule_parse("Ad,A->vd", &rule, NULL, 0), WEFT_OK);
+    assert_true(rule.factors[0].run);
+    assert_false(rule.factors[0].broadcasts);
+    assert_true(rule.factors[2].output_only);
+    assert_int_equal(weft_rule_parse("...a,...->...", &rule, NULL, 0), WEFT_OK);
+    assert_true(rule.factors[0].run && rule.factors[0].broadcasts);
+    assert_int_equal(weft_rule_parse("[B]->[B]", &rule, NULL, 0), WEFT_OK);
+    assert_true(rule.factors[0].run && rule.factors[0].whole);
+}
+
+/* ---- rules on shapes ---------------------------------------------------------------------------------------------- */
+
+/* "5,3 4" is two shapes; "-" is a scalar. */
+typedef struct shape_list {
+    int count;
+    int ndim[WEFT_MAX_INPUTS];
+    int64_t shape[WEFT_MAX_INPUTS][WEFT_MAX_DIMS + 1];
+} shape_list;
+
+static shape_list read_shapes(const char *text)
+{
+    shape_list list = { .count = 1 };
+    for (const char *at = text; *at != '\0'; at++) {
+        if (*at == ' ') {
+            list.count++;
+        } else if (*at >= '0' && *at <= '9') {
+            int64_t *shape = list.shape[list.count - 1];
+            int *ndim = &list.ndim[list.count - 1];
+            if (at == text || at[-1] < '0' || at[-1] > '9') {
+                shape[(*ndim)++] = 0;
+            }
+            shape[*ndim - 1] = 10 * shape[*ndim - 1] + (*at - '0');
+        }
+    }
+    return list;
+}
+
+static weft_status bind(const char *text, const char *shapes_text, weft_attributes attributes, weft_binding *binding,
+                        char *why, size_t why_size)
+{
+    static const char *const names[] = { "a", "b", "c", "d" };
+    weft_rule rule;
+    assert_int_equal(weft_rule_parse(text, &rule, why, why_size), WEFT_OK);
+    shape_list list = read_shapes(shapes_text);
+    assert_int_equal(list.count, rule.num_inputs);
+    weft_operand_shape shapes[WEFT_MAX_INPUTS];
+    for (int i = 0; i < list.count; i++) {
+        shapes[i] = (weft_operand_shape){ names[i], list.ndim[i], list.shape[i] };
+    }
+    return weft_rule_bind(&rule, shapes, &attributes, binding, why, why_size);
+}
+
+static void test_output_shapes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *rule, *inputs, *output;
+        weft_attributes attributes;
+    } cases[] = {
+        { "mk,kn->mn", "5,3 3,4", "5,4", { 0 } },
+        { "mk,kn->mn", "0,3 3,0", "0,0", { 0 } },
+        { "Bmk,Bkn->Bmn", "5,3 3,4", "5,4", { 0 } },
+        { "Bmk,Bkn->Bmn", "7,2,5,3 7,2,3,4", "7,2,5,4", { 0 } },
+        { "Bkm,Bnk->Bmn", "7,3,5 7,4,3", "7,5,4", { 0 } },
+        { "...,...->...", "5,3 3", "5,3", { 0 } },
+        { "...,...->...", "3 5,3", "5,3", { 0 } },
+        { "...,...->...", "5,1 1,3", "5,3", { 0 } },
+        { "...,...->...", "1 -", "1", { 0 } },
+        { "...,...->...", "- -", "-", { 0 } },
+        { "...,...->...", "1,0 4,1", "4,0", { 0 } },
+        { "...,...->...", "2,1,4 3,1", "2,3,4", { 0 } },
+        { "AbC->AC", "5,3,4", "3,4", { .leading = 0 } },
+        { "AbC->AC", "5,3,4", "5,4", { .leading = 1 } },
+        { "AbC->AC", "5,3,4", "5,3", { .leading = 2 } },
+        { "AbC->A1C", "5,3,4", "5,1,4", { .leading = 1 } },
+        { "AbC->A1C", "5", "1", { .leading = 0 } },
+        { "vd,A->Ad", "9,4 5,3", "5,3,4", { 0 } },
+        { "vd,A->Ad", "9,4 -", "4", { 0 } },
+        { "Ad,A->vd", "5,3,4 5,3", "9,4", { .num_sizes = 1, .sizes = { 9 } } },
+        { "n[c],n->", "5,7 5", "-", { 0 } },
+        { "n[c],n,->n[c]", "5,7 5 -", "5,7", { 0 } },
+        { "1A->A", "1,3,4", "3,4", { 0 } },
+        { "A->", "3,4", "-", { 0 } },
+        { "a->xay", "3", "5,3,6", { .num_sizes = 2, .sizes = { 5, 6 } } },
+    };
+    for (size_t i = 0; i < WEFT_ARRAY_SIZE(cases); i++) {
+        weft_binding binding;
+        char why[200] = "";
+        if (bind(cases[i].rule, cases[i].inputs, cases[i].attributes, &binding, why, sizeof(why)) != WEFT_OK) {
+            fail_msg("%s on %s: %s", cases[i].rule, cases[i].inputs, why);
+        }
+        shape_list expected = read_shapes(cases[i].output);
+        assert_int_equal(binding.output_ndim, expected.ndim[0]);
+        for (int d = 0; d < binding.output_ndim; d++) {
+            assert_int_equal(binding.output_shape[d], expected.shape[0][d]);
+        }
+    }
+}
+
+static void test_wrong_shapes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *rule, *inputs, *why;
+        weft_attributes attributes;
+        weft_status status;
+    } cases[] = {
+        { "mk,kn->mn", "5,3 4,4", "b has size 4 in dimension 0, expected 3, as dimension 1 of a has", { 0 }, WEFT_ERR_SHAPE },
+        { "mk,kn->mn", "5 5,4", "a has 1 dimension, expected 2", { 0 }, WEFT_ERR_SHAPE },
+        { "mk,kn->mn", "5,3 3,4,1", "b has 3 dimensions, expected 2", { 0 }, WEFT_ERR_SHAPE },
+        { "Bmk,Bkn->Bmn", "5 5,4", "a has 1 dimension, expected at least 2", { 0 }, WEFT_ERR_SHAPE },
+        { "Bmk,Bkn->Bmn", "2,5,3 3,4", "b has 2 dimensions, expected 3", { 0 }, WEFT_ERR_SHAPE },
+        { "Bmk,Bkn->Bmn", "2,5,3 1,3,4", "b has size 1 in dimension 0, expected 2", { 0 }, WEFT_ERR_SHAPE },
+        { "...,...->...", "5,3 4", "b has size 4 in dimension 0, expected 3 or 1, as dimension 1 of a has", { 0 }, WEFT_ERR_SHAPE },
+        { "...,...->...", "5,0 5,2", "b has size 2", { 0 }, WEFT_ERR_SHAPE },
+        { "A,A->A", "5,3 3", "b has 1 dimension, expected 2", { 0 }, WEFT_ERR_SHAPE },
+        { "A,A->A", "5,3 5,1", "b has size 1 in dimension 1, expected 3", { 0 }, WEFT_ERR_SHAPE },
+        { "AbC->AC", "5,3", "a has 2 dimensions, expected at least 3", { .leading = 2 }, WEFT_ERR_SHAPE },
+        { "AbC->AC", "5,3", "first run", { .leading = -1 }, WEFT_ERR_INVALID },
+        { "vd,A->Ad", "2,2 1,1,1,1,1,1,1,1", "the output has more than 8 dimensions", { 0 }, WEFT_ERR_SHAPE },
+        { "Ad,A->vd", "5,4 5", "no size is given for v", { 0 }, WEFT_ERR_INVALID },
+        { "1A->A", "2,3", "a has size 2 in dimension 0, expected 1", { 0 }, WEFT_ERR_SHAPE },
+        { "n[c],n,->n[c]", "5,7 5 1", "c has 1 dimension, expected 0", { 0 }, WEFT_ERR_SHAPE },
+    };
+    for (size_t i = 0; i < WEFT_ARRAY_SIZE(cases); i++) {
+        weft_binding binding;
+        char why[200] = "";
+        weft_status status = bind(cases[i].rule, cases[i].inputs, cases[i].attributes, &binding, why, sizeof(why));
+        if (status != cases[i].status || strstr(why, cases[i].why) == NULL) {
+            fail_msg("%s on %s: expected \"%s\", got status %d, \"%s\"", cases[i].rule, cases[i].inputs, cases[i].why,
+                     status, why);
+        }
+    }
+}
+
+static void test_factors(void **state)
+{
+    (void)state;
+    weft_binding binding;
+    assert_int_equal(bind("mk,kn->mn", "5,3 3,4", (weft_attributes){ 0 }, &binding, NULL, 0), WEFT_OK);
+    assert_int_equal(binding.num_factors, 3);
+    assert_int_equal(binding.factors[0].name, 'm');
+    assert_int_equal(binding.factors[1].name, 'n');
+    assert_int_equal(binding.factors[2].name, 'k');
+    assert_true(binding.factors[2].contracted && !binding.factors[0].contracted);
+    assert_int_equal(binding.input_factor_of[1][0], 2);
+    assert_int_equal(binding.input_factor_of[1][1], 1);
+
+    /* A repeated dimension has not the factor; one of size 1 that is not repeated has it. */
+    assert_int_equal(bind("...,...->...", "5,1,1 1,1", (weft_attributes){ 0 }, &binding, NULL, 0), WEFT_OK);
+    assert_int_equal(binding.num_factors, 3);
+    assert_int_equal(binding.input_factor_of[0][0], 0);
+    assert_int_equal(binding.input_factor_of[0][2], 2);
+    assert_int_equal(binding.input_factor_of[1][0], 1);
+    assert_int_equal(bind("...,...->...", "5,4 1,4", (weft_attributes){ 0 }, &binding, NULL, 0), WEFT_OK);
+    assert_int_equal(binding.input_factor_of[1][0], -1);
+    assert_int_equal(binding.input_factor_of[1][1], 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_operations), cmocka_unit_test(test_malformed),    cmocka_unit_test(test_structure),
+        cmocka_unit_test(test_output_shapes),  cmocka_unit_test(test_wrong_shapes), cmocka_unit_test(test_factors),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
