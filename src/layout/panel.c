@@ -4,7 +4,8 @@
 /* No tensor has this many rows in one shard that fits a memory; a power of two. */
 static const int64_t whole_shard = (int64_t)1 << 62;
 
-/* Rows and bytes per row of the largest shard: the chunk of coordinate 0 is never smaller than another. */
+/* Rows and bytes per row of the largest shard: the chunk of coordinate 0 is never smaller than another. Of a tensor without
+ * elements the other sizes may be of any size: their product stops at INT64_MAX. */
 static void largest_shard(const weft_mesh *mesh, const weft_placement *placements, int ndim, const int64_t shape[],
                           weft_dtype dtype, int64_t *rows, int64_t *row_bytes)
 {
@@ -20,7 +21,9 @@ static void largest_shard(const weft_mesh *mesh, const weft_placement *placement
     *rows = ndim == 0 ? 1 : extent[0];
     *row_bytes = (int64_t)weft_dtype_size(dtype);
     for (int d = 1; d < ndim; d++) {
-        *row_bytes *= extent[d];
+        if (!weft_mul_checked(*row_bytes, extent[d], row_bytes)) {
+            *row_bytes = INT64_MAX;
+        }
     }
 }
 
