@@ -421,7 +421,7 @@ weft_status weft_strategy_search(const weft_search *search, const weft_binding *
     s->mesh = inputs[0]->mesh;
     s->output_type = output_type;
     weft_status status = WEFT_ERR_LAYOUT;
-    combination best;
+    combination best = { .cost = 0 };
     if (list_possible(s, linear, why, why_size)) {
         prune_all(s);
         if (find_best(s, &best)) {

@@ -169,7 +169,7 @@ static bool scatter(const weft_row_walk *walk, const source_piece *piece, bool f
     args->total_rows = lowering->output->layout->shape[0];
     args->output_stride = args->width;
     args->table_stride = table_width;
-    args->first = first;
+    args->first = first || single; /* pieces of a single row are different columns */
     args->report = walk->first == 0 ? report_index_backward : NULL;
     int64_t column = single ? piece->first - gradient_shard->box.offset[0] : 0;
     weft_task_add(&task, walk->output, weft_rows_output_offset(walk) + column * type_size,

@@ -1,0 +1,951 @@
+/* Every operation, in one process that hosts all ranks: random shapes, meshes and placements against the plain answer,
+ * with panels of several heights. Values are small whole numbers where the answer can be exact. */
+#include "support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_RANKS = 8, MAX_SIZE = 17 };
+
+static int num_cases = 60; /* of each operation and panel height */
+static prng source;
+static long cases_run;
+
+/* ---- a tensor and its dense value --------------------------------------------------------------------------------- */
+
+typedef struct operand {
+    weft_tensor *tensor;
+    weft_mesh *mesh;
+    weft_placement placements[3];
+    weft_dtype dtype;
+    int ndim;
+    int64_t shape[WEFT_MAX_DIMS];
+    int64_t count;
+    double *dense;
+    bool exact; /* the tensor's value is `dense` without rounding */
+} operand;
+
+static int64_t below(int64_t n)
+{
+    return prng_below(&source, n);
+}
+
+/* A size 0 .. 17, often 0 or 1. */
+static int64_t any_size(void)
+{
+    return below(8) == 0 ? below(2) : below(MAX_SIZE + 1);
+}
+
+static void store(weft_dtype dtype, void *array, int64_t i, double value)
+{
+    switch (dtype) {
+    case WEFT_F64:
+        ((double *)array)[i] = value;
+        break;
+    case WEFT_F32:
+        ((float *)array)[i] = (float)value;
+        break;
+    case WEFT_I64:
+        ((int64_t *)array)[i] = (int64_t)value;
+        break;
+    default:
+        ((int32_t *)array)[i] = (int32_t)value;
+        break;
+    }
+}
+
+static double load(weft_dtype dtype, const void *array, int64_t i)
+{
+    switch (dtype) {
+    case WEFT_F64:
+        return ((const double *)array)[i];
+    case WEFT_F32:
+        return ((const float *)array)[i];
+    case WEFT_I64:
+        return (double)((const int64_t *)array)[i];
+    default:
+        return ((const int32_t *)array)[i];
+    }
+}
+
+/* A number that depends on its arguments only. */
+static uint64_t hash3(uint64_t a, uint64_t b, uint64_t c)
+{
+    prng random = { a * UINT64_C(0x9e3779b97f4a7c15) + b };
+    random.state = prng_next(&random) + c;
+    return prng_next(&random);
+}
+
+/* The addends of one element: `parts` of them, which reduce to `value`. */
+static double addend_of(weft_reduce_op op, double value, int64_t parts, int64_t part, uint64_t salt, int64_t element)
+{
+    int64_t chosen = (int64_t)(hash3(salt, (uint64_t)element, 77) % (uint64_t)parts);
+    double noise = (double)(hash3(salt, (uint64_t)element, (uint64_t)part) % 9);
+    switch (op) {
+    case WEFT_PROD:
+        return part == chosen ? value : 1;
+    case WEFT_MIN:
+        return part == chosen ? value : value + noise;
+    case WEFT_MAX:
+        return part == chosen ? value : value - noise;
+    default:
+        break;
+    }
+    if (part < parts - 1) {
+        return noise - 4;
+    }
+    double others = 0;
+    for (int64_t p = 0; p < parts - 1; p++) {
+        others += addend_of(op, value, parts, p, salt, element);
+    }
+    return value * (op == WEFT_AVG ? (double)parts : 1) - others;
+}
+
+/* Number of a coordinate among those that differ along Partial dimensions, and how many there are. */
+static int64_t partial_index(const operand *x, const int64_t coordinate[], int64_t *parts, weft_reduce_op *op)
+{
+    int64_t index = 0;
+    *parts = 1;
+    for (int m = 0; m < weft_mesh_ndim(x->mesh); m++) {
+        if (x->placements[m].kind == WEFT_PARTIAL) {
+            *op = x->placements[m].op;
+            index = index * weft_mesh_size(x->mesh, m) + coordinate[m];
+            *parts *= weft_mesh_size(x->mesh, m);
+        }
+    }
+    return index;
+}
+
+static int64_t global_index(const operand *x, const int64_t offset[], const int64_t extent[], int64_t i)
+{
+    int64_t index = 0, step = 1;
+    for (int d = x->ndim - 1; d >= 0; d--) {
+        index += (offset[d] + i % extent[d]) * step;
+        i /= extent[d];
+        step *= x->shape[d];
+    }
+    return index;
+}
+
+static void *make_local(const operand *x, int rank, uint64_t salt)
+{
+    int64_t offset[WEFT_MAX_DIMS], extent[WEFT_MAX_DIMS], coordinate[3];
+    if (!weft_mesh_coordinate(x->mesh, rank, coordinate)) {
+        return NULL;
+    }
+    weft_shard_box(x->mesh, x->placements, x->ndim, x->shape, rank, offset, extent);
+    int64_t count = shape_count(x->ndim, extent), parts;
+    weft_reduce_op op = WEFT_SUM;
+    int64_t part = partial_index(x, coordinate, &parts, &op);
+    void *local = malloc((size_t)count * 8 + 8);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t element = global_index(x, offset, extent, i);
+        store(x->dtype, local, i, addend_of(op, x->dense[element], parts, part, salt, element));
+    }
+    return local;
+}
+
+/* Makes the tensor of an operand whose other fields are set. */
+static void realise(operand *x)
+{
+    void *locals[MAX_RANKS];
+    uint64_t salt = prng_next(&source);
+    for (int rank = 0; rank < MAX_RANKS; rank++) {
+        locals[rank] = make_local(x, rank, salt);
+    }
+    x->tensor = weft_from_local(x->dtype, x->ndim, x->shape, locals, x->mesh, x->placements, WEFT_COPY);
+    assert_no_error();
+    for (int rank = 0; rank < MAX_RANKS; rank++) {
+        free(locals[rank]);
+    }
+}
+
+typedef enum value_kind { WHOLE, REAL, INDEX } value_kind;
+
+/* A tensor of random values in a random layout: whole numbers -5 .. 5, reals of about -3 .. 3, or indices below `limit`. */
+static operand make_operand(weft_mesh *mesh, weft_dtype dtype, int ndim, const int64_t shape[], value_kind kind,
+                            int64_t limit)
+{
+    operand x = { .mesh = mesh, .dtype = dtype, .ndim = ndim, .exact = true };
+    memcpy(x.shape, shape, (size_t)ndim * sizeof(shape[0]));
+    x.count = shape_count(ndim, shape);
+    x.dense = malloc(((size_t)x.count + 1) * sizeof(double));
+    for (int64_t i = 0; i < x.count; i++) {
+        x.dense[i] = kind == INDEX  ? (double)below(limit)
+                     : kind == REAL ? (double)(float)((double)below(6001) / 1000.0 - 3.0)
+                                    : (double)(below(11) - 5);
+    }
+    random_placements(&source, mesh, ndim, true, x.placements);
+    bool is_float = dtype == WEFT_F32 || dtype == WEFT_F64;
+    for (int m = 0; m < weft_mesh_ndim(mesh); m++) {
+        weft_placement *p = &x.placements[m];
+        if (p->kind == WEFT_PARTIAL && p->op == WEFT_AVG && !is_float) {
+            p->op = WEFT_SUM;
+        }
+        x.exact &= !(p->kind == WEFT_PARTIAL && (p->op == WEFT_AVG || kind == REAL));
+    }
+    realise(&x);
+    return x;
+}
+
+static void release(operand *x)
+{
+    free(x->dense);
+}
+
+static weft_dtype any_float(void)
+{
+    return below(2) ? WEFT_F32 : WEFT_F64;
+}
+
+static weft_dtype any_number(void)
+{
+    static const weft_dtype types[] = { WEFT_F32, WEFT_F64, WEFT_I32, WEFT_I64 };
+    return types[below(4)];
+}
+
+static weft_dtype any_index(void)
+{
+    return below(2) ? WEFT_I32 : WEFT_I64;
+}
+
+static double epsilon(weft_dtype dtype)
+{
+    return dtype == WEFT_F32 ? 0x1p-23 : 0x1p-52;
+}
+
+/* Asserts that the tensor has this shape and these values, up to `roundings` of a number as large as `magnitude`. */
+static void check(weft_tensor *tensor, weft_dtype dtype, int ndim, const int64_t shape[], const double *expected,
+                  double roundings, double magnitude, const char *what)
+{
+    assert_no_error();
+    assert_non_null(tensor);
+    assert_int_equal(weft_tensor_dtype(tensor), dtype);
+    assert_int_equal(weft_tensor_ndim(tensor), ndim);
+    for (int d = 0; d < ndim; d++) {
+        assert_int_equal(weft_tensor_size(tensor, d), shape[d]);
+    }
+    int64_t count = shape_count(ndim, shape);
+    void *host = malloc((size_t)count * 8 + 8);
+    if (weft_to_host(tensor, host) != WEFT_OK) {
+        fail_msg("%s: %s", what, weft_last_error());
+    }
+    double tolerance = roundings * epsilon(dtype) * magnitude;
+    for (int64_t i = 0; i < count; i++) {
+        double got = load(dtype, host, i);
+        if (!(fabs(got - expected[i]) <= tolerance) && !(isnan(got) && isnan(expected[i]))) {
+            fail_msg("%s: element %d is %.9g, expected %.9g (allowed %.3g) in %s", what, (int)i, got, expected[i],
+                     tolerance, describe(weft_tensor_mesh(tensor), weft_tensor_placements(tensor), ndim, shape));
+        }
+    }
+    free(host);
+    cases_run++;
+}
+
+static const char *describe_operand(const operand *x)
+{
+    return describe(x->mesh, x->placements, x->ndim, x->shape);
+}
+
+static weft_mesh *any_mesh(void)
+{
+    return random_mesh(&source, 1 + (int)below(MAX_RANKS));
+}
+
+/* ---- elementwise -------------------------------------------------------------------------------------------------- */
+
+/* The element of `x` that element i of the output `shape` reads, with broadcasting. */
+static double broadcast_at(const operand *x, int ndim, const int64_t shape[], int64_t i)
+{
+    int64_t index = 0, step = 1;
+    for (int d = ndim - 1; d >= 0; d--) {
+        int own = d - (ndim - x->ndim);
+        if (own >= 0) {
+            index += (x->shape[own] == 1 ? 0 : i % shape[d]) * step;
+            step *= x->shape[own];
+        }
+        i /= shape[d];
+    }
+    return x->dense[index];
+}
+
+/* Two shapes that broadcast to `shape`. Returns its ndim. */
+static int broadcast_shapes(int64_t shape[], int *ndim_a, int64_t a[], int *ndim_b, int64_t b[])
+{
+    int ndim = (int)below(5);
+    *ndim_a = below(2) ? ndim : (int)below(ndim + 1);
+    *ndim_b = *ndim_a < ndim || below(2) ? ndim : (int)below(ndim + 1);
+    for (int d = 0; d < ndim; d++) {
+        shape[d] = ndim < 4 ? any_size() : below(7);
+    }
+    for (int d = 0; d < *ndim_a; d++) {
+        a[d] = below(5) == 0 ? 1 : shape[ndim - *ndim_a + d];
+    }
+    for (int d = 0; d < *ndim_b; d++) {
+        b[d] = below(5) == 0 ? 1 : shape[ndim - *ndim_b + d];
+    }
+    for (int d = 0; d < ndim; d++) {
+        int at_a = d - (ndim - *ndim_a), at_b = d - (ndim - *ndim_b);
+        int64_t size_a = at_a >= 0 ? a[at_a] : 1, size_b = at_b >= 0 ? b[at_b] : 1;
+        shape[d] = size_a == 1 ? size_b : size_a;
+    }
+    return ndim;
+}
+
+typedef weft_tensor *(*binary_function)(weft_tensor *, weft_tensor *);
+typedef double (*binary_reference)(double, double);
+
+static double reference_add(double a, double b)
+{
+    return a + b;
+}
+
+static double reference_sub(double a, double b)
+{
+    return a - b;
+}
+
+static double reference_mul(double a, double b)
+{
+    return a * b;
+}
+
+static void one_binary(const char *name, binary_function function, binary_reference reference)
+{
+    int64_t shape[WEFT_MAX_DIMS], shape_a[WEFT_MAX_DIMS], shape_b[WEFT_MAX_DIMS];
+    int ndim_a, ndim_b, ndim = broadcast_shapes(shape, &ndim_a, shape_a, &ndim_b, shape_b);
+    weft_mesh *mesh = any_mesh();
+    weft_dtype dtype = any_number();
+    operand a = make_operand(mesh, dtype, ndim_a, shape_a, WHOLE, 0);
+    operand b = make_operand(mesh, dtype, ndim_b, shape_b, WHOLE, 0);
+    int64_t count = shape_count(ndim, shape);
+    double *expected = malloc(((size_t)count + 1) * sizeof(double));
+    for (int64_t i = 0; i < count; i++) {
+        expected[i] = reference(broadcast_at(&a, ndim, shape, i), broadcast_at(&b, ndim, shape, i));
+    }
+    char what[600];
+    snprintf(what, sizeof(what), "%s(%s, %s)", name, describe_operand(&a), describe_operand(&b));
+    check(function(a.tensor, b.tensor), dtype, ndim, shape, expected, a.exact && b.exact ? 0 : 16, 100, what);
+    free(expected);
+    release(&a);
+    release(&b);
+}
+
+static void case_add(void)
+{
+    one_binary("add", weft_add, reference_add);
+}
+
+static void case_sub(void)
+{
+    one_binary("sub", weft_sub, reference_sub);
+}
+
+static void case_mul(void)
+{
+    one_binary("mul", weft_mul, reference_mul);
+}
+
+/* The same tensor twice. */
+static void case_add_same(void)
+{
+    int64_t shape[WEFT_MAX_DIMS];
+    int ndim = random_shape(&source, 3, MAX_SIZE, shape);
+    operand a = make_operand(any_mesh(), any_number(), ndim, shape, WHOLE, 0);
+    double *expected = malloc(((size_t)a.count + 1) * sizeof(double));
+    for (int64_t i = 0; i < a.count; i++) {
+        expected[i] = 2 * a.dense[i];
+    }
+    check(weft_add(a.tensor, a.tensor), a.dtype, ndim, shape, expected, a.exact ? 0 : 16, 100, describe_operand(&a));
+    free(expected);
+    release(&a);
+}
+
+typedef double (*unary_reference)(double);
+
+static double reference_relu(double a)
+{
+    return a > 0 ? a : 0;
+}
+
+static double reference_gelu(double a)
+{
+    return a * 0.5 * erfc(-a * sqrt(0.5));
+}
+
+static double reference_triple(double a)
+{
+    return -3 * a;
+}
+
+static weft_tensor *triple(weft_tensor *a)
+{
+    return weft_scale(a, -3);
+}
+
+static void one_unary(const char *name, weft_tensor *(*function)(weft_tensor *), unary_reference reference,
+                      value_kind kind, double roundings)
+{
+    int64_t shape[WEFT_MAX_DIMS];
+    int ndim = random_shape(&source, 4, 9, shape);
+    operand a = make_operand(any_mesh(), any_float(), ndim, shape, kind, 0);
+    double *expected = malloc(((size_t)a.count + 1) * sizeof(double));
+    for (int64_t i = 0; i < a.count; i++) {
+        expected[i] = reference(a.dense[i]);
+    }
+    char what[300];
+    snprintf(what, sizeof(what), "%s(%s)", name, describe_operand(&a));
+    check(function(a.tensor), a.dtype, ndim, shape, expected, a.exact ? roundings : roundings + 16, 100, what);
+    free(expected);
+    release(&a);
+}
+
+static void case_scale(void)
+{
+    one_unary("scale", triple, reference_triple, WHOLE, 0);
+}
+
+static void case_relu(void)
+{
+    one_unary("relu", weft_relu, reference_relu, WHOLE, 0);
+}
+
+static void case_gelu(void)
+{
+    one_unary("gelu", weft_gelu, reference_gelu, REAL, 4);
+}
+
+static double reference_relu_backward(double gradient, double input)
+{
+    return input > 0 ? gradient : 0;
+}
+
+static double reference_gelu_backward(double gradient, double input)
+{
+    double phi = exp(-0.5 * input * input) * 0.39894228040143267794;
+    return gradient * (0.5 * erfc(-input * sqrt(0.5)) + input * phi);
+}
+
+static void one_backward(const char *name, binary_function function, binary_reference reference, value_kind kind,
+                         double roundings)
+{
+    int64_t shape[WEFT_MAX_DIMS];
+    int ndim = random_shape(&source, 4, 9, shape);
+    weft_mesh *mesh = any_mesh();
+    weft_dtype dtype = any_float();
+    operand gradient = make_operand(mesh, dtype, ndim, shape, WHOLE, 0);
+    operand input = make_operand(mesh, dtype, ndim, shape, kind, 0);
+    double *expected = malloc(((size_t)input.count + 1) * sizeof(double));
+    for (int64_t i = 0; i < input.count; i++) {
+        expected[i] = reference(gradient.dense[i], input.dense[i]);
+    }
+    char what[600];
+    snprintf(what, sizeof(what), "%s(%s, %s)", name, describe_operand(&gradient), describe_operand(&input));
+    check(function(gradient.tensor, input.tensor), dtype, ndim, shape, expected,
+          gradient.exact && input.exact ? roundings : roundings + 32, 100, what);
+    free(expected);
+    release(&gradient);
+    release(&input);
+}
+
+static void case_relu_backward(void)
+{
+    one_backward("relu_backward", weft_relu_backward, reference_relu_backward, WHOLE, 0);
+}
+
+static void case_gelu_backward(void)
+{
+    one_backward("gelu_backward", weft_gelu_backward, reference_gelu_backward, REAL, 8);
+}
+
+/* ---- in place ----------------------------------------------------------------------------------------------------- */
+
+static bool any_partial(const operand *x)
+{
+    for (int m = 0; m < weft_mesh_ndim(x->mesh); m++) {
+        if (x->placements[m].kind == WEFT_PARTIAL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What a Partial target allows for the other. */
+static void fit_partial(operand *target, operand *other)
+{
+    for (int m = 0; m < weft_mesh_ndim(target->mesh); m++) {
+        weft_placement *t = &target->placements[m];
+        if (t->kind == WEFT_PARTIAL) {
+            t->op = t->op == WEFT_AVG ? WEFT_AVG : WEFT_SUM;
+            other->placements[m] = *t;
+        } else if (other->placements[m].kind == WEFT_PARTIAL && any_partial(target)) {
+            other->placements[m] = weft_replicate();
+        }
+    }
+    realise(target);
+    realise(other);
+}
+
+static void case_add_in_place(void)
+{
+    int64_t shape[WEFT_MAX_DIMS], shape_b[WEFT_MAX_DIMS];
+    int ndim = random_shape(&source, 4, 9, shape), ndim_b = below(2) ? ndim : (int)below(ndim + 1);
+    for (int d = 0; d < ndim_b; d++) {
+        shape_b[d] = below(5) == 0 ? 1 : shape[ndim - ndim_b + d];
+    }
+    weft_mesh *mesh = any_mesh();
+    weft_dtype dtype = any_float();
+    operand a = make_operand(mesh, dtype, ndim, shape, WHOLE, 0), b = make_operand(mesh, dtype, ndim_b, shape_b, WHOLE, 0);
+    fit_partial(&a, &b);
+    weft_tensor *before = weft_scale(a.tensor, 1), *other = below(2) ? weft_reshape(a.tensor, ndim, shape) : NULL;
+    double *expected = malloc(((size_t)a.count + 1) * sizeof(double));
+    for (int64_t i = 0; i < a.count; i++) {
+        expected[i] = a.dense[i] + 2 * broadcast_at(&b, ndim, shape, i);
+    }
+    char what[600];
+    snprintf(what, sizeof(what), "add_(%s, %s)", describe_operand(&a), describe_operand(&b));
+    weft_tensor *result = weft_add_(a.tensor, b.tensor, 2);
+    assert_no_error();
+    assert_ptr_equal(result, a.tensor);
+    for (int m = 0; m < weft_mesh_ndim(mesh); m++) {
+        assert_int_equal(weft_tensor_placements(result)[m].kind, a.placements[m].kind);
+    }
+    double roundings = a.exact && b.exact ? 0 : 32;
+    check(result, dtype, ndim, shape, expected, roundings, 100, what);
+    /* Neither what was computed from it before nor what shares its memory has changed. */
+    check(before, dtype, ndim, shape, a.dense, roundings, 100, what);
+    if (other != NULL) {
+        check(other, dtype, ndim, shape, a.dense, roundings, 100, what);
+    }
+    free(expected);
+    release(&a);
+    release(&b);
+}
+
+/* ---- products ----------------------------------------------------------------------------------------------------- */
+
+static void case_matmul(void)
+{
+    bool transpose_a = below(2), transpose_b = below(2);
+    int batch = below(2) ? 0 : (int)below(3);
+    int64_t sizes[2] = { below(5), below(4) }, m = any_size(), n = any_size(), k = any_size();
+    int64_t shape_a[4], shape_b[4], shape[4];
+    for (int d = 0; d < batch; d++) {
+        shape_a[d] = shape_b[d] = shape[d] = sizes[d];
+    }
+    shape_a[batch] = transpose_a ? k : m;
+    shape_a[batch + 1] = transpose_a ? m : k;
+    shape_b[batch] = transpose_b ? n : k;
+    shape_b[batch + 1] = transpose_b ? k : n;
+    shape[batch] = m;
+    shape[batch + 1] = n;
+    weft_mesh *mesh = any_mesh();
+    weft_dtype dtype = any_float();
+    operand a = make_operand(mesh, dtype, batch + 2, shape_a, WHOLE, 0);
+    operand b = make_operand(mesh, dtype, batch + 2, shape_b, WHOLE, 0);
+    int64_t count = shape_count(batch + 2, shape);
+    double *expected = calloc((size_t)count + 1, sizeof(double));
+    for (int64_t i = 0; i < count; i++) {
+        int64_t column = i % n, row = i / n % m, product = i / n / m;
+        for (int64_t j = 0; j < k; j++) {
+            int64_t at_a = transpose_a ? j * m + row : row * k + j, at_b = transpose_b ? column * k + j : j * n + column;
+            expected[i] += a.dense[product * m * k + at_a] * b.dense[product * k * n + at_b];
+        }
+    }
+    char what[600];
+    snprintf(what, sizeof(what), "matmul(%s%s, %s%s)", describe_operand(&a), transpose_a ? "^T" : "",
+             describe_operand(&b), transpose_b ? "^T" : "");
+    bool plain = !transpose_a && !transpose_b && below(2);
+    weft_tensor *result =
+        plain ? weft_matmul(a.tensor, b.tensor) : weft_matmul_ex(a.tensor, transpose_a, b.tensor, transpose_b);
+    check(result, dtype, batch + 2, shape, expected, a.exact && b.exact ? 0 : 64, 500, what);
+    free(expected);
+    release(&a);
+    release(&b);
+}
+
+/* ---- sums --------------------------------------------------------------------------------------------------------- */
+
+static void case_sum(void)
+{
+    int64_t shape[WEFT_MAX_DIMS], result_shape[WEFT_MAX_DIMS];
+    int ndim = 0;
+    while (ndim == 0) {
+        ndim = random_shape(&source, 4, 9, shape);
+    }
+    int dim = (int)below(ndim);
+    bool keepdim = below(2);
+    int result_ndim = 0;
+    for (int d = 0; d < ndim; d++) {
+        if (d != dim || keepdim) {
+            result_shape[result_ndim++] = d == dim ? 1 : shape[d];
+        }
+    }
+    operand a = make_operand(any_mesh(), any_number(), ndim, shape, WHOLE, 0);
+    int64_t inner = shape_count(ndim - dim - 1, shape + dim + 1), count = shape_count(result_ndim, result_shape);
+    double *expected = calloc((size_t)count + 1, sizeof(double));
+    for (int64_t i = 0; i < a.count; i++) {
+        expected[i / inner / shape[dim] * inner + i % inner] += a.dense[i];
+    }
+    char what[400];
+    snprintf(what, sizeof(what), "sum(%s, %d, %d)", describe_operand(&a), dim, keepdim);
+    check(weft_sum(a.tensor, below(2) ? dim : dim - ndim, keepdim), a.dtype, result_ndim, result_shape, expected,
+          a.exact ? 0 : 32, 100, what);
+    free(expected);
+    release(&a);
+}
+
+static void case_sum_all(void)
+{
+    int64_t shape[WEFT_MAX_DIMS];
+    int ndim = random_shape(&source, 4, 9, shape);
+    operand a = make_operand(any_mesh(), any_number(), ndim, shape, WHOLE, 0);
+    double expected = 0;
+    for (int64_t i = 0; i < a.count; i++) {
+        expected += a.dense[i];
+    }
+    check(weft_sum_all(a.tensor), a.dtype, 0, NULL, &expected, a.exact ? 0 : 32, 5.0 * (double)a.count + 100,
+          describe_operand(&a));
+    release(&a);
+}
+
+/* ---- look-ups ----------------------------------------------------------------------------------------------------- */
+
+static void case_embedding(void)
+{
+    int64_t table_shape[2] = { 1 + below(MAX_SIZE), any_size() }, shape[WEFT_MAX_DIMS];
+    int ndim = random_shape(&source, 3, 9, shape);
+    weft_mesh *mesh = any_mesh();
+    operand table = make_operand(mesh, any_float(), 2, table_shape, WHOLE, 0);
+    operand indices = make_operand(mesh, any_index(), ndim, shape, INDEX, table_shape[0]);
+    int64_t width = table_shape[1];
+    double *expected = malloc(((size_t)(indices.count * width) + 1) * sizeof(double));
+    for (int64_t i = 0; i < indices.count * width; i++) {
+        expected[i] = table.dense[(int64_t)indices.dense[i / width] * width + i % width];
+    }
+    shape[ndim] = width;
+    char what[600];
+    snprintf(what, sizeof(what), "embedding(%s, %s)", describe_operand(&table), describe_operand(&indices));
+    check(weft_embedding(table.tensor, indices.tensor), table.dtype, ndim + 1, shape, expected, table.exact ? 0 : 32, 10,
+          what);
+    free(expected);
+    release(&table);
+    release(&indices);
+}
+
+static void case_embedding_backward(void)
+{
+    int64_t rows = 1 + below(MAX_SIZE), width = any_size(), shape[WEFT_MAX_DIMS], table_shape[2] = { rows, width };
+    int ndim = random_shape(&source, 3, 9, shape);
+    weft_mesh *mesh = any_mesh();
+    operand indices = make_operand(mesh, any_index(), ndim, shape, INDEX, rows);
+    shape[ndim] = width;
+    operand gradient = make_operand(mesh, any_float(), ndim + 1, shape, WHOLE, 0);
+    double *expected = calloc((size_t)(rows * width) + 1, sizeof(double));
+    for (int64_t i = 0; i < gradient.count; i++) {
+        expected[(int64_t)indices.dense[i / width] * width + i % width] += gradient.dense[i];
+    }
+    char what[600];
+    snprintf(what, sizeof(what), "embedding_backward(%s, %s, %d)", describe_operand(&gradient),
+             describe_operand(&indices), (int)rows);
+    check(weft_embedding_backward(gradient.tensor, indices.tensor, rows), gradient.dtype, 2, table_shape, expected,
+          gradient.exact ? 0 : 64, 100, what);
+    free(expected);
+    release(&indices);
+    release(&gradient);
+}
+
+/* ---- losses ------------------------------------------------------------------------------------------------------- */
+
+/* log(sum(exp(row))) */
+static double log_sum_exp(const double *row, int64_t n)
+{
+    double max = row[0], sum = 0;
+    for (int64_t i = 1; i < n; i++) {
+        max = row[i] > max ? row[i] : max;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        sum += exp(row[i] - max);
+    }
+    return max + log(sum);
+}
+
+typedef struct loss_case {
+    operand logits, targets;
+    int64_t n, classes;
+} loss_case;
+
+static loss_case make_loss_case(weft_mesh *mesh)
+{
+    loss_case c = { .n = any_size(), .classes = 1 + below(MAX_SIZE) };
+    int64_t shape[2] = { c.n, c.classes };
+    c.logits = make_operand(mesh, any_float(), 2, shape, REAL, 0);
+    c.targets = make_operand(mesh, any_index(), 1, shape, INDEX, c.classes);
+    return c;
+}
+
+static void case_cross_entropy(void)
+{
+    loss_case c = make_loss_case(any_mesh());
+    double expected = 0;
+    for (int64_t i = 0; i < c.n; i++) {
+        const double *row = c.logits.dense + i * c.classes;
+        expected += log_sum_exp(row, c.classes) - row[(int64_t)c.targets.dense[i]];
+    }
+    expected /= (double)c.n; /* 0 / 0 of no rows */
+    char what[600];
+    snprintf(what, sizeof(what), "cross_entropy(%s, %s)", describe_operand(&c.logits), describe_operand(&c.targets));
+    check(weft_cross_entropy(c.logits.tensor, c.targets.tensor), c.logits.dtype, 0, NULL, &expected, 100, 30, what);
+    release(&c.logits);
+    release(&c.targets);
+}
+
+static void case_cross_entropy_backward(void)
+{
+    weft_mesh *mesh = any_mesh();
+    loss_case c = make_loss_case(mesh);
+    bool has_gradient = below(2);
+    operand gradient = make_operand(mesh, c.logits.dtype, 0, NULL, WHOLE, 0);
+    double g = has_gradient ? gradient.dense[0] : 1;
+    double *expected = malloc(((size_t)c.logits.count + 1) * sizeof(double));
+    for (int64_t i = 0; i < c.logits.count; i++) {
+        const double *row = c.logits.dense + i / c.classes * c.classes;
+        double softmax = exp(c.logits.dense[i] - log_sum_exp(row, c.classes));
+        bool target = i % c.classes == (int64_t)c.targets.dense[i / c.classes];
+        expected[i] = g * (softmax - (target ? 1 : 0)) / (double)c.n;
+    }
+    char what[600];
+    snprintf(what, sizeof(what), "cross_entropy_backward(%s, %s)", describe_operand(&c.logits),
+             describe_operand(&c.targets));
+    check(weft_cross_entropy_backward(has_gradient ? gradient.tensor : NULL, c.logits.tensor, c.targets.tensor),
+          c.logits.dtype, 2, c.logits.shape, expected, 100, 30, what);
+    free(expected);
+    release(&gradient);
+    release(&c.logits);
+    release(&c.targets);
+}
+
+/* ---- shapes ------------------------------------------------------------------------------------------------------- */
+
+/* Another shape of `count` elements: a random split of it into factors, sometimes with ones. */
+static int other_shape(int64_t count, int64_t shape[])
+{
+    int ndim = 0;
+    if (count == 0) {
+        shape[ndim++] = below(4);
+        shape[ndim++] = 0;
+        return ndim;
+    }
+    while (count > 1 && ndim < 5) {
+        int64_t factor = 2 + below(count - 1);
+        while (count % factor != 0) {
+            factor = factor == count ? count : factor + 1;
+        }
+        shape[ndim++] = below(4) == 0 ? 1 : factor;
+        count /= shape[ndim - 1];
+    }
+    if (count > 1 || below(3) == 0) {
+        shape[ndim++] = count;
+    }
+    return ndim;
+}
+
+static void case_reshape(void)
+{
+    int64_t shape[WEFT_MAX_DIMS], new_shape[WEFT_MAX_DIMS], given[WEFT_MAX_DIMS];
+    int ndim = random_shape(&source, 4, 9, shape);
+    static const weft_dtype types[] = { WEFT_F32, WEFT_F64, WEFT_I32, WEFT_I64 };
+    operand a = make_operand(any_mesh(), types[below(4)], ndim, shape, WHOLE, 0);
+    int new_ndim = other_shape(a.count, new_shape);
+    if (ndim > 1 && below(3) == 0) {
+        /* Keeps the first dimension, joins the others. */
+        new_shape[0] = shape[0];
+        new_shape[1] = shape_count(ndim - 1, shape + 1);
+        new_ndim = 2;
+    } else if (ndim > 1 && below(3) == 0) {
+        /* Joins the first two. */
+        new_shape[0] = shape[0] * shape[1];
+        new_ndim = ndim - 1;
+        memcpy(new_shape + 1, shape + 2, (size_t)(ndim - 2) * sizeof(shape[0]));
+    }
+    memcpy(given, new_shape, sizeof(given));
+    if (new_ndim > 0 && a.count > 0 && below(2)) {
+        given[below(new_ndim)] = -1;
+    }
+    char what[400];
+    snprintf(what, sizeof(what), "reshape(%s)", describe_operand(&a));
+    weft_tensor *result = weft_reshape(a.tensor, new_ndim, given);
+    check(result, a.dtype, new_ndim, new_shape, a.dense, a.exact ? 0 : 32, 10, what);
+    /* Writing to the result does not show in what it was made of. */
+    if (a.dtype == WEFT_F64 && !any_partial(&a)) {
+        weft_add_(result, weft_ones(WEFT_F64, new_ndim, new_shape, a.mesh, NULL), 1);
+        check(a.tensor, a.dtype, ndim, shape, a.dense, 0, 10, what);
+    }
+    release(&a);
+}
+
+/* ---- a chain: a training step of a small network, against the same on one rank -------------------------------------- */
+
+/* Loss and the gradient of the first weight. */
+static void network(weft_mesh *mesh, const weft_placement *data, const weft_placement *first, const weft_placement *second,
+                    double *loss, double *gradient)
+{
+    enum { ROWS = 12, IN = 6, HIDDEN = 10, OUT = 5 };
+    double x[ROWS * IN], w1[IN * HIDDEN], w2[HIDDEN * OUT];
+    int64_t targets[ROWS];
+    prng random = { 99 };
+    for (int i = 0; i < ROWS * IN; i++) {
+        x[i] = (double)prng_below(&random, 200) / 100 - 1;
+    }
+    for (int i = 0; i < IN * HIDDEN; i++) {
+        w1[i] = (double)prng_below(&random, 200) / 100 - 1;
+    }
+    for (int i = 0; i < HIDDEN * OUT; i++) {
+        w2[i] = (double)prng_below(&random, 200) / 100 - 1;
+    }
+    for (int i = 0; i < ROWS; i++) {
+        targets[i] = prng_below(&random, OUT);
+    }
+    int64_t x_shape[] = { ROWS, IN }, w1_shape[] = { IN, HIDDEN }, w2_shape[] = { HIDDEN, OUT };
+    weft_scope_open();
+    weft_tensor *tx = weft_distribute(WEFT_F64, 2, x_shape, x, mesh, data);
+    weft_tensor *tw1 = weft_distribute(WEFT_F64, 2, w1_shape, w1, mesh, first);
+    weft_tensor *tw2 = weft_distribute(WEFT_F64, 2, w2_shape, w2, mesh, second);
+    weft_tensor *tt = weft_distribute(WEFT_I64, 1, x_shape, targets, mesh, data);
+    weft_tensor *hidden = weft_matmul(tx, tw1), *active = weft_gelu(hidden), *logits = weft_matmul(active, tw2);
+    weft_tensor *result = weft_cross_entropy(logits, tt);
+    weft_tensor *d_logits = weft_cross_entropy_backward(NULL, logits, tt);
+    weft_tensor *d_active = weft_matmul_ex(d_logits, false, tw2, true);
+    weft_tensor *d_hidden = weft_gelu_backward(d_active, hidden);
+    weft_tensor *d_w1 = weft_matmul_ex(tx, true, d_hidden, false);
+    weft_add_(tw1, d_w1, -0.5);
+    assert_no_error();
+    assert_int_equal(weft_to_host(result, loss), WEFT_OK);
+    assert_int_equal(weft_to_host(tw1, gradient), WEFT_OK);
+    weft_scope_close();
+}
+
+static void case_network(void)
+{
+    static const char *const forms[][3] = {
+        { "R,R", "R,R", "R,R" },   { "S0,S0", "R,R", "R,R" },     { "R,R", "S1,S1", "S0,S0" },
+        { "S0,R", "R,S1", "R,S0" }, { "S0,S0", "S0,S0", "S0,S0" }, { "S0,R", "S0,S1", "S1,S0" },
+    };
+    double loss[2], gradient[2][60];
+    int64_t one[] = { 1, 1 }, shape[] = { 1 + below(4), 1 + below(2) };
+    const char *const *form = forms[below(6)];
+    weft_placement placements[3][2];
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(weft_placements_parse(form[i], 2, placements[i]), WEFT_OK);
+    }
+    network(weft_mesh_create(2, one, NULL), NULL, NULL, NULL, &loss[0], gradient[0]);
+    network(weft_mesh_create(2, shape, NULL), placements[0], placements[1], placements[2], &loss[1], gradient[1]);
+    assert_true(fabs(loss[0] - loss[1]) < 1e-13);
+    for (int i = 0; i < 60; i++) {
+        assert_true(fabs(gradient[0][i] - gradient[1][i]) < 1e-13);
+    }
+    cases_run++;
+}
+
+/* ---- the suites --------------------------------------------------------------------------------------------------- */
+
+typedef struct family {
+    const char *name;
+    void (*run)(void);
+} family;
+
+static const family families[] = {
+    { "add", case_add },
+    { "sub", case_sub },
+    { "mul", case_mul },
+    { "add, one tensor twice", case_add_same },
+    { "scale", case_scale },
+    { "add_", case_add_in_place },
+    { "relu", case_relu },
+    { "relu_backward", case_relu_backward },
+    { "gelu", case_gelu },
+    { "gelu_backward", case_gelu_backward },
+    { "matmul", case_matmul },
+    { "sum", case_sum },
+    { "sum_all", case_sum_all },
+    { "embedding", case_embedding },
+    { "embedding_backward", case_embedding_backward },
+    { "cross_entropy", case_cross_entropy },
+    { "cross_entropy_backward", case_cross_entropy_backward },
+    { "reshape", case_reshape },
+    { "network", case_network },
+};
+
+static void start_world(const char *panel_rows)
+{
+    if (panel_rows != NULL) {
+        setenv("WEFT_PANEL_ROWS", panel_rows, 1);
+    } else {
+        unsetenv("WEFT_PANEL_ROWS");
+    }
+    weft_config config = WEFT_CONFIG_DEFAULT;
+    config.world = WEFT_WORLD_SELF;
+    config.local_ranks = MAX_RANKS;
+    assert_int_equal(weft_init(&config), WEFT_OK);
+}
+
+static void run_families(const char *panel_rows, uint64_t seed)
+{
+    start_world(panel_rows);
+    source = prng_start(seed);
+    const char *only = getenv("WEFT_TEST_ONLY");
+    for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++) {
+        if (only != NULL && strcmp(only, families[f].name) != 0) {
+            continue;
+        }
+        for (int i = 0; i < num_cases; i++) {
+            weft_scope_open();
+            families[f].run();
+            weft_scope_close();
+        }
+    }
+    assert_int_equal(weft_wait(), WEFT_OK);
+    assert_int_equal(weft_finalize(), WEFT_OK);
+    print_message("# %ld cases so far\n", cases_run);
+}
+
+static void test_panels_by_default(void **state)
+{
+    (void)state;
+    run_families(NULL, 1);
+}
+
+static void test_panels_of_one_row(void **state)
+{
+    (void)state;
+    run_families("1", 2);
+}
+
+static void test_panels_of_two_rows(void **state)
+{
+    (void)state;
+    run_families("2", 3);
+}
+
+static void test_panels_of_four_rows(void **state)
+{
+    (void)state;
+    run_families("4", 4);
+}
+
+int main(void)
+{
+    const char *cases = getenv("WEFT_TEST_CASES");
+    if (cases != NULL) {
+        num_cases = atoi(cases);
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_panels_by_default),
+        cmocka_unit_test(test_panels_of_one_row),
+        cmocka_unit_test(test_panels_of_two_rows),
+        cmocka_unit_test(test_panels_of_four_rows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
