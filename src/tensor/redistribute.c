@@ -71,16 +71,29 @@ weft_cached_plan *weft_plan_obtain(const char *function, const weft_layout *from
 
 /* ---- views ------------------------------------------------------------------------------------------------------ */
 
-/* True when every rank finds its part of `to` in what it holds of `from`: Replicate became Shard, nothing else changed. */
+/* True when a mesh dimension after `m` shards tensor dimension `d`: it splits what `m` leaves, so that a new shard along `m`
+ * changes what it holds. */
+static bool sharded_after(const weft_layout *layout, int m, int d)
+{
+    for (int later = m + 1; later < layout->mesh->ndim; later++) {
+        if (layout->placements[later].kind == WEFT_SHARD && layout->placements[later].dim == d) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* True when EVERY rank finds its part of `to` in what it holds of `from`: Replicate became Shard, nothing else changed. It must
+ * not depend on who asks: a process that took a view would not send what another one waits for. */
 static bool is_local_slice(const weft_layout *from, const weft_layout *to)
 {
     if (from->mesh != to->mesh) {
         return false;
     }
-    for (int d = 0; d < from->mesh->ndim; d++) {
-        bool same = weft_placement_equal(from->placements[d], to->placements[d]);
-        bool slices = from->placements[d].kind == WEFT_REPLICATE && to->placements[d].kind == WEFT_SHARD;
-        if (!same && !slices) {
+    for (int m = 0; m < from->mesh->ndim; m++) {
+        weft_placement before = from->placements[m], after = to->placements[m];
+        bool slices = before.kind == WEFT_REPLICATE && after.kind == WEFT_SHARD && !sharded_after(from, m, after.dim);
+        if (!slices && !weft_placement_equal(before, after)) {
             return false;
         }
     }
