@@ -2,30 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codelets/cpu/half.h"
 #include "tensor/tensor.h"
 
 enum { EDGE = 3, LONGEST = 8 }; /* a dimension longer than LONGEST shows EDGE entries at both ends */
-
-static float half_to_float(uint16_t bits)
-{
-    uint32_t sign = (uint32_t)(bits & 0x8000u) << 16, exponent = (bits >> 10) & 31u, mantissa = bits & 1023u;
-    float value = 0;
-    if (exponent == 0) {
-        value = (float)mantissa * 0x1p-24f;
-        return sign != 0 ? -value : value;
-    }
-    uint32_t word = sign | (exponent == 31 ? 0x7f800000u : (exponent + 112) << 23) | mantissa << 13;
-    memcpy(&value, &word, sizeof(value));
-    return value;
-}
-
-static float bfloat_to_float(uint16_t bits)
-{
-    uint32_t word = (uint32_t)bits << 16;
-    float value;
-    memcpy(&value, &word, sizeof(value));
-    return value;
-}
 
 static void print_value(FILE *file, weft_dtype dtype, const void *values, int64_t i)
 {
@@ -37,10 +17,10 @@ static void print_value(FILE *file, weft_dtype dtype, const void *values, int64_
         fprintf(file, "%.9g", (double)((const float *)values)[i]);
         break;
     case WEFT_BF16:
-        fprintf(file, "%.4g", (double)bfloat_to_float(((const uint16_t *)values)[i]));
+        fprintf(file, "%.4g", (double)weft_bf16_to_f32(((const uint16_t *)values)[i]));
         break;
     case WEFT_F16:
-        fprintf(file, "%.5g", (double)half_to_float(((const uint16_t *)values)[i]));
+        fprintf(file, "%.5g", (double)weft_f16_to_f32(((const uint16_t *)values)[i]));
         break;
     case WEFT_I64:
         fprintf(file, "%lld", (long long)((const int64_t *)values)[i]);
