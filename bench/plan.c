@@ -56,9 +56,10 @@ int main(void)
         { "all-gather", "S0,S0", "R,R" }, { "transpose", "S0,S1", "S1,S0" }, { "all-to-all", "S0,S0", "S1,S1" },
         { "all-reduce", "P,P", "R,R" },   { "slice", "R,R", "S0,S0" },
     };
-    for (int side = 2; side <= 256; side *= 4) {
+    static const int sides[] = { 2, 4, 16, 64, 256 };
+    for (size_t s = 0; s < sizeof(sides) / sizeof(sides[0]); s++) {
         for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
-            measure(side, &pairs[i]);
+            measure(sides[s], &pairs[i]);
         }
     }
     return 0;
