@@ -6,12 +6,6 @@
 /* Above this many messages they are not listed any more. */
 static const int64_t most_messages = 50000000;
 
-static bool closed_form_is_exact(const weft_stage *stage, const weft_topology *topology)
-{
-    bool aligned = topology->num_processes == 1 || topology->num_processes == topology->num_ranks;
-    return aligned && stage->from->mesh == stage->to->mesh;
-}
-
 /* Per rank, over all stages. */
 typedef struct traffic {
     int64_t *in, *out, *messages_in, *messages_out;
@@ -61,37 +55,59 @@ static int64_t count_messages(const weft_stage *stage, int num_ranks)
     return messages;
 }
 
-/* Every rank must receive what it lacks. Where addends are reduced, a rank that holds one of n can lack all: in a
- * reduce-scatter over n ranks each of the n - 1 other addends of an element crosses a link at least once, reduced or not,
- * so the busiest rank takes at least (n - 1) / n of a full addend; an all-reduce twice that (Patarasuk and Yuan, 2009). */
+/* Ranks that are in one of two meshes. */
+static int64_t count_participants(const weft_mesh *a, const weft_mesh *b)
+{
+    int64_t count = a->num_ranks;
+    for (int64_t i = 0; i < b->num_ranks && a != b; i++) {
+        count += weft_mesh_index_of(a, weft_mesh_rank_at(b, i)) < 0;
+    }
+    return count;
+}
+
+/* Of each element, and each coordinate along the Partial dimensions that stay. */
+typedef struct reduction {
+    int64_t addends, copies; /* ranks that need the result */
+    int64_t times;           /* coordinates along the Partial dimensions that stay */
+} reduction;
+
+static reduction reduction_of(const weft_layout *from, const weft_layout *to)
+{
+    reduction r = { 1, 1, 1 };
+    bool same_mesh = from->mesh == to->mesh;
+    for (int m = 0; m < from->mesh->ndim; m++) {
+        bool partial = from->placements[m].kind == WEFT_PARTIAL;
+        bool stays = partial && same_mesh && to->placements[m].kind == WEFT_PARTIAL;
+        r.addends *= partial && !stays ? from->mesh->shape[m] : 1;
+        r.times *= stays ? from->mesh->shape[m] : 1;
+    }
+    for (int m = 0; m < to->mesh->ndim; m++) {
+        r.copies *= to->placements[m].kind == WEFT_REPLICATE ? to->mesh->shape[m] : 1;
+    }
+    return r;
+}
+
+/* Without a reduction a rank must receive what it lacks. With one of n > 1 addends:
+ *  - a rank holds one addend of an element at most, so each element of its result takes a transfer into it;
+ *  - the first rank that knows an element's result has been reached from n - 1 other addends, which takes n - 1 transfers;
+ *    each further rank that needs the result takes one more, later. Of all these some rank takes the average or more.
+ * With n ranks that is (n - 1) / n of the tensor for a reduce-scatter and 2 (n - 1) / n for an all-reduce: the bounds of
+ * P. Patarasuk and X. Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, 2009. */
 static int64_t lower_bound(const weft_plan *plan, int num_ranks)
 {
-    int64_t bound = 0;
-    int64_t addends = 1, copies = 1;
-    bool same_mesh = plan->from->mesh == plan->to->mesh;
-    for (int m = 0; m < plan->from->mesh->ndim; m++) {
-        bool partial = plan->from->placements[m].kind == WEFT_PARTIAL;
-        bool kept = partial && same_mesh && plan->to->placements[m].kind == WEFT_PARTIAL;
-        if (partial && !kept) {
-            addends *= plan->from->mesh->shape[m];
-            copies *= same_mesh && plan->to->placements[m].kind == WEFT_REPLICATE ? plan->from->mesh->shape[m] : 1;
-        }
+    const weft_layout *from = plan->from, *to = plan->to;
+    int64_t bound = 0, size = (int64_t)weft_dtype_size(to->dtype), elements = 1;
+    reduction r = reduction_of(from, to);
+    for (int rank = 0; rank < num_ranks; rank++) {
+        int64_t needed = r.addends > 1 ? weft_layout_shard_count(to, rank) * size : weft_missing_bytes(from, to, rank);
+        bound = weft_max_i64(bound, needed);
     }
-    if (addends == 1) {
-        for (int rank = 0; rank < num_ranks; rank++) {
-            bound = weft_max_i64(bound, weft_missing_bytes(plan->from, plan->to, rank));
-        }
-        return bound;
+    int64_t transfers;
+    if (r.addends > 1 && weft_count_checked(from->ndim, from->shape, &elements)
+        && weft_mul_checked(elements * size, r.times * (r.addends - 1 + r.copies - 1), &transfers)) {
+        bound = weft_max_i64(bound, transfers / count_participants(from->mesh, to->mesh));
     }
-    if (!same_mesh || plan->num_stages == 0) {
-        return 0;
-    }
-    /* All traffic into the mesh, shared evenly. Every element exists in shards x addends copies before; those that reduce to
-     * one need (addends - 1) transfers, and each further copy of the result one more. */
-    int64_t size = (int64_t)weft_dtype_size(plan->from->dtype), elements = 1;
-    weft_count_checked(plan->from->ndim, plan->from->shape, &elements);
-    int64_t total = elements * size * (addends - 1 + copies - 1);
-    return total / plan->from->mesh->num_ranks;
+    return bound;
 }
 
 static void summarize(const traffic *t, int num_ranks, weft_plan_statistics *out)
@@ -117,11 +133,11 @@ weft_status weft_plan_measure(const weft_plan *plan, const weft_topology *topolo
     weft_status status = WEFT_OK;
     for (int i = 0; i < plan->num_stages && status == WEFT_OK; i++) {
         const weft_stage *stage = &plan->stages[i];
-        bool listed = !closed_form_is_exact(stage, topology) && count_messages(stage, num_ranks) <= most_messages;
-        if (listed) {
+        bool exact = weft_stage_totals_exact(stage, topology);
+        if (!exact && count_messages(stage, num_ranks) <= most_messages) {
             status = add_listed(stage, topology, &t);
         } else {
-            out->exact = out->exact && closed_form_is_exact(stage, topology);
+            out->exact = out->exact && exact;
             add_totals(stage, num_ranks, &t);
         }
     }

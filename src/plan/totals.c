@@ -1,5 +1,6 @@
 #include "plan/totals.h"
 
+#include "plan/replica.h"
 #include "plan/segments.h"
 
 /* Bytes, and whether there is a message at all, that the rank would move to itself. */
@@ -76,14 +77,12 @@ static void add_outgoing(const weft_stage *stage, int rank, weft_totals *totals)
         copies *= to->placements[m].kind != WEFT_SHARD && fixed.coordinate[m] < 0 ? to->mesh->shape[m] : 1;
     }
     weft_coverage out = covered(to, &box, &fixed);
-    if (!same_mesh) { /* replicas share the targets */
-        copies = weft_ceil_div(copies, replicas);
-    }
+    int64_t shared = same_mesh ? 1 : replicas; /* replicas share the targets */
     int64_t size = (int64_t)weft_dtype_size(from->dtype);
     bool meets;
     int64_t own = own_bytes(from, to, rank, &meets);
-    totals->messages_out = weft_max_i64(0, out.count * copies - meets);
-    totals->bytes_out = weft_max_i64(0, out.length * copies * size - own);
+    totals->messages_out = weft_max_i64(0, weft_ceil_div(out.count * copies, shared) - meets);
+    totals->bytes_out = weft_max_i64(0, weft_ceil_div(out.length * copies, shared) * size - own);
 }
 
 weft_totals weft_stage_totals(const weft_stage *stage, int rank)
@@ -92,4 +91,10 @@ weft_totals weft_stage_totals(const weft_stage *stage, int rank)
     add_incoming(stage, rank, &totals);
     add_outgoing(stage, rank, &totals);
     return totals;
+}
+
+bool weft_stage_totals_exact(const weft_stage *stage, const weft_topology *topology)
+{
+    weft_roles roles = weft_roles_of(stage, topology);
+    return roles.num_replicas == 1 || (roles.same_mesh && roles.aligned);
 }

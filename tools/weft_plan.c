@@ -1,0 +1,471 @@
+/* weft-plan: shows how a tensor gets from one layout to another. Needs no MPI and no StarPU and allocates no tensor: the
+ * world is fake, as many ranks as the meshes need. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "plan/plan.h"
+
+static const int64_t most_ranks = (int64_t)1 << 20;
+
+/* Boxes of one list that the page shows before it says how many more there are. */
+enum { SHOWN_BOXES = 20 };
+
+static const char usage[] =
+    "Usage: weft-plan --mesh SIZES --shape SIZES --from PLACEMENTS --to PLACEMENTS [OPTION...]\n"
+    "Shows how a distributed tensor gets from one layout to another: the stages, what one rank receives and sends,\n"
+    "and how much moves in all. Nothing is allocated or moved.\n"
+    "\n"
+    "  --mesh 2x2           the mesh of the source, and of the destination unless --to-mesh says otherwise\n"
+    "  --shape 5x3          of the global tensor; sizes may be 0; \"scalar\" or \"\" for no dimensions\n"
+    "  --from S0,S0         one placement per mesh dimension: R, S0, S(-1), P, P(max), ...\n"
+    "  --to R,R             the same, on the destination's mesh\n"
+    "  --to-mesh 4          the destination's mesh; ranks are counted from 0 in both\n"
+    "  --dtype f32          f64, f32, bf16, f16, i64, i32, u8 or bool; f32 if not given\n"
+    "  --rank K             the rank whose receives and sends are shown; 0 if not given\n"
+    "  --local-ranks N      ranks per process; 1 if not given\n"
+    "  --json               one object instead of a page; with --rank also the rank's receives and sends\n"
+    "  -h, --help           this text\n"
+    "\n"
+    "bytes_total, bytes_in_max and the like count what moves between different ranks, over all stages.\n"
+    "Exit status: 0, or 2 when an option is wrong.\n";
+
+/* ---- options ---------------------------------------------------------------------------------------------------- */
+
+typedef struct sizes {
+    int count;
+    int64_t items[WEFT_MAX_DIMS];
+} sizes;
+
+typedef struct options {
+    const char *mesh, *to_mesh, *shape, *dtype, *from, *to, *rank, *local_ranks;
+    bool json;
+} options;
+
+/* What the options say. The meshes are one and the same where they are equal. */
+typedef struct request {
+    weft_mesh *mesh, *to_mesh;
+    sizes shape;
+    weft_dtype dtype;
+    weft_placement from[WEFT_MAX_DIMS], to[WEFT_MAX_DIMS];
+    int rank;
+    weft_topology topology;
+} request;
+
+WEFT_PRINTF(2, 3)
+static _Noreturn void refuse(const char *option, const char *text, ...)
+{
+    va_list arguments;
+    va_start(arguments, text);
+    fprintf(stderr, "weft-plan: %s: ", option);
+    vfprintf(stderr, text, arguments);
+    fprintf(stderr, " (try --help)\n");
+    va_end(arguments);
+    exit(2);
+}
+
+static _Noreturn void out_of_memory(void)
+{
+    fprintf(stderr, "weft-plan: out of memory\n");
+    exit(1);
+}
+
+static options read_options(int argc, char **argv)
+{
+    enum { MESH = 256, TO_MESH, SHAPE, DTYPE, FROM, TO, RANK, LOCAL_RANKS, JSON };
+    static const struct option known[] = {
+        { "mesh", required_argument, NULL, MESH },
+        { "to-mesh", required_argument, NULL, TO_MESH },
+        { "shape", required_argument, NULL, SHAPE },
+        { "dtype", required_argument, NULL, DTYPE },
+        { "from", required_argument, NULL, FROM },
+        { "to", required_argument, NULL, TO },
+        { "rank", required_argument, NULL, RANK },
+        { "local-ranks", required_argument, NULL, LOCAL_RANKS },
+        { "json", no_argument, NULL, JSON },
+        { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 },
+    };
+    options given = { .dtype = "f32", .local_ranks = "1" };
+    const char **texts[] = { &given.mesh, &given.to_mesh, &given.shape, &given.dtype,
+                             &given.from, &given.to,      &given.rank,  &given.local_ranks };
+    int option;
+    while ((option = getopt_long(argc, argv, "h", known, NULL)) != -1) {
+        if (option == 'h') {
+            fputs(usage, stdout);
+            exit(0);
+        } else if (option == JSON) {
+            given.json = true;
+        } else if (option == '?') {
+            exit(2); /* getopt_long() has named it */
+        } else {
+            *texts[option - MESH] = optarg;
+        }
+    }
+    if (optind < argc) {
+        refuse(argv[optind], "not an option");
+    }
+    const char *needed[] = { "--mesh", given.mesh, "--shape", given.shape, "--from", given.from, "--to", given.to };
+    for (size_t i = 0; i < WEFT_ARRAY_SIZE(needed); i += 2) {
+        if (needed[i + 1] == NULL) {
+            refuse(needed[i], "missing");
+        }
+    }
+    return given;
+}
+
+/* A whole number from `least` to `most`; *end is where it stops. */
+static int64_t read_number(const char *option, const char *text, int64_t least, int64_t most, char **end)
+{
+    errno = 0;
+    long long value = strtoll(text, end, 10);
+    bool is_digit = *text >= '0' && *text <= '9';
+    if (!is_digit || errno != 0 || value < least || value > most) {
+        refuse(option, "\"%s\": expected a number from %lld to %lld", text, (long long)least, (long long)most);
+    }
+    return value;
+}
+
+static int64_t read_whole_number(const char *option, const char *text, int64_t least, int64_t most)
+{
+    char *end;
+    int64_t value = read_number(option, text, least, most, &end);
+    if (*end != '\0') {
+        refuse(option, "\"%s\": expected a number from %lld to %lld", text, (long long)least, (long long)most);
+    }
+    return value;
+}
+
+/* "5x3" */
+static sizes read_sizes(const char *option, const char *text, int64_t least)
+{
+    sizes read = { 0, { 0 } };
+    const char *rest = text;
+    for (;;) {
+        char *end;
+        if (read.count == WEFT_MAX_DIMS) {
+            refuse(option, "\"%s\": more than %d dimensions", text, WEFT_MAX_DIMS);
+        }
+        read.items[read.count++] = read_number(option, rest, least, INT64_MAX, &end);
+        if (*end == '\0') {
+            return read;
+        }
+        if (*end != 'x') {
+            refuse(option, "\"%s\": expected sizes with an x between them, as in 5x3", text);
+        }
+        rest = end + 1;
+    }
+}
+
+static sizes read_shape(const char *text, weft_dtype dtype)
+{
+    if (*text == '\0' || strcmp(text, "scalar") == 0) {
+        return (sizes){ 0, { 0 } };
+    }
+    sizes shape = read_sizes("--shape", text, 0);
+    int64_t bytes;
+    if (!weft_count_checked(shape.count, shape.items, &bytes)
+        || !weft_mul_checked(bytes, (int64_t)weft_dtype_size(dtype), &bytes)) {
+        refuse("--shape", "\"%s\": more than 2^63 bytes", text);
+    }
+    return shape;
+}
+
+static weft_dtype read_dtype(const char *text)
+{
+    for (int dtype = 0; dtype < WEFT_DTYPE_COUNT; dtype++) {
+        if (strcmp(text, weft_dtype_name((weft_dtype)dtype)) == 0) {
+            return (weft_dtype)dtype;
+        }
+    }
+    refuse("--dtype", "\"%s\": expected f64, f32, bf16, f16, i64, i32, u8 or bool", text);
+}
+
+static weft_mesh *read_mesh(const char *option, const char *text)
+{
+    sizes shape = read_sizes(option, text, 1);
+    weft_status status;
+    char why[200] = "";
+    weft_mesh *mesh = weft_mesh_new(shape.count, shape.items, NULL, NULL, most_ranks, &status, why, sizeof(why));
+    if (mesh == NULL) {
+        refuse(option, "\"%s\": %s", text, why);
+    }
+    return mesh;
+}
+
+static void read_placements(const char *option, const char *text, const weft_mesh *mesh, int ndim, weft_placement out[])
+{
+    char why[400] = "";
+    if (weft_placements_read(text, mesh->ndim, out, why, sizeof(why)) != WEFT_OK
+        || weft_placements_normalize(out, mesh->ndim, ndim, out, why, sizeof(why)) != WEFT_OK) {
+        refuse(option, "%s", why);
+    }
+}
+
+static weft_topology make_topology(int64_t num_ranks, int64_t local_ranks)
+{
+    int processes = (int)weft_ceil_div(num_ranks, local_ranks);
+    if (local_ranks == 1) {
+        return (weft_topology){ (int)num_ranks, processes, NULL };
+    }
+    int *first = malloc(((size_t)processes + 1) * sizeof(*first));
+    if (first == NULL) {
+        out_of_memory();
+    }
+    for (int p = 0; p <= processes; p++) {
+        first[p] = (int)weft_min_i64(num_ranks, p * local_ranks);
+    }
+    return (weft_topology){ (int)num_ranks, processes, first };
+}
+
+static request understand(const options *given)
+{
+    request r = { .dtype = read_dtype(given->dtype) };
+    r.mesh = r.to_mesh = read_mesh("--mesh", given->mesh);
+    if (given->to_mesh != NULL) {
+        r.to_mesh = read_mesh("--to-mesh", given->to_mesh);
+        if (weft_mesh_same(r.mesh, r.to_mesh)) {
+            weft_mesh_delete(r.to_mesh);
+            r.to_mesh = r.mesh;
+        }
+    }
+    r.shape = read_shape(given->shape, r.dtype);
+    read_placements("--from", given->from, r.mesh, r.shape.count, r.from);
+    read_placements("--to", given->to, r.to_mesh, r.shape.count, r.to);
+    int64_t num_ranks = weft_max_i64(r.mesh->num_ranks, r.to_mesh->num_ranks);
+    r.rank = given->rank == NULL ? 0 : (int)read_whole_number("--rank", given->rank, 0, num_ranks - 1);
+    r.topology = make_topology(num_ranks, read_whole_number("--local-ranks", given->local_ranks, 1, most_ranks));
+    return r;
+}
+
+static void request_free(request *r)
+{
+    if (r->to_mesh != r->mesh) {
+        weft_mesh_delete(r->to_mesh);
+    }
+    weft_mesh_delete(r->mesh);
+    free((int *)r->topology.first_rank);
+}
+
+/* ---- planning --------------------------------------------------------------------------------------------------- */
+
+/* What the rank moves in one stage. */
+typedef struct stage_moves {
+    weft_moves receives, sends;
+} stage_moves;
+
+/* One rank's whole plan. */
+typedef struct rank_plan {
+    weft_layout_table *table;
+    weft_plan plan;
+    stage_moves stages[WEFT_MAX_STAGES];
+    double us; /* that the plan and the rank's moves took */
+} rank_plan;
+
+static double now_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
+}
+
+static const weft_layout *intern(weft_layout_table *table, const request *r, const weft_mesh *mesh,
+                                 const weft_placement placements[])
+{
+    const weft_layout *layout = weft_layout_intern(table, mesh, placements, r->shape.count, r->shape.items, r->dtype);
+    if (layout == NULL) {
+        out_of_memory();
+    }
+    return layout;
+}
+
+static rank_plan plan_rank(const request *r)
+{
+    const weft_cost_model cost = WEFT_COST_MODEL_DEFAULT;
+    rank_plan p = { .table = weft_layout_table_new((weft_panel_policy)WEFT_PANEL_POLICY_DEFAULT) };
+    if (p.table == NULL) {
+        out_of_memory();
+    }
+    const weft_layout *from = intern(p.table, r, r->mesh, r->from), *to = intern(p.table, r, r->to_mesh, r->to);
+    char why[400] = "";
+    double start = now_us();
+    weft_status status = weft_plan_make(p.table, &r->topology, &cost, from, to, &p.plan, why, sizeof(why));
+    if (status == WEFT_ERR_NOMEM) {
+        out_of_memory();
+    }
+    if (status != WEFT_OK) {
+        refuse(status == WEFT_ERR_DTYPE ? "--dtype" : "--to", "%s", why);
+    }
+    for (int i = 0; i < p.plan.num_stages; i++) {
+        const weft_stage *stage = &p.plan.stages[i];
+        if (weft_stage_receives(stage, &r->topology, r->rank, &p.stages[i].receives) != WEFT_OK
+            || weft_stage_sends(stage, &r->topology, r->rank, &p.stages[i].sends) != WEFT_OK) {
+            out_of_memory();
+        }
+    }
+    p.us = now_us() - start;
+    return p;
+}
+
+static void rank_plan_free(rank_plan *p)
+{
+    for (int i = 0; i < p->plan.num_stages; i++) {
+        weft_moves_free(&p->stages[i].receives);
+        weft_moves_free(&p->stages[i].sends);
+    }
+    weft_layout_table_delete(p->table);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double p = *(const double *)a, q = *(const double *)b;
+    return p < q ? -1 : p > q;
+}
+
+/* The median of several, each from an empty table of layouts on. */
+static double median_plan_us(const request *r)
+{
+    enum { TIMES = 9 };
+    double us[TIMES];
+    for (int i = 0; i < TIMES; i++) {
+        rank_plan p = plan_rank(r);
+        us[i] = p.us;
+        rank_plan_free(&p);
+    }
+    qsort(us, TIMES, sizeof(us[0]), by_value);
+    return us[TIMES / 2];
+}
+
+/* ---- the page ------------------------------------------------------------------------------------------------------ */
+
+static void print_moves(const request *r, const char *verb, const char *preposition, const weft_moves *moves)
+{
+    int64_t size = (int64_t)weft_dtype_size(r->dtype), bytes = 0;
+    for (size_t i = 0; i < moves->count; i++) {
+        bytes += moves->items[i].peer == r->rank ? 0 : weft_box_count(r->shape.count, &moves->items[i].box) * size;
+    }
+    printf("  rank %d %s %zu %s; %lld bytes of them %s other ranks\n", r->rank, verb, moves->count,
+           moves->count == 1 ? "box" : "boxes", (long long)bytes, preposition);
+    for (size_t i = 0; i < moves->count && i < SHOWN_BOXES; i++) {
+        const weft_move *move = &moves->items[i];
+        printf("    %s %-7d [", preposition, move->peer);
+        for (int d = 0; d < r->shape.count; d++) {
+            printf("%s%lld:%lld", d > 0 ? ", " : "", (long long)move->box.offset[d],
+                   (long long)(move->box.offset[d] + move->box.extent[d]));
+        }
+        printf("]  %lld bytes%s\n", (long long)(weft_box_count(r->shape.count, &move->box) * size),
+               move->peer == r->rank ? ", itself" : "");
+    }
+    if (moves->count > SHOWN_BOXES) {
+        printf("    ... and %zu more\n", moves->count - SHOWN_BOXES);
+    }
+}
+
+static void print_stage(const request *r, const weft_stage *stage, const stage_moves *moves, int number)
+{
+    char from[400], to[400], how[60] = "move";
+    if (stage->reduces && stage->scale != 1.0) {
+        snprintf(how, sizeof(how), "reduce (%s, times %g)", weft_reduce_op_name(stage->op), stage->scale);
+    } else if (stage->reduces) {
+        snprintf(how, sizeof(how), "reduce (%s)", weft_reduce_op_name(stage->op));
+    }
+    printf("\nstage %d: %s\n  from %s\n  to   %s\n", number, how, weft_layout_format(stage->from, from, sizeof(from)),
+           weft_layout_format(stage->to, to, sizeof(to)));
+    print_moves(r, "receives", "from", &moves->receives);
+    print_moves(r, "sends", "to", &moves->sends);
+}
+
+static void print_page(const request *r, const rank_plan *p, const weft_plan_statistics *s, double plan_us)
+{
+    char text[400];
+    printf("from       %s\n", weft_layout_format(p->plan.from, text, sizeof(text)));
+    printf("to         %s\n", weft_layout_format(p->plan.to, text, sizeof(text)));
+    printf("algorithm  %s, %d %s\n", p->plan.algorithm, p->plan.num_stages, p->plan.num_stages == 1 ? "stage" : "stages");
+    for (int i = 0; i < p->plan.num_stages; i++) {
+        print_stage(r, &p->plan.stages[i], &p->stages[i], i + 1);
+    }
+    printf("\nbetween all %lld ranks%s\n", (long long)s->ranks, s->exact ? "" : " (estimated from an even share)");
+    printf("  bytes in all               %lld\n", (long long)s->bytes_total);
+    printf("  most bytes into a rank     %lld; no algorithm does with less than %lld\n", (long long)s->bytes_in_max,
+           (long long)s->lower_bound_bytes_in_max);
+    printf("  most bytes out of a rank   %lld\n", (long long)s->bytes_out_max);
+    printf("  most messages of a rank    %lld\n", (long long)s->messages_max);
+    printf("  predicted                  %.1f us on the slowest rank\n", p->plan.predicted_us);
+    printf("  one rank's plan takes      %.1f us\n", plan_us);
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------------------------------ */
+
+static void print_json_sizes(const char *name, int count, const int64_t items[])
+{
+    printf("\"%s\": [", name);
+    for (int d = 0; d < count; d++) {
+        printf("%s%lld", d > 0 ? ", " : "", (long long)items[d]);
+    }
+    printf("]");
+}
+
+/* All receives, or all sends, of the rank: stages are counted from 0. */
+static void print_json_moves(const request *r, const rank_plan *p, const char *name, bool receives)
+{
+    printf(",\n  \"%s\": [", name);
+    bool first = true;
+    for (int stage = 0; stage < p->plan.num_stages; stage++) {
+        const weft_moves *moves = receives ? &p->stages[stage].receives : &p->stages[stage].sends;
+        for (size_t i = 0; i < moves->count; i++) {
+            printf("%s\n    {\"stage\": %d, \"peer\": %d, ", first ? "" : ",", stage, moves->items[i].peer);
+            print_json_sizes("offset", r->shape.count, moves->items[i].box.offset);
+            printf(", ");
+            print_json_sizes("extent", r->shape.count, moves->items[i].box.extent);
+            printf("}");
+            first = false;
+        }
+    }
+    printf("%s]", first ? "" : "\n  ");
+}
+
+static void print_json(const request *r, const rank_plan *p, const weft_plan_statistics *s, double plan_us, bool with_rank)
+{
+    printf("{\n");
+    printf("  \"ranks\": %lld,\n", (long long)s->ranks);
+    printf("  \"bytes_total\": %lld,\n", (long long)s->bytes_total);
+    printf("  \"bytes_in_max\": %lld,\n", (long long)s->bytes_in_max);
+    printf("  \"bytes_out_max\": %lld,\n", (long long)s->bytes_out_max);
+    printf("  \"lower_bound_bytes_in_max\": %lld,\n", (long long)s->lower_bound_bytes_in_max);
+    printf("  \"messages_max\": %lld,\n", (long long)s->messages_max);
+    printf("  \"algorithm\": \"%s\",\n", p->plan.algorithm);
+    printf("  \"stages\": %d,\n", p->plan.num_stages);
+    printf("  \"predicted_us\": %.3f,\n", p->plan.predicted_us);
+    printf("  \"plan_us\": %.3f,\n", plan_us);
+    printf("  \"exact\": %s", s->exact ? "true" : "false");
+    if (with_rank) {
+        printf(",\n  \"rank\": %d", r->rank);
+        print_json_moves(r, p, "receives", true);
+        print_json_moves(r, p, "sends", false);
+    }
+    printf("\n}\n");
+}
+
+int main(int argc, char **argv)
+{
+    options given = read_options(argc, argv);
+    request r = understand(&given);
+    double plan_us = median_plan_us(&r);
+    rank_plan p = plan_rank(&r);
+    weft_plan_statistics statistics;
+    if (weft_plan_measure(&p.plan, &r.topology, &statistics) != WEFT_OK) {
+        out_of_memory();
+    }
+    if (given.json) {
+        print_json(&r, &p, &statistics, plan_us, given.rank != NULL);
+    } else {
+        print_page(&r, &p, &statistics, plan_us);
+    }
+    rank_plan_free(&p);
+    request_free(&r);
+    return fflush(stdout) == 0 ? 0 : 1;
+}
