@@ -8,7 +8,8 @@
 
 enum { MAX_RANKS = 12, MAX_ELEMENTS = 17 * 17 * 17 * 17 };
 
-static int num_cases = 2500;
+/* In all, with one process and with more. */
+static int num_cases = 2500, num_cases_mpi = 600;
 
 /* A tensor's whole story: where it lies, and a function that gives each addend. */
 typedef struct scene {
@@ -189,7 +190,8 @@ static void one_case(prng *random)
     weft_scope_close();
 }
 
-static void run_cases(const char *panel_rows, uint64_t seed, int cases)
+/* `share` of the cases, in percent. */
+static void run_cases(const char *panel_rows, uint64_t seed, int share)
 {
     if (panel_rows != NULL) {
         setenv("WEFT_PANEL_ROWS", panel_rows, 1);
@@ -199,6 +201,7 @@ static void run_cases(const char *panel_rows, uint64_t seed, int cases)
     weft_config config = WEFT_CONFIG_DEFAULT;
     config.ranks = MAX_RANKS;
     assert_int_equal(weft_init(&config), WEFT_OK);
+    int cases = (weft_num_processes() == 1 ? num_cases : num_cases_mpi) * share / 100;
     prng random = prng_start(seed);
     for (int i = 0; i < cases; i++) {
         one_case(&random);
@@ -216,19 +219,19 @@ static void run_cases(const char *panel_rows, uint64_t seed, int cases)
 static void test_one_panel_per_shard(void **state)
 {
     (void)state;
-    run_cases(NULL, 1, num_cases / 2);
+    run_cases(NULL, 1, 50);
 }
 
 static void test_panels_of_one_row(void **state)
 {
     (void)state;
-    run_cases("1", 2, num_cases / 4);
+    run_cases("1", 2, 25);
 }
 
 static void test_panels_of_three_rows(void **state)
 {
     (void)state;
-    run_cases("3", 3, num_cases - num_cases / 2 - num_cases / 4);
+    run_cases("3", 3, 25);
 }
 
 /* Reductions of different ops on different mesh dimensions: the last mesh dimension is reduced first. */
@@ -274,7 +277,7 @@ int main(void)
 {
     const char *cases = getenv("WEFT_TEST_CASES");
     if (cases != NULL) {
-        num_cases = atoi(cases);
+        num_cases = num_cases_mpi = atoi(cases);
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_panel_per_shard),
