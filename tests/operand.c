@@ -1,0 +1,242 @@
+#include "operand.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+prng source;
+long checks_made;
+
+int64_t below(int64_t n)
+{
+    return prng_below(&source, n);
+}
+
+int64_t any_size(void)
+{
+    return below(8) == 0 ? below(2) : below(MAX_SIZE + 1);
+}
+
+static void store(weft_dtype dtype, void *array, int64_t i, double value)
+{
+    switch (dtype) {
+    case WEFT_F64:
+        ((double *)array)[i] = value;
+        break;
+    case WEFT_F32:
+        ((float *)array)[i] = (float)value;
+        break;
+    case WEFT_I64:
+        ((int64_t *)array)[i] = (int64_t)value;
+        break;
+    default:
+        ((int32_t *)array)[i] = (int32_t)value;
+        break;
+    }
+}
+
+double load(weft_dtype dtype, const void *array, int64_t i)
+{
+    switch (dtype) {
+    case WEFT_F64:
+        return ((const double *)array)[i];
+    case WEFT_F32:
+        return ((const float *)array)[i];
+    case WEFT_I64:
+        return (double)((const int64_t *)array)[i];
+    default:
+        return ((const int32_t *)array)[i];
+    }
+}
+
+/* A number that depends on its arguments only. */
+static uint64_t hash3(uint64_t a, uint64_t b, uint64_t c)
+{
+    prng random = { a * UINT64_C(0x9e3779b97f4a7c15) + b };
+    random.state = prng_next(&random) + c;
+    return prng_next(&random);
+}
+
+/* The addends of one element: `parts` of them, which reduce to `value`. */
+static double addend_of(weft_reduce_op op, double value, int64_t parts, int64_t part, uint64_t salt, int64_t element)
+{
+    int64_t chosen = (int64_t)(hash3(salt, (uint64_t)element, 77) % (uint64_t)parts);
+    double noise = (double)(hash3(salt, (uint64_t)element, (uint64_t)part) % 9);
+    switch (op) {
+    case WEFT_PROD:
+        return part == chosen ? value : 1;
+    case WEFT_MIN:
+        return part == chosen ? value : value + noise;
+    case WEFT_MAX:
+        return part == chosen ? value : value - noise;
+    default:
+        break;
+    }
+    if (part < parts - 1) {
+        return noise - 4;
+    }
+    double others = 0;
+    for (int64_t p = 0; p < parts - 1; p++) {
+        others += addend_of(op, value, parts, p, salt, element);
+    }
+    return value * (op == WEFT_AVG ? (double)parts : 1) - others;
+}
+
+/* Number of a coordinate among those that differ along Partial dimensions, and how many there are. */
+static int64_t partial_index(const operand *x, const int64_t coordinate[], int64_t *parts, weft_reduce_op *op)
+{
+    int64_t index = 0;
+    *parts = 1;
+    for (int m = 0; m < weft_mesh_ndim(x->mesh); m++) {
+        if (x->placements[m].kind == WEFT_PARTIAL) {
+            *op = x->placements[m].op;
+            index = index * weft_mesh_size(x->mesh, m) + coordinate[m];
+            *parts *= weft_mesh_size(x->mesh, m);
+        }
+    }
+    return index;
+}
+
+static int64_t global_index(const operand *x, const int64_t offset[], const int64_t extent[], int64_t i)
+{
+    int64_t index = 0, step = 1;
+    for (int d = x->ndim - 1; d >= 0; d--) {
+        index += (offset[d] + i % extent[d]) * step;
+        i /= extent[d];
+        step *= x->shape[d];
+    }
+    return index;
+}
+
+static void *make_local(const operand *x, int rank, uint64_t salt)
+{
+    int64_t offset[WEFT_MAX_DIMS], extent[WEFT_MAX_DIMS], coordinate[3];
+    if (!weft_mesh_coordinate(x->mesh, rank, coordinate)) {
+        return NULL;
+    }
+    weft_shard_box(x->mesh, x->placements, x->ndim, x->shape, rank, offset, extent);
+    int64_t count = shape_count(x->ndim, extent), parts;
+    weft_reduce_op op = WEFT_SUM;
+    int64_t part = partial_index(x, coordinate, &parts, &op);
+    void *local = malloc((size_t)count * 8 + 8);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t element = global_index(x, offset, extent, i);
+        store(x->dtype, local, i, addend_of(op, x->dense[element], parts, part, salt, element));
+    }
+    return local;
+}
+
+void realise(operand *x)
+{
+    void *locals[MAX_RANKS];
+    uint64_t salt = prng_next(&source);
+    for (int i = 0; i < weft_local_ranks(); i++) {
+        locals[i] = make_local(x, weft_first_rank() + i, salt);
+    }
+    x->tensor = weft_from_local(x->dtype, x->ndim, x->shape, locals, x->mesh, x->placements, WEFT_COPY);
+    assert_no_error();
+    for (int i = 0; i < weft_local_ranks(); i++) {
+        free(locals[i]);
+    }
+}
+
+operand make_operand(weft_mesh *mesh, weft_dtype dtype, int ndim, const int64_t shape[], value_kind kind,
+                     int64_t limit)
+{
+    operand x = { .mesh = mesh, .dtype = dtype, .ndim = ndim, .exact = true };
+    for (int d = 0; d < ndim; d++) {
+        x.shape[d] = shape[d];
+    }
+    x.count = shape_count(ndim, shape);
+    x.dense = malloc(((size_t)x.count + 1) * sizeof(double));
+    for (int64_t i = 0; i < x.count; i++) {
+        x.dense[i] = kind == INDEX  ? (double)below(limit)
+                     : kind == REAL ? (double)(float)((double)below(6001) / 1000.0 - 3.0)
+                                    : (double)(below(11) - 5);
+    }
+    random_placements(&source, mesh, ndim, true, x.placements);
+    bool is_float = dtype == WEFT_F32 || dtype == WEFT_F64;
+    for (int m = 0; m < weft_mesh_ndim(mesh); m++) {
+        weft_placement *p = &x.placements[m];
+        if (p->kind == WEFT_PARTIAL && p->op == WEFT_AVG && !is_float) {
+            p->op = WEFT_SUM;
+        }
+        x.exact &= !(p->kind == WEFT_PARTIAL && (p->op == WEFT_AVG || kind == REAL));
+    }
+    realise(&x);
+    return x;
+}
+
+void release(operand *x)
+{
+    free(x->dense);
+}
+
+weft_dtype any_float(void)
+{
+    return below(2) ? WEFT_F32 : WEFT_F64;
+}
+
+weft_dtype any_number(void)
+{
+    static const weft_dtype types[] = { WEFT_F32, WEFT_F64, WEFT_I32, WEFT_I64 };
+    return types[below(4)];
+}
+
+weft_dtype any_index(void)
+{
+    return below(2) ? WEFT_I32 : WEFT_I64;
+}
+
+static double epsilon(weft_dtype dtype)
+{
+    return dtype == WEFT_F32 ? 0x1p-23 : 0x1p-52;
+}
+
+void check(weft_tensor *tensor, weft_dtype dtype, int ndim, const int64_t shape[], const double *expected,
+           double roundings, double magnitude, const char *what)
+{
+    assert_no_error();
+    assert_non_null(tensor);
+    assert_int_equal(weft_tensor_dtype(tensor), dtype);
+    assert_int_equal(weft_tensor_ndim(tensor), ndim);
+    for (int d = 0; d < ndim; d++) {
+        assert_int_equal(weft_tensor_size(tensor, d), shape[d]);
+    }
+    int64_t count = shape_count(ndim, shape);
+    void *host = malloc((size_t)count * 8 + 8);
+    if (weft_to_host(tensor, host) != WEFT_OK) {
+        fail_msg("%s: %s", what, weft_last_error());
+    }
+    double tolerance = roundings * epsilon(dtype) * magnitude;
+    for (int64_t i = 0; i < count; i++) {
+        double got = load(dtype, host, i);
+        if (!(fabs(got - expected[i]) <= tolerance) && !(isnan(got) && isnan(expected[i]))) {
+            fail_msg("%s: element %d is %.9g, expected %.9g (allowed %.3g) in %s", what, (int)i, got, expected[i],
+                     tolerance, describe(weft_tensor_mesh(tensor), weft_tensor_placements(tensor), ndim, shape));
+        }
+    }
+    free(host);
+    checks_made++;
+}
+
+const char *describe_operand(const operand *x)
+{
+    return describe(x->mesh, x->placements, x->ndim, x->shape);
+}
+
+weft_mesh *any_mesh(void)
+{
+    return random_mesh(&source, 1 + (int)below(MAX_RANKS));
+}
+
+bool any_partial(const operand *x)
+{
+    for (int m = 0; m < weft_mesh_ndim(x->mesh); m++) {
+        if (x->placements[m].kind == WEFT_PARTIAL) {
+            return true;
+        }
+    }
+    return false;
+}

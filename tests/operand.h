@@ -1,0 +1,55 @@
+/* A distributed tensor in a random layout together with its dense value: what the tests of operations compute with. */
+#ifndef WEFT_TESTS_OPERAND_H
+#define WEFT_TESTS_OPERAND_H
+
+#include "support.h"
+
+enum { MAX_RANKS = 8, MAX_SIZE = 17 };
+
+/* The generator of all that is random in a test. */
+extern prng source;
+
+typedef struct operand {
+    weft_tensor *tensor;
+    weft_mesh *mesh;
+    weft_placement placements[3];
+    weft_dtype dtype;
+    int ndim;
+    int64_t shape[WEFT_MAX_DIMS];
+    int64_t count;
+    double *dense;
+    bool exact; /* the tensor's value is `dense` without rounding */
+} operand;
+
+/* 0 .. n - 1 */
+int64_t below(int64_t n);
+/* A size 0 .. MAX_SIZE, often 0 or 1. */
+int64_t any_size(void);
+weft_dtype any_float(void);
+weft_dtype any_number(void);
+weft_dtype any_index(void);
+/* A mesh of 1 to MAX_RANKS ranks. */
+weft_mesh *any_mesh(void);
+
+typedef enum value_kind { WHOLE, REAL, INDEX } value_kind;
+
+/* A tensor of random values in a random layout: whole numbers -5 .. 5, reals of about -3 .. 3, or indices below `limit`.
+ * Partial ones are made of random addends. */
+operand make_operand(weft_mesh *mesh, weft_dtype dtype, int ndim, const int64_t shape[], value_kind kind,
+                     int64_t limit);
+/* Makes the tensor of an operand whose other fields are set. */
+void realise(operand *x);
+/* Frees the dense value; the tensor belongs to its scope. */
+void release(operand *x);
+
+bool any_partial(const operand *x);
+const char *describe_operand(const operand *x);
+double load(weft_dtype dtype, const void *array, int64_t i);
+
+/* Asserts that the tensor has this shape and these values, up to `roundings` of a number as large as `magnitude`. */
+void check(weft_tensor *tensor, weft_dtype dtype, int ndim, const int64_t shape[], const double *expected,
+           double roundings, double magnitude, const char *what);
+/* How often check() has been called. */
+extern long checks_made;
+
+#endif
