@@ -48,9 +48,16 @@ static double column_mean(int64_t n, const double values[], int column, int colu
     return sum / (double)(last - first);
 }
 
+/* How much of the cell at (row, column) lies under the curve, in eighths; rows count from the bottom. */
+static int cell_eighths(double column_height, int row)
+{
+    double filled = fmin(fmax(column_height - row, 0), 1); /* fmax also makes a 0 of what is no number */
+    return (int)lround(8 * filled);
+}
+
 void chart_print(FILE *file, int64_t n, const double values[], int width, int height)
 {
-    static const char *const eighths[] = { " ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
+    static const char *const eighths[] = { "", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
     int columns = n < width ? (int)n : width;
     double top = 0;
     for (int column = 0; column < columns; column++) {
@@ -58,10 +65,15 @@ void chart_print(FILE *file, int64_t n, const double values[], int width, int he
     }
     for (int row = height - 1; row >= 0; row--) {
         fprintf(file, "  %5.2f │", top * (row + 1) / height);
+        int blanks = 0; /* printed only before something else */
         for (int column = 0; column < columns; column++) {
-            double filled = column_mean(n, values, column, columns) / top * height - row;
-            filled = fmin(fmax(filled, 0), 1); /* of this cell; also 0 for what is no number */
-            fputs(eighths[(int)lround(8 * filled)], file);
+            int filled = cell_eighths(column_mean(n, values, column, columns) / top * height, row);
+            if (filled == 0) {
+                blanks++;
+                continue;
+            }
+            fprintf(file, "%*s%s", blanks, "", eighths[filled]);
+            blanks = 0;
         }
         fputc('\n', file);
     }
