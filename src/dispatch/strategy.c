@@ -170,6 +170,17 @@ static const candidate *output_candidate(searcher *s, const weft_placement place
     return add_candidate(s, &s->reductions, placements, from, from, output_layout(s, reduced));
 }
 
+/* Whether the strategy of a mesh dimension leaves all inputs as they lie along it. */
+static bool keeps_inputs(const searcher *s, const weft_strategy *strategy, int mesh_dim)
+{
+    for (int i = 0; i < s->binding->num_inputs; i++) {
+        if (!weft_placement_equal(strategy->inputs[i], s->inputs[i]->placements[mesh_dim])) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* ---- a combination of strategies ------------------------------------------------------------------------------ */
 
 typedef struct combination {
@@ -198,17 +209,6 @@ static double work_of(const searcher *s, const combination *c)
         work *= (double)sizes[f];
     }
     return work;
-}
-
-/* Whether the strategy of a mesh dimension leaves all inputs as they lie along it. */
-static bool keeps_inputs(const searcher *s, const weft_strategy *strategy, int mesh_dim)
-{
-    for (int i = 0; i < s->binding->num_inputs; i++) {
-        if (!weft_placement_equal(strategy->inputs[i], s->inputs[i]->placements[mesh_dim])) {
-            return false;
-        }
-    }
-    return true;
 }
 
 /* What a Partial output will cost. It is free along a mesh dimension whose inputs lie so already: that is what the program
@@ -365,6 +365,25 @@ static void prune(searcher *s, int mesh_dim, int keep)
     s->num_strategies[mesh_dim] = kept;
 }
 
+/* Where every mesh dimension has a strategy that leaves the inputs as they are, nothing that moves one can be better. */
+static void drop_needless_moves(searcher *s)
+{
+    weft_strategy fitting[WEFT_MAX_DIMS][WEFT_MAX_STRATEGIES];
+    int count[WEFT_MAX_DIMS] = { 0 };
+    for (int d = 0; d < s->mesh->ndim; d++) {
+        for (int i = 0; i < s->num_strategies[d]; i++) {
+            if (keeps_inputs(s, &s->strategies[d][i], d)) {
+                fitting[d][count[d]++] = s->strategies[d][i];
+            }
+        }
+        if (count[d] == 0) {
+            return;
+        }
+    }
+    memcpy(s->strategies, fitting, sizeof(fitting));
+    memcpy(s->num_strategies, count, sizeof(count));
+}
+
 /* At most this many combinations are compared: about as many microseconds on a cache miss. */
 enum { MAX_COMBINATIONS = 4096 };
 
@@ -423,6 +442,7 @@ weft_status weft_strategy_search(const weft_search *search, const weft_binding *
     weft_status status = WEFT_ERR_LAYOUT;
     combination best = { .cost = 0 };
     if (list_possible(s, linear, why, why_size)) {
+        drop_needless_moves(s);
         prune_all(s);
         if (find_best(s, &best)) {
             weft_placement output[WEFT_MAX_DIMS];
