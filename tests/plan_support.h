@@ -47,6 +47,22 @@ void random_topology(prng *random, int world_size, placed_world *world);
 const weft_layout *layout_of(weft_layout_table *table, const weft_mesh *mesh, const char *placements, int ndim,
                              const int64_t shape[], weft_dtype dtype);
 
+/* One table of layouts, and the meshes that a test makes: set up anew for each test. */
+enum { MAX_MESHES = 8 };
+typedef struct fixture {
+    weft_layout_table *table;
+    weft_mesh *meshes[MAX_MESHES];
+    int num_meshes;
+    weft_cost_model cost;
+} fixture;
+int fixture_new(void **state);
+int fixture_free(void **state);
+/* A mesh of the fixture, of the ranks from 0 on. */
+const weft_mesh *mesh(fixture *f, int ndim, const int64_t shape[]);
+weft_topology one_rank_each(const weft_mesh *m);
+/* The plan between two texts of placements on one mesh, of f32, with one rank per process; asserts that there is one. */
+weft_plan plan_between(fixture *f, const weft_mesh *m, int ndim, const int64_t shape[], const char *from, const char *to);
+
 /* torch.chunk: pieces of ceil(n / parts) until nothing is left; pieces that are missing are empty. */
 void reference_chunk(int64_t n, int64_t parts, int64_t index, int64_t *offset, int64_t *extent);
 /* The box of a mesh position. Its count is right where it is empty, its offsets are then of no interest. */

@@ -1,0 +1,288 @@
+/* src/plan: which stages are chosen, what is refused, predicted costs, and the cuts that plans are made of. */
+#include "plan_support.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "plan/segments.h"
+
+static const char *placements_of(const weft_layout *layout)
+{
+    static char text[100];
+    return weft_placements_format(layout->placements, layout->mesh->ndim, text, sizeof(text));
+}
+
+/* ---- stages --------------------------------------------------------------------------------------------------------- */
+
+static void the_same_layout_takes_no_stage(void **state)
+{
+    fixture *f = *state;
+    weft_plan plan = plan_between(f, mesh(f, 2, (int64_t[]){ 2, 2 }), 2, (int64_t[]){ 5, 3 }, "S0,P", "S0,P");
+    assert_int_equal(plan.num_stages, 0);
+    assert_string_equal(plan.algorithm, "identity");
+    assert_false(plan.predicted_us > 0);
+}
+
+static void reductions_scatter_and_gather_when_large(void **state)
+{
+    fixture *f = *state;
+    const weft_mesh *m = mesh(f, 1, (int64_t[]){ 4 });
+    weft_plan plan = plan_between(f, m, 2, (int64_t[]){ 1000, 1000 }, "P", "R");
+    assert_int_equal(plan.num_stages, 2);
+    assert_string_equal(plan.algorithm, "reduce+move");
+    assert_true(plan.stages[0].reduces && !plan.stages[1].reduces);
+    assert_string_equal(placements_of(plan.stages[0].to), "[S0]");
+    /* Rows that do not divide are scattered by columns. */
+    plan = plan_between(f, m, 2, (int64_t[]){ 5, 100000 }, "P", "R");
+    assert_string_equal(placements_of(plan.stages[0].to), "[S1]");
+}
+
+static void reductions_of_little_are_one_stage(void **state)
+{
+    fixture *f = *state;
+    const weft_mesh *m = mesh(f, 1, (int64_t[]){ 4 });
+    weft_plan plan = plan_between(f, m, 0, NULL, "P", "R");
+    assert_int_equal(plan.num_stages, 1);
+    assert_string_equal(plan.algorithm, "reduce");
+    assert_int_equal(plan_between(f, m, 2, (int64_t[]){ 4, 4 }, "P", "R").num_stages, 1);
+}
+
+static void reductions_go_straight_to_the_shards_that_are_wanted(void **state)
+{
+    fixture *f = *state;
+    const weft_mesh *m = mesh(f, 2, (int64_t[]){ 2, 4 });
+    weft_plan plan = plan_between(f, m, 2, (int64_t[]){ 1024, 1024 }, "S0,P", "S0,S1");
+    assert_int_equal(plan.num_stages, 1);
+    assert_true(plan.stages[0].reduces && plan.stages[0].op == WEFT_SUM);
+}
+
+/* Reductions nest, the last mesh dimension innermost. Sums and averages are one group. */
+static void operations_are_reduced_from_the_last_group_on(void **state)
+{
+    fixture *f = *state;
+    const weft_mesh *m = mesh(f, 3, (int64_t[]){ 2, 3, 4 });
+    const int64_t shape[] = { 12, 12 };
+    weft_plan plan = plan_between(f, m, 2, shape, "P(sum),P(max),P(avg)", "S0,S0,S0");
+    weft_reduce_op ops[3];
+    double scales[3];
+    int reductions = 0;
+    for (int i = 0; i < plan.num_stages; i++) {
+        if (plan.stages[i].reduces) {
+            assert_true(reductions < 3);
+            scales[reductions] = plan.stages[i].scale;
+            ops[reductions++] = plan.stages[i].op;
+        }
+    }
+    assert_int_equal(reductions, 3);
+    assert_true(ops[0] == WEFT_SUM && ops[1] == WEFT_MAX && ops[2] == WEFT_SUM);
+    assert_true(fabs(scales[0] - 0.25) < 1e-15 && fabs(scales[1] - 1) < 1e-15 && fabs(scales[2] - 1) < 1e-15);
+    plan = plan_between(f, m, 2, shape, "P(sum),S0,P(avg)", "S1,S0,S1");
+    assert_int_equal(plan.num_stages, 1);
+    assert_true(plan.stages[0].op == WEFT_SUM && fabs(plan.stages[0].scale - 0.25) < 1e-15);
+}
+
+static void the_longest_plan_fits(void **state)
+{
+    fixture *f = *state;
+    const weft_mesh *m = mesh(f, 8, (int64_t[]){ 2, 2, 2, 2, 2, 2, 2, 2 });
+    const int64_t shape[] = { 256, 256, 256 };
+    f->cost = (weft_cost_model){ 0, 1, 0, 0, 1, 0 }; /* few messages per stage: many stages */
+    weft_plan plan = plan_between(f, m, 3, shape, "P,P(max),P,P(max),P,P(max),P,P(max)", "R,S1,R,S2,S1,S0,R,S0");
+    assert_true(plan.num_stages >= 8 && plan.num_stages <= WEFT_MAX_STAGES);
+    plan = plan_between(f, m, 3, shape, "S0,S1,S2,S0,S1,S2,S0,S1", "R,S0,R,S2,R,S0,R,S0");
+    assert_true(plan.num_stages > 1 && plan.num_stages <= 8);
+}
+
+static void moves_are_staged_where_peers_are_many(void **state)
+{
+    fixture *f = *state;
+    const weft_mesh *large = mesh(f, 2, (int64_t[]){ 64, 64 }), *small = mesh(f, 2, (int64_t[]){ 2, 2 });
+    const int64_t shape[] = { 4096, 16 };
+    assert_string_equal(plan_between(f, large, 2, shape, "S0,S0", "R,R").algorithm, "staged");
+    assert_string_equal(plan_between(f, small, 2, shape, "S0,S0", "R,R").algorithm, "direct");
+    assert_string_equal(plan_between(f, large, 2, shape, "S0,R", "S1,R").algorithm, "direct");
+}
+
+/* ---- refusals ------------------------------------------------------------------------------------------------------- */
+
+static void expect_refusal(fixture *f, const weft_layout *from, const weft_layout *to, weft_status expected)
+{
+    weft_topology topology = one_rank_each(from->mesh);
+    weft_plan plan;
+    char why[300] = "";
+    assert_int_equal(weft_plan_make(f->table, &topology, &f->cost, from, to, &plan, why, sizeof(why)), expected);
+    assert_true(why[0] != '\0');
+    assert_int_equal(weft_plan_make(f->table, &topology, &f->cost, from, to, &plan, NULL, 0), expected);
+    assert_true(weft_plan_cost(f->table, &topology, &f->cost, from, to) < 0);
+}
+
+static void expect_plan(fixture *f, const weft_layout *from, const weft_layout *to)
+{
+    weft_topology topology = one_rank_each(from->mesh);
+    weft_plan plan;
+    assert_int_equal(weft_plan_make(f->table, &topology, &f->cost, from, to, &plan, NULL, 0), WEFT_OK);
+}
+
+static void nothing_becomes_partial(void **state)
+{
+    fixture *f = *state;
+    const weft_mesh *m = mesh(f, 2, (int64_t[]){ 2, 2 }), *other = mesh(f, 2, (int64_t[]){ 2, 2 });
+    static const char *const pairs[][2] = {
+        { "R,R", "R,P" }, { "S0,R", "P,R" }, { "P,R", "R,P" }, { "P(sum),R", "P(max),R" }, { "P(sum),R", "P(avg),R" },
+    };
+    const int64_t shape[] = { 4, 4 };
+    for (size_t i = 0; i < WEFT_ARRAY_SIZE(pairs); i++) {
+        expect_refusal(f, layout_of(f->table, m, pairs[i][0], 2, shape, WEFT_F32),
+                       layout_of(f->table, m, pairs[i][1], 2, shape, WEFT_F32), WEFT_ERR_LAYOUT);
+    }
+    expect_refusal(f, layout_of(f->table, m, "P,R", 2, shape, WEFT_F32),
+                   layout_of(f->table, other, "P,R", 2, shape, WEFT_F32), WEFT_ERR_LAYOUT);
+}
+
+static void inner_reductions_cannot_stay(void **state)
+{
+    fixture *f = *state;
+    const weft_mesh *m = mesh(f, 2, (int64_t[]){ 2, 2 });
+    const int64_t shape[] = { 4, 4 };
+    expect_refusal(f, layout_of(f->table, m, "P(max),P(sum)", 2, shape, WEFT_F32),
+                   layout_of(f->table, m, "R,P(sum)", 2, shape, WEFT_F32), WEFT_ERR_LAYOUT);
+    assert_int_equal(plan_between(f, m, 2, shape, "P(max),P(sum)", "P(max),R").stages[0].op, WEFT_SUM);
+    assert_int_equal(plan_between(f, m, 2, shape, "P(avg),P(sum)", "R,P(sum)").stages[0].op, WEFT_SUM);
+}
+
+static void averages_need_floating_types(void **state)
+{
+    fixture *f = *state;
+    const weft_mesh *m = mesh(f, 1, (int64_t[]){ 2 });
+    const int64_t shape[] = { 4 };
+    for (int dtype = 0; dtype < WEFT_DTYPE_COUNT; dtype++) {
+        const weft_layout *to = layout_of(f->table, m, "R", 1, shape, (weft_dtype)dtype);
+        if (dtype > WEFT_F16) {
+            expect_refusal(f, layout_of(f->table, m, "P(avg)", 1, shape, (weft_dtype)dtype), to, WEFT_ERR_DTYPE);
+        } else {
+            expect_plan(f, layout_of(f->table, m, "P(avg)", 1, shape, (weft_dtype)dtype), to);
+        }
+        expect_plan(f, layout_of(f->table, m, "P(sum)", 1, shape, (weft_dtype)dtype), to);
+        expect_plan(f, layout_of(f->table, m, "P(max)", 1, shape, (weft_dtype)dtype), to);
+    }
+}
+
+/* ---- costs ---------------------------------------------------------------------------------------------------------- */
+
+static double cost_between(fixture *f, const weft_mesh *m, int64_t rows, const char *from, const char *to)
+{
+    const int64_t shape[] = { rows, 64 };
+    weft_topology topology = one_rank_each(m);
+    return weft_plan_cost(f->table, &topology, &f->cost, layout_of(f->table, m, from, 2, shape, WEFT_F32),
+                          layout_of(f->table, m, to, 2, shape, WEFT_F32));
+}
+
+static void costs_grow_with_bytes(void **state)
+{
+    fixture *f = *state;
+    const weft_mesh *m = mesh(f, 2, (int64_t[]){ 2, 4 });
+    static const char *const layouts[] = { "R,R", "S0,R", "S0,S0", "S1,S0", "P,S0", "P,P", "R,S1" };
+    for (size_t i = 0; i < WEFT_ARRAY_SIZE(layouts); i++) {
+        for (size_t j = 0; j < WEFT_ARRAY_SIZE(layouts); j++) {
+            double before = 0;
+            for (int64_t rows = 8; rows <= 1 << 20 && strchr(layouts[j], 'P') == NULL; rows *= 2) {
+                double us = cost_between(f, m, rows, layouts[i], layouts[j]);
+                assert_true(i == j ? !(us > 0) : us > before);
+                before = us;
+            }
+        }
+    }
+}
+
+static void costs_are_in_the_expected_order(void **state)
+{
+    fixture *f = *state;
+    const weft_mesh *m = mesh(f, 1, (int64_t[]){ 4 });
+    double local = cost_between(f, m, 4096, "R", "S0"), transposed = cost_between(f, m, 4096, "S0", "S1");
+    double gathered = cost_between(f, m, 4096, "S0", "R"), scattered = cost_between(f, m, 4096, "P", "S0");
+    double all = cost_between(f, m, 4096, "P", "R");
+    assert_true(local > 0 && local < transposed / 10);
+    assert_true(transposed < gathered && scattered < all && gathered < all);
+    assert_true(fabs(scattered - gathered) < 0.2 * gathered);
+}
+
+/* ---- cuts ----------------------------------------------------------------------------------------------------------- */
+
+/* The parts of a dimension, over all coordinates that are not fixed: at most one for each set of coordinates of the mesh
+ * dimensions that shard it. */
+static void check_segments(const weft_layout *layout, int dim, int64_t begin, int64_t end, const weft_fixed *fixed)
+{
+    weft_vec segments = { 0 };
+    assert_true(weft_segments(layout, dim, begin, end, fixed, &segments));
+    weft_coverage coverage = weft_segments_measure(layout, dim, begin, end, fixed);
+    assert_int_equal(coverage.count, segments.count);
+    size_t found = 0;
+    int64_t length = 0;
+    for (int64_t index = 0; index < layout->mesh->num_ranks; index++) {
+        int64_t coordinate[WEFT_MAX_DIMS], expected_index = 0, step = 1;
+        weft_mesh_unravel(layout->mesh, index, coordinate);
+        bool counts = true;
+        for (int m = layout->mesh->ndim - 1; m >= 0; m--) {
+            bool cuts = layout->placements[m].kind == WEFT_SHARD && layout->placements[m].dim == dim;
+            counts = counts && (cuts ? fixed->coordinate[m] < 0 || fixed->coordinate[m] == coordinate[m] : coordinate[m] == 0);
+            expected_index += cuts ? coordinate[m] * step : 0;
+            step *= layout->mesh->shape[m];
+        }
+        weft_box box = reference_box(layout, index);
+        int64_t first = weft_max_i64(begin, box.offset[dim]);
+        int64_t last = weft_min_i64(end, box.offset[dim] + box.extent[dim]);
+        if (!counts || first >= last) {
+            continue;
+        }
+        assert_true(found < segments.count);
+        const weft_segment *segment = (const weft_segment *)segments.items + found++;
+        assert_true(segment->begin == first && segment->end == last && segment->index == expected_index);
+        length += last - first;
+    }
+    assert_int_equal(found, segments.count);
+    assert_int_equal(length, coverage.length);
+    weft_vec_free(&segments);
+}
+
+static void cuts_are_those_of_the_shards(void **state)
+{
+    fixture *f = *state;
+    prng random = prng_start(31);
+    for (int i = 0; i < 20000; i++) {
+        weft_mesh *m = random_mesh(&random, MAX_WORLD, MAX_WORLD);
+        int64_t shape[2] = { prng_below(&random, 50), 1 + prng_below(&random, 50) };
+        weft_placement placements[WEFT_MAX_DIMS];
+        for (int d = 0; d < m->ndim; d++) {
+            placements[d] = prng_below(&random, 4) == 0 ? weft_replicate() : weft_shard((int)prng_below(&random, 8) / 6);
+        }
+        const weft_layout *layout = weft_layout_intern(f->table, m, placements, 2, shape, WEFT_F32);
+        weft_fixed fixed = weft_fixed_none();
+        for (int d = 0; d < m->ndim; d++) {
+            fixed.coordinate[d] = prng_below(&random, 4) == 0 ? prng_below(&random, m->shape[d]) : -1;
+        }
+        int dim = (int)prng_below(&random, 2);
+        int64_t begin = prng_below(&random, shape[dim] + 1);
+        check_segments(layout, dim, begin, begin + prng_below(&random, shape[dim] - begin + 1), &fixed);
+        weft_mesh_delete(m);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_same_layout_takes_no_stage, fixture_new, fixture_free),
+        cmocka_unit_test_setup_teardown(reductions_scatter_and_gather_when_large, fixture_new, fixture_free),
+        cmocka_unit_test_setup_teardown(reductions_of_little_are_one_stage, fixture_new, fixture_free),
+        cmocka_unit_test_setup_teardown(reductions_go_straight_to_the_shards_that_are_wanted, fixture_new, fixture_free),
+        cmocka_unit_test_setup_teardown(operations_are_reduced_from_the_last_group_on, fixture_new, fixture_free),
+        cmocka_unit_test_setup_teardown(the_longest_plan_fits, fixture_new, fixture_free),
+        cmocka_unit_test_setup_teardown(moves_are_staged_where_peers_are_many, fixture_new, fixture_free),
+        cmocka_unit_test_setup_teardown(nothing_becomes_partial, fixture_new, fixture_free),
+        cmocka_unit_test_setup_teardown(inner_reductions_cannot_stay, fixture_new, fixture_free),
+        cmocka_unit_test_setup_teardown(averages_need_floating_types, fixture_new, fixture_free),
+        cmocka_unit_test_setup_teardown(costs_grow_with_bytes, fixture_new, fixture_free),
+        cmocka_unit_test_setup_teardown(costs_are_in_the_expected_order, fixture_new, fixture_free),
+        cmocka_unit_test_setup_teardown(cuts_are_those_of_the_shards, fixture_new, fixture_free),
+    };
+    return cmocka_run_group_tests_name("plan_choice", tests, NULL, NULL);
+}

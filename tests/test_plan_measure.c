@@ -1,0 +1,193 @@
+/* src/plan: statistics in closed form against counting, lower bounds, and plans of 65,536 ranks. */
+#include "plan_support.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* ---- statistics ------------------------------------------------------------------------------------------------------ */
+
+static weft_plan_statistics counted(const weft_plan *plan, const weft_topology *topology)
+{
+    size_t ranks = (size_t)topology->num_ranks;
+    int64_t *in = calloc(4 * ranks, sizeof(*in)), *out = in + ranks, *received = out + ranks, *sent = received + ranks;
+    weft_plan_statistics s = { .ranks = topology->num_ranks };
+    for (int i = 0; i < plan->num_stages; i++) {
+        const weft_stage *stage = &plan->stages[i];
+        for (int rank = 0; rank < topology->num_ranks; rank++) {
+            weft_moves moves = { 0 };
+            assert_int_equal(weft_stage_receives(stage, topology, rank, &moves), WEFT_OK);
+            for (size_t k = 0; k < moves.count; k++) {
+                int peer = moves.items[k].peer;
+                int64_t bytes = weft_box_count(stage->from->ndim, &moves.items[k].box) * 4;
+                if (peer != rank) {
+                    in[rank] += bytes, out[peer] += bytes, s.bytes_total += bytes;
+                    received[rank]++, sent[peer]++;
+                }
+            }
+            weft_moves_free(&moves);
+        }
+    }
+    for (size_t rank = 0; rank < ranks; rank++) {
+        s.bytes_in_max = weft_max_i64(s.bytes_in_max, in[rank]);
+        s.bytes_out_max = weft_max_i64(s.bytes_out_max, out[rank]);
+        s.messages_max = weft_max_i64(s.messages_max, weft_max_i64(received[rank], sent[rank]));
+    }
+    free(in);
+    return s;
+}
+
+static const char *const pairs[][2] = {
+    { "S0,S0", "R,R" },  { "S0,S1", "S1,S0" }, { "S0,R", "R,S0" },    { "R,S0", "S0,R" },  { "R,R", "S1,S0" },
+    { "P,S0", "R,S1" },  { "P,P", "R,R" },     { "S1,P(avg)", "S0,S0" }, { "R,S1", "R,R" }, { "P,S1", "P,S0" },
+    { "S0,S0", "S0,R" }, { "R,P(max)", "S1,S1" },
+};
+
+static void check_measure(fixture *f, const weft_layout *from, const weft_layout *to, const weft_topology *topology)
+{
+    weft_plan plan;
+    weft_plan_statistics measured;
+    assert_int_equal(weft_plan_make(f->table, topology, &f->cost, from, to, &plan, NULL, 0), WEFT_OK);
+    assert_int_equal(weft_plan_measure(&plan, topology, &measured), WEFT_OK);
+    weft_plan_statistics expected = counted(&plan, topology);
+    assert_true(measured.exact);
+    assert_int_equal(measured.ranks, expected.ranks);
+    assert_int_equal(measured.bytes_total, expected.bytes_total);
+    assert_int_equal(measured.bytes_in_max, expected.bytes_in_max);
+    assert_int_equal(measured.bytes_out_max, expected.bytes_out_max);
+    assert_int_equal(measured.messages_max, expected.messages_max);
+    assert_true(measured.lower_bound_bytes_in_max <= measured.bytes_in_max);
+}
+
+/* Shapes that divide, and that do not; hosted one by one, all by one process, and by fives. */
+static void closed_forms_agree_with_counting(void **state)
+{
+    fixture *f = *state;
+    const weft_mesh *m = mesh(f, 2, (int64_t[]){ 12, 15 }), *other = mesh(f, 2, (int64_t[]){ 9, 11 });
+    const int64_t shapes[][2] = { { 360, 180 }, { 331, 17 }, { 7, 1000 } };
+    int fives[36 + 1], one[] = { 0, 180 };
+    for (int p = 0; p <= 36; p++) {
+        fives[p] = 5 * p;
+    }
+    const weft_topology topologies[] = { { 180, 180, NULL }, { 180, 1, one }, { 180, 36, fives } };
+    for (size_t i = 0; i < WEFT_ARRAY_SIZE(pairs) * WEFT_ARRAY_SIZE(shapes) * WEFT_ARRAY_SIZE(topologies); i++) {
+        const char *const *pair = pairs[i % WEFT_ARRAY_SIZE(pairs)];
+        const int64_t *shape = shapes[i / WEFT_ARRAY_SIZE(pairs) % WEFT_ARRAY_SIZE(shapes)];
+        const weft_topology *topology = &topologies[i / WEFT_ARRAY_SIZE(pairs) / WEFT_ARRAY_SIZE(shapes)];
+        const weft_layout *from = layout_of(f->table, m, pair[0], 2, shape, WEFT_F32);
+        check_measure(f, from, layout_of(f->table, m, pair[1], 2, shape, WEFT_F32), topology);
+        if (strchr(pair[1], 'P') == NULL) {
+            check_measure(f, from, layout_of(f->table, other, pair[1], 2, shape, WEFT_F32), topology);
+        }
+    }
+}
+
+/* What comes in is exact all the same; what goes out is shared evenly. */
+static void too_many_messages_are_estimated(void **state)
+{
+    fixture *f = *state;
+    enum { RANKS = 65536, HOSTED = 8 };
+    const weft_mesh *m = mesh(f, 2, (int64_t[]){ 2, RANKS / 2 });
+    int *first = malloc((RANKS / HOSTED + 1) * sizeof(*first));
+    for (int p = 0; p <= RANKS / HOSTED; p++) {
+        first[p] = HOSTED * p;
+    }
+    weft_topology topology = { RANKS, RANKS / HOSTED, first };
+    weft_plan plan = plan_between(f, m, 2, (int64_t[]){ RANKS, 16 }, "R,S0", "R,R");
+    weft_plan_statistics s;
+    assert_int_equal(weft_plan_measure(&plan, &topology, &s), WEFT_OK);
+    int64_t lacking = (RANKS - 2) * 16 * 4;
+    assert_false(s.exact);
+    assert_int_equal(s.bytes_in_max, lacking);
+    assert_int_equal(s.lower_bound_bytes_in_max, lacking);
+    assert_true(s.bytes_total == RANKS * lacking);
+    assert_int_equal(s.bytes_out_max, lacking);
+    free(first);
+}
+
+static int64_t bound_of(fixture *f, const weft_mesh *m, const int64_t shape[2], const char *from, const char *to)
+{
+    weft_plan plan = plan_between(f, m, 2, shape, from, to);
+    weft_topology topology = one_rank_each(m);
+    weft_plan_statistics s;
+    assert_int_equal(weft_plan_measure(&plan, &topology, &s), WEFT_OK);
+    assert_true(s.lower_bound_bytes_in_max <= s.bytes_in_max);
+    return s.lower_bound_bytes_in_max;
+}
+
+static void lower_bounds_that_are_known(void **state)
+{
+    fixture *f = *state;
+    const weft_mesh *m = mesh(f, 1, (int64_t[]){ 4 }), *square = mesh(f, 2, (int64_t[]){ 2, 2 });
+    const int64_t even[] = { 8, 100 }, uneven[] = { 5, 3 };
+    assert_int_equal(bound_of(f, m, even, "P", "R"), 2 * 3 * 3200 / 4);
+    assert_int_equal(bound_of(f, m, even, "P", "S0"), 3 * 3200 / 4);
+    assert_int_equal(bound_of(f, m, even, "S0", "R"), 3 * 3200 / 4);
+    assert_int_equal(bound_of(f, m, even, "S0", "S1"), 3 * 3200 / 16);
+    assert_int_equal(bound_of(f, m, even, "R", "S0"), 0);
+    assert_int_equal(bound_of(f, m, uneven, "S0", "R"), 60); /* the last rank has nothing */
+    assert_int_equal(bound_of(f, m, uneven, "P", "R"), 90);
+    assert_int_equal(bound_of(f, square, even, "P,R", "R,R"), 3200); /* each lacks the other addend */
+    assert_int_equal(bound_of(f, square, even, "P,S0", "R,S0"), 1600);
+}
+
+/* ---- 65,536 ranks --------------------------------------------------------------------------------------------------- */
+
+static double now_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
+}
+
+/* Plans for one rank: the messages it takes, and the time, which is printed only. */
+static size_t plan_large(fixture *f, const weft_mesh *m, const char *from, const char *to, int rank)
+{
+    const int64_t shape[] = { 65536, 1024 };
+    weft_topology topology = one_rank_each(m);
+    double start = now_us();
+    weft_plan plan = plan_between(f, m, 2, shape, from, to);
+    weft_moves receives = { 0 }, sends = { 0 };
+    int64_t elements = 0;
+    for (int i = 0; i < plan.num_stages; i++) {
+        size_t before = receives.count;
+        assert_int_equal(weft_stage_receives(&plan.stages[i], &topology, rank, &receives), WEFT_OK);
+        assert_int_equal(weft_stage_sends(&plan.stages[i], &topology, rank, &sends), WEFT_OK);
+        for (elements = 0; before < receives.count; before++) {
+            elements += weft_box_count(2, &receives.items[before].box);
+        }
+    }
+    double us = now_us() - start;
+    assert_true(plan.stages[plan.num_stages - 1].reduces || elements == weft_layout_shard_count(plan.to, rank));
+    print_message("%s -> %s: %s, %zu receives, %zu sends, %.0f us\n", from, to, plan.algorithm, receives.count, sends.count,
+                  us);
+    size_t count = receives.count;
+    weft_moves_free(&receives);
+    weft_moves_free(&sends);
+    return count;
+}
+
+static void plans_of_65536_ranks(void **state)
+{
+    fixture *f = *state;
+    const weft_mesh *line = mesh(f, 1, (int64_t[]){ 65536 }), *square = mesh(f, 2, (int64_t[]){ 256, 256 });
+    assert_int_equal(plan_large(f, line, "S0", "R", 17), 65536);
+    assert_int_equal(plan_large(f, line, "S0", "S1", 17), 65536);
+    assert_int_equal(plan_large(f, line, "R", "S0", 17), 1);
+    assert_int_equal(plan_large(f, line, "P", "S0", 17), 65536);
+    assert_int_equal(plan_large(f, line, "P", "R", 17), 2 * 65536);
+    assert_int_equal(plan_large(f, square, "S0,S0", "R,R", 17), 512);
+    assert_int_equal(plan_large(f, square, "S0,S1", "S1,S0", 17), 1);
+    assert_int_equal(plan_large(f, square, "S0,S0", "S0,R", 65535), 256);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(closed_forms_agree_with_counting, fixture_new, fixture_free),
+        cmocka_unit_test_setup_teardown(too_many_messages_are_estimated, fixture_new, fixture_free),
+        cmocka_unit_test_setup_teardown(lower_bounds_that_are_known, fixture_new, fixture_free),
+        cmocka_unit_test_setup_teardown(plans_of_65536_ranks, fixture_new, fixture_free),
+    };
+    return cmocka_run_group_tests_name("plan_measure", tests, NULL, NULL);
+}
