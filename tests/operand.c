@@ -59,7 +59,8 @@ static uint64_t hash3(uint64_t a, uint64_t b, uint64_t c)
 }
 
 /* The addends of one element: `parts` of them, which reduce to `value`. */
-static double addend_of(weft_reduce_op op, double value, int64_t parts, int64_t part, uint64_t salt, int64_t element)
+static double addend_of(weft_reduce_op op, double value, int64_t parts, int64_t part, uint64_t salt,
+                        int64_t element)
 {
     int64_t chosen = (int64_t)(hash3(salt, (uint64_t)element, 77) % (uint64_t)parts);
     double noise = (double)(hash3(salt, (uint64_t)element, (uint64_t)part) % 9);
@@ -213,8 +214,9 @@ void check(weft_tensor *tensor, weft_dtype dtype, int ndim, const int64_t shape[
     for (int64_t i = 0; i < count; i++) {
         double got = load(dtype, host, i);
         if (!(fabs(got - expected[i]) <= tolerance) && !(isnan(got) && isnan(expected[i]))) {
-            fail_msg("%s: element %d is %.9g, expected %.9g (allowed %.3g) in %s", what, (int)i, got, expected[i],
-                     tolerance, describe(weft_tensor_mesh(tensor), weft_tensor_placements(tensor), ndim, shape));
+            fail_msg("%s: element %d is %.9g, expected %.9g (allowed %.3g) in %s", what, (int)i, got,
+                     expected[i], tolerance,
+                     describe(weft_tensor_mesh(tensor), weft_tensor_placements(tensor), ndim, shape));
         }
     }
     free(host);

@@ -1,4 +1,5 @@
-/* A distributed tensor in a random layout together with its dense value: what the tests of operations compute with. */
+/* A distributed tensor in a random layout together with its dense value: what the tests of operations compute
+ * with. */
 #ifndef WEFT_TESTS_OPERAND_H
 #define WEFT_TESTS_OPERAND_H
 
@@ -33,8 +34,8 @@ weft_mesh *any_mesh(void);
 
 typedef enum value_kind { WHOLE, REAL, INDEX } value_kind;
 
-/* A tensor of random values in a random layout: whole numbers -5 .. 5, reals of about -3 .. 3, or indices below `limit`.
- * Partial ones are made of random addends. */
+/* A tensor of random values in a random layout: whole numbers -5 .. 5, reals of about -3 .. 3, or indices
+ * below `limit`. Partial ones are made of random addends. */
 operand make_operand(weft_mesh *mesh, weft_dtype dtype, int ndim, const int64_t shape[], value_kind kind,
                      int64_t limit);
 /* Makes the tensor of an operand whose other fields are set. */
@@ -46,7 +47,8 @@ bool any_partial(const operand *x);
 const char *describe_operand(const operand *x);
 double load(weft_dtype dtype, const void *array, int64_t i);
 
-/* Asserts that the tensor has this shape and these values, up to `roundings` of a number as large as `magnitude`. */
+/* Asserts that the tensor has this shape and these values, up to `roundings` of a number as large as
+ * `magnitude`. */
 void check(weft_tensor *tensor, weft_dtype dtype, int ndim, const int64_t shape[], const double *expected,
            double roundings, double magnitude, const char *what);
 /* How often check() has been called. */

@@ -1,5 +1,5 @@
-/* The road that operations take: what is refused, and that nothing happens then; the cache; scopes; values that cannot be
- * used; the fake world; repetition bit for bit. */
+/* The road that operations take: what is refused, and that nothing happens then; the cache; scopes; values
+ * that cannot be used; the fake world; repetition bit for bit. */
 #include "support.h"
 
 #include <math.h>
@@ -67,7 +67,8 @@ static void expect_no_more_tasks(void)
     tasks_before = tasks();
 }
 
-/* Asserts that a call was refused with this status and a message that has both texts, and that nothing was submitted. */
+/* Asserts that a call was refused with this status and a message that has both texts, and that nothing was
+ * submitted. */
 static void refused(weft_tensor *result, weft_status status, const char *function, const char *text)
 {
     assert_null(result);
@@ -78,18 +79,18 @@ static void refused(weft_tensor *result, weft_status status, const char *functio
     assert_error(status, text);
 }
 
-/* ---- what every operation refuses ---------------------------------------------------------------------------------- */
+/* ---- what every operation refuses ---------------------------------------------------------------------- */
 
 /* Calls of up to three tensors in one form, so that a table can have them. */
 typedef weft_tensor *(*call_function)(weft_tensor *, weft_tensor *, weft_tensor *);
 
-#define CALL(name, expression)                                                                                         \
-    static weft_tensor *call_##name(weft_tensor *a, weft_tensor *b, weft_tensor *c)                                    \
-    {                                                                                                                  \
-        (void)a;                                                                                                       \
-        (void)b;                                                                                                       \
-        (void)c;                                                                                                       \
-        return expression;                                                                                             \
+#define CALL(name, expression)                                                                               \
+    static weft_tensor *call_##name(weft_tensor *a, weft_tensor *b, weft_tensor *c)                          \
+    {                                                                                                        \
+        (void)a;                                                                                             \
+        (void)b;                                                                                             \
+        (void)c;                                                                                             \
+        return expression;                                                                                   \
     }
 CALL(add, weft_add(a, b))
 CALL(sub, weft_sub(a, b))
@@ -137,9 +138,27 @@ static const operation_row operations[] = {
     { "weft_sum", call_sum, { "a" }, { 2 }, { 0 }, false, true },
     { "weft_sum_all", call_sum_all, { "a" }, { 2 }, { 0 }, false, true },
     { "weft_embedding", call_embedding, { "table", "indices" }, { 2, 1 }, { false, true }, false, false },
-    { "weft_embedding_backward", call_embedding_backward, { "gradient", "indices" }, { 2, 1 }, { false, true }, false, false },
-    { "weft_cross_entropy", call_cross_entropy, { "logits", "targets" }, { 2, 1 }, { false, true }, false, false },
-    { "weft_cross_entropy_backward", call_cross_entropy_backward, { "logits", "targets", "gradient" }, { 2, 1, 0 }, { false, true }, false, false },
+    { "weft_embedding_backward",
+      call_embedding_backward,
+      { "gradient", "indices" },
+      { 2, 1 },
+      { false, true },
+      false,
+      false },
+    { "weft_cross_entropy",
+      call_cross_entropy,
+      { "logits", "targets" },
+      { 2, 1 },
+      { false, true },
+      false,
+      false },
+    { "weft_cross_entropy_backward",
+      call_cross_entropy_backward,
+      { "logits", "targets", "gradient" },
+      { 2, 1, 0 },
+      { false, true },
+      false,
+      false },
     { "weft_reshape", call_reshape, { "a" }, { 2 }, { 0 }, true, true },
 };
 
@@ -163,7 +182,8 @@ static int count_inputs(const operation_row *row)
 static void right_inputs(const operation_row *row, weft_tensor *inputs[3])
 {
     for (int i = 0; i < 3; i++) {
-        inputs[i] = i < count_inputs(row) ? sixes(row->index[i] ? WEFT_I64 : WEFT_F32, row->ndim[i], line()) : NULL;
+        inputs[i] =
+            i < count_inputs(row) ? sixes(row->index[i] ? WEFT_I64 : WEFT_F32, row->ndim[i], line()) : NULL;
     }
 }
 
@@ -179,7 +199,8 @@ static weft_tensor *released(void)
 static weft_tensor *const a_released_one = (weft_tensor *)(uintptr_t)1;
 
 /* Puts `wrong` in place of input i. */
-static void refused_with(const operation_row *row, int i, weft_tensor *wrong, weft_status status, const char *text)
+static void refused_with(const operation_row *row, int i, weft_tensor *wrong, weft_status status,
+                         const char *text)
 {
     weft_tensor *inputs[3];
     right_inputs(row, inputs);
@@ -214,14 +235,17 @@ static void test_wrong_types(void **state)
         weft_scope_open();
         for (int i = 0; i < count_inputs(row) && !row->any_type; i++) {
             for (int dtype = 0; dtype < WEFT_DTYPE_COUNT; dtype++) {
-                bool is_float = dtype == WEFT_F32 || dtype == WEFT_F64, is_index = dtype == WEFT_I32 || dtype == WEFT_I64;
+                bool is_float = dtype == WEFT_F32 || dtype == WEFT_F64,
+                     is_index = dtype == WEFT_I32 || dtype == WEFT_I64;
                 bool accepted = row->index[i] ? is_index : is_float || (is_index && row->numbers);
                 char text[60];
                 snprintf(text, sizeof(text), "is %s, expected", weft_dtype_name((weft_dtype)dtype));
                 if (!accepted) {
-                    refused_with(row, i, sixes((weft_dtype)dtype, row->ndim[i], line()), WEFT_ERR_DTYPE, text);
+                    refused_with(row, i, sixes((weft_dtype)dtype, row->ndim[i], line()), WEFT_ERR_DTYPE,
+                                 text);
                 } else if (i > 0 && !row->index[i] && dtype != WEFT_F32) {
-                    refused_with(row, i, sixes((weft_dtype)dtype, row->ndim[i], line()), WEFT_ERR_DTYPE, text);
+                    refused_with(row, i, sixes((weft_dtype)dtype, row->ndim[i], line()), WEFT_ERR_DTYPE,
+                                 text);
                 }
             }
         }
@@ -253,14 +277,16 @@ static void test_wrong_meshes(void **state)
     assert_no_error();
 }
 
-/* ---- what each refuses by itself ------------------------------------------------------------------------------------- */
+/* ---- what each refuses by itself ----------------------------------------------------------------------- */
 
 static void test_wrong_shapes(void **state)
 {
     (void)state;
     weft_scope_open();
-    weft_tensor *m46 = ones(WEFT_F32, 4, 6, -1), *m65 = ones(WEFT_F32, 6, 5, -1), *m16 = ones(WEFT_F32, 1, 6, -1);
-    weft_tensor *b234 = ones(WEFT_F32, 2, 3, 4), *v6 = ones(WEFT_F32, 6, -1, -1), *scalar = ones(WEFT_F32, -1, -1, -1);
+    weft_tensor *m46 = ones(WEFT_F32, 4, 6, -1), *m65 = ones(WEFT_F32, 6, 5, -1),
+                *m16 = ones(WEFT_F32, 1, 6, -1);
+    weft_tensor *b234 = ones(WEFT_F32, 2, 3, 4), *v6 = ones(WEFT_F32, 6, -1, -1),
+                *scalar = ones(WEFT_F32, -1, -1, -1);
     weft_tensor *indices = ones(WEFT_I64, 4, -1, -1), *indices2 = ones(WEFT_I64, 4, 6, -1);
     expect_no_more_tasks();
     refused(weft_add(m46, m65), WEFT_ERR_SHAPE, "weft_add", "b has size 6 in dimension 0, expected 4 or 1");
@@ -268,27 +294,38 @@ static void test_wrong_shapes(void **state)
     refused(weft_mul(b234, v6), WEFT_ERR_SHAPE, "weft_mul", "b has size 6 in dimension 0, expected 4 or 1");
     refused(weft_add_(v6, m46, 1), WEFT_ERR_SHAPE, "weft_add_", "b, f32[4, 6]");
     refused(weft_add_(m16, m46, 1), WEFT_ERR_SHAPE, "weft_add_", "does not broadcast to a");
-    refused(weft_relu_backward(m46, v6), WEFT_ERR_SHAPE, "weft_relu_backward", "input has 1 dimension, expected 2");
-    refused(weft_gelu_backward(m46, m16), WEFT_ERR_SHAPE, "weft_gelu_backward", "input has size 1 in dimension 0");
+    refused(weft_relu_backward(m46, v6), WEFT_ERR_SHAPE, "weft_relu_backward",
+            "input has 1 dimension, expected 2");
+    refused(weft_gelu_backward(m46, m16), WEFT_ERR_SHAPE, "weft_gelu_backward",
+            "input has size 1 in dimension 0");
     refused(weft_matmul(m46, m46), WEFT_ERR_SHAPE, "weft_matmul", "b has size 4 in dimension 0, expected 6");
     refused(weft_matmul(v6, m65), WEFT_ERR_SHAPE, "weft_matmul", "a has 1 dimension, expected at least 2");
     refused(weft_matmul(scalar, m65), WEFT_ERR_SHAPE, "weft_matmul", "a has 0 dimensions");
     refused(weft_matmul(b234, m46), WEFT_ERR_SHAPE, "weft_matmul", "b has 2 dimensions, expected 3");
-    refused(weft_matmul_ex(m46, true, m65, false), WEFT_ERR_SHAPE, "weft_matmul_ex", "b has size 6 in dimension 0, expected 4");
-    refused(weft_matmul_ex(m46, false, m65, true), WEFT_ERR_SHAPE, "weft_matmul_ex", "b has size 5 in dimension 1, expected 6");
+    refused(weft_matmul_ex(m46, true, m65, false), WEFT_ERR_SHAPE, "weft_matmul_ex",
+            "b has size 6 in dimension 0, expected 4");
+    refused(weft_matmul_ex(m46, false, m65, true), WEFT_ERR_SHAPE, "weft_matmul_ex",
+            "b has size 5 in dimension 1, expected 6");
     refused(weft_sum(m46, 2, false), WEFT_ERR_INVALID, "weft_sum", "dim is 2");
     refused(weft_sum(m46, -3, true), WEFT_ERR_INVALID, "weft_sum", "dim is -3");
     refused(weft_sum(scalar, 0, true), WEFT_ERR_SHAPE, "weft_sum", "a is a scalar");
-    refused(weft_embedding(v6, indices), WEFT_ERR_SHAPE, "weft_embedding", "table has 1 dimension, expected 2");
-    refused(weft_embedding_backward(m65, indices, 3), WEFT_ERR_SHAPE, "weft_embedding_backward", "indices has size 4");
+    refused(weft_embedding(v6, indices), WEFT_ERR_SHAPE, "weft_embedding",
+            "table has 1 dimension, expected 2");
+    refused(weft_embedding_backward(m65, indices, 3), WEFT_ERR_SHAPE, "weft_embedding_backward",
+            "indices has size 4");
     refused(weft_embedding_backward(m46, indices2, 3), WEFT_ERR_SHAPE, "weft_embedding_backward",
             "indices has 2 dimensions, expected 1");
-    refused(weft_embedding_backward(m46, indices, -1), WEFT_ERR_INVALID, "weft_embedding_backward", "num_rows is -1");
-    refused(weft_embedding_backward(m46, indices, INT64_MAX / 2), WEFT_ERR_SHAPE, "weft_embedding_backward", "shape");
-    refused(weft_cross_entropy(m65, indices), WEFT_ERR_SHAPE, "weft_cross_entropy", "targets has size 4 in dimension 0, expected 6");
+    refused(weft_embedding_backward(m46, indices, -1), WEFT_ERR_INVALID, "weft_embedding_backward",
+            "num_rows is -1");
+    refused(weft_embedding_backward(m46, indices, INT64_MAX / 2), WEFT_ERR_SHAPE, "weft_embedding_backward",
+            "shape");
+    refused(weft_cross_entropy(m65, indices), WEFT_ERR_SHAPE, "weft_cross_entropy",
+            "targets has size 4 in dimension 0, expected 6");
     refused(weft_cross_entropy(v6, indices), WEFT_ERR_SHAPE, "weft_cross_entropy", "logits has 1 dimension");
-    refused(weft_cross_entropy(m46, indices2), WEFT_ERR_SHAPE, "weft_cross_entropy", "targets has 2 dimensions");
-    refused(weft_cross_entropy(ones(WEFT_F32, 4, 0, -1), indices), WEFT_ERR_SHAPE, "weft_cross_entropy", "0 classes");
+    refused(weft_cross_entropy(m46, indices2), WEFT_ERR_SHAPE, "weft_cross_entropy",
+            "targets has 2 dimensions");
+    refused(weft_cross_entropy(ones(WEFT_F32, 4, 0, -1), indices), WEFT_ERR_SHAPE, "weft_cross_entropy",
+            "0 classes");
     refused(weft_cross_entropy_backward(v6, m46, indices), WEFT_ERR_SHAPE, "weft_cross_entropy_backward",
             "gradient has 1 dimension, expected 0");
     weft_scope_close();
@@ -317,7 +354,8 @@ static void test_wrong_reshapes(void **state)
     };
     expect_no_more_tasks();
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        refused(weft_reshape(m46, cases[i].ndim, cases[i].shape), cases[i].status, "weft_reshape", cases[i].text);
+        refused(weft_reshape(m46, cases[i].ndim, cases[i].shape), cases[i].status, "weft_reshape",
+                cases[i].text);
     }
     refused(weft_reshape(m46, 2, NULL), WEFT_ERR_INVALID, "weft_reshape", "shape is NULL");
     int64_t unknown[] = { -1, 0 };
@@ -375,12 +413,14 @@ static void test_before_init(void **state)
     assert_error(WEFT_ERR_STATE, "weft_sum");
 }
 
-/* ---- indices out of range -------------------------------------------------------------------------------------------- */
+/* ---- indices out of range ------------------------------------------------------------------------------ */
 
 static void test_bad_indices(void **state)
 {
     (void)state;
-    static const char *const layouts[][2] = { { "R", "R" }, { "S0", "R" }, { "R", "S0" }, { "S1", "R" }, { "S0", "S0" } };
+    static const char *const layouts[][2] = {
+        { "R", "R" }, { "S0", "R" }, { "R", "S0" }, { "S1", "R" }, { "S0", "S0" }
+    };
     double table[7][3], row[3] = { 0 };
     for (int i = 0; i < 21; i++) {
         table[i / 3][i % 3] = i + 1;
@@ -453,7 +493,7 @@ static void test_empty_table(void **state)
     weft_scope_close();
 }
 
-/* ---- the cache, scopes, views ---------------------------------------------------------------------------------------- */
+/* ---- the cache, scopes, views -------------------------------------------------------------------------- */
 
 static weft_counters counters(void)
 {
@@ -468,7 +508,8 @@ static void test_cache(void **state)
     weft_scope_open();
     int64_t shape[] = { 11, 13 }, other[] = { 13, 11 };
     weft_placement rows = weft_shard(0), columns = weft_shard(1);
-    weft_tensor *a = weft_ones(WEFT_F32, 2, shape, line(), &rows), *b = weft_ones(WEFT_F32, 2, shape, line(), &columns);
+    weft_tensor *a = weft_ones(WEFT_F32, 2, shape, line(), &rows),
+                *b = weft_ones(WEFT_F32, 2, shape, line(), &columns);
     weft_counters before = counters();
     weft_add(a, b);
     assert_int_equal(counters().dispatch_misses, before.dispatch_misses + 1);
@@ -497,7 +538,8 @@ static size_t live(void)
     return weft_runtime.tensors->live.count;
 }
 
-/* What was redistributed for an operation does not outlive it; its result belongs to the scope of the caller. */
+/* What was redistributed for an operation does not outlive it; its result belongs to the scope of the caller.
+ */
 static void test_scopes(void **state)
 {
     (void)state;
@@ -505,7 +547,8 @@ static void test_scopes(void **state)
     weft_placement rows = weft_shard(0), columns = weft_shard(1);
     size_t before = live();
     weft_scope_open();
-    weft_tensor *a = weft_ones(WEFT_F32, 2, shape, line(), &rows), *b = weft_ones(WEFT_F32, 2, shape, line(), &columns);
+    weft_tensor *a = weft_ones(WEFT_F32, 2, shape, line(), &rows),
+                *b = weft_ones(WEFT_F32, 2, shape, line(), &columns);
     weft_tensor *c = weft_add(a, b);
     assert_int_equal(live(), before + 3);
     weft_sum(a, 0, false);
@@ -554,13 +597,13 @@ static void test_reshape_is_a_view(void **state)
     weft_scope_close();
 }
 
-/* ---- choices that must cost nothing ----------------------------------------------------------------------------------- */
+/* ---- choices that must cost nothing -------------------------------------------------------------------- */
 
 static void test_no_transfers(void **state)
 {
     (void)state;
     static const char *const forms[][3] = {
-        { "S0,R", "R,R", "S0,R" },  { "R,R", "R,S1", "R,S1" },   { "R,S1", "R,S0", "R,P" },
+        { "S0,R", "R,R", "S0,R" },   { "R,R", "R,S1", "R,S1" },   { "R,S1", "R,S0", "R,P" },
         { "S0,R", "R,S1", "S0,S1" }, { "S0,S1", "R,S0", "S0,P" }, { "S1,S1", "S0,S0", "P,P" },
     };
     weft_scope_open();
@@ -584,7 +627,7 @@ static void test_no_transfers(void **state)
     weft_scope_close();
 }
 
-/* ---- bit for bit --------------------------------------------------------------------------------------------------------- */
+/* ---- bit for bit --------------------------------------------------------------------------------------- */
 
 /* Real values, so that another order of additions would show. */
 static void test_repeats(void **state)
@@ -595,18 +638,20 @@ static void test_repeats(void **state)
     weft_placements_parse("S1,S0", 2, k_a);
     weft_placements_parse("S0,S1", 2, k_b);
     weft_scope_open();
-    weft_tensor *a = weft_randn(WEFT_F32, 2, a_shape, grid(), k_a), *b = weft_randn(WEFT_F32, 2, b_shape, grid(), k_b);
+    weft_tensor *a = weft_randn(WEFT_F32, 2, a_shape, grid(), k_a),
+                *b = weft_randn(WEFT_F32, 2, b_shape, grid(), k_b);
     float first[61 * 47], again[61 * 47], sum[2];
     for (int i = 0; i < 20; i++) {
         weft_tensor *product = weft_matmul(a, b);
         assert_int_equal(weft_to_host(product, i == 0 ? first : again), WEFT_OK);
         assert_int_equal(weft_to_host(weft_sum_all(product), &sum[i > 0]), WEFT_OK);
-        assert_true(i == 0 || (memcmp(first, again, sizeof(first)) == 0 && memcmp(&sum[0], &sum[1], sizeof(float)) == 0));
+        assert_true(i == 0 || (memcmp(first, again, sizeof(first)) == 0 &&
+                               memcmp(&sum[0], &sum[1], sizeof(float)) == 0));
     }
     weft_scope_close();
 }
 
-/* ---- the fake world --------------------------------------------------------------------------------------------------------- */
+/* ---- the fake world ------------------------------------------------------------------------------------ */
 
 static void test_fake_world(void **state)
 {
@@ -615,13 +660,15 @@ static void test_fake_world(void **state)
     config.world = WEFT_WORLD_FAKE;
     config.fake_size = 65536;
     assert_int_equal(weft_init(&config), WEFT_OK);
-    int64_t mesh_shape[] = { 4096, 16 }, x_shape[] = { 1 << 20, 8192 }, w_shape[] = { 8192, 32768 }, v_shape[] = { 32768, 8192 };
+    int64_t mesh_shape[] = { 4096, 16 }, x_shape[] = { 1 << 20, 8192 }, w_shape[] = { 8192, 32768 },
+            v_shape[] = { 32768, 8192 };
     weft_mesh *mesh = weft_mesh_create(2, mesh_shape, NULL);
     weft_placement data[2], column[2], row[2];
     weft_placements_parse("S0,R", 2, data);
     weft_placements_parse("R,S1", 2, column);
     weft_placements_parse("R,S0", 2, row);
-    weft_tensor *x = weft_empty(WEFT_F32, 2, x_shape, mesh, data), *w = weft_empty(WEFT_F32, 2, w_shape, mesh, column);
+    weft_tensor *x = weft_empty(WEFT_F32, 2, x_shape, mesh, data),
+                *w = weft_empty(WEFT_F32, 2, w_shape, mesh, column);
     weft_tensor *v = weft_empty(WEFT_F32, 2, v_shape, mesh, row);
     weft_tensor *y = weft_matmul(weft_gelu(weft_matmul(x, w)), v);
     assert_no_error();

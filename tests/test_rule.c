@@ -1,4 +1,5 @@
-/* Rules: those of all operations are read; wrong ones are refused with a reason; shapes are inferred and checked. */
+/* Rules: those of all operations are read; wrong ones are refused with a reason; shapes are inferred and
+ * checked. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -81,7 +82,8 @@ static void test_malformed(void **state)
             continue;
         }
         if (status != WEFT_ERR_INVALID || strstr(why, cases[i].why) == NULL) {
-            fail_msg("\"%s\": expected \"%s\", got status %d, \"%s\"", cases[i].text, cases[i].why, status, why);
+            fail_msg("\"%s\": expected \"%s\", got status %d, \"%s\"", cases[i].text, cases[i].why, status,
+                     why);
         }
         assert_int_equal(weft_rule_parse(cases[i].text, &rule, NULL, 0), WEFT_ERR_INVALID);
     }
@@ -109,7 +111,7 @@ static void test_structure(void **state)
     assert_true(rule.factors[0].run && rule.factors[0].whole);
 }
 
-/* ---- rules on shapes ---------------------------------------------------------------------------------------------- */
+/* ---- rules on shapes ----------------------------------------------------------------------------------- */
 
 /* "5,3 4" is two shapes; "-" is a scalar. */
 typedef struct shape_list {
@@ -136,8 +138,8 @@ static shape_list read_shapes(const char *text)
     return list;
 }
 
-static weft_status bind(const char *text, const char *shapes_text, weft_attributes attributes, weft_binding *binding,
-                        char *why, size_t why_size)
+static weft_status bind(const char *text, const char *shapes_text, weft_attributes attributes,
+                        weft_binding *binding, char *why, size_t why_size)
 {
     static const char *const names[] = { "a", "b", "c", "d" };
     weft_rule rule;
@@ -187,7 +189,8 @@ static void test_output_shapes(void **state)
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(cases); i++) {
         weft_binding binding;
         char why[200] = "";
-        if (bind(cases[i].rule, cases[i].inputs, cases[i].attributes, &binding, why, sizeof(why)) != WEFT_OK) {
+        if (bind(cases[i].rule, cases[i].inputs, cases[i].attributes, &binding, why, sizeof(why)) !=
+            WEFT_OK) {
             fail_msg("%s on %s: %s", cases[i].rule, cases[i].inputs, why);
         }
         shape_list expected = read_shapes(cases[i].output);
@@ -206,13 +209,21 @@ static void test_wrong_shapes(void **state)
         weft_attributes attributes;
         weft_status status;
     } cases[] = {
-        { "mk,kn->mn", "5,3 4,4", "b has size 4 in dimension 0, expected 3, as dimension 1 of a has", { 0 }, WEFT_ERR_SHAPE },
+        { "mk,kn->mn",
+          "5,3 4,4",
+          "b has size 4 in dimension 0, expected 3, as dimension 1 of a has",
+          { 0 },
+          WEFT_ERR_SHAPE },
         { "mk,kn->mn", "5 5,4", "a has 1 dimension, expected 2", { 0 }, WEFT_ERR_SHAPE },
         { "mk,kn->mn", "5,3 3,4,1", "b has 3 dimensions, expected 2", { 0 }, WEFT_ERR_SHAPE },
         { "Bmk,Bkn->Bmn", "5 5,4", "a has 1 dimension, expected at least 2", { 0 }, WEFT_ERR_SHAPE },
         { "Bmk,Bkn->Bmn", "2,5,3 3,4", "b has 2 dimensions, expected 3", { 0 }, WEFT_ERR_SHAPE },
         { "Bmk,Bkn->Bmn", "2,5,3 1,3,4", "b has size 1 in dimension 0, expected 2", { 0 }, WEFT_ERR_SHAPE },
-        { "...,...->...", "5,3 4", "b has size 4 in dimension 0, expected 3 or 1, as dimension 1 of a has", { 0 }, WEFT_ERR_SHAPE },
+        { "...,...->...",
+          "5,3 4",
+          "b has size 4 in dimension 0, expected 3 or 1, as dimension 1 of a has",
+          { 0 },
+          WEFT_ERR_SHAPE },
         { "...,...->...", "5,0 5,2", "b has size 2", { 0 }, WEFT_ERR_SHAPE },
         { "A,A->A", "5,3 3", "b has 1 dimension, expected 2", { 0 }, WEFT_ERR_SHAPE },
         { "A,A->A", "5,3 5,1", "b has size 1 in dimension 1, expected 3", { 0 }, WEFT_ERR_SHAPE },
@@ -226,10 +237,11 @@ static void test_wrong_shapes(void **state)
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(cases); i++) {
         weft_binding binding;
         char why[200] = "";
-        weft_status status = bind(cases[i].rule, cases[i].inputs, cases[i].attributes, &binding, why, sizeof(why));
+        weft_status status =
+            bind(cases[i].rule, cases[i].inputs, cases[i].attributes, &binding, why, sizeof(why));
         if (status != cases[i].status || strstr(why, cases[i].why) == NULL) {
-            fail_msg("%s on %s: expected \"%s\", got status %d, \"%s\"", cases[i].rule, cases[i].inputs, cases[i].why,
-                     status, why);
+            fail_msg("%s on %s: expected \"%s\", got status %d, \"%s\"", cases[i].rule, cases[i].inputs,
+                     cases[i].why, status, why);
         }
     }
 }
@@ -261,8 +273,9 @@ static void test_factors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_operations), cmocka_unit_test(test_malformed),    cmocka_unit_test(test_structure),
-        cmocka_unit_test(test_output_shapes),  cmocka_unit_test(test_wrong_shapes), cmocka_unit_test(test_factors),
+        cmocka_unit_test(test_all_operations), cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_structure),      cmocka_unit_test(test_output_shapes),
+        cmocka_unit_test(test_wrong_shapes),   cmocka_unit_test(test_factors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Strategies and their search, without StarPU: every strategy gives each rank operands that fit together; the search
- * finds the cheapest combination; known parallel forms of a product cost nothing. */
+/* Strategies and their search, without StarPU: every strategy gives each rank operands that fit together; the
+ * search finds the cheapest combination; known parallel forms of a product cost nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +38,7 @@ static int seed_random(void **state)
     return 0;
 }
 
-/* ---- a problem: rule, shapes, mesh, layouts ----------------------------------------------------------------------- */
+/* ---- a problem: rule, shapes, mesh, layouts ------------------------------------------------------------ */
 
 typedef struct problem {
     weft_rule rule;
@@ -103,8 +103,9 @@ static const weft_layout *layout_of(problem *p, int input, const char *placement
 {
     weft_placement read[WEFT_MAX_DIMS], canonical[WEFT_MAX_DIMS];
     char why[200] = "";
-    if (weft_placements_read(placements, p->mesh->ndim, read, why, sizeof(why)) != WEFT_OK
-        || weft_placements_normalize(read, p->mesh->ndim, p->ndim[input], canonical, why, sizeof(why)) != WEFT_OK) {
+    if (weft_placements_read(placements, p->mesh->ndim, read, why, sizeof(why)) != WEFT_OK ||
+        weft_placements_normalize(read, p->mesh->ndim, p->ndim[input], canonical, why, sizeof(why)) !=
+            WEFT_OK) {
         fail_msg("%s", why);
     }
     return weft_layout_intern(p->table, p->mesh, canonical, p->ndim[input], p->shape[input], WEFT_F32);
@@ -117,7 +118,7 @@ static void assert_placements(const weft_layout *layout, const char *expected)
     assert_string_equal(text, expected);
 }
 
-/* ---- the forms of a product --------------------------------------------------------------------------------------- */
+/* ---- the forms of a product ---------------------------------------------------------------------------- */
 
 static const weft_linearity each = { WEFT_LINEAR_EACH, 3, WEFT_LINEAR_OPS };
 static const weft_linearity jointly = { WEFT_LINEAR_JOINTLY, 0, WEFT_LINEAR_OPS };
@@ -128,8 +129,9 @@ typedef struct known_case {
     const char *wanted_a, *wanted_b, *wanted_out; /* layouts that must be chosen */
 } known_case;
 
-static void check_known(const char *rule, const weft_linearity *linear, const int64_t a_shape[], const int64_t b_shape[],
-                        int mesh_ndim, const int64_t mesh_shape[], const known_case *cases, size_t count)
+static void check_known(const char *rule, const weft_linearity *linear, const int64_t a_shape[],
+                        const int64_t b_shape[], int mesh_ndim, const int64_t mesh_shape[],
+                        const known_case *cases, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         problem p;
@@ -154,12 +156,12 @@ static void test_product_1d(void **state)
 {
     (void)state;
     static const known_case cases[] = {
-        { "S0", "R", "[S0]", "[R]", "[S0]" },          /* data parallel */
-        { "R", "S1", "[R]", "[S1]", "[S1]" },          /* column parallel */
-        { "S1", "S0", "[S1]", "[S0]", "[P(sum)]" },    /* row parallel */
-        { "P", "R", "[P(sum)]", "[R]", "[P(sum)]" },   /* linear in a */
+        { "S0", "R", "[S0]", "[R]", "[S0]" },        /* data parallel */
+        { "R", "S1", "[R]", "[S1]", "[S1]" },        /* column parallel */
+        { "S1", "S0", "[S1]", "[S0]", "[P(sum)]" },  /* row parallel */
+        { "P", "R", "[P(sum)]", "[R]", "[P(sum)]" }, /* linear in a */
         { "R", "P(avg)", "[R]", "[P(avg)]", "[P(avg)]" },
-        { "R", "R", "[R]", "[R]", "[R]" },             /* nothing is changed for less work */
+        { "R", "R", "[R]", "[R]", "[R]" }, /* nothing is changed for less work */
     };
     int64_t mesh[] = { 4 }, a[] = { 512, 1024 }, b[] = { 1024, 256 };
     check_known("mk,kn->mn", &each, a, b, 1, mesh, cases, WEFT_ARRAY_SIZE(cases));
@@ -227,8 +229,9 @@ static void test_brackets(void **state)
     problem_bind(&p, (weft_attributes){ 0 });
     const weft_layout *inputs[] = { layout_of(&p, 0, "S1"), layout_of(&p, 1, "R") };
     weft_choice choice;
-    assert_int_equal(weft_strategy_search(&p.search, &p.binding, &not_linear, inputs, WEFT_F32, &choice, NULL, 0),
-                     WEFT_OK);
+    assert_int_equal(
+        weft_strategy_search(&p.search, &p.binding, &not_linear, inputs, WEFT_F32, &choice, NULL, 0),
+        WEFT_OK);
     assert_placements(choice.inputs[0], "[S0]");
     assert_placements(choice.output, "[P(sum)]");
     problem_close(&p);
@@ -245,17 +248,18 @@ static void test_output_only(void **state)
     problem_bind(&p, (weft_attributes){ .num_sizes = 1, .sizes = { 100 } });
     weft_choice choice;
     const weft_layout *whole[] = { layout_of(&p, 0, "R"), layout_of(&p, 1, "R") };
-    assert_int_equal(weft_strategy_search(&p.search, &p.binding, &not_linear, whole, WEFT_F32, &choice, NULL, 0),
-                     WEFT_OK);
+    assert_int_equal(
+        weft_strategy_search(&p.search, &p.binding, &not_linear, whole, WEFT_F32, &choice, NULL, 0), WEFT_OK);
     assert_placements(choice.output, "[S0]"); /* each rank its own rows: less work, nothing moved */
     const weft_layout *sharded[] = { layout_of(&p, 0, "S0"), layout_of(&p, 1, "S0") };
-    assert_int_equal(weft_strategy_search(&p.search, &p.binding, &not_linear, sharded, WEFT_F32, &choice, NULL, 0),
-                     WEFT_OK);
+    assert_int_equal(
+        weft_strategy_search(&p.search, &p.binding, &not_linear, sharded, WEFT_F32, &choice, NULL, 0),
+        WEFT_OK);
     assert_placements(choice.output, "[P(sum)]");
     problem_close(&p);
 }
 
-/* ---- in place ------------------------------------------------------------------------------------------------------- */
+/* ---- in place ------------------------------------------------------------------------------------------ */
 
 static void test_in_place(void **state)
 {
@@ -263,9 +267,9 @@ static void test_in_place(void **state)
     static const struct {
         const char *a, *b, *wanted_b; /* wanted_b NULL: an error */
     } cases[] = {
-        { "S0,R", "R,R", "[S0,R]" },  { "S0,S1", "S1,S0", "[S0,S1]" }, { "R,R", "S0,S1", "[R,R]" },
-        { "R,R", "P,P", "[R,R]" },    { "S1,R", "P,S0", "[S1,R]" },    { "P,R", "P,S0", "[P(sum),R]" },
-        { "P,S0", "P,R", "[P(sum),S0]" }, { "P,R", "R,R", NULL },      { "P,R", "P(avg),R", NULL },
+        { "S0,R", "R,R", "[S0,R]" },      { "S0,S1", "S1,S0", "[S0,S1]" }, { "R,R", "S0,S1", "[R,R]" },
+        { "R,R", "P,P", "[R,R]" },        { "S1,R", "P,S0", "[S1,R]" },    { "P,R", "P,S0", "[P(sum),R]" },
+        { "P,S0", "P,R", "[P(sum),S0]" }, { "P,R", "R,R", NULL },          { "P,R", "P(avg),R", NULL },
         { "R,P", "S0,R", NULL },
     };
     int64_t mesh[] = { 2, 3 }, shape[] = { 50, 70 };
@@ -279,8 +283,8 @@ static void test_in_place(void **state)
         const weft_layout *inputs[] = { layout_of(&p, 0, cases[i].a), layout_of(&p, 1, cases[i].b) };
         weft_choice choice;
         char why[200] = "";
-        weft_status status =
-            weft_strategy_search(&p.search, &p.binding, &jointly, inputs, WEFT_F32, &choice, why, sizeof(why));
+        weft_status status = weft_strategy_search(&p.search, &p.binding, &jointly, inputs, WEFT_F32, &choice,
+                                                  why, sizeof(why));
         if (cases[i].wanted_b == NULL) {
             assert_int_equal(status, WEFT_ERR_LAYOUT);
             assert_non_null(strstr(why, "stays as it is"));
@@ -311,12 +315,13 @@ static void test_nested_reductions(void **state)
     problem_bind(&p, (weft_attributes){ 0 });
     const weft_layout *inputs[] = { layout_of(&p, 0, cases[0].a), layout_of(&p, 1, cases[0].b) };
     weft_choice choice;
-    assert_int_equal(weft_strategy_search(&p.search, &p.binding, &jointly, inputs, WEFT_F32, &choice, NULL, 0), WEFT_OK);
+    assert_int_equal(
+        weft_strategy_search(&p.search, &p.binding, &jointly, inputs, WEFT_F32, &choice, NULL, 0), WEFT_OK);
     assert_false(choice.inputs[0]->has_partial);
     problem_close(&p);
 }
 
-/* ---- properties on random problems ---------------------------------------------------------------------------------- */
+/* ---- properties on random problems --------------------------------------------------------------------- */
 
 typedef struct rule_case {
     const char *text;
@@ -338,7 +343,8 @@ static const rule_case rules[] = {
     { "1A->A", { WEFT_LINEAR_JOINTLY, 0, ~0u } },
 };
 
-/* Shapes that fit the rule: one random size per letter and per place of a run; broadcast ones sometimes 1 or missing. */
+/* Shapes that fit the rule: one random size per letter and per place of a run; broadcast ones sometimes 1 or
+ * missing. */
 static weft_attributes random_shapes(problem *p)
 {
     int64_t letter[WEFT_MAX_RULE_FACTORS][2];
@@ -396,7 +402,8 @@ static const weft_layout *random_layout(problem *p, int input)
     return weft_layout_intern(p->table, p->mesh, placements, p->ndim[input], p->shape[input], WEFT_F32);
 }
 
-/* Notes the chunk that an operand's dimension has of its factor, or asserts that it is the one noted before. */
+/* Notes the chunk that an operand's dimension has of its factor, or asserts that it is the one noted before.
+ */
 static void check_operand(const problem *p, const weft_layout *layout, const int factor_of[],
                           const int64_t coordinate[], int64_t offset[], int64_t extent[])
 {
@@ -436,7 +443,8 @@ static void check_choice(const problem *p, const weft_choice *choice)
     }
 }
 
-/* Where a contracted factor is sharded the output is Partial(sum), and nowhere else does it become Partial. */
+/* Where a contracted factor is sharded the output is Partial(sum), and nowhere else does it become Partial.
+ */
 static void check_partial(const weft_binding *binding, const weft_strategy *strategy)
 {
     bool input_partial = false;
@@ -474,8 +482,8 @@ static void test_strategies_are_consistent(void **state)
                 choice.inputs[i] =
                     weft_layout_intern(p.table, p.mesh, placements[i], p.ndim[i], p.shape[i], WEFT_F32);
             }
-            choice.output = weft_layout_intern(p.table, p.mesh, placements[WEFT_MAX_INPUTS], p.binding.output_ndim,
-                                               p.binding.output_shape, WEFT_F32);
+            choice.output = weft_layout_intern(p.table, p.mesh, placements[WEFT_MAX_INPUTS],
+                                               p.binding.output_ndim, p.binding.output_shape, WEFT_F32);
             check_choice(&p, &choice);
             checked++;
             problem_close(&p);
@@ -525,8 +533,8 @@ static double cost_of(problem *p, const weft_layout *const from[], const weft_la
     return cost;
 }
 
-/* Asserts that a random combination of strategies does not cost less than what was chosen. Returns false when the combination
- * is not possible. */
+/* Asserts that a random combination of strategies does not cost less than what was chosen. Returns false when
+ * the combination is not possible. */
 static bool compare_with_random(problem *p, const weft_layout *const inputs[], double chosen)
 {
     weft_strategy all[WEFT_MAX_STRATEGIES];
@@ -537,8 +545,8 @@ static bool compare_with_random(problem *p, const weft_layout *const inputs[], d
         output[d] = strategy->output;
         for (int i = 0; i < p->binding.num_inputs; i++) {
             placements[i][d] = strategy->inputs[i];
-            if (placements[i][d].kind == WEFT_PARTIAL
-                && !weft_placement_equal(placements[i][d], inputs[i]->placements[d])) {
+            if (placements[i][d].kind == WEFT_PARTIAL &&
+                !weft_placement_equal(placements[i][d], inputs[i]->placements[d])) {
                 return false;
             }
         }
@@ -571,14 +579,15 @@ static void test_search_finds_the_cheapest(void **state)
             }
             weft_choice choice, again;
             char why[200] = "";
-            weft_status status =
-                weft_strategy_search(&p.search, &p.binding, &p.linear, inputs, WEFT_F32, &choice, why, sizeof(why));
+            weft_status status = weft_strategy_search(&p.search, &p.binding, &p.linear, inputs, WEFT_F32,
+                                                      &choice, why, sizeof(why));
             if (status != WEFT_OK) {
                 fail_msg("%s: %s", rules[r].text, why);
             }
             check_choice(&p, &choice);
-            assert_int_equal(weft_strategy_search(&p.search, &p.binding, &p.linear, inputs, WEFT_F32, &again, NULL, 0),
-                             WEFT_OK);
+            assert_int_equal(
+                weft_strategy_search(&p.search, &p.binding, &p.linear, inputs, WEFT_F32, &again, NULL, 0),
+                WEFT_OK);
             assert_memory_equal(&choice.output, &again.output, sizeof(choice.output));
             double chosen = cost_of(&p, inputs, choice.inputs, choice.output->placements);
             assert_true(chosen >= 0);
@@ -591,7 +600,7 @@ static void test_search_finds_the_cheapest(void **state)
     print_message("# %d combinations compared\n", compared);
 }
 
-/* ---- size ------------------------------------------------------------------------------------------------------------- */
+/* ---- size ---------------------------------------------------------------------------------------------- */
 
 static void test_many_mesh_dimensions(void **state)
 {
@@ -603,8 +612,10 @@ static void test_many_mesh_dimensions(void **state)
     set_shape(&p, 1, 2, shape);
     problem_bind(&p, (weft_attributes){ 0 });
     weft_choice choice;
-    const weft_layout *fit[] = { layout_of(&p, 0, "S0,S0,R,R,S1,S1,R,P"), layout_of(&p, 1, "R,R,S1,S1,S0,S0,R,R") };
-    assert_int_equal(weft_strategy_search(&p.search, &p.binding, &each, fit, WEFT_F32, &choice, NULL, 0), WEFT_OK);
+    const weft_layout *fit[] = { layout_of(&p, 0, "S0,S0,R,R,S1,S1,R,P"),
+                                 layout_of(&p, 1, "R,R,S1,S1,S0,S0,R,R") };
+    assert_int_equal(weft_strategy_search(&p.search, &p.binding, &each, fit, WEFT_F32, &choice, NULL, 0),
+                     WEFT_OK);
     assert_ptr_equal(choice.inputs[0], fit[0]);
     assert_ptr_equal(choice.inputs[1], fit[1]);
     assert_placements(choice.output, "[S0,S0,S1,S1,P(sum),P(sum),R,P(sum)]");
@@ -622,7 +633,8 @@ static void test_many_ranks(void **state)
     problem_bind(&p, (weft_attributes){ 0 });
     weft_choice choice;
     const weft_layout *inputs[] = { layout_of(&p, 0, "S0,R"), layout_of(&p, 1, "S0,S1") };
-    assert_int_equal(weft_strategy_search(&p.search, &p.binding, &each, inputs, WEFT_F32, &choice, NULL, 0), WEFT_OK);
+    assert_int_equal(weft_strategy_search(&p.search, &p.binding, &each, inputs, WEFT_F32, &choice, NULL, 0),
+                     WEFT_OK);
     assert_placements(choice.output, "[S0,S1]"); /* the weights are gathered, the activations stay */
     problem_close(&p);
 }

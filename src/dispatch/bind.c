@@ -40,7 +40,7 @@ static const char *plural(int n)
     return n == 1 ? "" : "s";
 }
 
-/* ---- how long the runs are ---------------------------------------------------------------------------------- */
+/* ---- how long the runs are ----------------------------------------------------------------------------- */
 
 /* Dimensions that the run of `term` has in an operand with `ndim` of which all other terms take `others`. */
 static weft_status take_run(binder *b, int input, int factor, int others)
@@ -49,8 +49,8 @@ static weft_status take_run(binder *b, int input, int factor, int others)
     int own = shape->ndim - others;
     int *length = &b->length[factor];
     if (own < 0) {
-        return refuse(b, WEFT_ERR_SHAPE, "%s has %d dimension%s, expected at least %d", shape->name, shape->ndim,
-                      plural(shape->ndim), others);
+        return refuse(b, WEFT_ERR_SHAPE, "%s has %d dimension%s, expected at least %d", shape->name,
+                      shape->ndim, plural(shape->ndim), others);
     }
     if (b->rule->factors[factor].broadcasts) {
         *length = own > *length ? own : *length;
@@ -77,8 +77,8 @@ static weft_status measure_input(binder *b, int input)
     int letters = operand->num_terms - num_runs;
     if (num_runs == 0) {
         return shape->ndim == letters ? WEFT_OK
-                                      : refuse(b, WEFT_ERR_SHAPE, "%s has %d dimension%s, expected %d", shape->name,
-                                               shape->ndim, plural(shape->ndim), letters);
+                                      : refuse(b, WEFT_ERR_SHAPE, "%s has %d dimension%s, expected %d",
+                                               shape->name, shape->ndim, plural(shape->ndim), letters);
     }
     if (num_runs == 1) {
         return take_run(b, input, runs[0], letters);
@@ -107,7 +107,7 @@ static weft_status measure_runs(binder *b)
     return WEFT_OK;
 }
 
-/* ---- factors -------------------------------------------------------------------------------------------------- */
+/* ---- factors ------------------------------------------------------------------------------------------- */
 
 /* Gives the factors of an operand their places in the binding, unless they have them. */
 static weft_status place_factors(binder *b, const weft_rule_operand *operand, bool contracted)
@@ -149,7 +149,7 @@ static weft_status place_all(binder *b)
     return status;
 }
 
-/* ---- sizes ------------------------------------------------------------------------------------------------------ */
+/* ---- sizes --------------------------------------------------------------------------------------------- */
 
 static weft_status take_size(binder *b, int factor, int input, int dim, bool broadcasts)
 {
@@ -161,15 +161,16 @@ static weft_status take_size(binder *b, int factor, int input, int dim, bool bro
         b->origins[factor] = (origin){ input, dim };
     } else if (size != f->size && !(broadcasts && size == 1)) {
         origin from = b->origins[factor];
-        return refuse(b, WEFT_ERR_SHAPE, "%s has size %lld in dimension %d, expected %lld%s, as dimension %d of %s has",
-                      shape->name, (long long)size, dim, (long long)f->size, broadcasts ? " or 1" : "", from.dim,
-                      b->shapes[from.input].name);
+        return refuse(b, WEFT_ERR_SHAPE,
+                      "%s has size %lld in dimension %d, expected %lld%s, as dimension %d of %s has",
+                      shape->name, (long long)size, dim, (long long)f->size, broadcasts ? " or 1" : "",
+                      from.dim, b->shapes[from.input].name);
     }
     return WEFT_OK;
 }
 
-/* The factor of the `index`-th of `own` dimensions that an operand has of a rule's factor. Runs that broadcast are
- * aligned at their end. */
+/* The factor of the `index`-th of `own` dimensions that an operand has of a rule's factor. Runs that
+ * broadcast are aligned at their end. */
 static int factor_at(const binder *b, int factor, int own, int index)
 {
     return b->first[factor] + b->length[factor] - own + index;
@@ -265,12 +266,17 @@ static weft_status shape_output(binder *b)
     return WEFT_OK;
 }
 
-weft_status weft_rule_bind(const weft_rule *rule, const weft_operand_shape shapes[], const weft_attributes *attributes,
-                           weft_binding *binding, char *why, size_t why_size)
+weft_status weft_rule_bind(const weft_rule *rule, const weft_operand_shape shapes[],
+                           const weft_attributes *attributes, weft_binding *binding, char *why,
+                           size_t why_size)
 {
     memset(binding, 0, sizeof(*binding));
     binding->num_inputs = rule->num_inputs;
-    binder b = { .rule = rule, .shapes = shapes, .attributes = attributes, .binding = binding, .why = why,
+    binder b = { .rule = rule,
+                 .shapes = shapes,
+                 .attributes = attributes,
+                 .binding = binding,
+                 .why = why,
                  .why_size = why_size };
     weft_status status = measure_runs(&b);
     if (status == WEFT_OK) {

@@ -61,14 +61,16 @@ uint64_t weft_cache_hash(const weft_call *call, const weft_layout *const inputs[
     return weft_hash_bytes(&call->attributes, sizeof(call->attributes), hash);
 }
 
-static bool entry_is(const weft_cached_choice *entry, const weft_call *call, const weft_layout *const inputs[])
+static bool entry_is(const weft_cached_choice *entry, const weft_call *call,
+                     const weft_layout *const inputs[])
 {
-    return entry->operation == call->operation && entry->num_inputs == call->num_inputs
-           && memcmp(entry->inputs, inputs, (size_t)call->num_inputs * sizeof(inputs[0])) == 0
-           && memcmp(&entry->attributes, &call->attributes, sizeof(call->attributes)) == 0;
+    return entry->operation == call->operation && entry->num_inputs == call->num_inputs &&
+           memcmp(entry->inputs, inputs, (size_t)call->num_inputs * sizeof(inputs[0])) == 0 &&
+           memcmp(&entry->attributes, &call->attributes, sizeof(call->attributes)) == 0;
 }
 
-const weft_cached_choice *weft_cache_find(const weft_call *call, const weft_layout *const inputs[], uint64_t hash)
+const weft_cached_choice *weft_cache_find(const weft_call *call, const weft_layout *const inputs[],
+                                          uint64_t hash)
 {
     const weft_dispatch_state *state = weft_runtime.dispatch;
     const weft_cached_choice *entry = state->buckets[hash & (state->num_buckets - 1)];
@@ -99,8 +101,8 @@ static void cache_grow(weft_dispatch_state *state)
     state->num_buckets = num_buckets;
 }
 
-const weft_cached_choice *weft_cache_add(const weft_call *call, const weft_layout *const inputs[], uint64_t hash,
-                                         const weft_choice *choice)
+const weft_cached_choice *weft_cache_add(const weft_call *call, const weft_layout *const inputs[],
+                                         uint64_t hash, const weft_choice *choice)
 {
     weft_dispatch_state *state = weft_runtime.dispatch;
     weft_cached_choice *entry = calloc(1, sizeof(*entry));
@@ -137,7 +139,8 @@ const weft_rule *weft_cached_rule(const weft_call *call)
     } else if (weft_rule_parse(text, rule, why, sizeof(why)) != WEFT_OK) {
         weft_fail(WEFT_ERR_INVALID, call->function, "%s", why);
     } else if (rule->num_inputs != call->num_inputs) {
-        weft_fail(WEFT_ERR_INVALID, call->function, "rule \"%s\" is not one of %d inputs", text, call->num_inputs);
+        weft_fail(WEFT_ERR_INVALID, call->function, "rule \"%s\" is not one of %d inputs", text,
+                  call->num_inputs);
     } else if (!weft_ptrset_add(&state->rules, text, rule)) {
         weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for a rule");
     } else {

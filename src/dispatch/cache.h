@@ -17,10 +17,11 @@ typedef struct weft_cached_choice {
 
 uint64_t weft_cache_hash(const weft_call *call, const weft_layout *const inputs[]);
 /* No allocation. NULL when it is not there. */
-const weft_cached_choice *weft_cache_find(const weft_call *call, const weft_layout *const inputs[], uint64_t hash);
+const weft_cached_choice *weft_cache_find(const weft_call *call, const weft_layout *const inputs[],
+                                          uint64_t hash);
 /* NULL with the error kept: no memory. */
-const weft_cached_choice *weft_cache_add(const weft_call *call, const weft_layout *const inputs[], uint64_t hash,
-                                         const weft_choice *choice);
+const weft_cached_choice *weft_cache_add(const weft_call *call, const weft_layout *const inputs[],
+                                         uint64_t hash, const weft_choice *choice);
 
 /* The rule of a call, parsed the first time it is asked for; NULL with the error kept. */
 const weft_rule *weft_cached_rule(const weft_call *call);

@@ -3,14 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- checks: only what is not in the cache needs them, for a layout holds mesh, shape and type ---------------- */
+/* ---- checks: only what is not in the cache needs them, for a layout holds mesh, shape and type --------- */
 
 /* "2x2 (data, model)", and the ranks where they are not 0, 1, 2, ... */
 static const char *mesh_text(const weft_mesh *mesh, char *text, size_t size)
 {
     size_t used = 0;
-#define APPEND(...)                                                                                                    \
-    used += used < size ? (size_t)snprintf(text + used, size - used, __VA_ARGS__) : 0
+#define APPEND(...) used += used < size ? (size_t)snprintf(text + used, size - used, __VA_ARGS__) : 0
     for (int d = 0; d < mesh->ndim; d++) {
         APPEND("%s%lld", d == 0 ? "" : "x", (long long)mesh->shape[d]);
     }
@@ -55,7 +54,8 @@ static bool check_meshes(const weft_call *call, const weft_layout *const inputs[
     for (int i = 1; i < call->num_inputs; i++) {
         if (inputs[i]->mesh != inputs[0]->mesh) {
             char first[160], other[160];
-            weft_fail(WEFT_ERR_MESH, call->function, "%s is on mesh %s and %s on mesh %s: weft_redistribute() one of them",
+            weft_fail(WEFT_ERR_MESH, call->function,
+                      "%s is on mesh %s and %s on mesh %s: weft_redistribute() one of them",
                       described[0].name, mesh_text(inputs[0]->mesh, first, sizeof(first)), described[i].name,
                       mesh_text(inputs[i]->mesh, other, sizeof(other)));
             return false;
@@ -71,28 +71,29 @@ static bool check_types(const weft_call *call, const weft_layout *const inputs[]
         weft_dtype type = inputs[i]->dtype;
         if (!(described->types & WEFT_TYPE_BIT(type))) {
             char expected[80];
-            weft_fail(WEFT_ERR_DTYPE, call->function, "%s is %s, expected %s", described->name, weft_dtype_name(type),
-                      types_text(described->types, expected, sizeof(expected)));
+            weft_fail(WEFT_ERR_DTYPE, call->function, "%s is %s, expected %s", described->name,
+                      weft_dtype_name(type), types_text(described->types, expected, sizeof(expected)));
             return false;
         }
         if (described->type_of_first && type != inputs[0]->dtype) {
-            weft_fail(WEFT_ERR_DTYPE, call->function, "%s is %s, expected %s, the type of %s", described->name,
-                      weft_dtype_name(type), weft_dtype_name(inputs[0]->dtype), call->operation->inputs[0].name);
+            weft_fail(WEFT_ERR_DTYPE, call->function, "%s is %s, expected %s, the type of %s",
+                      described->name, weft_dtype_name(type), weft_dtype_name(inputs[0]->dtype),
+                      call->operation->inputs[0].name);
             return false;
         }
     }
     return true;
 }
 
-/* ---- choosing layouts ------------------------------------------------------------------------------------------- */
+/* ---- choosing layouts ---------------------------------------------------------------------------------- */
 
 static bool same_shape(int ndim, const int64_t shape[], const weft_layout *layout)
 {
     return ndim == layout->ndim && memcmp(shape, layout->shape, (size_t)ndim * sizeof(shape[0])) == 0;
 }
 
-static weft_status choose_by_rule(const weft_call *call, const weft_layout *const inputs[], weft_choice *choice,
-                                  char *why, size_t why_size)
+static weft_status choose_by_rule(const weft_call *call, const weft_layout *const inputs[],
+                                  weft_choice *choice, char *why, size_t why_size)
 {
     const weft_operation *operation = call->operation;
     const weft_rule *rule = weft_cached_rule(call);
@@ -124,7 +125,8 @@ static weft_status choose_by_rule(const weft_call *call, const weft_layout *cons
         .cost = &weft_runtime.cost,
         .in_place = operation->in_place,
     };
-    return weft_strategy_search(&search, &binding, &operation->linear, inputs, inputs[0]->dtype, choice, why, why_size);
+    return weft_strategy_search(&search, &binding, &operation->linear, inputs, inputs[0]->dtype, choice, why,
+                                why_size);
 }
 
 /* From the cache, or chosen and added to it; NULL with the error kept. */
@@ -158,7 +160,7 @@ static const weft_cached_choice *obtain_layouts(const weft_call *call)
     return weft_cache_add(call, inputs, hash, &choice);
 }
 
-/* ---- the road --------------------------------------------------------------------------------------------------- */
+/* ---- the road ------------------------------------------------------------------------------------------ */
 
 static bool check_inputs(const weft_call *call)
 {
@@ -213,7 +215,8 @@ static bool lower_shards(const weft_call *call, weft_lowering *lowering)
     return true;
 }
 
-/* The output with its tasks submitted; NULL with the error kept. A new tensor belongs to the innermost scope. */
+/* The output with its tasks submitted; NULL with the error kept. A new tensor belongs to the innermost scope.
+ */
 static weft_tensor *make_output(const weft_call *call, const weft_choice *choice, weft_lowering *lowering)
 {
     const weft_operation *operation = call->operation;
@@ -261,7 +264,8 @@ weft_tensor *weft_dispatch(const weft_call *call)
         return make_output(call, &choice, &lowering);
     }
     weft_scope_open();
-    weft_tensor *output = move_inputs(call, &choice, &lowering) ? make_output(call, &choice, &lowering) : NULL;
+    weft_tensor *output =
+        move_inputs(call, &choice, &lowering) ? make_output(call, &choice, &lowering) : NULL;
     if (output != NULL && !call->operation->in_place) {
         weft_scope_keep(output);
     }

@@ -1,6 +1,6 @@
-/* src/dispatch: the one road every operation takes. Rule and input layouts give the layouts to work on (cached); inputs
- * that lie otherwise are redistributed; the output is made; the operation's lowering submits tasks for each shard that
- * this process hosts. */
+/* src/dispatch: the one road every operation takes. Rule and input layouts give the layouts to work on
+ * (cached); inputs that lie otherwise are redistributed; the output is made; the operation's lowering submits
+ * tasks for each shard that this process hosts. */
 #ifndef WEFT_SRC_DISPATCH_H
 #define WEFT_SRC_DISPATCH_H
 
@@ -27,8 +27,8 @@ typedef struct weft_call {
     double scalar;              /* what they do not depend on */
 } weft_call;
 
-/* What an operation's lowering gets: one hosted shard of the output, which is not empty. The shards of the inputs with
- * the same index are those of the same rank; they may be empty. */
+/* What an operation's lowering gets: one hosted shard of the output, which is not empty. The shards of the
+ * inputs with the same index are those of the same rank; they may be empty. */
 typedef struct weft_lowering {
     const weft_call *call;
     weft_tensor *inputs[WEFT_MAX_INPUTS]; /* in the layouts that were chosen */
@@ -39,7 +39,8 @@ typedef struct weft_lowering {
 /* False with the error kept. Knows the rank's boxes and panels; submits tasks; waits for nothing. */
 typedef bool (*weft_lower_function)(const weft_lowering *lowering);
 
-/* Chooses the layouts where no rule can: see weft_operation. A status with why, as weft_strategy_search() does. */
+/* Chooses the layouts where no rule can: see weft_operation. A status with why, as weft_strategy_search()
+ * does. */
 typedef weft_status (*weft_choose_function)(const weft_call *call, const weft_layout *const inputs[],
                                             weft_choice *choice, char *why, size_t why_size);
 
@@ -51,14 +52,15 @@ typedef struct weft_operation_input {
 
 /* An operation: a constant beside its public function. The output has the type of input 0. */
 typedef struct weft_operation {
-    const char *name; /* for traces */
+    const char *name;                  /* for traces */
     const char *rules[WEFT_MAX_RULES]; /* attributes.rule says which; or none and `choose` */
     weft_choose_function choose;
     weft_linearity linear;
     weft_operation_input inputs[WEFT_MAX_INPUTS];
     bool in_place; /* the output is input 0 itself, which keeps its layout */
-    bool views;    /* the output has the elements of input 0, rank by rank in the same order: it shares the memory where
-                      it can, and `lower` copies where it cannot */
+    /* The output has the elements of input 0, rank by rank in the same order: it shares the memory where it
+     * can, and `lower` copies where it cannot. */
+    bool views;
     weft_lower_function lower;
 } weft_operation;
 
@@ -71,7 +73,7 @@ weft_tensor *weft_dispatch(const weft_call *call);
 weft_status weft_dispatch_start(void);
 void weft_dispatch_stop(void);
 
-/* ---- what lowerings share (rows.c) ---------------------------------------------------------------------------- */
+/* ---- what lowerings share (rows.c) --------------------------------------------------------------------- */
 
 static inline const weft_local_shard *weft_lowering_input(const weft_lowering *lowering, int input)
 {
@@ -83,15 +85,16 @@ static inline const weft_local_shard *weft_lowering_output(const weft_lowering *
     return &lowering->output->shards[lowering->shard];
 }
 
-/* A walk along the rows (dimension 0) of an output shard in pieces that lie in one panel of the output and in one panel
- * of every input that is aligned with it: whose rows are the output's rows, by their global numbers. */
+/* A walk along the rows (dimension 0) of an output shard in pieces that lie in one panel of the output and in
+ * one panel of every input that is aligned with it: whose rows are the output's rows, by their global
+ * numbers. */
 typedef struct weft_row_walk {
     const weft_lowering *lowering;
-    unsigned aligned; /* bit i: input i is */
-    int64_t end;      /* one past the shard's last row */
+    unsigned aligned;    /* bit i: input i is */
+    int64_t end;         /* one past the shard's last row */
     int64_t first, last; /* rows of the present piece */
     const weft_panel *output;
-    int64_t output_first, output_last;  /* rows of the panel that the piece is in */
+    int64_t output_first, output_last;         /* rows of the panel that the piece is in */
     const weft_panel *inputs[WEFT_MAX_INPUTS]; /* of those aligned */
     int64_t input_first[WEFT_MAX_INPUTS];
     enum starpu_data_access_mode mode; /* for the output: W for the first piece of a panel, then RW */

@@ -29,8 +29,8 @@ bool weft_rows_next(weft_row_walk *walk)
     for (int i = 0; i < lowering->call->num_inputs; i++) {
         if (walk->aligned & (1u << i)) {
             int64_t last;
-            walk->inputs[i] = weft_shard_panel_at(lowering->inputs[i], weft_lowering_input(lowering, i), walk->first,
-                                                  &walk->input_first[i], &last);
+            walk->inputs[i] = weft_shard_panel_at(lowering->inputs[i], weft_lowering_input(lowering, i),
+                                                  walk->first, &walk->input_first[i], &last);
             walk->last = weft_min_i64(walk->last, last);
         }
     }
@@ -40,13 +40,14 @@ bool weft_rows_next(weft_row_walk *walk)
 /* Bytes of `rows` rows of a shard. */
 static int64_t row_bytes(const weft_tensor *tensor, const weft_local_shard *shard, int64_t rows)
 {
-    return rows * weft_row_elements(tensor->layout->ndim, &shard->box)
-           * (int64_t)weft_dtype_size(tensor->layout->dtype);
+    return rows * weft_row_elements(tensor->layout->ndim, &shard->box) *
+           (int64_t)weft_dtype_size(tensor->layout->dtype);
 }
 
 int64_t weft_rows_output_offset(const weft_row_walk *walk)
 {
-    return row_bytes(walk->lowering->output, weft_lowering_output(walk->lowering), walk->first - walk->output_first);
+    return row_bytes(walk->lowering->output, weft_lowering_output(walk->lowering),
+                     walk->first - walk->output_first);
 }
 
 int64_t weft_rows_input_offset(const weft_row_walk *walk, int input)
@@ -75,8 +76,8 @@ bool weft_lower_fill(const weft_lowering *lowering, double value)
         if (args == NULL) {
             return false;
         }
-        args->count = (walk.last - walk.first)
-                      * weft_row_elements(lowering->output->layout->ndim, &weft_lowering_output(lowering)->box);
+        args->count = (walk.last - walk.first) *
+                      weft_row_elements(lowering->output->layout->ndim, &weft_lowering_output(lowering)->box);
         args->value = value;
         weft_rows_add_output(&task, &walk);
         if (!weft_task_submit(&task)) {

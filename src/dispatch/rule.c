@@ -25,7 +25,8 @@ static bool complain(const reader *r, const char *format, ...)
         va_start(arguments, format);
         vsnprintf(what, sizeof(what), format, arguments);
         va_end(arguments);
-        snprintf(r->why, r->why_size, "rule \"%s\", at character %d: %s", r->text, (int)(r->at - r->text) + 1, what);
+        snprintf(r->why, r->why_size, "rule \"%s\", at character %d: %s", r->text, (int)(r->at - r->text) + 1,
+                 what);
     }
     return false;
 }
@@ -205,8 +206,9 @@ static bool read_output(reader *r)
     for (int i = from_inputs; i < rule->num_factors; i++) {
         rule->factors[i].output_only = true;
         if (rule->factors[i].run) {
-            return complain(r, "no input has the output's run %s", rule->factors[i].broadcasts ? "\"...\""
-                                                                   : (char[]){ rule->factors[i].name, '\0' });
+            return complain(r, "no input has the output's run %s",
+                            rule->factors[i].broadcasts ? "\"...\""
+                                                        : (char[]){ rule->factors[i].name, '\0' });
         }
     }
     return true;

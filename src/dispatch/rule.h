@@ -1,19 +1,21 @@
-/* Sharding rules: which dimensions of an operation's operands belong together, in one line of text, from which every
- * way of running the operation on shards follows (strategy.h). PURE: knows no tensors and no StarPU.
+/* Sharding rules: which dimensions of an operation's operands belong together, in one line of text, from
+ * which every way of running the operation on shards follows (strategy.h). PURE: knows no tensors and no
+ * StarPU.
  *
- *   "mk,kn->mn"      inputs, an arrow, the output. A letter is a FACTOR: one index of the operation's loop nest. Equal
- *                    letters have equal sizes. One that the output lacks is contracted (summed over).
- *   "A,A->A"         a capital letter is a run of any number of dimensions, the same in every operand that has it.
- *                    An operand may have two runs ("AbC->AC"): the call then says how long the first one is.
- *   "...,...->..."   a run that broadcasts: aligned at its end, sizes of 1 and missing leading dimensions are repeated.
- *                    A dimension that is repeated does not have the factor.
- *   "n[c],n->"       a factor in brackets must not be sharded.
- *   "AbC->A1C"       1 is a dimension of size 1 without a factor.
- *   "Ad,A->vd"       a factor of the output alone: each rank computes its own part from whole inputs. The call says
- *                    how large it is.
- *   ",n->n"          an operand without dimensions is a scalar.
+ *  "mk,kn->mn"    inputs, an arrow, the output. A letter is a FACTOR: one index of the operation's loop nest.
+ *                 Equal letters have equal sizes. What the output lacks is contracted (summed over).
+ *  "A,A->A"       a capital letter is a run of any number of dimensions, the same in every operand that has
+ *                 it. An operand may have two ("AbC->AC"): the call then says how long the first one is.
+ *  "...,...->..." a run that broadcasts: aligned at its end, sizes of 1 and missing leading dimensions are
+ *                 repeated. A dimension that is repeated does not have the factor.
+ *  "n[c],n->"     a factor in brackets must not be sharded.
+ *  "AbC->A1C"     1 is a dimension of size 1 without a factor.
+ *  "Ad,A->vd"     a factor of the output alone: each rank computes its own part from whole inputs. The call
+ *                 says how large it is.
+ *  ",n->n"        an operand without dimensions is a scalar.
  *
- * Blanks are ignored. Compound factors "(ab)c->a(bc)" have their place in weft_rule_term and are not built yet. */
+ * Blanks are ignored. Compound factors "(ab)c->a(bc)" have their place in weft_rule_term and are not built
+ * yet. */
 #ifndef WEFT_SRC_DISPATCH_RULE_H
 #define WEFT_SRC_DISPATCH_RULE_H
 
@@ -26,7 +28,7 @@ enum {
     WEFT_MAX_FACTORS = 24       /* factors of a rule with its runs spelled out */
 };
 
-/* ---- a rule as it is written -------------------------------------------------------------------------------- */
+/* ---- a rule as it is written --------------------------------------------------------------------------- */
 
 typedef struct weft_rule_factor {
     char name; /* 'a' .. 'z'; 'A' .. 'Z' for a run; '.' for the run "..." */
@@ -58,15 +60,16 @@ typedef struct weft_rule {
 /* WEFT_ERR_INVALID with why, a text that names the place in the rule. */
 weft_status weft_rule_parse(const char *text, weft_rule *rule, char *why, size_t why_size);
 
-/* ---- a rule on given shapes ----------------------------------------------------------------------------------- */
+/* ---- a rule on given shapes ---------------------------------------------------------------------------- */
 
-/* What a call decides beside its tensors and what its layouts depend on. Integers alone, so that it can be hashed and
- * compared as bytes: zero-initialise it. */
+/* What a call decides beside its tensors and what its layouts depend on. Integers alone, so that it can be
+ * hashed and compared as bytes: zero-initialise it. */
 typedef struct weft_attributes {
     int64_t rule;    /* which of the operation's rules */
     int64_t leading; /* dimensions of the first run, where an operand has two */
+    /* Sizes of the factors of the output alone, in its order; or what the operation defines. */
     int64_t num_sizes;
-    int64_t sizes[WEFT_MAX_DIMS]; /* of the factors of the output alone, in its order; or what the operation defines */
+    int64_t sizes[WEFT_MAX_DIMS];
 } weft_attributes;
 
 typedef struct weft_operand_shape {
@@ -94,9 +97,10 @@ typedef struct weft_binding {
     int64_t output_shape[WEFT_MAX_DIMS];
 } weft_binding;
 
-/* Spells out the rule's runs for `rule->num_inputs` shapes. WEFT_ERR_SHAPE with why, which names the argument, what it
- * has and what was expected; WEFT_ERR_INVALID when the attributes do not fit the rule. */
-weft_status weft_rule_bind(const weft_rule *rule, const weft_operand_shape shapes[], const weft_attributes *attributes,
-                           weft_binding *binding, char *why, size_t why_size);
+/* Spells out the rule's runs for `rule->num_inputs` shapes. WEFT_ERR_SHAPE with why, which names the
+ * argument, what it has and what was expected; WEFT_ERR_INVALID when the attributes do not fit the rule. */
+weft_status weft_rule_bind(const weft_rule *rule, const weft_operand_shape shapes[],
+                           const weft_attributes *attributes, weft_binding *binding, char *why,
+                           size_t why_size);
 
 #endif

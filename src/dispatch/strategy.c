@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the strategies of one mesh dimension ------------------------------------------------------------------- */
+/* ---- the strategies of one mesh dimension -------------------------------------------------------------- */
 
 static weft_placement shard_of(int factor, int ndim, const int factor_of[])
 {
@@ -75,9 +75,10 @@ int weft_strategy_list(const weft_binding *binding, const weft_linearity *linear
     return count;
 }
 
-/* ---- layouts of an operand, with what it costs to get there ------------------------------------------------- */
+/* ---- layouts of an operand, with what it costs to get there -------------------------------------------- */
 
-/* Of an input: a layout to work on. Of the output: a layout with Partial placements that will have to be reduced. */
+/* Of an input: a layout to work on. Of the output: a layout with Partial placements that will have to be
+ * reduced. */
 typedef struct candidate {
     weft_placement placements[WEFT_MAX_DIMS];
     const weft_layout *layout;
@@ -89,7 +90,8 @@ typedef struct searcher {
     const weft_binding *binding;
     const weft_layout *const *inputs;
     const weft_mesh *mesh;
-    weft_strategy strategies[WEFT_MAX_DIMS][WEFT_MAX_STRATEGIES]; /* of each mesh dimension, those that are possible */
+    weft_strategy strategies[WEFT_MAX_DIMS]
+                            [WEFT_MAX_STRATEGIES]; /* of each mesh dimension, those that are possible */
     int num_strategies[WEFT_MAX_DIMS];
     weft_vec candidates[WEFT_MAX_INPUTS]; /* candidate: the layouts of each input that were met */
     weft_vec reductions;                  /* candidate: those of the output whose reduction counts */
@@ -107,7 +109,8 @@ static bool same_placements(const weft_placement *a, const weft_placement *b, in
     return true;
 }
 
-static const candidate *find_candidate(const searcher *s, const weft_vec *known, const weft_placement placements[])
+static const candidate *find_candidate(const searcher *s, const weft_vec *known,
+                                       const weft_placement placements[])
 {
     const candidate *items = known->items;
     for (size_t i = 0; i < known->count; i++) {
@@ -120,14 +123,16 @@ static const candidate *find_candidate(const searcher *s, const weft_vec *known,
 
 /* NULL: no memory. */
 static const candidate *add_candidate(searcher *s, weft_vec *known, const weft_placement placements[],
-                                      const weft_layout *layout, const weft_layout *from, const weft_layout *to)
+                                      const weft_layout *layout, const weft_layout *from,
+                                      const weft_layout *to)
 {
     candidate *new = from == NULL || to == NULL ? NULL : weft_vec_push(known, sizeof(*new));
     if (new == NULL) {
         s->out_of_memory = true;
         return NULL;
     }
-    double us = from == to ? 0 : weft_plan_cost(s->search->table, s->search->topology, s->search->cost, from, to);
+    double us =
+        from == to ? 0 : weft_plan_cost(s->search->table, s->search->topology, s->search->cost, from, to);
     memcpy(new->placements, placements, (size_t)s->mesh->ndim * sizeof(*placements));
     new->layout = layout;
     new->cost = us < 0 ? -1 : (int64_t)llround(fmin(us, 1e11) * 1e6);
@@ -148,8 +153,8 @@ static const candidate *input_candidate(searcher *s, int input, const weft_place
 
 static const weft_layout *output_layout(const searcher *s, const weft_placement placements[])
 {
-    return weft_layout_intern(s->search->table, s->mesh, placements, s->binding->output_ndim, s->binding->output_shape,
-                              s->output_type);
+    return weft_layout_intern(s->search->table, s->mesh, placements, s->binding->output_ndim,
+                              s->binding->output_shape, s->output_type);
 }
 
 /* What the cheapest reduction of the output costs: to a shard where it has dimensions. */
@@ -163,7 +168,8 @@ static const candidate *output_candidate(searcher *s, const weft_placement place
     for (int d = 0; d < s->mesh->ndim; d++) {
         reduced[d] = placements[d];
         if (placements[d].kind == WEFT_PARTIAL) {
-            reduced[d] = (weft_placement){ s->binding->output_ndim > 0 ? WEFT_SHARD : WEFT_REPLICATE, 0, WEFT_SUM };
+            reduced[d] =
+                (weft_placement){ s->binding->output_ndim > 0 ? WEFT_SHARD : WEFT_REPLICATE, 0, WEFT_SUM };
         }
     }
     const weft_layout *from = output_layout(s, placements);
@@ -181,7 +187,7 @@ static bool keeps_inputs(const searcher *s, const weft_strategy *strategy, int m
     return true;
 }
 
-/* ---- a combination of strategies ------------------------------------------------------------------------------ */
+/* ---- a combination of strategies ----------------------------------------------------------------------- */
 
 typedef struct combination {
     int strategy[WEFT_MAX_DIMS];
@@ -211,9 +217,9 @@ static double work_of(const searcher *s, const combination *c)
     return work;
 }
 
-/* What a Partial output will cost. It is free along a mesh dimension whose inputs lie so already: that is what the program
- * asked for. Where inputs are moved to get there, its reduction counts: else products would move a small operand and leave a
- * huge Partial one. False: impossible. */
+/* What a Partial output will cost. It is free along a mesh dimension whose inputs lie so already: that is
+ * what the program asked for. Where inputs are moved to get there, its reduction counts: else products would
+ * move a small operand and leave a huge Partial one. False: impossible. */
 static bool add_reduction(searcher *s, combination *c)
 {
     weft_placement output[WEFT_MAX_DIMS];
@@ -292,10 +298,11 @@ static bool find_best(searcher *s, combination *best)
     return found && !s->out_of_memory;
 }
 
-/* ---- which strategies come into question ------------------------------------------------------------------------ */
+/* ---- which strategies come into question --------------------------------------------------------------- */
 
-/* Whether the Partial placement of `mesh_dim` can stay while all others are reduced. Reductions nest, the last mesh
- * dimension innermost: one that stays must not be inside one of another kind. Sums and averages change places freely. */
+/* Whether the Partial placement of `mesh_dim` can stay while all others are reduced. Reductions nest, the
+ * last mesh dimension innermost: one that stays must not be inside one of another kind. Sums and averages
+ * change places freely. */
 static bool can_stay_partial(const weft_layout *layout, int mesh_dim)
 {
     weft_reduce_op op = layout->placements[mesh_dim].op;
@@ -342,8 +349,8 @@ static int64_t cost_alone(searcher *s, const weft_strategy *strategy, int mesh_d
     return cost;
 }
 
-/* Keeps the `keep` cheapest strategies of a mesh dimension, in their order. All Replicate, the last one, stays: it is
- * what is always possible. */
+/* Keeps the `keep` cheapest strategies of a mesh dimension, in their order. All Replicate, the last one,
+ * stays: it is what is always possible. */
 static void prune(searcher *s, int mesh_dim, int keep)
 {
     weft_strategy *all = s->strategies[mesh_dim];
@@ -365,7 +372,8 @@ static void prune(searcher *s, int mesh_dim, int keep)
     s->num_strategies[mesh_dim] = kept;
 }
 
-/* Where every mesh dimension has a strategy that leaves the inputs as they are, nothing that moves one can be better. */
+/* Where every mesh dimension has a strategy that leaves the inputs as they are, nothing that moves one can be
+ * better. */
 static void drop_needless_moves(searcher *s)
 {
     weft_strategy fitting[WEFT_MAX_DIMS][WEFT_MAX_STRATEGIES];
@@ -418,7 +426,8 @@ static bool list_possible(searcher *s, const weft_linearity *linear, char *why, 
         }
         if (s->num_strategies[d] == 0) {
             char text[160];
-            snprintf(why, why_size, "the target %s stays as it is: no other input has a layout that fits mesh dimension %d",
+            snprintf(why, why_size,
+                     "the target %s stays as it is: no other input has a layout that fits mesh dimension %d",
                      weft_layout_format(s->inputs[0], text, sizeof(text)), d);
             return false;
         }
@@ -426,9 +435,9 @@ static bool list_possible(searcher *s, const weft_linearity *linear, char *why, 
     return true;
 }
 
-weft_status weft_strategy_search(const weft_search *search, const weft_binding *binding, const weft_linearity *linear,
-                                 const weft_layout *const inputs[], weft_dtype output_type, weft_choice *choice,
-                                 char *why, size_t why_size)
+weft_status weft_strategy_search(const weft_search *search, const weft_binding *binding,
+                                 const weft_linearity *linear, const weft_layout *const inputs[],
+                                 weft_dtype output_type, weft_choice *choice, char *why, size_t why_size)
 {
     searcher *s = calloc(1, sizeof(*s));
     if (s == NULL) {

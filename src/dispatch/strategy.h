@@ -1,5 +1,5 @@
-/* Strategies: the ways in which one mesh dimension can share an operation out, and the search for the best combination
- * of them. PURE: layouts in, layouts out; the same on every process. */
+/* Strategies: the ways in which one mesh dimension can share an operation out, and the search for the best
+ * combination of them. PURE: layouts in, layouts out; the same on every process. */
 #ifndef WEFT_SRC_DISPATCH_STRATEGY_H
 #define WEFT_SRC_DISPATCH_STRATEGY_H
 
@@ -32,8 +32,8 @@ typedef struct weft_strategy {
 /* A shard of each factor, Partial passing through for every op and input, all Replicate. */
 enum { WEFT_MAX_STRATEGIES = WEFT_MAX_FACTORS + 5 * WEFT_MAX_INPUTS + 1 };
 
-/* All strategies in the order of preference among equals: shards of the output's factors, shards of contracted factors,
- * Partial passing through, all Replicate. Returns how many were written. */
+/* All strategies in the order of preference among equals: shards of the output's factors, shards of
+ * contracted factors, Partial passing through, all Replicate. Returns how many were written. */
 int weft_strategy_list(const weft_binding *binding, const weft_linearity *linear,
                        weft_strategy strategies[WEFT_MAX_STRATEGIES]);
 
@@ -51,12 +51,13 @@ typedef struct weft_search {
     bool in_place; /* the output is input 0, and keeps its layout */
 } weft_search;
 
-/* The combination of strategies, one per mesh dimension, with the least predicted cost: weft_plan_cost() summed over the
- * inputs, and that of reducing what becomes Partial along mesh dimensions where an input is moved. Among equals: the fewest inputs changed, the least work for the busiest rank, the first in order
+/* The combination of strategies, one per mesh dimension, with the least predicted cost: weft_plan_cost()
+ * summed over the inputs, and that of reducing what becomes Partial along mesh dimensions where an input is
+ * moved. Among equals: the fewest inputs changed, the least work for the busiest rank, the first in order
  * (mesh dimension 0 varying slowest). The inputs are on one mesh. The output has the type `output_type`.
  * WEFT_ERR_LAYOUT with why when nothing is possible; WEFT_ERR_NOMEM. */
-weft_status weft_strategy_search(const weft_search *search, const weft_binding *binding, const weft_linearity *linear,
-                                 const weft_layout *const inputs[], weft_dtype output_type, weft_choice *choice,
-                                 char *why, size_t why_size);
+weft_status weft_strategy_search(const weft_search *search, const weft_binding *binding,
+                                 const weft_linearity *linear, const weft_layout *const inputs[],
+                                 weft_dtype output_type, weft_choice *choice, char *why, size_t why_size);
 
 #endif

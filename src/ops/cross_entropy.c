@@ -7,8 +7,8 @@
 static void report_target(const char *operation, int64_t value, int64_t limit)
 {
     (void)operation;
-    weft_fail_later(WEFT_ERR_INVALID, "weft_cross_entropy", "targets has %lld, expected 0 to %lld", (long long)value,
-                    (long long)limit - 1);
+    weft_fail_later(WEFT_ERR_INVALID, "weft_cross_entropy", "targets has %lld, expected 0 to %lld",
+                    (long long)value, (long long)limit - 1);
 }
 
 static void report_target_backward(const char *operation, int64_t value, int64_t limit)
@@ -19,8 +19,8 @@ static void report_target_backward(const char *operation, int64_t value, int64_t
 }
 
 /* Input 0 is the logits, input 1 the targets. The mean is over all rows, on every rank. */
-static weft_cross_entropy_args *begin_task(weft_task *task, struct starpu_codelet *codelet, const weft_lowering *lowering,
-                                           int64_t rows)
+static weft_cross_entropy_args *begin_task(weft_task *task, struct starpu_codelet *codelet,
+                                           const weft_lowering *lowering, int64_t rows)
 {
     const weft_layout *logits = lowering->inputs[0]->layout;
     weft_cross_entropy_args *args =
@@ -39,13 +39,14 @@ static bool check_classes(const char *function, const weft_tensor *logits)
 {
     const weft_layout *layout = logits->layout;
     if (layout->ndim == 2 && layout->shape[0] > 0 && layout->shape[1] == 0) {
-        weft_fail(WEFT_ERR_SHAPE, function, "logits has 0 classes for %lld rows", (long long)layout->shape[0]);
+        weft_fail(WEFT_ERR_SHAPE, function, "logits has 0 classes for %lld rows",
+                  (long long)layout->shape[0]);
         return false;
     }
     return true;
 }
 
-/* ---- forward ------------------------------------------------------------------------------------------------------ */
+/* ---- forward ------------------------------------------------------------------------------------------- */
 
 /* The output is one element, to which every piece of rows adds, in their order. */
 static bool lower_cross_entropy(const weft_lowering *lowering)
@@ -63,7 +64,8 @@ static bool lower_cross_entropy(const weft_lowering *lowering)
     int64_t begin = logits_shard->box.offset[0], end = begin + logits_shard->box.extent[0];
     for (int64_t row = begin, last; row < end; row = last) {
         int64_t logits_first, logits_last, targets_first, targets_last;
-        const weft_panel *logits_panel = weft_shard_panel_at(logits, logits_shard, row, &logits_first, &logits_last);
+        const weft_panel *logits_panel =
+            weft_shard_panel_at(logits, logits_shard, row, &logits_first, &logits_last);
         const weft_panel *targets_panel =
             weft_shard_panel_at(targets, targets_shard, row, &targets_first, &targets_last);
         last = weft_min_i64(logits_last, targets_last);
@@ -74,11 +76,13 @@ static bool lower_cross_entropy(const weft_lowering *lowering)
         }
         args->first = row == begin;
         args->report = report_target;
-        weft_task_add(&task, &weft_lowering_output(lowering)->panels[0], 0, row == begin ? STARPU_W : STARPU_RW);
+        weft_task_add(&task, &weft_lowering_output(lowering)->panels[0], 0,
+                      row == begin ? STARPU_W : STARPU_RW);
         weft_task_add(&task, logits_panel,
-                      (row - logits_first) * classes * (int64_t)weft_dtype_size(logits->layout->dtype), STARPU_R);
-        weft_task_add(&task, targets_panel, (row - targets_first) * (int64_t)weft_dtype_size(targets->layout->dtype),
+                      (row - logits_first) * classes * (int64_t)weft_dtype_size(logits->layout->dtype),
                       STARPU_R);
+        weft_task_add(&task, targets_panel,
+                      (row - targets_first) * (int64_t)weft_dtype_size(targets->layout->dtype), STARPU_R);
         if (!weft_task_submit(&task)) {
             return false;
         }
@@ -100,11 +104,13 @@ weft_tensor *weft_cross_entropy(weft_tensor *logits, weft_tensor *targets)
     if (logits == NULL || !check_classes(function, logits)) {
         return NULL;
     }
-    return weft_dispatch(&(weft_call){ .function = function, .operation = &weft_operation_cross_entropy,
-                                       .num_inputs = 2, .inputs = { logits, targets } });
+    return weft_dispatch(&(weft_call){ .function = function,
+                                       .operation = &weft_operation_cross_entropy,
+                                       .num_inputs = 2,
+                                       .inputs = { logits, targets } });
 }
 
-/* ---- gradient of the logits --------------------------------------------------------------------------------------- */
+/* ---- gradient of the logits ---------------------------------------------------------------------------- */
 
 static bool lower_cross_entropy_backward(const weft_lowering *lowering)
 {
@@ -136,7 +142,8 @@ static bool lower_cross_entropy_backward(const weft_lowering *lowering)
 const weft_operation weft_operation_cross_entropy_backward = {
     .name = "cross_entropy_backward",
     .rules = { "n[c],n->n[c]", "n[c],n,->n[c]" },
-    .inputs = { { "logits", WEFT_TYPES_FLOAT, true }, { "targets", WEFT_TYPES_INDEX, false },
+    .inputs = { { "logits", WEFT_TYPES_FLOAT, true },
+                { "targets", WEFT_TYPES_INDEX, false },
                 { "gradient", WEFT_TYPES_FLOAT, true } },
     .lower = lower_cross_entropy_backward,
 };

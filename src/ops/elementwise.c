@@ -2,10 +2,10 @@
 #include "codelets/elementwise.h"
 #include "ops/ops.h"
 
-/* ---- lowering --------------------------------------------------------------------------------------------------- */
+/* ---- lowering ------------------------------------------------------------------------------------------ */
 
-/* The part of a row piece that one task computes: all of it, or, where an input with fewer dimensions than the output
- * has several panels, what meets one of them. Global indices of output dimension `dim`. */
+/* The part of a row piece that one task computes: all of it, or, where an input with fewer dimensions than
+ * the output has several panels, what meets one of them. Global indices of output dimension `dim`. */
 typedef struct column_range {
     int dim; /* -1: all columns */
     int64_t first, last;
@@ -33,13 +33,13 @@ static unsigned aligned_inputs(const weft_lowering *lowering)
     return aligned;
 }
 
-/* The input that is cut into panels along another dimension than the output's rows, or -1. There is at most one: the
- * output has as many dimensions as its largest input, and a row that is repeated is one panel. */
+/* The input that is cut into panels along another dimension than the output's rows, or -1. There is at most
+ * one: the output has as many dimensions as its largest input, and a row that is repeated is one panel. */
 static int cut_input(const weft_lowering *lowering)
 {
     for (int i = first_read(lowering); i < lowering->call->num_inputs; i++) {
-        if (!is_aligned(lowering->output->layout, lowering->inputs[i]->layout)
-            && weft_lowering_input(lowering, i)->num_panels > 1) {
+        if (!is_aligned(lowering->output->layout, lowering->inputs[i]->layout) &&
+            weft_lowering_input(lowering, i)->num_panels > 1) {
             return i;
         }
     }
@@ -85,20 +85,21 @@ static void set_extents(weft_elementwise_args *args, const weft_row_walk *walk, 
 }
 
 /* One task. `cut`: the input whose panel `panel` the range is, or -1. */
-static bool submit_piece(const weft_row_walk *walk, struct starpu_codelet *codelet, const column_range *range, int cut,
-                         int64_t panel)
+static bool submit_piece(const weft_row_walk *walk, struct starpu_codelet *codelet, const column_range *range,
+                         int cut, int64_t panel)
 {
     const weft_lowering *lowering = walk->lowering;
     weft_task task;
-    weft_elementwise_args *args = weft_task_begin(&task, codelet, lowering->call->operation->name, sizeof(*args),
-                                                  lowering->output->layout->dtype);
+    weft_elementwise_args *args = weft_task_begin(&task, codelet, lowering->call->operation->name,
+                                                  sizeof(*args), lowering->output->layout->dtype);
     if (args == NULL) {
         return false;
     }
     args->alpha = lowering->call->scalar;
     set_extents(args, walk, range);
     weft_box_strides(args->ndim, &weft_lowering_output(lowering)->box, args->stride[0]);
-    weft_task_add(&task, walk->output, weft_rows_output_offset(walk) + range_offset(lowering, range, args->stride[0]),
+    weft_task_add(&task, walk->output,
+                  weft_rows_output_offset(walk) + range_offset(lowering, range, args->stride[0]),
                   lowering->call->operation->in_place ? STARPU_RW : walk->mode);
     for (int i = first_read(lowering), operand = 1; i < lowering->call->num_inputs; i++, operand++) {
         input_strides(lowering, i, args->stride[operand]);
@@ -145,7 +146,7 @@ static bool lower_elementwise(const weft_lowering *lowering, struct starpu_codel
     return true;
 }
 
-/* ---- the operations --------------------------------------------------------------------------------------------- */
+/* ---- the operations ------------------------------------------------------------------------------------ */
 
 static bool lower_add(const weft_lowering *lowering)
 {
@@ -219,8 +220,11 @@ const weft_operation weft_operation_scale = {
 
 weft_tensor *weft_scale(weft_tensor *a, double factor)
 {
-    return weft_dispatch(&(weft_call){ .function = "weft_scale", .operation = &weft_operation_scale, .num_inputs = 1,
-                                       .inputs = { a }, .scalar = factor });
+    return weft_dispatch(&(weft_call){ .function = "weft_scale",
+                                       .operation = &weft_operation_scale,
+                                       .num_inputs = 1,
+                                       .inputs = { a },
+                                       .scalar = factor });
 }
 
 static bool lower_axpy(const weft_lowering *lowering)
@@ -239,8 +243,11 @@ const weft_operation weft_operation_add_in_place = {
 
 weft_tensor *weft_add_(weft_tensor *a, weft_tensor *b, double alpha)
 {
-    return weft_dispatch(&(weft_call){ .function = "weft_add_", .operation = &weft_operation_add_in_place,
-                                       .num_inputs = 2, .inputs = { a, b }, .scalar = alpha });
+    return weft_dispatch(&(weft_call){ .function = "weft_add_",
+                                       .operation = &weft_operation_add_in_place,
+                                       .num_inputs = 2,
+                                       .inputs = { a, b },
+                                       .scalar = alpha });
 }
 
 static bool lower_relu(const weft_lowering *lowering)
@@ -276,8 +283,10 @@ const weft_operation weft_operation_relu_backward = {
 
 weft_tensor *weft_relu_backward(weft_tensor *gradient, weft_tensor *input)
 {
-    return weft_dispatch(&(weft_call){ .function = "weft_relu_backward", .operation = &weft_operation_relu_backward,
-                                       .num_inputs = 2, .inputs = { gradient, input } });
+    return weft_dispatch(&(weft_call){ .function = "weft_relu_backward",
+                                       .operation = &weft_operation_relu_backward,
+                                       .num_inputs = 2,
+                                       .inputs = { gradient, input } });
 }
 
 static bool lower_gelu(const weft_lowering *lowering)
@@ -313,6 +322,8 @@ const weft_operation weft_operation_gelu_backward = {
 
 weft_tensor *weft_gelu_backward(weft_tensor *gradient, weft_tensor *input)
 {
-    return weft_dispatch(&(weft_call){ .function = "weft_gelu_backward", .operation = &weft_operation_gelu_backward,
-                                       .num_inputs = 2, .inputs = { gradient, input } });
+    return weft_dispatch(&(weft_call){ .function = "weft_gelu_backward",
+                                       .operation = &weft_operation_gelu_backward,
+                                       .num_inputs = 2,
+                                       .inputs = { gradient, input } });
 }

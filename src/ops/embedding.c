@@ -2,13 +2,13 @@
 #include "codelets/lookup.h"
 #include "ops/ops.h"
 
-/* ---- forward ------------------------------------------------------------------------------------------------------ */
+/* ---- forward ------------------------------------------------------------------------------------------- */
 
 static void report_index(const char *operation, int64_t value, int64_t limit)
 {
     (void)operation;
-    weft_fail_later(WEFT_ERR_INVALID, "weft_embedding", "indices has %lld, expected 0 to %lld", (long long)value,
-                    (long long)limit - 1);
+    weft_fail_later(WEFT_ERR_INVALID, "weft_embedding", "indices has %lld, expected 0 to %lld",
+                    (long long)value, (long long)limit - 1);
 }
 
 /* What of the table a task looks at: a panel, or, where the rank has no rows of it, nothing. */
@@ -32,15 +32,15 @@ static table_part table_part_at(const weft_tensor *tensor, const weft_local_shar
     return (table_part){ &shard->panels[index], first, last - first };
 }
 
-/* Every index is looked at once for each part of the table, but its range is checked with the part that has row 0 only
- * (or with the empty part, of a table without rows). */
+/* Every index is looked at once for each part of the table, but its range is checked with the part that has
+ * row 0 only (or with the empty part, of a table without rows). */
 static bool is_checked_with(const table_part *part, int64_t total_rows)
 {
     return total_rows == 0 || (part->num_rows > 0 && part->first_row == 0);
 }
 
-/* Looks the walk's present piece up in one part of the table. With a single index the output's rows are the columns of
- * one looked-up row, of which the piece has a range. */
+/* Looks the walk's present piece up in one part of the table. With a single index the output's rows are the
+ * columns of one looked-up row, of which the piece has a range. */
 static bool look_up(const weft_row_walk *walk, const table_part *part, bool first)
 {
     const weft_lowering *lowering = walk->lowering;
@@ -50,14 +50,15 @@ static bool look_up(const weft_row_walk *walk, const table_part *part, bool firs
     int64_t table_width = weft_lowering_input(lowering, 0)->box.extent[1];
     int64_t first_column = single ? walk->first - weft_lowering_output(lowering)->box.offset[0] : 0;
     weft_task task;
-    weft_embedding_args *args =
-        weft_task_begin(&task, &weft_codelet_embedding, lowering->call->operation->name, sizeof(*args), table->dtype);
+    weft_embedding_args *args = weft_task_begin(&task, &weft_codelet_embedding,
+                                                lowering->call->operation->name, sizeof(*args), table->dtype);
     if (args == NULL) {
         return false;
     }
     args->index_type = lowering->inputs[1]->layout->dtype;
-    args->count = single ? 1 : (walk->last - walk->first) * weft_row_elements(lowering->inputs[1]->layout->ndim,
-                                                                              &indices->box);
+    args->count = single ? 1
+                         : (walk->last - walk->first) *
+                               weft_row_elements(lowering->inputs[1]->layout->ndim, &indices->box);
     args->width = single ? walk->last - walk->first : table_width;
     args->first_row = part->first_row;
     args->num_rows = part->num_rows;
@@ -106,11 +107,13 @@ const weft_operation weft_operation_embedding = {
 
 weft_tensor *weft_embedding(weft_tensor *table, weft_tensor *indices)
 {
-    return weft_dispatch(&(weft_call){ .function = "weft_embedding", .operation = &weft_operation_embedding,
-                                       .num_inputs = 2, .inputs = { table, indices } });
+    return weft_dispatch(&(weft_call){ .function = "weft_embedding",
+                                       .operation = &weft_operation_embedding,
+                                       .num_inputs = 2,
+                                       .inputs = { table, indices } });
 }
 
-/* ---- gradient of the table ---------------------------------------------------------------------------------------- */
+/* ---- gradient of the table ----------------------------------------------------------------------------- */
 
 static void report_index_backward(const char *operation, int64_t value, int64_t limit)
 {
@@ -119,8 +122,8 @@ static void report_index_backward(const char *operation, int64_t value, int64_t 
                     (long long)value, (long long)limit - 1);
 }
 
-/* Rows of the gradient and of the indices that lie in one panel of each. With a single index: columns of the gradient's
- * one row. */
+/* Rows of the gradient and of the indices that lie in one panel of each. With a single index: columns of the
+ * gradient's one row. */
 typedef struct source_piece {
     const weft_panel *gradient, *indices;
     int64_t gradient_first, indices_first; /* first rows of these panels */
@@ -131,8 +134,8 @@ static source_piece source_piece_at(const weft_lowering *lowering, int64_t row)
 {
     const weft_tensor *gradient = lowering->inputs[0], *indices = lowering->inputs[1];
     source_piece piece = { .first = row };
-    piece.gradient = weft_shard_panel_at(gradient, weft_lowering_input(lowering, 0), row, &piece.gradient_first,
-                                         &piece.last);
+    piece.gradient = weft_shard_panel_at(gradient, weft_lowering_input(lowering, 0), row,
+                                         &piece.gradient_first, &piece.last);
     if (indices->layout->ndim == 0) {
         piece.indices = &weft_lowering_input(lowering, 1)->panels[0];
         return piece;
@@ -156,8 +159,9 @@ static bool scatter(const weft_row_walk *walk, const source_piece *piece, bool f
     int64_t indices_row = weft_row_elements(indices->layout->ndim, &weft_lowering_input(lowering, 1)->box);
     int64_t table_width = weft_lowering_output(lowering)->box.extent[1];
     weft_task task;
-    weft_embedding_args *args = weft_task_begin(&task, &weft_codelet_embedding_backward,
-                                                lowering->call->operation->name, sizeof(*args), gradient->layout->dtype);
+    weft_embedding_args *args =
+        weft_task_begin(&task, &weft_codelet_embedding_backward, lowering->call->operation->name,
+                        sizeof(*args), gradient->layout->dtype);
     if (args == NULL) {
         return false;
     }
@@ -174,10 +178,12 @@ static bool scatter(const weft_row_walk *walk, const source_piece *piece, bool f
     int64_t column = single ? piece->first - gradient_shard->box.offset[0] : 0;
     weft_task_add(&task, walk->output, weft_rows_output_offset(walk) + column * type_size,
                   first ? walk->mode : STARPU_RW);
-    weft_task_add(&task, piece->gradient, (piece->first - piece->gradient_first) * gradient_row * type_size, STARPU_R);
+    weft_task_add(&task, piece->gradient, (piece->first - piece->gradient_first) * gradient_row * type_size,
+                  STARPU_R);
     weft_task_add(&task, piece->indices,
-                  single ? 0 : (piece->first - piece->indices_first) * indices_row
-                                   * (int64_t)weft_dtype_size(indices->layout->dtype),
+                  single ? 0
+                         : (piece->first - piece->indices_first) * indices_row *
+                               (int64_t)weft_dtype_size(indices->layout->dtype),
                   STARPU_R);
     return weft_task_submit(&task);
 }

@@ -2,7 +2,7 @@
 #include "codelets/linear.h"
 #include "ops/ops.h"
 
-/* ---- lowering --------------------------------------------------------------------------------------------------- */
+/* ---- lowering ------------------------------------------------------------------------------------------ */
 
 /* The shards of one product. A is m x k, or k x m transposed; B is k x n, or n x k transposed. */
 typedef struct product {
@@ -12,7 +12,8 @@ typedef struct product {
 } product;
 
 /* Sizes of the last two dimensions of a shard. */
-static void matrix_extent(const weft_tensor *tensor, const weft_local_shard *shard, int64_t *rows, int64_t *columns)
+static void matrix_extent(const weft_tensor *tensor, const weft_local_shard *shard, int64_t *rows,
+                          int64_t *columns)
 {
     *rows = shard->box.extent[tensor->layout->ndim - 2];
     *columns = shard->box.extent[tensor->layout->ndim - 1];
@@ -32,8 +33,8 @@ static product product_of(const weft_lowering *lowering)
 static weft_gemm_args *begin_gemm(weft_task *task, const product *p)
 {
     const weft_lowering *lowering = p->lowering;
-    weft_gemm_args *args = weft_task_begin(task, &weft_codelet_gemm, lowering->call->operation->name, sizeof(*args),
-                                           lowering->output->layout->dtype);
+    weft_gemm_args *args = weft_task_begin(task, &weft_codelet_gemm, lowering->call->operation->name,
+                                           sizeof(*args), lowering->output->layout->dtype);
     if (args == NULL) {
         return NULL;
     }
@@ -49,11 +50,11 @@ static weft_gemm_args *begin_gemm(weft_task *task, const product *p)
     return args;
 }
 
-/* One task computes a block of C from a range of k: its rows are those of the walk's present piece. Local indices, from
- * the shards' first rows and columns. */
+/* One task computes a block of C from a range of k: its rows are those of the walk's present piece. Local
+ * indices, from the shards' first rows and columns. */
 typedef struct block {
     int64_t row, n_first, n_last, k_first, k_last;
-    int64_t a_panel, b_panel; /* a_panel only where A is transposed: else the walk has it */
+    int64_t a_panel, b_panel;         /* a_panel only where A is transposed: else the walk has it */
     int64_t a_panel_row, b_panel_row; /* first local rows of these panels */
 } block;
 
@@ -66,8 +67,8 @@ static int64_t element_offset(const product *p, int64_t row, int64_t column, int
 static void add_a(weft_task *task, const product *p, const weft_row_walk *walk, const block *b)
 {
     if (!p->transpose_a) {
-        weft_task_add(task, walk->inputs[0], weft_rows_input_offset(walk, 0) + element_offset(p, 0, b->k_first, p->k),
-                      STARPU_R);
+        weft_task_add(task, walk->inputs[0],
+                      weft_rows_input_offset(walk, 0) + element_offset(p, 0, b->k_first, p->k), STARPU_R);
         return;
     }
     weft_task_add(task, &weft_lowering_input(p->lowering, 0)->panels[b->a_panel],
@@ -101,8 +102,8 @@ static bool submit_block(const product *p, weft_row_walk *walk, const block *b)
 }
 
 /* Local rows [*first, *last) of a panel. */
-static void panel_rows(const weft_tensor *tensor, const weft_local_shard *shard, int64_t panel, int64_t *first,
-                       int64_t *last)
+static void panel_rows(const weft_tensor *tensor, const weft_local_shard *shard, int64_t panel,
+                       int64_t *first, int64_t *last)
 {
     weft_panel_range(tensor->layout, &shard->box, panel, first, last);
     *first -= shard->box.offset[0];
@@ -130,13 +131,15 @@ static bool split_over_a(const product *p, weft_row_walk *walk, block b)
     return true;
 }
 
-/* The panels of B lie along k, or, transposed, along n. In both cases each element of C gets its addends in the order of
- * k. */
+/* The panels of B lie along k, or, transposed, along n. In both cases each element of C gets its addends in
+ * the order of k. */
 static bool lower_piece(const product *p, weft_row_walk *walk)
 {
     const weft_tensor *tensor = p->lowering->inputs[1];
     const weft_local_shard *shard = weft_lowering_input(p->lowering, 1);
-    block b = { .row = walk->first - weft_lowering_output(p->lowering)->box.offset[0], .n_last = p->n, .k_last = p->k };
+    block b = { .row = walk->first - weft_lowering_output(p->lowering)->box.offset[0],
+                .n_last = p->n,
+                .k_last = p->k };
     for (b.b_panel = 0; b.b_panel < shard->num_panels; b.b_panel++) {
         int64_t first, last;
         panel_rows(tensor, shard, b.b_panel, &first, &last);
@@ -194,7 +197,7 @@ static bool lower_matmul(const weft_lowering *lowering)
     return true;
 }
 
-/* ---- the operation ---------------------------------------------------------------------------------------------- */
+/* ---- the operation ------------------------------------------------------------------------------------- */
 
 /* attributes.rule: 1 for a transposed a, plus 2 for a transposed b. */
 const weft_operation weft_operation_matmul = {
@@ -205,7 +208,8 @@ const weft_operation weft_operation_matmul = {
     .lower = lower_matmul,
 };
 
-static weft_tensor *matmul(const char *function, weft_tensor *a, bool transpose_a, weft_tensor *b, bool transpose_b)
+static weft_tensor *matmul(const char *function, weft_tensor *a, bool transpose_a, weft_tensor *b,
+                           bool transpose_b)
 {
     return weft_dispatch(&(weft_call){
         .function = function,

@@ -1,5 +1,6 @@
-/* src/ops: one file per family of operations; each operation is a constant (what it is, its rule, how it is linear), a
- * lowering, and a public function that puts the call together. docs/operations.md tells how to add one. */
+/* src/ops: one file per family of operations; each operation is a constant (what it is, its rule, how it is
+ * linear), a lowering, and a public function that puts the call together. docs/operations.md tells how to add
+ * one. */
 #ifndef WEFT_SRC_OPS_H
 #define WEFT_SRC_OPS_H
 

@@ -5,22 +5,23 @@
 #include "codelets/move.h"
 #include "ops/ops.h"
 
-/* ---- lowering: where the output cannot share the memory ----------------------------------------------------------- */
+/* ---- lowering: where the output cannot share the memory ------------------------------------------------ */
 
 /* Bytes [first, last) of a shard's memory that a panel has. */
-static void panel_bytes(const weft_tensor *tensor, const weft_local_shard *shard, int64_t panel, int64_t *first,
-                        int64_t *last)
+static void panel_bytes(const weft_tensor *tensor, const weft_local_shard *shard, int64_t panel,
+                        int64_t *first, int64_t *last)
 {
     const weft_layout *layout = tensor->layout;
-    int64_t row_bytes = weft_row_elements(layout->ndim, &shard->box) * (int64_t)weft_dtype_size(layout->dtype);
+    int64_t row_bytes =
+        weft_row_elements(layout->ndim, &shard->box) * (int64_t)weft_dtype_size(layout->dtype);
     int64_t begin = layout->ndim == 0 ? 0 : shard->box.offset[0];
     weft_panel_range(layout, &shard->box, panel, first, last);
     *first = (*first - begin) * row_bytes;
     *last = (*last - begin) * row_bytes;
 }
 
-/* Fills one panel, bytes [first, last) of the output's shard, from the input's panels beginning with *source, which is
- * moved on to the last one used. One task for at most WEFT_MAX_OPERANDS - 1 of them. */
+/* Fills one panel, bytes [first, last) of the output's shard, from the input's panels beginning with *source,
+ * which is moved on to the last one used. One task for at most WEFT_MAX_OPERANDS - 1 of them. */
 static bool copy_to_panel(const weft_lowering *lowering, int64_t panel, int64_t *source)
 {
     const weft_tensor *input = lowering->inputs[0];
@@ -29,8 +30,8 @@ static bool copy_to_panel(const weft_lowering *lowering, int64_t panel, int64_t 
     panel_bytes(lowering->output, to, panel, &first, &last);
     for (int64_t at = first; at < last;) {
         weft_task task;
-        weft_copy_args *args = weft_task_begin(&task, &weft_codelet_copy, lowering->call->operation->name, sizeof(*args),
-                                               input->layout->dtype);
+        weft_copy_args *args = weft_task_begin(&task, &weft_codelet_copy, lowering->call->operation->name,
+                                               sizeof(*args), input->layout->dtype);
         if (args == NULL) {
             return false;
         }
@@ -42,7 +43,8 @@ static bool copy_to_panel(const weft_lowering *lowering, int64_t panel, int64_t 
             int64_t end = weft_min_i64(last, source_last);
             args->target_offset[i] = at - first;
             args->boxes[i] = (weft_strided_box){
-                .ndim = 1, .extent = { end - at }, .source_stride = { 1 }, .target_stride = { 1 } };
+                .ndim = 1, .extent = { end - at }, .source_stride = { 1 }, .target_stride = { 1 }
+            };
             weft_task_add(&task, &from->panels[*source], at - source_first, STARPU_R);
             at = end;
             *source += end == source_last;
@@ -65,7 +67,7 @@ static bool lower_copy(const weft_lowering *lowering)
     return true;
 }
 
-/* ---- layouts ------------------------------------------------------------------------------------------------------ */
+/* ---- layouts ------------------------------------------------------------------------------------------- */
 
 /* The first dimension whose size is not 1: shards of it are contiguous. 0 when there is none. */
 static int leading_dim(int ndim, const int64_t shape[])
@@ -78,8 +80,8 @@ static int leading_dim(int ndim, const int64_t shape[])
     return 0;
 }
 
-/* Whether the ranks' parts stay the same when the leading dimension of `from` elements becomes one of `to`. They do when
- * it is the same, and when both are cut into equal parts. */
+/* Whether the ranks' parts stay the same when the leading dimension of `from` elements becomes one of `to`.
+ * They do when it is the same, and when both are cut into equal parts. */
 static bool parts_stay(int64_t from, int64_t to, int64_t parts)
 {
     return from == to || (from % parts == 0 && to % parts == 0);
@@ -91,10 +93,10 @@ static const weft_layout *with_placements(const weft_layout *layout, int ndim, c
     return weft_layout_intern(weft_runtime.layouts, layout->mesh, placements, ndim, shape, layout->dtype);
 }
 
-/* A shard of the leading dimension stays one where the ranks' parts stay the same, Partial stays, all else is gathered.
- * attributes.sizes: the new shape. */
-static weft_status choose_layouts(const weft_call *call, const weft_layout *const inputs[], weft_choice *choice,
-                                  char *why, size_t why_size)
+/* A shard of the leading dimension stays one where the ranks' parts stay the same, Partial stays, all else is
+ * gathered. attributes.sizes: the new shape. */
+static weft_status choose_layouts(const weft_call *call, const weft_layout *const inputs[],
+                                  weft_choice *choice, char *why, size_t why_size)
 {
     (void)why;
     (void)why_size;
@@ -136,7 +138,7 @@ const weft_operation weft_operation_reshape = {
     .lower = lower_copy,
 };
 
-/* ---- shapes ------------------------------------------------------------------------------------------------------- */
+/* ---- shapes -------------------------------------------------------------------------------------------- */
 
 /* "[2, 3]" */
 static const char *shape_text(int ndim, const int64_t shape[], char *text, size_t size)
@@ -155,7 +157,8 @@ static bool refuse_shape(const weft_layout *from, int ndim, const int64_t shape[
 {
     char old[120], new[120];
     weft_fail(WEFT_ERR_SHAPE, "weft_reshape", "a has shape %s, which does not become shape %s",
-              shape_text(from->ndim, from->shape, old, sizeof(old)), shape_text(ndim, shape, new, sizeof(new)));
+              shape_text(from->ndim, from->shape, old, sizeof(old)),
+              shape_text(ndim, shape, new, sizeof(new)));
     return false;
 }
 
@@ -173,7 +176,8 @@ static bool complete_shape(const weft_layout *from, int ndim, const int64_t shap
             continue;
         }
         if (unknown >= 0) {
-            weft_fail(WEFT_ERR_SHAPE, function, "shape has -1 in dimensions %d and %d, expected at most one", unknown, d);
+            weft_fail(WEFT_ERR_SHAPE, function, "shape has -1 in dimensions %d and %d, expected at most one",
+                      unknown, d);
             return false;
         }
         unknown = d;
@@ -197,8 +201,9 @@ static bool complete_shape(const weft_layout *from, int ndim, const int64_t shap
 
 weft_tensor *weft_reshape(weft_tensor *a, int ndim, const int64_t shape[])
 {
-    weft_call call = { .function = "weft_reshape", .operation = &weft_operation_reshape, .num_inputs = 1,
-                       .inputs = { a } };
+    weft_call call = {
+        .function = "weft_reshape", .operation = &weft_operation_reshape, .num_inputs = 1, .inputs = { a }
+    };
     a = weft_check_tensor("weft_reshape", "a", a);
     if (a == NULL || !complete_shape(a->layout, ndim, shape, call.attributes.sizes)) {
         return NULL;
@@ -207,7 +212,7 @@ weft_tensor *weft_reshape(weft_tensor *a, int ndim, const int64_t shape[])
     return weft_dispatch(&call);
 }
 
-/* ---- dropping a dimension ----------------------------------------------------------------------------------------- */
+/* ---- dropping a dimension ------------------------------------------------------------------------------ */
 
 const weft_operation weft_operation_squeeze = {
     .name = "squeeze",
@@ -220,6 +225,6 @@ const weft_operation weft_operation_squeeze = {
 
 weft_tensor *weft_squeeze_first(const char *function, weft_tensor *a)
 {
-    return weft_dispatch(
-        &(weft_call){ .function = function, .operation = &weft_operation_squeeze, .num_inputs = 1, .inputs = { a } });
+    return weft_dispatch(&(weft_call){
+        .function = function, .operation = &weft_operation_squeeze, .num_inputs = 1, .inputs = { a } });
 }

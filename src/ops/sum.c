@@ -3,10 +3,11 @@
 #include "ops/ops.h"
 
 /* One task: sums of `n` elements each. False with the error kept. */
-static weft_sum_args *begin_sum(weft_task *task, const weft_lowering *lowering, int64_t outer, int64_t n, int64_t inner)
+static weft_sum_args *begin_sum(weft_task *task, const weft_lowering *lowering, int64_t outer, int64_t n,
+                                int64_t inner)
 {
-    weft_sum_args *args = weft_task_begin(task, &weft_codelet_sum, lowering->call->operation->name, sizeof(*args),
-                                          lowering->output->layout->dtype);
+    weft_sum_args *args = weft_task_begin(task, &weft_codelet_sum, lowering->call->operation->name,
+                                          sizeof(*args), lowering->output->layout->dtype);
     if (args != NULL) {
         args->outer = outer;
         args->n = n;
@@ -15,7 +16,8 @@ static weft_sum_args *begin_sum(weft_task *task, const weft_lowering *lowering, 
     return args;
 }
 
-/* The output is one panel, to which every panel of the input adds, in their order: `inner` sums of all its rows. */
+/* The output is one panel, to which every panel of the input adds, in their order: `inner` sums of all its
+ * rows. */
 static bool add_panels(const weft_lowering *lowering, int64_t inner)
 {
     const weft_tensor *input = lowering->inputs[0];
@@ -39,7 +41,7 @@ static bool add_panels(const weft_lowering *lowering, int64_t inner)
     return true;
 }
 
-/* ---- over one dimension ------------------------------------------------------------------------------------------- */
+/* ---- over one dimension -------------------------------------------------------------------------------- */
 
 /* Product of the extents of dimensions first .. last - 1. */
 static int64_t extents(const weft_local_shard *shard, int first, int last)
@@ -83,8 +85,8 @@ static bool lower_sum(const weft_lowering *lowering)
                    : add_panels(lowering, weft_row_elements(lowering->inputs[0]->layout->ndim, &input->box));
 }
 
-/* attributes.leading: the dimension; attributes.rule: keepdim. Dimension 0 of more than one is always kept: so the output
- * is one panel. */
+/* attributes.leading: the dimension; attributes.rule: keepdim. Dimension 0 of more than one is always kept:
+ * so the output is one panel. */
 const weft_operation weft_operation_sum = {
     .name = "sum",
     .rules = { "AbC->AC", "AbC->A1C" },
@@ -132,11 +134,12 @@ weft_tensor *weft_sum(weft_tensor *a, int dim, bool keepdim)
     return result;
 }
 
-/* ---- over all ------------------------------------------------------------------------------------------------------ */
+/* ---- over all ------------------------------------------------------------------------------------------ */
 
 static bool lower_sum_all(const weft_lowering *lowering)
 {
-    return weft_lowering_input(lowering, 0)->count == 0 ? weft_lower_fill(lowering, 0) : add_panels(lowering, 1);
+    return weft_lowering_input(lowering, 0)->count == 0 ? weft_lower_fill(lowering, 0)
+                                                        : add_panels(lowering, 1);
 }
 
 const weft_operation weft_operation_sum_all = {
