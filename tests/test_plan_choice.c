@@ -81,6 +81,30 @@ static void operations_are_reduced_from_the_last_group_on(void **state)
     assert_true(plan.stages[0].op == WEFT_SUM && fabs(plan.stages[0].scale - 0.25) < 1e-15);
 }
 
+/* 16 addends are reduced at once, 256 of them one mesh dimension after the other, however the ranks are hosted. */
+static void many_addends_are_reduced_by_dimension(void **state)
+{
+    fixture *f = *state;
+    const weft_mesh *small = mesh(f, 2, (int64_t[]){ 4, 4 }), *large = mesh(f, 2, (int64_t[]){ 16, 16 });
+    const int64_t shape[] = { 256, 256 };
+    weft_plan plan = plan_between(f, small, 2, shape, "P,P(avg)", "S0,S0");
+    assert_int_equal(plan.num_stages, 1);
+    plan = plan_between(f, large, 2, shape, "P,P(avg)", "S0,S0");
+    assert_int_equal(plan.num_stages, 2);
+    assert_string_equal(placements_of(plan.stages[0].to), "[P(sum),S0]");
+    assert_true(plan.stages[1].reduces && fabs(plan.stages[1].scale - 1) < 1e-15);
+    const weft_layout *from = plan.from, *to = plan.to;
+    for (int processes = 1; processes <= 256; processes *= 16) {
+        int first[17] = { 0 };
+        for (int p = 0; p <= processes && processes < 256; p++) {
+            first[p] = 256 / processes * p;
+        }
+        weft_topology topology = { 256, processes, processes < 256 ? first : NULL };
+        assert_int_equal(weft_plan_make(f->table, &topology, &f->cost, from, to, &plan, NULL, 0), WEFT_OK);
+        assert_int_equal(plan.num_stages, 2);
+    }
+}
+
 static void the_longest_plan_fits(void **state)
 {
     fixture *f = *state;
@@ -206,6 +230,28 @@ static void costs_are_in_the_expected_order(void **state)
     assert_true(fabs(scattered - gathered) < 0.2 * gathered);
 }
 
+/* Two processes of four ranks: what is exchanged along the second mesh dimension does not leave them. */
+static void exchanges_within_processes_cost_less(void **state)
+{
+    fixture *f = *state;
+    const weft_mesh *m = mesh(f, 2, (int64_t[]){ 2, 4 });
+    const int64_t shape[] = { 1024, 1024 };
+    weft_topology topology = { 8, 2, (int[]){ 0, 4, 8 } };
+    static const char *const layouts[][3] = {
+        { "R,S0", "R,R", "local" },   { "S1,S0", "S1,R", "local" },  { "S1,P", "S1,S0", "local" },
+        { "S0,R", "R,R", "remote" },  { "R,S0", "S0,S0", "remote" }, { "S0,S0", "S0,R", "local" },
+        { "S0,S0", "R,S0", "remote" }, { "P,S0", "S1,S0", "remote" },
+    };
+    for (size_t i = 0; i < WEFT_ARRAY_SIZE(layouts); i++) {
+        const weft_layout *from = layout_of(f->table, m, layouts[i][0], 2, shape, WEFT_F32);
+        const weft_layout *to = layout_of(f->table, m, layouts[i][1], 2, shape, WEFT_F32);
+        weft_stage stage = { .from = from, .to = to, .reduces = strchr(layouts[i][0], 'P') != NULL, .scale = 1 };
+        weft_topology one = { 8, 1, (int[]){ 0, 8 } };
+        double us = weft_stage_cost(&stage, &topology, &f->cost), local = weft_stage_cost(&stage, &one, &f->cost);
+        assert_int_equal(us > local, strcmp(layouts[i][2], "remote") == 0);
+    }
+}
+
 /* ---- cuts ----------------------------------------------------------------------------------------------------------- */
 
 /* The parts of a dimension, over all coordinates that are not fixed: at most one for each set of coordinates of the mesh
@@ -275,6 +321,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(reductions_of_little_are_one_stage, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(reductions_go_straight_to_the_shards_that_are_wanted, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(operations_are_reduced_from_the_last_group_on, fixture_new, fixture_free),
+        cmocka_unit_test_setup_teardown(many_addends_are_reduced_by_dimension, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(the_longest_plan_fits, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(moves_are_staged_where_peers_are_many, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(nothing_becomes_partial, fixture_new, fixture_free),
@@ -282,6 +329,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(averages_need_floating_types, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(costs_grow_with_bytes, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(costs_are_in_the_expected_order, fixture_new, fixture_free),
+        cmocka_unit_test_setup_teardown(exchanges_within_processes_cost_less, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(cuts_are_those_of_the_shards, fixture_new, fixture_free),
     };
     return cmocka_run_group_tests_name("plan_choice", tests, NULL, NULL);

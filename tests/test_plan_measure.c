@@ -129,6 +129,7 @@ static void lower_bounds_that_are_known(void **state)
     assert_int_equal(bound_of(f, m, uneven, "P", "R"), 90);
     assert_int_equal(bound_of(f, square, even, "P,R", "R,R"), 3200); /* each lacks the other addend */
     assert_int_equal(bound_of(f, square, even, "P,S0", "R,S0"), 1600);
+    assert_int_equal(bound_of(f, mesh(f, 1, (int64_t[]){ 2 }), uneven, "P", "S0"), 36); /* 3 of the 5 rows */
 }
 
 /* ---- 65,536 ranks --------------------------------------------------------------------------------------------------- */

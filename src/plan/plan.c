@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plan/totals.h"
+#include "plan/plan.h"
 
 typedef struct planner {
     weft_layout_table *table;
@@ -19,31 +19,7 @@ typedef struct chain {
     const char *algorithm;
 } chain;
 
-/* ---- cost ------------------------------------------------------------------------------------------------------- */
-
-double weft_stage_cost(const weft_stage *stage, const weft_topology *topology, const weft_cost_model *cost)
-{
-    bool local = topology->num_processes == 1;
-    double message_us = local ? cost->local_message_us : cost->remote_message_us;
-    double byte_us = local ? cost->local_byte_us : cost->remote_byte_us;
-    /* Chunks of coordinate 0 are the largest, those of the last one the most uneven: one of the two is the slowest rank, or
-     * close to it. */
-    const weft_mesh *meshes[] = { stage->from->mesh, stage->to->mesh };
-    double worst = 0;
-    for (int k = 0; k < 4; k++) {
-        const weft_mesh *mesh = meshes[k / 2];
-        int rank = weft_mesh_rank_at(mesh, k % 2 == 0 ? 0 : mesh->num_ranks - 1);
-        weft_totals totals = weft_stage_totals(stage, rank);
-        int64_t messages = weft_max_i64(totals.messages_in, totals.messages_out);
-        int64_t bytes = weft_max_i64(totals.bytes_in, totals.bytes_out);
-        /* What stays on a rank is copied, and what is reduced is read. */
-        int64_t held = weft_layout_shard_count(stage->to, rank) * (int64_t)weft_dtype_size(stage->to->dtype);
-        double us = (double)messages * message_us + (double)bytes * byte_us + (double)held * cost->local_byte_us
-                    + (messages > 0 ? local ? cost->local_latency_us : cost->remote_latency_us : 0);
-        worst = us > worst ? us : worst;
-    }
-    return worst;
-}
+/* ---- chains ----------------------------------------------------------------------------------------------------- */
 
 static void chain_add(const planner *p, chain *c, weft_stage stage)
 {
@@ -136,27 +112,35 @@ static bool is_kept(const weft_layout *from, const weft_layout *to, int m)
     return from->mesh == to->mesh && to->placements[m].kind == WEFT_PARTIAL;
 }
 
+/* More addends than this are reduced in several stages, mesh dimension by mesh dimension: a rank then talks to n1 + n2 others
+ * instead of n1 * n2. Not left to the cost model, for sums of floating-point numbers depend on it: they are to be the same
+ * however the ranks are spread over processes. */
+static const int64_t most_addends = 64;
+
 /* The mesh dimensions that one reduce stage reduces: from the last Partial one leftwards, as long as their ops agree. */
 typedef struct group {
     bool member[WEFT_MAX_DIMS];
     int size;
+    int64_t addends;
     weft_reduce_op op;
     double scale;
 } group;
 
 static group last_group(const weft_layout *current, const weft_layout *to)
 {
-    group g = { .scale = 1.0 };
+    group g = { .addends = 1, .scale = 1.0 };
     for (int m = current->mesh->ndim - 1; m >= 0; m--) {
         weft_placement placement = current->placements[m];
         if (placement.kind != WEFT_PARTIAL || is_kept(current, to, m)) {
             continue;
         }
-        if (g.size > 0 && !ops_agree(g.op, placement.op)) {
+        bool fits = ops_agree(g.op, placement.op) && g.addends * current->mesh->shape[m] <= most_addends;
+        if (g.size > 0 && !fits) {
             break;
         }
         g.member[m] = true;
         g.size++;
+        g.addends *= current->mesh->shape[m];
         g.op = placement.op == WEFT_AVG ? WEFT_SUM : placement.op;
         g.scale /= placement.op == WEFT_AVG ? (double)current->mesh->shape[m] : 1.0;
     }
