@@ -24,7 +24,6 @@ static const weft_placement rows[] = { { WEFT_SHARD, 0, WEFT_SUM }, { WEFT_REPLI
 static double memory[64];
 static void *locals[RANKS] = { memory, memory, memory, memory }, *one_null[RANKS] = { memory, NULL, memory, memory };
 static int64_t offset[8], extent[8], coordinate[8];
-static bool truth;
 
 static weft_tensor *make(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *on, const weft_placement *how)
 {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "codelets/move.h"
+#include "sched/sched.h"
 #include "tensor/tensor.h"
 
 void *weft_task_begin(weft_task *task, struct starpu_codelet *codelet, const char *name, size_t args_size,
@@ -54,6 +55,7 @@ bool weft_task_submit(weft_task *task)
         starpu->handles[i] = task->handles[i];
         starpu->modes[i] = task->modes[i];
     }
+    starpu->priority = weft_sched_priority(weft_runtime.counters.tasks);
     int failed = starpu_task_submit(starpu);
     if (failed != 0) {
         starpu->destroy = 0;
