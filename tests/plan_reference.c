@@ -11,7 +11,9 @@ role role_of(const weft_stage *stage, int m)
     case WEFT_SHARD:
         return SHARDS;
     default:
-        return stage->from->mesh == stage->to->mesh && stage->to->placements[m].kind == WEFT_PARTIAL ? KEEPS : REDUCES;
+        return stage->from->mesh == stage->to->mesh && stage->to->placements[m].kind == WEFT_PARTIAL
+                   ? KEEPS
+                   : REDUCES;
     }
 }
 
@@ -47,7 +49,8 @@ static int aligned_replica(const weft_stage *stage, int64_t target_index, const 
 }
 
 /* The rank that serves target with what the place `like` of the source mesh holds. */
-static int serving_rank(const weft_stage *stage, const weft_topology *topology, int target, const int64_t like[])
+static int serving_rank(const weft_stage *stage, const weft_topology *topology, int target,
+                        const int64_t like[])
 {
     const weft_mesh *mesh = stage->from->mesh;
     int process = weft_topology_process_of(topology, target);
@@ -111,11 +114,14 @@ void add_expected(weft_vec *expected, const weft_stage *stage, const weft_topolo
         bool counts = true;
         for (int m = 0; m < from->mesh->ndim; m++) {
             role r = role_of(stage, m);
-            counts = counts && (r != REPLICATES || coordinate[m] == 0) && (r != KEEPS || coordinate[m] == place[m]);
+            counts = counts && (r != REPLICATES || coordinate[m] == 0) &&
+                     (r != KEEPS || coordinate[m] == place[m]);
         }
         weft_box source = reference_box(from, index), common;
-        if (counts && weft_box_count(from->ndim, &source) > 0 && weft_box_intersect(from->ndim, &box, &source, &common)) {
-            add_transfer(expected, from->ndim, serving_rank(stage, topology, target, coordinate), target, &common);
+        if (counts && weft_box_count(from->ndim, &source) > 0 &&
+            weft_box_intersect(from->ndim, &box, &source, &common)) {
+            add_transfer(expected, from->ndim, serving_rank(stage, topology, target, coordinate), target,
+                         &common);
         }
     }
 }
@@ -133,8 +139,8 @@ void assert_same_transfers(weft_vec *expected, weft_vec *found, const char *what
     for (size_t i = 0; i < expected->count; i++) {
         const transfer *p = (transfer *)expected->items + i, *q = (transfer *)found->items + i;
         if (by_content(p, q) != 0) {
-            fail_msg("%s: expected %d to %d, found %d to %d (or other boxes)", what, p->source, p->target, q->source,
-                     q->target);
+            fail_msg("%s: expected %d to %d, found %d to %d (or other boxes)", what, p->source, p->target,
+                     q->source, q->target);
         }
     }
 }

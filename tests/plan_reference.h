@@ -1,4 +1,5 @@
-/* What a stage has to do, said a second time and by brute force: every rank is tried as a source of every target. */
+/* What a stage has to do, said a second time and by brute force: every rank is tried as a source of every
+ * target. */
 #ifndef WEFT_TESTS_PLAN_REFERENCE_H
 #define WEFT_TESTS_PLAN_REFERENCE_H
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- numbers ------------------------------------------------------------------------------------------------ */
+/* ---- numbers ------------------------------------------------------------------------------------------- */
 
 prng prng_start(uint64_t seed)
 {
@@ -29,7 +29,7 @@ int64_t prng_below(prng *random, int64_t n)
     return (int64_t)(prng_next(random) % (uint64_t)n);
 }
 
-/* ---- meshes ------------------------------------------------------------------------------------------------- */
+/* ---- meshes -------------------------------------------------------------------------------------------- */
 
 weft_mesh *mesh_of(int ndim, const int64_t shape[], const int ranks[])
 {
@@ -77,7 +77,7 @@ weft_mesh *random_mesh(prng *random, int world_size, int max_ranks)
     return mesh_of(ndim, shape, kind == 0 ? NULL : ranks + shift);
 }
 
-/* ---- layouts ------------------------------------------------------------------------------------------------ */
+/* ---- layouts ------------------------------------------------------------------------------------------- */
 
 void random_placements(prng *random, const weft_mesh *mesh, int ndim, bool partial, weft_placement out[])
 {
@@ -133,7 +133,7 @@ const weft_layout *layout_of(weft_layout_table *table, const weft_mesh *mesh, co
     return layout;
 }
 
-/* ---- fixtures ------------------------------------------------------------------------------------------------- */
+/* ---- fixtures ------------------------------------------------------------------------------------------ */
 
 int fixture_new(void **state)
 {
@@ -166,7 +166,8 @@ weft_topology one_rank_each(const weft_mesh *m)
     return (weft_topology){ (int)m->num_ranks, (int)m->num_ranks, NULL };
 }
 
-weft_plan plan_between(fixture *f, const weft_mesh *m, int ndim, const int64_t shape[], const char *from, const char *to)
+weft_plan plan_between(fixture *f, const weft_mesh *m, int ndim, const int64_t shape[], const char *from,
+                       const char *to)
 {
     weft_topology topology = one_rank_each(m);
     weft_plan plan;
@@ -179,7 +180,7 @@ weft_plan plan_between(fixture *f, const weft_mesh *m, int ndim, const int64_t s
     return plan;
 }
 
-/* ---- references --------------------------------------------------------------------------------------------- */
+/* ---- references ---------------------------------------------------------------------------------------- */
 
 void reference_chunk(int64_t n, int64_t parts, int64_t index, int64_t *offset, int64_t *extent)
 {
@@ -239,9 +240,11 @@ const char *describe(const weft_layout *from, const weft_layout *to, const weft_
     static char text[900];
     char a[300], b[300], processes[8 * MAX_WORLD] = "one rank per process";
     size_t used = 0;
-    for (int p = 0; topology->first_rank != NULL && topology->num_ranks <= MAX_WORLD && p < topology->num_processes; p++) {
-        used += (size_t)snprintf(processes + used, sizeof(processes) - used, "%s%d", p == 0 ? "processes from " : ",",
-                                 topology->first_rank[p]);
+    for (int p = 0;
+         topology->first_rank != NULL && topology->num_ranks <= MAX_WORLD && p < topology->num_processes;
+         p++) {
+        used += (size_t)snprintf(processes + used, sizeof(processes) - used, "%s%d",
+                                 p == 0 ? "processes from " : ",", topology->first_rank[p]);
     }
     snprintf(text, sizeof(text), "%s -> %s, %s", weft_layout_format(from, a, sizeof(a)),
              weft_layout_format(to, b, sizeof(b)), processes);

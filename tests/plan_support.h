@@ -1,5 +1,5 @@
-/* What the tests of layouts and plans share: random meshes, layouts and topologies, from the internal headers alone, and
- * torch.chunk written out a second time, as its documentation says it. */
+/* What the tests of layouts and plans share: random meshes, layouts and topologies, from the internal
+ * headers alone, and torch.chunk written out a second time, as its documentation says it. */
 #ifndef WEFT_TESTS_PLAN_SUPPORT_H
 #define WEFT_TESTS_PLAN_SUPPORT_H
 
@@ -25,17 +25,20 @@ int64_t prng_below(prng *random, int64_t n);
 
 /* Asserts that it is valid. The caller deletes it. */
 weft_mesh *mesh_of(int ndim, const int64_t shape[], const int ranks[]);
-/* 1 to 3 dimensions, up to `max_ranks` of the world's ranks: all from 0 on, or shifted, or any in any order. */
+/* 1 to 3 dimensions, up to `max_ranks` of the world's ranks: all from 0 on, or shifted, or any in any
+ * order. */
 weft_mesh *random_mesh(prng *random, int world_size, int max_ranks);
 
 /* Placements for a tensor of `ndim` dimensions; `partial`: some may be Partial, of any operations. */
 void random_placements(prng *random, const weft_mesh *mesh, int ndim, bool partial, weft_placement out[]);
-/* Up to `max_ndim` sizes of 0 .. max, whose product is at most `max_count`; about one in eight is 0 or 1 on purpose. */
+/* Up to `max_ndim` sizes of 0 .. max, whose product is at most `max_count`; about one in eight is 0 or 1
+ * on purpose. */
 int random_shape(prng *random, int max_ndim, int64_t max, int64_t max_count, int64_t shape[]);
 
 enum { MAX_WORLD = 32 };
 
-/* One process, one rank per process (first_rank NULL or written out), or processes of any numbers of ranks. */
+/* One process, one rank per process (first_rank NULL or written out), or processes of any numbers of
+ * ranks. */
 typedef struct placed_world {
     weft_topology topology;
     int first_rank[MAX_WORLD + 1];
@@ -44,8 +47,8 @@ typedef struct placed_world {
 void random_topology(prng *random, int world_size, placed_world *world);
 
 /* The canonical layout of a text such as "S0,R"; asserts that it is valid. */
-const weft_layout *layout_of(weft_layout_table *table, const weft_mesh *mesh, const char *placements, int ndim,
-                             const int64_t shape[], weft_dtype dtype);
+const weft_layout *layout_of(weft_layout_table *table, const weft_mesh *mesh, const char *placements,
+                             int ndim, const int64_t shape[], weft_dtype dtype);
 
 /* One table of layouts, and the meshes that a test makes: set up anew for each test. */
 enum { MAX_MESHES = 8 };
@@ -60,8 +63,10 @@ int fixture_free(void **state);
 /* A mesh of the fixture, of the ranks from 0 on. */
 const weft_mesh *mesh(fixture *f, int ndim, const int64_t shape[]);
 weft_topology one_rank_each(const weft_mesh *m);
-/* The plan between two texts of placements on one mesh, of f32, with one rank per process; asserts that there is one. */
-weft_plan plan_between(fixture *f, const weft_mesh *m, int ndim, const int64_t shape[], const char *from, const char *to);
+/* The plan between two texts of placements on one mesh, of f32, with one rank per process; asserts that
+ * there is one. */
+weft_plan plan_between(fixture *f, const weft_mesh *m, int ndim, const int64_t shape[], const char *from,
+                       const char *to);
 
 /* torch.chunk: pieces of ceil(n / parts) until nothing is left; pieces that are missing are empty. */
 void reference_chunk(int64_t n, int64_t parts, int64_t index, int64_t *offset, int64_t *extent);
@@ -70,7 +75,8 @@ weft_box reference_box(const weft_layout *layout, int64_t index);
 
 /* Row-major number of an element of the global tensor, and back. */
 int64_t element_number(int ndim, const int64_t shape[], const int64_t element[]);
-/* Counts `element` on through the box, the last dimension fastest; false after the last one. Starts at box->offset. */
+/* Counts `element` on through the box, the last dimension fastest; false after the last one. Starts at
+ * box->offset. */
 bool next_element(int ndim, const weft_box *box, int64_t element[]);
 
 /* The text of a case, for messages of tests that fail; static storage. */

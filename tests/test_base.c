@@ -10,7 +10,7 @@
 
 #include "base/base.h"
 
-/* ---- names -------------------------------------------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------------------------------------- */
 
 static void every_status_has_a_text_of_its_own(void **state)
 {
@@ -53,7 +53,7 @@ static void values_that_are_no_type(void **state)
     }
 }
 
-/* ---- arithmetic --------------------------------------------------------------------------------------------- */
+/* ---- arithmetic ---------------------------------------------------------------------------------------- */
 
 static void small_functions(void **state)
 {
@@ -99,7 +99,7 @@ static void elements_of_shapes(void **state)
     assert_int_equal(out, 42);
 }
 
-/* ---- growable arrays ---------------------------------------------------------------------------------------- */
+/* ---- growable arrays ----------------------------------------------------------------------------------- */
 
 static void arrays_grow_and_zero(void **state)
 {
@@ -146,7 +146,7 @@ static void arrays_reserve(void **state)
     weft_vec_free(&vec);
 }
 
-/* ---- sets of pointers --------------------------------------------------------------------------------------- */
+/* ---- sets of pointers ---------------------------------------------------------------------------------- */
 
 static void empty_sets(void **state)
 {
@@ -210,7 +210,7 @@ static void sets_follow_a_model(void **state)
     assert_int_equal(set.count, 0);
 }
 
-/* ---- hashes ------------------------------------------------------------------------------------------------- */
+/* ---- hashes -------------------------------------------------------------------------------------------- */
 
 static void hashes_depend_on_every_byte_length_and_seed(void **state)
 {

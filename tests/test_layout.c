@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- boxes -------------------------------------------------------------------------------------------------- */
+/* ---- boxes --------------------------------------------------------------------------------------------- */
 
 static void boxes_meet_or_do_not(void **state)
 {
@@ -50,7 +50,7 @@ static void intersections_hold_what_both_hold(void **state)
     }
 }
 
-/* ---- meshes ------------------------------------------------------------------------------------------------- */
+/* ---- meshes -------------------------------------------------------------------------------------------- */
 
 static void expect_no_mesh(int ndim, const int64_t shape[], const int ranks[], const char *const names[],
                            weft_status expected, const char *text)
@@ -92,8 +92,8 @@ static void names_are_copied_and_may_be_missing(void **state)
     (void)state;
     char name[] = "data";
     weft_status status = WEFT_ERR_STATE;
-    weft_mesh *mesh = weft_mesh_new(3, (int64_t[]){ 2, 2, 2 }, NULL, (const char *[]){ name, NULL, NULL }, 8, &status,
-                                    NULL, 0);
+    weft_mesh *mesh = weft_mesh_new(3, (int64_t[]){ 2, 2, 2 }, NULL, (const char *[]){ name, NULL, NULL }, 8,
+                                    &status, NULL, 0);
     name[0] = 'x';
     assert_non_null(mesh);
     assert_int_equal(status, WEFT_OK);
@@ -108,7 +108,8 @@ static void same_meshes(void **state)
     const int64_t shape[] = { 2, 2 };
     weft_status status;
     weft_mesh *plain = mesh_of(2, shape, NULL), *written = mesh_of(2, shape, (int[]){ 0, 1, 2, 3 });
-    weft_mesh *shuffled = mesh_of(2, shape, (int[]){ 0, 2, 1, 3 }), *flat = mesh_of(1, (int64_t[]){ 4 }, NULL);
+    weft_mesh *shuffled = mesh_of(2, shape, (int[]){ 0, 2, 1, 3 }),
+              *flat = mesh_of(1, (int64_t[]){ 4 }, NULL);
     weft_mesh *named = weft_mesh_new(2, shape, NULL, (const char *[]){ "a", NULL }, 8, &status, NULL, 0);
     assert_true(weft_mesh_same(plain, plain));
     assert_true(weft_mesh_same(plain, written));
@@ -150,7 +151,7 @@ static void ranks_and_positions_are_inverse(void **state)
     }
 }
 
-/* ---- placements --------------------------------------------------------------------------------------------- */
+/* ---- placements ---------------------------------------------------------------------------------------- */
 
 static void expect_read(const char *text, int n, const char *formatted)
 {
@@ -185,18 +186,32 @@ static void texts_that_are_not(void **state)
         const char *text;
         int n;
     } bad[] = {
-        { NULL, 1 }, { "R", -1 }, { "R", 9 }, { "", 1 }, { "R", 2 }, { "R,R", 1 }, { "R,", 1 }, { "R,", 2 }, { ",R", 1 },
-        { "Q", 1 }, { "S", 1 }, { "S(", 1 }, { "S()", 1 }, { "S(0", 1 }, { "S(x)", 1 }, { "S0)", 1 }, { "S--1", 1 },
-        { "P(", 1 }, { "P()", 1 }, { "P(sum", 1 }, { "P(mean)", 1 }, { "P(summ)", 1 }, { "Psum", 1 }, { "R R", 2 },
-        { "RR", 2 }, { "S0 R", 2 }, { "R;R", 2 }, { "[R]", 1 }, { "R", 0 }, { "S99999999999999999999", 1 },
-        { "S2147483648", 1 }, { "S0x", 1 }, { "Shard(0)", 1 },
+        { NULL, 1 },          { "R", -1 },
+        { "R", 9 },           { "", 1 },
+        { "R", 2 },           { "R,R", 1 },
+        { "R,", 1 },          { "R,", 2 },
+        { ",R", 1 },          { "Q", 1 },
+        { "S", 1 },           { "S(", 1 },
+        { "S()", 1 },         { "S(0", 1 },
+        { "S(x)", 1 },        { "S0)", 1 },
+        { "S--1", 1 },        { "P(", 1 },
+        { "P()", 1 },         { "P(sum", 1 },
+        { "P(mean)", 1 },     { "P(summ)", 1 },
+        { "Psum", 1 },        { "R R", 2 },
+        { "RR", 2 },          { "S0 R", 2 },
+        { "R;R", 2 },         { "[R]", 1 },
+        { "R", 0 },           { "S99999999999999999999", 1 },
+        { "S2147483648", 1 }, { "S0x", 1 },
+        { "Shard(0)", 1 },
     };
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(bad); i++) {
         weft_placement out[WEFT_MAX_DIMS];
         memset(out, 0x5a, sizeof(out));
         char why[200] = "";
-        if (weft_placements_read(bad[i].text, bad[i].n, out, why, sizeof(why)) != WEFT_ERR_INVALID || why[0] == '\0') {
-            fail_msg("\"%s\" was taken as %d placements", bad[i].text == NULL ? "NULL" : bad[i].text, bad[i].n);
+        if (weft_placements_read(bad[i].text, bad[i].n, out, why, sizeof(why)) != WEFT_ERR_INVALID ||
+            why[0] == '\0') {
+            fail_msg("\"%s\" was taken as %d placements", bad[i].text == NULL ? "NULL" : bad[i].text,
+                     bad[i].n);
         }
         for (size_t b = 0; b < sizeof(out); b++) {
             assert_int_equal(((unsigned char *)out)[b], 0x5a);
@@ -255,7 +270,8 @@ static void placements_become_canonical(void **state)
     };
     weft_placement out[4];
     assert_int_equal(weft_placements_normalize(in, 4, 3, out, NULL, 0), WEFT_OK);
-    const weft_placement expected[] = { weft_shard(2), weft_replicate(), weft_partial(WEFT_AVG), weft_shard(0) };
+    const weft_placement expected[] = { weft_shard(2), weft_replicate(), weft_partial(WEFT_AVG),
+                                        weft_shard(0) };
     assert_memory_equal(out, expected, sizeof(out));
     assert_int_equal(weft_placements_normalize(NULL, 4, 3, out, NULL, 0), WEFT_OK);
     for (int m = 0; m < 4; m++) {
@@ -295,7 +311,7 @@ static void placements_out_of_range(void **state)
     assert_string_equal(weft_reduce_op_name((weft_reduce_op)-1), "?");
 }
 
-/* ---- chunks and shards -------------------------------------------------------------------------------------- */
+/* ---- chunks and shards --------------------------------------------------------------------------------- */
 
 static void chunks_are_torch_chunk(void **state)
 {
@@ -368,7 +384,8 @@ static const weft_layout *random_layout(prng *random, weft_layout_table *table, 
     *mesh = random_mesh(random, 16, 12);
     int ndim = random_shape(random, 4, 17, 3000, shape);
     random_placements(random, *mesh, ndim, true, placements);
-    return weft_layout_intern(table, *mesh, placements, ndim, shape, (weft_dtype)prng_below(random, WEFT_DTYPE_COUNT));
+    return weft_layout_intern(table, *mesh, placements, ndim, shape,
+                              (weft_dtype)prng_below(random, WEFT_DTYPE_COUNT));
 }
 
 /* Every element is held as often as the Replicate and Partial dimensions say. */
@@ -433,7 +450,7 @@ static void empty_chunks_keep_the_other_extents(void **state)
     weft_layout_table_delete(table);
 }
 
-/* ---- interning ---------------------------------------------------------------------------------------------- */
+/* ---- interning ----------------------------------------------------------------------------------------- */
 
 static void equal_layouts_are_one(void **state)
 {
@@ -470,7 +487,8 @@ static void thousands_of_layouts_stay_found(void **state)
     weft_mesh *mesh = mesh_of(1, (int64_t[]){ 4 }, NULL);
     for (int round = 0; round < 2; round++) {
         for (int64_t i = 0; i < LAYOUTS; i++) {
-            const weft_layout *layout = layout_of(table, mesh, "S0", 2, (int64_t[]){ i % 70, i / 70 }, WEFT_F32);
+            const weft_layout *layout =
+                layout_of(table, mesh, "S0", 2, (int64_t[]){ i % 70, i / 70 }, WEFT_F32);
             assert_true(round == 0 || layout == layouts[i]);
             layouts[i] = layout;
         }
@@ -499,7 +517,9 @@ static void the_longest_layout_in_words(void **state)
     (void)state;
     weft_layout_table *table = weft_layout_table_new((weft_panel_policy)WEFT_PANEL_POLICY_DEFAULT);
     const int64_t ones[8] = { 1, 1, 1, 1, 1, 1, 1, 1 };
-    const int64_t shape[8] = { 0, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX };
+    const int64_t shape[8] = {
+        0, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX
+    };
     weft_mesh *mesh = mesh_of(8, ones, NULL);
     const char *placements = "P(prod),P(prod),P(prod),P(prod),P(prod),P(prod),P(prod),P(prod)";
     char text[600];
@@ -510,7 +530,7 @@ static void the_longest_layout_in_words(void **state)
     weft_layout_table_delete(table);
 }
 
-/* ---- panels ------------------------------------------------------------------------------------------------- */
+/* ---- panels -------------------------------------------------------------------------------------------- */
 
 static bool is_power_of_two(int64_t x)
 {
@@ -524,7 +544,8 @@ static void check_panels(const weft_layout *layout, const weft_box *box)
         assert_int_equal(count, 0);
         return;
     }
-    int64_t begin = layout->ndim == 0 ? 0 : box->offset[0], end = layout->ndim == 0 ? 1 : begin + box->extent[0];
+    int64_t begin = layout->ndim == 0 ? 0 : box->offset[0],
+            end = layout->ndim == 0 ? 1 : begin + box->extent[0];
     int64_t at = begin;
     assert_true(count >= 1);
     for (int64_t i = 0; i < count; i++) {
@@ -567,14 +588,15 @@ static void panels_tile_shards_at_global_multiples(void **state)
     }
 }
 
-/* A panel is about the target or larger, and a shard has about max_panels at most: one more where its first row is no
- * multiple of the height. */
+/* A panel is about the target or larger, and a shard has about max_panels at most: one more where its
+ * first row is no multiple of the height. */
 static void panel_heights_follow_the_policy(void **state)
 {
     (void)state;
     prng random = prng_start(16);
     for (int i = 0; i < 3000; i++) {
-        weft_panel_policy policy = { .target_bytes = 1 + prng_below(&random, 400), .max_panels = 1 + prng_below(&random, 9) };
+        weft_panel_policy policy = { .target_bytes = 1 + prng_below(&random, 400),
+                                     .max_panels = 1 + prng_below(&random, 9) };
         weft_layout_table *table = weft_layout_table_new(policy);
         weft_mesh *mesh;
         const weft_layout *layout = random_layout(&random, table, &mesh);
@@ -588,7 +610,8 @@ static void panel_heights_follow_the_policy(void **state)
                 assert_true(count <= 1);
             }
             if (count > 2) {
-                int64_t row_bytes = weft_box_count(layout->ndim, &box) / box.extent[0] * (int64_t)weft_dtype_size(layout->dtype);
+                int64_t row_bytes = weft_box_count(layout->ndim, &box) / box.extent[0] *
+                                    (int64_t)weft_dtype_size(layout->dtype);
                 int64_t most = bytes / largest.extent[0];
                 assert_true(layout->panel_rows * weft_max_i64(row_bytes, most) >= policy.target_bytes);
             }

@@ -1,5 +1,6 @@
-/* src/plan: plans of random layouts, simulated on plain arrays and compared with the dense answer; every receive and send
- * against a second, brute-force statement of the rules; statistics against counting. WEFT_TEST_CASES says how many cases. */
+/* src/plan: plans of random layouts, simulated on plain arrays and compared with the dense answer; every
+ * receive and send against a second, brute-force statement of the rules; statistics against counting.
+ * WEFT_TEST_CASES says how many cases. */
 #include "plan_reference.h"
 
 #include <math.h>
@@ -15,7 +16,7 @@ static int64_t num_cases(int64_t usual)
     return text != NULL && *text != '\0' ? strtoll(text, NULL, 0) : usual;
 }
 
-/* ---- a stage, checked and simulated ------------------------------------------------------------------------------ */
+/* ---- a stage, checked and simulated -------------------------------------------------------------------- */
 
 /* What each rank holds of a layout: `elements[rank]`, row-major; NULL where that is nothing. */
 typedef struct holding {
@@ -90,9 +91,10 @@ static int64_t num_addends(const weft_stage *stage)
     return number;
 }
 
-/* Does what the receives of one rank say; asserts that each element is written once and that addends come in order. */
-static void apply_receives(const weft_stage *stage, int target, const weft_moves *moves, const holding *before,
-                           const holding *after)
+/* Does what the receives of one rank say; asserts that each element is written once and that addends come
+ * in order. */
+static void apply_receives(const weft_stage *stage, int target, const weft_moves *moves,
+                           const holding *before, const holding *after)
 {
     int ndim = stage->from->ndim;
     int64_t addends = num_addends(stage);
@@ -128,7 +130,8 @@ static void count_traffic(const weft_stage *stage, const weft_vec *transfers, tr
 {
     for (size_t i = 0; i < transfers->count; i++) {
         const transfer *one = (const transfer *)transfers->items + i;
-        int64_t bytes = weft_box_count(stage->from->ndim, &one->box) * (int64_t)weft_dtype_size(stage->from->dtype);
+        int64_t bytes =
+            weft_box_count(stage->from->ndim, &one->box) * (int64_t)weft_dtype_size(stage->from->dtype);
         if (one->source != one->target) {
             t->in[one->target] += bytes;
             t->out[one->source] += bytes;
@@ -151,8 +154,10 @@ static void check_totals(const weft_stage *stage, const weft_topology *topology,
     }
 }
 
-/* Checks the stage's receives and sends, does what they say, adds to the traffic, and gives what is held afterwards. */
-static holding run_stage(const weft_stage *stage, const weft_topology *topology, const holding *before, traffic *all)
+/* Checks the stage's receives and sends, does what they say, adds to the traffic, and gives what is held
+ * afterwards. */
+static holding run_stage(const weft_stage *stage, const weft_topology *topology, const holding *before,
+                         traffic *all)
 {
     int num_ranks = topology->num_ranks, ndim = stage->from->ndim;
     weft_vec expected = { 0 }, received = { 0 }, sent = { 0 };
@@ -184,7 +189,7 @@ static holding run_stage(const weft_stage *stage, const weft_topology *topology,
     return after;
 }
 
-/* ---- the dense answer -------------------------------------------------------------------------------------------- */
+/* ---- the dense answer ---------------------------------------------------------------------------------- */
 
 static bool has_op(const weft_layout *layout, weft_reduce_op op)
 {
@@ -196,13 +201,14 @@ static bool has_op(const weft_layout *layout, weft_reduce_op op)
     return false;
 }
 
-/* The addend of an element at a place: depends on the coordinates along the Partial dimensions alone. Whole numbers, small
- * enough that all reductions of up to 12 of them are exact. */
+/* The addend of an element at a place: depends on the coordinates along the Partial dimensions alone.
+ * Whole numbers, small enough that all reductions of up to 12 of them are exact. */
 static double addend(const weft_layout *layout, const int64_t coordinate[], int64_t element)
 {
     uint64_t key = weft_hash_u64((uint64_t)element + 1);
     for (int m = 0; m < layout->mesh->ndim; m++) {
-        key = layout->placements[m].kind == WEFT_PARTIAL ? weft_hash_u64(key * 31 + (uint64_t)coordinate[m]) : key;
+        key = layout->placements[m].kind == WEFT_PARTIAL ? weft_hash_u64(key * 31 + (uint64_t)coordinate[m])
+                                                         : key;
     }
     if (has_op(layout, WEFT_PROD)) {
         return (const double[]){ -2, -1, 1, 2 }[key % 4];
@@ -210,9 +216,10 @@ static double addend(const weft_layout *layout, const int64_t coordinate[], int6
     return (double)(int64_t)(key % 2001) - 1000;
 }
 
-/* The element's value at a place after the reductions of the Partial dimensions that are not kept: nested, the last mesh
- * dimension innermost. */
-static double reduced(const weft_layout *layout, const bool kept[], int m, int64_t coordinate[], int64_t element)
+/* The element's value at a place after the reductions of the Partial dimensions that are not kept: nested,
+ * the last mesh dimension innermost. */
+static double reduced(const weft_layout *layout, const bool kept[], int m, int64_t coordinate[],
+                      int64_t element)
 {
     if (m == layout->mesh->ndim) {
         return addend(layout, coordinate, element);
@@ -237,8 +244,10 @@ static bool close_enough(const weft_layout *layout, double value, double expecte
     return fabs(value - expected) <= slack;
 }
 
-/* What each rank holds of a layout whose values are those of `source` reduced along the dimensions that are not kept. */
-static holding holding_of(const weft_layout *layout, const weft_layout *source, const bool kept[], int num_ranks)
+/* What each rank holds of a layout whose values are those of `source` reduced along the dimensions that
+ * are not kept. */
+static holding holding_of(const weft_layout *layout, const weft_layout *source, const bool kept[],
+                          int num_ranks)
 {
     holding h = holding_new(layout, num_ranks);
     for (int rank = 0; rank < num_ranks; rank++) {
@@ -260,7 +269,7 @@ static holding holding_of(const weft_layout *layout, const weft_layout *source, 
     return h;
 }
 
-/* ---- random cases ------------------------------------------------------------------------------------------------ */
+/* ---- random cases -------------------------------------------------------------------------------------- */
 
 typedef struct scene {
     placed_world world;
@@ -317,14 +326,16 @@ static bool is_additive(weft_reduce_op op)
     return op == WEFT_SUM || op == WEFT_AVG;
 }
 
-/* A Partial dimension that stays inside one of another operation that is reduced: its reduction would have to come first. */
+/* A Partial dimension that stays inside one of another operation that is reduced: its reduction would have
+ * to come first. */
 static bool must_be_refused(const weft_layout *from, const weft_layout *to)
 {
     for (int m = 0; m < to->mesh->ndim; m++) {
         for (int outer = 0; outer < m && to->placements[m].kind == WEFT_PARTIAL; outer++) {
             weft_reduce_op a = from->placements[outer].op, b = from->placements[m].op;
             bool agree = a == b || (is_additive(a) && is_additive(b));
-            if (from->placements[outer].kind == WEFT_PARTIAL && to->placements[outer].kind != WEFT_PARTIAL && !agree) {
+            if (from->placements[outer].kind == WEFT_PARTIAL && to->placements[outer].kind != WEFT_PARTIAL &&
+                !agree) {
                 return true;
             }
         }
@@ -363,7 +374,8 @@ static void check_statistics(const weft_plan *plan, const weft_topology *topolog
         total += counted->in[rank];
         in = weft_max_i64(in, counted->in[rank]);
         out = weft_max_i64(out, counted->out[rank]);
-        messages = weft_max_i64(messages, weft_max_i64(counted->messages_in[rank], counted->messages_out[rank]));
+        messages =
+            weft_max_i64(messages, weft_max_i64(counted->messages_in[rank], counted->messages_out[rank]));
     }
     assert_true(s.exact);
     assert_int_equal(s.ranks, topology->num_ranks);
@@ -405,7 +417,8 @@ static void run_plan(const scene *s, const weft_plan *plan)
     bool all[WEFT_MAX_DIMS], kept[WEFT_MAX_DIMS];
     for (int m = 0; m < WEFT_MAX_DIMS; m++) {
         all[m] = true;
-        kept[m] = s->from->mesh == s->to->mesh && m < s->to->mesh->ndim && s->to->placements[m].kind == WEFT_PARTIAL;
+        kept[m] = s->from->mesh == s->to->mesh && m < s->to->mesh->ndim &&
+                  s->to->placements[m].kind == WEFT_PARTIAL;
     }
     traffic counted = { { 0 } };
     holding held = holding_of(s->from, s->from, all, topology->num_ranks);
@@ -426,7 +439,8 @@ static void run_case(const scene *s, tally *t)
     weft_plan plan;
     char why[200] = "";
     const weft_topology *topology = &s->world.topology;
-    weft_status status = weft_plan_make(s->table, topology, &s->cost, s->from, s->to, &plan, why, sizeof(why));
+    weft_status status =
+        weft_plan_make(s->table, topology, &s->cost, s->from, s->to, &plan, why, sizeof(why));
     double cost = weft_plan_cost(s->table, topology, &s->cost, s->from, s->to);
     if (s->from->mesh == s->to->mesh && must_be_refused(s->from, s->to)) {
         assert_int_equal(status, WEFT_ERR_LAYOUT);

@@ -1,4 +1,5 @@
-/* src/plan: which stages are chosen, what is refused, predicted costs, and the cuts that plans are made of. */
+/* src/plan: which stages are chosen, what is refused, predicted costs, and the cuts that plans are made
+ * of. */
 #include "plan_support.h"
 
 #include <math.h>
@@ -12,7 +13,7 @@ static const char *placements_of(const weft_layout *layout)
     return weft_placements_format(layout->placements, layout->mesh->ndim, text, sizeof(text));
 }
 
-/* ---- stages --------------------------------------------------------------------------------------------------------- */
+/* ---- stages -------------------------------------------------------------------------------------------- */
 
 static void the_same_layout_takes_no_stage(void **state)
 {
@@ -81,7 +82,8 @@ static void operations_are_reduced_from_the_last_group_on(void **state)
     assert_true(plan.stages[0].op == WEFT_SUM && fabs(plan.stages[0].scale - 0.25) < 1e-15);
 }
 
-/* 16 addends are reduced at once, 256 of them one mesh dimension after the other, however the ranks are hosted. */
+/* 16 addends are reduced at once, 256 of them one mesh dimension after the other, however the ranks are
+ * hosted. */
 static void many_addends_are_reduced_by_dimension(void **state)
 {
     fixture *f = *state;
@@ -111,7 +113,8 @@ static void the_longest_plan_fits(void **state)
     const weft_mesh *m = mesh(f, 8, (int64_t[]){ 2, 2, 2, 2, 2, 2, 2, 2 });
     const int64_t shape[] = { 256, 256, 256 };
     f->cost = (weft_cost_model){ 0, 1, 0, 0, 1, 0 }; /* few messages per stage: many stages */
-    weft_plan plan = plan_between(f, m, 3, shape, "P,P(max),P,P(max),P,P(max),P,P(max)", "R,S1,R,S2,S1,S0,R,S0");
+    weft_plan plan =
+        plan_between(f, m, 3, shape, "P,P(max),P,P(max),P,P(max),P,P(max)", "R,S1,R,S2,S1,S0,R,S0");
     assert_true(plan.num_stages >= 8 && plan.num_stages <= WEFT_MAX_STAGES);
     plan = plan_between(f, m, 3, shape, "S0,S1,S2,S0,S1,S2,S0,S1", "R,S0,R,S2,R,S0,R,S0");
     assert_true(plan.num_stages > 1 && plan.num_stages <= 8);
@@ -127,14 +130,15 @@ static void moves_are_staged_where_peers_are_many(void **state)
     assert_string_equal(plan_between(f, large, 2, shape, "S0,R", "S1,R").algorithm, "direct");
 }
 
-/* ---- refusals ------------------------------------------------------------------------------------------------------- */
+/* ---- refusals ------------------------------------------------------------------------------------------ */
 
 static void expect_refusal(fixture *f, const weft_layout *from, const weft_layout *to, weft_status expected)
 {
     weft_topology topology = one_rank_each(from->mesh);
     weft_plan plan;
     char why[300] = "";
-    assert_int_equal(weft_plan_make(f->table, &topology, &f->cost, from, to, &plan, why, sizeof(why)), expected);
+    assert_int_equal(weft_plan_make(f->table, &topology, &f->cost, from, to, &plan, why, sizeof(why)),
+                     expected);
     assert_true(why[0] != '\0');
     assert_int_equal(weft_plan_make(f->table, &topology, &f->cost, from, to, &plan, NULL, 0), expected);
     assert_true(weft_plan_cost(f->table, &topology, &f->cost, from, to) < 0);
@@ -152,7 +156,8 @@ static void nothing_becomes_partial(void **state)
     fixture *f = *state;
     const weft_mesh *m = mesh(f, 2, (int64_t[]){ 2, 2 }), *other = mesh(f, 2, (int64_t[]){ 2, 2 });
     static const char *const pairs[][2] = {
-        { "R,R", "R,P" }, { "S0,R", "P,R" }, { "P,R", "R,P" }, { "P(sum),R", "P(max),R" }, { "P(sum),R", "P(avg),R" },
+        { "R,R", "R,P" },           { "S0,R", "P,R" },          { "P,R", "R,P" },
+        { "P(sum),R", "P(max),R" }, { "P(sum),R", "P(avg),R" },
     };
     const int64_t shape[] = { 4, 4 };
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(pairs); i++) {
@@ -182,7 +187,8 @@ static void averages_need_floating_types(void **state)
     for (int dtype = 0; dtype < WEFT_DTYPE_COUNT; dtype++) {
         const weft_layout *to = layout_of(f->table, m, "R", 1, shape, (weft_dtype)dtype);
         if (dtype > WEFT_F16) {
-            expect_refusal(f, layout_of(f->table, m, "P(avg)", 1, shape, (weft_dtype)dtype), to, WEFT_ERR_DTYPE);
+            expect_refusal(f, layout_of(f->table, m, "P(avg)", 1, shape, (weft_dtype)dtype), to,
+                           WEFT_ERR_DTYPE);
         } else {
             expect_plan(f, layout_of(f->table, m, "P(avg)", 1, shape, (weft_dtype)dtype), to);
         }
@@ -191,7 +197,7 @@ static void averages_need_floating_types(void **state)
     }
 }
 
-/* ---- costs ---------------------------------------------------------------------------------------------------------- */
+/* ---- costs --------------------------------------------------------------------------------------------- */
 
 static double cost_between(fixture *f, const weft_mesh *m, int64_t rows, const char *from, const char *to)
 {
@@ -238,25 +244,29 @@ static void exchanges_within_processes_cost_less(void **state)
     const int64_t shape[] = { 1024, 1024 };
     weft_topology topology = { 8, 2, (int[]){ 0, 4, 8 } };
     static const char *const layouts[][3] = {
-        { "R,S0", "R,R", "local" },   { "S1,S0", "S1,R", "local" },  { "S1,P", "S1,S0", "local" },
-        { "S0,R", "R,R", "remote" },  { "R,S0", "S0,S0", "remote" }, { "S0,S0", "S0,R", "local" },
+        { "R,S0", "R,R", "local" },    { "S1,S0", "S1,R", "local" },  { "S1,P", "S1,S0", "local" },
+        { "S0,R", "R,R", "remote" },   { "R,S0", "S0,S0", "remote" }, { "S0,S0", "S0,R", "local" },
         { "S0,S0", "R,S0", "remote" }, { "P,S0", "S1,S0", "remote" },
     };
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(layouts); i++) {
         const weft_layout *from = layout_of(f->table, m, layouts[i][0], 2, shape, WEFT_F32);
         const weft_layout *to = layout_of(f->table, m, layouts[i][1], 2, shape, WEFT_F32);
-        weft_stage stage = { .from = from, .to = to, .reduces = strchr(layouts[i][0], 'P') != NULL, .scale = 1 };
+        weft_stage stage = {
+            .from = from, .to = to, .reduces = strchr(layouts[i][0], 'P') != NULL, .scale = 1
+        };
         weft_topology one = { 8, 1, (int[]){ 0, 8 } };
-        double us = weft_stage_cost(&stage, &topology, &f->cost), local = weft_stage_cost(&stage, &one, &f->cost);
+        double us = weft_stage_cost(&stage, &topology, &f->cost),
+               local = weft_stage_cost(&stage, &one, &f->cost);
         assert_int_equal(us > local, strcmp(layouts[i][2], "remote") == 0);
     }
 }
 
-/* ---- cuts ----------------------------------------------------------------------------------------------------------- */
+/* ---- cuts ---------------------------------------------------------------------------------------------- */
 
-/* The parts of a dimension, over all coordinates that are not fixed: at most one for each set of coordinates of the mesh
- * dimensions that shard it. */
-static void check_segments(const weft_layout *layout, int dim, int64_t begin, int64_t end, const weft_fixed *fixed)
+/* The parts of a dimension, over all coordinates that are not fixed: at most one for each set of
+ * coordinates of the mesh dimensions that shard it. */
+static void check_segments(const weft_layout *layout, int dim, int64_t begin, int64_t end,
+                           const weft_fixed *fixed)
 {
     weft_vec segments = { 0 };
     assert_true(weft_segments(layout, dim, begin, end, fixed, &segments));
@@ -270,7 +280,8 @@ static void check_segments(const weft_layout *layout, int dim, int64_t begin, in
         bool counts = true;
         for (int m = layout->mesh->ndim - 1; m >= 0; m--) {
             bool cuts = layout->placements[m].kind == WEFT_SHARD && layout->placements[m].dim == dim;
-            counts = counts && (cuts ? fixed->coordinate[m] < 0 || fixed->coordinate[m] == coordinate[m] : coordinate[m] == 0);
+            counts = counts && (cuts ? fixed->coordinate[m] < 0 || fixed->coordinate[m] == coordinate[m]
+                                     : coordinate[m] == 0);
             expected_index += cuts ? coordinate[m] * step : 0;
             step *= layout->mesh->shape[m];
         }
@@ -299,7 +310,8 @@ static void cuts_are_those_of_the_shards(void **state)
         int64_t shape[2] = { prng_below(&random, 50), 1 + prng_below(&random, 50) };
         weft_placement placements[WEFT_MAX_DIMS];
         for (int d = 0; d < m->ndim; d++) {
-            placements[d] = prng_below(&random, 4) == 0 ? weft_replicate() : weft_shard((int)prng_below(&random, 8) / 6);
+            placements[d] =
+                prng_below(&random, 4) == 0 ? weft_replicate() : weft_shard((int)prng_below(&random, 8) / 6);
         }
         const weft_layout *layout = weft_layout_intern(f->table, m, placements, 2, shape, WEFT_F32);
         weft_fixed fixed = weft_fixed_none();
@@ -319,8 +331,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_same_layout_takes_no_stage, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(reductions_scatter_and_gather_when_large, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(reductions_of_little_are_one_stage, fixture_new, fixture_free),
-        cmocka_unit_test_setup_teardown(reductions_go_straight_to_the_shards_that_are_wanted, fixture_new, fixture_free),
-        cmocka_unit_test_setup_teardown(operations_are_reduced_from_the_last_group_on, fixture_new, fixture_free),
+        cmocka_unit_test_setup_teardown(reductions_go_straight_to_the_shards_that_are_wanted, fixture_new,
+                                        fixture_free),
+        cmocka_unit_test_setup_teardown(operations_are_reduced_from_the_last_group_on, fixture_new,
+                                        fixture_free),
         cmocka_unit_test_setup_teardown(many_addends_are_reduced_by_dimension, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(the_longest_plan_fits, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(moves_are_staged_where_peers_are_many, fixture_new, fixture_free),

@@ -5,12 +5,13 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- statistics ------------------------------------------------------------------------------------------------------ */
+/* ---- statistics ---------------------------------------------------------------------------------------- */
 
 static weft_plan_statistics counted(const weft_plan *plan, const weft_topology *topology)
 {
     size_t ranks = (size_t)topology->num_ranks;
-    int64_t *in = calloc(4 * ranks, sizeof(*in)), *out = in + ranks, *received = out + ranks, *sent = received + ranks;
+    int64_t *in = calloc(4 * ranks, sizeof(*in)), *out = in + ranks, *received = out + ranks,
+            *sent = received + ranks;
     weft_plan_statistics s = { .ranks = topology->num_ranks };
     for (int i = 0; i < plan->num_stages; i++) {
         const weft_stage *stage = &plan->stages[i];
@@ -38,12 +39,13 @@ static weft_plan_statistics counted(const weft_plan *plan, const weft_topology *
 }
 
 static const char *const pairs[][2] = {
-    { "S0,S0", "R,R" },  { "S0,S1", "S1,S0" }, { "S0,R", "R,S0" },    { "R,S0", "S0,R" },  { "R,R", "S1,S0" },
-    { "P,S0", "R,S1" },  { "P,P", "R,R" },     { "S1,P(avg)", "S0,S0" }, { "R,S1", "R,R" }, { "P,S1", "P,S0" },
-    { "S0,S0", "S0,R" }, { "R,P(max)", "S1,S1" },
+    { "S0,S0", "R,R" }, { "S0,S1", "S1,S0" }, { "S0,R", "R,S0" },  { "R,S0", "S0,R" },
+    { "R,R", "S1,S0" }, { "P,S0", "R,S1" },   { "P,P", "R,R" },    { "S1,P(avg)", "S0,S0" },
+    { "R,S1", "R,R" },  { "P,S1", "P,S0" },   { "S0,S0", "S0,R" }, { "R,P(max)", "S1,S1" },
 };
 
-static void check_measure(fixture *f, const weft_layout *from, const weft_layout *to, const weft_topology *topology)
+static void check_measure(fixture *f, const weft_layout *from, const weft_layout *to,
+                          const weft_topology *topology)
 {
     weft_plan plan;
     weft_plan_statistics measured;
@@ -70,7 +72,8 @@ static void closed_forms_agree_with_counting(void **state)
         fives[p] = 5 * p;
     }
     const weft_topology topologies[] = { { 180, 180, NULL }, { 180, 1, one }, { 180, 36, fives } };
-    for (size_t i = 0; i < WEFT_ARRAY_SIZE(pairs) * WEFT_ARRAY_SIZE(shapes) * WEFT_ARRAY_SIZE(topologies); i++) {
+    for (size_t i = 0; i < WEFT_ARRAY_SIZE(pairs) * WEFT_ARRAY_SIZE(shapes) * WEFT_ARRAY_SIZE(topologies);
+         i++) {
         const char *const *pair = pairs[i % WEFT_ARRAY_SIZE(pairs)];
         const int64_t *shape = shapes[i / WEFT_ARRAY_SIZE(pairs) % WEFT_ARRAY_SIZE(shapes)];
         const weft_topology *topology = &topologies[i / WEFT_ARRAY_SIZE(pairs) / WEFT_ARRAY_SIZE(shapes)];
@@ -105,7 +108,8 @@ static void too_many_messages_are_estimated(void **state)
     free(first);
 }
 
-static int64_t bound_of(fixture *f, const weft_mesh *m, const int64_t shape[2], const char *from, const char *to)
+static int64_t bound_of(fixture *f, const weft_mesh *m, const int64_t shape[2], const char *from,
+                        const char *to)
 {
     weft_plan plan = plan_between(f, m, 2, shape, from, to);
     weft_topology topology = one_rank_each(m);
@@ -132,7 +136,7 @@ static void lower_bounds_that_are_known(void **state)
     assert_int_equal(bound_of(f, mesh(f, 1, (int64_t[]){ 2 }), uneven, "P", "S0"), 36); /* 3 of the 5 rows */
 }
 
-/* ---- 65,536 ranks --------------------------------------------------------------------------------------------------- */
+/* ---- 65,536 ranks -------------------------------------------------------------------------------------- */
 
 static double now_us(void)
 {
@@ -159,9 +163,10 @@ static size_t plan_large(fixture *f, const weft_mesh *m, const char *from, const
         }
     }
     double us = now_us() - start;
-    assert_true(plan.stages[plan.num_stages - 1].reduces || elements == weft_layout_shard_count(plan.to, rank));
-    print_message("%s -> %s: %s, %zu receives, %zu sends, %.0f us\n", from, to, plan.algorithm, receives.count, sends.count,
-                  us);
+    assert_true(plan.stages[plan.num_stages - 1].reduces ||
+                elements == weft_layout_shard_count(plan.to, rank));
+    print_message("%s -> %s: %s, %zu receives, %zu sends, %.0f us\n", from, to, plan.algorithm,
+                  receives.count, sends.count, us);
     size_t count = receives.count;
     weft_moves_free(&receives);
     weft_moves_free(&sends);

@@ -1,5 +1,5 @@
-/* weft-plan: its figures and boxes against brute force, its page, and what it says of bad input. The program's path is the
- * first argument, or WEFT_PLAN_TOOL. */
+/* weft-plan: its figures and boxes against brute force, its page, and what it says of bad input. The
+ * program's path is the first argument, or WEFT_PLAN_TOOL. */
 #include "plan_support.h"
 
 #include <stdio.h>
@@ -20,7 +20,8 @@ typedef struct run {
 static run run_tool(const char *arguments, bool errors)
 {
     char command[4096];
-    snprintf(command, sizeof(command), "'%s' %s %s", program, arguments, errors ? "2>&1 >/dev/null" : "2>/dev/null");
+    snprintf(command, sizeof(command), "'%s' %s %s", program, arguments,
+             errors ? "2>&1 >/dev/null" : "2>/dev/null");
     FILE *pipe = popen(command, "r");
     assert_non_null(pipe);
     size_t used = 0, room = 1 << 16;
@@ -38,7 +39,7 @@ static run run_tool(const char *arguments, bool errors)
     return r;
 }
 
-/* ---- JSON, as far as it is needed here ------------------------------------------------------------------------------ */
+/* ---- JSON, as far as it is needed here ----------------------------------------------------------------- */
 
 /* What follows "key": in the text. */
 static const char *json_value(const char *text, const char *key)
@@ -88,7 +89,7 @@ static bool json_entry(const char **text, int ndim, entry *out)
     return true;
 }
 
-/* ---- figures ---------------------------------------------------------------------------------------------------------- */
+/* ---- figures ------------------------------------------------------------------------------------------- */
 
 /* A case without Partial and with one stage: whatever the program does, this is what it has to move. */
 typedef struct figures {
@@ -108,7 +109,8 @@ static figures count_by_hand(const weft_layout *from, const weft_layout *to, int
         }
         if (rank < from->mesh->num_ranks && rank < to->mesh->num_ranks) {
             held = reference_box(from, rank);
-            in -= weft_box_intersect(to->ndim, &wanted, &held, &both) ? weft_box_count(to->ndim, &both) * size : 0;
+            in -= weft_box_intersect(to->ndim, &wanted, &held, &both) ? weft_box_count(to->ndim, &both) * size
+                                                                      : 0;
         }
         f.total += in;
         f.in_max = weft_max_i64(f.in_max, in);
@@ -126,7 +128,8 @@ static char *sizes_text(char *text, size_t room, int count, const int64_t sizes[
     return text;
 }
 
-/* The receives of each rank cover its box, each element once, from ranks that hold it; sends are the inverse. */
+/* The receives of each rank cover its box, each element once, from ranks that hold it; sends are the
+ * inverse. */
 static void check_boxes(const char *arguments, const weft_layout *from, const weft_layout *to, int64_t ranks)
 {
     int64_t received = 0, sent = 0, checksum = 0;
@@ -162,7 +165,8 @@ static void figures_and_boxes_of_random_layouts(void **state)
     fixture *f = *state;
     prng random = prng_start(41);
     for (int i = 0; i < 60; i++) {
-        int64_t shape[WEFT_MAX_DIMS], mesh_shape[2][2] = { { 1 + prng_below(&random, 4), 1 + prng_below(&random, 3) } };
+        int64_t shape[WEFT_MAX_DIMS],
+            mesh_shape[2][2] = { { 1 + prng_below(&random, 4), 1 + prng_below(&random, 3) } };
         mesh_shape[1][0] = 1 + prng_below(&random, 7);
         int ndim = 1 + random_shape(&random, 2, 17, 3000, shape + 1);
         shape[0] = prng_below(&random, 18);
@@ -178,10 +182,12 @@ static void figures_and_boxes_of_random_layouts(void **state)
         weft_placements_format(placements[0], a->ndim, from_text, sizeof(from_text));
         weft_placements_format(placements[1], b->ndim, to_text, sizeof(to_text));
         from_text[strlen(from_text) - 1] = to_text[strlen(to_text) - 1] = '\0';
-        snprintf(arguments, sizeof(arguments), "--mesh %s --to-mesh %s --shape %s --dtype %s --from '%s' --to '%s' --json",
+        snprintf(arguments, sizeof(arguments),
+                 "--mesh %s --to-mesh %s --shape %s --dtype %s --from '%s' --to '%s' --json",
                  sizes_text(texts[0], sizeof(texts[0]), a->ndim, a->shape),
                  sizes_text(texts[1], sizeof(texts[1]), b->ndim, b->shape),
-                 sizes_text(texts[2], sizeof(texts[2]), ndim, shape), weft_dtype_name(dtype), from_text + 1, to_text + 1);
+                 sizes_text(texts[2], sizeof(texts[2]), ndim, shape), weft_dtype_name(dtype), from_text + 1,
+                 to_text + 1);
         run r = run_tool(arguments, false);
         assert_int_equal(r.status, 0);
         int64_t ranks = weft_max_i64(a->num_ranks, b->num_ranks);
@@ -203,8 +209,8 @@ static void figures_and_boxes_of_random_layouts(void **state)
     }
 }
 
-static void expect_figures(const char *arguments, int64_t total, int64_t in, int64_t out, int64_t bound, int64_t messages,
-                           const char *algorithm)
+static void expect_figures(const char *arguments, int64_t total, int64_t in, int64_t out, int64_t bound,
+                           int64_t messages, const char *algorithm)
 {
     run r = run_tool(arguments, false);
     assert_int_equal(r.status, 0);
@@ -226,29 +232,32 @@ static void figures_that_are_known(void **state)
     (void)state;
     expect_figures("--mesh 2x2 --shape 5x3 --from S0,S0 --to R,R --json", 180, 48, 72, 48, 3, "\"direct\"");
     expect_figures("--mesh 2x2 --shape 5x3 --from S0,S0 --to S0,S0 --json", 0, 0, 0, 0, 0, "\"identity\"");
-    expect_figures("--mesh 4 --shape 1000x1000 --from P --to S0 --json", 12000000, 3000000, 3000000, 3000000, 3, "\"reduce\"");
-    expect_figures("--mesh 4 --shape 1000x1000 --from P --to R --json", 24000000, 6000000, 6000000, 6000000, 6,
-                   "\"reduce+move\"");
-    expect_figures("--mesh 2 --to-mesh 4 --shape 8 --dtype f64 --from S0 --to S0 --json", 48, 16, 32, 16, 2, "\"direct\"");
+    expect_figures("--mesh 4 --shape 1000x1000 --from P --to S0 --json", 12000000, 3000000, 3000000, 3000000,
+                   3, "\"reduce\"");
+    expect_figures("--mesh 4 --shape 1000x1000 --from P --to R --json", 24000000, 6000000, 6000000, 6000000,
+                   6, "\"reduce+move\"");
+    expect_figures("--mesh 2 --to-mesh 4 --shape 8 --dtype f64 --from S0 --to S0 --json", 48, 16, 32, 16, 2,
+                   "\"direct\"");
     expect_figures("--mesh 4 --shape scalar --from R --to R --json", 0, 0, 0, 0, 0, "\"identity\"");
     expect_figures("--mesh 4 --shape '' --from P --to R --json", 48, 12, 12, 6, 3, "\"reduce\"");
     expect_figures("--mesh 4 --shape 0x7 --from S0 --to R --json", 0, 0, 0, 0, 0, "\"direct\"");
     /* Rank 0 takes what rank 1 of its process has. */
-    expect_figures("--mesh 4 --to-mesh 4x1 --shape 8 --from R --to S0,R --local-ranks 2 --json", 0, 0, 0, 0, 0, "\"direct\"");
+    expect_figures("--mesh 4 --to-mesh 4x1 --shape 8 --from R --to S0,R --local-ranks 2 --json", 0, 0, 0, 0,
+                   0, "\"direct\"");
 }
 
 static void worlds_of_65536_ranks(void **state)
 {
     (void)state;
     const int64_t row = 1024 * 4, others = 65535;
-    expect_figures("--mesh 256x256 --shape 65536x1024 --from S0,S0 --to R,R --json", 65536 * others * row, others * row,
-                   others * row, others * row, 510, "\"staged\"");
-    expect_figures("--mesh 65536 --shape 65536x65536 --from S0 --to S1 --json", 65536 * others * 4, others * 4, others * 4,
-                   others * 4, others, "\"direct\"");
+    expect_figures("--mesh 256x256 --shape 65536x1024 --from S0,S0 --to R,R --json", 65536 * others * row,
+                   others * row, others * row, others * row, 510, "\"staged\"");
+    expect_figures("--mesh 65536 --shape 65536x65536 --from S0 --to S1 --json", 65536 * others * 4,
+                   others * 4, others * 4, others * 4, others, "\"direct\"");
     expect_figures("--mesh 1048576 --shape 1048576 --from R --to S0 --json", 0, 0, 0, 0, 0, "\"direct\"");
 }
 
-/* ---- the page and the messages ------------------------------------------------------------------------------------------ */
+/* ---- the page and the messages ------------------------------------------------------------------------- */
 
 static void assert_says(const run *r, const char *text)
 {
