@@ -514,7 +514,7 @@ static void test_release_while_pending(void **state)
     weft_counters counters;
     weft_get_counters(&counters);
     assert_in_range(counters.buffers_created, 1, 40);
-    assert_true(counters.buffers_reused > 300);
+    assert_true(counters.buffers_reused > 150); /* a process may host one rank of the four */
     stop();
 }
 
