@@ -1,5 +1,5 @@
-/* weft-plan: shows how a tensor gets from one layout to another. Needs no MPI and no StarPU and allocates no tensor: the
- * world is fake, as many ranks as the meshes need. */
+/* weft-plan: shows how a tensor gets from one layout to another. Needs no MPI and no StarPU and allocates
+ * no tensor: the world is fake, as many ranks as the meshes need. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
@@ -17,8 +17,8 @@ enum { SHOWN_BOXES = 20 };
 
 static const char usage[] =
     "Usage: weft-plan --mesh SIZES --shape SIZES --from PLACEMENTS --to PLACEMENTS [OPTION...]\n"
-    "Shows how a distributed tensor gets from one layout to another: the stages, what one rank receives and sends,\n"
-    "and how much moves in all. Nothing is allocated or moved.\n"
+    "Shows how a distributed tensor gets from one layout to another: the stages, what one rank receives\n"
+    "and sends, and how much moves in all. Nothing is allocated or moved.\n"
     "\n"
     "  --mesh 2x2           the mesh of the source, and of the destination unless --to-mesh says otherwise\n"
     "  --shape 5x3          of the global tensor; sizes may be 0; \"scalar\" or \"\" for no dimensions\n"
@@ -34,7 +34,7 @@ static const char usage[] =
     "bytes_total, bytes_in_max and the like count what moves between different ranks, over all stages.\n"
     "Exit status: 0, or 2 when an option is wrong.\n";
 
-/* ---- options ---------------------------------------------------------------------------------------------------- */
+/* ---- options ------------------------------------------------------------------------------------------- */
 
 typedef struct sizes {
     int count;
@@ -109,7 +109,8 @@ static options read_options(int argc, char **argv)
     if (optind < argc) {
         refuse(argv[optind], "not an option");
     }
-    const char *needed[] = { "--mesh", given.mesh, "--shape", given.shape, "--from", given.from, "--to", given.to };
+    const char *needed[] = { "--mesh", given.mesh, "--shape", given.shape,
+                             "--from", given.from, "--to",    given.to };
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(needed); i += 2) {
         if (needed[i + 1] == NULL) {
             refuse(needed[i], "missing");
@@ -125,7 +126,8 @@ static int64_t read_number(const char *option, const char *text, int64_t least, 
     long long value = strtoll(text, end, 10);
     bool is_digit = *text >= '0' && *text <= '9';
     if (!is_digit || errno != 0 || value < least || value > most) {
-        refuse(option, "\"%s\": expected a number from %lld to %lld", text, (long long)least, (long long)most);
+        refuse(option, "\"%s\": expected a number from %lld to %lld", text, (long long)least,
+               (long long)most);
     }
     return value;
 }
@@ -135,7 +137,8 @@ static int64_t read_whole_number(const char *option, const char *text, int64_t l
     char *end;
     int64_t value = read_number(option, text, least, most, &end);
     if (*end != '\0') {
-        refuse(option, "\"%s\": expected a number from %lld to %lld", text, (long long)least, (long long)most);
+        refuse(option, "\"%s\": expected a number from %lld to %lld", text, (long long)least,
+               (long long)most);
     }
     return value;
 }
@@ -168,8 +171,8 @@ static sizes read_shape(const char *text, weft_dtype dtype)
     }
     sizes shape = read_sizes("--shape", text, 0);
     int64_t bytes;
-    if (!weft_count_checked(shape.count, shape.items, &bytes)
-        || !weft_mul_checked(bytes, (int64_t)weft_dtype_size(dtype), &bytes)) {
+    if (!weft_count_checked(shape.count, shape.items, &bytes) ||
+        !weft_mul_checked(bytes, (int64_t)weft_dtype_size(dtype), &bytes)) {
         refuse("--shape", "\"%s\": more than 2^63 bytes", text);
     }
     return shape;
@@ -190,18 +193,20 @@ static weft_mesh *read_mesh(const char *option, const char *text)
     sizes shape = read_sizes(option, text, 1);
     weft_status status;
     char why[200] = "";
-    weft_mesh *mesh = weft_mesh_new(shape.count, shape.items, NULL, NULL, most_ranks, &status, why, sizeof(why));
+    weft_mesh *mesh =
+        weft_mesh_new(shape.count, shape.items, NULL, NULL, most_ranks, &status, why, sizeof(why));
     if (mesh == NULL) {
         refuse(option, "\"%s\": %s", text, why);
     }
     return mesh;
 }
 
-static void read_placements(const char *option, const char *text, const weft_mesh *mesh, int ndim, weft_placement out[])
+static void read_placements(const char *option, const char *text, const weft_mesh *mesh, int ndim,
+                            weft_placement out[])
 {
     char why[400] = "";
-    if (weft_placements_read(text, mesh->ndim, out, why, sizeof(why)) != WEFT_OK
-        || weft_placements_normalize(out, mesh->ndim, ndim, out, why, sizeof(why)) != WEFT_OK) {
+    if (weft_placements_read(text, mesh->ndim, out, why, sizeof(why)) != WEFT_OK ||
+        weft_placements_normalize(out, mesh->ndim, ndim, out, why, sizeof(why)) != WEFT_OK) {
         refuse(option, "%s", why);
     }
 }
@@ -238,7 +243,8 @@ static request understand(const options *given)
     read_placements("--to", given->to, r.to_mesh, r.shape.count, r.to);
     int64_t num_ranks = weft_max_i64(r.mesh->num_ranks, r.to_mesh->num_ranks);
     r.rank = given->rank == NULL ? 0 : (int)read_whole_number("--rank", given->rank, 0, num_ranks - 1);
-    r.topology = make_topology(num_ranks, read_whole_number("--local-ranks", given->local_ranks, 1, most_ranks));
+    r.topology =
+        make_topology(num_ranks, read_whole_number("--local-ranks", given->local_ranks, 1, most_ranks));
     return r;
 }
 
@@ -251,7 +257,7 @@ static void request_free(request *r)
     free((int *)r->topology.first_rank);
 }
 
-/* ---- planning --------------------------------------------------------------------------------------------------- */
+/* ---- planning ------------------------------------------------------------------------------------------ */
 
 /* What the rank moves in one stage. */
 typedef struct stage_moves {
@@ -276,7 +282,8 @@ static double now_us(void)
 static const weft_layout *intern(weft_layout_table *table, const request *r, const weft_mesh *mesh,
                                  const weft_placement placements[])
 {
-    const weft_layout *layout = weft_layout_intern(table, mesh, placements, r->shape.count, r->shape.items, r->dtype);
+    const weft_layout *layout =
+        weft_layout_intern(table, mesh, placements, r->shape.count, r->shape.items, r->dtype);
     if (layout == NULL) {
         out_of_memory();
     }
@@ -290,7 +297,8 @@ static rank_plan plan_rank(const request *r)
     if (p.table == NULL) {
         out_of_memory();
     }
-    const weft_layout *from = intern(p.table, r, r->mesh, r->from), *to = intern(p.table, r, r->to_mesh, r->to);
+    const weft_layout *from = intern(p.table, r, r->mesh, r->from),
+                      *to = intern(p.table, r, r->to_mesh, r->to);
     char why[400] = "";
     double start = now_us();
     weft_status status = weft_plan_make(p.table, &r->topology, &cost, from, to, &p.plan, why, sizeof(why));
@@ -302,8 +310,8 @@ static rank_plan plan_rank(const request *r)
     }
     for (int i = 0; i < p.plan.num_stages; i++) {
         const weft_stage *stage = &p.plan.stages[i];
-        if (weft_stage_receives(stage, &r->topology, r->rank, &p.stages[i].receives) != WEFT_OK
-            || weft_stage_sends(stage, &r->topology, r->rank, &p.stages[i].sends) != WEFT_OK) {
+        if (weft_stage_receives(stage, &r->topology, r->rank, &p.stages[i].receives) != WEFT_OK ||
+            weft_stage_sends(stage, &r->topology, r->rank, &p.stages[i].sends) != WEFT_OK) {
             out_of_memory();
         }
     }
@@ -340,13 +348,14 @@ static double median_plan_us(const request *r)
     return us[TIMES / 2];
 }
 
-/* ---- the page ------------------------------------------------------------------------------------------------------ */
+/* ---- the page ------------------------------------------------------------------------------------------ */
 
 static void print_moves(const request *r, const char *verb, const char *preposition, const weft_moves *moves)
 {
     int64_t size = (int64_t)weft_dtype_size(r->dtype), bytes = 0;
     for (size_t i = 0; i < moves->count; i++) {
-        bytes += moves->items[i].peer == r->rank ? 0 : weft_box_count(r->shape.count, &moves->items[i].box) * size;
+        bytes +=
+            moves->items[i].peer == r->rank ? 0 : weft_box_count(r->shape.count, &moves->items[i].box) * size;
     }
     printf("  rank %d %s %zu %s; %lld bytes of them %s other ranks\n", r->rank, verb, moves->count,
            moves->count == 1 ? "box" : "boxes", (long long)bytes, preposition);
@@ -373,7 +382,8 @@ static void print_stage(const request *r, const weft_stage *stage, const stage_m
     } else if (stage->reduces) {
         snprintf(how, sizeof(how), "reduce (%s)", weft_reduce_op_name(stage->op));
     }
-    printf("\nstage %d: %s\n  from %s\n  to   %s\n", number, how, weft_layout_format(stage->from, from, sizeof(from)),
+    printf("\nstage %d: %s\n  from %s\n  to   %s\n", number, how,
+           weft_layout_format(stage->from, from, sizeof(from)),
            weft_layout_format(stage->to, to, sizeof(to)));
     print_moves(r, "receives", "from", &moves->receives);
     print_moves(r, "sends", "to", &moves->sends);
@@ -384,21 +394,23 @@ static void print_page(const request *r, const rank_plan *p, const weft_plan_sta
     char text[400];
     printf("from       %s\n", weft_layout_format(p->plan.from, text, sizeof(text)));
     printf("to         %s\n", weft_layout_format(p->plan.to, text, sizeof(text)));
-    printf("algorithm  %s, %d %s\n", p->plan.algorithm, p->plan.num_stages, p->plan.num_stages == 1 ? "stage" : "stages");
+    printf("algorithm  %s, %d %s\n", p->plan.algorithm, p->plan.num_stages,
+           p->plan.num_stages == 1 ? "stage" : "stages");
     for (int i = 0; i < p->plan.num_stages; i++) {
         print_stage(r, &p->plan.stages[i], &p->stages[i], i + 1);
     }
-    printf("\nbetween all %lld ranks%s\n", (long long)s->ranks, s->exact ? "" : " (estimated from an even share)");
+    printf("\nbetween all %lld ranks%s\n", (long long)s->ranks,
+           s->exact ? "" : " (estimated from an even share)");
     printf("  bytes in all               %lld\n", (long long)s->bytes_total);
-    printf("  most bytes into a rank     %lld; no algorithm does with less than %lld\n", (long long)s->bytes_in_max,
-           (long long)s->lower_bound_bytes_in_max);
+    printf("  most bytes into a rank     %lld; no algorithm does with less than %lld\n",
+           (long long)s->bytes_in_max, (long long)s->lower_bound_bytes_in_max);
     printf("  most bytes out of a rank   %lld\n", (long long)s->bytes_out_max);
     printf("  most messages of a rank    %lld\n", (long long)s->messages_max);
     printf("  predicted                  %.1f us on the slowest rank\n", p->plan.predicted_us);
     printf("  one rank's plan takes      %.1f us\n", plan_us);
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------------------------------ */
+/* ---- JSON ---------------------------------------------------------------------------------------------- */
 
 static void print_json_sizes(const char *name, int count, const int64_t items[])
 {
@@ -428,7 +440,8 @@ static void print_json_moves(const request *r, const rank_plan *p, const char *n
     printf("%s]", first ? "" : "\n  ");
 }
 
-static void print_json(const request *r, const rank_plan *p, const weft_plan_statistics *s, double plan_us, bool with_rank)
+static void print_json(const request *r, const rank_plan *p, const weft_plan_statistics *s, double plan_us,
+                       bool with_rank)
 {
     printf("{\n");
     printf("  \"ranks\": %lld,\n", (long long)s->ranks);

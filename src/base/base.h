@@ -1,5 +1,5 @@
-/* src/base: what every floor uses. Status and type names (weft/base.h), checked arithmetic, growable arrays, a
- * set of pointers. Pure C: no threads, no StarPU, no MPI. */
+/* src/base: what every floor uses. Status and type names (weft/base.h), checked arithmetic, growable
+ * arrays, a set of pointers. Pure C: no threads, no StarPU, no MPI. */
 #ifndef WEFT_SRC_BASE_H
 #define WEFT_SRC_BASE_H
 
@@ -42,8 +42,8 @@ typedef struct weft_vec {
     size_t capacity;
 } weft_vec;
 
-/* Address of one more element of `size` bytes (zeroed) at the end; NULL when memory is exhausted. The address of
- * every element may change. */
+/* Address of one more element of `size` bytes (zeroed) at the end; NULL when memory is exhausted. The
+ * address of every element may change. */
 void *weft_vec_push(weft_vec *vec, size_t size);
 /* Makes room for `count` elements in all. */
 bool weft_vec_reserve(weft_vec *vec, size_t count, size_t size);

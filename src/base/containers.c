@@ -3,7 +3,7 @@
 
 #include "base/base.h"
 
-/* ---- growable arrays ---------------------------------------------------------------------------------------- */
+/* ---- growable arrays ----------------------------------------------------------------------------------- */
 
 bool weft_vec_reserve(weft_vec *vec, size_t count, size_t size)
 {
@@ -40,7 +40,7 @@ void weft_vec_free(weft_vec *vec)
     *vec = (weft_vec){ 0 };
 }
 
-/* ---- sets of pointers: open addressing, linear probing, capacity a power of two at least twice `used` ------------- */
+/* ---- sets of pointers: open addressing, linear probing, capacity a power of two at least twice `used` -- */
 
 static const char removed_mark;
 #define REMOVED ((const void *)&removed_mark)

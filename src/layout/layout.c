@@ -4,7 +4,7 @@
 
 #include "layout/layout.h"
 
-/* ---- the table ---------------------------------------------------------------------------------------------- */
+/* ---- the table ----------------------------------------------------------------------------------------- */
 
 struct weft_layout_table {
     weft_panel_policy policy;
@@ -65,8 +65,8 @@ static void grow(weft_layout_table *table)
     table->num_buckets = num_buckets;
 }
 
-static uint64_t hash_of(const weft_mesh *mesh, const weft_placement *placements, int ndim, const int64_t shape[],
-                        weft_dtype dtype)
+static uint64_t hash_of(const weft_mesh *mesh, const weft_placement *placements, int ndim,
+                        const int64_t shape[], weft_dtype dtype)
 {
     uint64_t hash = weft_hash_u64((uint64_t)(uintptr_t)mesh + (uint64_t)dtype * 31 + (uint64_t)ndim);
     for (int m = 0; m < mesh->ndim; m++) {
@@ -79,8 +79,8 @@ static uint64_t hash_of(const weft_mesh *mesh, const weft_placement *placements,
     return hash;
 }
 
-static bool is_layout(const weft_layout *layout, const weft_mesh *mesh, const weft_placement *placements, int ndim,
-                      const int64_t shape[], weft_dtype dtype)
+static bool is_layout(const weft_layout *layout, const weft_mesh *mesh, const weft_placement *placements,
+                      int ndim, const int64_t shape[], weft_dtype dtype)
 {
     if (layout->mesh != mesh || layout->ndim != ndim || layout->dtype != dtype) {
         return false;
@@ -98,8 +98,9 @@ static bool is_layout(const weft_layout *layout, const weft_mesh *mesh, const we
     return true;
 }
 
-static weft_layout *layout_new(const weft_layout_table *table, const weft_mesh *mesh, const weft_placement *placements,
-                               int ndim, const int64_t shape[], weft_dtype dtype, uint64_t hash)
+static weft_layout *layout_new(const weft_layout_table *table, const weft_mesh *mesh,
+                               const weft_placement *placements, int ndim, const int64_t shape[],
+                               weft_dtype dtype, uint64_t hash)
 {
     weft_layout *layout = calloc(1, sizeof(*layout));
     if (layout == NULL) {
@@ -144,7 +145,7 @@ const weft_layout *weft_layout_intern(weft_layout_table *table, const weft_mesh 
     return layout;
 }
 
-/* ---- boxes of ranks ----------------------------------------------------------------------------------------- */
+/* ---- boxes of ranks ------------------------------------------------------------------------------------ */
 
 void weft_layout_coordinate_box(const weft_layout *layout, const int64_t coordinate[], weft_box *box)
 {
@@ -189,7 +190,7 @@ int64_t weft_layout_shard_count(const weft_layout *layout, int rank)
     return weft_layout_shard_box(layout, rank, &box) ? weft_box_count(layout->ndim, &box) : 0;
 }
 
-/* ---- printing ----------------------------------------------------------------------------------------------- */
+/* ---- printing ------------------------------------------------------------------------------------------ */
 
 char *weft_layout_format(const weft_layout *layout, char *text, size_t size)
 {

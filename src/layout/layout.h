@@ -1,7 +1,8 @@
-/* src/layout: where every element of a tensor lives. Meshes' shape arithmetic, placements, shard boxes, panels,
- * interned layouts, parsing and printing. PURE: values in, values out; nothing here knows StarPU, MPI, threads, or
- * which process it runs in, so that a layout of 65,536 ranks can be examined on a laptop. Functions that can fail
- * for a reason worth telling write it to `why` (may be NULL), a text that names what was expected. */
+/* src/layout: where every element of a tensor lives. Meshes' shape arithmetic, placements, shard boxes,
+ * panels, interned layouts, parsing and printing. PURE: values in, values out; nothing here knows StarPU,
+ * MPI, threads, or which process it runs in, so that a layout of 65,536 ranks can be examined on a laptop.
+ * Functions that can fail for a reason worth telling write it to `why` (may be NULL), a text that names
+ * what was expected. */
 #ifndef WEFT_SRC_LAYOUT_H
 #define WEFT_SRC_LAYOUT_H
 
@@ -10,7 +11,7 @@
 
 #include "base/base.h"
 
-/* ---- boxes ------------------------------------------------------------------------------------------------ */
+/* ---- boxes --------------------------------------------------------------------------------------------- */
 
 /* An axis-aligned box of a global index space: offset[d] <= i_d < offset[d] + extent[d]. Entries from the
  * tensor's ndim on are not used. */
@@ -27,7 +28,7 @@ bool weft_box_equal(int ndim, const weft_box *a, const weft_box *b);
 /* The whole index space of a shape. */
 weft_box weft_box_whole(int ndim, const int64_t shape[]);
 
-/* ---- meshes ----------------------------------------------------------------------------------------------- */
+/* ---- meshes -------------------------------------------------------------------------------------------- */
 
 struct weft_mesh {
     int ndim;
@@ -38,26 +39,26 @@ struct weft_mesh {
     int *sorted;                /* with ranks: positions in `ranks`, by ascending rank (for the look-up) */
 };
 
-/* Copies its arguments. NULL with *status and why: ndim, sizes, names or ranks are wrong, or memory is exhausted.
- * ranks NULL: the identity. world_size bounds the ranks. */
+/* Copies its arguments. NULL with *status and why: ndim, sizes, names or ranks are wrong, or memory is
+ * exhausted. ranks NULL: the identity. world_size bounds the ranks. */
 weft_mesh *weft_mesh_new(int ndim, const int64_t shape[], const int ranks[], const char *const names[],
                          int64_t world_size, weft_status *status, char *why, size_t why_size);
 void weft_mesh_delete(weft_mesh *mesh);
 bool weft_mesh_same(const weft_mesh *a, const weft_mesh *b); /* shape, ranks and names */
 
-int weft_mesh_rank_at(const weft_mesh *mesh, int64_t index);    /* rank at a row-major position */
-int64_t weft_mesh_index_of(const weft_mesh *mesh, int rank);    /* row-major position of a rank, or -1 */
+int weft_mesh_rank_at(const weft_mesh *mesh, int64_t index); /* rank at a row-major position */
+int64_t weft_mesh_index_of(const weft_mesh *mesh, int rank); /* row-major position of a rank, or -1 */
 void weft_mesh_unravel(const weft_mesh *mesh, int64_t index, int64_t coordinate[]);
 int64_t weft_mesh_ravel(const weft_mesh *mesh, const int64_t coordinate[]);
 
-/* ---- placements ------------------------------------------------------------------------------------------- */
+/* ---- placements ---------------------------------------------------------------------------------------- */
 
 bool weft_placement_equal(weft_placement a, weft_placement b); /* ignores the fields that its kind ignores */
 
 /* Copies `n` placements in canonical form: Shard dims made non-negative, unused fields zero; NULL `in` gives
  * Replicate. WEFT_ERR_LAYOUT with why when a kind, op or dim is out of range for a tensor of `ndim`. */
-weft_status weft_placements_normalize(const weft_placement *in, int n, int ndim, weft_placement out[], char *why,
-                                      size_t why_size);
+weft_status weft_placements_normalize(const weft_placement *in, int n, int ndim, weft_placement out[],
+                                      char *why, size_t why_size);
 /* What weft_placements_parse() does, with the reason. */
 weft_status weft_placements_read(const char *text, int n, weft_placement out[], char *why, size_t why_size);
 /* "[S0,R,P(sum)]"; always terminated; returns text. */
@@ -67,9 +68,10 @@ const char *weft_reduce_op_name(weft_reduce_op op);
 /* The chunk of a dimension of n rows that part `index` of `parts` gets (torch.chunk); may be empty, at n. */
 void weft_chunk(int64_t n, int64_t parts, int64_t index, int64_t *offset, int64_t *extent);
 
-/* ---- layouts ---------------------------------------------------------------------------------------------- */
+/* ---- layouts ------------------------------------------------------------------------------------------- */
 
-/* mesh + placements + global shape + dtype: immutable and interned, equal layouts of one table are one pointer. */
+/* mesh + placements + global shape + dtype: immutable and interned, equal layouts of one table are one
+ * pointer. */
 typedef struct weft_layout {
     const weft_mesh *mesh;
     weft_placement placements[WEFT_MAX_DIMS]; /* canonical, mesh->ndim of them */
@@ -100,8 +102,8 @@ const weft_layout *weft_layout_intern(weft_layout_table *table, const weft_mesh 
                                       const weft_placement *placements, int ndim, const int64_t shape[],
                                       weft_dtype dtype);
 
-/* The box that a rank holds. A rank outside the mesh, and an empty chunk, give a box with all extents 0 (ndim 0:
- * there is no extent; weft_layout_has_rank() tells). Returns false for a rank outside the mesh. */
+/* The box that a rank holds; an empty chunk keeps the other dimensions' extents. Returns false for a rank outside
+ * the mesh: then all extents are 0 (ndim 0: there is no extent to tell). */
 bool weft_layout_shard_box(const weft_layout *layout, int rank, weft_box *box);
 /* The same for a mesh coordinate. An empty chunk keeps the other dimensions' extents as they are. */
 void weft_layout_coordinate_box(const weft_layout *layout, const int64_t coordinate[], weft_box *box);
@@ -109,14 +111,15 @@ bool weft_layout_has_rank(const weft_layout *layout, int rank);
 /* Elements that a rank holds; 0 outside the mesh. */
 int64_t weft_layout_shard_count(const weft_layout *layout, int rank);
 
-/* Panel height: a power of two (or forced_rows), a pure function of shape, dtype and placements, so that every
- * rank can compute every other rank's panels, and so that cuts of different heights nest. */
-int64_t weft_panel_rows(const weft_panel_policy *policy, const weft_mesh *mesh, const weft_placement *placements,
-                        int ndim, const int64_t shape[], weft_dtype dtype);
+/* Panel height: a power of two (or forced_rows), a pure function of shape, dtype and placements, so that
+ * every rank can compute every other rank's panels, and so that cuts of different heights nest. */
+int64_t weft_panel_rows(const weft_panel_policy *policy, const weft_mesh *mesh,
+                        const weft_placement *placements, int ndim, const int64_t shape[], weft_dtype dtype);
 /* Number of panels of a shard with this box: 0 when it is empty; 1 for a scalar. */
 int64_t weft_panel_count(const weft_layout *layout, const weft_box *box);
 /* Global rows [first, last) of panel `index` of a shard with this box. ndim 0: [0, 1). */
-void weft_panel_range(const weft_layout *layout, const weft_box *box, int64_t index, int64_t *first, int64_t *last);
+void weft_panel_range(const weft_layout *layout, const weft_box *box, int64_t index, int64_t *first,
+                      int64_t *last);
 /* The panel that holds global row `row` of the box. */
 int64_t weft_panel_of_row(const weft_layout *layout, const weft_box *box, int64_t row);
 

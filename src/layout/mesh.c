@@ -4,10 +4,10 @@
 
 #include "layout/layout.h"
 
-/* ---- checks ------------------------------------------------------------------------------------------------- */
+/* ---- checks -------------------------------------------------------------------------------------------- */
 
-static weft_status check_shape(int ndim, const int64_t shape[], int64_t world_size, int64_t *num_ranks, char *why,
-                               size_t why_size)
+static weft_status check_shape(int ndim, const int64_t shape[], int64_t world_size, int64_t *num_ranks,
+                               char *why, size_t why_size)
 {
     if (ndim < 1 || ndim > WEFT_MAX_DIMS) {
         snprintf(why, why_size, "ndim is %d, expected 1 to %d", ndim, WEFT_MAX_DIMS);
@@ -50,7 +50,7 @@ static weft_status check_names(int ndim, const char *const names[], char *why, s
     return WEFT_OK;
 }
 
-/* ---- the look-up of ranks: positions ordered by rank --------------------------------------------------------- */
+/* ---- the look-up of ranks: positions ordered by rank --------------------------------------------------- */
 
 typedef struct placed_rank {
     int rank, position;
@@ -100,7 +100,8 @@ static bool is_identity(const int ranks[], int64_t count)
     return true;
 }
 
-static weft_status copy_ranks(weft_mesh *mesh, const int ranks[], int64_t world_size, char *why, size_t why_size)
+static weft_status copy_ranks(weft_mesh *mesh, const int ranks[], int64_t world_size, char *why,
+                              size_t why_size)
 {
     if (ranks == NULL || is_identity(ranks, mesh->num_ranks)) {
         return WEFT_OK;
@@ -133,7 +134,7 @@ static weft_status copy_names(weft_mesh *mesh, const char *const names[], char *
     return WEFT_OK;
 }
 
-/* ---- meshes ------------------------------------------------------------------------------------------------- */
+/* ---- meshes -------------------------------------------------------------------------------------------- */
 
 weft_mesh *weft_mesh_new(int ndim, const int64_t shape[], const int ranks[], const char *const names[],
                          int64_t world_size, weft_status *status, char *why, size_t why_size)

@@ -4,10 +4,10 @@
 /* No tensor has this many rows in one shard that fits a memory; a power of two. */
 static const int64_t whole_shard = (int64_t)1 << 62;
 
-/* Rows and bytes per row of the largest shard: the chunk of coordinate 0 is never smaller than another. Of a tensor without
- * elements the other sizes may be of any size: their product stops at INT64_MAX. */
-static void largest_shard(const weft_mesh *mesh, const weft_placement *placements, int ndim, const int64_t shape[],
-                          weft_dtype dtype, int64_t *rows, int64_t *row_bytes)
+/* Rows and bytes per row of the largest shard: the chunk of coordinate 0 is never smaller than another. Of
+ * a tensor without elements the other sizes may be of any size: their product stops at INT64_MAX. */
+static void largest_shard(const weft_mesh *mesh, const weft_placement *placements, int ndim,
+                          const int64_t shape[], weft_dtype dtype, int64_t *rows, int64_t *row_bytes)
 {
     int64_t extent[WEFT_MAX_DIMS] = { 0 };
     for (int d = 0; d < ndim; d++) {
@@ -27,8 +27,8 @@ static void largest_shard(const weft_mesh *mesh, const weft_placement *placement
     }
 }
 
-int64_t weft_panel_rows(const weft_panel_policy *policy, const weft_mesh *mesh, const weft_placement *placements,
-                        int ndim, const int64_t shape[], weft_dtype dtype)
+int64_t weft_panel_rows(const weft_panel_policy *policy, const weft_mesh *mesh,
+                        const weft_placement *placements, int ndim, const int64_t shape[], weft_dtype dtype)
 {
     if (policy->forced_rows > 0) {
         return policy->forced_rows;
@@ -69,7 +69,8 @@ int64_t weft_panel_count(const weft_layout *layout, const weft_box *box)
     return last_row / layout->panel_rows - box->offset[0] / layout->panel_rows + 1;
 }
 
-void weft_panel_range(const weft_layout *layout, const weft_box *box, int64_t index, int64_t *first, int64_t *last)
+void weft_panel_range(const weft_layout *layout, const weft_box *box, int64_t index, int64_t *first,
+                      int64_t *last)
 {
     if (layout->ndim == 0) {
         *first = 0;

@@ -24,7 +24,8 @@ weft_placement weft_partial(weft_reduce_op op)
 
 bool weft_placement_equal(weft_placement a, weft_placement b)
 {
-    return a.kind == b.kind && (a.kind != WEFT_SHARD || a.dim == b.dim) && (a.kind != WEFT_PARTIAL || a.op == b.op);
+    return a.kind == b.kind && (a.kind != WEFT_SHARD || a.dim == b.dim) &&
+           (a.kind != WEFT_PARTIAL || a.op == b.op);
 }
 
 const char *weft_reduce_op_name(weft_reduce_op op)
@@ -32,7 +33,8 @@ const char *weft_reduce_op_name(weft_reduce_op op)
     return (int)op >= 0 && (size_t)op < WEFT_ARRAY_SIZE(op_names) ? op_names[op] : "?";
 }
 
-static weft_status normalize_one(weft_placement in, int index, int ndim, weft_placement *out, char *why, size_t why_size)
+static weft_status normalize_one(weft_placement in, int index, int ndim, weft_placement *out, char *why,
+                                 size_t why_size)
 {
     switch (in.kind) {
     case WEFT_REPLICATE:
@@ -40,14 +42,16 @@ static weft_status normalize_one(weft_placement in, int index, int ndim, weft_pl
         return WEFT_OK;
     case WEFT_SHARD:
         if (in.dim < -ndim || in.dim >= ndim) {
-            snprintf(why, why_size, "entry %d is Shard(%d), but the tensor has %d dimensions", index, in.dim, ndim);
+            snprintf(why, why_size, "entry %d is Shard(%d), but the tensor has %d dimensions", index, in.dim,
+                     ndim);
             return WEFT_ERR_LAYOUT;
         }
         *out = weft_shard(in.dim < 0 ? in.dim + ndim : in.dim);
         return WEFT_OK;
     case WEFT_PARTIAL:
         if ((int)in.op < 0 || (size_t)in.op >= WEFT_ARRAY_SIZE(op_names)) {
-            snprintf(why, why_size, "entry %d is Partial with op %d, which is no weft_reduce_op", index, (int)in.op);
+            snprintf(why, why_size, "entry %d is Partial with op %d, which is no weft_reduce_op", index,
+                     (int)in.op);
             return WEFT_ERR_LAYOUT;
         }
         *out = weft_partial(in.op);
@@ -57,8 +61,8 @@ static weft_status normalize_one(weft_placement in, int index, int ndim, weft_pl
     return WEFT_ERR_LAYOUT;
 }
 
-weft_status weft_placements_normalize(const weft_placement *in, int n, int ndim, weft_placement out[], char *why,
-                                      size_t why_size)
+weft_status weft_placements_normalize(const weft_placement *in, int n, int ndim, weft_placement out[],
+                                      char *why, size_t why_size)
 {
     weft_placement canonical[WEFT_MAX_DIMS];
     for (int m = 0; m < n; m++) {
@@ -72,7 +76,7 @@ weft_status weft_placements_normalize(const weft_placement *in, int n, int ndim,
     return WEFT_OK;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------ */
+/* ---- reading ------------------------------------------------------------------------------------------- */
 
 static void skip_blanks(const char **text)
 {
@@ -148,30 +152,33 @@ weft_status weft_placements_read(const char *text, int n, weft_placement out[], 
 {
     why_size = why == NULL ? 0 : why_size;
     if (text == NULL || out == NULL || n < 0 || n > WEFT_MAX_DIMS) {
-        snprintf(why, why_size, "%s", text == NULL  ? "text is NULL"
-                                      : out == NULL ? "out is NULL"
-                                                    : "n is out of range, expected 0 to 8");
+        snprintf(why, why_size, "%s",
+                 text == NULL  ? "text is NULL"
+                 : out == NULL ? "out is NULL"
+                               : "n is out of range, expected 0 to 8");
         return WEFT_ERR_INVALID;
     }
     weft_placement read[WEFT_MAX_DIMS];
     const char *rest = text;
     for (int m = 0; m < n; m++) {
         if ((m > 0 && !take(&rest, ',')) || !read_placement(&rest, &read[m])) {
-            snprintf(why, why_size, "text is \"%s\", expected %d placements such as R, S0, P(sum); stopped at \"%s\"", text,
+            snprintf(why, why_size,
+                     "text is \"%s\", expected %d placements such as R, S0, P(sum); stopped at \"%s\"", text,
                      n, rest);
             return WEFT_ERR_INVALID;
         }
     }
     skip_blanks(&rest);
     if (*rest != '\0') {
-        snprintf(why, why_size, "text is \"%s\", expected %d placements and no more; stopped at \"%s\"", text, n, rest);
+        snprintf(why, why_size, "text is \"%s\", expected %d placements and no more; stopped at \"%s\"", text,
+                 n, rest);
         return WEFT_ERR_INVALID;
     }
     memcpy(out, read, (size_t)n * sizeof(*out));
     return WEFT_OK;
 }
 
-/* ---- printing ----------------------------------------------------------------------------------------------- */
+/* ---- printing ------------------------------------------------------------------------------------------ */
 
 static int format_one(weft_placement p, char *text, size_t size)
 {
@@ -208,7 +215,7 @@ char *weft_placements_format(const weft_placement *placements, int n, char *text
     return text;
 }
 
-/* ---- chunks ------------------------------------------------------------------------------------------------- */
+/* ---- chunks -------------------------------------------------------------------------------------------- */
 
 void weft_chunk(int64_t n, int64_t parts, int64_t index, int64_t *offset, int64_t *extent)
 {

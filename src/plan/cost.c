@@ -1,8 +1,9 @@
 /* What a stage costs: latency once, an overhead per message, and bytes, on the slowest rank. */
 #include "plan/totals.h"
 
-/* Whether ranks exchange with others along mesh dimension m: where its placement changes, and where it shards a tensor
- * dimension that a change further left cuts anew. Called for m from 0 on; cut[d] gathers which tensor dimensions those are. */
+/* Whether ranks exchange with others along mesh dimension m: where its placement changes, and where it
+ * shards a tensor dimension that a change further left cuts anew. Called for m from 0 on; cut[d] gathers
+ * which tensor dimensions those are. */
 static bool exchanges_along(const weft_stage *stage, int m, bool cut[])
 {
     const weft_placement both[] = { stage->from->placements[m], stage->to->placements[m] };
@@ -18,8 +19,8 @@ static bool exchanges_along(const weft_stage *stage, int m, bool cut[])
     return exchanges;
 }
 
-/* Whether the ranks that exchange with the one at this place of the mesh are hosted by one process. Of a mesh whose ranks are
- * in no order, the corners speak for the others. */
+/* Whether the ranks that exchange with the one at this place of the mesh are hosted by one process. Of a
+ * mesh whose ranks are in no order, the corners speak for the others. */
 static bool stays_in_process(const weft_stage *stage, const weft_topology *topology, int64_t index)
 {
     const weft_mesh *mesh = stage->from->mesh;
@@ -59,8 +60,8 @@ static double cost_of_rank(const weft_stage *stage, const weft_cost_model *cost,
 
 double weft_stage_cost(const weft_stage *stage, const weft_topology *topology, const weft_cost_model *cost)
 {
-    /* Chunks of coordinate 0 are the largest, those of the last one the most uneven: one of the two is the slowest rank, or
-     * close to it. */
+    /* Chunks of coordinate 0 are the largest, those of the last one the most uneven: one of the two is the
+     * slowest rank, or close to it. */
     const weft_mesh *meshes[] = { stage->from->mesh, stage->to->mesh };
     double worst = 0;
     for (int k = 0; k < (meshes[0] == meshes[1] ? 2 : 4); k++) {

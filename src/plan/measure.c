@@ -89,22 +89,25 @@ static reduction reduction_of(const weft_layout *from, const weft_layout *to)
 
 /* Without a reduction a rank must receive what it lacks. With one of n > 1 addends:
  *  - a rank holds one addend of an element at most, so each element of its result takes a transfer into it;
- *  - the first rank that knows an element's result has been reached from n - 1 other addends, which takes n - 1 transfers;
- *    each further rank that needs the result takes one more, later. Of all these some rank takes the average or more.
- * With n ranks that is (n - 1) / n of the tensor for a reduce-scatter and 2 (n - 1) / n for an all-reduce: the bounds of
- * P. Patarasuk and X. Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, 2009. */
+ *  - the first rank that knows an element's result has been reached from all other addends, which takes n - 1
+ *    transfers; each further rank that needs the result takes one more, later. Of all these some rank takes the
+ *    average or more.
+ * With n ranks that is (n - 1) / n of the tensor for a reduce-scatter and 2 (n - 1) / n for an all-reduce: the
+ * bounds of P. Patarasuk and X. Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations,
+ * 2009. */
 static int64_t lower_bound(const weft_plan *plan, int num_ranks)
 {
     const weft_layout *from = plan->from, *to = plan->to;
     int64_t bound = 0, size = (int64_t)weft_dtype_size(to->dtype), elements = 1;
     reduction r = reduction_of(from, to);
     for (int rank = 0; rank < num_ranks; rank++) {
-        int64_t needed = r.addends > 1 ? weft_layout_shard_count(to, rank) * size : weft_missing_bytes(from, to, rank);
+        int64_t needed =
+            r.addends > 1 ? weft_layout_shard_count(to, rank) * size : weft_missing_bytes(from, to, rank);
         bound = weft_max_i64(bound, needed);
     }
     int64_t transfers;
-    if (r.addends > 1 && weft_count_checked(from->ndim, from->shape, &elements)
-        && weft_mul_checked(elements * size, r.times * (r.addends - 1 + r.copies - 1), &transfers)) {
+    if (r.addends > 1 && weft_count_checked(from->ndim, from->shape, &elements) &&
+        weft_mul_checked(elements * size, r.times * (r.addends - 1 + r.copies - 1), &transfers)) {
         bound = weft_max_i64(bound, transfers / count_participants(from->mesh, to->mesh));
     }
     return bound;
@@ -128,7 +131,8 @@ weft_status weft_plan_measure(const weft_plan *plan, const weft_topology *topolo
     if (numbers == NULL) {
         return WEFT_ERR_NOMEM;
     }
-    traffic t = { numbers, numbers + num_ranks, numbers + 2 * (size_t)num_ranks, numbers + 3 * (size_t)num_ranks };
+    traffic t = { numbers, numbers + num_ranks, numbers + 2 * (size_t)num_ranks,
+                  numbers + 3 * (size_t)num_ranks };
     *out = (weft_plan_statistics){ .ranks = num_ranks, .exact = true };
     weft_status status = WEFT_OK;
     for (int i = 0; i < plan->num_stages && status == WEFT_OK; i++) {

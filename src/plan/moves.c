@@ -1,5 +1,5 @@
-/* Lists of moves. A long one (9 MB for 65,536 moves) costs more in page faults than in work: 4 ms instead of 1 ms. So it asks
- * for huge pages, where there are any. */
+/* Lists of moves. A long one (9 MB for 65,536 moves) costs more in page faults than in work: 4 ms instead
+ * of 1 ms. So it asks for huge pages, where there are any. */
 #define _DEFAULT_SOURCE /* madvise() */
 #include <stdlib.h>
 #include <string.h>

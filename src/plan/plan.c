@@ -1,5 +1,5 @@
-/* Which stages turn one layout into another: candidates, compared by predicted cost. Everything here is a function of layouts,
- * topology and cost model alone, so that every rank decides alike. */
+/* Which stages turn one layout into another: candidates, compared by predicted cost. Everything here is a
+ * function of layouts, topology and cost model alone, so that every rank decides alike. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ typedef struct chain {
     const char *algorithm;
 } chain;
 
-/* ---- chains ----------------------------------------------------------------------------------------------------- */
+/* ---- chains -------------------------------------------------------------------------------------------- */
 
 static void chain_add(const planner *p, chain *c, weft_stage stage)
 {
@@ -34,15 +34,18 @@ static void chain_add_move(const planner *p, chain *c, const weft_layout *from, 
     }
 }
 
-static const weft_layout *with_placements(const planner *p, const weft_layout *like, const weft_placement *placements)
+static const weft_layout *with_placements(const planner *p, const weft_layout *like,
+                                          const weft_placement *placements)
 {
     return weft_layout_intern(p->table, like->mesh, placements, like->ndim, like->shape, like->dtype);
 }
 
-/* ---- moves ------------------------------------------------------------------------------------------------------- */
+/* ---- moves --------------------------------------------------------------------------------------------- */
 
-/* Changes one mesh dimension at a time: fewer peers per stage, at the price of more stages. False: no memory. */
-static bool move_by_dimension(const planner *p, const weft_layout *from, const weft_layout *to, bool last_first, chain *c)
+/* Changes one mesh dimension at a time: fewer peers per stage, at the price of more stages. False: no
+ * memory. */
+static bool move_by_dimension(const planner *p, const weft_layout *from, const weft_layout *to,
+                              bool last_first, chain *c)
 {
     int ndim = from->mesh->ndim;
     const weft_layout *current = from;
@@ -94,7 +97,7 @@ static bool best_move(const planner *p, const weft_layout *from, const weft_layo
     return true;
 }
 
-/* ---- reductions ---------------------------------------------------------------------------------------------------- */
+/* ---- reductions ---------------------------------------------------------------------------------------- */
 
 static bool is_additive(weft_reduce_op op)
 {
@@ -112,12 +115,13 @@ static bool is_kept(const weft_layout *from, const weft_layout *to, int m)
     return from->mesh == to->mesh && to->placements[m].kind == WEFT_PARTIAL;
 }
 
-/* More addends than this are reduced in several stages, mesh dimension by mesh dimension: a rank then talks to n1 + n2 others
- * instead of n1 * n2. Not left to the cost model, for sums of floating-point numbers depend on it: they are to be the same
- * however the ranks are spread over processes. */
+/* More addends than this are reduced in several stages, mesh dimension by mesh dimension: a rank then
+ * talks to n1 + n2 others instead of n1 * n2. Not left to the cost model, for sums of floating-point
+ * numbers depend on it: they are to be the same however the ranks are spread over processes. */
 static const int64_t most_addends = 64;
 
-/* The mesh dimensions that one reduce stage reduces: from the last Partial one leftwards, as long as their ops agree. */
+/* The mesh dimensions that one reduce stage reduces: from the last Partial one leftwards, as long as their
+ * ops agree. */
 typedef struct group {
     bool member[WEFT_MAX_DIMS];
     int size;
@@ -152,9 +156,10 @@ static weft_stage reduce_stage(const weft_layout *from, const weft_layout *to, c
     return (weft_stage){ .from = from, .to = to, .reduces = true, .op = g->op, .scale = g->scale };
 }
 
-/* Reduces the group into `middle`, then goes on to `to` if nothing is left to reduce; keeps the chain if it is the best. */
-static bool try_middle(const planner *p, const weft_layout *current, const weft_layout *middle, const weft_layout *to,
-                       const group *g, bool last, chain *best)
+/* Reduces the group into `middle`, then goes on to `to` if nothing is left to reduce; keeps the chain if
+ * it is the best. */
+static bool try_middle(const planner *p, const weft_layout *current, const weft_layout *middle,
+                       const weft_layout *to, const group *g, bool last, chain *best)
 {
     if (middle == NULL) {
         return false;
@@ -175,10 +180,11 @@ static bool try_middle(const planner *p, const weft_layout *current, const weft_
     return true;
 }
 
-/* The layouts that a group can be reduced into: the destination itself; each tensor dimension sharded where the destination
- * does not say which (the scatter of a reduce-scatter); Replicate there. The other placements stay. */
-static bool best_reduction(const planner *p, const weft_layout *current, const weft_layout *to, const group *g, bool last,
-                           chain *best)
+/* The layouts that a group can be reduced into: the destination itself; each tensor dimension sharded
+ * where the destination does not say which (the scatter of a reduce-scatter); Replicate there. The other
+ * placements stay. */
+static bool best_reduction(const planner *p, const weft_layout *current, const weft_layout *to,
+                           const group *g, bool last, chain *best)
 {
     *best = (chain){ .num_stages = 0 };
     bool same_mesh = current->mesh == to->mesh;
@@ -214,7 +220,7 @@ static bool reductions_left(const weft_layout *current, const weft_layout *to, c
     return false;
 }
 
-/* ---- the plan ------------------------------------------------------------------------------------------------------ */
+/* ---- the plan ------------------------------------------------------------------------------------------ */
 
 static bool is_floating(weft_dtype dtype)
 {
@@ -228,23 +234,27 @@ static weft_status check_partials(const weft_layout *from, const weft_layout *to
             continue;
         }
         if (from->mesh != to->mesh || !weft_placement_equal(from->placements[m], to->placements[m])) {
-            snprintf(why, why_size, "placement %d is Partial, which the tensor is not there: nothing is redistributed to Partial",
-                     m);
+            snprintf(
+                why, why_size,
+                "placement %d is Partial, which the tensor is not there: nothing is redistributed to Partial",
+                m);
             return WEFT_ERR_LAYOUT;
         }
         for (int outer = 0; outer < m; outer++) {
             bool reduced = from->placements[outer].kind == WEFT_PARTIAL && !is_kept(from, to, outer);
             if (reduced && !ops_agree(from->placements[outer].op, to->placements[m].op)) {
                 snprintf(why, why_size,
-                         "placement %d stays Partial(%s), but placement %d is reduced after it: the last one comes first", m,
-                         weft_reduce_op_name(to->placements[m].op), outer);
+                         "placement %d stays Partial(%s), but placement %d is reduced after it: the last one "
+                         "comes first",
+                         m, weft_reduce_op_name(to->placements[m].op), outer);
                 return WEFT_ERR_LAYOUT;
             }
         }
     }
     for (int m = 0; m < from->mesh->ndim; m++) {
         weft_placement p = from->placements[m];
-        if (p.kind == WEFT_PARTIAL && p.op == WEFT_AVG && !is_kept(from, to, m) && !is_floating(from->dtype)) {
+        if (p.kind == WEFT_PARTIAL && p.op == WEFT_AVG && !is_kept(from, to, m) &&
+            !is_floating(from->dtype)) {
             snprintf(why, why_size, "Partial(avg) of %s cannot be reduced: an average needs a floating type",
                      weft_dtype_name(from->dtype));
             return WEFT_ERR_DTYPE;
@@ -261,7 +271,8 @@ static bool build(const planner *p, const weft_layout *from, const weft_layout *
         chain next;
         group g = last_group(current, to);
         bool last = !reductions_left(current, to, &g);
-        bool done = g.size > 0 ? best_reduction(p, current, to, &g, last, &next) : best_move(p, current, to, &next);
+        bool done =
+            g.size > 0 ? best_reduction(p, current, to, &g, last, &next) : best_move(p, current, to, &next);
         if (!done) {
             return false;
         }
@@ -275,9 +286,9 @@ static bool build(const planner *p, const weft_layout *from, const weft_layout *
     return true;
 }
 
-weft_status weft_plan_make(weft_layout_table *table, const weft_topology *topology, const weft_cost_model *cost,
-                           const weft_layout *from, const weft_layout *to, weft_plan *plan, char *why,
-                           size_t why_size)
+weft_status weft_plan_make(weft_layout_table *table, const weft_topology *topology,
+                           const weft_cost_model *cost, const weft_layout *from, const weft_layout *to,
+                           weft_plan *plan, char *why, size_t why_size)
 {
     why_size = why == NULL ? 0 : why_size;
     weft_status status = check_partials(from, to, why, why_size);
@@ -305,5 +316,6 @@ double weft_plan_cost(weft_layout_table *table, const weft_topology *topology, c
                       const weft_layout *from, const weft_layout *to)
 {
     weft_plan plan;
-    return weft_plan_make(table, topology, cost, from, to, &plan, NULL, 0) == WEFT_OK ? plan.predicted_us : -1.0;
+    return weft_plan_make(table, topology, cost, from, to, &plan, NULL, 0) == WEFT_OK ? plan.predicted_us
+                                                                                      : -1.0;
 }

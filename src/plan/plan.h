@@ -1,15 +1,15 @@
-/* src/plan: from one layout to another. PURE (no StarPU, no MPI, no threads): the same inputs give the same plan on
- * every rank, and a plan for rank 17 of a 65,536-rank mesh costs the same on a laptop as in the run.
+/* src/plan: from one layout to another. PURE (no StarPU, no MPI, no threads): the same inputs give the same
+ * plan on every rank, and a plan for rank 17 of a 65,536-rank mesh costs the same on a laptop as in the run.
  *
  * A plan is a short list of stages. A stage turns one layout into another by one box exchange:
- *   move    every rank receives each element of its destination box from exactly one source rank: itself if it has
- *           it, else a replica in its own process, else the replica at its own place of the mesh.
- *   reduce  the source has Partial placements that the destination has not: every rank receives every addend of
- *           each element of its destination box, and reduces them in rank order.
+ *   move    every rank receives each element of its destination box from exactly one source rank: itself if it
+ *           has it, else a replica in its own process, else the replica at its own place of the mesh.
+ *   reduce  the source has Partial placements that the destination has not: every rank receives every addend
+ *           of each element of its destination box, and reduces them in rank order.
  * All-reduce is a reduce stage to a sharded layout and a move stage from there (or one reduce stage, for tiny
  * tensors); a mesh-dimension-by-mesh-dimension all-gather is several move stages. Which, the cost model says.
- * Partial placements that both layouts have at the same place of the same mesh stay as they are: every stage then
- * happens within each coordinate of that mesh dimension. */
+ * Partial placements that both layouts have at the same place of the same mesh stay as they are: every stage
+ * then happens within each coordinate of that mesh dimension. */
 #ifndef WEFT_SRC_PLAN_H
 #define WEFT_SRC_PLAN_H
 
@@ -24,8 +24,8 @@ typedef struct weft_topology {
 
 int weft_topology_process_of(const weft_topology *topology, int rank);
 
-/* What a stage costs a rank: the latency once, an overhead for every message, and the bytes of the busier direction; within a
- * process and between processes. Microseconds. */
+/* What a stage costs a rank: the latency once, an overhead for every message, and the bytes of the busier
+ * direction; within a process and between processes. Microseconds. */
 typedef struct weft_cost_model {
     double local_latency_us, local_message_us, local_byte_us;
     double remote_latency_us, remote_message_us, remote_byte_us;
@@ -51,11 +51,11 @@ typedef struct weft_plan {
 } weft_plan;
 
 /* Chooses the stages; intermediate layouts are interned in `table`. The tensors' shapes and dtypes must agree.
- * WEFT_ERR_LAYOUT with why: `to` has a Partial that `from` has not; WEFT_ERR_DTYPE: Partial(avg) of a type that is
- * not floating point, or a reduction of WEFT_BOOL with other than min, max, prod (sum counts as or). */
-weft_status weft_plan_make(weft_layout_table *table, const weft_topology *topology, const weft_cost_model *cost,
-                           const weft_layout *from, const weft_layout *to, weft_plan *plan, char *why,
-                           size_t why_size);
+ * WEFT_ERR_LAYOUT with why: `to` has a Partial that `from` has not, or keeps one inside a reduction of another
+ * operation. WEFT_ERR_DTYPE: Partial(avg) of a type that is not floating point. The sum of WEFT_BOOL is or. */
+weft_status weft_plan_make(weft_layout_table *table, const weft_topology *topology,
+                           const weft_cost_model *cost, const weft_layout *from, const weft_layout *to,
+                           weft_plan *plan, char *why, size_t why_size);
 
 /* One box to move, in global indices. */
 typedef struct weft_move {
@@ -69,31 +69,36 @@ typedef struct weft_moves {
 } weft_moves;
 void weft_moves_free(weft_moves *moves);
 
-/* What `rank` receives in this stage, itself included as a source; appended to `moves`. Boxes are not empty and lie
- * in its destination box. Of a move stage: disjoint, covering the destination box. Of a reduce stage: the addends
- * of one region follow each other, in the row-major order of their mesh coordinates (that is the order to reduce
- * in), with equal boxes; regions are disjoint and cover the destination box. */
+/* What `rank` receives in this stage, itself included as a source; appended to `moves`. Boxes are not
+ * empty and lie in its destination box. Of a move stage: disjoint, covering the destination box. Of a
+ * reduce stage: the addends of one region follow each other, in the row-major order of their mesh
+ * coordinates (that is the order to reduce in), with equal boxes; regions are disjoint and cover the
+ * destination box. */
 weft_status weft_stage_receives(const weft_stage *stage, const weft_topology *topology, int rank,
                                 weft_moves *moves);
-/* What `rank` sends in this stage, to itself included: exactly the receives that name it, in no particular order. */
-weft_status weft_stage_sends(const weft_stage *stage, const weft_topology *topology, int rank, weft_moves *moves);
+/* What `rank` sends in this stage, to itself included: exactly the receives that name it, in no particular
+ * order. */
+weft_status weft_stage_sends(const weft_stage *stage, const weft_topology *topology, int rank,
+                             weft_moves *moves);
 
 /* What one stage costs its slowest rank, from closed forms (no enumeration of peers). */
 double weft_stage_cost(const weft_stage *stage, const weft_topology *topology, const weft_cost_model *cost);
 
-/* Predicted microseconds of the whole plan on its slowest rank: what the dispatcher compares strategies with. 0 for equal
- * layouts; a negative value when there is no such plan. Intermediate layouts that it considers are interned in `table`. */
+/* Predicted microseconds of the whole plan on its slowest rank: what the dispatcher compares strategies
+ * with. 0 for equal layouts; a negative value when there is no such plan. Intermediate layouts that it
+ * considers are interned in `table`. */
 double weft_plan_cost(weft_layout_table *table, const weft_topology *topology, const weft_cost_model *cost,
                       const weft_layout *from, const weft_layout *to);
 
 typedef struct weft_plan_statistics {
     int64_t ranks;
-    int64_t bytes_total;              /* between different ranks, all stages */
+    int64_t bytes_total;                 /* between different ranks, all stages */
     int64_t bytes_in_max, bytes_out_max; /* of one rank */
-    int64_t lower_bound_bytes_in_max; /* no algorithm can do with less on its busiest rank */
-    int64_t messages_max;             /* received or sent by one rank, the larger */
-    bool exact;                       /* false: too many messages to list; what ranks send is an even share */
+    int64_t lower_bound_bytes_in_max;    /* no algorithm can do with less on its busiest rank */
+    int64_t messages_max;                /* received or sent by one rank, the larger */
+    bool exact;                          /* false: too many messages to list, what ranks send is an even share */
 } weft_plan_statistics;
-weft_status weft_plan_measure(const weft_plan *plan, const weft_topology *topology, weft_plan_statistics *out);
+weft_status weft_plan_measure(const weft_plan *plan, const weft_topology *topology,
+                              weft_plan_statistics *out);
 
 #endif

@@ -28,13 +28,16 @@ int weft_topology_first_rank(const weft_topology *topology, int process)
 
 static bool is_hosted_by(const weft_topology *topology, int rank, int process)
 {
-    return rank >= weft_topology_first_rank(topology, process) && rank < weft_topology_first_rank(topology, process + 1);
+    return rank >= weft_topology_first_rank(topology, process) &&
+           rank < weft_topology_first_rank(topology, process + 1);
 }
 
 weft_roles weft_roles_of(const weft_stage *stage, const weft_topology *topology)
 {
     const weft_layout *from = stage->from, *to = stage->to;
-    weft_roles r = { .stage = stage, .topology = topology, .same_mesh = from->mesh == to->mesh, .num_replicas = 1 };
+    weft_roles r = {
+        .stage = stage, .topology = topology, .same_mesh = from->mesh == to->mesh, .num_replicas = 1
+    };
     weft_mesh_strides(from->mesh, r.stride);
     for (int m = 0; m < from->mesh->ndim; m++) {
         r.replicates[m] = from->placements[m].kind == WEFT_REPLICATE;
@@ -44,7 +47,8 @@ weft_roles weft_roles_of(const weft_stage *stage, const weft_topology *topology)
         }
         r.num_replicas *= r.replicates[m] ? from->mesh->shape[m] : 1;
     }
-    r.aligned = topology->num_processes == 1 || topology->num_processes == topology->num_ranks || r.num_replicas == 1;
+    r.aligned =
+        topology->num_processes == 1 || topology->num_processes == topology->num_ranks || r.num_replicas == 1;
     return r;
 }
 
@@ -80,14 +84,16 @@ static int64_t part_of_turn(const weft_roles *roles, int64_t turn)
 
 weft_target weft_target_of(const weft_roles *roles, int rank, int64_t index)
 {
-    weft_target t = { .rank = rank, .process = weft_topology_process_of(roles->topology, rank), .own_base = -1 };
+    weft_target t = { .rank = rank,
+                      .process = weft_topology_process_of(roles->topology, rank),
+                      .own_base = -1 };
     t.own = roles->same_mesh ? index : weft_mesh_index_of(roles->stage->from->mesh, rank);
     t.own_base = t.own < 0 ? -1 : base_of(roles, t.own);
     t.aligned_part = roles->same_mesh ? t.own - t.own_base : part_of_turn(roles, index % roles->num_replicas);
     return t;
 }
 
-/* ---- replicas that are not aligned --------------------------------------------------------------------------------- */
+/* ---- replicas that are not aligned --------------------------------------------------------------------- */
 
 static int by_key_and_rank(const void *a, const void *b)
 {
@@ -101,7 +107,8 @@ static int by_key_and_rank(const void *a, const void *b)
 static size_t list_of_process(const weft_roles *roles, int process, weft_replica_entry entries[])
 {
     size_t count = 0;
-    int first = weft_topology_first_rank(roles->topology, process), last = weft_topology_first_rank(roles->topology, process + 1);
+    int first = weft_topology_first_rank(roles->topology, process),
+        last = weft_topology_first_rank(roles->topology, process + 1);
     for (int rank = first; rank < last; rank++) {
         int64_t index = weft_mesh_index_of(roles->stage->from->mesh, rank);
         if (index >= 0) {
@@ -126,7 +133,8 @@ static void fill(weft_replica_table *table, const weft_roles *roles)
     bool of_process = table->process >= 0;
     int64_t most = roles->num_replicas;
     if (of_process) {
-        most = weft_topology_first_rank(roles->topology, table->process + 1) - weft_topology_first_rank(roles->topology, table->process);
+        most = weft_topology_first_rank(roles->topology, table->process + 1) -
+               weft_topology_first_rank(roles->topology, table->process);
     }
     table->filled = true;
     table->entries = malloc((size_t)most * sizeof(*table->entries));
@@ -151,7 +159,8 @@ void weft_replica_table_free(weft_replica_table *table)
 }
 
 /* The replica of the lowest rank, as an index of the source mesh; or -1. */
-static int64_t hosted_replica(const weft_roles *roles, weft_replica_table *table, const weft_target *target, int64_t base)
+static int64_t hosted_replica(const weft_roles *roles, weft_replica_table *table, const weft_target *target,
+                              int64_t base)
 {
     if (!table->filled) {
         fill(table, roles);
@@ -169,14 +178,15 @@ static int64_t hosted_replica(const weft_roles *roles, weft_replica_table *table
     return low < table->count && table->entries[low].key == key ? table->entries[low].index : -1;
 }
 
-int64_t weft_replica_choose(const weft_roles *roles, weft_replica_table *table, const weft_target *target, int64_t base)
+int64_t weft_replica_choose(const weft_roles *roles, weft_replica_table *table, const weft_target *target,
+                            int64_t base)
 {
     if (target->own_base == base) {
         return target->own;
     }
     int64_t aligned = base + target->aligned_part;
-    if (roles->aligned
-        || is_hosted_by(roles->topology, weft_mesh_rank_at(roles->stage->from->mesh, aligned), target->process)) {
+    if (roles->aligned || is_hosted_by(roles->topology, weft_mesh_rank_at(roles->stage->from->mesh, aligned),
+                                       target->process)) {
         return aligned;
     }
     int64_t hosted = hosted_replica(roles, table, target, base);

@@ -1,9 +1,9 @@
-/* Which of several ranks that hold the same values serves a target: the target itself if it is one of them; else the one at
- * the target's own place of the mesh (on another mesh: replicas take turns) if the target's process hosts it; else the lowest
- * rank that its process hosts; else the one at its own place.
+/* Which of several ranks that hold the same values serves a target: the target itself if it is one of them;
+ * else the one at the target's own place of the mesh (on another mesh: replicas take turns) if the target's
+ * process hosts it; else the lowest rank that its process hosts; else the one at its own place.
  *
- * Source ranks that hold the same values differ along the Replicate dimensions of the source mesh alone. Their row-major
- * indices have one base, the index with 0 there, and differ in the replica part. */
+ * Source ranks that hold the same values differ along the Replicate dimensions of the source mesh alone.
+ * Their row-major indices have one base, the index with 0 there, and differ in the replica part. */
 #ifndef WEFT_SRC_PLAN_REPLICA_H
 #define WEFT_SRC_PLAN_REPLICA_H
 
@@ -22,8 +22,9 @@ typedef struct weft_roles {
     bool keeps[WEFT_MAX_DIMS];      /* Partial before and after: coordinates do not mix */
     int64_t stride[WEFT_MAX_DIMS];
     int64_t num_replicas;
-    bool aligned; /* no process hosts a replica nearer than the one at the target's own place: with one process, with one
-                     rank per process, and without replicas */
+    /* No process hosts a replica nearer than the one at the target's own place: with one process, with one rank
+     * per process, and without replicas. */
+    bool aligned;
 } weft_roles;
 
 weft_roles weft_roles_of(const weft_stage *stage, const weft_topology *topology);
@@ -31,8 +32,9 @@ weft_roles weft_roles_of(const weft_stage *stage, const weft_topology *topology)
 /* The replica part of a source mesh coordinate. */
 int64_t weft_replica_part(const weft_roles *roles, const int64_t coordinate[]);
 
-/* Replicas by a key, for those that are not aligned. Of one process, when receives are planned: the key is the base. Of one
- * base, when sends are: the key is the process. Filled when first asked; zero-initialise it but for the first two members. */
+/* Replicas by a key, for those that are not aligned. Of one process, when receives are planned: the key is
+ * the base. Of one base, when sends are: the key is the process. Filled when first asked; zero-initialise
+ * it but for the first two members. */
 typedef struct weft_replica_entry {
     int64_t key, index;
     int rank;
@@ -50,14 +52,16 @@ void weft_replica_table_free(weft_replica_table *table);
 
 typedef struct weft_target {
     int rank, process;
-    int64_t own, own_base; /* its index in the source mesh and that index's base; -1: it is not in that mesh */
-    int64_t aligned_part;  /* the replica part of its own place */
+    int64_t own;          /* its index in the source mesh; -1: it is not in that mesh */
+    int64_t own_base;     /* the base of that; -1 */
+    int64_t aligned_part; /* the replica part of its own place */
 } weft_target;
 
 /* `index` is the rank's in the destination mesh. */
 weft_target weft_target_of(const weft_roles *roles, int rank, int64_t index);
 
 /* The source mesh index that serves the target with what `base` holds. */
-int64_t weft_replica_choose(const weft_roles *roles, weft_replica_table *table, const weft_target *target, int64_t base);
+int64_t weft_replica_choose(const weft_roles *roles, weft_replica_table *table, const weft_target *target,
+                            int64_t base);
 
 #endif

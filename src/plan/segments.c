@@ -27,8 +27,8 @@ typedef struct descent {
     weft_vec *segments;
 } descent;
 
-static descent descent_start(const weft_layout *layout, int dim, int64_t begin, int64_t end, const weft_fixed *fixed,
-                             weft_vec *segments)
+static descent descent_start(const weft_layout *layout, int dim, int64_t begin, int64_t end,
+                             const weft_fixed *fixed, weft_vec *segments)
 {
     descent down = { layout, fixed, dim, begin, end, { 0 }, segments };
     weft_mesh_strides(layout->mesh, down.stride);
@@ -39,15 +39,15 @@ static descent descent_start(const weft_layout *layout, int dim, int64_t begin, 
 static int next_cut(const descent *down, int m)
 {
     const weft_layout *layout = down->layout;
-    while (m < layout->mesh->ndim
-           && (layout->placements[m].kind != WEFT_SHARD || layout->placements[m].dim != down->dim)) {
+    while (m < layout->mesh->ndim &&
+           (layout->placements[m].kind != WEFT_SHARD || layout->placements[m].dim != down->dim)) {
         m++;
     }
     return m;
 }
 
-/* The coordinates first .. last of mesh dimension m whose chunk of `n` rows from `offset` on meets what is asked for; false:
- * none does. Empty chunks never do. */
+/* The coordinates first .. last of mesh dimension m whose chunk of `n` rows from `offset` on meets what is
+ * asked for; false: none does. Empty chunks never do. */
 static bool meeting(const descent *down, int m, int64_t offset, int64_t n, int64_t *first, int64_t *last)
 {
     int64_t chunk = weft_ceil_div(n, down->layout->mesh->shape[m]);
@@ -100,8 +100,8 @@ bool weft_segments(const weft_layout *layout, int dim, int64_t begin, int64_t en
 {
     descent down = descent_start(layout, dim, begin, end, fixed, segments);
     weft_coverage coverage = weft_segments_measure(layout, dim, begin, end, fixed);
-    return weft_vec_reserve(segments, segments->count + (size_t)coverage.count, sizeof(weft_segment))
-           && list(&down, 0, 0, layout->shape[dim], 0);
+    return weft_vec_reserve(segments, segments->count + (size_t)coverage.count, sizeof(weft_segment)) &&
+           list(&down, 0, 0, layout->shape[dim], 0);
 }
 
 static weft_coverage measure(const descent *down, int m, int64_t offset, int64_t n)
@@ -119,7 +119,8 @@ static weft_coverage measure(const descent *down, int m, int64_t offset, int64_t
     if (!meeting(down, m, offset, n, &first, &last)) {
         return coverage;
     }
-    /* Chunks between the first and the last are of one size, and wholly in what is asked for: one stands for all. */
+    /* Chunks between the first and the last are of one size, and wholly in what is asked for: one stands
+     * for all. */
     int64_t some[] = { first, first + 1, last };
     int64_t times[] = { 1, last - first - 1, last > first };
     for (int i = 0; i < 3; i++) {

@@ -1,11 +1,13 @@
-/* How one tensor dimension of a layout is cut: the intervals that meet a given interval, found by descending through the mesh
- * dimensions that shard it, only into parts that meet. The reason why a plan costs what it has of peers, not of ranks. */
+/* How one tensor dimension of a layout is cut: the intervals that meet a given interval, found by
+ * descending through the mesh dimensions that shard it, only into parts that meet. The reason why a plan
+ * costs what it has of peers, not of ranks. */
 #ifndef WEFT_SRC_PLAN_SEGMENTS_H
 #define WEFT_SRC_PLAN_SEGMENTS_H
 
 #include "plan/plan.h"
 
-/* A part of a tensor dimension: begin <= i < end, and what the coordinates that hold it add to a mesh index. */
+/* A part of a tensor dimension: begin <= i < end, and what the coordinates that hold it add to a mesh
+ * index. */
 typedef struct weft_segment {
     int64_t begin, end, index;
 } weft_segment;
@@ -20,8 +22,8 @@ weft_fixed weft_fixed_none(void);
 /* Row-major strides of a mesh: index = sum of coordinate[m] * stride[m]. */
 void weft_mesh_strides(const weft_mesh *mesh, int64_t stride[]);
 
-/* The parts of dimension `dim` that meet [begin, end), clipped to it, in order; appended to `segments` (weft_segment). A
- * dimension that nothing shards is one part. False: no memory. */
+/* The parts of dimension `dim` that meet [begin, end), clipped to it, in order; appended to `segments`
+ * (weft_segment). A dimension that nothing shards is one part. False: no memory. */
 bool weft_segments(const weft_layout *layout, int dim, int64_t begin, int64_t end, const weft_fixed *fixed,
                    weft_vec *segments);
 

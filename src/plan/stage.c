@@ -1,14 +1,15 @@
-/* Who sends what to whom in one stage. Receives are found from the target's box, sends from the source's box; both decide
- * with the same function, weft_replica_choose(), which replica serves a target. */
+/* Who sends what to whom in one stage. Receives are found from the target's box, sends from the source's
+ * box; both decide with the same function, weft_replica_choose(), which replica serves a target. */
 #include <stdlib.h>
 
 #include "plan/moves.h"
 #include "plan/replica.h"
 #include "plan/segments.h"
 
-/* ---- products of segments --------------------------------------------------------------------------------------- */
+/* ---- products of segments ------------------------------------------------------------------------------ */
 
-/* The shards of a layout that meet a box: one list of segments per tensor dimension, and a walk over their product. */
+/* The shards of a layout that meet a box: one list of segments per tensor dimension, and a walk over their
+ * product. */
 typedef struct product {
     int ndim;
     weft_vec segments[WEFT_MAX_DIMS];
@@ -60,10 +61,11 @@ static void product_next(product *p)
     }
 }
 
-/* ---- coordinates that do not matter for the box -------------------------------------------------------------------- */
+/* ---- coordinates that do not matter for the box -------------------------------------------------------- */
 
 /* Index parts of all coordinates along the mesh dimensions marked, row-major; a fixed one is not varied. */
-static int64_t *free_indices(const weft_mesh *mesh, const bool marked[], const weft_fixed *fixed, size_t *count)
+static int64_t *free_indices(const weft_mesh *mesh, const bool marked[], const weft_fixed *fixed,
+                             size_t *count)
 {
     int64_t stride[WEFT_MAX_DIMS];
     weft_mesh_strides(mesh, stride);
@@ -100,9 +102,10 @@ static bool is_empty(const weft_layout *layout, const weft_box *box)
     return false;
 }
 
-/* ---- receives ------------------------------------------------------------------------------------------------------- */
+/* ---- receives ------------------------------------------------------------------------------------------ */
 
-weft_status weft_stage_receives(const weft_stage *stage, const weft_topology *topology, int rank, weft_moves *moves)
+weft_status weft_stage_receives(const weft_stage *stage, const weft_topology *topology, int rank,
+                                weft_moves *moves)
 {
     const weft_layout *from = stage->from;
     weft_box box;
@@ -143,7 +146,7 @@ weft_status weft_stage_receives(const weft_stage *stage, const weft_topology *to
     return done ? WEFT_OK : WEFT_ERR_NOMEM;
 }
 
-/* ---- sends ------------------------------------------------------------------------------------------------------------- */
+/* ---- sends --------------------------------------------------------------------------------------------- */
 
 /* The rank whose sends are planned. */
 typedef struct sender {
@@ -159,8 +162,8 @@ static bool serves(sender *s, const weft_target *target)
     return weft_replica_choose(s->roles, &s->table, target, s->base) == s->index;
 }
 
-/* Targets that the box meets, over the coordinates of the destination mesh that are not fixed. Of several replicas only those
- * targets that this one serves; `certain`: it serves them all. */
+/* Targets that the box meets, over the coordinates of the destination mesh that are not fixed. Of several
+ * replicas only those targets that this one serves; `certain`: it serves them all. */
 static bool send_to_all(sender *s, const weft_fixed *fixed, bool certain)
 {
     const weft_layout *to = s->roles->stage->to;
@@ -199,7 +202,8 @@ static bool send_to_all(sender *s, const weft_fixed *fixed, bool certain)
     return done;
 }
 
-/* Targets of the sender's own process that are not at its place: it may be the nearest to them all the same. */
+/* Targets of the sender's own process that are not at its place: it may be the nearest to them all the
+ * same. */
 static bool send_within_process(sender *s)
 {
     const weft_stage *stage = s->roles->stage;
@@ -233,7 +237,8 @@ static bool send_within_process(sender *s)
     return true;
 }
 
-weft_status weft_stage_sends(const weft_stage *stage, const weft_topology *topology, int rank, weft_moves *moves)
+weft_status weft_stage_sends(const weft_stage *stage, const weft_topology *topology, int rank,
+                             weft_moves *moves)
 {
     sender s = { .moves = moves };
     if (!weft_layout_shard_box(stage->from, rank, &s.box) || is_empty(stage->from, &s.box)) {

@@ -7,8 +7,8 @@
 static int64_t own_bytes(const weft_layout *from, const weft_layout *to, int rank, bool *meets)
 {
     weft_box a, b;
-    *meets = weft_layout_shard_box(from, rank, &a) && weft_layout_shard_box(to, rank, &b)
-             && weft_box_intersect(from->ndim, &a, &b, &a);
+    *meets = weft_layout_shard_box(from, rank, &a) && weft_layout_shard_box(to, rank, &b) &&
+             weft_box_intersect(from->ndim, &a, &b, &a);
     return *meets ? weft_box_count(from->ndim, &a) * (int64_t)weft_dtype_size(from->dtype) : 0;
 }
 

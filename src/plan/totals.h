@@ -9,14 +9,15 @@ typedef struct weft_totals {
     int64_t bytes_in, bytes_out, messages_in, messages_out;
 } weft_totals;
 
-/* What comes in is exact. What goes out is where weft_stage_totals_exact() says so; else an even share of what the replicas
- * of this rank's values send together. */
+/* What comes in is exact. What goes out is where weft_stage_totals_exact() says so; else an even share of
+ * what the replicas of this rank's values send together. */
 weft_totals weft_stage_totals(const weft_stage *stage, int rank);
-/* Each target has one source to choose from; or, on one mesh, takes the one at its own coordinates because no process hosts a
- * nearer one (with one process, or one rank per process). */
+/* Each target has one source to choose from; or, on one mesh, takes the one at its own coordinates because
+ * no process hosts a nearer one (with one process, or one rank per process). */
 bool weft_stage_totals_exact(const weft_stage *stage, const weft_topology *topology);
 
-/* Bytes of the rank's box of `to` that it does not hold in `from`: what it has to receive, whatever the algorithm. */
+/* Bytes of the rank's box of `to` that it does not hold in `from`: what it has to receive, whatever the
+ * algorithm. */
 int64_t weft_missing_bytes(const weft_layout *from, const weft_layout *to, int rank);
 
 #endif
