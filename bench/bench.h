@@ -1,5 +1,5 @@
-/* What the benchmarks share: a clock, medians, and one JSON object per line. Figures are ratios of two things measured in
- * one run, alternating, because machines differ and are noisy. */
+/* What the benchmarks share: a clock, medians, and one JSON object per line. Figures are ratios of two things
+ * measured in one run, alternating, because machines differ and are noisy. */
 #ifndef WEFT_BENCH_H
 #define WEFT_BENCH_H
 

@@ -1,5 +1,5 @@
-/* Redistribution between four ranks of one process, against memcpy of the same bytes by as many threads as there are workers.
- * "The same bytes" is what has to be written: the target's shards. */
+/* Redistribution between four ranks of one process, against memcpy of the same bytes by as many threads as
+ * there are workers. "The same bytes" is what has to be written: the target's shards. */
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
@@ -49,7 +49,8 @@ static double run_weft(weft_tensor *source, weft_mesh *mesh, weft_placement to)
     return us;
 }
 
-static void measure(const char *name, weft_tensor *source, weft_mesh *mesh, weft_placement to, size_t written, int threads)
+static void measure(const char *name, weft_tensor *source, weft_mesh *mesh, weft_placement to, size_t written,
+                    int threads)
 {
     size_t most = (size_t)1 << 28; /* larger copies are timed in proportion */
     size_t bytes = written < most ? written : most;
@@ -67,8 +68,9 @@ static void measure(const char *name, weft_tensor *source, weft_mesh *mesh, weft
         plain[i] = run_memcpy(target, origin, bytes, threads) * ((double)written / (double)bytes);
     }
     double us = bench_median(ours, BENCH_REPETITIONS), plain_us = bench_median(plain, BENCH_REPETITIONS);
-    printf("{\"bench\": \"local\", \"case\": \"%s\", \"ms\": %.2f, \"memcpy_ms\": %.2f, \"fraction_of_memcpy\": %.3f}\n", name,
-           us * 1e-3, plain_us * 1e-3, plain_us / us);
+    printf("{\"bench\": \"local\", \"case\": \"%s\", \"ms\": %.2f, \"memcpy_ms\": %.2f, "
+           "\"fraction_of_memcpy\": %.3f}\n",
+           name, us * 1e-3, plain_us * 1e-3, plain_us / us);
     fflush(stdout);
     free(target);
     free(origin);

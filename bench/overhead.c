@@ -1,5 +1,5 @@
-/* What an operation costs beside its arithmetic: the sum of two tiny tensors on a mesh of two ranks, and the same tasks
- * submitted to StarPU by hand. */
+/* What an operation costs beside its arithmetic: the sum of two tiny tensors on a mesh of two ranks, and the
+ * same tasks submitted to StarPU by hand. */
 #include <starpu.h>
 
 #include "bench.h"
@@ -11,7 +11,8 @@ static double run_weft(weft_mesh *mesh)
     int64_t shape[] = { ELEMENTS * RANKS };
     weft_placement split = weft_shard(0);
     weft_scope_open();
-    weft_tensor *a = weft_ones(WEFT_F32, 1, shape, mesh, &split), *b = weft_ones(WEFT_F32, 1, shape, mesh, &split);
+    weft_tensor *a = weft_ones(WEFT_F32, 1, shape, mesh, &split),
+                *b = weft_ones(WEFT_F32, 1, shape, mesh, &split);
     weft_wait();
     double start = bench_now_us();
     for (int i = 0; i < OPERATIONS; i++) {
@@ -37,7 +38,9 @@ static void add(void *buffers[], void *argument)
     }
 }
 
-static struct starpu_codelet add_codelet = { .cpu_funcs = { add }, .nbuffers = 3, .modes = { STARPU_W, STARPU_R, STARPU_R } };
+static struct starpu_codelet add_codelet = { .cpu_funcs = { add },
+                                             .nbuffers = 3,
+                                             .modes = { STARPU_W, STARPU_R, STARPU_R } };
 
 static double run_by_hand(void)
 {
@@ -87,7 +90,8 @@ int main(void)
         raw[i] = run_by_hand() / OPERATIONS;
     }
     double us = bench_median(ours, BENCH_REPETITIONS), raw_us = bench_median(raw, BENCH_REPETITIONS);
-    printf("{\"bench\": \"overhead\", \"case\": \"add\", \"us_per_op\": %.3f, \"raw_us_per_op\": %.3f, \"vs_raw_starpu\": %.3f}\n",
+    printf("{\"bench\": \"overhead\", \"case\": \"add\", \"us_per_op\": %.3f, \"raw_us_per_op\": %.3f, "
+           "\"vs_raw_starpu\": %.3f}\n",
            us, raw_us, us / raw_us);
     return weft_finalize() == WEFT_OK ? 0 : 1;
 }

@@ -1,4 +1,5 @@
-/* The time that one rank takes to plan, for several pairs of layouts, from 4 to 65,536 ranks. No data: a fake world's sizes. */
+/* The time that one rank takes to plan, for several pairs of layouts, from 4 to 65,536 ranks. No data: a fake
+ * world's sizes. */
 #include "bench.h"
 
 #include "plan/plan.h"
@@ -44,8 +45,8 @@ static void measure(int side, const pair *p)
     for (int i = 0; i < BENCH_REPETITIONS; i++) {
         us[i] = plan_once(table, &topology, source, target, side * side / 2);
     }
-    printf("{\"bench\": \"plan\", \"case\": \"%s\", \"ranks\": %d, \"plan_us\": %.1f}\n", p->name, side * side,
-           bench_median(us, BENCH_REPETITIONS));
+    printf("{\"bench\": \"plan\", \"case\": \"%s\", \"ranks\": %d, \"plan_us\": %.1f}\n", p->name,
+           side * side, bench_median(us, BENCH_REPETITIONS));
     weft_layout_table_delete(table);
     weft_mesh_delete(mesh);
 }
@@ -53,8 +54,9 @@ static void measure(int side, const pair *p)
 int main(void)
 {
     static const pair pairs[] = {
-        { "all-gather", "S0,S0", "R,R" }, { "transpose", "S0,S1", "S1,S0" }, { "all-to-all", "S0,S0", "S1,S1" },
-        { "all-reduce", "P,P", "R,R" },   { "slice", "R,R", "S0,S0" },
+        { "all-gather", "S0,S0", "R,R" },   { "transpose", "S0,S1", "S1,S0" },
+        { "all-to-all", "S0,S0", "S1,S1" }, { "all-reduce", "P,P", "R,R" },
+        { "slice", "R,R", "S0,S0" },
     };
     static const int sides[] = { 2, 4, 16, 64, 256 };
     for (size_t s = 0; s < sizeof(sides) / sizeof(sides[0]); s++) {

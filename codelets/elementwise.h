@@ -4,8 +4,8 @@
 
 #include "codelets/args.h"
 
-/* Operand 0: output (W, or RW for axpy); operands 1, 2: inputs. All over the same index box `extent`; each has its
- * own strides in elements (0 along a broadcast dimension). The output's are never 0. */
+/* Operand 0: output (W, or RW for axpy); operands 1, 2: inputs. All over the same index box `extent`; each
+ * has its own strides in elements (0 along a broadcast dimension). The output's are never 0. */
 typedef struct weft_elementwise_args {
     weft_task_args base;
     int ndim;
@@ -22,6 +22,7 @@ extern struct starpu_codelet weft_codelet_axpy;          /* out += alpha * a */
 extern struct starpu_codelet weft_codelet_relu;          /* out = max(a, 0); NaN stays NaN */
 extern struct starpu_codelet weft_codelet_relu_backward; /* out = b > 0 ? a : 0;  a: gradient, b: the input */
 extern struct starpu_codelet weft_codelet_gelu;          /* out = a Phi(a), with erf, as PyTorch's default */
-extern struct starpu_codelet weft_codelet_gelu_backward; /* out = a (Phi(b) + b phi(b)); a: gradient, b: the input */
+extern struct starpu_codelet
+    weft_codelet_gelu_backward; /* out = a (Phi(b) + b phi(b)); a: gradient, b: the input */
 
 #endif

@@ -4,10 +4,10 @@
 
 #include "codelets/args.h"
 
-/* Operand 0: C (W when beta is 0, else RW), m x n with row stride ldc. Operands 1, 2: A and B as they lie, row-major:
- * A is m x k, or k x m with transpose_a; B is k x n, or n x k with transpose_b. C = op(A) op(B) + beta C. Strides
- * in elements, at least 1. Any of m, n, k may be 0 (k = 0: C = beta C). f32, f64: CBLAS, one thread. `batch`
- * products (at least 1) at distances batch_stride_* (elements) from each other. */
+/* Operand 0: C (W when beta is 0, else RW), m x n with row stride ldc. Operands 1, 2: A and B as they lie,
+ * row-major: A is m x k, or k x m with transpose_a; B is k x n, or n x k with transpose_b. C = op(A) op(B) +
+ * beta C. Strides in elements, at least 1. Any of m, n, k may be 0 (k = 0: C = beta C). f32, f64: CBLAS, one
+ * thread. `batch` products (at least 1) at distances batch_stride_* (elements) from each other. */
 typedef struct weft_gemm_args {
     weft_task_args base;
     bool transpose_a, transpose_b;
@@ -22,9 +22,9 @@ extern struct starpu_codelet weft_codelet_gemm;
 /* Keeps the BLAS library from starting threads of its own: StarPU's workers are the threads. */
 void weft_blas_use_one_thread(void);
 
-/* Operand 0: output [outer, inner] (W, or RW with `accumulate`); operand 1: input [outer, n, inner], contiguous.
- * out[o, i] (+)= sum over j of in[o, j, i], added in the order of j, pairwise or not but always the same way for the
- * same n. n = 0 gives 0. */
+/* Operand 0: output [outer, inner] (W, or RW with `accumulate`); operand 1: input [outer, n, inner],
+ * contiguous. out[o, i] (+)= sum over j of in[o, j, i], added in the order of j, pairwise or not but always
+ * the same way for the same n. n = 0 gives 0. */
 typedef struct weft_sum_args {
     weft_task_args base;
     int64_t outer, n, inner;

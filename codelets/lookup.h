@@ -5,9 +5,9 @@
 #include "codelets/args.h"
 
 /* Embedding. Operand 0: output [count, width] (W with `first`, else RW); operand 1: table rows
- * first_row .. first_row + num_rows - 1 of a table of total_rows, [num_rows, width]; operand 2: indices [count].
- * Rows whose index lies in the part are copied; with `first` all others are set to 0, else left alone. An index out of
- * 0 .. total_rows - 1 is reported and gives 0. num_rows may be 0. */
+ * first_row .. first_row + num_rows - 1 of a table of total_rows, [num_rows, width]; operand 2: indices
+ * [count]. Rows whose index lies in the part are copied; with `first` all others are set to 0, else left
+ * alone. An index out of 0 .. total_rows - 1 is reported and gives 0. num_rows may be 0. */
 typedef struct weft_embedding_args {
     weft_task_args base;
     weft_dtype index_type;
@@ -19,15 +19,17 @@ typedef struct weft_embedding_args {
 } weft_embedding_args;
 extern struct starpu_codelet weft_codelet_embedding;
 
-/* Its derivative: operand 0: gradient of the table's part (W with `first`: set to 0 before; else RW); operand 1:
- * gradient of the output [count, width]; operand 2: indices. Rows are added in index order: it repeats bit for bit. */
+/* Its derivative: operand 0: gradient of the table's part (W with `first`: set to 0 before; else RW); operand
+ * 1: gradient of the output [count, width]; operand 2: indices. Rows are added in index order: it repeats bit
+ * for bit. */
 extern struct starpu_codelet weft_codelet_embedding_backward;
 
 /* Softmax cross-entropy of `rows` rows over `classes` classes.
  * Forward. Operand 0: one element (W with `first`, else RW): (+)= scale * sum over rows of
- * (log(sum(exp(row))) - row[target]); operand 1: logits [rows, classes] contiguous; operand 2: targets [rows].
- * Backward. Operand 0 (W): [rows, classes] = scale * (softmax(row) - onehot(target)) * g; operands 1, 2 as above;
- * operand 3, when has_gradient: one element g, else g = 1. A target out of range is reported; its row gives 0. */
+ * (log(sum(exp(row))) - row[target]); operand 1: logits [rows, classes] contiguous; operand 2: targets
+ * [rows]. Backward. Operand 0 (W): [rows, classes] = scale * (softmax(row) - onehot(target)) * g; operands 1,
+ * 2 as above; operand 3, when has_gradient: one element g, else g = 1. A target out of range is reported; its
+ * row gives 0. */
 typedef struct weft_cross_entropy_args {
     weft_task_args base;
     weft_dtype index_type;

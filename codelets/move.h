@@ -15,8 +15,8 @@ typedef struct weft_strided_box {
 /* Copies a box of elements of `element_size` bytes. Rows that are contiguous on both sides are one memcpy. */
 void weft_cpu_copy_box(void *target, const void *source, const weft_strided_box *box, size_t element_size);
 
-/* Operand 0: target (W or RW). Operands 1 .. num_operands - 1: sources (R); boxes[i - 1] says where each goes:
- * operand 0's offset is the panel's start, target_offset (bytes) is added to it. */
+/* Operand 0: target (W or RW). Operands 1 .. num_operands - 1: sources (R); boxes[i - 1] says where each
+ * goes: operand 0's offset is the panel's start, target_offset (bytes) is added to it. */
 typedef struct weft_copy_args {
     weft_task_args base;
     size_t element_size;
@@ -26,12 +26,18 @@ typedef struct weft_copy_args {
 extern struct starpu_codelet weft_codelet_copy;
 
 /* The same numbers as weft_reduce_op; AVG does not come here (it is SUM with a scale). */
-typedef enum weft_combine { WEFT_COMBINE_SUM = 0, WEFT_COMBINE_PROD = 2, WEFT_COMBINE_MIN, WEFT_COMBINE_MAX } weft_combine;
+typedef enum weft_combine {
+    WEFT_COMBINE_SUM = 0,
+    WEFT_COMBINE_PROD = 2,
+    WEFT_COMBINE_MIN,
+    WEFT_COMBINE_MAX
+} weft_combine;
 
-/* target = source_1 op source_2 op ..., elementwise over one box, strictly in operand order; with `accumulate`
- * target = target op source_1 op ...; then multiplied by scale when it is not 1. Operand 0: target. All sources
- * have boxes[i - 1].extent equal; strides may differ. Types: all; bf16 and f16 are reduced in f32 and rounded to nearest
- * even once per task... NaN wins min and max, as in PyTorch. WEFT_BOOL: sum and max are or, prod and min are and. */
+/* target = source_1 op source_2 op ..., elementwise over one box, strictly in operand order; with
+ * `accumulate` target = target op source_1 op ...; then multiplied by scale when it is not 1. Operand 0:
+ * target. All sources have boxes[i - 1].extent equal; strides may differ. Types: all; bf16 and f16 are
+ * reduced in f32 and rounded to nearest even once per task... NaN wins min and max, as in PyTorch. WEFT_BOOL:
+ * sum and max are or, prod and min are and. */
 typedef struct weft_reduce_args {
     weft_task_args base;
     weft_combine combine;

@@ -103,7 +103,8 @@ const char *describe(weft_mesh *mesh, const weft_placement *placements, int ndim
     }
     used += snprintf(text + used, 256 - (size_t)used, "] ");
     for (int m = 0; m < weft_mesh_ndim(mesh); m++) {
-        used += snprintf(text + used, 256 - (size_t)used, "%s%d:", m ? "," : "", (int)weft_mesh_size(mesh, m));
+        used +=
+            snprintf(text + used, 256 - (size_t)used, "%s%d:", m ? "," : "", (int)weft_mesh_size(mesh, m));
         weft_placement p = placements[m];
         if (p.kind == WEFT_SHARD) {
             used += snprintf(text + used, 256 - (size_t)used, "S%d", p.dim);
@@ -131,8 +132,8 @@ void assert_error(weft_status status, const char *text)
     weft_clear_error();
 }
 
-void copy_box_out(int ndim, const int64_t shape[], size_t element_size, const void *dense, const int64_t offset[],
-                  const int64_t extent[], void *box)
+void copy_box_out(int ndim, const int64_t shape[], size_t element_size, const void *dense,
+                  const int64_t offset[], const int64_t extent[], void *box)
 {
     int64_t count = shape_count(ndim, extent);
     for (int64_t i = 0; i < count; i++) {
@@ -142,6 +143,7 @@ void copy_box_out(int ndim, const int64_t shape[], size_t element_size, const vo
             rest /= extent[d];
             step *= shape[d];
         }
-        memcpy((char *)box + (size_t)i * element_size, (const char *)dense + (size_t)place * element_size, element_size);
+        memcpy((char *)box + (size_t)i * element_size, (const char *)dense + (size_t)place * element_size,
+               element_size);
     }
 }

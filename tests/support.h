@@ -22,10 +22,12 @@ uint64_t prng_next(prng *random);
 /* 0 .. n - 1 */
 int64_t prng_below(prng *random, int64_t n);
 
-/* A random mesh of up to 3 dimensions and up to `max_ranks` ranks of the world, which may be any, in any order. */
+/* A random mesh of up to 3 dimensions and up to `max_ranks` ranks of the world, which may be any, in any
+ * order. */
 weft_mesh *random_mesh(prng *random, int max_ranks);
 /* Random placements for a tensor of `ndim`; with_partial: some may be Partial, then with one op for all. */
-void random_placements(prng *random, const weft_mesh *mesh, int ndim, bool with_partial, weft_placement out[]);
+void random_placements(prng *random, const weft_mesh *mesh, int ndim, bool with_partial,
+                       weft_placement out[]);
 /* Random sizes 0 .. max; about one in eight is 0 or 1 on purpose. */
 int random_shape(prng *random, int max_ndim, int64_t max, int64_t shape[]);
 
@@ -40,7 +42,7 @@ void assert_no_error(void);
 void assert_error(weft_status status, const char *text);
 
 /* Copies the box of `dense` (row-major, of `shape`) into `box`, row-major. */
-void copy_box_out(int ndim, const int64_t shape[], size_t element_size, const void *dense, const int64_t offset[],
-                  const int64_t extent[], void *box);
+void copy_box_out(int ndim, const int64_t shape[], size_t element_size, const void *dense,
+                  const int64_t offset[], const int64_t extent[], void *box);
 
 #endif

@@ -1,5 +1,6 @@
-/* The communication engine over a transport of the test's own, in one process: messages to itself, matched by tag, that end
- * late and out of order. Also what ThreadSanitizer looks at: no MPI, all threads of the engine and of StarPU. */
+/* The communication engine over a transport of the test's own, in one process: messages to itself, matched by
+ * tag, that end late and out of order. Also what ThreadSanitizer looks at: no MPI, all threads of the engine
+ * and of StarPU. */
 #include "support.h"
 
 #include <stdio.h>
@@ -8,7 +9,8 @@
 
 #include "comm/comm.h"
 
-/* ---- a transport to oneself ------------------------------------------------------------------------------------- */
+/* ---- a transport to oneself
+ * ------------------------------------------------------------------------------------- */
 
 enum { MAX_POSTED = 4096 };
 
@@ -43,7 +45,8 @@ static void move_region(const weft_region *region, char *memory, char *packed, b
     }
 }
 
-static weft_status loopback_start(void *state, const weft_message *message, bool receive, void *memory, void *token)
+static weft_status loopback_start(void *state, const weft_message *message, bool receive, void *memory,
+                                  void *token)
 {
     loopback *self = state;
     if (self->fail_start >= 0 && message->tag == (uint32_t)self->fail_start) {
@@ -51,7 +54,8 @@ static weft_status loopback_start(void *state, const weft_message *message, bool
     }
     for (int i = 0; i < MAX_POSTED; i++) {
         if (!self->all[i].used) {
-            self->all[i] = (posted){ true, receive, *message, memory, token, (int)prng_below(&self->random, 4) };
+            self->all[i] =
+                (posted){ true, receive, *message, memory, token, (int)prng_below(&self->random, 4) };
             return WEFT_OK;
         }
     }
@@ -113,7 +117,8 @@ static weft_comm *start_engine(void)
     return comm;
 }
 
-/* ---- StarPU around it --------------------------------------------------------------------------------------------- */
+/* ---- StarPU around it
+ * --------------------------------------------------------------------------------------------- */
 
 static int start_starpu(void **state)
 {
@@ -143,7 +148,9 @@ static void add_one(void *buffers[], void *argument)
     }
 }
 
-static struct starpu_codelet add_one_codelet = { .cpu_funcs = { add_one }, .nbuffers = 1, .modes = { STARPU_RW } };
+static struct starpu_codelet add_one_codelet = { .cpu_funcs = { add_one },
+                                                 .nbuffers = 1,
+                                                 .modes = { STARPU_RW } };
 
 static void submit_add_one(starpu_data_handle_t handle)
 {
@@ -155,9 +162,12 @@ static weft_message plain_message(uint32_t tag, int64_t bytes)
     return (weft_message){ .peer = 0, .tag = tag, .region = { .run_bytes = bytes }, .bytes = bytes };
 }
 
-/* ---- tests ---------------------------------------------------------------------------------------------------------- */
+/* ---- tests
+ * ----------------------------------------------------------------------------------------------------------
+ */
 
-/* A chain of tasks and messages: each message must carry what the tasks before it made, and no task may start early. */
+/* A chain of tasks and messages: each message must carry what the tasks before it made, and no task may start
+ * early. */
 static void test_transfers_are_edges(void **state)
 {
     (void)state;
@@ -177,7 +187,8 @@ static void test_transfers_are_edges(void **state)
         /* The receive first now and then: the order must not matter. */
         for (int k = 0; k < 2; k++) {
             bool receive = k == i % 2;
-            assert_true(weft_comm_submit(comm, handles[receive ? i + 1 : i], receive, true, 1, &message, NULL, "link"));
+            assert_true(weft_comm_submit(comm, handles[receive ? i + 1 : i], receive, true, 1, &message, NULL,
+                                         "link"));
         }
         submit_add_one(handles[i]); /* must wait for the send */
     }
@@ -214,11 +225,12 @@ static void test_many_strided_messages(void **state)
             /* Columns 4k .. 4k + 3 of the source become the rows 4k .. of a [12, 8] target, row by row. */
             int64_t extent[] = { ROWS, COLUMNS / PARTS }, stride[] = { COLUMNS, 1 };
             sends[k] = plain_message(send_tag + (uint32_t)k, ROWS * COLUMNS / PARTS * (int64_t)sizeof(int));
-            sends[k].region = weft_region_of_box(2, extent, stride, sizeof(int), k * 4 * (int64_t)sizeof(int));
+            sends[k].region =
+                weft_region_of_box(2, extent, stride, sizeof(int), k * 4 * (int64_t)sizeof(int));
             receives[k] = sends[k];
             receives[k].tag = receive_tag + (uint32_t)k;
-            receives[k].region = (weft_region){ .offset = k * 4 * ROWS * (int64_t)sizeof(int),
-                                                .run_bytes = sends[k].bytes };
+            receives[k].region =
+                (weft_region){ .offset = k * 4 * ROWS * (int64_t)sizeof(int), .run_bytes = sends[k].bytes };
         }
         submit_add_one(from[p]);
         assert_true(weft_comm_submit(comm, to[p], true, true, PARTS, receives, NULL, "strided"));
@@ -334,8 +346,10 @@ static void test_regions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_regions),          cmocka_unit_test(test_transfers_are_edges),
-        cmocka_unit_test(test_many_strided_messages), cmocka_unit_test(test_failures_release),
+        cmocka_unit_test(test_regions),
+        cmocka_unit_test(test_transfers_are_edges),
+        cmocka_unit_test(test_many_strided_messages),
+        cmocka_unit_test(test_failures_release),
         cmocka_unit_test(test_pending_report),
     };
     return cmocka_run_group_tests(tests, start_starpu, stop_starpu);

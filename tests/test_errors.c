@@ -1,31 +1,39 @@
-/* Bad input: every public function, every kind of wrong argument. A row is a call; after it: the status, a message that
- * names the function and the argument, nothing submitted. At the end of each table the library still computes. */
+/* Bad input: every public function, every kind of wrong argument. A row is a call; after it: the status, a
+ * message that names the function and the argument, nothing submitted. At the end of each table the library
+ * still computes. */
 #include "support.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what the rows use -------------------------------------------------------------------------------------------- */
+/* ---- what the rows use --------------------------------------------------------------------------------- */
 
 enum { RANKS = 4 };
 
 static weft_mesh *mesh, *other_mesh, *stale_mesh;
-static weft_tensor *matrix, *square, *scalar, *whole, *on_other, *indices, *booleans, *partial, *dead, *stale_tensor;
+static weft_tensor *matrix, *square, *scalar, *whole, *on_other, *indices, *booleans, *partial, *dead,
+    *stale_tensor;
 static const int64_t shape_45[] = { 4, 5 }, shape_55[] = { 5, 5 }, negative[] = { 4, -1 },
                      huge[] = { INT64_MAX / 2, 3 }, huge_but_empty[] = { 0, INT64_MAX, INT64_MAX },
                      nine[] = { 1, 1, 1, 1, 1, 1, 1, 1, 1 };
 static const weft_placement rows[] = { { WEFT_SHARD, 0, WEFT_SUM }, { WEFT_REPLICATE, 0, WEFT_SUM } },
                             bad_dim[] = { { WEFT_SHARD, 2, WEFT_SUM }, { WEFT_REPLICATE, 0, WEFT_SUM } },
-                            bad_negative_dim[] = { { WEFT_SHARD, -3, WEFT_SUM }, { WEFT_REPLICATE, 0, WEFT_SUM } },
-                            bad_kind[] = { { (weft_placement_kind)7, 0, WEFT_SUM }, { WEFT_REPLICATE, 0, WEFT_SUM } },
-                            bad_op[] = { { WEFT_PARTIAL, 0, (weft_reduce_op)9 }, { WEFT_REPLICATE, 0, WEFT_SUM } },
-                            with_partial[] = { { WEFT_PARTIAL, 0, WEFT_SUM }, { WEFT_REPLICATE, 0, WEFT_SUM } };
+                            bad_negative_dim[] = { { WEFT_SHARD, -3, WEFT_SUM },
+                                                   { WEFT_REPLICATE, 0, WEFT_SUM } },
+                            bad_kind[] = { { (weft_placement_kind)7, 0, WEFT_SUM },
+                                           { WEFT_REPLICATE, 0, WEFT_SUM } },
+                            bad_op[] = { { WEFT_PARTIAL, 0, (weft_reduce_op)9 },
+                                         { WEFT_REPLICATE, 0, WEFT_SUM } },
+                            with_partial[] = { { WEFT_PARTIAL, 0, WEFT_SUM },
+                                               { WEFT_REPLICATE, 0, WEFT_SUM } };
 static double memory[64];
-static void *locals[RANKS] = { memory, memory, memory, memory }, *one_null[RANKS] = { memory, NULL, memory, memory };
+static void *locals[RANKS] = { memory, memory, memory, memory },
+            *one_null[RANKS] = { memory, NULL, memory, memory };
 static int64_t offset[8], extent[8], coordinate[8];
 
-static weft_tensor *make(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *on, const weft_placement *how)
+static weft_tensor *make(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *on,
+                         const weft_placement *how)
 {
     weft_tensor *tensor = weft_zeros(dtype, ndim, shape, on, how);
     assert_no_error();
@@ -83,12 +91,12 @@ static void run_rows(const row table[], size_t count)
         weft_counters before, after;
         weft_get_counters(&before);
         table[i].make();
-        if (weft_last_status() != table[i].status || strstr(weft_last_error(), table[i].names[0]) == NULL
-            || strstr(weft_last_error(), table[i].names[1]) == NULL) {
+        if (weft_last_status() != table[i].status || strstr(weft_last_error(), table[i].names[0]) == NULL ||
+            strstr(weft_last_error(), table[i].names[1]) == NULL) {
             wrong++;
             print_error("%s: got %s, \"%s\"; expected %s naming %s and %s\n", table[i].call,
-                     weft_status_string(weft_last_status()), weft_last_error(), weft_status_string(table[i].status),
-                     table[i].names[0], table[i].names[1]);
+                        weft_status_string(weft_last_status()), weft_last_error(),
+                        weft_status_string(table[i].status), table[i].names[0], table[i].names[1]);
         }
         weft_clear_error();
         weft_get_counters(&after);
@@ -103,278 +111,281 @@ static void run_rows(const row table[], size_t count)
     assert_int_equal(wrong, 0);
 }
 
-/* Each call is a function of its own, so that it can be a row. A status that is returned is checked against the one kept, a
- * pointer must be NULL. */
-#define STATUS_CALL(name, call)                              \
-    static void name(void)                                   \
-    {                                                        \
-        weft_status returned = (call);                       \
-        assert_int_equal(returned, weft_last_status());      \
+/* Each call is a function of its own, so that it can be a row. A status that is returned is checked against
+ * the one kept, a pointer must be NULL. */
+#define STATUS_CALL(name, call)                                                                              \
+    static void name(void)                                                                                   \
+    {                                                                                                        \
+        weft_status returned = (call);                                                                       \
+        assert_int_equal(returned, weft_last_status());                                                      \
     }
-#define NULL_CALL(name, call)                                \
-    static void name(void)                                   \
-    {                                                        \
-        assert_null(call);                                   \
+#define NULL_CALL(name, call)                                                                                \
+    static void name(void)                                                                                   \
+    {                                                                                                        \
+        assert_null(call);                                                                                   \
     }
-#define ZERO_CALL(name, call)                                \
-    static void name(void)                                   \
-    {                                                        \
-        assert_true((call) == 0);                            \
+#define ZERO_CALL(name, call)                                                                                \
+    static void name(void)                                                                                   \
+    {                                                                                                        \
+        assert_true((call) == 0);                                                                            \
     }
-#define VOID_CALL(name, call)                                \
-    static void name(void)                                   \
-    {                                                        \
-        call;                                                \
+#define VOID_CALL(name, call)                                                                                \
+    static void name(void)                                                                                   \
+    {                                                                                                        \
+        call;                                                                                                \
     }
 
-/* ---- the table: TYPE(name, call, status, function, argument) ------------------------------------------------------ */
+/* ---- the table: TYPE(name, call, status, function, argument) ------------------------------------------- */
 
+/* clang-format off */
 #define NOT_A_MESH ((weft_mesh *)memory)
 #define NOT_A_TENSOR ((weft_tensor *)memory)
 
-#define MESH_ROWS(S, N, Z, V)                                                                                          \
-    N(mesh_ndim_0, weft_mesh_create(0, shape_45, NULL), INVALID, "weft_mesh_create", "ndim")                           \
-    N(mesh_ndim_9, weft_mesh_create(9, nine, NULL), INVALID, "weft_mesh_create", "ndim")                               \
-    N(mesh_shape_null, weft_mesh_create(1, NULL, NULL), INVALID, "weft_mesh_create", "shape")                          \
-    N(mesh_size_0, weft_mesh_create(1, (int64_t[]){ 0 }, NULL), INVALID, "weft_mesh_create", "shape[0]")               \
-    N(mesh_too_large, weft_mesh_create(2, shape_45, NULL), MESH, "weft_mesh_create", "ranks")                          \
-    N(mesh_overflow, weft_mesh_create(2, huge, NULL), MESH, "weft_mesh_create", "ranks")                               \
-    N(mesh_name_empty, weft_mesh_create(1, (int64_t[]){ 2 }, (const char *const[]){ "" }), INVALID,                    \
-      "weft_mesh_create", "names[0]")                                                                                  \
-    N(mesh_name_twice, weft_mesh_create(2, (int64_t[]){ 2, 2 }, (const char *const[]){ "a", "a" }), INVALID,           \
-      "weft_mesh_create", "names")                                                                                     \
-    N(of_ranks_null, weft_mesh_of_ranks(1, (int64_t[]){ 2 }, NULL, NULL), INVALID, "weft_mesh_of_ranks", "ranks")      \
-    N(of_ranks_outside, weft_mesh_of_ranks(1, (int64_t[]){ 2 }, (int[]){ 0, RANKS }, NULL), INVALID,                   \
-      "weft_mesh_of_ranks", "ranks[1]")                                                                                \
-    N(of_ranks_negative, weft_mesh_of_ranks(1, (int64_t[]){ 2 }, (int[]){ -1, 0 }, NULL), INVALID,                     \
-      "weft_mesh_of_ranks", "ranks[0]")                                                                                \
-    N(of_ranks_twice, weft_mesh_of_ranks(1, (int64_t[]){ 2 }, (int[]){ 1, 1 }, NULL), INVALID, "weft_mesh_of_ranks",   \
-      "ranks")                                                                                                         \
-    N(slice_bad_mesh, weft_mesh_slice(NOT_A_MESH, "dp"), INVALID, "weft_mesh_slice", "mesh")                           \
-    N(slice_null_name, weft_mesh_slice(mesh, NULL), INVALID, "weft_mesh_slice", "name")                                \
-    N(slice_no_such_name, weft_mesh_slice(mesh, "pp"), INVALID, "weft_mesh_slice", "name")                             \
-    N(flatten_bad_mesh, weft_mesh_flatten(stale_mesh, 0, 1, NULL), INVALID, "weft_mesh_flatten", "mesh")               \
-    N(flatten_bad_first, weft_mesh_flatten(mesh, 2, 2, NULL), INVALID, "weft_mesh_flatten", "first")                   \
-    N(flatten_bad_last, weft_mesh_flatten(mesh, 0, 5, NULL), INVALID, "weft_mesh_flatten", "last")                     \
-    N(flatten_reversed, weft_mesh_flatten(mesh, 1, 0, NULL), INVALID, "weft_mesh_flatten", "last")                     \
-    Z(ndim_of_no_mesh, weft_mesh_ndim(NOT_A_MESH), INVALID, "weft_mesh_ndim", "mesh")                                  \
-    Z(ndim_of_stale_mesh, weft_mesh_ndim(stale_mesh), INVALID, "weft_mesh_ndim", "mesh")                               \
-    Z(ndim_no_current, weft_mesh_ndim(NULL), MESH, "weft_mesh_ndim", "mesh stack is empty")                            \
-    Z(size_bad_dim, weft_mesh_size(mesh, 2), INVALID, "weft_mesh_size", "dim")                                         \
-    Z(size_bad_negative_dim, weft_mesh_size(mesh, -3), INVALID, "weft_mesh_size", "dim")                               \
-    Z(size_bad_mesh, weft_mesh_size(NOT_A_MESH, 0), INVALID, "weft_mesh_size", "mesh")                                 \
-    N(name_bad_dim, weft_mesh_dim_name(mesh, 2), INVALID, "weft_mesh_dim_name", "dim")                                 \
-    Z(num_ranks_bad_mesh, weft_mesh_num_ranks(NOT_A_MESH), INVALID, "weft_mesh_num_ranks", "mesh")                     \
-    Z(coordinate_bad_mesh, weft_mesh_coordinate(NOT_A_MESH, 0, coordinate), INVALID, "weft_mesh_coordinate", "mesh")   \
-    Z(coordinate_bad_rank, weft_mesh_coordinate(mesh, RANKS, coordinate), INVALID, "weft_mesh_coordinate", "rank")     \
-    Z(coordinate_null, weft_mesh_coordinate(mesh, 0, NULL), INVALID, "weft_mesh_coordinate", "coordinate")             \
-    S(push_null, weft_mesh_push(NULL), INVALID, "weft_mesh_push", "mesh")                                              \
-    S(push_bad, weft_mesh_push(NOT_A_MESH), INVALID, "weft_mesh_push", "mesh")                                         \
-    S(push_stale, weft_mesh_push(stale_mesh), INVALID, "weft_mesh_push", "mesh")                                       \
-    S(pop_empty, weft_mesh_pop(), STATE, "weft_mesh_pop", "empty")                                                     \
-    S(parse_null, weft_placements_parse(NULL, 1, (weft_placement[1]){ { 0 } }), INVALID, "weft_placements_parse",      \
-      "text")                                                                                                          \
-    S(parse_null_out, weft_placements_parse("R", 1, NULL), INVALID, "weft_placements_parse", "out")                    \
-    S(parse_too_many, weft_placements_parse("R,R", 1, (weft_placement[2]){ { 0 } }), INVALID,                          \
-      "weft_placements_parse", "text")                                                                                 \
-    S(parse_too_few, weft_placements_parse("R", 2, (weft_placement[2]){ { 0 } }), INVALID, "weft_placements_parse",    \
-      "text")                                                                                                          \
-    S(parse_nonsense, weft_placements_parse("S(x)", 1, (weft_placement[1]){ { 0 } }), INVALID,                         \
-      "weft_placements_parse", "S(x)")                                                                                 \
-    S(parse_n, weft_placements_parse("R", 9, (weft_placement[9]){ { 0 } }), INVALID, "weft_placements_parse", "n is")  \
-    S(box_bad_mesh, weft_shard_box(NOT_A_MESH, rows, 2, shape_45, 0, offset, extent), INVALID, "weft_shard_box",       \
-      "mesh")                                                                                                          \
-    S(box_no_mesh, weft_shard_box(NULL, rows, 2, shape_45, 0, offset, extent), MESH, "weft_shard_box", "mesh")         \
-    S(box_bad_ndim, weft_shard_box(mesh, rows, 9, nine, 0, offset, extent), INVALID, "weft_shard_box", "ndim")         \
-    S(box_null_shape, weft_shard_box(mesh, rows, 2, NULL, 0, offset, extent), INVALID, "weft_shard_box", "shape")      \
-    S(box_negative, weft_shard_box(mesh, rows, 2, negative, 0, offset, extent), SHAPE, "weft_shard_box", "shape[1]")   \
+#define MESH_ROWS(S, N, Z, V)                                                                                \
+    N(mesh_ndim_0, weft_mesh_create(0, shape_45, NULL), INVALID, "weft_mesh_create", "ndim")                 \
+    N(mesh_ndim_9, weft_mesh_create(9, nine, NULL), INVALID, "weft_mesh_create", "ndim")                     \
+    N(mesh_shape_null, weft_mesh_create(1, NULL, NULL), INVALID, "weft_mesh_create", "shape")                \
+    N(mesh_size_0, weft_mesh_create(1, (int64_t[]){ 0 }, NULL), INVALID, "weft_mesh_create", "shape[0]")     \
+    N(mesh_too_large, weft_mesh_create(2, shape_45, NULL), MESH, "weft_mesh_create", "ranks")                \
+    N(mesh_overflow, weft_mesh_create(2, huge, NULL), MESH, "weft_mesh_create", "ranks")                     \
+    N(mesh_name_empty, weft_mesh_create(1, (int64_t[]){ 2 }, (const char *const[]){ "" }), INVALID,          \
+      "weft_mesh_create", "names[0]")                                                                        \
+    N(mesh_name_twice, weft_mesh_create(2, (int64_t[]){ 2, 2 }, (const char *const[]){ "a", "a" }), INVALID, \
+      "weft_mesh_create", "names")                                                                           \
+    N(of_ranks_null, weft_mesh_of_ranks(1, (int64_t[]){ 2 }, NULL, NULL), INVALID, "weft_mesh_of_ranks", "ranks") \
+    N(of_ranks_outside, weft_mesh_of_ranks(1, (int64_t[]){ 2 }, (int[]){ 0, RANKS }, NULL), INVALID,         \
+      "weft_mesh_of_ranks", "ranks[1]")                                                                      \
+    N(of_ranks_negative, weft_mesh_of_ranks(1, (int64_t[]){ 2 }, (int[]){ -1, 0 }, NULL), INVALID,           \
+      "weft_mesh_of_ranks", "ranks[0]")                                                                      \
+    N(of_ranks_twice, weft_mesh_of_ranks(1, (int64_t[]){ 2 }, (int[]){ 1, 1 }, NULL), INVALID, "weft_mesh_of_ranks", \
+      "ranks")                                                                                               \
+    N(slice_bad_mesh, weft_mesh_slice(NOT_A_MESH, "dp"), INVALID, "weft_mesh_slice", "mesh")                 \
+    N(slice_null_name, weft_mesh_slice(mesh, NULL), INVALID, "weft_mesh_slice", "name")                      \
+    N(slice_no_such_name, weft_mesh_slice(mesh, "pp"), INVALID, "weft_mesh_slice", "name")                   \
+    N(flatten_bad_mesh, weft_mesh_flatten(stale_mesh, 0, 1, NULL), INVALID, "weft_mesh_flatten", "mesh")     \
+    N(flatten_bad_first, weft_mesh_flatten(mesh, 2, 2, NULL), INVALID, "weft_mesh_flatten", "first")         \
+    N(flatten_bad_last, weft_mesh_flatten(mesh, 0, 5, NULL), INVALID, "weft_mesh_flatten", "last")           \
+    N(flatten_reversed, weft_mesh_flatten(mesh, 1, 0, NULL), INVALID, "weft_mesh_flatten", "last")           \
+    Z(ndim_of_no_mesh, weft_mesh_ndim(NOT_A_MESH), INVALID, "weft_mesh_ndim", "mesh")                        \
+    Z(ndim_of_stale_mesh, weft_mesh_ndim(stale_mesh), INVALID, "weft_mesh_ndim", "mesh")                     \
+    Z(ndim_no_current, weft_mesh_ndim(NULL), MESH, "weft_mesh_ndim", "mesh stack is empty")                  \
+    Z(size_bad_dim, weft_mesh_size(mesh, 2), INVALID, "weft_mesh_size", "dim")                               \
+    Z(size_bad_negative_dim, weft_mesh_size(mesh, -3), INVALID, "weft_mesh_size", "dim")                     \
+    Z(size_bad_mesh, weft_mesh_size(NOT_A_MESH, 0), INVALID, "weft_mesh_size", "mesh")                       \
+    N(name_bad_dim, weft_mesh_dim_name(mesh, 2), INVALID, "weft_mesh_dim_name", "dim")                       \
+    Z(num_ranks_bad_mesh, weft_mesh_num_ranks(NOT_A_MESH), INVALID, "weft_mesh_num_ranks", "mesh")           \
+    Z(coordinate_bad_mesh, weft_mesh_coordinate(NOT_A_MESH, 0, coordinate), INVALID, "weft_mesh_coordinate", "mesh") \
+    Z(coordinate_bad_rank, weft_mesh_coordinate(mesh, RANKS, coordinate), INVALID, "weft_mesh_coordinate", "rank") \
+    Z(coordinate_null, weft_mesh_coordinate(mesh, 0, NULL), INVALID, "weft_mesh_coordinate", "coordinate")   \
+    S(push_null, weft_mesh_push(NULL), INVALID, "weft_mesh_push", "mesh")                                    \
+    S(push_bad, weft_mesh_push(NOT_A_MESH), INVALID, "weft_mesh_push", "mesh")                               \
+    S(push_stale, weft_mesh_push(stale_mesh), INVALID, "weft_mesh_push", "mesh")                             \
+    S(pop_empty, weft_mesh_pop(), STATE, "weft_mesh_pop", "empty")                                           \
+    S(parse_null, weft_placements_parse(NULL, 1, (weft_placement[1]){ { 0 } }), INVALID, "weft_placements_parse", \
+      "text")                                                                                                \
+    S(parse_null_out, weft_placements_parse("R", 1, NULL), INVALID, "weft_placements_parse", "out")          \
+    S(parse_too_many, weft_placements_parse("R,R", 1, (weft_placement[2]){ { 0 } }), INVALID,                \
+      "weft_placements_parse", "text")                                                                       \
+    S(parse_too_few, weft_placements_parse("R", 2, (weft_placement[2]){ { 0 } }), INVALID, "weft_placements_parse", \
+      "text")                                                                                                \
+    S(parse_nonsense, weft_placements_parse("S(x)", 1, (weft_placement[1]){ { 0 } }), INVALID,               \
+      "weft_placements_parse", "S(x)")                                                                       \
+    S(parse_n, weft_placements_parse("R", 9, (weft_placement[9]){ { 0 } }), INVALID, "weft_placements_parse", "n is") \
+    S(box_bad_mesh, weft_shard_box(NOT_A_MESH, rows, 2, shape_45, 0, offset, extent), INVALID, "weft_shard_box", \
+      "mesh")                                                                                                \
+    S(box_no_mesh, weft_shard_box(NULL, rows, 2, shape_45, 0, offset, extent), MESH, "weft_shard_box", "mesh") \
+    S(box_bad_ndim, weft_shard_box(mesh, rows, 9, nine, 0, offset, extent), INVALID, "weft_shard_box", "ndim") \
+    S(box_null_shape, weft_shard_box(mesh, rows, 2, NULL, 0, offset, extent), INVALID, "weft_shard_box", "shape") \
+    S(box_negative, weft_shard_box(mesh, rows, 2, negative, 0, offset, extent), SHAPE, "weft_shard_box", "shape[1]") \
     S(box_bad_rank, weft_shard_box(mesh, rows, 2, shape_45, RANKS, offset, extent), INVALID, "weft_shard_box", "rank") \
-    S(box_bad_dim, weft_shard_box(mesh, bad_dim, 2, shape_45, 0, offset, extent), LAYOUT, "weft_shard_box",            \
-      "placements")                                                                                                    \
-    S(box_null_offset, weft_shard_box(mesh, rows, 2, shape_45, 0, NULL, extent), INVALID, "weft_shard_box", "offset")  \
+    S(box_bad_dim, weft_shard_box(mesh, bad_dim, 2, shape_45, 0, offset, extent), LAYOUT, "weft_shard_box",  \
+      "placements")                                                                                          \
+    S(box_null_offset, weft_shard_box(mesh, rows, 2, shape_45, 0, NULL, extent), INVALID, "weft_shard_box", "offset") \
     S(box_null_extent, weft_shard_box(mesh, rows, 2, shape_45, 0, offset, NULL), INVALID, "weft_shard_box", "extent")
 
 /* The checks that all factories share, for one of them ... */
-#define FACTORY_ROWS(N, f, ...)                                                                                        \
-    N(f##_bad_dtype, weft_##f((weft_dtype)8, 2, shape_45 __VA_ARGS__, mesh, rows), DTYPE, "weft_" #f, "dtype")         \
-    N(f##_negative_dtype, weft_##f((weft_dtype)-1, 2, shape_45 __VA_ARGS__, mesh, rows), DTYPE, "weft_" #f, "dtype")   \
-    N(f##_bad_ndim, weft_##f(WEFT_F32, 9, nine __VA_ARGS__, mesh, rows), INVALID, "weft_" #f, "ndim")                  \
-    N(f##_negative_ndim, weft_##f(WEFT_F32, -1, shape_45 __VA_ARGS__, mesh, rows), INVALID, "weft_" #f, "ndim")        \
-    N(f##_null_shape, weft_##f(WEFT_F32, 2, NULL __VA_ARGS__, mesh, rows), INVALID, "weft_" #f, "shape")               \
-    N(f##_negative_size, weft_##f(WEFT_F32, 2, negative __VA_ARGS__, mesh, rows), SHAPE, "weft_" #f, "shape[1]")       \
-    N(f##_overflow, weft_##f(WEFT_F32, 2, huge __VA_ARGS__, mesh, rows), SHAPE, "weft_" #f, "shape")                   \
-    N(f##_empty_overflow, weft_##f(WEFT_F32, 3, huge_but_empty __VA_ARGS__, mesh, rows), SHAPE, "weft_" #f, "shape")   \
-    N(f##_no_mesh, weft_##f(WEFT_F32, 2, shape_45 __VA_ARGS__, NULL, rows), MESH, "weft_" #f, "mesh")                  \
-    N(f##_bad_mesh, weft_##f(WEFT_F32, 2, shape_45 __VA_ARGS__, NOT_A_MESH, rows), INVALID, "weft_" #f, "mesh")        \
-    N(f##_stale_mesh, weft_##f(WEFT_F32, 2, shape_45 __VA_ARGS__, stale_mesh, rows), INVALID, "weft_" #f, "mesh")      \
-    N(f##_bad_dim, weft_##f(WEFT_F32, 2, shape_45 __VA_ARGS__, mesh, bad_dim), LAYOUT, "weft_" #f, "placements")       \
-    N(f##_bad_neg_dim, weft_##f(WEFT_F32, 2, shape_45 __VA_ARGS__, mesh, bad_negative_dim), LAYOUT, "weft_" #f,        \
-      "placements")                                                                                                    \
-    N(f##_bad_kind, weft_##f(WEFT_F32, 2, shape_45 __VA_ARGS__, mesh, bad_kind), LAYOUT, "weft_" #f, "placements")     \
+#define FACTORY_ROWS(N, f, ...)                                                                              \
+    N(f##_bad_dtype, weft_##f((weft_dtype)8, 2, shape_45 __VA_ARGS__, mesh, rows), DTYPE, "weft_" #f, "dtype") \
+    N(f##_negative_dtype, weft_##f((weft_dtype)-1, 2, shape_45 __VA_ARGS__, mesh, rows), DTYPE, "weft_" #f, "dtype") \
+    N(f##_bad_ndim, weft_##f(WEFT_F32, 9, nine __VA_ARGS__, mesh, rows), INVALID, "weft_" #f, "ndim")        \
+    N(f##_negative_ndim, weft_##f(WEFT_F32, -1, shape_45 __VA_ARGS__, mesh, rows), INVALID, "weft_" #f, "ndim") \
+    N(f##_null_shape, weft_##f(WEFT_F32, 2, NULL __VA_ARGS__, mesh, rows), INVALID, "weft_" #f, "shape")     \
+    N(f##_negative_size, weft_##f(WEFT_F32, 2, negative __VA_ARGS__, mesh, rows), SHAPE, "weft_" #f, "shape[1]") \
+    N(f##_overflow, weft_##f(WEFT_F32, 2, huge __VA_ARGS__, mesh, rows), SHAPE, "weft_" #f, "shape")         \
+    N(f##_empty_overflow, weft_##f(WEFT_F32, 3, huge_but_empty __VA_ARGS__, mesh, rows), SHAPE, "weft_" #f, "shape") \
+    N(f##_no_mesh, weft_##f(WEFT_F32, 2, shape_45 __VA_ARGS__, NULL, rows), MESH, "weft_" #f, "mesh")        \
+    N(f##_bad_mesh, weft_##f(WEFT_F32, 2, shape_45 __VA_ARGS__, NOT_A_MESH, rows), INVALID, "weft_" #f, "mesh") \
+    N(f##_stale_mesh, weft_##f(WEFT_F32, 2, shape_45 __VA_ARGS__, stale_mesh, rows), INVALID, "weft_" #f, "mesh") \
+    N(f##_bad_dim, weft_##f(WEFT_F32, 2, shape_45 __VA_ARGS__, mesh, bad_dim), LAYOUT, "weft_" #f, "placements") \
+    N(f##_bad_neg_dim, weft_##f(WEFT_F32, 2, shape_45 __VA_ARGS__, mesh, bad_negative_dim), LAYOUT, "weft_" #f, \
+      "placements")                                                                                          \
+    N(f##_bad_kind, weft_##f(WEFT_F32, 2, shape_45 __VA_ARGS__, mesh, bad_kind), LAYOUT, "weft_" #f, "placements") \
     N(f##_bad_op, weft_##f(WEFT_F32, 2, shape_45 __VA_ARGS__, mesh, bad_op), LAYOUT, "weft_" #f, "placements")
 #define NOTHING
 #define VALUE , 1.0
 
 /* ... and what only some of them refuse. */
-#define TENSOR_ROWS(S, N, Z, V)                                                                                        \
-    FACTORY_ROWS(N, empty, NOTHING)                                                                                    \
-    FACTORY_ROWS(N, zeros, NOTHING)                                                                                    \
-    FACTORY_ROWS(N, ones, NOTHING)                                                                                     \
-    FACTORY_ROWS(N, rand, NOTHING)                                                                                     \
-    FACTORY_ROWS(N, randn, NOTHING)                                                                                    \
-    FACTORY_ROWS(N, full, VALUE)                                                                                       \
-    N(zeros_partial, weft_zeros(WEFT_F32, 2, shape_45, mesh, with_partial), LAYOUT, "weft_zeros", "Partial")           \
-    N(full_partial, weft_full(WEFT_F32, 2, shape_45, 1, mesh, with_partial), LAYOUT, "weft_full", "Partial")           \
-    N(rand_partial, weft_rand(WEFT_F32, 2, shape_45, mesh, with_partial), LAYOUT, "weft_rand", "Partial")              \
-    N(rand_integer, weft_rand(WEFT_I32, 2, shape_45, mesh, rows), DTYPE, "weft_rand", "i32")                           \
-    N(randn_integer, weft_randn(WEFT_BOOL, 2, shape_45, mesh, rows), DTYPE, "weft_randn", "bool")                      \
-    N(distribute_dtype, weft_distribute((weft_dtype)9, 2, shape_45, memory, mesh, rows), DTYPE, "weft_distribute",     \
-      "dtype")                                                                                                         \
+#define TENSOR_ROWS(S, N, Z, V)                                                                              \
+    FACTORY_ROWS(N, empty, NOTHING)                                                                          \
+    FACTORY_ROWS(N, zeros, NOTHING)                                                                          \
+    FACTORY_ROWS(N, ones, NOTHING)                                                                           \
+    FACTORY_ROWS(N, rand, NOTHING)                                                                           \
+    FACTORY_ROWS(N, randn, NOTHING)                                                                          \
+    FACTORY_ROWS(N, full, VALUE)                                                                             \
+    N(zeros_partial, weft_zeros(WEFT_F32, 2, shape_45, mesh, with_partial), LAYOUT, "weft_zeros", "Partial") \
+    N(full_partial, weft_full(WEFT_F32, 2, shape_45, 1, mesh, with_partial), LAYOUT, "weft_full", "Partial") \
+    N(rand_partial, weft_rand(WEFT_F32, 2, shape_45, mesh, with_partial), LAYOUT, "weft_rand", "Partial")    \
+    N(rand_integer, weft_rand(WEFT_I32, 2, shape_45, mesh, rows), DTYPE, "weft_rand", "i32")                 \
+    N(randn_integer, weft_randn(WEFT_BOOL, 2, shape_45, mesh, rows), DTYPE, "weft_randn", "bool")            \
+    N(distribute_dtype, weft_distribute((weft_dtype)9, 2, shape_45, memory, mesh, rows), DTYPE, "weft_distribute", \
+      "dtype")                                                                                               \
     N(distribute_shape, weft_distribute(WEFT_F32, 2, negative, memory, mesh, rows), SHAPE, "weft_distribute", "shape") \
-    N(distribute_mesh, weft_distribute(WEFT_F32, 2, shape_45, memory, NULL, rows), MESH, "weft_distribute", "mesh")    \
-    N(distribute_dim, weft_distribute(WEFT_F32, 2, shape_45, memory, mesh, bad_dim), LAYOUT, "weft_distribute",        \
-      "placements")                                                                                                    \
-    N(distribute_partial, weft_distribute(WEFT_F32, 2, shape_45, memory, mesh, with_partial), LAYOUT,                  \
-      "weft_distribute", "Partial")                                                                                    \
-    N(local_dtype, weft_from_local((weft_dtype)9, 2, shape_45, locals, mesh, rows, 0), DTYPE, "weft_from_local",       \
-      "dtype")                                                                                                         \
-    N(local_ndim, weft_from_local(WEFT_F32, 9, nine, locals, mesh, rows, 0), INVALID, "weft_from_local", "ndim")       \
-    N(local_shape, weft_from_local(WEFT_F32, 2, NULL, locals, mesh, rows, 0), INVALID, "weft_from_local", "shape")     \
-    N(local_mesh, weft_from_local(WEFT_F32, 2, shape_45, locals, stale_mesh, rows, 0), INVALID, "weft_from_local",     \
-      "mesh")                                                                                                          \
-    N(local_dim, weft_from_local(WEFT_F32, 2, shape_45, locals, mesh, bad_dim, 0), LAYOUT, "weft_from_local",          \
-      "placements")                                                                                                    \
-    N(local_null, weft_from_local(WEFT_F32, 2, shape_45, NULL, mesh, rows, 0), INVALID, "weft_from_local", "locals")   \
+    N(distribute_mesh, weft_distribute(WEFT_F32, 2, shape_45, memory, NULL, rows), MESH, "weft_distribute", "mesh") \
+    N(distribute_dim, weft_distribute(WEFT_F32, 2, shape_45, memory, mesh, bad_dim), LAYOUT, "weft_distribute", \
+      "placements")                                                                                          \
+    N(distribute_partial, weft_distribute(WEFT_F32, 2, shape_45, memory, mesh, with_partial), LAYOUT,        \
+      "weft_distribute", "Partial")                                                                          \
+    N(local_dtype, weft_from_local((weft_dtype)9, 2, shape_45, locals, mesh, rows, 0), DTYPE, "weft_from_local", \
+      "dtype")                                                                                               \
+    N(local_ndim, weft_from_local(WEFT_F32, 9, nine, locals, mesh, rows, 0), INVALID, "weft_from_local", "ndim") \
+    N(local_shape, weft_from_local(WEFT_F32, 2, NULL, locals, mesh, rows, 0), INVALID, "weft_from_local", "shape") \
+    N(local_mesh, weft_from_local(WEFT_F32, 2, shape_45, locals, stale_mesh, rows, 0), INVALID, "weft_from_local", \
+      "mesh")                                                                                                \
+    N(local_dim, weft_from_local(WEFT_F32, 2, shape_45, locals, mesh, bad_dim, 0), LAYOUT, "weft_from_local", \
+      "placements")                                                                                          \
+    N(local_null, weft_from_local(WEFT_F32, 2, shape_45, NULL, mesh, rows, 0), INVALID, "weft_from_local", "locals") \
     N(local_flags, weft_from_local(WEFT_F32, 2, shape_45, locals, mesh, rows, 8), INVALID, "weft_from_local", "flags") \
-    N(even_dtype, weft_from_local_even((weft_dtype)9, 2, shape_45, locals, mesh, rows, 0), DTYPE,                      \
-      "weft_from_local_even", "dtype")                                                                                 \
-    N(even_shape, weft_from_local_even(WEFT_F32, 2, negative, locals, mesh, rows, 0), SHAPE, "weft_from_local_even",   \
-      "shape")                                                                                                         \
-    N(even_overflow, weft_from_local_even(WEFT_F32, 1, (int64_t[]){ INT64_MAX / 9 }, locals, mesh, rows, 0), SHAPE,    \
-      "weft_from_local_even", "shape")                                                                                 \
-    N(even_mesh, weft_from_local_even(WEFT_F32, 2, shape_45, locals, NULL, rows, 0), MESH, "weft_from_local_even",     \
-      "mesh")                                                                                                          \
+    N(even_dtype, weft_from_local_even((weft_dtype)9, 2, shape_45, locals, mesh, rows, 0), DTYPE,            \
+      "weft_from_local_even", "dtype")                                                                       \
+    N(even_shape, weft_from_local_even(WEFT_F32, 2, negative, locals, mesh, rows, 0), SHAPE, "weft_from_local_even", \
+      "shape")                                                                                               \
+    N(even_overflow, weft_from_local_even(WEFT_F32, 1, (int64_t[]){ INT64_MAX / 9 }, locals, mesh, rows, 0), SHAPE, \
+      "weft_from_local_even", "shape")                                                                       \
+    N(even_mesh, weft_from_local_even(WEFT_F32, 2, shape_45, locals, NULL, rows, 0), MESH, "weft_from_local_even", \
+      "mesh")                                                                                                \
     N(even_dim, weft_from_local_even(WEFT_F32, 2, shape_45, locals, mesh, bad_dim, 0), LAYOUT, "weft_from_local_even", \
-      "placements")                                                                                                    \
-    N(even_null, weft_from_local_even(WEFT_F32, 2, shape_45, NULL, mesh, rows, 0), INVALID, "weft_from_local_even",    \
-      "locals")                                                                                                        \
+      "placements")                                                                                          \
+    N(even_null, weft_from_local_even(WEFT_F32, 2, shape_45, NULL, mesh, rows, 0), INVALID, "weft_from_local_even", \
+      "locals")                                                                                              \
     N(even_flags, weft_from_local_even(WEFT_F32, 2, shape_45, locals, mesh, rows, 4), INVALID, "weft_from_local_even", \
-      "flags")                                                                                                         \
-    N(redistribute_null, weft_redistribute(NULL, mesh, rows), INVALID, "weft_redistribute", "tensor")                  \
-    N(redistribute_dead, weft_redistribute(dead, mesh, rows), INVALID, "weft_redistribute", "tensor")                  \
-    N(redistribute_stale, weft_redistribute(stale_tensor, mesh, rows), INVALID, "weft_redistribute", "tensor")         \
-    N(redistribute_mesh, weft_redistribute(matrix, NULL, rows), MESH, "weft_redistribute", "mesh")                     \
-    N(redistribute_dim, weft_redistribute(matrix, mesh, bad_dim), LAYOUT, "weft_redistribute", "placements")           \
-    N(redistribute_partial, weft_redistribute(matrix, mesh, with_partial), LAYOUT, "weft_redistribute", "Partial")     \
-    N(redistribute_other_partial, weft_redistribute(partial, other_mesh, with_partial), LAYOUT, "weft_redistribute",   \
-      "Partial")                                                                                                       \
-    S(host_null, weft_to_host(NULL, memory), INVALID, "weft_to_host", "tensor")                                        \
-    S(host_no_memory, weft_to_host(matrix, NULL), INVALID, "weft_to_host", "global")                                   \
-    S(local_host_null, weft_local_to_host(NULL, 0, memory), INVALID, "weft_local_to_host", "tensor")                   \
-    S(local_host_rank, weft_local_to_host(matrix, RANKS, memory), INVALID, "weft_local_to_host", "local_rank")         \
-    S(local_host_negative, weft_local_to_host(matrix, -1, memory), INVALID, "weft_local_to_host", "local_rank")        \
-    S(local_host_memory, weft_local_to_host(square, 0, NULL), INVALID, "weft_local_to_host", "shard")                  \
-    N(acquire_null, weft_local_acquire(NULL, 0, WEFT_READ), INVALID, "weft_local_acquire", "tensor")                   \
-    N(acquire_rank, weft_local_acquire(matrix, RANKS, WEFT_READ), INVALID, "weft_local_acquire", "local_rank")         \
-    N(acquire_access, weft_local_acquire(matrix, 0, (weft_access)0), INVALID, "weft_local_acquire", "access")          \
-    N(acquire_access_4, weft_local_acquire(matrix, 0, (weft_access)4), INVALID, "weft_local_acquire", "access")        \
-    S(release_null, weft_local_release(NULL, 0), INVALID, "weft_local_release", "tensor")                              \
-    S(release_rank, weft_local_release(matrix, RANKS), INVALID, "weft_local_release", "local_rank")                    \
-    S(release_not_acquired, weft_local_release(matrix, 0), STATE, "weft_local_release", "not acquired")                \
-    Z(ndim_null, weft_tensor_ndim(NULL), INVALID, "weft_tensor_ndim", "tensor")                                        \
-    Z(size_null, weft_tensor_size(NULL, 0), INVALID, "weft_tensor_size", "tensor")                                     \
-    Z(size_dim, weft_tensor_size(matrix, 2), INVALID, "weft_tensor_size", "dim")                                       \
-    V(dtype_null, weft_tensor_dtype(NULL), INVALID, "weft_tensor_dtype", "tensor")                                     \
-    N(mesh_null, weft_tensor_mesh(NULL), INVALID, "weft_tensor_mesh", "tensor")                                        \
-    N(placements_null, weft_tensor_placements(NULL), INVALID, "weft_tensor_placements", "tensor")                      \
-    S(local_box_null, weft_local_box(NULL, 0, offset, extent), INVALID, "weft_local_box", "tensor")                    \
-    S(local_box_rank, weft_local_box(matrix, RANKS, offset, extent), INVALID, "weft_local_box", "local_rank")          \
-    S(local_box_offset, weft_local_box(matrix, 0, NULL, extent), INVALID, "weft_local_box", "offset")                  \
-    S(name_null, weft_tensor_set_name(NULL, "a"), INVALID, "weft_tensor_set_name", "tensor")                           \
-    S(print_null, weft_tensor_print(NULL, stdout), INVALID, "weft_tensor_print", "tensor")                             \
-    S(print_file, weft_tensor_print(matrix, NULL), INVALID, "weft_tensor_print", "file")                               \
-    V(retain_null, weft_tensor_retain(NULL), INVALID, "weft_tensor_retain", "tensor")                                  \
-    V(retain_dead, weft_tensor_retain(dead), INVALID, "weft_tensor_retain", "tensor")                                  \
-    V(release_null_tensor, weft_tensor_release(NULL), INVALID, "weft_tensor_release", "tensor")                        \
-    V(release_twice, weft_tensor_release(dead), INVALID, "weft_tensor_release", "tensor")                              \
-    V(release_no_tensor, weft_tensor_release(NOT_A_TENSOR), INVALID, "weft_tensor_release", "tensor")                  \
-    N(keep_null, weft_scope_keep(NULL), INVALID, "weft_scope_keep", "tensor")                                          \
-    N(keep_no_scope, weft_scope_keep(matrix), STATE, "weft_scope_keep", "scope")                                       \
-    V(close_no_scope, weft_scope_close(), STATE, "weft_scope_close", "scope")                                          \
-    S(counters_null, weft_get_counters(NULL), INVALID, "weft_get_counters", "counters")                                \
+      "flags")                                                                                               \
+    N(redistribute_null, weft_redistribute(NULL, mesh, rows), INVALID, "weft_redistribute", "tensor")        \
+    N(redistribute_dead, weft_redistribute(dead, mesh, rows), INVALID, "weft_redistribute", "tensor")        \
+    N(redistribute_stale, weft_redistribute(stale_tensor, mesh, rows), INVALID, "weft_redistribute", "tensor") \
+    N(redistribute_mesh, weft_redistribute(matrix, NULL, rows), MESH, "weft_redistribute", "mesh")           \
+    N(redistribute_dim, weft_redistribute(matrix, mesh, bad_dim), LAYOUT, "weft_redistribute", "placements") \
+    N(redistribute_partial, weft_redistribute(matrix, mesh, with_partial), LAYOUT, "weft_redistribute", "Partial") \
+    N(redistribute_other_partial, weft_redistribute(partial, other_mesh, with_partial), LAYOUT, "weft_redistribute", \
+      "Partial")                                                                                             \
+    S(host_null, weft_to_host(NULL, memory), INVALID, "weft_to_host", "tensor")                              \
+    S(host_no_memory, weft_to_host(matrix, NULL), INVALID, "weft_to_host", "global")                         \
+    S(local_host_null, weft_local_to_host(NULL, 0, memory), INVALID, "weft_local_to_host", "tensor")         \
+    S(local_host_rank, weft_local_to_host(matrix, RANKS, memory), INVALID, "weft_local_to_host", "local_rank") \
+    S(local_host_negative, weft_local_to_host(matrix, -1, memory), INVALID, "weft_local_to_host", "local_rank") \
+    S(local_host_memory, weft_local_to_host(square, 0, NULL), INVALID, "weft_local_to_host", "shard")        \
+    N(acquire_null, weft_local_acquire(NULL, 0, WEFT_READ), INVALID, "weft_local_acquire", "tensor")         \
+    N(acquire_rank, weft_local_acquire(matrix, RANKS, WEFT_READ), INVALID, "weft_local_acquire", "local_rank") \
+    N(acquire_access, weft_local_acquire(matrix, 0, (weft_access)0), INVALID, "weft_local_acquire", "access") \
+    N(acquire_access_4, weft_local_acquire(matrix, 0, (weft_access)4), INVALID, "weft_local_acquire", "access") \
+    S(release_null, weft_local_release(NULL, 0), INVALID, "weft_local_release", "tensor")                    \
+    S(release_rank, weft_local_release(matrix, RANKS), INVALID, "weft_local_release", "local_rank")          \
+    S(release_not_acquired, weft_local_release(matrix, 0), STATE, "weft_local_release", "not acquired")      \
+    Z(ndim_null, weft_tensor_ndim(NULL), INVALID, "weft_tensor_ndim", "tensor")                              \
+    Z(size_null, weft_tensor_size(NULL, 0), INVALID, "weft_tensor_size", "tensor")                           \
+    Z(size_dim, weft_tensor_size(matrix, 2), INVALID, "weft_tensor_size", "dim")                             \
+    V(dtype_null, weft_tensor_dtype(NULL), INVALID, "weft_tensor_dtype", "tensor")                           \
+    N(mesh_null, weft_tensor_mesh(NULL), INVALID, "weft_tensor_mesh", "tensor")                              \
+    N(placements_null, weft_tensor_placements(NULL), INVALID, "weft_tensor_placements", "tensor")            \
+    S(local_box_null, weft_local_box(NULL, 0, offset, extent), INVALID, "weft_local_box", "tensor")          \
+    S(local_box_rank, weft_local_box(matrix, RANKS, offset, extent), INVALID, "weft_local_box", "local_rank") \
+    S(local_box_offset, weft_local_box(matrix, 0, NULL, extent), INVALID, "weft_local_box", "offset")        \
+    S(name_null, weft_tensor_set_name(NULL, "a"), INVALID, "weft_tensor_set_name", "tensor")                 \
+    S(print_null, weft_tensor_print(NULL, stdout), INVALID, "weft_tensor_print", "tensor")                   \
+    S(print_file, weft_tensor_print(matrix, NULL), INVALID, "weft_tensor_print", "file")                     \
+    V(retain_null, weft_tensor_retain(NULL), INVALID, "weft_tensor_retain", "tensor")                        \
+    V(retain_dead, weft_tensor_retain(dead), INVALID, "weft_tensor_retain", "tensor")                        \
+    V(release_null_tensor, weft_tensor_release(NULL), INVALID, "weft_tensor_release", "tensor")              \
+    V(release_twice, weft_tensor_release(dead), INVALID, "weft_tensor_release", "tensor")                    \
+    V(release_no_tensor, weft_tensor_release(NOT_A_TENSOR), INVALID, "weft_tensor_release", "tensor")        \
+    N(keep_null, weft_scope_keep(NULL), INVALID, "weft_scope_keep", "tensor")                                \
+    N(keep_no_scope, weft_scope_keep(matrix), STATE, "weft_scope_keep", "scope")                             \
+    V(close_no_scope, weft_scope_close(), STATE, "weft_scope_close", "scope")                                \
+    S(counters_null, weft_get_counters(NULL), INVALID, "weft_get_counters", "counters")                      \
     S(init_twice, weft_init(NULL), STATE, "weft_init", "already")
 
 /* Two tensors: NULL, dead, of another mesh, of another type. */
-#define PAIR_ROWS(N, f, first, second, ...)                                                                            \
-    N(f##_null_##first, weft_##f(NULL, matrix __VA_ARGS__), INVALID, "weft_" #f, #first)                               \
-    N(f##_null_##second, weft_##f(matrix, NULL __VA_ARGS__), INVALID, "weft_" #f, #second)                             \
-    N(f##_dead_##second, weft_##f(matrix, dead __VA_ARGS__), INVALID, "weft_" #f, #second)                             \
-    N(f##_stale_##first, weft_##f(stale_tensor, matrix __VA_ARGS__), INVALID, "weft_" #f, #first)                      \
-    N(f##_other_mesh, weft_##f(matrix, on_other __VA_ARGS__), MESH, "weft_" #f, "weft_redistribute")                   \
-    N(f##_other_type, weft_##f(matrix, whole __VA_ARGS__), DTYPE, "weft_" #f, #second)                                 \
-    N(f##_bool, weft_##f(booleans, booleans __VA_ARGS__), DTYPE, "weft_" #f, #first)                                   \
+#define PAIR_ROWS(N, f, first, second, ...)                                                                  \
+    N(f##_null_##first, weft_##f(NULL, matrix __VA_ARGS__), INVALID, "weft_" #f, #first)                     \
+    N(f##_null_##second, weft_##f(matrix, NULL __VA_ARGS__), INVALID, "weft_" #f, #second)                   \
+    N(f##_dead_##second, weft_##f(matrix, dead __VA_ARGS__), INVALID, "weft_" #f, #second)                   \
+    N(f##_stale_##first, weft_##f(stale_tensor, matrix __VA_ARGS__), INVALID, "weft_" #f, #first)            \
+    N(f##_other_mesh, weft_##f(matrix, on_other __VA_ARGS__), MESH, "weft_" #f, "weft_redistribute")         \
+    N(f##_other_type, weft_##f(matrix, whole __VA_ARGS__), DTYPE, "weft_" #f, #second)                       \
+    N(f##_bool, weft_##f(booleans, booleans __VA_ARGS__), DTYPE, "weft_" #f, #first)                         \
     N(f##_shape, weft_##f(matrix, square __VA_ARGS__), SHAPE, "weft_" #f, #second)
-#define ONE_ROWS(N, f, ...)                                                                                            \
-    N(f##_null, weft_##f(NULL __VA_ARGS__), INVALID, "weft_" #f, "a")                                                  \
-    N(f##_dead, weft_##f(dead __VA_ARGS__), INVALID, "weft_" #f, "a")                                                  \
+#define ONE_ROWS(N, f, ...)                                                                                  \
+    N(f##_null, weft_##f(NULL __VA_ARGS__), INVALID, "weft_" #f, "a")                                        \
+    N(f##_dead, weft_##f(dead __VA_ARGS__), INVALID, "weft_" #f, "a")                                        \
     N(f##_stale, weft_##f(stale_tensor __VA_ARGS__), INVALID, "weft_" #f, "a")
 #define FACTOR , 2.0
 #define DIM_0 , 0, false
 #define TO_20 , 1, (const int64_t[]){ 20 }
 
-#define OPERATION_ROWS(S, N, Z, V)                                                                                     \
-    PAIR_ROWS(N, add, a, b, NOTHING)                                                                                   \
-    PAIR_ROWS(N, sub, a, b, NOTHING)                                                                                   \
-    PAIR_ROWS(N, mul, a, b, NOTHING)                                                                                   \
-    PAIR_ROWS(N, add_, a, b, FACTOR)                                                                                   \
-    PAIR_ROWS(N, relu_backward, gradient, input, NOTHING)                                                              \
-    PAIR_ROWS(N, gelu_backward, gradient, input, NOTHING)                                                              \
-    N(add_grows, weft_add_(scalar, matrix, 1), SHAPE, "weft_add_", "broadcast")                                        \
-    N(add_partial, weft_add_(partial, matrix, 1), LAYOUT, "weft_add_", "target")                                      \
-    ONE_ROWS(N, relu, NOTHING)                                                                                         \
-    ONE_ROWS(N, gelu, NOTHING)                                                                                         \
-    ONE_ROWS(N, scale, FACTOR)                                                                                         \
-    ONE_ROWS(N, sum, DIM_0)                                                                                            \
-    ONE_ROWS(N, sum_all, NOTHING)                                                                                      \
-    ONE_ROWS(N, reshape, TO_20)                                                                                        \
-    N(relu_integer, weft_relu(indices), DTYPE, "weft_relu", "i64")                                                     \
-    N(sum_bool, weft_sum(booleans, 0, false), DTYPE, "weft_sum", "bool")                                               \
-    N(sum_dim, weft_sum(matrix, 2, false), INVALID, "weft_sum", "dim")                                                 \
-    N(sum_negative_dim, weft_sum(matrix, -3, true), INVALID, "weft_sum", "dim")                                        \
-    N(sum_scalar, weft_sum(scalar, 0, false), SHAPE, "weft_sum", "a is")                                              \
-    N(matmul_null_a, weft_matmul(NULL, matrix), INVALID, "weft_matmul", "a")                                           \
-    N(matmul_null_b, weft_matmul(matrix, NULL), INVALID, "weft_matmul", "b")                                           \
-    N(matmul_sizes, weft_matmul(matrix, matrix), SHAPE, "weft_matmul", "b")                                            \
-    N(matmul_vector, weft_matmul(scalar, matrix), SHAPE, "weft_matmul", "a")                                           \
-    N(matmul_type, weft_matmul(square, whole), DTYPE, "weft_matmul", "b")                                              \
-    N(matmul_mesh, weft_matmul(square, on_other), MESH, "weft_matmul", "weft_redistribute")                            \
-    N(matmul_ex_null, weft_matmul_ex(NULL, true, matrix, false), INVALID, "weft_matmul_ex", "a")                       \
-    N(matmul_ex_sizes, weft_matmul_ex(matrix, true, square, false), SHAPE, "weft_matmul_ex", "b")                      \
-    N(embedding_null, weft_embedding(NULL, indices), INVALID, "weft_embedding", "table")                               \
-    N(embedding_null_indices, weft_embedding(matrix, NULL), INVALID, "weft_embedding", "indices")                      \
-    N(embedding_type, weft_embedding(matrix, square), DTYPE, "weft_embedding", "indices")                              \
-    N(embedding_shape, weft_embedding(scalar, indices), SHAPE, "weft_embedding", "table")                              \
-    N(embed_back_null, weft_embedding_backward(NULL, indices, 4), INVALID, "weft_embedding_backward", "gradient")      \
-    N(embed_back_rows, weft_embedding_backward(matrix, indices, -1), INVALID, "weft_embedding_backward", "num_rows")   \
-    N(embed_back_shape, weft_embedding_backward(square, indices, 4), SHAPE, "weft_embedding_backward", "indices")      \
-    N(entropy_null, weft_cross_entropy(NULL, indices), INVALID, "weft_cross_entropy", "logits")                        \
-    N(entropy_null_targets, weft_cross_entropy(matrix, NULL), INVALID, "weft_cross_entropy", "targets")                \
-    N(entropy_type, weft_cross_entropy(matrix, matrix), DTYPE, "weft_cross_entropy", "targets")                        \
-    N(entropy_shape, weft_cross_entropy(square, indices), SHAPE, "weft_cross_entropy", "targets")                      \
-    N(entropy_back_null, weft_cross_entropy_backward(NULL, NULL, indices), INVALID, "weft_cross_entropy_backward",     \
-      "logits")                                                                                                        \
-    N(entropy_back_gradient, weft_cross_entropy_backward(matrix, matrix, indices), SHAPE,                              \
-      "weft_cross_entropy_backward", "gradient")                                                                       \
-    N(reshape_count, weft_reshape(matrix, 1, (const int64_t[]){ 21 }), SHAPE, "weft_reshape", "shape")                 \
-    N(reshape_two_unknown, weft_reshape(matrix, 2, (const int64_t[]){ -1, -1 }), SHAPE, "weft_reshape", "shape")       \
-    N(reshape_null_shape, weft_reshape(matrix, 1, NULL), INVALID, "weft_reshape", "shape")                                   \
+#define OPERATION_ROWS(S, N, Z, V)                                                                           \
+    PAIR_ROWS(N, add, a, b, NOTHING)                                                                         \
+    PAIR_ROWS(N, sub, a, b, NOTHING)                                                                         \
+    PAIR_ROWS(N, mul, a, b, NOTHING)                                                                         \
+    PAIR_ROWS(N, add_, a, b, FACTOR)                                                                         \
+    PAIR_ROWS(N, relu_backward, gradient, input, NOTHING)                                                    \
+    PAIR_ROWS(N, gelu_backward, gradient, input, NOTHING)                                                    \
+    N(add_grows, weft_add_(scalar, matrix, 1), SHAPE, "weft_add_", "broadcast")                              \
+    N(add_partial, weft_add_(partial, matrix, 1), LAYOUT, "weft_add_", "target")                             \
+    ONE_ROWS(N, relu, NOTHING)                                                                               \
+    ONE_ROWS(N, gelu, NOTHING)                                                                               \
+    ONE_ROWS(N, scale, FACTOR)                                                                               \
+    ONE_ROWS(N, sum, DIM_0)                                                                                  \
+    ONE_ROWS(N, sum_all, NOTHING)                                                                            \
+    ONE_ROWS(N, reshape, TO_20)                                                                              \
+    N(relu_integer, weft_relu(indices), DTYPE, "weft_relu", "i64")                                           \
+    N(sum_bool, weft_sum(booleans, 0, false), DTYPE, "weft_sum", "bool")                                     \
+    N(sum_dim, weft_sum(matrix, 2, false), INVALID, "weft_sum", "dim")                                       \
+    N(sum_negative_dim, weft_sum(matrix, -3, true), INVALID, "weft_sum", "dim")                              \
+    N(sum_scalar, weft_sum(scalar, 0, false), SHAPE, "weft_sum", "a is")                                     \
+    N(matmul_null_a, weft_matmul(NULL, matrix), INVALID, "weft_matmul", "a")                                 \
+    N(matmul_null_b, weft_matmul(matrix, NULL), INVALID, "weft_matmul", "b")                                 \
+    N(matmul_sizes, weft_matmul(matrix, matrix), SHAPE, "weft_matmul", "b")                                  \
+    N(matmul_vector, weft_matmul(scalar, matrix), SHAPE, "weft_matmul", "a")                                 \
+    N(matmul_type, weft_matmul(square, whole), DTYPE, "weft_matmul", "b")                                    \
+    N(matmul_mesh, weft_matmul(square, on_other), MESH, "weft_matmul", "weft_redistribute")                  \
+    N(matmul_ex_null, weft_matmul_ex(NULL, true, matrix, false), INVALID, "weft_matmul_ex", "a")             \
+    N(matmul_ex_sizes, weft_matmul_ex(matrix, true, square, false), SHAPE, "weft_matmul_ex", "b")            \
+    N(embedding_null, weft_embedding(NULL, indices), INVALID, "weft_embedding", "table")                     \
+    N(embedding_null_indices, weft_embedding(matrix, NULL), INVALID, "weft_embedding", "indices")            \
+    N(embedding_type, weft_embedding(matrix, square), DTYPE, "weft_embedding", "indices")                    \
+    N(embedding_shape, weft_embedding(scalar, indices), SHAPE, "weft_embedding", "table")                    \
+    N(embed_back_null, weft_embedding_backward(NULL, indices, 4), INVALID, "weft_embedding_backward", "gradient") \
+    N(embed_back_rows, weft_embedding_backward(matrix, indices, -1), INVALID, "weft_embedding_backward", "num_rows") \
+    N(embed_back_shape, weft_embedding_backward(square, indices, 4), SHAPE, "weft_embedding_backward", "indices") \
+    N(entropy_null, weft_cross_entropy(NULL, indices), INVALID, "weft_cross_entropy", "logits")              \
+    N(entropy_null_targets, weft_cross_entropy(matrix, NULL), INVALID, "weft_cross_entropy", "targets")      \
+    N(entropy_type, weft_cross_entropy(matrix, matrix), DTYPE, "weft_cross_entropy", "targets")              \
+    N(entropy_shape, weft_cross_entropy(square, indices), SHAPE, "weft_cross_entropy", "targets")            \
+    N(entropy_back_null, weft_cross_entropy_backward(NULL, NULL, indices), INVALID, "weft_cross_entropy_backward", \
+      "logits")                                                                                              \
+    N(entropy_back_gradient, weft_cross_entropy_backward(matrix, matrix, indices), SHAPE,                    \
+      "weft_cross_entropy_backward", "gradient")                                                             \
+    N(reshape_count, weft_reshape(matrix, 1, (const int64_t[]){ 21 }), SHAPE, "weft_reshape", "shape")       \
+    N(reshape_two_unknown, weft_reshape(matrix, 2, (const int64_t[]){ -1, -1 }), SHAPE, "weft_reshape", "shape") \
+    N(reshape_null_shape, weft_reshape(matrix, 1, NULL), INVALID, "weft_reshape", "shape")                   \
     N(reshape_ndim, weft_reshape(matrix, 9, nine), INVALID, "weft_reshape", "ndim")
 
+/* clang-format on */
 #define DEFINE_STATUS(name, call, status, function, argument) STATUS_CALL(call_##name, call)
 #define DEFINE_NULL(name, call, status, function, argument) NULL_CALL(call_##name, call)
 #define DEFINE_ZERO(name, call, status, function, argument) ZERO_CALL(call_##name, call)
 #define DEFINE_VOID(name, call, status, function, argument) VOID_CALL(call_##name, call)
-#define LIST(name, call, status, function, argument) { #call, call_##name, WEFT_ERR_##status, { function, argument } },
+#define LIST(name, call, status, function, argument)                                                         \
+    { #call, call_##name, WEFT_ERR_##status, { function, argument } },
 
 MESH_ROWS(DEFINE_STATUS, DEFINE_NULL, DEFINE_ZERO, DEFINE_VOID)
 TENSOR_ROWS(DEFINE_STATUS, DEFINE_NULL, DEFINE_ZERO, DEFINE_VOID)
@@ -385,7 +396,7 @@ static const row tensor_rows[] = { TENSOR_ROWS(LIST, LIST, LIST, LIST) };
 static const row operation_rows[] = { OPERATION_ROWS(LIST, LIST, LIST, LIST) };
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 
-/* ---- tests ---------------------------------------------------------------------------------------------------------- */
+/* ---- tests --------------------------------------------------------------------------------------------- */
 
 static void test_meshes(void **state)
 {
@@ -451,7 +462,8 @@ static void test_chains(void **state)
     assert_string_equal(weft_last_error(), "");
 }
 
-/* A value that only a task can see wrong: the program gets a status when it next waits, and zeros meanwhile. */
+/* A value that only a task can see wrong: the program gets a status when it next waits, and zeros meanwhile.
+ */
 static void test_values_out_of_range(void **state)
 {
     (void)state;
@@ -472,7 +484,7 @@ static void test_values_out_of_range(void **state)
     assert_library_works();
 }
 
-/* ---- before and after ------------------------------------------------------------------------------------------------- */
+/* ---- before and after ---------------------------------------------------------------------------------- */
 
 static void test_not_initialized(void **state)
 {
@@ -519,10 +531,10 @@ static void test_environment(void **state)
     (void)state;
     assert_int_equal(weft_finalize(), WEFT_OK);
     static const setting settings[] = {
-        { "WEFT_WORLD", "moon" },      { "WEFT_LOCAL_RANKS", "0" },   { "WEFT_LOCAL_RANKS", "two" },
-        { "WEFT_FAKE_SIZE", "-3" },    { "WEFT_RANKS", "1e3" },       { "WEFT_SEED", "-1" },
-        { "WEFT_SEED", "abc" },        { "WEFT_WORKERS", "0" },       { "WEFT_POOL_BYTES", "-1" },
-        { "WEFT_TIMEOUT_S", "soon" },  { "WEFT_PANEL_BYTES", "0" },   { "WEFT_PANEL_ROWS", "0" },
+        { "WEFT_WORLD", "moon" },     { "WEFT_LOCAL_RANKS", "0" }, { "WEFT_LOCAL_RANKS", "two" },
+        { "WEFT_FAKE_SIZE", "-3" },   { "WEFT_RANKS", "1e3" },     { "WEFT_SEED", "-1" },
+        { "WEFT_SEED", "abc" },       { "WEFT_WORKERS", "0" },     { "WEFT_POOL_BYTES", "-1" },
+        { "WEFT_TIMEOUT_S", "soon" }, { "WEFT_PANEL_BYTES", "0" }, { "WEFT_PANEL_ROWS", "0" },
     };
     for (size_t i = 0; i < COUNT(settings); i++) {
         setenv(settings[i].variable, settings[i].value, 1);
@@ -534,10 +546,14 @@ static void test_environment(void **state)
         weft_config config;
         const char *names;
     } configs[] = {
-        { { .world = (weft_world)9 }, "world" },          { { .local_ranks = -1 }, "local_ranks" },
-        { { .fake_size = -1 }, "fake_size" },             { { .ranks = -1 }, "ranks" },
-        { { .workers = -1 }, "workers" },                 { { .pool_bytes = -1 }, "pool_bytes" },
-        { { .ranks = 2, .local_ranks = 2 }, "ranks" },    { { .world = WEFT_WORLD_FAKE, .fake_size = 1 << 30 }, "ranks" },
+        { { .world = (weft_world)9 }, "world" },
+        { { .local_ranks = -1 }, "local_ranks" },
+        { { .fake_size = -1 }, "fake_size" },
+        { { .ranks = -1 }, "ranks" },
+        { { .workers = -1 }, "workers" },
+        { { .pool_bytes = -1 }, "pool_bytes" },
+        { { .ranks = 2, .local_ranks = 2 }, "ranks" },
+        { { .world = WEFT_WORLD_FAKE, .fake_size = 1 << 30 }, "ranks" },
     };
     for (size_t i = 0; i < COUNT(configs); i++) {
         assert_int_equal(weft_init(&configs[i].config), WEFT_ERR_INVALID);
@@ -551,8 +567,8 @@ static void test_environment(void **state)
 static int setup(void **state)
 {
     (void)state;
-    /* Objects of an earlier life: nothing may look behind these pointers. One byte on, because the very address may be in
-     * use again. */
+    /* Objects of an earlier life: nothing may look behind these pointers. One byte on, because the very
+     * address may be in use again. */
     start();
     make_fixtures();
     stale_mesh = (weft_mesh *)((char *)mesh + 1);
@@ -572,10 +588,14 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_meshes),         cmocka_unit_test(test_tensors),
-        cmocka_unit_test(test_operations),     cmocka_unit_test(test_missing_locals),
-        cmocka_unit_test(test_popped_mesh),    cmocka_unit_test(test_chains),
-        cmocka_unit_test(test_values_out_of_range), cmocka_unit_test(test_not_initialized),
+        cmocka_unit_test(test_meshes),
+        cmocka_unit_test(test_tensors),
+        cmocka_unit_test(test_operations),
+        cmocka_unit_test(test_missing_locals),
+        cmocka_unit_test(test_popped_mesh),
+        cmocka_unit_test(test_chains),
+        cmocka_unit_test(test_values_out_of_range),
+        cmocka_unit_test(test_not_initialized),
         cmocka_unit_test(test_environment),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -1,5 +1,6 @@
-/* Redistribution between random layouts on random meshes, against the dense answer: every hosted rank's shard is compared,
- * exactly. Run with one process that hosts all ranks, and over MPI. WEFT_TEST_CASES says how many cases. */
+/* Redistribution between random layouts on random meshes, against the dense answer: every hosted rank's shard
+ * is compared, exactly. Run with one process that hosts all ranks, and over MPI. WEFT_TEST_CASES says how
+ * many cases. */
 #include "support.h"
 
 #include <stdio.h>
@@ -35,8 +36,8 @@ static weft_reduce_op partial_op(const scene *s)
     return WEFT_SUM;
 }
 
-/* The addend of an element at a mesh coordinate: depends on the coordinates along the Partial dimensions only. Whole numbers
- * for which every reduction of up to 12 addends is exact in double. */
+/* The addend of an element at a mesh coordinate: depends on the coordinates along the Partial dimensions
+ * only. Whole numbers for which every reduction of up to 12 addends is exact in double. */
 static double addend(const scene *s, const int64_t coordinate[], int64_t element)
 {
     prng random = { s->salt + (uint64_t)element * 1000003u };
@@ -48,7 +49,8 @@ static double addend(const scene *s, const int64_t coordinate[], int64_t element
     case WEFT_PROD:
         return value < 0 ? -2.0 : value < 500 ? 1.0 : 2.0;
     case WEFT_AVG:
-        return (double)value * 27720; /* divisible by every size up to 12, and by products of sizes up to 12 */
+        return (double)value *
+               27720; /* divisible by every size up to 12, and by products of sizes up to 12 */
     default:
         return (double)value;
     }
@@ -68,8 +70,8 @@ static double combine(weft_reduce_op op, double a, double b)
     }
 }
 
-/* The value of an element after the reductions of the Partial dimensions that `kept` does not name; coordinate says where
- * along those that it does. */
+/* The value of an element after the reductions of the Partial dimensions that `kept` does not name;
+ * coordinate says where along those that it does. */
 static double reduced(const scene *s, const bool kept[], const int64_t at[], int64_t element)
 {
     int ndim = weft_mesh_ndim(s->mesh);
@@ -136,7 +138,8 @@ static weft_tensor *make_source(const scene *s)
     return tensor;
 }
 
-static void check_shards(const scene *s, weft_tensor *result, weft_mesh *mesh, const weft_placement *placements)
+static void check_shards(const scene *s, weft_tensor *result, weft_mesh *mesh,
+                         const weft_placement *placements)
 {
     bool kept[3] = { false };
     for (int m = 0; m < weft_mesh_ndim(mesh) && mesh == s->mesh; m++) {
@@ -154,8 +157,8 @@ static void check_shards(const scene *s, weft_tensor *result, weft_mesh *mesh, c
             if (values[e] != expected) {
                 fail_msg("%s to %s: rank %d, element %d: %g, expected %g",
                          describe(s->mesh, s->placements, s->ndim, s->shape),
-                         describe(mesh, placements, s->ndim, s->shape), weft_first_rank() + i, (int)e, values[e],
-                         expected);
+                         describe(mesh, placements, s->ndim, s->shape), weft_first_rank() + i, (int)e,
+                         values[e], expected);
             }
         }
         free(values);

@@ -1,4 +1,5 @@
-/* Tensors: made, imported, looked at, shared, released. In one process, and over MPI; on worlds of several sizes. */
+/* Tensors: made, imported, looked at, shared, released. In one process, and over MPI; on worlds of several
+ * sizes. */
 #include "support.h"
 
 #include <stdio.h>
@@ -32,7 +33,8 @@ static void assert_host_equal(weft_tensor *tensor, size_t bytes, const void *exp
     free(values);
 }
 
-/* ---- factories --------------------------------------------------------------------------------------------------- */
+/* ---- factories
+ * --------------------------------------------------------------------------------------------------- */
 
 /* One value of each type, as bytes. */
 static void element_of(weft_dtype dtype, double value, unsigned char bytes[8])
@@ -43,7 +45,8 @@ static void element_of(weft_dtype dtype, double value, unsigned char bytes[8])
     int64_t i64 = (int64_t)value;
     int32_t i32 = (int32_t)value;
     uint8_t u8 = (uint8_t)value, truth = value != 0;
-    /* 2.0 and 1.0 and 0.0 have no mantissa: the upper half of the f32 is the bf16, and f16 has the exponent rebiased. */
+    /* 2.0 and 1.0 and 0.0 have no mantissa: the upper half of the f32 is the bf16, and f16 has the exponent
+     * rebiased. */
     uint32_t bits;
     memcpy(&bits, &f32, sizeof(bits));
     uint16_t bf16 = (uint16_t)(bits >> 16), f16 = value == 0 ? 0 : (uint16_t)(((bits >> 23) - 112) << 10);
@@ -81,13 +84,19 @@ static void test_constants(void **state)
         prng random = prng_start((uint64_t)ranks);
         for (int i = 0; i < 80; i++) {
             weft_dtype dtype = (weft_dtype)(i % WEFT_DTYPE_COUNT);
-            check_constant(&random, dtype, i % 3 == 0 ? 0.0 : i % 3 == 1 ? 1.0 : dtype == WEFT_BOOL ? 1.0 : 2.0, i % 3);
+            check_constant(&random, dtype,
+                           i % 3 == 0           ? 0.0
+                           : i % 3 == 1         ? 1.0
+                           : dtype == WEFT_BOOL ? 1.0
+                                                : 2.0,
+                           i % 3);
         }
         stop();
     }
 }
 
-/* C1: the values depend on the seed and the place in the global tensor, not on mesh, layout or number of ranks. */
+/* C1: the values depend on the seed and the place in the global tensor, not on mesh, layout or number of
+ * ranks. */
 static void test_random_is_the_same_everywhere(void **state)
 {
     (void)state;
@@ -98,7 +107,10 @@ static void test_random_is_the_same_everywhere(void **state)
         start(worlds[w]);
         prng shapes = prng_start(5), layouts = { 100 + w };
         for (int i = 0; i < CASES; i++) {
-            weft_dtype dtype = i % 4 == 3 ? WEFT_F16 : i % 4 == 2 ? WEFT_BF16 : i % 4 == 1 ? WEFT_F64 : WEFT_F32;
+            weft_dtype dtype = i % 4 == 3   ? WEFT_F16
+                               : i % 4 == 2 ? WEFT_BF16
+                               : i % 4 == 1 ? WEFT_F64
+                                            : WEFT_F32;
             int64_t shape[3];
             int ndim = random_shape(&shapes, 3, 11, shape);
             size_t bytes = (size_t)shape_count(ndim, shape) * weft_dtype_size(dtype);
@@ -150,7 +162,8 @@ static void test_random_depends_on_seed_and_turn(void **state)
     assert_memory_not_equal(first[0], first[2], sizeof(first[0]));
 }
 
-/* ---- whole arrays in and out ------------------------------------------------------------------------------------- */
+/* ---- whole arrays in and out
+ * ------------------------------------------------------------------------------------- */
 
 static void test_distribute(void **state)
 {
@@ -188,9 +201,11 @@ static void test_distribute(void **state)
             weft_scope_open();
             int32_t *given = malloc(count * sizeof(*given) + 1);
             memcpy(given, values, count * sizeof(*given));
-            weft_tensor *tensor = weft_distribute(WEFT_I32, ndim, shape, root ? given : NULL, mesh, placements);
+            weft_tensor *tensor =
+                weft_distribute(WEFT_I32, ndim, shape, root ? given : NULL, mesh, placements);
             memset(given, 0xff, count * sizeof(*given)); /* it has been read: the caller's again */
-            assert_host_equal(tensor, count * sizeof(*values), values, describe(mesh, placements, ndim, shape));
+            assert_host_equal(tensor, count * sizeof(*values), values,
+                              describe(mesh, placements, ndim, shape));
             free(given);
             free(values);
             weft_scope_close();
@@ -200,7 +215,8 @@ static void test_distribute(void **state)
     }
 }
 
-/* ---- the program's own memory ------------------------------------------------------------------------------------ */
+/* ---- the program's own memory
+ * ------------------------------------------------------------------------------------ */
 
 enum { ROWS = 7, COLUMNS = 3 };
 
@@ -231,7 +247,8 @@ static void test_from_local_uses_the_memory(void **state)
         assert_ptr_equal(weft_local_acquire(tensor, i, WEFT_READ), memory[i]);
         assert_int_equal(weft_local_release(tensor, i), WEFT_OK);
     }
-    /* Redistributed tensors have values of their own; writing in place shows in the program's memory, and not in them. */
+    /* Redistributed tensors have values of their own; writing in place shows in the program's memory, and not
+     * in them. */
     weft_tensor *copy = weft_redistribute(tensor, line(4), NULL);
     weft_tensor *ones = weft_ones(WEFT_F64, 2, (int64_t[]){ 4 * ROWS, COLUMNS }, line(4), &split);
     weft_add_(tensor, ones, 0.5);
@@ -313,8 +330,8 @@ static void test_check_ranks_finds_differences(void **state)
     fill_locals(memory, locals, 1);
     int64_t rows = weft_process_index() == weft_num_processes() - 1 ? ROWS : ROWS - 1;
     weft_placement split = weft_shard(0);
-    weft_tensor *tensor =
-        weft_from_local_even(WEFT_F64, 2, (int64_t[]){ rows, COLUMNS }, locals, line(4), &split, WEFT_CHECK_RANKS);
+    weft_tensor *tensor = weft_from_local_even(WEFT_F64, 2, (int64_t[]){ rows, COLUMNS }, locals, line(4),
+                                               &split, WEFT_CHECK_RANKS);
     if (weft_num_processes() == 1) {
         assert_non_null(tensor);
     } else {
@@ -328,7 +345,8 @@ static void test_check_ranks_finds_differences(void **state)
     stop();
 }
 
-/* ---- access to shards -------------------------------------------------------------------------------------------- */
+/* ---- access to shards
+ * -------------------------------------------------------------------------------------------- */
 
 static void test_acquire(void **state)
 {
@@ -386,7 +404,8 @@ static void test_tasks_wait_for_the_program(void **state)
     stop();
 }
 
-/* ---- views have values of their own ------------------------------------------------------------------------------ */
+/* ---- views have values of their own
+ * ------------------------------------------------------------------------------ */
 
 static void write_all(weft_tensor *tensor, double value)
 {
@@ -425,7 +444,8 @@ static void test_views(void **state)
         weft_tensor *slice = weft_redistribute(whole, line(4), &split);
         weft_get_counters(&after);
         assert_int_equal(before.tasks, after.tasks); /* the memory is there already */
-        assert_int_equal(before.buffers_created + before.buffers_reused, after.buffers_created + after.buffers_reused);
+        assert_int_equal(before.buffers_created + before.buffers_reused,
+                         after.buffers_created + after.buffers_reused);
         write_all(write_view ? slice : whole, 2);
         assert_all(slice, 24, write_view ? 2 : 1);
         assert_all(whole, 24, write_view ? 1 : 2);
@@ -456,7 +476,8 @@ static void test_same_layout_is_the_same_tensor(void **state)
     stop();
 }
 
-/* ---- references -------------------------------------------------------------------------------------------------- */
+/* ---- references
+ * -------------------------------------------------------------------------------------------------- */
 
 static void test_scopes(void **state)
 {
@@ -535,7 +556,8 @@ static void test_small_pool(void **state)
     stop();
 }
 
-/* ---- meshes ------------------------------------------------------------------------------------------------------ */
+/* ---- meshes
+ * ------------------------------------------------------------------------------------------------------ */
 
 static void test_meshes(void **state)
 {
@@ -607,7 +629,8 @@ static void test_ranks_outside(void **state)
     stop();
 }
 
-/* ---- the rest ---------------------------------------------------------------------------------------------------- */
+/* ---- the rest
+ * ---------------------------------------------------------------------------------------------------- */
 
 static void test_print(void **state)
 {

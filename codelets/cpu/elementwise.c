@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* ---- loops ------------------------------------------------------------------------------------------------------------ */
+/* ---- loops --------------------------------------------------------------------------------------------- */
 
 /* Size-1 dimensions go, and neighbours that are contiguous for every operand become one. At least one is left. */
 static weft_elementwise_args simplify(const weft_elementwise_args *args)
@@ -158,7 +158,7 @@ static int64_t count_rows(const weft_elementwise_args *args)
     }                                                                        \
     CODELET(operation, paint)
 
-/* ---- operations ------------------------------------------------------------------------------------------------------- */
+/* ---- operations ---------------------------------------------------------------------------------------- */
 
 static float normal_cdf_f(float x)
 {

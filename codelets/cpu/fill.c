@@ -5,7 +5,7 @@
 
 #include "codelets/cpu/half.h"
 
-/* ---- fill ----------------------------------------------------------------------------------------------------------- */
+/* ---- fill ---------------------------------------------------------------------------------------------- */
 
 /* Conversions that C leaves undefined: NaN gives 0, what is too large the nearest value. */
 static int64_t saturate(double value, double lowest, double highest, int64_t min, int64_t max)
@@ -59,7 +59,7 @@ struct starpu_codelet weft_codelet_fill = {
     .color = 0xb0b0b0,
 };
 
-/* ---- Philox4x32-10 ---------------------------------------------------------------------------------------------------- */
+/* ---- Philox4x32-10 ------------------------------------------------------------------------------------- */
 
 void weft_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
 {
@@ -81,7 +81,7 @@ void weft_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t 
     out[3] = c3;
 }
 
-/* ---- random tensors --------------------------------------------------------------------------------------------------- */
+/* ---- random tensors ------------------------------------------------------------------------------------ */
 
 /* One block of random words: for the elements 4b .. 4b + 3 in single precision, 2b and 2b + 1 in double. */
 static void random_block(const weft_random_args *args, uint64_t block, uint32_t words[4])

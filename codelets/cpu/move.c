@@ -5,7 +5,7 @@
 
 #include "codelets/cpu/half.h"
 
-/* ---- boxes as runs ------------------------------------------------------------------------------------------------ */
+/* ---- boxes as runs ------------------------------------------------------------------------------------- */
 
 /* Dimensions of size 1 go; neighbours that are contiguous on both sides become one. At least one dimension is left. */
 static weft_strided_box simplify(const weft_strided_box *box)
@@ -63,7 +63,7 @@ static void walk_next(row_walk *walk, const weft_strided_box *box)
     }
 }
 
-/* ---- copy ------------------------------------------------------------------------------------------------------------ */
+/* ---- copy ---------------------------------------------------------------------------------------------- */
 
 #define DEFINE_COPY_ROW(type)                                                                                         \
     static void copy_row_##type(type *restrict target, const type *restrict source, int64_t n, int64_t target_stride, \
@@ -140,7 +140,7 @@ struct starpu_codelet weft_codelet_copy = {
     .color = 0x4f8fc0,
 };
 
-/* ---- reduce ----------------------------------------------------------------------------------------------------------- */
+/* ---- reduce -------------------------------------------------------------------------------------------- */
 
 /* One row of target = target op source, or (first) target = source. `load` and `store` are how a stored value becomes one to
  * compute with, and back; `wide` is its type. Rows are short enough to stay in a cache while all sources pass. */

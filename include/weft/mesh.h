@@ -1,9 +1,9 @@
 /** \file
  * Meshes: n-D arrays of ranks with optional dimension names.
  *
- * A mesh belongs to the library: it is never freed by the caller and lives until weft_finalize(). Creating one
- * is local (no communication); every process must create the same meshes in the same order. A rank that is not
- * in a mesh still calls the same functions on the mesh's tensors: its shards are empty.
+ * A mesh belongs to the library: it is never freed by the caller and lives until weft_finalize(). Creating
+ * one is local (no communication); every process must create the same meshes in the same order. A rank that
+ * is not in a mesh still calls the same functions on the mesh's tensors: its shards are empty.
  */
 #ifndef WEFT_MESH_H
 #define WEFT_MESH_H
@@ -50,7 +50,8 @@ WEFT_API int64_t weft_mesh_size(const weft_mesh *mesh, int dim);
 WEFT_API const char *weft_mesh_dim_name(const weft_mesh *mesh, int dim);
 /** Number of ranks in the mesh; 0 on error. */
 WEFT_API int64_t weft_mesh_num_ranks(const weft_mesh *mesh);
-/** Writes the `ndim` coordinates of `rank`. \return 1, or 0 when the rank is no member (nothing is written). */
+/** Writes the `ndim` coordinates of `rank`. \return 1, or 0 when the rank is no member (nothing is written).
+ */
 WEFT_API int weft_mesh_coordinate(const weft_mesh *mesh, int rank, int64_t coordinate[]);
 
 /** The mesh stack: NULL for a mesh means its top. Pushes nest. \{ */
@@ -61,11 +62,10 @@ WEFT_API weft_mesh *weft_mesh_current(void);
 /** \} */
 
 /**
- * The box of the global index space that `rank` holds under these placements (Replicate and Partial: all of it).
- * \param mesh        NULL: the current mesh
- * \param placements  one per mesh dimension; NULL: Replicate everywhere
- * \param ndim,shape  of the global tensor
- * \param offset,extent  ndim entries each, written; extents are 0 in every dimension for a rank outside the mesh
+ * The box of the global index space that `rank` holds under these placements (Replicate and Partial: all of
+ * it). \param mesh        NULL: the current mesh \param placements  one per mesh dimension; NULL: Replicate
+ * everywhere \param ndim,shape  of the global tensor \param offset,extent  ndim entries each, written;
+ * extents are 0 in every dimension for a rank outside the mesh
  */
 WEFT_API weft_status weft_shard_box(weft_mesh *mesh, const weft_placement *placements, int ndim,
                                     const int64_t shape[], int rank, int64_t offset[], int64_t extent[]);

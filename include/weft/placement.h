@@ -1,10 +1,10 @@
 /** \file
  * Placements: how a tensor lies along one dimension of a mesh.
  *
- * A tensor has one placement per mesh dimension. Uneven and nested sharding follow torch.chunk: a dimension of
- * n rows over p ranks is cut into chunks of ceil(n / p) rows, the last ones smaller or empty; when several mesh
- * dimensions shard the same tensor dimension, they split left to right, each what the former left. Five rows
- * with [Shard(0), Shard(0)] on a 2x2 mesh: 2, 1, 1, 1.
+ * A tensor has one placement per mesh dimension. Uneven and nested sharding follow torch.chunk: a dimension
+ * of n rows over p ranks is cut into chunks of ceil(n / p) rows, the last ones smaller or empty; when several
+ * mesh dimensions shard the same tensor dimension, they split left to right, each what the former left. Five
+ * rows with [Shard(0), Shard(0)] on a 2x2 mesh: 2, 1, 1, 1.
  */
 #ifndef WEFT_PLACEMENT_H
 #define WEFT_PLACEMENT_H

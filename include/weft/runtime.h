@@ -16,23 +16,26 @@ typedef enum weft_world {
     WEFT_WORLD_FAKE      /**< any number of ranks, no data: shapes, layouts and plans only */
 } weft_world;
 
-/** Zero-initialise (WEFT_CONFIG_DEFAULT) and set what matters. A field that is zero is taken from the environment
- * variable named, and else has the default. */
+/** Zero-initialise (WEFT_CONFIG_DEFAULT) and set what matters. A field that is zero is taken from the
+ * environment variable named, and else has the default. */
 typedef struct weft_config {
-    weft_world world;  /**< WEFT_WORLD: "auto", "self", "mpi", "fake" */
-    int local_ranks;   /**< WEFT_LOCAL_RANKS: ranks that each process hosts; default 1 */
-    int fake_size;     /**< WEFT_FAKE_SIZE: number of ranks of the fake world; default 1 */
-    uint64_t seed;     /**< WEFT_SEED: of rand and randn; default 0. Must be the same on every process */
-    int ranks;         /**< WEFT_RANKS: number of ranks in all, spread over the processes as evenly as can be (the
-                            first ones host one more); at least one per process. Instead of local_ranks: a program
-                            that sets it runs unchanged on any number of processes */
-    int workers;       /**< WEFT_WORKERS: CPU workers of this process; default: its share of the cores that hwloc
-                            shows, at least 1. STARPU_NCPU, when set, wins */
-    int64_t pool_bytes; /**< WEFT_POOL_BYTES: released memory kept for reuse; default a quarter of the machine's,
-                            divided by its processes */
+    weft_world world; /**< WEFT_WORLD: "auto", "self", "mpi", "fake" */
+    int local_ranks;  /**< WEFT_LOCAL_RANKS: ranks that each process hosts; default 1 */
+    int fake_size;    /**< WEFT_FAKE_SIZE: number of ranks of the fake world; default 1 */
+    uint64_t seed;    /**< WEFT_SEED: of rand and randn; default 0. Must be the same on every process */
+    int ranks;   /**< WEFT_RANKS: number of ranks in all, spread over the processes as evenly as can be (the
+                      first ones host one more); at least one per process. Instead of local_ranks: a program
+                      that sets it runs unchanged on any number of processes */
+    int workers; /**< WEFT_WORKERS: CPU workers of this process; default: its share of the cores that hwloc
+                      shows, at least 1. STARPU_NCPU, when set, wins */
+    int64_t pool_bytes; /**< WEFT_POOL_BYTES: released memory kept for reuse; default a quarter of the
+                           machine's, divided by its processes */
 } weft_config;
 
-#define WEFT_CONFIG_DEFAULT { WEFT_WORLD_AUTO, 0, 0, 0, 0, 0, 0 }
+#define WEFT_CONFIG_DEFAULT                                                                                  \
+    {                                                                                                        \
+        WEFT_WORLD_AUTO, 0, 0, 0, 0, 0, 0                                                                    \
+    }
 
 /**
  * Starts StarPU (unless the program has: then it is shared and left running) and the world. NULL: from the
@@ -47,7 +50,8 @@ WEFT_API weft_status weft_init(const weft_config *config);
 /** BLOCKS until all that was submitted has ended; releases every tensor, mesh and scope that is left. */
 WEFT_API weft_status weft_finalize(void);
 
-/** BLOCKS until all that was submitted has ended. Returns WEFT_OK, or the error that a task or transfer met. */
+/** BLOCKS until all that was submitted has ended. Returns WEFT_OK, or the error that a task or transfer met.
+ */
 WEFT_API weft_status weft_wait(void);
 
 /** Number of ranks; 0 before weft_init(). */
@@ -62,26 +66,28 @@ WEFT_API int weft_process_index(void);
 /** \} */
 
 /** The first error since the last weft_clear_error(): its status (WEFT_OK: none) and a message that names the
- * function, the argument and what was expected ("" when there is none). Work before weft_init() as well. \{ */
+ * function, the argument and what was expected ("" when there is none). Work before weft_init() as well. \{
+ */
 WEFT_API weft_status weft_last_status(void);
 WEFT_API const char *weft_last_error(void);
 WEFT_API void weft_clear_error(void);
 /** \} */
 
 /**
- * Scopes nest. A new tensor belongs to the innermost open scope, which releases it when it closes; outside of any
- * scope the caller owns the reference and drops it with weft_tensor_release(). weft_finalize() releases the rest.
+ * Scopes nest. A new tensor belongs to the innermost open scope, which releases it when it closes; outside of
+ * any scope the caller owns the reference and drops it with weft_tensor_release(). weft_finalize() releases
+ * the rest.
  */
 WEFT_API void weft_scope_open(void);
 WEFT_API void weft_scope_close(void);
 
 /** What this process has done since weft_init(). */
 typedef struct weft_counters {
-    uint64_t tasks;        /**< StarPU tasks submitted */
-    uint64_t transfers;    /**< boxes moved from one rank to another, in process or as a message, counted where they
-                                are received */
-    uint64_t bytes_moved;  /**< bytes of these */
-    uint64_t messages;     /**< of these transfers, those that came from another process */
+    uint64_t tasks;       /**< StarPU tasks submitted */
+    uint64_t transfers;   /**< boxes moved from one rank to another, in process or as a message, counted where
+                             they are received */
+    uint64_t bytes_moved; /**< bytes of these */
+    uint64_t messages;    /**< of these transfers, those that came from another process */
     uint64_t plan_hits, plan_misses;         /**< look-ups of redistribution plans */
     uint64_t dispatch_hits, dispatch_misses; /**< look-ups of operations' layouts */
     uint64_t buffers_created, buffers_reused;
@@ -90,9 +96,9 @@ typedef struct weft_counters {
 /** Copies the counters. WEFT_ERR_INVALID for NULL, WEFT_ERR_STATE before weft_init(). */
 WEFT_API weft_status weft_get_counters(weft_counters *counters);
 
-/** Prints every transfer of this process that has not ended (tensor, peer, box, bytes, age) to standard error: what
- * to look at, on both sides, when a program seems to hang. WEFT_TIMEOUT_S=n does it by itself when nothing has
- * moved for n seconds. */
+/** Prints every transfer of this process that has not ended (tensor, peer, box, bytes, age) to standard
+ * error: what to look at, on both sides, when a program seems to hang. WEFT_TIMEOUT_S=n does it by itself
+ * when nothing has moved for n seconds. */
 WEFT_API void weft_print_pending(void);
 
 WEFT_END_DECLS

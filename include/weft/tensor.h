@@ -1,5 +1,6 @@
 /** \file
- * Distributed tensors. A tensor is returned at once; its values come later, when the tasks behind it have run.
+ * Distributed tensors. A tensor is returned at once; its values come later, when the tasks behind it have
+ * run.
  */
 #ifndef WEFT_TENSOR_H
 #define WEFT_TENSOR_H
@@ -14,13 +15,14 @@ WEFT_BEGIN_DECLS
 
 typedef struct weft_tensor weft_tensor;
 
-/** A reference of the caller's own, beside the scope's. Releasing never blocks: tasks that still use the tensor keep its
- * memory. Releasing a reference that the caller does not have is WEFT_ERR_STATE. \{ */
+/** A reference of the caller's own, beside the scope's. Releasing never blocks: tasks that still use the
+ * tensor keep its memory. Releasing a reference that the caller does not have is WEFT_ERR_STATE. \{ */
 WEFT_API void weft_tensor_retain(weft_tensor *tensor);
 WEFT_API void weft_tensor_release(weft_tensor *tensor);
 /** \} */
 
-/** Moves the tensor from the innermost scope to the enclosing one (from the outermost: to the caller). Returns it. */
+/** Moves the tensor from the innermost scope to the enclosing one (from the outermost: to the caller).
+ * Returns it. */
 WEFT_API weft_tensor *weft_scope_keep(weft_tensor *tensor);
 
 /**
@@ -28,9 +30,9 @@ WEFT_API weft_tensor *weft_scope_keep(weft_tensor *tensor);
  * \param mesh        NULL: the current mesh
  * \param placements  one per mesh dimension; NULL: Replicate everywhere. Partial is WEFT_ERR_LAYOUT, but for
  *                    weft_empty(), whose addends the caller fills.
- * weft_empty: the values are undefined. weft_rand: uniform on [0, 1); weft_randn: normal, mean 0, variance 1; floating
- * types only. A random value depends on the seed, on how many random tensors were made before, and on its place in the
- * GLOBAL tensor: it is the same on every mesh and layout, bit for bit.
+ * weft_empty: the values are undefined. weft_rand: uniform on [0, 1); weft_randn: normal, mean 0, variance 1;
+ * floating types only. A random value depends on the seed, on how many random tensors were made before, and
+ * on its place in the GLOBAL tensor: it is the same on every mesh and layout, bit for bit.
  * \{
  */
 WEFT_API weft_tensor *weft_empty(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
@@ -39,8 +41,8 @@ WEFT_API weft_tensor *weft_zeros(weft_dtype dtype, int ndim, const int64_t shape
                                  const weft_placement *placements);
 WEFT_API weft_tensor *weft_ones(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
                                 const weft_placement *placements);
-WEFT_API weft_tensor *weft_full(weft_dtype dtype, int ndim, const int64_t shape[], double value, weft_mesh *mesh,
-                                const weft_placement *placements);
+WEFT_API weft_tensor *weft_full(weft_dtype dtype, int ndim, const int64_t shape[], double value,
+                                weft_mesh *mesh, const weft_placement *placements);
 WEFT_API weft_tensor *weft_rand(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
                                 const weft_placement *placements);
 WEFT_API weft_tensor *weft_randn(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
@@ -48,53 +50,58 @@ WEFT_API weft_tensor *weft_randn(weft_dtype dtype, int ndim, const int64_t shape
 /** \} */
 
 /**
- * Distributes a global array. `global` (row-major, contiguous) is read on the process that hosts the mesh's first rank
- * alone; others may pass NULL. BLOCKS until it has been read. Partial is WEFT_ERR_LAYOUT.
+ * Distributes a global array. `global` (row-major, contiguous) is read on the process that hosts the mesh's
+ * first rank alone; others may pass NULL. BLOCKS until it has been read. Partial is WEFT_ERR_LAYOUT.
  */
 WEFT_API weft_tensor *weft_distribute(weft_dtype dtype, int ndim, const int64_t shape[], const void *global,
                                       weft_mesh *mesh, const weft_placement *placements);
 
 /** Flags of weft_from_local(). */
 enum {
-    WEFT_COPY = 1,       /**< copy the memory (before the call returns) instead of using it in place */
-    WEFT_CHECK_RANKS = 2 /**< BLOCKS: compare shapes and types across ranks (WEFT_ERR_MISMATCH on every rank when they
-                              differ), and give replicated dimensions the values of their first rank */
+    WEFT_COPY = 1, /**< copy the memory (before the call returns) instead of using it in place */
+    WEFT_CHECK_RANKS =
+        2 /**< BLOCKS: compare shapes and types across ranks (WEFT_ERR_MISMATCH on every rank when they
+               differ), and give replicated dimensions the values of their first rank */
 };
 
 /**
  * A tensor of the caller's own shards.
  * \param shape   the GLOBAL shape; every rank's shard must be what weft_shard_box() says
- * \param locals  weft_local_ranks() pointers, one per hosted rank, each row-major and contiguous; NULL where the rank's
- *                shard is empty. The memory is used in place: it must stay until the tensor is released and weft_wait()
- *                has returned, and must not be touched meanwhile but through weft_local_acquire().
- * \param flags   0, or WEFT_COPY | WEFT_CHECK_RANKS
+ * \param locals  weft_local_ranks() pointers, one per hosted rank, each row-major and contiguous; NULL where
+ * the rank's shard is empty. The memory is used in place: it must stay until the tensor is released and
+ * weft_wait() has returned, and must not be touched meanwhile but through weft_local_acquire(). \param flags
+ * 0, or WEFT_COPY | WEFT_CHECK_RANKS
  */
 WEFT_API weft_tensor *weft_from_local(weft_dtype dtype, int ndim, const int64_t shape[], void *const locals[],
                                       weft_mesh *mesh, const weft_placement *placements, unsigned flags);
 
 /** The same, where every rank's shard has `local_shape`: the global shape follows. */
 WEFT_API weft_tensor *weft_from_local_even(weft_dtype dtype, int ndim, const int64_t local_shape[],
-                                           void *const locals[], weft_mesh *mesh, const weft_placement *placements,
-                                           unsigned flags);
+                                           void *const locals[], weft_mesh *mesh,
+                                           const weft_placement *placements, unsigned flags);
 
 /**
- * The same values in another layout, on the same mesh or another. Any layout to any layout; to Partial only where the
- * tensor is Partial with the same op already (WEFT_ERR_LAYOUT). The layout it has: the same tensor, one more reference.
+ * The same values in another layout, on the same mesh or another. Any layout to any layout; to Partial only
+ * where the tensor is Partial with the same op already (WEFT_ERR_LAYOUT). The layout it has: the same tensor,
+ * one more reference.
  */
-WEFT_API weft_tensor *weft_redistribute(weft_tensor *tensor, weft_mesh *mesh, const weft_placement *placements);
+WEFT_API weft_tensor *weft_redistribute(weft_tensor *tensor, weft_mesh *mesh,
+                                        const weft_placement *placements);
 
-/** BLOCKS: the full tensor, row-major, on every process; Partial is reduced. `global` holds product(shape) elements. */
+/** BLOCKS: the full tensor, row-major, on every process; Partial is reduced. `global` holds product(shape)
+ * elements. */
 WEFT_API weft_status weft_to_host(weft_tensor *tensor, void *global);
 
-/** BLOCKS: copies one hosted rank's shard (0 <= local_rank < weft_local_ranks()). Local: no communication of its own. */
+/** BLOCKS: copies one hosted rank's shard (0 <= local_rank < weft_local_ranks()). Local: no communication of
+ * its own. */
 WEFT_API weft_status weft_local_to_host(weft_tensor *tensor, int local_rank, void *shard);
 
 typedef enum weft_access { WEFT_READ = 1, WEFT_WRITE = 2, WEFT_READ_WRITE = 3 } weft_access;
 
 /**
- * BLOCKS: a pointer to a hosted rank's shard (contiguous, row-major), the program's until weft_local_release(). Tasks that
- * need it wait meanwhile. A pointer that must not be read through for an empty shard. NULL on error; WEFT_ERR_STATE
- * when it is acquired already.
+ * BLOCKS: a pointer to a hosted rank's shard (contiguous, row-major), the program's until
+ * weft_local_release(). Tasks that need it wait meanwhile. A pointer that must not be read through for an
+ * empty shard. NULL on error; WEFT_ERR_STATE when it is acquired already.
  */
 WEFT_API void *weft_local_acquire(weft_tensor *tensor, int local_rank, weft_access access);
 WEFT_API weft_status weft_local_release(weft_tensor *tensor, int local_rank);
@@ -104,17 +111,19 @@ WEFT_API int weft_tensor_ndim(const weft_tensor *tensor);
 WEFT_API int64_t weft_tensor_size(const weft_tensor *tensor, int dim);
 WEFT_API weft_dtype weft_tensor_dtype(const weft_tensor *tensor);
 WEFT_API weft_mesh *weft_tensor_mesh(const weft_tensor *tensor);
-/** One per mesh dimension, in canonical form (Shard dimensions not negative); valid as long as the library. */
+/** One per mesh dimension, in canonical form (Shard dimensions not negative); valid as long as the library.
+ */
 WEFT_API const weft_placement *weft_tensor_placements(const weft_tensor *tensor);
 /** Offset and extent (ndim entries each) of what a hosted rank holds. */
-WEFT_API weft_status weft_local_box(const weft_tensor *tensor, int local_rank, int64_t offset[], int64_t extent[]);
+WEFT_API weft_status weft_local_box(const weft_tensor *tensor, int local_rank, int64_t offset[],
+                                    int64_t extent[]);
 /** \} */
 
 /** A name for traces and messages (copied). */
 WEFT_API weft_status weft_tensor_set_name(weft_tensor *tensor, const char *name);
 
-/** BLOCKS, every process must call it; process 0 prints dtype, shape, placements, mesh and contents (long ones
- * abbreviated). */
+/** BLOCKS, every process must call it; process 0 prints dtype, shape, placements, mesh and contents (long
+ * ones abbreviated). */
 WEFT_API weft_status weft_tensor_print(weft_tensor *tensor, FILE *file);
 
 WEFT_END_DECLS

@@ -1,9 +1,10 @@
 /* src/comm: the engine that releases task edges when bytes arrive.
  *
- * A transfer acquires one StarPU handle in main memory (read to send, write to receive) and holds it while its messages
- * are under way; releasing it releases the tasks behind it. One progress thread owns every call of the transport. The
- * submitting thread gives transfers in any order: messages are matched by a tag, a counter per ordered pair of processes
- * that both sides advance alike because both execute the same plans in the same order. */
+ * A transfer acquires one StarPU handle in main memory (read to send, write to receive) and holds it while
+ * its messages are under way; releasing it releases the tasks behind it. One progress thread owns every call
+ * of the transport. The submitting thread gives transfers in any order: messages are matched by a tag, a
+ * counter per ordered pair of processes that both sides advance alike because both execute the same plans in
+ * the same order. */
 #ifndef WEFT_SRC_COMM_H
 #define WEFT_SRC_COMM_H
 
@@ -12,8 +13,8 @@
 #include "layout/layout.h"
 #include "runtime/runtime.h"
 
-/* Bytes in a panel: runs of run_bytes, repeated count[0] times at stride[0] bytes, and so on outwards-in: index 0 is the
- * outermost. ndim 0: one run. */
+/* Bytes in a panel: runs of run_bytes, repeated count[0] times at stride[0] bytes, and so on outwards-in:
+ * index 0 is the outermost. ndim 0: one run. */
 typedef struct weft_region {
     int64_t offset; /* of the first byte, from the handle's start */
     int64_t run_bytes;
@@ -36,7 +37,8 @@ typedef struct weft_message {
     int source_rank, target_rank; /* for reports */
 } weft_message;
 
-/* ---- transports ------------------------------------------------------------------------------------------- */
+/* ---- transports -------------------------------------------------------------------------------------------
+ */
 
 typedef struct weft_finished {
     void *token;
@@ -48,8 +50,8 @@ typedef struct weft_transport {
     const char *name;
     void *state;
     weft_process_place place;
-    /* Begins a message from or to memory (the handle's start); reports `token` when it has ended. An error other than WEFT_OK
-     * means it has not begun. Must not wait for the peer. */
+    /* Begins a message from or to memory (the handle's start); reports `token` when it has ended. An error
+     * other than WEFT_OK means it has not begun. Must not wait for the peer. */
     weft_status (*start)(void *state, const weft_message *message, bool receive, void *memory, void *token);
     /* Writes up to `max` messages that have ended; returns how many. Does not wait. */
     int (*poll)(void *state, weft_finished finished[], int max);
@@ -61,11 +63,13 @@ bool weft_mpi_launched(void);
 /* `communicator`: pointer to an MPI_Comm, or NULL for MPI_COMM_WORLD. Collective. */
 weft_status weft_mpi_open(const char *function, const void *communicator, weft_transport *transport);
 
-/* ---- the engine --------------------------------------------------------------------------------------------- */
+/* ---- the engine
+ * --------------------------------------------------------------------------------------------- */
 
 typedef struct weft_comm weft_comm;
 
-/* Takes the transport; NULL with the error kept. timeout_s > 0: print what is pending when nothing moved for so long. */
+/* Takes the transport; NULL with the error kept. timeout_s > 0: print what is pending when nothing moved for
+ * so long. */
 weft_comm *weft_comm_start(const char *function, weft_transport transport, double timeout_s);
 /* Everything must have ended (weft_comm_wait). Closes the transport. */
 void weft_comm_stop(weft_comm *comm);
@@ -73,9 +77,10 @@ void weft_comm_stop(weft_comm *comm);
 /* The next `count` tags for messages to (or from) `peer`: returns the first. */
 uint32_t weft_comm_reserve(weft_comm *comm, int peer, bool receive, uint32_t count);
 
-/* Submits a transfer of `count` messages, which are copied, on a handle. Sends read the handle; receives write it:
- * `whole` says that nothing of its former contents is needed (STARPU_W instead of STARPU_RW). `label` (copied, may be
- * NULL) and `layout` are for reports. False with the error kept: no memory, nothing submitted. */
+/* Submits a transfer of `count` messages, which are copied, on a handle. Sends read the handle; receives
+ * write it: `whole` says that nothing of its former contents is needed (STARPU_W instead of STARPU_RW).
+ * `label` (copied, may be NULL) and `layout` are for reports. False with the error kept: no memory, nothing
+ * submitted. */
 bool weft_comm_submit(weft_comm *comm, starpu_data_handle_t handle, bool receive, bool whole, int count,
                       const weft_message messages[], const weft_layout *layout, const char *label);
 

@@ -1,9 +1,9 @@
 /* The progress thread and the life of a transfer:
  *
  *   submitted   the submitting thread asked StarPU for the handle
- *   ready       StarPU granted it (on_acquired, on whichever thread ended the last task before): in the ready queue
- *   active      the progress thread has started its messages
- *   ended       all messages have ended: the handle is released, which releases the tasks behind it
+ *   ready       StarPU granted it (on_acquired, on whichever thread ended the last task before): in the ready
+ * queue active      the progress thread has started its messages ended       all messages have ended: the
+ * handle is released, which releases the tasks behind it
  *
  * StarPU's own thread wrappers are used, so that a StarPU built for simulation can run this code too. */
 #include <stdlib.h>
@@ -13,7 +13,8 @@
 
 enum { MAX_FINISHED = 64, LABEL_SIZE = 32 };
 
-/* How long the progress thread sleeps between polls that find nothing: it must leave the core to the computation. */
+/* How long the progress thread sleeps between polls that find nothing: it must leave the core to the
+ * computation. */
 static const double shortest_sleep_us = 5, longest_sleep_us = 200;
 
 typedef enum phase { SUBMITTED, READY, ACTIVE } phase;
@@ -27,8 +28,8 @@ typedef struct transfer {
     double submitted_us;
     const weft_layout *layout;
     char label[LABEL_SIZE];
-    struct transfer *next;               /* in the ready queue */
-    struct transfer *newer, *older;      /* among the pending */
+    struct transfer *next;          /* in the ready queue */
+    struct transfer *newer, *older; /* among the pending */
     weft_message messages[];
 } transfer;
 
@@ -48,7 +49,8 @@ struct weft_comm {
     double last_progress_us;
 };
 
-/* ---- the submitting thread ---------------------------------------------------------------------------------- */
+/* ---- the submitting thread
+ * ---------------------------------------------------------------------------------- */
 
 uint32_t weft_comm_reserve(weft_comm *comm, int peer, bool receive, uint32_t count)
 {
@@ -114,7 +116,8 @@ void weft_comm_wait(weft_comm *comm)
     starpu_pthread_mutex_unlock(&comm->mutex);
 }
 
-/* ---- reports -------------------------------------------------------------------------------------------------- */
+/* ---- reports
+ * -------------------------------------------------------------------------------------------------- */
 
 static void print_transfer(const transfer *t, int process, double now_us, FILE *file)
 {
@@ -125,7 +128,9 @@ static void print_transfer(const transfer *t, int process, double now_us, FILE *
     }
     for (int i = 0; i < t->count; i++) {
         const weft_message *m = &t->messages[i];
-        fprintf(file, "weft: process %d: %s %s process %d, rank %d to rank %d, tag %u, %lld bytes, %s %s, %s for %.3f s\n",
+        fprintf(file,
+                "weft: process %d: %s %s process %d, rank %d to rank %d, tag %u, %lld bytes, %s %s, %s for "
+                "%.3f s\n",
                 process, t->receive ? "receive" : "send", t->receive ? "from" : "to", m->peer, m->source_rank,
                 m->target_rank, (unsigned)m->tag, (long long)m->bytes, t->label, layout, phases[t->phase],
                 (now_us - t->submitted_us) * 1e-6);
@@ -150,7 +155,8 @@ void weft_comm_print_pending(weft_comm *comm, FILE *file)
     starpu_pthread_mutex_unlock(&comm->mutex);
 }
 
-/* ---- the progress thread -------------------------------------------------------------------------------------- */
+/* ---- the progress thread
+ * -------------------------------------------------------------------------------------- */
 
 static void end_transfer(weft_comm *comm, transfer *t)
 {
@@ -169,8 +175,8 @@ static void end_transfer(weft_comm *comm, transfer *t)
 static void message_ended(weft_comm *comm, transfer *t, weft_status status)
 {
     if (status != WEFT_OK) {
-        weft_fail_later(status, "weft", "a message %s of transport %s failed", t->receive ? "receive" : "send",
-                        comm->transport.name);
+        weft_fail_later(status, "weft", "a message %s of transport %s failed",
+                        t->receive ? "receive" : "send", comm->transport.name);
     }
     if (--t->unfinished == 0) {
         end_transfer(comm, t);
@@ -287,7 +293,8 @@ static void *progress(void *argument)
     return NULL;
 }
 
-/* ---- start and stop --------------------------------------------------------------------------------------------- */
+/* ---- start and stop
+ * --------------------------------------------------------------------------------------------- */
 
 weft_comm *weft_comm_start(const char *function, weft_transport transport, double timeout_s)
 {

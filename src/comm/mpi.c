@@ -1,6 +1,6 @@
 /* The transport between processes: MPI, on a duplicate of the program's communicator. */
-#include <mpi.h>
 #include <limits.h>
+#include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,8 +18,9 @@ typedef struct mpi_state {
 
 bool weft_mpi_launched(void)
 {
-    static const char *const variables[] = { "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE",
-                                             "MPI_LOCALNRANKS",      "MV2_COMM_WORLD_SIZE" };
+    static const char *const variables[] = {
+        "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_SIZE"
+    };
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(variables); i++) {
         if (getenv(variables[i]) != NULL) {
             return true;
@@ -28,7 +29,8 @@ bool weft_mpi_launched(void)
     return false;
 }
 
-/* ---- datatypes ------------------------------------------------------------------------------------------------- */
+/* ---- datatypes
+ * ------------------------------------------------------------------------------------------------- */
 
 /* `bytes` contiguous bytes; counts in MPI are int, so large runs are made of blocks of 1 GiB. */
 static int make_run(int64_t bytes, MPI_Datatype *type)
@@ -59,7 +61,8 @@ static int make_datatype(const weft_region *region, MPI_Datatype *type)
     return error == MPI_SUCCESS ? MPI_Type_commit(type) : error;
 }
 
-/* ---- the transport's functions ---------------------------------------------------------------------------------- */
+/* ---- the transport's functions
+ * ---------------------------------------------------------------------------------- */
 
 static bool make_room(mpi_state *state)
 {
@@ -82,7 +85,8 @@ static bool make_room(mpi_state *state)
     return true;
 }
 
-static int post(mpi_state *state, const weft_message *message, bool receive, char *first, MPI_Request *request)
+static int post(mpi_state *state, const weft_message *message, bool receive, char *first,
+                MPI_Request *request)
 {
     int tag = (int)(message->tag % state->tags);
     const weft_region *region = &message->region;
@@ -104,7 +108,8 @@ static int post(mpi_state *state, const weft_message *message, bool receive, cha
     return error;
 }
 
-static weft_status mpi_start(void *opaque, const weft_message *message, bool receive, void *memory, void *token)
+static weft_status mpi_start(void *opaque, const weft_message *message, bool receive, void *memory,
+                             void *token)
 {
     mpi_state *state = opaque;
     if (!make_room(state)) {
@@ -165,7 +170,8 @@ static void mpi_close(void *opaque)
     free(state);
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------------------ */
+/* ---- opening
+ * ------------------------------------------------------------------------------------------------------ */
 
 static void finalize_at_exit(void)
 {
@@ -196,8 +202,9 @@ static weft_status initialize(const char *function, bool own_communicator)
     }
     MPI_Query_thread(&provided);
     if (provided < MPI_THREAD_MULTIPLE) {
-        return weft_fail(WEFT_ERR_UNSUPPORTED, function,
-                         "MPI was initialised without MPI_THREAD_MULTIPLE, which weft's progress thread needs");
+        return weft_fail(
+            WEFT_ERR_UNSUPPORTED, function,
+            "MPI was initialised without MPI_THREAD_MULTIPLE, which weft's progress thread needs");
     }
     return WEFT_OK;
 }
@@ -218,7 +225,8 @@ static weft_process_place place_of(MPI_Comm comm)
 
 weft_status weft_mpi_open(const char *function, const void *communicator, weft_transport *transport)
 {
-    /* Open MPI's handles are pointers, so "MPI_COMM_WORLD given before MPI_Init" can be told from a communicator. */
+    /* Open MPI's handles are pointers, so "MPI_COMM_WORLD given before MPI_Init" can be told from a
+     * communicator. */
     bool own = communicator != NULL && *(const MPI_Comm *)communicator != MPI_COMM_WORLD;
     weft_status status = initialize(function, own);
     if (status != WEFT_OK) {

@@ -90,11 +90,10 @@ static reduction reduction_of(const weft_layout *from, const weft_layout *to)
 /* Without a reduction a rank must receive what it lacks. With one of n > 1 addends:
  *  - a rank holds one addend of an element at most, so each element of its result takes a transfer into it;
  *  - the first rank that knows an element's result has been reached from all other addends, which takes n - 1
- *    transfers; each further rank that needs the result takes one more, later. Of all these some rank takes the
- *    average or more.
- * With n ranks that is (n - 1) / n of the tensor for a reduce-scatter and 2 (n - 1) / n for an all-reduce: the
- * bounds of P. Patarasuk and X. Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations,
- * 2009. */
+ *    transfers; each further rank that needs the result takes one more, later. Of all these some rank takes
+ * the average or more. With n ranks that is (n - 1) / n of the tensor for a reduce-scatter and 2 (n - 1) / n
+ * for an all-reduce: the bounds of P. Patarasuk and X. Yuan, Bandwidth optimal all-reduce algorithms for
+ * clusters of workstations, 2009. */
 static int64_t lower_bound(const weft_plan *plan, int num_ranks)
 {
     const weft_layout *from = plan->from, *to = plan->to;

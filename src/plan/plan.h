@@ -2,14 +2,14 @@
  * plan on every rank, and a plan for rank 17 of a 65,536-rank mesh costs the same on a laptop as in the run.
  *
  * A plan is a short list of stages. A stage turns one layout into another by one box exchange:
- *   move    every rank receives each element of its destination box from exactly one source rank: itself if it
- *           has it, else a replica in its own process, else the replica at its own place of the mesh.
- *   reduce  the source has Partial placements that the destination has not: every rank receives every addend
- *           of each element of its destination box, and reduces them in rank order.
- * All-reduce is a reduce stage to a sharded layout and a move stage from there (or one reduce stage, for tiny
- * tensors); a mesh-dimension-by-mesh-dimension all-gather is several move stages. Which, the cost model says.
- * Partial placements that both layouts have at the same place of the same mesh stay as they are: every stage
- * then happens within each coordinate of that mesh dimension. */
+ *   move    every rank receives each element of its destination box from exactly one source rank: itself if
+ * it has it, else a replica in its own process, else the replica at its own place of the mesh. reduce  the
+ * source has Partial placements that the destination has not: every rank receives every addend of each
+ * element of its destination box, and reduces them in rank order. All-reduce is a reduce stage to a sharded
+ * layout and a move stage from there (or one reduce stage, for tiny tensors); a
+ * mesh-dimension-by-mesh-dimension all-gather is several move stages. Which, the cost model says. Partial
+ * placements that both layouts have at the same place of the same mesh stay as they are: every stage then
+ * happens within each coordinate of that mesh dimension. */
 #ifndef WEFT_SRC_PLAN_H
 #define WEFT_SRC_PLAN_H
 
@@ -31,7 +31,10 @@ typedef struct weft_cost_model {
     double remote_latency_us, remote_message_us, remote_byte_us;
 } weft_cost_model;
 /* In process: copy tasks at 5 GB/s; between processes: MPI over a 1 Gbit/s link. */
-#define WEFT_COST_MODEL_DEFAULT { 2.0, 2.0, 1.0 / 5000.0, 30.0, 3.0, 1.0 / 118.0 }
+#define WEFT_COST_MODEL_DEFAULT                                                                              \
+    {                                                                                                        \
+        2.0, 2.0, 1.0 / 5000.0, 30.0, 3.0, 1.0 / 118.0                                                       \
+    }
 
 typedef struct weft_stage {
     const weft_layout *from, *to;
@@ -50,9 +53,10 @@ typedef struct weft_plan {
     double predicted_us;   /* slowest rank */
 } weft_plan;
 
-/* Chooses the stages; intermediate layouts are interned in `table`. The tensors' shapes and dtypes must agree.
- * WEFT_ERR_LAYOUT with why: `to` has a Partial that `from` has not, or keeps one inside a reduction of another
- * operation. WEFT_ERR_DTYPE: Partial(avg) of a type that is not floating point. The sum of WEFT_BOOL is or. */
+/* Chooses the stages; intermediate layouts are interned in `table`. The tensors' shapes and dtypes must
+ * agree. WEFT_ERR_LAYOUT with why: `to` has a Partial that `from` has not, or keeps one inside a reduction of
+ * another operation. WEFT_ERR_DTYPE: Partial(avg) of a type that is not floating point. The sum of WEFT_BOOL
+ * is or. */
 weft_status weft_plan_make(weft_layout_table *table, const weft_topology *topology,
                            const weft_cost_model *cost, const weft_layout *from, const weft_layout *to,
                            weft_plan *plan, char *why, size_t why_size);
@@ -96,7 +100,7 @@ typedef struct weft_plan_statistics {
     int64_t bytes_in_max, bytes_out_max; /* of one rank */
     int64_t lower_bound_bytes_in_max;    /* no algorithm can do with less on its busiest rank */
     int64_t messages_max;                /* received or sent by one rank, the larger */
-    bool exact;                          /* false: too many messages to list, what ranks send is an even share */
+    bool exact; /* false: too many messages to list, what ranks send is an even share */
 } weft_plan_statistics;
 weft_status weft_plan_measure(const weft_plan *plan, const weft_topology *topology,
                               weft_plan_statistics *out);

@@ -13,7 +13,8 @@ bool weft_check_shape(const char *function, int ndim, const int64_t shape[])
     }
     for (int d = 0; d < ndim; d++) {
         if (shape[d] < 0) {
-            weft_fail(WEFT_ERR_SHAPE, function, "shape[%d] is %lld, expected at least 0", d, (long long)shape[d]);
+            weft_fail(WEFT_ERR_SHAPE, function, "shape[%d] is %lld, expected at least 0", d,
+                      (long long)shape[d]);
             return false;
         }
     }
@@ -45,13 +46,15 @@ weft_mesh *weft_check_mesh(const char *function, const weft_mesh *mesh)
     if (mesh == NULL) {
         mesh = weft_mesh_current();
         if (mesh == NULL) {
-            weft_fail(WEFT_ERR_MESH, function, "mesh is NULL and the mesh stack is empty: weft_mesh_push() one");
+            weft_fail(WEFT_ERR_MESH, function,
+                      "mesh is NULL and the mesh stack is empty: weft_mesh_push() one");
             return NULL;
         }
     }
     weft_mesh *alive = weft_ptrset_get(&weft_runtime.mesh_set, mesh);
     if (alive == NULL) {
-        weft_fail(WEFT_ERR_INVALID, function, "mesh %p is not a mesh of this weft_init()", (const void *)mesh);
+        weft_fail(WEFT_ERR_INVALID, function, "mesh %p is not a mesh of this weft_init()",
+                  (const void *)mesh);
     }
     return alive;
 }
@@ -66,8 +69,8 @@ int weft_check_dim(const char *function, const char *argument, int dim, int ndim
     return positive;
 }
 
-const weft_layout *weft_check_layout(const char *function, weft_mesh *mesh, const weft_placement *placements, int ndim,
-                                     const int64_t shape[], weft_dtype dtype)
+const weft_layout *weft_check_layout(const char *function, weft_mesh *mesh, const weft_placement *placements,
+                                     int ndim, const int64_t shape[], weft_dtype dtype)
 {
     weft_placement canonical[WEFT_MAX_DIMS];
     char why[200];

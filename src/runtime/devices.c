@@ -18,7 +18,8 @@ static int allowed_cores(hwloc_topology_t topology, hwloc_cpuset_t allowed, hwlo
     return count;
 }
 
-/* The first unit of a core that the process may use: a second hardware thread adds little to dense kernels. */
+/* The first unit of a core that the process may use: a second hardware thread adds little to dense kernels.
+ */
 static unsigned first_unit(hwloc_topology_t topology, hwloc_obj_t core, hwloc_cpuset_t allowed)
 {
     hwloc_bitmap_t usable = hwloc_bitmap_alloc();
@@ -28,8 +29,8 @@ static unsigned first_unit(hwloc_topology_t topology, hwloc_obj_t core, hwloc_cp
     return unit == NULL ? 0 : unit->logical_index;
 }
 
-/* When the launcher has bound each process to cores of its own they are all ours; when the processes of this machine see the
- * same cores, each takes its part of them. */
+/* When the launcher has bound each process to cores of its own they are all ours; when the processes of this
+ * machine see the same cores, each takes its part of them. */
 static void own_part(int cores, bool bound_by_launcher, weft_process_place place, int *first, int *count)
 {
     *first = 0;
@@ -52,8 +53,8 @@ int weft_devices_choose(int wanted, weft_process_place place, unsigned units[], 
     hwloc_topology_load(topology);
     hwloc_cpuset_t allowed = hwloc_bitmap_dup(hwloc_topology_get_allowed_cpuset(topology));
     hwloc_bitmap_t bound = hwloc_bitmap_alloc();
-    bool bound_by_launcher = hwloc_get_cpubind(topology, bound, HWLOC_CPUBIND_PROCESS) == 0
-                             && !hwloc_bitmap_iszero(bound) && !hwloc_bitmap_isincluded(allowed, bound);
+    bool bound_by_launcher = hwloc_get_cpubind(topology, bound, HWLOC_CPUBIND_PROCESS) == 0 &&
+                             !hwloc_bitmap_iszero(bound) && !hwloc_bitmap_isincluded(allowed, bound);
     if (bound_by_launcher) {
         hwloc_bitmap_and(allowed, allowed, bound);
     }

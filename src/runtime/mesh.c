@@ -89,7 +89,8 @@ static int64_t slice_origin(const weft_mesh *mesh, int dim)
         }
         for (int d = 0; d < mesh->ndim && weft_runtime.num_processes > 1; d++) {
             if (d != dim && coordinate[d] != first[d]) {
-                weft_fail(WEFT_ERR_MESH, "weft_mesh_slice", "this process hosts ranks on several lines of the mesh");
+                weft_fail(WEFT_ERR_MESH, "weft_mesh_slice",
+                          "this process hosts ranks on several lines of the mesh");
                 return -1;
             }
         }
@@ -115,7 +116,8 @@ weft_mesh *weft_mesh_slice(weft_mesh *mesh, const char *name)
     }
     int dim = dimension_named(mesh, name);
     if (dim < 0) {
-        weft_fail(WEFT_ERR_INVALID, "weft_mesh_slice", "name is \"%s\", which no dimension of the mesh has", name);
+        weft_fail(WEFT_ERR_INVALID, "weft_mesh_slice", "name is \"%s\", which no dimension of the mesh has",
+                  name);
         return NULL;
     }
     int64_t origin = slice_origin(mesh, dim);
@@ -266,8 +268,8 @@ weft_status weft_placements_parse(const char *text, int n, weft_placement out[])
     return status == WEFT_OK ? WEFT_OK : weft_fail(status, "weft_placements_parse", "%s", why);
 }
 
-weft_status weft_shard_box(weft_mesh *mesh, const weft_placement *placements, int ndim, const int64_t shape[], int rank,
-                           int64_t offset[], int64_t extent[])
+weft_status weft_shard_box(weft_mesh *mesh, const weft_placement *placements, int ndim, const int64_t shape[],
+                           int rank, int64_t offset[], int64_t extent[])
 {
     static const char function[] = "weft_shard_box";
     mesh = weft_check_mesh(function, mesh);

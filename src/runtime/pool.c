@@ -117,7 +117,8 @@ static weft_buffer *buffer_create(weft_pool *pool, weft_cut cut, void *borrowed)
     pool->all = buffer;
     for (int i = 0; i < buffer->num_panels; i++) {
         int64_t start = weft_cut_start(&cut, i);
-        starpu_variable_data_register(&buffer->handles[i], STARPU_MAIN_RAM, (uintptr_t)buffer->memory + (size_t)start,
+        starpu_variable_data_register(&buffer->handles[i], STARPU_MAIN_RAM,
+                                      (uintptr_t)buffer->memory + (size_t)start,
                                       (size_t)(weft_cut_end(&cut, i) - start));
     }
     weft_runtime.counters.buffers_created++;
@@ -210,8 +211,8 @@ static void panel_is_idle(void *argument)
     pthread_mutex_unlock(&pool->mutex);
 }
 
-/* Has the buffer deleted when no task uses it any more, without waiting for that: unregistering a handle would block.
- * Out of memory it stays until weft_pool_delete(). */
+/* Has the buffer deleted when no task uses it any more, without waiting for that: unregistering a handle
+ * would block. Out of memory it stays until weft_pool_delete(). */
 static void retire(weft_buffer *buffer)
 {
     weft_pool *pool = buffer->pool;
@@ -228,7 +229,8 @@ static void retire(weft_buffer *buffer)
             continue;
         }
         *panel = (retirement){ buffer, buffer->handles[i] };
-        starpu_data_acquire_on_node_cb(panel->handle, STARPU_ACQUIRE_NO_NODE, STARPU_RW, panel_is_idle, panel);
+        starpu_data_acquire_on_node_cb(panel->handle, STARPU_ACQUIRE_NO_NODE, STARPU_RW, panel_is_idle,
+                                       panel);
     }
 }
 

@@ -1,5 +1,6 @@
-/* The buffer pool: a buffer is one allocation cut into panels, each a StarPU handle that stays registered. A released
- * buffer is reused at once, even while tasks on it are pending: StarPU orders a write after the reads before it. */
+/* The buffer pool: a buffer is one allocation cut into panels, each a StarPU handle that stays registered. A
+ * released buffer is reused at once, even while tasks on it are pending: StarPU orders a write after the
+ * reads before it. */
 #ifndef WEFT_SRC_RUNTIME_POOL_H
 #define WEFT_SRC_RUNTIME_POOL_H
 
@@ -9,7 +10,8 @@
 
 typedef struct weft_pool weft_pool;
 
-/* How `total` bytes (> 0) are cut: panel 0 has `first` bytes, the others `step`, the last one what is left. */
+/* How `total` bytes (> 0) are cut: panel 0 has `first` bytes, the others `step`, the last one what is left.
+ */
 typedef struct weft_cut {
     int64_t total, first, step;
 } weft_cut;
@@ -20,10 +22,10 @@ typedef struct weft_buffer {
     int num_panels;
     starpu_data_handle_t *handles;
     int references;
-    bool borrowed;             /* the program's memory: used in place, never freed */
-    bool pooled;               /* kept for reuse when released; else deleted as soon as no task uses it */
-    int retiring;              /* panels that tasks may still use, once nobody can reach the buffer */
-    struct weft_buffer *next;  /* in a free list, or in the list of those that can be deleted */
+    bool borrowed;            /* the program's memory: used in place, never freed */
+    bool pooled;              /* kept for reuse when released; else deleted as soon as no task uses it */
+    int retiring;             /* panels that tasks may still use, once nobody can reach the buffer */
+    struct weft_buffer *next; /* in a free list, or in the list of those that can be deleted */
     struct weft_buffer *newer, *older;       /* free buffers by age */
     struct weft_buffer *all_next, *all_prev; /* every buffer of the pool */
     struct weft_pool *pool;

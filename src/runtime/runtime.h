@@ -1,5 +1,6 @@
-/* src/runtime: the one state of the library, errors, devices, StarPU's start and stop, the buffer pool, and the public
- * functions on meshes. The floors above hang their own states on weft_runtime; src/weft.c starts and stops all. */
+/* src/runtime: the one state of the library, errors, devices, StarPU's start and stop, the buffer pool, and
+ * the public functions on meshes. The floors above hang their own states on weft_runtime; src/weft.c starts
+ * and stops all. */
 #ifndef WEFT_SRC_RUNTIME_H
 #define WEFT_SRC_RUNTIME_H
 
@@ -24,9 +25,9 @@ typedef struct weft_runtime_state {
     weft_topology topology;
     weft_cost_model cost;
     weft_layout_table *layouts;
-    weft_vec meshes;       /* weft_mesh *, each alive until weft_finalize() */
-    weft_ptrset mesh_set;  /* the same, to know a live one */
-    weft_vec mesh_stack;   /* weft_mesh * */
+    weft_vec meshes;      /* weft_mesh *, each alive until weft_finalize() */
+    weft_ptrset mesh_set; /* the same, to know a live one */
+    weft_vec mesh_stack;  /* weft_mesh * */
     uint64_t seed;
     uint64_t random_stream; /* number of random operations so far */
     weft_counters counters;
@@ -38,20 +39,25 @@ typedef struct weft_runtime_state {
 
 extern weft_runtime_state weft_runtime;
 
-/* ---- errors (error.c) ------------------------------------------------------------------------------------- */
+/* ---- errors (error.c) -------------------------------------------------------------------------------------
+ */
 
-/* Keeps the error if it is the first since weft_clear_error(), with the message "function: ..."; returns status. */
+/* Keeps the error if it is the first since weft_clear_error(), with the message "function: ..."; returns
+ * status. */
 weft_status weft_fail(weft_status status, const char *function, const char *format, ...) WEFT_PRINTF(3, 4);
 /* The same from a task or the progress thread: kept aside until weft_error_collect(). Thread-safe. */
 void weft_fail_later(weft_status status, const char *function, const char *format, ...) WEFT_PRINTF(3, 4);
-/* Called by what BLOCKS, after waiting: brings an error kept aside to the program. WEFT_OK when there is none. */
+/* Called by what BLOCKS, after waiting: brings an error kept aside to the program. WEFT_OK when there is
+ * none. */
 weft_status weft_error_collect(void);
-/* The status of the most recent weft_fail(), kept or not: what a function returns whose check has just failed. */
+/* The status of the most recent weft_fail(), kept or not: what a function returns whose check has just
+ * failed. */
 weft_status weft_latest_status(void);
 /* WEFT_ERR_STATE, kept, unless weft_init() has been called. */
 weft_status weft_require_init(const char *function);
 
-/* ---- checks of arguments, shared by all public functions (check.c) ---------------------------------------------- */
+/* ---- checks of arguments, shared by all public functions (check.c)
+ * ---------------------------------------------- */
 
 /* Each keeps an error that names the argument, and returns false, when it is wrong. */
 bool weft_check_shape(const char *function, int ndim, const int64_t shape[]);
@@ -64,7 +70,8 @@ int weft_check_dim(const char *function, const char *argument, int dim, int ndim
 const weft_layout *weft_check_layout(const char *function, weft_mesh *mesh, const weft_placement *placements,
                                      int ndim, const int64_t shape[], weft_dtype dtype);
 
-/* ---- meshes (mesh.c) ---------------------------------------------------------------------------------------------- */
+/* ---- meshes (mesh.c)
+ * ---------------------------------------------------------------------------------------------- */
 
 /* The one mesh with these ranks, shape and names (created when new). Errors are kept. */
 weft_mesh *weft_mesh_obtain(const char *function, int ndim, const int64_t shape[], const int ranks[],
@@ -72,7 +79,8 @@ weft_mesh *weft_mesh_obtain(const char *function, int ndim, const int64_t shape[
 /* One rank of each process, the first it hosts: where weft_to_host() gathers. */
 weft_mesh *weft_host_mesh(void);
 
-/* ---- start and stop (start.c, devices.c) ------------------------------------------------------------------------- */
+/* ---- start and stop (start.c, devices.c)
+ * ------------------------------------------------------------------------- */
 
 typedef struct weft_settings { /* weft_config with the environment and the defaults worked in */
     weft_world world;
@@ -95,8 +103,8 @@ typedef struct weft_process_place {
 weft_status weft_runtime_start(const char *function, const weft_settings *settings, weft_process_place place);
 void weft_runtime_stop(void);
 
-/* CPU workers for this process, and their places: logical numbers of hwloc processing units, one per worker. Returns
- * how many were written; *bind is false when cores must be shared (more processes than cores). */
+/* CPU workers for this process, and their places: logical numbers of hwloc processing units, one per worker.
+ * Returns how many were written; *bind is false when cores must be shared (more processes than cores). */
 int weft_devices_choose(int wanted, weft_process_place place, unsigned units[], int max, bool *bind);
 
 static inline bool weft_hosts(int rank)

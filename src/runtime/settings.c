@@ -7,8 +7,8 @@
 
 #include "runtime/runtime.h"
 
-/* Reads a whole number in [min, max] from the environment into *value, which stays as it is when the variable is not set.
- * False, with the error kept, for anything else. */
+/* Reads a whole number in [min, max] from the environment into *value, which stays as it is when the variable
+ * is not set. False, with the error kept, for anything else. */
 static bool read_integer(const char *function, const char *variable, int64_t min, int64_t max, int64_t *value)
 {
     const char *text = getenv(variable);
@@ -19,8 +19,8 @@ static bool read_integer(const char *function, const char *variable, int64_t min
     errno = 0;
     long long number = strtoll(text, &end, 0);
     if (errno != 0 || *end != '\0' || number < min || number > max) {
-        weft_fail(WEFT_ERR_INVALID, function, "%s is \"%s\", expected %lld to %lld", variable, text, (long long)min,
-                  (long long)max);
+        weft_fail(WEFT_ERR_INVALID, function, "%s is \"%s\", expected %lld to %lld", variable, text,
+                  (long long)min, (long long)max);
         return false;
     }
     *value = number;
@@ -123,15 +123,15 @@ weft_status weft_settings_read(const char *function, const weft_config *config, 
 {
     *settings = (weft_settings){ .panels = WEFT_PANEL_POLICY_DEFAULT };
     int timeout = 0;
-    if ((config != NULL && !check_config(function, config)) || !read_world(function, &settings->world)
-        || !read_int(function, "WEFT_LOCAL_RANKS", 1, &settings->local_ranks)
-        || !read_int(function, "WEFT_RANKS", 1, &settings->ranks)
-        || !read_int(function, "WEFT_FAKE_SIZE", 1, &settings->fake_size)
-        || !read_int(function, "WEFT_WORKERS", 1, &settings->workers) || !read_seed(function, &settings->seed)
-        || !read_integer(function, "WEFT_POOL_BYTES", 0, INT64_MAX, &settings->pool_bytes)
-        || !read_int(function, "WEFT_TIMEOUT_S", 0, &timeout)
-        || !read_integer(function, "WEFT_PANEL_BYTES", 1, INT64_MAX, &settings->panels.target_bytes)
-        || !read_integer(function, "WEFT_PANEL_ROWS", 1, INT64_MAX, &settings->panels.forced_rows)) {
+    if ((config != NULL && !check_config(function, config)) || !read_world(function, &settings->world) ||
+        !read_int(function, "WEFT_LOCAL_RANKS", 1, &settings->local_ranks) ||
+        !read_int(function, "WEFT_RANKS", 1, &settings->ranks) ||
+        !read_int(function, "WEFT_FAKE_SIZE", 1, &settings->fake_size) ||
+        !read_int(function, "WEFT_WORKERS", 1, &settings->workers) || !read_seed(function, &settings->seed) ||
+        !read_integer(function, "WEFT_POOL_BYTES", 0, INT64_MAX, &settings->pool_bytes) ||
+        !read_int(function, "WEFT_TIMEOUT_S", 0, &timeout) ||
+        !read_integer(function, "WEFT_PANEL_BYTES", 1, INT64_MAX, &settings->panels.target_bytes) ||
+        !read_integer(function, "WEFT_PANEL_ROWS", 1, INT64_MAX, &settings->panels.forced_rows)) {
         return weft_latest_status();
     }
     settings->timeout_s = timeout;

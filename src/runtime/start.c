@@ -9,7 +9,8 @@
 
 weft_runtime_state weft_runtime;
 
-/* first_rank_of: ranks spread evenly, the first processes host one more; or the same number in each process. */
+/* first_rank_of: ranks spread evenly, the first processes host one more; or the same number in each process.
+ */
 static weft_status spread_ranks(const char *function, const weft_settings *settings, weft_process_place place)
 {
     weft_runtime_state *state = &weft_runtime;
@@ -21,8 +22,9 @@ static weft_status spread_ranks(const char *function, const weft_settings *setti
     }
     enum { MAX_RANKS = 1 << 20 };
     if (ranks > MAX_RANKS) {
-        return weft_fail(WEFT_ERR_INVALID, function, "the world would have %lld ranks, at most %d are possible",
-                         (long long)ranks, MAX_RANKS);
+        return weft_fail(WEFT_ERR_INVALID, function,
+                         "the world would have %lld ranks, at most %d are possible", (long long)ranks,
+                         MAX_RANKS);
     }
     state->first_rank_of = malloc(((size_t)processes + 1) * sizeof(int));
     if (state->first_rank_of == NULL) {
@@ -91,7 +93,8 @@ weft_status weft_runtime_start(const char *function, const weft_settings *settin
     }
     if (status == WEFT_OK) {
         state->layouts = weft_layout_table_new(settings->panels);
-        state->pool = weft_pool_new(settings->pool_bytes > 0 ? settings->pool_bytes : default_pool_bytes(place));
+        state->pool =
+            weft_pool_new(settings->pool_bytes > 0 ? settings->pool_bytes : default_pool_bytes(place));
         if (state->layouts == NULL || state->pool == NULL) {
             status = weft_fail(WEFT_ERR_NOMEM, function, "no memory for the runtime");
         }

@@ -1,8 +1,9 @@
 /* Builds this process's part of a stage.
  *
- * Every move of the stage (a box from one rank to another) is cut where panels of the source or of the target begin: into
- * pieces, each of which lies in one panel on both sides. Both sides of a message cut alike, so they agree on the messages
- * between them, and on their order: by source rank, target rank, target panel, source panel. */
+ * Every move of the stage (a box from one rank to another) is cut where panels of the source or of the target
+ * begin: into pieces, each of which lies in one panel on both sides. Both sides of a message cut alike, so
+ * they agree on the messages between them, and on their order: by source rank, target rank, target panel,
+ * source panel. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,8 @@
 typedef struct piece {
     int source_rank, target_rank;
     int64_t source_panel, target_panel;
-    int region; /* of a reduce stage: pieces of one target rank with the same region are addends of each other */
+    int region; /* of a reduce stage: pieces of one target rank with the same region are addends of each other
+                 */
     int order;  /* of the move within the stage: of a reduce stage, the order to reduce in */
     int peer;   /* the other process, or -1: both ranks are hosted here */
     uint32_t tag;
@@ -19,7 +21,8 @@ typedef struct piece {
     weft_box box;
 } piece;
 
-/* ---- pieces ------------------------------------------------------------------------------------------------- */
+/* ---- pieces
+ * ------------------------------------------------------------------------------------------------- */
 
 /* Cuts the box of a move into pieces and appends them. */
 static bool cut_move(weft_vec *pieces, const weft_stage *stage, const piece *like, const weft_box *box)
@@ -100,9 +103,9 @@ static bool collect_sends(weft_vec *pieces, const weft_stage *stage, int source)
     return done;
 }
 
-#define COMPARE(field)                           \
-    if (p->field != q->field) {                  \
-        return p->field < q->field ? -1 : 1;     \
+#define COMPARE(field)                                                                                       \
+    if (p->field != q->field) {                                                                              \
+        return p->field < q->field ? -1 : 1;                                                                 \
     }
 
 static int by_message_order(const void *a, const void *b)
@@ -149,10 +152,13 @@ static void number_messages(weft_vec *pieces, tag_range *ranges)
     }
 }
 
-/* ---- where a piece lies in a panel ------------------------------------------------------------------------------ */
+/* ---- where a piece lies in a panel
+ * ------------------------------------------------------------------------------ */
 
-/* Strides (elements) of a shard, and the bytes from the first row of panel `panel` to the box's first element. */
-static int64_t box_in_panel(const weft_layout *layout, int rank, int64_t panel, const weft_box *box, int64_t stride[])
+/* Strides (elements) of a shard, and the bytes from the first row of panel `panel` to the box's first
+ * element. */
+static int64_t box_in_panel(const weft_layout *layout, int rank, int64_t panel, const weft_box *box,
+                            int64_t stride[])
 {
     weft_box shard;
     weft_layout_shard_box(layout, rank, &shard);
@@ -174,14 +180,16 @@ static weft_message message_of(const weft_layout *layout, int rank, int64_t pane
     return (weft_message){
         .peer = p->peer,
         .tag = p->tag,
-        .region = weft_region_of_box(layout->ndim, p->box.extent, stride, weft_dtype_size(layout->dtype), offset),
+        .region =
+            weft_region_of_box(layout->ndim, p->box.extent, stride, weft_dtype_size(layout->dtype), offset),
         .bytes = p->bytes,
         .source_rank = p->source_rank,
         .target_rank = p->target_rank,
     };
 }
 
-/* ---- steps ------------------------------------------------------------------------------------------------------ */
+/* ---- steps
+ * ------------------------------------------------------------------------------------------------------ */
 
 static exchange_step *add_step(weft_exchange *exchange, step_kind kind, place target, bool whole)
 {
@@ -192,7 +200,8 @@ static exchange_step *add_step(weft_exchange *exchange, step_kind kind, place ta
     return s;
 }
 
-static exchange_step *add_transfer(weft_exchange *exchange, step_kind kind, place target, bool whole, size_t count)
+static exchange_step *add_transfer(weft_exchange *exchange, step_kind kind, place target, bool whole,
+                                   size_t count)
 {
     exchange_step *s = add_step(exchange, kind, target, whole);
     if (s == NULL) {
@@ -220,7 +229,8 @@ static bool add_sends(weft_exchange *exchange, weft_vec *pieces)
     for (size_t begin = 0, end; begin < pieces->count; begin = end) {
         const piece *p = &all[begin];
         end = begin + 1;
-        while (end < pieces->count && all[end].source_rank == p->source_rank && all[end].source_panel == p->source_panel) {
+        while (end < pieces->count && all[end].source_rank == p->source_rank &&
+               all[end].source_panel == p->source_panel) {
             end++;
         }
         place source = { shard_of(p->source_rank), p->source_panel };
@@ -292,7 +302,8 @@ static bool add_copies(weft_exchange *exchange, const piece *pieces, size_t coun
         }
         int64_t source_stride[WEFT_MAX_DIMS], target_stride[WEFT_MAX_DIMS];
         /* The source's place in its panel is the operand's offset, which run_local() takes from here. */
-        int64_t source_offset = box_in_panel(stage->from, p->source_rank, p->source_panel, &p->box, source_stride);
+        int64_t source_offset =
+            box_in_panel(stage->from, p->source_rank, p->source_panel, &p->box, source_stride);
         s->args->base.operands[s->count + 1].offset = source_offset;
         s->args->copy.target_offset[s->count] =
             box_in_panel(stage->to, p->target_rank, p->target_panel, &p->box, target_stride);
@@ -325,7 +336,8 @@ static bool add_landing(weft_exchange *exchange, const piece *p, place *landing)
 }
 
 /* Where the addend is and how it lies there. */
-static bool addend_source(weft_exchange *exchange, const piece *p, place *source, int64_t *offset, int64_t stride[])
+static bool addend_source(weft_exchange *exchange, const piece *p, place *source, int64_t *offset,
+                          int64_t stride[])
 {
     if (p->peer < 0) {
         *source = (place){ shard_of(p->source_rank), p->source_panel };
@@ -355,7 +367,8 @@ static weft_combine combine_of(weft_reduce_op op)
     }
 }
 
-/* Reduces the addends of one box, in their order: tasks of up to MAX_SOURCES addends, each going on from the last. */
+/* Reduces the addends of one box, in their order: tasks of up to MAX_SOURCES addends, each going on from the
+ * last. */
 static bool add_reduction(weft_exchange *exchange, const piece *addends, size_t count, bool whole)
 {
     const weft_stage *stage = &exchange->stage;
@@ -386,7 +399,8 @@ static bool add_reduction(weft_exchange *exchange, const piece *addends, size_t 
         for (int k = 0; k < s->count; k++) {
             s->sources[k] = sources[k];
             s->args->base.operands[k + 1].offset = offsets[k];
-            s->args->reduce.boxes[k] = strided_box(stage->from, &addends[begin + (size_t)k], strides[k], target_stride);
+            s->args->reduce.boxes[k] =
+                strided_box(stage->from, &addends[begin + (size_t)k], strides[k], target_stride);
         }
     }
     return true;
@@ -401,8 +415,8 @@ static bool add_panel(weft_exchange *exchange, const piece *pieces, size_t count
     }
     for (size_t begin = 0, end; begin < count; begin = end) {
         end = begin + 1;
-        while (end < count && pieces[end].region == pieces[begin].region
-               && pieces[end].source_panel == pieces[begin].source_panel) {
+        while (end < count && pieces[end].region == pieces[begin].region &&
+               pieces[end].source_panel == pieces[begin].source_panel) {
             end++;
         }
         if (!add_reduction(exchange, &pieces[begin], end - begin, whole)) {
@@ -421,8 +435,8 @@ static bool add_targets(weft_exchange *exchange, weft_vec *pieces)
     }
     for (size_t begin = 0, end; begin < pieces->count; begin = end) {
         end = begin + 1;
-        while (end < pieces->count && all[end].target_rank == all[begin].target_rank
-               && all[end].target_panel == all[begin].target_panel) {
+        while (end < pieces->count && all[end].target_rank == all[begin].target_rank &&
+               all[end].target_panel == all[begin].target_panel) {
             end++;
         }
         if (!add_panel(exchange, &all[begin], end - begin)) {
@@ -444,7 +458,8 @@ static void count_received(weft_exchange *exchange, const weft_vec *pieces)
     }
 }
 
-/* ---- building ----------------------------------------------------------------------------------------------------- */
+/* ---- building
+ * ----------------------------------------------------------------------------------------------------- */
 
 static bool build(weft_exchange *exchange)
 {
@@ -452,7 +467,8 @@ static bool build(weft_exchange *exchange)
     bool done = true;
     for (int i = 0; i < weft_runtime.local_ranks && done; i++) {
         int rank = weft_runtime.first_rank + i;
-        done = collect_sends(&sends, &exchange->stage, rank) && collect_receives(&receives, &exchange->stage, rank);
+        done = collect_sends(&sends, &exchange->stage, rank) &&
+               collect_receives(&receives, &exchange->stage, rank);
     }
     if (done) {
         number_messages(&sends, exchange->sends);

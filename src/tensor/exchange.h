@@ -1,5 +1,5 @@
-/* One stage of a plan as this process executes it: which panels it sends, receives, copies and reduces. Built once for a
- * pair of layouts, run for any pair of tensors that have them. */
+/* One stage of a plan as this process executes it: which panels it sends, receives, copies and reduces. Built
+ * once for a pair of layouts, run for any pair of tensors that have them. */
 #ifndef WEFT_SRC_TENSOR_EXCHANGE_H
 #define WEFT_SRC_TENSOR_EXCHANGE_H
 

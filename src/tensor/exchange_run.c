@@ -15,7 +15,8 @@ typedef struct run {
 
 static weft_panel panel_at(const run *r, const weft_tensor *tensor, place p)
 {
-    return p.shard < 0 ? (weft_panel){ r->landings[p.panel]->handles[0], 0 } : tensor->shards[p.shard].panels[p.panel];
+    return p.shard < 0 ? (weft_panel){ r->landings[p.panel]->handles[0], 0 }
+                       : tensor->shards[p.shard].panels[p.panel];
 }
 
 static bool run_transfer(const run *r, const exchange_step *s)

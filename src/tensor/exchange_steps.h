@@ -1,4 +1,5 @@
-/* What an exchange is made of: shared by exchange.c, which builds it, and exchange_run.c, which submits it. */
+/* What an exchange is made of: shared by exchange.c, which builds it, and exchange_run.c, which submits it.
+ */
 #ifndef WEFT_SRC_TENSOR_EXCHANGE_STEPS_H
 #define WEFT_SRC_TENSOR_EXCHANGE_STEPS_H
 
@@ -22,13 +23,13 @@ typedef struct exchange_step {
     place target; /* the panel acquired or written; of SEND: the panel read; of LAND: the landing buffer */
     bool whole;   /* nothing of the panel's former contents is needed */
     int count;    /* messages, or sources */
-    weft_message *messages;       /* SEND, RECEIVE, LAND; tags count from the run's first */
-    place sources[MAX_SOURCES];   /* COPY, REDUCE */
+    weft_message *messages;     /* SEND, RECEIVE, LAND; tags count from the run's first */
+    place sources[MAX_SOURCES]; /* COPY, REDUCE */
     union {
         weft_task_args base;
         weft_copy_args copy;
         weft_reduce_args reduce;
-    } *args;
+    } * args;
 } exchange_step;
 
 typedef struct tag_range { /* messages with one process in one run */
@@ -38,10 +39,10 @@ typedef struct tag_range { /* messages with one process in one run */
 
 struct weft_exchange {
     weft_stage stage;
-    weft_vec steps;        /* exchange_step */
-    weft_vec landings;     /* int64_t: bytes of each landing buffer */
-    tag_range *sends, *receives; /* one per process */
-    int max_messages;      /* of one step */
+    weft_vec steps;                      /* exchange_step */
+    weft_vec landings;                   /* int64_t: bytes of each landing buffer */
+    tag_range *sends, *receives;         /* one per process */
+    int max_messages;                    /* of one step */
     uint64_t transfers, bytes, messages; /* received in one run, for the counters */
 };
 

@@ -2,8 +2,9 @@
 #include "codelets/fill.h"
 #include "tensor/tensor.h"
 
-static const weft_layout *factory_layout(const char *function, weft_dtype dtype, int ndim, const int64_t shape[],
-                                         weft_mesh *mesh, const weft_placement *placements, bool partial_allowed)
+static const weft_layout *factory_layout(const char *function, weft_dtype dtype, int ndim,
+                                         const int64_t shape[], weft_mesh *mesh,
+                                         const weft_placement *placements, bool partial_allowed)
 {
     mesh = weft_check_mesh(function, mesh);
     if (mesh == NULL || !weft_check_dtype(function, dtype) || !weft_check_shape(function, ndim, shape)) {
@@ -44,8 +45,8 @@ static bool fill_shard(const weft_tensor *tensor, const weft_local_shard *shard,
     return true;
 }
 
-static weft_tensor *constant(const char *function, weft_dtype dtype, int ndim, const int64_t shape[], double value,
-                             weft_mesh *mesh, const weft_placement *placements)
+static weft_tensor *constant(const char *function, weft_dtype dtype, int ndim, const int64_t shape[],
+                             double value, weft_mesh *mesh, const weft_placement *placements)
 {
     const weft_layout *layout = factory_layout(function, dtype, ndim, shape, mesh, placements, false);
     weft_tensor *tensor = layout == NULL ? NULL : weft_tensor_new(function, layout);
@@ -82,15 +83,16 @@ weft_tensor *weft_full(weft_dtype dtype, int ndim, const int64_t shape[], double
     return constant("weft_full", dtype, ndim, shape, value, mesh, placements);
 }
 
-/* ---- random numbers ------------------------------------------------------------------------------------------- */
+/* ---- random numbers
+ * ------------------------------------------------------------------------------------------- */
 
-static bool submit_random(const weft_tensor *tensor, const weft_local_shard *shard, int64_t index, bool normal,
-                          uint64_t stream)
+static bool submit_random(const weft_tensor *tensor, const weft_local_shard *shard, int64_t index,
+                          bool normal, uint64_t stream)
 {
     const weft_layout *layout = tensor->layout;
     weft_task task;
-    weft_random_args *args = weft_task_begin(&task, &weft_codelet_random, normal ? "randn" : "rand", sizeof(*args),
-                                             layout->dtype);
+    weft_random_args *args =
+        weft_task_begin(&task, &weft_codelet_random, normal ? "randn" : "rand", sizeof(*args), layout->dtype);
     if (args == NULL) {
         return false;
     }
@@ -113,8 +115,8 @@ static bool submit_random(const weft_tensor *tensor, const weft_local_shard *sha
     return weft_task_submit(&task);
 }
 
-static weft_tensor *random_tensor(const char *function, bool normal, weft_dtype dtype, int ndim, const int64_t shape[],
-                                  weft_mesh *mesh, const weft_placement *placements)
+static weft_tensor *random_tensor(const char *function, bool normal, weft_dtype dtype, int ndim,
+                                  const int64_t shape[], weft_mesh *mesh, const weft_placement *placements)
 {
     const weft_layout *layout = factory_layout(function, dtype, ndim, shape, mesh, placements, false);
     if (layout == NULL) {

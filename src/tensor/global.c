@@ -4,8 +4,8 @@
 
 #include "tensor/state.h"
 
-weft_tensor *weft_distribute(weft_dtype dtype, int ndim, const int64_t shape[], const void *global, weft_mesh *mesh,
-                             const weft_placement *placements)
+weft_tensor *weft_distribute(weft_dtype dtype, int ndim, const int64_t shape[], const void *global,
+                             weft_mesh *mesh, const weft_placement *placements)
 {
     static const char function[] = "weft_distribute";
     mesh = weft_check_mesh(function, mesh);
@@ -17,31 +17,34 @@ weft_tensor *weft_distribute(weft_dtype dtype, int ndim, const int64_t shape[], 
         return NULL;
     }
     if (layout->has_partial) {
-        weft_fail(WEFT_ERR_LAYOUT, function, "placements has a Partial: a global array is Shard or Replicate");
+        weft_fail(WEFT_ERR_LAYOUT, function,
+                  "placements has a Partial: a global array is Shard or Replicate");
         return NULL;
     }
     int root = weft_mesh_rank_at(mesh, 0);
     int64_t count = 1, one = 1;
     weft_count_checked(ndim, shape, &count);
     if (weft_hosts(root) && count > 0 && global == NULL) {
-        weft_fail(WEFT_ERR_INVALID, function, "global is NULL on the process that hosts the mesh's first rank");
+        weft_fail(WEFT_ERR_INVALID, function,
+                  "global is NULL on the process that hosts the mesh's first rank");
         return NULL;
     }
     weft_mesh *root_mesh = weft_mesh_obtain(function, 1, &one, &root, NULL);
-    const weft_layout *whole = root_mesh == NULL ? NULL
-                                                 : weft_check_layout(function, root_mesh, NULL, ndim, shape, dtype);
+    const weft_layout *whole =
+        root_mesh == NULL ? NULL : weft_check_layout(function, root_mesh, NULL, ndim, shape, dtype);
     if (whole == NULL) {
         return NULL;
     }
-    /* The caller's array is the source tensor's one shard; when the last reader has let it go it has been read. */
+    /* The caller's array is the source tensor's one shard; when the last reader has let it go it has been
+     * read. */
     weft_scope_open();
     weft_tensor *source = weft_tensor_allocate(function, whole);
     bool done = source != NULL;
     for (int i = 0; done && i < source->num_shards; i++) {
         weft_local_shard *shard = &source->shards[i];
-        done = shard->count == 0
-               || weft_shard_attach(shard, weft_buffer_borrow(weft_runtime.pool, weft_shard_cut(whole, shard),
-                                                              (void *)(uintptr_t)global));
+        done = shard->count == 0 ||
+               weft_shard_attach(shard, weft_buffer_borrow(weft_runtime.pool, weft_shard_cut(whole, shard),
+                                                           (void *)(uintptr_t)global));
     }
     if (!done || !weft_tensor_register(function, source)) {
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for the tensor");
@@ -85,7 +88,8 @@ weft_status weft_to_host(weft_tensor *tensor, void *global)
     }
     weft_mesh *mesh = weft_host_mesh();
     const weft_layout *everywhere =
-        mesh == NULL ? NULL : weft_check_layout(function, mesh, NULL, layout->ndim, layout->shape, layout->dtype);
+        mesh == NULL ? NULL
+                     : weft_check_layout(function, mesh, NULL, layout->ndim, layout->shape, layout->dtype);
     if (everywhere == NULL) {
         return weft_latest_status();
     }
@@ -96,7 +100,8 @@ weft_status weft_to_host(weft_tensor *tensor, void *global)
     return status;
 }
 
-/* ---- properties ------------------------------------------------------------------------------------------------- */
+/* ---- properties
+ * ------------------------------------------------------------------------------------------------- */
 
 int weft_tensor_ndim(const weft_tensor *tensor)
 {
@@ -138,8 +143,8 @@ weft_status weft_local_box(const weft_tensor *tensor, int local_rank, int64_t of
     }
     int ndim = tensor->layout->ndim;
     if (local_rank < 0 || local_rank >= tensor->num_shards) {
-        return weft_fail(WEFT_ERR_INVALID, function, "local_rank is %d, but this process hosts %d ranks", local_rank,
-                         tensor->num_shards);
+        return weft_fail(WEFT_ERR_INVALID, function, "local_rank is %d, but this process hosts %d ranks",
+                         local_rank, tensor->num_shards);
     }
     if (ndim > 0 && (offset == NULL || extent == NULL)) {
         return weft_fail(WEFT_ERR_INVALID, function, "%s is NULL", offset == NULL ? "offset" : "extent");

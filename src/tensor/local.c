@@ -4,12 +4,14 @@
 
 #include "tensor/state.h"
 
-/* ---- from_local ------------------------------------------------------------------------------------------------- */
+/* ---- from_local
+ * ------------------------------------------------------------------------------------------------- */
 
 static bool check_flags(const char *function, unsigned flags)
 {
     if ((flags & ~(unsigned)(WEFT_COPY | WEFT_CHECK_RANKS)) != 0) {
-        weft_fail(WEFT_ERR_INVALID, function, "flags is 0x%x, expected WEFT_COPY and WEFT_CHECK_RANKS only", flags);
+        weft_fail(WEFT_ERR_INVALID, function, "flags is 0x%x, expected WEFT_COPY and WEFT_CHECK_RANKS only",
+                  flags);
         return false;
     }
     return true;
@@ -28,7 +30,8 @@ static bool check_locals(const char *function, const weft_layout *layout, void *
     return true;
 }
 
-static weft_tensor *import_shards(const char *function, const weft_layout *layout, void *const locals[], bool copy)
+static weft_tensor *import_shards(const char *function, const weft_layout *layout, void *const locals[],
+                                  bool copy)
 {
     weft_tensor *tensor = weft_tensor_allocate(function, layout);
     for (int i = 0; tensor != NULL && i < tensor->num_shards; i++) {
@@ -40,7 +43,8 @@ static weft_tensor *import_shards(const char *function, const weft_layout *layou
         weft_buffer *buffer = copy ? weft_buffer_copy(weft_runtime.pool, cut, locals[i])
                                    : weft_buffer_borrow(weft_runtime.pool, cut, locals[i]);
         if (!weft_shard_attach(shard, buffer)) {
-            weft_fail(WEFT_ERR_NOMEM, function, "no memory for a shard of %lld elements", (long long)shard->count);
+            weft_fail(WEFT_ERR_NOMEM, function, "no memory for a shard of %lld elements",
+                      (long long)shard->count);
             weft_tensor_delete(tensor);
             return NULL;
         }
@@ -52,7 +56,8 @@ static weft_tensor *import_shards(const char *function, const weft_layout *layou
     return tensor;
 }
 
-/* ---- the check flag --------------------------------------------------------------------------------------------- */
+/* ---- the check flag
+ * --------------------------------------------------------------------------------------------- */
 
 static uint64_t layout_fingerprint(const weft_layout *layout)
 {
@@ -92,8 +97,8 @@ static bool layouts_agree(const char *function, const weft_layout *layout)
     for (int64_t i = 0; i < processes && agree; i++) {
         agree = all[i] == all[0];
         if (!agree) {
-            weft_fail(WEFT_ERR_MISMATCH, function, "process %lld gave another shape, dtype or placements than process 0",
-                      (long long)i);
+            weft_fail(WEFT_ERR_MISMATCH, function,
+                      "process %lld gave another shape, dtype or placements than process 0", (long long)i);
         }
     }
     free(hosted);
@@ -101,8 +106,8 @@ static bool layouts_agree(const char *function, const weft_layout *layout)
     return agree;
 }
 
-/* The layout of the first replicas alone: the mesh without the dimensions that replicate, at coordinate 0 of these. NULL
- * when nothing is replicated, or with the error kept. */
+/* The layout of the first replicas alone: the mesh without the dimensions that replicate, at coordinate 0 of
+ * these. NULL when nothing is replicated, or with the error kept. */
 static const weft_layout *first_replicas(const char *function, const weft_layout *layout)
 {
     const weft_mesh *mesh = layout->mesh;
@@ -142,11 +147,13 @@ static const weft_layout *first_replicas(const char *function, const weft_layout
     }
     weft_mesh *first = weft_mesh_obtain(function, ndim, shape, ranks, NULL);
     free(ranks);
-    return first == NULL ? NULL
-                         : weft_check_layout(function, first, placements, layout->ndim, layout->shape, layout->dtype);
+    return first == NULL
+               ? NULL
+               : weft_check_layout(function, first, placements, layout->ndim, layout->shape, layout->dtype);
 }
 
-/* A tensor of the first replicas on the memory of `tensor`, redistributed into it: replicas get the values of the first. */
+/* A tensor of the first replicas on the memory of `tensor`, redistributed into it: replicas get the values of
+ * the first. */
 static bool broadcast_replicas(const char *function, weft_tensor *tensor)
 {
     if (tensor->layout->has_partial) {
@@ -175,7 +182,8 @@ static bool broadcast_replicas(const char *function, weft_tensor *tensor)
     return done;
 }
 
-static weft_tensor *from_local(const char *function, const weft_layout *layout, void *const locals[], unsigned flags)
+static weft_tensor *from_local(const char *function, const weft_layout *layout, void *const locals[],
+                               unsigned flags)
 {
     bool check = (flags & WEFT_CHECK_RANKS) != 0;
     if (check && !layouts_agree(function, layout)) {
@@ -188,13 +196,13 @@ static weft_tensor *from_local(const char *function, const weft_layout *layout, 
     return tensor;
 }
 
-weft_tensor *weft_from_local(weft_dtype dtype, int ndim, const int64_t shape[], void *const locals[], weft_mesh *mesh,
-                             const weft_placement *placements, unsigned flags)
+weft_tensor *weft_from_local(weft_dtype dtype, int ndim, const int64_t shape[], void *const locals[],
+                             weft_mesh *mesh, const weft_placement *placements, unsigned flags)
 {
     static const char function[] = "weft_from_local";
     mesh = weft_check_mesh(function, mesh);
-    if (mesh == NULL || !weft_check_dtype(function, dtype) || !weft_check_shape(function, ndim, shape)
-        || !check_flags(function, flags)) {
+    if (mesh == NULL || !weft_check_dtype(function, dtype) || !weft_check_shape(function, ndim, shape) ||
+        !check_flags(function, flags)) {
         return NULL;
     }
     const weft_layout *layout = weft_check_layout(function, mesh, placements, ndim, shape, dtype);
@@ -204,13 +212,14 @@ weft_tensor *weft_from_local(weft_dtype dtype, int ndim, const int64_t shape[], 
     return from_local(function, layout, locals, flags);
 }
 
-weft_tensor *weft_from_local_even(weft_dtype dtype, int ndim, const int64_t local_shape[], void *const locals[],
-                                  weft_mesh *mesh, const weft_placement *placements, unsigned flags)
+weft_tensor *weft_from_local_even(weft_dtype dtype, int ndim, const int64_t local_shape[],
+                                  void *const locals[], weft_mesh *mesh, const weft_placement *placements,
+                                  unsigned flags)
 {
     static const char function[] = "weft_from_local_even";
     mesh = weft_check_mesh(function, mesh);
-    if (mesh == NULL || !weft_check_dtype(function, dtype) || !weft_check_shape(function, ndim, local_shape)
-        || !check_flags(function, flags)) {
+    if (mesh == NULL || !weft_check_dtype(function, dtype) ||
+        !weft_check_shape(function, ndim, local_shape) || !check_flags(function, flags)) {
         return NULL;
     }
     weft_placement canonical[WEFT_MAX_DIMS];
@@ -241,7 +250,8 @@ weft_tensor *weft_from_local_even(weft_dtype dtype, int ndim, const int64_t loca
     return from_local(function, layout, locals, flags);
 }
 
-/* ---- access to shards ------------------------------------------------------------------------------------------- */
+/* ---- access to shards
+ * ------------------------------------------------------------------------------------------- */
 
 static weft_local_shard *check_shard(const char *function, weft_tensor *tensor, int local_rank)
 {

@@ -1,4 +1,5 @@
-/* weft_tensor_print(): dtype, shape, placements, mesh, and the values as nested brackets, long dimensions abbreviated. */
+/* weft_tensor_print(): dtype, shape, placements, mesh, and the values as nested brackets, long dimensions
+ * abbreviated. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,7 +38,8 @@ static void print_value(FILE *file, weft_dtype dtype, const void *values, int64_
     }
 }
 
-static void print_values(FILE *file, const weft_layout *layout, const void *values, int dim, int64_t first, int64_t step)
+static void print_values(FILE *file, const weft_layout *layout, const void *values, int dim, int64_t first,
+                         int64_t step)
 {
     if (dim == layout->ndim) {
         print_value(file, layout->dtype, values, first);
@@ -84,8 +86,8 @@ weft_status weft_tensor_print(weft_tensor *tensor, FILE *file)
     weft_status status = fake ? WEFT_OK : weft_to_host(tensor, values);
     if (status == WEFT_OK && weft_runtime.process == 0) {
         char text[256];
-        fprintf(file, "weft_tensor%s%s %s\n", tensor->name == NULL ? "" : " ", tensor->name == NULL ? "" : tensor->name,
-                weft_layout_format(layout, text, sizeof(text)));
+        fprintf(file, "weft_tensor%s%s %s\n", tensor->name == NULL ? "" : " ",
+                tensor->name == NULL ? "" : tensor->name, weft_layout_format(layout, text, sizeof(text)));
         if (!fake) {
             print_values(file, layout, values, 0, 0, count);
             fputc('\n', file);

@@ -4,7 +4,8 @@
 
 #include "tensor/state.h"
 
-/* ---- cached plans --------------------------------------------------------------------------------------------- */
+/* ---- cached plans
+ * --------------------------------------------------------------------------------------------- */
 
 static void plan_free(weft_cached_plan *cached)
 {
@@ -33,8 +34,8 @@ static weft_cached_plan *plan_build(const char *function, const weft_layout *fro
         return NULL;
     }
     char why[200] = "";
-    weft_status status = weft_plan_make(weft_runtime.layouts, &weft_runtime.topology, &weft_runtime.cost, from, to,
-                                        &cached->plan, why, sizeof(why));
+    weft_status status = weft_plan_make(weft_runtime.layouts, &weft_runtime.topology, &weft_runtime.cost,
+                                        from, to, &cached->plan, why, sizeof(why));
     if (status != WEFT_OK) {
         weft_fail(status, function, "%s", why);
         free(cached);
@@ -69,10 +70,11 @@ weft_cached_plan *weft_plan_obtain(const char *function, const weft_layout *from
     return cached;
 }
 
-/* ---- views ------------------------------------------------------------------------------------------------------ */
+/* ---- views
+ * ------------------------------------------------------------------------------------------------------ */
 
-/* True when a mesh dimension after `m` shards tensor dimension `d`: it splits what `m` leaves, so that a new shard along `m`
- * changes what it holds. */
+/* True when a mesh dimension after `m` shards tensor dimension `d`: it splits what `m` leaves, so that a new
+ * shard along `m` changes what it holds. */
 static bool sharded_after(const weft_layout *layout, int m, int d)
 {
     for (int later = m + 1; later < layout->mesh->ndim; later++) {
@@ -83,8 +85,9 @@ static bool sharded_after(const weft_layout *layout, int m, int d)
     return false;
 }
 
-/* True when EVERY rank finds its part of `to` in what it holds of `from`: Replicate became Shard, nothing else changed. It must
- * not depend on who asks: a process that took a view would not send what another one waits for. */
+/* True when EVERY rank finds its part of `to` in what it holds of `from`: Replicate became Shard, nothing
+ * else changed. It must not depend on who asks: a process that took a view would not send what another one
+ * waits for. */
 static bool is_local_slice(const weft_layout *from, const weft_layout *to)
 {
     if (from->mesh != to->mesh) {
@@ -92,7 +95,8 @@ static bool is_local_slice(const weft_layout *from, const weft_layout *to)
     }
     for (int m = 0; m < from->mesh->ndim; m++) {
         weft_placement before = from->placements[m], after = to->placements[m];
-        bool slices = before.kind == WEFT_REPLICATE && after.kind == WEFT_SHARD && !sharded_after(from, m, after.dim);
+        bool slices =
+            before.kind == WEFT_REPLICATE && after.kind == WEFT_SHARD && !sharded_after(from, m, after.dim);
         if (!slices && !weft_placement_equal(before, after)) {
             return false;
         }
@@ -143,10 +147,12 @@ static weft_tensor *slice_view(const char *function, weft_tensor *tensor, const 
     return view;
 }
 
-/* ---- executing a plan ----------------------------------------------------------------------------------------------- */
+/* ---- executing a plan
+ * ----------------------------------------------------------------------------------------------- */
 
 /* Runs all stages from `source` into `target`, which has the plan's last layout. */
-static bool run_stages(const char *function, const weft_cached_plan *cached, weft_tensor *source, weft_tensor *target)
+static bool run_stages(const char *function, const weft_cached_plan *cached, weft_tensor *source,
+                       weft_tensor *target)
 {
     weft_tensor *current = source;
     bool done = true;
@@ -160,7 +166,8 @@ static bool run_stages(const char *function, const weft_cached_plan *cached, wef
 }
 
 /* Temporary tensors belong to a scope of their own, so that they go at once. */
-bool weft_plan_run(const char *function, const weft_cached_plan *cached, weft_tensor *source, weft_tensor *target)
+bool weft_plan_run(const char *function, const weft_cached_plan *cached, weft_tensor *source,
+                   weft_tensor *target)
 {
     weft_scope_open();
     bool done = run_stages(function, cached, source, target);
@@ -217,7 +224,9 @@ bool weft_tensor_copy_into(const char *function, weft_tensor *target, weft_tenso
     return cached != NULL && weft_plan_run(function, cached, source, target);
 }
 
-/* ---- public ------------------------------------------------------------------------------------------------------------- */
+/* ---- public
+ * -------------------------------------------------------------------------------------------------------------
+ */
 
 weft_tensor *weft_redistribute(weft_tensor *tensor, weft_mesh *mesh, const weft_placement *placements)
 {
@@ -228,6 +237,7 @@ weft_tensor *weft_redistribute(weft_tensor *tensor, weft_mesh *mesh, const weft_
         return NULL;
     }
     const weft_layout *from = tensor->layout;
-    const weft_layout *to = weft_check_layout(function, mesh, placements, from->ndim, from->shape, from->dtype);
+    const weft_layout *to =
+        weft_check_layout(function, mesh, placements, from->ndim, from->shape, from->dtype);
     return to == NULL ? NULL : weft_tensor_to_layout(function, tensor, to);
 }

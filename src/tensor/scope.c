@@ -109,7 +109,8 @@ void weft_tensor_release(weft_tensor *tensor)
         return;
     }
     if (tensor->caller_references == 0) {
-        weft_fail(WEFT_ERR_STATE, function, "the caller has no reference of the tensor: it belongs to a scope");
+        weft_fail(WEFT_ERR_STATE, function,
+                  "the caller has no reference of the tensor: it belongs to a scope");
         return;
     }
     tensor->caller_references--;

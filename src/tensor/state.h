@@ -24,8 +24,10 @@ typedef struct weft_tensors {
 
 /* The cached plan, made when it is not there; NULL with the error kept. */
 weft_cached_plan *weft_plan_obtain(const char *function, const weft_layout *from, const weft_layout *to);
-/* Submits all stages from `source` into `target`, which has the plan's last layout. False with the error kept. */
-bool weft_plan_run(const char *function, const weft_cached_plan *cached, weft_tensor *source, weft_tensor *target);
+/* Submits all stages from `source` into `target`, which has the plan's last layout. False with the error
+ * kept. */
+bool weft_plan_run(const char *function, const weft_cached_plan *cached, weft_tensor *source,
+                   weft_tensor *target);
 void weft_plans_free(weft_tensors *tensors);
 
 /* Drops one reference of any kind; deletes the tensor at the last. */
@@ -33,16 +35,18 @@ void weft_tensor_unreference(weft_tensor *tensor);
 /* Gives a new reference to the innermost scope, or to the caller where none is open. False: no memory. */
 bool weft_scope_adopt(weft_tensor *tensor);
 
-/* A tensor whose shards are not filled in yet (no panels, no buffers), or NULL with the error kept; and its end. */
+/* A tensor whose shards are not filled in yet (no panels, no buffers), or NULL with the error kept; and its
+ * end. */
 weft_tensor *weft_tensor_allocate(const char *function, const weft_layout *layout);
 bool weft_tensor_register(const char *function, weft_tensor *tensor);
 void weft_tensor_delete(weft_tensor *tensor);
 /* How the shard's memory is cut into panels. The shard is not empty. */
 weft_cut weft_shard_cut(const weft_layout *layout, const weft_local_shard *shard);
-/* Gives a shard its buffer (taking over the reference), panel i being handle i. False: no memory; the reference is dropped. */
+/* Gives a shard its buffer (taking over the reference), panel i being handle i. False: no memory; the
+ * reference is dropped. */
 bool weft_shard_attach(weft_local_shard *shard, weft_buffer *buffer);
-/* Gives a shard a view of `source` beginning `offset` bytes after its first element. False, and nothing changed, when a panel
- * would not lie inside one panel of the source, or for lack of memory. */
+/* Gives a shard a view of `source` beginning `offset` bytes after its first element. False, and nothing
+ * changed, when a panel would not lie inside one panel of the source, or for lack of memory. */
 bool weft_shard_view(const weft_layout *layout, weft_local_shard *shard, const weft_tensor *source_tensor,
                      const weft_local_shard *source, int64_t offset);
 

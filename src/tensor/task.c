@@ -33,7 +33,8 @@ static int buffer_of(weft_task *task, starpu_data_handle_t handle, enum starpu_d
     return task->num_buffers++;
 }
 
-void weft_task_add(weft_task *task, const weft_panel *panel, int64_t offset, enum starpu_data_access_mode mode)
+void weft_task_add(weft_task *task, const weft_panel *panel, int64_t offset,
+                   enum starpu_data_access_mode mode)
 {
     weft_task_args *args = task->args;
     args->operands[args->num_operands++] = (weft_task_operand){

@@ -29,7 +29,8 @@ int64_t weft_row_elements(int ndim, const weft_box *box)
     return elements;
 }
 
-/* ---- shards ------------------------------------------------------------------------------------------------- */
+/* ---- shards
+ * ------------------------------------------------------------------------------------------------- */
 
 /* Bytes of the panels before global row `row`. */
 static int64_t row_offset(const weft_layout *layout, const weft_box *box, int64_t row)
@@ -69,8 +70,8 @@ bool weft_shard_attach(weft_local_shard *shard, weft_buffer *buffer)
 }
 
 /* Finds the panel of `source` that holds the bytes [begin, end) of that shard; -1 when no single one does. */
-static int64_t panel_holding(const weft_layout *layout, const weft_local_shard *source, int64_t begin, int64_t end,
-                             int64_t *panel_begin)
+static int64_t panel_holding(const weft_layout *layout, const weft_local_shard *source, int64_t begin,
+                             int64_t end, int64_t *panel_begin)
 {
     int64_t row_bytes = row_offset(layout, &source->box, 1 + (layout->ndim == 0 ? 0 : source->box.offset[0]));
     int64_t row = layout->ndim == 0 ? 0 : source->box.offset[0] + begin / row_bytes;
@@ -109,15 +110,16 @@ bool weft_shard_view(const weft_layout *layout, weft_local_shard *shard, const w
     return true;
 }
 
-const weft_panel *weft_shard_panel_at(const weft_tensor *tensor, const weft_local_shard *shard, int64_t row, int64_t *first,
-                                      int64_t *last)
+const weft_panel *weft_shard_panel_at(const weft_tensor *tensor, const weft_local_shard *shard, int64_t row,
+                                      int64_t *first, int64_t *last)
 {
     int64_t panel = weft_panel_of_row(tensor->layout, &shard->box, row);
     weft_panel_range(tensor->layout, &shard->box, panel, first, last);
     return &shard->panels[panel];
 }
 
-/* ---- tensors -------------------------------------------------------------------------------------------------- */
+/* ---- tensors
+ * -------------------------------------------------------------------------------------------------- */
 
 weft_tensor *weft_tensor_allocate(const char *function, const weft_layout *layout)
 {
@@ -212,7 +214,8 @@ weft_tensor *weft_tensor_new(const char *function, const weft_layout *layout)
             continue;
         }
         if (!weft_shard_attach(shard, weft_buffer_new(weft_runtime.pool, weft_shard_cut(layout, shard)))) {
-            weft_fail(WEFT_ERR_NOMEM, function, "no memory for a shard of %lld elements", (long long)shard->count);
+            weft_fail(WEFT_ERR_NOMEM, function, "no memory for a shard of %lld elements",
+                      (long long)shard->count);
             weft_tensor_delete(tensor);
             return NULL;
         }
@@ -243,7 +246,8 @@ static bool shard_detach(const char *function, weft_tensor *tensor, weft_local_s
 {
     weft_local_shard old = *shard;
     shard->panels = NULL;
-    if (!weft_shard_attach(shard, weft_buffer_new(weft_runtime.pool, weft_shard_cut(tensor->layout, shard)))) {
+    if (!weft_shard_attach(shard,
+                           weft_buffer_new(weft_runtime.pool, weft_shard_cut(tensor->layout, shard)))) {
         *shard = old;
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a copy of a shared shard");
         return false;
@@ -269,12 +273,14 @@ bool weft_tensor_make_writable(const char *function, weft_tensor *tensor)
     return true;
 }
 
-/* ---- start and stop ----------------------------------------------------------------------------------------------- */
+/* ---- start and stop
+ * ----------------------------------------------------------------------------------------------- */
 
 weft_status weft_tensors_start(void)
 {
     weft_runtime.tensors = calloc(1, sizeof(weft_tensors));
-    return weft_runtime.tensors == NULL ? weft_fail(WEFT_ERR_NOMEM, "weft_init", "no memory for the tensors") : WEFT_OK;
+    return weft_runtime.tensors == NULL ? weft_fail(WEFT_ERR_NOMEM, "weft_init", "no memory for the tensors")
+                                        : WEFT_OK;
 }
 
 void weft_tensors_stop(void)

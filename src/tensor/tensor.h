@@ -1,4 +1,5 @@
-/* src/tensor: shards as panels; creating, importing and exporting tensors; redistribution (executes a plan). */
+/* src/tensor: shards as panels; creating, importing and exporting tensors; redistribution (executes a plan).
+ */
 #ifndef WEFT_SRC_TENSOR_H
 #define WEFT_SRC_TENSOR_H
 
@@ -8,8 +9,8 @@
 #include "runtime/pool.h"
 #include "runtime/runtime.h"
 
-/* A block of consecutive rows of a shard: contiguous memory behind one StarPU handle. Two panels of views may share a
- * handle. */
+/* A block of consecutive rows of a shard: contiguous memory behind one StarPU handle. Two panels of views may
+ * share a handle. */
 typedef struct weft_panel {
     starpu_data_handle_t handle;
     int64_t offset; /* bytes from the handle's start to the panel's first row */
@@ -18,10 +19,10 @@ typedef struct weft_panel {
 /* What one hosted rank holds, box of the global index space, row-major and contiguous. */
 typedef struct weft_local_shard {
     int rank;
-    bool member;         /* the rank is in the mesh */
+    bool member; /* the rank is in the mesh */
     weft_box box;
-    int64_t count;       /* elements; 0: empty, then there are no panels and no buffer */
-    int64_t num_panels;  /* cut as weft_panel_range(layout, &box, ...) says */
+    int64_t count;      /* elements; 0: empty, then there are no panels and no buffer */
+    int64_t num_panels; /* cut as weft_panel_range(layout, &box, ...) says */
     weft_panel *panels;
     weft_buffer *buffer; /* the memory; shared with other tensors by views */
     int64_t offset;      /* bytes from the buffer's start to the shard's first element */
@@ -38,27 +39,30 @@ struct weft_tensor {
     weft_tensor *newer, *older; /* every live tensor */
 };
 
-/* ---- life (tensor.c, scope.c) ------------------------------------------------------------------------------------- */
+/* ---- life (tensor.c, scope.c)
+ * ------------------------------------------------------------------------------------- */
 
-/* NULL, with the error kept, unless it is a live tensor. `argument` is its name in messages. A NULL tensor after an
- * earlier error keeps that error: chains of calls need one check. */
+/* NULL, with the error kept, unless it is a live tensor. `argument` is its name in messages. A NULL tensor
+ * after an earlier error keeps that error: chains of calls need one check. */
 weft_tensor *weft_check_tensor(const char *function, const char *argument, const weft_tensor *tensor);
 
 /* A new tensor with undefined values, owned by the innermost scope; NULL with the error kept: no memory. */
 weft_tensor *weft_tensor_new(const char *function, const weft_layout *layout);
-/* A new tensor on the same memory: `layout` must give each hosted rank the same number of elements, in panels that each
- * lie inside one panel of the source. Value semantics: see weft_tensor_make_writable(). NULL with no error kept when
- * the panels do not fit; NULL with an error: no memory. */
+/* A new tensor on the same memory: `layout` must give each hosted rank the same number of elements, in panels
+ * that each lie inside one panel of the source. Value semantics: see weft_tensor_make_writable(). NULL with
+ * no error kept when the panels do not fit; NULL with an error: no memory. */
 weft_tensor *weft_tensor_view(const char *function, weft_tensor *source, const weft_layout *layout);
 /* One more reference for the innermost scope. Returns it. */
 weft_tensor *weft_tensor_share(weft_tensor *tensor);
-/* Before tasks write to a tensor that exists: gives it memory of its own where it shares (a copy task per panel), so that
- * writing never shows in another tensor. False with the error kept: no memory. */
+/* Before tasks write to a tensor that exists: gives it memory of its own where it shares (a copy task per
+ * panel), so that writing never shows in another tensor. False with the error kept: no memory. */
 bool weft_tensor_make_writable(const char *function, weft_tensor *tensor);
 
-/* ---- tasks (task.c) ----------------------------------------------------------------------------------------------- */
+/* ---- tasks (task.c)
+ * ----------------------------------------------------------------------------------------------- */
 
-/* A task under construction: begin, one operand after another in the order the codelet's header gives, submit. */
+/* A task under construction: begin, one operand after another in the order the codelet's header gives,
+ * submit. */
 typedef struct weft_task {
     struct starpu_codelet *codelet;
     const char *name; /* static storage: the operation, for traces */
@@ -69,12 +73,13 @@ typedef struct weft_task {
     enum starpu_data_access_mode modes[WEFT_MAX_OPERANDS];
 } weft_task;
 
-/* Returns zeroed arguments of `args_size` bytes (a weft_*_args, whose base.dtype is set) to fill in; NULL: no memory, with
- * the error kept: then do not go on. */
+/* Returns zeroed arguments of `args_size` bytes (a weft_*_args, whose base.dtype is set) to fill in; NULL: no
+ * memory, with the error kept: then do not go on. */
 void *weft_task_begin(weft_task *task, struct starpu_codelet *codelet, const char *name, size_t args_size,
                       weft_dtype dtype);
 /* Adds an operand: `offset` bytes after the panel's first row. */
-void weft_task_add(weft_task *task, const weft_panel *panel, int64_t offset, enum starpu_data_access_mode mode);
+void weft_task_add(weft_task *task, const weft_panel *panel, int64_t offset,
+                   enum starpu_data_access_mode mode);
 /* Hands it to StarPU (always call it after a begin that succeeded). False with the error kept. */
 bool weft_task_submit(weft_task *task);
 
@@ -84,19 +89,23 @@ bool weft_task_copy_panel(const weft_panel *target, const weft_panel *source, in
 /* Elements in one row (dimension 0) of a shard with this box; 1 for ndim 0. */
 int64_t weft_row_elements(int ndim, const weft_box *box);
 
-/* The panel that holds global row `row` of the shard, and the rows [*first, *last) that the panel holds: what row-wise
- * lowering walks along. ndim 0: row 0 of [0, 1). */
-const weft_panel *weft_shard_panel_at(const weft_tensor *tensor, const weft_local_shard *shard, int64_t row, int64_t *first,
-                                      int64_t *last);
+/* The panel that holds global row `row` of the shard, and the rows [*first, *last) that the panel holds: what
+ * row-wise lowering walks along. ndim 0: row 0 of [0, 1). */
+const weft_panel *weft_shard_panel_at(const weft_tensor *tensor, const weft_local_shard *shard, int64_t row,
+                                      int64_t *first, int64_t *last);
 
-/* ---- redistribution (redistribute.c, exchange.c) ------------------------------------------------------------------ */
+/* ---- redistribution (redistribute.c, exchange.c)
+ * ------------------------------------------------------------------ */
 
-/* The tensor in another layout of the same shape and type: itself with one more reference, a view, or a new tensor. */
+/* The tensor in another layout of the same shape and type: itself with one more reference, a view, or a new
+ * tensor. */
 weft_tensor *weft_tensor_to_layout(const char *function, weft_tensor *tensor, const weft_layout *layout);
-/* Copies a tensor's values into one that exists, of the same shape and type and any layout without Partial. */
+/* Copies a tensor's values into one that exists, of the same shape and type and any layout without Partial.
+ */
 bool weft_tensor_copy_into(const char *function, weft_tensor *target, weft_tensor *source);
 
-/* ---- start and stop (state.c) --------------------------------------------------------------------------------------- */
+/* ---- start and stop (state.c)
+ * --------------------------------------------------------------------------------------- */
 
 weft_status weft_tensors_start(void);
 /* Releases every tensor and scope that is left. */
