@@ -9,8 +9,7 @@
 
 #include "comm/comm.h"
 
-/* ---- a transport to oneself
- * ------------------------------------------------------------------------------------- */
+/* ---- a transport to oneself ---------------------------------------------------------------------------- */
 
 enum { MAX_POSTED = 4096 };
 
@@ -117,8 +116,7 @@ static weft_comm *start_engine(void)
     return comm;
 }
 
-/* ---- StarPU around it
- * --------------------------------------------------------------------------------------------- */
+/* ---- StarPU around it ---------------------------------------------------------------------------------- */
 
 static int start_starpu(void **state)
 {
@@ -162,9 +160,7 @@ static weft_message plain_message(uint32_t tag, int64_t bytes)
     return (weft_message){ .peer = 0, .tag = tag, .region = { .run_bytes = bytes }, .bytes = bytes };
 }
 
-/* ---- tests
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- tests --------------------------------------------------------------------------------------------- */
 
 /* A chain of tasks and messages: each message must carry what the tasks before it made, and no task may start
  * early. */

@@ -33,8 +33,7 @@ static void assert_host_equal(weft_tensor *tensor, size_t bytes, const void *exp
     free(values);
 }
 
-/* ---- factories
- * --------------------------------------------------------------------------------------------------- */
+/* ---- factories ----------------------------------------------------------------------------------------- */
 
 /* One value of each type, as bytes. */
 static void element_of(weft_dtype dtype, double value, unsigned char bytes[8])
@@ -162,8 +161,7 @@ static void test_random_depends_on_seed_and_turn(void **state)
     assert_memory_not_equal(first[0], first[2], sizeof(first[0]));
 }
 
-/* ---- whole arrays in and out
- * ------------------------------------------------------------------------------------- */
+/* ---- whole arrays in and out --------------------------------------------------------------------------- */
 
 static void test_distribute(void **state)
 {
@@ -215,8 +213,7 @@ static void test_distribute(void **state)
     }
 }
 
-/* ---- the program's own memory
- * ------------------------------------------------------------------------------------ */
+/* ---- the program's own memory -------------------------------------------------------------------------- */
 
 enum { ROWS = 7, COLUMNS = 3 };
 
@@ -345,8 +342,7 @@ static void test_check_ranks_finds_differences(void **state)
     stop();
 }
 
-/* ---- access to shards
- * -------------------------------------------------------------------------------------------- */
+/* ---- access to shards ---------------------------------------------------------------------------------- */
 
 static void test_acquire(void **state)
 {
@@ -404,8 +400,7 @@ static void test_tasks_wait_for_the_program(void **state)
     stop();
 }
 
-/* ---- views have values of their own
- * ------------------------------------------------------------------------------ */
+/* ---- views have values of their own -------------------------------------------------------------------- */
 
 static void write_all(weft_tensor *tensor, double value)
 {
@@ -476,8 +471,7 @@ static void test_same_layout_is_the_same_tensor(void **state)
     stop();
 }
 
-/* ---- references
- * -------------------------------------------------------------------------------------------------- */
+/* ---- references ---------------------------------------------------------------------------------------- */
 
 static void test_scopes(void **state)
 {
@@ -556,8 +550,7 @@ static void test_small_pool(void **state)
     stop();
 }
 
-/* ---- meshes
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- meshes -------------------------------------------------------------------------------------------- */
 
 static void test_meshes(void **state)
 {
@@ -629,8 +622,7 @@ static void test_ranks_outside(void **state)
     stop();
 }
 
-/* ---- the rest
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- the rest ------------------------------------------------------------------------------------------ */
 
 static void test_print(void **state)
 {

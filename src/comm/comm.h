@@ -63,8 +63,7 @@ bool weft_mpi_launched(void);
 /* `communicator`: pointer to an MPI_Comm, or NULL for MPI_COMM_WORLD. Collective. */
 weft_status weft_mpi_open(const char *function, const void *communicator, weft_transport *transport);
 
-/* ---- the engine
- * --------------------------------------------------------------------------------------------- */
+/* ---- the engine ---------------------------------------------------------------------------------------- */
 
 typedef struct weft_comm weft_comm;
 

@@ -49,8 +49,7 @@ struct weft_comm {
     double last_progress_us;
 };
 
-/* ---- the submitting thread
- * ---------------------------------------------------------------------------------- */
+/* ---- the submitting thread ----------------------------------------------------------------------------- */
 
 uint32_t weft_comm_reserve(weft_comm *comm, int peer, bool receive, uint32_t count)
 {
@@ -116,8 +115,7 @@ void weft_comm_wait(weft_comm *comm)
     starpu_pthread_mutex_unlock(&comm->mutex);
 }
 
-/* ---- reports
- * -------------------------------------------------------------------------------------------------- */
+/* ---- reports ------------------------------------------------------------------------------------------- */
 
 static void print_transfer(const transfer *t, int process, double now_us, FILE *file)
 {
@@ -155,8 +153,7 @@ void weft_comm_print_pending(weft_comm *comm, FILE *file)
     starpu_pthread_mutex_unlock(&comm->mutex);
 }
 
-/* ---- the progress thread
- * -------------------------------------------------------------------------------------- */
+/* ---- the progress thread ------------------------------------------------------------------------------- */
 
 static void end_transfer(weft_comm *comm, transfer *t)
 {
@@ -293,8 +290,7 @@ static void *progress(void *argument)
     return NULL;
 }
 
-/* ---- start and stop
- * --------------------------------------------------------------------------------------------- */
+/* ---- start and stop ------------------------------------------------------------------------------------ */
 
 weft_comm *weft_comm_start(const char *function, weft_transport transport, double timeout_s)
 {

@@ -29,8 +29,7 @@ bool weft_mpi_launched(void)
     return false;
 }
 
-/* ---- datatypes
- * ------------------------------------------------------------------------------------------------- */
+/* ---- datatypes ----------------------------------------------------------------------------------------- */
 
 /* `bytes` contiguous bytes; counts in MPI are int, so large runs are made of blocks of 1 GiB. */
 static int make_run(int64_t bytes, MPI_Datatype *type)
@@ -61,8 +60,7 @@ static int make_datatype(const weft_region *region, MPI_Datatype *type)
     return error == MPI_SUCCESS ? MPI_Type_commit(type) : error;
 }
 
-/* ---- the transport's functions
- * ---------------------------------------------------------------------------------- */
+/* ---- the transport's functions ------------------------------------------------------------------------- */
 
 static bool make_room(mpi_state *state)
 {
@@ -170,8 +168,7 @@ static void mpi_close(void *opaque)
     free(state);
 }
 
-/* ---- opening
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- opening ------------------------------------------------------------------------------------------- */
 
 static void finalize_at_exit(void)
 {

@@ -44,7 +44,7 @@ weft_mesh *weft_check_mesh(const char *function, const weft_mesh *mesh)
         return NULL;
     }
     if (mesh == NULL) {
-        mesh = weft_mesh_current();
+        mesh = weft_mesh_stack_top();
         if (mesh == NULL) {
             weft_fail(WEFT_ERR_MESH, function,
                       "mesh is NULL and the mesh stack is empty: weft_mesh_push() one");

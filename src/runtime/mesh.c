@@ -257,8 +257,7 @@ weft_status weft_mesh_pop(void)
 
 weft_mesh *weft_mesh_current(void)
 {
-    const weft_vec *stack = &weft_runtime.mesh_stack;
-    return stack->count == 0 ? NULL : ((weft_mesh **)stack->items)[stack->count - 1];
+    return weft_mesh_stack_top();
 }
 
 weft_status weft_placements_parse(const char *text, int n, weft_placement out[])

@@ -56,8 +56,7 @@ weft_status weft_latest_status(void);
 /* WEFT_ERR_STATE, kept, unless weft_init() has been called. */
 weft_status weft_require_init(const char *function);
 
-/* ---- checks of arguments, shared by all public functions (check.c)
- * ---------------------------------------------- */
+/* ---- checks of arguments, shared by all public functions (check.c) ------------------------------------- */
 
 /* Each keeps an error that names the argument, and returns false, when it is wrong. */
 bool weft_check_shape(const char *function, int ndim, const int64_t shape[]);
@@ -70,8 +69,7 @@ int weft_check_dim(const char *function, const char *argument, int dim, int ndim
 const weft_layout *weft_check_layout(const char *function, weft_mesh *mesh, const weft_placement *placements,
                                      int ndim, const int64_t shape[], weft_dtype dtype);
 
-/* ---- meshes (mesh.c)
- * ---------------------------------------------------------------------------------------------- */
+/* ---- meshes (mesh.c) ----------------------------------------------------------------------------------- */
 
 /* The one mesh with these ranks, shape and names (created when new). Errors are kept. */
 weft_mesh *weft_mesh_obtain(const char *function, int ndim, const int64_t shape[], const int ranks[],
@@ -79,8 +77,7 @@ weft_mesh *weft_mesh_obtain(const char *function, int ndim, const int64_t shape[
 /* One rank of each process, the first it hosts: where weft_to_host() gathers. */
 weft_mesh *weft_host_mesh(void);
 
-/* ---- start and stop (start.c, devices.c)
- * ------------------------------------------------------------------------- */
+/* ---- start and stop (start.c, devices.c) --------------------------------------------------------------- */
 
 typedef struct weft_settings { /* weft_config with the environment and the defaults worked in */
     weft_world world;
@@ -106,6 +103,13 @@ void weft_runtime_stop(void);
 /* CPU workers for this process, and their places: logical numbers of hwloc processing units, one per worker.
  * Returns how many were written; *bind is false when cores must be shared (more processes than cores). */
 int weft_devices_choose(int wanted, weft_process_place place, unsigned units[], int max, bool *bind);
+
+/* The top of the mesh stack; NULL when it is empty. */
+static inline weft_mesh *weft_mesh_stack_top(void)
+{
+    const weft_vec *stack = &weft_runtime.mesh_stack;
+    return stack->count == 0 ? NULL : ((weft_mesh **)stack->items)[stack->count - 1];
+}
 
 static inline bool weft_hosts(int rank)
 {

@@ -21,8 +21,7 @@ typedef struct piece {
     weft_box box;
 } piece;
 
-/* ---- pieces
- * ------------------------------------------------------------------------------------------------- */
+/* ---- pieces -------------------------------------------------------------------------------------------- */
 
 /* Cuts the box of a move into pieces and appends them. */
 static bool cut_move(weft_vec *pieces, const weft_stage *stage, const piece *like, const weft_box *box)
@@ -152,8 +151,7 @@ static void number_messages(weft_vec *pieces, tag_range *ranges)
     }
 }
 
-/* ---- where a piece lies in a panel
- * ------------------------------------------------------------------------------ */
+/* ---- where a piece lies in a panel --------------------------------------------------------------------- */
 
 /* Strides (elements) of a shard, and the bytes from the first row of panel `panel` to the box's first
  * element. */
@@ -188,8 +186,7 @@ static weft_message message_of(const weft_layout *layout, int rank, int64_t pane
     };
 }
 
-/* ---- steps
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- steps --------------------------------------------------------------------------------------------- */
 
 static exchange_step *add_step(weft_exchange *exchange, step_kind kind, place target, bool whole)
 {
@@ -458,8 +455,7 @@ static void count_received(weft_exchange *exchange, const weft_vec *pieces)
     }
 }
 
-/* ---- building
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- building ------------------------------------------------------------------------------------------ */
 
 static bool build(weft_exchange *exchange)
 {

@@ -83,8 +83,7 @@ weft_tensor *weft_full(weft_dtype dtype, int ndim, const int64_t shape[], double
     return constant("weft_full", dtype, ndim, shape, value, mesh, placements);
 }
 
-/* ---- random numbers
- * ------------------------------------------------------------------------------------------- */
+/* ---- random numbers ------------------------------------------------------------------------------------ */
 
 static bool submit_random(const weft_tensor *tensor, const weft_local_shard *shard, int64_t index,
                           bool normal, uint64_t stream)

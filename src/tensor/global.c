@@ -100,8 +100,7 @@ weft_status weft_to_host(weft_tensor *tensor, void *global)
     return status;
 }
 
-/* ---- properties
- * ------------------------------------------------------------------------------------------------- */
+/* ---- properties ---------------------------------------------------------------------------------------- */
 
 int weft_tensor_ndim(const weft_tensor *tensor)
 {

@@ -4,8 +4,7 @@
 
 #include "tensor/state.h"
 
-/* ---- cached plans
- * --------------------------------------------------------------------------------------------- */
+/* ---- cached plans -------------------------------------------------------------------------------------- */
 
 static void plan_free(weft_cached_plan *cached)
 {
@@ -70,8 +69,7 @@ weft_cached_plan *weft_plan_obtain(const char *function, const weft_layout *from
     return cached;
 }
 
-/* ---- views
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- views --------------------------------------------------------------------------------------------- */
 
 /* True when a mesh dimension after `m` shards tensor dimension `d`: it splits what `m` leaves, so that a new
  * shard along `m` changes what it holds. */
@@ -147,8 +145,7 @@ static weft_tensor *slice_view(const char *function, weft_tensor *tensor, const 
     return view;
 }
 
-/* ---- executing a plan
- * ----------------------------------------------------------------------------------------------- */
+/* ---- executing a plan ---------------------------------------------------------------------------------- */
 
 /* Runs all stages from `source` into `target`, which has the plan's last layout. */
 static bool run_stages(const char *function, const weft_cached_plan *cached, weft_tensor *source,
@@ -224,9 +221,7 @@ bool weft_tensor_copy_into(const char *function, weft_tensor *target, weft_tenso
     return cached != NULL && weft_plan_run(function, cached, source, target);
 }
 
-/* ---- public
- * -------------------------------------------------------------------------------------------------------------
- */
+/* ---- public -------------------------------------------------------------------------------------------- */
 
 weft_tensor *weft_redistribute(weft_tensor *tensor, weft_mesh *mesh, const weft_placement *placements)
 {

@@ -28,6 +28,32 @@ bool weft_scope_adopt(weft_tensor *tensor)
     return true;
 }
 
+bool weft_tensor_register(const char *function, weft_tensor *tensor)
+{
+    weft_tensors *tensors = weft_runtime.tensors;
+    if (!weft_ptrset_add(&tensors->live, tensor, tensor)) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a tensor");
+        return false;
+    }
+    tensor->older = tensors->newest;
+    if (tensors->newest != NULL) {
+        tensors->newest->newer = tensor;
+    }
+    tensors->newest = tensor;
+    if (!weft_scope_adopt(tensor)) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a tensor");
+        return false;
+    }
+    return true;
+}
+
+void weft_tensor_unreference(weft_tensor *tensor)
+{
+    if (--tensor->references == 0) {
+        weft_tensor_delete(tensor);
+    }
+}
+
 void weft_scope_open(void)
 {
     if (weft_require_init("weft_scope_open") != WEFT_OK) {

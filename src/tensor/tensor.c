@@ -1,4 +1,4 @@
-/* The life of a tensor: shards, their buffers and panels, views. */
+/* What a tensor is made of: shards, their buffers and panels. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,8 +29,7 @@ int64_t weft_row_elements(int ndim, const weft_box *box)
     return elements;
 }
 
-/* ---- shards
- * ------------------------------------------------------------------------------------------------- */
+/* ---- shards -------------------------------------------------------------------------------------------- */
 
 /* Bytes of the panels before global row `row`. */
 static int64_t row_offset(const weft_layout *layout, const weft_box *box, int64_t row)
@@ -118,8 +117,7 @@ const weft_panel *weft_shard_panel_at(const weft_tensor *tensor, const weft_loca
     return &shard->panels[panel];
 }
 
-/* ---- tensors
- * -------------------------------------------------------------------------------------------------- */
+/* ---- tensors ------------------------------------------------------------------------------------------- */
 
 weft_tensor *weft_tensor_allocate(const char *function, const weft_layout *layout)
 {
@@ -145,25 +143,6 @@ weft_tensor *weft_tensor_allocate(const char *function, const weft_layout *layou
     return tensor;
 }
 
-bool weft_tensor_register(const char *function, weft_tensor *tensor)
-{
-    weft_tensors *tensors = weft_runtime.tensors;
-    if (!weft_ptrset_add(&tensors->live, tensor, tensor)) {
-        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a tensor");
-        return false;
-    }
-    tensor->older = tensors->newest;
-    if (tensors->newest != NULL) {
-        tensors->newest->newer = tensor;
-    }
-    tensors->newest = tensor;
-    if (!weft_scope_adopt(tensor)) {
-        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a tensor");
-        return false;
-    }
-    return true;
-}
-
 void weft_tensor_delete(weft_tensor *tensor)
 {
     weft_tensors *tensors = weft_runtime.tensors;
@@ -186,116 +165,4 @@ void weft_tensor_delete(weft_tensor *tensor)
     free(tensor->shards);
     free(tensor->name);
     free(tensor);
-}
-
-void weft_tensor_unreference(weft_tensor *tensor)
-{
-    if (--tensor->references == 0) {
-        weft_tensor_delete(tensor);
-    }
-}
-
-/* Registers a tensor that is filled in; on failure it is gone. */
-static weft_tensor *finish(const char *function, weft_tensor *tensor)
-{
-    if (weft_tensor_register(function, tensor)) {
-        return tensor;
-    }
-    weft_tensor_delete(tensor);
-    return NULL;
-}
-
-weft_tensor *weft_tensor_new(const char *function, const weft_layout *layout)
-{
-    weft_tensor *tensor = weft_tensor_allocate(function, layout);
-    for (int i = 0; tensor != NULL && i < tensor->num_shards; i++) {
-        weft_local_shard *shard = &tensor->shards[i];
-        if (shard->count == 0) {
-            continue;
-        }
-        if (!weft_shard_attach(shard, weft_buffer_new(weft_runtime.pool, weft_shard_cut(layout, shard)))) {
-            weft_fail(WEFT_ERR_NOMEM, function, "no memory for a shard of %lld elements",
-                      (long long)shard->count);
-            weft_tensor_delete(tensor);
-            return NULL;
-        }
-    }
-    return tensor == NULL ? NULL : finish(function, tensor);
-}
-
-weft_tensor *weft_tensor_view(const char *function, weft_tensor *source, const weft_layout *layout)
-{
-    weft_tensor *tensor = weft_tensor_allocate(function, layout);
-    for (int i = 0; tensor != NULL && i < tensor->num_shards; i++) {
-        const weft_local_shard *from = &source->shards[i];
-        weft_local_shard *shard = &tensor->shards[i];
-        bool fits = shard->count == from->count && shard->member == from->member;
-        if (fits && shard->count > 0) {
-            fits = !from->buffer->borrowed && weft_shard_view(layout, shard, source, from, 0);
-        }
-        if (!fits) {
-            weft_tensor_delete(tensor);
-            return NULL;
-        }
-    }
-    return tensor == NULL ? NULL : finish(function, tensor);
-}
-
-/* Gives one shard memory of its own with the same values. */
-static bool shard_detach(const char *function, weft_tensor *tensor, weft_local_shard *shard)
-{
-    weft_local_shard old = *shard;
-    shard->panels = NULL;
-    if (!weft_shard_attach(shard,
-                           weft_buffer_new(weft_runtime.pool, weft_shard_cut(tensor->layout, shard)))) {
-        *shard = old;
-        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a copy of a shared shard");
-        return false;
-    }
-    bool done = true;
-    for (int i = 0; i < (int)shard->num_panels && done; i++) {
-        int64_t bytes = weft_cut_end(&shard->buffer->cut, i) - weft_cut_start(&shard->buffer->cut, i);
-        done = weft_task_copy_panel(&shard->panels[i], &old.panels[i], bytes);
-    }
-    weft_buffer_release(old.buffer);
-    free(old.panels);
-    return done;
-}
-
-bool weft_tensor_make_writable(const char *function, weft_tensor *tensor)
-{
-    for (int i = 0; i < tensor->num_shards; i++) {
-        weft_local_shard *shard = &tensor->shards[i];
-        if (shard->count > 0 && shard->buffer->references > 1 && !shard_detach(function, tensor, shard)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* ---- start and stop
- * ----------------------------------------------------------------------------------------------- */
-
-weft_status weft_tensors_start(void)
-{
-    weft_runtime.tensors = calloc(1, sizeof(weft_tensors));
-    return weft_runtime.tensors == NULL ? weft_fail(WEFT_ERR_NOMEM, "weft_init", "no memory for the tensors")
-                                        : WEFT_OK;
-}
-
-void weft_tensors_stop(void)
-{
-    weft_tensors *tensors = weft_runtime.tensors;
-    if (tensors == NULL) {
-        return;
-    }
-    while (tensors->newest != NULL) {
-        weft_tensor_delete(tensors->newest);
-    }
-    weft_plans_free(tensors);
-    weft_ptrset_free(&tensors->live);
-    weft_vec_free(&tensors->references);
-    weft_vec_free(&tensors->scopes);
-    free(tensors);
-    weft_runtime.tensors = NULL;
 }

@@ -39,8 +39,7 @@ struct weft_tensor {
     weft_tensor *newer, *older; /* every live tensor */
 };
 
-/* ---- life (tensor.c, scope.c)
- * ------------------------------------------------------------------------------------- */
+/* ---- life (tensor.c, scope.c) -------------------------------------------------------------------------- */
 
 /* NULL, with the error kept, unless it is a live tensor. `argument` is its name in messages. A NULL tensor
  * after an earlier error keeps that error: chains of calls need one check. */
@@ -58,8 +57,7 @@ weft_tensor *weft_tensor_share(weft_tensor *tensor);
  * panel), so that writing never shows in another tensor. False with the error kept: no memory. */
 bool weft_tensor_make_writable(const char *function, weft_tensor *tensor);
 
-/* ---- tasks (task.c)
- * ----------------------------------------------------------------------------------------------- */
+/* ---- tasks (task.c) ------------------------------------------------------------------------------------ */
 
 /* A task under construction: begin, one operand after another in the order the codelet's header gives,
  * submit. */
@@ -94,8 +92,7 @@ int64_t weft_row_elements(int ndim, const weft_box *box);
 const weft_panel *weft_shard_panel_at(const weft_tensor *tensor, const weft_local_shard *shard, int64_t row,
                                       int64_t *first, int64_t *last);
 
-/* ---- redistribution (redistribute.c, exchange.c)
- * ------------------------------------------------------------------ */
+/* ---- redistribution (redistribute.c, exchange.c) ------------------------------------------------------- */
 
 /* The tensor in another layout of the same shape and type: itself with one more reference, a view, or a new
  * tensor. */
@@ -104,8 +101,7 @@ weft_tensor *weft_tensor_to_layout(const char *function, weft_tensor *tensor, co
  */
 bool weft_tensor_copy_into(const char *function, weft_tensor *target, weft_tensor *source);
 
-/* ---- start and stop (state.c)
- * --------------------------------------------------------------------------------------- */
+/* ---- start and stop (state.c) -------------------------------------------------------------------------- */
 
 weft_status weft_tensors_start(void);
 /* Releases every tensor and scope that is left. */

@@ -1,0 +1,82 @@
+/* New tensors, views of others, and memory of their own for those that share it. */
+#include <stdlib.h>
+
+#include "tensor/state.h"
+
+/* Registers a tensor that is filled in; on failure it is gone. */
+static weft_tensor *finish(const char *function, weft_tensor *tensor)
+{
+    if (weft_tensor_register(function, tensor)) {
+        return tensor;
+    }
+    weft_tensor_delete(tensor);
+    return NULL;
+}
+
+weft_tensor *weft_tensor_new(const char *function, const weft_layout *layout)
+{
+    weft_tensor *tensor = weft_tensor_allocate(function, layout);
+    for (int i = 0; tensor != NULL && i < tensor->num_shards; i++) {
+        weft_local_shard *shard = &tensor->shards[i];
+        if (shard->count == 0) {
+            continue;
+        }
+        if (!weft_shard_attach(shard, weft_buffer_new(weft_runtime.pool, weft_shard_cut(layout, shard)))) {
+            weft_fail(WEFT_ERR_NOMEM, function, "no memory for a shard of %lld elements",
+                      (long long)shard->count);
+            weft_tensor_delete(tensor);
+            return NULL;
+        }
+    }
+    return tensor == NULL ? NULL : finish(function, tensor);
+}
+
+weft_tensor *weft_tensor_view(const char *function, weft_tensor *source, const weft_layout *layout)
+{
+    weft_tensor *tensor = weft_tensor_allocate(function, layout);
+    for (int i = 0; tensor != NULL && i < tensor->num_shards; i++) {
+        const weft_local_shard *from = &source->shards[i];
+        weft_local_shard *shard = &tensor->shards[i];
+        bool fits = shard->count == from->count && shard->member == from->member;
+        if (fits && shard->count > 0) {
+            fits = !from->buffer->borrowed && weft_shard_view(layout, shard, source, from, 0);
+        }
+        if (!fits) {
+            weft_tensor_delete(tensor);
+            return NULL;
+        }
+    }
+    return tensor == NULL ? NULL : finish(function, tensor);
+}
+
+/* Gives one shard memory of its own with the same values. */
+static bool shard_detach(const char *function, weft_tensor *tensor, weft_local_shard *shard)
+{
+    weft_local_shard old = *shard;
+    shard->panels = NULL;
+    if (!weft_shard_attach(shard,
+                           weft_buffer_new(weft_runtime.pool, weft_shard_cut(tensor->layout, shard)))) {
+        *shard = old;
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a copy of a shared shard");
+        return false;
+    }
+    bool done = true;
+    for (int i = 0; i < (int)shard->num_panels && done; i++) {
+        int64_t bytes = weft_cut_end(&shard->buffer->cut, i) - weft_cut_start(&shard->buffer->cut, i);
+        done = weft_task_copy_panel(&shard->panels[i], &old.panels[i], bytes);
+    }
+    weft_buffer_release(old.buffer);
+    free(old.panels);
+    return done;
+}
+
+bool weft_tensor_make_writable(const char *function, weft_tensor *tensor)
+{
+    for (int i = 0; i < tensor->num_shards; i++) {
+        weft_local_shard *shard = &tensor->shards[i];
+        if (shard->count > 0 && shard->buffer->references > 1 && !shard_detach(function, tensor, shard)) {
+            return false;
+        }
+    }
+    return true;
+}

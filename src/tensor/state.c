@@ -1,0 +1,28 @@
+/* Start and stop of what src/tensor keeps between calls. */
+#include <stdlib.h>
+
+#include "tensor/state.h"
+
+weft_status weft_tensors_start(void)
+{
+    weft_runtime.tensors = calloc(1, sizeof(weft_tensors));
+    return weft_runtime.tensors == NULL ? weft_fail(WEFT_ERR_NOMEM, "weft_init", "no memory for the tensors")
+                                        : WEFT_OK;
+}
+
+void weft_tensors_stop(void)
+{
+    weft_tensors *tensors = weft_runtime.tensors;
+    if (tensors == NULL) {
+        return;
+    }
+    while (tensors->newest != NULL) {
+        weft_tensor_delete(tensors->newest);
+    }
+    weft_plans_free(tensors);
+    weft_ptrset_free(&tensors->live);
+    weft_vec_free(&tensors->references);
+    weft_vec_free(&tensors->scopes);
+    free(tensors);
+    weft_runtime.tensors = NULL;
+}
