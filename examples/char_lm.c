@@ -107,8 +107,8 @@ static void descend(weft_tensor *parameter, weft_tensor *gradient, double rate)
     weft_add_(parameter, gradient, -rate);
 }
 
-/* From the gradient of x W + b to that of x; W and b take their step on the way. The gradient of W comes first,
- * so that the ranks sum it while they compute that of x, which needs W as it was. */
+/* From the gradient of x W + b to that of x; W and b take their step on the way. The gradient of W comes
+ * first, so that the ranks sum it while they compute that of x, which needs W as it was. */
 static weft_tensor *layer_backward(const layer *l, weft_tensor *x, weft_tensor *gradient, double rate)
 {
     weft_tensor *of_weight = weft_matmul_ex(x, true, gradient, false);
