@@ -142,7 +142,8 @@ class Drawing:
 
     def text(self, x, y, words, anchor="start", size=12, color="#555"):
         self.parts.append(
-            f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" fill="{color}">{words}</text>'
+            f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" fill="{color}">'
+            f"{words}</text>"
         )
 
     def bar(self, start, end, y, height, color, hint):
@@ -169,7 +170,8 @@ class Drawing:
     def svg(self):
         width = self.LEFT + self.WIDTH + self.RIGHT
         return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {self.y:.0f}" font-family="sans-serif">\n'
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {self.y:.0f}" '
+            'font-family="sans-serif">\n'
             f'<rect width="{width}" height="{self.y:.0f}" fill="white"/>\n'
             + "\n".join(self.parts)
             + "\n</svg>\n"

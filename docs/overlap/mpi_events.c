@@ -1,9 +1,9 @@
-/* Puts the messages of a program into its StarPU trace, as user events, for draw.py. It is preloaded and stands
+/* Puts the messages of a program into its StarPU trace, as user events, for draw.py. Preloaded, it stands
  * between the program, which is not changed, and MPI, as MPI's profiling interface allows.
  *
  *     > send PEER TAG BYTES        a message begins        < send PEER TAG        it has ended
  *     > recv PEER TAG BYTES                                < recv PEER TAG
- *     clock SECONDS                the time by CLOCK_MONOTONIC, to lay several processes' traces side by side */
+ *     clock SECONDS                the time by CLOCK_MONOTONIC, to lay the processes' traces side by side */
 #include <mpi.h>
 #include <starpu_fxt.h>
 #include <stdio.h>
