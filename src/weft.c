@@ -105,6 +105,11 @@ weft_status weft_wait(void)
     if (status != WEFT_OK) {
         return status;
     }
+    if (weft_tensors_held() > 0) {
+        return weft_fail(WEFT_ERR_STATE, "weft_wait",
+                         "%d shards are acquired: tasks may wait for weft_local_release()",
+                         weft_tensors_held());
+    }
     /* Transfers first: the tasks that are left then wait for nothing but tasks. */
     if (weft_runtime.comm != NULL) {
         weft_comm_wait(weft_runtime.comm);
@@ -120,6 +125,7 @@ weft_status weft_finalize(void)
     if (status != WEFT_OK) {
         return status;
     }
+    weft_tensors_let_go();
     status = weft_wait();
     weft_dispatch_stop();
     weft_tensors_stop();

@@ -400,8 +400,6 @@ static void test_tasks_wait_for_the_program(void **state)
     stop();
 }
 
-/* ---- views have values of their own -------------------------------------------------------------------- */
-
 static void write_all(weft_tensor *tensor, double value)
 {
     for (int i = 0; i < weft_local_ranks(); i++) {
@@ -424,6 +422,50 @@ static void assert_all(weft_tensor *tensor, int64_t count, double value)
     assert_host_equal(tensor, (size_t)count * sizeof(*expected), expected, "constant");
     free(expected);
 }
+
+/* What would wait for the program itself is refused; the library goes on, and weft_finalize() takes shards back. */
+static void test_waiting_for_oneself(void **state)
+{
+    (void)state;
+    start(2);
+    int64_t shape[] = { 2 };
+    double values[2];
+    weft_tensor *a = weft_zeros(WEFT_F64, 1, shape, line(2), NULL);
+    weft_local_acquire(a, 0, WEFT_READ_WRITE);
+    weft_scale(a, 2);
+    assert_int_equal(weft_wait(), WEFT_ERR_STATE);
+    assert_error(WEFT_ERR_STATE, "weft_local_release");
+    assert_int_equal(weft_to_host(a, values), WEFT_ERR_STATE);
+    assert_error(WEFT_ERR_STATE, "acquired");
+    stop();
+}
+
+/* A shard that gets memory of its own while the program looks at the old one. */
+static void test_write_while_held(void **state)
+{
+    (void)state;
+    start(4);
+    int64_t shape[] = { 8, 3 };
+    weft_placement split = weft_shard(0);
+    weft_tensor *whole = weft_full(WEFT_F64, 2, shape, 1, line(4), NULL);
+    weft_tensor *slice = weft_redistribute(whole, line(4), &split); /* shares the memory */
+    const double *held[4];
+    for (int i = 0; i < weft_local_ranks(); i++) {
+        held[i] = weft_local_acquire(whole, i, WEFT_READ);
+    }
+    weft_add_(whole, whole, 2);
+    for (int i = 0; i < weft_local_ranks(); i++) {
+        for (int k = 0; k < 24; k++) {
+            assert_true(held[i][k] == 1);
+        }
+        assert_int_equal(weft_local_release(whole, i), WEFT_OK);
+    }
+    assert_all(whole, 24, 3);
+    assert_all(slice, 24, 1);
+    stop();
+}
+
+/* ---- views have values of their own -------------------------------------------------------------------- */
 
 static void test_views(void **state)
 {
@@ -703,6 +745,8 @@ int main(void)
         cmocka_unit_test(test_check_ranks_finds_differences),
         cmocka_unit_test(test_acquire),
         cmocka_unit_test(test_tasks_wait_for_the_program),
+        cmocka_unit_test(test_waiting_for_oneself),
+        cmocka_unit_test(test_write_while_held),
         cmocka_unit_test(test_views),
         cmocka_unit_test(test_same_layout_is_the_same_tensor),
         cmocka_unit_test(test_scopes),

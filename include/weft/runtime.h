@@ -50,8 +50,8 @@ WEFT_API weft_status weft_init(const weft_config *config);
 /** BLOCKS until all that was submitted has ended; releases every tensor, mesh and scope that is left. */
 WEFT_API weft_status weft_finalize(void);
 
-/** BLOCKS until all that was submitted has ended. Returns WEFT_OK, or the error that a task or transfer met.
- */
+/** BLOCKS until all that was submitted has ended. Returns WEFT_OK, or the error that a task or transfer met;
+ * WEFT_ERR_STATE, without waiting, while weft_local_acquire() holds a shard: tasks may wait for that. */
 WEFT_API weft_status weft_wait(void);
 
 /** Number of ranks; 0 before weft_init(). */

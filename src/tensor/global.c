@@ -86,6 +86,11 @@ weft_status weft_to_host(weft_tensor *tensor, void *global)
     if (weft_runtime.world == WEFT_WORLD_FAKE) {
         return weft_fail(WEFT_ERR_UNSUPPORTED, function, "a fake world has no data");
     }
+    for (int i = 0; i < tensor->num_shards; i++) {
+        if (tensor->shards[i].hold != NULL) {
+            return weft_fail(WEFT_ERR_STATE, function, "tensor: the shard of local rank %d is acquired", i);
+        }
+    }
     weft_mesh *mesh = weft_host_mesh();
     const weft_layout *everywhere =
         mesh == NULL ? NULL

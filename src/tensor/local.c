@@ -13,12 +13,6 @@ static weft_local_shard *check_shard(const char *function, weft_tensor *tensor, 
     return &tensor->shards[local_rank];
 }
 
-/* Panels of a view may share a handle: such neighbours count once. */
-static bool is_first_of_handle(const weft_local_shard *shard, int64_t panel)
-{
-    return panel == 0 || shard->panels[panel].handle != shard->panels[panel - 1].handle;
-}
-
 static enum starpu_data_access_mode starpu_mode(weft_access access)
 {
     return access == WEFT_READ ? STARPU_R : access == WEFT_WRITE ? STARPU_W : STARPU_RW;
@@ -36,19 +30,17 @@ void *weft_local_acquire(weft_tensor *tensor, int local_rank, weft_access access
         weft_fail(WEFT_ERR_INVALID, function, "access is %d, which is no weft_access", (int)access);
         return NULL;
     }
-    if (shard->acquired) {
+    if (shard->hold != NULL) {
         weft_fail(WEFT_ERR_STATE, function, "the shard of local rank %d is acquired already", local_rank);
         return NULL;
     }
     if (access != WEFT_READ && !weft_tensor_make_writable(function, tensor)) {
         return NULL;
     }
-    for (int64_t i = 0; i < shard->num_panels; i++) {
-        if (is_first_of_handle(shard, i)) {
-            starpu_data_acquire_on_node(shard->panels[i].handle, STARPU_MAIN_RAM, starpu_mode(access));
-        }
+    if (!weft_shard_hold(shard, starpu_mode(access))) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory to hold a shard");
+        return NULL;
     }
-    shard->acquired = true;
     weft_error_collect();
     static int64_t nothing; /* an address for empty shards */
     return shard->count == 0 ? (void *)&nothing : (char *)shard->buffer->memory + shard->offset;
@@ -62,15 +54,10 @@ weft_status weft_local_release(weft_tensor *tensor, int local_rank)
     if (shard == NULL) {
         return weft_latest_status();
     }
-    if (!shard->acquired) {
+    if (shard->hold == NULL) {
         return weft_fail(WEFT_ERR_STATE, function, "the shard of local rank %d is not acquired", local_rank);
     }
-    for (int64_t i = 0; i < shard->num_panels; i++) {
-        if (is_first_of_handle(shard, i)) {
-            starpu_data_release_on_node(shard->panels[i].handle, STARPU_MAIN_RAM);
-        }
-    }
-    shard->acquired = false;
+    weft_shard_let_go(shard);
     return WEFT_OK;
 }
 
@@ -85,7 +72,7 @@ weft_status weft_local_to_host(weft_tensor *tensor, int local_rank, void *host)
     if (shard->count > 0 && host == NULL) {
         return weft_fail(WEFT_ERR_INVALID, function, "shard is NULL");
     }
-    if (shard->acquired) {
+    if (shard->hold != NULL) {
         return weft_fail(WEFT_ERR_STATE, function, "the shard of local rank %d is acquired", local_rank);
     }
     weft_cut cut = shard->count == 0 ? (weft_cut){ 0, 0, 0 } : weft_shard_cut(tensor->layout, shard);

@@ -20,6 +20,7 @@ typedef struct weft_tensors {
     weft_vec references; /* weft_tensor *: the scopes' references, outermost scope first */
     weft_vec scopes;     /* size_t: where each open scope begins in `references` */
     weft_cached_plan *plans[WEFT_PLAN_BUCKETS];
+    int holds; /* shards that the program holds */
 } weft_tensors;
 
 /* The cached plan, made when it is not there; NULL with the error kept. */
@@ -40,6 +41,11 @@ bool weft_scope_adopt(weft_tensor *tensor);
 weft_tensor *weft_tensor_allocate(const char *function, const weft_layout *layout);
 bool weft_tensor_register(const char *function, weft_tensor *tensor);
 void weft_tensor_delete(weft_tensor *tensor);
+/* BLOCKS: acquires the shard's panels for the program, and the reverse (nothing when it is not held). The
+ * handles are remembered: the shard may get other memory meanwhile. False: no memory. */
+bool weft_shard_hold(weft_local_shard *shard, enum starpu_data_access_mode mode);
+void weft_shard_let_go(weft_local_shard *shard);
+
 /* How the shard's memory is cut into panels. The shard is not empty. */
 weft_cut weft_shard_cut(const weft_layout *layout, const weft_local_shard *shard);
 /* Gives a shard its buffer (taking over the reference), panel i being handle i. False: no memory; the

@@ -24,9 +24,9 @@ typedef struct weft_local_shard {
     int64_t count;      /* elements; 0: empty, then there are no panels and no buffer */
     int64_t num_panels; /* cut as weft_panel_range(layout, &box, ...) says */
     weft_panel *panels;
-    weft_buffer *buffer; /* the memory; shared with other tensors by views */
-    int64_t offset;      /* bytes from the buffer's start to the shard's first element */
-    bool acquired;       /* by weft_local_acquire() */
+    weft_buffer *buffer;    /* the memory; shared with other tensors by views */
+    int64_t offset;         /* bytes from the buffer's start to the shard's first element */
+    struct weft_hold *hold; /* while weft_local_acquire() holds it; else NULL */
 } weft_local_shard;
 
 struct weft_tensor {
@@ -104,6 +104,10 @@ bool weft_tensor_copy_into(const char *function, weft_tensor *target, weft_tenso
 /* ---- start and stop (state.c) -------------------------------------------------------------------------- */
 
 weft_status weft_tensors_start(void);
+/* Shards that weft_local_acquire() holds: tasks that need them wait for the program. */
+int weft_tensors_held(void);
+/* Takes them all back. */
+void weft_tensors_let_go(void);
 /* Releases every tensor and scope that is left. */
 void weft_tensors_stop(void);
 
