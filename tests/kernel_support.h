@@ -1,0 +1,98 @@
+/* What the tests of kernels share: calling a codelet's CPU function as StarPU would, without StarPU running. */
+#ifndef WEFT_TESTS_KERNEL_SUPPORT_H
+#define WEFT_TESTS_KERNEL_SUPPORT_H
+
+#include "support.h"
+
+#include <string.h>
+
+#include "codelets/args.h"
+#include "codelets/cpu/half.h"
+#include "codelets/move.h"
+
+typedef struct operands {
+    struct starpu_variable_interface interfaces[WEFT_MAX_OPERANDS];
+    void *buffers[WEFT_MAX_OPERANDS];
+} operands;
+
+/* The arguments' operand `args->num_operands` is this memory, in a buffer of its own. */
+static inline void add_operand(operands *o, weft_task_args *args, const void *memory)
+{
+    int i = args->num_operands++;
+    o->interfaces[i] = (struct starpu_variable_interface){ .id = STARPU_VARIABLE_INTERFACE_ID,
+                                                           .ptr = (uintptr_t)memory,
+                                                           .dev_handle = (uintptr_t)memory };
+    o->buffers[i] = &o->interfaces[i];
+    args->operands[i] = (weft_task_operand){ .offset = 0, .buffer = i };
+}
+
+static inline void run(const struct starpu_codelet *codelet, operands *o, void *args)
+{
+    codelet->cpu_funcs[0](o->buffers, args);
+}
+
+static inline double number(prng *random)
+{
+    return (double)(prng_below(random, 4001) - 2000) / 64;
+}
+
+/* Where element i (row-major) of a box is on one side. */
+static inline int64_t place_of(const weft_strided_box *box, const int64_t stride[], int64_t i)
+{
+    int64_t place = 0;
+    for (int d = box->ndim - 1; d >= 0; d--) {
+        place += i % box->extent[d] * stride[d];
+        i /= box->extent[d];
+    }
+    return place;
+}
+
+/* An element of any type, as a double. */
+static inline double read_as(weft_dtype dtype, const void *values, int64_t i)
+{
+    switch (dtype) {
+    case WEFT_F64:
+        return ((const double *)values)[i];
+    case WEFT_F32:
+        return (double)((const float *)values)[i];
+    case WEFT_BF16:
+        return (double)weft_bf16_to_f32(((const uint16_t *)values)[i]);
+    case WEFT_F16:
+        return (double)weft_f16_to_f32(((const uint16_t *)values)[i]);
+    case WEFT_I64:
+        return (double)((const int64_t *)values)[i];
+    case WEFT_I32:
+        return (double)((const int32_t *)values)[i];
+    default:
+        return (double)((const uint8_t *)values)[i];
+    }
+}
+
+static inline void write_as(weft_dtype dtype, void *values, int64_t i, double value)
+{
+    switch (dtype) {
+    case WEFT_F64:
+        ((double *)values)[i] = value;
+        break;
+    case WEFT_F32:
+        ((float *)values)[i] = (float)value;
+        break;
+    case WEFT_BF16:
+        ((uint16_t *)values)[i] = weft_f32_to_bf16((float)value);
+        break;
+    case WEFT_F16:
+        ((uint16_t *)values)[i] = weft_f32_to_f16((float)value);
+        break;
+    case WEFT_I64:
+        ((int64_t *)values)[i] = (int64_t)value;
+        break;
+    case WEFT_I32:
+        ((int32_t *)values)[i] = (int32_t)value;
+        break;
+    default:
+        ((uint8_t *)values)[i] = (uint8_t)value;
+        break;
+    }
+}
+
+#endif

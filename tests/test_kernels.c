@@ -1,0 +1,372 @@
+/* Kernels that compute, against plain references. */
+#include "kernel_support.h"
+
+#include <math.h>
+
+#include "codelets/elementwise.h"
+#include "codelets/linear.h"
+#include "codelets/lookup.h"
+
+/* ---- elementwise ------------------------------------------------------------------------------------------- */
+
+typedef struct operation {
+    const char *name;
+    const struct starpu_codelet *codelet;
+    int inputs;
+    double (*reference)(double output, double a, double b, double alpha);
+    bool exact;
+} operation;
+
+static double reference_add(double o, double a, double b, double alpha)
+{
+    (void)o, (void)alpha;
+    return a + b;
+}
+static double reference_sub(double o, double a, double b, double alpha)
+{
+    (void)o, (void)alpha;
+    return a - b;
+}
+static double reference_mul(double o, double a, double b, double alpha)
+{
+    (void)o, (void)alpha;
+    return a * b;
+}
+static double reference_scale(double o, double a, double b, double alpha)
+{
+    (void)o, (void)b;
+    return alpha * a;
+}
+static double reference_axpy(double o, double a, double b, double alpha)
+{
+    (void)b;
+    return o + alpha * a;
+}
+static double reference_relu(double o, double a, double b, double alpha)
+{
+    (void)o, (void)b, (void)alpha;
+    return a > 0 ? a : 0;
+}
+static double reference_relu_backward(double o, double a, double b, double alpha)
+{
+    (void)o, (void)alpha;
+    return b > 0 ? a : 0;
+}
+static double reference_gelu(double o, double a, double b, double alpha)
+{
+    (void)o, (void)b, (void)alpha;
+    return a * 0.5 * erfc(-a / sqrt(2.0));
+}
+static double reference_gelu_backward(double o, double a, double b, double alpha)
+{
+    (void)o, (void)alpha;
+    return a * (0.5 * erfc(-b / sqrt(2.0)) + b * exp(-b * b / 2) / sqrt(2 * 3.14159265358979323846));
+}
+
+static const operation operations[] = {
+    { "add", &weft_codelet_add, 2, reference_add, true },
+    { "sub", &weft_codelet_sub, 2, reference_sub, true },
+    { "mul", &weft_codelet_mul, 2, reference_mul, true },
+    { "scale", &weft_codelet_scale, 1, reference_scale, true },
+    { "axpy", &weft_codelet_axpy, 1, reference_axpy, true },
+    { "relu", &weft_codelet_relu, 1, reference_relu, true },
+    { "relu_backward", &weft_codelet_relu_backward, 2, reference_relu_backward, true },
+    { "gelu", &weft_codelet_gelu, 1, reference_gelu, false },
+    { "gelu_backward", &weft_codelet_gelu_backward, 2, reference_gelu_backward, false },
+};
+
+static void elementwise_case(prng *random, const operation *op, weft_dtype dtype)
+{
+    enum { ROOM = 20000 };
+    static double memory[3][ROOM];
+    weft_elementwise_args args = { .base.dtype = dtype, .ndim = (int)prng_below(random, 5), .alpha = 0.5 };
+    int64_t size[3] = { 1, 1, 1 };
+    for (int d = args.ndim - 1; d >= 0; d--) {
+        args.extent[d] =
+            prng_below(random, 12) == 0 ? 0 : 1 + prng_below(random, d == args.ndim - 1 ? 30 : 5);
+        for (int k = 0; k <= op->inputs; k++) {
+            bool repeated = k > 0 && prng_below(random, 4) == 0;
+            args.stride[k][d] = repeated ? 0 : size[k];
+            size[k] *= repeated ? 1 : args.extent[d] + prng_below(random, 2);
+        }
+    }
+    double expected[ROOM];
+    for (int k = 0; k <= op->inputs; k++) {
+        for (int64_t i = 0; i <= size[k]; i++) {
+            double value = dtype == WEFT_I32 || dtype == WEFT_I64 ? (double)(prng_below(random, 99) - 49)
+                           : op->exact                            ? number(random)
+                                                                  : number(random) / 8;
+            write_as(dtype, memory[k], i, value);
+            expected[i] = k == 0 ? read_as(dtype, memory[0], i) : expected[i];
+        }
+    }
+    weft_strided_box box = { .ndim = args.ndim };
+    memcpy(box.extent, args.extent, sizeof(box.extent));
+    for (int64_t i = 0; i < shape_count(args.ndim, args.extent); i++) {
+        int64_t at = place_of(&box, args.stride[0], i);
+        double a = read_as(dtype, memory[1], place_of(&box, args.stride[1], i));
+        double b = op->inputs == 2 ? read_as(dtype, memory[2], place_of(&box, args.stride[2], i)) : 0;
+        expected[at] = op->reference(expected[at], a, b, args.alpha);
+    }
+    operands o;
+    for (int k = 0; k <= op->inputs; k++) {
+        add_operand(&o, &args.base, memory[k]);
+    }
+    run(op->codelet, &o, &args);
+    double tolerance = op->exact ? 0 : dtype == WEFT_F32 ? 4e-6 : 1e-14;
+    for (int64_t i = 0; i <= size[0]; i++) {
+        double got = read_as(dtype, memory[0], i);
+        if (!(fabs(got - expected[i]) <= tolerance * (1 + fabs(expected[i])))) {
+            fail_msg("%s of %s: element %d is %.17g, expected %.17g", op->name, weft_dtype_name(dtype),
+                     (int)i, got, expected[i]);
+        }
+    }
+}
+
+static void test_elementwise(void **state)
+{
+    (void)state;
+    prng random = prng_start(4);
+    for (size_t k = 0; k < sizeof(operations) / sizeof(operations[0]); k++) {
+        for (int i = 0; i < 300; i++) {
+            elementwise_case(&random, &operations[k], WEFT_F64);
+            elementwise_case(&random, &operations[k], WEFT_F32);
+            if (k < 3) {
+                elementwise_case(&random, &operations[k], WEFT_I64);
+                elementwise_case(&random, &operations[k], WEFT_I32);
+            }
+        }
+    }
+}
+
+static void test_relu_keeps_nan(void **state)
+{
+    (void)state;
+    double in = NAN, out = 0;
+    weft_elementwise_args args = { .base.dtype = WEFT_F64 };
+    operands o;
+    add_operand(&o, &args.base, &out);
+    add_operand(&o, &args.base, &in);
+    run(&weft_codelet_relu, &o, &args);
+    assert_true(isnan(out));
+}
+
+/* ---- products and sums ------------------------------------------------------------------------------------- */
+
+static void gemm_case(prng *random, weft_dtype dtype)
+{
+    enum { ROOM = 6000 };
+    static double a[ROOM], b[ROOM], c[ROOM], expected[ROOM];
+    weft_gemm_args args = { .base.dtype = dtype,
+                            .transpose_a = prng_below(random, 2) == 0,
+                            .transpose_b = prng_below(random, 2) == 0,
+                            .m = prng_below(random, 9),
+                            .n = prng_below(random, 9),
+                            .k = prng_below(random, 9),
+                            .batch = 1 + prng_below(random, 3),
+                            .beta = (double)prng_below(random, 2) };
+    int64_t pad = prng_below(random, 3);
+    int64_t rows_a = args.transpose_a ? args.k : args.m, rows_b = args.transpose_b ? args.n : args.k;
+    args.lda = 1 + (args.transpose_a ? args.m : args.k) + pad;
+    args.ldb = 1 + (args.transpose_b ? args.k : args.n) + pad;
+    args.ldc = 1 + args.n + pad;
+    args.batch_stride_a = rows_a * args.lda;
+    args.batch_stride_b = rows_b * args.ldb;
+    args.batch_stride_c = args.m * args.ldc;
+    for (int64_t i = 0; i < ROOM; i++) {
+        write_as(dtype, a, i, (double)(prng_below(random, 9) - 4));
+        write_as(dtype, b, i, (double)(prng_below(random, 9) - 4));
+        write_as(dtype, c, i, args.beta == 0 ? (double)NAN : 3); /* beta 0 must not read C */
+        expected[i] = args.beta == 0 ? (double)NAN : 3;
+    }
+    for (int64_t s = 0; s < args.batch; s++) {
+        for (int64_t i = 0; i < args.m; i++) {
+            for (int64_t j = 0; j < args.n; j++) {
+                double sum = args.beta == 0 ? 0 : 3;
+                for (int64_t l = 0; l < args.k; l++) {
+                    int64_t in_a = args.transpose_a ? l * args.lda + i : i * args.lda + l;
+                    int64_t in_b = args.transpose_b ? j * args.ldb + l : l * args.ldb + j;
+                    sum += read_as(dtype, a, s * args.batch_stride_a + in_a) *
+                           read_as(dtype, b, s * args.batch_stride_b + in_b);
+                }
+                expected[s * args.batch_stride_c + i * args.ldc + j] = sum;
+            }
+        }
+    }
+    operands o;
+    add_operand(&o, &args.base, c);
+    add_operand(&o, &args.base, a);
+    add_operand(&o, &args.base, b);
+    run(&weft_codelet_gemm, &o, &args);
+    for (int64_t i = 0; i < 2000; i++) {
+        double got = read_as(dtype, c, i);
+        assert_true(got == expected[i] || (got != got && expected[i] != expected[i]));
+    }
+}
+
+static void test_gemm(void **state)
+{
+    (void)state;
+    prng random = prng_start(5);
+    for (int i = 0; i < 800; i++) {
+        gemm_case(&random, i % 2 == 0 ? WEFT_F32 : WEFT_F64);
+    }
+}
+
+static void test_sum(void **state)
+{
+    (void)state;
+    static const weft_dtype types[] = { WEFT_F64, WEFT_F32, WEFT_I64, WEFT_I32 };
+    prng random = prng_start(6);
+    for (int i = 0; i < 600; i++) {
+        weft_dtype dtype = types[i % 4];
+        weft_sum_args args = { .base.dtype = dtype,
+                               .outer = prng_below(&random, 6),
+                               .n = prng_below(&random, 9),
+                               .inner = prng_below(&random, 6),
+                               .accumulate = prng_below(&random, 2) == 0 };
+        double in[400], out[64];
+        for (int64_t k = 0; k < args.outer * args.n * args.inner; k++) {
+            write_as(dtype, in, k, (double)(prng_below(&random, 199) - 99));
+        }
+        for (int64_t k = 0; k < 64; k++) {
+            write_as(dtype, out, k, 5);
+        }
+        operands o;
+        add_operand(&o, &args.base, out);
+        add_operand(&o, &args.base, in);
+        run(&weft_codelet_sum, &o, &args);
+        for (int64_t k = 0; k < args.outer * args.inner; k++) {
+            double sum = args.accumulate ? 5 : 0;
+            for (int64_t j = 0; j < args.n; j++) {
+                sum += read_as(dtype, in, (k / args.inner * args.n + j) * args.inner + k % args.inner);
+            }
+            assert_true(read_as(dtype, out, k) == sum);
+        }
+    }
+}
+
+/* ---- look-ups and losses ----------------------------------------------------------------------------------- */
+
+static int64_t reported;
+
+static void count_report(const char *name, int64_t value, int64_t limit)
+{
+    (void)name;
+    assert_true(value < 0 || value >= limit);
+    reported++;
+}
+
+/* A table in two parts, looked up one after the other, is the whole table; and its derivative adds in order. */
+static void test_embedding(void **state)
+{
+    (void)state;
+    enum { COUNT = 9, WIDTH = 3, TOTAL = 7, CUT = 4 };
+    static const int64_t indices[COUNT] = { 6, 0, 3, 4, 7, -1, 3, 5, 0 };
+    double table[TOTAL * WIDTH], out[COUNT * WIDTH], gradient[COUNT * WIDTH], back[TOTAL * WIDTH];
+    for (int i = 0; i < TOTAL * WIDTH; i++) {
+        table[i] = i + 1;
+        back[i] = NAN;
+    }
+    for (int i = 0; i < COUNT * WIDTH; i++) {
+        out[i] = NAN;
+        gradient[i] = 100 + i;
+    }
+    reported = 0;
+    for (int part = 0; part < 2; part++) {
+        weft_embedding_args args = { .base.dtype = WEFT_F64,
+                                     .index_type = WEFT_I64,
+                                     .count = COUNT,
+                                     .width = WIDTH,
+                                     .first_row = part == 0 ? 0 : CUT,
+                                     .num_rows = part == 0 ? CUT : TOTAL - CUT,
+                                     .total_rows = TOTAL,
+                                     .output_stride = WIDTH,
+                                     .table_stride = WIDTH,
+                                     .first = part == 0,
+                                     .report = part == 0 ? count_report : NULL };
+        operands o;
+        add_operand(&o, &args.base, out);
+        add_operand(&o, &args.base, table + args.first_row * WIDTH);
+        add_operand(&o, &args.base, indices);
+        run(&weft_codelet_embedding, &o, &args);
+        args.first = true;
+        args.report = NULL;
+        args.base.num_operands = 0;
+        add_operand(&o, &args.base, back + args.first_row * WIDTH);
+        add_operand(&o, &args.base, gradient);
+        add_operand(&o, &args.base, indices);
+        run(&weft_codelet_embedding_backward, &o, &args);
+    }
+    assert_int_equal(reported, 2);
+    double expected[TOTAL * WIDTH] = { 0 };
+    for (int i = 0; i < COUNT * WIDTH; i++) {
+        int64_t row = indices[i / WIDTH];
+        bool valid = row >= 0 && row < TOTAL;
+        assert_true(out[i] == (valid ? table[row * WIDTH + i % WIDTH] : 0));
+        if (valid) {
+            expected[row * WIDTH + i % WIDTH] += gradient[i];
+        }
+    }
+    assert_memory_equal(back, expected, sizeof(back));
+}
+
+static void test_cross_entropy(void **state)
+{
+    (void)state;
+    enum { ROWS = 6, CLASSES = 5 };
+    static const int32_t targets[ROWS] = { 0, 4, 2, 9, 1, 3 };
+    prng random = prng_start(7);
+    double logits[ROWS * CLASSES], back[ROWS * CLASSES], loss = 10, factor = 3, expected = 10;
+    for (int i = 0; i < ROWS * CLASSES; i++) {
+        logits[i] = i < CLASSES ? number(&random) * 400 : number(&random) / 4; /* one row of large numbers */
+    }
+    weft_cross_entropy_args args = { .base.dtype = WEFT_F64,
+                                     .index_type = WEFT_I32,
+                                     .rows = ROWS,
+                                     .classes = CLASSES,
+                                     .scale = 0.5,
+                                     .report = count_report };
+    operands o;
+    add_operand(&o, &args.base, &loss);
+    add_operand(&o, &args.base, logits);
+    add_operand(&o, &args.base, targets);
+    reported = 0;
+    run(&weft_codelet_cross_entropy, &o, &args);
+    assert_int_equal(reported, 1);
+    args.base.num_operands = 0;
+    args.has_gradient = true;
+    add_operand(&o, &args.base, back);
+    add_operand(&o, &args.base, logits);
+    add_operand(&o, &args.base, targets);
+    add_operand(&o, &args.base, &factor);
+    run(&weft_codelet_cross_entropy_backward, &o, &args);
+    for (int r = 0; r < ROWS; r++) {
+        long double max = -INFINITY, sum = 0;
+        for (int c = 0; c < CLASSES; c++) {
+            max = fmaxl(max, (long double)logits[r * CLASSES + c]);
+        }
+        for (int c = 0; c < CLASSES; c++) {
+            sum += expl((long double)logits[r * CLASSES + c] - max);
+        }
+        bool valid = targets[r] < CLASSES;
+        expected +=
+            valid ? 0.5 * (double)(max + logl(sum) - (long double)logits[r * CLASSES + targets[r]]) : 0;
+        for (int c = 0; c < CLASSES; c++) {
+            double p = (double)(expl((long double)logits[r * CLASSES + c] - max) / sum);
+            double wanted = valid ? 0.5 * 3 * (p - (c == targets[r])) : 0;
+            assert_true(fabs(back[r * CLASSES + c] - wanted) < 1e-13);
+        }
+    }
+    assert_true(fabs(loss - expected) < 1e-12 * expected);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_elementwise), cmocka_unit_test(test_relu_keeps_nan),
+        cmocka_unit_test(test_gemm),        cmocka_unit_test(test_sum),
+        cmocka_unit_test(test_embedding),   cmocka_unit_test(test_cross_entropy),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
