@@ -7,7 +7,7 @@
 #include "codelets/linear.h"
 #include "codelets/lookup.h"
 
-/* ---- elementwise ------------------------------------------------------------------------------------------- */
+/* ---- elementwise --------------------------------------------------------------------------------------- */
 
 typedef struct operation {
     const char *name;
@@ -151,7 +151,7 @@ static void test_relu_keeps_nan(void **state)
     assert_true(isnan(out));
 }
 
-/* ---- products and sums ------------------------------------------------------------------------------------- */
+/* ---- products and sums --------------------------------------------------------------------------------- */
 
 static void gemm_case(prng *random, weft_dtype dtype)
 {
@@ -246,7 +246,7 @@ static void test_sum(void **state)
     }
 }
 
-/* ---- look-ups and losses ----------------------------------------------------------------------------------- */
+/* ---- look-ups and losses ------------------------------------------------------------------------------- */
 
 static int64_t reported;
 

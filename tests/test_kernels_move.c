@@ -6,7 +6,7 @@
 
 #include "codelets/fill.h"
 
-/* ---- 16-bit types ------------------------------------------------------------------------------------------ */
+/* ---- 16-bit types -------------------------------------------------------------------------------------- */
 
 static void test_half_round_trip(void **state)
 {
@@ -64,7 +64,7 @@ static void test_half_rounds_to_nearest_even(void **state)
     assert_int_equal(weft_f32_to_f16(0x1.8p-25f), 1);
 }
 
-/* ---- copies ------------------------------------------------------------------------------------------------ */
+/* ---- copies -------------------------------------------------------------------------------------------- */
 
 /* A box inside two random larger arrays, whose dimensions on the target's side are in another order now and then. */
 static weft_strided_box random_box(prng *random, int64_t *source_size, int64_t *target_size)
@@ -119,7 +119,7 @@ static void test_copy(void **state)
     }
 }
 
-/* ---- reductions -------------------------------------------------------------------------------------------- */
+/* ---- reductions ---------------------------------------------------------------------------------------- */
 
 /* One step in the precision that the kernel promises: f64, or f32 for the smaller types. */
 static double combine(weft_dtype dtype, weft_combine how, double a, double b)
@@ -203,7 +203,7 @@ static void test_reduce(void **state)
     }
 }
 
-/* ---- fill and random numbers ------------------------------------------------------------------------------- */
+/* ---- fill and random numbers --------------------------------------------------------------------------- */
 
 static double filled(weft_dtype dtype, double value)
 {

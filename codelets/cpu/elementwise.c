@@ -5,7 +5,8 @@
 
 /* ---- loops --------------------------------------------------------------------------------------------- */
 
-/* Size-1 dimensions go, and neighbours that are contiguous for every operand become one. At least one is left. */
+/* Size-1 dimensions go, and neighbours that are contiguous for every operand become one. At least one is
+ * left. */
 static weft_elementwise_args simplify(const weft_elementwise_args *args)
 {
     weft_elementwise_args out = *args;
@@ -59,103 +60,105 @@ static int64_t count_rows(const weft_elementwise_args *args)
     return args->extent[args->ndim - 1] == 0 ? 0 : rows;
 }
 
-/* One row for strides that are known: the contiguous cases are vectorised by the compiler. `o` is the output's old value. */
-#define ROW_LOOP(type, expression, output_step, a_step, b_step)                  \
-    for (int64_t i = 0; i < n; i++) {                                            \
-        const type a = pa[i * (a_step)], b = pb[i * (b_step)];                   \
-        const type o = po[i * (output_step)];                                    \
-        (void)a, (void)b, (void)o;                                               \
-        po[i * (output_step)] = (expression);                                    \
+/* One row for strides that are known: the contiguous cases are vectorised by the compiler. `o` is the
+ * output's old value. */
+#define ROW_LOOP(type, expression, output_step, a_step, b_step)                                              \
+    for (int64_t i = 0; i < n; i++) {                                                                        \
+        const type a = pa[i * (a_step)], b = pb[i * (b_step)];                                               \
+        const type o = po[i * (output_step)];                                                                \
+        (void)a, (void)b, (void)o;                                                                           \
+        po[i * (output_step)] = (expression);                                                                \
     }
 
-#define DEFINE_KERNEL(name, type, expression)                                                                       \
-    static void name##_row_##type(type *po, const type *pa, const type *pb, int64_t n, const int64_t step[3], type alpha) \
-    {                                                                                                               \
-        (void)alpha;                                                                                                \
-        if (step[0] == 1 && step[1] == 1 && step[2] == 1) {                                                         \
-            ROW_LOOP(type, expression, 1, 1, 1)                                                                     \
-        } else if (step[0] == 1 && step[1] == 1 && step[2] == 0) {                                                  \
-            ROW_LOOP(type, expression, 1, 1, 0)                                                                     \
-        } else if (step[0] == 1 && step[1] == 0 && step[2] == 1) {                                                  \
-            ROW_LOOP(type, expression, 1, 0, 1)                                                                     \
-        } else {                                                                                                    \
-            ROW_LOOP(type, expression, step[0], step[1], step[2])                                                   \
-        }                                                                                                           \
-    }                                                                                                               \
-    static void name##_##type(void *buffers[], const weft_elementwise_args *given)                                  \
-    {                                                                                                               \
-        weft_elementwise_args args = simplify(given);                                                               \
-        bool binary = args.base.num_operands == 3;                                                                  \
-        type *out = weft_task_pointer(buffers, &args.base, 0);                                                      \
-        const type *a = weft_task_pointer(buffers, &args.base, 1);                                                  \
-        const type *b = binary ? weft_task_pointer(buffers, &args.base, 2) : a;                                     \
-        int64_t index[WEFT_MAX_DIMS] = { 0 }, place[3] = { 0 }, step[3];                                            \
-        for (int d = 0; d < args.ndim && !binary; d++) {                                                            \
-            args.stride[2][d] = args.stride[1][d];                                                                  \
-        }                                                                                                           \
-        for (int k = 0; k < 3; k++) {                                                                               \
-            step[k] = args.stride[k][args.ndim - 1];                                                                \
-        }                                                                                                           \
-        int64_t rows = count_rows(&args), n = args.extent[args.ndim - 1];                                           \
-        for (int64_t row = 0; row < rows; row++) {                                                                  \
-            name##_row_##type(out + place[0], a + place[1], b + place[2], n, step, (type)args.alpha);               \
-            next_row(&args, index, place);                                                                          \
-        }                                                                                                           \
+#define DEFINE_KERNEL(name, type, expression)                                                                \
+    static void name##_row_##type(type *po, const type *pa, const type *pb, int64_t n,                       \
+                                  const int64_t step[3], type alpha)                                         \
+    {                                                                                                        \
+        (void)alpha;                                                                                         \
+        if (step[0] == 1 && step[1] == 1 && step[2] == 1) {                                                  \
+            ROW_LOOP(type, expression, 1, 1, 1)                                                              \
+        } else if (step[0] == 1 && step[1] == 1 && step[2] == 0) {                                           \
+            ROW_LOOP(type, expression, 1, 1, 0)                                                              \
+        } else if (step[0] == 1 && step[1] == 0 && step[2] == 1) {                                           \
+            ROW_LOOP(type, expression, 1, 0, 1)                                                              \
+        } else {                                                                                             \
+            ROW_LOOP(type, expression, step[0], step[1], step[2])                                            \
+        }                                                                                                    \
+    }                                                                                                        \
+    static void name##_##type(void *buffers[], const weft_elementwise_args *given)                           \
+    {                                                                                                        \
+        weft_elementwise_args args = simplify(given);                                                        \
+        bool binary = args.base.num_operands == 3;                                                           \
+        type *out = weft_task_pointer(buffers, &args.base, 0);                                               \
+        const type *a = weft_task_pointer(buffers, &args.base, 1);                                           \
+        const type *b = binary ? weft_task_pointer(buffers, &args.base, 2) : a;                              \
+        int64_t index[WEFT_MAX_DIMS] = { 0 }, place[3] = { 0 }, step[3];                                     \
+        for (int d = 0; d < args.ndim && !binary; d++) {                                                     \
+            args.stride[2][d] = args.stride[1][d];                                                           \
+        }                                                                                                    \
+        for (int k = 0; k < 3; k++) {                                                                        \
+            step[k] = args.stride[k][args.ndim - 1];                                                         \
+        }                                                                                                    \
+        int64_t rows = count_rows(&args), n = args.extent[args.ndim - 1];                                    \
+        for (int64_t row = 0; row < rows; row++) {                                                           \
+            name##_row_##type(out + place[0], a + place[1], b + place[2], n, step, (type)args.alpha);        \
+            next_row(&args, index, place);                                                                   \
+        }                                                                                                    \
     }
 
-#define CODELET(operation, paint)                         \
-    struct starpu_codelet weft_codelet_##operation = {    \
-        .cpu_funcs = { operation##_cpu },                 \
-        .cpu_funcs_name = { #operation "_cpu" },          \
-        .nbuffers = STARPU_VARIABLE_NBUFFERS,             \
-        .name = "weft_" #operation,                       \
-        .color = (paint),                                 \
+#define CODELET(operation, paint)                                                                            \
+    struct starpu_codelet weft_codelet_##operation = {                                                       \
+        .cpu_funcs = { operation##_cpu },                                                                    \
+        .cpu_funcs_name = { #operation "_cpu" },                                                             \
+        .nbuffers = STARPU_VARIABLE_NBUFFERS,                                                                \
+        .name = "weft_" #operation,                                                                          \
+        .color = (paint),                                                                                    \
     };
 
-#define FLOAT_CASES(operation)                 \
-    case WEFT_F64:                             \
-        operation##_double(buffers, args);     \
-        break;                                 \
-    case WEFT_F32:                             \
-        operation##_float(buffers, args);      \
+#define FLOAT_CASES(operation)                                                                               \
+    case WEFT_F64:                                                                                           \
+        operation##_double(buffers, args);                                                                   \
+        break;                                                                                               \
+    case WEFT_F32:                                                                                           \
+        operation##_float(buffers, args);                                                                    \
         break;
 
 /* An operation on floating types, by one expression in single and one in double precision. */
-#define DEFINE_FLOAT(operation, single, twice, paint)                        \
-    DEFINE_KERNEL(operation, float, single)                                  \
-    DEFINE_KERNEL(operation, double, twice)                                  \
-    static void operation##_cpu(void *buffers[], void *argument)             \
-    {                                                                        \
-        const weft_elementwise_args *args = argument;                        \
-        switch (args->base.dtype) {                                          \
-            FLOAT_CASES(operation)                                           \
-        default:                                                             \
-            break;                                                           \
-        }                                                                    \
-    }                                                                        \
+#define DEFINE_FLOAT(operation, single, twice, paint)                                                        \
+    DEFINE_KERNEL(operation, float, single)                                                                  \
+    DEFINE_KERNEL(operation, double, twice)                                                                  \
+    static void operation##_cpu(void *buffers[], void *argument)                                             \
+    {                                                                                                        \
+        const weft_elementwise_args *args = argument;                                                        \
+        switch (args->base.dtype) {                                                                          \
+            FLOAT_CASES(operation)                                                                           \
+        default:                                                                                             \
+            break;                                                                                           \
+        }                                                                                                    \
+    }                                                                                                        \
     CODELET(operation, paint)
 
 /* The same on integers too, which wrap around: computed without sign, where that is defined. */
-#define DEFINE_NUMBER(operation, expression, integer, paint)                 \
-    DEFINE_KERNEL(operation, float, expression)                              \
-    DEFINE_KERNEL(operation, double, expression)                             \
-    DEFINE_KERNEL(operation, uint32_t, integer)                              \
-    DEFINE_KERNEL(operation, uint64_t, integer)                              \
-    static void operation##_cpu(void *buffers[], void *argument)             \
-    {                                                                        \
-        const weft_elementwise_args *args = argument;                        \
-        switch (args->base.dtype) {                                          \
-            FLOAT_CASES(operation)                                           \
-        case WEFT_I64:                                                       \
-            operation##_uint64_t(buffers, args);                             \
-            break;                                                           \
-        case WEFT_I32:                                                       \
-            operation##_uint32_t(buffers, args);                             \
-            break;                                                           \
-        default:                                                             \
-            break;                                                           \
-        }                                                                    \
-    }                                                                        \
+#define DEFINE_NUMBER(operation, expression, integer, paint)                                                 \
+    DEFINE_KERNEL(operation, float, expression)                                                              \
+    DEFINE_KERNEL(operation, double, expression)                                                             \
+    DEFINE_KERNEL(operation, uint32_t, integer)                                                              \
+    DEFINE_KERNEL(operation, uint64_t, integer)                                                              \
+    static void operation##_cpu(void *buffers[], void *argument)                                             \
+    {                                                                                                        \
+        const weft_elementwise_args *args = argument;                                                        \
+        switch (args->base.dtype) {                                                                          \
+            FLOAT_CASES(operation)                                                                           \
+        case WEFT_I64:                                                                                       \
+            operation##_uint64_t(buffers, args);                                                             \
+            break;                                                                                           \
+        case WEFT_I32:                                                                                       \
+            operation##_uint32_t(buffers, args);                                                             \
+            break;                                                                                           \
+        default:                                                                                             \
+            break;                                                                                           \
+        }                                                                                                    \
+    }                                                                                                        \
     CODELET(operation, paint)
 
 /* ---- operations ---------------------------------------------------------------------------------------- */

@@ -45,23 +45,24 @@ struct starpu_codelet weft_codelet_embedding = {
     .color = 0x9f5fbf,
 };
 
-#define DEFINE_SCATTER(name, type)                                                                                  \
-    static void scatter_##name(type *table, const type *gradient, const void *indices, const weft_embedding_args *args) \
-    {                                                                                                               \
-        for (int64_t r = 0; r < args->num_rows && args->first; r++) {                                               \
-            memset(table + r * args->table_stride, 0, (size_t)args->width * sizeof(type));                          \
-        }                                                                                                           \
-        for (int64_t i = 0; i < args->count; i++) {                                                                 \
-            int64_t row = row_of(args, indices, i, "weft_embedding_backward");                                      \
-            if (row < 0) {                                                                                          \
-                continue;                                                                                           \
-            }                                                                                                       \
-            type *restrict target = table + row * args->table_stride;                                               \
-            const type *restrict source = gradient + i * args->output_stride;                                       \
-            for (int64_t k = 0; k < args->width; k++) {                                                             \
-                target[k] += source[k];                                                                             \
-            }                                                                                                       \
-        }                                                                                                           \
+#define DEFINE_SCATTER(name, type)                                                                           \
+    static void scatter_##name(type *table, const type *gradient, const void *indices,                       \
+                               const weft_embedding_args *args)                                              \
+    {                                                                                                        \
+        for (int64_t r = 0; r < args->num_rows && args->first; r++) {                                        \
+            memset(table + r * args->table_stride, 0, (size_t)args->width * sizeof(type));                   \
+        }                                                                                                    \
+        for (int64_t i = 0; i < args->count; i++) {                                                          \
+            int64_t row = row_of(args, indices, i, "weft_embedding_backward");                               \
+            if (row < 0) {                                                                                   \
+                continue;                                                                                    \
+            }                                                                                                \
+            type *restrict target = table + row * args->table_stride;                                        \
+            const type *restrict source = gradient + i * args->output_stride;                                \
+            for (int64_t k = 0; k < args->width; k++) {                                                      \
+                target[k] += source[k];                                                                      \
+            }                                                                                                \
+        }                                                                                                    \
     }
 DEFINE_SCATTER(f32, float)
 DEFINE_SCATTER(f64, double)

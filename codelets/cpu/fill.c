@@ -13,14 +13,14 @@ static int64_t saturate(double value, double lowest, double highest, int64_t min
     return value != value ? 0 : value <= lowest ? min : value >= highest ? max : (int64_t)value;
 }
 
-#define FILL(type, converted)                  \
-    {                                          \
-        type *out = pointer;                   \
-        type v = (type)(converted);            \
-        for (int64_t i = 0; i < count; i++) {  \
-            out[i] = v;                        \
-        }                                      \
-        break;                                 \
+#define FILL(type, converted)                                                                                \
+    {                                                                                                        \
+        type *out = pointer;                                                                                 \
+        type v = (type)(converted);                                                                          \
+        for (int64_t i = 0; i < count; i++) {                                                                \
+            out[i] = v;                                                                                      \
+        }                                                                                                    \
+        break;                                                                                               \
     }
 
 static void fill(weft_dtype dtype, void *pointer, int64_t count, double value)

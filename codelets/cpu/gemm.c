@@ -55,8 +55,8 @@ static void gemm_cpu(void *buffers[], void *argument)
         if (args->k == 0) {
             scale_rows(args, target, size);
         } else {
-            multiply(args, a + (size_t)(i * args->batch_stride_a) * size, b + (size_t)(i * args->batch_stride_b) * size,
-                     target);
+            multiply(args, a + (size_t)(i * args->batch_stride_a) * size,
+                     b + (size_t)(i * args->batch_stride_b) * size, target);
         }
     }
 }

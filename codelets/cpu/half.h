@@ -56,7 +56,8 @@ static inline uint16_t weft_f32_to_f16(float value)
     if (magnitude >= 0x477ff000u) { /* 65520 and above round to infinity */
         return (uint16_t)(sign | 0x7c00u);
     }
-    if (magnitude < 0x38800000u) { /* below 2^-14: subnormal; adding 0.5 leaves the rounded mantissa in the low bits */
+    if (magnitude <
+        0x38800000u) { /* below 2^-14: subnormal; adding 0.5 leaves the rounded mantissa in the low bits */
         float shifted = weft_float_of_bits(magnitude) + 0.5f;
         return (uint16_t)(sign | (weft_bits_of_float(shifted) - 0x3f000000u));
     }

@@ -7,7 +7,8 @@
 
 /* ---- boxes as runs ------------------------------------------------------------------------------------- */
 
-/* Dimensions of size 1 go; neighbours that are contiguous on both sides become one. At least one dimension is left. */
+/* Dimensions of size 1 go; neighbours that are contiguous on both sides become one. At least one dimension is
+ * left. */
 static weft_strided_box simplify(const weft_strided_box *box)
 {
     weft_strided_box out = { .ndim = 0 };
@@ -16,8 +17,8 @@ static weft_strided_box simplify(const weft_strided_box *box)
             continue;
         }
         int last = out.ndim - 1;
-        if (last >= 0 && out.source_stride[last] == box->extent[d] * box->source_stride[d]
-            && out.target_stride[last] == box->extent[d] * box->target_stride[d]) {
+        if (last >= 0 && out.source_stride[last] == box->extent[d] * box->source_stride[d] &&
+            out.target_stride[last] == box->extent[d] * box->target_stride[d]) {
             out.extent[last] *= box->extent[d];
             out.source_stride[last] = box->source_stride[d];
             out.target_stride[last] = box->target_stride[d];
@@ -65,21 +66,21 @@ static void walk_next(row_walk *walk, const weft_strided_box *box)
 
 /* ---- copy ---------------------------------------------------------------------------------------------- */
 
-#define DEFINE_COPY_ROW(type)                                                                                         \
-    static void copy_row_##type(type *restrict target, const type *restrict source, int64_t n, int64_t target_stride, \
-                                int64_t source_stride)                                                                \
-    {                                                                                                                 \
-        for (int64_t i = 0; i < n; i++) {                                                                             \
-            target[i * target_stride] = source[i * source_stride];                                                    \
-        }                                                                                                             \
+#define DEFINE_COPY_ROW(type)                                                                                \
+    static void copy_row_##type(type *restrict target, const type *restrict source, int64_t n,               \
+                                int64_t target_stride, int64_t source_stride)                                \
+    {                                                                                                        \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            target[i * target_stride] = source[i * source_stride];                                           \
+        }                                                                                                    \
     }
 DEFINE_COPY_ROW(uint8_t)
 DEFINE_COPY_ROW(uint16_t)
 DEFINE_COPY_ROW(uint32_t)
 DEFINE_COPY_ROW(uint64_t)
 
-static void copy_row(char *target, const char *source, int64_t n, int64_t target_stride, int64_t source_stride,
-                     size_t element_size)
+static void copy_row(char *target, const char *source, int64_t n, int64_t target_stride,
+                     int64_t source_stride, size_t element_size)
 {
     switch (element_size) {
     case 1:
@@ -142,30 +143,35 @@ struct starpu_codelet weft_codelet_copy = {
 
 /* ---- reduce -------------------------------------------------------------------------------------------- */
 
-/* One row of target = target op source, or (first) target = source. `load` and `store` are how a stored value becomes one to
- * compute with, and back; `wide` is its type. Rows are short enough to stay in a cache while all sources pass. */
-#define DEFINE_REDUCE(name, type, wide, load, store, sum, prod, min, max)                                              \
-    static wide combine_##name(weft_combine how, wide a, wide b)                                                       \
-    {                                                                                                                  \
-        return how == WEFT_COMBINE_SUM ? (sum) : how == WEFT_COMBINE_PROD ? (prod) : how == WEFT_COMBINE_MIN ? (min) : (max); \
-    }                                                                                                                  \
-    static void reduce_row_##name(const weft_reduce_args *args, type *target, type *const source[], int64_t n,          \
-                                  int64_t target_stride, const int64_t source_stride[])                                \
-    {                                                                                                                  \
-        int count = args->base.num_operands - 1;                                                                       \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
-            wide value = args->accumulate ? load(target[i * target_stride]) : load(source[0][i * source_stride[0]]);   \
-            for (int k = args->accumulate ? 0 : 1; k < count; k++) {                                                   \
-                value = combine_##name(args->combine, value, load(source[k][i * source_stride[k]]));                   \
-            }                                                                                                          \
-            target[i * target_stride] = store(value);                                                                  \
-        }                                                                                                              \
-    }                                                                                                                  \
-    static void scale_row_##name(type *target, int64_t n, int64_t stride, double scale)                                \
-    {                                                                                                                  \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
-            target[i * stride] = store((wide)((double)load(target[i * stride]) * scale));                              \
-        }                                                                                                              \
+/* One row of target = target op source, or (first) target = source. `load` and `store` are how a stored value
+ * becomes one to compute with, and back; `wide` is its type. Rows are short enough to stay in a cache while
+ * all sources pass. */
+#define DEFINE_REDUCE(name, type, wide, load, store, sum, prod, min, max)                                    \
+    static wide combine_##name(weft_combine how, wide a, wide b)                                             \
+    {                                                                                                        \
+        return how == WEFT_COMBINE_SUM    ? (sum)                                                            \
+               : how == WEFT_COMBINE_PROD ? (prod)                                                           \
+               : how == WEFT_COMBINE_MIN  ? (min)                                                            \
+                                          : (max);                                                            \
+    }                                                                                                        \
+    static void reduce_row_##name(const weft_reduce_args *args, type *target, type *const source[],          \
+                                  int64_t n, int64_t target_stride, const int64_t source_stride[])           \
+    {                                                                                                        \
+        int count = args->base.num_operands - 1;                                                             \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            wide value =                                                                                     \
+                args->accumulate ? load(target[i * target_stride]) : load(source[0][i * source_stride[0]]);  \
+            for (int k = args->accumulate ? 0 : 1; k < count; k++) {                                         \
+                value = combine_##name(args->combine, value, load(source[k][i * source_stride[k]]));         \
+            }                                                                                                \
+            target[i * target_stride] = store(value);                                                        \
+        }                                                                                                    \
+    }                                                                                                        \
+    static void scale_row_##name(type *target, int64_t n, int64_t stride, double scale)                      \
+    {                                                                                                        \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            target[i * stride] = store((wide)((double)load(target[i * stride]) * scale));                    \
+        }                                                                                                    \
     }
 
 #define SAME(x) (x)
@@ -173,43 +179,48 @@ struct starpu_codelet weft_codelet_copy = {
 #define FLOAT_MIN(a, b) ((a) != (a) || (a) < (b) ? (a) : (b))
 #define FLOAT_MAX(a, b) ((a) != (a) || (a) > (b) ? (a) : (b))
 
-DEFINE_REDUCE(f64, double, double, SAME, SAME, a + b, a * b, FLOAT_MIN(a, b), FLOAT_MAX(a, b))
-DEFINE_REDUCE(f32, float, float, SAME, SAME, a + b, a * b, FLOAT_MIN(a, b), FLOAT_MAX(a, b))
-DEFINE_REDUCE(bf16, uint16_t, float, weft_bf16_to_f32, weft_f32_to_bf16, a + b, a * b, FLOAT_MIN(a, b), FLOAT_MAX(a, b))
-DEFINE_REDUCE(f16, uint16_t, float, weft_f16_to_f32, weft_f32_to_f16, a + b, a * b, FLOAT_MIN(a, b), FLOAT_MAX(a, b))
+DEFINE_REDUCE(f64, double, double, SAME, SAME, a + b, a *b, FLOAT_MIN(a, b), FLOAT_MAX(a, b))
+DEFINE_REDUCE(f32, float, float, SAME, SAME, a + b, a *b, FLOAT_MIN(a, b), FLOAT_MAX(a, b))
+DEFINE_REDUCE(bf16, uint16_t, float, weft_bf16_to_f32, weft_f32_to_bf16, a + b, a *b, FLOAT_MIN(a, b),
+              FLOAT_MAX(a, b))
+DEFINE_REDUCE(f16, uint16_t, float, weft_f16_to_f32, weft_f32_to_f16, a + b, a *b, FLOAT_MIN(a, b),
+              FLOAT_MAX(a, b))
 /* Integers wrap around: through unsigned arithmetic, where that is defined. */
-DEFINE_REDUCE(i64, int64_t, int64_t, SAME, SAME, (int64_t)((uint64_t)a + (uint64_t)b), (int64_t)((uint64_t)a * (uint64_t)b),
-              a < b ? a : b, a > b ? a : b)
-DEFINE_REDUCE(i32, int32_t, int32_t, SAME, SAME, (int32_t)((uint32_t)a + (uint32_t)b), (int32_t)((uint32_t)a * (uint32_t)b),
-              a < b ? a : b, a > b ? a : b)
-DEFINE_REDUCE(u8, uint8_t, uint8_t, SAME, SAME, (uint8_t)(a + b), (uint8_t)(a * b), a < b ? a : b, a > b ? a : b)
+DEFINE_REDUCE(i64, int64_t, int64_t, SAME, SAME, (int64_t)((uint64_t)a + (uint64_t)b),
+              (int64_t)((uint64_t)a *(uint64_t)b), a<b ? a : b, a> b ? a : b)
+DEFINE_REDUCE(i32, int32_t, int32_t, SAME, SAME, (int32_t)((uint32_t)a + (uint32_t)b),
+              (int32_t)((uint32_t)a *(uint32_t)b), a<b ? a : b, a> b ? a : b)
+DEFINE_REDUCE(u8, uint8_t, uint8_t, SAME, SAME, (uint8_t)(a + b), (uint8_t)(a *b), a<b ? a : b, a> b ? a : b)
 DEFINE_REDUCE(boolean, uint8_t, uint8_t, SAME, SAME, a | b, a &b, a &b, a | b)
 
-/* Contiguous sums, what gradients and partial products are: block by block, so that the block stays in the first cache while
- * the sources pass; the same additions in the same order as above, in loops that the compiler vectorises. */
-#define DEFINE_SUM_ROW(name, type)                                                                                     \
-    static void sum_row_##name(const weft_reduce_args *args, type *restrict target, type *const source[], int64_t n)   \
-    {                                                                                                                  \
-        enum { BLOCK = 2048 };                                                                                         \
-        int count = args->base.num_operands - 1;                                                                       \
-        for (int64_t begin = 0; begin < n; begin += BLOCK) {                                                           \
-            int64_t length = n - begin < BLOCK ? n - begin : BLOCK;                                                    \
-            type *restrict out = target + begin;                                                                       \
-            if (!args->accumulate) {                                                                                   \
-                memcpy(out, source[0] + begin, (size_t)length * sizeof(type));                                         \
-            }                                                                                                          \
-            for (int k = args->accumulate ? 0 : 1; k < count; k++) {                                                   \
-                const type *restrict in = source[k] + begin;                                                           \
-                for (int64_t i = 0; i < length; i++) {                                                                 \
-                    out[i] += in[i];                                                                                   \
-                }                                                                                                      \
-            }                                                                                                          \
-        }                                                                                                              \
+/* Contiguous sums, what gradients and partial products are: block by block, so that the block stays in the
+ * first cache while the sources pass; the same additions in the same order as above, in loops that the
+ * compiler vectorises. */
+#define DEFINE_SUM_ROW(name, type)                                                                           \
+    static void sum_row_##name(const weft_reduce_args *args, type *restrict target, type *const source[],    \
+                               int64_t n)                                                                    \
+    {                                                                                                        \
+        enum { BLOCK = 2048 };                                                                               \
+        int count = args->base.num_operands - 1;                                                             \
+        for (int64_t begin = 0; begin < n; begin += BLOCK) {                                                 \
+            int64_t length = n - begin < BLOCK ? n - begin : BLOCK;                                          \
+            type *restrict out = target + begin;                                                             \
+            if (!args->accumulate) {                                                                         \
+                memcpy(out, source[0] + begin, (size_t)length * sizeof(type));                               \
+            }                                                                                                \
+            for (int k = args->accumulate ? 0 : 1; k < count; k++) {                                         \
+                const type *restrict in = source[k] + begin;                                                 \
+                for (int64_t i = 0; i < length; i++) {                                                       \
+                    out[i] += in[i];                                                                         \
+                }                                                                                            \
+            }                                                                                                \
+        }                                                                                                    \
     }
 DEFINE_SUM_ROW(f64, double)
 DEFINE_SUM_ROW(f32, float)
 
-static bool is_contiguous_sum(const weft_reduce_args *args, int64_t target_stride, const int64_t source_stride[])
+static bool is_contiguous_sum(const weft_reduce_args *args, int64_t target_stride,
+                              const int64_t source_stride[])
 {
     bool contiguous = args->combine == WEFT_COMBINE_SUM && target_stride == 1;
     for (int k = 0; k < args->base.num_operands - 1; k++) {
@@ -218,8 +229,8 @@ static bool is_contiguous_sum(const weft_reduce_args *args, int64_t target_strid
     return contiguous;
 }
 
-/* The walks of all sources go in step with the target's: their boxes have equal extents. The target's strides are taken from
- * the first box. */
+/* The walks of all sources go in step with the target's: their boxes have equal extents. The target's strides
+ * are taken from the first box. */
 typedef struct many_walks {
     const weft_reduce_args *args;
     int count;
@@ -260,22 +271,22 @@ static void many_next(many_walks *walk)
     }
 }
 
-#define GENERAL_ROW(name) reduce_row_##name(args, target, rows, walk.row_length, walk.target_stride, walk.source_stride)
-#define FLOAT_ROW(name) \
-    (contiguous ? sum_row_##name(args, target, rows, walk.row_length) : GENERAL_ROW(name))
+#define GENERAL_ROW(name)                                                                                    \
+    reduce_row_##name(args, target, rows, walk.row_length, walk.target_stride, walk.source_stride)
+#define FLOAT_ROW(name) (contiguous ? sum_row_##name(args, target, rows, walk.row_length) : GENERAL_ROW(name))
 
-#define REDUCE_CASE(tag, name, type, reduce_row)                                                                            \
-    case tag: {                                                                                                   \
-        type *rows[WEFT_MAX_OPERANDS - 1];                                                                        \
-        for (int k = 0; k < walk.count; k++) {                                                                    \
-            rows[k] = (type *)weft_task_pointer(buffers, &args->base, k + 1) + walk.source[k];                    \
-        }                                                                                                         \
-        type *target = (type *)weft_task_pointer(buffers, &args->base, 0) + walk.target;                          \
-        reduce_row(name);                                                                                         \
-        if (args->scale != 1.0) {                                                                                 \
-            scale_row_##name(target, walk.row_length, walk.target_stride, args->scale);                           \
-        }                                                                                                         \
-        break;                                                                                                    \
+#define REDUCE_CASE(tag, name, type, reduce_row)                                                             \
+    case tag: {                                                                                              \
+        type *rows[WEFT_MAX_OPERANDS - 1];                                                                   \
+        for (int k = 0; k < walk.count; k++) {                                                               \
+            rows[k] = (type *)weft_task_pointer(buffers, &args->base, k + 1) + walk.source[k];               \
+        }                                                                                                    \
+        type *target = (type *)weft_task_pointer(buffers, &args->base, 0) + walk.target;                     \
+        reduce_row(name);                                                                                    \
+        if (args->scale != 1.0) {                                                                            \
+            scale_row_##name(target, walk.row_length, walk.target_stride, args->scale);                      \
+        }                                                                                                    \
+        break;                                                                                               \
     }
 
 static void reduce_cpu(void *buffers[], void *argument)

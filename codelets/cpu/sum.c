@@ -1,21 +1,22 @@
 /* Sums over one dimension. */
 #include "codelets/linear.h"
 
-/* Single precision is added up in double, rounded once per task; the order is that of j, whatever the shape around it. */
-#define DEFINE_SUM(name, type, wide)                                                                              \
-    static void sum_##name(type *restrict out, const type *restrict in, const weft_sum_args *args)                \
-    {                                                                                                             \
-        int64_t n = args->n, inner = args->inner;                                                                 \
-        for (int64_t o = 0; o < args->outer; o++) {                                                               \
-            for (int64_t i = 0; i < inner; i++) {                                                                 \
-                const type *first = in + o * n * inner + i;                                                       \
-                wide total = args->accumulate ? (wide)out[o * inner + i] : 0;                                     \
-                for (int64_t j = 0; j < n; j++) {                                                                 \
-                    total += (wide)first[j * inner];                                                              \
-                }                                                                                                 \
-                out[o * inner + i] = (type)total;                                                                 \
-            }                                                                                                     \
-        }                                                                                                         \
+/* Single precision is added up in double, rounded once per task; the order is that of j, whatever the shape
+ * around it. */
+#define DEFINE_SUM(name, type, wide)                                                                         \
+    static void sum_##name(type *restrict out, const type *restrict in, const weft_sum_args *args)           \
+    {                                                                                                        \
+        int64_t n = args->n, inner = args->inner;                                                            \
+        for (int64_t o = 0; o < args->outer; o++) {                                                          \
+            for (int64_t i = 0; i < inner; i++) {                                                            \
+                const type *first = in + o * n * inner + i;                                                  \
+                wide total = args->accumulate ? (wide)out[o * inner + i] : 0;                                \
+                for (int64_t j = 0; j < n; j++) {                                                            \
+                    total += (wide)first[j * inner];                                                         \
+                }                                                                                            \
+                out[o * inner + i] = (type)total;                                                            \
+            }                                                                                                \
+        }                                                                                                    \
     }
 DEFINE_SUM(f64, double, double)
 DEFINE_SUM(f32, float, double)
