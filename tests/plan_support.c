@@ -6,29 +6,6 @@
 
 /* ---- numbers ------------------------------------------------------------------------------------------- */
 
-prng prng_start(uint64_t seed)
-{
-    const char *text = getenv("WEFT_TEST_SEED");
-    if (text != NULL && *text != '\0') {
-        seed = strtoull(text, NULL, 0);
-    }
-    print_message("WEFT_TEST_SEED=%llu\n", (unsigned long long)seed);
-    return (prng){ seed };
-}
-
-uint64_t prng_next(prng *random)
-{
-    uint64_t x = random->state += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return x ^ (x >> 31);
-}
-
-int64_t prng_below(prng *random, int64_t n)
-{
-    return (int64_t)(prng_next(random) % (uint64_t)n);
-}
-
 /* ---- meshes -------------------------------------------------------------------------------------------- */
 
 weft_mesh *mesh_of(int ndim, const int64_t shape[], const int ranks[])

@@ -11,17 +11,7 @@
 #include <cmocka.h>
 
 #include "plan/plan.h"
-
-/* A 64-bit generator (splitmix64). */
-typedef struct prng {
-    uint64_t state;
-} prng;
-
-/* Seeded by WEFT_TEST_SEED, else by `seed`; prints which. */
-prng prng_start(uint64_t seed);
-uint64_t prng_next(prng *random);
-/* 0 .. n - 1 */
-int64_t prng_below(prng *random, int64_t n);
+#include "prng.h"
 
 /* Asserts that it is valid. The caller deletes it. */
 weft_mesh *mesh_of(int ndim, const int64_t shape[], const int ranks[]);

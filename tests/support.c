@@ -5,31 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-prng prng_start(uint64_t seed)
-{
-    const char *text = getenv("WEFT_TEST_SEED");
-    if (text != NULL) {
-        seed = strtoull(text, NULL, 0);
-    }
-    if (weft_process_index() == 0) {
-        printf("# WEFT_TEST_SEED=%" PRIu64 "\n", seed);
-    }
-    return (prng){ seed };
-}
-
-uint64_t prng_next(prng *random)
-{
-    uint64_t z = random->state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
-int64_t prng_below(prng *random, int64_t n)
-{
-    return (int64_t)(prng_next(random) % (uint64_t)n);
-}
-
 weft_mesh *random_mesh(prng *random, int max_ranks)
 {
     int ndim = 1 + (int)prng_below(random, 3);

@@ -11,16 +11,7 @@
 
 #include <weft/weft.h>
 
-/* A 64-bit generator (splitmix64); the same numbers on every process. */
-typedef struct prng {
-    uint64_t state;
-} prng;
-
-/* Seeded by WEFT_TEST_SEED, else by `seed`; prints which. */
-prng prng_start(uint64_t seed);
-uint64_t prng_next(prng *random);
-/* 0 .. n - 1 */
-int64_t prng_below(prng *random, int64_t n);
+#include "prng.h"
 
 /* A random mesh of up to 3 dimensions and up to `max_ranks` ranks of the world, which may be any, in any
  * order. */
