@@ -1,6 +1,5 @@
 #include "support.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -12,29 +12,19 @@
 #include <string.h>
 
 #include "dispatch/strategy.h"
+#include "prng.h"
 
-static uint64_t random_state;
-
-/* splitmix64 */
-static uint64_t random_next(void)
-{
-    uint64_t z = random_state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
+static prng numbers;
 
 static int random_below(int n)
 {
-    return (int)(random_next() % (uint64_t)n);
+    return (int)prng_below(&numbers, n);
 }
 
 static int seed_random(void **state)
 {
     (void)state;
-    const char *text = getenv("WEFT_TEST_SEED");
-    random_state = text != NULL ? strtoull(text, NULL, 0) : 1;
-    print_message("# WEFT_TEST_SEED=%llu\n", (unsigned long long)random_state);
+    numbers = prng_start(1);
     return 0;
 }
 
