@@ -126,25 +126,36 @@ static int compare_descending(const void *a, const void *b)
     return *(const int *)b - *(const int *)a;
 }
 
+/* Of the requests from `begin` on, at most `max`, those that have ended: their indices in state->indices, and
+ * whether the i-th of these failed in state->statuses[i].MPI_ERROR. */
+static int test_some(mpi_state *state, int begin, int max)
+{
+    int size = state->active - begin < max ? state->active - begin : max;
+    int count = 0;
+    int error = MPI_Testsome(size, state->requests + begin, &count, state->indices, state->statuses);
+    bool broken = error != MPI_SUCCESS && error != MPI_ERR_IN_STATUS;
+    if (broken) { /* nothing is known of any of them any more: all end, so that nobody waits for them */
+        count = size;
+    }
+    count = count == MPI_UNDEFINED ? 0 : count;
+    for (int i = 0; i < count; i++) {
+        state->indices[i] = begin + (broken ? i : state->indices[i]);
+        if (error != MPI_ERR_IN_STATUS) {
+            state->statuses[i].MPI_ERROR = error;
+        }
+    }
+    return count;
+}
+
 static int mpi_poll(void *opaque, weft_finished finished[], int max)
 {
     mpi_state *state = opaque;
-    /* At most `max` requests can end in one call: look at the oldest ones first. */
-    int looked_at = state->active < max ? state->active : max;
     int count = 0;
-    int error = MPI_SUCCESS;
-    for (int begin = 0; begin < state->active && count == 0; begin += looked_at) {
-        int size = state->active - begin < looked_at ? state->active - begin : looked_at;
-        error = MPI_Testsome(size, state->requests + begin, &count, state->indices, state->statuses);
-        if (count == MPI_UNDEFINED) {
-            count = 0;
-        }
-        for (int i = 0; i < count; i++) {
-            state->indices[i] += begin;
-        }
+    for (int begin = 0; begin < state->active && count == 0; begin += max) {
+        count = test_some(state, begin, max);
     }
     for (int i = 0; i < count; i++) {
-        bool failed = error == MPI_ERR_IN_STATUS && state->statuses[i].MPI_ERROR != MPI_SUCCESS;
+        bool failed = state->statuses[i].MPI_ERROR != MPI_SUCCESS;
         finished[i] = (weft_finished){ state->tokens[state->indices[i]], failed ? WEFT_ERR_COMM : WEFT_OK };
     }
     /* From the last to the first, so that the one that fills the gap is never one that has ended too. */
