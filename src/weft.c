@@ -8,6 +8,7 @@
 #endif
 
 #include "codelets/linear.h"
+#include "comm/calls.h"
 #include "comm/comm.h"
 #include "dispatch/dispatch.h"
 #include "runtime/pool.h"
@@ -66,7 +67,25 @@ static weft_status start_floors(const char *function, const weft_settings *setti
     }
     weft_blas_use_one_thread();
     weft_runtime.initialized = true;
+    weft_runtime.check = settings->check && transport.place.num_processes > 1;
     return WEFT_OK;
+}
+
+/* What makes every later call differ when it differs. */
+static weft_status compare_settings(const char *function, const weft_settings *settings)
+{
+    const double numbers[] = { weft_runtime.topology.num_ranks,
+                               (double)(settings->seed >> 32),
+                               (double)(settings->seed & UINT32_MAX),
+                               (double)settings->panels.target_bytes,
+                               (double)settings->panels.forced_rows };
+    weft_public_call call = { .function = function, .num_numbers = WEFT_ARRAY_SIZE(numbers), .numbers = numbers };
+    if (weft_call_admit(&call)) {
+        return WEFT_OK;
+    }
+    weft_status status = weft_latest_status();
+    weft_finalize();
+    return status;
 }
 
 static weft_status start(const char *function, const weft_config *config, const void *communicator)
@@ -84,7 +103,10 @@ static weft_status start(const char *function, const weft_config *config, const 
     }
     weft_transport transport;
     status = open_transport(function, &settings.world, communicator, &transport);
-    return status != WEFT_OK ? status : start_floors(function, &settings, transport);
+    if (status == WEFT_OK) {
+        status = start_floors(function, &settings, transport);
+    }
+    return status != WEFT_OK ? status : compare_settings(function, &settings);
 }
 
 weft_status weft_init(const weft_config *config)
@@ -126,6 +148,7 @@ weft_status weft_finalize(void)
         return status;
     }
     weft_tensors_let_go();
+    weft_call_admit(&(weft_public_call){ .function = "weft_finalize" });
     status = weft_wait();
     weft_dispatch_stop();
     weft_tensors_stop();

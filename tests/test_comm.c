@@ -24,7 +24,7 @@ typedef struct posted {
 typedef struct loopback {
     posted all[MAX_POSTED];
     prng random;
-    bool closed;
+    bool closed, abandoned;
     int fail_start, fail_end; /* the messages with these tags fail; -1: none */
 } loopback;
 
@@ -97,6 +97,15 @@ static int loopback_poll(void *state, weft_finished finished[], int max)
     return count;
 }
 
+static void loopback_abandon(void *state)
+{
+    loopback *self = state;
+    self->abandoned = true;
+    for (int i = 0; i < MAX_POSTED; i++) {
+        self->all[i].used = false;
+    }
+}
+
 static void loopback_close(void *state)
 {
     ((loopback *)state)->closed = true;
@@ -109,8 +118,15 @@ static weft_comm *start_engine(void)
     memset(&the_loopback, 0, sizeof(the_loopback));
     the_loopback.fail_start = the_loopback.fail_end = -1;
     the_loopback.random.state = 7;
-    weft_transport transport = { "loopback",     &the_loopback, { 0, 1, 0, 1 },
-                                 loopback_start, loopback_poll, loopback_close };
+    weft_transport transport = {
+        .name = "loopback",
+        .state = &the_loopback,
+        .place = { 0, 1, 0, 1 },
+        .start = loopback_start,
+        .poll = loopback_poll,
+        .abandon = loopback_abandon,
+        .close = loopback_close,
+    };
     weft_comm *comm = weft_comm_start("test", transport, 0);
     assert_non_null(comm);
     return comm;

@@ -30,11 +30,13 @@ typedef struct weft_config {
                       shows, at least 1. STARPU_NCPU, when set, wins */
     int64_t pool_bytes; /**< WEFT_POOL_BYTES: released memory kept for reuse; default a quarter of the
                            machine's, divided by its processes */
+    int timeout_s; /**< WEFT_TIMEOUT_S: seconds after which messages that do not move, or a process that does
+                        not come, are an error (see weft_wait()); default 1800. The variable can be 0: never */
 } weft_config;
 
 #define WEFT_CONFIG_DEFAULT                                                                                  \
     {                                                                                                        \
-        WEFT_WORLD_AUTO, 0, 0, 0, 0, 0, 0                                                                    \
+        WEFT_WORLD_AUTO, 0, 0, 0, 0, 0, 0, 0                                                                   \
     }
 
 /**

@@ -55,7 +55,20 @@ typedef struct weft_transport {
     weft_status (*start)(void *state, const weft_message *message, bool receive, void *memory, void *token);
     /* Writes up to `max` messages that have ended; returns how many. Does not wait. */
     int (*poll)(void *state, weft_finished finished[], int max);
+    /* Gives up every message under way: takes back what can be, waits for nothing. poll reports none of them;
+     * the memory of those that could not be taken back may be read and written until the process ends. Nothing
+     * is started afterwards. */
+    void (*abandon)(void *state);
+    /* Collective, unless abandon() has been called. */
     void (*close)(void *state);
+    /* A meeting of all processes at process 0, of the submitting thread alone (only for WEFT_CHECK: may be NULL).
+     * Both return early when the world breaks.
+     * gather: everyone gives `size` bytes. At process 0 they are in `all`, one after another, and came[p] says
+     * who came within the time-out (0: for ever); elsewhere it does not wait and `all` is not used.
+     * tell: process 0 tells everyone `size` bytes; elsewhere waits for them, somewhat longer than twice the
+     * time-out, because process 0 may have begun to wait later. False when they did not come. */
+    void (*gather)(void *state, const void *mine, void *all, size_t size, double timeout_s, bool came[]);
+    bool (*tell)(void *state, void *words, size_t size, double timeout_s);
 } weft_transport;
 
 /* True when this process was started by an MPI launcher. */
@@ -67,11 +80,20 @@ weft_status weft_mpi_open(const char *function, const void *communicator, weft_t
 
 typedef struct weft_comm weft_comm;
 
-/* Takes the transport; NULL with the error kept. timeout_s > 0: print what is pending when nothing moved for
- * so long. */
+/* Takes the transport; NULL with the error kept. timeout_s > 0: when messages are under way and nothing has
+ * moved for so long, print what is pending and break. */
 weft_comm *weft_comm_start(const char *function, weft_transport transport, double timeout_s);
 /* Everything must have ended (weft_comm_wait). Closes the transport. */
 void weft_comm_stop(weft_comm *comm);
+
+/* After weft_break(): ends what is pending, and what will be submitted, without its messages. A message that
+ * fails, or that does not move for timeout_s, does both. */
+void weft_comm_break(weft_comm *comm);
+
+/* The transport's meeting. */
+double weft_comm_timeout_s(const weft_comm *comm);
+void weft_comm_gather(weft_comm *comm, const void *mine, void *all, size_t size, bool came[]);
+bool weft_comm_tell(weft_comm *comm, void *words, size_t size);
 
 /* The next `count` tags for messages to (or from) `peer`: returns the first. */
 uint32_t weft_comm_reserve(weft_comm *comm, int peer, bool receive, uint32_t count);

@@ -1,9 +1,14 @@
 /* The progress thread and the life of a transfer:
  *
- *   submitted   the submitting thread asked StarPU for the handle
- *   ready       StarPU granted it (on_acquired, on whichever thread ended the last task before): in the ready
- * queue active      the progress thread has started its messages ended       all messages have ended: the
- * handle is released, which releases the tasks behind it
+ *   submitted  the submitting thread asked StarPU for the handle
+ *   ready      StarPU granted it (on_acquired, on whichever thread ended the last task before): in the ready
+ *              queue
+ *   active     the progress thread has started its messages
+ *   ended      all messages have ended: the handle is released, which releases the tasks behind it
+ *
+ * A message that fails, or time that passes without anything moving, breaks the engine: then all transfers go
+ * straight to their end. Tasks behind them run on values that are not there; weft_is_broken() keeps these from
+ * the program.
  *
  * StarPU's own thread wrappers are used, so that a StarPU built for simulation can run this code too. */
 #include <stdlib.h>
@@ -19,6 +24,12 @@ static const double shortest_sleep_us = 5, longest_sleep_us = 200;
 
 typedef enum phase { SUBMITTED, READY, ACTIVE } phase;
 
+/* The transport's token for one message. */
+typedef struct posted {
+    struct transfer *transfer;
+    bool ended;
+} posted;
+
 typedef struct transfer {
     weft_comm *comm;
     starpu_data_handle_t handle;
@@ -26,12 +37,17 @@ typedef struct transfer {
     phase phase;
     int count, unfinished; /* messages */
     double submitted_us;
+    const char *call; /* the public function that submitted it */
+    uint64_t call_number;
     const weft_layout *layout;
     char label[LABEL_SIZE];
     struct transfer *next;          /* in the ready queue */
     struct transfer *newer, *older; /* among the pending */
+    posted *posted; /* one per message */
     weft_message messages[];
 } transfer;
+
+typedef enum integrity { WHOLE, BREAKING, BROKEN } integrity;
 
 struct weft_comm {
     weft_transport transport;
@@ -45,7 +61,9 @@ struct weft_comm {
     transfer *first_ready, *last_ready;
     transfer *newest, *oldest; /* pending: from submitted to ended */
     int pending;
+    int granted; /* of these, those whose handle is held: it is the messages that they wait for */
     bool stopping;
+    _Atomic integrity integrity; /* read without the mutex too */
     double last_progress_us;
 };
 
@@ -62,9 +80,7 @@ uint32_t weft_comm_reserve(weft_comm *comm, int peer, bool receive, uint32_t cou
 static void pending_add(weft_comm *comm, transfer *t)
 {
     starpu_pthread_mutex_lock(&comm->mutex);
-    if (comm->pending++ == 0) {
-        comm->last_progress_us = t->submitted_us;
-    }
+    comm->pending++;
     t->older = comm->newest;
     *(comm->newest ? &comm->newest->newer : &comm->oldest) = t;
     comm->newest = t;
@@ -78,6 +94,8 @@ static void on_acquired(void *argument)
     weft_comm *comm = t->comm;
     starpu_pthread_mutex_lock(&comm->mutex);
     t->phase = READY;
+    comm->granted++;
+    comm->last_progress_us = starpu_timing_now();
     *(comm->last_ready ? &comm->last_ready->next : &comm->first_ready) = t;
     comm->last_ready = t;
     starpu_pthread_cond_signal(&comm->wake);
@@ -87,7 +105,8 @@ static void on_acquired(void *argument)
 bool weft_comm_submit(weft_comm *comm, starpu_data_handle_t handle, bool receive, bool whole, int count,
                       const weft_message messages[], const weft_layout *layout, const char *label)
 {
-    transfer *t = calloc(1, sizeof(*t) + (size_t)count * sizeof(t->messages[0]));
+    size_t size = sizeof(transfer) + (size_t)count * sizeof(weft_message);
+    transfer *t = calloc(1, size + (size_t)count * sizeof(posted));
     if (t == NULL) {
         weft_fail(WEFT_ERR_NOMEM, "weft_comm_submit", "no memory for a transfer of %d messages", count);
         return false;
@@ -97,9 +116,15 @@ bool weft_comm_submit(weft_comm *comm, starpu_data_handle_t handle, bool receive
     t->receive = receive;
     t->count = t->unfinished = count;
     t->submitted_us = starpu_timing_now();
+    t->call = weft_runtime.call;
+    t->call_number = weft_runtime.call_number;
     t->layout = layout;
     strncpy(t->label, label == NULL ? "" : label, LABEL_SIZE - 1);
     memcpy(t->messages, messages, (size_t)count * sizeof(t->messages[0]));
+    t->posted = (posted *)((char *)t + size);
+    for (int i = 0; i < count; i++) {
+        t->posted[i].transfer = t;
+    }
     pending_add(comm, t);
     enum starpu_data_access_mode mode = !receive ? STARPU_R : whole ? STARPU_W : STARPU_RW;
     starpu_data_acquire_on_node_cb(handle, STARPU_MAIN_RAM, mode, on_acquired, t);
@@ -115,22 +140,52 @@ void weft_comm_wait(weft_comm *comm)
     starpu_pthread_mutex_unlock(&comm->mutex);
 }
 
+double weft_comm_timeout_s(const weft_comm *comm)
+{
+    return comm->timeout_us * 1e-6;
+}
+
+void weft_comm_gather(weft_comm *comm, const void *mine, void *all, size_t size, bool came[])
+{
+    comm->transport.gather(comm->transport.state, mine, all, size, weft_comm_timeout_s(comm), came);
+}
+
+bool weft_comm_tell(weft_comm *comm, void *words, size_t size)
+{
+    return comm->transport.tell(comm->transport.state, words, size, weft_comm_timeout_s(comm));
+}
+
 /* ---- reports ------------------------------------------------------------------------------------------- */
 
-static void print_transfer(const transfer *t, int process, double now_us, FILE *file)
+/* "weights f32[8, 8] [S0] on 4" */
+static const char *tensor_text(const transfer *t, char *text, size_t size)
 {
-    static const char *const phases[] = { "waits for its panel", "ready", "under way" };
     char layout[200] = "";
     if (t->layout != NULL) {
         weft_layout_format(t->layout, layout, sizeof(layout));
     }
+    snprintf(text, size, "%s%s%s", t->label, t->label[0] != '\0' && t->layout != NULL ? " " : "", layout);
+    return text;
+}
+
+static const char *call_name(const transfer *t)
+{
+    return t->call == NULL ? "weft" : t->call;
+}
+
+static void print_transfer(const transfer *t, int process, double now_us, FILE *file)
+{
+    static const char *const phases[] = { "waits for its panel", "ready", "under way" };
+    char tensor[256];
+    tensor_text(t, tensor, sizeof(tensor));
     for (int i = 0; i < t->count; i++) {
         const weft_message *m = &t->messages[i];
         fprintf(file,
-                "weft: process %d: %s %s process %d, rank %d to rank %d, tag %u, %lld bytes, %s %s, %s for "
-                "%.3f s\n",
+                "weft: process %d: %s %s process %d, rank %d to rank %d, tag %u, %lld bytes, %s, of call %llu, "
+                "%s, %s for %.3f s\n",
                 process, t->receive ? "receive" : "send", t->receive ? "from" : "to", m->peer, m->source_rank,
-                m->target_rank, (unsigned)m->tag, (long long)m->bytes, t->label, layout, phases[t->phase],
+                m->target_rank, (unsigned)m->tag, (long long)m->bytes, tensor,
+                (unsigned long long)t->call_number, call_name(t), phases[t->phase],
                 (now_us - t->submitted_us) * 1e-6);
     }
 }
@@ -153,12 +208,127 @@ void weft_comm_print_pending(weft_comm *comm, FILE *file)
     starpu_pthread_mutex_unlock(&comm->mutex);
 }
 
+/* ---- breaking ------------------------------------------------------------------------------------------ */
+
+/* Keeps the error: what happened, and the message that will not come. */
+static void break_for(const transfer *t, int message, weft_status status, const char *what)
+{
+    const weft_message *m = &t->messages[message];
+    char tensor[256], who[200];
+    tensor_text(t, tensor, sizeof(tensor));
+    if (t->receive) {
+        snprintf(who, sizeof(who), "rank %d waits for %lld bytes from rank %d in process %d", m->target_rank,
+                 (long long)m->bytes, m->source_rank, m->peer);
+    } else {
+        snprintf(who, sizeof(who), "rank %d in process %d has not taken %lld bytes from rank %d",
+                 m->target_rank, m->peer, (long long)m->bytes, m->source_rank);
+    }
+    weft_break(status, call_name(t), "call %llu: %s; %s, for %.1f s, of tensor %s",
+               (unsigned long long)t->call_number, what, who,
+               (starpu_timing_now() - t->submitted_us) * 1e-6, tensor);
+}
+
+static int first_unfinished(const transfer *t)
+{
+    int i = 0;
+    while (i < t->count - 1 && t->posted[i].ended) {
+        i++;
+    }
+    return i;
+}
+
+void weft_comm_break(weft_comm *comm)
+{
+    starpu_pthread_mutex_lock(&comm->mutex);
+    if (comm->integrity == WHOLE) {
+        comm->integrity = BREAKING;
+    }
+    starpu_pthread_cond_signal(&comm->wake);
+    starpu_pthread_mutex_unlock(&comm->mutex);
+}
+
+/* The mutex is held. The oldest transfer that waits for nothing but its messages; what this process waits for
+ * tells more than what another one does. */
+static const transfer *oldest_granted(const weft_comm *comm)
+{
+    const transfer *send = NULL;
+    for (const transfer *t = comm->oldest; t != NULL; t = t->newer) {
+        if (t->phase != SUBMITTED && t->receive) {
+            return t;
+        }
+        if (t->phase != SUBMITTED && send == NULL) {
+            send = t;
+        }
+    }
+    return send;
+}
+
+/* The mutex is held. Called while nothing moves. */
+static void watch(weft_comm *comm)
+{
+    bool stuck = comm->timeout_us > 0 && comm->granted > 0 && comm->integrity == WHOLE &&
+                 starpu_timing_now() - comm->last_progress_us > comm->timeout_us;
+    if (stuck) {
+        print_pending_locked(comm, stderr);
+        char what[64];
+        snprintf(what, sizeof(what), "nothing has moved for %.1f s", comm->timeout_us * 1e-6);
+        const transfer *oldest = oldest_granted(comm);
+        break_for(oldest, first_unfinished(oldest), WEFT_ERR_TIMEOUT, what);
+        comm->integrity = BREAKING;
+    }
+}
+
+/* Puts the panel elsewhere, so that a message that could not be taken back goes on with memory that nothing
+ * else uses: a peer that wakes up late must not be sent what later tasks write. The old memory is left to the
+ * transport. */
+static void leave_memory(const transfer *t)
+{
+    struct starpu_variable_interface *panel =
+        starpu_data_get_interface_on_node(t->handle, STARPU_MAIN_RAM);
+    void *elsewhere = malloc(panel->elemsize);
+    if (elsewhere != NULL) {
+        memcpy(elsewhere, (void *)panel->ptr, panel->elemsize);
+        panel->ptr = panel->dev_handle = (uintptr_t)elsewhere;
+    }
+}
+
+static void end_transfer(weft_comm *comm, transfer *t);
+
+/* Takes the active transfers out of the pending: a list linked by `next`. */
+static transfer *active_transfers(weft_comm *comm)
+{
+    transfer *first = NULL;
+    starpu_pthread_mutex_lock(&comm->mutex);
+    comm->integrity = BROKEN;
+    for (transfer *t = comm->oldest; t != NULL; t = t->newer) {
+        if (t->phase == ACTIVE) {
+            t->next = first;
+            first = t;
+        }
+    }
+    starpu_pthread_mutex_unlock(&comm->mutex);
+    return first;
+}
+
+/* On the progress thread. Ends what is under way; the rest ends as it becomes ready. */
+static void give_up(weft_comm *comm)
+{
+    comm->transport.abandon(comm->transport.state);
+    for (transfer *t = active_transfers(comm); t != NULL;) {
+        transfer *next = t->next;
+        leave_memory(t);
+        end_transfer(comm, t);
+        t = next;
+    }
+}
+
 /* ---- the progress thread ------------------------------------------------------------------------------- */
 
 static void end_transfer(weft_comm *comm, transfer *t)
 {
     starpu_data_release_on_node(t->handle, STARPU_MAIN_RAM);
     starpu_pthread_mutex_lock(&comm->mutex);
+    comm->granted--;
     *(t->newer ? &t->newer->older : &comm->newest) = t->older;
     *(t->older ? &t->older->newer : &comm->oldest) = t->newer;
     comm->last_progress_us = starpu_timing_now();
@@ -169,11 +339,16 @@ static void end_transfer(weft_comm *comm, transfer *t)
     free(t);
 }
 
-static void message_ended(weft_comm *comm, transfer *t, weft_status status)
+static void message_ended(weft_comm *comm, posted *message, weft_status status)
 {
+    transfer *t = message->transfer;
+    message->ended = true;
     if (status != WEFT_OK) {
-        weft_fail_later(status, "weft", "a message %s of transport %s failed",
-                        t->receive ? "receive" : "send", comm->transport.name);
+        char what[64];
+        snprintf(what, sizeof(what), "transport %s: %s", comm->transport.name,
+                 weft_status_string(status));
+        break_for(t, (int)(message - t->posted), status, what);
+        weft_comm_break(comm);
     }
     if (--t->unfinished == 0) {
         end_transfer(comm, t);
@@ -183,16 +358,20 @@ static void message_ended(weft_comm *comm, transfer *t, weft_status status)
 /* Returns the number of messages now under way. */
 static int start_transfer(weft_comm *comm, transfer *t)
 {
+    if (comm->integrity == BROKEN) { /* only this thread says so */
+        end_transfer(comm, t);
+        return 0;
+    }
     void *memory = (void *)starpu_variable_get_local_ptr(t->handle);
     int started = 0;
     int count = t->count;
     for (int i = 0; i < count; i++) {
         weft_status status =
-            comm->transport.start(comm->transport.state, &t->messages[i], t->receive, memory, t);
+            comm->transport.start(comm->transport.state, &t->messages[i], t->receive, memory, &t->posted[i]);
         if (status == WEFT_OK) {
             started++;
         } else {
-            message_ended(comm, t, status); /* frees t at the last message: count is a copy */
+            message_ended(comm, &t->posted[i], status); /* frees t at the last message: count is a copy */
         }
     }
     return started;
@@ -228,15 +407,6 @@ static int poll_transport(weft_comm *comm)
     return count;
 }
 
-static void watch(weft_comm *comm)
-{
-    double now_us = starpu_timing_now();
-    if (comm->timeout_us > 0 && comm->pending > 0 && now_us - comm->last_progress_us > comm->timeout_us) {
-        print_pending_locked(comm, stderr);
-        comm->last_progress_us = now_us;
-    }
-}
-
 static void sleep_locked(weft_comm *comm, double sleep_us)
 {
     struct timespec until;
@@ -251,18 +421,14 @@ static void sleep_locked(weft_comm *comm, double sleep_us)
 static bool rest(weft_comm *comm, int active, double *sleep_us)
 {
     starpu_pthread_mutex_lock(&comm->mutex);
-    while (comm->first_ready == NULL && !comm->stopping) {
+    while (comm->first_ready == NULL && !comm->stopping && comm->integrity != BREAKING) {
         watch(comm);
         if (active > 0) {
             sleep_locked(comm, *sleep_us);
             *sleep_us = *sleep_us * 2 < longest_sleep_us ? *sleep_us * 2 : longest_sleep_us;
             break;
         }
-        if (comm->timeout_us > 0) {
-            sleep_locked(comm, 100e3); /* to look at the clock */
-        } else {
-            starpu_pthread_cond_wait(&comm->wake, &comm->mutex);
-        }
+        starpu_pthread_cond_wait(&comm->wake, &comm->mutex);
     }
     bool go_on = !comm->stopping || comm->first_ready != NULL || active > 0;
     starpu_pthread_mutex_unlock(&comm->mutex);
@@ -279,6 +445,10 @@ static void *progress(void *argument)
         active += started;
         int ended = active > 0 ? poll_transport(comm) : 0;
         active -= ended;
+        if (comm->integrity == BREAKING) {
+            give_up(comm);
+            active = 0;
+        }
         if (started > 0 || ended > 0) {
             sleep_us = shortest_sleep_us;
             continue;
@@ -310,6 +480,7 @@ weft_comm *weft_comm_start(const char *function, weft_transport transport, doubl
         free(comm);
         return NULL;
     }
+    weft_unbreak();
     comm->transport = transport;
     comm->timeout_us = timeout_s * 1e6;
     starpu_pthread_mutex_init(&comm->mutex, NULL);

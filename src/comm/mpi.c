@@ -3,6 +3,7 @@
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "comm/comm.h"
 
@@ -12,9 +13,25 @@ typedef struct mpi_state {
     int active, capacity;
     MPI_Request *requests; /* `active` of them, with their tokens beside */
     void **tokens;
+    bool *receives; /* and whether they are receives */
     int *indices;
     MPI_Status *statuses;
+    bool abandoned;
+    /* Meetings: a communicator of the submitting thread's, and what this process has sent to process 0. */
+    MPI_Comm meetings;
+    void *record;
+    MPI_Request record_sent;
 } mpi_state;
+
+/* MPI outlives weft_finalize(), and so does what a world that broke has left in it: finalize_at_exit() has to
+ * know. */
+static struct {
+    bool happened;
+    MPI_Comm comm; /* of the world that broke, for its processes' last meeting */
+} given_up;
+
+/* How long a process waits at its end for the others of a world that broke. */
+static const double LAST_MEETING_S = 10;
 
 bool weft_mpi_launched(void)
 {
@@ -72,11 +89,13 @@ static bool make_room(mpi_state *state)
     state->requests = requests != NULL ? requests : state->requests;
     void **tokens = realloc(state->tokens, capacity * sizeof(*tokens));
     state->tokens = tokens != NULL ? tokens : state->tokens;
+    bool *receives = realloc(state->receives, capacity * sizeof(*receives));
+    state->receives = receives != NULL ? receives : state->receives;
     int *indices = realloc(state->indices, capacity * sizeof(*indices));
     state->indices = indices != NULL ? indices : state->indices;
     MPI_Status *statuses = realloc(state->statuses, capacity * sizeof(*statuses));
     state->statuses = statuses != NULL ? statuses : state->statuses;
-    if (requests == NULL || tokens == NULL || indices == NULL || statuses == NULL) {
+    if (requests == NULL || tokens == NULL || receives == NULL || indices == NULL || statuses == NULL) {
         return false;
     }
     state->capacity = (int)capacity;
@@ -117,6 +136,7 @@ static weft_status mpi_start(void *opaque, const weft_message *message, bool rec
     if (post(state, message, receive, first, &state->requests[state->active]) != MPI_SUCCESS) {
         return WEFT_ERR_COMM;
     }
+    state->receives[state->active] = receive;
     state->tokens[state->active++] = token;
     return WEFT_OK;
 }
@@ -164,28 +184,205 @@ static int mpi_poll(void *opaque, weft_finished finished[], int max)
         state->active--;
         state->requests[state->indices[i]] = state->requests[state->active];
         state->tokens[state->indices[i]] = state->tokens[state->active];
+        state->receives[state->indices[i]] = state->receives[state->active];
     }
     return count;
+}
+
+/* A receive that has no sender yet is taken back. Others, and sends, which MPI implementations do not cancel,
+ * are left to MPI with their memory. */
+static void mpi_abandon(void *opaque)
+{
+    mpi_state *state = opaque;
+    state->abandoned = true;
+    for (int i = 0; i < state->active; i++) {
+        int ended = 0;
+        if (state->receives[i] && MPI_Cancel(&state->requests[i]) == MPI_SUCCESS) {
+            MPI_Test(&state->requests[i], &ended, MPI_STATUS_IGNORE);
+        }
+    }
+    state->active = 0;
 }
 
 static void mpi_close(void *opaque)
 {
     mpi_state *state = opaque;
-    MPI_Comm_free(&state->comm);
+    if (state->abandoned) { /* freeing communicators is collective */
+        given_up.happened = true;
+        given_up.comm = state->meetings;
+    } else {
+        MPI_Comm_free(&state->comm);
+        MPI_Comm_free(&state->meetings);
+    }
     free(state->requests);
     free(state->tokens);
+    free(state->receives);
     free(state->indices);
     free(state->statuses);
     free(state);
 }
 
+/* ---- meetings ------------------------------------------------------------------------------------------ */
+
+enum { TAG_RECORD = 1, TAG_WORDS = 2 };
+
+static void pause_us(double us)
+{
+    struct timespec time = { 0, (long)(us * 1e3) };
+    nanosleep(&time, NULL);
+}
+
+/* Waits until all requests have ended, the time is over (timeout_s > 0), or the world has broken. */
+static bool wait_all(MPI_Request requests[], int count, double timeout_s)
+{
+    double begin = MPI_Wtime(), sleep_us = 5;
+    int ended = 0;
+    while (MPI_Testall(count, requests, &ended, MPI_STATUSES_IGNORE) == MPI_SUCCESS && !ended &&
+           !weft_is_broken() && (timeout_s <= 0 || MPI_Wtime() - begin < timeout_s)) {
+        pause_us(sleep_us);
+        sleep_us = sleep_us < 200 ? 2 * sleep_us : 200;
+    }
+    return ended;
+}
+
+/* The requests that have ended, one by one; takes the others back. Returns whether nothing is left behind. */
+static bool end_receives(MPI_Request requests[], int count, bool ended[])
+{
+    bool all = true;
+    for (int i = 0; i < count; i++) {
+        int flag = 0, cancelled = 0;
+        MPI_Test(&requests[i], &flag, MPI_STATUS_IGNORE);
+        ended[i] = flag;
+        if (!flag && MPI_Cancel(&requests[i]) == MPI_SUCCESS) {
+            MPI_Test(&requests[i], &cancelled, MPI_STATUS_IGNORE);
+        }
+        all = all && (flag || cancelled);
+    }
+    return all;
+}
+
+/* Of process 0. Buffers that MPI may still write to are left to it. */
+static void gather_records(mpi_state *state, const void *mine, void *all, size_t size, double timeout_s,
+                           bool came[])
+{
+    int processes = 0;
+    MPI_Comm_size(state->meetings, &processes);
+    char *inbox = malloc(size * (size_t)processes);
+    MPI_Request *requests = malloc((size_t)processes * sizeof(*requests));
+    if (inbox == NULL || requests == NULL) {
+        free(inbox);
+        free(requests);
+        weft_break(WEFT_ERR_NOMEM, "weft", "no memory to compare the calls of %d processes", processes);
+        return;
+    }
+    memcpy(inbox, mine, size);
+    requests[0] = MPI_REQUEST_NULL;
+    for (int p = 1; p < processes; p++) {
+        MPI_Irecv(inbox + size * (size_t)p, (int)size, MPI_BYTE, p, TAG_RECORD, state->meetings, &requests[p]);
+    }
+    wait_all(requests, processes, timeout_s);
+    bool done = end_receives(requests, processes, came);
+    memcpy(all, inbox, size * (size_t)processes);
+    if (done) {
+        free(inbox);
+    }
+    free(requests);
+}
+
+static void mpi_gather(void *opaque, const void *mine, void *all, size_t size, double timeout_s, bool came[])
+{
+    mpi_state *state = opaque;
+    int process = 0;
+    MPI_Comm_rank(state->meetings, &process);
+    if (process == 0) {
+        gather_records(state, mine, all, size, timeout_s, came);
+        return;
+    }
+    state->record = malloc(size);
+    if (state->record == NULL) {
+        weft_break(WEFT_ERR_NOMEM, "weft", "no memory to compare calls");
+        return;
+    }
+    memcpy(state->record, mine, size);
+    MPI_Isend(state->record, (int)size, MPI_BYTE, 0, TAG_RECORD, state->meetings, &state->record_sent);
+}
+
+/* Of process 0. One that has not come reads the words when it comes. */
+static bool send_words(mpi_state *state, const void *words, size_t size, double timeout_s)
+{
+    int processes = 0;
+    MPI_Comm_size(state->meetings, &processes);
+    void *copy = malloc(size);
+    MPI_Request *requests = malloc((size_t)processes * sizeof(*requests));
+    bool done = copy != NULL && requests != NULL;
+    if (done) {
+        memcpy(copy, words, size);
+        requests[0] = MPI_REQUEST_NULL;
+        for (int p = 1; p < processes; p++) {
+            MPI_Isend(copy, (int)size, MPI_BYTE, p, TAG_WORDS, state->meetings, &requests[p]);
+        }
+        done = wait_all(requests, processes, timeout_s);
+    }
+    if (done) {
+        free(copy); /* else MPI may still read it */
+    }
+    free(requests);
+    return done;
+}
+
+static bool receive_words(mpi_state *state, void *words, size_t size, double timeout_s)
+{
+    void *inbox = malloc(size);
+    if (inbox == NULL || state->record == NULL) {
+        free(inbox);
+        return false;
+    }
+    MPI_Request request;
+    bool came = false;
+    MPI_Irecv(inbox, (int)size, MPI_BYTE, 0, TAG_WORDS, state->meetings, &request);
+    wait_all(&request, 1, timeout_s > 0 ? 2 * timeout_s + 1 : 0);
+    bool ended = end_receives(&request, 1, &came);
+    if (came) {
+        memcpy(words, inbox, size);
+        MPI_Wait(&state->record_sent, MPI_STATUS_IGNORE); /* process 0 has read it */
+        free(state->record);
+    }
+    state->record = NULL;
+    if (ended) {
+        free(inbox);
+    }
+    return came;
+}
+
+static bool mpi_tell(void *opaque, void *words, size_t size, double timeout_s)
+{
+    mpi_state *state = opaque;
+    int process = 0;
+    MPI_Comm_rank(state->meetings, &process);
+    return process == 0 ? send_words(state, words, size, timeout_s)
+                        : receive_words(state, words, size, timeout_s);
+}
+
 /* ---- opening ------------------------------------------------------------------------------------------- */
+
+/* MPI_Finalize() waits for all processes, for ever. When the world broke, each waits for the others a while:
+ * their messages time out a little later than ours, and a launcher that sees a process end without
+ * MPI_Finalize() kills the others before they can say what they have met. */
+static bool all_have_come(void)
+{
+    MPI_Request request;
+    if (MPI_Ibarrier(given_up.comm, &request) != MPI_SUCCESS) {
+        return false;
+    }
+    weft_unbreak(); /* or else nothing would wait */
+    return wait_all(&request, 1, LAST_MEETING_S);
+}
 
 static void finalize_at_exit(void)
 {
     int finalized = 0;
     MPI_Finalized(&finalized);
-    if (!finalized) {
+    if (!finalized && (!given_up.happened || all_have_come())) {
         MPI_Finalize();
     }
 }
@@ -197,6 +394,10 @@ static weft_status initialize(const char *function, bool own_communicator)
     MPI_Finalized(&finalized);
     if (finalized) {
         return weft_fail(WEFT_ERR_UNSUPPORTED, function, "MPI has been finalised");
+    }
+    if (given_up.happened) {
+        return weft_fail(WEFT_ERR_STATE, function,
+                         "an earlier world of this process broke, and has left messages in MPI");
     }
     MPI_Initialized(&initialized);
     if (!initialized) {
@@ -248,11 +449,13 @@ weft_status weft_mpi_open(const char *function, const void *communicator, weft_t
     if (state == NULL) {
         return weft_fail(WEFT_ERR_NOMEM, function, "no memory for the MPI transport");
     }
-    if (MPI_Comm_dup(comm, &state->comm) != MPI_SUCCESS) {
+    if (MPI_Comm_dup(comm, &state->comm) != MPI_SUCCESS ||
+        MPI_Comm_dup(comm, &state->meetings) != MPI_SUCCESS) {
         free(state);
         return weft_fail(WEFT_ERR_COMM, function, "MPI_Comm_dup() failed");
     }
     MPI_Comm_set_errhandler(state->comm, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(state->meetings, MPI_ERRORS_RETURN);
     int *bound = NULL, found = 0;
     MPI_Comm_get_attr(state->comm, MPI_TAG_UB, &bound, &found);
     state->tags = found ? (uint32_t)*bound + 1u : 32768u;
@@ -262,7 +465,10 @@ weft_status weft_mpi_open(const char *function, const void *communicator, weft_t
         .place = place_of(state->comm),
         .start = mpi_start,
         .poll = mpi_poll,
+        .abandon = mpi_abandon,
         .close = mpi_close,
+        .gather = mpi_gather,
+        .tell = mpi_tell,
     };
     return WEFT_OK;
 }

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "comm/calls.h"
+
 /* ---- checks: only what is not in the cache needs them, for a layout holds mesh, shape and type --------- */
 
 /* "2x2 (data, model)", and the ranks where they are not 0, 1, 2, ... */
@@ -248,13 +250,36 @@ static bool needs_moves(const weft_call *call, const weft_choice *choice)
     return false;
 }
 
+/* `valid`: the inputs are live tensors that fit together. */
+static bool admit(const weft_call *call, bool valid)
+{
+    if (weft_runtime.comm == NULL) {
+        return true;
+    }
+    const weft_attributes *attributes = &call->attributes;
+    const weft_layout *layouts[WEFT_MAX_INPUTS];
+    double numbers[WEFT_CALL_NUMBERS] = { (double)attributes->rule, (double)attributes->leading, call->scalar };
+    int num_numbers = 3;
+    for (int i = 0; i < attributes->num_sizes; i++) {
+        numbers[num_numbers++] = (double)attributes->sizes[i];
+    }
+    for (int i = 0; valid && i < call->num_inputs; i++) {
+        layouts[i] = call->inputs[i]->layout;
+    }
+    return weft_call_admit(&(weft_public_call){
+        .function = call->function,
+        .failed = !valid,
+        .num_layouts = valid ? call->num_inputs : 0,
+        .layouts = layouts,
+        .num_numbers = num_numbers,
+        .numbers = numbers,
+    });
+}
+
 weft_tensor *weft_dispatch(const weft_call *call)
 {
-    if (!check_inputs(call)) {
-        return NULL;
-    }
-    const weft_cached_choice *entry = obtain_layouts(call);
-    if (entry == NULL) {
+    const weft_cached_choice *entry = check_inputs(call) ? obtain_layouts(call) : NULL;
+    if (!admit(call, entry != NULL) || entry == NULL) {
         return NULL;
     }
     weft_choice choice = entry->choice;

@@ -1,12 +1,13 @@
 /* The error that weft_last_error() tells, and those that tasks and the progress thread leave for later. */
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "runtime/runtime.h"
 
-enum { MESSAGE_SIZE = 512 };
+enum { MESSAGE_SIZE = 1024 };
 
 /* Works before weft_init() and after weft_finalize(), so it is not part of weft_runtime. */
 static struct {
@@ -16,10 +17,16 @@ static struct {
 } kept;
 
 /* Written by any thread. */
-static struct {
-    pthread_mutex_t mutex;
+typedef struct late_error {
     weft_status status;
     char message[MESSAGE_SIZE];
+} late_error;
+
+static struct {
+    pthread_mutex_t mutex;
+    late_error next;   /* until it is collected */
+    late_error broken; /* until the world ends */
+    atomic_bool is_broken;
 } late = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
 static void write_message(char *message, const char *function, const char *format, va_list arguments)
@@ -46,25 +53,57 @@ weft_status weft_fail(weft_status status, const char *function, const char *form
 void weft_fail_later(weft_status status, const char *function, const char *format, ...)
 {
     pthread_mutex_lock(&late.mutex);
-    if (late.status == WEFT_OK) {
-        late.status = status;
+    if (late.next.status == WEFT_OK) {
+        late.next.status = status;
         va_list arguments;
         va_start(arguments, format);
-        write_message(late.message, function, format, arguments);
+        write_message(late.next.message, function, format, arguments);
         va_end(arguments);
     }
+    pthread_mutex_unlock(&late.mutex);
+}
+
+void weft_break(weft_status status, const char *function, const char *format, ...)
+{
+    pthread_mutex_lock(&late.mutex);
+    if (late.broken.status == WEFT_OK) {
+        late.broken.status = status;
+        va_list arguments;
+        va_start(arguments, format);
+        write_message(late.broken.message, function, format, arguments);
+        va_end(arguments);
+        atomic_store(&late.is_broken, true);
+    }
+    pthread_mutex_unlock(&late.mutex);
+}
+
+bool weft_is_broken(void)
+{
+    return atomic_load_explicit(&late.is_broken, memory_order_acquire);
+}
+
+void weft_unbreak(void)
+{
+    pthread_mutex_lock(&late.mutex);
+    late.broken.status = WEFT_OK;
+    atomic_store(&late.is_broken, false);
     pthread_mutex_unlock(&late.mutex);
 }
 
 weft_status weft_error_collect(void)
 {
     pthread_mutex_lock(&late.mutex);
-    weft_status status = late.status;
-    if (status != WEFT_OK && kept.status == WEFT_OK) {
-        kept.status = status;
-        memcpy(kept.message, late.message, sizeof(kept.message));
+    /* What tasks report once the world is broken comes of their having nothing to work on. */
+    const late_error *error = late.broken.status != WEFT_OK ? &late.broken : &late.next;
+    weft_status status = error->status;
+    if (status != WEFT_OK) {
+        kept.latest = status;
+        if (kept.status == WEFT_OK) {
+            kept.status = status;
+            memcpy(kept.message, error->message, sizeof(kept.message));
+        }
     }
-    late.status = WEFT_OK;
+    late.next.status = WEFT_OK;
     pthread_mutex_unlock(&late.mutex);
     return status;
 }

@@ -48,9 +48,13 @@ static void *memory_allocate(int64_t bytes)
     return failed ? NULL : memory;
 }
 
+/* Messages that were given up may read and write their memory until the process ends, so a broken world gives
+ * none back. */
 static void memory_free(void *memory, int64_t bytes)
 {
-    starpu_free_flags(memory, (size_t)bytes, STARPU_MALLOC_PINNED);
+    if (!weft_is_broken()) {
+        starpu_free_flags(memory, (size_t)bytes, STARPU_MALLOC_PINNED);
+    }
 }
 
 static void buffer_delete(weft_buffer *buffer)

@@ -30,6 +30,11 @@ typedef struct weft_runtime_state {
     weft_vec mesh_stack;  /* weft_mesh * */
     uint64_t seed;
     uint64_t random_stream; /* number of random operations so far */
+    /* The public call that submits at present, or did last: for reports. Calls are numbered from 1 in worlds
+     * of several processes. */
+    const char *call;
+    uint64_t call_number;
+    bool check; /* WEFT_CHECK */
     weft_counters counters;
     struct weft_pool *pool;
     struct weft_comm *comm;
@@ -48,8 +53,15 @@ weft_status weft_fail(weft_status status, const char *function, const char *form
 /* The same from a task or the progress thread: kept aside until weft_error_collect(). Thread-safe. */
 void weft_fail_later(weft_status status, const char *function, const char *format, ...) WEFT_PRINTF(3, 4);
 /* Called by what BLOCKS, after waiting: brings an error kept aside to the program. WEFT_OK when there is
- * none. */
+ * none. Once the world is broken, that error, every time. */
 weft_status weft_error_collect(void);
+/* The world is broken: messages are lost, or processes do different things, so that values are no longer what
+ * the program asked for. For ever (until weft_finalize()): nothing that computes, blocks or hands out values
+ * succeeds any more. The first one counts. Thread-safe. */
+void weft_break(weft_status status, const char *function, const char *format, ...) WEFT_PRINTF(3, 4);
+bool weft_is_broken(void);
+/* A new world begins. */
+void weft_unbreak(void);
 /* The status of the most recent weft_fail(), kept or not: what a function returns whose check has just
  * failed. */
 weft_status weft_latest_status(void);
@@ -85,6 +97,7 @@ typedef struct weft_settings { /* weft_config with the environment and the defau
     uint64_t seed;
     int64_t pool_bytes; /* 0: default */
     double timeout_s;   /* 0: none */
+    bool check;         /* compare the calls of all processes */
     weft_panel_policy panels;
 } weft_settings;
 

@@ -7,6 +7,9 @@
 
 #include "runtime/runtime.h"
 
+/* That of PyTorch's process groups. */
+enum { DEFAULT_TIMEOUT_S = 1800 };
+
 /* Reads a whole number in [min, max] from the environment into *value, which stays as it is when the variable
  * is not set. False, with the error kept, for anything else. */
 static bool read_integer(const char *function, const char *variable, int64_t min, int64_t max, int64_t *value)
@@ -86,6 +89,8 @@ static bool check_config(const char *function, const weft_config *config)
         wrong = "workers, which is negative";
     } else if (config->pool_bytes < 0) {
         wrong = "pool_bytes, which is negative";
+    } else if (config->timeout_s < 0) {
+        wrong = "timeout_s, which is negative";
     } else if (config->ranks > 0 && config->local_ranks > 0) {
         wrong = "ranks and local_ranks: set one of them";
     }
@@ -117,12 +122,16 @@ static void take_config(const weft_config *config, weft_settings *settings)
     if (config->pool_bytes > 0) {
         settings->pool_bytes = config->pool_bytes;
     }
+    if (config->timeout_s > 0) {
+        settings->timeout_s = config->timeout_s;
+    }
 }
 
 weft_status weft_settings_read(const char *function, const weft_config *config, weft_settings *settings)
 {
     *settings = (weft_settings){ .panels = WEFT_PANEL_POLICY_DEFAULT };
-    int timeout = 0;
+    int timeout = DEFAULT_TIMEOUT_S;
+    int64_t check = 0;
     if ((config != NULL && !check_config(function, config)) || !read_world(function, &settings->world) ||
         !read_int(function, "WEFT_LOCAL_RANKS", 1, &settings->local_ranks) ||
         !read_int(function, "WEFT_RANKS", 1, &settings->ranks) ||
@@ -130,11 +139,13 @@ weft_status weft_settings_read(const char *function, const weft_config *config, 
         !read_int(function, "WEFT_WORKERS", 1, &settings->workers) || !read_seed(function, &settings->seed) ||
         !read_integer(function, "WEFT_POOL_BYTES", 0, INT64_MAX, &settings->pool_bytes) ||
         !read_int(function, "WEFT_TIMEOUT_S", 0, &timeout) ||
+        !read_integer(function, "WEFT_CHECK", 0, 1, &check) ||
         !read_integer(function, "WEFT_PANEL_BYTES", 1, INT64_MAX, &settings->panels.target_bytes) ||
         !read_integer(function, "WEFT_PANEL_ROWS", 1, INT64_MAX, &settings->panels.forced_rows)) {
         return weft_latest_status();
     }
     settings->timeout_s = timeout;
+    settings->check = check != 0;
     if (config != NULL) {
         take_config(config, settings);
     }

@@ -122,4 +122,5 @@ void weft_runtime_stop(void)
         starpu_shutdown();
     }
     memset(state, 0, sizeof(*state));
+    weft_unbreak();
 }

@@ -1,21 +1,54 @@
 /* Tensors from nothing: empty, constants, random numbers. */
 #include "codelets/fill.h"
+#include "comm/calls.h"
 #include "tensor/tensor.h"
 
-static const weft_layout *factory_layout(const char *function, weft_dtype dtype, int ndim,
-                                         const int64_t shape[], weft_mesh *mesh,
-                                         const weft_placement *placements, bool partial_allowed)
+/* What a factory has been given. */
+typedef struct request {
+    const char *function;
+    weft_dtype dtype;
+    int ndim;
+    const int64_t *shape;
+    weft_mesh *mesh;
+    const weft_placement *placements;
+    bool partial_allowed, floating;
+    double value;
+} request;
+
+/* NULL with the error kept. */
+static const weft_layout *checked_layout(const request *r)
 {
-    mesh = weft_check_mesh(function, mesh);
-    if (mesh == NULL || !weft_check_dtype(function, dtype) || !weft_check_shape(function, ndim, shape)) {
+    weft_mesh *mesh = weft_check_mesh(r->function, r->mesh);
+    if (mesh == NULL || !weft_check_dtype(r->function, r->dtype) ||
+        !weft_check_shape(r->function, r->ndim, r->shape)) {
         return NULL;
     }
-    const weft_layout *layout = weft_check_layout(function, mesh, placements, ndim, shape, dtype);
-    if (layout != NULL && layout->has_partial && !partial_allowed) {
-        weft_fail(WEFT_ERR_LAYOUT, function, "placements has a Partial: a new tensor is Shard or Replicate");
+    const weft_layout *layout =
+        weft_check_layout(r->function, mesh, r->placements, r->ndim, r->shape, r->dtype);
+    if (layout != NULL && layout->has_partial && !r->partial_allowed) {
+        weft_fail(WEFT_ERR_LAYOUT, r->function,
+                  "placements has a Partial: a new tensor is Shard or Replicate");
+        return NULL;
+    }
+    if (layout != NULL && r->floating && r->dtype > WEFT_F16) {
+        weft_fail(WEFT_ERR_DTYPE, r->function, "dtype is %s, expected a floating type",
+                  weft_dtype_name(r->dtype));
         return NULL;
     }
     return layout;
+}
+
+/* The tensor without its values; NULL with the error kept. */
+static weft_tensor *new_tensor(const request *r)
+{
+    const weft_layout *layout = checked_layout(r);
+    weft_public_call call = { .function = r->function,
+                              .failed = layout == NULL,
+                              .num_layouts = 1,
+                              .layouts = &layout,
+                              .num_numbers = 1,
+                              .numbers = &r->value };
+    return weft_call_admit(&call) && layout != NULL ? weft_tensor_new(r->function, layout) : NULL;
 }
 
 static bool submit_fill(const weft_panel *panel, int64_t count, weft_dtype dtype, double value)
@@ -48,8 +81,8 @@ static bool fill_shard(const weft_tensor *tensor, const weft_local_shard *shard,
 static weft_tensor *constant(const char *function, weft_dtype dtype, int ndim, const int64_t shape[],
                              double value, weft_mesh *mesh, const weft_placement *placements)
 {
-    const weft_layout *layout = factory_layout(function, dtype, ndim, shape, mesh, placements, false);
-    weft_tensor *tensor = layout == NULL ? NULL : weft_tensor_new(function, layout);
+    request r = { function, dtype, ndim, shape, mesh, placements, .value = value };
+    weft_tensor *tensor = new_tensor(&r);
     for (int i = 0; tensor != NULL && i < tensor->num_shards; i++) {
         if (!fill_shard(tensor, &tensor->shards[i], value)) {
             return NULL;
@@ -61,8 +94,8 @@ static weft_tensor *constant(const char *function, weft_dtype dtype, int ndim, c
 weft_tensor *weft_empty(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
                         const weft_placement *placements)
 {
-    const weft_layout *layout = factory_layout("weft_empty", dtype, ndim, shape, mesh, placements, true);
-    return layout == NULL ? NULL : weft_tensor_new("weft_empty", layout);
+    request r = { "weft_empty", dtype, ndim, shape, mesh, placements, .partial_allowed = true };
+    return new_tensor(&r);
 }
 
 weft_tensor *weft_zeros(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
@@ -117,15 +150,8 @@ static bool submit_random(const weft_tensor *tensor, const weft_local_shard *sha
 static weft_tensor *random_tensor(const char *function, bool normal, weft_dtype dtype, int ndim,
                                   const int64_t shape[], weft_mesh *mesh, const weft_placement *placements)
 {
-    const weft_layout *layout = factory_layout(function, dtype, ndim, shape, mesh, placements, false);
-    if (layout == NULL) {
-        return NULL;
-    }
-    if (dtype > WEFT_F16) {
-        weft_fail(WEFT_ERR_DTYPE, function, "dtype is %s, expected a floating type", weft_dtype_name(dtype));
-        return NULL;
-    }
-    weft_tensor *tensor = weft_tensor_new(function, layout);
+    request r = { function, dtype, ndim, shape, mesh, placements, .floating = true };
+    weft_tensor *tensor = new_tensor(&r);
     if (tensor == NULL) {
         return NULL;
     }

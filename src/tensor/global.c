@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "comm/calls.h"
 #include "tensor/state.h"
 
 weft_tensor *weft_distribute(weft_dtype dtype, int ndim, const int64_t shape[], const void *global,
@@ -27,6 +28,9 @@ weft_tensor *weft_distribute(weft_dtype dtype, int ndim, const int64_t shape[], 
     if (weft_hosts(root) && count > 0 && global == NULL) {
         weft_fail(WEFT_ERR_INVALID, function,
                   "global is NULL on the process that hosts the mesh's first rank");
+        return NULL;
+    }
+    if (!weft_call_admit(&(weft_public_call){ function, .num_layouts = 1, .layouts = &layout })) {
         return NULL;
     }
     weft_mesh *root_mesh = weft_mesh_obtain(function, 1, &one, &root, NULL);
@@ -59,8 +63,8 @@ weft_tensor *weft_distribute(weft_dtype dtype, int ndim, const int64_t shape[], 
     done = target != NULL && weft_tensor_copy_into(function, target, source);
     for (int i = 0; done && i < source->num_shards; i++) {
         if (source->shards[i].count > 0) {
-            weft_local_acquire(source, i, WEFT_READ_WRITE);
-            weft_local_release(source, i);
+            done = weft_local_acquire(source, i, WEFT_READ_WRITE) != NULL &&
+                   weft_local_release(source, i) == WEFT_OK;
         }
     }
     if (target != NULL) {
@@ -70,39 +74,56 @@ weft_tensor *weft_distribute(weft_dtype dtype, int ndim, const int64_t shape[], 
     return done ? target : NULL;
 }
 
-weft_status weft_to_host(weft_tensor *tensor, void *global)
+/* The layout with everything on one rank of each process, after all checks; NULL with the error kept. */
+static const weft_layout *host_layout(const char *function, const weft_tensor *tensor, const void *global)
 {
-    static const char function[] = "weft_to_host";
-    tensor = weft_check_tensor(function, "tensor", tensor);
-    if (tensor == NULL) {
-        return weft_latest_status();
-    }
     const weft_layout *layout = tensor->layout;
     int64_t count = 1;
     weft_count_checked(layout->ndim, layout->shape, &count);
     if (global == NULL && count > 0) {
-        return weft_fail(WEFT_ERR_INVALID, function, "global is NULL");
+        weft_fail(WEFT_ERR_INVALID, function, "global is NULL");
+        return NULL;
     }
     if (weft_runtime.world == WEFT_WORLD_FAKE) {
-        return weft_fail(WEFT_ERR_UNSUPPORTED, function, "a fake world has no data");
+        weft_fail(WEFT_ERR_UNSUPPORTED, function, "a fake world has no data");
+        return NULL;
     }
     for (int i = 0; i < tensor->num_shards; i++) {
         if (tensor->shards[i].hold != NULL) {
-            return weft_fail(WEFT_ERR_STATE, function, "tensor: the shard of local rank %d is acquired", i);
+            weft_fail(WEFT_ERR_STATE, function, "tensor: the shard of local rank %d is acquired", i);
+            return NULL;
         }
     }
     weft_mesh *mesh = weft_host_mesh();
-    const weft_layout *everywhere =
-        mesh == NULL ? NULL
-                     : weft_check_layout(function, mesh, NULL, layout->ndim, layout->shape, layout->dtype);
-    if (everywhere == NULL) {
-        return weft_latest_status();
-    }
+    return mesh == NULL
+               ? NULL
+               : weft_check_layout(function, mesh, NULL, layout->ndim, layout->shape, layout->dtype);
+}
+
+static weft_status gather_on_host(const char *function, weft_tensor *tensor, const weft_layout *everywhere,
+                                  void *global)
+{
     weft_scope_open();
     weft_tensor *whole = weft_tensor_to_layout(function, tensor, everywhere);
     weft_status status = whole == NULL ? weft_latest_status() : weft_local_to_host(whole, 0, global);
     weft_scope_close();
     return status;
+}
+
+weft_status weft_tensor_to_host(const char *function, weft_tensor *tensor, void *global)
+{
+    const weft_layout *everywhere = tensor == NULL ? NULL : host_layout(function, tensor, global);
+    weft_public_call call = { .function = function, .failed = everywhere == NULL, .num_layouts = 1 };
+    call.layouts = tensor == NULL ? &everywhere : &tensor->layout;
+    bool admitted = weft_call_admit(&call);
+    return admitted && everywhere != NULL ? gather_on_host(function, tensor, everywhere, global)
+                                          : weft_latest_status();
+}
+
+weft_status weft_to_host(weft_tensor *tensor, void *global)
+{
+    static const char function[] = "weft_to_host";
+    return weft_tensor_to_host(function, weft_check_tensor(function, "tensor", tensor), global);
 }
 
 /* ---- properties ---------------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "comm/calls.h"
 #include "tensor/state.h"
 
 /* ---- from_local ---------------------------------------------------------------------------------------- */
@@ -89,7 +90,7 @@ static bool layouts_agree(const char *function, const weft_layout *layout)
         hosted[0] = locals[0];
         weft_scope_open();
         weft_tensor *fingerprints = import_shards(function, one_each, hosted, true);
-        agree = fingerprints != NULL && weft_to_host(fingerprints, all) == WEFT_OK;
+        agree = fingerprints != NULL && weft_tensor_to_host(function, fingerprints, all) == WEFT_OK;
         weft_scope_close();
     }
     for (int64_t i = 0; i < processes && agree; i++) {
@@ -183,6 +184,14 @@ static bool broadcast_replicas(const char *function, weft_tensor *tensor)
 static weft_tensor *from_local(const char *function, const weft_layout *layout, void *const locals[],
                                unsigned flags)
 {
+    double number = flags;
+    if (!weft_call_admit(&(weft_public_call){ .function = function,
+                                              .num_layouts = 1,
+                                              .layouts = &layout,
+                                              .num_numbers = 1,
+                                              .numbers = &number })) {
+        return NULL;
+    }
     bool check = (flags & WEFT_CHECK_RANKS) != 0;
     if (check && !layouts_agree(function, layout)) {
         return NULL;

@@ -34,6 +34,10 @@ void *weft_local_acquire(weft_tensor *tensor, int local_rank, weft_access access
         weft_fail(WEFT_ERR_STATE, function, "the shard of local rank %d is acquired already", local_rank);
         return NULL;
     }
+    if (weft_is_broken()) {
+        weft_error_collect();
+        return NULL;
+    }
     if (access != WEFT_READ && !weft_tensor_make_writable(function, tensor)) {
         return NULL;
     }
@@ -42,6 +46,10 @@ void *weft_local_acquire(weft_tensor *tensor, int local_rank, weft_access access
         return NULL;
     }
     weft_error_collect();
+    if (weft_is_broken()) { /* while we waited */
+        weft_shard_let_go(shard);
+        return NULL;
+    }
     static int64_t nothing; /* an address for empty shards */
     return shard->count == 0 ? (void *)&nothing : (char *)shard->buffer->memory + shard->offset;
 }
@@ -61,6 +69,18 @@ weft_status weft_local_release(weft_tensor *tensor, int local_rank)
     return WEFT_OK;
 }
 
+/* The shard is held. */
+static void copy_out(const weft_layout *layout, const weft_local_shard *shard, void *host)
+{
+    weft_cut cut = shard->count == 0 ? (weft_cut){ 0, 0, 0 } : weft_shard_cut(layout, shard);
+    for (int i = 0; i < (int)shard->num_panels; i++) {
+        const weft_panel *panel = &shard->panels[i];
+        int64_t begin = weft_cut_start(&cut, i);
+        const char *memory = (const char *)starpu_variable_get_local_ptr(panel->handle);
+        memcpy((char *)host + begin, memory + panel->offset, (size_t)(weft_cut_end(&cut, i) - begin));
+    }
+}
+
 weft_status weft_local_to_host(weft_tensor *tensor, int local_rank, void *host)
 {
     static const char function[] = "weft_local_to_host";
@@ -75,14 +95,16 @@ weft_status weft_local_to_host(weft_tensor *tensor, int local_rank, void *host)
     if (shard->hold != NULL) {
         return weft_fail(WEFT_ERR_STATE, function, "the shard of local rank %d is acquired", local_rank);
     }
-    weft_cut cut = shard->count == 0 ? (weft_cut){ 0, 0, 0 } : weft_shard_cut(tensor->layout, shard);
-    for (int i = 0; i < (int)shard->num_panels; i++) {
-        const weft_panel *panel = &shard->panels[i];
-        int64_t begin = weft_cut_start(&cut, i);
-        starpu_data_acquire_on_node(panel->handle, STARPU_MAIN_RAM, STARPU_R);
-        const char *memory = (const char *)starpu_variable_get_local_ptr(panel->handle);
-        memcpy((char *)host + begin, memory + panel->offset, (size_t)(weft_cut_end(&cut, i) - begin));
-        starpu_data_release_on_node(panel->handle, STARPU_MAIN_RAM);
+    /* All panels before the first byte is copied: what a world that breaks meanwhile leaves is not values. */
+    if (weft_is_broken()) {
+        return weft_error_collect();
     }
+    if (!weft_shard_hold(shard, STARPU_R)) {
+        return weft_fail(WEFT_ERR_NOMEM, function, "no memory to hold a shard");
+    }
+    if (!weft_is_broken()) {
+        copy_out(tensor->layout, shard, host);
+    }
+    weft_shard_let_go(shard);
     return weft_error_collect();
 }

@@ -83,7 +83,7 @@ weft_status weft_tensor_print(weft_tensor *tensor, FILE *file)
     if (values == NULL && !fake) {
         return weft_fail(WEFT_ERR_NOMEM, function, "no memory for %lld elements", (long long)count);
     }
-    weft_status status = fake ? WEFT_OK : weft_to_host(tensor, values);
+    weft_status status = fake ? WEFT_OK : weft_tensor_to_host(function, tensor, values);
     if (status == WEFT_OK && weft_runtime.process == 0) {
         char text[256];
         fprintf(file, "weft_tensor%s%s %s\n", tensor->name == NULL ? "" : " ",

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "comm/calls.h"
 #include "tensor/state.h"
 
 /* ---- cached plans -------------------------------------------------------------------------------------- */
@@ -228,11 +229,13 @@ weft_tensor *weft_redistribute(weft_tensor *tensor, weft_mesh *mesh, const weft_
     static const char function[] = "weft_redistribute";
     tensor = weft_check_tensor(function, "tensor", tensor);
     mesh = tensor == NULL ? NULL : weft_check_mesh(function, mesh);
-    if (mesh == NULL) {
-        return NULL;
-    }
-    const weft_layout *from = tensor->layout;
+    const weft_layout *from = tensor == NULL ? NULL : tensor->layout;
     const weft_layout *to =
-        weft_check_layout(function, mesh, placements, from->ndim, from->shape, from->dtype);
-    return to == NULL ? NULL : weft_tensor_to_layout(function, tensor, to);
+        mesh == NULL ? NULL
+                     : weft_check_layout(function, mesh, placements, from->ndim, from->shape, from->dtype);
+    const weft_layout *layouts[] = { from, to };
+    weft_public_call call = {
+        .function = function, .failed = to == NULL, .num_layouts = 2, .layouts = layouts
+    };
+    return weft_call_admit(&call) && to != NULL ? weft_tensor_to_layout(function, tensor, to) : NULL;
 }

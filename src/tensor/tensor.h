@@ -100,6 +100,8 @@ weft_tensor *weft_tensor_to_layout(const char *function, weft_tensor *tensor, co
 /* Copies a tensor's values into one that exists, of the same shape and type and any layout without Partial.
  */
 bool weft_tensor_copy_into(const char *function, weft_tensor *target, weft_tensor *source);
+/* BLOCKS: the whole of a live tensor on every process; nothing is written unless all of it is there. */
+weft_status weft_tensor_to_host(const char *function, weft_tensor *tensor, void *global);
 
 /* ---- start and stop (state.c) -------------------------------------------------------------------------- */
 

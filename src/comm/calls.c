@@ -1,0 +1,197 @@
+/* Every process sends a record of its call to process 0, which compares them and tells all what came of it.
+ * Nothing else is under way for that call meanwhile: slow, and simple enough to be trusted when nothing else
+ * is. */
+#include "comm/calls.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CALL_SIZE = 1536, ERROR_SIZE = 256, VERDICT_SIZE = 2048 };
+
+typedef struct record {
+    uint64_t number;
+    uint64_t ranks; /* hash of the ranks of the meshes */
+    int leader;     /* the process that hosts the lowest of these ranks */
+    char call[CALL_SIZE];
+    char error[ERROR_SIZE]; /* that was kept when the process came: a call that failed here alone is not compared */
+} record;
+
+typedef struct verdict {
+    weft_status status;
+    char text[VERDICT_SIZE];
+} verdict;
+
+/* ---- what is compared ---------------------------------------------------------------------------------- */
+
+/* "weft_matmul(f32[8, 8] [S0] on 4, f32[8, 8] [R] on 4, 0, 2.5)" */
+static void describe_call(const weft_public_call *call, char *text, size_t size)
+{
+    size_t used = 0;
+#define APPEND(...) used += used < size ? (size_t)snprintf(text + used, size - used, __VA_ARGS__) : 0
+    APPEND("%s(", call->function);
+    const char *between = "";
+    for (int i = 0; i < call->num_layouts; i++) {
+        char layout[256] = "";
+        if (call->layouts[i] != NULL) {
+            APPEND("%s%s", between, weft_layout_format(call->layouts[i], layout, sizeof(layout)));
+            between = ", ";
+        }
+    }
+    for (int i = 0; i < call->num_numbers; i++) {
+        APPEND("%s%.17g", between, call->numbers[i]);
+        between = ", ";
+    }
+    APPEND(")%s", call->failed ? ", which fails" : "");
+#undef APPEND
+}
+
+static int process_of_rank(int rank)
+{
+    int process = 0;
+    while (rank >= weft_runtime.first_rank_of[process + 1]) {
+        process++;
+    }
+    return process;
+}
+
+/* Meshes of the same shape on other ranks are legal on processes that share none (weft_mesh_slice()); but whoever
+ * uses a mesh must use the one that its lowest rank uses. */
+static void describe_ranks(const weft_public_call *call, record *mine)
+{
+    int lowest = weft_runtime.topology.num_ranks;
+    for (int i = 0; i < call->num_layouts; i++) {
+        const weft_mesh *mesh = call->layouts[i] == NULL ? NULL : call->layouts[i]->mesh;
+        for (int64_t k = 0; mesh != NULL && k < mesh->num_ranks; k++) {
+            int rank = weft_mesh_rank_at(mesh, k);
+            lowest = rank < lowest ? rank : lowest;
+            mine->ranks = weft_hash_u64(mine->ranks ^ (uint64_t)rank);
+        }
+    }
+    mine->leader = lowest < weft_runtime.topology.num_ranks ? process_of_rank(lowest) : 0;
+}
+
+/* ---- the comparison, at process 0 ---------------------------------------------------------------------- */
+
+/* "process 2 (ranks 4 to 5)" */
+static const char *process_text(int process, char *text, size_t size)
+{
+    int first = weft_runtime.first_rank_of[process], last = weft_runtime.first_rank_of[process + 1] - 1;
+    if (first == last) {
+        snprintf(text, size, "process %d (rank %d)", process, first);
+    } else {
+        snprintf(text, size, "process %d (ranks %d to %d)", process, first, last);
+    }
+    return text;
+}
+
+static bool records_agree(const record *a, const record *b)
+{
+    return a->number == b->number && strcmp(a->call, b->call) == 0;
+}
+
+/* The two differ in their calls, or else in the ranks of their meshes. */
+static void report_difference(const record *all, int a, int b, verdict *out)
+{
+    char first[64], second[64];
+    const char *after_a = all[a].error[0] != '\0' ? ", after the error " : "";
+    const char *after_b = all[b].error[0] != '\0' ? ", after the error " : "";
+    const char *how = records_agree(&all[a], &all[b]) ? ", on meshes of other ranks" : "";
+    out->status = WEFT_ERR_MISMATCH;
+    snprintf(out->text, VERDICT_SIZE, "call %llu: %s calls %.640s%s%s, %s calls %.640s%s%s%s",
+             (unsigned long long)all[a].number, process_text(a, first, sizeof(first)), all[a].call, after_a,
+             all[a].error, process_text(b, second, sizeof(second)), all[b].call, after_b, all[b].error, how);
+}
+
+static void report_absence(const weft_comm *comm, const record *mine, int absent, int others, verdict *out)
+{
+    char name[64], more[40] = "";
+    if (others > 0) {
+        snprintf(more, sizeof(more), " (nor have %d more)", others);
+    }
+    out->status = WEFT_ERR_TIMEOUT;
+    snprintf(out->text, VERDICT_SIZE, "%s has not come to call %llu, %s, within %.1f s%s",
+             process_text(absent, name, sizeof(name)), (unsigned long long)mine->number, mine->call,
+             weft_comm_timeout_s(comm), more);
+}
+
+static void compare(const weft_comm *comm, const record *all, const bool came[], verdict *out)
+{
+    int processes = weft_runtime.num_processes, absent = -1, missing = 0;
+    for (int p = processes - 1; p >= 0; p--) {
+        absent = came[p] ? absent : p;
+        missing += !came[p];
+    }
+    for (int p = 0; p < processes && out->status == WEFT_OK; p++) {
+        int leader = all[p].leader;
+        if (came[p] && !records_agree(&all[0], &all[p])) {
+            report_difference(all, 0, p, out);
+        } else if (came[p] && came[leader] && all[p].ranks != all[leader].ranks) {
+            report_difference(all, leader, p, out);
+        }
+    }
+    if (out->status == WEFT_OK && missing > 0) {
+        report_absence(comm, &all[0], absent, missing - 1, out);
+    }
+}
+
+/* ---- the meeting --------------------------------------------------------------------------------------- */
+
+static void meet(weft_comm *comm, const record *mine, verdict *out)
+{
+    size_t processes = (size_t)weft_runtime.num_processes;
+    bool gathers = weft_runtime.process == 0;
+    record *all = gathers ? calloc(processes, sizeof(*all)) : NULL;
+    bool *came = gathers ? calloc(processes, sizeof(*came)) : NULL;
+    if (gathers && (all == NULL || came == NULL)) {
+        *out = (verdict){ WEFT_ERR_NOMEM, "no memory to compare calls" };
+    } else {
+        weft_comm_gather(comm, mine, all, sizeof(*mine), came);
+        if (gathers && !weft_is_broken()) {
+            compare(comm, all, came, out);
+        }
+        bool told = weft_comm_tell(comm, out, sizeof(*out));
+        if (!told && !weft_is_broken()) {
+            report_absence(comm, mine, 0, 0, out);
+        }
+    }
+    free(all);
+    free(came);
+}
+
+static bool same_everywhere(const weft_public_call *call)
+{
+    record mine = { .number = weft_runtime.call_number };
+    describe_call(call, mine.call, CALL_SIZE);
+    describe_ranks(call, &mine);
+    strncpy(mine.error, weft_last_error(), ERROR_SIZE - 1);
+    verdict *result = calloc(1, sizeof(*result));
+    if (result == NULL) {
+        weft_break(WEFT_ERR_NOMEM, call->function, "no memory to compare calls");
+    } else {
+        meet(weft_runtime.comm, &mine, result);
+        if (result->status != WEFT_OK) {
+            weft_break(result->status, call->function, "%s", result->text);
+        }
+    }
+    free(result);
+    if (weft_is_broken()) {
+        weft_comm_break(weft_runtime.comm);
+        weft_error_collect();
+        return false;
+    }
+    return true;
+}
+
+bool weft_call_admit(const weft_public_call *call)
+{
+    if (weft_runtime.comm == NULL) {
+        return true;
+    }
+    weft_runtime.call = call->function;
+    weft_runtime.call_number++;
+    if (weft_is_broken()) {
+        weft_error_collect();
+        return false;
+    }
+    return !weft_runtime.check || same_everywhere(call);
+}

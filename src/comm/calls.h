@@ -1,0 +1,25 @@
+/* The public calls that all processes make together. In worlds of several processes they are numbered, and none is
+ * admitted once the world is broken; with WEFT_CHECK=1 all processes compare what they are about to do first. */
+#ifndef WEFT_SRC_COMM_CALLS_H
+#define WEFT_SRC_COMM_CALLS_H
+
+#include "comm/comm.h"
+
+enum { WEFT_CALL_NUMBERS = 16 };
+
+/* What must be the same on every process. */
+typedef struct weft_public_call {
+    const char *function;
+    bool failed; /* its arguments are wrong here: it submits nothing, but takes part in the comparison */
+    int num_layouts;
+    const weft_layout *const *layouts; /* of tensors given and made; NULL for what there is not */
+    int num_numbers;                   /* shapes, scalars, flags; at most WEFT_CALL_NUMBERS */
+    const double *numbers;
+} weft_public_call;
+
+/* Called once by each of them, after its checks and before anything is submitted. False with the error kept:
+ * submit nothing. With WEFT_CHECK it BLOCKS until all processes have come to this call, or WEFT_TIMEOUT_S has
+ * passed; a difference, or a process that does not come, breaks the world. */
+bool weft_call_admit(const weft_public_call *call);
+
+#endif
