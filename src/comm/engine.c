@@ -430,7 +430,8 @@ static bool rest(weft_comm *comm, int active, double *sleep_us)
         }
         starpu_pthread_cond_wait(&comm->wake, &comm->mutex);
     }
-    bool go_on = !comm->stopping || comm->first_ready != NULL || active > 0;
+    bool go_on =
+        !comm->stopping || comm->first_ready != NULL || active > 0 || comm->integrity == BREAKING;
     starpu_pthread_mutex_unlock(&comm->mutex);
     return go_on;
 }

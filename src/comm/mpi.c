@@ -7,6 +7,13 @@
 
 #include "comm/comm.h"
 
+/* The same words on their way to some processes. */
+typedef struct sent_words {
+    void *words;
+    int count;
+    MPI_Request *requests;
+} sent_words;
+
 typedef struct mpi_state {
     MPI_Comm comm;
     uint32_t tags; /* tags are taken modulo this */
@@ -17,10 +24,9 @@ typedef struct mpi_state {
     int *indices;
     MPI_Status *statuses;
     bool abandoned;
-    /* Meetings: a communicator of the submitting thread's, and what this process has sent to process 0. */
+    /* Meetings: a communicator of the submitting thread's, and what this process sent in the last one. */
     MPI_Comm meetings;
-    void *record;
-    MPI_Request record_sent;
+    sent_words sent;
 } mpi_state;
 
 /* MPI outlives weft_finalize(), and so does what a world that broke has left in it: finalize_at_exit() has to
@@ -211,6 +217,9 @@ static void mpi_close(void *opaque)
         given_up.happened = true;
         given_up.comm = state->meetings;
     } else {
+        MPI_Waitall(state->sent.count, state->sent.requests, MPI_STATUSES_IGNORE);
+        free(state->sent.requests);
+        free(state->sent.words);
         MPI_Comm_free(&state->comm);
         MPI_Comm_free(&state->meetings);
     }
@@ -261,6 +270,25 @@ static bool end_receives(MPI_Request requests[], int count, bool ended[])
     return all;
 }
 
+/* Sends to the processes first .. last - 1, and does not wait: who comes to the next meeting has read what the last
+ * one sent, so that it is then that the memory is free. */
+static void send_words(mpi_state *state, int first, int last, int tag, const void *words, size_t size)
+{
+    sent_words *sent = &state->sent;
+    MPI_Waitall(sent->count, sent->requests, MPI_STATUSES_IGNORE);
+    free(sent->words);
+    free(sent->requests);
+    *sent = (sent_words){ malloc(size), 0, malloc((size_t)(last - first) * sizeof(MPI_Request)) };
+    if (sent->words == NULL || sent->requests == NULL) {
+        weft_break(WEFT_ERR_NOMEM, "weft", "no memory to compare calls");
+        return;
+    }
+    memcpy(sent->words, words, size);
+    for (int p = first; p < last; p++) {
+        MPI_Isend(sent->words, (int)size, MPI_BYTE, p, tag, state->meetings, &sent->requests[sent->count++]);
+    }
+}
+
 /* Of process 0. Buffers that MPI may still write to are left to it. */
 static void gather_records(mpi_state *state, const void *mine, void *all, size_t size, double timeout_s,
                            bool came[])
@@ -298,43 +326,13 @@ static void mpi_gather(void *opaque, const void *mine, void *all, size_t size, d
         gather_records(state, mine, all, size, timeout_s, came);
         return;
     }
-    state->record = malloc(size);
-    if (state->record == NULL) {
-        weft_break(WEFT_ERR_NOMEM, "weft", "no memory to compare calls");
-        return;
-    }
-    memcpy(state->record, mine, size);
-    MPI_Isend(state->record, (int)size, MPI_BYTE, 0, TAG_RECORD, state->meetings, &state->record_sent);
-}
-
-/* Of process 0. One that has not come reads the words when it comes. */
-static bool send_words(mpi_state *state, const void *words, size_t size, double timeout_s)
-{
-    int processes = 0;
-    MPI_Comm_size(state->meetings, &processes);
-    void *copy = malloc(size);
-    MPI_Request *requests = malloc((size_t)processes * sizeof(*requests));
-    bool done = copy != NULL && requests != NULL;
-    if (done) {
-        memcpy(copy, words, size);
-        requests[0] = MPI_REQUEST_NULL;
-        for (int p = 1; p < processes; p++) {
-            MPI_Isend(copy, (int)size, MPI_BYTE, p, TAG_WORDS, state->meetings, &requests[p]);
-        }
-        done = wait_all(requests, processes, timeout_s);
-    }
-    if (done) {
-        free(copy); /* else MPI may still read it */
-    }
-    free(requests);
-    return done;
+    send_words(state, 0, 1, TAG_RECORD, mine, size);
 }
 
 static bool receive_words(mpi_state *state, void *words, size_t size, double timeout_s)
 {
     void *inbox = malloc(size);
-    if (inbox == NULL || state->record == NULL) {
-        free(inbox);
+    if (inbox == NULL) {
         return false;
     }
     MPI_Request request;
@@ -344,10 +342,7 @@ static bool receive_words(mpi_state *state, void *words, size_t size, double tim
     bool ended = end_receives(&request, 1, &came);
     if (came) {
         memcpy(words, inbox, size);
-        MPI_Wait(&state->record_sent, MPI_STATUS_IGNORE); /* process 0 has read it */
-        free(state->record);
     }
-    state->record = NULL;
     if (ended) {
         free(inbox);
     }
@@ -357,10 +352,15 @@ static bool receive_words(mpi_state *state, void *words, size_t size, double tim
 static bool mpi_tell(void *opaque, void *words, size_t size, double timeout_s)
 {
     mpi_state *state = opaque;
-    int process = 0;
+    int process = 0, processes = 0;
     MPI_Comm_rank(state->meetings, &process);
-    return process == 0 ? send_words(state, words, size, timeout_s)
-                        : receive_words(state, words, size, timeout_s);
+    MPI_Comm_size(state->meetings, &processes);
+    if (process != 0) {
+        return receive_words(state, words, size, timeout_s);
+    }
+    /* One that has not come reads them when it comes. */
+    send_words(state, 1, processes, TAG_WORDS, words, size);
+    return true;
 }
 
 /* ---- opening ------------------------------------------------------------------------------------------- */

@@ -184,15 +184,14 @@ static bool broadcast_replicas(const char *function, weft_tensor *tensor)
 static weft_tensor *from_local(const char *function, const weft_layout *layout, void *const locals[],
                                unsigned flags)
 {
+    bool check = (flags & WEFT_CHECK_RANKS) != 0;
     double number = flags;
-    if (!weft_call_admit(&(weft_public_call){ .function = function,
-                                              .num_layouts = 1,
-                                              .layouts = &layout,
-                                              .num_numbers = 1,
-                                              .numbers = &number })) {
+    weft_public_call call = { .function = function, .num_numbers = 1, .numbers = &number };
+    call.num_layouts = check ? 0 : 1; /* else compared below, where a difference breaks nothing */
+    call.layouts = &layout;
+    if (!weft_call_admit(&call)) {
         return NULL;
     }
-    bool check = (flags & WEFT_CHECK_RANKS) != 0;
     if (check && !layouts_agree(function, layout)) {
         return NULL;
     }

@@ -1,0 +1,151 @@
+/* A program of several processes, one of which goes another way: what test_divergence.c runs under mpirun.
+ *
+ * usage: diverge WAY, on at least 2 processes
+ *
+ * All do the same work (redistributions and products of which every value is known) until one, the last, does
+ * WAY. Each process prints, in one line each,
+ *
+ *     process P result OK | WRONG        for every result that it was given
+ *     process P ends: STATUS MESSAGE     the first error, as the program sees it
+ *     process P finalized: STATUS
+ *
+ * The exit code is 0 when it was given no error and no wrong result, 3 after an error, 4 after a wrong result. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <weft/weft.h>
+
+enum { ROWS = 600, COLUMNS = 500, STEPS = 6, TURN = 3 };
+
+static const char *way;
+static bool odd_one; /* this process goes another way */
+
+static bool goes(const char *name)
+{
+    return odd_one && strcmp(way, name) == 0;
+}
+
+/* One line, whole, at once: mpirun mixes those of all processes. */
+static void say(const char *what, const char *message)
+{
+    printf("process %d %s%s\n", weft_process_index(), what, message);
+    fflush(stdout);
+}
+
+static weft_tensor *placed(weft_tensor *tensor, const char *text)
+{
+    weft_placement placement;
+    weft_placements_parse(text, 1, &placement);
+    return weft_redistribute(tensor, NULL, &placement);
+}
+
+/* Rows, columns, rows, ... of a tensor of ones that grows by one: STEPS redistributions in flight. At TURN the odd
+ * process does its own. */
+static weft_tensor *work(void)
+{
+    weft_placement rows = weft_shard(0);
+    int64_t shape[] = { ROWS, goes("shape") ? COLUMNS + 1 : COLUMNS };
+    weft_tensor *ones = weft_ones(WEFT_F32, 2, shape, NULL, &rows);
+    weft_tensor *sum = weft_scale(ones, 1);
+    weft_tensor_set_name(sum, "running");
+    for (int i = 0; i < STEPS; i++) {
+        if (i == TURN && goes("killed")) {
+            raise(SIGKILL);
+        }
+        if (i == TURN && goes("stopped")) {
+            raise(SIGSTOP);
+        }
+        if (i == TURN && goes("sleeps")) {
+            sleep(1000);
+        }
+        if (i == TURN && goes("leaves")) {
+            break;
+        }
+        sum = placed(sum, i % 2 == 0 ? "S1" : "S0");
+        weft_tensor_set_name(sum, "running");
+        weft_tensor *other = placed(ones, i % 2 == 0 ? "S1" : "S0");
+        if (i == TURN && goes("fails")) {
+            other = NULL;
+        }
+        sum = i == TURN && goes("operation") ? weft_mul(sum, other)
+              : i == TURN && goes("scalar")  ? weft_add_(sum, other, 2)
+              : i == TURN && goes("layout")  ? weft_add(placed(sum, "R"), other)
+                                             : weft_add_(sum, other, 1);
+    }
+    return sum;
+}
+
+/* The value that every element has after work(). */
+static bool right(const float values[])
+{
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        if (values[i] != STEPS + 1) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool untouched(const float values[])
+{
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        if (values[i] != -1) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Everything that hands out values, or waits, on a world that broke: none may succeed. */
+static bool all_refuse(weft_tensor *tensor, float values[])
+{
+    weft_clear_error();
+    bool refused = weft_to_host(tensor, values) != WEFT_OK && weft_local_to_host(tensor, 0, values) != WEFT_OK &&
+                   weft_local_acquire(tensor, 0, WEFT_READ) == NULL && weft_wait() != WEFT_OK &&
+                   weft_tensor_print(tensor, stdout) != WEFT_OK && weft_add(tensor, tensor) == NULL;
+    refused = refused && untouched(values) && weft_last_status() != WEFT_OK;
+    weft_clear_error();
+    return refused && weft_wait() != WEFT_OK;
+}
+
+int main(int argc, char **argv)
+{
+    way = argc > 1 ? argv[1] : "";
+    if (weft_init(NULL) != WEFT_OK) {
+        fprintf(stderr, "%s\n", weft_last_error());
+        return 1;
+    }
+    odd_one = weft_process_index() == weft_num_processes() - 1;
+    int64_t size = weft_world_size();
+    weft_mesh_push(weft_mesh_create(1, &size, NULL));
+    static float values[ROWS * (COLUMNS + 1)];
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        values[i] = -1;
+    }
+    weft_tensor *result = work();
+    weft_status status = weft_to_host(result, values);
+    bool wrong = status == WEFT_OK ? !right(values) : !untouched(values);
+    if (status == WEFT_OK) {
+        say(wrong ? "result WRONG" : "result OK", "");
+    }
+    if (weft_last_status() != WEFT_OK) {
+        status = weft_last_status();
+        printf("process %d ends: %s: %s\n", weft_process_index(), weft_status_string(status), weft_last_error());
+        fflush(stdout);
+        weft_tensor *other = weft_ones(WEFT_F32, 1, &size, NULL, NULL);
+        if (other != NULL) {
+            say("goes on", "");
+        }
+        if (result != NULL && !all_refuse(result, values)) {
+            say("handed out values", "");
+        }
+    }
+    int process = weft_process_index();
+    weft_status last = weft_finalize();
+    printf("process %d finalized: %s\n", process, weft_status_string(last));
+    fflush(stdout);
+    return wrong ? 4 : status != WEFT_OK || last != WEFT_OK ? 3 : 0;
+}
