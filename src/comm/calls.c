@@ -175,7 +175,7 @@ static bool same_everywhere(const weft_public_call *call)
     }
     free(result);
     if (weft_is_broken()) {
-        weft_comm_break(weft_runtime.comm);
+        weft_comm_give_up(weft_runtime.comm);
         weft_error_collect();
         return false;
     }

@@ -53,10 +53,11 @@ typedef struct weft_transport {
     /* Begins a message from or to memory (the handle's start); reports `token` when it has ended. An error
      * other than WEFT_OK means it has not begun. Must not wait for the peer. */
     weft_status (*start)(void *state, const weft_message *message, bool receive, void *memory, void *token);
-    /* Writes up to `max` messages that have ended; returns how many. Does not wait. */
+    /* Writes up to `max` messages that have ended; returns how many. Does not wait. Calls weft_break() when another
+     * process has told that it gave up. */
     int (*poll)(void *state, weft_finished finished[], int max);
-    /* Gives up every message under way: takes back what can be, waits for nothing. poll reports none of them;
-     * the memory of those that could not be taken back may be read and written until the process ends. Nothing
+    /* The world is broken. Tells all processes, and gives up every message under way: takes back what can be,
+     * waits for nothing. poll is not called any more; the memory of those that could not be taken back may be read and written until the process ends. Nothing
      * is started afterwards. */
     void (*abandon)(void *state);
     /* Collective, unless abandon() has been called. */
@@ -86,9 +87,9 @@ weft_comm *weft_comm_start(const char *function, weft_transport transport, doubl
 /* Everything must have ended (weft_comm_wait). Closes the transport. */
 void weft_comm_stop(weft_comm *comm);
 
-/* After weft_break(): ends what is pending, and what will be submitted, without its messages. A message that
- * fails, or that does not move for timeout_s, does both. */
-void weft_comm_break(weft_comm *comm);
+/* After weft_break() by the submitting thread: has what is pending, and what will be submitted, end without its
+ * messages. (The progress thread calls weft_break() itself when a message fails, or nothing moves.) */
+void weft_comm_give_up(weft_comm *comm);
 
 /* The transport's meeting. */
 double weft_comm_timeout_s(const weft_comm *comm);

@@ -47,8 +47,6 @@ typedef struct transfer {
     weft_message messages[];
 } transfer;
 
-typedef enum integrity { WHOLE, BREAKING, BROKEN } integrity;
-
 struct weft_comm {
     weft_transport transport;
     double timeout_us;
@@ -63,7 +61,7 @@ struct weft_comm {
     int pending;
     int granted; /* of these, those whose handle is held: it is the messages that they wait for */
     bool stopping;
-    _Atomic integrity integrity; /* read without the mutex too */
+    bool gave_up; /* of the progress thread: the world is broken, and what was under way has ended */
     double last_progress_us;
 };
 
@@ -237,12 +235,9 @@ static int first_unfinished(const transfer *t)
     return i;
 }
 
-void weft_comm_break(weft_comm *comm)
+void weft_comm_give_up(weft_comm *comm)
 {
     starpu_pthread_mutex_lock(&comm->mutex);
-    if (comm->integrity == WHOLE) {
-        comm->integrity = BREAKING;
-    }
     starpu_pthread_cond_signal(&comm->wake);
     starpu_pthread_mutex_unlock(&comm->mutex);
 }
@@ -266,7 +261,7 @@ static const transfer *oldest_granted(const weft_comm *comm)
 /* The mutex is held. Called while nothing moves. */
 static void watch(weft_comm *comm)
 {
-    bool stuck = comm->timeout_us > 0 && comm->granted > 0 && comm->integrity == WHOLE &&
+    bool stuck = comm->timeout_us > 0 && comm->granted > 0 && !weft_is_broken() &&
                  starpu_timing_now() - comm->last_progress_us > comm->timeout_us;
     if (stuck) {
         print_pending_locked(comm, stderr);
@@ -274,7 +269,6 @@ static void watch(weft_comm *comm)
         snprintf(what, sizeof(what), "nothing has moved for %.1f s", comm->timeout_us * 1e-6);
         const transfer *oldest = oldest_granted(comm);
         break_for(oldest, first_unfinished(oldest), WEFT_ERR_TIMEOUT, what);
-        comm->integrity = BREAKING;
     }
 }
 
@@ -299,7 +293,6 @@ static transfer *active_transfers(weft_comm *comm)
 {
     transfer *first = NULL;
     starpu_pthread_mutex_lock(&comm->mutex);
-    comm->integrity = BROKEN;
     for (transfer *t = comm->oldest; t != NULL; t = t->newer) {
         if (t->phase == ACTIVE) {
             t->next = first;
@@ -313,6 +306,7 @@ static transfer *active_transfers(weft_comm *comm)
 /* On the progress thread. Ends what is under way; the rest ends as it becomes ready. */
 static void give_up(weft_comm *comm)
 {
+    comm->gave_up = true;
     comm->transport.abandon(comm->transport.state);
     for (transfer *t = active_transfers(comm); t != NULL;) {
         transfer *next = t->next;
@@ -348,7 +342,6 @@ static void message_ended(weft_comm *comm, posted *message, weft_status status)
         snprintf(what, sizeof(what), "transport %s: %s", comm->transport.name,
                  weft_status_string(status));
         break_for(t, (int)(message - t->posted), status, what);
-        weft_comm_break(comm);
     }
     if (--t->unfinished == 0) {
         end_transfer(comm, t);
@@ -358,7 +351,7 @@ static void message_ended(weft_comm *comm, posted *message, weft_status status)
 /* Returns the number of messages now under way. */
 static int start_transfer(weft_comm *comm, transfer *t)
 {
-    if (comm->integrity == BROKEN) { /* only this thread says so */
+    if (comm->gave_up) {
         end_transfer(comm, t);
         return 0;
     }
@@ -417,11 +410,17 @@ static void sleep_locked(weft_comm *comm, double sleep_us)
     starpu_pthread_cond_timedwait(&comm->wake, &comm->mutex, &until);
 }
 
+/* The world has broken, and this thread has not drawn the consequences yet. */
+static bool must_give_up(const weft_comm *comm)
+{
+    return !comm->gave_up && weft_is_broken();
+}
+
 /* Sleeps until something is ready, or for *sleep_us while messages are under way. False: time to stop. */
 static bool rest(weft_comm *comm, int active, double *sleep_us)
 {
     starpu_pthread_mutex_lock(&comm->mutex);
-    while (comm->first_ready == NULL && !comm->stopping && comm->integrity != BREAKING) {
+    while (comm->first_ready == NULL && !comm->stopping && !must_give_up(comm)) {
         watch(comm);
         if (active > 0) {
             sleep_locked(comm, *sleep_us);
@@ -430,8 +429,7 @@ static bool rest(weft_comm *comm, int active, double *sleep_us)
         }
         starpu_pthread_cond_wait(&comm->wake, &comm->mutex);
     }
-    bool go_on =
-        !comm->stopping || comm->first_ready != NULL || active > 0 || comm->integrity == BREAKING;
+    bool go_on = !comm->stopping || comm->first_ready != NULL || active > 0 || must_give_up(comm);
     starpu_pthread_mutex_unlock(&comm->mutex);
     return go_on;
 }
@@ -446,7 +444,7 @@ static void *progress(void *argument)
         active += started;
         int ended = active > 0 ? poll_transport(comm) : 0;
         active -= ended;
-        if (comm->integrity == BREAKING) {
+        if (must_give_up(comm)) {
             give_up(comm);
             active = 0;
         }

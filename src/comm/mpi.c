@@ -1,11 +1,21 @@
 /* The transport between processes: MPI, on a duplicate of the program's communicator. */
 #include <limits.h>
 #include <mpi.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "comm/comm.h"
+
+/* On the communicator of meetings. */
+enum { TAG_RECORD = 1, TAG_WORDS, TAG_NEWS };
+
+/* What a process that gives up tells the others. */
+typedef struct news {
+    weft_status status;
+    char message[768];
+} news;
 
 /* The same words on their way to some processes. */
 typedef struct sent_words {
@@ -24,6 +34,7 @@ typedef struct mpi_state {
     int *indices;
     MPI_Status *statuses;
     bool abandoned;
+    atomic_bool told; /* by another process that the world is broken */
     /* Meetings: a communicator of the submitting thread's, and what this process sent in the last one. */
     MPI_Comm meetings;
     sent_words sent;
@@ -173,9 +184,27 @@ static int test_some(mpi_state *state, int begin, int max)
     return count;
 }
 
+/* What other processes that gave up have told. Called by both threads. */
+static void hear_news(mpi_state *state)
+{
+    int there = 0;
+    MPI_Message message;
+    MPI_Status status;
+    if (weft_is_broken() || MPI_Improbe(MPI_ANY_SOURCE, TAG_NEWS, state->meetings, &there, &message, &status) !=
+                                MPI_SUCCESS || !there) {
+        return;
+    }
+    news theirs;
+    if (MPI_Mrecv(&theirs, (int)sizeof(theirs), MPI_BYTE, &message, MPI_STATUS_IGNORE) == MPI_SUCCESS) {
+        state->told = true;
+        weft_break(theirs.status, "weft", "process %d gave up: %s", status.MPI_SOURCE, theirs.message);
+    }
+}
+
 static int mpi_poll(void *opaque, weft_finished finished[], int max)
 {
     mpi_state *state = opaque;
+    hear_news(state);
     int count = 0;
     for (int begin = 0; begin < state->active && count == 0; begin += max) {
         count = test_some(state, begin, max);
@@ -195,12 +224,35 @@ static int mpi_poll(void *opaque, weft_finished finished[], int max)
     return count;
 }
 
+/* Tells the other processes why this one gave up, unless it is one of them that told. The messages are short, so that
+ * they leave at once; their memory stays with MPI. */
+static void spread_news(mpi_state *state)
+{
+    news *mine = malloc(sizeof(*mine));
+    if (mine == NULL || state->told) {
+        free(mine);
+        return;
+    }
+    mine->status = weft_broken_by(mine->message, sizeof(mine->message));
+    int process = 0, processes = 0;
+    MPI_Comm_rank(state->meetings, &process);
+    MPI_Comm_size(state->meetings, &processes);
+    for (int p = 0; p < processes; p++) {
+        MPI_Request request;
+        if (p != process && MPI_Isend(mine, (int)sizeof(*mine), MPI_BYTE, p, TAG_NEWS, state->meetings,
+                                      &request) == MPI_SUCCESS) {
+            MPI_Request_free(&request);
+        }
+    }
+}
+
 /* A receive that has no sender yet is taken back. Others, and sends, which MPI implementations do not cancel,
  * are left to MPI with their memory. */
 static void mpi_abandon(void *opaque)
 {
     mpi_state *state = opaque;
     state->abandoned = true;
+    spread_news(state);
     for (int i = 0; i < state->active; i++) {
         int ended = 0;
         if (state->receives[i] && MPI_Cancel(&state->requests[i]) == MPI_SUCCESS) {
@@ -233,21 +285,22 @@ static void mpi_close(void *opaque)
 
 /* ---- meetings ------------------------------------------------------------------------------------------ */
 
-enum { TAG_RECORD = 1, TAG_WORDS = 2 };
-
 static void pause_us(double us)
 {
     struct timespec time = { 0, (long)(us * 1e3) };
     nanosleep(&time, NULL);
 }
 
-/* Waits until all requests have ended, the time is over (timeout_s > 0), or the world has broken. */
-static bool wait_all(MPI_Request requests[], int count, double timeout_s)
+/* Waits until all requests have ended, the time is over (timeout_s > 0), or the world has broken (state not NULL). */
+static bool wait_all(mpi_state *state, MPI_Request requests[], int count, double timeout_s)
 {
     double begin = MPI_Wtime(), sleep_us = 5;
     int ended = 0;
     while (MPI_Testall(count, requests, &ended, MPI_STATUSES_IGNORE) == MPI_SUCCESS && !ended &&
-           !weft_is_broken() && (timeout_s <= 0 || MPI_Wtime() - begin < timeout_s)) {
+           !(state != NULL && weft_is_broken()) && (timeout_s <= 0 || MPI_Wtime() - begin < timeout_s)) {
+        if (state != NULL) {
+            hear_news(state);
+        }
         pause_us(sleep_us);
         sleep_us = sleep_us < 200 ? 2 * sleep_us : 200;
     }
@@ -308,7 +361,7 @@ static void gather_records(mpi_state *state, const void *mine, void *all, size_t
     for (int p = 1; p < processes; p++) {
         MPI_Irecv(inbox + size * (size_t)p, (int)size, MPI_BYTE, p, TAG_RECORD, state->meetings, &requests[p]);
     }
-    wait_all(requests, processes, timeout_s);
+    wait_all(state, requests, processes, timeout_s);
     bool done = end_receives(requests, processes, came);
     memcpy(all, inbox, size * (size_t)processes);
     if (done) {
@@ -338,7 +391,7 @@ static bool receive_words(mpi_state *state, void *words, size_t size, double tim
     MPI_Request request;
     bool came = false;
     MPI_Irecv(inbox, (int)size, MPI_BYTE, 0, TAG_WORDS, state->meetings, &request);
-    wait_all(&request, 1, timeout_s > 0 ? 2 * timeout_s + 1 : 0);
+    wait_all(state, &request, 1, timeout_s > 0 ? 2 * timeout_s + 1 : 0);
     bool ended = end_receives(&request, 1, &came);
     if (came) {
         memcpy(words, inbox, size);
@@ -365,17 +418,16 @@ static bool mpi_tell(void *opaque, void *words, size_t size, double timeout_s)
 
 /* ---- opening ------------------------------------------------------------------------------------------- */
 
-/* MPI_Finalize() waits for all processes, for ever. When the world broke, each waits for the others a while:
- * their messages time out a little later than ours, and a launcher that sees a process end without
- * MPI_Finalize() kills the others before they can say what they have met. */
+/* MPI_Finalize() waits for all processes, for ever. When the world broke, each waits for the others a while first: a
+ * launcher that sees a process end without MPI_Finalize(), or with a status that is not 0, kills the others, who
+ * may just be about to say what they have met. */
 static bool all_have_come(void)
 {
     MPI_Request request;
     if (MPI_Ibarrier(given_up.comm, &request) != MPI_SUCCESS) {
         return false;
     }
-    weft_unbreak(); /* or else nothing would wait */
-    return wait_all(&request, 1, LAST_MEETING_S);
+    return wait_all(NULL, &request, 1, LAST_MEETING_S);
 }
 
 static void finalize_at_exit(void)

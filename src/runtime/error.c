@@ -82,6 +82,15 @@ bool weft_is_broken(void)
     return atomic_load_explicit(&late.is_broken, memory_order_acquire);
 }
 
+weft_status weft_broken_by(char *message, size_t size)
+{
+    pthread_mutex_lock(&late.mutex);
+    weft_status status = late.broken.status;
+    snprintf(message, size, "%s", status == WEFT_OK ? "" : late.broken.message);
+    pthread_mutex_unlock(&late.mutex);
+    return status;
+}
+
 void weft_unbreak(void)
 {
     pthread_mutex_lock(&late.mutex);

@@ -60,6 +60,8 @@ weft_status weft_error_collect(void);
  * succeeds any more. The first one counts. Thread-safe. */
 void weft_break(weft_status status, const char *function, const char *format, ...) WEFT_PRINTF(3, 4);
 bool weft_is_broken(void);
+/* The error that weft_break() kept; WEFT_OK and "" when the world is whole. Thread-safe. */
+weft_status weft_broken_by(char *message, size_t size);
 /* A new world begins. */
 void weft_unbreak(void);
 /* The status of the most recent weft_fail(), kept or not: what a function returns whose check has just
