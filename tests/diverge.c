@@ -1,4 +1,4 @@
-/* A program of several processes, one of which goes another way: what test_divergence.c runs under mpirun.
+/* A program of several processes, one of which goes another way: what test_divergence.c runs with mpirun.
  *
  * usage: diverge WAY, on at least 2 processes
  *
@@ -9,7 +9,7 @@
  *     process P ends: STATUS MESSAGE     the first error, as the program sees it
  *     process P finalized: STATUS
  *
- * The exit code is 0 when it was given no error and no wrong result, 3 after an error, 4 after a wrong result. */
+ * and `stops PID` before it stops itself. The exit code is 0 when it was given no error and no wrong result, 3 after an error, 4 after a wrong result. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,7 +55,9 @@ static weft_tensor *work(void)
         if (i == TURN && goes("killed")) {
             raise(SIGKILL);
         }
-        if (i == TURN && goes("stopped")) {
+        if (i == TURN && (goes("stopped") || goes("woken"))) {
+            printf("stops %d\n", (int)getpid()); /* for whoever wakes it */
+            fflush(stdout);
             raise(SIGSTOP);
         }
         if (i == TURN && goes("sleeps")) {

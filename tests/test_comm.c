@@ -113,7 +113,7 @@ static void loopback_close(void *state)
 
 static loopback the_loopback;
 
-static weft_comm *start_engine(void)
+static weft_comm *start_engine_with(double timeout_s)
 {
     memset(&the_loopback, 0, sizeof(the_loopback));
     the_loopback.fail_start = the_loopback.fail_end = -1;
@@ -127,9 +127,14 @@ static weft_comm *start_engine(void)
         .abandon = loopback_abandon,
         .close = loopback_close,
     };
-    weft_comm *comm = weft_comm_start("test", transport, 0);
+    weft_comm *comm = weft_comm_start("test", transport, timeout_s);
     assert_non_null(comm);
     return comm;
+}
+
+static weft_comm *start_engine(void)
+{
+    return start_engine_with(0);
 }
 
 /* ---- StarPU around it ---------------------------------------------------------------------------------- */
@@ -288,9 +293,128 @@ static void test_failures_release(void **state)
         starpu_data_unregister(to);
         assert_int_equal(value, 2);
         assert_int_equal(weft_error_collect(), WEFT_ERR_COMM);
+        assert_non_null(strstr(weft_last_error(), "transport loopback"));
         weft_clear_error();
         weft_comm_stop(comm);
     }
+}
+
+/* Two messages of one transfer, of which only one is sent, and what comes after them. */
+typedef struct lonely {
+    int values[2], gift, later, after[2];
+    starpu_data_handle_t handle, giver, later_handle, after_handle;
+} lonely;
+
+static void submit_lonely(weft_comm *comm, lonely *l)
+{
+    *l = (lonely){ .gift = 7 };
+    starpu_variable_data_register(&l->handle, STARPU_MAIN_RAM, (uintptr_t)l->values, sizeof(l->values));
+    starpu_variable_data_register(&l->giver, STARPU_MAIN_RAM, (uintptr_t)&l->gift, sizeof(l->gift));
+    starpu_variable_data_register(&l->later_handle, STARPU_MAIN_RAM, (uintptr_t)&l->later, sizeof(l->later));
+    starpu_variable_data_register(&l->after_handle, STARPU_MAIN_RAM, (uintptr_t)l->after, sizeof(l->after));
+    weft_message messages[2] = { plain_message(0, sizeof(int)), plain_message(1, sizeof(int)) };
+    messages[1].region.offset = sizeof(int);
+    messages[1].source_rank = 3;
+    messages[1].target_rank = 8;
+    messages[1].peer = 5;
+    weft_runtime.call = "weft_redistribute";
+    weft_runtime.call_number = 41;
+    assert_true(weft_comm_submit(comm, l->handle, true, true, 2, messages, NULL, "weights"));
+    assert_true(weft_comm_submit(comm, l->giver, false, false, 1, messages, NULL, "weights"));
+    weft_runtime.call = "weft_add";
+    /* A send of what never comes, behind a task that waits for it. */
+    submit_add_one(l->handle);
+    weft_message more = plain_message(2, sizeof(l->values));
+    assert_true(weft_comm_submit(comm, l->handle, false, false, 1, &more, NULL, NULL));
+}
+
+static void end_lonely(lonely *l)
+{
+    starpu_data_unregister(l->handle);
+    starpu_data_unregister(l->giver);
+    starpu_data_unregister(l->later_handle);
+    starpu_data_unregister(l->after_handle);
+}
+
+/* A message that never comes: the engine breaks, what is pending ends, and the error stays. */
+static void test_time_out_breaks(void **state)
+{
+    (void)state;
+    lonely l;
+    weft_comm *comm = start_engine_with(0.2);
+    submit_lonely(comm, &l);
+    weft_comm_wait(comm);
+    starpu_task_wait_for_all();
+    assert_true(the_loopback.abandoned);
+    assert_true(weft_is_broken());
+    for (int again = 0; again < 2; again++) {
+        assert_int_equal(weft_error_collect(), WEFT_ERR_TIMEOUT);
+        static const char *const named[] = { "weft_redistribute: call 41: ", "nothing has moved",
+                                             "rank 8 waits for 4 bytes from rank 3 in process 5",
+                                             "tensor weights" };
+        for (size_t i = 0; i < WEFT_ARRAY_SIZE(named); i++) {
+            assert_non_null(strstr(weft_last_error(), named[i]));
+        }
+        weft_clear_error();
+    }
+    /* What comes later ends at once, whether its message would come or not. */
+    weft_message later = plain_message(3, sizeof(l.later));
+    assert_true(weft_comm_submit(comm, l.later_handle, true, true, 1, &later, NULL, NULL));
+    assert_true(weft_comm_submit(comm, l.giver, false, false, 1, &later, NULL, NULL));
+    weft_comm_wait(comm);
+    assert_int_equal(l.later, 0);
+    /* The transport may still write to what was under way: tasks have gone on in other memory. */
+    assert_int_equal(l.values[0], 7);
+    assert_int_equal(l.values[1], 0);
+    assert_ptr_not_equal(starpu_variable_get_local_ptr(l.handle), l.values);
+    end_lonely(&l);
+    weft_comm_stop(comm);
+    assert_true(the_loopback.closed);
+}
+
+/* The same because the submitting thread says so; and the next engine is whole. */
+static void test_give_up(void **state)
+{
+    (void)state;
+    lonely l;
+    weft_comm *comm = start_engine();
+    submit_lonely(comm, &l);
+    weft_break(WEFT_ERR_MISMATCH, "weft_add", "the others call weft_mul");
+    weft_break(WEFT_ERR_COMM, "weft_add", "a second error does not count");
+    weft_comm_give_up(comm);
+    weft_comm_wait(comm);
+    starpu_task_wait_for_all();
+    assert_int_equal(weft_error_collect(), WEFT_ERR_MISMATCH);
+    assert_string_equal(weft_last_error(), "weft_add: the others call weft_mul");
+    weft_clear_error();
+    end_lonely(&l);
+    weft_comm_stop(comm);
+    comm = start_engine();
+    assert_false(weft_is_broken());
+    assert_int_equal(weft_error_collect(), WEFT_OK);
+    weft_comm_stop(comm);
+}
+
+/* A panel that tasks or the program keep is no message that does not move. */
+static void test_waiting_for_a_panel_is_no_time_out(void **state)
+{
+    (void)state;
+    int value = 1;
+    starpu_data_handle_t handle;
+    weft_comm *comm = start_engine_with(0.1);
+    starpu_variable_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)&value, sizeof(value));
+    starpu_data_acquire(handle, STARPU_RW);
+    weft_message message = plain_message(0, sizeof(value));
+    assert_true(weft_comm_submit(comm, handle, false, false, 1, &message, NULL, NULL));
+    starpu_sleep(0.4f);
+    assert_false(weft_is_broken());
+    starpu_data_release(handle);
+    weft_comm_wait(comm);
+    assert_int_equal(weft_error_collect(), WEFT_ERR_TIMEOUT);
+    assert_non_null(strstr(weft_last_error(), "has not taken 4 bytes"));
+    weft_clear_error();
+    starpu_data_unregister(handle);
+    weft_comm_stop(comm);
 }
 
 /* What is printed about a transfer that waits: direction, ranks, bytes, its name. */
@@ -362,6 +486,9 @@ int main(void)
         cmocka_unit_test(test_transfers_are_edges),
         cmocka_unit_test(test_many_strided_messages),
         cmocka_unit_test(test_failures_release),
+        cmocka_unit_test(test_time_out_breaks),
+        cmocka_unit_test(test_give_up),
+        cmocka_unit_test(test_waiting_for_a_panel_is_no_time_out),
         cmocka_unit_test(test_pending_report),
     };
     return cmocka_run_group_tests(tests, start_starpu, stop_starpu);

@@ -104,14 +104,16 @@ static void report_difference(const record *all, int a, int b, verdict *out)
 
 static void report_absence(const weft_comm *comm, const record *mine, int absent, int others, verdict *out)
 {
-    char name[64], more[40] = "";
+    char name[64], more[40] = "", number[40] = "";
     if (others > 0) {
         snprintf(more, sizeof(more), " (nor have %d more)", others);
     }
     out->status = WEFT_ERR_TIMEOUT;
-    snprintf(out->text, VERDICT_SIZE, "%s has not come to call %llu, %s, within %.1f s%s",
-             process_text(absent, name, sizeof(name)), (unsigned long long)mine->number, mine->call,
-             weft_comm_timeout_s(comm), more);
+    if (mine->number > 0) {
+        snprintf(number, sizeof(number), "call %llu, ", (unsigned long long)mine->number);
+    }
+    snprintf(out->text, VERDICT_SIZE, "%s has not come to %s%s, within %.1f s%s",
+             process_text(absent, name, sizeof(name)), number, mine->call, weft_comm_timeout_s(comm), more);
 }
 
 static void compare(const weft_comm *comm, const record *all, const bool came[], verdict *out)
@@ -158,19 +160,17 @@ static void meet(weft_comm *comm, const record *mine, verdict *out)
     free(came);
 }
 
-static bool same_everywhere(const weft_public_call *call)
+/* BLOCKS. False, with the error kept, when the world is broken now. */
+static bool all_come(const char *function, record *mine)
 {
-    record mine = { .number = weft_runtime.call_number };
-    describe_call(call, mine.call, CALL_SIZE);
-    describe_ranks(call, &mine);
-    strncpy(mine.error, weft_last_error(), ERROR_SIZE - 1);
+    strncpy(mine->error, weft_last_error(), ERROR_SIZE - 1);
     verdict *result = calloc(1, sizeof(*result));
     if (result == NULL) {
-        weft_break(WEFT_ERR_NOMEM, call->function, "no memory to compare calls");
+        weft_break(WEFT_ERR_NOMEM, function, "no memory to compare calls");
     } else {
-        meet(weft_runtime.comm, &mine, result);
+        meet(weft_runtime.comm, mine, result);
         if (result->status != WEFT_OK) {
-            weft_break(result->status, call->function, "%s", result->text);
+            weft_break(result->status, function, "%s", result->text);
         }
     }
     free(result);
@@ -180,6 +180,14 @@ static bool same_everywhere(const weft_public_call *call)
         return false;
     }
     return true;
+}
+
+static bool same_everywhere(const weft_public_call *call)
+{
+    record mine = { .number = weft_runtime.call_number };
+    describe_call(call, mine.call, CALL_SIZE);
+    describe_ranks(call, &mine);
+    return all_come(call->function, &mine);
 }
 
 bool weft_call_admit(const weft_public_call *call)
@@ -194,4 +202,15 @@ bool weft_call_admit(const weft_public_call *call)
         return false;
     }
     return !weft_runtime.check || same_everywhere(call);
+}
+
+bool weft_call_last(const char *function)
+{
+    if (weft_runtime.comm == NULL || weft_runtime.num_processes == 1 || weft_is_broken()) {
+        return !weft_is_broken();
+    }
+    /* Not numbered: what was called before need not have been the same to have come to its end. */
+    record mine = { .number = 0 };
+    snprintf(mine.call, CALL_SIZE, "%s()", function);
+    return all_come(function, &mine);
 }

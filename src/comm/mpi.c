@@ -33,7 +33,6 @@ typedef struct mpi_state {
     bool *receives; /* and whether they are receives */
     int *indices;
     MPI_Status *statuses;
-    bool abandoned;
     atomic_bool told; /* by another process that the world is broken */
     /* Meetings: a communicator of the submitting thread's, and what this process sent in the last one. */
     MPI_Comm meetings;
@@ -43,12 +42,12 @@ typedef struct mpi_state {
 /* MPI outlives weft_finalize(), and so does what a world that broke has left in it: finalize_at_exit() has to
  * know. */
 static struct {
-    bool happened;
+    atomic_bool happened;
     MPI_Comm comm; /* of the world that broke, for its processes' last meeting */
 } given_up;
 
 /* How long a process waits at its end for the others of a world that broke. */
-static const double LAST_MEETING_S = 10;
+static const double LAST_MEETING_S = 5;
 
 bool weft_mpi_launched(void)
 {
@@ -251,7 +250,8 @@ static void spread_news(mpi_state *state)
 static void mpi_abandon(void *opaque)
 {
     mpi_state *state = opaque;
-    state->abandoned = true;
+    given_up.comm = state->meetings;
+    given_up.happened = true;
     spread_news(state);
     for (int i = 0; i < state->active; i++) {
         int ended = 0;
@@ -265,10 +265,7 @@ static void mpi_abandon(void *opaque)
 static void mpi_close(void *opaque)
 {
     mpi_state *state = opaque;
-    if (state->abandoned) { /* freeing communicators is collective */
-        given_up.happened = true;
-        given_up.comm = state->meetings;
-    } else {
+    if (!given_up.happened) { /* freeing communicators is collective */
         MPI_Waitall(state->sent.count, state->sent.requests, MPI_STATUSES_IGNORE);
         free(state->sent.requests);
         free(state->sent.words);

@@ -1,0 +1,269 @@
+/* Programs of which one process calls something else, stops answering, or is killed: the others must end, with a status
+ * and a message that names call, tensor and rank, and must not be given a wrong result. Looked at from outside: mpirun
+ * is a child of this program, and what the processes print (diverge.c says what) is read afterwards.
+ *
+ * Argument: the program diverge. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* No run takes a tenth of it. A program that is still there then hangs. */
+enum { HANGS_AFTER_S = 90 };
+
+enum { MAX_NEEDLES = 4 };
+
+typedef struct scenario {
+    const char *way; /* of the last process */
+    int processes;
+    bool check; /* WEFT_CHECK */
+    const char *status;
+    /* In the message of every process that reports the error: {} stands for the last process. */
+    const char *needles[MAX_NEEDLES];
+} scenario;
+
+static const char *program;
+static char output_path[] = "/tmp/weft-divergence-XXXXXX";
+static char output[1 << 17];
+
+/* ---- running ------------------------------------------------------------------------------------------- */
+
+static void read_output(void)
+{
+    FILE *file = fopen(output_path, "r");
+    assert_non_null(file);
+    size_t length = fread(output, 1, sizeof(output) - 1, file);
+    output[length] = '\0';
+    fclose(file);
+}
+
+/* In the child: becomes mpirun. */
+static void run_mpirun(const scenario *s)
+{
+    setpgid(0, 0);
+    int file = open(output_path, O_WRONLY | O_TRUNC);
+    int nothing = open("/dev/null", O_RDONLY);
+    dup2(nothing, 0);
+    dup2(file, 1);
+    dup2(file, 2);
+    setenv("WEFT_TIMEOUT_S", "2", 1);
+    setenv("WEFT_CHECK", s->check ? "1" : "0", 1);
+    char count[16];
+    snprintf(count, sizeof(count), "%d", s->processes);
+    /* Or else mpirun would kill the job with the first process that dies. One that is stopped it has to kill. */
+    bool recover = strcmp(s->way, "killed") == 0;
+    execlp("mpirun", "mpirun", "--oversubscribe", "--bind-to", "none", "-n", count,
+           recover ? "--enable-recovery" : "--quiet", program, s->way, (char *)NULL);
+    _exit(127);
+}
+
+static bool line_of(int process, const char *begin, char *line, size_t size)
+{
+    char start[64];
+    snprintf(start, sizeof(start), "process %d %s", process, begin);
+    const char *found = strstr(output, start);
+    if (found == NULL) {
+        return false;
+    }
+    snprintf(line, size, "%.*s", (int)strcspn(found, "\n"), found);
+    return true;
+}
+
+static bool all_but_last_ended(const scenario *s)
+{
+    char line[64];
+    for (int p = 0; p < s->processes - 1; p++) {
+        if (!line_of(p, "finalized: ", line, sizeof(line))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* When the others are gone. */
+static void wake(const scenario *s)
+{
+    read_output();
+    const char *stops = strstr(output, "stops ");
+    int pid = 0;
+    if (stops != NULL && all_but_last_ended(s) && sscanf(stops, "stops %d", &pid) == 1 && pid > 1) {
+        kill(pid, SIGCONT);
+    }
+}
+
+/* Runs it, its output in `output`. Returns the exit code; a program that hangs is ended, and fails the test. */
+static int run(const scenario *s)
+{
+    pid_t mpirun = fork();
+    assert_true(mpirun >= 0);
+    if (mpirun == 0) {
+        run_mpirun(s);
+    }
+    int status = 0;
+    time_t begin = time(NULL);
+    while (waitpid(mpirun, &status, WNOHANG) == 0) {
+        if (time(NULL) - begin > HANGS_AFTER_S) {
+            kill(mpirun, SIGTERM); /* mpirun then ends its processes */
+            waitpid(mpirun, &status, 0);
+            read_output();
+            fail_msg("%s hangs:\n%s", s->way, output);
+        }
+        if (strcmp(s->way, "woken") == 0) {
+            wake(s);
+        }
+        nanosleep(&(struct timespec){ 0, 50000000 }, NULL);
+    }
+    read_output();
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* ---- judging ------------------------------------------------------------------------------------------- */
+
+static bool goes_on(const scenario *s)
+{
+    return strcmp(s->way, "sleeps") != 0 && strcmp(s->way, "stopped") != 0 && strcmp(s->way, "killed") != 0;
+}
+
+static void check_message(const scenario *s, const char *line)
+{
+    if (strstr(line, s->status) == NULL) {
+        fail_msg("expected \"%s\" in \"%s\" of:\n%s", s->status, line, output);
+    }
+    for (int i = 0; i < MAX_NEEDLES && s->needles[i] != NULL; i++) {
+        char needle[200], *write = needle;
+        for (const char *read = s->needles[i]; *read != '\0'; read++) {
+            if (read[0] == '{' && read[1] == '}') {
+                write += sprintf(write, "%d", s->processes - 1);
+                read++;
+            } else {
+                *write++ = *read;
+            }
+        }
+        *write = '\0';
+        if (strstr(line, needle) == NULL) {
+            fail_msg("expected \"%s\" in \"%s\" of:\n%s", needle, line, output);
+        }
+    }
+}
+
+static void check_process(const scenario *s, int process)
+{
+    char line[2048];
+    if (!line_of(process, "ends: ", line, sizeof(line))) {
+        fail_msg("process %d has met no error:\n%s", process, output);
+    }
+    /* One whose own arguments are wrong says that first. */
+    bool own_error = process == s->processes - 1 && strcmp(s->way, "fails") == 0;
+    if (!own_error) {
+        check_message(s, line);
+    }
+    if (!line_of(process, "finalized: ", line, sizeof(line)) || strstr(line, "no error") != NULL) {
+        fail_msg("process %d was not finalized with an error:\n%s", process, output);
+    }
+}
+
+static void test_scenario(void **state)
+{
+    const scenario *s = *state;
+    int code = run(s);
+    for (int p = 0; p < s->processes - (goes_on(s) ? 0 : 1); p++) {
+        check_process(s, p);
+    }
+    static const char *const never[] = { "result", "handed out values", "Assertion", "Segmentation" };
+    for (size_t i = 0; i < sizeof(never) / sizeof(*never); i++) {
+        if (strstr(output, never[i]) != NULL) {
+            fail_msg("\"%s\" in:\n%s", never[i], output);
+        }
+    }
+    if (strcmp(s->way, "killed") != 0) { /* mpirun counts nobody's status when it recovers */
+        assert_int_not_equal(code, 0);
+    }
+}
+
+/* The same program without a process that goes another way. */
+static void test_nothing_wrong(void **state)
+{
+    const scenario *s = *state;
+    assert_int_equal(run(s), 0);
+    for (int p = 0; p < s->processes; p++) {
+        char line[64];
+        assert_true(line_of(p, "result OK", line, sizeof(line)));
+        assert_true(line_of(p, "finalized: no error", line, sizeof(line)));
+    }
+    assert_null(strstr(output, "ends: "));
+}
+
+#define WAITS { "call ", "weft_redistribute", "tensor ", "f32[600, 50" }
+#define LOST { "call ", "weft_redistribute", "f32[600, 500]", "process {}" }
+
+static const scenario scenarios[] = {
+    { "nothing", 2, false, "", { NULL } },
+    { "nothing", 3, true, "", { NULL } },
+    /* Found by the watchdog, or by MPI, which compares the lengths of messages. */
+    { "shape", 3, false, "", WAITS },
+    { "leaves", 2, false, "", { "call ", "tensor ", "f32[600, 500]", "rank " } },
+    { "fails", 3, false, "timed out", LOST },
+    { "sleeps", 2, false, "timed out", LOST },
+    { "stopped", 3, false, "timed out", LOST },
+    { "woken", 3, false, "timed out", LOST },
+    { "killed", 2, false, "timed out", LOST },
+    { "killed", 3, false, "timed out", LOST },
+    /* Found by comparing the calls. */
+    { "operation", 2, true, "ranks differ",
+      { "process 0 (rank 0) calls weft_add_(f32[600, 500] [S0] on 2, ", "process 1 (rank 1) calls weft_mul(" } },
+    { "operation", 3, true, "ranks differ", { "call 15: process 0 (rank 0) calls weft_add_(", "process 2 (rank 2)" } },
+    { "shape", 3, true, "ranks differ", { "calls weft_ones(f32[600, 500]", "calls weft_ones(f32[600, 501]" } },
+    { "scalar", 2, true, "ranks differ", { "calls weft_add_(", "process 1 (rank 1) calls weft_add_(" } },
+    { "layout", 3, true, "ranks differ", { "calls weft_add_(", "calls weft_redistribute(f32[600, 500] [S0] on 3, " } },
+    { "leaves", 3, true, "ranks differ", { "calls weft_redistribute(", "process {} (rank {}) calls weft_to_host(" } },
+    { "fails", 2, true, "ranks differ", { "calls weft_add_(f32", "which fails", "weft_add_: b is NULL" } },
+    { "sleeps", 3, true, "timed out", LOST },
+    { "woken", 2, true, "timed out", LOST },
+    { "killed", 3, true, "timed out", LOST },
+};
+
+static int make_file(void **state)
+{
+    (void)state;
+    int file = mkstemp(output_path);
+    return file < 0 || close(file) != 0;
+}
+
+static int remove_file(void **state)
+{
+    (void)state;
+    return remove(output_path);
+}
+
+int main(int argc, char *argv[])
+{
+    enum { COUNT = sizeof(scenarios) / sizeof(*scenarios) };
+    static struct CMUnitTest tests[COUNT];
+    static char names[COUNT][64];
+    if (argc != 2) {
+        fprintf(stderr, "usage: %s DIVERGE\n", argv[0]);
+        return 2;
+    }
+    program = argv[1];
+    for (int i = 0; i < COUNT; i++) {
+        const scenario *s = &scenarios[i];
+        snprintf(names[i], sizeof(names[i]), "%s_on_%d_processes%s", s->way, s->processes,
+                 s->check ? "_with_check" : "");
+        bool whole = strcmp(s->way, "nothing") == 0;
+        tests[i] = (struct CMUnitTest){ .name = names[i],
+                                        .test_func = whole ? test_nothing_wrong : test_scenario,
+                                        .initial_state = (void *)(uintptr_t)s };
+    }
+    return cmocka_run_group_tests(tests, make_file, remove_file);
+}
