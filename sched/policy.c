@@ -1,13 +1,215 @@
+/* One queue for all workers: a heap by priority, then by the order of arrival. */
+#define _DEFAULT_SOURCE
 #include "sched/sched.h"
 
 #include <limits.h>
+#include <sched.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
-const char *weft_sched_policy_name(void)
+enum {
+    /* How often a worker looks into an empty queue before it lets others have its core. */
+    LOOKS_BEFORE_YIELDING = 8,
+};
+
+typedef struct entry {
+    struct starpu_task *task;
+    int priority;
+    uint64_t arrival;
+} entry;
+
+typedef struct queue {
+    starpu_pthread_mutex_t mutex;
+    entry *heap;
+    size_t count, capacity;
+    uint64_t arrivals;
+    struct starpu_task_list unordered;  /* for want of memory for the heap */
+    unsigned looks[STARPU_NMAXWORKERS]; /* in vain, of each worker; its own alone writes it */
+} queue;
+
+static bool goes_first(const entry *a, const entry *b)
 {
-    /* One queue, by priority. With lws, a queue per worker without priorities, a program of two hosts and 1
-     * Gbit/s kept its worker busy for 80 % of a step, with this for 94 %. */
-    return getenv("STARPU_SCHED") == NULL ? "prio" : NULL;
+    return a->priority != b->priority ? a->priority > b->priority : a->arrival < b->arrival;
+}
+
+static void swap(entry *a, entry *b)
+{
+    entry c = *a;
+    *a = *b;
+    *b = c;
+}
+
+static void sift_up(queue *q, size_t i)
+{
+    for (; i > 0 && goes_first(&q->heap[i], &q->heap[(i - 1) / 2]); i = (i - 1) / 2) {
+        swap(&q->heap[i], &q->heap[(i - 1) / 2]);
+    }
+}
+
+static void sift_down(queue *q, size_t i)
+{
+    for (size_t child; (child = 2 * i + 1) < q->count; i = child) {
+        if (child + 1 < q->count && goes_first(&q->heap[child + 1], &q->heap[child])) {
+            child++;
+        }
+        if (!goes_first(&q->heap[child], &q->heap[i])) {
+            return;
+        }
+        swap(&q->heap[i], &q->heap[child]);
+    }
+}
+
+static void add(queue *q, struct starpu_task *task)
+{
+    if (q->count == q->capacity) {
+        size_t capacity = q->capacity == 0 ? 256 : 2 * q->capacity;
+        entry *heap = realloc(q->heap, capacity * sizeof(*heap));
+        if (heap == NULL) {
+            starpu_task_list_push_back(&q->unordered, task);
+            return;
+        }
+        q->heap = heap;
+        q->capacity = capacity;
+    }
+    q->heap[q->count] = (entry){ task, task->priority, q->arrivals++ };
+    sift_up(q, q->count++);
+}
+
+static struct starpu_task *take(queue *q, size_t i)
+{
+    struct starpu_task *task = q->heap[i].task;
+    q->heap[i] = q->heap[--q->count];
+    if (i < q->count) {
+        sift_up(q, i);
+        sift_down(q, i);
+    }
+    return task;
+}
+
+static bool can_execute(unsigned worker, struct starpu_task *task)
+{
+    unsigned implementation;
+    if (!starpu_worker_can_execute_task_first_impl(worker, task, &implementation)) {
+        return false;
+    }
+    starpu_task_set_implementation(task, implementation);
+    return true;
+}
+
+/* The first task for this worker: nearly always the top. Where kinds of workers differ, and the top is for another kind, the
+ * best of the others. */
+static struct starpu_task *take_for(queue *q, unsigned worker)
+{
+    if (q->count > 0 && can_execute(worker, q->heap[0].task)) {
+        return take(q, 0);
+    }
+    size_t best = 0; /* none: the top cannot be it */
+    for (size_t i = 1; i < q->count; i++) {
+        if ((best == 0 || goes_first(&q->heap[i], &q->heap[best])) && can_execute(worker, q->heap[i].task)) {
+            best = i;
+        }
+    }
+    if (best > 0) {
+        can_execute(worker, q->heap[best].task); /* says which implementation */
+        return take(q, best);
+    }
+    for (struct starpu_task *task = starpu_task_list_begin(&q->unordered); task != NULL;
+         task = starpu_task_list_next(task)) {
+        if (can_execute(worker, task)) {
+            starpu_task_list_erase(&q->unordered, task);
+            return task;
+        }
+    }
+    return NULL;
+}
+
+/* ---- what StarPU calls --------------------------------------------------------------------------------- */
+
+static void start(unsigned context)
+{
+    queue *q = calloc(1, sizeof(*q));
+    if (q == NULL) {
+        abort(); /* as StarPU does when it has no memory to start with: there is no other way to tell it */
+    }
+    starpu_task_list_init(&q->unordered);
+    starpu_pthread_mutex_init(&q->mutex, NULL);
+    starpu_sched_ctx_set_policy_data(context, q);
+    if (!starpu_sched_ctx_min_priority_is_set(context)) {
+        starpu_sched_ctx_set_min_priority(context, INT_MIN);
+    }
+    if (!starpu_sched_ctx_max_priority_is_set(context)) {
+        starpu_sched_ctx_set_max_priority(context, INT_MAX);
+    }
+}
+
+static void stop(unsigned context)
+{
+    queue *q = starpu_sched_ctx_get_policy_data(context);
+    starpu_pthread_mutex_destroy(&q->mutex);
+    free(q->heap);
+    free(q);
+}
+
+static void lock(queue *q)
+{
+    /* Others may look at this worker meanwhile. */
+    starpu_worker_relax_on();
+    starpu_pthread_mutex_lock(&q->mutex);
+    starpu_worker_relax_off();
+}
+
+static int push(struct starpu_task *task)
+{
+    unsigned context = task->sched_ctx;
+    queue *q = starpu_sched_ctx_get_policy_data(context);
+    lock(q);
+    add(q, task);
+    starpu_push_task_end(task);
+    starpu_pthread_mutex_unlock(&q->mutex);
+#ifndef STARPU_NON_BLOCKING_DRIVERS
+    struct starpu_worker_collection *workers = starpu_sched_ctx_get_worker_collection(context);
+    struct starpu_sched_ctx_iterator iterator;
+    workers->init_iterator(workers, &iterator);
+    while (workers->has_next(workers, &iterator)) {
+        starpu_wake_worker_relax_light(workers->get_next(workers, &iterator));
+    }
+#endif
+    return 0;
+}
+
+static struct starpu_task *pop(unsigned context)
+{
+    queue *q = starpu_sched_ctx_get_policy_data(context);
+    unsigned worker = starpu_worker_get_id_check();
+    struct starpu_task *task = NULL;
+    if (__atomic_load_n(&q->count, __ATOMIC_RELAXED) > 0 || !starpu_task_list_empty(&q->unordered)) {
+        lock(q);
+        task = take_for(q, worker);
+        starpu_pthread_mutex_unlock(&q->mutex);
+    }
+    if (task != NULL) {
+        q->looks[worker] = 0;
+        return task;
+    }
+    if (++q->looks[worker] > LOOKS_BEFORE_YIELDING) {
+        sched_yield();
+    }
+    return NULL;
+}
+
+static struct starpu_sched_policy policy = {
+    .init_sched = start,
+    .deinit_sched = stop,
+    .push_task = push,
+    .pop_task = pop,
+    .policy_name = "weft",
+    .policy_description = "one queue, in the order of submission; workers without work yield their cores",
+    .worker_type = STARPU_WORKER_LIST,
+};
+
+struct starpu_sched_policy *weft_sched_policy(void)
+{
+    return getenv("STARPU_SCHED") == NULL ? &policy : NULL;
 }
 
 int weft_sched_priority(uint64_t order)

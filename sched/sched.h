@@ -7,10 +7,10 @@
 #ifndef WEFT_SCHED_H
 #define WEFT_SCHED_H
 
-#include <stdint.h>
+#include <starpu.h>
 
 /* The policy for starpu_conf; NULL: STARPU_SCHED in the environment says. */
-const char *weft_sched_policy_name(void);
+struct starpu_sched_policy *weft_sched_policy(void);
 
 /* The priority of the task that is number `order` in the order of submission. */
 int weft_sched_priority(uint64_t order);

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "comm/comm.h"
+#include "comm/sends.h"
 
 enum { MAX_FINISHED = 64, LABEL_SIZE = 32 };
 
@@ -51,6 +52,7 @@ struct weft_comm {
     weft_transport transport;
     double timeout_us;
     uint32_t *next_send, *next_receive; /* tags, one per process; of the submitting thread */
+    weft_sends *sends;                  /* of the progress thread */
     starpu_pthread_t thread;
     /* The mutex guards everything below. */
     starpu_pthread_mutex_t mutex;
@@ -308,6 +310,7 @@ static void give_up(weft_comm *comm)
 {
     comm->gave_up = true;
     comm->transport.abandon(comm->transport.state);
+    weft_sends_clear(comm->sends);
     for (transfer *t = active_transfers(comm); t != NULL;) {
         transfer *next = t->next;
         leave_memory(t);
@@ -343,29 +346,54 @@ static void message_ended(weft_comm *comm, posted *message, weft_status status)
                  weft_status_string(status));
         break_for(t, (int)(message - t->posted), status, what);
     }
+    if (!t->receive) {
+        const weft_message *m = &t->messages[message - t->posted];
+        weft_sends_ended(comm->sends, m->peer, m->tag, m->bytes);
+    }
     if (--t->unfinished == 0) {
         end_transfer(comm, t);
     }
 }
 
-/* Returns the number of messages now under way. */
+/* Returns the number of messages now under way: 0 when it has failed; then the transfer may be gone. */
+static int start_message(weft_comm *comm, transfer *t, int i)
+{
+    void *memory = (void *)starpu_variable_get_local_ptr(t->handle);
+    weft_status status =
+        comm->transport.start(comm->transport.state, &t->messages[i], t->receive, memory, &t->posted[i]);
+    if (status != WEFT_OK) {
+        message_ended(comm, &t->posted[i], status);
+        return 0;
+    }
+    return 1;
+}
+
+/* Receives start at once, so that nothing arrives that is not expected; sends when it is their turn. Returns the
+ * number of messages now under way. */
 static int start_transfer(weft_comm *comm, transfer *t)
 {
     if (comm->gave_up) {
         end_transfer(comm, t);
         return 0;
     }
-    void *memory = (void *)starpu_variable_get_local_ptr(t->handle);
     int started = 0;
-    int count = t->count;
+    int count = t->count; /* the last message to fail ends the transfer */
+    bool receive = t->receive;
     for (int i = 0; i < count; i++) {
-        weft_status status =
-            comm->transport.start(comm->transport.state, &t->messages[i], t->receive, memory, &t->posted[i]);
-        if (status == WEFT_OK) {
-            started++;
-        } else {
-            message_ended(comm, &t->posted[i], status); /* frees t at the last message: count is a copy */
-        }
+        const weft_message *m = &t->messages[i];
+        bool waits = !receive && weft_sends_add(comm->sends, &(weft_send){ t, i, m->peer, m->tag, m->bytes });
+        started += waits ? 0 : start_message(comm, t, i);
+    }
+    return started;
+}
+
+/* Returns the number of messages. */
+static int start_sends(weft_comm *comm)
+{
+    int started = 0;
+    weft_send send;
+    while (weft_sends_next(comm->sends, &send)) {
+        started += start_message(comm, send.transfer, send.message);
     }
     return started;
 }
@@ -386,7 +414,7 @@ static int start_ready(weft_comm *comm)
         started += start_transfer(comm, t);
         t = next;
     }
-    return started;
+    return started + start_sends(comm);
 }
 
 /* Returns the number of messages that have ended. */
@@ -468,13 +496,15 @@ weft_comm *weft_comm_start(const char *function, weft_transport transport, doubl
     if (comm != NULL) {
         comm->next_send = calloc(processes, sizeof(uint32_t));
         comm->next_receive = calloc(processes, sizeof(uint32_t));
+        comm->sends = weft_sends_new(transport.place.process, transport.place.num_processes);
     }
-    if (comm == NULL || comm->next_send == NULL || comm->next_receive == NULL) {
+    if (comm == NULL || comm->next_send == NULL || comm->next_receive == NULL || comm->sends == NULL) {
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for the communication engine");
         transport.close(transport.state);
         if (comm != NULL) {
             free(comm->next_send);
             free(comm->next_receive);
+            weft_sends_free(comm->sends);
         }
         free(comm);
         return NULL;
@@ -505,5 +535,6 @@ void weft_comm_stop(weft_comm *comm)
     starpu_pthread_cond_destroy(&comm->idle);
     free(comm->next_send);
     free(comm->next_receive);
+    weft_sends_free(comm->sends);
     free(comm);
 }

@@ -58,7 +58,7 @@ static weft_status start_starpu(const char *function, const weft_settings *setti
     conf.ncpus = workers;
     conf.ncuda = 0;
     conf.nopencl = 0;
-    conf.sched_policy_name = weft_sched_policy_name();
+    conf.sched_policy = weft_sched_policy();
     if (bind && getenv("STARPU_WORKERS_NOBIND") == NULL && getenv("STARPU_NCPU") == NULL) {
         conf.use_explicit_workers_bindid = 1;
         memcpy(conf.workers_bindid, units, (size_t)workers * sizeof(units[0]));

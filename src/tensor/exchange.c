@@ -23,6 +23,20 @@ typedef struct piece {
 
 /* ---- pieces -------------------------------------------------------------------------------------------- */
 
+/* Larger messages are cut, by rows. What one brings can be used while the next is under way; and messages that MPI sends
+ * without asking first keep a link busy both ways: over TCP, the go-ahead of a larger one queues behind the data of those that
+ * go the other way. Measured over 1 Gbit/s, both hosts sending: 48 KB 119 MB/s, 1 MB 67 to 119 MB/s. */
+static const int64_t most_message_bytes = 48 * 1024;
+
+static int64_t rows_per_message(const weft_layout *layout, const weft_box *box)
+{
+    int64_t elements = 1;
+    for (int d = 1; d < layout->ndim; d++) {
+        elements *= box->extent[d];
+    }
+    return weft_max_i64(1, most_message_bytes / (elements * (int64_t)weft_dtype_size(layout->dtype)));
+}
+
 /* Cuts the box of a move into pieces and appends them. */
 static bool cut_move(weft_vec *pieces, const weft_stage *stage, const piece *like, const weft_box *box)
 {
@@ -32,13 +46,16 @@ static bool cut_move(weft_vec *pieces, const weft_stage *stage, const piece *lik
     weft_layout_shard_box(to, like->target_rank, &target);
     int64_t begin = from->ndim == 0 ? 0 : box->offset[0];
     int64_t end = from->ndim == 0 ? 1 : begin + box->extent[0];
+    /* Addends are cut alike, also those that are hosted here. */
+    bool messages = like->peer >= 0 || (stage->reduces && weft_runtime.num_processes > 1);
+    int64_t most_rows = messages ? rows_per_message(from, box) : end - begin;
     while (begin < end) {
         int64_t source_panel = weft_panel_of_row(from, &source, begin);
         int64_t target_panel = weft_panel_of_row(to, &target, begin);
         int64_t first, source_last, target_last;
         weft_panel_range(from, &source, source_panel, &first, &source_last);
         weft_panel_range(to, &target, target_panel, &first, &target_last);
-        int64_t last = weft_min_i64(end, weft_min_i64(source_last, target_last));
+        int64_t last = weft_min_i64(weft_min_i64(end, begin + most_rows), weft_min_i64(source_last, target_last));
         piece *p = weft_vec_push(pieces, sizeof(*p));
         if (p == NULL) {
             return false;
@@ -47,10 +64,8 @@ static bool cut_move(weft_vec *pieces, const weft_stage *stage, const piece *lik
         p->source_panel = source_panel;
         p->target_panel = target_panel;
         p->box = *box;
-        if (from->ndim > 0) {
-            p->box.offset[0] = begin;
-            p->box.extent[0] = last - begin;
-        }
+        p->box.offset[0] = begin; /* what pieces are sorted by, of scalars too */
+        p->box.extent[0] = last - begin;
         p->bytes = weft_box_count(from->ndim, &p->box) * (int64_t)weft_dtype_size(from->dtype);
         begin = last;
     }
@@ -115,6 +130,7 @@ static int by_message_order(const void *a, const void *b)
     COMPARE(target_rank)
     COMPARE(target_panel)
     COMPARE(source_panel)
+    COMPARE(box.offset[0])
     return 0;
 }
 
@@ -134,6 +150,7 @@ static int by_target_panel(const void *a, const void *b)
     COMPARE(target_panel)
     COMPARE(region)
     COMPARE(source_panel)
+    COMPARE(box.offset[0])
     COMPARE(order)
     return 0;
 }
@@ -413,7 +430,8 @@ static bool add_panel(weft_exchange *exchange, const piece *pieces, size_t count
     for (size_t begin = 0, end; begin < count; begin = end) {
         end = begin + 1;
         while (end < count && pieces[end].region == pieces[begin].region &&
-               pieces[end].source_panel == pieces[begin].source_panel) {
+               pieces[end].source_panel == pieces[begin].source_panel &&
+               pieces[end].box.offset[0] == pieces[begin].box.offset[0]) {
             end++;
         }
         if (!add_reduction(exchange, &pieces[begin], end - begin, whole)) {

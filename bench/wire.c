@@ -1,0 +1,182 @@
+/* Redistribution between hosts against the link's own speed, and against the MPI collective that does the same.
+ * One rank per process; to be run on hosts with links of their own (bench/cluster).
+ *
+ * The line is what one plain exchange of large messages between neighbours (every process sends to the next and
+ * receives from the one before, at once) moves in the same run: the link's rate less its headers. The bytes are those of
+ * the plan's lower bound: what no algorithm undercuts on its busiest rank. */
+#include <mpi.h>
+#include <string.h>
+
+#include <weft/mpi.h>
+
+#include "bench.h"
+
+enum { ROWS = 4096, COLUMNS = 4096 }; /* f32: 64 MB */
+
+static const size_t tensor_bytes = (size_t)ROWS * COLUMNS * sizeof(float);
+
+typedef struct peers {
+    int process, count;
+    float *source, *target; /* of the collectives */
+} peers;
+
+typedef struct wire_case {
+    const char *name;
+    weft_placement from, to;
+    double bytes; /* the lower bound */
+    void (*collective)(const peers *p);
+} wire_case;
+
+/* ---- what MPI offers for the same ---------------------------------------------------------------------- */
+
+static void plain_exchange(const peers *p)
+{
+    int next = (p->process + 1) % p->count, before = (p->process + p->count - 1) % p->count;
+    int count = (int)(tensor_bytes / 4);
+    MPI_Sendrecv(p->source, count, MPI_BYTE, next, 1, p->target, count, MPI_BYTE, before, 1, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+}
+
+static void alltoall(const peers *p)
+{
+    int rows = ROWS / p->count, columns = COLUMNS / p->count;
+    MPI_Datatype out, in;
+    MPI_Type_vector(rows, columns, COLUMNS, MPI_FLOAT, &out);
+    MPI_Type_contiguous(rows * columns, MPI_FLOAT, &in);
+    MPI_Type_commit(&out);
+    MPI_Type_commit(&in);
+    int ones[64], out_at[64], in_at[64];
+    MPI_Datatype outs[64], ins[64];
+    for (int i = 0; i < p->count; i++) {
+        ones[i] = 1;
+        out_at[i] = i * columns * (int)sizeof(float);
+        in_at[i] = i * rows * columns * (int)sizeof(float);
+        outs[i] = out;
+        ins[i] = in;
+    }
+    MPI_Alltoallw(p->source, ones, out_at, outs, p->target, ones, in_at, ins, MPI_COMM_WORLD);
+    MPI_Type_free(&out);
+    MPI_Type_free(&in);
+}
+
+static void allgather(const peers *p)
+{
+    int count = ROWS / p->count * COLUMNS;
+    MPI_Allgather(p->source, count, MPI_FLOAT, p->target, count, MPI_FLOAT, MPI_COMM_WORLD);
+}
+
+static void allreduce(const peers *p)
+{
+    MPI_Allreduce(p->source, p->target, ROWS * COLUMNS, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static void reduce_scatter(const peers *p)
+{
+    MPI_Reduce_scatter_block(p->source, p->target, ROWS / p->count * COLUMNS, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+}
+
+/* ---- measuring ----------------------------------------------------------------------------------------- */
+
+/* From when all have arrived until the last has ended. */
+static double slowest(double start)
+{
+    double us = bench_now_us() - start, worst = 0;
+    MPI_Allreduce(&us, &worst, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return worst;
+}
+
+static double run_mpi(void (*collective)(const peers *), const peers *p)
+{
+    MPI_Barrier(MPI_COMM_WORLD);
+    double start = bench_now_us();
+    collective(p);
+    return slowest(start);
+}
+
+static double run_weft(weft_tensor *source, weft_mesh *mesh, weft_placement to)
+{
+    MPI_Barrier(MPI_COMM_WORLD);
+    weft_scope_open();
+    double start = bench_now_us();
+    weft_redistribute(source, mesh, &to);
+    weft_wait();
+    double us = slowest(start);
+    weft_scope_close();
+    bench_check();
+    return us;
+}
+
+static weft_tensor *make_source(weft_mesh *mesh, weft_placement from)
+{
+    int64_t shape[] = { ROWS, COLUMNS };
+    weft_tensor *source = weft_empty(WEFT_F32, 2, shape, mesh, &from);
+    void *memory = weft_local_acquire(source, 0, WEFT_WRITE);
+    bench_check();
+    memset(memory, 0, from.kind == WEFT_PARTIAL ? tensor_bytes : tensor_bytes / (size_t)weft_world_size());
+    weft_local_release(source, 0);
+    return source;
+}
+
+static void measure(const wire_case *c, weft_mesh *mesh, const peers *p)
+{
+    weft_scope_open();
+    weft_tensor *source = make_source(mesh, c->from);
+    run_weft(source, mesh, c->to); /* the plan, the buffers, the connections */
+    run_mpi(c->collective, p);
+    double ours[BENCH_REPETITIONS], theirs[BENCH_REPETITIONS], line[BENCH_REPETITIONS];
+    for (int i = 0; i < BENCH_REPETITIONS; i++) {
+        line[i] = (double)(tensor_bytes / 4) / run_mpi(plain_exchange, p);
+        ours[i] = run_weft(source, mesh, c->to);
+        theirs[i] = run_mpi(c->collective, p);
+    }
+    weft_scope_close();
+    double us = bench_median(ours, BENCH_REPETITIONS), mpi_us = bench_median(theirs, BENCH_REPETITIONS);
+    double rate = bench_median(line, BENCH_REPETITIONS); /* bytes per us = MB/s */
+    if (p->process == 0) {
+        printf("{\"bench\": \"wire\", \"case\": \"%s\", \"hosts\": %d, \"ms\": %.2f, \"mpi_ms\": %.2f, "
+               "\"line_mb_per_s\": %.1f, \"fraction_of_line\": %.3f, \"vs_mpi\": %.3f}\n",
+               c->name, p->count, us * 1e-3, mpi_us * 1e-3, rate, c->bytes / us / rate, mpi_us / us);
+        fflush(stdout);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    int provided;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+    weft_init_mpi(MPI_COMM_WORLD, NULL);
+    bench_check();
+    peers p = { 0 };
+    MPI_Comm_rank(MPI_COMM_WORLD, &p.process);
+    MPI_Comm_size(MPI_COMM_WORLD, &p.count);
+    if (p.count > 64 || ROWS % p.count != 0 || weft_world_size() != p.count) {
+        fprintf(stderr, "bench: run it with 2, 4, 8, ... processes of one rank\n");
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    p.source = calloc(1, tensor_bytes);
+    p.target = calloc(1, tensor_bytes);
+    if (p.source == NULL || p.target == NULL) {
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    memset(p.source, 0, tensor_bytes);
+    memset(p.target, 1, tensor_bytes);
+    double size = (double)tensor_bytes, n = p.count, others = (n - 1) / n;
+    const wire_case cases[] = {
+        { "S0->S1", weft_shard(0), weft_shard(1), size / n * others, alltoall },
+        { "S0->R", weft_shard(0), weft_replicate(), size * others, allgather },
+        { "P->R", weft_partial(WEFT_SUM), weft_replicate(), 2 * size * others, allreduce },
+        { "P->S0", weft_partial(WEFT_SUM), weft_shard(0), size * others, reduce_scatter },
+    };
+    int64_t ranks = p.count;
+    weft_mesh *mesh = weft_mesh_create(1, &ranks, NULL);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        if (argc < 2 || strcmp(argv[1], cases[i].name) == 0) {
+            measure(&cases[i], mesh, &p);
+        }
+    }
+    free(p.source);
+    free(p.target);
+    weft_status status = weft_finalize();
+    MPI_Finalize();
+    return status == WEFT_OK ? 0 : 1;
+}
