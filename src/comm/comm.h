@@ -35,6 +35,7 @@ typedef struct weft_message {
     weft_region region;
     int64_t bytes;
     int source_rank, target_rank; /* for reports */
+    void *owner;                  /* the engine's */
 } weft_message;
 
 /* ---- transports -------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "comm/comm.h"
+#include "comm/trace.h"
 
 enum { MAX_FINISHED = 64, LABEL_SIZE = 32 };
 
@@ -169,8 +170,10 @@ static void end_transfer(weft_comm *comm, transfer *t)
     free(t);
 }
 
-static void message_ended(weft_comm *comm, transfer *t, weft_status status)
+static void message_ended(weft_comm *comm, const weft_message *message, weft_status status)
 {
+    transfer *t = message->owner;
+    weft_comm_trace(message, t->receive, true, t->label);
     if (status != WEFT_OK) {
         weft_fail_later(status, "weft", "a message %s of transport %s failed",
                         t->receive ? "receive" : "send", comm->transport.name);
@@ -187,12 +190,15 @@ static int start_transfer(weft_comm *comm, transfer *t)
     int started = 0;
     int count = t->count;
     for (int i = 0; i < count; i++) {
+        weft_message *message = &t->messages[i];
+        message->owner = t;
+        weft_comm_trace(message, t->receive, false, t->label);
         weft_status status =
-            comm->transport.start(comm->transport.state, &t->messages[i], t->receive, memory, t);
+            comm->transport.start(comm->transport.state, message, t->receive, memory, message);
         if (status == WEFT_OK) {
             started++;
         } else {
-            message_ended(comm, t, status); /* frees t at the last message: count is a copy */
+            message_ended(comm, message, status); /* frees t at the last message: count is a copy */
         }
     }
     return started;
