@@ -1,0 +1,291 @@
+"""The picture: lanes of bars over time, as an SVG and as the data from which page.html draws it again when zoomed."""
+
+from collections import Counter
+from xml.sax.saxutils import escape
+
+# The colours of codelets/args.h, and those of messages.
+COLORS = {
+    "product": "#4878a8",
+    "other": "#a8c4dc",
+    "move": "#e8a33d",
+    "fill": "#b8b8b8",
+    "in": "#c0504d",
+    "out": "#e3b1af",
+}
+LEGEND = [
+    ("product", "matrix products"),
+    ("other", "other operations"),
+    ("move", "sums over ranks, copies between ranks"),
+    ("fill", "new values"),
+    ("in", "messages: received"),
+    ("out", "sent"),
+]
+LEFT, WIDTH, RIGHT = 170, 960, 70
+LANE, GAP, ROW, MOST_ROWS = 26, 4, 7, 16
+BARS = 1.0  # pixels: what is nearer or narrower is drawn as one bar
+
+
+class Bar:
+    """A task or a message in a lane; row: 0 is the upmost of the lane's rows."""
+
+    __slots__ = ("start", "end", "row", "kind", "name", "detail")
+
+    def __init__(self, start, end, row, kind, name, detail):
+        self.start, self.end, self.row, self.kind, self.name, self.detail = start, end, row, kind, name, detail
+
+
+class Lane:
+    def __init__(self, label, bars, rows, share):
+        self.label, self.rows, self.share = label, rows, share
+        self.bars = sorted(bars, key=lambda bar: (bar.row, bar.start))
+        self.height = max(LANE, min(rows, MOST_ROWS) * ROW)
+        self.y = 0.0
+
+
+def task_lane(process, worker, name, tasks, share):
+    bars = [Bar(t.start, t.end, 0, t.family, t.name, "") for t in tasks if t.worker == worker]
+    return Lane(f"{process} {name}", bars, 1, share)
+
+
+def message_lane(label, messages, kind, share):
+    """Each message is in the first row that is free while it is under way."""
+    free, bars = [], []
+    for m in sorted(messages, key=lambda message: message.start):
+        row = next((row for row, until in enumerate(free) if until <= m.start), len(free))
+        if row == len(free):
+            free.append(0.0)
+        free[row] = m.end
+        detail = (
+            f"process {m.source} to {m.target}, rank {m.source_rank} to {m.target_rank}, {m.bytes} bytes, tag {m.tag}"
+        )
+        bars.append(Bar(m.start, m.end, row, kind, m.tensor or "message", detail))
+    return Lane(label, bars, max(1, len(free)), share)
+
+
+def lanes_of(processes, messages, figures):
+    """For each process one lane per worker, and where there are messages one for those received and one for those
+    sent."""
+    lanes = []
+    for index, process in enumerate(processes):
+        own = figures["processes"][index]
+        title = f"process {index}:" if len(processes) > 1 else ""
+        busy = {entry["worker"]: entry["busy"] for entry in own["workers"]}
+        for worker, name in sorted(process.workers.items()):
+            lanes.append(task_lane(title, worker, name, process.tasks, busy[worker]))
+        if messages:
+            received = [m for m in messages if m.target == index]
+            sent = [m for m in messages if m.source == index]
+            lanes.append(message_lane("receives", received, "in", None))
+            lanes.append(message_lane("sends", sent, "out", None))
+            lanes[-1].share = own["communicating"]
+    return lanes
+
+
+# ---- SVG -------------------------------------------------------------------------------------------------
+
+
+def percent(value):
+    return f"{value:.1f} %"
+
+
+def milliseconds(value):
+    return f"{value:.3f} ms" if value < 10 else f"{value:.1f} ms"
+
+
+def megabytes(count):
+    return f"{count / 1e6:.2f} MB" if count >= 1e4 else f"{count} bytes"
+
+
+def headline(figures):
+    """The rows of the table on top: a title, then one text per column."""
+    rows = [("", "computing", "communicating", "both at once", "idle", "exposed communication", "work")]
+
+    def row(title, of):
+        work = f"{of['tasks']} tasks"
+        if of["messages"] > 0:
+            work += f", {of['messages']} messages, {megabytes(of['bytes'])}"
+        shares = [percent(of[name]) for name in ("computing", "communicating", "both", "idle", "exposed")]
+        rows.append((title, *shares, work))
+
+    if len(figures["processes"]) > 1:
+        for own in figures["processes"]:
+            row(f"process {own['process']}", own)
+        row("all", figures["all"])
+    else:
+        row("process 0", figures["processes"][0])
+    return rows
+
+
+class Picture:
+    def __init__(self, start, end):
+        self.start, self.end = start, max(end, start + 1e-6)
+        self.parts, self.y = [], 0.0
+
+    def x(self, when):
+        when = min(max(when, self.start), self.end)
+        return LEFT + WIDTH * (when - self.start) / (self.end - self.start)
+
+    def text(self, x, y, words, anchor="start", color="#555", weight="normal"):
+        self.parts.append(
+            f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="12" fill="{color}" '
+            f'font-weight="{weight}">{escape(words)}</text>'
+        )
+
+    def rect(self, x, y, width, height, color, hint=None):
+        end = "/>" if hint is None else f"><title>{escape(hint)}</title></rect>"
+        self.parts.append(
+            f'<rect x="{x:.2f}" y="{y:.1f}" width="{width:.2f}" height="{height:.1f}" fill="{color}"{end}'
+        )
+
+    def table(self, rows):
+        columns = [LEFT - 10, LEFT + 75, LEFT + 190, LEFT + 300, LEFT + 390, LEFT + 550, LEFT + 590]
+        for number, cells in enumerate(rows):
+            self.y += 17
+            for column, (x, words) in enumerate(zip(columns, cells)):
+                anchor = "start" if column == 6 else "end"
+                self.text(x, self.y, words, anchor, "#888" if number == 0 else "#333")
+        self.y += 12
+
+    def axis(self):
+        span = self.end - self.start
+        step = tick(span)
+        first = int(self.start / step) + (1 if self.start > int(self.start / step) * step else 0)
+        when = first * step
+        while when <= self.end:
+            x = self.x(when)
+            self.parts.append(f'<path d="M{x:.1f} {self.y:.1f}v5" stroke="#888"/>')
+            self.text(x, self.y + 18, f"{when:g}", "middle", "#888")
+            when = round(when / step + 1) * step
+        self.text(LEFT + WIDTH + 10, self.y + 18, "ms", color="#888")
+        self.y += 30
+
+    def legend(self, kinds):
+        x = LEFT
+        for kind, words in LEGEND:
+            if kind in kinds:
+                self.rect(x, self.y, 12, 12, COLORS[kind])
+                self.text(x + 17, self.y + 10, words)
+                x += 34 + 6.4 * len(words)
+        self.y += 22
+
+    def svg(self):
+        width, height = LEFT + WIDTH + RIGHT, self.y
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height:.0f}" '
+            'font-family="sans-serif">\n'
+            f'<rect width="{width}" height="{height:.0f}" fill="white"/>\n' + "\n".join(self.parts) + "\n</svg>\n"
+        )
+
+
+def tick(span):
+    """A step of 1, 2 or 5 times a power of ten that divides the span into at most 12."""
+    power = 1e-6
+    while True:
+        for factor in (1, 2, 5):
+            if span / (factor * power) <= 12:
+                return factor * power
+        power *= 10
+
+
+def merged(bars, start, end):
+    """Groups of bars of one row and kind that lie within BARS pixels of each other, in the window."""
+    gap = BARS * (end - start) / WIDTH
+    group = []
+    for bar in bars:
+        if bar.end < start or bar.start > end:
+            continue
+        last = group[-1] if group else None
+        narrow = last is not None and (bar.end - bar.start < gap or last.end - last.start < gap)
+        if last and narrow and last.row == bar.row and last.kind == bar.kind and bar.start - last.end < gap:
+            group.append(bar)
+            continue
+        if group:
+            yield group
+        group = [bar]
+    if group:
+        yield group
+
+
+def hint_of(group):
+    if len(group) == 1:
+        bar = group[0]
+        return f"{bar.name}: {milliseconds(bar.end - bar.start)}" + (f"\n{bar.detail}" if bar.detail else "")
+    names = Counter(bar.name for bar in group).most_common(4)
+    listed = ", ".join(f"{name} x {count}" for name, count in names)
+    return f"{len(group)} in {milliseconds(group[-1].end - group[0].start)}: {listed}" + (
+        ", ..." if len({bar.name for bar in group}) > 4 else ""
+    )
+
+
+def draw(lanes, figures):
+    """The SVG; the lanes get their places."""
+    start, end = figures["window_ms"]
+    picture = Picture(start, end)
+    picture.table(headline(figures))
+    picture.text(LEFT + WIDTH + 10, picture.y, "busy", color="#888")
+    picture.y += 6
+    picture.parts.append('<g id="bars">')
+    for lane in lanes:
+        draw_lane(picture, lane, start, end)
+    picture.axis()
+    picture.parts.append("</g>")
+    picture.legend({bar.kind for lane in lanes for bar in lane.bars})
+    return picture.svg()
+
+
+def draw_lane(picture, lane, start, end):
+    lane.y = picture.y
+    picture.text(LEFT - 10, lane.y + lane.height / 2 + 4, lane.label, "end")
+    picture.rect(LEFT, lane.y, WIDTH, lane.height, "#f0f0f0")
+    height = lane.height / lane.rows
+    for group in merged(lane.bars, start, end):
+        x, right = picture.x(group[0].start), picture.x(group[-1].end)
+        picture.rect(
+            x, lane.y + height * group[0].row, max(right - x, 0.25), height, COLORS[group[0].kind], hint_of(group)
+        )
+    if lane.share is not None:
+        picture.text(LEFT + WIDTH + 10, lane.y + lane.height / 2 + 4, percent(lane.share))
+    picture.y += lane.height + GAP
+
+
+# ---- the page --------------------------------------------------------------------------------------------
+
+
+def page_data(lanes, figures, whole):
+    """What page.html needs to draw again. Times are microseconds from the whole run's first."""
+    names, number = [], {}
+
+    def number_of(text):
+        if text not in number:
+            number[text] = len(names)
+            names.append(text)
+        return number[text]
+
+    kinds = list(COLORS)
+    return {
+        "left": LEFT,
+        "width": WIDTH,
+        "merge": BARS,
+        "kinds": kinds,
+        "colors": COLORS,
+        "names": names,
+        "origin": whole[0],
+        "whole": [0, round(1e3 * (whole[1] - whole[0]), 1)],
+        "window": [round(1e3 * (when - whole[0]), 1) for when in figures["window_ms"]],
+        "lanes": [
+            {
+                "label": lane.label,
+                "y": lane.y,
+                "height": lane.height,
+                "rows": lane.rows,
+                "share": lane.share,
+                "row": [bar.row for bar in lane.bars] if lane.rows > 1 else None,
+                "start": [round(1e3 * (bar.start - whole[0]), 1) for bar in lane.bars],
+                "length": [round(1e3 * (bar.end - bar.start), 1) for bar in lane.bars],
+                "kind": [kinds.index(bar.kind) for bar in lane.bars],
+                "name": [number_of(bar.name) for bar in lane.bars],
+                "detail": [bar.detail for bar in lane.bars] if any(bar.detail for bar in lane.bars) else None,
+            }
+            for lane in lanes
+        ],
+    }
