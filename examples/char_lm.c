@@ -77,9 +77,9 @@ static layer layer_new(const options *o, layer_names names, int64_t in, int64_t 
 
 static model model_new(const options *o)
 {
-    static const layer_names first = { "W1", "b1", "grad W1", "grad b1" };
-    static const layer_names second = { "W2", "b2", "grad W2", "grad b2" };
-    static const layer_names last = { "W3", "b3", "grad W3", "grad b3" };
+    static const layer_names first = { "W1", "b1", "W1.grad", "b1.grad" };
+    static const layer_names second = { "W2", "b2", "W2.grad", "b2.grad" };
+    static const layer_names last = { "W3", "b3", "W3.grad", "b3.grad" };
     model m = { .table = normal(o, NUM_SYMBOLS, o->embed, 1, everywhere),
                 .first = layer_new(o, first, CONTEXT * o->embed, o->hidden, columns_on_tp, rows_on_tp),
                 .second = layer_new(o, second, o->hidden, o->hidden, rows_on_tp, everywhere),
@@ -141,7 +141,7 @@ static void backward(const model *m, const pass *p, weft_tensor *context, weft_t
     g = weft_gelu_backward(layer_backward(&m->last, p->a2, g, rate), p->h2);
     g = weft_gelu_backward(layer_backward(&m->second, p->a1, g, rate), p->h1);
     g = weft_reshape(layer_backward(&m->first, p->x, g, rate), 3, (int64_t[]){ -1, CONTEXT, embed });
-    descend(m->table, weft_embedding_backward(g, context, NUM_SYMBOLS), "grad table", rate);
+    descend(m->table, weft_embedding_backward(g, context, NUM_SYMBOLS), "table.grad", rate);
 }
 
 /* ---- training ------------------------------------------------------------------------------------------ */

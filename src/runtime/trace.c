@@ -83,12 +83,13 @@ void weft_trace_stop(weft_trace *trace)
     free(trace);
 }
 
-/* Writes at most size - 1 bytes, without those that would end a line or a quotation of StarPU's files. */
-static void write_plain(char *buffer, size_t size, const char *format, va_list arguments)
+/* Writes at most size - 1 bytes; those below `lowest`, and quotes, become '_'. */
+static void write_plain(char *buffer, size_t size, unsigned char lowest, const char *format,
+                        va_list arguments)
 {
     vsnprintf(buffer, size, format, arguments);
     for (char *c = buffer; *c != '\0'; c++) {
-        if ((unsigned char)*c < ' ' || *c == '"' || *c == '\\' || *c == 127) {
+        if ((unsigned char)*c < lowest || *c == '"' || *c == '\\' || *c == 127) {
             *c = '_';
         }
     }
@@ -99,7 +100,7 @@ const char *weft_trace_intern(const char *format, ...)
     char buffer[TEXT_SIZE];
     va_list arguments;
     va_start(arguments, format);
-    write_plain(buffer, sizeof(buffer), format, arguments);
+    write_plain(buffer, sizeof(buffer), ' ' + 1, format, arguments);
     va_end(arguments);
     size_t size = strlen(buffer) + 1;
     text **list = &weft_runtime.trace->lists[weft_hash_bytes(buffer, size, 0) & (NUM_LISTS - 1)];
@@ -123,7 +124,7 @@ void weft_trace_event(const char *format, ...)
     char buffer[EVENT_SIZE];
     va_list arguments;
     va_start(arguments, format);
-    write_plain(buffer, sizeof(buffer), format, arguments);
+    write_plain(buffer, sizeof(buffer), ' ', format, arguments);
     va_end(arguments);
     starpu_fxt_trace_user_event_string(buffer);
 }

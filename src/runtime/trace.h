@@ -19,12 +19,13 @@ weft_trace *weft_trace_start(weft_process_place place);
 /* After starpu_shutdown(): tasks and handles hold the strings. */
 void weft_trace_stop(weft_trace *trace);
 
-/* The string, kept until weft_trace_stop(): equal strings are the same pointer. "" for lack of memory. Of the
- * submitting thread; only while tracing. */
+/* The string, kept until weft_trace_stop(): equal strings are the same pointer. "" for lack of memory. Spaces become
+ * '_', because starpu_fxt_tool writes names into Paje traces without quotes. Of the submitting thread; only while
+ * tracing. */
 const char *weft_trace_intern(const char *format, ...) WEFT_PRINTF(1, 2);
 
-/* Writes an event into the trace; any thread. StarPU cuts it after 127 bytes. Bytes that StarPU's tools trip over
- * (quotes, control characters) become '_'. */
+/* Writes an event into the trace; any thread. StarPU cuts it after 127 bytes. Quotes and control characters, which
+ * would end a text or a line in the files of starpu_fxt_tool, become '_'. */
 void weft_trace_event(const char *format, ...) WEFT_PRINTF(1, 2);
 
 #endif

@@ -1,8 +1,9 @@
 /* What StarPU's traces call tasks and panels. But for weft_tensor_label(), of processes that trace.
  *
- * A panel's handle carries the text that follows the operation in the name of a task that writes there: the
- * tensor, the panel's number, the rank; "h[3] rank 1" makes "matmul h[3] rank 1". A tensor without a name has an
- * origin, the operation that made it: its transfers and copies are shown under that. */
+ * A panel's handle carries what follows the operation in the name of a task that writes there: the tensor, the
+ * panel's number where there are several, the rank where the process hosts several: "h[3]@1" makes "matmul:h[3]@1".
+ * A tensor without a name has an origin, the operation that made it: its transfers and copies are shown under
+ * that. */
 #include <string.h>
 
 #include "runtime/trace.h"
@@ -15,12 +16,12 @@ const char *weft_tensor_label(const weft_tensor *tensor)
 
 static const char *panel_label(const weft_local_shard *shard, int64_t panel, const char *tensor)
 {
-    char number[32] = "", rank[32] = "";
+    char number[32] = "", rank[16] = "";
     if (shard->num_panels > 1) {
         snprintf(number, sizeof(number), "[%lld]", (long long)panel);
     }
     if (weft_runtime.local_ranks > 1) {
-        snprintf(rank, sizeof(rank), " rank %d", shard->rank);
+        snprintf(rank, sizeof(rank), "@%d", shard->rank);
     }
     return weft_trace_intern("%s%s%s", tensor, number, rank);
 }
@@ -71,5 +72,6 @@ const char *weft_task_trace_name(const weft_task *task)
     if (written == NULL || written[0] == '\0') {
         return task->name;
     }
-    return weft_trace_intern("%s %s", task->name, written[0] == ' ' ? written + 1 : written);
+    bool named = written[0] != '[' && written[0] != '@';
+    return weft_trace_intern("%s%s%s", task->name, named ? ":" : "", written);
 }

@@ -102,7 +102,7 @@ const char *weft_tensor_label(const weft_tensor *tensor);
 void weft_tensor_trace_new(weft_tensor *tensor, const char *function);
 void weft_tensor_trace_moved(weft_tensor *target, const weft_tensor *source);
 void weft_tensor_trace_renamed(const weft_tensor *tensor);
-/* "matmul h[3]": the operation, and the panel that the task writes. Kept until the runtime stops. */
+/* "matmul:h[3]": the operation, and the panel that the task writes. Kept until the runtime stops. */
 const char *weft_task_trace_name(const weft_task *task);
 
 /* ---- redistribution (redistribute.c, exchange.c) ------------------------------------------------------- */

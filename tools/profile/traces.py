@@ -7,7 +7,7 @@ import os
 import re
 from collections import defaultdict, namedtuple
 
-# name: "matmul h[3]"; operation: "matmul"; family: one of FAMILIES. start, end: of the kernel.
+# name: "matmul:h[3]"; operation: "matmul"; family: one of FAMILIES. start, end: of the kernel.
 Task = namedtuple("Task", "name operation family worker start end")
 # source, target: processes; *_rank: ranks. It is under way from start, when both sides have begun it, to end, when
 # the receiver has it. sent, posted: when the sender and the receiver began it.
@@ -51,7 +51,7 @@ def read_tasks(path):
             tasks.append(
                 Task(
                     name,
-                    name.split(" ", 1)[0] if model.startswith("weft_") else name,
+                    re.split(r"[:\[@]", name, maxsplit=1)[0] if model.startswith("weft_") else name,
                     FAMILY_OF_CODELET.get(model, "other"),
                     int(record["WorkerId"]),
                     float(record["StartTime"]),
