@@ -1,9 +1,9 @@
 """Draws a timeline from the StarPU traces of a weft program; script/profile runs it.
 
-Each FOLDER is one process: what starpu_fxt_tool made of its trace (tasks.rec, trace.rec, paje.trace, ...). Writes
-timeline.html and timeline.svg into the output folder; with --merge also one paje.trace, dag.dot, tasks.rec, trace.rec
-and distrib.data of all processes, on a common clock. Prints the figures, with --json as one line.
-"""
+Each FOLDER is one process: what starpu_fxt_tool made of its trace (tasks.rec, trace.rec, paje.trace, ...).
+Writes timeline.html and timeline.svg into the output folder; with --merge also one paje.trace, dag.dot,
+tasks.rec, trace.rec and distrib.data of all processes, on a common clock. Prints the figures, with --json as
+one line."""
 
 import argparse
 import json
@@ -64,9 +64,16 @@ def embedded(value):
 
 
 def print_figures(figures):
-    rows = [("", "computing", "communicating", "both", "idle", "exposed", "moving", "tasks", "messages", "bytes")]
-    for title, of in [(f"process {own['process']}", own) for own in figures["processes"]] + [("all", figures["all"])]:
-        shares = [f"{of[name]:.1f} %" for name in ("computing", "communicating", "both", "idle", "exposed", "moving")]
+    rows = [
+        ("", "computing", "communicating", "both", "idle", "exposed", "moving", "tasks", "messages", "bytes")
+    ]
+    for title, of in [(f"process {own['process']}", own) for own in figures["processes"]] + [
+        ("all", figures["all"])
+    ]:
+        shares = [
+            f"{of[name]:.1f} %"
+            for name in ("computing", "communicating", "both", "idle", "exposed", "moving")
+        ]
         rows.append((title, *shares, str(of["tasks"]), str(of["messages"]), str(of["bytes"])))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
@@ -89,7 +96,9 @@ def main():
     else:
         print_figures(figures)
     if unmatched > 0:
-        print(f"weft profile: {unmatched} messages lack a side in the traces and are not shown", file=sys.stderr)
+        print(
+            f"weft profile: {unmatched} messages lack a side in the traces and are not shown", file=sys.stderr
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""The picture: lanes of bars over time, as an SVG and as the data from which page.html draws it again when zoomed."""
+"""The picture: lanes of bars over time, as an SVG and as the data from which page.html draws it again when
+zoomed."""
 
 from collections import Counter
 from xml.sax.saxutils import escape
@@ -31,7 +32,8 @@ class Bar:
     __slots__ = ("start", "end", "row", "kind", "name", "detail")
 
     def __init__(self, start, end, row, kind, name, detail):
-        self.start, self.end, self.row, self.kind, self.name, self.detail = start, end, row, kind, name, detail
+        self.start, self.end, self.row = start, end, row
+        self.kind, self.name, self.detail = kind, name, detail
 
 
 class Lane:
@@ -55,16 +57,15 @@ def message_lane(label, messages, kind, share):
         if row == len(free):
             free.append(0.0)
         free[row] = m.end
-        detail = (
-            f"process {m.source} to {m.target}, rank {m.source_rank} to {m.target_rank}, {m.bytes} bytes, tag {m.tag}"
-        )
+        places = f"process {m.source} to {m.target}, rank {m.source_rank} to {m.target_rank}"
+        detail = f"{places}, {m.bytes} bytes, tag {m.tag}"
         bars.append(Bar(m.start, m.end, row, kind, m.tensor or "message", detail))
     return Lane(label, bars, max(1, len(free)), share)
 
 
 def lanes_of(processes, messages, figures):
-    """For each process one lane per worker, and where there are messages one for those received and one for those
-    sent."""
+    """For each process one lane per worker, and where there are messages one for those received and one for
+    those sent."""
     lanes = []
     for index, process in enumerate(processes):
         own = figures["processes"][index]
@@ -173,7 +174,9 @@ class Picture:
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height:.0f}" '
             'font-family="sans-serif">\n'
-            f'<rect width="{width}" height="{height:.0f}" fill="white"/>\n' + "\n".join(self.parts) + "\n</svg>\n"
+            f'<rect width="{width}" height="{height:.0f}" fill="white"/>\n'
+            + "\n".join(self.parts)
+            + "\n</svg>\n"
         )
 
 
@@ -241,7 +244,12 @@ def draw_lane(picture, lane, start, end):
     for group in merged(lane.bars, start, end):
         x, right = picture.x(group[0].start), picture.x(group[-1].end)
         picture.rect(
-            x, lane.y + height * group[0].row, max(right - x, 0.25), height, COLORS[group[0].kind], hint_of(group)
+            x,
+            lane.y + height * group[0].row,
+            max(right - x, 0.25),
+            height,
+            COLORS[group[0].kind],
+            hint_of(group),
         )
     if lane.share is not None:
         picture.text(LEFT + WIDTH + 10, lane.y + lane.height / 2 + 4, percent(lane.share))

@@ -63,8 +63,9 @@ def inside(items, start, end):
 
 
 def of_process(index, tasks, messages, workers, start, end):
-    """computing: a worker runs a task; communicating: a message to or from the process is under way; moving: a worker
-    copies or sums what ranks exchange, which is part of computing; exposed: communicating and not computing."""
+    """computing: a worker runs a task; communicating: a message to or from the process is under way; moving:
+    a worker copies or sums what ranks exchange, which is part of computing; exposed: communicating and not
+    computing."""
     mine = [message for message in messages if index in (message.source, message.target)]
     arriving = inside([message for message in mine if message.target == index], start, end)
     figures = {"process": index}
@@ -79,9 +80,11 @@ def of_process(index, tasks, messages, workers, start, end):
     figures["workers"] = [
         {
             "worker": worker,
-            "busy": 100 * length(busy([t for t in tasks if t.worker == worker], start, end)) / (end - start)
-            if end > start
-            else 0.0,
+            "busy": (
+                100 * length(busy([t for t in tasks if t.worker == worker], start, end)) / (end - start)
+                if end > start
+                else 0.0
+            ),
         }
         for worker in sorted(workers)
     ]
@@ -92,8 +95,8 @@ def of_process(index, tasks, messages, workers, start, end):
 
 
 def of_run(processes, messages, start, end):
-    """Of each process, and of all: the mean of their shares, and the sums of their counts. Messages and bytes are
-    counted at their receivers."""
+    """Of each process, and of all: the mean of their shares, and the sums of their counts. Messages and bytes
+    are counted at their receivers."""
     each = [of_process(i, p.tasks, messages, p.workers, start, end) for i, p in enumerate(processes)]
     together = {}
     for name in ("computing", "communicating", "both", "idle", "exposed", "moving"):

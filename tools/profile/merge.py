@@ -1,10 +1,9 @@
 """Makes one paje.trace, dag.dot, tasks.rec, trace.rec and distrib.data of those of several processes.
 
 starpu_fxt_tool can read several traces at once, but aligns them by events that libstarpumpi alone writes, and
-without these it takes the order of the processes from memory it has not set. So it is run for each process, and what
-it wrote is put together here, on the common clock. Containers, tasks and keys get the process in front, as
-starpu_fxt_tool would have done: "1_w0".
-"""
+without these it takes the order of the processes from memory it has not set. So it is run for each process,
+and what it wrote is put together here, on the common clock. Containers, tasks and keys get the process in
+front, as starpu_fxt_tool would have done: "1_w0"."""
 
 import heapq
 import os
@@ -181,8 +180,8 @@ def merge_paje(processes, messages, out):
 
 
 def merge_states(processes, operation_of, out):
-    """With the operations alone as names, so that starpu_trace_state_stats has one line for each. Workers, and the
-    threads of each program, which all are number -1, stay apart."""
+    """With the operations alone as names, so that starpu_trace_state_stats has one line for each. Workers,
+    and the threads of each program, which all are number -1, stay apart."""
     for index, process in enumerate(processes):
         with open_of(process, "trace.rec") as file:
             for line in file:

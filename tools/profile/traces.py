@@ -9,9 +9,11 @@ from collections import defaultdict, namedtuple
 
 # name: "matmul:h[3]"; operation: "matmul"; family: one of FAMILIES. start, end: of the kernel.
 Task = namedtuple("Task", "name operation family worker start end")
-# source, target: processes; *_rank: ranks. It is under way from start, when both sides have begun it, to end, when
-# the receiver has it. sent, posted: when the sender and the receiver began it.
-Message = namedtuple("Message", "source target source_rank target_rank tag bytes tensor sent posted start end")
+# source, target: processes; *_rank: ranks. It is under way from start, when both sides have begun it, to end,
+# when the receiver has it. sent, posted: when the sender and the receiver began it.
+Message = namedtuple(
+    "Message", "source target source_rank target_rank tag bytes tensor sent posted start end"
+)
 Clock = namedtuple("Clock", "process processes when monotonic realtime machine")
 # when, receive, ended; the rest as in Message, peer being the other process.
 Event = namedtuple("Event", "when receive ended peer tag source_rank target_rank bytes tensor")
@@ -91,9 +93,9 @@ def read_workers(path):
 def align(processes):
     """Sets the shifts: by the machine's clock where processes share one, else by the messages between them.
 
-    Two clocks differ by half the difference between the shortest times that messages took in the one direction and
-    in the other, by these clocks: what NTP does. It takes the link to be as quick in both directions.
-    """
+    Two clocks differ by half the difference between the shortest times that messages took in the one
+    direction and in the other, by these clocks: what NTP does. It takes the link to be as quick in both
+    directions."""
     for process in processes:
         if process.clock is not None:
             process.shift = process.clock.monotonic - process.clock.when
@@ -164,7 +166,7 @@ def match_messages(processes):
         if ended:
             continue
         if not receive:
-            unmatched += max(0, len(begun) - len(sides.get((source, target, tag, True, True), [])))
+            unmatched += max(0, len(begun) - len(sides.get((source, target, tag, True, False), [])))
             continue
         sends = sides.get((source, target, tag, False, False), [])
         ends = sides.get((source, target, tag, True, True), [])
@@ -174,8 +176,19 @@ def match_messages(processes):
             posted = post.when + processes[target].shift
             last = end.when + processes[target].shift
             messages.append(
-                Message(source, target, post.source_rank, post.target_rank, tag, post.bytes, post.tensor or send.tensor,
-                        sent, posted, min(max(sent, posted), last), last)
+                Message(
+                    source,
+                    target,
+                    post.source_rank,
+                    post.target_rank,
+                    tag,
+                    post.bytes,
+                    post.tensor or send.tensor,
+                    sent,
+                    posted,
+                    min(max(sent, posted), last),
+                    last,
+                )
             )
     return sorted(messages, key=lambda message: message.start), unmatched
 
@@ -188,7 +201,8 @@ def read_run(folders):
     align(processes)
     for process in processes:
         process.tasks = [
-            task._replace(start=task.start + process.shift, end=task.end + process.shift) for task in process.tasks
+            task._replace(start=task.start + process.shift, end=task.end + process.shift)
+            for task in process.tasks
         ]
     messages, unmatched = match_messages(processes)
     return processes, messages, unmatched
