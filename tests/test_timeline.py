@@ -201,6 +201,14 @@ class Timeline(unittest.TestCase):
         self.assertEqual(narrow["processes"][0]["exposed"], 50)
         self.assertEqual(narrow["processes"][1]["exposed"], 100)
 
+    def test_pauses_of_the_recorder(self):
+        self.two_processes()
+        with open(os.path.join(self.place(1), "trace.rec"), "a") as file:
+            for when, name in ((20, "fxt_start_flush"), (24, "fxt_stop_flush")):
+                file.write(f"E: ProgEvent\nN: {name}\nC: Program\nW: -1\nT: 0\nS: {when}\n\n")
+        result = self.run_tool("--from", "32", "--to", "60")
+        self.assertEqual([own["recorder_ms"] for own in result["processes"]], [0, 2])
+
     def test_messages_keep_peer_bytes_and_tensor(self):
         self.two_processes()
         _, messages, unmatched = traces.read_run([self.place(1), self.place(0)])

@@ -99,6 +99,13 @@ def main():
         print(
             f"weft profile: {unmatched} messages lack a side in the traces and are not shown", file=sys.stderr
         )
+    held_up = max(own["recorder_ms"] for own in figures["processes"])
+    if held_up > 0:
+        print(
+            f"weft profile: for {held_up:.0f} ms of the window the program stood still while its recording was "
+            "written to disk: give it more memory with STARPU_TRACE_BUFFER_SIZE (in MB)",
+            file=sys.stderr,
+        )
 
 
 if __name__ == "__main__":

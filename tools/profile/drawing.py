@@ -97,24 +97,35 @@ def megabytes(count):
     return f"{count / 1e6:.2f} MB" if count >= 1e4 else f"{count} bytes"
 
 
+# Of the table on top: what a column is called, which share it shows, and where it ends.
+COLUMNS = [
+    ("computing", "computing", 75),
+    ("communicating", "communicating", 190),
+    ("both at once", "both", 300),
+    ("idle", "idle", 390),
+    ("exposed communication", "exposed", 550),
+]
+COLUMNS_OF_ONE = [
+    ("computing", "computing", 75),
+    ("of it between ranks", "moving", 215),
+    ("idle", "idle", 300),
+]
+
+
 def headline(figures):
-    """The rows of the table on top: a title, then one text per column."""
-    rows = [("", "computing", "communicating", "both at once", "idle", "exposed communication", "work")]
+    """The columns, and for each row its title, the figures, and the words behind."""
+    rows = [(f"process {own['process']}", own) for own in figures["processes"]]
+    if len(rows) > 1:
+        rows.append(("all", figures["all"]))
+    columns = COLUMNS if len(rows) > 1 or figures["all"]["messages"] > 0 else COLUMNS_OF_ONE
+    return columns, [(title, of, work_of(of)) for title, of in rows]
 
-    def row(title, of):
-        work = f"{of['tasks']} tasks"
-        if of["messages"] > 0:
-            work += f", {of['messages']} messages, {megabytes(of['bytes'])}"
-        shares = [percent(of[name]) for name in ("computing", "communicating", "both", "idle", "exposed")]
-        rows.append((title, *shares, work))
 
-    if len(figures["processes"]) > 1:
-        for own in figures["processes"]:
-            row(f"process {own['process']}", own)
-        row("all", figures["all"])
-    else:
-        row("process 0", figures["processes"][0])
-    return rows
+def work_of(figures):
+    words = f"{figures['tasks']} tasks"
+    if figures["messages"] > 0:
+        words += f", {figures['messages']} messages, {megabytes(figures['bytes'])}"
+    return words
 
 
 class Picture:
@@ -138,13 +149,16 @@ class Picture:
             f'<rect x="{x:.2f}" y="{y:.1f}" width="{width:.2f}" height="{height:.1f}" fill="{color}"{end}'
         )
 
-    def table(self, rows):
-        columns = [LEFT - 10, LEFT + 75, LEFT + 190, LEFT + 300, LEFT + 390, LEFT + 550, LEFT + 590]
-        for number, cells in enumerate(rows):
+    def table(self, columns, rows):
+        self.y += 17
+        for words, _, x in columns:
+            self.text(LEFT + x, self.y, words, "end", "#888")
+        for title, of, work in rows:
             self.y += 17
-            for column, (x, words) in enumerate(zip(columns, cells)):
-                anchor = "start" if column == 6 else "end"
-                self.text(x, self.y, words, anchor, "#888" if number == 0 else "#333")
+            self.text(LEFT - 10, self.y, title, "end", "#333")
+            for _, name, x in columns:
+                self.text(LEFT + x, self.y, percent(of[name]), "end", "#333")
+            self.text(LEFT + columns[-1][2] + 40, self.y, work, "start", "#333")
         self.y += 12
 
     def axis(self):
@@ -190,41 +204,67 @@ def tick(span):
         power *= 10
 
 
+class Group:
+    """Bars of one row that are drawn as one: of one kind, or all within one pixel."""
+
+    def __init__(self, bar):
+        self.bars, self.row, self.start, self.end = [bar], bar.row, bar.start, bar.end
+        self.kind = bar.kind  # None: several
+
+    def takes(self, bar, pixel):
+        if bar.row != self.row:
+            return False
+        last = self.bars[-1]
+        narrow = bar.end - bar.start < pixel or last.end - last.start < pixel
+        alike = bar.kind == self.kind and narrow and bar.start - self.end < pixel
+        return alike or bar.end - self.start < pixel
+
+    def add(self, bar):
+        self.bars.append(bar)
+        self.end = bar.end
+        self.kind = self.kind if bar.kind == self.kind else None
+
+    def color(self):
+        """That of the kind which took longest."""
+        times = Counter()
+        for bar in self.bars:
+            times[bar.kind] += bar.end - bar.start
+        return COLORS[times.most_common(1)[0][0]]
+
+    def hint(self):
+        if len(self.bars) == 1:
+            bar = self.bars[0]
+            lines = [f"{bar.name}: {milliseconds(bar.end - bar.start)}"] + (
+                [bar.detail] if bar.detail else []
+            )
+            return "\n".join(lines)
+        names = Counter(bar.name for bar in self.bars)
+        listed = ", ".join(f"{name} x {count}" for name, count in names.most_common(4))
+        more = ", ..." if len(names) > 4 else ""
+        return f"{len(self.bars)} in {milliseconds(self.end - self.start)}: {listed}{more}"
+
+
 def merged(bars, start, end):
-    """Groups of bars of one row and kind that lie within BARS pixels of each other, in the window."""
-    gap = BARS * (end - start) / WIDTH
-    group = []
+    """The groups in a window that is WIDTH pixels wide."""
+    pixel, group = BARS * (end - start) / WIDTH, None
     for bar in bars:
         if bar.end < start or bar.start > end:
             continue
-        last = group[-1] if group else None
-        narrow = last is not None and (bar.end - bar.start < gap or last.end - last.start < gap)
-        if last and narrow and last.row == bar.row and last.kind == bar.kind and bar.start - last.end < gap:
-            group.append(bar)
+        if group is not None and group.takes(bar, pixel):
+            group.add(bar)
             continue
-        if group:
+        if group is not None:
             yield group
-        group = [bar]
-    if group:
+        group = Group(bar)
+    if group is not None:
         yield group
-
-
-def hint_of(group):
-    if len(group) == 1:
-        bar = group[0]
-        return f"{bar.name}: {milliseconds(bar.end - bar.start)}" + (f"\n{bar.detail}" if bar.detail else "")
-    names = Counter(bar.name for bar in group).most_common(4)
-    listed = ", ".join(f"{name} x {count}" for name, count in names)
-    return f"{len(group)} in {milliseconds(group[-1].end - group[0].start)}: {listed}" + (
-        ", ..." if len({bar.name for bar in group}) > 4 else ""
-    )
 
 
 def draw(lanes, figures):
     """The SVG; the lanes get their places."""
     start, end = figures["window_ms"]
     picture = Picture(start, end)
-    picture.table(headline(figures))
+    picture.table(*headline(figures))
     picture.text(LEFT + WIDTH + 10, picture.y, "busy", color="#888")
     picture.y += 6
     picture.parts.append('<g id="bars">')
@@ -242,15 +282,9 @@ def draw_lane(picture, lane, start, end):
     picture.rect(LEFT, lane.y, WIDTH, lane.height, "#f0f0f0")
     height = lane.height / lane.rows
     for group in merged(lane.bars, start, end):
-        x, right = picture.x(group[0].start), picture.x(group[-1].end)
-        picture.rect(
-            x,
-            lane.y + height * group[0].row,
-            max(right - x, 0.25),
-            height,
-            COLORS[group[0].kind],
-            hint_of(group),
-        )
+        x = picture.x(group.start)
+        width = max(picture.x(group.end) - x, 0.25)
+        picture.rect(x, lane.y + height * group.row, width, height, group.color(), group.hint())
     if lane.share is not None:
         picture.text(LEFT + WIDTH + 10, lane.y + lane.height / 2 + 4, percent(lane.share))
     picture.y += lane.height + GAP

@@ -62,10 +62,11 @@ def inside(items, start, end):
     return [item for item in items if item.end >= start and item.start <= end]
 
 
-def of_process(index, tasks, messages, workers, start, end):
+def of_process(index, process, messages, start, end):
     """computing: a worker runs a task; communicating: a message to or from the process is under way; moving:
     a worker copies or sums what ranks exchange, which is part of computing; exposed: communicating and not
-    computing."""
+    computing; recorder_ms: milliseconds in which the recorder held all threads up."""
+    tasks = process.tasks
     mine = [message for message in messages if index in (message.source, message.target)]
     arriving = inside([message for message in mine if message.target == index], start, end)
     figures = {"process": index}
@@ -86,18 +87,19 @@ def of_process(index, tasks, messages, workers, start, end):
                 else 0.0
             ),
         }
-        for worker in sorted(workers)
+        for worker in sorted(process.workers)
     ]
     figures["tasks"] = len(inside(tasks, start, end))
     figures["messages"] = len(arriving)
     figures["bytes"] = sum(message.bytes for message in arriving)
+    figures["recorder_ms"] = length(union(clip(process.pauses, start, end)))
     return figures
 
 
 def of_run(processes, messages, start, end):
     """Of each process, and of all: the mean of their shares, and the sums of their counts. Messages and bytes
     are counted at their receivers."""
-    each = [of_process(i, p.tasks, messages, p.workers, start, end) for i, p in enumerate(processes)]
+    each = [of_process(index, process, messages, start, end) for index, process in enumerate(processes)]
     together = {}
     for name in ("computing", "communicating", "both", "idle", "exposed", "moving"):
         together[name] = sum(figures[name] for figures in each) / len(each)

@@ -34,7 +34,7 @@ class Process:
     def __init__(self, folder):
         self.folder = folder
         self.shift = 0.0
-        self.clock, self.events = read_events(os.path.join(folder, "trace.rec"))
+        self.clock, self.events, self.pauses = read_events(os.path.join(folder, "trace.rec"))
         self.tasks = read_tasks(os.path.join(folder, "tasks.rec"))
         self.workers = read_workers(os.path.join(folder, "paje.trace"))
         for worker in {task.worker for task in self.tasks} - set(self.workers):
@@ -64,20 +64,28 @@ def read_tasks(path):
 
 
 def read_events(path):
-    """weft's events (src/runtime/trace.h has their form): the clock, or None, and those of messages."""
-    pattern = re.compile(r"^E: ProgEvent\nN: weft (.*)\n(?:[^NS\n].*\n)*S: (.*)$", re.MULTILINE)
-    clock, events = None, []
+    """weft's events (src/runtime/trace.h has their form): the clock, or None, and those of messages. And the
+    pauses (start, end) in which the recorder emptied its memory into the file, and all threads waited."""
+    pattern = re.compile(
+        r"^E: ProgEvent\nN: (weft|fxt_start_flush|fxt_stop_flush) ?(.*)\n(?:[^NS\n].*\n)*S: (.*)$",
+        re.MULTILINE,
+    )
+    clock, events, pauses = None, [], []
     with open(path, encoding="utf-8", errors="replace") as file:
         for match in pattern.finditer(file.read()):
-            words, when = match[1].split(" ", 7), float(match[2])
-            if words[0] == "clock":
+            words, when = match[2].split(" ", 7), float(match[3])
+            if match[1] == "fxt_start_flush":
+                pauses.append((when, when))
+            elif match[1] == "fxt_stop_flush" and pauses:
+                pauses[-1] = (pauses[-1][0], when)
+            elif words[0] == "clock":
                 numbers = [int(word) for word in words[1:5]]
                 clock = Clock(numbers[0], numbers[1], when, numbers[2] / 1e6, numbers[3] / 1e6, words[5])
             elif words[0] in ("send", "recv"):
                 numbers = [int(word) for word in words[2:7]]
                 tensor = words[7] if len(words) > 7 else ""
                 events.append(Event(when, words[0] == "recv", words[1] == "<", *numbers, tensor))
-    return clock, events
+    return clock, events, pauses
 
 
 def read_workers(path):
@@ -200,6 +208,7 @@ def read_run(folders):
         processes.sort(key=lambda process: process.clock.process)
     align(processes)
     for process in processes:
+        process.pauses = [(start + process.shift, end + process.shift) for start, end in process.pauses]
         process.tasks = [
             task._replace(start=task.start + process.shift, end=task.end + process.shift)
             for task in process.tasks
