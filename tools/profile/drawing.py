@@ -4,6 +4,8 @@ zoomed."""
 from collections import Counter
 from xml.sax.saxutils import escape
 
+from figures import inside
+
 # The colours of codelets/args.h, and those of messages.
 COLORS = {
     "product": "#4878a8",
@@ -272,7 +274,7 @@ def draw(lanes, figures):
         draw_lane(picture, lane, start, end)
     picture.axis()
     picture.parts.append("</g>")
-    picture.legend({bar.kind for lane in lanes for bar in lane.bars})
+    picture.legend({bar.kind for lane in lanes for bar in inside(lane.bars, start, end)})
     return picture.svg()
 
 
