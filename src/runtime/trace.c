@@ -19,7 +19,7 @@ struct weft_trace {
     text *lists[NUM_LISTS]; /* by hash */
 };
 
-/* A StarPU without FxT has no starpu_fxt_is_enabled(). */
+/* A StarPU without FxT has neither starpu_fxt_is_enabled() nor starpu_profiling_set_id(). */
 static bool is_wanted(void)
 {
 #ifdef STARPU_USE_FXT
@@ -31,9 +31,13 @@ static bool is_wanted(void)
 
 void weft_trace_identify(int process)
 {
+#ifdef STARPU_USE_FXT
     if (is_wanted()) {
         starpu_profiling_set_id(process);
     }
+#else
+    (void)process;
+#endif
 }
 
 /* Names what CLOCK_MONOTONIC is common to: one start of one kernel. Processes in containers of one machine have
