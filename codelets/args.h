@@ -17,6 +17,14 @@
  * code uses at most this many operands and splits what needs more. */
 #define WEFT_MAX_OPERANDS 8
 
+/* What StarPU's tools paint a task's bar with: one colour per family, those of tools/profile/drawing.py. */
+enum weft_color {
+    WEFT_COLOR_PRODUCT = 0x4878a8,
+    WEFT_COLOR_OTHER = 0xa8c4dc,
+    WEFT_COLOR_MOVE = 0xe8a33d, /* copies and sums of what ranks exchange: communication, not computation */
+    WEFT_COLOR_FILL = 0xb8b8b8
+};
+
 typedef struct weft_task_operand {
     int64_t offset; /* bytes from the buffer's start */
     int32_t buffer; /* index into the task's buffers */

@@ -38,8 +38,14 @@ static const weft_placement columns_on_tp[2] = { R, S(1) };
 
 /* ---- the model ----------------------------------------------------------------------------------------- */
 
+/* For profiles: docs/profiling.md. */
+typedef struct layer_names {
+    const char *weight, *bias, *weight_gradient, *bias_gradient;
+} layer_names;
+
 typedef struct layer {
     weft_tensor *weight, *bias;
+    layer_names names;
 } layer;
 
 typedef struct model {
@@ -58,19 +64,28 @@ static weft_tensor *normal(const options *o, int64_t rows, int64_t columns, doub
     return values;
 }
 
-static layer layer_new(const options *o, int64_t in, int64_t out, const weft_placement *weight_where,
-                       const weft_placement *bias_where)
+static layer layer_new(const options *o, layer_names names, int64_t in, int64_t out,
+                       const weft_placement *weight_where, const weft_placement *bias_where)
 {
-    return (layer){ .weight = normal(o, in, out, 1 / sqrt((double)in), weight_where),
-                    .bias = weft_zeros(o->dtype, 1, &out, NULL, bias_where) };
+    layer l = { .weight = normal(o, in, out, 1 / sqrt((double)in), weight_where),
+                .bias = weft_zeros(o->dtype, 1, &out, NULL, bias_where),
+                .names = names };
+    weft_tensor_set_name(l.weight, names.weight);
+    weft_tensor_set_name(l.bias, names.bias);
+    return l;
 }
 
 static model model_new(const options *o)
 {
-    return (model){ .table = normal(o, NUM_SYMBOLS, o->embed, 1, everywhere),
-                    .first = layer_new(o, CONTEXT * o->embed, o->hidden, columns_on_tp, rows_on_tp),
-                    .second = layer_new(o, o->hidden, o->hidden, rows_on_tp, everywhere),
-                    .last = layer_new(o, o->hidden, NUM_SYMBOLS, everywhere, everywhere) };
+    static const layer_names first = { "W1", "b1", "W1.grad", "b1.grad" };
+    static const layer_names second = { "W2", "b2", "W2.grad", "b2.grad" };
+    static const layer_names last = { "W3", "b3", "W3.grad", "b3.grad" };
+    model m = { .table = normal(o, NUM_SYMBOLS, o->embed, 1, everywhere),
+                .first = layer_new(o, first, CONTEXT * o->embed, o->hidden, columns_on_tp, rows_on_tp),
+                .second = layer_new(o, second, o->hidden, o->hidden, rows_on_tp, everywhere),
+                .last = layer_new(o, last, o->hidden, NUM_SYMBOLS, everywhere, everywhere) };
+    weft_tensor_set_name(m.table, "table");
+    return m;
 }
 
 static int64_t model_parameters(const options *o)
@@ -102,8 +117,9 @@ static pass forward(const model *m, weft_tensor *context)
 /* One step down the slope. The gradient is Partial on dp, each rank having seen its rows of the batch; the
  * parameter keeps its layout, so the sum over dp happens here, under whatever part of the backward pass is
  * still to come. */
-static void descend(weft_tensor *parameter, weft_tensor *gradient, double rate)
+static void descend(weft_tensor *parameter, weft_tensor *gradient, const char *name, double rate)
 {
+    weft_tensor_set_name(gradient, name);
     weft_add_(parameter, gradient, -rate);
 }
 
@@ -113,8 +129,8 @@ static weft_tensor *layer_backward(const layer *l, weft_tensor *x, weft_tensor *
 {
     weft_tensor *of_weight = weft_matmul_ex(x, true, gradient, false);
     weft_tensor *of_x = weft_matmul_ex(gradient, false, l->weight, true);
-    descend(l->weight, of_weight, rate);
-    descend(l->bias, weft_sum(gradient, 0, false), rate);
+    descend(l->weight, of_weight, l->names.weight_gradient, rate);
+    descend(l->bias, weft_sum(gradient, 0, false), l->names.bias_gradient, rate);
     return of_x;
 }
 
@@ -125,7 +141,7 @@ static void backward(const model *m, const pass *p, weft_tensor *context, weft_t
     g = weft_gelu_backward(layer_backward(&m->last, p->a2, g, rate), p->h2);
     g = weft_gelu_backward(layer_backward(&m->second, p->a1, g, rate), p->h1);
     g = weft_reshape(layer_backward(&m->first, p->x, g, rate), 3, (int64_t[]){ -1, CONTEXT, embed });
-    descend(m->table, weft_embedding_backward(g, context, NUM_SYMBOLS), rate);
+    descend(m->table, weft_embedding_backward(g, context, NUM_SYMBOLS), "table.grad", rate);
 }
 
 /* ---- training ------------------------------------------------------------------------------------------ */

@@ -93,7 +93,7 @@ struct starpu_codelet weft_codelet_cross_entropy = {
     .cpu_funcs_name = { "cross_entropy_cpu" },
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .name = "weft_cross_entropy",
-    .color = 0x4fbfbf,
+    .color = WEFT_COLOR_OTHER,
 };
 
 struct starpu_codelet weft_codelet_cross_entropy_backward = {
@@ -101,5 +101,5 @@ struct starpu_codelet weft_codelet_cross_entropy_backward = {
     .cpu_funcs_name = { "cross_entropy_backward_cpu" },
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .name = "weft_cross_entropy_backward",
-    .color = 0x3f9f9f,
+    .color = WEFT_COLOR_OTHER,
 };

@@ -183,13 +183,13 @@ static double normal_density(double x)
     return 0.39894228040143267794 * exp(-0.5 * x * x);
 }
 
-DEFINE_NUMBER(add, a + b, a + b, 0x6fbf6f)
-DEFINE_NUMBER(sub, a - b, a - b, 0x6fbf6f)
-DEFINE_NUMBER(mul, a *b, a *b, 0x6fbf6f)
-DEFINE_FLOAT(scale, alpha *a, alpha *a, 0x6fbf6f)
-DEFINE_FLOAT(axpy, o + alpha * a, o + alpha * a, 0x4f9f4f)
-DEFINE_FLOAT(relu, a < 0 ? 0 : a, a < 0 ? 0 : a, 0xbfbf4f)
-DEFINE_FLOAT(relu_backward, b > 0 ? a : 0, b > 0 ? a : 0, 0xbfbf4f)
-DEFINE_FLOAT(gelu, a *normal_cdf_f(a), a *normal_cdf(a), 0xbfbf4f)
+DEFINE_NUMBER(add, a + b, a + b, WEFT_COLOR_OTHER)
+DEFINE_NUMBER(sub, a - b, a - b, WEFT_COLOR_OTHER)
+DEFINE_NUMBER(mul, a *b, a *b, WEFT_COLOR_OTHER)
+DEFINE_FLOAT(scale, alpha *a, alpha *a, WEFT_COLOR_OTHER)
+DEFINE_FLOAT(axpy, o + alpha * a, o + alpha * a, WEFT_COLOR_OTHER)
+DEFINE_FLOAT(relu, a < 0 ? 0 : a, a < 0 ? 0 : a, WEFT_COLOR_OTHER)
+DEFINE_FLOAT(relu_backward, b > 0 ? a : 0, b > 0 ? a : 0, WEFT_COLOR_OTHER)
+DEFINE_FLOAT(gelu, a *normal_cdf_f(a), a *normal_cdf(a), WEFT_COLOR_OTHER)
 DEFINE_FLOAT(gelu_backward, a *(normal_cdf_f(b) + b * normal_density_f(b)),
-             a *(normal_cdf(b) + b * normal_density(b)), 0xbfbf4f)
+             a *(normal_cdf(b) + b * normal_density(b)), WEFT_COLOR_OTHER)

@@ -42,7 +42,7 @@ struct starpu_codelet weft_codelet_embedding = {
     .cpu_funcs_name = { "embedding_cpu" },
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .name = "weft_embedding",
-    .color = 0x9f5fbf,
+    .color = WEFT_COLOR_OTHER,
 };
 
 #define DEFINE_SCATTER(name, type)                                                                           \
@@ -85,5 +85,5 @@ struct starpu_codelet weft_codelet_embedding_backward = {
     .cpu_funcs_name = { "embedding_backward_cpu" },
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .name = "weft_embedding_backward",
-    .color = 0x7f3f9f,
+    .color = WEFT_COLOR_OTHER,
 };

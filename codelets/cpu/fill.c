@@ -56,7 +56,7 @@ struct starpu_codelet weft_codelet_fill = {
     .cpu_funcs_name = { "fill_cpu" },
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .name = "weft_fill",
-    .color = 0xb0b0b0,
+    .color = WEFT_COLOR_FILL,
 };
 
 /* ---- Philox4x32-10 ------------------------------------------------------------------------------------- */
@@ -193,5 +193,5 @@ struct starpu_codelet weft_codelet_random = {
     .cpu_funcs_name = { "random_cpu" },
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .name = "weft_random",
-    .color = 0x909090,
+    .color = WEFT_COLOR_FILL,
 };

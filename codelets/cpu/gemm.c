@@ -66,5 +66,5 @@ struct starpu_codelet weft_codelet_gemm = {
     .cpu_funcs_name = { "gemm_cpu" },
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .name = "weft_gemm",
-    .color = 0xcf5f4f,
+    .color = WEFT_COLOR_PRODUCT,
 };

@@ -138,7 +138,7 @@ struct starpu_codelet weft_codelet_copy = {
     .cpu_funcs_name = { "copy_cpu" },
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .name = "weft_copy",
-    .color = 0x4f8fc0,
+    .color = WEFT_COLOR_MOVE,
 };
 
 /* ---- reduce -------------------------------------------------------------------------------------------- */
@@ -313,5 +313,5 @@ struct starpu_codelet weft_codelet_reduce = {
     .cpu_funcs_name = { "reduce_cpu" },
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .name = "weft_reduce",
-    .color = 0x3f6fa0,
+    .color = WEFT_COLOR_MOVE,
 };

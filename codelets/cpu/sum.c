@@ -51,5 +51,5 @@ struct starpu_codelet weft_codelet_sum = {
     .cpu_funcs_name = { "sum_cpu" },
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .name = "weft_sum",
-    .color = 0xcf9f4f,
+    .color = WEFT_COLOR_OTHER,
 };

@@ -16,6 +16,7 @@
 
 #include "comm/comm.h"
 #include "comm/sends.h"
+#include "comm/trace.h"
 
 enum { MAX_FINISHED = 64, LABEL_SIZE = 32 };
 
@@ -340,6 +341,7 @@ static void message_ended(weft_comm *comm, posted *message, weft_status status)
 {
     transfer *t = message->transfer;
     message->ended = true;
+    weft_comm_trace(&t->messages[message - t->posted], t->receive, true, t->label);
     if (status != WEFT_OK) {
         char what[64];
         snprintf(what, sizeof(what), "transport %s: %s", comm->transport.name,
@@ -359,6 +361,7 @@ static void message_ended(weft_comm *comm, posted *message, weft_status status)
 static int start_message(weft_comm *comm, transfer *t, int i)
 {
     void *memory = (void *)starpu_variable_get_local_ptr(t->handle);
+    weft_comm_trace(&t->messages[i], t->receive, false, t->label);
     weft_status status =
         comm->transport.start(comm->transport.state, &t->messages[i], t->receive, memory, &t->posted[i]);
     if (status != WEFT_OK) {

@@ -13,6 +13,7 @@ struct weft_comm;     /* src/comm */
 struct weft_pool;     /* runtime/pool.h */
 struct weft_tensors;  /* src/tensor */
 struct weft_dispatch; /* src/dispatch */
+struct weft_trace;    /* runtime/trace.h */
 
 /* The library's one state. Written by the submitting thread alone. */
 typedef struct weft_runtime_state {
@@ -40,6 +41,7 @@ typedef struct weft_runtime_state {
     struct weft_comm *comm;
     struct weft_tensors *tensors;
     struct weft_dispatch *dispatch;
+    struct weft_trace *trace; /* NULL: StarPU traces nothing */
 } weft_runtime_state;
 
 extern weft_runtime_state weft_runtime;

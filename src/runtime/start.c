@@ -5,6 +5,7 @@
 
 #include "runtime/pool.h"
 #include "runtime/runtime.h"
+#include "runtime/trace.h"
 #include "sched/sched.h"
 
 weft_runtime_state weft_runtime;
@@ -65,6 +66,7 @@ static weft_status start_starpu(const char *function, const weft_settings *setti
     } else {
         setenv("STARPU_WORKERS_NOBIND", "1", 0);
     }
+    weft_trace_identify(place.process);
     starpu_malloc_set_align(64); /* a cache line, and the widest vectors */
     int failed = starpu_init(&conf);
     if (failed != 0) {
@@ -92,6 +94,7 @@ weft_status weft_runtime_start(const char *function, const weft_settings *settin
         status = start_starpu(function, settings, place);
     }
     if (status == WEFT_OK) {
+        state->trace = weft_trace_start(place);
         state->layouts = weft_layout_table_new(settings->panels);
         state->pool =
             weft_pool_new(settings->pool_bytes > 0 ? settings->pool_bytes : default_pool_bytes(place));
@@ -121,6 +124,7 @@ void weft_runtime_stop(void)
     if (state->owns_starpu) {
         starpu_shutdown();
     }
+    weft_trace_stop(state->trace);
     memset(state, 0, sizeof(*state));
     weft_unbreak();
 }

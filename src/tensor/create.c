@@ -60,6 +60,9 @@ static bool shard_detach(const char *function, weft_tensor *tensor, weft_local_s
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a copy of a shared shard");
         return false;
     }
+    if (weft_runtime.trace != NULL) {
+        weft_tensor_trace_renamed(tensor);
+    }
     bool done = true;
     for (int i = 0; i < (int)shard->num_panels && done; i++) {
         int64_t bytes = weft_cut_end(&shard->buffer->cut, i) - weft_cut_start(&shard->buffer->cut, i);

@@ -31,7 +31,7 @@ static bool run_transfer(const run *r, const exchange_step *s)
         r->messages[i].region.offset += panel.offset;
     }
     return weft_comm_submit(weft_runtime.comm, panel.handle, s->kind != SEND, s->whole, s->count, r->messages,
-                            tensor->layout, r->source->name);
+                            tensor->layout, weft_tensor_label(r->source));
 }
 
 /* A tensor redistributed into one that shares memory with it has its own values there already. */

@@ -200,5 +200,8 @@ weft_status weft_tensor_set_name(weft_tensor *tensor, const char *name)
     }
     free(tensor->name);
     tensor->name = copy;
+    if (weft_runtime.trace != NULL) {
+        weft_tensor_trace_renamed(tensor);
+    }
     return WEFT_OK;
 }

@@ -157,6 +157,9 @@ static bool run_stages(const char *function, const weft_cached_plan *cached, wef
     for (int i = 0; i < cached->plan.num_stages && done; i++) {
         bool last = i == cached->plan.num_stages - 1;
         weft_tensor *next = last ? target : weft_tensor_new(function, cached->plan.stages[i].to);
+        if (next != NULL && next->name == NULL && weft_runtime.trace != NULL) {
+            weft_tensor_trace_moved(next, source);
+        }
         done = next != NULL && weft_exchange_run(function, cached->exchanges[i], current, next);
         current = next;
     }

@@ -44,6 +44,9 @@ bool weft_tensor_register(const char *function, weft_tensor *tensor)
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a tensor");
         return false;
     }
+    if (weft_runtime.trace != NULL) {
+        weft_tensor_trace_new(tensor, function);
+    }
     return true;
 }
 

@@ -47,7 +47,7 @@ bool weft_task_submit(weft_task *task)
 {
     struct starpu_task *starpu = starpu_task_create();
     starpu->cl = task->codelet;
-    starpu->name = task->name;
+    starpu->name = weft_runtime.trace == NULL ? task->name : weft_task_trace_name(task);
     starpu->cl_arg = task->args;
     starpu->cl_arg_size = task->args_size;
     starpu->cl_arg_free = 1;

@@ -34,6 +34,7 @@ struct weft_tensor {
     int references;        /* the caller's and the scopes' */
     int caller_references; /* of these, the caller's own */
     char *name;            /* NULL: none */
+    const char *origin;    /* the operation that made it, or what it was moved from; NULL: not tracing */
     int num_shards;        /* ranks that this process hosts */
     weft_local_shard *shards;
     weft_tensor *newer, *older; /* every live tensor */
@@ -91,6 +92,18 @@ int64_t weft_row_elements(int ndim, const weft_box *box);
  * row-wise lowering walks along. ndim 0: row 0 of [0, 1). */
 const weft_panel *weft_shard_panel_at(const weft_tensor *tensor, const weft_local_shard *shard, int64_t row,
                                       int64_t *first, int64_t *last);
+
+/* ---- names in traces (names.c) ------------------------------------------------------------------------- */
+
+/* What reports call the tensor: its name, else its origin, else "". */
+const char *weft_tensor_label(const weft_tensor *tensor);
+/* The others only when weft_runtime.trace is not NULL. For a tensor that is new, made by a public function; for
+ * one that has become a copy of another's values; for one whose name or memory has changed. */
+void weft_tensor_trace_new(weft_tensor *tensor, const char *function);
+void weft_tensor_trace_moved(weft_tensor *target, const weft_tensor *source);
+void weft_tensor_trace_renamed(const weft_tensor *tensor);
+/* "matmul:h[3]": the operation, and the panel that the task writes. Kept until the runtime stops. */
+const char *weft_task_trace_name(const weft_task *task);
 
 /* ---- redistribution (redistribute.c, exchange.c) ------------------------------------------------------- */
 

@@ -1,0 +1,134 @@
+#include "runtime/trace.h"
+
+#include <starpu.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { NUM_LISTS = 1024, EVENT_SIZE = 128, TEXT_SIZE = 256 }; /* NUM_LISTS: a power of two */
+
+typedef struct text {
+    struct text *next;
+    char characters[];
+} text;
+
+struct weft_trace {
+    text *lists[NUM_LISTS]; /* by hash */
+};
+
+/* A StarPU without FxT has neither starpu_fxt_is_enabled() nor starpu_profiling_set_id(). */
+static bool is_wanted(void)
+{
+#ifdef STARPU_USE_FXT
+    return starpu_fxt_is_enabled() > 0;
+#else
+    return false;
+#endif
+}
+
+void weft_trace_identify(int process)
+{
+#ifdef STARPU_USE_FXT
+    if (is_wanted()) {
+        starpu_profiling_set_id(process);
+    }
+#else
+    (void)process;
+#endif
+}
+
+/* Names what CLOCK_MONOTONIC is common to: one start of one kernel. Processes in containers of one machine have
+ * host names of their own, but this in common. */
+static void machine_name(char *name, size_t size)
+{
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
+    bool known = file != NULL && fgets(name, (int)size, file) != NULL;
+    if (file != NULL) {
+        fclose(file);
+    }
+    if (!known && gethostname(name, size) != 0) {
+        snprintf(name, size, "unknown");
+    }
+    name[size - 1] = '\0';
+    name[strcspn(name, "\n")] = '\0';
+}
+
+static long long now_ns(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (long long)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+weft_trace *weft_trace_start(weft_process_place place)
+{
+    weft_trace *trace = is_wanted() ? calloc(1, sizeof(*trace)) : NULL;
+    if (trace != NULL) {
+        char machine[40];
+        machine_name(machine, sizeof(machine));
+        weft_trace_event("weft clock %d %d %lld %lld %s", place.process, place.num_processes,
+                         now_ns(CLOCK_MONOTONIC), now_ns(CLOCK_REALTIME), machine);
+    }
+    return trace;
+}
+
+void weft_trace_stop(weft_trace *trace)
+{
+    for (int i = 0; trace != NULL && i < NUM_LISTS; i++) {
+        while (trace->lists[i] != NULL) {
+            text *next = trace->lists[i]->next;
+            free(trace->lists[i]);
+            trace->lists[i] = next;
+        }
+    }
+    free(trace);
+}
+
+/* Writes at most size - 1 bytes; those below `lowest`, and quotes, become '_'. */
+static void write_plain(char *buffer, size_t size, unsigned char lowest, const char *format,
+                        va_list arguments)
+{
+    vsnprintf(buffer, size, format, arguments);
+    for (char *c = buffer; *c != '\0'; c++) {
+        if ((unsigned char)*c < lowest || *c == '"' || *c == '\\' || *c == 127) {
+            *c = '_';
+        }
+    }
+}
+
+const char *weft_trace_intern(const char *format, ...)
+{
+    char buffer[TEXT_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    write_plain(buffer, sizeof(buffer), ' ' + 1, format, arguments);
+    va_end(arguments);
+    size_t size = strlen(buffer) + 1;
+    text **list = &weft_runtime.trace->lists[weft_hash_bytes(buffer, size, 0) & (NUM_LISTS - 1)];
+    for (const text *each = *list; each != NULL; each = each->next) {
+        if (strcmp(each->characters, buffer) == 0) {
+            return each->characters;
+        }
+    }
+    text *added = malloc(sizeof(*added) + size);
+    if (added == NULL) {
+        return "";
+    }
+    memcpy(added->characters, buffer, size);
+    added->next = *list;
+    *list = added;
+    return added->characters;
+}
+
+void weft_trace_event(const char *format, ...)
+{
+    char buffer[EVENT_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    write_plain(buffer, sizeof(buffer), ' ', format, arguments);
+    va_end(arguments);
+    starpu_fxt_trace_user_event_string(buffer);
+}

@@ -1,0 +1,77 @@
+/* What StarPU's traces call tasks and panels. But for weft_tensor_label(), of processes that trace.
+ *
+ * A panel's handle carries what follows the operation in the name of a task that writes there: the tensor, the
+ * panel's number where there are several, the rank where the process hosts several: "h[3]@1" makes "matmul:h[3]@1".
+ * A tensor without a name has an origin, the operation that made it: its transfers and copies are shown under
+ * that. */
+#include <string.h>
+
+#include "runtime/trace.h"
+#include "tensor/state.h"
+
+const char *weft_tensor_label(const weft_tensor *tensor)
+{
+    return tensor->name != NULL ? tensor->name : tensor->origin != NULL ? tensor->origin : "";
+}
+
+static const char *panel_label(const weft_local_shard *shard, int64_t panel, const char *tensor)
+{
+    char number[32] = "", rank[16] = "";
+    if (shard->num_panels > 1) {
+        snprintf(number, sizeof(number), "[%lld]", (long long)panel);
+    }
+    if (weft_runtime.local_ranks > 1) {
+        snprintf(rank, sizeof(rank), "@%d", shard->rank);
+    }
+    return weft_trace_intern("%s%s%s", tensor, number, rank);
+}
+
+static void label_shard(const weft_local_shard *shard, const char *tensor, const char *origin)
+{
+    for (int64_t i = 0; i < shard->num_panels; i++) {
+        starpu_data_handle_t handle = shard->panels[i].handle;
+        const char *label = panel_label(shard, i, tensor);
+        starpu_data_set_user_data(handle, (void *)label);
+        starpu_data_set_name(handle, tensor[0] != '\0' ? label : panel_label(shard, i, origin));
+    }
+}
+
+/* Shards whose memory has an older owner keep that one's names. */
+static void label_panels(const weft_tensor *tensor, const char *name)
+{
+    for (int i = 0; i < tensor->num_shards; i++) {
+        const weft_local_shard *shard = &tensor->shards[i];
+        if (shard->count > 0 && shard->buffer->references == 1) {
+            label_shard(shard, name, tensor->origin != NULL ? tensor->origin : "");
+        }
+    }
+}
+
+void weft_tensor_trace_new(weft_tensor *tensor, const char *function)
+{
+    static const char prefix[] = "weft_";
+    bool has_prefix = strncmp(function, prefix, sizeof(prefix) - 1) == 0;
+    tensor->origin = weft_trace_intern("%s", has_prefix ? function + sizeof(prefix) - 1 : function);
+    label_panels(tensor, "");
+}
+
+void weft_tensor_trace_moved(weft_tensor *target, const weft_tensor *source)
+{
+    target->origin = weft_trace_intern("%s", weft_tensor_label(source));
+    label_panels(target, weft_tensor_label(target));
+}
+
+void weft_tensor_trace_renamed(const weft_tensor *tensor)
+{
+    label_panels(tensor, tensor->name != NULL ? tensor->name : "");
+}
+
+const char *weft_task_trace_name(const weft_task *task)
+{
+    const char *written = task->num_buffers == 0 ? NULL : starpu_data_get_user_data(task->handles[0]);
+    if (written == NULL || written[0] == '\0') {
+        return task->name;
+    }
+    bool named = written[0] != '[' && written[0] != '@';
+    return weft_trace_intern("%s%s%s", task->name, named ? ":" : "", written);
+}

@@ -1,0 +1,48 @@
+/* What tests/test_profile.py profiles: a product, an exchange and a sum over RANKS ranks, and for each process one line
+ * on what weft counted: "counted TASKS MESSAGES BYTES". Every process hosts one rank, or one process hosts all: then
+ * the bytes are those of messages, or there are none of either. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <weft/weft.h>
+
+static void work(void)
+{
+    weft_placement everywhere = weft_replicate(), rows = weft_shard(0), columns = weft_shard(1);
+    weft_scope_open();
+    weft_tensor *x = weft_randn(WEFT_F32, 2, (int64_t[]){ 512, 256 }, NULL, &rows);
+    weft_tensor *w = weft_randn(WEFT_F32, 2, (int64_t[]){ 256, 384 }, NULL, &everywhere);
+    weft_tensor_set_name(w, "a \"weight\"");
+    for (int step = 0; step < 3; step++) {
+        weft_tensor *y = weft_matmul(x, w);
+        weft_tensor_set_name(y, "y");
+        weft_tensor *turned = weft_redistribute(y, NULL, &columns);
+        weft_tensor *gradient =
+            weft_matmul_ex(x, true, weft_gelu(weft_redistribute(turned, NULL, &rows)), false);
+        weft_tensor_set_name(gradient, "gradient");
+        weft_add_(w, gradient, -1e-3);
+    }
+    weft_scope_close();
+}
+
+int main(int argc, char *argv[])
+{
+    weft_config config = WEFT_CONFIG_DEFAULT;
+    config.ranks = argc > 1 ? atoi(argv[1]) : 1;
+    int64_t ranks = config.ranks;
+    if (weft_init(&config) != WEFT_OK) {
+        fprintf(stderr, "%s\n", weft_last_error());
+        return EXIT_FAILURE;
+    }
+    weft_mesh_push(weft_mesh_create(1, &ranks, NULL));
+    work();
+    weft_counters counters;
+    if (weft_wait() != WEFT_OK || weft_get_counters(&counters) != WEFT_OK) {
+        fprintf(stderr, "%s\n", weft_last_error());
+        return EXIT_FAILURE;
+    }
+    uint64_t bytes = weft_num_processes() > 1 ? counters.bytes_moved : 0;
+    printf("counted %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", counters.tasks, counters.messages, bytes);
+    return weft_finalize() == WEFT_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+}

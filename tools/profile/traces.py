@@ -1,0 +1,217 @@
+"""Reads what starpu_fxt_tool made of the traces of a weft program: tasks, and messages between processes.
+
+Times are milliseconds; after align() they count from the same moment in all processes.
+"""
+
+import os
+import re
+from collections import defaultdict, namedtuple
+
+# name: "matmul:h[3]"; operation: "matmul"; family: one of FAMILIES. start, end: of the kernel.
+Task = namedtuple("Task", "name operation family worker start end")
+# source, target: processes; *_rank: ranks. It is under way from start, when both sides have begun it, to end,
+# when the receiver has it. sent, posted: when the sender and the receiver began it.
+Message = namedtuple(
+    "Message", "source target source_rank target_rank tag bytes tensor sent posted start end"
+)
+Clock = namedtuple("Clock", "process processes when monotonic realtime machine")
+# when, receive, ended; the rest as in Message, peer being the other process.
+Event = namedtuple("Event", "when receive ended peer tag source_rank target_rank bytes tensor")
+
+FAMILIES = ("product", "other", "move", "fill")
+FAMILY_OF_CODELET = {
+    "weft_gemm": "product",
+    "weft_copy": "move",
+    "weft_reduce": "move",
+    "weft_fill": "fill",
+    "weft_random": "fill",
+}
+
+
+class Process:
+    """One process: folder is where starpu_fxt_tool wrote; shift is added to its times to align them."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.shift = 0.0
+        self.clock, self.events, self.pauses = read_events(os.path.join(folder, "trace.rec"))
+        self.tasks = read_tasks(os.path.join(folder, "tasks.rec"))
+        self.workers = read_workers(os.path.join(folder, "paje.trace"))
+        for worker in {task.worker for task in self.tasks} - set(self.workers):
+            self.workers[worker] = f"worker {worker}"
+
+
+def read_tasks(path):
+    """The tasks that ran on a worker: StarPU's own, which have no kernel, are left out."""
+    tasks = []
+    with open(path, encoding="utf-8", errors="replace") as file:
+        for paragraph in file.read().split("\n\n"):
+            record = dict(line.split(": ", 1) for line in paragraph.split("\n") if ": " in line)
+            if "StartTime" not in record or "EndTime" not in record or int(record.get("WorkerId", -1)) < 0:
+                continue
+            model, name = record.get("Model", ""), record.get("Name", "?")
+            tasks.append(
+                Task(
+                    name,
+                    re.split(r"[:\[@]", name, maxsplit=1)[0] if model.startswith("weft_") else name,
+                    FAMILY_OF_CODELET.get(model, "other"),
+                    int(record["WorkerId"]),
+                    float(record["StartTime"]),
+                    float(record["EndTime"]),
+                )
+            )
+    return sorted(tasks, key=lambda task: task.start)
+
+
+def read_events(path):
+    """weft's events (src/runtime/trace.h has their form): the clock, or None, and those of messages. And the
+    pauses (start, end) in which the recorder emptied its memory into the file, and all threads waited."""
+    pattern = re.compile(
+        r"^E: ProgEvent\nN: (weft|fxt_start_flush|fxt_stop_flush) ?(.*)\n(?:[^NS\n].*\n)*S: (.*)$",
+        re.MULTILINE,
+    )
+    clock, events, pauses = None, [], []
+    with open(path, encoding="utf-8", errors="replace") as file:
+        for match in pattern.finditer(file.read()):
+            words, when = match[2].split(" ", 7), float(match[3])
+            if match[1] == "fxt_start_flush":
+                pauses.append((when, when))
+            elif match[1] == "fxt_stop_flush" and pauses:
+                pauses[-1] = (pauses[-1][0], when)
+            elif words[0] == "clock":
+                numbers = [int(word) for word in words[1:5]]
+                clock = Clock(numbers[0], numbers[1], when, numbers[2] / 1e6, numbers[3] / 1e6, words[5])
+            elif words[0] in ("send", "recv"):
+                numbers = [int(word) for word in words[2:7]]
+                tensor = words[7] if len(words) > 7 else ""
+                events.append(Event(when, words[0] == "recv", words[1] == "<", *numbers, tensor))
+    return clock, events, pauses
+
+
+def read_workers(path):
+    """Worker numbers and names, from the containers of a Paje trace."""
+    pattern = re.compile(r"^7\s+\S+\s+w(\d+)\s+W\s+\S+\s+(.*)$", re.MULTILINE)
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return {int(match[1]): match[2].strip('" ') for match in pattern.finditer(file.read())}
+
+
+# ---- one clock -------------------------------------------------------------------------------------------
+
+
+def align(processes):
+    """Sets the shifts: by the machine's clock where processes share one, else by the messages between them.
+
+    Two clocks differ by half the difference between the shortest times that messages took in the one
+    direction and in the other, by these clocks: what NTP does. It takes the link to be as quick in both
+    directions."""
+    for process in processes:
+        if process.clock is not None:
+            process.shift = process.clock.monotonic - process.clock.when
+    machines = defaultdict(list)
+    for index, process in enumerate(processes):
+        machines[process.clock.machine if process.clock else index].append(index)
+    groups = list(machines.values())
+    if len(groups) > 1:
+        for group in groups[1:]:
+            by_realtime(processes, groups[0], group)
+        by_messages(processes, groups)
+    zero = min(process.shift for process in processes)
+    for process in processes:
+        process.shift -= zero
+
+
+def by_realtime(processes, reference, group):
+    """A first guess, which stays where no message says better."""
+    base, own = processes[reference[0]].clock, processes[group[0]].clock
+    if base is None or own is None:
+        return
+    difference = (own.realtime - base.realtime) - (own.monotonic - base.monotonic)
+    for index in group:
+        processes[index].shift += difference
+
+
+def by_messages(processes, groups):
+    """Aligns machine after machine with one that is aligned already, the pair with most messages first."""
+    group_of = {index: number for number, group in enumerate(groups) for index in group}
+    shortest, count = {}, defaultdict(int)
+    for message in match_messages(processes)[0]:
+        pair = group_of[message.source], group_of[message.target]
+        if pair[0] != pair[1]:
+            took = message.end - message.sent
+            shortest[pair] = min(shortest.get(pair, took), took)
+            count[frozenset(pair)] += 1
+    done, added = {0}, {0: 0.0}
+    while True:
+        pairs = [
+            (count[frozenset((a, b))], a, b)
+            for a in done
+            for b in range(len(groups))
+            if b not in done and (a, b) in shortest and (b, a) in shortest
+        ]
+        if not pairs:
+            return
+        _, a, b = max(pairs)
+        # By the present shifts, b's clock is ahead of a's by half of this difference.
+        ahead = (shortest[a, b] - shortest[b, a]) / 2
+        added[b] = added[a] - ahead
+        done.add(b)
+        for index in groups[b]:
+            processes[index].shift += added[b]
+
+
+# ---- messages --------------------------------------------------------------------------------------------
+
+
+def match_messages(processes):
+    """The messages, and how many events found no counterpart on the other side."""
+    sides = defaultdict(list)  # (source, target, tag, receive, ended): events, the earliest first
+    for index, process in enumerate(processes):
+        for event in process.events:
+            pair = (event.peer, index) if event.receive else (index, event.peer)
+            sides[(*pair, event.tag, event.receive, event.ended)].append(event)
+    messages, unmatched = [], 0
+    for (source, target, tag, receive, ended), begun in sides.items():
+        if ended:
+            continue
+        if not receive:
+            unmatched += max(0, len(begun) - len(sides.get((source, target, tag, True, False), [])))
+            continue
+        sends = sides.get((source, target, tag, False, False), [])
+        ends = sides.get((source, target, tag, True, True), [])
+        unmatched += len(begun) - min(len(begun), len(sends), len(ends))
+        for post, send, end in zip(begun, sends, ends):
+            sent = send.when + processes[source].shift
+            posted = post.when + processes[target].shift
+            last = end.when + processes[target].shift
+            messages.append(
+                Message(
+                    source,
+                    target,
+                    post.source_rank,
+                    post.target_rank,
+                    tag,
+                    post.bytes,
+                    post.tensor or send.tensor,
+                    sent,
+                    posted,
+                    min(max(sent, posted), last),
+                    last,
+                )
+            )
+    return sorted(messages, key=lambda message: message.start), unmatched
+
+
+def read_run(folders):
+    """Processes in their order, aligned; their tasks; the messages; and how many of these lack a side."""
+    processes = [Process(folder) for folder in folders]
+    if all(process.clock for process in processes):
+        processes.sort(key=lambda process: process.clock.process)
+    align(processes)
+    for process in processes:
+        process.pauses = [(start + process.shift, end + process.shift) for start, end in process.pauses]
+        process.tasks = [
+            task._replace(start=task.start + process.shift, end=task.end + process.shift)
+            for task in process.tasks
+        ]
+    messages, unmatched = match_messages(processes)
+    return processes, messages, unmatched
