@@ -172,10 +172,27 @@ weft_mesh *weft_mesh_new(int ndim, const int64_t shape[], const int ranks[], con
     return mesh;
 }
 
+weft_mesh *weft_mesh_refine(const weft_mesh *mesh, int ndim, const int64_t shape[])
+{
+    weft_mesh *finer = calloc(1, sizeof(*finer));
+    if (finer != NULL) {
+        finer->ndim = ndim;
+        memcpy(finer->shape, shape, (size_t)ndim * sizeof(*shape));
+        finer->num_ranks = mesh->num_ranks;
+        finer->ranks = mesh->ranks;
+        finer->sorted = mesh->sorted;
+        finer->refines = mesh;
+    }
+    return finer;
+}
+
 void weft_mesh_delete(weft_mesh *mesh)
 {
     if (mesh == NULL) {
         return;
+    }
+    if (mesh->refines != NULL) {
+        mesh->ranks = mesh->sorted = NULL;
     }
     for (int d = 0; d < mesh->ndim; d++) {
         free(mesh->names[d]);

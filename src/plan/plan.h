@@ -3,13 +3,14 @@
  *
  * A plan is a short list of stages. A stage turns one layout into another by one box exchange:
  *   move    every rank receives each element of its destination box from exactly one source rank: itself if
- * it has it, else a replica in its own process, else the replica at its own place of the mesh. reduce  the
- * source has Partial placements that the destination has not: every rank receives every addend of each
- * element of its destination box, and reduces them in rank order. All-reduce is a reduce stage to a sharded
- * layout and a move stage from there (or one reduce stage, for tiny tensors); a
- * mesh-dimension-by-mesh-dimension all-gather is several move stages. Which, the cost model says. Partial
- * placements that both layouts have at the same place of the same mesh stay as they are: every stage then
- * happens within each coordinate of that mesh dimension. */
+ *           it has it, else a replica in its own process, else the replica at its own place of the mesh.
+ *   reduce  the source has Partial placements that the destination has not: every rank receives every addend
+ *           of each element of its destination box, and reduces them in rank order.
+ * All-reduce is a reduce stage to a sharded layout and a move stage from there (or one reduce stage, for tiny
+ * tensors); a mesh-dimension-by-mesh-dimension all-gather is several move stages, and a mesh dimension of many
+ * ranks is split for that. Which, the cost model says. Partial placements that both layouts have at the same
+ * place of the same mesh stay as they are: every stage then happens within each coordinate of that mesh
+ * dimension. */
 #ifndef WEFT_SRC_PLAN_H
 #define WEFT_SRC_PLAN_H
 
@@ -48,12 +49,16 @@ typedef struct weft_stage {
 typedef struct weft_plan {
     const weft_layout *from, *to;
     int num_stages; /* 0: the layouts are the same */
+    /* Each begins where the former ends, the first at `from`, and the last one ends at `to`: with that layout or with
+     * its equal on a finer mesh, where every rank has the same box, cut into the same panels. */
     weft_stage stages[WEFT_MAX_STAGES];
-    const char *algorithm; /* "identity", "direct", "reduce", "reduce+move", "staged", ... static storage */
-    double predicted_us;   /* slowest rank */
+    const char *
+        algorithm; /* "identity", "direct", "reduce", "reduce+move", "staged", "refined", ... static storage */
+    double predicted_us; /* slowest rank */
 } weft_plan;
 
-/* Chooses the stages; intermediate layouts are interned in `table`. The tensors' shapes and dtypes must
+/* Chooses the stages; intermediate layouts, and finer meshes, are interned in `table`: the layouts' meshes must live as
+ * long. The tensors' shapes and dtypes must
  * agree. WEFT_ERR_LAYOUT with why: `to` has a Partial that `from` has not, or keeps one inside a reduction of
  * another operation. WEFT_ERR_DTYPE: Partial(avg) of a type that is not floating point. The sum of WEFT_BOOL
  * is or. */
