@@ -109,7 +109,9 @@ static void apply_receives(const weft_stage *stage, int target, const weft_moves
         int64_t element[WEFT_MAX_DIMS];
         memcpy(element, move->box.offset, sizeof(element));
         do {
-            double value = *element_at(before, stage->from, move->peer, element);
+            double value = move->relayed ? *element_at(after, stage->to, move->peer, element)
+                                         : *element_at(before, stage->from, move->peer, element);
+            assert_false(isnan(value)); /* what is relayed has been received */
             double *out = element_at(after, stage->to, target, element);
             assert_true(number == 0 ? isnan(*out) : !isnan(*out));
             *out = number == 0 ? value : combine(stage->op, *out, value);
@@ -154,35 +156,70 @@ static void check_totals(const weft_stage *stage, const weft_topology *topology,
     }
 }
 
+/* How often a process takes a part from another one, and how often a rank passes it on: once, with a relay that says
+ * so. Replicas of the source are roots of their own, and ranks in no order may belong to any process. */
+static void check_relays(const weft_stage *stage, const weft_topology *topology, const weft_vec *received)
+{
+    const transfer *all = received->items;
+    bool replicas = false;
+    for (int m = 0; m < stage->from->mesh->ndim; m++) {
+        replicas = replicas || role_of(stage, m) == REPLICATES;
+    }
+    for (size_t i = 0; i < received->count && !replicas; i++) {
+        int entries = 0, copies = 0, process = weft_topology_process_of(topology, all[i].target);
+        for (size_t k = 0; k < received->count; k++) {
+            bool same =
+                all[k].source != all[k].target && weft_box_equal(stage->from->ndim, &all[i].box, &all[k].box);
+            entries += same && weft_topology_process_of(topology, all[k].target) == process &&
+                       weft_topology_process_of(topology, all[k].source) != process;
+            copies += same && all[k].source == all[i].source;
+        }
+        assert_true(stage->algorithm == WEFT_DIRECT || !stage->to->mesh->ascending || entries <= 1);
+        assert_true(stage->algorithm != WEFT_CHAIN || copies <= 1);
+    }
+}
+
 /* Checks the stage's receives and sends, does what they say, adds to the traffic, and gives what is held
- * afterwards. */
+ * afterwards. Ranks come in the order of the destination mesh: whoever relays has received all before. */
 static holding run_stage(const weft_stage *stage, const weft_topology *topology, const holding *before,
                          traffic *all)
 {
     int num_ranks = topology->num_ranks, ndim = stage->from->ndim;
     weft_vec expected = { 0 }, received = { 0 }, sent = { 0 };
     holding after = holding_new(stage->to, num_ranks);
-    for (int rank = 0; rank < num_ranks; rank++) {
+    for (int i = 0; i < stage->to->mesh->num_ranks; i++) {
         weft_moves moves = { 0 };
+        int rank = weft_mesh_rank_at(stage->to->mesh, i);
         assert_int_equal(weft_stage_receives(stage, topology, rank, &moves), WEFT_OK);
-        for (size_t i = 0; i < moves.count; i++) {
-            add_transfer(&received, ndim, moves.items[i].peer, rank, &moves.items[i].box);
+        for (size_t k = 0; k < moves.count; k++) {
+            add_transfer(&received, ndim, moves.items[k].peer, rank, moves.items[k].relayed,
+                         &moves.items[k].box);
         }
         apply_receives(stage, rank, &moves, before, &after);
-        moves.count = 0;
-        assert_int_equal(weft_stage_sends(stage, topology, rank, &moves), WEFT_OK);
-        for (size_t i = 0; i < moves.count; i++) {
-            add_transfer(&sent, ndim, rank, moves.items[i].peer, &moves.items[i].box);
-        }
         weft_moves_free(&moves);
         add_expected(&expected, stage, topology, rank);
     }
-    assert_same_transfers(&expected, &received, "receives");
-    assert_same_transfers(&expected, &sent, "sends");
+    for (int rank = 0; rank < num_ranks; rank++) {
+        weft_moves moves = { 0 };
+        assert_int_equal(weft_stage_sends(stage, topology, rank, &moves), WEFT_OK);
+        for (size_t k = 0; k < moves.count; k++) {
+            add_transfer(&sent, ndim, rank, moves.items[k].peer, moves.items[k].relayed, &moves.items[k].box);
+        }
+        moves.count = 0;
+        assert_int_equal(weft_stage_receives(stage, topology, rank, &moves), WEFT_OK);
+        assert_true(moves.count == 0 || weft_mesh_index_of(stage->to->mesh, rank) >= 0);
+        weft_moves_free(&moves);
+    }
+    if (stage->algorithm == WEFT_DIRECT) {
+        assert_same_transfers(&expected, &received, "receives");
+    }
+    assert_int_equal(expected.count, received.count);
+    assert_same_transfers(&received, &sent, "sends");
+    check_relays(stage, topology, &received);
     traffic here = { { 0 } };
-    count_traffic(stage, &expected, &here);
+    count_traffic(stage, &received, &here);
     check_totals(stage, topology, &here);
-    count_traffic(stage, &expected, all);
+    count_traffic(stage, &received, all);
     weft_vec_free(&expected);
     weft_vec_free(&received);
     weft_vec_free(&sent);
@@ -284,11 +321,15 @@ static weft_cost_model random_cost(prng *random)
 {
     static const weft_cost_model models[] = {
         WEFT_COST_MODEL_DEFAULT,
-        { 0, 0, 1, 0, 0, 1 },
-        { 0, 1, 1e-6, 0, 1, 1e-6 },
-        { 1, 1e-6, 1e-6, 1, 1e-6, 1e-6 },
+        { 0, 0, 1, 0, 0, 1, WEFT_ALGORITHM_AUTO },
+        { 0, 1, 1e-6, 0, 1, 1e-6, WEFT_ALGORITHM_AUTO },
+        { 1, 1e-6, 1e-6, 1, 1e-6, 1e-6, WEFT_ALGORITHM_AUTO },
     };
-    return models[prng_below(random, (int64_t)WEFT_ARRAY_SIZE(models))];
+    weft_cost_model model = models[prng_below(random, (int64_t)WEFT_ARRAY_SIZE(models))];
+    if (prng_below(random, 2) == 0) {
+        model.algorithm = (weft_algorithm)prng_below(random, WEFT_ALGORITHM_AUTO);
+    }
+    return model;
 }
 
 /* How large cases are: ranks of the world, and of a mesh, and elements. */
@@ -421,6 +462,7 @@ static void check_statistics(const weft_plan *plan, const weft_topology *topolog
 /* How often which number of stages came out; the last entry: refused. */
 typedef struct tally {
     int64_t stages[WEFT_MAX_STAGES + 2];
+    int64_t algorithms[WEFT_ALGORITHM_AUTO];
 } tally;
 
 static void assert_holds(const scene *s, const holding *held, const holding *expected)
@@ -478,6 +520,9 @@ static void run_case(const scene *s, tally *t)
     check_stages(&plan);
     run_plan(s, &plan);
     t->stages[plan.num_stages]++;
+    for (int i = 0; i < plan.num_stages; i++) {
+        t->algorithms[plan.stages[i].algorithm]++;
+    }
 }
 
 /* cmocka leaves a test that fails at once: the case is printed before, and lost when it passes. */
@@ -511,6 +556,10 @@ static void run_cases(uint64_t first_seed, int64_t cases, scale most)
                   (long long)t.stages[WEFT_MAX_STAGES + 1]);
     for (int i = 0; i <= 8; i++) {
         print_message(" %lld", (long long)t.stages[i]);
+    }
+    for (weft_algorithm a = WEFT_DIRECT; a < WEFT_ALGORITHM_AUTO; a++) {
+        print_message("%s %s %lld", a > 0 ? "," : ";", weft_algorithm_name(a), (long long)t.algorithms[a]);
+        assert_true(cases < 1000 || t.algorithms[a] > 0);
     }
     print_message("\n");
 }

@@ -112,7 +112,8 @@ static void the_longest_plan_fits(void **state)
     fixture *f = *state;
     const weft_mesh *m = mesh(f, 8, (int64_t[]){ 2, 2, 2, 2, 2, 2, 2, 2 });
     const int64_t shape[] = { 256, 256, 256 };
-    f->cost = (weft_cost_model){ 0, 1, 0, 0, 1, 0 }; /* few messages per stage: many stages */
+    f->cost =
+        (weft_cost_model){ 0, 1, 0, 0, 1, 0, WEFT_ALGORITHM_AUTO }; /* few messages per stage: many stages */
     weft_plan plan =
         plan_between(f, m, 3, shape, "P,P(max),P,P(max),P,P(max),P,P(max)", "R,S1,R,S2,S1,S0,R,S0");
     assert_true(plan.num_stages >= 8 && plan.num_stages <= WEFT_MAX_STAGES);
@@ -169,8 +170,8 @@ static void many_addends_are_reduced_on_a_finer_mesh(void **state)
     fixture *f = *state;
     const weft_mesh *line = mesh(f, 1, (int64_t[]){ 4096 }), *pair = mesh(f, 2, (int64_t[]){ 2, 128 });
     static const weft_cost_model models[] = { WEFT_COST_MODEL_DEFAULT,
-                                              { 0, 0, 1, 0, 0, 1 },
-                                              { 1, 0, 0, 1, 0, 0 } };
+                                              { 0, 0, 1, 0, 0, 1, WEFT_ALGORITHM_AUTO },
+                                              { 1, 0, 0, 1, 0, 0, WEFT_ALGORITHM_AUTO } };
     const int64_t shapes[][2] = { { 4096, 4096 }, { 5000, 3 }, { 1, 1 } };
     for (size_t i = 0; i < 9; i++) {
         f->cost = models[i / 3];

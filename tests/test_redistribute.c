@@ -237,6 +237,19 @@ static void test_panels_of_three_rows(void **state)
     run_cases("3", 3, 25);
 }
 
+/* What goes to several ranks is relayed, in every way, in panels of one row and of many. */
+static void test_relays(void **state)
+{
+    (void)state;
+    static const char *const algorithms[] = { "chain", "tree", "once" }, *const heights[] = { NULL, "1",
+                                                                                              "3" };
+    for (size_t i = 0; i < 9; i++) {
+        setenv("WEFT_PLAN", algorithms[i % 3], 1);
+        run_cases(heights[i / 3], 10 + i, 10);
+    }
+    unsetenv("WEFT_PLAN");
+}
+
 /* Reductions of different ops on different mesh dimensions: the last mesh dimension is reduced first. */
 static void test_mixed_reductions(void **state)
 {
@@ -283,9 +296,8 @@ int main(void)
         num_cases = num_cases_mpi = atoi(cases);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_panel_per_shard),
-        cmocka_unit_test(test_panels_of_one_row),
-        cmocka_unit_test(test_panels_of_three_rows),
+        cmocka_unit_test(test_one_panel_per_shard),  cmocka_unit_test(test_panels_of_one_row),
+        cmocka_unit_test(test_panels_of_three_rows), cmocka_unit_test(test_relays),
         cmocka_unit_test(test_mixed_reductions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

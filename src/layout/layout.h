@@ -37,6 +37,7 @@ struct weft_mesh {
     char *names[WEFT_MAX_DIMS]; /* NULL: no name */
     int *ranks;                 /* row-major; NULL: 0 .. num_ranks - 1 */
     int *sorted;                /* with ranks: positions in `ranks`, by ascending rank (for the look-up) */
+    bool ascending;             /* a later place is of a higher rank */
     const struct weft_mesh *refines; /* whose `ranks` and `sorted` these are; NULL: its own */
 };
 

@@ -24,6 +24,7 @@ typedef struct chain {
 
 static void chain_add(const planner *p, chain *c, weft_stage stage)
 {
+    stage.algorithm = weft_stage_choose_algorithm(&stage, p->topology, p->cost);
     c->us += weft_stage_cost(&stage, p->topology, p->cost);
     c->stages[c->num_stages++] = stage;
 }
@@ -187,8 +188,9 @@ static bool try_refined(const planner *p, const weft_layout *from, const weft_la
 /* The cheapest way without reductions. */
 static bool best_move(const planner *p, const weft_layout *from, const weft_layout *to, chain *best)
 {
-    *best = (chain){ .algorithm = "direct" };
+    *best = (chain){ .num_stages = 0 };
     chain_add_move(p, best, from, to);
+    best->algorithm = weft_algorithm_name(best->stages[0].algorithm);
     if (from == to || from->mesh != to->mesh) {
         return true;
     }

@@ -3,7 +3,8 @@
  *
  * A plan is a short list of stages. A stage turns one layout into another by one box exchange:
  *   move    every rank receives each element of its destination box from exactly one source rank: itself if
- *           it has it, else a replica in its own process, else the replica at its own place of the mesh.
+ *           it has it, else a replica in its own process, else the replica at its own place of the mesh; or, where
+ *           many want the same, another rank that has received it.
  *   reduce  the source has Partial placements that the destination has not: every rank receives every addend
  *           of each element of its destination box, and reduces them in rank order.
  * All-reduce is a reduce stage to a sharded layout and a move stage from there (or one reduce stage, for tiny
@@ -25,23 +26,36 @@ typedef struct weft_topology {
 
 int weft_topology_process_of(const weft_topology *topology, int rank);
 
+/* How a move stage gets a box to several ranks. All but the first relay: a rank that has received the box sends it on.
+ * The order is that of the destination mesh, so that no rank ever waits for itself. */
+typedef enum weft_algorithm {
+    WEFT_DIRECT, /* the source rank sends a copy to each */
+    WEFT_CHAIN,  /* each to the next; in panels, so that all links are busy at once */
+    WEFT_TREE,   /* each to the half of those that are left: few steps */
+    WEFT_ONCE,   /* the source to the first rank of each process, which serves the others of its process */
+    WEFT_ALGORITHM_AUTO /* not of a stage: the cheapest */
+} weft_algorithm;
+const char *weft_algorithm_name(weft_algorithm algorithm); /* "direct", "chain", "tree", "once", "auto" */
+
 /* What a stage costs a rank: the latency once, an overhead for every message, and the bytes of the busier
  * direction; within a process and between processes. Microseconds. */
 typedef struct weft_cost_model {
     double local_latency_us, local_message_us, local_byte_us;
     double remote_latency_us, remote_message_us, remote_byte_us;
+    weft_algorithm algorithm; /* of every move to several ranks */
 } weft_cost_model;
 /* In process: copy tasks at 5 GB/s; between processes: MPI over a 1 Gbit/s link. */
 #define WEFT_COST_MODEL_DEFAULT                                                                              \
     {                                                                                                        \
-        2.0, 2.0, 1.0 / 5000.0, 30.0, 3.0, 1.0 / 118.0                                                       \
+        2.0, 2.0, 1.0 / 5000.0, 30.0, 3.0, 1.0 / 118.0, WEFT_ALGORITHM_AUTO                                  \
     }
 
 typedef struct weft_stage {
     const weft_layout *from, *to;
     bool reduces;
-    weft_reduce_op op; /* of a reduce stage; never WEFT_AVG, which is WEFT_SUM with a scale */
-    double scale;      /* of a reduce stage: multiply the result (1.0: nothing to do) */
+    weft_reduce_op op;        /* of a reduce stage; never WEFT_AVG, which is WEFT_SUM with a scale */
+    double scale;             /* of a reduce stage: multiply the result (1.0: nothing to do) */
+    weft_algorithm algorithm; /* of a move stage; a reduce stage is direct */
 } weft_stage;
 
 #define WEFT_MAX_STAGES (2 * WEFT_MAX_DIMS + 2)
@@ -69,6 +83,8 @@ weft_status weft_plan_make(weft_layout_table *table, const weft_topology *topolo
 /* One box to move, in global indices. */
 typedef struct weft_move {
     int peer; /* of a receive: the source rank; of a send: the destination rank. May be the rank itself. */
+    bool
+        relayed; /* from what the source rank has received in this stage: from its shard of `to`, not of `from` */
     weft_box box;
 } weft_move;
 
@@ -90,6 +106,9 @@ weft_status weft_stage_receives(const weft_stage *stage, const weft_topology *to
 weft_status weft_stage_sends(const weft_stage *stage, const weft_topology *topology, int rank,
                              weft_moves *moves);
 
+/* How a stage is best done, given the ends and whether it reduces; or as the cost model prescribes. */
+weft_algorithm weft_stage_choose_algorithm(const weft_stage *stage, const weft_topology *topology,
+                                           const weft_cost_model *cost);
 /* What one stage costs its slowest rank, from closed forms (no enumeration of peers). */
 double weft_stage_cost(const weft_stage *stage, const weft_topology *topology, const weft_cost_model *cost);
 
