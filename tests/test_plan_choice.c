@@ -190,6 +190,68 @@ static void many_addends_are_reduced_on_a_finer_mesh(void **state)
     assert_ptr_equal(plan.stages[0].to, plan.to);
 }
 
+/* ---- relays -------------------------------------------------------------------------------------------- */
+
+/* Rows of 4 KiB from one rank to 16, hosted by several a process; what one rank sends at most. */
+static weft_plan broadcast(fixture *f, const weft_mesh *from, const weft_mesh *to, int64_t rows, int hosted,
+                           int64_t *most_out)
+{
+    const int64_t shape[] = { rows, 1024 };
+    int first[17];
+    int processes = (int)to->num_ranks / hosted;
+    for (int p = 0; p <= processes && processes <= 16; p++) {
+        first[p] = p * hosted;
+    }
+    weft_topology topology = { (int)to->num_ranks, processes, hosted == 1 ? NULL : first };
+    weft_plan plan;
+    weft_plan_statistics s;
+    assert_int_equal(weft_plan_make(f->table, &topology, &f->cost,
+                                    layout_of(f->table, from, "R", 2, shape, WEFT_F32),
+                                    layout_of(f->table, to, "R", 2, shape, WEFT_F32), &plan, NULL, 0),
+                     WEFT_OK);
+    assert_int_equal(weft_plan_measure(&plan, &topology, &s), WEFT_OK);
+    assert_true(s.exact);
+    *most_out = s.bytes_out_max;
+    return plan;
+}
+
+static void copies_of_one_are_relayed(void **state)
+{
+    fixture *f = *state;
+    const weft_mesh *one = mesh(f, 1, (int64_t[]){ 1 }), *all = mesh(f, 1, (int64_t[]){ 16 }),
+                    *many = mesh(f, 1, (int64_t[]){ 1024 });
+    int64_t out, box = 1024 * 4096;
+    assert_string_equal(broadcast(f, one, all, 1024, 1, &out).algorithm, "chain");
+    assert_int_equal(out, box);
+    assert_string_equal(broadcast(f, one, all, 1, 1, &out).algorithm, "tree");
+    assert_int_equal(out, 4 * 4096);
+    assert_string_equal(broadcast(f, one, all, 0, 1, &out).algorithm, "direct");
+    assert_string_equal(broadcast(f, one, all, 1024, 8, &out).algorithm, "chain");
+    assert_int_equal(out, box);
+    assert_string_equal(broadcast(f, one, all, 1024, 16, &out).algorithm, "direct"); /* one process */
+    assert_string_equal(broadcast(f, one, many, 1024, 1, &out).algorithm, "scatter+gather");
+    assert_true(out < 3 * box);
+    f->cost.algorithm = WEFT_TREE;
+    assert_string_equal(broadcast(f, one, many, 1024, 1, &out).algorithm, "tree");
+    assert_int_equal(out, 10 * box);
+    assert_string_equal(broadcast(f, one, all, 1024, 16, &out).algorithm, "tree");
+}
+
+/* All send as much as they receive: nothing to relay, unless ranks of one process want the same. */
+static void gathers_are_relayed_within_processes_only(void **state)
+{
+    fixture *f = *state;
+    const weft_mesh *m = mesh(f, 1, (int64_t[]){ 8 });
+    const int64_t shape[] = { 1024, 1024 };
+    weft_plan plan = plan_between(f, m, 2, shape, "S0", "R");
+    assert_string_equal(plan.algorithm, "direct");
+    weft_topology pairs = { 8, 2, (int[]){ 0, 4, 8 } };
+    assert_int_equal(weft_plan_make(f->table, &pairs, &f->cost, plan.from, plan.to, &plan, NULL, 0), WEFT_OK);
+    assert_string_equal(plan.algorithm, "once");
+    assert_int_equal(plan.stages[0].algorithm, WEFT_ONCE);
+    assert_string_equal(plan_between(f, m, 2, shape, "S0", "S1").algorithm, "direct");
+}
+
 /* ---- refusals ------------------------------------------------------------------------------------------ */
 
 static void expect_refusal(fixture *f, const weft_layout *from, const weft_layout *to, weft_status expected)
@@ -400,6 +462,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(moves_are_staged_where_peers_are_many, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(many_ranks_exchange_on_a_finer_mesh, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(many_addends_are_reduced_on_a_finer_mesh, fixture_new, fixture_free),
+        cmocka_unit_test_setup_teardown(copies_of_one_are_relayed, fixture_new, fixture_free),
+        cmocka_unit_test_setup_teardown(gathers_are_relayed_within_processes_only, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(nothing_becomes_partial, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(inner_reductions_cannot_stay, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(averages_need_floating_types, fixture_new, fixture_free),

@@ -24,8 +24,7 @@ typedef struct chain {
 
 static void chain_add(const planner *p, chain *c, weft_stage stage)
 {
-    stage.algorithm = weft_stage_choose_algorithm(&stage, p->topology, p->cost);
-    c->us += weft_stage_cost(&stage, p->topology, p->cost);
+    c->us += weft_stage_choose(&stage, p->topology, p->cost);
     c->stages[c->num_stages++] = stage;
 }
 
@@ -185,8 +184,8 @@ static bool try_refined(const planner *p, const weft_layout *from, const weft_la
     return true;
 }
 
-/* The cheapest way without reductions. */
-static bool best_move(const planner *p, const weft_layout *from, const weft_layout *to, chain *best)
+/* The cheapest way without reductions, in which boxes are not cut for relays. */
+static bool best_exchange(const planner *p, const weft_layout *from, const weft_layout *to, chain *best)
 {
     *best = (chain){ .num_stages = 0 };
     chain_add_move(p, best, from, to);
@@ -206,6 +205,43 @@ static bool best_move(const planner *p, const weft_layout *from, const weft_layo
         }
     }
     return !is_worth_refining(&direct, changed) || try_refined(p, from, to, changed, best);
+}
+
+/* A scatter and a gather use each link twice, and memory for what is between. For that they must be twice as fast. */
+static const double least_gain = 2.0;
+
+/* Instead of relaying boxes whole: each rank of a group receives a part, and they exchange the parts. */
+static bool try_scattered(const planner *p, const weft_layout *from, const weft_layout *to, chain *best)
+{
+    for (int d = 0; d < to->ndim; d++) {
+        weft_placement placements[WEFT_MAX_DIMS];
+        for (int m = 0; m < to->mesh->ndim; m++) {
+            bool has = from->mesh == to->mesh && from->placements[m].kind == WEFT_REPLICATE;
+            bool copies = to->placements[m].kind == WEFT_REPLICATE && !has;
+            placements[m] = copies ? weft_shard(d) : to->placements[m];
+        }
+        chain c = { .algorithm = "scatter+gather" }, gather;
+        const weft_layout *middle = with_placements(p, to, placements);
+        if (middle == NULL || !best_exchange(p, middle, to, &gather)) {
+            return false;
+        }
+        chain_add_move(p, &c, from, middle);
+        chain_append(&c, &gather);
+        if (c.us * least_gain < best->us) {
+            *best = c;
+        }
+    }
+    return true;
+}
+
+/* The cheapest way without reductions. */
+static bool best_move(const planner *p, const weft_layout *from, const weft_layout *to, chain *best)
+{
+    if (!best_exchange(p, from, to, best)) {
+        return false;
+    }
+    bool relays = best->num_stages == 1 && best->stages[0].algorithm != WEFT_DIRECT;
+    return !relays || p->cost->algorithm != WEFT_ALGORITHM_AUTO || try_scattered(p, from, to, best);
 }
 
 /* ---- reductions ---------------------------------------------------------------------------------------- */

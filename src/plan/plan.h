@@ -106,9 +106,9 @@ weft_status weft_stage_receives(const weft_stage *stage, const weft_topology *to
 weft_status weft_stage_sends(const weft_stage *stage, const weft_topology *topology, int rank,
                              weft_moves *moves);
 
-/* How a stage is best done, given the ends and whether it reduces; or as the cost model prescribes. */
-weft_algorithm weft_stage_choose_algorithm(const weft_stage *stage, const weft_topology *topology,
-                                           const weft_cost_model *cost);
+/* Sets the stage's algorithm, to the cheapest or as the cost model prescribes, and returns what weft_stage_cost() says
+ * then. */
+double weft_stage_choose(weft_stage *stage, const weft_topology *topology, const weft_cost_model *cost);
 /* What one stage costs its slowest rank, from closed forms (no enumeration of peers). */
 double weft_stage_cost(const weft_stage *stage, const weft_topology *topology, const weft_cost_model *cost);
 
