@@ -164,6 +164,21 @@ static void many_ranks_exchange_on_a_finer_mesh(void **state)
     assert_string_equal(plan_between(f, m, 2, large, "S0", "S1").algorithm, "direct");
 }
 
+/* To another mesh of many ranks: there cut as here, then on. */
+static void other_meshes_are_reached_by_few_messages(void **state)
+{
+    fixture *f = *state;
+    const weft_mesh *line = mesh(f, 1, (int64_t[]){ 1024 }), *square = mesh(f, 2, (int64_t[]){ 32, 32 });
+    const int64_t shape[] = { 1024, 64 };
+    weft_topology topology = one_rank_each(line);
+    weft_plan plan;
+    assert_int_equal(weft_plan_make(f->table, &topology, &f->cost,
+                                    layout_of(f->table, line, "S0", 2, shape, WEFT_F32),
+                                    layout_of(f->table, square, "R,R", 2, shape, WEFT_F32), &plan, NULL, 0),
+                     WEFT_OK);
+    assert_true(plan.num_stages > 1 && messages_of(&plan) <= 2 * 31);
+}
+
 /* The order of additions does not depend on costs: which dimensions are reduced first, and from what. */
 static void many_addends_are_reduced_on_a_finer_mesh(void **state)
 {
@@ -461,6 +476,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_longest_plan_fits, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(moves_are_staged_where_peers_are_many, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(many_ranks_exchange_on_a_finer_mesh, fixture_new, fixture_free),
+        cmocka_unit_test_setup_teardown(other_meshes_are_reached_by_few_messages, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(many_addends_are_reduced_on_a_finer_mesh, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(copies_of_one_are_relayed, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(gathers_are_relayed_within_processes_only, fixture_new, fixture_free),

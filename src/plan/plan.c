@@ -142,22 +142,26 @@ static int placements_changed(const weft_layout *from, const weft_layout *to, bo
 /* A mesh dimension of fewer ranks is not worth a stage more, and a rank that has fewer messages has none to save. */
 enum { LEAST_REFINED = 16, MOST_ROUNDS = 2 };
 
-static bool is_worth_refining(const weft_stage *direct, const bool changed[])
+static int64_t most_messages(const weft_stage *stage)
 {
-    const weft_mesh *mesh = direct->from->mesh;
-    int64_t largest = 0;
-    for (int m = 0; m < mesh->ndim; m++) {
-        largest = changed[m] ? weft_max_i64(largest, mesh->shape[m]) : largest;
-    }
-    if (largest < LEAST_REFINED) {
-        return false;
-    }
+    const weft_mesh *meshes[] = { stage->from->mesh, stage->to->mesh };
     int64_t messages = 0;
-    for (int i = 0; i < 2; i++) {
-        weft_totals totals = weft_stage_totals(direct, weft_mesh_rank_at(mesh, i * (mesh->num_ranks - 1)));
+    for (int k = 0; k < (meshes[0] == meshes[1] ? 2 : 4); k++) {
+        const weft_mesh *mesh = meshes[k / 2];
+        weft_totals totals =
+            weft_stage_totals(stage, weft_mesh_rank_at(mesh, k % 2 == 0 ? 0 : mesh->num_ranks - 1));
         messages = weft_max_i64(messages, weft_max_i64(totals.messages_in, totals.messages_out));
     }
-    return messages >= LEAST_REFINED;
+    return messages;
+}
+
+static bool is_worth_refining(const weft_stage *direct, const bool changed[])
+{
+    int64_t largest = 0;
+    for (int m = 0; m < direct->from->mesh->ndim; m++) {
+        largest = changed[m] ? weft_max_i64(largest, direct->from->mesh->shape[m]) : largest;
+    }
+    return largest >= LEAST_REFINED && most_messages(direct) >= LEAST_REFINED;
 }
 
 /* Moves on finer meshes: each dimension that changes in two, and in four. */
@@ -207,6 +211,22 @@ static bool best_exchange(const planner *p, const weft_layout *from, const weft_
     return !is_worth_refining(&direct, changed) || try_refined(p, from, to, changed, best);
 }
 
+/* To `middle` first, and from there. Taken where that costs less than `best` by the factor given. */
+static bool try_through(const planner *p, const weft_layout *from, const weft_layout *middle,
+                        const weft_layout *to, const char *algorithm, double gain, chain *best)
+{
+    chain c = { .algorithm = algorithm }, rest;
+    if (middle == NULL || !best_exchange(p, middle, to, &rest)) {
+        return false;
+    }
+    chain_add_move(p, &c, from, middle);
+    chain_append(&c, &rest);
+    if (c.us * gain < best->us) {
+        *best = c;
+    }
+    return true;
+}
+
 /* A scatter and a gather use each link twice, and memory for what is between. For that they must be twice as fast. */
 static const double least_gain = 2.0;
 
@@ -220,15 +240,35 @@ static bool try_scattered(const planner *p, const weft_layout *from, const weft_
             bool copies = to->placements[m].kind == WEFT_REPLICATE && !has;
             placements[m] = copies ? weft_shard(d) : to->placements[m];
         }
-        chain c = { .algorithm = "scatter+gather" }, gather;
         const weft_layout *middle = with_placements(p, to, placements);
-        if (middle == NULL || !best_exchange(p, middle, to, &gather)) {
+        if (!try_through(p, from, middle, to, "scatter+gather", least_gain, best)) {
             return false;
         }
-        chain_add_move(p, &c, from, middle);
-        chain_append(&c, &gather);
-        if (c.us * least_gain < best->us) {
-            *best = c;
+    }
+    return true;
+}
+
+static bool is_sharded(const weft_layout *layout, int dim)
+{
+    for (int m = 0; m < layout->mesh->ndim; m++) {
+        if (layout->placements[m].kind == WEFT_SHARD && layout->placements[m].dim == dim) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* To another mesh by few messages, cut there as it is here; then on that mesh. */
+static bool try_other_mesh(const planner *p, const weft_layout *from, const weft_layout *to, chain *best)
+{
+    for (int d = 0; d < to->ndim; d++) {
+        weft_placement placements[WEFT_MAX_DIMS];
+        for (int m = 0; m < to->mesh->ndim; m++) {
+            placements[m] = weft_shard(d);
+        }
+        const weft_layout *middle = is_sharded(from, d) ? with_placements(p, to, placements) : to;
+        if (middle != to && !try_through(p, from, middle, to, "staged", 1.0, best)) {
+            return false;
         }
     }
     return true;
@@ -238,6 +278,11 @@ static bool try_scattered(const planner *p, const weft_layout *from, const weft_
 static bool best_move(const planner *p, const weft_layout *from, const weft_layout *to, chain *best)
 {
     if (!best_exchange(p, from, to, best)) {
+        return false;
+    }
+    weft_stage direct = best->stages[0];
+    if (from->mesh != to->mesh && most_messages(&direct) >= LEAST_REFINED &&
+        !try_other_mesh(p, from, to, best)) {
         return false;
     }
     bool relays = best->num_stages == 1 && best->stages[0].algorithm != WEFT_DIRECT;

@@ -138,19 +138,21 @@ static int process_of(const line *l, int64_t element)
     return weft_topology_process_of(l->grouping->roles.topology, rank_of(l, element));
 }
 
-/* Whether a rank has the line's part in the source. */
+/* Whether a rank of the line has its part in the source. On one mesh only the root has: other replicas differ in
+ * coordinates in which the group does not. */
 static bool holds(const line *l, int rank)
 {
     const weft_roles *roles = &l->grouping->roles;
+    if (rank == l->root || roles->same_mesh) {
+        return rank == l->root;
+    }
     int64_t index = weft_mesh_index_of(l->grouping->stage->to->mesh, rank);
-    return rank == l->root || weft_target_of(roles, rank, index).own_base == l->base;
+    return weft_target_of(roles, rank, index).own_base == l->base;
 }
 
-/* The first element from 1 on that the process or a later one hosts, or count + 1. */
-static int64_t first_hosted_from(const line *l, int process)
+/* The first of the elements low .. high - 1 whose rank is `rank` or a higher one, or high. */
+static int64_t first_from(const line *l, int rank, int64_t low, int64_t high)
 {
-    int rank = weft_topology_first_rank(l->grouping->roles.topology, process);
-    int64_t low = 1, high = l->count + 1;
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
         if (rank_of(l, middle) < rank) {
@@ -162,17 +164,28 @@ static int64_t first_hosted_from(const line *l, int process)
     return low;
 }
 
-/* The elements begin .. end - 1 that are hosted with `element`, itself among them. On a mesh whose ranks are in no
- * order it is alone. */
+/* The elements begin .. end - 1 that are hosted with `element`, itself among them: looked for nearby first, as a process
+ * hosts few. On a mesh whose ranks are in no order it is alone. */
 static void hosted_with(const line *l, int64_t element, int64_t *begin, int64_t *end)
 {
+    const weft_topology *topology = l->grouping->roles.topology;
     *begin = element;
     *end = element + 1;
-    if (l->grouping->stage->to->mesh->ascending) {
-        int process = process_of(l, element);
-        *begin = first_hosted_from(l, process);
-        *end = first_hosted_from(l, process + 1);
+    if (!l->grouping->stage->to->mesh->ascending || topology->first_rank == NULL) {
+        return;
     }
+    int process = process_of(l, element);
+    int first = weft_topology_first_rank(topology, process),
+        last = weft_topology_first_rank(topology, process + 1);
+    int64_t low = element, high = element;
+    for (int64_t step = 1; low > 1 && rank_of(l, low) >= first; step *= 2) {
+        low = weft_max_i64(1, low - step);
+    }
+    for (int64_t step = 1; high < l->count && rank_of(l, high) < last; step *= 2) {
+        high = weft_min_i64(l->count, high + step);
+    }
+    *begin = first_from(l, first, low, element);
+    *end = first_from(l, last, element + 1, high + 1);
 }
 
 /* ---- parents and children ------------------------------------------------------------------------------ */
@@ -395,17 +408,6 @@ static int64_t block_of_turn(const grouping *g, const membership *group, int64_t
     return block < g->blocks ? block : -1;
 }
 
-/* The number of a replica among those that hold the same, row-major. */
-static int64_t turn_of(const weft_roles *roles, const int64_t coordinate[])
-{
-    const weft_mesh *mesh = roles->stage->from->mesh;
-    int64_t turn = 0;
-    for (int m = 0; m < mesh->ndim; m++) {
-        turn = roles->replicates[m] ? turn * mesh->shape[m] + coordinate[m] : turn;
-    }
-    return turn;
-}
-
 /* Where the rank's source box meets the boxes of groups that it serves. */
 static bool send_as_root(const grouping *g, int rank, weft_moves *moves)
 {
@@ -416,7 +418,8 @@ static bool send_as_root(const grouping *g, int rank, weft_moves *moves)
     }
     int64_t index = weft_mesh_index_of(from->mesh, rank), coordinate[WEFT_MAX_DIMS], place = 0;
     weft_mesh_unravel(from->mesh, index, coordinate);
-    int64_t base = index - weft_replica_part(&g->roles, coordinate), turn = turn_of(&g->roles, coordinate);
+    int64_t base = index - weft_replica_part(&g->roles, coordinate),
+            turn = weft_replica_turn_of(&g->roles, coordinate);
     weft_fixed fixed = weft_fixed_none();
     for (int m = 0; g->roles.same_mesh && m < from->mesh->ndim; m++) {
         if (g->roles.keeps[m] || g->roles.replicates[m]) {

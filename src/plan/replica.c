@@ -81,6 +81,16 @@ int64_t weft_replica_part_of_turn(const weft_roles *roles, int64_t turn)
     return part;
 }
 
+int64_t weft_replica_turn_of(const weft_roles *roles, const int64_t coordinate[])
+{
+    const weft_mesh *mesh = roles->stage->from->mesh;
+    int64_t turn = 0;
+    for (int m = 0; m < mesh->ndim; m++) {
+        turn = roles->replicates[m] ? turn * mesh->shape[m] + coordinate[m] : turn;
+    }
+    return turn;
+}
+
 weft_target weft_target_of(const weft_roles *roles, int rank, int64_t index)
 {
     weft_target t = { .rank = rank,

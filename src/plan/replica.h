@@ -35,6 +35,9 @@ int64_t weft_replica_part(const weft_roles *roles, const int64_t coordinate[]);
 /* That of the turn-th replica, row-major along the Replicate dimensions. */
 int64_t weft_replica_part_of_turn(const weft_roles *roles, int64_t turn);
 
+/* The reverse: the number of a source mesh coordinate among its replicas. */
+int64_t weft_replica_turn_of(const weft_roles *roles, const int64_t coordinate[]);
+
 /* Replicas by a key, for those that are not aligned. Of one process, when receives are planned: the key is
  * the base. Of one base, when sends are: the key is the process. Filled when first asked; zero-initialise
  * it but for the first two members. */

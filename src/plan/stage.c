@@ -61,9 +61,19 @@ typedef struct sender {
     const weft_roles *roles;
     weft_replica_table table;
     int64_t index, base, coordinate[WEFT_MAX_DIMS];
+    int64_t turn;                 /* its number among the replicas */
+    int first_hosted, end_hosted; /* the ranks of its process */
     weft_box box;
     weft_moves *moves;
 } sender;
+
+/* On another mesh a replica serves targets whose turn it is and those of its own process, at most. To look at all 65,536
+ * closely would take longer than all the rest. */
+static bool may_serve(const sender *s, int peer, int64_t index)
+{
+    return s->roles->same_mesh || index % s->roles->num_replicas == s->turn ||
+           (peer >= s->first_hosted && peer < s->end_hosted);
+}
 
 static bool serves(sender *s, const weft_target *target)
 {
@@ -94,6 +104,9 @@ static bool send_to_all(sender *s, const weft_fixed *fixed, bool certain)
             int64_t index = place + copies[c];
             int peer = weft_mesh_rank_at(to->mesh, index);
             if (!certain) {
+                if (!may_serve(s, peer, index)) {
+                    continue;
+                }
                 weft_target target = weft_target_of(s->roles, peer, index);
                 if (!serves(s, &target)) {
                     continue;
@@ -115,10 +128,7 @@ static bool send_to_all(sender *s, const weft_fixed *fixed, bool certain)
 static bool send_within_process(sender *s)
 {
     const weft_stage *stage = s->roles->stage;
-    const weft_topology *topology = s->roles->topology;
-    int process = weft_topology_process_of(topology, weft_mesh_rank_at(stage->from->mesh, s->index));
-    int last = weft_topology_first_rank(topology, process + 1);
-    for (int peer = weft_topology_first_rank(topology, process); peer < last; peer++) {
+    for (int peer = s->first_hosted; peer < s->end_hosted; peer++) {
         int64_t index = weft_mesh_index_of(stage->to->mesh, peer);
         if (index < 0) {
             continue;
@@ -160,6 +170,10 @@ weft_status weft_stage_sends(const weft_stage *stage, const weft_topology *topol
     s.index = weft_mesh_index_of(stage->from->mesh, rank);
     weft_mesh_unravel(stage->from->mesh, s.index, s.coordinate);
     s.base = s.index - weft_replica_part(&roles, s.coordinate);
+    s.turn = weft_replica_turn_of(&roles, s.coordinate);
+    int process = weft_topology_process_of(topology, rank);
+    s.first_hosted = weft_topology_first_rank(topology, process);
+    s.end_hosted = weft_topology_first_rank(topology, process + 1);
     s.table = (weft_replica_table){ .process = -1, .base = s.base };
     weft_fixed fixed = weft_fixed_none();
     for (int m = 0; roles.same_mesh && m < stage->from->mesh->ndim; m++) {
