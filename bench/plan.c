@@ -1,6 +1,6 @@
-/* The time that one rank takes to plan (which stages, and its boxes in all of them), and the most messages of a rank,
- * for several pairs of layouts, from 4 to 65,536 ranks: on a mesh of one dimension and on a square one, with shapes that
- * divide and that do not. No data: a fake world's sizes. */
+/* The time that one rank takes to plan (which stages, and its boxes in all of them), and the most messages of
+ * a rank, for several pairs of layouts, from 4 to 65,536 ranks: on a mesh of one dimension and on a square
+ * one, with shapes that divide and that do not. No data: a fake world's sizes. */
 #include "bench.h"
 
 #include "plan/plan.h"

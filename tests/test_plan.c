@@ -156,8 +156,9 @@ static void check_totals(const weft_stage *stage, const weft_topology *topology,
     }
 }
 
-/* How often a process takes a part from another one, and how often a rank passes it on: once, with a relay that says
- * so. Replicas of the source are roots of their own, and ranks in no order may belong to any process. */
+/* How often a process takes a part from another one, and how often a rank passes it on: once, with a relay
+ * that says so. Replicas of the source are roots of their own, and ranks in no order may belong to any
+ * process. */
 static void check_relays(const weft_stage *stage, const weft_topology *topology, const weft_vec *received)
 {
     const transfer *all = received->items;
@@ -390,7 +391,8 @@ static bool must_be_refused(const weft_layout *from, const weft_layout *to)
     return false;
 }
 
-/* Equal, or equal on another mesh of the same ranks in the same order: every rank has the same box and panels. */
+/* Equal, or equal on another mesh of the same ranks in the same order: every rank has the same box and
+ * panels. */
 static bool is_equivalent(const weft_layout *a, const weft_layout *b)
 {
     if (a->mesh == b->mesh) {

@@ -139,7 +139,8 @@ static int64_t messages_of(const weft_plan *plan)
     return s.messages_max;
 }
 
-/* A dimension of many ranks is seen as several: where that gives all ranks the same boxes, and where it does not. */
+/* A dimension of many ranks is seen as several: where that gives all ranks the same boxes, and where it does
+ * not. */
 static void many_ranks_exchange_on_a_finer_mesh(void **state)
 {
     fixture *f = *state;

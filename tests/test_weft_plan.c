@@ -252,8 +252,8 @@ static void worlds_of_65536_ranks(void **state)
     const int64_t row = 1024 * 4, others = 65535;
     expect_figures("--mesh 256x256 --shape 65536x1024 --from S0,S0 --to R,R --json", 65536 * others * row,
                    others * row, others * row, others * row, 510, "\"staged\"");
-    /* As 256 x 256: twice the bytes, and 511 messages instead of 65,535. Of the second stage's boxes rank (i, i) has
-     * one. */
+    /* As 256 x 256: twice the bytes, and 511 messages instead of 65,535. Of the second stage's boxes rank (i,
+     * i) has one. */
     const int64_t box = 256 * 4, first = 255 * box, second = 256 * box;
     expect_figures("--mesh 65536 --shape 65536x65536 --from S0 --to S1 --json",
                    65536 * (first + second) - 256 * box, first + second, first + second, others * 4, 511,

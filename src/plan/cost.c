@@ -44,8 +44,8 @@ static bool stays_in_process(const weft_stage *stage, const weft_topology *topol
     return weft_topology_process_of(topology, first) == weft_topology_process_of(topology, last);
 }
 
-/* What a stage moves when nothing is relayed. Chunks of coordinate 0 are the largest, those of the last one the most
- * uneven: one of the two is the slowest rank, or close to it. */
+/* What a stage moves when nothing is relayed. Chunks of coordinate 0 are the largest, those of the last one
+ * the most uneven: one of the two is the slowest rank, or close to it. */
 typedef struct load {
     double bytes_in, bytes_out, messages_in, messages_out; /* of the busiest rank */
     double direct_us;                                      /* of the slowest rank */
@@ -196,9 +196,10 @@ static double cost_relayed(const relaying *r, const weft_cost_model *cost, weft_
     return r->load.bytes_in > 0 ? us + cost_of_algorithm(r, cost, algorithm) : us;
 }
 
-/* Whether relays can be cheaper than copies from the source. In one process nobody waits for a link, and a rank that
- * sends no more than others receive needs no help, unless several ranks behind its link want the same. With replicas on
- * another mesh, some may be nearer than those whose turn it is: they are nearer than relays as well. */
+/* Whether relays can be cheaper than copies from the source. In one process nobody waits for a link, and a
+ * rank that sends no more than others receive needs no help, unless several ranks behind its link want the
+ * same. With replicas on another mesh, some may be nearer than those whose turn it is: they are nearer than
+ * relays as well. */
 static bool may_relay(const weft_stage *stage, const weft_topology *topology, const load *l)
 {
     bool same_mesh = stage->from->mesh == stage->to->mesh;

@@ -57,8 +57,8 @@ static void chain_append(chain *c, const chain *more)
 
 /* ---- moves --------------------------------------------------------------------------------------------- */
 
-/* A move seen on a mesh that may be finer than that of its layouts. Where the finer mesh does not give every rank the
- * same box, the layout itself is the end, and only what is between lives on the finer mesh. */
+/* A move seen on a mesh that may be finer than that of its layouts. Where the finer mesh does not give every
+ * rank the same box, the layout itself is the end, and only what is between lives on the finer mesh. */
 typedef struct route {
     const weft_layout *from, *to;
     const weft_mesh *mesh;
@@ -139,7 +139,8 @@ static int placements_changed(const weft_layout *from, const weft_layout *to, bo
     return count;
 }
 
-/* A mesh dimension of fewer ranks is not worth a stage more, and a rank that has fewer messages has none to save. */
+/* A mesh dimension of fewer ranks is not worth a stage more, and a rank that has fewer messages has none to
+ * save. */
 enum { LEAST_REFINED = 16, MOST_ROUNDS = 2 };
 
 static int64_t most_messages(const weft_stage *stage)
@@ -227,7 +228,8 @@ static bool try_through(const planner *p, const weft_layout *from, const weft_la
     return true;
 }
 
-/* A scatter and a gather use each link twice, and memory for what is between. For that they must be twice as fast. */
+/* A scatter and a gather use each link twice, and memory for what is between. For that they must be twice as
+ * fast. */
 static const double least_gain = 2.0;
 
 /* Instead of relaying boxes whole: each rank of a group receives a part, and they exchange the parts. */
@@ -307,8 +309,8 @@ static bool is_kept(const weft_layout *from, const weft_layout *to, int m)
     return from->mesh == to->mesh && to->placements[m].kind == WEFT_PARTIAL;
 }
 
-/* More addends than this are reduced in several stages, mesh dimension by mesh dimension: a rank then
- * talks to n1 + n2 others instead of n1 * n2; a single dimension of more ranks is split for it. Not left to the
+/* More addends than this are reduced in several stages, mesh dimension by mesh dimension: a rank then talks
+ * to n1 + n2 others instead of n1 * n2; a single dimension of more ranks is split for it. Not left to the
  * cost model, for sums of floating-point numbers depend on it: they are to be the same however the ranks are
  * spread over processes. */
 static const int64_t most_addends = 64;
@@ -316,8 +318,8 @@ static const int64_t most_addends = 64;
 /* A dimension of more ranks is split twice: n^(1/2) addends at once would be very many. */
 static const int64_t most_addends_split_once = (int64_t)1 << 16;
 
-/* Puts the reduction of a Partial dimension of many ranks on a finer mesh: both ends if they can be, else the source
- * alone. Depends on the layouts only. False: no memory. */
+/* Puts the reduction of a Partial dimension of many ranks on a finer mesh: both ends if they can be, else the
+ * source alone. Depends on the layouts only. False: no memory. */
 static bool refine_reduction(const planner *p, const weft_layout **from, const weft_layout **to)
 {
     bool marked[WEFT_MAX_DIMS] = { false };

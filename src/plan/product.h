@@ -20,8 +20,8 @@ void weft_product_free(weft_product *p);
 int64_t weft_product_box(const weft_product *p, weft_box *box);
 void weft_product_next(weft_product *p);
 
-/* Index parts of all coordinates along the mesh dimensions marked, row-major; a fixed one is not varied. The caller
- * frees them; NULL: no memory. */
+/* Index parts of all coordinates along the mesh dimensions marked, row-major; a fixed one is not varied. The
+ * caller frees them; NULL: no memory. */
 int64_t *weft_free_indices(const weft_mesh *mesh, const bool marked[], const weft_fixed *fixed,
                            size_t *count);
 

@@ -96,8 +96,8 @@ static bool chunks_alike(int64_t rows, const int64_t sizes[], int count)
     return chunks_alike(outer_chunk, sizes + 1, count - 1) && chunks_alike(rest, sizes + 1, count - 1);
 }
 
-/* The same for `rows` of one tensor dimension, from mesh dimension m on. Chunks have two sizes at most: the first ones,
- * and the last one that is not empty. */
+/* The same for `rows` of one tensor dimension, from mesh dimension m on. Chunks have two sizes at most: the
+ * first ones, and the last one that is not empty. */
 static bool cuts_alike(const weft_refinement *refinement, const weft_layout *layout, int dim, int m,
                        int64_t rows)
 {

@@ -19,8 +19,8 @@ typedef struct grouping {
     int64_t blocks;  /* of each group */
 } grouping;
 
-/* On one mesh the source's Replicate dimensions are none to copy along: each of their coordinates serves its own. On
- * another mesh replicas share the members. */
+/* On one mesh the source's Replicate dimensions are none to copy along: each of their coordinates serves its
+ * own. On another mesh replicas share the members. */
 static grouping grouping_of(const weft_stage *stage, const weft_topology *topology)
 {
     grouping g = { .stage = stage, .roles = weft_roles_of(stage, topology), .members = 1 };
@@ -47,7 +47,8 @@ static int64_t member_index(const grouping *g, int64_t place, int64_t number)
     return place;
 }
 
-/* A place in the destination mesh: its group's place, its number there, and the group's number among groups. */
+/* A place in the destination mesh: its group's place, its number there, and the group's number among
+ * groups. */
 typedef struct membership {
     int64_t place, number, group;
 } membership;
@@ -138,8 +139,8 @@ static int process_of(const line *l, int64_t element)
     return weft_topology_process_of(l->grouping->roles.topology, rank_of(l, element));
 }
 
-/* Whether a rank of the line has its part in the source. On one mesh only the root has: other replicas differ in
- * coordinates in which the group does not. */
+/* Whether a rank of the line has its part in the source. On one mesh only the root has: other replicas differ
+ * in coordinates in which the group does not. */
 static bool holds(const line *l, int rank)
 {
     const weft_roles *roles = &l->grouping->roles;
@@ -164,8 +165,8 @@ static int64_t first_from(const line *l, int rank, int64_t low, int64_t high)
     return low;
 }
 
-/* The elements begin .. end - 1 that are hosted with `element`, itself among them: looked for nearby first, as a process
- * hosts few. On a mesh whose ranks are in no order it is alone. */
+/* The elements begin .. end - 1 that are hosted with `element`, itself among them: looked for nearby first,
+ * as a process hosts few. On a mesh whose ranks are in no order it is alone. */
 static void hosted_with(const line *l, int64_t element, int64_t *begin, int64_t *end)
 {
     const weft_topology *topology = l->grouping->roles.topology;
@@ -190,8 +191,8 @@ static void hosted_with(const line *l, int64_t element, int64_t *begin, int64_t 
 
 /* ---- parents and children ------------------------------------------------------------------------------ */
 
-/* Of the elements begin .. end - 1, of which `begin` has the part: who gets it next, to serve those behind. The middle,
- * or near it where a process begins, so that each process receives the part once. */
+/* Of the elements begin .. end - 1, of which `begin` has the part: who gets it next, to serve those behind.
+ * The middle, or near it where a process begins, so that each process receives the part once. */
 static int64_t next_in_tree(const line *l, int64_t begin, int64_t end)
 {
     int64_t middle = begin + (end - begin + 1) / 2, first, last;
@@ -374,7 +375,8 @@ weft_status weft_relay_receives(const weft_stage *stage, const weft_topology *to
 
 /* ---- sends --------------------------------------------------------------------------------------------- */
 
-/* What the rank passes on as a member of its own group, and what it has from itself. As a root it sends below. */
+/* What the rank passes on as a member of its own group, and what it has from itself. As a root it sends
+ * below. */
 static bool send_as_member(const grouping *g, int rank, weft_moves *moves)
 {
     wants w;

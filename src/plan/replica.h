@@ -22,8 +22,8 @@ typedef struct weft_roles {
     bool keeps[WEFT_MAX_DIMS];      /* Partial before and after: coordinates do not mix */
     int64_t stride[WEFT_MAX_DIMS];
     int64_t num_replicas;
-    /* No process hosts a replica nearer than the one at the target's own place: with one process, with one rank
-     * per process, and without replicas. */
+    /* No process hosts a replica nearer than the one at the target's own place: with one process, with one
+     * rank per process, and without replicas. */
     bool aligned;
 } weft_roles;
 

@@ -67,8 +67,8 @@ typedef struct sender {
     weft_moves *moves;
 } sender;
 
-/* On another mesh a replica serves targets whose turn it is and those of its own process, at most. To look at all 65,536
- * closely would take longer than all the rest. */
+/* On another mesh a replica serves targets whose turn it is and those of its own process, at most. To look at
+ * all 65,536 closely would take longer than all the rest. */
 static bool may_serve(const sender *s, int peer, int64_t index)
 {
     return s->roles->same_mesh || index % s->roles->num_replicas == s->turn ||

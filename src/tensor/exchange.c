@@ -5,9 +5,9 @@
  * they agree on the messages between them, and on their order: by source rank, target rank, target panel,
  * source panel, and where in the panel.
  *
- * A piece that is relayed is read from the target tensor, where its source rank has received it. Relays go up in the order
- * of the target's mesh (plan/relay.h), and so do the steps that fill panels: a panel is written by steps before those that
- * read it, and StarPU keeps that order. */
+ * A piece that is relayed is read from the target tensor, where its source rank has received it. Relays go up
+ * in the order of the target's mesh (plan/relay.h), and so do the steps that fill panels: a panel is written
+ * by steps before those that read it, and StarPU keeps that order. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -148,7 +148,8 @@ static int by_source_panel(const void *a, const void *b)
     return by_message_order(a, b);
 }
 
-/* Targets in the order in which they may relay. Within a target panel: region, rows, addends in their order; of a move stage, remote pieces first. */
+/* Targets in the order in which they may relay. Within a target panel: region, rows, addends in their order;
+ * of a move stage, remote pieces first. */
 static int by_target_panel(const void *a, const void *b)
 {
     const piece *p = a, *q = b;
@@ -238,7 +239,8 @@ static int shard_of(int rank)
     return rank - weft_runtime.first_rank;
 }
 
-/* One SEND per source panel, with a message for each piece that leaves it: what is relayed, or what is not. */
+/* One SEND per source panel, with a message for each piece that leaves it: what is relayed, or what is
+ * not. */
 static bool add_sends(weft_exchange *exchange, const weft_vec *pieces, bool relayed)
 {
     const piece *all = pieces->items;

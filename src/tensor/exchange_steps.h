@@ -9,7 +9,8 @@
 
 enum { MAX_SOURCES = WEFT_MAX_OPERANDS - 1 };
 
-/* A hosted shard's panel, of the source or of the target tensor; or (shard -1) the landing buffer of that number. */
+/* A hosted shard's panel, of the source or of the target tensor; or (shard -1) the landing buffer of that
+ * number. */
 typedef struct place {
     int shard;
     int64_t panel;
