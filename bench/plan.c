@@ -1,26 +1,28 @@
-/* The time that one rank takes to plan, for several pairs of layouts, from 4 to 65,536 ranks. No data: a fake
- * world's sizes. */
+/* The time that one rank takes to plan (which stages, and its boxes in all of them), and the most messages of
+ * a rank, for several pairs of layouts, from 4 to 65,536 ranks: on a mesh of one dimension and on a square
+ * one, with shapes that divide and that do not. No data: a fake world's sizes. */
 #include "bench.h"
 
 #include "plan/plan.h"
 
 typedef struct pair {
-    const char *name, *from, *to;
+    const char *name;
+    int mesh_ndim;
+    const char *from, *to;
 } pair;
 
 static double plan_once(weft_layout_table *table, const weft_topology *topology, const weft_layout *from,
-                        const weft_layout *to, int rank)
+                        const weft_layout *to, int rank, weft_plan *plan)
 {
     static const weft_cost_model cost = WEFT_COST_MODEL_DEFAULT;
-    weft_plan plan;
     weft_moves receives = { 0 }, sends = { 0 };
     double start = bench_now_us();
-    if (weft_plan_make(table, topology, &cost, from, to, &plan, NULL, 0) != WEFT_OK) {
+    if (weft_plan_make(table, topology, &cost, from, to, plan, NULL, 0) != WEFT_OK) {
         exit(1);
     }
-    for (int i = 0; i < plan.num_stages; i++) {
-        weft_stage_receives(&plan.stages[i], topology, rank, &receives);
-        weft_stage_sends(&plan.stages[i], topology, rank, &sends);
+    for (int i = 0; i < plan->num_stages; i++) {
+        weft_stage_receives(&plan->stages[i], topology, rank, &receives);
+        weft_stage_sends(&plan->stages[i], topology, rank, &sends);
     }
     double us = bench_now_us() - start;
     weft_moves_free(&receives);
@@ -28,40 +30,55 @@ static double plan_once(weft_layout_table *table, const weft_topology *topology,
     return us;
 }
 
-static void measure(int side, const pair *p)
+/* Each time from an empty table of layouts on. */
+static void measure(int side, const pair *p, const int64_t shape[2])
 {
-    weft_panel_policy policy = WEFT_PANEL_POLICY_DEFAULT;
-    weft_layout_table *table = weft_layout_table_new(policy);
-    int64_t mesh_shape[] = { side, side }, shape[] = { 65536, 1024 };
+    int ranks = side * side;
+    int64_t line[] = { ranks }, square[] = { side, side };
     weft_status status;
-    weft_mesh *mesh = weft_mesh_new(2, mesh_shape, NULL, NULL, (int64_t)side * side, &status, NULL, 0);
-    weft_topology topology = { side * side, side * side, NULL };
+    weft_mesh *mesh =
+        weft_mesh_new(p->mesh_ndim, p->mesh_ndim == 1 ? line : square, NULL, NULL, ranks, &status, NULL, 0);
+    weft_topology topology = { ranks, ranks, NULL };
     weft_placement from[2], to[2];
-    weft_placements_read(p->from, 2, from, NULL, 0);
-    weft_placements_read(p->to, 2, to, NULL, 0);
-    const weft_layout *source = weft_layout_intern(table, mesh, from, 2, shape, WEFT_F32);
-    const weft_layout *target = weft_layout_intern(table, mesh, to, 2, shape, WEFT_F32);
+    weft_placements_read(p->from, p->mesh_ndim, from, NULL, 0);
+    weft_placements_read(p->to, p->mesh_ndim, to, NULL, 0);
     double us[BENCH_REPETITIONS];
+    weft_plan_statistics s = { 0 };
     for (int i = 0; i < BENCH_REPETITIONS; i++) {
-        us[i] = plan_once(table, &topology, source, target, side * side / 2);
+        weft_layout_table *table = weft_layout_table_new((weft_panel_policy)WEFT_PANEL_POLICY_DEFAULT);
+        const weft_layout *source = weft_layout_intern(table, mesh, from, 2, shape, WEFT_F32);
+        const weft_layout *target = weft_layout_intern(table, mesh, to, 2, shape, WEFT_F32);
+        weft_plan plan;
+        us[i] = plan_once(table, &topology, source, target, ranks / 2, &plan);
+        if (i == 0 && weft_plan_measure(&plan, &topology, &s) != WEFT_OK) {
+            exit(1);
+        }
+        weft_layout_table_delete(table);
     }
-    printf("{\"bench\": \"plan\", \"case\": \"%s\", \"ranks\": %d, \"plan_us\": %.1f}\n", p->name,
-           side * side, bench_median(us, BENCH_REPETITIONS));
-    weft_layout_table_delete(table);
+    printf("{\"bench\": \"plan\", \"case\": \"%s %s to %s\", \"shape\": \"%dx%d\", \"ranks\": %d, "
+           "\"plan_us\": %.1f, "
+           "\"messages_max\": %lld}\n",
+           p->name, p->from, p->to, (int)shape[0], (int)shape[1], ranks, bench_median(us, BENCH_REPETITIONS),
+           (long long)s.messages_max);
     weft_mesh_delete(mesh);
 }
 
 int main(void)
 {
     static const pair pairs[] = {
-        { "all-gather", "S0,S0", "R,R" },   { "transpose", "S0,S1", "S1,S0" },
-        { "all-to-all", "S0,S0", "S1,S1" }, { "all-reduce", "P,P", "R,R" },
-        { "slice", "R,R", "S0,S0" },
+        { "all-gather", 1, "S0", "R" },          { "all-to-all", 1, "S0", "S1" },
+        { "all-to-all back", 1, "S1", "S0" },    { "all-reduce", 1, "P", "R" },
+        { "reduce-scatter", 1, "P", "S0" },      { "slice", 1, "R", "S0" },
+        { "all-gather", 2, "S0,S0", "R,R" },     { "transpose", 2, "S0,S1", "S1,S0" },
+        { "all-to-all", 2, "S0,S0", "S1,S1" },   { "all-reduce", 2, "P,P", "R,R" },
+        { "reduce-scatter", 2, "P,P", "S0,S1" }, { "slice", 2, "R,R", "S0,S0" },
     };
-    static const int sides[] = { 2, 4, 16, 64, 256 };
-    for (size_t s = 0; s < sizeof(sides) / sizeof(sides[0]); s++) {
+    static const int64_t shapes[][2] = { { 65536, 1024 }, { 100003, 77 } };
+    for (int side = 2; side <= 256; side *= side == 2 ? 2 : 4) {
         for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
-            measure(sides[s], &pairs[i]);
+            for (size_t s = 0; s < sizeof(shapes) / sizeof(shapes[0]); s++) {
+                measure(side, &pairs[i], shapes[s]);
+            }
         }
     }
     return 0;

@@ -214,7 +214,7 @@ bool next_element(int ndim, const weft_box *box, int64_t element[])
 
 const char *describe(const weft_layout *from, const weft_layout *to, const weft_topology *topology)
 {
-    static char text[900];
+    static char text[8 * MAX_WORLD + 700];
     char a[300], b[300], processes[8 * MAX_WORLD] = "one rank per process";
     size_t used = 0;
     for (int p = 0;

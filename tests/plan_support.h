@@ -25,7 +25,7 @@ void random_placements(prng *random, const weft_mesh *mesh, int ndim, bool parti
  * on purpose. */
 int random_shape(prng *random, int max_ndim, int64_t max, int64_t max_count, int64_t shape[]);
 
-enum { MAX_WORLD = 32 };
+enum { MAX_WORLD = 144 };
 
 /* One process, one rank per process (first_rank NULL or written out), or processes of any numbers of
  * ranks. */

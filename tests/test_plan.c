@@ -109,7 +109,9 @@ static void apply_receives(const weft_stage *stage, int target, const weft_moves
         int64_t element[WEFT_MAX_DIMS];
         memcpy(element, move->box.offset, sizeof(element));
         do {
-            double value = *element_at(before, stage->from, move->peer, element);
+            double value = move->relayed ? *element_at(after, stage->to, move->peer, element)
+                                         : *element_at(before, stage->from, move->peer, element);
+            assert_false(isnan(value)); /* what is relayed has been received */
             double *out = element_at(after, stage->to, target, element);
             assert_true(number == 0 ? isnan(*out) : !isnan(*out));
             *out = number == 0 ? value : combine(stage->op, *out, value);
@@ -154,35 +156,71 @@ static void check_totals(const weft_stage *stage, const weft_topology *topology,
     }
 }
 
+/* How often a process takes a part from another one, and how often a rank passes it on: once, with a relay
+ * that says so. Replicas of the source are roots of their own, and ranks in no order may belong to any
+ * process. */
+static void check_relays(const weft_stage *stage, const weft_topology *topology, const weft_vec *received)
+{
+    const transfer *all = received->items;
+    bool replicas = false;
+    for (int m = 0; m < stage->from->mesh->ndim; m++) {
+        replicas = replicas || role_of(stage, m) == REPLICATES;
+    }
+    for (size_t i = 0; i < received->count && !replicas; i++) {
+        int entries = 0, copies = 0, process = weft_topology_process_of(topology, all[i].target);
+        for (size_t k = 0; k < received->count; k++) {
+            bool same =
+                all[k].source != all[k].target && weft_box_equal(stage->from->ndim, &all[i].box, &all[k].box);
+            entries += same && weft_topology_process_of(topology, all[k].target) == process &&
+                       weft_topology_process_of(topology, all[k].source) != process;
+            copies += same && all[k].source == all[i].source;
+        }
+        assert_true(stage->algorithm == WEFT_DIRECT || !stage->to->mesh->ascending || entries <= 1);
+        assert_true(stage->algorithm != WEFT_CHAIN || copies <= 1);
+    }
+}
+
 /* Checks the stage's receives and sends, does what they say, adds to the traffic, and gives what is held
- * afterwards. */
+ * afterwards. Ranks come in the order of the destination mesh: whoever relays has received all before. */
 static holding run_stage(const weft_stage *stage, const weft_topology *topology, const holding *before,
                          traffic *all)
 {
     int num_ranks = topology->num_ranks, ndim = stage->from->ndim;
     weft_vec expected = { 0 }, received = { 0 }, sent = { 0 };
     holding after = holding_new(stage->to, num_ranks);
-    for (int rank = 0; rank < num_ranks; rank++) {
+    for (int i = 0; i < stage->to->mesh->num_ranks; i++) {
         weft_moves moves = { 0 };
+        int rank = weft_mesh_rank_at(stage->to->mesh, i);
         assert_int_equal(weft_stage_receives(stage, topology, rank, &moves), WEFT_OK);
-        for (size_t i = 0; i < moves.count; i++) {
-            add_transfer(&received, ndim, moves.items[i].peer, rank, &moves.items[i].box);
+        for (size_t k = 0; k < moves.count; k++) {
+            add_transfer(&received, ndim, moves.items[k].peer, rank, moves.items[k].relayed,
+                         &moves.items[k].box);
         }
         apply_receives(stage, rank, &moves, before, &after);
-        moves.count = 0;
-        assert_int_equal(weft_stage_sends(stage, topology, rank, &moves), WEFT_OK);
-        for (size_t i = 0; i < moves.count; i++) {
-            add_transfer(&sent, ndim, rank, moves.items[i].peer, &moves.items[i].box);
-        }
         weft_moves_free(&moves);
         add_expected(&expected, stage, topology, rank);
     }
-    assert_same_transfers(&expected, &received, "receives");
-    assert_same_transfers(&expected, &sent, "sends");
+    for (int rank = 0; rank < num_ranks; rank++) {
+        weft_moves moves = { 0 };
+        assert_int_equal(weft_stage_sends(stage, topology, rank, &moves), WEFT_OK);
+        for (size_t k = 0; k < moves.count; k++) {
+            add_transfer(&sent, ndim, rank, moves.items[k].peer, moves.items[k].relayed, &moves.items[k].box);
+        }
+        moves.count = 0;
+        assert_int_equal(weft_stage_receives(stage, topology, rank, &moves), WEFT_OK);
+        assert_true(moves.count == 0 || weft_mesh_index_of(stage->to->mesh, rank) >= 0);
+        weft_moves_free(&moves);
+    }
+    if (stage->algorithm == WEFT_DIRECT) {
+        assert_same_transfers(&expected, &received, "receives");
+    }
+    assert_int_equal(expected.count, received.count);
+    assert_same_transfers(&received, &sent, "sends");
+    check_relays(stage, topology, &received);
     traffic here = { { 0 } };
-    count_traffic(stage, &expected, &here);
+    count_traffic(stage, &received, &here);
     check_totals(stage, topology, &here);
-    count_traffic(stage, &expected, all);
+    count_traffic(stage, &received, all);
     weft_vec_free(&expected);
     weft_vec_free(&received);
     weft_vec_free(&sent);
@@ -202,7 +240,7 @@ static bool has_op(const weft_layout *layout, weft_reduce_op op)
 }
 
 /* The addend of an element at a place: depends on the coordinates along the Partial dimensions alone.
- * Whole numbers, small enough that all reductions of up to 12 of them are exact. */
+ * Whole numbers, small enough that all reductions of up to 144 of them are exact. */
 static double addend(const weft_layout *layout, const int64_t coordinate[], int64_t element)
 {
     uint64_t key = weft_hash_u64((uint64_t)element + 1);
@@ -284,25 +322,35 @@ static weft_cost_model random_cost(prng *random)
 {
     static const weft_cost_model models[] = {
         WEFT_COST_MODEL_DEFAULT,
-        { 0, 0, 1, 0, 0, 1 },
-        { 0, 1, 1e-6, 0, 1, 1e-6 },
-        { 1, 1e-6, 1e-6, 1, 1e-6, 1e-6 },
+        { 0, 0, 1, 0, 0, 1, WEFT_ALGORITHM_AUTO },
+        { 0, 1, 1e-6, 0, 1, 1e-6, WEFT_ALGORITHM_AUTO },
+        { 1, 1e-6, 1e-6, 1, 1e-6, 1e-6, WEFT_ALGORITHM_AUTO },
     };
-    return models[prng_below(random, (int64_t)WEFT_ARRAY_SIZE(models))];
+    weft_cost_model model = models[prng_below(random, (int64_t)WEFT_ARRAY_SIZE(models))];
+    if (prng_below(random, 2) == 0) {
+        model.algorithm = (weft_algorithm)prng_below(random, WEFT_ALGORITHM_AUTO);
+    }
+    return model;
 }
 
-/* Up to 12 ranks of a world of up to 16; every third time to another mesh. */
-static void scene_make(prng *random, scene *s, int64_t max_elements)
+/* How large cases are: ranks of the world, and of a mesh, and elements. */
+typedef struct scale {
+    int world, ranks;
+    int64_t elements;
+} scale;
+
+/* Every third time to another mesh. */
+static void scene_make(prng *random, scene *s, scale most)
 {
-    int world = 1 + (int)prng_below(random, 16);
+    int world = 1 + (int)prng_below(random, most.world);
     random_topology(random, world, &s->world);
     s->cost = random_cost(random);
     s->table = weft_layout_table_new((weft_panel_policy)WEFT_PANEL_POLICY_DEFAULT);
-    s->meshes[0] = random_mesh(random, world, 12);
-    s->meshes[1] = prng_below(random, 3) == 0 ? random_mesh(random, world, 12) : NULL;
+    s->meshes[0] = random_mesh(random, world, most.ranks);
+    s->meshes[1] = prng_below(random, 3) == 0 ? random_mesh(random, world, most.ranks) : NULL;
     const weft_mesh *target = s->meshes[1] != NULL ? s->meshes[1] : s->meshes[0];
     int64_t shape[WEFT_MAX_DIMS];
-    int ndim = random_shape(random, 4, 17, max_elements, shape);
+    int ndim = random_shape(random, 4, 17 + most.ranks, most.elements, shape);
     weft_placement from[WEFT_MAX_DIMS], to[WEFT_MAX_DIMS];
     random_placements(random, s->meshes[0], ndim, true, from);
     random_placements(random, target, ndim, false, to);
@@ -343,6 +391,24 @@ static bool must_be_refused(const weft_layout *from, const weft_layout *to)
     return false;
 }
 
+/* Equal, or equal on another mesh of the same ranks in the same order: every rank has the same box and
+ * panels. */
+static bool is_equivalent(const weft_layout *a, const weft_layout *b)
+{
+    if (a->mesh == b->mesh) {
+        return a == b;
+    }
+    bool same = a->mesh->num_ranks == b->mesh->num_ranks && a->dtype == b->dtype && a->ndim == b->ndim;
+    for (int64_t i = 0; same && i < a->mesh->num_ranks; i++) {
+        weft_box p = reference_box(a, i), q = reference_box(b, i);
+        bool empty = weft_box_count(a->ndim, &p) == 0;
+        same = weft_mesh_rank_at(a->mesh, i) == weft_mesh_rank_at(b->mesh, i) &&
+               (empty ? weft_box_count(b->ndim, &q) == 0 : weft_box_equal(a->ndim, &p, &q)) &&
+               a->panel_rows == b->panel_rows;
+    }
+    return same;
+}
+
 /* Stages follow each other; each changes something; Partial placements only go. */
 static void check_stages(const weft_plan *plan)
 {
@@ -350,7 +416,8 @@ static void check_stages(const weft_plan *plan)
     assert_true(plan->num_stages <= WEFT_MAX_STAGES);
     for (int i = 0; i < plan->num_stages; i++) {
         const weft_stage *stage = &plan->stages[i];
-        assert_ptr_equal(stage->from, current);
+        assert_true(is_equivalent(stage->from, current));
+        current = stage->from;
         assert_ptr_not_equal(stage->to, current);
         bool reduces = false;
         for (int m = 0; m < current->mesh->ndim; m++) {
@@ -360,7 +427,7 @@ static void check_stages(const weft_plan *plan)
         assert_true(!stage->reduces || stage->op != WEFT_AVG);
         current = stage->to;
     }
-    assert_ptr_equal(current, plan->to);
+    assert_true(is_equivalent(current, plan->to));
     assert_true((plan->num_stages == 0) == (plan->from == plan->to));
     assert_non_null(plan->algorithm);
 }
@@ -397,6 +464,7 @@ static void check_statistics(const weft_plan *plan, const weft_topology *topolog
 /* How often which number of stages came out; the last entry: refused. */
 typedef struct tally {
     int64_t stages[WEFT_MAX_STAGES + 2];
+    int64_t algorithms[WEFT_ALGORITHM_AUTO];
 } tally;
 
 static void assert_holds(const scene *s, const holding *held, const holding *expected)
@@ -454,10 +522,13 @@ static void run_case(const scene *s, tally *t)
     check_stages(&plan);
     run_plan(s, &plan);
     t->stages[plan.num_stages]++;
+    for (int i = 0; i < plan.num_stages; i++) {
+        t->algorithms[plan.stages[i].algorithm]++;
+    }
 }
 
 /* cmocka leaves a test that fails at once: the case is printed before, and lost when it passes. */
-static char current_case[1200];
+static char current_case[8 * MAX_WORLD + 900];
 
 static int print_case(void **state)
 {
@@ -469,16 +540,14 @@ static int print_case(void **state)
     return 0;
 }
 
-static void random_plans_give_the_dense_answer(void **state)
+static void run_cases(uint64_t first_seed, int64_t cases, scale most)
 {
-    (void)state;
-    prng random = prng_start(21);
-    int64_t cases = num_cases(20000);
+    prng random = prng_start(first_seed);
     tally t = { { 0 } };
     for (int64_t i = 0; i < cases; i++) {
         uint64_t seed = random.state;
         scene s;
-        scene_make(&random, &s, 400);
+        scene_make(&random, &s, most);
         snprintf(current_case, sizeof(current_case), "WEFT_TEST_SEED=%llu: %s", (unsigned long long)seed,
                  describe(s.from, s.to, &s.world.topology));
         run_case(&s, &t);
@@ -490,13 +559,39 @@ static void random_plans_give_the_dense_answer(void **state)
     for (int i = 0; i <= 8; i++) {
         print_message(" %lld", (long long)t.stages[i]);
     }
+    for (weft_algorithm a = WEFT_DIRECT; a < WEFT_ALGORITHM_AUTO; a++) {
+        print_message("%s %s %lld", a > 0 ? "," : ";", weft_algorithm_name(a), (long long)t.algorithms[a]);
+        assert_true(cases < 1000 || t.algorithms[a] > 0);
+    }
     print_message("\n");
+}
+
+static void random_plans_give_the_dense_answer(void **state)
+{
+    (void)state;
+    run_cases(21, num_cases(20000), (scale){ 16, 12, 400 });
+}
+
+/* Dimensions that are worth splitting. */
+static void random_plans_of_more_ranks_give_the_dense_answer(void **state)
+{
+    (void)state;
+    run_cases(22, num_cases(20000) / 10, (scale){ 40, 36, 600 });
+}
+
+/* More addends than are reduced at once. */
+static void random_plans_of_many_ranks_give_the_dense_answer(void **state)
+{
+    (void)state;
+    run_cases(23, num_cases(20000) / 100, (scale){ MAX_WORLD, MAX_WORLD, 300 });
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(random_plans_give_the_dense_answer, print_case),
+        cmocka_unit_test_teardown(random_plans_of_more_ranks_give_the_dense_answer, print_case),
+        cmocka_unit_test_teardown(random_plans_of_many_ranks_give_the_dense_answer, print_case),
     };
     return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }

@@ -112,7 +112,8 @@ static void the_longest_plan_fits(void **state)
     fixture *f = *state;
     const weft_mesh *m = mesh(f, 8, (int64_t[]){ 2, 2, 2, 2, 2, 2, 2, 2 });
     const int64_t shape[] = { 256, 256, 256 };
-    f->cost = (weft_cost_model){ 0, 1, 0, 0, 1, 0 }; /* few messages per stage: many stages */
+    f->cost =
+        (weft_cost_model){ 0, 1, 0, 0, 1, 0, WEFT_ALGORITHM_AUTO }; /* few messages per stage: many stages */
     weft_plan plan =
         plan_between(f, m, 3, shape, "P,P(max),P,P(max),P,P(max),P,P(max)", "R,S1,R,S2,S1,S0,R,S0");
     assert_true(plan.num_stages >= 8 && plan.num_stages <= WEFT_MAX_STAGES);
@@ -123,11 +124,148 @@ static void the_longest_plan_fits(void **state)
 static void moves_are_staged_where_peers_are_many(void **state)
 {
     fixture *f = *state;
-    const weft_mesh *large = mesh(f, 2, (int64_t[]){ 64, 64 }), *small = mesh(f, 2, (int64_t[]){ 2, 2 });
+    const weft_mesh *large = mesh(f, 2, (int64_t[]){ 8, 8 }), *small = mesh(f, 2, (int64_t[]){ 2, 2 });
     const int64_t shape[] = { 4096, 16 };
     assert_string_equal(plan_between(f, large, 2, shape, "S0,S0", "R,R").algorithm, "staged");
     assert_string_equal(plan_between(f, small, 2, shape, "S0,S0", "R,R").algorithm, "direct");
     assert_string_equal(plan_between(f, large, 2, shape, "S0,R", "S1,R").algorithm, "direct");
+}
+
+static int64_t messages_of(const weft_plan *plan)
+{
+    weft_topology topology = one_rank_each(plan->from->mesh);
+    weft_plan_statistics s;
+    assert_int_equal(weft_plan_measure(plan, &topology, &s), WEFT_OK);
+    return s.messages_max;
+}
+
+/* A dimension of many ranks is seen as several: where that gives all ranks the same boxes, and where it does
+ * not. */
+static void many_ranks_exchange_on_a_finer_mesh(void **state)
+{
+    fixture *f = *state;
+    const weft_mesh *m = mesh(f, 1, (int64_t[]){ 256 });
+    const int64_t even[] = { 1024, 256 }, uneven[] = { 1000, 100 };
+    weft_plan plan = plan_between(f, m, 2, even, "S0", "R");
+    assert_string_equal(plan.algorithm, "refined");
+    assert_string_equal(placements_of(plan.stages[0].from), "[S0,S0]");
+    assert_string_equal(placements_of(plan.stages[0].to), "[S0,R]");
+    assert_int_equal(messages_of(&plan), 15 + 15);
+    plan = plan_between(f, m, 2, even, "S0", "S1");
+    assert_string_equal(plan.algorithm, "refined");
+    assert_int_equal(messages_of(&plan), 15 + 16);
+    plan = plan_between(f, m, 2, uneven, "S0", "S1"); /* neither has its boxes on 16 x 16 */
+    assert_string_equal(plan.algorithm, "refined");
+    assert_ptr_equal(plan.stages[0].from, plan.from);
+    assert_ptr_equal(plan.stages[plan.num_stages - 1].to, plan.to);
+    assert_true(messages_of(&plan) < 100);
+    plan = plan_between(f, m, 2, even, "R", "S0"); /* nothing to save */
+    assert_string_equal(plan.algorithm, "direct");
+    const int64_t large[] = { 65536, 4096 }; /* a stage more would cost more than messages do */
+    assert_string_equal(plan_between(f, m, 2, large, "S0", "S1").algorithm, "direct");
+}
+
+/* To another mesh of many ranks: there cut as here, then on. */
+static void other_meshes_are_reached_by_few_messages(void **state)
+{
+    fixture *f = *state;
+    const weft_mesh *line = mesh(f, 1, (int64_t[]){ 1024 }), *square = mesh(f, 2, (int64_t[]){ 32, 32 });
+    const int64_t shape[] = { 1024, 64 };
+    weft_topology topology = one_rank_each(line);
+    weft_plan plan;
+    assert_int_equal(weft_plan_make(f->table, &topology, &f->cost,
+                                    layout_of(f->table, line, "S0", 2, shape, WEFT_F32),
+                                    layout_of(f->table, square, "R,R", 2, shape, WEFT_F32), &plan, NULL, 0),
+                     WEFT_OK);
+    assert_true(plan.num_stages > 1 && messages_of(&plan) <= 2 * 31);
+}
+
+/* The order of additions does not depend on costs: which dimensions are reduced first, and from what. */
+static void many_addends_are_reduced_on_a_finer_mesh(void **state)
+{
+    fixture *f = *state;
+    const weft_mesh *line = mesh(f, 1, (int64_t[]){ 4096 }), *pair = mesh(f, 2, (int64_t[]){ 2, 128 });
+    static const weft_cost_model models[] = { WEFT_COST_MODEL_DEFAULT,
+                                              { 0, 0, 1, 0, 0, 1, WEFT_ALGORITHM_AUTO },
+                                              { 1, 0, 0, 1, 0, 0, WEFT_ALGORITHM_AUTO } };
+    const int64_t shapes[][2] = { { 4096, 4096 }, { 5000, 3 }, { 1, 1 } };
+    for (size_t i = 0; i < 9; i++) {
+        f->cost = models[i / 3];
+        weft_plan plan = plan_between(f, line, 2, shapes[i % 3], "P", i % 2 == 0 ? "R" : "S0");
+        assert_true(plan.num_stages >= 2 && plan.stages[0].reduces && plan.stages[1].reduces);
+        assert_int_equal(plan.stages[0].from->mesh->shape[0], 64);
+        assert_string_equal(placements_of(plan.stages[0].from), "[P(sum),P(sum)]");
+        assert_int_equal(plan.stages[1].from->placements[0].kind, WEFT_PARTIAL);
+    }
+    /* What stays Partial stays where it is. */
+    weft_plan plan = plan_between(f, pair, 2, shapes[0], "P,P", "P,S0");
+    assert_int_equal(plan.num_stages, 2);
+    assert_string_equal(placements_of(plan.stages[1].to), "[P(sum),S0,S0]");
+    plan = plan_between(f, pair, 2, (int64_t[]){ 1000, 7 }, "P,P", "P,S0"); /* not the same boxes */
+    assert_int_equal(plan.num_stages, 1);
+    assert_ptr_equal(plan.stages[0].to, plan.to);
+}
+
+/* ---- relays -------------------------------------------------------------------------------------------- */
+
+/* Rows of 4 KiB from one rank to 16, hosted by several a process; what one rank sends at most. */
+static weft_plan broadcast(fixture *f, const weft_mesh *from, const weft_mesh *to, int64_t rows, int hosted,
+                           int64_t *most_out)
+{
+    const int64_t shape[] = { rows, 1024 };
+    int first[17];
+    int processes = (int)to->num_ranks / hosted;
+    for (int p = 0; p <= processes && processes <= 16; p++) {
+        first[p] = p * hosted;
+    }
+    weft_topology topology = { (int)to->num_ranks, processes, hosted == 1 ? NULL : first };
+    weft_plan plan;
+    weft_plan_statistics s;
+    assert_int_equal(weft_plan_make(f->table, &topology, &f->cost,
+                                    layout_of(f->table, from, "R", 2, shape, WEFT_F32),
+                                    layout_of(f->table, to, "R", 2, shape, WEFT_F32), &plan, NULL, 0),
+                     WEFT_OK);
+    assert_int_equal(weft_plan_measure(&plan, &topology, &s), WEFT_OK);
+    assert_true(s.exact);
+    *most_out = s.bytes_out_max;
+    return plan;
+}
+
+static void copies_of_one_are_relayed(void **state)
+{
+    fixture *f = *state;
+    const weft_mesh *one = mesh(f, 1, (int64_t[]){ 1 }), *all = mesh(f, 1, (int64_t[]){ 16 }),
+                    *many = mesh(f, 1, (int64_t[]){ 1024 });
+    int64_t out, box = 1024 * 4096;
+    assert_string_equal(broadcast(f, one, all, 1024, 1, &out).algorithm, "chain");
+    assert_int_equal(out, box);
+    assert_string_equal(broadcast(f, one, all, 1, 1, &out).algorithm, "tree");
+    assert_int_equal(out, 4 * 4096);
+    assert_string_equal(broadcast(f, one, all, 0, 1, &out).algorithm, "direct");
+    assert_string_equal(broadcast(f, one, all, 1024, 8, &out).algorithm, "chain");
+    assert_int_equal(out, box);
+    assert_string_equal(broadcast(f, one, all, 1024, 16, &out).algorithm, "direct"); /* one process */
+    assert_string_equal(broadcast(f, one, many, 1024, 1, &out).algorithm, "scatter+gather");
+    assert_true(out < 3 * box);
+    f->cost.algorithm = WEFT_TREE;
+    assert_string_equal(broadcast(f, one, many, 1024, 1, &out).algorithm, "tree");
+    assert_int_equal(out, 10 * box);
+    assert_string_equal(broadcast(f, one, all, 1024, 16, &out).algorithm, "tree");
+}
+
+/* All send as much as they receive: nothing to relay, unless ranks of one process want the same. */
+static void gathers_are_relayed_within_processes_only(void **state)
+{
+    fixture *f = *state;
+    const weft_mesh *m = mesh(f, 1, (int64_t[]){ 8 });
+    const int64_t shape[] = { 1024, 1024 };
+    weft_plan plan = plan_between(f, m, 2, shape, "S0", "R");
+    assert_string_equal(plan.algorithm, "direct");
+    weft_topology pairs = { 8, 2, (int[]){ 0, 4, 8 } };
+    assert_int_equal(weft_plan_make(f->table, &pairs, &f->cost, plan.from, plan.to, &plan, NULL, 0), WEFT_OK);
+    assert_string_equal(plan.algorithm, "once");
+    assert_int_equal(plan.stages[0].algorithm, WEFT_ONCE);
+    assert_string_equal(plan_between(f, m, 2, shape, "S0", "S1").algorithm, "direct");
 }
 
 /* ---- refusals ------------------------------------------------------------------------------------------ */
@@ -306,7 +444,7 @@ static void cuts_are_those_of_the_shards(void **state)
     fixture *f = *state;
     prng random = prng_start(31);
     for (int i = 0; i < 20000; i++) {
-        weft_mesh *m = random_mesh(&random, MAX_WORLD, MAX_WORLD);
+        weft_mesh *m = random_mesh(&random, 32, 32);
         int64_t shape[2] = { prng_below(&random, 50), 1 + prng_below(&random, 50) };
         weft_placement placements[WEFT_MAX_DIMS];
         for (int d = 0; d < m->ndim; d++) {
@@ -338,6 +476,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(many_addends_are_reduced_by_dimension, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(the_longest_plan_fits, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(moves_are_staged_where_peers_are_many, fixture_new, fixture_free),
+        cmocka_unit_test_setup_teardown(many_ranks_exchange_on_a_finer_mesh, fixture_new, fixture_free),
+        cmocka_unit_test_setup_teardown(other_meshes_are_reached_by_few_messages, fixture_new, fixture_free),
+        cmocka_unit_test_setup_teardown(many_addends_are_reduced_on_a_finer_mesh, fixture_new, fixture_free),
+        cmocka_unit_test_setup_teardown(copies_of_one_are_relayed, fixture_new, fixture_free),
+        cmocka_unit_test_setup_teardown(gathers_are_relayed_within_processes_only, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(nothing_becomes_partial, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(inner_reductions_cannot_stay, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(averages_need_floating_types, fixture_new, fixture_free),

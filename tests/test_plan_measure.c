@@ -96,7 +96,11 @@ static void too_many_messages_are_estimated(void **state)
         first[p] = HOSTED * p;
     }
     weft_topology topology = { RANKS, RANKS / HOSTED, first };
-    weft_plan plan = plan_between(f, m, 2, (int64_t[]){ RANKS, 16 }, "R,S0", "R,R");
+    const int64_t shape[] = { RANKS, 16 };
+    weft_stage direct = { .from = layout_of(f->table, m, "R,S0", 2, shape, WEFT_F32),
+                          .to = layout_of(f->table, m, "R,R", 2, shape, WEFT_F32),
+                          .scale = 1.0 };
+    weft_plan plan = { .from = direct.from, .to = direct.to, .num_stages = 1, .stages = { direct } };
     weft_plan_statistics s;
     assert_int_equal(weft_plan_measure(&plan, &topology, &s), WEFT_OK);
     int64_t lacking = (RANKS - 2) * 16 * 4;
@@ -145,10 +149,10 @@ static double now_us(void)
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
 }
 
-/* Plans for one rank: the messages it takes, and the time, which is printed only. */
-static size_t plan_large(fixture *f, const weft_mesh *m, const char *from, const char *to, int rank)
+/* Plans for one rank: the boxes it receives or sends, the larger, and the time, which is printed only. */
+static size_t plan_large(fixture *f, const weft_mesh *m, const int64_t shape[2], const char *from,
+                         const char *to, int rank)
 {
-    const int64_t shape[] = { 65536, 1024 };
     weft_topology topology = one_rank_each(m);
     double start = now_us();
     weft_plan plan = plan_between(f, m, 2, shape, from, to);
@@ -165,9 +169,9 @@ static size_t plan_large(fixture *f, const weft_mesh *m, const char *from, const
     double us = now_us() - start;
     assert_true(plan.stages[plan.num_stages - 1].reduces ||
                 elements == weft_layout_shard_count(plan.to, rank));
-    print_message("%s -> %s: %s, %zu receives, %zu sends, %.0f us\n", from, to, plan.algorithm,
-                  receives.count, sends.count, us);
-    size_t count = receives.count;
+    print_message("%s -> %s: %s, %d stages, %zu receives, %zu sends, %.0f us\n", from, to, plan.algorithm,
+                  plan.num_stages, receives.count, sends.count, us);
+    size_t count = receives.count > sends.count ? receives.count : sends.count;
     weft_moves_free(&receives);
     weft_moves_free(&sends);
     return count;
@@ -177,14 +181,20 @@ static void plans_of_65536_ranks(void **state)
 {
     fixture *f = *state;
     const weft_mesh *line = mesh(f, 1, (int64_t[]){ 65536 }), *square = mesh(f, 2, (int64_t[]){ 256, 256 });
-    assert_int_equal(plan_large(f, line, "S0", "R", 17), 65536);
-    assert_int_equal(plan_large(f, line, "S0", "S1", 17), 65536);
-    assert_int_equal(plan_large(f, line, "R", "S0", 17), 1);
-    assert_int_equal(plan_large(f, line, "P", "S0", 17), 65536);
-    assert_int_equal(plan_large(f, line, "P", "R", 17), 2 * 65536);
-    assert_int_equal(plan_large(f, square, "S0,S0", "R,R", 17), 512);
-    assert_int_equal(plan_large(f, square, "S0,S1", "S1,S0", 17), 1);
-    assert_int_equal(plan_large(f, square, "S0,S0", "S0,R", 65535), 256);
+    static const char *const moves[][2] = { { "S0", "R" }, { "S0", "S1" },    { "S1", "S0" }, { "R", "S0" },
+                                            { "R", "S1" }, { "P", "S0" },     { "P", "S1" },  { "P", "R" },
+                                            { "S1", "R" }, { "P(max)", "S0" } };
+    const int64_t even[] = { 65536, 1024 }, uneven[] = { 100003, 77 };
+    for (size_t i = 0; i < WEFT_ARRAY_SIZE(moves); i++) {
+        assert_true(plan_large(f, line, even, moves[i][0], moves[i][1], 17) <= 4 * 256);
+        assert_true(plan_large(f, line, uneven, moves[i][0], moves[i][1], 40000) <= 5 * 256);
+    }
+    assert_int_equal(plan_large(f, line, even, "R", "S0", 17), 1);
+    assert_true(plan_large(f, square, even, "S0,S0", "R,R", 17) <= 512);
+    assert_true(plan_large(f, square, uneven, "S0,S0", "S1,S1", 17) <= 1024);
+    assert_int_equal(plan_large(f, square, even, "S0,S1", "S1,S0", 17), 1);
+    assert_true(plan_large(f, square, even, "S0,S0", "S0,R", 65535) <= 256);
+    assert_true(plan_large(f, square, even, "P,P", "R,R", 65535) <= 1024);
 }
 
 int main(void)

@@ -237,6 +237,56 @@ static void test_panels_of_three_rows(void **state)
     run_cases("3", 3, 25);
 }
 
+/* What goes to several ranks is relayed, in every way, in panels of one row and of many. */
+static void test_relays(void **state)
+{
+    (void)state;
+    static const char *const algorithms[] = { "chain", "tree", "once" }, *const heights[] = { NULL, "1",
+                                                                                              "3" };
+    for (size_t i = 0; i < 9; i++) {
+        setenv("WEFT_PLAN", algorithms[i % 3], 1);
+        run_cases(heights[i / 3], 10 + i, 10);
+    }
+    unsetenv("WEFT_PLAN");
+}
+
+/* From one rank to all of them: whatever the relay, a process receives each panel once. */
+static void broadcast(const char *algorithm)
+{
+    enum { ROWS = 24, PANELS = 6 };
+    setenv("WEFT_PLAN", algorithm, 1);
+    setenv("WEFT_PANEL_ROWS", "4", 1);
+    weft_config config = WEFT_CONFIG_DEFAULT;
+    config.ranks = MAX_RANKS;
+    assert_int_equal(weft_init(&config), WEFT_OK);
+    int64_t one = 1, all = MAX_RANKS;
+    scene s = { .mesh = weft_mesh_of_ranks(1, &one, (int[]){ 0 }, NULL),
+                .placements = { weft_replicate() },
+                .ndim = 2,
+                .shape = { ROWS, 2 } };
+    weft_mesh *mesh = weft_mesh_create(1, &all, NULL);
+    weft_tensor *tensor = make_source(&s);
+    weft_tensor *result = weft_redistribute(tensor, mesh, s.placements);
+    check_shards(&s, result, mesh, s.placements);
+    weft_counters counters;
+    weft_get_counters(&counters);
+    bool relayed = strcmp(algorithm, "direct") != 0;
+    int expected = weft_process_index() == 0 ? 0 : PANELS * (relayed ? 1 : weft_local_ranks());
+    assert_int_equal(counters.messages, expected);
+    assert_int_equal(weft_finalize(), WEFT_OK);
+    unsetenv("WEFT_PLAN");
+    unsetenv("WEFT_PANEL_ROWS");
+}
+
+static void test_broadcasts(void **state)
+{
+    (void)state;
+    broadcast("direct");
+    broadcast("chain");
+    broadcast("tree");
+    broadcast("once");
+}
+
 /* Reductions of different ops on different mesh dimensions: the last mesh dimension is reduced first. */
 static void test_mixed_reductions(void **state)
 {
@@ -283,10 +333,9 @@ int main(void)
         num_cases = num_cases_mpi = atoi(cases);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_panel_per_shard),
-        cmocka_unit_test(test_panels_of_one_row),
-        cmocka_unit_test(test_panels_of_three_rows),
-        cmocka_unit_test(test_mixed_reductions),
+        cmocka_unit_test(test_one_panel_per_shard),  cmocka_unit_test(test_panels_of_one_row),
+        cmocka_unit_test(test_panels_of_three_rows), cmocka_unit_test(test_relays),
+        cmocka_unit_test(test_broadcasts),           cmocka_unit_test(test_mixed_reductions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

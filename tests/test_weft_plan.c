@@ -252,8 +252,14 @@ static void worlds_of_65536_ranks(void **state)
     const int64_t row = 1024 * 4, others = 65535;
     expect_figures("--mesh 256x256 --shape 65536x1024 --from S0,S0 --to R,R --json", 65536 * others * row,
                    others * row, others * row, others * row, 510, "\"staged\"");
-    expect_figures("--mesh 65536 --shape 65536x65536 --from S0 --to S1 --json", 65536 * others * 4,
-                   others * 4, others * 4, others * 4, others, "\"direct\"");
+    /* As 256 x 256: twice the bytes, and 511 messages instead of 65,535. Of the second stage's boxes rank (i,
+     * i) has one. */
+    const int64_t box = 256 * 4, first = 255 * box, second = 256 * box;
+    expect_figures("--mesh 65536 --shape 65536x65536 --from S0 --to S1 --json",
+                   65536 * (first + second) - 256 * box, first + second, first + second, others * 4, 511,
+                   "\"refined\"");
+    expect_figures("--mesh 1 --to-mesh 16 --shape 1024x1024 --from R --to R --json", 15 * 4194304, 4194304,
+                   4194304, 4194304, 1, "\"chain\"");
     expect_figures("--mesh 1048576 --shape 1048576 --from R --to S0 --json", 0, 0, 0, 0, 0, "\"direct\"");
 }
 
@@ -281,6 +287,14 @@ static void the_page(void **state)
     r = run_tool("--mesh 30 --shape 60 --from 'P(avg)' --to R", false);
     assert_says(&r, "reduce (sum, times 0.0333333)");
     assert_says(&r, "... and 10 more");
+    free(r.text);
+    r = run_tool("--mesh 1 --to-mesh 16 --shape 1024x1024 --from R --to R --rank 3", false);
+    assert_says(&r, "algorithm  chain, 1 stage");
+    assert_says(&r, "stage 1: move (chain)");
+    assert_says(&r, "from 2       [0:1024, 0:1024]  4194304 bytes, relayed");
+    free(r.text);
+    r = run_tool("--mesh 1 --to-mesh 16 --shape 8 --from R --to R --algorithm tree --json", false);
+    assert_says(&r, "\"stage_algorithms\": [\"tree\"]");
     free(r.text);
     r = run_tool("--help", false);
     assert_int_equal(r.status, 0);
@@ -327,6 +341,7 @@ static void bad_input_is_named(void **state)
         { "--mesh 2 --shape 5 --from S0 --to R --rank -1", "--rank" },
         { "--mesh 2 --shape 5 --from S0 --to R --rank 1x", "--rank" },
         { "--mesh 2 --shape 5 --from S0 --to R --local-ranks 0", "--local-ranks" },
+        { "--mesh 2 --shape 5 --from S0 --to R --algorithm ring", "--algorithm" },
         { "--mesh 2 --shape 5 --from S0 --to R --color", "color" },
         { "--mesh 2 --shape 5 --from S0 --to R --rank", "rank" },
         { "--mesh 2 --shape 5 --from S0 --to R 7", "7" },

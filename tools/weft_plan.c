@@ -28,6 +28,8 @@ static const char usage[] =
     "  --dtype f32          f64, f32, bf16, f16, i64, i32, u8 or bool; f32 if not given\n"
     "  --rank K             the rank whose receives and sends are shown; 0 if not given\n"
     "  --local-ranks N      ranks per process; 1 if not given\n"
+    "  --algorithm auto     how a box gets to several ranks: auto (the cheapest), direct, chain, tree or "
+    "once\n"
     "  --json               one object instead of a page; with --rank also the rank's receives and sends\n"
     "  -h, --help           this text\n"
     "\n"
@@ -42,7 +44,7 @@ typedef struct sizes {
 } sizes;
 
 typedef struct options {
-    const char *mesh, *to_mesh, *shape, *dtype, *from, *to, *rank, *local_ranks;
+    const char *mesh, *to_mesh, *shape, *dtype, *from, *to, *rank, *local_ranks, *algorithm;
     bool json;
 } options;
 
@@ -54,6 +56,7 @@ typedef struct request {
     weft_placement from[WEFT_MAX_DIMS], to[WEFT_MAX_DIMS];
     int rank;
     weft_topology topology;
+    weft_algorithm algorithm;
 } request;
 
 WEFT_PRINTF(2, 3)
@@ -76,7 +79,7 @@ static _Noreturn void out_of_memory(void)
 
 static options read_options(int argc, char **argv)
 {
-    enum { MESH = 256, TO_MESH, SHAPE, DTYPE, FROM, TO, RANK, LOCAL_RANKS, JSON };
+    enum { MESH = 256, TO_MESH, SHAPE, DTYPE, FROM, TO, RANK, LOCAL_RANKS, ALGORITHM, JSON };
     static const struct option known[] = {
         { "mesh", required_argument, NULL, MESH },
         { "to-mesh", required_argument, NULL, TO_MESH },
@@ -86,13 +89,14 @@ static options read_options(int argc, char **argv)
         { "to", required_argument, NULL, TO },
         { "rank", required_argument, NULL, RANK },
         { "local-ranks", required_argument, NULL, LOCAL_RANKS },
+        { "algorithm", required_argument, NULL, ALGORITHM },
         { "json", no_argument, NULL, JSON },
         { "help", no_argument, NULL, 'h' },
         { NULL, 0, NULL, 0 },
     };
-    options given = { .dtype = "f32", .local_ranks = "1" };
-    const char **texts[] = { &given.mesh, &given.to_mesh, &given.shape, &given.dtype,
-                             &given.from, &given.to,      &given.rank,  &given.local_ranks };
+    options given = { .dtype = "f32", .local_ranks = "1", .algorithm = "auto" };
+    const char **texts[] = { &given.mesh, &given.to_mesh, &given.shape,       &given.dtype,    &given.from,
+                             &given.to,   &given.rank,    &given.local_ranks, &given.algorithm };
     int option;
     while ((option = getopt_long(argc, argv, "h", known, NULL)) != -1) {
         if (option == 'h') {
@@ -188,6 +192,16 @@ static weft_dtype read_dtype(const char *text)
     refuse("--dtype", "\"%s\": expected f64, f32, bf16, f16, i64, i32, u8 or bool", text);
 }
 
+static weft_algorithm read_algorithm(const char *text)
+{
+    for (weft_algorithm a = WEFT_DIRECT; a <= WEFT_ALGORITHM_AUTO; a++) {
+        if (strcmp(text, weft_algorithm_name(a)) == 0) {
+            return a;
+        }
+    }
+    refuse("--algorithm", "\"%s\": expected auto, direct, chain, tree or once", text);
+}
+
 static weft_mesh *read_mesh(const char *option, const char *text)
 {
     sizes shape = read_sizes(option, text, 1);
@@ -229,7 +243,7 @@ static weft_topology make_topology(int64_t num_ranks, int64_t local_ranks)
 
 static request understand(const options *given)
 {
-    request r = { .dtype = read_dtype(given->dtype) };
+    request r = { .dtype = read_dtype(given->dtype), .algorithm = read_algorithm(given->algorithm) };
     r.mesh = r.to_mesh = read_mesh("--mesh", given->mesh);
     if (given->to_mesh != NULL) {
         r.to_mesh = read_mesh("--to-mesh", given->to_mesh);
@@ -292,7 +306,8 @@ static const weft_layout *intern(weft_layout_table *table, const request *r, con
 
 static rank_plan plan_rank(const request *r)
 {
-    const weft_cost_model cost = WEFT_COST_MODEL_DEFAULT;
+    weft_cost_model cost = WEFT_COST_MODEL_DEFAULT;
+    cost.algorithm = r->algorithm;
     rank_plan p = { .table = weft_layout_table_new((weft_panel_policy)WEFT_PANEL_POLICY_DEFAULT) };
     if (p.table == NULL) {
         out_of_memory();
@@ -366,8 +381,8 @@ static void print_moves(const request *r, const char *verb, const char *preposit
             printf("%s%lld:%lld", d > 0 ? ", " : "", (long long)move->box.offset[d],
                    (long long)(move->box.offset[d] + move->box.extent[d]));
         }
-        printf("]  %lld bytes%s\n", (long long)(weft_box_count(r->shape.count, &move->box) * size),
-               move->peer == r->rank ? ", itself" : "");
+        printf("]  %lld bytes%s%s\n", (long long)(weft_box_count(r->shape.count, &move->box) * size),
+               move->peer == r->rank ? ", itself" : "", move->relayed ? ", relayed" : "");
     }
     if (moves->count > SHOWN_BOXES) {
         printf("    ... and %zu more\n", moves->count - SHOWN_BOXES);
@@ -377,7 +392,9 @@ static void print_moves(const request *r, const char *verb, const char *preposit
 static void print_stage(const request *r, const weft_stage *stage, const stage_moves *moves, int number)
 {
     char from[400], to[400], how[60] = "move";
-    if (stage->reduces && stage->scale != 1.0) {
+    if (stage->algorithm != WEFT_DIRECT) {
+        snprintf(how, sizeof(how), "move (%s)", weft_algorithm_name(stage->algorithm));
+    } else if (stage->reduces && stage->scale != 1.0) {
         snprintf(how, sizeof(how), "reduce (%s, times %g)", weft_reduce_op_name(stage->op), stage->scale);
     } else if (stage->reduces) {
         snprintf(how, sizeof(how), "reduce (%s)", weft_reduce_op_name(stage->op));
@@ -433,7 +450,7 @@ static void print_json_moves(const request *r, const rank_plan *p, const char *n
             print_json_sizes("offset", r->shape.count, moves->items[i].box.offset);
             printf(", ");
             print_json_sizes("extent", r->shape.count, moves->items[i].box.extent);
-            printf("}");
+            printf(", \"relayed\": %s}", moves->items[i].relayed ? "true" : "false");
             first = false;
         }
     }
@@ -452,6 +469,11 @@ static void print_json(const request *r, const rank_plan *p, const weft_plan_sta
     printf("  \"messages_max\": %lld,\n", (long long)s->messages_max);
     printf("  \"algorithm\": \"%s\",\n", p->plan.algorithm);
     printf("  \"stages\": %d,\n", p->plan.num_stages);
+    printf("  \"stage_algorithms\": [");
+    for (int i = 0; i < p->plan.num_stages; i++) {
+        printf("%s\"%s\"", i > 0 ? ", " : "", weft_algorithm_name(p->plan.stages[i].algorithm));
+    }
+    printf("],\n");
     printf("  \"predicted_us\": %.3f,\n", p->plan.predicted_us);
     printf("  \"plan_us\": %.3f,\n", plan_us);
     printf("  \"exact\": %s", s->exact ? "true" : "false");

@@ -10,6 +10,7 @@ struct weft_layout_table {
     weft_panel_policy policy;
     weft_layout **buckets; /* a power of two */
     size_t num_buckets, count;
+    weft_vec refined; /* weft_mesh * */
 };
 
 weft_layout_table *weft_layout_table_new(weft_panel_policy policy)
@@ -40,8 +41,34 @@ void weft_layout_table_delete(weft_layout_table *table)
             table->buckets[i] = next;
         }
     }
+    weft_mesh **refined = table->refined.items;
+    for (size_t i = 0; i < table->refined.count; i++) {
+        weft_mesh_delete(refined[i]);
+    }
+    weft_vec_free(&table->refined);
     free(table->buckets);
     free(table);
+}
+
+/* ---- refined meshes ------------------------------------------------------------------------------------ */
+
+const weft_mesh *weft_layout_table_refine(weft_layout_table *table, const weft_mesh *mesh, int ndim,
+                                          const int64_t shape[])
+{
+    weft_mesh **refined = table->refined.items;
+    for (size_t i = 0; i < table->refined.count; i++) {
+        if (refined[i]->refines == mesh && refined[i]->ndim == ndim &&
+            memcmp(refined[i]->shape, shape, (size_t)ndim * sizeof(*shape)) == 0) {
+            return refined[i];
+        }
+    }
+    weft_mesh *finer = weft_mesh_refine(mesh, ndim, shape);
+    weft_mesh **slot = finer == NULL ? NULL : weft_vec_push(&table->refined, sizeof(weft_mesh *));
+    if (slot == NULL) {
+        weft_mesh_delete(finer);
+        return NULL;
+    }
+    return *slot = finer;
 }
 
 /* A table that cannot grow goes on with longer buckets. */

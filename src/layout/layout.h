@@ -37,12 +37,17 @@ struct weft_mesh {
     char *names[WEFT_MAX_DIMS]; /* NULL: no name */
     int *ranks;                 /* row-major; NULL: 0 .. num_ranks - 1 */
     int *sorted;                /* with ranks: positions in `ranks`, by ascending rank (for the look-up) */
+    bool ascending;             /* a later place is of a higher rank */
+    const struct weft_mesh *refines; /* whose `ranks` and `sorted` these are; NULL: its own */
 };
 
 /* Copies its arguments. NULL with *status and why: ndim, sizes, names or ranks are wrong, or memory is
  * exhausted. ranks NULL: the identity. world_size bounds the ranks. */
 weft_mesh *weft_mesh_new(int ndim, const int64_t shape[], const int ranks[], const char *const names[],
                          int64_t world_size, weft_status *status, char *why, size_t why_size);
+/* The same ranks in the same order in another shape, of the same size. Borrows the mesh's look-up of ranks:
+ * the mesh must outlive it. NULL: no memory. */
+weft_mesh *weft_mesh_refine(const weft_mesh *mesh, int ndim, const int64_t shape[]);
 void weft_mesh_delete(weft_mesh *mesh);
 bool weft_mesh_same(const weft_mesh *a, const weft_mesh *b); /* shape, ranks and names */
 
@@ -90,11 +95,14 @@ typedef struct weft_panel_policy {
     int64_t max_panels;   /* ... and a shard has at most about this many */
     int64_t forced_rows;  /* > 0: always this height */
 } weft_panel_policy;
-#define WEFT_PANEL_POLICY_DEFAULT { 256 * 1024, 8, 0 }
+#define WEFT_PANEL_POLICY_DEFAULT                                                                            \
+    {                                                                                                        \
+        256 * 1024, 8, 0                                                                                     \
+    }
 
 typedef struct weft_layout_table weft_layout_table;
 weft_layout_table *weft_layout_table_new(weft_panel_policy policy); /* NULL: no memory */
-void weft_layout_table_delete(weft_layout_table *table);            /* and every layout in it */
+void weft_layout_table_delete(weft_layout_table *table);            /* and every layout and mesh in it */
 
 /* The one layout with these values; placements must be canonical and the shape valid. NULL: no memory. Works
  * the same for a layout that exists and for one that does not; no allocation when it exists. */
@@ -102,8 +110,13 @@ const weft_layout *weft_layout_intern(weft_layout_table *table, const weft_mesh 
                                       const weft_placement *placements, int ndim, const int64_t shape[],
                                       weft_dtype dtype);
 
-/* The box that a rank holds; an empty chunk keeps the other dimensions' extents. Returns false for a rank outside
- * the mesh: then all extents are 0 (ndim 0: there is no extent to tell). */
+/* The one mesh of the table with the same ranks in this shape: see weft_mesh_refine(). It lives as long as
+ * the table. NULL: no memory. */
+const weft_mesh *weft_layout_table_refine(weft_layout_table *table, const weft_mesh *mesh, int ndim,
+                                          const int64_t shape[]);
+
+/* The box that a rank holds; an empty chunk keeps the other dimensions' extents. Returns false for a rank
+ * outside the mesh: then all extents are 0 (ndim 0: there is no extent to tell). */
 bool weft_layout_shard_box(const weft_layout *layout, int rank, weft_box *box);
 /* The same for a mesh coordinate. An empty chunk keeps the other dimensions' extents as they are. */
 void weft_layout_coordinate_box(const weft_layout *layout, const int64_t coordinate[], weft_box *box);

@@ -75,8 +75,10 @@ static weft_status sort_ranks(weft_mesh *mesh, int64_t world_size, char *why, si
     }
     qsort(placed, count, sizeof(*placed), by_rank);
     weft_status status = WEFT_OK;
+    mesh->ascending = true;
     for (size_t i = 0; i < count && status == WEFT_OK; i++) {
         mesh->sorted[i] = placed[i].position;
+        mesh->ascending = mesh->ascending && placed[i].position == (int)i;
         if (placed[i].rank < 0 || placed[i].rank >= world_size) {
             snprintf(why, why_size, "ranks[%d] is %d, expected 0 to %lld", placed[i].position, placed[i].rank,
                      (long long)world_size - 1);
@@ -104,6 +106,7 @@ static weft_status copy_ranks(weft_mesh *mesh, const int ranks[], int64_t world_
                               size_t why_size)
 {
     if (ranks == NULL || is_identity(ranks, mesh->num_ranks)) {
+        mesh->ascending = true;
         return WEFT_OK;
     }
     size_t bytes = (size_t)mesh->num_ranks * sizeof(int);
@@ -172,10 +175,28 @@ weft_mesh *weft_mesh_new(int ndim, const int64_t shape[], const int ranks[], con
     return mesh;
 }
 
+weft_mesh *weft_mesh_refine(const weft_mesh *mesh, int ndim, const int64_t shape[])
+{
+    weft_mesh *finer = calloc(1, sizeof(*finer));
+    if (finer != NULL) {
+        finer->ndim = ndim;
+        memcpy(finer->shape, shape, (size_t)ndim * sizeof(*shape));
+        finer->num_ranks = mesh->num_ranks;
+        finer->ranks = mesh->ranks;
+        finer->sorted = mesh->sorted;
+        finer->ascending = mesh->ascending;
+        finer->refines = mesh;
+    }
+    return finer;
+}
+
 void weft_mesh_delete(weft_mesh *mesh)
 {
     if (mesh == NULL) {
         return;
+    }
+    if (mesh->refines != NULL) {
+        mesh->ranks = mesh->sorted = NULL;
     }
     for (int d = 0; d < mesh->ndim; d++) {
         free(mesh->names[d]);

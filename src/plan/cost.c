@@ -1,4 +1,6 @@
 /* What a stage costs: latency once, an overhead per message, and bytes, on the slowest rank. */
+#include "plan/relay.h"
+#include "plan/replica.h"
 #include "plan/totals.h"
 
 /* Whether ranks exchange with others along mesh dimension m: where its placement changes, and where it
@@ -42,14 +44,30 @@ static bool stays_in_process(const weft_stage *stage, const weft_topology *topol
     return weft_topology_process_of(topology, first) == weft_topology_process_of(topology, last);
 }
 
-static double cost_of_rank(const weft_stage *stage, const weft_cost_model *cost, int rank, bool local)
+/* What a stage moves when nothing is relayed. Chunks of coordinate 0 are the largest, those of the last one
+ * the most uneven: one of the two is the slowest rank, or close to it. */
+typedef struct load {
+    double bytes_in, bytes_out, messages_in, messages_out; /* of the busiest rank */
+    double direct_us;                                      /* of the slowest rank */
+} load;
+
+static double larger(double a, double b)
 {
-    weft_totals totals = weft_stage_totals(stage, rank);
-    int64_t messages = weft_max_i64(totals.messages_in, totals.messages_out);
-    int64_t bytes = weft_max_i64(totals.bytes_in, totals.bytes_out);
+    return a > b ? a : b;
+}
+
+static double held_bytes(const weft_layout *layout, int rank)
+{
+    return (double)weft_layout_shard_count(layout, rank) * (double)weft_dtype_size(layout->dtype);
+}
+
+static double cost_of_rank(const weft_stage *stage, const weft_cost_model *cost, int rank,
+                           const weft_totals *totals, bool local)
+{
+    int64_t messages = weft_max_i64(totals->messages_in, totals->messages_out);
+    int64_t bytes = weft_max_i64(totals->bytes_in, totals->bytes_out);
     /* What stays on a rank is copied, and what is reduced is read. */
-    int64_t held = weft_layout_shard_count(stage->to, rank) * (int64_t)weft_dtype_size(stage->to->dtype);
-    double us = (double)held * cost->local_byte_us;
+    double us = held_bytes(stage->to, rank) * cost->local_byte_us;
     if (messages > 0) {
         us += local ? cost->local_latency_us : cost->remote_latency_us;
         us += (double)messages * (local ? cost->local_message_us : cost->remote_message_us);
@@ -58,18 +76,180 @@ static double cost_of_rank(const weft_stage *stage, const weft_cost_model *cost,
     return us;
 }
 
-double weft_stage_cost(const weft_stage *stage, const weft_topology *topology, const weft_cost_model *cost)
+static load load_of(const weft_stage *stage, const weft_topology *topology, const weft_cost_model *cost)
 {
-    /* Chunks of coordinate 0 are the largest, those of the last one the most uneven: one of the two is the
-     * slowest rank, or close to it. */
     const weft_mesh *meshes[] = { stage->from->mesh, stage->to->mesh };
-    double worst = 0;
+    load l = { 0 };
     for (int k = 0; k < (meshes[0] == meshes[1] ? 2 : 4); k++) {
         const weft_mesh *mesh = meshes[k / 2];
         int64_t index = k % 2 == 0 ? 0 : mesh->num_ranks - 1;
+        int rank = weft_mesh_rank_at(mesh, index);
+        weft_totals t = weft_stage_totals(stage, rank);
+        l.bytes_in = larger(l.bytes_in, (double)t.bytes_in);
+        l.bytes_out = larger(l.bytes_out, (double)t.bytes_out);
+        l.messages_in = larger(l.messages_in, (double)t.messages_in);
+        l.messages_out = larger(l.messages_out, (double)t.messages_out);
         bool local = stays_in_process(stage, topology, index);
-        double us = cost_of_rank(stage, cost, weft_mesh_rank_at(mesh, index), local);
-        worst = us > worst ? us : worst;
+        l.direct_us = larger(l.direct_us, cost_of_rank(stage, cost, rank, &t, local));
     }
-    return worst;
+    return l;
+}
+
+/* ---- relays -------------------------------------------------------------------------------------------- */
+
+/* What relays cost depends on. */
+typedef struct relaying {
+    load load;
+    weft_relay_shape shape;
+    double held;  /* bytes of the destination shard */
+    double panel; /* bytes of one panel of it, of those that move */
+} relaying;
+
+/* Doublings from 1 until there are that many. */
+static int doublings(int64_t count)
+{
+    int steps = 0;
+    for (int64_t reached = 1; reached < count; reached *= 2) {
+        steps++;
+    }
+    return steps;
+}
+
+static relaying relaying_of(const weft_stage *stage, const weft_topology *topology, const load *l)
+{
+    int rank = weft_mesh_rank_at(stage->to->mesh, 0);
+    weft_box box;
+    weft_layout_shard_box(stage->to, rank, &box);
+    double panels = (double)weft_max_i64(1, weft_panel_count(stage->to, &box));
+    relaying r = { *l, weft_relay_shape_of(stage, topology), held_bytes(stage->to, rank), 0 };
+    r.panel = r.held / panels < l->bytes_in ? r.held / panels : l->bytes_in;
+    return r;
+}
+
+/* The time of one message that `times` others follow, one after the other. */
+static double steps(double times, double latency, double message, double byte, double messages, double bytes)
+{
+    return times * (latency + messages * message + bytes * byte);
+}
+
+/* A panel through the whole chain, and the other panels behind it. */
+static double cost_of_chain(const relaying *r, const weft_cost_model *c)
+{
+    double remote = (double)r->shape.processes, local = (double)(r->shape.ranks - r->shape.processes);
+    double panels = r->load.bytes_in > 0 ? r->load.bytes_in / r->panel : 0;
+    double bytes = larger(r->load.bytes_in, r->load.bytes_out / (double)r->shape.ranks);
+    return steps(remote, c->remote_latency_us, c->remote_message_us, c->remote_byte_us, 1, r->panel) +
+           steps(local, c->local_latency_us, c->local_message_us, c->local_byte_us, 1, r->panel) +
+           larger(r->load.messages_in, panels) * c->remote_message_us +
+           (bytes - r->panel) * c->remote_byte_us;
+}
+
+/* As many steps as it takes to double one to all: between processes, then within them. */
+static double cost_of_tree(const relaying *r, const weft_cost_model *c)
+{
+    double remote = doublings(r->shape.processes + 1);
+    double local = doublings(weft_ceil_div(r->shape.ranks, r->shape.processes));
+    double bytes = larger(r->load.bytes_in, r->load.bytes_out / (double)r->shape.ranks);
+    return steps(remote, c->remote_latency_us, c->remote_message_us, c->remote_byte_us, r->load.messages_in,
+                 bytes) +
+           steps(local, c->local_latency_us, c->local_message_us, c->local_byte_us, r->load.messages_in,
+                 r->load.bytes_in);
+}
+
+/* Directly to one rank of each process; the last panel goes on from there. */
+static double cost_of_once(const relaying *r, const weft_cost_model *c)
+{
+    double share = (double)r->shape.processes / (double)r->shape.ranks;
+    return steps(1, c->remote_latency_us, c->remote_message_us, c->remote_byte_us,
+                 larger(r->load.messages_in, r->load.messages_out * share),
+                 larger(r->load.bytes_in, r->load.bytes_out * share)) +
+           steps(1, c->local_latency_us, c->local_message_us, c->local_byte_us, r->load.messages_in,
+                 r->panel);
+}
+
+/* Unlike what weft_stage_cost() says of it: ranks of one process that want the same share its link. */
+static double cost_of_copies(const relaying *r, const weft_cost_model *c)
+{
+    double sharing = (double)weft_ceil_div(r->shape.ranks, r->shape.processes);
+    return steps(1, c->remote_latency_us, c->remote_message_us, c->remote_byte_us,
+                 larger(r->load.messages_in * sharing, r->load.messages_out),
+                 larger(r->load.bytes_in * sharing, r->load.bytes_out));
+}
+
+static double cost_of_algorithm(const relaying *r, const weft_cost_model *c, weft_algorithm algorithm)
+{
+    switch (algorithm) {
+    case WEFT_CHAIN:
+        return cost_of_chain(r, c);
+    case WEFT_TREE:
+        return cost_of_tree(r, c);
+    case WEFT_ONCE:
+        return cost_of_once(r, c);
+    default:
+        return cost_of_copies(r, c);
+    }
+}
+
+static double cost_relayed(const relaying *r, const weft_cost_model *cost, weft_algorithm algorithm)
+{
+    double us = r->held * cost->local_byte_us;
+    return r->load.bytes_in > 0 ? us + cost_of_algorithm(r, cost, algorithm) : us;
+}
+
+/* Whether relays can be cheaper than copies from the source. In one process nobody waits for a link, and a
+ * rank that sends no more than others receive needs no help, unless several ranks behind its link want the
+ * same. With replicas on another mesh, some may be nearer than those whose turn it is: they are nearer than
+ * relays as well. */
+static bool may_relay(const weft_stage *stage, const weft_topology *topology, const load *l)
+{
+    bool same_mesh = stage->from->mesh == stage->to->mesh;
+    bool busy = l->bytes_out > l->bytes_in || l->messages_out > l->messages_in;
+    return l->bytes_in > 0 && (busy || topology->num_processes < topology->num_ranks) &&
+           !stays_in_process(stage, topology, 0) && (same_mesh || weft_roles_of(stage, topology).aligned);
+}
+
+static weft_algorithm cheapest(const relaying *r, const weft_cost_model *cost)
+{
+    weft_algorithm best = WEFT_DIRECT;
+    double least = cost_of_copies(r, cost);
+    for (weft_algorithm a = WEFT_CHAIN; a <= WEFT_ONCE; a++) {
+        double us = cost_of_algorithm(r, cost, a);
+        if (us < least) {
+            least = us;
+            best = a;
+        }
+    }
+    return best;
+}
+
+double weft_stage_choose(weft_stage *stage, const weft_topology *topology, const weft_cost_model *cost)
+{
+    load l = load_of(stage, topology, cost);
+    stage->algorithm = WEFT_DIRECT;
+    bool prescribed = cost->algorithm != WEFT_ALGORITHM_AUTO;
+    if (stage->reduces || !(prescribed || may_relay(stage, topology, &l))) {
+        return l.direct_us;
+    }
+    relaying r = relaying_of(stage, topology, &l);
+    if (r.shape.ranks > 1) {
+        stage->algorithm = prescribed ? cost->algorithm : cheapest(&r, cost);
+    }
+    bool relays = stage->algorithm != WEFT_DIRECT && !stays_in_process(stage, topology, 0);
+    return relays ? cost_relayed(&r, cost, stage->algorithm) : l.direct_us;
+}
+
+double weft_stage_cost(const weft_stage *stage, const weft_topology *topology, const weft_cost_model *cost)
+{
+    load l = load_of(stage, topology, cost);
+    if (stage->algorithm == WEFT_DIRECT || stays_in_process(stage, topology, 0)) {
+        return l.direct_us;
+    }
+    relaying r = relaying_of(stage, topology, &l);
+    return cost_relayed(&r, cost, stage->algorithm);
+}
+
+const char *weft_algorithm_name(weft_algorithm algorithm)
+{
+    static const char *const names[] = { "direct", "chain", "tree", "once", "auto" };
+    return names[algorithm];
 }

@@ -9,10 +9,11 @@ bool weft_moves_reserve(weft_moves *moves, size_t more);
 /* For one more at least, where their number is not known: room doubles. */
 bool weft_moves_reserve_one(weft_moves *moves);
 
-static inline void weft_moves_add(weft_moves *moves, int peer, int ndim, const weft_box *box)
+static inline void weft_moves_add(weft_moves *moves, int peer, bool relayed, int ndim, const weft_box *box)
 {
     weft_move *move = &moves->items[moves->count++];
     move->peer = peer;
+    move->relayed = relayed;
     for (int d = 0; d < ndim; d++) {
         move->box.offset[d] = box->offset[d];
         move->box.extent[d] = box->extent[d];

@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plan/plan.h"
+#include "plan/refine.h"
+#include "plan/totals.h"
 
 typedef struct planner {
     weft_layout_table *table;
@@ -23,7 +24,7 @@ typedef struct chain {
 
 static void chain_add(const planner *p, chain *c, weft_stage stage)
 {
-    c->us += weft_stage_cost(&stage, p->topology, p->cost);
+    c->us += weft_stage_choose(&stage, p->topology, p->cost);
     c->stages[c->num_stages++] = stage;
 }
 
@@ -34,60 +35,91 @@ static void chain_add_move(const planner *p, chain *c, const weft_layout *from, 
     }
 }
 
+static const weft_layout *on_mesh(const planner *p, const weft_layout *like, const weft_mesh *mesh,
+                                  const weft_placement *placements)
+{
+    return weft_layout_intern(p->table, mesh, placements, like->ndim, like->shape, like->dtype);
+}
+
 static const weft_layout *with_placements(const planner *p, const weft_layout *like,
                                           const weft_placement *placements)
 {
-    return weft_layout_intern(p->table, like->mesh, placements, like->ndim, like->shape, like->dtype);
+    return on_mesh(p, like, like->mesh, placements);
+}
+
+static void chain_append(chain *c, const chain *more)
+{
+    for (int i = 0; i < more->num_stages; i++) {
+        c->stages[c->num_stages++] = more->stages[i];
+    }
+    c->us += more->us;
 }
 
 /* ---- moves --------------------------------------------------------------------------------------------- */
 
+/* A move seen on a mesh that may be finer than that of its layouts. Where the finer mesh does not give every
+ * rank the same box, the layout itself is the end, and only what is between lives on the finer mesh. */
+typedef struct route {
+    const weft_layout *from, *to;
+    const weft_mesh *mesh;
+    weft_placement first[WEFT_MAX_DIMS], last[WEFT_MAX_DIMS]; /* on that mesh */
+} route;
+
+static bool keeps_partial(const weft_layout *from, const weft_layout *to)
+{
+    return from->has_partial && to->has_partial;
+}
+
+/* False, with *possible true: no memory. What stays Partial must be on one mesh from end to end. */
+static bool route_refine(const planner *p, const weft_refinement *refinement, const weft_layout *from,
+                         const weft_layout *to, route *r, bool *possible)
+{
+    bool exact[] = { weft_refine_is_exact(refinement, from), weft_refine_is_exact(refinement, to) };
+    *r = (route){ .from = from, .to = to, .mesh = refinement->fine };
+    weft_refine_placements(refinement, from, r->first);
+    weft_refine_placements(refinement, to, r->last);
+    *possible = (exact[0] && exact[1]) || !keeps_partial(from, to);
+    if (*possible && exact[0]) {
+        r->from = on_mesh(p, from, r->mesh, r->first);
+    }
+    if (*possible && exact[1]) {
+        r->to = on_mesh(p, to, r->mesh, r->last);
+    }
+    return *possible && r->from != NULL && r->to != NULL;
+}
+
 /* Changes one mesh dimension at a time: fewer peers per stage, at the price of more stages. False: no
  * memory. */
-static bool move_by_dimension(const planner *p, const weft_layout *from, const weft_layout *to,
-                              bool last_first, chain *c)
+static bool move_by_dimension(const planner *p, const route *r, bool last_first, chain *c)
 {
-    int ndim = from->mesh->ndim;
-    const weft_layout *current = from;
+    int ndim = r->mesh->ndim, changes = 0;
+    for (int m = 0; m < ndim; m++) {
+        changes += !weft_placement_equal(r->first[m], r->last[m]);
+    }
+    const weft_layout *current = r->from;
+    weft_placement placements[WEFT_MAX_DIMS];
+    memcpy(placements, r->first, sizeof(placements));
     for (int i = 0; i < ndim; i++) {
         int m = last_first ? ndim - 1 - i : i;
-        if (weft_placement_equal(current->placements[m], to->placements[m])) {
+        if (weft_placement_equal(r->first[m], r->last[m])) {
             continue;
         }
-        weft_placement placements[WEFT_MAX_DIMS];
-        memcpy(placements, current->placements, sizeof(placements));
-        placements[m] = to->placements[m];
-        const weft_layout *next = with_placements(p, from, placements);
+        placements[m] = r->last[m];
+        const weft_layout *next = --changes == 0 ? r->to : on_mesh(p, r->to, r->mesh, placements);
         if (next == NULL) {
             return false;
         }
         chain_add_move(p, c, current, next);
         current = next;
     }
-    c->algorithm = "staged";
     return true;
 }
 
-static int placements_changed(const weft_layout *from, const weft_layout *to)
+static bool try_route(const planner *p, const route *r, const char *algorithm, chain *best)
 {
-    int changed = 0;
-    for (int m = 0; m < from->mesh->ndim; m++) {
-        changed += !weft_placement_equal(from->placements[m], to->placements[m]);
-    }
-    return changed;
-}
-
-/* The cheapest way without reductions. */
-static bool best_move(const planner *p, const weft_layout *from, const weft_layout *to, chain *best)
-{
-    *best = (chain){ .algorithm = "direct" };
-    chain_add_move(p, best, from, to);
-    if (from == to || from->mesh != to->mesh || placements_changed(from, to) < 2) {
-        return true;
-    }
     for (int last_first = 1; last_first >= 0; last_first--) {
-        chain staged = { .num_stages = 0 };
-        if (!move_by_dimension(p, from, to, last_first, &staged)) {
+        chain staged = { .algorithm = algorithm };
+        if (!move_by_dimension(p, r, last_first, &staged)) {
             return false;
         }
         if (staged.us < best->us) {
@@ -95,6 +127,168 @@ static bool best_move(const planner *p, const weft_layout *from, const weft_layo
         }
     }
     return true;
+}
+
+static int placements_changed(const weft_layout *from, const weft_layout *to, bool changed[])
+{
+    int count = 0;
+    for (int m = 0; m < from->mesh->ndim; m++) {
+        changed[m] = !weft_placement_equal(from->placements[m], to->placements[m]);
+        count += changed[m];
+    }
+    return count;
+}
+
+/* A mesh dimension of fewer ranks is not worth a stage more, and a rank that has fewer messages has none to
+ * save. */
+enum { LEAST_REFINED = 16, MOST_ROUNDS = 2 };
+
+static int64_t most_messages(const weft_stage *stage)
+{
+    const weft_mesh *meshes[] = { stage->from->mesh, stage->to->mesh };
+    int64_t messages = 0;
+    for (int k = 0; k < (meshes[0] == meshes[1] ? 2 : 4); k++) {
+        const weft_mesh *mesh = meshes[k / 2];
+        weft_totals totals =
+            weft_stage_totals(stage, weft_mesh_rank_at(mesh, k % 2 == 0 ? 0 : mesh->num_ranks - 1));
+        messages = weft_max_i64(messages, weft_max_i64(totals.messages_in, totals.messages_out));
+    }
+    return messages;
+}
+
+static bool is_worth_refining(const weft_stage *direct, const bool changed[])
+{
+    int64_t largest = 0;
+    for (int m = 0; m < direct->from->mesh->ndim; m++) {
+        largest = changed[m] ? weft_max_i64(largest, direct->from->mesh->shape[m]) : largest;
+    }
+    return largest >= LEAST_REFINED && most_messages(direct) >= LEAST_REFINED;
+}
+
+/* Moves on finer meshes: each dimension that changes in two, and in four. */
+static bool try_refined(const planner *p, const weft_layout *from, const weft_layout *to,
+                        const bool changed[], chain *best)
+{
+    const weft_mesh *former = from->mesh;
+    for (int rounds = 1; rounds <= MOST_ROUNDS; rounds++) {
+        weft_refinement refinement;
+        route r;
+        bool possible;
+        if (!weft_refine(p->table, from->mesh, changed, LEAST_REFINED - 1, rounds, &refinement)) {
+            return false;
+        }
+        if (refinement.fine == former) {
+            return true;
+        }
+        former = refinement.fine;
+        bool done = route_refine(p, &refinement, from, to, &r, &possible);
+        if (possible && !(done && try_route(p, &r, "refined", best))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The cheapest way without reductions, in which boxes are not cut for relays. */
+static bool best_exchange(const planner *p, const weft_layout *from, const weft_layout *to, chain *best)
+{
+    *best = (chain){ .num_stages = 0 };
+    chain_add_move(p, best, from, to);
+    best->algorithm = weft_algorithm_name(best->stages[0].algorithm);
+    if (from == to || from->mesh != to->mesh) {
+        return true;
+    }
+    bool changed[WEFT_MAX_DIMS];
+    int changes = placements_changed(from, to, changed);
+    weft_stage direct = best->stages[0];
+    if (changes > 1) {
+        route r = { .from = from, .to = to, .mesh = from->mesh };
+        memcpy(r.first, from->placements, sizeof(r.first));
+        memcpy(r.last, to->placements, sizeof(r.last));
+        if (!try_route(p, &r, "staged", best)) {
+            return false;
+        }
+    }
+    return !is_worth_refining(&direct, changed) || try_refined(p, from, to, changed, best);
+}
+
+/* To `middle` first, and from there. Taken where that costs less than `best` by the factor given. */
+static bool try_through(const planner *p, const weft_layout *from, const weft_layout *middle,
+                        const weft_layout *to, const char *algorithm, double gain, chain *best)
+{
+    chain c = { .algorithm = algorithm }, rest;
+    if (middle == NULL || !best_exchange(p, middle, to, &rest)) {
+        return false;
+    }
+    chain_add_move(p, &c, from, middle);
+    chain_append(&c, &rest);
+    if (c.us * gain < best->us) {
+        *best = c;
+    }
+    return true;
+}
+
+/* A scatter and a gather use each link twice, and memory for what is between. For that they must be twice as
+ * fast. */
+static const double least_gain = 2.0;
+
+/* Instead of relaying boxes whole: each rank of a group receives a part, and they exchange the parts. */
+static bool try_scattered(const planner *p, const weft_layout *from, const weft_layout *to, chain *best)
+{
+    for (int d = 0; d < to->ndim; d++) {
+        weft_placement placements[WEFT_MAX_DIMS];
+        for (int m = 0; m < to->mesh->ndim; m++) {
+            bool has = from->mesh == to->mesh && from->placements[m].kind == WEFT_REPLICATE;
+            bool copies = to->placements[m].kind == WEFT_REPLICATE && !has;
+            placements[m] = copies ? weft_shard(d) : to->placements[m];
+        }
+        const weft_layout *middle = with_placements(p, to, placements);
+        if (!try_through(p, from, middle, to, "scatter+gather", least_gain, best)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_sharded(const weft_layout *layout, int dim)
+{
+    for (int m = 0; m < layout->mesh->ndim; m++) {
+        if (layout->placements[m].kind == WEFT_SHARD && layout->placements[m].dim == dim) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* To another mesh by few messages, cut there as it is here; then on that mesh. */
+static bool try_other_mesh(const planner *p, const weft_layout *from, const weft_layout *to, chain *best)
+{
+    for (int d = 0; d < to->ndim; d++) {
+        weft_placement placements[WEFT_MAX_DIMS];
+        for (int m = 0; m < to->mesh->ndim; m++) {
+            placements[m] = weft_shard(d);
+        }
+        const weft_layout *middle = is_sharded(from, d) ? with_placements(p, to, placements) : to;
+        if (middle != to && !try_through(p, from, middle, to, "staged", 1.0, best)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The cheapest way without reductions. */
+static bool best_move(const planner *p, const weft_layout *from, const weft_layout *to, chain *best)
+{
+    if (!best_exchange(p, from, to, best)) {
+        return false;
+    }
+    weft_stage direct = best->stages[0];
+    if (from->mesh != to->mesh && most_messages(&direct) >= LEAST_REFINED &&
+        !try_other_mesh(p, from, to, best)) {
+        return false;
+    }
+    bool relays = best->num_stages == 1 && best->stages[0].algorithm != WEFT_DIRECT;
+    return !relays || p->cost->algorithm != WEFT_ALGORITHM_AUTO || try_scattered(p, from, to, best);
 }
 
 /* ---- reductions ---------------------------------------------------------------------------------------- */
@@ -115,10 +309,46 @@ static bool is_kept(const weft_layout *from, const weft_layout *to, int m)
     return from->mesh == to->mesh && to->placements[m].kind == WEFT_PARTIAL;
 }
 
-/* More addends than this are reduced in several stages, mesh dimension by mesh dimension: a rank then
- * talks to n1 + n2 others instead of n1 * n2. Not left to the cost model, for sums of floating-point
- * numbers depend on it: they are to be the same however the ranks are spread over processes. */
+/* More addends than this are reduced in several stages, mesh dimension by mesh dimension: a rank then talks
+ * to n1 + n2 others instead of n1 * n2; a single dimension of more ranks is split for it. Not left to the
+ * cost model, for sums of floating-point numbers depend on it: they are to be the same however the ranks are
+ * spread over processes. */
 static const int64_t most_addends = 64;
+
+/* A dimension of more ranks is split twice: n^(1/2) addends at once would be very many. */
+static const int64_t most_addends_split_once = (int64_t)1 << 16;
+
+/* Puts the reduction of a Partial dimension of many ranks on a finer mesh: both ends if they can be, else the
+ * source alone. Depends on the layouts only. False: no memory. */
+static bool refine_reduction(const planner *p, const weft_layout **from, const weft_layout **to)
+{
+    bool marked[WEFT_MAX_DIMS] = { false };
+    int64_t largest = 0;
+    for (int m = 0; m < (*from)->mesh->ndim; m++) {
+        marked[m] = (*from)->placements[m].kind == WEFT_PARTIAL && !is_kept(*from, *to, m);
+        largest = marked[m] ? weft_max_i64(largest, (*from)->mesh->shape[m]) : largest;
+    }
+    weft_refinement refinement;
+    int rounds = largest > most_addends_split_once ? 2 : 1;
+    if (largest <= most_addends) {
+        return true;
+    }
+    if (!weft_refine(p->table, (*from)->mesh, marked, most_addends, rounds, &refinement)) {
+        return false;
+    }
+    if ((*from)->mesh == (*to)->mesh) {
+        route r;
+        bool possible, done = route_refine(p, &refinement, *from, *to, &r, &possible);
+        *from = done ? r.from : *from;
+        *to = done ? r.to : *to;
+        return done || !possible;
+    }
+    /* Partial dimensions alone are split, so that the source's boxes are what they were. */
+    weft_placement placements[WEFT_MAX_DIMS];
+    weft_refine_placements(&refinement, *from, placements);
+    *from = on_mesh(p, *from, refinement.fine, placements);
+    return *from != NULL;
+}
 
 /* The mesh dimensions that one reduce stage reduces: from the last Partial one leftwards, as long as their
  * ops agree. */
@@ -170,10 +400,7 @@ static bool try_middle(const planner *p, const weft_layout *current, const weft_
     if (last && !best_move(p, middle, to, &rest)) {
         return false;
     }
-    for (int i = 0; i < rest.num_stages; i++) {
-        c.stages[c.num_stages++] = rest.stages[i];
-    }
-    c.us += rest.us;
+    chain_append(&c, &rest);
     if (best->num_stages == 0 || c.us < best->us) {
         *best = c;
     }
@@ -265,21 +492,24 @@ static weft_status check_partials(const weft_layout *from, const weft_layout *to
 
 static bool build(const planner *p, const weft_layout *from, const weft_layout *to, chain *all)
 {
-    const weft_layout *current = from;
     *all = (chain){ .algorithm = "identity" };
-    while (current != to) {
+    if (from == to) {
+        return true;
+    }
+    if (!refine_reduction(p, &from, &to)) {
+        return false;
+    }
+    const weft_layout *current = from;
+    for (bool last = false; !last;) {
         chain next;
         group g = last_group(current, to);
-        bool last = !reductions_left(current, to, &g);
+        last = !reductions_left(current, to, &g);
         bool done =
             g.size > 0 ? best_reduction(p, current, to, &g, last, &next) : best_move(p, current, to, &next);
         if (!done) {
             return false;
         }
-        for (int i = 0; i < next.num_stages; i++) {
-            all->stages[all->num_stages++] = next.stages[i];
-        }
-        all->us += next.us;
+        chain_append(all, &next);
         all->algorithm = next.algorithm;
         current = next.stages[next.num_stages - 1].to;
     }

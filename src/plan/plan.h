@@ -3,13 +3,15 @@
  *
  * A plan is a short list of stages. A stage turns one layout into another by one box exchange:
  *   move    every rank receives each element of its destination box from exactly one source rank: itself if
- * it has it, else a replica in its own process, else the replica at its own place of the mesh. reduce  the
- * source has Partial placements that the destination has not: every rank receives every addend of each
- * element of its destination box, and reduces them in rank order. All-reduce is a reduce stage to a sharded
- * layout and a move stage from there (or one reduce stage, for tiny tensors); a
- * mesh-dimension-by-mesh-dimension all-gather is several move stages. Which, the cost model says. Partial
- * placements that both layouts have at the same place of the same mesh stay as they are: every stage then
- * happens within each coordinate of that mesh dimension. */
+ *           it has it, else a replica in its own process, else the replica at its own place of the mesh; or,
+ *           where many want the same, another rank that has received it.
+ *   reduce  the source has Partial placements that the destination has not: every rank receives every addend
+ *           of each element of its destination box, and reduces them in rank order.
+ * All-reduce is a reduce stage to a sharded layout and a move stage from there (or one reduce stage, for tiny
+ * tensors); a mesh-dimension-by-mesh-dimension all-gather is several move stages, and a mesh dimension of
+ * many ranks is split for that. Which, the cost model says. Partial placements that both layouts have at the
+ * same place of the same mesh stay as they are: every stage then happens within each coordinate of that mesh
+ * dimension. */
 #ifndef WEFT_SRC_PLAN_H
 #define WEFT_SRC_PLAN_H
 
@@ -24,23 +26,36 @@ typedef struct weft_topology {
 
 int weft_topology_process_of(const weft_topology *topology, int rank);
 
+/* How a move stage gets a box to several ranks. All but the first relay: a rank that has received the box
+ * sends it on. The order is that of the destination mesh, so that no rank ever waits for itself. */
+typedef enum weft_algorithm {
+    WEFT_DIRECT, /* the source rank sends a copy to each */
+    WEFT_CHAIN,  /* each to the next; in panels, so that all links are busy at once */
+    WEFT_TREE,   /* each to the half of those that are left: few steps */
+    WEFT_ONCE,   /* the source to the first rank of each process, which serves the others of its process */
+    WEFT_ALGORITHM_AUTO /* not of a stage: the cheapest */
+} weft_algorithm;
+const char *weft_algorithm_name(weft_algorithm algorithm); /* "direct", "chain", "tree", "once", "auto" */
+
 /* What a stage costs a rank: the latency once, an overhead for every message, and the bytes of the busier
  * direction; within a process and between processes. Microseconds. */
 typedef struct weft_cost_model {
     double local_latency_us, local_message_us, local_byte_us;
     double remote_latency_us, remote_message_us, remote_byte_us;
+    weft_algorithm algorithm; /* of every move to several ranks */
 } weft_cost_model;
 /* In process: copy tasks at 5 GB/s; between processes: MPI over a 1 Gbit/s link. */
 #define WEFT_COST_MODEL_DEFAULT                                                                              \
     {                                                                                                        \
-        2.0, 2.0, 1.0 / 5000.0, 30.0, 3.0, 1.0 / 118.0                                                       \
+        2.0, 2.0, 1.0 / 5000.0, 30.0, 3.0, 1.0 / 118.0, WEFT_ALGORITHM_AUTO                                  \
     }
 
 typedef struct weft_stage {
     const weft_layout *from, *to;
     bool reduces;
-    weft_reduce_op op; /* of a reduce stage; never WEFT_AVG, which is WEFT_SUM with a scale */
-    double scale;      /* of a reduce stage: multiply the result (1.0: nothing to do) */
+    weft_reduce_op op;        /* of a reduce stage; never WEFT_AVG, which is WEFT_SUM with a scale */
+    double scale;             /* of a reduce stage: multiply the result (1.0: nothing to do) */
+    weft_algorithm algorithm; /* of a move stage; a reduce stage is direct */
 } weft_stage;
 
 #define WEFT_MAX_STAGES (2 * WEFT_MAX_DIMS + 2)
@@ -48,15 +63,17 @@ typedef struct weft_stage {
 typedef struct weft_plan {
     const weft_layout *from, *to;
     int num_stages; /* 0: the layouts are the same */
+    /* Each begins where the former ends, the first at `from`, and the last one ends at `to`: with that layout
+     * or with its equal on a finer mesh, where every rank has the same box, cut into the same panels. */
     weft_stage stages[WEFT_MAX_STAGES];
-    const char *algorithm; /* "identity", "direct", "reduce", "reduce+move", "staged", ... static storage */
+    const char *algorithm; /* "identity", "direct", "chain", "reduce", "reduce+move", ... static storage */
     double predicted_us;   /* slowest rank */
 } weft_plan;
 
-/* Chooses the stages; intermediate layouts are interned in `table`. The tensors' shapes and dtypes must
- * agree. WEFT_ERR_LAYOUT with why: `to` has a Partial that `from` has not, or keeps one inside a reduction of
- * another operation. WEFT_ERR_DTYPE: Partial(avg) of a type that is not floating point. The sum of WEFT_BOOL
- * is or. */
+/* Chooses the stages; intermediate layouts, and finer meshes, are interned in `table`: the layouts' meshes
+ * must live as long. The tensors' shapes and dtypes must agree. WEFT_ERR_LAYOUT with why: `to` has a Partial
+ * that `from` has not, or keeps one inside a reduction of another operation. WEFT_ERR_DTYPE: Partial(avg) of
+ * a type that is not floating point. The sum of WEFT_BOOL is or. */
 weft_status weft_plan_make(weft_layout_table *table, const weft_topology *topology,
                            const weft_cost_model *cost, const weft_layout *from, const weft_layout *to,
                            weft_plan *plan, char *why, size_t why_size);
@@ -64,6 +81,8 @@ weft_status weft_plan_make(weft_layout_table *table, const weft_topology *topolo
 /* One box to move, in global indices. */
 typedef struct weft_move {
     int peer; /* of a receive: the source rank; of a send: the destination rank. May be the rank itself. */
+    /* From what the source rank has received in this stage: from its shard of `to`, not of `from`. */
+    bool relayed;
     weft_box box;
 } weft_move;
 
@@ -85,6 +104,9 @@ weft_status weft_stage_receives(const weft_stage *stage, const weft_topology *to
 weft_status weft_stage_sends(const weft_stage *stage, const weft_topology *topology, int rank,
                              weft_moves *moves);
 
+/* Sets the stage's algorithm, to the cheapest or as the cost model prescribes, and returns what
+ * weft_stage_cost() says then. */
+double weft_stage_choose(weft_stage *stage, const weft_topology *topology, const weft_cost_model *cost);
 /* What one stage costs its slowest rank, from closed forms (no enumeration of peers). */
 double weft_stage_cost(const weft_stage *stage, const weft_topology *topology, const weft_cost_model *cost);
 

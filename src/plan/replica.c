@@ -68,8 +68,7 @@ static int64_t base_of(const weft_roles *roles, int64_t index)
     return index - weft_replica_part(roles, coordinate);
 }
 
-/* The replica part of the turn-th replica, row-major along the Replicate dimensions. */
-static int64_t part_of_turn(const weft_roles *roles, int64_t turn)
+int64_t weft_replica_part_of_turn(const weft_roles *roles, int64_t turn)
 {
     const weft_mesh *mesh = roles->stage->from->mesh;
     int64_t part = 0;
@@ -82,6 +81,16 @@ static int64_t part_of_turn(const weft_roles *roles, int64_t turn)
     return part;
 }
 
+int64_t weft_replica_turn_of(const weft_roles *roles, const int64_t coordinate[])
+{
+    const weft_mesh *mesh = roles->stage->from->mesh;
+    int64_t turn = 0;
+    for (int m = 0; m < mesh->ndim; m++) {
+        turn = roles->replicates[m] ? turn * mesh->shape[m] + coordinate[m] : turn;
+    }
+    return turn;
+}
+
 weft_target weft_target_of(const weft_roles *roles, int rank, int64_t index)
 {
     weft_target t = { .rank = rank,
@@ -89,7 +98,8 @@ weft_target weft_target_of(const weft_roles *roles, int rank, int64_t index)
                       .own_base = -1 };
     t.own = roles->same_mesh ? index : weft_mesh_index_of(roles->stage->from->mesh, rank);
     t.own_base = t.own < 0 ? -1 : base_of(roles, t.own);
-    t.aligned_part = roles->same_mesh ? t.own - t.own_base : part_of_turn(roles, index % roles->num_replicas);
+    t.aligned_part =
+        roles->same_mesh ? t.own - t.own_base : weft_replica_part_of_turn(roles, index % roles->num_replicas);
     return t;
 }
 
@@ -121,7 +131,7 @@ static size_t list_of_process(const weft_roles *roles, int process, weft_replica
 static size_t list_of_base(const weft_roles *roles, int64_t base, weft_replica_entry entries[])
 {
     for (int64_t turn = 0; turn < roles->num_replicas; turn++) {
-        int64_t index = base + part_of_turn(roles, turn);
+        int64_t index = base + weft_replica_part_of_turn(roles, turn);
         int rank = weft_mesh_rank_at(roles->stage->from->mesh, index);
         entries[turn] = (weft_replica_entry){ weft_topology_process_of(roles->topology, rank), index, rank };
     }

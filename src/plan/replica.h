@@ -22,8 +22,8 @@ typedef struct weft_roles {
     bool keeps[WEFT_MAX_DIMS];      /* Partial before and after: coordinates do not mix */
     int64_t stride[WEFT_MAX_DIMS];
     int64_t num_replicas;
-    /* No process hosts a replica nearer than the one at the target's own place: with one process, with one rank
-     * per process, and without replicas. */
+    /* No process hosts a replica nearer than the one at the target's own place: with one process, with one
+     * rank per process, and without replicas. */
     bool aligned;
 } weft_roles;
 
@@ -31,6 +31,12 @@ weft_roles weft_roles_of(const weft_stage *stage, const weft_topology *topology)
 
 /* The replica part of a source mesh coordinate. */
 int64_t weft_replica_part(const weft_roles *roles, const int64_t coordinate[]);
+
+/* That of the turn-th replica, row-major along the Replicate dimensions. */
+int64_t weft_replica_part_of_turn(const weft_roles *roles, int64_t turn);
+
+/* The reverse: the number of a source mesh coordinate among its replicas. */
+int64_t weft_replica_turn_of(const weft_roles *roles, const int64_t coordinate[]);
 
 /* Replicas by a key, for those that are not aligned. Of one process, when receives are planned: the key is
  * the base. Of one base, when sends are: the key is the process. Filled when first asked; zero-initialise

@@ -96,5 +96,5 @@ weft_totals weft_stage_totals(const weft_stage *stage, int rank)
 bool weft_stage_totals_exact(const weft_stage *stage, const weft_topology *topology)
 {
     weft_roles roles = weft_roles_of(stage, topology);
-    return roles.num_replicas == 1 || (roles.same_mesh && roles.aligned);
+    return stage->algorithm == WEFT_DIRECT && (roles.num_replicas == 1 || (roles.same_mesh && roles.aligned));
 }

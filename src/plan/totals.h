@@ -13,7 +13,7 @@ typedef struct weft_totals {
  * what the replicas of this rank's values send together. */
 weft_totals weft_stage_totals(const weft_stage *stage, int rank);
 /* Each target has one source to choose from; or, on one mesh, takes the one at its own coordinates because
- * no process hosts a nearer one (with one process, or one rank per process). */
+ * no process hosts a nearer one (with one process, or one rank per process); and nothing is relayed. */
 bool weft_stage_totals_exact(const weft_stage *stage, const weft_topology *topology);
 
 /* Bytes of the rank's box of `to` that it does not hold in `from`: what it has to receive, whatever the

@@ -103,6 +103,7 @@ typedef struct weft_settings { /* weft_config with the environment and the defau
     double timeout_s;   /* 0: none */
     bool check;         /* compare the calls of all processes */
     weft_panel_policy panels;
+    weft_algorithm algorithm; /* of moves to several ranks */
 } weft_settings;
 
 /* Reads config (may be NULL) and the environment. Errors are kept. */

@@ -74,6 +74,24 @@ static bool read_world(const char *function, weft_world *world)
     return false;
 }
 
+/* The same on every process, as the panels' settings must be. */
+static bool read_algorithm(const char *function, weft_algorithm *algorithm)
+{
+    const char *text = getenv("WEFT_PLAN");
+    if (text == NULL || text[0] == '\0') {
+        return true;
+    }
+    for (weft_algorithm a = WEFT_DIRECT; a <= WEFT_ALGORITHM_AUTO; a++) {
+        if (strcasecmp(text, weft_algorithm_name(a)) == 0) {
+            *algorithm = a;
+            return true;
+        }
+    }
+    weft_fail(WEFT_ERR_INVALID, function, "WEFT_PLAN is \"%s\", expected auto, direct, chain, tree or once",
+              text);
+    return false;
+}
+
 static bool check_config(const char *function, const weft_config *config)
 {
     const char *wrong = NULL;
@@ -129,10 +147,11 @@ static void take_config(const weft_config *config, weft_settings *settings)
 
 weft_status weft_settings_read(const char *function, const weft_config *config, weft_settings *settings)
 {
-    *settings = (weft_settings){ .panels = WEFT_PANEL_POLICY_DEFAULT };
+    *settings = (weft_settings){ .panels = WEFT_PANEL_POLICY_DEFAULT, .algorithm = WEFT_ALGORITHM_AUTO };
     int timeout = DEFAULT_TIMEOUT_S;
     int64_t check = 0;
     if ((config != NULL && !check_config(function, config)) || !read_world(function, &settings->world) ||
+        !read_algorithm(function, &settings->algorithm) ||
         !read_int(function, "WEFT_LOCAL_RANKS", 1, &settings->local_ranks) ||
         !read_int(function, "WEFT_RANKS", 1, &settings->ranks) ||
         !read_int(function, "WEFT_FAKE_SIZE", 1, &settings->fake_size) ||

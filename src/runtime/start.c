@@ -89,6 +89,7 @@ weft_status weft_runtime_start(const char *function, const weft_settings *settin
     state->world = settings->world;
     state->seed = settings->seed;
     state->cost = (weft_cost_model)WEFT_COST_MODEL_DEFAULT;
+    state->cost.algorithm = settings->algorithm;
     weft_status status = spread_ranks(function, settings, place);
     if (status == WEFT_OK) {
         status = start_starpu(function, settings, place);

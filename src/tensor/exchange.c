@@ -2,8 +2,12 @@
  *
  * Every move of the stage (a box from one rank to another) is cut where panels of the source or of the target
  * begin: into pieces, each of which lies in one panel on both sides. Both sides of a message cut alike, so
- * they agree on the messages between them, and on their order: by source rank, target rank, target panel,
- * source panel. */
+ * they agree on the messages between them, and on their order: by target panel, target rank, source rank, source
+ * panel, and where in the panel. First panels come first, so that what waits for them can begin.
+ *
+ * A piece that is relayed is read from the target tensor, where its source rank has received it. Relays go up
+ * in the order of the target's mesh (plan/relay.h), and so do the steps that fill panels: a panel is written
+ * by steps before those that read it, and StarPU keeps that order. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +15,8 @@
 
 typedef struct piece {
     int source_rank, target_rank;
+    int64_t target_place; /* of the target rank in its mesh */
+    bool relayed;         /* the source panel is one of the target tensor */
     int64_t source_panel, target_panel;
     int region; /* of a reduce stage: pieces of one target rank with the same region are addends of each other
                  */
@@ -22,6 +28,11 @@ typedef struct piece {
 } piece;
 
 /* ---- pieces -------------------------------------------------------------------------------------------- */
+
+static const weft_layout *source_layout(const weft_stage *stage, const piece *p)
+{
+    return p->relayed ? stage->to : stage->from;
+}
 
 /* Larger messages are cut, by rows. What one brings can be used while the next is under way; and messages that MPI sends
  * without asking first keep a link busy both ways: over TCP, the go-ahead of a larger one queues behind the data of those that
@@ -40,7 +51,7 @@ static int64_t rows_per_message(const weft_layout *layout, const weft_box *box)
 /* Cuts the box of a move into pieces and appends them. */
 static bool cut_move(weft_vec *pieces, const weft_stage *stage, const piece *like, const weft_box *box)
 {
-    const weft_layout *from = stage->from, *to = stage->to;
+    const weft_layout *from = source_layout(stage, like), *to = stage->to;
     weft_box source, target;
     weft_layout_shard_box(from, like->source_rank, &source);
     weft_layout_shard_box(to, like->target_rank, &target);
@@ -63,9 +74,14 @@ static bool cut_move(weft_vec *pieces, const weft_stage *stage, const piece *lik
         *p = *like;
         p->source_panel = source_panel;
         p->target_panel = target_panel;
-        p->box = *box;
-        p->box.offset[0] = begin; /* what pieces are sorted by, of scalars too */
-        p->box.extent[0] = last - begin;
+        for (int d = 0; d < from->ndim; d++) { /* the others stay 0: boxes are compared */
+            p->box.offset[d] = box->offset[d];
+            p->box.extent[d] = box->extent[d];
+        }
+        if (from->ndim > 0) {
+            p->box.offset[0] = begin;
+            p->box.extent[0] = last - begin;
+        }
         p->bytes = weft_box_count(from->ndim, &p->box) * (int64_t)weft_dtype_size(from->dtype);
         begin = last;
     }
@@ -93,6 +109,8 @@ static bool collect_receives(weft_vec *pieces, const weft_stage *stage, int targ
         int source = moves.items[i].peer;
         region = next_region(stage, &moves, i, region);
         piece like = { .source_rank = source, .target_rank = target, .region = region, .order = (int)i };
+        like.target_place = weft_mesh_index_of(stage->to->mesh, target);
+        like.relayed = moves.items[i].relayed;
         like.peer = weft_hosts(source) ? -1 : process_of(source);
         done = cut_move(pieces, stage, &like, &moves.items[i].box);
     }
@@ -111,6 +129,8 @@ static bool collect_sends(weft_vec *pieces, const weft_stage *stage, int source)
             continue;
         }
         piece like = { .source_rank = source, .target_rank = target, .peer = process_of(target) };
+        like.target_place = weft_mesh_index_of(stage->to->mesh, target);
+        like.relayed = moves.items[i].relayed;
         done = cut_move(pieces, stage, &like, &moves.items[i].box);
     }
     weft_moves_free(&moves);
@@ -126,28 +146,33 @@ static int by_message_order(const void *a, const void *b)
 {
     const piece *p = a, *q = b;
     COMPARE(peer)
-    COMPARE(source_rank)
-    COMPARE(target_rank)
     COMPARE(target_panel)
+    COMPARE(target_place)
+    COMPARE(relayed)
+    COMPARE(source_rank)
     COMPARE(source_panel)
-    COMPARE(box.offset[0])
+    for (int d = 0; d < WEFT_MAX_DIMS; d++) {
+        COMPARE(box.offset[d])
+    }
     return 0;
 }
 
 static int by_source_panel(const void *a, const void *b)
 {
     const piece *p = a, *q = b;
+    COMPARE(relayed)
     COMPARE(source_rank)
     COMPARE(source_panel)
     return by_message_order(a, b);
 }
 
-/* Within a target panel: region, rows, addends in their order; of a move stage, remote pieces first. */
+/* First panels first; targets in the order in which they may relay. Within a target panel: region, rows, addends in their order;
+ * of a move stage, remote pieces first. */
 static int by_target_panel(const void *a, const void *b)
 {
     const piece *p = a, *q = b;
-    COMPARE(target_rank)
     COMPARE(target_panel)
+    COMPARE(target_place)
     COMPARE(region)
     COMPARE(source_panel)
     COMPARE(box.offset[0])
@@ -233,31 +258,39 @@ static int shard_of(int rank)
     return rank - weft_runtime.first_rank;
 }
 
-/* One SEND per source panel, with a message for each piece that leaves it. */
-static bool add_sends(weft_exchange *exchange, weft_vec *pieces)
+/* One SEND per source panel, with a message for each piece that leaves it: what is relayed, or what is
+ * not. */
+static bool add_sends(weft_exchange *exchange, const weft_vec *pieces, bool relayed)
 {
-    piece *all = pieces->items;
-    if (pieces->count > 0) {
-        qsort(all, pieces->count, sizeof(*all), by_source_panel);
-    }
+    const piece *all = pieces->items;
     for (size_t begin = 0, end; begin < pieces->count; begin = end) {
         const piece *p = &all[begin];
         end = begin + 1;
-        while (end < pieces->count && all[end].source_rank == p->source_rank &&
-               all[end].source_panel == p->source_panel) {
+        while (end < pieces->count && all[end].relayed == p->relayed &&
+               all[end].source_rank == p->source_rank && all[end].source_panel == p->source_panel) {
             end++;
         }
-        place source = { shard_of(p->source_rank), p->source_panel };
+        if (p->relayed != relayed) {
+            continue;
+        }
+        place source = { shard_of(p->source_rank), p->source_panel, relayed };
         exchange_step *s = add_transfer(exchange, SEND, source, false, end - begin);
         if (s == NULL) {
             return false;
         }
         for (size_t i = begin; i < end; i++) {
             s->messages[s->count++] =
-                message_of(exchange->stage.from, p->source_rank, p->source_panel, &all[i]);
+                message_of(source_layout(&exchange->stage, p), p->source_rank, p->source_panel, &all[i]);
         }
     }
     return true;
+}
+
+static void sort_by_source(weft_vec *pieces)
+{
+    if (pieces->count > 0) {
+        qsort(pieces->items, pieces->count, sizeof(piece), by_source_panel);
+    }
 }
 
 /* The pieces of one target panel that come from other processes: received in place, all in one transfer. */
@@ -270,7 +303,7 @@ static bool add_receive(weft_exchange *exchange, const piece *pieces, size_t cou
     if (remote == 0) {
         return true;
     }
-    place target = { shard_of(pieces->target_rank), pieces->target_panel };
+    place target = { shard_of(pieces->target_rank), pieces->target_panel, true };
     exchange_step *s = add_transfer(exchange, RECEIVE, target, *whole, remote);
     if (s == NULL) {
         return false;
@@ -307,7 +340,7 @@ static bool add_copies(weft_exchange *exchange, const piece *pieces, size_t coun
             continue;
         }
         if (s == NULL || s->count == MAX_SOURCES) {
-            s = add_step(exchange, COPY, (place){ shard_of(p->target_rank), p->target_panel }, whole);
+            s = add_step(exchange, COPY, (place){ shard_of(p->target_rank), p->target_panel, true }, whole);
             if (s == NULL || (s->args = calloc(1, sizeof(*s->args))) == NULL) {
                 return false;
             }
@@ -317,12 +350,12 @@ static bool add_copies(weft_exchange *exchange, const piece *pieces, size_t coun
         int64_t source_stride[WEFT_MAX_DIMS], target_stride[WEFT_MAX_DIMS];
         /* The source's place in its panel is the operand's offset, which run_local() takes from here. */
         int64_t source_offset =
-            box_in_panel(stage->from, p->source_rank, p->source_panel, &p->box, source_stride);
+            box_in_panel(source_layout(stage, p), p->source_rank, p->source_panel, &p->box, source_stride);
         s->args->base.operands[s->count + 1].offset = source_offset;
         s->args->copy.target_offset[s->count] =
             box_in_panel(stage->to, p->target_rank, p->target_panel, &p->box, target_stride);
         s->args->copy.boxes[s->count] = strided_box(stage->from, p, source_stride, target_stride);
-        s->sources[s->count++] = (place){ shard_of(p->source_rank), p->source_panel };
+        s->sources[s->count++] = (place){ shard_of(p->source_rank), p->source_panel, p->relayed };
     }
     return true;
 }
@@ -330,7 +363,7 @@ static bool add_copies(weft_exchange *exchange, const piece *pieces, size_t coun
 /* An addend that another process has: received into a buffer of its own, contiguous. */
 static bool add_landing(weft_exchange *exchange, const piece *p, place *landing)
 {
-    *landing = (place){ -1, (int64_t)exchange->landings.count };
+    *landing = (place){ -1, (int64_t)exchange->landings.count, false };
     int64_t *bytes = weft_vec_push(&exchange->landings, sizeof(*bytes));
     exchange_step *s = bytes == NULL ? NULL : add_transfer(exchange, LAND, *landing, true, 1);
     if (s == NULL) {
@@ -354,7 +387,7 @@ static bool addend_source(weft_exchange *exchange, const piece *p, place *source
                           int64_t stride[])
 {
     if (p->peer < 0) {
-        *source = (place){ shard_of(p->source_rank), p->source_panel };
+        *source = (place){ shard_of(p->source_rank), p->source_panel, false };
         *offset = box_in_panel(exchange->stage.from, p->source_rank, p->source_panel, &p->box, stride);
         return true;
     }
@@ -400,7 +433,7 @@ static bool add_reduction(weft_exchange *exchange, const piece *addends, size_t 
                 return false;
             }
         }
-        place target = { shard_of(addends->target_rank), addends->target_panel };
+        place target = { shard_of(addends->target_rank), addends->target_panel, true };
         exchange_step *s = add_step(exchange, REDUCE, target, whole && begin == 0);
         if (s == NULL || (s->args = calloc(1, sizeof(*s->args))) == NULL) {
             return false;
@@ -488,7 +521,9 @@ static bool build(weft_exchange *exchange)
         number_messages(&sends, exchange->sends);
         number_messages(&receives, exchange->receives);
         count_received(exchange, &receives);
-        done = add_sends(exchange, &sends) && add_targets(exchange, &receives);
+        sort_by_source(&sends);
+        done = add_sends(exchange, &sends, false) && add_targets(exchange, &receives) &&
+               add_sends(exchange, &sends, true);
     }
     weft_vec_free(&sends);
     weft_vec_free(&receives);

@@ -13,8 +13,9 @@ typedef struct run {
     weft_message *messages; /* room for the largest step's */
 } run;
 
-static weft_panel panel_at(const run *r, const weft_tensor *tensor, place p)
+static weft_panel panel_at(const run *r, place p)
 {
+    const weft_tensor *tensor = p.in_target ? r->target : r->source;
     return p.shard < 0 ? (weft_panel){ r->landings[p.panel]->handles[0], 0 }
                        : tensor->shards[p.shard].panels[p.panel];
 }
@@ -22,16 +23,16 @@ static weft_panel panel_at(const run *r, const weft_tensor *tensor, place p)
 static bool run_transfer(const run *r, const exchange_step *s)
 {
     const weft_exchange *exchange = r->exchange;
-    const weft_tensor *tensor = s->kind == SEND ? r->source : r->target;
     const tag_range *ranges = s->kind == SEND ? exchange->sends : exchange->receives;
-    weft_panel panel = panel_at(r, tensor, s->target);
+    weft_panel panel = panel_at(r, s->target);
     for (int i = 0; i < s->count; i++) {
         r->messages[i] = s->messages[i];
         r->messages[i].tag += ranges[s->messages[i].peer].first;
         r->messages[i].region.offset += panel.offset;
     }
     return weft_comm_submit(weft_runtime.comm, panel.handle, s->kind != SEND, s->whole, s->count, r->messages,
-                            tensor->layout, weft_tensor_label(r->source));
+                            s->target.in_target ? r->target->layout : r->source->layout,
+                            weft_tensor_label(r->source));
 }
 
 /* A tensor redistributed into one that shares memory with it has its own values there already. */
@@ -42,7 +43,7 @@ static bool same_memory(weft_panel a, int64_t a_offset, weft_panel b, int64_t b_
 
 static bool run_copy(const run *r, const exchange_step *s)
 {
-    weft_panel target = panel_at(r, r->target, s->target);
+    weft_panel target = panel_at(r, s->target);
     weft_task task;
     weft_copy_args *args =
         weft_task_begin(&task, &weft_codelet_copy, "copy", sizeof(*args), r->exchange->stage.from->dtype);
@@ -54,7 +55,7 @@ static bool run_copy(const run *r, const exchange_step *s)
     weft_task_add(&task, &target, 0, s->whole ? STARPU_W : STARPU_RW);
     int count = 0;
     for (int i = 0; i < s->count; i++) {
-        weft_panel source = panel_at(r, r->source, s->sources[i]);
+        weft_panel source = panel_at(r, s->sources[i]);
         int64_t offset = like->base.operands[i + 1].offset;
         if (same_memory(source, offset, target, like->target_offset[i])) {
             continue;
@@ -72,7 +73,7 @@ static bool run_copy(const run *r, const exchange_step *s)
 
 static bool run_reduce(const run *r, const exchange_step *s)
 {
-    weft_panel target = panel_at(r, r->target, s->target);
+    weft_panel target = panel_at(r, s->target);
     weft_task task;
     weft_reduce_args *args =
         weft_task_begin(&task, &weft_codelet_reduce, "reduce", sizeof(*args), r->exchange->stage.from->dtype);
@@ -86,7 +87,7 @@ static bool run_reduce(const run *r, const exchange_step *s)
     memcpy(args->boxes, like->boxes, (size_t)s->count * sizeof(like->boxes[0]));
     weft_task_add(&task, &target, like->base.operands[0].offset, s->whole ? STARPU_W : STARPU_RW);
     for (int i = 0; i < s->count; i++) {
-        weft_panel source = panel_at(r, r->source, s->sources[i]);
+        weft_panel source = panel_at(r, s->sources[i]);
         weft_task_add(&task, &source, like->base.operands[i + 1].offset, STARPU_R);
     }
     return weft_task_submit(&task);

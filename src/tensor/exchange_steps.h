@@ -9,10 +9,12 @@
 
 enum { MAX_SOURCES = WEFT_MAX_OPERANDS - 1 };
 
-/* A source of a local step: a hosted shard's panel, or (shard -1) the landing buffer of that number. */
+/* A hosted shard's panel, of the source or of the target tensor; or (shard -1) the landing buffer of that
+ * number. */
 typedef struct place {
     int shard;
     int64_t panel;
+    bool in_target;
 } place;
 
 typedef enum step_kind { SEND, RECEIVE, LAND, COPY, REDUCE } step_kind;
