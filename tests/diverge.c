@@ -63,6 +63,9 @@ static weft_tensor *work(void)
         if (i == TURN && goes("sleeps")) {
             sleep(1000);
         }
+        if (i == TURN && goes("quits")) {
+            exit(0);
+        }
         if (i == TURN && goes("leaves")) {
             break;
         }
