@@ -36,7 +36,7 @@ typedef struct weft_config {
 
 #define WEFT_CONFIG_DEFAULT                                                                                  \
     {                                                                                                        \
-        WEFT_WORLD_AUTO, 0, 0, 0, 0, 0, 0, 0                                                                   \
+        WEFT_WORLD_AUTO, 0, 0, 0, 0, 0, 0, 0                                                                 \
     }
 
 /**
@@ -49,27 +49,28 @@ typedef struct weft_config {
  */
 WEFT_API weft_status weft_init(const weft_config *config);
 
-/** BLOCKS until all that was submitted has ended, on every process; releases every tensor, mesh and scope that is
- * left. Returns as weft_wait(). In a world that broke it waits for no other process; memory that was given to
- * weft_from_local() or weft_distribute() must then stay as it is until the process ends, for messages that could
- * not be taken back may still use it. */
+/** BLOCKS until all that was submitted has ended, on every process; releases every tensor, mesh and scope
+ * that is left. Returns as weft_wait(). In a world that broke it waits for no other process; memory that was
+ * given to weft_from_local() or weft_distribute() must then stay as it is until the process ends, for
+ * messages that could not be taken back may still use it. */
 WEFT_API weft_status weft_finalize(void);
 
 /**
  * BLOCKS until all that was submitted has ended. Returns WEFT_OK, or the error that a task or transfer met;
  * WEFT_ERR_STATE, without waiting, while weft_local_acquire() holds a shard: tasks may wait for that.
  *
- * A world of several processes breaks when messages are under way and none has begun or ended for WEFT_TIMEOUT_S
- * seconds (WEFT_ERR_TIMEOUT), when the transport fails (WEFT_ERR_COMM), when another process says that its world
- * broke, or, with WEFT_CHECK=1, when processes make different calls (WEFT_ERR_MISMATCH). The message names the
- * call, the tensor and the ranks. From then on nothing that computes, blocks or hands out values succeeds: the
- * status is returned, or NULL, the caller's memory is not written to, and weft_clear_error() does not mend it.
- * Nothing waits for another process any more. A process that is slow by right looks like one that hangs, and so
- * does one message that takes as long: choose a WEFT_TIMEOUT_S that is longer than both.
+ * A world of several processes breaks when messages are under way and none has begun or ended for
+ * WEFT_TIMEOUT_S seconds (WEFT_ERR_TIMEOUT), when the transport fails (WEFT_ERR_COMM), when another process
+ * says that its world broke, or, with WEFT_CHECK=1, when processes make different calls (WEFT_ERR_MISMATCH).
+ * The message names the call, the tensor and the ranks. From then on nothing that computes, blocks or hands
+ * out values succeeds: the status is returned, or NULL, the caller's memory is not written to, and
+ * weft_clear_error() does not mend it. Nothing waits for another process any more. A process that is slow by
+ * right looks like one that hangs, and so does one message that takes as long: choose a WEFT_TIMEOUT_S that
+ * is longer than both.
  *
- * WEFT_CHECK=1, on all processes, is for finding mistakes: before a call that creates, computes, moves or gathers
- * tensors, and in weft_init() and weft_finalize(), all processes wait for each other and compare what they are
- * about to do.
+ * WEFT_CHECK=1, on all processes, is for finding mistakes: before a call that creates, computes, moves or
+ * gathers tensors, and in weft_init() and weft_finalize(), all processes wait for each other and compare what
+ * they are about to do.
  */
 WEFT_API weft_status weft_wait(void);
 

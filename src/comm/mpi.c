@@ -118,9 +118,9 @@ static bool make_room(mpi_state *state)
     return true;
 }
 
-/* A message's number, and a digest of what both sides must agree on: in a program whose processes differ, a message then
- * waits, and times out, and does not match another one. Open MPI 4.1 writes a message that is longer than its
- * receive beyond the end of the receive's memory (when it is too long to be sent at once). */
+/* A message's number, and a digest of what both sides must agree on: in a program whose processes differ, a
+ * message then waits, and times out, and does not match another one. Open MPI 4.1 writes a message that is
+ * longer than its receive beyond the end of the receive's memory (when it is too long to be sent at once). */
 static int tag_of(const mpi_state *state, const weft_message *message)
 {
     enum { DIGESTS = 1 << 11, FEWEST_NUMBERS = 1 << 16 };
@@ -201,8 +201,9 @@ static void hear_news(mpi_state *state)
     int there = 0;
     MPI_Message message;
     MPI_Status status;
-    if (weft_is_broken() || MPI_Improbe(MPI_ANY_SOURCE, TAG_NEWS, state->meetings, &there, &message, &status) !=
-                                MPI_SUCCESS || !there) {
+    if (weft_is_broken() ||
+        MPI_Improbe(MPI_ANY_SOURCE, TAG_NEWS, state->meetings, &there, &message, &status) != MPI_SUCCESS ||
+        !there) {
         return;
     }
     news theirs;
@@ -235,8 +236,8 @@ static int mpi_poll(void *opaque, weft_finished finished[], int max)
     return count;
 }
 
-/* Tells the other processes why this one gave up, unless it is one of them that told. The messages are short, so that
- * they leave at once; their memory stays with MPI. */
+/* Tells the other processes why this one gave up, unless it is one of them that told. The messages are short,
+ * so that they leave at once; their memory stays with MPI. */
 static void spread_news(mpi_state *state)
 {
     news *mine = malloc(sizeof(*mine));
@@ -282,13 +283,17 @@ static void pause_us(double us)
     nanosleep(&time, NULL);
 }
 
-/* Waits until all requests have ended, the time is over (timeout_s > 0), or the world has broken (state not NULL). */
+/* Waits until all requests have ended, the time is over (timeout_s > 0; without the time for which this
+ * process itself was stopped), or the world has broken (state not NULL). */
 static bool wait_all(mpi_state *state, MPI_Request requests[], int count, double timeout_s)
 {
-    double begin = MPI_Wtime(), sleep_us = 5;
+    double last_look_s = MPI_Wtime(), waited_s = 0, sleep_us = 5;
     int ended = 0;
     while (MPI_Testall(count, requests, &ended, MPI_STATUSES_IGNORE) == MPI_SUCCESS && !ended &&
-           !(state != NULL && weft_is_broken()) && (timeout_s <= 0 || MPI_Wtime() - begin < timeout_s)) {
+           !(state != NULL && weft_is_broken()) && (timeout_s <= 0 || waited_s < timeout_s)) {
+        double now_s = MPI_Wtime();
+        waited_s += now_s - last_look_s < 1 ? now_s - last_look_s : 0;
+        last_look_s = now_s;
         if (state != NULL) {
             hear_news(state);
         }
@@ -358,7 +363,8 @@ static void gather_records(mpi_state *state, const void *mine, void *all, size_t
     memcpy(inbox, mine, size);
     requests[0] = MPI_REQUEST_NULL;
     for (int p = 1; p < processes; p++) {
-        MPI_Irecv(inbox + size * (size_t)p, (int)size, MPI_BYTE, p, TAG_RECORD, state->meetings, &requests[p]);
+        MPI_Irecv(inbox + size * (size_t)p, (int)size, MPI_BYTE, p, TAG_RECORD, state->meetings,
+                  &requests[p]);
     }
     wait_all(state, requests, processes, timeout_s);
     bool done = end_receives(requests, processes, came);
@@ -434,9 +440,9 @@ static void mpi_close(void *opaque)
     free(state);
 }
 
-/* MPI_Finalize() waits for all processes, for ever. When the world broke, each waits for the others a while first: a
- * launcher that sees a process end without MPI_Finalize(), or with a status that is not 0, kills the others, who
- * may just be about to say what they have met. */
+/* MPI_Finalize() waits for all processes, for ever. When the world broke, each waits for the others a while
+ * first: a launcher that sees a process end without MPI_Finalize(), or with a status that is not 0, kills the
+ * others, who may just be about to say what they have met. */
 static bool all_have_come(void)
 {
     MPI_Request request;
