@@ -74,12 +74,12 @@ static weft_status start_floors(const char *function, const weft_settings *setti
 /* What makes every later call differ when it differs. */
 static weft_status compare_settings(const char *function, const weft_settings *settings)
 {
-    const double numbers[] = { weft_runtime.topology.num_ranks,
-                               (double)(settings->seed >> 32),
-                               (double)(settings->seed & UINT32_MAX),
-                               (double)settings->panels.target_bytes,
+    const double numbers[] = { weft_runtime.topology.num_ranks, (double)(settings->seed >> 32),
+                               (double)(settings->seed & UINT32_MAX), (double)settings->panels.target_bytes,
                                (double)settings->panels.forced_rows };
-    weft_public_call call = { .function = function, .num_numbers = WEFT_ARRAY_SIZE(numbers), .numbers = numbers };
+    weft_public_call call = { .function = function,
+                              .num_numbers = WEFT_ARRAY_SIZE(numbers),
+                              .numbers = numbers };
     if (weft_call_admit(&call)) {
         return WEFT_OK;
     }

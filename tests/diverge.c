@@ -9,7 +9,8 @@
  *     process P ends: STATUS MESSAGE     the first error, as the program sees it
  *     process P finalized: STATUS
  *
- * and `stops PID` before it stops itself. The exit code is 0 when it was given no error and no wrong result, 3 after an error, 4 after a wrong result. */
+ * and `stops PID` before it stops itself. The exit code is 0 when it was given no error and no wrong result,
+ * 3 after an error, 4 after a wrong result. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,8 +43,8 @@ static weft_tensor *placed(weft_tensor *tensor, const char *text)
     return weft_redistribute(tensor, NULL, &placement);
 }
 
-/* Rows, columns, rows, ... of a tensor of ones that grows by one: STEPS redistributions in flight. At TURN the odd
- * process does its own. */
+/* Rows, columns, rows, ... of a tensor of ones that grows by one: STEPS redistributions in flight. At TURN
+ * the odd process does its own. */
 static weft_tensor *work(void)
 {
     weft_placement rows = weft_shard(0);
@@ -62,6 +63,9 @@ static weft_tensor *work(void)
         }
         if (i == TURN && goes("sleeps")) {
             sleep(1000);
+        }
+        if (i == TURN && goes("quits")) {
+            exit(0);
         }
         if (i == TURN && goes("leaves")) {
             break;
@@ -105,7 +109,8 @@ static bool untouched(const float values[])
 static bool all_refuse(weft_tensor *tensor, float values[])
 {
     weft_clear_error();
-    bool refused = weft_to_host(tensor, values) != WEFT_OK && weft_local_to_host(tensor, 0, values) != WEFT_OK &&
+    bool refused = weft_to_host(tensor, values) != WEFT_OK &&
+                   weft_local_to_host(tensor, 0, values) != WEFT_OK &&
                    weft_local_acquire(tensor, 0, WEFT_READ) == NULL && weft_wait() != WEFT_OK &&
                    weft_tensor_print(tensor, stdout) != WEFT_OK && weft_add(tensor, tensor) == NULL;
     refused = refused && untouched(values) && weft_last_status() != WEFT_OK;
@@ -135,7 +140,8 @@ int main(int argc, char **argv)
     }
     if (weft_last_status() != WEFT_OK) {
         status = weft_last_status();
-        printf("process %d ends: %s: %s\n", weft_process_index(), weft_status_string(status), weft_last_error());
+        printf("process %d ends: %s: %s\n", weft_process_index(), weft_status_string(status),
+               weft_last_error());
         fflush(stdout);
         weft_tensor *other = weft_ones(WEFT_F32, 1, &size, NULL, NULL);
         if (other != NULL) {

@@ -31,12 +31,12 @@ typedef struct weft_config {
     int64_t pool_bytes; /**< WEFT_POOL_BYTES: released memory kept for reuse; default a quarter of the
                            machine's, divided by its processes */
     int timeout_s; /**< WEFT_TIMEOUT_S: seconds after which messages that do not move, or a process that does
-                        not come, are an error (see weft_wait()); default 1800. The variable can be 0: never */
+                        not come, break the world (see weft_wait()); default 1800. WEFT_TIMEOUT_S=0: never */
 } weft_config;
 
 #define WEFT_CONFIG_DEFAULT                                                                                  \
     {                                                                                                        \
-        WEFT_WORLD_AUTO, 0, 0, 0, 0, 0, 0, 0                                                                   \
+        WEFT_WORLD_AUTO, 0, 0, 0, 0, 0, 0, 0                                                                 \
     }
 
 /**
@@ -49,11 +49,29 @@ typedef struct weft_config {
  */
 WEFT_API weft_status weft_init(const weft_config *config);
 
-/** BLOCKS until all that was submitted has ended; releases every tensor, mesh and scope that is left. */
+/** BLOCKS until all that was submitted has ended, on every process; releases every tensor, mesh and scope
+ * that is left. Returns as weft_wait(). In a world that broke it waits for no other process; memory that was
+ * given to weft_from_local() or weft_distribute() must then stay as it is until the process ends, for
+ * messages that could not be taken back may still use it. */
 WEFT_API weft_status weft_finalize(void);
 
-/** BLOCKS until all that was submitted has ended. Returns WEFT_OK, or the error that a task or transfer met;
- * WEFT_ERR_STATE, without waiting, while weft_local_acquire() holds a shard: tasks may wait for that. */
+/**
+ * BLOCKS until all that was submitted has ended. Returns WEFT_OK, or the error that a task or transfer met;
+ * WEFT_ERR_STATE, without waiting, while weft_local_acquire() holds a shard: tasks may wait for that.
+ *
+ * A world of several processes breaks when messages are under way and none has begun or ended for
+ * WEFT_TIMEOUT_S seconds (WEFT_ERR_TIMEOUT), when the transport fails (WEFT_ERR_COMM), when another process
+ * says that its world broke, or, with WEFT_CHECK=1, when processes make different calls (WEFT_ERR_MISMATCH).
+ * The message names the call, the tensor and the ranks. From then on nothing that computes, blocks or hands
+ * out values succeeds: the status is returned, or NULL, the caller's memory is not written to, and
+ * weft_clear_error() does not mend it. Nothing waits for another process any more. A process that is slow by
+ * right looks like one that hangs, and so does one message that takes as long: choose a WEFT_TIMEOUT_S that
+ * is longer than both.
+ *
+ * WEFT_CHECK=1, on all processes, is for finding mistakes: before a call that creates, computes, moves or
+ * gathers tensors, and in weft_init() and weft_finalize(), all processes wait for each other and compare what
+ * they are about to do.
+ */
 WEFT_API weft_status weft_wait(void);
 
 /** Number of ranks; 0 before weft_init(). */
@@ -99,8 +117,8 @@ typedef struct weft_counters {
 WEFT_API weft_status weft_get_counters(weft_counters *counters);
 
 /** Prints every transfer of this process that has not ended (tensor, peer, box, bytes, age) to standard
- * error: what to look at, on both sides, when a program seems to hang. WEFT_TIMEOUT_S=n does it by itself
- * when nothing has moved for n seconds. */
+ * error: what to look at, on both sides, when a program seems to hang. Done by itself when WEFT_TIMEOUT_S is
+ * over. */
 WEFT_API void weft_print_pending(void);
 
 WEFT_END_DECLS

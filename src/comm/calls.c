@@ -13,7 +13,7 @@ typedef struct record {
     uint64_t ranks; /* hash of the ranks of the meshes */
     int leader;     /* the process that hosts the lowest of these ranks */
     char call[CALL_SIZE];
-    char error[ERROR_SIZE]; /* that was kept when the process came: a call that failed here alone is not compared */
+    char error[ERROR_SIZE]; /* that was kept before: why a process may have come to another call */
 } record;
 
 typedef struct verdict {
@@ -54,8 +54,8 @@ static int process_of_rank(int rank)
     return process;
 }
 
-/* Meshes of the same shape on other ranks are legal on processes that share none (weft_mesh_slice()); but whoever
- * uses a mesh must use the one that its lowest rank uses. */
+/* Meshes of the same shape on other ranks are legal on processes that share none (weft_mesh_slice()); but
+ * whoever uses a mesh must use the one that its lowest rank uses. */
 static void describe_ranks(const weft_public_call *call, record *mine)
 {
     int lowest = weft_runtime.topology.num_ranks;

@@ -1,5 +1,6 @@
-/* The public calls that all processes make together. In worlds of several processes they are numbered, and none is
- * admitted once the world is broken; with WEFT_CHECK=1 all processes compare what they are about to do first. */
+/* The public calls that all processes make together. In worlds of several processes they are numbered, and
+ * none is admitted once the world is broken; with WEFT_CHECK=1 all processes compare what they are about to
+ * do first. */
 #ifndef WEFT_SRC_COMM_CALLS_H
 #define WEFT_SRC_COMM_CALLS_H
 
@@ -22,9 +23,9 @@ typedef struct weft_public_call {
  * passed; a difference, or a process that does not come, breaks the world. */
 bool weft_call_admit(const weft_public_call *call);
 
-/* Called by weft_finalize() when everything here has ended, with WEFT_CHECK or without: BLOCKS until all processes
- * have come so far, so that none leaves whom others still need, or without hearing that another one gave up. False
- * with the error kept: the world is broken. */
+/* Called by weft_finalize() when everything here has ended, with WEFT_CHECK or without: BLOCKS until all
+ * processes have come so far, so that none leaves whom others still need, or without hearing that another one
+ * gave up. False with the error kept: the world is broken. */
 bool weft_call_last(const char *function);
 
 #endif

@@ -53,22 +53,22 @@ typedef struct weft_transport {
     /* Begins a message from or to memory (the handle's start); reports `token` when it has ended. An error
      * other than WEFT_OK means it has not begun. Must not wait for the peer. */
     weft_status (*start)(void *state, const weft_message *message, bool receive, void *memory, void *token);
-    /* Writes up to `max` messages that have ended; returns how many. Does not wait. Calls weft_break() when another
-     * process has told that it gave up. */
+    /* Writes up to `max` messages that have ended; returns how many. Does not wait. Calls weft_break() when
+     * another process has told that it gave up. */
     int (*poll)(void *state, weft_finished finished[], int max);
     /* The world is broken. Tells all processes, and gives up every message under way: takes back what can be,
-     * waits for nothing. poll is not called any more; the memory of those that could not be taken back may be read and written until the process ends. Nothing
-     * is started afterwards. */
+     * waits for nothing. poll is not called any more; the memory of those that could not be taken back may be
+     * read and written until the process ends. Nothing is started afterwards. */
     void (*abandon)(void *state);
     /* Collective, unless abandon() has been called. */
     void (*close)(void *state);
-    /* A meeting of all processes at process 0, of the submitting thread alone (only for WEFT_CHECK: may be NULL).
-     * Both return early when the world breaks.
-     * gather: everyone gives `size` bytes. At process 0 they are in `all`, one after another, and came[p] says
-     * who came within the time-out (0: for ever); elsewhere it does not wait and `all` is not used.
-     * tell: process 0 tells everyone `size` bytes; elsewhere waits for them, somewhat longer than twice the
-     * time-out, because process 0 may have begun to wait later. False when they did not come. */
+    /* A meeting of all processes at process 0, of the submitting thread alone: for WEFT_CHECK, and the end.
+     * (NULL where there is one process.) Both return early when the world breaks. */
+    /* Everyone gives `size` bytes. At process 0 they are in `all`, one after another, and came[p] says who
+     * came within the time-out (0: for ever); elsewhere it does not wait and `all` is not used. */
     void (*gather)(void *state, const void *mine, void *all, size_t size, double timeout_s, bool came[]);
+    /* Process 0 tells everyone `size` bytes; elsewhere waits for them, somewhat longer than twice the time-out,
+     * because process 0 may have begun to wait later. False when they did not come. */
     bool (*tell)(void *state, void *words, size_t size, double timeout_s);
 } weft_transport;
 
@@ -87,8 +87,8 @@ weft_comm *weft_comm_start(const char *function, weft_transport transport, doubl
 /* Everything must have ended (weft_comm_wait). Closes the transport. */
 void weft_comm_stop(weft_comm *comm);
 
-/* After weft_break() by the submitting thread: has what is pending, and what will be submitted, end without its
- * messages. (The progress thread calls weft_break() itself when a message fails, or nothing moves.) */
+/* After weft_break() by the submitting thread: has what is pending, and what will be submitted, end without
+ * its messages. (The progress thread calls weft_break() itself when a message fails, or nothing moves.) */
 void weft_comm_give_up(weft_comm *comm);
 
 /* The transport's meeting. */

@@ -7,8 +7,8 @@
  *   ended      all messages have ended: the handle is released, which releases the tasks behind it
  *
  * A message that fails, or time that passes without anything moving, breaks the engine: then all transfers go
- * straight to their end. Tasks behind them run on values that are not there; weft_is_broken() keeps these from
- * the program.
+ * straight to their end. Tasks behind them run on values that are not there; weft_is_broken() keeps these
+ * from the program.
  *
  * StarPU's own thread wrappers are used, so that a StarPU built for simulation can run this code too. */
 #include <stdlib.h>
@@ -45,7 +45,7 @@ typedef struct transfer {
     char label[LABEL_SIZE];
     struct transfer *next;          /* in the ready queue */
     struct transfer *newer, *older; /* among the pending */
-    posted *posted; /* one per message */
+    posted *posted;                 /* one per message */
     weft_message messages[];
 } transfer;
 
@@ -66,6 +66,7 @@ struct weft_comm {
     bool stopping;
     bool gave_up; /* of the progress thread: the world is broken, and what was under way has ended */
     double last_progress_us;
+    double last_look_us; /* of the watchdog */
 };
 
 /* ---- the submitting thread ----------------------------------------------------------------------------- */
@@ -181,13 +182,13 @@ static void print_transfer(const transfer *t, int process, double now_us, FILE *
     tensor_text(t, tensor, sizeof(tensor));
     for (int i = 0; i < t->count; i++) {
         const weft_message *m = &t->messages[i];
-        fprintf(file,
-                "weft: process %d: %s %s process %d, rank %d to rank %d, tag %u, %lld bytes, %s, of call %llu, "
-                "%s, %s for %.3f s\n",
-                process, t->receive ? "receive" : "send", t->receive ? "from" : "to", m->peer, m->source_rank,
-                m->target_rank, (unsigned)m->tag, (long long)m->bytes, tensor,
-                (unsigned long long)t->call_number, call_name(t), phases[t->phase],
-                (now_us - t->submitted_us) * 1e-6);
+        fprintf(
+            file,
+            "weft: process %d: %s %s process %d, rank %d to rank %d, tag %u, %lld bytes, %s, of call %llu, "
+            "%s, %s for %.3f s\n",
+            process, t->receive ? "receive" : "send", t->receive ? "from" : "to", m->peer, m->source_rank,
+            m->target_rank, (unsigned)m->tag, (long long)m->bytes, tensor, (unsigned long long)t->call_number,
+            call_name(t), phases[t->phase], (now_us - t->submitted_us) * 1e-6);
     }
 }
 
@@ -225,8 +226,8 @@ static void break_for(const transfer *t, int message, weft_status status, const 
                  m->target_rank, m->peer, (long long)m->bytes, m->source_rank);
     }
     weft_break(status, call_name(t), "call %llu: %s; %s, for %.1f s, of tensor %s",
-               (unsigned long long)t->call_number, what, who,
-               (starpu_timing_now() - t->submitted_us) * 1e-6, tensor);
+               (unsigned long long)t->call_number, what, who, (starpu_timing_now() - t->submitted_us) * 1e-6,
+               tensor);
 }
 
 static int first_unfinished(const transfer *t)
@@ -261,11 +262,18 @@ static const transfer *oldest_granted(const weft_comm *comm)
     return send;
 }
 
-/* The mutex is held. Called while nothing moves. */
+/* The mutex is held. Called while nothing moves, every few hundred microseconds: when it was not, this
+ * process was stopped, or starved, and that time tells nothing about the others. */
 static void watch(weft_comm *comm)
 {
+    double now_us = starpu_timing_now(), since_us = now_us - comm->last_look_us;
+    comm->last_look_us = now_us;
+    if (since_us > 1e6) {
+        comm->last_progress_us += since_us;
+        comm->last_progress_us = comm->last_progress_us < now_us ? comm->last_progress_us : now_us;
+    }
     bool stuck = comm->timeout_us > 0 && comm->granted > 0 && !weft_is_broken() &&
-                 starpu_timing_now() - comm->last_progress_us > comm->timeout_us;
+                 now_us - comm->last_progress_us > comm->timeout_us;
     if (stuck) {
         print_pending_locked(comm, stderr);
         char what[64];
@@ -280,8 +288,7 @@ static void watch(weft_comm *comm)
  * transport. */
 static void leave_memory(const transfer *t)
 {
-    struct starpu_variable_interface *panel =
-        starpu_data_get_interface_on_node(t->handle, STARPU_MAIN_RAM);
+    struct starpu_variable_interface *panel = starpu_data_get_interface_on_node(t->handle, STARPU_MAIN_RAM);
     void *elsewhere = malloc(panel->elemsize);
     if (elsewhere != NULL) {
         memcpy(elsewhere, (void *)panel->ptr, panel->elemsize);
@@ -291,7 +298,7 @@ static void leave_memory(const transfer *t)
 
 static void end_transfer(weft_comm *comm, transfer *t);
 
-/* Takes the active transfers out of the pending: a list linked by `next`. */
+/* A list linked by `next`; they stay among the pending. */
 static transfer *active_transfers(weft_comm *comm)
 {
     transfer *first = NULL;
@@ -344,8 +351,7 @@ static void message_ended(weft_comm *comm, posted *message, weft_status status)
     weft_comm_trace(&t->messages[message - t->posted], t->receive, true, t->label);
     if (status != WEFT_OK) {
         char what[64];
-        snprintf(what, sizeof(what), "transport %s: %s", comm->transport.name,
-                 weft_status_string(status));
+        snprintf(what, sizeof(what), "transport %s: %s", comm->transport.name, weft_status_string(status));
         break_for(t, (int)(message - t->posted), status, what);
     }
     if (!t->receive) {

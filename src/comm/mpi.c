@@ -26,7 +26,7 @@ typedef struct sent_words {
 
 typedef struct mpi_state {
     MPI_Comm comm;
-    uint32_t tags; /* tags are taken modulo this */
+    uint32_t tags; /* that there are */
     int active, capacity;
     MPI_Request *requests; /* `active` of them, with their tokens beside */
     void **tokens;
@@ -118,10 +118,22 @@ static bool make_room(mpi_state *state)
     return true;
 }
 
+/* A message's number, and a digest of what both sides must agree on: in a program whose processes differ, a
+ * message then waits, and times out, and does not match another one. Open MPI 4.1 writes a message that is
+ * longer than its receive beyond the end of the receive's memory (when it is too long to be sent at once). */
+static int tag_of(const mpi_state *state, const weft_message *message)
+{
+    enum { DIGESTS = 1 << 11, FEWEST_NUMBERS = 1 << 16 };
+    uint32_t digests = state->tags / DIGESTS >= FEWEST_NUMBERS ? DIGESTS : 1;
+    uint64_t ranks = (uint64_t)message->source_rank << 32 | (uint32_t)message->target_rank;
+    uint64_t digest = weft_hash_u64(weft_hash_u64((uint64_t)message->bytes) ^ ranks);
+    return (int)(message->tag % (state->tags / digests) * digests + digest % digests);
+}
+
 static int post(mpi_state *state, const weft_message *message, bool receive, char *first,
                 MPI_Request *request)
 {
-    int tag = (int)(message->tag % state->tags);
+    int tag = tag_of(state, message);
     const weft_region *region = &message->region;
     MPI_Datatype type = MPI_BYTE;
     int count = (int)region->run_bytes;
@@ -189,8 +201,9 @@ static void hear_news(mpi_state *state)
     int there = 0;
     MPI_Message message;
     MPI_Status status;
-    if (weft_is_broken() || MPI_Improbe(MPI_ANY_SOURCE, TAG_NEWS, state->meetings, &there, &message, &status) !=
-                                MPI_SUCCESS || !there) {
+    if (weft_is_broken() ||
+        MPI_Improbe(MPI_ANY_SOURCE, TAG_NEWS, state->meetings, &there, &message, &status) != MPI_SUCCESS ||
+        !there) {
         return;
     }
     news theirs;
@@ -223,8 +236,8 @@ static int mpi_poll(void *opaque, weft_finished finished[], int max)
     return count;
 }
 
-/* Tells the other processes why this one gave up, unless it is one of them that told. The messages are short, so that
- * they leave at once; their memory stays with MPI. */
+/* Tells the other processes why this one gave up, unless it is one of them that told. The messages are short,
+ * so that they leave at once; their memory stays with MPI. */
 static void spread_news(mpi_state *state)
 {
     news *mine = malloc(sizeof(*mine));
@@ -262,24 +275,6 @@ static void mpi_abandon(void *opaque)
     state->active = 0;
 }
 
-static void mpi_close(void *opaque)
-{
-    mpi_state *state = opaque;
-    if (!given_up.happened) { /* freeing communicators is collective */
-        MPI_Waitall(state->sent.count, state->sent.requests, MPI_STATUSES_IGNORE);
-        free(state->sent.requests);
-        free(state->sent.words);
-        MPI_Comm_free(&state->comm);
-        MPI_Comm_free(&state->meetings);
-    }
-    free(state->requests);
-    free(state->tokens);
-    free(state->receives);
-    free(state->indices);
-    free(state->statuses);
-    free(state);
-}
-
 /* ---- meetings ------------------------------------------------------------------------------------------ */
 
 static void pause_us(double us)
@@ -288,13 +283,17 @@ static void pause_us(double us)
     nanosleep(&time, NULL);
 }
 
-/* Waits until all requests have ended, the time is over (timeout_s > 0), or the world has broken (state not NULL). */
+/* Waits until all requests have ended, the time is over (timeout_s > 0; without the time for which this
+ * process itself was stopped), or the world has broken (state not NULL). */
 static bool wait_all(mpi_state *state, MPI_Request requests[], int count, double timeout_s)
 {
-    double begin = MPI_Wtime(), sleep_us = 5;
+    double last_look_s = MPI_Wtime(), waited_s = 0, sleep_us = 5;
     int ended = 0;
     while (MPI_Testall(count, requests, &ended, MPI_STATUSES_IGNORE) == MPI_SUCCESS && !ended &&
-           !(state != NULL && weft_is_broken()) && (timeout_s <= 0 || MPI_Wtime() - begin < timeout_s)) {
+           !(state != NULL && weft_is_broken()) && (timeout_s <= 0 || waited_s < timeout_s)) {
+        double now_s = MPI_Wtime();
+        waited_s += now_s - last_look_s < 1 ? now_s - last_look_s : 0;
+        last_look_s = now_s;
         if (state != NULL) {
             hear_news(state);
         }
@@ -320,14 +319,22 @@ static bool end_receives(MPI_Request requests[], int count, bool ended[])
     return all;
 }
 
-/* Sends to the processes first .. last - 1, and does not wait: who comes to the next meeting has read what the last
- * one sent, so that it is then that the memory is free. */
+/* Gives back the memory of what has been sent; what is still on its way keeps it. */
+static void forget_words(sent_words *sent)
+{
+    int ended = 0;
+    MPI_Testall(sent->count, sent->requests, &ended, MPI_STATUSES_IGNORE);
+    if (ended) {
+        free(sent->words);
+    }
+    free(sent->requests);
+}
+
+/* Sends to the processes first .. last - 1, and does not wait: at the next meeting they have read it. */
 static void send_words(mpi_state *state, int first, int last, int tag, const void *words, size_t size)
 {
     sent_words *sent = &state->sent;
-    MPI_Waitall(sent->count, sent->requests, MPI_STATUSES_IGNORE);
-    free(sent->words);
-    free(sent->requests);
+    forget_words(sent);
     *sent = (sent_words){ malloc(size), 0, malloc((size_t)(last - first) * sizeof(MPI_Request)) };
     if (sent->words == NULL || sent->requests == NULL) {
         weft_break(WEFT_ERR_NOMEM, "weft", "no memory to compare calls");
@@ -356,7 +363,8 @@ static void gather_records(mpi_state *state, const void *mine, void *all, size_t
     memcpy(inbox, mine, size);
     requests[0] = MPI_REQUEST_NULL;
     for (int p = 1; p < processes; p++) {
-        MPI_Irecv(inbox + size * (size_t)p, (int)size, MPI_BYTE, p, TAG_RECORD, state->meetings, &requests[p]);
+        MPI_Irecv(inbox + size * (size_t)p, (int)size, MPI_BYTE, p, TAG_RECORD, state->meetings,
+                  &requests[p]);
     }
     wait_all(state, requests, processes, timeout_s);
     bool done = end_receives(requests, processes, came);
@@ -413,11 +421,28 @@ static bool mpi_tell(void *opaque, void *words, size_t size, double timeout_s)
     return true;
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------- */
+/* ---- opening and closing ------------------------------------------------------------------------------- */
 
-/* MPI_Finalize() waits for all processes, for ever. When the world broke, each waits for the others a while first: a
- * launcher that sees a process end without MPI_Finalize(), or with a status that is not 0, kills the others, who
- * may just be about to say what they have met. */
+static void mpi_close(void *opaque)
+{
+    mpi_state *state = opaque;
+    if (!given_up.happened) { /* freeing communicators is collective */
+        wait_all(NULL, state->sent.requests, state->sent.count, LAST_MEETING_S);
+        forget_words(&state->sent);
+        MPI_Comm_free(&state->comm);
+        MPI_Comm_free(&state->meetings);
+    }
+    free(state->requests);
+    free(state->tokens);
+    free(state->receives);
+    free(state->indices);
+    free(state->statuses);
+    free(state);
+}
+
+/* MPI_Finalize() waits for all processes, for ever. When the world broke, each waits for the others a while
+ * first: a launcher that sees a process end without MPI_Finalize(), or with a status that is not 0, kills the
+ * others, who may just be about to say what they have met. */
 static bool all_have_come(void)
 {
     MPI_Request request;

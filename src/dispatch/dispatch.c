@@ -258,7 +258,8 @@ static bool admit(const weft_call *call, bool valid)
     }
     const weft_attributes *attributes = &call->attributes;
     const weft_layout *layouts[WEFT_MAX_INPUTS];
-    double numbers[WEFT_CALL_NUMBERS] = { (double)attributes->rule, (double)attributes->leading, call->scalar };
+    double numbers[WEFT_CALL_NUMBERS] = { (double)attributes->rule, (double)attributes->leading,
+                                          call->scalar };
     int num_numbers = 3;
     for (int i = 0; i < attributes->num_sizes; i++) {
         numbers[num_numbers++] = (double)attributes->sizes[i];

@@ -95,9 +95,8 @@ static const weft_layout *host_layout(const char *function, const weft_tensor *t
         }
     }
     weft_mesh *mesh = weft_host_mesh();
-    return mesh == NULL
-               ? NULL
-               : weft_check_layout(function, mesh, NULL, layout->ndim, layout->shape, layout->dtype);
+    return mesh == NULL ? NULL
+                        : weft_check_layout(function, mesh, NULL, layout->ndim, layout->shape, layout->dtype);
 }
 
 static weft_status gather_on_host(const char *function, weft_tensor *tensor, const weft_layout *everywhere,
