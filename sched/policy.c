@@ -8,6 +8,9 @@
 #include <stdlib.h>
 
 enum {
+    /* The first rows of an operation go before the last rows of one that was submitted so many operations before it. Measured
+     * with bench overlap. */
+    LOOK_AHEAD = 16,
     /* How often a worker looks into an empty queue before it lets others have its core. */
     LOOKS_BEFORE_YIELDING = 8,
 };
@@ -212,8 +215,9 @@ struct starpu_sched_policy *weft_sched_policy(void)
     return getenv("STARPU_SCHED") == NULL ? &policy : NULL;
 }
 
-int weft_sched_priority(uint64_t order)
+int weft_sched_priority(uint64_t operation, double position)
 {
-    /* Begins anew every two billion tasks: that costs a moment's order, nothing else. */
-    return -(int)(order % INT_MAX);
+    /* Begins anew every thirty million operations: that costs a moment's order, nothing else. */
+    enum { GRAIN = 64, MOST_OPERATIONS = INT_MAX / GRAIN - LOOK_AHEAD };
+    return -(int)(operation % MOST_OPERATIONS * GRAIN) - (int)(position * LOOK_AHEAD * GRAIN);
 }

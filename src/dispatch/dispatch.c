@@ -208,6 +208,7 @@ static bool move_inputs(const weft_call *call, const weft_choice *choice, weft_l
 
 static bool lower_shards(const weft_call *call, weft_lowering *lowering)
 {
+    weft_runtime.operations++;
     for (int i = 0; i < lowering->output->num_shards; i++) {
         lowering->shard = i;
         if (lowering->output->shards[i].count > 0 && !call->operation->lower(lowering)) {

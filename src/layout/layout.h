@@ -133,6 +133,8 @@ int64_t weft_panel_count(const weft_layout *layout, const weft_box *box);
 /* Global rows [first, last) of panel `index` of a shard with this box. ndim 0: [0, 1). */
 void weft_panel_range(const weft_layout *layout, const weft_box *box, int64_t index, int64_t *first,
                       int64_t *last);
+/* Where global row `row` lies among all rows: 0 to 1. ndim 0: 0. */
+double weft_row_position(const weft_layout *layout, int64_t row);
 /* The panel that holds global row `row` of the box. */
 int64_t weft_panel_of_row(const weft_layout *layout, const weft_box *box, int64_t row);
 

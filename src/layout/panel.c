@@ -88,3 +88,8 @@ int64_t weft_panel_of_row(const weft_layout *layout, const weft_box *box, int64_
 {
     return layout->ndim == 0 ? 0 : row / layout->panel_rows - box->offset[0] / layout->panel_rows;
 }
+
+double weft_row_position(const weft_layout *layout, int64_t row)
+{
+    return layout->ndim == 0 || layout->shape[0] == 0 ? 0.0 : (double)row / (double)layout->shape[0];
+}

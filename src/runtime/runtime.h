@@ -37,6 +37,7 @@ typedef struct weft_runtime_state {
     uint64_t call_number;
     bool check; /* WEFT_CHECK */
     weft_counters counters;
+    uint64_t operations; /* and redistributions submitted: what tasks are ordered by */
     struct weft_pool *pool;
     struct weft_comm *comm;
     struct weft_tensors *tensors;

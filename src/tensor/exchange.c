@@ -230,11 +230,22 @@ static weft_message message_of(const weft_layout *layout, int rank, int64_t pane
 
 /* ---- steps --------------------------------------------------------------------------------------------- */
 
+/* Of a panel of a hosted shard. */
+static double panel_position(const weft_layout *layout, place panel)
+{
+    weft_box shard;
+    weft_layout_shard_box(layout, weft_runtime.first_rank + panel.shard, &shard);
+    int64_t first, last;
+    weft_panel_range(layout, &shard, panel.panel, &first, &last);
+    return weft_row_position(layout, first);
+}
+
 static exchange_step *add_step(weft_exchange *exchange, step_kind kind, place target, bool whole)
 {
     exchange_step *s = weft_vec_push(&exchange->steps, sizeof(*s));
     if (s != NULL) {
         *s = (exchange_step){ .kind = kind, .target = target, .whole = whole };
+        s->position = kind == COPY || kind == REDUCE ? panel_position(exchange->stage.to, target) : 0;
     }
     return s;
 }

@@ -51,6 +51,7 @@ static bool run_copy(const run *r, const exchange_step *s)
         return false;
     }
     const weft_copy_args *like = &s->args->copy;
+    task.position = s->position;
     args->element_size = like->element_size;
     weft_task_add(&task, &target, 0, s->whole ? STARPU_W : STARPU_RW);
     int count = 0;
@@ -81,6 +82,7 @@ static bool run_reduce(const run *r, const exchange_step *s)
         return false;
     }
     const weft_reduce_args *like = &s->args->reduce;
+    task.position = s->position;
     args->combine = like->combine;
     args->accumulate = like->accumulate;
     args->scale = like->scale;
@@ -140,6 +142,7 @@ bool weft_exchange_run(const char *function, const weft_exchange *exchange, cons
     if (!done) {
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a redistribution");
     } else {
+        weft_runtime.operations++;
         reserve_tags(exchange);
         done = run_steps(&r);
         weft_runtime.counters.transfers += exchange->transfers;

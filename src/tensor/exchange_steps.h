@@ -23,6 +23,7 @@ typedef enum step_kind { SEND, RECEIVE, LAND, COPY, REDUCE } step_kind;
 typedef struct exchange_step {
     step_kind kind;
     place target; /* the panel acquired or written; of SEND: the panel read; of LAND: the landing buffer */
+    double position; /* of the panel's rows in the tensor: 0 to 1 */
     bool whole;   /* nothing of the panel's former contents is needed */
     int count;    /* messages, or sources */
     weft_message *messages;     /* SEND, RECEIVE, LAND; tags count from the run's first */

@@ -56,7 +56,7 @@ bool weft_task_submit(weft_task *task)
         starpu->handles[i] = task->handles[i];
         starpu->modes[i] = task->modes[i];
     }
-    starpu->priority = weft_sched_priority(weft_runtime.counters.tasks);
+    starpu->priority = weft_sched_priority(weft_runtime.operations, task->position);
     int failed = starpu_task_submit(starpu);
     if (failed != 0) {
         starpu->destroy = 0;

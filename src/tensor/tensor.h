@@ -67,6 +67,7 @@ typedef struct weft_task {
     const char *name; /* static storage: the operation, for traces */
     weft_task_args *args;
     size_t args_size;
+    double position; /* of the rows it works on, in the tensor's: 0 to 1; which of an operation's tasks go first */
     int num_buffers;
     starpu_data_handle_t handles[WEFT_MAX_OPERANDS];
     enum starpu_data_access_mode modes[WEFT_MAX_OPERANDS];

@@ -1,0 +1,172 @@
+/* A tensor-parallel MLP block on hosts with links of their own (bench/cluster): all-gather of the rows, product, gelu, product,
+ * reduce-scatter; how long it takes against computing alone and communicating alone. The inner width is chosen so that
+ * computing takes as long as communicating, twice as long, and half as long.
+ *
+ *     bench-overlap [--repetitions N] [--ratio COMPUTING/COMMUNICATING]
+ *
+ * Computing alone: the same products, of rows that every rank has already, whose sums are left as they are. Communicating
+ * alone: the gather and the reduce-scatter of tensors that are there, at once. Each ends with weft_wait(). */
+#include <mpi.h>
+#include <string.h>
+
+#include <weft/mpi.h>
+
+#include "bench.h"
+
+enum { TOKENS = 4096, WIDTH = 1024, MOST_REPETITIONS = 101 };
+
+typedef struct block {
+    weft_mesh *mesh;
+    int64_t inner;
+    weft_tensor *x;        /* TOKENS x WIDTH, by rows */
+    weft_tensor *gathered; /* the same on every rank */
+    weft_tensor *up, *down; /* WIDTH x inner by columns, inner x WIDTH by rows */
+    weft_tensor *sums;      /* TOKENS x WIDTH, addends */
+} block;
+
+static weft_tensor *random_matrix(const block *b, int64_t rows, int64_t columns, weft_placement placement)
+{
+    int64_t shape[] = { rows, columns };
+    return weft_randn(WEFT_F32, 2, shape, b->mesh, &placement);
+}
+
+static weft_tensor *products(const block *b, weft_tensor *rows)
+{
+    return weft_matmul(weft_gelu(weft_matmul(rows, b->up)), b->down);
+}
+
+static weft_tensor *gather(const block *b)
+{
+    weft_placement everywhere = weft_replicate();
+    return weft_redistribute(b->x, b->mesh, &everywhere);
+}
+
+static weft_tensor *scatter(const block *b, weft_tensor *sums)
+{
+    weft_placement rows = weft_shard(0);
+    return weft_redistribute(sums, b->mesh, &rows);
+}
+
+static void compute(const block *b)
+{
+    products(b, b->gathered);
+}
+
+static void communicate(const block *b)
+{
+    gather(b);
+    scatter(b, b->sums);
+}
+
+static void step(const block *b)
+{
+    scatter(b, products(b, gather(b)));
+}
+
+/* Milliseconds on the slowest process. */
+static double run(void (*part)(const block *), const block *b)
+{
+    weft_wait();
+    MPI_Barrier(MPI_COMM_WORLD);
+    double start = bench_now_us();
+    weft_scope_open();
+    part(b);
+    weft_scope_close();
+    weft_wait();
+    bench_check();
+    double ms = (bench_now_us() - start) * 1e-3, worst = 0;
+    MPI_Allreduce(&ms, &worst, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return worst;
+}
+
+static double median_of(void (*part)(const block *), const block *b, int repetitions)
+{
+    double ms[MOST_REPETITIONS];
+    run(part, b);
+    for (int i = 0; i < repetitions; i++) {
+        ms[i] = run(part, b);
+    }
+    return bench_median(ms, (size_t)repetitions);
+}
+
+static void make_block(block *b, weft_mesh *mesh, int64_t inner)
+{
+    *b = (block){ .mesh = mesh, .inner = inner };
+    b->x = random_matrix(b, TOKENS, WIDTH, weft_shard(0));
+    b->gathered = gather(b);
+    b->up = weft_scale(random_matrix(b, WIDTH, inner, weft_shard(1)), 0.03);
+    b->down = weft_scale(random_matrix(b, inner, WIDTH, weft_shard(0)), 0.03);
+    b->sums = products(b, b->gathered);
+    weft_wait();
+    bench_check();
+}
+
+/* The inner width with which computing takes `ratio` times as long as communicating. */
+static int64_t choose_inner(weft_mesh *mesh, double ratio)
+{
+    enum { TRIAL = 1024 };
+    block b;
+    weft_scope_open();
+    make_block(&b, mesh, TRIAL);
+    double computing = median_of(compute, &b, 3), communicating = median_of(communicate, &b, 3);
+    weft_scope_close();
+    int64_t grain = 32 * weft_world_size();
+    int64_t inner = (int64_t)(TRIAL * ratio * communicating / computing) / grain * grain;
+    return inner < grain ? grain : inner;
+}
+
+static void measure(weft_mesh *mesh, double ratio, int repetitions)
+{
+    block b;
+    int64_t inner = choose_inner(mesh, ratio);
+    weft_scope_open();
+    make_block(&b, mesh, inner);
+    double computing[MOST_REPETITIONS], communicating[MOST_REPETITIONS], both[MOST_REPETITIONS];
+    run(compute, &b);
+    run(communicate, &b);
+    run(step, &b);
+    for (int i = 0; i < repetitions; i++) {
+        computing[i] = run(compute, &b);
+        communicating[i] = run(communicate, &b);
+        both[i] = run(step, &b);
+    }
+    weft_scope_close();
+    size_t count = (size_t)repetitions;
+    double comp = bench_median(computing, count), comm = bench_median(communicating, count);
+    double ms = bench_median(both, count);
+    if (weft_process_index() == 0) {
+        const char *policy = getenv("STARPU_SCHED");
+        printf("{\"bench\": \"overlap\", \"case\": \"computing %g of communicating\", \"hosts\": %d, \"policy\": \"%s\", "
+               "\"inner\": %lld, \"comp_ms\": %.2f, \"comm_ms\": %.2f, \"step_ms\": %.2f, \"step_over_max\": %.3f, "
+               "\"step_over_sum\": %.3f}\n",
+               ratio, weft_num_processes(), policy == NULL ? "weft" : policy, (long long)inner, comp, comm, ms,
+               ms / (comp > comm ? comp : comm), ms / (comp + comm));
+        fflush(stdout);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    int provided, repetitions = BENCH_REPETITIONS;
+    double ratio = 0;
+    for (int i = 1; i + 1 < argc; i += 2) {
+        if (strcmp(argv[i], "--repetitions") == 0) {
+            repetitions = atoi(argv[i + 1]);
+        } else if (strcmp(argv[i], "--ratio") == 0) {
+            ratio = atof(argv[i + 1]);
+        }
+    }
+    repetitions = repetitions < 1 ? 1 : repetitions > MOST_REPETITIONS ? MOST_REPETITIONS : repetitions;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+    weft_init_mpi(MPI_COMM_WORLD, NULL);
+    bench_check();
+    int64_t ranks = weft_world_size();
+    weft_mesh *mesh = weft_mesh_create(1, &ranks, NULL);
+    const double ratios[] = { 1.0, 2.0, 0.5 };
+    for (size_t i = 0; i < (ratio > 0 ? 1 : sizeof(ratios) / sizeof(ratios[0])); i++) {
+        measure(mesh, ratio > 0 ? ratio : ratios[i], repetitions);
+    }
+    weft_status status = weft_finalize();
+    MPI_Finalize();
+    return status == WEFT_OK ? 0 : 1;
+}
