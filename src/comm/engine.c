@@ -20,9 +20,11 @@
 
 enum { MAX_FINISHED = 64, LABEL_SIZE = 32 };
 
-/* How long the progress thread sleeps between polls that find nothing: it must leave the core to the
- * computation. */
-static const double shortest_sleep_us = 5, longest_sleep_us = 200;
+/* How long the progress thread sleeps between polls: it must leave the core to the computation. After something has
+ * happened, as long as a message takes on the link at least; then twice as long each time that nothing has. Over
+ * 1 Gbit/s with messages of 48 KB a product beside it then takes 1.2 times as long as alone; with 5 to 200 us between polls
+ * 1.5 times (two hosts, bench overlap). */
+static const double shortest_sleep_us = 5, longest_sleep_us = 200, longest_message_us = 500;
 
 typedef enum phase { SUBMITTED, READY, ACTIVE } phase;
 
@@ -53,7 +55,10 @@ struct weft_comm {
     weft_transport transport;
     double timeout_us;
     uint32_t *next_send, *next_receive; /* tags, one per process; of the submitting thread */
-    weft_sends *sends;                  /* of the progress thread */
+    /* Of the progress thread: */
+    weft_sends *sends;
+    int active; /* messages under way */
+    int64_t active_bytes;
     starpu_pthread_t thread;
     /* The mutex guards everything below. */
     starpu_pthread_mutex_t mutex;
@@ -319,6 +324,8 @@ static void give_up(weft_comm *comm)
     comm->gave_up = true;
     comm->transport.abandon(comm->transport.state);
     weft_sends_clear(comm->sends);
+    comm->active = 0;
+    comm->active_bytes = 0;
     for (transfer *t = active_transfers(comm); t != NULL;) {
         transfer *next = t->next;
         leave_memory(t);
@@ -374,6 +381,8 @@ static int start_message(weft_comm *comm, transfer *t, int i)
         message_ended(comm, &t->posted[i], status);
         return 0;
     }
+    comm->active++;
+    comm->active_bytes += t->messages[i].bytes;
     return 1;
 }
 
@@ -432,7 +441,10 @@ static int poll_transport(weft_comm *comm)
     weft_finished finished[MAX_FINISHED];
     int count = comm->transport.poll(comm->transport.state, finished, MAX_FINISHED);
     for (int i = 0; i < count; i++) {
-        message_ended(comm, finished[i].token, finished[i].status);
+        posted *message = finished[i].token;
+        comm->active--;
+        comm->active_bytes -= message->transfer->messages[message - message->transfer->posted].bytes;
+        message_ended(comm, message, finished[i].status);
     }
     return count;
 }
@@ -454,45 +466,50 @@ static bool must_give_up(const weft_comm *comm)
 }
 
 /* Sleeps until something is ready, or for *sleep_us while messages are under way. False: time to stop. */
-static bool rest(weft_comm *comm, int active, double *sleep_us)
+static bool rest(weft_comm *comm, double *sleep_us)
 {
     starpu_pthread_mutex_lock(&comm->mutex);
     while (comm->first_ready == NULL && !comm->stopping && !must_give_up(comm)) {
         watch(comm);
-        if (active > 0) {
+        if (comm->active > 0) {
             sleep_locked(comm, *sleep_us);
-            *sleep_us = *sleep_us * 2 < longest_sleep_us ? *sleep_us * 2 : longest_sleep_us;
+            *sleep_us = *sleep_us >= longest_sleep_us       ? *sleep_us
+                        : *sleep_us * 2 < longest_sleep_us ? *sleep_us * 2
+                                                           : longest_sleep_us;
             break;
         }
         starpu_pthread_cond_wait(&comm->wake, &comm->mutex);
     }
-    bool go_on = !comm->stopping || comm->first_ready != NULL || active > 0 || must_give_up(comm);
+    bool go_on = !comm->stopping || comm->first_ready != NULL || comm->active > 0 || must_give_up(comm);
     starpu_pthread_mutex_unlock(&comm->mutex);
     return go_on;
+}
+
+/* As long as one of the messages under way takes on the link: it is no use to look sooner. */
+static double first_sleep_us(const weft_comm *comm)
+{
+    double bytes = comm->active > 0 ? (double)comm->active_bytes / comm->active : 0;
+    double us = bytes * weft_runtime.cost.remote_byte_us;
+    return us < shortest_sleep_us ? shortest_sleep_us : us > longest_message_us ? longest_message_us : us;
 }
 
 static void *progress(void *argument)
 {
     weft_comm *comm = argument;
-    int active = 0; /* messages under way */
     double sleep_us = shortest_sleep_us;
     do {
         int started = start_ready(comm);
-        active += started;
-        int ended = active > 0 ? poll_transport(comm) : 0;
-        active -= ended;
+        int ended = comm->active > 0 ? poll_transport(comm) : 0;
         if (must_give_up(comm)) {
             give_up(comm);
-            active = 0;
+        }
+        if (ended > 0) {
+            started += start_sends(comm);
         }
         if (started > 0 || ended > 0) {
-            sleep_us = shortest_sleep_us;
-            continue;
+            sleep_us = first_sleep_us(comm);
         }
-        if (!rest(comm, active, &sleep_us)) {
-            break;
-        }
-    } while (true);
+    } while (rest(comm, &sleep_us));
     return NULL;
 }
 

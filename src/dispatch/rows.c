@@ -58,7 +58,8 @@ int64_t weft_rows_input_offset(const weft_row_walk *walk, int input)
 
 void weft_rows_add_output(weft_task *task, const weft_row_walk *walk)
 {
-    task->position = weft_row_position(walk->lowering->output->layout, walk->first);
+    task->position = weft_row_position(walk->lowering->output->layout,
+                                       weft_lowering_output(walk->lowering)->rank, walk->first);
     weft_task_add(task, walk->output, weft_rows_output_offset(walk), walk->mode);
 }
 

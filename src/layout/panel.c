@@ -89,7 +89,12 @@ int64_t weft_panel_of_row(const weft_layout *layout, const weft_box *box, int64_
     return layout->ndim == 0 ? 0 : row / layout->panel_rows - box->offset[0] / layout->panel_rows;
 }
 
-double weft_row_position(const weft_layout *layout, int64_t row)
+double weft_row_position(const weft_layout *layout, int rank, int64_t row)
 {
-    return layout->ndim == 0 || layout->shape[0] == 0 ? 0.0 : (double)row / (double)layout->shape[0];
+    if (layout->ndim == 0 || layout->shape[0] == 0) {
+        return 0;
+    }
+    double place = (double)weft_mesh_index_of(layout->mesh, rank) + 1;
+    double position = (double)row / (double)layout->shape[0] - place / (double)layout->mesh->num_ranks;
+    return position < 0 ? position + 1 : position;
 }

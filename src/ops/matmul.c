@@ -95,7 +95,8 @@ static bool submit_block(const product *p, weft_row_walk *walk, const block *b)
     args->beta = b->k_first == 0 ? 0 : 1;
     /* A transposed A comes panel by panel along k: a gradient of weights grows with its rows. */
     task.position = p->transpose_a ? (double)b->k_first / (double)p->k
-                                   : weft_row_position(p->lowering->output->layout, walk->first);
+                                   : weft_row_position(p->lowering->output->layout,
+                                                       weft_lowering_output(p->lowering)->rank, walk->first);
     weft_task_add(&task, walk->output, weft_rows_output_offset(walk) + element_offset(p, 0, b->n_first, p->n),
                   walk->mode);
     add_a(&task, p, walk, b);

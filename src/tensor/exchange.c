@@ -233,11 +233,12 @@ static weft_message message_of(const weft_layout *layout, int rank, int64_t pane
 /* Of a panel of a hosted shard. */
 static double panel_position(const weft_layout *layout, place panel)
 {
+    int rank = weft_runtime.first_rank + panel.shard;
     weft_box shard;
-    weft_layout_shard_box(layout, weft_runtime.first_rank + panel.shard, &shard);
+    weft_layout_shard_box(layout, rank, &shard);
     int64_t first, last;
     weft_panel_range(layout, &shard, panel.panel, &first, &last);
-    return weft_row_position(layout, first);
+    return weft_row_position(layout, rank, first);
 }
 
 static exchange_step *add_step(weft_exchange *exchange, step_kind kind, place target, bool whole)
