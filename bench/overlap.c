@@ -2,7 +2,7 @@
  * reduce-scatter; how long it takes against computing alone and communicating alone. The inner width is chosen so that
  * computing takes as long as communicating, twice as long, and half as long.
  *
- *     bench-overlap [--repetitions N] [--ratio COMPUTING/COMMUNICATING]
+ *     bench-overlap [--repetitions N] [--ratio COMPUTING/COMMUNICATING | --inner WIDTH]
  *
  * Computing alone (comp_ms): the same products, of rows that every rank has already, whose sums are left as they are.
  * Communicating alone (comm_ms): the gather and the reduce-scatter of tensors that are there, at once. Free (free_ms): the two
@@ -123,10 +123,9 @@ static int64_t choose_inner(weft_mesh *mesh, double ratio)
     return inner < grain ? grain : inner;
 }
 
-static void measure(weft_mesh *mesh, double ratio, int repetitions)
+static void measure(weft_mesh *mesh, const char *name, int64_t inner, int repetitions)
 {
     block b;
-    int64_t inner = choose_inner(mesh, ratio);
     weft_scope_open();
     make_block(&b, mesh, inner);
     double computing[MOST_REPETITIONS], communicating[MOST_REPETITIONS], steps[MOST_REPETITIONS], free[MOST_REPETITIONS];
@@ -146,10 +145,10 @@ static void measure(weft_mesh *mesh, double ratio, int repetitions)
     double ms = bench_median(steps, count), free_ms = bench_median(free, count);
     if (weft_process_index() == 0) {
         const char *policy = getenv("STARPU_SCHED");
-        printf("{\"bench\": \"overlap\", \"case\": \"computing %g of communicating\", \"hosts\": %d, \"policy\": \"%s\", "
+        printf("{\"bench\": \"overlap\", \"case\": \"%s\", \"hosts\": %d, \"policy\": \"%s\", "
                "\"inner\": %lld, \"comp_ms\": %.2f, \"comm_ms\": %.2f, \"step_ms\": %.2f, \"step_over_max\": %.3f, "
                "\"step_over_sum\": %.3f, \"free_ms\": %.2f, \"step_over_free\": %.3f}\n",
-               ratio, weft_num_processes(), policy == NULL ? "weft" : policy, (long long)inner, comp, comm, ms,
+               name, weft_num_processes(), policy == NULL ? "weft" : policy, (long long)inner, comp, comm, ms,
                ms / (comp > comm ? comp : comm), ms / (comp + comm), free_ms,
                ms / free_ms);
         fflush(stdout);
@@ -160,11 +159,14 @@ int main(int argc, char **argv)
 {
     int provided, repetitions = BENCH_REPETITIONS;
     double ratio = 0;
+    int64_t inner = 0;
     for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--repetitions") == 0) {
             repetitions = atoi(argv[i + 1]);
         } else if (strcmp(argv[i], "--ratio") == 0) {
             ratio = atof(argv[i + 1]);
+        } else if (strcmp(argv[i], "--inner") == 0) {
+            inner = atoll(argv[i + 1]);
         }
     }
     repetitions = repetitions < 1 ? 1 : repetitions > MOST_REPETITIONS ? MOST_REPETITIONS : repetitions;
@@ -174,8 +176,13 @@ int main(int argc, char **argv)
     int64_t ranks = weft_world_size();
     weft_mesh *mesh = weft_mesh_create(1, &ranks, NULL);
     const double ratios[] = { 1.0, 2.0, 0.5 };
-    for (size_t i = 0; i < (ratio > 0 ? 1 : sizeof(ratios) / sizeof(ratios[0])); i++) {
-        measure(mesh, ratio > 0 ? ratio : ratios[i], repetitions);
+    for (int i = 0; i < (ratio > 0 || inner > 0 ? 1 : 3); i++) {
+        double wanted = ratio > 0 ? ratio : ratios[i];
+        char name[64] = "given width";
+        if (inner == 0) {
+            snprintf(name, sizeof(name), "computing %g of communicating", wanted);
+        }
+        measure(mesh, name, inner > 0 ? inner : choose_inner(mesh, wanted), repetitions);
     }
     weft_status status = weft_finalize();
     MPI_Finalize();

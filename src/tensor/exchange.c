@@ -372,16 +372,41 @@ static bool add_copies(weft_exchange *exchange, const piece *pieces, size_t coun
     return true;
 }
 
-/* An addend that another process has: received into a buffer of its own, contiguous. */
-static bool add_landing(weft_exchange *exchange, const piece *p, place *landing)
+/* What one exchange holds of other processes' addends at a time: enough to keep a link of 100 Gbit/s busy. */
+static const int64_t most_landing_bytes = 32 << 20;
+
+/* The number of a landing of that size: a new one, or the one that was read first. -1: no memory. */
+static int64_t obtain_landing(weft_exchange *exchange, int64_t bytes)
 {
-    *landing = (place){ -1, (int64_t)exchange->landings.count, false };
-    int64_t *bytes = weft_vec_push(&exchange->landings, sizeof(*bytes));
-    exchange_step *s = bytes == NULL ? NULL : add_transfer(exchange, LAND, *landing, true, 1);
+    landing *all = exchange->landings.items, *found = NULL;
+    if (exchange->landing_bytes + bytes > most_landing_bytes) {
+        for (size_t i = 0; i < exchange->landings.count; i++) {
+            bool usable = all[i].bytes == bytes && all[i].read_by != SIZE_MAX;
+            if (usable && (found == NULL || all[i].read_by < found->read_by)) {
+                found = &all[i];
+            }
+        }
+    }
+    if (found == NULL) {
+        found = weft_vec_push(&exchange->landings, sizeof(*found));
+        exchange->landing_bytes += bytes;
+    }
+    if (found == NULL) {
+        return -1;
+    }
+    *found = (landing){ bytes, SIZE_MAX };
+    return found - (landing *)exchange->landings.items;
+}
+
+/* An addend that another process has: received into a buffer of its own, contiguous. */
+static bool add_landing(weft_exchange *exchange, const piece *p, place *where)
+{
+    int64_t number = obtain_landing(exchange, p->bytes);
+    *where = (place){ -1, number, false };
+    exchange_step *s = number < 0 ? NULL : add_transfer(exchange, LAND, *where, true, 1);
     if (s == NULL) {
         return false;
     }
-    *bytes = p->bytes;
     s->count = 1;
     s->messages[0] = (weft_message){
         .peer = p->peer,
@@ -457,6 +482,10 @@ static bool add_reduction(weft_exchange *exchange, const piece *addends, size_t 
         s->args->base.operands[0].offset = target_offset;
         for (int k = 0; k < s->count; k++) {
             s->sources[k] = sources[k];
+            if (sources[k].shard < 0) {
+                landing *all = exchange->landings.items;
+                all[sources[k].panel].read_by = exchange->steps.count;
+            }
             s->args->base.operands[k + 1].offset = offsets[k];
             s->args->reduce.boxes[k] =
                 strided_box(stage->from, &addends[begin + (size_t)k], strides[k], target_stride);

@@ -122,9 +122,10 @@ static void reserve_tags(const weft_exchange *exchange)
 /* Landing buffers go back to the pool at once: StarPU orders their next use after this one. */
 static bool obtain_landings(run *r)
 {
-    const int64_t *bytes = r->exchange->landings.items;
+    const landing *all = r->exchange->landings.items;
     for (size_t i = 0; i < r->exchange->landings.count; i++) {
-        r->landings[i] = weft_buffer_new(weft_runtime.pool, (weft_cut){ bytes[i], bytes[i], bytes[i] });
+        int64_t bytes = all[i].bytes;
+        r->landings[i] = weft_buffer_new(weft_runtime.pool, (weft_cut){ bytes, bytes, bytes });
         if (r->landings[i] == NULL) {
             return false;
         }

@@ -35,6 +35,13 @@ typedef struct exchange_step {
     } * args;
 } exchange_step;
 
+/* A buffer for addends of other processes. Used again when there are enough: StarPU orders the next use after the reduction
+ * that reads it, and until then nothing is received. */
+typedef struct landing {
+    int64_t bytes;
+    size_t read_by; /* while building: the number of the step that reads it last; SIZE_MAX: none yet */
+} landing;
+
 typedef struct tag_range { /* messages with one process in one run */
     uint32_t count;
     uint32_t first; /* of the run under way */
@@ -43,7 +50,8 @@ typedef struct tag_range { /* messages with one process in one run */
 struct weft_exchange {
     weft_stage stage;
     weft_vec steps;                      /* exchange_step */
-    weft_vec landings;                   /* int64_t: bytes of each landing buffer */
+    weft_vec landings;                   /* landing */
+    int64_t landing_bytes;               /* of all of them */
     tag_range *sends, *receives;         /* one per process */
     int max_messages;                    /* of one step */
     uint64_t transfers, bytes, messages; /* received in one run, for the counters */
