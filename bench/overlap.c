@@ -1,13 +1,15 @@
-/* A tensor-parallel MLP block on hosts with links of their own (bench/cluster): all-gather of the rows, product, gelu, product,
- * reduce-scatter; how long it takes against computing alone and communicating alone. The inner width is chosen so that
- * computing takes as long as communicating, twice as long, and half as long.
+/* A tensor-parallel MLP block on hosts with links of their own (bench/cluster): all-gather of the rows,
+ * product, gelu, product, reduce-scatter; how long it takes against computing alone and communicating alone.
+ * The inner width is chosen so that computing takes as long as communicating, twice as long, and half as
+ * long.
  *
  *     bench-overlap [--repetitions N] [--ratio COMPUTING/COMMUNICATING | --inner WIDTH]
  *
- * Computing alone (comp_ms): the same products, of rows that every rank has already, whose sums are left as they are.
- * Communicating alone (comm_ms): the gather and the reduce-scatter of tensors that are there, at once. Free (free_ms): the two
- * of them together, without a dependency between them: more than the longer of both, because moving bytes takes
- * time of the cores that compute; what the dependencies cost is step_over_free. Each ends with weft_wait(). */
+ * Computing alone (comp_ms): the same products, of rows that every rank has already, whose sums are left as
+ * they are. Communicating alone (comm_ms): the gather and the reduce-scatter of tensors that are there, at
+ * once. Free (free_ms): the two of them together, without a dependency between them: more than the longer of
+ * both, because moving bytes takes time of the cores that compute; what the dependencies cost is
+ * step_over_free. Each ends with weft_wait(). */
 #include <mpi.h>
 #include <string.h>
 
@@ -20,8 +22,8 @@ enum { TOKENS = 4096, WIDTH = 1024, MOST_REPETITIONS = 101 };
 typedef struct block {
     weft_mesh *mesh;
     int64_t inner;
-    weft_tensor *x;        /* TOKENS x WIDTH, by rows */
-    weft_tensor *gathered; /* the same on every rank */
+    weft_tensor *x;         /* TOKENS x WIDTH, by rows */
+    weft_tensor *gathered;  /* the same on every rank */
     weft_tensor *up, *down; /* WIDTH x inner by columns, inner x WIDTH by rows */
     weft_tensor *sums;      /* TOKENS x WIDTH, addends */
 } block;
@@ -128,7 +130,8 @@ static void measure(weft_mesh *mesh, const char *name, int64_t inner, int repeti
     block b;
     weft_scope_open();
     make_block(&b, mesh, inner);
-    double computing[MOST_REPETITIONS], communicating[MOST_REPETITIONS], steps[MOST_REPETITIONS], free[MOST_REPETITIONS];
+    double computing[MOST_REPETITIONS], communicating[MOST_REPETITIONS], steps[MOST_REPETITIONS],
+        free[MOST_REPETITIONS];
     run(compute, &b);
     run(communicate, &b);
     run(step, &b);
@@ -146,11 +149,11 @@ static void measure(weft_mesh *mesh, const char *name, int64_t inner, int repeti
     if (weft_process_index() == 0) {
         const char *policy = getenv("STARPU_SCHED");
         printf("{\"bench\": \"overlap\", \"case\": \"%s\", \"hosts\": %d, \"policy\": \"%s\", "
-               "\"inner\": %lld, \"comp_ms\": %.2f, \"comm_ms\": %.2f, \"step_ms\": %.2f, \"step_over_max\": %.3f, "
+               "\"inner\": %lld, \"comp_ms\": %.2f, \"comm_ms\": %.2f, \"step_ms\": %.2f, \"step_over_max\": "
+               "%.3f, "
                "\"step_over_sum\": %.3f, \"free_ms\": %.2f, \"step_over_free\": %.3f}\n",
                name, weft_num_processes(), policy == NULL ? "weft" : policy, (long long)inner, comp, comm, ms,
-               ms / (comp > comm ? comp : comm), ms / (comp + comm), free_ms,
-               ms / free_ms);
+               ms / (comp > comm ? comp : comm), ms / (comp + comm), free_ms, ms / free_ms);
         fflush(stdout);
     }
 }

@@ -1,8 +1,9 @@
-/* Redistribution between hosts against the link's own speed, and against the MPI collective that does the same.
- * One rank per process; to be run on hosts with links of their own (bench/cluster).
+/* Redistribution between hosts against the link's own speed, and against the MPI collective that does the
+ * same. One rank per process; to be run on hosts with links of their own (bench/cluster).
  *
- * The line is the best that plain exchanges between neighbours moved in the same run: the link's rate less its headers.
- * The bytes are those of the plan's lower bound: what no algorithm undercuts on its busiest rank. */
+ * The line is the best that plain exchanges between neighbours moved in the same run: the link's rate less
+ * its headers. The bytes are those of the plan's lower bound: what no algorithm undercuts on its busiest
+ * rank. */
 #include <mpi.h>
 #include <string.h>
 
@@ -29,8 +30,8 @@ typedef struct wire_case {
 
 /* ---- what MPI offers for the same ---------------------------------------------------------------------- */
 
-/* Every process sends to the next and receives from the one before, in pieces that MPI sends without asking first, few at a
- * time: what this MPI gets out of the link at best. */
+/* Every process sends to the next and receives from the one before, in pieces that MPI sends without asking
+ * first, few at a time: what this MPI gets out of the link at best. */
 static void plain_exchange(const peers *p)
 {
     enum { PIECE = 48 * 1024, WINDOW = 5 };
@@ -41,7 +42,8 @@ static void plain_exchange(const peers *p)
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
     for (size_t i = 0; i < pieces; i++) {
-        MPI_Irecv((char *)p->target + i * PIECE, PIECE, MPI_BYTE, before, (int)i, MPI_COMM_WORLD, &receives[i]);
+        MPI_Irecv((char *)p->target + i * PIECE, PIECE, MPI_BYTE, before, (int)i, MPI_COMM_WORLD,
+                  &receives[i]);
     }
     for (size_t i = 0; i < pieces; i++) {
         int slot = (int)i;
@@ -90,7 +92,8 @@ static void allreduce(const peers *p)
 
 static void reduce_scatter(const peers *p)
 {
-    MPI_Reduce_scatter_block(p->source, p->target, ROWS / p->count * COLUMNS, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Reduce_scatter_block(p->source, p->target, ROWS / p->count * COLUMNS, MPI_FLOAT, MPI_SUM,
+                             MPI_COMM_WORLD);
 }
 
 /* ---- measuring ----------------------------------------------------------------------------------------- */

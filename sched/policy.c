@@ -8,9 +8,10 @@
 #include <stdlib.h>
 
 enum {
-    /* The first rows of an operation go before the last rows of one that was submitted so many operations before it. On two
-     * hosts, a step of char_lm takes 118 ms with 1, 103 with 3, 109 with 6, 150 with 16: gradients of weights are sums over all
-     * rows, and the further ahead the first rows go, the later the first gradient is complete and can leave. */
+    /* The first rows of an operation go before the last rows of one that was submitted so many operations
+     * before it. On two hosts, a step of char_lm takes 118 ms with 1, 103 with 3, 109 with 6, 150 with 16:
+     * gradients of weights are sums over all rows, and the further ahead the first rows go, the later the
+     * first gradient is complete and can leave. */
     LOOK_AHEAD = 4,
     /* How often a worker looks into an empty queue before it lets others have its core. */
     LOOKS_BEFORE_YIELDING = 8,
@@ -100,8 +101,8 @@ static bool can_execute(unsigned worker, struct starpu_task *task)
     return true;
 }
 
-/* The first task for this worker: nearly always the top. Where kinds of workers differ, and the top is for another kind, the
- * best of the others. */
+/* The first task for this worker: nearly always the top. Where kinds of workers differ, and the top is for
+ * another kind, the best of the others. */
 static struct starpu_task *take_for(queue *q, unsigned worker)
 {
     if (q->count > 0 && can_execute(worker, q->heap[0].task)) {

@@ -1,9 +1,9 @@
 /* sched: which of the ready tasks runs first. Knows tasks and priorities, not tensors.
  *
- * A program submits what is needed first, first. Among operations that follow each other panel by panel the first panel
- * should go all the way: then it can leave for another process while the others are computed, where operation after
- * operation all panels would be complete together at the very end. So a task's priority is a diagonal: the number of its
- * operation, and how far down its rows lie. */
+ * A program submits what is needed first, first. Among operations that follow each other panel by panel the
+ * first panel should go all the way: then it can leave for another process while the others are computed,
+ * where operation after operation all panels would be complete together at the very end. So a task's priority
+ * is a diagonal: the number of its operation, and how far down its rows lie. */
 #ifndef WEFT_SCHED_H
 #define WEFT_SCHED_H
 
@@ -12,8 +12,8 @@
 /* The policy for starpu_conf; NULL: STARPU_SCHED in the environment says. */
 struct starpu_sched_policy *weft_sched_policy(void);
 
-/* The priority of a task of operation number `operation`, in the order of submission, whose rows begin at `position` of the
- * tensor's (0: the first, below 1). */
+/* The priority of a task of operation number `operation`, in the order of submission, whose rows begin at
+ * `position` of the tensor's (0: the first, below 1). */
 int weft_sched_priority(uint64_t operation, double position);
 
 #endif

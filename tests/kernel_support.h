@@ -1,4 +1,5 @@
-/* What the tests of kernels share: calling a codelet's CPU function as StarPU would, without StarPU running. */
+/* What the tests of kernels share: calling a codelet's CPU function as StarPU would, without StarPU running.
+ */
 #ifndef WEFT_TESTS_KERNEL_SUPPORT_H
 #define WEFT_TESTS_KERNEL_SUPPORT_H
 

@@ -1,6 +1,6 @@
-/* What tests/test_profile.py profiles: a product, an exchange and a sum over RANKS ranks, and for each process one line
- * on what weft counted: "counted TASKS MESSAGES BYTES". Every process hosts one rank, or one process hosts all: then
- * the bytes are those of messages, or there are none of either. */
+/* What tests/test_profile.py profiles: a product, an exchange and a sum over RANKS ranks, and for each
+ * process one line on what weft counted: "counted TASKS MESSAGES BYTES". Every process hosts one rank, or one
+ * process hosts all: then the bytes are those of messages, or there are none of either. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -257,7 +257,8 @@ static void count_report(const char *name, int64_t value, int64_t limit)
     reported++;
 }
 
-/* A table in two parts, looked up one after the other, is the whole table; and its derivative adds in order. */
+/* A table in two parts, looked up one after the other, is the whole table; and its derivative adds in order.
+ */
 static void test_embedding(void **state)
 {
     (void)state;

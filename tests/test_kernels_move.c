@@ -66,7 +66,8 @@ static void test_half_rounds_to_nearest_even(void **state)
 
 /* ---- copies -------------------------------------------------------------------------------------------- */
 
-/* A box inside two random larger arrays, whose dimensions on the target's side are in another order now and then. */
+/* A box inside two random larger arrays, whose dimensions on the target's side are in another order now and
+ * then. */
 static weft_strided_box random_box(prng *random, int64_t *source_size, int64_t *target_size)
 {
     weft_strided_box box = { .ndim = (int)prng_below(random, 5) };

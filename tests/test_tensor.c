@@ -423,7 +423,8 @@ static void assert_all(weft_tensor *tensor, int64_t count, double value)
     free(expected);
 }
 
-/* What would wait for the program itself is refused; the library goes on, and weft_finalize() takes shards back. */
+/* What would wait for the program itself is refused; the library goes on, and weft_finalize() takes shards
+ * back. */
 static void test_waiting_for_oneself(void **state)
 {
     (void)state;

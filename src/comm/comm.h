@@ -67,8 +67,8 @@ typedef struct weft_transport {
     /* Everyone gives `size` bytes. At process 0 they are in `all`, one after another, and came[p] says who
      * came within the time-out (0: for ever); elsewhere it does not wait and `all` is not used. */
     void (*gather)(void *state, const void *mine, void *all, size_t size, double timeout_s, bool came[]);
-    /* Process 0 tells everyone `size` bytes; elsewhere waits for them, somewhat longer than twice the time-out,
-     * because process 0 may have begun to wait later. False when they did not come. */
+    /* Process 0 tells everyone `size` bytes; elsewhere waits for them, somewhat longer than twice the
+     * time-out, because process 0 may have begun to wait later. False when they did not come. */
     bool (*tell)(void *state, void *words, size_t size, double timeout_s);
 } weft_transport;
 

@@ -20,10 +20,10 @@
 
 enum { MAX_FINISHED = 64, LABEL_SIZE = 32 };
 
-/* How long the progress thread sleeps between polls: it must leave the core to the computation. After something has
- * happened, as long as a message takes on the link at least; then twice as long each time that nothing has. Over
- * 1 Gbit/s with messages of 48 KB a product beside it then takes 1.2 times as long as alone; with 5 to 200 us between polls
- * 1.5 times (two hosts, bench overlap). */
+/* How long the progress thread sleeps between polls: it must leave the core to the computation. After
+ * something has happened, as long as a message takes on the link at least; then twice as long each time that
+ * nothing has. Over 1 Gbit/s with messages of 48 KB a product beside it then takes 1.2 times as long as
+ * alone; with 5 to 200 us between polls 1.5 times (two hosts, bench overlap). */
 static const double shortest_sleep_us = 5, longest_sleep_us = 200, longest_message_us = 500;
 
 typedef enum phase { SUBMITTED, READY, ACTIVE } phase;
@@ -386,8 +386,8 @@ static int start_message(weft_comm *comm, transfer *t, int i)
     return 1;
 }
 
-/* Receives start at once, so that nothing arrives that is not expected; sends when it is their turn. Returns the
- * number of messages now under way. */
+/* Receives start at once, so that nothing arrives that is not expected; sends when it is their turn. Returns
+ * the number of messages now under way. */
 static int start_transfer(weft_comm *comm, transfer *t)
 {
     if (comm->gave_up) {
@@ -473,7 +473,7 @@ static bool rest(weft_comm *comm, double *sleep_us)
         watch(comm);
         if (comm->active > 0) {
             sleep_locked(comm, *sleep_us);
-            *sleep_us = *sleep_us >= longest_sleep_us       ? *sleep_us
+            *sleep_us = *sleep_us >= longest_sleep_us      ? *sleep_us
                         : *sleep_us * 2 < longest_sleep_us ? *sleep_us * 2
                                                            : longest_sleep_us;
             break;

@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 
-/* Measured with 16 MB to each host over 1 Gbit/s and Open MPI's TCP (bench wire). With everything under way at once: 0.77 of
- * the line on four hosts, and every panel is complete at the end only; with 256 KB: 0.94. */
+/* Measured with 16 MB to each host over 1 Gbit/s and Open MPI's TCP (bench wire). With everything under way
+ * at once: 0.77 of the line on four hosts, and every panel is complete at the end only; with 256 KB: 0.94. */
 enum { ALWAYS = 2, MOST = 64, WINDOW_BYTES = 300 * 1024 };
 
 typedef struct peer_queue {

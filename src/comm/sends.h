@@ -1,13 +1,13 @@
 /* Which sends may start: few at a time, in the order that both sides agree on.
  *
- * Messages that are under way together share the link, and all end late: of eight panels begun at once the first
- * arrives when the last does, and nothing can be computed meanwhile. So only as many bytes are under way to
- * one process, and in all, as keep the link busy; the others wait here.
+ * Messages that are under way together share the link, and all end late: of eight panels begun at once the
+ * first arrives when the last does, and nothing can be computed meanwhile. So only as many bytes are under
+ * way to one process, and in all, as keep the link busy; the others wait here.
  *
- * A window could wait for itself: its messages may be such as the receiver cannot take before it has got one that waits
- * here. Tags are given in the order of the calls, and what a receiver waits for was submitted before: so the
- * oldest message never waits for a younger one, and a message that is older than all that are under way to its process
- * always starts. */
+ * A window could wait for itself: its messages may be such as the receiver cannot take before it has got one
+ * that waits here. Tags are given in the order of the calls, and what a receiver waits for was submitted
+ * before: so the oldest message never waits for a younger one, and a message that is older than all that are
+ * under way to its process always starts. */
 #ifndef WEFT_SRC_COMM_SENDS_H
 #define WEFT_SRC_COMM_SENDS_H
 

@@ -133,9 +133,9 @@ int64_t weft_panel_count(const weft_layout *layout, const weft_box *box);
 /* Global rows [first, last) of panel `index` of a shard with this box. ndim 0: [0, 1). */
 void weft_panel_range(const weft_layout *layout, const weft_box *box, int64_t index, int64_t *first,
                       int64_t *last);
-/* Where global row `row` lies among all rows, 0 to 1, as seen from a rank: its own even share of them comes last, and what
- * follows that first. What other ranks wait for is then done before what this one keeps, and not all ranks begin
- * with the rows of the same one. ndim 0: 0. */
+/* Where global row `row` lies among all rows, 0 to 1, as seen from a rank: its own even share of them comes
+ * last, and what follows that first. What other ranks wait for is then done before what this one keeps, and
+ * not all ranks begin with the rows of the same one. ndim 0: 0. */
 double weft_row_position(const weft_layout *layout, int rank, int64_t row);
 /* The panel that holds global row `row` of the box. */
 int64_t weft_panel_of_row(const weft_layout *layout, const weft_box *box, int64_t row);

@@ -40,8 +40,8 @@ void weft_trace_identify(int process)
 #endif
 }
 
-/* Names what CLOCK_MONOTONIC is common to: one start of one kernel. Processes in containers of one machine have
- * host names of their own, but this in common. */
+/* Names what CLOCK_MONOTONIC is common to: one start of one kernel. Processes in containers of one machine
+ * have host names of their own, but this in common. */
 static void machine_name(char *name, size_t size)
 {
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");

@@ -2,8 +2,8 @@
  *
  * Every move of the stage (a box from one rank to another) is cut where panels of the source or of the target
  * begin: into pieces, each of which lies in one panel on both sides. Both sides of a message cut alike, so
- * they agree on the messages between them, and on their order: by target panel, target rank, source rank, source
- * panel, and where in the panel. First panels come first, so that what waits for them can begin.
+ * they agree on the messages between them, and on their order: by target panel, target rank, source rank,
+ * source panel, and where in the panel. First panels come first, so that what waits for them can begin.
  *
  * A piece that is relayed is read from the target tensor, where its source rank has received it. Relays go up
  * in the order of the target's mesh (plan/relay.h), and so do the steps that fill panels: a panel is written
@@ -34,9 +34,10 @@ static const weft_layout *source_layout(const weft_stage *stage, const piece *p)
     return p->relayed ? stage->to : stage->from;
 }
 
-/* Larger messages are cut, by rows. What one brings can be used while the next is under way; and messages that MPI sends
- * without asking first keep a link busy both ways: over TCP, the go-ahead of a larger one queues behind the data of those that
- * go the other way. Measured over 1 Gbit/s, both hosts sending: 48 KB 119 MB/s, 1 MB 67 to 119 MB/s. */
+/* Larger messages are cut, by rows. What one brings can be used while the next is under way; and messages
+ * that MPI sends without asking first keep a link busy both ways: over TCP, the go-ahead of a larger one
+ * queues behind the data of those that go the other way. Measured over 1 Gbit/s, both hosts sending: 48 KB
+ * 119 MB/s, 1 MB 67 to 119 MB/s. */
 static const int64_t most_message_bytes = 60 * 1024;
 
 static int64_t rows_per_message(const weft_layout *layout, const weft_box *box)
@@ -66,7 +67,8 @@ static bool cut_move(weft_vec *pieces, const weft_stage *stage, const piece *lik
         int64_t first, source_last, target_last;
         weft_panel_range(from, &source, source_panel, &first, &source_last);
         weft_panel_range(to, &target, target_panel, &first, &target_last);
-        int64_t last = weft_min_i64(weft_min_i64(end, begin + most_rows), weft_min_i64(source_last, target_last));
+        int64_t last =
+            weft_min_i64(weft_min_i64(end, begin + most_rows), weft_min_i64(source_last, target_last));
         piece *p = weft_vec_push(pieces, sizeof(*p));
         if (p == NULL) {
             return false;
@@ -166,8 +168,8 @@ static int by_source_panel(const void *a, const void *b)
     return by_message_order(a, b);
 }
 
-/* First panels first; targets in the order in which they may relay. Within a target panel: region, rows, addends in their order;
- * of a move stage, remote pieces first. */
+/* First panels first; targets in the order in which they may relay. Within a target panel: region, rows,
+ * addends in their order; of a move stage, remote pieces first. */
 static int by_target_panel(const void *a, const void *b)
 {
     const piece *p = a, *q = b;

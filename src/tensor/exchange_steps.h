@@ -22,10 +22,10 @@ typedef enum step_kind { SEND, RECEIVE, LAND, COPY, REDUCE } step_kind;
 /* What is submitted at once: a transfer, or a task. */
 typedef struct exchange_step {
     step_kind kind;
-    place target; /* the panel acquired or written; of SEND: the panel read; of LAND: the landing buffer */
+    place target;    /* the panel acquired or written; of SEND: the panel read; of LAND: the landing buffer */
     double position; /* of the panel's rows in the tensor: 0 to 1 */
-    bool whole;   /* nothing of the panel's former contents is needed */
-    int count;    /* messages, or sources */
+    bool whole;      /* nothing of the panel's former contents is needed */
+    int count;       /* messages, or sources */
     weft_message *messages;     /* SEND, RECEIVE, LAND; tags count from the run's first */
     place sources[MAX_SOURCES]; /* COPY, REDUCE */
     union {
@@ -35,8 +35,8 @@ typedef struct exchange_step {
     } * args;
 } exchange_step;
 
-/* A buffer for addends of other processes. Used again when there are enough: StarPU orders the next use after the reduction
- * that reads it, and until then nothing is received. */
+/* A buffer for addends of other processes. Used again when there are enough: StarPU orders the next use after
+ * the reduction that reads it, and until then nothing is received. */
 typedef struct landing {
     int64_t bytes;
     size_t read_by; /* while building: the number of the step that reads it last; SIZE_MAX: none yet */

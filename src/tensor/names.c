@@ -1,9 +1,9 @@
 /* What StarPU's traces call tasks and panels. But for weft_tensor_label(), of processes that trace.
  *
- * A panel's handle carries what follows the operation in the name of a task that writes there: the tensor, the
- * panel's number where there are several, the rank where the process hosts several: "h[3]@1" makes "matmul:h[3]@1".
- * A tensor without a name has an origin, the operation that made it: its transfers and copies are shown under
- * that. */
+ * A panel's handle carries what follows the operation in the name of a task that writes there: the tensor,
+ * the panel's number where there are several, the rank where the process hosts several: "h[3]@1" makes
+ * "matmul:h[3]@1". A tensor without a name has an origin, the operation that made it: its transfers and
+ * copies are shown under that. */
 #include <string.h>
 
 #include "runtime/trace.h"

@@ -67,7 +67,8 @@ typedef struct weft_task {
     const char *name; /* static storage: the operation, for traces */
     weft_task_args *args;
     size_t args_size;
-    double position; /* of the rows it works on, in the tensor's: 0 to 1; which of an operation's tasks go first */
+    double position; /* of the rows it works on, in the tensor's: 0 to 1; which of an operation's tasks go
+                        first */
     int num_buffers;
     starpu_data_handle_t handles[WEFT_MAX_OPERANDS];
     enum starpu_data_access_mode modes[WEFT_MAX_OPERANDS];
@@ -98,8 +99,8 @@ const weft_panel *weft_shard_panel_at(const weft_tensor *tensor, const weft_loca
 
 /* What reports call the tensor: its name, else its origin, else "". */
 const char *weft_tensor_label(const weft_tensor *tensor);
-/* The others only when weft_runtime.trace is not NULL. For a tensor that is new, made by a public function; for
- * one that has become a copy of another's values; for one whose name or memory has changed. */
+/* The others only when weft_runtime.trace is not NULL. For a tensor that is new, made by a public function;
+ * for one that has become a copy of another's values; for one whose name or memory has changed. */
 void weft_tensor_trace_new(weft_tensor *tensor, const char *function);
 void weft_tensor_trace_moved(weft_tensor *target, const weft_tensor *source);
 void weft_tensor_trace_renamed(const weft_tensor *tensor);
