@@ -37,8 +37,8 @@ static double run_mpi(const small_case *c)
     MPI_Barrier(MPI_COMM_WORLD);
     double start = bench_now_us();
     for (int i = 0; i < c->tensors; i++) {
-        MPI_Iallreduce(&memory[0][i * c->elements], &memory[1][i * c->elements], c->elements, MPI_FLOAT, MPI_SUM,
-                       MPI_COMM_WORLD, &requests[i]);
+        MPI_Iallreduce(&memory[0][i * c->elements], &memory[1][i * c->elements], c->elements, MPI_FLOAT,
+                       MPI_SUM, MPI_COMM_WORLD, &requests[i]);
     }
     MPI_Waitall(c->tensors, requests, MPI_STATUSES_IGNORE);
     return slowest(start);
@@ -105,7 +105,8 @@ static void measure(const small_case *c, const char *pack_bytes)
     int process, hosts;
     MPI_Comm_rank(MPI_COMM_WORLD, &process);
     MPI_Comm_size(MPI_COMM_WORLD, &hosts);
-    double us = bench_median(packed.us, BENCH_REPETITIONS), plain_us = bench_median(plain.us, BENCH_REPETITIONS);
+    double us = bench_median(packed.us, BENCH_REPETITIONS),
+           plain_us = bench_median(plain.us, BENCH_REPETITIONS);
     double mpi_us = bench_median(theirs.us, BENCH_REPETITIONS);
     if (process == 0) {
         printf("{\"bench\": \"small\", \"case\": \"%s\", \"hosts\": %d, \"ms\": %.2f, \"plain_ms\": %.2f, "
@@ -120,11 +121,8 @@ static void measure(const small_case *c, const char *pack_bytes)
 int main(int argc, char **argv)
 {
     static const small_case cases[] = {
-        { "1000 of 1 KB", 1000, 256 },
-        { "1000 of 4 KB", 1000, 1024 },
-        { "1000 of 64 B", 1000, 16 },
-        { "20 of 1 KB", 20, 256 },
-        { "1 of 1 KB", 1, 256 },
+        { "1000 of 1 KB", 1000, 256 }, { "1000 of 4 KB", 1000, 1024 }, { "1000 of 64 B", 1000, 16 },
+        { "20 of 1 KB", 20, 256 },     { "1 of 1 KB", 1, 256 },
     };
     int provided;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);

@@ -87,7 +87,8 @@ typedef struct weft_transport {
 bool weft_mpi_launched(void);
 /* `communicator`: pointer to an MPI_Comm, or NULL for MPI_COMM_WORLD. Messages of at most pack_bytes bytes, of the least
  * that any process gives, travel in packs (comm/mpi_packs.h); 0: none. Collective. */
-weft_status weft_mpi_open(const char *function, const void *communicator, int64_t pack_bytes, weft_transport *transport);
+weft_status weft_mpi_open(const char *function, const void *communicator, int64_t pack_bytes,
+                          weft_transport *transport);
 
 /* ---- the engine ---------------------------------------------------------------------------------------- */
 

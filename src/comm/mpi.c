@@ -220,7 +220,8 @@ static void hear_news(mpi_state *state)
 static void poll_requests(mpi_state *state)
 {
     int count = state->active > 0 ? test_some(state) : 0;
-    if (count > 0 && !weft_vec_reserve(&state->finished, state->finished.count + (size_t)count, sizeof(weft_finished))) {
+    if (count > 0 &&
+        !weft_vec_reserve(&state->finished, state->finished.count + (size_t)count, sizeof(weft_finished))) {
         weft_break(WEFT_ERR_NOMEM, "weft", "no memory to tell which messages have ended");
         return;
     }
@@ -550,7 +551,8 @@ static bool open_packs(mpi_state *state, int64_t pack_bytes)
     return least <= 0 || state->packs != NULL;
 }
 
-weft_status weft_mpi_open(const char *function, const void *communicator, int64_t pack_bytes, weft_transport *transport)
+weft_status weft_mpi_open(const char *function, const void *communicator, int64_t pack_bytes,
+                          weft_transport *transport)
 {
     /* Open MPI's handles are pointers, so "MPI_COMM_WORLD given before MPI_Init" can be told from a
      * communicator. */

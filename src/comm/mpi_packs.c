@@ -19,12 +19,12 @@ typedef struct waiting_send {
 /* Of one process that something was sent to. */
 typedef struct outbox {
     int process;
-    weft_pack *open;   /* NULL: nothing to send */
-    void *last;        /* token of the last message in it */
-    int under_way;     /* packs */
-    weft_vec waiting;  /* waiting_send; those before `next` have been packed */
+    weft_pack *open;  /* NULL: nothing to send */
+    void *last;       /* token of the last message in it */
+    int under_way;    /* packs */
+    weft_vec waiting; /* waiting_send; those before `next` have been packed */
     size_t next;
-    bool listed;       /* among `busy` */
+    bool listed; /* among `busy` */
 } outbox;
 
 /* What a request is for: the first RECEIVES are receives. */
@@ -42,7 +42,7 @@ struct weft_mpi_packs {
     outbox *outboxes; /* one per process */
     int *busy;        /* processes with an open pack */
     int num_busy;
-    weft_vec spare; /* weft_pack *: to be sent again */
+    weft_vec spare;       /* weft_pack *: to be sent again */
     int active, capacity; /* of the arrays below: requests first to last are receives, then sends */
     MPI_Request *requests;
     slot *slots;
@@ -204,8 +204,8 @@ static void send_all_packs(weft_mpi_packs *packs, weft_vec *finished)
 
 static int post_receive(weft_mpi_packs *packs, int i)
 {
-    return MPI_Irecv(packs->slots[i].pack->bytes, WEFT_PACK_CAPACITY, MPI_BYTE, MPI_ANY_SOURCE, 0, packs->comm,
-                     &packs->requests[i]);
+    return MPI_Irecv(packs->slots[i].pack->bytes, WEFT_PACK_CAPACITY, MPI_BYTE, MPI_ANY_SOURCE, 0,
+                     packs->comm, &packs->requests[i]);
 }
 
 static void receive_pack(weft_mpi_packs *packs, int i, const MPI_Status *mpi_status, weft_vec *finished)
@@ -213,7 +213,8 @@ static void receive_pack(weft_mpi_packs *packs, int i, const MPI_Status *mpi_sta
     int size = 0;
     weft_status status = WEFT_ERR_COMM;
     if (mpi_status->MPI_ERROR == MPI_SUCCESS && MPI_Get_count(mpi_status, MPI_BYTE, &size) == MPI_SUCCESS) {
-        status = weft_inbox_take(packs->inbox, mpi_status->MPI_SOURCE, packs->slots[i].pack->bytes, size, finished);
+        status = weft_inbox_take(packs->inbox, mpi_status->MPI_SOURCE, packs->slots[i].pack->bytes, size,
+                                 finished);
     }
     if (status == WEFT_OK && post_receive(packs, i) != MPI_SUCCESS) {
         status = WEFT_ERR_COMM;
@@ -224,8 +225,8 @@ static void receive_pack(weft_mpi_packs *packs, int i, const MPI_Status *mpi_sta
     }
 }
 
-static weft_status start_receive(weft_mpi_packs *packs, const weft_message *message, void *memory, void *token,
-                                 weft_vec *finished)
+static weft_status start_receive(weft_mpi_packs *packs, const weft_message *message, void *memory,
+                                 void *token, weft_vec *finished)
 {
     bool came = false;
     weft_status status = weft_inbox_expect(packs->inbox, message, memory, token, &came);
@@ -242,8 +243,8 @@ bool weft_mpi_packs_takes(const weft_mpi_packs *packs, const weft_message *messa
     return packs != NULL && message->bytes <= packs->limit;
 }
 
-weft_status weft_mpi_packs_start(weft_mpi_packs *packs, const weft_message *message, bool receive, void *memory,
-                                 void *token, weft_vec *finished)
+weft_status weft_mpi_packs_start(weft_mpi_packs *packs, const weft_message *message, bool receive,
+                                 void *memory, void *token, weft_vec *finished)
 {
     if (receive) {
         return start_receive(packs, message, memory, token, finished);

@@ -24,8 +24,8 @@ void weft_mpi_packs_close(weft_mpi_packs *packs);
 
 bool weft_mpi_packs_takes(const weft_mpi_packs *packs, const weft_message *message);
 /* As weft_transport.start(). May append to `finished`. */
-weft_status weft_mpi_packs_start(weft_mpi_packs *packs, const weft_message *message, bool receive, void *memory,
-                                 void *token, weft_vec *finished);
+weft_status weft_mpi_packs_start(weft_mpi_packs *packs, const weft_message *message, bool receive,
+                                 void *memory, void *token, weft_vec *finished);
 /* Sends what is packed, takes what has come; appends the messages that have ended to `finished` (weft_finished). Calls
  * weft_break() when what came is lost. */
 void weft_mpi_packs_poll(weft_mpi_packs *packs, weft_vec *finished);

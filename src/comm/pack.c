@@ -138,7 +138,8 @@ static item *put_in(weft_inbox *inbox, int peer, const header *head, size_t kept
     return new;
 }
 
-weft_status weft_inbox_expect(weft_inbox *inbox, const weft_message *message, void *memory, void *token, bool *came)
+weft_status weft_inbox_expect(weft_inbox *inbox, const weft_message *message, void *memory, void *token,
+                              bool *came)
 {
     header head = header_of(message);
     item *kept = take_out(inbox, message->peer, &head, false);
@@ -158,7 +159,8 @@ weft_status weft_inbox_expect(weft_inbox *inbox, const weft_message *message, vo
     return WEFT_OK;
 }
 
-static weft_status take_entry(weft_inbox *inbox, int peer, const header *head, const char *bytes, weft_vec *finished)
+static weft_status take_entry(weft_inbox *inbox, int peer, const header *head, const char *bytes,
+                              weft_vec *finished)
 {
     item *waiting = take_out(inbox, peer, head, true);
     if (waiting == NULL) {

@@ -26,7 +26,8 @@ void weft_inbox_free(weft_inbox *inbox);
 
 /* A receive starts: into memory (the handle's start). *came: its message was here already, and has been copied. Else message,
  * memory and token are kept until it comes. WEFT_OK or WEFT_ERR_NOMEM. */
-weft_status weft_inbox_expect(weft_inbox *inbox, const weft_message *message, void *memory, void *token, bool *came);
+weft_status weft_inbox_expect(weft_inbox *inbox, const weft_message *message, void *memory, void *token,
+                              bool *came);
 /* A pack has come from a process. Copies what is waited for into its place, and appends the tokens to `finished`
  * (weft_finished); keeps the rest. WEFT_ERR_COMM: this is not a pack; WEFT_ERR_NOMEM. */
 weft_status weft_inbox_take(weft_inbox *inbox, int peer, const void *bytes, int size, weft_vec *finished);
