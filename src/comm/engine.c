@@ -11,6 +11,7 @@
  * from the program.
  *
  * StarPU's own thread wrappers are used, so that a StarPU built for simulation can run this code too. */
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,9 +21,17 @@
 
 enum { MAX_FINISHED = 64, LABEL_SIZE = 32 };
 
-/* How long the progress thread sleeps between polls that find nothing: it must leave the core to the
- * computation. */
-static const double shortest_sleep_us = 5, longest_sleep_us = 200;
+/* Between polls that find nothing the progress thread leaves the core to the computation. It yields a few times, after
+ * which the answer to a short message is there when nothing is computed; then it sleeps. The shortest sleep takes 60 us where
+ * the kernel rounds times up. */
+static const double longest_sleep_us = 200;
+
+typedef struct patience {
+    int yields;
+    double sleep_us;
+} patience;
+
+static const patience fresh_patience = { .yields = 4, .sleep_us = 5 };
 
 typedef enum phase { SUBMITTED, READY, ACTIVE } phase;
 
@@ -98,9 +107,12 @@ static void on_acquired(void *argument)
     t->phase = READY;
     comm->granted++;
     comm->last_progress_us = starpu_timing_now();
-    *(comm->last_ready ? &comm->last_ready->next : &comm->first_ready) = t;
+    bool first = comm->first_ready == NULL; /* else the progress thread has been woken for those before it */
+    *(first ? &comm->first_ready : &comm->last_ready->next) = t;
     comm->last_ready = t;
-    starpu_pthread_cond_signal(&comm->wake);
+    if (first) {
+        starpu_pthread_cond_signal(&comm->wake);
+    }
     starpu_pthread_mutex_unlock(&comm->mutex);
 }
 
@@ -453,15 +465,20 @@ static bool must_give_up(const weft_comm *comm)
     return !comm->gave_up && weft_is_broken();
 }
 
-/* Sleeps until something is ready, or for *sleep_us while messages are under way. False: time to stop. */
-static bool rest(weft_comm *comm, int active, double *sleep_us)
+/* Waits until something is ready, or for a while when messages are under way. False: time to stop. */
+static bool rest(weft_comm *comm, int active, patience *left)
 {
+    if (active > 0 && left->yields > 0) {
+        left->yields--;
+        sched_yield();
+        return true;
+    }
     starpu_pthread_mutex_lock(&comm->mutex);
     while (comm->first_ready == NULL && !comm->stopping && !must_give_up(comm)) {
         watch(comm);
         if (active > 0) {
-            sleep_locked(comm, *sleep_us);
-            *sleep_us = *sleep_us * 2 < longest_sleep_us ? *sleep_us * 2 : longest_sleep_us;
+            sleep_locked(comm, left->sleep_us);
+            left->sleep_us = left->sleep_us * 2 < longest_sleep_us ? left->sleep_us * 2 : longest_sleep_us;
             break;
         }
         starpu_pthread_cond_wait(&comm->wake, &comm->mutex);
@@ -475,7 +492,7 @@ static void *progress(void *argument)
 {
     weft_comm *comm = argument;
     int active = 0; /* messages under way */
-    double sleep_us = shortest_sleep_us;
+    patience left = fresh_patience;
     do {
         int started = start_ready(comm);
         active += started;
@@ -486,10 +503,10 @@ static void *progress(void *argument)
             active = 0;
         }
         if (started > 0 || ended > 0) {
-            sleep_us = shortest_sleep_us;
+            left = fresh_patience;
             continue;
         }
-        if (!rest(comm, active, &sleep_us)) {
+        if (!rest(comm, active, &left)) {
             break;
         }
     } while (true);
