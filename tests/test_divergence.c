@@ -61,14 +61,17 @@ static void run_mpirun(const scenario *s)
     dup2(file, 2);
     setenv("WEFT_TIMEOUT_S", "2", 1);
     setenv("WEFT_CHECK", s->check ? "1" : "0", 1);
+    if (s->small) {
+        setenv("WEFT_PACK_BYTES", "4096", 1); /* also between processes of one machine */
+    }
     char count[16];
     snprintf(count, sizeof(count), "%d", s->processes);
     /* Or else mpirun would kill the job with the first process that dies. One that is stopped it has to kill.
      */
     bool recover = strcmp(s->way, "killed") == 0;
     execlp("mpirun", "mpirun", "--oversubscribe", "--bind-to", "none", "-n", count,
-           recover ? "--enable-recovery" : "--quiet", program, s->way,
-           s->small ? "small" : NULL, (char *)NULL);
+           recover ? "--enable-recovery" : "--quiet", program, s->way, s->small ? "small" : NULL,
+           (char *)NULL);
     _exit(127);
 }
 

@@ -85,8 +85,9 @@ typedef struct weft_transport {
 
 /* True when this process was started by an MPI launcher. */
 bool weft_mpi_launched(void);
-/* `communicator`: pointer to an MPI_Comm, or NULL for MPI_COMM_WORLD. Messages of at most pack_bytes bytes, of the least
- * that any process gives, travel in packs (comm/mpi_packs.h); 0: none. Collective. */
+/* `communicator`: pointer to an MPI_Comm, or NULL for MPI_COMM_WORLD. pack_bytes: messages of at most so many bytes, of the
+ * least that any process gives, travel in packs (comm/mpi_packs.h); 0: none; -1: those between machines, of a usual size.
+ * Collective. */
 weft_status weft_mpi_open(const char *function, const void *communicator, int64_t pack_bytes,
                           weft_transport *transport);
 

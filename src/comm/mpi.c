@@ -545,10 +545,15 @@ static weft_process_place place_of(MPI_Comm comm)
 /* Processes that were told different limits agree on the least. False: no memory, or MPI has failed. */
 static bool open_packs(mpi_state *state, int64_t pack_bytes)
 {
-    int64_t least = 0;
-    MPI_Allreduce(&pack_bytes, &least, 1, MPI_INT64_T, MPI_MIN, state->comm);
-    state->packs = least > 0 ? weft_mpi_packs_open(state->comm, least) : NULL;
-    return least <= 0 || state->packs != NULL;
+    enum { USUAL_LIMIT = 4096 };
+    int64_t limit = pack_bytes < 0 ? INT64_MAX : pack_bytes;
+    MPI_Allreduce(MPI_IN_PLACE, &limit, 1, MPI_INT64_T, MPI_MIN, state->comm);
+    if (limit == 0) {
+        return true;
+    }
+    bool told = limit < INT64_MAX;
+    state->packs = weft_mpi_packs_open(state->comm, told ? limit : USUAL_LIMIT, told);
+    return state->packs != NULL;
 }
 
 weft_status weft_mpi_open(const char *function, const void *communicator, int64_t pack_bytes,

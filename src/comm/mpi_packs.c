@@ -19,6 +19,7 @@ typedef struct waiting_send {
 /* Of one process that something was sent to. */
 typedef struct outbox {
     int process;
+    bool plain;       /* messages from and to it are not packed */
     weft_pack *open;  /* NULL: nothing to send */
     void *last;       /* token of the last message in it */
     int under_way;    /* packs */
@@ -240,7 +241,7 @@ static weft_status start_receive(weft_mpi_packs *packs, const weft_message *mess
 
 bool weft_mpi_packs_takes(const weft_mpi_packs *packs, const weft_message *message)
 {
-    return packs != NULL && message->bytes <= packs->limit;
+    return packs != NULL && message->bytes <= packs->limit && !packs->outboxes[message->peer].plain;
 }
 
 weft_status weft_mpi_packs_start(weft_mpi_packs *packs, const weft_message *message, bool receive,
@@ -385,7 +386,29 @@ static bool post_receives(weft_mpi_packs *packs)
     return true;
 }
 
-weft_mpi_packs *weft_mpi_packs_open(MPI_Comm comm, int64_t limit)
+/* Processes of one machine exchange short messages through memory, for less than a pack costs. False: no memory, or MPI has
+ * failed. */
+static bool leave_out_near(weft_mpi_packs *packs)
+{
+    MPI_Comm node;
+    if (MPI_Comm_split_type(packs->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node) != MPI_SUCCESS) {
+        return false;
+    }
+    MPI_Group near, all;
+    MPI_Comm_group(node, &near);
+    MPI_Comm_group(packs->comm, &all);
+    for (int p = 0; p < packs->num_processes; p++) {
+        int place = MPI_UNDEFINED;
+        MPI_Group_translate_ranks(all, 1, &p, near, &place);
+        packs->outboxes[p].plain = place != MPI_UNDEFINED;
+    }
+    MPI_Group_free(&near);
+    MPI_Group_free(&all);
+    MPI_Comm_free(&node);
+    return true;
+}
+
+weft_mpi_packs *weft_mpi_packs_open(MPI_Comm comm, int64_t limit, bool near_too)
 {
     weft_mpi_packs *packs = calloc(1, sizeof(*packs));
     if (packs == NULL) {
@@ -404,7 +427,7 @@ weft_mpi_packs *weft_mpi_packs_open(MPI_Comm comm, int64_t limit)
         for (int p = 0; p < packs->num_processes; p++) {
             packs->outboxes[p].process = p;
         }
-        opened = post_receives(packs);
+        opened = (near_too || leave_out_near(packs)) && post_receives(packs);
     }
     if (!opened) {
         weft_mpi_packs_close(packs);

@@ -10,8 +10,7 @@
 /* That of PyTorch's process groups. */
 enum { DEFAULT_TIMEOUT_S = 1800 };
 
-/* Messages up to here travel together (bench small). */
-enum { DEFAULT_PACK_BYTES = 4096, MOST_PACK_BYTES = 16384 };
+enum { MOST_PACK_BYTES = 16384 };
 
 /* Reads a whole number in [min, max] from the environment into *value, which stays as it is when the variable
  * is not set. False, with the error kept, for anything else. */
@@ -150,8 +149,9 @@ static void take_config(const weft_config *config, weft_settings *settings)
 
 weft_status weft_settings_read(const char *function, const weft_config *config, weft_settings *settings)
 {
-    *settings = (weft_settings){ .panels = WEFT_PANEL_POLICY_DEFAULT, .algorithm = WEFT_ALGORITHM_AUTO,
-                                 .pack_bytes = DEFAULT_PACK_BYTES };
+    *settings = (weft_settings){ .panels = WEFT_PANEL_POLICY_DEFAULT,
+                                 .algorithm = WEFT_ALGORITHM_AUTO,
+                                 .pack_bytes = -1 };
     int timeout = DEFAULT_TIMEOUT_S;
     int64_t check = 0;
     if ((config != NULL && !check_config(function, config)) || !read_world(function, &settings->world) ||
