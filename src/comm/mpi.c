@@ -220,8 +220,10 @@ static void hear_news(mpi_state *state)
 static void poll_requests(mpi_state *state)
 {
     int count = state->active > 0 ? test_some(state) : 0;
-    if (count > 0 &&
-        !weft_vec_reserve(&state->finished, state->finished.count + (size_t)count, sizeof(weft_finished))) {
+    if (count == 0) {
+        return;
+    }
+    if (!weft_vec_reserve(&state->finished, state->finished.count + (size_t)count, sizeof(weft_finished))) {
         weft_break(WEFT_ERR_NOMEM, "weft", "no memory to tell which messages have ended");
         return;
     }
