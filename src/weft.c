@@ -17,7 +17,7 @@
 /* No transport: this process is alone. */
 static const weft_transport no_transport = { .name = "self", .place = { 0, 1, 0, 1 } };
 
-static weft_status open_transport(const char *function, weft_world *world, const void *communicator,
+static weft_status open_transport(const char *function, weft_settings *settings, const void *communicator,
                                   weft_transport *transport)
 {
     *transport = no_transport;
@@ -25,14 +25,14 @@ static weft_status open_transport(const char *function, weft_world *world, const
 #if WEFT_HAVE_MPI
     launched = weft_mpi_launched();
 #endif
-    if (*world == WEFT_WORLD_AUTO) {
-        *world = launched ? WEFT_WORLD_MPI : WEFT_WORLD_SELF;
+    if (settings->world == WEFT_WORLD_AUTO) {
+        settings->world = launched ? WEFT_WORLD_MPI : WEFT_WORLD_SELF;
     }
-    if (*world != WEFT_WORLD_MPI) {
+    if (settings->world != WEFT_WORLD_MPI) {
         return WEFT_OK;
     }
 #if WEFT_HAVE_MPI
-    return weft_mpi_open(function, communicator, transport);
+    return weft_mpi_open(function, communicator, settings->pack_bytes, transport);
 #else
     (void)communicator;
     return weft_fail(WEFT_ERR_UNSUPPORTED, function, "this library was built without MPI");
@@ -102,7 +102,7 @@ static weft_status start(const char *function, const weft_config *config, const 
         settings.world = WEFT_WORLD_MPI;
     }
     weft_transport transport;
-    status = open_transport(function, &settings.world, communicator, &transport);
+    status = open_transport(function, &settings, communicator, &transport);
     if (status == WEFT_OK) {
         status = start_floors(function, &settings, transport);
     }

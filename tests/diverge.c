@@ -1,6 +1,6 @@
 /* A program of several processes, one of which goes another way: what test_divergence.c runs with mpirun.
  *
- * usage: diverge WAY, on at least 2 processes
+ * usage: diverge WAY [small], on at least 2 processes. Small: all messages are such as travel together.
  *
  * All do the same work (redistributions and products of which every value is known) until one, the last, does
  * WAY. Each process prints, in one line each,
@@ -19,7 +19,9 @@
 
 #include <weft/weft.h>
 
-enum { ROWS = 600, COLUMNS = 500, STEPS = 6, TURN = 3 };
+enum { MOST_ROWS = 600, MOST_COLUMNS = 500, STEPS = 6, TURN = 3 };
+
+static int rows = MOST_ROWS, columns = MOST_COLUMNS;
 
 static const char *way;
 static bool odd_one; /* this process goes another way */
@@ -47,9 +49,9 @@ static weft_tensor *placed(weft_tensor *tensor, const char *text)
  * the odd process does its own. */
 static weft_tensor *work(void)
 {
-    weft_placement rows = weft_shard(0);
-    int64_t shape[] = { ROWS, goes("shape") ? COLUMNS + 1 : COLUMNS };
-    weft_tensor *ones = weft_ones(WEFT_F32, 2, shape, NULL, &rows);
+    weft_placement by_rows = weft_shard(0);
+    int64_t shape[] = { rows, goes("shape") ? columns + 1 : columns };
+    weft_tensor *ones = weft_ones(WEFT_F32, 2, shape, NULL, &by_rows);
     weft_tensor *sum = weft_scale(ones, 1);
     weft_tensor_set_name(sum, "running");
     for (int i = 0; i < STEPS; i++) {
@@ -87,7 +89,7 @@ static weft_tensor *work(void)
 /* The value that every element has after work(). */
 static bool right(const float values[])
 {
-    for (int i = 0; i < ROWS * COLUMNS; i++) {
+    for (int i = 0; i < rows * columns; i++) {
         if (values[i] != STEPS + 1) {
             return false;
         }
@@ -97,7 +99,7 @@ static bool right(const float values[])
 
 static bool untouched(const float values[])
 {
-    for (int i = 0; i < ROWS * COLUMNS; i++) {
+    for (int i = 0; i < rows * columns; i++) {
         if (values[i] != -1) {
             return false;
         }
@@ -121,6 +123,10 @@ static bool all_refuse(weft_tensor *tensor, float values[])
 int main(int argc, char **argv)
 {
     way = argc > 1 ? argv[1] : "";
+    if (argc > 2 && strcmp(argv[2], "small") == 0) {
+        rows = 60;
+        columns = 50;
+    }
     if (weft_init(NULL) != WEFT_OK) {
         fprintf(stderr, "%s\n", weft_last_error());
         return 1;
@@ -128,8 +134,8 @@ int main(int argc, char **argv)
     odd_one = weft_process_index() == weft_num_processes() - 1;
     int64_t size = weft_world_size();
     weft_mesh_push(weft_mesh_create(1, &size, NULL));
-    static float values[ROWS * (COLUMNS + 1)];
-    for (int i = 0; i < ROWS * COLUMNS; i++) {
+    static float values[MOST_ROWS * (MOST_COLUMNS + 1)];
+    for (int i = 0; i < rows * columns; i++) {
         values[i] = -1;
     }
     weft_tensor *result = work();

@@ -32,6 +32,7 @@ typedef struct scenario {
     const char *status;
     /* In the message of every process that reports the error: {} stands for the last process. */
     const char *needles[MAX_NEEDLES];
+    bool small; /* messages that travel together */
 } scenario;
 
 static const char *program;
@@ -60,13 +61,17 @@ static void run_mpirun(const scenario *s)
     dup2(file, 2);
     setenv("WEFT_TIMEOUT_S", "2", 1);
     setenv("WEFT_CHECK", s->check ? "1" : "0", 1);
+    if (s->small) {
+        setenv("WEFT_PACK_BYTES", "4096", 1); /* also between processes of one machine */
+    }
     char count[16];
     snprintf(count, sizeof(count), "%d", s->processes);
     /* Or else mpirun would kill the job with the first process that dies. One that is stopped it has to kill.
      */
     bool recover = strcmp(s->way, "killed") == 0;
     execlp("mpirun", "mpirun", "--oversubscribe", "--bind-to", "none", "-n", count,
-           recover ? "--enable-recovery" : "--quiet", program, s->way, (char *)NULL);
+           recover ? "--enable-recovery" : "--quiet", program, s->way, s->small ? "small" : NULL,
+           (char *)NULL);
     _exit(127);
 }
 
@@ -212,6 +217,14 @@ static void test_nothing_wrong(void **state)
     {                                                                                                        \
         "call ", "rank ", "in process ", "tensor running f32[600, 50"                                        \
     }
+#define SMALL_WAITS                                                                                          \
+    {                                                                                                        \
+        "call ", "rank ", "in process ", "tensor running f32[60, 5"                                          \
+    }
+#define SMALL_LOST                                                                                           \
+    {                                                                                                        \
+        "call ", "weft_redistribute", "f32[60, 50]", "process {}"                                            \
+    }
 #define LOST                                                                                                 \
     {                                                                                                        \
         "call ", "weft_redistribute", "f32[600, 500]", "process {}"                                          \
@@ -231,6 +244,15 @@ static const scenario scenarios[] = {
     { "woken", 3, false, "timed out", LOST },
     { "killed", 2, false, "timed out", LOST },
     { "killed", 3, false, "timed out", LOST },
+    /* The same where all messages are small. */
+    { "nothing", 3, false, "", { NULL }, true },
+    { "shape", 3, false, "timed out", SMALL_WAITS, true },
+    { "leaves", 2, false, "timed out", SMALL_WAITS, true },
+    { "layout", 3, false, "timed out", SMALL_WAITS, true },
+    { "quits", 2, false, "timed out", SMALL_LOST, true },
+    { "stopped", 3, false, "timed out", SMALL_LOST, true },
+    { "woken", 3, false, "timed out", SMALL_LOST, true },
+    { "killed", 2, false, "timed out", SMALL_LOST, true },
     /* Found by comparing the calls. */
     { "operation",
       2,
@@ -290,8 +312,8 @@ int main(int argc, char *argv[])
     program = argv[1];
     for (int i = 0; i < COUNT; i++) {
         const scenario *s = &scenarios[i];
-        snprintf(names[i], sizeof(names[i]), "%s_on_%d_processes%s", s->way, s->processes,
-                 s->check ? "_with_check" : "");
+        snprintf(names[i], sizeof(names[i]), "%s_on_%d_processes%s%s", s->way, s->processes,
+                 s->check ? "_with_check" : "", s->small ? "_small" : "");
         bool whole = strcmp(s->way, "nothing") == 0;
         tests[i] = (struct CMUnitTest){ .name = names[i],
                                         .test_func = whole ? test_nothing_wrong : test_scenario,

@@ -24,6 +24,9 @@ typedef struct weft_region {
 } weft_region;
 
 int64_t weft_region_bytes(const weft_region *region);
+/* Copies a region, from or to the handle's start, to or from contiguous bytes, in the order of its runs. */
+void weft_region_read(const weft_region *region, const void *memory, void *packed);
+void weft_region_write(const weft_region *region, void *memory, const void *packed);
 /* The region of a box of elements: `extent` elements in `ndim` dimensions at `stride` (in elements). */
 weft_region weft_region_of_box(int ndim, const int64_t extent[], const int64_t stride[], size_t element_size,
                                int64_t offset);
@@ -36,6 +39,14 @@ typedef struct weft_message {
     int64_t bytes;
     int source_rank, target_rank; /* for reports */
 } weft_message;
+
+/* Of what both sides must agree on beside the tag. In a program whose processes differ, a message then finds no partner
+ * and times out, and does not match another one. */
+static inline uint64_t weft_message_digest(const weft_message *message)
+{
+    uint64_t ranks = (uint64_t)message->source_rank << 32 | (uint32_t)message->target_rank;
+    return weft_hash_u64(weft_hash_u64((uint64_t)message->bytes) ^ ranks);
+}
 
 /* ---- transports -------------------------------------------------------------------------------------------
  */
@@ -50,8 +61,8 @@ typedef struct weft_transport {
     const char *name;
     void *state;
     weft_process_place place;
-    /* Begins a message from or to memory (the handle's start); reports `token` when it has ended. An error
-     * other than WEFT_OK means it has not begun. Must not wait for the peer. */
+    /* Begins a message from or to memory (the handle's start); reports `token` when it has ended: until then
+     * `message` and `memory` stay. An error other than WEFT_OK means it has not begun. Must not wait for the peer. */
     weft_status (*start)(void *state, const weft_message *message, bool receive, void *memory, void *token);
     /* Writes up to `max` messages that have ended; returns how many. Does not wait. Calls weft_break() when
      * another process has told that it gave up. */
@@ -74,8 +85,11 @@ typedef struct weft_transport {
 
 /* True when this process was started by an MPI launcher. */
 bool weft_mpi_launched(void);
-/* `communicator`: pointer to an MPI_Comm, or NULL for MPI_COMM_WORLD. Collective. */
-weft_status weft_mpi_open(const char *function, const void *communicator, weft_transport *transport);
+/* `communicator`: pointer to an MPI_Comm, or NULL for MPI_COMM_WORLD. pack_bytes: messages of at most so many bytes, of the
+ * least that any process gives, travel in packs (comm/mpi_packs.h); 0: none; -1: those between machines, of a usual size.
+ * Collective. */
+weft_status weft_mpi_open(const char *function, const void *communicator, int64_t pack_bytes,
+                          weft_transport *transport);
 
 /* ---- the engine ---------------------------------------------------------------------------------------- */
 

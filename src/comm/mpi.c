@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "comm/comm.h"
+#include "comm/mpi_packs.h"
 
 /* On the communicator of meetings. */
 enum { TAG_RECORD = 1, TAG_WORDS, TAG_NEWS };
@@ -33,6 +34,9 @@ typedef struct mpi_state {
     bool *receives; /* and whether they are receives */
     int *indices;
     MPI_Status *statuses;
+    weft_mpi_packs *packs; /* of small messages; NULL: there are none */
+    weft_vec finished;     /* weft_finished; those before `reported` have been */
+    size_t reported;
     atomic_bool told; /* by another process that the world is broken */
     /* Meetings: a communicator of the submitting thread's, and what this process sent in the last one. */
     MPI_Comm meetings;
@@ -118,16 +122,13 @@ static bool make_room(mpi_state *state)
     return true;
 }
 
-/* A message's number, and a digest of what both sides must agree on: in a program whose processes differ, a
- * message then waits, and times out, and does not match another one. Open MPI 4.1 writes a message that is
- * longer than its receive beyond the end of the receive's memory (when it is too long to be sent at once). */
+/* A message's number and digest. Open MPI 4.1 writes a message that is longer than its receive beyond the end of the
+ * receive's memory (when it is too long to be sent at once). */
 static int tag_of(const mpi_state *state, const weft_message *message)
 {
     enum { DIGESTS = 1 << 11, FEWEST_NUMBERS = 1 << 16 };
     uint32_t digests = state->tags / DIGESTS >= FEWEST_NUMBERS ? DIGESTS : 1;
-    uint64_t ranks = (uint64_t)message->source_rank << 32 | (uint32_t)message->target_rank;
-    uint64_t digest = weft_hash_u64(weft_hash_u64((uint64_t)message->bytes) ^ ranks);
-    return (int)(message->tag % (state->tags / digests) * digests + digest % digests);
+    return (int)(message->tag % (state->tags / digests) * digests + weft_message_digest(message) % digests);
 }
 
 static int post(mpi_state *state, const weft_message *message, bool receive, char *first,
@@ -157,6 +158,9 @@ static weft_status mpi_start(void *opaque, const weft_message *message, bool rec
                              void *token)
 {
     mpi_state *state = opaque;
+    if (weft_mpi_packs_takes(state->packs, message)) {
+        return weft_mpi_packs_start(state->packs, message, receive, memory, token, &state->finished);
+    }
     if (!make_room(state)) {
         return WEFT_ERR_NOMEM;
     }
@@ -174,20 +178,19 @@ static int compare_descending(const void *a, const void *b)
     return *(const int *)b - *(const int *)a;
 }
 
-/* Of the requests from `begin` on, at most `max`, those that have ended: their indices in state->indices, and
- * whether the i-th of these failed in state->statuses[i].MPI_ERROR. */
-static int test_some(mpi_state *state, int begin, int max)
+/* The requests that have ended: their indices in state->indices, and whether the i-th of these failed in
+ * state->statuses[i].MPI_ERROR. All at once: a call of its own for each few costs a look at the network each time. */
+static int test_some(mpi_state *state)
 {
-    int size = state->active - begin < max ? state->active - begin : max;
     int count = 0;
-    int error = MPI_Testsome(size, state->requests + begin, &count, state->indices, state->statuses);
+    int error = MPI_Testsome(state->active, state->requests, &count, state->indices, state->statuses);
     bool broken = error != MPI_SUCCESS && error != MPI_ERR_IN_STATUS;
     if (broken) { /* nothing is known of any of them any more: all end, so that nobody waits for them */
-        count = size;
+        count = state->active;
     }
     count = count == MPI_UNDEFINED ? 0 : count;
     for (int i = 0; i < count; i++) {
-        state->indices[i] = begin + (broken ? i : state->indices[i]);
+        state->indices[i] = broken ? i : state->indices[i];
         if (error != MPI_ERR_IN_STATUS) {
             state->statuses[i].MPI_ERROR = error;
         }
@@ -213,17 +216,21 @@ static void hear_news(mpi_state *state)
     }
 }
 
-static int mpi_poll(void *opaque, weft_finished finished[], int max)
+/* Messages of their own. */
+static void poll_requests(mpi_state *state)
 {
-    mpi_state *state = opaque;
-    hear_news(state);
-    int count = 0;
-    for (int begin = 0; begin < state->active && count == 0; begin += max) {
-        count = test_some(state, begin, max);
+    int count = state->active > 0 ? test_some(state) : 0;
+    if (count == 0) {
+        return;
+    }
+    if (!weft_vec_reserve(&state->finished, state->finished.count + (size_t)count, sizeof(weft_finished))) {
+        weft_break(WEFT_ERR_NOMEM, "weft", "no memory to tell which messages have ended");
+        return;
     }
     for (int i = 0; i < count; i++) {
         bool failed = state->statuses[i].MPI_ERROR != MPI_SUCCESS;
-        finished[i] = (weft_finished){ state->tokens[state->indices[i]], failed ? WEFT_ERR_COMM : WEFT_OK };
+        weft_finished *ended = weft_vec_push(&state->finished, sizeof(*ended)); /* there is room */
+        *ended = (weft_finished){ state->tokens[state->indices[i]], failed ? WEFT_ERR_COMM : WEFT_OK };
     }
     /* From the last to the first, so that the one that fills the gap is never one that has ended too. */
     qsort(state->indices, (size_t)count, sizeof(int), compare_descending);
@@ -233,7 +240,32 @@ static int mpi_poll(void *opaque, weft_finished finished[], int max)
         state->tokens[state->indices[i]] = state->tokens[state->active];
         state->receives[state->indices[i]] = state->receives[state->active];
     }
-    return count;
+}
+
+static int take_finished(mpi_state *state, weft_finished finished[], int max)
+{
+    size_t left = state->finished.count - state->reported;
+    size_t count = left < (size_t)max ? left : (size_t)max;
+    const weft_finished *all = state->finished.items;
+    if (count > 0) {
+        memcpy(finished, all + state->reported, count * sizeof(*finished));
+    }
+    state->reported += count;
+    if (state->reported == state->finished.count) {
+        state->reported = state->finished.count = 0;
+    }
+    return (int)count;
+}
+
+static int mpi_poll(void *opaque, weft_finished finished[], int max)
+{
+    mpi_state *state = opaque;
+    hear_news(state);
+    poll_requests(state);
+    if (state->packs != NULL) {
+        weft_mpi_packs_poll(state->packs, &state->finished);
+    }
+    return take_finished(state, finished, max);
 }
 
 /* Tells the other processes why this one gave up, unless it is one of them that told. The messages are short,
@@ -266,6 +298,9 @@ static void mpi_abandon(void *opaque)
     given_up.comm = state->meetings;
     given_up.happened = true;
     spread_news(state);
+    if (state->packs != NULL) {
+        weft_mpi_packs_abandon(state->packs);
+    }
     for (int i = 0; i < state->active; i++) {
         int ended = 0;
         if (state->receives[i] && MPI_Cancel(&state->requests[i]) == MPI_SUCCESS) {
@@ -273,6 +308,7 @@ static void mpi_abandon(void *opaque)
         }
     }
     state->active = 0;
+    state->reported = state->finished.count = 0;
 }
 
 /* ---- meetings ------------------------------------------------------------------------------------------ */
@@ -426,6 +462,7 @@ static bool mpi_tell(void *opaque, void *words, size_t size, double timeout_s)
 static void mpi_close(void *opaque)
 {
     mpi_state *state = opaque;
+    weft_mpi_packs_close(state->packs);
     if (!given_up.happened) { /* freeing communicators is collective */
         wait_all(NULL, state->sent.requests, state->sent.count, LAST_MEETING_S);
         forget_words(&state->sent);
@@ -437,6 +474,7 @@ static void mpi_close(void *opaque)
     free(state->receives);
     free(state->indices);
     free(state->statuses);
+    weft_vec_free(&state->finished);
     free(state);
 }
 
@@ -506,7 +544,22 @@ static weft_process_place place_of(MPI_Comm comm)
     return place;
 }
 
-weft_status weft_mpi_open(const char *function, const void *communicator, weft_transport *transport)
+/* Processes that were told different limits agree on the least. False: no memory, or MPI has failed. */
+static bool open_packs(mpi_state *state, int64_t pack_bytes)
+{
+    enum { USUAL_LIMIT = 4096 };
+    int64_t limit = pack_bytes < 0 ? INT64_MAX : pack_bytes;
+    MPI_Allreduce(MPI_IN_PLACE, &limit, 1, MPI_INT64_T, MPI_MIN, state->comm);
+    if (limit == 0) {
+        return true;
+    }
+    bool told = limit < INT64_MAX;
+    state->packs = weft_mpi_packs_open(state->comm, told ? limit : USUAL_LIMIT, told);
+    return state->packs != NULL;
+}
+
+weft_status weft_mpi_open(const char *function, const void *communicator, int64_t pack_bytes,
+                          weft_transport *transport)
 {
     /* Open MPI's handles are pointers, so "MPI_COMM_WORLD given before MPI_Init" can be told from a
      * communicator. */
@@ -530,6 +583,10 @@ weft_status weft_mpi_open(const char *function, const void *communicator, weft_t
     }
     MPI_Comm_set_errhandler(state->comm, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(state->meetings, MPI_ERRORS_RETURN);
+    if (!open_packs(state, pack_bytes)) {
+        free(state);
+        return weft_fail(WEFT_ERR_NOMEM, function, "no memory for small messages");
+    }
     int *bound = NULL, found = 0;
     MPI_Comm_get_attr(state->comm, MPI_TAG_UB, &bound, &found);
     state->tags = found ? (uint32_t)*bound + 1u : 32768u;

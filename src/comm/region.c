@@ -1,5 +1,7 @@
 #include "comm/comm.h"
 
+#include <string.h>
+
 int64_t weft_region_bytes(const weft_region *region)
 {
     int64_t bytes = region->run_bytes;
@@ -35,4 +37,37 @@ weft_region weft_region_of_box(int ndim, const int64_t extent[], const int64_t s
         region.stride[i] = step[outer - 1 - i];
     }
     return region;
+}
+
+/* Copies the runs between a panel's memory and contiguous bytes, one way or the other. */
+static void copy_runs(const weft_region *region, char *memory, char *packed, bool write)
+{
+    int64_t index[WEFT_MAX_DIMS] = { 0 }, place = region->offset;
+    for (int d = 0; d >= 0;) {
+        char *run = memory + place;
+        memcpy(write ? run : packed, write ? packed : run, (size_t)region->run_bytes);
+        packed += region->run_bytes;
+        for (d = region->ndim - 1; d >= 0; d--) { /* the next run: counts up from the innermost dimension */
+            place += region->stride[d];
+            if (++index[d] < region->count[d]) {
+                break;
+            }
+            place -= region->count[d] * region->stride[d];
+            index[d] = 0;
+        }
+    }
+}
+
+void weft_region_read(const weft_region *region, const void *memory, void *packed)
+{
+    if (weft_region_bytes(region) > 0) {
+        copy_runs(region, (char *)memory, packed, false); /* which writes to `packed` alone */
+    }
+}
+
+void weft_region_write(const weft_region *region, void *memory, const void *packed)
+{
+    if (weft_region_bytes(region) > 0) {
+        copy_runs(region, memory, (char *)packed, true);
+    }
 }

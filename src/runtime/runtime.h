@@ -103,6 +103,7 @@ typedef struct weft_settings { /* weft_config with the environment and the defau
     int64_t pool_bytes; /* 0: default */
     double timeout_s;   /* 0: none */
     bool check;         /* compare the calls of all processes */
+    int64_t pack_bytes; /* messages up to here travel together; 0: none; -1: the transport decides */
     weft_panel_policy panels;
     weft_algorithm algorithm; /* of moves to several ranks */
 } weft_settings;

@@ -10,6 +10,8 @@
 /* That of PyTorch's process groups. */
 enum { DEFAULT_TIMEOUT_S = 1800 };
 
+enum { MOST_PACK_BYTES = 16384 };
+
 /* Reads a whole number in [min, max] from the environment into *value, which stays as it is when the variable
  * is not set. False, with the error kept, for anything else. */
 static bool read_integer(const char *function, const char *variable, int64_t min, int64_t max, int64_t *value)
@@ -147,7 +149,9 @@ static void take_config(const weft_config *config, weft_settings *settings)
 
 weft_status weft_settings_read(const char *function, const weft_config *config, weft_settings *settings)
 {
-    *settings = (weft_settings){ .panels = WEFT_PANEL_POLICY_DEFAULT, .algorithm = WEFT_ALGORITHM_AUTO };
+    *settings = (weft_settings){ .panels = WEFT_PANEL_POLICY_DEFAULT,
+                                 .algorithm = WEFT_ALGORITHM_AUTO,
+                                 .pack_bytes = -1 };
     int timeout = DEFAULT_TIMEOUT_S;
     int64_t check = 0;
     if ((config != NULL && !check_config(function, config)) || !read_world(function, &settings->world) ||
@@ -159,6 +163,7 @@ weft_status weft_settings_read(const char *function, const weft_config *config, 
         !read_integer(function, "WEFT_POOL_BYTES", 0, INT64_MAX, &settings->pool_bytes) ||
         !read_int(function, "WEFT_TIMEOUT_S", 0, &timeout) ||
         !read_integer(function, "WEFT_CHECK", 0, 1, &check) ||
+        !read_integer(function, "WEFT_PACK_BYTES", 0, MOST_PACK_BYTES, &settings->pack_bytes) ||
         !read_integer(function, "WEFT_PANEL_BYTES", 1, INT64_MAX, &settings->panels.target_bytes) ||
         !read_integer(function, "WEFT_PANEL_ROWS", 1, INT64_MAX, &settings->panels.forced_rows)) {
         return weft_latest_status();

@@ -1,0 +1,437 @@
+#include "comm/mpi_packs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/pack.h"
+
+enum {
+    RECEIVES = 8,          /* posted always */
+    PACKS_PER_PROCESS = 4, /* under way */
+};
+
+typedef struct waiting_send {
+    const weft_message *message;
+    const void *memory;
+    void *token;
+} waiting_send;
+
+/* Of one process that something was sent to. */
+typedef struct outbox {
+    int process;
+    bool plain;       /* messages from and to it are not packed */
+    weft_pack *open;  /* NULL: nothing to send */
+    void *last;       /* token of the last message in it */
+    int under_way;    /* packs */
+    weft_vec waiting; /* waiting_send; those before `next` have been packed */
+    size_t next;
+    bool listed; /* among `busy` */
+} outbox;
+
+/* What a request is for: the first RECEIVES are receives. */
+typedef struct slot {
+    weft_pack *pack;
+    outbox *to;
+    void *token;
+} slot;
+
+struct weft_mpi_packs {
+    MPI_Comm comm;
+    int64_t limit;
+    weft_inbox *inbox;
+    int num_processes;
+    outbox *outboxes; /* one per process */
+    int *busy;        /* processes with an open pack */
+    int num_busy;
+    weft_vec spare;       /* weft_pack *: to be sent again */
+    int active, capacity; /* of the arrays below: requests first to last are receives, then sends */
+    MPI_Request *requests;
+    slot *slots;
+    int *indices;
+    MPI_Status *statuses;
+    bool abandoned;
+};
+
+/* ---- memory -------------------------------------------------------------------------------------------- */
+
+static bool make_room(weft_mpi_packs *packs)
+{
+    if (packs->active < packs->capacity) {
+        return true;
+    }
+    size_t capacity = packs->capacity == 0 ? 4 * RECEIVES : 2 * (size_t)packs->capacity;
+    MPI_Request *requests = realloc(packs->requests, capacity * sizeof(*requests));
+    packs->requests = requests != NULL ? requests : packs->requests;
+    slot *slots = realloc(packs->slots, capacity * sizeof(*slots));
+    packs->slots = slots != NULL ? slots : packs->slots;
+    int *indices = realloc(packs->indices, capacity * sizeof(*indices));
+    packs->indices = indices != NULL ? indices : packs->indices;
+    MPI_Status *statuses = realloc(packs->statuses, capacity * sizeof(*statuses));
+    packs->statuses = statuses != NULL ? statuses : packs->statuses;
+    if (requests == NULL || slots == NULL || indices == NULL || statuses == NULL) {
+        return false;
+    }
+    packs->capacity = (int)capacity;
+    return true;
+}
+
+static weft_pack *obtain_pack(weft_mpi_packs *packs)
+{
+    weft_pack **spare = packs->spare.items;
+    weft_pack *pack = packs->spare.count > 0 ? spare[--packs->spare.count] : malloc(sizeof(*pack));
+    if (pack != NULL) {
+        pack->used = pack->count = 0;
+    }
+    return pack;
+}
+
+static void put_aside(weft_mpi_packs *packs, weft_pack *pack)
+{
+    weft_pack **spare = weft_vec_push(&packs->spare, sizeof(pack));
+    if (spare != NULL) {
+        *spare = pack;
+    } else {
+        free(pack);
+    }
+}
+
+static void report(weft_vec *finished, void *token, weft_status status)
+{
+    weft_finished *ended = weft_vec_push(finished, sizeof(*ended));
+    if (ended != NULL) {
+        *ended = (weft_finished){ token, status };
+    } else {
+        weft_break(WEFT_ERR_NOMEM, "weft", "no memory to tell which messages have ended");
+    }
+}
+
+/* ---- sending ------------------------------------------------------------------------------------------- */
+
+/* The open pack leaves. */
+static void send_pack(weft_mpi_packs *packs, outbox *to, weft_vec *finished)
+{
+    weft_pack *pack = to->open;
+    void *token = to->last;
+    to->open = NULL;
+    int i = packs->active;
+    weft_status status = make_room(packs) ? WEFT_OK : WEFT_ERR_NOMEM;
+    if (status == WEFT_OK && MPI_Isend(pack->bytes, pack->used, MPI_BYTE, to->process, 0, packs->comm,
+                                       &packs->requests[i]) != MPI_SUCCESS) {
+        status = WEFT_ERR_COMM;
+    }
+    if (status != WEFT_OK) {
+        report(finished, token, status);
+        put_aside(packs, pack);
+        return;
+    }
+    packs->slots[i] = (slot){ pack, to, token };
+    packs->active++;
+    to->under_way++;
+}
+
+/* False: as many packs are under way as may be, and this message waits. */
+static bool pack_message(weft_mpi_packs *packs, outbox *to, const waiting_send *send, weft_vec *finished,
+                         weft_status *status)
+{
+    *status = WEFT_OK;
+    if (to->open != NULL && !weft_pack_put(to->open, send->message, send->memory)) {
+        send_pack(packs, to, finished);
+    } else if (to->open != NULL) {
+        report(finished, to->last, WEFT_OK);
+        to->last = send->token;
+        return true;
+    }
+    if (to->under_way >= PACKS_PER_PROCESS) {
+        return false;
+    }
+    to->open = obtain_pack(packs);
+    if (to->open == NULL) {
+        *status = WEFT_ERR_NOMEM;
+        return true;
+    }
+    weft_pack_put(to->open, send->message, send->memory); /* one message always fits */
+    to->last = send->token;
+    if (!to->listed) {
+        to->listed = true;
+        packs->busy[packs->num_busy++] = to->process;
+    }
+    return true;
+}
+
+static weft_status start_send(weft_mpi_packs *packs, const waiting_send *send, weft_vec *finished)
+{
+    outbox *to = &packs->outboxes[send->message->peer];
+    weft_status status;
+    if (to->next == to->waiting.count && pack_message(packs, to, send, finished, &status)) {
+        return status;
+    }
+    waiting_send *waiting = weft_vec_push(&to->waiting, sizeof(*waiting));
+    if (waiting == NULL) {
+        return WEFT_ERR_NOMEM;
+    }
+    *waiting = *send;
+    return WEFT_OK;
+}
+
+/* After a pack has left. */
+static void pack_waiting(weft_mpi_packs *packs, outbox *to, weft_vec *finished)
+{
+    const waiting_send *sends = to->waiting.items;
+    weft_status status;
+    while (to->next < to->waiting.count && pack_message(packs, to, &sends[to->next], finished, &status)) {
+        if (status != WEFT_OK) {
+            report(finished, sends[to->next].token, status);
+        }
+        to->next++;
+    }
+    if (to->next == to->waiting.count) {
+        to->next = to->waiting.count = 0;
+    }
+}
+
+static void send_all_packs(weft_mpi_packs *packs, weft_vec *finished)
+{
+    for (int i = 0; i < packs->num_busy; i++) {
+        outbox *to = &packs->outboxes[packs->busy[i]];
+        to->listed = false;
+        if (to->open != NULL) {
+            send_pack(packs, to, finished);
+        }
+    }
+    packs->num_busy = 0;
+}
+
+/* ---- receiving ----------------------------------------------------------------------------------------- */
+
+static int post_receive(weft_mpi_packs *packs, int i)
+{
+    return MPI_Irecv(packs->slots[i].pack->bytes, WEFT_PACK_CAPACITY, MPI_BYTE, MPI_ANY_SOURCE, 0,
+                     packs->comm, &packs->requests[i]);
+}
+
+static void receive_pack(weft_mpi_packs *packs, int i, const MPI_Status *mpi_status, weft_vec *finished)
+{
+    int size = 0;
+    weft_status status = WEFT_ERR_COMM;
+    if (mpi_status->MPI_ERROR == MPI_SUCCESS && MPI_Get_count(mpi_status, MPI_BYTE, &size) == MPI_SUCCESS) {
+        status = weft_inbox_take(packs->inbox, mpi_status->MPI_SOURCE, packs->slots[i].pack->bytes, size,
+                                 finished);
+    }
+    if (status == WEFT_OK && post_receive(packs, i) != MPI_SUCCESS) {
+        status = WEFT_ERR_COMM;
+    }
+    if (status != WEFT_OK) {
+        packs->requests[i] = MPI_REQUEST_NULL;
+        weft_break(status, "weft", "small messages from process %d are lost", mpi_status->MPI_SOURCE);
+    }
+}
+
+static weft_status start_receive(weft_mpi_packs *packs, const weft_message *message, void *memory,
+                                 void *token, weft_vec *finished)
+{
+    bool came = false;
+    weft_status status = weft_inbox_expect(packs->inbox, message, memory, token, &came);
+    if (came) {
+        report(finished, token, WEFT_OK);
+    }
+    return status;
+}
+
+/* ---- the interface ------------------------------------------------------------------------------------- */
+
+bool weft_mpi_packs_takes(const weft_mpi_packs *packs, const weft_message *message)
+{
+    return packs != NULL && message->bytes <= packs->limit && !packs->outboxes[message->peer].plain;
+}
+
+weft_status weft_mpi_packs_start(weft_mpi_packs *packs, const weft_message *message, bool receive,
+                                 void *memory, void *token, weft_vec *finished)
+{
+    if (receive) {
+        return start_receive(packs, message, memory, token, finished);
+    }
+    return start_send(packs, &(waiting_send){ message, memory, token }, finished);
+}
+
+static void end_pack(weft_mpi_packs *packs, int i, int error, weft_vec *finished)
+{
+    slot ended = packs->slots[i];
+    packs->requests[i] = MPI_REQUEST_NULL; /* its place is filled later */
+    packs->slots[i].pack = NULL;
+    ended.to->under_way--;
+    put_aside(packs, ended.pack);
+    report(finished, ended.token, error == MPI_SUCCESS ? WEFT_OK : WEFT_ERR_COMM);
+    pack_waiting(packs, ended.to, finished);
+}
+
+static void close_ranks(weft_mpi_packs *packs)
+{
+    int kept = RECEIVES;
+    for (int i = RECEIVES; i < packs->active; i++) {
+        if (packs->slots[i].pack != NULL) {
+            packs->slots[kept] = packs->slots[i];
+            packs->requests[kept++] = packs->requests[i];
+        }
+    }
+    packs->active = kept;
+}
+
+void weft_mpi_packs_poll(weft_mpi_packs *packs, weft_vec *finished)
+{
+    send_all_packs(packs, finished);
+    int count = 0;
+    int error = MPI_Testsome(packs->active, packs->requests, &count, packs->indices, packs->statuses);
+    if (error != MPI_SUCCESS && error != MPI_ERR_IN_STATUS) {
+        weft_break(WEFT_ERR_COMM, "weft", "small messages are lost");
+        return;
+    }
+    count = count == MPI_UNDEFINED ? 0 : count;
+    bool sent = false;
+    for (int k = 0; k < count; k++) {
+        int i = packs->indices[k];
+        if (error == MPI_SUCCESS) {
+            packs->statuses[k].MPI_ERROR = MPI_SUCCESS;
+        }
+        if (i < RECEIVES) {
+            receive_pack(packs, i, &packs->statuses[k], finished);
+        } else {
+            end_pack(packs, i, packs->statuses[k].MPI_ERROR, finished);
+            sent = true;
+        }
+    }
+    if (sent) {
+        close_ranks(packs);
+        send_all_packs(packs, finished);
+    }
+}
+
+/* What is not taken back stays with MPI, and so does its memory. */
+void weft_mpi_packs_abandon(weft_mpi_packs *packs)
+{
+    packs->abandoned = true;
+    for (int i = 0; i < packs->active; i++) {
+        int ended = packs->requests[i] == MPI_REQUEST_NULL;
+        if (i < RECEIVES && !ended && MPI_Cancel(&packs->requests[i]) == MPI_SUCCESS) {
+            MPI_Test(&packs->requests[i], &ended, MPI_STATUS_IGNORE);
+        } else if (!ended) {
+            MPI_Test(&packs->requests[i], &ended, MPI_STATUS_IGNORE);
+        }
+        if (!ended) {
+            packs->slots[i].pack = NULL;
+        }
+    }
+}
+
+static void cancel_receives(weft_mpi_packs *packs)
+{
+    for (int i = 0; i < packs->active && i < RECEIVES; i++) {
+        if (packs->requests[i] != MPI_REQUEST_NULL) {
+            MPI_Cancel(&packs->requests[i]);
+            MPI_Wait(&packs->requests[i], MPI_STATUS_IGNORE);
+        }
+    }
+}
+
+static void free_packs(weft_mpi_packs *packs)
+{
+    weft_pack **spare = packs->spare.items;
+    for (size_t i = 0; i < packs->spare.count; i++) {
+        free(spare[i]);
+    }
+    weft_vec_free(&packs->spare);
+    for (int i = 0; i < packs->active; i++) {
+        free(packs->slots[i].pack);
+    }
+    for (int p = 0; packs->outboxes != NULL && p < packs->num_processes; p++) {
+        free(packs->outboxes[p].open);
+        weft_vec_free(&packs->outboxes[p].waiting);
+    }
+}
+
+void weft_mpi_packs_close(weft_mpi_packs *packs)
+{
+    if (packs == NULL) {
+        return;
+    }
+    if (!packs->abandoned) {
+        cancel_receives(packs);
+        if (packs->comm != MPI_COMM_NULL) {
+            MPI_Comm_free(&packs->comm);
+        }
+    }
+    free_packs(packs);
+    weft_inbox_free(packs->inbox);
+    free(packs->outboxes);
+    free(packs->busy);
+    free(packs->requests);
+    free(packs->slots);
+    free(packs->indices);
+    free(packs->statuses);
+    free(packs);
+}
+
+static bool post_receives(weft_mpi_packs *packs)
+{
+    for (int i = 0; i < RECEIVES; i++) {
+        if (!make_room(packs)) {
+            return false;
+        }
+        packs->slots[i] = (slot){ malloc(sizeof(weft_pack)), NULL, NULL };
+        packs->requests[i] = MPI_REQUEST_NULL;
+        packs->active++;
+        if (packs->slots[i].pack == NULL || post_receive(packs, i) != MPI_SUCCESS) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Processes of one machine exchange short messages through memory, for less than a pack costs. False: no memory, or MPI has
+ * failed. */
+static bool leave_out_near(weft_mpi_packs *packs)
+{
+    MPI_Comm node;
+    if (MPI_Comm_split_type(packs->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node) != MPI_SUCCESS) {
+        return false;
+    }
+    MPI_Group near, all;
+    MPI_Comm_group(node, &near);
+    MPI_Comm_group(packs->comm, &all);
+    for (int p = 0; p < packs->num_processes; p++) {
+        int place = MPI_UNDEFINED;
+        MPI_Group_translate_ranks(all, 1, &p, near, &place);
+        packs->outboxes[p].plain = place != MPI_UNDEFINED;
+    }
+    MPI_Group_free(&near);
+    MPI_Group_free(&all);
+    MPI_Comm_free(&node);
+    return true;
+}
+
+weft_mpi_packs *weft_mpi_packs_open(MPI_Comm comm, int64_t limit, bool near_too)
+{
+    weft_mpi_packs *packs = calloc(1, sizeof(*packs));
+    if (packs == NULL) {
+        return NULL;
+    }
+    packs->limit = limit;
+    packs->comm = MPI_COMM_NULL;
+    MPI_Comm_size(comm, &packs->num_processes);
+    packs->outboxes = calloc((size_t)packs->num_processes, sizeof(*packs->outboxes));
+    packs->busy = calloc((size_t)packs->num_processes, sizeof(*packs->busy));
+    packs->inbox = weft_inbox_new();
+    bool opened = MPI_Comm_dup(comm, &packs->comm) == MPI_SUCCESS && packs->outboxes != NULL &&
+                  packs->busy != NULL && packs->inbox != NULL;
+    if (opened) {
+        MPI_Comm_set_errhandler(packs->comm, MPI_ERRORS_RETURN);
+        for (int p = 0; p < packs->num_processes; p++) {
+            packs->outboxes[p].process = p;
+        }
+        opened = (near_too || leave_out_near(packs)) && post_receives(packs);
+    }
+    if (!opened) {
+        weft_mpi_packs_close(packs);
+        return NULL;
+    }
+    return packs;
+}
