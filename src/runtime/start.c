@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/blocks.h"
 #include "runtime/pool.h"
 #include "runtime/runtime.h"
 #include "runtime/trace.h"
@@ -99,7 +100,8 @@ weft_status weft_runtime_start(const char *function, const weft_settings *settin
         state->layouts = weft_layout_table_new(settings->panels);
         state->pool =
             weft_pool_new(settings->pool_bytes > 0 ? settings->pool_bytes : default_pool_bytes(place));
-        if (state->layouts == NULL || state->pool == NULL) {
+        state->blocks = weft_blocks_new();
+        if (state->layouts == NULL || state->pool == NULL || state->blocks == NULL) {
             status = weft_fail(WEFT_ERR_NOMEM, function, "no memory for the runtime");
         }
     }
@@ -125,6 +127,7 @@ void weft_runtime_stop(void)
     if (state->owns_starpu) {
         starpu_shutdown();
     }
+    weft_blocks_delete(state->blocks);
     weft_trace_stop(state->trace);
     memset(state, 0, sizeof(*state));
     weft_unbreak();

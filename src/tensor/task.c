@@ -1,15 +1,15 @@
 /* Tasks, the cheap way: starpu_task_create() and starpu_task_submit(), no variadic insertion. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "codelets/move.h"
+#include "runtime/blocks.h"
 #include "sched/sched.h"
 #include "tensor/tensor.h"
 
 void *weft_task_begin(weft_task *task, struct starpu_codelet *codelet, const char *name, size_t args_size,
                       weft_dtype dtype)
 {
-    weft_task_args *args = calloc(1, args_size);
+    weft_task_args *args = weft_block_take(weft_runtime.blocks, args_size);
     if (args == NULL) {
         weft_fail(WEFT_ERR_NOMEM, name, "no memory for a task");
         return NULL;
@@ -43,6 +43,12 @@ void weft_task_add(weft_task *task, const weft_panel *panel, int64_t offset,
     };
 }
 
+void weft_task_drop(weft_task *task)
+{
+    weft_block_give(task->args);
+    task->args = NULL;
+}
+
 bool weft_task_submit(weft_task *task)
 {
     struct starpu_task *starpu = starpu_task_create();
@@ -50,7 +56,8 @@ bool weft_task_submit(weft_task *task)
     starpu->name = weft_runtime.trace == NULL ? task->name : weft_task_trace_name(task);
     starpu->cl_arg = task->args;
     starpu->cl_arg_size = task->args_size;
-    starpu->cl_arg_free = 1;
+    starpu->callback_func = weft_block_give; /* on the worker, when the task has ended */
+    starpu->callback_arg = task->args;
     starpu->nbuffers = task->num_buffers;
     for (int i = 0; i < task->num_buffers; i++) {
         starpu->handles[i] = task->handles[i];
@@ -60,7 +67,8 @@ bool weft_task_submit(weft_task *task)
     int failed = starpu_task_submit(starpu);
     if (failed != 0) {
         starpu->destroy = 0;
-        starpu_task_destroy(starpu); /* frees the arguments too */
+        starpu_task_destroy(starpu);
+        weft_task_drop(task);
         weft_fail(WEFT_ERR_UNSUPPORTED, task->name, "StarPU takes no such task: %s", strerror(-failed));
         return false;
     }
