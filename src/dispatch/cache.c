@@ -61,7 +61,8 @@ uint64_t weft_cache_hash(const weft_call *call, const weft_layout *const inputs[
     }
     /* The sizes beyond num_sizes are 0. */
     const weft_attributes *attributes = &call->attributes;
-    size_t used = offsetof(weft_attributes, sizes) + (size_t)attributes->num_sizes * sizeof(attributes->sizes[0]);
+    size_t used =
+        offsetof(weft_attributes, sizes) + (size_t)attributes->num_sizes * sizeof(attributes->sizes[0]);
     return weft_hash_bytes(attributes, used, hash);
 }
 
