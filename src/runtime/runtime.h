@@ -11,7 +11,6 @@
 
 struct weft_comm;     /* src/comm */
 struct weft_pool;     /* runtime/pool.h */
-struct weft_blocks;   /* runtime/blocks.h */
 struct weft_tensors;  /* src/tensor */
 struct weft_dispatch; /* src/dispatch */
 struct weft_trace;    /* runtime/trace.h */
@@ -39,7 +38,6 @@ typedef struct weft_runtime_state {
     bool check; /* WEFT_CHECK */
     weft_counters counters;
     struct weft_pool *pool;
-    struct weft_blocks *blocks; /* for the arguments of tasks */
     struct weft_comm *comm;
     struct weft_tensors *tensors;
     struct weft_dispatch *dispatch;

@@ -3,7 +3,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/blocks.h"
 #include "runtime/pool.h"
 #include "runtime/runtime.h"
 #include "runtime/trace.h"
@@ -100,8 +99,7 @@ weft_status weft_runtime_start(const char *function, const weft_settings *settin
         state->layouts = weft_layout_table_new(settings->panels);
         state->pool =
             weft_pool_new(settings->pool_bytes > 0 ? settings->pool_bytes : default_pool_bytes(place));
-        state->blocks = weft_blocks_new();
-        if (state->layouts == NULL || state->pool == NULL || state->blocks == NULL) {
+        if (state->layouts == NULL || state->pool == NULL) {
             status = weft_fail(WEFT_ERR_NOMEM, function, "no memory for the runtime");
         }
     }
@@ -127,7 +125,6 @@ void weft_runtime_stop(void)
     if (state->owns_starpu) {
         starpu_shutdown();
     }
-    weft_blocks_delete(state->blocks);
     weft_trace_stop(state->trace);
     memset(state, 0, sizeof(*state));
     weft_unbreak();

@@ -1,19 +1,20 @@
 /* Tasks, the cheap way: starpu_task_create() and starpu_task_submit(), no variadic insertion. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "codelets/move.h"
-#include "runtime/blocks.h"
 #include "sched/sched.h"
 #include "tensor/tensor.h"
 
 void *weft_task_begin(weft_task *task, struct starpu_codelet *codelet, const char *name, size_t args_size,
                       weft_dtype dtype)
 {
-    weft_task_args *args = weft_block_take(weft_runtime.blocks, args_size);
+    weft_task_args *args = malloc(args_size);
     if (args == NULL) {
         weft_fail(WEFT_ERR_NOMEM, name, "no memory for a task");
         return NULL;
     }
+    memset(args, 0, args_size);
     args->dtype = dtype;
     *task = (weft_task){ .codelet = codelet, .name = name, .args = args, .args_size = args_size };
     return args;
@@ -45,7 +46,7 @@ void weft_task_add(weft_task *task, const weft_panel *panel, int64_t offset,
 
 void weft_task_drop(weft_task *task)
 {
-    weft_block_give(task->args);
+    free(task->args);
     task->args = NULL;
 }
 
@@ -56,8 +57,7 @@ bool weft_task_submit(weft_task *task)
     starpu->name = weft_runtime.trace == NULL ? task->name : weft_task_trace_name(task);
     starpu->cl_arg = task->args;
     starpu->cl_arg_size = task->args_size;
-    starpu->callback_func = weft_block_give; /* on the worker, when the task has ended */
-    starpu->callback_arg = task->args;
+    starpu->cl_arg_free = 1;
     starpu->nbuffers = task->num_buffers;
     for (int i = 0; i < task->num_buffers; i++) {
         starpu->handles[i] = task->handles[i];
@@ -67,8 +67,7 @@ bool weft_task_submit(weft_task *task)
     int failed = starpu_task_submit(starpu);
     if (failed != 0) {
         starpu->destroy = 0;
-        starpu_task_destroy(starpu);
-        weft_task_drop(task);
+        starpu_task_destroy(starpu); /* frees the arguments too */
         weft_fail(WEFT_ERR_UNSUPPORTED, task->name, "StarPU takes no such task: %s", strerror(-failed));
         return false;
     }
