@@ -36,6 +36,16 @@ static weft_elementwise_args simplify(const weft_elementwise_args *args)
     return out;
 }
 
+/* The arguments themselves where nothing can be left out: a copy costs more than a small task's arithmetic. */
+static const weft_elementwise_args *simplest(const weft_elementwise_args *given, weft_elementwise_args *room)
+{
+    if (given->ndim == 1) {
+        return given;
+    }
+    *room = simplify(given);
+    return room;
+}
+
 /* Places of one row's first elements; moves to the next row. */
 static void next_row(const weft_elementwise_args *args, int64_t index[], int64_t place[3])
 {
@@ -87,22 +97,19 @@ static int64_t count_rows(const weft_elementwise_args *args)
     }                                                                                                        \
     static void name##_##type(void *buffers[], const weft_elementwise_args *given)                           \
     {                                                                                                        \
-        weft_elementwise_args args = simplify(given);                                                        \
-        bool binary = args.base.num_operands == 3;                                                           \
-        type *out = weft_task_pointer(buffers, &args.base, 0);                                               \
-        const type *a = weft_task_pointer(buffers, &args.base, 1);                                           \
-        const type *b = binary ? weft_task_pointer(buffers, &args.base, 2) : a;                              \
-        int64_t index[WEFT_MAX_DIMS] = { 0 }, place[3] = { 0 }, step[3];                                     \
-        for (int d = 0; d < args.ndim && !binary; d++) {                                                     \
-            args.stride[2][d] = args.stride[1][d];                                                           \
-        }                                                                                                    \
-        for (int k = 0; k < 3; k++) {                                                                        \
-            step[k] = args.stride[k][args.ndim - 1];                                                         \
-        }                                                                                                    \
-        int64_t rows = count_rows(&args), n = args.extent[args.ndim - 1];                                    \
+        weft_elementwise_args simple;                                                                        \
+        const weft_elementwise_args *args = simplest(given, &simple);                                        \
+        int second = args->base.num_operands == 3 ? 2 : 1; /* unary: b is a */                               \
+        type *out = weft_task_pointer(buffers, &args->base, 0);                                              \
+        const type *a = weft_task_pointer(buffers, &args->base, 1);                                          \
+        const type *b = weft_task_pointer(buffers, &args->base, second);                                     \
+        int64_t index[WEFT_MAX_DIMS] = { 0 }, place[3] = { 0 };                                              \
+        int last = args->ndim - 1;                                                                           \
+        int64_t step[3] = { args->stride[0][last], args->stride[1][last], args->stride[second][last] };      \
+        int64_t rows = count_rows(args), n = args->extent[last];                                             \
         for (int64_t row = 0; row < rows; row++) {                                                           \
-            name##_row_##type(out + place[0], a + place[1], b + place[2], n, step, (type)args.alpha);        \
-            next_row(&args, index, place);                                                                   \
+            name##_row_##type(out + place[0], a + place[1], b + place[second], n, step, (type)args->alpha);  \
+            next_row(args, index, place);                                                                    \
         }                                                                                                    \
     }
 

@@ -193,26 +193,71 @@ DEFINE_REDUCE(i32, int32_t, int32_t, SAME, SAME, (int32_t)((uint32_t)a + (uint32
 DEFINE_REDUCE(u8, uint8_t, uint8_t, SAME, SAME, (uint8_t)(a + b), (uint8_t)(a *b), a<b ? a : b, a> b ? a : b)
 DEFINE_REDUCE(boolean, uint8_t, uint8_t, SAME, SAME, a | b, a &b, a &b, a | b)
 
-/* Contiguous sums, what gradients and partial products are: block by block, so that the block stays in the
- * first cache while the sources pass; the same additions in the same order as above, in loops that the
- * compiler vectorises. */
+/* Contiguous sums, what gradients and partial products are. Up to four addends are read in one loop, so that each
+ * byte passes once between memory and registers; more go block by block, so that the sum so far comes from a
+ * cache. The same additions in the same order as above, in loops that the compiler vectorises. Each returns how
+ * many of the `count` addends it has added. */
 #define DEFINE_SUM_ROW(name, type)                                                                           \
-    static void sum_row_##name(const weft_reduce_args *args, type *restrict target, type *const source[],    \
+    static int sum_first_##name(type *restrict out, type *const source[], int64_t begin, int count,          \
+                                int64_t n)                                                                   \
+    {                                                                                                        \
+        const type *restrict a = source[0] + begin, *restrict b = source[count > 1 ? 1 : 0] + begin;         \
+        const type *restrict c = source[count > 2 ? 2 : 0] + begin, *restrict d =                            \
+                                                                        source[count > 3 ? 3 : 0] + begin;   \
+        switch (count) {                                                                                     \
+        case 1:                                                                                              \
+            memcpy(out, a, (size_t)n * sizeof(type));                                                        \
+            return 1;                                                                                        \
+        case 2:                                                                                              \
+            for (int64_t i = 0; i < n; i++) {                                                                \
+                out[i] = a[i] + b[i];                                                                        \
+            }                                                                                                \
+            return 2;                                                                                        \
+        case 3:                                                                                              \
+            for (int64_t i = 0; i < n; i++) {                                                                \
+                out[i] = a[i] + b[i] + c[i];                                                                 \
+            }                                                                                                \
+            return 3;                                                                                        \
+        default:                                                                                             \
+            for (int64_t i = 0; i < n; i++) {                                                                \
+                out[i] = a[i] + b[i] + c[i] + d[i];                                                          \
+            }                                                                                                \
+            return 4;                                                                                        \
+        }                                                                                                    \
+    }                                                                                                        \
+    static int sum_more_##name(type *restrict out, type *const source[], int64_t begin, int count,           \
                                int64_t n)                                                                    \
+    {                                                                                                        \
+        const type *restrict a = source[0] + begin, *restrict b = source[count > 1 ? 1 : 0] + begin;         \
+        const type *restrict c = source[count > 2 ? 2 : 0] + begin;                                          \
+        switch (count) {                                                                                     \
+        case 1:                                                                                              \
+            for (int64_t i = 0; i < n; i++) {                                                                \
+                out[i] = out[i] + a[i];                                                                      \
+            }                                                                                                \
+            return 1;                                                                                        \
+        case 2:                                                                                              \
+            for (int64_t i = 0; i < n; i++) {                                                                \
+                out[i] = out[i] + a[i] + b[i];                                                               \
+            }                                                                                                \
+            return 2;                                                                                        \
+        default:                                                                                             \
+            for (int64_t i = 0; i < n; i++) {                                                                \
+                out[i] = out[i] + a[i] + b[i] + c[i];                                                        \
+            }                                                                                                \
+            return 3;                                                                                        \
+        }                                                                                                    \
+    }                                                                                                        \
+    static void sum_row_##name(const weft_reduce_args *args, type *target, type *const source[], int64_t n)  \
     {                                                                                                        \
         enum { BLOCK = 2048 };                                                                               \
         int count = args->base.num_operands - 1;                                                             \
         for (int64_t begin = 0; begin < n; begin += BLOCK) {                                                 \
             int64_t length = n - begin < BLOCK ? n - begin : BLOCK;                                          \
-            type *restrict out = target + begin;                                                             \
-            if (!args->accumulate) {                                                                         \
-                memcpy(out, source[0] + begin, (size_t)length * sizeof(type));                               \
-            }                                                                                                \
-            for (int k = args->accumulate ? 0 : 1; k < count; k++) {                                         \
-                const type *restrict in = source[k] + begin;                                                 \
-                for (int64_t i = 0; i < length; i++) {                                                       \
-                    out[i] += in[i];                                                                         \
-                }                                                                                            \
+            type *out = target + begin;                                                                      \
+            int k = args->accumulate ? 0 : sum_first_##name(out, source, begin, count, length);              \
+            while (k < count) {                                                                              \
+                k += sum_more_##name(out, source + k, begin, count - k, length);                             \
             }                                                                                                \
         }                                                                                                    \
     }

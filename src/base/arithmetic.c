@@ -39,19 +39,25 @@ uint64_t weft_hash_u64(uint64_t x)
     return x ^ (x >> 33);
 }
 
+/* Little-endian; of 8 bytes, one load where the machine is. */
+static inline uint64_t word_of(const unsigned char bytes[], size_t size)
+{
+    uint64_t word = 0;
+    for (size_t i = 0; i < size; i++) {
+        word |= (uint64_t)bytes[i] << (8 * i);
+    }
+    return word;
+}
+
 uint64_t weft_hash_bytes(const void *data, size_t size, uint64_t seed)
 {
     const unsigned char *bytes = data;
     uint64_t hash = weft_hash_u64(seed + UINT64_C(0x9e3779b97f4a7c15) + size);
-    while (size > 0) {
-        size_t take = size < 8 ? size : 8;
-        uint64_t word = 0;
-        for (size_t i = 0; i < take; i++) {
-            word |= (uint64_t)bytes[i] << (8 * i);
-        }
-        hash = weft_hash_u64(hash ^ word) + UINT64_C(0x9e3779b97f4a7c15);
-        bytes += take;
-        size -= take;
+    for (; size >= 8; bytes += 8, size -= 8) {
+        hash = weft_hash_u64(hash ^ word_of(bytes, 8)) + UINT64_C(0x9e3779b97f4a7c15);
+    }
+    if (size > 0) {
+        hash = weft_hash_u64(hash ^ word_of(bytes, size)) + UINT64_C(0x9e3779b97f4a7c15);
     }
     return hash;
 }

@@ -1,5 +1,6 @@
 #include "dispatch/cache.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,7 +59,11 @@ uint64_t weft_cache_hash(const weft_call *call, const weft_layout *const inputs[
     for (int i = 0; i < call->num_inputs; i++) {
         hash = weft_hash_u64(hash ^ (uint64_t)(uintptr_t)inputs[i]);
     }
-    return weft_hash_bytes(&call->attributes, sizeof(call->attributes), hash);
+    /* The sizes beyond num_sizes are 0. */
+    const weft_attributes *attributes = &call->attributes;
+    size_t used =
+        offsetof(weft_attributes, sizes) + (size_t)attributes->num_sizes * sizeof(attributes->sizes[0]);
+    return weft_hash_bytes(attributes, used, hash);
 }
 
 static bool entry_is(const weft_cached_choice *entry, const weft_call *call,

@@ -64,12 +64,12 @@ static void buffer_delete(weft_buffer *buffer)
         buffer->all_next->all_prev = buffer->all_prev;
     }
     for (int i = 0; i < buffer->num_panels; i++) {
-        starpu_data_unregister_no_coherency(buffer->handles[i]);
+        starpu_data_unregister_no_coherency(buffer->panels[i].handle);
     }
     if (!buffer->borrowed) {
         memory_free(buffer->memory, buffer->cut.total);
     }
-    free(buffer->handles);
+    free(buffer->panels);
     free(buffer);
 }
 
@@ -105,12 +105,12 @@ static weft_buffer *buffer_create(weft_pool *pool, weft_cut cut, void *borrowed)
     buffer->borrowed = borrowed != NULL;
     buffer->pooled = borrowed == NULL;
     buffer->memory = borrowed != NULL ? borrowed : memory_allocate(cut.total);
-    buffer->handles = calloc((size_t)panels, sizeof(*buffer->handles));
-    if (buffer->handles == NULL || buffer->memory == NULL) {
+    buffer->panels = calloc((size_t)panels, sizeof(*buffer->panels));
+    if (buffer->panels == NULL || buffer->memory == NULL) {
         if (borrowed == NULL && buffer->memory != NULL) {
             memory_free(buffer->memory, cut.total);
         }
-        free(buffer->handles);
+        free(buffer->panels);
         free(buffer);
         return NULL;
     }
@@ -121,7 +121,7 @@ static weft_buffer *buffer_create(weft_pool *pool, weft_cut cut, void *borrowed)
     pool->all = buffer;
     for (int i = 0; i < buffer->num_panels; i++) {
         int64_t start = weft_cut_start(&cut, i);
-        starpu_variable_data_register(&buffer->handles[i], STARPU_MAIN_RAM,
+        starpu_variable_data_register(&buffer->panels[i].handle, STARPU_MAIN_RAM,
                                       (uintptr_t)buffer->memory + (size_t)start,
                                       (size_t)(weft_cut_end(&cut, i) - start));
     }
@@ -232,7 +232,7 @@ static void retire(weft_buffer *buffer)
             pthread_mutex_unlock(&pool->mutex);
             continue;
         }
-        *panel = (retirement){ buffer, buffer->handles[i] };
+        *panel = (retirement){ buffer, buffer->panels[i].handle };
         starpu_data_acquire_on_node_cb(panel->handle, STARPU_ACQUIRE_NO_NODE, STARPU_RW, panel_is_idle,
                                        panel);
     }

@@ -16,11 +16,17 @@ typedef struct weft_cut {
     int64_t total, first, step;
 } weft_cut;
 
+/* Contiguous rows behind one StarPU handle. */
+typedef struct weft_panel {
+    starpu_data_handle_t handle;
+    int64_t offset; /* bytes from the handle's start to the panel's first row */
+} weft_panel;
+
 typedef struct weft_buffer {
     void *memory;
     weft_cut cut;
     int num_panels;
-    starpu_data_handle_t *handles;
+    weft_panel *panels; /* offsets are 0 */
     int references;
     bool borrowed;            /* the program's memory: used in place, never freed */
     bool pooled;              /* kept for reuse when released; else deleted as soon as no task uses it */

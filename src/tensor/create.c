@@ -53,10 +53,8 @@ weft_tensor *weft_tensor_view(const char *function, weft_tensor *source, const w
 static bool shard_detach(const char *function, weft_tensor *tensor, weft_local_shard *shard)
 {
     weft_local_shard old = *shard;
-    shard->panels = NULL;
     if (!weft_shard_attach(shard,
                            weft_buffer_new(weft_runtime.pool, weft_shard_cut(tensor->layout, shard)))) {
-        *shard = old;
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a copy of a shared shard");
         return false;
     }
@@ -69,7 +67,7 @@ static bool shard_detach(const char *function, weft_tensor *tensor, weft_local_s
         done = weft_task_copy_panel(&shard->panels[i], &old.panels[i], bytes);
     }
     weft_buffer_release(old.buffer);
-    free(old.panels);
+    free(old.view_panels);
     return done;
 }
 

@@ -16,7 +16,7 @@ typedef struct run {
 static weft_panel panel_at(const run *r, place p)
 {
     const weft_tensor *tensor = p.in_target ? r->target : r->source;
-    return p.shard < 0 ? (weft_panel){ r->landings[p.panel]->handles[0], 0 }
+    return p.shard < 0 ? r->landings[p.panel]->panels[0]
                        : tensor->shards[p.shard].panels[p.panel];
 }
 
@@ -66,7 +66,7 @@ static bool run_copy(const run *r, const exchange_step *s)
         weft_task_add(&task, &source, offset, STARPU_R);
     }
     if (count == 0) {
-        free(args);
+        weft_task_drop(&task);
         return true;
     }
     return weft_task_submit(&task);

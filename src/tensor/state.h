@@ -48,8 +48,7 @@ void weft_shard_let_go(weft_local_shard *shard);
 
 /* How the shard's memory is cut into panels. The shard is not empty. */
 weft_cut weft_shard_cut(const weft_layout *layout, const weft_local_shard *shard);
-/* Gives a shard its buffer (taking over the reference), panel i being handle i. False: no memory; the
- * reference is dropped. */
+/* Gives a shard its buffer, taking over the reference. False when there is none: no memory. */
 bool weft_shard_attach(weft_local_shard *shard, weft_buffer *buffer);
 /* Gives a shard a view of `source` beginning `offset` bytes after its first element. False, and nothing
  * changed, when a panel would not lie inside one panel of the source, or for lack of memory. */

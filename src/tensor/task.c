@@ -9,11 +9,12 @@
 void *weft_task_begin(weft_task *task, struct starpu_codelet *codelet, const char *name, size_t args_size,
                       weft_dtype dtype)
 {
-    weft_task_args *args = calloc(1, args_size);
+    weft_task_args *args = malloc(args_size);
     if (args == NULL) {
         weft_fail(WEFT_ERR_NOMEM, name, "no memory for a task");
         return NULL;
     }
+    memset(args, 0, args_size);
     args->dtype = dtype;
     *task = (weft_task){ .codelet = codelet, .name = name, .args = args, .args_size = args_size };
     return args;
@@ -41,6 +42,12 @@ void weft_task_add(weft_task *task, const weft_panel *panel, int64_t offset,
         .offset = panel->offset + offset,
         .buffer = buffer_of(task, panel->handle, mode),
     };
+}
+
+void weft_task_drop(weft_task *task)
+{
+    free(task->args);
+    task->args = NULL;
 }
 
 bool weft_task_submit(weft_task *task)

@@ -53,16 +53,11 @@ weft_cut weft_shard_cut(const weft_layout *layout, const weft_local_shard *shard
 
 bool weft_shard_attach(weft_local_shard *shard, weft_buffer *buffer)
 {
-    weft_panel *panels = buffer == NULL ? NULL : malloc((size_t)shard->num_panels * sizeof(*panels));
-    if (panels == NULL) {
-        weft_buffer_release(buffer);
+    if (buffer == NULL) {
         return false;
     }
-    for (int64_t i = 0; i < shard->num_panels; i++) {
-        panels[i] = (weft_panel){ buffer->handles[i], 0 };
-    }
-    free(shard->panels);
-    shard->panels = panels;
+    shard->panels = buffer->panels;
+    shard->view_panels = NULL;
     shard->buffer = buffer;
     shard->offset = 0;
     return true;
@@ -103,7 +98,7 @@ bool weft_shard_view(const weft_layout *layout, weft_local_shard *shard, const w
         panels[i].offset += begin - panel_begin;
     }
     weft_buffer_retain(source->buffer);
-    shard->panels = panels;
+    shard->panels = shard->view_panels = panels;
     shard->buffer = source->buffer;
     shard->offset = source->offset + offset;
     return true;
@@ -161,19 +156,17 @@ const weft_panel *weft_shard_panel_at(const weft_tensor *tensor, const weft_loca
 weft_tensor *weft_tensor_allocate(const char *function, const weft_layout *layout)
 {
     int num_shards = weft_runtime.local_ranks;
-    weft_tensor *tensor = calloc(1, sizeof(*tensor));
-    weft_local_shard *shards = calloc((size_t)num_shards + 1, sizeof(*shards));
-    if (tensor == NULL || shards == NULL) {
-        free(tensor);
-        free(shards);
+    size_t size = sizeof(weft_tensor) + (size_t)num_shards * sizeof(weft_local_shard);
+    weft_tensor *tensor = malloc(size);
+    if (tensor == NULL) {
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a tensor");
         return NULL;
     }
+    memset(tensor, 0, size);
     tensor->layout = layout;
     tensor->num_shards = num_shards;
-    tensor->shards = shards;
     for (int i = 0; i < num_shards; i++) {
-        weft_local_shard *shard = &shards[i];
+        weft_local_shard *shard = &tensor->shards[i];
         shard->rank = weft_runtime.first_rank + i;
         shard->member = weft_layout_shard_box(layout, shard->rank, &shard->box);
         shard->count = shard->member ? weft_box_count(layout->ndim, &shard->box) : 0;
@@ -195,9 +188,8 @@ void weft_tensor_delete(weft_tensor *tensor)
         weft_local_shard *shard = &tensor->shards[i];
         weft_shard_let_go(shard);
         weft_buffer_release(shard->buffer);
-        free(shard->panels);
+        free(shard->view_panels);
     }
-    free(tensor->shards);
     free(tensor->name);
     free(tensor);
 }

@@ -9,13 +9,6 @@
 #include "runtime/pool.h"
 #include "runtime/runtime.h"
 
-/* A block of consecutive rows of a shard: contiguous memory behind one StarPU handle. Two panels of views may
- * share a handle. */
-typedef struct weft_panel {
-    starpu_data_handle_t handle;
-    int64_t offset; /* bytes from the handle's start to the panel's first row */
-} weft_panel;
-
 /* What one hosted rank holds, box of the global index space, row-major and contiguous. */
 typedef struct weft_local_shard {
     int rank;
@@ -23,10 +16,12 @@ typedef struct weft_local_shard {
     weft_box box;
     int64_t count;      /* elements; 0: empty, then there are no panels and no buffer */
     int64_t num_panels; /* cut as weft_panel_range(layout, &box, ...) says */
-    weft_panel *panels;
-    weft_buffer *buffer;    /* the memory; shared with other tensors by views */
-    int64_t offset;         /* bytes from the buffer's start to the shard's first element */
-    struct weft_hold *hold; /* while weft_local_acquire() holds it; else NULL */
+    /* Those of the buffer, or a view's own; two panels of a view may share a handle. */
+    const weft_panel *panels;
+    weft_panel *view_panels; /* NULL: not a view */
+    weft_buffer *buffer;     /* the memory; shared with other tensors by views */
+    int64_t offset;          /* bytes from the buffer's start to the shard's first element */
+    struct weft_hold *hold;  /* while weft_local_acquire() holds it; else NULL */
 } weft_local_shard;
 
 struct weft_tensor {
@@ -36,8 +31,8 @@ struct weft_tensor {
     char *name;            /* NULL: none */
     const char *origin;    /* the operation that made it, or what it was moved from; NULL: not tracing */
     int num_shards;        /* ranks that this process hosts */
-    weft_local_shard *shards;
     weft_tensor *newer, *older; /* every live tensor */
+    weft_local_shard shards[];
 };
 
 /* ---- life (tensor.c, scope.c) -------------------------------------------------------------------------- */
@@ -81,8 +76,9 @@ void *weft_task_begin(weft_task *task, struct starpu_codelet *codelet, const cha
 /* Adds an operand: `offset` bytes after the panel's first row. */
 void weft_task_add(weft_task *task, const weft_panel *panel, int64_t offset,
                    enum starpu_data_access_mode mode);
-/* Hands it to StarPU (always call it after a begin that succeeded). False with the error kept. */
+/* Hands it to StarPU: a task that was begun is submitted or dropped. False with the error kept. */
 bool weft_task_submit(weft_task *task);
+void weft_task_drop(weft_task *task);
 
 /* A task that copies `bytes` bytes from one panel to another of the same size. False with the error kept. */
 bool weft_task_copy_panel(const weft_panel *target, const weft_panel *source, int64_t bytes);
