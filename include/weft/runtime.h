@@ -4,6 +4,8 @@
 #ifndef WEFT_RUNTIME_H
 #define WEFT_RUNTIME_H
 
+#include <stdio.h>
+
 #include <weft/base.h>
 
 WEFT_BEGIN_DECLS
@@ -120,6 +122,12 @@ WEFT_API weft_status weft_get_counters(weft_counters *counters);
  * error: what to look at, on both sides, when a program seems to hang. Done by itself when WEFT_TIMEOUT_S is
  * over. */
 WEFT_API void weft_print_pending(void);
+
+/** Prints what this world takes its machines for, and what follows from that: the cost of a task, the rates of copies and
+ * products, the links between processes, the heights of panels and the sizes of messages (docs/design.md, "Panel
+ * heights"). The same on every process. WEFT_CALIBRATE says where the figures are from. WEFT_ERR_INVALID for NULL,
+ * WEFT_ERR_STATE before weft_init(). */
+WEFT_API weft_status weft_print_machine(FILE *file);
 
 WEFT_END_DECLS
 
