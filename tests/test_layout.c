@@ -678,7 +678,8 @@ static void heights_are_powers_of_two_within_bounds(void **state)
             /* not much higher than what some bound asks for */
             double panels = sqrt((double)(rows * columns * 4) * policy.byte_us / policy.panel_us);
             double lower = (double)height / 2 - 1;
-            assert_true(lower <= (double)rows / (panels > 1 ? panels : 1) || lower <= (double)policy.least_rows ||
+            assert_true(lower <= (double)rows / (panels > 1 ? panels : 1) ||
+                        lower <= (double)policy.least_rows ||
                         lower * (double)columns * 4 <= (double)policy.least_bytes ||
                         lower <= (double)rows / (double)policy.max_panels + 1);
         }

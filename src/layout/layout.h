@@ -102,7 +102,7 @@ typedef struct weft_panel_policy {
 /* That of the built-in machine. */
 #define WEFT_PANEL_POLICY_DEFAULT                                                                            \
     {                                                                                                        \
-        1.0 / 118.0, 5.0, 80000, 128, 64, 0, 0                                                                \
+        1.0 / 118.0, 5.0, 80000, 128, 64, 0, 0                                                               \
     }
 
 typedef struct weft_layout_table weft_layout_table;

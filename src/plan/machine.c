@@ -57,7 +57,8 @@ weft_cost_model weft_machine_cost(const weft_machine *machine, weft_spread sprea
 /* A product of few rows is slower, because what it does not share with others (packing the right operand) grows against
  * the work, and there are as many more tasks as there are panels on both sides. A faster kernel, or slower memory, needs
  * more rows. Measured at 115 GFLOP/s and 26 GB/s, n = k = 1024: products of 32 rows at 0.78 of the rate of all rows, 64 at
- * 0.90, 128 at 0.94; char_lm on two hosts (--batch 1024 --hidden 1024), 25 steps: 64 rows 3.1 s, 128 to 512 rows 2.75 s. */
+ * 0.90, 128 at 0.94; char_lm on two hosts (--mesh 2x1 --batch 1024 --hidden 1024), 25 steps, best of four runs:
+ * 64 rows 3.04 s, 128 rows 2.77, 256 rows 2.83, 512 rows 2.75. */
 static int64_t least_product_rows(const weft_machine *machine)
 {
     enum { FEWEST = 64, MOST = 256, ROWS_PER_FLOP_PER_BYTE = 32 };

@@ -25,7 +25,8 @@ typedef struct weft_runtime_state {
     int first_rank, local_ranks; /* of this process */
     int *first_rank_of;          /* num_processes + 1 entries */
     weft_topology topology;
-    weft_machine machine;   /* as it was measured, the same on every process; the rest of these follow from it */
+    weft_machine
+        machine; /* as it was measured, the same on every process; the rest of these follow from it */
     const char *machine_source; /* "built in", "kept", "measured": static storage */
     weft_spread spread;
     weft_cost_model cost;
@@ -112,9 +113,9 @@ typedef struct weft_settings { /* weft_config with the environment and the defau
     weft_world world;
     int local_ranks, fake_size, ranks, workers;
     uint64_t seed;
-    int64_t pool_bytes; /* 0: default */
-    double timeout_s;   /* 0: none */
-    bool check;         /* compare the calls of all processes */
+    int64_t pool_bytes;              /* 0: default */
+    double timeout_s;                /* 0: none */
+    bool check;                      /* compare the calls of all processes */
     int64_t panel_bytes, panel_rows; /* of every panel, at least; exactly. 0: as the cost model says */
     weft_algorithm algorithm;        /* of moves to several ranks */
     weft_calibration calibration;

@@ -97,8 +97,11 @@ static bool read_calibration(const char *function, weft_calibration *calibration
     static const struct {
         const char *name;
         weft_calibration value;
-    } names[] = { { "auto", WEFT_CALIBRATE_ONCE }, { "1", WEFT_CALIBRATE_AGAIN }, { "again", WEFT_CALIBRATE_AGAIN },
-                  { "0", WEFT_CALIBRATE_OFF },     { "off", WEFT_CALIBRATE_OFF } };
+    } names[] = { { "auto", WEFT_CALIBRATE_ONCE },
+                  { "1", WEFT_CALIBRATE_AGAIN },
+                  { "again", WEFT_CALIBRATE_AGAIN },
+                  { "0", WEFT_CALIBRATE_OFF },
+                  { "off", WEFT_CALIBRATE_OFF } };
     const char *text = getenv("WEFT_CALIBRATE");
     if (text == NULL || text[0] == '\0') {
         return true;
@@ -109,7 +112,8 @@ static bool read_calibration(const char *function, weft_calibration *calibration
             return true;
         }
     }
-    weft_fail(WEFT_ERR_INVALID, function, "WEFT_CALIBRATE is \"%s\", expected auto, again (1) or off (0)", text);
+    weft_fail(WEFT_ERR_INVALID, function, "WEFT_CALIBRATE is \"%s\", expected auto, again (1) or off (0)",
+              text);
     return false;
 }
 

@@ -130,7 +130,8 @@ weft_status weft_runtime_settle(const char *function, const weft_settings *setti
     state->panels = panel_policy(settings, &machine);
     state->messages = weft_machine_messages(&machine, state->spread);
     state->layouts = weft_layout_table_new(state->panels);
-    return state->layouts != NULL ? WEFT_OK : weft_fail(WEFT_ERR_NOMEM, function, "no memory for the runtime");
+    return state->layouts != NULL ? WEFT_OK
+                                  : weft_fail(WEFT_ERR_NOMEM, function, "no memory for the runtime");
 }
 
 void weft_runtime_stop(void)
