@@ -46,6 +46,8 @@ typedef struct weft_config {
  * environment, then defaults. In the mpi world weft initialises MPI when the program has not, asking for
  * MPI_THREAD_MULTIPLE, and then also finalises it; <weft/mpi.h> has weft_init_mpi() for a communicator of the
  * program's own.
+ * The first start on a machine takes about 0.1 s more, for it measures what the machine can do (WEFT_CALIBRATE="auto"; "again":
+ * this one too; "off": never). What is measured is kept with StarPU's performance models; process 0 decides for all.
  * \return WEFT_ERR_STATE when already initialised, WEFT_ERR_INVALID for a field or variable out of range,
  *         WEFT_ERR_UNSUPPORTED, WEFT_ERR_NOMEM, WEFT_ERR_COMM.
  */

@@ -3,6 +3,7 @@
 #include <cblas.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <starpu.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,29 +160,22 @@ void weft_machine_keep(const weft_machine *machine)
 
 /* ---- measuring ----------------------------------------------------------------------------------------- */
 
-/* Enough repetitions for a quartile, and not more time than that. */
-enum { MOST_REPETITIONS = 9 };
+/* As many as the time allows, but several: a machine that is shared may stand still during one. */
+enum { FEWEST_REPETITIONS = 3, MOST_REPETITIONS = 9 };
 static const double most_us = 50e3;
 
-static int compare(const void *a, const void *b)
+/* Of the time of once(argument), the shortest, in microseconds: what disturbs a machine only slows it down, and the next
+ * start should find the same. */
+static double shortest_us(void (*once)(void *), void *argument)
 {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Of the time of once(argument), in microseconds: the lower quartile, because what disturbs a machine only slows it down. */
-static double typical_us(void (*once)(void *), void *argument)
-{
-    double us[MOST_REPETITIONS], begin = starpu_timing_now(), now = begin;
-    int count = 0;
-    while (count < MOST_REPETITIONS && (count == 0 || now - begin < most_us)) {
+    double shortest = INFINITY, begin = starpu_timing_now(), now = begin;
+    for (int i = 0; i < MOST_REPETITIONS && (i < FEWEST_REPETITIONS || now - begin < most_us); i++) {
         double before = starpu_timing_now();
         once(argument);
         now = starpu_timing_now();
-        us[count++] = now - before;
+        shortest = now - before < shortest ? now - before : shortest;
     }
-    qsort(us, (size_t)count, sizeof(us[0]), compare);
-    return us[count / 4];
+    return shortest;
 }
 
 static void do_nothing(void *buffers[], void *argument)
@@ -232,7 +226,7 @@ static void measure_task(weft_machine *machine)
                                       sizeof(memory[i]));
     }
     run_tasks(&probe);
-    double us = typical_us(run_tasks, &probe) / NUM_TASKS;
+    double us = shortest_us(run_tasks, &probe) / NUM_TASKS;
     for (int i = 0; i <= NUM_PANELS; i++) {
         starpu_data_unregister(probe.panels[i]);
     }
@@ -268,10 +262,10 @@ static void measure_rates(void *buffers[], void *argument)
         return;
     }
     memset(memory, 0, 2 * copy_bytes);
-    machine->copy_bytes_per_us = (double)copy_bytes / typical_us(copy_once, memory);
+    machine->copy_bytes_per_us = (double)copy_bytes / shortest_us(copy_once, memory);
     multiply_once(memory);
     machine->product_flops_per_us =
-        2.0 * PRODUCT_SIZE * PRODUCT_SIZE * PRODUCT_SIZE / typical_us(multiply_once, memory);
+        2.0 * PRODUCT_SIZE * PRODUCT_SIZE * PRODUCT_SIZE / shortest_us(multiply_once, memory);
     free(memory);
 }
 
