@@ -81,14 +81,16 @@ weft_panel_policy weft_machine_panels(const weft_machine *machine)
     };
 }
 
-/* Messages of up to 48 KB are what Open MPI's TCP sends without asking first, and keep a link of 1 Gbit/s busy both ways
- * (tensor/exchange.c); on a faster one, or one that takes longer to start a message, they would cost more than their bytes.
- * The window is what keeps a link busy while messages are told to have ended. */
+/* Messages of up to 48 KB are what Open MPI's TCP sends without asking first, and were measured best over 1 Gbit/s
+ * (tensor/exchange.c). There they take fifty times what a message costs as it is; on fast links they have to be larger
+ * for that. The window is what keeps a link busy while messages are told to have ended. */
 weft_message_sizes weft_machine_messages(const weft_machine *machine, weft_spread spread)
 {
     enum { FEWEST_BYTES = 48 * 1024, MOST_BYTES = 1 << 20, TIMES_OVERHEAD = 50, FEWEST_WINDOW = 256 * 1024 };
+    const double fast_bytes_per_us = 500; /* 4 Gbit/s */
     weft_link link = weft_machine_link(machine, spread);
-    double well_above = TIMES_OVERHEAD * link.message_us * link.bytes_per_us;
+    bool fast = link.bytes_per_us > fast_bytes_per_us;
+    double well_above = fast ? TIMES_OVERHEAD * link.message_us * link.bytes_per_us : 0;
     int64_t most = well_above < FEWEST_BYTES ? FEWEST_BYTES
                    : well_above > MOST_BYTES ? MOST_BYTES
                                              : (int64_t)well_above;
