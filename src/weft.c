@@ -8,6 +8,7 @@
 #endif
 
 #include "codelets/linear.h"
+#include "comm/calibrate.h"
 #include "comm/calls.h"
 #include "comm/comm.h"
 #include "dispatch/dispatch.h"
@@ -42,6 +43,13 @@ static weft_status open_transport(const char *function, weft_settings *settings,
 static weft_status start_floors(const char *function, const weft_settings *settings, weft_transport transport)
 {
     weft_status status = weft_runtime_start(function, settings, transport.place);
+    if (status == WEFT_OK) {
+        status = weft_calibrate(function, settings, &transport);
+        status = status == WEFT_OK ? weft_runtime_settle(function, settings) : status;
+        if (status != WEFT_OK) {
+            weft_runtime_stop();
+        }
+    }
     if (status != WEFT_OK) {
         if (transport.close != NULL) {
             transport.close(transport.state);
@@ -75,8 +83,8 @@ static weft_status start_floors(const char *function, const weft_settings *setti
 static weft_status compare_settings(const char *function, const weft_settings *settings)
 {
     const double numbers[] = { weft_runtime.topology.num_ranks, (double)(settings->seed >> 32),
-                               (double)(settings->seed & UINT32_MAX), (double)settings->panels.target_bytes,
-                               (double)settings->panels.forced_rows };
+                               (double)(settings->seed & UINT32_MAX), (double)settings->panel_bytes,
+                               (double)settings->panel_rows };
     weft_public_call call = { .function = function,
                               .num_numbers = WEFT_ARRAY_SIZE(numbers),
                               .numbers = numbers };

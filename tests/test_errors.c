@@ -535,7 +535,7 @@ static void test_environment(void **state)
         { "WEFT_FAKE_SIZE", "-3" },   { "WEFT_RANKS", "1e3" },     { "WEFT_SEED", "-1" },
         { "WEFT_SEED", "abc" },       { "WEFT_WORKERS", "0" },     { "WEFT_POOL_BYTES", "-1" },
         { "WEFT_TIMEOUT_S", "soon" }, { "WEFT_PANEL_BYTES", "0" }, { "WEFT_PANEL_ROWS", "0" },
-        { "WEFT_PLAN", "ring" },      { "WEFT_PACK_BYTES", "1e6" },
+        { "WEFT_PLAN", "ring" },      { "WEFT_PACK_BYTES", "1e6" }, { "WEFT_CALIBRATE", "yes" },
     };
     for (size_t i = 0; i < COUNT(settings); i++) {
         setenv(settings[i].variable, settings[i].value, 1);
@@ -543,6 +543,7 @@ static void test_environment(void **state)
         assert_error(WEFT_ERR_INVALID, settings[i].variable);
         unsetenv(settings[i].variable);
     }
+    setenv("WEFT_CALIBRATE", "off", 1);
     static const struct {
         weft_config config;
         const char *names;

@@ -1,6 +1,7 @@
 /* src/layout: boxes, meshes, placements, interned layouts, panels. */
 #include "plan_support.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -627,17 +628,80 @@ static void panel_heights_by_default(void **state)
     weft_layout_table *table = weft_layout_table_new((weft_panel_policy)WEFT_PANEL_POLICY_DEFAULT);
     weft_mesh *mesh = mesh_of(1, (int64_t[]){ 2 }, NULL);
     weft_box box;
-    /* 64 MiB in each of two shards: 8 panels. */
+    /* 64 MiB in each of two shards: as many panels as there may be. */
     const weft_layout *layout = layout_of(table, mesh, "S0", 2, (int64_t[]){ 8192, 4096 }, WEFT_F32);
     weft_layout_shard_box(layout, 1, &box);
-    assert_int_equal(weft_panel_count(layout, &box), 8);
-    assert_int_equal(layout->panel_rows, 512);
+    assert_int_equal(weft_panel_count(layout, &box), 32);
+    assert_int_equal(layout->panel_rows, 128);
     /* 4 KiB: one. */
     layout = layout_of(table, mesh, "S0", 2, (int64_t[]){ 64, 32 }, WEFT_F32);
     weft_layout_shard_box(layout, 1, &box);
     assert_int_equal(weft_panel_count(layout, &box), 1);
     weft_mesh_delete(mesh);
     weft_layout_table_delete(table);
+}
+
+/* ---- heights from the cost model ----------------------------------------------------------------------- */
+
+static weft_panel_policy random_policy(prng *random)
+{
+    return (weft_panel_policy){ .byte_us = 1.0 / (double)(1 + prng_below(random, 5000)),
+                                .panel_us = 0.5 + (double)prng_below(random, 40),
+                                .least_bytes = 1 + prng_below(random, 200000),
+                                .least_rows = 1 << prng_below(random, 8),
+                                .max_panels = 2 + prng_below(random, 63) };
+}
+
+/* Of a tensor of so many rows on one rank. */
+static int64_t height_of(const weft_panel_policy *policy, int64_t rows, int64_t columns)
+{
+    weft_mesh *mesh = mesh_of(1, (int64_t[]){ 1 }, NULL);
+    weft_placement whole = weft_replicate();
+    int64_t height = weft_panel_rows(policy, mesh, &whole, 2, (int64_t[]){ rows, columns }, WEFT_F32);
+    weft_mesh_delete(mesh);
+    return height;
+}
+
+static void heights_are_powers_of_two_within_bounds(void **state)
+{
+    (void)state;
+    prng random = prng_start(17);
+    for (int i = 0; i < 3000; i++) {
+        weft_panel_policy policy = random_policy(&random);
+        int64_t rows = prng_below(&random, 20000), columns = 1 + prng_below(&random, 3000);
+        int64_t height = height_of(&policy, rows, columns);
+        assert_true(is_power_of_two(height));
+        if (height < rows) {
+            assert_true(weft_ceil_div(rows, height) <= policy.max_panels);
+            assert_true(height * columns * 4 >= policy.least_bytes);
+            assert_true(height >= policy.least_rows || height >= rows / 4);
+            /* not much higher than what some bound asks for */
+            double panels = sqrt((double)(rows * columns * 4) * policy.byte_us / policy.panel_us);
+            double lower = (double)height / 2 - 1;
+            assert_true(lower <= (double)rows / (panels > 1 ? panels : 1) ||
+                        lower <= (double)policy.least_rows ||
+                        lower * (double)columns * 4 <= (double)policy.least_bytes ||
+                        lower <= (double)rows / (double)policy.max_panels + 1);
+        }
+    }
+}
+
+/* Slower links and cheaper panels make for lower panels; larger shards never do. */
+static void heights_are_monotone(void **state)
+{
+    (void)state;
+    prng random = prng_start(18);
+    for (int i = 0; i < 3000; i++) {
+        weft_panel_policy policy = random_policy(&random), slower = policy, dearer = policy;
+        slower.byte_us *= 1 + (double)prng_below(&random, 10);
+        dearer.panel_us *= 1 + (double)prng_below(&random, 10);
+        int64_t rows = 2 + prng_below(&random, 20000), columns = 1 + prng_below(&random, 3000);
+        int64_t height = height_of(&policy, rows, columns);
+        assert_true(height_of(&slower, rows, columns) <= height);
+        assert_true(height_of(&dearer, rows, columns) >= height);
+        int64_t more = height_of(&policy, rows + prng_below(&random, 20000), columns);
+        assert_true(height > rows || more >= height);
+    }
 }
 
 int main(void)
@@ -667,6 +731,8 @@ int main(void)
         cmocka_unit_test(panels_tile_shards_at_global_multiples),
         cmocka_unit_test(panel_heights_follow_the_policy),
         cmocka_unit_test(panel_heights_by_default),
+        cmocka_unit_test(heights_are_powers_of_two_within_bounds),
+        cmocka_unit_test(heights_are_monotone),
     };
     return cmocka_run_group_tests_name("layout", tests, NULL, NULL);
 }

@@ -542,7 +542,8 @@ weft_comm *weft_comm_start(const char *function, weft_transport transport, doubl
     if (comm != NULL) {
         comm->next_send = calloc(processes, sizeof(uint32_t));
         comm->next_receive = calloc(processes, sizeof(uint32_t));
-        comm->sends = weft_sends_new(transport.place.process, transport.place.num_processes);
+        comm->sends = weft_sends_new(transport.place.process, transport.place.num_processes,
+                                     weft_runtime.messages.window_bytes);
     }
     if (comm == NULL || comm->next_send == NULL || comm->next_receive == NULL || comm->sends == NULL) {
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for the communication engine");

@@ -532,13 +532,15 @@ static weft_status initialize(const char *function, bool own_communicator)
 
 static weft_process_place place_of(MPI_Comm comm)
 {
-    weft_process_place place = { 0, 1, 0, 1 };
+    weft_process_place place = { .num_processes = 1, .node_processes = 1 };
     MPI_Comm_rank(comm, &place.process);
     MPI_Comm_size(comm, &place.num_processes);
+    place.node = place.process;
     MPI_Comm node;
     if (MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node) == MPI_SUCCESS) {
         MPI_Comm_rank(node, &place.node_process);
         MPI_Comm_size(node, &place.node_processes);
+        MPI_Bcast(&place.node, 1, MPI_INT, 0, node);
         MPI_Comm_free(&node);
     }
     return place;

@@ -4,7 +4,7 @@
 
 /* Measured with 16 MB to each host over 1 Gbit/s and Open MPI's TCP (bench wire). With everything under way
  * at once: 0.77 of the line on four hosts, and every panel is complete at the end only; with 256 KB: 0.94. */
-enum { ALWAYS = 2, MOST = 64, WINDOW_BYTES = 300 * 1024 };
+enum { ALWAYS = 2, MOST = 64 };
 
 typedef struct peer_queue {
     weft_vec heap;      /* weft_send; the oldest tag on top */
@@ -15,17 +15,19 @@ typedef struct peer_queue {
 
 struct weft_sends {
     int process, num_processes;
+    int64_t window_bytes;
     peer_queue **peers; /* NULL: nothing was ever sent there */
     int *waiting;       /* peers whose heaps are not empty */
     int num_waiting;
 };
 
-weft_sends *weft_sends_new(int process, int num_processes)
+weft_sends *weft_sends_new(int process, int num_processes, int64_t window_bytes)
 {
     weft_sends *sends = calloc(1, sizeof(*sends));
     if (sends != NULL) {
         sends->process = process;
         sends->num_processes = num_processes;
+        sends->window_bytes = window_bytes;
         sends->peers = calloc((size_t)num_processes, sizeof(*sends->peers));
         sends->waiting = calloc((size_t)num_processes, sizeof(*sends->waiting));
     }
@@ -120,10 +122,10 @@ static bool older_than_all(const peer_queue *queue, uint32_t tag)
     return true;
 }
 
-static bool may_start(const peer_queue *queue)
+static bool may_start(const weft_sends *sends, const peer_queue *queue)
 {
     size_t count = queue->under_way.count;
-    if (count < ALWAYS || (queue->bytes < WINDOW_BYTES && count < MOST)) {
+    if (count < ALWAYS || (queue->bytes < sends->window_bytes && count < MOST)) {
         return true;
     }
     const weft_send *oldest = queue->heap.items;
@@ -152,7 +154,7 @@ bool weft_sends_next(weft_sends *sends, weft_send *send)
     int best = -1;
     for (int i = 0; i < sends->num_waiting; i++) {
         int peer = sends->waiting[i];
-        if (may_start(sends->peers[peer]) &&
+        if (may_start(sends, sends->peers[peer]) &&
             (best < 0 || distance(sends, peer) < distance(sends, sends->waiting[best]))) {
             best = i;
         }

@@ -23,8 +23,8 @@ typedef struct weft_send {
 
 typedef struct weft_sends weft_sends;
 
-/* NULL: no memory. */
-weft_sends *weft_sends_new(int process, int num_processes);
+/* `window_bytes`: to one process at a time, about. NULL: no memory. */
+weft_sends *weft_sends_new(int process, int num_processes, int64_t window_bytes);
 void weft_sends_free(weft_sends *sends);
 
 /* False: no memory; then start it at once, and do not tell of its end. */

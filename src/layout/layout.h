@@ -89,15 +89,20 @@ typedef struct weft_layout {
     struct weft_layout *next; /* in the table's bucket */
 } weft_layout;
 
-/* How high panels are: see weft_panel_rows(). */
+/* How high panels are: see weft_panel_rows(). What it follows from: weft_machine_panels(). */
 typedef struct weft_panel_policy {
-    int64_t target_bytes; /* a panel is at least about this large ... */
-    int64_t max_panels;   /* ... and a shard has at most about this many */
+    double byte_us;       /* what it takes to move a byte, by the slower of copies and messages */
+    double panel_us;      /* what one more panel costs: a task, and a message */
+    int64_t least_bytes;  /* of a panel */
+    int64_t least_rows;   /* of a panel, where the shard has four times as many */
+    int64_t max_panels;   /* of a shard, about */
+    int64_t target_bytes; /* > 0: instead of all but max_panels, a panel is at least about this large */
     int64_t forced_rows;  /* > 0: always this height */
 } weft_panel_policy;
+/* That of the built-in machine. */
 #define WEFT_PANEL_POLICY_DEFAULT                                                                            \
     {                                                                                                        \
-        256 * 1024, 8, 0                                                                                     \
+        1.0 / 118.0, 5.0, 80000, 128, 64, 0, 0                                                               \
     }
 
 typedef struct weft_layout_table weft_layout_table;
@@ -125,7 +130,9 @@ bool weft_layout_has_rank(const weft_layout *layout, int rank);
 int64_t weft_layout_shard_count(const weft_layout *layout, int rank);
 
 /* Panel height: a power of two (or forced_rows), a pure function of shape, dtype and placements, so that
- * every rank can compute every other rank's panels, and so that cuts of different heights nest. */
+ * every rank can compute every other rank's panels, and so that cuts of different heights nest. With W us to move the
+ * largest shard and o us per panel, p panels end about W / p + p o after the longer of what is before and behind
+ * them: so there are about sqrt(W / o), within the policy's bounds. */
 int64_t weft_panel_rows(const weft_panel_policy *policy, const weft_mesh *mesh,
                         const weft_placement *placements, int ndim, const int64_t shape[], weft_dtype dtype);
 /* Number of panels of a shard with this box: 0 when it is empty; 1 for a scalar. */

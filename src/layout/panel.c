@@ -1,6 +1,8 @@
 /* Panels: where a shard is cut. Every function is a function of the layout alone. */
 #include "layout/layout.h"
 
+#include <math.h>
+
 /* No tensor has this many rows in one shard that fits a memory; a power of two. */
 static const int64_t whole_shard = (int64_t)1 << 62;
 
@@ -27,6 +29,22 @@ static void largest_shard(const weft_mesh *mesh, const weft_placement *placement
     }
 }
 
+/* Rows that a panel should have at least, of a shard with so many. */
+static int64_t least_rows(const weft_panel_policy *policy, int64_t rows, int64_t row_bytes)
+{
+    int64_t most_panels = weft_max_i64(1, policy->max_panels);
+    int64_t enough = weft_ceil_div(rows, most_panels);
+    if (policy->target_bytes > 0) {
+        return weft_max_i64(enough, weft_ceil_div(policy->target_bytes, row_bytes));
+    }
+    double shard_bytes = (double)rows * (double)row_bytes;
+    double panels = sqrt(shard_bytes * policy->byte_us / policy->panel_us);
+    int64_t pipelined = panels > 1 ? (int64_t)ceil((double)rows / panels) : rows;
+    int64_t of_product = weft_min_i64(policy->least_rows, weft_ceil_div(rows, 4));
+    enough = weft_max_i64(weft_max_i64(enough, pipelined), of_product);
+    return weft_max_i64(enough, weft_ceil_div(policy->least_bytes, row_bytes));
+}
+
 int64_t weft_panel_rows(const weft_panel_policy *policy, const weft_mesh *mesh,
                         const weft_placement *placements, int ndim, const int64_t shape[], weft_dtype dtype)
 {
@@ -35,11 +53,13 @@ int64_t weft_panel_rows(const weft_panel_policy *policy, const weft_mesh *mesh,
     }
     int64_t rows, row_bytes;
     largest_shard(mesh, placements, ndim, shape, dtype, &rows, &row_bytes);
-    if (ndim == 0 || row_bytes == 0 || rows < 2 || rows <= policy->target_bytes / row_bytes) {
+    if (ndim == 0 || row_bytes == 0 || rows < 2) {
         return whole_shard;
     }
-    int64_t enough = weft_max_i64(weft_ceil_div(policy->target_bytes, row_bytes),
-                                  weft_ceil_div(rows, weft_max_i64(1, policy->max_panels)));
+    int64_t enough = least_rows(policy, rows, row_bytes);
+    if (enough >= rows) {
+        return whole_shard;
+    }
     int64_t height = 1;
     while (height < enough) {
         height *= 2;

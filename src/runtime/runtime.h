@@ -7,6 +7,7 @@
 #include <weft/runtime.h>
 
 #include "layout/layout.h"
+#include "plan/machine.h"
 #include "plan/plan.h"
 
 struct weft_comm;     /* src/comm */
@@ -24,7 +25,13 @@ typedef struct weft_runtime_state {
     int first_rank, local_ranks; /* of this process */
     int *first_rank_of;          /* num_processes + 1 entries */
     weft_topology topology;
+    weft_machine
+        machine; /* as it was measured, the same on every process; the rest of these follow from it */
+    const char *machine_source; /* "built in", "kept", "measured": static storage */
+    weft_spread spread;
     weft_cost_model cost;
+    weft_panel_policy panels;
+    weft_message_sizes messages;
     weft_layout_table *layouts;
     weft_vec meshes;      /* weft_mesh *, each alive until weft_finalize() */
     weft_ptrset mesh_set; /* the same, to know a live one */
@@ -96,16 +103,24 @@ weft_mesh *weft_host_mesh(void);
 
 /* ---- start and stop (start.c, devices.c) --------------------------------------------------------------- */
 
+/* WEFT_CALIBRATE */
+typedef enum weft_calibration {
+    WEFT_CALIBRATE_ONCE, /* what is not kept from an earlier start is measured */
+    WEFT_CALIBRATE_AGAIN,
+    WEFT_CALIBRATE_OFF /* the built-in figures */
+} weft_calibration;
+
 typedef struct weft_settings { /* weft_config with the environment and the defaults worked in */
     weft_world world;
     int local_ranks, fake_size, ranks, workers;
     uint64_t seed;
-    int64_t pool_bytes; /* 0: default */
-    double timeout_s;   /* 0: none */
-    bool check;         /* compare the calls of all processes */
-    int64_t pack_bytes; /* messages up to here travel together; 0: none; -1: the transport decides */
-    weft_panel_policy panels;
-    weft_algorithm algorithm; /* of moves to several ranks */
+    int64_t pool_bytes;              /* 0: default */
+    double timeout_s;                /* 0: none */
+    bool check;                      /* compare the calls of all processes */
+    int64_t pack_bytes;              /* messages up to here travel together; 0: none; -1: the transport decides */
+    int64_t panel_bytes, panel_rows; /* of every panel, at least; exactly. 0: as the cost model says */
+    weft_algorithm algorithm;        /* of moves to several ranks */
+    weft_calibration calibration;
 } weft_settings;
 
 /* Reads config (may be NULL) and the environment. Errors are kept. */
@@ -115,9 +130,12 @@ weft_status weft_settings_read(const char *function, const weft_config *config, 
 typedef struct weft_process_place {
     int process, num_processes;
     int node_process, node_processes; /* among those of the same machine */
+    int node;                         /* number of the first process of the same machine */
 } weft_process_place;
 
 weft_status weft_runtime_start(const char *function, const weft_settings *settings, weft_process_place place);
+/* The second half of the start, once it is known what the machine can do: costs, panels and layouts. */
+weft_status weft_runtime_settle(const char *function, const weft_settings *settings);
 void weft_runtime_stop(void);
 
 /* CPU workers for this process, and their places: logical numbers of hwloc processing units, one per worker.

@@ -94,6 +94,31 @@ static bool read_algorithm(const char *function, weft_algorithm *algorithm)
     return false;
 }
 
+static bool read_calibration(const char *function, weft_calibration *calibration)
+{
+    static const struct {
+        const char *name;
+        weft_calibration value;
+    } names[] = { { "auto", WEFT_CALIBRATE_ONCE },
+                  { "1", WEFT_CALIBRATE_AGAIN },
+                  { "again", WEFT_CALIBRATE_AGAIN },
+                  { "0", WEFT_CALIBRATE_OFF },
+                  { "off", WEFT_CALIBRATE_OFF } };
+    const char *text = getenv("WEFT_CALIBRATE");
+    if (text == NULL || text[0] == '\0') {
+        return true;
+    }
+    for (size_t i = 0; i < WEFT_ARRAY_SIZE(names); i++) {
+        if (strcasecmp(text, names[i].name) == 0) {
+            *calibration = names[i].value;
+            return true;
+        }
+    }
+    weft_fail(WEFT_ERR_INVALID, function, "WEFT_CALIBRATE is \"%s\", expected auto, again (1) or off (0)",
+              text);
+    return false;
+}
+
 static bool check_config(const char *function, const weft_config *config)
 {
     const char *wrong = NULL;
@@ -149,13 +174,14 @@ static void take_config(const weft_config *config, weft_settings *settings)
 
 weft_status weft_settings_read(const char *function, const weft_config *config, weft_settings *settings)
 {
-    *settings = (weft_settings){ .panels = WEFT_PANEL_POLICY_DEFAULT,
-                                 .algorithm = WEFT_ALGORITHM_AUTO,
+    *settings = (weft_settings){ .algorithm = WEFT_ALGORITHM_AUTO,
+                                 .calibration = WEFT_CALIBRATE_ONCE,
                                  .pack_bytes = -1 };
     int timeout = DEFAULT_TIMEOUT_S;
     int64_t check = 0;
     if ((config != NULL && !check_config(function, config)) || !read_world(function, &settings->world) ||
         !read_algorithm(function, &settings->algorithm) ||
+        !read_calibration(function, &settings->calibration) ||
         !read_int(function, "WEFT_LOCAL_RANKS", 1, &settings->local_ranks) ||
         !read_int(function, "WEFT_RANKS", 1, &settings->ranks) ||
         !read_int(function, "WEFT_FAKE_SIZE", 1, &settings->fake_size) ||
@@ -164,8 +190,8 @@ weft_status weft_settings_read(const char *function, const weft_config *config, 
         !read_int(function, "WEFT_TIMEOUT_S", 0, &timeout) ||
         !read_integer(function, "WEFT_CHECK", 0, 1, &check) ||
         !read_integer(function, "WEFT_PACK_BYTES", 0, MOST_PACK_BYTES, &settings->pack_bytes) ||
-        !read_integer(function, "WEFT_PANEL_BYTES", 1, INT64_MAX, &settings->panels.target_bytes) ||
-        !read_integer(function, "WEFT_PANEL_ROWS", 1, INT64_MAX, &settings->panels.forced_rows)) {
+        !read_integer(function, "WEFT_PANEL_BYTES", 1, INT64_MAX, &settings->panel_bytes) ||
+        !read_integer(function, "WEFT_PANEL_ROWS", 1, INT64_MAX, &settings->panel_rows)) {
         return weft_latest_status();
     }
     settings->timeout_s = timeout;

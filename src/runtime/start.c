@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/calibrate.h"
 #include "runtime/pool.h"
 #include "runtime/runtime.h"
 #include "runtime/trace.h"
@@ -88,18 +89,15 @@ weft_status weft_runtime_start(const char *function, const weft_settings *settin
     weft_runtime_state *state = &weft_runtime;
     state->world = settings->world;
     state->seed = settings->seed;
-    state->cost = (weft_cost_model)WEFT_COST_MODEL_DEFAULT;
-    state->cost.algorithm = settings->algorithm;
     weft_status status = spread_ranks(function, settings, place);
     if (status == WEFT_OK) {
         status = start_starpu(function, settings, place);
     }
     if (status == WEFT_OK) {
         state->trace = weft_trace_start(place);
-        state->layouts = weft_layout_table_new(settings->panels);
         state->pool =
             weft_pool_new(settings->pool_bytes > 0 ? settings->pool_bytes : default_pool_bytes(place));
-        if (state->layouts == NULL || state->pool == NULL) {
+        if (state->pool == NULL) {
             status = weft_fail(WEFT_ERR_NOMEM, function, "no memory for the runtime");
         }
     }
@@ -107,6 +105,33 @@ weft_status weft_runtime_start(const char *function, const weft_settings *settin
         weft_runtime_stop();
     }
     return status;
+}
+
+/* Few panels, of what the program says, where the machine is not asked. */
+static weft_panel_policy panel_policy(const weft_settings *settings, const weft_machine *machine)
+{
+    enum { MOST_PRESCRIBED_PANELS = 8 };
+    weft_panel_policy policy = weft_machine_panels(machine);
+    if (settings->panel_bytes > 0) {
+        policy.target_bytes = settings->panel_bytes;
+        policy.max_panels = MOST_PRESCRIBED_PANELS;
+    }
+    policy.forced_rows = settings->panel_rows;
+    return policy;
+}
+
+weft_status weft_runtime_settle(const char *function, const weft_settings *settings)
+{
+    weft_runtime_state *state = &weft_runtime;
+    bool measured = state->machine_source != weft_machine_builtin;
+    weft_machine machine = measured ? weft_machine_rounded(&state->machine) : state->machine;
+    state->cost = weft_machine_cost(&machine, state->spread);
+    state->cost.algorithm = settings->algorithm;
+    state->panels = panel_policy(settings, &machine);
+    state->messages = weft_machine_messages(&machine, state->spread);
+    state->layouts = weft_layout_table_new(state->panels);
+    return state->layouts != NULL ? WEFT_OK
+                                  : weft_fail(WEFT_ERR_NOMEM, function, "no memory for the runtime");
 }
 
 void weft_runtime_stop(void)

@@ -1,0 +1,171 @@
+/* Figures of a machine: what follows from them, and their text form. */
+#include "plan/machine.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- what follows -------------------------------------------------------------------------------------- */
+
+bool weft_link_known(const weft_link *link)
+{
+    return link->bytes_per_us > 0;
+}
+
+/* Exact on every machine: no logarithm. */
+static double nearest_power(double x)
+{
+    int exponent;
+    double fraction = frexp(x, &exponent); /* in [1/2, 1) */
+    return x > 0 ? ldexp(1, fraction * fraction < 0.5 ? exponent - 1 : exponent) : 0;
+}
+
+static weft_link rounded_link(const weft_link *link)
+{
+    return (weft_link){ nearest_power(link->latency_us), nearest_power(link->message_us),
+                        nearest_power(link->bytes_per_us) };
+}
+
+weft_machine weft_machine_rounded(const weft_machine *machine)
+{
+    return (weft_machine){ nearest_power(machine->task_us), nearest_power(machine->copy_bytes_per_us),
+                           nearest_power(machine->product_flops_per_us), rounded_link(&machine->near),
+                           rounded_link(&machine->far) };
+}
+
+weft_link weft_machine_link(const weft_machine *machine, weft_spread spread)
+{
+    static const weft_machine builtin = WEFT_MACHINE_DEFAULT;
+    bool far = spread.machines > 1;
+    const weft_link *link = far ? &machine->far : &machine->near;
+    return weft_link_known(link) ? *link : far ? builtin.far : builtin.near;
+}
+
+weft_cost_model weft_machine_cost(const weft_machine *machine, weft_spread spread)
+{
+    weft_link link = weft_machine_link(machine, spread);
+    return (weft_cost_model){
+        .local_latency_us = machine->task_us, /* in a process a message is a task that copies */
+        .local_message_us = machine->task_us,
+        .local_byte_us = 1 / machine->copy_bytes_per_us,
+        .remote_latency_us = link.latency_us,
+        .remote_message_us = link.message_us,
+        .remote_byte_us = 1 / link.bytes_per_us,
+        .algorithm = WEFT_ALGORITHM_AUTO,
+    };
+}
+
+/* A product of few rows is slower, because what it does not share with others (packing the right operand) grows against
+ * the work, and there are as many more tasks as there are panels on both sides. A faster kernel, or slower memory, needs
+ * more rows. Measured at 115 GFLOP/s and 26 GB/s, n = k = 1024: products of 32 rows at 0.78 of the rate of all rows, 64 at
+ * 0.90, 128 at 0.94; char_lm on two hosts (--mesh 2x1 --batch 1024 --hidden 1024), 25 steps, best of four runs:
+ * 64 rows 3.04 s, 128 rows 2.77, 256 rows 2.83, 512 rows 2.75. */
+static int64_t least_product_rows(const weft_machine *machine)
+{
+    enum { FEWEST = 64, MOST = 256, ROWS_PER_FLOP_PER_BYTE = 32 };
+    double rows =
+        nearest_power(ROWS_PER_FLOP_PER_BYTE * machine->product_flops_per_us / machine->copy_bytes_per_us);
+    return rows < FEWEST ? FEWEST : rows > MOST ? MOST : (int64_t)rows;
+}
+
+weft_panel_policy weft_machine_panels(const weft_machine *machine)
+{
+    enum { TASKS_PER_COPY = 8, MOST_PANELS = 64 };
+    weft_link far = weft_machine_link(machine, (weft_spread){ 2, 2 });
+    double copy_us = 1 / machine->copy_bytes_per_us, link_us = 1 / far.bytes_per_us;
+    return (weft_panel_policy){
+        .byte_us = copy_us > link_us ? copy_us : link_us,
+        .panel_us = machine->task_us + far.message_us,
+        .least_bytes = (int64_t)(TASKS_PER_COPY * machine->task_us * machine->copy_bytes_per_us),
+        .least_rows = least_product_rows(machine),
+        .max_panels = MOST_PANELS,
+    };
+}
+
+/* Messages of up to 60 KB are what Open MPI's TCP sends without asking first, and were measured best over 1 Gbit/s
+ * (tensor/exchange.c). There they take fifty times what a message costs as it is; on fast links they have to be larger
+ * for that. The window is what keeps a link busy while messages are told to have ended. */
+weft_message_sizes weft_machine_messages(const weft_machine *machine, weft_spread spread)
+{
+    enum { FEWEST_BYTES = 60 * 1024, MOST_BYTES = 1 << 20, TIMES_OVERHEAD = 50, FEWEST_WINDOW = 300 * 1024 };
+    const double fast_bytes_per_us = 500; /* 4 Gbit/s */
+    weft_link link = weft_machine_link(machine, spread);
+    bool fast = link.bytes_per_us > fast_bytes_per_us;
+    double well_above = fast ? TIMES_OVERHEAD * link.message_us * link.bytes_per_us : 0;
+    int64_t most = well_above < FEWEST_BYTES ? FEWEST_BYTES
+                   : well_above > MOST_BYTES ? MOST_BYTES
+                                             : (int64_t)well_above;
+    return (weft_message_sizes){ most, weft_max_i64(FEWEST_WINDOW, 5 * most) };
+}
+
+/* ---- the text form ------------------------------------------------------------------------------------- */
+
+/* Raised when a figure changes its meaning: older files are then measured anew. */
+enum { VERSION = 1 };
+
+typedef struct figure {
+    const char *name;
+    double *value;
+    double least; /* that can be */
+} figure;
+
+enum { NUM_FIGURES = 9 };
+static const double largest_figure = 1e9;
+
+static void figures_of(weft_machine *m, figure figures[NUM_FIGURES])
+{
+    const figure all[NUM_FIGURES] = {
+        { "task_us", &m->task_us, 1e-3 },
+        { "copy_bytes_per_us", &m->copy_bytes_per_us, 1 },
+        { "product_flops_per_us", &m->product_flops_per_us, 1 },
+        { "near_latency_us", &m->near.latency_us, 0 },
+        { "near_message_us", &m->near.message_us, 0 },
+        { "near_bytes_per_us", &m->near.bytes_per_us, 0 },
+        { "far_latency_us", &m->far.latency_us, 0 },
+        { "far_message_us", &m->far.message_us, 0 },
+        { "far_bytes_per_us", &m->far.bytes_per_us, 0 },
+    };
+    memcpy(figures, all, sizeof(all));
+}
+
+bool weft_machine_write(const weft_machine *machine, FILE *file)
+{
+    weft_machine copy = *machine;
+    figure figures[NUM_FIGURES];
+    figures_of(&copy, figures);
+    bool written = fprintf(file, "weft-machine %d\n", VERSION) > 0;
+    for (int i = 0; i < NUM_FIGURES; i++) {
+        written = fprintf(file, "%s %.6g\n", figures[i].name, *figures[i].value) > 0 && written;
+    }
+    return fprintf(file, "end\n") > 0 && written && fflush(file) == 0;
+}
+
+/* A link is known in whole or not at all. */
+static bool is_link(const weft_link *link)
+{
+    return !weft_link_known(link) || (link->latency_us > 0 && link->message_us > 0);
+}
+
+bool weft_machine_read(FILE *file, weft_machine *machine)
+{
+    weft_machine read = { 0 };
+    figure figures[NUM_FIGURES];
+    figures_of(&read, figures);
+    int version = 0;
+    if (fscanf(file, "weft-machine %d", &version) != 1 || version != VERSION) {
+        return false;
+    }
+    char name[64];
+    for (int i = 0; i < NUM_FIGURES; i++) {
+        const figure *f = &figures[i];
+        if (fscanf(file, "%63s %lf", name, f->value) != 2 || strcmp(name, f->name) != 0 ||
+            !(*f->value >= f->least && *f->value <= largest_figure)) {
+            return false;
+        }
+    }
+    if (fscanf(file, "%63s", name) != 1 || strcmp(name, "end") != 0 || !is_link(&read.near) ||
+        !is_link(&read.far)) {
+        return false;
+    }
+    *machine = read;
+    return true;
+}

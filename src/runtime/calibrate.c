@@ -1,0 +1,355 @@
+#include "runtime/calibrate.h"
+
+#include <cblas.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <starpu.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "codelets/linear.h"
+#include "runtime/runtime.h"
+
+const char weft_machine_builtin[] = "built in", weft_machine_kept[] = "kept",
+           weft_machine_measured[] = "measured";
+
+/* ---- the file ------------------------------------------------------------------------------------------ */
+
+enum { PATH_SIZE = 4096 };
+
+/* StarPU prints "directory: <.../codelets/45/>", first the folder that it writes to. Figures of machines lie beside
+ * `codelets`, as those of buses do: 45 is the version of something else. */
+static bool model_folder(char *folder, size_t size)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *memory = open_memstream(&text, &length);
+    if (memory == NULL) {
+        return false;
+    }
+    starpu_perfmodel_directory(memory);
+    fclose(memory);
+    char *begin = text == NULL ? NULL : strchr(text, '<');
+    char *end = begin == NULL ? NULL : strchr(begin, '>');
+    bool found = end != NULL;
+    if (found) {
+        *end = '\0';
+        char *codelets = strstr(begin, "/codelets/");
+        for (char *next = codelets; next != NULL; next = strstr(codelets + 1, "/codelets/")) {
+            codelets = next;
+        }
+        if (codelets != NULL) {
+            *codelets = '\0';
+        }
+        found = snprintf(folder, size, "%s/weft", begin + 1) < (int)size;
+    }
+    free(text);
+    return found;
+}
+
+/* As StarPU names the host. */
+static void host_name(char *name, size_t size)
+{
+    const char *given = getenv("STARPU_HOSTNAME");
+    if (given != NULL && given[0] != '\0') {
+        snprintf(name, size, "%s", given);
+    } else if (gethostname(name, size) != 0) {
+        snprintf(name, size, "host");
+    }
+    name[size - 1] = '\0';
+    for (char *c = name; *c != '\0'; c++) {
+        *c = *c == '/' ? '-' : *c;
+    }
+}
+
+bool weft_machine_path(char *path, size_t size)
+{
+    char folder[PATH_SIZE], host[256];
+    host_name(host, sizeof(host));
+    return model_folder(folder, sizeof(folder)) && snprintf(path, size, "%s/%s", folder, host) < (int)size;
+}
+
+/* The folders above the last name. */
+static void make_folders(const char *path)
+{
+    char folder[PATH_SIZE];
+    snprintf(folder, sizeof(folder), "%s", path);
+    for (char *c = folder + 1; *c != '\0'; c++) {
+        if (*c == '/') {
+            *c = '\0';
+            mkdir(folder, 0777);
+            *c = '/';
+        }
+    }
+}
+
+/* The path with an ending. */
+static bool path_with(char *path, size_t size, const char *ending)
+{
+    char plain[PATH_SIZE];
+    return weft_machine_path(plain, sizeof(plain)) && snprintf(path, size, "%s%s", plain, ending) < (int)size;
+}
+
+int weft_machine_lock(void)
+{
+    enum { TRIES = 100, PAUSE_NS = 10 * 1000 * 1000 };
+    char path[PATH_SIZE];
+    if (!path_with(path, sizeof(path), ".lock")) {
+        return -1;
+    }
+    make_folders(path);
+    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    for (int i = 0; file >= 0 && i < TRIES; i++) {
+        if (fcntl(file, F_SETLK, &whole) == 0 || (errno != EACCES && errno != EAGAIN)) {
+            break;
+        }
+        nanosleep(&(struct timespec){ 0, PAUSE_NS }, NULL);
+    }
+    return file;
+}
+
+void weft_machine_unlock(int lock)
+{
+    if (lock >= 0) {
+        close(lock);
+    }
+}
+
+bool weft_machine_load(weft_machine *machine)
+{
+    char path[PATH_SIZE];
+    FILE *file = weft_machine_path(path, sizeof(path)) ? fopen(path, "r") : NULL;
+    if (file == NULL) {
+        return false;
+    }
+    bool whole = weft_machine_read(file, machine);
+    fclose(file);
+    return whole;
+}
+
+/* Writes to a file of its own, and says whether all is there. */
+static bool write_new(int descriptor, const weft_machine *machine)
+{
+    FILE *file = fdopen(descriptor, "w");
+    if (file == NULL) {
+        close(descriptor);
+        return false;
+    }
+    fchmod(descriptor, 0644); /* the figures are the machine's, not the user's */
+    bool written = weft_machine_write(machine, file);
+    return fclose(file) == 0 && written;
+}
+
+void weft_machine_keep(const weft_machine *machine)
+{
+    char path[PATH_SIZE], fresh[PATH_SIZE];
+    if (!weft_machine_path(path, sizeof(path)) || !path_with(fresh, sizeof(fresh), ".XXXXXX")) {
+        return;
+    }
+    make_folders(path);
+    int descriptor = mkstemp(fresh);
+    if (descriptor >= 0 && (!write_new(descriptor, machine) || rename(fresh, path) != 0)) {
+        unlink(fresh);
+    }
+}
+
+/* ---- measuring ----------------------------------------------------------------------------------------- */
+
+/* As many as the time allows, but several: a machine that is shared may stand still during one. */
+enum { FEWEST_REPETITIONS = 3, MOST_REPETITIONS = 9 };
+static const double most_us = 50e3;
+
+/* Of the time of once(argument), the shortest, in microseconds: what disturbs a machine only slows it down, and the next
+ * start should find the same. */
+static double shortest_us(void (*once)(void *), void *argument)
+{
+    double shortest = INFINITY, begin = starpu_timing_now(), now = begin;
+    for (int i = 0; i < MOST_REPETITIONS && (i < FEWEST_REPETITIONS || now - begin < most_us); i++) {
+        double before = starpu_timing_now();
+        once(argument);
+        now = starpu_timing_now();
+        shortest = now - before < shortest ? now - before : shortest;
+    }
+    return shortest;
+}
+
+static void do_nothing(void *buffers[], void *argument)
+{
+    (void)buffers;
+    (void)argument;
+}
+
+static struct starpu_codelet nothing_codelet = { .cpu_funcs = { do_nothing },
+                                                 .nbuffers = 2,
+                                                 .modes = { STARPU_RW, STARPU_R },
+                                                 .name = "weft_calibrate_task" };
+
+/* As weft's own tasks: two panels each, and no more. */
+enum { NUM_PANELS = 8, NUM_TASKS = 256 };
+
+typedef struct task_probe {
+    starpu_data_handle_t panels[NUM_PANELS + 1]; /* the last one is read by all */
+    bool failed;
+} task_probe;
+
+static void run_tasks(void *argument)
+{
+    task_probe *probe = argument;
+    for (int i = 0; i < NUM_TASKS && !probe->failed; i++) {
+        struct starpu_task *task = starpu_task_create();
+        task->cl = &nothing_codelet;
+        task->handles[0] = probe->panels[i % NUM_PANELS];
+        task->handles[1] = probe->panels[NUM_PANELS];
+        if (starpu_task_submit(task) != 0) {
+            task->destroy = 0;
+            starpu_task_destroy(task);
+            probe->failed = true;
+        }
+    }
+    for (int i = 0; i < NUM_PANELS; i++) { /* not for all tasks: StarPU may have some of the program */
+        starpu_data_acquire(probe->panels[i], STARPU_R);
+        starpu_data_release(probe->panels[i]);
+    }
+}
+
+static void measure_task(weft_machine *machine)
+{
+    task_probe probe = { .failed = false };
+    float memory[NUM_PANELS + 1] = { 0 };
+    for (int i = 0; i <= NUM_PANELS; i++) {
+        starpu_variable_data_register(&probe.panels[i], STARPU_MAIN_RAM, (uintptr_t)&memory[i],
+                                      sizeof(memory[i]));
+    }
+    run_tasks(&probe);
+    double us = shortest_us(run_tasks, &probe) / NUM_TASKS;
+    for (int i = 0; i <= NUM_PANELS; i++) {
+        starpu_data_unregister(probe.panels[i]);
+    }
+    if (!probe.failed) {
+        machine->task_us = us;
+    }
+}
+
+/* Larger than most caches, and touched in 0.02 s. */
+static const size_t copy_bytes = (size_t)32 << 20;
+enum { PRODUCT_SIZE = 512 };
+
+static void copy_once(void *argument)
+{
+    char *memory = argument;
+    memcpy(memory, memory + copy_bytes, copy_bytes);
+}
+
+static void multiply_once(void *argument)
+{
+    enum { N = PRODUCT_SIZE };
+    float *a = argument, *b = a + N * N, *c = b + N * N;
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, N, N, N, 1, a, N, b, N, 0, c, N);
+}
+
+/* On a worker. */
+static void measure_rates(void *buffers[], void *argument)
+{
+    (void)buffers;
+    weft_machine *machine = *(weft_machine **)argument;
+    char *memory = malloc(2 * copy_bytes);
+    if (memory == NULL) {
+        return;
+    }
+    memset(memory, 0, 2 * copy_bytes);
+    machine->copy_bytes_per_us = (double)copy_bytes / shortest_us(copy_once, memory);
+    multiply_once(memory);
+    machine->product_flops_per_us =
+        2.0 * PRODUCT_SIZE * PRODUCT_SIZE * PRODUCT_SIZE / shortest_us(multiply_once, memory);
+    free(memory);
+}
+
+static struct starpu_codelet rates_codelet = { .cpu_funcs = { measure_rates },
+                                               .name = "weft_calibrate_rates" };
+
+void weft_machine_measure(weft_machine *machine)
+{
+    weft_blas_use_one_thread();
+    measure_task(machine);
+    struct starpu_task *task = starpu_task_create();
+    task->cl = &rates_codelet;
+    task->cl_arg = &machine;
+    task->cl_arg_size = sizeof(machine);
+    task->synchronous = 1;
+    if (starpu_task_submit(task) != 0) {
+        task->destroy = 0;
+        starpu_task_destroy(task);
+    }
+}
+
+/* ---- for the reader ------------------------------------------------------------------------------------ */
+
+static void print_figure(FILE *file, const char *name, double measured, double used, const char *unit)
+{
+    fprintf(file, "  %-26s %10.4g %-8s taken for %.4g\n", name, measured, unit, used);
+}
+
+static void print_link(FILE *file, const char *name, const weft_link *measured, const weft_link *used)
+{
+    if (!weft_link_known(measured)) {
+        fprintf(file, "  %s: not known\n", name);
+        return;
+    }
+    fprintf(file, "  %s:\n", name);
+    print_figure(file, "  latency", measured->latency_us, used->latency_us, "us");
+    print_figure(file, "  a message", measured->message_us, used->message_us, "us");
+    print_figure(file, "  rate", measured->bytes_per_us, used->bytes_per_us, "MB/s");
+}
+
+static void print_consequences(FILE *file)
+{
+    const weft_panel_policy *p = &weft_runtime.panels;
+    if (p->forced_rows > 0) {
+        fprintf(file, "panels: of %lld rows (WEFT_PANEL_ROWS)\n", (long long)p->forced_rows);
+    } else if (p->target_bytes > 0) {
+        fprintf(file, "panels: of at least %lld bytes (WEFT_PANEL_BYTES), at most about %lld per shard\n",
+                (long long)p->target_bytes, (long long)p->max_panels);
+    } else {
+        fprintf(file,
+                "panels: sqrt(bytes x %.4g us / %.4g us) per shard, at most about %lld; of at least %lld "
+                "bytes, and %lld "
+                "rows or a quarter of the shard\n",
+                p->byte_us, p->panel_us, (long long)p->max_panels, (long long)p->least_bytes,
+                (long long)p->least_rows);
+    }
+    fprintf(file, "messages: of at most %lld bytes, about %lld of them under way to a process\n",
+            (long long)weft_runtime.messages.most_bytes, (long long)weft_runtime.messages.window_bytes);
+}
+
+weft_status weft_print_machine(FILE *file)
+{
+    weft_status status = weft_require_init("weft_print_machine");
+    if (status != WEFT_OK) {
+        return status;
+    }
+    if (file == NULL) {
+        return weft_fail(WEFT_ERR_INVALID, "weft_print_machine", "file is NULL");
+    }
+    const weft_machine *measured = &weft_runtime.machine;
+    bool builtin = weft_runtime.machine_source == weft_machine_builtin;
+    weft_machine used = builtin ? *measured : weft_machine_rounded(measured);
+    char path[PATH_SIZE];
+    bool has_path = !builtin && weft_runtime.process == 0 && weft_machine_path(path, sizeof(path));
+    fprintf(file, "machine (%s%s%s)\n", weft_runtime.machine_source, has_path ? ": " : "",
+            has_path ? path : "");
+    print_figure(file, "a task", measured->task_us, used.task_us, "us");
+    print_figure(file, "a copy by one worker", measured->copy_bytes_per_us, used.copy_bytes_per_us, "MB/s");
+    print_figure(file, "a product by one worker", measured->product_flops_per_us, used.product_flops_per_us,
+                 "MFLOP/s");
+    print_link(file, "between two processes of one machine", &measured->near, &used.near);
+    print_link(file, "between two machines", &measured->far, &used.far);
+    fprintf(file, "world: %d processes, %d machines\n", weft_runtime.spread.processes,
+            weft_runtime.spread.machines);
+    print_consequences(file);
+    return WEFT_OK;
+}
