@@ -90,8 +90,9 @@ int main(void)
         raw[i] = run_by_hand() / OPERATIONS;
     }
     double us = bench_median(ours, BENCH_REPETITIONS), raw_us = bench_median(raw, BENCH_REPETITIONS);
-    printf("{\"bench\": \"overhead\", \"case\": \"add\", \"us_per_op\": %.3f, \"raw_us_per_op\": %.3f, "
+    const char *tunables = getenv("GLIBC_TUNABLES");
+    printf("{\"bench\": \"overhead\", \"case\": \"add%s%s\", \"us_per_op\": %.3f, \"raw_us_per_op\": %.3f, "
            "\"vs_raw_starpu\": %.3f}\n",
-           us, raw_us, us / raw_us);
+           tunables == NULL ? "" : ", ", tunables == NULL ? "" : tunables, us, raw_us, us / raw_us);
     return weft_finalize() == WEFT_OK ? 0 : 1;
 }
