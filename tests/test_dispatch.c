@@ -2,6 +2,8 @@
  * that cannot be used; the fake world; repetition bit for bit. */
 #include "support.h"
 
+#include "dispatch/types.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,47 +121,44 @@ typedef struct operation_row {
     const char *arguments[3]; /* NULL: it has no more */
     int ndim[3];              /* what the inputs have when all is right; all sizes are 6 */
     bool index[3];            /* an index type is right */
-    bool any_type;            /* every type is right */
-    bool numbers;             /* i32 and i64 are right too */
+    unsigned types;           /* that are right for the others */
+    bool mixed;               /* they may differ */
 } operation_row;
 
 static const operation_row operations[] = {
-    { "weft_add", call_add, { "a", "b" }, { 2, 2 }, { 0 }, false, true },
-    { "weft_sub", call_sub, { "a", "b" }, { 2, 2 }, { 0 }, false, true },
-    { "weft_mul", call_mul, { "a", "b" }, { 2, 2 }, { 0 }, false, true },
-    { "weft_scale", call_scale, { "a" }, { 2 }, { 0 }, false, false },
-    { "weft_add_", call_add_, { "a", "b" }, { 2, 2 }, { 0 }, false, false },
-    { "weft_relu", call_relu, { "a" }, { 2 }, { 0 }, false, false },
-    { "weft_relu_backward", call_relu_backward, { "gradient", "input" }, { 2, 2 }, { 0 }, false, false },
-    { "weft_gelu", call_gelu, { "a" }, { 2 }, { 0 }, false, false },
-    { "weft_gelu_backward", call_gelu_backward, { "gradient", "input" }, { 2, 2 }, { 0 }, false, false },
-    { "weft_matmul", call_matmul, { "a", "b" }, { 2, 2 }, { 0 }, false, false },
-    { "weft_matmul_ex", call_matmul_ex, { "a", "b" }, { 3, 3 }, { 0 }, false, false },
-    { "weft_sum", call_sum, { "a" }, { 2 }, { 0 }, false, true },
-    { "weft_sum_all", call_sum_all, { "a" }, { 2 }, { 0 }, false, true },
-    { "weft_embedding", call_embedding, { "table", "indices" }, { 2, 1 }, { false, true }, false, false },
+    { "weft_add", call_add, { "a", "b" }, { 2, 2 }, { 0 }, WEFT_TYPES_ALL, true },
+    { "weft_sub", call_sub, { "a", "b" }, { 2, 2 }, { 0 }, WEFT_TYPES_NUMBER, true },
+    { "weft_mul", call_mul, { "a", "b" }, { 2, 2 }, { 0 }, WEFT_TYPES_ALL, true },
+    { "weft_scale", call_scale, { "a" }, { 2 }, { 0 }, WEFT_TYPES_NUMBER, true },
+    { "weft_add_", call_add_, { "a", "b" }, { 2, 2 }, { 0 }, WEFT_TYPES_NUMBER, true },
+    { "weft_relu", call_relu, { "a" }, { 2 }, { 0 }, WEFT_TYPES_NUMBER, true },
+    { "weft_relu_backward", call_relu_backward, { "gradient", "input" }, { 2, 2 }, { 0 }, WEFT_TYPES_FLOAT, false },
+    { "weft_gelu", call_gelu, { "a" }, { 2 }, { 0 }, WEFT_TYPES_FLOAT, true },
+    { "weft_gelu_backward", call_gelu_backward, { "gradient", "input" }, { 2, 2 }, { 0 }, WEFT_TYPES_FLOAT, false },
+    { "weft_matmul", call_matmul, { "a", "b" }, { 2, 2 }, { 0 }, WEFT_TYPES_WIDE, false },
+    { "weft_matmul_ex", call_matmul_ex, { "a", "b" }, { 3, 3 }, { 0 }, WEFT_TYPES_WIDE, false },
+    { "weft_sum", call_sum, { "a" }, { 2 }, { 0 }, WEFT_TYPES_WIDE | WEFT_TYPES_INDEX, true },
+    { "weft_sum_all", call_sum_all, { "a" }, { 2 }, { 0 }, WEFT_TYPES_WIDE | WEFT_TYPES_INDEX, true },
+    { "weft_embedding", call_embedding, { "table", "indices" }, { 2, 1 }, { false, true }, WEFT_TYPES_WIDE, false },
     { "weft_embedding_backward",
       call_embedding_backward,
       { "gradient", "indices" },
       { 2, 1 },
       { false, true },
-      false,
-      false },
+      WEFT_TYPES_WIDE, false },
     { "weft_cross_entropy",
       call_cross_entropy,
       { "logits", "targets" },
       { 2, 1 },
       { false, true },
-      false,
-      false },
+      WEFT_TYPES_WIDE, false },
     { "weft_cross_entropy_backward",
       call_cross_entropy_backward,
       { "logits", "targets", "gradient" },
       { 2, 1, 0 },
       { false, true },
-      false,
-      false },
-    { "weft_reshape", call_reshape, { "a" }, { 2 }, { 0 }, true, true },
+      WEFT_TYPES_WIDE, false },
+    { "weft_reshape", call_reshape, { "a" }, { 2 }, { 0 }, WEFT_TYPES_ALL, true },
 };
 
 static weft_tensor *sixes(weft_dtype dtype, int ndim, weft_mesh *mesh)
@@ -233,17 +232,16 @@ static void test_wrong_types(void **state)
     for (size_t r = 0; r < sizeof(operations) / sizeof(operations[0]); r++) {
         const operation_row *row = &operations[r];
         weft_scope_open();
-        for (int i = 0; i < count_inputs(row) && !row->any_type; i++) {
+        for (int i = 0; i < count_inputs(row); i++) {
             for (int dtype = 0; dtype < WEFT_DTYPE_COUNT; dtype++) {
-                bool is_float = dtype == WEFT_F32 || dtype == WEFT_F64,
-                     is_index = dtype == WEFT_I32 || dtype == WEFT_I64;
-                bool accepted = row->index[i] ? is_index : is_float || (is_index && row->numbers);
+                unsigned types = row->index[i] ? WEFT_TYPES_INDEX : row->types;
+                bool accepted = (types & WEFT_TYPE_BIT(dtype)) != 0;
                 char text[60];
                 snprintf(text, sizeof(text), "is %s, expected", weft_dtype_name((weft_dtype)dtype));
                 if (!accepted) {
                     refused_with(row, i, sixes((weft_dtype)dtype, row->ndim[i], line()), WEFT_ERR_DTYPE,
                                  text);
-                } else if (i > 0 && !row->index[i] && dtype != WEFT_F32) {
+                } else if (i > 0 && !row->index[i] && !row->mixed && dtype != WEFT_F32) {
                     refused_with(row, i, sixes((weft_dtype)dtype, row->ndim[i], line()), WEFT_ERR_DTYPE,
                                  text);
                 }

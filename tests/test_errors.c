@@ -320,8 +320,6 @@ static void run_rows(const row table[], size_t count)
     N(f##_dead_##second, weft_##f(matrix, dead __VA_ARGS__), INVALID, "weft_" #f, #second)                   \
     N(f##_stale_##first, weft_##f(stale_tensor, matrix __VA_ARGS__), INVALID, "weft_" #f, #first)            \
     N(f##_other_mesh, weft_##f(matrix, on_other __VA_ARGS__), MESH, "weft_" #f, "weft_redistribute")         \
-    N(f##_other_type, weft_##f(matrix, whole __VA_ARGS__), DTYPE, "weft_" #f, #second)                       \
-    N(f##_bool, weft_##f(booleans, booleans __VA_ARGS__), DTYPE, "weft_" #f, #first)                         \
     N(f##_shape, weft_##f(matrix, square __VA_ARGS__), SHAPE, "weft_" #f, #second)
 #define ONE_ROWS(N, f, ...)                                                                                  \
     N(f##_null, weft_##f(NULL __VA_ARGS__), INVALID, "weft_" #f, "a")                                        \
@@ -336,6 +334,12 @@ static void run_rows(const row table[], size_t count)
     PAIR_ROWS(N, sub, a, b, NOTHING)                                                                         \
     PAIR_ROWS(N, mul, a, b, NOTHING)                                                                         \
     PAIR_ROWS(N, add_, a, b, FACTOR)                                                                         \
+    N(sub_bool, weft_sub(booleans, booleans), DTYPE, "weft_sub", "a")                                        \
+    N(add_in_place_lower, weft_add_(indices, matrix, 1), DTYPE, "weft_add_", "cannot hold")                  \
+    N(scale_half, weft_scale(indices, 0.5), DTYPE, "weft_scale", "factor")                                   \
+    N(to_no_type, weft_to_type(matrix, (weft_dtype)99), DTYPE, "weft_to_type", "dtype")                      \
+    N(backward_type, weft_relu_backward(matrix, whole), DTYPE, "weft_relu_backward", "input")                \
+    N(where_condition, weft_where(matrix, matrix, matrix), DTYPE, "weft_where", "condition")                 \
     PAIR_ROWS(N, relu_backward, gradient, input, NOTHING)                                                    \
     PAIR_ROWS(N, gelu_backward, gradient, input, NOTHING)                                                    \
     N(add_grows, weft_add_(scalar, matrix, 1), SHAPE, "weft_add_", "broadcast")                              \
@@ -346,7 +350,7 @@ static void run_rows(const row table[], size_t count)
     ONE_ROWS(N, sum, DIM_0)                                                                                  \
     ONE_ROWS(N, sum_all, NOTHING)                                                                            \
     ONE_ROWS(N, reshape, TO_20)                                                                              \
-    N(relu_integer, weft_relu(indices), DTYPE, "weft_relu", "i64")                                           \
+    N(gelu_integer, weft_gelu(indices), DTYPE, "weft_gelu", "i64")                                           \
     N(sum_bool, weft_sum(booleans, 0, false), DTYPE, "weft_sum", "bool")                                     \
     N(sum_dim, weft_sum(matrix, 2, false), INVALID, "weft_sum", "dim")                                       \
     N(sum_negative_dim, weft_sum(matrix, -3, true), INVALID, "weft_sum", "dim")                              \

@@ -11,7 +11,7 @@
 
 typedef struct operation {
     const char *name;
-    const struct starpu_codelet *codelet;
+    const weft_elementwise *kernel;
     int inputs;
     double (*reference)(double output, double a, double b, double alpha);
     bool exact;
@@ -37,10 +37,10 @@ static double reference_scale(double o, double a, double b, double alpha)
     (void)o, (void)b;
     return alpha * a;
 }
-static double reference_axpy(double o, double a, double b, double alpha)
+static double reference_add_scaled(double o, double a, double b, double alpha)
 {
-    (void)b;
-    return o + alpha * a;
+    (void)o;
+    return a + alpha * b;
 }
 static double reference_relu(double o, double a, double b, double alpha)
 {
@@ -64,22 +64,26 @@ static double reference_gelu_backward(double o, double a, double b, double alpha
 }
 
 static const operation operations[] = {
-    { "add", &weft_codelet_add, 2, reference_add, true },
-    { "sub", &weft_codelet_sub, 2, reference_sub, true },
-    { "mul", &weft_codelet_mul, 2, reference_mul, true },
-    { "scale", &weft_codelet_scale, 1, reference_scale, true },
-    { "axpy", &weft_codelet_axpy, 1, reference_axpy, true },
-    { "relu", &weft_codelet_relu, 1, reference_relu, true },
-    { "relu_backward", &weft_codelet_relu_backward, 2, reference_relu_backward, true },
-    { "gelu", &weft_codelet_gelu, 1, reference_gelu, false },
-    { "gelu_backward", &weft_codelet_gelu_backward, 2, reference_gelu_backward, false },
+    { "add", &weft_elementwise_add, 2, reference_add, true },
+    { "sub", &weft_elementwise_sub, 2, reference_sub, true },
+    { "mul", &weft_elementwise_mul, 2, reference_mul, true },
+    { "scale", &weft_elementwise_scale, 1, reference_scale, true },
+    { "add_scaled", &weft_elementwise_add_scaled, 2, reference_add_scaled, true },
+    { "relu", &weft_elementwise_relu, 1, reference_relu, true },
+    { "relu_backward", &weft_elementwise_relu_backward, 2, reference_relu_backward, true },
+    { "gelu", &weft_elementwise_gelu, 1, reference_gelu, false },
+    { "gelu_backward", &weft_elementwise_gelu_backward, 2, reference_gelu_backward, false },
 };
 
 static void elementwise_case(prng *random, const operation *op, weft_dtype dtype)
 {
     enum { ROOM = 20000 };
     static double memory[3][ROOM];
-    weft_elementwise_args args = { .base.dtype = dtype, .ndim = (int)prng_below(random, 5), .alpha = 0.5 };
+    weft_elementwise_args args = { .base.dtype = weft_arithmetic_type(dtype),
+                                   .kernel = op->kernel,
+                                   .ndim = (int)prng_below(random, 5),
+                                   .types = { dtype, dtype, dtype },
+                                   .scalars = { 0.5 } };
     int64_t size[3] = { 1, 1, 1 };
     for (int d = args.ndim - 1; d >= 0; d--) {
         args.extent[d] =
@@ -106,13 +110,13 @@ static void elementwise_case(prng *random, const operation *op, weft_dtype dtype
         int64_t at = place_of(&box, args.stride[0], i);
         double a = read_as(dtype, memory[1], place_of(&box, args.stride[1], i));
         double b = op->inputs == 2 ? read_as(dtype, memory[2], place_of(&box, args.stride[2], i)) : 0;
-        expected[at] = op->reference(expected[at], a, b, args.alpha);
+        expected[at] = op->reference(expected[at], a, b, 0.5);
     }
     operands o;
     for (int k = 0; k <= op->inputs; k++) {
         add_operand(&o, &args.base, memory[k]);
     }
-    run(op->codelet, &o, &args);
+    run(&weft_codelet_elementwise, &o, &args);
     double tolerance = op->exact ? 0 : dtype == WEFT_F32 ? 4e-6 : 1e-14;
     for (int64_t i = 0; i <= size[0]; i++) {
         double got = read_as(dtype, memory[0], i);
@@ -143,11 +147,11 @@ static void test_relu_keeps_nan(void **state)
 {
     (void)state;
     double in = NAN, out = 0;
-    weft_elementwise_args args = { .base.dtype = WEFT_F64 };
+    weft_elementwise_args args = { .base.dtype = WEFT_F64, .kernel = &weft_elementwise_relu };
     operands o;
     add_operand(&o, &args.base, &out);
     add_operand(&o, &args.base, &in);
-    run(&weft_codelet_relu, &o, &args);
+    run(&weft_codelet_elementwise, &o, &args);
     assert_true(isnan(out));
 }
 

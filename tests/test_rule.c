@@ -12,24 +12,36 @@
 
 #include "dispatch/dispatch.h"
 
+/* Returns the number of its rules. */
+static int check_operation(const weft_operation *operation)
+{
+    assert_non_null(operation->name);
+    /* One way to become tasks, and one to find layouts. */
+    assert_int_equal((operation->lower != NULL) + (operation->kernel != NULL) + (operation->elementwise != NULL), 1);
+    assert_int_equal(
+        (operation->rules[0] != NULL) + (operation->write_rule != NULL) + (operation->choose != NULL), 1);
+    int rules = 0;
+    for (; rules < WEFT_MAX_RULES && operation->rules[rules] != NULL; rules++) {
+        weft_rule rule;
+        char why[200] = "";
+        if (weft_rule_parse(operation->rules[rules], &rule, why, sizeof(why)) != WEFT_OK) {
+            fail_msg("%s: %s", operation->name, why);
+        }
+        for (int input = 0; input < rule.num_inputs; input++) {
+            assert_non_null(operation->inputs[input].name);
+            assert_true(operation->inputs[input].types != 0);
+        }
+    }
+    return rules;
+}
+
 static void test_all_operations(void **state)
 {
     (void)state;
     int rules = 0;
-    for (const weft_operation *const *operation = weft_operation_table; *operation != NULL; operation++) {
-        assert_non_null((*operation)->name);
-        assert_non_null((*operation)->lower);
-        assert_true(((*operation)->rules[0] != NULL) != ((*operation)->choose != NULL));
-        for (int i = 0; i < WEFT_MAX_RULES && (*operation)->rules[i] != NULL; i++, rules++) {
-            weft_rule rule;
-            char why[200] = "";
-            if (weft_rule_parse((*operation)->rules[i], &rule, why, sizeof(why)) != WEFT_OK) {
-                fail_msg("%s: %s", (*operation)->name, why);
-            }
-            for (int input = 0; input < rule.num_inputs; input++) {
-                assert_non_null((*operation)->inputs[input].name);
-                assert_true((*operation)->inputs[input].types != 0);
-            }
+    for (const weft_operation *const *const *family = weft_operation_families; *family != NULL; family++) {
+        for (const weft_operation *const *operation = *family; *operation != NULL; operation++) {
+            rules += check_operation(*operation);
         }
     }
     print_message("# %d rules\n", rules);
@@ -68,7 +80,7 @@ static void test_malformed(void **state)
         { "...A->A", "beside another run" },
         { "a->A", "no input has" },
         { "a->a...", "no input has" },
-        { "a,b,c,d,e->a", "more than 4 inputs" },
+        { "a,b,c,d,e,f,g->a", "more than 6 inputs" },
         { "abcdefghi->a", "more than 8 dimensions" },
         { "abcdefgh,ijklm->a", "different letters" },
         { "->", NULL }, /* a scalar without a dimension is a rule */

@@ -1,202 +1,182 @@
-/* Elementwise kernels. Each operation is one expression; the loops around it are shared. */
+/* Elementwise kernels. Each is one expression; here are the expressions, elementwise_run.c has what runs them. */
 #include "codelets/elementwise.h"
 
 #include <math.h>
+#include <tgmath.h>
 
-/* ---- loops --------------------------------------------------------------------------------------------- */
+#include "codelets/cpu/clones.h"
 
-/* Size-1 dimensions go, and neighbours that are contiguous for every operand become one. At least one is
- * left. */
-static weft_elementwise_args simplify(const weft_elementwise_args *args)
+/* ---- how an expression becomes a loop ------------------------------------------------------------------ */
+
+/* A scalar as an integer: the nearest that there is. */
+static int64_t whole(double x)
 {
-    weft_elementwise_args out = *args;
-    out.ndim = 0;
-    for (int d = 0; d < args->ndim; d++) {
-        if (args->extent[d] == 1) {
-            continue;
-        }
-        int last = out.ndim - 1;
-        bool joins = last >= 0;
-        for (int k = 0; k < args->base.num_operands && joins; k++) {
-            joins = out.stride[k][last] == args->extent[d] * args->stride[k][d];
-        }
-        int place = joins ? last : out.ndim++;
-        out.extent[place] = joins ? out.extent[place] * args->extent[d] : args->extent[d];
-        for (int k = 0; k < args->base.num_operands; k++) {
-            out.stride[k][place] = args->stride[k][d];
-        }
-    }
-    if (out.ndim == 0) {
-        out.ndim = 1;
-        out.extent[0] = 1;
-        for (int k = 0; k < 3; k++) {
-            out.stride[k][0] = 1;
-        }
-    }
-    return out;
+    return x != x ? 0 : x >= 0x1p63 ? INT64_MAX : x <= -0x1p63 ? INT64_MIN : (int64_t)x;
 }
 
-/* The arguments themselves where nothing can be left out: a copy costs more than a small task's arithmetic. */
-static const weft_elementwise_args *simplest(const weft_elementwise_args *given, weft_elementwise_args *room)
-{
-    if (given->ndim == 1) {
-        return given;
-    }
-    *room = simplify(given);
-    return room;
-}
+#define AS_float(x) ((float)(x))
+#define AS_double(x) (x)
+#define AS_int64_t(x) whole(x)
 
-/* Places of one row's first elements; moves to the next row. */
-static void next_row(const weft_elementwise_args *args, int64_t index[], int64_t place[3])
-{
-    for (int d = args->ndim - 2; d >= 0; d--) {
-        int64_t steps = ++index[d] < args->extent[d] ? 1 : 1 - args->extent[d];
-        for (int k = 0; k < 3; k++) {
-            place[k] += steps * args->stride[k][d];
-        }
-        if (steps == 1) {
-            return;
-        }
-        index[d] = 0;
-    }
-}
-
-static int64_t count_rows(const weft_elementwise_args *args)
-{
-    int64_t rows = 1;
-    for (int d = 0; d < args->ndim - 1; d++) {
-        rows *= args->extent[d];
-    }
-    return args->extent[args->ndim - 1] == 0 ? 0 : rows;
-}
-
-/* One row for strides that are known: the contiguous cases are vectorised by the compiler. `o` is the
- * output's old value. */
-#define ROW_LOOP(type, expression, output_step, a_step, b_step)                                              \
-    for (int64_t i = 0; i < n; i++) {                                                                        \
-        const type a = pa[i * (a_step)], b = pb[i * (b_step)];                                               \
-        const type o = po[i * (output_step)];                                                                \
-        (void)a, (void)b, (void)o;                                                                           \
-        po[i * (output_step)] = (expression);                                                                \
-    }
-
-#define DEFINE_KERNEL(name, type, expression)                                                                \
-    static void name##_row_##type(type *po, const type *pa, const type *pb, int64_t n,                       \
-                                  const int64_t step[3], type alpha)                                         \
+/* T: the type of the arithmetic; a, b, c: the inputs; s, t, u: the scalars. */
+#define LOOP(name, T_, R, count, expression)                                                                 \
+    WEFT_CLONES static void name##_##T_(void *out, const void *pa, const void *pb, const void *pc, int64_t n,          \
+                                        const double scalars[])                                              \
     {                                                                                                        \
-        (void)alpha;                                                                                         \
-        if (step[0] == 1 && step[1] == 1 && step[2] == 1) {                                                  \
-            ROW_LOOP(type, expression, 1, 1, 1)                                                              \
-        } else if (step[0] == 1 && step[1] == 1 && step[2] == 0) {                                           \
-            ROW_LOOP(type, expression, 1, 1, 0)                                                              \
-        } else if (step[0] == 1 && step[1] == 0 && step[2] == 1) {                                           \
-            ROW_LOOP(type, expression, 1, 0, 1)                                                              \
-        } else {                                                                                             \
-            ROW_LOOP(type, expression, step[0], step[1], step[2])                                            \
-        }                                                                                                    \
-    }                                                                                                        \
-    static void name##_##type(void *buffers[], const weft_elementwise_args *given)                           \
-    {                                                                                                        \
-        weft_elementwise_args simple;                                                                        \
-        const weft_elementwise_args *args = simplest(given, &simple);                                        \
-        int second = args->base.num_operands == 3 ? 2 : 1; /* unary: b is a */                               \
-        type *out = weft_task_pointer(buffers, &args->base, 0);                                              \
-        const type *a = weft_task_pointer(buffers, &args->base, 1);                                          \
-        const type *b = weft_task_pointer(buffers, &args->base, second);                                     \
-        int64_t index[WEFT_MAX_DIMS] = { 0 }, place[3] = { 0 };                                              \
-        int last = args->ndim - 1;                                                                           \
-        int64_t step[3] = { args->stride[0][last], args->stride[1][last], args->stride[second][last] };      \
-        int64_t rows = count_rows(args), n = args->extent[last];                                             \
-        for (int64_t row = 0; row < rows; row++) {                                                           \
-            name##_row_##type(out + place[0], a + place[1], b + place[second], n, step, (type)args->alpha);  \
-            next_row(args, index, place);                                                                    \
+        typedef T_ T;                                                                                        \
+        R *o = out;                                                                                          \
+        const T *as = pa, *bs = (count) > 1 ? pb : pa, *cs = (count) > 2 ? pc : pa;                                    \
+        const T s = AS_##T_(scalars[0]), t = AS_##T_(scalars[1]), u = AS_##T_(scalars[2]);                   \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            const T a = as[i], b = bs[i], c = cs[i];                                                         \
+            (void)a, (void)b, (void)c, (void)s, (void)t, (void)u;                                            \
+            o[i] = (R)(expression);                                                                          \
         }                                                                                                    \
     }
 
-#define CODELET(operation, paint)                                                                            \
-    struct starpu_codelet weft_codelet_##operation = {                                                       \
-        .cpu_funcs = { operation##_cpu },                                                                    \
-        .cpu_funcs_name = { #operation "_cpu" },                                                             \
-        .nbuffers = STARPU_VARIABLE_NBUFFERS,                                                                \
-        .name = "weft_" #operation,                                                                          \
-        .color = (paint),                                                                                    \
-    };
+/* On floating types; on these and integers, which have an expression of their own; the same to truth values. */
+#define FLOATING(name, count, expression)                                                                    \
+    LOOP(name, double, double, count, expression)                                                            \
+    LOOP(name, float, float, count, expression)                                                              \
+    const weft_elementwise weft_elementwise_##name = { count, false, name##_double, name##_float, NULL };
+#define NUMBER(name, count, expression, integer)                                                             \
+    LOOP(name, double, double, count, expression)                                                            \
+    LOOP(name, float, float, count, expression)                                                              \
+    LOOP(name, int64_t, int64_t, count, integer)                                                             \
+    const weft_elementwise weft_elementwise_##name = { count, false, name##_double, name##_float, name##_int64_t };
+#define TRUTH(name, count, expression)                                                                       \
+    LOOP(name, double, uint8_t, count, expression)                                                           \
+    LOOP(name, float, uint8_t, count, expression)                                                            \
+    LOOP(name, int64_t, uint8_t, count, expression)                                                          \
+    const weft_elementwise weft_elementwise_##name = { count, true, name##_double, name##_float, name##_int64_t };
 
-#define FLOAT_CASES(operation)                                                                               \
-    case WEFT_F64:                                                                                           \
-        operation##_double(buffers, args);                                                                   \
-        break;                                                                                               \
-    case WEFT_F32:                                                                                           \
-        operation##_float(buffers, args);                                                                    \
-        break;
+/* ---- integers ------------------------------------------------------------------------------------------ */
 
-/* An operation on floating types, by one expression in single and one in double precision. */
-#define DEFINE_FLOAT(operation, single, twice, paint)                                                        \
-    DEFINE_KERNEL(operation, float, single)                                                                  \
-    DEFINE_KERNEL(operation, double, twice)                                                                  \
-    static void operation##_cpu(void *buffers[], void *argument)                                             \
-    {                                                                                                        \
-        const weft_elementwise_args *args = argument;                                                        \
-        switch (args->base.dtype) {                                                                          \
-            FLOAT_CASES(operation)                                                                           \
-        default:                                                                                             \
-            break;                                                                                           \
-        }                                                                                                    \
-    }                                                                                                        \
-    CODELET(operation, paint)
+/* Without sign, where wrapping around is defined. */
+#define WRAP(a, operator, b) ((int64_t)((uint64_t)(a) operator(uint64_t)(b)))
 
-/* The same on integers too, which wrap around: computed without sign, where that is defined. */
-#define DEFINE_NUMBER(operation, expression, integer, paint)                                                 \
-    DEFINE_KERNEL(operation, float, expression)                                                              \
-    DEFINE_KERNEL(operation, double, expression)                                                             \
-    DEFINE_KERNEL(operation, uint32_t, integer)                                                              \
-    DEFINE_KERNEL(operation, uint64_t, integer)                                                              \
-    static void operation##_cpu(void *buffers[], void *argument)                                             \
-    {                                                                                                        \
-        const weft_elementwise_args *args = argument;                                                        \
-        switch (args->base.dtype) {                                                                          \
-            FLOAT_CASES(operation)                                                                           \
-        case WEFT_I64:                                                                                       \
-            operation##_uint64_t(buffers, args);                                                             \
-            break;                                                                                           \
-        case WEFT_I32:                                                                                       \
-            operation##_uint32_t(buffers, args);                                                             \
-            break;                                                                                           \
-        default:                                                                                             \
-            break;                                                                                           \
-        }                                                                                                    \
-    }                                                                                                        \
-    CODELET(operation, paint)
-
-/* ---- operations ---------------------------------------------------------------------------------------- */
-
-static float normal_cdf_f(float x)
+static inline int64_t divide_down(int64_t a, int64_t b)
 {
-    return 0.5f * (1.0f + erff(x * 0.70710678f));
+    if (b == 0) {
+        return 0;
+    }
+    if (b == -1) {
+        return WRAP(0, -, a);
+    }
+    return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-static double normal_cdf(double x)
+static inline int64_t remainder_of(int64_t a, int64_t b)
 {
-    return 0.5 * (1.0 + erf(x * 0.70710678118654752440));
+    if (b == 0 || b == -1) {
+        return 0;
+    }
+    int64_t rest = a % b;
+    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
-static float normal_density_f(float x)
+static inline int64_t power(int64_t a, int64_t b)
 {
-    return 0.39894228f * expf(-0.5f * x * x);
+    if (b < 0) {
+        return a == 1 ? 1 : a == -1 ? (b % 2 == 0 ? 1 : -1) : 0;
+    }
+    uint64_t result = 1, factor = (uint64_t)a;
+    for (; b > 0; b >>= 1) {
+        result *= b & 1 ? factor : 1;
+        factor *= factor;
+    }
+    return (int64_t)result;
 }
 
-static double normal_density(double x)
-{
-    return 0.39894228040143267794 * exp(-0.5 * x * x);
-}
+/* ---- parts of expressions ------------------------------------------------------------------------------ */
 
-DEFINE_NUMBER(add, a + b, a + b, WEFT_COLOR_OTHER)
-DEFINE_NUMBER(sub, a - b, a - b, WEFT_COLOR_OTHER)
-DEFINE_NUMBER(mul, a *b, a *b, WEFT_COLOR_OTHER)
-DEFINE_FLOAT(scale, alpha *a, alpha *a, WEFT_COLOR_OTHER)
-DEFINE_FLOAT(axpy, o + alpha * a, o + alpha * a, WEFT_COLOR_OTHER)
-DEFINE_FLOAT(relu, a < 0 ? 0 : a, a < 0 ? 0 : a, WEFT_COLOR_OTHER)
-DEFINE_FLOAT(relu_backward, b > 0 ? a : 0, b > 0 ? a : 0, WEFT_COLOR_OTHER)
-DEFINE_FLOAT(gelu, a *normal_cdf_f(a), a *normal_cdf(a), WEFT_COLOR_OTHER)
-DEFINE_FLOAT(gelu_backward, a *(normal_cdf_f(b) + b * normal_density_f(b)),
-             a *(normal_cdf(b) + b * normal_density(b)), WEFT_COLOR_OTHER)
+/* The distribution function of the normal distribution, and its density. */
+#define NORMAL_CDF(x) ((T)0.5 * (1 + erf((x) * (T)0.70710678118654752440)))
+#define NORMAL_DENSITY(x) ((T)0.39894228040143267794 * exp((T)-0.5 * (x) * (x)))
+#define SIGMOID(x) (1 / (1 + exp(-(x))))
+/* The quotient rounded down; where rounding made it whole, what is left over says whether it is one too many. */
+#define FLOOR_DIVIDE(a, b) ((b) == 0 ? (a) / (b) : round_quotient(fmod(a, b), a, b))
+#define round_quotient(rest, a, b)                                                                           \
+    (floor(((a) - (rest)) / (b) - ((rest) != 0 && ((rest) < 0) != ((b) < 0)) + (T)0.5))
+#define REMAINDER(a, b) sign_of_divisor(fmod(a, b), b)
+#define sign_of_divisor(rest, b) ((rest) != 0 && ((rest) < 0) != ((b) < 0) ? (rest) + (b) : (rest))
+
+/* ---- the kernels --------------------------------------------------------------------------------------- */
+
+NUMBER(copy, 1, a, a)
+
+NUMBER(add, 2, a + b, WRAP(a, +, b))
+NUMBER(sub, 2, a - b, WRAP(a, -, b))
+NUMBER(mul, 2, a *b, WRAP(a, *, b))
+FLOATING(div, 2, a / b)
+NUMBER(floor_div, 2, FLOOR_DIVIDE(a, b), divide_down(a, b))
+NUMBER(remainder, 2, REMAINDER(a, b), remainder_of(a, b))
+NUMBER(pow, 2, pow(a, b), power(a, b))
+NUMBER(maximum, 2, a != a || a > b ? a : b, a > b ? a : b)
+NUMBER(minimum, 2, a != a || a < b ? a : b, a < b ? a : b)
+NUMBER(scale, 1, s *a, WRAP(s, *, a))
+NUMBER(add_scalar, 1, a + s, WRAP(a, +, s))
+NUMBER(pow_scalar, 1, pow(a, s), power(a, s))
+NUMBER(clamp, 1, (a < s ? s : a) > t ? t : (a < s ? s : a), (a < s ? s : a) > t ? t : (a < s ? s : a))
+
+TRUTH(eq, 2, a == b)
+TRUTH(ne, 2, a != b)
+TRUTH(lt, 2, a < b)
+TRUTH(le, 2, a <= b)
+TRUTH(gt, 2, a > b)
+TRUTH(ge, 2, a >= b)
+TRUTH(logical_and, 2, (a != 0) & (b != 0))
+TRUTH(logical_or, 2, (a != 0) | (b != 0))
+TRUTH(logical_xor, 2, (a != 0) ^ (b != 0))
+TRUTH(logical_not, 1, a == 0)
+TRUTH(isnan, 1, a != a)
+TRUTH(isinf, 1, a == a && (a - a) != 0)
+TRUTH(isfinite, 1, (a - a) == 0)
+NUMBER(where, 3, a != 0 ? b : c, a != 0 ? b : c)
+NUMBER(masked_fill, 2, b != 0 ? s : a, b != 0 ? s : a)
+
+NUMBER(neg, 1, -a, WRAP(0, -, a))
+NUMBER(abs, 1, fabs(a), a < 0 ? WRAP(0, -, a) : a)
+NUMBER(sign, 1, (a > 0) - (a < 0), (a > 0) - (a < 0))
+NUMBER(square, 1, a *a, WRAP(a, *, a))
+FLOATING(reciprocal, 1, 1 / a)
+FLOATING(sqrt, 1, sqrt(a))
+FLOATING(rsqrt, 1, 1 / sqrt(a))
+FLOATING(exp, 1, exp(a))
+FLOATING(expm1, 1, expm1(a))
+FLOATING(log, 1, log(a))
+FLOATING(log1p, 1, log1p(a))
+FLOATING(log2, 1, log2(a))
+FLOATING(log10, 1, log10(a))
+FLOATING(sin, 1, sin(a))
+FLOATING(cos, 1, cos(a))
+FLOATING(tan, 1, tan(a))
+FLOATING(tanh, 1, tanh(a))
+FLOATING(erf, 1, erf(a))
+NUMBER(floor, 1, floor(a), a)
+NUMBER(ceil, 1, ceil(a), a)
+NUMBER(trunc, 1, trunc(a), a)
+NUMBER(round, 1, nearbyint(a), a)
+FLOATING(sigmoid, 1, SIGMOID(a))
+FLOATING(silu, 1, a *SIGMOID(a))
+NUMBER(relu, 1, a < 0 ? 0 : a, a < 0 ? 0 : a)
+FLOATING(gelu, 1, a *NORMAL_CDF(a))
+FLOATING(softplus, 1, a > 20 ? a : log1p(exp(a)))
+FLOATING(leaky_relu, 1, a > 0 ? a : s * a)
+
+FLOATING(relu_backward, 2, b > 0 ? a : 0)
+FLOATING(gelu_backward, 2, a *(NORMAL_CDF(b) + b * NORMAL_DENSITY(b)))
+FLOATING(silu_backward, 2, a *SIGMOID(b) * (1 + b * (1 - SIGMOID(b))))
+FLOATING(leaky_relu_backward, 2, b > 0 ? a : s * a)
+FLOATING(tanh_backward, 2, a *(1 - b * b))
+FLOATING(sigmoid_backward, 2, a *b *(1 - b))
+FLOATING(pow_scalar_backward, 2, s == 0 ? 0 : a * s * pow(b, s - 1))
+
+NUMBER(assign, 2, b, b)
+NUMBER(fill, 1, s, s)
+NUMBER(add_scaled, 2, a + s * b, WRAP(a, +, WRAP(s, *, b)))
+FLOATING(lerp, 2, a + s * (b - a))
+FLOATING(lerp_square, 2, a + s * (b * b - a))
+NUMBER(addcmul, 3, a + s * b * c, WRAP(a, +, WRAP(s, *, WRAP(b, *, c))))
+FLOATING(addcdiv, 3, a + s * (b / c))
+FLOATING(adam_update, 3, a - s * b / (sqrt(c) * u + t))

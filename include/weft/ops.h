@@ -8,30 +8,10 @@
 #ifndef WEFT_OPS_H
 #define WEFT_OPS_H
 
+#include <weft/elementwise.h>
 #include <weft/tensor.h>
 
 WEFT_BEGIN_DECLS
-
-/** Elementwise, with PyTorch's broadcasting of shapes. Also WEFT_I32 and WEFT_I64. \{ */
-WEFT_API weft_tensor *weft_add(weft_tensor *a, weft_tensor *b);
-WEFT_API weft_tensor *weft_sub(weft_tensor *a, weft_tensor *b);
-WEFT_API weft_tensor *weft_mul(weft_tensor *a, weft_tensor *b);
-/** \} */
-
-/** factor * a. */
-WEFT_API weft_tensor *weft_scale(weft_tensor *a, double factor);
-
-/** a += alpha * b in place; a keeps its layout; b may be broadcast to a's shape. Returns a. */
-WEFT_API weft_tensor *weft_add_(weft_tensor *a, weft_tensor *b, double alpha);
-
-/** max(a, 0). */
-WEFT_API weft_tensor *weft_relu(weft_tensor *a);
-/** The gradient of relu's input: gradient where input > 0, else 0. Same shapes. */
-WEFT_API weft_tensor *weft_relu_backward(weft_tensor *gradient, weft_tensor *input);
-/** a Phi(a), Phi the normal distribution function (with erf: PyTorch's default). */
-WEFT_API weft_tensor *weft_gelu(weft_tensor *a);
-/** The gradient of gelu's input. Same shapes. */
-WEFT_API weft_tensor *weft_gelu_backward(weft_tensor *gradient, weft_tensor *input);
 
 /** [m, k] times [k, n]; with more dimensions the leading ones are a batch and must be equal. */
 WEFT_API weft_tensor *weft_matmul(weft_tensor *a, weft_tensor *b);

@@ -6,7 +6,7 @@
 
 #include "comm/comm.h"
 
-enum { WEFT_CALL_NUMBERS = 16 };
+enum { WEFT_CALL_NUMBERS = 36 };
 
 /* What must be the same on every process. */
 typedef struct weft_public_call {

@@ -59,11 +59,15 @@ uint64_t weft_cache_hash(const weft_call *call, const weft_layout *const inputs[
     for (int i = 0; i < call->num_inputs; i++) {
         hash = weft_hash_u64(hash ^ (uint64_t)(uintptr_t)inputs[i]);
     }
-    /* The sizes beyond num_sizes are 0. */
+    /* What lies beyond num_sizes and num_numbers is 0. */
     const weft_attributes *attributes = &call->attributes;
     size_t used =
         offsetof(weft_attributes, sizes) + (size_t)attributes->num_sizes * sizeof(attributes->sizes[0]);
-    return weft_hash_bytes(attributes, used, hash);
+    hash = weft_hash_bytes(attributes, used, hash);
+    return attributes->num_numbers == 0
+               ? hash
+               : weft_hash_bytes(attributes->numbers,
+                                 (size_t)attributes->num_numbers * sizeof(attributes->numbers[0]), hash);
 }
 
 static bool entry_is(const weft_cached_choice *entry, const weft_call *call,

@@ -84,6 +84,12 @@ static bool check_types(const weft_call *call, const weft_layout *const inputs[]
             return false;
         }
     }
+    weft_dtype type = weft_promoted(call->num_inputs, inputs);
+    if (call->operation->in_place && !weft_dtype_can_hold(inputs[0]->dtype, type)) {
+        weft_fail(WEFT_ERR_DTYPE, call->function, "%s is %s and cannot hold the result, which is %s",
+                  call->operation->inputs[0].name, weft_dtype_name(inputs[0]->dtype), weft_dtype_name(type));
+        return false;
+    }
     return true;
 }
 
@@ -98,7 +104,16 @@ static weft_status choose_by_rule(const weft_call *call, const weft_layout *cons
                                   weft_choice *choice, char *why, size_t why_size)
 {
     const weft_operation *operation = call->operation;
-    const weft_rule *rule = weft_cached_rule(call);
+    weft_rule written;
+    const weft_rule *rule = operation->write_rule != NULL ? &written : weft_cached_rule(call);
+    if (operation->write_rule != NULL) {
+        char text[160];
+        operation->write_rule(call, inputs, text, sizeof(text));
+        weft_status status = weft_rule_parse(text, &written, why, why_size);
+        if (status != WEFT_OK) {
+            return status;
+        }
+    }
     if (rule == NULL) {
         return weft_latest_status();
     }
@@ -127,8 +142,9 @@ static weft_status choose_by_rule(const weft_call *call, const weft_layout *cons
         .cost = &weft_runtime.cost,
         .in_place = operation->in_place,
     };
-    return weft_strategy_search(&search, &binding, &operation->linear, inputs, inputs[0]->dtype, choice, why,
-                                why_size);
+    weft_dtype type = weft_output_dtype(operation->output_type, call->num_inputs, inputs,
+                                        (weft_dtype)call->attributes.type);
+    return weft_strategy_search(&search, &binding, &operation->linear, inputs, type, choice, why, why_size);
 }
 
 /* From the cache, or chosen and added to it; NULL with the error kept. */
@@ -208,10 +224,14 @@ static bool move_inputs(const weft_call *call, const weft_choice *choice, weft_l
 
 static bool lower_shards(const weft_call *call, weft_lowering *lowering)
 {
+    const weft_operation *operation = call->operation;
+    weft_lower_function lower = operation->elementwise != NULL ? weft_lower_elementwise
+                                : operation->kernel != NULL    ? weft_lower_kernel
+                                                               : operation->lower;
     weft_runtime.operations++;
     for (int i = 0; i < lowering->output->num_shards; i++) {
         lowering->shard = i;
-        if (lowering->output->shards[i].count > 0 && !call->operation->lower(lowering)) {
+        if (lowering->output->shards[i].count > 0 && !lower(lowering)) {
             return false;
         }
     }
@@ -260,10 +280,16 @@ static bool admit(const weft_call *call, bool valid)
     const weft_attributes *attributes = &call->attributes;
     const weft_layout *layouts[WEFT_MAX_INPUTS];
     double numbers[WEFT_CALL_NUMBERS] = { (double)attributes->rule, (double)attributes->leading,
-                                          call->scalar };
-    int num_numbers = 3;
+                                          (double)attributes->type };
+    int num_numbers = 4;
+    for (int i = 0; i < WEFT_MAX_SCALARS; i++) {
+        numbers[num_numbers++] = call->scalars[i];
+    }
     for (int i = 0; i < attributes->num_sizes; i++) {
         numbers[num_numbers++] = (double)attributes->sizes[i];
+    }
+    for (int i = 0; i < attributes->num_numbers; i++) {
+        numbers[num_numbers++] = (double)attributes->numbers[i];
     }
     for (int i = 0; valid && i < call->num_inputs; i++) {
         layouts[i] = call->inputs[i]->layout;
@@ -285,7 +311,7 @@ weft_tensor *weft_dispatch(const weft_call *call)
         return NULL;
     }
     weft_choice choice = entry->choice;
-    weft_lowering lowering = { .call = call };
+    weft_lowering lowering = { .call = call, .choice = &choice };
     if (!needs_moves(call, &choice)) {
         memcpy(lowering.inputs, call->inputs, sizeof(lowering.inputs));
         return make_output(call, &choice, &lowering);

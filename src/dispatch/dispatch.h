@@ -4,16 +4,13 @@
 #ifndef WEFT_SRC_DISPATCH_H
 #define WEFT_SRC_DISPATCH_H
 
+#include <weft/kernel.h>
+
 #include "dispatch/strategy.h"
+#include "dispatch/types.h"
 #include "tensor/tensor.h"
 
 enum { WEFT_MAX_RULES = 4 }; /* of one operation */
-
-/* Sets of element types. */
-#define WEFT_TYPE_BIT(dtype) (1u << (dtype))
-#define WEFT_TYPES_FLOAT (WEFT_TYPE_BIT(WEFT_F64) | WEFT_TYPE_BIT(WEFT_F32))
-#define WEFT_TYPES_INDEX (WEFT_TYPE_BIT(WEFT_I64) | WEFT_TYPE_BIT(WEFT_I32))
-#define WEFT_TYPES_NUMBER (WEFT_TYPES_FLOAT | WEFT_TYPES_INDEX)
 
 struct weft_operation;
 
@@ -23,8 +20,8 @@ typedef struct weft_call {
     const struct weft_operation *operation;
     int num_inputs;
     weft_tensor *inputs[WEFT_MAX_INPUTS];
-    weft_attributes attributes; /* what the layouts depend on */
-    double scalar;              /* what they do not depend on */
+    weft_attributes attributes;        /* what the layouts depend on */
+    double scalars[WEFT_MAX_SCALARS];  /* what they do not depend on */
 } weft_call;
 
 /* What an operation's lowering gets: one hosted shard of the output, which is not empty. The shards of the
@@ -33,6 +30,7 @@ typedef struct weft_lowering {
     const weft_call *call;
     weft_tensor *inputs[WEFT_MAX_INPUTS]; /* in the layouts that were chosen */
     weft_tensor *output;
+    const weft_choice *choice;
     int shard;
 } weft_lowering;
 
@@ -44,34 +42,55 @@ typedef bool (*weft_lower_function)(const weft_lowering *lowering);
 typedef weft_status (*weft_choose_function)(const weft_call *call, const weft_layout *const inputs[],
                                             weft_choice *choice, char *why, size_t why_size);
 
+/* Writes the rule of a call where it depends on how many dimensions there are, or which of them the attributes
+ * name. Called for live inputs of the right types; what does not fit shows when the rule is bound. */
+typedef void (*weft_rule_function)(const weft_call *call, const weft_layout *const inputs[], char *text,
+                                   size_t size);
+
 typedef struct weft_operation_input {
     const char *name;   /* of the argument, for messages */
     unsigned types;     /* WEFT_TYPE_BIT of those that are accepted */
     bool type_of_first; /* and the type must be input 0's */
 } weft_operation_input;
 
-/* An operation: a constant beside its public function. The output has the type of input 0. */
+/* An operation: a constant beside its public function. */
 typedef struct weft_operation {
     const char *name;                  /* for traces */
-    const char *rules[WEFT_MAX_RULES]; /* attributes.rule says which; or none and `choose` */
+    const char *rules[WEFT_MAX_RULES]; /* attributes.rule says which; or none, and one of the next two */
+    weft_rule_function write_rule;
     weft_choose_function choose;
     weft_linearity linear;
     weft_operation_input inputs[WEFT_MAX_INPUTS];
+    weft_output_type output_type;
     bool in_place; /* the output is input 0 itself, which keeps its layout */
     /* The output has the elements of input 0, rank by rank in the same order: it shares the memory where it
      * can, and `lower` copies where it cannot. */
     bool views;
+    /* How it becomes tasks: one of
+     *   a kernel, and the rule says which rows each task takes: weft_lower_kernel();
+     *   an elementwise kernel: weft_lower_elementwise();
+     *   a lowering of its own. */
+    weft_kernel kernel;
+    bool accumulates;                      /* the kernel takes contracted rows piece by piece */
+    const struct weft_elementwise *elementwise; /* weft_lower_elementwise() */
     weft_lower_function lower;
 } weft_operation;
 
-/* Every operation of the library, for tests; ends with NULL (src/ops/table.c). */
-extern const weft_operation *const weft_operation_table[];
+/* Every operation of the library, family by family; both lists end with NULL (src/ops/table.c). */
+extern const weft_operation *const *const weft_operation_families[];
 
 /* The output, or NULL with the error kept. All checks come before anything is submitted. */
 weft_tensor *weft_dispatch(const weft_call *call);
 
 weft_status weft_dispatch_start(void);
 void weft_dispatch_stop(void);
+
+/* The lowering of operations that have a kernel. A task for each panel of the output, or one for the shard
+ * where its rows must stay together; it takes of each input the panels that weft_choice.rows says. Of an
+ * operation that accumulates: a task for each panel of the contracted rows, in their order. */
+bool weft_lower_kernel(const weft_lowering *lowering);
+/* The lowering of elementwise operations, with broadcasting, for inputs of any types. */
+bool weft_lower_elementwise(const weft_lowering *lowering);
 
 /* ---- what lowerings share (rows.c) --------------------------------------------------------------------- */
 

@@ -22,7 +22,7 @@
 #include "layout/layout.h"
 
 enum {
-    WEFT_MAX_INPUTS = 4,        /* tensors that an operation takes */
+    WEFT_MAX_INPUTS = 6,        /* tensors that an operation takes */
     WEFT_MAX_RULE_FACTORS = 12, /* letters of a rule */
     WEFT_MAX_TERM_FACTORS = 4,  /* letters of one compound dimension */
     WEFT_MAX_FACTORS = 24       /* factors of a rule with its runs spelled out */
@@ -62,14 +62,19 @@ weft_status weft_rule_parse(const char *text, weft_rule *rule, char *why, size_t
 
 /* ---- a rule on given shapes ---------------------------------------------------------------------------- */
 
+enum { WEFT_MAX_ATTRIBUTES = 12 };
+
 /* What a call decides beside its tensors and what its layouts depend on. Integers alone, so that it can be
  * hashed and compared as bytes: zero-initialise it. */
 typedef struct weft_attributes {
     int64_t rule;    /* which of the operation's rules */
     int64_t leading; /* dimensions of the first run, where an operand has two */
+    int64_t type;    /* of the output, where the operation leaves it to the call (WEFT_TYPE_GIVEN) */
     /* Sizes of the factors of the output alone, in its order; or what the operation defines. */
     int64_t num_sizes;
-    int64_t sizes[WEFT_MAX_DIMS];
+    int64_t sizes[WEFT_MAX_ATTRIBUTES];
+    int64_t num_numbers; /* whole numbers for the operation, its rule and its kernel */
+    int64_t numbers[WEFT_MAX_ATTRIBUTES];
 } weft_attributes;
 
 typedef struct weft_operand_shape {

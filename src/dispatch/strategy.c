@@ -22,14 +22,14 @@ static weft_strategy all_replicate(void)
     return (weft_strategy){ .factor = -1 }; /* WEFT_REPLICATE is 0 */
 }
 
-static weft_strategy shard_factor(const weft_binding *binding, int factor)
+static weft_strategy shard_factor(const weft_binding *binding, int factor, weft_reduce_op contracts)
 {
     weft_strategy strategy = { .factor = factor };
     for (int i = 0; i < binding->num_inputs; i++) {
         strategy.inputs[i] = shard_of(factor, binding->input_ndim[i], binding->input_factor_of[i]);
     }
     if (binding->factors[factor].contracted) {
-        strategy.output = (weft_placement){ WEFT_PARTIAL, 0, WEFT_SUM };
+        strategy.output = (weft_placement){ WEFT_PARTIAL, 0, contracts };
     } else {
         strategy.output = shard_of(factor, binding->output_ndim, binding->output_factor_of);
     }
@@ -54,7 +54,7 @@ int weft_strategy_list(const weft_binding *binding, const weft_linearity *linear
     int count = 0;
     for (int f = 0; f < binding->num_factors; f++) {
         if (!binding->factors[f].whole) {
-            strategies[count++] = shard_factor(binding, f);
+            strategies[count++] = shard_factor(binding, f, linear->contracts);
         }
     }
     for (int op = WEFT_SUM; op <= WEFT_MAX; op++) {
@@ -73,6 +73,19 @@ int weft_strategy_list(const weft_binding *binding, const weft_linearity *linear
     }
     strategies[count++] = all_replicate();
     return count;
+}
+
+weft_rows_relation weft_binding_rows(const weft_binding *binding, int input)
+{
+    int factor = binding->input_ndim[input] > 0 ? binding->input_factor_of[input][0] : -1;
+    if (factor < 0 || binding->factors[factor].whole) {
+        return WEFT_ROWS_ALL;
+    }
+    if (binding->output_ndim > 0 && binding->output_factor_of[0] == factor) {
+        return WEFT_ROWS_SAME;
+    }
+    bool of_first = binding->input_ndim[0] > 0 && binding->input_factor_of[0][0] == factor;
+    return binding->factors[factor].contracted && of_first ? WEFT_ROWS_SUMMED : WEFT_ROWS_ALL;
 }
 
 /* ---- layouts of an operand, with what it costs to get there -------------------------------------------- */
@@ -460,6 +473,11 @@ weft_status weft_strategy_search(const weft_search *search, const weft_binding *
             }
             *choice = best.choice;
             choice->output = output_layout(s, output);
+            for (int i = 0; i < binding->num_inputs; i++) {
+                choice->rows[i] = weft_binding_rows(binding, i);
+            }
+            int first = binding->output_ndim > 0 ? binding->output_factor_of[0] : -1;
+            choice->whole_rows = first >= 0 && binding->factors[first].whole;
             status = choice->output == NULL ? WEFT_ERR_NOMEM : WEFT_OK;
         } else {
             snprintf(why, why_size, "its inputs cannot be redistributed to any layout that it can work on");

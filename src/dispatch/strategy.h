@@ -17,10 +17,12 @@ typedef struct weft_linearity {
     weft_linear_kind kind;
     unsigned inputs; /* of WEFT_LINEAR_EACH: bit i for input i */
     unsigned ops;    /* bit 1 << op for each weft_reduce_op that passes */
+    weft_reduce_op contracts; /* what puts the parts of a contracted factor together: Partial(this) */
 } weft_linearity;
 
-/* What is linear passes sums and averages. */
+/* What is linear passes sums and averages; what is monotone, the smaller and the larger of two values. */
 #define WEFT_LINEAR_OPS ((1u << WEFT_SUM) | (1u << WEFT_AVG))
+#define WEFT_MONOTONE_OPS ((1u << WEFT_MIN) | (1u << WEFT_MAX))
 
 /* Placements of all operands along one mesh dimension. */
 typedef struct weft_strategy {
@@ -37,10 +39,23 @@ enum { WEFT_MAX_STRATEGIES = WEFT_MAX_FACTORS + 5 * WEFT_MAX_INPUTS + 1 };
 int weft_strategy_list(const weft_binding *binding, const weft_linearity *linear,
                        weft_strategy strategies[WEFT_MAX_STRATEGIES]);
 
+/* Which rows (dimension 0) of an input some rows of the output are made of, as the rule says. */
+typedef enum weft_rows_relation {
+    WEFT_ROWS_ALL = 0, /* all that the rank has */
+    WEFT_ROWS_SAME,    /* those with the same numbers */
+    WEFT_ROWS_SUMMED   /* all, and they are contracted: they may come piece by piece */
+} weft_rows_relation;
+
+/* Of one input of a bound rule. Of several inputs whose rows are contracted, those of input 0's factor are
+ * WEFT_ROWS_SUMMED. */
+weft_rows_relation weft_binding_rows(const weft_binding *binding, int input);
+
 /* The layouts that an operation works on. */
 typedef struct weft_choice {
     const weft_layout *inputs[WEFT_MAX_INPUTS];
     const weft_layout *output;
+    weft_rows_relation rows[WEFT_MAX_INPUTS];
+    bool whole_rows; /* the output's dimension 0 must not be sharded */
 } weft_choice;
 
 /* What the search knows of the world. */

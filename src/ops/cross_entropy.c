@@ -90,10 +90,10 @@ static bool lower_cross_entropy(const weft_lowering *lowering)
     return true;
 }
 
-const weft_operation weft_operation_cross_entropy = {
+static const weft_operation operation_cross_entropy = {
     .name = "cross_entropy",
     .rules = { "n[c],n->" },
-    .inputs = { { "logits", WEFT_TYPES_FLOAT, true }, { "targets", WEFT_TYPES_INDEX, false } },
+    .inputs = { { "logits", WEFT_TYPES_WIDE, true }, { "targets", WEFT_TYPES_INDEX, false } },
     .lower = lower_cross_entropy,
 };
 
@@ -105,7 +105,7 @@ weft_tensor *weft_cross_entropy(weft_tensor *logits, weft_tensor *targets)
         return NULL;
     }
     return weft_dispatch(&(weft_call){ .function = function,
-                                       .operation = &weft_operation_cross_entropy,
+                                       .operation = &operation_cross_entropy,
                                        .num_inputs = 2,
                                        .inputs = { logits, targets } });
 }
@@ -139,12 +139,12 @@ static bool lower_cross_entropy_backward(const weft_lowering *lowering)
 }
 
 /* Linear in `gradient`, but that is a scalar: reducing it is cheaper than carrying a Partial result on. */
-const weft_operation weft_operation_cross_entropy_backward = {
+static const weft_operation operation_cross_entropy_backward = {
     .name = "cross_entropy_backward",
     .rules = { "n[c],n->n[c]", "n[c],n,->n[c]" },
-    .inputs = { { "logits", WEFT_TYPES_FLOAT, true },
+    .inputs = { { "logits", WEFT_TYPES_WIDE, true },
                 { "targets", WEFT_TYPES_INDEX, false },
-                { "gradient", WEFT_TYPES_FLOAT, true } },
+                { "gradient", WEFT_TYPES_WIDE, true } },
     .lower = lower_cross_entropy_backward,
 };
 
@@ -157,9 +157,15 @@ weft_tensor *weft_cross_entropy_backward(weft_tensor *gradient, weft_tensor *log
     }
     return weft_dispatch(&(weft_call){
         .function = function,
-        .operation = &weft_operation_cross_entropy_backward,
+        .operation = &operation_cross_entropy_backward,
         .num_inputs = gradient == NULL ? 2 : 3,
         .inputs = { logits, targets, gradient },
         .attributes = { .rule = gradient == NULL ? 0 : 1 },
     });
 }
+
+const weft_operation *const weft_cross_entropy_operations[] = {
+    &operation_cross_entropy,
+    &operation_cross_entropy_backward,
+    NULL,
+};

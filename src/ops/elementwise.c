@@ -1,329 +1,487 @@
-/* Elementwise operations, with broadcasting. */
+/* Elementwise operations: what is computed is in codelets/cpu/elementwise.c, how it becomes tasks in
+ * dispatch/broadcast.c. */
 #include "codelets/elementwise.h"
+
+#include <math.h>
+
 #include "ops/ops.h"
 
-/* ---- lowering ------------------------------------------------------------------------------------------ */
+/* ---- how one is declared ------------------------------------------------------------------------------- */
 
-/* The part of a row piece that one task computes: all of it, or, where an input with fewer dimensions than
- * the output has several panels, what meets one of them. Global indices of output dimension `dim`. */
-typedef struct column_range {
-    int dim; /* -1: all columns */
-    int64_t first, last;
-} column_range;
+#define LINEAR { .kind = WEFT_LINEAR_JOINTLY, .ops = WEFT_LINEAR_OPS }
+#define LINEAR_IN(inputs_) { .kind = WEFT_LINEAR_EACH, .inputs = (inputs_), .ops = WEFT_LINEAR_OPS }
+#define MONOTONE { .kind = WEFT_LINEAR_JOINTLY, .ops = WEFT_MONOTONE_OPS }
+#define PASSES(op_) { .kind = WEFT_LINEAR_JOINTLY, .ops = 1u << (op_) }
+#define PASSES_ALL { .kind = WEFT_LINEAR_JOINTLY, .ops = ~0u }
+#define NOT_LINEAR { .kind = WEFT_NOT_LINEAR }
 
-/* The tensors that are read; in place the target is input 0. */
-static int first_read(const weft_lowering *lowering)
-{
-    return lowering->call->operation->in_place ? 1 : 0;
-}
-
-static bool is_aligned(const weft_layout *output, const weft_layout *input)
-{
-    return input->ndim == output->ndim && (output->ndim == 0 || input->shape[0] == output->shape[0]);
-}
-
-static unsigned aligned_inputs(const weft_lowering *lowering)
-{
-    unsigned aligned = 0;
-    for (int i = first_read(lowering); i < lowering->call->num_inputs; i++) {
-        if (is_aligned(lowering->output->layout, lowering->inputs[i]->layout)) {
-            aligned |= 1u << i;
-        }
+/* The operation and its public function, of tensors alone. */
+#define UNARY(name_, types, type, linear_)                                                                   \
+    static const weft_operation operation_##name_ = {                                                        \
+        .name = #name_,                                                                                      \
+        .rules = { "A->A" },                                                                                 \
+        .linear = linear_,                                                                                   \
+        .inputs = { { "a", types, false } },                                                                 \
+        .output_type = type,                                                                                 \
+        .elementwise = &weft_elementwise_##name_,                                                            \
+    };                                                                                                       \
+    weft_tensor *weft_##name_(weft_tensor *a)                                                                \
+    {                                                                                                        \
+        return weft_dispatch(&(weft_call){                                                                   \
+            .function = "weft_" #name_, .operation = &operation_##name_, .num_inputs = 1, .inputs = { a } });          \
     }
-    return aligned;
-}
 
-/* The input that is cut into panels along another dimension than the output's rows, or -1. There is at most
- * one: the output has as many dimensions as its largest input, and a row that is repeated is one panel. */
-static int cut_input(const weft_lowering *lowering)
-{
-    for (int i = first_read(lowering); i < lowering->call->num_inputs; i++) {
-        if (!is_aligned(lowering->output->layout, lowering->inputs[i]->layout) &&
-            weft_lowering_input(lowering, i)->num_panels > 1) {
-            return i;
-        }
+#define BINARY(name_, types, type, linear_)                                                                  \
+    static const weft_operation operation_##name_ = {                                                        \
+        .name = #name_,                                                                                      \
+        .rules = { "...,...->..." },                                                                         \
+        .linear = linear_,                                                                                   \
+        .inputs = { { "a", types, false }, { "b", types, false } },                                          \
+        .output_type = type,                                                                                 \
+        .elementwise = &weft_elementwise_##name_,                                                            \
+    };                                                                                                       \
+    weft_tensor *weft_##name_(weft_tensor *a, weft_tensor *b)                                                \
+    {                                                                                                        \
+        return weft_dispatch(&(weft_call){                                                                   \
+            .function = "weft_" #name_, .operation = &operation_##name_, .num_inputs = 2, .inputs = { a, b } });       \
     }
-    return -1;
-}
 
-/* Strides of an input in the output's dimensions: 0 where it is repeated. */
-static void input_strides(const weft_lowering *lowering, int input, int64_t strides[WEFT_MAX_DIMS])
-{
-    const weft_layout *layout = lowering->inputs[input]->layout, *output = lowering->output->layout;
-    int64_t own[WEFT_MAX_DIMS];
-    weft_box_strides(layout->ndim, &weft_lowering_input(lowering, input)->box, own);
-    int missing = output->ndim - layout->ndim;
-    for (int d = 0; d < output->ndim; d++) {
-        bool repeated = d < missing || layout->shape[d - missing] != output->shape[d];
-        strides[d] = repeated ? 0 : own[d - missing];
+/* The gradient of a function's input, from that of its output and `second`, its input or output. */
+#define BACKWARD(name_, second)                                                                              \
+    static const weft_operation operation_##name_ = {                                                        \
+        .name = #name_,                                                                                      \
+        .rules = { "A,A->A" },                                                                               \
+        .linear = LINEAR_IN(1u << 0),                                                                        \
+        .inputs = { { "gradient", WEFT_TYPES_FLOAT, true }, { #second, WEFT_TYPES_FLOAT, true } },           \
+        .elementwise = &weft_elementwise_##name_,                                                            \
+    };                                                                                                       \
+    static weft_tensor *name_(weft_tensor *gradient, weft_tensor *second, double scalar)                     \
+    {                                                                                                        \
+        return weft_dispatch(&(weft_call){ .function = "weft_" #name_,                                       \
+                                           .operation = &operation_##name_,                                  \
+                                           .num_inputs = 2,                                                  \
+                                           .inputs = { gradient, second },                                   \
+                                           .scalars = { scalar } });                                         \
     }
-}
 
-/* Bytes between an operand's first element and the first one of the range. */
-static int64_t range_offset(const weft_lowering *lowering, const column_range *range, const int64_t strides[])
-{
-    if (range->dim < 0) {
-        return 0;
-    }
-    int64_t columns = range->first - weft_lowering_output(lowering)->box.offset[range->dim];
-    return columns * strides[range->dim] * (int64_t)weft_dtype_size(lowering->output->layout->dtype);
-}
+/* ---- arithmetic ---------------------------------------------------------------------------------------- */
 
-static void set_extents(weft_elementwise_args *args, const weft_row_walk *walk, const column_range *range)
-{
-    const weft_lowering *lowering = walk->lowering;
-    args->ndim = lowering->output->layout->ndim;
-    for (int d = 0; d < args->ndim; d++) {
-        args->extent[d] = weft_lowering_output(lowering)->box.extent[d];
-    }
-    if (args->ndim > 0) {
-        args->extent[0] = walk->last - walk->first;
-    }
-    if (range->dim >= 0) {
-        args->extent[range->dim] = range->last - range->first;
-    }
-}
+BINARY(add, WEFT_TYPES_ALL, WEFT_TYPE_PROMOTED, LINEAR)
+BINARY(sub, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, LINEAR)
+BINARY(mul, WEFT_TYPES_ALL, WEFT_TYPE_PROMOTED, LINEAR_IN(1u << 0 | 1u << 1))
+BINARY(div, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR)
+BINARY(floor_div, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, NOT_LINEAR)
+BINARY(remainder, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, NOT_LINEAR)
+BINARY(pow, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, NOT_LINEAR)
+BINARY(maximum, WEFT_TYPES_ALL, WEFT_TYPE_PROMOTED, PASSES(WEFT_MAX))
+BINARY(minimum, WEFT_TYPES_ALL, WEFT_TYPE_PROMOTED, PASSES(WEFT_MIN))
+BINARY(eq, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR)
+BINARY(ne, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR)
+BINARY(lt, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR)
+BINARY(le, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR)
+BINARY(gt, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR)
+BINARY(ge, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR)
+BINARY(logical_and, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR)
+BINARY(logical_or, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR)
+BINARY(logical_xor, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR)
 
-/* One task. `cut`: the input whose panel `panel` the range is, or -1. */
-static bool submit_piece(const weft_row_walk *walk, struct starpu_codelet *codelet, const column_range *range,
-                         int cut, int64_t panel)
-{
-    const weft_lowering *lowering = walk->lowering;
-    weft_task task;
-    weft_elementwise_args *args = weft_task_begin(&task, codelet, lowering->call->operation->name,
-                                                  sizeof(*args), lowering->output->layout->dtype);
-    if (args == NULL) {
-        return false;
-    }
-    args->alpha = lowering->call->scalar;
-    set_extents(args, walk, range);
-    weft_box_strides(args->ndim, &weft_lowering_output(lowering)->box, args->stride[0]);
-    weft_task_add(&task, walk->output,
-                  weft_rows_output_offset(walk) + range_offset(lowering, range, args->stride[0]),
-                  lowering->call->operation->in_place ? STARPU_RW : walk->mode);
-    for (int i = first_read(lowering), operand = 1; i < lowering->call->num_inputs; i++, operand++) {
-        input_strides(lowering, i, args->stride[operand]);
-        int64_t offset = range_offset(lowering, range, args->stride[operand]);
-        if (i == cut) {
-            weft_task_add(&task, &weft_lowering_input(lowering, i)->panels[panel], 0, STARPU_R);
-        } else if (walk->aligned & (1u << i)) {
-            weft_task_add(&task, walk->inputs[i], weft_rows_input_offset(walk, i) + offset, STARPU_R);
-        } else {
-            weft_task_add(&task, &weft_lowering_input(lowering, i)->panels[0], offset, STARPU_R);
-        }
-    }
-    return weft_task_submit(&task);
-}
+/* ---- functions of one value ---------------------------------------------------------------------------- */
 
-/* The tasks of one piece of rows: one for each panel of the input that is cut along other dimensions. */
-static bool lower_piece(weft_row_walk *walk, struct starpu_codelet *codelet, int cut)
-{
-    if (cut < 0) {
-        return submit_piece(walk, codelet, &(column_range){ .dim = -1 }, -1, 0);
-    }
-    const weft_tensor *tensor = walk->lowering->inputs[cut];
-    const weft_local_shard *shard = weft_lowering_input(walk->lowering, cut);
-    column_range range = { .dim = walk->lowering->output->layout->ndim - tensor->layout->ndim };
-    for (int64_t panel = 0; panel < shard->num_panels; panel++) {
-        weft_panel_range(tensor->layout, &shard->box, panel, &range.first, &range.last);
-        if (!submit_piece(walk, codelet, &range, cut, panel)) {
-            return false;
-        }
-        walk->mode = STARPU_RW;
-    }
-    return true;
-}
+UNARY(neg, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, LINEAR)
+UNARY(abs, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, NOT_LINEAR)
+UNARY(sign, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE)
+UNARY(square, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, NOT_LINEAR)
+UNARY(reciprocal, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR)
+UNARY(sqrt, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR)
+UNARY(rsqrt, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR)
+UNARY(exp, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR)
+UNARY(expm1, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR)
+UNARY(log, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR)
+UNARY(log1p, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR)
+UNARY(log2, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR)
+UNARY(log10, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR)
+UNARY(sin, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR)
+UNARY(cos, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR)
+UNARY(tan, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR)
+UNARY(tanh, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR)
+UNARY(erf, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR)
+UNARY(floor, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE)
+UNARY(ceil, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE)
+UNARY(trunc, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE)
+UNARY(round, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE)
+UNARY(sigmoid, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR)
+UNARY(silu, WEFT_TYPES_FLOAT, WEFT_TYPE_FIRST, NOT_LINEAR)
+UNARY(relu, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE)
+UNARY(gelu, WEFT_TYPES_FLOAT, WEFT_TYPE_FIRST, NOT_LINEAR)
+UNARY(softplus, WEFT_TYPES_FLOAT, WEFT_TYPE_FIRST, NOT_LINEAR)
+UNARY(logical_not, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR)
+UNARY(isnan, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR)
+UNARY(isinf, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR)
+UNARY(isfinite, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR)
 
-static bool lower_elementwise(const weft_lowering *lowering, struct starpu_codelet *codelet)
-{
-    int cut = cut_input(lowering);
-    weft_row_walk walk;
-    for (weft_rows_begin(&walk, lowering, aligned_inputs(lowering)); weft_rows_next(&walk);) {
-        if (!lower_piece(&walk, codelet, cut)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* ---- the operations ------------------------------------------------------------------------------------ */
-
-static bool lower_add(const weft_lowering *lowering)
-{
-    return lower_elementwise(lowering, &weft_codelet_add);
-}
-
-const weft_operation weft_operation_add = {
-    .name = "add",
-    .rules = { "...,...->..." },
-    .linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = WEFT_LINEAR_OPS },
-    .inputs = { { "a", WEFT_TYPES_NUMBER, true }, { "b", WEFT_TYPES_NUMBER, true } },
-    .lower = lower_add,
-};
-
-weft_tensor *weft_add(weft_tensor *a, weft_tensor *b)
-{
-    return weft_dispatch(&(weft_call){
-        .function = "weft_add", .operation = &weft_operation_add, .num_inputs = 2, .inputs = { a, b } });
-}
-
-static bool lower_sub(const weft_lowering *lowering)
-{
-    return lower_elementwise(lowering, &weft_codelet_sub);
-}
-
-const weft_operation weft_operation_sub = {
-    .name = "sub",
-    .rules = { "...,...->..." },
-    .linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = WEFT_LINEAR_OPS },
-    .inputs = { { "a", WEFT_TYPES_NUMBER, true }, { "b", WEFT_TYPES_NUMBER, true } },
-    .lower = lower_sub,
-};
-
-weft_tensor *weft_sub(weft_tensor *a, weft_tensor *b)
-{
-    return weft_dispatch(&(weft_call){
-        .function = "weft_sub", .operation = &weft_operation_sub, .num_inputs = 2, .inputs = { a, b } });
-}
-
-static bool lower_mul(const weft_lowering *lowering)
-{
-    return lower_elementwise(lowering, &weft_codelet_mul);
-}
-
-const weft_operation weft_operation_mul = {
-    .name = "mul",
-    .rules = { "...,...->..." },
-    .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0 | 1u << 1, .ops = WEFT_LINEAR_OPS },
-    .inputs = { { "a", WEFT_TYPES_NUMBER, true }, { "b", WEFT_TYPES_NUMBER, true } },
-    .lower = lower_mul,
-};
-
-weft_tensor *weft_mul(weft_tensor *a, weft_tensor *b)
-{
-    return weft_dispatch(&(weft_call){
-        .function = "weft_mul", .operation = &weft_operation_mul, .num_inputs = 2, .inputs = { a, b } });
-}
-
-static bool lower_scale(const weft_lowering *lowering)
-{
-    return lower_elementwise(lowering, &weft_codelet_scale);
-}
-
-const weft_operation weft_operation_scale = {
-    .name = "scale",
+static const weft_operation operation_to_type = {
+    .name = "to_type",
     .rules = { "A->A" },
-    .linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = WEFT_LINEAR_OPS },
-    .inputs = { { "a", WEFT_TYPES_FLOAT, true } },
-    .lower = lower_scale,
+    .inputs = { { "a", WEFT_TYPES_ALL, false } },
+    .output_type = WEFT_TYPE_GIVEN,
+    .elementwise = &weft_elementwise_copy,
 };
 
-weft_tensor *weft_scale(weft_tensor *a, double factor)
+weft_tensor *weft_to_type(weft_tensor *a, weft_dtype dtype)
 {
-    return weft_dispatch(&(weft_call){ .function = "weft_scale",
-                                       .operation = &weft_operation_scale,
+    static const char function[] = "weft_to_type";
+    a = weft_check_tensor(function, "a", a);
+    if (a == NULL) {
+        return NULL;
+    }
+    if (weft_dtype_size(dtype) == 0) {
+        weft_fail(WEFT_ERR_DTYPE, function, "dtype is %d, which is no element type", (int)dtype);
+        return NULL;
+    }
+    if (a->layout->dtype == dtype) {
+        return weft_tensor_share(a);
+    }
+    return weft_dispatch(&(weft_call){ .function = function,
+                                       .operation = &operation_to_type,
                                        .num_inputs = 1,
                                        .inputs = { a },
-                                       .scalar = factor });
+                                       .attributes = { .type = dtype } });
 }
 
-static bool lower_axpy(const weft_lowering *lowering)
+/* ---- with a number ------------------------------------------------------------------------------------- */
+
+/* Integers have no use for a number that is not whole. False with the error kept. */
+static bool check_number(const char *function, const char *argument, weft_tensor *a, double value)
 {
-    return lower_elementwise(lowering, &weft_codelet_axpy);
+    a = weft_check_tensor(function, "a", a);
+    if (a == NULL) {
+        return false;
+    }
+    if (!weft_dtype_is_floating(a->layout->dtype) && !isinf(value) && value != nearbyint(value)) {
+        weft_fail(WEFT_ERR_DTYPE, function, "%s is %g, expected a whole number for a tensor of type %s", argument,
+                  value, weft_dtype_name(a->layout->dtype));
+        return false;
+    }
+    return true;
 }
 
-const weft_operation weft_operation_add_in_place = {
-    .name = "add_",
-    .rules = { "...,...->..." },
-    .linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = WEFT_LINEAR_OPS },
-    .inputs = { { "a", WEFT_TYPES_FLOAT, true }, { "b", WEFT_TYPES_FLOAT, true } },
-    .in_place = true,
-    .lower = lower_axpy,
-};
+#define WITH_NUMBER(name_, argument, types, linear_)                                                         \
+    static const weft_operation operation_##name_ = {                                                        \
+        .name = #name_,                                                                                      \
+        .rules = { "A->A" },                                                                                 \
+        .linear = linear_,                                                                                   \
+        .inputs = { { "a", types, false } },                                                                 \
+        .elementwise = &weft_elementwise_##name_,                                                            \
+    };                                                                                                       \
+    weft_tensor *weft_##name_(weft_tensor *a, double argument)                                               \
+    {                                                                                                        \
+        if (!check_number("weft_" #name_, #argument, a, argument)) {                                         \
+            return NULL;                                                                                     \
+        }                                                                                                    \
+        return weft_dispatch(&(weft_call){ .function = "weft_" #name_,                                       \
+                                           .operation = &operation_##name_,                                  \
+                                           .num_inputs = 1,                                                  \
+                                           .inputs = { a },                                                  \
+                                           .scalars = { argument } });                                       \
+    }
 
-weft_tensor *weft_add_(weft_tensor *a, weft_tensor *b, double alpha)
-{
-    return weft_dispatch(&(weft_call){ .function = "weft_add_",
-                                       .operation = &weft_operation_add_in_place,
-                                       .num_inputs = 2,
-                                       .inputs = { a, b },
-                                       .scalar = alpha });
-}
+WITH_NUMBER(scale, factor, WEFT_TYPES_NUMBER, LINEAR)
+WITH_NUMBER(add_scalar, addend, WEFT_TYPES_NUMBER, MONOTONE)
+WITH_NUMBER(pow_scalar, exponent, WEFT_TYPES_NUMBER, NOT_LINEAR)
+WITH_NUMBER(leaky_relu, slope, WEFT_TYPES_FLOAT, NOT_LINEAR)
 
-static bool lower_relu(const weft_lowering *lowering)
-{
-    return lower_elementwise(lowering, &weft_codelet_relu);
-}
-
-const weft_operation weft_operation_relu = {
-    .name = "relu",
+static const weft_operation operation_clamp = {
+    .name = "clamp",
     .rules = { "A->A" },
-    .inputs = { { "a", WEFT_TYPES_FLOAT, true } },
-    .lower = lower_relu,
+    .linear = MONOTONE,
+    .inputs = { { "a", WEFT_TYPES_NUMBER, false } },
+    .elementwise = &weft_elementwise_clamp,
 };
 
-weft_tensor *weft_relu(weft_tensor *a)
+weft_tensor *weft_clamp(weft_tensor *a, double least, double most)
 {
-    return weft_dispatch(&(weft_call){
-        .function = "weft_relu", .operation = &weft_operation_relu, .num_inputs = 1, .inputs = { a } });
+    static const char function[] = "weft_clamp";
+    if (!check_number(function, "least", a, least) || !check_number(function, "most", a, most)) {
+        return NULL;
+    }
+    return weft_dispatch(&(weft_call){ .function = function,
+                                       .operation = &operation_clamp,
+                                       .num_inputs = 1,
+                                       .inputs = { a },
+                                       .scalars = { least, most } });
 }
 
-static bool lower_relu_backward(const weft_lowering *lowering)
-{
-    return lower_elementwise(lowering, &weft_codelet_relu_backward);
-}
+/* ---- of several tensors -------------------------------------------------------------------------------- */
 
-const weft_operation weft_operation_relu_backward = {
-    .name = "relu_backward",
-    .rules = { "A,A->A" },
-    .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS },
-    .inputs = { { "gradient", WEFT_TYPES_FLOAT, true }, { "input", WEFT_TYPES_FLOAT, true } },
-    .lower = lower_relu_backward,
+static const weft_operation operation_where = {
+    .name = "where",
+    .rules = { "...,...,...->..." },
+    .inputs = { { "condition", WEFT_TYPES_BOOL, false },
+                { "a", WEFT_TYPES_ALL, false },
+                { "b", WEFT_TYPES_ALL, false } },
+    .output_type = WEFT_TYPE_PROMOTED, /* truth values change no other type */
+    .elementwise = &weft_elementwise_where,
 };
+
+weft_tensor *weft_where(weft_tensor *condition, weft_tensor *a, weft_tensor *b)
+{
+    return weft_dispatch(&(weft_call){ .function = "weft_where",
+                                       .operation = &operation_where,
+                                       .num_inputs = 3,
+                                       .inputs = { condition, a, b } });
+}
+
+static const weft_operation operation_masked_fill = {
+    .name = "masked_fill",
+    .rules = { "...,...->..." },
+    .inputs = { { "a", WEFT_TYPES_ALL, false }, { "mask", WEFT_TYPES_BOOL, false } },
+    .elementwise = &weft_elementwise_masked_fill,
+};
+
+weft_tensor *weft_masked_fill(weft_tensor *a, weft_tensor *mask, double value)
+{
+    if (!check_number("weft_masked_fill", "value", a, value)) {
+        return NULL;
+    }
+    return weft_dispatch(&(weft_call){ .function = "weft_masked_fill",
+                                       .operation = &operation_masked_fill,
+                                       .num_inputs = 2,
+                                       .inputs = { a, mask },
+                                       .scalars = { value } });
+}
+
+/* Two or three tensors and a number. */
+#define COMBINED(name_, count, rule, argument, types, linear_)                                               \
+    static const weft_operation operation_##name_ = {                                                        \
+        .name = #name_,                                                                                      \
+        .rules = { rule },                                                                                   \
+        .linear = linear_,                                                                                   \
+        .inputs = { { "a", types, false }, { "b", types, false }, { "c", types, false } },                   \
+        .output_type = WEFT_TYPE_PROMOTED,                                                                   \
+        .elementwise = &weft_elementwise_##name_,                                                            \
+    };                                                                                                       \
+    static weft_tensor *name_(weft_tensor *a, weft_tensor *b, weft_tensor *c, double argument)               \
+    {                                                                                                        \
+        if (!check_number("weft_" #name_, #argument, a, argument)) {                                         \
+            return NULL;                                                                                     \
+        }                                                                                                    \
+        return weft_dispatch(&(weft_call){ .function = "weft_" #name_,                                       \
+                                           .operation = &operation_##name_,                                  \
+                                           .num_inputs = count,                                              \
+                                           .inputs = { a, b, c },                                            \
+                                           .scalars = { argument } });                                       \
+    }
+
+COMBINED(add_scaled, 2, "...,...->...", factor, WEFT_TYPES_NUMBER, LINEAR)
+COMBINED(lerp, 2, "...,...->...", weight, WEFT_TYPES_FLOAT, LINEAR)
+COMBINED(addcmul, 3, "...,...,...->...", factor, WEFT_TYPES_NUMBER, NOT_LINEAR)
+COMBINED(addcdiv, 3, "...,...,...->...", factor, WEFT_TYPES_FLOAT, NOT_LINEAR)
+
+weft_tensor *weft_add_scaled(weft_tensor *a, weft_tensor *b, double factor)
+{
+    return add_scaled(a, b, NULL, factor);
+}
+
+weft_tensor *weft_lerp(weft_tensor *a, weft_tensor *b, double weight)
+{
+    return lerp(a, b, NULL, weight);
+}
+
+weft_tensor *weft_addcmul(weft_tensor *a, weft_tensor *b, weft_tensor *c, double factor)
+{
+    return addcmul(a, b, c, factor);
+}
+
+weft_tensor *weft_addcdiv(weft_tensor *a, weft_tensor *b, weft_tensor *c, double factor)
+{
+    return addcdiv(a, b, c, factor);
+}
+
+/* ---- gradients ----------------------------------------------------------------------------------------- */
+
+BACKWARD(relu_backward, input)
+BACKWARD(gelu_backward, input)
+BACKWARD(silu_backward, input)
+BACKWARD(leaky_relu_backward, input)
+BACKWARD(tanh_backward, output)
+BACKWARD(sigmoid_backward, output)
+BACKWARD(pow_scalar_backward, input)
 
 weft_tensor *weft_relu_backward(weft_tensor *gradient, weft_tensor *input)
 {
-    return weft_dispatch(&(weft_call){ .function = "weft_relu_backward",
-                                       .operation = &weft_operation_relu_backward,
-                                       .num_inputs = 2,
-                                       .inputs = { gradient, input } });
+    return relu_backward(gradient, input, 0);
 }
-
-static bool lower_gelu(const weft_lowering *lowering)
-{
-    return lower_elementwise(lowering, &weft_codelet_gelu);
-}
-
-const weft_operation weft_operation_gelu = {
-    .name = "gelu",
-    .rules = { "A->A" },
-    .inputs = { { "a", WEFT_TYPES_FLOAT, true } },
-    .lower = lower_gelu,
-};
-
-weft_tensor *weft_gelu(weft_tensor *a)
-{
-    return weft_dispatch(&(weft_call){
-        .function = "weft_gelu", .operation = &weft_operation_gelu, .num_inputs = 1, .inputs = { a } });
-}
-
-static bool lower_gelu_backward(const weft_lowering *lowering)
-{
-    return lower_elementwise(lowering, &weft_codelet_gelu_backward);
-}
-
-const weft_operation weft_operation_gelu_backward = {
-    .name = "gelu_backward",
-    .rules = { "A,A->A" },
-    .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS },
-    .inputs = { { "gradient", WEFT_TYPES_FLOAT, true }, { "input", WEFT_TYPES_FLOAT, true } },
-    .lower = lower_gelu_backward,
-};
 
 weft_tensor *weft_gelu_backward(weft_tensor *gradient, weft_tensor *input)
 {
-    return weft_dispatch(&(weft_call){ .function = "weft_gelu_backward",
-                                       .operation = &weft_operation_gelu_backward,
-                                       .num_inputs = 2,
-                                       .inputs = { gradient, input } });
+    return gelu_backward(gradient, input, 0);
 }
+
+weft_tensor *weft_silu_backward(weft_tensor *gradient, weft_tensor *input)
+{
+    return silu_backward(gradient, input, 0);
+}
+
+weft_tensor *weft_leaky_relu_backward(weft_tensor *gradient, weft_tensor *input, double slope)
+{
+    return leaky_relu_backward(gradient, input, slope);
+}
+
+weft_tensor *weft_tanh_backward(weft_tensor *gradient, weft_tensor *output)
+{
+    return tanh_backward(gradient, output, 0);
+}
+
+weft_tensor *weft_sigmoid_backward(weft_tensor *gradient, weft_tensor *output)
+{
+    return sigmoid_backward(gradient, output, 0);
+}
+
+weft_tensor *weft_pow_scalar_backward(weft_tensor *gradient, weft_tensor *input, double exponent)
+{
+    return pow_scalar_backward(gradient, input, exponent);
+}
+
+/* ---- in place ------------------------------------------------------------------------------------------ */
+
+#define IN_PLACE(name_, kernel, rule, types, linear_)                                                        \
+    static const weft_operation operation_##name_##in_place = {                                              \
+        .name = #name_,                                                                                      \
+        .rules = { rule },                                                                                   \
+        .linear = linear_,                                                                                   \
+        .inputs = { { "a", types, false }, { "b", types, false } },                                          \
+        .in_place = true,                                                                                    \
+        .elementwise = &weft_elementwise_##kernel,                                                           \
+    };                                                                                                       \
+    static weft_tensor *name_##in_place(weft_tensor *a, weft_tensor *b, int count, double scalar)            \
+    {                                                                                                        \
+        return weft_dispatch(&(weft_call){ .function = "weft_" #name_,                                       \
+                                           .operation = &operation_##name_##in_place,                        \
+                                           .num_inputs = count,                                              \
+                                           .inputs = { a, b },                                               \
+                                           .scalars = { scalar } });                                         \
+    }
+
+IN_PLACE(copy_, assign, "...,...->...", WEFT_TYPES_ALL, PASSES_ALL)
+IN_PLACE(fill_, fill, "A->A", WEFT_TYPES_ALL, NOT_LINEAR)
+IN_PLACE(add_, add_scaled, "...,...->...", WEFT_TYPES_NUMBER, LINEAR)
+IN_PLACE(mul_, mul, "...,...->...", WEFT_TYPES_ALL, LINEAR_IN(1u << 0))
+IN_PLACE(div_, div, "...,...->...", WEFT_TYPES_FLOAT, NOT_LINEAR)
+IN_PLACE(scale_, scale, "A->A", WEFT_TYPES_NUMBER, LINEAR)
+IN_PLACE(lerp_, lerp, "...,...->...", WEFT_TYPES_FLOAT, LINEAR)
+
+weft_tensor *weft_add_(weft_tensor *a, weft_tensor *b, double alpha)
+{
+    return check_number("weft_add_", "alpha", a, alpha) ? add_in_place(a, b, 2, alpha) : NULL;
+}
+
+weft_tensor *weft_copy_(weft_tensor *a, weft_tensor *b)
+{
+    return copy_in_place(a, b, 2, 0);
+}
+
+weft_tensor *weft_fill_(weft_tensor *a, double value)
+{
+    return check_number("weft_fill_", "value", a, value) ? fill_in_place(a, NULL, 1, value) : NULL;
+}
+
+weft_tensor *weft_mul_(weft_tensor *a, weft_tensor *b)
+{
+    return mul_in_place(a, b, 2, 0);
+}
+
+weft_tensor *weft_div_(weft_tensor *a, weft_tensor *b)
+{
+    return div_in_place(a, b, 2, 0);
+}
+
+weft_tensor *weft_scale_(weft_tensor *a, double factor)
+{
+    return check_number("weft_scale_", "factor", a, factor) ? scale_in_place(a, NULL, 1, factor) : NULL;
+}
+
+weft_tensor *weft_lerp_(weft_tensor *a, weft_tensor *b, double weight)
+{
+    return lerp_in_place(a, b, 2, weight);
+}
+
+/* ---- all of them --------------------------------------------------------------------------------------- */
+
+const weft_operation *const weft_elementwise_operations[] = {
+    &operation_add,
+    &operation_sub,
+    &operation_mul,
+    &operation_div,
+    &operation_floor_div,
+    &operation_remainder,
+    &operation_pow,
+    &operation_maximum,
+    &operation_minimum,
+    &operation_eq,
+    &operation_ne,
+    &operation_lt,
+    &operation_le,
+    &operation_gt,
+    &operation_ge,
+    &operation_logical_and,
+    &operation_logical_or,
+    &operation_logical_xor,
+    &operation_neg,
+    &operation_abs,
+    &operation_sign,
+    &operation_square,
+    &operation_reciprocal,
+    &operation_sqrt,
+    &operation_rsqrt,
+    &operation_exp,
+    &operation_expm1,
+    &operation_log,
+    &operation_log1p,
+    &operation_log2,
+    &operation_log10,
+    &operation_sin,
+    &operation_cos,
+    &operation_tan,
+    &operation_tanh,
+    &operation_erf,
+    &operation_floor,
+    &operation_ceil,
+    &operation_trunc,
+    &operation_round,
+    &operation_sigmoid,
+    &operation_silu,
+    &operation_relu,
+    &operation_gelu,
+    &operation_softplus,
+    &operation_logical_not,
+    &operation_isnan,
+    &operation_isinf,
+    &operation_isfinite,
+    &operation_to_type,
+    &operation_scale,
+    &operation_add_scalar,
+    &operation_pow_scalar,
+    &operation_leaky_relu,
+    &operation_clamp,
+    &operation_where,
+    &operation_masked_fill,
+    &operation_add_scaled,
+    &operation_lerp,
+    &operation_addcmul,
+    &operation_addcdiv,
+    &operation_relu_backward,
+    &operation_gelu_backward,
+    &operation_silu_backward,
+    &operation_leaky_relu_backward,
+    &operation_tanh_backward,
+    &operation_sigmoid_backward,
+    &operation_pow_scalar_backward,
+    &operation_copy_in_place,
+    &operation_fill_in_place,
+    &operation_add_in_place,
+    &operation_mul_in_place,
+    &operation_div_in_place,
+    &operation_scale_in_place,
+    &operation_lerp_in_place,
+    NULL,
+};

@@ -97,18 +97,18 @@ static bool lower_embedding(const weft_lowering *lowering)
     return true;
 }
 
-const weft_operation weft_operation_embedding = {
+static const weft_operation operation_embedding = {
     .name = "embedding",
     .rules = { "vd,A->Ad" },
     .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS },
-    .inputs = { { "table", WEFT_TYPES_FLOAT, true }, { "indices", WEFT_TYPES_INDEX, false } },
+    .inputs = { { "table", WEFT_TYPES_WIDE, true }, { "indices", WEFT_TYPES_INDEX, false } },
     .lower = lower_embedding,
 };
 
 weft_tensor *weft_embedding(weft_tensor *table, weft_tensor *indices)
 {
     return weft_dispatch(&(weft_call){ .function = "weft_embedding",
-                                       .operation = &weft_operation_embedding,
+                                       .operation = &operation_embedding,
                                        .num_inputs = 2,
                                        .inputs = { table, indices } });
 }
@@ -210,11 +210,11 @@ static bool lower_embedding_backward(const weft_lowering *lowering)
 }
 
 /* attributes.sizes[0]: rows of the table. */
-const weft_operation weft_operation_embedding_backward = {
+static const weft_operation operation_embedding_backward = {
     .name = "embedding_backward",
     .rules = { "Ad,A->vd" },
     .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS },
-    .inputs = { { "gradient", WEFT_TYPES_FLOAT, true }, { "indices", WEFT_TYPES_INDEX, false } },
+    .inputs = { { "gradient", WEFT_TYPES_WIDE, true }, { "indices", WEFT_TYPES_INDEX, false } },
     .lower = lower_embedding_backward,
 };
 
@@ -227,9 +227,15 @@ weft_tensor *weft_embedding_backward(weft_tensor *gradient, weft_tensor *indices
     }
     return weft_dispatch(&(weft_call){
         .function = "weft_embedding_backward",
-        .operation = &weft_operation_embedding_backward,
+        .operation = &operation_embedding_backward,
         .num_inputs = 2,
         .inputs = { gradient, indices },
         .attributes = { .num_sizes = 1, .sizes = { num_rows } },
     });
 }
+
+const weft_operation *const weft_embedding_operations[] = {
+    &operation_embedding,
+    &operation_embedding_backward,
+    NULL,
+};

@@ -204,11 +204,11 @@ static bool lower_matmul(const weft_lowering *lowering)
 /* ---- the operation ------------------------------------------------------------------------------------- */
 
 /* attributes.rule: 1 for a transposed a, plus 2 for a transposed b. */
-const weft_operation weft_operation_matmul = {
+static const weft_operation operation_matmul = {
     .name = "matmul",
     .rules = { "Bmk,Bkn->Bmn", "Bkm,Bkn->Bmn", "Bmk,Bnk->Bmn", "Bkm,Bnk->Bmn" },
     .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0 | 1u << 1, .ops = WEFT_LINEAR_OPS },
-    .inputs = { { "a", WEFT_TYPES_FLOAT, true }, { "b", WEFT_TYPES_FLOAT, true } },
+    .inputs = { { "a", WEFT_TYPES_WIDE, true }, { "b", WEFT_TYPES_WIDE, true } },
     .lower = lower_matmul,
 };
 
@@ -217,7 +217,7 @@ static weft_tensor *matmul(const char *function, weft_tensor *a, bool transpose_
 {
     return weft_dispatch(&(weft_call){
         .function = function,
-        .operation = &weft_operation_matmul,
+        .operation = &operation_matmul,
         .num_inputs = 2,
         .inputs = { a, b },
         .attributes = { .rule = (transpose_a ? 1 : 0) + (transpose_b ? 2 : 0) },
@@ -233,3 +233,8 @@ weft_tensor *weft_matmul_ex(weft_tensor *a, bool transpose_a, weft_tensor *b, bo
 {
     return matmul("weft_matmul_ex", a, transpose_a, b, transpose_b);
 }
+
+const weft_operation *const weft_matmul_operations[] = {
+    &operation_matmul,
+    NULL,
+};

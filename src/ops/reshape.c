@@ -128,12 +128,10 @@ static weft_status choose_layouts(const weft_call *call, const weft_layout *cons
     return choice->inputs[0] == NULL || choice->output == NULL ? WEFT_ERR_NOMEM : WEFT_OK;
 }
 
-enum { ALL_TYPES = (1u << WEFT_DTYPE_COUNT) - 1 };
-
-const weft_operation weft_operation_reshape = {
+static const weft_operation operation_reshape = {
     .name = "reshape",
     .choose = choose_layouts,
-    .inputs = { { "a", ALL_TYPES, true } },
+    .inputs = { { "a", WEFT_TYPES_ALL, true } },
     .views = true,
     .lower = lower_copy,
 };
@@ -202,7 +200,7 @@ static bool complete_shape(const weft_layout *from, int ndim, const int64_t shap
 weft_tensor *weft_reshape(weft_tensor *a, int ndim, const int64_t shape[])
 {
     weft_call call = {
-        .function = "weft_reshape", .operation = &weft_operation_reshape, .num_inputs = 1, .inputs = { a }
+        .function = "weft_reshape", .operation = &operation_reshape, .num_inputs = 1, .inputs = { a }
     };
     a = weft_check_tensor("weft_reshape", "a", a);
     if (a == NULL || !complete_shape(a->layout, ndim, shape, call.attributes.sizes)) {
@@ -214,11 +212,11 @@ weft_tensor *weft_reshape(weft_tensor *a, int ndim, const int64_t shape[])
 
 /* ---- dropping a dimension ------------------------------------------------------------------------------ */
 
-const weft_operation weft_operation_squeeze = {
+static const weft_operation operation_squeeze = {
     .name = "squeeze",
     .rules = { "1A->A" },
     .linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = ~0u },
-    .inputs = { { "a", ALL_TYPES, true } },
+    .inputs = { { "a", WEFT_TYPES_ALL, true } },
     .views = true,
     .lower = lower_copy,
 };
@@ -226,5 +224,11 @@ const weft_operation weft_operation_squeeze = {
 weft_tensor *weft_squeeze_first(const char *function, weft_tensor *a)
 {
     return weft_dispatch(&(weft_call){
-        .function = function, .operation = &weft_operation_squeeze, .num_inputs = 1, .inputs = { a } });
+        .function = function, .operation = &operation_squeeze, .num_inputs = 1, .inputs = { a } });
 }
+
+const weft_operation *const weft_reshape_operations[] = {
+    &operation_reshape,
+    &operation_squeeze,
+    NULL,
+};

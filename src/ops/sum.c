@@ -87,11 +87,11 @@ static bool lower_sum(const weft_lowering *lowering)
 
 /* attributes.leading: the dimension; attributes.rule: keepdim. Dimension 0 of more than one is always kept:
  * so the output is one panel. */
-const weft_operation weft_operation_sum = {
+static const weft_operation operation_sum = {
     .name = "sum",
     .rules = { "AbC->AC", "AbC->A1C" },
     .linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = WEFT_LINEAR_OPS },
-    .inputs = { { "a", WEFT_TYPES_NUMBER, true } },
+    .inputs = { { "a", WEFT_TYPES_WIDE | WEFT_TYPES_INDEX, true } },
     .lower = lower_sum,
 };
 
@@ -99,7 +99,7 @@ static weft_tensor *sum(weft_tensor *a, int dim, bool keepdim)
 {
     return weft_dispatch(&(weft_call){
         .function = "weft_sum",
-        .operation = &weft_operation_sum,
+        .operation = &operation_sum,
         .num_inputs = 1,
         .inputs = { a },
         .attributes = { .rule = keepdim ? 1 : 0, .leading = dim },
@@ -142,16 +142,22 @@ static bool lower_sum_all(const weft_lowering *lowering)
                                                         : add_panels(lowering, 1);
 }
 
-const weft_operation weft_operation_sum_all = {
+static const weft_operation operation_sum_all = {
     .name = "sum_all",
     .rules = { "A->" },
     .linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = WEFT_LINEAR_OPS },
-    .inputs = { { "a", WEFT_TYPES_NUMBER, true } },
+    .inputs = { { "a", WEFT_TYPES_WIDE | WEFT_TYPES_INDEX, true } },
     .lower = lower_sum_all,
 };
 
 weft_tensor *weft_sum_all(weft_tensor *a)
 {
     return weft_dispatch(&(weft_call){
-        .function = "weft_sum_all", .operation = &weft_operation_sum_all, .num_inputs = 1, .inputs = { a } });
+        .function = "weft_sum_all", .operation = &operation_sum_all, .num_inputs = 1, .inputs = { a } });
 }
+
+const weft_operation *const weft_sum_operations[] = {
+    &operation_sum,
+    &operation_sum_all,
+    NULL,
+};

@@ -16,7 +16,14 @@ void *weft_task_begin(weft_task *task, struct starpu_codelet *codelet, const cha
     }
     memset(args, 0, args_size);
     args->dtype = dtype;
-    *task = (weft_task){ .codelet = codelet, .name = name, .args = args, .args_size = args_size };
+    task->codelet = codelet;
+    task->name = name;
+    task->args = args;
+    task->args_size = args_size;
+    task->position = 0;
+    task->num_buffers = 0;
+    task->handles = task->few_handles;
+    task->modes = task->few_modes;
     return args;
 }
 
@@ -34,18 +41,53 @@ static int buffer_of(weft_task *task, starpu_data_handle_t handle, enum starpu_d
     return task->num_buffers++;
 }
 
-void weft_task_add(weft_task *task, const weft_panel *panel, int64_t offset,
-                   enum starpu_data_access_mode mode)
+bool weft_task_reserve(weft_task *task, int num_operands)
 {
-    weft_task_args *args = task->args;
-    args->operands[args->num_operands++] = (weft_task_operand){
+    if (num_operands <= WEFT_MAX_OPERANDS) {
+        return true;
+    }
+    starpu_data_handle_t *handles = malloc((size_t)num_operands * sizeof(*handles));
+    enum starpu_data_access_mode *modes = malloc((size_t)num_operands * sizeof(*modes));
+    if (handles == NULL || modes == NULL) {
+        free(handles);
+        free(modes);
+        weft_fail(WEFT_ERR_NOMEM, task->name, "no memory for a task");
+        return false;
+    }
+    memcpy(handles, task->handles, (size_t)task->num_buffers * sizeof(*handles));
+    memcpy(modes, task->modes, (size_t)task->num_buffers * sizeof(*modes));
+    task->handles = handles;
+    task->modes = modes;
+    return true;
+}
+
+weft_task_operand weft_task_operand_of(weft_task *task, const weft_panel *panel, int64_t offset,
+                                       enum starpu_data_access_mode mode)
+{
+    return (weft_task_operand){
         .offset = panel->offset + offset,
         .buffer = buffer_of(task, panel->handle, mode),
     };
 }
 
+void weft_task_add(weft_task *task, const weft_panel *panel, int64_t offset,
+                   enum starpu_data_access_mode mode)
+{
+    weft_task_args *args = task->args;
+    args->operands[args->num_operands++] = weft_task_operand_of(task, panel, offset, mode);
+}
+
+static void free_buffers(weft_task *task)
+{
+    if (task->handles != task->few_handles) {
+        free(task->handles);
+        free(task->modes);
+    }
+}
+
 void weft_task_drop(weft_task *task)
 {
+    free_buffers(task);
     free(task->args);
     task->args = NULL;
 }
@@ -59,9 +101,13 @@ bool weft_task_submit(weft_task *task)
     starpu->cl_arg_size = task->args_size;
     starpu->cl_arg_free = 1;
     starpu->nbuffers = task->num_buffers;
-    for (int i = 0; i < task->num_buffers; i++) {
-        starpu->handles[i] = task->handles[i];
-        starpu->modes[i] = task->modes[i];
+    if (task->num_buffers > STARPU_NMAXBUFS) {
+        starpu->dyn_handles = task->handles; /* StarPU frees them with the task */
+        starpu->dyn_modes = task->modes;
+    } else {
+        memcpy(starpu->handles, task->handles, (size_t)task->num_buffers * sizeof(task->handles[0]));
+        memcpy(starpu->modes, task->modes, (size_t)task->num_buffers * sizeof(task->modes[0]));
+        free_buffers(task);
     }
     starpu->priority = weft_sched_priority(weft_runtime.operations, task->position);
     int failed = starpu_task_submit(starpu);

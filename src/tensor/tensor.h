@@ -65,14 +65,21 @@ typedef struct weft_task {
     double position; /* of the rows it works on, in the tensor's: 0 to 1; which of an operation's tasks go
                         first */
     int num_buffers;
-    starpu_data_handle_t handles[WEFT_MAX_OPERANDS];
-    enum starpu_data_access_mode modes[WEFT_MAX_OPERANDS];
+    starpu_data_handle_t *handles; /* `few_handles`, or memory of their own; so the modes */
+    enum starpu_data_access_mode *modes;
+    starpu_data_handle_t few_handles[WEFT_MAX_OPERANDS];
+    enum starpu_data_access_mode few_modes[WEFT_MAX_OPERANDS];
 } weft_task;
 
 /* Returns zeroed arguments of `args_size` bytes (a weft_*_args, whose base.dtype is set) to fill in; NULL: no
  * memory, with the error kept: then do not go on. */
 void *weft_task_begin(weft_task *task, struct starpu_codelet *codelet, const char *name, size_t args_size,
                       weft_dtype dtype);
+/* Makes room for more than WEFT_MAX_OPERANDS operands. False with the error kept: no memory. */
+bool weft_task_reserve(weft_task *task, int num_operands);
+/* Adds an operand that the arguments hold by themselves: see weft_kernel_args. */
+weft_task_operand weft_task_operand_of(weft_task *task, const weft_panel *panel, int64_t offset,
+                                       enum starpu_data_access_mode mode);
 /* Adds an operand: `offset` bytes after the panel's first row. */
 void weft_task_add(weft_task *task, const weft_panel *panel, int64_t offset,
                    enum starpu_data_access_mode mode);

@@ -1,0 +1,182 @@
+/* Runs elementwise kernels over boxes of any strides and types: in blocks, which are converted to the type of the
+ * arithmetic where they are not of it, or not contiguous, and stay in the first-level cache meanwhile. */
+#include "codelets/elementwise.h"
+
+#include "codelets/cpu/clones.h"
+#include "codelets/cpu/convert.h"
+
+enum { BLOCK = 512, MAX_OPERANDS = 1 + WEFT_MAX_ELEMENTWISE_INPUTS };
+
+weft_dtype weft_arithmetic_type(weft_dtype dtype)
+{
+    switch (dtype) {
+    case WEFT_F64:
+        return WEFT_F64;
+    case WEFT_F32:
+    case WEFT_BF16:
+    case WEFT_F16:
+        return WEFT_F32;
+    default:
+        return WEFT_I64;
+    }
+}
+
+/* ---- index space --------------------------------------------------------------------------------------- */
+
+/* The box without dimensions of size 1, and with those that are contiguous for every operand in one: rows along the
+ * last one. */
+typedef struct rows {
+    int num_operands, ndim; /* at least 1 */
+    int64_t extent[WEFT_MAX_DIMS], stride[MAX_OPERANDS][WEFT_MAX_DIMS];
+    int64_t index[WEFT_MAX_DIMS], place[MAX_OPERANDS]; /* of the present row; elements */
+} rows;
+
+static void add_dimension(rows *r, const weft_elementwise_args *args, int d)
+{
+    int last = r->ndim - 1;
+    bool joins = last >= 0;
+    for (int k = 0; k < r->num_operands && joins; k++) {
+        joins = r->stride[k][last] == args->extent[d] * args->stride[k][d];
+    }
+    int place = joins ? last : r->ndim++;
+    r->extent[place] = joins ? r->extent[place] * args->extent[d] : args->extent[d];
+    for (int k = 0; k < r->num_operands; k++) {
+        r->stride[k][place] = args->stride[k][d];
+    }
+}
+
+static rows begin_rows(const weft_elementwise_args *args)
+{
+    rows r;
+    r.num_operands = args->base.num_operands;
+    r.ndim = 0;
+    for (int d = 0; d < args->ndim; d++) {
+        if (args->extent[d] != 1) {
+            add_dimension(&r, args, d);
+        }
+    }
+    if (r.ndim == 0) {
+        r.ndim = 1;
+        r.extent[0] = 1;
+        for (int k = 0; k < r.num_operands; k++) {
+            r.stride[k][0] = 1;
+        }
+    }
+    for (int d = 0; d < r.ndim; d++) {
+        r.index[d] = 0;
+    }
+    for (int k = 0; k < r.num_operands; k++) {
+        r.place[k] = 0;
+    }
+    return r;
+}
+
+static bool next_row(rows *r)
+{
+    for (int d = r->ndim - 2; d >= 0; d--) {
+        bool more = ++r->index[d] < r->extent[d];
+        int64_t steps = more ? 1 : 1 - r->extent[d];
+        for (int k = 0; k < r->num_operands; k++) {
+            r->place[k] += steps * r->stride[k][d];
+        }
+        if (more) {
+            return true;
+        }
+        r->index[d] = 0;
+    }
+    return false;
+}
+
+/* ---- blocks -------------------------------------------------------------------------------------------- */
+
+typedef union block {
+    double f64[BLOCK];
+    float f32[BLOCK];
+    int64_t i64[BLOCK];
+    uint8_t truth[BLOCK];
+} block;
+
+typedef struct runner {
+    const weft_elementwise_args *args;
+    weft_elementwise_loop loop;
+    weft_dtype result; /* of the loop */
+    char *pointers[MAX_OPERANDS];
+    int64_t sizes[MAX_OPERANDS]; /* of an element */
+    block inputs[WEFT_MAX_ELEMENTWISE_INPUTS], output;
+} runner;
+
+/* `n` elements of input k of the present row, from element `first` on. A value that is repeated is spread once for
+ * the row. */
+static const void *load(runner *run, const rows *r, int k, int64_t first, int64_t n)
+{
+    weft_dtype type = run->args->types[k], arithmetic = run->args->base.dtype;
+    int64_t stride = r->stride[k][r->ndim - 1];
+    const char *source = run->pointers[k] + (r->place[k] + first * stride) * run->sizes[k];
+    if (type == arithmetic && (stride == 1 || n == 1)) {
+        return source;
+    }
+    block *buffer = &run->inputs[k - 1];
+    if (stride != 0 || first == 0) {
+        weft_load(arithmetic, buffer, type, source, stride, n);
+    }
+    return buffer;
+}
+
+static void run_row(runner *run, const rows *r)
+{
+    const weft_elementwise_args *args = run->args;
+    int64_t length = r->extent[r->ndim - 1], stride = r->stride[0][r->ndim - 1];
+    bool direct = args->types[0] == run->result && (stride == 1 || length == 1);
+    bool converts = !direct;
+    for (int k = 1; k < r->num_operands && !converts; k++) {
+        converts = args->types[k] != args->base.dtype || (r->stride[k][r->ndim - 1] != 1 && length > 1);
+    }
+    int64_t step = converts ? BLOCK : length;
+    for (int64_t first = 0, n; first < length; first += n) {
+        n = length - first < step ? length - first : step;
+        const void *inputs[WEFT_MAX_ELEMENTWISE_INPUTS] = { NULL, NULL, NULL };
+        for (int k = 1; k < r->num_operands; k++) {
+            inputs[k - 1] = load(run, r, k, first, n);
+        }
+        char *target = run->pointers[0] + (r->place[0] + first * stride) * run->sizes[0];
+        run->loop(direct ? (void *)target : &run->output, inputs[0], inputs[1], inputs[2], n, args->scalars);
+        if (!direct) {
+            weft_store(args->types[0], target, stride, run->result, &run->output, n);
+        }
+    }
+}
+
+static weft_elementwise_loop loop_for(const weft_elementwise *kernel, weft_dtype arithmetic)
+{
+    return arithmetic == WEFT_F64 ? kernel->f64 : arithmetic == WEFT_F32 ? kernel->f32 : kernel->i64;
+}
+
+static void elementwise_cpu(void *buffers[], void *argument)
+{
+    const weft_elementwise_args *args = argument;
+    for (int d = 0; d < args->ndim; d++) {
+        if (args->extent[d] == 0) {
+            return;
+        }
+    }
+    runner run;
+    run.args = args;
+    run.loop = loop_for(args->kernel, args->base.dtype);
+    run.result = args->kernel->truth ? WEFT_BOOL : args->base.dtype;
+    for (int k = 0; k < args->base.num_operands; k++) {
+        run.pointers[k] = weft_task_pointer(buffers, &args->base, k);
+        run.sizes[k] = (int64_t)weft_dtype_size(args->types[k]);
+    }
+    rows r = begin_rows(args);
+    do {
+        run_row(&run, &r);
+    } while (next_row(&r));
+}
+
+struct starpu_codelet weft_codelet_elementwise = {
+    .cpu_funcs = { elementwise_cpu },
+    .cpu_funcs_name = { "elementwise_cpu" },
+    .nbuffers = STARPU_VARIABLE_NBUFFERS,
+    .name = "weft_elementwise",
+    .color = WEFT_COLOR_OTHER,
+};

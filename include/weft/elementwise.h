@@ -1,0 +1,125 @@
+/** \file
+ * Elementwise operations, with PyTorch's broadcasting of shapes and promotion of types: the result has the type that
+ * both inputs fit in; a tensor without dimensions counts only where its type is of a higher category (truth value,
+ * integer, floating). What has no integer result gives WEFT_F32 for integers and truth values. WEFT_BF16 and WEFT_F16
+ * are computed in single precision and rounded once. A scalar argument of an integer tensor must be a whole number
+ * (WEFT_ERR_DTYPE). Functions named *_ change their first argument, which keeps its layout and type, and return it.
+ */
+#ifndef WEFT_ELEMENTWISE_H
+#define WEFT_ELEMENTWISE_H
+
+#include <weft/tensor.h>
+
+WEFT_BEGIN_DECLS
+
+/** The values in another type. Floating values become integers towards zero, the nearest that there is where they
+ * are out of range, and NaN becomes 0; wider integers lose their upper bits. The tensor itself where it has that type
+ * already. */
+WEFT_API weft_tensor *weft_to_type(weft_tensor *a, weft_dtype dtype);
+
+/** Arithmetic. Integers wrap around. \{ */
+WEFT_API weft_tensor *weft_add(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_sub(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_mul(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_div(weft_tensor *a, weft_tensor *b); /**< always floating */
+/** The quotient rounded down, and what is left over: it has the sign of b. An integer divided by 0 gives 0. */
+WEFT_API weft_tensor *weft_floor_div(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_remainder(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_pow(weft_tensor *a, weft_tensor *b); /**< a whole number to a negative power: 0, 1 or -1 */
+WEFT_API weft_tensor *weft_maximum(weft_tensor *a, weft_tensor *b); /**< NaN where one of them is */
+WEFT_API weft_tensor *weft_minimum(weft_tensor *a, weft_tensor *b);
+/** \} */
+
+/** With a number. \{ */
+WEFT_API weft_tensor *weft_scale(weft_tensor *a, double factor);
+WEFT_API weft_tensor *weft_add_scalar(weft_tensor *a, double addend);
+WEFT_API weft_tensor *weft_pow_scalar(weft_tensor *a, double exponent);
+/** min(max(a, least), most); -INFINITY and INFINITY bound nothing. */
+WEFT_API weft_tensor *weft_clamp(weft_tensor *a, double least, double most);
+/** \} */
+
+/** a + factor * b, a + factor * b * c, a + factor * b / c, and a + weight * (b - a). \{ */
+WEFT_API weft_tensor *weft_add_scaled(weft_tensor *a, weft_tensor *b, double factor);
+WEFT_API weft_tensor *weft_addcmul(weft_tensor *a, weft_tensor *b, weft_tensor *c, double factor);
+WEFT_API weft_tensor *weft_addcdiv(weft_tensor *a, weft_tensor *b, weft_tensor *c, double factor);
+WEFT_API weft_tensor *weft_lerp(weft_tensor *a, weft_tensor *b, double weight);
+/** \} */
+
+/** Comparisons: WEFT_BOOL. \{ */
+WEFT_API weft_tensor *weft_eq(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_ne(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_lt(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_le(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_gt(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_ge(weft_tensor *a, weft_tensor *b);
+/** \} */
+
+/** WEFT_BOOL. Of any types: true is what is not 0. \{ */
+WEFT_API weft_tensor *weft_logical_and(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_logical_or(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_logical_xor(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_logical_not(weft_tensor *a);
+WEFT_API weft_tensor *weft_isnan(weft_tensor *a);
+WEFT_API weft_tensor *weft_isinf(weft_tensor *a);
+WEFT_API weft_tensor *weft_isfinite(weft_tensor *a);
+/** \} */
+
+/** a where `condition` (WEFT_BOOL) holds, else b. */
+WEFT_API weft_tensor *weft_where(weft_tensor *condition, weft_tensor *a, weft_tensor *b);
+/** `value` where `mask` (WEFT_BOOL) holds, else a. The type of a. */
+WEFT_API weft_tensor *weft_masked_fill(weft_tensor *a, weft_tensor *mask, double value);
+
+/** Functions of one value. \{ */
+WEFT_API weft_tensor *weft_neg(weft_tensor *a);
+WEFT_API weft_tensor *weft_abs(weft_tensor *a);
+WEFT_API weft_tensor *weft_sign(weft_tensor *a);
+WEFT_API weft_tensor *weft_square(weft_tensor *a);
+WEFT_API weft_tensor *weft_reciprocal(weft_tensor *a);
+WEFT_API weft_tensor *weft_sqrt(weft_tensor *a);
+WEFT_API weft_tensor *weft_rsqrt(weft_tensor *a);
+WEFT_API weft_tensor *weft_exp(weft_tensor *a);
+WEFT_API weft_tensor *weft_expm1(weft_tensor *a);
+WEFT_API weft_tensor *weft_log(weft_tensor *a);
+WEFT_API weft_tensor *weft_log1p(weft_tensor *a);
+WEFT_API weft_tensor *weft_log2(weft_tensor *a);
+WEFT_API weft_tensor *weft_log10(weft_tensor *a);
+WEFT_API weft_tensor *weft_sin(weft_tensor *a);
+WEFT_API weft_tensor *weft_cos(weft_tensor *a);
+WEFT_API weft_tensor *weft_tan(weft_tensor *a);
+WEFT_API weft_tensor *weft_tanh(weft_tensor *a);
+WEFT_API weft_tensor *weft_erf(weft_tensor *a);
+WEFT_API weft_tensor *weft_floor(weft_tensor *a);
+WEFT_API weft_tensor *weft_ceil(weft_tensor *a);
+WEFT_API weft_tensor *weft_trunc(weft_tensor *a);
+WEFT_API weft_tensor *weft_round(weft_tensor *a); /**< halves to even */
+WEFT_API weft_tensor *weft_sigmoid(weft_tensor *a);
+WEFT_API weft_tensor *weft_silu(weft_tensor *a);     /**< a sigmoid(a) */
+WEFT_API weft_tensor *weft_relu(weft_tensor *a);     /**< max(a, 0) */
+WEFT_API weft_tensor *weft_gelu(weft_tensor *a);     /**< a Phi(a), Phi the normal distribution function (with erf) */
+WEFT_API weft_tensor *weft_softplus(weft_tensor *a); /**< log(1 + exp(a)); a itself above 20 */
+WEFT_API weft_tensor *weft_leaky_relu(weft_tensor *a, double slope); /**< slope * a below 0 */
+/** \} */
+
+/** Gradients of the input of these functions: of one shape, floating. `output`: what the function returned. \{ */
+WEFT_API weft_tensor *weft_relu_backward(weft_tensor *gradient, weft_tensor *input);
+WEFT_API weft_tensor *weft_gelu_backward(weft_tensor *gradient, weft_tensor *input);
+WEFT_API weft_tensor *weft_silu_backward(weft_tensor *gradient, weft_tensor *input);
+WEFT_API weft_tensor *weft_leaky_relu_backward(weft_tensor *gradient, weft_tensor *input, double slope);
+WEFT_API weft_tensor *weft_tanh_backward(weft_tensor *gradient, weft_tensor *output);
+WEFT_API weft_tensor *weft_sigmoid_backward(weft_tensor *gradient, weft_tensor *output);
+WEFT_API weft_tensor *weft_pow_scalar_backward(weft_tensor *gradient, weft_tensor *input, double exponent);
+/** \} */
+
+/** In place; b may be broadcast to a's shape, and its type must not be of a higher category than a's. \{ */
+WEFT_API weft_tensor *weft_copy_(weft_tensor *a, weft_tensor *b); /**< a = b: any operation's result, into a */
+WEFT_API weft_tensor *weft_add_(weft_tensor *a, weft_tensor *b, double alpha); /**< a += alpha b */
+WEFT_API weft_tensor *weft_mul_(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_div_(weft_tensor *a, weft_tensor *b); /**< floating */
+WEFT_API weft_tensor *weft_scale_(weft_tensor *a, double factor);
+WEFT_API weft_tensor *weft_fill_(weft_tensor *a, double value);
+WEFT_API weft_tensor *weft_lerp_(weft_tensor *a, weft_tensor *b, double weight);
+/** \} */
+
+WEFT_END_DECLS
+
+#endif

@@ -1,0 +1,84 @@
+/** \file
+ * What a kernel sees of tensors: parts of them on one rank, as pointers, strides and global indices. For
+ * programs that register operations of their own (weft_operation_register()), and for weft's own kernels.
+ */
+#ifndef WEFT_KERNEL_H
+#define WEFT_KERNEL_H
+
+#include <weft/base.h>
+
+WEFT_BEGIN_DECLS
+
+/** The part of a tensor that a task works on: a box of the global index space, row-major. Rows (dimension 0)
+ * lie in panels of consecutive rows, each contiguous, not one after another in memory; a tensor without
+ * dimensions is one row. A part may be empty: then it has no panels. */
+typedef struct weft_view {
+    weft_dtype dtype;
+    int ndim;
+    int64_t shape[WEFT_MAX_DIMS];  /**< of the whole tensor */
+    int64_t offset[WEFT_MAX_DIMS]; /**< global index of the part's first element */
+    int64_t extent[WEFT_MAX_DIMS]; /**< of the part */
+    int64_t row_elements;          /**< product of the extents but the first: elements from row to row */
+    int64_t panel_rows;            /**< panels end where the global row number is a multiple of this */
+    void *const *panels;           /**< where the rows of each panel begin, those of this part */
+} weft_view;
+
+/** Elements of the part. */
+static inline int64_t weft_view_count(const weft_view *view)
+{
+    return view->ndim == 0 ? 1 : view->extent[0] * view->row_elements;
+}
+
+/** Rows of the part: 1 of a tensor without dimensions. */
+static inline int64_t weft_view_rows(const weft_view *view)
+{
+    return view->ndim == 0 ? 1 : view->extent[0];
+}
+
+/**
+ * Where row `row` of the part begins, 0 .. weft_view_rows() - 1; `*rows`, where not NULL, gets how many rows
+ * lie there, one after another, this one included.
+ */
+static inline void *weft_view_row(const weft_view *view, int64_t row, int64_t *rows)
+{
+    if (view->ndim == 0) {
+        if (rows != NULL) {
+            *rows = 1;
+        }
+        return view->panels[0];
+    }
+    int64_t global = view->offset[0] + row;
+    int64_t panel = global / view->panel_rows - view->offset[0] / view->panel_rows;
+    int64_t begin = panel == 0 ? view->offset[0] : global - global % view->panel_rows;
+    if (rows != NULL) {
+        int64_t end = global - global % view->panel_rows + view->panel_rows;
+        int64_t last = view->offset[0] + view->extent[0];
+        *rows = (end < last ? end : last) - global;
+    }
+    return (char *)view->panels[panel] +
+           (size_t)((global - begin) * view->row_elements) * weft_dtype_size(view->dtype);
+}
+
+#define WEFT_MAX_KERNEL_INPUTS 6
+#define WEFT_MAX_NUMBERS 12 /**< whole numbers that a call hands to its kernel */
+#define WEFT_MAX_SCALARS 4  /**< and real ones */
+
+/** One call of a kernel. It must give the same output for the same call, and must not depend on what else
+ * runs. */
+typedef struct weft_kernel_call {
+    weft_view output; /**< to be written; where the operation is in place, to be changed */
+    int num_inputs;   /**< those that are read; in place, without the target */
+    weft_view inputs[WEFT_MAX_KERNEL_INPUTS];
+    /** Of operations that accumulate: the inputs are one of several pieces of rows, which come in order; the
+     * first one finds an output with undefined values. */
+    bool first, last;
+    const int64_t *numbers;
+    const double *scalars;
+    const char *operation; /**< its name */
+} weft_kernel_call;
+
+typedef void (*weft_kernel)(const weft_kernel_call *call);
+
+WEFT_END_DECLS
+
+#endif

@@ -1,0 +1,193 @@
+/* The lowering of elementwise operations: a task for each piece of rows of the output that lies in one panel of
+ * every operand. Inputs with fewer dimensions than the output lie across its rows; where one of these has several
+ * panels, a task takes the columns that belong to one of them. */
+#include "codelets/elementwise.h"
+#include "dispatch/dispatch.h"
+
+typedef struct elementwise {
+    const weft_lowering *lowering;
+    const weft_elementwise *kernel;
+    weft_dtype arithmetic;
+    unsigned aligned; /* bit i: rows of input i are rows of the output */
+    int64_t strides[WEFT_MAX_ELEMENTWISE_INPUTS][WEFT_MAX_DIMS]; /* in the output's dimensions: 0 where repeated */
+} elementwise;
+
+/* What one task computes: rows of the walk's present piece, global columns [first, last) in each further
+ * dimension; and the panel of each input that is not aligned. */
+typedef struct part {
+    int64_t first[WEFT_MAX_DIMS], last[WEFT_MAX_DIMS];
+    int64_t panel[WEFT_MAX_ELEMENTWISE_INPUTS];
+} part;
+
+/* ---- what depends on the operation --------------------------------------------------------------------- */
+
+static weft_dtype arithmetic_of(const weft_lowering *lowering)
+{
+    const weft_call *call = lowering->call;
+    const weft_layout *inputs[WEFT_MAX_INPUTS];
+    for (int i = 0; i < call->num_inputs; i++) {
+        inputs[i] = lowering->inputs[i]->layout;
+    }
+    weft_dtype type = weft_promoted(call->num_inputs, inputs);
+    if (call->operation->output_type == WEFT_TYPE_GIVEN) {
+        type = weft_promote(type, lowering->output->layout->dtype);
+    }
+    weft_dtype arithmetic = weft_arithmetic_type(type);
+    return arithmetic == WEFT_I64 && call->operation->elementwise->i64 == NULL ? WEFT_F32 : arithmetic;
+}
+
+static bool is_aligned(const weft_layout *output, const weft_layout *input)
+{
+    return input->ndim == output->ndim && (output->ndim == 0 || input->shape[0] == output->shape[0]);
+}
+
+static void set_strides(elementwise *e, int input)
+{
+    const weft_layout *layout = e->lowering->inputs[input]->layout, *output = e->lowering->output->layout;
+    int64_t own[WEFT_MAX_DIMS];
+    weft_box_strides(layout->ndim, &weft_lowering_input(e->lowering, input)->box, own);
+    int missing = output->ndim - layout->ndim;
+    for (int d = 0; d < output->ndim; d++) {
+        bool repeated = d < missing || layout->shape[d - missing] != output->shape[d];
+        e->strides[input][d] = repeated ? 0 : own[d - missing];
+    }
+}
+
+static elementwise prepare(const weft_lowering *lowering)
+{
+    elementwise e = { .lowering = lowering,
+                      .kernel = lowering->call->operation->elementwise,
+                      .arithmetic = arithmetic_of(lowering) };
+    for (int i = 0; i < lowering->call->num_inputs; i++) {
+        set_strides(&e, i);
+        e.aligned |= is_aligned(lowering->output->layout, lowering->inputs[i]->layout) ? 1u << i : 0;
+    }
+    return e;
+}
+
+/* ---- one task ------------------------------------------------------------------------------------------ */
+
+/* Bytes from where an aligned operand's row begins to the part's columns. */
+static int64_t column_offset(const elementwise *e, const part *p, const int64_t strides[], weft_dtype type)
+{
+    const weft_box *box = &weft_lowering_output(e->lowering)->box;
+    int64_t elements = 0;
+    for (int d = 1; d < e->lowering->output->layout->ndim; d++) {
+        elements += (p->first[d] - box->offset[d]) * strides[d];
+    }
+    return elements * (int64_t)weft_dtype_size(type);
+}
+
+/* The same from where the panel of an input that lies across begins. */
+static int64_t offset_across(const elementwise *e, const part *p, int input)
+{
+    const weft_tensor *tensor = e->lowering->inputs[input];
+    const weft_local_shard *shard = weft_lowering_input(e->lowering, input);
+    int64_t offset = column_offset(e, p, e->strides[input], tensor->layout->dtype);
+    int dim = e->lowering->output->layout->ndim - tensor->layout->ndim;
+    if (p->panel[input] > 0) {
+        int64_t first, last;
+        weft_panel_range(tensor->layout, &shard->box, p->panel[input], &first, &last);
+        offset -= (first - shard->box.offset[0]) * e->strides[input][dim] *
+                  (int64_t)weft_dtype_size(tensor->layout->dtype);
+    }
+    return offset;
+}
+
+static void add_input(const elementwise *e, weft_task *task, const weft_row_walk *walk, const part *p, int input)
+{
+    weft_dtype type = e->lowering->inputs[input]->layout->dtype;
+    if (e->lowering->call->operation->in_place && input == 0) {
+        int64_t offset = weft_rows_output_offset(walk) + column_offset(e, p, e->strides[0], type);
+        weft_task_add(task, walk->output, offset, STARPU_RW);
+    } else if (e->aligned & (1u << input)) {
+        int64_t offset = weft_rows_input_offset(walk, input) + column_offset(e, p, e->strides[input], type);
+        weft_task_add(task, walk->inputs[input], offset, STARPU_R);
+    } else {
+        const weft_local_shard *shard = weft_lowering_input(e->lowering, input);
+        weft_task_add(task, &shard->panels[p->panel[input]], offset_across(e, p, input), STARPU_R);
+    }
+}
+
+static bool submit(const elementwise *e, weft_row_walk *walk, const part *p)
+{
+    const weft_lowering *lowering = e->lowering;
+    const weft_layout *output = lowering->output->layout;
+    weft_task task;
+    weft_elementwise_args *args = weft_task_begin(&task, &weft_codelet_elementwise,
+                                                  lowering->call->operation->name, sizeof(*args), e->arithmetic);
+    if (args == NULL) {
+        return false;
+    }
+    args->kernel = e->kernel;
+    args->ndim = output->ndim;
+    args->types[0] = output->dtype;
+    for (int d = 0; d < output->ndim; d++) {
+        args->extent[d] = d == 0 ? walk->last - walk->first : p->last[d] - p->first[d];
+    }
+    weft_box_strides(output->ndim, &weft_lowering_output(lowering)->box, args->stride[0]);
+    for (int i = 0; i < WEFT_MAX_SCALARS; i++) {
+        args->scalars[i] = lowering->call->scalars[i];
+    }
+    task.position =
+        weft_row_position(output, weft_lowering_output(lowering)->rank, walk->first);
+    weft_task_add(&task, walk->output,
+                  weft_rows_output_offset(walk) + column_offset(e, p, args->stride[0], output->dtype), walk->mode);
+    for (int i = 0; i < lowering->call->num_inputs; i++) {
+        args->types[i + 1] = lowering->inputs[i]->layout->dtype;
+        for (int d = 0; d < output->ndim; d++) {
+            args->stride[i + 1][d] = e->strides[i][d];
+        }
+        add_input(e, &task, walk, p, i);
+    }
+    walk->mode = STARPU_RW;
+    return weft_task_submit(&task);
+}
+
+/* ---- all tasks ----------------------------------------------------------------------------------------- */
+
+/* Narrows the part to what meets one panel of each input from `input` on that lies across. */
+static bool split(const elementwise *e, weft_row_walk *walk, const part *whole, int input)
+{
+    const weft_lowering *lowering = e->lowering;
+    while (input < lowering->call->num_inputs &&
+           ((e->aligned & (1u << input)) || weft_lowering_input(lowering, input)->num_panels <= 1)) {
+        input++;
+    }
+    if (input == lowering->call->num_inputs) {
+        return submit(e, walk, whole);
+    }
+    const weft_layout *layout = lowering->inputs[input]->layout;
+    const weft_local_shard *shard = weft_lowering_input(lowering, input);
+    int dim = lowering->output->layout->ndim - layout->ndim;
+    for (int64_t panel = 0; panel < shard->num_panels; panel++) {
+        int64_t first, last;
+        weft_panel_range(layout, &shard->box, panel, &first, &last);
+        part narrow = *whole;
+        narrow.panel[input] = panel;
+        narrow.first[dim] = weft_max_i64(narrow.first[dim], first);
+        narrow.last[dim] = weft_min_i64(narrow.last[dim], last);
+        if (narrow.first[dim] < narrow.last[dim] && !split(e, walk, &narrow, input + 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool weft_lower_elementwise(const weft_lowering *lowering)
+{
+    elementwise e = prepare(lowering);
+    const weft_box *box = &weft_lowering_output(lowering)->box;
+    part whole = { .panel = { 0 } };
+    for (int d = 0; d < lowering->output->layout->ndim; d++) {
+        whole.first[d] = box->offset[d];
+        whole.last[d] = box->offset[d] + box->extent[d];
+    }
+    weft_row_walk walk;
+    for (weft_rows_begin(&walk, lowering, e.aligned); weft_rows_next(&walk);) {
+        if (!split(&e, &walk, &whole, 0)) {
+            return false;
+        }
+    }
+    return true;
+}

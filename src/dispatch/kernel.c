@@ -1,0 +1,181 @@
+/* The lowering of operations that have a kernel: the rule says which rows of each input a task needs. */
+#include <string.h>
+
+#include "codelets/kernel.h"
+#include "dispatch/dispatch.h"
+
+/* Rows [first, last) of a shard, by their global numbers, as an operand. */
+typedef struct part {
+    const weft_tensor *tensor;
+    const weft_local_shard *shard;
+    int64_t first, last;
+    int64_t first_panel, num_panels;
+    enum starpu_data_access_mode mode;
+} part;
+
+static part part_of(const weft_tensor *tensor, const weft_local_shard *shard, int64_t first, int64_t last)
+{
+    part p = { .tensor = tensor, .shard = shard, .first = first, .last = last, .mode = STARPU_R };
+    if (shard->count > 0 && last > first) {
+        p.first_panel = weft_panel_of_row(tensor->layout, &shard->box, first);
+        p.num_panels = weft_panel_of_row(tensor->layout, &shard->box, last - 1) - p.first_panel + 1;
+    }
+    return p;
+}
+
+static part whole_shard(const weft_tensor *tensor, const weft_local_shard *shard)
+{
+    int64_t first = tensor->layout->ndim == 0 ? 0 : shard->box.offset[0];
+    return part_of(tensor, shard, first, first + (tensor->layout->ndim == 0 ? 1 : shard->box.extent[0]));
+}
+
+static part panel_part(const weft_tensor *tensor, const weft_local_shard *shard, int64_t panel)
+{
+    int64_t first, last;
+    weft_panel_range(tensor->layout, &shard->box, panel, &first, &last);
+    return part_of(tensor, shard, first, last);
+}
+
+static weft_view view_of(const part *p)
+{
+    const weft_layout *layout = p->tensor->layout;
+    weft_view view = { .dtype = layout->dtype,
+                       .ndim = layout->ndim,
+                       .row_elements = weft_row_elements(layout->ndim, &p->shard->box),
+                       .panel_rows = layout->panel_rows };
+    for (int d = 0; d < layout->ndim; d++) {
+        view.shape[d] = layout->shape[d];
+        view.offset[d] = p->shard->box.offset[d];
+        view.extent[d] = p->shard->box.extent[d];
+    }
+    if (layout->ndim > 0) {
+        view.offset[0] = p->first;
+        view.extent[0] = p->last - p->first;
+    }
+    return view;
+}
+
+/* The first row of a part may lie inside a panel. */
+static int64_t offset_in_panel(const part *p, int64_t panel)
+{
+    if (panel > p->first_panel || p->tensor->layout->ndim == 0) {
+        return 0;
+    }
+    int64_t first, last;
+    weft_panel_range(p->tensor->layout, &p->shard->box, panel, &first, &last);
+    return (p->first - first) * weft_row_elements(p->tensor->layout->ndim, &p->shard->box) *
+           (int64_t)weft_dtype_size(p->tensor->layout->dtype);
+}
+
+static void add_part(weft_task *task, weft_kernel_args *args, weft_kernel_operand *operand, const part *p)
+{
+    operand->view = view_of(p);
+    operand->first_panel = args->num_panels;
+    operand->num_panels = (int)p->num_panels;
+    for (int64_t i = 0; i < p->num_panels; i++) {
+        int64_t panel = p->first_panel + i;
+        args->panels[args->num_panels++] =
+            weft_task_operand_of(task, &p->shard->panels[panel], offset_in_panel(p, panel), p->mode);
+    }
+}
+
+/* One task: the output's part, and the inputs'. */
+static bool submit(const weft_lowering *lowering, const part *output, const part inputs[], int num_inputs,
+                   bool first, bool last)
+{
+    const weft_call *call = lowering->call;
+    int64_t num_panels = output->num_panels;
+    for (int i = 0; i < num_inputs; i++) {
+        num_panels += inputs[i].num_panels;
+    }
+    weft_task task;
+    weft_kernel_args *args =
+        weft_task_begin(&task, &weft_codelet_kernel, call->operation->name,
+                        weft_kernel_args_size((int)num_panels), lowering->output->layout->dtype);
+    if (args == NULL) {
+        return false;
+    }
+    if (!weft_task_reserve(&task, (int)num_panels)) {
+        weft_task_drop(&task);
+        return false;
+    }
+    args->kernel = call->operation->kernel;
+    args->operation = call->operation->name;
+    args->first = first;
+    args->last = last;
+    args->num_inputs = num_inputs;
+    memcpy(args->numbers, call->attributes.numbers, sizeof(args->numbers));
+    memcpy(args->scalars, call->scalars, sizeof(args->scalars));
+    add_part(&task, args, &args->output, output);
+    for (int i = 0; i < num_inputs; i++) {
+        add_part(&task, args, &args->inputs[i], &inputs[i]);
+    }
+    task.position = weft_row_position(lowering->output->layout, weft_lowering_output(lowering)->rank,
+                                      output->first);
+    return weft_task_submit(&task);
+}
+
+/* The tensors that are read: in place, the target is input 0. */
+static int first_read(const weft_lowering *lowering)
+{
+    return lowering->call->operation->in_place ? 1 : 0;
+}
+
+/* The parts of all inputs for rows [first, last) of what has relation `same` to them. */
+static int choose_parts(const weft_lowering *lowering, weft_rows_relation same, int64_t first, int64_t last,
+                        part parts[])
+{
+    int count = 0;
+    for (int i = first_read(lowering); i < lowering->call->num_inputs; i++) {
+        const weft_tensor *tensor = lowering->inputs[i];
+        const weft_local_shard *shard = weft_lowering_input(lowering, i);
+        parts[count++] = lowering->choice->rows[i] == same && same != WEFT_ROWS_ALL
+                             ? part_of(tensor, shard, first, last)
+                             : whole_shard(tensor, shard);
+    }
+    return count;
+}
+
+static bool lower_output(const weft_lowering *lowering, part output, bool in_place)
+{
+    part inputs[WEFT_MAX_INPUTS];
+    output.mode = in_place ? STARPU_RW : STARPU_W;
+    int count = choose_parts(lowering, WEFT_ROWS_SAME, output.first, output.last, inputs);
+    return submit(lowering, &output, inputs, count, true, true);
+}
+
+/* Piece by piece of the rows that are contracted: those of the panels of input 0. */
+static bool accumulate(const weft_lowering *lowering, part output)
+{
+    const weft_tensor *driver = lowering->inputs[0];
+    const weft_local_shard *shard = weft_lowering_input(lowering, 0);
+    int64_t pieces = weft_max_i64(1, shard->num_panels);
+    for (int64_t piece = 0; piece < pieces; piece++) {
+        part rows = shard->num_panels == 0 ? whole_shard(driver, shard) : panel_part(driver, shard, piece);
+        part inputs[WEFT_MAX_INPUTS];
+        int count = choose_parts(lowering, WEFT_ROWS_SUMMED, rows.first, rows.last, inputs);
+        output.mode = piece == 0 ? STARPU_W : STARPU_RW;
+        if (!submit(lowering, &output, inputs, count, piece == 0, piece == pieces - 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool weft_lower_kernel(const weft_lowering *lowering)
+{
+    const weft_operation *operation = lowering->call->operation;
+    const weft_local_shard *shard = weft_lowering_output(lowering);
+    bool by_piece = operation->accumulates && lowering->choice->rows[0] == WEFT_ROWS_SUMMED;
+    if (lowering->choice->whole_rows) {
+        return lower_output(lowering, whole_shard(lowering->output, shard), operation->in_place);
+    }
+    for (int64_t panel = 0; panel < shard->num_panels; panel++) {
+        part output = panel_part(lowering->output, shard, panel);
+        if (!(by_piece ? accumulate(lowering, output)
+                       : lower_output(lowering, output, operation->in_place))) {
+            return false;
+        }
+    }
+    return true;
+}
