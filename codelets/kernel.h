@@ -16,7 +16,8 @@ typedef struct weft_kernel_operand {
 typedef struct weft_kernel_args {
     weft_task_args base;
     weft_kernel kernel;
-    const char *operation; /* static storage */
+    const char *function; /* static storage */
+    void (*fail)(weft_status status, const char *function, const char *format, ...);
     bool first, last;
     int64_t numbers[WEFT_MAX_NUMBERS];
     double scalars[WEFT_MAX_SCALARS];

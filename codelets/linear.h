@@ -22,14 +22,4 @@ extern struct starpu_codelet weft_codelet_gemm;
 /* Keeps the BLAS library from starting threads of its own: StarPU's workers are the threads. */
 void weft_blas_use_one_thread(void);
 
-/* Operand 0: output [outer, inner] (W, or RW with `accumulate`); operand 1: input [outer, n, inner],
- * contiguous. out[o, i] (+)= sum over j of in[o, j, i], added in the order of j, pairwise or not but always
- * the same way for the same n. n = 0 gives 0. */
-typedef struct weft_sum_args {
-    weft_task_args base;
-    int64_t outer, n, inner;
-    bool accumulate;
-} weft_sum_args;
-extern struct starpu_codelet weft_codelet_sum;
-
 #endif

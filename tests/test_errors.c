@@ -12,7 +12,7 @@
 enum { RANKS = 4 };
 
 static weft_mesh *mesh, *other_mesh, *stale_mesh;
-static weft_tensor *matrix, *square, *scalar, *whole, *on_other, *indices, *booleans, *partial, *dead,
+static weft_tensor *matrix, *square, *scalar, *whole, *on_other, *indices, *booleans, *partial, *empty, *dead,
     *stale_tensor;
 static const int64_t shape_45[] = { 4, 5 }, shape_55[] = { 5, 5 }, negative[] = { 4, -1 },
                      huge[] = { INT64_MAX / 2, 3 }, huge_but_empty[] = { 0, INT64_MAX, INT64_MAX },
@@ -53,6 +53,7 @@ static void make_fixtures(void)
     on_other = make(WEFT_F32, 2, shape_45, other_mesh, NULL);
     indices = make(WEFT_I64, 1, count, mesh, NULL);
     booleans = make(WEFT_BOOL, 2, shape_45, mesh, NULL);
+    empty = make(WEFT_F32, 2, (const int64_t[]){ 0, 5 }, mesh, NULL);
     partial = weft_empty(WEFT_F32, 2, shape_45, mesh, with_partial);
     dead = make(WEFT_F32, 2, shape_45, mesh, NULL);
     weft_tensor_release(dead);
@@ -351,7 +352,10 @@ static void run_rows(const row table[], size_t count)
     ONE_ROWS(N, sum_all, NOTHING)                                                                            \
     ONE_ROWS(N, reshape, TO_20)                                                                              \
     N(gelu_integer, weft_gelu(indices), DTYPE, "weft_gelu", "i64")                                           \
-    N(sum_bool, weft_sum(booleans, 0, false), DTYPE, "weft_sum", "bool")                                     \
+    N(mean_bool, weft_mean(booleans, 0, false), DTYPE, "weft_mean", "bool")                                  \
+    N(max_of_nothing, weft_max(empty, 0, false), SHAPE, "weft_max", "size 0")                                \
+    N(sum_twice, weft_sum_over(matrix, 2, (const int[]){ 1, -1 }, false), INVALID, "weft_sum_over", "twice") \
+    N(norm_negative, weft_norm(matrix, -1, 0, false), INVALID, "weft_norm", "p is")                          \
     N(sum_dim, weft_sum(matrix, 2, false), INVALID, "weft_sum", "dim")                                       \
     N(sum_negative_dim, weft_sum(matrix, -3, true), INVALID, "weft_sum", "dim")                              \
     N(sum_scalar, weft_sum(scalar, 0, false), SHAPE, "weft_sum", "a is")                                     \

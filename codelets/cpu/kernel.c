@@ -23,7 +23,8 @@ static void kernel_cpu(void *buffers[], void *argument)
         .last = args->last,
         .numbers = args->numbers,
         .scalars = args->scalars,
-        .operation = args->operation,
+        .function = args->function,
+        .fail = args->fail,
     };
     for (int i = 0; i < args->num_inputs; i++) {
         call.inputs[i] = view_of(&args->inputs[i], pointers);

@@ -74,8 +74,13 @@ typedef struct weft_kernel_call {
     bool first, last;
     const int64_t *numbers;
     const double *scalars;
-    const char *operation; /**< its name */
+    const char *function; /**< the public function, for messages */
+    /** Where a value cannot be used, or memory is exhausted: the kernel writes zeros in its place and goes on, and
+     * the program gets the status at its next call that blocks. Use weft_kernel_fail(). */
+    void (*fail)(weft_status status, const char *function, const char *format, ...);
 } weft_kernel_call;
+
+#define weft_kernel_fail(call, status, ...) ((call)->fail((status), (call)->function, __VA_ARGS__))
 
 typedef void (*weft_kernel)(const weft_kernel_call *call);
 

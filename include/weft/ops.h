@@ -9,6 +9,7 @@
 #define WEFT_OPS_H
 
 #include <weft/elementwise.h>
+#include <weft/reductions.h>
 #include <weft/tensor.h>
 
 WEFT_BEGIN_DECLS
@@ -17,11 +18,6 @@ WEFT_BEGIN_DECLS
 WEFT_API weft_tensor *weft_matmul(weft_tensor *a, weft_tensor *b);
 /** The same with the last two dimensions of a or b exchanged first (nothing is copied for it). */
 WEFT_API weft_tensor *weft_matmul_ex(weft_tensor *a, bool transpose_a, weft_tensor *b, bool transpose_b);
-
-/** Sum over one dimension, which stays with size 1 when keepdim. */
-WEFT_API weft_tensor *weft_sum(weft_tensor *a, int dim, bool keepdim);
-/** Sum of all elements: a scalar. */
-WEFT_API weft_tensor *weft_sum_all(weft_tensor *a);
 
 /**
  * Rows of a table: [v, d] and indices [...] (WEFT_I64 or WEFT_I32) give [..., d]. An index out of 0 .. v - 1

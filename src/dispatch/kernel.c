@@ -100,7 +100,8 @@ static bool submit(const weft_lowering *lowering, const part *output, const part
         return false;
     }
     args->kernel = call->operation->kernel;
-    args->operation = call->operation->name;
+    args->function = call->function;
+    args->fail = weft_fail_later;
     args->first = first;
     args->last = last;
     args->num_inputs = num_inputs;

@@ -14,9 +14,9 @@ extern const weft_operation *const weft_elementwise_operations[];
 extern const weft_operation *const weft_embedding_operations[];
 extern const weft_operation *const weft_matmul_operations[];
 extern const weft_operation *const weft_reshape_operations[];
-extern const weft_operation *const weft_sum_operations[];
+extern const weft_operation *const weft_reduction_operations[];
 
-/* Drops dimension 0, which has size 1; every placement stays on its dimension. */
-weft_tensor *weft_squeeze_first(const char *function, weft_tensor *a);
+/* Drops dimensions of size 1, bit d of the mask for dimension d; every placement stays on its dimension. */
+weft_tensor *weft_squeeze_dims(const char *function, weft_tensor *a, int64_t mask);
 
 #endif

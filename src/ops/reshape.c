@@ -212,19 +212,36 @@ weft_tensor *weft_reshape(weft_tensor *a, int ndim, const int64_t shape[])
 
 /* ---- dropping a dimension ------------------------------------------------------------------------------ */
 
+/* "a1c->ac"; numbers[0]: bit d for each dimension that goes. */
+static void write_squeeze_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+{
+    char from[WEFT_MAX_DIMS + 1], to[WEFT_MAX_DIMS + 1];
+    int used = 0;
+    for (int d = 0; d <= inputs[0]->ndim; d++) {
+        bool ends = d == inputs[0]->ndim, goes = !ends && (call->attributes.numbers[0] >> d & 1);
+        from[d] = ends ? '\0' : goes ? '1' : (char)('a' + d);
+        to[used] = from[d];
+        used += !goes;
+    }
+    snprintf(text, size, "%s->%s", from, to);
+}
+
 static const weft_operation operation_squeeze = {
     .name = "squeeze",
-    .rules = { "1A->A" },
+    .write_rule = write_squeeze_rule,
     .linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = ~0u },
     .inputs = { { "a", WEFT_TYPES_ALL, true } },
     .views = true,
     .lower = lower_copy,
 };
 
-weft_tensor *weft_squeeze_first(const char *function, weft_tensor *a)
+weft_tensor *weft_squeeze_dims(const char *function, weft_tensor *a, int64_t mask)
 {
-    return weft_dispatch(&(weft_call){
-        .function = function, .operation = &operation_squeeze, .num_inputs = 1, .inputs = { a } });
+    return weft_dispatch(&(weft_call){ .function = function,
+                                       .operation = &operation_squeeze,
+                                       .num_inputs = 1,
+                                       .inputs = { a },
+                                       .attributes = { .num_numbers = 1, .numbers = { mask } } });
 }
 
 const weft_operation *const weft_reshape_operations[] = {

@@ -1,0 +1,374 @@
+/* Reductions over any dimensions, and what is put together from them. */
+#include "codelets/reductions.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "ops/ops.h"
+
+/* numbers[0]: bit d for each dimension that is reduced; numbers[1]: they stay with size 1. */
+enum { MASK, KEEPS };
+
+/* "abc->a1c", and of a second input with reduced dimensions of size 1: "abc,a1c->a1c". */
+static void write_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+{
+    int64_t mask = call->attributes.numbers[MASK];
+    char whole[WEFT_MAX_DIMS + 1], kept[WEFT_MAX_DIMS + 1], reduced[WEFT_MAX_DIMS + 1];
+    int used = 0;
+    for (int d = 0; d <= inputs[0]->ndim; d++) {
+        bool ends = d == inputs[0]->ndim, goes = !ends && (mask >> d & 1);
+        whole[d] = ends ? '\0' : (char)('a' + d);
+        kept[d] = goes ? '1' : whole[d];
+        reduced[used] = whole[d];
+        used += !goes;
+    }
+    const char *output = call->attributes.numbers[KEEPS] ? kept : reduced;
+    if (call->num_inputs == 2) {
+        snprintf(text, size, "%s,%s->%s", whole, kept, output);
+    } else {
+        snprintf(text, size, "%s->%s", whole, output);
+    }
+}
+
+#define REDUCTION(name_, types_, type, linear_)                                                              \
+    static const weft_operation operation_##name_ = {                                                        \
+        .name = #name_,                                                                                      \
+        .write_rule = write_rule,                                                                            \
+        .linear = linear_,                                                                                   \
+        .inputs = { { "a", types_, false } },                                                                \
+        .output_type = type,                                                                                 \
+        .kernel = weft_kernel_##name_,                                                                       \
+        .accumulates = true,                                                                                 \
+    };
+#define LINEAR { .kind = WEFT_LINEAR_JOINTLY, .ops = WEFT_LINEAR_OPS, .contracts = WEFT_SUM }
+/* Ranks' parts are put together by `op_`; a tensor that is Partial with the same passes. */
+#define BY(op_) { .kind = WEFT_LINEAR_JOINTLY, .ops = 1u << (op_), .contracts = (op_) }
+
+/* Sums have the type that the call gives: a wider one than 16 bits, so that they are rounded once. */
+REDUCTION(sum, WEFT_TYPES_ALL, WEFT_TYPE_GIVEN, LINEAR)
+REDUCTION(prod, WEFT_TYPES_ALL, WEFT_TYPE_GIVEN, BY(WEFT_PROD))
+REDUCTION(max, WEFT_TYPES_ALL, WEFT_TYPE_FIRST, BY(WEFT_MAX))
+REDUCTION(min, WEFT_TYPES_ALL, WEFT_TYPE_FIRST, BY(WEFT_MIN))
+REDUCTION(any, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, { .contracts = WEFT_MAX })
+REDUCTION(all, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, { .contracts = WEFT_MIN })
+REDUCTION(sum_abs, WEFT_TYPES_FLOAT, WEFT_TYPE_GIVEN, { .contracts = WEFT_SUM })
+REDUCTION(sum_square, WEFT_TYPES_FLOAT, WEFT_TYPE_GIVEN, { .contracts = WEFT_SUM })
+REDUCTION(sum_pow, WEFT_TYPES_FLOAT, WEFT_TYPE_GIVEN, { .contracts = WEFT_SUM })
+REDUCTION(max_abs, WEFT_TYPES_FLOAT, WEFT_TYPE_FIRST, { .contracts = WEFT_MAX })
+
+static const weft_operation operation_sum_square_difference = {
+    .name = "sum_square_difference",
+    .write_rule = write_rule,
+    .inputs = { { "a", WEFT_TYPES_FLOAT, false }, { "centre", WEFT_TYPES_FLOAT, false } },
+    .output_type = WEFT_TYPE_GIVEN,
+    .kernel = weft_kernel_sum_square_difference,
+    .accumulates = true,
+};
+
+/* ---- checks -------------------------------------------------------------------------------------------- */
+
+/* What is reduced: bit d for dimension d. -1 with the error kept. num_dims 0: all. */
+static int64_t check_dims(const char *function, weft_tensor *a, int num_dims, const int dims[])
+{
+    a = weft_check_tensor(function, "a", a);
+    if (a == NULL) {
+        return -1;
+    }
+    int ndim = a->layout->ndim;
+    if (num_dims == 0) {
+        return ((int64_t)1 << ndim) - 1;
+    }
+    if (num_dims < 0 || num_dims > WEFT_MAX_DIMS || dims == NULL) {
+        weft_fail(WEFT_ERR_INVALID, function, "num_dims is %d%s, expected 0 to %d", num_dims,
+                  dims == NULL ? " and dims NULL" : "", WEFT_MAX_DIMS);
+        return -1;
+    }
+    const char *name = num_dims == 1 ? "dim" : "dims";
+    int64_t mask = 0;
+    for (int i = 0; i < num_dims; i++) {
+        if (ndim == 0) {
+            weft_fail(WEFT_ERR_SHAPE, function, "a is a scalar: it has no dimension %d", dims[i]);
+            return -1;
+        }
+        int dim = weft_check_dim(function, name, dims[i], ndim);
+        if (dim < 0) {
+            return -1;
+        }
+        if (mask >> dim & 1) {
+            weft_fail(WEFT_ERR_INVALID, function, "dims has dimension %d twice", dim);
+            return -1;
+        }
+        mask |= (int64_t)1 << dim;
+    }
+    return mask;
+}
+
+static double count_reduced(const weft_tensor *a, int64_t mask)
+{
+    double count = 1;
+    for (int d = 0; d < a->layout->ndim; d++) {
+        count *= mask >> d & 1 ? (double)a->layout->shape[d] : 1;
+    }
+    return count;
+}
+
+static bool check_not_empty(const char *function, const weft_tensor *a, int64_t mask)
+{
+    for (int d = 0; d < a->layout->ndim; d++) {
+        if ((mask >> d & 1) && a->layout->shape[d] == 0) {
+            weft_fail(WEFT_ERR_SHAPE, function, "a has size 0 in dimension %d: there is nothing to choose from", d);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- calls --------------------------------------------------------------------------------------------- */
+
+typedef struct reduction {
+    const char *function;
+    const weft_operation *operation;
+    weft_tensor *a, *centre; /* centre: of differences, or NULL */
+    int64_t mask;
+    bool keepdim;
+    weft_dtype type; /* of WEFT_TYPE_GIVEN */
+    double scale;    /* of the result; 0: none */
+    double p;        /* the power */
+} reduction;
+
+static weft_tensor *dispatch(const reduction *r, bool keeps)
+{
+    return weft_dispatch(&(weft_call){
+        .function = r->function,
+        .operation = r->operation,
+        .num_inputs = r->centre == NULL ? 1 : 2,
+        .inputs = { r->a, r->centre },
+        .attributes = { .type = r->operation->output_type == WEFT_TYPE_GIVEN ? (int64_t)r->type : 0,
+                        .num_numbers = 2,
+                        .numbers = { [MASK] = r->mask, [KEEPS] = keeps } },
+        .scalars = { r->scale, r->p },
+    });
+}
+
+/* The rows are reduced into one: with more dimensions kept behind it, the result would be cut along these, and every
+ * panel of it would go through all rows by itself. So they stay one row, of which the result is a view. */
+static weft_tensor *reduce(const reduction *r)
+{
+    int64_t all = ((int64_t)1 << r->a->layout->ndim) - 1;
+    if (r->keepdim || !(r->mask & 1) || r->mask == all) {
+        return dispatch(r, r->keepdim);
+    }
+    weft_scope_open();
+    weft_tensor *kept = dispatch(r, true);
+    weft_tensor *result = kept == NULL ? NULL : weft_squeeze_dims(r->function, kept, r->mask);
+    if (result != NULL) {
+        weft_scope_keep(result);
+    }
+    weft_scope_close();
+    return result;
+}
+
+/* The type in which sums of a type are made, and the one they have. */
+static weft_dtype type_of_sum(weft_dtype type)
+{
+    return !weft_dtype_is_floating(type) ? WEFT_I64 : weft_dtype_size(type) == 2 ? WEFT_F32 : type;
+}
+
+/* The result in the input's type, where that is of 16 bits. */
+static weft_tensor *narrowed(const reduction *r, weft_tensor *result)
+{
+    weft_dtype type = r->a->layout->dtype;
+    return result == NULL || weft_dtype_size(type) != 2 ? result : weft_to_type(result, type);
+}
+
+/* Calls that have intermediate results, which go at their end. */
+static weft_tensor *leave_scope(weft_tensor *result)
+{
+    if (result != NULL) {
+        weft_scope_keep(result);
+    }
+    weft_scope_close();
+    return result;
+}
+
+static weft_tensor *sum_like(const char *function, const weft_operation *operation, weft_tensor *a, int num_dims,
+                             const int dims[], bool keepdim, bool averages)
+{
+    reduction r = { function, operation, a, .keepdim = keepdim };
+    r.mask = check_dims(function, a, num_dims, dims);
+    if (r.mask < 0) {
+        return NULL;
+    }
+    weft_dtype type = a->layout->dtype;
+    if (averages && !weft_dtype_is_floating(type)) {
+        weft_fail(WEFT_ERR_DTYPE, function, "a is %s, expected a floating type", weft_dtype_name(type));
+        return NULL;
+    }
+    r.type = type_of_sum(type);
+    r.scale = averages ? 1 / count_reduced(a, r.mask) : 0;
+    if (weft_dtype_size(type) != 2 || !weft_dtype_is_floating(type)) {
+        return reduce(&r);
+    }
+    weft_scope_open();
+    return leave_scope(narrowed(&r, reduce(&r)));
+}
+
+static weft_tensor *choice_like(const char *function, const weft_operation *operation, weft_tensor *a, int num_dims,
+                                const int dims[], bool keepdim, bool needs_elements)
+{
+    reduction r = { function, operation, a, .keepdim = keepdim };
+    r.mask = check_dims(function, a, num_dims, dims);
+    if (r.mask < 0 || (needs_elements && !check_not_empty(function, a, r.mask))) {
+        return NULL;
+    }
+    return reduce(&r);
+}
+
+/* ---- public -------------------------------------------------------------------------------------------- */
+
+/* Over one dimension, several, and all. */
+#define PUBLIC(name, call)                                                                                   \
+    weft_tensor *weft_##name(weft_tensor *a, int dim, bool keepdim)                                          \
+    {                                                                                                        \
+        static const char function[] = "weft_" #name;                                                        \
+        const int num_dims = 1, *const dims = &dim;                                                          \
+        return call;                                                                                         \
+    }                                                                                                        \
+    weft_tensor *weft_##name##_over(weft_tensor *a, int num_dims, const int dims[], bool keepdim)            \
+    {                                                                                                        \
+        static const char function[] = "weft_" #name "_over";                                                \
+        return call;                                                                                         \
+    }                                                                                                        \
+    weft_tensor *weft_##name##_all(weft_tensor *a)                                                           \
+    {                                                                                                        \
+        static const char function[] = "weft_" #name "_all";                                                 \
+        const int num_dims = 0, *const dims = NULL;                                                          \
+        const bool keepdim = false;                                                                          \
+        return call;                                                                                         \
+    }
+
+PUBLIC(sum, sum_like(function, &operation_sum, a, num_dims, dims, keepdim, false))
+PUBLIC(mean, sum_like(function, &operation_sum, a, num_dims, dims, keepdim, true))
+PUBLIC(prod, sum_like(function, &operation_prod, a, num_dims, dims, keepdim, false))
+PUBLIC(max, choice_like(function, &operation_max, a, num_dims, dims, keepdim, true))
+PUBLIC(min, choice_like(function, &operation_min, a, num_dims, dims, keepdim, true))
+PUBLIC(any, choice_like(function, &operation_any, a, num_dims, dims, keepdim, false))
+PUBLIC(every, choice_like(function, &operation_all, a, num_dims, dims, keepdim, false))
+
+/* ---- norms --------------------------------------------------------------------------------------------- */
+
+static weft_tensor *count_nonzero(const reduction *r)
+{
+    weft_tensor *zero = weft_zeros(r->a->layout->dtype, 0, NULL, (weft_mesh *)r->a->layout->mesh, NULL);
+    reduction count = *r;
+    count.operation = &operation_sum;
+    count.a = weft_ne(r->a, zero);
+    count.type = WEFT_I64;
+    return count.a == NULL ? NULL : reduce(&count);
+}
+
+static weft_tensor *norm_of(const reduction *r)
+{
+    if (isinf(r->p) || r->p == 1) {
+        return reduce(r);
+    }
+    if (r->p == 0) {
+        return weft_to_type(count_nonzero(r), r->type);
+    }
+    weft_tensor *sum = reduce(r);
+    return r->p == 2 ? weft_sqrt(sum) : weft_pow_scalar(sum, 1 / r->p);
+}
+
+static weft_tensor *norm(const char *function, weft_tensor *a, double p, int num_dims, const int dims[], bool keepdim)
+{
+    reduction r = { function, NULL, a, .keepdim = keepdim, .p = p };
+    r.mask = check_dims(function, a, num_dims, dims);
+    if (r.mask < 0) {
+        return NULL;
+    }
+    weft_dtype type = a->layout->dtype;
+    if (!weft_dtype_is_floating(type)) {
+        weft_fail(WEFT_ERR_DTYPE, function, "a is %s, expected a floating type", weft_dtype_name(type));
+        return NULL;
+    }
+    if (!(p >= 0)) {
+        weft_fail(WEFT_ERR_INVALID, function, "p is %g, expected at least 0", p);
+        return NULL;
+    }
+    r.type = type_of_sum(type);
+    r.operation = isinf(p)  ? &operation_max_abs
+                  : p == 1  ? &operation_sum_abs
+                  : p == 2  ? &operation_sum_square
+                            : &operation_sum_pow;
+    weft_scope_open();
+    return leave_scope(narrowed(&r, norm_of(&r)));
+}
+
+weft_tensor *weft_norm(weft_tensor *a, double p, int dim, bool keepdim)
+{
+    return norm("weft_norm", a, p, 1, &dim, keepdim);
+}
+
+weft_tensor *weft_norm_over(weft_tensor *a, double p, int num_dims, const int dims[], bool keepdim)
+{
+    return norm("weft_norm_over", a, p, num_dims, dims, keepdim);
+}
+
+weft_tensor *weft_norm_all(weft_tensor *a, double p)
+{
+    return norm("weft_norm_all", a, p, 0, NULL, false);
+}
+
+/* ---- variance ------------------------------------------------------------------------------------------ */
+
+/* Twice through the values: first their mean, then the squares of what they differ from it. */
+static weft_tensor *variance(const char *function, weft_tensor *a, int num_dims, const int dims[], double correction,
+                             bool keepdim)
+{
+    reduction r = { function, &operation_sum, a, .keepdim = true };
+    r.mask = check_dims(function, a, num_dims, dims);
+    if (r.mask < 0) {
+        return NULL;
+    }
+    weft_dtype type = a->layout->dtype;
+    if (!weft_dtype_is_floating(type)) {
+        weft_fail(WEFT_ERR_DTYPE, function, "a is %s, expected a floating type", weft_dtype_name(type));
+        return NULL;
+    }
+    double count = count_reduced(a, r.mask);
+    r.type = type_of_sum(type);
+    r.scale = 1 / count;
+    weft_scope_open();
+    r.centre = reduce(&r);
+    if (r.centre == NULL) {
+        return leave_scope(NULL);
+    }
+    r.operation = &operation_sum_square_difference;
+    r.keepdim = keepdim;
+    r.scale = 1 / (count > correction ? count - correction : 0);
+    return leave_scope(narrowed(&r, reduce(&r)));
+}
+
+weft_tensor *weft_variance(weft_tensor *a, int dim, double correction, bool keepdim)
+{
+    return variance("weft_variance", a, 1, &dim, correction, keepdim);
+}
+
+weft_tensor *weft_variance_over(weft_tensor *a, int num_dims, const int dims[], double correction, bool keepdim)
+{
+    return variance("weft_variance_over", a, num_dims, dims, correction, keepdim);
+}
+
+weft_tensor *weft_variance_all(weft_tensor *a, double correction)
+{
+    return variance("weft_variance_all", a, 0, NULL, correction, false);
+}
+
+/* ---- all of them --------------------------------------------------------------------------------------- */
+
+const weft_operation *const weft_reduction_operations[] = {
+    &operation_sum,        &operation_prod,    &operation_max,     &operation_min,
+    &operation_any,        &operation_all,     &operation_sum_abs, &operation_sum_square,
+    &operation_sum_pow,    &operation_max_abs, &operation_sum_square_difference,
+    NULL,
+};
