@@ -50,8 +50,9 @@ weft_panel_policy weft_machine_panels(const weft_machine *machine);
 
 /* How a panel travels. */
 typedef struct weft_message_sizes {
-    int64_t most_bytes;   /* of a message: larger pieces are cut */
-    int64_t window_bytes; /* under way to one process at a time */
+    int64_t most_bytes;    /* of a message: larger pieces are cut */
+    int64_t window_bytes;  /* under way to one process at a time */
+    int64_t landing_bytes; /* about as much of other processes' addends does one redistribution hold at a time */
 } weft_message_sizes;
 weft_message_sizes weft_machine_messages(const weft_machine *machine, weft_spread spread);
 
