@@ -45,7 +45,7 @@ struct weft_mpi_packs {
     int *busy;        /* processes with an open pack */
     int num_busy;
     weft_vec spare;           /* weft_pack *: to be sent again */
-    weft_mpi_requests active; /* purpose; the first RECEIVES are receives */
+    weft_mpi_requests active; /* purpose; the first RECEIVES are receives. None at all: nothing is packed */
     bool abandoned;
 };
 
@@ -387,6 +387,16 @@ static bool leave_out_near(weft_mpi_packs *packs)
     return true;
 }
 
+static bool packs_for_anyone(const weft_mpi_packs *packs)
+{
+    for (int p = 0; p < packs->num_processes; p++) {
+        if (!packs->outboxes[p].plain) {
+            return true;
+        }
+    }
+    return false;
+}
+
 weft_mpi_packs *weft_mpi_packs_open(MPI_Comm comm, int64_t limit, bool near_too)
 {
     weft_mpi_packs *packs = calloc(1, sizeof(*packs));
@@ -406,7 +416,9 @@ weft_mpi_packs *weft_mpi_packs_open(MPI_Comm comm, int64_t limit, bool near_too)
         for (int p = 0; p < packs->num_processes; p++) {
             packs->outboxes[p].process = p;
         }
-        opened = (near_too || leave_out_near(packs)) && post_receives(packs);
+        opened = near_too || leave_out_near(packs);
+        /* On one machine none packs: then nothing is posted, and nothing polled. It is the same on every process. */
+        opened = opened && (!packs_for_anyone(packs) || post_receives(packs));
     }
     if (!opened) {
         weft_mpi_packs_close(packs);
