@@ -1,6 +1,6 @@
-/* What the processes of an MPI world tell each other beside the messages, on a communicator of its own: why one
- * gives up; the meetings of the submitting threads (weft_transport.gather and .tell); and how MPI begins and
- * ends in a process, which may have to wait for the others of a world that broke. */
+/* What the processes of an MPI world tell each other beside the messages, on a communicator of its own: why
+ * one gives up; the meetings of the submitting threads (weft_transport.gather and .tell); and how MPI
+ * begins and ends in a process, which may have to wait for the others of a world that broke. */
 #ifndef WEFT_SRC_COMM_MPI_MEETINGS_H
 #define WEFT_SRC_COMM_MPI_MEETINGS_H
 
@@ -18,7 +18,8 @@ typedef struct weft_mpi_meetings {
     MPI_Request *sent;
 } weft_mpi_meetings;
 
-/* MPI_Init_thread() where the program has not; MPI_Finalize() then follows at the program's exit. Errors are kept. */
+/* MPI_Init_thread() where the program has not; MPI_Finalize() then follows at the program's exit. Errors are
+ * kept. */
 weft_status weft_mpi_begin(const char *function, bool own_communicator);
 
 /* Collective. `meetings` is zeroed. False: MPI has failed. */

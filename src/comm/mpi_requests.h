@@ -1,4 +1,4 @@
-/* Requests of MPI that are under way. MPI_Testsome() wants them side by side; what each is for lies beside. */
+/* Requests of MPI under way. MPI_Testsome() wants them side by side; what each is for lies beside them. */
 #ifndef WEFT_SRC_COMM_MPI_REQUESTS_H
 #define WEFT_SRC_COMM_MPI_REQUESTS_H
 
@@ -20,8 +20,8 @@ bool weft_mpi_requests_reserve(weft_mpi_requests *all, size_t purpose_size);
 void weft_mpi_requests_free(weft_mpi_requests *all);
 
 /* Tests all in one call: one for each few costs a look at the network each time. Returns how many have ended:
- * the k-th is number ended[k], and statuses[k].MPI_ERROR says whether it failed. -1: MPI has failed, and nothing
- * is known of any. */
+ * the k-th is number ended[k], and statuses[k].MPI_ERROR says whether it failed. -1: MPI has failed, and
+ * nothing is known of any. */
 int weft_mpi_requests_test(weft_mpi_requests *all);
 
 /* Tries to take a receive back. True: it has ended, one way or the other, and MPI leaves its memory alone. */
