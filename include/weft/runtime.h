@@ -120,9 +120,9 @@ typedef struct weft_counters {
 /** Copies the counters. WEFT_ERR_INVALID for NULL, WEFT_ERR_STATE before weft_init(). */
 WEFT_API weft_status weft_get_counters(weft_counters *counters);
 
-/** Prints every transfer of this process that has not ended (tensor, peer, box, bytes, age) to standard
- * error: what to look at, on both sides, when a program seems to hang. Done by itself when WEFT_TIMEOUT_S is
- * over. */
+/** Prints the oldest 20 messages of this process that have not ended (tensor, peer, ranks, bytes, call, age),
+ * and how many more there are, to standard error: what to look at, on both sides, when a program seems to
+ * hang. Done by itself when WEFT_TIMEOUT_S is over. */
 WEFT_API void weft_print_pending(void);
 
 /** Prints what this world takes its machines for, and what follows from that: the cost of a task, the rates of copies and

@@ -123,6 +123,7 @@ bool weft_comm_submit(weft_comm *comm, starpu_data_handle_t handle, bool receive
 /* BLOCKS until no transfer is pending. */
 void weft_comm_wait(weft_comm *comm);
 
+/* The oldest 20 messages that have not ended, and how many more there are. */
 void weft_comm_print_pending(weft_comm *comm, FILE *file);
 
 #endif

@@ -18,7 +18,8 @@
 typedef struct weft_mpi_packs weft_mpi_packs;
 
 /* Collective. `limit`: of a message's bytes, well below WEFT_PACK_CAPACITY. Messages for processes of this machine are
- * packed if `near_too`. NULL: no memory, or MPI has failed. */
+ * packed if `near_too`; where that leaves none to pack, it takes nothing, and a poll does nothing. NULL: no
+ * memory, or MPI has failed. */
 weft_mpi_packs *weft_mpi_packs_open(MPI_Comm comm, int64_t limit, bool near_too);
 /* Collective, unless abandoned. */
 void weft_mpi_packs_close(weft_mpi_packs *packs);
