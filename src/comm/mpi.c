@@ -35,6 +35,7 @@ typedef struct mpi_state {
     int *indices;
     MPI_Status *statuses;
     weft_mpi_packs *packs; /* of small messages; NULL: there are none */
+    bool packing;          /* they are used: from mpi_settle() on */
     weft_vec finished;     /* weft_finished; those before `reported` have been */
     size_t reported;
     atomic_bool told; /* by another process that the world is broken */
@@ -158,7 +159,7 @@ static weft_status mpi_start(void *opaque, const weft_message *message, bool rec
                              void *token)
 {
     mpi_state *state = opaque;
-    if (weft_mpi_packs_takes(state->packs, message)) {
+    if (state->packing && weft_mpi_packs_takes(state->packs, message)) {
         return weft_mpi_packs_start(state->packs, message, receive, memory, token, &state->finished);
     }
     if (!make_room(state)) {
@@ -262,7 +263,7 @@ static int mpi_poll(void *opaque, weft_finished finished[], int max)
     mpi_state *state = opaque;
     hear_news(state);
     poll_requests(state);
-    if (state->packs != NULL) {
+    if (state->packing) {
         weft_mpi_packs_poll(state->packs, &state->finished);
     }
     return take_finished(state, finished, max);
@@ -459,6 +460,13 @@ static bool mpi_tell(void *opaque, void *words, size_t size, double timeout_s)
 
 /* ---- opening and closing ------------------------------------------------------------------------------- */
 
+/* Opening packs is collective and this is not, so a process that fails in between leaves nobody waiting. */
+static void mpi_settle(void *opaque)
+{
+    mpi_state *state = opaque;
+    state->packing = state->packs != NULL;
+}
+
 static void mpi_close(void *opaque)
 {
     mpi_state *state = opaque;
@@ -521,13 +529,18 @@ static weft_status initialize(const char *function, bool own_communicator)
         }
         atexit(finalize_at_exit);
     }
-    MPI_Query_thread(&provided);
-    if (provided < MPI_THREAD_MULTIPLE) {
-        return weft_fail(
-            WEFT_ERR_UNSUPPORTED, function,
-            "MPI was initialised without MPI_THREAD_MULTIPLE, which weft's progress thread needs");
-    }
     return WEFT_OK;
+}
+
+static weft_status check_threads(const char *function)
+{
+    int provided = 0;
+    MPI_Query_thread(&provided);
+    return provided >= MPI_THREAD_MULTIPLE
+               ? WEFT_OK
+               : weft_fail(
+                     WEFT_ERR_UNSUPPORTED, function,
+                     "MPI was initialised without MPI_THREAD_MULTIPLE, which weft's progress thread needs");
 }
 
 static weft_process_place place_of(MPI_Comm comm)
@@ -585,10 +598,7 @@ weft_status weft_mpi_open(const char *function, const void *communicator, int64_
     }
     MPI_Comm_set_errhandler(state->comm, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(state->meetings, MPI_ERRORS_RETURN);
-    if (!open_packs(state, pack_bytes)) {
-        free(state);
-        return weft_fail(WEFT_ERR_NOMEM, function, "no memory for small messages");
-    }
+    bool packs = open_packs(state, pack_bytes);
     int *bound = NULL, found = 0;
     MPI_Comm_get_attr(state->comm, MPI_TAG_UB, &bound, &found);
     state->tags = found ? (uint32_t)*bound + 1u : 32768u;
@@ -599,9 +609,11 @@ weft_status weft_mpi_open(const char *function, const void *communicator, int64_
         .start = mpi_start,
         .poll = mpi_poll,
         .abandon = mpi_abandon,
+        .settle = mpi_settle,
         .close = mpi_close,
         .gather = mpi_gather,
         .tell = mpi_tell,
     };
-    return WEFT_OK;
+    return packs ? check_threads(function)
+                 : weft_fail(WEFT_ERR_NOMEM, function, "no memory for small messages");
 }
