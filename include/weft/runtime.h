@@ -48,7 +48,11 @@ typedef struct weft_config {
  * program's own.
  * The first start on a machine takes about 0.1 s more, for it measures what the machine can do (WEFT_CALIBRATE="auto"; "again":
  * this one too; "off": never). What is measured is kept with StarPU's performance models; process 0 decides for all.
+ * BLOCKS until all processes of the world have come. All start or none does: where one cannot, the others get its status, and
+ * a message that names it. The number of ranks, the seed, WEFT_PANEL_BYTES, WEFT_PANEL_ROWS, WEFT_PLAN and WEFT_CHECK must be
+ * the same on every process.
  * \return WEFT_ERR_STATE when already initialised, WEFT_ERR_INVALID for a field or variable out of range,
+ *         WEFT_ERR_MISMATCH for one that is not the same everywhere, WEFT_ERR_TIMEOUT when a process does not come,
  *         WEFT_ERR_UNSUPPORTED, WEFT_ERR_NOMEM, WEFT_ERR_COMM.
  */
 WEFT_API weft_status weft_init(const weft_config *config);
@@ -73,7 +77,7 @@ WEFT_API weft_status weft_finalize(void);
  * is longer than both.
  *
  * WEFT_CHECK=1, on all processes, is for finding mistakes: before a call that creates, computes, moves or
- * gathers tensors, and in weft_init() and weft_finalize(), all processes wait for each other and compare what
+ * gathers tensors, and in weft_finalize(), all processes wait for each other and compare what
  * they are about to do.
  */
 WEFT_API weft_status weft_wait(void);

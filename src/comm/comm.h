@@ -71,9 +71,12 @@ typedef struct weft_transport {
      * waits for nothing. poll is not called any more; the memory of those that could not be taken back may be
      * read and written until the process ends. Nothing is started afterwards. */
     void (*abandon)(void *state);
+    /* What links can do has been measured, with every message one of its own: from here on messages may travel together.
+     * Before the first thread; NULL: nothing changes. */
+    void (*settle)(void *state);
     /* Collective, unless abandon() has been called. */
     void (*close)(void *state);
-    /* A meeting of all processes at process 0, of the submitting thread alone: for WEFT_CHECK, and the end.
+    /* A meeting of all processes at process 0, of the submitting thread alone: for the start, WEFT_CHECK, and the end.
      * (NULL where there is one process.) Both return early when the world breaks. */
     /* Everyone gives `size` bytes. At process 0 they are in `all`, one after another, and came[p] says who
      * came within the time-out (0: for ever); elsewhere it does not wait and `all` is not used. */
@@ -87,7 +90,8 @@ typedef struct weft_transport {
 bool weft_mpi_launched(void);
 /* `communicator`: pointer to an MPI_Comm, or NULL for MPI_COMM_WORLD. pack_bytes: messages of at most so many bytes, of the
  * least that any process gives, travel in packs (comm/mpi_packs.h); 0: none; -1: those between machines, of a usual size.
- * Collective. */
+ * Collective; settle() says from when on. An error with *transport filled in: this process cannot go on, and can tell the others
+ * (comm/agree.h). */
 weft_status weft_mpi_open(const char *function, const void *communicator, int64_t pack_bytes,
                           weft_transport *transport);
 
@@ -95,7 +99,7 @@ weft_status weft_mpi_open(const char *function, const void *communicator, int64_
 
 typedef struct weft_comm weft_comm;
 
-/* Takes the transport; NULL with the error kept. timeout_s > 0: when messages are under way and nothing has
+/* Takes the transport; NULL with the error kept, and the transport as it was. timeout_s > 0: when messages are under way and nothing has
  * moved for so long, print what is pending and break. */
 weft_comm *weft_comm_start(const char *function, weft_transport transport, double timeout_s);
 /* Everything must have ended (weft_comm_wait). Closes the transport. */

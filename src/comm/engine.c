@@ -591,7 +591,6 @@ weft_comm *weft_comm_start(const char *function, weft_transport transport, doubl
     }
     if (comm == NULL || comm->next_send == NULL || comm->next_receive == NULL || comm->sends == NULL) {
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for the communication engine");
-        transport.close(transport.state);
         if (comm != NULL) {
             free(comm->next_send);
             free(comm->next_receive);

@@ -20,6 +20,7 @@ typedef struct mpi_state {
     uint32_t tags;            /* that there are */
     weft_mpi_requests active; /* of messages of their own: purpose */
     weft_mpi_packs *packs;    /* of small messages; NULL: there are none */
+    bool packing;             /* they are used: from mpi_settle() on */
     weft_vec finished;        /* weft_finished; those before `reported` have been */
     size_t reported;
     weft_mpi_meetings meetings;
@@ -107,7 +108,7 @@ static weft_status mpi_start(void *opaque, const weft_message *message, bool rec
                              void *token)
 {
     mpi_state *state = opaque;
-    if (weft_mpi_packs_takes(state->packs, message)) {
+    if (state->packing && weft_mpi_packs_takes(state->packs, message)) {
         return weft_mpi_packs_start(state->packs, message, receive, memory, token, &state->finished);
     }
     weft_mpi_requests *active = &state->active;
@@ -184,7 +185,7 @@ static int mpi_poll(void *opaque, weft_finished finished[], int max)
     mpi_state *state = opaque;
     weft_mpi_hear_news(&state->meetings);
     poll_requests(state);
-    if (state->packs != NULL) {
+    if (state->packing) {
         weft_mpi_packs_poll(state->packs, &state->finished);
     }
     return take_finished(state, finished, max);
@@ -223,6 +224,13 @@ static bool mpi_tell(void *opaque, void *words, size_t size, double timeout_s)
 
 /* ---- opening and closing ------------------------------------------------------------------------------- */
 
+/* Opening packs is collective and this is not, so a process that fails in between leaves nobody waiting. */
+static void mpi_settle(void *opaque)
+{
+    mpi_state *state = opaque;
+    state->packing = state->packs != NULL;
+}
+
 static void mpi_close(void *opaque)
 {
     mpi_state *state = opaque;
@@ -234,6 +242,17 @@ static void mpi_close(void *opaque)
     weft_mpi_requests_free(&state->active);
     weft_vec_free(&state->finished);
     free(state);
+}
+
+static weft_status check_threads(const char *function)
+{
+    int provided = 0;
+    MPI_Query_thread(&provided);
+    return provided >= MPI_THREAD_MULTIPLE
+               ? WEFT_OK
+               : weft_fail(
+                     WEFT_ERR_UNSUPPORTED, function,
+                     "MPI was initialised without MPI_THREAD_MULTIPLE, which weft's progress thread needs");
 }
 
 static weft_process_place place_of(MPI_Comm comm)
@@ -289,10 +308,7 @@ weft_status weft_mpi_open(const char *function, const void *communicator, int64_
         return weft_fail(WEFT_ERR_COMM, function, "MPI_Comm_dup() failed");
     }
     MPI_Comm_set_errhandler(state->comm, MPI_ERRORS_RETURN);
-    if (!open_packs(state, pack_bytes)) {
-        free(state);
-        return weft_fail(WEFT_ERR_NOMEM, function, "no memory for small messages");
-    }
+    bool packs = open_packs(state, pack_bytes);
     int *bound = NULL, found = 0;
     MPI_Comm_get_attr(state->comm, MPI_TAG_UB, &bound, &found);
     state->tags = found ? (uint32_t)*bound + 1u : 32768u;
@@ -303,9 +319,11 @@ weft_status weft_mpi_open(const char *function, const void *communicator, int64_
         .start = mpi_start,
         .poll = mpi_poll,
         .abandon = mpi_abandon,
+        .settle = mpi_settle,
         .close = mpi_close,
         .gather = mpi_gather,
         .tell = mpi_tell,
     };
-    return WEFT_OK;
+    return packs ? check_threads(function)
+                 : weft_fail(WEFT_ERR_NOMEM, function, "no memory for small messages");
 }

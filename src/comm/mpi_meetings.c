@@ -288,11 +288,5 @@ weft_status weft_mpi_begin(const char *function, bool own_communicator)
         }
         atexit(finalize_at_exit);
     }
-    MPI_Query_thread(&provided);
-    if (provided < MPI_THREAD_MULTIPLE) {
-        return weft_fail(
-            WEFT_ERR_UNSUPPORTED, function,
-            "MPI was initialised without MPI_THREAD_MULTIPLE, which weft's progress thread needs");
-    }
     return WEFT_OK;
 }

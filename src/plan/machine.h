@@ -56,7 +56,11 @@ typedef struct weft_message_sizes {
 } weft_message_sizes;
 weft_message_sizes weft_machine_messages(const weft_machine *machine, weft_spread spread);
 
-/* The text form, a name and a number per line. What is written can be read; false when it could not be written. */
+/* Every figure is one that a machine can have: above 0 and not beyond all measure. Links may be unknown. */
+bool weft_machine_possible(const weft_machine *machine);
+
+/* The text form, a name and a number per line, in thousandths; the same in every locale. What is written can be read; false when
+ * it could not be written, or is not possible. */
 bool weft_machine_write(const weft_machine *machine, FILE *file);
 /* False, and *machine as it was, for anything but a whole file of this version with figures that can be: links may be
  * unknown, the rest not. */

@@ -21,7 +21,8 @@ bool weft_machine_load(weft_machine *machine);
 /* Replaces the file in one step. Silent when it cannot be written: the next start measures again. */
 void weft_machine_keep(const weft_machine *machine);
 
-/* BLOCKS, for about 0.1 s: a task, a copy and a product on a worker. What cannot be measured stays as it is. */
-void weft_machine_measure(weft_machine *machine);
+/* BLOCKS, for about 0.1 s: a task, a copy and a product on a worker. False: not all of them could be measured, and the figures
+ * are not to be kept. */
+bool weft_machine_measure(weft_machine *machine);
 
 #endif

@@ -123,7 +123,8 @@ typedef struct weft_settings { /* weft_config with the environment and the defau
     weft_calibration calibration;
 } weft_settings;
 
-/* Reads config (may be NULL) and the environment. Errors are kept. */
+/* Reads config (may be NULL) and the environment. Errors are kept; world and time-out are then those that were right, or the
+ * defaults, for there the other processes can be told. */
 weft_status weft_settings_read(const char *function, const weft_config *config, weft_settings *settings);
 
 /* Where this process stands among the processes, as the transport says. */
