@@ -197,6 +197,8 @@ static void one_case(prng *random)
 
 /* Messages of a few elements, and room for few addends: 0 leaves what the machine's figures give. */
 static int64_t most_bytes, landing_bytes;
+/* Copies go past the caches. */
+static bool streams;
 
 static void start(void)
 {
@@ -206,6 +208,9 @@ static void start(void)
     if (most_bytes > 0) {
         weft_runtime.messages.most_bytes = most_bytes;
         weft_runtime.messages.landing_bytes = landing_bytes;
+    }
+    if (streams) {
+        weft_runtime.cache_bytes = 1;
     }
 }
 
@@ -260,6 +265,14 @@ static void test_small_messages(void **state)
     run_cases(NULL, 4, 10);
     run_cases("2", 5, 10);
     most_bytes = 0;
+}
+
+static void test_streams(void **state)
+{
+    (void)state;
+    streams = true;
+    run_cases(NULL, 6, 10);
+    streams = false;
 }
 
 /* Several ranks of a process send more addends of one panel than there is room for, in messages that MPI does
@@ -409,6 +422,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_panel_per_shard),  cmocka_unit_test(test_panels_of_one_row),
         cmocka_unit_test(test_panels_of_three_rows), cmocka_unit_test(test_small_messages),
+        cmocka_unit_test(test_streams),
         cmocka_unit_test(test_addends_without_room), cmocka_unit_test(test_relays),
         cmocka_unit_test(test_broadcasts),           cmocka_unit_test(test_mixed_reductions),
     };

@@ -32,6 +32,7 @@ typedef struct weft_runtime_state {
     weft_cost_model cost;
     weft_panel_policy panels;
     weft_message_sizes messages;
+    int64_t cache_bytes; /* the largest cache of this machine; 0: not known */
     weft_layout_table *layouts;
     weft_vec meshes;      /* weft_mesh *, each alive until weft_finalize() */
     weft_ptrset mesh_set; /* the same, to know a live one */

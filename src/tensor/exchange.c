@@ -590,11 +590,24 @@ static bool build(weft_exchange *exchange)
     return done;
 }
 
+/* Whether the shards that are written here are more than the last cache holds: then what was written first is not there
+ * any more when it is read. */
+static bool outgrows_cache(const weft_layout *layout)
+{
+    double bytes = 0;
+    for (int i = 0; i < weft_runtime.local_ranks; i++) {
+        bytes += (double)weft_layout_shard_count(layout, weft_runtime.first_rank + i) *
+                 (double)weft_dtype_size(layout->dtype);
+    }
+    return weft_runtime.cache_bytes > 0 && bytes > (double)weft_runtime.cache_bytes;
+}
+
 weft_exchange *weft_exchange_new(const char *function, const weft_stage *stage)
 {
     weft_exchange *exchange = calloc(1, sizeof(*exchange));
     if (exchange != NULL) {
         exchange->stage = *stage;
+        exchange->streams = outgrows_cache(stage->to);
         exchange->sends = calloc((size_t)weft_runtime.num_processes, sizeof(tag_range));
         exchange->receives = calloc((size_t)weft_runtime.num_processes, sizeof(tag_range));
     }

@@ -55,6 +55,7 @@ typedef struct tag_range { /* messages with one process in one run */
 
 struct weft_exchange {
     weft_stage stage;
+    bool streams;                        /* copies go past the caches */
     weft_vec steps;                      /* exchange_step */
     weft_vec landings;                   /* landing */
     landing_ring rings[63];              /* those of 2^i bytes */
