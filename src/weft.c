@@ -101,7 +101,8 @@ static weft_status start_floors(const char *function, const weft_settings *setti
     return status;
 }
 
-/* A process that cannot start comes as far as the others' first meeting all the same, where it can: they wait for it. */
+/* A process that cannot start comes as far as the others' first meeting all the same, where it can: they wait
+ * for it. */
 static weft_status start(const char *function, const weft_config *config, const void *communicator)
 {
     if (weft_runtime.initialized) {

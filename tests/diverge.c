@@ -1,8 +1,8 @@
 /* A program of several processes, one of which goes another way: what test_divergence.c runs with mpirun.
  *
  * usage: diverge WAY [small], on at least 2 processes. Small: all messages are such as travel together.
- *        diverge start WHO NAME=VALUE: process WHO (first, last) starts with this in its environment, and all others not,
- *        in a program that has initialised MPI itself.
+ *        diverge start WHO NAME=VALUE: process WHO (first, last) starts with this in its environment, and all
+ * others not, in a program that has initialised MPI itself.
  *
  * All do the same work (redistributions and products of which every value is known) until one, the last, does
  * WAY. Each process prints, in one line each,
@@ -11,8 +11,8 @@
  *     process P ends: STATUS MESSAGE     the first error, as the program sees it
  *     process P finalized: STATUS
  *
- * (`start`: ends, then `starts again` when all start without it) and `stops PID` before it stops itself. The exit code is 0 when it was given no error and no wrong result,
- * 3 after an error, 4 after a wrong result. */
+ * (`start`: ends, then `starts again` when all start without it) and `stops PID` before it stops itself. The
+ * exit code is 0 when it was given no error and no wrong result, 3 after an error, 4 after a wrong result. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Calibration: what is measured is kept, and is the same on every process; files that are broken, missing, not to be
- * written, or others on each process. */
+/* Calibration: what is measured is kept, and is the same on every process; files that are broken, missing,
+ * not to be written, or others on each process. */
 #include "support.h"
 
 #include <dirent.h>

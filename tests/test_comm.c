@@ -425,7 +425,8 @@ static void test_waiting_for_a_panel_is_no_time_out(void **state)
     weft_comm_stop(comm);
 }
 
-/* A transfer of many messages that takes longer than the time-out, while messages begin and end all the time. */
+/* A transfer of many messages that takes longer than the time-out, while messages begin and end all the time.
+ */
 static void test_slow_messages_are_no_time_out(void **state)
 {
     (void)state;
@@ -625,7 +626,8 @@ static void count_ended(weft_vec *finished)
     finished->count = 0;
 }
 
-/* Packs of many peers, some before their receives are started and some after: each message reaches its own place, once. */
+/* Packs of many peers, some before their receives are started and some after: each message reaches its own
+ * place, once. */
 static void test_packs(void **state)
 {
     (void)state;
@@ -668,7 +670,8 @@ static void test_packs(void **state)
     }
     assert_true(sent_packs > PACKED_PEERS);
     for (int peer = 0; peer < PACKED_PEERS; peer++) {
-        assert_int_equal(weft_inbox_take(inbox, peer, packs[peer].bytes, packs[peer].used, &finished), WEFT_OK);
+        assert_int_equal(weft_inbox_take(inbox, peer, packs[peer].bytes, packs[peer].used, &finished),
+                         WEFT_OK);
     }
     count_ended(&finished);
     for (int i = 0; i < PACKED; i++) {

@@ -36,7 +36,8 @@ static weft_elementwise_args simplify(const weft_elementwise_args *args)
     return out;
 }
 
-/* The arguments themselves where nothing can be left out: a copy costs more than a small task's arithmetic. */
+/* The arguments themselves where nothing can be left out: a copy costs more than a small task's arithmetic.
+ */
 static const weft_elementwise_args *simplest(const weft_elementwise_args *given, weft_elementwise_args *room)
 {
     if (given->ndim == 1) {

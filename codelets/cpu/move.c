@@ -102,8 +102,8 @@ static void copy_row(char *target, const char *source, int64_t n, int64_t target
     }
 }
 
-/* Past the caches: a line is written without having been read before, which is a third of what a copy moves. Where a
- * row is as long as memcpy() does this by itself (megabytes), this is memcpy(). */
+/* Past the caches: a line is written without having been read before, which is a third of what a copy moves.
+ * Where a row is as long as memcpy() does this by itself (megabytes), this is memcpy(). */
 static void stream_row(char *to, const char *from, size_t n)
 {
 #if defined(__SSE2__)
@@ -127,7 +127,8 @@ static void stream_row(char *to, const char *from, size_t n)
 #endif
 }
 
-/* What was streamed is in memory before anything that this thread does from here on: other threads may read it. */
+/* What was streamed is in memory before anything that this thread does from here on: other threads may read
+ * it. */
 static void end_stream(void)
 {
 #if defined(__SSE2__)
@@ -138,7 +139,10 @@ static void end_stream(void)
 void weft_cpu_copy_box(void *target, const void *source, const weft_strided_box *box, size_t element_size,
                        bool streams)
 {
-    enum { LONG_ROW = 64, LONG_STREAM = 512 }; /* bytes from which memcpy beats a loop, and streaming memcpy */
+    enum {
+        LONG_ROW = 64,
+        LONG_STREAM = 512
+    }; /* bytes from which memcpy beats a loop, and streaming memcpy */
     for (int d = 0; d < box->ndim; d++) {
         if (box->extent[d] == 0) {
             return;
@@ -236,10 +240,10 @@ DEFINE_REDUCE(i32, int32_t, int32_t, SAME, SAME, (int32_t)((uint32_t)a + (uint32
 DEFINE_REDUCE(u8, uint8_t, uint8_t, SAME, SAME, (uint8_t)(a + b), (uint8_t)(a *b), a<b ? a : b, a> b ? a : b)
 DEFINE_REDUCE(boolean, uint8_t, uint8_t, SAME, SAME, a | b, a &b, a &b, a | b)
 
-/* Contiguous sums, what gradients and partial products are. Up to four addends are read in one loop, so that each
- * byte passes once between memory and registers; more go block by block, so that the sum so far comes from a
- * cache. The same additions in the same order as above, in loops that the compiler vectorises. Each returns how
- * many of the `count` addends it has added. */
+/* Contiguous sums, what gradients and partial products are. Up to four addends are read in one loop, so that
+ * each byte passes once between memory and registers; more go block by block, so that the sum so far comes
+ * from a cache. The same additions in the same order as above, in loops that the compiler vectorises. Each
+ * returns how many of the `count` addends it has added. */
 #define DEFINE_SUM_ROW(name, type)                                                                           \
     static int sum_first_##name(type *restrict out, type *const source[], int64_t begin, int count,          \
                                 int64_t n)                                                                   \

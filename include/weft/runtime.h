@@ -46,14 +46,14 @@ typedef struct weft_config {
  * environment, then defaults. In the mpi world weft initialises MPI when the program has not, asking for
  * MPI_THREAD_MULTIPLE, and then also finalises it; <weft/mpi.h> has weft_init_mpi() for a communicator of the
  * program's own.
- * The first start on a machine takes about 0.1 s more, for it measures what the machine can do (WEFT_CALIBRATE="auto"; "again":
- * this one too; "off": never). What is measured is kept with StarPU's performance models; process 0 decides for all.
- * BLOCKS until all processes of the world have come. All start or none does: where one cannot, the others get its status, and
- * a message that names it. The number of ranks, the seed, WEFT_PANEL_BYTES, WEFT_PANEL_ROWS, WEFT_PLAN and WEFT_CHECK must be
- * the same on every process.
- * \return WEFT_ERR_STATE when already initialised, WEFT_ERR_INVALID for a field or variable out of range,
- *         WEFT_ERR_MISMATCH for one that is not the same everywhere, WEFT_ERR_TIMEOUT when a process does not come,
- *         WEFT_ERR_UNSUPPORTED, WEFT_ERR_NOMEM, WEFT_ERR_COMM.
+ * The first start on a machine takes about 0.1 s more, for it measures what the machine can do
+ * (WEFT_CALIBRATE="auto"; "again": this one too; "off": never). What is measured is kept with StarPU's
+ * performance models; process 0 decides for all. BLOCKS until all processes of the world have come. All start
+ * or none does: where one cannot, the others get its status, and a message that names it. The number of
+ * ranks, the seed, WEFT_PANEL_BYTES, WEFT_PANEL_ROWS, WEFT_PLAN and WEFT_CHECK must be the same on every
+ * process. \return WEFT_ERR_STATE when already initialised, WEFT_ERR_INVALID for a field or variable out of
+ * range, WEFT_ERR_MISMATCH for one that is not the same everywhere, WEFT_ERR_TIMEOUT when a process does not
+ * come, WEFT_ERR_UNSUPPORTED, WEFT_ERR_NOMEM, WEFT_ERR_COMM.
  */
 WEFT_API weft_status weft_init(const weft_config *config);
 
@@ -129,10 +129,10 @@ WEFT_API weft_status weft_get_counters(weft_counters *counters);
  * hang. Done by itself when WEFT_TIMEOUT_S is over. */
 WEFT_API void weft_print_pending(void);
 
-/** Prints what this world takes its machines for, and what follows from that: the cost of a task, the rates of copies and
- * products, the links between processes, the heights of panels and the sizes of messages (docs/design.md, "Panel
- * heights"). The same on every process. WEFT_CALIBRATE says where the figures are from. WEFT_ERR_INVALID for NULL,
- * WEFT_ERR_STATE before weft_init(). */
+/** Prints what this world takes its machines for, and what follows from that: the cost of a task, the rates
+ * of copies and products, the links between processes, the heights of panels and the sizes of messages
+ * (docs/design.md, "Panel heights"). The same on every process. WEFT_CALIBRATE says where the figures are
+ * from. WEFT_ERR_INVALID for NULL, WEFT_ERR_STATE before weft_init(). */
 WEFT_API weft_status weft_print_machine(FILE *file);
 
 WEFT_END_DECLS

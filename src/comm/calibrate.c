@@ -9,9 +9,9 @@
 
 /* ---- one link ------------------------------------------------------------------------------------------ */
 
-/* A probe's messages go between process 0 and a partner, which do the same steps with the roles of sender and receiver
- * exchanged. The stream is of messages of 60 KB, as weft's own are (weft_machine_messages()), and none travels with others:
- * the transport packs nothing before it is settled. */
+/* A probe's messages go between process 0 and a partner, which do the same steps with the roles of sender and
+ * receiver exchanged. The stream is of messages of 60 KB, as weft's own are (weft_machine_messages()), and
+ * none travels with others: the transport packs nothing before it is settled. */
 enum {
     WORD_BYTES = 8,
     PIECE_BYTES = 60 * 1024,
@@ -34,8 +34,8 @@ typedef struct probe {
     bool failed;
 } probe;
 
-/* Waits without sleeping at first: how soon a message is noticed is measured as well. But where there are more
- * processes than cores the partner may need this one. */
+/* Waits without sleeping at first: how soon a message is noticed is measured as well. But where there are
+ * more processes than cores the partner may need this one. */
 static void wait_for(probe *p, int messages)
 {
     const double awake_us = 200;
@@ -108,8 +108,8 @@ static double typical_trip_us(probe *p, int times, int count, int64_t bytes)
     return typical(us, times);
 }
 
-/* Streams until there are enough, or the time is over: process 0 says before each whether it will be. The first is not
- * counted: it may find room on its way (buffers, a token bucket) that a long stream has not. */
+/* Streams until there are enough, or the time is over: process 0 says before each whether it will be. The
+ * first is not counted: it may find room on its way (buffers, a token bucket) that a long stream has not. */
 static double stream_us(probe *p, double trip_us)
 {
     double us[MOST_ROUNDS], begin_us = starpu_timing_now();
@@ -169,8 +169,8 @@ typedef struct briefing {
     int near_partner, far_partner;
 } briefing;
 
-/* Figures of this machine alone: the built-in ones, all of them, where any could not be measured. Returns the machine's
- * lock, or -1. */
+/* Figures of this machine alone: the built-in ones, all of them, where any could not be measured. Returns the
+ * machine's lock, or -1. */
 static int own_figures(const weft_settings *settings, briefing *b)
 {
     static const weft_machine builtin = WEFT_MACHINE_DEFAULT;
@@ -192,7 +192,8 @@ static int own_figures(const weft_settings *settings, briefing *b)
     return lock;
 }
 
-/* Which links there are, and which of them have to be measured. `nodes`: of each process, the first one of its machine. */
+/* Which links there are, and which of them have to be measured. `nodes`: of each process, the first one of
+ * its machine. */
 static void choose_partners(const int nodes[], int processes, bool again, briefing *b)
 {
     int near = 0, far = 0;
@@ -226,8 +227,8 @@ static bool measure_links(const weft_transport *transport, double timeout_s, bri
     return measured;
 }
 
-/* Everyone says where it is; process 0 says what is to be done. It takes the machine's lock when all have come, so that
- * other worlds do not wait for those of this one. */
+/* Everyone says where it is; process 0 says what is to be done. It takes the machine's lock when all have
+ * come, so that other worlds do not wait for those of this one. */
 static bool brief(const weft_settings *settings, const weft_transport *transport, briefing *b, int *lock)
 {
     int processes = transport->place.num_processes;

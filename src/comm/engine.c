@@ -22,12 +22,12 @@
 
 enum { MAX_FINISHED = 64, LABEL_SIZE = 32 };
 
-/* How long the progress thread waits between polls: it must leave the core to the computation. After something
- * has happened, as long as a message takes on the link: there is no use in looking sooner. Where that is short, it
- * yields a few times first, after which the answer is there when nothing is computed; the shortest sleep takes
- * 60 us where the kernel rounds times up. Then twice as long each time that nothing has happened. Over 1 Gbit/s
- * a product beside large messages then takes 1.2 times as long as alone; with 5 to 200 us 1.5 times (two
- * hosts, bench overlap). */
+/* How long the progress thread waits between polls: it must leave the core to the computation. After
+ * something has happened, as long as a message takes on the link: there is no use in looking sooner. Where
+ * that is short, it yields a few times first, after which the answer is there when nothing is computed; the
+ * shortest sleep takes 60 us where the kernel rounds times up. Then twice as long each time that nothing has
+ * happened. Over 1 Gbit/s a product beside large messages then takes 1.2 times as long as alone; with 5 to
+ * 200 us 1.5 times (two hosts, bench overlap). */
 static const double shortest_sleep_us = 5, longest_sleep_us = 200, longest_message_us = 500;
 
 enum { YIELDS_FOR_SHORT = 4, SHORT_MESSAGE_US = 50 };
@@ -207,8 +207,8 @@ static void print_message(const transfer *t, const weft_message *m, double now_u
             phases[t->phase], (now_us - t->submitted_us) * 1e-6);
 }
 
-/* The mutex is held. The oldest messages that have not ended: of a large transfer there are thousands, and the
- * first that does not come tells most. */
+/* The mutex is held. The oldest messages that have not ended: of a large transfer there are thousands, and
+ * the first that does not come tells most. */
 static void print_oldest(const weft_comm *comm, FILE *file)
 {
     enum { MOST_PRINTED = 20 };
@@ -231,8 +231,8 @@ static void print_oldest(const weft_comm *comm, FILE *file)
     }
 }
 
-/* The mutex is held, and given back meanwhile: the file may be slow, and StarPU's callbacks want the mutex. So
- * the lines are gathered in memory first. */
+/* The mutex is held, and given back meanwhile: the file may be slow, and StarPU's callbacks want the mutex.
+ * So the lines are gathered in memory first. */
 static void print_pending_locked(weft_comm *comm, FILE *file)
 {
     char *text = NULL;
@@ -544,7 +544,9 @@ static patience fresh_patience(const weft_comm *comm)
     double us = bytes * weft_runtime.cost.remote_byte_us;
     return (patience){
         .yields = us < SHORT_MESSAGE_US ? YIELDS_FOR_SHORT : 0,
-        .sleep_us = us < shortest_sleep_us ? shortest_sleep_us : us > longest_message_us ? longest_message_us : us,
+        .sleep_us = us < shortest_sleep_us    ? shortest_sleep_us
+                    : us > longest_message_us ? longest_message_us
+                                              : us,
     };
 }
 

@@ -72,8 +72,8 @@ static int make_datatype(const weft_region *region, MPI_Datatype *type)
 
 /* ---- the transport's functions ------------------------------------------------------------------------- */
 
-/* A message's number and digest. Open MPI 4.1 writes a message that is longer than its receive beyond the end of the
- * receive's memory (when it is too long to be sent at once). */
+/* A message's number and digest. Open MPI 4.1 writes a message that is longer than its receive beyond the end
+ * of the receive's memory (when it is too long to be sent at once). */
 static int tag_of(const mpi_state *state, const weft_message *message)
 {
     enum { DIGESTS = 1 << 11, FEWEST_NUMBERS = 1 << 16 };
@@ -141,8 +141,8 @@ static void close_ranks(weft_mpi_requests *active, int count)
     }
 }
 
-/* Messages of their own. When it is not known what has ended, nothing is reported: MPI may still use the memory
- * of any message. */
+/* Messages of their own. When it is not known what has ended, nothing is reported: MPI may still use the
+ * memory of any message. */
 static void poll_requests(mpi_state *state)
 {
     weft_mpi_requests *active = &state->active;

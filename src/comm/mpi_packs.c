@@ -365,8 +365,8 @@ static bool post_receives(weft_mpi_packs *packs)
     return true;
 }
 
-/* Processes of one machine exchange short messages through memory, for less than a pack costs. False: no memory, or MPI has
- * failed. */
+/* Processes of one machine exchange short messages through memory, for less than a pack costs. False: no
+ * memory, or MPI has failed. */
 static bool leave_out_near(weft_mpi_packs *packs)
 {
     MPI_Comm node;
@@ -417,7 +417,8 @@ weft_mpi_packs *weft_mpi_packs_open(MPI_Comm comm, int64_t limit, bool near_too)
             packs->outboxes[p].process = p;
         }
         opened = near_too || leave_out_near(packs);
-        /* On one machine none packs: then nothing is posted, and nothing polled. It is the same on every process. */
+        /* On one machine none packs: then nothing is posted, and nothing polled. It is the same on every
+         * process. */
         opened = opened && (!packs_for_anyone(packs) || post_receives(packs));
     }
     if (!opened) {

@@ -7,8 +7,8 @@
  * A window could wait for itself: its messages may be such as the receiver cannot take before it has got one
  * that waits here. So tags follow the order in which the receiver submits its receives: in the order of the
  * calls, and within a redistribution panel by panel, box by box, addend by addend (tensor/exchange.c). What a
- * receive waits for was submitted before it, so the oldest message never waits for a younger one; and a message
- * that is older than all that are under way to its process always starts. */
+ * receive waits for was submitted before it, so the oldest message never waits for a younger one; and a
+ * message that is older than all that are under way to its process always starts. */
 #ifndef WEFT_SRC_COMM_SENDS_H
 #define WEFT_SRC_COMM_SENDS_H
 

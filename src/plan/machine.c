@@ -54,11 +54,12 @@ weft_cost_model weft_machine_cost(const weft_machine *machine, weft_spread sprea
     };
 }
 
-/* A product of few rows is slower, because what it does not share with others (packing the right operand) grows against
- * the work, and there are as many more tasks as there are panels on both sides. A faster kernel, or slower memory, needs
- * more rows. Measured at 115 GFLOP/s and 26 GB/s, n = k = 1024: products of 32 rows at 0.78 of the rate of all rows, 64 at
- * 0.90, 128 at 0.94; char_lm on two hosts (--mesh 2x1 --batch 1024 --hidden 1024), 25 steps, best of four runs:
- * 64 rows 3.04 s, 128 rows 2.77, 256 rows 2.83, 512 rows 2.75. */
+/* A product of few rows is slower, because what it does not share with others (packing the right operand)
+ * grows against the work, and there are as many more tasks as there are panels on both sides. A faster
+ * kernel, or slower memory, needs more rows. Measured at 115 GFLOP/s and 26 GB/s, n = k = 1024: products of
+ * 32 rows at 0.78 of the rate of all rows, 64 at 0.90, 128 at 0.94; char_lm on two hosts (--mesh 2x1 --batch
+ * 1024 --hidden 1024), 25 steps, best of four runs: 64 rows 3.04 s, 128 rows 2.77, 256 rows 2.83, 512
+ * rows 2.75. */
 static int64_t least_product_rows(const weft_machine *machine)
 {
     enum { FEWEST = 64, MOST = 256, ROWS_PER_FLOP_PER_BYTE = 32 };
@@ -81,13 +82,13 @@ weft_panel_policy weft_machine_panels(const weft_machine *machine)
     };
 }
 
-/* Messages of up to 60 KB are what Open MPI's TCP sends without asking first, and were measured best over 1 Gbit/s
- * (tensor/exchange.c). There they take fifty times what a message costs as it is; on fast links they have to be larger
- * for that. The window is what keeps a link busy while messages are told to have ended. */
+/* Messages of up to 60 KB are what Open MPI's TCP sends without asking first, and were measured best over 1
+ * Gbit/s (tensor/exchange.c). There they take fifty times what a message costs as it is; on fast links they
+ * have to be larger for that. The window is what keeps a link busy while messages are told to have ended. */
 weft_message_sizes weft_machine_messages(const weft_machine *machine, weft_spread spread)
 {
     enum { FEWEST_BYTES = 60 * 1024, MOST_BYTES = 1 << 20, TIMES_OVERHEAD = 50, FEWEST_WINDOW = 300 * 1024 };
-    enum { LANDINGS = 32 << 20 }; /* enough to keep a link of 100 Gbit/s busy */
+    enum { LANDINGS = 32 << 20 };         /* enough to keep a link of 100 Gbit/s busy */
     const double fast_bytes_per_us = 500; /* 4 Gbit/s */
     weft_link link = weft_machine_link(machine, spread);
     bool fast = link.bytes_per_us > fast_bytes_per_us;
@@ -100,8 +101,8 @@ weft_message_sizes weft_machine_messages(const weft_machine *machine, weft_sprea
 
 /* ---- the text form ------------------------------------------------------------------------------------- */
 
-/* Raised when a figure changes its meaning: older files are then measured anew. 2: a message's cost is that of one which travels
- * alone. */
+/* Raised when a figure changes its meaning: older files are then measured anew. 2: a message's cost is that
+ * of one which travels alone. */
 enum { VERSION = 2 };
 
 typedef struct figure {

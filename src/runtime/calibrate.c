@@ -21,8 +21,8 @@ const char weft_machine_builtin[] = "built in", weft_machine_kept[] = "kept",
 
 enum { PATH_SIZE = 4096 };
 
-/* StarPU prints "directory: <.../codelets/45/>", first the folder that it writes to. Figures of machines lie beside
- * `codelets`, as those of buses do: 45 is the version of something else. */
+/* StarPU prints "directory: <.../codelets/45/>", first the folder that it writes to. Figures of machines lie
+ * beside `codelets`, as those of buses do: 45 is the version of something else. */
 static bool model_folder(char *folder, size_t size)
 {
     char *text = NULL;
@@ -164,8 +164,8 @@ void weft_machine_keep(const weft_machine *machine)
 enum { FEWEST_REPETITIONS = 3, MOST_REPETITIONS = 9 };
 static const double most_us = 50e3;
 
-/* Of the time of once(argument), the shortest, in microseconds: what disturbs a machine only slows it down, and the next
- * start should find the same. */
+/* Of the time of once(argument), the shortest, in microseconds: what disturbs a machine only slows it down,
+ * and the next start should find the same. */
 static double shortest_us(void (*once)(void *), void *argument)
 {
     double shortest = INFINITY, begin = starpu_timing_now(), now = begin;

@@ -150,8 +150,8 @@ static bool check_config(const char *function, const weft_config *config)
     return wrong == NULL;
 }
 
-/* A field that the program set wins over the environment; ranks and local_ranks exclude each other. Fields that are wrong
- * are left out. */
+/* A field that the program set wins over the environment; ranks and local_ranks exclude each other. Fields
+ * that are wrong are left out. */
 static void take_config(const weft_config *config, weft_settings *settings)
 {
     if (config->world != WEFT_WORLD_AUTO && is_world(config->world)) {

@@ -2,12 +2,12 @@
  *
  * Every move of the stage (a box from one rank to another) is cut where panels of the source or of the target
  * begin, and where a message would become too large: into pieces, each of which lies in one panel on both
- * sides. Both sides of a message cut alike, so they agree on the messages between them, and on their order: by
- * target panel, target rank, where in the panel, and source rank. First panels come first, so that what waits for
- * them can begin.
+ * sides. Both sides of a message cut alike, so they agree on the messages between them, and on their order:
+ * by target panel, target rank, where in the panel, and source rank. First panels come first, so that what
+ * waits for them can begin.
  *
- * The steps that receive are submitted in that order too. So what a step waits for, a landing that is used again
- * or a panel that is relayed, never waits for a message that comes later: sends.h builds on it.
+ * The steps that receive are submitted in that order too. So what a step waits for, a landing that is used
+ * again or a panel that is relayed, never waits for a message that comes later: sends.h builds on it.
  *
  * A piece that is relayed is read from the target tensor, where its source rank has received it. Relays go up
  * in the order of the target's mesh (plan/relay.h), and so do the steps that fill panels: a panel is written
@@ -46,12 +46,13 @@ static bool add_piece(weft_vec *pieces, const piece *like, int64_t bytes, const 
     return p != NULL;
 }
 
-/* Larger messages are cut, by rows, and rows by columns. What one brings can be used while the next is under way;
- * and messages that MPI sends without asking first keep a link busy both ways: over TCP, the go-ahead of a larger
- * one queues behind the data of those that go the other way. Measured over 1 Gbit/s, both hosts sending: 48 and 60
- * KB 119 MB/s, 1 MB 67 to 119 MB/s. On faster links they are larger (weft_machine_messages()). */
-static bool cut_to_messages(weft_vec *pieces, const weft_layout *layout, const piece *like, const weft_box *box,
-                            int dim)
+/* Larger messages are cut, by rows, and rows by columns. What one brings can be used while the next is under
+ * way; and messages that MPI sends without asking first keep a link busy both ways: over TCP, the go-ahead of
+ * a larger one queues behind the data of those that go the other way. Measured over 1 Gbit/s, both hosts
+ * sending: 48 and 60 KB 119 MB/s, 1 MB 67 to 119 MB/s. On faster links they are larger
+ * (weft_machine_messages()). */
+static bool cut_to_messages(weft_vec *pieces, const weft_layout *layout, const piece *like,
+                            const weft_box *box, int dim)
 {
     int64_t most = weft_runtime.messages.most_bytes;
     int64_t bytes = weft_box_count(layout->ndim, box) * (int64_t)weft_dtype_size(layout->dtype);
@@ -396,8 +397,8 @@ static int64_t add_new_landing(weft_exchange *exchange, landing_ring *ring, int6
     return *number;
 }
 
-/* The number of a landing for so many bytes: a new one, or, where there are enough, the one of that size that was
- * read first. Sizes are powers of two, so that the last piece of a panel finds one too. -1: no memory. */
+/* The number of a landing for so many bytes: a new one, or, where there are enough, the one of that size that
+ * was read first. Sizes are powers of two, so that the last piece of a panel finds one too. -1: no memory. */
 static int64_t obtain_landing(weft_exchange *exchange, int64_t bytes)
 {
     int size = 0;
@@ -590,8 +591,8 @@ static bool build(weft_exchange *exchange)
     return done;
 }
 
-/* Whether the shards that are written here are more than the last cache holds: then what was written first is not there
- * any more when it is read. */
+/* Whether the shards that are written here are more than the last cache holds: then what was written first is
+ * not there any more when it is read. */
 static bool outgrows_cache(const weft_layout *layout)
 {
     double bytes = 0;

@@ -36,7 +36,8 @@ static bool check_global(const char *function, const weft_layout *layout, const 
     return true;
 }
 
-/* A tensor of the layout's, whole on the root, whose memory is the caller's array. NULL with the error kept. */
+/* A tensor of the layout's, whole on the root, whose memory is the caller's array. NULL with the error kept.
+ */
 static weft_tensor *lend_global(const char *function, const weft_layout *layout, const void *global)
 {
     int64_t one = 1;
