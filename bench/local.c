@@ -1,14 +1,14 @@
 /* Redistribution between four ranks of one process, against memcpy of the same bytes by as many threads as
  * there are workers. Two fields, for two meanings of "the same bytes" (256 MB is the whole tensor):
  *
- *   fraction_of_memcpy   what the plan moves: all boxes that targets take from sources, those from the same rank
- *                        included. S0->S1, S1->S0: 256 MB. S0->R: each of 4 ranks takes all, 1 GB. P->S0: of
- *                        each element 4 addends are taken, 1 GB. P->R: that, and then S0->R, 2 GB.
- *   fraction_of_written  the target's shards: 256 MB, or 1 GB for R.
+ *   fraction_of_memcpy   what the plan moves: all boxes that targets take from sources, those from the same
+ * rank included. S0->S1, S1->S0: 256 MB. S0->R: each of 4 ranks takes all, 1 GB. P->S0: of each element 4
+ * addends are taken, 1 GB. P->R: that, and then S0->R, 2 GB. fraction_of_written  the target's shards: 256
+ * MB, or 1 GB for R.
  *
  * They differ where addends are reduced. memcpy reads and writes each byte; a sum of 4 reads 4 bytes for each
- * one it writes, 5 transfers where memcpy of what is written has 2. So a sum that uses memory as well as memcpy
- * has a fraction_of_written of 0.4, and a fraction_of_memcpy of 1.6. */
+ * one it writes, 5 transfers where memcpy of what is written has 2. So a sum that uses memory as well as
+ * memcpy has a fraction_of_written of 0.4, and a fraction_of_memcpy of 1.6. */
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
-/* Many small all-reduces that are ready together: one tensor each, against as many MPI_Iallreduce, and against weft without
- * packing (WEFT_PACK_BYTES=0), in one run. One rank per process; for mpirun on one machine, or on hosts with links of their
- * own (bench/cluster). */
+/* Many small all-reduces that are ready together: one tensor each, against as many MPI_Iallreduce, and
+ * against weft without packing (WEFT_PACK_BYTES=0), in one run. One rank per process; for mpirun on one
+ * machine, or on hosts with links of their own (bench/cluster). */
 #include <mpi.h>
 #include <string.h>
 

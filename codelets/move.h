@@ -12,14 +12,17 @@ typedef struct weft_strided_box {
     int64_t target_stride[WEFT_MAX_DIMS];
 } weft_strided_box;
 
-/* Copies a box of elements of `element_size` bytes. Rows that are contiguous on both sides are one memcpy. */
-void weft_cpu_copy_box(void *target, const void *source, const weft_strided_box *box, size_t element_size);
+/* Copies a box of elements of `element_size` bytes. Rows that are contiguous on both sides are one memcpy.
+ * `streams`: they go past the caches, which is right for what would not stay there until it is read. */
+void weft_cpu_copy_box(void *target, const void *source, const weft_strided_box *box, size_t element_size,
+                       bool streams);
 
 /* Operand 0: target (W or RW). Operands 1 .. num_operands - 1: sources (R); boxes[i - 1] says where each
  * goes: operand 0's offset is the panel's start, target_offset (bytes) is added to it. */
 typedef struct weft_copy_args {
     weft_task_args base;
     size_t element_size;
+    bool streams; /* see weft_cpu_copy_box() */
     int64_t target_offset[WEFT_MAX_OPERANDS - 1];
     weft_strided_box boxes[WEFT_MAX_OPERANDS - 1];
 } weft_copy_args;

@@ -7,10 +7,14 @@
 #ifndef WEFT_SCHED_H
 #define WEFT_SCHED_H
 
+#include <stdbool.h>
+
 #include <starpu.h>
 
 /* The policy for starpu_conf; NULL: STARPU_SCHED in the environment says. */
 struct starpu_sched_policy *weft_sched_policy(void);
+/* After starpu_init() with that policy. False: no memory for its queue, so that no task may be submitted. */
+bool weft_sched_has_started(void);
 
 /* The priority of a task of operation number `operation`, in the order of submission, whose rows begin at
  * `position` of the tensor's (0: the first, below 1). */

@@ -8,6 +8,7 @@
 #endif
 
 #include "codelets/linear.h"
+#include "comm/agree.h"
 #include "comm/calibrate.h"
 #include "comm/calls.h"
 #include "comm/comm.h"
@@ -40,62 +41,68 @@ static weft_status open_transport(const char *function, weft_settings *settings,
 #endif
 }
 
-static weft_status start_floors(const char *function, const weft_settings *settings, weft_transport transport)
+/* The message that is kept, without the function that it begins with. */
+static const char *bare_message(const char *function)
 {
-    weft_status status = weft_runtime_start(function, settings, transport.place);
-    if (status == WEFT_OK) {
-        status = weft_calibrate(function, settings, &transport);
-        status = status == WEFT_OK ? weft_runtime_settle(function, settings) : status;
-        if (status != WEFT_OK) {
-            weft_runtime_stop();
-        }
-    }
-    if (status != WEFT_OK) {
-        if (transport.close != NULL) {
-            transport.close(transport.state);
-        }
-        return status;
-    }
-    if (transport.state != NULL) {
-        weft_runtime.comm = weft_comm_start(function, transport, settings->timeout_s);
-        status = weft_runtime.comm == NULL ? weft_latest_status() : WEFT_OK;
-    }
-    if (status == WEFT_OK) {
-        status = weft_tensors_start();
-    }
-    if (status == WEFT_OK) {
-        status = weft_dispatch_start();
-    }
-    if (status != WEFT_OK) {
-        weft_dispatch_stop();
-        weft_tensors_stop();
-        weft_comm_stop(weft_runtime.comm);
-        weft_runtime_stop();
-        return status;
-    }
-    weft_blas_use_one_thread();
-    weft_runtime.initialized = true;
-    weft_runtime.check = settings->check && transport.place.num_processes > 1;
-    return WEFT_OK;
+    const char *message = weft_last_error();
+    size_t length = strlen(function);
+    bool named = strncmp(message, function, length) == 0 && strncmp(message + length, ": ", 2) == 0;
+    return named ? message + length + 2 : message;
 }
 
-/* What makes every later call differ when it differs. */
-static weft_status compare_settings(const char *function, const weft_settings *settings)
+/* The others do not ask any more whether this process starts: they have to be told. */
+static void give_up_world(const char *function, weft_status status, const weft_transport *transport)
 {
-    const double numbers[] = { weft_runtime.topology.num_ranks, (double)(settings->seed >> 32),
-                               (double)(settings->seed & UINT32_MAX), (double)settings->panel_bytes,
-                               (double)settings->panel_rows };
-    weft_public_call call = { .function = function,
-                              .num_numbers = WEFT_ARRAY_SIZE(numbers),
-                              .numbers = numbers };
-    if (weft_call_admit(&call)) {
+    if (transport->place.num_processes == 1 || weft_is_broken()) {
+        return;
+    }
+    weft_break(status, function, "%s", bare_message(function));
+    if (weft_runtime.comm == NULL) { /* else its thread tells them */
+        transport->abandon(transport->state);
+    }
+}
+
+static void stop_floors(const weft_transport *transport)
+{
+    weft_dispatch_stop();
+    weft_tensors_stop();
+    if (weft_runtime.comm != NULL) {
+        weft_comm_stop(weft_runtime.comm);
+    } else if (transport->close != NULL) {
+        transport->close(transport->state);
+    }
+    weft_runtime_stop();
+}
+
+static weft_status start_comm(const char *function, const weft_settings *settings, weft_transport transport)
+{
+    if (transport.state == NULL) {
         return WEFT_OK;
     }
-    weft_status status = weft_latest_status();
-    weft_finalize();
+    if (transport.settle != NULL) {
+        transport.settle(transport.state);
+    }
+    weft_runtime.comm = weft_comm_start(function, transport, settings->timeout_s);
+    return weft_runtime.comm == NULL ? weft_latest_status() : WEFT_OK;
+}
+
+/* Above the runtime, which all processes have started. */
+static weft_status start_floors(const char *function, const weft_settings *settings,
+                                const weft_transport *transport)
+{
+    weft_status status = weft_calibrate(function, settings, transport);
+    status = status == WEFT_OK ? weft_runtime_settle(function, settings) : status;
+    status = status == WEFT_OK ? start_comm(function, settings, *transport) : status;
+    status = status == WEFT_OK ? weft_tensors_start() : status;
+    status = status == WEFT_OK ? weft_dispatch_start() : status;
+    if (status != WEFT_OK) {
+        give_up_world(function, status, transport);
+    }
     return status;
 }
 
+/* A process that cannot start comes as far as the others' first meeting all the same, where it can: they wait
+ * for it. */
 static weft_status start(const char *function, const weft_config *config, const void *communicator)
 {
     if (weft_runtime.initialized) {
@@ -103,18 +110,23 @@ static weft_status start(const char *function, const weft_config *config, const 
     }
     weft_settings settings;
     weft_status status = weft_settings_read(function, config, &settings);
-    if (status != WEFT_OK) {
-        return status;
-    }
     if (communicator != NULL) {
         settings.world = WEFT_WORLD_MPI;
     }
     weft_transport transport;
-    status = open_transport(function, &settings, communicator, &transport);
-    if (status == WEFT_OK) {
-        status = start_floors(function, &settings, transport);
+    weft_status opened = open_transport(function, &settings, communicator, &transport);
+    status = status != WEFT_OK ? status : opened;
+    status = status == WEFT_OK ? weft_runtime_start(function, &settings, transport.place) : status;
+    status = weft_agree(function, status, &settings, &transport);
+    status = status == WEFT_OK ? start_floors(function, &settings, &transport) : status;
+    if (status != WEFT_OK) {
+        stop_floors(&transport);
+        return status;
     }
-    return status != WEFT_OK ? status : compare_settings(function, &settings);
+    weft_blas_use_one_thread();
+    weft_runtime.initialized = true;
+    weft_runtime.check = settings.check && transport.place.num_processes > 1;
+    return WEFT_OK;
 }
 
 weft_status weft_init(const weft_config *config)

@@ -1,6 +1,8 @@
 /* A program of several processes, one of which goes another way: what test_divergence.c runs with mpirun.
  *
  * usage: diverge WAY [small], on at least 2 processes. Small: all messages are such as travel together.
+ *        diverge start WHO NAME=VALUE: process WHO (first, last) starts with this in its environment, and all
+ * others not, in a program that has initialised MPI itself.
  *
  * All do the same work (redistributions and products of which every value is known) until one, the last, does
  * WAY. Each process prints, in one line each,
@@ -9,14 +11,15 @@
  *     process P ends: STATUS MESSAGE     the first error, as the program sees it
  *     process P finalized: STATUS
  *
- * and `stops PID` before it stops itself. The exit code is 0 when it was given no error and no wrong result,
- * 3 after an error, 4 after a wrong result. */
+ * (`start`: ends, then `starts again` when all start without it) and `stops PID` before it stops itself. The
+ * exit code is 0 when it was given no error and no wrong result, 3 after an error, 4 after a wrong result. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include <weft/mpi.h>
 #include <weft/weft.h>
 
 enum { MOST_ROWS = 600, MOST_COLUMNS = 500, STEPS = 6, TURN = 3 };
@@ -32,10 +35,15 @@ static bool goes(const char *name)
 }
 
 /* One line, whole, at once: mpirun mixes those of all processes. */
+static void say_as(int process, const char *what, const char *message)
+{
+    printf("process %d %s%s\n", process, what, message);
+    fflush(stdout);
+}
+
 static void say(const char *what, const char *message)
 {
-    printf("process %d %s%s\n", weft_process_index(), what, message);
-    fflush(stdout);
+    say_as(weft_process_index(), what, message);
 }
 
 static weft_tensor *placed(weft_tensor *tensor, const char *text)
@@ -45,13 +53,26 @@ static weft_tensor *placed(weft_tensor *tensor, const char *text)
     return weft_redistribute(tensor, NULL, &placement);
 }
 
+/* Ones from the odd process, which has none to give. */
+static weft_tensor *distribute_nothing(const int64_t shape[], const weft_placement *placement)
+{
+    enum { MOST_RANKS = 8 };
+    int ranks[MOST_RANKS];
+    int64_t size = weft_world_size();
+    for (int i = 0; i < size; i++) {
+        ranks[i] = (int)size - 1 - i;
+    }
+    return weft_distribute(WEFT_F32, 2, shape, NULL, weft_mesh_of_ranks(1, &size, ranks, NULL), placement);
+}
+
 /* Rows, columns, rows, ... of a tensor of ones that grows by one: STEPS redistributions in flight. At TURN
  * the odd process does its own. */
 static weft_tensor *work(void)
 {
     weft_placement by_rows = weft_shard(0);
     int64_t shape[] = { rows, goes("shape") ? columns + 1 : columns };
-    weft_tensor *ones = weft_ones(WEFT_F32, 2, shape, NULL, &by_rows);
+    weft_tensor *ones = strcmp(way, "missing") == 0 ? distribute_nothing(shape, &by_rows)
+                                                    : weft_ones(WEFT_F32, 2, shape, NULL, &by_rows);
     weft_tensor *sum = weft_scale(ones, 1);
     weft_tensor_set_name(sum, "running");
     for (int i = 0; i < STEPS; i++) {
@@ -120,9 +141,37 @@ static bool all_refuse(weft_tensor *tensor, float values[])
     return refused && weft_wait() != WEFT_OK;
 }
 
+/* The odd process cannot start, or starts otherwise: nobody may. Then without it: all do. */
+static int start_twice(const char *who, char *setting)
+{
+    int provided = 0, process = 0, processes = 0;
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided);
+    MPI_Comm_rank(MPI_COMM_WORLD, &process);
+    MPI_Comm_size(MPI_COMM_WORLD, &processes);
+    char *value = strchr(setting, '=');
+    *value++ = '\0';
+    if (process == (strcmp(who, "first") == 0 ? 0 : processes - 1)) {
+        setenv(setting, value, 1);
+    }
+    weft_status status = weft_init_mpi(MPI_COMM_WORLD, NULL);
+    printf("process %d ends: %s: %s\n", process, weft_status_string(status), weft_last_error());
+    fflush(stdout);
+    weft_clear_error();
+    unsetenv(setting);
+    weft_status again = status == WEFT_OK ? WEFT_ERR_STATE : weft_init_mpi(MPI_COMM_WORLD, NULL);
+    if (again == WEFT_OK && weft_finalize() == WEFT_OK) {
+        say_as(process, "starts again", "");
+    }
+    MPI_Finalize();
+    return status == WEFT_OK ? 0 : 3;
+}
+
 int main(int argc, char **argv)
 {
     way = argc > 1 ? argv[1] : "";
+    if (argc > 3 && strcmp(way, "start") == 0) {
+        return start_twice(argv[2], argv[3]);
+    }
     if (argc > 2 && strcmp(argv[2], "small") == 0) {
         rows = 60;
         columns = 50;

@@ -1,12 +1,17 @@
-/* Calibration: what is measured is kept, and is the same on every process; files that are broken, missing, not to be
- * written, or others on each process. */
+/* Calibration: what is measured is kept, and is the same on every process; files that are broken, missing,
+ * not to be written, or others on each process. */
 #include "support.h"
 
 #include <dirent.h>
 #include <math.h>
+#if WEFT_HAVE_MPI
+#include <mpi.h>
+#endif
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -225,7 +230,7 @@ static void test_each_process_has_another_file(void **state)
 static void test_broken_files_are_measured_anew(void **state)
 {
     (void)state;
-    static const char *const texts[] = { "", "weft-machine 1\ntask_us 2\n", "weft-machine 999\n",
+    static const char *const texts[] = { "", "weft-machine 2\ntask_us 2.000\n", "weft-machine 999\n",
                                          "\xff\xfe nonsense" };
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(texts); i++) {
         write_text(texts[i]);
@@ -295,6 +300,81 @@ static void test_no_place_to_keep_it(void **state)
     assert_int_equal(unlink(inner), 0);
 }
 
+#if WEFT_HAVE_MPI
+/* In the place of MPI's, which it calls. */
+static atomic_int words_sent;
+
+int MPI_Isend(const void *buffer, int count, MPI_Datatype type, int target, int tag, MPI_Comm comm,
+              MPI_Request *request)
+{
+    words_sent += count == 8 && type == MPI_BYTE;
+    return PMPI_Isend(buffer, count, type, target, tag, comm, request);
+}
+
+/* What a message costs is measured with messages that leave one by one, whatever travels together later. */
+static void test_nothing_is_packed_while_it_measures(void **state)
+{
+    (void)state;
+    int sent[2];
+    bool several = false;
+    for (int packed = 0; packed < 2; packed++) {
+        setenv("WEFT_PACK_BYTES", packed ? "4096" : "0", 1);
+        words_sent = 0;
+        start("again");
+        sent[packed] = words_sent;
+        several = weft_num_processes() > 1;
+        assert_measured();
+        stop();
+    }
+    unsetenv("WEFT_PACK_BYTES");
+    int process = process_index();
+    remove_file();
+    if (process == 0 && several) {
+        assert_true(sent[0] > 200 && sent[1] > 200);
+    }
+}
+#endif
+
+/* Takes the memory away that a measurement needs: built-in figures then, and only for this start. */
+static void test_what_failed_is_not_kept(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); /* they take address space as they like */
+#endif
+    static const weft_machine builtin = WEFT_MACHINE_DEFAULT;
+    remove_file();
+    int process = process_index(); /* and MPI has its memory now */
+    assert_int_equal(starpu_init(NULL), 0);
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (file == NULL || fscanf(file, "%ld", &pages) != 1) {
+        starpu_shutdown();
+        skip();
+    }
+    fclose(file);
+    struct rlimit tight = before;
+    tight.rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + ((rlim_t)48 << 20);
+    assert_int_equal(setrlimit(RLIMIT_AS, &tight), 0);
+    start("auto");
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    assert_ptr_equal(weft_runtime.machine_source, weft_machine_builtin);
+    assert_machine(&builtin);
+    assert_agreement();
+    stop();
+    weft_machine kept;
+    assert_false(file_is_whole(&kept));
+    start("auto");
+    assert_measured();
+    assert_agreement();
+    stop();
+    starpu_shutdown();
+    assert_true(file_is_whole(&kept) == (process == 0));
+    remove_file();
+}
+
 /* Whatever has been measured: the next start gives the same sums, bit for bit. */
 static void test_results_repeat(void **state)
 {
@@ -335,6 +415,10 @@ int main(void)
         cmocka_unit_test(test_again_measures_again),
         cmocka_unit_test(test_a_link_is_added),
         cmocka_unit_test(test_no_place_to_keep_it),
+        cmocka_unit_test(test_what_failed_is_not_kept),
+#if WEFT_HAVE_MPI
+        cmocka_unit_test(test_nothing_is_packed_while_it_measures),
+#endif
         cmocka_unit_test(test_results_repeat),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

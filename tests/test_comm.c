@@ -9,6 +9,7 @@
 
 #include "comm/comm.h"
 #include "comm/pack.h"
+#include "comm/sends.h"
 
 /* ---- a transport to oneself ---------------------------------------------------------------------------- */
 
@@ -27,6 +28,8 @@ typedef struct loopback {
     prng random;
     bool closed, abandoned;
     int fail_start, fail_end; /* the messages with these tags fail; -1: none */
+    double gap_us;            /* between the ends of two messages, at least */
+    double last_end_us;
 } loopback;
 
 /* Packs a region into contiguous bytes, or the reverse. */
@@ -77,6 +80,9 @@ static int loopback_poll(void *state, weft_finished finished[], int max)
 {
     loopback *self = state;
     int count = 0;
+    if (self->gap_us > 0) {
+        max = starpu_timing_now() - self->last_end_us < self->gap_us ? 0 : 2;
+    }
     for (int i = 0; i < MAX_POSTED && count + 2 <= max; i++) {
         posted *send = &self->all[i];
         if (!send->used || send->receive || send->delay-- > 0) {
@@ -91,9 +97,10 @@ static int loopback_poll(void *state, weft_finished finished[], int max)
         move_region(&receive->message.region, receive->memory, packed, true);
         free(packed);
         bool fails = self->fail_end >= 0 && send->message.tag == (uint32_t)self->fail_end;
-        finished[count++] = (weft_finished){ send->token, WEFT_OK };
         finished[count++] = (weft_finished){ receive->token, fails ? WEFT_ERR_COMM : WEFT_OK };
+        finished[count++] = (weft_finished){ send->token, WEFT_OK };
         send->used = receive->used = false;
+        self->last_end_us = starpu_timing_now();
     }
     return count;
 }
@@ -418,6 +425,36 @@ static void test_waiting_for_a_panel_is_no_time_out(void **state)
     weft_comm_stop(comm);
 }
 
+/* A transfer of many messages that takes longer than the time-out, while messages begin and end all the time.
+ */
+static void test_slow_messages_are_no_time_out(void **state)
+{
+    (void)state;
+    enum { COUNT = 20, GAP_MS = 50 };
+    int from[COUNT], to[COUNT] = { 0 };
+    starpu_data_handle_t source, target;
+    weft_message messages[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        from[i] = i + 1;
+        messages[i] = plain_message((uint32_t)i, sizeof(int));
+        messages[i].region.offset = i * (int64_t)sizeof(int);
+    }
+    weft_comm *comm = start_engine_with(COUNT * GAP_MS * 1e-3 / 2);
+    the_loopback.gap_us = GAP_MS * 1e3;
+    starpu_variable_data_register(&source, STARPU_MAIN_RAM, (uintptr_t)from, sizeof(from));
+    starpu_variable_data_register(&target, STARPU_MAIN_RAM, (uintptr_t)to, sizeof(to));
+    double begin_us = starpu_timing_now();
+    assert_true(weft_comm_submit(comm, target, true, true, COUNT, messages, NULL, NULL));
+    assert_true(weft_comm_submit(comm, source, false, false, COUNT, messages, NULL, NULL));
+    weft_comm_wait(comm);
+    assert_true((starpu_timing_now() - begin_us) * 1e-6 > weft_comm_timeout_s(comm));
+    assert_int_equal(weft_error_collect(), WEFT_OK);
+    starpu_data_unregister(source);
+    starpu_data_unregister(target);
+    assert_memory_equal(from, to, sizeof(from));
+    weft_comm_stop(comm);
+}
+
 /* What is printed about a transfer that waits: direction, ranks, bytes, its name. */
 static void test_pending_report(void **state)
 {
@@ -448,6 +485,71 @@ static void test_pending_report(void **state)
     starpu_data_unregister(giver);
     assert_int_equal(value, 9);
     weft_comm_stop(comm);
+}
+
+static int count_lines(const char *text)
+{
+    int lines = 0;
+    for (; *text != '\0'; text++) {
+        lines += *text == '\n';
+    }
+    return lines;
+}
+
+/* Of many messages the oldest are printed, and of these not those that have ended. */
+static void test_pending_report_is_short(void **state)
+{
+    (void)state;
+    enum { COUNT = 50, SENT = 5 };
+    int values[COUNT] = { 0 }, gifts[COUNT];
+    starpu_data_handle_t handle, giver, last_giver;
+    weft_message messages[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        gifts[i] = i;
+        messages[i] = plain_message((uint32_t)i, sizeof(int));
+        messages[i].region.offset = i * (int64_t)sizeof(int);
+    }
+    weft_comm *comm = start_engine();
+    starpu_variable_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)values, sizeof(values));
+    starpu_variable_data_register(&giver, STARPU_MAIN_RAM, (uintptr_t)gifts, sizeof(gifts));
+    starpu_variable_data_register(&last_giver, STARPU_MAIN_RAM, (uintptr_t)gifts, sizeof(gifts));
+    assert_true(weft_comm_submit(comm, handle, true, true, COUNT, messages, NULL, "many"));
+    assert_true(weft_comm_submit(comm, giver, false, false, SENT, messages, NULL, NULL));
+    starpu_data_unregister(giver); /* waits for the send */
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&text, &size);
+    weft_comm_print_pending(comm, file);
+    fclose(file);
+    assert_int_equal(count_lines(text), 1 + 20 + 1);
+    assert_null(strstr(text, "tag 3,"));
+    assert_non_null(strstr(text, "tag 24,"));
+    assert_null(strstr(text, "tag 25,"));
+    assert_non_null(strstr(text, "and 25 more messages"));
+    free(text);
+    assert_true(weft_comm_submit(comm, last_giver, false, false, COUNT - SENT, messages + SENT, NULL, NULL));
+    weft_comm_wait(comm);
+    starpu_data_unregister(last_giver);
+    starpu_data_unregister(handle);
+    assert_memory_equal(values, gifts, sizeof(values));
+    weft_comm_stop(comm);
+}
+
+/* A message that could not be queued starts at once, and its end is told all the same. */
+static void test_sends_end_without_a_queue(void **state)
+{
+    (void)state;
+    weft_sends *sends = weft_sends_new(0, 3, 100);
+    assert_non_null(sends);
+    weft_sends_ended(sends, 1, 7, 8);
+    weft_send send = { .peer = 2, .tag = 5, .bytes = 8 }, next;
+    assert_true(weft_sends_add(sends, &send));
+    weft_sends_ended(sends, 2, 4, 8);
+    assert_true(weft_sends_next(sends, &next));
+    assert_int_equal(next.tag, 5);
+    weft_sends_ended(sends, 2, 5, 8);
+    assert_false(weft_sends_next(sends, &next));
+    weft_sends_free(sends);
 }
 
 /* Regions of boxes against a plain walk over their elements. */
@@ -524,7 +626,8 @@ static void count_ended(weft_vec *finished)
     finished->count = 0;
 }
 
-/* Packs of many peers, some before their receives are started and some after: each message reaches its own place, once. */
+/* Packs of many peers, some before their receives are started and some after: each message reaches its own
+ * place, once. */
 static void test_packs(void **state)
 {
     (void)state;
@@ -567,7 +670,8 @@ static void test_packs(void **state)
     }
     assert_true(sent_packs > PACKED_PEERS);
     for (int peer = 0; peer < PACKED_PEERS; peer++) {
-        assert_int_equal(weft_inbox_take(inbox, peer, packs[peer].bytes, packs[peer].used, &finished), WEFT_OK);
+        assert_int_equal(weft_inbox_take(inbox, peer, packs[peer].bytes, packs[peer].used, &finished),
+                         WEFT_OK);
     }
     count_ended(&finished);
     for (int i = 0; i < PACKED; i++) {
@@ -626,7 +730,10 @@ int main(void)
         cmocka_unit_test(test_time_out_breaks),
         cmocka_unit_test(test_give_up),
         cmocka_unit_test(test_waiting_for_a_panel_is_no_time_out),
+        cmocka_unit_test(test_slow_messages_are_no_time_out),
         cmocka_unit_test(test_pending_report),
+        cmocka_unit_test(test_pending_report_is_short),
+        cmocka_unit_test(test_sends_end_without_a_queue),
     };
     return cmocka_run_group_tests(tests, start_starpu, stop_starpu);
 }

@@ -32,7 +32,8 @@ typedef struct scenario {
     const char *status;
     /* In the message of every process that reports the error: {} stands for the last process. */
     const char *needles[MAX_NEEDLES];
-    bool small; /* messages that travel together */
+    bool small;          /* messages that travel together */
+    const char *setting; /* way "first" or "last": of this process, while all start */
 } scenario;
 
 static const char *program;
@@ -69,9 +70,10 @@ static void run_mpirun(const scenario *s)
     /* Or else mpirun would kill the job with the first process that dies. One that is stopped it has to kill.
      */
     bool recover = strcmp(s->way, "killed") == 0;
+    const char *first = s->setting != NULL ? "start" : s->way;
+    const char *second = s->setting != NULL ? s->way : s->small ? "small" : NULL;
     execlp("mpirun", "mpirun", "--oversubscribe", "--bind-to", "none", "-n", count,
-           recover ? "--enable-recovery" : "--quiet", program, s->way, s->small ? "small" : NULL,
-           (char *)NULL);
+           recover ? "--enable-recovery" : "--quiet", program, first, second, s->setting, (char *)NULL);
     _exit(127);
 }
 
@@ -173,7 +175,8 @@ static void check_process(const scenario *s, int process)
         fail_msg("process %d has met no error:\n%s", process, output);
     }
     /* One whose own arguments are wrong says that first. */
-    bool own_error = process == s->processes - 1 && strcmp(s->way, "fails") == 0;
+    bool own_error =
+        process == s->processes - 1 && (strcmp(s->way, "fails") == 0 || strcmp(s->way, "missing") == 0);
     if (!own_error) {
         check_message(s, line);
     }
@@ -197,6 +200,26 @@ static void test_scenario(void **state)
     }
     if (strcmp(s->way, "killed") != 0) { /* mpirun counts nobody's status when it recovers */
         assert_int_not_equal(code, 0);
+    }
+}
+
+/* All processes end with the error, which names the odd one, and can start again. */
+static void test_start(void **state)
+{
+    const scenario *s = *state;
+    assert_int_equal(run(s), 3);
+    for (int p = 0; p < s->processes; p++) {
+        char line[2048];
+        if (!line_of(p, "starts again", line, sizeof(line)) || !line_of(p, "ends: ", line, sizeof(line))) {
+            fail_msg("process %d has met no error, or does not start without it:\n%s", p, output);
+        }
+        check_message(s, line);
+        int odd = strcmp(s->way, "first") == 0 ? 0 : s->processes - 1;
+        char name[32];
+        snprintf(name, sizeof(name), "process %d", odd);
+        if (p != odd && strstr(strstr(line, "ends: "), name) == NULL) {
+            fail_msg("\"%s\" does not name process %d", line, odd);
+        }
     }
 }
 
@@ -230,6 +253,12 @@ static void test_nothing_wrong(void **state)
         "call ", "weft_redistribute", "f32[600, 500]", "process {}"                                          \
     }
 
+#define DIFFERS "ranks differ"
+#define START(processes, who, setting, status, ...)                                                          \
+    {                                                                                                        \
+        who, processes, false, status, { __VA_ARGS__ }, false, setting                                       \
+    }
+
 static const scenario scenarios[] = {
     { "nothing", 2, false, "", { NULL } },
     { "nothing", 3, true, "", { NULL } },
@@ -239,6 +268,7 @@ static const scenario scenarios[] = {
     { "layout", 3, false, "timed out", WAITS },
     { "quits", 2, false, "timed out", LOST },
     { "fails", 3, false, "timed out", LOST },
+    { "missing", 3, false, "timed out", { "weft_distribute", "f32[600, 500]", "process {}" } },
     { "sleeps", 2, false, "timed out", LOST },
     { "stopped", 3, false, "timed out", LOST },
     { "woken", 3, false, "timed out", LOST },
@@ -264,7 +294,7 @@ static const scenario scenarios[] = {
       3,
       true,
       "ranks differ",
-      { "call 15: process 0 (rank 0) calls weft_add_(", "process 2 (rank 2)" } },
+      { "call 14: process 0 (rank 0) calls weft_add_(", "process 2 (rank 2)" } },
     { "shape",
       3,
       true,
@@ -282,10 +312,31 @@ static const scenario scenarios[] = {
       "ranks differ",
       { "calls weft_redistribute(", "process {} (rank {}) calls weft_to_host(" } },
     { "fails", 2, true, "ranks differ", { "calls weft_add_(f32", "which fails", "weft_add_: b is NULL" } },
+    { "missing",
+      3,
+      true,
+      "ranks differ",
+      { "calls weft_distribute(f32[600, 500]", "which fails", "weft_distribute: global is NULL" } },
     { "sleeps", 3, true, "timed out", LOST },
     { "woken", 2, true, "timed out", LOST },
     { "killed", 3, true, "timed out", LOST },
+    /* One that cannot start, in a program that owns MPI. */
+    START(3, "last", "WEFT_PANEL_ROWS=abc", "invalid", "WEFT_PANEL_ROWS is \"abc\"", "weft_init_mpi"),
+    START(3, "first", "WEFT_PANEL_ROWS=abc", "invalid", "WEFT_PANEL_ROWS is \"abc\"", "weft_init_mpi"),
+    START(2, "last", "WEFT_WORLD=moon", "invalid", "WEFT_WORLD is \"moon\"", "weft_init_mpi"),
+    START(2, "last", "WEFT_TIMEOUT_S=soon", "invalid", "WEFT_TIMEOUT_S is \"soon\"", "weft_init_mpi"),
+    START(3, "last", "STARPU_NCPU=0", "not supported", "StarPU does not start", "weft_init_mpi"),
+    START(2, "first", "STARPU_NCPU=0", "not supported", "StarPU does not start", "weft_init_mpi"),
+    /* One that would go another way later. */
+    START(3, "last", "WEFT_PLAN=chain", DIFFERS, "WEFT_PLAN is auto on process 0", "chain on process 2"),
+    START(2, "first", "WEFT_PLAN=chain", DIFFERS, "WEFT_PLAN is chain on process 0", "auto on process 1"),
+    START(2, "last", "WEFT_SEED=77", DIFFERS, "WEFT_SEED) is 0 on process 0", "77 on process 1"),
+    START(3, "last", "WEFT_RANKS=5", DIFFERS, "number of ranks", "3 on process 0 and 5 on process 2"),
+    START(2, "last", "WEFT_PANEL_ROWS=64", DIFFERS, "WEFT_PANEL_ROWS is not set", "64 on process 1"),
+    START(2, "last", "WEFT_PANEL_BYTES=64", DIFFERS, "WEFT_PANEL_BYTES is not set", "64 on process 1"),
+    START(2, "last", "WEFT_CHECK=1", DIFFERS, "WEFT_CHECK is 0 on process 0", "1 on process 1"),
 };
+#undef START
 
 static int make_file(void **state)
 {
@@ -312,11 +363,14 @@ int main(int argc, char *argv[])
     program = argv[1];
     for (int i = 0; i < COUNT; i++) {
         const scenario *s = &scenarios[i];
-        snprintf(names[i], sizeof(names[i]), "%s_on_%d_processes%s%s", s->way, s->processes,
-                 s->check ? "_with_check" : "", s->small ? "_small" : "");
+        snprintf(names[i], sizeof(names[i]), "%s_on_%d_processes%s%s%s%s", s->way, s->processes,
+                 s->check ? "_with_check" : "", s->small ? "_small" : "",
+                 s->setting != NULL ? "_starts_" : "", s->setting != NULL ? s->setting : "");
         bool whole = strcmp(s->way, "nothing") == 0;
         tests[i] = (struct CMUnitTest){ .name = names[i],
-                                        .test_func = whole ? test_nothing_wrong : test_scenario,
+                                        .test_func = s->setting != NULL ? test_start
+                                                     : whole            ? test_nothing_wrong
+                                                                        : test_scenario,
                                         .initial_state = (void *)(uintptr_t)s };
     }
     return cmocka_run_group_tests(tests, make_file, remove_file);

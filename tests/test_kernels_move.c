@@ -108,7 +108,7 @@ static void test_copy(void **state)
             memcpy(expected + (size_t)place_of(&box, box.target_stride, k) * size,
                    source + (size_t)place_of(&box, box.source_stride, k) * size, size);
         }
-        weft_copy_args args = { .element_size = size, .boxes = { box } };
+        weft_copy_args args = { .element_size = size, .streams = i % 3 == 0, .boxes = { box } };
         operands o;
         add_operand(&o, &args.base, target);
         add_operand(&o, &args.base, source);
@@ -117,6 +117,33 @@ static void test_copy(void **state)
         free(source);
         free(target);
         free(expected);
+    }
+}
+
+/* Rows long enough to go past the caches, wherever they begin; nothing beside them is written. */
+static void test_streamed_rows(void **state)
+{
+    (void)state;
+    enum { ROWS = 3, ROOM = 3000 };
+    static unsigned char source[ROWS * ROOM], target[ROWS * ROOM], expected[ROWS * ROOM];
+    prng random = prng_start(6);
+    for (int64_t k = 0; k < ROWS * ROOM; k++) {
+        source[k] = (unsigned char)prng_next(&random);
+    }
+    for (int i = 0; i < 500; i++) {
+        int64_t length = 500 + prng_below(&random, 2000), from = prng_below(&random, 100),
+                to = prng_below(&random, 100);
+        memset(target, 1, sizeof(target));
+        memset(expected, 1, sizeof(expected));
+        for (int row = 0; row < ROWS; row++) {
+            memcpy(expected + row * ROOM + to, source + row * ROOM + from, (size_t)length);
+        }
+        weft_strided_box box = { .ndim = 2,
+                                 .extent = { ROWS, length },
+                                 .source_stride = { ROOM, 1 },
+                                 .target_stride = { ROOM, 1 } };
+        weft_cpu_copy_box(target + to, source + from, &box, 1, true);
+        assert_memory_equal(target, expected, sizeof(target));
     }
 }
 
@@ -292,6 +319,7 @@ int main(void)
         cmocka_unit_test(test_half_round_trip),
         cmocka_unit_test(test_half_rounds_to_nearest_even),
         cmocka_unit_test(test_copy),
+        cmocka_unit_test(test_streamed_rows),
         cmocka_unit_test(test_reduce),
         cmocka_unit_test(test_fill),
         cmocka_unit_test(test_philox),

@@ -1,6 +1,7 @@
 /* src/plan: figures of a machine, what follows from them, and their text form, whole and broken. */
 #include "plan_support.h"
 
+#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,18 +81,28 @@ static void texts_that_are_no_machine(void **state)
 {
     (void)state;
     static const char *const changes[][2] = {
-        { "weft-machine 1", "weft-machine 2" },
-        { "weft-machine 1", "starpu 1" },
-        { "task_us 2", "task_us 0" },
-        { "task_us 2", "task_us -2" },
-        { "task_us 2", "task_us nan" },
-        { "task_us 2", "task_us inf" },
-        { "task_us 2", "task_us" },
-        { "task_us 2", "task_us two" },
-        { "5000", "1e300" },
+        { "weft-machine 2", "weft-machine 1" },
+        { "weft-machine 2", "weft-machine 3" },
+        { "weft-machine 2", "starpu 2" },
+        { "task_us 2.000", "task_us 0.000" },
+        { "task_us 2.000", "task_us -2.000" },
+        { "task_us 2.000", "task_us nan" },
+        { "task_us 2.000", "task_us inf" },
+        { "task_us 2.000", "task_us" },
+        { "task_us 2.000", "task_us two" },
+        { "task_us 2.000", "task_us 2" },
+        { "task_us 2.000", "task_us 2,000" },
+        { "task_us 2.000", "task_us 2.0" },
+        { "task_us 2.000", "task_us 2.0000" },
+        { "task_us 2.000", "task_us .000" },
+        { "task_us 2.000", "task_us 2.000.000" },
+        { "task_us 2.000", "task_us 0x2.000" },
+        { "5000.000", "1e300" },
+        { "5000.000", "100000000.001" },
+        { "5000.000", "99999999999999999999.000" },
         { "copy_bytes", "copied_bytes" },
-        { "near_latency_us 30", "near_latency_us 0" },
-        { "near_message_us 3", "near_message_us -3" },
+        { "near_latency_us 30.000", "near_latency_us 0.000" },
+        { "near_message_us 3.000", "near_message_us -3.000" },
         { "end", "" },
     };
     char whole[1024] = "";
@@ -119,7 +130,75 @@ static void texts_that_are_no_machine(void **state)
     }
 }
 
+/* A program may have set a locale in which numbers have a comma; what it keeps is for all programs. */
+static void figures_are_the_same_in_every_locale(void **state)
+{
+    (void)state;
+    static const char *const with_comma[] = { "de_DE.UTF-8", "de_DE.utf8",  "de_DE",      "fr_FR.UTF-8",
+                                              "fr_FR",       "ru_RU.UTF-8", "pl_PL.UTF-8" };
+    weft_machine machine = WEFT_MACHINE_DEFAULT, read;
+    machine.task_us = 2.5;
+    char text[1024], again[1024];
+    size_t length = written(&machine, text, sizeof(text));
+    assert_non_null(strstr(text, "\ntask_us 2.500\n"));
+    bool found = false;
+    for (size_t i = 0; i < WEFT_ARRAY_SIZE(with_comma) && !found; i++) {
+        found = setlocale(LC_NUMERIC, with_comma[i]) != NULL && localeconv()->decimal_point[0] == ',';
+    }
+    bool whole = read_back(text, length, &read);
+    size_t length_again = written(&machine, again, sizeof(again));
+    setlocale(LC_NUMERIC, "C");
+    if (!found) {
+        print_message("no locale with a comma here\n");
+        skip();
+    }
+    assert_true(whole && read.task_us == 2.5);
+    assert_int_equal(length_again, length);
+    assert_memory_equal(text, again, length);
+}
+
+static void what_no_machine_has_is_not_written(void **state)
+{
+    (void)state;
+    static const double figures[] = { 0, -1, 2e8, INFINITY, NAN };
+    for (size_t i = 0; i < WEFT_ARRAY_SIZE(figures); i++) {
+        char text[1024];
+        weft_machine machine = WEFT_MACHINE_DEFAULT;
+        machine.copy_bytes_per_us = figures[i];
+        FILE *file = fmemopen(text, sizeof(text), "w");
+        assert_non_null(file);
+        assert_false(weft_machine_possible(&machine));
+        assert_false(weft_machine_write(&machine, file));
+        fclose(file);
+    }
+}
+
 /* ---- what follows -------------------------------------------------------------------------------------- */
+
+/* The largest and the least figures that a file may have, in every combination. */
+static void figures_that_a_file_may_have_are_enough(void **state)
+{
+    (void)state;
+    enum { FIGURES = 9 };
+    for (int bits = 0; bits < 1 << FIGURES; bits++) {
+        double f[FIGURES];
+        for (int i = 0; i < FIGURES; i++) {
+            f[i] = (bits >> i & 1) != 0 ? 1e8 : i == 1 || i == 2 ? 1 : 1e-3;
+        }
+        weft_machine machine = { f[0], f[1], f[2], { f[3], f[4], f[5] }, { f[6], f[7], f[8] } }, read;
+        char text[1024];
+        assert_true(read_back(text, written(&machine, text, sizeof(text)), &read));
+        assert_memory_equal(&read, &machine, sizeof(read));
+        weft_machine rounded = weft_machine_rounded(&read);
+        for (int machines = 1; machines <= 2; machines++) {
+            weft_panel_policy panels = weft_machine_panels(&rounded);
+            weft_message_sizes sizes = weft_machine_messages(&rounded, (weft_spread){ 2, machines });
+            assert_true(panels.least_bytes >= 0 && panels.least_bytes < INT64_MAX / 16);
+            assert_in_range(panels.least_rows, 64, 256);
+            assert_in_range(sizes.most_bytes, 48 * 1024, 1 << 20);
+        }
+    }
+}
 
 static void check_rounded(double figure, double rounded)
 {
@@ -204,6 +283,9 @@ int main(void)
         cmocka_unit_test(what_is_written_reads_back),
         cmocka_unit_test(a_part_of_a_file_is_none),
         cmocka_unit_test(texts_that_are_no_machine),
+        cmocka_unit_test(figures_are_the_same_in_every_locale),
+        cmocka_unit_test(what_no_machine_has_is_not_written),
+        cmocka_unit_test(figures_that_a_file_may_have_are_enough),
         cmocka_unit_test(figures_are_rounded_to_powers_of_two),
         cmocka_unit_test(the_built_in_machine_has_the_default_costs),
         cmocka_unit_test(worlds_wait_for_their_own_link),

@@ -3,6 +3,8 @@
  * many cases. */
 #include "support.h"
 
+#include "runtime/runtime.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -193,6 +195,25 @@ static void one_case(prng *random)
     weft_scope_close();
 }
 
+/* Messages of a few elements, and room for few addends: 0 leaves what the machine's figures give. */
+static int64_t most_bytes, landing_bytes;
+/* Copies go past the caches. */
+static bool streams;
+
+static void start(void)
+{
+    weft_config config = WEFT_CONFIG_DEFAULT;
+    config.ranks = MAX_RANKS;
+    assert_int_equal(weft_init(&config), WEFT_OK);
+    if (most_bytes > 0) {
+        weft_runtime.messages.most_bytes = most_bytes;
+        weft_runtime.messages.landing_bytes = landing_bytes;
+    }
+    if (streams) {
+        weft_runtime.cache_bytes = 1;
+    }
+}
+
 /* `share` of the cases, in percent. */
 static void run_cases(const char *panel_rows, uint64_t seed, int share)
 {
@@ -201,9 +222,7 @@ static void run_cases(const char *panel_rows, uint64_t seed, int share)
     } else {
         unsetenv("WEFT_PANEL_ROWS");
     }
-    weft_config config = WEFT_CONFIG_DEFAULT;
-    config.ranks = MAX_RANKS;
-    assert_int_equal(weft_init(&config), WEFT_OK);
+    start();
     int cases = (weft_num_processes() == 1 ? num_cases : num_cases_mpi) * share / 100;
     prng random = prng_start(seed);
     for (int i = 0; i < cases; i++) {
@@ -235,6 +254,74 @@ static void test_panels_of_three_rows(void **state)
 {
     (void)state;
     run_cases("3", 3, 25);
+}
+
+/* Rows are cut, and the memory for addends is used again and again. */
+static void test_small_messages(void **state)
+{
+    (void)state;
+    most_bytes = 40;
+    landing_bytes = 100;
+    run_cases(NULL, 4, 10);
+    run_cases("2", 5, 10);
+    most_bytes = 0;
+}
+
+static void test_streams(void **state)
+{
+    (void)state;
+    streams = true;
+    run_cases(NULL, 6, 10);
+    streams = false;
+}
+
+/* Several ranks of a process send more addends of one panel than there is room for, in messages that MPI does
+ * not send before they are received: what the receiver waits for must not be behind what it cannot take. On a
+ * mesh whose ranks descend, too. */
+static void test_addends_without_room(void **state)
+{
+    (void)state;
+    enum { ROWS = MAX_RANKS * 512, COLUMNS = 128 };
+    setenv("WEFT_PANEL_ROWS", "8192", 1);
+    most_bytes = 8192;
+    landing_bytes = 3 * 8192;
+    start();
+    int64_t all = MAX_RANKS, shape[] = { ROWS, COLUMNS };
+    int descending[MAX_RANKS];
+    for (int i = 0; i < MAX_RANKS; i++) {
+        descending[i] = MAX_RANKS - 1 - i;
+    }
+    for (int turn = 0; turn < 2; turn++) {
+        weft_mesh *mesh = turn == 0 ? weft_mesh_create(1, &all, NULL)
+                                    : weft_mesh_of_ranks(1, &all, descending, NULL);
+        weft_placement sum = weft_partial(WEFT_SUM), rows = weft_shard(0);
+        weft_tensor *addends = weft_empty(WEFT_F64, 2, shape, mesh, &sum);
+        for (int i = 0; i < weft_local_ranks(); i++) {
+            double *values = weft_local_acquire(addends, i, WEFT_WRITE);
+            for (int64_t e = 0; e < ROWS * COLUMNS; e++) {
+                values[e] = (double)((e + weft_first_rank() + i) % 1000);
+            }
+            assert_int_equal(weft_local_release(addends, i), WEFT_OK);
+        }
+        weft_tensor *result = weft_redistribute(addends, mesh, &rows);
+        for (int i = 0; i < weft_local_ranks(); i++) {
+            int64_t offset[2], extent[2];
+            assert_int_equal(weft_local_box(result, i, offset, extent), WEFT_OK);
+            const double *values = weft_local_acquire(result, i, WEFT_READ);
+            assert_non_null(values);
+            for (int64_t e = 0; e < extent[0] * COLUMNS; e++) {
+                double expected = 0;
+                for (int rank = 0; rank < MAX_RANKS; rank++) {
+                    expected += (double)((e + offset[0] * COLUMNS + rank) % 1000);
+                }
+                assert_true(values[e] == expected);
+            }
+            assert_int_equal(weft_local_release(result, i), WEFT_OK);
+        }
+    }
+    assert_int_equal(weft_finalize(), WEFT_OK);
+    most_bytes = 0;
+    unsetenv("WEFT_PANEL_ROWS");
 }
 
 /* What goes to several ranks is relayed, in every way, in panels of one row and of many. */
@@ -334,7 +421,9 @@ int main(void)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_panel_per_shard),  cmocka_unit_test(test_panels_of_one_row),
-        cmocka_unit_test(test_panels_of_three_rows), cmocka_unit_test(test_relays),
+        cmocka_unit_test(test_panels_of_three_rows), cmocka_unit_test(test_small_messages),
+        cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_addends_without_room), cmocka_unit_test(test_relays),
         cmocka_unit_test(test_broadcasts),           cmocka_unit_test(test_mixed_reductions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

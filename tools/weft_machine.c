@@ -1,5 +1,5 @@
-/* weft-machine: what weft takes this machine for. Under mpirun, with one process on each of some machines or several on one,
- * it measures the links as well. WEFT_CALIBRATE=again measures all anew. */
+/* weft-machine: what weft takes this machine for. Under mpirun, with one process on each of some machines or
+ * several on one, it measures the links as well. WEFT_CALIBRATE=again measures all anew. */
 #include <stdio.h>
 
 #include <weft/weft.h>

@@ -46,10 +46,14 @@ typedef struct weft_config {
  * environment, then defaults. In the mpi world weft initialises MPI when the program has not, asking for
  * MPI_THREAD_MULTIPLE, and then also finalises it; <weft/mpi.h> has weft_init_mpi() for a communicator of the
  * program's own.
- * The first start on a machine takes about 0.1 s more, for it measures what the machine can do (WEFT_CALIBRATE="auto"; "again":
- * this one too; "off": never). What is measured is kept with StarPU's performance models; process 0 decides for all.
- * \return WEFT_ERR_STATE when already initialised, WEFT_ERR_INVALID for a field or variable out of range,
- *         WEFT_ERR_UNSUPPORTED, WEFT_ERR_NOMEM, WEFT_ERR_COMM.
+ * The first start on a machine takes about 0.1 s more, for it measures what the machine can do
+ * (WEFT_CALIBRATE="auto"; "again": this one too; "off": never). What is measured is kept with StarPU's
+ * performance models; process 0 decides for all. BLOCKS until all processes of the world have come. All start
+ * or none does: where one cannot, the others get its status, and a message that names it. The number of
+ * ranks, the seed, WEFT_PANEL_BYTES, WEFT_PANEL_ROWS, WEFT_PLAN and WEFT_CHECK must be the same on every
+ * process. \return WEFT_ERR_STATE when already initialised, WEFT_ERR_INVALID for a field or variable out of
+ * range, WEFT_ERR_MISMATCH for one that is not the same everywhere, WEFT_ERR_TIMEOUT when a process does not
+ * come, WEFT_ERR_UNSUPPORTED, WEFT_ERR_NOMEM, WEFT_ERR_COMM.
  */
 WEFT_API weft_status weft_init(const weft_config *config);
 
@@ -73,7 +77,7 @@ WEFT_API weft_status weft_finalize(void);
  * is longer than both.
  *
  * WEFT_CHECK=1, on all processes, is for finding mistakes: before a call that creates, computes, moves or
- * gathers tensors, and in weft_init() and weft_finalize(), all processes wait for each other and compare what
+ * gathers tensors, and in weft_finalize(), all processes wait for each other and compare what
  * they are about to do.
  */
 WEFT_API weft_status weft_wait(void);
@@ -120,15 +124,15 @@ typedef struct weft_counters {
 /** Copies the counters. WEFT_ERR_INVALID for NULL, WEFT_ERR_STATE before weft_init(). */
 WEFT_API weft_status weft_get_counters(weft_counters *counters);
 
-/** Prints every transfer of this process that has not ended (tensor, peer, box, bytes, age) to standard
- * error: what to look at, on both sides, when a program seems to hang. Done by itself when WEFT_TIMEOUT_S is
- * over. */
+/** Prints the oldest 20 messages of this process that have not ended (tensor, peer, ranks, bytes, call, age),
+ * and how many more there are, to standard error: what to look at, on both sides, when a program seems to
+ * hang. Done by itself when WEFT_TIMEOUT_S is over. */
 WEFT_API void weft_print_pending(void);
 
-/** Prints what this world takes its machines for, and what follows from that: the cost of a task, the rates of copies and
- * products, the links between processes, the heights of panels and the sizes of messages (docs/design.md, "Panel
- * heights"). The same on every process. WEFT_CALIBRATE says where the figures are from. WEFT_ERR_INVALID for NULL,
- * WEFT_ERR_STATE before weft_init(). */
+/** Prints what this world takes its machines for, and what follows from that: the cost of a task, the rates
+ * of copies and products, the links between processes, the heights of panels and the sizes of messages
+ * (docs/design.md, "Panel heights"). The same on every process. WEFT_CALIBRATE says where the figures are
+ * from. WEFT_ERR_INVALID for NULL, WEFT_ERR_STATE before weft_init(). */
 WEFT_API weft_status weft_print_machine(FILE *file);
 
 WEFT_END_DECLS

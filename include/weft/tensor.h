@@ -51,7 +51,10 @@ WEFT_API weft_tensor *weft_randn(weft_dtype dtype, int ndim, const int64_t shape
 
 /**
  * Distributes a global array. `global` (row-major, contiguous) is read on the process that hosts the mesh's
- * first rank alone; others may pass NULL. BLOCKS until it has been read. Partial is WEFT_ERR_LAYOUT.
+ * first rank alone; others may pass NULL. BLOCKS until it has been read. Partial is WEFT_ERR_LAYOUT; NULL on
+ * the process that reads, WEFT_ERR_INVALID. That process alone sees that: the others get a tensor that
+ * nothing comes to, and the error WEFT_ERR_TIMEOUT from what waits for it; with WEFT_CHECK=1 (see
+ * weft_wait()) they get NULL and WEFT_ERR_MISMATCH at once.
  */
 WEFT_API weft_tensor *weft_distribute(weft_dtype dtype, int ndim, const int64_t shape[], const void *global,
                                       weft_mesh *mesh, const weft_placement *placements);

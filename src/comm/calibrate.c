@@ -9,12 +9,13 @@
 
 /* ---- one link ------------------------------------------------------------------------------------------ */
 
-/* A probe's messages go between process 0 and a partner, which do the same steps with the roles of sender and receiver
- * exchanged. Messages of 48 KB, for these a link is made known by; see weft_machine_messages(). */
+/* A probe's messages go between process 0 and a partner, which do the same steps with the roles of sender and
+ * receiver exchanged. The stream is of messages of 60 KB, as weft's own are (weft_machine_messages()), and
+ * none travels with others: the transport packs nothing before it is settled. */
 enum {
     WORD_BYTES = 8,
-    PIECE_BYTES = 48 * 1024,
-    PIECES = 21,
+    PIECE_BYTES = 60 * 1024,
+    PIECES = 17,
     PING_PONGS = 25,
     BURSTS = 5,
     BURST = 48,
@@ -33,8 +34,8 @@ typedef struct probe {
     bool failed;
 } probe;
 
-/* Waits without sleeping at first: how soon a message is noticed is measured as well. But where there are more
- * processes than cores the partner may need this one. */
+/* Waits without sleeping at first: how soon a message is noticed is measured as well. But where there are
+ * more processes than cores the partner may need this one. */
 static void wait_for(probe *p, int messages)
 {
     const double awake_us = 200;
@@ -107,8 +108,8 @@ static double typical_trip_us(probe *p, int times, int count, int64_t bytes)
     return typical(us, times);
 }
 
-/* Streams until there are enough, or the time is over: process 0 says before each whether it will be. The first is not
- * counted: it may find room on its way (buffers, a token bucket) that a long stream has not. */
+/* Streams until there are enough, or the time is over: process 0 says before each whether it will be. The
+ * first is not counted: it may find room on its way (buffers, a token bucket) that a long stream has not. */
 static double stream_us(probe *p, double trip_us)
 {
     double us[MOST_ROUNDS], begin_us = starpu_timing_now();
@@ -142,6 +143,7 @@ static bool measure_link(const weft_transport *transport, int peer, double timeo
                 .timeout_us = timeout_s * 1e6,
                 .memory = calloc(PIECES, PIECE_BYTES) };
     if (p.memory == NULL) {
+        weft_break(WEFT_ERR_NOMEM, "weft", "no memory to measure a link");
         return false;
     }
     double trip_us = typical_trip_us(&p, PING_PONGS, 1, WORD_BYTES);
@@ -167,26 +169,31 @@ typedef struct briefing {
     int near_partner, far_partner;
 } briefing;
 
-/* Figures of this machine alone; what could not be read or measured is the built-in figure. */
-static void own_figures(const weft_settings *settings, briefing *b)
+/* Figures of this machine alone: the built-in ones, all of them, where any could not be measured. Returns the
+ * machine's lock, or -1. */
+static int own_figures(const weft_settings *settings, briefing *b)
 {
     static const weft_machine builtin = WEFT_MACHINE_DEFAULT;
     b->machine = builtin;
     b->builtin = settings->calibration == WEFT_CALIBRATE_OFF || settings->world == WEFT_WORLD_FAKE;
     if (b->builtin) {
-        return;
+        return -1;
     }
+    int lock = weft_machine_lock();
     b->kept = weft_machine_load(&b->machine);
     if (!b->kept) {
         b->machine.near = b->machine.far = (weft_link){ 0 };
     }
     if (!b->kept || settings->calibration == WEFT_CALIBRATE_AGAIN) {
         b->kept = false;
-        weft_machine_measure(&b->machine);
+        b->builtin = !weft_machine_measure(&b->machine);
+        b->machine = b->builtin ? builtin : b->machine;
     }
+    return lock;
 }
 
-/* Which links there are, and which of them have to be measured. `nodes`: of each process, the first one of its machine. */
+/* Which links there are, and which of them have to be measured. `nodes`: of each process, the first one of
+ * its machine. */
 static void choose_partners(const int nodes[], int processes, bool again, briefing *b)
 {
     int near = 0, far = 0;
@@ -220,8 +227,9 @@ static bool measure_links(const weft_transport *transport, double timeout_s, bri
     return measured;
 }
 
-/* Everyone says where it is; process 0 says what is to be done. */
-static bool brief(const weft_settings *settings, const weft_transport *transport, briefing *b)
+/* Everyone says where it is; process 0 says what is to be done. It takes the machine's lock when all have
+ * come, so that other worlds do not wait for those of this one. */
+static bool brief(const weft_settings *settings, const weft_transport *transport, briefing *b, int *lock)
 {
     int processes = transport->place.num_processes;
     int *nodes = calloc((size_t)processes, sizeof(*nodes));
@@ -236,7 +244,7 @@ static bool brief(const weft_settings *settings, const weft_transport *transport
     }
     if (all && transport->place.process == 0) {
         nodes[0] = transport->place.node;
-        own_figures(settings, b);
+        *lock = own_figures(settings, b);
         choose_partners(nodes, processes, settings->calibration == WEFT_CALIBRATE_AGAIN, b);
     }
     free(nodes);
@@ -244,9 +252,9 @@ static bool brief(const weft_settings *settings, const weft_transport *transport
     return all && transport->tell(transport->state, b, sizeof(*b), settings->timeout_s);
 }
 
-static bool agree(const weft_settings *settings, const weft_transport *transport, briefing *b)
+static bool agree(const weft_settings *settings, const weft_transport *transport, briefing *b, int *lock)
 {
-    if (!brief(settings, transport, b)) {
+    if (!brief(settings, transport, b, lock)) {
         return false;
     }
     if (!has_partners(b)) {
@@ -261,19 +269,17 @@ weft_status weft_calibrate(const char *function, const weft_settings *settings,
                            const weft_transport *transport)
 {
     int process = transport->place.process, processes = transport->place.num_processes;
-    bool keeps =
-        process == 0 && settings->world != WEFT_WORLD_FAKE && settings->calibration != WEFT_CALIBRATE_OFF;
-    int lock = keeps ? weft_machine_lock() : -1;
+    int lock = -1; /* until what is measured has been kept */
     briefing b;
     memset(&b, 0, sizeof(b)); /* it travels whole */
     bool agreed = true;
     if (processes > 1) {
-        agreed = agree(settings, transport, &b);
+        agreed = agree(settings, transport, &b, &lock) && !weft_is_broken();
     } else {
-        own_figures(settings, &b);
+        lock = own_figures(settings, &b);
         b.machines = 1;
     }
-    if (agreed && keeps && !b.kept) {
+    if (agreed && process == 0 && !b.kept && !b.builtin) {
         weft_machine_keep(&b.machine);
     }
     weft_machine_unlock(lock);

@@ -45,15 +45,6 @@ static void describe_call(const weft_public_call *call, char *text, size_t size)
 #undef APPEND
 }
 
-static int process_of_rank(int rank)
-{
-    int process = 0;
-    while (rank >= weft_runtime.first_rank_of[process + 1]) {
-        process++;
-    }
-    return process;
-}
-
 /* Meshes of the same shape on other ranks are legal on processes that share none (weft_mesh_slice()); but
  * whoever uses a mesh must use the one that its lowest rank uses. */
 static void describe_ranks(const weft_public_call *call, record *mine)
@@ -67,7 +58,8 @@ static void describe_ranks(const weft_public_call *call, record *mine)
             mine->ranks = weft_hash_u64(mine->ranks ^ (uint64_t)rank);
         }
     }
-    mine->leader = lowest < weft_runtime.topology.num_ranks ? process_of_rank(lowest) : 0;
+    const weft_topology *topology = &weft_runtime.topology;
+    mine->leader = lowest < topology->num_ranks ? weft_topology_process_of(topology, lowest) : 0;
 }
 
 /* ---- the comparison, at process 0 ---------------------------------------------------------------------- */

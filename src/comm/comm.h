@@ -40,8 +40,8 @@ typedef struct weft_message {
     int source_rank, target_rank; /* for reports */
 } weft_message;
 
-/* Of what both sides must agree on beside the tag. In a program whose processes differ, a message then finds no partner
- * and times out, and does not match another one. */
+/* Of what both sides must agree on beside the tag. In a program whose processes differ, a message then finds
+ * no partner and times out, and does not match another one. */
 static inline uint64_t weft_message_digest(const weft_message *message)
 {
     uint64_t ranks = (uint64_t)message->source_rank << 32 | (uint32_t)message->target_rank;
@@ -62,7 +62,8 @@ typedef struct weft_transport {
     void *state;
     weft_process_place place;
     /* Begins a message from or to memory (the handle's start); reports `token` when it has ended: until then
-     * `message` and `memory` stay. An error other than WEFT_OK means it has not begun. Must not wait for the peer. */
+     * `message` and `memory` stay. An error other than WEFT_OK means it has not begun. Must not wait for the
+     * peer. */
     weft_status (*start)(void *state, const weft_message *message, bool receive, void *memory, void *token);
     /* Writes up to `max` messages that have ended; returns how many. Does not wait. Calls weft_break() when
      * another process has told that it gave up. */
@@ -71,10 +72,13 @@ typedef struct weft_transport {
      * waits for nothing. poll is not called any more; the memory of those that could not be taken back may be
      * read and written until the process ends. Nothing is started afterwards. */
     void (*abandon)(void *state);
+    /* What links can do has been measured, with every message one of its own: from here on messages may
+     * travel together. Before the first thread; NULL: nothing changes. */
+    void (*settle)(void *state);
     /* Collective, unless abandon() has been called. */
     void (*close)(void *state);
-    /* A meeting of all processes at process 0, of the submitting thread alone: for WEFT_CHECK, and the end.
-     * (NULL where there is one process.) Both return early when the world breaks. */
+    /* A meeting of all processes at process 0, of the submitting thread alone: for the start, WEFT_CHECK, and
+     * the end. (NULL where there is one process.) Both return early when the world breaks. */
     /* Everyone gives `size` bytes. At process 0 they are in `all`, one after another, and came[p] says who
      * came within the time-out (0: for ever); elsewhere it does not wait and `all` is not used. */
     void (*gather)(void *state, const void *mine, void *all, size_t size, double timeout_s, bool came[]);
@@ -85,9 +89,10 @@ typedef struct weft_transport {
 
 /* True when this process was started by an MPI launcher. */
 bool weft_mpi_launched(void);
-/* `communicator`: pointer to an MPI_Comm, or NULL for MPI_COMM_WORLD. pack_bytes: messages of at most so many bytes, of the
- * least that any process gives, travel in packs (comm/mpi_packs.h); 0: none; -1: those between machines, of a usual size.
- * Collective. */
+/* `communicator`: pointer to an MPI_Comm, or NULL for MPI_COMM_WORLD. pack_bytes: messages of at most so many
+ * bytes, of the least that any process gives, travel in packs (comm/mpi_packs.h); 0: none; -1: those between
+ * machines, of a usual size. Collective; settle() says from when on. An error with *transport filled in: this
+ * process cannot go on, and can tell the others (comm/agree.h). */
 weft_status weft_mpi_open(const char *function, const void *communicator, int64_t pack_bytes,
                           weft_transport *transport);
 
@@ -95,8 +100,8 @@ weft_status weft_mpi_open(const char *function, const void *communicator, int64_
 
 typedef struct weft_comm weft_comm;
 
-/* Takes the transport; NULL with the error kept. timeout_s > 0: when messages are under way and nothing has
- * moved for so long, print what is pending and break. */
+/* Takes the transport; NULL with the error kept, and the transport as it was. timeout_s > 0: when messages
+ * are under way and nothing has moved for so long, print what is pending and break. */
 weft_comm *weft_comm_start(const char *function, weft_transport transport, double timeout_s);
 /* Everything must have ended (weft_comm_wait). Closes the transport. */
 void weft_comm_stop(weft_comm *comm);
@@ -123,6 +128,7 @@ bool weft_comm_submit(weft_comm *comm, starpu_data_handle_t handle, bool receive
 /* BLOCKS until no transfer is pending. */
 void weft_comm_wait(weft_comm *comm);
 
+/* The oldest 20 messages that have not ended, and how many more there are. */
 void weft_comm_print_pending(weft_comm *comm, FILE *file);
 
 #endif

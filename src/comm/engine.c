@@ -12,6 +12,7 @@
  *
  * StarPU's own thread wrappers are used, so that a StarPU built for simulation can run this code too. */
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,12 +22,12 @@
 
 enum { MAX_FINISHED = 64, LABEL_SIZE = 32 };
 
-/* How long the progress thread waits between polls: it must leave the core to the computation. After something
- * has happened, as long as a message takes on the link: there is no use in looking sooner. Where that is short, it
- * yields a few times first, after which the answer is there when nothing is computed; the shortest sleep takes
- * 60 us where the kernel rounds times up. Then twice as long each time that nothing has happened. Over 1 Gbit/s
- * a product beside large messages then takes 1.2 times as long as alone; with 5 to 200 us 1.5 times (two
- * hosts, bench overlap). */
+/* How long the progress thread waits between polls: it must leave the core to the computation. After
+ * something has happened, as long as a message takes on the link: there is no use in looking sooner. Where
+ * that is short, it yields a few times first, after which the answer is there when nothing is computed; the
+ * shortest sleep takes 60 us where the kernel rounds times up. Then twice as long each time that nothing has
+ * happened. Over 1 Gbit/s a product beside large messages then takes 1.2 times as long as alone; with 5 to
+ * 200 us 1.5 times (two hosts, bench overlap). */
 static const double shortest_sleep_us = 5, longest_sleep_us = 200, longest_message_us = 500;
 
 enum { YIELDS_FOR_SHORT = 4, SHORT_MESSAGE_US = 50 };
@@ -41,7 +42,7 @@ typedef enum phase { SUBMITTED, READY, ACTIVE } phase;
 /* The transport's token for one message. */
 typedef struct posted {
     struct transfer *transfer;
-    bool ended;
+    atomic_bool ended; /* set by the progress thread; whoever prints reads it */
 } posted;
 
 typedef struct transfer {
@@ -193,32 +194,59 @@ static const char *call_name(const transfer *t)
     return t->call == NULL ? "weft" : t->call;
 }
 
-static void print_transfer(const transfer *t, int process, double now_us, FILE *file)
+static void print_message(const transfer *t, const weft_message *m, double now_us, FILE *file)
 {
     static const char *const phases[] = { "waits for its panel", "ready", "under way" };
     char tensor[256];
-    tensor_text(t, tensor, sizeof(tensor));
-    for (int i = 0; i < t->count; i++) {
-        const weft_message *m = &t->messages[i];
-        fprintf(
-            file,
+    fprintf(file,
             "weft: process %d: %s %s process %d, rank %d to rank %d, tag %u, %lld bytes, %s, of call %llu, "
             "%s, %s for %.3f s\n",
-            process, t->receive ? "receive" : "send", t->receive ? "from" : "to", m->peer, m->source_rank,
-            m->target_rank, (unsigned)m->tag, (long long)m->bytes, tensor, (unsigned long long)t->call_number,
-            call_name(t), phases[t->phase], (now_us - t->submitted_us) * 1e-6);
+            t->comm->transport.place.process, t->receive ? "receive" : "send", t->receive ? "from" : "to",
+            m->peer, m->source_rank, m->target_rank, (unsigned)m->tag, (long long)m->bytes,
+            tensor_text(t, tensor, sizeof(tensor)), (unsigned long long)t->call_number, call_name(t),
+            phases[t->phase], (now_us - t->submitted_us) * 1e-6);
+}
+
+/* The mutex is held. The oldest messages that have not ended: of a large transfer there are thousands, and
+ * the first that does not come tells most. */
+static void print_oldest(const weft_comm *comm, FILE *file)
+{
+    enum { MOST_PRINTED = 20 };
+    double now_us = starpu_timing_now();
+    int process = comm->transport.place.process;
+    int64_t messages = 0;
+    fprintf(file, "weft: process %d: %d transfers pending\n", process, comm->pending);
+    for (const transfer *t = comm->oldest; t != NULL; t = t->newer) {
+        for (int i = 0; i < t->count; i++) {
+            bool waits = !t->posted[i].ended;
+            if (waits && messages < MOST_PRINTED) {
+                print_message(t, &t->messages[i], now_us, file);
+            }
+            messages += waits;
+        }
+    }
+    if (messages > MOST_PRINTED) {
+        fprintf(file, "weft: process %d: and %lld more messages\n", process,
+                (long long)messages - MOST_PRINTED);
     }
 }
 
-/* The mutex is held. */
+/* The mutex is held, and given back meanwhile: the file may be slow, and StarPU's callbacks want the mutex.
+ * So the lines are gathered in memory first. */
 static void print_pending_locked(weft_comm *comm, FILE *file)
 {
-    double now_us = starpu_timing_now();
-    fprintf(file, "weft: process %d: %d transfers pending\n", comm->transport.place.process, comm->pending);
-    for (const transfer *t = comm->oldest; t != NULL; t = t->newer) {
-        print_transfer(t, comm->transport.place.process, now_us, file);
+    char *text = NULL;
+    size_t size = 0;
+    FILE *lines = open_memstream(&text, &size);
+    if (lines != NULL) {
+        print_oldest(comm, lines);
     }
+    bool complete = lines != NULL && fclose(lines) == 0;
+    starpu_pthread_mutex_unlock(&comm->mutex);
+    fputs(complete ? text : "weft: no memory to print which messages are pending\n", file);
     fflush(file);
+    free(text);
+    starpu_pthread_mutex_lock(&comm->mutex);
 }
 
 void weft_comm_print_pending(weft_comm *comm, FILE *file)
@@ -282,7 +310,7 @@ static const transfer *oldest_granted(const weft_comm *comm)
 
 /* The mutex is held. Called while nothing moves, every few hundred microseconds: when it was not, this
  * process was stopped, or starved, and that time tells nothing about the others. */
-static void watch(weft_comm *comm)
+static bool is_stuck(weft_comm *comm)
 {
     double now_us = starpu_timing_now(), since_us = now_us - comm->last_look_us;
     comm->last_look_us = now_us;
@@ -290,15 +318,19 @@ static void watch(weft_comm *comm)
         comm->last_progress_us += since_us;
         comm->last_progress_us = comm->last_progress_us < now_us ? comm->last_progress_us : now_us;
     }
-    bool stuck = comm->timeout_us > 0 && comm->granted > 0 && !weft_is_broken() &&
-                 now_us - comm->last_progress_us > comm->timeout_us;
-    if (stuck) {
-        print_pending_locked(comm, stderr);
-        char what[64];
-        snprintf(what, sizeof(what), "nothing has moved for %.1f s", comm->timeout_us * 1e-6);
-        const transfer *oldest = oldest_granted(comm);
-        break_for(oldest, first_unfinished(oldest), WEFT_ERR_TIMEOUT, what);
-    }
+    return comm->timeout_us > 0 && comm->granted > 0 && !weft_is_broken() &&
+           now_us - comm->last_progress_us > comm->timeout_us;
+}
+
+/* The mutex is held, and given back meanwhile. Prints first: who hears that the world is broken may end the
+ * program. */
+static void break_stuck(weft_comm *comm)
+{
+    print_pending_locked(comm, stderr);
+    char what[64];
+    snprintf(what, sizeof(what), "nothing has moved for %.1f s", comm->timeout_us * 1e-6);
+    const transfer *oldest = oldest_granted(comm); /* there still is one: this thread alone ends them */
+    break_for(oldest, first_unfinished(oldest), WEFT_ERR_TIMEOUT, what);
 }
 
 /* Puts the panel elsewhere, so that a message that could not be taken back goes on with memory that nothing
@@ -488,7 +520,10 @@ static bool rest(weft_comm *comm, patience *left)
     }
     starpu_pthread_mutex_lock(&comm->mutex);
     while (comm->first_ready == NULL && !comm->stopping && !must_give_up(comm)) {
-        watch(comm);
+        if (is_stuck(comm)) {
+            break_stuck(comm);
+            continue; /* the mutex was free meanwhile */
+        }
         if (comm->active > 0) {
             sleep_locked(comm, left->sleep_us);
             left->sleep_us = left->sleep_us >= longest_sleep_us      ? left->sleep_us
@@ -509,8 +544,18 @@ static patience fresh_patience(const weft_comm *comm)
     double us = bytes * weft_runtime.cost.remote_byte_us;
     return (patience){
         .yields = us < SHORT_MESSAGE_US ? YIELDS_FOR_SHORT : 0,
-        .sleep_us = us < shortest_sleep_us ? shortest_sleep_us : us > longest_message_us ? longest_message_us : us,
+        .sleep_us = us < shortest_sleep_us    ? shortest_sleep_us
+                    : us > longest_message_us ? longest_message_us
+                                              : us,
     };
+}
+
+/* Messages have begun or ended: that is what the watchdog waits for. */
+static void note_progress(weft_comm *comm)
+{
+    starpu_pthread_mutex_lock(&comm->mutex);
+    comm->last_progress_us = starpu_timing_now();
+    starpu_pthread_mutex_unlock(&comm->mutex);
 }
 
 static void *progress(void *argument)
@@ -528,6 +573,7 @@ static void *progress(void *argument)
         }
         if (started > 0 || ended > 0) {
             left = fresh_patience(comm);
+            note_progress(comm);
         }
     } while (rest(comm, &left));
     return NULL;
@@ -547,7 +593,6 @@ weft_comm *weft_comm_start(const char *function, weft_transport transport, doubl
     }
     if (comm == NULL || comm->next_send == NULL || comm->next_receive == NULL || comm->sends == NULL) {
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for the communication engine");
-        transport.close(transport.state);
         if (comm != NULL) {
             free(comm->next_send);
             free(comm->next_receive);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "comm/mpi_requests.h"
 #include "comm/pack.h"
 
 enum {
@@ -28,12 +29,12 @@ typedef struct outbox {
     bool listed; /* among `busy` */
 } outbox;
 
-/* What a request is for: the first RECEIVES are receives. */
-typedef struct slot {
+/* What a request is for. */
+typedef struct purpose {
     weft_pack *pack;
-    outbox *to;
+    outbox *to; /* the rest is for sends */
     void *token;
-} slot;
+} purpose;
 
 struct weft_mpi_packs {
     MPI_Comm comm;
@@ -43,36 +44,17 @@ struct weft_mpi_packs {
     outbox *outboxes; /* one per process */
     int *busy;        /* processes with an open pack */
     int num_busy;
-    weft_vec spare;       /* weft_pack *: to be sent again */
-    int active, capacity; /* of the arrays below: requests first to last are receives, then sends */
-    MPI_Request *requests;
-    slot *slots;
-    int *indices;
-    MPI_Status *statuses;
+    weft_vec spare;           /* weft_pack *: to be sent again */
+    weft_mpi_requests active; /* purpose; the first RECEIVES are receives. None at all: nothing is packed */
     bool abandoned;
 };
 
 /* ---- memory -------------------------------------------------------------------------------------------- */
 
-static bool make_room(weft_mpi_packs *packs)
+/* What the i-th request is for. */
+static purpose *purpose_of(weft_mpi_packs *packs, int i)
 {
-    if (packs->active < packs->capacity) {
-        return true;
-    }
-    size_t capacity = packs->capacity == 0 ? 4 * RECEIVES : 2 * (size_t)packs->capacity;
-    MPI_Request *requests = realloc(packs->requests, capacity * sizeof(*requests));
-    packs->requests = requests != NULL ? requests : packs->requests;
-    slot *slots = realloc(packs->slots, capacity * sizeof(*slots));
-    packs->slots = slots != NULL ? slots : packs->slots;
-    int *indices = realloc(packs->indices, capacity * sizeof(*indices));
-    packs->indices = indices != NULL ? indices : packs->indices;
-    MPI_Status *statuses = realloc(packs->statuses, capacity * sizeof(*statuses));
-    packs->statuses = statuses != NULL ? statuses : packs->statuses;
-    if (requests == NULL || slots == NULL || indices == NULL || statuses == NULL) {
-        return false;
-    }
-    packs->capacity = (int)capacity;
-    return true;
+    return (purpose *)packs->active.purposes + i;
 }
 
 static weft_pack *obtain_pack(weft_mpi_packs *packs)
@@ -113,10 +95,11 @@ static void send_pack(weft_mpi_packs *packs, outbox *to, weft_vec *finished)
     weft_pack *pack = to->open;
     void *token = to->last;
     to->open = NULL;
-    int i = packs->active;
-    weft_status status = make_room(packs) ? WEFT_OK : WEFT_ERR_NOMEM;
+    weft_mpi_requests *active = &packs->active;
+    int i = active->count;
+    weft_status status = weft_mpi_requests_reserve(active, sizeof(purpose)) ? WEFT_OK : WEFT_ERR_NOMEM;
     if (status == WEFT_OK && MPI_Isend(pack->bytes, pack->used, MPI_BYTE, to->process, 0, packs->comm,
-                                       &packs->requests[i]) != MPI_SUCCESS) {
+                                       &active->requests[i]) != MPI_SUCCESS) {
         status = WEFT_ERR_COMM;
     }
     if (status != WEFT_OK) {
@@ -124,8 +107,8 @@ static void send_pack(weft_mpi_packs *packs, outbox *to, weft_vec *finished)
         put_aside(packs, pack);
         return;
     }
-    packs->slots[i] = (slot){ pack, to, token };
-    packs->active++;
+    *purpose_of(packs, i) = (purpose){ pack, to, token };
+    active->count++;
     to->under_way++;
 }
 
@@ -205,8 +188,8 @@ static void send_all_packs(weft_mpi_packs *packs, weft_vec *finished)
 
 static int post_receive(weft_mpi_packs *packs, int i)
 {
-    return MPI_Irecv(packs->slots[i].pack->bytes, WEFT_PACK_CAPACITY, MPI_BYTE, MPI_ANY_SOURCE, 0,
-                     packs->comm, &packs->requests[i]);
+    return MPI_Irecv(purpose_of(packs, i)->pack->bytes, WEFT_PACK_CAPACITY, MPI_BYTE, MPI_ANY_SOURCE, 0,
+                     packs->comm, &packs->active.requests[i]);
 }
 
 static void receive_pack(weft_mpi_packs *packs, int i, const MPI_Status *mpi_status, weft_vec *finished)
@@ -214,14 +197,14 @@ static void receive_pack(weft_mpi_packs *packs, int i, const MPI_Status *mpi_sta
     int size = 0;
     weft_status status = WEFT_ERR_COMM;
     if (mpi_status->MPI_ERROR == MPI_SUCCESS && MPI_Get_count(mpi_status, MPI_BYTE, &size) == MPI_SUCCESS) {
-        status = weft_inbox_take(packs->inbox, mpi_status->MPI_SOURCE, packs->slots[i].pack->bytes, size,
-                                 finished);
+        status = weft_inbox_take(packs->inbox, mpi_status->MPI_SOURCE, purpose_of(packs, i)->pack->bytes,
+                                 size, finished);
     }
     if (status == WEFT_OK && post_receive(packs, i) != MPI_SUCCESS) {
         status = WEFT_ERR_COMM;
     }
     if (status != WEFT_OK) {
-        packs->requests[i] = MPI_REQUEST_NULL;
+        packs->active.requests[i] = MPI_REQUEST_NULL;
         weft_break(status, "weft", "small messages from process %d are lost", mpi_status->MPI_SOURCE);
     }
 }
@@ -255,9 +238,9 @@ weft_status weft_mpi_packs_start(weft_mpi_packs *packs, const weft_message *mess
 
 static void end_pack(weft_mpi_packs *packs, int i, int error, weft_vec *finished)
 {
-    slot ended = packs->slots[i];
-    packs->requests[i] = MPI_REQUEST_NULL; /* its place is filled later */
-    packs->slots[i].pack = NULL;
+    purpose ended = *purpose_of(packs, i);
+    packs->active.requests[i] = MPI_REQUEST_NULL; /* its place is filled later */
+    purpose_of(packs, i)->pack = NULL;
     ended.to->under_way--;
     put_aside(packs, ended.pack);
     report(finished, ended.token, error == MPI_SUCCESS ? WEFT_OK : WEFT_ERR_COMM);
@@ -267,35 +250,32 @@ static void end_pack(weft_mpi_packs *packs, int i, int error, weft_vec *finished
 static void close_ranks(weft_mpi_packs *packs)
 {
     int kept = RECEIVES;
-    for (int i = RECEIVES; i < packs->active; i++) {
-        if (packs->slots[i].pack != NULL) {
-            packs->slots[kept] = packs->slots[i];
-            packs->requests[kept++] = packs->requests[i];
+    for (int i = RECEIVES; i < packs->active.count; i++) {
+        if (purpose_of(packs, i)->pack != NULL) {
+            *purpose_of(packs, kept) = *purpose_of(packs, i);
+            packs->active.requests[kept++] = packs->active.requests[i];
         }
     }
-    packs->active = kept;
+    packs->active.count = kept;
 }
 
 void weft_mpi_packs_poll(weft_mpi_packs *packs, weft_vec *finished)
 {
     send_all_packs(packs, finished);
-    int count = 0;
-    int error = MPI_Testsome(packs->active, packs->requests, &count, packs->indices, packs->statuses);
-    if (error != MPI_SUCCESS && error != MPI_ERR_IN_STATUS) {
+    weft_mpi_requests *active = &packs->active;
+    int count = weft_mpi_requests_test(active);
+    if (count < 0) {
         weft_break(WEFT_ERR_COMM, "weft", "small messages are lost");
         return;
     }
-    count = count == MPI_UNDEFINED ? 0 : count;
     bool sent = false;
     for (int k = 0; k < count; k++) {
-        int i = packs->indices[k];
-        if (error == MPI_SUCCESS) {
-            packs->statuses[k].MPI_ERROR = MPI_SUCCESS;
-        }
+        int i = active->ended[k];
+        const MPI_Status status = active->statuses[k];
         if (i < RECEIVES) {
-            receive_pack(packs, i, &packs->statuses[k], finished);
+            receive_pack(packs, i, &status, finished);
         } else {
-            end_pack(packs, i, packs->statuses[k].MPI_ERROR, finished);
+            end_pack(packs, i, status.MPI_ERROR, finished);
             sent = true;
         }
     }
@@ -309,25 +289,27 @@ void weft_mpi_packs_poll(weft_mpi_packs *packs, weft_vec *finished)
 void weft_mpi_packs_abandon(weft_mpi_packs *packs)
 {
     packs->abandoned = true;
-    for (int i = 0; i < packs->active; i++) {
-        int ended = packs->requests[i] == MPI_REQUEST_NULL;
-        if (i < RECEIVES && !ended && MPI_Cancel(&packs->requests[i]) == MPI_SUCCESS) {
-            MPI_Test(&packs->requests[i], &ended, MPI_STATUS_IGNORE);
+    for (int i = 0; i < packs->active.count; i++) {
+        MPI_Request *request = &packs->active.requests[i];
+        int ended = *request == MPI_REQUEST_NULL;
+        if (i < RECEIVES) {
+            ended = weft_mpi_take_back(request);
         } else if (!ended) {
-            MPI_Test(&packs->requests[i], &ended, MPI_STATUS_IGNORE);
+            MPI_Test(request, &ended, MPI_STATUS_IGNORE);
         }
         if (!ended) {
-            packs->slots[i].pack = NULL;
+            purpose_of(packs, i)->pack = NULL;
         }
     }
 }
 
 static void cancel_receives(weft_mpi_packs *packs)
 {
-    for (int i = 0; i < packs->active && i < RECEIVES; i++) {
-        if (packs->requests[i] != MPI_REQUEST_NULL) {
-            MPI_Cancel(&packs->requests[i]);
-            MPI_Wait(&packs->requests[i], MPI_STATUS_IGNORE);
+    MPI_Request *requests = packs->active.requests;
+    for (int i = 0; i < packs->active.count && i < RECEIVES; i++) {
+        if (requests[i] != MPI_REQUEST_NULL) {
+            MPI_Cancel(&requests[i]);
+            MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
         }
     }
 }
@@ -339,8 +321,8 @@ static void free_packs(weft_mpi_packs *packs)
         free(spare[i]);
     }
     weft_vec_free(&packs->spare);
-    for (int i = 0; i < packs->active; i++) {
-        free(packs->slots[i].pack);
+    for (int i = 0; i < packs->active.count; i++) {
+        free(purpose_of(packs, i)->pack);
     }
     for (int p = 0; packs->outboxes != NULL && p < packs->num_processes; p++) {
         free(packs->outboxes[p].open);
@@ -363,31 +345,28 @@ void weft_mpi_packs_close(weft_mpi_packs *packs)
     weft_inbox_free(packs->inbox);
     free(packs->outboxes);
     free(packs->busy);
-    free(packs->requests);
-    free(packs->slots);
-    free(packs->indices);
-    free(packs->statuses);
+    weft_mpi_requests_free(&packs->active);
     free(packs);
 }
 
 static bool post_receives(weft_mpi_packs *packs)
 {
     for (int i = 0; i < RECEIVES; i++) {
-        if (!make_room(packs)) {
+        if (!weft_mpi_requests_reserve(&packs->active, sizeof(purpose))) {
             return false;
         }
-        packs->slots[i] = (slot){ malloc(sizeof(weft_pack)), NULL, NULL };
-        packs->requests[i] = MPI_REQUEST_NULL;
-        packs->active++;
-        if (packs->slots[i].pack == NULL || post_receive(packs, i) != MPI_SUCCESS) {
+        *purpose_of(packs, i) = (purpose){ .pack = malloc(sizeof(weft_pack)) };
+        packs->active.requests[i] = MPI_REQUEST_NULL;
+        packs->active.count++;
+        if (purpose_of(packs, i)->pack == NULL || post_receive(packs, i) != MPI_SUCCESS) {
             return false;
         }
     }
     return true;
 }
 
-/* Processes of one machine exchange short messages through memory, for less than a pack costs. False: no memory, or MPI has
- * failed. */
+/* Processes of one machine exchange short messages through memory, for less than a pack costs. False: no
+ * memory, or MPI has failed. */
 static bool leave_out_near(weft_mpi_packs *packs)
 {
     MPI_Comm node;
@@ -406,6 +385,16 @@ static bool leave_out_near(weft_mpi_packs *packs)
     MPI_Group_free(&all);
     MPI_Comm_free(&node);
     return true;
+}
+
+static bool packs_for_anyone(const weft_mpi_packs *packs)
+{
+    for (int p = 0; p < packs->num_processes; p++) {
+        if (!packs->outboxes[p].plain) {
+            return true;
+        }
+    }
+    return false;
 }
 
 weft_mpi_packs *weft_mpi_packs_open(MPI_Comm comm, int64_t limit, bool near_too)
@@ -427,7 +416,10 @@ weft_mpi_packs *weft_mpi_packs_open(MPI_Comm comm, int64_t limit, bool near_too)
         for (int p = 0; p < packs->num_processes; p++) {
             packs->outboxes[p].process = p;
         }
-        opened = (near_too || leave_out_near(packs)) && post_receives(packs);
+        opened = near_too || leave_out_near(packs);
+        /* On one machine none packs: then nothing is posted, and nothing polled. It is the same on every
+         * process. */
+        opened = opened && (!packs_for_anyone(packs) || post_receives(packs));
     }
     if (!opened) {
         weft_mpi_packs_close(packs);

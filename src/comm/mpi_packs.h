@@ -1,13 +1,14 @@
-/* Small messages over MPI: those for one process that are ready together leave in one message (comm/pack.h), on a
- * communicator of their own.
+/* Small messages over MPI: those for one process that are ready together leave in one message (comm/pack.h),
+ * on a communicator of their own.
  *
- * A send is copied into the open pack of its process, which leaves when it is full or at the next poll. All messages of a pack
- * but the last have ended with that: their panels are free. The last one ends when the pack has left, so that the engine polls
- * until then. Few packs are under way to one process; beyond, sends wait uncopied, so the memory is bounded.
+ * A send is copied into the open pack of its process, which leaves when it is full or at the next poll. All
+ * messages of a pack but the last have ended with that: their panels are free. The last one ends when the
+ * pack has left, so that the engine polls until then. Few packs are under way to one process; beyond, sends
+ * wait uncopied, so the memory is bounded.
  *
- * A receive is an entry of the inbox. Receives of packs from anyone are always posted, and a pack is emptied when it has come.
- * What comes before its receive is kept, so packs never wait for each other; how much that is, is up to how far the
- * other process's submissions are ahead of this one's. */
+ * A receive is an entry of the inbox. Receives of packs from anyone are always posted, and a pack is emptied
+ * when it has come. What comes before its receive is kept, so packs never wait for each other; how much that
+ * is, is up to how far the other process's submissions are ahead of this one's. */
 #ifndef WEFT_SRC_COMM_MPI_PACKS_H
 #define WEFT_SRC_COMM_MPI_PACKS_H
 
@@ -17,8 +18,9 @@
 
 typedef struct weft_mpi_packs weft_mpi_packs;
 
-/* Collective. `limit`: of a message's bytes, well below WEFT_PACK_CAPACITY. Messages for processes of this machine are
- * packed if `near_too`. NULL: no memory, or MPI has failed. */
+/* Collective. `limit`: of a message's bytes, well below WEFT_PACK_CAPACITY. Messages for processes of this
+ * machine are packed if `near_too`; where that leaves none to pack, it takes nothing, and a poll does
+ * nothing. NULL: no memory, or MPI has failed. */
 weft_mpi_packs *weft_mpi_packs_open(MPI_Comm comm, int64_t limit, bool near_too);
 /* Collective, unless abandoned. */
 void weft_mpi_packs_close(weft_mpi_packs *packs);
@@ -27,8 +29,8 @@ bool weft_mpi_packs_takes(const weft_mpi_packs *packs, const weft_message *messa
 /* As weft_transport.start(). May append to `finished`. */
 weft_status weft_mpi_packs_start(weft_mpi_packs *packs, const weft_message *message, bool receive,
                                  void *memory, void *token, weft_vec *finished);
-/* Sends what is packed, takes what has come; appends the messages that have ended to `finished` (weft_finished). Calls
- * weft_break() when what came is lost. */
+/* Sends what is packed, takes what has come; appends the messages that have ended to `finished`
+ * (weft_finished). Calls weft_break() when what came is lost. */
 void weft_mpi_packs_poll(weft_mpi_packs *packs, weft_vec *finished);
 /* As weft_transport.abandon(). */
 void weft_mpi_packs_abandon(weft_mpi_packs *packs);

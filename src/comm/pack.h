@@ -1,8 +1,8 @@
 /* Small messages that travel together: what a pack is, and whom its entries are for. No transport in here.
  *
- * A pack is a run of entries, each a header and the bytes of one message. Entries carry their tags, so neither the order of packs
- * nor that of entries matters. The receiving side keeps an inbox: receives that wait for their message, and messages that
- * came before their receive was started. */
+ * A pack is a run of entries, each a header and the bytes of one message. Entries carry their tags, so
+ * neither the order of packs nor that of entries matters. The receiving side keeps an inbox: receives that
+ * wait for their message, and messages that came before their receive was started. */
 #ifndef WEFT_SRC_COMM_PACK_H
 #define WEFT_SRC_COMM_PACK_H
 
@@ -24,12 +24,12 @@ typedef struct weft_inbox weft_inbox;
 weft_inbox *weft_inbox_new(void); /* NULL: no memory */
 void weft_inbox_free(weft_inbox *inbox);
 
-/* A receive starts: into memory (the handle's start). *came: its message was here already, and has been copied. Else message,
- * memory and token are kept until it comes. WEFT_OK or WEFT_ERR_NOMEM. */
+/* A receive starts: into memory (the handle's start). *came: its message was here already, and has been
+ * copied. Else message, memory and token are kept until it comes. WEFT_OK or WEFT_ERR_NOMEM. */
 weft_status weft_inbox_expect(weft_inbox *inbox, const weft_message *message, void *memory, void *token,
                               bool *came);
-/* A pack has come from a process. Copies what is waited for into its place, and appends the tokens to `finished`
- * (weft_finished); keeps the rest. WEFT_ERR_COMM: this is not a pack; WEFT_ERR_NOMEM. */
+/* A pack has come from a process. Copies what is waited for into its place, and appends the tokens to
+ * `finished` (weft_finished); keeps the rest. WEFT_ERR_COMM: this is not a pack; WEFT_ERR_NOMEM. */
 weft_status weft_inbox_take(weft_inbox *inbox, int peer, const void *bytes, int size, weft_vec *finished);
 
 #endif

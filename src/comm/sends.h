@@ -2,12 +2,13 @@
  *
  * Messages that are under way together share the link, and all end late: of eight panels begun at once the
  * first arrives when the last does, and nothing can be computed meanwhile. So only as many bytes are under
- * way to one process, and in all, as keep the link busy; the others wait here.
+ * way to one process as keep the link busy; the others wait here.
  *
  * A window could wait for itself: its messages may be such as the receiver cannot take before it has got one
- * that waits here. Tags are given in the order of the calls, and what a receiver waits for was submitted
- * before: so the oldest message never waits for a younger one, and a message that is older than all that are
- * under way to its process always starts. */
+ * that waits here. So tags follow the order in which the receiver submits its receives: in the order of the
+ * calls, and within a redistribution panel by panel, box by box, addend by addend (tensor/exchange.c). What a
+ * receive waits for was submitted before it, so the oldest message never waits for a younger one; and a
+ * message that is older than all that are under way to its process always starts. */
 #ifndef WEFT_SRC_COMM_SENDS_H
 #define WEFT_SRC_COMM_SENDS_H
 
@@ -27,11 +28,11 @@ typedef struct weft_sends weft_sends;
 weft_sends *weft_sends_new(int process, int num_processes, int64_t window_bytes);
 void weft_sends_free(weft_sends *sends);
 
-/* False: no memory; then start it at once, and do not tell of its end. */
+/* False: no memory; then start it at once. To tell of its end does no harm. */
 bool weft_sends_add(weft_sends *sends, const weft_send *send);
 /* Takes the next that may start. False: none may, now. */
 bool weft_sends_next(weft_sends *sends, weft_send *send);
-/* One that was taken has ended. */
+/* One that was taken has ended. Any other is ignored. */
 void weft_sends_ended(weft_sends *sends, int peer, uint32_t tag, int64_t bytes);
 /* Forgets all. */
 void weft_sends_clear(weft_sends *sends);

@@ -130,9 +130,9 @@ bool weft_layout_has_rank(const weft_layout *layout, int rank);
 int64_t weft_layout_shard_count(const weft_layout *layout, int rank);
 
 /* Panel height: a power of two (or forced_rows), a pure function of shape, dtype and placements, so that
- * every rank can compute every other rank's panels, and so that cuts of different heights nest. With W us to move the
- * largest shard and o us per panel, p panels end about W / p + p o after the longer of what is before and behind
- * them: so there are about sqrt(W / o), within the policy's bounds. */
+ * every rank can compute every other rank's panels, and so that cuts of different heights nest. With W us to
+ * move the largest shard and o us per panel, p panels end about W / p + p o after the longer of what is
+ * before and behind them: so there are about sqrt(W / o), within the policy's bounds. */
 int64_t weft_panel_rows(const weft_panel_policy *policy, const weft_mesh *mesh,
                         const weft_placement *placements, int ndim, const int64_t shape[], weft_dtype dtype);
 /* Number of panels of a shard with this box: 0 when it is empty; 1 for a scalar. */

@@ -54,11 +54,12 @@ weft_cost_model weft_machine_cost(const weft_machine *machine, weft_spread sprea
     };
 }
 
-/* A product of few rows is slower, because what it does not share with others (packing the right operand) grows against
- * the work, and there are as many more tasks as there are panels on both sides. A faster kernel, or slower memory, needs
- * more rows. Measured at 115 GFLOP/s and 26 GB/s, n = k = 1024: products of 32 rows at 0.78 of the rate of all rows, 64 at
- * 0.90, 128 at 0.94; char_lm on two hosts (--mesh 2x1 --batch 1024 --hidden 1024), 25 steps, best of four runs:
- * 64 rows 3.04 s, 128 rows 2.77, 256 rows 2.83, 512 rows 2.75. */
+/* A product of few rows is slower, because what it does not share with others (packing the right operand)
+ * grows against the work, and there are as many more tasks as there are panels on both sides. A faster
+ * kernel, or slower memory, needs more rows. Measured at 115 GFLOP/s and 26 GB/s, n = k = 1024: products of
+ * 32 rows at 0.78 of the rate of all rows, 64 at 0.90, 128 at 0.94; char_lm on two hosts (--mesh 2x1 --batch
+ * 1024 --hidden 1024), 25 steps, best of four runs: 64 rows 3.04 s, 128 rows 2.77, 256 rows 2.83, 512
+ * rows 2.75. */
 static int64_t least_product_rows(const weft_machine *machine)
 {
     enum { FEWEST = 64, MOST = 256, ROWS_PER_FLOP_PER_BYTE = 32 };
@@ -81,12 +82,13 @@ weft_panel_policy weft_machine_panels(const weft_machine *machine)
     };
 }
 
-/* Messages of up to 60 KB are what Open MPI's TCP sends without asking first, and were measured best over 1 Gbit/s
- * (tensor/exchange.c). There they take fifty times what a message costs as it is; on fast links they have to be larger
- * for that. The window is what keeps a link busy while messages are told to have ended. */
+/* Messages of up to 60 KB are what Open MPI's TCP sends without asking first, and were measured best over 1
+ * Gbit/s (tensor/exchange.c). There they take fifty times what a message costs as it is; on fast links they
+ * have to be larger for that. The window is what keeps a link busy while messages are told to have ended. */
 weft_message_sizes weft_machine_messages(const weft_machine *machine, weft_spread spread)
 {
     enum { FEWEST_BYTES = 60 * 1024, MOST_BYTES = 1 << 20, TIMES_OVERHEAD = 50, FEWEST_WINDOW = 300 * 1024 };
+    enum { LANDINGS = 32 << 20 };         /* enough to keep a link of 100 Gbit/s busy */
     const double fast_bytes_per_us = 500; /* 4 Gbit/s */
     weft_link link = weft_machine_link(machine, spread);
     bool fast = link.bytes_per_us > fast_bytes_per_us;
@@ -94,13 +96,14 @@ weft_message_sizes weft_machine_messages(const weft_machine *machine, weft_sprea
     int64_t most = well_above < FEWEST_BYTES ? FEWEST_BYTES
                    : well_above > MOST_BYTES ? MOST_BYTES
                                              : (int64_t)well_above;
-    return (weft_message_sizes){ most, weft_max_i64(FEWEST_WINDOW, 5 * most) };
+    return (weft_message_sizes){ most, weft_max_i64(FEWEST_WINDOW, 5 * most), LANDINGS };
 }
 
 /* ---- the text form ------------------------------------------------------------------------------------- */
 
-/* Raised when a figure changes its meaning: older files are then measured anew. */
-enum { VERSION = 1 };
+/* Raised when a figure changes its meaning: older files are then measured anew. 2: a message's cost is that
+ * of one which travels alone. */
+enum { VERSION = 2 };
 
 typedef struct figure {
     const char *name;
@@ -109,7 +112,8 @@ typedef struct figure {
 } figure;
 
 enum { NUM_FIGURES = 9 };
-static const double largest_figure = 1e9;
+/* So that no product of two of them and a small number is beyond 64 bits. */
+static const double largest_figure = 1e8;
 
 static void figures_of(weft_machine *m, figure figures[NUM_FIGURES])
 {
@@ -127,22 +131,65 @@ static void figures_of(weft_machine *m, figure figures[NUM_FIGURES])
     memcpy(figures, all, sizeof(all));
 }
 
+/* A link is known in whole or not at all. */
+static bool is_link(const weft_link *link)
+{
+    const double least = 1e-3;
+    return !weft_link_known(link) ||
+           (link->latency_us >= least && link->message_us >= least && link->bytes_per_us >= least);
+}
+
+bool weft_machine_possible(const weft_machine *machine)
+{
+    weft_machine copy = *machine;
+    figure figures[NUM_FIGURES];
+    figures_of(&copy, figures);
+    for (int i = 0; i < NUM_FIGURES; i++) {
+        if (!(*figures[i].value >= figures[i].least && *figures[i].value <= largest_figure)) {
+            return false;
+        }
+    }
+    return is_link(&machine->near) && is_link(&machine->far);
+}
+
+/* Not with the formats for real numbers: the program's locale may write, and want, a comma. */
+enum { FRACTION_DIGITS = 3, FRACTIONS = 1000 };
+
+static bool write_figure(FILE *file, const char *name, double value)
+{
+    long long fractions = llround(value * FRACTIONS);
+    return fprintf(file, "%s %lld.%0*lld\n", name, fractions / FRACTIONS, FRACTION_DIGITS,
+                   fractions % FRACTIONS) > 0;
+}
+
 bool weft_machine_write(const weft_machine *machine, FILE *file)
 {
     weft_machine copy = *machine;
     figure figures[NUM_FIGURES];
     figures_of(&copy, figures);
-    bool written = fprintf(file, "weft-machine %d\n", VERSION) > 0;
-    for (int i = 0; i < NUM_FIGURES; i++) {
-        written = fprintf(file, "%s %.6g\n", figures[i].name, *figures[i].value) > 0 && written;
+    bool written = weft_machine_possible(machine) && fprintf(file, "weft-machine %d\n", VERSION) > 0;
+    for (int i = 0; i < NUM_FIGURES && written; i++) {
+        written = write_figure(file, figures[i].name, *figures[i].value);
     }
-    return fprintf(file, "end\n") > 0 && written && fflush(file) == 0;
+    return written && fprintf(file, "end\n") > 0 && fflush(file) == 0;
 }
 
-/* A link is known in whole or not at all. */
-static bool is_link(const weft_link *link)
+/* "12.345": digits, a point, and as many as there are thousandths. */
+static bool parse_figure(const char *text, double *value)
 {
-    return !weft_link_known(link) || (link->latency_us > 0 && link->message_us > 0);
+    size_t whole = strspn(text, "0123456789");
+    size_t fraction = text[whole] == '.' ? strspn(text + whole + 1, "0123456789") : 0;
+    enum { MOST_DIGITS = 9 };
+    if (whole == 0 || whole > MOST_DIGITS || fraction != FRACTION_DIGITS ||
+        text[whole + 1 + fraction] != '\0') {
+        return false;
+    }
+    int64_t fractions = 0;
+    for (const char *c = text; *c != '\0'; c++) {
+        fractions = *c == '.' ? fractions : 10 * fractions + (*c - '0');
+    }
+    *value = (double)fractions / FRACTIONS;
+    return true;
 }
 
 bool weft_machine_read(FILE *file, weft_machine *machine)
@@ -154,16 +201,14 @@ bool weft_machine_read(FILE *file, weft_machine *machine)
     if (fscanf(file, "weft-machine %d", &version) != 1 || version != VERSION) {
         return false;
     }
-    char name[64];
+    char name[64], number[64];
     for (int i = 0; i < NUM_FIGURES; i++) {
-        const figure *f = &figures[i];
-        if (fscanf(file, "%63s %lf", name, f->value) != 2 || strcmp(name, f->name) != 0 ||
-            !(*f->value >= f->least && *f->value <= largest_figure)) {
+        if (fscanf(file, "%63s %63s", name, number) != 2 || strcmp(name, figures[i].name) != 0 ||
+            !parse_figure(number, figures[i].value)) {
             return false;
         }
     }
-    if (fscanf(file, "%63s", name) != 1 || strcmp(name, "end") != 0 || !is_link(&read.near) ||
-        !is_link(&read.far)) {
+    if (fscanf(file, "%63s", name) != 1 || strcmp(name, "end") != 0 || !weft_machine_possible(&read)) {
         return false;
     }
     *machine = read;

@@ -21,8 +21,8 @@ const char weft_machine_builtin[] = "built in", weft_machine_kept[] = "kept",
 
 enum { PATH_SIZE = 4096 };
 
-/* StarPU prints "directory: <.../codelets/45/>", first the folder that it writes to. Figures of machines lie beside
- * `codelets`, as those of buses do: 45 is the version of something else. */
+/* StarPU prints "directory: <.../codelets/45/>", first the folder that it writes to. Figures of machines lie
+ * beside `codelets`, as those of buses do: 45 is the version of something else. */
 static bool model_folder(char *folder, size_t size)
 {
     char *text = NULL;
@@ -164,8 +164,8 @@ void weft_machine_keep(const weft_machine *machine)
 enum { FEWEST_REPETITIONS = 3, MOST_REPETITIONS = 9 };
 static const double most_us = 50e3;
 
-/* Of the time of once(argument), the shortest, in microseconds: what disturbs a machine only slows it down, and the next
- * start should find the same. */
+/* Of the time of once(argument), the shortest, in microseconds: what disturbs a machine only slows it down,
+ * and the next start should find the same. */
 static double shortest_us(void (*once)(void *), void *argument)
 {
     double shortest = INFINITY, begin = starpu_timing_now(), now = begin;
@@ -217,7 +217,7 @@ static void run_tasks(void *argument)
     }
 }
 
-static void measure_task(weft_machine *machine)
+static bool measure_task(weft_machine *machine)
 {
     task_probe probe = { .failed = false };
     float memory[NUM_PANELS + 1] = { 0 };
@@ -230,9 +230,8 @@ static void measure_task(weft_machine *machine)
     for (int i = 0; i <= NUM_PANELS; i++) {
         starpu_data_unregister(probe.panels[i]);
     }
-    if (!probe.failed) {
-        machine->task_us = us;
-    }
+    machine->task_us = us;
+    return !probe.failed;
 }
 
 /* Larger than most caches, and touched in 0.02 s. */
@@ -252,11 +251,17 @@ static void multiply_once(void *argument)
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, N, N, N, 1, a, N, b, N, 0, c, N);
 }
 
+typedef struct rates_probe {
+    weft_machine *machine;
+    bool measured;
+} rates_probe;
+
 /* On a worker. */
 static void measure_rates(void *buffers[], void *argument)
 {
     (void)buffers;
-    weft_machine *machine = *(weft_machine **)argument;
+    rates_probe *probe = *(rates_probe **)argument;
+    weft_machine *machine = probe->machine;
     char *memory = malloc(2 * copy_bytes);
     if (memory == NULL) {
         return;
@@ -267,24 +272,28 @@ static void measure_rates(void *buffers[], void *argument)
     machine->product_flops_per_us =
         2.0 * PRODUCT_SIZE * PRODUCT_SIZE * PRODUCT_SIZE / shortest_us(multiply_once, memory);
     free(memory);
+    probe->measured = true;
 }
 
 static struct starpu_codelet rates_codelet = { .cpu_funcs = { measure_rates },
                                                .name = "weft_calibrate_rates" };
 
-void weft_machine_measure(weft_machine *machine)
+bool weft_machine_measure(weft_machine *machine)
 {
     weft_blas_use_one_thread();
-    measure_task(machine);
+    bool task_measured = measure_task(machine);
+    rates_probe rates = { .machine = machine };
+    rates_probe *argument = &rates;
     struct starpu_task *task = starpu_task_create();
     task->cl = &rates_codelet;
-    task->cl_arg = &machine;
-    task->cl_arg_size = sizeof(machine);
+    task->cl_arg = &argument;
+    task->cl_arg_size = sizeof(argument);
     task->synchronous = 1;
     if (starpu_task_submit(task) != 0) {
         task->destroy = 0;
         starpu_task_destroy(task);
     }
+    return task_measured && rates.measured && weft_machine_possible(machine);
 }
 
 /* ---- for the reader ------------------------------------------------------------------------------------ */

@@ -7,12 +7,12 @@
 /* The values of weft_runtime.machine_source. */
 extern const char weft_machine_builtin[], weft_machine_kept[], weft_machine_measured[];
 
-/* Of StarPU's folder for the host's figures: DIRECTORY/weft/HOST, of STARPU_PERF_MODEL_DIR, STARPU_HOME, ... False: there
- * is none. StarPU must have been started. */
+/* Of StarPU's folder for the host's figures: DIRECTORY/weft/HOST, of STARPU_PERF_MODEL_DIR, STARPU_HOME, ...
+ * False: there is none. StarPU must have been started. */
 bool weft_machine_path(char *path, size_t size);
 
-/* Only one process of the machine measures at a time, as far as its file system can tell. A number for the latter; waits a
- * second at most. */
+/* Only one process of the machine measures at a time, as far as its file system can tell. A number for the
+ * latter; waits a second at most. */
 int weft_machine_lock(void);
 void weft_machine_unlock(int lock);
 
@@ -21,7 +21,8 @@ bool weft_machine_load(weft_machine *machine);
 /* Replaces the file in one step. Silent when it cannot be written: the next start measures again. */
 void weft_machine_keep(const weft_machine *machine);
 
-/* BLOCKS, for about 0.1 s: a task, a copy and a product on a worker. What cannot be measured stays as it is. */
-void weft_machine_measure(weft_machine *machine);
+/* BLOCKS, for about 0.1 s: a task, a copy and a product on a worker. False: not all of them could be
+ * measured, and the figures are not to be kept. */
+bool weft_machine_measure(weft_machine *machine);
 
 #endif

@@ -41,6 +41,19 @@ static void own_part(int cores, bool bound_by_launcher, weft_process_place place
     }
 }
 
+/* Bytes of the largest cache that cores share; 0: not known. */
+static int64_t largest_cache(hwloc_topology_t topology)
+{
+    int64_t largest = 0;
+    for (int type = HWLOC_OBJ_L1CACHE; type <= HWLOC_OBJ_L5CACHE; type++) {
+        hwloc_obj_t cache = hwloc_get_obj_by_type(topology, (hwloc_obj_type_t)type, 0);
+        if (cache != NULL) {
+            largest = weft_max_i64(largest, (int64_t)cache->attr->cache.size);
+        }
+    }
+    return largest;
+}
+
 int weft_devices_choose(int wanted, weft_process_place place, unsigned units[], int max, bool *bind)
 {
     enum { MAX_CORES = 1024 };
@@ -51,6 +64,7 @@ int weft_devices_choose(int wanted, weft_process_place place, unsigned units[], 
         return wanted > 0 ? wanted : 1;
     }
     hwloc_topology_load(topology);
+    weft_runtime.cache_bytes = largest_cache(topology);
     hwloc_cpuset_t allowed = hwloc_bitmap_dup(hwloc_topology_get_allowed_cpuset(topology));
     hwloc_bitmap_t bound = hwloc_bitmap_alloc();
     bool bound_by_launcher = hwloc_get_cpubind(topology, bound, HWLOC_CPUBIND_PROCESS) == 0 &&

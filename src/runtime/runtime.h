@@ -32,6 +32,7 @@ typedef struct weft_runtime_state {
     weft_cost_model cost;
     weft_panel_policy panels;
     weft_message_sizes messages;
+    int64_t cache_bytes; /* the largest cache of this machine; 0: not known */
     weft_layout_table *layouts;
     weft_vec meshes;      /* weft_mesh *, each alive until weft_finalize() */
     weft_ptrset mesh_set; /* the same, to know a live one */
@@ -114,16 +115,17 @@ typedef struct weft_settings { /* weft_config with the environment and the defau
     weft_world world;
     int local_ranks, fake_size, ranks, workers;
     uint64_t seed;
-    int64_t pool_bytes;              /* 0: default */
-    double timeout_s;                /* 0: none */
-    bool check;                      /* compare the calls of all processes */
-    int64_t pack_bytes;              /* messages up to here travel together; 0: none; -1: the transport decides */
+    int64_t pool_bytes; /* 0: default */
+    double timeout_s;   /* 0: none */
+    bool check;         /* compare the calls of all processes */
+    int64_t pack_bytes; /* messages up to here travel together; 0: none; -1: the transport decides */
     int64_t panel_bytes, panel_rows; /* of every panel, at least; exactly. 0: as the cost model says */
     weft_algorithm algorithm;        /* of moves to several ranks */
     weft_calibration calibration;
 } weft_settings;
 
-/* Reads config (may be NULL) and the environment. Errors are kept. */
+/* Reads config (may be NULL) and the environment. Errors are kept; world and time-out are then those that
+ * were right, or the defaults, for there the other processes can be told. */
 weft_status weft_settings_read(const char *function, const weft_config *config, weft_settings *settings);
 
 /* Where this process stands among the processes, as the transport says. */

@@ -119,10 +119,15 @@ static bool read_calibration(const char *function, weft_calibration *calibration
     return false;
 }
 
+static bool is_world(weft_world world)
+{
+    return (int)world >= WEFT_WORLD_AUTO && (int)world <= WEFT_WORLD_FAKE;
+}
+
 static bool check_config(const char *function, const weft_config *config)
 {
     const char *wrong = NULL;
-    if ((int)config->world < WEFT_WORLD_AUTO || (int)config->world > WEFT_WORLD_FAKE) {
+    if (!is_world(config->world)) {
         wrong = "world, which is no weft_world";
     } else if (config->local_ranks < 0) {
         wrong = "local_ranks, which is negative";
@@ -145,10 +150,11 @@ static bool check_config(const char *function, const weft_config *config)
     return wrong == NULL;
 }
 
-/* A field that the program set wins over the environment; ranks and local_ranks exclude each other. */
+/* A field that the program set wins over the environment; ranks and local_ranks exclude each other. Fields
+ * that are wrong are left out. */
 static void take_config(const weft_config *config, weft_settings *settings)
 {
-    if (config->world != WEFT_WORLD_AUTO) {
+    if (config->world != WEFT_WORLD_AUTO && is_world(config->world)) {
         settings->world = config->world;
     }
     if (config->ranks > 0 || config->local_ranks > 0) {
@@ -172,30 +178,36 @@ static void take_config(const weft_config *config, weft_settings *settings)
     }
 }
 
+/* First what the others are met by, should the rest be wrong. */
+static bool read_environment(const char *function, weft_settings *settings)
+{
+    int timeout = DEFAULT_TIMEOUT_S;
+    int64_t check = 0;
+    bool meets = read_world(function, &settings->world) && read_int(function, "WEFT_TIMEOUT_S", 0, &timeout);
+    settings->timeout_s = timeout;
+    bool right = meets && read_algorithm(function, &settings->algorithm) &&
+                 read_calibration(function, &settings->calibration) &&
+                 read_int(function, "WEFT_LOCAL_RANKS", 1, &settings->local_ranks) &&
+                 read_int(function, "WEFT_RANKS", 1, &settings->ranks) &&
+                 read_int(function, "WEFT_FAKE_SIZE", 1, &settings->fake_size) &&
+                 read_int(function, "WEFT_WORKERS", 1, &settings->workers) &&
+                 read_seed(function, &settings->seed) &&
+                 read_integer(function, "WEFT_POOL_BYTES", 0, INT64_MAX, &settings->pool_bytes) &&
+                 read_integer(function, "WEFT_CHECK", 0, 1, &check) &&
+                 read_integer(function, "WEFT_PACK_BYTES", 0, MOST_PACK_BYTES, &settings->pack_bytes) &&
+                 read_integer(function, "WEFT_PANEL_BYTES", 1, INT64_MAX, &settings->panel_bytes) &&
+                 read_integer(function, "WEFT_PANEL_ROWS", 1, INT64_MAX, &settings->panel_rows);
+    settings->check = check != 0;
+    return right;
+}
+
 weft_status weft_settings_read(const char *function, const weft_config *config, weft_settings *settings)
 {
     *settings = (weft_settings){ .algorithm = WEFT_ALGORITHM_AUTO,
                                  .calibration = WEFT_CALIBRATE_ONCE,
                                  .pack_bytes = -1 };
-    int timeout = DEFAULT_TIMEOUT_S;
-    int64_t check = 0;
-    if ((config != NULL && !check_config(function, config)) || !read_world(function, &settings->world) ||
-        !read_algorithm(function, &settings->algorithm) ||
-        !read_calibration(function, &settings->calibration) ||
-        !read_int(function, "WEFT_LOCAL_RANKS", 1, &settings->local_ranks) ||
-        !read_int(function, "WEFT_RANKS", 1, &settings->ranks) ||
-        !read_int(function, "WEFT_FAKE_SIZE", 1, &settings->fake_size) ||
-        !read_int(function, "WEFT_WORKERS", 1, &settings->workers) || !read_seed(function, &settings->seed) ||
-        !read_integer(function, "WEFT_POOL_BYTES", 0, INT64_MAX, &settings->pool_bytes) ||
-        !read_int(function, "WEFT_TIMEOUT_S", 0, &timeout) ||
-        !read_integer(function, "WEFT_CHECK", 0, 1, &check) ||
-        !read_integer(function, "WEFT_PACK_BYTES", 0, MOST_PACK_BYTES, &settings->pack_bytes) ||
-        !read_integer(function, "WEFT_PANEL_BYTES", 1, INT64_MAX, &settings->panel_bytes) ||
-        !read_integer(function, "WEFT_PANEL_ROWS", 1, INT64_MAX, &settings->panel_rows)) {
-        return weft_latest_status();
-    }
-    settings->timeout_s = timeout;
-    settings->check = check != 0;
+    bool right = config == NULL || check_config(function, config);
+    right = read_environment(function, settings) && right;
     if (config != NULL) {
         take_config(config, settings);
     }
@@ -205,5 +217,5 @@ weft_status weft_settings_read(const char *function, const weft_config *config, 
     if (settings->fake_size == 0) {
         settings->fake_size = settings->ranks > 0 ? settings->ranks : 1;
     }
-    return WEFT_OK;
+    return right ? WEFT_OK : weft_latest_status();
 }

@@ -74,6 +74,9 @@ static weft_status start_starpu(const char *function, const weft_settings *setti
         return weft_fail(WEFT_ERR_UNSUPPORTED, function, "StarPU does not start: %s", strerror(-failed));
     }
     weft_runtime.owns_starpu = true;
+    if (conf.sched_policy != NULL && !weft_sched_has_started()) {
+        return weft_fail(WEFT_ERR_NOMEM, function, "no memory for the queue of tasks");
+    }
     return WEFT_OK;
 }
 

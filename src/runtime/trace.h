@@ -1,7 +1,8 @@
 /* What weft adds to StarPU's traces (STARPU_FXT_TRACE=1): names, and events that script/profile reads. When
  * the process does not trace, weft_runtime.trace is NULL, and looking at it is all that tracing costs.
  *
- * Events are StarPU's "user events", lines of text that begin with "weft"; tools/weft_timeline.py reads them:
+ * Events are StarPU's "user events", lines of text that begin with "weft"; tools/profile/traces.py reads
+ * them:
  *
  *     weft clock PROCESS PROCESSES MONOTONIC_NS REALTIME_NS MACHINE     once, at the start
  *     weft send|recv >|< PEER TAG SOURCE TARGET BYTES LABEL             a message begins, has ended

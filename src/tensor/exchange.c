@@ -1,9 +1,13 @@
 /* Builds this process's part of a stage.
  *
  * Every move of the stage (a box from one rank to another) is cut where panels of the source or of the target
- * begin: into pieces, each of which lies in one panel on both sides. Both sides of a message cut alike, so
- * they agree on the messages between them, and on their order: by target panel, target rank, source rank,
- * source panel, and where in the panel. First panels come first, so that what waits for them can begin.
+ * begin, and where a message would become too large: into pieces, each of which lies in one panel on both
+ * sides. Both sides of a message cut alike, so they agree on the messages between them, and on their order:
+ * by target panel, target rank, where in the panel, and source rank. First panels come first, so that what
+ * waits for them can begin.
+ *
+ * The steps that receive are submitted in that order too. So what a step waits for, a landing that is used
+ * again or a panel that is relayed, never waits for a message that comes later: sends.h builds on it.
  *
  * A piece that is relayed is read from the target tensor, where its source rank has received it. Relays go up
  * in the order of the target's mesh (plan/relay.h), and so do the steps that fill panels: a panel is written
@@ -15,13 +19,10 @@
 
 typedef struct piece {
     int source_rank, target_rank;
-    int64_t target_place; /* of the target rank in its mesh */
-    bool relayed;         /* the source panel is one of the target tensor */
+    int64_t source_place, target_place; /* of the ranks in their meshes; addends are reduced in this order */
+    bool relayed;                       /* the source panel is one of the target tensor */
     int64_t source_panel, target_panel;
-    int region; /* of a reduce stage: pieces of one target rank with the same region are addends of each other
-                 */
-    int order;  /* of the move within the stage: of a reduce stage, the order to reduce in */
-    int peer;   /* the other process, or -1: both ranks are hosted here */
+    int peer; /* the other process, or -1: both ranks are hosted here */
     uint32_t tag;
     int64_t bytes;
     weft_box box;
@@ -34,17 +35,40 @@ static const weft_layout *source_layout(const weft_stage *stage, const piece *p)
     return p->relayed ? stage->to : stage->from;
 }
 
-/* Larger messages are cut, by rows. What one brings can be used while the next is under way; and messages
- * that MPI sends without asking first keep a link busy both ways: over TCP, the go-ahead of a larger one
- * queues behind the data of those that go the other way. Measured over 1 Gbit/s, both hosts sending: 48 KB
- * 119 MB/s, 1 MB 67 to 119 MB/s. On faster links they are larger (weft_machine_messages()). */
-static int64_t rows_per_message(const weft_layout *layout, const weft_box *box)
+static bool add_piece(weft_vec *pieces, const piece *like, int64_t bytes, const weft_box *box)
 {
-    int64_t elements = 1;
-    for (int d = 1; d < layout->ndim; d++) {
-        elements *= box->extent[d];
+    piece *p = weft_vec_push(pieces, sizeof(*p));
+    if (p != NULL) {
+        *p = *like;
+        p->bytes = bytes;
+        p->box = *box;
     }
-    return weft_max_i64(1, weft_runtime.messages.most_bytes / (elements * (int64_t)weft_dtype_size(layout->dtype)));
+    return p != NULL;
+}
+
+/* Larger messages are cut, by rows, and rows by columns. What one brings can be used while the next is under
+ * way; and messages that MPI sends without asking first keep a link busy both ways: over TCP, the go-ahead of
+ * a larger one queues behind the data of those that go the other way. Measured over 1 Gbit/s, both hosts
+ * sending: 48 and 60 KB 119 MB/s, 1 MB 67 to 119 MB/s. On faster links they are larger
+ * (weft_machine_messages()). */
+static bool cut_to_messages(weft_vec *pieces, const weft_layout *layout, const piece *like,
+                            const weft_box *box, int dim)
+{
+    int64_t most = weft_runtime.messages.most_bytes;
+    int64_t bytes = weft_box_count(layout->ndim, box) * (int64_t)weft_dtype_size(layout->dtype);
+    if (bytes <= most || dim == layout->ndim) {
+        return add_piece(pieces, like, bytes, box);
+    }
+    int64_t slice = bytes / box->extent[dim], step = weft_max_i64(1, most / slice);
+    int64_t end = box->offset[dim] + box->extent[dim];
+    weft_box part = *box;
+    for (; part.offset[dim] < end; part.offset[dim] += part.extent[dim]) {
+        part.extent[dim] = weft_min_i64(step, end - part.offset[dim]);
+        if (!cut_to_messages(pieces, layout, like, &part, dim + 1)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* Cuts the box of a move into pieces and appends them. */
@@ -58,41 +82,30 @@ static bool cut_move(weft_vec *pieces, const weft_stage *stage, const piece *lik
     int64_t end = from->ndim == 0 ? 1 : begin + box->extent[0];
     /* Addends are cut alike, also those that are hosted here. */
     bool messages = like->peer >= 0 || (stage->reduces && weft_runtime.num_processes > 1);
-    int64_t most_rows = messages ? rows_per_message(from, box) : end - begin;
     while (begin < end) {
         int64_t source_panel = weft_panel_of_row(from, &source, begin);
         int64_t target_panel = weft_panel_of_row(to, &target, begin);
         int64_t first, source_last, target_last;
         weft_panel_range(from, &source, source_panel, &first, &source_last);
         weft_panel_range(to, &target, target_panel, &first, &target_last);
-        int64_t last =
-            weft_min_i64(weft_min_i64(end, begin + most_rows), weft_min_i64(source_last, target_last));
-        piece *p = weft_vec_push(pieces, sizeof(*p));
-        if (p == NULL) {
+        int64_t last = weft_min_i64(end, weft_min_i64(source_last, target_last));
+        piece p = *like;
+        p.source_panel = source_panel;
+        p.target_panel = target_panel;
+        weft_box part = { .offset = { 0 } }; /* also beyond ndim: boxes are compared */
+        memcpy(part.offset, box->offset, (size_t)from->ndim * sizeof(int64_t));
+        memcpy(part.extent, box->extent, (size_t)from->ndim * sizeof(int64_t));
+        if (from->ndim > 0) {
+            part.offset[0] = begin;
+            part.extent[0] = last - begin;
+        }
+        int64_t bytes = weft_box_count(from->ndim, &part) * (int64_t)weft_dtype_size(from->dtype);
+        if (!(messages ? cut_to_messages(pieces, from, &p, &part, 0) : add_piece(pieces, &p, bytes, &part))) {
             return false;
         }
-        *p = *like;
-        p->source_panel = source_panel;
-        p->target_panel = target_panel;
-        for (int d = 0; d < from->ndim; d++) { /* the others stay 0: boxes are compared */
-            p->box.offset[d] = box->offset[d];
-            p->box.extent[d] = box->extent[d];
-        }
-        if (from->ndim > 0) {
-            p->box.offset[0] = begin;
-            p->box.extent[0] = last - begin;
-        }
-        p->bytes = weft_box_count(from->ndim, &p->box) * (int64_t)weft_dtype_size(from->dtype);
         begin = last;
     }
     return true;
-}
-
-/* Numbers the regions of a reduce stage's receives: equal boxes follow each other. */
-static int next_region(const weft_stage *stage, const weft_moves *moves, size_t i, int region)
-{
-    bool same = i > 0 && weft_box_equal(stage->from->ndim, &moves->items[i].box, &moves->items[i - 1].box);
-    return i == 0 ? 0 : same ? region : region + 1;
 }
 
 static int process_of(int rank)
@@ -100,17 +113,25 @@ static int process_of(int rank)
     return weft_topology_process_of(&weft_runtime.topology, rank);
 }
 
+static piece piece_between(const weft_stage *stage, int source, int target, bool relayed)
+{
+    const weft_layout *from = relayed ? stage->to : stage->from;
+    return (piece){
+        .source_rank = source,
+        .target_rank = target,
+        .source_place = weft_mesh_index_of(from->mesh, source),
+        .target_place = weft_mesh_index_of(stage->to->mesh, target),
+        .relayed = relayed,
+    };
+}
+
 static bool collect_receives(weft_vec *pieces, const weft_stage *stage, int target)
 {
     weft_moves moves = { 0 };
     bool done = weft_stage_receives(stage, &weft_runtime.topology, target, &moves) == WEFT_OK;
-    int region = 0;
     for (size_t i = 0; i < moves.count && done; i++) {
         int source = moves.items[i].peer;
-        region = next_region(stage, &moves, i, region);
-        piece like = { .source_rank = source, .target_rank = target, .region = region, .order = (int)i };
-        like.target_place = weft_mesh_index_of(stage->to->mesh, target);
-        like.relayed = moves.items[i].relayed;
+        piece like = piece_between(stage, source, target, moves.items[i].relayed);
         like.peer = weft_hosts(source) ? -1 : process_of(source);
         done = cut_move(pieces, stage, &like, &moves.items[i].box);
     }
@@ -128,9 +149,8 @@ static bool collect_sends(weft_vec *pieces, const weft_stage *stage, int source)
         if (weft_hosts(target)) {
             continue;
         }
-        piece like = { .source_rank = source, .target_rank = target, .peer = process_of(target) };
-        like.target_place = weft_mesh_index_of(stage->to->mesh, target);
-        like.relayed = moves.items[i].relayed;
+        piece like = piece_between(stage, source, target, moves.items[i].relayed);
+        like.peer = process_of(target);
         done = cut_move(pieces, stage, &like, &moves.items[i].box);
     }
     weft_moves_free(&moves);
@@ -142,19 +162,25 @@ static bool collect_sends(weft_vec *pieces, const weft_stage *stage, int source)
         return p->field < q->field ? -1 : 1;                                                                 \
     }
 
+/* First panels first; targets in the order in which they may relay. Within a target panel: boxes as they lie,
+ * addends of one box in the order to reduce them in. */
+static int by_target_panel(const void *a, const void *b)
+{
+    const piece *p = a, *q = b;
+    COMPARE(target_panel)
+    COMPARE(target_place)
+    for (int d = 0; d < WEFT_MAX_DIMS; d++) {
+        COMPARE(box.offset[d])
+    }
+    COMPARE(source_place)
+    return 0;
+}
+
 static int by_message_order(const void *a, const void *b)
 {
     const piece *p = a, *q = b;
     COMPARE(peer)
-    COMPARE(target_panel)
-    COMPARE(target_place)
-    COMPARE(relayed)
-    COMPARE(source_rank)
-    COMPARE(source_panel)
-    for (int d = 0; d < WEFT_MAX_DIMS; d++) {
-        COMPARE(box.offset[d])
-    }
-    return 0;
+    return by_target_panel(a, b);
 }
 
 static int by_source_panel(const void *a, const void *b)
@@ -164,20 +190,6 @@ static int by_source_panel(const void *a, const void *b)
     COMPARE(source_rank)
     COMPARE(source_panel)
     return by_message_order(a, b);
-}
-
-/* First panels first; targets in the order in which they may relay. Within a target panel: region, rows,
- * addends in their order; of a move stage, remote pieces first. */
-static int by_target_panel(const void *a, const void *b)
-{
-    const piece *p = a, *q = b;
-    COMPARE(target_panel)
-    COMPARE(target_place)
-    COMPARE(region)
-    COMPARE(source_panel)
-    COMPARE(box.offset[0])
-    COMPARE(order)
-    return 0;
 }
 
 static void number_messages(weft_vec *pieces, tag_range *ranges)
@@ -360,7 +372,7 @@ static bool add_copies(weft_exchange *exchange, const piece *pieces, size_t coun
             whole = false;
         }
         int64_t source_stride[WEFT_MAX_DIMS], target_stride[WEFT_MAX_DIMS];
-        /* The source's place in its panel is the operand's offset, which run_local() takes from here. */
+        /* The source's place in its panel is the operand's offset, which run_copy() takes from here. */
         int64_t source_offset =
             box_in_panel(source_layout(stage, p), p->source_rank, p->source_panel, &p->box, source_stride);
         s->args->base.operands[s->count + 1].offset = source_offset;
@@ -372,30 +384,39 @@ static bool add_copies(weft_exchange *exchange, const piece *pieces, size_t coun
     return true;
 }
 
-/* What one exchange holds of other processes' addends at a time: enough to keep a link of 100 Gbit/s busy. */
-static const int64_t most_landing_bytes = 32 << 20;
-
-/* The number of a landing of that size: a new one, or the one that was read first. -1: no memory. */
-static int64_t obtain_landing(weft_exchange *exchange, int64_t bytes)
+static int64_t add_new_landing(weft_exchange *exchange, landing_ring *ring, int64_t bytes)
 {
-    landing *all = exchange->landings.items, *found = NULL;
-    if (exchange->landing_bytes + bytes > most_landing_bytes) {
-        for (size_t i = 0; i < exchange->landings.count; i++) {
-            bool usable = all[i].bytes == bytes && all[i].read_by != SIZE_MAX;
-            if (usable && (found == NULL || all[i].read_by < found->read_by)) {
-                found = &all[i];
-            }
-        }
-    }
-    if (found == NULL) {
-        found = weft_vec_push(&exchange->landings, sizeof(*found));
-        exchange->landing_bytes += bytes;
-    }
-    if (found == NULL) {
+    int64_t *number = weft_vec_push(&ring->numbers, sizeof(*number));
+    landing *added = number == NULL ? NULL : weft_vec_push(&exchange->landings, sizeof(*added));
+    if (added == NULL) {
         return -1;
     }
-    *found = (landing){ bytes, SIZE_MAX };
-    return found - (landing *)exchange->landings.items;
+    *added = (landing){ .bytes = bytes };
+    *number = (int64_t)exchange->landings.count - 1;
+    exchange->landing_bytes += bytes;
+    return *number;
+}
+
+/* The number of a landing for so many bytes: a new one, or, where there are enough, the one of that size that
+ * was read first. Sizes are powers of two, so that the last piece of a panel finds one too. -1: no memory. */
+static int64_t obtain_landing(weft_exchange *exchange, int64_t bytes)
+{
+    int size = 0;
+    while ((int64_t)1 << size < bytes) {
+        size++;
+    }
+    landing_ring *ring = &exchange->rings[size];
+    bool enough = exchange->landing_bytes + bytes > weft_runtime.messages.landing_bytes;
+    if (enough && ring->numbers.count > 0) {
+        int64_t oldest = ((int64_t *)ring->numbers.items)[ring->oldest];
+        landing *found = (landing *)exchange->landings.items + oldest;
+        if (found->read) {
+            found->read = false;
+            ring->oldest = (ring->oldest + 1) % ring->numbers.count;
+            return oldest;
+        }
+    }
+    return add_new_landing(exchange, ring, (int64_t)1 << size);
 }
 
 /* An addend that another process has: received into a buffer of its own, contiguous. */
@@ -484,7 +505,7 @@ static bool add_reduction(weft_exchange *exchange, const piece *addends, size_t 
             s->sources[k] = sources[k];
             if (sources[k].shard < 0) {
                 landing *all = exchange->landings.items;
-                all[sources[k].panel].read_by = exchange->steps.count;
+                all[sources[k].panel].read = true;
             }
             s->args->base.operands[k + 1].offset = offsets[k];
             s->args->reduce.boxes[k] =
@@ -503,9 +524,8 @@ static bool add_panel(weft_exchange *exchange, const piece *pieces, size_t count
     }
     for (size_t begin = 0, end; begin < count; begin = end) {
         end = begin + 1;
-        while (end < count && pieces[end].region == pieces[begin].region &&
-               pieces[end].source_panel == pieces[begin].source_panel &&
-               pieces[end].box.offset[0] == pieces[begin].box.offset[0]) {
+        while (end < count &&
+               weft_box_equal(exchange->stage.from->ndim, &pieces[end].box, &pieces[begin].box)) {
             end++;
         }
         if (!add_reduction(exchange, &pieces[begin], end - begin, whole)) {
@@ -571,11 +591,24 @@ static bool build(weft_exchange *exchange)
     return done;
 }
 
+/* Whether the shards that are written here are more than the last cache holds: then what was written first is
+ * not there any more when it is read. */
+static bool outgrows_cache(const weft_layout *layout)
+{
+    double bytes = 0;
+    for (int i = 0; i < weft_runtime.local_ranks; i++) {
+        bytes += (double)weft_layout_shard_count(layout, weft_runtime.first_rank + i) *
+                 (double)weft_dtype_size(layout->dtype);
+    }
+    return weft_runtime.cache_bytes > 0 && bytes > (double)weft_runtime.cache_bytes;
+}
+
 weft_exchange *weft_exchange_new(const char *function, const weft_stage *stage)
 {
     weft_exchange *exchange = calloc(1, sizeof(*exchange));
     if (exchange != NULL) {
         exchange->stage = *stage;
+        exchange->streams = outgrows_cache(stage->to);
         exchange->sends = calloc((size_t)weft_runtime.num_processes, sizeof(tag_range));
         exchange->receives = calloc((size_t)weft_runtime.num_processes, sizeof(tag_range));
     }
@@ -599,6 +632,9 @@ void weft_exchange_free(weft_exchange *exchange)
     }
     weft_vec_free(&exchange->steps);
     weft_vec_free(&exchange->landings);
+    for (size_t i = 0; i < WEFT_ARRAY_SIZE(exchange->rings); i++) {
+        weft_vec_free(&exchange->rings[i].numbers);
+    }
     free(exchange->sends);
     free(exchange->receives);
     free(exchange);

@@ -53,6 +53,7 @@ static bool run_copy(const run *r, const exchange_step *s)
     const weft_copy_args *like = &s->args->copy;
     task.position = s->position;
     args->element_size = like->element_size;
+    args->streams = r->exchange->streams;
     weft_task_add(&task, &target, 0, s->whole ? STARPU_W : STARPU_RW);
     int count = 0;
     for (int i = 0; i < s->count; i++) {

@@ -39,8 +39,14 @@ typedef struct exchange_step {
  * the reduction that reads it, and until then nothing is received. */
 typedef struct landing {
     int64_t bytes;
-    size_t read_by; /* while building: the number of the step that reads it last; SIZE_MAX: none yet */
+    bool read; /* while building: the step that reads what comes next is there already */
 } landing;
+
+/* Landings of one size, in the order in which they are used. */
+typedef struct landing_ring {
+    weft_vec numbers; /* int64_t */
+    size_t oldest;    /* index of the one that was used first */
+} landing_ring;
 
 typedef struct tag_range { /* messages with one process in one run */
     uint32_t count;
@@ -49,8 +55,10 @@ typedef struct tag_range { /* messages with one process in one run */
 
 struct weft_exchange {
     weft_stage stage;
+    bool streams;                        /* copies go past the caches */
     weft_vec steps;                      /* exchange_step */
     weft_vec landings;                   /* landing */
+    landing_ring rings[63];              /* those of 2^i bytes */
     int64_t landing_bytes;               /* of all of them */
     tag_range *sends, *receives;         /* one per process */
     int max_messages;                    /* of one step */

@@ -5,73 +5,97 @@
 #include "comm/calls.h"
 #include "tensor/state.h"
 
-weft_tensor *weft_distribute(weft_dtype dtype, int ndim, const int64_t shape[], const void *global,
-                             weft_mesh *mesh, const weft_placement *placements)
+/* After all checks that are the same on every process; NULL with the error kept. */
+static const weft_layout *distributed_layout(const char *function, weft_dtype dtype, int ndim,
+                                             const int64_t shape[], weft_mesh *mesh,
+                                             const weft_placement *placements)
 {
-    static const char function[] = "weft_distribute";
     mesh = weft_check_mesh(function, mesh);
     if (mesh == NULL || !weft_check_dtype(function, dtype) || !weft_check_shape(function, ndim, shape)) {
         return NULL;
     }
     const weft_layout *layout = weft_check_layout(function, mesh, placements, ndim, shape, dtype);
-    if (layout == NULL) {
-        return NULL;
-    }
-    if (layout->has_partial) {
+    if (layout != NULL && layout->has_partial) {
         weft_fail(WEFT_ERR_LAYOUT, function,
                   "placements has a Partial: a global array is Shard or Replicate");
         return NULL;
     }
-    int root = weft_mesh_rank_at(mesh, 0);
-    int64_t count = 1, one = 1;
-    weft_count_checked(ndim, shape, &count);
-    if (weft_hosts(root) && count > 0 && global == NULL) {
+    return layout;
+}
+
+/* The root alone reads it. */
+static bool check_global(const char *function, const weft_layout *layout, const void *global)
+{
+    int64_t count = 1;
+    weft_count_checked(layout->ndim, layout->shape, &count);
+    if (weft_hosts(weft_mesh_rank_at(layout->mesh, 0)) && count > 0 && global == NULL) {
         weft_fail(WEFT_ERR_INVALID, function,
                   "global is NULL on the process that hosts the mesh's first rank");
-        return NULL;
+        return false;
     }
-    if (!weft_call_admit(&(weft_public_call){ function, .num_layouts = 1, .layouts = &layout })) {
-        return NULL;
-    }
+    return true;
+}
+
+/* A tensor of the layout's, whole on the root, whose memory is the caller's array. NULL with the error kept.
+ */
+static weft_tensor *lend_global(const char *function, const weft_layout *layout, const void *global)
+{
+    int64_t one = 1;
+    int root = weft_mesh_rank_at(layout->mesh, 0);
     weft_mesh *root_mesh = weft_mesh_obtain(function, 1, &one, &root, NULL);
-    const weft_layout *whole =
-        root_mesh == NULL ? NULL : weft_check_layout(function, root_mesh, NULL, ndim, shape, dtype);
-    if (whole == NULL) {
+    const weft_layout *whole = root_mesh == NULL ? NULL
+                                                 : weft_check_layout(function, root_mesh, NULL, layout->ndim,
+                                                                     layout->shape, layout->dtype);
+    weft_tensor *source = whole == NULL ? NULL : weft_tensor_allocate(function, whole);
+    if (source == NULL) {
         return NULL;
     }
-    /* The caller's array is the source tensor's one shard; when the last reader has let it go it has been
-     * read. */
-    weft_scope_open();
-    weft_tensor *source = weft_tensor_allocate(function, whole);
-    bool done = source != NULL;
-    for (int i = 0; done && i < source->num_shards; i++) {
+    bool lent = true;
+    for (int i = 0; lent && i < source->num_shards; i++) {
         weft_local_shard *shard = &source->shards[i];
-        done = shard->count == 0 ||
+        lent = shard->count == 0 ||
                weft_shard_attach(shard, weft_buffer_borrow(weft_runtime.pool, weft_shard_cut(whole, shard),
                                                            (void *)(uintptr_t)global));
     }
-    if (!done || !weft_tensor_register(function, source)) {
+    if (!lent || !weft_tensor_register(function, source)) {
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for the tensor");
-        if (source != NULL) {
-            weft_tensor_delete(source);
-        }
-        weft_scope_close();
+        weft_tensor_delete(source);
         return NULL;
     }
-    /* On the same one-rank mesh this would be the caller's memory itself. */
-    weft_tensor *target = weft_tensor_new(function, layout);
-    done = target != NULL && weft_tensor_copy_into(function, target, source);
+    return source;
+}
+
+/* BLOCKS. When the last reader has let a shard go it has been read. */
+static bool wait_for_readers(weft_tensor *source)
+{
+    bool done = true;
     for (int i = 0; done && i < source->num_shards; i++) {
         if (source->shards[i].count > 0) {
             done = weft_local_acquire(source, i, WEFT_READ_WRITE) != NULL &&
                    weft_local_release(source, i) == WEFT_OK;
         }
     }
-    if (target != NULL) {
-        weft_scope_keep(target);
+    return done;
+}
+
+weft_tensor *weft_distribute(weft_dtype dtype, int ndim, const int64_t shape[], const void *global,
+                             weft_mesh *mesh, const weft_placement *placements)
+{
+    static const char function[] = "weft_distribute";
+    const weft_layout *layout = distributed_layout(function, dtype, ndim, shape, mesh, placements);
+    bool right = layout != NULL && check_global(function, layout, global);
+    weft_public_call call = { function, .failed = !right, .num_layouts = 1, .layouts = &layout };
+    if (!weft_call_admit(&call) || !right) {
+        return NULL;
     }
+    weft_scope_open();
+    weft_tensor *source = lend_global(function, layout, global);
+    /* A copy: on the same one-rank mesh a redistribution would give the caller's memory itself. */
+    weft_tensor *target = source == NULL ? NULL : weft_tensor_new(function, layout);
+    bool done = target != NULL && weft_tensor_copy_into(function, target, source) && wait_for_readers(source);
+    target = done ? weft_scope_keep(target) : NULL;
     weft_scope_close();
-    return done ? target : NULL;
+    return target;
 }
 
 /* The layout with everything on one rank of each process, after all checks; NULL with the error kept. */

@@ -1,0 +1,125 @@
+/* The MPI transport when MPI fails: MPI's functions can be replaced (its profiling interface has them under a
+ * second name), here by some that count and that fail when told. One process, with messages to itself. */
+#include "support.h"
+
+#include <mpi.h>
+#include <string.h>
+
+#include "comm/comm.h"
+#include "comm/mpi_packs.h"
+
+static struct {
+    int tests, receives_from_anyone, cancelled, cancelled_nothing;
+    int tests_before_failing; /* 0: none fails */
+} calls;
+
+int MPI_Testsome(int count, MPI_Request requests[], int *ended, int indices[], MPI_Status statuses[])
+{
+    calls.tests++;
+    int error = PMPI_Testsome(count, requests, ended, indices, statuses);
+    bool fails = calls.tests_before_failing > 0 && --calls.tests_before_failing == 0;
+    return fails ? MPI_ERR_INTERN : error; /* what has ended is gone from the requests nevertheless */
+}
+
+int MPI_Irecv(void *memory, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+              MPI_Request *request)
+{
+    calls.receives_from_anyone += source == MPI_ANY_SOURCE;
+    return PMPI_Irecv(memory, count, type, source, tag, comm, request);
+}
+
+int MPI_Cancel(MPI_Request *request)
+{
+    calls.cancelled++;
+    calls.cancelled_nothing += *request == MPI_REQUEST_NULL;
+    return PMPI_Cancel(request);
+}
+
+static int start_mpi(void **state)
+{
+    (void)state;
+    int provided = 0;
+    return MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided);
+}
+
+static int stop_mpi(void **state)
+{
+    (void)state;
+    return MPI_Finalize();
+}
+
+static weft_message plain_message(uint32_t tag, int64_t bytes)
+{
+    return (weft_message){ .peer = 0, .tag = tag, .region = { .run_bytes = bytes }, .bytes = bytes };
+}
+
+/* Where all are on one machine and none is told to pack, packs cost nothing. */
+static void test_no_packs_on_one_machine(void **state)
+{
+    (void)state;
+    for (int near_too = 0; near_too < 2; near_too++) {
+        memset(&calls, 0, sizeof(calls));
+        weft_vec finished = { 0 };
+        weft_mpi_packs *packs = weft_mpi_packs_open(MPI_COMM_WORLD, 4096, near_too);
+        assert_non_null(packs);
+        weft_message message = plain_message(1, 8);
+        assert_int_equal(weft_mpi_packs_takes(packs, &message), near_too);
+        weft_mpi_packs_poll(packs, &finished);
+        assert_int_equal(calls.tests, near_too);
+        assert_int_equal(calls.receives_from_anyone > 0, near_too);
+        weft_mpi_packs_close(packs);
+        weft_vec_free(&finished);
+    }
+}
+
+static int poll_until(weft_transport *transport, weft_finished finished[], int wanted)
+{
+    int count = 0;
+    while (count < wanted && !weft_is_broken()) {
+        count += transport->poll(transport->state, finished + count, 16 - count);
+    }
+    return count;
+}
+
+/* It is not known what has ended: nothing is reported, for MPI may still write to the memory of what has not.
+ * What can be taken back is; and requests that are gone are not touched. */
+static void test_failure_of_a_test(void **state)
+{
+    (void)state;
+    memset(&calls, 0, sizeof(calls));
+    enum { COUNT = 4 };
+    static int from[COUNT] = { 1, 2, 3, 4 }, to[COUNT];
+    weft_message messages[COUNT];
+    weft_transport transport;
+    weft_finished finished[16];
+    assert_int_equal(weft_mpi_open("test", NULL, 0, &transport), WEFT_OK);
+    for (int i = 0; i < COUNT; i++) {
+        messages[i] = plain_message((uint32_t)i, sizeof(int));
+        assert_int_equal(transport.start(transport.state, &messages[i], true, &to[i], &to[i]), WEFT_OK);
+    }
+    assert_int_equal(transport.start(transport.state, &messages[0], false, &from[0], &from[0]), WEFT_OK);
+    assert_int_equal(poll_until(&transport, finished, 2), 2);
+    assert_int_equal(to[0], 1);
+    assert_false(weft_is_broken());
+    assert_int_equal(transport.start(transport.state, &messages[1], false, &from[1], &from[1]), WEFT_OK);
+    calls.tests_before_failing = 1;
+    assert_int_equal(poll_until(&transport, finished, 2), 0);
+    assert_true(weft_is_broken());
+    transport.abandon(transport.state);
+    assert_int_equal(calls.cancelled_nothing, 0);
+    assert_true(calls.cancelled >= COUNT - 2); /* the second may have come with the test that failed */
+    assert_int_equal(weft_error_collect(), WEFT_ERR_COMM);
+    assert_non_null(strstr(weft_last_error(), "MPI_Testsome() failed"));
+    weft_clear_error();
+    transport.close(transport.state);
+    weft_unbreak();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_packs_on_one_machine),
+        cmocka_unit_test(test_failure_of_a_test), /* the last: nothing can be opened after it */
+    };
+    return cmocka_run_group_tests(tests, start_mpi, stop_mpi);
+}
