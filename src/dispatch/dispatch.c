@@ -291,6 +291,9 @@ static bool admit(const weft_call *call, bool valid)
     for (int i = 0; i < attributes->num_numbers; i++) {
         numbers[num_numbers++] = (double)attributes->numbers[i];
     }
+    while (num_numbers > 0 && numbers[num_numbers - 1] == 0) {
+        num_numbers--; /* most operations have few of them */
+    }
     for (int i = 0; valid && i < call->num_inputs; i++) {
         layouts[i] = call->inputs[i]->layout;
     }
