@@ -149,7 +149,7 @@ weft_status weft_wait(void)
     }
     if (weft_tensors_held() > 0) {
         return weft_fail(WEFT_ERR_STATE, "weft_wait",
-                         "%d shards are acquired: tasks may wait for weft_local_release()",
+                         "weft_local_acquire() holds %d of the shards: tasks may wait for weft_local_release()",
                          weft_tensors_held());
     }
     /* Transfers first: the tasks that are left then wait for nothing but tasks. */

@@ -1,11 +1,25 @@
-/* weft-machine: what weft takes this machine for. Under mpirun, with one process on each of some machines or
- * several on one, it measures the links as well. WEFT_CALIBRATE=again measures all anew. */
+/* weft-machine: what weft takes this machine for. */
 #include <stdio.h>
+#include <string.h>
 
 #include <weft/weft.h>
 
-int main(void)
+static const char usage[] =
+    "usage: weft-machine\n"
+    "Prints the figures of this machine that panel heights, plans and messages follow from, as measured, and "
+    "as\n"
+    "they are used: rounded to a power of two. Under mpirun, with one process on each of some machines or "
+    "several\n"
+    "on one, it measures the links as well. WEFT_CALIBRATE=again measures all anew; docs/design.md, \"Panel\n"
+    "heights\", says where the figures are kept.\n";
+
+int main(int argc, char **argv)
 {
+    if (argc > 1) {
+        bool asked = strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0;
+        fputs(usage, asked ? stdout : stderr);
+        return asked ? 0 : 2;
+    }
     if (weft_init(NULL) == WEFT_OK) {
         if (weft_process_index() == 0) {
             weft_print_machine(stdout);

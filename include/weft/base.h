@@ -3,15 +3,15 @@
  *
  * Conventions of the whole library:
  *  - Shapes are `const int64_t shape[]` with `int ndim`, 0 <= ndim <= WEFT_MAX_DIMS; 0 is a scalar.
- * Row-major.
+ *    Row-major.
  *  - A negative dimension counts from the end, as in PyTorch.
  *  - One thread submits: all functions are called from the thread that called weft_init().
  *  - Every process of the world calls the same functions in the same order with the same arguments (SPMD).
  *  - Nothing waits but the functions whose comment says BLOCKS.
  *  - No function aborts on bad input. One that returns a ::weft_status returns it; one that returns a pointer
  *    returns NULL, and a NULL tensor given gives NULL, so a chain of calls needs one check at its end. The
- * first error is kept (weft_last_status(), weft_last_error()) until weft_clear_error(). All checks come
- * before anything is submitted: a call that failed has changed nothing, on no rank.
+ *    first error is kept (weft_last_status(), weft_last_error()) until weft_clear_error(). All checks come
+ *    before anything is submitted: a call that failed has changed nothing, on no rank.
  */
 #ifndef WEFT_BASE_H
 #define WEFT_BASE_H

@@ -63,9 +63,16 @@ WEFT_API weft_mesh *weft_mesh_current(void);
 
 /**
  * The box of the global index space that `rank` holds under these placements (Replicate and Partial: all of
- * it). \param mesh        NULL: the current mesh \param placements  one per mesh dimension; NULL: Replicate
- * everywhere \param ndim,shape  of the global tensor \param offset,extent  ndim entries each, written;
- * extents are 0 in every dimension for a rank outside the mesh
+ * it).
+ *
+ * \param mesh           NULL: the current mesh
+ *
+ * \param placements     one per mesh dimension; NULL: Replicate everywhere
+ *
+ * \param ndim,shape     of the global tensor
+ *
+ * \param offset,extent  ndim entries each, written; extents are 0 in every dimension for a rank outside the
+ *                       mesh
  */
 WEFT_API weft_status weft_shard_box(weft_mesh *mesh, const weft_placement *placements, int ndim,
                                     const int64_t shape[], int rank, int64_t offset[], int64_t extent[]);

@@ -76,6 +76,9 @@ WEFT_API weft_status weft_finalize(void);
  * right looks like one that hangs, and so does one message that takes as long: choose a WEFT_TIMEOUT_S that
  * is longer than both.
  *
+ * Processes that make different calls with messages of the same sizes (weft_add() here, weft_mul() there) compute
+ * different things unnoticed, unless WEFT_CHECK=1.
+ *
  * WEFT_CHECK=1, on all processes, is for finding mistakes: before a call that creates, computes, moves or
  * gathers tensors, and in weft_finalize(), all processes wait for each other and compare what
  * they are about to do.

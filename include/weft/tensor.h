@@ -16,7 +16,8 @@ WEFT_BEGIN_DECLS
 typedef struct weft_tensor weft_tensor;
 
 /** A reference of the caller's own, beside the scope's. Releasing never blocks: tasks that still use the
- * tensor keep its memory. Releasing a reference that the caller does not have is WEFT_ERR_STATE. \{ */
+ * tensor keep its memory. Releasing a reference that the caller does not have is
+ * WEFT_ERR_STATE while the tensor lives, and WEFT_ERR_INVALID after that. \{ */
 WEFT_API void weft_tensor_retain(weft_tensor *tensor);
 WEFT_API void weft_tensor_release(weft_tensor *tensor);
 /** \} */
@@ -62,18 +63,23 @@ WEFT_API weft_tensor *weft_distribute(weft_dtype dtype, int ndim, const int64_t 
 /** Flags of weft_from_local(). */
 enum {
     WEFT_COPY = 1, /**< copy the memory (before the call returns) instead of using it in place */
-    WEFT_CHECK_RANKS =
-        2 /**< BLOCKS: compare shapes and types across ranks (WEFT_ERR_MISMATCH on every rank when they
-               differ), and give replicated dimensions the values of their first rank */
+    /** BLOCKS: compare shapes and types across ranks (WEFT_ERR_MISMATCH on every rank when they differ), and
+     * give replicated dimensions the values of their first rank. */
+    WEFT_CHECK_RANKS = 2
 };
 
 /**
- * A tensor of the caller's own shards.
+ * A tensor of the caller's own shards. WEFT_ERR_INVALID for a NULL where a shard is not empty, WEFT_ERR_SHAPE for
+ * a negative size, WEFT_ERR_LAYOUT for placements that the shape does not have.
+ *
  * \param shape   the GLOBAL shape; every rank's shard must be what weft_shard_box() says
+ *
  * \param locals  weft_local_ranks() pointers, one per hosted rank, each row-major and contiguous; NULL where
- * the rank's shard is empty. The memory is used in place: it must stay until the tensor is released and
- * weft_wait() has returned, and must not be touched meanwhile but through weft_local_acquire(). \param flags
- * 0, or WEFT_COPY | WEFT_CHECK_RANKS
+ *                the rank's shard is empty. The memory is used in place: it must stay until the tensor is
+ *                released and weft_wait() has returned, and must not be touched meanwhile but through
+ *                weft_local_acquire().
+ *
+ * \param flags   0, or WEFT_COPY | WEFT_CHECK_RANKS
  */
 WEFT_API weft_tensor *weft_from_local(weft_dtype dtype, int ndim, const int64_t shape[], void *const locals[],
                                       weft_mesh *mesh, const weft_placement *placements, unsigned flags);

@@ -161,7 +161,10 @@ weft_status weft_placements_read(const char *text, int n, weft_placement out[], 
     weft_placement read[WEFT_MAX_DIMS];
     const char *rest = text;
     for (int m = 0; m < n; m++) {
-        if ((m > 0 && !take(&rest, ',')) || !read_placement(&rest, &read[m])) {
+        bool separated = m == 0 || take(&rest, ',');
+        const char *begin = rest;
+        if (!separated || !read_placement(&rest, &read[m])) {
+            rest = begin;
             snprintf(why, why_size,
                      "text is \"%s\", expected %d placements such as R, S0, P(sum); stopped at \"%s\"", text,
                      n, rest);

@@ -1,4 +1,5 @@
 /* Tensors of the program's own shards: weft_from_local() and what its flags ask for. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,8 +23,12 @@ static bool check_locals(const char *function, const weft_layout *layout, void *
     for (int i = 0; i < weft_runtime.local_ranks; i++) {
         int rank = weft_runtime.first_rank + i;
         if (weft_layout_shard_count(layout, rank) > 0 && (locals == NULL || locals[i] == NULL)) {
-            weft_fail(WEFT_ERR_INVALID, function, "locals%s is NULL, but rank %d holds %lld elements",
-                      locals == NULL ? "" : "[i]", rank, (long long)weft_layout_shard_count(layout, rank));
+            char name[32] = "locals";
+            if (locals != NULL) {
+                snprintf(name, sizeof(name), "locals[%d]", i);
+            }
+            weft_fail(WEFT_ERR_INVALID, function, "%s is NULL, but rank %d holds %lld elements", name, rank,
+                      (long long)weft_layout_shard_count(layout, rank));
             return false;
         }
     }
