@@ -12,7 +12,9 @@ typedef struct weft_strided_box {
     int64_t target_stride[WEFT_MAX_DIMS];
 } weft_strided_box;
 
-/* Copies a box of elements of `element_size` bytes. Rows that are contiguous on both sides are one memcpy. */
+/* Copies a box of elements of `element_size` bytes. Rows that are contiguous on both sides are one memcpy; where the two
+ * sides are contiguous in different dimensions the box is transposed in tiles. Strides may be 0 in the source, and
+ * negative. */
 void weft_cpu_copy_box(void *target, const void *source, const weft_strided_box *box, size_t element_size);
 
 /* Operand 0: target (W or RW). Operands 1 .. num_operands - 1: sources (R); boxes[i - 1] says where each
