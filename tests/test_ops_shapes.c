@@ -796,6 +796,12 @@ static void test_views(void **state)
         assert_non_null(weft_squeeze_all(c));
         assert_non_null(weft_flatten(d, 2, 3));
         assert_non_null(weft_unflatten(a, 1, 2, (const int64_t[]){ 4, 1 }));
+        if (i != 1) { /* all ranks have all rows */
+            assert_non_null(weft_slice(a, 0, 2, 6));
+            assert_non_null(weft_select(a, 0, -1));
+            weft_tensor *pieces[3];
+            assert_int_equal(weft_chunk(a, 3, 0, pieces), 3);
+        }
         weft_scope_close();
     }
     assert_no_error();

@@ -50,7 +50,8 @@ WEFT_API weft_tensor *weft_expand(weft_tensor *a, int ndim, const int64_t shape[
 WEFT_API weft_tensor *weft_sum_to(weft_tensor *a, int ndim, const int64_t shape[]);
 
 /** Elements start, start + step, ... before `stop` of a dimension, as Python's a[start:stop:step]: negative ones count
- * from the end, what is out of range is clamped. step is at least 1.
+ * from the end, what is out of range is clamped. step is at least 1. Consecutive rows (dimension 0) share the memory where
+ * they can.
  * Gradient: weft_slice_backward(gradient, dim, size of a in dim, start, stop, step). \{ */
 WEFT_API weft_tensor *weft_slice(weft_tensor *a, int dim, int64_t start, int64_t stop);
 WEFT_API weft_tensor *weft_slice_step(weft_tensor *a, int dim, int64_t start, int64_t stop, int64_t step);

@@ -110,6 +110,7 @@ typedef struct searcher {
     weft_vec candidates[WEFT_MAX_INPUTS]; /* candidate: the layouts of each input that were met */
     weft_vec reductions;                  /* candidate: those of the output whose reduction counts */
     weft_dtype output_type;
+    bool has_compounds; /* dimensions of several factors */
     bool out_of_memory;
 } searcher;
 
@@ -271,9 +272,23 @@ static bool chunks_agree(const searcher *s, const combination *c, int factor)
     return agree;
 }
 
+static bool has_compounds(const weft_binding *binding)
+{
+    bool has = false;
+    for (int i = 0; i < binding->num_inputs; i++) {
+        for (int d = 0; d < binding->input_ndim[i]; d++) {
+            has |= binding->input_inner[i][d] != 1;
+        }
+    }
+    for (int d = 0; d < binding->output_ndim; d++) {
+        has |= binding->output_inner[d] != 1;
+    }
+    return has;
+}
+
 static bool all_chunks_agree(const searcher *s, const combination *c)
 {
-    for (int d = 0; d < s->mesh->ndim; d++) {
+    for (int d = 0; s->has_compounds && d < s->mesh->ndim; d++) {
         int factor = s->strategies[d][c->strategy[d]].factor;
         if (factor >= 0 && !chunks_agree(s, c, factor)) {
             return false;
@@ -532,6 +547,7 @@ weft_status weft_strategy_search(const weft_search *search, const weft_binding *
     s->inputs = inputs;
     s->mesh = inputs[0]->mesh;
     s->output_type = output_type;
+    s->has_compounds = has_compounds(binding);
     weft_status status = WEFT_ERR_LAYOUT;
     combination best = { .cost = 0 };
     if (list_possible(s, linear, why, why_size)) {

@@ -126,20 +126,38 @@ static bool check_tensors(const char *function, int n, weft_tensor *const tensor
     return true;
 }
 
-/* Whether tensors[i] has the shape of tensors[0], but perhaps in dimension `except` (-1: none). */
+/* A tensor of shape [0], which can be joined to any others. */
+static bool fits_any(const weft_tensor *tensor)
+{
+    return tensor->layout->ndim == 1 && tensor->layout->shape[0] == 0;
+}
+
+/* The first tensor that is not so; 0 where all are. */
+static int first_with_shape(int n, weft_tensor *const tensors[])
+{
+    for (int i = 0; i < n; i++) {
+        if (!fits_any(tensors[i])) {
+            return i;
+        }
+    }
+    return 0;
+}
+
+/* Whether all have one shape, but perhaps in dimension `except`; -1: no exceptions. */
 static bool check_shapes(const char *function, int n, weft_tensor *const tensors[], int except)
 {
-    const weft_layout *first = tensors[0]->layout;
-    for (int i = 1; i < n; i++) {
+    int reference = except < 0 ? 0 : first_with_shape(n, tensors);
+    const weft_layout *first = tensors[reference]->layout;
+    for (int i = 0; i < n; i++) {
         const weft_layout *other = tensors[i]->layout;
         bool fits = other->ndim == first->ndim;
         for (int d = 0; fits && d < first->ndim; d++) {
             fits = d == except || other->shape[d] == first->shape[d];
         }
-        if (!fits) {
+        if (!fits && !(except >= 0 && fits_any(tensors[i]))) {
             char expected[160], text[160];
-            weft_fail(WEFT_ERR_SHAPE, function, "tensors[%d] is %s and tensors[0] %s, expected the same shape%s", i,
-                      weft_layout_format(other, text, sizeof(text)),
+            weft_fail(WEFT_ERR_SHAPE, function, "tensors[%d] is %s and tensors[%d] %s, expected the same shape%s", i,
+                      weft_layout_format(other, text, sizeof(text)), reference,
                       weft_layout_format(first, expected, sizeof(expected)),
                       except < 0 ? "" : " but for the dimension that grows");
             return false;
@@ -228,14 +246,13 @@ static weft_tensor *leave_scope(weft_tensor *result)
     return result;
 }
 
-/* Leaves out tensors of shape [0], which fit any others. Returns how many are left, all where they are all so. */
-static int without_empty(int n, weft_tensor *const tensors[], weft_tensor *left[])
+/* Those whose shape counts: all, where none has one. Returns how many. */
+static int with_shape(int n, weft_tensor *const tensors[], weft_tensor *left[])
 {
     int count = 0;
     for (int i = 0; i < n; i++) {
-        bool empty = tensors[i]->layout->ndim == 1 && tensors[i]->layout->shape[0] == 0;
         left[count] = tensors[i];
-        count += !empty;
+        count += !fits_any(tensors[i]);
     }
     if (count == 0) {
         memcpy(left, tensors, (size_t)n * sizeof(tensors[0]));
@@ -243,26 +260,25 @@ static int without_empty(int n, weft_tensor *const tensors[], weft_tensor *left[
     return count == 0 ? n : count;
 }
 
-static weft_tensor *cat(const char *function, int n, weft_tensor *tensors[], int dim, weft_dtype type)
+/* The dimension that grows, 0 .. ndim - 1; -1 with the error kept. */
+static int check_grown(const char *function, int n, weft_tensor *const tensors[], int dim)
 {
-    int ndim = tensors[0]->layout->ndim;
+    int reference = first_with_shape(n, tensors), ndim = tensors[reference]->layout->ndim;
     if (ndim == 0) {
-        weft_fail(WEFT_ERR_SHAPE, function, "tensors[0] is a scalar, expected at least one dimension: weft_stack()");
-        return NULL;
+        weft_fail(WEFT_ERR_SHAPE, function, "tensors[%d] is a scalar, expected at least one dimension: weft_stack()",
+                  reference);
+        return -1;
     }
     dim = weft_check_dim(function, "dim", dim, ndim);
-    if (dim < 0 || !check_shapes(function, n, tensors, dim)) {
-        return NULL;
-    }
-    weft_scope_open();
-    return leave_scope(join(function, n, tensors, dim, type));
+    return dim >= 0 && check_shapes(function, n, tensors, dim) ? dim : -1;
 }
 
 weft_tensor *weft_cat(int n, weft_tensor *const tensors[], int dim)
 {
     static const char function[] = "weft_cat";
     weft_dtype type;
-    if (!check_tensors(function, n, tensors) || !find_type(function, n, tensors, &type)) {
+    dim = check_tensors(function, n, tensors) ? check_grown(function, n, tensors, dim) : -1;
+    if (dim < 0 || !find_type(function, n, tensors, &type)) {
         return NULL;
     }
     weft_tensor **left = malloc((size_t)n * sizeof(weft_tensor *));
@@ -270,8 +286,9 @@ weft_tensor *weft_cat(int n, weft_tensor *const tensors[], int dim)
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for the tensors");
         return NULL;
     }
-    int count = without_empty(n, tensors, left);
-    weft_tensor *result = cat(function, count, left, dim, type);
+    int count = with_shape(n, tensors, left);
+    weft_scope_open();
+    weft_tensor *result = leave_scope(join(function, count, left, dim, type));
     free(left);
     return result;
 }

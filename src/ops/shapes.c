@@ -32,7 +32,8 @@ static bool lower(describe_function describe, const weft_lowering *lowering, int
  * of zeros. */
 #define PASSES_ALL { .kind = WEFT_LINEAR_JOINTLY, .ops = ~0u }
 
-#define MOVES(name_, views_)                                                                                 \
+/* first_row: which rows of the input the output is, where these are all that it is; NULL: as `views` says. */
+#define MOVES(name_, views_, first_row_)                                                                                 \
     static void write_##name_##_rule(const weft_call *call, const weft_layout *const inputs[], char *text,   \
                                      size_t size)                                                            \
     {                                                                                                        \
@@ -48,6 +49,7 @@ static bool lower(describe_function describe, const weft_lowering *lowering, int
         .linear = PASSES_ALL,                                                                                \
         .inputs = { { "a", WEFT_TYPES_ALL, false } },                                                        \
         .views = views_,                                                                                     \
+        .first_row = first_row_,                                                                             \
         .lower = lower_##name_,                                                                              \
     };
 
@@ -130,7 +132,7 @@ static int describe_squeeze(const weft_call *call, const weft_layout *from, weft
     return 1;
 }
 
-MOVES(squeeze, true)
+MOVES(squeeze, true, NULL)
 
 weft_tensor *weft_squeeze_dims(const char *function, weft_tensor *a, int64_t mask)
 {
@@ -181,7 +183,7 @@ static int describe_unsqueeze(const weft_call *call, const weft_layout *from, we
     return 1;
 }
 
-MOVES(unsqueeze, true)
+MOVES(unsqueeze, true, NULL)
 
 weft_tensor *weft_unsqueeze_dim(const char *function, weft_tensor *a, int dim)
 {
@@ -210,7 +212,7 @@ static int describe_permute(const weft_call *call, const weft_layout *from, weft
     return 1;
 }
 
-MOVES(permute, false)
+MOVES(permute, false, NULL)
 
 static weft_tensor *permute(const char *function, weft_tensor *a, const int dims[])
 {
@@ -291,7 +293,7 @@ static int describe_expand(const weft_call *call, const weft_layout *from, weft_
     return 1;
 }
 
-MOVES(expand, false)
+MOVES(expand, false, NULL)
 
 /* Writes the whole shape that a is expanded to. False with the error kept. */
 static bool complete_expansion(const weft_tensor *a, int ndim, const int64_t shape[], int64_t complete[])
@@ -418,6 +420,13 @@ static bool make_slice(const char *function, int64_t size, int64_t start, int64_
 /* Numbers of operations that cut along one dimension. */
 enum { CUT_DIM, CUT_START, CUT_STEP };
 
+/* What is cut out of the rows lies together. */
+static int64_t first_row_of_cut(const weft_call *call)
+{
+    const int64_t *numbers = call->attributes.numbers;
+    return numbers[CUT_DIM] == 0 && numbers[CUT_STEP] == 1 ? numbers[CUT_START] : -1;
+}
+
 /* sizes[0]: how many are taken. */
 static int describe_slice(const weft_call *call, const weft_layout *from, weft_affine maps[])
 {
@@ -431,7 +440,7 @@ static int describe_slice(const weft_call *call, const weft_layout *from, weft_a
     return 1;
 }
 
-MOVES(slice, false)
+MOVES(slice, true, first_row_of_cut)
 
 static weft_attributes slice_attributes(int dim, const slice *s, int64_t size)
 {
@@ -540,7 +549,7 @@ static int describe_select(const weft_call *call, const weft_layout *from, weft_
     return 1;
 }
 
-MOVES(select, false)
+MOVES(select, true, first_row_of_cut)
 
 weft_tensor *weft_select(weft_tensor *a, int dim, int64_t index)
 {
@@ -557,7 +566,10 @@ weft_tensor *weft_select(weft_tensor *a, int dim, int64_t index)
         return NULL;
     }
     return dispatch(function, &operation_select, a,
-                    &(weft_attributes){ .num_numbers = 2, .numbers = { dim, index < 0 ? index + size : index } });
+                    &(weft_attributes){ .num_numbers = 3,
+                                       .numbers = { [CUT_DIM] = dim,
+                                                    [CUT_START] = index < 0 ? index + size : index,
+                                                    [CUT_STEP] = 1 } });
 }
 
 /* ---- the order of elements ----------------------------------------------------------------------------- */
@@ -575,7 +587,7 @@ static int describe_flip(const weft_call *call, const weft_layout *from, weft_af
     return 1;
 }
 
-MOVES(flip, false)
+MOVES(flip, false, NULL)
 
 weft_tensor *weft_flip(weft_tensor *a, int num_dims, const int dims[])
 {
@@ -605,7 +617,7 @@ static int describe_roll(const weft_call *call, const weft_layout *from, weft_af
     return 2;
 }
 
-MOVES(roll, false)
+MOVES(roll, false, NULL)
 
 weft_tensor *weft_roll(weft_tensor *a, int64_t shift, int dim)
 {
