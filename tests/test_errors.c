@@ -31,6 +31,7 @@ static double memory[64];
 static void *locals[RANKS] = { memory, memory, memory, memory },
             *one_null[RANKS] = { memory, NULL, memory, memory };
 static int64_t offset[8], extent[8], coordinate[8];
+static weft_tensor *pieces[4];
 
 static weft_tensor *make(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *on,
                          const weft_placement *how)
@@ -328,6 +329,8 @@ static void run_rows(const row table[], size_t count)
     N(f##_stale, weft_##f(stale_tensor __VA_ARGS__), INVALID, "weft_" #f, "a")
 #define FACTOR , 2.0
 #define DIM_0 , 0, false
+#define DIMS_01 , 0, 1
+#define TO_45 , 2, shape_45
 #define TO_20 , 1, (const int64_t[]){ 20 }
 
 #define OPERATION_ROWS(S, N, Z, V)                                                                           \
@@ -387,6 +390,66 @@ static void run_rows(const row table[], size_t count)
     N(reshape_null_shape, weft_reshape(matrix, 1, NULL), INVALID, "weft_reshape", "shape")                   \
     N(reshape_ndim, weft_reshape(matrix, 9, nine), INVALID, "weft_reshape", "ndim")
 
+#define TWO(a, b) (weft_tensor *const[]){ a, b }
+#define SHAPE_ROWS(S, N, Z, V)                                                                               \
+    ONE_ROWS(N, transpose, DIMS_01)                                                                          \
+    ONE_ROWS(N, select, DIMS_01)                                                                             \
+    ONE_ROWS(N, flatten, DIMS_01)                                                                            \
+    ONE_ROWS(N, squeeze_all, NOTHING)                                                                        \
+    ONE_ROWS(N, expand, TO_45)                                                                               \
+    ONE_ROWS(N, sum_to, TO_45)                                                                               \
+    N(squeeze_dim, weft_squeeze(matrix, 2), INVALID, "weft_squeeze", "dim")                                  \
+    N(squeeze_scalar, weft_squeeze(scalar, 0), INVALID, "weft_squeeze", "scalar")                            \
+    N(unsqueeze_dim, weft_unsqueeze(matrix, -4), INVALID, "weft_unsqueeze", "dim")                           \
+    N(flatten_order, weft_flatten(matrix, 1, 0), INVALID, "weft_flatten", "last")                            \
+    N(unflatten_none, weft_unflatten(matrix, 0, 0, shape_45), INVALID, "weft_unflatten", "num_sizes")        \
+    N(unflatten_many, weft_unflatten(matrix, 0, 8, nine), INVALID, "weft_unflatten", "num_sizes")            \
+    N(unflatten_null, weft_unflatten(matrix, 0, 2, NULL), INVALID, "weft_unflatten", "sizes")                \
+    N(unflatten_count, weft_unflatten(matrix, 0, 2, shape_45), SHAPE, "weft_unflatten", "shape [4, 5]")      \
+    N(transpose_dim, weft_transpose(matrix, 0, 2), INVALID, "weft_transpose", "dim1")                        \
+    N(permute_ndim, weft_permute(matrix, 3, (const int[]){ 0, 1, 2 }), INVALID, "weft_permute", "ndim")      \
+    N(permute_twice, weft_permute(matrix, 2, (const int[]){ 1, -1 }), INVALID, "weft_permute", "twice")      \
+    N(permute_null, weft_permute(matrix, 2, NULL), INVALID, "weft_permute", "dims")                          \
+    N(movedim_to, weft_movedim(matrix, 0, -3), INVALID, "weft_movedim", "to is")                             \
+    N(expand_size, weft_expand(matrix, 2, shape_55), SHAPE, "weft_expand", "shape[0]")                       \
+    N(expand_fewer, weft_expand(matrix, 1, shape_55), SHAPE, "weft_expand", "shape")                         \
+    N(expand_negative, weft_expand(scalar, 2, negative), SHAPE, "weft_expand", "shape[1]")                   \
+    N(expand_huge, weft_expand(scalar, 2, huge), SHAPE, "weft_expand", "64-bit")                             \
+    N(sum_to_size, weft_sum_to(matrix, 2, shape_55), SHAPE, "weft_sum_to", "shape[0]")                       \
+    N(sum_to_more, weft_sum_to(scalar, 2, shape_55), SHAPE, "weft_sum_to", "shape")                          \
+    N(slice_null, weft_slice(NULL, 0, 0, 1), INVALID, "weft_slice", "a")                                     \
+    N(slice_dim, weft_slice(matrix, 2, 0, 1), INVALID, "weft_slice", "dim")                                  \
+    N(slice_step_0, weft_slice_step(matrix, 0, 0, 1, 0), INVALID, "weft_slice_step", "step")                 \
+    N(slice_back_size, weft_slice_backward(matrix, 0, 9, 0, 3, 1), SHAPE, "weft_slice_backward", "expected 3") \
+    N(slice_back_negative, weft_slice_backward(matrix, 0, -9, 0, 3, 1), SHAPE, "weft_slice_backward", "size is") \
+    N(slice_back_null, weft_slice_backward(NULL, 0, 9, 0, 3, 1), INVALID, "weft_slice_backward", "gradient") \
+    N(select_index, weft_select(matrix, 0, 4), INVALID, "weft_select", "index")                              \
+    N(select_negative, weft_select(matrix, 0, -5), INVALID, "weft_select", "index")                          \
+    N(select_of_nothing, weft_select(empty, 0, 0), INVALID, "weft_select", "index")                          \
+    N(flip_twice, weft_flip(matrix, 2, (const int[]){ 0, 0 }), INVALID, "weft_flip", "twice")                \
+    N(flip_null, weft_flip(matrix, 1, NULL), INVALID, "weft_flip", "dims")                                   \
+    N(roll_dim, weft_roll(matrix, 1, 2), INVALID, "weft_roll", "dim")                                        \
+    N(tril_vector, weft_tril(indices, 0), SHAPE, "weft_tril", "expected at least 2")                         \
+    N(triu_null, weft_triu(NULL, 0), INVALID, "weft_triu", "a")                                              \
+    N(cat_none, weft_cat(0, TWO(matrix, matrix), 0), INVALID, "weft_cat", "n is 0")                          \
+    N(cat_null, weft_cat(2, NULL, 0), INVALID, "weft_cat", "tensors")                                        \
+    N(cat_dead, weft_cat(2, TWO(matrix, dead), 0), INVALID, "weft_cat", "tensors[1]")                        \
+    N(cat_mesh, weft_cat(2, TWO(matrix, on_other), 0), MESH, "weft_cat", "tensors[1]")                       \
+    N(cat_shape, weft_cat(2, TWO(matrix, square), 1), SHAPE, "weft_cat", "tensors[1]")                       \
+    N(cat_scalar, weft_cat(2, TWO(scalar, scalar), 0), SHAPE, "weft_cat", "scalar")                          \
+    N(cat_dim, weft_cat(2, TWO(matrix, matrix), 2), INVALID, "weft_cat", "dim")                              \
+    N(stack_shape, weft_stack(2, TWO(matrix, square), 0), SHAPE, "weft_stack", "tensors[1]")                 \
+    N(stack_dim, weft_stack(2, TWO(matrix, matrix), 3), INVALID, "weft_stack", "dim")                        \
+    S(split_sum, weft_split(matrix, 2, shape_45, 0, pieces), SHAPE, "weft_split", "sizes[1]")                \
+    S(split_less, weft_split(matrix, 1, (const int64_t[]){ 3 }, 0, pieces), SHAPE, "weft_split", "add up")   \
+    S(split_negative, weft_split(matrix, 2, negative, 1, pieces), SHAPE, "weft_split", "sizes[1]")           \
+    S(split_null, weft_split(matrix, 2, NULL, 0, pieces), INVALID, "weft_split", "sizes")                    \
+    S(split_no_outputs, weft_split(matrix, 2, shape_45, 0, NULL), INVALID, "weft_split", "outputs")          \
+    S(split_dead, weft_split(dead, 2, shape_45, 0, pieces), INVALID, "weft_split", "a")                      \
+    Z(chunk_none, weft_chunk(matrix, 0, 0, pieces), INVALID, "weft_chunk", "chunks")                         \
+    Z(chunk_dim, weft_chunk(matrix, 2, 2, pieces), INVALID, "weft_chunk", "dim")                             \
+    Z(chunk_scalar, weft_chunk(scalar, 2, 0, pieces), INVALID, "weft_chunk", "scalar")
+
 /* clang-format on */
 #define DEFINE_STATUS(name, call, status, function, argument) STATUS_CALL(call_##name, call)
 #define DEFINE_NULL(name, call, status, function, argument) NULL_CALL(call_##name, call)
@@ -398,10 +461,12 @@ static void run_rows(const row table[], size_t count)
 MESH_ROWS(DEFINE_STATUS, DEFINE_NULL, DEFINE_ZERO, DEFINE_VOID)
 TENSOR_ROWS(DEFINE_STATUS, DEFINE_NULL, DEFINE_ZERO, DEFINE_VOID)
 OPERATION_ROWS(DEFINE_STATUS, DEFINE_NULL, DEFINE_ZERO, DEFINE_VOID)
+SHAPE_ROWS(DEFINE_STATUS, DEFINE_NULL, DEFINE_ZERO, DEFINE_VOID)
 
 static const row mesh_rows[] = { MESH_ROWS(LIST, LIST, LIST, LIST) };
 static const row tensor_rows[] = { TENSOR_ROWS(LIST, LIST, LIST, LIST) };
 static const row operation_rows[] = { OPERATION_ROWS(LIST, LIST, LIST, LIST) };
+static const row shape_rows[] = { SHAPE_ROWS(LIST, LIST, LIST, LIST) };
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 
 /* ---- tests --------------------------------------------------------------------------------------------- */
@@ -424,6 +489,13 @@ static void test_operations(void **state)
 {
     (void)state;
     run_rows(operation_rows, COUNT(operation_rows));
+    assert_library_works();
+}
+
+static void test_shapes(void **state)
+{
+    (void)state;
+    run_rows(shape_rows, COUNT(shape_rows));
     assert_library_works();
 }
 
@@ -601,6 +673,7 @@ int main(void)
         cmocka_unit_test(test_meshes),
         cmocka_unit_test(test_tensors),
         cmocka_unit_test(test_operations),
+        cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_missing_locals),
         cmocka_unit_test(test_popped_mesh),
         cmocka_unit_test(test_chains),

@@ -147,6 +147,67 @@ static void test_streamed_rows(void **state)
     }
 }
 
+/* A box whose innermost dimension is another one on the two sides, from less than a tile to several. */
+static weft_strided_box turned_box(prng *random, int64_t *source_size, int64_t *target_size)
+{
+    weft_strided_box box = { .ndim = 2 + (int)prng_below(random, 2) };
+    int order[] = { 0, 1, 2 }, last = box.ndim - 1;
+    int inner = (int)prng_below(random, last); /* in the source */
+    order[inner] = last;
+    order[last] = inner;
+    int64_t from = 1, to = 1;
+    for (int d = last; d >= 0; d--) {
+        box.extent[d] = d == last || d == inner ? 1 + prng_below(random, 90) : 1 + prng_below(random, 3);
+        box.target_stride[d] = to;
+        to *= box.extent[d] + prng_below(random, 2);
+    }
+    for (int k = last; k >= 0; k--) {
+        box.source_stride[order[k]] = from;
+        from *= box.extent[order[k]] + prng_below(random, 2);
+    }
+    *source_size = from;
+    *target_size = to;
+    return box;
+}
+
+/* Turned, then perhaps backwards or repeated along one dimension. */
+static void copy_turned(prng *random, size_t size)
+{
+    int64_t from, to, start = 0;
+    weft_strided_box box = turned_box(random, &from, &to);
+    int d = (int)prng_below(random, box.ndim);
+    if (prng_below(random, 3) == 0) {
+        start = (box.extent[d] - 1) * box.source_stride[d];
+        box.source_stride[d] = -box.source_stride[d];
+    } else if (prng_below(random, 3) == 0) {
+        box.source_stride[d] = 0;
+    }
+    unsigned char *source = malloc((size_t)from * size), *target = calloc((size_t)to, size);
+    unsigned char *expected = calloc((size_t)to, size);
+    for (int64_t k = 0; k < from * (int64_t)size; k++) {
+        source[k] = (unsigned char)prng_next(random);
+    }
+    int64_t count = shape_count(box.ndim, box.extent);
+    for (int64_t k = 0; k < count; k++) {
+        memcpy(expected + place_of(&box, box.target_stride, k) * (int64_t)size,
+               source + (start + place_of(&box, box.source_stride, k)) * (int64_t)size, size);
+    }
+    weft_cpu_copy_box(target, source + start * (int64_t)size, &box, size, false);
+    assert_memory_equal(target, expected, (size_t)to * size);
+    free(source);
+    free(target);
+    free(expected);
+}
+
+static void test_copy_turned(void **state)
+{
+    (void)state;
+    prng random = prng_start(5);
+    for (int i = 0; i < 1200; i++) {
+        copy_turned(&random, (size_t)1 << i % 4);
+    }
+}
+
 /* ---- reductions ---------------------------------------------------------------------------------------- */
 
 /* One step in the precision that the kernel promises: f64, or f32 for the smaller types. */
@@ -320,6 +381,7 @@ int main(void)
         cmocka_unit_test(test_half_rounds_to_nearest_even),
         cmocka_unit_test(test_copy),
         cmocka_unit_test(test_streamed_rows),
+        cmocka_unit_test(test_copy_turned),
         cmocka_unit_test(test_reduce),
         cmocka_unit_test(test_fill),
         cmocka_unit_test(test_philox),

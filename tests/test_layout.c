@@ -321,7 +321,7 @@ static void chunks_are_torch_chunk(void **state)
         for (int64_t parts = 1; parts <= 20; parts++) {
             for (int64_t i = 0; i < parts; i++) {
                 int64_t offset, extent, expected_offset, expected;
-                weft_chunk(n, parts, i, &offset, &extent);
+                weft_chunk_range(n, parts, i, &offset, &extent);
                 reference_chunk(n, parts, i, &expected_offset, &expected);
                 assert_int_equal(extent, expected);
                 assert_int_equal(offset, expected_offset);
@@ -334,11 +334,11 @@ static void chunks_of_very_large_dimensions(void **state)
 {
     (void)state;
     int64_t offset, extent;
-    weft_chunk(INT64_MAX, 3, 2, &offset, &extent);
+    weft_chunk_range(INT64_MAX, 3, 2, &offset, &extent);
     assert_true(offset + extent == INT64_MAX && extent > 0);
-    weft_chunk(INT64_MAX, INT64_MAX, INT64_MAX - 1, &offset, &extent);
+    weft_chunk_range(INT64_MAX, INT64_MAX, INT64_MAX - 1, &offset, &extent);
     assert_true(offset == INT64_MAX - 1 && extent == 1);
-    weft_chunk(5, INT64_MAX, INT64_MAX - 1, &offset, &extent);
+    weft_chunk_range(5, INT64_MAX, INT64_MAX - 1, &offset, &extent);
     assert_true(offset == 5 && extent == 0);
 }
 

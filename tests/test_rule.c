@@ -74,7 +74,16 @@ static void test_malformed(void **state)
         { "[a", "not closed" },
         { "[[a]]->a", "expected a letter" },
         { "a]->a", "expected a letter" },
-        { "(ab)c->abc", "compound" },
+        { "(ab->ab", "expected a letter" },
+        { "(ab", "not closed" },
+        { "()a->a", "nothing in parentheses" },
+        { "(a[])->a", "nothing in brackets" },
+        { "(aA)->aA", "a run in parentheses" },
+        { "(ab)a->ab", "twice" },
+        { "a(b1)->a", "expected a letter" },
+        { "((ab)c)->a", "expected a letter" },
+        { "ab)->a", "expected a letter" },
+        { "(abcdefghi)->a", "more than 8 factors" },
         { "ABC->ABC", "more than two runs" },
         { "A...->A", "beside another run" },
         { "...A->A", "beside another run" },
@@ -82,7 +91,7 @@ static void test_malformed(void **state)
         { "a->a...", "no input has" },
         { "a,b,c,d,e,f,g->a", "more than 6 inputs" },
         { "abcdefghi->a", "more than 8 dimensions" },
-        { "abcdefgh,ijklm->a", "different letters" },
+        { "abcdefgh,ijklmnop,qrstu->a", "different letters" },
         { "->", NULL }, /* a scalar without a dimension is a rule */
     };
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(cases); i++) {
@@ -191,6 +200,15 @@ static void test_output_shapes(void **state)
         { "AbC->A1C", "5", "1", { .leading = 0 } },
         { "vd,A->Ad", "9,4 5,3", "5,3,4", { 0 } },
         { "vd,A->Ad", "9,4 -", "4", { 0 } },
+        { "(ab)c->a(bc)", "6,5", "2,15", { .num_sizes = 2, .sizes = { 2, 3 } } },
+        { "a(bc)->(ab)c", "2,15", "6,5", { .num_sizes = 2, .sizes = { 3, 5 } } },
+        { "(ab)->a1b", "6", "2,1,3", { .num_sizes = 2, .sizes = { 2, 3 } } },
+        { "(ab)->ab", "0", "5,0", { .num_sizes = 2, .sizes = { 5, 0 } } },
+        { "ab->(ab)", "4,7", "28", { 0 } },
+        { "(ab),a->bv", "6 2", "3,9", { .num_sizes = 2, .sizes = { 3, 9 } } },
+        { "(a[b])[c]->(a[d])[e]", "4,6", "6,4", { .num_sizes = 4, .sizes = { 2, 2, 3, 4 } } },
+        { "A(bc)->A(cb)", "2,3,12", "2,3,12", { .num_sizes = 2, .sizes = { 3, 4 } } },
+        { "ab->(ba)", "4,7", "28", { 0 } },
         { "Ad,A->vd", "5,3,4 5,3", "9,4", { .num_sizes = 1, .sizes = { 9 } } },
         { "n[c],n->", "5,7 5", "-", { 0 } },
         { "n[c],n,->n[c]", "5,7 5 -", "5,7", { 0 } },
@@ -244,6 +262,14 @@ static void test_wrong_shapes(void **state)
         { "vd,A->Ad", "2,2 1,1,1,1,1,1,1,1", "the output has more than 8 dimensions", { 0 }, WEFT_ERR_SHAPE },
         { "Ad,A->vd", "5,4 5", "no size is given for v", { 0 }, WEFT_ERR_INVALID },
         { "1A->A", "2,3", "a has size 2 in dimension 0, expected 1", { 0 }, WEFT_ERR_SHAPE },
+        { "(ab)->ab",
+          "7",
+          "a has size 7 in dimension 0, expected 6, the product of its factors",
+          { .num_sizes = 2, .sizes = { 2, 3 } },
+          WEFT_ERR_SHAPE },
+        { "(ab)->ab", "6", "no size is given for b", { .num_sizes = 1, .sizes = { 2 } }, WEFT_ERR_INVALID },
+        { "(ab)->ab", "6,1", "a has 2 dimensions, expected 1", { .num_sizes = 2, .sizes = { 2, 3 } }, WEFT_ERR_SHAPE },
+        { "ab->(ab)", "4000000000,4000000000", "larger than 64 bits", { 0 }, WEFT_ERR_SHAPE },
         { "n[c],n,->n[c]", "5,7 5 1", "c has 1 dimension, expected 0", { 0 }, WEFT_ERR_SHAPE },
     };
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(cases); i++) {
@@ -282,12 +308,40 @@ static void test_factors(void **state)
     assert_int_equal(binding.input_factor_of[1][1], 1);
 }
 
+static void test_compound_factors(void **state)
+{
+    (void)state;
+    weft_binding binding;
+    weft_attributes sizes = { .num_sizes = 2, .sizes = { 2, 3 } };
+    assert_int_equal(bind("(ab)c->a(bc)", "6,5", sizes, &binding, NULL, 0), WEFT_OK);
+    assert_int_equal(binding.num_factors, 3);
+    assert_int_equal(binding.input_factor_of[0][0], 0); /* a leads */
+    assert_int_equal(binding.input_inner[0][0], 3);
+    assert_int_equal(binding.input_factor_of[0][1], 2);
+    assert_int_equal(binding.input_inner[0][1], 1);
+    assert_int_equal(binding.output_factor_of[0], 0);
+    assert_int_equal(binding.output_inner[0], 1);
+    assert_int_equal(binding.output_factor_of[1], 1);
+    assert_int_equal(binding.output_inner[1], 5);
+    /* b is behind a, c behind b. */
+    assert_true(!binding.factors[0].whole && binding.factors[1].whole && binding.factors[2].whole);
+
+    /* A factor of size 1 leaves the lead to the next one. */
+    sizes.sizes[0] = 1;
+    assert_int_equal(bind("(ab)c->a(bc)", "3,5", sizes, &binding, NULL, 0), WEFT_OK);
+    assert_int_equal(binding.input_factor_of[0][0], 1);
+    assert_int_equal(binding.input_inner[0][0], 1);
+    assert_int_equal(binding.output_factor_of[1], 1);
+    assert_true(binding.factors[0].whole && !binding.factors[1].whole && binding.factors[2].whole);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_operations), cmocka_unit_test(test_malformed),
         cmocka_unit_test(test_structure),      cmocka_unit_test(test_output_shapes),
         cmocka_unit_test(test_wrong_shapes),   cmocka_unit_test(test_factors),
+        cmocka_unit_test(test_compound_factors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,14 @@
 /* Copies and reductions of boxes. */
 #include "codelets/move.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
 
+#include "codelets/cpu/clones.h"
 #include "codelets/cpu/half.h"
 
 /* ---- boxes as runs ------------------------------------------------------------------------------------- */
@@ -70,10 +72,24 @@ static void walk_next(row_walk *walk, const weft_strided_box *box)
 
 /* ---- copy ---------------------------------------------------------------------------------------------- */
 
+/* What reverses and what repeats have loops that the compiler vectorises. */
 #define DEFINE_COPY_ROW(type)                                                                                \
-    static void copy_row_##type(type *restrict target, const type *restrict source, int64_t n,               \
-                                int64_t target_stride, int64_t source_stride)                                \
+    WEFT_CLONES static void copy_row_##type(type *restrict target, const type *restrict source, int64_t n,   \
+                                            int64_t target_stride, int64_t source_stride)                    \
     {                                                                                                        \
+        if (target_stride == 1 && source_stride == 0) {                                                      \
+            const type value = source[0];                                                                    \
+            for (int64_t i = 0; i < n; i++) {                                                                \
+                target[i] = value;                                                                           \
+            }                                                                                                \
+            return;                                                                                          \
+        }                                                                                                    \
+        if (target_stride == 1 && source_stride == -1) {                                                     \
+            for (int64_t i = 0; i < n; i++) {                                                                \
+                target[i] = source[-i];                                                                      \
+            }                                                                                                \
+            return;                                                                                          \
+        }                                                                                                    \
         for (int64_t i = 0; i < n; i++) {                                                                    \
             target[i * target_stride] = source[i * source_stride];                                           \
         }                                                                                                    \
@@ -100,6 +116,127 @@ static void copy_row(char *target, const char *source, int64_t n, int64_t target
         copy_row_uint64_t((uint64_t *)target, (const uint64_t *)source, n, target_stride, source_stride);
         break;
     }
+}
+
+/* Tiles are transposed in a buffer. Riffling the halves of an array into each other rotates the bits of every index by
+ * one; as many times as the edge has bits, and rows have become columns. Compilers make that the vector units'
+ * instructions for interleaving. */
+#define DEFINE_TRANSPOSE_TILE(type, edge, bits)                                                              \
+    WEFT_CLONES static void transpose_tile_##type(char *target, int64_t target_stride, const char *source,   \
+                                                  int64_t source_stride)                                     \
+    {                                                                                                        \
+        enum { HALF = (edge) * (edge) / 2 };                                                                 \
+        type buffers[2][2 * HALF];                                                                           \
+        for (int i = 0; i < (edge); i++) {                                                                   \
+            memcpy(buffers[0] + i * (edge), (const type *)source + i * source_stride, (edge) * sizeof(type)); \
+        }                                                                                                    \
+        for (int round = 0; round < (bits); round++) {                                                       \
+            const type *restrict in = buffers[round & 1];                                                    \
+            type *restrict out = buffers[(round & 1) ^ 1];                                                   \
+            for (int i = 0; i < HALF; i++) {                                                                 \
+                out[2 * i] = in[i];                                                                          \
+                out[2 * i + 1] = in[HALF + i];                                                               \
+            }                                                                                                \
+        }                                                                                                    \
+        for (int i = 0; i < (edge); i++) {                                                                   \
+            memcpy((type *)target + i * target_stride, buffers[(bits) & 1] + i * (edge), (edge) * sizeof(type)); \
+        }                                                                                                    \
+    }
+DEFINE_TRANSPOSE_TILE(uint8_t, 32, 5)
+DEFINE_TRANSPOSE_TILE(uint16_t, 32, 5)
+DEFINE_TRANSPOSE_TILE(uint32_t, 16, 4)
+DEFINE_TRANSPOSE_TILE(uint64_t, 8, 3)
+
+typedef struct tile_kernel {
+    int64_t edge;
+    void (*transpose)(char *target, int64_t target_stride, const char *source, int64_t source_stride);
+} tile_kernel;
+
+static tile_kernel tile_of(size_t element_size)
+{
+    switch (element_size) {
+    case 1:
+        return (tile_kernel){ 32, transpose_tile_uint8_t };
+    case 2:
+        return (tile_kernel){ 32, transpose_tile_uint16_t };
+    case 4:
+        return (tile_kernel){ 16, transpose_tile_uint32_t };
+    default:
+        return (tile_kernel){ 8, transpose_tile_uint64_t };
+    }
+}
+
+/* target[i * target_stride + j] = source[i + j * source_stride], i < rows, j < columns. In strips of columns: so many
+ * rows of the source as stay in the nearest cache, and their pages where they are looked up first. */
+static void transpose(char *target, const char *source, int64_t rows, int64_t columns, int64_t target_stride,
+                      int64_t source_stride, size_t element_size)
+{
+    enum { STRIP = 64 }; /* a multiple of every tile's edge */
+    tile_kernel tile = tile_of(element_size);
+    int64_t size = (int64_t)element_size, whole_rows = rows - rows % tile.edge, whole = columns - columns % tile.edge;
+    for (int64_t strip = 0; strip < whole; strip += STRIP) {
+        int64_t end = strip + STRIP < whole ? strip + STRIP : whole;
+        for (int64_t i = 0; i < whole_rows; i += tile.edge) {
+            for (int64_t j = strip; j < end; j += tile.edge) {
+                tile.transpose(target + (i * target_stride + j) * size, target_stride,
+                               source + (i + j * source_stride) * size, source_stride);
+            }
+        }
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t done = i < whole_rows ? whole : 0;
+        copy_row(target + (i * target_stride + done) * size, source + (i + done * source_stride) * size,
+                 columns - done, 1, source_stride, element_size);
+    }
+}
+
+/* The dimension of at least a tile's edge in which the strides are 1; -1: none. */
+static int contiguous_dim(const weft_strided_box *b, const int64_t strides[], int64_t edge)
+{
+    for (int d = 0; d < b->ndim; d++) {
+        if (strides[d] == 1 && b->extent[d] >= edge) {
+            return d;
+        }
+    }
+    return -1;
+}
+
+static weft_strided_box with_last(const weft_strided_box *b, int second_last, int last)
+{
+    weft_strided_box out = { .ndim = b->ndim };
+    int order[WEFT_MAX_DIMS], count = 0;
+    for (int d = 0; d < b->ndim; d++) {
+        if (d != second_last && d != last) {
+            order[count++] = d;
+        }
+    }
+    order[count++] = second_last;
+    order[count++] = last;
+    for (int d = 0; d < b->ndim; d++) {
+        out.extent[d] = b->extent[order[d]];
+        out.source_stride[d] = b->source_stride[order[d]];
+        out.target_stride[d] = b->target_stride[order[d]];
+    }
+    return out;
+}
+
+/* Copies a box in which source and target are contiguous in different dimensions. False: it is none. */
+static bool transpose_box(char *target, const char *source, const weft_strided_box *box, size_t element_size)
+{
+    int64_t edge = tile_of(element_size).edge, size = (int64_t)element_size;
+    int from = contiguous_dim(box, box->source_stride, edge), to = contiguous_dim(box, box->target_stride, edge);
+    if (from < 0 || to < 0 || from == to || box->source_stride[to] == 0) {
+        return false; /* repeated elements are written in rows */
+    }
+    weft_strided_box b = with_last(box, from, to), outer = b;
+    int last = b.ndim - 1;
+    outer.ndim = last; /* a walk leaves out the last dimension */
+    row_walk walk = walk_start(&outer);
+    for (int64_t i = 0; i < walk.rows; i++, walk_next(&walk, &outer)) {
+        transpose(target + walk.target * size, source + walk.source * size, b.extent[last - 1], b.extent[last],
+                  b.target_stride[last - 1], b.source_stride[last], element_size);
+    }
+    return true;
 }
 
 /* Past the caches: a line is written without having been read before, which is a third of what a copy moves.
@@ -139,10 +276,8 @@ static void end_stream(void)
 void weft_cpu_copy_box(void *target, const void *source, const weft_strided_box *box, size_t element_size,
                        bool streams)
 {
-    enum {
-        LONG_ROW = 64,
-        LONG_STREAM = 512
-    }; /* bytes from which memcpy beats a loop, and streaming memcpy */
+    /* Bytes from which memcpy beats a loop, and streaming memcpy. */
+    enum { LONG_ROW = 64, LONG_STREAM = 512 };
     for (int d = 0; d < box->ndim; d++) {
         if (box->extent[d] == 0) {
             return;
@@ -151,6 +286,9 @@ void weft_cpu_copy_box(void *target, const void *source, const weft_strided_box 
     weft_strided_box b = simplify(box);
     int64_t n = b.extent[b.ndim - 1];
     int64_t source_stride = b.source_stride[b.ndim - 1], target_stride = b.target_stride[b.ndim - 1];
+    if (transpose_box(target, source, &b, element_size)) {
+        return;
+    }
     size_t row_bytes = (size_t)n * element_size;
     bool plain = source_stride == 1 && target_stride == 1 && (row_bytes >= LONG_ROW || b.ndim == 1);
     row_walk walk = walk_start(&b);

@@ -10,6 +10,7 @@
 
 #include <weft/elementwise.h>
 #include <weft/reductions.h>
+#include <weft/shapes.h>
 #include <weft/tensor.h>
 
 WEFT_BEGIN_DECLS
@@ -35,10 +36,6 @@ WEFT_API weft_tensor *weft_cross_entropy(weft_tensor *logits, weft_tensor *targe
  * tensor, or NULL for 1. */
 WEFT_API weft_tensor *weft_cross_entropy_backward(weft_tensor *gradient, weft_tensor *logits,
                                                   weft_tensor *targets);
-
-/** The same elements in row-major order with another shape; one size may be -1 and follows from the others.
- * Shares the memory where it can. */
-WEFT_API weft_tensor *weft_reshape(weft_tensor *a, int ndim, const int64_t shape[]);
 
 WEFT_END_DECLS
 

@@ -185,6 +185,43 @@ static int own_length(const binder *b, int input, const weft_rule_term *term)
     return b->shapes[input].ndim - (b->rule->inputs[input].num_terms - 1);
 }
 
+/* A dimension of several factors: its size; the factor along which it may be sharded, the first one that does not have
+ * size 1; and what comes behind that. The others can be sharded nowhere. */
+static weft_status measure_compound(binder *b, const weft_rule_term *term, int64_t *size, int *leading, int64_t *inner)
+{
+    *leading = b->first[term->factors[0]];
+    *size = *inner = 1;
+    bool found = false;
+    for (int i = 0; i < term->num_factors; i++) {
+        int factor = b->first[term->factors[i]];
+        int64_t own = b->binding->factors[factor].size;
+        int64_t behind = found ? *inner : 1;
+        if (!weft_mul_checked(*size, own, size) || !weft_mul_checked(behind, found ? own : 1, inner)) {
+            return refuse(b, WEFT_ERR_SHAPE, "a dimension is larger than 64 bits can tell");
+        }
+        *leading = found ? *leading : factor;
+        found |= own != 1;
+    }
+    for (int i = 0; i < term->num_factors; i++) {
+        int factor = b->first[term->factors[i]];
+        b->binding->factors[factor].whole |= factor != *leading;
+    }
+    return WEFT_OK;
+}
+
+static weft_status size_compound(binder *b, int input, int dim, const weft_rule_term *term)
+{
+    const weft_operand_shape *shape = &b->shapes[input];
+    int64_t size;
+    weft_status status = measure_compound(b, term, &size, &b->binding->input_factor_of[input][dim],
+                                          &b->binding->input_inner[input][dim]);
+    if (status == WEFT_OK && size != shape->shape[dim]) {
+        return refuse(b, WEFT_ERR_SHAPE, "%s has size %lld in dimension %d, expected %lld, the product of its factors",
+                      shape->name, (long long)shape->shape[dim], dim, (long long)size);
+    }
+    return status;
+}
+
 static weft_status size_input(binder *b, int input)
 {
     const weft_rule_operand *operand = &b->rule->inputs[input];
@@ -192,8 +229,13 @@ static weft_status size_input(binder *b, int input)
     int dim = 0;
     for (int t = 0; t < operand->num_terms; t++) {
         const weft_rule_term *term = &operand->terms[t];
+        if (term->num_factors > 1) {
+            dim++; /* later: not all of its factors have sizes yet */
+            continue;
+        }
         int own = own_length(b, input, term);
         for (int i = 0; i < own; i++, dim++) {
+            b->binding->input_inner[input][dim] = 1;
             if (term->num_factors == 0) {
                 factor_of[dim] = -1;
                 if (b->shapes[input].shape[dim] != 1) {
@@ -214,53 +256,81 @@ static weft_status size_input(binder *b, int input)
     return WEFT_OK;
 }
 
+/* The dimensions of several factors. */
+static weft_status size_compounds(binder *b, int input)
+{
+    const weft_rule_operand *operand = &b->rule->inputs[input];
+    weft_status status = WEFT_OK;
+    for (int t = 0, dim = 0; t < operand->num_terms && status == WEFT_OK; t++) {
+        const weft_rule_term *term = &operand->terms[t];
+        if (term->num_factors > 1) {
+            status = size_compound(b, input, dim, term);
+        }
+        dim += term->num_factors > 1 ? 1 : own_length(b, input, term);
+    }
+    return status;
+}
+
 /* A dimension of size 1 that is repeated has not the factor. */
 static void drop_repeated(binder *b, int input)
 {
     for (int d = 0; d < b->shapes[input].ndim; d++) {
         int *factor = &b->binding->input_factor_of[input][d];
-        if (*factor >= 0 && b->shapes[input].shape[d] != b->binding->factors[*factor].size) {
+        if (*factor >= 0 && b->binding->factors[*factor].name == '.' &&
+            b->shapes[input].shape[d] != b->binding->factors[*factor].size) {
             *factor = -1;
         }
     }
 }
 
-/* Sizes of the factors that no input has. */
-static weft_status size_output_only(binder *b)
+/* Sizes of the factors that no input has as a dimension of its own. */
+static weft_status size_given(binder *b)
 {
-    const weft_rule_operand *output = &b->rule->output;
     int64_t next = 0;
-    for (int t = 0; t < output->num_terms; t++) {
-        for (int i = 0; i < output->terms[t].num_factors; i++) {
-            int factor = output->terms[t].factors[i];
-            if (!b->rule->factors[factor].output_only) {
-                continue;
-            }
-            if (next >= b->attributes->num_sizes || b->attributes->sizes[next] < 0) {
-                return refuse(b, WEFT_ERR_INVALID, "no size is given for %c, which the output alone has",
-                              b->rule->factors[factor].name);
-            }
-            b->binding->factors[b->first[factor]].size = b->attributes->sizes[next++];
+    for (int f = 0; f < b->rule->num_factors; f++) {
+        weft_factor *factor = b->rule->factors[f].run ? NULL : &b->binding->factors[b->first[f]];
+        if (factor == NULL || factor->size >= 0) {
+            continue;
         }
+        if (next >= b->attributes->num_sizes || b->attributes->sizes[next] < 0) {
+            return refuse(b, WEFT_ERR_INVALID, "no size is given for %c, which %s", b->rule->factors[f].name,
+                          b->rule->factors[f].output_only ? "the output alone has"
+                                                          : "no input has as a dimension of its own");
+        }
+        factor->size = b->attributes->sizes[next++];
     }
+    return WEFT_OK;
+}
+
+/* One dimension of the output, or one of a run. */
+static weft_status shape_dim(binder *b, const weft_rule_term *term, int index, int dim)
+{
+    weft_binding *binding = b->binding;
+    binding->output_inner[dim] = 1;
+    if (term->num_factors > 1) {
+        return measure_compound(b, term, &binding->output_shape[dim], &binding->output_factor_of[dim],
+                                &binding->output_inner[dim]);
+    }
+    int factor = term->num_factors == 0 ? -1 : b->first[term->factors[0]] + index;
+    binding->output_factor_of[dim] = factor;
+    binding->output_shape[dim] = factor < 0 ? 1 : binding->factors[factor].size;
     return WEFT_OK;
 }
 
 static weft_status shape_output(binder *b)
 {
-    weft_binding *binding = b->binding;
     const weft_rule_operand *output = &b->rule->output;
     for (int t = 0; t < output->num_terms; t++) {
         const weft_rule_term *term = &output->terms[t];
-        int length = term->num_factors == 0 ? 1 : b->length[term->factors[0]];
+        int length = term->num_factors == 1 ? b->length[term->factors[0]] : 1;
         for (int i = 0; i < length; i++) {
-            if (binding->output_ndim == WEFT_MAX_DIMS) {
+            if (b->binding->output_ndim == WEFT_MAX_DIMS) {
                 return refuse(b, WEFT_ERR_SHAPE, "the output has more than %d dimensions", WEFT_MAX_DIMS);
             }
-            int dim = binding->output_ndim++;
-            int factor = term->num_factors == 0 ? -1 : b->first[term->factors[0]] + i;
-            binding->output_factor_of[dim] = factor;
-            binding->output_shape[dim] = factor < 0 ? 1 : binding->factors[factor].size;
+            weft_status status = shape_dim(b, term, i, b->binding->output_ndim++);
+            if (status != WEFT_OK) {
+                return status;
+            }
         }
     }
     return WEFT_OK;
@@ -286,7 +356,10 @@ weft_status weft_rule_bind(const weft_rule *rule, const weft_operand_shape shape
         status = size_input(&b, i);
     }
     if (status == WEFT_OK) {
-        status = size_output_only(&b);
+        status = size_given(&b);
+    }
+    for (int i = 0; i < rule->num_inputs && status == WEFT_OK; i++) {
+        status = size_compounds(&b, i);
     }
     if (status != WEFT_OK) {
         return status;

@@ -249,7 +249,9 @@ static weft_tensor *make_output(const weft_call *call, const weft_choice *choice
         return writable && lower_shards(call, lowering) ? lowering->output : NULL;
     }
     if (operation->views) {
-        weft_tensor *view = weft_tensor_view(call->function, lowering->inputs[0], choice->output);
+        int64_t row = operation->first_row == NULL ? 0 : operation->first_row(call);
+        weft_tensor *view =
+            row < 0 ? NULL : weft_tensor_view(call->function, lowering->inputs[0], row, choice->output);
         if (view != NULL) {
             return view;
         }

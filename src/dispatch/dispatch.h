@@ -64,8 +64,10 @@ typedef struct weft_operation {
     weft_output_type output_type;
     bool in_place; /* the output is input 0 itself, which keeps its layout */
     /* The output has the elements of input 0, rank by rank in the same order: it shares the memory where it
-     * can, and `lower` copies where it cannot. */
+     * can, and `lower` copies where it cannot. With `first_row`: those from this row of each shard on, as many as the
+     * output has; -1: not in this call. */
     bool views;
+    int64_t (*first_row)(const weft_call *call);
     /* How it becomes tasks: one of
      *   a kernel, and the rule says which rows each task takes: weft_lower_kernel();
      *   an elementwise kernel: weft_lower_elementwise();

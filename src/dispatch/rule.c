@@ -101,30 +101,56 @@ static bool check_runs(const reader *r, const weft_rule_operand *operand)
     return true;
 }
 
-/* A letter or "..." */
-static bool read_factor(reader *r, weft_rule_operand *operand, bool whole)
+/* A letter or "...", which the operand does not have yet. -1 with the reason. */
+static int read_name(reader *r, const weft_rule_operand *operand, bool whole)
 {
     char name = peek(r);
     bool dots = strncmp(r->at, "...", 3) == 0;
     if (!dots && !isalpha((unsigned char)name)) {
-        return complain(r, "expected a letter, \"...\", \"1\" or \"[\"");
+        complain(r, "expected a letter, \"...\", \"1\", \"[\" or \"(\"");
+        return -1;
     }
     int factor = factor_named(r, name);
     if (factor < 0) {
-        return false;
+        return -1;
     }
     if (operand_has(operand, factor)) {
-        return complain(r, "%s is twice in one operand", dots ? "\"...\"" : (char[]){ name, '\0' });
-    }
-    if (!add_term(r, operand, (weft_rule_term){ 1, { factor } })) {
-        return false;
+        complain(r, "%s is twice in one operand", dots ? "\"...\"" : (char[]){ name, '\0' });
+        return -1;
     }
     r->rule->factors[factor].whole |= whole;
     r->at += dots ? 3 : 1;
-    return check_runs(r, operand);
+    return factor;
 }
 
-static bool read_bracket(reader *r, weft_rule_operand *operand)
+/* A dimension, or a run of them. */
+static bool read_factor(reader *r, weft_rule_operand *operand, bool whole)
+{
+    int factor = read_name(r, operand, whole);
+    return factor >= 0 && add_term(r, operand, (weft_rule_term){ 1, { factor } }) && check_runs(r, operand);
+}
+
+/* One more factor of the operand's last dimension. */
+static bool read_part(reader *r, weft_rule_operand *operand, bool whole)
+{
+    weft_rule_term *term = &operand->terms[operand->num_terms - 1];
+    if (term->num_factors == WEFT_MAX_TERM_FACTORS) {
+        return complain(r, "more than %d factors in parentheses", WEFT_MAX_TERM_FACTORS);
+    }
+    int factor = read_name(r, operand, whole);
+    if (factor < 0) {
+        return false;
+    }
+    if (r->rule->factors[factor].run) {
+        return complain(r, "a run in parentheses");
+    }
+    term->factors[term->num_factors++] = factor;
+    return true;
+}
+
+typedef bool (*read_function)(reader *r, weft_rule_operand *operand, bool whole);
+
+static bool read_bracket(reader *r, weft_rule_operand *operand, read_function read)
 {
     r->at++;
     if (peek(r) == ']') {
@@ -134,7 +160,29 @@ static bool read_bracket(reader *r, weft_rule_operand *operand)
         if (*r->at == '\0') {
             return complain(r, "a bracket is not closed");
         }
-        if (!read_factor(r, operand, true)) {
+        if (!read(r, operand, true)) {
+            return false;
+        }
+    }
+    r->at++;
+    return true;
+}
+
+/* "(a[b])": one dimension. */
+static bool read_compound(reader *r, weft_rule_operand *operand)
+{
+    r->at++;
+    if (peek(r) == ')') {
+        return complain(r, "nothing in parentheses");
+    }
+    if (!add_term(r, operand, (weft_rule_term){ 0 })) {
+        return false;
+    }
+    while (peek(r) != ')') {
+        if (*r->at == '\0') {
+            return complain(r, "a parenthesis is not closed");
+        }
+        if (!(*r->at == '[' ? read_bracket(r, operand, read_part) : read_part(r, operand, false))) {
             return false;
         }
     }
@@ -151,12 +199,15 @@ static bool read_operand(reader *r, weft_rule_operand *operand)
         case '\0':
             return true;
         case '[':
-            if (!read_bracket(r, operand)) {
+            if (!read_bracket(r, operand, read_factor)) {
                 return false;
             }
             break;
         case '(':
-            return complain(r, "compound factors are not supported yet");
+            if (!read_compound(r, operand)) {
+                return false;
+            }
+            break;
         case '1':
             if (!add_term(r, operand, (weft_rule_term){ 0 })) {
                 return false;

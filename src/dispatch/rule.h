@@ -13,9 +13,12 @@
  *  "Ad,A->vd"     a factor of the output alone: each rank computes its own part from whole inputs. The call
  *                 says how large it is.
  *  ",n->n"        an operand without dimensions is a scalar.
+ *  "(ab)c->a(bc)" a dimension of several factors, row-major, the first one outermost: its size is their product. It
+ *                 can be sharded along its first factor (of those of a size other than 1), where that cuts the
+ *                 dimension at the same places as the factor itself is cut elsewhere. The call gives the sizes of
+ *                 the factors that no input has as a dimension of its own.
  *
- * Blanks are ignored. Compound factors "(ab)c->a(bc)" have their place in weft_rule_term and are not built
- * yet. */
+ * Blanks are ignored. */
 #ifndef WEFT_SRC_DISPATCH_RULE_H
 #define WEFT_SRC_DISPATCH_RULE_H
 
@@ -23,8 +26,8 @@
 
 enum {
     WEFT_MAX_INPUTS = 6,        /* tensors that an operation takes */
-    WEFT_MAX_RULE_FACTORS = 12, /* letters of a rule */
-    WEFT_MAX_TERM_FACTORS = 4,  /* letters of one compound dimension */
+    WEFT_MAX_RULE_FACTORS = 20, /* letters of a rule */
+    WEFT_MAX_TERM_FACTORS = 8,  /* letters of one compound dimension */
     WEFT_MAX_FACTORS = 24       /* factors of a rule with its runs spelled out */
 };
 
@@ -62,7 +65,7 @@ weft_status weft_rule_parse(const char *text, weft_rule *rule, char *why, size_t
 
 /* ---- a rule on given shapes ---------------------------------------------------------------------------- */
 
-enum { WEFT_MAX_ATTRIBUTES = 12 };
+enum { WEFT_MAX_ATTRIBUTES = 12, WEFT_MAX_SIZES = 16 };
 
 /* What a call decides beside its tensors and what its layouts depend on. Integers alone, so that it can be
  * hashed and compared as bytes: zero-initialise it. */
@@ -70,9 +73,10 @@ typedef struct weft_attributes {
     int64_t rule;    /* which of the operation's rules */
     int64_t leading; /* dimensions of the first run, where an operand has two */
     int64_t type;    /* of the output, where the operation leaves it to the call (WEFT_TYPE_GIVEN) */
-    /* Sizes of the factors of the output alone, in its order; or what the operation defines. */
+    /* Sizes of the factors that no input has as a dimension of its own, in the order in which the rule names them; or
+     * what the operation defines. */
     int64_t num_sizes;
-    int64_t sizes[WEFT_MAX_ATTRIBUTES];
+    int64_t sizes[WEFT_MAX_SIZES];
     int64_t num_numbers; /* whole numbers for the operation, its rule and its kernel */
     int64_t numbers[WEFT_MAX_ATTRIBUTES];
 } weft_attributes;
@@ -90,15 +94,19 @@ typedef struct weft_factor {
     int64_t size;
 } weft_factor;
 
-/* factor_of[...][d]: the factor of dimension d, or -1 for a dimension that is repeated or of size 1. */
+/* factor_of[...][d]: the factor of dimension d, or -1 for a dimension that is repeated or of size 1; of a compound
+ * dimension the first one, along which it may be sharded. inner[...][d]: how many indices of a compound dimension have
+ * the same index of that factor; 1 of all others. */
 typedef struct weft_binding {
     int num_factors; /* those of the output first, in its order */
     weft_factor factors[WEFT_MAX_FACTORS];
     int num_inputs;
     int input_ndim[WEFT_MAX_INPUTS];
     int input_factor_of[WEFT_MAX_INPUTS][WEFT_MAX_DIMS];
+    int64_t input_inner[WEFT_MAX_INPUTS][WEFT_MAX_DIMS];
     int output_ndim;
     int output_factor_of[WEFT_MAX_DIMS];
+    int64_t output_inner[WEFT_MAX_DIMS];
     int64_t output_shape[WEFT_MAX_DIMS];
 } weft_binding;
 

@@ -78,13 +78,14 @@ int weft_strategy_list(const weft_binding *binding, const weft_linearity *linear
 weft_rows_relation weft_binding_rows(const weft_binding *binding, int input)
 {
     int factor = binding->input_ndim[input] > 0 ? binding->input_factor_of[input][0] : -1;
-    if (factor < 0 || binding->factors[factor].whole) {
+    if (factor < 0 || binding->factors[factor].whole || binding->input_inner[input][0] != 1) {
         return WEFT_ROWS_ALL;
     }
     if (binding->output_ndim > 0 && binding->output_factor_of[0] == factor) {
-        return WEFT_ROWS_SAME;
+        return binding->output_inner[0] == 1 ? WEFT_ROWS_SAME : WEFT_ROWS_ALL;
     }
-    bool of_first = binding->input_ndim[0] > 0 && binding->input_factor_of[0][0] == factor;
+    bool of_first = binding->input_ndim[0] > 0 && binding->input_factor_of[0][0] == factor &&
+                    binding->input_inner[0][0] == 1;
     return binding->factors[factor].contracted && of_first ? WEFT_ROWS_SUMMED : WEFT_ROWS_ALL;
 }
 
@@ -109,6 +110,7 @@ typedef struct searcher {
     weft_vec candidates[WEFT_MAX_INPUTS]; /* candidate: the layouts of each input that were met */
     weft_vec reductions;                  /* candidate: those of the output whose reduction counts */
     weft_dtype output_type;
+    bool has_compounds; /* dimensions of several factors */
     bool out_of_memory;
 } searcher;
 
@@ -230,6 +232,71 @@ static double work_of(const searcher *s, const combination *c)
     return work;
 }
 
+/* Whether `size` indices, cut into parts[0] chunks, each of these into parts[1], ..., have the cuts of size * inner
+ * indices that are cut likewise. */
+static bool cuts_agree(int64_t size, int64_t inner, int num_cuts, const int64_t parts[])
+{
+    if (num_cuts == 0 || size == 0) {
+        return true;
+    }
+    int64_t chunk = weft_ceil_div(size, parts[0]), last = size % chunk;
+    if (weft_ceil_div(size * inner, parts[0]) != chunk * inner) {
+        return false;
+    }
+    return cuts_agree(chunk, inner, num_cuts - 1, parts + 1) &&
+           (last == 0 || cuts_agree(last, inner, num_cuts - 1, parts + 1));
+}
+
+/* Whether the ranks' chunks of a factor are the same in all compound dimensions that it leads. */
+static bool chunks_agree(const searcher *s, const combination *c, int factor)
+{
+    const weft_binding *binding = s->binding;
+    int64_t parts[WEFT_MAX_DIMS], size = binding->factors[factor].size;
+    int num_cuts = 0;
+    for (int d = 0; d < s->mesh->ndim; d++) {
+        if (s->strategies[d][c->strategy[d]].factor == factor) {
+            parts[num_cuts++] = s->mesh->shape[d];
+        }
+    }
+    bool agree = true;
+    for (int i = 0; i < binding->num_inputs; i++) {
+        for (int d = 0; d < binding->input_ndim[i]; d++) {
+            agree &= binding->input_factor_of[i][d] != factor ||
+                     cuts_agree(size, binding->input_inner[i][d], num_cuts, parts);
+        }
+    }
+    for (int d = 0; d < binding->output_ndim; d++) {
+        agree &= binding->output_factor_of[d] != factor ||
+                 cuts_agree(size, binding->output_inner[d], num_cuts, parts);
+    }
+    return agree;
+}
+
+static bool has_compounds(const weft_binding *binding)
+{
+    bool has = false;
+    for (int i = 0; i < binding->num_inputs; i++) {
+        for (int d = 0; d < binding->input_ndim[i]; d++) {
+            has |= binding->input_inner[i][d] != 1;
+        }
+    }
+    for (int d = 0; d < binding->output_ndim; d++) {
+        has |= binding->output_inner[d] != 1;
+    }
+    return has;
+}
+
+static bool all_chunks_agree(const searcher *s, const combination *c)
+{
+    for (int d = 0; s->has_compounds && d < s->mesh->ndim; d++) {
+        int factor = s->strategies[d][c->strategy[d]].factor;
+        if (factor >= 0 && !chunks_agree(s, c, factor)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* What a Partial output will cost. It is free along a mesh dimension whose inputs lie so already: that is
  * what the program asked for. Where inputs are moved to get there, its reduction counts: else products would
  * move a small operand and leave a huge Partial one. False: impossible. */
@@ -258,6 +325,9 @@ static bool evaluate(searcher *s, combination *c)
 {
     c->cost = 0;
     c->changed = 0;
+    if (!all_chunks_agree(s, c)) {
+        return false;
+    }
     for (int i = 0; i < s->binding->num_inputs; i++) {
         weft_placement placements[WEFT_MAX_DIMS];
         for (int d = 0; d < s->mesh->ndim; d++) {
@@ -385,9 +455,9 @@ static void prune(searcher *s, int mesh_dim, int keep)
     s->num_strategies[mesh_dim] = kept;
 }
 
-/* Where every mesh dimension has a strategy that leaves the inputs as they are, nothing that moves one can be
- * better. */
-static void drop_needless_moves(searcher *s)
+/* Where every mesh dimension has a strategy that leaves the inputs as they are, and these fit together, nothing that
+ * moves one can be better: then keeps these alone. False: there are none. */
+static bool drop_needless_moves(searcher *s)
 {
     weft_strategy fitting[WEFT_MAX_DIMS][WEFT_MAX_STRATEGIES];
     int count[WEFT_MAX_DIMS] = { 0 };
@@ -398,11 +468,12 @@ static void drop_needless_moves(searcher *s)
             }
         }
         if (count[d] == 0) {
-            return;
+            return false;
         }
     }
     memcpy(s->strategies, fitting, sizeof(fitting));
     memcpy(s->num_strategies, count, sizeof(count));
+    return true;
 }
 
 /* At most this many combinations are compared: about as many microseconds on a cache miss. */
@@ -432,6 +503,7 @@ static bool list_possible(searcher *s, const weft_linearity *linear, char *why, 
     weft_strategy all[WEFT_MAX_STRATEGIES];
     int count = weft_strategy_list(s->binding, linear, all);
     for (int d = 0; d < s->mesh->ndim; d++) {
+        s->num_strategies[d] = 0;
         for (int i = 0; i < count; i++) {
             if (is_possible(s, &all[i], d)) {
                 s->strategies[d][s->num_strategies[d]++] = all[i];
@@ -448,6 +520,20 @@ static bool list_possible(searcher *s, const weft_linearity *linear, char *why, 
     return true;
 }
 
+/* Chunks of compound dimensions may not fit together without a move. */
+static bool find_among_all(searcher *s, const weft_linearity *linear, combination *best)
+{
+    if (drop_needless_moves(s)) {
+        prune_all(s);
+        if (find_best(s, best)) {
+            return true;
+        }
+        list_possible(s, linear, NULL, 0);
+    }
+    prune_all(s);
+    return find_best(s, best);
+}
+
 weft_status weft_strategy_search(const weft_search *search, const weft_binding *binding,
                                  const weft_linearity *linear, const weft_layout *const inputs[],
                                  weft_dtype output_type, weft_choice *choice, char *why, size_t why_size)
@@ -461,12 +547,11 @@ weft_status weft_strategy_search(const weft_search *search, const weft_binding *
     s->inputs = inputs;
     s->mesh = inputs[0]->mesh;
     s->output_type = output_type;
+    s->has_compounds = has_compounds(binding);
     weft_status status = WEFT_ERR_LAYOUT;
     combination best = { .cost = 0 };
     if (list_possible(s, linear, why, why_size)) {
-        drop_needless_moves(s);
-        prune_all(s);
-        if (find_best(s, &best)) {
+        if (find_among_all(s, linear, &best)) {
             weft_placement output[WEFT_MAX_DIMS];
             for (int d = 0; d < s->mesh->ndim; d++) {
                 output[d] = s->strategies[d][best.strategy[d]].output;

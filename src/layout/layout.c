@@ -184,7 +184,7 @@ void weft_layout_coordinate_box(const weft_layout *layout, const int64_t coordin
         if (layout->placements[m].kind == WEFT_SHARD) {
             int d = layout->placements[m].dim;
             int64_t offset, extent;
-            weft_chunk(box->extent[d], layout->mesh->shape[m], coordinate[m], &offset, &extent);
+            weft_chunk_range(box->extent[d], layout->mesh->shape[m], coordinate[m], &offset, &extent);
             box->offset[d] += offset;
             box->extent[d] = extent;
         }

@@ -71,7 +71,7 @@ char *weft_placements_format(const weft_placement *placements, int n, char *text
 const char *weft_reduce_op_name(weft_reduce_op op);
 
 /* The chunk of a dimension of n rows that part `index` of `parts` gets (torch.chunk); may be empty, at n. */
-void weft_chunk(int64_t n, int64_t parts, int64_t index, int64_t *offset, int64_t *extent);
+void weft_chunk_range(int64_t n, int64_t parts, int64_t index, int64_t *offset, int64_t *extent);
 
 /* ---- layouts ------------------------------------------------------------------------------------------- */
 

@@ -220,7 +220,7 @@ char *weft_placements_format(const weft_placement *placements, int n, char *text
 
 /* ---- chunks -------------------------------------------------------------------------------------------- */
 
-void weft_chunk(int64_t n, int64_t parts, int64_t index, int64_t *offset, int64_t *extent)
+void weft_chunk_range(int64_t n, int64_t parts, int64_t index, int64_t *offset, int64_t *extent)
 {
     int64_t chunk = weft_ceil_div(n, parts);
     *offset = chunk > 0 && index < weft_ceil_div(n, chunk) ? chunk * index : n;

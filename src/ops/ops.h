@@ -15,8 +15,14 @@ extern const weft_operation *const weft_embedding_operations[];
 extern const weft_operation *const weft_matmul_operations[];
 extern const weft_operation *const weft_reshape_operations[];
 extern const weft_operation *const weft_reduction_operations[];
+extern const weft_operation *const weft_shape_operations[];
 
 /* Drops dimensions of size 1, bit d of the mask for dimension d; every placement stays on its dimension. */
 weft_tensor *weft_squeeze_dims(const char *function, weft_tensor *a, int64_t mask);
+/* weft_unsqueeze() of a live tensor. */
+weft_tensor *weft_unsqueeze_dim(const char *function, weft_tensor *a, int dim);
+/* Writes `part` into `target`, from index `start` of a dimension on in which neither is sharded. False with the error
+ * kept. */
+bool weft_put_part(const char *function, weft_tensor *target, weft_tensor *part, int dim, int64_t start);
 
 #endif

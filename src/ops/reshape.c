@@ -67,71 +67,175 @@ static bool lower_copy(const weft_lowering *lowering)
     return true;
 }
 
-/* ---- layouts ------------------------------------------------------------------------------------------- */
+/* ---- the rule ------------------------------------------------------------------------------------------ */
 
-/* The first dimension whose size is not 1: shards of it are contiguous. 0 when there is none. */
-static int leading_dim(int ndim, const int64_t shape[])
+/* One of the two shapes, dimension by dimension from the outermost. */
+typedef struct side {
+    int ndim;
+    const int64_t *shape;
+    int dim;                                  /* the one that is being taken apart */
+    int64_t left;                             /* what is left of its size */
+    char terms[WEFT_MAX_DIMS][3 * WEFT_MAX_DIMS + 1]; /* the letters of each dimension */
+    int count[WEFT_MAX_DIMS];                 /* how many */
+} side;
+
+/* What is common to two shapes of as many elements: their factors, those that both have in the same place by the same
+ * letters. */
+typedef struct factoring {
+    side from, to;
+    int num_letters;
+    int64_t sizes[WEFT_MAX_RULE_FACTORS];
+} factoring;
+
+/* Goes on to the next dimension whose size is not 1. */
+static void next_dim(side *s)
 {
-    for (int d = 0; d < ndim; d++) {
-        if (shape[d] != 1) {
-            return d;
+    do {
+        s->dim++;
+    } while (s->dim < s->ndim && s->shape[s->dim] == 1);
+    s->left = s->dim < s->ndim ? s->shape[s->dim] : 1;
+}
+
+static side side_of(int ndim, const int64_t shape[])
+{
+    side s = { .ndim = ndim, .shape = shape, .dim = -1 };
+    next_dim(&s);
+    return s;
+}
+
+static void add_letter(factoring *f, side *s, bool whole)
+{
+    char *term = s->terms[s->dim];
+    snprintf(term + strlen(term), sizeof(s->terms[0]) - strlen(term), whole ? "[%c]" : "%c", 'a' + f->num_letters);
+    s->count[s->dim]++;
+}
+
+/* What is left of a dimension is no factor of the other side. Returns its size. */
+static int64_t add_rest(factoring *f, side *s)
+{
+    int64_t size = s->left;
+    add_letter(f, s, true);
+    f->sizes[f->num_letters++] = size;
+    next_dim(s);
+    return size;
+}
+
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    return b == 0 ? a : common_divisor(b, a % b);
+}
+
+/* Dimensions whose products are equal, and which have no more factors in common that come first in both. */
+static void add_different(factoring *f)
+{
+    int64_t from = add_rest(f, &f->from), to = add_rest(f, &f->to);
+    while (from != to) {
+        if (from < to) {
+            from *= add_rest(f, &f->from);
+        } else {
+            to *= add_rest(f, &f->to);
         }
     }
-    return 0;
 }
 
-/* Whether the ranks' parts stay the same when the leading dimension of `from` elements becomes one of `to`.
- * They do when it is the same, and when both are cut into equal parts. */
-static bool parts_stay(int64_t from, int64_t to, int64_t parts)
+static void add_common(factoring *f, int64_t size)
 {
-    return from == to || (from % parts == 0 && to % parts == 0);
+    add_letter(f, &f->from, false);
+    add_letter(f, &f->to, false);
+    f->sizes[f->num_letters++] = size;
+    f->from.left /= size;
+    f->to.left /= size;
 }
 
-static const weft_layout *with_placements(const weft_layout *layout, int ndim, const int64_t shape[],
-                                          const weft_placement placements[])
+static bool has_elements(const side *s)
 {
-    return weft_layout_intern(weft_runtime.layouts, layout->mesh, placements, ndim, shape, layout->dtype);
-}
-
-/* A shard of the leading dimension stays one where the ranks' parts stay the same, Partial stays, all else is
- * gathered. attributes.sizes: the new shape. */
-static weft_status choose_layouts(const weft_call *call, const weft_layout *const inputs[],
-                                  weft_choice *choice, char *why, size_t why_size)
-{
-    (void)why;
-    (void)why_size;
-    const weft_layout *from = inputs[0];
-    int ndim = (int)call->attributes.num_sizes;
-    const int64_t *shape = call->attributes.sizes;
-    int leading = leading_dim(from->ndim, from->shape), new_leading = leading_dim(ndim, shape);
-    int64_t parts = 1;
-    for (int d = 0; d < from->mesh->ndim; d++) {
-        if (from->placements[d].kind == WEFT_SHARD && from->placements[d].dim == leading) {
-            parts *= from->mesh->shape[d];
+    for (int d = 0; d < s->ndim; d++) {
+        if (s->shape[d] == 0) {
+            return false;
         }
     }
-    bool stay = from->ndim > 0 && ndim > 0 && parts_stay(from->shape[leading], shape[new_leading], parts);
-    weft_placement wanted[WEFT_MAX_DIMS], result[WEFT_MAX_DIMS];
-    for (int d = 0; d < from->mesh->ndim; d++) {
-        wanted[d] = result[d] = from->placements[d];
-        if (wanted[d].kind != WEFT_SHARD) {
+    return true;
+}
+
+/* Of tensors without elements: nothing is common. */
+static void factor_empty(factoring *f)
+{
+    while (f->from.dim < f->from.ndim) {
+        add_rest(f, &f->from);
+    }
+    while (f->to.dim < f->to.ndim) {
+        add_rest(f, &f->to);
+    }
+}
+
+static void factor_shapes(factoring *f, int ndim, const int64_t shape[], int new_ndim, const int64_t new_shape[])
+{
+    f->num_letters = 0;
+    f->from = side_of(ndim, shape);
+    f->to = side_of(new_ndim, new_shape);
+    if (!has_elements(&f->from)) {
+        factor_empty(f);
+        return;
+    }
+    while (f->from.dim < f->from.ndim) {
+        int64_t size = common_divisor(f->from.left, f->to.left);
+        if (size > 1) {
+            add_common(f, size);
+        }
+        if (f->from.left > 1 && f->to.left > 1) {
+            add_different(f);
             continue;
         }
-        if (stay && wanted[d].dim == leading) {
-            result[d] = weft_shard(new_leading);
-        } else {
-            wanted[d] = result[d] = weft_replicate();
+        if (f->from.left == 1) {
+            next_dim(&f->from);
+        }
+        if (f->to.left == 1) {
+            next_dim(&f->to);
         }
     }
-    choice->inputs[0] = with_placements(from, from->ndim, from->shape, wanted);
-    choice->output = with_placements(from, ndim, shape, result);
-    return choice->inputs[0] == NULL || choice->output == NULL ? WEFT_ERR_NOMEM : WEFT_OK;
+}
+
+/* "a(bc)1" */
+static void format_side(const side *s, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int d = 0; d < s->ndim; d++) {
+        const char *form = s->count[d] > 1 ? "(%s)" : "%s";
+        used += (size_t)snprintf(text + used, size - used, form, s->count[d] == 0 ? "1" : s->terms[d]);
+    }
+}
+
+/* numbers: the new shape. */
+static void write_reshape_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+{
+    factoring f;
+    char from[80], to[80];
+    factor_shapes(&f, inputs[0]->ndim, inputs[0]->shape, (int)call->attributes.num_numbers, call->attributes.numbers);
+    format_side(&f.from, from, sizeof(from));
+    format_side(&f.to, to, sizeof(to));
+    snprintf(text, size, "%s->%s", from, to);
+}
+
+/* The sizes that the rule does not find in the input: those of letters that are no dimension of it. */
+static void write_sizes(const factoring *f, weft_attributes *attributes)
+{
+    for (int letter = 0; letter < f->num_letters; letter++) {
+        bool alone = false;
+        for (int d = 0; d < f->from.ndim; d++) {
+            alone |= f->from.count[d] == 1 && strchr(f->from.terms[d], 'a' + letter) != NULL;
+        }
+        if (!alone) {
+            attributes->sizes[attributes->num_sizes++] = f->sizes[letter];
+        }
+    }
 }
 
 static const weft_operation operation_reshape = {
     .name = "reshape",
-    .choose = choose_layouts,
-    .inputs = { { "a", WEFT_TYPES_ALL, true } },
+    .write_rule = write_reshape_rule,
+    .linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = ~0u },
+    .inputs = { { "a", WEFT_TYPES_ALL, false } },
     .views = true,
     .lower = lower_copy,
 };
@@ -151,19 +255,19 @@ static const char *shape_text(int ndim, const int64_t shape[], char *text, size_
     return text;
 }
 
-static bool refuse_shape(const weft_layout *from, int ndim, const int64_t shape[])
+static bool refuse_shape(const char *function, const weft_layout *from, int ndim, const int64_t shape[])
 {
     char old[120], new[120];
-    weft_fail(WEFT_ERR_SHAPE, "weft_reshape", "a has shape %s, which does not become shape %s",
+    weft_fail(WEFT_ERR_SHAPE, function, "a has shape %s, which does not become shape %s",
               shape_text(from->ndim, from->shape, old, sizeof(old)),
               shape_text(ndim, shape, new, sizeof(new)));
     return false;
 }
 
 /* Writes `shape` with its -1 replaced. False with the error kept. */
-static bool complete_shape(const weft_layout *from, int ndim, const int64_t shape[], int64_t complete[])
+static bool complete_shape(const char *function, const weft_layout *from, int ndim, const int64_t shape[],
+                           int64_t complete[])
 {
-    static const char function[] = "weft_reshape";
     if (ndim < 0 || ndim > WEFT_MAX_DIMS || (ndim > 0 && shape == NULL)) {
         return weft_check_shape(function, ndim, shape);
     }
@@ -189,63 +293,101 @@ static bool complete_shape(const weft_layout *from, int ndim, const int64_t shap
     weft_count_checked(ndim, complete, &new_count);
     if (unknown >= 0) {
         if (new_count == 0 || old_count % new_count != 0) {
-            return refuse_shape(from, ndim, shape);
+            return refuse_shape(function, from, ndim, shape);
         }
         complete[unknown] = old_count / new_count;
         new_count = old_count;
     }
-    return old_count == new_count || refuse_shape(from, ndim, shape);
+    return old_count == new_count || refuse_shape(function, from, ndim, shape);
+}
+
+/* To a shape of as many elements. */
+static weft_tensor *reshape(const char *function, weft_tensor *a, int ndim, const int64_t shape[])
+{
+    weft_call call = { .function = function, .operation = &operation_reshape, .num_inputs = 1, .inputs = { a } };
+    factoring f;
+    factor_shapes(&f, a->layout->ndim, a->layout->shape, ndim, shape);
+    write_sizes(&f, &call.attributes);
+    call.attributes.num_numbers = ndim;
+    memcpy(call.attributes.numbers, shape, (size_t)ndim * sizeof(shape[0]));
+    return weft_dispatch(&call);
 }
 
 weft_tensor *weft_reshape(weft_tensor *a, int ndim, const int64_t shape[])
 {
-    weft_call call = {
-        .function = "weft_reshape", .operation = &operation_reshape, .num_inputs = 1, .inputs = { a }
-    };
-    a = weft_check_tensor("weft_reshape", "a", a);
-    if (a == NULL || !complete_shape(a->layout, ndim, shape, call.attributes.sizes)) {
+    static const char function[] = "weft_reshape";
+    int64_t complete[WEFT_MAX_DIMS];
+    a = weft_check_tensor(function, "a", a);
+    if (a == NULL || !complete_shape(function, a->layout, ndim, shape, complete)) {
         return NULL;
     }
-    call.attributes.num_sizes = ndim;
-    return weft_dispatch(&call);
+    return reshape(function, a, ndim, complete);
 }
 
-/* ---- dropping a dimension ------------------------------------------------------------------------------ */
-
-/* "a1c->ac"; numbers[0]: bit d for each dimension that goes. */
-static void write_squeeze_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+weft_tensor *weft_flatten(weft_tensor *a, int first, int last)
 {
-    char from[WEFT_MAX_DIMS + 1], to[WEFT_MAX_DIMS + 1];
-    int used = 0;
-    for (int d = 0; d <= inputs[0]->ndim; d++) {
-        bool ends = d == inputs[0]->ndim, goes = !ends && (call->attributes.numbers[0] >> d & 1);
-        from[d] = ends ? '\0' : goes ? '1' : (char)('a' + d);
-        to[used] = from[d];
-        used += !goes;
+    static const char function[] = "weft_flatten";
+    a = weft_check_tensor(function, "a", a);
+    if (a == NULL) {
+        return NULL;
     }
-    snprintf(text, size, "%s->%s", from, to);
+    const weft_layout *layout = a->layout;
+    int ndim = layout->ndim == 0 ? 1 : layout->ndim; /* a scalar is as good as [1] */
+    first = weft_check_dim(function, "first", first, ndim);
+    last = first < 0 ? -1 : weft_check_dim(function, "last", last, ndim);
+    if (last < 0) {
+        return NULL;
+    }
+    if (last < first) {
+        weft_fail(WEFT_ERR_INVALID, function, "last is dimension %d, expected at least %d, as first is", last, first);
+        return NULL;
+    }
+    int64_t shape[WEFT_MAX_DIMS] = { 1 };
+    int count = 0;
+    for (int d = 0; d < layout->ndim; d++) {
+        if (d > first && d <= last) {
+            shape[count - 1] *= layout->shape[d];
+        } else {
+            shape[count++] = layout->shape[d];
+        }
+    }
+    return reshape(function, a, layout->ndim == 0 ? 1 : count, shape);
 }
 
-static const weft_operation operation_squeeze = {
-    .name = "squeeze",
-    .write_rule = write_squeeze_rule,
-    .linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = ~0u },
-    .inputs = { { "a", WEFT_TYPES_ALL, true } },
-    .views = true,
-    .lower = lower_copy,
-};
-
-weft_tensor *weft_squeeze_dims(const char *function, weft_tensor *a, int64_t mask)
+weft_tensor *weft_unflatten(weft_tensor *a, int dim, int num_sizes, const int64_t sizes[])
 {
-    return weft_dispatch(&(weft_call){ .function = function,
-                                       .operation = &operation_squeeze,
-                                       .num_inputs = 1,
-                                       .inputs = { a },
-                                       .attributes = { .num_numbers = 1, .numbers = { mask } } });
+    static const char function[] = "weft_unflatten";
+    a = weft_check_tensor(function, "a", a);
+    if (a == NULL) {
+        return NULL;
+    }
+    const weft_layout *layout = a->layout;
+    if (layout->ndim == 0) {
+        weft_fail(WEFT_ERR_INVALID, function, "dim is %d, but a is a scalar and has no dimensions", dim);
+        return NULL;
+    }
+    dim = weft_check_dim(function, "dim", dim, layout->ndim);
+    if (dim < 0) {
+        return NULL;
+    }
+    int ndim = layout->ndim - 1 + num_sizes;
+    if (num_sizes < 1 || ndim > WEFT_MAX_DIMS || sizes == NULL) {
+        weft_fail(WEFT_ERR_INVALID, function, "num_sizes is %d%s, expected 1 to %d", num_sizes,
+                  sizes == NULL ? " and sizes NULL" : "", WEFT_MAX_DIMS - layout->ndim + 1);
+        return NULL;
+    }
+    /* The dimension alone, so that a -1 among the sizes follows from it. */
+    const weft_layout alone = { .ndim = 1, .shape = { layout->shape[dim] } };
+    int64_t shape[WEFT_MAX_DIMS];
+    memcpy(shape, layout->shape, (size_t)dim * sizeof(shape[0]));
+    if (!complete_shape(function, &alone, num_sizes, sizes, shape + dim)) {
+        return NULL;
+    }
+    memcpy(shape + dim + num_sizes, layout->shape + dim + 1, (size_t)(layout->ndim - dim - 1) * sizeof(shape[0]));
+    return reshape(function, a, ndim, shape);
 }
 
 const weft_operation *const weft_reshape_operations[] = {
     &operation_reshape,
-    &operation_squeeze,
     NULL,
 };

@@ -87,7 +87,7 @@ static bool list(const descent *down, int m, int64_t offset, int64_t n, int64_t 
     }
     for (int64_t c = first; c <= last; c++) {
         int64_t part, extent;
-        weft_chunk(n, down->layout->mesh->shape[m], c, &part, &extent);
+        weft_chunk_range(n, down->layout->mesh->shape[m], c, &part, &extent);
         if (!list(down, m + 1, offset + part, extent, index + c * down->stride[m])) {
             return false;
         }
@@ -126,7 +126,7 @@ static weft_coverage measure(const descent *down, int m, int64_t offset, int64_t
     for (int i = 0; i < 3; i++) {
         if (times[i] > 0) {
             int64_t part, extent;
-            weft_chunk(n, down->layout->mesh->shape[m], some[i], &part, &extent);
+            weft_chunk_range(n, down->layout->mesh->shape[m], some[i], &part, &extent);
             weft_coverage inner = measure(down, m + 1, offset + part, extent);
             coverage.count += times[i] * inner.count;
             coverage.length += times[i] * inner.length;

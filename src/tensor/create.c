@@ -31,15 +31,18 @@ weft_tensor *weft_tensor_new(const char *function, const weft_layout *layout)
     return tensor == NULL ? NULL : finish(function, tensor);
 }
 
-weft_tensor *weft_tensor_view(const char *function, weft_tensor *source, const weft_layout *layout)
+weft_tensor *weft_tensor_view(const char *function, weft_tensor *source, int64_t first_row, const weft_layout *layout)
 {
+    const weft_layout *from_layout = source->layout;
     weft_tensor *tensor = weft_tensor_allocate(function, layout);
     for (int i = 0; tensor != NULL && i < tensor->num_shards; i++) {
         const weft_local_shard *from = &source->shards[i];
         weft_local_shard *shard = &tensor->shards[i];
-        bool fits = shard->count == from->count && shard->member == from->member;
+        int64_t skipped = first_row * weft_row_elements(from_layout->ndim, &from->box);
+        bool fits = shard->count <= from->count - skipped && shard->member == from->member;
         if (fits && shard->count > 0) {
-            fits = !from->buffer->borrowed && weft_shard_view(layout, shard, source, from, 0);
+            int64_t offset = skipped * (int64_t)weft_dtype_size(from_layout->dtype);
+            fits = !from->buffer->borrowed && weft_shard_view(layout, shard, source, from, offset);
         }
         if (!fits) {
             weft_tensor_delete(tensor);

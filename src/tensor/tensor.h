@@ -43,10 +43,10 @@ weft_tensor *weft_check_tensor(const char *function, const char *argument, const
 
 /* A new tensor with undefined values, owned by the innermost scope; NULL with the error kept: no memory. */
 weft_tensor *weft_tensor_new(const char *function, const weft_layout *layout);
-/* A new tensor on the same memory: `layout` must give each hosted rank the same number of elements, in panels
- * that each lie inside one panel of the source. Value semantics: see weft_tensor_make_writable(). NULL with
- * no error kept when the panels do not fit; NULL with an error: no memory. */
-weft_tensor *weft_tensor_view(const char *function, weft_tensor *source, const weft_layout *layout);
+/* A new tensor on the same memory: the elements of each hosted rank from row `first_row` of its shard on, as many as
+ * `layout` gives it, in panels that each lie inside one panel of the source. Value semantics: see
+ * weft_tensor_make_writable(). NULL with no error kept when they do not fit; NULL with an error: no memory. */
+weft_tensor *weft_tensor_view(const char *function, weft_tensor *source, int64_t first_row, const weft_layout *layout);
 /* One more reference for the innermost scope. Returns it. */
 weft_tensor *weft_tensor_share(weft_tensor *tensor);
 /* Before tasks write to a tensor that exists: gives it memory of its own where it shares (a copy task per

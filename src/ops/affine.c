@@ -1,0 +1,316 @@
+#include "ops/affine.h"
+
+#include <stdio.h>
+
+#include "codelets/move.h"
+
+weft_affine_loop weft_affine_same(int64_t extent, int source, int target)
+{
+    return (weft_affine_loop){ .extent = extent, .source = { source, 0, 1 }, .target = { target, 0, 1 } };
+}
+
+/* ---- the rule ------------------------------------------------------------------------------------------ */
+
+static const weft_affine_side *side_of(const weft_affine_loop *loop, bool target)
+{
+    return target ? &loop->target : &loop->source;
+}
+
+/* The loop that goes along a dimension; -1: there is no such dimension. */
+static int loop_along(const weft_affine *map, bool target, int dim)
+{
+    for (int i = 0; i < map->num_loops; i++) {
+        if (side_of(&map->loops[i], target)->dim == dim) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* A loop's letter in an operand. What is resized has other letters in the target than in the source. */
+static size_t write_term(const weft_affine_loop *loop, int index, bool target, char *text)
+{
+    char letter = (char)('a' + index);
+    size_t used = 0;
+    switch (loop->kind) {
+    case WEFT_LOOP_SAME:
+        text[used++] = letter;
+        break;
+    case WEFT_LOOP_WHOLE:
+    case WEFT_LOOP_RESIZED:
+        text[used++] = '[';
+        text[used++] = target && loop->kind == WEFT_LOOP_RESIZED ? (char)(letter + WEFT_MAX_DIMS) : letter;
+        text[used++] = ']';
+        break;
+    case WEFT_LOOP_REPEATED:
+        text[used++] = target ? letter : '1';
+        break;
+    case WEFT_LOOP_ONE:
+        text[used++] = '1';
+        break;
+    }
+    return used;
+}
+
+static void write_operand(const weft_affine *map, bool target, char *text)
+{
+    size_t used = 0;
+    for (int dim = 0;; dim++) {
+        int loop = loop_along(map, target, dim);
+        if (loop < 0) {
+            break;
+        }
+        used += write_term(&map->loops[loop], loop, target, text + used);
+    }
+    text[used] = '\0';
+}
+
+void weft_affine_rule(const weft_affine *map, bool in_place, char *text, size_t size)
+{
+    char source[3 * WEFT_MAX_DIMS + 1], target[3 * WEFT_MAX_DIMS + 1];
+    write_operand(map, false, source);
+    write_operand(map, true, target);
+    if (in_place) {
+        snprintf(text, size, "%s,%s->%s", target, source, target);
+    } else {
+        snprintf(text, size, "%s->%s", source, target);
+    }
+}
+
+/* ---- boxes of a map's loops ---------------------------------------------------------------------------- */
+
+/* Indices [first, last) of every loop. */
+typedef struct region {
+    int64_t first[WEFT_MAX_DIMS], last[WEFT_MAX_DIMS];
+} region;
+
+static region whole_region(const weft_affine *map)
+{
+    region r = { { 0 }, { 0 } };
+    for (int i = 0; i < map->num_loops; i++) {
+        r.first[i] = 0;
+        r.last[i] = map->loops[i].extent;
+    }
+    return r;
+}
+
+static int64_t region_count(const weft_affine *map, const region *r)
+{
+    int64_t count = 1;
+    for (int i = 0; i < map->num_loops; i++) {
+        count *= r->last[i] - r->first[i];
+    }
+    return count;
+}
+
+/* The least i >= 0 with step * i >= distance; step > 0. */
+static int64_t steps_to(int64_t distance, int64_t step)
+{
+    return distance <= 0 ? 0 : weft_ceil_div(distance, step);
+}
+
+/* Keeps of [*first, *last) the i for which begin <= side->first + side->step * i < end. */
+static void restrict_loop(const weft_affine_side *side, int64_t begin, int64_t end, int64_t *first, int64_t *last)
+{
+    int64_t start = side->first, step = side->step;
+    if (step == 0) {
+        *last = start >= begin && start < end ? *last : *first;
+        return;
+    }
+    if (step < 0) { /* the same about 0 */
+        int64_t mirrored = 1 - end;
+        end = 1 - begin;
+        begin = mirrored;
+        start = -start;
+        step = -step;
+    }
+    *first = weft_max_i64(*first, steps_to(begin - start, step));
+    *last = weft_max_i64(*first, weft_min_i64(*last, steps_to(end - start, step)));
+}
+
+/* Keeps what lies inside a box of the source or of the target. */
+static void restrict_to(const weft_affine *map, bool target, const weft_box *box, region *r)
+{
+    for (int i = 0; i < map->num_loops; i++) {
+        const weft_affine_side *side = side_of(&map->loops[i], target);
+        if (side->dim >= 0) {
+            restrict_loop(side, box->offset[side->dim], box->offset[side->dim] + box->extent[side->dim], &r->first[i],
+                          &r->last[i]);
+        }
+    }
+}
+
+/* ---- one task ------------------------------------------------------------------------------------------ */
+
+/* A tensor's shard, and the panel of it that is looked at. */
+typedef struct place {
+    const weft_tensor *tensor;
+    const weft_local_shard *shard;
+    int64_t strides[WEFT_MAX_DIMS];
+    int64_t panel;
+    weft_box box; /* of the panel */
+} place;
+
+static place place_of(const weft_tensor *tensor, const weft_local_shard *shard)
+{
+    place p = { .tensor = tensor, .shard = shard, .box = shard->box };
+    weft_box_strides(tensor->layout->ndim, &shard->box, p.strides);
+    return p;
+}
+
+static void go_to_panel(place *p, int64_t panel)
+{
+    p->panel = panel;
+    if (p->tensor->layout->ndim > 0) {
+        int64_t last;
+        weft_panel_range(p->tensor->layout, &p->shard->box, panel, &p->box.offset[0], &last);
+        p->box.extent[0] = last - p->box.offset[0];
+    }
+}
+
+/* Copies that make one panel of the output, gathered into tasks of as many sources as these take. */
+typedef struct copier {
+    const weft_lowering *lowering;
+    place from, to;
+    bool open; /* there is a task that has not been submitted */
+    weft_task task;
+    weft_copy_args *args;
+    enum starpu_data_access_mode mode; /* of the panel in the next task */
+} copier;
+
+static bool begin_task(copier *c)
+{
+    weft_dtype type = c->to.tensor->layout->dtype;
+    c->args = weft_task_begin(&c->task, &weft_codelet_copy, c->lowering->call->operation->name, sizeof(*c->args), type);
+    if (c->args == NULL) {
+        return false;
+    }
+    c->open = true;
+    c->args->element_size = weft_dtype_size(type);
+    int64_t row = c->to.tensor->layout->ndim == 0 ? 0 : c->to.box.offset[0];
+    c->task.position = weft_row_position(c->to.tensor->layout, c->to.shard->rank, row);
+    weft_task_add(&c->task, &c->to.shard->panels[c->to.panel], 0, c->mode);
+    c->mode = STARPU_RW;
+    return true;
+}
+
+static bool end_task(copier *c)
+{
+    if (!c->open) {
+        return true;
+    }
+    c->open = false;
+    return weft_task_submit(&c->task);
+}
+
+/* Bytes from the panel's start to where a region begins. */
+static int64_t region_offset(const weft_affine *map, bool target, const place *p, const region *r)
+{
+    int64_t elements = 0;
+    for (int i = 0; i < map->num_loops; i++) {
+        const weft_affine_side *side = side_of(&map->loops[i], target);
+        if (side->dim >= 0) {
+            elements += (side->first + side->step * r->first[i] - p->box.offset[side->dim]) * p->strides[side->dim];
+        }
+    }
+    return elements * (int64_t)weft_dtype_size(p->tensor->layout->dtype);
+}
+
+static weft_strided_box region_box(const weft_affine *map, const copier *c, const region *r)
+{
+    weft_strided_box box = { .ndim = map->num_loops };
+    for (int i = 0; i < map->num_loops; i++) {
+        const weft_affine_loop *loop = &map->loops[i];
+        box.extent[i] = r->last[i] - r->first[i];
+        box.source_stride[i] = loop->source.dim < 0 ? 0 : loop->source.step * c->from.strides[loop->source.dim];
+        box.target_stride[i] = loop->target.dim < 0 ? 0 : loop->target.step * c->to.strides[loop->target.dim];
+    }
+    return box;
+}
+
+static bool add_region(copier *c, const weft_affine *map, const region *r)
+{
+    if (c->open && c->args->base.num_operands == WEFT_MAX_OPERANDS && !end_task(c)) {
+        return false;
+    }
+    if (!c->open && !begin_task(c)) {
+        return false;
+    }
+    int piece = c->args->base.num_operands - 1;
+    c->args->boxes[piece] = region_box(map, c, r);
+    c->args->target_offset[piece] = region_offset(map, true, &c->to, r);
+    weft_task_add(&c->task, &c->from.shard->panels[c->from.panel], region_offset(map, false, &c->from, r), STARPU_R);
+    return true;
+}
+
+/* ---- all tasks ----------------------------------------------------------------------------------------- */
+
+/* The panels of the source that a region of the target may need, [*first, *last): along the source's dimension 0. */
+static void source_panels(const weft_affine *map, const place *from, const region *r, int64_t *first, int64_t *last)
+{
+    *first = 0;
+    *last = from->shard->num_panels;
+    int loop = loop_along(map, false, 0);
+    if (loop < 0 || *last == 0) {
+        return;
+    }
+    const weft_affine_side *side = &map->loops[loop].source;
+    int64_t begin = side->first + side->step * r->first[loop], end = side->first + side->step * (r->last[loop] - 1);
+    const weft_layout *layout = from->tensor->layout;
+    *first = weft_panel_of_row(layout, &from->shard->box, weft_min_i64(begin, end));
+    *last = weft_panel_of_row(layout, &from->shard->box, weft_max_i64(begin, end)) + 1;
+}
+
+static bool copy_map(copier *c, const weft_affine *map)
+{
+    region wanted = whole_region(map);
+    restrict_to(map, true, &c->to.box, &wanted);
+    if (region_count(map, &wanted) == 0) {
+        return true;
+    }
+    int64_t panel, last;
+    for (source_panels(map, &c->from, &wanted, &panel, &last); panel < last; panel++) {
+        go_to_panel(&c->from, panel);
+        region held = wanted;
+        restrict_to(map, false, &c->from.box, &held);
+        if (region_count(map, &held) > 0 && !add_region(c, map, &held)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether the maps write every element of the panel. */
+static bool is_covered(const copier *c, int num_maps, const weft_affine maps[])
+{
+    int64_t covered = 0;
+    for (int i = 0; i < num_maps; i++) {
+        region r = whole_region(&maps[i]);
+        restrict_to(&maps[i], true, &c->to.box, &r);
+        covered += region_count(&maps[i], &r);
+    }
+    return covered == weft_box_count(c->to.tensor->layout->ndim, &c->to.box);
+}
+
+bool weft_lower_affine(const weft_lowering *lowering, int input, int num_maps, const weft_affine maps[])
+{
+    copier c = { .lowering = lowering,
+                 .from = place_of(lowering->inputs[input], weft_lowering_input(lowering, input)),
+                 .to = place_of(lowering->output, weft_lowering_output(lowering)) };
+    for (int64_t panel = 0; panel < c.to.shard->num_panels; panel++) {
+        go_to_panel(&c.to, panel);
+        c.mode = is_covered(&c, num_maps, maps) ? STARPU_W : STARPU_RW;
+        for (int i = 0; i < num_maps; i++) {
+            if (!copy_map(&c, &maps[i])) {
+                if (c.open) {
+                    weft_task_drop(&c.task);
+                }
+                return false;
+            }
+        }
+        if (!end_task(&c)) {
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,438 @@
+/* Tensors joined and taken apart along a dimension. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/ops.h"
+
+/* ---- layouts without shards of a dimension ------------------------------------------------------------- */
+
+/* Whether the Partial placement of a mesh dimension may stay: all tensors have it, and none has one of another kind
+ * around it. Sums and averages change places freely. */
+static bool partial_stays(int n, weft_tensor *const tensors[], int mesh_dim)
+{
+    weft_placement common = tensors[0]->layout->placements[mesh_dim];
+    for (int i = 0; i < n; i++) {
+        const weft_placement *placements = tensors[i]->layout->placements;
+        if (!weft_placement_equal(placements[mesh_dim], common)) {
+            return false;
+        }
+        for (int d = 0; d < mesh_dim; d++) {
+            bool linear = common.op <= WEFT_AVG && placements[d].op <= WEFT_AVG;
+            if (placements[d].kind == WEFT_PARTIAL && placements[d].op != common.op && !linear) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* A tensor's placements with `instead` for those that cannot stay. */
+static void placements_like(int n, weft_tensor *const tensors[], int like, int dim, weft_placement instead,
+                            weft_placement placements[])
+{
+    const weft_layout *layout = tensors[like]->layout;
+    for (int m = 0; m < layout->mesh->ndim; m++) {
+        weft_placement p = layout->placements[m];
+        bool stays = p.kind == WEFT_PARTIAL ? partial_stays(n, tensors, m) : p.kind != WEFT_SHARD || p.dim != dim;
+        placements[m] = stays ? p : instead;
+    }
+}
+
+static const weft_layout *with_placements(const weft_layout *layout, const weft_placement placements[])
+{
+    return weft_layout_intern(weft_runtime.layouts, layout->mesh, placements, layout->ndim, layout->shape,
+                              layout->dtype);
+}
+
+/* Predicted microseconds to bring all into these placements; negative: impossible. Neighbours are often alike. */
+static double cost_of(int n, weft_tensor *const tensors[], const weft_placement placements[])
+{
+    double cost = 0, one = 0;
+    for (int i = 0; i < n; i++) {
+        const weft_layout *from = tensors[i]->layout;
+        if (i == 0 || from != tensors[i - 1]->layout) {
+            const weft_layout *to = with_placements(from, placements);
+            one = to == NULL   ? -1
+                  : to == from ? 0
+                               : weft_plan_cost(weft_runtime.layouts, &weft_runtime.topology, &weft_runtime.cost, from,
+                                                to);
+        }
+        if (one < 0) {
+            return -1;
+        }
+        cost += one;
+    }
+    return cost;
+}
+
+/* Placements that do not shard dimension `dim`, for which the tensors (of one mesh, and of shapes that differ there
+ * alone) move least: those of one of them, with what cannot stay replicated or shards of another dimension. */
+static void choose_placements(int n, weft_tensor *const tensors[], int dim, weft_placement best[])
+{
+    enum { MOST_TRIED = 4 }; /* different layouts that are considered */
+    double least = -1;
+    int tried = 0;
+    for (int like = 0; like < n && tried < MOST_TRIED; like++) {
+        if (like > 0 && tensors[like]->layout == tensors[like - 1]->layout) {
+            continue;
+        }
+        tried++;
+        for (int shard = -1; shard < tensors[0]->layout->ndim; shard++) {
+            weft_placement candidate[WEFT_MAX_DIMS];
+            if (shard == dim) {
+                continue;
+            }
+            placements_like(n, tensors, like, dim, shard < 0 ? weft_replicate() : weft_shard(shard), candidate);
+            double cost = cost_of(n, tensors, candidate);
+            if (cost >= 0 && (least < 0 || cost < least)) {
+                least = cost;
+                memcpy(best, candidate, sizeof(candidate));
+            }
+        }
+    }
+    for (int m = 0; least < 0 && m < tensors[0]->layout->mesh->ndim; m++) {
+        best[m] = weft_replicate();
+    }
+}
+
+/* ---- joining ------------------------------------------------------------------------------------------- */
+
+/* "tensors[3]" */
+static const char *argument_name(int i, char text[32])
+{
+    snprintf(text, 32, "tensors[%d]", i);
+    return text;
+}
+
+static bool check_tensors(const char *function, int n, weft_tensor *const tensors[])
+{
+    if (n < 1 || tensors == NULL) {
+        weft_fail(WEFT_ERR_INVALID, function, "n is %d%s, expected at least 1", n,
+                  tensors == NULL ? " and tensors NULL" : "");
+        return false;
+    }
+    for (int i = 0; i < n; i++) {
+        char name[32];
+        if (weft_check_tensor(function, argument_name(i, name), tensors[i]) == NULL) {
+            return false;
+        }
+        if (tensors[i]->layout->mesh != tensors[0]->layout->mesh) {
+            weft_fail(WEFT_ERR_MESH, function, "tensors[%d] is on another mesh than tensors[0]: weft_redistribute() it",
+                      i);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A tensor of shape [0], which can be joined to any others. */
+static bool fits_any(const weft_tensor *tensor)
+{
+    return tensor->layout->ndim == 1 && tensor->layout->shape[0] == 0;
+}
+
+/* The first tensor that is not so; 0 where all are. */
+static int first_with_shape(int n, weft_tensor *const tensors[])
+{
+    for (int i = 0; i < n; i++) {
+        if (!fits_any(tensors[i])) {
+            return i;
+        }
+    }
+    return 0;
+}
+
+/* Whether all have one shape, but perhaps in dimension `except`; -1: no exceptions. */
+static bool check_shapes(const char *function, int n, weft_tensor *const tensors[], int except)
+{
+    int reference = except < 0 ? 0 : first_with_shape(n, tensors);
+    const weft_layout *first = tensors[reference]->layout;
+    for (int i = 0; i < n; i++) {
+        const weft_layout *other = tensors[i]->layout;
+        bool fits = other->ndim == first->ndim;
+        for (int d = 0; fits && d < first->ndim; d++) {
+            fits = d == except || other->shape[d] == first->shape[d];
+        }
+        if (!fits && !(except >= 0 && fits_any(tensors[i]))) {
+            char expected[160], text[160];
+            weft_fail(WEFT_ERR_SHAPE, function, "tensors[%d] is %s and tensors[%d] %s, expected the same shape%s", i,
+                      weft_layout_format(other, text, sizeof(text)), reference,
+                      weft_layout_format(first, expected, sizeof(expected)),
+                      except < 0 ? "" : " but for the dimension that grows");
+            return false;
+        }
+    }
+    return true;
+}
+
+/* PyTorch's result_type(). False with the error kept: no memory. */
+static bool find_type(const char *function, int n, weft_tensor *const tensors[], weft_dtype *type)
+{
+    const weft_layout **layouts = malloc((size_t)n * sizeof(const weft_layout *));
+    if (layouts == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for the layouts");
+        return false;
+    }
+    for (int i = 0; i < n; i++) {
+        layouts[i] = tensors[i]->layout;
+    }
+    *type = weft_promoted(n, layouts);
+    free(layouts);
+    return true;
+}
+
+/* The shape of all together. False with the error kept. */
+static bool joined_shape(const char *function, int n, weft_tensor *const tensors[], int dim, int64_t shape[])
+{
+    memcpy(shape, tensors[0]->layout->shape, WEFT_MAX_DIMS * sizeof(shape[0]));
+    for (int i = 1; i < n; i++) {
+        if (tensors[i]->layout->shape[dim] > INT64_MAX - shape[dim]) {
+            weft_fail(WEFT_ERR_SHAPE, function, "the tensors are larger together than 64 bits can tell");
+            return false;
+        }
+        shape[dim] += tensors[i]->layout->shape[dim];
+    }
+    return weft_check_shape(function, tensors[0]->layout->ndim, shape);
+}
+
+/* A tensor in which all have their place; NULL with the error kept. */
+static weft_tensor *make_target(const char *function, int n, weft_tensor *const tensors[], int dim,
+                                const int64_t shape[])
+{
+    const weft_layout *first = tensors[0]->layout;
+    weft_placement placements[WEFT_MAX_DIMS];
+    choose_placements(n, tensors, dim, placements);
+    const weft_layout *layout =
+        weft_layout_intern(weft_runtime.layouts, first->mesh, placements, first->ndim, shape, first->dtype);
+    if (layout == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a layout");
+        return NULL;
+    }
+    return weft_tensor_new(function, layout);
+}
+
+/* Tensors that fit together, along a dimension that they have. Changes the list to those of the common type; they
+ * belong to the innermost scope. */
+static weft_tensor *join(const char *function, int n, weft_tensor *tensors[], int dim, weft_dtype type)
+{
+    int64_t shape[WEFT_MAX_DIMS], start = 0;
+    if (!joined_shape(function, n, tensors, dim, shape)) {
+        return NULL;
+    }
+    for (int i = 0; i < n; i++) {
+        tensors[i] = weft_to_type(tensors[i], type);
+        if (tensors[i] == NULL) {
+            return NULL;
+        }
+    }
+    weft_tensor *target = make_target(function, n, tensors, dim, shape);
+    for (int i = 0; i < n && target != NULL; i++) {
+        int64_t size = tensors[i]->layout->shape[dim];
+        if (size > 0 && !weft_put_part(function, target, tensors[i], dim, start)) {
+            return NULL;
+        }
+        start += size;
+    }
+    return target;
+}
+
+static weft_tensor *leave_scope(weft_tensor *result)
+{
+    if (result != NULL) {
+        weft_scope_keep(result);
+    }
+    weft_scope_close();
+    return result;
+}
+
+/* Those whose shape counts: all, where none has one. Returns how many. */
+static int with_shape(int n, weft_tensor *const tensors[], weft_tensor *left[])
+{
+    int count = 0;
+    for (int i = 0; i < n; i++) {
+        left[count] = tensors[i];
+        count += !fits_any(tensors[i]);
+    }
+    if (count == 0) {
+        memcpy(left, tensors, (size_t)n * sizeof(tensors[0]));
+    }
+    return count == 0 ? n : count;
+}
+
+/* The dimension that grows, 0 .. ndim - 1; -1 with the error kept. */
+static int check_grown(const char *function, int n, weft_tensor *const tensors[], int dim)
+{
+    int reference = first_with_shape(n, tensors), ndim = tensors[reference]->layout->ndim;
+    if (ndim == 0) {
+        weft_fail(WEFT_ERR_SHAPE, function, "tensors[%d] is a scalar, expected at least one dimension: weft_stack()",
+                  reference);
+        return -1;
+    }
+    dim = weft_check_dim(function, "dim", dim, ndim);
+    return dim >= 0 && check_shapes(function, n, tensors, dim) ? dim : -1;
+}
+
+weft_tensor *weft_cat(int n, weft_tensor *const tensors[], int dim)
+{
+    static const char function[] = "weft_cat";
+    weft_dtype type;
+    dim = check_tensors(function, n, tensors) ? check_grown(function, n, tensors, dim) : -1;
+    if (dim < 0 || !find_type(function, n, tensors, &type)) {
+        return NULL;
+    }
+    weft_tensor **left = malloc((size_t)n * sizeof(weft_tensor *));
+    if (left == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for the tensors");
+        return NULL;
+    }
+    int count = with_shape(n, tensors, left);
+    weft_scope_open();
+    weft_tensor *result = leave_scope(join(function, count, left, dim, type));
+    free(left);
+    return result;
+}
+
+static weft_tensor *stack(const char *function, int n, weft_tensor *const tensors[], int dim, weft_tensor *raised[])
+{
+    for (int i = 0; i < n; i++) {
+        raised[i] = weft_unsqueeze_dim(function, tensors[i], dim);
+        if (raised[i] == NULL) {
+            return NULL;
+        }
+    }
+    weft_dtype type;
+    dim = dim < 0 ? dim + raised[0]->layout->ndim : dim;
+    return find_type(function, n, tensors, &type) ? join(function, n, raised, dim, type) : NULL;
+}
+
+weft_tensor *weft_stack(int n, weft_tensor *const tensors[], int dim)
+{
+    static const char function[] = "weft_stack";
+    if (!check_tensors(function, n, tensors) || !check_shapes(function, n, tensors, -1)) {
+        return NULL;
+    }
+    weft_tensor **raised = malloc((size_t)n * sizeof(weft_tensor *));
+    if (raised == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for the tensors");
+        return NULL;
+    }
+    weft_scope_open();
+    weft_tensor *result = leave_scope(stack(function, n, tensors, dim, raised));
+    free(raised);
+    return result;
+}
+
+/* ---- taking apart -------------------------------------------------------------------------------------- */
+
+/* The tensor and the dimension that is cut; NULL with the error kept. */
+static weft_tensor *check_cut(const char *function, weft_tensor *a, int *dim)
+{
+    a = weft_check_tensor(function, "a", a);
+    if (a == NULL) {
+        return NULL;
+    }
+    if (a->layout->ndim == 0) {
+        weft_fail(WEFT_ERR_INVALID, function, "dim is %d, but a is a scalar and has no dimensions", *dim);
+        return NULL;
+    }
+    *dim = weft_check_dim(function, "dim", *dim, a->layout->ndim);
+    return *dim < 0 ? NULL : a;
+}
+
+/* Pieces that follow each other. What is sharded along the dimension is moved once, for all of them. */
+static bool cut(weft_tensor *a, int n, const int64_t sizes[], int dim, weft_tensor *outputs[])
+{
+    weft_placement placements[WEFT_MAX_DIMS];
+    choose_placements(1, &a, dim, placements);
+    weft_tensor *moved = weft_redistribute(a, (weft_mesh *)a->layout->mesh, placements);
+    int64_t start = 0;
+    for (int i = 0; i < n && moved != NULL; i++) {
+        outputs[i] = weft_slice(moved, dim, start, start + sizes[i]);
+        if (outputs[i] == NULL) {
+            return false;
+        }
+        start += sizes[i];
+    }
+    return moved != NULL;
+}
+
+static weft_status split(weft_tensor *a, int n, const int64_t sizes[], int dim, weft_tensor *outputs[])
+{
+    weft_scope_open();
+    bool done = cut(a, n, sizes, dim, outputs);
+    for (int i = 0; i < n; i++) {
+        outputs[i] = done ? weft_scope_keep(outputs[i]) : NULL;
+    }
+    weft_scope_close();
+    return done ? WEFT_OK : weft_latest_status();
+}
+
+static bool check_sizes(const char *function, int n, const int64_t sizes[], int64_t whole)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < n; i++) {
+        if (sizes[i] < 0 || sizes[i] > whole - sum) {
+            weft_fail(WEFT_ERR_SHAPE, function, "sizes[%d] is %lld, expected 0 to %lld: a has size %lld there", i,
+                      (long long)sizes[i], (long long)(whole - sum), (long long)whole);
+            return false;
+        }
+        sum += sizes[i];
+    }
+    if (sum != whole) {
+        weft_fail(WEFT_ERR_SHAPE, function, "sizes add up to %lld, expected %lld, the size of a there", (long long)sum,
+                  (long long)whole);
+        return false;
+    }
+    return true;
+}
+
+weft_status weft_split(weft_tensor *a, int n, const int64_t sizes[], int dim, weft_tensor *outputs[])
+{
+    static const char function[] = "weft_split";
+    if (n < 1 || sizes == NULL || outputs == NULL) {
+        return weft_fail(WEFT_ERR_INVALID, function, "n is %d%s%s, expected at least 1", n,
+                         sizes == NULL ? ", sizes NULL" : "", outputs == NULL ? ", outputs NULL" : "");
+    }
+    memset(outputs, 0, (size_t)n * sizeof(outputs[0]));
+    a = check_cut(function, a, &dim);
+    if (a == NULL || !check_sizes(function, n, sizes, a->layout->shape[dim])) {
+        return weft_latest_status();
+    }
+    return split(a, n, sizes, dim, outputs);
+}
+
+/* Sizes of torch.chunk()'s pieces; returns how many. */
+static int chunk_sizes(int64_t size, int chunks, int64_t sizes[])
+{
+    int64_t each = weft_ceil_div(size, chunks);
+    int count = size == 0 ? chunks : (int)weft_ceil_div(size, each);
+    for (int i = 0; i < count; i++) {
+        sizes[i] = weft_min_i64(each, size - i * each);
+    }
+    return count;
+}
+
+int weft_chunk(weft_tensor *a, int chunks, int dim, weft_tensor *outputs[])
+{
+    static const char function[] = "weft_chunk";
+    if (chunks < 1 || outputs == NULL) {
+        weft_fail(WEFT_ERR_INVALID, function, "chunks is %d%s, expected at least 1", chunks,
+                  outputs == NULL ? ", outputs NULL" : "");
+        return 0;
+    }
+    memset(outputs, 0, (size_t)chunks * sizeof(outputs[0]));
+    a = check_cut(function, a, &dim);
+    if (a == NULL) {
+        return 0;
+    }
+    int64_t *sizes = malloc((size_t)chunks * sizeof(int64_t));
+    if (sizes == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for the sizes");
+        return 0;
+    }
+    int count = chunk_sizes(a->layout->shape[dim], chunks, sizes);
+    weft_status status = split(a, count, sizes, dim, outputs);
+    free(sizes);
+    return status == WEFT_OK ? count : 0;
+}
