@@ -16,8 +16,9 @@
 static int check_operation(const weft_operation *operation)
 {
     assert_non_null(operation->name);
-    /* One way to become tasks, and one to find layouts. */
-    assert_int_equal((operation->lower != NULL) + (operation->kernel != NULL) + (operation->elementwise != NULL), 1);
+    /* One kernel, or a lowering of its own, which may use one; and one way to find layouts. */
+    assert_false(operation->kernel != NULL && operation->elementwise != NULL);
+    assert_true(operation->lower != NULL || operation->kernel != NULL || operation->elementwise != NULL);
     assert_int_equal(
         (operation->rules[0] != NULL) + (operation->write_rule != NULL) + (operation->choose != NULL), 1);
     int rules = 0;

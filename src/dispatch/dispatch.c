@@ -225,9 +225,9 @@ static bool move_inputs(const weft_call *call, const weft_choice *choice, weft_l
 static bool lower_shards(const weft_call *call, weft_lowering *lowering)
 {
     const weft_operation *operation = call->operation;
-    weft_lower_function lower = operation->elementwise != NULL ? weft_lower_elementwise
-                                : operation->kernel != NULL    ? weft_lower_kernel
-                                                               : operation->lower;
+    weft_lower_function lower = operation->lower != NULL         ? operation->lower
+                                : operation->elementwise != NULL ? weft_lower_elementwise
+                                                                 : weft_lower_kernel;
     weft_runtime.operations++;
     for (int i = 0; i < lowering->output->num_shards; i++) {
         lowering->shard = i;

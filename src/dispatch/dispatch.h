@@ -69,7 +69,7 @@ typedef struct weft_operation {
     /* How it becomes tasks: one of
      *   a kernel, and the rule says which rows each task takes: weft_lower_kernel();
      *   an elementwise kernel: weft_lower_elementwise();
-     *   a lowering of its own. */
+     *   a lowering of its own, which may hand some cases to one of these two. */
     weft_kernel kernel;
     bool accumulates;                      /* the kernel takes contracted rows piece by piece */
     const struct weft_elementwise *elementwise; /* weft_lower_elementwise() */
@@ -133,6 +133,10 @@ void weft_rows_add_input(weft_task *task, const weft_row_walk *walk, int input);
 
 /* Sets the lowering's output shard to a value: where there is nothing to compute from. */
 bool weft_lower_fill(const weft_lowering *lowering, double value);
+
+/* Of an operation f(a, b, c) = g(a, b) + c, where g is linear in both: whether this rank adds c, which is `input`. Along
+ * mesh dimensions where the output is Partial(sum) and c is not, coordinate 0 alone does. */
+bool weft_lowering_adds(const weft_lowering *lowering, int input);
 
 /* Row-major strides, in elements, of a shard with this box. */
 void weft_box_strides(int ndim, const weft_box *box, int64_t strides[WEFT_MAX_DIMS]);
