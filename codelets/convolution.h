@@ -11,7 +11,8 @@ enum {
     WEFT_CONVOLUTION_DILATION = 4,
     WEFT_CONVOLUTION_GROUPS = 6,
     WEFT_CONVOLUTION_ADDS = 7, /* there is a bias, and this rank adds it */
-    WEFT_CONVOLUTION_NUMBERS
+    WEFT_CONVOLUTION_TAPS = 8, /* i and j; kernels read them from shapes */
+    WEFT_CONVOLUTION_NUMBERS = 10
 };
 
 /* Each is a product of matrices per sample and block of rows, for which what lies under the weights is copied to

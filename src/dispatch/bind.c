@@ -203,6 +203,10 @@ static weft_status size_input(binder *b, int input)
                 continue;
             }
             factor_of[dim] = factor_at(b, term->factors[0], own, i);
+            b->binding->input_windows[input][dim] = term->windows;
+            if (term->windows) {
+                continue;
+            }
             weft_status status =
                 take_size(b, factor_of[dim], input, dim, b->rule->factors[term->factors[0]].broadcasts);
             if (status != WEFT_OK) {
@@ -219,13 +223,14 @@ static void drop_repeated(binder *b, int input)
 {
     for (int d = 0; d < b->shapes[input].ndim; d++) {
         int *factor = &b->binding->input_factor_of[input][d];
-        if (*factor >= 0 && b->shapes[input].shape[d] != b->binding->factors[*factor].size) {
+        if (*factor >= 0 && !b->binding->input_windows[input][d] &&
+            b->shapes[input].shape[d] != b->binding->factors[*factor].size) {
             *factor = -1;
         }
     }
 }
 
-/* Sizes of the factors that no input has. */
+/* Sizes of the output's factors that no input gives. */
 static weft_status size_output_only(binder *b)
 {
     const weft_rule_operand *output = &b->rule->output;
@@ -233,14 +238,19 @@ static weft_status size_output_only(binder *b)
     for (int t = 0; t < output->num_terms; t++) {
         for (int i = 0; i < output->terms[t].num_factors; i++) {
             int factor = output->terms[t].factors[i];
-            if (!b->rule->factors[factor].output_only) {
+            if (b->rule->factors[factor].run || b->binding->factors[b->first[factor]].size >= 0) {
                 continue;
             }
             if (next >= b->attributes->num_sizes || b->attributes->sizes[next] < 0) {
-                return refuse(b, WEFT_ERR_INVALID, "no size is given for %c, which the output alone has",
+                return refuse(b, WEFT_ERR_INVALID, "no size is given for %c, which no input gives",
                               b->rule->factors[factor].name);
             }
             b->binding->factors[b->first[factor]].size = b->attributes->sizes[next++];
+        }
+    }
+    for (int f = 0; f < b->binding->num_factors; f++) {
+        if (b->binding->factors[f].size < 0) {
+            return refuse(b, WEFT_ERR_INVALID, "nothing tells the size of %c", b->binding->factors[f].name);
         }
     }
     return WEFT_OK;

@@ -29,6 +29,7 @@ typedef struct weft_call {
 typedef struct weft_lowering {
     const weft_call *call;
     weft_tensor *inputs[WEFT_MAX_INPUTS]; /* in the layouts that were chosen */
+    const weft_windows *windows[WEFT_MAX_INPUTS]; /* the input is what the ranks need of it; NULL: it is itself */
     weft_tensor *output;
     const weft_choice *choice;
     int shard;
@@ -47,6 +48,9 @@ typedef weft_status (*weft_choose_function)(const weft_call *call, const weft_la
 typedef void (*weft_rule_function)(const weft_call *call, const weft_layout *const inputs[], char *text,
                                    size_t size);
 
+/* Which indices of an input's dimension some rows of its factor need, where the rule says "~": all but the size. */
+typedef weft_window (*weft_window_function)(const weft_call *call, int input, int dim);
+
 typedef struct weft_operation_input {
     const char *name;   /* of the argument, for messages */
     unsigned types;     /* WEFT_TYPE_BIT of those that are accepted */
@@ -59,6 +63,7 @@ typedef struct weft_operation {
     const char *rules[WEFT_MAX_RULES]; /* attributes.rule says which; or none, and one of the next two */
     weft_rule_function write_rule;
     weft_choose_function choose;
+    weft_window_function window; /* of rules with "~" */
     weft_linearity linear;
     weft_operation_input inputs[WEFT_MAX_INPUTS];
     weft_output_type output_type;

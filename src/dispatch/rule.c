@@ -101,6 +101,20 @@ static bool check_runs(const reader *r, const weft_rule_operand *operand)
     return true;
 }
 
+/* The "~" behind a letter. */
+static bool read_windows(reader *r, weft_rule_operand *operand, int factor)
+{
+    if (peek(r) != '~') {
+        return true;
+    }
+    if (r->rule->factors[factor].run || operand == &r->rule->output || operand->num_terms == 1) {
+        return complain(r, "windows are seen through in single dimensions of inputs, behind the first");
+    }
+    operand->terms[operand->num_terms - 1].windows = true;
+    r->at++;
+    return true;
+}
+
 /* A letter or "..." */
 static bool read_factor(reader *r, weft_rule_operand *operand, bool whole)
 {
@@ -116,12 +130,12 @@ static bool read_factor(reader *r, weft_rule_operand *operand, bool whole)
     if (operand_has(operand, factor)) {
         return complain(r, "%s is twice in one operand", dots ? "\"...\"" : (char[]){ name, '\0' });
     }
-    if (!add_term(r, operand, (weft_rule_term){ 1, { factor } })) {
+    if (!add_term(r, operand, (weft_rule_term){ false, 1, { factor } })) {
         return false;
     }
     r->rule->factors[factor].whole |= whole;
     r->at += dots ? 3 : 1;
-    return check_runs(r, operand);
+    return read_windows(r, operand, factor) && check_runs(r, operand);
 }
 
 static bool read_bracket(reader *r, weft_rule_operand *operand)

@@ -12,6 +12,8 @@
  *  "AbC->A1C"     1 is a dimension of size 1 without a factor.
  *  "Ad,A->vd"     a factor of the output alone: each rank computes its own part from whole inputs. The call
  *                 says how large it is.
+ *  "nh~,oi->noh"  an input's dimension that is seen through windows: it is cut where the factor is, but its size is its
+ *                 own. Not dimension 0. Where no other input has the factor, the call says how large it is.
  *  ",n->n"        an operand without dimensions is a scalar.
  *
  * Blanks are ignored. Compound factors "(ab)c->a(bc)" have their place in weft_rule_term and are not built
@@ -40,6 +42,7 @@ typedef struct weft_rule_factor {
 
 /* One dimension of an operand (or one run of them): no factor for "1", one factor, or several (compound). */
 typedef struct weft_rule_term {
+    bool windows; /* of its factor */
     int num_factors;
     int factors[WEFT_MAX_TERM_FACTORS];
 } weft_rule_term;
@@ -70,7 +73,7 @@ typedef struct weft_attributes {
     int64_t rule;    /* which of the operation's rules */
     int64_t leading; /* dimensions of the first run, where an operand has two */
     int64_t type;    /* of the output, where the operation leaves it to the call (WEFT_TYPE_GIVEN) */
-    /* Sizes of the factors of the output alone, in its order; or what the operation defines. */
+    /* Sizes of the output's factors that no input gives, in its order; or what the operation defines. */
     int64_t num_sizes;
     int64_t sizes[WEFT_MAX_ATTRIBUTES];
     int64_t num_numbers; /* whole numbers for the operation, its rule and its kernel */
@@ -97,6 +100,7 @@ typedef struct weft_binding {
     int num_inputs;
     int input_ndim[WEFT_MAX_INPUTS];
     int input_factor_of[WEFT_MAX_INPUTS][WEFT_MAX_DIMS];
+    bool input_windows[WEFT_MAX_INPUTS][WEFT_MAX_DIMS]; /* the dimension is seen through windows of its factor */
     int output_ndim;
     int output_factor_of[WEFT_MAX_DIMS];
     int64_t output_shape[WEFT_MAX_DIMS];

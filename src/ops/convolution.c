@@ -11,26 +11,27 @@
  * part of them would not be whole groups. */
 enum { ROWS = 1, GROUPED = 2 };
 
-/* Inputs and output, for each value of attributes.rule. */
+/* Inputs and output, for each value of attributes.rule. What is on the other side of the weights is seen through
+ * windows: shards of it lack what lies beyond their borders. */
 typedef const char *const rules[4][2];
 
 static const rules forward_rules = {
-    { "nc[w],oc[j]", "noz" },
-    { "nc[hw],oc[ij]", "noyz" },
-    { "n[cw],[odj]", "noz" },
-    { "n[chw],[odij]", "noyz" },
+    { "ncz~,oc[j]", "noz" },
+    { "ncy~z~,oc[ij]", "noyz" },
+    { "n[c]z~,[odj]", "noz" },
+    { "n[c]y~z~,[odij]", "noyz" },
 };
 static const rules backward_input_rules = {
-    { "no[z],oc[j]", "ncw" },
-    { "no[yz],oc[ij]", "nchw" },
-    { "n[oz],[odj]", "n[c]w" },
-    { "n[oyz],[odij]", "n[c]hw" },
+    { "now~,oc[j]", "ncw" },
+    { "noh~w~,oc[ij]", "nchw" },
+    { "n[o]w~,[odj]", "n[c]w" },
+    { "n[o]h~w~,[odij]", "n[c]hw" },
 };
 static const rules backward_weight_rules = {
-    { "no[z],nc[w]", "oc[j]" },
-    { "no[yz],nc[hw]", "oc[ij]" },
-    { "n[oz],n[cw]", "[odj]" },
-    { "n[oyz],n[chw]", "[odij]" },
+    { "noz,ncz~", "oc[j]" },
+    { "noyz,ncy~z~", "oc[ij]" },
+    { "n[o]z,n[c]z~", "[odj]" },
+    { "n[o]yz,n[c]y~z~", "[odij]" },
 };
 
 static void write_forward(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
@@ -54,6 +55,32 @@ static void write_backward_weight(const weft_call *call, const weft_layout *cons
     snprintf(text, size, "%s->%s", rule[0], rule[1]);
 }
 
+/* ---- windows ------------------------------------------------------------------------------------------- */
+
+/* Of x, for rows of the result; and of the result, for rows of x. */
+static weft_window window_of(const weft_call *call, int dim, bool of_result)
+{
+    const int64_t *numbers = call->attributes.numbers;
+    int d = call->attributes.rule & ROWS ? dim - 2 : dim - 1;
+    int64_t stride = numbers[WEFT_CONVOLUTION_STRIDE + d], padding = numbers[WEFT_CONVOLUTION_PADDING + d];
+    int64_t reach = numbers[WEFT_CONVOLUTION_DILATION + d] * (numbers[WEFT_CONVOLUTION_TAPS + d] - 1);
+    return of_result
+               ? (weft_window){ .times = 1, .over = stride, .before = reach - padding, .after = padding }
+               : (weft_window){ .times = stride, .over = 1, .before = padding, .after = reach - padding };
+}
+
+static weft_window window_of_x(const weft_call *call, int input, int dim)
+{
+    (void)input;
+    return window_of(call, dim, false);
+}
+
+static weft_window window_of_result(const weft_call *call, int input, int dim)
+{
+    (void)input;
+    return window_of(call, dim, true);
+}
+
 /* ---- lowering ------------------------------------------------------------------------------------------ */
 
 /* The bias is an input of the ranks that add it. */
@@ -71,6 +98,7 @@ static bool lower_forward(const weft_lowering *lowering)
 static const weft_operation operation_forward = {
     .name = "convolution",
     .write_rule = write_forward,
+    .window = window_of_x,
     .linear = BILINEAR,
     .inputs = { { "x", WEFT_TYPES_FLOAT, true }, { "weight", WEFT_TYPES_FLOAT, true }, { "bias", WEFT_TYPES_FLOAT, true } },
     .output_type = WEFT_TYPE_GIVEN,
@@ -81,6 +109,7 @@ static const weft_operation operation_forward = {
 static const weft_operation operation_backward_input = {
     .name = "convolution_backward_input",
     .write_rule = write_backward_input,
+    .window = window_of_result,
     .linear = BILINEAR,
     .inputs = { { "gradient", WEFT_TYPES_FLOAT, true }, { "weight", WEFT_TYPES_FLOAT, true } },
     .output_type = WEFT_TYPE_GIVEN,
@@ -90,6 +119,7 @@ static const weft_operation operation_backward_input = {
 static const weft_operation operation_backward_weight = {
     .name = "convolution_backward_weight",
     .write_rule = write_backward_weight,
+    .window = window_of_x,
     .linear = BILINEAR,
     .inputs = { { "gradient", WEFT_TYPES_FLOAT, true }, { "x", WEFT_TYPES_FLOAT, true } },
     .output_type = WEFT_TYPE_GIVEN,
@@ -243,6 +273,7 @@ static weft_tensor *call_of(const convolution *c, const weft_operation *operatio
         numbers[WEFT_CONVOLUTION_STRIDE + d] = o->stride[own];
         numbers[WEFT_CONVOLUTION_PADDING + d] = o->padding[own];
         numbers[WEFT_CONVOLUTION_DILATION + d] = o->dilation[own];
+        numbers[WEFT_CONVOLUTION_TAPS + d] = own < c->spatial ? c->weight[2 + own] : 1;
     }
     numbers[WEFT_CONVOLUTION_GROUPS] = o->groups;
     return weft_dispatch_sum(&call);
