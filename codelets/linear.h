@@ -1,23 +1,46 @@
-/* Matrix products and sums over a dimension. */
+/* Matrix products. */
 #ifndef WEFT_CODELETS_LINEAR_H
 #define WEFT_CODELETS_LINEAR_H
 
+#include <weft/kernel.h>
+
 #include "codelets/args.h"
 
-/* Operand 0: C (W when beta is 0, else RW), m x n with row stride ldc. Operands 1, 2: A and B as they lie,
- * row-major: A is m x k, or k x m with transpose_a; B is k x n, or n x k with transpose_b. C = op(A) op(B) +
- * beta C. Strides in elements, at least 1. Any of m, n, k may be 0 (k = 0: C = beta C). f32, f64: CBLAS, one
- * thread. `batch` products (at least 1) at distances batch_stride_* (elements) from each other. */
-typedef struct weft_gemm_args {
-    weft_task_args base;
+/* C = alpha op(A) op(B) + beta C, of one type: WEFT_F64 and WEFT_F32 by CBLAS, one thread; WEFT_I64, WEFT_I32 and
+ * WEFT_U8 by loops, which wrap around. A, B as they lie, row-major: A is m x k, or k x m with transpose_a; B is k x n,
+ * or n x k with transpose_b. Strides from row to row in elements, at least 1. Any of m, n, k may be 0. With beta 0,
+ * C is not read. */
+typedef struct weft_gemm {
+    weft_dtype dtype;
     bool transpose_a, transpose_b;
     int64_t m, n, k;
     int64_t lda, ldb, ldc;
-    int64_t batch;
-    int64_t batch_stride_a, batch_stride_b, batch_stride_c;
-    double beta;
+    double alpha, beta;
+} weft_gemm;
+
+void weft_multiply(const weft_gemm *gemm, const void *a, const void *b, void *c);
+
+/* The same for A and B of `input_type`, which may be of 16 bits: then gemm->dtype is WEFT_F32, and blocks are
+ * converted. False: no memory, and C is set to zero. */
+bool weft_multiply_from(const weft_gemm *gemm, weft_dtype input_type, const void *a, const void *b, void *c);
+
+/* Operand 0: C (W when it is not read, else RW). Operands 1, 2: A and B, of input_type, where k is not 0. The last
+ * one, where `adds`: an m x n matrix X of input_type, whose strides may be 0; then C = alpha op(A) op(B) + beta X. */
+typedef struct weft_gemm_args {
+    weft_task_args base; /* dtype: of gemm */
+    weft_gemm gemm;
+    weft_dtype input_type;
+    bool adds;
+    int64_t addend_row_stride, addend_column_stride; /* elements */
+    const char *function; /* static storage */
+    void (*fail)(weft_status status, const char *function, const char *format, ...);
 } weft_gemm_args;
 extern struct starpu_codelet weft_codelet_gemm;
+
+/* Products of the last two dimensions for every index of those before, which the output has all of and the inputs may
+ * repeat. numbers[0]: 1 for a transposed input 0, plus 2 for a transposed input 1. An input of one dimension is a
+ * vector: the output lacks the dimension that it has not. Inputs of 16 bits give an output of WEFT_F32. */
+void weft_kernel_product(const weft_kernel_call *call);
 
 /* Keeps the BLAS library from starting threads of its own: StarPU's workers are the threads. */
 void weft_blas_use_one_thread(void);

@@ -135,8 +135,8 @@ static const operation_row operations[] = {
     { "weft_relu_backward", call_relu_backward, { "gradient", "input" }, { 2, 2 }, { 0 }, WEFT_TYPES_FLOAT, false },
     { "weft_gelu", call_gelu, { "a" }, { 2 }, { 0 }, WEFT_TYPES_FLOAT, true },
     { "weft_gelu_backward", call_gelu_backward, { "gradient", "input" }, { 2, 2 }, { 0 }, WEFT_TYPES_FLOAT, false },
-    { "weft_matmul", call_matmul, { "a", "b" }, { 2, 2 }, { 0 }, WEFT_TYPES_WIDE, false },
-    { "weft_matmul_ex", call_matmul_ex, { "a", "b" }, { 3, 3 }, { 0 }, WEFT_TYPES_WIDE, false },
+    { "weft_matmul", call_matmul, { "a", "b" }, { 2, 2 }, { 0 }, WEFT_TYPES_NUMBER, false },
+    { "weft_matmul_ex", call_matmul_ex, { "a", "b" }, { 3, 3 }, { 0 }, WEFT_TYPES_NUMBER, false },
     { "weft_sum", call_sum, { "a" }, { 2 }, { 0 }, WEFT_TYPES_ALL, true },
     { "weft_sum_all", call_sum_all, { "a" }, { 2 }, { 0 }, WEFT_TYPES_ALL, true },
     { "weft_embedding", call_embedding, { "table", "indices" }, { 2, 1 }, { false, true }, WEFT_TYPES_WIDE, false },
@@ -297,9 +297,11 @@ static void test_wrong_shapes(void **state)
     refused(weft_gelu_backward(m46, m16), WEFT_ERR_SHAPE, "weft_gelu_backward",
             "input has size 1 in dimension 0");
     refused(weft_matmul(m46, m46), WEFT_ERR_SHAPE, "weft_matmul", "b has size 4 in dimension 0, expected 6");
-    refused(weft_matmul(v6, m65), WEFT_ERR_SHAPE, "weft_matmul", "a has 1 dimension, expected at least 2");
+    refused(weft_matmul(v6, m46), WEFT_ERR_SHAPE, "weft_matmul", "b has size 4 in dimension 0, expected 6");
+    refused(weft_matmul_ex(v6, true, m65, false), WEFT_ERR_SHAPE, "weft_matmul_ex",
+            "a has 1 dimension, expected at least 2");
     refused(weft_matmul(scalar, m65), WEFT_ERR_SHAPE, "weft_matmul", "a has 0 dimensions");
-    refused(weft_matmul(b234, m46), WEFT_ERR_SHAPE, "weft_matmul", "b has 2 dimensions, expected 3");
+    refused(weft_matmul(b234, m65), WEFT_ERR_SHAPE, "weft_matmul", "b has size 6 in dimension 0, expected 4");
     refused(weft_matmul_ex(m46, true, m65, false), WEFT_ERR_SHAPE, "weft_matmul_ex",
             "b has size 6 in dimension 0, expected 4");
     refused(weft_matmul_ex(m46, false, m65, true), WEFT_ERR_SHAPE, "weft_matmul_ex",

@@ -12,6 +12,7 @@
 enum { RANKS = 4 };
 
 static weft_mesh *mesh, *other_mesh, *stale_mesh;
+static weft_tensor *image, *filter;
 static weft_tensor *matrix, *square, *scalar, *whole, *on_other, *indices, *booleans, *partial, *empty, *dead,
     *stale_tensor;
 static const int64_t shape_45[] = { 4, 5 }, shape_55[] = { 5, 5 }, negative[] = { 4, -1 },
@@ -49,6 +50,8 @@ static void make_fixtures(void)
     other_mesh = weft_mesh_create(1, line, NULL);
     matrix = make(WEFT_F32, 2, shape_45, mesh, rows);
     square = make(WEFT_F32, 2, shape_55, mesh, NULL);
+    image = make(WEFT_F32, 4, (const int64_t[]){ 2, 6, 5, 5 }, mesh, NULL);
+    filter = make(WEFT_F32, 4, (const int64_t[]){ 4, 6, 3, 3 }, mesh, NULL);
     scalar = make(WEFT_F32, 0, NULL, mesh, NULL);
     whole = make(WEFT_F64, 2, shape_45, mesh, NULL);
     on_other = make(WEFT_F32, 2, shape_45, other_mesh, NULL);
@@ -450,6 +453,51 @@ static void run_rows(const row table[], size_t count)
     Z(chunk_dim, weft_chunk(matrix, 2, 2, pieces), INVALID, "weft_chunk", "dim")                             \
     Z(chunk_scalar, weft_chunk(scalar, 2, 0, pieces), INVALID, "weft_chunk", "scalar")
 
+#define PRODUCT_ROWS(S, N, Z, V)                                                                             \
+    N(matmul_ex_vector, weft_matmul_ex(indices, true, matrix, false), SHAPE, "weft_matmul_ex", "at least 2") \
+    N(matmul_bool, weft_matmul(booleans, booleans), DTYPE, "weft_matmul", "a")                               \
+    N(dot_null, weft_dot(NULL, indices), INVALID, "weft_dot", "a")                                           \
+    N(dot_matrix, weft_dot(square, square), SHAPE, "weft_dot", "a")                                          \
+    N(outer_null, weft_outer(indices, NULL), INVALID, "weft_outer", "b")                                     \
+    N(outer_matrix, weft_outer(indices, matrix), SHAPE, "weft_outer", "b")                                   \
+    N(addmm_null, weft_addmm(NULL, square, square, 1, 1), INVALID, "weft_addmm", "c")                        \
+    N(addmm_shape, weft_addmm(matrix, square, square, 1, 1), SHAPE, "weft_addmm", "c")                       \
+    N(addmm_ndim, weft_addmm(image, square, square, 1, 1), SHAPE, "weft_addmm", "c")                         \
+    N(addmm_type, weft_addmm(whole, square, square, 1, 1), DTYPE, "weft_addmm", "c")                         \
+    N(addmm_half, weft_addmm(indices, indices, indices, 1, 0.5), DTYPE, "weft_addmm", "alpha")               \
+    N(linear_null, weft_linear(NULL, square, NULL), INVALID, "weft_linear", "x")                             \
+    N(linear_sizes, weft_linear(matrix, filter, NULL), SHAPE, "weft_linear", "weight")                       \
+    N(linear_bias, weft_linear(matrix, square, matrix), SHAPE, "weft_linear", "bias")                        \
+    N(linear_stale, weft_linear(matrix, square, stale_tensor), INVALID, "weft_linear", "bias")               \
+    N(conv_null, weft_conv2d(NULL, filter, NULL, NULL), INVALID, "weft_conv2d", "x")                         \
+    N(conv_null_weight, weft_conv2d(image, NULL, NULL, NULL), INVALID, "weft_conv2d", "weight")              \
+    N(conv_ndim, weft_conv2d(matrix, filter, NULL, NULL), SHAPE, "weft_conv2d", "x")                         \
+    N(conv1d_ndim, weft_conv1d(image, filter, NULL, NULL), SHAPE, "weft_conv1d", "x")                        \
+    N(conv_channels, weft_conv2d(filter, filter, NULL, &(weft_convolution){ .groups = 2 }), SHAPE, "weft_conv2d", \
+      "channels")                                                                                            \
+    N(conv_large, weft_conv2d(image, filter, NULL, &(weft_convolution){ .dilation = { 1, 3 } }), SHAPE,      \
+      "weft_conv2d", "weight")                                                                               \
+    N(conv_stride, weft_conv2d(image, filter, NULL, &(weft_convolution){ .stride = { -1, 1 } }), INVALID,    \
+      "weft_conv2d", "stride")                                                                               \
+    N(conv_padding, weft_conv2d(image, filter, NULL, &(weft_convolution){ .padding = { 0, -1 } }), INVALID,  \
+      "weft_conv2d", "padding")                                                                              \
+    N(conv_groups, weft_conv2d(image, filter, NULL, &(weft_convolution){ .groups = -1 }), INVALID, "weft_conv2d", \
+      "groups")                                                                                              \
+    N(conv_bias, weft_conv2d(image, filter, square, NULL), SHAPE, "weft_conv2d", "bias")                     \
+    N(conv_type, weft_conv2d(image, filter, indices, NULL), DTYPE, "weft_conv2d", "bias")                    \
+    N(conv_back_shape, weft_conv2d_backward_input(image, filter, NULL, NULL), INVALID,                       \
+      "weft_conv2d_backward_input", "shape")                                                                 \
+    N(conv_back_gradient, weft_conv2d_backward_weight(image, image, (const int64_t[]){ 6, 6, 3, 3 }, NULL), SHAPE, \
+      "weft_conv2d_backward_weight", "gradient")                                                             \
+    N(attention_null, weft_attention(NULL, matrix, matrix, NULL), INVALID, "weft_attention", "q")            \
+    N(attention_vector, weft_attention(scalar, matrix, matrix, NULL), SHAPE, "weft_attention", "q")          \
+    N(attention_sizes, weft_attention(matrix, square, matrix, NULL), SHAPE, "weft_attention", "v")           \
+    N(attention_type, weft_attention(matrix, matrix, whole, NULL), DTYPE, "weft_attention", "v")             \
+    N(attention_mask, weft_attention(matrix, matrix, matrix, &(weft_attention_options){ .mask = matrix }), SHAPE, \
+      "weft_attention", "mask")                                                                              \
+    N(attention_mask_type, weft_attention(matrix, matrix, matrix, &(weft_attention_options){ .mask = indices }), DTYPE, \
+      "weft_attention", "mask")
+
 /* clang-format on */
 #define DEFINE_STATUS(name, call, status, function, argument) STATUS_CALL(call_##name, call)
 #define DEFINE_NULL(name, call, status, function, argument) NULL_CALL(call_##name, call)
@@ -462,10 +510,11 @@ MESH_ROWS(DEFINE_STATUS, DEFINE_NULL, DEFINE_ZERO, DEFINE_VOID)
 TENSOR_ROWS(DEFINE_STATUS, DEFINE_NULL, DEFINE_ZERO, DEFINE_VOID)
 OPERATION_ROWS(DEFINE_STATUS, DEFINE_NULL, DEFINE_ZERO, DEFINE_VOID)
 SHAPE_ROWS(DEFINE_STATUS, DEFINE_NULL, DEFINE_ZERO, DEFINE_VOID)
+PRODUCT_ROWS(DEFINE_STATUS, DEFINE_NULL, DEFINE_ZERO, DEFINE_VOID)
 
 static const row mesh_rows[] = { MESH_ROWS(LIST, LIST, LIST, LIST) };
 static const row tensor_rows[] = { TENSOR_ROWS(LIST, LIST, LIST, LIST) };
-static const row operation_rows[] = { OPERATION_ROWS(LIST, LIST, LIST, LIST) };
+static const row operation_rows[] = { OPERATION_ROWS(LIST, LIST, LIST, LIST) PRODUCT_ROWS(LIST, LIST, LIST, LIST) };
 static const row shape_rows[] = { SHAPE_ROWS(LIST, LIST, LIST, LIST) };
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 

@@ -16,8 +16,9 @@
 static int check_operation(const weft_operation *operation)
 {
     assert_non_null(operation->name);
-    /* One way to become tasks, and one to find layouts. */
-    assert_int_equal((operation->lower != NULL) + (operation->kernel != NULL) + (operation->elementwise != NULL), 1);
+    /* One kernel, or a lowering of its own, which may use one; and one way to find layouts. */
+    assert_false(operation->kernel != NULL && operation->elementwise != NULL);
+    assert_true(operation->lower != NULL || operation->kernel != NULL || operation->elementwise != NULL);
     assert_int_equal(
         (operation->rules[0] != NULL) + (operation->write_rule != NULL) + (operation->choose != NULL), 1);
     int rules = 0;
@@ -62,6 +63,10 @@ static void test_malformed(void **state)
         { "ab->a->b", "one output" },
         { "ab->a,b", "one output" },
         { "a?->a", "expected a letter" },
+        { "na~~->na", "expected a letter" },
+        { "a~n->na", "behind the first" },
+        { "nA~->nA", "single dimensions" },
+        { "na->na~", "of inputs" },
         { "a2->a", "expected a letter" },
         { "a.b->a", "expected a letter" },
         { "a..->a", "expected a letter" },
@@ -335,6 +340,28 @@ static void test_compound_factors(void **state)
     assert_true(binding.factors[0].whole && !binding.factors[1].whole && binding.factors[2].whole);
 }
 
+/* Sizes of dimensions with windows are their own; those of their factors come from elsewhere. */
+static void test_windows(void **state)
+{
+    (void)state;
+    weft_binding binding;
+    char why[200] = "";
+    weft_attributes sizes = { .num_sizes = 1, .sizes = { 7 } };
+    assert_int_equal(bind("nh~,n->nh", "5,9 5", sizes, &binding, why, sizeof(why)), WEFT_OK);
+    assert_int_equal(binding.output_shape[1], 7);
+    assert_true(binding.input_windows[0][1] && !binding.input_windows[0][0]);
+    assert_int_equal(binding.input_factor_of[0][1], binding.output_factor_of[1]);
+    assert_int_equal(bind("nh~,n->nh", "5,1 5", sizes, &binding, why, sizeof(why)), WEFT_OK);
+    assert_int_equal(binding.input_factor_of[0][1], binding.output_factor_of[1]);
+    assert_int_equal(bind("nh,nh~->n", "5,4 5,6", (weft_attributes){ 0 }, &binding, why, sizeof(why)), WEFT_OK);
+    assert_int_equal(binding.factors[binding.input_factor_of[1][1]].size, 4);
+    assert_true(binding.factors[binding.input_factor_of[1][1]].contracted);
+    assert_int_equal(bind("nh~->nh", "5,9", (weft_attributes){ 0 }, &binding, why, sizeof(why)), WEFT_ERR_INVALID);
+    assert_non_null(strstr(why, "no size is given for h"));
+    assert_int_equal(bind("nh~->n", "5,9", (weft_attributes){ 0 }, &binding, why, sizeof(why)), WEFT_ERR_INVALID);
+    assert_non_null(strstr(why, "no size is given for h"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -342,6 +369,7 @@ int main(void)
         cmocka_unit_test(test_structure),      cmocka_unit_test(test_output_shapes),
         cmocka_unit_test(test_wrong_shapes),   cmocka_unit_test(test_factors),
         cmocka_unit_test(test_compound_factors),
+        cmocka_unit_test(test_windows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

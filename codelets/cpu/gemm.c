@@ -1,8 +1,11 @@
-/* Matrix products by CBLAS, one thread each: StarPU's workers are the threads. */
+/* Matrix products: CBLAS, one thread each (StarPU's workers are the threads), and loops for integers. */
 #include <cblas.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "codelets/cpu/clones.h"
+#include "codelets/cpu/convert.h"
 #include "codelets/linear.h"
 
 /* OpenBLAS only; another BLAS is told through its own environment variables. */
@@ -15,49 +18,268 @@ void weft_blas_use_one_thread(void)
     }
 }
 
+/* ---- floating types ------------------------------------------------------------------------------------ */
+
 static CBLAS_TRANSPOSE transposed(bool yes)
 {
     return yes ? CblasTrans : CblasNoTrans;
 }
 
-/* C = beta C, for a product of nothing (k = 0), which BLAS implementations treat differently. */
-static void scale_rows(const weft_gemm_args *args, char *c, size_t size)
+/* y = alpha op(M) x + beta y; M is rows x columns as it lies. */
+static void multiply_vector(const weft_gemm *g, bool transpose, int64_t rows, int64_t columns, const void *matrix,
+                            int64_t ld, const void *x, int64_t x_step, void *y, int64_t y_step)
 {
-    for (int64_t i = 0; i < args->m && args->beta == 0.0; i++) {
-        memset(c + (size_t)(i * args->ldc) * size, 0, (size_t)args->n * size);
+    CBLAS_TRANSPOSE t = transposed(transpose);
+    if (g->dtype == WEFT_F64) {
+        cblas_dgemv(CblasRowMajor, t, (int)rows, (int)columns, g->alpha, matrix, (int)ld, x, (int)x_step, g->beta, y,
+                    (int)y_step);
+    } else {
+        cblas_sgemv(CblasRowMajor, t, (int)rows, (int)columns, (float)g->alpha, matrix, (int)ld, x, (int)x_step,
+                    (float)g->beta, y, (int)y_step);
     }
 }
 
-static void multiply(const weft_gemm_args *args, const void *a, const void *b, void *c)
+/* One of m and n is 1. */
+static void multiply_as_vector(const weft_gemm *g, const void *a, const void *b, void *c)
 {
-    int m = (int)args->m, n = (int)args->n, k = (int)args->k;
-    int lda = (int)args->lda, ldb = (int)args->ldb, ldc = (int)args->ldc;
-    CBLAS_TRANSPOSE ta = transposed(args->transpose_a), tb = transposed(args->transpose_b);
-    if (args->base.dtype == WEFT_F64) {
-        cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, 1.0, a, lda, b, ldb, args->beta, c, ldc);
+    if (g->n == 1) {
+        multiply_vector(g, g->transpose_a, g->transpose_a ? g->k : g->m, g->transpose_a ? g->m : g->k, a, g->lda, b,
+                        g->transpose_b ? 1 : g->ldb, c, g->ldc);
     } else {
-        cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1.0f, a, lda, b, ldb, (float)args->beta, c, ldc);
+        multiply_vector(g, !g->transpose_b, g->transpose_b ? g->n : g->k, g->transpose_b ? g->k : g->n, b, g->ldb, a,
+                        g->transpose_a ? g->lda : 1, c, 1);
+    }
+}
+
+static void multiply_matrices(const weft_gemm *g, const void *a, const void *b, void *c)
+{
+    int m = (int)g->m, n = (int)g->n, k = (int)g->k, lda = (int)g->lda, ldb = (int)g->ldb, ldc = (int)g->ldc;
+    CBLAS_TRANSPOSE ta = transposed(g->transpose_a), tb = transposed(g->transpose_b);
+    if (g->dtype == WEFT_F64) {
+        cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, g->alpha, a, lda, b, ldb, g->beta, c, ldc);
+    } else {
+        cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, (float)g->alpha, a, lda, b, ldb, (float)g->beta, c, ldc);
+    }
+}
+
+/* ---- integers ------------------------------------------------------------------------------------------ */
+
+/* Unsigned, because these wrap around; the sums of signed ones have the same bits. */
+#define INTEGERS(T)                                                                                          \
+    WEFT_CLONES static void add_scaled_##T(T *c, T factor, const T *b, int64_t n)                            \
+    {                                                                                                        \
+        for (int64_t j = 0; j < n; j++) {                                                                    \
+            c[j] = (T)(c[j] + (T)(factor * b[j]));                                                           \
+        }                                                                                                    \
+    }                                                                                                        \
+    WEFT_CLONES static T dot_##T(const T *a, int64_t step, const T *b, int64_t n)                            \
+    {                                                                                                        \
+        T sum = 0;                                                                                           \
+        for (int64_t j = 0; j < n; j++) {                                                                    \
+            sum = (T)(sum + (T)(a[j * step] * b[j]));                                                        \
+        }                                                                                                    \
+        return sum;                                                                                          \
+    }                                                                                                        \
+    static void multiply_##T(const weft_gemm *g, const void *a_, const void *b_, void *c_)                   \
+    {                                                                                                        \
+        enum { DEPTH = 64, WIDTH = 1024 };                                                                   \
+        T alpha = (T)(int64_t)g->alpha;                                                                      \
+        int64_t row = g->transpose_a ? 1 : g->lda, step = g->transpose_a ? g->lda : 1;                       \
+        for (int64_t j = 0, n; j < g->n; j += n) {                                                           \
+            n = g->n - j < WIDTH ? g->n - j : WIDTH;                                                         \
+            for (int64_t l = 0, k; l < g->k; l += k) {                                                       \
+                k = g->k - l < DEPTH ? g->k - l : DEPTH;                                                     \
+                for (int64_t i = 0; i < g->m; i++) {                                                         \
+                    const T *a = (const T *)a_ + i * row + l * step, *b = b_;                                \
+                    T *c = (T *)c_ + i * g->ldc + j;                                                         \
+                    for (int64_t x = 0; g->transpose_b && x < n; x++) {                                      \
+                        c[x] = (T)(c[x] + (T)(alpha * dot_##T(a, step, b + (j + x) * g->ldb + l, k)));       \
+                    }                                                                                        \
+                    for (int64_t x = 0; !g->transpose_b && x < k; x++) {                                     \
+                        add_scaled_##T(c, (T)(alpha * a[x * step]), b + (l + x) * g->ldb + j, n);            \
+                    }                                                                                        \
+                }                                                                                            \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+
+INTEGERS(uint64_t)
+INTEGERS(uint32_t)
+INTEGERS(uint8_t)
+
+/* ---- all types ----------------------------------------------------------------------------------------- */
+
+static void scale_row(weft_dtype dtype, void *row, double factor, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        switch (dtype) {
+        case WEFT_F64:
+            ((double *)row)[i] *= factor;
+            break;
+        case WEFT_F32:
+            ((float *)row)[i] *= (float)factor;
+            break;
+        case WEFT_I64:
+            ((uint64_t *)row)[i] *= (uint64_t)(int64_t)factor;
+            break;
+        case WEFT_I32:
+            ((uint32_t *)row)[i] *= (uint32_t)(int64_t)factor;
+            break;
+        default:
+            ((uint8_t *)row)[i] = (uint8_t)(((uint8_t *)row)[i] * (uint8_t)(int64_t)factor);
+            break;
+        }
+    }
+}
+
+/* C = beta C: for a product of nothing, which BLAS implementations treat differently, and before loops that add. */
+static void scale_rows(const weft_gemm *g, void *c)
+{
+    size_t size = weft_dtype_size(g->dtype);
+    for (int64_t i = 0; i < g->m && g->beta != 1; i++) {
+        char *row = (char *)c + (size_t)(i * g->ldc) * size;
+        if (g->beta == 0) {
+            memset(row, 0, (size_t)g->n * size);
+        } else {
+            scale_row(g->dtype, row, g->beta, g->n);
+        }
+    }
+}
+
+void weft_multiply(const weft_gemm *g, const void *a, const void *b, void *c)
+{
+    bool floating = g->dtype == WEFT_F64 || g->dtype == WEFT_F32, vectors = g->m == 1 || g->n == 1;
+    if (g->m == 0 || g->n == 0) {
+        return;
+    }
+    if (floating && g->k > 0 && !vectors) {
+        multiply_matrices(g, a, b, c);
+        return;
+    }
+    scale_rows(g, c);
+    if (g->k == 0) {
+        return;
+    }
+    weft_gemm onto = *g;
+    onto.beta = 1;
+    switch (g->dtype) {
+    case WEFT_F64:
+    case WEFT_F32:
+        multiply_as_vector(&onto, a, b, c);
+        break;
+    case WEFT_I64:
+        multiply_uint64_t(g, a, b, c);
+        break;
+    case WEFT_I32:
+        multiply_uint32_t(g, a, b, c);
+        break;
+    default:
+        multiply_uint8_t(g, a, b, c);
+        break;
+    }
+}
+
+/* ---- 16 bits ------------------------------------------------------------------------------------------- */
+
+/* Rows and columns of B that are converted at a time: 512 KB, which stay in the cache. */
+enum { BLOCK_DEPTH = 256, BLOCK_WIDTH = 512 };
+
+static void convert_rows(float *target, weft_dtype type, const void *source, int64_t stride, int64_t rows,
+                         int64_t columns)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        weft_load(WEFT_F32, target + i * columns, type,
+                  (const char *)source + (size_t)(i * stride) * weft_dtype_size(type), 1, columns);
+    }
+}
+
+/* B's rows l .. l + k - 1 and columns j .. j + n - 1, as it lies. */
+static void convert_block(const weft_gemm *g, float *target, weft_dtype type, const void *b, int64_t l, int64_t k,
+                          int64_t j, int64_t n)
+{
+    int64_t first = g->transpose_b ? j * g->ldb + l : l * g->ldb + j;
+    convert_rows(target, type, (const char *)b + (size_t)first * weft_dtype_size(type), g->ldb,
+                 g->transpose_b ? n : k, g->transpose_b ? k : n);
+}
+
+/* A is converted as a whole: it is the smaller one, a panel of rows. */
+static void multiply_blocks(const weft_gemm *g, weft_dtype type, const float *a, const void *b, float *block, float *c)
+{
+    for (int64_t j = 0, n; j < g->n; j += n) {
+        n = g->n - j < BLOCK_WIDTH ? g->n - j : BLOCK_WIDTH;
+        for (int64_t l = 0, k; l < g->k; l += k) {
+            k = g->k - l < BLOCK_DEPTH ? g->k - l : BLOCK_DEPTH;
+            weft_gemm part = *g;
+            part.n = n;
+            part.k = k;
+            part.lda = g->transpose_a ? g->m : g->k;
+            part.ldb = g->transpose_b ? k : n;
+            part.beta = l == 0 ? g->beta : 1;
+            convert_block(g, block, type, b, l, k, j, n);
+            weft_multiply(&part, a + (g->transpose_a ? l * g->m : l), block, c + j);
+        }
+    }
+}
+
+bool weft_multiply_from(const weft_gemm *g, weft_dtype input_type, const void *a, const void *b, void *c)
+{
+    if (input_type == g->dtype || g->k == 0 || g->m == 0 || g->n == 0) {
+        weft_multiply(g, a, b, c);
+        return true;
+    }
+    size_t count = (size_t)(g->m * g->k);
+    int64_t width = g->n < BLOCK_WIDTH ? g->n : BLOCK_WIDTH, depth = g->k < BLOCK_DEPTH ? g->k : BLOCK_DEPTH;
+    float *scratch = malloc((count + (size_t)(width * depth)) * sizeof(*scratch));
+    if (scratch == NULL) {
+        weft_gemm nothing = *g;
+        nothing.k = 0;
+        nothing.beta = 0;
+        weft_multiply(&nothing, a, b, c);
+        return false;
+    }
+    convert_rows(scratch, input_type, a, g->lda, g->transpose_a ? g->k : g->m, g->transpose_a ? g->m : g->k);
+    multiply_blocks(g, input_type, scratch, b, scratch + count, c);
+    free(scratch);
+    return true;
+}
+
+/* ---- the task of one block ----------------------------------------------------------------------------- */
+
+/* C = beta X */
+static void start_from_addend(const weft_gemm_args *args, const void *addend, void *c)
+{
+    const weft_gemm *g = &args->gemm;
+    bool floating = g->dtype == WEFT_F64 || g->dtype == WEFT_F32;
+    size_t size = weft_dtype_size(g->dtype), addend_size = weft_dtype_size(args->input_type);
+    for (int64_t i = 0; i < g->m; i++) {
+        char *row = (char *)c + (size_t)(i * g->ldc) * size;
+        const char *from = (const char *)addend + (size_t)(i * args->addend_row_stride) * addend_size;
+        if (floating) {
+            weft_load(g->dtype, row, args->input_type, from, args->addend_column_stride, g->n);
+        } else {
+            for (int64_t j = 0; j < g->n; j++) {
+                memcpy(row + (size_t)j * size, from + (size_t)(j * args->addend_column_stride) * size, size);
+            }
+        }
+        if (g->beta != 1) {
+            scale_row(g->dtype, row, g->beta, g->n);
+        }
     }
 }
 
 static void gemm_cpu(void *buffers[], void *argument)
 {
     const weft_gemm_args *args = argument;
-    size_t size = weft_dtype_size(args->base.dtype);
-    char *c = weft_task_pointer(buffers, &args->base, 0);
-    const char *a = weft_task_pointer(buffers, &args->base, 1);
-    const char *b = weft_task_pointer(buffers, &args->base, 2);
-    if (args->m == 0 || args->n == 0) {
-        return;
+    weft_gemm gemm = args->gemm;
+    void *c = weft_task_pointer(buffers, &args->base, 0);
+    if (args->adds && gemm.beta != 0) {
+        start_from_addend(args, weft_task_pointer(buffers, &args->base, args->base.num_operands - 1), c);
+        gemm.beta = 1;
     }
-    for (int64_t i = 0; i < args->batch; i++) {
-        char *target = c + (size_t)(i * args->batch_stride_c) * size;
-        if (args->k == 0) {
-            scale_rows(args, target, size);
-        } else {
-            multiply(args, a + (size_t)(i * args->batch_stride_a) * size,
-                     b + (size_t)(i * args->batch_stride_b) * size, target);
-        }
+    const void *a = gemm.k == 0 ? NULL : weft_task_pointer(buffers, &args->base, 1);
+    const void *b = gemm.k == 0 ? NULL : weft_task_pointer(buffers, &args->base, 2);
+    if (!weft_multiply_from(&gemm, args->input_type, a, b, c)) {
+        args->fail(WEFT_ERR_NOMEM, args->function, "no memory for a block of a product");
     }
 }
 
@@ -68,3 +290,123 @@ struct starpu_codelet weft_codelet_gemm = {
     .name = "weft_gemm",
     .color = WEFT_COLOR_PRODUCT,
 };
+
+/* ---- many products: a kernel on views ------------------------------------------------------------------ */
+
+/* One input: a matrix, or one for each index of the dimensions before the last two. */
+typedef struct side {
+    const weft_view *view;
+    int batch_dims;
+    int64_t rows, columns; /* as it lies */
+    void *memory;          /* the matrix, of an input that has one and not in one panel */
+} side;
+
+static side side_of(const weft_view *view, bool is_row)
+{
+    side s = { .view = view, .batch_dims = view->ndim - 2 };
+    if (view->ndim == 1) {
+        s.batch_dims = 0;
+        s.rows = is_row ? 1 : view->extent[0];
+        s.columns = is_row ? view->extent[0] : 1;
+    } else {
+        s.rows = view->extent[view->ndim - 2];
+        s.columns = view->extent[view->ndim - 1];
+    }
+    return s;
+}
+
+/* Puts the panels of an input without further dimensions one after another. False: no memory. */
+static bool gather(side *s)
+{
+    int64_t together = 0, rows = weft_view_rows(s->view);
+    if (s->batch_dims > 0 || rows == 0 || (weft_view_row(s->view, 0, &together) != NULL && together >= rows)) {
+        return true;
+    }
+    size_t row_bytes = (size_t)s->view->row_elements * weft_dtype_size(s->view->dtype);
+    s->memory = malloc((size_t)rows * row_bytes + 1);
+    for (int64_t row = 0; s->memory != NULL && row < rows; row += together) {
+        const void *from = weft_view_row(s->view, row, &together);
+        memcpy((char *)s->memory + (size_t)row * row_bytes, from, (size_t)together * row_bytes);
+    }
+    return s->memory != NULL;
+}
+
+/* The matrix for a global index of the output's batch. */
+static const void *matrix_at(const side *s, const weft_view *output, int output_batch_dims, const int64_t index[])
+{
+    if (s->memory != NULL) {
+        return s->memory;
+    }
+    if (s->rows == 0 || s->columns == 0) {
+        return NULL;
+    }
+    if (s->batch_dims == 0) {
+        return weft_view_row(s->view, 0, NULL);
+    }
+    int64_t row = 0, place = 0;
+    for (int d = 0; d < s->batch_dims; d++) {
+        int own = output_batch_dims - s->batch_dims + d;
+        bool repeated = s->view->shape[d] != output->shape[own];
+        int64_t local = repeated ? 0 : index[own] - s->view->offset[d];
+        row = d == 0 ? local : row;
+        place = d == 0 ? 0 : place * s->view->extent[d] + local;
+    }
+    return (const char *)weft_view_row(s->view, row, NULL) +
+           (size_t)(place * s->rows * s->columns) * weft_dtype_size(s->view->dtype);
+}
+
+static weft_gemm gemm_of(const weft_kernel_call *call, const side *a, const side *b)
+{
+    bool ta = call->numbers[0] & 1, tb = (call->numbers[0] & 2) != 0;
+    weft_gemm g = { .dtype = call->output.dtype,
+                    .transpose_a = ta,
+                    .transpose_b = tb,
+                    .m = ta ? a->columns : a->rows,
+                    .n = tb ? b->rows : b->columns,
+                    .k = ta ? a->rows : a->columns,
+                    .alpha = 1 };
+    g.lda = a->columns > 0 ? a->columns : 1;
+    g.ldb = b->columns > 0 ? b->columns : 1;
+    g.ldc = g.n > 0 ? g.n : 1;
+    return g;
+}
+
+/* All products of one row of the output. False: no memory for one of them, which is zero. */
+static bool multiply_row(const weft_gemm *g, const side *a, const side *b, const weft_view *output, int batch_dims,
+                         int64_t row)
+{
+    size_t size = (size_t)(g->m * g->n) * weft_dtype_size(output->dtype);
+    char *target = weft_view_row(output, row, NULL);
+    int64_t count = output->row_elements / (g->m * g->n), index[WEFT_MAX_DIMS] = { output->offset[0] + row };
+    bool done = true;
+    for (int64_t i = 0; i < count; i++, target += size) {
+        int64_t rest = i;
+        for (int d = batch_dims - 1; d >= 1; d--) {
+            index[d] = output->offset[d] + rest % output->extent[d];
+            rest /= output->extent[d];
+        }
+        done &= weft_multiply_from(g, a->view->dtype, matrix_at(a, output, batch_dims, index),
+                                   matrix_at(b, output, batch_dims, index), target);
+    }
+    return done;
+}
+
+void weft_kernel_product(const weft_kernel_call *call)
+{
+    const weft_view *output = &call->output;
+    side a = side_of(&call->inputs[0], true), b = side_of(&call->inputs[1], false);
+    weft_gemm g = gemm_of(call, &a, &b);
+    int batch_dims = output->ndim - (a.view->ndim > 1) - (b.view->ndim > 1);
+    bool done = gather(&a) && gather(&b);
+    if (!done) {
+        g.k = 0;
+    }
+    for (int64_t row = 0; row < output->extent[0]; row++) {
+        done &= multiply_row(&g, &a, &b, output, batch_dims, row);
+    }
+    if (!done) {
+        weft_kernel_fail(call, WEFT_ERR_NOMEM, "no memory for a product");
+    }
+    free(a.memory);
+    free(b.memory);
+}

@@ -9,16 +9,12 @@
 #define WEFT_OPS_H
 
 #include <weft/elementwise.h>
+#include <weft/products.h>
 #include <weft/reductions.h>
 #include <weft/shapes.h>
 #include <weft/tensor.h>
 
 WEFT_BEGIN_DECLS
-
-/** [m, k] times [k, n]; with more dimensions the leading ones are a batch and must be equal. */
-WEFT_API weft_tensor *weft_matmul(weft_tensor *a, weft_tensor *b);
-/** The same with the last two dimensions of a or b exchanged first (nothing is copied for it). */
-WEFT_API weft_tensor *weft_matmul_ex(weft_tensor *a, bool transpose_a, weft_tensor *b, bool transpose_b);
 
 /**
  * Rows of a table: [v, d] and indices [...] (WEFT_I64 or WEFT_I32) give [..., d]. An index out of 0 .. v - 1

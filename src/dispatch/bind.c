@@ -245,6 +245,10 @@ static weft_status size_input(binder *b, int input)
                 continue;
             }
             factor_of[dim] = factor_at(b, term->factors[0], own, i);
+            b->binding->input_windows[input][dim] = term->windows;
+            if (term->windows) {
+                continue;
+            }
             weft_status status =
                 take_size(b, factor_of[dim], input, dim, b->rule->factors[term->factors[0]].broadcasts);
             if (status != WEFT_OK) {

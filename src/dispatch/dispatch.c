@@ -222,12 +222,58 @@ static bool move_inputs(const weft_call *call, const weft_choice *choice, weft_l
     return true;
 }
 
+/* Where a dimension that is seen through windows is sharded, ranks get what they need of their neighbours'. */
+static bool make_windows(const weft_call *call, const weft_choice *choice, weft_lowering *lowering, int input)
+{
+    const weft_layout *layout = choice->inputs[input];
+    weft_windows windows = { .cut = NULL };
+    int64_t shape[WEFT_MAX_DIMS];
+    bool any = false;
+    for (int d = 0; d < layout->ndim; d++) {
+        int64_t rows = choice->window_rows[input][d];
+        bool sharded = false;
+        for (int m = 0; m < layout->mesh->ndim; m++) {
+            sharded |= layout->placements[m].kind == WEFT_SHARD && layout->placements[m].dim == d;
+        }
+        shape[d] = layout->shape[d];
+        windows.has[d] = rows >= 0 && sharded;
+        if (windows.has[d]) {
+            any = true;
+            windows.of[d] = call->operation->window(call, input, d);
+            windows.of[d].size = shape[d];
+            shape[d] = rows;
+        }
+    }
+    if (!any) {
+        return true;
+    }
+    windows.cut = weft_layout_intern(weft_runtime.layouts, layout->mesh, layout->placements, layout->ndim, shape,
+                                     layout->dtype);
+    if (windows.cut == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for a layout");
+        return false;
+    }
+    lowering->inputs[input] =
+        weft_tensor_windows(call->function, lowering->inputs[input], &windows, &lowering->windows[input]);
+    return lowering->inputs[input] != NULL;
+}
+
+static bool make_all_windows(const weft_call *call, const weft_choice *choice, weft_lowering *lowering)
+{
+    for (int i = 0; i < call->num_inputs; i++) {
+        if (!make_windows(call, choice, lowering, i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool lower_shards(const weft_call *call, weft_lowering *lowering)
 {
     const weft_operation *operation = call->operation;
-    weft_lower_function lower = operation->elementwise != NULL ? weft_lower_elementwise
-                                : operation->kernel != NULL    ? weft_lower_kernel
-                                                               : operation->lower;
+    weft_lower_function lower = operation->lower != NULL         ? operation->lower
+                                : operation->elementwise != NULL ? weft_lower_elementwise
+                                                                 : weft_lower_kernel;
     weft_runtime.operations++;
     for (int i = 0; i < lowering->output->num_shards; i++) {
         lowering->shard = i;
@@ -317,13 +363,14 @@ weft_tensor *weft_dispatch(const weft_call *call)
     }
     weft_choice choice = entry->choice;
     weft_lowering lowering = { .call = call, .choice = &choice };
-    if (!needs_moves(call, &choice)) {
+    if (!needs_moves(call, &choice) && !choice.has_windows) {
         memcpy(lowering.inputs, call->inputs, sizeof(lowering.inputs));
         return make_output(call, &choice, &lowering);
     }
     weft_scope_open();
     weft_tensor *output =
-        move_inputs(call, &choice, &lowering) ? make_output(call, &choice, &lowering) : NULL;
+        move_inputs(call, &choice, &lowering) && (!choice.has_windows || make_all_windows(call, &choice, &lowering))
+            ? make_output(call, &choice, &lowering) : NULL;
     if (output != NULL && !call->operation->in_place) {
         weft_scope_keep(output);
     }

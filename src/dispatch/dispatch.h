@@ -29,6 +29,7 @@ typedef struct weft_call {
 typedef struct weft_lowering {
     const weft_call *call;
     weft_tensor *inputs[WEFT_MAX_INPUTS]; /* in the layouts that were chosen */
+    const weft_windows *windows[WEFT_MAX_INPUTS]; /* the input is what the ranks need of it; NULL: it is itself */
     weft_tensor *output;
     const weft_choice *choice;
     int shard;
@@ -47,6 +48,9 @@ typedef weft_status (*weft_choose_function)(const weft_call *call, const weft_la
 typedef void (*weft_rule_function)(const weft_call *call, const weft_layout *const inputs[], char *text,
                                    size_t size);
 
+/* Which indices of an input's dimension some rows of its factor need, where the rule says "~": all but the size. */
+typedef weft_window (*weft_window_function)(const weft_call *call, int input, int dim);
+
 typedef struct weft_operation_input {
     const char *name;   /* of the argument, for messages */
     unsigned types;     /* WEFT_TYPE_BIT of those that are accepted */
@@ -59,6 +63,7 @@ typedef struct weft_operation {
     const char *rules[WEFT_MAX_RULES]; /* attributes.rule says which; or none, and one of the next two */
     weft_rule_function write_rule;
     weft_choose_function choose;
+    weft_window_function window; /* of rules with "~" */
     weft_linearity linear;
     weft_operation_input inputs[WEFT_MAX_INPUTS];
     weft_output_type output_type;
@@ -71,7 +76,7 @@ typedef struct weft_operation {
     /* How it becomes tasks: one of
      *   a kernel, and the rule says which rows each task takes: weft_lower_kernel();
      *   an elementwise kernel: weft_lower_elementwise();
-     *   a lowering of its own. */
+     *   a lowering of its own, which may hand some cases to one of these two. */
     weft_kernel kernel;
     bool accumulates;                      /* the kernel takes contracted rows piece by piece */
     const struct weft_elementwise *elementwise; /* weft_lower_elementwise() */
@@ -135,6 +140,10 @@ void weft_rows_add_input(weft_task *task, const weft_row_walk *walk, int input);
 
 /* Sets the lowering's output shard to a value: where there is nothing to compute from. */
 bool weft_lower_fill(const weft_lowering *lowering, double value);
+
+/* Of an operation f(a, b, c) = g(a, b) + c, where g is linear in both: whether this rank adds c, which is `input`. Along
+ * mesh dimensions where the output is Partial(sum) and c is not, coordinate 0 alone does. */
+bool weft_lowering_adds(const weft_lowering *lowering, int input);
 
 /* Row-major strides, in elements, of a shard with this box. */
 void weft_box_strides(int ndim, const weft_box *box, int64_t strides[WEFT_MAX_DIMS]);

@@ -7,6 +7,7 @@
 /* Rows [first, last) of a shard, by their global numbers, as an operand. */
 typedef struct part {
     const weft_tensor *tensor;
+    const weft_windows *windows; /* of the tensor, or NULL */
     const weft_local_shard *shard;
     int64_t first, last;
     int64_t first_panel, num_panels;
@@ -36,6 +37,23 @@ static part panel_part(const weft_tensor *tensor, const weft_local_shard *shard,
     return part_of(tensor, shard, first, last);
 }
 
+/* Of a tensor of windows: as a part of the tensor that they are windows of. What its memory has room for behind the
+ * window is part of the extent. */
+static void move_windows(weft_view *view, const part *p)
+{
+    int64_t coordinate[WEFT_MAX_DIMS];
+    weft_box box;
+    const weft_mesh *mesh = p->tensor->layout->mesh;
+    weft_mesh_unravel(mesh, weft_mesh_index_of(mesh, p->shard->rank), coordinate);
+    weft_windows_box(p->windows, coordinate, &box);
+    for (int d = 0; d < view->ndim; d++) {
+        if (p->windows->has[d]) {
+            view->shape[d] = p->windows->of[d].size;
+            view->offset[d] = box.offset[d];
+        }
+    }
+}
+
 static weft_view view_of(const part *p)
 {
     const weft_layout *layout = p->tensor->layout;
@@ -51,6 +69,9 @@ static weft_view view_of(const part *p)
     if (layout->ndim > 0) {
         view.offset[0] = p->first;
         view.extent[0] = p->last - p->first;
+    }
+    if (p->windows != NULL) {
+        move_windows(&view, p);
     }
     return view;
 }
@@ -130,9 +151,10 @@ static int choose_parts(const weft_lowering *lowering, weft_rows_relation same, 
     for (int i = first_read(lowering); i < lowering->call->num_inputs; i++) {
         const weft_tensor *tensor = lowering->inputs[i];
         const weft_local_shard *shard = weft_lowering_input(lowering, i);
-        parts[count++] = lowering->choice->rows[i] == same && same != WEFT_ROWS_ALL
-                             ? part_of(tensor, shard, first, last)
-                             : whole_shard(tensor, shard);
+        parts[count] = lowering->choice->rows[i] == same && same != WEFT_ROWS_ALL
+                           ? part_of(tensor, shard, first, last)
+                           : whole_shard(tensor, shard);
+        parts[count++].windows = lowering->windows[i];
     }
     return count;
 }

@@ -89,6 +89,21 @@ bool weft_lower_fill(const weft_lowering *lowering, double value)
     return true;
 }
 
+bool weft_lowering_adds(const weft_lowering *lowering, int input)
+{
+    const weft_layout *output = lowering->output->layout, *own = lowering->inputs[input]->layout;
+    int64_t coordinate[WEFT_MAX_DIMS];
+    weft_mesh_unravel(output->mesh, weft_mesh_index_of(output->mesh, weft_lowering_output(lowering)->rank),
+                      coordinate);
+    for (int m = 0; m < output->mesh->ndim; m++) {
+        bool summed = output->placements[m].kind == WEFT_PARTIAL && output->placements[m].op == WEFT_SUM;
+        if (summed && own->placements[m].kind != WEFT_PARTIAL && coordinate[m] != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 void weft_box_strides(int ndim, const weft_box *box, int64_t strides[WEFT_MAX_DIMS])
 {
     int64_t stride = 1;

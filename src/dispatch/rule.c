@@ -101,6 +101,20 @@ static bool check_runs(const reader *r, const weft_rule_operand *operand)
     return true;
 }
 
+/* The "~" behind a letter. */
+static bool read_windows(reader *r, weft_rule_operand *operand, int factor)
+{
+    if (peek(r) != '~') {
+        return true;
+    }
+    if (r->rule->factors[factor].run || operand == &r->rule->output || operand->num_terms == 1) {
+        return complain(r, "windows are seen through in single dimensions of inputs, behind the first");
+    }
+    operand->terms[operand->num_terms - 1].windows = true;
+    r->at++;
+    return true;
+}
+
 /* A letter or "...", which the operand does not have yet. -1 with the reason. */
 static int read_name(reader *r, const weft_rule_operand *operand, bool whole)
 {
@@ -127,7 +141,8 @@ static int read_name(reader *r, const weft_rule_operand *operand, bool whole)
 static bool read_factor(reader *r, weft_rule_operand *operand, bool whole)
 {
     int factor = read_name(r, operand, whole);
-    return factor >= 0 && add_term(r, operand, (weft_rule_term){ 1, { factor } }) && check_runs(r, operand);
+    return factor >= 0 && add_term(r, operand, (weft_rule_term){ .num_factors = 1, .factors = { factor } }) &&
+           read_windows(r, operand, factor) && check_runs(r, operand);
 }
 
 /* One more factor of the operand's last dimension. */

@@ -12,6 +12,8 @@
  *  "AbC->A1C"     1 is a dimension of size 1 without a factor.
  *  "Ad,A->vd"     a factor of the output alone: each rank computes its own part from whole inputs. The call
  *                 says how large it is.
+ *  "nh~,oi->noh"  an input's dimension that is seen through windows: it is cut where the factor is, but its size is its
+ *                 own. Not dimension 0. Where no other input has the factor, the call says how large it is.
  *  ",n->n"        an operand without dimensions is a scalar.
  *  "(ab)c->a(bc)" a dimension of several factors, row-major, the first one outermost: its size is their product. It
  *                 can be sharded along its first factor (of those of a size other than 1), where that cuts the
@@ -43,6 +45,7 @@ typedef struct weft_rule_factor {
 
 /* One dimension of an operand (or one run of them): no factor for "1", one factor, or several (compound). */
 typedef struct weft_rule_term {
+    bool windows; /* of its factor */
     int num_factors;
     int factors[WEFT_MAX_TERM_FACTORS];
 } weft_rule_term;
@@ -104,6 +107,7 @@ typedef struct weft_binding {
     int input_ndim[WEFT_MAX_INPUTS];
     int input_factor_of[WEFT_MAX_INPUTS][WEFT_MAX_DIMS];
     int64_t input_inner[WEFT_MAX_INPUTS][WEFT_MAX_DIMS];
+    bool input_windows[WEFT_MAX_INPUTS][WEFT_MAX_DIMS]; /* the dimension is seen through windows of its factor */
     int output_ndim;
     int output_factor_of[WEFT_MAX_DIMS];
     int64_t output_inner[WEFT_MAX_DIMS];

@@ -534,6 +534,18 @@ static bool find_among_all(searcher *s, const weft_linearity *linear, combinatio
     return find_best(s, best);
 }
 
+static void note_windows(const weft_binding *binding, weft_choice *choice)
+{
+    choice->has_windows = false;
+    for (int i = 0; i < binding->num_inputs; i++) {
+        for (int d = 0; d < WEFT_MAX_DIMS; d++) {
+            bool windows = d < binding->input_ndim[i] && binding->input_windows[i][d];
+            choice->window_rows[i][d] = windows ? binding->factors[binding->input_factor_of[i][d]].size : -1;
+            choice->has_windows |= windows;
+        }
+    }
+}
+
 weft_status weft_strategy_search(const weft_search *search, const weft_binding *binding,
                                  const weft_linearity *linear, const weft_layout *const inputs[],
                                  weft_dtype output_type, weft_choice *choice, char *why, size_t why_size)
@@ -561,6 +573,7 @@ weft_status weft_strategy_search(const weft_search *search, const weft_binding *
             for (int i = 0; i < binding->num_inputs; i++) {
                 choice->rows[i] = weft_binding_rows(binding, i);
             }
+            note_windows(binding, choice);
             int first = binding->output_ndim > 0 ? binding->output_factor_of[0] : -1;
             choice->whole_rows = first >= 0 && binding->factors[first].whole;
             status = choice->output == NULL ? WEFT_ERR_NOMEM : WEFT_OK;

@@ -55,6 +55,9 @@ typedef struct weft_choice {
     const weft_layout *inputs[WEFT_MAX_INPUTS];
     const weft_layout *output;
     weft_rows_relation rows[WEFT_MAX_INPUTS];
+    bool has_windows;
+    /* Of an input's dimension that is seen through windows: the size of what they are windows for. Else -1. */
+    int64_t window_rows[WEFT_MAX_INPUTS][WEFT_MAX_DIMS];
     bool whole_rows; /* the output's dimension 0 must not be sharded */
 } weft_choice;
 

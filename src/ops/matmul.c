@@ -1,53 +1,102 @@
-/* Matrix products. */
+/* Products of matrices and vectors. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "codelets/linear.h"
 #include "ops/ops.h"
 
+/* What calls say: numbers[FORM], numbers[TRANSPOSES] (1 for a transposed a, plus 2 for a transposed b), and of those
+ * with an addend scalars[ALPHA] and [BETA]: alpha a b + beta c. */
+enum { TRANSPOSES, FORM };
+enum { ALPHA, BETA };
+enum { MATMUL, DOT, ADDMM, LINEAR }; /* forms */
+enum { A, B, C };                    /* inputs */
+
+/* ---- the rule ------------------------------------------------------------------------------------------ */
+
+/* The dimensions of an addend of an [m, n] matrix, aligned at its end; those of size 1 are repeated. */
+static void write_addend(const weft_layout *const inputs[], char text[3])
+{
+    const weft_layout *c = inputs[C];
+    int64_t target[] = { inputs[A]->ndim == 2 ? inputs[A]->shape[0] : 1,
+                         inputs[B]->ndim == 2 ? inputs[B]->shape[1] : 1 };
+    int first = c->ndim > 2 ? 0 : 2 - c->ndim, used = 0;
+    for (int d = first; d < 2; d++) {
+        bool repeated = c->ndim <= 2 && c->shape[d - first] == 1 && target[d] != 1;
+        text[used++] = repeated ? '1' : "mn"[d];
+    }
+    text[used] = '\0';
+}
+
+/* PyTorch's rules: what comes before matrices broadcasts; an operand of one dimension is a vector. */
+static void write_matmul_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+{
+    bool row = inputs[A]->ndim == 1, column = inputs[B]->ndim == 1;
+    int64_t transposes = call->attributes.numbers[TRANSPOSES];
+    const char *left = row ? "k" : transposes & 1 ? "...km" : "...mk";
+    const char *right = column ? "k" : transposes & 2 ? "...nk" : "...kn";
+    snprintf(text, size, "%s,%s->%s%s%s", left, right, row && column ? "" : "...", row ? "" : "m", column ? "" : "n");
+}
+
+static void write_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+{
+    char addend[3];
+    switch (call->attributes.numbers[FORM]) {
+    case DOT:
+        snprintf(text, size, "k,k->");
+        break;
+    case ADDMM:
+        write_addend(inputs, addend);
+        snprintf(text, size, "mk,kn,%s->mn", addend);
+        break;
+    case LINEAR:
+        snprintf(text, size, call->num_inputs > C ? "Ak,nk,n->An" : "Ak,nk->An");
+        break;
+    default:
+        write_matmul_rule(call, inputs, text, size);
+        break;
+    }
+}
+
 /* ---- lowering ------------------------------------------------------------------------------------------ */
 
-/* The shards of one product. A is m x k, or k x m transposed; B is k x n, or n x k transposed. */
+/* The shards of one product of two matrices. A, of input `a`, is m x k, or k x m transposed; B is k x n, or n x k
+ * transposed. The rows of C, and of A where it is not transposed, are all but the last dimension: a row of the tensor
+ * is `rows` of them. What is one vector is B, with one column. */
 typedef struct product {
     const weft_lowering *lowering;
+    int a, b;
     bool transpose_a, transpose_b;
-    int64_t m, n, k; /* of the shards; batched: of each matrix */
+    int64_t m, n, k;
+    int64_t rows;
+    bool adds; /* c, here */
 } product;
 
-/* Sizes of the last two dimensions of a shard. */
-static void matrix_extent(const weft_tensor *tensor, const weft_local_shard *shard, int64_t *rows,
-                          int64_t *columns)
+/* False: there are further dimensions that B has, or where A is transposed: it is not one product of matrices. */
+static bool product_of(const weft_lowering *lowering, product *p)
 {
-    *rows = shard->box.extent[tensor->layout->ndim - 2];
-    *columns = shard->box.extent[tensor->layout->ndim - 1];
-}
-
-static product product_of(const weft_lowering *lowering)
-{
-    int64_t rule = lowering->call->attributes.rule;
-    product p = { .lowering = lowering, .transpose_a = rule & 1, .transpose_b = (rule & 2) != 0 };
-    int64_t rows, columns;
-    matrix_extent(lowering->output, weft_lowering_output(lowering), &p.m, &p.n);
-    matrix_extent(lowering->inputs[0], weft_lowering_input(lowering, 0), &rows, &columns);
-    p.k = p.transpose_a ? rows : columns;
-    return p;
-}
-
-static weft_gemm_args *begin_gemm(weft_task *task, const product *p)
-{
-    const weft_lowering *lowering = p->lowering;
-    weft_gemm_args *args = weft_task_begin(task, &weft_codelet_gemm, lowering->call->operation->name,
-                                           sizeof(*args), lowering->output->layout->dtype);
-    if (args == NULL) {
-        return NULL;
+    int64_t transposes = lowering->call->attributes.numbers[TRANSPOSES];
+    int ndim_a = lowering->inputs[A]->layout->ndim, ndim_b = lowering->inputs[B]->layout->ndim;
+    bool swaps = ndim_a == 1 && ndim_b > 1; /* a b = b^T a */
+    *p = (product){ .lowering = lowering,
+                    .a = swaps ? B : A,
+                    .b = swaps ? A : B,
+                    .transpose_a = swaps ? !(transposes & 2) : (transposes & 1) || ndim_a == 1,
+                    .transpose_b = !swaps && (transposes & 2) };
+    if (lowering->inputs[p->b]->layout->ndim > 2 ||
+        (p->transpose_a && lowering->inputs[p->a]->layout->ndim > 2)) {
+        return false;
     }
-    args->transpose_a = p->transpose_a;
-    args->transpose_b = p->transpose_b;
-    args->m = p->m;
-    args->n = p->n;
-    args->k = p->k;
-    args->lda = weft_max_i64(1, p->transpose_a ? p->m : p->k);
-    args->ldb = weft_max_i64(1, p->transpose_b ? p->k : p->n);
-    args->ldc = weft_max_i64(1, p->n);
-    args->batch = 1;
-    return args;
+    const weft_local_shard *output = weft_lowering_output(lowering), *a = weft_lowering_input(lowering, p->a),
+                           *b = weft_lowering_input(lowering, p->b);
+    int output_ndim = lowering->output->layout->ndim, a_ndim = lowering->inputs[p->a]->layout->ndim;
+    p->k = p->transpose_a ? a->box.extent[0] : a->box.extent[a_ndim - 1];
+    p->n = lowering->inputs[p->b]->layout->ndim == 1 ? 1 : b->box.extent[p->transpose_b ? 0 : 1];
+    p->rows = weft_row_elements(output_ndim, &output->box) / p->n;
+    p->m = output->count / p->n;
+    p->adds = lowering->call->num_inputs > C && weft_lowering_adds(lowering, C);
+    return true;
 }
 
 /* One task computes a block of C from a range of k: its rows are those of the walk's present piece. Local
@@ -59,55 +108,124 @@ typedef struct block {
 } block;
 
 /* Bytes of the element at (row, column) of a panel whose rows have `width` elements. */
-static int64_t element_offset(const product *p, int64_t row, int64_t column, int64_t width)
+static int64_t element_offset(const weft_tensor *tensor, int64_t row, int64_t column, int64_t width)
 {
-    return (row * width + column) * (int64_t)weft_dtype_size(p->lowering->output->layout->dtype);
+    return (row * width + column) * (int64_t)weft_dtype_size(tensor->layout->dtype);
+}
+
+static weft_gemm_args *begin_gemm(weft_task *task, const product *p, const weft_row_walk *walk, const block *b)
+{
+    const weft_lowering *lowering = p->lowering;
+    weft_gemm_args *args = weft_task_begin(task, &weft_codelet_gemm, lowering->call->operation->name, sizeof(*args),
+                                           lowering->output->layout->dtype);
+    if (args == NULL) {
+        return NULL;
+    }
+    args->gemm = (weft_gemm){
+        .dtype = lowering->output->layout->dtype,
+        .transpose_a = p->transpose_a,
+        .transpose_b = p->transpose_b,
+        .m = (walk->last - walk->first) * p->rows,
+        .n = b->n_last - b->n_first,
+        .k = b->k_last - b->k_first,
+        .lda = weft_max_i64(1, p->transpose_a ? p->m : p->k),
+        .ldb = weft_max_i64(1, p->transpose_b ? p->k : p->n),
+        .ldc = weft_max_i64(1, p->n),
+        .alpha = lowering->call->num_inputs > C ? lowering->call->scalars[ALPHA] : 1,
+        .beta = b->k_first == 0 ? 0 : 1,
+    };
+    args->input_type = lowering->inputs[A]->layout->dtype;
+    args->function = lowering->call->function;
+    args->fail = weft_fail_later;
+    return args;
 }
 
 static void add_a(weft_task *task, const product *p, const weft_row_walk *walk, const block *b)
 {
+    const weft_tensor *tensor = p->lowering->inputs[p->a];
     if (!p->transpose_a) {
-        weft_task_add(task, walk->inputs[0],
-                      weft_rows_input_offset(walk, 0) + element_offset(p, 0, b->k_first, p->k), STARPU_R);
+        weft_task_add(task, walk->inputs[p->a],
+                      weft_rows_input_offset(walk, p->a) + element_offset(tensor, 0, b->k_first, p->k), STARPU_R);
         return;
     }
-    weft_task_add(task, &weft_lowering_input(p->lowering, 0)->panels[b->a_panel],
-                  element_offset(p, b->k_first - b->a_panel_row, b->row, p->m), STARPU_R);
+    weft_task_add(task, &weft_lowering_input(p->lowering, p->a)->panels[b->a_panel],
+                  element_offset(tensor, b->k_first - b->a_panel_row, b->row, p->m), STARPU_R);
 }
 
 static void add_b(weft_task *task, const product *p, const block *b)
 {
     int64_t row = p->transpose_b ? b->n_first : b->k_first, column = p->transpose_b ? b->k_first : b->n_first;
-    weft_task_add(task, &weft_lowering_input(p->lowering, 1)->panels[b->b_panel],
-                  element_offset(p, row - b->b_panel_row, column, p->transpose_b ? p->k : p->n), STARPU_R);
+    weft_task_add(task, &weft_lowering_input(p->lowering, p->b)->panels[b->b_panel],
+                  element_offset(p->lowering->inputs[p->b], row - b->b_panel_row, column,
+                                 p->transpose_b ? p->k : p->n),
+                  STARPU_R);
+}
+
+/* Whether the rows of c lie along the columns of the product. */
+static bool addend_lies_along_n(const product *p)
+{
+    const weft_layout *output = p->lowering->output->layout;
+    return p->adds && p->lowering->inputs[C]->layout->ndim == 1 && output->ndim > 1 &&
+           p->lowering->inputs[C]->layout->shape[0] == output->shape[output->ndim - 1];
+}
+
+static void add_addend(weft_task *task, weft_gemm_args *args, const product *p, const weft_row_walk *walk,
+                       const block *b)
+{
+    const weft_tensor *c = p->lowering->inputs[C];
+    const weft_local_shard *shard = weft_lowering_input(p->lowering, C);
+    const weft_layout *output = p->lowering->output->layout;
+    int ndim = c->layout->ndim;
+    bool aligned = walk->aligned & 1u << C;
+    args->adds = true;
+    args->gemm.beta = p->lowering->call->scalars[BETA];
+    args->addend_row_stride = aligned ? weft_row_elements(ndim, &shard->box) : 0;
+    args->addend_column_stride =
+        output->ndim > 1 && ndim > 0 && c->layout->shape[ndim - 1] == output->shape[output->ndim - 1];
+    int64_t column = b->n_first * args->addend_column_stride;
+    if (aligned) {
+        weft_task_add(task, walk->inputs[C], weft_rows_input_offset(walk, C) + element_offset(c, 0, column, 0),
+                      STARPU_R);
+        return;
+    }
+    int64_t panel = 0, first = 0, last;
+    if (addend_lies_along_n(p)) {
+        panel = weft_panel_of_row(c->layout, &shard->box, b->n_first + shard->box.offset[0]);
+        weft_panel_range(c->layout, &shard->box, panel, &first, &last);
+        first -= shard->box.offset[0];
+    }
+    weft_task_add(task, &shard->panels[panel], element_offset(c, 0, column - first, 0), STARPU_R);
 }
 
 static bool submit_block(const product *p, weft_row_walk *walk, const block *b)
 {
     weft_task task;
-    weft_gemm_args *args = begin_gemm(&task, p);
+    weft_gemm_args *args = begin_gemm(&task, p, walk, b);
     if (args == NULL) {
         return false;
     }
-    args->m = walk->last - walk->first;
-    args->n = b->n_last - b->n_first;
-    args->k = b->k_last - b->k_first;
-    args->beta = b->k_first == 0 ? 0 : 1;
     /* A transposed A comes panel by panel along k: a gradient of weights grows with its rows. */
-    task.position = p->transpose_a ? (double)b->k_first / (double)p->k
-                                   : weft_row_position(p->lowering->output->layout,
-                                                       weft_lowering_output(p->lowering)->rank, walk->first);
-    weft_task_add(&task, walk->output, weft_rows_output_offset(walk) + element_offset(p, 0, b->n_first, p->n),
+    task.position = p->transpose_a && p->k > 0
+                        ? (double)b->k_first / (double)p->k
+                        : weft_row_position(p->lowering->output->layout, weft_lowering_output(p->lowering)->rank,
+                                            walk->first);
+    weft_task_add(&task, walk->output,
+                  weft_rows_output_offset(walk) + element_offset(p->lowering->output, 0, b->n_first, p->n),
                   walk->mode);
-    add_a(&task, p, walk, b);
-    add_b(&task, p, b);
+    if (args->gemm.k > 0) {
+        add_a(&task, p, walk, b);
+        add_b(&task, p, b);
+    }
+    if (b->k_first == 0 && p->adds) {
+        add_addend(&task, args, p, walk, b);
+    }
     walk->mode = STARPU_RW;
     return weft_task_submit(&task);
 }
 
 /* Local rows [*first, *last) of a panel. */
-static void panel_rows(const weft_tensor *tensor, const weft_local_shard *shard, int64_t panel,
-                       int64_t *first, int64_t *last)
+static void panel_rows(const weft_tensor *tensor, const weft_local_shard *shard, int64_t panel, int64_t *first,
+                       int64_t *last)
 {
     weft_panel_range(tensor->layout, &shard->box, panel, first, last);
     *first -= shard->box.offset[0];
@@ -120,8 +238,8 @@ static bool split_over_a(const product *p, weft_row_walk *walk, block b)
     if (!p->transpose_a) {
         return submit_block(p, walk, &b);
     }
-    const weft_tensor *tensor = p->lowering->inputs[0];
-    const weft_local_shard *shard = weft_lowering_input(p->lowering, 0);
+    const weft_tensor *tensor = p->lowering->inputs[p->a];
+    const weft_local_shard *shard = weft_lowering_input(p->lowering, p->a);
     int64_t k_last = b.k_last;
     while (b.k_first < k_last) {
         b.a_panel = weft_panel_of_row(tensor->layout, &shard->box, b.k_first + shard->box.offset[0]);
@@ -137,64 +255,67 @@ static bool split_over_a(const product *p, weft_row_walk *walk, block b)
 
 /* The panels of B lie along k, or, transposed, along n. In both cases each element of C gets its addends in
  * the order of k. */
-static bool lower_piece(const product *p, weft_row_walk *walk)
+static bool split_over_b(const product *p, weft_row_walk *walk, block b)
 {
-    const weft_tensor *tensor = p->lowering->inputs[1];
-    const weft_local_shard *shard = weft_lowering_input(p->lowering, 1);
-    block b = { .row = walk->first - weft_lowering_output(p->lowering)->box.offset[0],
-                .n_last = p->n,
-                .k_last = p->k };
+    const weft_tensor *tensor = p->lowering->inputs[p->b];
+    const weft_local_shard *shard = weft_lowering_input(p->lowering, p->b);
+    int64_t n_first = b.n_first, n_last = b.n_last;
+    b.k_last = p->k;
+    if (p->k == 0) {
+        return submit_block(p, walk, &b);
+    }
     for (b.b_panel = 0; b.b_panel < shard->num_panels; b.b_panel++) {
         int64_t first, last;
         panel_rows(tensor, shard, b.b_panel, &first, &last);
         b.b_panel_row = first;
         if (p->transpose_b) {
-            b.n_first = first;
-            b.n_last = last;
+            b.n_first = weft_max_i64(n_first, first);
+            b.n_last = weft_min_i64(n_last, last);
         } else {
             b.k_first = first;
             b.k_last = last;
         }
-        if (!split_over_a(p, walk, b)) {
+        if (b.n_first < b.n_last && !split_over_a(p, walk, b)) {
             return false;
         }
     }
     return true;
 }
 
-/* Panels lie along the first batch dimension: a piece is a number of whole products. */
-static bool lower_batch(const product *p, const weft_row_walk *walk)
+/* Where c is a vector along n, a block takes one panel of it. */
+static bool lower_piece(const product *p, weft_row_walk *walk)
 {
-    weft_task task;
-    weft_gemm_args *args = begin_gemm(&task, p);
-    if (args == NULL) {
-        return false;
+    block b = { .row = walk->first };
+    if (p->lowering->output->layout->ndim > 0) {
+        b.row -= weft_lowering_output(p->lowering)->box.offset[0];
     }
-    const weft_local_shard *output = weft_lowering_output(p->lowering);
-    args->batch = walk->last - walk->first;
-    for (int d = 1; d < p->lowering->output->layout->ndim - 2; d++) {
-        args->batch *= output->box.extent[d];
+    if (!addend_lies_along_n(p)) {
+        b.n_last = p->n;
+        return split_over_b(p, walk, b);
     }
-    args->batch_stride_a = p->m * p->k;
-    args->batch_stride_b = p->k * p->n;
-    args->batch_stride_c = p->m * p->n;
-    weft_rows_add_output(&task, walk);
-    weft_rows_add_input(&task, walk, 0);
-    weft_rows_add_input(&task, walk, 1);
-    return weft_task_submit(&task);
+    const weft_local_shard *shard = weft_lowering_input(p->lowering, C);
+    for (int64_t panel = 0; panel < shard->num_panels; panel++) {
+        panel_rows(p->lowering->inputs[C], shard, panel, &b.n_first, &b.n_last);
+        if (!split_over_b(p, walk, b)) {
+            return false;
+        }
+    }
+    return true;
 }
 
-static bool lower_matmul(const weft_lowering *lowering)
+static bool lower_product(const weft_lowering *lowering)
 {
-    product p = product_of(lowering);
-    if (p.k == 0) {
-        return weft_lower_fill(lowering, 0);
+    product p;
+    if (!product_of(lowering, &p)) {
+        return weft_lower_kernel(lowering);
     }
-    bool batched = lowering->output->layout->ndim > 2;
-    unsigned aligned = batched ? 3u : p.transpose_a ? 0u : 1u;
+    unsigned aligned = p.transpose_a ? 0 : 1u << p.a;
+    if (p.adds && lowering->choice->rows[C] == WEFT_ROWS_SAME) {
+        aligned |= 1u << C;
+    }
     weft_row_walk walk;
     for (weft_rows_begin(&walk, lowering, aligned); weft_rows_next(&walk);) {
-        if (!(batched ? lower_batch(&p, &walk) : lower_piece(&p, &walk))) {
+        if (!lower_piece(&p, &walk)) {
             return false;
         }
     }
@@ -203,38 +324,133 @@ static bool lower_matmul(const weft_lowering *lowering)
 
 /* ---- the operation ------------------------------------------------------------------------------------- */
 
-/* attributes.rule: 1 for a transposed a, plus 2 for a transposed b. */
-static const weft_operation operation_matmul = {
-    .name = "matmul",
-    .rules = { "Bmk,Bkn->Bmn", "Bkm,Bkn->Bmn", "Bmk,Bnk->Bmn", "Bkm,Bnk->Bmn" },
-    .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0 | 1u << 1, .ops = WEFT_LINEAR_OPS },
-    .inputs = { { "a", WEFT_TYPES_WIDE, true }, { "b", WEFT_TYPES_WIDE, true } },
-    .lower = lower_matmul,
-};
+#define PRODUCT(variable, a, b, c)                                                                           \
+    static const weft_operation variable = {                                                                 \
+        .name = "matmul",                                                                                    \
+        .write_rule = write_rule,                                                                            \
+        .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << A | 1u << B, .ops = WEFT_LINEAR_OPS },         \
+        .inputs = { { a, WEFT_TYPES_NUMBER, true }, { b, WEFT_TYPES_NUMBER, true }, { c, WEFT_TYPES_NUMBER, true } },    \
+        .output_type = WEFT_TYPE_GIVEN,                                                                      \
+        .kernel = weft_kernel_product,                                                                       \
+        .lower = lower_product,                                                                              \
+    };
 
-static weft_tensor *matmul(const char *function, weft_tensor *a, bool transpose_a, weft_tensor *b,
-                           bool transpose_b)
+/* They differ in what messages call their inputs. */
+PRODUCT(operation_matmul, "a", "b", "c")
+PRODUCT(operation_linear, "x", "weight", "bias")
+
+static weft_tensor *product_call(weft_call call, int form, int transposes)
 {
-    return weft_dispatch(&(weft_call){
-        .function = function,
-        .operation = &operation_matmul,
-        .num_inputs = 2,
-        .inputs = { a, b },
-        .attributes = { .rule = (transpose_a ? 1 : 0) + (transpose_b ? 2 : 0) },
-    });
+    call.attributes.num_numbers = 2;
+    call.attributes.numbers[TRANSPOSES] = transposes;
+    call.attributes.numbers[FORM] = form;
+    return weft_dispatch_sum(&call);
 }
 
-weft_tensor *weft_matmul(weft_tensor *a, weft_tensor *b)
+/* ---- public -------------------------------------------------------------------------------------------- */
+
+/* False with the error kept: an operand without dimensions, or a vector that is to be transposed. */
+static bool check_matrix(const char *function, const char *name, weft_tensor *a, bool transposed)
 {
-    return matmul("weft_matmul", a, false, b, false);
+    int least = transposed ? 2 : 1;
+    a = weft_check_tensor(function, name, a);
+    if (a != NULL && a->layout->ndim < least) {
+        weft_fail(WEFT_ERR_SHAPE, function, "%s has %d dimension%s, expected at least %d", name, a->layout->ndim,
+                  a->layout->ndim == 1 ? "" : "s", least);
+        return false;
+    }
+    return a != NULL;
 }
 
 weft_tensor *weft_matmul_ex(weft_tensor *a, bool transpose_a, weft_tensor *b, bool transpose_b)
 {
-    return matmul("weft_matmul_ex", a, transpose_a, b, transpose_b);
+    static const char function[] = "weft_matmul_ex";
+    if (!check_matrix(function, "a", a, transpose_a) || !check_matrix(function, "b", b, transpose_b)) {
+        return NULL;
+    }
+    weft_call call = { .function = function, .operation = &operation_matmul, .num_inputs = 2, .inputs = { a, b } };
+    return product_call(call, MATMUL, (transpose_a ? 1 : 0) + (transpose_b ? 2 : 0));
+}
+
+weft_tensor *weft_matmul(weft_tensor *a, weft_tensor *b)
+{
+    static const char function[] = "weft_matmul";
+    if (!check_matrix(function, "a", a, false) || !check_matrix(function, "b", b, false)) {
+        return NULL;
+    }
+    weft_call call = { .function = function, .operation = &operation_matmul, .num_inputs = 2, .inputs = { a, b } };
+    return product_call(call, MATMUL, 0);
+}
+
+weft_tensor *weft_dot(weft_tensor *a, weft_tensor *b)
+{
+    weft_call call = { .function = "weft_dot", .operation = &operation_matmul, .num_inputs = 2, .inputs = { a, b } };
+    return product_call(call, DOT, 0);
+}
+
+/* False with the error kept. */
+static bool check_factor(const char *function, const char *name, weft_tensor *a, double value)
+{
+    a = weft_check_tensor(function, "a", a);
+    if (a == NULL || weft_dtype_is_floating(a->layout->dtype) || (value == trunc(value) && fabs(value) < 0x1p63)) {
+        return a != NULL;
+    }
+    weft_fail(WEFT_ERR_DTYPE, function, "%s is %g, expected a whole number for tensors of type %s", name, value,
+              weft_dtype_name(a->layout->dtype));
+    return false;
+}
+
+weft_tensor *weft_addmm(weft_tensor *c, weft_tensor *a, weft_tensor *b, double beta, double alpha)
+{
+    static const char function[] = "weft_addmm";
+    if (weft_check_tensor(function, "c", c) == NULL || !check_factor(function, "beta", a, beta) ||
+        !check_factor(function, "alpha", a, alpha)) {
+        return NULL;
+    }
+    weft_call call = { .function = function,
+                       .operation = &operation_matmul,
+                       .num_inputs = 3,
+                       .inputs = { a, b, c },
+                       .scalars = { [ALPHA] = alpha, [BETA] = beta } };
+    return product_call(call, ADDMM, 0);
+}
+
+weft_tensor *weft_linear(weft_tensor *x, weft_tensor *weight, weft_tensor *bias)
+{
+    weft_call call = { .function = "weft_linear",
+                       .operation = &operation_linear,
+                       .num_inputs = bias == NULL ? 2 : 3,
+                       .inputs = { x, weight, bias },
+                       .scalars = { [ALPHA] = 1, [BETA] = 1 } };
+    return product_call(call, LINEAR, 2);
+}
+
+weft_tensor *weft_outer(weft_tensor *a, weft_tensor *b)
+{
+    static const char function[] = "weft_outer";
+    weft_tensor *operands[] = { a, b };
+    for (int i = 0; i < 2; i++) {
+        const char *name = i == 0 ? "a" : "b";
+        if (weft_check_tensor(function, name, operands[i]) == NULL) {
+            return NULL;
+        }
+        if (operands[i]->layout->ndim != 1) {
+            weft_fail(WEFT_ERR_SHAPE, function, "%s has %d dimensions, expected 1", name, operands[i]->layout->ndim);
+            return NULL;
+        }
+    }
+    int64_t column[] = { a->layout->shape[0], 1 };
+    weft_scope_open();
+    weft_tensor *result = weft_mul(weft_reshape(a, 2, column), b);
+    if (result != NULL) {
+        weft_scope_keep(result);
+    }
+    weft_scope_close();
+    return result;
 }
 
 const weft_operation *const weft_matmul_operations[] = {
     &operation_matmul,
+    &operation_linear,
     NULL,
 };

@@ -9,6 +9,8 @@
 #include "dispatch/dispatch.h"
 
 /* The operations of each file; lists end with NULL. */
+extern const weft_operation *const weft_attention_operations[];
+extern const weft_operation *const weft_convolution_operations[];
 extern const weft_operation *const weft_cross_entropy_operations[];
 extern const weft_operation *const weft_elementwise_operations[];
 extern const weft_operation *const weft_embedding_operations[];
@@ -16,6 +18,10 @@ extern const weft_operation *const weft_matmul_operations[];
 extern const weft_operation *const weft_reshape_operations[];
 extern const weft_operation *const weft_reduction_operations[];
 extern const weft_operation *const weft_shape_operations[];
+
+/* Of an operation with output_type WEFT_TYPE_GIVEN: the output has the type of input 0; where that is of 16 bits, it is
+ * computed as WEFT_F32 and then rounded. */
+weft_tensor *weft_dispatch_sum(const weft_call *call);
 
 /* Drops dimensions of size 1, bit d of the mask for dimension d; every placement stays on its dimension. */
 weft_tensor *weft_squeeze_dims(const char *function, weft_tensor *a, int64_t mask);

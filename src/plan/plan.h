@@ -50,8 +50,32 @@ typedef struct weft_cost_model {
         2.0, 2.0, 1.0 / 5000.0, 30.0, 3.0, 1.0 / 118.0, WEFT_ALGORITHM_AUTO                                  \
     }
 
+/* A dimension that is seen through windows: rows [first, last] of a part of `cut` need the source's indices from
+ * (first * times - before) / over, rounded up, to (last * times + after) / over, rounded down, as far as there are such:
+ * 0 .. size - 1. times, over >= 1. */
+typedef struct weft_window {
+    int64_t size; /* of the source's dimension */
+    int64_t times, over, before, after;
+} weft_window;
+
+/* A move stage whose target gives each rank the windows of what it has of another layout (a halo, for instance). The
+ * target is a tensor of its own: the placements are those of `cut`, along a dimension with windows its size is the number
+ * of parts times weft_windows_largest(), and a rank's window lies at the beginning of its part; what is behind it is not
+ * written. Boxes of moves are in the source's indices. */
+typedef struct weft_windows {
+    const weft_layout *cut; /* the source's mesh and placements; its sizes but along windows */
+    bool has[WEFT_MAX_DIMS];
+    weft_window of[WEFT_MAX_DIMS];
+} weft_windows;
+
+/* Indices of the largest window of a part, or more. */
+int64_t weft_windows_largest(const weft_windows *windows, int dim);
+/* What the rank at a coordinate needs, in the source's indices. */
+void weft_windows_box(const weft_windows *windows, const int64_t coordinate[], weft_box *box);
+
 typedef struct weft_stage {
     const weft_layout *from, *to;
+    const weft_windows *windows; /* of a move stage; NULL: none */
     bool reduces;
     weft_reduce_op op;        /* of a reduce stage; never WEFT_AVG, which is WEFT_SUM with a scale */
     double scale;             /* of a reduce stage: multiply the result (1.0: nothing to do) */
@@ -99,6 +123,11 @@ void weft_moves_free(weft_moves *moves);
  * destination box. */
 weft_status weft_stage_receives(const weft_stage *stage, const weft_topology *topology, int rank,
                                 weft_moves *moves);
+/* What the rank at a coordinate of the target gets, in the source's indices. */
+void weft_stage_wanted(const weft_stage *stage, const int64_t coordinate[], weft_box *box);
+/* Target's indices minus source's indices of what `rank` gets: 0 but along windows. */
+void weft_stage_shift(const weft_stage *stage, int rank, int64_t shift[]);
+
 /* What `rank` sends in this stage, to itself included: exactly the receives that name it, in no particular
  * order. */
 weft_status weft_stage_sends(const weft_stage *stage, const weft_topology *topology, int rank,

@@ -1,5 +1,7 @@
 #include "plan/product.h"
 
+#include "plan/windows.h"
+
 #include <stdlib.h>
 
 /* ---- products of segments ------------------------------------------------------------------------------ */
@@ -11,19 +13,32 @@ void weft_product_free(weft_product *p)
     }
 }
 
-bool weft_product_make(weft_product *p, const weft_layout *layout, const weft_box *box,
-                       const weft_fixed *fixed)
+static bool make(weft_product *p, const weft_layout *layout, const weft_windows *windows, const weft_box *box,
+                 const weft_fixed *fixed)
 {
     *p = (weft_product){ .ndim = layout->ndim, .count = 1 };
     for (int d = 0; d < layout->ndim; d++) {
-        int64_t begin = box->offset[d];
-        if (!weft_segments(layout, d, begin, begin + box->extent[d], fixed, &p->segments[d])) {
+        int64_t begin = box->offset[d], end = begin + box->extent[d];
+        bool done = windows != NULL && windows->has[d]
+                        ? weft_window_segments(windows, d, begin, end, fixed, &p->segments[d])
+                        : weft_segments(layout, d, begin, end, fixed, &p->segments[d]);
+        if (!done) {
             weft_product_free(p);
             return false;
         }
         p->count *= p->segments[d].count;
     }
     return true;
+}
+
+bool weft_product_make(weft_product *p, const weft_layout *layout, const weft_box *box, const weft_fixed *fixed)
+{
+    return make(p, layout, NULL, box, fixed);
+}
+
+bool weft_product_of_targets(weft_product *p, const weft_stage *stage, const weft_box *box, const weft_fixed *fixed)
+{
+    return make(p, stage->to, stage->windows, box, fixed);
 }
 
 int64_t weft_product_box(const weft_product *p, weft_box *box)

@@ -6,6 +6,7 @@
 #include "plan/product.h"
 #include "plan/relay.h"
 #include "plan/replica.h"
+#include "plan/windows.h"
 
 /* ---- receives ------------------------------------------------------------------------------------------ */
 
@@ -17,12 +18,16 @@ weft_status weft_stage_receives(const weft_stage *stage, const weft_topology *to
     if (stage->algorithm != WEFT_DIRECT) {
         return weft_relay_receives(stage, topology, rank, moves);
     }
-    if (!weft_layout_shard_box(stage->to, rank, &box) || weft_box_count(from->ndim, &box) == 0) {
+    int64_t index = weft_mesh_index_of(stage->to->mesh, rank), coordinate[WEFT_MAX_DIMS];
+    if (index < 0) {
+        return WEFT_OK;
+    }
+    weft_mesh_unravel(stage->to->mesh, index, coordinate);
+    weft_stage_wanted(stage, coordinate, &box);
+    if (weft_box_count(from->ndim, &box) == 0) {
         return WEFT_OK;
     }
     weft_roles roles = weft_roles_of(stage, topology);
-    int64_t index = weft_mesh_index_of(stage->to->mesh, rank), coordinate[WEFT_MAX_DIMS];
-    weft_mesh_unravel(stage->to->mesh, index, coordinate);
     weft_target target = weft_target_of(&roles, rank, index);
     weft_replica_table table = { .process = target.process };
     weft_fixed none = weft_fixed_none(), kept = none;
@@ -92,7 +97,7 @@ static bool send_to_all(sender *s, const weft_fixed *fixed, bool certain)
     size_t num_copies = 0;
     int64_t *copies = weft_free_indices(to->mesh, whole, fixed, &num_copies);
     weft_product p;
-    if (copies == NULL || !weft_product_make(&p, to, &s->box, fixed)) {
+    if (copies == NULL || !weft_product_of_targets(&p, s->roles->stage, &s->box, fixed)) {
         free(copies);
         return false;
     }
@@ -144,7 +149,7 @@ static bool send_within_process(sender *s)
             meets = meets && (!s->roles->keeps[m] || coordinate[m] == s->coordinate[m]);
         }
         weft_box part;
-        weft_layout_coordinate_box(stage->to, coordinate, &part);
+        weft_stage_wanted(stage, coordinate, &part);
         if (meets && weft_box_intersect(stage->to->ndim, &part, &s->box, &part)) {
             if (!weft_moves_reserve_one(s->moves)) {
                 return false;

@@ -9,6 +9,9 @@
  * The steps that receive are submitted in that order too. So what a step waits for, a landing that is used
  * again or a panel that is relayed, never waits for a message that comes later: sends.h builds on it.
  *
+ * Pieces are in the source's indices. Along windows (weft_windows) the target's are others; never along dimension 0,
+ * along which panels are cut.
+ *
  * A piece that is relayed is read from the target tensor, where its source rank has received it. Relays go up
  * in the order of the target's mesh (plan/relay.h), and so do the steps that fill panels: a panel is written
  * by steps before those that read it, and StarPU keeps that order. */
@@ -225,10 +228,23 @@ static int64_t box_in_panel(const weft_layout *layout, int rank, int64_t panel, 
     return elements * (int64_t)weft_dtype_size(layout->dtype);
 }
 
-static weft_message message_of(const weft_layout *layout, int rank, int64_t panel, const piece *p)
+/* The piece's box in the target's indices. */
+static weft_box box_in_target(const weft_stage *stage, const piece *p)
+{
+    weft_box box = p->box;
+    int64_t shift[WEFT_MAX_DIMS];
+    weft_stage_shift(stage, p->target_rank, shift);
+    for (int d = 0; d < stage->to->ndim; d++) {
+        box.offset[d] += shift[d];
+    }
+    return box;
+}
+
+static weft_message message_of(const weft_layout *layout, int rank, int64_t panel, const weft_box *box,
+                               const piece *p)
 {
     int64_t stride[WEFT_MAX_DIMS];
-    int64_t offset = box_in_panel(layout, rank, panel, &p->box, stride);
+    int64_t offset = box_in_panel(layout, rank, panel, box, stride);
     return (weft_message){
         .peer = p->peer,
         .tag = p->tag,
@@ -304,7 +320,8 @@ static bool add_sends(weft_exchange *exchange, const weft_vec *pieces, bool rela
         }
         for (size_t i = begin; i < end; i++) {
             s->messages[s->count++] =
-                message_of(source_layout(&exchange->stage, p), p->source_rank, p->source_panel, &all[i]);
+                message_of(source_layout(&exchange->stage, p), p->source_rank, p->source_panel, &all[i].box,
+                           &all[i]);
         }
     }
     return true;
@@ -334,8 +351,9 @@ static bool add_receive(weft_exchange *exchange, const piece *pieces, size_t cou
     }
     for (size_t i = 0; i < count; i++) {
         if (pieces[i].peer >= 0) {
+            weft_box box = box_in_target(&exchange->stage, &pieces[i]);
             s->messages[s->count++] =
-                message_of(exchange->stage.to, pieces->target_rank, pieces->target_panel, &pieces[i]);
+                message_of(exchange->stage.to, pieces->target_rank, pieces->target_panel, &box, &pieces[i]);
         }
     }
     *whole = false;
@@ -376,8 +394,9 @@ static bool add_copies(weft_exchange *exchange, const piece *pieces, size_t coun
         int64_t source_offset =
             box_in_panel(source_layout(stage, p), p->source_rank, p->source_panel, &p->box, source_stride);
         s->args->base.operands[s->count + 1].offset = source_offset;
+        weft_box in_target = box_in_target(stage, p);
         s->args->copy.target_offset[s->count] =
-            box_in_panel(stage->to, p->target_rank, p->target_panel, &p->box, target_stride);
+            box_in_panel(stage->to, p->target_rank, p->target_panel, &in_target, target_stride);
         s->args->copy.boxes[s->count] = strided_box(stage->from, p, source_stride, target_stride);
         s->sources[s->count++] = (place){ shard_of(p->source_rank), p->source_panel, p->relayed };
     }

@@ -26,16 +26,32 @@ void weft_plans_free(weft_tensors *tensors)
     }
 }
 
-static weft_cached_plan *plan_build(const char *function, const weft_layout *from, const weft_layout *to)
+/* Windows are one stage. */
+static weft_status plan_stages(weft_cached_plan *cached, const weft_layout *from, const weft_layout *to, char *why,
+                               size_t why_size)
+{
+    if (cached->windows.cut == NULL) {
+        return weft_plan_make(weft_runtime.layouts, &weft_runtime.topology, &weft_runtime.cost, from, to, &cached->plan,
+                              why, why_size);
+    }
+    cached->plan = (weft_plan){ .from = from, .to = to, .num_stages = 1, .algorithm = "windows" };
+    cached->plan.stages[0] = (weft_stage){ .from = from, .to = to, .windows = &cached->windows, .scale = 1.0 };
+    return WEFT_OK;
+}
+
+static weft_cached_plan *plan_build(const char *function, const weft_layout *from, const weft_layout *to,
+                                    const weft_windows *windows)
 {
     weft_cached_plan *cached = calloc(1, sizeof(*cached));
     if (cached == NULL) {
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a plan");
         return NULL;
     }
+    if (windows != NULL) {
+        cached->windows = *windows;
+    }
     char why[200] = "";
-    weft_status status = weft_plan_make(weft_runtime.layouts, &weft_runtime.topology, &weft_runtime.cost,
-                                        from, to, &cached->plan, why, sizeof(why));
+    weft_status status = plan_stages(cached, from, to, why, sizeof(why));
     if (status != WEFT_OK) {
         weft_fail(status, function, "%s", why);
         free(cached);
@@ -51,23 +67,39 @@ static weft_cached_plan *plan_build(const char *function, const weft_layout *fro
     return cached;
 }
 
-weft_cached_plan *weft_plan_obtain(const char *function, const weft_layout *from, const weft_layout *to)
+/* Windows have no padding and are zero where they say nothing: they are compared as bytes. */
+static bool same_windows(const weft_cached_plan *cached, const weft_windows *windows)
+{
+    if (windows == NULL || cached->windows.cut != windows->cut) {
+        return windows == NULL && cached->windows.cut == NULL;
+    }
+    return memcmp(cached->windows.has, windows->has, sizeof(windows->has)) == 0 &&
+           memcmp(cached->windows.of, windows->of, sizeof(windows->of)) == 0;
+}
+
+static weft_cached_plan *obtain(const char *function, const weft_layout *from, const weft_layout *to,
+                                const weft_windows *windows)
 {
     uint64_t hash = weft_hash_u64(from->hash ^ weft_hash_u64(to->hash));
     weft_cached_plan **bucket = &weft_runtime.tensors->plans[hash % WEFT_PLAN_BUCKETS];
     for (weft_cached_plan *cached = *bucket; cached != NULL; cached = cached->next) {
-        if (cached->plan.from == from && cached->plan.to == to) {
+        if (cached->plan.from == from && cached->plan.to == to && same_windows(cached, windows)) {
             weft_runtime.counters.plan_hits++;
             return cached;
         }
     }
     weft_runtime.counters.plan_misses++;
-    weft_cached_plan *cached = plan_build(function, from, to);
+    weft_cached_plan *cached = plan_build(function, from, to, windows);
     if (cached != NULL) {
         cached->next = *bucket;
         *bucket = cached;
     }
     return cached;
+}
+
+weft_cached_plan *weft_plan_obtain(const char *function, const weft_layout *from, const weft_layout *to)
+{
+    return obtain(function, from, to, NULL);
 }
 
 /* ---- views --------------------------------------------------------------------------------------------- */
@@ -192,6 +224,38 @@ weft_tensor *weft_tensor_to_layout(const char *function, weft_tensor *tensor, co
     if (target == NULL || !weft_plan_run(function, cached, tensor, target)) {
         return NULL;
     }
+    return target;
+}
+
+weft_tensor *weft_tensor_windows(const char *function, weft_tensor *tensor, const weft_windows *windows,
+                                 const weft_windows **kept)
+{
+    const weft_layout *from = tensor->layout;
+    int64_t shape[WEFT_MAX_DIMS];
+    for (int d = 0; d < from->ndim; d++) {
+        shape[d] = windows->has[d] ? weft_windows_largest(windows, d) : from->shape[d];
+        for (int m = 0; m < from->mesh->ndim && windows->has[d]; m++) {
+            if (from->placements[m].kind == WEFT_SHARD && from->placements[m].dim == d &&
+                !weft_mul_checked(shape[d], from->mesh->shape[m], &shape[d])) {
+                shape[d] = INT64_MAX; /* refused below */
+            }
+        }
+    }
+    if (!weft_check_shape(function, from->ndim, shape)) {
+        return NULL;
+    }
+    const weft_layout *to =
+        weft_layout_intern(weft_runtime.layouts, from->mesh, from->placements, from->ndim, shape, from->dtype);
+    if (to == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a layout");
+        return NULL;
+    }
+    weft_cached_plan *cached = obtain(function, from, to, windows);
+    weft_tensor *target = cached == NULL ? NULL : weft_tensor_new(function, to);
+    if (target == NULL || !weft_plan_run(function, cached, tensor, target)) {
+        return NULL;
+    }
+    *kept = &cached->windows;
     return target;
 }
 

@@ -8,6 +8,7 @@
 /* A redistribution that was done before: its plan and this process's part of each stage. */
 typedef struct weft_cached_plan {
     weft_plan plan;
+    weft_windows windows; /* of its only stage; cut: NULL, there are none */
     weft_exchange *exchanges[WEFT_MAX_STAGES];
     struct weft_cached_plan *next;
 } weft_cached_plan;

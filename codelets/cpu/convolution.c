@@ -1,0 +1,417 @@
+/* Convolutions: im2col and products of matrices. */
+#include "codelets/convolution.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "codelets/cpu/clones.h"
+#include "codelets/cpu/convert.h"
+#include "codelets/linear.h"
+
+/* ---- geometry ------------------------------------------------------------------------------------------ */
+
+/* A part of a tensor as one of four dimensions: with one spatial dimension, that of rows has size 1. */
+typedef struct image {
+    const weft_view *view;
+    int64_t offset[4], extent[4], shape[4];
+} image;
+
+typedef struct geometry {
+    int64_t stride[2], padding[2], dilation[2], groups;
+    int64_t kernel[2];          /* i, j */
+    int64_t channels, features; /* of this rank, in one group: of c and of o */
+    int64_t taps;               /* channels * i * j: rows of the columns */
+    weft_dtype type;            /* of the arithmetic: that of the output */
+    size_t size;                /* of its elements */
+} geometry;
+
+static image image_of(const weft_view *view)
+{
+    image m = { .view = view };
+    for (int d = 0; d < 4; d++) {
+        int own = view->ndim == 4 || d < 2 ? d : d - 1;
+        bool added = view->ndim == 3 && d == 2;
+        m.offset[d] = added ? 0 : view->offset[own];
+        m.extent[d] = added ? 1 : view->extent[own];
+        m.shape[d] = added ? 1 : view->shape[own];
+    }
+    return m;
+}
+
+static geometry geometry_of(const weft_kernel_call *call, const image *weight, int64_t channels, int64_t features)
+{
+    const int64_t *numbers = call->numbers;
+    geometry g = { .groups = numbers[WEFT_CONVOLUTION_GROUPS],
+                   .kernel = { weight->extent[2], weight->extent[3] },
+                   .type = call->output.dtype,
+                   .size = weft_dtype_size(call->output.dtype) };
+    for (int d = 0; d < 2; d++) {
+        g.stride[d] = numbers[WEFT_CONVOLUTION_STRIDE + d];
+        g.padding[d] = numbers[WEFT_CONVOLUTION_PADDING + d];
+        g.dilation[d] = numbers[WEFT_CONVOLUTION_DILATION + d];
+    }
+    g.channels = channels / g.groups;
+    g.features = features / g.groups;
+    g.taps = g.channels * g.kernel[0] * g.kernel[1];
+    return g;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Rounded up and down; b > 0. */
+static int64_t ceil_of(int64_t a, int64_t b)
+{
+    return a >= 0 ? (a + b - 1) / b : -(-a / b);
+}
+
+static int64_t floor_of(int64_t a, int64_t b)
+{
+    return a >= 0 ? a / b : -((-a + b - 1) / b);
+}
+
+/* Where tap `t` of spatial dimension `d` meets output index 0. */
+static int64_t tap_place(const geometry *g, int d, int64_t t)
+{
+    return t * g->dilation[d] - g->padding[d];
+}
+
+/* The indices [*first, *last) of [begin, end) that tap `t` takes to places [low, high). */
+static void meeting(const geometry *g, int d, int64_t t, int64_t low, int64_t high, int64_t begin, int64_t end,
+                    int64_t *first, int64_t *last)
+{
+    int64_t place = tap_place(g, d, t);
+    *first = smaller(end, larger(begin, ceil_of(low - place, g->stride[d])));
+    *last = larger(*first, smaller(end, floor_of(high - 1 - place, g->stride[d]) + 1));
+}
+
+/* Rows of `width` whose columns are made at a time: about 512 KB of them. */
+static int64_t rows_at_a_time(const geometry *g, int64_t width, int64_t rows)
+{
+    int64_t row = larger(1, g->taps * width) * (int64_t)g->size;
+    return smaller(larger(1, rows), larger(1, (512 << 10) / row));
+}
+
+/* ---- parts of tensors ---------------------------------------------------------------------------------- */
+
+/* The element (sample, channel, h, w), by local numbers, or where it would be. */
+static char *element(const image *m, int64_t sample, int64_t channel, int64_t h, int64_t w)
+{
+    int64_t place = (channel * m->extent[2] + h) * m->extent[3] + w;
+    return (char *)weft_view_row(m->view, sample, NULL) + place * (int64_t)weft_dtype_size(m->view->dtype);
+}
+
+/* All elements of a part, one after another in the type of the arithmetic: where they lie, or copied to *memory, which
+ * the caller frees. NULL: no memory, or no elements. */
+static const void *contiguous(const geometry *g, const weft_view *view, void **memory)
+{
+    int64_t rows = weft_view_rows(view), together;
+    *memory = NULL;
+    if (weft_view_count(view) == 0) {
+        return NULL;
+    }
+    const void *first = weft_view_row(view, 0, &together);
+    if (together >= rows && view->dtype == g->type) {
+        return first;
+    }
+    char *target = *memory = malloc((size_t)weft_view_count(view) * g->size);
+    for (int64_t row = 0; target != NULL && row < rows; row += together) {
+        const void *from = weft_view_row(view, row, &together);
+        weft_load(g->type, target, view->dtype, from, 1, together * view->row_elements);
+        target += (size_t)(together * view->row_elements) * g->size;
+    }
+    return *memory;
+}
+
+/* A block of output indices: rows [first, last) and columns [left, right), by global numbers. */
+typedef struct block {
+    int64_t first, last, left, right;
+} block;
+
+static int64_t block_count(const block *b)
+{
+    return (b->last - b->first) * (b->right - b->left);
+}
+
+/* columns[tap][row, column]: what lies under the tap, 0 beyond the borders. */
+static void make_columns(const geometry *g, const image *x, int64_t sample, int64_t group, const block *b,
+                         char *columns)
+{
+    int64_t width = b->right - b->left;
+    for (int64_t tap = 0; tap < g->taps; tap++) {
+        int64_t j = tap % g->kernel[1], i = tap / g->kernel[1] % g->kernel[0];
+        int64_t channel = group * g->channels + tap / g->kernel[1] / g->kernel[0], left, right;
+        meeting(g, 1, j, 0, x->shape[3], b->left, b->right, &left, &right);
+        for (int64_t y = b->first; y < b->last; y++, columns += (size_t)width * g->size) {
+            int64_t h = y * g->stride[0] + tap_place(g, 0, i), w = left * g->stride[1] + tap_place(g, 1, j);
+            if (h < 0 || h >= x->shape[2] || left == right) {
+                memset(columns, 0, (size_t)width * g->size);
+                continue;
+            }
+            memset(columns, 0, (size_t)(left - b->left) * g->size);
+            weft_load(g->type, columns + (size_t)(left - b->left) * g->size, x->view->dtype,
+                      element(x, sample, channel, h - x->offset[2], w - x->offset[3]), g->stride[1], right - left);
+            memset(columns + (size_t)(right - b->left) * g->size, 0, (size_t)(b->right - right) * g->size);
+        }
+    }
+}
+
+#define ADD_RUN(T)                                                                                           \
+    WEFT_CLONES static void add_run_##T(T *target, int64_t step, const T *source, int64_t n)                 \
+    {                                                                                                        \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            target[i * step] += source[i];                                                                   \
+        }                                                                                                    \
+    }
+ADD_RUN(float)
+ADD_RUN(double)
+
+/* The reverse: adds columns to what lies under the taps, in the image's part. */
+static void add_columns(const geometry *g, const image *x, int64_t sample, int64_t group, const block *b,
+                        const char *columns)
+{
+    int64_t width = b->right - b->left;
+    for (int64_t tap = 0; tap < g->taps; tap++) {
+        int64_t j = tap % g->kernel[1], i = tap / g->kernel[1] % g->kernel[0];
+        int64_t channel = group * g->channels + tap / g->kernel[1] / g->kernel[0], left, right;
+        meeting(g, 1, j, x->offset[3], x->offset[3] + x->extent[3], b->left, b->right, &left, &right);
+        for (int64_t y = b->first; y < b->last; y++, columns += (size_t)width * g->size) {
+            int64_t h = y * g->stride[0] + tap_place(g, 0, i) - x->offset[2];
+            int64_t w = left * g->stride[1] + tap_place(g, 1, j) - x->offset[3];
+            if (h < 0 || h >= x->extent[2] || left == right) {
+                continue;
+            }
+            void *target = element(x, sample, channel, h, w);
+            const char *source = columns + (size_t)(left - b->left) * g->size;
+            if (g->type == WEFT_F64) {
+                add_run_double(target, g->stride[1], (const double *)source, right - left);
+            } else {
+                add_run_float(target, g->stride[1], (const float *)source, right - left);
+            }
+        }
+    }
+}
+
+static void zero_output(const weft_kernel_call *call)
+{
+    const weft_view *view = &call->output;
+    for (int64_t row = 0, together; row < view->extent[0]; row += together) {
+        void *target = weft_view_row(view, row, &together);
+        memset(target, 0, (size_t)(together * view->row_elements) * weft_dtype_size(view->dtype));
+    }
+}
+
+static void out_of_memory(const weft_kernel_call *call)
+{
+    zero_output(call);
+    weft_kernel_fail(call, WEFT_ERR_NOMEM, "no memory for the columns of a task");
+}
+
+/* ---- forward ------------------------------------------------------------------------------------------- */
+
+/* The bias in every element of the sample, or 0. */
+static void start_sample(const geometry *g, const image *out, int64_t sample, const char *bias)
+{
+    int64_t count = out->extent[2] * out->extent[3];
+    for (int64_t o = 0; o < out->extent[1]; o++) {
+        char *target = element(out, sample, o, 0, 0);
+        if (bias == NULL) {
+            memset(target, 0, (size_t)count * g->size);
+        } else { /* a source that stays in its place */
+            weft_load(g->type, target, g->type, bias + (size_t)o * g->size, 0, count);
+        }
+    }
+}
+
+static void convolve_block(const geometry *g, const image *out, int64_t sample, int64_t group, const block *b,
+                           const void *weight, const void *columns)
+{
+    weft_gemm gemm = { .dtype = g->type,
+                       .m = g->features,
+                       .n = block_count(b),
+                       .k = g->taps,
+                       .lda = larger(1, g->taps),
+                       .ldb = block_count(b),
+                       .ldc = out->extent[2] * out->extent[3],
+                       .alpha = 1,
+                       .beta = 1 };
+    weft_multiply(&gemm, (const char *)weight + (size_t)(group * g->features * g->taps) * g->size, columns,
+                  element(out, sample, group * g->features, b->first - out->offset[2], 0));
+}
+
+static void convolve(const geometry *g, const image *x, const image *out, const void *weight, const char *bias,
+                     char *columns, int64_t rows)
+{
+    int64_t end = out->offset[2] + out->extent[2];
+    for (int64_t sample = 0; sample < out->extent[0]; sample++) {
+        start_sample(g, out, sample, bias);
+        for (int64_t group = 0; group < g->groups && g->taps > 0; group++) {
+            block b = { .left = out->offset[3], .right = out->offset[3] + out->extent[3] };
+            for (b.first = out->offset[2]; b.first < end; b.first = b.last) {
+                b.last = smaller(end, b.first + rows);
+                make_columns(g, x, sample, group, &b, columns);
+                convolve_block(g, out, sample, group, &b, weight, columns);
+            }
+        }
+    }
+}
+
+void weft_kernel_convolution(const weft_kernel_call *call)
+{
+    image x = image_of(&call->inputs[0]), w = image_of(&call->inputs[1]), out = image_of(&call->output);
+    geometry g = geometry_of(call, &w, x.extent[1], out.extent[1]);
+    bool adds = call->numbers[WEFT_CONVOLUTION_ADDS] != 0;
+    int64_t rows = rows_at_a_time(&g, out.extent[3], out.extent[2]);
+    void *weight_memory, *bias_memory = NULL;
+    const void *weight = contiguous(&g, w.view, &weight_memory),
+               *bias = adds ? contiguous(&g, &call->inputs[2], &bias_memory) : NULL;
+    char *columns = malloc((size_t)(g.taps * rows * out.extent[3]) * g.size + 1);
+    if (columns == NULL || (weight == NULL && weft_view_count(w.view) > 0) || (adds && bias == NULL)) {
+        out_of_memory(call);
+    } else {
+        convolve(&g, &x, &out, weight, bias, columns, rows);
+    }
+    free(columns);
+    free(bias_memory);
+    free(weight_memory);
+}
+
+/* ---- the gradient of the input ------------------------------------------------------------------------- */
+
+/* The indices [*first, *last) of the gradient that some tap takes into the part of x: the last tap the first ones. */
+static void contributing(const geometry *g, int d, const image *gradient, const image *x, int64_t *first,
+                         int64_t *last)
+{
+    int64_t low = x->offset[2 + d], high = low + x->extent[2 + d], unused;
+    meeting(g, d, g->kernel[d] - 1, low, high, 0, gradient->shape[2 + d], first, &unused);
+    meeting(g, d, 0, low, high, 0, gradient->shape[2 + d], &unused, last);
+    *last = larger(*first, *last);
+}
+
+/* The gradient's block of one group, [features][rows, columns], in the type of the arithmetic. */
+static void load_gradient(const geometry *g, const image *gradient, int64_t sample, int64_t first_feature,
+                          int64_t features, const block *b, char *target)
+{
+    int64_t width = b->right - b->left;
+    for (int64_t o = 0; o < features; o++) {
+        for (int64_t y = b->first; y < b->last; y++, target += (size_t)width * g->size) {
+            weft_load(g->type, target, gradient->view->dtype,
+                      element(gradient, sample, first_feature + o, y - gradient->offset[2],
+                              b->left - gradient->offset[3]),
+                      1, width);
+        }
+    }
+}
+
+static void spread(const geometry *g, const image *gradient, const image *out, const void *weight, char *columns,
+                   char *block_memory, int64_t rows)
+{
+    block all;
+    contributing(g, 0, gradient, out, &all.first, &all.last);
+    contributing(g, 1, gradient, out, &all.left, &all.right);
+    for (int64_t sample = 0; sample < out->extent[0]; sample++) {
+        for (int64_t group = 0; group < g->groups; group++) {
+            block b = all;
+            for (b.first = all.first; b.first < all.last; b.first = b.last) {
+                b.last = smaller(all.last, b.first + rows);
+                load_gradient(g, gradient, sample, group * g->features, g->features, &b, block_memory);
+                weft_gemm gemm = { .dtype = g->type,
+                                   .transpose_a = true,
+                                   .m = g->taps,
+                                   .n = block_count(&b),
+                                   .k = g->features,
+                                   .lda = larger(1, g->taps),
+                                   .ldb = block_count(&b),
+                                   .ldc = block_count(&b),
+                                   .alpha = 1 };
+                weft_multiply(&gemm, (const char *)weight + (size_t)(group * g->features * g->taps) * g->size,
+                              block_memory, columns);
+                add_columns(g, out, sample, group, &b, columns);
+            }
+        }
+    }
+}
+
+void weft_kernel_convolution_backward_input(const weft_kernel_call *call)
+{
+    image gradient = image_of(&call->inputs[0]), w = image_of(&call->inputs[1]), out = image_of(&call->output);
+    geometry g = geometry_of(call, &w, out.extent[1], gradient.extent[1]);
+    int64_t rows = rows_at_a_time(&g, gradient.extent[3], gradient.extent[2]);
+    void *weight_memory;
+    const void *weight = contiguous(&g, w.view, &weight_memory);
+    size_t row_bytes = (size_t)(rows * gradient.extent[3]) * g.size, column_bytes = (size_t)g.taps * row_bytes;
+    char *memory = malloc(column_bytes + (size_t)g.features * row_bytes + 1);
+    zero_output(call);
+    if (memory == NULL || (weight == NULL && weft_view_count(w.view) > 0)) {
+        out_of_memory(call);
+    } else if (weft_view_count(gradient.view) > 0 && weight != NULL) {
+        spread(&g, &gradient, &out, weight, memory, memory + column_bytes, rows);
+    }
+    free(memory);
+    free(weight_memory);
+}
+
+/* ---- the gradient of the weights ----------------------------------------------------------------------- */
+
+/* The output's features, and the taps of each: [first, last) by their numbers in the gradient's part. */
+static void gather_group(const geometry *g, const image *gradient, const image *x, const image *out, int64_t sample,
+                         int64_t group, int64_t rows, char *columns, char *block_memory)
+{
+    int64_t begin = out->offset[0] - gradient->offset[1], end = begin + out->extent[0];
+    int64_t first = larger(begin, group * g->features), last = smaller(end, (group + 1) * g->features);
+    int64_t bottom = gradient->offset[2] + gradient->extent[2];
+    block b = { .left = gradient->offset[3], .right = gradient->offset[3] + gradient->extent[3] };
+    if (first >= last) {
+        return;
+    }
+    for (b.first = gradient->offset[2]; b.first < bottom; b.first = b.last) {
+        b.last = smaller(bottom, b.first + rows);
+        make_columns(g, x, sample, group, &b, columns);
+        for (int64_t o = first, together; o < last; o += together) {
+            char *target = weft_view_row(out->view, o - begin, &together);
+            together = smaller(together, last - o);
+            load_gradient(g, gradient, sample, o, together, &b, block_memory);
+            weft_gemm gemm = { .dtype = g->type,
+                               .transpose_b = true,
+                               .m = together,
+                               .n = g->taps,
+                               .k = block_count(&b),
+                               .lda = block_count(&b),
+                               .ldb = block_count(&b),
+                               .ldc = larger(1, g->taps),
+                               .alpha = 1,
+                               .beta = 1 };
+            weft_multiply(&gemm, block_memory, columns, target);
+        }
+    }
+}
+
+void weft_kernel_convolution_backward_weight(const weft_kernel_call *call)
+{
+    image gradient = image_of(&call->inputs[0]), x = image_of(&call->inputs[1]), out = image_of(&call->output);
+    geometry g = geometry_of(call, &out, x.extent[1], gradient.extent[1]);
+    int64_t rows = rows_at_a_time(&g, gradient.extent[3], gradient.extent[2]);
+    size_t row_bytes = (size_t)(rows * gradient.extent[3]) * g.size, column_bytes = (size_t)g.taps * row_bytes;
+    char *memory = malloc(column_bytes + (size_t)g.features * row_bytes + 1);
+    if (call->first) {
+        zero_output(call);
+    }
+    if (memory == NULL) {
+        out_of_memory(call);
+        return;
+    }
+    bool any = weft_view_count(gradient.view) > 0 && g.taps > 0;
+    for (int64_t sample = 0; any && sample < gradient.extent[0]; sample++) {
+        for (int64_t group = 0; group < g.groups; group++) {
+            gather_group(&g, &gradient, &x, &out, sample, group, rows, memory, memory + column_bytes);
+        }
+    }
+    free(memory);
+}

@@ -1,0 +1,119 @@
+#include "plan/windows.h"
+
+/* Rounded towards minus infinity; b > 0. */
+static int64_t floor_div(int64_t a, int64_t b)
+{
+    return a >= 0 ? a / b : -((b - 1 - a) / b);
+}
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return -floor_div(-a, b);
+}
+
+/* What rows [first, first + extent) of the layout that cuts need: [*begin, *end), empty where that is nothing. */
+static void window_of(const weft_window *w, int64_t first, int64_t extent, int64_t *begin, int64_t *end)
+{
+    *begin = *end = 0;
+    if (extent == 0) {
+        return;
+    }
+    int64_t low = ceil_div(first * w->times - w->before, w->over);
+    int64_t high = floor_div((first + extent - 1) * w->times + w->after, w->over) + 1;
+    low = weft_max_i64(low, 0);
+    high = weft_min_i64(high, w->size);
+    if (low < high) {
+        *begin = low;
+        *end = high;
+    }
+}
+
+int64_t weft_windows_largest(const weft_windows *windows, int dim)
+{
+    const weft_window *w = &windows->of[dim];
+    const weft_layout *cut = windows->cut;
+    int64_t rows = cut->shape[dim];
+    for (int m = 0; m < cut->mesh->ndim; m++) {
+        if (cut->placements[m].kind == WEFT_SHARD && cut->placements[m].dim == dim) {
+            rows = weft_ceil_div(rows, cut->mesh->shape[m]);
+        }
+    }
+    int64_t most = rows == 0 ? 0 : floor_div((rows - 1) * w->times + w->before + w->after, w->over) + 1;
+    return weft_max_i64(0, weft_min_i64(most, w->size));
+}
+
+void weft_windows_box(const weft_windows *windows, const int64_t coordinate[], weft_box *box)
+{
+    weft_layout_coordinate_box(windows->cut, coordinate, box);
+    for (int d = 0; d < windows->cut->ndim; d++) {
+        if (windows->has[d]) {
+            int64_t begin, end;
+            window_of(&windows->of[d], box->offset[d], box->extent[d], &begin, &end);
+            box->offset[d] = begin;
+            box->extent[d] = end - begin;
+        }
+    }
+}
+
+void weft_stage_wanted(const weft_stage *stage, const int64_t coordinate[], weft_box *box)
+{
+    if (stage->windows == NULL) {
+        weft_layout_coordinate_box(stage->to, coordinate, box);
+    } else {
+        weft_windows_box(stage->windows, coordinate, box);
+    }
+}
+
+void weft_stage_shift(const weft_stage *stage, int rank, int64_t shift[])
+{
+    for (int d = 0; d < stage->to->ndim; d++) {
+        shift[d] = 0;
+    }
+    if (stage->windows == NULL) {
+        return;
+    }
+    weft_box there, wanted;
+    int64_t coordinate[WEFT_MAX_DIMS];
+    weft_mesh_unravel(stage->to->mesh, weft_mesh_index_of(stage->to->mesh, rank), coordinate);
+    weft_layout_coordinate_box(stage->to, coordinate, &there);
+    weft_windows_box(stage->windows, coordinate, &wanted);
+    for (int d = 0; d < stage->to->ndim; d++) {
+        shift[d] = stage->windows->has[d] ? there.offset[d] - wanted.offset[d] : 0;
+    }
+}
+
+/* Rows [*low, *high) of the layout that cuts among which are some of every part whose window meets [begin, end): a part
+ * does where its first row's window begins before `end` and its last row's ends behind `begin`. Where rows leave gaps
+ * between their windows, the last one of the former kind may come before the first one of the latter. */
+static void candidates(const weft_window *w, int64_t rows, int64_t begin, int64_t end, int64_t *low, int64_t *high)
+{
+    int64_t last = floor_div((end - 1) * w->over + w->before, w->times);
+    int64_t first = ceil_div(begin * w->over - w->after, w->times);
+    *low = weft_max_i64(0, weft_min_i64(first, last));
+    *high = weft_min_i64(rows, weft_max_i64(first, last) + 1);
+}
+
+bool weft_window_segments(const weft_windows *windows, int dim, int64_t begin, int64_t end, const weft_fixed *fixed,
+                          weft_vec *segments)
+{
+    const weft_layout *cut = windows->cut;
+    int64_t low, high;
+    candidates(&windows->of[dim], cut->shape[dim], begin, end, &low, &high);
+    weft_vec parts = { 0 };
+    bool done = low >= high || weft_segments(cut, dim, low, high, fixed, &parts);
+    for (size_t i = 0; done && i < parts.count; i++) {
+        int64_t index = ((const weft_segment *)parts.items)[i].index, coordinate[WEFT_MAX_DIMS];
+        weft_box box;
+        weft_mesh_unravel(cut->mesh, index, coordinate);
+        weft_windows_box(windows, coordinate, &box);
+        int64_t first = weft_max_i64(begin, box.offset[dim]);
+        int64_t last = weft_min_i64(end, box.offset[dim] + box.extent[dim]);
+        weft_segment *segment = first < last ? weft_vec_push(segments, sizeof(*segment)) : NULL;
+        if (segment != NULL) {
+            *segment = (weft_segment){ first, last, index };
+        }
+        done = segment != NULL || first >= last;
+    }
+    weft_vec_free(&parts);
+    return done;
+}
