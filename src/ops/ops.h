@@ -9,14 +9,30 @@
 #include "dispatch/dispatch.h"
 
 /* The operations of each file; lists end with NULL. */
+extern const weft_operation *const weft_compare_operations[];
 extern const weft_operation *const weft_cross_entropy_operations[];
 extern const weft_operation *const weft_elementwise_operations[];
 extern const weft_operation *const weft_embedding_operations[];
+extern const weft_operation *const weft_indexing_operations[];
 extern const weft_operation *const weft_matmul_operations[];
 extern const weft_operation *const weft_reshape_operations[];
 extern const weft_operation *const weft_reduction_operations[];
+extern const weft_operation *const weft_scan_operations[];
+extern const weft_operation *const weft_sorting_operations[];
 
 /* Drops dimensions of size 1, bit d of the mask for dimension d; every placement stays on its dimension. */
 weft_tensor *weft_squeeze_dims(const char *function, weft_tensor *a, int64_t mask);
+
+/* ---- what operations that are put together from others share (compound.c) ------------------------------- */
+
+/* 0 <= result < ndim, or -1 with the error kept: a is not a live tensor, or has no such dimension. */
+int weft_check_dim_of(const char *function, weft_tensor *a, int dim);
+/* Closes a scope of intermediate results and keeps the result (or NULL) beyond it. */
+weft_tensor *weft_leave_scope(weft_tensor *result);
+/* The tensor with no Partial and with dimension `whole` (-1: none) not sharded: what several operations on the same
+ * values begin with, so that these are reduced and moved once. NULL with the error kept. */
+weft_tensor *weft_settle(const char *function, weft_tensor *a, int whole);
+/* Elements along a dimension: weft_gather() of arguments that fit. */
+weft_tensor *weft_look_up(const char *function, weft_tensor *a, int dim, weft_tensor *indices);
 
 #endif
