@@ -1,5 +1,6 @@
-/* Places and orders on random shapes, types, meshes and placements against the plain answer, with panels of several
- * heights; in one process that hosts all ranks, or in several. WEFT_TEST_CASES says how many cases of each. */
+/* Places and orders on random shapes, types, meshes and placements against the plain answer, with panels of
+ * several heights; in one process that hosts all ranks, or in several. WEFT_TEST_CASES says how many cases of
+ * each. */
 #include "operand.h"
 
 #include <math.h>
@@ -11,8 +12,8 @@ static int num_cases = 60; /* of each operation and panel height */
 
 /* ---- operands of all types ----------------------------------------------------------------------------- */
 
-/* A random tensor whose values are its dense ones without rounding. `tensor` has the type, `x` the operand it was made
- * of, in a type that operands have. */
+/* A random tensor whose values are its dense ones without rounding. `tensor` has the type, `x` the operand it
+ * was made of, in a type that operands have. */
 typedef struct typed {
     operand x;
     weft_dtype dtype;
@@ -31,7 +32,9 @@ static bool is_floating(weft_dtype dtype)
 
 static weft_dtype type_of_operand(weft_dtype dtype)
 {
-    return dtype == WEFT_BF16 || dtype == WEFT_F16 ? WEFT_F32 : dtype == WEFT_U8 || dtype == WEFT_BOOL ? WEFT_I32 : dtype;
+    return dtype == WEFT_BF16 || dtype == WEFT_F16  ? WEFT_F32
+           : dtype == WEFT_U8 || dtype == WEFT_BOOL ? WEFT_I32
+                                                    : dtype;
 }
 
 /* After the dense values have changed. */
@@ -210,7 +213,9 @@ static void case_extreme_of_few(void)
     bool largest = below(2);
     typed a = make_typed(any_mesh(), any_type(), 1, shape);
     for (int64_t i = 0; i < a.x.count; i++) {
-        double size = (double)(1 + below(5)), without_sign = largest ? 0 : a.dtype == WEFT_BOOL ? 1 : 200 + size;
+        double size = (double)(1 + below(5)), without_sign = largest                ? 0
+                                                             : a.dtype == WEFT_BOOL ? 1
+                                                                                    : 200 + size;
         a.x.dense[i] = a.dtype == WEFT_U8 || a.dtype == WEFT_BOOL ? without_sign : largest ? -size : size;
     }
     realise_typed(&a);
@@ -279,8 +284,8 @@ static void one_lookup(bool together)
     set_length(&to, any_size());
     weft_mesh *mesh = any_mesh();
     typed a = make_typed(mesh, any_type(), from.ndim, from.shape);
-    operand indices = make_operand(mesh, any_index(), together ? 1 : to.ndim, together ? &to.length : to.shape, INDEX,
-                                   from.length);
+    operand indices = make_operand(mesh, any_index(), together ? 1 : to.ndim,
+                                   together ? &to.length : to.shape, INDEX, from.length);
     double *expected = new_values(count_of(&to));
     for (int64_t line = 0; line < to.outer * to.inner; line++) {
         for (int64_t k = 0; k < to.length; k++) {
@@ -289,8 +294,8 @@ static void one_lookup(bool together)
         }
     }
     char what[700];
-    snprintf(what, sizeof(what), "%s(%s %s, %d, %s)", together ? "index_select" : "gather", weft_dtype_name(a.dtype),
-             describe_operand(&a.x), from.dim, describe_operand(&indices));
+    snprintf(what, sizeof(what), "%s(%s %s, %d, %s)", together ? "index_select" : "gather",
+             weft_dtype_name(a.dtype), describe_operand(&a.x), from.dim, describe_operand(&indices));
     /* The addends themselves pass as well. */
     weft_tensor *looked_in = a.dtype == a.x.dtype ? a.x.tensor : a.tensor;
     weft_tensor *result = together ? weft_index_select(looked_in, spoken(&from), indices.tensor)
@@ -326,9 +331,10 @@ static void one_scatter(bool together)
     set_length(&from, any_size());
     weft_mesh *mesh = any_mesh();
     weft_dtype dtype = any_type();
-    typed a = make_typed(mesh, dtype, to.ndim, to.shape), added = make_typed(mesh, dtype, from.ndim, from.shape);
-    operand indices = make_operand(mesh, any_index(), together ? 1 : from.ndim, together ? &from.length : from.shape,
-                                   INDEX, to.length);
+    typed a = make_typed(mesh, dtype, to.ndim, to.shape),
+          added = make_typed(mesh, dtype, from.ndim, from.shape);
+    operand indices = make_operand(mesh, any_index(), together ? 1 : from.ndim,
+                                   together ? &from.length : from.shape, INDEX, to.length);
     double *expected = new_values(count_of(&to));
     memcpy(expected, a.x.dense, (size_t)a.x.count * sizeof(double));
     for (int64_t line = 0; line < from.outer * from.inner; line++) {
@@ -341,13 +347,15 @@ static void one_scatter(bool together)
     bool in_place = below(2);
     char what[900];
     snprintf(what, sizeof(what), "%s%s(%s %s, %d, %s, %s)", together ? "index_add" : "scatter_add",
-             in_place ? "_" : "", weft_dtype_name(dtype), describe_operand(&a.x), to.dim, describe_operand(&indices),
-             describe_operand(&added.x));
+             in_place ? "_" : "", weft_dtype_name(dtype), describe_operand(&a.x), to.dim,
+             describe_operand(&indices), describe_operand(&added.x));
     weft_tensor *target = in_place ? whole_somehow(a.tensor, mesh, to.ndim) : a.tensor, *result;
     if (together) {
-        result = (in_place ? weft_index_add_ : weft_index_add)(target, spoken(&to), indices.tensor, added.tensor);
+        result =
+            (in_place ? weft_index_add_ : weft_index_add)(target, spoken(&to), indices.tensor, added.tensor);
     } else {
-        result = (in_place ? weft_scatter_add_ : weft_scatter_add)(target, spoken(&to), indices.tensor, added.tensor);
+        result = (in_place ? weft_scatter_add_ : weft_scatter_add)(target, spoken(&to), indices.tensor,
+                                                                   added.tensor);
     }
     assert_no_error();
     assert_int_equal(result == target, in_place);
@@ -374,7 +382,8 @@ static void case_scatter_of_addends(void)
     int64_t rows = 1 + below(9), shape[2] = { below(12), 1 + below(9) }, target[2] = { rows, shape[1] };
     weft_mesh *mesh = any_mesh();
     weft_dtype dtype = any_number();
-    operand a = make_operand(mesh, dtype, 2, target, WHOLE, 0), added = make_operand(mesh, dtype, 2, shape, WHOLE, 0);
+    operand a = make_operand(mesh, dtype, 2, target, WHOLE, 0),
+            added = make_operand(mesh, dtype, 2, shape, WHOLE, 0);
     operand indices = make_operand(mesh, any_index(), 1, shape, INDEX, rows);
     double *expected = new_values(a.count);
     memcpy(expected, a.dense, (size_t)a.count * sizeof(double));
@@ -511,8 +520,8 @@ static void case_equal(void)
     }
     realise_typed(&b);
     char what[700];
-    snprintf(what, sizeof(what), "equal(%s %s, %s), which %s", weft_dtype_name(a.dtype), describe_operand(&a.x),
-             describe_operand(&b.x), differ ? "differ" : "do not differ");
+    snprintf(what, sizeof(what), "equal(%s %s, %s), which %s", weft_dtype_name(a.dtype),
+             describe_operand(&a.x), describe_operand(&b.x), differ ? "differ" : "do not differ");
     result = differ;
     weft_status status = weft_equal(a.tensor, b.tensor, &result);
     if (status != WEFT_OK || result == differ) {
@@ -534,8 +543,8 @@ static bool one_is_close(weft_dtype type, double a, double b, double rtol, doubl
     int rank = (int)below(weft_world_size());
     weft_mesh *mesh = weft_mesh_of_ranks(1, (const int64_t[]){ 1 }, &rank, NULL);
     bool result = false;
-    assert_int_equal(weft_allclose(weft_full(type, 0, NULL, a, mesh, NULL), weft_full(type, 0, NULL, b, mesh, NULL),
-                                   rtol, atol, equal_nan, &result),
+    assert_int_equal(weft_allclose(weft_full(type, 0, NULL, a, mesh, NULL),
+                                   weft_full(type, 0, NULL, b, mesh, NULL), rtol, atol, equal_nan, &result),
                      WEFT_OK);
     return result;
 }
@@ -566,7 +575,8 @@ static void test_large_integers(void)
     weft_mesh *mesh = weft_mesh_create(1, (const int64_t[]){ 2 }, NULL);
     weft_placement rows = weft_shard(0);
     weft_tensor *a = weft_distribute(WEFT_I64, 1, shape, values, mesh, &rows);
-    weft_tensor *b = weft_distribute(WEFT_I64, 1, shape, (const int64_t[]){ values[0], values[0] }, mesh, NULL);
+    weft_tensor *b =
+        weft_distribute(WEFT_I64, 1, shape, (const int64_t[]){ values[0], values[0] }, mesh, NULL);
     bool result = true;
     assert_int_equal(weft_equal(a, b, &result), WEFT_OK);
     assert_false(result);
@@ -593,7 +603,8 @@ static void test_unlike_tensors(void)
     assert_int_equal(weft_equal(a, weft_zeros(WEFT_F32, 1, shape + 1, mesh, NULL), &result), WEFT_OK);
     assert_false(result);
     result = true;
-    assert_int_equal(weft_allclose(a, weft_zeros(WEFT_F32, 1, shape, mesh, NULL), 1, 1, true, &result), WEFT_OK);
+    assert_int_equal(weft_allclose(a, weft_zeros(WEFT_F32, 1, shape, mesh, NULL), 1, 1, true, &result),
+                     WEFT_OK);
     assert_false(result);
     /* Of no elements all are equal. */
     weft_tensor *empty = weft_zeros(WEFT_F32, 1, (const int64_t[]){ 0 }, mesh, NULL);
@@ -651,20 +662,23 @@ static void test_sums_of_narrow_addends(void)
 
 /* ---- indices out of range ------------------------------------------------------------------------------ */
 
-/* The next blocking call says so, and the value is 0. */
-static void check_refused(weft_tensor *result, weft_dtype dtype, int ndim, const int64_t shape[], const double *expected,
-                          const char *function, const char *range)
+/* The next blocking call says so, and the value is 0. The first process hosts rank 0, which always has a part
+ * of the result; another process may have none, and hear nothing. */
+static void check_refused(weft_tensor *result, weft_dtype dtype, int ndim, const int64_t shape[],
+                          const double *expected, const char *function, const char *range)
 {
     assert_no_error();
-    assert_int_equal(weft_wait(), WEFT_ERR_INVALID);
-    assert_non_null(strstr(weft_last_error(), function));
-    assert_error(WEFT_ERR_INVALID, range);
+    weft_status status = weft_wait();
+    assert_true(status == WEFT_ERR_INVALID || weft_process_index() > 0);
+    if (status != WEFT_OK) {
+        assert_non_null(strstr(weft_last_error(), function));
+        assert_error(WEFT_ERR_INVALID, range);
+    }
     check(result, dtype, ndim, shape, expected, 0, 0, function);
 }
 
 static void test_indices_out_of_range(void)
 {
-    /* Every process hosts ranks that look at all indices. */
     weft_mesh *mesh = weft_mesh_create(1, (const int64_t[]){ weft_world_size() }, NULL);
     weft_placement rows = weft_shard(0);
     const int64_t shape[] = { 3, 2 }, few[] = { 2 };
@@ -679,10 +693,8 @@ static void test_indices_out_of_range(void)
     const double selected[] = { 0, 0, 5, 6 };
     check_refused(weft_index_select(whole, 0, indices), WEFT_F32, 2, (const int64_t[]){ 2, 2 }, selected,
                   "weft_index_select", "indices has -1, expected 0 to 2");
-    if (weft_num_processes() == 1) {
-        check_refused(weft_index_select(a, 0, indices), WEFT_F32, 2, (const int64_t[]){ 2, 2 }, selected,
-                      "weft_index_select", "indices has -1, expected 0 to 2");
-    }
+    check_refused(weft_index_select(a, 0, indices), WEFT_F32, 2, (const int64_t[]){ 2, 2 }, selected,
+                  "weft_index_select", "indices has -1, expected 0 to 2");
     const double gathered[] = { 5, 0, 1, 4, 3, 2 };
     check_refused(weft_gather(whole, 0, each), WEFT_F32, 2, shape, gathered, "weft_gather",
                   "indices has 3, expected 0 to 2");
@@ -695,8 +707,9 @@ static void test_indices_out_of_range(void)
     /* Blocking calls that compute their answer fail, and leave it alone. */
     weft_tensor *spoilt = weft_one_hot(indices, 3);
     bool result = true;
-    assert_int_equal(weft_equal(spoilt, weft_scale(spoilt, 2), &result), WEFT_ERR_INVALID);
-    assert_true(result);
+    weft_status status = weft_equal(spoilt, weft_scale(spoilt, 2), &result);
+    assert_true(status == WEFT_ERR_INVALID || weft_process_index() > 0);
+    assert_int_equal(result, status != WEFT_OK);
     weft_clear_error();
 }
 
@@ -708,22 +721,14 @@ typedef struct family {
 } family;
 
 static const family families[] = {
-    { "argmax", case_argument },
-    { "argmax_all", case_argument_all },
-    { "max", case_extreme_of_few },
-    { "cumsum", case_cumsum },
-    { "cumprod", case_cumprod },
-    { "index_select", case_index_select },
-    { "gather", case_gather },
-    { "scatter_add", case_scatter_add },
-    { "index_add", case_index_add },
-    { "index_add of addends", case_scatter_of_addends },
-    { "one_hot", case_one_hot },
-    { "sort", case_sort },
-    { "argsort", case_argsort },
-    { "topk", case_topk },
-    { "equal", case_equal },
-    { "item", case_item },
+    { "argmax", case_argument },     { "argmax_all", case_argument_all },
+    { "max", case_extreme_of_few },  { "cumsum", case_cumsum },
+    { "cumprod", case_cumprod },     { "index_select", case_index_select },
+    { "gather", case_gather },       { "scatter_add", case_scatter_add },
+    { "index_add", case_index_add }, { "index_add of addends", case_scatter_of_addends },
+    { "one_hot", case_one_hot },     { "sort", case_sort },
+    { "argsort", case_argsort },     { "topk", case_topk },
+    { "equal", case_equal },         { "item", case_item },
 };
 
 static void start_world(const char *variable, const char *value)
@@ -807,8 +812,8 @@ int main(void)
         num_cases = atoi(cases);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_single_calls),         cmocka_unit_test(test_panels_by_default),
-        cmocka_unit_test(test_panels_of_one_row),    cmocka_unit_test(test_panels_of_four_rows),
+        cmocka_unit_test(test_single_calls),          cmocka_unit_test(test_panels_by_default),
+        cmocka_unit_test(test_panels_of_one_row),     cmocka_unit_test(test_panels_of_four_rows),
         cmocka_unit_test(test_panels_of_a_few_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -132,7 +132,7 @@ void weft_kernel_lookup(const weft_kernel_call *call)
 typedef void (*add_function)(void *target, const void *values, const int64_t places[], int64_t n);
 
 #define ADD(name, T, V, sum)                                                                                 \
-    static void add_##name(void *target, const void *values, const int64_t places[], int64_t n)             \
+    static void add_##name(void *target, const void *values, const int64_t places[], int64_t n)              \
     {                                                                                                        \
         T *out = target;                                                                                     \
         const V *in = values;                                                                                \
@@ -177,8 +177,8 @@ typedef struct scatter {
     weft_dtype arithmetic;
 } scatter;
 
-/* Where elements first .. first + n - 1 of source rows go, whose indices begin at `indices`: elements from the start of
- * the output's line. */
+/* Where elements first .. first + n - 1 of source rows go, whose indices begin at `indices`: elements from
+ * the start of the output's line. */
 static void find_places(const scatter *s, const char *indices, int64_t first, int64_t n, int64_t places[])
 {
     weft_dtype type = s->indices.view->dtype;
@@ -200,7 +200,8 @@ static void find_places(const scatter *s, const char *indices, int64_t first, in
 }
 
 /* `rows` rows of the source, with as many of indices. */
-static void scatter_rows(const scatter *s, char *target, const char *source, const char *indices, int64_t rows)
+static void scatter_rows(const scatter *s, char *target, const char *source, const char *indices,
+                         int64_t rows)
 {
     weft_dtype type = s->source.view->dtype;
     int64_t count = rows * s->source.inner;
@@ -264,7 +265,8 @@ void weft_kernel_one_hot(const weft_kernel_call *call)
         int64_t count = rows * (indices->ndim == 0 ? 1 : indices->row_elements);
         for (int64_t i = 0; i < count; i++, target += width) {
             int64_t index;
-            weft_load(WEFT_I64, &index, indices->dtype, from + (size_t)i * weft_dtype_size(indices->dtype), 1, 1);
+            weft_load(WEFT_I64, &index, indices->dtype, from + (size_t)i * weft_dtype_size(indices->dtype), 1,
+                      1);
             int64_t place = place_of(call, out, dim, index);
             if (place >= 0) {
                 target[place] = 1;

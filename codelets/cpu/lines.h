@@ -4,8 +4,8 @@
 
 #include <weft/kernel.h>
 
-/* Element (outer, k, j): k along the dimension, `outer` row-major over the dimensions before it, j over those behind
- * it. The elements (outer, k, 0 .. inner - 1) lie side by side. */
+/* Element (outer, k, j): k along the dimension, `outer` row-major over the dimensions before it, j over those
+ * behind it. The elements (outer, k, 0 .. inner - 1) lie side by side. */
 typedef struct weft_lines {
     const weft_view *view;
     int dim;
@@ -24,8 +24,8 @@ static inline weft_lines weft_lines_of(const weft_view *view, int dim)
     return lines;
 }
 
-/* Where (outer, k, 0) is; `*together` gets for how many k, this one included, the elements follow one another, `inner`
- * elements apart. Of dimension 0 these end with the panel. */
+/* Where (outer, k, 0) is; `*together` gets for how many k, this one included, the elements follow one
+ * another, `inner` elements apart. Of dimension 0 these end with the panel. */
 static inline void *weft_line_at(const weft_lines *lines, int64_t outer, int64_t k, int64_t *together)
 {
     if (lines->dim == 0) {
@@ -37,7 +37,8 @@ static inline void *weft_line_at(const weft_lines *lines, int64_t outer, int64_t
                      weft_dtype_size(lines->view->dtype);
 }
 
-/* Where (outer, 0, 0) is if the whole line follows it, `inner` elements apart; else NULL. Not of an empty view. */
+/* Where (outer, 0, 0) is if the whole line follows it, `inner` elements apart; else NULL. Not of an empty
+ * view. */
 static inline void *weft_line_whole(const weft_lines *lines, int64_t outer)
 {
     int64_t together;

@@ -45,7 +45,7 @@ typedef struct scan {
                                       name##_along_int64_t, name##_across_int64_t };
 
 SCAN(sum, 0, a + b, (int64_t)((uint64_t)a + (uint64_t)b))
-SCAN(prod, 1, a *b, (int64_t)((uint64_t)a * (uint64_t)b))
+SCAN(prod, 1, a *b, (int64_t)((uint64_t)a *(uint64_t)b))
 
 typedef struct job {
     weft_lines in, out;
@@ -72,8 +72,8 @@ static void run_block(const job *j, values *running, char *to, const char *from,
     weft_store(j->type, to, 1, j->arithmetic, &block, n);
 }
 
-/* Lines (outer, j .. j + width - 1); each row of elements that lie together is a block, or, of a single line whose
- * elements follow one another, many of them. */
+/* Lines (outer, j .. j + width - 1); each row of elements that lie together is a block, or, of a single line
+ * whose elements follow one another, many of them. */
 static void run_lines(const job *j, values *running, int64_t outer, int64_t first, int64_t width)
 {
     size_t size = weft_dtype_size(j->type);
@@ -99,7 +99,8 @@ static void run(const weft_kernel_call *call, const scan *kind)
               .type = call->output.dtype,
               .arithmetic = call->output.dtype >= WEFT_I64 ? WEFT_I64 : WEFT_F64 };
     bool along = j.in.inner == 1, whole = j.arithmetic == WEFT_I64;
-    j.function = along ? (whole ? kind->along_whole : kind->along) : (whole ? kind->across_whole : kind->across);
+    j.function =
+        along ? (whole ? kind->along_whole : kind->along) : (whole ? kind->across_whole : kind->across);
     for (int64_t outer = 0; outer < j.out.outer; outer++) {
         for (int64_t first = 0, width; first < j.out.inner; first += width) {
             values running;

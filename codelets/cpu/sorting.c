@@ -71,8 +71,8 @@ static void insertion_sort(entry entries[], int64_t n)
     }
 }
 
-/* One byte after the other, the lowest first; those that all keys share are skipped. Returns `entries` or `other`: where
- * the result is. */
+/* One byte after the other, the lowest first; those that all keys share are skipped. Returns `entries` or
+ * `other`: where the result is. */
 static entry *radix_sort(entry *entries, entry *other, int64_t n)
 {
     int64_t counts[8][256] = { { 0 } };

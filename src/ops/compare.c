@@ -22,8 +22,8 @@ static bool check_pair(const char *function, weft_tensor *a, weft_tensor *b, con
         weft_fail(WEFT_ERR_INVALID, function, "result is NULL");
         return false;
     }
-    return weft_check_same_mesh(function, "a", a->layout, "b", b->layout) && weft_check_not_held(function, "a", a) &&
-           weft_check_not_held(function, "b", b);
+    return weft_check_same_mesh(function, "a", a->layout, "b", b->layout) &&
+           weft_check_not_held(function, "a", a) && weft_check_not_held(function, "b", b);
 }
 
 static bool are_alike(const weft_layout *a, const weft_layout *b)
@@ -37,7 +37,8 @@ static weft_status all_true(const char *function, weft_tensor *truths, bool *res
 {
     weft_tensor *answer = truths == NULL ? NULL : weft_every_all(truths);
     unsigned char truth = 0;
-    weft_status status = answer == NULL ? weft_latest_status() : weft_tensor_to_host(function, answer, &truth);
+    weft_status status =
+        answer == NULL ? weft_latest_status() : weft_tensor_to_host(function, answer, &truth);
     if (status == WEFT_OK) {
         *result = truth != 0;
     }
@@ -60,15 +61,16 @@ weft_status weft_equal(weft_tensor *a, weft_tensor *b, bool *result)
     return status;
 }
 
-weft_status weft_allclose(weft_tensor *a, weft_tensor *b, double rtol, double atol, bool equal_nan, bool *result)
+weft_status weft_allclose(weft_tensor *a, weft_tensor *b, double rtol, double atol, bool equal_nan,
+                          bool *result)
 {
     static const char function[] = "weft_allclose";
     if (!check_pair(function, a, b, result)) {
         return weft_latest_status();
     }
     if (!(rtol >= 0) || !(atol >= 0)) {
-        return weft_fail(WEFT_ERR_INVALID, function, "%s is %g, expected at least 0", rtol >= 0 ? "atol" : "rtol",
-                         rtol >= 0 ? atol : rtol);
+        return weft_fail(WEFT_ERR_INVALID, function, "%s is %g, expected at least 0",
+                         rtol >= 0 ? "atol" : "rtol", rtol >= 0 ? atol : rtol);
     }
     if (!are_alike(a->layout, b->layout)) {
         *result = false;

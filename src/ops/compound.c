@@ -45,7 +45,7 @@ weft_tensor *weft_settle(const char *function, weft_tensor *a, int whole)
         bool stays = now.kind == WEFT_REPLICATE || (now.kind == WEFT_SHARD && now.dim != whole);
         placements[m] = stays ? now : place_elsewhere(layout, whole);
     }
-    const weft_layout *settled = weft_check_layout(function, (weft_mesh *)layout->mesh, placements, layout->ndim,
-                                                   layout->shape, layout->dtype);
+    const weft_layout *settled = weft_check_layout(function, (weft_mesh *)layout->mesh, placements,
+                                                   layout->ndim, layout->shape, layout->dtype);
     return settled == NULL ? NULL : weft_tensor_to_layout(function, a, settled);
 }

@@ -84,13 +84,14 @@ static bool check_source(const addition *x)
         return false;
     }
     if (source->ndim != a->ndim) {
-        weft_fail(WEFT_ERR_SHAPE, x->function, "source has %d dimensions, expected %d, as a has", source->ndim,
-                  a->ndim);
+        weft_fail(WEFT_ERR_SHAPE, x->function, "source has %d dimensions, expected %d, as a has",
+                  source->ndim, a->ndim);
         return false;
     }
     for (int d = 0; d < a->ndim; d++) {
         if (d != x->dim && source->shape[d] != a->shape[d]) {
-            weft_fail(WEFT_ERR_SHAPE, x->function, "source has size %lld in dimension %d, expected %lld, as a has",
+            weft_fail(WEFT_ERR_SHAPE, x->function,
+                      "source has size %lld in dimension %d, expected %lld, as a has",
                       (long long)source->shape[d], d, (long long)a->shape[d]);
             return false;
         }
@@ -106,7 +107,8 @@ static bool check_addition(addition *x)
         return false;
     }
     if (x->in_place && x->a->layout->has_partial) {
-        weft_fail(WEFT_ERR_LAYOUT, x->function, "a is Partial, which cannot be added to: weft_redistribute() it");
+        weft_fail(WEFT_ERR_LAYOUT, x->function,
+                  "a is Partial, which cannot be added to: weft_redistribute() it");
         return false;
     }
     return true;
@@ -127,7 +129,8 @@ static weft_tensor *scatter(const addition *x)
                         .num_sizes = 1,
                         .sizes = { x->a->layout->shape[x->dim] },
                         .num_numbers = 2,
-                        .numbers = { [WEFT_INDEXED_DIM] = x->dim, [WEFT_INDEXED_TOGETHER] = x->rule == TOGETHER } },
+                        .numbers = { [WEFT_INDEXED_DIM] = x->dim,
+                                     [WEFT_INDEXED_TOGETHER] = x->rule == TOGETHER } },
     });
 }
 
@@ -190,7 +193,8 @@ weft_tensor *weft_one_hot(weft_tensor *indices, int64_t num_classes)
         return NULL;
     }
     if (num_classes < 0) {
-        weft_fail(WEFT_ERR_INVALID, function, "num_classes is %lld, expected at least 0", (long long)num_classes);
+        weft_fail(WEFT_ERR_INVALID, function, "num_classes is %lld, expected at least 0",
+                  (long long)num_classes);
         return NULL;
     }
     return weft_dispatch(&(weft_call){

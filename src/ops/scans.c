@@ -25,14 +25,15 @@ static weft_tensor *scan(const char *function, const weft_operation *operation, 
     }
     weft_scope_open();
     weft_tensor *wide = weft_dtype_is_floating(a->layout->dtype) ? a : weft_to_type(a, WEFT_I64);
-    return weft_leave_scope(wide == NULL ? NULL
-                                         : weft_dispatch(&(weft_call){
-                                               .function = function,
-                                               .operation = operation,
-                                               .num_inputs = 1,
-                                               .inputs = { wide },
-                                               .attributes = { .leading = dim, .num_numbers = 1, .numbers = { dim } },
-                                           }));
+    return weft_leave_scope(wide == NULL
+                                ? NULL
+                                : weft_dispatch(&(weft_call){
+                                      .function = function,
+                                      .operation = operation,
+                                      .num_inputs = 1,
+                                      .inputs = { wide },
+                                      .attributes = { .leading = dim, .num_numbers = 1, .numbers = { dim } },
+                                  }));
 }
 
 SCAN(cumsum, WEFT_LINEAR_OPS)

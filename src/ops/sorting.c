@@ -64,8 +64,8 @@ weft_tensor *weft_topk(weft_tensor *a, int64_t k, int dim, bool largest, weft_te
     }
     int64_t size = a->layout->shape[dim];
     if (k < 0 || k > size) {
-        weft_fail(WEFT_ERR_INVALID, function, "k is %lld, expected 0 to %lld, the size of dimension %d", (long long)k,
-                  (long long)size, dim);
+        weft_fail(WEFT_ERR_INVALID, function, "k is %lld, expected 0 to %lld, the size of dimension %d",
+                  (long long)k, (long long)size, dim);
         return NULL;
     }
     return first_values(function, a, dim, k, largest, indices);
