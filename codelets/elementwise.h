@@ -60,6 +60,8 @@ extern const weft_elementwise weft_elementwise_eq, weft_elementwise_ne, weft_ele
 extern const weft_elementwise weft_elementwise_logical_and, weft_elementwise_logical_or, weft_elementwise_logical_xor,
     weft_elementwise_logical_not;
 extern const weft_elementwise weft_elementwise_isnan, weft_elementwise_isinf, weft_elementwise_isfinite;
+/* |a - b| <= s |b| + t, or both equal; NaN is close to NaN where u (scalars[2]) is not 0. */
+extern const weft_elementwise weft_elementwise_close;
 extern const weft_elementwise weft_elementwise_where;       /* a ? b : c */
 extern const weft_elementwise weft_elementwise_masked_fill; /* b ? s : a */
 

@@ -21,5 +21,8 @@ void weft_kernel_max_abs(const weft_kernel_call *call);
 void weft_kernel_sum_pow(const weft_kernel_call *call); /* of the absolute values to the power scalars[1] */
 /* Squares of differences from input 1, which has the shape of the output with reduced dimensions of size 1. */
 void weft_kernel_sum_square_difference(const weft_kernel_call *call);
+/* The first place that has the value of input 1, which has that shape too, and the input's type: places are numbered in
+ * the row-major order of the reduced dimensions of the whole tensor. NaN is found as NaN. INT64_MAX where there is none. */
+void weft_kernel_place(const weft_kernel_call *call);
 
 #endif

@@ -3,6 +3,7 @@
  * still computes. */
 #include "support.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@ enum { RANKS = 4 };
 
 static weft_mesh *mesh, *other_mesh, *stale_mesh;
 static weft_tensor *image, *filter;
-static weft_tensor *matrix, *square, *scalar, *whole, *on_other, *indices, *booleans, *partial, *empty, *dead,
+static weft_tensor *matrix, *square, *scalar, *whole, *on_other, *indices, *places, *booleans, *partial, *empty, *dead,
     *stale_tensor;
 static const int64_t shape_45[] = { 4, 5 }, shape_55[] = { 5, 5 }, negative[] = { 4, -1 },
                      huge[] = { INT64_MAX / 2, 3 }, huge_but_empty[] = { 0, INT64_MAX, INT64_MAX },
@@ -33,6 +34,7 @@ static void *locals[RANKS] = { memory, memory, memory, memory },
             *one_null[RANKS] = { memory, NULL, memory, memory };
 static int64_t offset[8], extent[8], coordinate[8];
 static weft_tensor *pieces[4];
+static bool answer;
 
 static weft_tensor *make(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *on,
                          const weft_placement *how)
@@ -56,6 +58,7 @@ static void make_fixtures(void)
     whole = make(WEFT_F64, 2, shape_45, mesh, NULL);
     on_other = make(WEFT_F32, 2, shape_45, other_mesh, NULL);
     indices = make(WEFT_I64, 1, count, mesh, NULL);
+    places = make(WEFT_I64, 2, shape_45, mesh, NULL);
     booleans = make(WEFT_BOOL, 2, shape_45, mesh, NULL);
     empty = make(WEFT_F32, 2, (const int64_t[]){ 0, 5 }, mesh, NULL);
     partial = weft_empty(WEFT_F32, 2, shape_45, mesh, with_partial);
@@ -334,6 +337,7 @@ static void run_rows(const row table[], size_t count)
 #define DIM_0 , 0, false
 #define DIMS_01 , 0, 1
 #define TO_45 , 2, shape_45
+#define ROWS_0 , 0
 #define TO_20 , 1, (const int64_t[]){ 20 }
 
 #define OPERATION_ROWS(S, N, Z, V)                                                                           \
@@ -391,7 +395,53 @@ static void run_rows(const row table[], size_t count)
     N(reshape_count, weft_reshape(matrix, 1, (const int64_t[]){ 21 }), SHAPE, "weft_reshape", "shape")       \
     N(reshape_two_unknown, weft_reshape(matrix, 2, (const int64_t[]){ -1, -1 }), SHAPE, "weft_reshape", "shape") \
     N(reshape_null_shape, weft_reshape(matrix, 1, NULL), INVALID, "weft_reshape", "shape")                   \
-    N(reshape_ndim, weft_reshape(matrix, 9, nine), INVALID, "weft_reshape", "ndim")
+    N(reshape_ndim, weft_reshape(matrix, 9, nine), INVALID, "weft_reshape", "ndim")                          \
+    ONE_ROWS(N, argmax, DIM_0)                                                                               \
+    N(argmax_dim, weft_argmax(matrix, 2, false), INVALID, "weft_argmax", "dim")                              \
+    N(argmin_of_nothing, weft_argmin(empty, 0, false), SHAPE, "weft_argmin", "size 0")                       \
+    N(argmin_of_nothing_at_all, weft_argmin_all(empty), SHAPE, "weft_argmin_all", "size 0")                  \
+    ONE_ROWS(N, cumsum, ROWS_0)                                                                              \
+    N(cumsum_dim, weft_cumsum(matrix, -3), INVALID, "weft_cumsum", "dim is -3")                              \
+    N(cumprod_scalar, weft_cumprod(scalar, 0), SHAPE, "weft_cumprod", "a is a scalar")                       \
+    N(select_null, weft_index_select(NULL, 0, indices), INVALID, "weft_index_select", "a")                   \
+    N(select_null_indices, weft_index_select(matrix, 0, NULL), INVALID, "weft_index_select", "indices")      \
+    N(select_dim, weft_index_select(matrix, 2, indices), INVALID, "weft_index_select", "dim")                \
+    N(select_type, weft_index_select(matrix, 0, square), DTYPE, "weft_index_select", "indices")              \
+    N(select_shape, weft_index_select(matrix, 0, places), SHAPE, "weft_index_select", "indices")             \
+    N(select_mesh, weft_index_select(on_other, 0, indices), MESH, "weft_index_select", "weft_redistribute")  \
+    N(gather_null, weft_gather(NULL, 0, places), INVALID, "weft_gather", "a")                                \
+    N(gather_ndim, weft_gather(matrix, 0, indices), SHAPE, "weft_gather", "indices")                         \
+    N(gather_shape, weft_gather(square, 1, places), SHAPE, "weft_gather", "indices has size 4 in dimension 0") \
+    N(scatter_null, weft_scatter_add(NULL, 0, places, matrix), INVALID, "weft_scatter_add", "a")             \
+    N(scatter_null_indices, weft_scatter_add(matrix, 0, NULL, matrix), INVALID, "weft_scatter_add", "indices") \
+    N(scatter_null_source, weft_scatter_add(matrix, 0, places, NULL), INVALID, "weft_scatter_add", "source") \
+    N(scatter_type, weft_scatter_add(matrix, 0, places, whole), DTYPE, "weft_scatter_add", "source is f64")  \
+    N(scatter_index_type, weft_scatter_add(matrix, 0, matrix, matrix), DTYPE, "weft_scatter_add", "indices") \
+    N(scatter_shape, weft_scatter_add(matrix, 1, places, square), SHAPE, "weft_scatter_add",                 \
+      "source has size 5 in dimension 0, expected 4")                                                        \
+    N(scatter_indices_shape, weft_scatter_add(square, 0, places, square), SHAPE, "weft_scatter_add", "indices") \
+    N(scatter_mesh, weft_scatter_add(on_other, 0, places, matrix), MESH, "weft_scatter_add", "weft_redistribute") \
+    N(scatter_in_place_partial, weft_scatter_add_(partial, 0, places, matrix), LAYOUT, "weft_scatter_add_", "Partial") \
+    N(index_add_shape, weft_index_add(matrix, 0, places, matrix), SHAPE, "weft_index_add", "indices")        \
+    N(index_add_in_place_dim, weft_index_add_(matrix, 5, indices, matrix), INVALID, "weft_index_add_", "dim") \
+    N(one_hot_null, weft_one_hot(NULL, 3), INVALID, "weft_one_hot", "indices")                               \
+    N(one_hot_type, weft_one_hot(matrix, 3), DTYPE, "weft_one_hot", "indices")                               \
+    N(one_hot_classes, weft_one_hot(indices, -1), INVALID, "weft_one_hot", "num_classes is -1")              \
+    N(sort_null, weft_sort(NULL, 0, false, NULL), INVALID, "weft_sort", "a")                                 \
+    N(sort_dim, weft_sort(matrix, 2, false, NULL), INVALID, "weft_sort", "dim")                              \
+    N(argsort_scalar, weft_argsort(scalar, 0, false), SHAPE, "weft_argsort", "a is a scalar")                \
+    N(topk_many, weft_topk(matrix, 6, 1, true, NULL), INVALID, "weft_topk", "k is 6, expected 0 to 5")       \
+    N(topk_negative, weft_topk(matrix, -1, 1, true, NULL), INVALID, "weft_topk", "k is -1")                  \
+    S(equal_null, weft_equal(NULL, matrix, &answer), INVALID, "weft_equal", "a")                             \
+    S(equal_dead, weft_equal(matrix, dead, &answer), INVALID, "weft_equal", "b")                             \
+    S(equal_no_result, weft_equal(matrix, matrix, NULL), INVALID, "weft_equal", "result")                    \
+    S(equal_mesh, weft_equal(matrix, on_other, &answer), MESH, "weft_equal", "weft_redistribute")            \
+    S(close_null, weft_allclose(matrix, NULL, 0, 0, false, &answer), INVALID, "weft_allclose", "b")          \
+    S(close_negative, weft_allclose(matrix, matrix, 0, -1, false, &answer), INVALID, "weft_allclose", "atol is -1") \
+    S(close_nan, weft_allclose(matrix, matrix, NAN, 0, false, &answer), INVALID, "weft_allclose", "rtol")    \
+    S(item_null, weft_tensor_item(NULL, memory), INVALID, "weft_tensor_item", "tensor")                      \
+    S(item_value, weft_tensor_item(scalar, NULL), INVALID, "weft_tensor_item", "value")                      \
+    S(item_many, weft_tensor_item(matrix, memory), SHAPE, "weft_tensor_item", "20 elements")
 
 #define TWO(a, b) (weft_tensor *const[]){ a, b }
 #define SHAPE_ROWS(S, N, Z, V)                                                                               \

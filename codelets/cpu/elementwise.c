@@ -101,6 +101,22 @@ static inline int64_t power(int64_t a, int64_t b)
 #define REMAINDER(a, b) sign_of_divisor(fmod(a, b), b)
 #define sign_of_divisor(rest, b) ((rest) != 0 && ((rest) < 0) != ((b) < 0) ? (rest) + (b) : (rest))
 
+/* What weft_elementwise_close says. Infinities are close to themselves alone. */
+static inline bool are_close(double a, double b, const double scalars[])
+{
+    double difference = fabs(a - b);
+    bool finite = difference - difference == 0;
+    return a == b || (finite && difference <= scalars[1] + fabs(scalars[0] * b)) ||
+           (a != a && b != b && scalars[2] != 0);
+}
+
+/* The difference of integers that differ is at least 1, which double precision does not lose here. */
+static inline bool are_close_whole(int64_t a, int64_t b, const double scalars[])
+{
+    uint64_t difference = a > b ? (uint64_t)a - (uint64_t)b : (uint64_t)b - (uint64_t)a;
+    return difference == 0 || (double)difference <= scalars[1] + fabs(scalars[0] * (double)b);
+}
+
 /* ---- the kernels --------------------------------------------------------------------------------------- */
 
 NUMBER(copy, 1, a, a)
@@ -132,6 +148,10 @@ TRUTH(logical_not, 1, a == 0)
 TRUTH(isnan, 1, a != a)
 TRUTH(isinf, 1, a == a && (a - a) != 0)
 TRUTH(isfinite, 1, (a - a) == 0)
+LOOP(close, double, uint8_t, 2, are_close((double)a, (double)b, scalars))
+LOOP(close, float, uint8_t, 2, are_close((double)a, (double)b, scalars))
+LOOP(close, int64_t, uint8_t, 2, are_close_whole(a, b, scalars))
+const weft_elementwise weft_elementwise_close = { 2, true, close_double, close_float, close_int64_t };
 NUMBER(where, 3, a != 0 ? b : c, a != 0 ? b : c)
 NUMBER(masked_fill, 2, b != 0 ? s : a, b != 0 ? s : a)
 

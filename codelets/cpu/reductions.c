@@ -107,13 +107,16 @@ typedef struct walker {
     const weft_kernel_call *call;
     bool reduces_last;
     int64_t stride[WEFT_MAX_DIMS]; /* of the output in the input's dimensions, in elements; 0 where reduced */
+    /* The same of the row-major order of the reduced dimensions, in the whole tensor; 0 where not reduced. */
+    int64_t order[WEFT_MAX_DIMS];
+    int64_t origin; /* the place of the input's first element in that order */
 } walker;
 
 static walker begin(const weft_kernel_call *call)
 {
     const weft_view *in = &call->inputs[0], *out = &call->output;
     walker w = { .call = call };
-    int64_t mask = call->numbers[0], step = 1;
+    int64_t mask = call->numbers[0], step = 1, next = 1;
     bool keeps = call->numbers[1] != 0;
     int place = out->ndim - 1;
     for (int d = in->ndim - 1; d >= 0; d--) {
@@ -122,19 +125,22 @@ static walker begin(const weft_kernel_call *call)
         if (!reduced || keeps) {
             step *= out->extent[place--];
         }
+        w.order[d] = reduced ? next : 0;
+        w.origin += w.order[d] * in->offset[d];
+        next *= reduced ? in->shape[d] : 1;
     }
     w.reduces_last = in->ndim > 0 && (mask >> (in->ndim - 1) & 1);
     return w;
 }
 
-/* Elements between the output's first one and that of input element (row, rest); rest: row-major over the dimensions
- * between the first and the last. */
-static int64_t output_place(const walker *w, int64_t row, int64_t rest)
+/* How far input element (row, rest, 0) is from the first one, in strides; rest: row-major over the dimensions between
+ * the first and the last. */
+static int64_t distance(const walker *w, const int64_t strides[], int64_t row, int64_t rest)
 {
     const weft_view *in = &w->call->inputs[0];
-    int64_t place = in->ndim > 0 ? row * w->stride[0] : 0;
+    int64_t place = in->ndim > 0 ? row * strides[0] : 0;
     for (int d = in->ndim - 2; d >= 1; d--) {
-        place += rest % in->extent[d] * w->stride[d];
+        place += rest % in->extent[d] * strides[d];
         rest /= in->extent[d];
     }
     return place;
@@ -156,25 +162,48 @@ typedef union values {
     int64_t i64[BLOCK];
 } values;
 
-typedef struct job {
+typedef struct job job;
+
+/* What is done with `length` elements of the last dimension that lie at `from`. place: of their first result; position: of
+ * the first element in the order of what is reduced. */
+typedef void (*run_function)(const job *j, const walker *w, const char *from, int64_t place, int64_t position,
+                             int64_t length);
+
+struct job {
+    run_function run;
     const reduction *reduction;
     prepare_function prepare;
-    bool whole;     /* integers and truth values */
-    void *results;  /* in the type of the arithmetic: one for each element of the output's part */
-    double *centre; /* is taken from the values: one for each result; or NULL */
-    int64_t count;  /* of results */
-} job;
+    bool whole;    /* integers and truth values */
+    void *results; /* in the type of the arithmetic, or places: one for each element of the output's part */
+    /* One for each result, or NULL: what is taken from the values; or, in the type of the arithmetic, what is sought. */
+    void *centre;
+    int64_t count; /* of results */
+};
+
+static weft_dtype arithmetic_of(const job *j)
+{
+    return j->whole ? WEFT_I64 : WEFT_F64;
+}
+
+/* The identity among the values that the type has: it is the result where there is nothing to reduce. */
+static int64_t whole_identity(const reduction *kind, weft_dtype type)
+{
+    int64_t least = type == WEFT_I64 ? INT64_MIN : type == WEFT_I32 ? INT32_MIN : 0;
+    int64_t most = type == WEFT_I64 ? INT64_MAX : type == WEFT_I32 ? INT32_MAX : type == WEFT_U8 ? UINT8_MAX : 1;
+    int64_t identity = kind->whole_identity;
+    return identity < least ? least : identity > most ? most : identity;
+}
 
 static void start_results(const job *j, const weft_kernel_call *call)
 {
     if (!call->first) {
-        weft_load(j->whole ? WEFT_I64 : WEFT_F64, j->results, call->output.dtype, weft_view_row(&call->output, 0, NULL),
-                  1, j->count);
+        weft_load(arithmetic_of(j), j->results, call->output.dtype, weft_view_row(&call->output, 0, NULL), 1, j->count);
         return;
     }
+    int64_t identity = whole_identity(j->reduction, call->output.dtype);
     for (int64_t i = 0; i < j->count; i++) {
         if (j->whole) {
-            ((int64_t *)j->results)[i] = j->reduction->whole_identity;
+            ((int64_t *)j->results)[i] = identity;
         } else {
             ((double *)j->results)[i] = j->reduction->identity;
         }
@@ -188,8 +217,7 @@ static void store_results(const job *j, const weft_kernel_call *call)
             ((double *)j->results)[i] *= call->scalars[0];
         }
     }
-    weft_store(call->output.dtype, weft_view_row(&call->output, 0, NULL), 1, j->whole ? WEFT_I64 : WEFT_F64, j->results,
-               j->count);
+    weft_store(call->output.dtype, weft_view_row(&call->output, 0, NULL), 1, arithmetic_of(j), j->results, j->count);
 }
 
 /* One run of the last dimension, from element `first` on. */
@@ -197,7 +225,7 @@ static void reduce_block(const job *j, const walker *w, values *block, int64_t p
 {
     place += w->reduces_last ? 0 : first;
     for (int64_t i = 0; j->centre != NULL && i < n; i++) {
-        block->f64[i] -= j->centre[place + (w->reduces_last ? 0 : i)];
+        block->f64[i] -= ((double *)j->centre)[place + (w->reduces_last ? 0 : i)];
     }
     if (j->prepare != NULL) {
         j->prepare(block->f64, n, w->call->scalars);
@@ -211,26 +239,27 @@ static void reduce_block(const job *j, const walker *w, values *block, int64_t p
     }
 }
 
-/* Elements first .. first + n - 1 of the run of the last dimension that lies at `from`. */
-static void reduce_run(const job *j, const walker *w, const char *from, int64_t place, int64_t length)
+static void reduce_run(const job *j, const walker *w, const char *from, int64_t place, int64_t position,
+                       int64_t length)
 {
+    (void)position;
     weft_dtype type = w->call->inputs[0].dtype;
     for (int64_t first = 0, n; first < length; first += n) {
         values block;
         n = length - first < BLOCK ? length - first : BLOCK;
-        weft_load(j->whole ? WEFT_I64 : WEFT_F64, &block, type, from + (size_t)first * weft_dtype_size(type), 1, n);
+        weft_load(arithmetic_of(j), &block, type, from + (size_t)first * weft_dtype_size(type), 1, n);
         reduce_block(j, w, &block, place, first, n);
     }
 }
 
-static void reduce_rows(const job *j, const weft_kernel_call *call)
+static void walk_rows(const job *j, const weft_kernel_call *call)
 {
     const weft_view *in = &call->inputs[0];
     walker w = begin(call);
     if (in->ndim <= 1) { /* as many elements as lie together are one run */
         for (int64_t row = 0, together; row < weft_view_rows(in); row += together) {
             const char *from = weft_view_row(in, row, &together);
-            reduce_run(j, &w, from, w.reduces_last ? 0 : row, together);
+            j->run(j, &w, from, w.reduces_last ? 0 : row, w.origin + row * w.order[0], together);
         }
         return;
     }
@@ -238,20 +267,20 @@ static void reduce_rows(const job *j, const weft_kernel_call *call)
     for (int64_t row = 0; row < in->extent[0]; row++) {
         const char *from = weft_view_row(in, row, NULL);
         for (int64_t rest = 0; rest < middle; rest++) {
-            reduce_run(j, &w, from, output_place(&w, row, rest), length);
+            j->run(j, &w, from, distance(&w, w.stride, row, rest), w.origin + distance(&w, w.order, row, rest), length);
             from += (size_t)length * weft_dtype_size(in->dtype);
         }
     }
 }
 
-/* The whole part of a view as double precision. */
-static void load_part(const weft_view *view, double *target)
+/* The whole part of a view in the type of the arithmetic, each element of which has 8 bytes. */
+static void load_part(weft_dtype arithmetic, const weft_view *view, char *target)
 {
     for (int64_t row = 0, together; row < weft_view_rows(view); row += together) {
         const void *from = weft_view_row(view, row, &together);
         int64_t n = together * view->row_elements;
-        weft_load(WEFT_F64, target, view->dtype, from, 1, n);
-        target += n;
+        weft_load(arithmetic, target, view->dtype, from, 1, n);
+        target += 8 * n;
     }
 }
 
@@ -262,7 +291,8 @@ static bool is_whole(weft_dtype dtype)
 
 static void run(const weft_kernel_call *call, const reduction *kind, prepare_function prepare)
 {
-    job j = { .reduction = kind,
+    job j = { .run = reduce_run,
+              .reduction = kind,
               .prepare = prepare,
               .whole = is_whole(call->inputs[0].dtype),
               .count = weft_view_count(&call->output) };
@@ -276,16 +306,71 @@ static void run(const weft_kernel_call *call, const reduction *kind, prepare_fun
     j.results = memory;
     j.centre = centred ? memory + j.count : NULL;
     if (centred) {
-        load_part(&call->inputs[1], j.centre);
+        load_part(WEFT_F64, &call->inputs[1], j.centre);
     }
     start_results(&j, call);
     if (weft_view_count(&call->inputs[0]) > 0) {
-        reduce_rows(&j, call);
+        walk_rows(&j, call);
     }
     store_results(&j, call);
     if (memory != few) {
         free(memory);
     }
+}
+
+/* ---- places ------------------------------------------------------------------------------------------- */
+
+/* Whether value i of a block is the one that is sought for a result. */
+static bool is_sought(const job *j, const values *block, int64_t i, int64_t result)
+{
+    if (j->whole) {
+        return block->i64[i] == ((int64_t *)j->centre)[result];
+    }
+    double value = block->f64[i], sought = ((double *)j->centre)[result];
+    return value == sought || (value != value && sought != sought);
+}
+
+static void find_run(const job *j, const walker *w, const char *from, int64_t place, int64_t position, int64_t length)
+{
+    weft_dtype type = w->call->inputs[0].dtype;
+    int64_t *results = j->results, step = w->reduces_last ? 0 : 1;
+    for (int64_t first = 0, n; first < length; first += n) {
+        values block;
+        n = length - first < BLOCK ? length - first : BLOCK;
+        if (w->reduces_last && results[place] <= position + first) {
+            return;
+        }
+        weft_load(arithmetic_of(j), &block, type, from + (size_t)first * weft_dtype_size(type), 1, n);
+        for (int64_t i = 0; i < n; i++) {
+            int64_t result = place + (first + i) * step, at = position + (w->reduces_last ? first + i : 0);
+            if (at < results[result] && is_sought(j, &block, i, result)) {
+                results[result] = at;
+            }
+        }
+    }
+}
+
+void weft_kernel_place(const weft_kernel_call *call)
+{
+    const weft_view *out = &call->output;
+    job j = { .run = find_run, .whole = is_whole(call->inputs[0].dtype), .count = weft_view_count(out) };
+    int64_t *memory = malloc(2 * (size_t)j.count * sizeof(*memory)), *target = weft_view_row(out, 0, NULL);
+    if (memory == NULL) {
+        weft_kernel_fail(call, WEFT_ERR_NOMEM, "no memory for the results of a task");
+        memset(target, 0, (size_t)j.count * sizeof(*target));
+        return;
+    }
+    j.results = memory;
+    j.centre = memory + j.count;
+    load_part(arithmetic_of(&j), &call->inputs[1], j.centre);
+    for (int64_t i = 0; i < j.count; i++) {
+        memory[i] = call->first ? INT64_MAX : target[i];
+    }
+    if (weft_view_count(&call->inputs[0]) > 0) {
+        walk_rows(&j, call);
+    }
+    memcpy(target, memory, (size_t)j.count * sizeof(*target));
+    free(memory);
 }
 
 /* ---- the kernels --------------------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 #define WEFT_OPS_H
 
 #include <weft/elementwise.h>
+#include <weft/indexing.h>
 #include <weft/products.h>
 #include <weft/reductions.h>
 #include <weft/shapes.h>

@@ -101,6 +101,10 @@ WEFT_API weft_tensor *weft_redistribute(weft_tensor *tensor, weft_mesh *mesh,
  * elements. */
 WEFT_API weft_status weft_to_host(weft_tensor *tensor, void *global);
 
+/** BLOCKS, every process must call it: the value of a tensor of one element, on every process; 64-bit integers are rounded
+ * to double precision. WEFT_ERR_SHAPE for any other number of elements. */
+WEFT_API weft_status weft_tensor_item(weft_tensor *tensor, double *value);
+
 /** BLOCKS: copies one hosted rank's shard (0 <= local_rank < weft_local_ranks()). Local: no communication of
  * its own. */
 WEFT_API weft_status weft_local_to_host(weft_tensor *tensor, int local_rank, void *shard);

@@ -50,16 +50,24 @@ static const char *types_text(unsigned types, char *text, size_t size)
     return text;
 }
 
+bool weft_check_same_mesh(const char *function, const char *first_name, const weft_layout *first,
+                          const char *other_name, const weft_layout *other)
+{
+    if (other->mesh == first->mesh) {
+        return true;
+    }
+    char first_text[160], other_text[160];
+    weft_fail(WEFT_ERR_MESH, function, "%s is on mesh %s and %s on mesh %s: weft_redistribute() one of them",
+              first_name, mesh_text(first->mesh, first_text, sizeof(first_text)), other_name,
+              mesh_text(other->mesh, other_text, sizeof(other_text)));
+    return false;
+}
+
 static bool check_meshes(const weft_call *call, const weft_layout *const inputs[])
 {
     const weft_operation_input *described = call->operation->inputs;
     for (int i = 1; i < call->num_inputs; i++) {
-        if (inputs[i]->mesh != inputs[0]->mesh) {
-            char first[160], other[160];
-            weft_fail(WEFT_ERR_MESH, call->function,
-                      "%s is on mesh %s and %s on mesh %s: weft_redistribute() one of them",
-                      described[0].name, mesh_text(inputs[0]->mesh, first, sizeof(first)), described[i].name,
-                      mesh_text(inputs[i]->mesh, other, sizeof(other)));
+        if (!weft_check_same_mesh(call->function, described[0].name, inputs[0], described[i].name, inputs[i])) {
             return false;
         }
     }

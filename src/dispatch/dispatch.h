@@ -89,6 +89,11 @@ extern const weft_operation *const *const weft_operation_families[];
 /* The output, or NULL with the error kept. All checks come before anything is submitted. */
 weft_tensor *weft_dispatch(const weft_call *call);
 
+/* What weft_dispatch() checks of its inputs, for functions that need it before they call it. False with the error
+ * kept. */
+bool weft_check_same_mesh(const char *function, const char *first_name, const weft_layout *first,
+                          const char *other_name, const weft_layout *other);
+
 weft_status weft_dispatch_start(void);
 void weft_dispatch_stop(void);
 

@@ -10,14 +10,18 @@
 
 /* The operations of each file; lists end with NULL. */
 extern const weft_operation *const weft_attention_operations[];
+extern const weft_operation *const weft_compare_operations[];
 extern const weft_operation *const weft_convolution_operations[];
 extern const weft_operation *const weft_cross_entropy_operations[];
 extern const weft_operation *const weft_elementwise_operations[];
 extern const weft_operation *const weft_embedding_operations[];
+extern const weft_operation *const weft_indexing_operations[];
 extern const weft_operation *const weft_matmul_operations[];
-extern const weft_operation *const weft_reshape_operations[];
 extern const weft_operation *const weft_reduction_operations[];
+extern const weft_operation *const weft_reshape_operations[];
+extern const weft_operation *const weft_scan_operations[];
 extern const weft_operation *const weft_shape_operations[];
+extern const weft_operation *const weft_sorting_operations[];
 
 /* Of an operation with output_type WEFT_TYPE_GIVEN: the output has the type of input 0; where that is of 16 bits, it is
  * computed as WEFT_F32 and then rounded. */
@@ -30,5 +34,17 @@ weft_tensor *weft_unsqueeze_dim(const char *function, weft_tensor *a, int dim);
 /* Writes `part` into `target`, from index `start` of a dimension on in which neither is sharded. False with the error
  * kept. */
 bool weft_put_part(const char *function, weft_tensor *target, weft_tensor *part, int dim, int64_t start);
+
+/* ---- what operations that are put together from others share (compound.c) ------------------------------- */
+
+/* 0 <= result < ndim, or -1 with the error kept: a is not a live tensor, or has no such dimension. */
+int weft_check_dim_of(const char *function, weft_tensor *a, int dim);
+/* Closes a scope of intermediate results and keeps the result (or NULL) beyond it. */
+weft_tensor *weft_leave_scope(weft_tensor *result);
+/* The tensor with no Partial and with dimension `whole` (-1: none) not sharded: what several operations on the same
+ * values begin with, so that these are reduced and moved once. NULL with the error kept. */
+weft_tensor *weft_settle(const char *function, weft_tensor *a, int whole);
+/* Elements along a dimension: weft_gather() of arguments that fit. */
+weft_tensor *weft_look_up(const char *function, weft_tensor *a, int dim, weft_tensor *indices);
 
 #endif

@@ -65,6 +65,17 @@ static const weft_operation operation_sum_square_difference = {
     .accumulates = true,
 };
 
+/* The least place of a rank's is the first of all. */
+static const weft_operation operation_place = {
+    .name = "place",
+    .write_rule = write_rule,
+    .linear = { .contracts = WEFT_MIN },
+    .inputs = { { "a", WEFT_TYPES_ALL, false }, { "extreme", WEFT_TYPES_ALL, true } },
+    .output_type = WEFT_TYPE_PLACE,
+    .kernel = weft_kernel_place,
+    .accumulates = true,
+};
+
 /* ---- checks -------------------------------------------------------------------------------------------- */
 
 /* What is reduced: bit d for dimension d. -1 with the error kept. num_dims 0: all. */
@@ -128,7 +139,7 @@ static bool check_not_empty(const char *function, const weft_tensor *a, int64_t 
 typedef struct reduction {
     const char *function;
     const weft_operation *operation;
-    weft_tensor *a, *centre; /* centre: of differences, or NULL */
+    weft_tensor *a, *centre; /* centre: of differences, or what is sought, or NULL */
     int64_t mask;
     bool keepdim;
     weft_dtype type; /* of WEFT_TYPE_GIVEN */
@@ -160,12 +171,7 @@ static weft_tensor *reduce(const reduction *r)
     }
     weft_scope_open();
     weft_tensor *kept = dispatch(r, true);
-    weft_tensor *result = kept == NULL ? NULL : weft_squeeze_dims(r->function, kept, r->mask);
-    if (result != NULL) {
-        weft_scope_keep(result);
-    }
-    weft_scope_close();
-    return result;
+    return weft_leave_scope(kept == NULL ? NULL : weft_squeeze_dims(r->function, kept, r->mask));
 }
 
 /* The type in which sums of a type are made, and the one they have. */
@@ -179,16 +185,6 @@ static weft_tensor *narrowed(const reduction *r, weft_tensor *result)
 {
     weft_dtype type = r->a->layout->dtype;
     return result == NULL || weft_dtype_size(type) != 2 ? result : weft_to_type(result, type);
-}
-
-/* Calls that have intermediate results, which go at their end. */
-static weft_tensor *leave_scope(weft_tensor *result)
-{
-    if (result != NULL) {
-        weft_scope_keep(result);
-    }
-    weft_scope_close();
-    return result;
 }
 
 static weft_tensor *sum_like(const char *function, const weft_operation *operation, weft_tensor *a, int num_dims,
@@ -206,11 +202,14 @@ static weft_tensor *sum_like(const char *function, const weft_operation *operati
     }
     r.type = type_of_sum(type);
     r.scale = averages ? 1 / count_reduced(a, r.mask) : 0;
-    if (weft_dtype_size(type) != 2 || !weft_dtype_is_floating(type)) {
+    /* Addends of few bits wrap around, and truth values are or'ed: they must not pass to a result of more bits. */
+    bool widens = a->layout->has_partial && !weft_dtype_is_floating(type) && type != WEFT_I64;
+    if (!widens && weft_dtype_size(type) != 2) {
         return reduce(&r);
     }
     weft_scope_open();
-    return leave_scope(narrowed(&r, reduce(&r)));
+    r.a = widens ? weft_to_type(a, WEFT_I64) : a;
+    return weft_leave_scope(r.a == NULL ? NULL : narrowed(&r, reduce(&r)));
 }
 
 static weft_tensor *choice_like(const char *function, const weft_operation *operation, weft_tensor *a, int num_dims,
@@ -301,7 +300,7 @@ static weft_tensor *norm(const char *function, weft_tensor *a, double p, int num
                   : p == 2  ? &operation_sum_square
                             : &operation_sum_pow;
     weft_scope_open();
-    return leave_scope(narrowed(&r, norm_of(&r)));
+    return weft_leave_scope(narrowed(&r, norm_of(&r)));
 }
 
 weft_tensor *weft_norm(weft_tensor *a, double p, int dim, bool keepdim)
@@ -341,12 +340,12 @@ static weft_tensor *variance(const char *function, weft_tensor *a, int num_dims,
     weft_scope_open();
     r.centre = reduce(&r);
     if (r.centre == NULL) {
-        return leave_scope(NULL);
+        return weft_leave_scope(NULL);
     }
     r.operation = &operation_sum_square_difference;
     r.keepdim = keepdim;
     r.scale = 1 / (count > correction ? count - correction : 0);
-    return leave_scope(narrowed(&r, reduce(&r)));
+    return weft_leave_scope(narrowed(&r, reduce(&r)));
 }
 
 weft_tensor *weft_variance(weft_tensor *a, int dim, double correction, bool keepdim)
@@ -364,11 +363,54 @@ weft_tensor *weft_variance_all(weft_tensor *a, double correction)
     return variance("weft_variance_all", a, 0, NULL, correction, false);
 }
 
+/* ---- places ------------------------------------------------------------------------------------------- */
+
+/* First what the largest or smallest value is, then where: rows need not come together for that. */
+static weft_tensor *place_of(const char *function, const weft_operation *extreme, weft_tensor *a, int num_dims,
+                             const int dims[], bool keepdim)
+{
+    reduction r = { function, extreme, a, .keepdim = true };
+    r.mask = check_dims(function, a, num_dims, dims);
+    if (r.mask < 0 || !check_not_empty(function, a, r.mask)) {
+        return NULL;
+    }
+    weft_scope_open();
+    r.a = weft_settle(function, a, -1);
+    r.centre = r.a == NULL ? NULL : reduce(&r);
+    if (r.centre == NULL) {
+        return weft_leave_scope(NULL);
+    }
+    r.operation = &operation_place;
+    r.keepdim = keepdim;
+    return weft_leave_scope(reduce(&r));
+}
+
+weft_tensor *weft_argmax(weft_tensor *a, int dim, bool keepdim)
+{
+    return place_of("weft_argmax", &operation_max, a, 1, &dim, keepdim);
+}
+
+weft_tensor *weft_argmin(weft_tensor *a, int dim, bool keepdim)
+{
+    return place_of("weft_argmin", &operation_min, a, 1, &dim, keepdim);
+}
+
+weft_tensor *weft_argmax_all(weft_tensor *a)
+{
+    return place_of("weft_argmax_all", &operation_max, a, 0, NULL, false);
+}
+
+weft_tensor *weft_argmin_all(weft_tensor *a)
+{
+    return place_of("weft_argmin_all", &operation_min, a, 0, NULL, false);
+}
+
 /* ---- all of them --------------------------------------------------------------------------------------- */
 
 const weft_operation *const weft_reduction_operations[] = {
     &operation_sum,        &operation_prod,    &operation_max,     &operation_min,
     &operation_any,        &operation_all,     &operation_sum_abs, &operation_sum_square,
     &operation_sum_pow,    &operation_max_abs, &operation_sum_square_difference,
+    &operation_place,
     NULL,
 };

@@ -1,7 +1,18 @@
 #include "ops/ops.h"
 
 const weft_operation *const *const weft_operation_families[] = {
-    weft_elementwise_operations, weft_matmul_operations,   weft_convolution_operations,   weft_attention_operations,
-    weft_reduction_operations,   weft_shape_operations,    weft_embedding_operations,     weft_cross_entropy_operations,
-    weft_reshape_operations,     NULL,
+    weft_elementwise_operations,
+    weft_matmul_operations,
+    weft_convolution_operations,
+    weft_attention_operations,
+    weft_reduction_operations,
+    weft_shape_operations,
+    weft_embedding_operations,
+    weft_cross_entropy_operations,
+    weft_reshape_operations,
+    weft_indexing_operations,
+    weft_scan_operations,
+    weft_sorting_operations,
+    weft_compare_operations,
+    NULL,
 };

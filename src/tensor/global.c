@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codelets/cpu/convert.h"
 #include "comm/calls.h"
 #include "tensor/state.h"
 
@@ -98,6 +99,17 @@ weft_tensor *weft_distribute(weft_dtype dtype, int ndim, const int64_t shape[], 
     return target;
 }
 
+bool weft_check_not_held(const char *function, const char *argument, const weft_tensor *tensor)
+{
+    for (int i = 0; i < tensor->num_shards; i++) {
+        if (tensor->shards[i].hold != NULL) {
+            weft_fail(WEFT_ERR_STATE, function, "%s: the shard of local rank %d is acquired", argument, i);
+            return false;
+        }
+    }
+    return true;
+}
+
 /* The layout with everything on one rank of each process, after all checks; NULL with the error kept. */
 static const weft_layout *host_layout(const char *function, const weft_tensor *tensor, const void *global)
 {
@@ -112,11 +124,8 @@ static const weft_layout *host_layout(const char *function, const weft_tensor *t
         weft_fail(WEFT_ERR_UNSUPPORTED, function, "a fake world has no data");
         return NULL;
     }
-    for (int i = 0; i < tensor->num_shards; i++) {
-        if (tensor->shards[i].hold != NULL) {
-            weft_fail(WEFT_ERR_STATE, function, "tensor: the shard of local rank %d is acquired", i);
-            return NULL;
-        }
+    if (!weft_check_not_held(function, "tensor", tensor)) {
+        return NULL;
     }
     weft_mesh *mesh = weft_host_mesh();
     return mesh == NULL ? NULL
@@ -147,6 +156,29 @@ weft_status weft_to_host(weft_tensor *tensor, void *global)
 {
     static const char function[] = "weft_to_host";
     return weft_tensor_to_host(function, weft_check_tensor(function, "tensor", tensor), global);
+}
+
+weft_status weft_tensor_item(weft_tensor *tensor, double *value)
+{
+    static const char function[] = "weft_tensor_item";
+    tensor = weft_check_tensor(function, "tensor", tensor);
+    if (tensor == NULL) {
+        return weft_latest_status();
+    }
+    const weft_layout *layout = tensor->layout;
+    int64_t count = 1, element;
+    weft_count_checked(layout->ndim, layout->shape, &count);
+    if (value == NULL) {
+        return weft_fail(WEFT_ERR_INVALID, function, "value is NULL");
+    }
+    if (count != 1) {
+        return weft_fail(WEFT_ERR_SHAPE, function, "tensor has %lld elements, expected 1", (long long)count);
+    }
+    weft_status status = weft_tensor_to_host(function, tensor, &element);
+    if (status == WEFT_OK) {
+        weft_load(WEFT_F64, value, layout->dtype, &element, 1, 1);
+    }
+    return status;
 }
 
 /* ---- properties ---------------------------------------------------------------------------------------- */

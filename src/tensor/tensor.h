@@ -123,6 +123,9 @@ weft_tensor *weft_tensor_windows(const char *function, weft_tensor *tensor, cons
 /* Copies a tensor's values into one that exists, of the same shape and type and any layout without Partial.
  */
 bool weft_tensor_copy_into(const char *function, weft_tensor *target, weft_tensor *source);
+/* What blocks until tasks have read a tensor must not begin while the program holds a shard: they wait for that. False
+ * with the error kept. */
+bool weft_check_not_held(const char *function, const char *argument, const weft_tensor *tensor);
 /* BLOCKS: the whole of a live tensor on every process; nothing is written unless all of it is there. */
 weft_status weft_tensor_to_host(const char *function, weft_tensor *tensor, void *global);
 

@@ -1,0 +1,276 @@
+/* Look-ups, scattered sums and one-hot rows. */
+#include "codelets/indexing.h"
+
+#include <string.h>
+
+#include "codelets/cpu/convert.h"
+#include "codelets/cpu/lines.h"
+
+enum { BLOCK = 512 };
+
+/* Where global index `index` of dimension `dim` is in this part of a tensor; -1: elsewhere, or nowhere. */
+static int64_t place_of(const weft_kernel_call *call, const weft_view *view, int dim, int64_t index)
+{
+    if (index < 0 || index >= view->shape[dim]) {
+        weft_kernel_fail(call, WEFT_ERR_INVALID, "indices has %lld, expected 0 to %lld", (long long)index,
+                         (long long)view->shape[dim] - 1);
+        return -1;
+    }
+    int64_t place = index - view->offset[dim];
+    return place >= 0 && place < view->extent[dim] ? place : -1;
+}
+
+/* ---- look-ups ------------------------------------------------------------------------------------------ */
+
+/* One line of what is looked up in. */
+typedef struct table {
+    const weft_kernel_call *call;
+    weft_lines lines;
+    int64_t outer;
+    const char *whole; /* or NULL: it lies in several panels */
+    size_t size;       /* of an element */
+} table;
+
+static const char *table_at(const table *t, int64_t place)
+{
+    if (t->whole != NULL) {
+        return t->whole + (size_t)(place * t->lines.inner) * t->size;
+    }
+    int64_t together;
+    return weft_line_at(&t->lines, t->outer, place, &together);
+}
+
+static inline void copy_element(char *target, const char *source, size_t size)
+{
+    switch (size) {
+    case 1:
+        *target = *source;
+        break;
+    case 2:
+        memcpy(target, source, 2);
+        break;
+    case 4:
+        memcpy(target, source, 4);
+        break;
+    default:
+        memcpy(target, source, 8);
+        break;
+    }
+}
+
+/* `n` indices for the places j, j + 1, ... of the dimensions behind, from which they start again. */
+static void look_up_each(const table *t, char *target, const int64_t indices[], int64_t n, int64_t j)
+{
+    const weft_view *a = t->lines.view;
+    for (int64_t i = 0; i < n; i++, target += t->size) {
+        int64_t place = place_of(t->call, a, t->lines.dim, indices[i]);
+        if (place >= 0) {
+            copy_element(target, table_at(t, place) + (size_t)j * t->size, t->size);
+        } else {
+            memset(target, 0, t->size);
+        }
+        j = j + 1 == t->lines.inner ? 0 : j + 1;
+    }
+}
+
+/* `n` indices, each for all places of the dimensions behind. */
+static void look_up_runs(const table *t, char *target, const int64_t indices[], int64_t n)
+{
+    size_t bytes = (size_t)t->lines.inner * t->size;
+    for (int64_t i = 0; i < n; i++, target += bytes) {
+        int64_t place = place_of(t->call, t->lines.view, t->lines.dim, indices[i]);
+        if (place >= 0) {
+            memcpy(target, table_at(t, place), bytes);
+        } else {
+            memset(target, 0, bytes);
+        }
+    }
+}
+
+/* All of the output's line (outer, ...), which begins at `target`. */
+static void look_up_line(const table *t, const weft_lines *indices, bool together, char *target)
+{
+    weft_dtype type = indices->view->dtype;
+    int64_t width = together ? 1 : t->lines.inner;
+    for (int64_t k = 0, rows; k < indices->length; k += rows) {
+        const char *from = weft_line_at(indices, together ? 0 : t->outer, k, &rows);
+        for (int64_t first = 0, n; first < rows * width; first += n) {
+            int64_t block[BLOCK];
+            n = rows * width - first < BLOCK ? rows * width - first : BLOCK;
+            weft_load(WEFT_I64, block, type, from + (size_t)first * weft_dtype_size(type), 1, n);
+            if (together) {
+                look_up_runs(t, target, block, n);
+            } else {
+                look_up_each(t, target, block, n, first % width);
+            }
+            target += (size_t)(together ? n * t->lines.inner : n) * t->size;
+        }
+    }
+}
+
+void weft_kernel_lookup(const weft_kernel_call *call)
+{
+    int dim = (int)call->numbers[WEFT_INDEXED_DIM];
+    bool together = call->numbers[WEFT_INDEXED_TOGETHER] != 0;
+    weft_lines indices = weft_lines_of(&call->inputs[1], together ? 0 : dim);
+    weft_lines output = weft_lines_of(&call->output, dim);
+    table t = { .call = call,
+                .lines = weft_lines_of(&call->inputs[0], dim),
+                .size = weft_dtype_size(call->output.dtype) };
+    bool any = weft_view_count(&call->inputs[0]) > 0;
+    char *target = weft_view_row(&call->output, 0, NULL);
+    for (; t.outer < output.outer; t.outer++) {
+        t.whole = any ? weft_line_whole(&t.lines, t.outer) : NULL;
+        look_up_line(&t, &indices, together, target);
+        target += (size_t)(output.length * output.inner) * t.size;
+    }
+}
+
+/* ---- scattered sums ------------------------------------------------------------------------------------ */
+
+/* Adds values, each at its place, in elements; none where that is negative. Integers wrap around. */
+typedef void (*add_function)(void *target, const void *values, const int64_t places[], int64_t n);
+
+#define ADD(name, T, V, sum)                                                                                 \
+    static void add_##name(void *target, const void *values, const int64_t places[], int64_t n)              \
+    {                                                                                                        \
+        T *out = target;                                                                                     \
+        const V *in = values;                                                                                \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            if (places[i] >= 0) {                                                                            \
+                const T a = out[places[i]];                                                                  \
+                const V b = in[i];                                                                           \
+                out[places[i]] = (T)(sum);                                                                   \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+ADD(f64, double, double, a + b)
+ADD(f32, float, float, a + b)
+ADD(i64, int64_t, int64_t, (uint64_t)a + (uint64_t)b)
+ADD(i32, int32_t, int64_t, (uint32_t)a + (uint32_t)b)
+ADD(u8, uint8_t, int64_t, a + b)
+ADD(bool, uint8_t, int64_t, a != 0 || b != 0)
+
+static add_function adder_of(weft_dtype type)
+{
+    switch (type) {
+    case WEFT_F64:
+        return add_f64;
+    case WEFT_I64:
+        return add_i64;
+    case WEFT_I32:
+        return add_i32;
+    case WEFT_U8:
+        return add_u8;
+    case WEFT_BOOL:
+        return add_bool;
+    default:
+        return add_f32;
+    }
+}
+
+typedef struct scatter {
+    const weft_kernel_call *call;
+    weft_lines source, indices, output;
+    bool together;
+    add_function add;
+    weft_dtype arithmetic;
+} scatter;
+
+/* Where elements first .. first + n - 1 of source rows go, whose indices begin at `indices`: elements from
+ * the start of the output's line. */
+static void find_places(const scatter *s, const char *indices, int64_t first, int64_t n, int64_t places[])
+{
+    weft_dtype type = s->indices.view->dtype;
+    int64_t inner = s->source.inner, index = 0, place = -1;
+    if (!s->together) {
+        weft_load(WEFT_I64, places, type, indices + (size_t)first * weft_dtype_size(type), 1, n);
+    }
+    for (int64_t i = 0, j = first % inner; i < n; i++) {
+        if (!s->together) {
+            place = place_of(s->call, &s->call->output, s->output.dim, places[i]);
+        } else if (i == 0 || j == 0) { /* another index */
+            const char *at = indices + (size_t)((first + i) / inner) * weft_dtype_size(type);
+            weft_load(WEFT_I64, &index, type, at, 1, 1);
+            place = place_of(s->call, &s->call->output, s->output.dim, index);
+        }
+        places[i] = place < 0 ? -1 : place * inner + j;
+        j = j + 1 == inner ? 0 : j + 1;
+    }
+}
+
+/* `rows` rows of the source, with as many of indices. */
+static void scatter_rows(const scatter *s, char *target, const char *source, const char *indices,
+                         int64_t rows)
+{
+    weft_dtype type = s->source.view->dtype;
+    int64_t count = rows * s->source.inner;
+    for (int64_t first = 0, n; first < count; first += n) {
+        union {
+            double f64[BLOCK];
+            float f32[BLOCK];
+            int64_t i64[BLOCK];
+        } values;
+        int64_t places[BLOCK];
+        n = count - first < BLOCK ? count - first : BLOCK;
+        weft_load(s->arithmetic, &values, type, source + (size_t)first * weft_dtype_size(type), 1, n);
+        find_places(s, indices, first, n, places);
+        s->add(target, &values, places, n);
+    }
+}
+
+static weft_dtype arithmetic_of(weft_dtype type)
+{
+    return type == WEFT_F64 ? WEFT_F64 : type >= WEFT_I64 ? WEFT_I64 : WEFT_F32;
+}
+
+void weft_kernel_scatter(const weft_kernel_call *call)
+{
+    int dim = (int)call->numbers[WEFT_INDEXED_DIM];
+    bool together = call->numbers[WEFT_INDEXED_TOGETHER] != 0;
+    scatter s = { .call = call,
+                  .source = weft_lines_of(&call->inputs[0], dim),
+                  .indices = weft_lines_of(&call->inputs[1], together ? 0 : dim),
+                  .output = weft_lines_of(&call->output, dim),
+                  .together = together,
+                  .add = adder_of(call->output.dtype),
+                  .arithmetic = arithmetic_of(call->output.dtype) };
+    char *target = weft_view_row(&call->output, 0, NULL);
+    size_t line_bytes = (size_t)(s.output.length * s.output.inner) * weft_dtype_size(call->output.dtype);
+    if (call->first) {
+        memset(target, 0, (size_t)s.output.outer * line_bytes);
+    }
+    for (int64_t outer = 0; outer < s.output.outer; outer++, target += line_bytes) {
+        for (int64_t k = 0, rows; k < s.source.length; k += rows) {
+            int64_t of_indices;
+            const char *source = weft_line_at(&s.source, outer, k, &rows);
+            const char *indices = weft_line_at(&s.indices, together ? 0 : outer, k, &of_indices);
+            rows = of_indices < rows ? of_indices : rows;
+            scatter_rows(&s, target, source, indices, rows);
+        }
+    }
+}
+
+/* ---- one-hot rows -------------------------------------------------------------------------------------- */
+
+void weft_kernel_one_hot(const weft_kernel_call *call)
+{
+    const weft_view *indices = &call->inputs[0], *out = &call->output;
+    int dim = out->ndim - 1;
+    int64_t width = out->extent[dim];
+    int64_t *target = weft_view_row(out, 0, NULL);
+    memset(target, 0, (size_t)weft_view_count(out) * sizeof(*target));
+    for (int64_t row = 0, rows; row < weft_view_rows(indices); row += rows) {
+        const char *from = weft_view_row(indices, row, &rows);
+        int64_t count = rows * (indices->ndim == 0 ? 1 : indices->row_elements);
+        for (int64_t i = 0; i < count; i++, target += width) {
+            int64_t index;
+            weft_load(WEFT_I64, &index, indices->dtype, from + (size_t)i * weft_dtype_size(indices->dtype), 1,
+                      1);
+            int64_t place = place_of(call, out, dim, index);
+            if (place >= 0) {
+                target[place] = 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,49 @@
+/* A view as lines along one dimension: what kernels walk that look along a dimension, wherever it is. */
+#ifndef WEFT_CODELETS_CPU_LINES_H
+#define WEFT_CODELETS_CPU_LINES_H
+
+#include <weft/kernel.h>
+
+/* Element (outer, k, j): k along the dimension, `outer` row-major over the dimensions before it, j over those
+ * behind it. The elements (outer, k, 0 .. inner - 1) lie side by side. */
+typedef struct weft_lines {
+    const weft_view *view;
+    int dim;
+    int64_t outer, length, inner;
+    int64_t middle; /* of `outer`, those in one row (dimension 0) */
+} weft_lines;
+
+static inline weft_lines weft_lines_of(const weft_view *view, int dim)
+{
+    weft_lines lines = { view, dim, 1, view->extent[dim], 1, 1 };
+    for (int d = 0; d < view->ndim; d++) {
+        lines.outer *= d < dim ? view->extent[d] : 1;
+        lines.middle *= d > 0 && d < dim ? view->extent[d] : 1;
+        lines.inner *= d > dim ? view->extent[d] : 1;
+    }
+    return lines;
+}
+
+/* Where (outer, k, 0) is; `*together` gets for how many k, this one included, the elements follow one
+ * another, `inner` elements apart. Of dimension 0 these end with the panel. */
+static inline void *weft_line_at(const weft_lines *lines, int64_t outer, int64_t k, int64_t *together)
+{
+    if (lines->dim == 0) {
+        return weft_view_row(lines->view, k, together);
+    }
+    *together = lines->length - k;
+    char *row = weft_view_row(lines->view, outer / lines->middle, NULL);
+    return row + (size_t)((outer % lines->middle * lines->length + k) * lines->inner) *
+                     weft_dtype_size(lines->view->dtype);
+}
+
+/* Where (outer, 0, 0) is if the whole line follows it, `inner` elements apart; else NULL. Not of an empty
+ * view. */
+static inline void *weft_line_whole(const weft_lines *lines, int64_t outer)
+{
+    int64_t together;
+    void *line = weft_line_at(lines, outer, 0, &together);
+    return together == lines->length ? line : NULL;
+}
+
+#endif

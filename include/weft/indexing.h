@@ -1,0 +1,90 @@
+/** \file
+ * Places and orders: look-ups, scattered sums, cumulative sums, sorting, comparing whole tensors. `dim` may
+ * be negative: it then counts from the end. Errors, beside those of all operations: WEFT_ERR_INVALID for a
+ * dimension that is out of range, WEFT_ERR_SHAPE where a tensor without dimensions has none.
+ *
+ * Indices are WEFT_I64 or WEFT_I32. One that is not in 0 .. size - 1 (negative ones are not) gives 0, or adds
+ * nothing, and the next blocking call returns WEFT_ERR_INVALID: on processes that compute a part of the
+ * result from it.
+ */
+#ifndef WEFT_INDEXING_H
+#define WEFT_INDEXING_H
+
+#include <weft/tensor.h>
+
+WEFT_BEGIN_DECLS
+
+/**
+ * Where the largest and the smallest value is: WEFT_I64, the first place among equals; NaN is larger, and
+ * smaller, than all else. Over one dimension, which stays with size 1 when keepdim; or over all (a scalar:
+ * the place in the row-major order). The same on every layout. WEFT_ERR_SHAPE of no elements. \{
+ */
+WEFT_API weft_tensor *weft_argmax(weft_tensor *a, int dim, bool keepdim);
+WEFT_API weft_tensor *weft_argmin(weft_tensor *a, int dim, bool keepdim);
+WEFT_API weft_tensor *weft_argmax_all(weft_tensor *a);
+WEFT_API weft_tensor *weft_argmin_all(weft_tensor *a);
+/** \} */
+
+/** Element k is the sum, or product, of elements 0 .. k along `dim`. Of integers and truth values WEFT_I64,
+ * which wraps around. Floating types are computed in double precision and rounded once for each element. \{
+ */
+WEFT_API weft_tensor *weft_cumsum(weft_tensor *a, int dim);
+WEFT_API weft_tensor *weft_cumprod(weft_tensor *a, int dim);
+/** \} */
+
+/** Parts of `a` along `dim`, as `indices` [n] says: shape of a, with n in place of the size of dim. Where dim
+ * is sharded, each rank looks up what it has, and the result is Partial. */
+WEFT_API weft_tensor *weft_index_select(weft_tensor *a, int dim, weft_tensor *indices);
+/** Elements of `a`: result[i][j][k] = a[i][indices[i][j][k]][k] for dim 1. `indices` has the shape of a but
+ * for its size in dim, and the result that of indices. */
+WEFT_API weft_tensor *weft_gather(weft_tensor *a, int dim, weft_tensor *indices);
+
+/**
+ * `a` with elements of `source` added: result[i][indices[i][j][k]][k] += source[i][j][k] for dim 1. `source`
+ * and `indices` have one shape, that of a but for its size in dim; `source` has the type of a. What goes to
+ * one element is added in the order of the index, shard by shard where that dimension is sharded, and its sum
+ * is added to a's; 16-bit types are rounded once. Named with _: to `a` itself, which must not be Partial
+ * (WEFT_ERR_LAYOUT). \{
+ */
+WEFT_API weft_tensor *weft_scatter_add(weft_tensor *a, int dim, weft_tensor *indices, weft_tensor *source);
+WEFT_API weft_tensor *weft_scatter_add_(weft_tensor *a, int dim, weft_tensor *indices, weft_tensor *source);
+/** \} */
+
+/** The same with `indices` [n], each for a whole part of `source` along dim: result[:][indices[j]][:] +=
+ * source[:][j][:] for dim 1. \{ */
+WEFT_API weft_tensor *weft_index_add(weft_tensor *a, int dim, weft_tensor *indices, weft_tensor *source);
+WEFT_API weft_tensor *weft_index_add_(weft_tensor *a, int dim, weft_tensor *indices, weft_tensor *source);
+/** \} */
+
+/** [...] to [..., num_classes], WEFT_I64: 1 where the index is, else 0. num_classes is at least 0. */
+WEFT_API weft_tensor *weft_one_hot(weft_tensor *indices, int64_t num_classes);
+
+/**
+ * Sorted along `dim`, which is gathered first where it is sharded: smallest first, or largest first when
+ * `descending`. Equal values keep their order; NaN counts as the largest. `*indices`, where not NULL, gets
+ * where each value was, WEFT_I64, a second new tensor. weft_argsort: these alone. \{
+ */
+WEFT_API weft_tensor *weft_sort(weft_tensor *a, int dim, bool descending, weft_tensor **indices);
+WEFT_API weft_tensor *weft_argsort(weft_tensor *a, int dim, bool descending);
+/** \} */
+
+/** The k largest values along `dim`, or the smallest unless `largest`, sorted as weft_sort() does; the first
+ * among equals. WEFT_ERR_INVALID unless k is 0 to the size of dim. */
+WEFT_API weft_tensor *weft_topk(weft_tensor *a, int64_t k, int dim, bool largest, weft_tensor **indices);
+
+/**
+ * BLOCKS, every process must call it, and all get the same answer, also those that host no rank of the mesh.
+ * weft_equal: whether two tensors have the same values, NaN being equal to nothing; weft_allclose: whether |a
+ * - b| <= atol + rtol |b| for all of them (equal ones are close, no other infinities are; NaN is close to NaN
+ * when equal_nan). Tensors of different shapes or types are not equal, nor close. *result is set where the
+ * status is WEFT_OK. WEFT_ERR_INVALID for a negative tolerance; WEFT_ERR_MESH for tensors of different meshes
+ * (weft_redistribute() one of them); WEFT_ERR_STATE while weft_local_acquire() holds a shard of one. \{
+ */
+WEFT_API weft_status weft_equal(weft_tensor *a, weft_tensor *b, bool *result);
+WEFT_API weft_status weft_allclose(weft_tensor *a, weft_tensor *b, double rtol, double atol, bool equal_nan,
+                                   bool *result);
+/** \} */
+
+WEFT_END_DECLS
+
+#endif

@@ -1,0 +1,77 @@
+/* Sorting: one operation gives the order; the values are looked up in it. */
+#include "codelets/sorting.h"
+
+#include "ops/ops.h"
+
+/* attributes.sizes[0]: how many places of the order are wanted. */
+static const weft_operation operation_order = {
+    .name = "order",
+    .rules = { "A[n]B->A[k]B" },
+    .inputs = { { "a", WEFT_TYPES_ALL, false } },
+    .output_type = WEFT_TYPE_PLACE,
+    .kernel = weft_kernel_order,
+};
+
+static weft_tensor *order(const char *function, weft_tensor *a, int dim, int64_t k, bool descending)
+{
+    return weft_dispatch(&(weft_call){
+        .function = function,
+        .operation = &operation_order,
+        .num_inputs = 1,
+        .inputs = { a },
+        .attributes = { .leading = dim,
+                        .num_sizes = 1,
+                        .sizes = { k },
+                        .num_numbers = 2,
+                        .numbers = { dim, descending } },
+    });
+}
+
+/* Values and their order agree, for both are of one tensor that is settled. */
+static weft_tensor *first_values(const char *function, weft_tensor *a, int dim, int64_t k, bool descending,
+                                 weft_tensor **indices)
+{
+    weft_scope_open();
+    weft_tensor *settled = weft_settle(function, a, dim);
+    weft_tensor *places = settled == NULL ? NULL : order(function, settled, dim, k, descending);
+    weft_tensor *values = places == NULL ? NULL : weft_look_up(function, settled, dim, places);
+    if (values != NULL && indices != NULL) {
+        *indices = weft_scope_keep(places);
+    }
+    return weft_leave_scope(values);
+}
+
+weft_tensor *weft_sort(weft_tensor *a, int dim, bool descending, weft_tensor **indices)
+{
+    static const char function[] = "weft_sort";
+    dim = weft_check_dim_of(function, a, dim);
+    return dim < 0 ? NULL : first_values(function, a, dim, a->layout->shape[dim], descending, indices);
+}
+
+weft_tensor *weft_argsort(weft_tensor *a, int dim, bool descending)
+{
+    static const char function[] = "weft_argsort";
+    dim = weft_check_dim_of(function, a, dim);
+    return dim < 0 ? NULL : order(function, a, dim, a->layout->shape[dim], descending);
+}
+
+weft_tensor *weft_topk(weft_tensor *a, int64_t k, int dim, bool largest, weft_tensor **indices)
+{
+    static const char function[] = "weft_topk";
+    dim = weft_check_dim_of(function, a, dim);
+    if (dim < 0) {
+        return NULL;
+    }
+    int64_t size = a->layout->shape[dim];
+    if (k < 0 || k > size) {
+        weft_fail(WEFT_ERR_INVALID, function, "k is %lld, expected 0 to %lld, the size of dimension %d",
+                  (long long)k, (long long)size, dim);
+        return NULL;
+    }
+    return first_values(function, a, dim, k, largest, indices);
+}
+
+const weft_operation *const weft_sorting_operations[] = {
+    &operation_order,
+    NULL,
+};
