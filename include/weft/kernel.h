@@ -61,7 +61,7 @@ static inline void *weft_view_row(const weft_view *view, int64_t row, int64_t *r
 
 #define WEFT_MAX_KERNEL_INPUTS 6
 #define WEFT_MAX_NUMBERS 12 /**< whole numbers that a call hands to its kernel */
-#define WEFT_MAX_SCALARS 4  /**< and real ones */
+#define WEFT_MAX_SCALARS 8  /**< and real ones */
 
 /** One call of a kernel. It must give the same output for the same call, and must not depend on what else
  * runs. */

@@ -13,8 +13,14 @@ extern const weft_operation *const weft_cross_entropy_operations[];
 extern const weft_operation *const weft_elementwise_operations[];
 extern const weft_operation *const weft_embedding_operations[];
 extern const weft_operation *const weft_matmul_operations[];
+extern const weft_operation *const weft_optimizer_operations[];
+extern const weft_operation *const weft_random_operations[];
 extern const weft_operation *const weft_reshape_operations[];
 extern const weft_operation *const weft_reduction_operations[];
+
+/* The sum of |a|^p over all elements, p finite and above 0: a scalar in f64 for f64, else in f32; Partial where a is
+ * sharded. a is a live tensor of a floating type. */
+weft_tensor *weft_sum_of_powers(const char *function, weft_tensor *a, double p);
 
 /* Drops dimensions of size 1, bit d of the mask for dimension d; every placement stays on its dimension. */
 weft_tensor *weft_squeeze_dims(const char *function, weft_tensor *a, int64_t mask);

@@ -178,7 +178,7 @@ weft_status weft_settings_read(const char *function, const weft_config *config, 
                                  .calibration = WEFT_CALIBRATE_ONCE,
                                  .pack_bytes = -1 };
     int timeout = DEFAULT_TIMEOUT_S;
-    int64_t check = 0;
+    int64_t check = 0, silent = 0;
     if ((config != NULL && !check_config(function, config)) || !read_world(function, &settings->world) ||
         !read_algorithm(function, &settings->algorithm) ||
         !read_calibration(function, &settings->calibration) ||
@@ -189,6 +189,7 @@ weft_status weft_settings_read(const char *function, const weft_config *config, 
         !read_integer(function, "WEFT_POOL_BYTES", 0, INT64_MAX, &settings->pool_bytes) ||
         !read_int(function, "WEFT_TIMEOUT_S", 0, &timeout) ||
         !read_integer(function, "WEFT_CHECK", 0, 1, &check) ||
+        !read_integer(function, "WEFT_SILENT", 0, 1, &silent) ||
         !read_integer(function, "WEFT_PACK_BYTES", 0, MOST_PACK_BYTES, &settings->pack_bytes) ||
         !read_integer(function, "WEFT_PANEL_BYTES", 1, INT64_MAX, &settings->panel_bytes) ||
         !read_integer(function, "WEFT_PANEL_ROWS", 1, INT64_MAX, &settings->panel_rows)) {
@@ -196,6 +197,7 @@ weft_status weft_settings_read(const char *function, const weft_config *config, 
     }
     settings->timeout_s = timeout;
     settings->check = check != 0;
+    settings->silent = silent != 0;
     if (config != NULL) {
         take_config(config, settings);
     }
