@@ -80,7 +80,8 @@ typedef struct weft_kernel_call {
     void (*fail)(weft_status status, const char *function, const char *format, ...);
 } weft_kernel_call;
 
-#define weft_kernel_fail(call, status, ...) ((call)->fail((status), (call)->function, __VA_ARGS__))
+/* In parentheses: programs may have a macro fail(). */
+#define weft_kernel_fail(call, status, ...) (((call)->fail)((status), (call)->function, __VA_ARGS__))
 
 typedef void (*weft_kernel)(const weft_kernel_call *call);
 
