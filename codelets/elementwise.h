@@ -40,7 +40,7 @@ extern struct starpu_codelet weft_codelet_elementwise;
 /* One of those three, for values of a type. */
 weft_dtype weft_arithmetic_type(weft_dtype dtype);
 
-/* s, t: scalars[0] and [1]. NaN stays NaN where nothing else is said. */
+/* s, t, u, v: scalars[0] to [3]. NaN stays NaN where nothing else is said. */
 extern const weft_elementwise weft_elementwise_copy; /* a */
 
 /* Arithmetic. Integers divided by 0 give 0. */
@@ -63,6 +63,7 @@ extern const weft_elementwise weft_elementwise_isnan, weft_elementwise_isinf, we
 /* |a - b| <= s |b| + t, or both equal; NaN is close to NaN where u (scalars[2]) is not 0. */
 extern const weft_elementwise weft_elementwise_close;
 extern const weft_elementwise weft_elementwise_where;       /* a ? b : c */
+extern const weft_elementwise weft_elementwise_masked_scale; /* a (b ? s : 0) */
 extern const weft_elementwise weft_elementwise_masked_fill; /* b ? s : a */
 
 /* Functions of one value. */
@@ -91,6 +92,11 @@ extern const weft_elementwise weft_elementwise_lerp;        /* a + s (b - a) */
 extern const weft_elementwise weft_elementwise_lerp_square; /* a + s (b^2 - a) */
 extern const weft_elementwise weft_elementwise_addcmul;     /* a + s b c */
 extern const weft_elementwise weft_elementwise_addcdiv;     /* a + s b / c */
-extern const weft_elementwise weft_elementwise_adam_update; /* a - s b / (sqrt(c) u + t), u: scalars[2] */
+extern const weft_elementwise weft_elementwise_momentum;            /* s a + t (b + u c); s 0: a does not count */
+extern const weft_elementwise weft_elementwise_sgd_update;          /* a - s (b + t a) */
+extern const weft_elementwise weft_elementwise_nesterov_update;     /* a - s (b + t a + u c) */
+extern const weft_elementwise weft_elementwise_lerp_decayed;        /* a + s (b + t c - a) */
+extern const weft_elementwise weft_elementwise_lerp_square_decayed; /* a + s ((b + t c)^2 - a) */
+extern const weft_elementwise weft_elementwise_adam_update;         /* a v - s b / (sqrt(c) u + t) */
 
 #endif

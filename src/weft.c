@@ -177,6 +177,7 @@ weft_status weft_finalize(void)
     weft_tensors_stop();
     weft_comm_stop(weft_runtime.comm);
     weft_runtime.comm = NULL;
+    weft_operations_forget();
     weft_runtime_stop();
     return status;
 }

@@ -1,7 +1,7 @@
 /* The example programs as their users run them: char_lm draws the same curve of losses on every mesh and
- * number of processes, and minimal prints the same.
+ * number of processes, and minimal and custom_op print the same.
  *
- * Arguments: the programs char_lm and minimal, a text to learn, README.md, and minimal.c. */
+ * Arguments: the programs char_lm and minimal, a text to learn, README.md, minimal.c, and the program custom_op. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 
 enum { STEPS = 30 };
 
-static const char *char_lm, *minimal, *text, *readme, *minimal_source;
+static const char *char_lm, *minimal, *text, *readme, *minimal_source, *custom_op;
 static char folder[] = "/tmp/weft-char_lm-XXXXXX";
 
 /* Runs a shell command, its output in folder/out. Returns the exit code. */
@@ -221,6 +221,28 @@ static void minimal_prints_the_same(void **state)
 #endif
 }
 
+static void custom_op_prints_the_same(void **state)
+{
+    (void)state;
+    static char alone[1 << 16];
+    static const char *const ranks[] = { "2", "3", "4" };
+    assert_int_equal(run(0, custom_op, "30"), 0);
+    strcpy(alone, output("out"));
+    assert_non_null(strstr(alone, "after 30 steps"));
+    for (int i = 0; i < 3; i++) {
+        setenv("WEFT_RANKS", ranks[i], 1);
+        assert_int_equal(run(0, custom_op, "30"), 0);
+        assert_string_equal(output("out"), alone);
+    }
+    unsetenv("WEFT_RANKS");
+#ifdef WEFT_HAVE_MPI
+    for (int processes = 1; processes <= 4; processes *= 2) {
+        assert_int_equal(run(processes, custom_op, "30"), 0);
+        assert_string_equal(output("out"), alone);
+    }
+#endif
+}
+
 static void readme_shows_minimal(void **state)
 {
     (void)state;
@@ -249,8 +271,8 @@ static int remove_folder(void **state)
 
 int main(int argc, char *argv[])
 {
-    if (argc != 6) {
-        fprintf(stderr, "usage: %s CHAR_LM MINIMAL TEXT README.md minimal.c\n", argv[0]);
+    if (argc != 7) {
+        fprintf(stderr, "usage: %s CHAR_LM MINIMAL TEXT README.md minimal.c CUSTOM_OP\n", argv[0]);
         return 2;
     }
     char_lm = argv[1];
@@ -258,6 +280,7 @@ int main(int argc, char *argv[])
     text = argv[3];
     readme = argv[4];
     minimal_source = argv[5];
+    custom_op = argv[6];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(curve_1x4),
         cmocka_unit_test(curve_4x1),
@@ -274,6 +297,7 @@ int main(int argc, char *argv[])
         cmocka_unit_test(last_line_is_json),
         cmocka_unit_test(bad_arguments_are_named),
         cmocka_unit_test(minimal_prints_the_same),
+        cmocka_unit_test(custom_op_prints_the_same),
         cmocka_unit_test(readme_shows_minimal),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -259,6 +259,9 @@ static void test_wrong_meshes(void **state)
         weft_scope_open();
         for (int i = 1; i < count_inputs(row); i++) {
             weft_dtype dtype = row->index[i] ? WEFT_I64 : WEFT_F32;
+            if (row->ndim[i] == 0) {
+                continue; /* scalars are moved by themselves: test_meshes.c */
+            }
             refused_with(row, i, sixes(dtype, row->ndim[i], grid()), WEFT_ERR_MESH,
                          "on mesh 2x3 data model: weft_redistribute()");
         }

@@ -35,6 +35,14 @@ static void *locals[RANKS] = { memory, memory, memory, memory },
 static int64_t offset[8], extent[8], coordinate[8];
 static weft_tensor *pieces[4];
 static bool answer;
+static weft_random_state random_state;
+static weft_tensor *largest;
+static const weft_operation *custom;
+
+static void no_kernel(const weft_kernel_call *call)
+{
+    (void)call;
+}
 
 static weft_tensor *make(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *on,
                          const weft_placement *how)
@@ -62,6 +70,13 @@ static void make_fixtures(void)
     booleans = make(WEFT_BOOL, 2, shape_45, mesh, NULL);
     empty = make(WEFT_F32, 2, (const int64_t[]){ 0, 5 }, mesh, NULL);
     partial = weft_empty(WEFT_F32, 2, shape_45, mesh, with_partial);
+    const weft_placement of_largest[] = { weft_partial(WEFT_MAX), weft_replicate() };
+    largest = weft_empty(WEFT_F32, 2, shape_45, mesh, of_largest);
+    custom = weft_operation_register(&(weft_operation_description){ .name = "custom",
+                                                                    .rule = "ab->ac",
+                                                                    .inputs = { { "argument", WEFT_TYPES_FLOAT, false } },
+                                                                    .kernel = no_kernel });
+    assert_int_equal(weft_random_state_create("there", 1), WEFT_OK);
     dead = make(WEFT_F32, 2, shape_45, mesh, NULL);
     weft_tensor_release(dead);
     assert_no_error();
@@ -340,6 +355,119 @@ static void run_rows(const row table[], size_t count)
 #define ROWS_0 , 0
 #define TO_20 , 1, (const int64_t[]){ 20 }
 
+#define RANDOM_ROWS(S, N, V)                                                                                 \
+    S(state_create_null, weft_random_state_create(NULL, 1), INVALID, "weft_random_state_create", "name")     \
+    S(state_create_empty, weft_random_state_create("", 1), INVALID, "weft_random_state_create", "name")      \
+    S(state_create_twice, weft_random_state_create("there", 1), INVALID, "weft_random_state_create", "there") \
+    S(state_use_unknown, weft_random_state_use("none"), INVALID, "weft_random_state_use", "none")            \
+    S(state_get_unknown, weft_random_state_get("none", &random_state), INVALID, "weft_random_state_get", "none") \
+    S(state_get_null, weft_random_state_get(NULL, NULL), INVALID, "weft_random_state_get", "state")          \
+    S(state_set_unknown, weft_random_state_set("none", random_state), INVALID, "weft_random_state_set", "none") \
+    V(states_negative, weft_random_states(-1, NULL), INVALID, "weft_random_states", "max")                   \
+    V(states_null, weft_random_states(1, NULL), INVALID, "weft_random_states", "names")                      \
+    ONE_ROWS(N, zeros_like, NOTHING)                                                                         \
+    ONE_ROWS(N, empty_like, NOTHING)                                                                         \
+    ONE_ROWS(N, ones_like, NOTHING)                                                                          \
+    ONE_ROWS(N, full_like, FACTOR)                                                                           \
+    ONE_ROWS(N, rand_like, NOTHING)                                                                          \
+    ONE_ROWS(N, randn_like, NOTHING)                                                                         \
+    N(rand_like_integer, weft_rand_like(indices), DTYPE, "weft_rand_like", "i64")                            \
+    N(randint_order, weft_randint(3, 3, WEFT_I64, 2, shape_45, mesh, rows), INVALID, "weft_randint", "low")  \
+    N(randint_float, weft_randint(0, 3, WEFT_F32, 2, shape_45, mesh, rows), DTYPE, "weft_randint", "f32")    \
+    N(randint_u8, weft_randint(0, 257, WEFT_U8, 2, shape_45, mesh, rows), INVALID, "weft_randint", "u8")     \
+    N(randint_i32, weft_randint(INT64_MIN, 0, WEFT_I32, 2, shape_45, mesh, rows), INVALID, "weft_randint", "i32") \
+    N(randint_bool, weft_randint(-1, 1, WEFT_BOOL, 2, shape_45, mesh, rows), INVALID, "weft_randint", "bool") \
+    N(randint_partial, weft_randint(0, 2, WEFT_I64, 2, shape_45, mesh, with_partial), LAYOUT, "weft_randint", "Partial") \
+    N(randperm_negative, weft_randperm(-1, mesh, NULL), INVALID, "weft_randperm", "n is")                    \
+    N(randperm_mesh, weft_randperm(3, NULL, NULL), MESH, "weft_randperm", "mesh")                            \
+    N(bernoulli_null, weft_bernoulli(NULL), INVALID, "weft_bernoulli", "p")                                  \
+    N(bernoulli_integer, weft_bernoulli(indices), DTYPE, "weft_bernoulli", "i64")                            \
+    N(bernoulli_p, weft_bernoulli_scalar(1.5, WEFT_F32, 2, shape_45, mesh, rows), INVALID, "weft_bernoulli_scalar", "p is") \
+    N(bernoulli_nan, weft_bernoulli_scalar(NAN, WEFT_F32, 2, shape_45, mesh, rows), INVALID, "weft_bernoulli_scalar", \
+      "p is")                                                                                                \
+    N(uniform_null, weft_uniform_(NULL, 0, 1), INVALID, "weft_uniform_", "a")                                \
+    N(uniform_order, weft_uniform_(matrix, 1, 0), INVALID, "weft_uniform_", "low")                           \
+    N(uniform_infinite, weft_uniform_(matrix, 0, INFINITY), INVALID, "weft_uniform_", "high")                \
+    N(uniform_width, weft_uniform_(whole, -1e308, 1e308), INVALID, "weft_uniform_", "distance")              \
+    N(uniform_integer, weft_uniform_(indices, 0, 1), DTYPE, "weft_uniform_", "i64")                          \
+    N(uniform_partial, weft_uniform_(partial, 0, 1), LAYOUT, "weft_uniform_", "target")                      \
+    N(normal_deviation, weft_normal_(matrix, 0, -1), INVALID, "weft_normal_", "deviation")                   \
+    N(normal_nan, weft_normal_(matrix, 0, NAN), INVALID, "weft_normal_", "deviation")                        \
+    N(normal_integer, weft_normal_(indices, 0, 1), DTYPE, "weft_normal_", "i64")                             \
+    N(dropout_null, weft_dropout(NULL, 0.5, true, NULL), INVALID, "weft_dropout", "a")                       \
+    N(dropout_p, weft_dropout(matrix, -0.5, true, NULL), INVALID, "weft_dropout", "p is")                    \
+    N(dropout_integer, weft_dropout(indices, 0.5, false, NULL), DTYPE, "weft_dropout", "i64")                \
+    N(dropout_back_mask, weft_dropout_backward(matrix, NULL, 0.5, true), INVALID, "weft_dropout_backward", "mask") \
+    N(dropout_back_type, weft_dropout_backward(matrix, matrix, 0.5, true), DTYPE, "weft_dropout_backward", "mask")
+
+#define SGD(...) (&(weft_sgd_options){ __VA_ARGS__ })
+#define ADAM(...) (&(weft_adam_options){ __VA_ARGS__ })
+#define LIST1(tensor) ((weft_tensor *const[]){ tensor })
+#define OPTIMIZER_ROWS(S)                                                                                    \
+    S(sgd_negative_n, weft_sgd(-1, LIST1(matrix), LIST1(matrix), SGD(0.1), NULL), INVALID, "weft_sgd", "n is") \
+    S(sgd_null, weft_sgd(1, NULL, LIST1(matrix), SGD(0.1), NULL), INVALID, "weft_sgd", "parameters")         \
+    S(sgd_null_gradients, weft_sgd(1, LIST1(matrix), NULL, SGD(0.1), NULL), INVALID, "weft_sgd", "gradients") \
+    S(sgd_options, weft_sgd(1, LIST1(matrix), LIST1(matrix), NULL, NULL), INVALID, "weft_sgd", "options")    \
+    S(sgd_rate, weft_sgd(1, LIST1(matrix), LIST1(matrix), SGD(-1), NULL), INVALID, "weft_sgd", "learning_rate") \
+    S(sgd_momenta, weft_sgd(1, LIST1(matrix), LIST1(matrix), SGD(0.1, 0.9), NULL), INVALID, "weft_sgd", "momenta") \
+    S(sgd_nesterov, weft_sgd(1, LIST1(matrix), LIST1(matrix), SGD(0.1, .nesterov = true), NULL), INVALID, "weft_sgd", \
+      "nesterov")                                                                                            \
+    S(sgd_dead, weft_sgd(1, LIST1(matrix), LIST1(dead), SGD(0.1), NULL), INVALID, "weft_sgd", "gradients[0]") \
+    S(sgd_shape, weft_sgd(1, LIST1(matrix), LIST1(square), SGD(0.1), NULL), SHAPE, "weft_sgd", "gradients[0]") \
+    S(sgd_mesh, weft_sgd(1, LIST1(matrix), LIST1(on_other), SGD(0.1), NULL), MESH, "weft_sgd", "gradients[0]") \
+    S(sgd_type, weft_sgd(1, LIST1(indices), LIST1(indices), SGD(0.1), NULL), DTYPE, "weft_sgd", "parameters[0]") \
+    S(sgd_partial, weft_sgd(1, LIST1(partial), LIST1(matrix), SGD(0.1), NULL), LAYOUT, "weft_sgd", "Partial") \
+    S(sgd_placements, weft_sgd(1, LIST1(matrix), LIST1(whole), SGD(0.1, 0.9), LIST1(whole)), LAYOUT, "weft_sgd", \
+      "momenta[0]")                                                                                          \
+    S(adam_step, weft_adam(1, LIST1(matrix), LIST1(matrix), LIST1(matrix), LIST1(matrix), 0, ADAM(0.1)), INVALID, \
+      "weft_adam", "step")                                                                                   \
+    S(adam_options, weft_adam(1, LIST1(matrix), LIST1(matrix), LIST1(matrix), LIST1(matrix), 1, NULL), INVALID, \
+      "weft_adam", "options")                                                                                \
+    S(adam_beta, weft_adam(1, LIST1(matrix), LIST1(matrix), LIST1(matrix), LIST1(matrix), 1, ADAM(0.1, 1, 0.9)), \
+      INVALID, "weft_adam", "beta1")                                                                         \
+    S(adamw_moments, weft_adamw(1, LIST1(matrix), LIST1(matrix), LIST1(matrix), NULL, 1, ADAM(0.1)), INVALID, \
+      "weft_adamw", "second_moments")                                                                        \
+    S(adamw_placements, weft_adamw(1, LIST1(matrix), LIST1(matrix), LIST1(whole), LIST1(matrix), 1, ADAM(0.1)), LAYOUT, \
+      "weft_adamw", "first_moments[0]")                                                                      \
+    S(clip_null, weft_clip_grad_norm(1, NULL, 1, 2, NULL), INVALID, "weft_clip_grad_norm", "gradients")      \
+    S(clip_max, weft_clip_grad_norm(1, LIST1(matrix), -1, 2, NULL), INVALID, "weft_clip_grad_norm", "max_norm") \
+    S(clip_p, weft_clip_grad_norm(1, LIST1(matrix), 1, 0, NULL), INVALID, "weft_clip_grad_norm", "p is")     \
+    S(clip_type, weft_clip_grad_norm(1, LIST1(indices), 1, 2, NULL), DTYPE, "weft_clip_grad_norm", "gradients[0]") \
+    S(clip_partial, weft_clip_grad_norm(1, LIST1(largest), 1, 2, NULL), LAYOUT, "weft_clip_grad_norm", "Partial")
+
+#define DESCRIBED(...) (&(weft_operation_description){ __VA_ARGS__ })
+#define ONE_INPUT .inputs = { { "a", WEFT_TYPES_ALL, false } }
+#define CUSTOM_ROWS(N)                                                                                       \
+    N(register_null, weft_operation_register(NULL), INVALID, "weft_operation_register", "description")       \
+    N(register_name, weft_operation_register(DESCRIBED(.rule = "a->a", .kernel = no_kernel, ONE_INPUT)), INVALID, \
+      "weft_operation_register", "name")                                                                     \
+    N(register_kernel, weft_operation_register(DESCRIBED(.name = "f", .rule = "a->a", ONE_INPUT)), INVALID,  \
+      "weft_operation_register", "kernel")                                                                   \
+    N(register_rule, weft_operation_register(DESCRIBED("f", "a[b->a", .kernel = no_kernel, ONE_INPUT)), INVALID, \
+      "weft_operation_register", "at character 4")                                                           \
+    N(register_inputs, weft_operation_register(DESCRIBED("f", "a,b->ab", .kernel = no_kernel, ONE_INPUT)), INVALID, \
+      "weft_operation_register", "inputs[1].name")                                                           \
+    N(register_more, weft_operation_register(DESCRIBED("f", "a->a", .kernel = no_kernel,                     \
+      .inputs = { { "a", WEFT_TYPES_ALL, false }, { "b", WEFT_TYPES_ALL, false } })), INVALID, "weft_operation_register", \
+      "inputs[1].name")                                                                                      \
+    N(register_types, weft_operation_register(DESCRIBED("f", "a->a", .kernel = no_kernel, .inputs = { { "a", 0, false } })), \
+      INVALID, "weft_operation_register", "types")                                                           \
+    N(register_output, weft_operation_register(DESCRIBED("f", "a->a", .kernel = no_kernel, ONE_INPUT,        \
+      .output_type = (weft_output_type)99)), INVALID, "weft_operation_register", "output_type")              \
+    N(register_linear, weft_operation_register(DESCRIBED("f", "a->a", .kernel = no_kernel, ONE_INPUT,        \
+      .linear = { .inputs = 2 })), INVALID, "weft_operation_register", "inputs")                             \
+    N(register_in_place, weft_operation_register(DESCRIBED("f", "ab->a", .kernel = no_kernel, ONE_INPUT, .in_place = true)), \
+      INVALID, "weft_operation_register", "in_place")                                                        \
+    N(apply_null, weft_apply(NULL, 1, LIST1(matrix), NULL), INVALID, "weft_apply", "operation")              \
+    N(apply_stale, weft_apply((const weft_operation *)memory, 1, LIST1(matrix), NULL), INVALID, "weft_apply", "operation") \
+    N(apply_count, weft_apply(custom, 2, LIST1(matrix), NULL), INVALID, "weft_apply", "num_tensors")         \
+    N(apply_tensors, weft_apply(custom, 1, NULL, NULL), INVALID, "weft_apply", "num_tensors")                \
+    N(apply_numbers, weft_apply(custom, 1, LIST1(matrix), &(weft_apply_options){ .num_numbers = 13 }), INVALID, \
+      "weft_apply", "num_numbers")                                                                           \
+    N(apply_dead, weft_apply(custom, 1, LIST1(dead), NULL), INVALID, "custom", "argument")                   \
+    N(apply_shape, weft_apply(custom, 1, LIST1(indices), NULL), DTYPE, "custom", "argument")                 \
+    N(apply_size, weft_apply(custom, 1, LIST1(matrix), NULL), INVALID, "custom", "no size")
+
 #define OPERATION_ROWS(S, N, Z, V)                                                                           \
     PAIR_ROWS(N, add, a, b, NOTHING)                                                                         \
     PAIR_ROWS(N, sub, a, b, NOTHING)                                                                         \
@@ -396,6 +524,9 @@ static void run_rows(const row table[], size_t count)
     N(reshape_two_unknown, weft_reshape(matrix, 2, (const int64_t[]){ -1, -1 }), SHAPE, "weft_reshape", "shape") \
     N(reshape_null_shape, weft_reshape(matrix, 1, NULL), INVALID, "weft_reshape", "shape")                   \
     N(reshape_ndim, weft_reshape(matrix, 9, nine), INVALID, "weft_reshape", "ndim")                          \
+    RANDOM_ROWS(S, N, V)                                                                                     \
+    OPTIMIZER_ROWS(S)                                                                                        \
+    CUSTOM_ROWS(N) \
     ONE_ROWS(N, argmax, DIM_0)                                                                               \
     N(argmax_dim, weft_argmax(matrix, 2, false), INVALID, "weft_argmax", "dim")                              \
     N(argmin_of_nothing, weft_argmin(empty, 0, false), SHAPE, "weft_argmin", "size 0")                       \
@@ -715,6 +846,7 @@ static void test_environment(void **state)
         { "WEFT_SEED", "abc" },       { "WEFT_WORKERS", "0" },     { "WEFT_POOL_BYTES", "-1" },
         { "WEFT_TIMEOUT_S", "soon" }, { "WEFT_PANEL_BYTES", "0" }, { "WEFT_PANEL_ROWS", "0" },
         { "WEFT_PLAN", "ring" },      { "WEFT_PACK_BYTES", "1e6" }, { "WEFT_CALIBRATE", "yes" },
+        { "WEFT_SILENT", "please" },
     };
     for (size_t i = 0; i < COUNT(settings); i++) {
         setenv(settings[i].variable, settings[i].value, 1);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "codelets/fill.h"
+#include "codelets/random.h"
 
 /* ---- 16-bit types -------------------------------------------------------------------------------------- */
 
@@ -344,11 +345,16 @@ static void test_philox(void **state)
 
 static void draw(weft_dtype dtype, bool normal, int64_t count, void *values)
 {
-    weft_random_args args = { .base.dtype = dtype, .normal = normal, .seed = 5, .stream = 9, .ndim = 1 };
-    args.shape[0] = args.extent[0] = count;
-    operands o;
-    add_operand(&o, &args.base, values);
-    run(&weft_codelet_random, &o, &args);
+    double scalars[WEFT_MAX_SCALARS] = { 0 };
+    weft_random_pack(scalars + WEFT_RANDOM_SEED, 5);
+    weft_random_pack(scalars + WEFT_RANDOM_OFFSET, 9);
+    scalars[WEFT_RANDOM_OWN + 1] = 1;
+    weft_kernel_call call = {
+        .output = { .dtype = dtype, .ndim = 1, .shape = { count }, .extent = { count }, .row_elements = 1,
+                    .panel_rows = count, .panels = &values },
+        .scalars = scalars,
+    };
+    (normal ? weft_kernel_normal : weft_kernel_uniform)(&call);
 }
 
 static void test_random_statistics(void **state)

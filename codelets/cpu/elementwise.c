@@ -18,7 +18,7 @@ static int64_t whole(double x)
 #define AS_double(x) (x)
 #define AS_int64_t(x) whole(x)
 
-/* T: the type of the arithmetic; a, b, c: the inputs; s, t, u: the scalars. */
+/* T: the type of the arithmetic; a, b, c: the inputs; s, t, u, v: the scalars. */
 #define LOOP(name, T_, R, count, expression)                                                                 \
     WEFT_CLONES static void name##_##T_(void *out, const void *pa, const void *pb, const void *pc, int64_t n,          \
                                         const double scalars[])                                              \
@@ -26,10 +26,10 @@ static int64_t whole(double x)
         typedef T_ T;                                                                                        \
         R *o = out;                                                                                          \
         const T *as = pa, *bs = (count) > 1 ? pb : pa, *cs = (count) > 2 ? pc : pa;                                    \
-        const T s = AS_##T_(scalars[0]), t = AS_##T_(scalars[1]), u = AS_##T_(scalars[2]);                   \
+        const T s = AS_##T_(scalars[0]), t = AS_##T_(scalars[1]), u = AS_##T_(scalars[2]), v = AS_##T_(scalars[3]);    \
         for (int64_t i = 0; i < n; i++) {                                                                    \
             const T a = as[i], b = bs[i], c = cs[i];                                                         \
-            (void)a, (void)b, (void)c, (void)s, (void)t, (void)u;                                            \
+            (void)a, (void)b, (void)c, (void)s, (void)t, (void)u, (void)v;                                   \
             o[i] = (R)(expression);                                                                          \
         }                                                                                                    \
     }
@@ -93,6 +93,8 @@ static inline int64_t power(int64_t a, int64_t b)
 /* The distribution function of the normal distribution, and its density. */
 #define NORMAL_CDF(x) ((T)0.5 * (1 + erf((x) * (T)0.70710678118654752440)))
 #define NORMAL_DENSITY(x) ((T)0.39894228040143267794 * exp((T)-0.5 * (x) * (x)))
+/* A gradient with the decay of weights: without it the weight does not matter, be it infinite. */
+#define DECAYED(gradient, decay, weight) ((decay) == 0 ? (gradient) : (gradient) + (decay) * (weight))
 #define SIGMOID(x) (1 / (1 + exp(-(x))))
 /* The quotient rounded down; where rounding made it whole, what is left over says whether it is one too many. */
 #define FLOOR_DIVIDE(a, b) ((b) == 0 ? (a) / (b) : round_quotient(fmod(a, b), a, b))
@@ -153,6 +155,7 @@ LOOP(close, float, uint8_t, 2, are_close((double)a, (double)b, scalars))
 LOOP(close, int64_t, uint8_t, 2, are_close_whole(a, b, scalars))
 const weft_elementwise weft_elementwise_close = { 2, true, close_double, close_float, close_int64_t };
 NUMBER(where, 3, a != 0 ? b : c, a != 0 ? b : c)
+FLOATING(masked_scale, 2, a *(b != 0 ? s : 0))
 NUMBER(masked_fill, 2, b != 0 ? s : a, b != 0 ? s : a)
 
 NUMBER(neg, 1, -a, WRAP(0, -, a))
@@ -199,4 +202,9 @@ FLOATING(lerp, 2, a + s * (b - a))
 FLOATING(lerp_square, 2, a + s * (b * b - a))
 NUMBER(addcmul, 3, a + s * b * c, WRAP(a, +, WRAP(s, *, WRAP(b, *, c))))
 FLOATING(addcdiv, 3, a + s * (b / c))
-FLOATING(adam_update, 3, a - s * b / (sqrt(c) * u + t))
+FLOATING(momentum, 3, (s == 0 ? 0 : s * a) + t * DECAYED(b, u, c))
+FLOATING(sgd_update, 2, a - s * DECAYED(b, t, a))
+FLOATING(nesterov_update, 3, a - s * (DECAYED(b, t, a) + u * c))
+FLOATING(lerp_decayed, 3, a + s * (DECAYED(b, t, c) - a))
+FLOATING(lerp_square_decayed, 3, a + s * (DECAYED(b, t, c) * DECAYED(b, t, c) - a))
+FLOATING(adam_update, 3, a *v - s * b / (sqrt(c) * u + t))

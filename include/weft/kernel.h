@@ -61,7 +61,7 @@ static inline void *weft_view_row(const weft_view *view, int64_t row, int64_t *r
 
 #define WEFT_MAX_KERNEL_INPUTS 6
 #define WEFT_MAX_NUMBERS 12 /**< whole numbers that a call hands to its kernel */
-#define WEFT_MAX_SCALARS 4  /**< and real ones */
+#define WEFT_MAX_SCALARS 8  /**< and real ones */
 
 /** One call of a kernel. It must give the same output for the same call, and must not depend on what else
  * runs. */
@@ -80,7 +80,8 @@ typedef struct weft_kernel_call {
     void (*fail)(weft_status status, const char *function, const char *format, ...);
 } weft_kernel_call;
 
-#define weft_kernel_fail(call, status, ...) ((call)->fail((status), (call)->function, __VA_ARGS__))
+/* In parentheses: programs may have a macro fail(). */
+#define weft_kernel_fail(call, status, ...) (((call)->fail)((status), (call)->function, __VA_ARGS__))
 
 typedef void (*weft_kernel)(const weft_kernel_call *call);
 

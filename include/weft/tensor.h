@@ -31,9 +31,7 @@ WEFT_API weft_tensor *weft_scope_keep(weft_tensor *tensor);
  * \param mesh        NULL: the current mesh
  * \param placements  one per mesh dimension; NULL: Replicate everywhere. Partial is WEFT_ERR_LAYOUT, but for
  *                    weft_empty(), whose addends the caller fills.
- * weft_empty: the values are undefined. weft_rand: uniform on [0, 1); weft_randn: normal, mean 0, variance 1;
- * floating types only. A random value depends on the seed, on how many random tensors were made before, and
- * on its place in the GLOBAL tensor: it is the same on every mesh and layout, bit for bit.
+ * weft_empty: the values are undefined. <weft/random.h> has those with random values.
  * \{
  */
 WEFT_API weft_tensor *weft_empty(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
@@ -44,10 +42,12 @@ WEFT_API weft_tensor *weft_ones(weft_dtype dtype, int ndim, const int64_t shape[
                                 const weft_placement *placements);
 WEFT_API weft_tensor *weft_full(weft_dtype dtype, int ndim, const int64_t shape[], double value,
                                 weft_mesh *mesh, const weft_placement *placements);
-WEFT_API weft_tensor *weft_rand(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
-                                const weft_placement *placements);
-WEFT_API weft_tensor *weft_randn(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
-                                 const weft_placement *placements);
+/** \} */
+/** The same with the shape, type, mesh and placements of a, but Replicate where a is Partial. \{ */
+WEFT_API weft_tensor *weft_empty_like(weft_tensor *a);
+WEFT_API weft_tensor *weft_zeros_like(weft_tensor *a);
+WEFT_API weft_tensor *weft_ones_like(weft_tensor *a);
+WEFT_API weft_tensor *weft_full_like(weft_tensor *a, double value);
 /** \} */
 
 /**

@@ -9,6 +9,7 @@ typedef struct weft_dispatch {
     size_t num_buckets; /* a power of two */
     size_t count;
     weft_ptrset rules; /* text -> weft_rule *, parsed */
+    weft_ptrset warned; /* operations that a warning was given of */
 } weft_dispatch_state;
 
 enum { FIRST_BUCKETS = 256 };
@@ -48,6 +49,7 @@ void weft_dispatch_stop(void)
         }
     }
     weft_ptrset_free(&state->rules);
+    weft_ptrset_free(&state->warned);
     free(state);
     weft_runtime.dispatch = NULL;
 }
@@ -157,4 +159,11 @@ const weft_rule *weft_cached_rule(const weft_call *call)
     }
     free(rule);
     return NULL;
+}
+
+bool weft_cache_first_warning(const weft_operation *operation)
+{
+    weft_ptrset *warned = &weft_runtime.dispatch->warned;
+    return !weft_ptrset_has(warned, operation) &&
+           weft_ptrset_add(warned, operation, (void *)(uintptr_t)operation);
 }

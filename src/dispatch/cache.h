@@ -26,4 +26,7 @@ const weft_cached_choice *weft_cache_add(const weft_call *call, const weft_layou
 /* The rule of a call, parsed the first time it is asked for; NULL with the error kept. */
 const weft_rule *weft_cached_rule(const weft_call *call);
 
+/* True the first time that it is asked for an operation: warnings are given once. */
+bool weft_cache_first_warning(const weft_operation *operation);
+
 #endif

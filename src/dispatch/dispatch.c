@@ -1,3 +1,5 @@
+#include <weft/ops.h>
+
 #include "dispatch/cache.h"
 
 #include <stdio.h>
@@ -73,6 +75,110 @@ static bool check_meshes(const weft_call *call, const weft_layout *const inputs[
     }
     return true;
 }
+
+/* ---- inputs on several meshes -------------------------------------------------------------------------- */
+
+static bool one_mesh(const weft_call *call)
+{
+    for (int i = 1; i < call->num_inputs; i++) {
+        if (call->inputs[i]->layout->mesh != call->inputs[0]->layout->mesh) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int64_t count_of(const weft_layout *layout)
+{
+    int64_t count = 0;
+    weft_count_checked(layout->ndim, layout->shape, &count);
+    return count;
+}
+
+/* The input to whose mesh the others go: the target, which stays where it is; else the first one of several elements, or
+ * at least with dimensions, if there is one. */
+static int leading_input(const weft_call *call)
+{
+    if (call->operation->in_place) {
+        return 0;
+    }
+    int with_dimensions = 0;
+    for (int i = call->num_inputs - 1; i >= 0; i--) {
+        with_dimensions = call->inputs[i]->layout->ndim > 0 ? i : with_dimensions;
+    }
+    for (int i = 0; i < call->num_inputs; i++) {
+        if (count_of(call->inputs[i]->layout) != 1) {
+            return i;
+        }
+    }
+    return with_dimensions;
+}
+
+/* The layouts that the search begins with: those of the inputs; and of inputs on other meshes than that of the leading
+ * one, which may be moved without being asked for, Replicate on its mesh. What must not be moved keeps its mesh, which
+ * is then found to differ. *guessed gets the first input with dimensions that is moved because it has one element, or
+ * -1. False with the error kept: no memory. */
+static bool gather_layouts(const weft_call *call, const weft_layout *layouts[], int *guessed)
+{
+    *guessed = -1;
+    for (int i = 0; i < call->num_inputs; i++) {
+        layouts[i] = call->inputs[i]->layout;
+    }
+    if (one_mesh(call)) {
+        return true;
+    }
+    const weft_mesh *mesh = layouts[leading_input(call)]->mesh;
+    for (int i = 0; i < call->num_inputs; i++) {
+        const weft_layout *own = layouts[i];
+        bool single = count_of(own) == 1;
+        if (own->mesh == mesh || !(single || weft_runtime.implicit_replication)) {
+            continue;
+        }
+        if (own->ndim > 0 && !weft_runtime.implicit_replication && *guessed < 0) {
+            *guessed = i;
+        }
+        weft_placement replicated[WEFT_MAX_DIMS];
+        for (int d = 0; d < mesh->ndim; d++) {
+            replicated[d] = weft_replicate();
+        }
+        layouts[i] =
+            weft_layout_intern(weft_runtime.layouts, mesh, replicated, own->ndim, own->shape, own->dtype);
+        if (layouts[i] == NULL) {
+            weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for a layout");
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Once for each operation, on the first process. */
+static void warn_of_guess(const weft_call *call, int guessed)
+{
+    if (weft_runtime.silent || weft_runtime.process != 0 || !weft_cache_first_warning(call->operation)) {
+        return;
+    }
+    char text[160];
+    fprintf(stderr,
+            "weft: %s: %s is %s, on another mesh than the others; it has one element and is taken for a scalar. "
+            "weft_redistribute() it, or set WEFT_SILENT=1\n",
+            call->function, call->operation->inputs[guessed].name,
+            weft_layout_format(call->inputs[guessed]->layout, text, sizeof(text)));
+}
+
+weft_status weft_set_implicit_replication(bool allowed)
+{
+    static const char function[] = "weft_set_implicit_replication";
+    const double number = allowed;
+    if (weft_require_init(function) != WEFT_OK ||
+        !weft_call_admit(
+            &(weft_public_call){ .function = function, .num_numbers = 1, .numbers = &number })) {
+        return weft_latest_status();
+    }
+    weft_runtime.implicit_replication = allowed;
+    return WEFT_OK;
+}
+
+/* ---- types --------------------------------------------------------------------------------------------- */
 
 static bool check_types(const weft_call *call, const weft_layout *const inputs[])
 {
@@ -155,12 +261,12 @@ static weft_status choose_by_rule(const weft_call *call, const weft_layout *cons
     return weft_strategy_search(&search, &binding, &operation->linear, inputs, type, choice, why, why_size);
 }
 
-/* From the cache, or chosen and added to it; NULL with the error kept. */
-static const weft_cached_choice *obtain_layouts(const weft_call *call)
+/* From the cache, or chosen and added to it; NULL with the error kept. *guessed: see gather_layouts(). */
+static const weft_cached_choice *obtain_layouts(const weft_call *call, int *guessed)
 {
     const weft_layout *inputs[WEFT_MAX_INPUTS];
-    for (int i = 0; i < call->num_inputs; i++) {
-        inputs[i] = call->inputs[i]->layout;
+    if (!gather_layouts(call, inputs, guessed)) {
+        return NULL;
     }
     uint64_t hash = weft_cache_hash(call, inputs);
     const weft_cached_choice *known = weft_cache_find(call, inputs, hash);
@@ -365,9 +471,13 @@ static bool admit(const weft_call *call, bool valid)
 
 weft_tensor *weft_dispatch(const weft_call *call)
 {
-    const weft_cached_choice *entry = check_inputs(call) ? obtain_layouts(call) : NULL;
+    int guessed = -1;
+    const weft_cached_choice *entry = check_inputs(call) ? obtain_layouts(call, &guessed) : NULL;
     if (!admit(call, entry != NULL) || entry == NULL) {
         return NULL;
+    }
+    if (guessed >= 0) {
+        warn_of_guess(call, guessed);
     }
     weft_choice choice = entry->choice;
     weft_lowering lowering = { .call = call, .choice = &choice };

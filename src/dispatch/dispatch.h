@@ -4,7 +4,7 @@
 #ifndef WEFT_SRC_DISPATCH_H
 #define WEFT_SRC_DISPATCH_H
 
-#include <weft/kernel.h>
+#include <weft/operation.h>
 
 #include "dispatch/strategy.h"
 #include "dispatch/types.h"
@@ -12,12 +12,10 @@
 
 enum { WEFT_MAX_RULES = 4 }; /* of one operation */
 
-struct weft_operation;
-
 /* One call of an operation, as its public function puts it together. */
 typedef struct weft_call {
     const char *function; /* the public function, for messages */
-    const struct weft_operation *operation;
+    const weft_operation *operation;
     int num_inputs;
     weft_tensor *inputs[WEFT_MAX_INPUTS];
     weft_attributes attributes;        /* what the layouts depend on */
@@ -51,14 +49,8 @@ typedef void (*weft_rule_function)(const weft_call *call, const weft_layout *con
 /* Which indices of an input's dimension some rows of its factor need, where the rule says "~": all but the size. */
 typedef weft_window (*weft_window_function)(const weft_call *call, int input, int dim);
 
-typedef struct weft_operation_input {
-    const char *name;   /* of the argument, for messages */
-    unsigned types;     /* WEFT_TYPE_BIT of those that are accepted */
-    bool type_of_first; /* and the type must be input 0's */
-} weft_operation_input;
-
-/* An operation: a constant beside its public function. */
-typedef struct weft_operation {
+/* An operation: a constant beside its public function, or what a program has registered. */
+struct weft_operation {
     const char *name;                  /* for traces */
     const char *rules[WEFT_MAX_RULES]; /* attributes.rule says which; or none, and one of the next two */
     weft_rule_function write_rule;
@@ -66,6 +58,7 @@ typedef struct weft_operation {
     weft_window_function window; /* of rules with "~" */
     weft_linearity linear;
     weft_operation_input inputs[WEFT_MAX_INPUTS];
+    int num_inputs; /* of an operation that is registered; others are called by functions that know */
     weft_output_type output_type;
     bool in_place; /* the output is input 0 itself, which keeps its layout */
     /* The output has the elements of input 0, rank by rank in the same order: it shares the memory where it
@@ -81,7 +74,7 @@ typedef struct weft_operation {
     bool accumulates;                      /* the kernel takes contracted rows piece by piece */
     const struct weft_elementwise *elementwise; /* weft_lower_elementwise() */
     weft_lower_function lower;
-} weft_operation;
+};
 
 /* Every operation of the library, family by family; both lists end with NULL (src/ops/table.c). */
 extern const weft_operation *const *const weft_operation_families[];
@@ -96,6 +89,8 @@ bool weft_check_same_mesh(const char *function, const char *first_name, const we
 
 weft_status weft_dispatch_start(void);
 void weft_dispatch_stop(void);
+/* Forgets the operations that the program has registered (registered.c): when nothing names them any more. */
+void weft_operations_forget(void);
 
 /* The lowering of operations that have a kernel. A task for each panel of the output, or one for the shard
  * where its rows must stay together; it takes of each input the panels that weft_choice.rows says. Of an

@@ -3,26 +3,10 @@
 #ifndef WEFT_SRC_DISPATCH_STRATEGY_H
 #define WEFT_SRC_DISPATCH_STRATEGY_H
 
+#include <weft/operation.h>
+
 #include "dispatch/rule.h"
 #include "plan/plan.h"
-
-/* How an operation is linear: when Partial inputs may pass through it to a Partial output. */
-typedef enum weft_linear_kind {
-    WEFT_NOT_LINEAR = 0,
-    WEFT_LINEAR_JOINTLY, /* f(a + a', b + b') = f(a, b) + f(a', b'): all inputs Partial together (add) */
-    WEFT_LINEAR_EACH     /* f(a + a', b) = f(a, b) + f(a', b): one input Partial, the others whole (matmul) */
-} weft_linear_kind;
-
-typedef struct weft_linearity {
-    weft_linear_kind kind;
-    unsigned inputs; /* of WEFT_LINEAR_EACH: bit i for input i */
-    unsigned ops;    /* bit 1 << op for each weft_reduce_op that passes */
-    weft_reduce_op contracts; /* what puts the parts of a contracted factor together: Partial(this) */
-} weft_linearity;
-
-/* What is linear passes sums and averages; what is monotone, the smaller and the larger of two values. */
-#define WEFT_LINEAR_OPS ((1u << WEFT_SUM) | (1u << WEFT_AVG))
-#define WEFT_MONOTONE_OPS ((1u << WEFT_MIN) | (1u << WEFT_MAX))
 
 /* Placements of all operands along one mesh dimension. */
 typedef struct weft_strategy {

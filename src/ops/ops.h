@@ -17,6 +17,8 @@ extern const weft_operation *const weft_elementwise_operations[];
 extern const weft_operation *const weft_embedding_operations[];
 extern const weft_operation *const weft_indexing_operations[];
 extern const weft_operation *const weft_matmul_operations[];
+extern const weft_operation *const weft_optimizer_operations[];
+extern const weft_operation *const weft_random_operations[];
 extern const weft_operation *const weft_reduction_operations[];
 extern const weft_operation *const weft_reshape_operations[];
 extern const weft_operation *const weft_scan_operations[];
@@ -26,6 +28,10 @@ extern const weft_operation *const weft_sorting_operations[];
 /* Of an operation with output_type WEFT_TYPE_GIVEN: the output has the type of input 0; where that is of 16 bits, it is
  * computed as WEFT_F32 and then rounded. */
 weft_tensor *weft_dispatch_sum(const weft_call *call);
+
+/* The sum of |a|^p over all elements, p finite and above 0: a scalar in f64 for f64, else in f32; Partial where a is
+ * sharded. a is a live tensor of a floating type. */
+weft_tensor *weft_sum_of_powers(const char *function, weft_tensor *a, double p);
 
 /* Drops dimensions of size 1, bit d of the mask for dimension d; every placement stays on its dimension. */
 weft_tensor *weft_squeeze_dims(const char *function, weft_tensor *a, int64_t mask);

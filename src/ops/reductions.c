@@ -266,6 +266,22 @@ static weft_tensor *count_nonzero(const reduction *r)
     return count.a == NULL ? NULL : reduce(&count);
 }
 
+static const weft_operation *operation_for_power(double p)
+{
+    return isinf(p) ? &operation_max_abs
+           : p == 1 ? &operation_sum_abs
+           : p == 2 ? &operation_sum_square
+                    : &operation_sum_pow;
+}
+
+weft_tensor *weft_sum_of_powers(const char *function, weft_tensor *a, double p)
+{
+    reduction r = { function, operation_for_power(p), a, .p = p };
+    r.mask = check_dims(function, a, 0, NULL);
+    r.type = type_of_sum(a->layout->dtype);
+    return reduce(&r);
+}
+
 static weft_tensor *norm_of(const reduction *r)
 {
     if (isinf(r->p) || r->p == 1) {
@@ -295,10 +311,7 @@ static weft_tensor *norm(const char *function, weft_tensor *a, double p, int num
         return NULL;
     }
     r.type = type_of_sum(type);
-    r.operation = isinf(p)  ? &operation_max_abs
-                  : p == 1  ? &operation_sum_abs
-                  : p == 2  ? &operation_sum_square
-                            : &operation_sum_pow;
+    r.operation = operation_for_power(p);
     weft_scope_open();
     return weft_leave_scope(narrowed(&r, norm_of(&r)));
 }

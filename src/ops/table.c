@@ -14,5 +14,7 @@ const weft_operation *const *const weft_operation_families[] = {
     weft_scan_operations,
     weft_sorting_operations,
     weft_compare_operations,
+    weft_random_operations,
+    weft_optimizer_operations,
     NULL,
 };

@@ -37,8 +37,9 @@ typedef struct weft_runtime_state {
     weft_vec meshes;      /* weft_mesh *, each alive until weft_finalize() */
     weft_ptrset mesh_set; /* the same, to know a live one */
     weft_vec mesh_stack;  /* weft_mesh * */
-    uint64_t seed;
-    uint64_t random_stream; /* number of random operations so far */
+    uint64_t seed; /* of the default random state */
+    bool silent;               /* WEFT_SILENT: no warnings */
+    bool implicit_replication; /* weft_set_implicit_replication() */
     /* The public call that submits at present, or did last: for reports. Calls are numbered from 1 in worlds
      * of several processes. */
     const char *call;
@@ -50,6 +51,7 @@ typedef struct weft_runtime_state {
     struct weft_comm *comm;
     struct weft_tensors *tensors;
     struct weft_dispatch *dispatch;
+    weft_ptrset registered; /* weft_operation: those of the program */
     struct weft_trace *trace; /* NULL: StarPU traces nothing */
 } weft_runtime_state;
 
@@ -115,10 +117,11 @@ typedef struct weft_settings { /* weft_config with the environment and the defau
     weft_world world;
     int local_ranks, fake_size, ranks, workers;
     uint64_t seed;
-    int64_t pool_bytes; /* 0: default */
-    double timeout_s;   /* 0: none */
-    bool check;         /* compare the calls of all processes */
-    int64_t pack_bytes; /* messages up to here travel together; 0: none; -1: the transport decides */
+    int64_t pool_bytes;              /* 0: default */
+    double timeout_s;                /* 0: none */
+    bool check;                      /* compare the calls of all processes */
+    bool silent;                     /* no warnings */
+    int64_t pack_bytes;              /* messages up to here travel together; 0: none; -1: the transport decides */
     int64_t panel_bytes, panel_rows; /* of every panel, at least; exactly. 0: as the cost model says */
     weft_algorithm algorithm;        /* of moves to several ranks */
     weft_calibration calibration;

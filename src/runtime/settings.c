@@ -182,7 +182,7 @@ static void take_config(const weft_config *config, weft_settings *settings)
 static bool read_environment(const char *function, weft_settings *settings)
 {
     int timeout = DEFAULT_TIMEOUT_S;
-    int64_t check = 0;
+    int64_t check = 0, silent = 0;
     bool meets = read_world(function, &settings->world) && read_int(function, "WEFT_TIMEOUT_S", 0, &timeout);
     settings->timeout_s = timeout;
     bool right = meets && read_algorithm(function, &settings->algorithm) &&
@@ -194,10 +194,12 @@ static bool read_environment(const char *function, weft_settings *settings)
                  read_seed(function, &settings->seed) &&
                  read_integer(function, "WEFT_POOL_BYTES", 0, INT64_MAX, &settings->pool_bytes) &&
                  read_integer(function, "WEFT_CHECK", 0, 1, &check) &&
+                 read_integer(function, "WEFT_SILENT", 0, 1, &silent) &&
                  read_integer(function, "WEFT_PACK_BYTES", 0, MOST_PACK_BYTES, &settings->pack_bytes) &&
                  read_integer(function, "WEFT_PANEL_BYTES", 1, INT64_MAX, &settings->panel_bytes) &&
                  read_integer(function, "WEFT_PANEL_ROWS", 1, INT64_MAX, &settings->panel_rows);
     settings->check = check != 0;
+    settings->silent = silent != 0;
     return right;
 }
 

@@ -92,6 +92,7 @@ weft_status weft_runtime_start(const char *function, const weft_settings *settin
     weft_runtime_state *state = &weft_runtime;
     state->world = settings->world;
     state->seed = settings->seed;
+    state->silent = settings->silent;
     weft_status status = spread_ranks(function, settings, place);
     if (status == WEFT_OK) {
         status = start_starpu(function, settings, place);

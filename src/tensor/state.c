@@ -5,9 +5,13 @@
 
 weft_status weft_tensors_start(void)
 {
-    weft_runtime.tensors = calloc(1, sizeof(weft_tensors));
-    return weft_runtime.tensors == NULL ? weft_fail(WEFT_ERR_NOMEM, "weft_init", "no memory for the tensors")
-                                        : WEFT_OK;
+    weft_tensors *tensors = calloc(1, sizeof(weft_tensors));
+    if (tensors == NULL || !weft_random_start(tensors, weft_runtime.seed)) {
+        free(tensors);
+        return weft_fail(WEFT_ERR_NOMEM, "weft_init", "no memory for the tensors");
+    }
+    weft_runtime.tensors = tensors;
+    return WEFT_OK;
 }
 
 int weft_tensors_held(void)
@@ -34,6 +38,7 @@ void weft_tensors_stop(void)
         weft_tensor_delete(tensors->newest);
     }
     weft_plans_free(tensors);
+    weft_random_stop(tensors);
     weft_ptrset_free(&tensors->live);
     weft_vec_free(&tensors->references);
     weft_vec_free(&tensors->scopes);

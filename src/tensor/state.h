@@ -22,7 +22,14 @@ typedef struct weft_tensors {
     weft_vec scopes;     /* size_t: where each open scope begins in `references` */
     weft_cached_plan *plans[WEFT_PLAN_BUCKETS];
     int holds; /* shards that the program holds */
+    weft_vec random_states; /* weft_named_state, the default one first */
+    size_t random_in_use;   /* index of one */
 } weft_tensors;
+
+typedef struct weft_named_state {
+    char *name; /* NULL: the default one */
+    weft_random_state state;
+} weft_named_state;
 
 /* The cached plan, made when it is not there; NULL with the error kept. */
 weft_cached_plan *weft_plan_obtain(const char *function, const weft_layout *from, const weft_layout *to);
@@ -31,6 +38,10 @@ weft_cached_plan *weft_plan_obtain(const char *function, const weft_layout *from
 bool weft_plan_run(const char *function, const weft_cached_plan *cached, weft_tensor *source,
                    weft_tensor *target);
 void weft_plans_free(weft_tensors *tensors);
+
+/* The default state of random numbers; false: no memory. And the end of all. */
+bool weft_random_start(weft_tensors *tensors, uint64_t seed);
+void weft_random_stop(weft_tensors *tensors);
 
 /* Drops one reference of any kind; deletes the tensor at the last. */
 void weft_tensor_unreference(weft_tensor *tensor);

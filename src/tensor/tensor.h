@@ -3,6 +3,7 @@
 #ifndef WEFT_SRC_TENSOR_H
 #define WEFT_SRC_TENSOR_H
 
+#include <weft/random.h>
 #include <weft/tensor.h>
 
 #include "codelets/args.h"
@@ -52,6 +53,29 @@ weft_tensor *weft_tensor_share(weft_tensor *tensor);
 /* Before tasks write to a tensor that exists: gives it memory of its own where it shares (a copy task per
  * panel), so that writing never shows in another tensor. False with the error kept: no memory. */
 bool weft_tensor_make_writable(const char *function, weft_tensor *tensor);
+
+/* ---- new ones (factories.c) ---------------------------------------------------------------------------- */
+
+/* What a factory has been given. */
+typedef struct weft_factory {
+    const char *function;
+    weft_dtype dtype;
+    int ndim;
+    const int64_t *shape;
+    weft_mesh *mesh;
+    const weft_placement *placements;
+    bool partial_allowed;
+} weft_factory;
+
+/* The layout asked for, after all checks; NULL with the error kept. */
+const weft_layout *weft_factory_layout(const weft_factory *request);
+/* The same layout for another type, Replicate where it is Partial. NULL with the error kept: no memory. */
+const weft_layout *weft_layout_like(const char *function, const weft_layout *layout, weft_dtype dtype);
+
+/* ---- states of random numbers (random.c) --------------------------------------------------------------- */
+
+/* The one in use. */
+weft_random_state *weft_random_in_use(void);
 
 /* ---- tasks (task.c) ------------------------------------------------------------------------------------ */
 

@@ -24,7 +24,6 @@ FAMILY_OF_CODELET = {
     "weft_copy": "move",
     "weft_reduce": "move",
     "weft_fill": "fill",
-    "weft_random": "fill",
 }
 
 

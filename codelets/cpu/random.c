@@ -1,0 +1,409 @@
+/* Random numbers from counters: block b of four random words belongs to the elements 4 b .. 4 b + 3 of the global
+ * tensor, or to two elements where each takes 64 bits. */
+#include "codelets/random.h"
+
+#include <math.h>
+
+#include "codelets/cpu/clones.h"
+#include "codelets/cpu/convert.h"
+#include "codelets/cpu/half.h"
+
+enum { WORDS = 4, BLOCKS = 128 };
+
+/* ---- Philox4x32-10 ------------------------------------------------------------------------------------- */
+
+static inline void philox(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint32_t k0, uint32_t k1,
+                          uint32_t out[WORDS])
+{
+    for (int round = 0; round < 10; round++) {
+        uint64_t p0 = UINT64_C(0xD2511F53) * c0, p1 = UINT64_C(0xCD9E8D57) * c2;
+        uint32_t n0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0, n2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+        c1 = (uint32_t)p1;
+        c3 = (uint32_t)p0;
+        c0 = n0;
+        c2 = n2;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    out[0] = c0;
+    out[1] = c1;
+    out[2] = c2;
+    out[3] = c3;
+}
+
+void weft_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
+{
+    philox(counter[0], counter[1], counter[2], counter[3], key[0], key[1], out);
+}
+
+typedef struct state {
+    uint64_t seed, offset;
+} state;
+
+static state state_of(const weft_kernel_call *call)
+{
+    return (state){ weft_random_unpack(call->scalars + WEFT_RANDOM_SEED),
+                    weft_random_unpack(call->scalars + WEFT_RANDOM_OFFSET) };
+}
+
+/* The blocks first .. first + count - 1. */
+WEFT_CLONES static void make_words(state s, uint64_t first, int64_t count, uint32_t words[])
+{
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t block = first + (uint64_t)i;
+        philox((uint32_t)block, (uint32_t)(block >> 32), (uint32_t)s.offset, (uint32_t)(s.offset >> 32),
+               (uint32_t)s.seed, (uint32_t)(s.seed >> 32), words + WORDS * i);
+    }
+}
+
+/* ---- runs of elements that follow each other in the global tensor -------------------------------------- */
+
+typedef struct runner runner;
+
+/* How words become elements: `per_block` for each block. */
+typedef struct method {
+    int per_block;
+    /* `count` elements, of the output from `out` on; `in`: input 0 at the same place, where there is one; `words`: those
+     * of the elements' blocks, `skip` elements before the first. */
+    void (*write)(const runner *r, void *out, const void *in, const uint32_t words[], int64_t skip, int64_t count);
+} method;
+
+struct runner {
+    const weft_kernel_call *call;
+    const method *method;
+    state state;
+    weft_dtype type; /* of the output */
+    double own[2];   /* the kernel's own scalars */
+};
+
+static void write_run(const runner *r, char *out, const char *in, uint64_t first, int64_t count)
+{
+    const int per_block = r->method->per_block;
+    const size_t size = weft_dtype_size(r->type);
+    uint32_t words[WORDS * BLOCKS];
+    while (count > 0) {
+        uint64_t block = first / (uint64_t)per_block;
+        int64_t skip = (int64_t)(first % (uint64_t)per_block);
+        int64_t room = (int64_t)BLOCKS * per_block - skip, taken = count < room ? count : room;
+        make_words(r->state, block, (skip + taken + per_block - 1) / per_block, words);
+        r->method->write(r, out, in, words, skip, taken);
+        out += (size_t)taken * size;
+        in = in == NULL ? NULL : in + (size_t)taken * weft_dtype_size(r->call->inputs[0].dtype);
+        first += (uint64_t)taken;
+        count -= taken;
+    }
+}
+
+/* Elements of a view that follow each other in the global tensor too; INT64_MAX: all that lie together. */
+static int64_t run_length(const weft_view *view)
+{
+    int64_t length = 1;
+    for (int d = view->ndim - 1; d > 0; d--) {
+        length *= view->extent[d];
+        if (view->extent[d] != view->shape[d]) {
+            return length;
+        }
+    }
+    return INT64_MAX;
+}
+
+/* The global index of the element `place` elements after the beginning of a row of the part. */
+static uint64_t global_index(const weft_view *view, int64_t row, int64_t place)
+{
+    uint64_t index = 0, step = 1;
+    for (int d = view->ndim - 1; d > 0; d--) {
+        index += (uint64_t)(view->offset[d] + place % view->extent[d]) * step;
+        place /= view->extent[d];
+        step *= (uint64_t)view->shape[d];
+    }
+    return view->ndim == 0 ? 0 : index + (uint64_t)(view->offset[0] + row + place) * step;
+}
+
+static void run(const weft_kernel_call *call, const method *how, double own0, double own1)
+{
+    const weft_view *out = &call->output;
+    const weft_view *in = call->num_inputs > 0 ? &call->inputs[0] : NULL;
+    runner r = { call, how, state_of(call), out->dtype, { own0, own1 } };
+    const int64_t length = run_length(out), width = out->ndim == 0 ? 1 : out->row_elements;
+    if (weft_view_count(out) == 0) {
+        return;
+    }
+    for (int64_t row = 0, rows; row < weft_view_rows(out); row += rows) {
+        int64_t in_rows = INT64_MAX;
+        char *target = weft_view_row(out, row, &rows);
+        const char *source = in == NULL ? NULL : weft_view_row(in, row, &in_rows);
+        rows = rows < in_rows ? rows : in_rows;
+        for (int64_t place = 0, taken; place < rows * width; place += taken) {
+            taken = length < rows * width - place ? length : rows * width - place;
+            write_run(&r, target + (size_t)place * weft_dtype_size(out->dtype),
+                      source == NULL ? NULL : source + (size_t)place * weft_dtype_size(in->dtype),
+                      global_index(out, row, place), taken);
+        }
+    }
+}
+
+/* ---- uniform ------------------------------------------------------------------------------------------- */
+
+/* Two words as a number on [0, 1). */
+static double unit_of_words(const uint32_t words[2])
+{
+    uint64_t bits = (uint64_t)words[1] << 32 | words[0];
+    return (double)(bits >> 11) * 0x1p-53;
+}
+
+static void uniform_f64(const runner *r, void *out, const void *in, const uint32_t words[], int64_t skip,
+                        int64_t count)
+{
+    (void)in;
+    const double low = r->own[0], high = r->own[1];
+    double *values = out;
+    for (int64_t i = 0; i < count; i++) {
+        double value = low + (high - low) * unit_of_words(words + 2 * (skip + i));
+        values[i] = value < high || low == high ? value : nextafter(high, low);
+    }
+}
+
+/* The next smaller of the 16-bit numbers of either type, as bits. */
+static uint16_t half_below(uint16_t half)
+{
+    return half == 0 ? 0x8001u : (uint16_t)(half & 0x8000u ? half + 1 : half - 1);
+}
+
+static uint16_t f16_rounded_down(float value)
+{
+    uint16_t half = weft_f32_to_f16(value);
+    return weft_f16_to_f32(half) > value ? half_below(half) : half;
+}
+
+static uint16_t bf16_rounded_down(float value)
+{
+    uint16_t half = weft_f32_to_bf16(value);
+    return weft_bf16_to_f32(half) > value ? half_below(half) : half;
+}
+
+static float f32_rounded_down(double value)
+{
+    float rounded = (float)value;
+    return (double)rounded > value ? nextafterf(rounded, -INFINITY) : rounded;
+}
+
+/* In f64, where the sum of two f32 that are at least an ulp apart does not round to the upper one. */
+static void uniform_f32(const runner *r, void *out, const void *in, const uint32_t words[], int64_t skip,
+                        int64_t count)
+{
+    (void)in;
+    const double low = r->own[0], width = r->own[1] - r->own[0];
+    for (int64_t i = 0; i < count; i++) {
+        float value = f32_rounded_down(low + width * ((double)(words[skip + i] >> 8) * 0x1p-24));
+        if (r->type == WEFT_F32) {
+            ((float *)out)[i] = value;
+        } else {
+            ((uint16_t *)out)[i] = r->type == WEFT_BF16 ? bf16_rounded_down(value) : f16_rounded_down(value);
+        }
+    }
+}
+
+/* A number as one of a floating type. */
+static double as_type(weft_dtype type, double value)
+{
+    switch (type) {
+    case WEFT_F32:
+        return (double)(float)value;
+    case WEFT_BF16:
+        return (double)weft_bf16_to_f32(weft_f32_to_bf16((float)value));
+    case WEFT_F16:
+        return (double)weft_f16_to_f32(weft_f32_to_f16((float)value));
+    default:
+        return value;
+    }
+}
+
+void weft_kernel_uniform(const weft_kernel_call *call)
+{
+    static const method wide = { 2, uniform_f64 }, narrow = { 4, uniform_f32 };
+    const double *own = call->scalars + WEFT_RANDOM_OWN;
+    weft_dtype type = call->output.dtype;
+    run(call, type == WEFT_F64 ? &wide : &narrow, as_type(type, own[0]), as_type(type, own[1]));
+}
+
+/* ---- normal -------------------------------------------------------------------------------------------- */
+
+/* Box and Muller, 1958: two uniforms give two normals. 1 - u is in (0, 1], where the logarithm is finite. */
+static void normal_f64(const runner *r, void *out, const void *in, const uint32_t words[], int64_t skip,
+                       int64_t count)
+{
+    (void)in;
+    double values[2 * BLOCKS];
+    for (int64_t i = 0; i < skip + count; i += 2) {
+        double radius = sqrt(-2.0 * log(1.0 - unit_of_words(words + 2 * i)));
+        double angle = 2.0 * 3.14159265358979323846 * unit_of_words(words + 2 * i + 2);
+        values[i] = r->own[0] + r->own[1] * (radius * cos(angle));
+        values[i + 1] = r->own[0] + r->own[1] * (radius * sin(angle));
+    }
+    weft_store(r->type, out, 1, WEFT_F64, values + skip, count);
+}
+
+static float float_of_word(uint32_t word)
+{
+    return (float)(word >> 8) * 0x1p-24f;
+}
+
+static void normal_f32(const runner *r, void *out, const void *in, const uint32_t words[], int64_t skip,
+                       int64_t count)
+{
+    (void)in;
+    float values[WORDS * BLOCKS];
+    for (int64_t i = 0; i < skip + count; i += 2) {
+        float radius = sqrtf(-2.0f * logf(1.0f - float_of_word(words[i])));
+        float angle = 2.0f * 3.14159265f * float_of_word(words[i + 1]);
+        values[i] = (float)(r->own[0] + r->own[1] * (double)(radius * cosf(angle)));
+        values[i + 1] = (float)(r->own[0] + r->own[1] * (double)(radius * sinf(angle)));
+    }
+    weft_store(r->type, out, 1, WEFT_F32, values + skip, count);
+}
+
+void weft_kernel_normal(const weft_kernel_call *call)
+{
+    static const method wide = { 2, normal_f64 }, narrow = { 4, normal_f32 };
+    const double *own = call->scalars + WEFT_RANDOM_OWN;
+    run(call, call->output.dtype == WEFT_F64 ? &wide : &narrow, own[0], own[1]);
+}
+
+/* ---- whole numbers ------------------------------------------------------------------------------------- */
+
+/* The upper 64 bits of a product. */
+static uint64_t high_product(uint64_t a, uint64_t b)
+{
+    uint64_t a0 = (uint32_t)a, a1 = a >> 32, b0 = (uint32_t)b, b1 = b >> 32;
+    uint64_t middle = a1 * b0 + (a0 * b0 >> 32), other = a0 * b1 + (uint32_t)middle;
+    return a1 * b1 + (middle >> 32) + (other >> 32);
+}
+
+/* A random fraction of 64 bits times how many numbers there are: none differs in probability by more than 2^-64. */
+static void write_whole(const runner *r, void *out, const void *in, const uint32_t words[], int64_t skip,
+                        int64_t count)
+{
+    (void)in;
+    const double *own = r->call->scalars + WEFT_RANDOM_OWN;
+    const uint64_t low = weft_random_unpack(own), numbers = weft_random_unpack(own + 2);
+    int64_t values[2 * BLOCKS];
+    for (int64_t i = 0; i < count; i++) {
+        const uint32_t *pair = words + 2 * (skip + i);
+        values[i] = (int64_t)(low + high_product((uint64_t)pair[1] << 32 | pair[0], numbers));
+    }
+    weft_store(r->type, out, 1, WEFT_I64, values, count);
+}
+
+void weft_kernel_randint(const weft_kernel_call *call)
+{
+    static const method how = { 2, write_whole };
+    run(call, &how, 0, 0);
+}
+
+/* ---- truth values -------------------------------------------------------------------------------------- */
+
+static void write_chance(const runner *r, void *out, const void *in, const uint32_t words[], int64_t skip,
+                         int64_t count)
+{
+    (void)in;
+    uint8_t values[WORDS * BLOCKS];
+    for (int64_t i = 0; i < count; i++) {
+        values[i] = (double)words[skip + i] * 0x1p-32 < r->own[0];
+    }
+    weft_store(r->type, out, 1, WEFT_BOOL, values, count);
+}
+
+void weft_kernel_bernoulli_scalar(const weft_kernel_call *call)
+{
+    static const method how = { 4, write_chance };
+    run(call, &how, call->scalars[WEFT_RANDOM_OWN], 0);
+}
+
+static void write_chances(const runner *r, void *out, const void *in, const uint32_t words[], int64_t skip,
+                          int64_t count)
+{
+    uint8_t values[WORDS * BLOCKS];
+    double p[WORDS * BLOCKS];
+    weft_load(WEFT_F64, p, r->call->inputs[0].dtype, in, 1, count);
+    for (int64_t i = 0; i < count; i++) {
+        bool valid = p[i] >= 0 && p[i] <= 1;
+        if (!valid) {
+            weft_kernel_fail(r->call, WEFT_ERR_INVALID, "p has %g, expected 0 to 1", p[i]);
+        }
+        values[i] = valid && (double)words[skip + i] * 0x1p-32 < p[i];
+    }
+    weft_store(r->type, out, 1, WEFT_BOOL, values, count);
+}
+
+void weft_kernel_bernoulli(const weft_kernel_call *call)
+{
+    static const method how = { 4, write_chances };
+    run(call, &how, 0, 0);
+}
+
+/* ---- permutations -------------------------------------------------------------------------------------- */
+
+/* A permutation of 0 .. 2^bits - 1 that can be computed element by element: a Feistel network, each round of which adds
+ * a random function of one half of the bits to the other half. */
+enum { ROUNDS = 12, LEAST_BITS = 8 };
+
+typedef struct network {
+    int right_bits;
+    uint64_t left_mask, right_mask;
+    uint64_t keys[ROUNDS];
+} network;
+
+/* The domain has at least twice as many numbers as are permuted: what lies outside is skipped, which also makes even
+ * and odd permutations equally probable. */
+static network make_network(state s, uint64_t n)
+{
+    int bits = LEAST_BITS;
+    while (bits < 63 && (UINT64_C(1) << bits) < 2 * n) {
+        bits++;
+    }
+    network net = { .right_bits = bits / 2 };
+    net.right_mask = (UINT64_C(1) << net.right_bits) - 1;
+    net.left_mask = (UINT64_C(1) << (bits - net.right_bits)) - 1;
+    uint32_t words[2 * ROUNDS];
+    make_words(s, 0, ROUNDS / 2, words);
+    for (int i = 0; i < ROUNDS; i++) {
+        net.keys[i] = (uint64_t)words[2 * i + 1] << 32 | words[2 * i];
+    }
+    return net;
+}
+
+/* 64-bit mixing: two rounds of a shift and an odd factor. */
+static inline uint64_t mix(uint64_t x)
+{
+    x = (x ^ x >> 32) * UINT64_C(0xD2511F5309A2B4C5);
+    x = (x ^ x >> 29) * UINT64_C(0x9E3779B97F4A7C15);
+    return x ^ x >> 32;
+}
+
+static uint64_t permuted(const network *net, uint64_t x)
+{
+    uint64_t left = x >> net->right_bits, right = x & net->right_mask;
+    for (int i = 0; i < ROUNDS; i += 2) {
+        left ^= mix(right ^ net->keys[i]) & net->left_mask;
+        right ^= mix(left ^ net->keys[i + 1]) & net->right_mask;
+    }
+    return left << net->right_bits | right;
+}
+
+void weft_kernel_randperm(const weft_kernel_call *call)
+{
+    const weft_view *out = &call->output;
+    const uint64_t n = (uint64_t)out->shape[0];
+    const network net = make_network(state_of(call), n);
+    for (int64_t row = 0, rows; row < weft_view_rows(out); row += rows) {
+        int64_t *values = weft_view_row(out, row, &rows);
+        for (int64_t i = 0; i < rows; i++) {
+            /* Along its cycle a number comes back to itself, hence into the range again. */
+            uint64_t x = (uint64_t)(out->offset[0] + row + i);
+            do {
+                x = permuted(&net, x);
+            } while (x >= n);
+            values[i] = (int64_t)x;
+        }
+    }
+}

@@ -1,0 +1,130 @@
+/** \file
+ * Operations of a program's own: a rule, which says what the dimensions of all operands have to do with each other, and
+ * a kernel, which computes one part of the output on one rank (<weft/kernel.h>). They take the road of weft's own
+ * operations: layouts are chosen for them and remembered, inputs are moved where they lie otherwise, types and shapes
+ * are checked, and tasks run as soon as what they need is there.
+ *
+ * A rule is a line of text: inputs, an arrow, the output.
+ *
+ *   "mk,kn->mn"    A letter is one index of the operation's loops; equal letters have equal sizes. Each may be sharded
+ *                  over ranks. What the output lacks is contracted: where it is sharded each rank's kernel puts together
+ *                  what it has, and the output is Partial.
+ *   "A,A->A"       A capital letter is a run of any number of dimensions, the same in every operand that has it. An
+ *                  operand may have two ("AbC->AC"): the call then says how long the first one is.
+ *   "...,...->..." A run that broadcasts: aligned at its end, sizes of 1 and missing leading dimensions are repeated.
+ *   "n[c],n->n"    What is in brackets is not sharded: a kernel gets all of it.
+ *   "AbC->A1C"     1 is a dimension of size 1.
+ *   "Ad,A->vd"     A letter of the output alone: each rank computes its own part from whole inputs. The call says how
+ *                  large it is.
+ *   ",n->n"        An operand without dimensions is a scalar.
+ *
+ * A kernel is called once for each panel of the output on each rank (or once for all of a rank's, where the output's
+ * first letter is in brackets). Of an input whose first letter is the output's first letter it gets the rows with the
+ * same numbers, of all others all that the rank has. A part of the output is never empty, one of an input may be.
+ */
+#ifndef WEFT_OPERATION_H
+#define WEFT_OPERATION_H
+
+#include <weft/kernel.h>
+#include <weft/placement.h>
+#include <weft/tensor.h>
+
+WEFT_BEGIN_DECLS
+
+/** Sets of element types. \{ */
+#define WEFT_TYPE_BIT(dtype) (1u << (dtype))
+#define WEFT_TYPES_WIDE (WEFT_TYPE_BIT(WEFT_F64) | WEFT_TYPE_BIT(WEFT_F32))
+#define WEFT_TYPES_FLOAT (WEFT_TYPES_WIDE | WEFT_TYPE_BIT(WEFT_BF16) | WEFT_TYPE_BIT(WEFT_F16))
+#define WEFT_TYPES_INDEX (WEFT_TYPE_BIT(WEFT_I64) | WEFT_TYPE_BIT(WEFT_I32))
+#define WEFT_TYPES_INTEGER (WEFT_TYPES_INDEX | WEFT_TYPE_BIT(WEFT_U8))
+#define WEFT_TYPES_NUMBER (WEFT_TYPES_FLOAT | WEFT_TYPES_INTEGER)
+#define WEFT_TYPES_BOOL WEFT_TYPE_BIT(WEFT_BOOL)
+#define WEFT_TYPES_ALL (WEFT_TYPES_NUMBER | WEFT_TYPES_BOOL)
+/** \} */
+
+/** How the type of an operation's output follows from its inputs. */
+typedef enum weft_output_type {
+    WEFT_TYPE_FIRST = 0, /**< that of input 0 */
+    WEFT_TYPE_PROMOTED,  /**< that of all inputs together, as PyTorch promotes types */
+    WEFT_TYPE_FLOATING,  /**< the same, but WEFT_F32 for integers and truth values */
+    WEFT_TYPE_SUMMED,    /**< that of input 0, but WEFT_I64 for integers and truth values */
+    WEFT_TYPE_TRUTH,     /**< WEFT_BOOL */
+    WEFT_TYPE_PLACE,     /**< WEFT_I64: an index */
+    WEFT_TYPE_LAST,      /**< that of the last input */
+    WEFT_TYPE_GIVEN      /**< the call says it */
+} weft_output_type;
+
+/** How an operation is linear: when Partial inputs may pass through it to a Partial output. */
+typedef enum weft_linear_kind {
+    WEFT_NOT_LINEAR = 0,
+    WEFT_LINEAR_JOINTLY, /**< f(a + a', b + b') = f(a, b) + f(a', b'): all inputs Partial together (add) */
+    WEFT_LINEAR_EACH     /**< f(a + a', b) = f(a, b) + f(a', b): one input Partial, the others whole (matmul) */
+} weft_linear_kind;
+
+typedef struct weft_linearity {
+    weft_linear_kind kind;
+    unsigned inputs;          /**< of WEFT_LINEAR_EACH: bit i for input i */
+    unsigned ops;             /**< bit 1 << op for each ::weft_reduce_op that passes */
+    weft_reduce_op contracts; /**< what puts the parts of a contracted letter together: Partial(this) */
+} weft_linearity;
+
+/** What is linear passes sums and averages; what is monotone, the smaller and the larger of two values. \{ */
+#define WEFT_LINEAR_OPS ((1u << WEFT_SUM) | (1u << WEFT_AVG))
+#define WEFT_MONOTONE_OPS ((1u << WEFT_MIN) | (1u << WEFT_MAX))
+/** \} */
+
+typedef struct weft_operation_input {
+    const char *name;   /**< of the argument, for messages */
+    unsigned types;     /**< WEFT_TYPE_BIT() of those that are accepted */
+    bool type_of_first; /**< and the type must be input 0's */
+} weft_operation_input;
+
+/** What a program says of an operation. Zero-initialise it and set what matters; everything is copied. */
+typedef struct weft_operation_description {
+    const char *name; /**< for messages and traces */
+    const char *rule;
+    weft_operation_input inputs[WEFT_MAX_KERNEL_INPUTS]; /**< as many as the rule has */
+    weft_output_type output_type;
+    weft_linearity linear;
+    bool in_place; /**< the output is input 0 itself, which keeps its layout; the rule has the same for both */
+    /** The kernel takes the rows of input 0 piece by piece (weft_kernel_call.first, .last) where they are contracted. */
+    bool accumulates;
+    weft_kernel kernel;
+} weft_operation_description;
+
+/** An operation that is registered. */
+typedef struct weft_operation weft_operation;
+
+/**
+ * Registers an operation; valid until weft_finalize(). Every process registers the same operations in the same order.
+ * \return NULL on error: WEFT_ERR_INVALID for a field that is missing or does not fit (the message names the place in
+ *         the rule), WEFT_ERR_STATE before weft_init(), WEFT_ERR_NOMEM.
+ */
+WEFT_API const weft_operation *weft_operation_register(const weft_operation_description *description);
+
+/** What a call may say beside its tensors. Zero-initialise it and set what matters. */
+typedef struct weft_apply_options {
+    int num_numbers;
+    int64_t numbers[WEFT_MAX_NUMBERS]; /**< for the kernel. Layouts are remembered for each set of them: let what changes
+                                            from call to call be a scalar */
+    int num_scalars;
+    double scalars[WEFT_MAX_SCALARS]; /**< for the kernel */
+    int num_sizes;
+    int64_t sizes[WEFT_MAX_NUMBERS]; /**< of the letters of the output alone, in its order */
+    int leading;                     /**< dimensions of the first run, where an operand has two */
+    weft_dtype type;                 /**< of the output: of WEFT_TYPE_GIVEN */
+} weft_apply_options;
+
+/**
+ * Calls an operation.
+ * \param tensors  as many as its rule has inputs, of one mesh
+ * \param options  NULL: none
+ * \return a new tensor; in place, the first one. NULL on error: as weft's own operations (WEFT_ERR_INVALID,
+ *         WEFT_ERR_SHAPE, WEFT_ERR_DTYPE, WEFT_ERR_LAYOUT, WEFT_ERR_MESH).
+ */
+WEFT_API weft_tensor *weft_apply(const weft_operation *operation, int num_tensors, weft_tensor *const tensors[],
+                                 const weft_apply_options *options);
+
+WEFT_END_DECLS
+
+#endif

@@ -1,0 +1,232 @@
+/* Operations of a program's own: checked, copied, and called like the others. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/calls.h"
+#include "dispatch/dispatch.h"
+
+/* ---- checks -------------------------------------------------------------------------------------------- */
+
+static bool same_terms(const weft_rule_operand *a, const weft_rule_operand *b)
+{
+    bool same = a->num_terms == b->num_terms;
+    for (int t = 0; t < a->num_terms && same; t++) {
+        same = a->terms[t].num_factors == b->terms[t].num_factors &&
+               (a->terms[t].num_factors == 0 || a->terms[t].factors[0] == b->terms[t].factors[0]);
+    }
+    return same;
+}
+
+/* False with the error kept. */
+static bool check_inputs(const char *function, const weft_operation_description *d, int num_inputs)
+{
+    for (int i = 0; i < num_inputs; i++) {
+        const weft_operation_input *input = &d->inputs[i];
+        if (input->name == NULL) {
+            weft_fail(WEFT_ERR_INVALID, function, "inputs[%d].name is NULL, and the rule has %d inputs", i, num_inputs);
+            return false;
+        }
+        if ((input->types & WEFT_TYPES_ALL) == 0 || (input->types & ~WEFT_TYPES_ALL) != 0) {
+            weft_fail(WEFT_ERR_INVALID, function, "inputs[%d].types is %#x, expected a set of WEFT_TYPE_BIT()", i,
+                      input->types);
+            return false;
+        }
+    }
+    for (int i = num_inputs; i < WEFT_MAX_INPUTS; i++) {
+        if (d->inputs[i].name != NULL) {
+            weft_fail(WEFT_ERR_INVALID, function, "inputs[%d].name is \"%s\", but the rule has %d input%s", i,
+                      d->inputs[i].name, num_inputs, num_inputs == 1 ? "" : "s");
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool check_linearity(const char *function, const weft_linearity *linear, int num_inputs)
+{
+    const unsigned all_ops = (1u << (WEFT_MAX + 1)) - 1, all_inputs = (1u << num_inputs) - 1;
+    const char *wrong = NULL;
+    if ((int)linear->kind < WEFT_NOT_LINEAR || linear->kind > WEFT_LINEAR_EACH) {
+        wrong = "kind, which is no weft_linear_kind";
+    } else if ((linear->ops & ~all_ops) != 0) {
+        wrong = "ops, which has a bit that is no weft_reduce_op";
+    } else if ((int)linear->contracts < WEFT_SUM || linear->contracts > WEFT_MAX) {
+        wrong = "contracts, which is no weft_reduce_op";
+    } else if ((linear->inputs & ~all_inputs) != 0) {
+        wrong = "inputs, which names one that the rule has not";
+    }
+    if (wrong != NULL) {
+        weft_fail(WEFT_ERR_INVALID, function, "linear has a wrong field: %s", wrong);
+    }
+    return wrong == NULL;
+}
+
+/* False with the error kept. */
+static bool check_description(const char *function, const weft_operation_description *d)
+{
+    const char *missing = d == NULL            ? "description"
+                          : d->name == NULL    ? "name"
+                          : d->rule == NULL    ? "rule"
+                          : d->kernel == NULL ? "kernel"
+                                               : NULL;
+    if (missing != NULL) {
+        weft_fail(WEFT_ERR_INVALID, function, "%s is NULL", missing);
+        return false;
+    }
+    weft_rule rule;
+    char why[200];
+    if (weft_rule_parse(d->rule, &rule, why, sizeof(why)) != WEFT_OK) {
+        weft_fail(WEFT_ERR_INVALID, function, "%s", why);
+        return false;
+    }
+    if (!check_inputs(function, d, rule.num_inputs) || !check_linearity(function, &d->linear, rule.num_inputs)) {
+        return false;
+    }
+    if ((int)d->output_type < WEFT_TYPE_FIRST || d->output_type > WEFT_TYPE_GIVEN) {
+        weft_fail(WEFT_ERR_INVALID, function, "output_type is %d, which is no weft_output_type", (int)d->output_type);
+        return false;
+    }
+    if (d->in_place && (!same_terms(&rule.inputs[0], &rule.output) || d->output_type != WEFT_TYPE_FIRST)) {
+        weft_fail(WEFT_ERR_INVALID, function, "in_place with rule \"%s\"%s, expected the dimensions and the type of input 0",
+                  d->rule, d->output_type != WEFT_TYPE_FIRST ? " and another type" : "");
+        return false;
+    }
+    return true;
+}
+
+/* ---- registering --------------------------------------------------------------------------------------- */
+
+/* Copies a text to *place, which moves on behind it. */
+static const char *copy_text(char **place, const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *copy = memcpy(*place, text, size);
+    *place += size;
+    return copy;
+}
+
+/* The operation and its texts in one piece of memory; NULL: there is none. */
+static weft_operation *copy_of(const weft_operation_description *d)
+{
+    size_t size = sizeof(weft_operation) + strlen(d->name) + 1 + strlen(d->rule) + 1;
+    for (int i = 0; i < WEFT_MAX_INPUTS && d->inputs[i].name != NULL; i++) {
+        size += strlen(d->inputs[i].name) + 1;
+    }
+    weft_operation *operation = calloc(1, size);
+    if (operation == NULL) {
+        return NULL;
+    }
+    char *place = (char *)(operation + 1);
+    operation->name = copy_text(&place, d->name);
+    operation->rules[0] = copy_text(&place, d->rule);
+    operation->linear = d->linear;
+    for (int i = 0; i < WEFT_MAX_INPUTS && d->inputs[i].name != NULL; i++) {
+        operation->inputs[i] = d->inputs[i];
+        operation->inputs[i].name = copy_text(&place, d->inputs[i].name);
+        operation->num_inputs++;
+    }
+    operation->output_type = d->output_type;
+    operation->in_place = d->in_place;
+    operation->accumulates = d->accumulates;
+    operation->kernel = d->kernel;
+    return operation;
+}
+
+/* Compares what the processes register: names and rules as a hash. */
+static bool admit(const char *function, const weft_operation_description *d, bool valid)
+{
+    uint64_t hash = valid ? weft_hash_bytes(d->rule, strlen(d->rule), weft_hash_bytes(d->name, strlen(d->name), 1)) : 0;
+    const double numbers[] = { (double)(uint32_t)(hash >> 32), (double)(uint32_t)hash };
+    return weft_call_admit(&(weft_public_call){ .function = function,
+                                                .failed = !valid,
+                                                .num_numbers = WEFT_ARRAY_SIZE(numbers),
+                                                .numbers = numbers }) &&
+           valid;
+}
+
+const weft_operation *weft_operation_register(const weft_operation_description *description)
+{
+    static const char function[] = "weft_operation_register";
+    if (weft_require_init(function) != WEFT_OK ||
+        !admit(function, description, check_description(function, description))) {
+        return NULL;
+    }
+    weft_operation *operation = copy_of(description);
+    if (operation == NULL || !weft_ptrset_add(&weft_runtime.registered, operation, operation)) {
+        free(operation);
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for an operation");
+        return NULL;
+    }
+    return operation;
+}
+
+void weft_operations_forget(void)
+{
+    weft_ptrset *registered = &weft_runtime.registered;
+    for (size_t i = 0; i < registered->capacity; i++) {
+        if (registered->keys[i] != NULL) {
+            free(registered->values[i]);
+        }
+    }
+    weft_ptrset_free(registered);
+}
+
+/* ---- calling ------------------------------------------------------------------------------------------- */
+
+static bool check_count(const char *function, const char *name, int count, int most)
+{
+    if (count < 0 || count > most) {
+        weft_fail(WEFT_ERR_INVALID, function, "%s is %d, expected 0 to %d", name, count, most);
+        return false;
+    }
+    return true;
+}
+
+static bool check_call(const char *function, const weft_operation *operation, int num_tensors,
+                       weft_tensor *const tensors[], const weft_apply_options *options)
+{
+    if (num_tensors != operation->num_inputs || tensors == NULL) {
+        weft_fail(WEFT_ERR_INVALID, function, "%s: num_tensors is %d%s, expected %d", operation->name, num_tensors,
+                  tensors == NULL ? " and tensors NULL" : "", operation->num_inputs);
+        return false;
+    }
+    if (!check_count(function, "num_numbers", options->num_numbers, WEFT_MAX_NUMBERS) ||
+        !check_count(function, "num_scalars", options->num_scalars, WEFT_MAX_SCALARS) ||
+        !check_count(function, "num_sizes", options->num_sizes, WEFT_MAX_NUMBERS) ||
+        !check_count(function, "leading", options->leading, WEFT_MAX_DIMS)) {
+        return false;
+    }
+    return operation->output_type != WEFT_TYPE_GIVEN || weft_check_dtype(function, options->type);
+}
+
+weft_tensor *weft_apply(const weft_operation *operation, int num_tensors, weft_tensor *const tensors[],
+                        const weft_apply_options *options)
+{
+    static const char function[] = "weft_apply";
+    static const weft_apply_options none = { 0 };
+    options = options == NULL ? &none : options;
+    if (weft_require_init(function) != WEFT_OK) {
+        return NULL;
+    }
+    bool known = weft_ptrset_has(&weft_runtime.registered, operation);
+    if (!known) {
+        weft_fail(WEFT_ERR_INVALID, function, "operation %p is not one of weft_operation_register()",
+                  (const void *)operation);
+    }
+    if (!known || !check_call(function, operation, num_tensors, tensors, options)) {
+        weft_call_admit(&(weft_public_call){ .function = function, .failed = true });
+        return NULL;
+    }
+    weft_call call = { .function = operation->name,
+                       .operation = operation,
+                       .num_inputs = num_tensors,
+                       .attributes = { .leading = options->leading,
+                                       .type = operation->output_type == WEFT_TYPE_GIVEN ? (int64_t)options->type : 0,
+                                       .num_sizes = options->num_sizes,
+                                       .num_numbers = options->num_numbers } };
+    memcpy(call.inputs, tensors, (size_t)num_tensors * sizeof(tensors[0]));
+    memcpy(call.attributes.sizes, options->sizes, (size_t)options->num_sizes * sizeof(options->sizes[0]));
+    memcpy(call.attributes.numbers, options->numbers, (size_t)options->num_numbers * sizeof(options->numbers[0]));
+    memcpy(call.scalars, options->scalars, (size_t)options->num_scalars * sizeof(options->scalars[0]));
+    return weft_dispatch(&call);
+}

@@ -1,0 +1,433 @@
+/* Steps of optimisers: a few elementwise operations in place for each parameter. */
+#include "codelets/elementwise.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "comm/calls.h"
+#include "ops/ops.h"
+
+#define UPDATE(name_, rule, kernel)                                                                          \
+    static const weft_operation operation_##name_ = {                                                        \
+        .name = #name_,                                                                                      \
+        .rules = { rule },                                                                                   \
+        .inputs = { { "target", WEFT_TYPES_FLOAT, false },                                                   \
+                    { "b", WEFT_TYPES_FLOAT, false },                                                        \
+                    { "c", WEFT_TYPES_FLOAT, false } },                                                      \
+        .in_place = true,                                                                                    \
+        .elementwise = &weft_elementwise_##kernel,                                                           \
+    };
+
+UPDATE(momentum, "A,A,A->A", momentum)
+UPDATE(sgd, "A,A->A", sgd_update)
+UPDATE(sgd_momentum, "A,A->A", add_scaled)
+UPDATE(sgd_nesterov, "A,A,A->A", nesterov_update)
+UPDATE(moment, "A,A->A", lerp)
+UPDATE(moment_decayed, "A,A,A->A", lerp_decayed)
+UPDATE(square_moment, "A,A->A", lerp_square)
+UPDATE(square_moment_decayed, "A,A,A->A", lerp_square_decayed)
+UPDATE(adam, "A,A,A->A", adam_update)
+
+/* ---- one step ------------------------------------------------------------------------------------------ */
+
+enum { MAX_STATES = 2 };
+
+/* What a step is given; states[k]: NULL where there are none. */
+typedef struct stepping {
+    const char *function;
+    int n;
+    weft_tensor *const *parameters;
+    weft_tensor *const *gradients;
+    weft_tensor *const *states[MAX_STATES];
+    const char *state_names[MAX_STATES];
+} stepping;
+
+/* The update of one parameter, with the gradient in its layout. False with the error kept. */
+typedef bool (*update_function)(const stepping *s, const void *options, int i, weft_tensor *gradient);
+
+/* operation(target, b, c) in place, c NULL for two. */
+static bool update(const stepping *s, const weft_operation *operation, weft_tensor *target, weft_tensor *b,
+                   weft_tensor *c, const double scalars[4])
+{
+    weft_call call = { .function = s->function,
+                       .operation = operation,
+                       .num_inputs = c == NULL ? 2 : 3,
+                       .inputs = { target, b, c } };
+    memcpy(call.scalars, scalars, 4 * sizeof(scalars[0]));
+    return weft_dispatch(&call) != NULL;
+}
+
+/* What all processes take part in where the arguments are wrong. */
+static weft_status refuse(const char *function)
+{
+    weft_status status = weft_latest_status();
+    weft_call_admit(&(weft_public_call){ .function = function, .failed = true });
+    return status;
+}
+
+/* ---- checks -------------------------------------------------------------------------------------------- */
+
+/* The i-th tensor of a list, floating; NULL with the error kept. */
+static weft_tensor *check_item(const char *function, const char *list, weft_tensor *const tensors[], int i)
+{
+    char name[48];
+    snprintf(name, sizeof(name), "%s[%d]", list, i);
+    weft_tensor *tensor = weft_check_tensor(function, name, tensors[i]);
+    if (tensor != NULL && !weft_dtype_is_floating(tensor->layout->dtype)) {
+        weft_fail(WEFT_ERR_DTYPE, function, "%s is %s, expected a floating type", name,
+                  weft_dtype_name(tensor->layout->dtype));
+        return NULL;
+    }
+    return tensor;
+}
+
+static bool check_list(const char *function, const char *name, int n, weft_tensor *const tensors[])
+{
+    if (n < 0 || (n > 0 && tensors == NULL)) {
+        weft_fail(WEFT_ERR_INVALID, function, n < 0 ? "n is negative" : "%s is NULL", name);
+        return false;
+    }
+    return true;
+}
+
+static bool same_placements(const weft_layout *a, const weft_layout *b)
+{
+    for (int d = 0; d < a->mesh->ndim; d++) {
+        if (!weft_placement_equal(a->placements[d], b->placements[d])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What belongs to a parameter: of its shape, on its mesh, and where it must, with its placements. */
+static bool check_belongs(const stepping *s, const char *list, weft_tensor *const tensors[], int i, bool placed)
+{
+    const weft_tensor *tensor = check_item(s->function, list, tensors, i);
+    if (tensor == NULL) {
+        return false;
+    }
+    const weft_layout *own = tensor->layout, *parameter = s->parameters[i]->layout;
+    char text[160], expected[160];
+    weft_layout_format(own, text, sizeof(text));
+    weft_layout_format(parameter, expected, sizeof(expected));
+    bool same_shape = own->ndim == parameter->ndim &&
+                      memcmp(own->shape, parameter->shape, (size_t)own->ndim * sizeof(own->shape[0])) == 0;
+    weft_status status = !same_shape                                         ? WEFT_ERR_SHAPE
+                         : own->mesh != parameter->mesh                      ? WEFT_ERR_MESH
+                         : placed && !same_placements(own, parameter) ? WEFT_ERR_LAYOUT
+                                                                             : WEFT_OK;
+    if (status != WEFT_OK) {
+        weft_fail(status, s->function, "%s[%d] is %s, expected the %s of parameters[%d], %s", list, i, text,
+                  status == WEFT_ERR_SHAPE ? "shape" : status == WEFT_ERR_MESH ? "mesh" : "placements", i, expected);
+    }
+    return status == WEFT_OK;
+}
+
+static bool check_parameter(const stepping *s, int i)
+{
+    const weft_tensor *parameter = check_item(s->function, "parameters", s->parameters, i);
+    if (parameter != NULL && parameter->layout->has_partial) {
+        char text[160];
+        weft_fail(WEFT_ERR_LAYOUT, s->function, "parameters[%d] is %s, expected no Partial", i,
+                  weft_layout_format(parameter->layout, text, sizeof(text)));
+        return false;
+    }
+    return parameter != NULL;
+}
+
+static bool check_step(const stepping *s)
+{
+    if (weft_require_init(s->function) != WEFT_OK || !check_list(s->function, "parameters", s->n, s->parameters) ||
+        !check_list(s->function, "gradients", s->n, s->gradients)) {
+        return false;
+    }
+    for (int k = 0; k < MAX_STATES; k++) {
+        if (s->state_names[k] != NULL && !check_list(s->function, s->state_names[k], s->n, s->states[k])) {
+            return false;
+        }
+    }
+    for (int i = 0; i < s->n; i++) {
+        bool valid = check_parameter(s, i) && check_belongs(s, "gradients", s->gradients, i, false);
+        for (int k = 0; k < MAX_STATES && valid; k++) {
+            valid = s->state_names[k] == NULL || check_belongs(s, s->state_names[k], s->states[k], i, true);
+        }
+        if (!valid) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The name of a number that is out of range, for the message; `valid` is what it must be. False with the error kept. */
+static bool check_number(const char *function, const char *name, double value, bool valid, const char *expected)
+{
+    if (!valid) {
+        weft_fail(WEFT_ERR_INVALID, function, "%s is %g, expected %s", name, value, expected);
+    }
+    return valid;
+}
+
+static bool check_not_negative(const char *function, const char *name, double value)
+{
+    return check_number(function, name, value, value >= 0 && isfinite(value), "a finite number, at least 0");
+}
+
+/* ---- all parameters ------------------------------------------------------------------------------------ */
+
+/* The gradient in its parameter's layout: itself, or a new tensor of the innermost scope. */
+static weft_tensor *placed_gradient(const stepping *s, int i)
+{
+    const weft_layout *layout = s->parameters[i]->layout;
+    weft_tensor *gradient = s->gradients[i];
+    return same_placements(gradient->layout, layout)
+               ? gradient
+               : weft_redistribute(gradient, (weft_mesh *)layout->mesh, layout->placements);
+}
+
+static weft_status step_all(const stepping *s, update_function update_one, const void *options)
+{
+    for (int i = 0; i < s->n; i++) {
+        weft_scope_open();
+        weft_tensor *gradient = placed_gradient(s, i);
+        bool done = gradient != NULL && update_one(s, options, i, gradient);
+        weft_scope_close();
+        if (!done) {
+            return weft_latest_status();
+        }
+    }
+    return WEFT_OK;
+}
+
+/* ---- gradient descent ---------------------------------------------------------------------------------- */
+
+static bool sgd_one(const stepping *s, const void *given, int i, weft_tensor *gradient)
+{
+    const weft_sgd_options *o = given;
+    weft_tensor *parameter = s->parameters[i];
+    if (o->momentum == 0) {
+        return update(s, &operation_sgd, parameter, gradient, NULL,
+                      (double[4]){ o->learning_rate, o->weight_decay });
+    }
+    weft_tensor *momentum = s->states[0][i];
+    double kept = o->first_step ? 0 : o->momentum, added = o->first_step ? 1 : 1 - o->dampening;
+    if (!update(s, &operation_momentum, momentum, gradient, parameter, (double[4]){ kept, added, o->weight_decay })) {
+        return false;
+    }
+    return o->nesterov ? update(s, &operation_sgd_nesterov, parameter, gradient, momentum,
+                                (double[4]){ o->learning_rate, o->weight_decay, o->momentum })
+                       : update(s, &operation_sgd_momentum, parameter, momentum, NULL,
+                                (double[4]){ -o->learning_rate });
+}
+
+static bool check_sgd(const char *function, const weft_sgd_options *o)
+{
+    if (o == NULL) {
+        weft_fail(WEFT_ERR_INVALID, function, "options is NULL");
+        return false;
+    }
+    if (!check_not_negative(function, "learning_rate", o->learning_rate) ||
+        !check_not_negative(function, "momentum", o->momentum) ||
+        !check_not_negative(function, "weight_decay", o->weight_decay) ||
+        !check_number(function, "dampening", o->dampening, isfinite(o->dampening), "a finite number")) {
+        return false;
+    }
+    if (o->nesterov && (o->momentum == 0 || o->dampening != 0)) {
+        weft_fail(WEFT_ERR_INVALID, function, "nesterov with momentum %g and dampening %g, expected a momentum and no dampening",
+                  o->momentum, o->dampening);
+        return false;
+    }
+    return true;
+}
+
+weft_status weft_sgd(int n, weft_tensor *const parameters[], weft_tensor *const gradients[],
+                     const weft_sgd_options *options, weft_tensor *const momenta[])
+{
+    stepping s = { .function = "weft_sgd", .n = n, .parameters = parameters, .gradients = gradients };
+    if (options != NULL && options->momentum != 0) {
+        s.states[0] = momenta;
+        s.state_names[0] = "momenta";
+    }
+    return check_sgd(s.function, options) && check_step(&s) ? step_all(&s, sgd_one, options) : refuse(s.function);
+}
+
+/* ---- Adam ---------------------------------------------------------------------------------------------- */
+
+typedef struct adam_step {
+    weft_adam_options options;
+    double gradient_decay; /* of Adam, */
+    double factor;         /* of the parameter: AdamW's */
+    double correction1, correction2; /* of the moments, which began as zeros */
+} adam_step;
+
+/* A moment, with what is added to the gradient where there is something. */
+static bool update_moment(const stepping *s, const adam_step *a, const weft_operation *plain,
+                          const weft_operation *decayed, weft_tensor *moment, weft_tensor *gradient,
+                          weft_tensor *parameter, double beta)
+{
+    bool decays = a->gradient_decay != 0;
+    return update(s, decays ? decayed : plain, moment, gradient, decays ? parameter : NULL,
+                  (double[4]){ 1 - beta, a->gradient_decay });
+}
+
+static bool adam_one(const stepping *s, const void *given, int i, weft_tensor *gradient)
+{
+    const adam_step *a = given;
+    weft_tensor *parameter = s->parameters[i], *first = s->states[0][i], *second = s->states[1][i];
+    return update_moment(s, a, &operation_moment, &operation_moment_decayed, first, gradient, parameter,
+                         a->options.beta1) &&
+           update_moment(s, a, &operation_square_moment, &operation_square_moment_decayed, second, gradient,
+                         parameter, a->options.beta2) &&
+           update(s, &operation_adam, parameter, first, second,
+                  (double[4]){ a->options.learning_rate / a->correction1, a->options.epsilon,
+                               1 / sqrt(a->correction2), a->factor });
+}
+
+static bool check_adam(const char *function, int64_t step, const weft_adam_options *o)
+{
+    if (o == NULL || step < 1) {
+        if (o == NULL) {
+            weft_fail(WEFT_ERR_INVALID, function, "options is NULL");
+        } else {
+            weft_fail(WEFT_ERR_INVALID, function, "step is %lld, expected at least 1", (long long)step);
+        }
+        return false;
+    }
+    static const char beta[] = "at least 0 and less than 1";
+    return check_not_negative(function, "learning_rate", o->learning_rate) &&
+           check_number(function, "beta1", o->beta1, o->beta1 >= 0 && o->beta1 < 1, beta) &&
+           check_number(function, "beta2", o->beta2, o->beta2 >= 0 && o->beta2 < 1, beta) &&
+           check_not_negative(function, "epsilon", o->epsilon) &&
+           check_not_negative(function, "weight_decay", o->weight_decay);
+}
+
+static weft_status adam(stepping s, int64_t step, const weft_adam_options *options, bool decoupled)
+{
+    s.state_names[0] = "first_moments";
+    s.state_names[1] = "second_moments";
+    if (!check_adam(s.function, step, options) || !check_step(&s)) {
+        return refuse(s.function);
+    }
+    adam_step a = { .options = *options,
+                    .gradient_decay = decoupled ? 0 : options->weight_decay,
+                    .factor = decoupled ? 1 - options->learning_rate * options->weight_decay : 1,
+                    .correction1 = 1 - pow(options->beta1, (double)step),
+                    .correction2 = 1 - pow(options->beta2, (double)step) };
+    return step_all(&s, adam_one, &a);
+}
+
+weft_status weft_adam(int n, weft_tensor *const parameters[], weft_tensor *const gradients[],
+                      weft_tensor *const first_moments[], weft_tensor *const second_moments[], int64_t step,
+                      const weft_adam_options *options)
+{
+    return adam((stepping){ "weft_adam", n, parameters, gradients, { first_moments, second_moments }, { NULL } },
+                step, options, false);
+}
+
+weft_status weft_adamw(int n, weft_tensor *const parameters[], weft_tensor *const gradients[],
+                       weft_tensor *const first_moments[], weft_tensor *const second_moments[], int64_t step,
+                       const weft_adam_options *options)
+{
+    return adam((stepping){ "weft_adamw", n, parameters, gradients, { first_moments, second_moments }, { NULL } },
+                step, options, true);
+}
+
+/* ---- clipping ------------------------------------------------------------------------------------------ */
+
+/* Sums and averages can be scaled addend by addend. */
+static bool check_scalable(const char *function, weft_tensor *const gradients[], int i)
+{
+    const weft_tensor *gradient = check_item(function, "gradients", gradients, i);
+    for (int d = 0; gradient != NULL && d < gradient->layout->mesh->ndim; d++) {
+        weft_placement placement = gradient->layout->placements[d];
+        if (placement.kind == WEFT_PARTIAL && !(WEFT_LINEAR_OPS & (1u << placement.op))) {
+            char text[160];
+            weft_fail(WEFT_ERR_LAYOUT, function, "gradients[%d] is %s, expected no Partial but of sums and averages", i,
+                      weft_layout_format(gradient->layout, text, sizeof(text)));
+            return false;
+        }
+    }
+    return gradient != NULL;
+}
+
+static bool check_clip(const char *function, int n, weft_tensor *const gradients[], double max_norm, double p)
+{
+    if (weft_require_init(function) != WEFT_OK || !check_list(function, "gradients", n, gradients) ||
+        !check_number(function, "max_norm", max_norm, max_norm >= 0, "at least 0") ||
+        !check_number(function, "p", p, p > 0, "more than 0")) {
+        return false;
+    }
+    for (int i = 0; i < n; i++) {
+        if (!check_scalable(function, gradients, i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What one tensor adds to the norm: the sum of its powers, or its largest absolute value. */
+static weft_tensor *part_of_norm(const char *function, weft_tensor *gradient, double p)
+{
+    int64_t count = 0;
+    weft_count_checked(gradient->layout->ndim, gradient->layout->shape, &count);
+    return !isinf(p)    ? weft_sum_of_powers(function, gradient, p)
+           : count == 0 ? weft_sum_all(gradient) /* 0: there is no largest */
+                        : weft_norm_all(gradient, p);
+}
+
+/* Put together before they are reduced over the ranks, so that one reduction does for all tensors that lie alike. */
+static weft_tensor *norm_of_all(const char *function, int n, weft_tensor *const gradients[], double p)
+{
+    weft_tensor *total = part_of_norm(function, gradients[0], p);
+    for (int i = 1; i < n && total != NULL; i++) {
+        weft_tensor *part = part_of_norm(function, gradients[i], p);
+        total = isinf(p) ? weft_maximum(total, part) : weft_add(total, part);
+    }
+    if (total == NULL) {
+        return NULL;
+    }
+    total = weft_redistribute(total, (weft_mesh *)total->layout->mesh, NULL);
+    return isinf(p) || p == 1 ? total : p == 2 ? weft_sqrt(total) : weft_pow_scalar(total, 1 / p);
+}
+
+weft_status weft_clip_grad_norm(int n, weft_tensor *const gradients[], double max_norm, double p,
+                                weft_tensor **total_norm)
+{
+    static const char function[] = "weft_clip_grad_norm";
+    if (total_norm != NULL) {
+        *total_norm = NULL;
+    }
+    if (!check_clip(function, n, gradients, max_norm, p)) {
+        return refuse(function);
+    }
+    if (n == 0) {
+        return WEFT_OK;
+    }
+    weft_scope_open();
+    weft_tensor *norm = norm_of_all(function, n, gradients, p);
+    weft_tensor *scale = norm == NULL ? NULL : weft_scale(weft_reciprocal(weft_add_scalar(norm, 1e-6)), max_norm);
+    scale = scale == NULL ? NULL : weft_clamp(scale, -INFINITY, 1);
+    bool done = scale != NULL;
+    for (int i = 0; i < n && done; i++) {
+        done = weft_mul_(gradients[i], scale) != NULL;
+    }
+    if (done && total_norm != NULL) {
+        *total_norm = weft_scope_keep(norm);
+    }
+    weft_scope_close();
+    return done ? WEFT_OK : weft_latest_status();
+}
+
+const weft_operation *const weft_optimizer_operations[] = {
+    &operation_momentum,
+    &operation_sgd,
+    &operation_sgd_momentum,
+    &operation_sgd_nesterov,
+    &operation_moment,
+    &operation_moment_decayed,
+    &operation_square_moment,
+    &operation_square_moment_decayed,
+    &operation_adam,
+    NULL,
+};

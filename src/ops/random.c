@@ -1,0 +1,360 @@
+/* Random numbers: all are made in place by kernels to which the global index and the random state say everything. */
+#include "codelets/random.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "codelets/elementwise.h"
+#include "comm/calls.h"
+#include "ops/ops.h"
+
+#define FILLING(name_, types_)                                                                               \
+    static const weft_operation operation_##name_ = {                                                        \
+        .name = #name_,                                                                                      \
+        .rules = { "A->A" },                                                                                 \
+        .inputs = { { "a", types_, false } },                                                                \
+        .in_place = true,                                                                                    \
+        .kernel = weft_kernel_##name_,                                                                       \
+    };
+
+FILLING(uniform, WEFT_TYPES_FLOAT)
+FILLING(normal, WEFT_TYPES_FLOAT)
+FILLING(randint, WEFT_TYPES_INTEGER | WEFT_TYPES_BOOL)
+FILLING(bernoulli_scalar, WEFT_TYPES_ALL)
+FILLING(randperm, WEFT_TYPE_BIT(WEFT_I64))
+
+/* ---- calls --------------------------------------------------------------------------------------------- */
+
+enum { OWN_SCALARS = WEFT_MAX_SCALARS - WEFT_RANDOM_OWN };
+
+/* One random operation, with what its kernel takes beside the state. */
+typedef struct drawing {
+    const char *function;
+    const weft_operation *operation;
+    double own[OWN_SCALARS];
+} drawing;
+
+/* Dispatches it with the state in use, which has advanced when this succeeds. */
+static weft_tensor *draw(const drawing *d, weft_tensor *a)
+{
+    weft_call call = { .function = d->function, .operation = d->operation, .num_inputs = 1, .inputs = { a } };
+    if (weft_require_init(d->function) != WEFT_OK) {
+        return NULL;
+    }
+    weft_random_state *state = weft_random_in_use();
+    weft_random_pack(call.scalars + WEFT_RANDOM_SEED, state->seed);
+    weft_random_pack(call.scalars + WEFT_RANDOM_OFFSET, state->offset);
+    memcpy(call.scalars + WEFT_RANDOM_OWN, d->own, sizeof(d->own));
+    weft_tensor *result = weft_dispatch(&call);
+    state->offset += result != NULL;
+    return result;
+}
+
+/* What all processes take part in where the arguments are wrong. NULL. */
+static weft_tensor *refuse(const char *function)
+{
+    weft_call_admit(&(weft_public_call){ .function = function, .failed = true });
+    return NULL;
+}
+
+/* A new tensor of random values; `layout` NULL: the arguments are wrong, and the error is kept. */
+static weft_tensor *draw_new(const drawing *d, const weft_layout *layout)
+{
+    if (layout == NULL) {
+        return refuse(d->function);
+    }
+    weft_scope_open();
+    weft_tensor *tensor = weft_tensor_new(d->function, layout);
+    tensor = tensor == NULL ? NULL : draw(d, tensor);
+    if (tensor != NULL) {
+        weft_scope_keep(tensor);
+    }
+    weft_scope_close();
+    return tensor;
+}
+
+/* ---- checks -------------------------------------------------------------------------------------------- */
+
+static bool check_floating(const char *function, const char *argument, weft_dtype dtype)
+{
+    if (!weft_dtype_is_floating(dtype)) {
+        weft_fail(WEFT_ERR_DTYPE, function, "%s is %s, expected a floating type", argument, weft_dtype_name(dtype));
+        return false;
+    }
+    return true;
+}
+
+static bool check_probability(const char *function, double p)
+{
+    if (!(p >= 0 && p <= 1)) {
+        weft_fail(WEFT_ERR_INVALID, function, "p is %g, expected 0 to 1", p);
+        return false;
+    }
+    return true;
+}
+
+/* The layout of a factory of floating types. */
+static const weft_layout *floating_layout(const weft_factory *request)
+{
+    const weft_layout *layout = weft_factory_layout(request);
+    return layout != NULL && check_floating(request->function, "dtype", request->dtype) ? layout : NULL;
+}
+
+static const weft_layout *floating_like(const char *function, weft_tensor *a)
+{
+    a = weft_check_tensor(function, "a", a);
+    if (a == NULL || !check_floating(function, "a", a->layout->dtype)) {
+        return NULL;
+    }
+    return weft_layout_like(function, a->layout, a->layout->dtype);
+}
+
+/* ---- uniform and normal -------------------------------------------------------------------------------- */
+
+static drawing standard_uniform(const char *function)
+{
+    return (drawing){ function, &operation_uniform, { 0, 1 } };
+}
+
+static drawing standard_normal(const char *function)
+{
+    return (drawing){ function, &operation_normal, { 0, 1 } };
+}
+
+weft_tensor *weft_rand(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
+                       const weft_placement *placements)
+{
+    weft_factory request = { "weft_rand", dtype, ndim, shape, mesh, placements, false };
+    drawing d = standard_uniform(request.function);
+    return draw_new(&d, floating_layout(&request));
+}
+
+weft_tensor *weft_randn(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
+                        const weft_placement *placements)
+{
+    weft_factory request = { "weft_randn", dtype, ndim, shape, mesh, placements, false };
+    drawing d = standard_normal(request.function);
+    return draw_new(&d, floating_layout(&request));
+}
+
+weft_tensor *weft_rand_like(weft_tensor *a)
+{
+    drawing d = standard_uniform("weft_rand_like");
+    return draw_new(&d, floating_like(d.function, a));
+}
+
+weft_tensor *weft_randn_like(weft_tensor *a)
+{
+    drawing d = standard_normal("weft_randn_like");
+    return draw_new(&d, floating_like(d.function, a));
+}
+
+/* The largest finite number of a floating type. */
+static double largest(weft_dtype dtype)
+{
+    switch (dtype) {
+    case WEFT_F64:
+        return DBL_MAX;
+    case WEFT_F32:
+        return (double)FLT_MAX;
+    case WEFT_BF16:
+        return 0x1.fep127;
+    default:
+        return 65504;
+    }
+}
+
+static bool check_bounds(const char *function, weft_dtype dtype, double low, double high)
+{
+    double most = largest(dtype);
+    if (!(fabs(low) <= most && fabs(high) <= most && high - low <= most)) {
+        weft_fail(WEFT_ERR_INVALID, function, "low is %g and high %g, expected finite numbers of %s, as their distance is",
+                  low, high, weft_dtype_name(dtype));
+        return false;
+    }
+    if (low > high) {
+        weft_fail(WEFT_ERR_INVALID, function, "low is %g, expected at most high, %g", low, high);
+        return false;
+    }
+    return true;
+}
+
+weft_tensor *weft_uniform_(weft_tensor *a, double low, double high)
+{
+    drawing d = { "weft_uniform_", &operation_uniform, { low, high } };
+    a = weft_check_tensor(d.function, "a", a);
+    if (a == NULL || !check_floating(d.function, "a", a->layout->dtype) ||
+        !check_bounds(d.function, a->layout->dtype, low, high)) {
+        return refuse(d.function);
+    }
+    return draw(&d, a);
+}
+
+weft_tensor *weft_normal_(weft_tensor *a, double mean, double deviation)
+{
+    drawing d = { "weft_normal_", &operation_normal, { mean, deviation } };
+    a = weft_check_tensor(d.function, "a", a);
+    if (a == NULL || !check_floating(d.function, "a", a->layout->dtype)) {
+        return refuse(d.function);
+    }
+    if (!(deviation >= 0)) {
+        weft_fail(WEFT_ERR_INVALID, d.function, "deviation is %g, expected at least 0", deviation);
+        return refuse(d.function);
+    }
+    return draw(&d, a);
+}
+
+/* ---- whole numbers ------------------------------------------------------------------------------------- */
+
+/* Whether numbers low .. last have places in a type of whole numbers. */
+static bool holds(weft_dtype dtype, int64_t low, int64_t last)
+{
+    switch (dtype) {
+    case WEFT_I32:
+        return low >= INT32_MIN && last <= INT32_MAX;
+    case WEFT_U8:
+        return low >= 0 && last <= UINT8_MAX;
+    case WEFT_BOOL:
+        return low >= 0 && last <= 1;
+    default:
+        return true;
+    }
+}
+
+static bool check_range(const char *function, int64_t low, int64_t high, weft_dtype dtype)
+{
+    if (weft_dtype_is_floating(dtype)) {
+        weft_fail(WEFT_ERR_DTYPE, function, "dtype is %s, expected integers or truth values", weft_dtype_name(dtype));
+        return false;
+    }
+    if (low >= high) {
+        weft_fail(WEFT_ERR_INVALID, function, "low is %lld, expected less than high, %lld", (long long)low,
+                  (long long)high);
+        return false;
+    }
+    if (!holds(dtype, low, high - 1)) {
+        weft_fail(WEFT_ERR_INVALID, function, "low is %lld and high %lld: %s cannot hold all numbers between",
+                  (long long)low, (long long)high, weft_dtype_name(dtype));
+        return false;
+    }
+    return true;
+}
+
+weft_tensor *weft_randint(int64_t low, int64_t high, weft_dtype dtype, int ndim, const int64_t shape[],
+                          weft_mesh *mesh, const weft_placement *placements)
+{
+    weft_factory request = { "weft_randint", dtype, ndim, shape, mesh, placements, false };
+    drawing d = { request.function, &operation_randint, { 0 } };
+    weft_random_pack(d.own, (uint64_t)low);
+    weft_random_pack(d.own + 2, (uint64_t)high - (uint64_t)low);
+    const weft_layout *layout = weft_factory_layout(&request);
+    bool valid = layout != NULL && check_range(request.function, low, high, dtype);
+    return draw_new(&d, valid ? layout : NULL);
+}
+
+weft_tensor *weft_randperm(int64_t n, weft_mesh *mesh, const weft_placement *placements)
+{
+    weft_factory request = { "weft_randperm", WEFT_I64, 1, &n, mesh, placements, false };
+    drawing d = { request.function, &operation_randperm, { 0 } };
+    if (weft_require_init(request.function) == WEFT_OK && n < 0) {
+        weft_fail(WEFT_ERR_INVALID, request.function, "n is %lld, expected at least 0", (long long)n);
+        return refuse(request.function);
+    }
+    return draw_new(&d, weft_factory_layout(&request));
+}
+
+/* ---- truth values -------------------------------------------------------------------------------------- */
+
+static const weft_operation operation_bernoulli = {
+    .name = "bernoulli",
+    .rules = { "A->A" },
+    .inputs = { { "p", WEFT_TYPES_FLOAT, false } },
+    .kernel = weft_kernel_bernoulli,
+};
+
+weft_tensor *weft_bernoulli(weft_tensor *p)
+{
+    drawing d = { "weft_bernoulli", &operation_bernoulli, { 0 } };
+    return draw(&d, p);
+}
+
+weft_tensor *weft_bernoulli_scalar(double p, weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
+                                   const weft_placement *placements)
+{
+    weft_factory request = { "weft_bernoulli_scalar", dtype, ndim, shape, mesh, placements, false };
+    drawing d = { request.function, &operation_bernoulli_scalar, { p } };
+    const weft_layout *layout = weft_factory_layout(&request);
+    bool valid = layout != NULL && check_probability(request.function, p);
+    return draw_new(&d, valid ? layout : NULL);
+}
+
+/* ---- dropout ------------------------------------------------------------------------------------------- */
+
+/* What is dropped is the same in all addends of a Partial tensor. */
+#define MASKED_SCALE(variable, name_, argument)                                                              \
+    static const weft_operation variable = {                                                                 \
+        .name = name_,                                                                                       \
+        .rules = { "A,A->A" },                                                                               \
+        .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS },                   \
+        .inputs = { { argument, WEFT_TYPES_FLOAT, false }, { "mask", WEFT_TYPES_BOOL, false } },             \
+        .elementwise = &weft_elementwise_masked_scale,                                                       \
+    };
+
+MASKED_SCALE(operation_dropout, "dropout", "a")
+MASKED_SCALE(operation_dropout_backward, "dropout_backward", "gradient")
+
+static weft_tensor *masked_scale(const char *function, const weft_operation *operation, weft_tensor *a,
+                                 weft_tensor *mask, double p)
+{
+    return weft_dispatch(&(weft_call){ .function = function,
+                                       .operation = operation,
+                                       .num_inputs = 2,
+                                       .inputs = { a, mask },
+                                       .scalars = { p < 1 ? 1 / (1 - p) : 0 } });
+}
+
+weft_tensor *weft_dropout(weft_tensor *a, double p, bool training, weft_tensor **mask)
+{
+    static const char function[] = "weft_dropout";
+    if (mask != NULL) {
+        *mask = NULL;
+    }
+    a = weft_check_tensor(function, "a", a);
+    if (a == NULL || !check_floating(function, "a", a->layout->dtype) || !check_probability(function, p)) {
+        return refuse(function);
+    }
+    if (!training) {
+        return weft_tensor_share(a);
+    }
+    weft_scope_open();
+    drawing d = { function, &operation_bernoulli_scalar, { 1 - p } };
+    weft_tensor *kept = draw_new(&d, weft_layout_like(function, a->layout, WEFT_BOOL));
+    weft_tensor *result = kept == NULL ? NULL : masked_scale(function, &operation_dropout, a, kept, p);
+    if (result != NULL) {
+        weft_scope_keep(result);
+        if (mask != NULL) {
+            *mask = weft_scope_keep(kept);
+        }
+    }
+    weft_scope_close();
+    return result;
+}
+
+weft_tensor *weft_dropout_backward(weft_tensor *gradient, weft_tensor *mask, double p, bool training)
+{
+    static const char function[] = "weft_dropout_backward";
+    gradient = weft_check_tensor(function, "gradient", gradient);
+    if (gradient == NULL || !check_floating(function, "gradient", gradient->layout->dtype) ||
+        !check_probability(function, p)) {
+        return refuse(function);
+    }
+    return training ? masked_scale(function, &operation_dropout_backward, gradient, mask, p)
+                    : weft_tensor_share(gradient);
+}
+
+const weft_operation *const weft_random_operations[] = {
+    &operation_uniform,  &operation_normal,    &operation_randint, &operation_bernoulli_scalar,
+    &operation_randperm, &operation_bernoulli, &operation_dropout, &operation_dropout_backward,
+    NULL,
+};

@@ -1,0 +1,358 @@
+/* Operations of a program's own, with the public headers alone: in random layouts and with panels of several heights
+ * against plain loops. */
+#include "operand.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int num_cases = 40; /* of each operation and panel height */
+
+/* ---- kernels ------------------------------------------------------------------------------------------- */
+
+/* f32 and f64 alike. */
+static double get(const weft_view *view, const void *row, int64_t i)
+{
+    return view->dtype == WEFT_F64 ? ((const double *)row)[i] : (double)((const float *)row)[i];
+}
+
+static void set(const weft_view *view, void *row, int64_t i, double value)
+{
+    if (view->dtype == WEFT_F64) {
+        ((double *)row)[i] = value;
+    } else {
+        ((float *)row)[i] = (float)value;
+    }
+}
+
+static double row_value(const weft_view *view, int64_t row, int64_t column)
+{
+    return get(view, weft_view_row(view, row, NULL), column);
+}
+
+/* max(s (a + bias), 0): "nc,c->nc". The bias lies in panels of its own. */
+static void bias_scale_relu(const weft_kernel_call *call)
+{
+    const weft_view *a = &call->inputs[0], *bias = &call->inputs[1];
+    for (int64_t row = 0; row < weft_view_rows(&call->output); row++) {
+        void *out = weft_view_row(&call->output, row, NULL);
+        for (int64_t c = 0; c < call->output.extent[1]; c++) {
+            double value = call->scalars[0] * (row_value(a, row, c) + row_value(bias, c, 0));
+            set(&call->output, out, c, value > 0 ? value : 0);
+        }
+    }
+}
+
+/* Sums of squares of the columns, piece by piece of the rows: "nc->c". */
+static void column_squares(const weft_kernel_call *call)
+{
+    const weft_view *a = &call->inputs[0], *out = &call->output;
+    for (int64_t c = 0; c < out->extent[0]; c++) {
+        double sum = call->first ? 0 : row_value(out, c, 0);
+        for (int64_t row = 0; row < weft_view_rows(a); row++) {
+            double value = row_value(a, row, out->offset[0] - a->offset[1] + c);
+            sum += value * value;
+        }
+        set(out, weft_view_row(out, c, NULL), 0, sum);
+    }
+}
+
+/* a += s (100 row + column), global numbers, in place: "nc->nc". */
+static void add_place(const weft_kernel_call *call)
+{
+    weft_view view = call->output;
+    for (int64_t row = 0; row < weft_view_rows(&view); row++) {
+        void *out = weft_view_row(&view, row, NULL);
+        for (int64_t c = 0; c < view.extent[1]; c++) {
+            double place = (double)(100 * (view.offset[0] + row) + view.offset[1] + c);
+            set(&view, out, c, get(&view, out, c) + call->scalars[0] * place);
+        }
+    }
+}
+
+/* 1 at the column that the index says: "n->nv", in the type given. */
+static void one_hot(const weft_kernel_call *call)
+{
+    const weft_view *out = &call->output;
+    for (int64_t row = 0; row < weft_view_rows(out); row++) {
+        int64_t index = *(const int64_t *)weft_view_row(&call->inputs[0], row, NULL);
+        void *target = weft_view_row(out, row, NULL);
+        if (index < 0 || index >= out->shape[1]) {
+            weft_kernel_fail(call, WEFT_ERR_INVALID, "index has %lld", (long long)index);
+        }
+        for (int64_t v = 0; v < out->extent[1]; v++) {
+            set(out, target, v, out->offset[1] + v == index);
+        }
+    }
+}
+
+/* numbers[0] times each element: "A->A". */
+static void multiply(const weft_kernel_call *call)
+{
+    for (int64_t row = 0; row < weft_view_rows(&call->output); row++) {
+        void *out = weft_view_row(&call->output, row, NULL);
+        int64_t width = call->output.ndim == 0 ? 1 : call->output.row_elements;
+        for (int64_t i = 0; i < width; i++) {
+            set(&call->output, out, i, (double)call->numbers[0] * row_value(&call->inputs[0], row, i));
+        }
+    }
+}
+
+/* ---- registered ---------------------------------------------------------------------------------------- */
+
+static const weft_operation *op_relu, *op_squares, *op_place, *op_one_hot, *op_multiply;
+
+static void register_all(void)
+{
+    const weft_operation_input a = { "a", WEFT_TYPES_WIDE, false }, bias = { "bias", WEFT_TYPES_WIDE, true };
+    op_relu = weft_operation_register(&(weft_operation_description){
+        .name = "bias_scale_relu", .rule = "nc,c->nc", .inputs = { a, bias }, .kernel = bias_scale_relu });
+    op_squares = weft_operation_register(&(weft_operation_description){
+        .name = "column_squares", .rule = "nc->c", .inputs = { a }, .accumulates = true, .kernel = column_squares });
+    op_place = weft_operation_register(&(weft_operation_description){
+        .name = "add_place", .rule = "nc->nc", .inputs = { a }, .in_place = true, .kernel = add_place });
+    op_one_hot = weft_operation_register(&(weft_operation_description){
+        .name = "one_hot",
+        .rule = "n->nv",
+        .inputs = { { "indices", WEFT_TYPE_BIT(WEFT_I64), false } },
+        .output_type = WEFT_TYPE_GIVEN,
+        .kernel = one_hot });
+    char name[] = "multiply", rule[] = "A->A", input[] = "a"; /* copied */
+    op_multiply = weft_operation_register(&(weft_operation_description){
+        .name = name,
+        .rule = rule,
+        .inputs = { { input, WEFT_TYPES_WIDE, false } },
+        .linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = WEFT_LINEAR_OPS },
+        .kernel = multiply });
+    memset(name, 'x', sizeof(name) - 1);
+    memset(rule, '(', sizeof(rule) - 1);
+    memset(input, 'x', sizeof(input) - 1);
+    assert_no_error();
+}
+
+/* ---- cases --------------------------------------------------------------------------------------------- */
+
+static void case_bias_scale_relu(void)
+{
+    int64_t shape[] = { any_size(), any_size() };
+    weft_mesh *mesh = any_mesh();
+    weft_dtype type = any_float();
+    operand a = make_operand(mesh, type, 2, shape, WHOLE, 0), bias = make_operand(mesh, type, 1, shape + 1, WHOLE, 0);
+    double *expected = malloc(((size_t)a.count + 1) * sizeof(double));
+    for (int64_t i = 0; i < a.count; i++) {
+        expected[i] = fmax(0, 0.5 * (a.dense[i] + bias.dense[i % shape[1]]));
+    }
+    weft_tensor *inputs[] = { a.tensor, bias.tensor };
+    weft_apply_options options = { .num_scalars = 1, .scalars = { 0.5 } };
+    check(weft_apply(op_relu, 2, inputs, &options), type, 2, shape, expected, a.exact && bias.exact ? 0 : 32, 20,
+          describe_operand(&a));
+    free(expected);
+    release(&a);
+    release(&bias);
+}
+
+static void case_column_squares(void)
+{
+    int64_t shape[] = { any_size(), any_size() };
+    operand a = make_operand(any_mesh(), any_float(), 2, shape, WHOLE, 0);
+    double *expected = calloc((size_t)shape[1] + 1, sizeof(double));
+    for (int64_t i = 0; i < a.count; i++) {
+        expected[i % shape[1]] += a.dense[i] * a.dense[i];
+    }
+    check(weft_apply(op_squares, 1, &a.tensor, NULL), a.dtype, 1, shape + 1, expected, a.exact ? 0 : 64, 500,
+          describe_operand(&a));
+    free(expected);
+    release(&a);
+}
+
+static void case_add_place(void)
+{
+    int64_t shape[] = { any_size(), any_size() };
+    operand a = make_operand(any_mesh(), any_float(), 2, shape, WHOLE, 0);
+    weft_apply_options options = { .num_scalars = 1, .scalars = { 2 } };
+    if (any_partial(&a)) { /* not linear: the target would have to change its layout */
+        assert_null(weft_apply(op_place, 1, &a.tensor, &options));
+        assert_error(WEFT_ERR_LAYOUT, "add_place: the target");
+        release(&a);
+        return;
+    }
+    weft_tensor *view = weft_reshape(a.tensor, 2, shape);
+    assert_ptr_equal(weft_apply(op_place, 1, &a.tensor, &options), a.tensor);
+    check(view, a.dtype, 2, shape, a.dense, 0, 10, "what shared the memory");
+    for (int64_t i = 0; i < a.count; i++) {
+        a.dense[i] += 2 * (double)(100 * (i / shape[1]) + i % shape[1]);
+    }
+    check(a.tensor, a.dtype, 2, shape, a.dense, 0, 10, describe_operand(&a));
+    release(&a);
+}
+
+static void case_one_hot(void)
+{
+    int64_t shape[] = { any_size(), 1 + below(MAX_SIZE) };
+    operand indices = make_operand(any_mesh(), WEFT_I64, 1, shape, INDEX, shape[1]);
+    double *expected = calloc((size_t)(shape[0] * shape[1]) + 1, sizeof(double));
+    for (int64_t i = 0; i < shape[0]; i++) {
+        expected[i * shape[1] + (int64_t)indices.dense[i]] = 1;
+    }
+    weft_apply_options options = { .num_sizes = 1, .sizes = { shape[1] }, .type = any_float() };
+    check(weft_apply(op_one_hot, 1, &indices.tensor, &options), options.type, 2, shape, expected, 0, 1,
+          describe_operand(&indices));
+    free(expected);
+    release(&indices);
+}
+
+static void case_multiply(void)
+{
+    int64_t shape[WEFT_MAX_DIMS];
+    int ndim = random_shape(&source, 4, 9, shape);
+    operand a = make_operand(any_mesh(), any_float(), ndim, shape, WHOLE, 0);
+    for (int64_t i = 0; i < a.count; i++) {
+        a.dense[i] *= -3;
+    }
+    weft_apply_options options = { .num_numbers = 1, .numbers = { -3 } };
+    weft_tensor *result = weft_apply(op_multiply, 1, &a.tensor, &options);
+    check(result, a.dtype, ndim, shape, a.dense, a.exact ? 0 : 32, 30, describe_operand(&a));
+    for (int m = 0; m < weft_mesh_ndim(a.mesh); m++) {
+        bool passes = a.placements[m].kind == WEFT_PARTIAL && a.placements[m].op <= WEFT_AVG;
+        assert_true(!passes || weft_tensor_placements(result)[m].kind == WEFT_PARTIAL);
+    }
+    release(&a);
+}
+
+/* ---- by themselves ------------------------------------------------------------------------------------- */
+
+static void start_world(const char *variable, const char *value)
+{
+    unsetenv("WEFT_PANEL_ROWS");
+    unsetenv("WEFT_PANEL_BYTES");
+    if (variable != NULL) {
+        setenv(variable, value, 1);
+    }
+    weft_config config = WEFT_CONFIG_DEFAULT;
+    config.ranks = MAX_RANKS;
+    assert_int_equal(weft_init(&config), WEFT_OK);
+    register_all();
+}
+
+/* Layouts are remembered, and nothing moves that need not. */
+static void test_layouts_are_remembered(void **state)
+{
+    (void)state;
+    start_world(NULL, NULL);
+    weft_scope_open();
+    int64_t shape[] = { 8, 6 }, ranks[] = { 4 };
+    weft_placement rows = weft_shard(0);
+    weft_tensor *a = weft_ones(WEFT_F32, 2, shape, weft_mesh_create(1, ranks, NULL), &rows);
+    weft_apply_options options = { .num_numbers = 1, .numbers = { 2 } };
+    assert_non_null(weft_apply(op_multiply, 1, &a, &options));
+    weft_counters before, after;
+    weft_get_counters(&before);
+    assert_non_null(weft_apply(op_multiply, 1, &a, &options));
+    weft_get_counters(&after);
+    assert_int_equal(after.dispatch_misses, before.dispatch_misses);
+    assert_int_equal(after.dispatch_hits, before.dispatch_hits + 1);
+    assert_int_equal(after.transfers, before.transfers);
+    weft_scope_close();
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+static void test_kernels_can_fail(void **state)
+{
+    (void)state;
+    start_world(NULL, NULL);
+    weft_scope_open();
+    int64_t shape[] = { 3 }, ranks[] = { weft_world_size() };
+    float values[12];
+    weft_tensor *far = weft_full(WEFT_I64, 1, shape, 9, weft_mesh_create(1, ranks, NULL), NULL);
+    weft_apply_options options = { .num_sizes = 1, .sizes = { 4 }, .type = WEFT_F32 };
+    weft_status status = weft_to_host(weft_apply(op_one_hot, 1, &far, &options), values);
+    if (weft_first_rank() == 0) { /* others may have no part of the output */
+        assert_int_equal(status, WEFT_ERR_INVALID);
+        assert_error(WEFT_ERR_INVALID, "one_hot: index has 9");
+    }
+    weft_clear_error();
+    weft_scope_close();
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+/* A handle ends with the world; the next world knows nothing of it. */
+static void test_handles_end(void **state)
+{
+    (void)state;
+    start_world(NULL, NULL);
+    const weft_operation *old = op_multiply;
+    assert_int_equal(weft_finalize(), WEFT_OK);
+    weft_operation_description description = { "f", "a->a", .inputs = { { "a", WEFT_TYPES_ALL, false } }, .kernel = multiply };
+    assert_null(weft_operation_register(&description));
+    assert_error(WEFT_ERR_STATE, "weft_operation_register");
+    assert_null(weft_apply(old, 0, NULL, NULL));
+    assert_error(WEFT_ERR_STATE, "weft_apply");
+    weft_config config = WEFT_CONFIG_DEFAULT;
+    assert_int_equal(weft_init(&config), WEFT_OK);
+    assert_null(weft_apply(old, 0, NULL, NULL));
+    assert_error(WEFT_ERR_INVALID, "operation");
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+/* ---- the suites ---------------------------------------------------------------------------------------- */
+
+static void (*const families[])(void) = { case_bias_scale_relu, case_column_squares, case_add_place, case_one_hot,
+                                          case_multiply };
+
+static void run_families(const char *variable, const char *value, uint64_t seed)
+{
+    start_world(variable, value);
+    source = prng_start(seed);
+    for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++) {
+        int cases = weft_num_processes() > 1 ? (num_cases + 3) / 4 : num_cases;
+        for (int i = 0; i < cases; i++) {
+            weft_scope_open();
+            families[f]();
+            weft_scope_close();
+        }
+    }
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+static void test_panels_by_default(void **state)
+{
+    (void)state;
+    run_families(NULL, NULL, 1);
+}
+
+static void test_panels_of_one_row(void **state)
+{
+    (void)state;
+    run_families("WEFT_PANEL_ROWS", "1", 2);
+}
+
+static void test_panels_of_a_few_bytes(void **state)
+{
+    (void)state;
+    run_families("WEFT_PANEL_BYTES", "48", 3);
+}
+
+static void test_compared(void **state)
+{
+    (void)state;
+    setenv("WEFT_CHECK", "1", 1);
+    num_cases = 2;
+    run_families(NULL, NULL, 4);
+    unsetenv("WEFT_CHECK");
+}
+
+int main(void)
+{
+    const char *cases = getenv("WEFT_TEST_CASES");
+    if (cases != NULL) {
+        num_cases = atoi(cases);
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_panels_by_default),      cmocka_unit_test(test_panels_of_one_row),
+        cmocka_unit_test(test_panels_of_a_few_bytes),  cmocka_unit_test(test_layouts_are_remembered),
+        cmocka_unit_test(test_kernels_can_fail),       cmocka_unit_test(test_handles_end),
+        cmocka_unit_test(test_compared),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,761 @@
+/* Random operations: the same values on every mesh, in every layout and with panels of every height, and those that the
+ * counters say; their states; and what their distributions are. */
+#include "operand.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codelets/cpu/half.h"
+#include "codelets/random.h"
+
+static int num_cases = 40; /* of each operation and panel height */
+
+static double read_as(weft_dtype dtype, const void *values, int64_t i)
+{
+    switch (dtype) {
+    case WEFT_BF16:
+        return (double)weft_bf16_to_f32(((const uint16_t *)values)[i]);
+    case WEFT_F16:
+        return (double)weft_f16_to_f32(((const uint16_t *)values)[i]);
+    case WEFT_U8:
+    case WEFT_BOOL:
+        return ((const uint8_t *)values)[i];
+    default:
+        return load(dtype, values, i);
+    }
+}
+
+/* ---- what the values follow from ----------------------------------------------------------------------- */
+
+static uint32_t word_of(weft_random_state s, uint64_t word)
+{
+    uint64_t block = word / 4;
+    uint32_t counter[4] = { (uint32_t)block, (uint32_t)(block >> 32), (uint32_t)s.offset,
+                            (uint32_t)(s.offset >> 32) };
+    uint32_t key[2] = { (uint32_t)s.seed, (uint32_t)(s.seed >> 32) }, out[4];
+    weft_philox4x32(counter, key, out);
+    return out[word % 4];
+}
+
+static uint64_t wide_of(weft_random_state s, uint64_t element)
+{
+    return (uint64_t)word_of(s, 2 * element + 1) << 32 | word_of(s, 2 * element);
+}
+
+static double unit_f64(weft_random_state s, uint64_t element)
+{
+    return (double)(wide_of(s, element) >> 11) / 9007199254740992.0;
+}
+
+static double unit_f32(weft_random_state s, uint64_t element)
+{
+    return (double)(word_of(s, element) >> 8) / 16777216.0;
+}
+
+static double chance(weft_random_state s, uint64_t element)
+{
+    return (double)word_of(s, element) / 4294967296.0;
+}
+
+/* ---- one operation on one rank and in any layout ------------------------------------------------------- */
+
+/* What the makers below make. */
+static struct {
+    weft_dtype dtype;
+    int ndim;
+    int64_t shape[WEFT_MAX_DIMS];
+    double a, b;
+    int64_t low, high;
+} wanted;
+
+typedef weft_tensor *(*maker)(weft_mesh *mesh, const weft_placement *placements);
+/* The element that counters say, up to `wanted` roundings. */
+typedef double (*reference)(weft_random_state s, uint64_t element);
+
+static weft_mesh *one_rank(void)
+{
+    int64_t one = 1;
+    return weft_mesh_create(1, &one, NULL);
+}
+
+static weft_random_state default_state(void)
+{
+    weft_random_state state;
+    assert_int_equal(weft_random_state_get(NULL, &state), WEFT_OK);
+    return state;
+}
+
+static unsigned char *host_of(weft_tensor *tensor)
+{
+    assert_no_error();
+    assert_non_null(tensor);
+    assert_int_equal(weft_tensor_dtype(tensor), wanted.dtype);
+    unsigned char *host = malloc((size_t)shape_count(wanted.ndim, wanted.shape) * 8 + 8);
+    assert_int_equal(weft_to_host(tensor, host), WEFT_OK);
+    return host;
+}
+
+static void compare(const char *name, const unsigned char *got, const unsigned char *expected, weft_mesh *mesh,
+                    const weft_placement *placements)
+{
+    size_t size = weft_dtype_size(wanted.dtype);
+    for (int64_t i = 0; i < shape_count(wanted.ndim, wanted.shape); i++) {
+        if (memcmp(got + (size_t)i * size, expected + (size_t)i * size, size) != 0) {
+            fail_msg("%s of %s: element %d is %.17g, on one rank %.17g, in %s", name, weft_dtype_name(wanted.dtype),
+                     (int)i, read_as(wanted.dtype, got, i), read_as(wanted.dtype, expected, i),
+                     describe(mesh, placements, wanted.ndim, wanted.shape));
+        }
+    }
+    checks_made++;
+}
+
+/* `tolerance` of the reference, relative; negative: there is none. */
+static void one_operation(const char *name, maker make, reference expected, double tolerance)
+{
+    weft_random_state before = default_state();
+    unsigned char *alone = host_of(make(one_rank(), NULL));
+    assert_int_equal(default_state().seed, before.seed);
+    assert_int_equal(default_state().offset, before.offset + 1);
+    assert_int_equal(weft_random_state_set(NULL, before), WEFT_OK);
+    weft_mesh *mesh = any_mesh();
+    weft_placement placements[3];
+    random_placements(&source, mesh, wanted.ndim, false, placements);
+    unsigned char *spread = host_of(make(mesh, placements));
+    assert_int_equal(default_state().offset, before.offset + 1);
+    compare(name, spread, alone, mesh, placements);
+    for (int64_t i = 0; i < shape_count(wanted.ndim, wanted.shape) && tolerance >= 0; i++) {
+        double got = read_as(wanted.dtype, alone, i), right = expected(before, (uint64_t)i);
+        if (!(fabs(got - right) <= tolerance * (1 + fabs(right)))) {
+            fail_msg("%s of %s: element %d is %.17g, expected %.17g", name, weft_dtype_name(wanted.dtype), (int)i, got,
+                     right);
+        }
+    }
+    free(alone);
+    free(spread);
+}
+
+static void want(weft_dtype dtype)
+{
+    wanted.dtype = dtype;
+    wanted.ndim = random_shape(&source, 4, 9, wanted.shape);
+}
+
+static bool is_half(weft_dtype dtype)
+{
+    return dtype == WEFT_BF16 || dtype == WEFT_F16;
+}
+
+static weft_dtype any_floating(void)
+{
+    return (weft_dtype)(WEFT_F64 + below(4));
+}
+
+/* ---- factories ----------------------------------------------------------------------------------------- */
+
+static weft_tensor *make_rand(weft_mesh *mesh, const weft_placement *placements)
+{
+    return weft_rand(wanted.dtype, wanted.ndim, wanted.shape, mesh, placements);
+}
+
+static double reference_unit(weft_random_state s, uint64_t element)
+{
+    return wanted.dtype == WEFT_F64 ? unit_f64(s, element) : unit_f32(s, element);
+}
+
+static void case_rand(void)
+{
+    want(any_floating());
+    one_operation("rand", make_rand, reference_unit, is_half(wanted.dtype) ? 0x1p-7 : 0);
+}
+
+static weft_tensor *make_randn(weft_mesh *mesh, const weft_placement *placements)
+{
+    return weft_randn(wanted.dtype, wanted.ndim, wanted.shape, mesh, placements);
+}
+
+static double reference_normal(weft_random_state s, uint64_t element)
+{
+    uint64_t first = element & ~UINT64_C(1);
+    double u = reference_unit(s, first), v = reference_unit(s, first + 1);
+    double angle = 8 * atan(1) * v;
+    return sqrt(-2 * log(1 - u)) * (element == first ? cos(angle) : sin(angle));
+}
+
+static double tolerance_of(weft_dtype dtype)
+{
+    return dtype == WEFT_F64 ? 1e-15 : dtype == WEFT_F32 ? 2e-6 : 0x1p-7;
+}
+
+static void case_randn(void)
+{
+    want(any_floating());
+    one_operation("randn", make_randn, reference_normal, 4 * tolerance_of(wanted.dtype));
+}
+
+static weft_tensor *make_randint(weft_mesh *mesh, const weft_placement *placements)
+{
+    return weft_randint(wanted.low, wanted.high, wanted.dtype, wanted.ndim, wanted.shape, mesh, placements);
+}
+
+/* Long multiplication by 16 bits at a time. */
+static double reference_randint(weft_random_state s, uint64_t element)
+{
+    uint64_t a = wide_of(s, element), b = (uint64_t)wanted.high - (uint64_t)wanted.low, digits[8] = { 0 };
+    for (int i = 0; i < 4; i++) {
+        for (int j = 0, carry = 0; j < 5; j++) {
+            uint64_t product = j < 4 ? (a >> 16 * i & 0xffff) * (b >> 16 * j & 0xffff) : 0;
+            uint64_t sum = digits[i + j < 8 ? i + j : 7] + product + (uint64_t)(uint32_t)carry;
+            if (i + j < 8) {
+                digits[i + j] = sum & 0xffff;
+            }
+            carry = (int)(uint32_t)(sum >> 16);
+        }
+    }
+    uint64_t high = digits[7] << 48 | digits[6] << 32 | digits[5] << 16 | digits[4];
+    return (double)(int64_t)((uint64_t)wanted.low + high);
+}
+
+static void case_randint(void)
+{
+    static const struct {
+        weft_dtype dtype;
+        int64_t low, high;
+    } ranges[] = { { WEFT_I64, -5, 6 },
+                   { WEFT_I64, INT64_MIN, INT64_MAX },
+                   { WEFT_I64, 7, 8 },
+                   { WEFT_I32, INT32_MIN, (int64_t)INT32_MAX + 1 },
+                   { WEFT_I32, 0, 1000 },
+                   { WEFT_U8, 0, 256 },
+                   { WEFT_BOOL, 0, 2 },
+                   { WEFT_I64, INT64_C(1) << 40, INT64_C(3) << 40 } };
+    int64_t which = below(8);
+    want(ranges[which].dtype);
+    wanted.low = ranges[which].low;
+    wanted.high = ranges[which].high;
+    one_operation("randint", make_randint, reference_randint, 0);
+}
+
+static weft_tensor *make_bernoulli_scalar(weft_mesh *mesh, const weft_placement *placements)
+{
+    return weft_bernoulli_scalar(wanted.a, wanted.dtype, wanted.ndim, wanted.shape, mesh, placements);
+}
+
+static double reference_bernoulli(weft_random_state s, uint64_t element)
+{
+    return chance(s, element) < wanted.a;
+}
+
+static void case_bernoulli_scalar(void)
+{
+    want((weft_dtype)below(WEFT_DTYPE_COUNT));
+    wanted.a = (double)below(5) / 4;
+    one_operation("bernoulli_scalar", make_bernoulli_scalar, reference_bernoulli, 0);
+}
+
+static weft_tensor *make_randperm(weft_mesh *mesh, const weft_placement *placements)
+{
+    return weft_randperm(wanted.shape[0], mesh, placements);
+}
+
+static void case_randperm(void)
+{
+    wanted.dtype = WEFT_I64;
+    wanted.ndim = 1;
+    int64_t n = wanted.shape[0] = below(8) == 0 ? below(3) : below(8) == 0 ? 1000 + below(3000) : below(40);
+    one_operation("randperm", make_randperm, NULL, -1);
+    int64_t *values = malloc(((size_t)n + 1) * sizeof(*values));
+    assert_int_equal(weft_to_host(weft_randperm(n, one_rank(), NULL), values), WEFT_OK);
+    bool *there = calloc((size_t)n + 1, sizeof(*there));
+    for (int64_t i = 0; i < n; i++) {
+        assert_true(values[i] >= 0 && values[i] < n && !there[values[i]]);
+        there[values[i]] = true;
+    }
+    free(there);
+    free(values);
+}
+
+/* ---- in place, and like others ------------------------------------------------------------------------- */
+
+static weft_tensor *make_uniform(weft_mesh *mesh, const weft_placement *placements)
+{
+    weft_tensor *target = weft_empty(wanted.dtype, wanted.ndim, wanted.shape, mesh, placements);
+    weft_tensor *result = weft_uniform_(target, wanted.a, wanted.b);
+    assert_ptr_equal(result, target);
+    return result;
+}
+
+static double reference_uniform(weft_random_state s, uint64_t element)
+{
+    double value = wanted.a + (wanted.b - wanted.a) * reference_unit(s, element);
+    return wanted.dtype == WEFT_F64 || (double)(float)value <= value ? (wanted.dtype == WEFT_F64 ? value : (double)(float)value)
+                                                                     : (double)nextafterf((float)value, -INFINITY);
+}
+
+static void case_uniform(void)
+{
+    static const double bounds[][2] = { { 0, 1 }, { -3, 5 }, { 100, 100.5 }, { -1, -1 }, { -8, -4 } };
+    const double *pair = bounds[below(5)];
+    want(any_floating());
+    wanted.a = pair[0];
+    wanted.b = pair[1];
+    one_operation("uniform_", make_uniform, reference_uniform,
+                  is_half(wanted.dtype) ? 0x1p-7 : 0);
+}
+
+static weft_tensor *make_normal(weft_mesh *mesh, const weft_placement *placements)
+{
+    weft_tensor *target = weft_empty(wanted.dtype, wanted.ndim, wanted.shape, mesh, placements);
+    return weft_normal_(target, wanted.a, wanted.b);
+}
+
+static double reference_moved(weft_random_state s, uint64_t element)
+{
+    return wanted.a + wanted.b * reference_normal(s, element);
+}
+
+static void case_normal(void)
+{
+    want(any_floating());
+    wanted.a = (double)below(20) - 10;
+    wanted.b = (double)below(5) / 2;
+    one_operation("normal_", make_normal, reference_moved, 16 * tolerance_of(wanted.dtype));
+}
+
+static weft_tensor *make_rand_like(weft_mesh *mesh, const weft_placement *placements)
+{
+    return weft_rand_like(weft_zeros(wanted.dtype, wanted.ndim, wanted.shape, mesh, placements));
+}
+
+static weft_tensor *make_randn_like(weft_mesh *mesh, const weft_placement *placements)
+{
+    return weft_randn_like(weft_zeros(wanted.dtype, wanted.ndim, wanted.shape, mesh, placements));
+}
+
+static void assert_like(weft_tensor *tensor, const operand *x)
+{
+    for (int m = 0; m < weft_mesh_ndim(x->mesh); m++) {
+        weft_placement expected =
+            x->placements[m].kind == WEFT_PARTIAL ? weft_replicate() : x->placements[m];
+        assert_int_equal(weft_tensor_placements(tensor)[m].kind, expected.kind);
+        assert_true(expected.kind != WEFT_SHARD || weft_tensor_placements(tensor)[m].dim == expected.dim);
+    }
+    assert_ptr_equal(weft_tensor_mesh(tensor), x->mesh);
+}
+
+static void check_constant(weft_tensor *tensor, const operand *x, double value)
+{
+    double *expected = malloc(((size_t)x->count + 1) * sizeof(double));
+    for (int64_t i = 0; i < x->count; i++) {
+        expected[i] = value;
+    }
+    check(tensor, x->dtype, x->ndim, x->shape, expected, 0, 1, "constant like another tensor");
+    assert_like(tensor, x);
+    free(expected);
+}
+
+static void case_like(void)
+{
+    want(any_floating());
+    one_operation("rand_like", make_rand_like, reference_unit, is_half(wanted.dtype) ? 0x1p-7 : 0);
+    one_operation("randn_like", make_randn_like, reference_normal, 4 * tolerance_of(wanted.dtype));
+    operand x = make_operand(any_mesh(), any_number(), wanted.ndim, wanted.shape, WHOLE, 0);
+    check_constant(weft_zeros_like(x.tensor), &x, 0);
+    check_constant(weft_ones_like(x.tensor), &x, 1);
+    check_constant(weft_full_like(x.tensor, -7), &x, -7);
+    assert_like(weft_empty_like(x.tensor), &x);
+    if (x.dtype == WEFT_F32 || x.dtype == WEFT_F64) {
+        assert_like(weft_rand_like(x.tensor), &x);
+    }
+    release(&x);
+}
+
+/* ---- of tensors ---------------------------------------------------------------------------------------- */
+
+static void case_bernoulli(void)
+{
+    want(any_float());
+    operand p = make_operand(any_mesh(), wanted.dtype, wanted.ndim, wanted.shape, WHOLE, 0);
+    double *expected = malloc(((size_t)p.count + 1) * sizeof(double));
+    weft_random_state state = default_state();
+    for (int64_t i = 0; i < p.count; i++) {
+        p.dense[i] = (double)below(5) / 4;
+        expected[i] = chance(state, (uint64_t)i) < p.dense[i];
+    }
+    for (int m = 0; m < weft_mesh_ndim(p.mesh); m++) {
+        if (p.placements[m].kind == WEFT_PARTIAL && p.placements[m].op != WEFT_MIN) {
+            p.placements[m].op = WEFT_SUM; /* exact */
+        }
+    }
+    for (int m = 1; m < weft_mesh_ndim(p.mesh); m++) {
+        if (p.placements[m].kind == WEFT_PARTIAL && p.placements[0].kind == WEFT_PARTIAL) {
+            p.placements[m].op = p.placements[0].op;
+        }
+    }
+    realise(&p);
+    check(weft_bernoulli(p.tensor), p.dtype, p.ndim, p.shape, expected, 0, 1, describe_operand(&p));
+    assert_int_equal(default_state().offset, state.offset + 1);
+    free(expected);
+    release(&p);
+}
+
+static void case_dropout(void)
+{
+    want(any_float());
+    weft_mesh *mesh = any_mesh();
+    operand a = make_operand(mesh, wanted.dtype, wanted.ndim, wanted.shape, WHOLE, 0);
+    operand gradient = make_operand(mesh, wanted.dtype, wanted.ndim, wanted.shape, WHOLE, 0);
+    static const double probabilities[] = { 0, 0.5, 0.75, 1 };
+    double p = probabilities[below(4)], scale = p < 1 ? 1 / (1 - p) : 0;
+    weft_random_state state = default_state();
+    double *forward = malloc(((size_t)a.count + 1) * sizeof(double)),
+           *backward = malloc(((size_t)a.count + 1) * sizeof(double));
+    for (int64_t i = 0; i < a.count; i++) {
+        bool kept = chance(state, (uint64_t)i) < 1 - p;
+        forward[i] = kept ? scale * a.dense[i] : 0;
+        backward[i] = kept ? scale * gradient.dense[i] : 0;
+    }
+    weft_tensor *mask = NULL, *result = weft_dropout(a.tensor, p, true, &mask);
+    check(result, a.dtype, a.ndim, a.shape, forward, a.exact ? 0 : 64, 10, describe_operand(&a));
+    assert_int_equal(weft_tensor_dtype(mask), WEFT_BOOL);
+    assert_like(mask, &a);
+    assert_int_equal(default_state().offset, state.offset + 1);
+    check(weft_dropout_backward(gradient.tensor, mask, p, true), a.dtype, a.ndim, a.shape, backward,
+          gradient.exact ? 0 : 64, 10, describe_operand(&gradient));
+    for (int m = 0; m < weft_mesh_ndim(mesh); m++) {
+        weft_placement own = a.placements[m];
+        if (own.kind == WEFT_PARTIAL && own.op <= WEFT_AVG) {
+            assert_int_equal(weft_tensor_placements(result)[m].kind, WEFT_PARTIAL);
+        }
+    }
+    assert_ptr_equal(weft_dropout(a.tensor, p, false, &mask), a.tensor);
+    assert_null(mask);
+    assert_ptr_equal(weft_dropout_backward(gradient.tensor, NULL, p, false), gradient.tensor);
+    assert_int_equal(default_state().offset, state.offset + 1);
+    free(forward);
+    free(backward);
+    release(&a);
+    release(&gradient);
+}
+
+/* ---- the suites ---------------------------------------------------------------------------------------- */
+
+static void (*const families[])(void) = {
+    case_rand,     case_randn,   case_randint, case_bernoulli_scalar, case_randperm,
+    case_uniform,  case_normal,  case_like,    case_bernoulli,        case_dropout,
+};
+
+static void start_world(const char *variable, const char *value)
+{
+    unsetenv("WEFT_PANEL_ROWS");
+    unsetenv("WEFT_PANEL_BYTES");
+    if (variable != NULL) {
+        setenv(variable, value, 1);
+    }
+    weft_config config = WEFT_CONFIG_DEFAULT;
+    config.ranks = MAX_RANKS;
+    config.seed = UINT64_C(0xfedcba9876543210);
+    assert_int_equal(weft_init(&config), WEFT_OK);
+}
+
+static void run_families(const char *variable, const char *value, uint64_t seed)
+{
+    start_world(variable, value);
+    source = prng_start(seed);
+    for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++) {
+        int cases = weft_num_processes() > 1 ? (num_cases + 3) / 4 : num_cases;
+        for (int i = 0; i < cases; i++) {
+            weft_scope_open();
+            families[f]();
+            weft_scope_close();
+        }
+    }
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+static void test_panels_by_default(void **state)
+{
+    (void)state;
+    run_families(NULL, NULL, 1);
+}
+
+static void test_panels_of_one_row(void **state)
+{
+    (void)state;
+    run_families("WEFT_PANEL_ROWS", "1", 2);
+}
+
+static void test_panels_of_two_rows(void **state)
+{
+    (void)state;
+    run_families("WEFT_PANEL_ROWS", "2", 3);
+}
+
+static void test_panels_of_a_few_bytes(void **state)
+{
+    (void)state;
+    run_families("WEFT_PANEL_BYTES", "48", 4);
+}
+
+/* Runs longer than one batch of blocks, and beginning in the middle of a block. */
+static void test_long_rows(void **state)
+{
+    (void)state;
+    start_world(NULL, NULL);
+    source = prng_start(9);
+    for (int i = 0; i < 12; i++) {
+        weft_scope_open();
+        wanted.dtype = i % 2 == 0 ? WEFT_F32 : WEFT_F64;
+        wanted.ndim = 2;
+        wanted.shape[0] = 1 + below(4);
+        wanted.shape[1] = 1500 + below(3000);
+        one_operation("rand", make_rand, reference_unit, 0);
+        one_operation("randn", make_randn, reference_normal, 4 * tolerance_of(wanted.dtype));
+        weft_scope_close();
+    }
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+/* ---- distributions ------------------------------------------------------------------------------------- */
+
+/* Sum of (observed - expected)^2 / expected. */
+static double chi_square(const int64_t counts[], int bins, double expected)
+{
+    double sum = 0;
+    for (int i = 0; i < bins; i++) {
+        sum += ((double)counts[i] - expected) * ((double)counts[i] - expected) / expected;
+    }
+    return sum;
+}
+
+/* The seed is fixed, so that this cannot fail by chance; the bounds are those that one in a million would exceed. */
+static void test_whole_numbers_are_even(void **state)
+{
+    (void)state;
+    start_world(NULL, NULL);
+    enum { N = 70000, BINS = 7 };
+    static int64_t values[N];
+    int64_t shape[] = { N }, counts[BINS] = { 0 };
+    assert_int_equal(weft_to_host(weft_randint(-3, 4, WEFT_I64, 1, shape, one_rank(), NULL), values), WEFT_OK);
+    for (int i = 0; i < N; i++) {
+        assert_true(values[i] >= -3 && values[i] < 4);
+        counts[values[i] + 3]++;
+    }
+    assert_true(chi_square(counts, BINS, N / BINS) < 37.4); /* 6 degrees of freedom */
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+/* Number of a permutation of n among all: 0 .. n! - 1. */
+static int64_t number_of(const int64_t values[], int n)
+{
+    int64_t number = 0;
+    for (int i = 0; i < n; i++) {
+        int smaller = 0;
+        for (int j = i + 1; j < n; j++) {
+            smaller += values[j] < values[i];
+        }
+        number = number * (n - i) + smaller;
+    }
+    return number;
+}
+
+static void test_permutations_are_even(void **state)
+{
+    (void)state;
+    start_world(NULL, NULL);
+    static const double bounds[] = { 37.4 /* n 3: 5 degrees of freedom, and room */, 72.4 /* n 4: 23 */, 209 /* n 5: 119 */ };
+    for (int n = 3; n <= 5; n++) {
+        enum { EACH = 100 };
+        int64_t all = n == 3 ? 6 : n == 4 ? 24 : 120, counts[120] = { 0 };
+        for (int64_t i = 0; i < EACH * all; i++) {
+            int64_t values[5];
+            weft_scope_open();
+            assert_int_equal(weft_to_host(weft_randperm(n, one_rank(), NULL), values), WEFT_OK);
+            weft_scope_close();
+            counts[number_of(values, n)]++;
+        }
+        assert_true(chi_square(counts, (int)all, EACH) < bounds[n - 3]);
+    }
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+/* Where a number goes, and where its neighbour goes, are all places equally often. */
+static void test_long_permutations_are_even(void **state)
+{
+    (void)state;
+    start_world(NULL, NULL);
+    enum { N = 1000, ROUNDS = 400, BINS = 10 };
+    static int64_t values[N];
+    int64_t places[BINS] = { 0 }, distances[BINS] = { 0 };
+    for (int r = 0; r < ROUNDS; r++) {
+        weft_scope_open();
+        assert_int_equal(weft_to_host(weft_randperm(N, one_rank(), NULL), values), WEFT_OK);
+        weft_scope_close();
+        for (int i = 0; i < N; i += 100) {
+            places[values[i] * BINS / N]++;
+            distances[(values[i + 1] - values[i] + N) % N * BINS / N]++;
+        }
+    }
+    assert_true(chi_square(places, BINS, ROUNDS) < 46);    /* 9 degrees of freedom */
+    assert_true(chi_square(distances, BINS, ROUNDS) < 46);
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+static void test_uniform_stays_below(void **state)
+{
+    (void)state;
+    start_world(NULL, NULL);
+    enum { N = 200000 };
+    int64_t shape[] = { N };
+    unsigned char *values = malloc((size_t)N * 8);
+    for (int dtype = WEFT_F64; dtype <= WEFT_F16; dtype++) {
+        static const double bounds[][2] = { { -2, -1.9375 }, { 1, 1.03125 }, { -0.5, 0.5 } };
+        for (int b = 0; b < 3; b++) {
+            weft_scope_open();
+            weft_tensor *tensor = weft_empty((weft_dtype)dtype, 1, shape, one_rank(), NULL);
+            assert_int_equal(weft_to_host(weft_uniform_(tensor, bounds[b][0], bounds[b][1]), values), WEFT_OK);
+            double sum = 0;
+            for (int64_t i = 0; i < N; i++) {
+                double value = read_as((weft_dtype)dtype, values, i);
+                assert_true(value >= bounds[b][0] && value < bounds[b][1]);
+                sum += value;
+            }
+            double width = bounds[b][1] - bounds[b][0];
+            double coarse = is_half((weft_dtype)dtype) ? 0x1p-7 : 0; /* they are rounded down */
+            assert_true(fabs(sum / N - (bounds[b][0] + width / 2)) < 0.004 * width + coarse);
+            weft_scope_close();
+        }
+    }
+    free(values);
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+/* ---- states -------------------------------------------------------------------------------------------- */
+
+static double one_number(void)
+{
+    double value = -1;
+    weft_scope_open();
+    assert_int_equal(weft_to_host(weft_rand(WEFT_F64, 0, NULL, one_rank(), NULL), &value), WEFT_OK);
+    weft_scope_close();
+    return value;
+}
+
+static void test_states(void **state)
+{
+    (void)state;
+    start_world(NULL, NULL);
+    const char *names[4] = { NULL };
+    assert_int_equal(weft_random_states(0, NULL), 0);
+    assert_null(weft_random_state_current());
+    assert_int_equal(default_state().offset, 0);
+    double first = one_number(), second = one_number();
+    assert_true(first != second);
+    assert_int_equal(weft_random_state_create("data", 7), WEFT_OK);
+    assert_int_equal(weft_random_state_create("model", 8), WEFT_OK);
+    assert_int_equal(weft_random_states(1, names), 2);
+    assert_string_equal(names[0], "data");
+    assert_null(names[1]);
+    assert_int_equal(weft_random_states(4, names), 2);
+    assert_string_equal(names[1], "model");
+    assert_int_equal(weft_random_state_use("data"), WEFT_OK);
+    assert_string_equal(weft_random_state_current(), "data");
+    double of_data = one_number();
+    assert_int_equal(default_state().offset, 2); /* it did not move */
+    weft_random_state data;
+    assert_int_equal(weft_random_state_get("data", &data), WEFT_OK);
+    assert_int_equal(data.seed, 7);
+    assert_int_equal(data.offset, 1);
+    assert_int_equal(weft_random_seed(7), WEFT_OK); /* the one in use */
+    assert_true(one_number() == of_data);
+    assert_int_equal(weft_random_state_use(NULL), WEFT_OK);
+    assert_int_equal(weft_random_state_set(NULL, (weft_random_state){ default_state().seed, 1 }), WEFT_OK);
+    assert_true(one_number() == second);
+    assert_int_equal(weft_random_seed(default_state().seed), WEFT_OK);
+    assert_true(one_number() == first);
+    assert_int_equal(weft_random_state_set("model", (weft_random_state){ 7, 0 }), WEFT_OK);
+    assert_int_equal(weft_random_state_use("model"), WEFT_OK);
+    assert_true(one_number() == of_data);
+    assert_int_equal(weft_finalize(), WEFT_OK);
+    start_world(NULL, NULL);
+    assert_int_equal(weft_random_states(0, NULL), 0);
+    assert_true(one_number() == first);
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+/* A call that fails draws nothing. */
+static void test_failed_calls_draw_nothing(void **state)
+{
+    (void)state;
+    start_world(NULL, NULL);
+    weft_scope_open();
+    int64_t shape[] = { 3 };
+    weft_tensor *whole = weft_zeros(WEFT_I32, 1, shape, one_rank(), NULL);
+    weft_placement partial = weft_partial(WEFT_SUM);
+    weft_tensor *addends = weft_empty(WEFT_F32, 1, shape, weft_mesh_create(1, (int64_t[]){ 2 }, NULL), &partial);
+    assert_no_error();
+    assert_null(weft_rand(WEFT_I32, 1, shape, one_rank(), NULL));
+    assert_error(WEFT_ERR_DTYPE, "weft_rand");
+    assert_null(weft_bernoulli(whole));
+    assert_error(WEFT_ERR_DTYPE, "weft_bernoulli");
+    assert_null(weft_uniform_(addends, 0, 1));
+    assert_error(WEFT_ERR_LAYOUT, "weft_uniform_");
+    assert_null(weft_dropout(whole, 0.5, true, NULL));
+    assert_error(WEFT_ERR_DTYPE, "weft_dropout");
+    assert_null(weft_rand(WEFT_F32, 1, shape, NULL, NULL));
+    assert_error(WEFT_ERR_MESH, "weft_rand");
+    assert_int_equal(default_state().offset, 0);
+    weft_scope_close();
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+static void test_probabilities_out_of_range(void **state)
+{
+    (void)state;
+    start_world(NULL, NULL);
+    weft_scope_open();
+    int64_t shape[] = { 3 };
+    float values[3] = { 9, 9, 9 };
+    weft_tensor *p = weft_full(WEFT_F32, 1, shape, 1.5, weft_mesh_create(1, (int64_t[]){ weft_world_size() }, NULL), NULL);
+    assert_int_equal(weft_to_host(weft_bernoulli(p), values), WEFT_ERR_INVALID);
+    assert_error(WEFT_ERR_INVALID, "p has 1.5");
+    assert_true(values[0] == 0 && values[1] == 0 && values[2] == 0);
+    weft_scope_close();
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+/* With all processes comparing what they do. */
+static void test_compared(void **state)
+{
+    (void)state;
+    setenv("WEFT_CHECK", "1", 1);
+    num_cases = 2;
+    run_families(NULL, NULL, 5);
+    test_states(state);
+    unsetenv("WEFT_CHECK");
+}
+
+int main(void)
+{
+    const char *cases = getenv("WEFT_TEST_CASES");
+    if (cases != NULL) {
+        num_cases = atoi(cases);
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_panels_by_default),
+        cmocka_unit_test(test_panels_of_one_row),
+        cmocka_unit_test(test_panels_of_two_rows),
+        cmocka_unit_test(test_panels_of_a_few_bytes),
+        cmocka_unit_test(test_long_rows),
+        cmocka_unit_test(test_whole_numbers_are_even),
+        cmocka_unit_test(test_permutations_are_even),
+        cmocka_unit_test(test_long_permutations_are_even),
+        cmocka_unit_test(test_uniform_stays_below),
+        cmocka_unit_test(test_states),
+        cmocka_unit_test(test_failed_calls_draw_nothing),
+        cmocka_unit_test(test_probabilities_out_of_range),
+        cmocka_unit_test(test_compared),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

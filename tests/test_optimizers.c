@@ -1,0 +1,421 @@
+/* Steps of optimisers and clipping against PyTorch's formulas as plain loops: random lists of parameters, layouts of
+ * parameters and gradients (Partial ones too), types, options, and panels of several heights. */
+#include "operand.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codelets/cpu/half.h"
+
+enum { MOST_ITEMS = 3, STEPS = 3 };
+
+static int num_cases = 40; /* of each optimiser and panel height */
+
+/* One parameter with what belongs to it; the arrays have what the tensors should have. */
+typedef struct item {
+    weft_dtype type, state_type;
+    operand parameter; /* its type is that of the states; the tensor below has the item's */
+    weft_tensor *tensor, *states[2];
+    double *value, *state[2];
+} item;
+
+typedef struct scene {
+    weft_mesh *mesh;
+    int n;
+    item items[MOST_ITEMS];
+    operand gradients[MOST_ITEMS]; /* of the present step */
+    weft_tensor *parameters[MOST_ITEMS], *gradient_tensors[MOST_ITEMS], *states[2][MOST_ITEMS];
+} scene;
+
+static double rounded(weft_dtype type, double x)
+{
+    switch (type) {
+    case WEFT_F32:
+        return (double)(float)x;
+    case WEFT_BF16:
+        return (double)weft_bf16_to_f32(weft_f32_to_bf16((float)x));
+    case WEFT_F16:
+        return (double)weft_f16_to_f32(weft_f32_to_f16((float)x));
+    default:
+        return x;
+    }
+}
+
+/* Whole numbers, whose sums are exact: gradients near 0 would make Adam's step a matter of chance. */
+static operand make_gradient(weft_mesh *mesh, weft_dtype type, int ndim, const int64_t shape[])
+{
+    operand x = make_operand(mesh, type, ndim, shape, WHOLE, 0);
+    for (int m = 0; m < weft_mesh_ndim(mesh); m++) {
+        x.placements[m].op = x.placements[m].op == WEFT_AVG ? WEFT_SUM : x.placements[m].op;
+    }
+    realise(&x);
+    return x;
+}
+
+static void make_item(scene *s, int i)
+{
+    static const weft_dtype types[] = { WEFT_F32, WEFT_F64, WEFT_BF16, WEFT_F16 };
+    item *it = &s->items[i];
+    int64_t shape[WEFT_MAX_DIMS];
+    int ndim = random_shape(&source, 3, 9, shape);
+    it->type = types[below(4)];
+    it->state_type = it->type == WEFT_F64 ? WEFT_F64 : WEFT_F32;
+    it->parameter = make_operand(s->mesh, it->state_type, ndim, shape, WHOLE, 0);
+    for (int m = 0; m < weft_mesh_ndim(s->mesh); m++) {
+        if (it->parameter.placements[m].kind == WEFT_PARTIAL) {
+            it->parameter.placements[m] = weft_replicate();
+        }
+    }
+    realise(&it->parameter);
+    it->tensor = weft_add_scalar(weft_to_type(it->parameter.tensor, it->type), 0);
+    s->parameters[i] = it->tensor;
+    size_t size = ((size_t)it->parameter.count + 1) * sizeof(double);
+    it->value = memcpy(malloc(size), it->parameter.dense, size - sizeof(double));
+    for (int k = 0; k < 2; k++) {
+        it->states[k] = s->states[k][i] = weft_zeros_like(it->parameter.tensor);
+        it->state[k] = calloc(1, size);
+    }
+    assert_no_error();
+}
+
+static void make_scene(scene *s)
+{
+    *s = (scene){ .mesh = any_mesh(), .n = (int)below(MOST_ITEMS + 1) };
+    for (int i = 0; i < s->n; i++) {
+        make_item(s, i);
+    }
+}
+
+static void new_gradients(scene *s)
+{
+    for (int i = 0; i < s->n; i++) {
+        const operand *p = &s->items[i].parameter;
+        weft_dtype type = below(3) == 0 ? any_float() : s->items[i].state_type;
+        s->gradients[i] = make_gradient(s->mesh, type, p->ndim, p->shape);
+        bool half = s->items[i].type != s->items[i].state_type && below(2);
+        s->gradient_tensors[i] =
+            half ? weft_to_type(s->gradients[i].tensor, s->items[i].type) : s->gradients[i].tensor;
+    }
+}
+
+static void drop_gradients(scene *s)
+{
+    for (int i = 0; i < s->n; i++) {
+        release(&s->gradients[i]);
+    }
+}
+
+static void drop_scene(scene *s)
+{
+    for (int i = 0; i < s->n; i++) {
+        release(&s->items[i].parameter);
+        free(s->items[i].value);
+        free(s->items[i].state[0]);
+        free(s->items[i].state[1]);
+    }
+}
+
+static const char *describe_item(const scene *s, int i, const char *what)
+{
+    static char text[500];
+    snprintf(text, sizeof(text), "%s of parameter %d (%s, %s), gradient %s", what, i,
+             weft_dtype_name(s->items[i].type), describe_operand(&s->items[i].parameter),
+             describe_operand(&s->gradients[i]));
+    return text;
+}
+
+/* Units of the last place of 16-bit types, in those of f32. */
+static double roundings_of(weft_dtype type)
+{
+    return type == WEFT_BF16 ? 0x1p16 * 2 : type == WEFT_F16 ? 0x1p13 * 2 : 64;
+}
+
+static void check_scene(const scene *s, int num_states)
+{
+    for (int i = 0; i < s->n; i++) {
+        const item *it = &s->items[i];
+        assert_int_equal(weft_tensor_dtype(it->tensor), it->type);
+        for (int k = 0; k < num_states; k++) {
+            /* What was decayed by a weight of 16 bits differs as that does. */
+            check(it->states[k], it->state_type, it->parameter.ndim, it->parameter.shape, it->state[k],
+                  roundings_of(it->type), 8, describe_item(s, i, "state"));
+        }
+        weft_tensor *wide = weft_to_type(it->tensor, it->state_type);
+        check(wide, it->state_type, it->parameter.ndim, it->parameter.shape, it->value, roundings_of(it->type), 16,
+              describe_item(s, i, "value"));
+    }
+}
+
+/* ---- gradient descent ---------------------------------------------------------------------------------- */
+
+static void reference_sgd(item *it, const double *gradient, const weft_sgd_options *o)
+{
+    for (int64_t j = 0; j < it->parameter.count; j++) {
+        double g = gradient[j] + o->weight_decay * it->value[j];
+        if (o->momentum != 0) {
+            double before = it->state[0][j];
+            it->state[0][j] = o->first_step ? g : o->momentum * before + (1 - o->dampening) * g;
+            g = o->nesterov ? g + o->momentum * it->state[0][j] : it->state[0][j];
+        }
+        it->value[j] = rounded(it->type, it->value[j] - o->learning_rate * g);
+    }
+}
+
+static void case_sgd(void)
+{
+    scene s;
+    make_scene(&s);
+    weft_sgd_options options = { .learning_rate = 0.0625 * (double)below(4),
+                                 .momentum = below(3) == 0 ? 0 : 0.75,
+                                 .weight_decay = below(2) ? 0.125 : 0 };
+    options.nesterov = options.momentum != 0 && below(2);
+    options.dampening = options.nesterov || below(2) ? 0 : 0.5;
+    bool undefined = below(2); /* momenta of which nothing may be used */
+    for (int i = 0; i < s.n && undefined; i++) {
+        weft_fill_(s.states[0][i], NAN);
+    }
+    for (int step = 0; step < STEPS; step++) {
+        options.first_step = step == 0 && undefined;
+        new_gradients(&s);
+        for (int i = 0; i < s.n; i++) {
+            reference_sgd(&s.items[i], s.gradients[i].dense, &options);
+        }
+        assert_int_equal(weft_sgd(s.n, s.parameters, s.gradient_tensors, &options,
+                                  options.momentum == 0 ? NULL : s.states[0]),
+                         WEFT_OK);
+        check_scene(&s, options.momentum == 0 ? 0 : 1);
+        drop_gradients(&s);
+    }
+    drop_scene(&s);
+}
+
+/* ---- Adam ---------------------------------------------------------------------------------------------- */
+
+static void reference_adam(item *it, const double *gradient, const weft_adam_options *o, int step, bool decoupled)
+{
+    for (int64_t j = 0; j < it->parameter.count; j++) {
+        double g = gradient[j], p = it->value[j];
+        if (decoupled) {
+            p *= 1 - o->learning_rate * o->weight_decay;
+        } else {
+            g += o->weight_decay * p;
+        }
+        it->state[0][j] = o->beta1 * it->state[0][j] + (1 - o->beta1) * g;
+        it->state[1][j] = o->beta2 * it->state[1][j] + (1 - o->beta2) * g * g;
+        double first = it->state[0][j] / (1 - pow(o->beta1, step));
+        double second = it->state[1][j] / (1 - pow(o->beta2, step));
+        it->value[j] = rounded(it->type, p - o->learning_rate * first / (sqrt(second) + o->epsilon));
+    }
+}
+
+static void case_adam(void)
+{
+    scene s;
+    make_scene(&s);
+    /* A large epsilon: where a weight of 16 bits is nearly as large as the gradient it decays, the sign of the sum would
+     * decide alone. */
+    weft_adam_options options = { .learning_rate = 0.125,
+                                  .beta1 = below(4) == 0 ? 0 : 0.75,
+                                  .beta2 = 0.9375,
+                                  .epsilon = 0.5,
+                                  .weight_decay = below(2) ? 0.125 : 0 };
+    bool decoupled = below(2);
+    for (int step = 1; step <= STEPS; step++) {
+        new_gradients(&s);
+        for (int i = 0; i < s.n; i++) {
+            reference_adam(&s.items[i], s.gradients[i].dense, &options, step, decoupled);
+        }
+        weft_status status =
+            (decoupled ? weft_adamw : weft_adam)(s.n, s.parameters, s.gradient_tensors, s.states[0], s.states[1],
+                                                 step, &options);
+        assert_int_equal(status, WEFT_OK);
+        check_scene(&s, 2);
+        drop_gradients(&s);
+    }
+    drop_scene(&s);
+}
+
+/* ---- clipping ------------------------------------------------------------------------------------------ */
+
+/* Sums and averages alone. */
+static operand make_scalable(weft_mesh *mesh)
+{
+    int64_t shape[WEFT_MAX_DIMS];
+    int ndim = random_shape(&source, 3, 9, shape);
+    operand x = make_operand(mesh, any_float(), ndim, shape, WHOLE, 0);
+    weft_reduce_op op = below(2) ? WEFT_SUM : WEFT_AVG;
+    for (int m = 0; m < weft_mesh_ndim(mesh); m++) {
+        x.placements[m].op = op;
+    }
+    realise(&x);
+    return x;
+}
+
+static void case_clip(void)
+{
+    static const double powers[] = { 1, 2, 3, 0.5, INFINITY };
+    int n = 1 + (int)below(3);
+    double p = powers[below(5)], total = 0, most = (double)below(20);
+    operand gradients[3];
+    weft_tensor *tensors[3];
+    weft_mesh *mesh = any_mesh();
+    weft_dtype type = WEFT_F32;
+    bool single = false; /* one is summed in single precision */
+    for (int i = 0; i < n; i++) {
+        gradients[i] = make_scalable(below(4) == 0 ? any_mesh() : mesh);
+        tensors[i] = gradients[i].tensor;
+        type = gradients[i].dtype == WEFT_F64 ? WEFT_F64 : type;
+        single |= gradients[i].dtype == WEFT_F32;
+        for (int64_t j = 0; j < gradients[i].count; j++) {
+            double size = fabs(gradients[i].dense[j]);
+            total = isinf(p) ? fmax(total, size) : total + pow(size, p);
+        }
+    }
+    total = isinf(p) ? total : pow(total, 1 / p);
+    weft_tensor *norm = NULL;
+    assert_int_equal(weft_clip_grad_norm(n, tensors, most, p, below(4) == 0 ? NULL : &norm), WEFT_OK);
+    double scale = fmin(1, most / (total + 1e-6)), roundings = single && type == WEFT_F64 ? 64 * 0x1p29 : 64;
+    if (norm != NULL) {
+        check(norm, type, 0, NULL, &total, roundings, 1 + total, "norm");
+        assert_ptr_equal(weft_tensor_mesh(norm), gradients[0].mesh);
+    }
+    for (int i = 0; i < n; i++) {
+        operand *g = &gradients[i];
+        for (int64_t j = 0; j < g->count; j++) {
+            g->dense[j] *= scale;
+        }
+        check(g->tensor, g->dtype, g->ndim, g->shape, g->dense, g->dtype == WEFT_F64 ? roundings : 64, 8,
+              describe_operand(g));
+        for (int m = 0; m < weft_mesh_ndim(g->mesh); m++) {
+            assert_int_equal(weft_tensor_placements(g->tensor)[m].kind, g->placements[m].kind);
+        }
+        release(g);
+    }
+}
+
+/* ---- by themselves ------------------------------------------------------------------------------------- */
+
+static void start_world(const char *variable, const char *value)
+{
+    unsetenv("WEFT_PANEL_ROWS");
+    unsetenv("WEFT_PANEL_BYTES");
+    if (variable != NULL) {
+        setenv(variable, value, 1);
+    }
+    weft_config config = WEFT_CONFIG_DEFAULT;
+    config.ranks = MAX_RANKS;
+    assert_int_equal(weft_init(&config), WEFT_OK);
+}
+
+static uint64_t moved(void)
+{
+    weft_counters counters;
+    assert_int_equal(weft_get_counters(&counters), WEFT_OK);
+    return counters.transfers;
+}
+
+/* A Partial gradient is used by two updates, and reduced once. */
+static void test_gradients_move_once(void **state)
+{
+    (void)state;
+    start_world(NULL, NULL);
+    int64_t shape[] = { 16, 4 }, ranks[] = { 4 };
+    weft_mesh *mesh = weft_mesh_create(1, ranks, NULL);
+    weft_placement rows = weft_shard(0), addends = weft_partial(WEFT_SUM);
+    weft_scope_open();
+    weft_tensor *parameter = weft_ones(WEFT_F32, 2, shape, mesh, &rows);
+    weft_tensor *momentum = weft_zeros_like(parameter);
+    weft_tensor *gradient = weft_empty(WEFT_F32, 2, shape, mesh, &addends);
+    uint64_t before = moved();
+    assert_non_null(weft_redistribute(gradient, mesh, &rows));
+    uint64_t once = moved() - before;
+    before = moved();
+    weft_sgd_options options = { .learning_rate = 1, .momentum = 0.5, .weight_decay = 0.5, .nesterov = true };
+    assert_int_equal(weft_sgd(1, &parameter, &gradient, &options, &momentum), WEFT_OK);
+    assert_int_equal(moved() - before, once);
+    weft_scope_close();
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+/* Of what has no elements the norm is 0, and nothing is scaled. */
+static void test_clip_nothing(void **state)
+{
+    (void)state;
+    start_world(NULL, NULL);
+    weft_scope_open();
+    int64_t shape[] = { 0, 3 }, ranks[] = { 3 };
+    weft_tensor *norm, *empty = weft_zeros(WEFT_F32, 2, shape, weft_mesh_create(1, ranks, NULL), NULL);
+    static const double powers[] = { 1, 2, 2.5, INFINITY };
+    for (int i = 0; i < 4; i++) {
+        float value = 5;
+        assert_int_equal(weft_clip_grad_norm(1, &empty, 1, powers[i], &norm), WEFT_OK);
+        assert_int_equal(weft_to_host(norm, &value), WEFT_OK);
+        assert_true(value == 0);
+    }
+    assert_int_equal(weft_clip_grad_norm(0, NULL, 1, 2, &norm), WEFT_OK);
+    assert_null(norm);
+    weft_scope_close();
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+/* ---- the suites ---------------------------------------------------------------------------------------- */
+
+static void (*const families[])(void) = { case_sgd, case_adam, case_clip };
+
+static void run_families(const char *variable, const char *value, uint64_t seed)
+{
+    start_world(variable, value);
+    source = prng_start(seed);
+    for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++) {
+        int cases = weft_num_processes() > 1 ? (num_cases + 3) / 4 : num_cases;
+        for (int i = 0; i < cases; i++) {
+            weft_scope_open();
+            families[f]();
+            weft_scope_close();
+        }
+    }
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+static void test_panels_by_default(void **state)
+{
+    (void)state;
+    run_families(NULL, NULL, 1);
+}
+
+static void test_panels_of_one_row(void **state)
+{
+    (void)state;
+    run_families("WEFT_PANEL_ROWS", "1", 2);
+}
+
+static void test_panels_of_a_few_bytes(void **state)
+{
+    (void)state;
+    run_families("WEFT_PANEL_BYTES", "48", 3);
+}
+
+static void test_compared(void **state)
+{
+    (void)state;
+    setenv("WEFT_CHECK", "1", 1);
+    num_cases = 2;
+    run_families(NULL, NULL, 4);
+    unsetenv("WEFT_CHECK");
+}
+
+int main(void)
+{
+    const char *cases = getenv("WEFT_TEST_CASES");
+    if (cases != NULL) {
+        num_cases = atoi(cases);
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_panels_by_default),   cmocka_unit_test(test_panels_of_one_row),
+        cmocka_unit_test(test_panels_of_a_few_bytes), cmocka_unit_test(test_gradients_move_once),
+        cmocka_unit_test(test_clip_nothing),        cmocka_unit_test(test_compared),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
