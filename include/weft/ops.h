@@ -9,6 +9,7 @@
 #define WEFT_OPS_H
 
 #include <weft/elementwise.h>
+#include <weft/nn.h>
 #include <weft/reductions.h>
 #include <weft/tensor.h>
 
@@ -18,23 +19,6 @@ WEFT_BEGIN_DECLS
 WEFT_API weft_tensor *weft_matmul(weft_tensor *a, weft_tensor *b);
 /** The same with the last two dimensions of a or b exchanged first (nothing is copied for it). */
 WEFT_API weft_tensor *weft_matmul_ex(weft_tensor *a, bool transpose_a, weft_tensor *b, bool transpose_b);
-
-/**
- * Rows of a table: [v, d] and indices [...] (WEFT_I64 or WEFT_I32) give [..., d]. An index out of 0 .. v - 1
- * gives a row of zeros, and the next blocking call returns WEFT_ERR_INVALID.
- */
-WEFT_API weft_tensor *weft_embedding(weft_tensor *table, weft_tensor *indices);
-/** The gradient of the table, [num_rows, d]: rows of `gradient` [..., d] added where `indices` [...] says. */
-WEFT_API weft_tensor *weft_embedding_backward(weft_tensor *gradient, weft_tensor *indices, int64_t num_rows);
-
-/** Softmax cross-entropy of logits [n, c] with class numbers [n] (WEFT_I64 or WEFT_I32), the mean over n: a
- * scalar. A class out of 0 .. c - 1 counts as a loss of 0, and the next blocking call returns
- * WEFT_ERR_INVALID. */
-WEFT_API weft_tensor *weft_cross_entropy(weft_tensor *logits, weft_tensor *targets);
-/** The gradient of the logits: gradient * (softmax(logits) - onehot(targets)) / n; `gradient` is a scalar
- * tensor, or NULL for 1. */
-WEFT_API weft_tensor *weft_cross_entropy_backward(weft_tensor *gradient, weft_tensor *logits,
-                                                  weft_tensor *targets);
 
 /** The same elements in row-major order with another shape; one size may be -1 and follows from the others.
  * Shares the memory where it can. */

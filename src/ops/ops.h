@@ -9,12 +9,14 @@
 #include "dispatch/dispatch.h"
 
 /* The operations of each file; lists end with NULL. */
-extern const weft_operation *const weft_cross_entropy_operations[];
 extern const weft_operation *const weft_elementwise_operations[];
 extern const weft_operation *const weft_embedding_operations[];
+extern const weft_operation *const weft_loss_operations[];
 extern const weft_operation *const weft_matmul_operations[];
+extern const weft_operation *const weft_norm_operations[];
 extern const weft_operation *const weft_reshape_operations[];
 extern const weft_operation *const weft_reduction_operations[];
+extern const weft_operation *const weft_softmax_operations[];
 
 /* Drops dimensions of size 1, bit d of the mask for dimension d; every placement stays on its dimension. */
 weft_tensor *weft_squeeze_dims(const char *function, weft_tensor *a, int64_t mask);

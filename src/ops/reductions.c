@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "ops/ops.h"
+#include "ops/statistics.h"
 
 /* numbers[0]: bit d for each dimension that is reduced; numbers[1]: they stay with size 1. */
 enum { MASK, KEEPS };
@@ -103,15 +103,6 @@ static int64_t check_dims(const char *function, weft_tensor *a, int num_dims, co
     return mask;
 }
 
-static double count_reduced(const weft_tensor *a, int64_t mask)
-{
-    double count = 1;
-    for (int d = 0; d < a->layout->ndim; d++) {
-        count *= mask >> d & 1 ? (double)a->layout->shape[d] : 1;
-    }
-    return count;
-}
-
 static bool check_not_empty(const char *function, const weft_tensor *a, int64_t mask)
 {
     for (int d = 0; d < a->layout->ndim; d++) {
@@ -181,16 +172,6 @@ static weft_tensor *narrowed(const reduction *r, weft_tensor *result)
     return result == NULL || weft_dtype_size(type) != 2 ? result : weft_to_type(result, type);
 }
 
-/* Calls that have intermediate results, which go at their end. */
-static weft_tensor *leave_scope(weft_tensor *result)
-{
-    if (result != NULL) {
-        weft_scope_keep(result);
-    }
-    weft_scope_close();
-    return result;
-}
-
 static weft_tensor *sum_like(const char *function, const weft_operation *operation, weft_tensor *a, int num_dims,
                              const int dims[], bool keepdim, bool averages)
 {
@@ -205,12 +186,12 @@ static weft_tensor *sum_like(const char *function, const weft_operation *operati
         return NULL;
     }
     r.type = type_of_sum(type);
-    r.scale = averages ? 1 / count_reduced(a, r.mask) : 0;
+    r.scale = averages ? 1 / weft_count_along(a->layout, r.mask) : 0;
     if (weft_dtype_size(type) != 2 || !weft_dtype_is_floating(type)) {
         return reduce(&r);
     }
     weft_scope_open();
-    return leave_scope(narrowed(&r, reduce(&r)));
+    return weft_leave_scope(narrowed(&r, reduce(&r)));
 }
 
 static weft_tensor *choice_like(const char *function, const weft_operation *operation, weft_tensor *a, int num_dims,
@@ -222,6 +203,21 @@ static weft_tensor *choice_like(const char *function, const weft_operation *oper
         return NULL;
     }
     return reduce(&r);
+}
+
+weft_tensor *weft_sum_statistic(const char *function, weft_statistic kind, weft_tensor *a, weft_tensor *centre,
+                                int64_t mask, double scale)
+{
+    static const weft_operation *const operations[] = { &operation_sum, &operation_sum_square,
+                                                        &operation_sum_square_difference };
+    return reduce(&(reduction){ .function = function,
+                                .operation = operations[kind],
+                                .a = a,
+                                .centre = centre,
+                                .mask = mask,
+                                .keepdim = true,
+                                .type = WEFT_F64,
+                                .scale = scale });
 }
 
 /* ---- public -------------------------------------------------------------------------------------------- */
@@ -301,7 +297,7 @@ static weft_tensor *norm(const char *function, weft_tensor *a, double p, int num
                   : p == 2  ? &operation_sum_square
                             : &operation_sum_pow;
     weft_scope_open();
-    return leave_scope(narrowed(&r, norm_of(&r)));
+    return weft_leave_scope(narrowed(&r, norm_of(&r)));
 }
 
 weft_tensor *weft_norm(weft_tensor *a, double p, int dim, bool keepdim)
@@ -335,18 +331,18 @@ static weft_tensor *variance(const char *function, weft_tensor *a, int num_dims,
         weft_fail(WEFT_ERR_DTYPE, function, "a is %s, expected a floating type", weft_dtype_name(type));
         return NULL;
     }
-    double count = count_reduced(a, r.mask);
+    double count = weft_count_along(a->layout, r.mask);
     r.type = type_of_sum(type);
     r.scale = 1 / count;
     weft_scope_open();
     r.centre = reduce(&r);
     if (r.centre == NULL) {
-        return leave_scope(NULL);
+        return weft_leave_scope(NULL);
     }
     r.operation = &operation_sum_square_difference;
     r.keepdim = keepdim;
     r.scale = 1 / (count > correction ? count - correction : 0);
-    return leave_scope(narrowed(&r, reduce(&r)));
+    return weft_leave_scope(narrowed(&r, reduce(&r)));
 }
 
 weft_tensor *weft_variance(weft_tensor *a, int dim, double correction, bool keepdim)

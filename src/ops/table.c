@@ -2,5 +2,6 @@
 
 const weft_operation *const *const weft_operation_families[] = {
     weft_elementwise_operations, weft_matmul_operations,        weft_reduction_operations,     weft_embedding_operations,
-    weft_cross_entropy_operations, weft_reshape_operations, NULL,
+    weft_reshape_operations,     weft_softmax_operations,       weft_norm_operations,          weft_loss_operations,
+    NULL,
 };
