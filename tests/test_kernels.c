@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "codelets/cpu/functions.h"
 #include "codelets/elementwise.h"
 #include "codelets/linear.h"
 #include "codelets/lookup.h"
@@ -284,12 +285,52 @@ static void test_embedding(void **state)
     assert_memory_equal(back, expected, sizeof(back));
 }
 
+/* ---- functions of single precision --------------------------------------------------------------------- */
+
+/* The distance from one number of single precision to the next, where that is `value`. */
+static long double unit_at(long double value)
+{
+    int exponent;
+    frexpl(value, &exponent);
+    return fmaxl(ldexpl(1, exponent - 24), 0x1p-149L);
+}
+
+/* Numbers of all sizes and signs: what is not finite as well. */
+static void compare_function(const char *name, float (*function)(float), long double (*reference)(long double),
+                             long double units)
+{
+    for (uint64_t bits = 0; bits <= UINT32_MAX; bits += 3571) {
+        float x = weft_float_of_bits((uint32_t)bits), got = function(x);
+        long double expected = reference((long double)x);
+        float nearest = (float)expected;
+        bool right = isnan(nearest) || isinf(nearest) || isinf(got)
+                         ? (isnan(nearest) && isnan(got)) || got == nearest
+                         : fabsl((long double)got - expected) <= units * unit_at(expected);
+        if (!right) {
+            fail_msg("%s(%a) is %a, expected %a", name, (double)x, (double)got, (double)nearest);
+        }
+    }
+}
+
+static void test_functions(void **state)
+{
+    (void)state;
+    compare_function("exp", weft_exp_f32, expl, 1);
+    compare_function("tanh", weft_tanh_f32, tanhl, 2);
+    compare_function("erf", weft_erf_f32, erfl, 2);
+    assert_true(weft_exp_f32(INFINITY) == INFINITY && weft_exp_f32(-INFINITY) == 0 && weft_exp_f32(0) == 1);
+    assert_true(weft_exp_f32(0x1.62e42ep6f) < INFINITY && weft_exp_f32(0x1.62e430p6f) == INFINITY);
+    assert_true(weft_exp_f32(-0x1.9d1d9ep6f) == 0x1p-149f && weft_exp_f32(-0x1.9fe36ap6f) == 0);
+    assert_true(weft_tanh_f32(INFINITY) == 1 && weft_tanh_f32(-INFINITY) == -1 && signbit(weft_tanh_f32(-0.0f)));
+    assert_true(weft_erf_f32(INFINITY) == 1 && weft_erf_f32(-INFINITY) == -1 && signbit(weft_erf_f32(-0.0f)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_elementwise), cmocka_unit_test(test_relu_keeps_nan),
         cmocka_unit_test(test_gemm),
-        cmocka_unit_test(test_embedding),
+        cmocka_unit_test(test_embedding),   cmocka_unit_test(test_functions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
