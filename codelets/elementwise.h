@@ -84,6 +84,18 @@ extern const weft_elementwise weft_elementwise_relu_backward, weft_elementwise_g
 extern const weft_elementwise weft_elementwise_tanh_backward, weft_elementwise_sigmoid_backward; /* b: the output */
 extern const weft_elementwise weft_elementwise_pow_scalar_backward;                              /* a s b^(s - 1) */
 
+/* Last steps of softmax, of its logarithm and of their derivatives: of an element and two values of its row (the largest
+ * and the sum of exponentials); of the gradient, the output and a sum over the row. */
+extern const weft_elementwise weft_elementwise_softmax_step;              /* e^(a - b) / c */
+extern const weft_elementwise weft_elementwise_log_softmax_step;          /* (a - b) - log(c) */
+extern const weft_elementwise weft_elementwise_softmax_backward_step;     /* b (a - c) */
+extern const weft_elementwise weft_elementwise_log_softmax_backward_step; /* a - e^b c */
+
+/* Losses. */
+extern const weft_elementwise weft_elementwise_square_difference; /* (a - b)^2 */
+extern const weft_elementwise weft_elementwise_scaled_difference; /* s (a - b) */
+extern const weft_elementwise weft_elementwise_mse_backward;      /* s c (a - b) */
+
 /* In place, and steps of optimisers. */
 extern const weft_elementwise weft_elementwise_assign;      /* b */
 extern const weft_elementwise weft_elementwise_fill;        /* s */

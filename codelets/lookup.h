@@ -1,4 +1,4 @@
-/* Table look-ups and losses over class indices. Indices are WEFT_I64 or WEFT_I32 (index_type). */
+/* Table look-ups. Indices are WEFT_I64 or WEFT_I32 (index_type). */
 #ifndef WEFT_CODELETS_LOOKUP_H
 #define WEFT_CODELETS_LOOKUP_H
 
@@ -10,7 +10,7 @@
  * alone. An index out of 0 .. total_rows - 1 is reported and gives 0. num_rows may be 0. */
 typedef struct weft_embedding_args {
     weft_task_args base;
-    weft_dtype index_type;
+    weft_dtype index_type, gradient_type;
     int64_t count, width;
     int64_t first_row, num_rows, total_rows;
     int64_t output_stride, table_stride; /* between rows, in elements */
@@ -19,27 +19,9 @@ typedef struct weft_embedding_args {
 } weft_embedding_args;
 extern struct starpu_codelet weft_codelet_embedding;
 
-/* Its derivative: operand 0: gradient of the table's part (W with `first`: set to 0 before; else RW); operand
- * 1: gradient of the output [count, width]; operand 2: indices. Rows are added in index order: it repeats bit
- * for bit. */
+/* Its derivative: operand 0: gradient of the table's part (W with `first`: set to 0 before; else RW), of WEFT_F32 or
+ * WEFT_F64; operand 1: gradient of the output [count, width], of that type or, where that is WEFT_F32, of 16 bits
+ * (gradient_type); operand 2: indices. Rows are added in index order: it repeats bit for bit. */
 extern struct starpu_codelet weft_codelet_embedding_backward;
-
-/* Softmax cross-entropy of `rows` rows over `classes` classes.
- * Forward. Operand 0: one element (W with `first`, else RW): (+)= scale * sum over rows of
- * (log(sum(exp(row))) - row[target]); operand 1: logits [rows, classes] contiguous; operand 2: targets
- * [rows]. Backward. Operand 0 (W): [rows, classes] = scale * (softmax(row) - onehot(target)) * g; operands 1,
- * 2 as above; operand 3, when has_gradient: one element g, else g = 1. A target out of range is reported; its
- * row gives 0. */
-typedef struct weft_cross_entropy_args {
-    weft_task_args base;
-    weft_dtype index_type;
-    int64_t rows, classes;
-    double scale;
-    bool first;
-    bool has_gradient;
-    weft_report_value report;
-} weft_cross_entropy_args;
-extern struct starpu_codelet weft_codelet_cross_entropy;
-extern struct starpu_codelet weft_codelet_cross_entropy_backward;
 
 #endif

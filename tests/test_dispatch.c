@@ -111,6 +111,12 @@ CALL(embedding, weft_embedding(a, b))
 CALL(embedding_backward, weft_embedding_backward(a, b, 7))
 CALL(cross_entropy, weft_cross_entropy(a, b))
 CALL(cross_entropy_backward, weft_cross_entropy_backward(c, a, b))
+CALL(softmax, weft_softmax(a, 1))
+CALL(softmax_backward, weft_softmax_backward(a, b, 1))
+CALL(layer_norm_backward, weft_layer_norm_backward(b, a, NULL, 0, NULL, NULL))
+CALL(nll, weft_nll(a, b, -100, WEFT_LOSS_MEAN))
+CALL(mse, weft_mse(a, b, WEFT_LOSS_SUM))
+CALL(mse_backward, weft_mse_backward(c, a, b, WEFT_LOSS_SUM))
 static const int64_t reshaped[] = { 36 };
 CALL(reshape, weft_reshape(a, 1, reshaped))
 
@@ -139,25 +145,31 @@ static const operation_row operations[] = {
     { "weft_matmul_ex", call_matmul_ex, { "a", "b" }, { 3, 3 }, { 0 }, WEFT_TYPES_NUMBER, false },
     { "weft_sum", call_sum, { "a" }, { 2 }, { 0 }, WEFT_TYPES_ALL, true },
     { "weft_sum_all", call_sum_all, { "a" }, { 2 }, { 0 }, WEFT_TYPES_ALL, true },
-    { "weft_embedding", call_embedding, { "table", "indices" }, { 2, 1 }, { false, true }, WEFT_TYPES_WIDE, false },
+    { "weft_embedding", call_embedding, { "table", "indices" }, { 2, 1 }, { false, true }, WEFT_TYPES_FLOAT, false },
     { "weft_embedding_backward",
       call_embedding_backward,
       { "gradient", "indices" },
       { 2, 1 },
       { false, true },
-      WEFT_TYPES_WIDE, false },
+      WEFT_TYPES_FLOAT, false },
     { "weft_cross_entropy",
       call_cross_entropy,
       { "logits", "targets" },
       { 2, 1 },
       { false, true },
-      WEFT_TYPES_WIDE, false },
+      WEFT_TYPES_FLOAT, false },
     { "weft_cross_entropy_backward",
       call_cross_entropy_backward,
       { "logits", "targets", "gradient" },
       { 2, 1, 0 },
       { false, true },
-      WEFT_TYPES_WIDE, false },
+      WEFT_TYPES_FLOAT, false },
+    { "weft_softmax", call_softmax, { "a" }, { 2 }, { 0 }, WEFT_TYPES_FLOAT, true },
+    { "weft_softmax_backward", call_softmax_backward, { "gradient", "output" }, { 2, 2 }, { 0 }, WEFT_TYPES_FLOAT, false },
+    { "weft_layer_norm_backward", call_layer_norm_backward, { "a", "gradient" }, { 2, 2 }, { 0 }, WEFT_TYPES_FLOAT, false },
+    { "weft_nll", call_nll, { "log_probabilities", "targets" }, { 2, 1 }, { false, true }, WEFT_TYPES_FLOAT, false },
+    { "weft_mse", call_mse, { "a", "b" }, { 2, 2 }, { 0 }, WEFT_TYPES_FLOAT, false },
+    { "weft_mse_backward", call_mse_backward, { "a", "b", "gradient" }, { 2, 2, 0 }, { 0 }, WEFT_TYPES_FLOAT, false },
     { "weft_reshape", call_reshape, { "a" }, { 2 }, { 0 }, WEFT_TYPES_ALL, true },
 };
 

@@ -13,13 +13,14 @@
 enum { RANKS = 4 };
 
 static weft_mesh *mesh, *other_mesh, *stale_mesh;
-static weft_tensor *image, *filter;
+static weft_tensor *image, *filter, *cut;
 static weft_tensor *matrix, *square, *scalar, *whole, *on_other, *indices, *places, *booleans, *partial, *empty, *dead,
     *stale_tensor;
 static const int64_t shape_45[] = { 4, 5 }, shape_55[] = { 5, 5 }, negative[] = { 4, -1 },
                      huge[] = { INT64_MAX / 2, 3 }, huge_but_empty[] = { 0, INT64_MAX, INT64_MAX },
                      nine[] = { 1, 1, 1, 1, 1, 1, 1, 1, 1 };
 static const weft_placement rows[] = { { WEFT_SHARD, 0, WEFT_SUM }, { WEFT_REPLICATE, 0, WEFT_SUM } },
+                            columns[] = { { WEFT_SHARD, 1, WEFT_SUM }, { WEFT_REPLICATE, 0, WEFT_SUM } },
                             bad_dim[] = { { WEFT_SHARD, 2, WEFT_SUM }, { WEFT_REPLICATE, 0, WEFT_SUM } },
                             bad_negative_dim[] = { { WEFT_SHARD, -3, WEFT_SUM },
                                                    { WEFT_REPLICATE, 0, WEFT_SUM } },
@@ -59,6 +60,7 @@ static void make_fixtures(void)
     mesh = weft_mesh_create(2, mesh_shape, names);
     other_mesh = weft_mesh_create(1, line, NULL);
     matrix = make(WEFT_F32, 2, shape_45, mesh, rows);
+    cut = make(WEFT_F32, 2, shape_45, mesh, columns);
     square = make(WEFT_F32, 2, shape_55, mesh, NULL);
     image = make(WEFT_F32, 4, (const int64_t[]){ 2, 6, 5, 5 }, mesh, NULL);
     filter = make(WEFT_F32, 4, (const int64_t[]){ 4, 6, 3, 3 }, mesh, NULL);
@@ -520,6 +522,55 @@ static void run_rows(const row table[], size_t count)
       "logits")                                                                                              \
     N(entropy_back_gradient, weft_cross_entropy_backward(matrix, matrix, indices), SHAPE,                    \
       "weft_cross_entropy_backward", "gradient")                                                             \
+    N(softmax_null, weft_softmax(NULL, 0), INVALID, "weft_softmax", "a")                                     \
+    N(softmax_dim, weft_softmax(matrix, 2), INVALID, "weft_softmax", "dim is 2")                             \
+    N(softmax_scalar, weft_softmax(scalar, 1), INVALID, "weft_softmax", "dim is 1")                          \
+    N(softmax_type, weft_softmax(indices, 0), DTYPE, "weft_softmax", "a is i64")                             \
+    N(log_softmax_dim, weft_log_softmax(cut, -3), INVALID, "weft_log_softmax", "dim is -3")                  \
+    N(softmax_back_null, weft_softmax_backward(matrix, NULL, 0), INVALID, "weft_softmax_backward", "output") \
+    N(softmax_back_shape, weft_softmax_backward(matrix, square, 0), SHAPE, "weft_softmax_backward", "output has size 5")\
+    N(softmax_back_type, weft_softmax_backward(cut, whole, 1), DTYPE, "weft_softmax_backward", "output is f64")\
+    N(log_softmax_back_mesh, weft_log_softmax_backward(cut, on_other, 1), MESH, "weft_log_softmax_backward", "output")\
+    N(layer_norm_null, weft_layer_norm(NULL, NULL, NULL, 0), INVALID, "weft_layer_norm", "a")                \
+    N(layer_norm_dead, weft_layer_norm(matrix, dead, NULL, 0), INVALID, "weft_layer_norm", "gain")           \
+    N(layer_norm_scalar, weft_layer_norm(scalar, NULL, NULL, 0), SHAPE, "weft_layer_norm", "a is a scalar")  \
+    N(layer_norm_gain, weft_layer_norm(cut, indices, NULL, 0), DTYPE, "weft_layer_norm", "gain is i64")      \
+    N(layer_norm_gain_shape, weft_layer_norm(cut, square, NULL, 0), SHAPE, "weft_layer_norm", "gain has size 5")\
+    N(layer_norm_gain_ndim, weft_layer_norm(cut, scalar, NULL, 0), SHAPE, "weft_layer_norm", "gain has 0 dimensions")\
+    N(layer_norm_bias, weft_layer_norm(cut, NULL, square, 0), SHAPE, "weft_layer_norm", "bias has size 5")   \
+    N(layer_norm_biases, weft_layer_norm(cut, matrix, square, 0), SHAPE, "weft_layer_norm", "bias has size 5")\
+    N(layer_norm_mesh, weft_layer_norm(cut, on_other, NULL, 0), MESH, "weft_layer_norm", "weft_redistribute")\
+    N(layer_norm_epsilon, weft_layer_norm(cut, NULL, NULL, -1), INVALID, "weft_layer_norm", "epsilon is -1") \
+    N(layer_norm_back_null, weft_layer_norm_backward(NULL, cut, NULL, 0, NULL, NULL), INVALID,               \
+      "weft_layer_norm_backward", "gradient")                                                                \
+    N(layer_norm_back_shape, weft_layer_norm_backward(square, cut, NULL, 0, NULL, NULL), SHAPE,              \
+      "weft_layer_norm_backward", "gradient has size 5")                                                     \
+    N(layer_norm_back_type, weft_layer_norm_backward(whole, cut, NULL, 0, NULL, NULL), DTYPE,                \
+      "weft_layer_norm_backward", "gradient is f64")                                                         \
+    N(rms_norm_gain, weft_rms_norm(matrix, square, 0), SHAPE, "weft_rms_norm", "gain has size 5")            \
+    N(rms_norm_back_gain, weft_rms_norm_backward(matrix, cut, square, 0, NULL), SHAPE, "weft_rms_norm_backward",\
+      "gain has size 5")                                                                                     \
+    N(entropy_cut_targets, weft_cross_entropy(cut, NULL), INVALID, "weft_cross_entropy", "targets")          \
+    N(entropy_cut_type, weft_cross_entropy(cut, matrix), DTYPE, "weft_cross_entropy", "targets")             \
+    N(entropy_ex_reduction,                                                                                  \
+      weft_cross_entropy_ex(cut, indices, &(weft_cross_entropy_options){ .reduction = (weft_loss_reduction)7 }), INVALID,\
+      "weft_cross_entropy_ex", "reduction is 7")                                                             \
+    N(entropy_ex_smoothing,                                                                                  \
+      weft_cross_entropy_ex(cut, indices, &(weft_cross_entropy_options){ .label_smoothing = 1.5 }), INVALID, \
+      "weft_cross_entropy_ex", "label_smoothing is 1.5")                                                     \
+    N(entropy_ex_back_type, weft_cross_entropy_ex_backward(whole, cut, indices, NULL), DTYPE,                \
+      "weft_cross_entropy_ex_backward", "gradient is f64")                                                   \
+    N(entropy_ex_back_shape, weft_cross_entropy_ex_backward(matrix, cut, indices, NULL), SHAPE,              \
+      "weft_cross_entropy_ex_backward", "gradient has 2 dimensions")                                         \
+    N(nll_shape, weft_nll(square, indices, -100, WEFT_LOSS_MEAN), SHAPE, "weft_nll", "targets")              \
+    N(nll_reduction, weft_nll(matrix, indices, -100, (weft_loss_reduction)-1), INVALID, "weft_nll", "reduction is -1")\
+    N(nll_back_null, weft_nll_backward(NULL, NULL, indices, -100, WEFT_LOSS_SUM), INVALID, "weft_nll_backward",\
+      "log_probabilities")                                                                                   \
+    N(mse_shape, weft_mse(matrix, square, WEFT_LOSS_MEAN), SHAPE, "weft_mse", "b has size 5")                \
+    N(mse_type, weft_mse(matrix, whole, WEFT_LOSS_NONE), DTYPE, "weft_mse", "b is f64")                      \
+    N(mse_reduction, weft_mse(matrix, matrix, (weft_loss_reduction)3), INVALID, "weft_mse", "reduction is 3")\
+    N(mse_back_gradient, weft_mse_backward(matrix, matrix, matrix, WEFT_LOSS_SUM), SHAPE, "weft_mse_backward",\
+      "gradient has 2 dimensions")                                                                           \
     N(reshape_count, weft_reshape(matrix, 1, (const int64_t[]){ 21 }), SHAPE, "weft_reshape", "shape")       \
     N(reshape_two_unknown, weft_reshape(matrix, 2, (const int64_t[]){ -1, -1 }), SHAPE, "weft_reshape", "shape") \
     N(reshape_null_shape, weft_reshape(matrix, 1, NULL), INVALID, "weft_reshape", "shape")                   \

@@ -5,6 +5,7 @@
 #include <tgmath.h>
 
 #include "codelets/cpu/clones.h"
+#include "codelets/cpu/functions.h"
 
 /* ---- how an expression becomes a loop ------------------------------------------------------------------ */
 
@@ -90,12 +91,16 @@ static inline int64_t power(int64_t a, int64_t b)
 
 /* ---- parts of expressions ------------------------------------------------------------------------------ */
 
+/* Those of functions.h in single precision. */
+#define EXP(x) _Generic((x), float: weft_exp_f32, default: (exp)) (x)
+#define ERF(x) _Generic((x), float: weft_erf_f32, default: (erf)) (x)
+#define TANH(x) _Generic((x), float: weft_tanh_f32, default: (tanh)) (x)
 /* The distribution function of the normal distribution, and its density. */
-#define NORMAL_CDF(x) ((T)0.5 * (1 + erf((x) * (T)0.70710678118654752440)))
-#define NORMAL_DENSITY(x) ((T)0.39894228040143267794 * exp((T)-0.5 * (x) * (x)))
+#define NORMAL_CDF(x) ((T)0.5 * (1 + ERF((x) * (T)0.70710678118654752440)))
+#define NORMAL_DENSITY(x) ((T)0.39894228040143267794 * EXP((T)-0.5 * (x) * (x)))
 /* A gradient with the decay of weights: without it the weight does not matter, be it infinite. */
 #define DECAYED(gradient, decay, weight) ((decay) == 0 ? (gradient) : (gradient) + (decay) * (weight))
-#define SIGMOID(x) (1 / (1 + exp(-(x))))
+#define SIGMOID(x) (1 / (1 + EXP(-(x))))
 /* The quotient rounded down; where rounding made it whole, what is left over says whether it is one too many. */
 #define FLOOR_DIVIDE(a, b) ((b) == 0 ? (a) / (b) : round_quotient(fmod(a, b), a, b))
 #define round_quotient(rest, a, b)                                                                           \
@@ -165,7 +170,7 @@ NUMBER(square, 1, a *a, WRAP(a, *, a))
 FLOATING(reciprocal, 1, 1 / a)
 FLOATING(sqrt, 1, sqrt(a))
 FLOATING(rsqrt, 1, 1 / sqrt(a))
-FLOATING(exp, 1, exp(a))
+FLOATING(exp, 1, EXP(a))
 FLOATING(expm1, 1, expm1(a))
 FLOATING(log, 1, log(a))
 FLOATING(log1p, 1, log1p(a))
@@ -174,8 +179,8 @@ FLOATING(log10, 1, log10(a))
 FLOATING(sin, 1, sin(a))
 FLOATING(cos, 1, cos(a))
 FLOATING(tan, 1, tan(a))
-FLOATING(tanh, 1, tanh(a))
-FLOATING(erf, 1, erf(a))
+FLOATING(tanh, 1, TANH(a))
+FLOATING(erf, 1, ERF(a))
 NUMBER(floor, 1, floor(a), a)
 NUMBER(ceil, 1, ceil(a), a)
 NUMBER(trunc, 1, trunc(a), a)
@@ -194,6 +199,14 @@ FLOATING(leaky_relu_backward, 2, b > 0 ? a : s * a)
 FLOATING(tanh_backward, 2, a *(1 - b * b))
 FLOATING(sigmoid_backward, 2, a *b *(1 - b))
 FLOATING(pow_scalar_backward, 2, s == 0 ? 0 : a * s * pow(b, s - 1))
+
+FLOATING(softmax_step, 3, EXP(a - b) / c)
+FLOATING(log_softmax_step, 3, (a - b) - log(c))
+FLOATING(softmax_backward_step, 3, b *(a - c))
+FLOATING(log_softmax_backward_step, 3, a - EXP(b) * c)
+FLOATING(square_difference, 2, (a - b) * (a - b))
+FLOATING(scaled_difference, 2, s *(a - b))
+FLOATING(mse_backward, 3, s *c *(a - b))
 
 NUMBER(assign, 2, b, b)
 NUMBER(fill, 1, s, s)

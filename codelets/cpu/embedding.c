@@ -1,6 +1,8 @@
 /* Table look-ups and their derivative. */
 #include <string.h>
 
+#include "codelets/cpu/clones.h"
+#include "codelets/cpu/convert.h"
 #include "codelets/lookup.h"
 
 static int64_t index_at(const weft_embedding_args *args, const void *indices, int64_t i)
@@ -45,38 +47,53 @@ struct starpu_codelet weft_codelet_embedding = {
     .color = WEFT_COLOR_OTHER,
 };
 
-#define DEFINE_SCATTER(name, type)                                                                           \
-    static void scatter_##name(type *table, const type *gradient, const void *indices,                       \
-                               const weft_embedding_args *args)                                              \
+enum { BLOCK = 512 };
+
+#define DEFINE_ADD(T)                                                                                        \
+    WEFT_CLONES static void add_##T(T *target, const T *source, int64_t n)                                   \
     {                                                                                                        \
-        for (int64_t r = 0; r < args->num_rows && args->first; r++) {                                        \
-            memset(table + r * args->table_stride, 0, (size_t)args->width * sizeof(type));                   \
-        }                                                                                                    \
-        for (int64_t i = 0; i < args->count; i++) {                                                          \
-            int64_t row = row_of(args, indices, i, "weft_embedding_backward");                               \
-            if (row < 0) {                                                                                   \
-                continue;                                                                                    \
-            }                                                                                                \
-            type *restrict target = table + row * args->table_stride;                                        \
-            const type *restrict source = gradient + i * args->output_stride;                                \
-            for (int64_t k = 0; k < args->width; k++) {                                                      \
-                target[k] += source[k];                                                                      \
-            }                                                                                                \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            target[i] += source[i];                                                                          \
         }                                                                                                    \
     }
-DEFINE_SCATTER(f32, float)
-DEFINE_SCATTER(f64, double)
+DEFINE_ADD(float)
+DEFINE_ADD(double)
+
+/* Adds a row of the gradient to one of the table's. */
+static void add_row(const weft_embedding_args *args, void *target, const char *source)
+{
+    weft_dtype type = args->base.dtype;
+    if (type == WEFT_F64) {
+        add_double(target, (const double *)source, args->width);
+    } else if (args->gradient_type == type) {
+        add_float(target, (const float *)source, args->width);
+    } else {
+        float block[BLOCK];
+        size_t size = weft_dtype_size(args->gradient_type);
+        for (int64_t first = 0, n; first < args->width; first += n) {
+            n = args->width - first < BLOCK ? args->width - first : BLOCK;
+            weft_load(type, block, args->gradient_type, source + (size_t)first * size, 1, n);
+            add_float((float *)target + first, block, n);
+        }
+    }
+}
 
 static void embedding_backward_cpu(void *buffers[], void *argument)
 {
     const weft_embedding_args *args = argument;
-    void *table = weft_task_pointer(buffers, &args->base, 0);
-    const void *gradient = weft_task_pointer(buffers, &args->base, 1);
+    char *table = weft_task_pointer(buffers, &args->base, 0);
+    const char *gradient = weft_task_pointer(buffers, &args->base, 1);
     const void *indices = weft_task_pointer(buffers, &args->base, 2);
-    if (args->base.dtype == WEFT_F64) {
-        scatter_f64(table, gradient, indices, args);
-    } else {
-        scatter_f32(table, gradient, indices, args);
+    size_t row_bytes = (size_t)args->table_stride * weft_dtype_size(args->base.dtype);
+    size_t gradient_bytes = (size_t)args->output_stride * weft_dtype_size(args->gradient_type);
+    for (int64_t r = 0; r < args->num_rows && args->first; r++) {
+        memset(table + (size_t)r * row_bytes, 0, (size_t)args->width * weft_dtype_size(args->base.dtype));
+    }
+    for (int64_t i = 0; i < args->count; i++) {
+        int64_t row = row_of(args, indices, i, "weft_embedding_backward");
+        if (row >= 0) {
+            add_row(args, table + (size_t)row * row_bytes, gradient + (size_t)i * gradient_bytes);
+        }
     }
 }
 

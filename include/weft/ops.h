@@ -14,6 +14,7 @@
 
 #include <weft/elementwise.h>
 #include <weft/indexing.h>
+#include <weft/nn.h>
 #include <weft/operation.h>
 #include <weft/optimizers.h>
 #include <weft/products.h>
@@ -49,6 +50,9 @@ WEFT_API weft_tensor *weft_cross_entropy(weft_tensor *logits, weft_tensor *targe
  * tensor, or NULL for 1. */
 WEFT_API weft_tensor *weft_cross_entropy_backward(weft_tensor *gradient, weft_tensor *logits,
                                                   weft_tensor *targets);
+/** The same elements in row-major order with another shape; one size may be -1 and follows from the others.
+ * Shares the memory where it can. */
+WEFT_API weft_tensor *weft_reshape(weft_tensor *a, int ndim, const int64_t shape[]);
 
 WEFT_END_DECLS
 

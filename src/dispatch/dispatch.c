@@ -469,6 +469,11 @@ static bool admit(const weft_call *call, bool valid)
     });
 }
 
+bool weft_dispatch_accepts(const weft_call *call)
+{
+    return check_inputs(call) && obtain_layouts(call) != NULL;
+}
+
 weft_tensor *weft_dispatch(const weft_call *call)
 {
     int guessed = -1;

@@ -1,6 +1,6 @@
 /* Rows of a table, and the gradient of the table. */
 #include "codelets/lookup.h"
-#include "ops/ops.h"
+#include "ops/statistics.h"
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
 
@@ -101,7 +101,7 @@ static const weft_operation operation_embedding = {
     .name = "embedding",
     .rules = { "vd,A->Ad" },
     .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS },
-    .inputs = { { "table", WEFT_TYPES_WIDE, true }, { "indices", WEFT_TYPES_INDEX, false } },
+    .inputs = { { "table", WEFT_TYPES_FLOAT, true }, { "indices", WEFT_TYPES_INDEX, false } },
     .lower = lower_embedding,
 };
 
@@ -154,18 +154,20 @@ static bool scatter(const weft_row_walk *walk, const source_piece *piece, bool f
     const weft_tensor *gradient = lowering->inputs[0], *indices = lowering->inputs[1];
     const weft_local_shard *gradient_shard = weft_lowering_input(lowering, 0);
     bool single = indices->layout->ndim == 0;
-    int64_t type_size = (int64_t)weft_dtype_size(gradient->layout->dtype);
+    weft_dtype type = lowering->output->layout->dtype;
+    int64_t gradient_size = (int64_t)weft_dtype_size(gradient->layout->dtype);
     int64_t gradient_row = weft_row_elements(gradient->layout->ndim, &gradient_shard->box);
     int64_t indices_row = weft_row_elements(indices->layout->ndim, &weft_lowering_input(lowering, 1)->box);
     int64_t table_width = weft_lowering_output(lowering)->box.extent[1];
     weft_task task;
     weft_embedding_args *args =
         weft_task_begin(&task, &weft_codelet_embedding_backward, lowering->call->operation->name,
-                        sizeof(*args), gradient->layout->dtype);
+                        sizeof(*args), type);
     if (args == NULL) {
         return false;
     }
     args->index_type = indices->layout->dtype;
+    args->gradient_type = gradient->layout->dtype;
     args->count = single ? 1 : (piece->last - piece->first) * indices_row;
     args->width = single ? piece->last - piece->first : table_width;
     args->first_row = walk->first;
@@ -176,9 +178,9 @@ static bool scatter(const weft_row_walk *walk, const source_piece *piece, bool f
     args->first = first || single; /* pieces of a single row are different columns */
     args->report = walk->first == 0 ? report_index_backward : NULL;
     int64_t column = single ? piece->first - gradient_shard->box.offset[0] : 0;
-    weft_task_add(&task, walk->output, weft_rows_output_offset(walk) + column * type_size,
+    weft_task_add(&task, walk->output, weft_rows_output_offset(walk) + column * (int64_t)weft_dtype_size(type),
                   first ? walk->mode : STARPU_RW);
-    weft_task_add(&task, piece->gradient, (piece->first - piece->gradient_first) * gradient_row * type_size,
+    weft_task_add(&task, piece->gradient, (piece->first - piece->gradient_first) * gradient_row * gradient_size,
                   STARPU_R);
     weft_task_add(&task, piece->indices,
                   single ? 0
@@ -209,29 +211,41 @@ static bool lower_embedding_backward(const weft_lowering *lowering)
     return true;
 }
 
-/* attributes.sizes[0]: rows of the table. */
+/* attributes.sizes[0]: rows of the table. Its type is the call's: rows of 16 bits are added up in WEFT_F32. */
 static const weft_operation operation_embedding_backward = {
     .name = "embedding_backward",
     .rules = { "Ad,A->vd" },
     .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS },
-    .inputs = { { "gradient", WEFT_TYPES_WIDE, true }, { "indices", WEFT_TYPES_INDEX, false } },
+    .inputs = { { "gradient", WEFT_TYPES_FLOAT, true }, { "indices", WEFT_TYPES_INDEX, false } },
+    .output_type = WEFT_TYPE_GIVEN,
     .lower = lower_embedding_backward,
 };
 
 weft_tensor *weft_embedding_backward(weft_tensor *gradient, weft_tensor *indices, int64_t num_rows)
 {
-    if (num_rows < 0 && weft_check_tensor("weft_embedding_backward", "gradient", gradient) != NULL) {
-        weft_fail(WEFT_ERR_INVALID, "weft_embedding_backward", "num_rows is %lld, expected at least 0",
-                  (long long)num_rows);
+    static const char function[] = "weft_embedding_backward";
+    gradient = weft_check_tensor(function, "gradient", gradient);
+    if (gradient == NULL) {
         return NULL;
     }
-    return weft_dispatch(&(weft_call){
-        .function = "weft_embedding_backward",
+    if (num_rows < 0) {
+        weft_fail(WEFT_ERR_INVALID, function, "num_rows is %lld, expected at least 0", (long long)num_rows);
+        return NULL;
+    }
+    weft_dtype type = gradient->layout->dtype;
+    weft_call call = {
+        .function = function,
         .operation = &operation_embedding_backward,
         .num_inputs = 2,
         .inputs = { gradient, indices },
-        .attributes = { .num_sizes = 1, .sizes = { num_rows } },
-    });
+        .attributes = { .type = (int64_t)weft_sum_type(type), .num_sizes = 1, .sizes = { num_rows } },
+    };
+    if (weft_dtype_size(type) != 2) {
+        return weft_dispatch(&call);
+    }
+    weft_scope_open();
+    weft_tensor *sum = weft_dispatch(&call);
+    return weft_leave_scope(sum == NULL ? NULL : weft_to_type(sum, type));
 }
 
 const weft_operation *const weft_embedding_operations[] = {

@@ -16,13 +16,16 @@ extern const weft_operation *const weft_cross_entropy_operations[];
 extern const weft_operation *const weft_elementwise_operations[];
 extern const weft_operation *const weft_embedding_operations[];
 extern const weft_operation *const weft_indexing_operations[];
+extern const weft_operation *const weft_loss_operations[];
 extern const weft_operation *const weft_matmul_operations[];
+extern const weft_operation *const weft_norm_operations[];
 extern const weft_operation *const weft_optimizer_operations[];
 extern const weft_operation *const weft_random_operations[];
 extern const weft_operation *const weft_reduction_operations[];
 extern const weft_operation *const weft_reshape_operations[];
 extern const weft_operation *const weft_scan_operations[];
 extern const weft_operation *const weft_shape_operations[];
+extern const weft_operation *const weft_softmax_operations[];
 extern const weft_operation *const weft_sorting_operations[];
 
 /* Of an operation with output_type WEFT_TYPE_GIVEN: the output has the type of input 0; where that is of 16 bits, it is

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "ops/ops.h"
+#include "ops/statistics.h"
 
 /* numbers[0]: bit d for each dimension that is reduced; numbers[1]: they stay with size 1. */
 enum { MASK, KEEPS };
@@ -114,15 +114,6 @@ static int64_t check_dims(const char *function, weft_tensor *a, int num_dims, co
     return mask;
 }
 
-static double count_reduced(const weft_tensor *a, int64_t mask)
-{
-    double count = 1;
-    for (int d = 0; d < a->layout->ndim; d++) {
-        count *= mask >> d & 1 ? (double)a->layout->shape[d] : 1;
-    }
-    return count;
-}
-
 static bool check_not_empty(const char *function, const weft_tensor *a, int64_t mask)
 {
     for (int d = 0; d < a->layout->ndim; d++) {
@@ -201,7 +192,7 @@ static weft_tensor *sum_like(const char *function, const weft_operation *operati
         return NULL;
     }
     r.type = type_of_sum(type);
-    r.scale = averages ? 1 / count_reduced(a, r.mask) : 0;
+    r.scale = averages ? 1 / weft_count_along(a->layout, r.mask) : 0;
     /* Addends of few bits wrap around, and truth values are or'ed: they must not pass to a result of more bits. */
     bool widens = a->layout->has_partial && !weft_dtype_is_floating(type) && type != WEFT_I64;
     if (!widens && weft_dtype_size(type) != 2) {
@@ -221,6 +212,21 @@ static weft_tensor *choice_like(const char *function, const weft_operation *oper
         return NULL;
     }
     return reduce(&r);
+}
+
+weft_tensor *weft_sum_statistic(const char *function, weft_statistic kind, weft_tensor *a, weft_tensor *centre,
+                                int64_t mask, double scale)
+{
+    static const weft_operation *const operations[] = { &operation_sum, &operation_sum_square,
+                                                        &operation_sum_square_difference };
+    return reduce(&(reduction){ .function = function,
+                                .operation = operations[kind],
+                                .a = a,
+                                .centre = centre,
+                                .mask = mask,
+                                .keepdim = true,
+                                .type = WEFT_F64,
+                                .scale = scale });
 }
 
 /* ---- public -------------------------------------------------------------------------------------------- */
@@ -347,7 +353,7 @@ static weft_tensor *variance(const char *function, weft_tensor *a, int num_dims,
         weft_fail(WEFT_ERR_DTYPE, function, "a is %s, expected a floating type", weft_dtype_name(type));
         return NULL;
     }
-    double count = count_reduced(a, r.mask);
+    double count = weft_count_along(a->layout, r.mask);
     r.type = type_of_sum(type);
     r.scale = 1 / count;
     weft_scope_open();

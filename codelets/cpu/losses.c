@@ -1,0 +1,273 @@
+#include "codelets/losses.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codelets/cpu/clones.h"
+#include "codelets/cpu/convert.h"
+#include "codelets/cpu/functions.h"
+#include "codelets/cpu/line_sums.h"
+#include "codelets/cpu/vectors.h"
+
+/* ---- targets ------------------------------------------------------------------------------------------- */
+
+enum { NO_CLASS = -1 };
+
+/* The class that row `row` wants, or NO_CLASS. */
+static int64_t target_of(const weft_kernel_call *call, const weft_view *targets, int64_t row, bool reports)
+{
+    int64_t target = weft_view_whole(targets, row), classes = call->numbers[WEFT_LOSS_CLASSES];
+    if (call->numbers[WEFT_LOSS_IGNORES] && target == call->numbers[WEFT_LOSS_IGNORED]) {
+        return NO_CLASS;
+    }
+    if (target >= 0 && target < classes) {
+        return target;
+    }
+    if (reports) {
+        weft_kernel_fail(call, WEFT_ERR_INVALID, "targets has %lld, expected 0 to %lld", (long long)target,
+                         (long long)classes - 1);
+    }
+    return NO_CLASS;
+}
+
+/* The input after the first two that has this part, or NULL. */
+static const weft_view *part_of(const weft_kernel_call *call, int64_t part)
+{
+    if (!(call->numbers[WEFT_LOSS_PARTS] & part)) {
+        return NULL;
+    }
+    int place = 2;
+    for (int64_t before = 1; before < part; before *= 2) {
+        bool there = call->numbers[WEFT_LOSS_PARTS] & before;
+        place += !there ? 0 : before == WEFT_LOSS_HAS_STATISTICS ? 2 : 1;
+    }
+    return &call->inputs[place];
+}
+
+/* What a row's loss, or gradient, is multiplied by. */
+static double scale_of(const weft_kernel_call *call)
+{
+    const weft_view *count = part_of(call, WEFT_LOSS_HAS_COUNT);
+    return count == NULL ? call->scalars[WEFT_LOSS_SCALE] : call->scalars[WEFT_LOSS_SCALE] / weft_view_value(count, 0);
+}
+
+static double gradient_of(const weft_view *gradient, int64_t row)
+{
+    return gradient == NULL ? 1 : weft_view_value(gradient, gradient->ndim == 0 ? 0 : row);
+}
+
+/* ---- sums over rows, or one value for each ------------------------------------------------------------- */
+
+/* The loss of a row. */
+typedef double (*row_function)(const weft_kernel_call *call, const weft_vectors *lines, int64_t row, void *line);
+
+static void run_rows(const weft_kernel_call *call, row_function function)
+{
+    const weft_view *values = &call->inputs[0];
+    weft_vectors lines = weft_vectors_along(values, 1, 1);
+    double scale = scale_of(call), total = 0;
+    void *line = malloc((size_t)lines.length * sizeof(double) + 1);
+    if (line == NULL) {
+        weft_kernel_fail(call, WEFT_ERR_NOMEM, "no memory for a row");
+        return;
+    }
+    bool adds = call->output.ndim == 0;
+    int64_t rows = weft_view_rows(&call->inputs[1]);
+    for (int64_t row = 0; row < rows; row++) {
+        double loss = function(call, &lines, row, line);
+        total += adds ? loss : 0;
+        if (!adds) {
+            weft_view_set(&call->output, row, scale * loss);
+        }
+    }
+    if (adds) {
+        weft_view_set(&call->output, 0, (call->first ? 0 : weft_view_value(&call->output, 0)) + scale * total);
+    }
+    free(line);
+}
+
+/* log(sum(exp(row))) - (1 - smoothing) row[target] - smoothing mean(row), everything less the row's largest value. */
+static double combine(const weft_kernel_call *call, double most, double sum, double wanted, double total)
+{
+    double smoothing = call->scalars[WEFT_LOSS_SMOOTHING];
+    double loss = log(sum) - (1 - smoothing) * (wanted - most);
+    return smoothing == 0 ? loss
+                          : loss - smoothing * (total / (double)call->numbers[WEFT_LOSS_CLASSES] - most);
+}
+
+static double loss_of_line(const weft_kernel_call *call, const weft_vectors *lines, int64_t row, void *buffer)
+{
+    int64_t target = target_of(call, &call->inputs[1], row, true), n = lines->length;
+    if (target == NO_CLASS) {
+        return 0;
+    }
+    weft_dtype type = weft_float_arithmetic(lines->view->dtype);
+    const void *line = weft_vector_load(lines, type, row, buffer);
+    double most = weft_line_max(type, line, n), sum = weft_line_sum_exp(type, line, most, n);
+    double wanted = type == WEFT_F64 ? ((const double *)line)[target] : (double)((const float *)line)[target];
+    double total = call->scalars[WEFT_LOSS_SMOOTHING] == 0 ? 0 : weft_line_sum(type, line, n);
+    return combine(call, most, sum, wanted, total);
+}
+
+static double loss_of_statistics(const weft_kernel_call *call, const weft_vectors *lines, int64_t row, void *buffer)
+{
+    (void)lines, (void)buffer;
+    if (target_of(call, &call->inputs[1], row, false) == NO_CLASS) {
+        return 0;
+    }
+    const weft_view *statistics = part_of(call, WEFT_LOSS_HAS_STATISTICS), *mean = part_of(call, WEFT_LOSS_HAS_MEAN);
+    return combine(call, weft_view_value(&statistics[0], row), weft_view_value(&statistics[1], row),
+                   weft_view_value(&call->inputs[0], row), mean == NULL ? 0 : weft_view_value(mean, row));
+}
+
+void weft_kernel_cross_entropy(const weft_kernel_call *call)
+{
+    bool parts = call->numbers[WEFT_LOSS_PARTS] & WEFT_LOSS_HAS_STATISTICS;
+    run_rows(call, parts ? loss_of_statistics : loss_of_line);
+}
+
+static double value_of_target(const weft_kernel_call *call, const weft_vectors *lines, int64_t row, void *buffer)
+{
+    (void)buffer;
+    const weft_view *values = lines->view;
+    bool reports = values->offset[1] == 0 && (values->extent[1] > 0 || values->shape[1] == 0);
+    int64_t column = target_of(call, &call->inputs[1], row, reports) - values->offset[1];
+    return column >= 0 && column < values->extent[1] ? weft_view_value(values, row * values->extent[1] + column) : 0;
+}
+
+void weft_kernel_pick(const weft_kernel_call *call)
+{
+    run_rows(call, value_of_target);
+}
+
+void weft_kernel_count_targets(const weft_kernel_call *call)
+{
+    const weft_view *targets = &call->inputs[0];
+    double count = call->first ? 0 : weft_view_value(&call->output, 0);
+    for (int64_t row = 0; row < weft_view_rows(targets); row++) {
+        count += weft_view_whole(targets, row) != call->numbers[WEFT_LOSS_IGNORED];
+    }
+    weft_view_set(&call->output, 0, count);
+}
+
+/* ---- gradients ----------------------------------------------------------------------------------------- */
+
+/* out = factor (e^(x - most) / sum - spread). */
+#define BACKWARD(T, exponential)                                                                             \
+    WEFT_CLONES static void backward_##T(T *out, const T *values, T most, T factor, T inverse, T spread, int64_t n)    \
+    {                                                                                                        \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            out[i] = factor * (exponential(values[i] - most) * inverse - spread);                            \
+        }                                                                                                    \
+    }
+BACKWARD(float, weft_exp_f32)
+BACKWARD(double, exp)
+
+typedef struct backward_row {
+    double most, sum, factor;
+    int64_t target; /* among the elements that are here; else out of their range */
+} backward_row;
+
+static void backward_line(const weft_kernel_call *call, weft_dtype type, const backward_row *r, void *out,
+                          const void *line, int64_t n)
+{
+    double smoothing = call->scalars[WEFT_LOSS_SMOOTHING];
+    double spread = smoothing / (double)call->numbers[WEFT_LOSS_CLASSES];
+    bool here = r->target >= 0 && r->target < n;
+    if (type == WEFT_F64) {
+        const double *x = line;
+        double *result = out;
+        backward_double(result, x, r->most, r->factor, 1 / r->sum, spread, n);
+        if (here) {
+            result[r->target] = r->factor * (exp(x[r->target] - r->most) / r->sum - spread - (1 - smoothing));
+        }
+    } else {
+        const float *x = line;
+        float *result = out;
+        backward_float(result, x, (float)r->most, (float)r->factor, (float)(1 / r->sum), (float)spread, n);
+        if (here) {
+            result[r->target] = (float)(r->factor * (exp((double)x[r->target] - r->most) / r->sum - spread -
+                                                     (1 - smoothing)));
+        }
+    }
+}
+
+void weft_kernel_cross_entropy_backward(const weft_kernel_call *call)
+{
+    const weft_view *logits = &call->inputs[0], *targets = &call->inputs[1];
+    const weft_view *statistics = part_of(call, WEFT_LOSS_HAS_STATISTICS),
+                    *gradient = part_of(call, WEFT_LOSS_HAS_GRADIENT);
+    weft_dtype type = weft_float_arithmetic(logits->dtype);
+    weft_vectors in = weft_vectors_along(logits, 1, 1), out = weft_vectors_along(&call->output, 1, 1);
+    size_t line = (size_t)in.length * weft_dtype_size(type);
+    char *memory = malloc(2 * line + 1);
+    if (memory == NULL) {
+        weft_kernel_fail(call, WEFT_ERR_NOMEM, "no memory for a row");
+        return;
+    }
+    double scale = scale_of(call);
+    bool reports = logits->offset[1] == 0;
+    for (int64_t row = 0; row < out.count; row++) {
+        int64_t target = target_of(call, targets, row, reports);
+        void *result = weft_vector_target(&out, type, row, memory + line);
+        if (target == NO_CLASS) {
+            memset(result, 0, line);
+        } else {
+            const void *values = weft_vector_load(&in, type, row, memory);
+            backward_row r = { .factor = scale * gradient_of(gradient, row), .target = target - logits->offset[1] };
+            r.most = statistics != NULL ? weft_view_value(&statistics[0], row) : weft_line_max(type, values, in.length);
+            r.sum = statistics != NULL ? weft_view_value(&statistics[1], row)
+                                       : weft_line_sum_exp(type, values, r.most, in.length);
+            backward_line(call, type, &r, result, values, in.length);
+        }
+        weft_vector_store(&out, type, row, result);
+    }
+    free(memory);
+}
+
+void weft_kernel_pick_backward(const weft_kernel_call *call)
+{
+    const weft_view *out = &call->output, *gradient = part_of(call, WEFT_LOSS_HAS_GRADIENT);
+    double scale = scale_of(call);
+    int64_t columns = out->extent[1];
+    for (int64_t row = 0; row < out->extent[0]; row++) {
+        memset(weft_view_row(out, row, NULL), 0, (size_t)columns * weft_dtype_size(out->dtype));
+        int64_t target = target_of(call, &call->inputs[1], row, out->offset[1] == 0) - out->offset[1];
+        if (target >= 0 && target < columns) {
+            weft_view_set(out, row * columns + target, scale * gradient_of(gradient, row));
+        }
+    }
+}
+
+/* ---- distances ----------------------------------------------------------------------------------------- */
+
+enum { BLOCK = 512 };
+
+static double square_distance(const weft_view *a, const weft_view *b)
+{
+    double total = 0, differences[BLOCK], others[BLOCK];
+    for (int64_t row = 0, rows; row < weft_view_rows(a); row += rows) {
+        int64_t rows_a, rows_b;
+        const char *from_a = weft_view_row(a, row, &rows_a), *from_b = weft_view_row(b, row, &rows_b);
+        rows = rows_a < rows_b ? rows_a : rows_b;
+        int64_t count = rows * a->row_elements;
+        for (int64_t first = 0, n; first < count; first += n) {
+            n = count - first < BLOCK ? count - first : BLOCK;
+            weft_load(WEFT_F64, differences, a->dtype, from_a + (size_t)first * weft_dtype_size(a->dtype), 1, n);
+            weft_load(WEFT_F64, others, b->dtype, from_b + (size_t)first * weft_dtype_size(b->dtype), 1, n);
+            for (int64_t i = 0; i < n; i++) {
+                differences[i] -= others[i];
+            }
+            total += weft_line_sum_square(WEFT_F64, differences, 0, n);
+        }
+    }
+    return total;
+}
+
+void weft_kernel_sum_square_distance(const weft_kernel_call *call)
+{
+    double before = call->first ? 0 : weft_view_value(&call->output, 0);
+    double sum = weft_view_count(&call->inputs[0]) == 0 ? 0 : square_distance(&call->inputs[0], &call->inputs[1]);
+    weft_view_set(&call->output, 0, before + call->scalars[0] * sum);
+}

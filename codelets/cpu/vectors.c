@@ -1,0 +1,130 @@
+#include "codelets/cpu/vectors.h"
+
+#include "codelets/cpu/convert.h"
+
+weft_vectors weft_vectors_along(const weft_view *view, int first, int last)
+{
+    weft_vectors v = { .view = view, .first = first, .count = 1, .length = 1, .step = 1, .outer = 1 };
+    for (int d = 0; d < view->ndim; d++) {
+        v.length *= d >= first && d <= last ? view->extent[d] : 1;
+        v.count *= d >= first && d <= last ? 1 : view->extent[d];
+        v.step *= d > last ? view->extent[d] : 1;
+        v.outer *= d >= 1 && d < first ? view->extent[d] : 1;
+    }
+    v.per_row = v.length;
+    if (first == 0 && view->ndim > 0) {
+        v.per_row = v.step == 0 ? 0 : view->row_elements / v.step;
+    }
+    return v;
+}
+
+/* The first element of a vector that does not lie in all rows. */
+static char *vector_at(const weft_vectors *v, int64_t index)
+{
+    int64_t place = index / v->step, row = place / v->outer;
+    int64_t element = place % v->outer * v->length * v->step + index % v->step;
+    return (char *)weft_view_row(v->view, row, NULL) + (size_t)element * weft_dtype_size(v->view->dtype);
+}
+
+/* Where the vector lies in one piece, in the type of the arithmetic; else NULL. */
+static void *direct(const weft_vectors *v, weft_dtype arithmetic, int64_t index)
+{
+    if (v->view->dtype != arithmetic || (v->step != 1 && v->length != 1)) {
+        return NULL;
+    }
+    if (v->first > 0) {
+        return vector_at(v, index);
+    }
+    int64_t together;
+    char *rows = weft_view_row(v->view, 0, &together);
+    return together < weft_view_rows(v->view) ? NULL : rows + (size_t)index * weft_dtype_size(arithmetic);
+}
+
+/* Converts the vector's elements from or to an array. */
+static void convert(const weft_vectors *v, weft_dtype arithmetic, int64_t index, void *target, const void *source)
+{
+    weft_dtype type = v->view->dtype;
+    int64_t rows = v->first > 0 ? 1 : weft_view_rows(v->view);
+    for (int64_t row = 0, together = 1; row < rows; row += together) {
+        char *place = v->first > 0 ? vector_at(v, index)
+                                   : (char *)weft_view_row(v->view, row, &together) +
+                                         (size_t)index * weft_dtype_size(type);
+        size_t offset = (size_t)(row * v->per_row) * weft_dtype_size(arithmetic);
+        if (source == NULL) {
+            weft_load(arithmetic, (char *)target + offset, type, place, v->step, together * v->per_row);
+        } else {
+            weft_store(type, place, v->step, arithmetic, (const char *)source + offset, together * v->per_row);
+        }
+    }
+}
+
+const void *weft_vector_load(const weft_vectors *v, weft_dtype arithmetic, int64_t index, void *buffer)
+{
+    if (v->length == 0) {
+        return buffer;
+    }
+    const void *place = direct(v, arithmetic, index);
+    if (place != NULL) {
+        return place;
+    }
+    convert(v, arithmetic, index, buffer, NULL);
+    return buffer;
+}
+
+void *weft_vector_target(const weft_vectors *v, weft_dtype arithmetic, int64_t index, void *buffer)
+{
+    void *place = v->length == 0 ? NULL : direct(v, arithmetic, index);
+    return place != NULL ? place : buffer;
+}
+
+void weft_vector_store(const weft_vectors *v, weft_dtype arithmetic, int64_t index, const void *values)
+{
+    if (v->length > 0 && direct(v, arithmetic, index) == NULL) {
+        convert(v, arithmetic, index, NULL, values);
+    }
+}
+
+static char *element_at(const weft_view *view, int64_t index)
+{
+    return (char *)weft_view_row(view, index / view->row_elements, NULL) +
+           (size_t)(index % view->row_elements) * weft_dtype_size(view->dtype);
+}
+
+double weft_view_value(const weft_view *view, int64_t index)
+{
+    double value;
+    weft_load(WEFT_F64, &value, view->dtype, element_at(view, index), 1, 1);
+    return value;
+}
+
+int64_t weft_view_whole(const weft_view *view, int64_t index)
+{
+    int64_t value;
+    weft_load(WEFT_I64, &value, view->dtype, element_at(view, index), 1, 1);
+    return value;
+}
+
+void weft_view_set(const weft_view *view, int64_t index, double value)
+{
+    weft_store(view->dtype, element_at(view, index), 1, WEFT_F64, &value, 1);
+}
+
+void weft_view_load(const weft_view *view, weft_dtype arithmetic, void *target)
+{
+    char *place = target;
+    for (int64_t row = 0, together; row < weft_view_rows(view); row += together) {
+        const void *from = weft_view_row(view, row, &together);
+        weft_load(arithmetic, place, view->dtype, from, 1, together * view->row_elements);
+        place += (size_t)(together * view->row_elements) * weft_dtype_size(arithmetic);
+    }
+}
+
+void weft_view_store(const weft_view *view, weft_dtype arithmetic, const void *source)
+{
+    const char *place = source;
+    for (int64_t row = 0, together; row < weft_view_rows(view); row += together) {
+        void *to = weft_view_row(view, row, &together);
+        weft_store(view->dtype, to, 1, arithmetic, place, together * view->row_elements);
+        place += (size_t)(together * view->row_elements) * weft_dtype_size(arithmetic);
+    }
+}

@@ -1,0 +1,98 @@
+/** \file
+ * What neural networks are made of: softmax, normalisation, losses, tables. Floating types; WEFT_BF16 and WEFT_F16 are
+ * computed in single precision and rounded once, at the end. No rank needs whole rows: where the dimension that is
+ * worked along is sharded, values of each row (its largest, its sum) are exchanged instead of rows.
+ * Functions named *_backward give the gradient of the first argument of the function.
+ */
+#ifndef WEFT_NN_H
+#define WEFT_NN_H
+
+#include <weft/tensor.h>
+
+WEFT_BEGIN_DECLS
+
+/** e^a divided by its sum along dimension `dim`, and the logarithm of that. A row of -INFINITY alone gives NaN. \{ */
+WEFT_API weft_tensor *weft_softmax(weft_tensor *a, int dim);
+WEFT_API weft_tensor *weft_log_softmax(weft_tensor *a, int dim);
+/** `output`: what the function returned. \{ */
+WEFT_API weft_tensor *weft_softmax_backward(weft_tensor *gradient, weft_tensor *output, int dim);
+WEFT_API weft_tensor *weft_log_softmax_backward(weft_tensor *gradient, weft_tensor *output, int dim);
+/** \} \} */
+
+/**
+ * (a - mean) / sqrt(variance + epsilon) * gain + bias, mean and (population's) variance over the last dimensions: as
+ * many as `gain` has, which must have their sizes, as must `bias`. Either may be NULL: a gain of 1, a bias of 0. Both
+ * NULL: over the last dimension.
+ */
+WEFT_API weft_tensor *weft_layer_norm(weft_tensor *a, weft_tensor *gain, weft_tensor *bias, double epsilon);
+/** The gradient of a. Those of the gain and of the bias are put into `*gradient_gain` and `*gradient_bias`, which may be
+ * NULL, in the gain's type. gain NULL: over the last dimension. On error all are NULL. */
+WEFT_API weft_tensor *weft_layer_norm_backward(weft_tensor *gradient, weft_tensor *a, weft_tensor *gain, double epsilon,
+                                               weft_tensor **gradient_gain, weft_tensor **gradient_bias);
+/** a / sqrt(mean of squares + epsilon) * gain, over the last dimensions as above. */
+WEFT_API weft_tensor *weft_rms_norm(weft_tensor *a, weft_tensor *gain, double epsilon);
+WEFT_API weft_tensor *weft_rms_norm_backward(weft_tensor *gradient, weft_tensor *a, weft_tensor *gain, double epsilon,
+                                             weft_tensor **gradient_gain);
+
+/** What becomes of the losses of rows, or of elements. */
+typedef enum weft_loss_reduction {
+    WEFT_LOSS_MEAN = 0, /**< a scalar; NaN of none */
+    WEFT_LOSS_SUM,      /**< a scalar */
+    WEFT_LOSS_NONE      /**< they are the result */
+} weft_loss_reduction;
+
+/**
+ * Softmax cross-entropy of logits [n, c] with class numbers [n] (WEFT_I64 or WEFT_I32), the mean over n: a scalar. A
+ * class out of 0 .. c - 1 counts as a loss of 0, and the next blocking call returns WEFT_ERR_INVALID. WEFT_ERR_SHAPE
+ * where there are rows but no classes.
+ */
+WEFT_API weft_tensor *weft_cross_entropy(weft_tensor *logits, weft_tensor *targets);
+/** The gradient of the logits: gradient * (softmax(logits) - onehot(targets)) / n; `gradient` is a scalar
+ * tensor of the logits' type, or NULL for 1. */
+WEFT_API weft_tensor *weft_cross_entropy_backward(weft_tensor *gradient, weft_tensor *logits, weft_tensor *targets);
+
+/** Start from WEFT_CROSS_ENTROPY_OPTIONS_DEFAULT. */
+typedef struct weft_cross_entropy_options {
+    weft_loss_reduction reduction;
+    int64_t ignore_index;   /**< rows with this target count as 0, and not in the mean */
+    double label_smoothing; /**< 0 .. 1: this share of the target's probability is spread over all classes */
+} weft_cross_entropy_options;
+#define WEFT_CROSS_ENTROPY_OPTIONS_DEFAULT                                                                   \
+    {                                                                                                        \
+        WEFT_LOSS_MEAN, -100, 0                                                                              \
+    }
+
+/** The same with options, NULL for those by default. `gradient` is [n] where nothing is reduced. \{ */
+WEFT_API weft_tensor *weft_cross_entropy_ex(weft_tensor *logits, weft_tensor *targets,
+                                            const weft_cross_entropy_options *options);
+WEFT_API weft_tensor *weft_cross_entropy_ex_backward(weft_tensor *gradient, weft_tensor *logits, weft_tensor *targets,
+                                                     const weft_cross_entropy_options *options);
+/** \} */
+
+/** -log_probabilities[i, targets[i]] of [n, c] and [n]; targets as above, -100 by custom for those that are ignored. \{ */
+WEFT_API weft_tensor *weft_nll(weft_tensor *log_probabilities, weft_tensor *targets, int64_t ignore_index,
+                               weft_loss_reduction reduction);
+/** The gradient of log_probabilities, of which only shape and layout are used. */
+WEFT_API weft_tensor *weft_nll_backward(weft_tensor *gradient, weft_tensor *log_probabilities, weft_tensor *targets,
+                                        int64_t ignore_index, weft_loss_reduction reduction);
+/** \} */
+
+/** (a - b)^2, of one shape and type. \{ */
+WEFT_API weft_tensor *weft_mse(weft_tensor *a, weft_tensor *b, weft_loss_reduction reduction);
+/** The gradient of a (that of b is its negative). `gradient`: a scalar, of a's shape where nothing is reduced, or NULL
+ * for 1. */
+WEFT_API weft_tensor *weft_mse_backward(weft_tensor *gradient, weft_tensor *a, weft_tensor *b,
+                                        weft_loss_reduction reduction);
+/** \} */
+
+/**
+ * Rows of a table: [v, d] and indices [...] (WEFT_I64 or WEFT_I32) give [..., d]. An index out of 0 .. v - 1
+ * gives a row of zeros, and the next blocking call returns WEFT_ERR_INVALID.
+ */
+WEFT_API weft_tensor *weft_embedding(weft_tensor *table, weft_tensor *indices);
+/** The gradient of the table, [num_rows, d]: rows of `gradient` [..., d] added where `indices` [...] says. */
+WEFT_API weft_tensor *weft_embedding_backward(weft_tensor *gradient, weft_tensor *indices, int64_t num_rows);
+
+WEFT_END_DECLS
+
+#endif

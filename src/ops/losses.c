@@ -1,0 +1,459 @@
+/* Losses. Cross-entropy has a kernel over whole rows; where the classes are sharded it is put together from values of
+ * each row that are small: the largest logit, the sum of exponentials, the target's logit. */
+#include "codelets/losses.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "codelets/elementwise.h"
+#include "ops/statistics.h"
+
+/* ---- rules --------------------------------------------------------------------------------------------- */
+
+/* Input 0, the targets, and the parts that losses.h lists, in their order. */
+static void write_inputs(const weft_call *call, const char *first, const char *output, char *text, size_t size)
+{
+    int64_t parts = call->attributes.numbers[WEFT_LOSS_PARTS];
+    bool per_row = call->attributes.numbers[WEFT_LOSS_PER_ROW];
+    snprintf(text, size, "%s,n%s%s%s%s->%s", first, parts & WEFT_LOSS_HAS_STATISTICS ? ",n1,n1" : "",
+             parts & WEFT_LOSS_HAS_MEAN ? ",n1" : "",
+             !(parts & WEFT_LOSS_HAS_GRADIENT) ? ""
+             : per_row                         ? ",n"
+                                               : ",",
+             parts & WEFT_LOSS_HAS_COUNT ? "," : "", output);
+}
+
+static bool has_statistics(const weft_call *call)
+{
+    return call->attributes.numbers[WEFT_LOSS_PARTS] & WEFT_LOSS_HAS_STATISTICS;
+}
+
+static void write_forward_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+{
+    (void)inputs;
+    bool per_row = call->attributes.numbers[WEFT_LOSS_PER_ROW];
+    write_inputs(call, has_statistics(call) ? "n1" : "n[c]", per_row ? "n" : "", text, size);
+}
+
+static void write_backward_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+{
+    (void)inputs;
+    write_inputs(call, has_statistics(call) ? "nc" : "n[c]", "nc", text, size);
+}
+
+static void write_pick_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+{
+    (void)inputs;
+    write_inputs(call, "nc", call->attributes.numbers[WEFT_LOSS_PER_ROW] ? "n" : "", text, size);
+}
+
+/* The same with rows of one element, as statistics are. */
+static void write_pick_statistic_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+{
+    (void)inputs;
+    write_inputs(call, "nc", "n1", text, size);
+}
+
+static void write_pick_backward_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+{
+    (void)inputs;
+    write_inputs(call, "nc", "nc", text, size);
+}
+
+/* ---- the operations ------------------------------------------------------------------------------------ */
+
+/* The parts have any types: what the program gives of them is checked beforehand. */
+#define LOSS(name_, first, rule_, kernel_, type, linear_, adds)                                              \
+    static const weft_operation operation_##name_ = {                                                        \
+        .name = #name_,                                                                                      \
+        .write_rule = rule_,                                                                                 \
+        .linear = linear_,                                                                                   \
+        .inputs = { { #first, WEFT_TYPES_FLOAT, false },                                                     \
+                    { "targets", WEFT_TYPES_INDEX, false },                                                  \
+                    { "gradient", WEFT_TYPES_ALL, false },                                                   \
+                    { "sum", WEFT_TYPES_ALL, false },                                                        \
+                    { "mean", WEFT_TYPES_ALL, false },                                                       \
+                    { "count", WEFT_TYPES_ALL, false } },                                                    \
+        .output_type = type,                                                                                 \
+        .kernel = kernel_,                                                                                   \
+        .accumulates = adds,                                                                                 \
+    };
+#define NOT_LINEAR { .kind = WEFT_NOT_LINEAR }
+#define LINEAR { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS }
+
+LOSS(cross_entropy, logits, write_forward_rule, weft_kernel_cross_entropy, WEFT_TYPE_GIVEN, NOT_LINEAR, true)
+LOSS(nll, log_probabilities, write_pick_rule, weft_kernel_pick, WEFT_TYPE_GIVEN, LINEAR, true)
+LOSS(target_logits, logits, write_pick_statistic_rule, weft_kernel_pick, WEFT_TYPE_GIVEN, NOT_LINEAR, false)
+/* Linear in `gradient`, but that is small: reducing it is cheaper than carrying a Partial result on. */
+LOSS(cross_entropy_backward, logits, write_backward_rule, weft_kernel_cross_entropy_backward, WEFT_TYPE_FIRST,
+     NOT_LINEAR, false)
+LOSS(nll_backward, log_probabilities, write_pick_backward_rule, weft_kernel_pick_backward, WEFT_TYPE_FIRST, NOT_LINEAR,
+     false)
+
+static const weft_operation operation_count_targets = {
+    .name = "count_targets",
+    .rules = { "n->" },
+    .inputs = { { "targets", WEFT_TYPES_INDEX, false } },
+    .output_type = WEFT_TYPE_PLACE,
+    .kernel = weft_kernel_count_targets,
+    .accumulates = true,
+};
+
+/* ---- calls --------------------------------------------------------------------------------------------- */
+
+typedef struct loss {
+    const char *function, *argument; /* argument: the name of `values` */
+    const weft_operation *operation;
+    weft_tensor *values, *targets, *gradient; /* gradient: NULL for 1 */
+    weft_loss_reduction reduction;
+    bool backward, ignores;
+    int64_t ignored;
+    double sign, smoothing;
+} loss;
+
+static bool check_reduction(const char *function, weft_loss_reduction reduction)
+{
+    if ((unsigned)reduction <= WEFT_LOSS_NONE) {
+        return true;
+    }
+    weft_fail(WEFT_ERR_INVALID, function, "reduction is %d, expected WEFT_LOSS_MEAN, WEFT_LOSS_SUM or WEFT_LOSS_NONE",
+              (int)reduction);
+    return false;
+}
+
+/* The gradient has the type of what it is a gradient of. */
+static bool check_gradient(const char *function, const char *argument, weft_tensor *gradient, const weft_tensor *values)
+{
+    if (gradient == NULL) {
+        return true;
+    }
+    gradient = weft_check_tensor(function, "gradient", gradient);
+    if (gradient == NULL) {
+        return false;
+    }
+    weft_dtype type = values->layout->dtype;
+    if (weft_dtype_is_floating(type) && gradient->layout->dtype != type) {
+        weft_fail(WEFT_ERR_DTYPE, function, "gradient is %s, expected %s, the type of %s",
+                  weft_dtype_name(gradient->layout->dtype), weft_dtype_name(type), argument);
+        return false;
+    }
+    return true;
+}
+
+/* Not rows, but nothing to choose from. */
+static bool check_classes(const loss *l)
+{
+    const weft_layout *layout = l->values->layout;
+    if (layout->ndim == 2 && layout->shape[0] > 0 && layout->shape[1] == 0) {
+        weft_fail(WEFT_ERR_SHAPE, l->function, "%s has 0 classes for %lld rows", l->argument,
+                  (long long)layout->shape[0]);
+        return false;
+    }
+    return true;
+}
+
+/* False with the error kept. */
+static bool check(const loss *l)
+{
+    if (weft_check_tensor(l->function, l->argument, l->values) == NULL || !check_classes(l) ||
+        !check_reduction(l->function, l->reduction) ||
+        !check_gradient(l->function, l->argument, l->gradient, l->values)) {
+        return false;
+    }
+    if (!(l->smoothing >= 0 && l->smoothing <= 1)) {
+        weft_fail(WEFT_ERR_INVALID, l->function, "label_smoothing is %g, expected 0 to 1", l->smoothing);
+        return false;
+    }
+    return true;
+}
+
+static void add_part(weft_call *call, int64_t part, weft_tensor *tensor)
+{
+    if (tensor != NULL) {
+        call->inputs[call->num_inputs++] = tensor;
+        call->attributes.numbers[WEFT_LOSS_PARTS] |= part;
+    }
+}
+
+/* A call with input 0 and the targets. */
+static weft_call begin_call(const loss *l, weft_tensor *first)
+{
+    const weft_layout *layout = l->values->layout;
+    bool per_row = l->reduction == WEFT_LOSS_NONE;
+    weft_call call = { .function = l->function,
+                       .operation = l->operation,
+                       .num_inputs = 2,
+                       .inputs = { first, l->targets } };
+    call.attributes.type = per_row ? (int64_t)layout->dtype : (int64_t)weft_sum_type(layout->dtype);
+    call.attributes.num_numbers = WEFT_LOSS_NUMBERS;
+    call.attributes.numbers[WEFT_LOSS_CLASSES] = layout->ndim == 2 ? layout->shape[1] : 0;
+    call.attributes.numbers[WEFT_LOSS_IGNORES] = l->ignores;
+    call.attributes.numbers[WEFT_LOSS_IGNORED] = l->ignored;
+    call.attributes.numbers[WEFT_LOSS_PER_ROW] = per_row;
+    bool by_rows = l->reduction == WEFT_LOSS_MEAN && !l->ignores && layout->ndim > 0;
+    call.scalars[WEFT_LOSS_SCALE] = l->sign / (by_rows ? (double)layout->shape[0] : 1);
+    call.scalars[WEFT_LOSS_SMOOTHING] = l->smoothing;
+    return call;
+}
+
+/* How many rows the mean is over, where that depends on the targets. */
+static weft_tensor *count_targets(const loss *l)
+{
+    return weft_dispatch(&(weft_call){
+        .function = l->function,
+        .operation = &operation_count_targets,
+        .num_inputs = 1,
+        .inputs = { l->targets },
+        .attributes = { .num_numbers = WEFT_LOSS_NUMBERS,
+                        .numbers = { [WEFT_LOSS_IGNORES] = true, [WEFT_LOSS_IGNORED] = l->ignored } } });
+}
+
+static weft_tensor *target_logits(const loss *l, weft_tensor *logits)
+{
+    weft_call call = begin_call(l, logits);
+    call.operation = &operation_target_logits;
+    call.attributes.type = (int64_t)logits->layout->dtype;
+    call.scalars[WEFT_LOSS_SCALE] = 1;
+    return weft_place_like(l->function, weft_dispatch(&call), logits->layout, 1 << 1);
+}
+
+static bool needs_statistics(const loss *l)
+{
+    bool of_rows = l->operation == &operation_cross_entropy || l->operation == &operation_cross_entropy_backward;
+    return of_rows && weft_is_cut(l->values->layout, 1 << 1) && l->values->layout->shape[1] > 0;
+}
+
+/* The call over parts of rows: forward from values of the rows alone. False with the error kept. */
+static bool begin_parts(const loss *l, weft_call *call)
+{
+    weft_tensor *logits = weft_place_like(l->function, l->values, l->values->layout, 0);
+    if (logits == NULL) {
+        return false;
+    }
+    weft_row_statistics s = weft_softmax_statistics(l->function, logits, 1);
+    weft_tensor *first = l->backward ? logits : target_logits(l, logits);
+    if (s.sum == NULL || first == NULL) {
+        return false;
+    }
+    *call = begin_call(l, first);
+    add_part(call, WEFT_LOSS_HAS_STATISTICS, s.largest);
+    call->inputs[call->num_inputs++] = s.sum;
+    if (l->backward || l->smoothing == 0) {
+        return true;
+    }
+    weft_tensor *mean = weft_sum_statistic(l->function, WEFT_STATISTIC_SUM, logits, NULL, 1 << 1, 0);
+    mean = weft_place_like(l->function, mean, logits->layout, 1 << 1);
+    add_part(call, WEFT_LOSS_HAS_MEAN, mean);
+    return mean != NULL;
+}
+
+/* In a scope of its own. */
+static weft_tensor *compose(const loss *l, bool counts)
+{
+    weft_tensor *count = counts ? count_targets(l) : NULL;
+    weft_call call = begin_call(l, l->values);
+    if ((counts && count == NULL) || (needs_statistics(l) && !begin_parts(l, &call))) {
+        return NULL;
+    }
+    add_part(&call, WEFT_LOSS_HAS_GRADIENT, l->gradient);
+    add_part(&call, WEFT_LOSS_HAS_COUNT, count);
+    weft_tensor *result = weft_dispatch(&call);
+    return result == NULL ? NULL : weft_to_type(result, l->values->layout->dtype);
+}
+
+static weft_tensor *run(const loss *l)
+{
+    if (!check(l)) {
+        return NULL;
+    }
+    weft_call whole = begin_call(l, l->values);
+    add_part(&whole, WEFT_LOSS_HAS_GRADIENT, l->gradient);
+    bool counts = l->reduction == WEFT_LOSS_MEAN && l->ignores;
+    bool narrows = !l->backward && (weft_dtype)whole.attributes.type != l->values->layout->dtype;
+    if ((!counts && !narrows && !needs_statistics(l)) || !weft_dispatch_accepts(&whole)) {
+        return weft_dispatch(&whole);
+    }
+    weft_scope_open();
+    return weft_leave_scope(compose(l, counts));
+}
+
+/* ---- cross-entropy ------------------------------------------------------------------------------------- */
+
+static loss cross_entropy(const char *function, weft_tensor *logits, weft_tensor *targets)
+{
+    return (loss){ .function = function,
+                   .argument = "logits",
+                   .operation = &operation_cross_entropy,
+                   .values = logits,
+                   .targets = targets,
+                   .sign = 1 };
+}
+
+static void set_options(loss *l, const weft_cross_entropy_options *options)
+{
+    static const weft_cross_entropy_options by_default = WEFT_CROSS_ENTROPY_OPTIONS_DEFAULT;
+    options = options == NULL ? &by_default : options;
+    l->reduction = options->reduction;
+    l->ignores = true;
+    l->ignored = options->ignore_index;
+    l->smoothing = options->label_smoothing;
+}
+
+weft_tensor *weft_cross_entropy(weft_tensor *logits, weft_tensor *targets)
+{
+    loss l = cross_entropy("weft_cross_entropy", logits, targets);
+    return run(&l);
+}
+
+weft_tensor *weft_cross_entropy_ex(weft_tensor *logits, weft_tensor *targets, const weft_cross_entropy_options *options)
+{
+    loss l = cross_entropy("weft_cross_entropy_ex", logits, targets);
+    set_options(&l, options);
+    return run(&l);
+}
+
+static loss cross_entropy_backward(const char *function, weft_tensor *gradient, weft_tensor *logits,
+                                   weft_tensor *targets)
+{
+    loss l = cross_entropy(function, logits, targets);
+    l.operation = &operation_cross_entropy_backward;
+    l.gradient = gradient;
+    l.backward = true;
+    return l;
+}
+
+weft_tensor *weft_cross_entropy_backward(weft_tensor *gradient, weft_tensor *logits, weft_tensor *targets)
+{
+    loss l = cross_entropy_backward("weft_cross_entropy_backward", gradient, logits, targets);
+    return run(&l);
+}
+
+weft_tensor *weft_cross_entropy_ex_backward(weft_tensor *gradient, weft_tensor *logits, weft_tensor *targets,
+                                            const weft_cross_entropy_options *options)
+{
+    loss l = cross_entropy_backward("weft_cross_entropy_ex_backward", gradient, logits, targets);
+    set_options(&l, options);
+    return run(&l);
+}
+
+/* ---- negative logarithms of probabilities -------------------------------------------------------------- */
+
+weft_tensor *weft_nll(weft_tensor *log_probabilities, weft_tensor *targets, int64_t ignore_index,
+                      weft_loss_reduction reduction)
+{
+    return run(&(loss){ .function = "weft_nll",
+                        .argument = "log_probabilities",
+                        .operation = &operation_nll,
+                        .values = log_probabilities,
+                        .targets = targets,
+                        .reduction = reduction,
+                        .ignores = true,
+                        .ignored = ignore_index,
+                        .sign = -1 });
+}
+
+weft_tensor *weft_nll_backward(weft_tensor *gradient, weft_tensor *log_probabilities, weft_tensor *targets,
+                               int64_t ignore_index, weft_loss_reduction reduction)
+{
+    return run(&(loss){ .function = "weft_nll_backward",
+                        .argument = "log_probabilities",
+                        .operation = &operation_nll_backward,
+                        .values = log_probabilities,
+                        .targets = targets,
+                        .gradient = gradient,
+                        .backward = true,
+                        .reduction = reduction,
+                        .ignores = true,
+                        .ignored = ignore_index,
+                        .sign = -1 });
+}
+
+/* ---- squared distances --------------------------------------------------------------------------------- */
+
+static const weft_operation operation_mse = {
+    .name = "mse",
+    .rules = { "A,A->" },
+    .inputs = { { "a", WEFT_TYPES_FLOAT, true }, { "b", WEFT_TYPES_FLOAT, true } },
+    .output_type = WEFT_TYPE_GIVEN,
+    .kernel = weft_kernel_sum_square_distance,
+    .accumulates = true,
+};
+
+/* Of each element. */
+static const weft_operation operation_square_difference = {
+    .name = "square_difference",
+    .rules = { "A,A->A" },
+    .inputs = { { "a", WEFT_TYPES_FLOAT, true }, { "b", WEFT_TYPES_FLOAT, true } },
+    .elementwise = &weft_elementwise_square_difference,
+};
+
+static const weft_operation operation_mse_backward = {
+    .name = "mse_backward",
+    .rules = { "A,A,->A", "A,A,A->A" },
+    .inputs = { { "a", WEFT_TYPES_FLOAT, true },
+                { "b", WEFT_TYPES_FLOAT, true },
+                { "gradient", WEFT_TYPES_FLOAT, true } },
+    .elementwise = &weft_elementwise_mse_backward,
+};
+
+/* With a gradient of 1. */
+static const weft_operation operation_mse_difference = {
+    .name = "mse_difference",
+    .rules = { "A,A->A" },
+    .linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = WEFT_LINEAR_OPS },
+    .inputs = { { "a", WEFT_TYPES_FLOAT, true }, { "b", WEFT_TYPES_FLOAT, true } },
+    .elementwise = &weft_elementwise_scaled_difference,
+};
+
+static double mean_scale(weft_loss_reduction reduction, const weft_tensor *a)
+{
+    return reduction == WEFT_LOSS_MEAN ? 1 / weft_count_along(a->layout, -1) : 1;
+}
+
+weft_tensor *weft_mse(weft_tensor *a, weft_tensor *b, weft_loss_reduction reduction)
+{
+    static const char function[] = "weft_mse";
+    a = weft_check_tensor(function, "a", a);
+    if (a == NULL || !check_reduction(function, reduction)) {
+        return NULL;
+    }
+    bool each = reduction == WEFT_LOSS_NONE;
+    weft_dtype type = a->layout->dtype;
+    weft_call call = { .function = function,
+                       .operation = each ? &operation_square_difference : &operation_mse,
+                       .num_inputs = 2,
+                       .inputs = { a, b },
+                       .attributes = { .type = (int64_t)weft_sum_type(type) },
+                       .scalars = { mean_scale(reduction, a) } };
+    if (each || (weft_dtype)call.attributes.type == type) {
+        return weft_dispatch(&call);
+    }
+    weft_scope_open();
+    weft_tensor *result = weft_dispatch(&call);
+    return weft_leave_scope(result == NULL ? NULL : weft_to_type(result, type));
+}
+
+weft_tensor *weft_mse_backward(weft_tensor *gradient, weft_tensor *a, weft_tensor *b, weft_loss_reduction reduction)
+{
+    static const char function[] = "weft_mse_backward";
+    a = weft_check_tensor(function, "a", a);
+    if (a == NULL || !check_reduction(function, reduction)) {
+        return NULL;
+    }
+    return weft_dispatch(&(weft_call){
+        .function = function,
+        .operation = gradient == NULL ? &operation_mse_difference : &operation_mse_backward,
+        .num_inputs = gradient == NULL ? 2 : 3,
+        .inputs = { a, b, gradient },
+        .attributes = { .rule = gradient != NULL && reduction == WEFT_LOSS_NONE ? 1 : 0 },
+        .scalars = { 2 * mean_scale(reduction, a) } });
+}
+
+const weft_operation *const weft_loss_operations[] = {
+    &operation_cross_entropy, &operation_cross_entropy_backward,
+    &operation_target_logits, &operation_nll,
+    &operation_nll_backward,  &operation_count_targets,
+    &operation_mse,           &operation_mse_backward,
+    &operation_mse_difference, &operation_square_difference,
+    NULL,
+};

@@ -1,0 +1,373 @@
+/* Normalisation over the last dimensions. There are kernels over whole vectors; where these are sharded, the mean, the
+ * variance and what else belongs to a vector is computed first, and no vector is gathered. */
+#include "codelets/norms.h"
+
+#include <stdio.h>
+
+#include "ops/statistics.h"
+
+/* ---- rules --------------------------------------------------------------------------------------------- */
+
+/* Letters of a tensor with vectors: "ab[c][d]", or "abcd" where they lie in parts; and what belongs to them. */
+typedef struct letters {
+    char tensor[WEFT_LETTERS_SIZE];
+    char statistic[WEFT_LETTERS_SIZE]; /* "ab11" */
+    char sums[WEFT_LETTERS_SIZE];      /* "ab1[z]" */
+    char vector[WEFT_LETTERS_SIZE];    /* "cd" */
+    char one_vector[WEFT_LETTERS_SIZE]; /* "11cd" */
+} letters;
+
+static int64_t vectors_mask(int ndim, int64_t first)
+{
+    return (((int64_t)1 << ndim) - 1) & ~(((int64_t)1 << first) - 1);
+}
+
+static letters write_letters(const weft_call *call, const weft_layout *a)
+{
+    int64_t first = call->attributes.numbers[WEFT_NORM_FIRST], mask = vectors_mask(a->ndim, first);
+    bool parts = call->attributes.numbers[WEFT_NORM_PARTS] & WEFT_NORM_HAS_STATISTICS;
+    letters l;
+    weft_write_letters(l.tensor, a->ndim, mask, parts ? WEFT_LETTERS_ALL : WEFT_LETTERS_WHOLE);
+    weft_write_letters(l.statistic, a->ndim, mask, WEFT_LETTERS_ONES);
+    weft_write_letters(l.vector, a->ndim, mask, WEFT_LETTERS_CHOSEN);
+    weft_write_letters(l.one_vector, a->ndim, mask, WEFT_LETTERS_OTHERS);
+    snprintf(l.sums, sizeof(l.sums), "%.*s[z]", a->ndim - 1, l.statistic);
+    return l;
+}
+
+/* `num_tensors` tensors with vectors, then the parts that norms.h lists, in their order. */
+static void write_inputs(const weft_call *call, const letters *l, int num_tensors, const char *output, char *text,
+                         size_t size)
+{
+    int64_t parts = call->attributes.numbers[WEFT_NORM_PARTS];
+    bool centred = call->attributes.numbers[WEFT_NORM_CENTRED], statistics = parts & WEFT_NORM_HAS_STATISTICS;
+    int used = snprintf(text, size, "%s", l->tensor);
+#define APPEND(condition, what)                                                                              \
+    used += (condition) && (size_t)used < size ? snprintf(text + used, size - (size_t)used, ",%s", what) : 0
+    APPEND(num_tensors > 1, l->tensor);
+    APPEND(statistics && centred, l->statistic);
+    APPEND(statistics, l->statistic);
+    APPEND(parts & WEFT_NORM_HAS_SUMS, l->sums);
+    APPEND(parts & WEFT_NORM_HAS_GAIN, l->vector);
+    APPEND(parts & WEFT_NORM_HAS_BIAS, l->vector);
+#undef APPEND
+    snprintf(text + used, size - (size_t)used, "->%s", output);
+}
+
+static void write_norm_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+{
+    letters l = write_letters(call, inputs[0]);
+    write_inputs(call, &l, 1, l.tensor, text, size);
+}
+
+static void write_backward_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+{
+    letters l = write_letters(call, inputs[0]);
+    write_inputs(call, &l, 2, l.tensor, text, size);
+}
+
+static void write_sums_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+{
+    letters l = write_letters(call, inputs[0]);
+    write_inputs(call, &l, 2, l.sums, text, size);
+}
+
+static void write_gain_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+{
+    letters l = write_letters(call, inputs[0]);
+    write_inputs(call, &l, 2, l.one_vector, text, size);
+}
+
+/* ---- the operations ------------------------------------------------------------------------------------ */
+
+#define LINEAR_IN_GRADIENT { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 1, .ops = WEFT_LINEAR_OPS }
+
+static const weft_operation operation_norm = {
+    .name = "norm",
+    .write_rule = write_norm_rule,
+    .inputs = { { "a", WEFT_TYPES_FLOAT, false },
+                { "gain", WEFT_TYPES_FLOAT, false },
+                { "bias", WEFT_TYPES_FLOAT, false },
+                { "gain", WEFT_TYPES_FLOAT, false },
+                { "bias", WEFT_TYPES_FLOAT, false } },
+    .kernel = weft_kernel_norm,
+};
+
+/* The same with a bias alone: for the names. */
+static const weft_operation operation_norm_bias = {
+    .name = "norm",
+    .write_rule = write_norm_rule,
+    .inputs = { { "a", WEFT_TYPES_FLOAT, false }, { "bias", WEFT_TYPES_FLOAT, false } },
+    .kernel = weft_kernel_norm,
+};
+
+#define BACKWARD(name_, rule, type, adds)                                                                    \
+    static const weft_operation operation_##name_ = {                                                        \
+        .name = #name_,                                                                                      \
+        .write_rule = rule,                                                                                  \
+        .linear = LINEAR_IN_GRADIENT,                                                                        \
+        .inputs = { { "a", WEFT_TYPES_FLOAT, false },                                                        \
+                    { "gradient", WEFT_TYPES_FLOAT, true },                                                  \
+                    { "gain", WEFT_TYPES_FLOAT, false },                                                     \
+                    { "variance", WEFT_TYPES_FLOAT, false },                                                 \
+                    { "sums", WEFT_TYPES_FLOAT, false },                                                     \
+                    { "gain", WEFT_TYPES_FLOAT, false } },                                                   \
+        .output_type = type,                                                                                 \
+        .kernel = weft_kernel_##name_,                                                                       \
+        .accumulates = adds,                                                                                 \
+    };
+BACKWARD(norm_backward, write_backward_rule, WEFT_TYPE_FIRST, false)
+BACKWARD(norm_sums, write_sums_rule, WEFT_TYPE_GIVEN, true)
+BACKWARD(norm_gain_backward, write_gain_rule, WEFT_TYPE_GIVEN, true)
+
+/* ---- calls --------------------------------------------------------------------------------------------- */
+
+typedef struct norm {
+    const char *function;
+    bool centred;
+    weft_tensor *a, *gradient, *gain, *bias; /* all but a may be NULL */
+    double epsilon;
+    int64_t first, mask; /* dimensions of the vectors */
+    weft_tensor *mean, *variance; /* of vectors in parts; else NULL */
+} norm;
+
+static void add_input(weft_call *call, int64_t part, weft_tensor *tensor)
+{
+    if (tensor != NULL) {
+        call->inputs[call->num_inputs++] = tensor;
+        call->attributes.numbers[WEFT_NORM_PARTS] |= part;
+    }
+}
+
+/* With all that the norm has. */
+static weft_call call_of(const norm *n, const weft_operation *operation, weft_dtype type, weft_tensor *sums,
+                         weft_tensor *gain, weft_tensor *bias)
+{
+    weft_call call = { .function = n->function, .operation = operation, .scalars = { n->epsilon } };
+    call.attributes.type = operation->output_type == WEFT_TYPE_GIVEN ? (int64_t)type : 0;
+    call.attributes.num_numbers = WEFT_NORM_NUMBERS;
+    call.attributes.numbers[WEFT_NORM_FIRST] = n->first;
+    call.attributes.numbers[WEFT_NORM_CENTRED] = n->centred;
+    add_input(&call, 0, n->a);
+    add_input(&call, 0, n->gradient);
+    add_input(&call, WEFT_NORM_HAS_STATISTICS, n->mean);
+    add_input(&call, WEFT_NORM_HAS_STATISTICS, n->variance);
+    add_input(&call, WEFT_NORM_HAS_SUMS, sums);
+    add_input(&call, WEFT_NORM_HAS_GAIN, gain);
+    add_input(&call, WEFT_NORM_HAS_BIAS, bias);
+    return call;
+}
+
+/* Which dimensions the vectors have; and the other arguments are live tensors or NULL. False with the error kept. */
+static bool check(norm *n, bool has_gradient)
+{
+    weft_tensor *a = weft_check_tensor(n->function, "a", n->a);
+    if (a == NULL || (has_gradient && weft_check_tensor(n->function, "gradient", n->gradient) == NULL) ||
+        (n->gain != NULL && weft_check_tensor(n->function, "gain", n->gain) == NULL) ||
+        (n->bias != NULL && weft_check_tensor(n->function, "bias", n->bias) == NULL)) {
+        return false;
+    }
+    const weft_tensor *model = n->gain != NULL ? n->gain : n->bias;
+    const char *name = n->gain != NULL ? "gain" : "bias";
+    int ndim = a->layout->ndim, own = model == NULL ? 1 : model->layout->ndim;
+    if (ndim == 0) {
+        weft_fail(WEFT_ERR_SHAPE, n->function, "a is a scalar, expected at least 1 dimension");
+        return false;
+    }
+    if (own < 1 || own > ndim) {
+        weft_fail(WEFT_ERR_SHAPE, n->function, "%s has %d dimensions, expected 1 to %d, as a has", name, own, ndim);
+        return false;
+    }
+    if (!(n->epsilon >= 0)) {
+        weft_fail(WEFT_ERR_INVALID, n->function, "epsilon is %g, expected at least 0", n->epsilon);
+        return false;
+    }
+    n->first = ndim - own;
+    n->mask = vectors_mask(ndim, n->first);
+    return true;
+}
+
+/* Brings the tensors to where `layout`'s vectors lie in parts, and computes these vectors' mean and variance. False with
+ * the error kept. */
+static bool take_statistics(norm *n, const weft_layout *layout)
+{
+    double scale = 1 / weft_count_along(layout, n->mask);
+    n->a = weft_place_like(n->function, n->a, layout, 0);
+    if (n->gradient != NULL) {
+        n->gradient = weft_place_like(n->function, n->gradient, layout, 0);
+    }
+    if (n->a == NULL) {
+        return false;
+    }
+    if (n->centred) {
+        n->mean = weft_sum_statistic(n->function, WEFT_STATISTIC_SUM, n->a, NULL, n->mask, scale);
+        n->mean = weft_place_like(n->function, n->mean, layout, n->mask);
+        if (n->mean == NULL) {
+            return false;
+        }
+    }
+    weft_statistic kind = n->centred ? WEFT_STATISTIC_DIFFERENCES : WEFT_STATISTIC_SQUARES;
+    n->variance = weft_sum_statistic(n->function, kind, n->a, n->mean, n->mask, scale);
+    n->variance = weft_place_like(n->function, n->variance, layout, n->mask);
+    return n->variance != NULL;
+}
+
+static bool has_elements(const weft_layout *layout)
+{
+    return weft_count_along(layout, -1) > 0;
+}
+
+/* ---- forward ------------------------------------------------------------------------------------------- */
+
+static weft_tensor *forward(norm n)
+{
+    if (!check(&n, false)) {
+        return NULL;
+    }
+    const weft_operation *operation =
+        n.gain == NULL && n.bias != NULL ? &operation_norm_bias : &operation_norm;
+    weft_call whole = call_of(&n, operation, 0, NULL, n.gain, n.bias);
+    const weft_layout *layout = n.a->layout;
+    if (!weft_is_cut(layout, n.mask) || !has_elements(layout) || !weft_dispatch_accepts(&whole)) {
+        return weft_dispatch(&whole);
+    }
+    weft_scope_open();
+    if (!take_statistics(&n, layout)) {
+        return weft_leave_scope(NULL);
+    }
+    weft_call parts = call_of(&n, &operation_norm, 0, NULL, n.gain, n.bias);
+    return weft_leave_scope(weft_dispatch(&parts));
+}
+
+weft_tensor *weft_layer_norm(weft_tensor *a, weft_tensor *gain, weft_tensor *bias, double epsilon)
+{
+    return forward((norm){ .function = "weft_layer_norm",
+                           .centred = true,
+                           .a = a,
+                           .gain = gain,
+                           .bias = bias,
+                           .epsilon = epsilon });
+}
+
+weft_tensor *weft_rms_norm(weft_tensor *a, weft_tensor *gain, double epsilon)
+{
+    return forward((norm){ .function = "weft_rms_norm", .a = a, .gain = gain, .epsilon = epsilon });
+}
+
+/* ---- backward ------------------------------------------------------------------------------------------ */
+
+static weft_tensor *gradient_of_a(const norm *n)
+{
+    weft_tensor *sums = NULL;
+    if (n->variance != NULL) {
+        weft_call call = call_of(n, &operation_norm_sums, WEFT_F64, NULL, n->gain, NULL);
+        call.attributes.num_sizes = 1;
+        call.attributes.sizes[0] = 2;
+        sums = weft_place_like(n->function, weft_dispatch(&call), n->a->layout, n->mask);
+        if (sums == NULL) {
+            return NULL;
+        }
+    }
+    weft_call call = call_of(n, &operation_norm_backward, 0, sums, n->gain, NULL);
+    return weft_dispatch(&call);
+}
+
+/* What is [1, 1, c, d] as [c, d], in the gain's type. */
+static weft_tensor *as_gain(const norm *n, const weft_tensor *gain, weft_tensor *sum)
+{
+    int64_t others = ~n->mask & (((int64_t)1 << n->a->layout->ndim) - 1);
+    if (sum != NULL && others != 0) {
+        sum = weft_squeeze_dims(n->function, sum, others);
+    }
+    return sum == NULL ? NULL : weft_to_type(sum, (gain != NULL ? gain : n->a)->layout->dtype);
+}
+
+static weft_tensor *gradient_of_gain(const norm *n)
+{
+    weft_call call = call_of(n, &operation_norm_gain_backward, weft_sum_type(n->a->layout->dtype), NULL, NULL, NULL);
+    return as_gain(n, n->gain, weft_dispatch(&call));
+}
+
+static weft_tensor *gradient_of_bias(const norm *n)
+{
+    int dims[WEFT_MAX_DIMS];
+    for (int d = 0; d < n->first; d++) {
+        dims[d] = d;
+    }
+    weft_tensor *sum = n->first == 0 ? weft_tensor_share(n->gradient)
+                                     : weft_sum_over(n->gradient, (int)n->first, dims, false);
+    return sum == NULL ? NULL : weft_to_type(sum, (n->gain != NULL ? n->gain : n->a)->layout->dtype);
+}
+
+/* All that are wanted, in a scope that is open; false with the error kept. */
+static bool compute_backward(norm *n, const weft_layout *parts, weft_tensor *results[3], const bool wanted[3])
+{
+    if (parts != NULL && !take_statistics(n, parts)) {
+        return false;
+    }
+    results[0] = gradient_of_a(n);
+    results[1] = wanted[1] ? gradient_of_gain(n) : NULL;
+    results[2] = wanted[2] ? gradient_of_bias(n) : NULL;
+    return results[0] != NULL && (!wanted[1] || results[1] != NULL) && (!wanted[2] || results[2] != NULL);
+}
+
+static weft_tensor *backward(norm n, weft_tensor **gradient_gain, weft_tensor **gradient_bias)
+{
+    weft_tensor **targets[3] = { NULL, gradient_gain, gradient_bias }, *results[3] = { NULL, NULL, NULL };
+    const bool wanted[3] = { true, gradient_gain != NULL, gradient_bias != NULL };
+    for (int i = 1; i < 3; i++) {
+        if (wanted[i]) {
+            *targets[i] = NULL;
+        }
+    }
+    if (!check(&n, true)) {
+        return NULL;
+    }
+    weft_call whole = call_of(&n, &operation_norm_backward, 0, NULL, n.gain, NULL);
+    if (!weft_dispatch_accepts(&whole)) {
+        return weft_dispatch(&whole);
+    }
+    const weft_layout *layout =
+        weft_is_cut(n.a->layout, n.mask) ? n.a->layout : n.gradient->layout;
+    bool parts = weft_is_cut(layout, n.mask) && has_elements(layout);
+    weft_scope_open();
+    bool all = compute_backward(&n, parts ? layout : NULL, results, wanted);
+    for (int i = 0; i < 3 && all; i++) {
+        if (wanted[i]) {
+            weft_scope_keep(results[i]);
+        }
+        if (i > 0 && wanted[i]) {
+            *targets[i] = results[i];
+        }
+    }
+    weft_scope_close();
+    return all ? results[0] : NULL;
+}
+
+weft_tensor *weft_layer_norm_backward(weft_tensor *gradient, weft_tensor *a, weft_tensor *gain, double epsilon,
+                                      weft_tensor **gradient_gain, weft_tensor **gradient_bias)
+{
+    return backward((norm){ .function = "weft_layer_norm_backward",
+                            .centred = true,
+                            .a = a,
+                            .gradient = gradient,
+                            .gain = gain,
+                            .epsilon = epsilon },
+                    gradient_gain, gradient_bias);
+}
+
+weft_tensor *weft_rms_norm_backward(weft_tensor *gradient, weft_tensor *a, weft_tensor *gain, double epsilon,
+                                    weft_tensor **gradient_gain)
+{
+    return backward((norm){ .function = "weft_rms_norm_backward",
+                            .a = a,
+                            .gradient = gradient,
+                            .gain = gain,
+                            .epsilon = epsilon },
+                    gradient_gain, NULL);
+}
+
+const weft_operation *const weft_norm_operations[] = {
+    &operation_norm, &operation_norm_bias, &operation_norm_backward, &operation_norm_sums, &operation_norm_gain_backward,
+    NULL,
+};

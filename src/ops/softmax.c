@@ -1,0 +1,235 @@
+/* Softmax, its logarithm and their gradients. Each has a kernel over whole rows; where these are sharded, it is put
+ * together from the largest values, sums, and a last step on each element, and no row is gathered. */
+#include "codelets/softmax.h"
+
+#include <stdio.h>
+
+#include "codelets/elementwise.h"
+#include "ops/statistics.h"
+
+/* numbers[0]: the dimension. A scalar has none; the kernels take it for one row of one element. */
+static int64_t mask_of(const weft_call *call)
+{
+    return (int64_t)1 << call->attributes.numbers[0];
+}
+
+/* "a[b]c->a[b]c", "a[b]c,a[b]c->a[b]c" */
+static void write_whole_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+{
+    char whole[WEFT_LETTERS_SIZE];
+    weft_write_letters(whole, inputs[0]->ndim, mask_of(call), WEFT_LETTERS_WHOLE);
+    if (call->num_inputs == 1) {
+        snprintf(text, size, "%s->%s", whole, whole);
+    } else {
+        snprintf(text, size, "%s,%s->%s", whole, whole, whole);
+    }
+}
+
+/* "abc,a1c->a1c" */
+static void write_sum_exp_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+{
+    char all[WEFT_LETTERS_SIZE], ones[WEFT_LETTERS_SIZE];
+    weft_write_letters(all, inputs[0]->ndim, 0, WEFT_LETTERS_ALL);
+    weft_write_letters(ones, inputs[0]->ndim, mask_of(call), WEFT_LETTERS_ONES);
+    snprintf(text, size, "%s,%s->%s", all, ones, ones);
+}
+
+/* "abc->a1c", "abc,abc->a1c" */
+static void write_sum_product_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+{
+    char all[WEFT_LETTERS_SIZE], ones[WEFT_LETTERS_SIZE];
+    weft_write_letters(all, inputs[0]->ndim, 0, WEFT_LETTERS_ALL);
+    weft_write_letters(ones, inputs[0]->ndim, mask_of(call), WEFT_LETTERS_ONES);
+    if (call->num_inputs == 1) {
+        snprintf(text, size, "%s->%s", all, ones);
+    } else {
+        snprintf(text, size, "%s,%s->%s", all, all, ones);
+    }
+}
+
+/* ---- the operations ------------------------------------------------------------------------------------ */
+
+#define WHOLE_ROWS(name_)                                                                                    \
+    static const weft_operation operation_##name_ = {                                                        \
+        .name = #name_,                                                                                      \
+        .write_rule = write_whole_rule,                                                                      \
+        .inputs = { { "a", WEFT_TYPES_FLOAT, false } },                                                      \
+        .kernel = weft_kernel_##name_,                                                                       \
+    };
+#define WHOLE_ROWS_BACKWARD(name_)                                                                           \
+    static const weft_operation operation_##name_ = {                                                        \
+        .name = #name_,                                                                                      \
+        .write_rule = write_whole_rule,                                                                      \
+        .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS },                   \
+        .inputs = { { "gradient", WEFT_TYPES_FLOAT, true }, { "output", WEFT_TYPES_FLOAT, true } },          \
+        .kernel = weft_kernel_##name_,                                                                       \
+    };
+/* The last step: of each element and two values of its row; of its gradient, itself and a value of the row. */
+#define LAST_STEP(name_)                                                                                     \
+    static const weft_operation operation_##name_ = {                                                        \
+        .name = #name_,                                                                                      \
+        .rules = { "...,...,...->..." },                                                                     \
+        .inputs = { { "a", WEFT_TYPES_FLOAT, false },                                                        \
+                    { "b", WEFT_TYPES_FLOAT, false },                                                        \
+                    { "c", WEFT_TYPES_FLOAT, false } },                                                      \
+        .elementwise = &weft_elementwise_##name_,                                                            \
+    };
+
+WHOLE_ROWS(softmax)
+WHOLE_ROWS(log_softmax)
+WHOLE_ROWS_BACKWARD(softmax_backward)
+WHOLE_ROWS_BACKWARD(log_softmax_backward)
+LAST_STEP(softmax_step)
+LAST_STEP(log_softmax_step)
+LAST_STEP(softmax_backward_step)
+LAST_STEP(log_softmax_backward_step)
+
+static const weft_operation operation_sum_exp = {
+    .name = "sum_exp",
+    .write_rule = write_sum_exp_rule,
+    .linear = { .contracts = WEFT_SUM },
+    .inputs = { { "a", WEFT_TYPES_FLOAT, false }, { "largest", WEFT_TYPES_FLOAT, true } },
+    .output_type = WEFT_TYPE_GIVEN,
+    .kernel = weft_kernel_sum_exp,
+    .accumulates = true,
+};
+
+static const weft_operation operation_sum_product = {
+    .name = "sum_product",
+    .write_rule = write_sum_product_rule,
+    .linear = { .contracts = WEFT_SUM },
+    .inputs = { { "a", WEFT_TYPES_FLOAT, false }, { "b", WEFT_TYPES_FLOAT, true } },
+    .output_type = WEFT_TYPE_GIVEN,
+    .kernel = weft_kernel_sum_product,
+    .accumulates = true,
+};
+
+/* ---- calls --------------------------------------------------------------------------------------------- */
+
+static weft_tensor *sum_of(const weft_call *call, const weft_operation *operation, weft_tensor *a, weft_tensor *b)
+{
+    return a == NULL ? NULL
+                     : weft_dispatch(&(weft_call){
+                           .function = call->function,
+                           .operation = operation,
+                           .num_inputs = b == NULL ? 1 : 2,
+                           .inputs = { a, b },
+                           .attributes = { .type = (int64_t)weft_sum_type(a->layout->dtype),
+                                           .num_numbers = 1,
+                                           .numbers = { call->attributes.numbers[0] } } });
+}
+
+static weft_tensor *last_step(const char *function, const weft_operation *operation, weft_tensor *a, weft_tensor *b,
+                              weft_tensor *c)
+{
+    return weft_dispatch(
+        &(weft_call){ .function = function, .operation = operation, .num_inputs = 3, .inputs = { a, b, c } });
+}
+
+weft_row_statistics weft_softmax_statistics(const char *function, weft_tensor *a, int dim)
+{
+    weft_call call = { .function = function, .attributes = { .num_numbers = 1, .numbers = { dim } } };
+    int64_t mask = (int64_t)1 << dim;
+    weft_row_statistics s = { .largest = weft_place_like(function, weft_max(a, dim, true), a->layout, mask) };
+    if (s.largest != NULL) {
+        s.sum = weft_place_like(function, sum_of(&call, &operation_sum_exp, a, s.largest), a->layout, mask);
+    }
+    return s;
+}
+
+/* False with the error kept. */
+static bool set_dim(weft_call *call, const weft_tensor *tensor, int dim)
+{
+    int ndim = tensor->layout->ndim, place = weft_check_dim(call->function, "dim", dim, ndim > 0 ? ndim : 1);
+    call->attributes.num_numbers = 1;
+    call->attributes.numbers[0] = place;
+    return place >= 0;
+}
+
+static bool has_parts_of_rows(const weft_call *call, const weft_layout *layout)
+{
+    return weft_is_cut(layout, mask_of(call)) && layout->shape[call->attributes.numbers[0]] > 0;
+}
+
+static weft_tensor *forward(const char *function, const weft_operation *whole, const weft_operation *step,
+                            weft_tensor *a, int dim)
+{
+    a = weft_check_tensor(function, "a", a);
+    weft_call call = { .function = function, .operation = whole, .num_inputs = 1, .inputs = { a } };
+    if (a == NULL || !set_dim(&call, a, dim)) {
+        return NULL;
+    }
+    if (!has_parts_of_rows(&call, a->layout) || !weft_dispatch_accepts(&call)) {
+        return weft_dispatch(&call);
+    }
+    weft_scope_open();
+    a = weft_place_like(function, a, a->layout, 0);
+    if (a == NULL) {
+        return weft_leave_scope(NULL);
+    }
+    weft_row_statistics s = weft_softmax_statistics(function, a, (int)call.attributes.numbers[0]);
+    return weft_leave_scope(s.sum == NULL ? NULL : last_step(function, step, a, s.largest, s.sum));
+}
+
+/* `weighted`: the sum is that of the gradient times the output. */
+static weft_tensor *backward(const char *function, const weft_operation *whole, const weft_operation *step,
+                             weft_tensor *gradient, weft_tensor *output, int dim, bool weighted)
+{
+    gradient = weft_check_tensor(function, "gradient", gradient);
+    output = gradient == NULL ? NULL : weft_check_tensor(function, "output", output);
+    weft_call call = { .function = function, .operation = whole, .num_inputs = 2, .inputs = { gradient, output } };
+    if (output == NULL || !set_dim(&call, output, dim)) {
+        return NULL;
+    }
+    if (!weft_dispatch_accepts(&call)) {
+        return weft_dispatch(&call);
+    }
+    const weft_layout *layout =
+        has_parts_of_rows(&call, output->layout) ? output->layout : gradient->layout;
+    if (!has_parts_of_rows(&call, layout)) {
+        return weft_dispatch(&call);
+    }
+    weft_scope_open();
+    output = weft_place_like(function, output, layout, 0);
+    gradient = weft_place_like(function, gradient, layout, 0);
+    weft_tensor *sum = output == NULL ? NULL
+                                      : sum_of(&call, &operation_sum_product, gradient, weighted ? output : NULL);
+    sum = weft_place_like(function, sum, layout, mask_of(&call));
+    return weft_leave_scope(sum == NULL ? NULL : last_step(function, step, gradient, output, sum));
+}
+
+weft_tensor *weft_softmax(weft_tensor *a, int dim)
+{
+    return forward("weft_softmax", &operation_softmax, &operation_softmax_step, a, dim);
+}
+
+weft_tensor *weft_log_softmax(weft_tensor *a, int dim)
+{
+    return forward("weft_log_softmax", &operation_log_softmax, &operation_log_softmax_step, a, dim);
+}
+
+weft_tensor *weft_softmax_backward(weft_tensor *gradient, weft_tensor *output, int dim)
+{
+    return backward("weft_softmax_backward", &operation_softmax_backward, &operation_softmax_backward_step, gradient,
+                    output, dim, true);
+}
+
+weft_tensor *weft_log_softmax_backward(weft_tensor *gradient, weft_tensor *output, int dim)
+{
+    return backward("weft_log_softmax_backward", &operation_log_softmax_backward,
+                    &operation_log_softmax_backward_step, gradient, output, dim, false);
+}
+
+const weft_operation *const weft_softmax_operations[] = {
+    &operation_softmax,
+    &operation_log_softmax,
+    &operation_softmax_backward,
+    &operation_log_softmax_backward,
+    &operation_softmax_step,
+    &operation_log_softmax_step,
+    &operation_softmax_backward_step,
+    &operation_log_softmax_backward_step,
+    &operation_sum_exp,
+    &operation_sum_product,
+    NULL,
+};
