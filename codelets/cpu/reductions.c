@@ -165,6 +165,17 @@ typedef struct job {
     int64_t count;  /* of results */
 } job;
 
+/* What no element changes, in the output's type: the end of its range where that of 64 bits does not fit. */
+static int64_t identity_in(weft_dtype dtype, int64_t identity)
+{
+    int64_t least = dtype == WEFT_I64 ? INT64_MIN : dtype == WEFT_I32 ? INT32_MIN : 0;
+    int64_t most = dtype == WEFT_I64   ? INT64_MAX
+                   : dtype == WEFT_I32 ? INT32_MAX
+                   : dtype == WEFT_U8  ? UINT8_MAX
+                                       : 1;
+    return identity < least ? least : identity > most ? most : identity;
+}
+
 static void start_results(const job *j, const weft_kernel_call *call)
 {
     if (!call->first) {
@@ -172,9 +183,10 @@ static void start_results(const job *j, const weft_kernel_call *call)
                   1, j->count);
         return;
     }
+    int64_t whole_identity = identity_in(call->output.dtype, j->reduction->whole_identity);
     for (int64_t i = 0; i < j->count; i++) {
         if (j->whole) {
-            ((int64_t *)j->results)[i] = j->reduction->whole_identity;
+            ((int64_t *)j->results)[i] = whole_identity;
         } else {
             ((double *)j->results)[i] = j->reduction->identity;
         }
