@@ -1,5 +1,6 @@
-/* Every way in which the dispatcher could run a call, not only the cheapest: each combination of strategies is forced
- * once, and gives what one rank gives by itself. Random shapes, types, meshes and placements. */
+/* Every way in which the dispatcher could run a call, not only the cheapest: each combination of
+ * strategies is forced once, and gives what one rank gives by itself. Random shapes, types, meshes and
+ * placements. */
 #include "operand.h"
 
 #include <math.h>
@@ -287,8 +288,8 @@ static void run_case(const program *run)
     weft_mesh *mesh = any_mesh();
     operand operands[MAX_OPERANDS];
     for (int i = 0; i < p.num_inputs; i++) {
-        operands[i] = make_operand(mesh, p.inputs[i].dtype, p.inputs[i].ndim, p.inputs[i].shape, p.inputs[i].kind,
-                                   p.inputs[i].limit);
+        operands[i] = make_operand(mesh, p.inputs[i].dtype, p.inputs[i].ndim, p.inputs[i].shape,
+                                   p.inputs[i].kind, p.inputs[i].limit);
     }
     if (p.in_place) {
         reduce_target(&operands[0]);

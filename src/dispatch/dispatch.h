@@ -82,10 +82,10 @@ extern const weft_operation *const *const weft_operation_families[];
 /* The output, or NULL with the error kept. All checks come before anything is submitted. */
 weft_tensor *weft_dispatch(const weft_call *call);
 
-/* For tests: from now on calls work on number `combination` of the combinations of strategies that are possible (modulo
- * how many a call has), not on the cheapest, and nothing is looked up or kept; negative: the cheapest again. Returns how
- * many combinations the call with the most had since the last time. Operations that choose their layouts themselves
- * take no part. */
+/* For tests: from now on calls work on number `combination` of the combinations of strategies that are
+ * possible (modulo how many a call has), not on the cheapest, and nothing is looked up or kept; negative:
+ * the cheapest again. Returns how many combinations the call with the most had since the last time.
+ * Operations that choose their layouts themselves take no part. */
 int64_t weft_dispatch_force(int64_t combination);
 
 weft_status weft_dispatch_start(void);

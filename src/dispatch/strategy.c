@@ -351,8 +351,8 @@ static bool can_stay_partial(const weft_layout *layout, int mesh_dim)
     return true;
 }
 
-/* Whether the addends of integers would be added in another type than theirs, where what wraps around in theirs does
- * not. */
+/* Whether the addends of integers would be added in another type than theirs, where what wraps around in
+ * theirs does not. */
 static bool loses_wrapping(const searcher *s, int input, weft_reduce_op op)
 {
     weft_dtype type = s->inputs[input]->dtype;

@@ -40,11 +40,26 @@ int64_t oracle_whole(const oracle_case *c, const char *name);
 
 /* ---- rows ---------------------------------------------------------------------------------------------- */
 
-#define UNARY(name_, ...) { .name = #name_, .unary = weft_##name_, __VA_ARGS__ }
-#define BINARY(name_, ...) { .name = #name_, .binary = weft_##name_, __VA_ARGS__ }
-#define TERNARY(name_, ...) { .name = #name_, .ternary = weft_##name_, __VA_ARGS__ }
-#define SEVERAL(name_, ...) { .name = #name_, .several = call_##name_, __VA_ARGS__ }
-#define CALLED(name_, ...) { .name = #name_, .call = call_##name_, __VA_ARGS__ }
+#define UNARY(name_, ...)                                                                                    \
+    {                                                                                                        \
+        .name = #name_, .unary = weft_##name_, __VA_ARGS__                                                   \
+    }
+#define BINARY(name_, ...)                                                                                   \
+    {                                                                                                        \
+        .name = #name_, .binary = weft_##name_, __VA_ARGS__                                                  \
+    }
+#define TERNARY(name_, ...)                                                                                  \
+    {                                                                                                        \
+        .name = #name_, .ternary = weft_##name_, __VA_ARGS__                                                 \
+    }
+#define SEVERAL(name_, ...)                                                                                  \
+    {                                                                                                        \
+        .name = #name_, .several = call_##name_, __VA_ARGS__                                                 \
+    }
+#define CALLED(name_, ...)                                                                                   \
+    {                                                                                                        \
+        .name = #name_, .call = call_##name_, __VA_ARGS__                                                    \
+    }
 /* Over one dimension, over several, over all. */
 #define REDUCTION(name_, ...)                                                                                \
     { .name = #name_, .over_dim = weft_##name_, __VA_ARGS__ },                                               \

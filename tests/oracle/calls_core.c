@@ -33,7 +33,8 @@ CALL(to_type)
 
 CALL(matmul_ex)
 {
-    return weft_matmul_ex(in[0], oracle_number(c, "transpose_a") != 0, in[1], oracle_number(c, "transpose_b") != 0);
+    return weft_matmul_ex(in[0], oracle_number(c, "transpose_a") != 0, in[1],
+                          oracle_number(c, "transpose_b") != 0);
 }
 
 CALL(embedding_backward)
@@ -66,7 +67,8 @@ CALL(norm_over)
 
 CALL(variance)
 {
-    return weft_variance(in[0], (int)oracle_whole(c, "dim"), oracle_number(c, "correction"), oracle_keepdim(c));
+    return weft_variance(in[0], (int)oracle_whole(c, "dim"), oracle_number(c, "correction"),
+                         oracle_keepdim(c));
 }
 
 CALL(variance_over)

@@ -17,7 +17,8 @@ class Draft:
 
     inputs: list
     attributes: dict = dataclasses.field(default_factory=dict)
-    # Of operations in place: with which reductions the target may be Partial, and whether the other input must be so too.
+    # Of operations in place: with which reductions the target may be Partial, and whether the other input
+    # must be so too.
     passes: tuple = ()
     jointly: bool = True
 
@@ -71,7 +72,7 @@ def any_dims(random, shape, least=0):
     return [d - len(shape) if random.random() < 0.2 else d for d in dims]
 
 
-# ---- samplers of whole families: each returns a function of the generator of random numbers -------------------
+# ---- samplers of whole families: each returns a function of the generator of random numbers -------------
 
 
 def unary(types, domains=(), edges=True, attributes=None, **shape_options):
@@ -90,7 +91,8 @@ def same_or_other(random, types):
 
 
 def binary(types, first=(), second=(), edges=True, whole_second=None, attributes=None):
-    """Two shapes that broadcast to one; types of their own. `whole_second`: the domain of a second integer."""
+    """Two shapes that broadcast to one; types of their own. `whole_second`: the domain of a second
+    integer."""
     def sample(random):
         shape = any_shape(random)
         shapes = [shape, broadcast_partner(random, shape)]

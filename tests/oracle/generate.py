@@ -1,4 +1,5 @@
-"""Writes cases/NAME.txt, one file for each family of operations: see README.md. The same PyTorch gives the same files."""
+"""Writes cases/NAME.txt, one file for each family of operations: see README.md. The same PyTorch gives the
+same files."""
 
 import argparse
 import logging
@@ -24,7 +25,7 @@ HEAD = """\
 """
 
 
-# ---- one case -------------------------------------------------------------------------------------------------
+# ---- one case -------------------------------------------------------------------------------------------
 
 
 def lay_out(source, mesh, draft):
@@ -48,8 +49,8 @@ def lay_out(source, mesh, draft):
 
 
 def fitting_reductions(mesh, draft):
-    """Averages only where they are exact, no sums of truth values, and nothing where an integer's addends would have to
-    be added in the target's type, which does not wrap around where theirs does."""
+    """Averages only where they are exact, no sums of truth values, and nothing where an integer's addends
+    would have to be added in the target's type, which does not wrap around where theirs does."""
     target, others = draft.inputs[0], draft.inputs[1:]
     if draft.jointly and any(o.type != target.type and o.type not in FLOATING for o in others):
         return [None]
@@ -63,7 +64,8 @@ def several(result):
 
 
 def dense_answer(row, draft, denses):
-    """PyTorch's: the types from the inputs as they are, the values computed in double precision and rounded once."""
+    """PyTorch's: the types from the inputs as they are, the values computed in double precision and rounded
+    once."""
     own = several(row.function([d.clone() for d in denses], draft.attributes))
     if row.own_types:
         return own
@@ -72,8 +74,8 @@ def dense_answer(row, draft, denses):
 
 
 def term_magnitude(row, draft, mesh, denses, answers):
-    """What rounding errors are measured by where that is more than the element itself. Of inputs that are Partial the
-    addends count, which are larger than their sum by some steps of the domain."""
+    """What rounding errors are measured by where that is more than the element itself. Of inputs that are
+    Partial the addends count, which are larger than their sum by some steps of the domain."""
     magnitude = float(row.magnitude(denses, draft.attributes)) if row.magnitude else 0.0
     if any(layouts.parts(mesh, o.placements) > 1 for o in draft.inputs):
         for answer in answers:
@@ -121,7 +123,7 @@ def case_line(row, number, refusals):
             f"{attribute_text(draft.attributes)} -> {' ; '.join(outputs)}").rstrip()
 
 
-# ---- files ----------------------------------------------------------------------------------------------------
+# ---- files ----------------------------------------------------------------------------------------------
 
 
 def write_family(folder, name, rows):

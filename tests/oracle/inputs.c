@@ -25,18 +25,17 @@ static void store_steps(const oracle_input *input, void *array, int64_t i, int64
 
 static void store_special(const oracle_input *input, void *array, int64_t i, uint64_t number)
 {
-    static const double largest[] = { [WEFT_F64] = DBL_MAX,
-                                      [WEFT_F32] = FLT_MAX,
-                                      [WEFT_BF16] = 0x1.fep127,
-                                      [WEFT_F16] = 65504 };
-    static const double smallest[] = { [WEFT_F64] = DBL_MIN,
-                                       [WEFT_F32] = FLT_MIN,
-                                       [WEFT_BF16] = 0x1p-126,
-                                       [WEFT_F16] = 0x1p-14 };
+    static const double largest[] = {
+        [WEFT_F64] = DBL_MAX, [WEFT_F32] = FLT_MAX, [WEFT_BF16] = 0x1.fep127, [WEFT_F16] = 65504
+    };
+    static const double smallest[] = {
+        [WEFT_F64] = DBL_MIN, [WEFT_F32] = FLT_MIN, [WEFT_BF16] = 0x1p-126, [WEFT_F16] = 0x1p-14
+    };
     weft_dtype dtype = input->dtype;
     if (oracle_is_floating(dtype)) {
-        const double values[] = { NAN,   INFINITY,       -INFINITY,       -0.0, largest[dtype], -largest[dtype],
-                                  smallest[dtype] };
+        const double values[] = {
+            NAN, INFINITY, -INFINITY, -0.0, largest[dtype], -largest[dtype], smallest[dtype]
+        };
         oracle_store_real(dtype, array, i, values[number % 7]);
     } else if (dtype == WEFT_BOOL) {
         oracle_store_whole(dtype, array, i, (int64_t)(number % 2));
@@ -146,7 +145,8 @@ int64_t oracle_parts(const oracle_case *c, const oracle_input *input)
 
 /* ---- shards -------------------------------------------------------------------------------------------- */
 
-static int64_t global_index(const oracle_input *input, const int64_t offset[], const int64_t extent[], int64_t i)
+static int64_t global_index(const oracle_input *input, const int64_t offset[], const int64_t extent[],
+                            int64_t i)
 {
     int64_t index = 0, step = 1;
     for (int d = input->ndim - 1; d >= 0; d--) {
@@ -201,8 +201,8 @@ weft_tensor *oracle_tensor(const oracle_input *input, weft_mesh *mesh, bool from
     }
     dense d = make_dense(input);
     weft_tensor *tensor = from_local ? from_locals(input, &d, mesh)
-                                     : weft_distribute(input->dtype, input->ndim, input->shape, d.elements, mesh,
-                                                       input->placements);
+                                     : weft_distribute(input->dtype, input->ndim, input->shape, d.elements,
+                                                       mesh, input->placements);
     free(d.steps);
     free(d.elements);
     return tensor;

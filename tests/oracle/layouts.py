@@ -1,5 +1,5 @@
-"""Meshes and placements of cases, and what PyTorch's own distributed tensors choose for the same inputs. One process:
-a process group of six ranks that sends nothing, in which this process is rank 0."""
+"""Meshes and placements of cases, and what PyTorch's own distributed tensors choose for the same inputs. One
+process: a process group of six ranks that sends nothing, in which this process is rank 0."""
 
 import math
 
@@ -12,7 +12,8 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from values import FLOATING
 
 NUM_RANKS = 6
-MESHES = [[1], [2], [2], [3], [3], [4], [5], [6], [1, 3], [2, 1], [2, 2], [2, 2], [2, 3], [2, 3], [3, 2], [3, 2]]
+MESHES = [[1], [2], [2], [3], [3], [4], [5], [6],
+          [1, 3], [2, 1], [2, 2], [2, 2], [2, 3], [2, 3], [3, 2], [3, 2]]
 TORCH_OPS = {"P": "sum", "P(avg)": "avg", "P(max)": "max", "P(min)": "min", "P(prod)": "product"}
 
 
@@ -49,13 +50,21 @@ def parts(mesh, placements):
     return math.prod(size for size, placement in zip(mesh, placements) if placement.startswith("P"))
 
 
-# ---- PyTorch --------------------------------------------------------------------------------------------------
+# ---- PyTorch --------------------------------------------------------------------------------------------
 
 meshes = {}
 
 
 def start():
     dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=NUM_RANKS)
+    check()
+
+
+def check():
+    """That PyTorch refuses is kept as an answer: so make sure that it does not refuse everything."""
+    sharded = DTensor.from_local(torch.ones(2), device_mesh([2]), [Shard(0)], run_check=False)
+    result = (sharded + sharded).reshape(2, 2)
+    assert result.placements[0] == Shard(0), "PyTorch's distributed tensors do not work here"
 
 
 def device_mesh(mesh):
@@ -86,8 +95,9 @@ def distributed(mesh, operand, dense):
         if placement.startswith("S"):
             dim = int(placement[1:])
             local = local.narrow(dim, 0, -(-local.shape[dim] // size))
-    return DTensor.from_local(local.contiguous(), device_mesh(mesh), [torch_placement(p) for p in operand.placements],
-                              run_check=False, shape=dense.shape, stride=dense.stride())
+    placements = [torch_placement(p) for p in operand.placements]
+    return DTensor.from_local(local.contiguous(), device_mesh(mesh), placements, run_check=False,
+                              shape=dense.shape, stride=dense.stride())
 
 
 def choice(mesh, operands, denses, function):

@@ -68,8 +68,8 @@ int64_t oracle_load_whole(weft_dtype dtype, const void *array, int64_t i);
 /* Values that the type holds exactly; integers wrap around. */
 void oracle_store_real(weft_dtype dtype, void *array, int64_t i, double value);
 void oracle_store_whole(weft_dtype dtype, void *array, int64_t i, int64_t value);
-/* How far apart two elements are, in units of the last place of a number as large as `expected` or `magnitude`;
- * INFINITY where only one is NaN or infinite, or where numbers that are not floating differ. */
+/* How far apart two elements are, in units of the last place of a number as large as `expected` or
+ * `magnitude`; INFINITY where only one is NaN or infinite, or where numbers that are not floating differ. */
 double oracle_distance(weft_dtype dtype, const void *got, const void *expected, int64_t i, double magnitude);
 
 /* ---- inputs (inputs.c) --------------------------------------------------------------------------------- */
@@ -79,7 +79,7 @@ weft_tensor *oracle_tensor(const oracle_input *input, weft_mesh *mesh, bool from
 /* Addends of each element. */
 int64_t oracle_parts(const oracle_case *c, const oracle_input *input);
 
-/* ---- the operations (calls*.c) -------------------------------------------------------------------------- */
+/* ---- the operations (calls*.c) ------------------------------------------------------------------------- */
 
 typedef struct oracle_operation {
     const char *name;
@@ -92,7 +92,7 @@ typedef struct oracle_operation {
     weft_tensor *(*several)(const oracle_case *c, weft_tensor *const in[], weft_tensor *out[]);
     weft_tensor *(*over_dim)(weft_tensor *, int dim, bool keepdim);
     weft_tensor *(*over_dims)(weft_tensor *, int num_dims, const int dims[], bool keepdim);
-    double ulps;     /* allowed in f32 and f64; 16-bit types are rounded once from f32: 1 where this is not 0 */
+    double ulps; /* allowed in f32 and f64; 16-bit types are rounded once from f32: 1 where this is not 0 */
     const char *why; /* where it is not 0 */
 } oracle_operation;
 

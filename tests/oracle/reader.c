@@ -71,7 +71,8 @@ static weft_dtype type_named(const reader *r, const char *name)
 }
 
 /* "f32[2,3]" */
-static void read_shape(const reader *r, char *text, weft_dtype *dtype, int *ndim, int64_t shape[], int64_t *count)
+static void read_shape(const reader *r, char *text, weft_dtype *dtype, int *ndim, int64_t shape[],
+                       int64_t *count)
 {
     char *sizes = cut(text, '[');
     expect(r, sizes != NULL && cut(sizes, ']') != NULL, "type[shape]");
@@ -99,7 +100,10 @@ static void read_domain(const reader *r, const char *text, oracle_input *input)
 
 static const char *usual_domain(weft_dtype dtype)
 {
-    return oracle_is_floating(dtype) ? "-240:240/64" : dtype == WEFT_BOOL ? "0:1" : dtype == WEFT_U8 ? "0:9" : "-9:9";
+    return oracle_is_floating(dtype) ? "-240:240/64"
+           : dtype == WEFT_BOOL      ? "0:1"
+           : dtype == WEFT_U8        ? "0:9"
+                                     : "-9:9";
 }
 
 /* "f32[2,3]@S0,R~1f" or "f32[2,3]@S0,R~1f~-240:240/4" */

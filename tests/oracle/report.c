@@ -47,7 +47,8 @@ static operation_count *count_of(const oracle_operation *operation)
     return &operations[num_operations++];
 }
 
-static void count_kind(const char *inputs, const char *ours, const char *torch, bool narrow, const char *example)
+static void count_kind(const char *inputs, const char *ours, const char *torch, bool narrow,
+                       const char *example)
 {
     int i = 0;
     while (i < num_kinds && (strcmp(kinds[i].inputs, inputs) != 0 || strcmp(kinds[i].ours, ours) != 0 ||
@@ -90,7 +91,8 @@ static const char *kind_text(weft_placement p)
 
 static bool same(weft_placement a, weft_placement b)
 {
-    return a.kind == b.kind && (a.kind != WEFT_SHARD || a.dim == b.dim) && (a.kind != WEFT_PARTIAL || a.op == b.op);
+    return a.kind == b.kind && (a.kind != WEFT_SHARD || a.dim == b.dim) &&
+           (a.kind != WEFT_PARTIAL || a.op == b.op);
 }
 
 /* "Replicate, Shard": what the inputs are along a mesh dimension, each kind once. */
@@ -127,7 +129,8 @@ static bool compare_placements(const oracle_case *c, const char *name, const wef
         }
         char inputs[KIND_TEXT], torch_kind[KIND_TEXT];
         inputs_text(c, m, inputs);
-        snprintf(torch_kind, KIND_TEXT, "%s%s", ours[m].kind == torch[m].kind ? "another " : "", kind_text(torch[m]));
+        snprintf(torch_kind, KIND_TEXT, "%s%s", ours[m].kind == torch[m].kind ? "another " : "",
+                 kind_text(torch[m]));
         bool reduces = torch[m].kind == WEFT_PARTIAL && ours[m].kind != WEFT_PARTIAL;
         count_kind(inputs, kind_text(ours[m]), torch_kind, reduces && narrow(c), name);
         agree = false;
@@ -170,16 +173,23 @@ static const struct {
     int types;
     const char *why;
 } reasons[] = {
-    { "Partial", "Replicate", ANY_TYPE, "PyTorch reduces at once; here the addends stay until their sum is needed" },
-    { "Partial", "Shard", ANY_TYPE, "PyTorch reduces and scatters; here the addends stay until their sum is needed" },
+    { "Partial", "Replicate", ANY_TYPE,
+      "PyTorch reduces at once; here the addends stay until their sum is needed" },
+    { "Partial", "Shard", ANY_TYPE,
+      "PyTorch reduces and scatters; here the addends stay until their sum is needed" },
     { "Partial", "another Partial", ANY_TYPE, "a sum here, where PyTorch has an average or something else" },
-    { "Shard", "Replicate", ANY_TYPE, "PyTorch gathers or reduces for everyone; here the work is shared out" },
-    { "Shard", "another Shard", ANY_TYPE, "several dimensions can be shared out; moves are estimated differently" },
-    { "Replicate", "Shard", ANY_TYPE, "gathering costs no more here than cutting up, which leaves more to do later" },
+    { "Shard", "Replicate", ANY_TYPE,
+      "PyTorch gathers or reduces for everyone; here the work is shared out" },
+    { "Shard", "another Shard", ANY_TYPE,
+      "several dimensions can be shared out; moves are estimated differently" },
+    { "Replicate", "Shard", ANY_TYPE,
+      "gathering costs no more here than cutting up, which leaves more to do later" },
     { "Shard", "Partial", NARROW, "16 bits: reduced in 32 bits and rounded once" },
     { "Replicate", "Partial", NARROW, "16 bits: reduced in 32 bits and rounded once" },
-    { "Shard", "Partial", ANY_TYPE, "PyTorch lets addends through; here they are reduced first, which moves less" },
-    { "Replicate", "Partial", ANY_TYPE, "PyTorch leaves addends, some of Replicate inputs; here they are reduced first" },
+    { "Shard", "Partial", ANY_TYPE,
+      "PyTorch lets addends through; here they are reduced first, which moves less" },
+    { "Replicate", "Partial", ANY_TYPE,
+      "PyTorch leaves addends, some of Replicate inputs; here they are reduced first" },
 };
 
 static const char *reason_of(const kind_count *kind)
@@ -215,7 +225,8 @@ static int refused_more_often(const void *a, const void *b)
 static void write_operations(FILE *file)
 {
     operation_count all = { "all" };
-    fprintf(file, "| operation | cases | largest error, ulps | allowed | placements agree | differ | PyTorch refuses |\n"
+    fprintf(file, "| operation | cases | largest error, ulps | allowed | placements agree | differ | PyTorch "
+                  "refuses |\n"
                   "|---|--:|--:|--:|--:|--:|--:|\n");
     for (int i = 0; i < num_operations; i++) {
         const operation_count *o = &operations[i];
@@ -226,8 +237,8 @@ static void write_operations(FILE *file)
         all.differ += o->differ;
         all.refused += o->refused;
     }
-    fprintf(file, "| **all %d** | %ld | | | %ld | %ld | %ld |\n", num_operations, all.cases, all.agree, all.differ,
-            all.refused);
+    fprintf(file, "| **all %d** | %ld | | | %ld | %ld | %ld |\n", num_operations, all.cases, all.agree,
+            all.differ, all.refused);
 }
 
 /* The operations with the reason of number `first`, unless one before has it. */
@@ -269,8 +280,8 @@ static void write_kinds(FILE *file)
                   "| inputs | here | PyTorch | times | for example | why |\n|---|---|---|--:|---|---|\n");
     for (int i = 0; i < num_kinds; i++) {
         const kind_count *k = &kinds[i];
-        fprintf(file, "| %s | %s | %s | %ld | %s | %s |\n", k->inputs, k->ours, k->torch, k->times, k->example,
-                reason_of(k));
+        fprintf(file, "| %s | %s | %s | %ld | %s | %s |\n", k->inputs, k->ours, k->torch, k->times,
+                k->example, reason_of(k));
     }
 }
 
@@ -285,15 +296,21 @@ static void write_refusals(FILE *file)
 
 void oracle_write_report(FILE *file)
 {
-    fprintf(file,
-            "# Operations against PyTorch\n\n"
-            "Written by `test-oracle CASES --report FILE` from the cases in tests/oracle/cases, whose answers are those\n"
-            "of PyTorch's dense tensors. Every case of every operation has to have PyTorch's shape, type and values; an\n"
-            "error is counted in units of the last place (ulps) of the result's type, of sums and products relative to\n"
-            "the magnitude of their terms. Whole numbers, truth values and what is only moved are exact. 16-bit types\n"
-            "are rounded once, so 1 is allowed where anything is; each addend of a Partial input adds to what is\n"
-            "allowed. The layouts of results are compared with those that PyTorch's DTensor chooses for the same\n"
-            "inputs: a difference is no error. Where PyTorch refuses, the result has to be right all the same.\n\n");
+    fprintf(file, "# Operations against PyTorch\n\n"
+                  "Written by `test-oracle CASES --report FILE` from the cases in tests/oracle/cases, whose "
+                  "answers are those\n"
+                  "of PyTorch's dense tensors. Every case of every operation has to have PyTorch's shape, "
+                  "type and values; an\n"
+                  "error is counted in units of the last place (ulps) of the result's type, of sums and "
+                  "products relative to\n"
+                  "the magnitude of their terms. Whole numbers, truth values and what is only moved are "
+                  "exact. 16-bit types\n"
+                  "are rounded once, so 1 is allowed where anything is; each addend of a Partial input adds "
+                  "to what is\n"
+                  "allowed. The layouts of results are compared with those that PyTorch's DTensor chooses "
+                  "for the same\n"
+                  "inputs: a difference is no error. Where PyTorch refuses, the result has to be right all "
+                  "the same.\n\n");
     write_operations(file);
     write_tolerances(file);
     write_kinds(file);

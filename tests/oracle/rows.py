@@ -1,9 +1,10 @@
-"""What a row of the tables is. A table (table_*.py) calls family() with rows; generate.py writes a file for each.
+"""What a row of the tables is. A table (table_*.py) calls family() with rows; generate.py writes a file for
+each.
 
-A row has the name of the C function without weft_, how cases are drafted, and the same in PyTorch: a function of a list
-of tensors and the attributes, which returns a tensor, or several. It is called with the inputs' own types, which gives
-shape and type; with floating inputs in double precision, which gives the values; and with distributed tensors, which
-gives the layouts that PyTorch chooses."""
+A row has the name of the C function without weft_, how cases are drafted, and the same in PyTorch: a function
+of a list of tensors and the attributes, which returns a tensor, or several. It is called with the inputs' own
+types, which gives shape and type; with floating inputs in double precision, which gives the values; and with
+distributed tensors, which gives the layouts that PyTorch chooses."""
 
 import dataclasses
 

@@ -5,14 +5,14 @@ import math
 import torch
 import torch.nn.functional as F
 
-from drafts import (ALL, NUMBER, WIDE, Draft, any_shape, any_size, any_type, binary, in_place, indices_of, number, pair,
-                    product, reduction, ternary, unary)
+from drafts import (ALL, NUMBER, WIDE, Draft, any_shape, any_size, any_type, binary, in_place, indices_of,
+                    number, pair, product, reduction, ternary, unary)
 from rows import Row, family, of_tensors
 from values import FLOATING, TYPES, Domain, Operand
 
 aten = torch.ops.aten
 
-# ---- elementwise ----------------------------------------------------------------------------------------------
+# ---- elementwise ----------------------------------------------------------------------------------------
 
 NONZERO = Domain(1, 9)
 WIDE_RANGE = Domain(-240, 240, 4)
@@ -74,7 +74,8 @@ family("arithmetic", [
     Row("scale", unary(NUMBER, attributes=number("factor", 0.0, 1.0, -3.0, 7.0, 0.5, -1.25, 0.7)),
         lambda x, a: x[0] * a["factor"] if x[0].is_floating_point() else x[0] * int(a["factor"])),
     Row("add_scalar", unary(NUMBER, attributes=number("addend", 0.0, -2.0, 5.0, 0.375, 0.7)),
-        lambda x, a: x[0] + a["addend"] if x[0].is_floating_point() else x[0] + int(a["addend"]), sum_of_magnitudes),
+        lambda x, a: x[0] + a["addend"] if x[0].is_floating_point() else x[0] + int(a["addend"]),
+        sum_of_magnitudes),
     Row("pow_scalar", unary(NUMBER, [REAL, POSITIVE], attributes=exponent),
         lambda x, a: torch.pow(x[0], a["exponent"] if x[0].is_floating_point() else int(a["exponent"]))),
     Row("clamp", unary(NUMBER, attributes=lambda random, type_name: random.choice([
@@ -112,7 +113,8 @@ family("comparisons", [
 ])
 
 UNARY = {
-    "neg": (NUMBER, [REAL], torch.neg), "abs": (NUMBER, [REAL], torch.abs), "sign": (NUMBER, [REAL], torch.sign),
+    "neg": (NUMBER, [REAL], torch.neg), "abs": (NUMBER, [REAL], torch.abs),
+    "sign": (NUMBER, [REAL], torch.sign),
     "square": (NUMBER, [REAL], torch.square), "reciprocal": (ALL, [REAL], torch.reciprocal),
     "sqrt": (ALL, [REAL, POSITIVE], torch.sqrt), "rsqrt": (ALL, [REAL, POSITIVE], torch.rsqrt),
     "exp": (ALL, [REAL, WIDE_RANGE], torch.exp), "expm1": (ALL, [REAL, SMALL, WIDE_RANGE], torch.expm1),
@@ -130,7 +132,8 @@ UNARY = {
 
 
 def input_magnitude(inputs, _):
-    """Of functions that subtract what is nearly equal: their errors are small beside the input, not the output."""
+    """Of functions that subtract what is nearly equal: their errors are small beside the input, not the
+    output."""
     return largest(inputs[0])
 
 
@@ -156,13 +159,18 @@ def both_magnitudes(inputs, _):
 
 family("gradients", [
     Row("relu_backward", pair(FLOATING), lambda x, a: aten.threshold_backward(x[0], x[1], 0)),
-    Row("gelu_backward", pair(FLOATING, [REAL, WIDE_RANGE]), lambda x, a: aten.gelu_backward(x[0], x[1]), both_magnitudes),
-    Row("silu_backward", pair(FLOATING, [REAL, WIDE_RANGE]), lambda x, a: aten.silu_backward(x[0], x[1]), both_magnitudes),
+    Row("gelu_backward", pair(FLOATING, [REAL, WIDE_RANGE]), lambda x, a: aten.gelu_backward(x[0], x[1]),
+        both_magnitudes),
+    Row("silu_backward", pair(FLOATING, [REAL, WIDE_RANGE]), lambda x, a: aten.silu_backward(x[0], x[1]),
+        both_magnitudes),
     Row("leaky_relu_backward", pair(FLOATING, attributes=number("slope", 0.0, 0.01, 0.25)),
         lambda x, a: aten.leaky_relu_backward(x[0], x[1], a["slope"], False)),
-    Row("tanh_backward", pair(FLOATING, [Domain(-64, 64, 64)]), lambda x, a: aten.tanh_backward(x[0], x[1]), both_magnitudes),
-    Row("sigmoid_backward", pair(FLOATING, [Domain(0, 64, 64)]), lambda x, a: aten.sigmoid_backward(x[0], x[1])),
-    Row("pow_scalar_backward", pair(FLOATING, [POSITIVE, REAL], attributes=number("exponent", 0.0, 1.0, 2.0, 3.0, 0.5)),
+    Row("tanh_backward", pair(FLOATING, [Domain(-64, 64, 64)]),
+        lambda x, a: aten.tanh_backward(x[0], x[1]), both_magnitudes),
+    Row("sigmoid_backward", pair(FLOATING, [Domain(0, 64, 64)]),
+        lambda x, a: aten.sigmoid_backward(x[0], x[1])),
+    Row("pow_scalar_backward",
+        pair(FLOATING, [POSITIVE, REAL], attributes=number("exponent", 0.0, 1.0, 2.0, 3.0, 0.5)),
         power_gradient),
 ])
 
@@ -183,7 +191,7 @@ family("in_place", [
         lambda x, a: x[0].lerp_(x[1].to(x[0].dtype), a["weight"]), sum_of_magnitudes),
 ])
 
-# ---- reductions -----------------------------------------------------------------------------------------------
+# ---- reductions -----------------------------------------------------------------------------------------
 
 
 def dims_of(x, a):
@@ -251,17 +259,17 @@ REDUCTIONS = {
 }
 FORMS = {"dim": "", "over": "_over", "all": "_all"}
 TRUTHS = [Domain(-1, 1), Domain(0, 0), Domain(1, 9)]
-FACTORS = [Domain(-3, 3), Domain(32, 96, 64)]
+REDUCED = {"any": TRUTHS, "every": TRUTHS, "prod": [Domain(-3, 3), Domain(32, 96, 64)]}
 
 family("reductions", [
-    Row(name + suffix, reduction(types, form, attributes, TRUTHS if name in ("any", "every") else
-                                 FACTORS if name == "prod" else (), empty, 0 if name in ("norm", "variance") else 0.2),
+    Row(name + suffix, reduction(types, form, attributes, REDUCED.get(name, ()), empty,
+                                 0 if name in ("norm", "variance") else 0.2),
         function, magnitude)
     for name, (types, empty, function, magnitude, attributes) in REDUCTIONS.items()
     for form, suffix in FORMS.items()
 ])
 
-# ---- products, look-ups, losses, shapes -----------------------------------------------------------------------
+# ---- products, look-ups, losses, shapes -----------------------------------------------------------------
 
 
 def transposed(x, wanted):
@@ -324,7 +332,8 @@ family("lookups", [
     Row("embedding_backward", lookup_gradient,
         lambda x, a: aten.embedding_dense_backward(x[0], x[1], a["num_rows"], -1, False),
         lambda x, a: x[0].abs().sum()),
-    Row("cross_entropy", loss(False), lambda x, a: F.cross_entropy(x[0], x[1].long()), lambda x, a: torch.tensor(8.0)),
+    Row("cross_entropy", loss(False), lambda x, a: F.cross_entropy(x[0], x[1].long()),
+        lambda x, a: torch.tensor(8.0)),
     Row("cross_entropy_backward", loss(True), loss_gradient, loss_gradient_magnitude),
 ])
 

@@ -1,5 +1,5 @@
-/* Every operation against PyTorch's answers (README.md), with panels of several heights; in one process that hosts all
- * ranks, or in several.
+/* Every operation against PyTorch's answers (README.md), with panels of several heights; in one process that
+ * hosts all ranks, or in several.
  *   test-oracle CASES                 the folder of cases
  *   test-oracle CASES --report FILE   writes what it showed as well
  * WEFT_TEST_ONLY names one operation. */
@@ -71,7 +71,8 @@ static double allowed_ulps(const oracle_case *c, const oracle_operation *operati
 
 static double for_messages(weft_dtype dtype, const void *array, int64_t i)
 {
-    return oracle_is_floating(dtype) ? oracle_load_real(dtype, array, i) : (double)oracle_load_whole(dtype, array, i);
+    return oracle_is_floating(dtype) ? oracle_load_real(dtype, array, i)
+                                     : (double)oracle_load_whole(dtype, array, i);
 }
 
 /* `ulps` gets the largest distance from what is expected, where that is more. */
@@ -82,8 +83,8 @@ static bool check_elements(const oracle_file *file, const oracle_case *c, double
         double distance = oracle_distance(expected->dtype, host, expected->elements, i, expected->magnitude);
         if (!(distance <= allowed)) {
             return complain(file, c, "element %d is %.17g, expected %.17g: %.3g ulps, allowed %.3g", (int)i,
-                            for_messages(expected->dtype, host, i), for_messages(expected->dtype, expected->elements, i),
-                            distance, allowed);
+                            for_messages(expected->dtype, host, i),
+                            for_messages(expected->dtype, expected->elements, i), distance, allowed);
         }
         *ulps = fmax(*ulps, distance);
     }
@@ -117,7 +118,8 @@ static void check_outputs(const oracle_file *file, const oracle_case *c, const o
                           weft_tensor *const in[], weft_tensor *const out[], bool counts)
 {
     double ulps = 0;
-    bool right = !is_in_place(c) || out[0] == NULL || out[0] == in[0] || complain(file, c, "not the target itself");
+    bool right =
+        !is_in_place(c) || out[0] == NULL || out[0] == in[0] || complain(file, c, "not the target itself");
     for (int i = 0; right && i < c->num_outputs; i++) {
         right = check_output(file, c, operation, &c->outputs[i], out[i], &ulps);
     }
@@ -126,8 +128,8 @@ static void check_outputs(const oracle_file *file, const oracle_case *c, const o
     }
 }
 
-/* `combination`: of strategies, which the dispatcher is forced to; negative: what it chooses. Returns how many there
- * are. */
+/* `combination`: of strategies, which the dispatcher is forced to; negative: what it chooses. Returns how
+ * many there are. */
 static int64_t run_case(const oracle_file *file, const oracle_case *c, int64_t combination, bool counts)
 {
     const oracle_operation *operation = oracle_find(c->operation);
@@ -177,7 +179,7 @@ static void stop_world(void)
     }
 }
 
-/* Every `step`th case from number `first` on. `forced`: in all the ways that the dispatcher has, up to so many. */
+/* Every `step`th case from number `first` on. `forced`: in all ways that there are, up to so many. */
 static void run_cases(int first, int step, int64_t forced, bool counts)
 {
     const char *only = getenv("WEFT_TEST_ONLY");

@@ -37,7 +37,8 @@ static double from_16_bits(uint16_t bits, format f)
     double fraction = (double)(bits & ((1 << fraction_bits) - 1));
     double value = exponent == top ? (fraction != 0 ? NAN : INFINITY)
                    : exponent == 0 ? ldexp(fraction, f.least_exponent - fraction_bits)
-                                   : ldexp(fraction + (1 << fraction_bits), f.least_exponent + exponent - 1 - fraction_bits);
+                                   : ldexp(fraction + (1 << fraction_bits),
+                                           f.least_exponent + exponent - 1 - fraction_bits);
     return bits >> 15 ? -value : value;
 }
 

@@ -1,4 +1,5 @@
-"""Values of inputs, which the C side makes again from the same few numbers (inputs.c), and the text of answers."""
+"""Values of inputs, which the C side makes again from the same few numbers (inputs.c), and the text of
+answers."""
 
 import dataclasses
 
@@ -35,8 +36,8 @@ class Stream:
 
 @dataclasses.dataclass(frozen=True)
 class Domain:
-    """Whole numbers low .. high, divided by a power of two: what every type holds exactly. `special`: one element in
-    eight is a value at the edge of its type. `distinct`: no value twice."""
+    """Whole numbers low .. high, divided by a power of two: what every type holds exactly. `special`: one
+    element in eight is a value at the edge of its type. `distinct`: no value twice."""
 
     low: int
     high: int
@@ -125,11 +126,12 @@ class Operand:
                 f"~{self.seed:x}{domain}")
 
 
-# ---- answers --------------------------------------------------------------------------------------------------
+# ---- answers --------------------------------------------------------------------------------------------
 
 
 def element_texts(tensor):
-    """Integers in decimal; floating values as the hexadecimal digits of their bits without the zeros at the end."""
+    """Integers in decimal; floating values as the hexadecimal digits of their bits without the zeros at the
+    end."""
     name = NAMES[tensor.dtype]
     flat = tensor.detach().contiguous().reshape(-1)
     if name not in BITS:
@@ -138,7 +140,8 @@ def element_texts(tensor):
     mask = (1 << 4 * digits) - 1
     is_nan = torch.isnan(flat).tolist()
     bits = flat.view(BITS[name]).tolist()
-    return ["nan" if nan else format(b & mask, f"0{digits}x").rstrip("0") or "0" for b, nan in zip(bits, is_nan)]
+    return ["nan" if nan else format(b & mask, f"0{digits}x").rstrip("0") or "0"
+            for b, nan in zip(bits, is_nan)]
 
 
 def answer_text(tensor):
