@@ -10,6 +10,7 @@ typedef struct weft_dispatch {
     size_t count;
     weft_ptrset rules; /* text -> weft_rule *, parsed */
     weft_ptrset warned; /* operations that a warning was given of */
+    weft_forced_choice forced;
 } weft_dispatch_state;
 
 enum { FIRST_BUCKETS = 256 };
@@ -52,6 +53,19 @@ void weft_dispatch_stop(void)
     weft_ptrset_free(&state->warned);
     free(state);
     weft_runtime.dispatch = NULL;
+}
+
+int64_t weft_dispatch_force(int64_t combination)
+{
+    weft_forced_choice *forced = &weft_runtime.dispatch->forced;
+    int64_t most = forced->most;
+    *forced = (weft_forced_choice){ .active = combination >= 0, .combination = combination };
+    return most;
+}
+
+weft_forced_choice *weft_forced(void)
+{
+    return &weft_runtime.dispatch->forced;
 }
 
 /* The layouts of the inputs are interned: their addresses stand for them. */

@@ -23,6 +23,9 @@ const weft_cached_choice *weft_cache_find(const weft_call *call, const weft_layo
 const weft_cached_choice *weft_cache_add(const weft_call *call, const weft_layout *const inputs[],
                                          uint64_t hash, const weft_choice *choice);
 
+/* What weft_dispatch_force() has set. */
+weft_forced_choice *weft_forced(void);
+
 /* The rule of a call, parsed the first time it is asked for; NULL with the error kept. */
 const weft_rule *weft_cached_rule(const weft_call *call);
 

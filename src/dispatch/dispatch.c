@@ -255,41 +255,44 @@ static weft_status choose_by_rule(const weft_call *call, const weft_layout *cons
         .topology = &weft_runtime.topology,
         .cost = &weft_runtime.cost,
         .in_place = operation->in_place,
+        .forced = weft_forced(),
     };
     weft_dtype type = weft_output_dtype(operation->output_type, call->num_inputs, inputs,
                                         (weft_dtype)call->attributes.type);
     return weft_strategy_search(&search, &binding, &operation->linear, inputs, type, choice, why, why_size);
 }
 
-/* From the cache, or chosen and added to it; NULL with the error kept. *guessed: see gather_layouts(). */
-static const weft_cached_choice *obtain_layouts(const weft_call *call, int *guessed)
+/* From the cache, or chosen and added to it; false with the error kept. *guessed: see gather_layouts(). */
+static bool obtain_layouts(const weft_call *call, weft_choice *choice, int *guessed)
 {
+    bool forced = weft_forced()->active;
     const weft_layout *inputs[WEFT_MAX_INPUTS];
     if (!gather_layouts(call, inputs, guessed)) {
-        return NULL;
+        return false;
     }
     uint64_t hash = weft_cache_hash(call, inputs);
-    const weft_cached_choice *known = weft_cache_find(call, inputs, hash);
+    const weft_cached_choice *known = forced ? NULL : weft_cache_find(call, inputs, hash);
     if (known != NULL) {
         weft_runtime.counters.dispatch_hits++;
-        return known;
+        *choice = known->choice;
+        return true;
     }
     weft_runtime.counters.dispatch_misses++;
     if (!check_types(call, inputs) || !check_meshes(call, inputs)) {
-        return NULL;
+        return false;
     }
-    weft_choice choice = { .output = NULL };
+    *choice = (weft_choice){ .output = NULL };
     char why[400] = "";
     weft_status status = call->operation->choose != NULL
-                             ? call->operation->choose(call, inputs, &choice, why, sizeof(why))
-                             : choose_by_rule(call, inputs, &choice, why, sizeof(why));
+                             ? call->operation->choose(call, inputs, choice, why, sizeof(why))
+                             : choose_by_rule(call, inputs, choice, why, sizeof(why));
     if (status != WEFT_OK) {
         if (why[0] != '\0' || status == WEFT_ERR_NOMEM) {
             weft_fail(status, call->function, "%s", why[0] != '\0' ? why : "no memory for the layouts");
         }
-        return NULL;
+        return false;
     }
-    return weft_cache_add(call, inputs, hash, &choice);
+    return forced || weft_cache_add(call, inputs, hash, choice) != NULL;
 }
 
 /* ---- the road ------------------------------------------------------------------------------------------ */
@@ -476,15 +479,15 @@ bool weft_dispatch_accepts(const weft_call *call)
 
 weft_tensor *weft_dispatch(const weft_call *call)
 {
+    weft_choice choice;
     int guessed = -1;
-    const weft_cached_choice *entry = check_inputs(call) ? obtain_layouts(call, &guessed) : NULL;
-    if (!admit(call, entry != NULL) || entry == NULL) {
+    bool valid = check_inputs(call) && obtain_layouts(call, &choice, &guessed);
+    if (!admit(call, valid) || !valid) {
         return NULL;
     }
     if (guessed >= 0) {
         warn_of_guess(call, guessed);
     }
-    weft_choice choice = entry->choice;
     weft_lowering lowering = { .call = call, .choice = &choice };
     if (!needs_moves(call, &choice) && !choice.has_windows) {
         memcpy(lowering.inputs, call->inputs, sizeof(lowering.inputs));

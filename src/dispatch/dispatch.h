@@ -90,6 +90,12 @@ bool weft_dispatch_accepts(const weft_call *call);
 bool weft_check_same_mesh(const char *function, const char *first_name, const weft_layout *first,
                           const char *other_name, const weft_layout *other);
 
+/* For tests: from now on calls work on number `combination` of the combinations of strategies that are
+ * possible (modulo how many a call has), not on the cheapest, and nothing is looked up or kept; negative:
+ * the cheapest again. Returns how many combinations the call with the most had since the last time.
+ * Operations that choose their layouts themselves take no part. */
+int64_t weft_dispatch_force(int64_t combination);
+
 weft_status weft_dispatch_start(void);
 void weft_dispatch_stop(void);
 /* Forgets the operations that the program has registered (registered.c): when nothing names them any more. */

@@ -381,6 +381,28 @@ static bool find_best(searcher *s, combination *best)
     return found && !s->out_of_memory;
 }
 
+static bool is_forced(const searcher *s)
+{
+    return s->search->forced != NULL && s->search->forced->active;
+}
+
+/* The combination that is asked for, by its number in the order of advance(). False: impossible. */
+static bool find_forced(searcher *s, combination *c)
+{
+    weft_forced_choice *forced = s->search->forced;
+    int64_t count = 1;
+    for (int d = 0; d < s->mesh->ndim; d++) {
+        count *= s->num_strategies[d];
+    }
+    forced->most = count > forced->most ? count : forced->most;
+    int64_t number = forced->combination % count;
+    for (int d = s->mesh->ndim - 1; d >= 0; d--) {
+        c->strategy[d] = (int)(number % s->num_strategies[d]);
+        number /= s->num_strategies[d];
+    }
+    return evaluate(s, c);
+}
+
 /* ---- which strategies come into question --------------------------------------------------------------- */
 
 /* Whether the Partial placement of `mesh_dim` can stay while all others are reduced. Reductions nest, the
@@ -399,6 +421,15 @@ static bool can_stay_partial(const weft_layout *layout, int mesh_dim)
     return true;
 }
 
+/* Whether the addends of integers would be added in another type than theirs, where what wraps around in
+ * theirs does not. */
+static bool loses_wrapping(const searcher *s, int input, weft_reduce_op op)
+{
+    weft_dtype type = s->inputs[input]->dtype;
+    bool whole = type == WEFT_I64 || type == WEFT_I32 || type == WEFT_U8 || type == WEFT_BOOL;
+    return whole && type != s->output_type && op != WEFT_MIN && op != WEFT_MAX;
+}
+
 /* A tensor becomes Partial by no redistribution; in place, the target stays as it is. */
 static bool is_possible(const searcher *s, const weft_strategy *strategy, int mesh_dim)
 {
@@ -408,7 +439,8 @@ static bool is_possible(const searcher *s, const weft_strategy *strategy, int me
         if ((wanted.kind == WEFT_PARTIAL || (s->search->in_place && i == 0)) && !same) {
             return false;
         }
-        if (wanted.kind == WEFT_PARTIAL && !can_stay_partial(s->inputs[i], mesh_dim)) {
+        if (wanted.kind == WEFT_PARTIAL &&
+            (!can_stay_partial(s->inputs[i], mesh_dim) || loses_wrapping(s, i, wanted.op))) {
             return false;
         }
     }
@@ -563,7 +595,7 @@ weft_status weft_strategy_search(const weft_search *search, const weft_binding *
     weft_status status = WEFT_ERR_LAYOUT;
     combination best = { .cost = 0 };
     if (list_possible(s, linear, why, why_size)) {
-        if (find_among_all(s, linear, &best)) {
+        if (is_forced(s) ? find_forced(s, &best) : find_among_all(s, linear, &best)) {
             weft_placement output[WEFT_MAX_DIMS];
             for (int d = 0; d < s->mesh->ndim; d++) {
                 output[d] = s->strategies[d][best.strategy[d]].output;

@@ -45,12 +45,20 @@ typedef struct weft_choice {
     bool whole_rows; /* the output's dimension 0 must not be sharded */
 } weft_choice;
 
+/* A choice other than the cheapest: for tests that want to see all of them at work. */
+typedef struct weft_forced_choice {
+    bool active;
+    int64_t combination; /* the number of one, modulo how many are possible */
+    int64_t most;        /* how many were possible in the search that had the most: kept by the searches */
+} weft_forced_choice;
+
 /* What the search knows of the world. */
 typedef struct weft_search {
     weft_layout_table *table; /* where the layouts that are considered are interned */
     const weft_topology *topology;
     const weft_cost_model *cost;
     bool in_place; /* the output is input 0, and keeps its layout */
+    weft_forced_choice *forced; /* NULL, or not active: the cheapest */
 } weft_search;
 
 /* The combination of strategies, one per mesh dimension, with the least predicted cost: weft_plan_cost()

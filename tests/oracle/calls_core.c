@@ -1,0 +1,185 @@
+/* Elementwise operations, reductions, products, look-ups, losses, reshaping. */
+#include "calls.h"
+
+/* ---- calls with attributes ----------------------------------------------------------------------------- */
+
+WITH_NUMBER(scale, "factor")
+WITH_NUMBER(add_scalar, "addend")
+WITH_NUMBER(pow_scalar, "exponent")
+WITH_NUMBER(leaky_relu, "slope")
+WITH_NUMBER(scale_, "factor")
+WITH_NUMBER(fill_, "value")
+WITH_NUMBER(norm_all, "p")
+WITH_NUMBER(variance_all, "correction")
+TWO_WITH_NUMBER(add_scaled, "factor")
+TWO_WITH_NUMBER(lerp, "weight")
+TWO_WITH_NUMBER(masked_fill, "value")
+TWO_WITH_NUMBER(leaky_relu_backward, "slope")
+TWO_WITH_NUMBER(pow_scalar_backward, "exponent")
+TWO_WITH_NUMBER(add_, "alpha")
+TWO_WITH_NUMBER(lerp_, "weight")
+THREE_WITH_NUMBER(addcmul, "factor")
+THREE_WITH_NUMBER(addcdiv, "factor")
+
+CALL(clamp)
+{
+    return weft_clamp(in[0], oracle_number(c, "least"), oracle_number(c, "most"));
+}
+
+CALL(to_type)
+{
+    return weft_to_type(in[0], oracle_type(c, "type"));
+}
+
+CALL(matmul_ex)
+{
+    return weft_matmul_ex(in[0], oracle_number(c, "transpose_a") != 0, in[1],
+                          oracle_number(c, "transpose_b") != 0);
+}
+
+CALL(embedding_backward)
+{
+    return weft_embedding_backward(in[0], in[1], oracle_whole(c, "num_rows"));
+}
+
+CALL(cross_entropy_backward)
+{
+    return weft_cross_entropy_backward(c->num_inputs > 2 ? in[2] : NULL, in[0], in[1]);
+}
+
+CALL(reshape)
+{
+    int64_t shape[WEFT_MAX_DIMS];
+    int ndim = oracle_list(c, "shape", shape);
+    return weft_reshape(in[0], ndim, shape);
+}
+
+CALL(norm)
+{
+    return weft_norm(in[0], oracle_number(c, "p"), (int)oracle_whole(c, "dim"), oracle_keepdim(c));
+}
+
+CALL(norm_over)
+{
+    int dims[WEFT_MAX_DIMS], count = oracle_dims(c, dims);
+    return weft_norm_over(in[0], oracle_number(c, "p"), count, dims, oracle_keepdim(c));
+}
+
+CALL(variance)
+{
+    return weft_variance(in[0], (int)oracle_whole(c, "dim"), oracle_number(c, "correction"),
+                         oracle_keepdim(c));
+}
+
+CALL(variance_over)
+{
+    int dims[WEFT_MAX_DIMS], count = oracle_dims(c, dims);
+    return weft_variance_over(in[0], count, dims, oracle_number(c, "correction"), oracle_keepdim(c));
+}
+
+/* ---- the table ----------------------------------------------------------------------------------------- */
+
+const oracle_operation oracle_core_operations[] = {
+    BINARY(add, EXACT),
+    BINARY(sub, EXACT),
+    BINARY(mul, EXACT),
+    BINARY(div, EXACT),
+    BINARY(floor_div, WITHIN(1, "a quotient too large to be told from the next whole number")),
+    BINARY(remainder, WITHIN(1, "what is left over is rounded when the divisor is added")),
+    BINARY(pow, LIBRARY),
+    BINARY(maximum, EXACT),
+    BINARY(minimum, EXACT),
+    CALLED(scale, SCALAR),
+    CALLED(add_scalar, SCALAR),
+    CALLED(pow_scalar, LIBRARY),
+    CALLED(clamp, EXACT),
+    CALLED(add_scaled, ROUNDINGS),
+    CALLED(addcmul, ROUNDINGS),
+    CALLED(addcdiv, ROUNDINGS),
+    CALLED(lerp, ROUNDINGS),
+    CALLED(to_type, EXACT),
+    TERNARY(where, EXACT),
+    CALLED(masked_fill, SCALAR),
+
+    BINARY(eq, EXACT),
+    BINARY(ne, EXACT),
+    BINARY(lt, EXACT),
+    BINARY(le, EXACT),
+    BINARY(gt, EXACT),
+    BINARY(ge, EXACT),
+    BINARY(logical_and, EXACT),
+    BINARY(logical_or, EXACT),
+    BINARY(logical_xor, EXACT),
+    UNARY(logical_not, EXACT),
+    UNARY(isnan, EXACT),
+    UNARY(isinf, EXACT),
+    UNARY(isfinite, EXACT),
+
+    UNARY(neg, EXACT),
+    UNARY(abs, EXACT),
+    UNARY(sign, EXACT),
+    UNARY(square, EXACT),
+    UNARY(reciprocal, EXACT),
+    UNARY(sqrt, EXACT),
+    UNARY(rsqrt, ROUNDINGS),
+    UNARY(exp, LIBRARY),
+    UNARY(expm1, LIBRARY),
+    UNARY(log, LIBRARY),
+    UNARY(log1p, LIBRARY),
+    UNARY(log2, LIBRARY),
+    UNARY(log10, LIBRARY),
+    UNARY(sin, LIBRARY),
+    UNARY(cos, LIBRARY),
+    UNARY(tan, LIBRARY),
+    UNARY(tanh, LIBRARY),
+    UNARY(erf, LIBRARY),
+    UNARY(floor, EXACT),
+    UNARY(ceil, EXACT),
+    UNARY(trunc, EXACT),
+    UNARY(round, EXACT),
+    UNARY(sigmoid, ROUNDINGS),
+    UNARY(silu, ROUNDINGS),
+    UNARY(relu, EXACT),
+    UNARY(gelu, ROUNDINGS),
+    UNARY(softplus, ROUNDINGS),
+    CALLED(leaky_relu, SCALAR),
+
+    BINARY(relu_backward, EXACT),
+    BINARY(gelu_backward, ROUNDINGS),
+    BINARY(silu_backward, ROUNDINGS),
+    CALLED(leaky_relu_backward, SCALAR),
+    BINARY(tanh_backward, ROUNDINGS),
+    BINARY(sigmoid_backward, ROUNDINGS),
+    CALLED(pow_scalar_backward, ROUNDINGS),
+
+    BINARY(copy_, EXACT),
+    CALLED(add_, ROUNDINGS),
+    BINARY(mul_, EXACT),
+    BINARY(div_, EXACT),
+    CALLED(scale_, SCALAR),
+    CALLED(fill_, SCALAR),
+    CALLED(lerp_, ROUNDINGS),
+
+    REDUCTION(sum, ORDER),
+    REDUCTION(prod, ORDER),
+    REDUCTION(mean, ORDER),
+    REDUCTION(max, EXACT),
+    REDUCTION(min, EXACT),
+    REDUCTION(any, EXACT),
+    REDUCTION(every, EXACT),
+    CALLED(norm, ORDER),
+    CALLED(norm_over, ORDER),
+    CALLED(norm_all, ORDER),
+    CALLED(variance, ORDER),
+    CALLED(variance_over, ORDER),
+    CALLED(variance_all, ORDER),
+
+    BINARY(matmul, ORDER),
+    CALLED(matmul_ex, ORDER),
+    BINARY(embedding, EXACT),
+    CALLED(embedding_backward, ORDER),
+    BINARY(cross_entropy, ORDER),
+    CALLED(cross_entropy_backward, ORDER),
+    CALLED(reshape, EXACT),
+    { .name = NULL },
+};

@@ -1,0 +1,32 @@
+"""What a row of the tables is. A table (table_*.py) calls family() with rows; generate.py writes a file for
+each.
+
+A row has the name of the C function without weft_, how cases are drafted, and the same in PyTorch: a function
+of a list of tensors and the attributes, which returns a tensor, or several. It is called with the inputs' own
+types, which gives shape and type; with floating inputs in double precision, which gives the values; and with
+distributed tensors, which gives the layouts that PyTorch chooses."""
+
+import dataclasses
+
+
+@dataclasses.dataclass
+class Row:
+    name: str
+    sample: object
+    function: object
+    # The largest sum of the terms' magnitudes in one element: what errors of sums are measured by.
+    magnitude: object = None
+    # Values in the inputs' own types, where double precision would give others (conversions).
+    own_types: bool = False
+
+
+FAMILIES = {}
+
+
+def family(name, rows):
+    FAMILIES[name] = rows
+
+
+def of_tensors(function):
+    """For functions of tensors alone."""
+    return lambda inputs, _: function(*inputs)

@@ -1,0 +1,4 @@
+"""All operations: each module adds its families."""
+
+import table_core  # noqa: F401
+from rows import FAMILIES  # noqa: F401

@@ -1,0 +1,377 @@
+/* Every way in which the dispatcher could run a call, not only the cheapest: each combination of
+ * strategies is forced once, and gives what one rank gives by itself. Random shapes, types, meshes and
+ * placements. */
+#include "operand.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dispatch/dispatch.h"
+
+enum { CASES = 10, MAX_OPERANDS = 3, MAX_FORCED = 60 };
+
+/* ---- what is called ------------------------------------------------------------------------------------ */
+
+/* One call before its inputs are laid out. */
+typedef struct plan {
+    int num_inputs;
+    struct {
+        weft_dtype dtype;
+        int ndim;
+        int64_t shape[WEFT_MAX_DIMS];
+        value_kind kind;
+        int64_t limit;
+    } inputs[MAX_OPERANDS];
+    int dim;
+    bool keepdim, first, second;
+    bool in_place; /* a target that is Partial allows little: it is not */
+    double roundings;
+} plan;
+
+typedef struct program {
+    const char *name;
+    void (*draw)(plan *p);
+    weft_tensor *(*call)(const plan *p, weft_tensor *const in[]);
+} program;
+
+static void add_input(plan *p, weft_dtype dtype, int ndim, const int64_t shape[])
+{
+    p->inputs[p->num_inputs].dtype = dtype;
+    p->inputs[p->num_inputs].ndim = ndim;
+    memcpy(p->inputs[p->num_inputs++].shape, shape, (size_t)ndim * sizeof(shape[0]));
+}
+
+static void draw_one(plan *p)
+{
+    int64_t shape[WEFT_MAX_DIMS];
+    int ndim = random_shape(&source, 3, 7, shape);
+    add_input(p, any_number(), ndim, shape);
+}
+
+/* The second lacks leading dimensions, or has sizes of 1. */
+static void draw_two(plan *p)
+{
+    draw_one(p);
+    int64_t shape[WEFT_MAX_DIMS];
+    int lacks = below(3) == 0 ? (int)below(p->inputs[0].ndim + 1) : 0, ndim = p->inputs[0].ndim - lacks;
+    for (int d = 0; d < ndim; d++) {
+        shape[d] = below(5) == 0 ? 1 : p->inputs[0].shape[d + lacks];
+    }
+    add_input(p, p->inputs[0].dtype, ndim, shape);
+}
+
+static void draw_two_in_place(plan *p)
+{
+    draw_two(p);
+    p->in_place = true;
+}
+
+static void draw_three(plan *p)
+{
+    draw_two(p);
+    add_input(p, p->inputs[0].dtype, p->inputs[0].ndim, p->inputs[0].shape);
+}
+
+static void draw_reduction(plan *p)
+{
+    int64_t shape[WEFT_MAX_DIMS];
+    int ndim = 1 + (int)below(3);
+    for (int d = 0; d < ndim; d++) {
+        shape[d] = 1 + below(7); /* there is something to choose the largest from */
+    }
+    add_input(p, any_float(), ndim, shape);
+    p->dim = (int)below(ndim);
+    p->keepdim = below(2);
+}
+
+/* One whose result is rounded. */
+static void draw_rounded_reduction(plan *p)
+{
+    draw_reduction(p);
+    p->roundings = 16;
+}
+
+static void draw_product(plan *p)
+{
+    int batch = (int)below(2);
+    int64_t m = below(7), n = below(7), k = below(7), first[3] = { 3 }, second[3] = { 3 };
+    p->first = below(2);
+    p->second = below(2);
+    first[batch] = p->first ? k : m;
+    first[batch + 1] = p->first ? m : k;
+    second[batch] = p->second ? n : k;
+    second[batch + 1] = p->second ? k : n;
+    weft_dtype dtype = any_float();
+    add_input(p, dtype, batch + 2, first);
+    add_input(p, dtype, batch + 2, second);
+}
+
+static void add_indices(plan *p, int ndim, const int64_t shape[], int64_t limit)
+{
+    p->inputs[p->num_inputs].kind = INDEX;
+    p->inputs[p->num_inputs].limit = limit;
+    add_input(p, any_index(), ndim, shape);
+}
+
+static void draw_lookup(plan *p)
+{
+    int64_t table[2] = { 1 + below(7), below(5) }, shape[WEFT_MAX_DIMS];
+    int ndim = random_shape(&source, 2, 6, shape);
+    add_input(p, any_float(), 2, table);
+    add_indices(p, ndim, shape, table[0]);
+}
+
+static void draw_lookup_backward(plan *p)
+{
+    int64_t shape[WEFT_MAX_DIMS];
+    int ndim = random_shape(&source, 2, 6, shape);
+    p->dim = 1 + (int)below(7); /* rows of the table */
+    shape[ndim] = below(5);
+    add_input(p, any_float(), ndim + 1, shape);
+    add_indices(p, ndim, shape, p->dim);
+}
+
+static void draw_loss(plan *p)
+{
+    int64_t shape[2] = { 1 + below(8), 1 + below(6) };
+    add_input(p, any_float(), 2, shape);
+    add_indices(p, 1, shape, shape[1]);
+    p->roundings = 64;
+}
+
+/* ---- the calls ----------------------------------------------------------------------------------------- */
+
+#define CALL(name, expression)                                                                               \
+    static weft_tensor *call_##name(const plan *p, weft_tensor *const in[])                                  \
+    {                                                                                                        \
+        (void)p;                                                                                             \
+        return expression;                                                                                   \
+    }
+
+CALL(add, weft_add(in[0], in[1]))
+CALL(mul, weft_mul(in[0], in[1]))
+CALL(maximum, weft_maximum(in[0], in[1]))
+CALL(less, weft_lt(in[0], in[1]))
+CALL(scale, weft_scale(in[0], -3))
+CALL(relu, weft_relu(in[0]))
+CALL(square, weft_square(in[0]))
+CALL(addcmul, weft_addcmul(in[0], in[1], in[2], 2))
+CALL(add_in_place, weft_add_(in[0], in[1], 2))
+CALL(mul_in_place, weft_mul_(in[0], in[1]))
+CALL(copy_in_place, weft_copy_(in[0], in[1]))
+CALL(sum, weft_sum(in[0], p->dim, p->keepdim))
+CALL(mean, weft_mean(in[0], p->dim, p->keepdim))
+CALL(prod, weft_prod(in[0], p->dim, p->keepdim))
+CALL(max, weft_max(in[0], p->dim, p->keepdim))
+CALL(any, weft_any(in[0], p->dim, p->keepdim))
+CALL(sum_all, weft_sum_all(in[0]))
+CALL(norm, weft_norm(in[0], 2, p->dim, p->keepdim))
+CALL(variance, weft_variance(in[0], p->dim, 0, p->keepdim))
+CALL(matmul, weft_matmul_ex(in[0], p->first, in[1], p->second))
+CALL(embedding, weft_embedding(in[0], in[1]))
+CALL(embedding_backward, weft_embedding_backward(in[0], in[1], p->dim))
+CALL(cross_entropy, weft_cross_entropy(in[0], in[1]))
+CALL(cross_entropy_backward, weft_cross_entropy_backward(NULL, in[0], in[1]))
+
+static const program programs[] = {
+    { "add", draw_two, call_add },
+    { "mul", draw_two, call_mul },
+    { "maximum", draw_two, call_maximum },
+    { "lt", draw_two, call_less },
+    { "scale", draw_one, call_scale },
+    { "relu", draw_one, call_relu },
+    { "square", draw_one, call_square },
+    { "addcmul", draw_three, call_addcmul },
+    { "add_", draw_two_in_place, call_add_in_place },
+    { "mul_", draw_two_in_place, call_mul_in_place },
+    { "copy_", draw_two_in_place, call_copy_in_place },
+    { "sum", draw_reduction, call_sum },
+    { "mean", draw_rounded_reduction, call_mean },
+    { "prod", draw_reduction, call_prod },
+    { "max", draw_reduction, call_max },
+    { "any", draw_reduction, call_any },
+    { "sum_all", draw_one, call_sum_all },
+    { "norm", draw_rounded_reduction, call_norm },
+    { "variance", draw_rounded_reduction, call_variance },
+    { "matmul", draw_product, call_matmul },
+    { "embedding", draw_lookup, call_embedding },
+    { "embedding_backward", draw_lookup_backward, call_embedding_backward },
+    { "cross_entropy", draw_loss, call_cross_entropy },
+    { "cross_entropy_backward", draw_loss, call_cross_entropy_backward },
+};
+
+/* ---- one call in all ways ------------------------------------------------------------------------------ */
+
+static long forced_count, impossible_count;
+
+/* What one rank gives by itself. */
+typedef struct answer {
+    weft_dtype dtype;
+    int ndim;
+    int64_t shape[WEFT_MAX_DIMS];
+    double *values;
+    double magnitude;
+} answer;
+
+static answer answer_alone(const program *run, const plan *p, const operand operands[])
+{
+    weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 1 }, NULL);
+    weft_tensor *in[MAX_OPERANDS];
+    for (int i = 0; i < p->num_inputs; i++) {
+        operand alone = operands[i];
+        alone.mesh = mesh;
+        alone.placements[0] = weft_replicate();
+        realise(&alone);
+        in[i] = alone.tensor;
+    }
+    weft_tensor *result = run->call(p, in);
+    assert_no_error();
+    answer a = { .dtype = weft_tensor_dtype(result), .ndim = weft_tensor_ndim(result), .magnitude = 1 };
+    for (int d = 0; d < a.ndim; d++) {
+        a.shape[d] = weft_tensor_size(result, d);
+    }
+    int64_t count = shape_count(a.ndim, a.shape);
+    a.values = malloc(((size_t)count + 1) * sizeof(*a.values));
+    assert_int_equal(weft_to_host(weft_to_type(result, WEFT_F64), a.values), WEFT_OK);
+    for (int64_t i = 0; i < count; i++) {
+        a.magnitude = fmax(a.magnitude, fabs(a.values[i]));
+    }
+    return a;
+}
+
+/* The call with this combination. Returns how many there are. */
+static int64_t run_forced(const program *run, const plan *p, operand operands[], const answer *expected,
+                          int64_t combination)
+{
+    weft_tensor *in[MAX_OPERANDS];
+    bool exact = p->roundings == 0;
+    char what[900];
+    int used = snprintf(what, sizeof(what), "%s, combination %d:", run->name, (int)combination);
+    for (int i = 0; i < p->num_inputs; i++) {
+        realise(&operands[i]);
+        in[i] = operands[i].tensor;
+        exact &= operands[i].exact;
+        used += snprintf(what + used, sizeof(what) - (size_t)used, " %s", describe_operand(&operands[i]));
+    }
+    weft_dispatch_force(combination);
+    weft_tensor *result = run->call(p, in);
+    int64_t combinations = weft_dispatch_force(-1);
+    if (result == NULL && weft_last_status() == WEFT_ERR_LAYOUT) {
+        weft_clear_error(); /* some input cannot be moved there */
+        impossible_count++;
+        return combinations;
+    }
+    assert_no_error();
+    assert_int_equal(weft_tensor_dtype(result), expected->dtype);
+    check(weft_to_type(result, WEFT_F64), WEFT_F64, expected->ndim, expected->shape, expected->values,
+          exact ? 0 : (p->roundings + 16) * 0x1p29, expected->magnitude, what); /* of f32 */
+    forced_count++;
+    return combinations;
+}
+
+/* Targets of operations in place stay as they are, which leaves little to one that is Partial. */
+static void reduce_target(operand *target)
+{
+    for (int m = 0; m < weft_mesh_ndim(target->mesh); m++) {
+        if (target->placements[m].kind == WEFT_PARTIAL) {
+            target->placements[m] = weft_replicate();
+        }
+    }
+}
+
+static void run_case(const program *run)
+{
+    plan p = { .num_inputs = 0 };
+    run->draw(&p);
+    weft_mesh *mesh = any_mesh();
+    operand operands[MAX_OPERANDS];
+    for (int i = 0; i < p.num_inputs; i++) {
+        operands[i] = make_operand(mesh, p.inputs[i].dtype, p.inputs[i].ndim, p.inputs[i].shape,
+                                   p.inputs[i].kind, p.inputs[i].limit);
+    }
+    if (p.in_place) {
+        reduce_target(&operands[0]);
+    }
+    answer expected = answer_alone(run, &p, operands);
+    int64_t combinations = run_forced(run, &p, operands, &expected, 0);
+    bool all = combinations <= MAX_FORCED;
+    for (int64_t i = 1; i < (all ? combinations : MAX_FORCED); i++) {
+        run_forced(run, &p, operands, &expected, all ? i : below(combinations));
+    }
+    free(expected.values);
+    for (int i = 0; i < p.num_inputs; i++) {
+        release(&operands[i]);
+    }
+}
+
+/* ---- the suites ---------------------------------------------------------------------------------------- */
+
+static void run_programs(const char *panel_rows, uint64_t seed)
+{
+    unsetenv("WEFT_PANEL_ROWS");
+    if (panel_rows != NULL) {
+        setenv("WEFT_PANEL_ROWS", panel_rows, 1);
+    }
+    weft_config config = WEFT_CONFIG_DEFAULT;
+    config.ranks = MAX_RANKS;
+    assert_int_equal(weft_init(&config), WEFT_OK);
+    source = prng_start(seed);
+    forced_count = impossible_count = 0;
+    for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
+        for (int k = 0; k < CASES; k++) {
+            weft_scope_open();
+            run_case(&programs[i]);
+            weft_scope_close();
+        }
+    }
+    assert_int_equal(weft_finalize(), WEFT_OK);
+    print_message("# %ld combinations forced, %ld impossible\n", forced_count, impossible_count);
+    assert_true(forced_count > 10 * impossible_count);
+}
+
+static void test_panels_by_default(void **state)
+{
+    (void)state;
+    run_programs(NULL, 21);
+}
+
+static void test_panels_of_one_row(void **state)
+{
+    (void)state;
+    run_programs("1", 22);
+}
+
+/* What is forced is not kept: the cheapest is found again, and nothing is looked up meanwhile. */
+static void test_nothing_is_kept(void **state)
+{
+    (void)state;
+    weft_config config = WEFT_CONFIG_DEFAULT;
+    config.ranks = 4;
+    assert_int_equal(weft_init(&config), WEFT_OK);
+    weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 4 }, NULL);
+    weft_placement sharded = weft_shard(0);
+    weft_tensor *a = weft_ones(WEFT_F32, 2, (int64_t[]){ 8, 4 }, mesh, &sharded);
+    assert_int_equal(weft_tensor_placements(weft_relu(a))[0].kind, WEFT_SHARD);
+    weft_dispatch_force(0);
+    weft_relu(a);
+    int64_t combinations = weft_dispatch_force(0);
+    assert_in_range(combinations, 2, 10);
+    weft_dispatch_force(combinations - 1); /* all Replicate is the last */
+    assert_int_equal(weft_tensor_placements(weft_relu(a))[0].kind, WEFT_REPLICATE);
+    weft_dispatch_force(-1);
+    assert_int_equal(weft_tensor_placements(weft_relu(a))[0].kind, WEFT_SHARD);
+    assert_no_error();
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nothing_is_kept),
+        cmocka_unit_test(test_panels_by_default),
+        cmocka_unit_test(test_panels_of_one_row),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
