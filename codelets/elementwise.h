@@ -84,8 +84,8 @@ extern const weft_elementwise weft_elementwise_relu_backward, weft_elementwise_g
 extern const weft_elementwise weft_elementwise_tanh_backward, weft_elementwise_sigmoid_backward; /* b: the output */
 extern const weft_elementwise weft_elementwise_pow_scalar_backward;                              /* a s b^(s - 1) */
 
-/* Last steps of softmax, of its logarithm and of their derivatives: of an element and two values of its row (the largest
- * and the sum of exponentials); of the gradient, the output and a sum over the row. */
+/* Last steps of softmax, of its logarithm and of their derivatives: of an element and two values of its row (the
+ * largest and the sum of exponentials); of the gradient, the output and a sum over the row. */
 extern const weft_elementwise weft_elementwise_softmax_step;              /* e^(a - b) / c */
 extern const weft_elementwise weft_elementwise_log_softmax_step;          /* (a - b) - log(c) */
 extern const weft_elementwise weft_elementwise_softmax_backward_step;     /* b (a - c) */

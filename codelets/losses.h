@@ -18,10 +18,11 @@ enum {
 };
 /* Inputs that a call may have, in this order. */
 enum {
-    WEFT_LOSS_HAS_STATISTICS = 1, /* rows lie in parts: the largest value and the sum of exponentials, [n, 1] */
-    WEFT_LOSS_HAS_MEAN = 2,       /* with these: the sum of each row's logits, [n, 1] */
-    WEFT_LOSS_HAS_GRADIENT = 4,   /* one element, or one for each row */
-    WEFT_LOSS_HAS_COUNT = 8       /* one element: all is divided by it */
+    WEFT_LOSS_HAS_STATISTICS =
+        1,                      /* rows lie in parts: the largest value and the sum of exponentials, [n, 1] */
+    WEFT_LOSS_HAS_MEAN = 2,     /* with these: the sum of each row's logits, [n, 1] */
+    WEFT_LOSS_HAS_GRADIENT = 4, /* one element, or one for each row */
+    WEFT_LOSS_HAS_COUNT = 8     /* one element: all is divided by it */
 };
 /* scalars[]: what all is multiplied by; and the share of probability that is spread over all classes. */
 enum { WEFT_LOSS_SCALE, WEFT_LOSS_SMOOTHING };

@@ -9,9 +9,10 @@
 enum { WEFT_NORM_FIRST, WEFT_NORM_CENTRED, WEFT_NORM_PARTS, WEFT_NORM_NUMBERS };
 /* numbers[WEFT_NORM_PARTS]: inputs that a call may have after the first one or two, in this order. */
 enum {
-    WEFT_NORM_HAS_STATISTICS = 1, /* vectors lie in parts: the mean (where they are centred) and the variance */
-    WEFT_NORM_HAS_SUMS = 2,       /* the result of weft_kernel_norm_sums() */
-    WEFT_NORM_HAS_GAIN = 4,       /* as large as a vector */
+    WEFT_NORM_HAS_STATISTICS =
+        1,                  /* vectors lie in parts: the mean (where they are centred) and the variance */
+    WEFT_NORM_HAS_SUMS = 2, /* the result of weft_kernel_norm_sums() */
+    WEFT_NORM_HAS_GAIN = 4, /* as large as a vector */
     WEFT_NORM_HAS_BIAS = 8
 };
 
@@ -22,8 +23,8 @@ void weft_kernel_norm_backward(const weft_kernel_call *call);
 /* Of the same inputs, or the rank's parts of them: for each vector the sum of gradient * gain, and of that times
  * normal(a). The output has the vectors' dimensions with size 1, but the last one with 2. Piece by piece. */
 void weft_kernel_norm_sums(const weft_kernel_call *call);
-/* Of the same inputs: the gradient of the gain, gradient * normal(a) summed over all vectors. The output has the size of
- * a vector, after dimensions of size 1 for all others. Piece by piece. */
+/* Of the same inputs: the gradient of the gain, gradient * normal(a) summed over all vectors. The output has the
+ * size of a vector, after dimensions of size 1 for all others. Piece by piece. */
 void weft_kernel_norm_gain_backward(const weft_kernel_call *call);
 
 #endif

@@ -52,8 +52,8 @@ static double allowed(weft_dtype type, bool exactly, double roundings)
     return is_half(type) ? unit * (exactly ? 1 : 24) + roundings : exactly ? roundings : 20 * roundings;
 }
 
-static void compare(weft_tensor *tensor, weft_dtype type, int ndim, const int64_t shape[], const double *expected,
-                    double roundings, double magnitude, const char *what)
+static void compare(weft_tensor *tensor, weft_dtype type, int ndim, const int64_t shape[],
+                    const double *expected, double roundings, double magnitude, const char *what)
 {
     assert_no_error();
     assert_non_null(tensor);
@@ -128,8 +128,8 @@ static void one_softmax(const char *name, weft_tensor *(*function)(weft_tensor *
     char what[400];
     snprintf(what, sizeof(what), "%s(%s, %d) of %s", name, describe_operand(&a), dim, weft_dtype_name(type));
     int given = below(2) ? dim : dim - (ndim == 0 ? 1 : ndim);
-    compare(function(a.tensor, given), type, ndim, shape, expected, allowed(type, a.exact, 4), logarithm ? 12 : 1,
-            what);
+    compare(function(a.tensor, given), type, ndim, shape, expected, allowed(type, a.exact, 4),
+            logarithm ? 12 : 1, what);
     free(expected);
     release(&a);
 }
@@ -144,8 +144,8 @@ static void case_log_softmax(void)
     one_softmax("log_softmax", weft_log_softmax, true);
 }
 
-static void one_softmax_backward(const char *name, weft_tensor *(*function)(weft_tensor *, weft_tensor *, int),
-                                 bool logarithm)
+static void one_softmax_backward(const char *name,
+                                 weft_tensor *(*function)(weft_tensor *, weft_tensor *, int), bool logarithm)
 {
     int64_t shape[WEFT_MAX_DIMS];
     int ndim = any_shape(shape), dim = ndim == 0 ? 0 : (int)below(ndim);
@@ -169,8 +169,8 @@ static void one_softmax_backward(const char *name, weft_tensor *(*function)(weft
         }
     }
     char what[700];
-    snprintf(what, sizeof(what), "%s(%s, %s, %d) of %s", name, describe_operand(&gradient), describe_operand(&output),
-             dim, weft_dtype_name(type));
+    snprintf(what, sizeof(what), "%s(%s, %s, %d) of %s", name, describe_operand(&gradient),
+             describe_operand(&output), dim, weft_dtype_name(type));
     compare(function(gradient.tensor, output.tensor, dim), type, ndim, shape, expected,
             allowed(type, gradient.exact && output.exact, 4), largest + 10 * (double)l.length, what);
     free(expected);
@@ -223,7 +223,9 @@ static void normalise(norm_case *c)
 
 static norm_case make_norm_case(bool centred, bool backward)
 {
-    norm_case c = { .centred = centred, .has_gain = below(3) > 0, .has_bias = centred && !backward && below(2) };
+    norm_case c = { .centred = centred,
+                    .has_gain = below(3) > 0,
+                    .has_bias = centred && !backward && below(2) };
     do {
         c.ndim = any_shape(c.shape);
     } while (c.ndim == 0);
@@ -237,12 +239,13 @@ static norm_case make_norm_case(bool centred, bool backward)
     c.gain = make_real(mesh, c.type, c.own, vector);
     c.bias = make_real(mesh, c.type, c.own, vector);
     c.gradient = make_real(mesh, c.type, c.ndim, c.shape);
-    c.exact = c.a.exact && (!c.has_gain || c.gain.exact) && (backward ? c.gradient.exact : !c.has_bias || c.bias.exact);
+    c.exact = c.a.exact && (!c.has_gain || c.gain.exact) &&
+              (backward ? c.gradient.exact : !c.has_bias || c.bias.exact);
     c.normal = array(c.a.count);
     c.inverse = array(c.vectors);
     normalise(&c);
-    snprintf(c.what, sizeof(c.what), "%s%s(a %s%s%s%s%s%s%s) of %s", centred ? "layer_norm" : "rms_norm",
-             backward ? "_backward" : "", describe_operand(&c.a), "", "", "", "", "", "", weft_dtype_name(c.type));
+    snprintf(c.what, sizeof(c.what), "%s%s(%s) of %s over %d dimensions", centred ? "layer_norm" : "rms_norm",
+             backward ? "_backward" : "", describe_operand(&c.a), weft_dtype_name(c.type), c.own);
     return c;
 }
 
@@ -311,7 +314,8 @@ static void one_norm_backward(bool centred)
     weft_tensor *result =
         centred ? weft_layer_norm_backward(c.gradient.tensor, c.a.tensor, gain, EPSILON,
                                            wants_gain ? &gain_result : NULL, wants_bias ? &bias_result : NULL)
-                : weft_rms_norm_backward(c.gradient.tensor, c.a.tensor, gain, EPSILON, wants_gain ? &gain_result : NULL);
+                : weft_rms_norm_backward(c.gradient.tensor, c.a.tensor, gain, EPSILON,
+                                         wants_gain ? &gain_result : NULL);
     const int64_t *vector = c.shape + c.ndim - c.own;
     double roundings = allowed(c.type, c.exact, 16), sums = 20 + 10 * (double)c.vectors;
     compare(result, c.type, c.ndim, c.shape, of_a, roundings, 100, c.what);
@@ -358,13 +362,16 @@ static operand make_gradient(weft_mesh *mesh, weft_dtype type, weft_loss_reducti
 
 static double scale_of(const class_case *c, int64_t row)
 {
-    double gradient = !c->has_gradient ? 1 : c->gradient.dense[c->options.reduction == WEFT_LOSS_NONE ? row : 0];
+    double gradient =
+        !c->has_gradient ? 1 : c->gradient.dense[c->options.reduction == WEFT_LOSS_NONE ? row : 0];
     return c->options.reduction == WEFT_LOSS_MEAN ? gradient / (double)c->counted : gradient;
 }
 
 static class_case make_class_case(const char *name)
 {
-    class_case c = { .n = any_size(), .classes = 1 + below(below(3) == 0 ? 70 : MAX_SIZE), .type = any_type() };
+    class_case c = { .n = any_size(),
+                     .classes = 1 + below(below(3) == 0 ? 70 : MAX_SIZE),
+                     .type = any_type() };
     weft_mesh *mesh = any_mesh();
     int64_t shape[2] = { c.n, c.classes };
     c.values = make_real(mesh, c.type, 2, shape);
@@ -448,8 +455,8 @@ static void compare_losses(const class_case *c, weft_tensor *loss, weft_tensor *
         compare(loss, c->type, 1, &c->n, c->losses, roundings, 12, c->what);
     } else {
         bool averages = c->options.reduction == WEFT_LOSS_MEAN;
-        compare(loss, c->type, 0, NULL, averages ? &mean : &total, roundings, averages ? 12 : 12 * (double)c->n + 12,
-                c->what);
+        compare(loss, c->type, 0, NULL, averages ? &mean : &total, roundings,
+                averages ? 12 : 12 * (double)c->n + 12, c->what);
     }
     compare(gradient, c->type, 2, c->values.shape, c->gradients, allowed(c->type, c->exact, 8), 8, c->what);
 }
@@ -459,8 +466,8 @@ static void case_cross_entropy(void)
     class_case c = make_class_case("cross_entropy_ex");
     reference_cross_entropy(&c);
     weft_tensor *loss = weft_cross_entropy_ex(c.values.tensor, c.targets.tensor, &c.options);
-    weft_tensor *gradient = weft_cross_entropy_ex_backward(c.has_gradient ? c.gradient.tensor : NULL, c.values.tensor,
-                                                           c.targets.tensor, &c.options);
+    weft_tensor *gradient = weft_cross_entropy_ex_backward(c.has_gradient ? c.gradient.tensor : NULL,
+                                                           c.values.tensor, c.targets.tensor, &c.options);
     compare_losses(&c, loss, gradient);
     release_class_case(&c);
 }
@@ -476,8 +483,8 @@ static void case_plain_cross_entropy(void)
     c.counted = c.n;
     c.exact = c.values.exact && (!c.has_gradient || c.gradient.exact);
     reference_cross_entropy(&c);
-    weft_tensor *gradient = weft_cross_entropy_backward(c.has_gradient ? c.gradient.tensor : NULL, c.values.tensor,
-                                                        c.targets.tensor);
+    weft_tensor *gradient = weft_cross_entropy_backward(c.has_gradient ? c.gradient.tensor : NULL,
+                                                        c.values.tensor, c.targets.tensor);
     compare_losses(&c, weft_cross_entropy(c.values.tensor, c.targets.tensor), gradient);
     compare_losses(&c, weft_cross_entropy_ex(c.values.tensor, c.targets.tensor, NULL), gradient);
     release_class_case(&c);
@@ -517,16 +524,16 @@ static void case_mse(void)
     }
     total /= reduction == WEFT_LOSS_MEAN ? (double)a.count : 1;
     char what[900];
-    snprintf(what, sizeof(what), "mse(%s, %s) of %s, reduction %d", describe_operand(&a), describe_operand(&b),
-             weft_dtype_name(type), (int)reduction);
+    snprintf(what, sizeof(what), "mse(%s, %s) of %s, reduction %d", describe_operand(&a),
+             describe_operand(&b), weft_dtype_name(type), (int)reduction);
     weft_tensor *loss = weft_mse(a.tensor, b.tensor, reduction);
     if (none) {
         compare(loss, type, ndim, shape, squares, allowed(type, exact, 4), 40, what);
     } else {
         compare(loss, type, 0, NULL, &total, allowed(type, exact, 4), fabs(total) + 40, what);
     }
-    compare(weft_mse_backward(has_gradient ? gradient.tensor : NULL, a.tensor, b.tensor, reduction), type, ndim, shape,
-            gradients, allowed(type, exact && (!has_gradient || gradient.exact), 4), 40, what);
+    compare(weft_mse_backward(has_gradient ? gradient.tensor : NULL, a.tensor, b.tensor, reduction), type,
+            ndim, shape, gradients, allowed(type, exact && (!has_gradient || gradient.exact), 4), 40, what);
     free(squares);
     free(gradients);
     release(&a);
@@ -539,7 +546,8 @@ static void case_mse(void)
 static void case_embedding(void)
 {
     weft_dtype type = below(2) ? WEFT_BF16 : WEFT_F16;
-    int64_t rows = 1 + below(MAX_SIZE), width = any_size(), table_shape[2] = { rows, width }, shape[WEFT_MAX_DIMS];
+    int64_t rows = 1 + below(MAX_SIZE), width = any_size(), table_shape[2] = { rows, width },
+            shape[WEFT_MAX_DIMS];
     int ndim = random_shape(&source, 3, 9, shape);
     weft_mesh *mesh = any_mesh();
     operand table = make_real(mesh, type, 2, table_shape);
@@ -668,7 +676,8 @@ static void test_rows_are_not_gathered(void **state)
     const int64_t ranks[] = { MAX_RANKS }, shape[] = { ROWS, LENGTH };
     const weft_placement cut[] = { { WEFT_SHARD, 1, WEFT_SUM } }, along[] = { { WEFT_SHARD, 0, WEFT_SUM } };
     weft_mesh *mesh = weft_mesh_create(1, ranks, NULL);
-    weft_tensor *a = weft_randn(WEFT_F32, 2, shape, mesh, cut), *g = weft_randn(WEFT_F32, 2, shape, mesh, cut);
+    weft_tensor *a = weft_randn(WEFT_F32, 2, shape, mesh, cut),
+                *g = weft_randn(WEFT_F32, 2, shape, mesh, cut);
     weft_tensor *targets = weft_zeros(WEFT_I64, 1, shape, mesh, NULL);
     weft_tensor *gain = weft_randn(WEFT_F32, 1, shape + 1, mesh, along);
     weft_cross_entropy_options options = WEFT_CROSS_ENTROPY_OPTIONS_DEFAULT;
@@ -706,7 +715,8 @@ static void test_rows_are_not_gathered(void **state)
 
 /* ---- values that are not finite, and large ones -------------------------------------------------------- */
 
-static weft_tensor *matrix(weft_dtype type, int64_t rows, int64_t columns, const double *values, weft_mesh *mesh, int cut)
+static weft_tensor *matrix(weft_dtype type, int64_t rows, int64_t columns, const double *values,
+                           weft_mesh *mesh, int cut)
 {
     const int64_t shape[] = { rows, columns };
     const weft_placement placement[] = { cut < 0 ? weft_replicate() : weft_shard(cut) };
@@ -717,20 +727,40 @@ static void special_softmax(weft_dtype type, weft_mesh *mesh, int cut)
 {
     enum { N = 6, C = 4 };
     const double inf = INFINITY;
-    const double values[N * C] = { 1,   -inf, 2,    -inf, -inf, -inf, -inf, -inf, inf, 0,    1, 2,
-                                   NAN, 0,    1,    2,    1000, 1000, 1000, 1000, -3e4, -3e4, -inf, -3e4 };
-    const double wanted[N * C] = { 1 / (1 + exp(1)), 0, exp(1) / (1 + exp(1)), 0, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN,
-                                   NAN, NAN, NAN, NAN, 0.25, 0.25, 0.25, 0.25, 1.0 / 3, 1.0 / 3, 0, 1.0 / 3 };
+    const double values[N * C] = { 1,   -inf, 2, -inf, -inf, -inf, -inf, -inf, inf,  0,    1,    2,
+                                   NAN, 0,    1, 2,    1000, 1000, 1000, 1000, -3e4, -3e4, -inf, -3e4 };
+    const double wanted[N * C] = { 1 / (1 + exp(1)),
+                                   0,
+                                   exp(1) / (1 + exp(1)),
+                                   0,
+                                   NAN,
+                                   NAN,
+                                   NAN,
+                                   NAN,
+                                   NAN,
+                                   NAN,
+                                   NAN,
+                                   NAN,
+                                   NAN,
+                                   NAN,
+                                   NAN,
+                                   NAN,
+                                   0.25,
+                                   0.25,
+                                   0.25,
+                                   0.25,
+                                   1.0 / 3,
+                                   1.0 / 3,
+                                   0,
+                                   1.0 / 3 };
     double logarithms[N * C];
     for (int i = 0; i < N * C; i++) {
         logarithms[i] = log(wanted[i]);
     }
-    const int64_t shape[] = { N, C };
     weft_tensor *a = matrix(type, N, C, values, mesh, cut);
     double plain[N * C], logged[N * C];
     assert_int_equal(weft_to_host(weft_to_type(weft_softmax(a, 1), WEFT_F64), plain), WEFT_OK);
     assert_int_equal(weft_to_host(weft_to_type(weft_log_softmax(a, 1), WEFT_F64), logged), WEFT_OK);
-    (void)shape;
     double tolerance = type == WEFT_BF16 ? 0x1p-7 : 1e-6;
     for (int i = 0; i < N * C; i++) {
         assert_true(isnan(wanted[i]) ? isnan(plain[i]) : fabs(plain[i] - wanted[i]) <= tolerance);
@@ -784,7 +814,8 @@ static void special_norm(weft_mesh *mesh, int cut)
         values[i] = 65536 + i % C % 2; /* half of them 1 above the others */
     }
     weft_tensor *a = matrix(WEFT_F32, N, C, values, mesh, cut);
-    assert_int_equal(weft_to_host(weft_to_type(weft_layer_norm(a, NULL, NULL, 0), WEFT_F64), results), WEFT_OK);
+    assert_int_equal(weft_to_host(weft_to_type(weft_layer_norm(a, NULL, NULL, 0), WEFT_F64), results),
+                     WEFT_OK);
     for (int i = 0; i < N * C; i++) {
         assert_true(results[i] == (i % 2 == 0 ? -1 : 1));
     }

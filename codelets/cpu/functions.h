@@ -16,19 +16,22 @@ static inline float weft_exp_f32(float x)
     float shifted = bounded * 0x1.715476p0f + shifter;
     float k = shifted - shifter;
     float r = (bounded - k * ln2_high) - k * ln2_low;
-    float tail = 0x1p-1f + (0x1.555488p-3f + (0x1.555458p-5f + (0x1.124028p-7f + 0x1.6dba62p-10f * r) * r) * r) * r;
+    float tail =
+        0x1p-1f + (0x1.555488p-3f + (0x1.555458p-5f + (0x1.124028p-7f + 0x1.6dba62p-10f * r) * r) * r) * r;
     float power = 1.0f + (r + r * r * tail);
     /* 2^k in two factors, of which both are normal numbers. */
     uint32_t exponent = weft_bits_of_float(shifted) - weft_bits_of_float(shifter) + 256u;
     uint32_t half = exponent >> 1;
-    float first = weft_float_of_bits((half - 1u) << 23), second = weft_float_of_bits((exponent - half - 1u) << 23);
+    float first = weft_float_of_bits((half - 1u) << 23),
+          second = weft_float_of_bits((exponent - half - 1u) << 23);
     return power * first * second;
 }
 
 /* |x| with the sign of another number. Of a NaN the bits alone. */
 static inline float weft_with_sign(float x, float sign)
 {
-    return weft_float_of_bits((weft_bits_of_float(x) & 0x7fffffffu) | (weft_bits_of_float(sign) & 0x80000000u));
+    return weft_float_of_bits((weft_bits_of_float(x) & 0x7fffffffu) |
+                              (weft_bits_of_float(sign) & 0x80000000u));
 }
 
 /* Within 2 ulp. tanh(x) = x + x^3 p(x^2), or 1 - 2 / (e^2x + 1). */
@@ -36,8 +39,10 @@ static inline float weft_tanh_f32(float x)
 {
     float size = weft_with_sign(x, 0);
     float square = x * x;
-    float tail = -0x1.555538p-2f + (0x1.1107eap-3f + (-0x1.b85144p-5f + (0x1.529a78p-6f -
-                 0x1.77a248p-8f * square) * square) * square) * square;
+    float tail =
+        -0x1.555538p-2f +
+        (0x1.1107eap-3f + (-0x1.b85144p-5f + (0x1.529a78p-6f - 0x1.77a248p-8f * square) * square) * square) *
+            square;
     float small = size + size * square * tail;
     float large = 1.0f - 2.0f / (weft_exp_f32(2.0f * size) + 1.0f);
     return weft_with_sign(size < 0.625f ? small : large, x);
@@ -48,12 +53,23 @@ static inline float weft_erf_f32(float x)
 {
     float size = weft_with_sign(x, 0);
     float square = x * x;
-    float tail = 0x1.06eba8p-3f + (-0x1.812744p-2f + (0x1.ce2e8ap-4f + (-0x1.b81a0cp-6f + (0x1.553e3ap-8f +
-                 (-0x1.ae9b86p-11f + 0x1.6c314p-14f * square) * square) * square) * square) * square) * square;
+    float tail = 0x1.06eba8p-3f +
+                 (-0x1.812744p-2f +
+                  (0x1.ce2e8ap-4f +
+                   (-0x1.b81a0cp-6f +
+                    (0x1.553e3ap-8f + (-0x1.ae9b86p-11f + 0x1.6c314p-14f * square) * square) * square) *
+                       square) *
+                      square) *
+                     square;
     float small = size + size * tail;
     float t = size > 4.0f ? 4.0f : size;
-    float logarithm = -0x1.0871bp-13f + (-0x1.20c26ap+0f + (-0x1.45fbdap-1f + (-0x1.ab8066p-4f + (0x1.6fa9f6p-6f +
-                      (-0x1.95f5bap-9f + 0x1.a68bfp-13f * t) * t) * t) * t) * t) * t;
+    float logarithm =
+        -0x1.0871bp-13f +
+        (-0x1.20c26ap+0f +
+         (-0x1.45fbdap-1f +
+          (-0x1.ab8066p-4f + (0x1.6fa9f6p-6f + (-0x1.95f5bap-9f + 0x1.a68bfp-13f * t) * t) * t) * t) *
+             t) *
+            t;
     float large = 1.0f - weft_exp_f32(logarithm);
     return weft_with_sign(size < 0.875f ? small : large, x);
 }

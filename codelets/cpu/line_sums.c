@@ -80,7 +80,8 @@ double weft_line_sum(weft_dtype type, const void *values, int64_t n)
 
 double weft_line_sum_product(weft_dtype type, const void *values, const void *others, int64_t n)
 {
-    return type == WEFT_F64 ? sum_product_double(values, others, 0, n) : sum_product_float(values, others, 0, n);
+    return type == WEFT_F64 ? sum_product_double(values, others, 0, n)
+                            : sum_product_float(values, others, 0, n);
 }
 
 double weft_line_sum_square(weft_dtype type, const void *values, double centre, int64_t n)

@@ -49,7 +49,8 @@ static const weft_view *part_of(const weft_kernel_call *call, int64_t part)
 static double scale_of(const weft_kernel_call *call)
 {
     const weft_view *count = part_of(call, WEFT_LOSS_HAS_COUNT);
-    return count == NULL ? call->scalars[WEFT_LOSS_SCALE] : call->scalars[WEFT_LOSS_SCALE] / weft_view_value(count, 0);
+    return count == NULL ? call->scalars[WEFT_LOSS_SCALE]
+                         : call->scalars[WEFT_LOSS_SCALE] / weft_view_value(count, 0);
 }
 
 static double gradient_of(const weft_view *gradient, int64_t row)
@@ -60,7 +61,8 @@ static double gradient_of(const weft_view *gradient, int64_t row)
 /* ---- sums over rows, or one value for each ------------------------------------------------------------- */
 
 /* The loss of a row. */
-typedef double (*row_function)(const weft_kernel_call *call, const weft_vectors *lines, int64_t row, void *line);
+typedef double (*row_function)(const weft_kernel_call *call, const weft_vectors *lines, int64_t row,
+                               void *line);
 
 static void run_rows(const weft_kernel_call *call, row_function function)
 {
@@ -82,7 +84,8 @@ static void run_rows(const weft_kernel_call *call, row_function function)
         }
     }
     if (adds) {
-        weft_view_set(&call->output, 0, (call->first ? 0 : weft_view_value(&call->output, 0)) + scale * total);
+        weft_view_set(&call->output, 0,
+                      (call->first ? 0 : weft_view_value(&call->output, 0)) + scale * total);
     }
     free(line);
 }
@@ -110,13 +113,15 @@ static double loss_of_line(const weft_kernel_call *call, const weft_vectors *lin
     return combine(call, most, sum, wanted, total);
 }
 
-static double loss_of_statistics(const weft_kernel_call *call, const weft_vectors *lines, int64_t row, void *buffer)
+static double loss_of_statistics(const weft_kernel_call *call, const weft_vectors *lines, int64_t row,
+                                 void *buffer)
 {
     (void)lines, (void)buffer;
     if (target_of(call, &call->inputs[1], row, false) == NO_CLASS) {
         return 0;
     }
-    const weft_view *statistics = part_of(call, WEFT_LOSS_HAS_STATISTICS), *mean = part_of(call, WEFT_LOSS_HAS_MEAN);
+    const weft_view *statistics = part_of(call, WEFT_LOSS_HAS_STATISTICS),
+                    *mean = part_of(call, WEFT_LOSS_HAS_MEAN);
     return combine(call, weft_view_value(&statistics[0], row), weft_view_value(&statistics[1], row),
                    weft_view_value(&call->inputs[0], row), mean == NULL ? 0 : weft_view_value(mean, row));
 }
@@ -127,13 +132,16 @@ void weft_kernel_cross_entropy(const weft_kernel_call *call)
     run_rows(call, parts ? loss_of_statistics : loss_of_line);
 }
 
-static double value_of_target(const weft_kernel_call *call, const weft_vectors *lines, int64_t row, void *buffer)
+static double value_of_target(const weft_kernel_call *call, const weft_vectors *lines, int64_t row,
+                              void *buffer)
 {
     (void)buffer;
     const weft_view *values = lines->view;
     bool reports = values->offset[1] == 0 && (values->extent[1] > 0 || values->shape[1] == 0);
     int64_t column = target_of(call, &call->inputs[1], row, reports) - values->offset[1];
-    return column >= 0 && column < values->extent[1] ? weft_view_value(values, row * values->extent[1] + column) : 0;
+    return column >= 0 && column < values->extent[1]
+               ? weft_view_value(values, row * values->extent[1] + column)
+               : 0;
 }
 
 void weft_kernel_pick(const weft_kernel_call *call)
@@ -155,7 +163,8 @@ void weft_kernel_count_targets(const weft_kernel_call *call)
 
 /* out = factor (e^(x - most) / sum - spread). */
 #define BACKWARD(T, exponential)                                                                             \
-    WEFT_CLONES static void backward_##T(T *out, const T *values, T most, T factor, T inverse, T spread, int64_t n)    \
+    WEFT_CLONES static void backward_##T(T *out, const T *values, T most, T factor, T inverse, T spread,     \
+                                         int64_t n)                                                          \
     {                                                                                                        \
         for (int64_t i = 0; i < n; i++) {                                                                    \
             out[i] = factor * (exponential(values[i] - most) * inverse - spread);                            \
@@ -215,8 +224,10 @@ void weft_kernel_cross_entropy_backward(const weft_kernel_call *call)
             memset(result, 0, line);
         } else {
             const void *values = weft_vector_load(&in, type, row, memory);
-            backward_row r = { .factor = scale * gradient_of(gradient, row), .target = target - logits->offset[1] };
-            r.most = statistics != NULL ? weft_view_value(&statistics[0], row) : weft_line_max(type, values, in.length);
+            backward_row r = { .factor = scale * gradient_of(gradient, row),
+                               .target = target - logits->offset[1] };
+            r.most = statistics != NULL ? weft_view_value(&statistics[0], row)
+                                        : weft_line_max(type, values, in.length);
             r.sum = statistics != NULL ? weft_view_value(&statistics[1], row)
                                        : weft_line_sum_exp(type, values, r.most, in.length);
             backward_line(call, type, &r, result, values, in.length);
@@ -254,7 +265,8 @@ static double square_distance(const weft_view *a, const weft_view *b)
         int64_t count = rows * a->row_elements;
         for (int64_t first = 0, n; first < count; first += n) {
             n = count - first < BLOCK ? count - first : BLOCK;
-            weft_load(WEFT_F64, differences, a->dtype, from_a + (size_t)first * weft_dtype_size(a->dtype), 1, n);
+            weft_load(WEFT_F64, differences, a->dtype, from_a + (size_t)first * weft_dtype_size(a->dtype), 1,
+                      n);
             weft_load(WEFT_F64, others, b->dtype, from_b + (size_t)first * weft_dtype_size(b->dtype), 1, n);
             for (int64_t i = 0; i < n; i++) {
                 differences[i] -= others[i];
@@ -268,6 +280,7 @@ static double square_distance(const weft_view *a, const weft_view *b)
 void weft_kernel_sum_square_distance(const weft_kernel_call *call)
 {
     double before = call->first ? 0 : weft_view_value(&call->output, 0);
-    double sum = weft_view_count(&call->inputs[0]) == 0 ? 0 : square_distance(&call->inputs[0], &call->inputs[1]);
+    double sum =
+        weft_view_count(&call->inputs[0]) == 0 ? 0 : square_distance(&call->inputs[0], &call->inputs[1]);
     weft_view_set(&call->output, 0, before + call->scalars[0] * sum);
 }

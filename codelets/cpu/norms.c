@@ -96,13 +96,13 @@ static statistics statistics_of(const job *j, int64_t vector, const void *a)
 /* ---- loops --------------------------------------------------------------------------------------------- */
 
 /* The mean is taken away in two parts, so that nothing of it is lost in single precision. */
-#define NORMAL(T, x) ((((x) - mean) - (T)rest) * inverse)
+#define NORMAL(T, x) ((((x)-mean) - (T)rest) * inverse)
 #define SPLIT(T)                                                                                             \
     const T mean = (T)s->mean, inverse = (T)s->inverse;                                                      \
     const double rest = s->mean - (double)mean;
 #define LOOPS(T)                                                                                             \
-    WEFT_CLONES static void normalise_##T(T *out, const T *a, const statistics *s, const T *gain, const T *bias,       \
-                                          int64_t n)                                                         \
+    WEFT_CLONES static void normalise_##T(T *out, const T *a, const statistics *s, const T *gain,            \
+                                          const T *bias, int64_t n)                                          \
     {                                                                                                        \
         SPLIT(T)                                                                                             \
         for (int64_t i = 0; i < n; i++) {                                                                    \
@@ -143,7 +143,8 @@ LOOPS(float)
 LOOPS(double)
 
 /* out = normal(a), times the gain, plus the bias, where they are not NULL. */
-static void normalise(const job *j, void *out, const void *a, const statistics *s, const void *gain, const void *bias)
+static void normalise(const job *j, void *out, const void *a, const statistics *s, const void *gain,
+                      const void *bias)
 {
     if (j->type == WEFT_F64) {
         normalise_double(out, a, s, gain, bias, j->a.length);
@@ -175,7 +176,8 @@ void weft_kernel_norm(const weft_kernel_call *call)
     if (!begin(&j, call, 1)) {
         return;
     }
-    weft_vectors out = weft_vectors_along(&call->output, (int)call->numbers[WEFT_NORM_FIRST], call->output.ndim - 1);
+    weft_vectors out =
+        weft_vectors_along(&call->output, (int)call->numbers[WEFT_NORM_FIRST], call->output.ndim - 1);
     for (int64_t v = 0; v < out.count; v++) {
         const void *a = weft_vector_load(&j.a, j.type, v, buffer(&j, A));
         void *target = weft_vector_target(&out, j.type, v, buffer(&j, TARGET));
@@ -192,20 +194,24 @@ void weft_kernel_norm_backward(const weft_kernel_call *call)
     if (!begin(&j, call, 2)) {
         return;
     }
-    weft_vectors out = weft_vectors_along(&call->output, (int)call->numbers[WEFT_NORM_FIRST], call->output.ndim - 1);
+    weft_vectors out =
+        weft_vectors_along(&call->output, (int)call->numbers[WEFT_NORM_FIRST], call->output.ndim - 1);
     for (int64_t v = 0; v < out.count; v++) {
-        const void *a = weft_vector_load(&j.a, j.type, v, buffer(&j, A)), *gradient = weighted_gradient(&j, v);
+        const void *a = weft_vector_load(&j.a, j.type, v, buffer(&j, A)),
+                   *gradient = weighted_gradient(&j, v);
         void *target = weft_vector_target(&out, j.type, v, buffer(&j, TARGET));
         statistics s = statistics_of(&j, v, a);
         normalise(&j, target, a, &s, NULL, NULL);
-        double sum = j.sums != NULL ? weft_view_value(j.sums, 2 * v) : weft_line_sum(j.type, gradient, out.length);
+        double sum =
+            j.sums != NULL ? weft_view_value(j.sums, 2 * v) : weft_line_sum(j.type, gradient, out.length);
         double product = j.sums != NULL ? weft_view_value(j.sums, 2 * v + 1)
                                         : weft_line_sum_product(j.type, gradient, target, out.length);
         double mean = j.centred ? sum / j.size : 0;
         if (j.type == WEFT_F64) {
             project_double(target, gradient, s.inverse, mean, product / j.size, out.length);
         } else {
-            project_float(target, gradient, (float)s.inverse, (float)mean, (float)(product / j.size), out.length);
+            project_float(target, gradient, (float)s.inverse, (float)mean, (float)(product / j.size),
+                          out.length);
         }
         weft_vector_store(&out, j.type, v, target);
     }
@@ -223,7 +229,8 @@ void weft_kernel_norm_sums(const weft_kernel_call *call)
         double sum = call->first ? 0 : weft_view_value(&call->output, 2 * v);
         double product = call->first ? 0 : weft_view_value(&call->output, 2 * v + 1);
         if (j.a.length > 0) {
-            const void *a = weft_vector_load(&j.a, j.type, v, buffer(&j, A)), *gradient = weighted_gradient(&j, v);
+            const void *a = weft_vector_load(&j.a, j.type, v, buffer(&j, A)),
+                       *gradient = weighted_gradient(&j, v);
             statistics s = statistics_of(&j, v, a);
             normalise(&j, buffer(&j, TARGET), a, &s, NULL, NULL);
             sum += weft_line_sum(j.type, gradient, j.a.length);

@@ -63,7 +63,8 @@ static void log_softmax_line(weft_dtype type, void *out, const void *a, const vo
     }
 }
 
-static void softmax_backward_line(weft_dtype type, void *out, const void *gradient, const void *output, int64_t n)
+static void softmax_backward_line(weft_dtype type, void *out, const void *gradient, const void *output,
+                                  int64_t n)
 {
     double sum = weft_line_sum_product(type, gradient, output, n);
     if (type == WEFT_F64) {
@@ -73,7 +74,8 @@ static void softmax_backward_line(weft_dtype type, void *out, const void *gradie
     }
 }
 
-static void log_softmax_backward_line(weft_dtype type, void *out, const void *gradient, const void *output, int64_t n)
+static void log_softmax_backward_line(weft_dtype type, void *out, const void *gradient, const void *output,
+                                      int64_t n)
 {
     double sum = weft_line_sum(type, gradient, n);
     if (type == WEFT_F64) {

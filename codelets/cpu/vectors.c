@@ -41,7 +41,8 @@ static void *direct(const weft_vectors *v, weft_dtype arithmetic, int64_t index)
 }
 
 /* Converts the vector's elements from or to an array. */
-static void convert(const weft_vectors *v, weft_dtype arithmetic, int64_t index, void *target, const void *source)
+static void convert(const weft_vectors *v, weft_dtype arithmetic, int64_t index, void *target,
+                    const void *source)
 {
     weft_dtype type = v->view->dtype;
     int64_t rows = v->first > 0 ? 1 : weft_view_rows(v->view);
@@ -53,7 +54,8 @@ static void convert(const weft_vectors *v, weft_dtype arithmetic, int64_t index,
         if (source == NULL) {
             weft_load(arithmetic, (char *)target + offset, type, place, v->step, together * v->per_row);
         } else {
-            weft_store(type, place, v->step, arithmetic, (const char *)source + offset, together * v->per_row);
+            weft_store(type, place, v->step, arithmetic, (const char *)source + offset,
+                       together * v->per_row);
         }
     }
 }

@@ -25,14 +25,15 @@ WEFT_API weft_tensor *weft_log_softmax_backward(weft_tensor *gradient, weft_tens
  * NULL: over the last dimension.
  */
 WEFT_API weft_tensor *weft_layer_norm(weft_tensor *a, weft_tensor *gain, weft_tensor *bias, double epsilon);
-/** The gradient of a. Those of the gain and of the bias are put into `*gradient_gain` and `*gradient_bias`, which may be
- * NULL, in the gain's type. gain NULL: over the last dimension. On error all are NULL. */
-WEFT_API weft_tensor *weft_layer_norm_backward(weft_tensor *gradient, weft_tensor *a, weft_tensor *gain, double epsilon,
-                                               weft_tensor **gradient_gain, weft_tensor **gradient_bias);
+/** The gradient of a. Those of the gain and of the bias are put into `*gradient_gain` and `*gradient_bias`, which
+ * may be NULL, in the gain's type. gain NULL: over the last dimension. On error all are NULL. */
+WEFT_API weft_tensor *weft_layer_norm_backward(weft_tensor *gradient, weft_tensor *a, weft_tensor *gain,
+                                               double epsilon, weft_tensor **gradient_gain,
+                                               weft_tensor **gradient_bias);
 /** a / sqrt(mean of squares + epsilon) * gain, over the last dimensions as above. */
 WEFT_API weft_tensor *weft_rms_norm(weft_tensor *a, weft_tensor *gain, double epsilon);
-WEFT_API weft_tensor *weft_rms_norm_backward(weft_tensor *gradient, weft_tensor *a, weft_tensor *gain, double epsilon,
-                                             weft_tensor **gradient_gain);
+WEFT_API weft_tensor *weft_rms_norm_backward(weft_tensor *gradient, weft_tensor *a, weft_tensor *gain,
+                                             double epsilon, weft_tensor **gradient_gain);
 
 /** What becomes of the losses of rows, or of elements. */
 typedef enum weft_loss_reduction {
@@ -49,7 +50,8 @@ typedef enum weft_loss_reduction {
 WEFT_API weft_tensor *weft_cross_entropy(weft_tensor *logits, weft_tensor *targets);
 /** The gradient of the logits: gradient * (softmax(logits) - onehot(targets)) / n; `gradient` is a scalar
  * tensor of the logits' type, or NULL for 1. */
-WEFT_API weft_tensor *weft_cross_entropy_backward(weft_tensor *gradient, weft_tensor *logits, weft_tensor *targets);
+WEFT_API weft_tensor *weft_cross_entropy_backward(weft_tensor *gradient, weft_tensor *logits,
+                                                  weft_tensor *targets);
 
 /** Start from WEFT_CROSS_ENTROPY_OPTIONS_DEFAULT. */
 typedef struct weft_cross_entropy_options {
@@ -65,16 +67,19 @@ typedef struct weft_cross_entropy_options {
 /** The same with options, NULL for those by default. `gradient` is [n] where nothing is reduced. \{ */
 WEFT_API weft_tensor *weft_cross_entropy_ex(weft_tensor *logits, weft_tensor *targets,
                                             const weft_cross_entropy_options *options);
-WEFT_API weft_tensor *weft_cross_entropy_ex_backward(weft_tensor *gradient, weft_tensor *logits, weft_tensor *targets,
+WEFT_API weft_tensor *weft_cross_entropy_ex_backward(weft_tensor *gradient, weft_tensor *logits,
+                                                     weft_tensor *targets,
                                                      const weft_cross_entropy_options *options);
 /** \} */
 
-/** -log_probabilities[i, targets[i]] of [n, c] and [n]; targets as above, -100 by custom for those that are ignored. \{ */
+/** -log_probabilities[i, targets[i]] of [n, c] and [n]; targets as above, by custom -100 for those that are
+ * ignored. \{ */
 WEFT_API weft_tensor *weft_nll(weft_tensor *log_probabilities, weft_tensor *targets, int64_t ignore_index,
                                weft_loss_reduction reduction);
 /** The gradient of log_probabilities, of which only shape and layout are used. */
-WEFT_API weft_tensor *weft_nll_backward(weft_tensor *gradient, weft_tensor *log_probabilities, weft_tensor *targets,
-                                        int64_t ignore_index, weft_loss_reduction reduction);
+WEFT_API weft_tensor *weft_nll_backward(weft_tensor *gradient, weft_tensor *log_probabilities,
+                                        weft_tensor *targets, int64_t ignore_index,
+                                        weft_loss_reduction reduction);
 /** \} */
 
 /** (a - b)^2, of one shape and type. \{ */

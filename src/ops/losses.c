@@ -11,7 +11,8 @@
 /* ---- rules --------------------------------------------------------------------------------------------- */
 
 /* Input 0, the targets, and the parts that losses.h lists, in their order. */
-static void write_inputs(const weft_call *call, const char *first, const char *output, char *text, size_t size)
+static void write_inputs(const weft_call *call, const char *first, const char *output, char *text,
+                         size_t size)
 {
     int64_t parts = call->attributes.numbers[WEFT_LOSS_PARTS];
     bool per_row = call->attributes.numbers[WEFT_LOSS_PER_ROW];
@@ -28,14 +29,16 @@ static bool has_statistics(const weft_call *call)
     return call->attributes.numbers[WEFT_LOSS_PARTS] & WEFT_LOSS_HAS_STATISTICS;
 }
 
-static void write_forward_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+static void write_forward_rule(const weft_call *call, const weft_layout *const inputs[], char *text,
+                               size_t size)
 {
     (void)inputs;
     bool per_row = call->attributes.numbers[WEFT_LOSS_PER_ROW];
     write_inputs(call, has_statistics(call) ? "n1" : "n[c]", per_row ? "n" : "", text, size);
 }
 
-static void write_backward_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+static void write_backward_rule(const weft_call *call, const weft_layout *const inputs[], char *text,
+                                size_t size)
 {
     (void)inputs;
     write_inputs(call, has_statistics(call) ? "nc" : "n[c]", "nc", text, size);
@@ -48,13 +51,15 @@ static void write_pick_rule(const weft_call *call, const weft_layout *const inpu
 }
 
 /* The same with rows of one element, as statistics are. */
-static void write_pick_statistic_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+static void write_pick_statistic_rule(const weft_call *call, const weft_layout *const inputs[], char *text,
+                                      size_t size)
 {
     (void)inputs;
     write_inputs(call, "nc", "n1", text, size);
 }
 
-static void write_pick_backward_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+static void write_pick_backward_rule(const weft_call *call, const weft_layout *const inputs[], char *text,
+                                     size_t size)
 {
     (void)inputs;
     write_inputs(call, "nc", "nc", text, size);
@@ -78,8 +83,14 @@ static void write_pick_backward_rule(const weft_call *call, const weft_layout *c
         .kernel = kernel_,                                                                                   \
         .accumulates = adds,                                                                                 \
     };
-#define NOT_LINEAR { .kind = WEFT_NOT_LINEAR }
-#define LINEAR { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS }
+#define NOT_LINEAR                                                                                           \
+    {                                                                                                        \
+        .kind = WEFT_NOT_LINEAR                                                                              \
+    }
+#define LINEAR                                                                                               \
+    {                                                                                                        \
+        .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS                                  \
+    }
 
 LOSS(cross_entropy, logits, write_forward_rule, weft_kernel_cross_entropy, WEFT_TYPE_GIVEN, NOT_LINEAR, true)
 LOSS(nll, log_probabilities, write_pick_rule, weft_kernel_pick, WEFT_TYPE_GIVEN, LINEAR, true)
@@ -87,8 +98,8 @@ LOSS(target_logits, logits, write_pick_statistic_rule, weft_kernel_pick, WEFT_TY
 /* Linear in `gradient`, but that is small: reducing it is cheaper than carrying a Partial result on. */
 LOSS(cross_entropy_backward, logits, write_backward_rule, weft_kernel_cross_entropy_backward, WEFT_TYPE_FIRST,
      NOT_LINEAR, false)
-LOSS(nll_backward, log_probabilities, write_pick_backward_rule, weft_kernel_pick_backward, WEFT_TYPE_FIRST, NOT_LINEAR,
-     false)
+LOSS(nll_backward, log_probabilities, write_pick_backward_rule, weft_kernel_pick_backward, WEFT_TYPE_FIRST,
+     NOT_LINEAR, false)
 
 static const weft_operation operation_count_targets = {
     .name = "count_targets",
@@ -116,13 +127,14 @@ static bool check_reduction(const char *function, weft_loss_reduction reduction)
     if ((unsigned)reduction <= WEFT_LOSS_NONE) {
         return true;
     }
-    weft_fail(WEFT_ERR_INVALID, function, "reduction is %d, expected WEFT_LOSS_MEAN, WEFT_LOSS_SUM or WEFT_LOSS_NONE",
-              (int)reduction);
+    weft_fail(WEFT_ERR_INVALID, function,
+              "reduction is %d, expected WEFT_LOSS_MEAN, WEFT_LOSS_SUM or WEFT_LOSS_NONE", (int)reduction);
     return false;
 }
 
 /* The gradient has the type of what it is a gradient of. */
-static bool check_gradient(const char *function, const char *argument, weft_tensor *gradient, const weft_tensor *values)
+static bool check_gradient(const char *function, const char *argument, weft_tensor *gradient,
+                           const weft_tensor *values)
 {
     if (gradient == NULL) {
         return true;
@@ -140,7 +152,7 @@ static bool check_gradient(const char *function, const char *argument, weft_tens
     return true;
 }
 
-/* Not rows, but nothing to choose from. */
+/* There are rows, but nothing to choose from. */
 static bool check_classes(const loss *l)
 {
     const weft_layout *layout = l->values->layout;
@@ -180,10 +192,9 @@ static weft_call begin_call(const loss *l, weft_tensor *first)
 {
     const weft_layout *layout = l->values->layout;
     bool per_row = l->reduction == WEFT_LOSS_NONE;
-    weft_call call = { .function = l->function,
-                       .operation = l->operation,
-                       .num_inputs = 2,
-                       .inputs = { first, l->targets } };
+    weft_call call = {
+        .function = l->function, .operation = l->operation, .num_inputs = 2, .inputs = { first, l->targets }
+    };
     call.attributes.type = per_row ? (int64_t)layout->dtype : (int64_t)weft_sum_type(layout->dtype);
     call.attributes.num_numbers = WEFT_LOSS_NUMBERS;
     call.attributes.numbers[WEFT_LOSS_CLASSES] = layout->ndim == 2 ? layout->shape[1] : 0;
@@ -219,7 +230,8 @@ static weft_tensor *target_logits(const loss *l, weft_tensor *logits)
 
 static bool needs_statistics(const loss *l)
 {
-    bool of_rows = l->operation == &operation_cross_entropy || l->operation == &operation_cross_entropy_backward;
+    bool of_rows =
+        l->operation == &operation_cross_entropy || l->operation == &operation_cross_entropy_backward;
     return of_rows && weft_is_cut(l->values->layout, 1 << 1) && l->values->layout->shape[1] > 0;
 }
 
@@ -305,7 +317,8 @@ weft_tensor *weft_cross_entropy(weft_tensor *logits, weft_tensor *targets)
     return run(&l);
 }
 
-weft_tensor *weft_cross_entropy_ex(weft_tensor *logits, weft_tensor *targets, const weft_cross_entropy_options *options)
+weft_tensor *weft_cross_entropy_ex(weft_tensor *logits, weft_tensor *targets,
+                                   const weft_cross_entropy_options *options)
 {
     loss l = cross_entropy("weft_cross_entropy_ex", logits, targets);
     set_options(&l, options);
@@ -433,27 +446,33 @@ weft_tensor *weft_mse(weft_tensor *a, weft_tensor *b, weft_loss_reduction reduct
     return weft_leave_scope(result == NULL ? NULL : weft_to_type(result, type));
 }
 
-weft_tensor *weft_mse_backward(weft_tensor *gradient, weft_tensor *a, weft_tensor *b, weft_loss_reduction reduction)
+weft_tensor *weft_mse_backward(weft_tensor *gradient, weft_tensor *a, weft_tensor *b,
+                               weft_loss_reduction reduction)
 {
     static const char function[] = "weft_mse_backward";
     a = weft_check_tensor(function, "a", a);
     if (a == NULL || !check_reduction(function, reduction)) {
         return NULL;
     }
-    return weft_dispatch(&(weft_call){
-        .function = function,
-        .operation = gradient == NULL ? &operation_mse_difference : &operation_mse_backward,
-        .num_inputs = gradient == NULL ? 2 : 3,
-        .inputs = { a, b, gradient },
-        .attributes = { .rule = gradient != NULL && reduction == WEFT_LOSS_NONE ? 1 : 0 },
-        .scalars = { 2 * mean_scale(reduction, a) } });
+    return weft_dispatch(
+        &(weft_call){ .function = function,
+                      .operation = gradient == NULL ? &operation_mse_difference : &operation_mse_backward,
+                      .num_inputs = gradient == NULL ? 2 : 3,
+                      .inputs = { a, b, gradient },
+                      .attributes = { .rule = gradient != NULL && reduction == WEFT_LOSS_NONE ? 1 : 0 },
+                      .scalars = { 2 * mean_scale(reduction, a) } });
 }
 
 const weft_operation *const weft_loss_operations[] = {
-    &operation_cross_entropy, &operation_cross_entropy_backward,
-    &operation_target_logits, &operation_nll,
-    &operation_nll_backward,  &operation_count_targets,
-    &operation_mse,           &operation_mse_backward,
-    &operation_mse_difference, &operation_square_difference,
+    &operation_cross_entropy,
+    &operation_cross_entropy_backward,
+    &operation_target_logits,
+    &operation_nll,
+    &operation_nll_backward,
+    &operation_count_targets,
+    &operation_mse,
+    &operation_mse_backward,
+    &operation_mse_difference,
+    &operation_square_difference,
     NULL,
 };

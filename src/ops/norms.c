@@ -11,9 +11,9 @@
 /* Letters of a tensor with vectors: "ab[c][d]", or "abcd" where they lie in parts; and what belongs to them. */
 typedef struct letters {
     char tensor[WEFT_LETTERS_SIZE];
-    char statistic[WEFT_LETTERS_SIZE]; /* "ab11" */
-    char sums[WEFT_LETTERS_SIZE];      /* "ab1[z]" */
-    char vector[WEFT_LETTERS_SIZE];    /* "cd" */
+    char statistic[WEFT_LETTERS_SIZE];  /* "ab11" */
+    char sums[WEFT_LETTERS_SIZE];       /* "ab1[z]" */
+    char vector[WEFT_LETTERS_SIZE];     /* "cd" */
     char one_vector[WEFT_LETTERS_SIZE]; /* "11cd" */
 } letters;
 
@@ -36,8 +36,8 @@ static letters write_letters(const weft_call *call, const weft_layout *a)
 }
 
 /* `num_tensors` tensors with vectors, then the parts that norms.h lists, in their order. */
-static void write_inputs(const weft_call *call, const letters *l, int num_tensors, const char *output, char *text,
-                         size_t size)
+static void write_inputs(const weft_call *call, const letters *l, int num_tensors, const char *output,
+                         char *text, size_t size)
 {
     int64_t parts = call->attributes.numbers[WEFT_NORM_PARTS];
     bool centred = call->attributes.numbers[WEFT_NORM_CENTRED], statistics = parts & WEFT_NORM_HAS_STATISTICS;
@@ -60,7 +60,8 @@ static void write_norm_rule(const weft_call *call, const weft_layout *const inpu
     write_inputs(call, &l, 1, l.tensor, text, size);
 }
 
-static void write_backward_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+static void write_backward_rule(const weft_call *call, const weft_layout *const inputs[], char *text,
+                                size_t size)
 {
     letters l = write_letters(call, inputs[0]);
     write_inputs(call, &l, 2, l.tensor, text, size);
@@ -80,7 +81,10 @@ static void write_gain_rule(const weft_call *call, const weft_layout *const inpu
 
 /* ---- the operations ------------------------------------------------------------------------------------ */
 
-#define LINEAR_IN_GRADIENT { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 1, .ops = WEFT_LINEAR_OPS }
+#define LINEAR_IN_GRADIENT                                                                                   \
+    {                                                                                                        \
+        .kind = WEFT_LINEAR_EACH, .inputs = 1u << 1, .ops = WEFT_LINEAR_OPS                                  \
+    }
 
 static const weft_operation operation_norm = {
     .name = "norm",
@@ -127,7 +131,7 @@ typedef struct norm {
     bool centred;
     weft_tensor *a, *gradient, *gain, *bias; /* all but a may be NULL */
     double epsilon;
-    int64_t first, mask; /* dimensions of the vectors */
+    int64_t first, mask;          /* dimensions of the vectors */
     weft_tensor *mean, *variance; /* of vectors in parts; else NULL */
 } norm;
 
@@ -158,7 +162,7 @@ static weft_call call_of(const norm *n, const weft_operation *operation, weft_dt
     return call;
 }
 
-/* Which dimensions the vectors have; and the other arguments are live tensors or NULL. False with the error kept. */
+/* Finds the vectors' dimensions; the other arguments must be live tensors or NULL. False with the error kept. */
 static bool check(norm *n, bool has_gradient)
 {
     weft_tensor *a = weft_check_tensor(n->function, "a", n->a);
@@ -175,7 +179,8 @@ static bool check(norm *n, bool has_gradient)
         return false;
     }
     if (own < 1 || own > ndim) {
-        weft_fail(WEFT_ERR_SHAPE, n->function, "%s has %d dimensions, expected 1 to %d, as a has", name, own, ndim);
+        weft_fail(WEFT_ERR_SHAPE, n->function, "%s has %d dimensions, expected 1 to %d, as a has", name, own,
+                  ndim);
         return false;
     }
     if (!(n->epsilon >= 0)) {
@@ -187,8 +192,8 @@ static bool check(norm *n, bool has_gradient)
     return true;
 }
 
-/* Brings the tensors to where `layout`'s vectors lie in parts, and computes these vectors' mean and variance. False with
- * the error kept. */
+/* Brings the tensors to where `layout`'s vectors lie in parts, and computes these vectors' mean and variance. False
+ * with the error kept. */
 static bool take_statistics(norm *n, const weft_layout *layout)
 {
     double scale = 1 / weft_count_along(layout, n->mask);
@@ -284,7 +289,8 @@ static weft_tensor *as_gain(const norm *n, const weft_tensor *gain, weft_tensor 
 
 static weft_tensor *gradient_of_gain(const norm *n)
 {
-    weft_call call = call_of(n, &operation_norm_gain_backward, weft_sum_type(n->a->layout->dtype), NULL, NULL, NULL);
+    weft_call call =
+        call_of(n, &operation_norm_gain_backward, weft_sum_type(n->a->layout->dtype), NULL, NULL, NULL);
     return as_gain(n, n->gain, weft_dispatch(&call));
 }
 
@@ -327,8 +333,7 @@ static weft_tensor *backward(norm n, weft_tensor **gradient_gain, weft_tensor **
     if (!weft_dispatch_accepts(&whole)) {
         return weft_dispatch(&whole);
     }
-    const weft_layout *layout =
-        weft_is_cut(n.a->layout, n.mask) ? n.a->layout : n.gradient->layout;
+    const weft_layout *layout = weft_is_cut(n.a->layout, n.mask) ? n.a->layout : n.gradient->layout;
     bool parts = weft_is_cut(layout, n.mask) && has_elements(layout);
     weft_scope_open();
     bool all = compute_backward(&n, parts ? layout : NULL, results, wanted);
@@ -344,8 +349,9 @@ static weft_tensor *backward(norm n, weft_tensor **gradient_gain, weft_tensor **
     return all ? results[0] : NULL;
 }
 
-weft_tensor *weft_layer_norm_backward(weft_tensor *gradient, weft_tensor *a, weft_tensor *gain, double epsilon,
-                                      weft_tensor **gradient_gain, weft_tensor **gradient_bias)
+weft_tensor *weft_layer_norm_backward(weft_tensor *gradient, weft_tensor *a, weft_tensor *gain,
+                                      double epsilon, weft_tensor **gradient_gain,
+                                      weft_tensor **gradient_bias)
 {
     return backward((norm){ .function = "weft_layer_norm_backward",
                             .centred = true,
@@ -368,6 +374,6 @@ weft_tensor *weft_rms_norm_backward(weft_tensor *gradient, weft_tensor *a, weft_
 }
 
 const weft_operation *const weft_norm_operations[] = {
-    &operation_norm, &operation_norm_bias, &operation_norm_backward, &operation_norm_sums, &operation_norm_gain_backward,
-    NULL,
+    &operation_norm,      &operation_norm_bias,          &operation_norm_backward,
+    &operation_norm_sums, &operation_norm_gain_backward, NULL,
 };

@@ -14,7 +14,8 @@ static int64_t mask_of(const weft_call *call)
 }
 
 /* "a[b]c->a[b]c", "a[b]c,a[b]c->a[b]c" */
-static void write_whole_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+static void write_whole_rule(const weft_call *call, const weft_layout *const inputs[], char *text,
+                             size_t size)
 {
     char whole[WEFT_LETTERS_SIZE];
     weft_write_letters(whole, inputs[0]->ndim, mask_of(call), WEFT_LETTERS_WHOLE);
@@ -26,7 +27,8 @@ static void write_whole_rule(const weft_call *call, const weft_layout *const inp
 }
 
 /* "abc,a1c->a1c" */
-static void write_sum_exp_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+static void write_sum_exp_rule(const weft_call *call, const weft_layout *const inputs[], char *text,
+                               size_t size)
 {
     char all[WEFT_LETTERS_SIZE], ones[WEFT_LETTERS_SIZE];
     weft_write_letters(all, inputs[0]->ndim, 0, WEFT_LETTERS_ALL);
@@ -35,7 +37,8 @@ static void write_sum_exp_rule(const weft_call *call, const weft_layout *const i
 }
 
 /* "abc->a1c", "abc,abc->a1c" */
-static void write_sum_product_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+static void write_sum_product_rule(const weft_call *call, const weft_layout *const inputs[], char *text,
+                                   size_t size)
 {
     char all[WEFT_LETTERS_SIZE], ones[WEFT_LETTERS_SIZE];
     weft_write_letters(all, inputs[0]->ndim, 0, WEFT_LETTERS_ALL);
@@ -106,21 +109,22 @@ static const weft_operation operation_sum_product = {
 
 /* ---- calls --------------------------------------------------------------------------------------------- */
 
-static weft_tensor *sum_of(const weft_call *call, const weft_operation *operation, weft_tensor *a, weft_tensor *b)
+static weft_tensor *sum_of(const weft_call *call, const weft_operation *operation, weft_tensor *a,
+                           weft_tensor *b)
 {
-    return a == NULL ? NULL
-                     : weft_dispatch(&(weft_call){
-                           .function = call->function,
-                           .operation = operation,
-                           .num_inputs = b == NULL ? 1 : 2,
-                           .inputs = { a, b },
-                           .attributes = { .type = (int64_t)weft_sum_type(a->layout->dtype),
-                                           .num_numbers = 1,
-                                           .numbers = { call->attributes.numbers[0] } } });
+    return a == NULL
+               ? NULL
+               : weft_dispatch(&(weft_call){ .function = call->function,
+                                             .operation = operation,
+                                             .num_inputs = b == NULL ? 1 : 2,
+                                             .inputs = { a, b },
+                                             .attributes = { .type = (int64_t)weft_sum_type(a->layout->dtype),
+                                                             .num_numbers = 1,
+                                                             .numbers = { call->attributes.numbers[0] } } });
 }
 
-static weft_tensor *last_step(const char *function, const weft_operation *operation, weft_tensor *a, weft_tensor *b,
-                              weft_tensor *c)
+static weft_tensor *last_step(const char *function, const weft_operation *operation, weft_tensor *a,
+                              weft_tensor *b, weft_tensor *c)
 {
     return weft_dispatch(
         &(weft_call){ .function = function, .operation = operation, .num_inputs = 3, .inputs = { a, b, c } });
@@ -177,23 +181,24 @@ static weft_tensor *backward(const char *function, const weft_operation *whole, 
 {
     gradient = weft_check_tensor(function, "gradient", gradient);
     output = gradient == NULL ? NULL : weft_check_tensor(function, "output", output);
-    weft_call call = { .function = function, .operation = whole, .num_inputs = 2, .inputs = { gradient, output } };
+    weft_call call = {
+        .function = function, .operation = whole, .num_inputs = 2, .inputs = { gradient, output }
+    };
     if (output == NULL || !set_dim(&call, output, dim)) {
         return NULL;
     }
     if (!weft_dispatch_accepts(&call)) {
         return weft_dispatch(&call);
     }
-    const weft_layout *layout =
-        has_parts_of_rows(&call, output->layout) ? output->layout : gradient->layout;
+    const weft_layout *layout = has_parts_of_rows(&call, output->layout) ? output->layout : gradient->layout;
     if (!has_parts_of_rows(&call, layout)) {
         return weft_dispatch(&call);
     }
     weft_scope_open();
     output = weft_place_like(function, output, layout, 0);
     gradient = weft_place_like(function, gradient, layout, 0);
-    weft_tensor *sum = output == NULL ? NULL
-                                      : sum_of(&call, &operation_sum_product, gradient, weighted ? output : NULL);
+    weft_tensor *sum =
+        output == NULL ? NULL : sum_of(&call, &operation_sum_product, gradient, weighted ? output : NULL);
     sum = weft_place_like(function, sum, layout, mask_of(&call));
     return weft_leave_scope(sum == NULL ? NULL : last_step(function, step, gradient, output, sum));
 }
@@ -210,8 +215,8 @@ weft_tensor *weft_log_softmax(weft_tensor *a, int dim)
 
 weft_tensor *weft_softmax_backward(weft_tensor *gradient, weft_tensor *output, int dim)
 {
-    return backward("weft_softmax_backward", &operation_softmax_backward, &operation_softmax_backward_step, gradient,
-                    output, dim, true);
+    return backward("weft_softmax_backward", &operation_softmax_backward, &operation_softmax_backward_step,
+                    gradient, output, dim, true);
 }
 
 weft_tensor *weft_log_softmax_backward(weft_tensor *gradient, weft_tensor *output, int dim)

@@ -25,7 +25,8 @@ bool weft_is_cut(const weft_layout *layout, int64_t mask);
 
 /* The tensor placed like `like`, which is on its mesh and has as many dimensions: sharded where that is, but for the
  * dimensions of the mask, and not Partial. NULL for NULL, or with the error kept. */
-weft_tensor *weft_place_like(const char *function, weft_tensor *tensor, const weft_layout *like, int64_t mask);
+weft_tensor *weft_place_like(const char *function, weft_tensor *tensor, const weft_layout *like,
+                             int64_t mask);
 
 /* The type in which sums of a floating type are kept: WEFT_F32 of 16 bits. */
 weft_dtype weft_sum_type(weft_dtype dtype);
@@ -36,8 +37,8 @@ typedef enum weft_statistic {
     WEFT_STATISTIC_SQUARES,    /* of squares */
     WEFT_STATISTIC_DIFFERENCES /* of the squares of differences from `centre`, which has size 1 there */
 } weft_statistic;
-weft_tensor *weft_sum_statistic(const char *function, weft_statistic kind, weft_tensor *a, weft_tensor *centre,
-                                int64_t mask, double scale);
+weft_tensor *weft_sum_statistic(const char *function, weft_statistic kind, weft_tensor *a,
+                                weft_tensor *centre, int64_t mask, double scale);
 
 /* Of softmax along a dimension, for a tensor that is not Partial: the largest value of each row, and the sum of the
  * exponentials of what is left when that is taken away; placed like the tensor. `sum` is NULL with the error kept
