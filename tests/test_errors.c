@@ -585,7 +585,7 @@ static void run_rows(const row table[], size_t count)
     ONE_ROWS(N, cumsum, ROWS_0)                                                                              \
     N(cumsum_dim, weft_cumsum(matrix, -3), INVALID, "weft_cumsum", "dim is -3")                              \
     N(cumprod_scalar, weft_cumprod(scalar, 0), SHAPE, "weft_cumprod", "a is a scalar")                       \
-    N(select_null, weft_index_select(NULL, 0, indices), INVALID, "weft_index_select", "a")                   \
+    N(index_select_null, weft_index_select(NULL, 0, indices), INVALID, "weft_index_select", "a")                   \
     N(select_null_indices, weft_index_select(matrix, 0, NULL), INVALID, "weft_index_select", "indices")      \
     N(select_dim, weft_index_select(matrix, 2, indices), INVALID, "weft_index_select", "dim")                \
     N(select_type, weft_index_select(matrix, 0, square), DTYPE, "weft_index_select", "indices")              \

@@ -474,7 +474,9 @@ static bool admit(const weft_call *call, bool valid)
 
 bool weft_dispatch_accepts(const weft_call *call)
 {
-    return check_inputs(call) && obtain_layouts(call) != NULL;
+    weft_choice choice;
+    int guessed;
+    return check_inputs(call) && obtain_layouts(call, &choice, &guessed);
 }
 
 weft_tensor *weft_dispatch(const weft_call *call)

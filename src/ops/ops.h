@@ -12,7 +12,6 @@
 extern const weft_operation *const weft_attention_operations[];
 extern const weft_operation *const weft_compare_operations[];
 extern const weft_operation *const weft_convolution_operations[];
-extern const weft_operation *const weft_cross_entropy_operations[];
 extern const weft_operation *const weft_elementwise_operations[];
 extern const weft_operation *const weft_embedding_operations[];
 extern const weft_operation *const weft_indexing_operations[];

@@ -77,11 +77,3 @@ double weft_count_along(const weft_layout *layout, int64_t mask)
     return count;
 }
 
-weft_tensor *weft_leave_scope(weft_tensor *result)
-{
-    if (result != NULL) {
-        weft_scope_keep(result);
-    }
-    weft_scope_close();
-    return result;
-}

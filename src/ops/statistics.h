@@ -51,7 +51,5 @@ weft_row_statistics weft_softmax_statistics(const char *function, weft_tensor *a
 /* Elements that the dimensions of the mask have together. */
 double weft_count_along(const weft_layout *layout, int64_t mask);
 
-/* The result of a call that has opened a scope for what it needs on the way. NULL for NULL. */
-weft_tensor *weft_leave_scope(weft_tensor *result);
 
 #endif

@@ -8,7 +8,6 @@ const weft_operation *const *const weft_operation_families[] = {
     weft_reduction_operations,
     weft_shape_operations,
     weft_embedding_operations,
-    weft_cross_entropy_operations,
     weft_reshape_operations,
     weft_indexing_operations,
     weft_scan_operations,
