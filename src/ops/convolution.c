@@ -251,9 +251,9 @@ static bool check_result(convolution *c, bool known)
 
 /* ---- calls --------------------------------------------------------------------------------------------- */
 
-/* `sizes`: of the output's dimensions that no input has, the last `num_sizes` of this shape. */
+/* `sizes`: of the output's dimensions that no input has, in the order in which the rule names them. */
 static weft_tensor *call_of(const convolution *c, const weft_operation *operation, weft_tensor *a, weft_tensor *b,
-                            weft_tensor *bias, const int64_t shape[], int num_sizes)
+                            weft_tensor *bias, const int64_t sizes[], int num_sizes)
 {
     const weft_convolution *o = &c->options;
     weft_call call = { .function = c->function,
@@ -264,7 +264,7 @@ static weft_tensor *call_of(const convolution *c, const weft_operation *operatio
                                        .num_sizes = num_sizes,
                                        .num_numbers = WEFT_CONVOLUTION_NUMBERS } };
     for (int i = 0; i < num_sizes; i++) {
-        call.attributes.sizes[i] = shape[c->spatial + 2 - num_sizes + i];
+        call.attributes.sizes[i] = sizes[i];
     }
     int64_t *numbers = call.attributes.numbers;
     for (int d = 0; d < 2; d++) {
@@ -287,7 +287,7 @@ static weft_tensor *forward(const char *function, int spatial, weft_tensor *x, w
         !check_result(&c, false)) {
         return NULL;
     }
-    return call_of(&c, &operation_forward, x, weight, bias, c.result, spatial);
+    return call_of(&c, &operation_forward, x, weight, bias, c.result + 2, spatial);
 }
 
 static weft_tensor *backward_input(const char *function, int spatial, weft_tensor *gradient, weft_tensor *weight,
@@ -298,7 +298,9 @@ static weft_tensor *backward_input(const char *function, int spatial, weft_tenso
         !take_given(&c, shape, c.x) || !take_options(&c, options) || !check_result(&c, true)) {
         return NULL;
     }
-    return call_of(&c, &operation_backward_input, gradient, weight, NULL, c.x,
+    int64_t sizes[3] = { c.x[2], c.x[3] }; /* the gradient's rule names its windows first */
+    sizes[spatial] = c.x[1];
+    return call_of(&c, &operation_backward_input, gradient, weight, NULL, sizes,
                    spatial + (c.options.groups > 1));
 }
 
@@ -310,7 +312,8 @@ static weft_tensor *backward_weight(const char *function, int spatial, weft_tens
         !take_given(&c, shape, c.weight) || !take_options(&c, options) || !check_result(&c, true)) {
         return NULL;
     }
-    return call_of(&c, &operation_backward_weight, gradient, x, NULL, c.weight, spatial + (c.options.groups > 1));
+    int num_sizes = spatial + (c.options.groups > 1);
+    return call_of(&c, &operation_backward_weight, gradient, x, NULL, c.weight + spatial + 2 - num_sizes, num_sizes);
 }
 
 /* ---- public -------------------------------------------------------------------------------------------- */
