@@ -54,6 +54,7 @@ struct weft_operation {
     const char *name;                  /* for traces */
     const char *rules[WEFT_MAX_RULES]; /* attributes.rule says which; or none, and one of the next two */
     weft_rule_function write_rule;
+    const char *rule_like; /* of write_rule: what a rule looks like, for docs/operations.md */
     weft_choose_function choose;
     weft_window_function window; /* of rules with "~" */
     weft_linearity linear;

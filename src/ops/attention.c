@@ -34,6 +34,7 @@ static void write_rule(const weft_call *call, const weft_layout *const inputs[],
 static const weft_operation operation_attention = {
     .name = "attention",
     .write_rule = write_rule,
+    .rule_like = "...s[e],...[te],...[t]f->...sf",
     .inputs = { { "q", WEFT_TYPES_FLOAT, true },
                 { "k", WEFT_TYPES_FLOAT, true },
                 { "v", WEFT_TYPES_FLOAT, true },

@@ -324,10 +324,11 @@ static bool lower_product(const weft_lowering *lowering)
 
 /* ---- the operation ------------------------------------------------------------------------------------- */
 
-#define PRODUCT(variable, a, b, c)                                                                           \
+#define PRODUCT(variable, a, b, c, like)                                                                           \
     static const weft_operation variable = {                                                                 \
         .name = "matmul",                                                                                    \
         .write_rule = write_rule,                                                                            \
+        .rule_like = like, \
         .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << A | 1u << B, .ops = WEFT_LINEAR_OPS },         \
         .inputs = { { a, WEFT_TYPES_NUMBER, true }, { b, WEFT_TYPES_NUMBER, true }, { c, WEFT_TYPES_NUMBER, true } },    \
         .output_type = WEFT_TYPE_GIVEN,                                                                      \
@@ -336,8 +337,8 @@ static bool lower_product(const weft_lowering *lowering)
     };
 
 /* They differ in what messages call their inputs. */
-PRODUCT(operation_matmul, "a", "b", "c")
-PRODUCT(operation_linear, "x", "weight", "bias")
+PRODUCT(operation_matmul, "a", "b", "c", "...mk,...kn->...mn")
+PRODUCT(operation_linear, "x", "weight", "bias", "Ak,nk,n->An")
 
 static weft_tensor *product_call(weft_call call, int form, int transposes)
 {

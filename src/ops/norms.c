@@ -89,6 +89,7 @@ static void write_gain_rule(const weft_call *call, const weft_layout *const inpu
 static const weft_operation operation_norm = {
     .name = "norm",
     .write_rule = write_norm_rule,
+    .rule_like = "A[b],[b]->A[b]",
     .inputs = { { "a", WEFT_TYPES_FLOAT, false },
                 { "gain", WEFT_TYPES_FLOAT, false },
                 { "bias", WEFT_TYPES_FLOAT, false },
@@ -101,14 +102,16 @@ static const weft_operation operation_norm = {
 static const weft_operation operation_norm_bias = {
     .name = "norm",
     .write_rule = write_norm_rule,
+    .rule_like = "A[b],[b],[b]->A[b]",
     .inputs = { { "a", WEFT_TYPES_FLOAT, false }, { "bias", WEFT_TYPES_FLOAT, false } },
     .kernel = weft_kernel_norm,
 };
 
-#define BACKWARD(name_, rule, type, adds)                                                                    \
+#define BACKWARD(name_, rule, like, type, adds)                                                                    \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .write_rule = rule,                                                                                  \
+        .rule_like = like, \
         .linear = LINEAR_IN_GRADIENT,                                                                        \
         .inputs = { { "a", WEFT_TYPES_FLOAT, false },                                                        \
                     { "gradient", WEFT_TYPES_FLOAT, true },                                                  \
@@ -120,9 +123,9 @@ static const weft_operation operation_norm_bias = {
         .kernel = weft_kernel_##name_,                                                                       \
         .accumulates = adds,                                                                                 \
     };
-BACKWARD(norm_backward, write_backward_rule, WEFT_TYPE_FIRST, false)
-BACKWARD(norm_sums, write_sums_rule, WEFT_TYPE_GIVEN, true)
-BACKWARD(norm_gain_backward, write_gain_rule, WEFT_TYPE_GIVEN, true)
+BACKWARD(norm_backward, write_backward_rule, "A[b],A[b],[b]->A[b]", WEFT_TYPE_FIRST, false)
+BACKWARD(norm_sums, write_sums_rule, "Ab,Ab,b->A1", WEFT_TYPE_GIVEN, true)
+BACKWARD(norm_gain_backward, write_gain_rule, "A[b],A[b]->[b]", WEFT_TYPE_GIVEN, true)
 
 /* ---- calls --------------------------------------------------------------------------------------------- */
 

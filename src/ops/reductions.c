@@ -34,6 +34,7 @@ static void write_rule(const weft_call *call, const weft_layout *const inputs[],
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .write_rule = write_rule,                                                                            \
+        .rule_like = "abc->ac",                                                                              \
         .linear = linear_,                                                                                   \
         .inputs = { { "a", types_, false } },                                                                \
         .output_type = type,                                                                                 \
@@ -59,6 +60,7 @@ REDUCTION(max_abs, WEFT_TYPES_FLOAT, WEFT_TYPE_FIRST, { .contracts = WEFT_MAX })
 static const weft_operation operation_sum_square_difference = {
     .name = "sum_square_difference",
     .write_rule = write_rule,
+    .rule_like = "abc,a1c->ac",
     .inputs = { { "a", WEFT_TYPES_FLOAT, false }, { "centre", WEFT_TYPES_FLOAT, false } },
     .output_type = WEFT_TYPE_GIVEN,
     .kernel = weft_kernel_sum_square_difference,
@@ -69,6 +71,7 @@ static const weft_operation operation_sum_square_difference = {
 static const weft_operation operation_place = {
     .name = "place",
     .write_rule = write_rule,
+    .rule_like = "abc,a1c->ac",
     .linear = { .contracts = WEFT_MIN },
     .inputs = { { "a", WEFT_TYPES_ALL, false }, { "extreme", WEFT_TYPES_ALL, true } },
     .output_type = WEFT_TYPE_PLACE,

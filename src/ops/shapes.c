@@ -33,7 +33,7 @@ static bool lower(describe_function describe, const weft_lowering *lowering, int
 #define PASSES_ALL { .kind = WEFT_LINEAR_JOINTLY, .ops = ~0u }
 
 /* first_row: which rows of the input the output is, where these are all that it is; NULL: as `views` says. */
-#define MOVES(name_, views_, first_row_)                                                                                 \
+#define MOVES(name_, like, views_, first_row_)                                                                                 \
     static void write_##name_##_rule(const weft_call *call, const weft_layout *const inputs[], char *text,   \
                                      size_t size)                                                            \
     {                                                                                                        \
@@ -46,6 +46,7 @@ static bool lower(describe_function describe, const weft_lowering *lowering, int
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .write_rule = write_##name_##_rule,                                                                  \
+        .rule_like = like, \
         .linear = PASSES_ALL,                                                                                \
         .inputs = { { "a", WEFT_TYPES_ALL, false } },                                                        \
         .views = views_,                                                                                     \
@@ -132,7 +133,7 @@ static int describe_squeeze(const weft_call *call, const weft_layout *from, weft
     return 1;
 }
 
-MOVES(squeeze, true, NULL)
+MOVES(squeeze, "a1b->ab", true, NULL)
 
 weft_tensor *weft_squeeze_dims(const char *function, weft_tensor *a, int64_t mask)
 {
@@ -183,7 +184,7 @@ static int describe_unsqueeze(const weft_call *call, const weft_layout *from, we
     return 1;
 }
 
-MOVES(unsqueeze, true, NULL)
+MOVES(unsqueeze, "ab->a1b", true, NULL)
 
 weft_tensor *weft_unsqueeze_dim(const char *function, weft_tensor *a, int dim)
 {
@@ -212,7 +213,7 @@ static int describe_permute(const weft_call *call, const weft_layout *from, weft
     return 1;
 }
 
-MOVES(permute, false, NULL)
+MOVES(permute, "abc->cab", false, NULL)
 
 static weft_tensor *permute(const char *function, weft_tensor *a, const int dims[])
 {
@@ -293,7 +294,7 @@ static int describe_expand(const weft_call *call, const weft_layout *from, weft_
     return 1;
 }
 
-MOVES(expand, false, NULL)
+MOVES(expand, "a1->ab", false, NULL)
 
 /* Writes the whole shape that a is expanded to. False with the error kept. */
 static bool complete_expansion(const weft_tensor *a, int ndim, const int64_t shape[], int64_t complete[])
@@ -440,7 +441,7 @@ static int describe_slice(const weft_call *call, const weft_layout *from, weft_a
     return 1;
 }
 
-MOVES(slice, true, first_row_of_cut)
+MOVES(slice, "a[s]b->a[t]b", true, first_row_of_cut)
 
 static weft_attributes slice_attributes(int dim, const slice *s, int64_t size)
 {
@@ -500,6 +501,7 @@ static bool lower_slice_backward(const weft_lowering *lowering)
 static const weft_operation operation_slice_backward = {
     .name = "slice_backward",
     .write_rule = write_slice_backward_rule,
+    .rule_like = "a[s]b->a[t]b",
     .linear = PASSES_ALL,
     .inputs = { { "gradient", WEFT_TYPES_ALL, false } },
     .lower = lower_slice_backward,
@@ -549,7 +551,7 @@ static int describe_select(const weft_call *call, const weft_layout *from, weft_
     return 1;
 }
 
-MOVES(select, true, first_row_of_cut)
+MOVES(select, "a[s]b->ab", true, first_row_of_cut)
 
 weft_tensor *weft_select(weft_tensor *a, int dim, int64_t index)
 {
@@ -587,7 +589,7 @@ static int describe_flip(const weft_call *call, const weft_layout *from, weft_af
     return 1;
 }
 
-MOVES(flip, false, NULL)
+MOVES(flip, "a[b]->a[b]", false, NULL)
 
 weft_tensor *weft_flip(weft_tensor *a, int num_dims, const int dims[])
 {
@@ -617,7 +619,7 @@ static int describe_roll(const weft_call *call, const weft_layout *from, weft_af
     return 2;
 }
 
-MOVES(roll, false, NULL)
+MOVES(roll, "a[b]->a[b]", false, NULL)
 
 weft_tensor *weft_roll(weft_tensor *a, int64_t shift, int dim)
 {
@@ -660,6 +662,7 @@ static bool lower_put(const weft_lowering *lowering)
 static const weft_operation operation_put = {
     .name = "cat",
     .write_rule = write_put_rule,
+    .rule_like = "a[t],a[s]->a[t]",
     .linear = PASSES_ALL,
     .inputs = { { "target", WEFT_TYPES_ALL, false }, { "tensor", WEFT_TYPES_ALL, true } },
     .in_place = true,

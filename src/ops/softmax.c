@@ -56,6 +56,7 @@ static void write_sum_product_rule(const weft_call *call, const weft_layout *con
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .write_rule = write_whole_rule,                                                                      \
+        .rule_like = "a[b]c->a[b]c", \
         .inputs = { { "a", WEFT_TYPES_FLOAT, false } },                                                      \
         .kernel = weft_kernel_##name_,                                                                       \
     };
@@ -63,6 +64,7 @@ static void write_sum_product_rule(const weft_call *call, const weft_layout *con
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .write_rule = write_whole_rule,                                                                      \
+        .rule_like = "a[b]c,a[b]c->a[b]c", \
         .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS },                   \
         .inputs = { { "gradient", WEFT_TYPES_FLOAT, true }, { "output", WEFT_TYPES_FLOAT, true } },          \
         .kernel = weft_kernel_##name_,                                                                       \
@@ -90,6 +92,7 @@ LAST_STEP(log_softmax_backward_step)
 static const weft_operation operation_sum_exp = {
     .name = "sum_exp",
     .write_rule = write_sum_exp_rule,
+    .rule_like = "abc,a1c->a1c",
     .linear = { .contracts = WEFT_SUM },
     .inputs = { { "a", WEFT_TYPES_FLOAT, false }, { "largest", WEFT_TYPES_FLOAT, true } },
     .output_type = WEFT_TYPE_GIVEN,
@@ -100,6 +103,7 @@ static const weft_operation operation_sum_exp = {
 static const weft_operation operation_sum_product = {
     .name = "sum_product",
     .write_rule = write_sum_product_rule,
+    .rule_like = "abc,abc->a1c",
     .linear = { .contracts = WEFT_SUM },
     .inputs = { { "a", WEFT_TYPES_FLOAT, false }, { "b", WEFT_TYPES_FLOAT, true } },
     .output_type = WEFT_TYPE_GIVEN,

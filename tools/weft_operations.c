@@ -1,0 +1,114 @@
+/* weft-operations: the table of docs/operations.md, from the registry of operations. Looks inside the library. */
+#include <stdio.h>
+
+#include "ops/ops.h"
+
+static void print_rules(const weft_operation *operation)
+{
+    if (operation->rule_like != NULL) {
+        printf("like `%s`", operation->rule_like);
+        return;
+    }
+    for (int i = 0; i < WEFT_MAX_RULES && operation->rules[i] != NULL; i++) {
+        printf("%s`%s`", i == 0 ? "" : ", ", operation->rules[i]);
+    }
+}
+
+static void print_types(unsigned types)
+{
+    static const struct {
+        unsigned types;
+        const char *name;
+    } sets[] = { { WEFT_TYPES_ALL, "all" },         { WEFT_TYPES_NUMBER, "numbers" },   { WEFT_TYPES_FLOAT, "floating" },
+                 { WEFT_TYPES_INTEGER, "integers" }, { WEFT_TYPES_INDEX, "i64, i32" }, { WEFT_TYPES_BOOL, "bool" } };
+    for (size_t i = 0; i < WEFT_ARRAY_SIZE(sets); i++) {
+        if (sets[i].types == types) {
+            printf("%s", sets[i].name);
+            return;
+        }
+    }
+    const char *between = "";
+    for (int t = 0; t < WEFT_DTYPE_COUNT; t++) {
+        if (types & WEFT_TYPE_BIT(t)) {
+            printf("%s%s", between, weft_dtype_name((weft_dtype)t));
+            between = ", ";
+        }
+    }
+}
+
+static const char *output_text(weft_output_type type)
+{
+    switch (type) {
+    case WEFT_TYPE_PROMOTED:
+        return "promoted";
+    case WEFT_TYPE_FLOATING:
+        return "promoted, floating";
+    case WEFT_TYPE_SUMMED:
+        return "of input 0; integers: i64";
+    case WEFT_TYPE_TRUTH:
+        return "bool";
+    case WEFT_TYPE_PLACE:
+        return "i64";
+    case WEFT_TYPE_LAST:
+        return "of the last input";
+    case WEFT_TYPE_GIVEN:
+        return "by the call";
+    case WEFT_TYPE_FIRST:
+        break;
+    }
+    return "of input 0";
+}
+
+/* What passes through unreduced. */
+static void print_linear(const weft_operation *operation)
+{
+    const weft_linearity *linear = &operation->linear;
+    if (linear->kind == WEFT_NOT_LINEAR) {
+        return;
+    }
+    const char *between = "";
+    for (int op = WEFT_SUM; op <= WEFT_MAX; op++) {
+        if (linear->ops & (1u << op)) {
+            printf("%s%s", between, weft_reduce_op_name((weft_reduce_op)op));
+            between = ", ";
+        }
+    }
+    for (int i = 0; linear->kind == WEFT_LINEAR_EACH && i < WEFT_MAX_INPUTS; i++) {
+        if (linear->inputs & (1u << i)) {
+            printf("; in %s", operation->inputs[i].name);
+        }
+    }
+}
+
+static const char *tasks_text(const weft_operation *operation)
+{
+    return operation->lower != NULL         ? "a lowering of its own"
+           : operation->elementwise != NULL ? "elementwise"
+           : operation->accumulates         ? "kernel, piece by piece"
+                                            : "kernel";
+}
+
+static void print_operation(const weft_operation *operation)
+{
+    printf("| `%s`%s | ", operation->name, operation->in_place ? ", in place" : "");
+    print_rules(operation);
+    printf(" | ");
+    print_types(operation->inputs[0].types);
+    printf(" | %s | ", output_text(operation->output_type));
+    print_linear(operation);
+    printf(" | %s | %s |\n",
+           operation->linear.contracts == WEFT_SUM ? "" : weft_reduce_op_name(operation->linear.contracts),
+           tasks_text(operation));
+}
+
+int main(void)
+{
+    printf("| operation | rule | types of input 0 | output | Partial that passes | contracted by | tasks |\n"
+           "| --- | --- | --- | --- | --- | --- | --- |\n");
+    for (const weft_operation *const *const *family = weft_operation_families; *family != NULL; family++) {
+        for (const weft_operation *const *operation = *family; *operation != NULL; operation++) {
+            print_operation(*operation);
+        }
+    }
+    return 0;
+}
