@@ -1,14 +1,14 @@
 /* Every way in which the dispatcher could run a call, not only the cheapest: each combination of
  * strategies is forced once, and gives what one rank gives by itself. Random shapes, types, meshes and
  * placements. */
-#include "operand.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "dispatch/dispatch.h"
+
+#include "operand.h"
 
 enum { CASES = 10, MAX_OPERANDS = 3, MAX_FORCED = 60 };
 

@@ -5,6 +5,7 @@ import argparse
 import logging
 import pathlib
 import random
+import re
 import sys
 import warnings
 
@@ -94,13 +95,13 @@ def attribute_text(attributes):
 
 
 class Refusals:
-    """The texts with which PyTorch refuses, numbered."""
+    """The texts with which PyTorch refuses, without their own numbers; numbered."""
 
     def __init__(self):
         self.texts = []
 
     def number(self, text):
-        text = " ".join(text.split())[:140]
+        text = re.sub(r"\d+", "n", " ".join(text.split()))[:140]
         if text not in self.texts:
             self.texts.append(text)
         return self.texts.index(text)

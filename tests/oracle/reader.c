@@ -303,12 +303,12 @@ double oracle_number(const oracle_case *c, const char *name)
 
 int oracle_list(const oracle_case *c, const char *name, int64_t numbers[])
 {
-    reader r = { .path = c->operation, .line = c->line, .next = "" };
+    reader r = { .path = c->operation, .line = c->line, .next = (char[]){ "" } };
     return read_numbers(&r, attribute(c, name), ',', WEFT_MAX_DIMS, numbers);
 }
 
 weft_dtype oracle_type(const oracle_case *c, const char *name)
 {
-    reader r = { .path = c->operation, .line = c->line, .next = "" };
+    reader r = { .path = c->operation, .line = c->line, .next = (char[]){ "" } };
     return type_named(&r, attribute(c, name));
 }
