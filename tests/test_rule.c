@@ -300,12 +300,15 @@ static void test_windows(void **state)
     assert_int_equal(binding.input_factor_of[0][1], binding.output_factor_of[1]);
     assert_int_equal(bind("nh~,n->nh", "5,1 5", sizes, &binding, why, sizeof(why)), WEFT_OK);
     assert_int_equal(binding.input_factor_of[0][1], binding.output_factor_of[1]);
-    assert_int_equal(bind("nh,nh~->n", "5,4 5,6", (weft_attributes){ 0 }, &binding, why, sizeof(why)), WEFT_OK);
+    assert_int_equal(bind("nh,nh~->n", "5,4 5,6", (weft_attributes){ 0 }, &binding, why, sizeof(why)),
+                     WEFT_OK);
     assert_int_equal(binding.factors[binding.input_factor_of[1][1]].size, 4);
     assert_true(binding.factors[binding.input_factor_of[1][1]].contracted);
-    assert_int_equal(bind("nh~->nh", "5,9", (weft_attributes){ 0 }, &binding, why, sizeof(why)), WEFT_ERR_INVALID);
+    assert_int_equal(bind("nh~->nh", "5,9", (weft_attributes){ 0 }, &binding, why, sizeof(why)),
+                     WEFT_ERR_INVALID);
     assert_non_null(strstr(why, "no size is given for h"));
-    assert_int_equal(bind("nh~->n", "5,9", (weft_attributes){ 0 }, &binding, why, sizeof(why)), WEFT_ERR_INVALID);
+    assert_int_equal(bind("nh~->n", "5,9", (weft_attributes){ 0 }, &binding, why, sizeof(why)),
+                     WEFT_ERR_INVALID);
     assert_non_null(strstr(why, "nothing tells the size of h"));
 }
 

@@ -100,7 +100,8 @@ typedef struct weft_binding {
     int num_inputs;
     int input_ndim[WEFT_MAX_INPUTS];
     int input_factor_of[WEFT_MAX_INPUTS][WEFT_MAX_DIMS];
-    bool input_windows[WEFT_MAX_INPUTS][WEFT_MAX_DIMS]; /* the dimension is seen through windows of its factor */
+    /* The dimension is seen through windows of its factor. */
+    bool input_windows[WEFT_MAX_INPUTS][WEFT_MAX_DIMS];
     int output_ndim;
     int output_factor_of[WEFT_MAX_DIMS];
     int64_t output_shape[WEFT_MAX_DIMS];
