@@ -32,7 +32,7 @@ typedef struct weft_gemm_args {
     weft_dtype input_type;
     bool adds;
     int64_t addend_row_stride, addend_column_stride; /* elements */
-    const char *function; /* static storage */
+    const char *function;                            /* static storage */
     void (*fail)(weft_status status, const char *function, const char *format, ...);
 } weft_gemm_args;
 extern struct starpu_codelet weft_codelet_gemm;

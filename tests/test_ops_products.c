@@ -50,8 +50,8 @@ static double rounded(weft_dtype type, double x)
 }
 
 /* Results of 16 bits are rounded once: of exact sums, they are known. */
-static void check_result(weft_tensor *result, weft_dtype type, int ndim, const int64_t shape[], const double *expected,
-                         double roundings, double magnitude, const char *what)
+static void check_result(weft_tensor *result, weft_dtype type, int ndim, const int64_t shape[],
+                         const double *expected, double roundings, double magnitude, const char *what)
 {
     if (type_of_operand(type) == type) {
         check(result, type, ndim, shape, expected, roundings, magnitude, what);
@@ -66,8 +66,8 @@ static void check_result(weft_tensor *result, weft_dtype type, int ndim, const i
     for (int64_t i = 0; i < count; i++) {
         nearest[i] = rounded(type, expected[i]);
     }
-    check(weft_to_type(result, WEFT_F32), WEFT_F32, ndim, shape, nearest, roundings == 0 ? 0 : roundings + unit,
-          magnitude, what);
+    check(weft_to_type(result, WEFT_F32), WEFT_F32, ndim, shape, nearest,
+          roundings == 0 ? 0 : roundings + unit, magnitude, what);
     free(nearest);
 }
 
@@ -115,8 +115,8 @@ static int64_t matrix_number(int num_batch, const int64_t batch[], int dims, con
 }
 
 /* Appends the sizes of a matrix, or of a vector. */
-static int append_matrix(int64_t shape[], int dims, bool vector, bool transposed, int64_t rows, int64_t columns,
-                         int64_t length)
+static int append_matrix(int64_t shape[], int dims, bool vector, bool transposed, int64_t rows,
+                         int64_t columns, int64_t length)
 {
     if (vector) {
         shape[dims] = length;
@@ -169,8 +169,10 @@ static double *expected_product(const matmul_shapes *s, const operand *a, const 
     double *expected = calloc((size_t)count + 1, sizeof(double));
     for (int64_t i = 0; i < count; i++) {
         int64_t column = i % s->n, row = i / s->n % s->m, product = i / s->n / s->m;
-        const double *left = a->dense + matrix_number(s->num_batch, s->batch, s->dims_a, s->a, product) * s->m * s->k;
-        const double *right = b->dense + matrix_number(s->num_batch, s->batch, s->dims_b, s->b, product) * s->k * s->n;
+        const double *left =
+            a->dense + matrix_number(s->num_batch, s->batch, s->dims_a, s->a, product) * s->m * s->k;
+        const double *right =
+            b->dense + matrix_number(s->num_batch, s->batch, s->dims_b, s->b, product) * s->k * s->n;
         for (int64_t j = 0; j < s->k; j++) {
             expected[i] += left[s->transpose_a ? j * s->m + row : row * s->k + j] *
                            right[s->transpose_b ? column * s->k + j : j * s->n + column];
@@ -268,8 +270,8 @@ static void case_addmm(void)
         expected[i] += beta * c.dense[row * (ndim_c > 0 ? shape_c[ndim_c - 1] : 1) + column];
     }
     char what[700];
-    snprintf(what, sizeof(what), "addmm(%s, %s, %s, %g, %g) of %s", describe_operand(&c), describe_operand(&a),
-             describe_operand(&b), beta, alpha, weft_dtype_name(type));
+    snprintf(what, sizeof(what), "addmm(%s, %s, %s, %g, %g) of %s", describe_operand(&c),
+             describe_operand(&a), describe_operand(&b), beta, alpha, weft_dtype_name(type));
     check_result(weft_addmm(c.tensor, a.tensor, b.tensor, beta, alpha), type, 2, shape, expected,
                  a.exact && b.exact && c.exact ? 0 : 64, 1500, what);
     free(expected);
@@ -303,8 +305,8 @@ static void case_linear(void)
     char what[700];
     snprintf(what, sizeof(what), "linear(%s, %s, %s) of %s", describe_operand(&x), describe_operand(&weight),
              biased ? describe_operand(&bias) : "NULL", weft_dtype_name(type));
-    check_result(weft_linear(x.tensor, weight.tensor, biased ? bias.tensor : NULL), type, ndim, shape, expected,
-                 x.exact && weight.exact && bias.exact ? 0 : 64, 500, what);
+    check_result(weft_linear(x.tensor, weight.tensor, biased ? bias.tensor : NULL), type, ndim, shape,
+                 expected, x.exact && weight.exact && bias.exact ? 0 : 64, 500, what);
     free(expected);
     release(&x);
     release(&weight);
@@ -411,13 +413,15 @@ static void add_weight(void *context, int64_t x, int64_t weight, int64_t result)
     c->expected[weight] += c->x[x] * c->result[result];
 }
 
-static const char *describe_convolution(const convolution_case *c, const operand *a, const operand *b, weft_dtype type)
+static const char *describe_convolution(const convolution_case *c, const operand *a, const operand *b,
+                                        weft_dtype type)
 {
     static char text[800];
     const weft_convolution *o = &c->options;
     snprintf(text, sizeof(text), "%s and %s, stride %dx%d, padding %dx%d, dilation %dx%d, groups %d, %s",
-             describe_operand(a), describe_operand(b), (int)o->stride[0], (int)o->stride[1], (int)o->padding[0],
-             (int)o->padding[1], (int)o->dilation[0], (int)o->dilation[1], (int)o->groups, weft_dtype_name(type));
+             describe_operand(a), describe_operand(b), (int)o->stride[0], (int)o->stride[1],
+             (int)o->padding[0], (int)o->padding[1], (int)o->dilation[0], (int)o->dilation[1], (int)o->groups,
+             weft_dtype_name(type));
     return text;
 }
 
@@ -460,7 +464,8 @@ static void case_convolution_backward_input(void)
     int ndim = shape_of(&c, c.x, shape_x);
     shape_of(&c, c.weight, shape_weight);
     shape_of(&c, c.result, shape);
-    operand gradient = make(mesh, type, ndim, shape, WHOLE), weight = make(mesh, type, ndim, shape_weight, WHOLE);
+    operand gradient = make(mesh, type, ndim, shape, WHOLE),
+            weight = make(mesh, type, ndim, shape_weight, WHOLE);
     double *expected = calloc((size_t)shape_count(ndim, shape_x) + 1, sizeof(double));
     visit_products(&c, add_input, &(convolved){ NULL, weight.dense, gradient.dense, expected });
     weft_tensor *result = (c.spatial == 2 ? weft_conv2d_backward_input : weft_conv1d_backward_input)(
@@ -507,8 +512,7 @@ static void case_convolution_repeats(void)
     operand x = make(mesh, type, ndim, shape_x, REAL), weight = make(mesh, type, ndim, shape_weight, REAL);
     weft_tensor *results[2];
     for (int i = 0; i < 2; i++) {
-        results[i] =
-            (c.spatial == 2 ? weft_conv2d : weft_conv1d)(x.tensor, weight.tensor, NULL, &options);
+        results[i] = (c.spatial == 2 ? weft_conv2d : weft_conv1d)(x.tensor, weight.tensor, NULL, &options);
     }
     check_repeats(results[0], results[1]);
     checks_made++;
@@ -519,7 +523,8 @@ static void case_convolution_repeats(void)
 /* ---- attention ----------------------------------------------------------------------------------------- */
 
 /* The element of `x` at index `i` of `shape` (of `batch` dimensions) with (row, column) behind it, with broadcasting. */
-static double matrix_element(const operand *x, int batch, const int64_t shape[], int64_t i, int64_t row, int64_t column)
+static double matrix_element(const operand *x, int batch, const int64_t shape[], int64_t i, int64_t row,
+                             int64_t column)
 {
     int64_t index = 0, step = 1, at[2] = { row, column };
     for (int d = batch + 1; d >= 0; d--) {
@@ -555,8 +560,8 @@ static void expected_row(const attention_case *c, int64_t i, int64_t row, double
         }
         double mask = c->mask == NULL ? c->truth : matrix_element(c->mask, c->batch, c->shape, i, row, t);
         scores[t] = (c->causal && t > row) || (c->truth && mask == 0) ? -INFINITY
-                    : c->truth                                          ? scores[t]
-                                                                        : scores[t] + mask;
+                    : c->truth                                        ? scores[t]
+                                                                      : scores[t] + mask;
         most = fmax(most, scores[t]);
     }
     for (int64_t f = 0; f < c->f; f++) {
@@ -574,7 +579,8 @@ static void expected_row(const attention_case *c, int64_t i, int64_t row, double
 }
 
 /* The shape of an operand: some of the batch, and a matrix. */
-static int operand_shape(int batch, const int64_t shape[], bool all, int64_t rows, int64_t columns, int64_t own[])
+static int operand_shape(int batch, const int64_t shape[], bool all, int64_t rows, int64_t columns,
+                         int64_t own[])
 {
     int dims = all || below(2) ? batch : (int)below(batch + 1);
     for (int d = 0; d < dims; d++) {
@@ -605,8 +611,12 @@ static int64_t any_length(void)
 
 static void case_attention(void)
 {
-    attention_case c = { .batch = (int)below(3), .shape = { below(5), below(4) }, .s = any_length(),
-                         .t = any_length(),      .e = 1 + below(9),                .f = 1 + below(9),
+    attention_case c = { .batch = (int)below(3),
+                         .shape = { below(5), below(4) },
+                         .s = any_length(),
+                         .t = any_length(),
+                         .e = 1 + below(9),
+                         .f = 1 + below(9),
                          .causal = below(2) };
     weft_mesh *mesh = any_mesh();
     weft_dtype type = any_float_type();
@@ -633,9 +643,9 @@ static void case_attention(void)
         expected_row(&c, i / (c.s > 0 ? c.s : 1), i % (c.s > 0 ? c.s : 1), expected + i * c.f);
     }
     char what[900];
-    snprintf(what, sizeof(what), "attention(%s, %s, %s%s%s)%s of %s", describe_operand(&q), describe_operand(&k),
-             describe_operand(&v), masked ? ", " : "", masked ? describe_operand(&mask) : "", c.causal ? " causal" : "",
-             weft_dtype_name(type));
+    snprintf(what, sizeof(what), "attention(%s, %s, %s%s%s)%s of %s", describe_operand(&q),
+             describe_operand(&k), describe_operand(&v), masked ? ", " : "",
+             masked ? describe_operand(&mask) : "", c.causal ? " causal" : "", weft_dtype_name(type));
     weft_tensor *result = weft_attention(q.tensor, k.tensor, v.tensor, &options);
     check_result(result, type, ndim, shape, expected, 100, 10, what);
     check_repeats(result, weft_attention(q.tensor, k.tensor, v.tensor, &options));
@@ -654,9 +664,12 @@ typedef struct family {
 } family;
 
 static const family families[] = {
-    { "matmul", case_matmul }, { "matmul repeats", case_matmul_repeats },
-    { "dot", case_dot },       { "outer", case_outer },
-    { "addmm", case_addmm },   { "linear", case_linear },
+    { "matmul", case_matmul },
+    { "matmul repeats", case_matmul_repeats },
+    { "dot", case_dot },
+    { "outer", case_outer },
+    { "addmm", case_addmm },
+    { "linear", case_linear },
     { "convolution", case_convolution },
     { "convolution_backward_input", case_convolution_backward_input },
     { "convolution_backward_weight", case_convolution_backward_weight },
@@ -721,7 +734,8 @@ static void test_halo(void **state)
     assert_int_equal(weft_tensor_placements(y)[0].dim, 2);
     assert_int_equal(weft_tensor_placements(dx)[0].dim, 2);
     uint64_t rows = weft_num_processes() == 1 ? 6 : 0; /* else only part of them is received here */
-    uint64_t row = N * CHANNELS * W * sizeof(float), forward = counters[1].bytes_moved - counters[0].bytes_moved,
+    uint64_t row = N * CHANNELS * W * sizeof(float),
+             forward = counters[1].bytes_moved - counters[0].bytes_moved,
              backward = counters[2].bytes_moved - counters[1].bytes_moved;
     assert_true(rows == 0 || forward == rows * row);
     assert_true(rows == 0 || backward == rows * 2 * row);

@@ -164,7 +164,8 @@ static void test_random_windows(void **state)
         weft_layout_table *table = weft_layout_table_new(policy);
         make_case(&random, table, &c);
         for (int rank = 0; rank < c.world_size; rank++) {
-            assert_int_equal(weft_stage_receives(&c.stage, &c.world.topology, rank, &receives[rank]), WEFT_OK);
+            assert_int_equal(weft_stage_receives(&c.stage, &c.world.topology, rank, &receives[rank]),
+                             WEFT_OK);
             if (weft_mesh_index_of(c.mesh, rank) >= 0) {
                 check_receives(&c, rank, &receives[rank]);
             } else {
@@ -189,10 +190,9 @@ static void test_halo(void **state)
     const weft_layout *from = layout_of(f->table, m, "S1", 2, shape, WEFT_F32);
     weft_windows windows = { .cut = from, .has = { false, true }, .of = { [1] = { 6, 1, 1, 1, 1 } } };
     assert_int_equal(weft_windows_largest(&windows, 1), 5);
-    weft_stage stage = { .from = from,
-                         .to = layout_of(f->table, m, "S1", 2, room, WEFT_F32),
-                         .windows = &windows,
-                         .scale = 1.0 };
+    weft_stage stage = {
+        .from = from, .to = layout_of(f->table, m, "S1", 2, room, WEFT_F32), .windows = &windows, .scale = 1.0
+    };
     weft_topology topology = one_rank_each(m);
     weft_moves moves = { 0 };
     assert_int_equal(weft_stage_receives(&stage, &topology, 1, &moves), WEFT_OK);

@@ -216,8 +216,8 @@ static void take_row(const job *j, int64_t i, int64_t row, int64_t first, int64_
         for (int64_t x = seen; x < count; x++) {
             s[x] = -INFINITY;
         }
-        take_scores_double(s, count, (double *)j->most + i, (double *)j->sum + i, (double *)j->result + i * j->width,
-                           j->width);
+        take_scores_double(s, count, (double *)j->most + i, (double *)j->sum + i,
+                           (double *)j->result + i * j->width, j->width);
     } else {
         float *s = (float *)scores;
         if (j->mask != NULL) {
@@ -226,8 +226,8 @@ static void take_row(const job *j, int64_t i, int64_t row, int64_t first, int64_
         for (int64_t x = seen; x < count; x++) {
             s[x] = -INFINITY;
         }
-        take_scores_float(s, count, (float *)j->most + i, (float *)j->sum + i, (float *)j->result + i * j->width,
-                          j->width);
+        take_scores_float(s, count, (float *)j->most + i, (float *)j->sum + i,
+                          (float *)j->result + i * j->width, j->width);
     }
 }
 
@@ -285,7 +285,8 @@ static void store_rows(const job *j, int64_t first, int64_t rows)
             float sum = ((float *)j->sum)[i];
             scale_float((float *)result, j->width, sum == 0 ? 0 : 1 / sum);
         }
-        weft_store(j->output->dtype, row_at(j, j->output, first + i, &together), 1, j->type, result, j->width);
+        weft_store(j->output->dtype, row_at(j, j->output, first + i, &together), 1, j->type, result,
+                   j->width);
     }
 }
 
@@ -327,9 +328,11 @@ static void attend_all(job *j)
 /* One piece of memory for all blocks; NULL: there is none. */
 static char *divide_memory(job *j)
 {
-    char **parts[] = { &j->queries, &j->block, &j->values, &j->scores, &j->result, &j->addends, &j->most, &j->sum };
-    int64_t counts[] = { ROWS * j->depth, KEYS * j->depth, KEYS * j->width, ROWS * KEYS, ROWS * j->width, KEYS,
-                         ROWS,            ROWS };
+    char **parts[] = { &j->queries, &j->block,   &j->values, &j->scores,
+                       &j->result,  &j->addends, &j->most,   &j->sum };
+    int64_t counts[] = {
+        ROWS * j->depth, KEYS * j->depth, KEYS * j->width, ROWS * KEYS, ROWS * j->width, KEYS, ROWS, ROWS
+    };
     size_t total = 0;
     for (int i = 0; i < 8; i++) {
         total += (size_t)counts[i] * j->size;
@@ -364,7 +367,8 @@ void weft_kernel_attention(const weft_kernel_call *call)
         return;
     }
     for (int64_t row = 0; row < output->extent[0]; row++) {
-        memset(weft_view_row(output, row, NULL), 0, (size_t)output->row_elements * weft_dtype_size(output->dtype));
+        memset(weft_view_row(output, row, NULL), 0,
+               (size_t)output->row_elements * weft_dtype_size(output->dtype));
     }
     weft_kernel_fail(call, WEFT_ERR_NOMEM, "no memory for the blocks of a task");
 }

@@ -38,7 +38,8 @@ static image image_of(const weft_view *view)
     return m;
 }
 
-static geometry geometry_of(const weft_kernel_call *call, const image *weight, int64_t channels, int64_t features)
+static geometry geometry_of(const weft_kernel_call *call, const image *weight, int64_t channels,
+                            int64_t features)
 {
     const int64_t *numbers = call->numbers;
     geometry g = { .groups = numbers[WEFT_CONVOLUTION_GROUPS],
@@ -84,8 +85,8 @@ static int64_t tap_place(const geometry *g, int d, int64_t t)
 }
 
 /* The indices [*first, *last) of [begin, end) that tap `t` takes to places [low, high). */
-static void meeting(const geometry *g, int d, int64_t t, int64_t low, int64_t high, int64_t begin, int64_t end,
-                    int64_t *first, int64_t *last)
+static void meeting(const geometry *g, int d, int64_t t, int64_t low, int64_t high, int64_t begin,
+                    int64_t end, int64_t *first, int64_t *last)
 {
     int64_t place = tap_place(g, d, t);
     *first = smaller(end, larger(begin, ceil_of(low - place, g->stride[d])));
@@ -157,7 +158,8 @@ static void make_columns(const geometry *g, const image *x, int64_t sample, int6
             }
             memset(columns, 0, (size_t)(left - b->left) * g->size);
             weft_load(g->type, columns + (size_t)(left - b->left) * g->size, x->view->dtype,
-                      element(x, sample, channel, h - x->offset[2], w - x->offset[3]), g->stride[1], right - left);
+                      element(x, sample, channel, h - x->offset[2], w - x->offset[3]), g->stride[1],
+                      right - left);
             memset(columns + (size_t)(right - b->left) * g->size, 0, (size_t)(b->right - right) * g->size);
         }
     }
@@ -246,8 +248,8 @@ static void convolve_block(const geometry *g, const image *out, int64_t sample, 
                   element(out, sample, group * g->features, b->first - out->offset[2], 0));
 }
 
-static void convolve(const geometry *g, const image *x, const image *out, const void *weight, const char *bias,
-                     char *columns, int64_t rows)
+static void convolve(const geometry *g, const image *x, const image *out, const void *weight,
+                     const char *bias, char *columns, int64_t rows)
 {
     int64_t end = out->offset[2] + out->extent[2];
     for (int64_t sample = 0; sample < out->extent[0]; sample++) {
@@ -310,8 +312,8 @@ static void load_gradient(const geometry *g, const image *gradient, int64_t samp
     }
 }
 
-static void spread(const geometry *g, const image *gradient, const image *out, const void *weight, char *columns,
-                   char *block_memory, int64_t rows)
+static void spread(const geometry *g, const image *gradient, const image *out, const void *weight,
+                   char *columns, char *block_memory, int64_t rows)
 {
     block all;
     contributing(g, 0, gradient, out, &all.first, &all.last);
@@ -341,12 +343,14 @@ static void spread(const geometry *g, const image *gradient, const image *out, c
 
 void weft_kernel_convolution_backward_input(const weft_kernel_call *call)
 {
-    image gradient = image_of(&call->inputs[0]), w = image_of(&call->inputs[1]), out = image_of(&call->output);
+    image gradient = image_of(&call->inputs[0]), w = image_of(&call->inputs[1]),
+          out = image_of(&call->output);
     geometry g = geometry_of(call, &w, out.extent[1], gradient.extent[1]);
     int64_t rows = rows_at_a_time(&g, gradient.extent[3], gradient.extent[2]);
     void *weight_memory;
     const void *weight = contiguous(&g, w.view, &weight_memory);
-    size_t row_bytes = (size_t)(rows * gradient.extent[3]) * g.size, column_bytes = (size_t)g.taps * row_bytes;
+    size_t row_bytes = (size_t)(rows * gradient.extent[3]) * g.size,
+           column_bytes = (size_t)g.taps * row_bytes;
     char *memory = malloc(column_bytes + (size_t)g.features * row_bytes + 1);
     zero_output(call);
     if (memory == NULL || (weight == NULL && weft_view_count(w.view) > 0)) {
@@ -361,8 +365,8 @@ void weft_kernel_convolution_backward_input(const weft_kernel_call *call)
 /* ---- the gradient of the weights ----------------------------------------------------------------------- */
 
 /* The output's features, and the taps of each: [first, last) by their numbers in the gradient's part. */
-static void gather_group(const geometry *g, const image *gradient, const image *x, const image *out, int64_t sample,
-                         int64_t group, int64_t rows, char *columns, char *block_memory)
+static void gather_group(const geometry *g, const image *gradient, const image *x, const image *out,
+                         int64_t sample, int64_t group, int64_t rows, char *columns, char *block_memory)
 {
     int64_t begin = out->offset[0] - gradient->offset[1], end = begin + out->extent[0];
     int64_t first = larger(begin, group * g->features), last = smaller(end, (group + 1) * g->features);
@@ -395,10 +399,12 @@ static void gather_group(const geometry *g, const image *gradient, const image *
 
 void weft_kernel_convolution_backward_weight(const weft_kernel_call *call)
 {
-    image gradient = image_of(&call->inputs[0]), x = image_of(&call->inputs[1]), out = image_of(&call->output);
+    image gradient = image_of(&call->inputs[0]), x = image_of(&call->inputs[1]),
+          out = image_of(&call->output);
     geometry g = geometry_of(call, &out, x.extent[1], gradient.extent[1]);
     int64_t rows = rows_at_a_time(&g, gradient.extent[3], gradient.extent[2]);
-    size_t row_bytes = (size_t)(rows * gradient.extent[3]) * g.size, column_bytes = (size_t)g.taps * row_bytes;
+    size_t row_bytes = (size_t)(rows * gradient.extent[3]) * g.size,
+           column_bytes = (size_t)g.taps * row_bytes;
     char *memory = malloc(column_bytes + (size_t)g.features * row_bytes + 1);
     if (call->first) {
         zero_output(call);

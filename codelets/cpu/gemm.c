@@ -26,16 +26,17 @@ static CBLAS_TRANSPOSE transposed(bool yes)
 }
 
 /* y = alpha op(M) x + beta y; M is rows x columns as it lies. */
-static void multiply_vector(const weft_gemm *g, bool transpose, int64_t rows, int64_t columns, const void *matrix,
-                            int64_t ld, const void *x, int64_t x_step, void *y, int64_t y_step)
+static void multiply_vector(const weft_gemm *g, bool transpose, int64_t rows, int64_t columns,
+                            const void *matrix, int64_t ld, const void *x, int64_t x_step, void *y,
+                            int64_t y_step)
 {
     CBLAS_TRANSPOSE t = transposed(transpose);
     if (g->dtype == WEFT_F64) {
-        cblas_dgemv(CblasRowMajor, t, (int)rows, (int)columns, g->alpha, matrix, (int)ld, x, (int)x_step, g->beta, y,
-                    (int)y_step);
+        cblas_dgemv(CblasRowMajor, t, (int)rows, (int)columns, g->alpha, matrix, (int)ld, x, (int)x_step,
+                    g->beta, y, (int)y_step);
     } else {
-        cblas_sgemv(CblasRowMajor, t, (int)rows, (int)columns, (float)g->alpha, matrix, (int)ld, x, (int)x_step,
-                    (float)g->beta, y, (int)y_step);
+        cblas_sgemv(CblasRowMajor, t, (int)rows, (int)columns, (float)g->alpha, matrix, (int)ld, x,
+                    (int)x_step, (float)g->beta, y, (int)y_step);
     }
 }
 
@@ -43,11 +44,11 @@ static void multiply_vector(const weft_gemm *g, bool transpose, int64_t rows, in
 static void multiply_as_vector(const weft_gemm *g, const void *a, const void *b, void *c)
 {
     if (g->n == 1) {
-        multiply_vector(g, g->transpose_a, g->transpose_a ? g->k : g->m, g->transpose_a ? g->m : g->k, a, g->lda, b,
-                        g->transpose_b ? 1 : g->ldb, c, g->ldc);
+        multiply_vector(g, g->transpose_a, g->transpose_a ? g->k : g->m, g->transpose_a ? g->m : g->k, a,
+                        g->lda, b, g->transpose_b ? 1 : g->ldb, c, g->ldc);
     } else {
-        multiply_vector(g, !g->transpose_b, g->transpose_b ? g->n : g->k, g->transpose_b ? g->k : g->n, b, g->ldb, a,
-                        g->transpose_a ? g->lda : 1, c, 1);
+        multiply_vector(g, !g->transpose_b, g->transpose_b ? g->n : g->k, g->transpose_b ? g->k : g->n, b,
+                        g->ldb, a, g->transpose_a ? g->lda : 1, c, 1);
     }
 }
 
@@ -194,8 +195,8 @@ static void convert_rows(float *target, weft_dtype type, const void *source, int
 }
 
 /* B's rows l .. l + k - 1 and columns j .. j + n - 1, as it lies. */
-static void convert_block(const weft_gemm *g, float *target, weft_dtype type, const void *b, int64_t l, int64_t k,
-                          int64_t j, int64_t n)
+static void convert_block(const weft_gemm *g, float *target, weft_dtype type, const void *b, int64_t l,
+                          int64_t k, int64_t j, int64_t n)
 {
     int64_t first = g->transpose_b ? j * g->ldb + l : l * g->ldb + j;
     convert_rows(target, type, (const char *)b + (size_t)first * weft_dtype_size(type), g->ldb,
@@ -203,7 +204,8 @@ static void convert_block(const weft_gemm *g, float *target, weft_dtype type, co
 }
 
 /* A is converted as a whole: it is the smaller one, a panel of rows. */
-static void multiply_blocks(const weft_gemm *g, weft_dtype type, const float *a, const void *b, float *block, float *c)
+static void multiply_blocks(const weft_gemm *g, weft_dtype type, const float *a, const void *b, float *block,
+                            float *c)
 {
     for (int64_t j = 0, n; j < g->n; j += n) {
         n = g->n - j < BLOCK_WIDTH ? g->n - j : BLOCK_WIDTH;
@@ -319,7 +321,8 @@ static side side_of(const weft_view *view, bool is_row)
 static bool gather(side *s)
 {
     int64_t together = 0, rows = weft_view_rows(s->view);
-    if (s->batch_dims > 0 || rows == 0 || (weft_view_row(s->view, 0, &together) != NULL && together >= rows)) {
+    if (s->batch_dims > 0 || rows == 0 ||
+        (weft_view_row(s->view, 0, &together) != NULL && together >= rows)) {
         return true;
     }
     size_t row_bytes = (size_t)s->view->row_elements * weft_dtype_size(s->view->dtype);
@@ -332,7 +335,8 @@ static bool gather(side *s)
 }
 
 /* The matrix for a global index of the output's batch. */
-static const void *matrix_at(const side *s, const weft_view *output, int output_batch_dims, const int64_t index[])
+static const void *matrix_at(const side *s, const weft_view *output, int output_batch_dims,
+                             const int64_t index[])
 {
     if (s->memory != NULL) {
         return s->memory;
@@ -372,8 +376,8 @@ static weft_gemm gemm_of(const weft_kernel_call *call, const side *a, const side
 }
 
 /* All products of one row of the output. False: no memory for one of them, which is zero. */
-static bool multiply_row(const weft_gemm *g, const side *a, const side *b, const weft_view *output, int batch_dims,
-                         int64_t row)
+static bool multiply_row(const weft_gemm *g, const side *a, const side *b, const weft_view *output,
+                         int batch_dims, int64_t row)
 {
     size_t size = (size_t)(g->m * g->n) * weft_dtype_size(output->dtype);
     char *target = weft_view_row(output, row, NULL);

@@ -49,21 +49,22 @@ WEFT_API weft_tensor *weft_conv1d(weft_tensor *x, weft_tensor *weight, weft_tens
                                   const weft_convolution *options);
 /** Gradients of the input, which had `shape` ([n, c, h, w], or [n, c, w] after weft_conv1d()), and of the weights, which
  * had `shape`; `gradient` has the shape of the convolution's result. That of the bias is the sum over n, y and z. \{ */
-WEFT_API weft_tensor *weft_conv2d_backward_input(weft_tensor *gradient, weft_tensor *weight, const int64_t shape[4],
-                                                 const weft_convolution *options);
-WEFT_API weft_tensor *weft_conv2d_backward_weight(weft_tensor *gradient, weft_tensor *x, const int64_t shape[4],
-                                                  const weft_convolution *options);
-WEFT_API weft_tensor *weft_conv1d_backward_input(weft_tensor *gradient, weft_tensor *weight, const int64_t shape[3],
-                                                 const weft_convolution *options);
-WEFT_API weft_tensor *weft_conv1d_backward_weight(weft_tensor *gradient, weft_tensor *x, const int64_t shape[3],
-                                                  const weft_convolution *options);
+WEFT_API weft_tensor *weft_conv2d_backward_input(weft_tensor *gradient, weft_tensor *weight,
+                                                 const int64_t shape[4], const weft_convolution *options);
+WEFT_API weft_tensor *weft_conv2d_backward_weight(weft_tensor *gradient, weft_tensor *x,
+                                                  const int64_t shape[4], const weft_convolution *options);
+WEFT_API weft_tensor *weft_conv1d_backward_input(weft_tensor *gradient, weft_tensor *weight,
+                                                 const int64_t shape[3], const weft_convolution *options);
+WEFT_API weft_tensor *weft_conv1d_backward_weight(weft_tensor *gradient, weft_tensor *x,
+                                                  const int64_t shape[3], const weft_convolution *options);
 /** \} */
 
 /** Zero-initialised, all is seen. */
 typedef struct weft_attention_options {
-    bool causal;       /**< row i sees keys 0 to i alone, by their numbers in the whole tensors */
-    double scale;      /**< 0 stands for 1 / sqrt(e) */
-    weft_tensor *mask; /**< broadcast to [..., s, t]: WEFT_BOOL (what is true is seen), or numbers to add; or NULL */
+    bool causal;  /**< row i sees keys 0 to i alone, by their numbers in the whole tensors */
+    double scale; /**< 0 stands for 1 / sqrt(e) */
+    weft_tensor
+        *mask; /**< broadcast to [..., s, t]: WEFT_BOOL (what is true is seen), or numbers to add; or NULL */
 } weft_attention_options;
 
 /**

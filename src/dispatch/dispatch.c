@@ -364,8 +364,8 @@ static bool make_windows(const weft_call *call, const weft_choice *choice, weft_
     if (!any) {
         return true;
     }
-    windows.cut = weft_layout_intern(weft_runtime.layouts, layout->mesh, layout->placements, layout->ndim, shape,
-                                     layout->dtype);
+    windows.cut = weft_layout_intern(weft_runtime.layouts, layout->mesh, layout->placements, layout->ndim,
+                                     shape, layout->dtype);
     if (windows.cut == NULL) {
         weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for a layout");
         return false;
@@ -496,9 +496,9 @@ weft_tensor *weft_dispatch(const weft_call *call)
         return make_output(call, &choice, &lowering);
     }
     weft_scope_open();
-    weft_tensor *output =
-        move_inputs(call, &choice, &lowering) && (!choice.has_windows || make_all_windows(call, &choice, &lowering))
-            ? make_output(call, &choice, &lowering) : NULL;
+    bool done = move_inputs(call, &choice, &lowering) &&
+                (!choice.has_windows || make_all_windows(call, &choice, &lowering));
+    weft_tensor *output = done ? make_output(call, &choice, &lowering) : NULL;
     if (output != NULL && !call->operation->in_place) {
         weft_scope_keep(output);
     }

@@ -27,7 +27,8 @@ typedef struct weft_call {
 typedef struct weft_lowering {
     const weft_call *call;
     weft_tensor *inputs[WEFT_MAX_INPUTS]; /* in the layouts that were chosen */
-    const weft_windows *windows[WEFT_MAX_INPUTS]; /* the input is what the ranks need of it; NULL: it is itself */
+    /* The input is what the ranks need of it; NULL: it is itself. */
+    const weft_windows *windows[WEFT_MAX_INPUTS];
     weft_tensor *output;
     const weft_choice *choice;
     int shard;

@@ -42,7 +42,8 @@ static const weft_operation operation_attention = {
     .kernel = weft_kernel_attention,
 };
 
-weft_tensor *weft_attention(weft_tensor *q, weft_tensor *k, weft_tensor *v, const weft_attention_options *options)
+weft_tensor *weft_attention(weft_tensor *q, weft_tensor *k, weft_tensor *v,
+                            const weft_attention_options *options)
 {
     static const char function[] = "weft_attention";
     weft_attention_options given = options == NULL ? (weft_attention_options){ .causal = false } : *options;

@@ -30,13 +30,15 @@ static void write_addend(const weft_layout *const inputs[], char text[3])
 }
 
 /* PyTorch's rules: what comes before matrices broadcasts; an operand of one dimension is a vector. */
-static void write_matmul_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+static void write_matmul_rule(const weft_call *call, const weft_layout *const inputs[], char *text,
+                              size_t size)
 {
     bool row = inputs[A]->ndim == 1, column = inputs[B]->ndim == 1;
     int64_t transposes = call->attributes.numbers[TRANSPOSES];
     const char *left = row ? "k" : transposes & 1 ? "...km" : "...mk";
     const char *right = column ? "k" : transposes & 2 ? "...nk" : "...kn";
-    snprintf(text, size, "%s,%s->%s%s%s", left, right, row && column ? "" : "...", row ? "" : "m", column ? "" : "n");
+    snprintf(text, size, "%s,%s->%s%s%s", left, right, row && column ? "" : "...", row ? "" : "m",
+             column ? "" : "n");
 }
 
 static void write_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
@@ -113,11 +115,12 @@ static int64_t element_offset(const weft_tensor *tensor, int64_t row, int64_t co
     return (row * width + column) * (int64_t)weft_dtype_size(tensor->layout->dtype);
 }
 
-static weft_gemm_args *begin_gemm(weft_task *task, const product *p, const weft_row_walk *walk, const block *b)
+static weft_gemm_args *begin_gemm(weft_task *task, const product *p, const weft_row_walk *walk,
+                                  const block *b)
 {
     const weft_lowering *lowering = p->lowering;
-    weft_gemm_args *args = weft_task_begin(task, &weft_codelet_gemm, lowering->call->operation->name, sizeof(*args),
-                                           lowering->output->layout->dtype);
+    weft_gemm_args *args = weft_task_begin(task, &weft_codelet_gemm, lowering->call->operation->name,
+                                           sizeof(*args), lowering->output->layout->dtype);
     if (args == NULL) {
         return NULL;
     }
@@ -145,7 +148,8 @@ static void add_a(weft_task *task, const product *p, const weft_row_walk *walk, 
     const weft_tensor *tensor = p->lowering->inputs[p->a];
     if (!p->transpose_a) {
         weft_task_add(task, walk->inputs[p->a],
-                      weft_rows_input_offset(walk, p->a) + element_offset(tensor, 0, b->k_first, p->k), STARPU_R);
+                      weft_rows_input_offset(walk, p->a) + element_offset(tensor, 0, b->k_first, p->k),
+                      STARPU_R);
         return;
     }
     weft_task_add(task, &weft_lowering_input(p->lowering, p->a)->panels[b->a_panel],
@@ -155,10 +159,10 @@ static void add_a(weft_task *task, const product *p, const weft_row_walk *walk, 
 static void add_b(weft_task *task, const product *p, const block *b)
 {
     int64_t row = p->transpose_b ? b->n_first : b->k_first, column = p->transpose_b ? b->k_first : b->n_first;
-    weft_task_add(task, &weft_lowering_input(p->lowering, p->b)->panels[b->b_panel],
-                  element_offset(p->lowering->inputs[p->b], row - b->b_panel_row, column,
-                                 p->transpose_b ? p->k : p->n),
-                  STARPU_R);
+    weft_task_add(
+        task, &weft_lowering_input(p->lowering, p->b)->panels[b->b_panel],
+        element_offset(p->lowering->inputs[p->b], row - b->b_panel_row, column, p->transpose_b ? p->k : p->n),
+        STARPU_R);
 }
 
 /* Whether the rows of c lie along the columns of the product. */
@@ -184,8 +188,8 @@ static void add_addend(weft_task *task, weft_gemm_args *args, const product *p, 
         output->ndim > 1 && ndim > 0 && c->layout->shape[ndim - 1] == output->shape[output->ndim - 1];
     int64_t column = b->n_first * args->addend_column_stride;
     if (aligned) {
-        weft_task_add(task, walk->inputs[C], weft_rows_input_offset(walk, C) + element_offset(c, 0, column, 0),
-                      STARPU_R);
+        weft_task_add(task, walk->inputs[C],
+                      weft_rows_input_offset(walk, C) + element_offset(c, 0, column, 0), STARPU_R);
         return;
     }
     int64_t panel = 0, first = 0, last;
@@ -207,8 +211,8 @@ static bool submit_block(const product *p, weft_row_walk *walk, const block *b)
     /* A transposed A comes panel by panel along k: a gradient of weights grows with its rows. */
     task.position = p->transpose_a && p->k > 0
                         ? (double)b->k_first / (double)p->k
-                        : weft_row_position(p->lowering->output->layout, weft_lowering_output(p->lowering)->rank,
-                                            walk->first);
+                        : weft_row_position(p->lowering->output->layout,
+                                            weft_lowering_output(p->lowering)->rank, walk->first);
     weft_task_add(&task, walk->output,
                   weft_rows_output_offset(walk) + element_offset(p->lowering->output, 0, b->n_first, p->n),
                   walk->mode);
@@ -224,8 +228,8 @@ static bool submit_block(const product *p, weft_row_walk *walk, const block *b)
 }
 
 /* Local rows [*first, *last) of a panel. */
-static void panel_rows(const weft_tensor *tensor, const weft_local_shard *shard, int64_t panel, int64_t *first,
-                       int64_t *last)
+static void panel_rows(const weft_tensor *tensor, const weft_local_shard *shard, int64_t panel,
+                       int64_t *first, int64_t *last)
 {
     weft_panel_range(tensor->layout, &shard->box, panel, first, last);
     *first -= shard->box.offset[0];
@@ -330,7 +334,9 @@ static bool lower_product(const weft_lowering *lowering)
         .write_rule = write_rule,                                                                            \
         .rule_like = like, \
         .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << A | 1u << B, .ops = WEFT_LINEAR_OPS },         \
-        .inputs = { { a, WEFT_TYPES_NUMBER, true }, { b, WEFT_TYPES_NUMBER, true }, { c, WEFT_TYPES_NUMBER, true } },    \
+        .inputs = { { a, WEFT_TYPES_NUMBER, true },                                                          \
+                    { b, WEFT_TYPES_NUMBER, true },                                                          \
+                    { c, WEFT_TYPES_NUMBER, true } },                                                        \
         .output_type = WEFT_TYPE_GIVEN,                                                                      \
         .kernel = weft_kernel_product,                                                                       \
         .lower = lower_product,                                                                              \
@@ -356,8 +362,8 @@ static bool check_matrix(const char *function, const char *name, weft_tensor *a,
     int least = transposed ? 2 : 1;
     a = weft_check_tensor(function, name, a);
     if (a != NULL && a->layout->ndim < least) {
-        weft_fail(WEFT_ERR_SHAPE, function, "%s has %d dimension%s, expected at least %d", name, a->layout->ndim,
-                  a->layout->ndim == 1 ? "" : "s", least);
+        weft_fail(WEFT_ERR_SHAPE, function, "%s has %d dimension%s, expected at least %d", name,
+                  a->layout->ndim, a->layout->ndim == 1 ? "" : "s", least);
         return false;
     }
     return a != NULL;
@@ -369,7 +375,9 @@ weft_tensor *weft_matmul_ex(weft_tensor *a, bool transpose_a, weft_tensor *b, bo
     if (!check_matrix(function, "a", a, transpose_a) || !check_matrix(function, "b", b, transpose_b)) {
         return NULL;
     }
-    weft_call call = { .function = function, .operation = &operation_matmul, .num_inputs = 2, .inputs = { a, b } };
+    weft_call call = {
+        .function = function, .operation = &operation_matmul, .num_inputs = 2, .inputs = { a, b }
+    };
     return product_call(call, MATMUL, (transpose_a ? 1 : 0) + (transpose_b ? 2 : 0));
 }
 
@@ -379,13 +387,17 @@ weft_tensor *weft_matmul(weft_tensor *a, weft_tensor *b)
     if (!check_matrix(function, "a", a, false) || !check_matrix(function, "b", b, false)) {
         return NULL;
     }
-    weft_call call = { .function = function, .operation = &operation_matmul, .num_inputs = 2, .inputs = { a, b } };
+    weft_call call = {
+        .function = function, .operation = &operation_matmul, .num_inputs = 2, .inputs = { a, b }
+    };
     return product_call(call, MATMUL, 0);
 }
 
 weft_tensor *weft_dot(weft_tensor *a, weft_tensor *b)
 {
-    weft_call call = { .function = "weft_dot", .operation = &operation_matmul, .num_inputs = 2, .inputs = { a, b } };
+    weft_call call = {
+        .function = "weft_dot", .operation = &operation_matmul, .num_inputs = 2, .inputs = { a, b }
+    };
     return product_call(call, DOT, 0);
 }
 
@@ -393,11 +405,12 @@ weft_tensor *weft_dot(weft_tensor *a, weft_tensor *b)
 static bool check_factor(const char *function, const char *name, weft_tensor *a, double value)
 {
     a = weft_check_tensor(function, "a", a);
-    if (a == NULL || weft_dtype_is_floating(a->layout->dtype) || (value == trunc(value) && fabs(value) < 0x1p63)) {
+    if (a == NULL || weft_dtype_is_floating(a->layout->dtype) ||
+        (value == trunc(value) && fabs(value) < 0x1p63)) {
         return a != NULL;
     }
-    weft_fail(WEFT_ERR_DTYPE, function, "%s is %g, expected a whole number for tensors of type %s", name, value,
-              weft_dtype_name(a->layout->dtype));
+    weft_fail(WEFT_ERR_DTYPE, function, "%s is %g, expected a whole number for tensors of type %s", name,
+              value, weft_dtype_name(a->layout->dtype));
     return false;
 }
 
@@ -436,7 +449,8 @@ weft_tensor *weft_outer(weft_tensor *a, weft_tensor *b)
             return NULL;
         }
         if (operands[i]->layout->ndim != 1) {
-            weft_fail(WEFT_ERR_SHAPE, function, "%s has %d dimensions, expected 1", name, operands[i]->layout->ndim);
+            weft_fail(WEFT_ERR_SHAPE, function, "%s has %d dimensions, expected 1", name,
+                      operands[i]->layout->ndim);
             return NULL;
         }
     }

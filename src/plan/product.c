@@ -31,12 +31,14 @@ static bool make(weft_product *p, const weft_layout *layout, const weft_windows 
     return true;
 }
 
-bool weft_product_make(weft_product *p, const weft_layout *layout, const weft_box *box, const weft_fixed *fixed)
+bool weft_product_make(weft_product *p, const weft_layout *layout, const weft_box *box,
+                       const weft_fixed *fixed)
 {
     return make(p, layout, NULL, box, fixed);
 }
 
-bool weft_product_of_targets(weft_product *p, const weft_stage *stage, const weft_box *box, const weft_fixed *fixed)
+bool weft_product_of_targets(weft_product *p, const weft_stage *stage, const weft_box *box,
+                             const weft_fixed *fixed)
 {
     return make(p, stage->to, stage->windows, box, fixed);
 }

@@ -16,7 +16,8 @@ typedef struct weft_product {
 bool weft_product_make(weft_product *p, const weft_layout *layout, const weft_box *box,
                        const weft_fixed *fixed);
 /* The same for what the stage's targets want of a box of its source. */
-bool weft_product_of_targets(weft_product *p, const weft_stage *stage, const weft_box *box, const weft_fixed *fixed);
+bool weft_product_of_targets(weft_product *p, const weft_stage *stage, const weft_box *box,
+                             const weft_fixed *fixed);
 void weft_product_free(weft_product *p);
 /* The box of the walk's place; returns its part of the mesh index. */
 int64_t weft_product_box(const weft_product *p, weft_box *box);

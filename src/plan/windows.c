@@ -85,7 +85,8 @@ void weft_stage_shift(const weft_stage *stage, int rank, int64_t shift[])
 /* Rows [*low, *high) of the layout that cuts among which are some of every part whose window meets [begin, end): a part
  * does where its first row's window begins before `end` and its last row's ends behind `begin`. Where rows leave gaps
  * between their windows, the last one of the former kind may come before the first one of the latter. */
-static void candidates(const weft_window *w, int64_t rows, int64_t begin, int64_t end, int64_t *low, int64_t *high)
+static void candidates(const weft_window *w, int64_t rows, int64_t begin, int64_t end, int64_t *low,
+                       int64_t *high)
 {
     int64_t last = floor_div((end - 1) * w->over + w->before, w->times);
     int64_t first = ceil_div(begin * w->over - w->after, w->times);
@@ -93,8 +94,8 @@ static void candidates(const weft_window *w, int64_t rows, int64_t begin, int64_
     *high = weft_min_i64(rows, weft_max_i64(first, last) + 1);
 }
 
-bool weft_window_segments(const weft_windows *windows, int dim, int64_t begin, int64_t end, const weft_fixed *fixed,
-                          weft_vec *segments)
+bool weft_window_segments(const weft_windows *windows, int dim, int64_t begin, int64_t end,
+                          const weft_fixed *fixed, weft_vec *segments)
 {
     const weft_layout *cut = windows->cut;
     int64_t low, high;

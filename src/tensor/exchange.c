@@ -319,9 +319,8 @@ static bool add_sends(weft_exchange *exchange, const weft_vec *pieces, bool rela
             return false;
         }
         for (size_t i = begin; i < end; i++) {
-            s->messages[s->count++] =
-                message_of(source_layout(&exchange->stage, p), p->source_rank, p->source_panel, &all[i].box,
-                           &all[i]);
+            s->messages[s->count++] = message_of(source_layout(&exchange->stage, p), p->source_rank,
+                                                 p->source_panel, &all[i].box, &all[i]);
         }
     }
     return true;

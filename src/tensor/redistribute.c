@@ -27,15 +27,16 @@ void weft_plans_free(weft_tensors *tensors)
 }
 
 /* Windows are one stage. */
-static weft_status plan_stages(weft_cached_plan *cached, const weft_layout *from, const weft_layout *to, char *why,
-                               size_t why_size)
+static weft_status plan_stages(weft_cached_plan *cached, const weft_layout *from, const weft_layout *to,
+                               char *why, size_t why_size)
 {
     if (cached->windows.cut == NULL) {
-        return weft_plan_make(weft_runtime.layouts, &weft_runtime.topology, &weft_runtime.cost, from, to, &cached->plan,
-                              why, why_size);
+        return weft_plan_make(weft_runtime.layouts, &weft_runtime.topology, &weft_runtime.cost, from, to,
+                              &cached->plan, why, why_size);
     }
     cached->plan = (weft_plan){ .from = from, .to = to, .num_stages = 1, .algorithm = "windows" };
-    cached->plan.stages[0] = (weft_stage){ .from = from, .to = to, .windows = &cached->windows, .scale = 1.0 };
+    cached->plan.stages[0] =
+        (weft_stage){ .from = from, .to = to, .windows = &cached->windows, .scale = 1.0 };
     return WEFT_OK;
 }
 
@@ -244,8 +245,8 @@ weft_tensor *weft_tensor_windows(const char *function, weft_tensor *tensor, cons
     if (!weft_check_shape(function, from->ndim, shape)) {
         return NULL;
     }
-    const weft_layout *to =
-        weft_layout_intern(weft_runtime.layouts, from->mesh, from->placements, from->ndim, shape, from->dtype);
+    const weft_layout *to = weft_layout_intern(weft_runtime.layouts, from->mesh, from->placements, from->ndim,
+                                               shape, from->dtype);
     if (to == NULL) {
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a layout");
         return NULL;
