@@ -1,4 +1,5 @@
-/* Convolutions of samples [n, c, h, w], or [n, c, w], with weights [o, c / groups, i, j], or [o, c / groups, j]. */
+/* Convolutions of samples [n, c, h, w], or [n, c, w], with weights [o, c / groups, i, j], or [o, c / groups,
+ * j]. */
 #ifndef WEFT_CODELETS_CONVOLUTION_H
 #define WEFT_CODELETS_CONVOLUTION_H
 
@@ -15,9 +16,9 @@ enum {
     WEFT_CONVOLUTION_NUMBERS = 10
 };
 
-/* Each is a product of matrices per sample and block of rows, for which what lies under the weights is copied to
- * columns (im2col). Inputs of 16 bits give an output of WEFT_F32; else all are of one type, WEFT_F32 or WEFT_F64. A
- * part of a spatial dimension must have all that is needed of it for the part of the output. */
+/* Each is a product of matrices per sample and block of rows, for which what lies under the weights is copied
+ * to columns (im2col). Inputs of 16 bits give an output of WEFT_F32; else all are of one type, WEFT_F32 or
+ * WEFT_F64. A part of a spatial dimension must have all that is needed of it for the part of the output. */
 
 /* Inputs: x, weight and, where it is added, bias [o]. */
 void weft_kernel_convolution(const weft_kernel_call *call);

@@ -12,7 +12,8 @@ typedef struct weft_kernel_operand {
     int first_panel, num_panels;
 } weft_kernel_operand;
 
-/* The panels of all operands, the output's first, are the task's operands in `panels`, and not in base.operands. */
+/* The panels of all operands, the output's first, are the task's operands in `panels`, and not in
+ * base.operands. */
 typedef struct weft_kernel_args {
     weft_task_args base;
     weft_kernel kernel;

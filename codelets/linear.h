@@ -6,10 +6,10 @@
 
 #include "codelets/args.h"
 
-/* C = alpha op(A) op(B) + beta C, of one type: WEFT_F64 and WEFT_F32 by CBLAS, one thread; WEFT_I64, WEFT_I32 and
- * WEFT_U8 by loops, which wrap around. A, B as they lie, row-major: A is m x k, or k x m with transpose_a; B is k x n,
- * or n x k with transpose_b. Strides from row to row in elements, at least 1. Any of m, n, k may be 0. With beta 0,
- * C is not read. */
+/* C = alpha op(A) op(B) + beta C, of one type: WEFT_F64 and WEFT_F32 by CBLAS, one thread; WEFT_I64, WEFT_I32
+ * and WEFT_U8 by loops, which wrap around. A, B as they lie, row-major: A is m x k, or k x m with
+ * transpose_a; B is k x n, or n x k with transpose_b. Strides from row to row in elements, at least 1. Any of
+ * m, n, k may be 0. With beta 0, C is not read. */
 typedef struct weft_gemm {
     weft_dtype dtype;
     bool transpose_a, transpose_b;
@@ -24,8 +24,9 @@ void weft_multiply(const weft_gemm *gemm, const void *a, const void *b, void *c)
  * converted. False: no memory, and C is set to zero. */
 bool weft_multiply_from(const weft_gemm *gemm, weft_dtype input_type, const void *a, const void *b, void *c);
 
-/* Operand 0: C (W when it is not read, else RW). Operands 1, 2: A and B, of input_type, where k is not 0. The last
- * one, where `adds`: an m x n matrix X of input_type, whose strides may be 0; then C = alpha op(A) op(B) + beta X. */
+/* Operand 0: C (W when it is not read, else RW). Operands 1, 2: A and B, of input_type, where k is not 0. The
+ * last one, where `adds`: an m x n matrix X of input_type, whose strides may be 0; then C = alpha op(A) op(B)
+ * + beta X. */
 typedef struct weft_gemm_args {
     weft_task_args base; /* dtype: of gemm */
     weft_gemm gemm;
@@ -37,9 +38,10 @@ typedef struct weft_gemm_args {
 } weft_gemm_args;
 extern struct starpu_codelet weft_codelet_gemm;
 
-/* Products of the last two dimensions for every index of those before, which the output has all of and the inputs may
- * repeat. numbers[0]: 1 for a transposed input 0, plus 2 for a transposed input 1. An input of one dimension is a
- * vector: the output lacks the dimension that it has not. Inputs of 16 bits give an output of WEFT_F32. */
+/* Products of the last two dimensions for every index of those before, which the output has all of and the
+ * inputs may repeat. numbers[0]: 1 for a transposed input 0, plus 2 for a transposed input 1. An input of one
+ * dimension is a vector: the output lacks the dimension that it has not. Inputs of 16 bits give an output of
+ * WEFT_F32. */
 void weft_kernel_product(const weft_kernel_call *call);
 
 /* Keeps the BLAS library from starting threads of its own: StarPU's workers are the threads. */

@@ -19,9 +19,10 @@ typedef struct weft_embedding_args {
 } weft_embedding_args;
 extern struct starpu_codelet weft_codelet_embedding;
 
-/* Its derivative: operand 0: gradient of the table's part (W with `first`: set to 0 before; else RW), of WEFT_F32 or
- * WEFT_F64; operand 1: gradient of the output [count, width], of that type or, where that is WEFT_F32, of 16 bits
- * (gradient_type); operand 2: indices. Rows are added in index order: it repeats bit for bit. */
+/* Its derivative: operand 0: gradient of the table's part (W with `first`: set to 0 before; else RW), of
+ * WEFT_F32 or WEFT_F64; operand 1: gradient of the output [count, width], of that type or, where that is
+ * WEFT_F32, of 16 bits (gradient_type); operand 2: indices. Rows are added in index order: it repeats bit for
+ * bit. */
 extern struct starpu_codelet weft_codelet_embedding_backward;
 
 #endif

@@ -1,7 +1,7 @@
-/* Losses: kernels as weft/kernel.h has them. Logits and logarithms of probabilities are [n, c], targets (class
- * numbers) [n] of an index type. A row whose target is not a class gives 0 and is reported; one whose target is the
- * ignored number gives 0. Losses are added up in one element, piece by piece, or written for each row, as the output
- * has no dimensions or some. */
+/* Losses: kernels as weft/kernel.h has them. Logits and logarithms of probabilities are [n, c], targets
+ * (class numbers) [n] of an index type. A row whose target is not a class gives 0 and is reported; one whose
+ * target is the ignored number gives 0. Losses are added up in one element, piece by piece, or written for
+ * each row, as the output has no dimensions or some. */
 #ifndef WEFT_CODELETS_LOSSES_H
 #define WEFT_CODELETS_LOSSES_H
 
@@ -27,14 +27,16 @@ enum {
 /* scalars[]: what all is multiplied by; and the share of probability that is spread over all classes. */
 enum { WEFT_LOSS_SCALE, WEFT_LOSS_SMOOTHING };
 
-/* Cross-entropy: of logits, targets, count; or, of rows in parts, of targets' logits [n, 1], targets, statistics,
- * mean, count. */
+/* Cross-entropy: of logits, targets, count; or, of rows in parts, of targets' logits [n, 1], targets,
+ * statistics, mean, count. */
 void weft_kernel_cross_entropy(const weft_kernel_call *call);
-/* Its derivative by the logits, or by the rank's part of them: of logits, targets, statistics, gradient, count. */
+/* Its derivative by the logits, or by the rank's part of them: of logits, targets, statistics, gradient,
+ * count. */
 void weft_kernel_cross_entropy_backward(const weft_kernel_call *call);
 
-/* scale * value of the target's class, of input 0 [n, c] (or the rank's part, which gives 0 where it has not the
- * class) and targets; and its derivative, for a part: input 0 is not read, then come targets, gradient, count. */
+/* scale * value of the target's class, of input 0 [n, c] (or the rank's part, which gives 0 where it has not
+ * the class) and targets; and its derivative, for a part: input 0 is not read, then come targets, gradient,
+ * count. */
 void weft_kernel_pick(const weft_kernel_call *call);
 void weft_kernel_pick_backward(const weft_kernel_call *call);
 

@@ -12,10 +12,10 @@ typedef struct weft_strided_box {
     int64_t target_stride[WEFT_MAX_DIMS];
 } weft_strided_box;
 
-/* Copies a box of elements of `element_size` bytes. Rows that are contiguous on both sides are one memcpy; where
- * the two sides are contiguous in different dimensions the box is transposed in tiles. Strides may be 0 in the
- * source, and negative. `streams`: rows go past the caches, which is right for what would not stay there until
- * it is read. */
+/* Copies a box of elements of `element_size` bytes. Rows that are contiguous on both sides are one memcpy;
+ * where the two sides are contiguous in different dimensions the box is transposed in tiles. Strides may be 0
+ * in the source, and negative. `streams`: rows go past the caches, which is right for what would not stay
+ * there until it is read. */
 void weft_cpu_copy_box(void *target, const void *source, const weft_strided_box *box, size_t element_size,
                        bool streams);
 

@@ -1,6 +1,6 @@
-/* Normalisation of vectors: a tensor's elements along its last dimensions, from dimension numbers[WEFT_NORM_FIRST] on.
- * Kernels as weft/kernel.h has them. normal(x) = (x - mean) / sqrt(variance + scalars[0]), or, where they are not
- * centred, the same with a mean of 0 and the mean of squares. */
+/* Normalisation of vectors: a tensor's elements along its last dimensions, from dimension
+ * numbers[WEFT_NORM_FIRST] on. Kernels as weft/kernel.h has them. normal(x) = (x - mean) / sqrt(variance +
+ * scalars[0]), or, where they are not centred, the same with a mean of 0 and the mean of squares. */
 #ifndef WEFT_CODELETS_NORMS_H
 #define WEFT_CODELETS_NORMS_H
 
@@ -20,11 +20,12 @@ enum {
 void weft_kernel_norm(const weft_kernel_call *call);
 /* The gradient of a, from input 0: a, input 1: that of the result. */
 void weft_kernel_norm_backward(const weft_kernel_call *call);
-/* Of the same inputs, or the rank's parts of them: for each vector the sum of gradient * gain, and of that times
- * normal(a). The output has the vectors' dimensions with size 1, but the last one with 2. Piece by piece. */
+/* Of the same inputs, or the rank's parts of them: for each vector the sum of gradient * gain, and of that
+ * times normal(a). The output has the vectors' dimensions with size 1, but the last one with 2. Piece by
+ * piece. */
 void weft_kernel_norm_sums(const weft_kernel_call *call);
-/* Of the same inputs: the gradient of the gain, gradient * normal(a) summed over all vectors. The output has the
- * size of a vector, after dimensions of size 1 for all others. Piece by piece. */
+/* Of the same inputs: the gradient of the gain, gradient * normal(a) summed over all vectors. The output has
+ * the size of a vector, after dimensions of size 1 for all others. Piece by piece. */
 void weft_kernel_norm_gain_backward(const weft_kernel_call *call);
 
 #endif

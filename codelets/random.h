@@ -1,5 +1,5 @@
-/* Kernels that give random values. An element's value depends on seed, offset and its row-major index in the GLOBAL
- * tensor alone, so any layout gives the same tensor. */
+/* Kernels that give random values. An element's value depends on seed, offset and its row-major index in the
+ * GLOBAL tensor alone, so any layout gives the same tensor. */
 #ifndef WEFT_CODELETS_RANDOM_H
 #define WEFT_CODELETS_RANDOM_H
 
@@ -8,7 +8,8 @@
 /* Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel Random Numbers: As Easy as 1, 2, 3, SC11). */
 void weft_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
-/* Scalars of all these kernels: seed and offset of the state, the low and the high 32 bits of each; then their own. */
+/* Scalars of all these kernels: seed and offset of the state, the low and the high 32 bits of each; then
+ * their own. */
 enum { WEFT_RANDOM_SEED = 0, WEFT_RANDOM_OFFSET = 2, WEFT_RANDOM_OWN = 4 };
 
 static inline void weft_random_pack(double halves[2], uint64_t value)
@@ -22,8 +23,8 @@ static inline uint64_t weft_random_unpack(const double halves[2])
     return (uint64_t)(uint32_t)halves[1] << 32 | (uint32_t)halves[0];
 }
 
-/* On [own[0], own[1]), or own[0] where they are equal; both are rounded to the output's type first. 24 random bits, of
- * f64 53. Rounded down, so that the upper end is never reached. */
+/* On [own[0], own[1]), or own[0] where they are equal; both are rounded to the output's type first. 24 random
+ * bits, of f64 53. Rounded down, so that the upper end is never reached. */
 void weft_kernel_uniform(const weft_kernel_call *call);
 /* own[0] + own[1] z, z of mean 0 and variance 1 (Box-Muller); computed in f32, of f64 in f64. */
 void weft_kernel_normal(const weft_kernel_call *call);

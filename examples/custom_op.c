@@ -2,15 +2,16 @@
  *
  *     custom_op [STEPS]        alone, or under mpirun with any number of processes
  *
- * The plate is a tensor [BLOCKS, ROWS, WIDTH]: blocks of rows, of which each rank has some. A step needs the rows
- * above and below each block. Three operations, each with its rule:
+ * The plate is a tensor [BLOCKS, ROWS, WIDTH]: blocks of rows, of which each rank has some. A step needs the
+ * rows above and below each block. Three operations, each with its rule:
  *
  *   edge   "b[m][w]->b[w]"            a row of each block, the first or the last one: nothing moves
- *   shift  "[b][w]->c[w]"             the same rows, each given to the next block: all blocks' edges are gathered, which
- *                                     is BLOCKS rows, not the plate
- *   heat   "b[m][w],b[w],b[w]->b[m][w]"  the mean of the four neighbours: nothing moves
+ *   shift  "[b][w]->c[w]"             the same rows, each given to the next block: all blocks' edges are
+ * gathered, which is BLOCKS rows, not the plate heat   "b[m][w],b[w],b[w]->b[m][w]"  the mean of the four
+ * neighbours: nothing moves
  *
- * Every rank computes what it has in the same way however many there are, so the output is the same, bit for bit. */
+ * Every rank computes what it has in the same way however many there are, so the output is the same, bit for
+ * bit. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,8 +34,9 @@ static void edge_kernel(const weft_kernel_call *call)
     }
 }
 
-/* numbers[0]: 1 gives each block the row of the block above it, -1 of the block below. scalars[0]: the temperature
- * outside, where there is no such block. The output's rows have global numbers, of which the rank has some. */
+/* numbers[0]: 1 gives each block the row of the block above it, -1 of the block below. scalars[0]: the
+ * temperature outside, where there is no such block. The output's rows have global numbers, of which the rank
+ * has some. */
 static void shift_kernel(const weft_kernel_call *call)
 {
     const weft_view *rows = &call->inputs[0], *out = &call->output;
@@ -53,7 +55,8 @@ static void shift_kernel(const weft_kernel_call *call)
 }
 
 /* One row from those above and below it; scalars[0]: the temperature outside. */
-static void heat_row(float *out, const float *up, const float *row, const float *down, int64_t width, float outside)
+static void heat_row(float *out, const float *up, const float *row, const float *down, int64_t width,
+                     float outside)
 {
     for (int64_t w = 0; w < width; w++) {
         float left = w > 0 ? row[w - 1] : outside, right = w + 1 < width ? row[w + 1] : outside;
@@ -86,10 +89,14 @@ static operations register_operations(void)
 {
     const unsigned f32 = WEFT_TYPE_BIT(WEFT_F32);
     operations all;
-    all.edge = weft_operation_register(&(weft_operation_description){
-        .name = "edge", .rule = "b[m][w]->b[w]", .inputs = { { "plate", f32, false } }, .kernel = edge_kernel });
-    all.shift = weft_operation_register(&(weft_operation_description){
-        .name = "shift", .rule = "[b][w]->c[w]", .inputs = { { "rows", f32, false } }, .kernel = shift_kernel });
+    all.edge = weft_operation_register(&(weft_operation_description){ .name = "edge",
+                                                                      .rule = "b[m][w]->b[w]",
+                                                                      .inputs = { { "plate", f32, false } },
+                                                                      .kernel = edge_kernel });
+    all.shift = weft_operation_register(&(weft_operation_description){ .name = "shift",
+                                                                       .rule = "[b][w]->c[w]",
+                                                                       .inputs = { { "rows", f32, false } },
+                                                                       .kernel = shift_kernel });
     all.heat = weft_operation_register(&(weft_operation_description){
         .name = "heat",
         .rule = "b[m][w],b[w],b[w]->b[m][w]",
@@ -101,18 +108,23 @@ static operations register_operations(void)
 /* The row that borders each block, from the block above it (`from` 1) or below it (-1). */
 static weft_tensor *border(const operations *all, weft_tensor *plate, int64_t from, double outside)
 {
-    weft_tensor *edges = weft_apply(all->edge, 1, &plate,
-                                    &(weft_apply_options){ .num_numbers = 1, .numbers = { from > 0 ? ROWS - 1 : 0 } });
+    weft_tensor *edges =
+        weft_apply(all->edge, 1, &plate,
+                   &(weft_apply_options){ .num_numbers = 1, .numbers = { from > 0 ? ROWS - 1 : 0 } });
     return weft_apply(all->shift, 1, &edges,
-                      &(weft_apply_options){ .num_numbers = 1, .numbers = { from },
-                                             .num_scalars = 1, .scalars = { outside },
-                                             .num_sizes = 1, .sizes = { BLOCKS } });
+                      &(weft_apply_options){ .num_numbers = 1,
+                                             .numbers = { from },
+                                             .num_scalars = 1,
+                                             .scalars = { outside },
+                                             .num_sizes = 1,
+                                             .sizes = { BLOCKS } });
 }
 
 static weft_tensor *step(const operations *all, weft_tensor *plate, double outside)
 {
     weft_tensor *inputs[] = { plate, border(all, plate, 1, outside), border(all, plate, -1, outside) };
-    return weft_apply(all->heat, 3, inputs, &(weft_apply_options){ .num_scalars = 1, .scalars = { outside } });
+    return weft_apply(all->heat, 3, inputs,
+                      &(weft_apply_options){ .num_scalars = 1, .scalars = { outside } });
 }
 
 /* ---- the program --------------------------------------------------------------------------------------- */
@@ -122,8 +134,7 @@ static weft_tensor *simulate(int steps)
 {
     operations all = register_operations();
     weft_placement by_blocks = weft_shard(0);
-    weft_tensor *plate =
-        weft_full(WEFT_F32, 3, (int64_t[]){ BLOCKS, ROWS, WIDTH }, 100, NULL, &by_blocks);
+    weft_tensor *plate = weft_full(WEFT_F32, 3, (int64_t[]){ BLOCKS, ROWS, WIDTH }, 100, NULL, &by_blocks);
     for (int i = 0; i < steps; i++) {
         weft_scope_open();
         weft_tensor *next = step(&all, plate, 20);
@@ -152,8 +163,8 @@ int main(int argc, char *argv[])
         for (int i = 0; i < BLOCKS * ROWS * WIDTH; i++) {
             sum += (double)values[i / WIDTH][i % WIDTH];
         }
-        printf("after %d steps: %.9f degrees on average, %.6f at the corner\n", steps, sum / (BLOCKS * ROWS * WIDTH),
-               (double)values[0][0]);
+        printf("after %d steps: %.9f degrees on average, %.6f at the corner\n", steps,
+               sum / (BLOCKS * ROWS * WIDTH), (double)values[0][0]);
     }
     if (status != WEFT_OK) {
         fprintf(stderr, "%s\n", weft_last_error());

@@ -148,9 +148,10 @@ weft_status weft_wait(void)
         return status;
     }
     if (weft_tensors_held() > 0) {
-        return weft_fail(WEFT_ERR_STATE, "weft_wait",
-                         "weft_local_acquire() holds %d of the shards: tasks may wait for weft_local_release()",
-                         weft_tensors_held());
+        return weft_fail(
+            WEFT_ERR_STATE, "weft_wait",
+            "weft_local_acquire() holds %d of the shards: tasks may wait for weft_local_release()",
+            weft_tensors_held());
     }
     /* Transfers first: the tasks that are left then wait for nothing but tasks. */
     if (weft_runtime.comm != NULL) {

@@ -1,7 +1,8 @@
 /* The example programs as their users run them: char_lm draws the same curve of losses on every mesh and
  * number of processes, and minimal and custom_op print the same.
  *
- * Arguments: the programs char_lm and minimal, a text to learn, README.md, minimal.c, and the program custom_op. */
+ * Arguments: the programs char_lm and minimal, a text to learn, README.md, minimal.c, and the program
+ * custom_op. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -260,7 +261,7 @@ static int make_folder(void **state)
 static int remove_folder(void **state)
 {
     (void)state;
-    static const char *const files[] = {"out", "err", "curve"};
+    static const char *const files[] = { "out", "err", "curve" };
     for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
         char path[64];
         snprintf(path, sizeof(path), "%s/%s", folder, files[i]);

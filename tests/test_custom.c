@@ -1,5 +1,5 @@
-/* Operations of a program's own, with the public headers alone: in random layouts and with panels of several heights
- * against plain loops. */
+/* Operations of a program's own, with the public headers alone: in random layouts and with panels of several
+ * heights against plain loops. */
 #include "operand.h"
 
 #include <math.h>
@@ -108,23 +108,26 @@ static void register_all(void)
     const weft_operation_input a = { "a", WEFT_TYPES_WIDE, false }, bias = { "bias", WEFT_TYPES_WIDE, true };
     op_relu = weft_operation_register(&(weft_operation_description){
         .name = "bias_scale_relu", .rule = "nc,c->nc", .inputs = { a, bias }, .kernel = bias_scale_relu });
-    op_squares = weft_operation_register(&(weft_operation_description){
-        .name = "column_squares", .rule = "nc->c", .inputs = { a }, .accumulates = true, .kernel = column_squares });
+    op_squares = weft_operation_register(&(weft_operation_description){ .name = "column_squares",
+                                                                        .rule = "nc->c",
+                                                                        .inputs = { a },
+                                                                        .accumulates = true,
+                                                                        .kernel = column_squares });
     op_place = weft_operation_register(&(weft_operation_description){
         .name = "add_place", .rule = "nc->nc", .inputs = { a }, .in_place = true, .kernel = add_place });
-    op_one_hot = weft_operation_register(&(weft_operation_description){
-        .name = "one_hot",
-        .rule = "n->nv",
-        .inputs = { { "indices", WEFT_TYPE_BIT(WEFT_I64), false } },
-        .output_type = WEFT_TYPE_GIVEN,
-        .kernel = one_hot });
+    op_one_hot = weft_operation_register(
+        &(weft_operation_description){ .name = "one_hot",
+                                       .rule = "n->nv",
+                                       .inputs = { { "indices", WEFT_TYPE_BIT(WEFT_I64), false } },
+                                       .output_type = WEFT_TYPE_GIVEN,
+                                       .kernel = one_hot });
     char name[] = "multiply", rule[] = "A->A", input[] = "a"; /* copied */
-    op_multiply = weft_operation_register(&(weft_operation_description){
-        .name = name,
-        .rule = rule,
-        .inputs = { { input, WEFT_TYPES_WIDE, false } },
-        .linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = WEFT_LINEAR_OPS },
-        .kernel = multiply });
+    op_multiply = weft_operation_register(
+        &(weft_operation_description){ .name = name,
+                                       .rule = rule,
+                                       .inputs = { { input, WEFT_TYPES_WIDE, false } },
+                                       .linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = WEFT_LINEAR_OPS },
+                                       .kernel = multiply });
     memset(name, 'x', sizeof(name) - 1);
     memset(rule, '(', sizeof(rule) - 1);
     memset(input, 'x', sizeof(input) - 1);
@@ -138,15 +141,16 @@ static void case_bias_scale_relu(void)
     int64_t shape[] = { any_size(), any_size() };
     weft_mesh *mesh = any_mesh();
     weft_dtype type = any_float();
-    operand a = make_operand(mesh, type, 2, shape, WHOLE, 0), bias = make_operand(mesh, type, 1, shape + 1, WHOLE, 0);
+    operand a = make_operand(mesh, type, 2, shape, WHOLE, 0),
+            bias = make_operand(mesh, type, 1, shape + 1, WHOLE, 0);
     double *expected = malloc(((size_t)a.count + 1) * sizeof(double));
     for (int64_t i = 0; i < a.count; i++) {
         expected[i] = fmax(0, 0.5 * (a.dense[i] + bias.dense[i % shape[1]]));
     }
     weft_tensor *inputs[] = { a.tensor, bias.tensor };
     weft_apply_options options = { .num_scalars = 1, .scalars = { 0.5 } };
-    check(weft_apply(op_relu, 2, inputs, &options), type, 2, shape, expected, a.exact && bias.exact ? 0 : 32, 20,
-          describe_operand(&a));
+    check(weft_apply(op_relu, 2, inputs, &options), type, 2, shape, expected, a.exact && bias.exact ? 0 : 32,
+          20, describe_operand(&a));
     free(expected);
     release(&a);
     release(&bias);
@@ -284,7 +288,8 @@ static void test_handles_end(void **state)
     start_world(NULL, NULL);
     const weft_operation *old = op_multiply;
     assert_int_equal(weft_finalize(), WEFT_OK);
-    weft_operation_description description = { "f", "a->a", .inputs = { { "a", WEFT_TYPES_ALL, false } }, .kernel = multiply };
+    weft_operation_description description = { "f", "a->a", .inputs = { { "a", WEFT_TYPES_ALL, false } },
+                                               .kernel = multiply };
     assert_null(weft_operation_register(&description));
     assert_error(WEFT_ERR_STATE, "weft_operation_register");
     assert_null(weft_apply(old, 0, NULL, NULL));
@@ -298,8 +303,8 @@ static void test_handles_end(void **state)
 
 /* ---- the suites ---------------------------------------------------------------------------------------- */
 
-static void (*const families[])(void) = { case_bias_scale_relu, case_column_squares, case_add_place, case_one_hot,
-                                          case_multiply };
+static void (*const families[])(void) = { case_bias_scale_relu, case_column_squares, case_add_place,
+                                          case_one_hot, case_multiply };
 
 static void run_families(const char *variable, const char *value, uint64_t seed)
 {
@@ -350,9 +355,12 @@ int main(void)
         num_cases = atoi(cases);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_panels_by_default),      cmocka_unit_test(test_panels_of_one_row),
-        cmocka_unit_test(test_panels_of_a_few_bytes),  cmocka_unit_test(test_layouts_are_remembered),
-        cmocka_unit_test(test_kernels_can_fail),       cmocka_unit_test(test_handles_end),
+        cmocka_unit_test(test_panels_by_default),
+        cmocka_unit_test(test_panels_of_one_row),
+        cmocka_unit_test(test_panels_of_a_few_bytes),
+        cmocka_unit_test(test_layouts_are_remembered),
+        cmocka_unit_test(test_kernels_can_fail),
+        cmocka_unit_test(test_handles_end),
         cmocka_unit_test(test_compared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,8 +14,8 @@ enum { RANKS = 4 };
 
 static weft_mesh *mesh, *other_mesh, *stale_mesh;
 static weft_tensor *image, *filter, *cut;
-static weft_tensor *matrix, *square, *scalar, *whole, *on_other, *indices, *places, *booleans, *partial, *empty, *dead,
-    *stale_tensor;
+static weft_tensor *matrix, *square, *scalar, *whole, *on_other, *indices, *places, *booleans, *partial,
+    *empty, *dead, *stale_tensor;
 static const int64_t shape_45[] = { 4, 5 }, shape_55[] = { 5, 5 }, negative[] = { 4, -1 },
                      huge[] = { INT64_MAX / 2, 3 }, huge_but_empty[] = { 0, INT64_MAX, INT64_MAX },
                      nine[] = { 1, 1, 1, 1, 1, 1, 1, 1, 1 };
@@ -74,10 +74,11 @@ static void make_fixtures(void)
     partial = weft_empty(WEFT_F32, 2, shape_45, mesh, with_partial);
     const weft_placement of_largest[] = { weft_partial(WEFT_MAX), weft_replicate() };
     largest = weft_empty(WEFT_F32, 2, shape_45, mesh, of_largest);
-    custom = weft_operation_register(&(weft_operation_description){ .name = "custom",
-                                                                    .rule = "ab->ac",
-                                                                    .inputs = { { "argument", WEFT_TYPES_FLOAT, false } },
-                                                                    .kernel = no_kernel });
+    custom = weft_operation_register(
+        &(weft_operation_description){ .name = "custom",
+                                       .rule = "ab->ac",
+                                       .inputs = { { "argument", WEFT_TYPES_FLOAT, false } },
+                                       .kernel = no_kernel });
     assert_int_equal(weft_random_state_create("there", 1), WEFT_OK);
     dead = make(WEFT_F32, 2, shape_45, mesh, NULL);
     weft_tensor_release(dead);
@@ -746,7 +747,8 @@ PRODUCT_ROWS(DEFINE_STATUS, DEFINE_NULL, DEFINE_ZERO, DEFINE_VOID)
 
 static const row mesh_rows[] = { MESH_ROWS(LIST, LIST, LIST, LIST) };
 static const row tensor_rows[] = { TENSOR_ROWS(LIST, LIST, LIST, LIST) };
-static const row operation_rows[] = { OPERATION_ROWS(LIST, LIST, LIST, LIST) PRODUCT_ROWS(LIST, LIST, LIST, LIST) };
+static const row operation_rows[] = { OPERATION_ROWS(LIST, LIST, LIST, LIST)
+                                          PRODUCT_ROWS(LIST, LIST, LIST, LIST) };
 static const row shape_rows[] = { SHAPE_ROWS(LIST, LIST, LIST, LIST) };
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 
@@ -892,10 +894,10 @@ static void test_environment(void **state)
     (void)state;
     assert_int_equal(weft_finalize(), WEFT_OK);
     static const setting settings[] = {
-        { "WEFT_WORLD", "moon" },     { "WEFT_LOCAL_RANKS", "0" }, { "WEFT_LOCAL_RANKS", "two" },
-        { "WEFT_FAKE_SIZE", "-3" },   { "WEFT_RANKS", "1e3" },     { "WEFT_SEED", "-1" },
-        { "WEFT_SEED", "abc" },       { "WEFT_WORKERS", "0" },     { "WEFT_POOL_BYTES", "-1" },
-        { "WEFT_TIMEOUT_S", "soon" }, { "WEFT_PANEL_BYTES", "0" }, { "WEFT_PANEL_ROWS", "0" },
+        { "WEFT_WORLD", "moon" },     { "WEFT_LOCAL_RANKS", "0" },  { "WEFT_LOCAL_RANKS", "two" },
+        { "WEFT_FAKE_SIZE", "-3" },   { "WEFT_RANKS", "1e3" },      { "WEFT_SEED", "-1" },
+        { "WEFT_SEED", "abc" },       { "WEFT_WORKERS", "0" },      { "WEFT_POOL_BYTES", "-1" },
+        { "WEFT_TIMEOUT_S", "soon" }, { "WEFT_PANEL_BYTES", "0" },  { "WEFT_PANEL_ROWS", "0" },
         { "WEFT_PLAN", "ring" },      { "WEFT_PACK_BYTES", "1e6" }, { "WEFT_CALIBRATE", "yes" },
         { "WEFT_SILENT", "please" },
     };
@@ -952,16 +954,11 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_meshes),
-        cmocka_unit_test(test_tensors),
-        cmocka_unit_test(test_operations),
-        cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_missing_locals),
-        cmocka_unit_test(test_popped_mesh),
-        cmocka_unit_test(test_chains),
-        cmocka_unit_test(test_values_out_of_range),
-        cmocka_unit_test(test_not_initialized),
-        cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_meshes),          cmocka_unit_test(test_tensors),
+        cmocka_unit_test(test_operations),      cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_missing_locals),  cmocka_unit_test(test_popped_mesh),
+        cmocka_unit_test(test_chains),          cmocka_unit_test(test_values_out_of_range),
+        cmocka_unit_test(test_not_initialized), cmocka_unit_test(test_environment),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

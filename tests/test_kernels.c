@@ -295,8 +295,8 @@ static long double unit_at(long double value)
 }
 
 /* Numbers of all sizes and signs: what is not finite as well. */
-static void compare_function(const char *name, float (*function)(float), long double (*reference)(long double),
-                             long double units)
+static void compare_function(const char *name, float (*function)(float),
+                             long double (*reference)(long double), long double units)
 {
     for (uint64_t bits = 0; bits <= UINT32_MAX; bits += 3571) {
         float x = weft_float_of_bits((uint32_t)bits), got = function(x);
@@ -320,7 +320,8 @@ static void test_functions(void **state)
     assert_true(weft_exp_f32(INFINITY) == INFINITY && weft_exp_f32(-INFINITY) == 0 && weft_exp_f32(0) == 1);
     assert_true(weft_exp_f32(0x1.62e42ep6f) < INFINITY && weft_exp_f32(0x1.62e430p6f) == INFINITY);
     assert_true(weft_exp_f32(-0x1.9d1d9ep6f) == 0x1p-149f && weft_exp_f32(-0x1.9fe36ap6f) == 0);
-    assert_true(weft_tanh_f32(INFINITY) == 1 && weft_tanh_f32(-INFINITY) == -1 && signbit(weft_tanh_f32(-0.0f)));
+    assert_true(weft_tanh_f32(INFINITY) == 1 && weft_tanh_f32(-INFINITY) == -1 &&
+                signbit(weft_tanh_f32(-0.0f)));
     assert_true(weft_erf_f32(INFINITY) == 1 && weft_erf_f32(-INFINITY) == -1 && signbit(weft_erf_f32(-0.0f)));
 }
 
@@ -328,8 +329,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_elementwise), cmocka_unit_test(test_relu_keeps_nan),
-        cmocka_unit_test(test_gemm),
-        cmocka_unit_test(test_embedding),   cmocka_unit_test(test_functions),
+        cmocka_unit_test(test_gemm),        cmocka_unit_test(test_embedding),
+        cmocka_unit_test(test_functions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -139,10 +139,9 @@ static void test_streamed_rows(void **state)
         for (int row = 0; row < ROWS; row++) {
             memcpy(expected + row * ROOM + to, source + row * ROOM + from, (size_t)length);
         }
-        weft_strided_box box = { .ndim = 2,
-                                 .extent = { ROWS, length },
-                                 .source_stride = { ROOM, 1 },
-                                 .target_stride = { ROOM, 1 } };
+        weft_strided_box box = {
+            .ndim = 2, .extent = { ROWS, length }, .source_stride = { ROOM, 1 }, .target_stride = { ROOM, 1 }
+        };
         weft_cpu_copy_box(target + to, source + from, &box, 1, true);
         assert_memory_equal(target, expected, sizeof(target));
     }
@@ -350,8 +349,13 @@ static void draw(weft_dtype dtype, bool normal, int64_t count, void *values)
     weft_random_pack(scalars + WEFT_RANDOM_OFFSET, 9);
     scalars[WEFT_RANDOM_OWN + 1] = 1;
     weft_kernel_call call = {
-        .output = { .dtype = dtype, .ndim = 1, .shape = { count }, .extent = { count }, .row_elements = 1,
-                    .panel_rows = count, .panels = &values },
+        .output = { .dtype = dtype,
+                    .ndim = 1,
+                    .shape = { count },
+                    .extent = { count },
+                    .row_elements = 1,
+                    .panel_rows = count,
+                    .panels = &values },
         .scalars = scalars,
     };
     (normal ? weft_kernel_normal : weft_kernel_uniform)(&call);

@@ -349,8 +349,7 @@ static void case_sum(void)
     char what[400];
     snprintf(what, sizeof(what), "sum(%s, %d, %d)", describe_operand(&a), dim, keepdim);
     check(weft_sum(a.tensor, below(2) ? dim : dim - ndim, keepdim), type_of_sum(a.dtype), result_ndim,
-          result_shape,
-          expected, a.exact ? 0 : 32, 100, what);
+          result_shape, expected, a.exact ? 0 : 32, 100, what);
     free(expected);
     release(&a);
 }
@@ -364,8 +363,8 @@ static void case_sum_all(void)
     for (int64_t i = 0; i < a.count; i++) {
         expected += a.dense[i];
     }
-    check(weft_sum_all(a.tensor), type_of_sum(a.dtype), 0, NULL, &expected, a.exact ? 0 : 32, 5.0 * (double)a.count + 100,
-          describe_operand(&a));
+    check(weft_sum_all(a.tensor), type_of_sum(a.dtype), 0, NULL, &expected, a.exact ? 0 : 32,
+          5.0 * (double)a.count + 100, describe_operand(&a));
     release(&a);
 }
 

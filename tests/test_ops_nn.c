@@ -1,5 +1,5 @@
-/* Softmax, norms, losses and tables on random shapes, meshes and placements against plain loops, with panels of several
- * heights; what is moved where rows are sharded; and values that are not finite. */
+/* Softmax, norms, losses and tables on random shapes, meshes and placements against plain loops, with panels
+ * of several heights; what is moved where rows are sharded; and values that are not finite. */
 #include "operand.h"
 
 #include <math.h>
@@ -44,8 +44,8 @@ static operand make_real(weft_mesh *mesh, weft_dtype type, int ndim, const int64
     return x;
 }
 
-/* Roundings of single precision that a value of the type may differ by: `exactly` where what it is computed from is
- * known exactly; a value of 16 bits that is rounded from an inexact one may be the next one. */
+/* Roundings of single precision that a value of the type may differ by: `exactly` where what it is computed
+ * from is known exactly; a value of 16 bits that is rounded from an inexact one may be the next one. */
 static double allowed(weft_dtype type, bool exactly, double roundings)
 {
     double unit = type == WEFT_BF16 ? 0x1p15 : type == WEFT_F16 ? 0x1p12 : 1;
@@ -666,7 +666,8 @@ static uint64_t bytes_moved(void)
     return counters.bytes_moved;
 }
 
-/* Rows lie in parts on all ranks, and so do results; what goes from rank to rank is a few numbers of each row. */
+/* Rows lie in parts on all ranks, and so do results; what goes from rank to rank is a few numbers of each
+ * row. */
 static void test_rows_are_not_gathered(void **state)
 {
     (void)state;

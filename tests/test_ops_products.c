@@ -1,5 +1,6 @@
-/* Products, convolutions and attention on random shapes, meshes and placements against plain loops, with panels of
- * several heights; in one process that hosts all ranks, or in several. WEFT_TEST_CASES says how many cases of each. */
+/* Products, convolutions and attention on random shapes, meshes and placements against plain loops, with
+ * panels of several heights; in one process that hosts all ranks, or in several. WEFT_TEST_CASES says how
+ * many cases of each. */
 #include "operand.h"
 
 #include <math.h>
@@ -522,7 +523,8 @@ static void case_convolution_repeats(void)
 
 /* ---- attention ----------------------------------------------------------------------------------------- */
 
-/* The element of `x` at index `i` of `shape` (of `batch` dimensions) with (row, column) behind it, with broadcasting. */
+/* The element of `x` at index `i` of `shape` (of `batch` dimensions) with (row, column) behind it, with
+ * broadcasting. */
 static double matrix_element(const operand *x, int batch, const int64_t shape[], int64_t i, int64_t row,
                              int64_t column)
 {
@@ -707,8 +709,8 @@ static void run_families(const char *rows, uint64_t seed)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
-/* Rows sharded over four ranks, three taps with padding 1: what moves is a row from each neighbour, to the result
- * and to the gradients. */
+/* Rows sharded over four ranks, three taps with padding 1: what moves is a row from each neighbour, to the
+ * result and to the gradients. */
 static void test_halo(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Random operations: the same values on every mesh, in every layout and with panels of every height, and those that the
- * counters say; their states; and what their distributions are. */
+/* Random operations: the same values on every mesh, in every layout and with panels of every height, and
+ * those that the counters say; their states; and what their distributions are. */
 #include "operand.h"
 
 #include <math.h>
@@ -97,14 +97,15 @@ static unsigned char *host_of(weft_tensor *tensor)
     return host;
 }
 
-static void compare(const char *name, const unsigned char *got, const unsigned char *expected, weft_mesh *mesh,
-                    const weft_placement *placements)
+static void compare(const char *name, const unsigned char *got, const unsigned char *expected,
+                    weft_mesh *mesh, const weft_placement *placements)
 {
     size_t size = weft_dtype_size(wanted.dtype);
     for (int64_t i = 0; i < shape_count(wanted.ndim, wanted.shape); i++) {
         if (memcmp(got + (size_t)i * size, expected + (size_t)i * size, size) != 0) {
-            fail_msg("%s of %s: element %d is %.17g, on one rank %.17g, in %s", name, weft_dtype_name(wanted.dtype),
-                     (int)i, read_as(wanted.dtype, got, i), read_as(wanted.dtype, expected, i),
+            fail_msg("%s of %s: element %d is %.17g, on one rank %.17g, in %s", name,
+                     weft_dtype_name(wanted.dtype), (int)i, read_as(wanted.dtype, got, i),
+                     read_as(wanted.dtype, expected, i),
                      describe(mesh, placements, wanted.ndim, wanted.shape));
         }
     }
@@ -128,8 +129,8 @@ static void one_operation(const char *name, maker make, reference expected, doub
     for (int64_t i = 0; i < shape_count(wanted.ndim, wanted.shape) && tolerance >= 0; i++) {
         double got = read_as(wanted.dtype, alone, i), right = expected(before, (uint64_t)i);
         if (!(fabs(got - right) <= tolerance * (1 + fabs(right)))) {
-            fail_msg("%s of %s: element %d is %.17g, expected %.17g", name, weft_dtype_name(wanted.dtype), (int)i, got,
-                     right);
+            fail_msg("%s of %s: element %d is %.17g, expected %.17g", name, weft_dtype_name(wanted.dtype),
+                     (int)i, got, right);
         }
     }
     free(alone);
@@ -222,14 +223,10 @@ static void case_randint(void)
     static const struct {
         weft_dtype dtype;
         int64_t low, high;
-    } ranges[] = { { WEFT_I64, -5, 6 },
-                   { WEFT_I64, INT64_MIN, INT64_MAX },
-                   { WEFT_I64, 7, 8 },
-                   { WEFT_I32, INT32_MIN, (int64_t)INT32_MAX + 1 },
-                   { WEFT_I32, 0, 1000 },
-                   { WEFT_U8, 0, 256 },
-                   { WEFT_BOOL, 0, 2 },
-                   { WEFT_I64, INT64_C(1) << 40, INT64_C(3) << 40 } };
+    } ranges[] = { { WEFT_I64, -5, 6 },   { WEFT_I64, INT64_MIN, INT64_MAX },
+                   { WEFT_I64, 7, 8 },    { WEFT_I32, INT32_MIN, (int64_t)INT32_MAX + 1 },
+                   { WEFT_I32, 0, 1000 }, { WEFT_U8, 0, 256 },
+                   { WEFT_BOOL, 0, 2 },   { WEFT_I64, INT64_C(1) << 40, INT64_C(3) << 40 } };
     int64_t which = below(8);
     want(ranges[which].dtype);
     wanted.low = ranges[which].low;
@@ -289,8 +286,9 @@ static weft_tensor *make_uniform(weft_mesh *mesh, const weft_placement *placemen
 static double reference_uniform(weft_random_state s, uint64_t element)
 {
     double value = wanted.a + (wanted.b - wanted.a) * reference_unit(s, element);
-    return wanted.dtype == WEFT_F64 || (double)(float)value <= value ? (wanted.dtype == WEFT_F64 ? value : (double)(float)value)
-                                                                     : (double)nextafterf((float)value, -INFINITY);
+    return wanted.dtype == WEFT_F64 || (double)(float)value <= value
+               ? (wanted.dtype == WEFT_F64 ? value : (double)(float)value)
+               : (double)nextafterf((float)value, -INFINITY);
 }
 
 static void case_uniform(void)
@@ -300,8 +298,7 @@ static void case_uniform(void)
     want(any_floating());
     wanted.a = pair[0];
     wanted.b = pair[1];
-    one_operation("uniform_", make_uniform, reference_uniform,
-                  is_half(wanted.dtype) ? 0x1p-7 : 0);
+    one_operation("uniform_", make_uniform, reference_uniform, is_half(wanted.dtype) ? 0x1p-7 : 0);
 }
 
 static weft_tensor *make_normal(weft_mesh *mesh, const weft_placement *placements)
@@ -336,8 +333,7 @@ static weft_tensor *make_randn_like(weft_mesh *mesh, const weft_placement *place
 static void assert_like(weft_tensor *tensor, const operand *x)
 {
     for (int m = 0; m < weft_mesh_ndim(x->mesh); m++) {
-        weft_placement expected =
-            x->placements[m].kind == WEFT_PARTIAL ? weft_replicate() : x->placements[m];
+        weft_placement expected = x->placements[m].kind == WEFT_PARTIAL ? weft_replicate() : x->placements[m];
         assert_int_equal(weft_tensor_placements(tensor)[m].kind, expected.kind);
         assert_true(expected.kind != WEFT_SHARD || weft_tensor_placements(tensor)[m].dim == expected.dim);
     }
@@ -442,8 +438,8 @@ static void case_dropout(void)
 /* ---- the suites ---------------------------------------------------------------------------------------- */
 
 static void (*const families[])(void) = {
-    case_rand,     case_randn,   case_randint, case_bernoulli_scalar, case_randperm,
-    case_uniform,  case_normal,  case_like,    case_bernoulli,        case_dropout,
+    case_rand,    case_randn,  case_randint, case_bernoulli_scalar, case_randperm,
+    case_uniform, case_normal, case_like,    case_bernoulli,        case_dropout,
 };
 
 static void start_world(const char *variable, const char *value)
@@ -529,7 +525,8 @@ static double chi_square(const int64_t counts[], int bins, double expected)
     return sum;
 }
 
-/* The seed is fixed, so that this cannot fail by chance; the bounds are those that one in a million would exceed. */
+/* The seed is fixed, so that this cannot fail by chance; the bounds are those that one in a million would
+ * exceed. */
 static void test_whole_numbers_are_even(void **state)
 {
     (void)state;
@@ -537,7 +534,8 @@ static void test_whole_numbers_are_even(void **state)
     enum { N = 70000, BINS = 7 };
     static int64_t values[N];
     int64_t shape[] = { N }, counts[BINS] = { 0 };
-    assert_int_equal(weft_to_host(weft_randint(-3, 4, WEFT_I64, 1, shape, one_rank(), NULL), values), WEFT_OK);
+    assert_int_equal(weft_to_host(weft_randint(-3, 4, WEFT_I64, 1, shape, one_rank(), NULL), values),
+                     WEFT_OK);
     for (int i = 0; i < N; i++) {
         assert_true(values[i] >= -3 && values[i] < 4);
         counts[values[i] + 3]++;
@@ -564,7 +562,8 @@ static void test_permutations_are_even(void **state)
 {
     (void)state;
     start_world(NULL, NULL);
-    static const double bounds[] = { 37.4 /* n 3: 5 degrees of freedom, and room */, 72.4 /* n 4: 23 */, 209 /* n 5: 119 */ };
+    static const double bounds[] = { 37.4 /* n 3: 5 degrees of freedom, and room */, 72.4 /* n 4: 23 */,
+                                     209 /* n 5: 119 */ };
     for (int n = 3; n <= 5; n++) {
         enum { EACH = 100 };
         int64_t all = n == 3 ? 6 : n == 4 ? 24 : 120, counts[120] = { 0 };
@@ -597,7 +596,7 @@ static void test_long_permutations_are_even(void **state)
             distances[(values[i + 1] - values[i] + N) % N * BINS / N]++;
         }
     }
-    assert_true(chi_square(places, BINS, ROUNDS) < 46);    /* 9 degrees of freedom */
+    assert_true(chi_square(places, BINS, ROUNDS) < 46); /* 9 degrees of freedom */
     assert_true(chi_square(distances, BINS, ROUNDS) < 46);
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
@@ -614,7 +613,8 @@ static void test_uniform_stays_below(void **state)
         for (int b = 0; b < 3; b++) {
             weft_scope_open();
             weft_tensor *tensor = weft_empty((weft_dtype)dtype, 1, shape, one_rank(), NULL);
-            assert_int_equal(weft_to_host(weft_uniform_(tensor, bounds[b][0], bounds[b][1]), values), WEFT_OK);
+            assert_int_equal(weft_to_host(weft_uniform_(tensor, bounds[b][0], bounds[b][1]), values),
+                             WEFT_OK);
             double sum = 0;
             for (int64_t i = 0; i < N; i++) {
                 double value = read_as((weft_dtype)dtype, values, i);
@@ -693,7 +693,8 @@ static void test_failed_calls_draw_nothing(void **state)
     int64_t shape[] = { 3 };
     weft_tensor *whole = weft_zeros(WEFT_I32, 1, shape, one_rank(), NULL);
     weft_placement partial = weft_partial(WEFT_SUM);
-    weft_tensor *addends = weft_empty(WEFT_F32, 1, shape, weft_mesh_create(1, (int64_t[]){ 2 }, NULL), &partial);
+    weft_tensor *addends =
+        weft_empty(WEFT_F32, 1, shape, weft_mesh_create(1, (int64_t[]){ 2 }, NULL), &partial);
     assert_no_error();
     assert_null(weft_rand(WEFT_I32, 1, shape, one_rank(), NULL));
     assert_error(WEFT_ERR_DTYPE, "weft_rand");
@@ -717,7 +718,8 @@ static void test_probabilities_out_of_range(void **state)
     weft_scope_open();
     int64_t shape[] = { 3 };
     float values[3] = { 9, 9, 9 };
-    weft_tensor *p = weft_full(WEFT_F32, 1, shape, 1.5, weft_mesh_create(1, (int64_t[]){ weft_world_size() }, NULL), NULL);
+    weft_tensor *p =
+        weft_full(WEFT_F32, 1, shape, 1.5, weft_mesh_create(1, (int64_t[]){ weft_world_size() }, NULL), NULL);
     assert_int_equal(weft_to_host(weft_bernoulli(p), values), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "p has 1.5");
     assert_true(values[0] == 0 && values[1] == 0 && values[2] == 0);

@@ -1,5 +1,6 @@
-/* Operations that move elements, on random shapes, meshes, placements and types against plain loops, with panels of
- * several heights; in one process that hosts all ranks, or in several. WEFT_TEST_CASES says how many cases of each. */
+/* Operations that move elements, on random shapes, meshes, placements and types against plain loops, with
+ * panels of several heights; in one process that hosts all ranks, or in several. WEFT_TEST_CASES says how
+ * many cases of each. */
 #include "operand.h"
 
 #include <stdio.h>
@@ -48,7 +49,8 @@ static void check_any(weft_tensor *result, const any_operand *x, int ndim, const
     assert_int_equal(weft_tensor_dtype(result), x->dtype);
     char text[600];
     snprintf(text, sizeof(text), "%s of %s %s", what, weft_dtype_name(x->dtype), describe_operand(&x->base));
-    check(weft_to_type(result, x->base.dtype), x->base.dtype, ndim, shape, expected, x->base.exact ? 0 : 32, 10, text);
+    check(weft_to_type(result, x->base.dtype), x->base.dtype, ndim, shape, expected, x->base.exact ? 0 : 32,
+          10, text);
 }
 
 /* ---- references ---------------------------------------------------------------------------------------- */
@@ -177,7 +179,8 @@ static int64_t same_source(const any_operand *x, const int64_t index[], const vo
 }
 
 /* The same elements in the same order. */
-static void check_same(weft_tensor *result, const any_operand *x, int ndim, const int64_t shape[], const char *what)
+static void check_same(weft_tensor *result, const any_operand *x, int ndim, const int64_t shape[],
+                       const char *what)
 {
     int64_t how[WEFT_MAX_DIMS + 1];
     memcpy(how, shape, (size_t)ndim * sizeof(shape[0]));
@@ -278,7 +281,8 @@ static void case_unflatten(void)
     release(&x.base);
 }
 
-/* Two random shapes of as many elements, whose factors mingle: the small primes of one are dealt out again. */
+/* Two random shapes of as many elements, whose factors mingle: the small primes of one are dealt out again.
+ */
 static int random_factors(int64_t primes[], int num_primes, int64_t shape[])
 {
     int ndim = 1 + (int)below(5);
@@ -366,8 +370,8 @@ static void case_sum_to(void)
         }
         expected[flat(ndim - added, narrow, index)] += a.dense[i];
     }
-    check(weft_sum_to(a.tensor, ndim - added, narrow), a.dtype, ndim - added, narrow, expected, a.exact ? 0 : 64, 2000,
-          describe_operand(&a));
+    check(weft_sum_to(a.tensor, ndim - added, narrow), a.dtype, ndim - added, narrow, expected,
+          a.exact ? 0 : 64, 2000, describe_operand(&a));
     free(expected);
     release(&a);
 }
@@ -553,7 +557,9 @@ static void case_triangle(void)
 {
     int64_t shape[WEFT_MAX_DIMS];
     int ndim = shape_of_at_least(2, 5, shape);
-    triangle t = { below(2), below(8) == 0 ? (below(2) ? INT64_MAX : INT64_MIN) : below(2) ? 0 : below(31) - 15 };
+    triangle t = { below(2), below(8) == 0 ? (below(2) ? INT64_MAX : INT64_MIN)
+                             : below(2)    ? 0
+                                           : below(31) - 15 };
     any_operand x = make_any(any_mesh(), ndim, shape);
     weft_tensor *result = t.lower ? weft_tril(x.tensor, t.diagonal) : weft_triu(x.tensor, t.diagonal);
     check_moved(result, &x, ndim, shape, triangle_source, &t, t.lower ? "tril" : "triu");
@@ -642,7 +648,8 @@ static void case_stack(void)
     }
 }
 
-static void check_pieces(const any_operand *x, int n, weft_tensor *const pieces[], const int64_t sizes[], int dim)
+static void check_pieces(const any_operand *x, int n, weft_tensor *const pieces[], const int64_t sizes[],
+                         int dim)
 {
     int64_t shape[WEFT_MAX_DIMS], start = 0;
     memcpy(shape, x->base.shape, sizeof(shape));
@@ -747,13 +754,25 @@ static void test_layouts(void **state)
         weft_tensor *(*call)(weft_tensor *);
         const char *given, *wanted;
     } cases[] = {
-        { transposed, "S0,S1", "S1,S0" }, { transposed, "P(max),S1", "P(max),S0" }, { joined, "S0,R", "S0,R" },
-        { joined, "S0,S0", "S0,S0" },     { joined, "P(min),P(min)", "P(min),P(min)" },
-        { parted, "S1,R", "S1,R" },       { parted, "S1,S1", "S1,S1" },             { parted, "S0,S1", "S0,S1" },
-        { parted, "P,R", "P,R" },         { halved, "S1,R", "S1,R" },               { halved, "P,S1", "P,S1" },
-        { repeated, "S0,S1", "S0,S2" },   { repeated, "P,P", "P,P" },               { doubled, "S1,R", "S1,R" },
-        { doubled, "P,S1", "P,S1" },      { doubled, "R,R", "R,R" },                { mirrored, "S1,P(max)", "S1,P(max)" },
-        { lower, "S0,S1", "S0,S1" },      { lower, "P,S1", "P,S1" },
+        { transposed, "S0,S1", "S1,S0" },
+        { transposed, "P(max),S1", "P(max),S0" },
+        { joined, "S0,R", "S0,R" },
+        { joined, "S0,S0", "S0,S0" },
+        { joined, "P(min),P(min)", "P(min),P(min)" },
+        { parted, "S1,R", "S1,R" },
+        { parted, "S1,S1", "S1,S1" },
+        { parted, "S0,S1", "S0,S1" },
+        { parted, "P,R", "P,R" },
+        { halved, "S1,R", "S1,R" },
+        { halved, "P,S1", "P,S1" },
+        { repeated, "S0,S1", "S0,S2" },
+        { repeated, "P,P", "P,P" },
+        { doubled, "S1,R", "S1,R" },
+        { doubled, "P,S1", "P,S1" },
+        { doubled, "R,R", "R,R" },
+        { mirrored, "S1,P(max)", "S1,P(max)" },
+        { lower, "S0,S1", "S0,S1" },
+        { lower, "P,S1", "P,S1" },
     };
     weft_config config = WEFT_CONFIG_DEFAULT;
     config.ranks = 4;
@@ -792,7 +811,8 @@ static void test_views(void **state)
     for (int i = 0; i < 4; i++) {
         weft_scope_open();
         weft_tensor *a = make_filled(mesh, 3, (const int64_t[]){ 8, 4, 6 }, placements[i]);
-        weft_tensor *b = weft_unsqueeze(a, 1), *c = weft_squeeze(b, 1), *d = weft_unflatten(a, 2, 2, (int64_t[]){ 2, 3 });
+        weft_tensor *b = weft_unsqueeze(a, 1), *c = weft_squeeze(b, 1),
+                    *d = weft_unflatten(a, 2, 2, (int64_t[]){ 2, 3 });
         assert_non_null(weft_squeeze_all(c));
         assert_non_null(weft_flatten(d, 2, 3));
         assert_non_null(weft_unflatten(a, 1, 2, (const int64_t[]){ 4, 1 }));
@@ -901,9 +921,12 @@ int main(void)
         num_cases = atoi(cases);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layouts),            cmocka_unit_test(test_views),
-        cmocka_unit_test(test_panels_by_default),  cmocka_unit_test(test_panels_of_one_row),
-        cmocka_unit_test(test_panels_of_two_rows), cmocka_unit_test(test_panels_of_a_few_bytes),
+        cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_views),
+        cmocka_unit_test(test_panels_by_default),
+        cmocka_unit_test(test_panels_of_one_row),
+        cmocka_unit_test(test_panels_of_two_rows),
+        cmocka_unit_test(test_panels_of_a_few_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

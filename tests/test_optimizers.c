@@ -1,5 +1,5 @@
-/* Steps of optimisers and clipping against PyTorch's formulas as plain loops: random lists of parameters, layouts of
- * parameters and gradients (Partial ones too), types, options, and panels of several heights. */
+/* Steps of optimisers and clipping against PyTorch's formulas as plain loops: random lists of parameters,
+ * layouts of parameters and gradients (Partial ones too), types, options, and panels of several heights. */
 #include "operand.h"
 
 #include <math.h>
@@ -143,8 +143,8 @@ static void check_scene(const scene *s, int num_states)
                   roundings_of(it->type), 8, describe_item(s, i, "state"));
         }
         weft_tensor *wide = weft_to_type(it->tensor, it->state_type);
-        check(wide, it->state_type, it->parameter.ndim, it->parameter.shape, it->value, roundings_of(it->type), 16,
-              describe_item(s, i, "value"));
+        check(wide, it->state_type, it->parameter.ndim, it->parameter.shape, it->value,
+              roundings_of(it->type), 16, describe_item(s, i, "value"));
     }
 }
 
@@ -193,7 +193,8 @@ static void case_sgd(void)
 
 /* ---- Adam ---------------------------------------------------------------------------------------------- */
 
-static void reference_adam(item *it, const double *gradient, const weft_adam_options *o, int step, bool decoupled)
+static void reference_adam(item *it, const double *gradient, const weft_adam_options *o, int step,
+                           bool decoupled)
 {
     for (int64_t j = 0; j < it->parameter.count; j++) {
         double g = gradient[j], p = it->value[j];
@@ -214,8 +215,8 @@ static void case_adam(void)
 {
     scene s;
     make_scene(&s);
-    /* A large epsilon: where a weight of 16 bits is nearly as large as the gradient it decays, the sign of the sum would
-     * decide alone. */
+    /* A large epsilon: where a weight of 16 bits is nearly as large as the gradient it decays, the sign of
+     * the sum would decide alone. */
     weft_adam_options options = { .learning_rate = 0.125,
                                   .beta1 = below(4) == 0 ? 0 : 0.75,
                                   .beta2 = 0.9375,
@@ -227,9 +228,8 @@ static void case_adam(void)
         for (int i = 0; i < s.n; i++) {
             reference_adam(&s.items[i], s.gradients[i].dense, &options, step, decoupled);
         }
-        weft_status status =
-            (decoupled ? weft_adamw : weft_adam)(s.n, s.parameters, s.gradient_tensors, s.states[0], s.states[1],
-                                                 step, &options);
+        weft_status status = (decoupled ? weft_adamw : weft_adam)(s.n, s.parameters, s.gradient_tensors,
+                                                                  s.states[0], s.states[1], step, &options);
         assert_int_equal(status, WEFT_OK);
         check_scene(&s, 2);
         drop_gradients(&s);
@@ -413,9 +413,9 @@ int main(void)
         num_cases = atoi(cases);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_panels_by_default),   cmocka_unit_test(test_panels_of_one_row),
+        cmocka_unit_test(test_panels_by_default),     cmocka_unit_test(test_panels_of_one_row),
         cmocka_unit_test(test_panels_of_a_few_bytes), cmocka_unit_test(test_gradients_move_once),
-        cmocka_unit_test(test_clip_nothing),        cmocka_unit_test(test_compared),
+        cmocka_unit_test(test_clip_nothing),          cmocka_unit_test(test_compared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

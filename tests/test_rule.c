@@ -21,6 +21,7 @@ static int check_operation(const weft_operation *operation)
     assert_true(operation->lower != NULL || operation->kernel != NULL || operation->elementwise != NULL);
     assert_int_equal(
         (operation->rules[0] != NULL) + (operation->write_rule != NULL) + (operation->choose != NULL), 1);
+    assert_true((operation->write_rule != NULL) == (operation->rule_like != NULL));
     int rules = 0;
     for (; rules < WEFT_MAX_RULES && operation->rules[rules] != NULL; rules++) {
         weft_rule rule;
@@ -47,6 +48,32 @@ static void test_all_operations(void **state)
     }
     print_message("# %d rules\n", rules);
     assert_true(rules > 20);
+}
+
+/* The page is generated: tools/weft_operations.c. Its path and the program's are arguments. */
+static const char *page, *program;
+
+static void test_page(void **state)
+{
+    (void)state;
+    FILE *table = popen(program, "r"), *text = fopen(page, "r");
+    assert_non_null(table);
+    assert_non_null(text);
+    char line[600], written[600] = "";
+    int lines = 0;
+    while (strncmp(written, "| operation |", 13) != 0) {
+        assert_non_null(fgets(written, sizeof(written), text));
+    }
+    for (; fgets(line, sizeof(line), table) != NULL; lines++) {
+        assert_string_equal(written, line); /* else: weft-operations, into docs/operations.md */
+        if (fgets(written, sizeof(written), text) == NULL) {
+            written[0] = '\0';
+        }
+    }
+    assert_true(lines > 100);
+    assert_true(written[0] != '|');
+    assert_int_equal(pclose(table), 0);
+    fclose(text);
 }
 
 static void test_malformed(void **state)
@@ -273,7 +300,11 @@ static void test_wrong_shapes(void **state)
           { .num_sizes = 2, .sizes = { 2, 3 } },
           WEFT_ERR_SHAPE },
         { "(ab)->ab", "6", "no size is given for b", { .num_sizes = 1, .sizes = { 2 } }, WEFT_ERR_INVALID },
-        { "(ab)->ab", "6,1", "a has 2 dimensions, expected 1", { .num_sizes = 2, .sizes = { 2, 3 } }, WEFT_ERR_SHAPE },
+        { "(ab)->ab",
+          "6,1",
+          "a has 2 dimensions, expected 1",
+          { .num_sizes = 2, .sizes = { 2, 3 } },
+          WEFT_ERR_SHAPE },
         { "ab->(ab)", "4000000000,4000000000", "larger than 64 bits", { 0 }, WEFT_ERR_SHAPE },
         { "n[c],n,->n[c]", "5,7 5 1", "c has 1 dimension, expected 0", { 0 }, WEFT_ERR_SHAPE },
     };
@@ -353,22 +384,27 @@ static void test_windows(void **state)
     assert_int_equal(binding.input_factor_of[0][1], binding.output_factor_of[1]);
     assert_int_equal(bind("nh~,n->nh", "5,1 5", sizes, &binding, why, sizeof(why)), WEFT_OK);
     assert_int_equal(binding.input_factor_of[0][1], binding.output_factor_of[1]);
-    assert_int_equal(bind("nh,nh~->n", "5,4 5,6", (weft_attributes){ 0 }, &binding, why, sizeof(why)), WEFT_OK);
+    assert_int_equal(bind("nh,nh~->n", "5,4 5,6", (weft_attributes){ 0 }, &binding, why, sizeof(why)),
+                     WEFT_OK);
     assert_int_equal(binding.factors[binding.input_factor_of[1][1]].size, 4);
     assert_true(binding.factors[binding.input_factor_of[1][1]].contracted);
-    assert_int_equal(bind("nh~->nh", "5,9", (weft_attributes){ 0 }, &binding, why, sizeof(why)), WEFT_ERR_INVALID);
+    assert_int_equal(bind("nh~->nh", "5,9", (weft_attributes){ 0 }, &binding, why, sizeof(why)),
+                     WEFT_ERR_INVALID);
     assert_non_null(strstr(why, "no size is given for h"));
-    assert_int_equal(bind("nh~->n", "5,9", (weft_attributes){ 0 }, &binding, why, sizeof(why)), WEFT_ERR_INVALID);
+    assert_int_equal(bind("nh~->n", "5,9", (weft_attributes){ 0 }, &binding, why, sizeof(why)),
+                     WEFT_ERR_INVALID);
     assert_non_null(strstr(why, "no size is given for h"));
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    page = argc > 2 ? argv[1] : "";
+    program = argc > 2 ? argv[2] : "";
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_operations), cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_structure),      cmocka_unit_test(test_output_shapes),
-        cmocka_unit_test(test_wrong_shapes),   cmocka_unit_test(test_factors),
-        cmocka_unit_test(test_compound_factors),
+        cmocka_unit_test(test_all_operations), cmocka_unit_test(test_page),
+        cmocka_unit_test(test_malformed),      cmocka_unit_test(test_structure),
+        cmocka_unit_test(test_output_shapes),  cmocka_unit_test(test_wrong_shapes),
+        cmocka_unit_test(test_factors),        cmocka_unit_test(test_compound_factors),
         cmocka_unit_test(test_windows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -262,8 +262,8 @@ static void check_compound(int mesh_ndim, const int64_t mesh[], int64_t a, int64
     problem_bind(&p, (weft_attributes){ .num_sizes = 2, .sizes = { a, b } });
     const weft_layout *inputs[] = { layout_of(&p, 0, given) };
     weft_choice choice;
-    assert_int_equal(weft_strategy_search(&p.search, &p.binding, &jointly, inputs, WEFT_F32, &choice, NULL, 0),
-                     WEFT_OK);
+    assert_int_equal(
+        weft_strategy_search(&p.search, &p.binding, &jointly, inputs, WEFT_F32, &choice, NULL, 0), WEFT_OK);
     assert_placements(choice.inputs[0], wanted);
     assert_placements(choice.output, wanted);
     problem_close(&p);
@@ -467,8 +467,9 @@ static const weft_layout *random_layout(problem *p, int input)
 }
 
 /* Notes the chunk that an operand's dimension has of its factor. False: it is not the one noted before. */
-static bool operand_fits(const problem *p, const weft_layout *layout, const int factor_of[], const int64_t inner[],
-                         const int64_t coordinate[], int64_t offset[], int64_t extent[])
+static bool operand_fits(const problem *p, const weft_layout *layout, const int factor_of[],
+                         const int64_t inner[], const int64_t coordinate[], int64_t offset[],
+                         int64_t extent[])
 {
     weft_box box;
     weft_layout_coordinate_box(layout, coordinate, &box);
@@ -488,7 +489,8 @@ static bool operand_fits(const problem *p, const weft_layout *layout, const int 
             offset[f] = box.offset[d] / inner[d];
             extent[f] = box.extent[d] / inner[d];
         }
-        if (extent[f] != box.extent[d] / inner[d] || (extent[f] > 0 && offset[f] != box.offset[d] / inner[d])) {
+        if (extent[f] != box.extent[d] / inner[d] ||
+            (extent[f] > 0 && offset[f] != box.offset[d] / inner[d])) {
             return false;
         }
     }
@@ -504,11 +506,11 @@ static bool choice_fits(const problem *p, const weft_choice *choice)
         weft_mesh_unravel(p->mesh, rank, coordinate);
         memset(extent, 0xff, sizeof(extent));
         for (int i = 0; i < p->binding.num_inputs; i++) {
-            fits &= operand_fits(p, choice->inputs[i], p->binding.input_factor_of[i], p->binding.input_inner[i],
-                                 coordinate, offset, extent);
+            fits &= operand_fits(p, choice->inputs[i], p->binding.input_factor_of[i],
+                                 p->binding.input_inner[i], coordinate, offset, extent);
         }
-        fits &= operand_fits(p, choice->output, p->binding.output_factor_of, p->binding.output_inner, coordinate,
-                             offset, extent);
+        fits &= operand_fits(p, choice->output, p->binding.output_factor_of, p->binding.output_inner,
+                             coordinate, offset, extent);
     }
     return fits;
 }
@@ -632,8 +634,8 @@ static bool compare_with_random(problem *p, const weft_layout *const inputs[], d
     for (int i = 0; i < p->binding.num_inputs; i++) {
         wanted[i] = weft_layout_intern(p->table, p->mesh, placements[i], p->ndim[i], p->shape[i], WEFT_F32);
     }
-    other.output = weft_layout_intern(p->table, p->mesh, output, p->binding.output_ndim, p->binding.output_shape,
-                                      WEFT_F32);
+    other.output = weft_layout_intern(p->table, p->mesh, output, p->binding.output_ndim,
+                                      p->binding.output_shape, WEFT_F32);
     if (!choice_fits(p, &other)) {
         return false;
     }

@@ -1,5 +1,5 @@
-/* Stages that give ranks windows of what a layout's shards need: random layouts, every index against the definition
- * written out, and sends against receives. WEFT_TEST_CASES says how many cases. */
+/* Stages that give ranks windows of what a layout's shards need: random layouts, every index against the
+ * definition written out, and sends against receives. WEFT_TEST_CASES says how many cases. */
 #include "plan_support.h"
 
 #include <stdio.h>
@@ -83,7 +83,8 @@ static bool wants(const windows_case *c, const weft_box *part, const int64_t ele
     return weft_box_count(c->ndim, part) > 0;
 }
 
-/* How often the moves bring an element; asserts that its source has it and that it has a place in the target. */
+/* How often the moves bring an element; asserts that its source has it and that it has a place in the target.
+ */
 static int times_received(const windows_case *c, int rank, const weft_moves *moves, const int64_t element[])
 {
     int64_t shift[WEFT_MAX_DIMS], moved[WEFT_MAX_DIMS];

@@ -1,4 +1,5 @@
-/* weft-operations: the table of docs/operations.md, from the registry of operations. Looks inside the library. */
+/* weft-operations: the table of docs/operations.md, from the registry of operations. Looks inside the
+ * library. */
 #include <stdio.h>
 
 #include "ops/ops.h"
@@ -19,8 +20,9 @@ static void print_types(unsigned types)
     static const struct {
         unsigned types;
         const char *name;
-    } sets[] = { { WEFT_TYPES_ALL, "all" },         { WEFT_TYPES_NUMBER, "numbers" },   { WEFT_TYPES_FLOAT, "floating" },
-                 { WEFT_TYPES_INTEGER, "integers" }, { WEFT_TYPES_INDEX, "i64, i32" }, { WEFT_TYPES_BOOL, "bool" } };
+    } sets[] = { { WEFT_TYPES_ALL, "all" },        { WEFT_TYPES_NUMBER, "numbers" },
+                 { WEFT_TYPES_FLOAT, "floating" }, { WEFT_TYPES_INTEGER, "integers" },
+                 { WEFT_TYPES_INDEX, "i64, i32" }, { WEFT_TYPES_BOOL, "bool" } };
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(sets); i++) {
         if (sets[i].types == types) {
             printf("%s", sets[i].name);

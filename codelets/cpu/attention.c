@@ -14,8 +14,8 @@ enum { ROWS = 64, KEYS = 128, LANES = 16 };
 
 /* ---- exponentials -------------------------------------------------------------------------------------- */
 
-/* Of x <= 0, to about two units in the last place; 0 below -87, where floats end. exp(x) = 2^n exp(r), |r| <= ln(2) / 2;
- * no branches and no calls, so that loops over it are vectorised. */
+/* Of x <= 0, to about two units in the last place; 0 below -87, where floats end. exp(x) = 2^n exp(r), |r| <=
+ * ln(2) / 2; no branches and no calls, so that loops over it are vectorised. */
 static inline float exponential(float x)
 {
     const float magic = 12582912; /* 1.5 * 2^23: a float that large has no fraction, its last bits are n */
@@ -130,8 +130,8 @@ static int64_t local_index(const job *j, const weft_view *view, int d, int own, 
     return view->shape[d] == 1 && j->output->shape[own] != 1 ? 0 : index - view->offset[d];
 }
 
-/* Where row `row` (local, of the last dimension but one) of the present batch index begins; *together gets how many lie
- * one after another. The view has at least two dimensions. */
+/* Where row `row` (local, of the last dimension but one) of the present batch index begins; *together gets
+ * how many lie one after another. The view has at least two dimensions. */
 static char *row_at(const job *j, const weft_view *view, int64_t row, int64_t *together)
 {
     int dims = view->ndim - 2;

@@ -15,13 +15,12 @@ static inline double clamped(double x, double least, double most)
     return x != x ? 0 : x < least ? least : x > most ? most : x;
 }
 
-
 /* ---- loops --------------------------------------------------------------------------------------------- */
 
 /* Contiguous elements have a loop of their own, which is vectorised. */
 #define CONVERT(name, from, to, expression)                                                                  \
-    WEFT_CLONES static void name(void *target, int64_t target_stride, const void *source, int64_t source_stride,       \
-                                 int64_t n)                                                                  \
+    WEFT_CLONES static void name(void *target, int64_t target_stride, const void *source,                    \
+                                 int64_t source_stride, int64_t n)                                           \
     {                                                                                                        \
         to *out = target;                                                                                    \
         const from *in = source;                                                                             \
@@ -79,13 +78,18 @@ CONVERT(bool_to_f16, uint8_t, uint16_t, weft_f32_to_f16(x))
 CONVERT(bool_to_i32, uint8_t, int32_t, x)
 CONVERT(bool_to_bool, uint8_t, uint8_t, x)
 
-typedef void (*conversion)(void *target, int64_t target_stride, const void *source, int64_t source_stride, int64_t n);
+typedef void (*conversion)(void *target, int64_t target_stride, const void *source, int64_t source_stride,
+                           int64_t n);
 
 static const conversion loads[WEFT_DTYPE_COUNT][3] = {
-    [WEFT_F64] = { f64_to_f64, f64_to_f32, f64_to_i64 },   [WEFT_F32] = { f32_to_f64, f32_to_f32, f32_to_i64 },
-    [WEFT_BF16] = { bf16_to_f64, bf16_to_f32, bf16_to_i64 }, [WEFT_F16] = { f16_to_f64, f16_to_f32, f16_to_i64 },
-    [WEFT_I64] = { i64_to_f64, i64_to_f32, i64_to_i64 },   [WEFT_I32] = { i32_to_f64, i32_to_f32, i32_to_i64 },
-    [WEFT_U8] = { u8_to_f64, u8_to_f32, u8_to_i64 },       [WEFT_BOOL] = { u8_to_f64, u8_to_f32, u8_to_i64 },
+    [WEFT_F64] = { f64_to_f64, f64_to_f32, f64_to_i64 },
+    [WEFT_F32] = { f32_to_f64, f32_to_f32, f32_to_i64 },
+    [WEFT_BF16] = { bf16_to_f64, bf16_to_f32, bf16_to_i64 },
+    [WEFT_F16] = { f16_to_f64, f16_to_f32, f16_to_i64 },
+    [WEFT_I64] = { i64_to_f64, i64_to_f32, i64_to_i64 },
+    [WEFT_I32] = { i32_to_f64, i32_to_f32, i32_to_i64 },
+    [WEFT_U8] = { u8_to_f64, u8_to_f32, u8_to_i64 },
+    [WEFT_BOOL] = { u8_to_f64, u8_to_f32, u8_to_i64 },
 };
 
 static const conversion stores[WEFT_DTYPE_COUNT][4] = {
@@ -105,12 +109,14 @@ static int column(weft_dtype arithmetic)
     return arithmetic == WEFT_F64 ? 0 : arithmetic == WEFT_F32 ? 1 : arithmetic == WEFT_I64 ? 2 : 3;
 }
 
-void weft_load(weft_dtype arithmetic, void *target, weft_dtype type, const void *source, int64_t stride, int64_t n)
+void weft_load(weft_dtype arithmetic, void *target, weft_dtype type, const void *source, int64_t stride,
+               int64_t n)
 {
     loads[type][column(arithmetic)](target, 1, source, stride, n);
 }
 
-void weft_store(weft_dtype type, void *target, int64_t stride, weft_dtype arithmetic, const void *source, int64_t n)
+void weft_store(weft_dtype type, void *target, int64_t stride, weft_dtype arithmetic, const void *source,
+                int64_t n)
 {
     stores[type][column(arithmetic)](target, stride, source, 1, n);
 }

@@ -4,13 +4,15 @@
 
 #include <weft/base.h>
 
-/* Loads n elements of `type`, `stride` elements apart, as `arithmetic`: WEFT_F64, WEFT_F32 or WEFT_I64. Floating values
- * become integers as weft_store() makes them. */
-void weft_load(weft_dtype arithmetic, void *target, weft_dtype type, const void *source, int64_t stride, int64_t n);
+/* Loads n elements of `type`, `stride` elements apart, as `arithmetic`: WEFT_F64, WEFT_F32 or WEFT_I64.
+ * Floating values become integers as weft_store() makes them. */
+void weft_load(weft_dtype arithmetic, void *target, weft_dtype type, const void *source, int64_t stride,
+               int64_t n);
 
-/* Stores n values of `arithmetic` (the three, or WEFT_BOOL) as `type`, `stride` elements apart. To 16 bits: rounded to
- * nearest even. From floating types to integers: towards zero; what is out of range becomes the nearest that there is
- * (from 64 to fewer bits: wraps around), NaN becomes 0. To WEFT_BOOL: not zero. */
-void weft_store(weft_dtype type, void *target, int64_t stride, weft_dtype arithmetic, const void *source, int64_t n);
+/* Stores n values of `arithmetic` (the three, or WEFT_BOOL) as `type`, `stride` elements apart. To 16 bits:
+ * rounded to nearest even. From floating types to integers: towards zero; what is out of range becomes the
+ * nearest that there is (from 64 to fewer bits: wraps around), NaN becomes 0. To WEFT_BOOL: not zero. */
+void weft_store(weft_dtype type, void *target, int64_t stride, weft_dtype arithmetic, const void *source,
+                int64_t n);
 
 #endif

@@ -109,8 +109,8 @@ static char *element(const image *m, int64_t sample, int64_t channel, int64_t h,
     return (char *)weft_view_row(m->view, sample, NULL) + place * (int64_t)weft_dtype_size(m->view->dtype);
 }
 
-/* All elements of a part, one after another in the type of the arithmetic: where they lie, or copied to *memory, which
- * the caller frees. NULL: no memory, or no elements. */
+/* All elements of a part, one after another in the type of the arithmetic: where they lie, or copied to
+ * *memory, which the caller frees. NULL: no memory, or no elements. */
 static const void *contiguous(const geometry *g, const weft_view *view, void **memory)
 {
     int64_t rows = weft_view_rows(view), together;
@@ -287,7 +287,8 @@ void weft_kernel_convolution(const weft_kernel_call *call)
 
 /* ---- the gradient of the input ------------------------------------------------------------------------- */
 
-/* The indices [*first, *last) of the gradient that some tap takes into the part of x: the last tap the first ones. */
+/* The indices [*first, *last) of the gradient that some tap takes into the part of x: the last tap the first
+ * ones. */
 static void contributing(const geometry *g, int d, const image *gradient, const image *x, int64_t *first,
                          int64_t *last)
 {

@@ -1,4 +1,5 @@
-/* Elementwise kernels. Each is one expression; here are the expressions, elementwise_run.c has what runs them. */
+/* Elementwise kernels. Each is one expression; here are the expressions, elementwise_run.c has what runs
+ * them. */
 #include "codelets/elementwise.h"
 
 #include <math.h>
@@ -21,13 +22,14 @@ static int64_t whole(double x)
 
 /* T: the type of the arithmetic; a, b, c: the inputs; s, t, u, v: the scalars. */
 #define LOOP(name, T_, R, count, expression)                                                                 \
-    WEFT_CLONES static void name##_##T_(void *out, const void *pa, const void *pb, const void *pc, int64_t n,          \
-                                        const double scalars[])                                              \
+    WEFT_CLONES static void name##_##T_(void *out, const void *pa, const void *pb, const void *pc,           \
+                                        int64_t n, const double scalars[])                                   \
     {                                                                                                        \
         typedef T_ T;                                                                                        \
         R *o = out;                                                                                          \
-        const T *as = pa, *bs = (count) > 1 ? pb : pa, *cs = (count) > 2 ? pc : pa;                                    \
-        const T s = AS_##T_(scalars[0]), t = AS_##T_(scalars[1]), u = AS_##T_(scalars[2]), v = AS_##T_(scalars[3]);    \
+        const T *as = pa, *bs = (count) > 1 ? pb : pa, *cs = (count) > 2 ? pc : pa;                          \
+        const T s = AS_##T_(scalars[0]), t = AS_##T_(scalars[1]), u = AS_##T_(scalars[2]),                   \
+                v = AS_##T_(scalars[3]);                                                                     \
         for (int64_t i = 0; i < n; i++) {                                                                    \
             const T a = as[i], b = bs[i], c = cs[i];                                                         \
             (void)a, (void)b, (void)c, (void)s, (void)t, (void)u, (void)v;                                   \
@@ -35,7 +37,8 @@ static int64_t whole(double x)
         }                                                                                                    \
     }
 
-/* On floating types; on these and integers, which have an expression of their own; the same to truth values. */
+/* On floating types; on these and integers, which have an expression of their own; the same to truth values.
+ */
 #define FLOATING(name, count, expression)                                                                    \
     LOOP(name, double, double, count, expression)                                                            \
     LOOP(name, float, float, count, expression)                                                              \
@@ -44,12 +47,14 @@ static int64_t whole(double x)
     LOOP(name, double, double, count, expression)                                                            \
     LOOP(name, float, float, count, expression)                                                              \
     LOOP(name, int64_t, int64_t, count, integer)                                                             \
-    const weft_elementwise weft_elementwise_##name = { count, false, name##_double, name##_float, name##_int64_t };
+    const weft_elementwise weft_elementwise_##name = { count, false, name##_double, name##_float,            \
+                                                       name##_int64_t };
 #define TRUTH(name, count, expression)                                                                       \
     LOOP(name, double, uint8_t, count, expression)                                                           \
     LOOP(name, float, uint8_t, count, expression)                                                            \
     LOOP(name, int64_t, uint8_t, count, expression)                                                          \
-    const weft_elementwise weft_elementwise_##name = { count, true, name##_double, name##_float, name##_int64_t };
+    const weft_elementwise weft_elementwise_##name = { count, true, name##_double, name##_float,             \
+                                                       name##_int64_t };
 
 /* ---- integers ------------------------------------------------------------------------------------------ */
 
@@ -92,16 +97,17 @@ static inline int64_t power(int64_t a, int64_t b)
 /* ---- parts of expressions ------------------------------------------------------------------------------ */
 
 /* Those of functions.h in single precision. */
-#define EXP(x) _Generic((x), float: weft_exp_f32, default: (exp)) (x)
-#define ERF(x) _Generic((x), float: weft_erf_f32, default: (erf)) (x)
-#define TANH(x) _Generic((x), float: weft_tanh_f32, default: (tanh)) (x)
+#define EXP(x) _Generic((x), float : weft_exp_f32, default : (exp))(x)
+#define ERF(x) _Generic((x), float : weft_erf_f32, default : (erf))(x)
+#define TANH(x) _Generic((x), float : weft_tanh_f32, default : (tanh))(x)
 /* The distribution function of the normal distribution, and its density. */
 #define NORMAL_CDF(x) ((T)0.5 * (1 + ERF((x) * (T)0.70710678118654752440)))
 #define NORMAL_DENSITY(x) ((T)0.39894228040143267794 * EXP((T)-0.5 * (x) * (x)))
 /* A gradient with the decay of weights: without it the weight does not matter, be it infinite. */
 #define DECAYED(gradient, decay, weight) ((decay) == 0 ? (gradient) : (gradient) + (decay) * (weight))
 #define SIGMOID(x) (1 / (1 + EXP(-(x))))
-/* The quotient rounded down; where rounding made it whole, what is left over says whether it is one too many. */
+/* The quotient rounded down; where rounding made it whole, what is left over says whether it is one too many.
+ */
 #define FLOOR_DIVIDE(a, b) ((b) == 0 ? (a) / (b) : round_quotient(fmod(a, b), a, b))
 #define round_quotient(rest, a, b)                                                                           \
     (floor(((a) - (rest)) / (b) - ((rest) != 0 && ((rest) < 0) != ((b) < 0)) + (T)0.5))

@@ -1,5 +1,5 @@
-/* Runs elementwise kernels over boxes of any strides and types: in blocks, which are converted to the type of the
- * arithmetic where they are not of it, or not contiguous, and stay in the first-level cache meanwhile. */
+/* Runs elementwise kernels over boxes of any strides and types: in blocks, which are converted to the type of
+ * the arithmetic where they are not of it, or not contiguous, and stay in the first-level cache meanwhile. */
 #include "codelets/elementwise.h"
 
 #include "codelets/cpu/clones.h"
@@ -23,8 +23,8 @@ weft_dtype weft_arithmetic_type(weft_dtype dtype)
 
 /* ---- index space --------------------------------------------------------------------------------------- */
 
-/* The box without dimensions of size 1, and with those that are contiguous for every operand in one: rows along the
- * last one. */
+/* The box without dimensions of size 1, and with those that are contiguous for every operand in one: rows
+ * along the last one. */
 typedef struct rows {
     int num_operands, ndim; /* at least 1 */
     int64_t extent[WEFT_MAX_DIMS], stride[MAX_OPERANDS][WEFT_MAX_DIMS];
@@ -105,8 +105,8 @@ typedef struct runner {
     block inputs[WEFT_MAX_ELEMENTWISE_INPUTS], output;
 } runner;
 
-/* `n` elements of input k of the present row, from element `first` on. A value that is repeated is spread once for
- * the row. */
+/* `n` elements of input k of the present row, from element `first` on. A value that is repeated is spread
+ * once for the row. */
 static const void *load(runner *run, const rows *r, int k, int64_t first, int64_t n)
 {
     weft_dtype type = run->args->types[k], arithmetic = run->args->base.dtype;

@@ -1,6 +1,7 @@
-/* Functions of single precision that the compiler vectorises: no branches, no tables, no calls. For every argument,
- * NaN, infinities and subnormal results included; the greatest error is said for each. Arguments are reduced and
- * polynomials fitted here; nothing depends on the rounding of fused operations, which ISO C forbids. */
+/* Functions of single precision that the compiler vectorises: no branches, no tables, no calls. For every
+ * argument, NaN, infinities and subnormal results included; the greatest error is said for each. Arguments
+ * are reduced and polynomials fitted here; nothing depends on the rounding of fused operations, which ISO C
+ * forbids. */
 #ifndef WEFT_CODELETS_CPU_FUNCTIONS_H
 #define WEFT_CODELETS_CPU_FUNCTIONS_H
 

@@ -133,7 +133,8 @@ static void scale_row(weft_dtype dtype, void *row, double factor, int64_t n)
     }
 }
 
-/* C = beta C: for a product of nothing, which BLAS implementations treat differently, and before loops that add. */
+/* C = beta C: for a product of nothing, which BLAS implementations treat differently, and before loops that
+ * add. */
 static void scale_rows(const weft_gemm *g, void *c)
 {
     size_t size = weft_dtype_size(g->dtype);

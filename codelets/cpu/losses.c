@@ -90,7 +90,8 @@ static void run_rows(const weft_kernel_call *call, row_function function)
     free(line);
 }
 
-/* log(sum(exp(row))) - (1 - smoothing) row[target] - smoothing mean(row), everything less the row's largest value. */
+/* log(sum(exp(row))) - (1 - smoothing) row[target] - smoothing mean(row), everything less the row's largest
+ * value. */
 static double combine(const weft_kernel_call *call, double most, double sum, double wanted, double total)
 {
     double smoothing = call->scalars[WEFT_LOSS_SMOOTHING];

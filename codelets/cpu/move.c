@@ -118,9 +118,9 @@ static void copy_row(char *target, const char *source, int64_t n, int64_t target
     }
 }
 
-/* Tiles are transposed in a buffer. Riffling the halves of an array into each other rotates the bits of every index by
- * one; as many times as the edge has bits, and rows have become columns. Compilers make that the vector units'
- * instructions for interleaving. */
+/* Tiles are transposed in a buffer. Riffling the halves of an array into each other rotates the bits of every
+ * index by one; as many times as the edge has bits, and rows have become columns. Compilers make that the
+ * vector units' instructions for interleaving. */
 #define DEFINE_TRANSPOSE_TILE(type, edge, bits)                                                              \
     WEFT_CLONES static void transpose_tile_##type(char *target, int64_t target_stride, const char *source,   \
                                                   int64_t source_stride)                                     \
@@ -128,7 +128,8 @@ static void copy_row(char *target, const char *source, int64_t n, int64_t target
         enum { HALF = (edge) * (edge) / 2 };                                                                 \
         type buffers[2][2 * HALF];                                                                           \
         for (int i = 0; i < (edge); i++) {                                                                   \
-            memcpy(buffers[0] + i * (edge), (const type *)source + i * source_stride, (edge) * sizeof(type)); \
+            memcpy(buffers[0] + i * (edge), (const type *)source + i * source_stride,                        \
+                   (edge) * sizeof(type));                                                                   \
         }                                                                                                    \
         for (int round = 0; round < (bits); round++) {                                                       \
             const type *restrict in = buffers[round & 1];                                                    \
@@ -139,7 +140,8 @@ static void copy_row(char *target, const char *source, int64_t n, int64_t target
             }                                                                                                \
         }                                                                                                    \
         for (int i = 0; i < (edge); i++) {                                                                   \
-            memcpy((type *)target + i * target_stride, buffers[(bits) & 1] + i * (edge), (edge) * sizeof(type)); \
+            memcpy((type *)target + i * target_stride, buffers[(bits)&1] + i * (edge),                       \
+                   (edge) * sizeof(type));                                                                   \
         }                                                                                                    \
     }
 DEFINE_TRANSPOSE_TILE(uint8_t, 32, 5)
@@ -166,14 +168,15 @@ static tile_kernel tile_of(size_t element_size)
     }
 }
 
-/* target[i * target_stride + j] = source[i + j * source_stride], i < rows, j < columns. In strips of columns: so many
- * rows of the source as stay in the nearest cache, and their pages where they are looked up first. */
+/* target[i * target_stride + j] = source[i + j * source_stride], i < rows, j < columns. In strips of columns:
+ * so many rows of the source as stay in the nearest cache, and their pages where they are looked up first. */
 static void transpose(char *target, const char *source, int64_t rows, int64_t columns, int64_t target_stride,
                       int64_t source_stride, size_t element_size)
 {
     enum { STRIP = 64 }; /* a multiple of every tile's edge */
     tile_kernel tile = tile_of(element_size);
-    int64_t size = (int64_t)element_size, whole_rows = rows - rows % tile.edge, whole = columns - columns % tile.edge;
+    int64_t size = (int64_t)element_size, whole_rows = rows - rows % tile.edge,
+            whole = columns - columns % tile.edge;
     for (int64_t strip = 0; strip < whole; strip += STRIP) {
         int64_t end = strip + STRIP < whole ? strip + STRIP : whole;
         for (int64_t i = 0; i < whole_rows; i += tile.edge) {
@@ -224,7 +227,8 @@ static weft_strided_box with_last(const weft_strided_box *b, int second_last, in
 static bool transpose_box(char *target, const char *source, const weft_strided_box *box, size_t element_size)
 {
     int64_t edge = tile_of(element_size).edge, size = (int64_t)element_size;
-    int from = contiguous_dim(box, box->source_stride, edge), to = contiguous_dim(box, box->target_stride, edge);
+    int from = contiguous_dim(box, box->source_stride, edge),
+        to = contiguous_dim(box, box->target_stride, edge);
     if (from < 0 || to < 0 || from == to || box->source_stride[to] == 0) {
         return false; /* repeated elements are written in rows */
     }
@@ -233,8 +237,8 @@ static bool transpose_box(char *target, const char *source, const weft_strided_b
     outer.ndim = last; /* a walk leaves out the last dimension */
     row_walk walk = walk_start(&outer);
     for (int64_t i = 0; i < walk.rows; i++, walk_next(&walk, &outer)) {
-        transpose(target + walk.target * size, source + walk.source * size, b.extent[last - 1], b.extent[last],
-                  b.target_stride[last - 1], b.source_stride[last], element_size);
+        transpose(target + walk.target * size, source + walk.source * size, b.extent[last - 1],
+                  b.extent[last], b.target_stride[last - 1], b.source_stride[last], element_size);
     }
     return true;
 }

@@ -1,5 +1,5 @@
-/* Random numbers from counters: block b of four random words belongs to the elements 4 b .. 4 b + 3 of the global
- * tensor, or to two elements where each takes 64 bits. */
+/* Random numbers from counters: block b of four random words belongs to the elements 4 b .. 4 b + 3 of the
+ * global tensor, or to two elements where each takes 64 bits. */
 #include "codelets/random.h"
 
 #include <math.h>
@@ -63,9 +63,10 @@ typedef struct runner runner;
 /* How words become elements: `per_block` for each block. */
 typedef struct method {
     int per_block;
-    /* `count` elements, of the output from `out` on; `in`: input 0 at the same place, where there is one; `words`: those
-     * of the elements' blocks, `skip` elements before the first. */
-    void (*write)(const runner *r, void *out, const void *in, const uint32_t words[], int64_t skip, int64_t count);
+    /* `count` elements, of the output from `out` on; `in`: input 0 at the same place, where there is one;
+     * `words`: those of the elements' blocks, `skip` elements before the first. */
+    void (*write)(const runner *r, void *out, const void *in, const uint32_t words[], int64_t skip,
+                  int64_t count);
 } method;
 
 struct runner {
@@ -279,7 +280,8 @@ static uint64_t high_product(uint64_t a, uint64_t b)
     return a1 * b1 + (middle >> 32) + (other >> 32);
 }
 
-/* A random fraction of 64 bits times how many numbers there are: none differs in probability by more than 2^-64. */
+/* A random fraction of 64 bits times how many numbers there are: none differs in probability by more than
+ * 2^-64. */
 static void write_whole(const runner *r, void *out, const void *in, const uint32_t words[], int64_t skip,
                         int64_t count)
 {
@@ -343,8 +345,8 @@ void weft_kernel_bernoulli(const weft_kernel_call *call)
 
 /* ---- permutations -------------------------------------------------------------------------------------- */
 
-/* A permutation of 0 .. 2^bits - 1 that can be computed element by element: a Feistel network, each round of which adds
- * a random function of one half of the bits to the other half. */
+/* A permutation of 0 .. 2^bits - 1 that can be computed element by element: a Feistel network, each round of
+ * which adds a random function of one half of the bits to the other half. */
 enum { ROUNDS = 12, LEAST_BITS = 8 };
 
 typedef struct network {
@@ -353,8 +355,8 @@ typedef struct network {
     uint64_t keys[ROUNDS];
 } network;
 
-/* The domain has at least twice as many numbers as are permuted: what lies outside is skipped, which also makes even
- * and odd permutations equally probable. */
+/* The domain has at least twice as many numbers as are permuted: what lies outside is skipped, which also
+ * makes even and odd permutations equally probable. */
 static network make_network(state s, uint64_t n)
 {
     int bits = LEAST_BITS;

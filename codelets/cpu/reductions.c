@@ -1,5 +1,5 @@
-/* Reductions over any dimensions, block by block: a block is a run of the input's last dimension, in the type of the
- * arithmetic. */
+/* Reductions over any dimensions, block by block: a block is a run of the input's last dimension, in the type
+ * of the arithmetic. */
 #include "codelets/reductions.h"
 
 #include <math.h>
@@ -67,7 +67,7 @@ typedef struct reduction {
 
 /* Integers wrap around. */
 REDUCTION(sum, 0, 0, a + b, (int64_t)((uint64_t)a + (uint64_t)b))
-REDUCTION(prod, 1, 1, a *b, (int64_t)((uint64_t)a * (uint64_t)b))
+REDUCTION(prod, 1, 1, a *b, (int64_t)((uint64_t)a *(uint64_t)b))
 REDUCTION(max, -INFINITY, INT64_MIN, (a != a || a > b ? a : b), (a > b ? a : b))
 REDUCTION(min, INFINITY, INT64_MAX, (a != a || a < b ? a : b), (a < b ? a : b))
 REDUCTION(any, 0, 0, (a != 0 || b != 0), (a != 0 || b != 0))
@@ -133,8 +133,8 @@ static walker begin(const weft_kernel_call *call)
     return w;
 }
 
-/* How far input element (row, rest, 0) is from the first one, in strides; rest: row-major over the dimensions between
- * the first and the last. */
+/* How far input element (row, rest, 0) is from the first one, in strides; rest: row-major over the dimensions
+ * between the first and the last. */
 static int64_t distance(const walker *w, const int64_t strides[], int64_t row, int64_t rest)
 {
     const weft_view *in = &w->call->inputs[0];
@@ -164,8 +164,8 @@ typedef union values {
 
 typedef struct job job;
 
-/* What is done with `length` elements of the last dimension that lie at `from`. place: of their first result; position: of
- * the first element in the order of what is reduced. */
+/* What is done with `length` elements of the last dimension that lie at `from`. place: of their first result;
+ * position: of the first element in the order of what is reduced. */
 typedef void (*run_function)(const job *j, const walker *w, const char *from, int64_t place, int64_t position,
                              int64_t length);
 
@@ -175,7 +175,8 @@ struct job {
     prepare_function prepare;
     bool whole;    /* integers and truth values */
     void *results; /* in the type of the arithmetic, or places: one for each element of the output's part */
-    /* One for each result, or NULL: what is taken from the values; or, in the type of the arithmetic, what is sought. */
+    /* One for each result, or NULL: what is taken from the values; or, in the type of the arithmetic, what is
+     * sought. */
     void *centre;
     int64_t count; /* of results */
 };
@@ -189,7 +190,10 @@ static weft_dtype arithmetic_of(const job *j)
 static int64_t whole_identity(const reduction *kind, weft_dtype type)
 {
     int64_t least = type == WEFT_I64 ? INT64_MIN : type == WEFT_I32 ? INT32_MIN : 0;
-    int64_t most = type == WEFT_I64 ? INT64_MAX : type == WEFT_I32 ? INT32_MAX : type == WEFT_U8 ? UINT8_MAX : 1;
+    int64_t most = type == WEFT_I64   ? INT64_MAX
+                   : type == WEFT_I32 ? INT32_MAX
+                   : type == WEFT_U8  ? UINT8_MAX
+                                      : 1;
     int64_t identity = kind->whole_identity;
     return identity < least ? least : identity > most ? most : identity;
 }
@@ -197,7 +201,8 @@ static int64_t whole_identity(const reduction *kind, weft_dtype type)
 static void start_results(const job *j, const weft_kernel_call *call)
 {
     if (!call->first) {
-        weft_load(arithmetic_of(j), j->results, call->output.dtype, weft_view_row(&call->output, 0, NULL), 1, j->count);
+        weft_load(arithmetic_of(j), j->results, call->output.dtype, weft_view_row(&call->output, 0, NULL), 1,
+                  j->count);
         return;
     }
     int64_t identity = whole_identity(j->reduction, call->output.dtype);
@@ -217,11 +222,13 @@ static void store_results(const job *j, const weft_kernel_call *call)
             ((double *)j->results)[i] *= call->scalars[0];
         }
     }
-    weft_store(call->output.dtype, weft_view_row(&call->output, 0, NULL), 1, arithmetic_of(j), j->results, j->count);
+    weft_store(call->output.dtype, weft_view_row(&call->output, 0, NULL), 1, arithmetic_of(j), j->results,
+               j->count);
 }
 
 /* One run of the last dimension, from element `first` on. */
-static void reduce_block(const job *j, const walker *w, values *block, int64_t place, int64_t first, int64_t n)
+static void reduce_block(const job *j, const walker *w, values *block, int64_t place, int64_t first,
+                         int64_t n)
 {
     place += w->reduces_last ? 0 : first;
     for (int64_t i = 0; j->centre != NULL && i < n; i++) {
@@ -232,7 +239,8 @@ static void reduce_block(const job *j, const walker *w, values *block, int64_t p
     }
     if (j->whole) {
         int64_t *results = (int64_t *)j->results + place;
-        (w->reduces_last ? j->reduction->whole_into_one : j->reduction->whole_into_each)(results, block->i64, n);
+        (w->reduces_last ? j->reduction->whole_into_one : j->reduction->whole_into_each)(results, block->i64,
+                                                                                         n);
     } else {
         double *results = (double *)j->results + place;
         (w->reduces_last ? j->reduction->into_one : j->reduction->into_each)(results, block->f64, n);
@@ -267,7 +275,8 @@ static void walk_rows(const job *j, const weft_kernel_call *call)
     for (int64_t row = 0; row < in->extent[0]; row++) {
         const char *from = weft_view_row(in, row, NULL);
         for (int64_t rest = 0; rest < middle; rest++) {
-            j->run(j, &w, from, distance(&w, w.stride, row, rest), w.origin + distance(&w, w.order, row, rest), length);
+            j->run(j, &w, from, distance(&w, w.stride, row, rest),
+                   w.origin + distance(&w, w.order, row, rest), length);
             from += (size_t)length * weft_dtype_size(in->dtype);
         }
     }
@@ -330,7 +339,8 @@ static bool is_sought(const job *j, const values *block, int64_t i, int64_t resu
     return value == sought || (value != value && sought != sought);
 }
 
-static void find_run(const job *j, const walker *w, const char *from, int64_t place, int64_t position, int64_t length)
+static void find_run(const job *j, const walker *w, const char *from, int64_t place, int64_t position,
+                     int64_t length)
 {
     weft_dtype type = w->call->inputs[0].dtype;
     int64_t *results = j->results, step = w->reduces_last ? 0 : 1;

@@ -2,8 +2,10 @@
 
 #include <string.h>
 
-/* Of `n` elements, of which number `to_diagonal` lies on the diagonal: those up to it, or those from it on. */
-static void copy_part(char *target, const char *source, int64_t n, int64_t to_diagonal, bool lower, size_t size)
+/* Of `n` elements, of which number `to_diagonal` lies on the diagonal: those up to it, or those from it on.
+ */
+static void copy_part(char *target, const char *source, int64_t n, int64_t to_diagonal, bool lower,
+                      size_t size)
 {
     int64_t cut = lower ? to_diagonal + 1 : to_diagonal; /* where zeros end or begin */
     cut = cut < 0 ? 0 : cut > n ? n : cut;

@@ -1,4 +1,5 @@
-/* The vectors of a view: its elements along some consecutive dimensions, one vector for each index of the others. */
+/* The vectors of a view: its elements along some consecutive dimensions, one vector for each index of the
+ * others. */
 #ifndef WEFT_CODELETS_CPU_VECTORS_H
 #define WEFT_CODELETS_CPU_VECTORS_H
 
@@ -28,7 +29,8 @@ double weft_view_value(const weft_view *view, int64_t index);
 int64_t weft_view_whole(const weft_view *view, int64_t index);
 void weft_view_set(const weft_view *view, int64_t index, double value);
 
-/* The whole of a view as `arithmetic`, row-major, into memory of weft_view_count() elements; and from there. */
+/* The whole of a view as `arithmetic`, row-major, into memory of weft_view_count() elements; and from there.
+ */
 void weft_view_load(const weft_view *view, weft_dtype arithmetic, void *target);
 void weft_view_store(const weft_view *view, weft_dtype arithmetic, const void *source);
 

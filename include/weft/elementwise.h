@@ -1,9 +1,10 @@
 /** \file
- * Elementwise operations, with PyTorch's broadcasting of shapes and promotion of types: the result has the type that
- * both inputs fit in; a tensor without dimensions counts only where its type is of a higher category (truth value,
- * integer, floating). What has no integer result gives WEFT_F32 for integers and truth values. WEFT_BF16 and WEFT_F16
- * are computed in single precision and rounded once. A scalar argument of an integer tensor must be a whole number
- * (WEFT_ERR_DTYPE). Functions named *_ change their first argument, which keeps its layout and type, and return it.
+ * Elementwise operations, with PyTorch's broadcasting of shapes and promotion of types: the result has the
+ * type that both inputs fit in; a tensor without dimensions counts only where its type is of a higher
+ * category (truth value, integer, floating). What has no integer result gives WEFT_F32 for integers and truth
+ * values. WEFT_BF16 and WEFT_F16 are computed in single precision and rounded once. A scalar argument of an
+ * integer tensor must be a whole number (WEFT_ERR_DTYPE). Functions named *_ change their first argument,
+ * which keeps its layout and type, and return it.
  */
 #ifndef WEFT_ELEMENTWISE_H
 #define WEFT_ELEMENTWISE_H
@@ -12,9 +13,9 @@
 
 WEFT_BEGIN_DECLS
 
-/** The values in another type. Floating values become integers towards zero, the nearest that there is where they
- * are out of range, and NaN becomes 0; wider integers lose their upper bits. The tensor itself where it has that type
- * already. */
+/** The values in another type. Floating values become integers towards zero, the nearest that there is where
+ * they are out of range, and NaN becomes 0; wider integers lose their upper bits. The tensor itself where it
+ * has that type already. */
 WEFT_API weft_tensor *weft_to_type(weft_tensor *a, weft_dtype dtype);
 
 /** Arithmetic. Integers wrap around. \{ */
@@ -22,10 +23,12 @@ WEFT_API weft_tensor *weft_add(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_sub(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_mul(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_div(weft_tensor *a, weft_tensor *b); /**< always floating */
-/** The quotient rounded down, and what is left over: it has the sign of b. An integer divided by 0 gives 0. */
+/** The quotient rounded down, and what is left over: it has the sign of b. An integer divided by 0 gives 0.
+ */
 WEFT_API weft_tensor *weft_floor_div(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_remainder(weft_tensor *a, weft_tensor *b);
-WEFT_API weft_tensor *weft_pow(weft_tensor *a, weft_tensor *b); /**< a whole number to a negative power: 0, 1 or -1 */
+WEFT_API weft_tensor *weft_pow(weft_tensor *a,
+                               weft_tensor *b); /**< a whole number to a negative power: 0, 1 or -1 */
 WEFT_API weft_tensor *weft_maximum(weft_tensor *a, weft_tensor *b); /**< NaN where one of them is */
 WEFT_API weft_tensor *weft_minimum(weft_tensor *a, weft_tensor *b);
 /** \} */
@@ -93,14 +96,16 @@ WEFT_API weft_tensor *weft_ceil(weft_tensor *a);
 WEFT_API weft_tensor *weft_trunc(weft_tensor *a);
 WEFT_API weft_tensor *weft_round(weft_tensor *a); /**< halves to even */
 WEFT_API weft_tensor *weft_sigmoid(weft_tensor *a);
-WEFT_API weft_tensor *weft_silu(weft_tensor *a);     /**< a sigmoid(a) */
-WEFT_API weft_tensor *weft_relu(weft_tensor *a);     /**< max(a, 0) */
-WEFT_API weft_tensor *weft_gelu(weft_tensor *a);     /**< a Phi(a), Phi the normal distribution function (with erf) */
+WEFT_API weft_tensor *weft_silu(weft_tensor *a); /**< a sigmoid(a) */
+WEFT_API weft_tensor *weft_relu(weft_tensor *a); /**< max(a, 0) */
+WEFT_API weft_tensor *
+weft_gelu(weft_tensor *a); /**< a Phi(a), Phi the normal distribution function (with erf) */
 WEFT_API weft_tensor *weft_softplus(weft_tensor *a); /**< log(1 + exp(a)); a itself above 20 */
 WEFT_API weft_tensor *weft_leaky_relu(weft_tensor *a, double slope); /**< slope * a below 0 */
 /** \} */
 
-/** Gradients of the input of these functions: of one shape, floating. `output`: what the function returned. \{ */
+/** Gradients of the input of these functions: of one shape, floating. `output`: what the function returned.
+ * \{ */
 WEFT_API weft_tensor *weft_relu_backward(weft_tensor *gradient, weft_tensor *input);
 WEFT_API weft_tensor *weft_gelu_backward(weft_tensor *gradient, weft_tensor *input);
 WEFT_API weft_tensor *weft_silu_backward(weft_tensor *gradient, weft_tensor *input);
@@ -111,7 +116,8 @@ WEFT_API weft_tensor *weft_pow_scalar_backward(weft_tensor *gradient, weft_tenso
 /** \} */
 
 /** In place; b may be broadcast to a's shape, and its type must not be of a higher category than a's. \{ */
-WEFT_API weft_tensor *weft_copy_(weft_tensor *a, weft_tensor *b); /**< a = b: any operation's result, into a */
+WEFT_API weft_tensor *weft_copy_(weft_tensor *a,
+                                 weft_tensor *b); /**< a = b: any operation's result, into a */
 WEFT_API weft_tensor *weft_add_(weft_tensor *a, weft_tensor *b, double alpha); /**< a += alpha b */
 WEFT_API weft_tensor *weft_mul_(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_div_(weft_tensor *a, weft_tensor *b); /**< floating */

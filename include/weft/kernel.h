@@ -75,8 +75,8 @@ typedef struct weft_kernel_call {
     const int64_t *numbers;
     const double *scalars;
     const char *function; /**< the public function, for messages */
-    /** Where a value cannot be used, or memory is exhausted: the kernel writes zeros in its place and goes on, and
-     * the program gets the status at its next call that blocks. Use weft_kernel_fail(). */
+    /** Where a value cannot be used, or memory is exhausted: the kernel writes zeros in its place and goes
+     * on, and the program gets the status at its next call that blocks. Use weft_kernel_fail(). */
     void (*fail)(weft_status status, const char *function, const char *format, ...);
 } weft_kernel_call;
 

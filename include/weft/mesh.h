@@ -3,9 +3,10 @@
  *
  * A mesh belongs to the library: it is never freed by the caller and lives until weft_finalize(). Creating
  * one is local (no communication); every process must create the same meshes in the same order. A rank that
- * is not in a mesh still calls the same functions on the mesh's tensors: its shards are empty. Of a tensor without
- * dimensions it has no value, and functions that give access to its shard say so (WEFT_ERR_MESH); weft_to_host() and
- * weft_tensor_print() work on every process, weft_redistribute() brings the value to other meshes.
+ * is not in a mesh still calls the same functions on the mesh's tensors: its shards are empty. Of a tensor
+ * without dimensions it has no value, and functions that give access to its shard say so (WEFT_ERR_MESH);
+ * weft_to_host() and weft_tensor_print() work on every process, weft_redistribute() brings the value to other
+ * meshes.
  */
 #ifndef WEFT_MESH_H
 #define WEFT_MESH_H

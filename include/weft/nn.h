@@ -1,8 +1,8 @@
 /** \file
- * What neural networks are made of: softmax, normalisation, losses, tables. Floating types; WEFT_BF16 and WEFT_F16 are
- * computed in single precision and rounded once, at the end. No rank needs whole rows: where the dimension that is
- * worked along is sharded, values of each row (its largest, its sum) are exchanged instead of rows.
- * Functions named *_backward give the gradient of the first argument of the function.
+ * What neural networks are made of: softmax, normalisation, losses, tables. Floating types; WEFT_BF16 and
+ * WEFT_F16 are computed in single precision and rounded once, at the end. No rank needs whole rows: where the
+ * dimension that is worked along is sharded, values of each row (its largest, its sum) are exchanged instead
+ * of rows. Functions named *_backward give the gradient of the first argument of the function.
  */
 #ifndef WEFT_NN_H
 #define WEFT_NN_H
@@ -11,7 +11,8 @@
 
 WEFT_BEGIN_DECLS
 
-/** e^a divided by its sum along dimension `dim`, and the logarithm of that. A row of -INFINITY alone gives NaN. \{ */
+/** e^a divided by its sum along dimension `dim`, and the logarithm of that. A row of -INFINITY alone gives
+ * NaN. \{ */
 WEFT_API weft_tensor *weft_softmax(weft_tensor *a, int dim);
 WEFT_API weft_tensor *weft_log_softmax(weft_tensor *a, int dim);
 /** `output`: what the function returned. \{ */
@@ -20,13 +21,13 @@ WEFT_API weft_tensor *weft_log_softmax_backward(weft_tensor *gradient, weft_tens
 /** \} \} */
 
 /**
- * (a - mean) / sqrt(variance + epsilon) * gain + bias, mean and (population's) variance over the last dimensions: as
- * many as `gain` has, which must have their sizes, as must `bias`. Either may be NULL: a gain of 1, a bias of 0. Both
- * NULL: over the last dimension.
+ * (a - mean) / sqrt(variance + epsilon) * gain + bias, mean and (population's) variance over the last
+ * dimensions: as many as `gain` has, which must have their sizes, as must `bias`. Either may be NULL: a gain
+ * of 1, a bias of 0. Both NULL: over the last dimension.
  */
 WEFT_API weft_tensor *weft_layer_norm(weft_tensor *a, weft_tensor *gain, weft_tensor *bias, double epsilon);
-/** The gradient of a. Those of the gain and of the bias are put into `*gradient_gain` and `*gradient_bias`, which
- * may be NULL, in the gain's type. gain NULL: over the last dimension. On error all are NULL. */
+/** The gradient of a. Those of the gain and of the bias are put into `*gradient_gain` and `*gradient_bias`,
+ * which may be NULL, in the gain's type. gain NULL: over the last dimension. On error all are NULL. */
 WEFT_API weft_tensor *weft_layer_norm_backward(weft_tensor *gradient, weft_tensor *a, weft_tensor *gain,
                                                double epsilon, weft_tensor **gradient_gain,
                                                weft_tensor **gradient_bias);
@@ -43,9 +44,9 @@ typedef enum weft_loss_reduction {
 } weft_loss_reduction;
 
 /**
- * Softmax cross-entropy of logits [n, c] with class numbers [n] (WEFT_I64 or WEFT_I32), the mean over n: a scalar. A
- * class out of 0 .. c - 1 counts as a loss of 0, and the next blocking call returns WEFT_ERR_INVALID. WEFT_ERR_SHAPE
- * where there are rows but no classes.
+ * Softmax cross-entropy of logits [n, c] with class numbers [n] (WEFT_I64 or WEFT_I32), the mean over n: a
+ * scalar. A class out of 0 .. c - 1 counts as a loss of 0, and the next blocking call returns
+ * WEFT_ERR_INVALID. WEFT_ERR_SHAPE where there are rows but no classes.
  */
 WEFT_API weft_tensor *weft_cross_entropy(weft_tensor *logits, weft_tensor *targets);
 /** The gradient of the logits: gradient * (softmax(logits) - onehot(targets)) / n; `gradient` is a scalar
@@ -84,8 +85,8 @@ WEFT_API weft_tensor *weft_nll_backward(weft_tensor *gradient, weft_tensor *log_
 
 /** (a - b)^2, of one shape and type. \{ */
 WEFT_API weft_tensor *weft_mse(weft_tensor *a, weft_tensor *b, weft_loss_reduction reduction);
-/** The gradient of a (that of b is its negative). `gradient`: a scalar, of a's shape where nothing is reduced, or NULL
- * for 1. */
+/** The gradient of a (that of b is its negative). `gradient`: a scalar, of a's shape where nothing is
+ * reduced, or NULL for 1. */
 WEFT_API weft_tensor *weft_mse_backward(weft_tensor *gradient, weft_tensor *a, weft_tensor *b,
                                         weft_loss_reduction reduction);
 /** \} */

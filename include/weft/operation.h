@@ -1,26 +1,26 @@
 /** \file
- * Operations of a program's own: a rule, which says what the dimensions of all operands have to do with each other, and
- * a kernel, which computes one part of the output on one rank (<weft/kernel.h>). They take the road of weft's own
- * operations: layouts are chosen for them and remembered, inputs are moved where they lie otherwise, types and shapes
- * are checked, and tasks run as soon as what they need is there.
+ * Operations of a program's own: a rule, which says what the dimensions of all operands have to do with each
+ * other, and a kernel, which computes one part of the output on one rank (<weft/kernel.h>). They take the
+ * road of weft's own operations: layouts are chosen for them and remembered, inputs are moved where they lie
+ * otherwise, types and shapes are checked, and tasks run as soon as what they need is there.
  *
  * A rule is a line of text: inputs, an arrow, the output.
  *
- *   "mk,kn->mn"    A letter is one index of the operation's loops; equal letters have equal sizes. Each may be sharded
- *                  over ranks. What the output lacks is contracted: where it is sharded each rank's kernel puts together
- *                  what it has, and the output is Partial.
- *   "A,A->A"       A capital letter is a run of any number of dimensions, the same in every operand that has it. An
- *                  operand may have two ("AbC->AC"): the call then says how long the first one is.
- *   "...,...->..." A run that broadcasts: aligned at its end, sizes of 1 and missing leading dimensions are repeated.
- *   "n[c],n->n"    What is in brackets is not sharded: a kernel gets all of it.
- *   "AbC->A1C"     1 is a dimension of size 1.
- *   "Ad,A->vd"     A letter of the output alone: each rank computes its own part from whole inputs. The call says how
- *                  large it is.
+ *   "mk,kn->mn"    A letter is one index of the operation's loops; equal letters have equal sizes. Each may
+ * be sharded over ranks. What the output lacks is contracted: where it is sharded each rank's kernel puts
+ * together what it has, and the output is Partial. "A,A->A"       A capital letter is a run of any number of
+ * dimensions, the same in every operand that has it. An operand may have two ("AbC->AC"): the call then says
+ * how long the first one is.
+ *   "...,...->..." A run that broadcasts: aligned at its end, sizes of 1 and missing leading dimensions are
+ * repeated. "n[c],n->n"    What is in brackets is not sharded: a kernel gets all of it. "AbC->A1C"     1 is a
+ * dimension of size 1. "Ad,A->vd"     A letter of the output alone: each rank computes its own part from
+ * whole inputs. The call says how large it is.
  *   ",n->n"        An operand without dimensions is a scalar.
  *
- * A kernel is called once for each panel of the output on each rank (or once for all of a rank's, where the output's
- * first letter is in brackets). Of an input whose first letter is the output's first letter it gets the rows with the
- * same numbers, of all others all that the rank has. A part of the output is never empty, one of an input may be.
+ * A kernel is called once for each panel of the output on each rank (or once for all of a rank's, where the
+ * output's first letter is in brackets). Of an input whose first letter is the output's first letter it gets
+ * the rows with the same numbers, of all others all that the rank has. A part of the output is never empty,
+ * one of an input may be.
  */
 #ifndef WEFT_OPERATION_H
 #define WEFT_OPERATION_H
@@ -58,7 +58,7 @@ typedef enum weft_output_type {
 typedef enum weft_linear_kind {
     WEFT_NOT_LINEAR = 0,
     WEFT_LINEAR_JOINTLY, /**< f(a + a', b + b') = f(a, b) + f(a', b'): all inputs Partial together (add) */
-    WEFT_LINEAR_EACH     /**< f(a + a', b) = f(a, b) + f(a', b): one input Partial, the others whole (matmul) */
+    WEFT_LINEAR_EACH /**< f(a + a', b) = f(a, b) + f(a', b): one input Partial, the others whole (matmul) */
 } weft_linear_kind;
 
 typedef struct weft_linearity {
@@ -86,8 +86,10 @@ typedef struct weft_operation_description {
     weft_operation_input inputs[WEFT_MAX_KERNEL_INPUTS]; /**< as many as the rule has */
     weft_output_type output_type;
     weft_linearity linear;
-    bool in_place; /**< the output is input 0 itself, which keeps its layout; the rule has the same for both */
-    /** The kernel takes the rows of input 0 piece by piece (weft_kernel_call.first, .last) where they are contracted. */
+    bool
+        in_place; /**< the output is input 0 itself, which keeps its layout; the rule has the same for both */
+    /** The kernel takes the rows of input 0 piece by piece (weft_kernel_call.first, .last) where they are
+     * contracted. */
     bool accumulates;
     weft_kernel kernel;
 } weft_operation_description;
@@ -96,17 +98,17 @@ typedef struct weft_operation_description {
 typedef struct weft_operation weft_operation;
 
 /**
- * Registers an operation; valid until weft_finalize(). Every process registers the same operations in the same order.
- * \return NULL on error: WEFT_ERR_INVALID for a field that is missing or does not fit (the message names the place in
- *         the rule), WEFT_ERR_STATE before weft_init(), WEFT_ERR_NOMEM.
+ * Registers an operation; valid until weft_finalize(). Every process registers the same operations in the
+ * same order. \return NULL on error: WEFT_ERR_INVALID for a field that is missing or does not fit (the
+ * message names the place in the rule), WEFT_ERR_STATE before weft_init(), WEFT_ERR_NOMEM.
  */
 WEFT_API const weft_operation *weft_operation_register(const weft_operation_description *description);
 
 /** What a call may say beside its tensors. Zero-initialise it and set what matters. */
 typedef struct weft_apply_options {
     int num_numbers;
-    int64_t numbers[WEFT_MAX_NUMBERS]; /**< for the kernel. Layouts are remembered for each set of them: let what changes
-                                            from call to call be a scalar */
+    int64_t numbers[WEFT_MAX_NUMBERS]; /**< for the kernel. Layouts are remembered for each set of them: let
+                                          what changes from call to call be a scalar */
     int num_scalars;
     double scalars[WEFT_MAX_SCALARS]; /**< for the kernel */
     int num_sizes;
@@ -122,8 +124,8 @@ typedef struct weft_apply_options {
  * \return a new tensor; in place, the first one. NULL on error: as weft's own operations (WEFT_ERR_INVALID,
  *         WEFT_ERR_SHAPE, WEFT_ERR_DTYPE, WEFT_ERR_LAYOUT, WEFT_ERR_MESH).
  */
-WEFT_API weft_tensor *weft_apply(const weft_operation *operation, int num_tensors, weft_tensor *const tensors[],
-                                 const weft_apply_options *options);
+WEFT_API weft_tensor *weft_apply(const weft_operation *operation, int num_tensors,
+                                 weft_tensor *const tensors[], const weft_apply_options *options);
 
 WEFT_END_DECLS
 

@@ -5,9 +5,10 @@
  * WEFT_ERR_SHAPE, WEFT_ERR_DTYPE, or WEFT_ERR_MESH for tensors of different meshes (weft_redistribute() one
  * of them).
  *
- * Scalars of other meshes are replicated on the others' mesh by themselves: tensors without dimensions, and those with
- * dimensions and one element, of which the first process warns on standard error, once for each operation (WEFT_SILENT=1:
- * never). The result is on the mesh of the first tensor of another number of elements than one (in place: of the target).
+ * Scalars of other meshes are replicated on the others' mesh by themselves: tensors without dimensions, and
+ * those with dimensions and one element, of which the first process warns on standard error, once for each
+ * operation (WEFT_SILENT=1: never). The result is on the mesh of the first tensor of another number of
+ * elements than one (in place: of the target).
  */
 #ifndef WEFT_OPS_H
 #define WEFT_OPS_H
@@ -25,8 +26,8 @@
 
 WEFT_BEGIN_DECLS
 
-/** Whether operations may do so with all tensors of other meshes than their first one's: false at first. \return
- * WEFT_ERR_STATE before weft_init(). */
+/** Whether operations may do so with all tensors of other meshes than their first one's: false at first.
+ * \return WEFT_ERR_STATE before weft_init(). */
 WEFT_API weft_status weft_set_implicit_replication(bool allowed);
 
 /** [m, k] times [k, n]; with more dimensions the leading ones are a batch and must be equal. */

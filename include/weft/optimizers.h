@@ -1,14 +1,16 @@
 /** \file
- * Steps of optimisers over lists of n parameters, in place: PyTorch's formulas, one step per call. Nothing waits.
+ * Steps of optimisers over lists of n parameters, in place: PyTorch's formulas, one step per call. Nothing
+ * waits.
  *
- * Parameters are floating and not Partial. A gradient has its parameter's shape and mesh; where it lies otherwise than
- * the parameter (Partial, for instance) it is brought to the parameter's layout, once. What a step keeps between calls
- * are tensors of the caller, of the parameter's shape, mesh and placements (weft_zeros_like()), of any floating type:
- * parameters of 16 bits may have states in WEFT_F32, for example weft_to_type(weft_zeros_like(p), WEFT_F32). Each update
- * is computed in the largest of its tensors' types, at least WEFT_F32, and rounded once.
+ * Parameters are floating and not Partial. A gradient has its parameter's shape and mesh; where it lies
+ * otherwise than the parameter (Partial, for instance) it is brought to the parameter's layout, once. What a
+ * step keeps between calls are tensors of the caller, of the parameter's shape, mesh and placements
+ * (weft_zeros_like()), of any floating type: parameters of 16 bits may have states in WEFT_F32, for example
+ * weft_to_type(weft_zeros_like(p), WEFT_F32). Each update is computed in the largest of its tensors' types,
+ * at least WEFT_F32, and rounded once.
  *
- * Errors: WEFT_ERR_INVALID, WEFT_ERR_SHAPE, WEFT_ERR_DTYPE, WEFT_ERR_LAYOUT, WEFT_ERR_MESH. They come before anything
- * is changed.
+ * Errors: WEFT_ERR_INVALID, WEFT_ERR_SHAPE, WEFT_ERR_DTYPE, WEFT_ERR_LAYOUT, WEFT_ERR_MESH. They come before
+ * anything is changed.
  */
 #ifndef WEFT_OPTIMIZERS_H
 #define WEFT_OPTIMIZERS_H
@@ -23,12 +25,13 @@ typedef struct weft_sgd_options {
     double dampening;
     double weight_decay; /**< times the parameter is added to the gradient */
     bool nesterov;       /**< needs a momentum, and no dampening */
-    /** The momenta have no values yet: they become the gradients, without dampening, as PyTorch's first step does. */
+    /** The momenta have no values yet: they become the gradients, without dampening, as PyTorch's first step
+     * does. */
     bool first_step;
 } weft_sgd_options;
 
-/** momentum' = momentum * m + (1 - dampening) * g; the parameter loses learning_rate times it (nesterov: times
- * g + momentum * m'). \param momenta  n tensors; NULL, and not needed, where options->momentum is 0 */
+/** momentum' = momentum * m + (1 - dampening) * g; the parameter loses learning_rate times it (nesterov:
+ * times g + momentum * m'). \param momenta  n tensors; NULL, and not needed, where options->momentum is 0 */
 WEFT_API weft_status weft_sgd(int n, weft_tensor *const parameters[], weft_tensor *const gradients[],
                               const weft_sgd_options *options, weft_tensor *const momenta[]);
 
@@ -58,21 +61,20 @@ typedef struct weft_adam_options {
  * \{
  */
 WEFT_API weft_status weft_adam(int n, weft_tensor *const parameters[], weft_tensor *const gradients[],
-                               weft_tensor *const first_moments[], weft_tensor *const second_moments[], int64_t step,
-                               const weft_adam_options *options);
+                               weft_tensor *const first_moments[], weft_tensor *const second_moments[],
+                               int64_t step, const weft_adam_options *options);
 WEFT_API weft_status weft_adamw(int n, weft_tensor *const parameters[], weft_tensor *const gradients[],
-                                weft_tensor *const first_moments[], weft_tensor *const second_moments[], int64_t step,
-                                const weft_adam_options *options);
+                                weft_tensor *const first_moments[], weft_tensor *const second_moments[],
+                                int64_t step, const weft_adam_options *options);
 /** \} */
 
 /**
- * Multiplies all gradients by min(1, max_norm / (norm + 1e-6)), in place, where norm is the p-norm of all their
- * elements together (Partial ones are reduced for it, and stay Partial). The scale is computed where the gradients are:
- * nothing waits.
- * \param gradients   of any floating types and meshes; Partial of sums and averages alone
- * \param p           above 0; INFINITY: the largest absolute value
- * \param total_norm  NULL, or where the norm goes: a new scalar on the first one's mesh, WEFT_F64 where a gradient is,
- *                    else WEFT_F32 (p INFINITY: the type of all gradients together). NULL for n 0
+ * Multiplies all gradients by min(1, max_norm / (norm + 1e-6)), in place, where norm is the p-norm of all
+ * their elements together (Partial ones are reduced for it, and stay Partial). The scale is computed where
+ * the gradients are: nothing waits. \param gradients   of any floating types and meshes; Partial of sums and
+ * averages alone \param p           above 0; INFINITY: the largest absolute value \param total_norm  NULL, or
+ * where the norm goes: a new scalar on the first one's mesh, WEFT_F64 where a gradient is, else WEFT_F32 (p
+ * INFINITY: the type of all gradients together). NULL for n 0
  */
 WEFT_API weft_status weft_clip_grad_norm(int n, weft_tensor *const gradients[], double max_norm, double p,
                                          weft_tensor **total_norm);

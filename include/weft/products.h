@@ -1,6 +1,7 @@
 /** \file
- * Products of matrices, convolutions and attention. Types must agree. WEFT_BF16 and WEFT_F16 are multiplied and added
- * in single precision, and the result is rounded once. Results repeat bit for bit, on the same layouts.
+ * Products of matrices, convolutions and attention. Types must agree. WEFT_BF16 and WEFT_F16 are multiplied
+ * and added in single precision, and the result is rounded once. Results repeat bit for bit, on the same
+ * layouts.
  */
 #ifndef WEFT_PRODUCTS_H
 #define WEFT_PRODUCTS_H
@@ -10,26 +11,27 @@
 WEFT_BEGIN_DECLS
 
 /**
- * Matrix products, of floating types and integers (which wrap around). [m, k] times [k, n] gives [m, n]. Dimensions
- * before the last two are a batch: aligned at their end, sizes of 1 and missing ones are repeated. An operand of one
- * dimension is a vector: [k] times [..., k, n] gives [..., n], [..., m, k] times [k] gives [..., m], [k] times [k] a
- * scalar.
+ * Matrix products, of floating types and integers (which wrap around). [m, k] times [k, n] gives [m, n].
+ * Dimensions before the last two are a batch: aligned at their end, sizes of 1 and missing ones are repeated.
+ * An operand of one dimension is a vector: [k] times [..., k, n] gives [..., n], [..., m, k] times [k] gives
+ * [..., m], [k] times [k] a scalar.
  */
 WEFT_API weft_tensor *weft_matmul(weft_tensor *a, weft_tensor *b);
-/** The same with the last two dimensions of a or b exchanged first (nothing is copied for it); it must have two. */
+/** The same with the last two dimensions of a or b exchanged first (nothing is copied for it); it must have
+ * two. */
 WEFT_API weft_tensor *weft_matmul_ex(weft_tensor *a, bool transpose_a, weft_tensor *b, bool transpose_b);
 /** The sum of a * b over their only dimension: a scalar. */
 WEFT_API weft_tensor *weft_dot(weft_tensor *a, weft_tensor *b);
 /** [m] and [n] give [m, n]: every product of two elements. Types as of weft_mul(). */
 WEFT_API weft_tensor *weft_outer(weft_tensor *a, weft_tensor *b);
-/** beta c + alpha a b, of [m, k] and [k, n]; c is broadcast to [m, n], and is not looked at where beta is 0. Factors of
- * integers must be whole numbers (WEFT_ERR_DTYPE). */
+/** beta c + alpha a b, of [m, k] and [k, n]; c is broadcast to [m, n], and is not looked at where beta is 0.
+ * Factors of integers must be whole numbers (WEFT_ERR_DTYPE). */
 WEFT_API weft_tensor *weft_addmm(weft_tensor *c, weft_tensor *a, weft_tensor *b, double beta, double alpha);
 /** x weight^T + bias: x [..., k], weight [n, k], bias [n] or NULL; the result is [..., n]. */
 WEFT_API weft_tensor *weft_linear(weft_tensor *x, weft_tensor *weight, weft_tensor *bias);
 
-/** How a convolution goes over its input; zero-initialised, every step is 1 and nothing is padded. Of weft_conv1d()
- * the first of each two counts. */
+/** How a convolution goes over its input; zero-initialised, every step is 1 and nothing is padded. Of
+ * weft_conv1d() the first of each two counts. */
 typedef struct weft_convolution {
     int64_t stride[2];   /**< of h and w; 0 stands for 1 */
     int64_t padding[2];  /**< zeros before and behind h and w */
@@ -38,17 +40,19 @@ typedef struct weft_convolution {
 } weft_convolution;
 
 /**
- * Convolution (cross-correlation, as everywhere) of x [n, c, h, w] with weight [o, c / groups, i, j], plus bias [o] or
- * NULL: [n, o, y, z] with y = (h + 2 padding - dilation (i - 1) - 1) / stride + 1, rounded down, and z likewise.
- * Floating types. `options`: NULL for all defaults. WEFT_ERR_SHAPE where the weights are larger than the padded input.
+ * Convolution (cross-correlation, as everywhere) of x [n, c, h, w] with weight [o, c / groups, i, j], plus
+ * bias [o] or NULL: [n, o, y, z] with y = (h + 2 padding - dilation (i - 1) - 1) / stride + 1, rounded down,
+ * and z likewise. Floating types. `options`: NULL for all defaults. WEFT_ERR_SHAPE where the weights are
+ * larger than the padded input.
  */
 WEFT_API weft_tensor *weft_conv2d(weft_tensor *x, weft_tensor *weight, weft_tensor *bias,
                                   const weft_convolution *options);
 /** The same without h, i and y: x [n, c, w], weight [o, c / groups, j]. */
 WEFT_API weft_tensor *weft_conv1d(weft_tensor *x, weft_tensor *weight, weft_tensor *bias,
                                   const weft_convolution *options);
-/** Gradients of the input, which had `shape` ([n, c, h, w], or [n, c, w] after weft_conv1d()), and of the weights, which
- * had `shape`; `gradient` has the shape of the convolution's result. That of the bias is the sum over n, y and z. \{ */
+/** Gradients of the input, which had `shape` ([n, c, h, w], or [n, c, w] after weft_conv1d()), and of the
+ * weights, which had `shape`; `gradient` has the shape of the convolution's result. That of the bias is the
+ * sum over n, y and z. \{ */
 WEFT_API weft_tensor *weft_conv2d_backward_input(weft_tensor *gradient, weft_tensor *weight,
                                                  const int64_t shape[4], const weft_convolution *options);
 WEFT_API weft_tensor *weft_conv2d_backward_weight(weft_tensor *gradient, weft_tensor *x,
@@ -68,9 +72,9 @@ typedef struct weft_attention_options {
 } weft_attention_options;
 
 /**
- * softmax(scale q k^T + mask) v, the softmax over keys: q [..., s, e], k [..., t, e] and v [..., t, f] give [..., s, f];
- * what comes before is broadcast. Floating types; the mask may be of another one. The matrix of all scores is never
- * there. A row that sees no key gives 0. `options`: NULL for all defaults.
+ * softmax(scale q k^T + mask) v, the softmax over keys: q [..., s, e], k [..., t, e] and v [..., t, f] give
+ * [..., s, f]; what comes before is broadcast. Floating types; the mask may be of another one. The matrix of
+ * all scores is never there. A row that sees no key gives 0. `options`: NULL for all defaults.
  */
 WEFT_API weft_tensor *weft_attention(weft_tensor *q, weft_tensor *k, weft_tensor *v,
                                      const weft_attention_options *options);

@@ -1,13 +1,15 @@
 /** \file
  * Random numbers, and their states.
  *
- * A random value depends on the seed of the state in use, on the number of random operations that the state has seen
- * since it was seeded (its offset), and on the element's place in the GLOBAL tensor (Philox4x32-10): it is the same on
- * every mesh, in every layout and on any number of processes, bit for bit. Every random operation advances the state in
- * use by one, whatever its tensors' meshes are; one that fails leaves it as it is. States belong to the whole world:
- * all processes make the same calls, also those that host no rank of a mesh.
+ * A random value depends on the seed of the state in use, on the number of random operations that the state
+ * has seen since it was seeded (its offset), and on the element's place in the GLOBAL tensor (Philox4x32-10):
+ * it is the same on every mesh, in every layout and on any number of processes, bit for bit. Every random
+ * operation advances the state in use by one, whatever its tensors' meshes are; one that fails leaves it as
+ * it is. States belong to the whole world: all processes make the same calls, also those that host no rank of
+ * a mesh.
  *
- * Factories take placements as those of <weft/tensor.h> do: NULL is Replicate everywhere, Partial is WEFT_ERR_LAYOUT.
+ * Factories take placements as those of <weft/tensor.h> do: NULL is Replicate everywhere, Partial is
+ * WEFT_ERR_LAYOUT.
  */
 #ifndef WEFT_RANDOM_H
 #define WEFT_RANDOM_H
@@ -23,9 +25,9 @@ typedef struct weft_random_state {
 } weft_random_state;
 
 /**
- * States by name. weft_init() makes one, the default (with the seed of ::weft_config), and has it in use; the name NULL
- * means it. Errors: WEFT_ERR_INVALID for a name that is empty or not there (or, in weft_random_state_create(), is there
- * already), WEFT_ERR_STATE before weft_init(), WEFT_ERR_NOMEM.
+ * States by name. weft_init() makes one, the default (with the seed of ::weft_config), and has it in use; the
+ * name NULL means it. Errors: WEFT_ERR_INVALID for a name that is empty or not there (or, in
+ * weft_random_state_create(), is there already), WEFT_ERR_STATE before weft_init(), WEFT_ERR_NOMEM.
  * \{
  */
 /** Seeds the state in use: its offset is 0 again. */
@@ -37,8 +39,8 @@ WEFT_API weft_status weft_random_state_use(const char *name);
 WEFT_API const char *weft_random_state_current(void);
 WEFT_API weft_status weft_random_state_get(const char *name, weft_random_state *state);
 WEFT_API weft_status weft_random_state_set(const char *name, weft_random_state state);
-/** The names of the states that were created, in that order, the first `max` of them into `names` (valid until
- * weft_finalize()). Returns how many there are; -1 on error. */
+/** The names of the states that were created, in that order, the first `max` of them into `names` (valid
+ * until weft_finalize()). Returns how many there are; -1 on error. */
 WEFT_API int weft_random_states(int max, const char *names[]);
 /** \} */
 
@@ -53,38 +55,41 @@ WEFT_API weft_tensor *weft_rand_like(weft_tensor *a);
 WEFT_API weft_tensor *weft_randn_like(weft_tensor *a);
 /** \} */
 
-/** Whole numbers low .. high - 1, each as probable as the others. Integers and truth values, which must be able to hold
- * these numbers; low is less than high (WEFT_ERR_INVALID). */
-WEFT_API weft_tensor *weft_randint(int64_t low, int64_t high, weft_dtype dtype, int ndim, const int64_t shape[],
-                                   weft_mesh *mesh, const weft_placement *placements);
+/** Whole numbers low .. high - 1, each as probable as the others. Integers and truth values, which must be
+ * able to hold these numbers; low is less than high (WEFT_ERR_INVALID). */
+WEFT_API weft_tensor *weft_randint(int64_t low, int64_t high, weft_dtype dtype, int ndim,
+                                   const int64_t shape[], weft_mesh *mesh, const weft_placement *placements);
 
-/** The numbers 0 .. n - 1, WEFT_I64, in random order. Every rank computes its own part, without memory for the rest. */
+/** The numbers 0 .. n - 1, WEFT_I64, in random order. Every rank computes its own part, without memory for
+ * the rest. */
 WEFT_API weft_tensor *weft_randperm(int64_t n, weft_mesh *mesh, const weft_placement *placements);
 
-/** 1 with the probability that the element of `p` is (resolved to 2^-32), else 0; the type of p, which is floating. A
- * probability out of 0 .. 1 gives 0, and the next blocking call returns WEFT_ERR_INVALID. */
+/** 1 with the probability that the element of `p` is (resolved to 2^-32), else 0; the type of p, which is
+ * floating. A probability out of 0 .. 1 gives 0, and the next blocking call returns WEFT_ERR_INVALID. */
 WEFT_API weft_tensor *weft_bernoulli(weft_tensor *p);
 /** The same with one probability for all elements, in any type. */
 WEFT_API weft_tensor *weft_bernoulli_scalar(double p, weft_dtype dtype, int ndim, const int64_t shape[],
                                             weft_mesh *mesh, const weft_placement *placements);
 
-/** In place: random values into a floating tensor that exists, which keeps its layout (no Partial). Returns it.
- * weft_uniform_: on [low, high), or low where they are equal; both, and their distance, finite in the type of a.
- * weft_normal_: the deviation is at least 0. \{ */
+/** In place: random values into a floating tensor that exists, which keeps its layout (no Partial). Returns
+ * it. weft_uniform_: on [low, high), or low where they are equal; both, and their distance, finite in the
+ * type of a. weft_normal_: the deviation is at least 0. \{ */
 WEFT_API weft_tensor *weft_uniform_(weft_tensor *a, double low, double high);
 WEFT_API weft_tensor *weft_normal_(weft_tensor *a, double mean, double deviation);
 /** \} */
 
 /**
- * Dropout. While training, each element of a (floating) becomes 0 with probability p and is divided by 1 - p else (p 1:
- * all become 0); otherwise the result is a itself, and the random state stays as it is. A Partial (sum or average)
- * tensor stays one: what goes is the same in all addends.
- * \param mask  NULL, or where the mask goes, WEFT_BOOL with the layout of a (Replicate for Partial): true where an
- *              element was kept; NULL when not training. A new tensor, as the result is.
+ * Dropout. While training, each element of a (floating) becomes 0 with probability p and is divided by 1 - p
+ * else (p 1: all become 0); otherwise the result is a itself, and the random state stays as it is. A Partial
+ * (sum or average) tensor stays one: what goes is the same in all addends. \param mask  NULL, or where the
+ * mask goes, WEFT_BOOL with the layout of a (Replicate for Partial): true where an element was kept; NULL
+ * when not training. A new tensor, as the result is.
  */
 WEFT_API weft_tensor *weft_dropout(weft_tensor *a, double p, bool training, weft_tensor **mask);
-/** The gradient of a: what the forward call did, with its p and its mask (not looked at when not training). */
-WEFT_API weft_tensor *weft_dropout_backward(weft_tensor *gradient, weft_tensor *mask, double p, bool training);
+/** The gradient of a: what the forward call did, with its p and its mask (not looked at when not training).
+ */
+WEFT_API weft_tensor *weft_dropout_backward(weft_tensor *gradient, weft_tensor *mask, double p,
+                                            bool training);
 
 WEFT_END_DECLS
 

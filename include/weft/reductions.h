@@ -1,10 +1,10 @@
 /** \file
- * Reductions: over one dimension `dim`, over several (`dims`; none: over all), or over all of them (named *_all: a
- * scalar). What is reduced stays with size 1 when keepdim. Along sharded dimensions each rank reduces what it has, and
- * the result is Partial. The order of sums depends on the layout, but not on timing: results repeat bit for bit.
- * Floating types are added in double precision; 16-bit ones are rounded once, at the end.
- * Errors, beside those of all operations: WEFT_ERR_INVALID for a dimension that is out of range or named twice,
- * WEFT_ERR_SHAPE for the largest or smallest of no elements.
+ * Reductions: over one dimension `dim`, over several (`dims`; none: over all), or over all of them (named
+ * *_all: a scalar). What is reduced stays with size 1 when keepdim. Along sharded dimensions each rank
+ * reduces what it has, and the result is Partial. The order of sums depends on the layout, but not on timing:
+ * results repeat bit for bit. Floating types are added in double precision; 16-bit ones are rounded once, at
+ * the end. Errors, beside those of all operations: WEFT_ERR_INVALID for a dimension that is out of range or
+ * named twice, WEFT_ERR_SHAPE for the largest or smallest of no elements.
  */
 #ifndef WEFT_REDUCTIONS_H
 #define WEFT_REDUCTIONS_H
@@ -46,14 +46,15 @@ WEFT_API weft_tensor *weft_every_over(weft_tensor *a, int num_dims, const int di
 WEFT_API weft_tensor *weft_every_all(weft_tensor *a);
 /** \} */
 
-/** (sum |a|^p)^(1/p); p = INFINITY: the largest |a|; p = 0: how many are not 0. Floating types; p is at least 0. \{ */
+/** (sum |a|^p)^(1/p); p = INFINITY: the largest |a|; p = 0: how many are not 0. Floating types; p is at least
+ * 0. \{ */
 WEFT_API weft_tensor *weft_norm(weft_tensor *a, double p, int dim, bool keepdim);
 WEFT_API weft_tensor *weft_norm_over(weft_tensor *a, double p, int num_dims, const int dims[], bool keepdim);
 WEFT_API weft_tensor *weft_norm_all(weft_tensor *a, double p);
 /** \} */
 
-/** Squared distance from the mean, summed over n values and divided by n - correction (1: the sample's variance, 0: the
- * population's). Floating types. NaN where there are too few values. \{ */
+/** Squared distance from the mean, summed over n values and divided by n - correction (1: the sample's
+ * variance, 0: the population's). Floating types. NaN where there are too few values. \{ */
 WEFT_API weft_tensor *weft_variance(weft_tensor *a, int dim, double correction, bool keepdim);
 WEFT_API weft_tensor *weft_variance_over(weft_tensor *a, int num_dims, const int dims[], double correction,
                                          bool keepdim);

@@ -1,13 +1,14 @@
 /** \file
- * Operations that move elements and compute nothing: other shapes, other orders, parts of a tensor, tensors joined.
- * All types; Partial tensors pass through all of them unreduced (weft_cat() what is Partial alike). As everywhere
- * in weft results are values: writing to one does not show in what it was made of, whether memory is shared or not. A
- * negative dimension counts from the end.
+ * Operations that move elements and compute nothing: other shapes, other orders, parts of a tensor, tensors
+ * joined. All types; Partial tensors pass through all of them unreduced (weft_cat() what is Partial alike).
+ * As everywhere in weft results are values: writing to one does not show in what it was made of, whether
+ * memory is shared or not. A negative dimension counts from the end.
  *
- * A dimension that is cut, reversed or concatenated is gathered first where it is sharded; all others may be sharded.
+ * A dimension that is cut, reversed or concatenated is gathered first where it is sharded; all others may be
+ * sharded.
  *
- * Errors, beside those of all operations: WEFT_ERR_INVALID for a dimension that is out of range or named twice.
- * The comments say which operation gives the gradient of a from `gradient`, that of the result.
+ * Errors, beside those of all operations: WEFT_ERR_INVALID for a dimension that is out of range or named
+ * twice. The comments say which operation gives the gradient of a from `gradient`, that of the result.
  */
 #ifndef WEFT_SHAPES_H
 #define WEFT_SHAPES_H
@@ -16,21 +17,22 @@
 
 WEFT_BEGIN_DECLS
 
-/** The same elements in row-major order with another shape; one size may be -1 and follows from the others. A shard
- * stays where each rank's elements stay together. Shares the memory where it can.
- * Gradient: weft_reshape() to the shape of a. */
+/** The same elements in row-major order with another shape; one size may be -1 and follows from the others. A
+ * shard stays where each rank's elements stay together. Shares the memory where it can. Gradient:
+ * weft_reshape() to the shape of a. */
 WEFT_API weft_tensor *weft_reshape(weft_tensor *a, int ndim, const int64_t shape[]);
 /** Dimensions first .. last become one; a scalar becomes [1]. */
 WEFT_API weft_tensor *weft_flatten(weft_tensor *a, int first, int last);
 /** One dimension becomes num_sizes dimensions, at least one; one size may be -1. */
 WEFT_API weft_tensor *weft_unflatten(weft_tensor *a, int dim, int num_sizes, const int64_t sizes[]);
 
-/** Drops a dimension of size 1 (nothing happens to one of another size), or all such. Shares the memory where it can.
- * Gradient: weft_reshape() to the shape of a. \{ */
+/** Drops a dimension of size 1 (nothing happens to one of another size), or all such. Shares the memory where
+ * it can. Gradient: weft_reshape() to the shape of a. \{ */
 WEFT_API weft_tensor *weft_squeeze(weft_tensor *a, int dim);
 WEFT_API weft_tensor *weft_squeeze_all(weft_tensor *a);
 /** \} */
-/** A new dimension of size 1 before dimension `dim`, -(ndim + 1) .. ndim. Gradient: weft_squeeze(gradient, dim). */
+/** A new dimension of size 1 before dimension `dim`, -(ndim + 1) .. ndim. Gradient: weft_squeeze(gradient,
+ * dim). */
 WEFT_API weft_tensor *weft_unsqueeze(weft_tensor *a, int dim);
 
 /** Exchanges two dimensions. Gradient: the same of `gradient`. */
@@ -38,30 +40,32 @@ WEFT_API weft_tensor *weft_transpose(weft_tensor *a, int dim0, int dim1);
 /** Dimension i of the result is dimension dims[i] of a; ndim is that of a.
  * Gradient: weft_permute() with the inverse, inverse[dims[i]] = i. */
 WEFT_API weft_tensor *weft_permute(weft_tensor *a, int ndim, const int dims[]);
-/** Dimension `from` becomes dimension `to`, the others keep their order. Gradient: weft_movedim(gradient, to, from). */
+/** Dimension `from` becomes dimension `to`, the others keep their order. Gradient: weft_movedim(gradient, to,
+ * from). */
 WEFT_API weft_tensor *weft_movedim(weft_tensor *a, int from, int to);
 
-/** Dimensions of size 1 repeated to the sizes in `shape`, and new ones before them; -1 keeps a size. Unlike PyTorch's
- * this makes the copies; where nothing else decides, ranks share them out by sharding a repeated dimension.
- * WEFT_ERR_SHAPE where a has another size than 1. Gradient: weft_sum_to(gradient, a's shape). */
+/** Dimensions of size 1 repeated to the sizes in `shape`, and new ones before them; -1 keeps a size. Unlike
+ * PyTorch's this makes the copies; where nothing else decides, ranks share them out by sharding a repeated
+ * dimension. WEFT_ERR_SHAPE where a has another size than 1. Gradient: weft_sum_to(gradient, a's shape). */
 WEFT_API weft_tensor *weft_expand(weft_tensor *a, int ndim, const int64_t shape[]);
-/** The sum over what weft_expand() repeats to get from `shape` to a's shape; of integers WEFT_I64, as weft_sum() has
- * it. Gradient: weft_expand() to the shape of a. */
+/** The sum over what weft_expand() repeats to get from `shape` to a's shape; of integers WEFT_I64, as
+ * weft_sum() has it. Gradient: weft_expand() to the shape of a. */
 WEFT_API weft_tensor *weft_sum_to(weft_tensor *a, int ndim, const int64_t shape[]);
 
-/** Elements start, start + step, ... before `stop` of a dimension, as Python's a[start:stop:step]: negative ones count
- * from the end, what is out of range is clamped. step is at least 1. Consecutive rows (dimension 0) share the memory where
- * they can.
- * Gradient: weft_slice_backward(gradient, dim, size of a in dim, start, stop, step). \{ */
+/** Elements start, start + step, ... before `stop` of a dimension, as Python's a[start:stop:step]: negative
+ * ones count from the end, what is out of range is clamped. step is at least 1. Consecutive rows (dimension
+ * 0) share the memory where they can. Gradient: weft_slice_backward(gradient, dim, size of a in dim, start,
+ * stop, step). \{ */
 WEFT_API weft_tensor *weft_slice(weft_tensor *a, int dim, int64_t start, int64_t stop);
 WEFT_API weft_tensor *weft_slice_step(weft_tensor *a, int dim, int64_t start, int64_t stop, int64_t step);
 /** \} */
 /** Zeros of `size` in dimension dim, with `gradient` written where weft_slice_step() would take it from;
  * WEFT_ERR_SHAPE where it has another size than that. Gradient: weft_slice_step(). */
-WEFT_API weft_tensor *weft_slice_backward(weft_tensor *gradient, int dim, int64_t size, int64_t start, int64_t stop,
-                                          int64_t step);
-/** One index of a dimension, which goes; a negative one counts from the end. WEFT_ERR_INVALID where it is out of range.
- * Gradient: weft_slice_backward(weft_unsqueeze(gradient, dim), dim, size, index, index + 1, 1) for index >= 0. */
+WEFT_API weft_tensor *weft_slice_backward(weft_tensor *gradient, int dim, int64_t size, int64_t start,
+                                          int64_t stop, int64_t step);
+/** One index of a dimension, which goes; a negative one counts from the end. WEFT_ERR_INVALID where it is out
+ * of range. Gradient: weft_slice_backward(weft_unsqueeze(gradient, dim), dim, size, index, index + 1, 1) for
+ * index >= 0. */
 WEFT_API weft_tensor *weft_select(weft_tensor *a, int dim, int64_t index);
 
 /** The order of these dimensions reversed. Gradient: the same of `gradient`. */
@@ -69,21 +73,23 @@ WEFT_API weft_tensor *weft_flip(weft_tensor *a, int num_dims, const int dims[]);
 /** Index i goes to i + shift, around the end. Gradient: weft_roll(gradient, -shift, dim). */
 WEFT_API weft_tensor *weft_roll(weft_tensor *a, int64_t shift, int dim);
 
-/** One behind the other along a dimension that all have, n at least 1; all other sizes must be equal. Of different types
- * as weft_add() has it. As in PyTorch tensors of shape [0] fit any others. The result is Partial where all are, alike.
- * Gradient of each: weft_slice(). */
+/** One behind the other along a dimension that all have, n at least 1; all other sizes must be equal. Of
+ * different types as weft_add() has it. As in PyTorch tensors of shape [0] fit any others. The result is
+ * Partial where all are, alike. Gradient of each: weft_slice(). */
 WEFT_API weft_tensor *weft_cat(int n, weft_tensor *const tensors[], int dim);
 /** Along a new dimension, -(ndim + 1) .. ndim: tensors of one shape. Gradient of each: weft_select(). */
 WEFT_API weft_tensor *weft_stack(int n, weft_tensor *const tensors[], int dim);
-/** The pieces of these sizes along a dimension, n at least 1, into outputs[0 .. n - 1]; the sizes must add up to the
- * dimension's. After an error all outputs are NULL. Gradient of a: weft_cat(). */
-WEFT_API weft_status weft_split(weft_tensor *a, int n, const int64_t sizes[], int dim, weft_tensor *outputs[]);
-/** Equal pieces, the last one perhaps smaller, as torch.chunk() makes them: perhaps fewer than `chunks`, for which
- * outputs has room. Returns how many; 0 after an error. */
+/** The pieces of these sizes along a dimension, n at least 1, into outputs[0 .. n - 1]; the sizes must add up
+ * to the dimension's. After an error all outputs are NULL. Gradient of a: weft_cat(). */
+WEFT_API weft_status weft_split(weft_tensor *a, int n, const int64_t sizes[], int dim,
+                                weft_tensor *outputs[]);
+/** Equal pieces, the last one perhaps smaller, as torch.chunk() makes them: perhaps fewer than `chunks`, for
+ * which outputs has room. Returns how many; 0 after an error. */
 WEFT_API int weft_chunk(weft_tensor *a, int chunks, int dim, weft_tensor *outputs[]);
 
-/** Of the last two dimensions the part below (weft_tril) or above (weft_triu) a diagonal and the diagonal itself, zeros
- * elsewhere: those with column - row <= diagonal, or >= diagonal. Gradient: the same of `gradient`. \{ */
+/** Of the last two dimensions the part below (weft_tril) or above (weft_triu) a diagonal and the diagonal
+ * itself, zeros elsewhere: those with column - row <= diagonal, or >= diagonal. Gradient: the same of
+ * `gradient`. \{ */
 WEFT_API weft_tensor *weft_tril(weft_tensor *a, int64_t diagonal);
 WEFT_API weft_tensor *weft_triu(weft_tensor *a, int64_t diagonal);
 /** \} */

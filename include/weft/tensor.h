@@ -69,8 +69,8 @@ enum {
 };
 
 /**
- * A tensor of the caller's own shards. WEFT_ERR_INVALID for a NULL where a shard is not empty, WEFT_ERR_SHAPE for
- * a negative size, WEFT_ERR_LAYOUT for placements that the shape does not have.
+ * A tensor of the caller's own shards. WEFT_ERR_INVALID for a NULL where a shard is not empty, WEFT_ERR_SHAPE
+ * for a negative size, WEFT_ERR_LAYOUT for placements that the shape does not have.
  *
  * \param shape   the GLOBAL shape; every rank's shard must be what weft_shard_box() says
  *
@@ -101,8 +101,8 @@ WEFT_API weft_tensor *weft_redistribute(weft_tensor *tensor, weft_mesh *mesh,
  * elements. */
 WEFT_API weft_status weft_to_host(weft_tensor *tensor, void *global);
 
-/** BLOCKS, every process must call it: the value of a tensor of one element, on every process; 64-bit integers are rounded
- * to double precision. WEFT_ERR_SHAPE for any other number of elements. */
+/** BLOCKS, every process must call it: the value of a tensor of one element, on every process; 64-bit
+ * integers are rounded to double precision. WEFT_ERR_SHAPE for any other number of elements. */
 WEFT_API weft_status weft_tensor_item(weft_tensor *tensor, double *value);
 
 /** BLOCKS: copies one hosted rank's shard (0 <= local_rank < weft_local_ranks()). Local: no communication of

@@ -48,8 +48,7 @@ static inline uint64_t weft_message_digest(const weft_message *message)
     return weft_hash_u64(weft_hash_u64((uint64_t)message->bytes) ^ ranks);
 }
 
-/* ---- transports -------------------------------------------------------------------------------------------
- */
+/* ---- transports ---------------------------------------------------------------------------------------- */
 
 typedef struct weft_finished {
     void *token;

@@ -185,9 +185,10 @@ static int own_length(const binder *b, int input, const weft_rule_term *term)
     return b->shapes[input].ndim - (b->rule->inputs[input].num_terms - 1);
 }
 
-/* A dimension of several factors: its size; the factor along which it may be sharded, the first one that does not have
- * size 1; and what comes behind that. The others can be sharded nowhere. */
-static weft_status measure_compound(binder *b, const weft_rule_term *term, int64_t *size, int *leading, int64_t *inner)
+/* A dimension of several factors: its size; the factor along which it may be sharded, the first one that does
+ * not have size 1; and what comes behind that. The others can be sharded nowhere. */
+static weft_status measure_compound(binder *b, const weft_rule_term *term, int64_t *size, int *leading,
+                                    int64_t *inner)
 {
     *leading = b->first[term->factors[0]];
     *size = *inner = 1;
@@ -216,7 +217,8 @@ static weft_status size_compound(binder *b, int input, int dim, const weft_rule_
     weft_status status = measure_compound(b, term, &size, &b->binding->input_factor_of[input][dim],
                                           &b->binding->input_inner[input][dim]);
     if (status == WEFT_OK && size != shape->shape[dim]) {
-        return refuse(b, WEFT_ERR_SHAPE, "%s has size %lld in dimension %d, expected %lld, the product of its factors",
+        return refuse(b, WEFT_ERR_SHAPE,
+                      "%s has size %lld in dimension %d, expected %lld, the product of its factors",
                       shape->name, (long long)shape->shape[dim], dim, (long long)size);
     }
     return status;

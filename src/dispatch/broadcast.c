@@ -1,6 +1,6 @@
-/* The lowering of elementwise operations: a task for each piece of rows of the output that lies in one panel of
- * every operand. Inputs with fewer dimensions than the output lie across its rows; where one of these has several
- * panels, a task takes the columns that belong to one of them. */
+/* The lowering of elementwise operations: a task for each piece of rows of the output that lies in one panel
+ * of every operand. Inputs with fewer dimensions than the output lie across its rows; where one of these has
+ * several panels, a task takes the columns that belong to one of them. */
 #include "codelets/elementwise.h"
 #include "dispatch/dispatch.h"
 
@@ -9,7 +9,8 @@ typedef struct elementwise {
     const weft_elementwise *kernel;
     weft_dtype arithmetic;
     unsigned aligned; /* bit i: rows of input i are rows of the output */
-    int64_t strides[WEFT_MAX_ELEMENTWISE_INPUTS][WEFT_MAX_DIMS]; /* in the output's dimensions: 0 where repeated */
+    int64_t strides[WEFT_MAX_ELEMENTWISE_INPUTS]
+                   [WEFT_MAX_DIMS]; /* in the output's dimensions: 0 where repeated */
 } elementwise;
 
 /* What one task computes: rows of the walk's present piece, global columns [first, last) in each further
@@ -94,7 +95,8 @@ static int64_t offset_across(const elementwise *e, const part *p, int input)
     return offset;
 }
 
-static void add_input(const elementwise *e, weft_task *task, const weft_row_walk *walk, const part *p, int input)
+static void add_input(const elementwise *e, weft_task *task, const weft_row_walk *walk, const part *p,
+                      int input)
 {
     weft_dtype type = e->lowering->inputs[input]->layout->dtype;
     if (e->lowering->call->operation->in_place && input == 0) {
@@ -114,8 +116,8 @@ static bool submit(const elementwise *e, weft_row_walk *walk, const part *p)
     const weft_lowering *lowering = e->lowering;
     const weft_layout *output = lowering->output->layout;
     weft_task task;
-    weft_elementwise_args *args = weft_task_begin(&task, &weft_codelet_elementwise,
-                                                  lowering->call->operation->name, sizeof(*args), e->arithmetic);
+    weft_elementwise_args *args = weft_task_begin(
+        &task, &weft_codelet_elementwise, lowering->call->operation->name, sizeof(*args), e->arithmetic);
     if (args == NULL) {
         return false;
     }
@@ -129,10 +131,10 @@ static bool submit(const elementwise *e, weft_row_walk *walk, const part *p)
     for (int i = 0; i < WEFT_MAX_SCALARS; i++) {
         args->scalars[i] = lowering->call->scalars[i];
     }
-    task.position =
-        weft_row_position(output, weft_lowering_output(lowering)->rank, walk->first);
+    task.position = weft_row_position(output, weft_lowering_output(lowering)->rank, walk->first);
     weft_task_add(&task, walk->output,
-                  weft_rows_output_offset(walk) + column_offset(e, p, args->stride[0], output->dtype), walk->mode);
+                  weft_rows_output_offset(walk) + column_offset(e, p, args->stride[0], output->dtype),
+                  walk->mode);
     for (int i = 0; i < lowering->call->num_inputs; i++) {
         args->types[i + 1] = lowering->inputs[i]->layout->dtype;
         for (int d = 0; d < output->ndim; d++) {

@@ -8,7 +8,7 @@ typedef struct weft_dispatch {
     weft_cached_choice **buckets;
     size_t num_buckets; /* a power of two */
     size_t count;
-    weft_ptrset rules; /* text -> weft_rule *, parsed */
+    weft_ptrset rules;  /* text -> weft_rule *, parsed */
     weft_ptrset warned; /* operations that a warning was given of */
     weft_forced_choice forced;
 } weft_dispatch_state;

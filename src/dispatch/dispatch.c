@@ -69,7 +69,8 @@ static bool check_meshes(const weft_call *call, const weft_layout *const inputs[
 {
     const weft_operation_input *described = call->operation->inputs;
     for (int i = 1; i < call->num_inputs; i++) {
-        if (!weft_check_same_mesh(call->function, described[0].name, inputs[0], described[i].name, inputs[i])) {
+        if (!weft_check_same_mesh(call->function, described[0].name, inputs[0], described[i].name,
+                                  inputs[i])) {
             return false;
         }
     }
@@ -95,8 +96,8 @@ static int64_t count_of(const weft_layout *layout)
     return count;
 }
 
-/* The input to whose mesh the others go: the target, which stays where it is; else the first one of several elements, or
- * at least with dimensions, if there is one. */
+/* The input to whose mesh the others go: the target, which stays where it is; else the first one of several
+ * elements, or at least with dimensions, if there is one. */
 static int leading_input(const weft_call *call)
 {
     if (call->operation->in_place) {
@@ -114,10 +115,10 @@ static int leading_input(const weft_call *call)
     return with_dimensions;
 }
 
-/* The layouts that the search begins with: those of the inputs; and of inputs on other meshes than that of the leading
- * one, which may be moved without being asked for, Replicate on its mesh. What must not be moved keeps its mesh, which
- * is then found to differ. *guessed gets the first input with dimensions that is moved because it has one element, or
- * -1. False with the error kept: no memory. */
+/* The layouts that the search begins with: those of the inputs; and of inputs on other meshes than that of
+ * the leading one, which may be moved without being asked for, Replicate on its mesh. What must not be moved
+ * keeps its mesh, which is then found to differ. *guessed gets the first input with dimensions that is moved
+ * because it has one element, or -1. False with the error kept: no memory. */
 static bool gather_layouts(const weft_call *call, const weft_layout *layouts[], int *guessed)
 {
     *guessed = -1;
@@ -158,11 +159,12 @@ static void warn_of_guess(const weft_call *call, int guessed)
         return;
     }
     char text[160];
-    fprintf(stderr,
-            "weft: %s: %s is %s, on another mesh than the others; it has one element and is taken for a scalar. "
-            "weft_redistribute() it, or set WEFT_SILENT=1\n",
-            call->function, call->operation->inputs[guessed].name,
-            weft_layout_format(call->inputs[guessed]->layout, text, sizeof(text)));
+    fprintf(
+        stderr,
+        "weft: %s: %s is %s, on another mesh than the others; it has one element and is taken for a scalar. "
+        "weft_redistribute() it, or set WEFT_SILENT=1\n",
+        call->function, call->operation->inputs[guessed].name,
+        weft_layout_format(call->inputs[guessed]->layout, text, sizeof(text)));
 }
 
 weft_status weft_set_implicit_replication(bool allowed)
@@ -170,8 +172,7 @@ weft_status weft_set_implicit_replication(bool allowed)
     static const char function[] = "weft_set_implicit_replication";
     const double number = allowed;
     if (weft_require_init(function) != WEFT_OK ||
-        !weft_call_admit(
-            &(weft_public_call){ .function = function, .num_numbers = 1, .numbers = &number })) {
+        !weft_call_admit(&(weft_public_call){ .function = function, .num_numbers = 1, .numbers = &number })) {
         return weft_latest_status();
     }
     weft_runtime.implicit_replication = allowed;
@@ -339,7 +340,8 @@ static bool move_inputs(const weft_call *call, const weft_choice *choice, weft_l
     return true;
 }
 
-/* Where a dimension that is seen through windows is sharded, ranks get what they need of their neighbours'. */
+/* Where a dimension that is seen through windows is sharded, ranks get what they need of their neighbours'.
+ */
 static bool make_windows(const weft_call *call, const weft_choice *choice, weft_lowering *lowering, int input)
 {
     const weft_layout *layout = choice->inputs[input];

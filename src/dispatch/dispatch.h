@@ -18,8 +18,8 @@ typedef struct weft_call {
     const weft_operation *operation;
     int num_inputs;
     weft_tensor *inputs[WEFT_MAX_INPUTS];
-    weft_attributes attributes;        /* what the layouts depend on */
-    double scalars[WEFT_MAX_SCALARS];  /* what they do not depend on */
+    weft_attributes attributes;       /* what the layouts depend on */
+    double scalars[WEFT_MAX_SCALARS]; /* what they do not depend on */
 } weft_call;
 
 /* What an operation's lowering gets: one hosted shard of the output, which is not empty. The shards of the
@@ -42,12 +42,14 @@ typedef bool (*weft_lower_function)(const weft_lowering *lowering);
 typedef weft_status (*weft_choose_function)(const weft_call *call, const weft_layout *const inputs[],
                                             weft_choice *choice, char *why, size_t why_size);
 
-/* Writes the rule of a call where it depends on how many dimensions there are, or which of them the attributes
- * name. Called for live inputs of the right types; what does not fit shows when the rule is bound. */
+/* Writes the rule of a call where it depends on how many dimensions there are, or which of them the
+ * attributes name. Called for live inputs of the right types; what does not fit shows when the rule is bound.
+ */
 typedef void (*weft_rule_function)(const weft_call *call, const weft_layout *const inputs[], char *text,
                                    size_t size);
 
-/* Which indices of an input's dimension some rows of its factor need, where the rule says "~": all but the size. */
+/* Which indices of an input's dimension some rows of its factor need, where the rule says "~": all but the
+ * size. */
 typedef weft_window (*weft_window_function)(const weft_call *call, int input, int dim);
 
 /* An operation: a constant beside its public function, or what a program has registered. */
@@ -64,8 +66,8 @@ struct weft_operation {
     weft_output_type output_type;
     bool in_place; /* the output is input 0 itself, which keeps its layout */
     /* The output has the elements of input 0, rank by rank in the same order: it shares the memory where it
-     * can, and `lower` copies where it cannot. With `first_row`: those from this row of each shard on, as many as the
-     * output has; -1: not in this call. */
+     * can, and `lower` copies where it cannot. With `first_row`: those from this row of each shard on, as
+     * many as the output has; -1: not in this call. */
     bool views;
     int64_t (*first_row)(const weft_call *call);
     /* How it becomes tasks: one of
@@ -73,7 +75,7 @@ struct weft_operation {
      *   an elementwise kernel: weft_lower_elementwise();
      *   a lowering of its own, which may hand some cases to one of these two. */
     weft_kernel kernel;
-    bool accumulates;                      /* the kernel takes contracted rows piece by piece */
+    bool accumulates;                           /* the kernel takes contracted rows piece by piece */
     const struct weft_elementwise *elementwise; /* weft_lower_elementwise() */
     weft_lower_function lower;
 };
@@ -83,12 +85,12 @@ extern const weft_operation *const *const weft_operation_families[];
 
 /* The output, or NULL with the error kept. All checks come before anything is submitted. */
 weft_tensor *weft_dispatch(const weft_call *call);
-/* Whether weft_dispatch() would carry the call out; else the error is kept. For what is put together from several
- * operations where that is better than one, and is checked as the one would be. */
+/* Whether weft_dispatch() would carry the call out; else the error is kept. For what is put together from
+ * several operations where that is better than one, and is checked as the one would be. */
 bool weft_dispatch_accepts(const weft_call *call);
 
-/* What weft_dispatch() checks of its inputs, for functions that need it before they call it. False with the error
- * kept. */
+/* What weft_dispatch() checks of its inputs, for functions that need it before they call it. False with the
+ * error kept. */
 bool weft_check_same_mesh(const char *function, const char *first_name, const weft_layout *first,
                           const char *other_name, const weft_layout *other);
 
@@ -152,8 +154,8 @@ void weft_rows_add_input(weft_task *task, const weft_row_walk *walk, int input);
 /* Sets the lowering's output shard to a value: where there is nothing to compute from. */
 bool weft_lower_fill(const weft_lowering *lowering, double value);
 
-/* Of an operation f(a, b, c) = g(a, b) + c, where g is linear in both: whether this rank adds c, which is `input`. Along
- * mesh dimensions where the output is Partial(sum) and c is not, coordinate 0 alone does. */
+/* Of an operation f(a, b, c) = g(a, b) + c, where g is linear in both: whether this rank adds c, which is
+ * `input`. Along mesh dimensions where the output is Partial(sum) and c is not, coordinate 0 alone does. */
 bool weft_lowering_adds(const weft_lowering *lowering, int input);
 
 /* Row-major strides, in elements, of a shard with this box. */

@@ -37,8 +37,8 @@ static part panel_part(const weft_tensor *tensor, const weft_local_shard *shard,
     return part_of(tensor, shard, first, last);
 }
 
-/* Of a tensor of windows: as a part of the tensor that they are windows of. What its memory has room for behind the
- * window is part of the extent. */
+/* Of a tensor of windows: as a part of the tensor that they are windows of. What its memory has room for
+ * behind the window is part of the extent. */
 static void move_windows(weft_view *view, const part *p)
 {
     int64_t coordinate[WEFT_MAX_DIMS];
@@ -132,8 +132,8 @@ static bool submit(const weft_lowering *lowering, const part *output, const part
     for (int i = 0; i < num_inputs; i++) {
         add_part(&task, args, &args->inputs[i], &inputs[i]);
     }
-    task.position = weft_row_position(lowering->output->layout, weft_lowering_output(lowering)->rank,
-                                      output->first);
+    task.position =
+        weft_row_position(lowering->output->layout, weft_lowering_output(lowering)->rank, output->first);
     return weft_task_submit(&task);
 }
 

@@ -23,12 +23,13 @@ static bool check_inputs(const char *function, const weft_operation_description 
     for (int i = 0; i < num_inputs; i++) {
         const weft_operation_input *input = &d->inputs[i];
         if (input->name == NULL) {
-            weft_fail(WEFT_ERR_INVALID, function, "inputs[%d].name is NULL, and the rule has %d inputs", i, num_inputs);
+            weft_fail(WEFT_ERR_INVALID, function, "inputs[%d].name is NULL, and the rule has %d inputs", i,
+                      num_inputs);
             return false;
         }
         if ((input->types & WEFT_TYPES_ALL) == 0 || (input->types & ~WEFT_TYPES_ALL) != 0) {
-            weft_fail(WEFT_ERR_INVALID, function, "inputs[%d].types is %#x, expected a set of WEFT_TYPE_BIT()", i,
-                      input->types);
+            weft_fail(WEFT_ERR_INVALID, function,
+                      "inputs[%d].types is %#x, expected a set of WEFT_TYPE_BIT()", i, input->types);
             return false;
         }
     }
@@ -64,11 +65,11 @@ static bool check_linearity(const char *function, const weft_linearity *linear, 
 /* False with the error kept. */
 static bool check_description(const char *function, const weft_operation_description *d)
 {
-    const char *missing = d == NULL            ? "description"
-                          : d->name == NULL    ? "name"
-                          : d->rule == NULL    ? "rule"
+    const char *missing = d == NULL           ? "description"
+                          : d->name == NULL   ? "name"
+                          : d->rule == NULL   ? "rule"
                           : d->kernel == NULL ? "kernel"
-                                               : NULL;
+                                              : NULL;
     if (missing != NULL) {
         weft_fail(WEFT_ERR_INVALID, function, "%s is NULL", missing);
         return false;
@@ -79,16 +80,19 @@ static bool check_description(const char *function, const weft_operation_descrip
         weft_fail(WEFT_ERR_INVALID, function, "%s", why);
         return false;
     }
-    if (!check_inputs(function, d, rule.num_inputs) || !check_linearity(function, &d->linear, rule.num_inputs)) {
+    if (!check_inputs(function, d, rule.num_inputs) ||
+        !check_linearity(function, &d->linear, rule.num_inputs)) {
         return false;
     }
     if ((int)d->output_type < WEFT_TYPE_FIRST || d->output_type > WEFT_TYPE_GIVEN) {
-        weft_fail(WEFT_ERR_INVALID, function, "output_type is %d, which is no weft_output_type", (int)d->output_type);
+        weft_fail(WEFT_ERR_INVALID, function, "output_type is %d, which is no weft_output_type",
+                  (int)d->output_type);
         return false;
     }
     if (d->in_place && (!same_terms(&rule.inputs[0], &rule.output) || d->output_type != WEFT_TYPE_FIRST)) {
-        weft_fail(WEFT_ERR_INVALID, function, "in_place with rule \"%s\"%s, expected the dimensions and the type of input 0",
-                  d->rule, d->output_type != WEFT_TYPE_FIRST ? " and another type" : "");
+        weft_fail(WEFT_ERR_INVALID, function,
+                  "in_place with rule \"%s\"%s, expected the dimensions and the type of input 0", d->rule,
+                  d->output_type != WEFT_TYPE_FIRST ? " and another type" : "");
         return false;
     }
     return true;
@@ -135,7 +139,8 @@ static weft_operation *copy_of(const weft_operation_description *d)
 /* Compares what the processes register: names and rules as a hash. */
 static bool admit(const char *function, const weft_operation_description *d, bool valid)
 {
-    uint64_t hash = valid ? weft_hash_bytes(d->rule, strlen(d->rule), weft_hash_bytes(d->name, strlen(d->name), 1)) : 0;
+    uint64_t hash =
+        valid ? weft_hash_bytes(d->rule, strlen(d->rule), weft_hash_bytes(d->name, strlen(d->name), 1)) : 0;
     const double numbers[] = { (double)(uint32_t)(hash >> 32), (double)(uint32_t)hash };
     return weft_call_admit(&(weft_public_call){ .function = function,
                                                 .failed = !valid,
@@ -186,8 +191,8 @@ static bool check_call(const char *function, const weft_operation *operation, in
                        weft_tensor *const tensors[], const weft_apply_options *options)
 {
     if (num_tensors != operation->num_inputs || tensors == NULL) {
-        weft_fail(WEFT_ERR_INVALID, function, "%s: num_tensors is %d%s, expected %d", operation->name, num_tensors,
-                  tensors == NULL ? " and tensors NULL" : "", operation->num_inputs);
+        weft_fail(WEFT_ERR_INVALID, function, "%s: num_tensors is %d%s, expected %d", operation->name,
+                  num_tensors, tensors == NULL ? " and tensors NULL" : "", operation->num_inputs);
         return false;
     }
     if (!check_count(function, "num_numbers", options->num_numbers, WEFT_MAX_NUMBERS) ||
@@ -220,13 +225,15 @@ weft_tensor *weft_apply(const weft_operation *operation, int num_tensors, weft_t
     weft_call call = { .function = operation->name,
                        .operation = operation,
                        .num_inputs = num_tensors,
-                       .attributes = { .leading = options->leading,
-                                       .type = operation->output_type == WEFT_TYPE_GIVEN ? (int64_t)options->type : 0,
-                                       .num_sizes = options->num_sizes,
-                                       .num_numbers = options->num_numbers } };
+                       .attributes = {
+                           .leading = options->leading,
+                           .type = operation->output_type == WEFT_TYPE_GIVEN ? (int64_t)options->type : 0,
+                           .num_sizes = options->num_sizes,
+                           .num_numbers = options->num_numbers } };
     memcpy(call.inputs, tensors, (size_t)num_tensors * sizeof(tensors[0]));
     memcpy(call.attributes.sizes, options->sizes, (size_t)options->num_sizes * sizeof(options->sizes[0]));
-    memcpy(call.attributes.numbers, options->numbers, (size_t)options->num_numbers * sizeof(options->numbers[0]));
+    memcpy(call.attributes.numbers, options->numbers,
+           (size_t)options->num_numbers * sizeof(options->numbers[0]));
     memcpy(call.scalars, options->scalars, (size_t)options->num_scalars * sizeof(options->scalars[0]));
     return weft_dispatch(&call);
 }

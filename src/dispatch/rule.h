@@ -12,13 +12,13 @@
  *  "AbC->A1C"     1 is a dimension of size 1 without a factor.
  *  "Ad,A->vd"     a factor of the output alone: each rank computes its own part from whole inputs. The call
  *                 says how large it is.
- *  "nh~,oi->noh"  an input's dimension that is seen through windows: it is cut where the factor is, but its size is its
- *                 own. Not dimension 0. Where no other input has the factor, the call says how large it is.
+ *  "nh~,oi->noh"  an input's dimension that is seen through windows: it is cut where the factor is, but its
+ * size is its own. Not dimension 0. Where no other input has the factor, the call says how large it is.
  *  ",n->n"        an operand without dimensions is a scalar.
- *  "(ab)c->a(bc)" a dimension of several factors, row-major, the first one outermost: its size is their product. It
- *                 can be sharded along its first factor (of those of a size other than 1), where that cuts the
- *                 dimension at the same places as the factor itself is cut elsewhere. The call gives the sizes of
- *                 the factors that no input has as a dimension of its own.
+ *  "(ab)c->a(bc)" a dimension of several factors, row-major, the first one outermost: its size is their
+ * product. It can be sharded along its first factor (of those of a size other than 1), where that cuts the
+ *                 dimension at the same places as the factor itself is cut elsewhere. The call gives the
+ * sizes of the factors that no input has as a dimension of its own.
  *
  * Blanks are ignored. */
 #ifndef WEFT_SRC_DISPATCH_RULE_H
@@ -76,8 +76,8 @@ typedef struct weft_attributes {
     int64_t rule;    /* which of the operation's rules */
     int64_t leading; /* dimensions of the first run, where an operand has two */
     int64_t type;    /* of the output, where the operation leaves it to the call (WEFT_TYPE_GIVEN) */
-    /* Sizes of the factors that no input has as a dimension of its own, in the order in which the rule names them; or
-     * what the operation defines. */
+    /* Sizes of the factors that no input has as a dimension of its own, in the order in which the rule names
+     * them; or what the operation defines. */
     int64_t num_sizes;
     int64_t sizes[WEFT_MAX_SIZES];
     int64_t num_numbers; /* whole numbers for the operation, its rule and its kernel */
@@ -97,9 +97,9 @@ typedef struct weft_factor {
     int64_t size;
 } weft_factor;
 
-/* factor_of[...][d]: the factor of dimension d, or -1 for a dimension that is repeated or of size 1; of a compound
- * dimension the first one, along which it may be sharded. inner[...][d]: how many indices of a compound dimension have
- * the same index of that factor; 1 of all others. */
+/* factor_of[...][d]: the factor of dimension d, or -1 for a dimension that is repeated or of size 1; of a
+ * compound dimension the first one, along which it may be sharded. inner[...][d]: how many indices of a
+ * compound dimension have the same index of that factor; 1 of all others. */
 typedef struct weft_binding {
     int num_factors; /* those of the output first, in its order */
     weft_factor factors[WEFT_MAX_FACTORS];
@@ -107,7 +107,8 @@ typedef struct weft_binding {
     int input_ndim[WEFT_MAX_INPUTS];
     int input_factor_of[WEFT_MAX_INPUTS][WEFT_MAX_DIMS];
     int64_t input_inner[WEFT_MAX_INPUTS][WEFT_MAX_DIMS];
-    bool input_windows[WEFT_MAX_INPUTS][WEFT_MAX_DIMS]; /* the dimension is seen through windows of its factor */
+    bool input_windows[WEFT_MAX_INPUTS]
+                      [WEFT_MAX_DIMS]; /* the dimension is seen through windows of its factor */
     int output_ndim;
     int output_factor_of[WEFT_MAX_DIMS];
     int64_t output_inner[WEFT_MAX_DIMS];

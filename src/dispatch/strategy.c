@@ -232,8 +232,8 @@ static double work_of(const searcher *s, const combination *c)
     return work;
 }
 
-/* Whether `size` indices, cut into parts[0] chunks, each of these into parts[1], ..., have the cuts of size * inner
- * indices that are cut likewise. */
+/* Whether `size` indices, cut into parts[0] chunks, each of these into parts[1], ..., have the cuts of size *
+ * inner indices that are cut likewise. */
 static bool cuts_agree(int64_t size, int64_t inner, int num_cuts, const int64_t parts[])
 {
     if (num_cuts == 0 || size == 0) {
@@ -487,8 +487,8 @@ static void prune(searcher *s, int mesh_dim, int keep)
     s->num_strategies[mesh_dim] = kept;
 }
 
-/* Where every mesh dimension has a strategy that leaves the inputs as they are, and these fit together, nothing that
- * moves one can be better: then keeps these alone. False: there are none. */
+/* Where every mesh dimension has a strategy that leaves the inputs as they are, and these fit together,
+ * nothing that moves one can be better: then keeps these alone. False: there are none. */
 static bool drop_needless_moves(searcher *s)
 {
     weft_strategy fitting[WEFT_MAX_DIMS][WEFT_MAX_STRATEGIES];

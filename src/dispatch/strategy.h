@@ -40,7 +40,8 @@ typedef struct weft_choice {
     const weft_layout *output;
     weft_rows_relation rows[WEFT_MAX_INPUTS];
     bool has_windows;
-    /* Of an input's dimension that is seen through windows: the size of what they are windows for. Else -1. */
+    /* Of an input's dimension that is seen through windows: the size of what they are windows for. Else -1.
+     */
     int64_t window_rows[WEFT_MAX_INPUTS][WEFT_MAX_DIMS];
     bool whole_rows; /* the output's dimension 0 must not be sharded */
 } weft_choice;
@@ -57,7 +58,7 @@ typedef struct weft_search {
     weft_layout_table *table; /* where the layouts that are considered are interned */
     const weft_topology *topology;
     const weft_cost_model *cost;
-    bool in_place; /* the output is input 0, and keeps its layout */
+    bool in_place;              /* the output is input 0, and keeps its layout */
     weft_forced_choice *forced; /* NULL, or not active: the cheapest */
 } weft_search;
 

@@ -110,7 +110,8 @@ static int64_t steps_to(int64_t distance, int64_t step)
 }
 
 /* Keeps of [*first, *last) the i for which begin <= side->first + side->step * i < end. */
-static void restrict_loop(const weft_affine_side *side, int64_t begin, int64_t end, int64_t *first, int64_t *last)
+static void restrict_loop(const weft_affine_side *side, int64_t begin, int64_t end, int64_t *first,
+                          int64_t *last)
 {
     int64_t start = side->first, step = side->step;
     if (step == 0) {
@@ -134,8 +135,8 @@ static void restrict_to(const weft_affine *map, bool target, const weft_box *box
     for (int i = 0; i < map->num_loops; i++) {
         const weft_affine_side *side = side_of(&map->loops[i], target);
         if (side->dim >= 0) {
-            restrict_loop(side, box->offset[side->dim], box->offset[side->dim] + box->extent[side->dim], &r->first[i],
-                          &r->last[i]);
+            restrict_loop(side, box->offset[side->dim], box->offset[side->dim] + box->extent[side->dim],
+                          &r->first[i], &r->last[i]);
         }
     }
 }
@@ -181,7 +182,8 @@ typedef struct copier {
 static bool begin_task(copier *c)
 {
     weft_dtype type = c->to.tensor->layout->dtype;
-    c->args = weft_task_begin(&c->task, &weft_codelet_copy, c->lowering->call->operation->name, sizeof(*c->args), type);
+    c->args = weft_task_begin(&c->task, &weft_codelet_copy, c->lowering->call->operation->name,
+                              sizeof(*c->args), type);
     if (c->args == NULL) {
         return false;
     }
@@ -210,7 +212,8 @@ static int64_t region_offset(const weft_affine *map, bool target, const place *p
     for (int i = 0; i < map->num_loops; i++) {
         const weft_affine_side *side = side_of(&map->loops[i], target);
         if (side->dim >= 0) {
-            elements += (side->first + side->step * r->first[i] - p->box.offset[side->dim]) * p->strides[side->dim];
+            elements +=
+                (side->first + side->step * r->first[i] - p->box.offset[side->dim]) * p->strides[side->dim];
         }
     }
     return elements * (int64_t)weft_dtype_size(p->tensor->layout->dtype);
@@ -222,7 +225,8 @@ static weft_strided_box region_box(const weft_affine *map, const copier *c, cons
     for (int i = 0; i < map->num_loops; i++) {
         const weft_affine_loop *loop = &map->loops[i];
         box.extent[i] = r->last[i] - r->first[i];
-        box.source_stride[i] = loop->source.dim < 0 ? 0 : loop->source.step * c->from.strides[loop->source.dim];
+        box.source_stride[i] =
+            loop->source.dim < 0 ? 0 : loop->source.step * c->from.strides[loop->source.dim];
         box.target_stride[i] = loop->target.dim < 0 ? 0 : loop->target.step * c->to.strides[loop->target.dim];
     }
     return box;
@@ -239,14 +243,17 @@ static bool add_region(copier *c, const weft_affine *map, const region *r)
     int piece = c->args->base.num_operands - 1;
     c->args->boxes[piece] = region_box(map, c, r);
     c->args->target_offset[piece] = region_offset(map, true, &c->to, r);
-    weft_task_add(&c->task, &c->from.shard->panels[c->from.panel], region_offset(map, false, &c->from, r), STARPU_R);
+    weft_task_add(&c->task, &c->from.shard->panels[c->from.panel], region_offset(map, false, &c->from, r),
+                  STARPU_R);
     return true;
 }
 
 /* ---- all tasks ----------------------------------------------------------------------------------------- */
 
-/* The panels of the source that a region of the target may need, [*first, *last): along the source's dimension 0. */
-static void source_panels(const weft_affine *map, const place *from, const region *r, int64_t *first, int64_t *last)
+/* The panels of the source that a region of the target may need, [*first, *last): along the source's
+ * dimension 0. */
+static void source_panels(const weft_affine *map, const place *from, const region *r, int64_t *first,
+                          int64_t *last)
 {
     *first = 0;
     *last = from->shard->num_panels;
@@ -255,7 +262,8 @@ static void source_panels(const weft_affine *map, const place *from, const regio
         return;
     }
     const weft_affine_side *side = &map->loops[loop].source;
-    int64_t begin = side->first + side->step * r->first[loop], end = side->first + side->step * (r->last[loop] - 1);
+    int64_t begin = side->first + side->step * r->first[loop],
+            end = side->first + side->step * (r->last[loop] - 1);
     const weft_layout *layout = from->tensor->layout;
     *first = weft_panel_of_row(layout, &from->shard->box, weft_min_i64(begin, end));
     *last = weft_panel_of_row(layout, &from->shard->box, weft_max_i64(begin, end)) + 1;

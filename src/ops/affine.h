@@ -1,6 +1,6 @@
-/* Copies from one tensor to another in which each index of the target is one of the source times a whole number, plus
- * another: what slices, permutations, flips, repeated dimensions and concatenations are. A map names the loops of such
- * a copy; its rule and its tasks both follow from it. */
+/* Copies from one tensor to another in which each index of the target is one of the source times a whole
+ * number, plus another: what slices, permutations, flips, repeated dimensions and concatenations are. A map
+ * names the loops of such a copy; its rule and its tasks both follow from it. */
 #ifndef WEFT_SRC_OPS_AFFINE_H
 #define WEFT_SRC_OPS_AFFINE_H
 
@@ -38,8 +38,8 @@ weft_affine_loop weft_affine_same(int64_t extent, int source, int target);
 /* "a[b]c->a[d]c". `in_place`: of the target and the source, into the target. */
 void weft_affine_rule(const weft_affine *map, bool in_place, char *text, size_t size);
 
-/* Submits the tasks that copy from an input to the present shard of the output, panel to panel. The maps do not
- * overlap in the target; what they leave out of it stays. */
+/* Submits the tasks that copy from an input to the present shard of the output, panel to panel. The maps do
+ * not overlap in the target; what they leave out of it stays. */
 bool weft_lower_affine(const weft_lowering *lowering, int input, int num_maps, const weft_affine maps[]);
 
 #endif

@@ -7,12 +7,12 @@
 
 /* ---- rules --------------------------------------------------------------------------------------------- */
 
-/* attributes.rule: with ROWS, there are two spatial dimensions; with GROUPED, channels and features stay together: a
- * part of them would not be whole groups. */
+/* attributes.rule: with ROWS, there are two spatial dimensions; with GROUPED, channels and features stay
+ * together: a part of them would not be whole groups. */
 enum { ROWS = 1, GROUPED = 2 };
 
-/* Inputs and output, for each value of attributes.rule. What is on the other side of the weights is seen through
- * windows: shards of it lack what lies beyond their borders. */
+/* Inputs and output, for each value of attributes.rule. What is on the other side of the weights is seen
+ * through windows: shards of it lack what lies beyond their borders. */
 typedef const char *const rules[4][2];
 
 static const rules forward_rules = {
@@ -41,14 +41,16 @@ static void write_forward(const weft_call *call, const weft_layout *const inputs
     snprintf(text, size, "%s%s->%s", rule[0], call->num_inputs > 2 ? ",o" : "", rule[1]);
 }
 
-static void write_backward_input(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+static void write_backward_input(const weft_call *call, const weft_layout *const inputs[], char *text,
+                                 size_t size)
 {
     const char *const *rule = backward_input_rules[call->attributes.rule];
     (void)inputs;
     snprintf(text, size, "%s->%s", rule[0], rule[1]);
 }
 
-static void write_backward_weight(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+static void write_backward_weight(const weft_call *call, const weft_layout *const inputs[], char *text,
+                                  size_t size)
 {
     const char *const *rule = backward_weight_rules[call->attributes.rule];
     (void)inputs;
@@ -93,7 +95,10 @@ static bool lower_forward(const weft_lowering *lowering)
     return weft_lower_kernel(&own);
 }
 
-#define BILINEAR { .kind = WEFT_LINEAR_EACH, .inputs = 3u, .ops = WEFT_LINEAR_OPS }
+#define BILINEAR                                                                                             \
+    {                                                                                                        \
+        .kind = WEFT_LINEAR_EACH, .inputs = 3u, .ops = WEFT_LINEAR_OPS                                       \
+    }
 
 static const weft_operation operation_forward = {
     .name = "convolution",
@@ -101,7 +106,9 @@ static const weft_operation operation_forward = {
     .rule_like = "ncy~z~,oc[ij],o->noyz",
     .window = window_of_x,
     .linear = BILINEAR,
-    .inputs = { { "x", WEFT_TYPES_FLOAT, true }, { "weight", WEFT_TYPES_FLOAT, true }, { "bias", WEFT_TYPES_FLOAT, true } },
+    .inputs = { { "x", WEFT_TYPES_FLOAT, true },
+                { "weight", WEFT_TYPES_FLOAT, true },
+                { "bias", WEFT_TYPES_FLOAT, true } },
     .output_type = WEFT_TYPE_GIVEN,
     .kernel = weft_kernel_convolution,
     .lower = lower_forward,
@@ -148,8 +155,8 @@ static bool check_option(const convolution *c, const char *name, int d, int64_t 
     if (*value >= least && *value <= INT32_MAX) {
         return true;
     }
-    weft_fail(WEFT_ERR_INVALID, c->function, "%s is %lld in spatial dimension %d, expected at least %lld", name,
-              (long long)*value, d, (long long)least);
+    weft_fail(WEFT_ERR_INVALID, c->function, "%s is %lld in spatial dimension %d, expected at least %lld",
+              name, (long long)*value, d, (long long)least);
     return false;
 }
 
@@ -169,7 +176,8 @@ static bool take_options(convolution *c, const weft_convolution *options)
     }
     c->options.groups = c->options.groups == 0 ? 1 : c->options.groups;
     if (c->options.groups < 0) {
-        weft_fail(WEFT_ERR_INVALID, c->function, "groups is %lld, expected at least 1", (long long)c->options.groups);
+        weft_fail(WEFT_ERR_INVALID, c->function, "groups is %lld, expected at least 1",
+                  (long long)c->options.groups);
         return false;
     }
     return true;
@@ -183,8 +191,8 @@ static bool take_shape(const convolution *c, const char *name, weft_tensor *tens
         return false;
     }
     if (tensor->layout->ndim != c->spatial + 2) {
-        weft_fail(WEFT_ERR_SHAPE, c->function, "%s has %d dimension%s, expected %d", name, tensor->layout->ndim,
-                  tensor->layout->ndim == 1 ? "" : "s", c->spatial + 2);
+        weft_fail(WEFT_ERR_SHAPE, c->function, "%s has %d dimension%s, expected %d", name,
+                  tensor->layout->ndim, tensor->layout->ndim == 1 ? "" : "s", c->spatial + 2);
         return false;
     }
     for (int d = 0; d < c->spatial + 2; d++) {
@@ -209,13 +217,15 @@ static bool check_groups(const convolution *c)
 {
     int64_t groups = c->options.groups, features = c->weight[0], channels;
     if (!weft_mul_checked(c->weight[1], groups, &channels) || channels != c->x[1]) {
-        weft_fail(WEFT_ERR_SHAPE, c->function,
-                  "weight has size %lld in dimension 1, expected the %lld channels of x divided by %lld groups",
-                  (long long)c->weight[1], (long long)c->x[1], (long long)groups);
+        weft_fail(
+            WEFT_ERR_SHAPE, c->function,
+            "weight has size %lld in dimension 1, expected the %lld channels of x divided by %lld groups",
+            (long long)c->weight[1], (long long)c->x[1], (long long)groups);
         return false;
     }
     if (features % groups != 0) {
-        weft_fail(WEFT_ERR_SHAPE, c->function, "weight has size %lld in dimension 0, expected a multiple of %lld groups",
+        weft_fail(WEFT_ERR_SHAPE, c->function,
+                  "weight has size %lld in dimension 0, expected a multiple of %lld groups",
                   (long long)features, (long long)groups);
         return false;
     }
@@ -255,8 +265,8 @@ static bool check_result(convolution *c, bool known)
 /* ---- calls --------------------------------------------------------------------------------------------- */
 
 /* `sizes`: of the output's dimensions that no input has, in the order in which the rule names them. */
-static weft_tensor *call_of(const convolution *c, const weft_operation *operation, weft_tensor *a, weft_tensor *b,
-                            weft_tensor *bias, const int64_t sizes[], int num_sizes)
+static weft_tensor *call_of(const convolution *c, const weft_operation *operation, weft_tensor *a,
+                            weft_tensor *b, weft_tensor *bias, const int64_t sizes[], int num_sizes)
 {
     const weft_convolution *o = &c->options;
     weft_call call = { .function = c->function,
@@ -282,19 +292,20 @@ static weft_tensor *call_of(const convolution *c, const weft_operation *operatio
     return weft_dispatch_sum(&call);
 }
 
-static weft_tensor *forward(const char *function, int spatial, weft_tensor *x, weft_tensor *weight, weft_tensor *bias,
-                            const weft_convolution *options)
+static weft_tensor *forward(const char *function, int spatial, weft_tensor *x, weft_tensor *weight,
+                            weft_tensor *bias, const weft_convolution *options)
 {
     convolution c = { .function = function, .spatial = spatial };
-    if (!take_shape(&c, "x", x, c.x) || !take_shape(&c, "weight", weight, c.weight) || !take_options(&c, options) ||
-        !check_result(&c, false)) {
+    if (!take_shape(&c, "x", x, c.x) || !take_shape(&c, "weight", weight, c.weight) ||
+        !take_options(&c, options) || !check_result(&c, false)) {
         return NULL;
     }
     return call_of(&c, &operation_forward, x, weight, bias, c.result + 2, spatial);
 }
 
-static weft_tensor *backward_input(const char *function, int spatial, weft_tensor *gradient, weft_tensor *weight,
-                                   const int64_t shape[], const weft_convolution *options)
+static weft_tensor *backward_input(const char *function, int spatial, weft_tensor *gradient,
+                                   weft_tensor *weight, const int64_t shape[],
+                                   const weft_convolution *options)
 {
     convolution c = { .function = function, .spatial = spatial };
     if (!take_shape(&c, "gradient", gradient, c.result) || !take_shape(&c, "weight", weight, c.weight) ||
@@ -316,17 +327,20 @@ static weft_tensor *backward_weight(const char *function, int spatial, weft_tens
         return NULL;
     }
     int num_sizes = spatial + (c.options.groups > 1);
-    return call_of(&c, &operation_backward_weight, gradient, x, NULL, c.weight + spatial + 2 - num_sizes, num_sizes);
+    return call_of(&c, &operation_backward_weight, gradient, x, NULL, c.weight + spatial + 2 - num_sizes,
+                   num_sizes);
 }
 
 /* ---- public -------------------------------------------------------------------------------------------- */
 
-weft_tensor *weft_conv2d(weft_tensor *x, weft_tensor *weight, weft_tensor *bias, const weft_convolution *options)
+weft_tensor *weft_conv2d(weft_tensor *x, weft_tensor *weight, weft_tensor *bias,
+                         const weft_convolution *options)
 {
     return forward("weft_conv2d", 2, x, weight, bias, options);
 }
 
-weft_tensor *weft_conv1d(weft_tensor *x, weft_tensor *weight, weft_tensor *bias, const weft_convolution *options)
+weft_tensor *weft_conv1d(weft_tensor *x, weft_tensor *weight, weft_tensor *bias,
+                         const weft_convolution *options)
 {
     return forward("weft_conv1d", 1, x, weight, bias, options);
 }

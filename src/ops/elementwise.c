@@ -8,12 +8,30 @@
 
 /* ---- how one is declared ------------------------------------------------------------------------------- */
 
-#define LINEAR { .kind = WEFT_LINEAR_JOINTLY, .ops = WEFT_LINEAR_OPS }
-#define LINEAR_IN(inputs_) { .kind = WEFT_LINEAR_EACH, .inputs = (inputs_), .ops = WEFT_LINEAR_OPS }
-#define MONOTONE { .kind = WEFT_LINEAR_JOINTLY, .ops = WEFT_MONOTONE_OPS }
-#define PASSES(op_) { .kind = WEFT_LINEAR_JOINTLY, .ops = 1u << (op_) }
-#define PASSES_ALL { .kind = WEFT_LINEAR_JOINTLY, .ops = ~0u }
-#define NOT_LINEAR { .kind = WEFT_NOT_LINEAR }
+#define LINEAR                                                                                               \
+    {                                                                                                        \
+        .kind = WEFT_LINEAR_JOINTLY, .ops = WEFT_LINEAR_OPS                                                  \
+    }
+#define LINEAR_IN(inputs_)                                                                                   \
+    {                                                                                                        \
+        .kind = WEFT_LINEAR_EACH, .inputs = (inputs_), .ops = WEFT_LINEAR_OPS                                \
+    }
+#define MONOTONE                                                                                             \
+    {                                                                                                        \
+        .kind = WEFT_LINEAR_JOINTLY, .ops = WEFT_MONOTONE_OPS                                                \
+    }
+#define PASSES(op_)                                                                                          \
+    {                                                                                                        \
+        .kind = WEFT_LINEAR_JOINTLY, .ops = 1u << (op_)                                                      \
+    }
+#define PASSES_ALL                                                                                           \
+    {                                                                                                        \
+        .kind = WEFT_LINEAR_JOINTLY, .ops = ~0u                                                              \
+    }
+#define NOT_LINEAR                                                                                           \
+    {                                                                                                        \
+        .kind = WEFT_NOT_LINEAR                                                                              \
+    }
 
 /* The operation and its public function, of tensors alone. */
 #define UNARY(name_, types, type, linear_)                                                                   \
@@ -27,8 +45,10 @@
     };                                                                                                       \
     weft_tensor *weft_##name_(weft_tensor *a)                                                                \
     {                                                                                                        \
-        return weft_dispatch(&(weft_call){                                                                   \
-            .function = "weft_" #name_, .operation = &operation_##name_, .num_inputs = 1, .inputs = { a } });          \
+        return weft_dispatch(&(weft_call){ .function = "weft_" #name_,                                       \
+                                           .operation = &operation_##name_,                                  \
+                                           .num_inputs = 1,                                                  \
+                                           .inputs = { a } });                                               \
     }
 
 #define BINARY(name_, types, type, linear_)                                                                  \
@@ -42,8 +62,10 @@
     };                                                                                                       \
     weft_tensor *weft_##name_(weft_tensor *a, weft_tensor *b)                                                \
     {                                                                                                        \
-        return weft_dispatch(&(weft_call){                                                                   \
-            .function = "weft_" #name_, .operation = &operation_##name_, .num_inputs = 2, .inputs = { a, b } });       \
+        return weft_dispatch(&(weft_call){ .function = "weft_" #name_,                                       \
+                                           .operation = &operation_##name_,                                  \
+                                           .num_inputs = 2,                                                  \
+                                           .inputs = { a, b } });                                            \
     }
 
 /* The gradient of a function's input, from that of its output and `second`, its input or output. */
@@ -158,8 +180,8 @@ static bool check_number(const char *function, const char *argument, weft_tensor
         return false;
     }
     if (!weft_dtype_is_floating(a->layout->dtype) && !isinf(value) && value != nearbyint(value)) {
-        weft_fail(WEFT_ERR_DTYPE, function, "%s is %g, expected a whole number for a tensor of type %s", argument,
-                  value, weft_dtype_name(a->layout->dtype));
+        weft_fail(WEFT_ERR_DTYPE, function, "%s is %g, expected a whole number for a tensor of type %s",
+                  argument, value, weft_dtype_name(a->layout->dtype));
         return false;
     }
     return true;

@@ -160,9 +160,8 @@ static bool scatter(const weft_row_walk *walk, const source_piece *piece, bool f
     int64_t indices_row = weft_row_elements(indices->layout->ndim, &weft_lowering_input(lowering, 1)->box);
     int64_t table_width = weft_lowering_output(lowering)->box.extent[1];
     weft_task task;
-    weft_embedding_args *args =
-        weft_task_begin(&task, &weft_codelet_embedding_backward, lowering->call->operation->name,
-                        sizeof(*args), type);
+    weft_embedding_args *args = weft_task_begin(&task, &weft_codelet_embedding_backward,
+                                                lowering->call->operation->name, sizeof(*args), type);
     if (args == NULL) {
         return false;
     }
@@ -178,10 +177,11 @@ static bool scatter(const weft_row_walk *walk, const source_piece *piece, bool f
     args->first = first || single; /* pieces of a single row are different columns */
     args->report = walk->first == 0 ? report_index_backward : NULL;
     int64_t column = single ? piece->first - gradient_shard->box.offset[0] : 0;
-    weft_task_add(&task, walk->output, weft_rows_output_offset(walk) + column * (int64_t)weft_dtype_size(type),
+    weft_task_add(&task, walk->output,
+                  weft_rows_output_offset(walk) + column * (int64_t)weft_dtype_size(type),
                   first ? walk->mode : STARPU_RW);
-    weft_task_add(&task, piece->gradient, (piece->first - piece->gradient_first) * gradient_row * gradient_size,
-                  STARPU_R);
+    weft_task_add(&task, piece->gradient,
+                  (piece->first - piece->gradient_first) * gradient_row * gradient_size, STARPU_R);
     weft_task_add(&task, piece->indices,
                   single ? 0
                          : (piece->first - piece->indices_first) * indices_row *
@@ -211,7 +211,8 @@ static bool lower_embedding_backward(const weft_lowering *lowering)
     return true;
 }
 
-/* attributes.sizes[0]: rows of the table. Its type is the call's: rows of 16 bits are added up in WEFT_F32. */
+/* attributes.sizes[0]: rows of the table. Its type is the call's: rows of 16 bits are added up in WEFT_F32.
+ */
 static const weft_operation operation_embedding_backward = {
     .name = "embedding_backward",
     .rules = { "Ad,A->vd" },

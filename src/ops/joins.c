@@ -7,8 +7,8 @@
 
 /* ---- layouts without shards of a dimension ------------------------------------------------------------- */
 
-/* Whether the Partial placement of a mesh dimension may stay: all tensors have it, and none has one of another kind
- * around it. Sums and averages change places freely. */
+/* Whether the Partial placement of a mesh dimension may stay: all tensors have it, and none has one of
+ * another kind around it. Sums and averages change places freely. */
 static bool partial_stays(int n, weft_tensor *const tensors[], int mesh_dim)
 {
     weft_placement common = tensors[0]->layout->placements[mesh_dim];
@@ -34,7 +34,8 @@ static void placements_like(int n, weft_tensor *const tensors[], int like, int d
     const weft_layout *layout = tensors[like]->layout;
     for (int m = 0; m < layout->mesh->ndim; m++) {
         weft_placement p = layout->placements[m];
-        bool stays = p.kind == WEFT_PARTIAL ? partial_stays(n, tensors, m) : p.kind != WEFT_SHARD || p.dim != dim;
+        bool stays =
+            p.kind == WEFT_PARTIAL ? partial_stays(n, tensors, m) : p.kind != WEFT_SHARD || p.dim != dim;
         placements[m] = stays ? p : instead;
     }
 }
@@ -45,7 +46,8 @@ static const weft_layout *with_placements(const weft_layout *layout, const weft_
                               layout->dtype);
 }
 
-/* Predicted microseconds to bring all into these placements; negative: impossible. Neighbours are often alike. */
+/* Predicted microseconds to bring all into these placements; negative: impossible. Neighbours are often
+ * alike. */
 static double cost_of(int n, weft_tensor *const tensors[], const weft_placement placements[])
 {
     double cost = 0, one = 0;
@@ -55,8 +57,8 @@ static double cost_of(int n, weft_tensor *const tensors[], const weft_placement 
             const weft_layout *to = with_placements(from, placements);
             one = to == NULL   ? -1
                   : to == from ? 0
-                               : weft_plan_cost(weft_runtime.layouts, &weft_runtime.topology, &weft_runtime.cost, from,
-                                                to);
+                               : weft_plan_cost(weft_runtime.layouts, &weft_runtime.topology,
+                                                &weft_runtime.cost, from, to);
         }
         if (one < 0) {
             return -1;
@@ -66,8 +68,9 @@ static double cost_of(int n, weft_tensor *const tensors[], const weft_placement 
     return cost;
 }
 
-/* Placements that do not shard dimension `dim`, for which the tensors (of one mesh, and of shapes that differ there
- * alone) move least: those of one of them, with what cannot stay replicated or shards of another dimension. */
+/* Placements that do not shard dimension `dim`, for which the tensors (of one mesh, and of shapes that differ
+ * there alone) move least: those of one of them, with what cannot stay replicated or shards of another
+ * dimension. */
 static void choose_placements(int n, weft_tensor *const tensors[], int dim, weft_placement best[])
 {
     enum { MOST_TRIED = 4 }; /* different layouts that are considered */
@@ -83,7 +86,8 @@ static void choose_placements(int n, weft_tensor *const tensors[], int dim, weft
             if (shard == dim) {
                 continue;
             }
-            placements_like(n, tensors, like, dim, shard < 0 ? weft_replicate() : weft_shard(shard), candidate);
+            placements_like(n, tensors, like, dim, shard < 0 ? weft_replicate() : weft_shard(shard),
+                            candidate);
             double cost = cost_of(n, tensors, candidate);
             if (cost >= 0 && (least < 0 || cost < least)) {
                 least = cost;
@@ -118,8 +122,8 @@ static bool check_tensors(const char *function, int n, weft_tensor *const tensor
             return false;
         }
         if (tensors[i]->layout->mesh != tensors[0]->layout->mesh) {
-            weft_fail(WEFT_ERR_MESH, function, "tensors[%d] is on another mesh than tensors[0]: weft_redistribute() it",
-                      i);
+            weft_fail(WEFT_ERR_MESH, function,
+                      "tensors[%d] is on another mesh than tensors[0]: weft_redistribute() it", i);
             return false;
         }
     }
@@ -156,7 +160,8 @@ static bool check_shapes(const char *function, int n, weft_tensor *const tensors
         }
         if (!fits && !(except >= 0 && fits_any(tensors[i]))) {
             char expected[160], text[160];
-            weft_fail(WEFT_ERR_SHAPE, function, "tensors[%d] is %s and tensors[%d] %s, expected the same shape%s", i,
+            weft_fail(WEFT_ERR_SHAPE, function,
+                      "tensors[%d] is %s and tensors[%d] %s, expected the same shape%s", i,
                       weft_layout_format(other, text, sizeof(text)), reference,
                       weft_layout_format(first, expected, sizeof(expected)),
                       except < 0 ? "" : " but for the dimension that grows");
@@ -212,8 +217,8 @@ static weft_tensor *make_target(const char *function, int n, weft_tensor *const 
     return weft_tensor_new(function, layout);
 }
 
-/* Tensors that fit together, along a dimension that they have. Changes the list to those of the common type; they
- * belong to the innermost scope. */
+/* Tensors that fit together, along a dimension that they have. Changes the list to those of the common type;
+ * they belong to the innermost scope. */
 static weft_tensor *join(const char *function, int n, weft_tensor *tensors[], int dim, weft_dtype type)
 {
     int64_t shape[WEFT_MAX_DIMS], start = 0;
@@ -265,8 +270,8 @@ static int check_grown(const char *function, int n, weft_tensor *const tensors[]
 {
     int reference = first_with_shape(n, tensors), ndim = tensors[reference]->layout->ndim;
     if (ndim == 0) {
-        weft_fail(WEFT_ERR_SHAPE, function, "tensors[%d] is a scalar, expected at least one dimension: weft_stack()",
-                  reference);
+        weft_fail(WEFT_ERR_SHAPE, function,
+                  "tensors[%d] is a scalar, expected at least one dimension: weft_stack()", reference);
         return -1;
     }
     dim = weft_check_dim(function, "dim", dim, ndim);
@@ -293,7 +298,8 @@ weft_tensor *weft_cat(int n, weft_tensor *const tensors[], int dim)
     return result;
 }
 
-static weft_tensor *stack(const char *function, int n, weft_tensor *const tensors[], int dim, weft_tensor *raised[])
+static weft_tensor *stack(const char *function, int n, weft_tensor *const tensors[], int dim,
+                          weft_tensor *raised[])
 {
     for (int i = 0; i < n; i++) {
         raised[i] = weft_unsqueeze_dim(function, tensors[i], dim);
@@ -373,15 +379,16 @@ static bool check_sizes(const char *function, int n, const int64_t sizes[], int6
     int64_t sum = 0;
     for (int i = 0; i < n; i++) {
         if (sizes[i] < 0 || sizes[i] > whole - sum) {
-            weft_fail(WEFT_ERR_SHAPE, function, "sizes[%d] is %lld, expected 0 to %lld: a has size %lld there", i,
-                      (long long)sizes[i], (long long)(whole - sum), (long long)whole);
+            weft_fail(WEFT_ERR_SHAPE, function,
+                      "sizes[%d] is %lld, expected 0 to %lld: a has size %lld there", i, (long long)sizes[i],
+                      (long long)(whole - sum), (long long)whole);
             return false;
         }
         sum += sizes[i];
     }
     if (sum != whole) {
-        weft_fail(WEFT_ERR_SHAPE, function, "sizes add up to %lld, expected %lld, the size of a there", (long long)sum,
-                  (long long)whole);
+        weft_fail(WEFT_ERR_SHAPE, function, "sizes add up to %lld, expected %lld, the size of a there",
+                  (long long)sum, (long long)whole);
         return false;
     }
     return true;

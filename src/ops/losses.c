@@ -1,5 +1,5 @@
-/* Losses. Cross-entropy has a kernel over whole rows; where the classes are sharded it is put together from values of
- * each row that are small: the largest logit, the sum of exponentials, the target's logit. */
+/* Losses. Cross-entropy has a kernel over whole rows; where the classes are sharded it is put together from
+ * values of each row that are small: the largest logit, the sum of exponentials, the target's logit. */
 #include "codelets/losses.h"
 
 #include <stdio.h>
@@ -68,11 +68,11 @@ static void write_pick_backward_rule(const weft_call *call, const weft_layout *c
 /* ---- the operations ------------------------------------------------------------------------------------ */
 
 /* The parts have any types: what the program gives of them is checked beforehand. */
-#define LOSS(name_, first, rule_, like, kernel_, type, linear_, adds)                                              \
+#define LOSS(name_, first, rule_, like, kernel_, type, linear_, adds)                                        \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .write_rule = rule_,                                                                                 \
-        .rule_like = like, \
+        .rule_like = like,                                                                                   \
         .linear = linear_,                                                                                   \
         .inputs = { { #first, WEFT_TYPES_FLOAT, false },                                                     \
                     { "targets", WEFT_TYPES_INDEX, false },                                                  \
@@ -93,14 +93,16 @@ static void write_pick_backward_rule(const weft_call *call, const weft_layout *c
         .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS                                  \
     }
 
-LOSS(cross_entropy, logits, write_forward_rule, "n[c],n->", weft_kernel_cross_entropy, WEFT_TYPE_GIVEN, NOT_LINEAR, true)
+LOSS(cross_entropy, logits, write_forward_rule, "n[c],n->", weft_kernel_cross_entropy, WEFT_TYPE_GIVEN,
+     NOT_LINEAR, true)
 LOSS(nll, log_probabilities, write_pick_rule, "nc,n->", weft_kernel_pick, WEFT_TYPE_GIVEN, LINEAR, true)
-LOSS(target_logits, logits, write_pick_statistic_rule, "nc,n->n1", weft_kernel_pick, WEFT_TYPE_GIVEN, NOT_LINEAR, false)
+LOSS(target_logits, logits, write_pick_statistic_rule, "nc,n->n1", weft_kernel_pick, WEFT_TYPE_GIVEN,
+     NOT_LINEAR, false)
 /* Linear in `gradient`, but that is small: reducing it is cheaper than carrying a Partial result on. */
-LOSS(cross_entropy_backward, logits, write_backward_rule, "n[c],n->n[c]", weft_kernel_cross_entropy_backward, WEFT_TYPE_FIRST,
-     NOT_LINEAR, false)
-LOSS(nll_backward, log_probabilities, write_pick_backward_rule, "nc,n->nc", weft_kernel_pick_backward, WEFT_TYPE_FIRST,
-     NOT_LINEAR, false)
+LOSS(cross_entropy_backward, logits, write_backward_rule, "n[c],n->n[c]", weft_kernel_cross_entropy_backward,
+     WEFT_TYPE_FIRST, NOT_LINEAR, false)
+LOSS(nll_backward, log_probabilities, write_pick_backward_rule, "nc,n->nc", weft_kernel_pick_backward,
+     WEFT_TYPE_FIRST, NOT_LINEAR, false)
 
 static const weft_operation operation_count_targets = {
     .name = "count_targets",

@@ -6,8 +6,8 @@
 #include "codelets/linear.h"
 #include "ops/ops.h"
 
-/* What calls say: numbers[FORM], numbers[TRANSPOSES] (1 for a transposed a, plus 2 for a transposed b), and of those
- * with an addend scalars[ALPHA] and [BETA]: alpha a b + beta c. */
+/* What calls say: numbers[FORM], numbers[TRANSPOSES] (1 for a transposed a, plus 2 for a transposed b), and
+ * of those with an addend scalars[ALPHA] and [BETA]: alpha a b + beta c. */
 enum { TRANSPOSES, FORM };
 enum { ALPHA, BETA };
 enum { MATMUL, DOT, ADDMM, LINEAR }; /* forms */
@@ -63,9 +63,9 @@ static void write_rule(const weft_call *call, const weft_layout *const inputs[],
 
 /* ---- lowering ------------------------------------------------------------------------------------------ */
 
-/* The shards of one product of two matrices. A, of input `a`, is m x k, or k x m transposed; B is k x n, or n x k
- * transposed. The rows of C, and of A where it is not transposed, are all but the last dimension: a row of the tensor
- * is `rows` of them. What is one vector is B, with one column. */
+/* The shards of one product of two matrices. A, of input `a`, is m x k, or k x m transposed; B is k x n, or n
+ * x k transposed. The rows of C, and of A where it is not transposed, are all but the last dimension: a row
+ * of the tensor is `rows` of them. What is one vector is B, with one column. */
 typedef struct product {
     const weft_lowering *lowering;
     int a, b;
@@ -75,7 +75,8 @@ typedef struct product {
     bool adds; /* c, here */
 } product;
 
-/* False: there are further dimensions that B has, or where A is transposed: it is not one product of matrices. */
+/* False: there are further dimensions that B has, or where A is transposed: it is not one product of
+ * matrices. */
 static bool product_of(const weft_lowering *lowering, product *p)
 {
     int64_t transposes = lowering->call->attributes.numbers[TRANSPOSES];
@@ -328,11 +329,11 @@ static bool lower_product(const weft_lowering *lowering)
 
 /* ---- the operation ------------------------------------------------------------------------------------- */
 
-#define PRODUCT(variable, a, b, c, like)                                                                           \
+#define PRODUCT(variable, a, b, c, like)                                                                     \
     static const weft_operation variable = {                                                                 \
         .name = "matmul",                                                                                    \
         .write_rule = write_rule,                                                                            \
-        .rule_like = like, \
+        .rule_like = like,                                                                                   \
         .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << A | 1u << B, .ops = WEFT_LINEAR_OPS },         \
         .inputs = { { a, WEFT_TYPES_NUMBER, true },                                                          \
                     { b, WEFT_TYPES_NUMBER, true },                                                          \

@@ -1,5 +1,5 @@
-/* Normalisation over the last dimensions. There are kernels over whole vectors; where these are sharded, the mean, the
- * variance and what else belongs to a vector is computed first, and no vector is gathered. */
+/* Normalisation over the last dimensions. There are kernels over whole vectors; where these are sharded, the
+ * mean, the variance and what else belongs to a vector is computed first, and no vector is gathered. */
 #include "codelets/norms.h"
 
 #include <stdio.h>
@@ -8,7 +8,8 @@
 
 /* ---- rules --------------------------------------------------------------------------------------------- */
 
-/* Letters of a tensor with vectors: "ab[c][d]", or "abcd" where they lie in parts; and what belongs to them. */
+/* Letters of a tensor with vectors: "ab[c][d]", or "abcd" where they lie in parts; and what belongs to them.
+ */
 typedef struct letters {
     char tensor[WEFT_LETTERS_SIZE];
     char statistic[WEFT_LETTERS_SIZE];  /* "ab11" */
@@ -107,11 +108,11 @@ static const weft_operation operation_norm_bias = {
     .kernel = weft_kernel_norm,
 };
 
-#define BACKWARD(name_, rule, like, type, adds)                                                                    \
+#define BACKWARD(name_, rule, like, type, adds)                                                              \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .write_rule = rule,                                                                                  \
-        .rule_like = like, \
+        .rule_like = like,                                                                                   \
         .linear = LINEAR_IN_GRADIENT,                                                                        \
         .inputs = { { "a", WEFT_TYPES_FLOAT, false },                                                        \
                     { "gradient", WEFT_TYPES_FLOAT, true },                                                  \
@@ -165,7 +166,8 @@ static weft_call call_of(const norm *n, const weft_operation *operation, weft_dt
     return call;
 }
 
-/* Finds the vectors' dimensions; the other arguments must be live tensors or NULL. False with the error kept. */
+/* Finds the vectors' dimensions; the other arguments must be live tensors or NULL. False with the error kept.
+ */
 static bool check(norm *n, bool has_gradient)
 {
     weft_tensor *a = weft_check_tensor(n->function, "a", n->a);
@@ -195,8 +197,8 @@ static bool check(norm *n, bool has_gradient)
     return true;
 }
 
-/* Brings the tensors to where `layout`'s vectors lie in parts, and computes these vectors' mean and variance. False
- * with the error kept. */
+/* Brings the tensors to where `layout`'s vectors lie in parts, and computes these vectors' mean and variance.
+ * False with the error kept. */
 static bool take_statistics(norm *n, const weft_layout *layout)
 {
     double scale = 1 / weft_count_along(layout, n->mask);

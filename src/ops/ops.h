@@ -1,6 +1,6 @@
 /* src/ops: one file per family of operations; each operation is a constant (what it is, its rule, how it is
- * linear), a kernel or a lowering, and a public function that puts the call together. docs/operations.md tells how
- * to add one. */
+ * linear), a kernel or a lowering, and a public function that puts the call together. docs/operations.md
+ * tells how to add one. */
 #ifndef WEFT_SRC_OPS_H
 #define WEFT_SRC_OPS_H
 
@@ -27,30 +27,30 @@ extern const weft_operation *const weft_shape_operations[];
 extern const weft_operation *const weft_softmax_operations[];
 extern const weft_operation *const weft_sorting_operations[];
 
-/* Of an operation with output_type WEFT_TYPE_GIVEN: the output has the type of input 0; where that is of 16 bits, it is
- * computed as WEFT_F32 and then rounded. */
+/* Of an operation with output_type WEFT_TYPE_GIVEN: the output has the type of input 0; where that is of 16
+ * bits, it is computed as WEFT_F32 and then rounded. */
 weft_tensor *weft_dispatch_sum(const weft_call *call);
 
-/* The sum of |a|^p over all elements, p finite and above 0: a scalar in f64 for f64, else in f32; Partial where a is
- * sharded. a is a live tensor of a floating type. */
+/* The sum of |a|^p over all elements, p finite and above 0: a scalar in f64 for f64, else in f32; Partial
+ * where a is sharded. a is a live tensor of a floating type. */
 weft_tensor *weft_sum_of_powers(const char *function, weft_tensor *a, double p);
 
 /* Drops dimensions of size 1, bit d of the mask for dimension d; every placement stays on its dimension. */
 weft_tensor *weft_squeeze_dims(const char *function, weft_tensor *a, int64_t mask);
 /* weft_unsqueeze() of a live tensor. */
 weft_tensor *weft_unsqueeze_dim(const char *function, weft_tensor *a, int dim);
-/* Writes `part` into `target`, from index `start` of a dimension on in which neither is sharded. False with the error
- * kept. */
+/* Writes `part` into `target`, from index `start` of a dimension on in which neither is sharded. False with
+ * the error kept. */
 bool weft_put_part(const char *function, weft_tensor *target, weft_tensor *part, int dim, int64_t start);
 
-/* ---- what operations that are put together from others share (compound.c) ------------------------------- */
+/* ---- what operations that are put together from others share (compound.c) ------------------------------ */
 
 /* 0 <= result < ndim, or -1 with the error kept: a is not a live tensor, or has no such dimension. */
 int weft_check_dim_of(const char *function, weft_tensor *a, int dim);
 /* Closes a scope of intermediate results and keeps the result (or NULL) beyond it. */
 weft_tensor *weft_leave_scope(weft_tensor *result);
-/* The tensor with no Partial and with dimension `whole` (-1: none) not sharded: what several operations on the same
- * values begin with, so that these are reduced and moved once. NULL with the error kept. */
+/* The tensor with no Partial and with dimension `whole` (-1: none) not sharded: what several operations on
+ * the same values begin with, so that these are reduced and moved once. NULL with the error kept. */
 weft_tensor *weft_settle(const char *function, weft_tensor *a, int whole);
 /* Elements along a dimension: weft_gather() of arguments that fit. */
 weft_tensor *weft_look_up(const char *function, weft_tensor *a, int dim, weft_tensor *indices);

@@ -102,7 +102,8 @@ static bool same_placements(const weft_layout *a, const weft_layout *b)
 }
 
 /* What belongs to a parameter: of its shape, on its mesh, and where it must, with its placements. */
-static bool check_belongs(const stepping *s, const char *list, weft_tensor *const tensors[], int i, bool placed)
+static bool check_belongs(const stepping *s, const char *list, weft_tensor *const tensors[], int i,
+                          bool placed)
 {
     const weft_tensor *tensor = check_item(s->function, list, tensors, i);
     if (tensor == NULL) {
@@ -114,13 +115,16 @@ static bool check_belongs(const stepping *s, const char *list, weft_tensor *cons
     weft_layout_format(parameter, expected, sizeof(expected));
     bool same_shape = own->ndim == parameter->ndim &&
                       memcmp(own->shape, parameter->shape, (size_t)own->ndim * sizeof(own->shape[0])) == 0;
-    weft_status status = !same_shape                                         ? WEFT_ERR_SHAPE
-                         : own->mesh != parameter->mesh                      ? WEFT_ERR_MESH
+    weft_status status = !same_shape                                  ? WEFT_ERR_SHAPE
+                         : own->mesh != parameter->mesh               ? WEFT_ERR_MESH
                          : placed && !same_placements(own, parameter) ? WEFT_ERR_LAYOUT
-                                                                             : WEFT_OK;
+                                                                      : WEFT_OK;
     if (status != WEFT_OK) {
         weft_fail(status, s->function, "%s[%d] is %s, expected the %s of parameters[%d], %s", list, i, text,
-                  status == WEFT_ERR_SHAPE ? "shape" : status == WEFT_ERR_MESH ? "mesh" : "placements", i, expected);
+                  status == WEFT_ERR_SHAPE  ? "shape"
+                  : status == WEFT_ERR_MESH ? "mesh"
+                                            : "placements",
+                  i, expected);
     }
     return status == WEFT_OK;
 }
@@ -139,7 +143,8 @@ static bool check_parameter(const stepping *s, int i)
 
 static bool check_step(const stepping *s)
 {
-    if (weft_require_init(s->function) != WEFT_OK || !check_list(s->function, "parameters", s->n, s->parameters) ||
+    if (weft_require_init(s->function) != WEFT_OK ||
+        !check_list(s->function, "parameters", s->n, s->parameters) ||
         !check_list(s->function, "gradients", s->n, s->gradients)) {
         return false;
     }
@@ -160,8 +165,10 @@ static bool check_step(const stepping *s)
     return true;
 }
 
-/* The name of a number that is out of range, for the message; `valid` is what it must be. False with the error kept. */
-static bool check_number(const char *function, const char *name, double value, bool valid, const char *expected)
+/* The name of a number that is out of range, for the message; `valid` is what it must be. False with the
+ * error kept. */
+static bool check_number(const char *function, const char *name, double value, bool valid,
+                         const char *expected)
 {
     if (!valid) {
         weft_fail(WEFT_ERR_INVALID, function, "%s is %g, expected %s", name, value, expected);
@@ -212,7 +219,8 @@ static bool sgd_one(const stepping *s, const void *given, int i, weft_tensor *gr
     }
     weft_tensor *momentum = s->states[0][i];
     double kept = o->first_step ? 0 : o->momentum, added = o->first_step ? 1 : 1 - o->dampening;
-    if (!update(s, &operation_momentum, momentum, gradient, parameter, (double[4]){ kept, added, o->weight_decay })) {
+    if (!update(s, &operation_momentum, momentum, gradient, parameter,
+                (double[4]){ kept, added, o->weight_decay })) {
         return false;
     }
     return o->nesterov ? update(s, &operation_sgd_nesterov, parameter, gradient, momentum,
@@ -234,7 +242,8 @@ static bool check_sgd(const char *function, const weft_sgd_options *o)
         return false;
     }
     if (o->nesterov && (o->momentum == 0 || o->dampening != 0)) {
-        weft_fail(WEFT_ERR_INVALID, function, "nesterov with momentum %g and dampening %g, expected a momentum and no dampening",
+        weft_fail(WEFT_ERR_INVALID, function,
+                  "nesterov with momentum %g and dampening %g, expected a momentum and no dampening",
                   o->momentum, o->dampening);
         return false;
     }
@@ -249,15 +258,16 @@ weft_status weft_sgd(int n, weft_tensor *const parameters[], weft_tensor *const 
         s.states[0] = momenta;
         s.state_names[0] = "momenta";
     }
-    return check_sgd(s.function, options) && check_step(&s) ? step_all(&s, sgd_one, options) : refuse(s.function);
+    return check_sgd(s.function, options) && check_step(&s) ? step_all(&s, sgd_one, options)
+                                                            : refuse(s.function);
 }
 
 /* ---- Adam ---------------------------------------------------------------------------------------------- */
 
 typedef struct adam_step {
     weft_adam_options options;
-    double gradient_decay; /* of Adam, */
-    double factor;         /* of the parameter: AdamW's */
+    double gradient_decay;           /* of Adam, */
+    double factor;                   /* of the parameter: AdamW's */
     double correction1, correction2; /* of the moments, which began as zeros */
 } adam_step;
 
@@ -321,16 +331,18 @@ weft_status weft_adam(int n, weft_tensor *const parameters[], weft_tensor *const
                       weft_tensor *const first_moments[], weft_tensor *const second_moments[], int64_t step,
                       const weft_adam_options *options)
 {
-    return adam((stepping){ "weft_adam", n, parameters, gradients, { first_moments, second_moments }, { NULL } },
-                step, options, false);
+    return adam(
+        (stepping){ "weft_adam", n, parameters, gradients, { first_moments, second_moments }, { NULL } },
+        step, options, false);
 }
 
 weft_status weft_adamw(int n, weft_tensor *const parameters[], weft_tensor *const gradients[],
                        weft_tensor *const first_moments[], weft_tensor *const second_moments[], int64_t step,
                        const weft_adam_options *options)
 {
-    return adam((stepping){ "weft_adamw", n, parameters, gradients, { first_moments, second_moments }, { NULL } },
-                step, options, true);
+    return adam(
+        (stepping){ "weft_adamw", n, parameters, gradients, { first_moments, second_moments }, { NULL } },
+        step, options, true);
 }
 
 /* ---- clipping ------------------------------------------------------------------------------------------ */
@@ -343,7 +355,8 @@ static bool check_scalable(const char *function, weft_tensor *const gradients[],
         weft_placement placement = gradient->layout->placements[d];
         if (placement.kind == WEFT_PARTIAL && !(WEFT_LINEAR_OPS & (1u << placement.op))) {
             char text[160];
-            weft_fail(WEFT_ERR_LAYOUT, function, "gradients[%d] is %s, expected no Partial but of sums and averages", i,
+            weft_fail(WEFT_ERR_LAYOUT, function,
+                      "gradients[%d] is %s, expected no Partial but of sums and averages", i,
                       weft_layout_format(gradient->layout, text, sizeof(text)));
             return false;
         }
@@ -376,7 +389,8 @@ static weft_tensor *part_of_norm(const char *function, weft_tensor *gradient, do
                         : weft_norm_all(gradient, p);
 }
 
-/* Put together before they are reduced over the ranks, so that one reduction does for all tensors that lie alike. */
+/* Put together before they are reduced over the ranks, so that one reduction does for all tensors that lie
+ * alike. */
 static weft_tensor *norm_of_all(const char *function, int n, weft_tensor *const gradients[], double p)
 {
     weft_tensor *total = part_of_norm(function, gradients[0], p);
@@ -406,7 +420,8 @@ weft_status weft_clip_grad_norm(int n, weft_tensor *const gradients[], double ma
     }
     weft_scope_open();
     weft_tensor *norm = norm_of_all(function, n, gradients, p);
-    weft_tensor *scale = norm == NULL ? NULL : weft_scale(weft_reciprocal(weft_add_scalar(norm, 1e-6)), max_norm);
+    weft_tensor *scale =
+        norm == NULL ? NULL : weft_scale(weft_reciprocal(weft_add_scalar(norm, 1e-6)), max_norm);
     scale = scale == NULL ? NULL : weft_clamp(scale, -INFINITY, 1);
     bool done = scale != NULL;
     for (int i = 0; i < n && done; i++) {
@@ -420,14 +435,9 @@ weft_status weft_clip_grad_norm(int n, weft_tensor *const gradients[], double ma
 }
 
 const weft_operation *const weft_optimizer_operations[] = {
-    &operation_momentum,
-    &operation_sgd,
-    &operation_sgd_momentum,
-    &operation_sgd_nesterov,
-    &operation_moment,
-    &operation_moment_decayed,
-    &operation_square_moment,
-    &operation_square_moment_decayed,
-    &operation_adam,
-    NULL,
+    &operation_momentum,      &operation_sgd,
+    &operation_sgd_momentum,  &operation_sgd_nesterov,
+    &operation_moment,        &operation_moment_decayed,
+    &operation_square_moment, &operation_square_moment_decayed,
+    &operation_adam,          NULL,
 };

@@ -1,4 +1,5 @@
-/* Random numbers: all are made in place by kernels to which the global index and the random state say everything. */
+/* Random numbers: all are made in place by kernels to which the global index and the random state say
+ * everything. */
 #include "codelets/random.h"
 
 #include <float.h>
@@ -79,7 +80,8 @@ static weft_tensor *draw_new(const drawing *d, const weft_layout *layout)
 static bool check_floating(const char *function, const char *argument, weft_dtype dtype)
 {
     if (!weft_dtype_is_floating(dtype)) {
-        weft_fail(WEFT_ERR_DTYPE, function, "%s is %s, expected a floating type", argument, weft_dtype_name(dtype));
+        weft_fail(WEFT_ERR_DTYPE, function, "%s is %s, expected a floating type", argument,
+                  weft_dtype_name(dtype));
         return false;
     }
     return true;
@@ -169,8 +171,9 @@ static bool check_bounds(const char *function, weft_dtype dtype, double low, dou
 {
     double most = largest(dtype);
     if (!(fabs(low) <= most && fabs(high) <= most && high - low <= most)) {
-        weft_fail(WEFT_ERR_INVALID, function, "low is %g and high %g, expected finite numbers of %s, as their distance is",
-                  low, high, weft_dtype_name(dtype));
+        weft_fail(WEFT_ERR_INVALID, function,
+                  "low is %g and high %g, expected finite numbers of %s, as their distance is", low, high,
+                  weft_dtype_name(dtype));
         return false;
     }
     if (low > high) {
@@ -225,7 +228,8 @@ static bool holds(weft_dtype dtype, int64_t low, int64_t last)
 static bool check_range(const char *function, int64_t low, int64_t high, weft_dtype dtype)
 {
     if (weft_dtype_is_floating(dtype)) {
-        weft_fail(WEFT_ERR_DTYPE, function, "dtype is %s, expected integers or truth values", weft_dtype_name(dtype));
+        weft_fail(WEFT_ERR_DTYPE, function, "dtype is %s, expected integers or truth values",
+                  weft_dtype_name(dtype));
         return false;
     }
     if (low >= high) {
@@ -279,8 +283,8 @@ weft_tensor *weft_bernoulli(weft_tensor *p)
     return draw(&d, p);
 }
 
-weft_tensor *weft_bernoulli_scalar(double p, weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
-                                   const weft_placement *placements)
+weft_tensor *weft_bernoulli_scalar(double p, weft_dtype dtype, int ndim, const int64_t shape[],
+                                   weft_mesh *mesh, const weft_placement *placements)
 {
     weft_factory request = { "weft_bernoulli_scalar", dtype, ndim, shape, mesh, placements, false };
     drawing d = { request.function, &operation_bernoulli_scalar, { p } };
@@ -354,7 +358,7 @@ weft_tensor *weft_dropout_backward(weft_tensor *gradient, weft_tensor *mask, dou
 }
 
 const weft_operation *const weft_random_operations[] = {
-    &operation_uniform,  &operation_normal,    &operation_randint, &operation_bernoulli_scalar,
-    &operation_randperm, &operation_bernoulli, &operation_dropout, &operation_dropout_backward,
-    NULL,
+    &operation_uniform,          &operation_normal,           &operation_randint,
+    &operation_bernoulli_scalar, &operation_randperm,         &operation_bernoulli,
+    &operation_dropout,          &operation_dropout_backward, NULL,
 };

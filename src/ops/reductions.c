@@ -41,9 +41,15 @@ static void write_rule(const weft_call *call, const weft_layout *const inputs[],
         .kernel = weft_kernel_##name_,                                                                       \
         .accumulates = true,                                                                                 \
     };
-#define LINEAR { .kind = WEFT_LINEAR_JOINTLY, .ops = WEFT_LINEAR_OPS, .contracts = WEFT_SUM }
+#define LINEAR                                                                                               \
+    {                                                                                                        \
+        .kind = WEFT_LINEAR_JOINTLY, .ops = WEFT_LINEAR_OPS, .contracts = WEFT_SUM                           \
+    }
 /* Ranks' parts are put together by `op_`; a tensor that is Partial with the same passes. */
-#define BY(op_) { .kind = WEFT_LINEAR_JOINTLY, .ops = 1u << (op_), .contracts = (op_) }
+#define BY(op_)                                                                                              \
+    {                                                                                                        \
+        .kind = WEFT_LINEAR_JOINTLY, .ops = 1u << (op_), .contracts = (op_)                                  \
+    }
 
 /* Sums have the type that the call gives: a wider one than 16 bits, so that they are rounded once. */
 REDUCTION(sum, WEFT_TYPES_ALL, WEFT_TYPE_GIVEN, LINEAR)
@@ -121,7 +127,8 @@ static bool check_not_empty(const char *function, const weft_tensor *a, int64_t 
 {
     for (int d = 0; d < a->layout->ndim; d++) {
         if ((mask >> d & 1) && a->layout->shape[d] == 0) {
-            weft_fail(WEFT_ERR_SHAPE, function, "a has size 0 in dimension %d: there is nothing to choose from", d);
+            weft_fail(WEFT_ERR_SHAPE, function,
+                      "a has size 0 in dimension %d: there is nothing to choose from", d);
             return false;
         }
     }
@@ -155,8 +162,9 @@ static weft_tensor *dispatch(const reduction *r, bool keeps)
     });
 }
 
-/* The rows are reduced into one: with more dimensions kept behind it, the result would be cut along these, and every
- * panel of it would go through all rows by itself. So they stay one row, of which the result is a view. */
+/* The rows are reduced into one: with more dimensions kept behind it, the result would be cut along these,
+ * and every panel of it would go through all rows by itself. So they stay one row, of which the result is a
+ * view. */
 static weft_tensor *reduce(const reduction *r)
 {
     int64_t all = ((int64_t)1 << r->a->layout->ndim) - 1;
@@ -181,8 +189,8 @@ static weft_tensor *narrowed(const reduction *r, weft_tensor *result)
     return result == NULL || weft_dtype_size(type) != 2 ? result : weft_to_type(result, type);
 }
 
-static weft_tensor *sum_like(const char *function, const weft_operation *operation, weft_tensor *a, int num_dims,
-                             const int dims[], bool keepdim, bool averages)
+static weft_tensor *sum_like(const char *function, const weft_operation *operation, weft_tensor *a,
+                             int num_dims, const int dims[], bool keepdim, bool averages)
 {
     reduction r = { function, operation, a, .keepdim = keepdim };
     r.mask = check_dims(function, a, num_dims, dims);
@@ -196,7 +204,8 @@ static weft_tensor *sum_like(const char *function, const weft_operation *operati
     }
     r.type = type_of_sum(type);
     r.scale = averages ? 1 / weft_count_along(a->layout, r.mask) : 0;
-    /* Addends of few bits wrap around, and truth values are or'ed: they must not pass to a result of more bits. */
+    /* Addends of few bits wrap around, and truth values are or'ed: they must not pass to a result of more
+     * bits. */
     bool widens = a->layout->has_partial && !weft_dtype_is_floating(type) && type != WEFT_I64;
     if (!widens && weft_dtype_size(type) != 2) {
         return reduce(&r);
@@ -206,8 +215,8 @@ static weft_tensor *sum_like(const char *function, const weft_operation *operati
     return weft_leave_scope(r.a == NULL ? NULL : narrowed(&r, reduce(&r)));
 }
 
-static weft_tensor *choice_like(const char *function, const weft_operation *operation, weft_tensor *a, int num_dims,
-                                const int dims[], bool keepdim, bool needs_elements)
+static weft_tensor *choice_like(const char *function, const weft_operation *operation, weft_tensor *a,
+                                int num_dims, const int dims[], bool keepdim, bool needs_elements)
 {
     reduction r = { function, operation, a, .keepdim = keepdim };
     r.mask = check_dims(function, a, num_dims, dims);
@@ -217,8 +226,8 @@ static weft_tensor *choice_like(const char *function, const weft_operation *oper
     return reduce(&r);
 }
 
-weft_tensor *weft_sum_statistic(const char *function, weft_statistic kind, weft_tensor *a, weft_tensor *centre,
-                                int64_t mask, double scale)
+weft_tensor *weft_sum_statistic(const char *function, weft_statistic kind, weft_tensor *a,
+                                weft_tensor *centre, int64_t mask, double scale)
 {
     static const weft_operation *const operations[] = { &operation_sum, &operation_sum_square,
                                                         &operation_sum_square_difference };
@@ -303,7 +312,8 @@ static weft_tensor *norm_of(const reduction *r)
     return r->p == 2 ? weft_sqrt(sum) : weft_pow_scalar(sum, 1 / r->p);
 }
 
-static weft_tensor *norm(const char *function, weft_tensor *a, double p, int num_dims, const int dims[], bool keepdim)
+static weft_tensor *norm(const char *function, weft_tensor *a, double p, int num_dims, const int dims[],
+                         bool keepdim)
 {
     reduction r = { function, NULL, a, .keepdim = keepdim, .p = p };
     r.mask = check_dims(function, a, num_dims, dims);
@@ -343,8 +353,8 @@ weft_tensor *weft_norm_all(weft_tensor *a, double p)
 /* ---- variance ------------------------------------------------------------------------------------------ */
 
 /* Twice through the values: first their mean, then the squares of what they differ from it. */
-static weft_tensor *variance(const char *function, weft_tensor *a, int num_dims, const int dims[], double correction,
-                             bool keepdim)
+static weft_tensor *variance(const char *function, weft_tensor *a, int num_dims, const int dims[],
+                             double correction, bool keepdim)
 {
     reduction r = { function, &operation_sum, a, .keepdim = true };
     r.mask = check_dims(function, a, num_dims, dims);
@@ -375,7 +385,8 @@ weft_tensor *weft_variance(weft_tensor *a, int dim, double correction, bool keep
     return variance("weft_variance", a, 1, &dim, correction, keepdim);
 }
 
-weft_tensor *weft_variance_over(weft_tensor *a, int num_dims, const int dims[], double correction, bool keepdim)
+weft_tensor *weft_variance_over(weft_tensor *a, int num_dims, const int dims[], double correction,
+                                bool keepdim)
 {
     return variance("weft_variance_over", a, num_dims, dims, correction, keepdim);
 }
@@ -388,8 +399,8 @@ weft_tensor *weft_variance_all(weft_tensor *a, double correction)
 /* ---- places ------------------------------------------------------------------------------------------- */
 
 /* First what the largest or smallest value is, then where: rows need not come together for that. */
-static weft_tensor *place_of(const char *function, const weft_operation *extreme, weft_tensor *a, int num_dims,
-                             const int dims[], bool keepdim)
+static weft_tensor *place_of(const char *function, const weft_operation *extreme, weft_tensor *a,
+                             int num_dims, const int dims[], bool keepdim)
 {
     reduction r = { function, extreme, a, .keepdim = true };
     r.mask = check_dims(function, a, num_dims, dims);
@@ -430,9 +441,17 @@ weft_tensor *weft_argmin_all(weft_tensor *a)
 /* ---- all of them --------------------------------------------------------------------------------------- */
 
 const weft_operation *const weft_reduction_operations[] = {
-    &operation_sum,        &operation_prod,    &operation_max,     &operation_min,
-    &operation_any,        &operation_all,     &operation_sum_abs, &operation_sum_square,
-    &operation_sum_pow,    &operation_max_abs, &operation_sum_square_difference,
+    &operation_sum,
+    &operation_prod,
+    &operation_max,
+    &operation_min,
+    &operation_any,
+    &operation_all,
+    &operation_sum_abs,
+    &operation_sum_square,
+    &operation_sum_pow,
+    &operation_max_abs,
+    &operation_sum_square_difference,
     &operation_place,
     NULL,
 };

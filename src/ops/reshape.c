@@ -73,14 +73,14 @@ static bool lower_copy(const weft_lowering *lowering)
 typedef struct side {
     int ndim;
     const int64_t *shape;
-    int dim;                                  /* the one that is being taken apart */
-    int64_t left;                             /* what is left of its size */
+    int dim;                                          /* the one that is being taken apart */
+    int64_t left;                                     /* what is left of its size */
     char terms[WEFT_MAX_DIMS][3 * WEFT_MAX_DIMS + 1]; /* the letters of each dimension */
-    int count[WEFT_MAX_DIMS];                 /* how many */
+    int count[WEFT_MAX_DIMS];                         /* how many */
 } side;
 
-/* What is common to two shapes of as many elements: their factors, those that both have in the same place by the same
- * letters. */
+/* What is common to two shapes of as many elements: their factors, those that both have in the same place by
+ * the same letters. */
 typedef struct factoring {
     side from, to;
     int num_letters;
@@ -106,7 +106,8 @@ static side side_of(int ndim, const int64_t shape[])
 static void add_letter(factoring *f, side *s, bool whole)
 {
     char *term = s->terms[s->dim];
-    snprintf(term + strlen(term), sizeof(s->terms[0]) - strlen(term), whole ? "[%c]" : "%c", 'a' + f->num_letters);
+    snprintf(term + strlen(term), sizeof(s->terms[0]) - strlen(term), whole ? "[%c]" : "%c",
+             'a' + f->num_letters);
     s->count[s->dim]++;
 }
 
@@ -168,7 +169,8 @@ static void factor_empty(factoring *f)
     }
 }
 
-static void factor_shapes(factoring *f, int ndim, const int64_t shape[], int new_ndim, const int64_t new_shape[])
+static void factor_shapes(factoring *f, int ndim, const int64_t shape[], int new_ndim,
+                          const int64_t new_shape[])
 {
     f->num_letters = 0;
     f->from = side_of(ndim, shape);
@@ -207,11 +209,13 @@ static void format_side(const side *s, char *text, size_t size)
 }
 
 /* numbers: the new shape. */
-static void write_reshape_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+static void write_reshape_rule(const weft_call *call, const weft_layout *const inputs[], char *text,
+                               size_t size)
 {
     factoring f;
     char from[80], to[80];
-    factor_shapes(&f, inputs[0]->ndim, inputs[0]->shape, (int)call->attributes.num_numbers, call->attributes.numbers);
+    factor_shapes(&f, inputs[0]->ndim, inputs[0]->shape, (int)call->attributes.num_numbers,
+                  call->attributes.numbers);
     format_side(&f.from, from, sizeof(from));
     format_side(&f.to, to, sizeof(to));
     snprintf(text, size, "%s->%s", from, to);
@@ -305,7 +309,9 @@ static bool complete_shape(const char *function, const weft_layout *from, int nd
 /* To a shape of as many elements. */
 static weft_tensor *reshape(const char *function, weft_tensor *a, int ndim, const int64_t shape[])
 {
-    weft_call call = { .function = function, .operation = &operation_reshape, .num_inputs = 1, .inputs = { a } };
+    weft_call call = {
+        .function = function, .operation = &operation_reshape, .num_inputs = 1, .inputs = { a }
+    };
     factoring f;
     factor_shapes(&f, a->layout->ndim, a->layout->shape, ndim, shape);
     write_sizes(&f, &call.attributes);
@@ -340,7 +346,8 @@ weft_tensor *weft_flatten(weft_tensor *a, int first, int last)
         return NULL;
     }
     if (last < first) {
-        weft_fail(WEFT_ERR_INVALID, function, "last is dimension %d, expected at least %d, as first is", last, first);
+        weft_fail(WEFT_ERR_INVALID, function, "last is dimension %d, expected at least %d, as first is", last,
+                  first);
         return NULL;
     }
     int64_t shape[WEFT_MAX_DIMS] = { 1 };
@@ -384,7 +391,8 @@ weft_tensor *weft_unflatten(weft_tensor *a, int dim, int num_sizes, const int64_
     if (!complete_shape(function, &alone, num_sizes, sizes, shape + dim)) {
         return NULL;
     }
-    memcpy(shape + dim + num_sizes, layout->shape + dim + 1, (size_t)(layout->ndim - dim - 1) * sizeof(shape[0]));
+    memcpy(shape + dim + num_sizes, layout->shape + dim + 1,
+           (size_t)(layout->ndim - dim - 1) * sizeof(shape[0]));
     return reshape(function, a, ndim, shape);
 }
 

@@ -1,4 +1,5 @@
-/* Operations that move elements: each says by which affine map; its rule and its tasks follow from that (affine.h). */
+/* Operations that move elements: each says by which affine map; its rule and its tasks follow from that
+ * (affine.h). */
 #include <stdio.h>
 
 #include "codelets/shapes.h"
@@ -9,8 +10,8 @@
 
 enum { MAX_MAPS = 2 };
 
-/* Fills in the maps from an input of a layout to the output; returns how many. They differ in their places only: the
- * first one gives the rule. */
+/* Fills in the maps from an input of a layout to the output; returns how many. They differ in their places
+ * only: the first one gives the rule. */
 typedef int (*describe_function)(const weft_call *call, const weft_layout *from, weft_affine maps[MAX_MAPS]);
 
 static void write_rule(describe_function describe, const weft_call *call, const weft_layout *from, char *text,
@@ -28,12 +29,15 @@ static bool lower(describe_function describe, const weft_lowering *lowering, int
     return weft_lower_affine(lowering, input, count, maps);
 }
 
-/* Moved elements stay addends of what they were: Partial passes with any op. So do zeros beside them: every op makes 0
- * of zeros. */
-#define PASSES_ALL { .kind = WEFT_LINEAR_JOINTLY, .ops = ~0u }
+/* Moved elements stay addends of what they were: Partial passes with any op. So do zeros beside them: every
+ * op makes 0 of zeros. */
+#define PASSES_ALL                                                                                           \
+    {                                                                                                        \
+        .kind = WEFT_LINEAR_JOINTLY, .ops = ~0u                                                              \
+    }
 
 /* first_row: which rows of the input the output is, where these are all that it is; NULL: as `views` says. */
-#define MOVES(name_, like, views_, first_row_)                                                                                 \
+#define MOVES(name_, like, views_, first_row_)                                                               \
     static void write_##name_##_rule(const weft_call *call, const weft_layout *const inputs[], char *text,   \
                                      size_t size)                                                            \
     {                                                                                                        \
@@ -46,7 +50,7 @@ static bool lower(describe_function describe, const weft_lowering *lowering, int
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .write_rule = write_##name_##_rule,                                                                  \
-        .rule_like = like, \
+        .rule_like = like,                                                                                   \
         .linear = PASSES_ALL,                                                                                \
         .inputs = { { "a", WEFT_TYPES_ALL, false } },                                                        \
         .views = views_,                                                                                     \
@@ -57,8 +61,11 @@ static bool lower(describe_function describe, const weft_lowering *lowering, int
 static weft_tensor *dispatch(const char *function, const weft_operation *operation, weft_tensor *a,
                              const weft_attributes *attributes)
 {
-    return weft_dispatch(&(weft_call){
-        .function = function, .operation = operation, .num_inputs = 1, .inputs = { a }, .attributes = *attributes });
+    return weft_dispatch(&(weft_call){ .function = function,
+                                       .operation = operation,
+                                       .num_inputs = 1,
+                                       .inputs = { a },
+                                       .attributes = *attributes });
 }
 
 /* A map that leaves everything where it is. */
@@ -77,7 +84,8 @@ static weft_affine same_map(const weft_layout *from)
 static int check_dim(const char *function, const char *argument, const weft_tensor *a, int dim)
 {
     if (a->layout->ndim == 0) {
-        weft_fail(WEFT_ERR_INVALID, function, "%s is %d, but a is a scalar and has no dimensions", argument, dim);
+        weft_fail(WEFT_ERR_INVALID, function, "%s is %d, but a is a scalar and has no dimensions", argument,
+                  dim);
         return -1;
     }
     return weft_check_dim(function, argument, dim, a->layout->ndim);
@@ -96,7 +104,8 @@ static int check_new_dim(const char *function, const weft_tensor *a, int dim)
 }
 
 /* Writes num_dims dimensions as 0 .. ndim - 1, each at most once. False with the error kept. */
-static bool check_dims(const char *function, const weft_tensor *a, int num_dims, const int dims[], int checked[])
+static bool check_dims(const char *function, const weft_tensor *a, int num_dims, const int dims[],
+                       int checked[])
 {
     if (num_dims < 0 || num_dims > a->layout->ndim || (num_dims > 0 && dims == NULL)) {
         weft_fail(WEFT_ERR_INVALID, function, "num_dims is %d%s, expected 0 to %d", num_dims,
@@ -137,7 +146,8 @@ MOVES(squeeze, "a1b->ab", true, NULL)
 
 weft_tensor *weft_squeeze_dims(const char *function, weft_tensor *a, int64_t mask)
 {
-    return dispatch(function, &operation_squeeze, a, &(weft_attributes){ .num_numbers = 1, .numbers = { mask } });
+    return dispatch(function, &operation_squeeze, a,
+                    &(weft_attributes){ .num_numbers = 1, .numbers = { mask } });
 }
 
 /* What a call that has nothing to do returns: a tensor of its own, on the same memory where that can be. */
@@ -313,7 +323,8 @@ static bool complete_expansion(const weft_tensor *a, int ndim, const int64_t sha
         int64_t own = d < added ? 1 : a->layout->shape[d - added];
         complete[d] = shape[d] == -1 && d >= added ? own : shape[d];
         if (complete[d] != own && own != 1 && complete[d] >= 0) {
-            weft_fail(WEFT_ERR_SHAPE, function, "shape[%d] is %lld, expected %lld: a has this size in dimension %d", d,
+            weft_fail(WEFT_ERR_SHAPE, function,
+                      "shape[%d] is %lld, expected %lld: a has this size in dimension %d", d,
                       (long long)shape[d], (long long)own, d - added);
             return false;
         }
@@ -335,7 +346,8 @@ weft_tensor *weft_expand(weft_tensor *a, int ndim, const int64_t shape[])
             attributes.sizes[attributes.num_sizes++] = attributes.numbers[d];
         }
     }
-    return attributes.num_sizes == 0 ? same(function, a) : dispatch(function, &operation_expand, a, &attributes);
+    return attributes.num_sizes == 0 ? same(function, a)
+                                     : dispatch(function, &operation_expand, a, &attributes);
 }
 
 /* Which dimensions weft_sum_to() adds up, bit d for dimension d; -1 with the error kept. */
@@ -355,7 +367,8 @@ static int64_t mask_of_sum(const weft_tensor *a, int ndim, const int64_t shape[]
     for (int d = 0; d < ndim; d++) {
         int64_t own = a->layout->shape[d + added];
         if (shape[d] != own && shape[d] != 1) {
-            weft_fail(WEFT_ERR_SHAPE, function, "shape[%d] is %lld, expected 1 or %lld, as a has in dimension %d", d,
+            weft_fail(WEFT_ERR_SHAPE, function,
+                      "shape[%d] is %lld, expected 1 or %lld, as a has in dimension %d", d,
                       (long long)shape[d], (long long)own, d + added);
             return -1;
         }
@@ -405,7 +418,8 @@ static int64_t clamp_index(int64_t index, int64_t size)
 }
 
 /* False with the error kept. */
-static bool make_slice(const char *function, int64_t size, int64_t start, int64_t stop, int64_t step, slice *s)
+static bool make_slice(const char *function, int64_t size, int64_t start, int64_t stop, int64_t step,
+                       slice *s)
 {
     if (step < 1) {
         weft_fail(WEFT_ERR_INVALID, function, "step is %lld, expected at least 1", (long long)step);
@@ -451,7 +465,8 @@ static weft_attributes slice_attributes(int dim, const slice *s, int64_t size)
                               .numbers = { [CUT_DIM] = dim, [CUT_START] = s->start, [CUT_STEP] = s->step } };
 }
 
-static weft_tensor *take_slice(const char *function, weft_tensor *a, int dim, int64_t start, int64_t stop, int64_t step)
+static weft_tensor *take_slice(const char *function, weft_tensor *a, int dim, int64_t start, int64_t stop,
+                               int64_t step)
 {
     slice s;
     a = weft_check_tensor(function, "a", a);
@@ -488,7 +503,8 @@ static int describe_slice_backward(const weft_call *call, const weft_layout *fro
     return 1;
 }
 
-static void write_slice_backward_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+static void write_slice_backward_rule(const weft_call *call, const weft_layout *const inputs[], char *text,
+                                      size_t size)
 {
     write_rule(describe_slice_backward, call, inputs[0], text, size);
 }
@@ -525,7 +541,8 @@ weft_tensor *weft_slice_backward(weft_tensor *gradient, int dim, int64_t size, i
         return NULL;
     }
     if (gradient->layout->shape[dim] != s.extent) {
-        weft_fail(WEFT_ERR_SHAPE, function, "gradient has size %lld in dimension %d, expected %lld, as the slice has",
+        weft_fail(WEFT_ERR_SHAPE, function,
+                  "gradient has size %lld in dimension %d, expected %lld, as the slice has",
                   (long long)gradient->layout->shape[dim], dim, (long long)s.extent);
         return NULL;
     }
@@ -563,15 +580,16 @@ weft_tensor *weft_select(weft_tensor *a, int dim, int64_t index)
     }
     int64_t size = a->layout->shape[dim];
     if (index < -size || index >= size) {
-        weft_fail(WEFT_ERR_INVALID, function, "index is %lld, expected %lld to %lld, as a has size %lld in dimension %d",
+        weft_fail(WEFT_ERR_INVALID, function,
+                  "index is %lld, expected %lld to %lld, as a has size %lld in dimension %d",
                   (long long)index, (long long)-size, (long long)size - 1, (long long)size, dim);
         return NULL;
     }
-    return dispatch(function, &operation_select, a,
-                    &(weft_attributes){ .num_numbers = 3,
-                                       .numbers = { [CUT_DIM] = dim,
-                                                    [CUT_START] = index < 0 ? index + size : index,
-                                                    [CUT_STEP] = 1 } });
+    return dispatch(
+        function, &operation_select, a,
+        &(weft_attributes){
+            .num_numbers = 3,
+            .numbers = { [CUT_DIM] = dim, [CUT_START] = index < 0 ? index + size : index, [CUT_STEP] = 1 } });
 }
 
 /* ---- the order of elements ----------------------------------------------------------------------------- */
@@ -675,10 +693,11 @@ bool weft_put_part(const char *function, weft_tensor *target, weft_tensor *part,
                                        .operation = &operation_put,
                                        .num_inputs = 2,
                                        .inputs = { target, part },
-                                       .attributes = { .num_numbers = 2, .numbers = { dim, start } } }) != NULL;
+                                       .attributes = { .num_numbers = 2, .numbers = { dim, start } } }) !=
+           NULL;
 }
 
-/* ---- triangles ------------------------------------------------------------------------------------------ */
+/* ---- triangles ----------------------------------------------------------------------------------------- */
 
 #define TRIANGLE(name_)                                                                                      \
     static const weft_operation operation_##name_ = {                                                        \
@@ -693,7 +712,8 @@ bool weft_put_part(const char *function, weft_tensor *target, weft_tensor *part,
         return triangle("weft_" #name_, &operation_##name_, a, diagonal);                                    \
     }
 
-static weft_tensor *triangle(const char *function, const weft_operation *operation, weft_tensor *a, int64_t diagonal)
+static weft_tensor *triangle(const char *function, const weft_operation *operation, weft_tensor *a,
+                             int64_t diagonal)
 {
     a = weft_check_tensor(function, "a", a);
     if (a == NULL) {
@@ -701,7 +721,8 @@ static weft_tensor *triangle(const char *function, const weft_operation *operati
     }
     /* What is out of the matrix is as good as the next diagonal outside it, and cannot overflow. */
     int ndim = a->layout->ndim;
-    int64_t rows = ndim < 2 ? 0 : a->layout->shape[ndim - 2], columns = ndim < 2 ? 0 : a->layout->shape[ndim - 1];
+    int64_t rows = ndim < 2 ? 0 : a->layout->shape[ndim - 2],
+            columns = ndim < 2 ? 0 : a->layout->shape[ndim - 1];
     diagonal = weft_max_i64(-rows - 1, weft_min_i64(diagonal, columns + 1));
     return dispatch(function, operation, a, &(weft_attributes){ .num_numbers = 1, .numbers = { diagonal } });
 }
@@ -712,7 +733,17 @@ TRIANGLE(triu)
 /* ---- all of them --------------------------------------------------------------------------------------- */
 
 const weft_operation *const weft_shape_operations[] = {
-    &operation_squeeze, &operation_unsqueeze, &operation_permute,        &operation_expand,
-    &operation_slice,   &operation_select,    &operation_slice_backward, &operation_flip,
-    &operation_roll,    &operation_put,       &operation_tril,    &operation_triu,          NULL,
+    &operation_squeeze,
+    &operation_unsqueeze,
+    &operation_permute,
+    &operation_expand,
+    &operation_slice,
+    &operation_select,
+    &operation_slice_backward,
+    &operation_flip,
+    &operation_roll,
+    &operation_put,
+    &operation_tril,
+    &operation_triu,
+    NULL,
 };

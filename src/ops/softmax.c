@@ -1,5 +1,5 @@
-/* Softmax, its logarithm and their gradients. Each has a kernel over whole rows; where these are sharded, it is put
- * together from the largest values, sums, and a last step on each element, and no row is gathered. */
+/* Softmax, its logarithm and their gradients. Each has a kernel over whole rows; where these are sharded, it
+ * is put together from the largest values, sums, and a last step on each element, and no row is gathered. */
 #include "codelets/softmax.h"
 
 #include <stdio.h>
@@ -56,7 +56,7 @@ static void write_sum_product_rule(const weft_call *call, const weft_layout *con
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .write_rule = write_whole_rule,                                                                      \
-        .rule_like = "a[b]c->a[b]c", \
+        .rule_like = "a[b]c->a[b]c",                                                                         \
         .inputs = { { "a", WEFT_TYPES_FLOAT, false } },                                                      \
         .kernel = weft_kernel_##name_,                                                                       \
     };
@@ -64,12 +64,13 @@ static void write_sum_product_rule(const weft_call *call, const weft_layout *con
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .write_rule = write_whole_rule,                                                                      \
-        .rule_like = "a[b]c,a[b]c->a[b]c", \
+        .rule_like = "a[b]c,a[b]c->a[b]c",                                                                   \
         .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS },                   \
         .inputs = { { "gradient", WEFT_TYPES_FLOAT, true }, { "output", WEFT_TYPES_FLOAT, true } },          \
         .kernel = weft_kernel_##name_,                                                                       \
     };
-/* The last step: of each element and two values of its row; of its gradient, itself and a value of the row. */
+/* The last step: of each element and two values of its row; of its gradient, itself and a value of the row.
+ */
 #define LAST_STEP(name_)                                                                                     \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \

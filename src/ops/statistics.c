@@ -76,4 +76,3 @@ double weft_count_along(const weft_layout *layout, int64_t mask)
     }
     return count;
 }
-

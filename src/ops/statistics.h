@@ -1,12 +1,12 @@
-/* What operations over whole rows share. Where no rank has a whole row, they are put together from statistics: tensors
- * that have one value for each row, in which the reduced dimensions stay with size 1. */
+/* What operations over whole rows share. Where no rank has a whole row, they are put together from
+ * statistics: tensors that have one value for each row, in which the reduced dimensions stay with size 1. */
 #ifndef WEFT_SRC_OPS_STATISTICS_H
 #define WEFT_SRC_OPS_STATISTICS_H
 
 #include "ops/ops.h"
 
-/* How the letters of a tensor's dimensions are written into a rule; "the chosen" are those of a mask, bit d for
- * dimension d. */
+/* How the letters of a tensor's dimensions are written into a rule; "the chosen" are those of a mask, bit d
+ * for dimension d. */
 typedef enum weft_letters_style {
     WEFT_LETTERS_ALL,    /* "abc" */
     WEFT_LETTERS_WHOLE,  /* "a[b]c": the chosen must not be sharded */
@@ -23,8 +23,8 @@ const char *weft_write_letters(char *text, int ndim, int64_t mask, weft_letters_
 /* Whether a rank may have a part only of some row along the dimensions of the mask. */
 bool weft_is_cut(const weft_layout *layout, int64_t mask);
 
-/* The tensor placed like `like`, which is on its mesh and has as many dimensions: sharded where that is, but for the
- * dimensions of the mask, and not Partial. NULL for NULL, or with the error kept. */
+/* The tensor placed like `like`, which is on its mesh and has as many dimensions: sharded where that is, but
+ * for the dimensions of the mask, and not Partial. NULL for NULL, or with the error kept. */
 weft_tensor *weft_place_like(const char *function, weft_tensor *tensor, const weft_layout *like,
                              int64_t mask);
 
@@ -40,9 +40,9 @@ typedef enum weft_statistic {
 weft_tensor *weft_sum_statistic(const char *function, weft_statistic kind, weft_tensor *a,
                                 weft_tensor *centre, int64_t mask, double scale);
 
-/* Of softmax along a dimension, for a tensor that is not Partial: the largest value of each row, and the sum of the
- * exponentials of what is left when that is taken away; placed like the tensor. `sum` is NULL with the error kept
- * (softmax.c). */
+/* Of softmax along a dimension, for a tensor that is not Partial: the largest value of each row, and the sum
+ * of the exponentials of what is left when that is taken away; placed like the tensor. `sum` is NULL with the
+ * error kept (softmax.c). */
 typedef struct weft_row_statistics {
     weft_tensor *largest, *sum;
 } weft_row_statistics;
@@ -50,6 +50,5 @@ weft_row_statistics weft_softmax_statistics(const char *function, weft_tensor *a
 
 /* Elements that the dimensions of the mask have together. */
 double weft_count_along(const weft_layout *layout, int64_t mask);
-
 
 #endif

@@ -50,18 +50,18 @@ typedef struct weft_cost_model {
         2.0, 2.0, 1.0 / 5000.0, 30.0, 3.0, 1.0 / 118.0, WEFT_ALGORITHM_AUTO                                  \
     }
 
-/* A dimension that is seen through windows: rows [first, last] of a part of `cut` need the source's indices from
- * (first * times - before) / over, rounded up, to (last * times + after) / over, rounded down, as far as there are such:
- * 0 .. size - 1. times, over >= 1. */
+/* A dimension that is seen through windows: rows [first, last] of a part of `cut` need the source's indices
+ * from (first * times - before) / over, rounded up, to (last * times + after) / over, rounded down, as far as
+ * there are such: 0 .. size - 1. times, over >= 1. */
 typedef struct weft_window {
     int64_t size; /* of the source's dimension */
     int64_t times, over, before, after;
 } weft_window;
 
-/* A move stage whose target gives each rank the windows of what it has of another layout (a halo, for instance). The
- * target is a tensor of its own: the placements are those of `cut`, along a dimension with windows its size is the number
- * of parts times weft_windows_largest(), and a rank's window lies at the beginning of its part; what is behind it is not
- * written. Boxes of moves are in the source's indices. */
+/* A move stage whose target gives each rank the windows of what it has of another layout (a halo, for
+ * instance). The target is a tensor of its own: the placements are those of `cut`, along a dimension with
+ * windows its size is the number of parts times weft_windows_largest(), and a rank's window lies at the
+ * beginning of its part; what is behind it is not written. Boxes of moves are in the source's indices. */
 typedef struct weft_windows {
     const weft_layout *cut; /* the source's mesh and placements; its sizes but along windows */
     bool has[WEFT_MAX_DIMS];

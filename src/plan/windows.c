@@ -11,7 +11,8 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return -floor_div(-a, b);
 }
 
-/* What rows [first, first + extent) of the layout that cuts need: [*begin, *end), empty where that is nothing. */
+/* What rows [first, first + extent) of the layout that cuts need: [*begin, *end), empty where that is
+ * nothing. */
 static void window_of(const weft_window *w, int64_t first, int64_t extent, int64_t *begin, int64_t *end)
 {
     *begin = *end = 0;
@@ -82,9 +83,10 @@ void weft_stage_shift(const weft_stage *stage, int rank, int64_t shift[])
     }
 }
 
-/* Rows [*low, *high) of the layout that cuts among which are some of every part whose window meets [begin, end): a part
- * does where its first row's window begins before `end` and its last row's ends behind `begin`. Where rows leave gaps
- * between their windows, the last one of the former kind may come before the first one of the latter. */
+/* Rows [*low, *high) of the layout that cuts among which are some of every part whose window meets [begin,
+ * end): a part does where its first row's window begins before `end` and its last row's ends behind `begin`.
+ * Where rows leave gaps between their windows, the last one of the former kind may come before the first one
+ * of the latter. */
 static void candidates(const weft_window *w, int64_t rows, int64_t begin, int64_t end, int64_t *low,
                        int64_t *high)
 {

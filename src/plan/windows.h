@@ -4,8 +4,8 @@
 
 #include "plan/segments.h"
 
-/* Row-major places of the layout's parts of dimension `dim` that need something of [begin, end) of the source: appended
- * to `segments`, each with what it needs of it. False: no memory. */
+/* Row-major places of the layout's parts of dimension `dim` that need something of [begin, end) of the
+ * source: appended to `segments`, each with what it needs of it. False: no memory. */
 bool weft_window_segments(const weft_windows *windows, int dim, int64_t begin, int64_t end,
                           const weft_fixed *fixed, weft_vec *segments);
 

@@ -34,10 +34,10 @@ typedef struct weft_runtime_state {
     weft_message_sizes messages;
     int64_t cache_bytes; /* the largest cache of this machine; 0: not known */
     weft_layout_table *layouts;
-    weft_vec meshes;      /* weft_mesh *, each alive until weft_finalize() */
-    weft_ptrset mesh_set; /* the same, to know a live one */
-    weft_vec mesh_stack;  /* weft_mesh * */
-    uint64_t seed; /* of the default random state */
+    weft_vec meshes;           /* weft_mesh *, each alive until weft_finalize() */
+    weft_ptrset mesh_set;      /* the same, to know a live one */
+    weft_vec mesh_stack;       /* weft_mesh * */
+    uint64_t seed;             /* of the default random state */
     bool silent;               /* WEFT_SILENT: no warnings */
     bool implicit_replication; /* weft_set_implicit_replication() */
     /* The public call that submits at present, or did last: for reports. Calls are numbered from 1 in worlds
@@ -51,14 +51,13 @@ typedef struct weft_runtime_state {
     struct weft_comm *comm;
     struct weft_tensors *tensors;
     struct weft_dispatch *dispatch;
-    weft_ptrset registered; /* weft_operation: those of the program */
+    weft_ptrset registered;   /* weft_operation: those of the program */
     struct weft_trace *trace; /* NULL: StarPU traces nothing */
 } weft_runtime_state;
 
 extern weft_runtime_state weft_runtime;
 
-/* ---- errors (error.c) -------------------------------------------------------------------------------------
- */
+/* ---- errors (error.c) ---------------------------------------------------------------------------------- */
 
 /* Keeps the error if it is the first since weft_clear_error(), with the message "function: ..."; returns
  * status. */
@@ -117,11 +116,11 @@ typedef struct weft_settings { /* weft_config with the environment and the defau
     weft_world world;
     int local_ranks, fake_size, ranks, workers;
     uint64_t seed;
-    int64_t pool_bytes;              /* 0: default */
-    double timeout_s;                /* 0: none */
-    bool check;                      /* compare the calls of all processes */
-    bool silent;                     /* no warnings */
-    int64_t pack_bytes;              /* messages up to here travel together; 0: none; -1: the transport decides */
+    int64_t pool_bytes; /* 0: default */
+    double timeout_s;   /* 0: none */
+    bool check;         /* compare the calls of all processes */
+    bool silent;        /* no warnings */
+    int64_t pack_bytes; /* messages up to here travel together; 0: none; -1: the transport decides */
     int64_t panel_bytes, panel_rows; /* of every panel, at least; exactly. 0: as the cost model says */
     weft_algorithm algorithm;        /* of moves to several ranks */
     weft_calibration calibration;

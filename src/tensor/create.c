@@ -31,7 +31,8 @@ weft_tensor *weft_tensor_new(const char *function, const weft_layout *layout)
     return tensor == NULL ? NULL : finish(function, tensor);
 }
 
-weft_tensor *weft_tensor_view(const char *function, weft_tensor *source, int64_t first_row, const weft_layout *layout)
+weft_tensor *weft_tensor_view(const char *function, weft_tensor *source, int64_t first_row,
+                              const weft_layout *layout)
 {
     const weft_layout *from_layout = source->layout;
     weft_tensor *tensor = weft_tensor_allocate(function, layout);

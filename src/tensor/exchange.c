@@ -9,8 +9,8 @@
  * The steps that receive are submitted in that order too. So what a step waits for, a landing that is used
  * again or a panel that is relayed, never waits for a message that comes later: sends.h builds on it.
  *
- * Pieces are in the source's indices. Along windows (weft_windows) the target's are others; never along dimension 0,
- * along which panels are cut.
+ * Pieces are in the source's indices. Along windows (weft_windows) the target's are others; never along
+ * dimension 0, along which panels are cut.
  *
  * A piece that is relayed is read from the target tensor, where its source rank has received it. Relays go up
  * in the order of the target's mesh (plan/relay.h), and so do the steps that fill panels: a panel is written

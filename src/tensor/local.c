@@ -13,7 +13,8 @@ static weft_local_shard *check_shard(const char *function, weft_tensor *tensor, 
     weft_local_shard *shard = &tensor->shards[local_rank];
     if (tensor->layout->ndim == 0 && !shard->member) {
         char text[160];
-        weft_fail(WEFT_ERR_MESH, function, "tensor is %s, and local rank %d (rank %d) is not in its mesh: it has no value",
+        weft_fail(WEFT_ERR_MESH, function,
+                  "tensor is %s, and local rank %d (rank %d) is not in its mesh: it has no value",
                   weft_layout_format(tensor->layout, text, sizeof(text)), local_rank, shard->rank);
         return NULL;
     }

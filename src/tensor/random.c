@@ -46,8 +46,8 @@ static weft_named_state *check_state(const char *function, const char *name)
     }
     weft_named_state *found = find(name);
     if (found == NULL) {
-        weft_fail(WEFT_ERR_INVALID, function, "name is \"%s\", and there is no such state: weft_random_state_create()",
-                  name);
+        weft_fail(WEFT_ERR_INVALID, function,
+                  "name is \"%s\", and there is no such state: weft_random_state_create()", name);
     }
     return found;
 }
@@ -58,8 +58,8 @@ weft_random_state *weft_random_in_use(void)
     return &states[weft_runtime.tensors->random_in_use].state;
 }
 
-/* What all processes do alike: compared like calls that submit something, for the values of later ones follow from it.
- * False with the error kept. */
+/* What all processes do alike: compared like calls that submit something, for the values of later ones follow
+ * from it. False with the error kept. */
 static bool admit(const char *function, bool failed, const char *name, weft_random_state state)
 {
     if (!weft_runtime.initialized) {

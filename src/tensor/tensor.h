@@ -27,11 +27,11 @@ typedef struct weft_local_shard {
 
 struct weft_tensor {
     const weft_layout *layout;
-    int references;        /* the caller's and the scopes' */
-    int caller_references; /* of these, the caller's own */
-    char *name;            /* NULL: none */
-    const char *origin;    /* the operation that made it, or what it was moved from; NULL: not tracing */
-    int num_shards;        /* ranks that this process hosts */
+    int references;             /* the caller's and the scopes' */
+    int caller_references;      /* of these, the caller's own */
+    char *name;                 /* NULL: none */
+    const char *origin;         /* the operation that made it, or what it was moved from; NULL: not tracing */
+    int num_shards;             /* ranks that this process hosts */
     weft_tensor *newer, *older; /* every live tensor */
     weft_local_shard shards[];
 };
@@ -44,10 +44,12 @@ weft_tensor *weft_check_tensor(const char *function, const char *argument, const
 
 /* A new tensor with undefined values, owned by the innermost scope; NULL with the error kept: no memory. */
 weft_tensor *weft_tensor_new(const char *function, const weft_layout *layout);
-/* A new tensor on the same memory: the elements of each hosted rank from row `first_row` of its shard on, as many as
- * `layout` gives it, in panels that each lie inside one panel of the source. Value semantics: see
- * weft_tensor_make_writable(). NULL with no error kept when they do not fit; NULL with an error: no memory. */
-weft_tensor *weft_tensor_view(const char *function, weft_tensor *source, int64_t first_row, const weft_layout *layout);
+/* A new tensor on the same memory: the elements of each hosted rank from row `first_row` of its shard on, as
+ * many as `layout` gives it, in panels that each lie inside one panel of the source. Value semantics: see
+ * weft_tensor_make_writable(). NULL with no error kept when they do not fit; NULL with an error: no memory.
+ */
+weft_tensor *weft_tensor_view(const char *function, weft_tensor *source, int64_t first_row,
+                              const weft_layout *layout);
 /* One more reference for the innermost scope. Returns it. */
 weft_tensor *weft_tensor_share(weft_tensor *tensor);
 /* Before tasks write to a tensor that exists: gives it memory of its own where it shares (a copy task per
@@ -139,16 +141,16 @@ const char *weft_task_trace_name(const weft_task *task);
 /* The tensor in another layout of the same shape and type: itself with one more reference, a view, or a new
  * tensor. */
 weft_tensor *weft_tensor_to_layout(const char *function, weft_tensor *tensor, const weft_layout *layout);
-/* What each rank needs of a tensor for its part of windows->cut, whose placements are the tensor's own; none along
- * dimension 0. A new tensor of the shape that weft_windows tells; *kept gets the windows, for as long as the library runs.
- * NULL with the error kept. */
+/* What each rank needs of a tensor for its part of windows->cut, whose placements are the tensor's own; none
+ * along dimension 0. A new tensor of the shape that weft_windows tells; *kept gets the windows, for as long
+ * as the library runs. NULL with the error kept. */
 weft_tensor *weft_tensor_windows(const char *function, weft_tensor *tensor, const weft_windows *windows,
                                  const weft_windows **kept);
 /* Copies a tensor's values into one that exists, of the same shape and type and any layout without Partial.
  */
 bool weft_tensor_copy_into(const char *function, weft_tensor *target, weft_tensor *source);
-/* What blocks until tasks have read a tensor must not begin while the program holds a shard: they wait for that. False
- * with the error kept. */
+/* What blocks until tasks have read a tensor must not begin while the program holds a shard: they wait for
+ * that. False with the error kept. */
 bool weft_check_not_held(const char *function, const char *argument, const weft_tensor *tensor);
 /* BLOCKS: the whole of a live tensor on every process; nothing is written unless all of it is there. */
 weft_status weft_tensor_to_host(const char *function, weft_tensor *tensor, void *global);
