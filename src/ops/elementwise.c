@@ -208,7 +208,7 @@ static bool check_number(const char *function, const char *argument, weft_tensor
     }
 
 WITH_NUMBER(scale, factor, WEFT_TYPES_NUMBER, LINEAR)
-WITH_NUMBER(add_scalar, addend, WEFT_TYPES_NUMBER, MONOTONE)
+WITH_NUMBER(add_scalar, addend, WEFT_TYPES_NUMBER, NOT_LINEAR) /* integers wrap around: not monotone */
 WITH_NUMBER(pow_scalar, exponent, WEFT_TYPES_NUMBER, NOT_LINEAR)
 WITH_NUMBER(leaky_relu, slope, WEFT_TYPES_FLOAT, NOT_LINEAR)
 

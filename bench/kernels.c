@@ -1,0 +1,192 @@
+/* Operations on one rank, against what the machine can do with the same number of workers:
+ *
+ *   fraction_of_memory   bytes that an operation has to read and to write, per second, over those of memcpy() (which
+ *                        reads and writes each byte) between buffers as large.
+ *   fraction_of_peak     arithmetic of a product per second, over that of one large cblas_sgemm() on one thread, times
+ *                        the workers.
+ *
+ * Tensors of 64 MB, so that no cache holds them; output buffers are those of the former repetition. */
+#include <cblas.h>
+#include <pthread.h>
+#include <starpu.h>
+#include <string.h>
+
+#include "bench.h"
+
+enum { ROWS = 16384, COLUMNS = 1024, SIDE = 1024, MOST_WORKERS = 64 };
+
+static weft_tensor *a, *b, *gain, *bias, *left, *right;
+static weft_mesh *mesh;
+
+typedef struct operation {
+    const char *name;
+    weft_tensor *(*call)(void);
+    int reads, writes; /* tensors of ROWS x COLUMNS */
+} operation;
+
+#define CALL(name, expression)                                                                               \
+    static weft_tensor *call_##name(void)                                                                    \
+    {                                                                                                        \
+        return expression;                                                                                   \
+    }
+CALL(add, weft_add(a, b))
+CALL(mul_column, weft_mul(a, gain))
+CALL(scale, weft_scale(a, 2))
+CALL(relu, weft_relu(a))
+CALL(exp, weft_exp(a))
+CALL(gelu, weft_gelu(a))
+CALL(tanh, weft_tanh(a))
+CALL(add_in_place, weft_add_(a, b, 1e-9))
+CALL(sum_rows, weft_sum(a, 1, false))
+CALL(sum_columns, weft_sum(a, 0, false))
+CALL(softmax, weft_softmax(a, 1))
+CALL(layer_norm, weft_layer_norm(a, gain, bias, 1e-5))
+CALL(transpose, weft_transpose(a, 0, 1))
+CALL(cumsum, weft_cumsum(a, 1))
+
+static const operation operations[] = {
+    { "add", call_add, 2, 1 },
+    { "mul, a vector along the columns", call_mul_column, 1, 1 },
+    { "scale", call_scale, 1, 1 },
+    { "relu", call_relu, 1, 1 },
+    { "exp", call_exp, 1, 1 },
+    { "gelu", call_gelu, 1, 1 },
+    { "tanh", call_tanh, 1, 1 },
+    { "add_", call_add_in_place, 2, 1 },
+    { "sum of rows", call_sum_rows, 1, 0 },
+    { "sum of columns", call_sum_columns, 1, 0 },
+    { "softmax", call_softmax, 1, 1 },
+    { "layer_norm", call_layer_norm, 1, 1 },
+    { "transpose", call_transpose, 1, 1 },
+    { "cumsum", call_cumsum, 1, 1 },
+};
+
+static double run(weft_tensor *(*call)(void))
+{
+    weft_scope_open();
+    double start = bench_now_us();
+    weft_tensor *result = call();
+    weft_wait();
+    double us = bench_now_us() - start;
+    bench_check();
+    (void)result;
+    weft_scope_close();
+    return us;
+}
+
+/* ---- what the machine can do --------------------------------------------------------------------------- */
+
+typedef struct part {
+    char *target;
+    const char *source;
+    size_t bytes;
+} part;
+
+static void *copy(void *argument)
+{
+    const part *p = argument;
+    memcpy(p->target, p->source, p->bytes);
+    return NULL;
+}
+
+static double run_memcpy(char *target, const char *source, size_t bytes, int threads)
+{
+    pthread_t ids[MOST_WORKERS];
+    part parts[MOST_WORKERS];
+    size_t each = bytes / (size_t)threads;
+    double start = bench_now_us();
+    for (int i = 0; i < threads; i++) {
+        parts[i] = (part){ target + (size_t)i * each, source + (size_t)i * each, each };
+        pthread_create(&ids[i], NULL, copy, &parts[i]);
+    }
+    for (int i = 0; i < threads; i++) {
+        pthread_join(ids[i], NULL);
+    }
+    return bench_now_us() - start;
+}
+
+static double run_sgemm(float *c)
+{
+    static float x[SIDE * SIDE], y[SIDE * SIDE];
+    double start = bench_now_us();
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, SIDE, SIDE, SIDE, 1, x, SIDE, y, SIDE, 0, c, SIDE);
+    return bench_now_us() - start;
+}
+
+/* ---- measuring ----------------------------------------------------------------------------------------- */
+
+static void measure_memory(const operation *o, int workers)
+{
+    size_t bytes = (size_t)ROWS * COLUMNS * sizeof(float);
+    char *target = malloc(bytes), *source = malloc(bytes);
+    if (target == NULL || source == NULL) {
+        fprintf(stderr, "bench: no memory\n");
+        exit(1);
+    }
+    memset(target, 1, bytes);
+    memset(source, 2, bytes);
+    run(o->call);
+    double ours[BENCH_REPETITIONS], plain[BENCH_REPETITIONS];
+    for (int i = 0; i < BENCH_REPETITIONS; i++) {
+        ours[i] = run(o->call);
+        plain[i] = run_memcpy(target, source, bytes, workers);
+    }
+    double us = bench_median(ours, BENCH_REPETITIONS), copy_us = bench_median(plain, BENCH_REPETITIONS);
+    double moved = (double)bytes * (o->reads + o->writes);
+    printf("{\"bench\": \"kernels\", \"case\": \"%s\", \"ms\": %.2f, \"gb_per_s\": %.1f, "
+           "\"fraction_of_memory\": %.3f}\n",
+           o->name, us * 1e-3, moved / us * 1e-3, moved / us / (2 * (double)bytes / copy_us));
+    fflush(stdout);
+    free(target);
+    free(source);
+}
+
+static weft_tensor *call_product(void)
+{
+    return weft_matmul(left, right);
+}
+
+static void measure_product(const char *name, weft_dtype type, int workers)
+{
+    int64_t shape[] = { 4 * SIDE, SIDE }, square[] = { SIDE, SIDE };
+    weft_scope_open();
+    left = weft_to_type(weft_randn(WEFT_F32, 2, shape, mesh, NULL), type);
+    right = weft_to_type(weft_randn(WEFT_F32, 2, square, mesh, NULL), type);
+    weft_wait();
+    static float c[SIDE * SIDE];
+    double ours[BENCH_REPETITIONS], plain[BENCH_REPETITIONS];
+    run(call_product);
+    for (int i = 0; i < BENCH_REPETITIONS; i++) {
+        ours[i] = run(call_product);
+        plain[i] = run_sgemm(c);
+    }
+    double flops = 2.0 * SIDE * SIDE * SIDE, us = bench_median(ours, BENCH_REPETITIONS);
+    double peak = flops / bench_median(plain, BENCH_REPETITIONS) * workers;
+    printf("{\"bench\": \"kernels\", \"case\": \"%s\", \"ms\": %.2f, \"gflop_per_s\": %.1f, "
+           "\"fraction_of_peak\": %.3f}\n",
+           name, us * 1e-3, 4 * flops / us * 1e-3, 4 * flops / us / peak);
+    fflush(stdout);
+    weft_scope_close();
+}
+
+int main(void)
+{
+    if (weft_init(NULL) != WEFT_OK) {
+        bench_check();
+    }
+    int workers = (int)starpu_cpu_worker_get_count();
+    int64_t one = 1, shape[] = { ROWS, COLUMNS };
+    mesh = weft_mesh_create(1, &one, NULL);
+    a = weft_randn(WEFT_F32, 2, shape, mesh, NULL);
+    b = weft_randn(WEFT_F32, 2, shape, mesh, NULL);
+    gain = weft_ones(WEFT_F32, 1, shape + 1, mesh, NULL);
+    bias = weft_zeros(WEFT_F32, 1, shape + 1, mesh, NULL);
+    weft_wait();
+    for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++) {
+        measure_memory(&operations[i], workers);
+    }
+    measure_product("matmul f32, 4096 x 1024 x 1024", WEFT_F32, workers);
+    measure_product("matmul bf16, 4096 x 1024 x 1024", WEFT_BF16, workers);
+    weft_finalize();
+    return 0;
+}
