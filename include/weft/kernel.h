@@ -29,10 +29,10 @@ static inline int64_t weft_view_count(const weft_view *view)
     return view->ndim == 0 ? 1 : view->extent[0] * view->row_elements;
 }
 
-/** Rows of the part: 1 of a tensor without dimensions. */
+/** Rows of the part that have elements: 1 of a tensor without dimensions, 0 of an empty part. */
 static inline int64_t weft_view_rows(const weft_view *view)
 {
-    return view->ndim == 0 ? 1 : view->extent[0];
+    return view->ndim == 0 ? 1 : view->row_elements == 0 ? 0 : view->extent[0];
 }
 
 /**
