@@ -1,4 +1,5 @@
 """All operations: each module adds its families."""
 
 import table_core  # noqa: F401
+import table_shapes  # noqa: F401
 from rows import FAMILIES  # noqa: F401
