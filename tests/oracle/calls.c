@@ -32,6 +32,7 @@ static const oracle_operation *const tables[] = {
     oracle_core_operations,
     oracle_shape_operations,
     oracle_indexing_operations,
+    oracle_product_operations,
 };
 
 bool oracle_operation_at(int i, const oracle_operation **operation)
