@@ -33,6 +33,7 @@ static const oracle_operation *const tables[] = {
     oracle_shape_operations,
     oracle_indexing_operations,
     oracle_product_operations,
+    oracle_nn_operations,
 };
 
 bool oracle_operation_at(int i, const oracle_operation **operation)
