@@ -34,6 +34,7 @@ static const oracle_operation *const tables[] = {
     oracle_indexing_operations,
     oracle_product_operations,
     oracle_nn_operations,
+    oracle_optimizer_operations,
 };
 
 bool oracle_operation_at(int i, const oracle_operation **operation)

@@ -5,4 +5,5 @@ import table_shapes  # noqa: F401
 import table_indexing  # noqa: F401
 import table_products  # noqa: F401
 import table_nn  # noqa: F401
+import table_optimizers  # noqa: F401
 from rows import FAMILIES  # noqa: F401
