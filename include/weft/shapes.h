@@ -49,7 +49,7 @@ WEFT_API weft_tensor *weft_movedim(weft_tensor *a, int from, int to);
  * dimension. WEFT_ERR_SHAPE where a has another size than 1. Gradient: weft_sum_to(gradient, a's shape). */
 WEFT_API weft_tensor *weft_expand(weft_tensor *a, int ndim, const int64_t shape[]);
 /** The sum over what weft_expand() repeats to get from `shape` to a's shape; of integers WEFT_I64, as
- * weft_sum() has it. Gradient: weft_expand() to the shape of a. */
+ * weft_sum() has it. Where nothing is repeated, a itself. Gradient: weft_expand() to the shape of a. */
 WEFT_API weft_tensor *weft_sum_to(weft_tensor *a, int ndim, const int64_t shape[]);
 
 /** Elements start, start + step, ... before `stop` of a dimension, as Python's a[start:stop:step]: negative

@@ -30,6 +30,11 @@ int64_t oracle_whole(const oracle_case *c, const char *name)
 /* Those of all families. */
 static const oracle_operation *const tables[] = {
     oracle_core_operations,
+    oracle_shape_operations,
+    oracle_indexing_operations,
+    oracle_product_operations,
+    oracle_nn_operations,
+    oracle_optimizer_operations,
 };
 
 bool oracle_operation_at(int i, const oracle_operation **operation)

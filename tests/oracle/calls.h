@@ -6,6 +6,11 @@
 
 /* The tables; each ends with a row without a name. */
 extern const oracle_operation oracle_core_operations[];
+extern const oracle_operation oracle_shape_operations[];
+extern const oracle_operation oracle_indexing_operations[];
+extern const oracle_operation oracle_product_operations[];
+extern const oracle_operation oracle_nn_operations[];
+extern const oracle_operation oracle_optimizer_operations[];
 
 /* Attributes that many have: "dims", as many as it returns, and "keepdim". \{ */
 int oracle_dims(const oracle_case *c, int dims[]);

@@ -176,24 +176,6 @@ def reduction(types, form, attributes=None, domains=(), empty=True, edges=0.2):
     return sample
 
 
-def product(types, attributes=None):
-    def sample(random):
-        batch = [any_size(random, 3) for _ in range(random.choice([0, 0, 1, 2]))]
-        while True:
-            m, n, k = (any_size(random, 6) for _ in range(3))
-            if math.prod(batch) * max(m * n, m * k, n * k) <= 48:
-                break
-        values = attributes(random, None) if attributes else {}
-        first, second = batch + [m, k], batch + [k, n]
-        if values.get("transpose_a"):
-            first[-2:] = [k, m]
-        if values.get("transpose_b"):
-            second[-2:] = [n, k]
-        type_name = any_type(random, types)
-        return Draft([Operand(type_name, first), Operand(type_name, second)], values)
-    return sample
-
-
 def number(*choices):
     """Attributes of one real number; integers get a whole one."""
     name, values = choices[0], choices[1:]

@@ -1,4 +1,9 @@
 """All operations: each module adds its families."""
 
 import table_core  # noqa: F401
+import table_shapes  # noqa: F401
+import table_indexing  # noqa: F401
+import table_products  # noqa: F401
+import table_nn  # noqa: F401
+import table_optimizers  # noqa: F401
 from rows import FAMILIES  # noqa: F401

@@ -1,4 +1,4 @@
-"""Elementwise operations, reductions, products, look-ups, losses, reshaping."""
+"""Elementwise operations, reductions, look-ups, losses, reshaping."""
 
 import math
 
@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from drafts import (ALL, NUMBER, WIDE, Draft, any_shape, any_size, any_type, binary, in_place, indices_of,
-                    number, pair, product, reduction, ternary, unary)
+                    number, pair, reduction, ternary, unary)
 from rows import Row, family, of_tensors
 from values import FLOATING, TYPES, Domain, Operand
 
@@ -269,7 +269,7 @@ family("reductions", [
     for form, suffix in FORMS.items()
 ])
 
-# ---- products, look-ups, losses, shapes -----------------------------------------------------------------
+# ---- look-ups, losses, shapes ---------------------------------------------------------------------------
 
 
 def transposed(x, wanted):
@@ -283,16 +283,6 @@ def matmul(x, a):
 def matmul_terms(x, a):
     result = matmul([t.double().abs() for t in x], a)
     return result.amax() if result.numel() else result.sum()
-
-
-def transposes(random, _):
-    return {"transpose_a": random.randrange(2), "transpose_b": random.randrange(2)}
-
-
-family("products", [
-    Row("matmul", product(WIDE), matmul, matmul_terms),
-    Row("matmul_ex", product(WIDE, transposes), matmul, matmul_terms),
-])
 
 
 def lookup(random):

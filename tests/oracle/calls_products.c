@@ -1,0 +1,70 @@
+/* Products, convolutions, attention: products.h. */
+#include "calls.h"
+
+CALL(addmm)
+{
+    return weft_addmm(in[0], in[1], in[2], oracle_number(c, "beta"), oracle_number(c, "alpha"));
+}
+
+CALL(linear)
+{
+    return weft_linear(in[0], in[1], c->num_inputs > 2 ? in[2] : NULL);
+}
+
+static weft_convolution convolution(const oracle_case *c)
+{
+    weft_convolution options = { .groups = oracle_whole(c, "groups") };
+    oracle_list(c, "stride", options.stride);
+    oracle_list(c, "padding", options.padding);
+    oracle_list(c, "dilation", options.dilation);
+    return options;
+}
+
+/* A convolution, and the gradients of its input and its weights. */
+#define CONVOLUTION(name)                                                                                    \
+    CALL(name)                                                                                               \
+    {                                                                                                        \
+        weft_convolution options = convolution(c);                                                           \
+        return weft_##name(in[0], in[1], c->num_inputs > 2 ? in[2] : NULL, &options);                        \
+    }
+#define GRADIENT(name)                                                                                       \
+    CALL(name)                                                                                               \
+    {                                                                                                        \
+        weft_convolution options = convolution(c);                                                           \
+        int64_t shape[WEFT_MAX_DIMS];                                                                        \
+        oracle_list(c, "shape", shape);                                                                      \
+        return weft_##name(in[0], in[1], shape, &options);                                                   \
+    }
+
+CONVOLUTION(conv2d)
+CONVOLUTION(conv1d)
+GRADIENT(conv2d_backward_input)
+GRADIENT(conv2d_backward_weight)
+GRADIENT(conv1d_backward_input)
+GRADIENT(conv1d_backward_weight)
+
+CALL(attention)
+{
+    weft_attention_options options = {
+        .causal = oracle_whole(c, "causal"),
+        .scale = oracle_number(c, "scale"),
+        .mask = c->num_inputs > 3 ? in[3] : NULL,
+    };
+    return weft_attention(in[0], in[1], in[2], &options);
+}
+
+/* weft_matmul() is with the core. */
+const oracle_operation oracle_product_operations[] = {
+    BINARY(dot, ORDER),
+    BINARY(outer, EXACT),
+    CALLED(addmm, ORDER),
+    CALLED(linear, ORDER),
+    CALLED(conv2d, ORDER),
+    CALLED(conv1d, ORDER),
+    CALLED(conv2d_backward_input, ORDER),
+    CALLED(conv2d_backward_weight, ORDER),
+    CALLED(conv1d_backward_input, ORDER),
+    CALLED(conv1d_backward_weight, ORDER),
+    CALLED(attention, ORDER),
+    { .name = NULL },
+};
