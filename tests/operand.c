@@ -242,3 +242,40 @@ bool any_partial(const operand *x)
     }
     return false;
 }
+
+/* ---- suites -------------------------------------------------------------------------------------------- */
+
+void start_world(const char *variable, const char *value)
+{
+    unsetenv("WEFT_PANEL_ROWS");
+    unsetenv("WEFT_PANEL_BYTES");
+    if (variable != NULL) {
+        setenv(variable, value, 1);
+    }
+    weft_config config = WEFT_CONFIG_DEFAULT;
+    config.ranks = MAX_RANKS;
+    assert_int_equal(weft_init(&config), WEFT_OK);
+}
+
+void run_all(const family families[], size_t count, int cases, const char *variable, const char *value,
+             uint64_t seed)
+{
+    start_world(variable, value);
+    source = prng_start(seed);
+    const char *only = getenv("WEFT_TEST_ONLY");
+    int own = weft_num_processes() > 1 ? (cases + 3) / 4 : cases;
+    for (size_t f = 0; f < count; f++) {
+        for (int i = 0; i < own && (only == NULL || strcmp(only, families[f].name) == 0); i++) {
+            weft_scope_open();
+            families[f].run();
+            weft_scope_close();
+        }
+    }
+    assert_int_equal(weft_wait(), WEFT_OK);
+    if (weft_process_index() == 0) {
+        print_message("# %ld results compared so far\n", checks_made);
+    }
+    assert_int_equal(weft_finalize(), WEFT_OK);
+    unsetenv("WEFT_PANEL_ROWS");
+    unsetenv("WEFT_PANEL_BYTES");
+}

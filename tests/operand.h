@@ -54,4 +54,17 @@ void check(weft_tensor *tensor, weft_dtype dtype, int ndim, const int64_t shape[
 /* How often check() has been called. */
 extern long checks_made;
 
+/* The cases of one operation: each call is one. */
+typedef struct family {
+    const char *name;
+    void (*run)(void);
+} family;
+
+/* Starts MAX_RANKS ranks with panels as a variable says (WEFT_PANEL_ROWS, WEFT_PANEL_BYTES), or (NULL) by default. */
+void start_world(const char *variable, const char *value);
+/* A world of its own for `cases` cases of each family, or of the one that WEFT_TEST_ONLY names; a quarter of them with
+ * several processes. */
+void run_all(const family families[], size_t count, int cases, const char *variable, const char *value,
+             uint64_t seed);
+
 #endif

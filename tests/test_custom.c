@@ -226,16 +226,9 @@ static void case_multiply(void)
 
 /* ---- by themselves ------------------------------------------------------------------------------------- */
 
-static void start_world(const char *variable, const char *value)
+static void start_registered(const char *variable, const char *value)
 {
-    unsetenv("WEFT_PANEL_ROWS");
-    unsetenv("WEFT_PANEL_BYTES");
-    if (variable != NULL) {
-        setenv(variable, value, 1);
-    }
-    weft_config config = WEFT_CONFIG_DEFAULT;
-    config.ranks = MAX_RANKS;
-    assert_int_equal(weft_init(&config), WEFT_OK);
+    start_world(variable, value);
     register_all();
 }
 
@@ -243,7 +236,7 @@ static void start_world(const char *variable, const char *value)
 static void test_layouts_are_remembered(void **state)
 {
     (void)state;
-    start_world(NULL, NULL);
+    start_registered(NULL, NULL);
     weft_scope_open();
     int64_t shape[] = { 8, 6 }, ranks[] = { 4 };
     weft_placement rows = weft_shard(0);
@@ -264,7 +257,7 @@ static void test_layouts_are_remembered(void **state)
 static void test_kernels_can_fail(void **state)
 {
     (void)state;
-    start_world(NULL, NULL);
+    start_registered(NULL, NULL);
     weft_scope_open();
     int64_t shape[] = { 3 }, ranks[] = { weft_world_size() };
     float values[12];
@@ -285,7 +278,7 @@ static void test_kernels_can_fail(void **state)
 static void test_handles_end(void **state)
 {
     (void)state;
-    start_world(NULL, NULL);
+    start_registered(NULL, NULL);
     const weft_operation *old = op_multiply;
     assert_int_equal(weft_finalize(), WEFT_OK);
     weft_operation_description description = { "f", "a->a", .inputs = { { "a", WEFT_TYPES_ALL, false } },
@@ -308,7 +301,7 @@ static void (*const families[])(void) = { case_bias_scale_relu, case_column_squa
 
 static void run_families(const char *variable, const char *value, uint64_t seed)
 {
-    start_world(variable, value);
+    start_registered(variable, value);
     source = prng_start(seed);
     for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++) {
         int cases = weft_num_processes() > 1 ? (num_cases + 3) / 4 : num_cases;

@@ -614,11 +614,6 @@ static void case_network(void)
 
 /* ---- the suites ---------------------------------------------------------------------------------------- */
 
-typedef struct family {
-    const char *name;
-    void (*run)(void);
-} family;
-
 static const family families[] = {
     { "add", case_add },
     { "sub", case_sub },
@@ -641,40 +636,9 @@ static const family families[] = {
     { "network", case_network },
 };
 
-/* `variable`: NULL, or what says how high panels are. */
-static void start_world(const char *variable, const char *value)
-{
-    unsetenv("WEFT_PANEL_ROWS");
-    unsetenv("WEFT_PANEL_BYTES");
-    if (variable != NULL) {
-        setenv(variable, value, 1);
-    }
-    weft_config config = WEFT_CONFIG_DEFAULT;
-    config.ranks = MAX_RANKS;
-    assert_int_equal(weft_init(&config), WEFT_OK);
-}
-
 static void run_families(const char *variable, const char *value, uint64_t seed)
 {
-    start_world(variable, value);
-    source = prng_start(seed);
-    const char *only = getenv("WEFT_TEST_ONLY");
-    for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++) {
-        if (only != NULL && strcmp(only, families[f].name) != 0) {
-            continue;
-        }
-        int cases = weft_num_processes() > 1 ? (num_cases + 3) / 4 : num_cases;
-        for (int i = 0; i < cases; i++) {
-            weft_scope_open();
-            families[f].run();
-            weft_scope_close();
-        }
-    }
-    assert_int_equal(weft_wait(), WEFT_OK);
-    if (weft_process_index() == 0) {
-        print_message("# %ld results compared so far\n", checks_made);
-    }
-    assert_int_equal(weft_finalize(), WEFT_OK);
+    run_all(families, sizeof(families) / sizeof(families[0]), num_cases, variable, value, seed);
 }
 
 static void test_panels_by_default(void **state)

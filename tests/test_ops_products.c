@@ -660,11 +660,6 @@ static void case_attention(void)
 
 /* ---- the suites ---------------------------------------------------------------------------------------- */
 
-typedef struct family {
-    const char *name;
-    void (*run)(void);
-} family;
-
 static const family families[] = {
     { "matmul", case_matmul },
     { "matmul repeats", case_matmul_repeats },
@@ -682,31 +677,8 @@ static const family families[] = {
 /* `rows`: how high panels are, or NULL. */
 static void run_families(const char *rows, uint64_t seed)
 {
-    unsetenv("WEFT_PANEL_ROWS");
-    if (rows != NULL) {
-        setenv("WEFT_PANEL_ROWS", rows, 1);
-    }
-    weft_config config = WEFT_CONFIG_DEFAULT;
-    config.ranks = MAX_RANKS;
-    assert_int_equal(weft_init(&config), WEFT_OK);
-    source = prng_start(seed);
-    const char *only = getenv("WEFT_TEST_ONLY");
-    for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++) {
-        if (only != NULL && strcmp(only, families[f].name) != 0) {
-            continue;
-        }
-        int cases = weft_num_processes() > 1 ? (num_cases + 3) / 4 : num_cases;
-        for (int i = 0; i < cases; i++) {
-            weft_scope_open();
-            families[f].run();
-            weft_scope_close();
-        }
-    }
-    assert_int_equal(weft_wait(), WEFT_OK);
-    if (weft_process_index() == 0) {
-        print_message("# %ld results compared so far\n", checks_made);
-    }
-    assert_int_equal(weft_finalize(), WEFT_OK);
+    run_all(families, sizeof(families) / sizeof(families[0]), num_cases,
+            rows == NULL ? NULL : "WEFT_PANEL_ROWS", rows, seed);
 }
 
 /* Rows sharded over four ranks, three taps with padding 1: what moves is a row from each neighbour, to the

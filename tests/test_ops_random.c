@@ -442,7 +442,7 @@ static void (*const families[])(void) = {
     case_uniform, case_normal, case_like,    case_bernoulli,        case_dropout,
 };
 
-static void start_world(const char *variable, const char *value)
+static void start_seeded(const char *variable, const char *value)
 {
     unsetenv("WEFT_PANEL_ROWS");
     unsetenv("WEFT_PANEL_BYTES");
@@ -457,7 +457,7 @@ static void start_world(const char *variable, const char *value)
 
 static void run_families(const char *variable, const char *value, uint64_t seed)
 {
-    start_world(variable, value);
+    start_seeded(variable, value);
     source = prng_start(seed);
     for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++) {
         int cases = weft_num_processes() > 1 ? (num_cases + 3) / 4 : num_cases;
@@ -498,7 +498,7 @@ static void test_panels_of_a_few_bytes(void **state)
 static void test_long_rows(void **state)
 {
     (void)state;
-    start_world(NULL, NULL);
+    start_seeded(NULL, NULL);
     source = prng_start(9);
     for (int i = 0; i < 12; i++) {
         weft_scope_open();
@@ -530,7 +530,7 @@ static double chi_square(const int64_t counts[], int bins, double expected)
 static void test_whole_numbers_are_even(void **state)
 {
     (void)state;
-    start_world(NULL, NULL);
+    start_seeded(NULL, NULL);
     enum { N = 70000, BINS = 7 };
     static int64_t values[N];
     int64_t shape[] = { N }, counts[BINS] = { 0 };
@@ -561,7 +561,7 @@ static int64_t number_of(const int64_t values[], int n)
 static void test_permutations_are_even(void **state)
 {
     (void)state;
-    start_world(NULL, NULL);
+    start_seeded(NULL, NULL);
     static const double bounds[] = { 37.4 /* n 3: 5 degrees of freedom, and room */, 72.4 /* n 4: 23 */,
                                      209 /* n 5: 119 */ };
     for (int n = 3; n <= 5; n++) {
@@ -583,7 +583,7 @@ static void test_permutations_are_even(void **state)
 static void test_long_permutations_are_even(void **state)
 {
     (void)state;
-    start_world(NULL, NULL);
+    start_seeded(NULL, NULL);
     enum { N = 1000, ROUNDS = 400, BINS = 10 };
     static int64_t values[N];
     int64_t places[BINS] = { 0 }, distances[BINS] = { 0 };
@@ -604,7 +604,7 @@ static void test_long_permutations_are_even(void **state)
 static void test_uniform_stays_below(void **state)
 {
     (void)state;
-    start_world(NULL, NULL);
+    start_seeded(NULL, NULL);
     enum { N = 200000 };
     int64_t shape[] = { N };
     unsigned char *values = malloc((size_t)N * 8);
@@ -645,7 +645,7 @@ static double one_number(void)
 static void test_states(void **state)
 {
     (void)state;
-    start_world(NULL, NULL);
+    start_seeded(NULL, NULL);
     const char *names[4] = { NULL };
     assert_int_equal(weft_random_states(0, NULL), 0);
     assert_null(weft_random_state_current());
@@ -678,7 +678,7 @@ static void test_states(void **state)
     assert_int_equal(weft_random_state_use("model"), WEFT_OK);
     assert_true(one_number() == of_data);
     assert_int_equal(weft_finalize(), WEFT_OK);
-    start_world(NULL, NULL);
+    start_seeded(NULL, NULL);
     assert_int_equal(weft_random_states(0, NULL), 0);
     assert_true(one_number() == first);
     assert_int_equal(weft_finalize(), WEFT_OK);
@@ -688,7 +688,7 @@ static void test_states(void **state)
 static void test_failed_calls_draw_nothing(void **state)
 {
     (void)state;
-    start_world(NULL, NULL);
+    start_seeded(NULL, NULL);
     weft_scope_open();
     int64_t shape[] = { 3 };
     weft_tensor *whole = weft_zeros(WEFT_I32, 1, shape, one_rank(), NULL);
@@ -714,7 +714,7 @@ static void test_failed_calls_draw_nothing(void **state)
 static void test_probabilities_out_of_range(void **state)
 {
     (void)state;
-    start_world(NULL, NULL);
+    start_seeded(NULL, NULL);
     weft_scope_open();
     int64_t shape[] = { 3 };
     float values[3] = { 9, 9, 9 };

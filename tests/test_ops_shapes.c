@@ -833,11 +833,6 @@ static void test_views(void **state)
 
 /* ---- the suites ---------------------------------------------------------------------------------------- */
 
-typedef struct family {
-    const char *name;
-    void (*run)(void);
-} family;
-
 static const family families[] = {
     { "permute", case_permute },
     { "transpose", case_transpose },
@@ -863,31 +858,7 @@ static const family families[] = {
 
 static void run_families(const char *variable, const char *value, uint64_t seed)
 {
-    unsetenv("WEFT_PANEL_ROWS");
-    unsetenv("WEFT_PANEL_BYTES");
-    if (variable != NULL) {
-        setenv(variable, value, 1);
-    }
-    weft_config config = WEFT_CONFIG_DEFAULT;
-    config.ranks = MAX_RANKS;
-    assert_int_equal(weft_init(&config), WEFT_OK);
-    source = prng_start(seed);
-    const char *only = getenv("WEFT_TEST_ONLY");
-    for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++) {
-        int cases = weft_num_processes() > 1 ? (num_cases + 3) / 4 : num_cases;
-        for (int i = 0; i < cases && (only == NULL || strcmp(only, families[f].name) == 0); i++) {
-            weft_scope_open();
-            families[f].run();
-            weft_scope_close();
-        }
-    }
-    assert_int_equal(weft_wait(), WEFT_OK);
-    if (weft_process_index() == 0) {
-        print_message("# %ld results compared so far\n", checks_made);
-    }
-    assert_int_equal(weft_finalize(), WEFT_OK);
-    unsetenv("WEFT_PANEL_ROWS");
-    unsetenv("WEFT_PANEL_BYTES");
+    run_all(families, sizeof(families) / sizeof(families[0]), num_cases, variable, value, seed);
 }
 
 static void test_panels_by_default(void **state)

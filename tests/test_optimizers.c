@@ -297,18 +297,6 @@ static void case_clip(void)
 
 /* ---- by themselves ------------------------------------------------------------------------------------- */
 
-static void start_world(const char *variable, const char *value)
-{
-    unsetenv("WEFT_PANEL_ROWS");
-    unsetenv("WEFT_PANEL_BYTES");
-    if (variable != NULL) {
-        setenv(variable, value, 1);
-    }
-    weft_config config = WEFT_CONFIG_DEFAULT;
-    config.ranks = MAX_RANKS;
-    assert_int_equal(weft_init(&config), WEFT_OK);
-}
-
 static uint64_t moved(void)
 {
     weft_counters counters;
