@@ -1,8 +1,11 @@
 /* What an operation costs beside its arithmetic: the sum of two tiny tensors on a mesh of two ranks, and the
- * same tasks submitted to StarPU by hand. */
+ * same tasks submitted to StarPU by hand; of that, the look-up of the layouts to work on, when they are known
+ * (checks of the inputs included). */
 #include <starpu.h>
+#include <string.h>
 
 #include "bench.h"
+#include "ops/ops.h"
 
 enum { OPERATIONS = 20000, ELEMENTS = 4, RANKS = 2 };
 
@@ -75,6 +78,78 @@ static double run_by_hand(void)
     return us;
 }
 
+/* ---- the dispatcher's cache ---------------------------------------------------------------------------- */
+
+static const weft_operation *find_operation(const char *name)
+{
+    for (const weft_operation *const *const *family = weft_operation_families; *family != NULL; family++) {
+        for (const weft_operation *const *operation = *family; *operation != NULL; operation++) {
+            if (strcmp((*operation)->name, name) == 0) {
+                return *operation;
+            }
+        }
+    }
+    fprintf(stderr, "there is no operation %s\n", name);
+    exit(1);
+}
+
+/* Nanoseconds; the call has been made before. */
+static double time_hit(const weft_call *call)
+{
+    enum { LOOKUPS = 200000 };
+    double start = bench_now_us();
+    for (int i = 0; i < LOOKUPS; i++) {
+        if (!weft_dispatch_accepts(call)) {
+            exit(1);
+        }
+    }
+    return (bench_now_us() - start) * 1e3 / LOOKUPS;
+}
+
+static void show_hit(const char *name, const weft_call *call)
+{
+    double ns[BENCH_REPETITIONS];
+    weft_dispatch_accepts(call);
+    uint64_t misses = weft_runtime.counters.dispatch_misses;
+    for (int i = 0; i < BENCH_REPETITIONS; i++) {
+        ns[i] = time_hit(call);
+    }
+    bench_check();
+    printf("{\"bench\": \"overhead\", \"case\": \"cache hit, %s\", \"ns\": %.0f, \"misses\": %llu}\n", name,
+           bench_median(ns, BENCH_REPETITIONS),
+           (unsigned long long)(weft_runtime.counters.dispatch_misses - misses));
+}
+
+/* Among as many other entries as a program with many layers and shapes leaves. */
+static void show_hits(weft_mesh *mesh)
+{
+    enum { OTHERS = 1000, SIDE = 2 * OTHERS };
+    int64_t shape[] = { SIDE, SIDE };
+    weft_placement split = weft_shard(0);
+    weft_scope_open();
+    weft_tensor *a = weft_ones(WEFT_F32, 2, shape, mesh, &split),
+                *b = weft_ones(WEFT_F32, 2, shape, mesh, &split), *row = weft_slice(b, 0, 0, 1);
+    for (int i = 0; i < OTHERS; i++) {
+        weft_slice(a, 1, i, i + OTHERS / 2);
+    }
+    weft_wait();
+    bench_check();
+    show_hit("add", &(weft_call){ .function = "bench",
+                                  .operation = find_operation("add"),
+                                  .num_inputs = 2,
+                                  .inputs = { a, b } });
+    show_hit("where, broadcasting", &(weft_call){ .function = "bench",
+                                                  .operation = find_operation("where"),
+                                                  .num_inputs = 3,
+                                                  .inputs = { weft_gt(a, b), row, b } });
+    show_hit("permute", &(weft_call){ .function = "bench",
+                                      .operation = find_operation("permute"),
+                                      .num_inputs = 1,
+                                      .inputs = { a },
+                                      .attributes = { .num_numbers = 2, .numbers = { 1, 0 } } });
+    weft_scope_close();
+}
+
 int main(void)
 {
     weft_config config = WEFT_CONFIG_DEFAULT;
@@ -94,5 +169,6 @@ int main(void)
     printf("{\"bench\": \"overhead\", \"case\": \"add%s%s\", \"us_per_op\": %.3f, \"raw_us_per_op\": %.3f, "
            "\"vs_raw_starpu\": %.3f}\n",
            tunables == NULL ? "" : ", ", tunables == NULL ? "" : tunables, us, raw_us, us / raw_us);
+    show_hits(mesh);
     return weft_finalize() == WEFT_OK ? 0 : 1;
 }

@@ -747,6 +747,35 @@ static void test_fake_world(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
+/* A call for each of more attributes than the cache keeps: what it has forgotten is chosen again, the same. */
+static void test_cache_is_bounded(void **state)
+{
+    (void)state;
+    enum { SLICES = 40000 };
+    weft_config config = WEFT_CONFIG_DEFAULT;
+    config.world = WEFT_WORLD_FAKE;
+    config.fake_size = 4;
+    assert_int_equal(weft_init(&config), WEFT_OK);
+    int64_t shape[] = { 8, 2 * SLICES };
+    weft_placement rows = weft_shard(0);
+    weft_tensor *a = weft_empty(WEFT_F32, 2, shape, line(), &rows);
+    weft_tensor *first = weft_add(a, a), *again;
+    weft_counters before = counters();
+    for (int i = 0; i < SLICES; i++) {
+        weft_scope_open();
+        assert_non_null(weft_slice(a, 1, i, i + SLICES));
+        weft_scope_close();
+    }
+    assert_int_equal(counters().dispatch_misses, before.dispatch_misses + SLICES);
+    again = weft_add(a, a);
+    assert_int_equal(counters().dispatch_misses, before.dispatch_misses + SLICES + 1);
+    again = weft_add(a, a);
+    assert_int_equal(counters().dispatch_hits, before.dispatch_hits + 1);
+    assert_true(weft_tensor_placements(first)[0].dim == weft_tensor_placements(again)[0].dim);
+    assert_int_equal(weft_tensor_placements(again)[0].kind, WEFT_SHARD);
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -767,6 +796,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_no_transfers, start, stop),
         cmocka_unit_test_setup_teardown(test_repeats, start, stop),
         cmocka_unit_test(test_fake_world),
+        cmocka_unit_test(test_cache_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* (operation, input layouts, attributes) -> layouts to work on. */
+typedef struct weft_cached_choice {
+    const weft_operation *operation;
+    int num_inputs;
+    const weft_layout *inputs[WEFT_MAX_INPUTS];
+    weft_attributes attributes;
+    weft_choice choice;
+    uint64_t hash;
+    struct weft_cached_choice *next;
+} weft_cached_choice;
+
 typedef struct weft_dispatch {
     weft_cached_choice **buckets;
     size_t num_buckets; /* a power of two */
@@ -13,7 +24,21 @@ typedef struct weft_dispatch {
     weft_forced_choice forced;
 } weft_dispatch_state;
 
-enum { FIRST_BUCKETS = 256 };
+/* At most so many choices, less than 1 KB each: a program whose attributes never repeat (a window that slides
+ * over its data) would else fill the memory. Then all are forgotten, which costs one miss for each in use. */
+enum { FIRST_BUCKETS = 256, MOST_CHOICES = 1 << 15 };
+
+static void forget_choices(weft_dispatch_state *state)
+{
+    for (size_t b = 0; b < state->num_buckets; b++) {
+        while (state->buckets[b] != NULL) {
+            weft_cached_choice *next = state->buckets[b]->next;
+            free(state->buckets[b]);
+            state->buckets[b] = next;
+        }
+    }
+    state->count = 0;
+}
 
 weft_status weft_dispatch_start(void)
 {
@@ -36,13 +61,7 @@ void weft_dispatch_stop(void)
     if (state == NULL) {
         return;
     }
-    for (size_t b = 0; b < state->num_buckets; b++) {
-        while (state->buckets[b] != NULL) {
-            weft_cached_choice *next = state->buckets[b]->next;
-            free(state->buckets[b]);
-            state->buckets[b] = next;
-        }
-    }
+    forget_choices(state);
     free(state->buckets);
     for (size_t i = 0; i < state->rules.capacity; i++) {
         if (state->rules.keys[i] != NULL) {
@@ -94,15 +113,14 @@ static bool entry_is(const weft_cached_choice *entry, const weft_call *call,
            memcmp(&entry->attributes, &call->attributes, sizeof(call->attributes)) == 0;
 }
 
-const weft_cached_choice *weft_cache_find(const weft_call *call, const weft_layout *const inputs[],
-                                          uint64_t hash)
+const weft_choice *weft_cache_find(const weft_call *call, const weft_layout *const inputs[], uint64_t hash)
 {
     const weft_dispatch_state *state = weft_runtime.dispatch;
     const weft_cached_choice *entry = state->buckets[hash & (state->num_buckets - 1)];
     while (entry != NULL && !(entry->hash == hash && entry_is(entry, call, inputs))) {
         entry = entry->next;
     }
-    return entry;
+    return entry == NULL ? NULL : &entry->choice;
 }
 
 /* Twice as many buckets; without memory for them the chains grow longer instead. */
@@ -126,8 +144,8 @@ static void cache_grow(weft_dispatch_state *state)
     state->num_buckets = num_buckets;
 }
 
-const weft_cached_choice *weft_cache_add(const weft_call *call, const weft_layout *const inputs[],
-                                         uint64_t hash, const weft_choice *choice)
+const weft_choice *weft_cache_add(const weft_call *call, const weft_layout *const inputs[], uint64_t hash,
+                                  const weft_choice *choice)
 {
     weft_dispatch_state *state = weft_runtime.dispatch;
     weft_cached_choice *entry = calloc(1, sizeof(*entry));
@@ -141,12 +159,15 @@ const weft_cached_choice *weft_cache_add(const weft_call *call, const weft_layou
     entry->attributes = call->attributes;
     entry->choice = *choice;
     entry->hash = hash;
+    if (state->count == MOST_CHOICES) {
+        forget_choices(state);
+    }
     if (++state->count > state->num_buckets) {
         cache_grow(state);
     }
     entry->next = state->buckets[hash & (state->num_buckets - 1)];
     state->buckets[hash & (state->num_buckets - 1)] = entry;
-    return entry;
+    return &entry->choice;
 }
 
 const weft_rule *weft_cached_rule(const weft_call *call)

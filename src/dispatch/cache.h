@@ -4,24 +4,12 @@
 
 #include "dispatch/dispatch.h"
 
-/* (operation, input layouts, attributes) -> layouts to work on. */
-typedef struct weft_cached_choice {
-    const weft_operation *operation;
-    int num_inputs;
-    const weft_layout *inputs[WEFT_MAX_INPUTS];
-    weft_attributes attributes;
-    weft_choice choice;
-    uint64_t hash;
-    struct weft_cached_choice *next;
-} weft_cached_choice;
-
 uint64_t weft_cache_hash(const weft_call *call, const weft_layout *const inputs[]);
-/* No allocation. NULL when it is not there. */
-const weft_cached_choice *weft_cache_find(const weft_call *call, const weft_layout *const inputs[],
-                                          uint64_t hash);
+/* No allocation. NULL when it is not there. Choices are valid until the next one is added. */
+const weft_choice *weft_cache_find(const weft_call *call, const weft_layout *const inputs[], uint64_t hash);
 /* NULL with the error kept: no memory. */
-const weft_cached_choice *weft_cache_add(const weft_call *call, const weft_layout *const inputs[],
-                                         uint64_t hash, const weft_choice *choice);
+const weft_choice *weft_cache_add(const weft_call *call, const weft_layout *const inputs[], uint64_t hash,
+                                  const weft_choice *choice);
 
 /* What weft_dispatch_force() has set. */
 weft_forced_choice *weft_forced(void);

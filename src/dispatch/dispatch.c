@@ -263,37 +263,37 @@ static weft_status choose_by_rule(const weft_call *call, const weft_layout *cons
     return weft_strategy_search(&search, &binding, &operation->linear, inputs, type, choice, why, why_size);
 }
 
-/* From the cache, or chosen and added to it; false with the error kept. *guessed: see gather_layouts(). */
-static bool obtain_layouts(const weft_call *call, weft_choice *choice, int *guessed)
+/* From the cache, or chosen and added to it, valid until the next call; NULL with the error kept. *guessed: see
+ * gather_layouts(). `own`: room for what is not kept. */
+static const weft_choice *obtain_layouts(const weft_call *call, weft_choice *own, int *guessed)
 {
-    bool forced = weft_forced()->active;
     const weft_layout *inputs[WEFT_MAX_INPUTS];
     if (!gather_layouts(call, inputs, guessed)) {
-        return false;
+        return NULL;
     }
+    bool forced = weft_forced()->active;
     uint64_t hash = weft_cache_hash(call, inputs);
-    const weft_cached_choice *known = forced ? NULL : weft_cache_find(call, inputs, hash);
+    const weft_choice *known = forced ? NULL : weft_cache_find(call, inputs, hash);
     if (known != NULL) {
         weft_runtime.counters.dispatch_hits++;
-        *choice = known->choice;
-        return true;
+        return known;
     }
     weft_runtime.counters.dispatch_misses++;
     if (!check_types(call, inputs) || !check_meshes(call, inputs)) {
-        return false;
+        return NULL;
     }
-    *choice = (weft_choice){ .output = NULL };
+    *own = (weft_choice){ .output = NULL };
     char why[400] = "";
     weft_status status = call->operation->choose != NULL
-                             ? call->operation->choose(call, inputs, choice, why, sizeof(why))
-                             : choose_by_rule(call, inputs, choice, why, sizeof(why));
+                             ? call->operation->choose(call, inputs, own, why, sizeof(why))
+                             : choose_by_rule(call, inputs, own, why, sizeof(why));
     if (status != WEFT_OK) {
         if (why[0] != '\0' || status == WEFT_ERR_NOMEM) {
             weft_fail(status, call->function, "%s", why[0] != '\0' ? why : "no memory for the layouts");
         }
-        return false;
+        return NULL;
     }
-    return forced || weft_cache_add(call, inputs, hash, choice) != NULL;
+    return forced ? own : weft_cache_add(call, inputs, hash, own);
 }
 
 /* ---- the road ------------------------------------------------------------------------------------------ */
@@ -476,31 +476,31 @@ static bool admit(const weft_call *call, bool valid)
 
 bool weft_dispatch_accepts(const weft_call *call)
 {
-    weft_choice choice;
+    weft_choice own;
     int guessed;
-    return check_inputs(call) && obtain_layouts(call, &choice, &guessed);
+    return check_inputs(call) && obtain_layouts(call, &own, &guessed) != NULL;
 }
 
 weft_tensor *weft_dispatch(const weft_call *call)
 {
-    weft_choice choice;
+    weft_choice own;
     int guessed = -1;
-    bool valid = check_inputs(call) && obtain_layouts(call, &choice, &guessed);
-    if (!admit(call, valid) || !valid) {
+    const weft_choice *choice = check_inputs(call) ? obtain_layouts(call, &own, &guessed) : NULL;
+    if (!admit(call, choice != NULL) || choice == NULL) {
         return NULL;
     }
     if (guessed >= 0) {
         warn_of_guess(call, guessed);
     }
-    weft_lowering lowering = { .call = call, .choice = &choice };
-    if (!needs_moves(call, &choice) && !choice.has_windows) {
+    weft_lowering lowering = { .call = call, .choice = choice };
+    if (!needs_moves(call, choice) && !choice->has_windows) {
         memcpy(lowering.inputs, call->inputs, sizeof(lowering.inputs));
-        return make_output(call, &choice, &lowering);
+        return make_output(call, choice, &lowering);
     }
     weft_scope_open();
-    bool done = move_inputs(call, &choice, &lowering) &&
-                (!choice.has_windows || make_all_windows(call, &choice, &lowering));
-    weft_tensor *output = done ? make_output(call, &choice, &lowering) : NULL;
+    bool done = move_inputs(call, choice, &lowering) &&
+                (!choice->has_windows || make_all_windows(call, choice, &lowering));
+    weft_tensor *output = done ? make_output(call, choice, &lowering) : NULL;
     if (output != NULL && !call->operation->in_place) {
         weft_scope_keep(output);
     }
