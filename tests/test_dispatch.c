@@ -657,6 +657,76 @@ static void test_reshape_is_a_view(void **state)
     weft_scope_close();
 }
 
+static void expect_all(weft_tensor *tensor, float value)
+{
+    float values[48];
+    assert_no_error();
+    assert_int_equal(weft_to_host(tensor, values), WEFT_OK);
+    for (int i = 0; i < 48; i++) {
+        assert_true(values[i] == value);
+    }
+}
+
+/* weft_copy_(out, f(...)) is f with a result that exists: it keeps its layout, and nothing is copied that
+ * lies right. Neither of the two shows what is written to the other later. */
+static void test_out(void **state)
+{
+    (void)state;
+    weft_scope_open();
+    int64_t shape[] = { 8, 6 };
+    weft_placement rows = weft_shard(0), columns = weft_shard(1);
+    weft_tensor *a = weft_full(WEFT_F32, 2, shape, 3, line(), &rows),
+                *out = weft_zeros(WEFT_F32, 2, shape, line(), &rows),
+                *across = weft_zeros(WEFT_F32, 2, shape, line(), &columns);
+    weft_tensor *same_memory = weft_reshape(out, 2, shape), *sum = weft_add(a, a);
+    expect_no_more_tasks();
+    assert_ptr_equal(weft_copy_(out, sum), out);
+    assert_int_equal(tasks(), tasks_before);
+    expect_all(out, 6);
+    expect_all(same_memory, 0);
+    weft_add_(out, a, 1);
+    expect_all(sum, 6);
+    weft_copy_(out, sum);
+    weft_fill_(sum, 7);
+    expect_all(out, 6);
+    weft_copy_(out, out);
+    expect_all(out, 6);
+    weft_copy_(across, sum);
+    expect_all(across, 7);
+    assert_int_equal(weft_tensor_placements(across)[0].dim, 1);
+    weft_copy_(across, weft_to_type(sum, WEFT_BF16));
+    expect_all(across, 7);
+    weft_scope_close();
+}
+
+/* The program's own memory gets the values; a shard that it holds stays where it is. */
+static void test_out_in_place(void **state)
+{
+    (void)state;
+    static float memory[4][12];
+    void *locals[] = { memory[0], memory[1], memory[2], memory[3] };
+    weft_scope_open();
+    int64_t shape[] = { 8, 6 };
+    weft_placement rows = weft_shard(0);
+    weft_tensor *a = weft_full(WEFT_F32, 2, shape, 3, line(), &rows),
+                *lent = weft_from_local(WEFT_F32, 2, shape, locals, line(), &rows, 0);
+    weft_copy_(lent, a);
+    expect_all(lent, 3);
+    for (int rank = 0; rank < 4; rank++) {
+        assert_true(memory[rank][0] == 3 && memory[rank][11] == 3);
+    }
+    weft_copy_(a, weft_scale(lent, 2));
+    weft_copy_(a, lent);
+    weft_fill_(lent, 5);
+    expect_all(a, 3);
+    const float *held = weft_local_acquire(a, 0, WEFT_READ);
+    weft_copy_(a, weft_scale(a, 3));
+    assert_true(held[0] == 3);
+    assert_int_equal(weft_local_release(a, 0), WEFT_OK);
+    expect_all(a, 9);
+    weft_scope_close();
+}
+
 /* ---- choices that must cost nothing -------------------------------------------------------------------- */
 
 static void test_no_transfers(void **state)
@@ -793,6 +863,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_cache, start, stop),
         cmocka_unit_test_setup_teardown(test_scopes, start, stop),
         cmocka_unit_test_setup_teardown(test_reshape_is_a_view, start, stop),
+        cmocka_unit_test_setup_teardown(test_out, start, stop),
+        cmocka_unit_test_setup_teardown(test_out_in_place, start, stop),
         cmocka_unit_test_setup_teardown(test_no_transfers, start, stop),
         cmocka_unit_test_setup_teardown(test_repeats, start, stop),
         cmocka_unit_test(test_fake_world),

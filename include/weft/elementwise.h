@@ -116,8 +116,9 @@ WEFT_API weft_tensor *weft_pow_scalar_backward(weft_tensor *gradient, weft_tenso
 /** \} */
 
 /** In place; b may be broadcast to a's shape, and its type must not be of a higher category than a's. \{ */
-WEFT_API weft_tensor *weft_copy_(weft_tensor *a,
-                                 weft_tensor *b); /**< a = b: any operation's result, into a */
+/** a = b: any operation's result into a tensor that exists, weft_copy_(a, weft_matmul(x, y)). Where b has a's
+ * layout and type, a takes over its memory and nothing is copied (but into memory that the program lent). */
+WEFT_API weft_tensor *weft_copy_(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_add_(weft_tensor *a, weft_tensor *b, double alpha); /**< a += alpha b */
 WEFT_API weft_tensor *weft_mul_(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_div_(weft_tensor *a, weft_tensor *b); /**< floating */

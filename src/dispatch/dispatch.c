@@ -410,7 +410,11 @@ static weft_tensor *make_output(const weft_call *call, const weft_choice *choice
     const weft_operation *operation = call->operation;
     if (operation->in_place) {
         lowering->output = lowering->inputs[0];
-        bool writable = weft_tensor_make_writable(call->function, lowering->output);
+        if (operation->overwrites && call->num_inputs > 1 &&
+            weft_tensor_take(lowering->output, lowering->inputs[1])) {
+            return lowering->output;
+        }
+        bool writable = weft_tensor_make_writable(call->function, lowering->output, !operation->overwrites);
         return writable && lower_shards(call, lowering) ? lowering->output : NULL;
     }
     if (operation->views) {

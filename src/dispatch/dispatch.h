@@ -65,6 +65,9 @@ struct weft_operation {
     int num_inputs; /* of an operation that is registered; others are called by functions that know */
     weft_output_type output_type;
     bool in_place; /* the output is input 0 itself, which keeps its layout */
+    /* In place, without a look at what was there: the output becomes input 1, where there is one, and takes
+     * over its memory where it can. */
+    bool overwrites;
     /* The output has the elements of input 0, rank by rank in the same order: it shares the memory where it
      * can, and `lower` copies where it cannot. With `first_row`: those from this row of each shard on, as
      * many as the output has; -1: not in this call. */

@@ -366,13 +366,14 @@ weft_tensor *weft_pow_scalar_backward(weft_tensor *gradient, weft_tensor *input,
 
 /* ---- in place ------------------------------------------------------------------------------------------ */
 
-#define IN_PLACE(name_, kernel, rule, types, linear_)                                                        \
+#define IN_PLACE(name_, kernel, rule, types, linear_, overwrites_)                                           \
     static const weft_operation operation_##name_##in_place = {                                              \
         .name = #name_,                                                                                      \
         .rules = { rule },                                                                                   \
         .linear = linear_,                                                                                   \
         .inputs = { { "a", types, false }, { "b", types, false } },                                          \
         .in_place = true,                                                                                    \
+        .overwrites = overwrites_,                                                                           \
         .elementwise = &weft_elementwise_##kernel,                                                           \
     };                                                                                                       \
     static weft_tensor *name_##in_place(weft_tensor *a, weft_tensor *b, int count, double scalar)            \
@@ -384,13 +385,13 @@ weft_tensor *weft_pow_scalar_backward(weft_tensor *gradient, weft_tensor *input,
                                            .scalars = { scalar } });                                         \
     }
 
-IN_PLACE(copy_, assign, "...,...->...", WEFT_TYPES_ALL, PASSES_ALL)
-IN_PLACE(fill_, fill, "A->A", WEFT_TYPES_ALL, NOT_LINEAR)
-IN_PLACE(add_, add_scaled, "...,...->...", WEFT_TYPES_NUMBER, LINEAR)
-IN_PLACE(mul_, mul, "...,...->...", WEFT_TYPES_ALL, LINEAR_IN(1u << 0))
-IN_PLACE(div_, div, "...,...->...", WEFT_TYPES_FLOAT, NOT_LINEAR)
-IN_PLACE(scale_, scale, "A->A", WEFT_TYPES_NUMBER, LINEAR)
-IN_PLACE(lerp_, lerp, "...,...->...", WEFT_TYPES_FLOAT, LINEAR)
+IN_PLACE(copy_, assign, "...,...->...", WEFT_TYPES_ALL, PASSES_ALL, true)
+IN_PLACE(fill_, fill, "A->A", WEFT_TYPES_ALL, NOT_LINEAR, true)
+IN_PLACE(add_, add_scaled, "...,...->...", WEFT_TYPES_NUMBER, LINEAR, false)
+IN_PLACE(mul_, mul, "...,...->...", WEFT_TYPES_ALL, LINEAR_IN(1u << 0), false)
+IN_PLACE(div_, div, "...,...->...", WEFT_TYPES_FLOAT, NOT_LINEAR, false)
+IN_PLACE(scale_, scale, "A->A", WEFT_TYPES_NUMBER, LINEAR, false)
+IN_PLACE(lerp_, lerp, "...,...->...", WEFT_TYPES_FLOAT, LINEAR, false)
 
 weft_tensor *weft_add_(weft_tensor *a, weft_tensor *b, double alpha)
 {

@@ -16,6 +16,7 @@
         .rules = { "A->A" },                                                                                 \
         .inputs = { { "a", types_, false } },                                                                \
         .in_place = true,                                                                                    \
+        .overwrites = true,                                                                                  \
         .kernel = weft_kernel_##name_,                                                                       \
     };
 

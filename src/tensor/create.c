@@ -53,8 +53,8 @@ weft_tensor *weft_tensor_view(const char *function, weft_tensor *source, int64_t
     return tensor == NULL ? NULL : finish(function, tensor);
 }
 
-/* Gives one shard memory of its own with the same values. */
-static bool shard_detach(const char *function, weft_tensor *tensor, weft_local_shard *shard)
+/* Gives one shard memory of its own; `keep`: with the same values. */
+static bool shard_detach(const char *function, weft_tensor *tensor, weft_local_shard *shard, bool keep)
 {
     weft_local_shard old = *shard;
     if (!weft_shard_attach(shard,
@@ -66,7 +66,7 @@ static bool shard_detach(const char *function, weft_tensor *tensor, weft_local_s
         weft_tensor_trace_renamed(tensor);
     }
     bool done = true;
-    for (int i = 0; i < (int)shard->num_panels && done; i++) {
+    for (int i = 0; i < (int)shard->num_panels && keep && done; i++) {
         int64_t bytes = weft_cut_end(&shard->buffer->cut, i) - weft_cut_start(&shard->buffer->cut, i);
         done = weft_task_copy_panel(&shard->panels[i], &old.panels[i], bytes);
     }
@@ -75,13 +75,44 @@ static bool shard_detach(const char *function, weft_tensor *tensor, weft_local_s
     return done;
 }
 
-bool weft_tensor_make_writable(const char *function, weft_tensor *tensor)
+bool weft_tensor_make_writable(const char *function, weft_tensor *tensor, bool keep)
 {
     for (int i = 0; i < tensor->num_shards; i++) {
         weft_local_shard *shard = &tensor->shards[i];
-        if (shard->count > 0 && shard->buffer->references > 1 && !shard_detach(function, tensor, shard)) {
+        if (shard->count > 0 && shard->buffer->references > 1 &&
+            !shard_detach(function, tensor, shard, keep)) {
             return false;
         }
     }
     return true;
+}
+
+/* The program may look for its values in memory that it lent, or holds. */
+static bool may_take(const weft_local_shard *target, const weft_local_shard *source)
+{
+    return target->count == 0 ||
+           (target->hold == NULL && !target->buffer->borrowed && !source->buffer->borrowed);
+}
+
+bool weft_tensor_take(weft_tensor *target, weft_tensor *source)
+{
+    bool possible = target->layout == source->layout;
+    for (int i = 0; i < target->num_shards && possible; i++) {
+        possible = may_take(&target->shards[i], &source->shards[i]);
+    }
+    for (int i = 0; i < target->num_shards && possible && target != source; i++) {
+        weft_local_shard *shard = &target->shards[i], old = *shard;
+        if (shard->count == 0) {
+            continue;
+        }
+        possible = weft_shard_view(target->layout, shard, source, &source->shards[i], 0);
+        if (possible) {
+            weft_buffer_release(old.buffer);
+            free(old.view_panels);
+        }
+    }
+    if (possible && weft_runtime.trace != NULL) {
+        weft_tensor_trace_renamed(target);
+    }
+    return possible;
 }

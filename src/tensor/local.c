@@ -46,7 +46,7 @@ void *weft_local_acquire(weft_tensor *tensor, int local_rank, weft_access access
         weft_error_collect();
         return NULL;
     }
-    if (access != WEFT_READ && !weft_tensor_make_writable(function, tensor)) {
+    if (access != WEFT_READ && !weft_tensor_make_writable(function, tensor, true)) {
         return NULL;
     }
     if (!weft_shard_hold(shard, starpu_mode(access))) {

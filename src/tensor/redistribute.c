@@ -280,7 +280,7 @@ bool weft_tensor_copy_into(const char *function, weft_tensor *target, weft_tenso
     if (target == source) {
         return true;
     }
-    if (!weft_tensor_make_writable(function, target)) {
+    if (!weft_tensor_make_writable(function, target, false)) {
         return false;
     }
     if (target->layout == source->layout) {

@@ -52,9 +52,13 @@ weft_tensor *weft_tensor_view(const char *function, weft_tensor *source, int64_t
                               const weft_layout *layout);
 /* One more reference for the innermost scope. Returns it. */
 weft_tensor *weft_tensor_share(weft_tensor *tensor);
-/* Before tasks write to a tensor that exists: gives it memory of its own where it shares (a copy task per
- * panel), so that writing never shows in another tensor. False with the error kept: no memory. */
-bool weft_tensor_make_writable(const char *function, weft_tensor *tensor);
+/* Before tasks write to a tensor that exists: gives it memory of its own where it shares, so that writing
+ * never shows in another tensor; `keep`: with its values (a copy task per panel), else they are undefined.
+ * False with the error kept: no memory. */
+bool weft_tensor_make_writable(const char *function, weft_tensor *tensor, bool keep);
+/* The target gets the source's values by sharing its memory. False where that cannot be done, with no error
+ * kept: then nothing has changed, or shards that have got them already; they are copied instead. */
+bool weft_tensor_take(weft_tensor *target, weft_tensor *source);
 
 /* ---- new ones (factories.c) ---------------------------------------------------------------------------- */
 
