@@ -257,18 +257,37 @@ void start_world(const char *variable, const char *value)
     assert_int_equal(weft_init(&config), WEFT_OK);
 }
 
-void run_all(const family families[], size_t count, int cases, const char *variable, const char *value,
-             uint64_t seed)
+/* One world of a suite. */
+typedef struct height {
+    const suite *suite;
+    const char *name, *variable, *value;
+    bool compared; /* all processes compare what they do */
+    uint64_t seed;
+} height;
+
+static void run_family(const family *f, int cases)
 {
-    start_world(variable, value);
-    source = prng_start(seed);
+    for (int i = 0; i < cases; i++) {
+        weft_scope_open();
+        f->run();
+        weft_scope_close();
+    }
+}
+
+static void run_height(void **state)
+{
+    const height *h = *state;
+    const suite *s = h->suite;
+    if (h->compared) {
+        setenv("WEFT_CHECK", "1", 1);
+    }
+    (s->start == NULL ? start_world : s->start)(h->variable, h->value);
+    source = prng_start(s->seed + h->seed);
     const char *only = getenv("WEFT_TEST_ONLY");
-    int own = weft_num_processes() > 1 ? (cases + 3) / 4 : cases;
-    for (size_t f = 0; f < count; f++) {
-        for (int i = 0; i < own && (only == NULL || strcmp(only, families[f].name) == 0); i++) {
-            weft_scope_open();
-            families[f].run();
-            weft_scope_close();
+    int cases = h->compared ? 2 : weft_num_processes() > 1 ? (s->cases + 3) / 4 : s->cases;
+    for (size_t f = 0; f < s->num_families; f++) {
+        if (only == NULL || strcmp(only, s->families[f].name) == 0) {
+            run_family(&s->families[f], cases);
         }
     }
     assert_int_equal(weft_wait(), WEFT_OK);
@@ -278,4 +297,36 @@ void run_all(const family families[], size_t count, int cases, const char *varia
     assert_int_equal(weft_finalize(), WEFT_OK);
     unsetenv("WEFT_PANEL_ROWS");
     unsetenv("WEFT_PANEL_BYTES");
+    unsetenv("WEFT_CHECK");
+}
+
+int run_suite(const suite *given, const struct CMUnitTest own[], size_t num_own)
+{
+    suite s = *given;
+    const char *cases = getenv("WEFT_TEST_CASES");
+    s.cases = cases == NULL ? s.cases : atoi(cases);
+    /* A few bytes: operands with rows of different lengths are cut at different heights, which nest. */
+    height heights[] = {
+        { &s, "panels by default", NULL, NULL, false, 0 },
+        { &s, "1 row in a panel", "WEFT_PANEL_ROWS", "1", false, 1 },
+        { &s, "2 rows in a panel", "WEFT_PANEL_ROWS", "2", false, 2 },
+        { &s, "48 bytes in a panel", "WEFT_PANEL_BYTES", "48", false, 3 },
+        { &s, "compared", NULL, NULL, true, 4 },
+    };
+    enum { HEIGHTS = sizeof(heights) / sizeof(heights[0]), MOST = 32 };
+    struct CMUnitTest tests[MOST];
+    size_t count = 0;
+    for (; count < HEIGHTS; count++) {
+        tests[count] = (struct CMUnitTest){ .name = heights[count].name,
+                                            .test_func = run_height,
+                                            .initial_state = &heights[count] };
+    }
+    for (size_t i = 0; i < num_own; i++) {
+        if (count == MOST) {
+            fprintf(stderr, "run_suite() has room for %d tests\n", MOST);
+            return 1;
+        }
+        tests[count++] = own[i];
+    }
+    return _cmocka_run_group_tests("operations", tests, count, NULL, NULL);
 }

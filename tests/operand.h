@@ -62,9 +62,17 @@ typedef struct family {
 
 /* Starts MAX_RANKS ranks with panels as a variable says (WEFT_PANEL_ROWS, WEFT_PANEL_BYTES), or (NULL) by default. */
 void start_world(const char *variable, const char *value);
-/* A world of its own for `cases` cases of each family, or of the one that WEFT_TEST_ONLY names; a quarter of them with
- * several processes. */
-void run_all(const family families[], size_t count, int cases, const char *variable, const char *value,
-             uint64_t seed);
+/* What the files of operations have in common: cases of each family in worlds with panels of several heights. */
+typedef struct suite {
+    const family *families;
+    size_t num_families;
+    int cases; /* of each family and height, a quarter of them with several processes; WEFT_TEST_CASES says another number */
+    uint64_t seed;
+    void (*start)(const char *variable, const char *value); /* NULL: start_world() */
+} suite;
+
+/* Runs them (of the families, only the one that WEFT_TEST_ONLY names) and then the file's own tests; what main()
+ * returns. */
+int run_suite(const suite *s, const struct CMUnitTest own[], size_t num_own);
 
 #endif

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int num_cases = 40; /* of each operation and panel height */
-
 /* ---- kernels ------------------------------------------------------------------------------------------- */
 
 /* f32 and f64 alike. */
@@ -296,65 +294,22 @@ static void test_handles_end(void **state)
 
 /* ---- the suites ---------------------------------------------------------------------------------------- */
 
-static void (*const families[])(void) = { case_bias_scale_relu, case_column_squares, case_add_place,
-                                          case_one_hot, case_multiply };
+static const family families[] = {
+    { "bias_scale_relu", case_bias_scale_relu },
+    { "column_squares", case_column_squares },
+    { "add_place", case_add_place },
+    { "one_hot", case_one_hot },
+    { "multiply", case_multiply },
+};
 
-static void run_families(const char *variable, const char *value, uint64_t seed)
-{
-    start_registered(variable, value);
-    source = prng_start(seed);
-    for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++) {
-        int cases = weft_num_processes() > 1 ? (num_cases + 3) / 4 : num_cases;
-        for (int i = 0; i < cases; i++) {
-            weft_scope_open();
-            families[f]();
-            weft_scope_close();
-        }
-    }
-    assert_int_equal(weft_finalize(), WEFT_OK);
-}
-
-static void test_panels_by_default(void **state)
-{
-    (void)state;
-    run_families(NULL, NULL, 1);
-}
-
-static void test_panels_of_one_row(void **state)
-{
-    (void)state;
-    run_families("WEFT_PANEL_ROWS", "1", 2);
-}
-
-static void test_panels_of_a_few_bytes(void **state)
-{
-    (void)state;
-    run_families("WEFT_PANEL_BYTES", "48", 3);
-}
-
-static void test_compared(void **state)
-{
-    (void)state;
-    setenv("WEFT_CHECK", "1", 1);
-    num_cases = 2;
-    run_families(NULL, NULL, 4);
-    unsetenv("WEFT_CHECK");
-}
+static const suite operations = { families, sizeof(families) / sizeof(families[0]), 40, 1, start_registered };
 
 int main(void)
 {
-    const char *cases = getenv("WEFT_TEST_CASES");
-    if (cases != NULL) {
-        num_cases = atoi(cases);
-    }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_panels_by_default),
-        cmocka_unit_test(test_panels_of_one_row),
-        cmocka_unit_test(test_panels_of_a_few_bytes),
         cmocka_unit_test(test_layouts_are_remembered),
         cmocka_unit_test(test_kernels_can_fail),
         cmocka_unit_test(test_handles_end),
-        cmocka_unit_test(test_compared),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_suite(&operations, tests, sizeof(tests) / sizeof(tests[0]));
 }

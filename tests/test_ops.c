@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int num_cases = 70; /* of each operation and panel height */
-
 /* ---- elementwise --------------------------------------------------------------------------------------- */
 
 /* The element of `x` that element i of the output `shape` reads, with broadcasting. */
@@ -636,53 +634,9 @@ static const family families[] = {
     { "network", case_network },
 };
 
-static void run_families(const char *variable, const char *value, uint64_t seed)
-{
-    run_all(families, sizeof(families) / sizeof(families[0]), num_cases, variable, value, seed);
-}
-
-static void test_panels_by_default(void **state)
-{
-    (void)state;
-    run_families(NULL, NULL, 1);
-}
-
-static void test_panels_of_one_row(void **state)
-{
-    (void)state;
-    run_families("WEFT_PANEL_ROWS", "1", 2);
-}
-
-static void test_panels_of_two_rows(void **state)
-{
-    (void)state;
-    run_families("WEFT_PANEL_ROWS", "2", 3);
-}
-
-static void test_panels_of_four_rows(void **state)
-{
-    (void)state;
-    run_families("WEFT_PANEL_ROWS", "4", 4);
-}
-
-/* As high as so many bytes are: operands with rows of different lengths are cut at different heights, which
- * nest. */
-static void test_panels_of_a_few_bytes(void **state)
-{
-    (void)state;
-    run_families("WEFT_PANEL_BYTES", "48", 5);
-}
+static const suite operations = { families, sizeof(families) / sizeof(families[0]), 70, 1, NULL };
 
 int main(void)
 {
-    const char *cases = getenv("WEFT_TEST_CASES");
-    if (cases != NULL) {
-        num_cases = atoi(cases);
-    }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_panels_by_default),     cmocka_unit_test(test_panels_of_one_row),
-        cmocka_unit_test(test_panels_of_two_rows),    cmocka_unit_test(test_panels_of_four_rows),
-        cmocka_unit_test(test_panels_of_a_few_bytes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_suite(&operations, NULL, 0);
 }

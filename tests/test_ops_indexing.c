@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int num_cases = 60; /* of each operation and panel height */
-
 /* ---- operands of all types ----------------------------------------------------------------------------- */
 
 /* A random tensor whose values are its dense ones without rounding. `tensor` has the type, `x` the operand it
@@ -726,34 +724,7 @@ static const family families[] = {
     { "equal", case_equal },         { "item", case_item },
 };
 
-static void run_families(const char *variable, const char *value, uint64_t seed)
-{
-    run_all(families, sizeof(families) / sizeof(families[0]), num_cases, variable, value, seed);
-}
-
-static void test_panels_by_default(void **state)
-{
-    (void)state;
-    run_families(NULL, NULL, 1);
-}
-
-static void test_panels_of_one_row(void **state)
-{
-    (void)state;
-    run_families("WEFT_PANEL_ROWS", "1", 2);
-}
-
-static void test_panels_of_four_rows(void **state)
-{
-    (void)state;
-    run_families("WEFT_PANEL_ROWS", "4", 3);
-}
-
-static void test_panels_of_a_few_bytes(void **state)
-{
-    (void)state;
-    run_families("WEFT_PANEL_BYTES", "48", 4);
-}
+static const suite operations = { families, sizeof(families) / sizeof(families[0]), 60, 1, NULL };
 
 static void test_single_calls(void **state)
 {
@@ -772,14 +743,8 @@ static void test_single_calls(void **state)
 
 int main(void)
 {
-    const char *cases = getenv("WEFT_TEST_CASES");
-    if (cases != NULL) {
-        num_cases = atoi(cases);
-    }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_single_calls),          cmocka_unit_test(test_panels_by_default),
-        cmocka_unit_test(test_panels_of_one_row),     cmocka_unit_test(test_panels_of_four_rows),
-        cmocka_unit_test(test_panels_of_a_few_bytes),
+        cmocka_unit_test(test_single_calls),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_suite(&operations, tests, sizeof(tests) / sizeof(tests[0]));
 }

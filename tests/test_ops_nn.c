@@ -9,8 +9,6 @@
 
 #include "codelets/cpu/half.h"
 
-static int num_cases = 40; /* of each operation and panel height */
-
 /* ---- operands of all floating types -------------------------------------------------------------------- */
 
 static weft_dtype any_type(void)
@@ -595,34 +593,7 @@ static const family families[] = {
     { "embedding", case_embedding },
 };
 
-static void run_families(const char *variable, const char *value, uint64_t seed)
-{
-    run_all(families, sizeof(families) / sizeof(families[0]), num_cases, variable, value, seed);
-}
-
-static void test_panels_by_default(void **state)
-{
-    (void)state;
-    run_families(NULL, NULL, 21);
-}
-
-static void test_panels_of_one_row(void **state)
-{
-    (void)state;
-    run_families("WEFT_PANEL_ROWS", "1", 22);
-}
-
-static void test_panels_of_two_rows(void **state)
-{
-    (void)state;
-    run_families("WEFT_PANEL_ROWS", "2", 23);
-}
-
-static void test_panels_of_a_few_bytes(void **state)
-{
-    (void)state;
-    run_families("WEFT_PANEL_BYTES", "48", 24);
-}
+static const suite operations = { families, sizeof(families) / sizeof(families[0]), 40, 21, NULL };
 
 /* ---- what is moved ------------------------------------------------------------------------------------- */
 
@@ -810,14 +781,9 @@ static void test_special_values(void **state)
 
 int main(void)
 {
-    const char *cases = getenv("WEFT_TEST_CASES");
-    if (cases != NULL) {
-        num_cases = atoi(cases);
-    }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_panels_by_default),     cmocka_unit_test(test_panels_of_one_row),
-        cmocka_unit_test(test_panels_of_two_rows),    cmocka_unit_test(test_panels_of_a_few_bytes),
-        cmocka_unit_test(test_rows_are_not_gathered), cmocka_unit_test(test_special_values),
+        cmocka_unit_test(test_rows_are_not_gathered),
+        cmocka_unit_test(test_special_values),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_suite(&operations, tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int num_cases = 50; /* of each operation and panel height */
-
 /* ---- types --------------------------------------------------------------------------------------------- */
 
 /* One of the types of products; operands of 16 bits are made as WEFT_F32, of small whole numbers. */
@@ -675,11 +673,7 @@ static const family families[] = {
 };
 
 /* `rows`: how high panels are, or NULL. */
-static void run_families(const char *rows, uint64_t seed)
-{
-    run_all(families, sizeof(families) / sizeof(families[0]), num_cases,
-            rows == NULL ? NULL : "WEFT_PANEL_ROWS", rows, seed);
-}
+static const suite operations = { families, sizeof(families) / sizeof(families[0]), 50, 1, NULL };
 
 /* Rows sharded over four ranks, three taps with padding 1: what moves is a row from each neighbour, to the
  * result and to the gradients. */
@@ -724,42 +718,10 @@ static void test_halo(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
-static void test_panels_by_default(void **state)
-{
-    (void)state;
-    run_families(NULL, 1);
-}
-
-static void test_panels_of_one_row(void **state)
-{
-    (void)state;
-    run_families("1", 2);
-}
-
-static void test_panels_of_two_rows(void **state)
-{
-    (void)state;
-    run_families("2", 3);
-}
-
-static void test_panels_of_four_rows(void **state)
-{
-    (void)state;
-    run_families("4", 4);
-}
-
 int main(void)
 {
-    const char *cases = getenv("WEFT_TEST_CASES");
-    if (cases != NULL) {
-        num_cases = atoi(cases);
-    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_halo),
-        cmocka_unit_test(test_panels_by_default),
-        cmocka_unit_test(test_panels_of_one_row),
-        cmocka_unit_test(test_panels_of_two_rows),
-        cmocka_unit_test(test_panels_of_four_rows),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_suite(&operations, tests, sizeof(tests) / sizeof(tests[0]));
 }

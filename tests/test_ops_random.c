@@ -10,8 +10,6 @@
 #include "codelets/cpu/half.h"
 #include "codelets/random.h"
 
-static int num_cases = 40; /* of each operation and panel height */
-
 static double read_as(weft_dtype dtype, const void *values, int64_t i)
 {
     switch (dtype) {
@@ -437,9 +435,12 @@ static void case_dropout(void)
 
 /* ---- the suites ---------------------------------------------------------------------------------------- */
 
-static void (*const families[])(void) = {
-    case_rand,    case_randn,  case_randint, case_bernoulli_scalar, case_randperm,
-    case_uniform, case_normal, case_like,    case_bernoulli,        case_dropout,
+static const family families[] = {
+    { "rand", case_rand },           { "randn", case_randn },
+    { "randint", case_randint },     { "bernoulli_scalar", case_bernoulli_scalar },
+    { "randperm", case_randperm },   { "uniform", case_uniform },
+    { "normal", case_normal },       { "like", case_like },
+    { "bernoulli", case_bernoulli }, { "dropout", case_dropout },
 };
 
 static void start_seeded(const char *variable, const char *value)
@@ -455,44 +456,7 @@ static void start_seeded(const char *variable, const char *value)
     assert_int_equal(weft_init(&config), WEFT_OK);
 }
 
-static void run_families(const char *variable, const char *value, uint64_t seed)
-{
-    start_seeded(variable, value);
-    source = prng_start(seed);
-    for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++) {
-        int cases = weft_num_processes() > 1 ? (num_cases + 3) / 4 : num_cases;
-        for (int i = 0; i < cases; i++) {
-            weft_scope_open();
-            families[f]();
-            weft_scope_close();
-        }
-    }
-    assert_int_equal(weft_finalize(), WEFT_OK);
-}
-
-static void test_panels_by_default(void **state)
-{
-    (void)state;
-    run_families(NULL, NULL, 1);
-}
-
-static void test_panels_of_one_row(void **state)
-{
-    (void)state;
-    run_families("WEFT_PANEL_ROWS", "1", 2);
-}
-
-static void test_panels_of_two_rows(void **state)
-{
-    (void)state;
-    run_families("WEFT_PANEL_ROWS", "2", 3);
-}
-
-static void test_panels_of_a_few_bytes(void **state)
-{
-    (void)state;
-    run_families("WEFT_PANEL_BYTES", "48", 4);
-}
+static const suite operations = { families, sizeof(families) / sizeof(families[0]), 40, 1, start_seeded };
 
 /* Runs longer than one batch of blocks, and beginning in the middle of a block. */
 static void test_long_rows(void **state)
@@ -684,6 +648,13 @@ static void test_states(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
+static void test_states_compared(void **state)
+{
+    setenv("WEFT_CHECK", "1", 1);
+    test_states(state);
+    unsetenv("WEFT_CHECK");
+}
+
 /* A call that fails draws nothing. */
 static void test_failed_calls_draw_nothing(void **state)
 {
@@ -729,37 +700,18 @@ static void test_probabilities_out_of_range(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
-/* With all processes comparing what they do. */
-static void test_compared(void **state)
-{
-    (void)state;
-    setenv("WEFT_CHECK", "1", 1);
-    num_cases = 2;
-    run_families(NULL, NULL, 5);
-    test_states(state);
-    unsetenv("WEFT_CHECK");
-}
-
 int main(void)
 {
-    const char *cases = getenv("WEFT_TEST_CASES");
-    if (cases != NULL) {
-        num_cases = atoi(cases);
-    }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_panels_by_default),
-        cmocka_unit_test(test_panels_of_one_row),
-        cmocka_unit_test(test_panels_of_two_rows),
-        cmocka_unit_test(test_panels_of_a_few_bytes),
         cmocka_unit_test(test_long_rows),
         cmocka_unit_test(test_whole_numbers_are_even),
         cmocka_unit_test(test_permutations_are_even),
         cmocka_unit_test(test_long_permutations_are_even),
         cmocka_unit_test(test_uniform_stays_below),
         cmocka_unit_test(test_states),
+        cmocka_unit_test(test_states_compared),
         cmocka_unit_test(test_failed_calls_draw_nothing),
         cmocka_unit_test(test_probabilities_out_of_range),
-        cmocka_unit_test(test_compared),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_suite(&operations, tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int num_cases = 50; /* of each operation and panel height */
-
 /* ---- operands of all types ----------------------------------------------------------------------------- */
 
 /* A tensor of any type whose values `base` has as well, in a type that tests can read. */
@@ -856,48 +854,13 @@ static const family families[] = {
     { "chunk", case_chunk },
 };
 
-static void run_families(const char *variable, const char *value, uint64_t seed)
-{
-    run_all(families, sizeof(families) / sizeof(families[0]), num_cases, variable, value, seed);
-}
-
-static void test_panels_by_default(void **state)
-{
-    (void)state;
-    run_families(NULL, NULL, 11);
-}
-
-static void test_panels_of_one_row(void **state)
-{
-    (void)state;
-    run_families("WEFT_PANEL_ROWS", "1", 12);
-}
-
-static void test_panels_of_two_rows(void **state)
-{
-    (void)state;
-    run_families("WEFT_PANEL_ROWS", "2", 13);
-}
-
-static void test_panels_of_a_few_bytes(void **state)
-{
-    (void)state;
-    run_families("WEFT_PANEL_BYTES", "48", 14);
-}
+static const suite operations = { families, sizeof(families) / sizeof(families[0]), 50, 11, NULL };
 
 int main(void)
 {
-    const char *cases = getenv("WEFT_TEST_CASES");
-    if (cases != NULL) {
-        num_cases = atoi(cases);
-    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layouts),
         cmocka_unit_test(test_views),
-        cmocka_unit_test(test_panels_by_default),
-        cmocka_unit_test(test_panels_of_one_row),
-        cmocka_unit_test(test_panels_of_two_rows),
-        cmocka_unit_test(test_panels_of_a_few_bytes),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_suite(&operations, tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -11,8 +11,6 @@
 
 enum { MOST_ITEMS = 3, STEPS = 3 };
 
-static int num_cases = 40; /* of each optimiser and panel height */
-
 /* One parameter with what belongs to it; the arrays have what the tensors should have. */
 typedef struct item {
     weft_dtype type, state_type;
@@ -350,60 +348,19 @@ static void test_clip_nothing(void **state)
 
 /* ---- the suites ---------------------------------------------------------------------------------------- */
 
-static void (*const families[])(void) = { case_sgd, case_adam, case_clip };
+static const family families[] = {
+    { "sgd", case_sgd },
+    { "adam", case_adam },
+    { "clip", case_clip },
+};
 
-static void run_families(const char *variable, const char *value, uint64_t seed)
-{
-    start_world(variable, value);
-    source = prng_start(seed);
-    for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++) {
-        int cases = weft_num_processes() > 1 ? (num_cases + 3) / 4 : num_cases;
-        for (int i = 0; i < cases; i++) {
-            weft_scope_open();
-            families[f]();
-            weft_scope_close();
-        }
-    }
-    assert_int_equal(weft_finalize(), WEFT_OK);
-}
-
-static void test_panels_by_default(void **state)
-{
-    (void)state;
-    run_families(NULL, NULL, 1);
-}
-
-static void test_panels_of_one_row(void **state)
-{
-    (void)state;
-    run_families("WEFT_PANEL_ROWS", "1", 2);
-}
-
-static void test_panels_of_a_few_bytes(void **state)
-{
-    (void)state;
-    run_families("WEFT_PANEL_BYTES", "48", 3);
-}
-
-static void test_compared(void **state)
-{
-    (void)state;
-    setenv("WEFT_CHECK", "1", 1);
-    num_cases = 2;
-    run_families(NULL, NULL, 4);
-    unsetenv("WEFT_CHECK");
-}
+static const suite operations = { families, sizeof(families) / sizeof(families[0]), 40, 1, NULL };
 
 int main(void)
 {
-    const char *cases = getenv("WEFT_TEST_CASES");
-    if (cases != NULL) {
-        num_cases = atoi(cases);
-    }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_panels_by_default),     cmocka_unit_test(test_panels_of_one_row),
-        cmocka_unit_test(test_panels_of_a_few_bytes), cmocka_unit_test(test_gradients_move_once),
-        cmocka_unit_test(test_clip_nothing),          cmocka_unit_test(test_compared),
+        cmocka_unit_test(test_gradients_move_once),
+        cmocka_unit_test(test_clip_nothing),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_suite(&operations, tests, sizeof(tests) / sizeof(tests[0]));
 }
