@@ -98,15 +98,16 @@ static void print_operation(const weft_operation *operation)
     print_types(operation->inputs[0].types);
     printf(" | %s | ", output_text(operation->output_type));
     print_linear(operation);
-    printf(" | %s | %s |\n",
+    printf(" | %s | %s | %s |\n",
            operation->linear.contracts == WEFT_SUM ? "" : weft_reduce_op_name(operation->linear.contracts),
-           tasks_text(operation));
+           operation->gradient == NULL ? "" : operation->gradient, tasks_text(operation));
 }
 
 int main(void)
 {
-    printf("| operation | rule | types of input 0 | output | Partial that passes | contracted by | tasks |\n"
-           "| --- | --- | --- | --- | --- | --- | --- |\n");
+    printf("| operation | rule | types of input 0 | output | Partial that passes | contracted by | gradient "
+           "| tasks |\n"
+           "| --- | --- | --- | --- | --- | --- | --- | --- |\n");
     for (const weft_operation *const *const *family = weft_operation_families; *family != NULL; family++) {
         for (const weft_operation *const *operation = *family; *operation != NULL; operation++) {
             print_operation(*operation);

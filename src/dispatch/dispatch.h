@@ -61,6 +61,10 @@ struct weft_operation {
     weft_choose_function choose;
     weft_window_function window; /* of rules with "~" */
     weft_linearity linear;
+    /* The operations that the gradients of its inputs are made of, "itself" being that of its output; for
+     * docs/operations.md. NULL: it has none (truth values, indices, random numbers), or the functions that
+     * use it have. */
+    const char *gradient;
     weft_operation_input inputs[WEFT_MAX_INPUTS];
     int num_inputs; /* of an operation that is registered; others are called by functions that know */
     weft_output_type output_type;

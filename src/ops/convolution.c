@@ -102,6 +102,7 @@ static bool lower_forward(const weft_lowering *lowering)
 
 static const weft_operation operation_forward = {
     .name = "convolution",
+    .gradient = "convolution_backward_input, convolution_backward_weight, sum",
     .write_rule = write_forward,
     .rule_like = "ncy~z~,oc[ij],o->noyz",
     .window = window_of_x,

@@ -34,11 +34,12 @@
     }
 
 /* The operation and its public function, of tensors alone. */
-#define UNARY(name_, types, type, linear_)                                                                   \
+#define UNARY(name_, types, type, linear_, gradient_)                                                        \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .rules = { "A->A" },                                                                                 \
         .linear = linear_,                                                                                   \
+        .gradient = gradient_,                                                                               \
         .inputs = { { "a", types, false } },                                                                 \
         .output_type = type,                                                                                 \
         .elementwise = &weft_elementwise_##name_,                                                            \
@@ -51,11 +52,12 @@
                                            .inputs = { a } });                                               \
     }
 
-#define BINARY(name_, types, type, linear_)                                                                  \
+#define BINARY(name_, types, type, linear_, gradient_)                                                       \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .rules = { "...,...->..." },                                                                         \
         .linear = linear_,                                                                                   \
+        .gradient = gradient_,                                                                               \
         .inputs = { { "a", types, false }, { "b", types, false } },                                          \
         .output_type = type,                                                                                 \
         .elementwise = &weft_elementwise_##name_,                                                            \
@@ -88,61 +90,62 @@
 
 /* ---- arithmetic ---------------------------------------------------------------------------------------- */
 
-BINARY(add, WEFT_TYPES_ALL, WEFT_TYPE_PROMOTED, LINEAR)
-BINARY(sub, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, LINEAR)
-BINARY(mul, WEFT_TYPES_ALL, WEFT_TYPE_PROMOTED, LINEAR_IN(1u << 0 | 1u << 1))
-BINARY(div, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR)
-BINARY(floor_div, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, NOT_LINEAR)
-BINARY(remainder, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, NOT_LINEAR)
-BINARY(pow, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, NOT_LINEAR)
-BINARY(maximum, WEFT_TYPES_ALL, WEFT_TYPE_PROMOTED, PASSES(WEFT_MAX))
-BINARY(minimum, WEFT_TYPES_ALL, WEFT_TYPE_PROMOTED, PASSES(WEFT_MIN))
-BINARY(eq, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR)
-BINARY(ne, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR)
-BINARY(lt, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR)
-BINARY(le, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR)
-BINARY(gt, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR)
-BINARY(ge, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR)
-BINARY(logical_and, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR)
-BINARY(logical_or, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR)
-BINARY(logical_xor, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR)
+BINARY(add, WEFT_TYPES_ALL, WEFT_TYPE_PROMOTED, LINEAR, "itself, sum")
+BINARY(sub, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, LINEAR, "itself, neg, sum")
+BINARY(mul, WEFT_TYPES_ALL, WEFT_TYPE_PROMOTED, LINEAR_IN(1u << 0 | 1u << 1), "mul, sum")
+BINARY(div, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "div, mul, sum")
+BINARY(floor_div, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, NOT_LINEAR, NULL)
+BINARY(remainder, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, NOT_LINEAR, "itself, floor_div, mul, sum")
+BINARY(pow, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, NOT_LINEAR, "pow, log, mul, sum")
+BINARY(maximum, WEFT_TYPES_ALL, WEFT_TYPE_PROMOTED, PASSES(WEFT_MAX), "eq, where, sum")
+BINARY(minimum, WEFT_TYPES_ALL, WEFT_TYPE_PROMOTED, PASSES(WEFT_MIN), "eq, where, sum")
+BINARY(eq, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR, NULL)
+BINARY(ne, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR, NULL)
+BINARY(lt, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR, NULL)
+BINARY(le, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR, NULL)
+BINARY(gt, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR, NULL)
+BINARY(ge, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR, NULL)
+BINARY(logical_and, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR, NULL)
+BINARY(logical_or, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR, NULL)
+BINARY(logical_xor, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR, NULL)
 
 /* ---- functions of one value ---------------------------------------------------------------------------- */
 
-UNARY(neg, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, LINEAR)
-UNARY(abs, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, NOT_LINEAR)
-UNARY(sign, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE)
-UNARY(square, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, NOT_LINEAR)
-UNARY(reciprocal, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR)
-UNARY(sqrt, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR)
-UNARY(rsqrt, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR)
-UNARY(exp, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR)
-UNARY(expm1, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR)
-UNARY(log, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR)
-UNARY(log1p, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR)
-UNARY(log2, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR)
-UNARY(log10, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR)
-UNARY(sin, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR)
-UNARY(cos, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR)
-UNARY(tan, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR)
-UNARY(tanh, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR)
-UNARY(erf, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR)
-UNARY(floor, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE)
-UNARY(ceil, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE)
-UNARY(trunc, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE)
-UNARY(round, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE)
-UNARY(sigmoid, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR)
-UNARY(silu, WEFT_TYPES_FLOAT, WEFT_TYPE_FIRST, NOT_LINEAR)
-UNARY(relu, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE)
-UNARY(gelu, WEFT_TYPES_FLOAT, WEFT_TYPE_FIRST, NOT_LINEAR)
-UNARY(softplus, WEFT_TYPES_FLOAT, WEFT_TYPE_FIRST, NOT_LINEAR)
-UNARY(logical_not, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR)
-UNARY(isnan, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR)
-UNARY(isinf, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR)
-UNARY(isfinite, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR)
+UNARY(neg, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, LINEAR, "neg")
+UNARY(abs, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, NOT_LINEAR, "sign, mul")
+UNARY(sign, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE, NULL)
+UNARY(square, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, NOT_LINEAR, "scale, mul")
+UNARY(reciprocal, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "square, mul")
+UNARY(sqrt, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "div")
+UNARY(rsqrt, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "pow_scalar, mul")
+UNARY(exp, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "mul")
+UNARY(expm1, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "exp, mul")
+UNARY(log, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "div")
+UNARY(log1p, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "add_scalar, div")
+UNARY(log2, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "scale, div")
+UNARY(log10, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "scale, div")
+UNARY(sin, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "cos, mul")
+UNARY(cos, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "sin, mul")
+UNARY(tan, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "cos, square, div")
+UNARY(tanh, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "tanh_backward")
+UNARY(erf, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "square, exp, mul")
+UNARY(floor, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE, NULL)
+UNARY(ceil, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE, NULL)
+UNARY(trunc, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE, NULL)
+UNARY(round, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE, NULL)
+UNARY(sigmoid, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "sigmoid_backward")
+UNARY(silu, WEFT_TYPES_FLOAT, WEFT_TYPE_FIRST, NOT_LINEAR, "silu_backward")
+UNARY(relu, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE, "relu_backward")
+UNARY(gelu, WEFT_TYPES_FLOAT, WEFT_TYPE_FIRST, NOT_LINEAR, "gelu_backward")
+UNARY(softplus, WEFT_TYPES_FLOAT, WEFT_TYPE_FIRST, NOT_LINEAR, "sigmoid, mul")
+UNARY(logical_not, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR, NULL)
+UNARY(isnan, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR, NULL)
+UNARY(isinf, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR, NULL)
+UNARY(isfinite, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR, NULL)
 
 static const weft_operation operation_to_type = {
     .name = "to_type",
+    .gradient = "to_type",
     .rules = { "A->A" },
     .inputs = { { "a", WEFT_TYPES_ALL, false } },
     .output_type = WEFT_TYPE_GIVEN,
@@ -187,11 +190,12 @@ static bool check_number(const char *function, const char *argument, weft_tensor
     return true;
 }
 
-#define WITH_NUMBER(name_, argument, types, linear_)                                                         \
+#define WITH_NUMBER(name_, argument, types, linear_, gradient_)                                              \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .rules = { "A->A" },                                                                                 \
         .linear = linear_,                                                                                   \
+        .gradient = gradient_,                                                                               \
         .inputs = { { "a", types, false } },                                                                 \
         .elementwise = &weft_elementwise_##name_,                                                            \
     };                                                                                                       \
@@ -207,13 +211,15 @@ static bool check_number(const char *function, const char *argument, weft_tensor
                                            .scalars = { argument } });                                       \
     }
 
-WITH_NUMBER(scale, factor, WEFT_TYPES_NUMBER, LINEAR)
-WITH_NUMBER(add_scalar, addend, WEFT_TYPES_NUMBER, NOT_LINEAR) /* integers wrap around: not monotone */
-WITH_NUMBER(pow_scalar, exponent, WEFT_TYPES_NUMBER, NOT_LINEAR)
-WITH_NUMBER(leaky_relu, slope, WEFT_TYPES_FLOAT, NOT_LINEAR)
+WITH_NUMBER(scale, factor, WEFT_TYPES_NUMBER, LINEAR, "scale")
+WITH_NUMBER(add_scalar, addend, WEFT_TYPES_NUMBER, NOT_LINEAR,
+            "itself") /* integers wrap around: not monotone */
+WITH_NUMBER(pow_scalar, exponent, WEFT_TYPES_NUMBER, NOT_LINEAR, "pow_scalar_backward")
+WITH_NUMBER(leaky_relu, slope, WEFT_TYPES_FLOAT, NOT_LINEAR, "leaky_relu_backward")
 
 static const weft_operation operation_clamp = {
     .name = "clamp",
+    .gradient = "ge, le, mul",
     .rules = { "A->A" },
     .linear = MONOTONE,
     .inputs = { { "a", WEFT_TYPES_NUMBER, false } },
@@ -237,6 +243,7 @@ weft_tensor *weft_clamp(weft_tensor *a, double least, double most)
 
 static const weft_operation operation_where = {
     .name = "where",
+    .gradient = "where, sum",
     .rules = { "...,...,...->..." },
     .inputs = { { "condition", WEFT_TYPES_BOOL, false },
                 { "a", WEFT_TYPES_ALL, false },
@@ -255,6 +262,7 @@ weft_tensor *weft_where(weft_tensor *condition, weft_tensor *a, weft_tensor *b)
 
 static const weft_operation operation_masked_fill = {
     .name = "masked_fill",
+    .gradient = "masked_fill, sum",
     .rules = { "...,...->..." },
     .inputs = { { "a", WEFT_TYPES_ALL, false }, { "mask", WEFT_TYPES_BOOL, false } },
     .elementwise = &weft_elementwise_masked_fill,
@@ -273,11 +281,12 @@ weft_tensor *weft_masked_fill(weft_tensor *a, weft_tensor *mask, double value)
 }
 
 /* Two or three tensors and a number. */
-#define COMBINED(name_, count, rule, argument, types, linear_)                                               \
+#define COMBINED(name_, count, rule, argument, types, linear_, gradient_)                                    \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .rules = { rule },                                                                                   \
         .linear = linear_,                                                                                   \
+        .gradient = gradient_,                                                                               \
         .inputs = { { "a", types, false }, { "b", types, false }, { "c", types, false } },                   \
         .output_type = WEFT_TYPE_PROMOTED,                                                                   \
         .elementwise = &weft_elementwise_##name_,                                                            \
@@ -294,10 +303,10 @@ weft_tensor *weft_masked_fill(weft_tensor *a, weft_tensor *mask, double value)
                                            .scalars = { argument } });                                       \
     }
 
-COMBINED(add_scaled, 2, "...,...->...", factor, WEFT_TYPES_NUMBER, LINEAR)
-COMBINED(lerp, 2, "...,...->...", weight, WEFT_TYPES_FLOAT, LINEAR)
-COMBINED(addcmul, 3, "...,...,...->...", factor, WEFT_TYPES_NUMBER, NOT_LINEAR)
-COMBINED(addcdiv, 3, "...,...,...->...", factor, WEFT_TYPES_FLOAT, NOT_LINEAR)
+COMBINED(add_scaled, 2, "...,...->...", factor, WEFT_TYPES_NUMBER, LINEAR, "itself, scale, sum")
+COMBINED(lerp, 2, "...,...->...", weight, WEFT_TYPES_FLOAT, LINEAR, "scale, sum")
+COMBINED(addcmul, 3, "...,...,...->...", factor, WEFT_TYPES_NUMBER, NOT_LINEAR, "mul, scale, sum")
+COMBINED(addcdiv, 3, "...,...,...->...", factor, WEFT_TYPES_FLOAT, NOT_LINEAR, "div, mul, scale, sum")
 
 weft_tensor *weft_add_scaled(weft_tensor *a, weft_tensor *b, double factor)
 {
@@ -366,11 +375,12 @@ weft_tensor *weft_pow_scalar_backward(weft_tensor *gradient, weft_tensor *input,
 
 /* ---- in place ------------------------------------------------------------------------------------------ */
 
-#define IN_PLACE(name_, kernel, rule, types, linear_, overwrites_)                                           \
+#define IN_PLACE(name_, kernel, rule, types, linear_, overwrites_, gradient_)                                \
     static const weft_operation operation_##name_##in_place = {                                              \
         .name = #name_,                                                                                      \
         .rules = { rule },                                                                                   \
         .linear = linear_,                                                                                   \
+        .gradient = gradient_,                                                                               \
         .inputs = { { "a", types, false }, { "b", types, false } },                                          \
         .in_place = true,                                                                                    \
         .overwrites = overwrites_,                                                                           \
@@ -385,13 +395,13 @@ weft_tensor *weft_pow_scalar_backward(weft_tensor *gradient, weft_tensor *input,
                                            .scalars = { scalar } });                                         \
     }
 
-IN_PLACE(copy_, assign, "...,...->...", WEFT_TYPES_ALL, PASSES_ALL, true)
-IN_PLACE(fill_, fill, "A->A", WEFT_TYPES_ALL, NOT_LINEAR, true)
-IN_PLACE(add_, add_scaled, "...,...->...", WEFT_TYPES_NUMBER, LINEAR, false)
-IN_PLACE(mul_, mul, "...,...->...", WEFT_TYPES_ALL, LINEAR_IN(1u << 0), false)
-IN_PLACE(div_, div, "...,...->...", WEFT_TYPES_FLOAT, NOT_LINEAR, false)
-IN_PLACE(scale_, scale, "A->A", WEFT_TYPES_NUMBER, LINEAR, false)
-IN_PLACE(lerp_, lerp, "...,...->...", WEFT_TYPES_FLOAT, LINEAR, false)
+IN_PLACE(copy_, assign, "...,...->...", WEFT_TYPES_ALL, PASSES_ALL, true, "itself, sum")
+IN_PLACE(fill_, fill, "A->A", WEFT_TYPES_ALL, NOT_LINEAR, true, NULL)
+IN_PLACE(add_, add_scaled, "...,...->...", WEFT_TYPES_NUMBER, LINEAR, false, "itself, scale, sum")
+IN_PLACE(mul_, mul, "...,...->...", WEFT_TYPES_ALL, LINEAR_IN(1u << 0), false, "mul, sum")
+IN_PLACE(div_, div, "...,...->...", WEFT_TYPES_FLOAT, NOT_LINEAR, false, "div, mul, sum")
+IN_PLACE(scale_, scale, "A->A", WEFT_TYPES_NUMBER, LINEAR, false, "scale")
+IN_PLACE(lerp_, lerp, "...,...->...", WEFT_TYPES_FLOAT, LINEAR, false, "scale, sum")
 
 weft_tensor *weft_add_(weft_tensor *a, weft_tensor *b, double alpha)
 {

@@ -99,6 +99,7 @@ static bool lower_embedding(const weft_lowering *lowering)
 
 static const weft_operation operation_embedding = {
     .name = "embedding",
+    .gradient = "embedding_backward",
     .rules = { "vd,A->Ad" },
     .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS },
     .inputs = { { "table", WEFT_TYPES_FLOAT, true }, { "indices", WEFT_TYPES_INDEX, false } },
@@ -215,6 +216,7 @@ static bool lower_embedding_backward(const weft_lowering *lowering)
  */
 static const weft_operation operation_embedding_backward = {
     .name = "embedding_backward",
+    .gradient = "embedding",
     .rules = { "Ad,A->vd" },
     .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS },
     .inputs = { { "gradient", WEFT_TYPES_FLOAT, true }, { "indices", WEFT_TYPES_INDEX, false } },

@@ -11,6 +11,7 @@ enum { EACH, TOGETHER };
 /* Choosing elements commutes with everything that reduces them; a rank without the element adds 0. */
 static const weft_operation operation_lookup = {
     .name = "lookup",
+    .gradient = "scatter",
     .rules = { [EACH] = "AvB,AnB->AnB", [TOGETHER] = "AvB,n->AnB" },
     .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = ~0u, .contracts = WEFT_SUM },
     .inputs = { { "a", WEFT_TYPES_ALL, false }, { "indices", WEFT_TYPES_INDEX, false } },
@@ -55,6 +56,7 @@ weft_tensor *weft_index_select(weft_tensor *a, int dim, weft_tensor *indices)
 /* The sums alone, of the size that the call gives; what a rank has of the source are addends. */
 static const weft_operation operation_scatter = {
     .name = "scatter",
+    .gradient = "lookup",
     .rules = { [EACH] = "AnB,AnB->AvB", [TOGETHER] = "AnB,n->AvB" },
     .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS, .contracts = WEFT_SUM },
     .inputs = { { "source", WEFT_TYPES_ALL, false }, { "indices", WEFT_TYPES_INDEX, false } },

@@ -68,9 +68,10 @@ static void write_pick_backward_rule(const weft_call *call, const weft_layout *c
 /* ---- the operations ------------------------------------------------------------------------------------ */
 
 /* The parts have any types: what the program gives of them is checked beforehand. */
-#define LOSS(name_, first, rule_, like, kernel_, type, linear_, adds)                                        \
+#define LOSS(name_, first, rule_, like, kernel_, type, linear_, adds, gradient_)                             \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
+        .gradient = gradient_,                                                                               \
         .write_rule = rule_,                                                                                 \
         .rule_like = like,                                                                                   \
         .linear = linear_,                                                                                   \
@@ -94,15 +95,16 @@ static void write_pick_backward_rule(const weft_call *call, const weft_layout *c
     }
 
 LOSS(cross_entropy, logits, write_forward_rule, "n[c],n->", weft_kernel_cross_entropy, WEFT_TYPE_GIVEN,
-     NOT_LINEAR, true)
-LOSS(nll, log_probabilities, write_pick_rule, "nc,n->", weft_kernel_pick, WEFT_TYPE_GIVEN, LINEAR, true)
+     NOT_LINEAR, true, "cross_entropy_backward")
+LOSS(nll, log_probabilities, write_pick_rule, "nc,n->", weft_kernel_pick, WEFT_TYPE_GIVEN, LINEAR, true,
+     "nll_backward")
 LOSS(target_logits, logits, write_pick_statistic_rule, "nc,n->n1", weft_kernel_pick, WEFT_TYPE_GIVEN,
-     NOT_LINEAR, false)
+     NOT_LINEAR, false, NULL)
 /* Linear in `gradient`, but that is small: reducing it is cheaper than carrying a Partial result on. */
 LOSS(cross_entropy_backward, logits, write_backward_rule, "n[c],n->n[c]", weft_kernel_cross_entropy_backward,
-     WEFT_TYPE_FIRST, NOT_LINEAR, false)
+     WEFT_TYPE_FIRST, NOT_LINEAR, false, NULL)
 LOSS(nll_backward, log_probabilities, write_pick_backward_rule, "nc,n->nc", weft_kernel_pick_backward,
-     WEFT_TYPE_FIRST, NOT_LINEAR, false)
+     WEFT_TYPE_FIRST, NOT_LINEAR, false, NULL)
 
 static const weft_operation operation_count_targets = {
     .name = "count_targets",
@@ -388,6 +390,7 @@ weft_tensor *weft_nll_backward(weft_tensor *gradient, weft_tensor *log_probabili
 
 static const weft_operation operation_mse = {
     .name = "mse",
+    .gradient = "mse_backward",
     .rules = { "A,A->" },
     .inputs = { { "a", WEFT_TYPES_FLOAT, true }, { "b", WEFT_TYPES_FLOAT, true } },
     .output_type = WEFT_TYPE_GIVEN,
@@ -398,6 +401,7 @@ static const weft_operation operation_mse = {
 /* Of each element. */
 static const weft_operation operation_square_difference = {
     .name = "square_difference",
+    .gradient = "mse_difference, mul",
     .rules = { "A,A->A" },
     .inputs = { { "a", WEFT_TYPES_FLOAT, true }, { "b", WEFT_TYPES_FLOAT, true } },
     .elementwise = &weft_elementwise_square_difference,
@@ -415,6 +419,7 @@ static const weft_operation operation_mse_backward = {
 /* With a gradient of 1. */
 static const weft_operation operation_mse_difference = {
     .name = "mse_difference",
+    .gradient = "scale",
     .rules = { "A,A->A" },
     .linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = WEFT_LINEAR_OPS },
     .inputs = { { "a", WEFT_TYPES_FLOAT, true }, { "b", WEFT_TYPES_FLOAT, true } },

@@ -329,9 +329,10 @@ static bool lower_product(const weft_lowering *lowering)
 
 /* ---- the operation ------------------------------------------------------------------------------------- */
 
-#define PRODUCT(variable, a, b, c, like)                                                                     \
+#define PRODUCT(variable, a, b, c, like, gradient_)                                                          \
     static const weft_operation variable = {                                                                 \
         .name = "matmul",                                                                                    \
+        .gradient = gradient_,                                                                               \
         .write_rule = write_rule,                                                                            \
         .rule_like = like,                                                                                   \
         .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << A | 1u << B, .ops = WEFT_LINEAR_OPS },         \
@@ -344,8 +345,8 @@ static bool lower_product(const weft_lowering *lowering)
     };
 
 /* They differ in what messages call their inputs. */
-PRODUCT(operation_matmul, "a", "b", "c", "...mk,...kn->...mn")
-PRODUCT(operation_linear, "x", "weight", "bias", "Ak,nk,n->An")
+PRODUCT(operation_matmul, "a", "b", "c", "...mk,...kn->...mn", "matmul, sum")
+PRODUCT(operation_linear, "x", "weight", "bias", "Ak,nk,n->An", "matmul, sum")
 
 static weft_tensor *product_call(weft_call call, int form, int transposes)
 {

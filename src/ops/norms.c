@@ -89,6 +89,7 @@ static void write_gain_rule(const weft_call *call, const weft_layout *const inpu
 
 static const weft_operation operation_norm = {
     .name = "norm",
+    .gradient = "norm_backward, norm_sums, norm_gain_backward, sum",
     .write_rule = write_norm_rule,
     .rule_like = "A[b],[b]->A[b]",
     .inputs = { { "a", WEFT_TYPES_FLOAT, false },
@@ -102,6 +103,7 @@ static const weft_operation operation_norm = {
 /* The same with a bias alone: for the names. */
 static const weft_operation operation_norm_bias = {
     .name = "norm",
+    .gradient = "norm_backward, norm_sums, norm_gain_backward, sum",
     .write_rule = write_norm_rule,
     .rule_like = "A[b],[b],[b]->A[b]",
     .inputs = { { "a", WEFT_TYPES_FLOAT, false }, { "bias", WEFT_TYPES_FLOAT, false } },

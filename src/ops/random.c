@@ -297,17 +297,18 @@ weft_tensor *weft_bernoulli_scalar(double p, weft_dtype dtype, int ndim, const i
 /* ---- dropout ------------------------------------------------------------------------------------------- */
 
 /* What is dropped is the same in all addends of a Partial tensor. */
-#define MASKED_SCALE(variable, name_, argument)                                                              \
+#define MASKED_SCALE(variable, name_, argument, gradient_)                                                   \
     static const weft_operation variable = {                                                                 \
         .name = name_,                                                                                       \
+        .gradient = gradient_,                                                                               \
         .rules = { "A,A->A" },                                                                               \
         .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS },                   \
         .inputs = { { argument, WEFT_TYPES_FLOAT, false }, { "mask", WEFT_TYPES_BOOL, false } },             \
         .elementwise = &weft_elementwise_masked_scale,                                                       \
     };
 
-MASKED_SCALE(operation_dropout, "dropout", "a")
-MASKED_SCALE(operation_dropout_backward, "dropout_backward", "gradient")
+MASKED_SCALE(operation_dropout, "dropout", "a", "dropout_backward")
+MASKED_SCALE(operation_dropout_backward, "dropout_backward", "gradient", "dropout_backward")
 
 static weft_tensor *masked_scale(const char *function, const weft_operation *operation, weft_tensor *a,
                                  weft_tensor *mask, double p)

@@ -30,9 +30,10 @@ static void write_rule(const weft_call *call, const weft_layout *const inputs[],
     }
 }
 
-#define REDUCTION(name_, types_, type, linear_)                                                              \
+#define REDUCTION(name_, types_, type, linear_, gradient_)                                                   \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
+        .gradient = gradient_,                                                                               \
         .write_rule = write_rule,                                                                            \
         .rule_like = "abc->ac",                                                                              \
         .linear = linear_,                                                                                   \
@@ -52,19 +53,20 @@ static void write_rule(const weft_call *call, const weft_layout *const inputs[],
     }
 
 /* Sums have the type that the call gives: a wider one than 16 bits, so that they are rounded once. */
-REDUCTION(sum, WEFT_TYPES_ALL, WEFT_TYPE_GIVEN, LINEAR)
-REDUCTION(prod, WEFT_TYPES_ALL, WEFT_TYPE_GIVEN, BY(WEFT_PROD))
-REDUCTION(max, WEFT_TYPES_ALL, WEFT_TYPE_FIRST, BY(WEFT_MAX))
-REDUCTION(min, WEFT_TYPES_ALL, WEFT_TYPE_FIRST, BY(WEFT_MIN))
-REDUCTION(any, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, { .contracts = WEFT_MAX })
-REDUCTION(all, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, { .contracts = WEFT_MIN })
-REDUCTION(sum_abs, WEFT_TYPES_FLOAT, WEFT_TYPE_GIVEN, { .contracts = WEFT_SUM })
-REDUCTION(sum_square, WEFT_TYPES_FLOAT, WEFT_TYPE_GIVEN, { .contracts = WEFT_SUM })
-REDUCTION(sum_pow, WEFT_TYPES_FLOAT, WEFT_TYPE_GIVEN, { .contracts = WEFT_SUM })
-REDUCTION(max_abs, WEFT_TYPES_FLOAT, WEFT_TYPE_FIRST, { .contracts = WEFT_MAX })
+REDUCTION(sum, WEFT_TYPES_ALL, WEFT_TYPE_GIVEN, LINEAR, "expand")
+REDUCTION(prod, WEFT_TYPES_ALL, WEFT_TYPE_GIVEN, BY(WEFT_PROD), "cumprod, flip, mul")
+REDUCTION(max, WEFT_TYPES_ALL, WEFT_TYPE_FIRST, BY(WEFT_MAX), "eq, mul, div")
+REDUCTION(min, WEFT_TYPES_ALL, WEFT_TYPE_FIRST, BY(WEFT_MIN), "eq, mul, div")
+REDUCTION(any, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, { .contracts = WEFT_MAX }, NULL)
+REDUCTION(all, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, { .contracts = WEFT_MIN }, NULL)
+REDUCTION(sum_abs, WEFT_TYPES_FLOAT, WEFT_TYPE_GIVEN, { .contracts = WEFT_SUM }, "sign, mul")
+REDUCTION(sum_square, WEFT_TYPES_FLOAT, WEFT_TYPE_GIVEN, { .contracts = WEFT_SUM }, "scale, mul")
+REDUCTION(sum_pow, WEFT_TYPES_FLOAT, WEFT_TYPE_GIVEN, { .contracts = WEFT_SUM }, "pow_scalar_backward")
+REDUCTION(max_abs, WEFT_TYPES_FLOAT, WEFT_TYPE_FIRST, { .contracts = WEFT_MAX }, "eq, sign, mul")
 
 static const weft_operation operation_sum_square_difference = {
     .name = "sum_square_difference",
+    .gradient = "sub, scale",
     .write_rule = write_rule,
     .rule_like = "abc,a1c->ac",
     .inputs = { { "a", WEFT_TYPES_FLOAT, false }, { "centre", WEFT_TYPES_FLOAT, false } },

@@ -237,6 +237,7 @@ static void write_sizes(const factoring *f, weft_attributes *attributes)
 
 static const weft_operation operation_reshape = {
     .name = "reshape",
+    .gradient = "reshape",
     .write_rule = write_reshape_rule,
     .rule_like = "(ab)c->a(bc)",
     .linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = ~0u },

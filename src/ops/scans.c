@@ -4,9 +4,10 @@
 #include "ops/ops.h"
 
 /* Integers of fewer bits come here as WEFT_I64, so that addends do not wrap around before they are added. */
-#define SCAN(name_, ops_)                                                                                    \
+#define SCAN(name_, ops_, gradient_)                                                                         \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
+        .gradient = gradient_,                                                                               \
         .rules = { "A[n]B->A[n]B" },                                                                         \
         .linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = (ops_) },                                            \
         .inputs = { { "a", WEFT_TYPES_FLOAT | WEFT_TYPE_BIT(WEFT_I64), false } },                            \
@@ -36,8 +37,8 @@ static weft_tensor *scan(const char *function, const weft_operation *operation, 
                                   }));
 }
 
-SCAN(cumsum, WEFT_LINEAR_OPS)
-SCAN(cumprod, 1u << WEFT_PROD)
+SCAN(cumsum, WEFT_LINEAR_OPS, "flip, cumsum")
+SCAN(cumprod, 1u << WEFT_PROD, NULL)
 
 const weft_operation *const weft_scan_operations[] = {
     &operation_cumsum,

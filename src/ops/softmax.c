@@ -52,9 +52,10 @@ static void write_sum_product_rule(const weft_call *call, const weft_layout *con
 
 /* ---- the operations ------------------------------------------------------------------------------------ */
 
-#define WHOLE_ROWS(name_)                                                                                    \
+#define WHOLE_ROWS(name_, gradient_)                                                                         \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
+        .gradient = gradient_,                                                                               \
         .write_rule = write_whole_rule,                                                                      \
         .rule_like = "a[b]c->a[b]c",                                                                         \
         .inputs = { { "a", WEFT_TYPES_FLOAT, false } },                                                      \
@@ -81,8 +82,8 @@ static void write_sum_product_rule(const weft_call *call, const weft_layout *con
         .elementwise = &weft_elementwise_##name_,                                                            \
     };
 
-WHOLE_ROWS(softmax)
-WHOLE_ROWS(log_softmax)
+WHOLE_ROWS(softmax, "softmax_backward")
+WHOLE_ROWS(log_softmax, "log_softmax_backward")
 WHOLE_ROWS_BACKWARD(softmax_backward)
 WHOLE_ROWS_BACKWARD(log_softmax_backward)
 LAST_STEP(softmax_step)
