@@ -50,7 +50,11 @@ extern const weft_elementwise weft_elementwise_add, weft_elementwise_sub, weft_e
 extern const weft_elementwise weft_elementwise_floor_div; /* rounded down */
 extern const weft_elementwise weft_elementwise_remainder; /* with the sign of b */
 extern const weft_elementwise weft_elementwise_pow;
+extern const weft_elementwise weft_elementwise_fmod; /* with the sign of a */
 extern const weft_elementwise weft_elementwise_maximum, weft_elementwise_minimum;
+extern const weft_elementwise weft_elementwise_atan2;      /* of the point with a above, b to the right */
+extern const weft_elementwise weft_elementwise_hypot;      /* sqrt(a^2 + b^2), without overflow between */
+extern const weft_elementwise weft_elementwise_logaddexp;  /* log(e^a + e^b) */
 extern const weft_elementwise weft_elementwise_scale;      /* s a */
 extern const weft_elementwise weft_elementwise_add_scalar; /* a + s */
 extern const weft_elementwise weft_elementwise_pow_scalar; /* a^s */
@@ -73,17 +77,20 @@ extern const weft_elementwise weft_elementwise_neg, weft_elementwise_abs, weft_e
     weft_elementwise_square, weft_elementwise_reciprocal, weft_elementwise_sqrt, weft_elementwise_rsqrt,
     weft_elementwise_exp, weft_elementwise_expm1, weft_elementwise_log, weft_elementwise_log1p,
     weft_elementwise_log2, weft_elementwise_log10, weft_elementwise_sin, weft_elementwise_cos,
-    weft_elementwise_tan, weft_elementwise_tanh, weft_elementwise_erf, weft_elementwise_floor,
-    weft_elementwise_ceil, weft_elementwise_trunc;
+    weft_elementwise_tan, weft_elementwise_asin, weft_elementwise_acos, weft_elementwise_atan,
+    weft_elementwise_sinh, weft_elementwise_cosh, weft_elementwise_tanh, weft_elementwise_exp2,
+    weft_elementwise_erf, weft_elementwise_erfc, weft_elementwise_floor, weft_elementwise_ceil,
+    weft_elementwise_trunc;
 extern const weft_elementwise weft_elementwise_round; /* halves to even */
 extern const weft_elementwise weft_elementwise_sigmoid, weft_elementwise_silu, weft_elementwise_relu;
 extern const weft_elementwise weft_elementwise_gelu; /* a Phi(a), with erf, as PyTorch's default */
 extern const weft_elementwise weft_elementwise_softplus;
 extern const weft_elementwise weft_elementwise_leaky_relu; /* a > 0 ? a : s a */
+extern const weft_elementwise weft_elementwise_elu;        /* a > 0 ? a : s (e^a - 1) */
 
 /* Derivatives: a is the gradient, b the input of the function, or its output where that is said. */
 extern const weft_elementwise weft_elementwise_relu_backward, weft_elementwise_gelu_backward,
-    weft_elementwise_silu_backward, weft_elementwise_leaky_relu_backward;
+    weft_elementwise_silu_backward, weft_elementwise_leaky_relu_backward, weft_elementwise_elu_backward;
 extern const weft_elementwise weft_elementwise_tanh_backward,
     weft_elementwise_sigmoid_backward;                              /* b: the output */
 extern const weft_elementwise weft_elementwise_pow_scalar_backward; /* a s b^(s - 1) */

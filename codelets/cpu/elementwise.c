@@ -72,12 +72,14 @@ static inline int64_t divide_down(int64_t a, int64_t b)
     return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
+static inline int64_t rest_of(int64_t a, int64_t b)
+{
+    return b == 0 || b == -1 ? 0 : a % b;
+}
+
 static inline int64_t remainder_of(int64_t a, int64_t b)
 {
-    if (b == 0 || b == -1) {
-        return 0;
-    }
-    int64_t rest = a % b;
+    int64_t rest = rest_of(a, b);
     return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
@@ -106,6 +108,7 @@ static inline int64_t power(int64_t a, int64_t b)
 /* A gradient with the decay of weights: without it the weight does not matter, be it infinite. */
 #define DECAYED(gradient, decay, weight) ((decay) == 0 ? (gradient) : (gradient) + (decay) * (weight))
 #define SIGMOID(x) (1 / (1 + EXP(-(x))))
+#define LARGER(x, y) ((x) > (y) ? (x) : (y)) /* y where one of them is NaN */
 /* The quotient rounded down; where rounding made it whole, what is left over says whether it is one too many.
  */
 #define FLOOR_DIVIDE(a, b) ((b) == 0 ? (a) / (b) : round_quotient(fmod(a, b), a, b))
@@ -140,9 +143,13 @@ NUMBER(mul, 2, a *b, WRAP(a, *, b))
 FLOATING(div, 2, a / b)
 NUMBER(floor_div, 2, FLOOR_DIVIDE(a, b), divide_down(a, b))
 NUMBER(remainder, 2, REMAINDER(a, b), remainder_of(a, b))
+NUMBER(fmod, 2, fmod(a, b), rest_of(a, b))
 NUMBER(pow, 2, pow(a, b), power(a, b))
 NUMBER(maximum, 2, a != a || a > b ? a : b, a > b ? a : b)
 NUMBER(minimum, 2, a != a || a < b ? a : b, a < b ? a : b)
+FLOATING(atan2, 2, atan2(a, b))
+FLOATING(hypot, 2, hypot(a, b))
+FLOATING(logaddexp, 2, a == b ? a + (T)0.69314718055994530942 : LARGER(a, b) + log1p(EXP(-fabs(a - b))))
 NUMBER(scale, 1, s *a, WRAP(s, *, a))
 NUMBER(add_scalar, 1, a + s, WRAP(a, +, s))
 NUMBER(pow_scalar, 1, pow(a, s), power(a, s))
@@ -185,8 +192,15 @@ FLOATING(log10, 1, log10(a))
 FLOATING(sin, 1, sin(a))
 FLOATING(cos, 1, cos(a))
 FLOATING(tan, 1, tan(a))
+FLOATING(asin, 1, asin(a))
+FLOATING(acos, 1, acos(a))
+FLOATING(atan, 1, atan(a))
+FLOATING(sinh, 1, sinh(a))
+FLOATING(cosh, 1, cosh(a))
 FLOATING(tanh, 1, TANH(a))
+FLOATING(exp2, 1, exp2(a))
 FLOATING(erf, 1, ERF(a))
+FLOATING(erfc, 1, erfc(a))
 NUMBER(floor, 1, floor(a), a)
 NUMBER(ceil, 1, ceil(a), a)
 NUMBER(trunc, 1, trunc(a), a)
@@ -197,11 +211,13 @@ NUMBER(relu, 1, a < 0 ? 0 : a, a < 0 ? 0 : a)
 FLOATING(gelu, 1, a *NORMAL_CDF(a))
 FLOATING(softplus, 1, a > 20 ? a : log1p(exp(a)))
 FLOATING(leaky_relu, 1, a > 0 ? a : s * a)
+FLOATING(elu, 1, a > 0 ? a : s * expm1(a))
 
 FLOATING(relu_backward, 2, b > 0 ? a : 0)
 FLOATING(gelu_backward, 2, a *(NORMAL_CDF(b) + b * NORMAL_DENSITY(b)))
 FLOATING(silu_backward, 2, a *SIGMOID(b) * (1 + b * (1 - SIGMOID(b))))
 FLOATING(leaky_relu_backward, 2, b > 0 ? a : s * a)
+FLOATING(elu_backward, 2, b > 0 ? a : a * s * EXP(b))
 FLOATING(tanh_backward, 2, a *(1 - b * b))
 FLOATING(sigmoid_backward, 2, a *b *(1 - b))
 FLOATING(pow_scalar_backward, 2, s == 0 ? 0 : a * s * pow(b, s - 1))

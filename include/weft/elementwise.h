@@ -27,10 +27,16 @@ WEFT_API weft_tensor *weft_div(weft_tensor *a, weft_tensor *b); /**< always floa
  */
 WEFT_API weft_tensor *weft_floor_div(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_remainder(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_fmod(weft_tensor *a,
+                                weft_tensor *b); /**< the same rounded to zero: the sign of a */
 WEFT_API weft_tensor *weft_pow(weft_tensor *a,
                                weft_tensor *b); /**< a whole number to a negative power: 0, 1 or -1 */
 WEFT_API weft_tensor *weft_maximum(weft_tensor *a, weft_tensor *b); /**< NaN where one of them is */
 WEFT_API weft_tensor *weft_minimum(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_atan2(weft_tensor *a,
+                                 weft_tensor *b); /**< the angle of the point with a above, b to the right */
+WEFT_API weft_tensor *weft_hypot(weft_tensor *a, weft_tensor *b);     /**< floating: sqrt(a^2 + b^2) */
+WEFT_API weft_tensor *weft_logaddexp(weft_tensor *a, weft_tensor *b); /**< floating: log(exp(a) + exp(b)) */
 /** \} */
 
 /** With a number. \{ */
@@ -86,11 +92,18 @@ WEFT_API weft_tensor *weft_log(weft_tensor *a);
 WEFT_API weft_tensor *weft_log1p(weft_tensor *a);
 WEFT_API weft_tensor *weft_log2(weft_tensor *a);
 WEFT_API weft_tensor *weft_log10(weft_tensor *a);
+WEFT_API weft_tensor *weft_exp2(weft_tensor *a);
 WEFT_API weft_tensor *weft_sin(weft_tensor *a);
 WEFT_API weft_tensor *weft_cos(weft_tensor *a);
 WEFT_API weft_tensor *weft_tan(weft_tensor *a);
+WEFT_API weft_tensor *weft_asin(weft_tensor *a);
+WEFT_API weft_tensor *weft_acos(weft_tensor *a);
+WEFT_API weft_tensor *weft_atan(weft_tensor *a);
+WEFT_API weft_tensor *weft_sinh(weft_tensor *a);
+WEFT_API weft_tensor *weft_cosh(weft_tensor *a);
 WEFT_API weft_tensor *weft_tanh(weft_tensor *a);
 WEFT_API weft_tensor *weft_erf(weft_tensor *a);
+WEFT_API weft_tensor *weft_erfc(weft_tensor *a); /**< 1 - erf(a) */
 WEFT_API weft_tensor *weft_floor(weft_tensor *a);
 WEFT_API weft_tensor *weft_ceil(weft_tensor *a);
 WEFT_API weft_tensor *weft_trunc(weft_tensor *a);
@@ -102,6 +115,7 @@ WEFT_API weft_tensor *
 weft_gelu(weft_tensor *a); /**< a Phi(a), Phi the normal distribution function (with erf) */
 WEFT_API weft_tensor *weft_softplus(weft_tensor *a); /**< log(1 + exp(a)); a itself above 20 */
 WEFT_API weft_tensor *weft_leaky_relu(weft_tensor *a, double slope); /**< slope * a below 0 */
+WEFT_API weft_tensor *weft_elu(weft_tensor *a, double alpha);        /**< alpha (exp(a) - 1) below 0 */
 /** \} */
 
 /** Gradients of the input of these functions: of one shape, floating. `output`: what the function returned.
@@ -110,6 +124,7 @@ WEFT_API weft_tensor *weft_relu_backward(weft_tensor *gradient, weft_tensor *inp
 WEFT_API weft_tensor *weft_gelu_backward(weft_tensor *gradient, weft_tensor *input);
 WEFT_API weft_tensor *weft_silu_backward(weft_tensor *gradient, weft_tensor *input);
 WEFT_API weft_tensor *weft_leaky_relu_backward(weft_tensor *gradient, weft_tensor *input, double slope);
+WEFT_API weft_tensor *weft_elu_backward(weft_tensor *gradient, weft_tensor *input, double alpha);
 WEFT_API weft_tensor *weft_tanh_backward(weft_tensor *gradient, weft_tensor *output);
 WEFT_API weft_tensor *weft_sigmoid_backward(weft_tensor *gradient, weft_tensor *output);
 WEFT_API weft_tensor *weft_pow_scalar_backward(weft_tensor *gradient, weft_tensor *input, double exponent);

@@ -96,9 +96,13 @@ BINARY(mul, WEFT_TYPES_ALL, WEFT_TYPE_PROMOTED, LINEAR_IN(1u << 0 | 1u << 1), "m
 BINARY(div, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "div, mul, sum")
 BINARY(floor_div, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, NOT_LINEAR, NULL)
 BINARY(remainder, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, NOT_LINEAR, "itself, floor_div, mul, sum")
+BINARY(fmod, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, NOT_LINEAR, "itself, div, trunc, mul, sum")
 BINARY(pow, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, NOT_LINEAR, "pow, log, mul, sum")
 BINARY(maximum, WEFT_TYPES_ALL, WEFT_TYPE_PROMOTED, PASSES(WEFT_MAX), "eq, where, sum")
 BINARY(minimum, WEFT_TYPES_ALL, WEFT_TYPE_PROMOTED, PASSES(WEFT_MIN), "eq, where, sum")
+BINARY(atan2, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "square, div, mul, sum")
+BINARY(hypot, WEFT_TYPES_FLOAT, WEFT_TYPE_PROMOTED, NOT_LINEAR, "div, mul, sum")
+BINARY(logaddexp, WEFT_TYPES_FLOAT, WEFT_TYPE_PROMOTED, NOT_LINEAR, "sub, sigmoid, mul, sum")
 BINARY(eq, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR, NULL)
 BINARY(ne, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR, NULL)
 BINARY(lt, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR, NULL)
@@ -127,8 +131,15 @@ UNARY(log10, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "scale, div")
 UNARY(sin, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "cos, mul")
 UNARY(cos, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "sin, mul")
 UNARY(tan, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "cos, square, div")
+UNARY(asin, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "square, rsqrt, mul")
+UNARY(acos, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "square, rsqrt, mul")
+UNARY(atan, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "square, add_scalar, div")
+UNARY(sinh, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "cosh, mul")
+UNARY(cosh, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "sinh, mul")
 UNARY(tanh, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "tanh_backward")
+UNARY(exp2, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "scale, mul")
 UNARY(erf, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "square, exp, mul")
+UNARY(erfc, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "square, exp, mul")
 UNARY(floor, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE, NULL)
 UNARY(ceil, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE, NULL)
 UNARY(trunc, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE, NULL)
@@ -216,6 +227,7 @@ WITH_NUMBER(add_scalar, addend, WEFT_TYPES_NUMBER, NOT_LINEAR,
             "itself") /* integers wrap around: not monotone */
 WITH_NUMBER(pow_scalar, exponent, WEFT_TYPES_NUMBER, NOT_LINEAR, "pow_scalar_backward")
 WITH_NUMBER(leaky_relu, slope, WEFT_TYPES_FLOAT, NOT_LINEAR, "leaky_relu_backward")
+WITH_NUMBER(elu, alpha, WEFT_TYPES_FLOAT, NOT_LINEAR, "elu_backward")
 
 static const weft_operation operation_clamp = {
     .name = "clamp",
@@ -334,6 +346,7 @@ BACKWARD(relu_backward, input)
 BACKWARD(gelu_backward, input)
 BACKWARD(silu_backward, input)
 BACKWARD(leaky_relu_backward, input)
+BACKWARD(elu_backward, input)
 BACKWARD(tanh_backward, output)
 BACKWARD(sigmoid_backward, output)
 BACKWARD(pow_scalar_backward, input)
@@ -356,6 +369,11 @@ weft_tensor *weft_silu_backward(weft_tensor *gradient, weft_tensor *input)
 weft_tensor *weft_leaky_relu_backward(weft_tensor *gradient, weft_tensor *input, double slope)
 {
     return leaky_relu_backward(gradient, input, slope);
+}
+
+weft_tensor *weft_elu_backward(weft_tensor *gradient, weft_tensor *input, double alpha)
+{
+    return elu_backward(gradient, input, alpha);
 }
 
 weft_tensor *weft_tanh_backward(weft_tensor *gradient, weft_tensor *output)
@@ -447,9 +465,13 @@ const weft_operation *const weft_elementwise_operations[] = {
     &operation_div,
     &operation_floor_div,
     &operation_remainder,
+    &operation_fmod,
     &operation_pow,
     &operation_maximum,
     &operation_minimum,
+    &operation_atan2,
+    &operation_hypot,
+    &operation_logaddexp,
     &operation_eq,
     &operation_ne,
     &operation_lt,
@@ -475,8 +497,15 @@ const weft_operation *const weft_elementwise_operations[] = {
     &operation_sin,
     &operation_cos,
     &operation_tan,
+    &operation_asin,
+    &operation_acos,
+    &operation_atan,
+    &operation_sinh,
+    &operation_cosh,
     &operation_tanh,
+    &operation_exp2,
     &operation_erf,
+    &operation_erfc,
     &operation_floor,
     &operation_ceil,
     &operation_trunc,
@@ -495,6 +524,7 @@ const weft_operation *const weft_elementwise_operations[] = {
     &operation_add_scalar,
     &operation_pow_scalar,
     &operation_leaky_relu,
+    &operation_elu,
     &operation_clamp,
     &operation_where,
     &operation_masked_fill,
@@ -506,6 +536,7 @@ const weft_operation *const weft_elementwise_operations[] = {
     &operation_gelu_backward,
     &operation_silu_backward,
     &operation_leaky_relu_backward,
+    &operation_elu_backward,
     &operation_tanh_backward,
     &operation_sigmoid_backward,
     &operation_pow_scalar_backward,

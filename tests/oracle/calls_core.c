@@ -7,6 +7,7 @@ WITH_NUMBER(scale, "factor")
 WITH_NUMBER(add_scalar, "addend")
 WITH_NUMBER(pow_scalar, "exponent")
 WITH_NUMBER(leaky_relu, "slope")
+WITH_NUMBER(elu, "alpha")
 WITH_NUMBER(scale_, "factor")
 WITH_NUMBER(fill_, "value")
 WITH_NUMBER(norm_all, "p")
@@ -15,6 +16,7 @@ TWO_WITH_NUMBER(add_scaled, "factor")
 TWO_WITH_NUMBER(lerp, "weight")
 TWO_WITH_NUMBER(masked_fill, "value")
 TWO_WITH_NUMBER(leaky_relu_backward, "slope")
+TWO_WITH_NUMBER(elu_backward, "alpha")
 TWO_WITH_NUMBER(pow_scalar_backward, "exponent")
 TWO_WITH_NUMBER(add_, "alpha")
 TWO_WITH_NUMBER(lerp_, "weight")
@@ -86,9 +88,13 @@ const oracle_operation oracle_core_operations[] = {
     BINARY(div, EXACT),
     BINARY(floor_div, WITHIN(1, "a quotient too large to be told from the next whole number")),
     BINARY(remainder, WITHIN(1, "what is left over is rounded when the divisor is added")),
+    BINARY(fmod, EXACT),
     BINARY(pow, LIBRARY),
     BINARY(maximum, EXACT),
     BINARY(minimum, EXACT),
+    BINARY(atan2, LIBRARY),
+    BINARY(hypot, LIBRARY),
+    BINARY(logaddexp, LIBRARY),
     CALLED(scale, SCALAR),
     CALLED(add_scalar, SCALAR),
     CALLED(pow_scalar, LIBRARY),
@@ -124,6 +130,7 @@ const oracle_operation oracle_core_operations[] = {
     UNARY(rsqrt, ROUNDINGS),
     UNARY(exp, LIBRARY),
     UNARY(expm1, LIBRARY),
+    UNARY(exp2, LIBRARY),
     UNARY(log, LIBRARY),
     UNARY(log1p, LIBRARY),
     UNARY(log2, LIBRARY),
@@ -131,8 +138,14 @@ const oracle_operation oracle_core_operations[] = {
     UNARY(sin, LIBRARY),
     UNARY(cos, LIBRARY),
     UNARY(tan, LIBRARY),
+    UNARY(asin, LIBRARY),
+    UNARY(acos, LIBRARY),
+    UNARY(atan, LIBRARY),
+    UNARY(sinh, LIBRARY),
+    UNARY(cosh, LIBRARY),
     UNARY(tanh, LIBRARY),
     UNARY(erf, LIBRARY),
+    UNARY(erfc, LIBRARY),
     UNARY(floor, EXACT),
     UNARY(ceil, EXACT),
     UNARY(trunc, EXACT),
@@ -143,11 +156,13 @@ const oracle_operation oracle_core_operations[] = {
     UNARY(gelu, ROUNDINGS),
     UNARY(softplus, ROUNDINGS),
     CALLED(leaky_relu, SCALAR),
+    CALLED(elu, LIBRARY),
 
     BINARY(relu_backward, EXACT),
     BINARY(gelu_backward, ROUNDINGS),
     BINARY(silu_backward, ROUNDINGS),
     CALLED(leaky_relu_backward, SCALAR),
+    CALLED(elu_backward, ROUNDINGS),
     BINARY(tanh_backward, ROUNDINGS),
     BINARY(sigmoid_backward, ROUNDINGS),
     CALLED(pow_scalar_backward, ROUNDINGS),

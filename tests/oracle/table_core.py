@@ -20,6 +20,7 @@ SMALL = Domain(-240, 240, 1024)
 REAL = Domain(-240, 240, 64)
 POSITIVE = Domain(0, 240, 64)
 HALVES = Domain(-240, 240, 2)
+UNIT = Domain(-64, 64, 64)
 WHOLE = Domain(-9, 9)
 
 
@@ -67,10 +68,15 @@ family("arithmetic", [
         of_tensors(torch.floor_divide)),
     Row("remainder", binary(NUMBER, [REAL, WIDE_RANGE], [REAL, WHOLE], whole_second=NONZERO),
         of_tensors(torch.remainder)),
+    Row("fmod", binary(NUMBER, [REAL, WIDE_RANGE], [REAL, WHOLE], whole_second=NONZERO),
+        of_tensors(torch.fmod)),
     Row("pow", binary(NUMBER, [POSITIVE, WHOLE], [REAL, Domain(-4, 5)], whole_second=Domain(0, 6)),
         of_tensors(torch.pow)),
     Row("maximum", binary(ALL), of_tensors(torch.maximum)),
     Row("minimum", binary(ALL), of_tensors(torch.minimum)),
+    Row("atan2", binary(ALL), of_tensors(torch.atan2)),
+    Row("hypot", binary(FLOATING, [REAL, WIDE_RANGE], [REAL, SMALL]), of_tensors(torch.hypot)),
+    Row("logaddexp", binary(FLOATING, [REAL, WIDE_RANGE], [REAL]), of_tensors(torch.logaddexp)),
     Row("scale", unary(NUMBER, attributes=number("factor", 0.0, 1.0, -3.0, 7.0, 0.5, -1.25, 0.7)),
         lambda x, a: x[0] * a["factor"] if x[0].is_floating_point() else x[0] * int(a["factor"])),
     Row("add_scalar", unary(NUMBER, attributes=number("addend", 0.0, -2.0, 5.0, 0.375, 0.7)),
@@ -121,7 +127,11 @@ UNARY = {
     "log": (ALL, [REAL, POSITIVE], torch.log), "log1p": (ALL, [Domain(-63, 240, 64), SMALL], torch.log1p),
     "log2": (ALL, [REAL, POSITIVE], torch.log2), "log10": (ALL, [REAL, POSITIVE], torch.log10),
     "sin": (ALL, [REAL, WIDE_RANGE], torch.sin), "cos": (ALL, [REAL, WIDE_RANGE], torch.cos),
-    "tan": (ALL, [REAL, SMALL], torch.tan), "tanh": (ALL, [REAL, SMALL, WIDE_RANGE], torch.tanh),
+    "tan": (ALL, [REAL, SMALL], torch.tan), "atan": (ALL, [REAL, WIDE_RANGE], torch.atan),
+    "asin": (ALL, [REAL, UNIT], torch.asin), "acos": (ALL, [REAL, UNIT], torch.acos),
+    "sinh": (ALL, [REAL, SMALL], torch.sinh), "cosh": (ALL, [REAL, SMALL], torch.cosh),
+    "exp2": (ALL, [REAL, WIDE_RANGE], torch.exp2), "erfc": (ALL, [REAL, SMALL], torch.erfc),
+    "tanh": (ALL, [REAL, SMALL, WIDE_RANGE], torch.tanh),
     "erf": (ALL, [REAL, SMALL], torch.erf), "floor": (NUMBER, [REAL, HALVES], torch.floor),
     "ceil": (NUMBER, [REAL, HALVES], torch.ceil), "trunc": (NUMBER, [REAL, HALVES], torch.trunc),
     "round": (NUMBER, [REAL, HALVES], torch.round), "sigmoid": (ALL, [REAL, WIDE_RANGE], torch.sigmoid),
@@ -144,6 +154,8 @@ family("functions", [
       for name, (types, domains, function) in UNARY.items()),
     Row("leaky_relu", unary(FLOATING, attributes=number("slope", 0.0, 0.01, 0.25, -0.5)),
         lambda x, a: F.leaky_relu(x[0], a["slope"])),
+    Row("elu", unary(FLOATING, [REAL, SMALL, WIDE_RANGE], attributes=number("alpha", 1.0, 0.25, 2.0)),
+        lambda x, a: F.elu(x[0], a["alpha"])),
 ])
 
 
@@ -165,6 +177,8 @@ family("gradients", [
         both_magnitudes),
     Row("leaky_relu_backward", pair(FLOATING, attributes=number("slope", 0.0, 0.01, 0.25)),
         lambda x, a: aten.leaky_relu_backward(x[0], x[1], a["slope"], False)),
+    Row("elu_backward", pair(FLOATING, [REAL, WIDE_RANGE], attributes=number("alpha", 1.0, 0.25, 2.0)),
+        lambda x, a: aten.elu_backward(x[0], a["alpha"], 1, 1, False, x[1])),
     Row("tanh_backward", pair(FLOATING, [Domain(-64, 64, 64)]),
         lambda x, a: aten.tanh_backward(x[0], x[1]), both_magnitudes),
     Row("sigmoid_backward", pair(FLOATING, [Domain(0, 64, 64)]),
