@@ -497,6 +497,7 @@ static void run_rows(const row table[], size_t count)
     N(max_of_nothing, weft_max(empty, 0, false), SHAPE, "weft_max", "size 0")                                \
     N(sum_twice, weft_sum_over(matrix, 2, (const int[]){ 1, -1 }, false), INVALID, "weft_sum_over", "twice") \
     N(norm_negative, weft_norm(matrix, -1, 0, false), INVALID, "weft_norm", "p is")                          \
+    N(norm_of_nothing, weft_norm(empty, INFINITY, 0, false), SHAPE, "weft_norm", "size 0")                   \
     N(sum_dim, weft_sum(matrix, 2, false), INVALID, "weft_sum", "dim")                                       \
     N(sum_negative_dim, weft_sum(matrix, -3, true), INVALID, "weft_sum", "dim")                              \
     N(sum_scalar, weft_sum(scalar, 0, false), SHAPE, "weft_sum", "a is")                                     \

@@ -46,8 +46,8 @@ WEFT_API weft_tensor *weft_every_over(weft_tensor *a, int num_dims, const int di
 WEFT_API weft_tensor *weft_every_all(weft_tensor *a);
 /** \} */
 
-/** (sum |a|^p)^(1/p); p = INFINITY: the largest |a|; p = 0: how many are not 0. Floating types; p is at least
- * 0. \{ */
+/** (sum |a|^p)^(1/p); p = INFINITY: the largest |a| (WEFT_ERR_SHAPE where there is none); p = 0: how many are
+ * not 0. Floating types; p is at least 0. \{ */
 WEFT_API weft_tensor *weft_norm(weft_tensor *a, double p, int dim, bool keepdim);
 WEFT_API weft_tensor *weft_norm_over(weft_tensor *a, double p, int num_dims, const int dims[], bool keepdim);
 WEFT_API weft_tensor *weft_norm_all(weft_tensor *a, double p);

@@ -331,6 +331,9 @@ static weft_tensor *norm(const char *function, weft_tensor *a, double p, int num
         weft_fail(WEFT_ERR_INVALID, function, "p is %g, expected at least 0", p);
         return NULL;
     }
+    if (isinf(p) && !check_not_empty(function, a, r.mask)) {
+        return NULL;
+    }
     r.type = type_of_sum(type);
     r.operation = operation_for_power(p);
     weft_scope_open();
