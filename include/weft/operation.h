@@ -6,16 +6,18 @@
  *
  * A rule is a line of text: inputs, an arrow, the output.
  *
- *   "mk,kn->mn"    A letter is one index of the operation's loops; equal letters have equal sizes. Each may
- * be sharded over ranks. What the output lacks is contracted: where it is sharded each rank's kernel puts
- * together what it has, and the output is Partial. "A,A->A"       A capital letter is a run of any number of
- * dimensions, the same in every operand that has it. An operand may have two ("AbC->AC"): the call then says
- * how long the first one is.
- *   "...,...->..." A run that broadcasts: aligned at its end, sizes of 1 and missing leading dimensions are
- * repeated. "n[c],n->n"    What is in brackets is not sharded: a kernel gets all of it. "AbC->A1C"     1 is a
- * dimension of size 1. "Ad,A->vd"     A letter of the output alone: each rank computes its own part from
- * whole inputs. The call says how large it is.
- *   ",n->n"        An operand without dimensions is a scalar.
+ *   "mk,kn->mn"     A letter is one index of the operation's loops; equal letters have equal sizes. Each may
+ *                   be sharded over ranks. What the output lacks is contracted: where it is sharded each
+ *                   rank's kernel puts together what it has, and the output is Partial.
+ *   "A,A->A"        A capital letter is a run of any number of dimensions, the same in every operand that
+ *                   has it. An operand may have two ("AbC->AC"): the call then says how long the first is.
+ *   "...,...->..."  A run that broadcasts: aligned at its end, sizes of 1 and missing leading dimensions are
+ *                   repeated.
+ *   "n[c],n->n"     What is in brackets is not sharded: a kernel gets all of it.
+ *   "AbC->A1C"      1 is a dimension of size 1.
+ *   "Ad,A->vd"      A letter of the output alone: each rank computes its own part from whole inputs. The
+ *                   call says how large it is.
+ *   ",n->n"         An operand without dimensions is a scalar.
  *
  * A kernel is called once for each panel of the output on each rank (or once for all of a rank's, where the
  * output's first letter is in brackets). Of an input whose first letter is the output's first letter it gets
@@ -99,8 +101,9 @@ typedef struct weft_operation weft_operation;
 
 /**
  * Registers an operation; valid until weft_finalize(). Every process registers the same operations in the
- * same order. \return NULL on error: WEFT_ERR_INVALID for a field that is missing or does not fit (the
- * message names the place in the rule), WEFT_ERR_STATE before weft_init(), WEFT_ERR_NOMEM.
+ * same order.
+ * \return NULL on error: WEFT_ERR_INVALID for a field that is missing or does not fit (the message names the
+ *         place in the rule), WEFT_ERR_STATE before weft_init(), WEFT_ERR_NOMEM.
  */
 WEFT_API const weft_operation *weft_operation_register(const weft_operation_description *description);
 

@@ -30,8 +30,11 @@ typedef struct weft_sgd_options {
     bool first_step;
 } weft_sgd_options;
 
-/** momentum' = momentum * m + (1 - dampening) * g; the parameter loses learning_rate times it (nesterov:
- * times g + momentum * m'). \param momenta  n tensors; NULL, and not needed, where options->momentum is 0 */
+/**
+ * momentum' = momentum * m + (1 - dampening) * g; the parameter loses learning_rate times it (nesterov:
+ * times g + momentum * m').
+ * \param momenta  n tensors; NULL, and not needed, where options->momentum is 0
+ */
 WEFT_API weft_status weft_sgd(int n, weft_tensor *const parameters[], weft_tensor *const gradients[],
                               const weft_sgd_options *options, weft_tensor *const momenta[]);
 
@@ -71,10 +74,11 @@ WEFT_API weft_status weft_adamw(int n, weft_tensor *const parameters[], weft_ten
 /**
  * Multiplies all gradients by min(1, max_norm / (norm + 1e-6)), in place, where norm is the p-norm of all
  * their elements together (Partial ones are reduced for it, and stay Partial). The scale is computed where
- * the gradients are: nothing waits. \param gradients   of any floating types and meshes; Partial of sums and
- * averages alone \param p           above 0; INFINITY: the largest absolute value \param total_norm  NULL, or
- * where the norm goes: a new scalar on the first one's mesh, WEFT_F64 where a gradient is, else WEFT_F32 (p
- * INFINITY: the type of all gradients together). NULL for n 0
+ * the gradients are: nothing waits.
+ * \param gradients   of any floating types and meshes; Partial of sums and averages alone
+ * \param p           above 0; INFINITY: the largest absolute value
+ * \param total_norm  NULL, or where the norm goes: a new scalar on the first one's mesh, WEFT_F64 where a
+ *                    gradient is, else WEFT_F32 (p INFINITY: the type of all gradients together). NULL for n 0
  */
 WEFT_API weft_status weft_clip_grad_norm(int n, weft_tensor *const gradients[], double max_norm, double p,
                                          weft_tensor **total_norm);

@@ -81,9 +81,9 @@ WEFT_API weft_tensor *weft_normal_(weft_tensor *a, double mean, double deviation
 /**
  * Dropout. While training, each element of a (floating) becomes 0 with probability p and is divided by 1 - p
  * else (p 1: all become 0); otherwise the result is a itself, and the random state stays as it is. A Partial
- * (sum or average) tensor stays one: what goes is the same in all addends. \param mask  NULL, or where the
- * mask goes, WEFT_BOOL with the layout of a (Replicate for Partial): true where an element was kept; NULL
- * when not training. A new tensor, as the result is.
+ * (sum or average) tensor stays one: what goes is the same in all addends.
+ * \param mask  NULL, or where the mask goes, WEFT_BOOL with the layout of a (Replicate for Partial): true
+ *              where an element was kept; NULL when not training. A new tensor, as the result is.
  */
 WEFT_API weft_tensor *weft_dropout(weft_tensor *a, double p, bool training, weft_tensor **mask);
 /** The gradient of a: what the forward call did, with its p and its mask (not looked at when not training).
