@@ -112,14 +112,14 @@ extern const weft_elementwise weft_elementwise_assign;          /* b */
 extern const weft_elementwise weft_elementwise_fill;            /* s */
 extern const weft_elementwise weft_elementwise_add_scaled;      /* a + s b */
 extern const weft_elementwise weft_elementwise_lerp;            /* a + s (b - a) */
-extern const weft_elementwise weft_elementwise_lerp_square;     /* a + s (b^2 - a) */
+extern const weft_elementwise weft_elementwise_average_square;  /* t a + s b^2 */
 extern const weft_elementwise weft_elementwise_addcmul;         /* a + s b c */
 extern const weft_elementwise weft_elementwise_addcdiv;         /* a + s b / c */
 extern const weft_elementwise weft_elementwise_momentum;        /* s a + t (b + u c); s 0: a does not count */
 extern const weft_elementwise weft_elementwise_sgd_update;      /* a - s (b + t a) */
 extern const weft_elementwise weft_elementwise_nesterov_update; /* a - s (b + t a + u c) */
-extern const weft_elementwise weft_elementwise_lerp_decayed;    /* a + s (b + t c - a) */
-extern const weft_elementwise weft_elementwise_lerp_square_decayed; /* a + s ((b + t c)^2 - a) */
-extern const weft_elementwise weft_elementwise_adam_update;         /* a v - s b / (sqrt(c) u + t) */
+extern const weft_elementwise weft_elementwise_lerp_decayed;    /* a + s (b + u c - a) */
+extern const weft_elementwise weft_elementwise_average_square_decayed; /* t a + s (b + u c)^2 */
+extern const weft_elementwise weft_elementwise_adam_update;            /* a v - s b / (sqrt(c) u + t) */
 
 #endif

@@ -4,7 +4,8 @@
 
 #include "codelets/args.h"
 
-/* Operand 0 (W): `count` elements of base.dtype get `value`, converted as C does (bool: value != 0). */
+/* Operand 0 (W): `count` elements of base.dtype get `value`, which their type has (WEFT_U8:
+ * or its negative, which wraps around; bool: value != 0). */
 typedef struct weft_fill_args {
     weft_task_args base;
     int64_t count;

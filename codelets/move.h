@@ -41,7 +41,7 @@ typedef enum weft_combine {
 /* target = source_1 op source_2 op ..., elementwise over one box, strictly in operand order; with
  * `accumulate` target = target op source_1 op ...; then multiplied by scale when it is not 1. Operand 0:
  * target (W, or RW with accumulate). All sources have boxes[i - 1].extent equal; strides may differ. All
- * types. bf16 and f16 are reduced in f32, and rounded to nearest even once per task (once more where scaled).
+ * types. bf16 and f16 are reduced and scaled in f32, and rounded to nearest even once per task.
  * Integers wrap around. NaN wins min and max, as in PyTorch. WEFT_BOOL: sum and max are or, prod and min are
  * and. */
 typedef struct weft_reduce_args {

@@ -259,6 +259,9 @@ static void run_rows(const row table[], size_t count)
     FACTORY_ROWS(N, randn, NOTHING)                                                                          \
     FACTORY_ROWS(N, full, VALUE)                                                                             \
     N(zeros_partial, weft_zeros(WEFT_F32, 2, shape_45, mesh, with_partial), LAYOUT, "weft_zeros", "Partial") \
+    N(full_range, weft_full(WEFT_I32, 2, shape_45, 1e10, mesh, NULL), DTYPE, "weft_full", "value")           \
+    N(full_fraction, weft_full(WEFT_I32, 2, shape_45, 0.5, mesh, NULL), DTYPE, "weft_full", "value")         \
+    N(full_like_nan, weft_full_like(indices, NAN), DTYPE, "weft_full_like", "value")                         \
     N(full_partial, weft_full(WEFT_F32, 2, shape_45, 1, mesh, with_partial), LAYOUT, "weft_full", "Partial") \
     N(rand_partial, weft_rand(WEFT_F32, 2, shape_45, mesh, with_partial), LAYOUT, "weft_rand", "Partial")    \
     N(rand_integer, weft_rand(WEFT_I32, 2, shape_45, mesh, rows), DTYPE, "weft_rand", "i32")                 \
@@ -497,6 +500,9 @@ static void run_rows(const row table[], size_t count)
     N(max_of_nothing, weft_max(empty, 0, false), SHAPE, "weft_max", "size 0")                                \
     N(sum_twice, weft_sum_over(matrix, 2, (const int[]){ 1, -1 }, false), INVALID, "weft_sum_over", "twice") \
     N(norm_negative, weft_norm(matrix, -1, 0, false), INVALID, "weft_norm", "p is")                          \
+    N(fill_range, weft_fill_(indices, INFINITY), DTYPE, "weft_fill_", "value")                               \
+    N(scale_range, weft_scale(indices, 1e19), DTYPE, "weft_scale", "factor")                                 \
+    N(clamp_fraction, weft_clamp(indices, 0.5, 1), DTYPE, "weft_clamp", "least")                             \
     N(norm_of_nothing, weft_norm(empty, INFINITY, 0, false), SHAPE, "weft_norm", "size 0")                   \
     N(sum_dim, weft_sum(matrix, 2, false), INVALID, "weft_sum", "dim")                                       \
     N(sum_negative_dim, weft_sum(matrix, -3, true), INVALID, "weft_sum", "dim")                              \

@@ -1,6 +1,7 @@
 /* Every operation on random shapes, meshes and placements against the plain answer, with panels of several
  * heights; in one process that hosts all ranks, or in several. WEFT_TEST_CASES says how many cases of each.
  * Values are small whole numbers where the answer can be exact. */
+#include "kernel_support.h"
 #include "operand.h"
 
 #include <math.h>
@@ -634,9 +635,111 @@ static const family families[] = {
     { "network", case_network },
 };
 
+/* ---- values at the edges ------------------------------------------------------------------------------- */
+
+static weft_tensor *one(weft_dtype dtype, double value)
+{
+    int64_t shape[] = { 1 }, ranks[] = { 2 };
+    return weft_to_type(weft_distribute(WEFT_F64, 1, shape, &value, weft_mesh_create(1, ranks, NULL), NULL),
+                        dtype);
+}
+
+/* The elements in memory for the two ranks of a mesh, as addends. */
+static weft_tensor *addends(weft_dtype dtype, weft_reduce_op op, double first, double second)
+{
+    static double memory[MAX_RANKS];
+    void *locals[MAX_RANKS] = { NULL };
+    int64_t shape[] = { 1 }, ranks[] = { 2 };
+    for (int i = 0; i < weft_local_ranks(); i++) {
+        int rank = weft_first_rank() + i;
+        if (rank < 2) {
+            write_as(dtype, &memory[rank], 0, rank == 0 ? first : second);
+            locals[i] = &memory[rank];
+        }
+    }
+    weft_placement partial = weft_partial(op);
+    weft_tensor *tensor =
+        weft_from_local(dtype, 1, shape, locals, weft_mesh_create(1, ranks, NULL), &partial, WEFT_COPY);
+    assert_no_error();
+    return tensor;
+}
+
+static void expect_one(weft_tensor *tensor, double value)
+{
+    double found = -77;
+    assert_no_error();
+    assert_int_equal(weft_to_host(weft_to_type(tensor, WEFT_F64), &found), WEFT_OK);
+    if (!(found == value || (isnan(found) && isnan(value)))) {
+        fail_msg("%.17g, expected %.17g", found, value);
+    }
+}
+
+/* What overflows, rounds or is NaN in between and must not. */
+static void test_single_values(void **state)
+{
+    (void)state;
+    start_world(NULL, NULL);
+    weft_scope_open();
+    expect_one(weft_floor_div(one(WEFT_F32, 8388609), one(WEFT_F32, 1)), 8388609);
+    expect_one(weft_floor_div(one(WEFT_F64, -0x1.0000000000001p52), one(WEFT_F64, 1)),
+                 -0x1.0000000000001p52);
+    expect_one(weft_lerp(one(WEFT_F32, 1e20), one(WEFT_F32, 1), 1), 1);
+    expect_one(weft_lerp(one(WEFT_F32, 1e20), one(WEFT_F32, 1), 0), (float)1e20);
+    expect_one(weft_relu_backward(one(WEFT_F32, 3), one(WEFT_F32, NAN)), 3);
+    expect_one(weft_add_scaled(one(WEFT_I32, 1), one(WEFT_F32, 1), 0.5), 1.5);
+    expect_one(weft_logaddexp(one(WEFT_F64, INFINITY), one(WEFT_F64, INFINITY)), INFINITY);
+    expect_one(weft_logaddexp(one(WEFT_F64, -INFINITY), one(WEFT_F64, -INFINITY)), -INFINITY);
+    expect_one(weft_logaddexp(one(WEFT_F64, NAN), one(WEFT_F64, 1)), NAN);
+    expect_one(weft_hypot(one(WEFT_F32, 3e38), one(WEFT_F32, 0)), (float)3e38);
+    /* Bounds that the type does not have, and NaN. */
+    expect_one(weft_clamp(one(WEFT_U8, 200), 300, INFINITY), 255);
+    expect_one(weft_clamp(one(WEFT_U8, 200), -5, -3), 0);
+    expect_one(weft_clamp(one(WEFT_I32, 5), 1e10, INFINITY), INT32_MAX);
+    expect_one(weft_clamp(one(WEFT_I64, 5), -INFINITY, INFINITY), 5);
+    expect_one(weft_clamp(one(WEFT_F32, 5), NAN, 7), NAN);
+    expect_one(weft_clamp(one(WEFT_F32, 5), 1, NAN), NAN);
+    expect_one(weft_fill_(one(WEFT_U8, 1), -3), 253);
+    weft_scope_close();
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+/* What must be reduced first. */
+static void test_single_addends(void **state)
+{
+    (void)state;
+    start_world(NULL, NULL);
+    weft_scope_open();
+    expect_one(weft_sign(addends(WEFT_F32, WEFT_MAX, NAN, 5)), 0);
+    expect_one(weft_sign(addends(WEFT_F32, WEFT_MIN, -5, NAN)), 0);
+    expect_one(weft_relu(addends(WEFT_F32, WEFT_MAX, NAN, 5)), NAN);
+    expect_one(addends(WEFT_F16, WEFT_AVG, 40000, 40000), 40000);
+    expect_one(addends(WEFT_BF16, WEFT_AVG, 0x1.02p0, 0x1p0), 0x1p0);
+    /* To a type in which they would not keep their order, or overflow. */
+    static const struct {
+        weft_dtype from, to;
+        weft_reduce_op op;
+        double first, second;
+    } narrow[] = { { WEFT_I64, WEFT_I32, WEFT_MAX, 0x1p32, 5 },
+                   { WEFT_F64, WEFT_F32, WEFT_PROD, 1e200, 1e-200 } };
+    for (size_t i = 0; i < sizeof(narrow) / sizeof(narrow[0]); i++) {
+        weft_tensor *target = addends(narrow[i].to, narrow[i].op, 1, 1);
+        weft_tensor *given = addends(narrow[i].from, narrow[i].op, narrow[i].first, narrow[i].second);
+        assert_null(weft_copy_(target, given));
+        assert_error(WEFT_ERR_LAYOUT, "weft_copy_");
+        expect_one(target, 1);
+    }
+    expect_one(weft_copy_(addends(WEFT_I64, WEFT_MAX, 1, 1), addends(WEFT_I32, WEFT_MAX, -3, 5)), 5);
+    weft_scope_close();
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
 static const suite operations = { families, sizeof(families) / sizeof(families[0]), 70, 1, NULL };
 
 int main(void)
 {
-    return run_suite(&operations, NULL, 0);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_single_values),
+        cmocka_unit_test(test_single_addends),
+    };
+    return run_suite(&operations, tests, sizeof(tests) / sizeof(tests[0]));
 }

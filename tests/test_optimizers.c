@@ -346,6 +346,28 @@ static void test_clip_nothing(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
+/* A second moment beyond the type's range stays there: steps become 0, not NaN. */
+static void test_moments_overflow(void **state)
+{
+    (void)state;
+    start_world(NULL, NULL);
+    weft_scope_open();
+    int64_t shape[] = { 3 }, ranks[] = { 3 };
+    weft_mesh *mesh = weft_mesh_create(1, ranks, NULL);
+    weft_tensor *parameter = weft_ones(WEFT_F32, 1, shape, mesh, NULL);
+    weft_tensor *gradient = weft_full(WEFT_F32, 1, shape, 1e22, mesh, NULL);
+    weft_tensor *first = weft_zeros_like(parameter), *second = weft_zeros_like(parameter);
+    weft_adam_options options = WEFT_ADAM_DEFAULT;
+    for (int step = 1; step <= 3; step++) {
+        assert_int_equal(weft_adam(1, &parameter, &gradient, &first, &second, step, &options), WEFT_OK);
+    }
+    float values[3];
+    assert_int_equal(weft_to_host(parameter, values), WEFT_OK);
+    assert_true(values[0] == 1 && values[2] == 1);
+    weft_scope_close();
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
 /* ---- a program ----------------------------------------------------------------------------------------- */
 
 enum { BATCH = 13, WIDTH = 22, HIDDEN = 35, CLASSES = 10 };
@@ -440,6 +462,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gradients_move_once),
         cmocka_unit_test(test_clip_nothing),
+        cmocka_unit_test(test_moments_overflow),
         cmocka_unit_test(test_second_pass_misses_nothing),
     };
     return run_suite(&operations, tests, sizeof(tests) / sizeof(tests[0]));

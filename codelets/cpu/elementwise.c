@@ -108,12 +108,18 @@ static inline int64_t power(int64_t a, int64_t b)
 /* A gradient with the decay of weights: without it the weight does not matter, be it infinite. */
 #define DECAYED(gradient, decay, weight) ((decay) == 0 ? (gradient) : (gradient) + (decay) * (weight))
 #define SIGMOID(x) (1 / (1 + EXP(-(x))))
+/* NaN where one of the two is. */
+#define NOT_BELOW(x, least) ((x) < (least) || (least) != (least) ? (least) : (x))
+#define NOT_ABOVE(x, most) ((x) > (most) || (most) != (most) ? (most) : (x))
 #define LARGER(x, y) ((x) > (y) ? (x) : (y)) /* y where one of them is NaN */
-/* The quotient rounded down; where rounding made it whole, what is left over says whether it is one too many.
- */
-#define FLOOR_DIVIDE(a, b) ((b) == 0 ? (a) / (b) : round_quotient(fmod(a, b), a, b))
-#define round_quotient(rest, a, b)                                                                           \
-    (floor(((a) - (rest)) / (b) - ((rest) != 0 && ((rest) < 0) != ((b) < 0)) + (T)0.5))
+/* Without overflow between a and b, and b itself at weight 1. */
+#define LERP(a, b, weight)                                                                                   \
+    (fabs(weight) < (T)0.5 ? (a) + (weight) * ((b) - (a)) : (b) - ((b) - (a)) * (1 - (weight)))
+/* The quotient rounded down. What is left over says which whole number it is near; then it may still be a
+ * rounding off. */
+#define FLOOR_DIVIDE(a, b) ((b) == 0 ? (a) / (b) : nearest(exact_quotient(fmod(a, b), a, b)))
+#define exact_quotient(rest, a, b) (((a) - (rest)) / (b) - ((rest) != 0 && ((rest) < 0) != ((b) < 0)))
+#define nearest(x) (floor(x) + ((x)-floor(x) > (T)0.5))
 #define REMAINDER(a, b) sign_of_divisor(fmod(a, b), b)
 #define sign_of_divisor(rest, b) ((rest) != 0 && ((rest) < 0) != ((b) < 0) ? (rest) + (b) : (rest))
 
@@ -153,7 +159,7 @@ FLOATING(logaddexp, 2, a == b ? a + (T)0.69314718055994530942 : LARGER(a, b) + l
 NUMBER(scale, 1, s *a, WRAP(s, *, a))
 NUMBER(add_scalar, 1, a + s, WRAP(a, +, s))
 NUMBER(pow_scalar, 1, pow(a, s), power(a, s))
-NUMBER(clamp, 1, (a < s ? s : a) > t ? t : (a < s ? s : a), (a < s ? s : a) > t ? t : (a < s ? s : a))
+NUMBER(clamp, 1, NOT_ABOVE(NOT_BELOW(a, s), t), NOT_ABOVE(NOT_BELOW(a, s), t))
 
 TRUTH(eq, 2, a == b)
 TRUTH(ne, 2, a != b)
@@ -213,7 +219,7 @@ FLOATING(softplus, 1, a > 20 ? a : log1p(exp(a)))
 FLOATING(leaky_relu, 1, a > 0 ? a : s * a)
 FLOATING(elu, 1, a > 0 ? a : s * expm1(a))
 
-FLOATING(relu_backward, 2, b > 0 ? a : 0)
+FLOATING(relu_backward, 2, b <= 0 ? 0 : a)
 FLOATING(gelu_backward, 2, a *(NORMAL_CDF(b) + b * NORMAL_DENSITY(b)))
 FLOATING(silu_backward, 2, a *SIGMOID(b) * (1 + b * (1 - SIGMOID(b))))
 FLOATING(leaky_relu_backward, 2, b > 0 ? a : s * a)
@@ -233,13 +239,13 @@ FLOATING(mse_backward, 3, s *c *(a - b))
 NUMBER(assign, 2, b, b)
 NUMBER(fill, 1, s, s)
 NUMBER(add_scaled, 2, a + s * b, WRAP(a, +, WRAP(s, *, b)))
-FLOATING(lerp, 2, a + s * (b - a))
-FLOATING(lerp_square, 2, a + s * (b * b - a))
+FLOATING(lerp, 2, LERP(a, b, s))
+FLOATING(average_square, 2, t *a + s * b * b)
 NUMBER(addcmul, 3, a + s * b * c, WRAP(a, +, WRAP(s, *, WRAP(b, *, c))))
 FLOATING(addcdiv, 3, a + s * (b / c))
 FLOATING(momentum, 3, (s == 0 ? 0 : s * a) + t * DECAYED(b, u, c))
 FLOATING(sgd_update, 2, a - s * DECAYED(b, t, a))
 FLOATING(nesterov_update, 3, a - s * (DECAYED(b, t, a) + u * c))
-FLOATING(lerp_decayed, 3, a + s * (DECAYED(b, t, c) - a))
-FLOATING(lerp_square_decayed, 3, a + s * (DECAYED(b, t, c) * DECAYED(b, t, c) - a))
+FLOATING(lerp_decayed, 3, LERP(a, DECAYED(b, u, c), s))
+FLOATING(average_square_decayed, 3, t *a + s * DECAYED(b, u, c) * DECAYED(b, u, c))
 FLOATING(adam_update, 3, a *v - s * b / (sqrt(c) * u + t))

@@ -5,12 +5,6 @@
 
 /* ---- fill ---------------------------------------------------------------------------------------------- */
 
-/* Conversions that C leaves undefined: NaN gives 0, what is too large the nearest value. */
-static int64_t saturate(double value, double lowest, double highest, int64_t min, int64_t max)
-{
-    return value != value ? 0 : value <= lowest ? min : value >= highest ? max : (int64_t)value;
-}
-
 #define FILL(type, converted)                                                                                \
     {                                                                                                        \
         type *out = pointer;                                                                                 \
@@ -33,11 +27,11 @@ static void fill(weft_dtype dtype, void *pointer, int64_t count, double value)
     case WEFT_F16:
         FILL(uint16_t, weft_f32_to_f16((float)value))
     case WEFT_I64:
-        FILL(int64_t, saturate(value, -0x1p63, 0x1p63, INT64_MIN, INT64_MAX))
+        FILL(int64_t, value)
     case WEFT_I32:
-        FILL(int32_t, saturate(value, -0x1p31, 0x1p31 - 1, INT32_MIN, INT32_MAX))
+        FILL(int32_t, value)
     case WEFT_U8:
-        FILL(uint8_t, saturate(value, 0, 255, 0, 255))
+        FILL(uint8_t, (int64_t)value)
     case WEFT_BOOL:
         FILL(uint8_t, value != 0)
     }

@@ -343,6 +343,10 @@ struct starpu_codelet weft_codelet_copy = {
                : how == WEFT_COMBINE_MIN  ? (min)                                                            \
                                           : (max);                                                            \
     }                                                                                                        \
+    static wide scaled_##name(wide value, double scale)                                                      \
+    {                                                                                                        \
+        return scale == 1 ? value : (wide)((double)value * scale);                                           \
+    }                                                                                                        \
     static void reduce_row_##name(const weft_reduce_args *args, type *target, type *const source[],          \
                                   int64_t n, int64_t target_stride, const int64_t source_stride[])           \
     {                                                                                                        \
@@ -353,13 +357,7 @@ struct starpu_codelet weft_codelet_copy = {
             for (int k = args->accumulate ? 0 : 1; k < count; k++) {                                         \
                 value = combine_##name(args->combine, value, load(source[k][i * source_stride[k]]));         \
             }                                                                                                \
-            target[i * target_stride] = store(value);                                                        \
-        }                                                                                                    \
-    }                                                                                                        \
-    static void scale_row_##name(type *target, int64_t n, int64_t stride, double scale)                      \
-    {                                                                                                        \
-        for (int64_t i = 0; i < n; i++) {                                                                    \
-            target[i * stride] = store((wide)((double)load(target[i * stride]) * scale));                    \
+            target[i * target_stride] = store(scaled_##name(value, args->scale));                            \
         }                                                                                                    \
     }
 
@@ -448,6 +446,9 @@ DEFINE_REDUCE(boolean, uint8_t, uint8_t, SAME, SAME, a | b, a &b, a &b, a | b)
             while (k < count) {                                                                              \
                 k += sum_more_##name(out, source + k, begin, count - k, length);                             \
             }                                                                                                \
+            for (int64_t i = 0; i < length && args->scale != 1; i++) {                                       \
+                out[i] = scaled_##name(out[i], args->scale);                                                 \
+            }                                                                                                \
         }                                                                                                    \
     }
 DEFINE_SUM_ROW(f64, double)
@@ -517,9 +518,6 @@ static void many_next(many_walks *walk)
         }                                                                                                    \
         type *target = (type *)weft_task_pointer(buffers, &args->base, 0) + walk.target;                     \
         reduce_row(name);                                                                                    \
-        if (args->scale != 1.0) {                                                                            \
-            scale_row_##name(target, walk.row_length, walk.target_stride, args->scale);                      \
-        }                                                                                                    \
         break;                                                                                               \
     }
 

@@ -215,6 +215,37 @@ static bool same_shape(int ndim, const int64_t shape[], const weft_layout *layou
     return ndim == layout->ndim && memcmp(shape, layout->shape, (size_t)ndim * sizeof(shape[0])) == 0;
 }
 
+/* Whether a shape, aligned at its end, can be repeated to a layout's. */
+static bool broadcasts_to(const weft_layout *layout, const weft_layout *target)
+{
+    bool fits = layout->ndim <= target->ndim;
+    for (int d = 0; d < layout->ndim && fits; d++) {
+        int64_t size = layout->shape[d];
+        fits = size == 1 || size == target->shape[target->ndim - layout->ndim + d];
+    }
+    return fits;
+}
+
+/* Of an operation in place whose result has another shape than its target. */
+static void describe_misfit(const weft_call *call, const weft_layout *const inputs[],
+                            const weft_binding *binding, char *why, size_t why_size)
+{
+    const weft_operation_input *described = call->operation->inputs;
+    char target[160], other[160];
+    weft_layout_format(inputs[0], target, sizeof(target));
+    for (int i = 1; i < call->num_inputs; i++) {
+        if (!broadcasts_to(inputs[i], inputs[0])) {
+            snprintf(why, why_size, "%s, %s, does not broadcast to %s, %s", described[i].name,
+                     weft_layout_format(inputs[i], other, sizeof(other)), described[0].name, target);
+            return;
+        }
+    }
+    int64_t count = 0;
+    weft_count_checked(binding->output_ndim, binding->output_shape, &count);
+    snprintf(why, why_size, "%s is %s, and the result would have %d dimensions and %lld elements",
+             described[0].name, target, binding->output_ndim, (long long)count);
+}
+
 static weft_status choose_by_rule(const weft_call *call, const weft_layout *const inputs[],
                                   weft_choice *choice, char *why, size_t why_size)
 {
@@ -245,10 +276,7 @@ static weft_status choose_by_rule(const weft_call *call, const weft_layout *cons
         return weft_latest_status();
     }
     if (operation->in_place && !same_shape(binding.output_ndim, binding.output_shape, inputs[0])) {
-        char target[160], other[160];
-        snprintf(why, why_size, "%s, %s, does not broadcast to %s, %s", operation->inputs[1].name,
-                 weft_layout_format(inputs[1], other, sizeof(other)), operation->inputs[0].name,
-                 weft_layout_format(inputs[0], target, sizeof(target)));
+        describe_misfit(call, inputs, &binding, why, why_size);
         return WEFT_ERR_SHAPE;
     }
     weft_search search = {

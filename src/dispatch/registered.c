@@ -11,8 +11,9 @@ static bool same_terms(const weft_rule_operand *a, const weft_rule_operand *b)
 {
     bool same = a->num_terms == b->num_terms;
     for (int t = 0; t < a->num_terms && same; t++) {
-        same = a->terms[t].num_factors == b->terms[t].num_factors &&
-               (a->terms[t].num_factors == 0 || a->terms[t].factors[0] == b->terms[t].factors[0]);
+        const weft_rule_term *x = &a->terms[t], *y = &b->terms[t];
+        same = x->num_factors == y->num_factors &&
+               memcmp(x->factors, y->factors, (size_t)x->num_factors * sizeof(x->factors[0])) == 0;
     }
     return same;
 }

@@ -421,13 +421,20 @@ static bool can_stay_partial(const weft_layout *layout, int mesh_dim)
     return true;
 }
 
-/* Whether the addends of integers would be added in another type than theirs, where what wraps around in
- * theirs does not. */
-static bool loses_wrapping(const searcher *s, int input, weft_reduce_op op)
+/* Whether it makes no difference that addends are reduced after they have become the output's type, not
+ * before. Those of integers wrap around in their own type alone; to fewer bits, order is lost, and products
+ * of numbers that are out of range are. Sums of floating numbers are as exact as the type that they go to. */
+static bool converts(const searcher *s, int input, weft_reduce_op op)
 {
-    weft_dtype type = s->inputs[input]->dtype;
-    bool whole = type == WEFT_I64 || type == WEFT_I32 || type == WEFT_U8 || type == WEFT_BOOL;
-    return whole && type != s->output_type && op != WEFT_MIN && op != WEFT_MAX;
+    weft_dtype type = s->inputs[input]->dtype, to = s->output_type;
+    bool wider = weft_dtype_size(to) > weft_dtype_size(type) || type == WEFT_BOOL;
+    if (type == to) {
+        return true;
+    }
+    if (WEFT_TYPES_FLOAT & WEFT_TYPE_BIT(type)) {
+        return op != WEFT_PROD || wider;
+    }
+    return (op == WEFT_MIN || op == WEFT_MAX) && (wider || (WEFT_TYPES_FLOAT & WEFT_TYPE_BIT(to)));
 }
 
 /* A tensor becomes Partial by no redistribution; in place, the target stays as it is. */
@@ -440,7 +447,7 @@ static bool is_possible(const searcher *s, const weft_strategy *strategy, int me
             return false;
         }
         if (wanted.kind == WEFT_PARTIAL &&
-            (!can_stay_partial(s->inputs[i], mesh_dim) || loses_wrapping(s, i, wanted.op))) {
+            (!can_stay_partial(s->inputs[i], mesh_dim) || !converts(s, i, wanted.op))) {
             return false;
         }
     }

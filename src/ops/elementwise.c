@@ -117,7 +117,7 @@ BINARY(logical_xor, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR, NULL)
 
 UNARY(neg, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, LINEAR, "neg")
 UNARY(abs, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, NOT_LINEAR, "sign, mul")
-UNARY(sign, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE, NULL)
+UNARY(sign, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, NOT_LINEAR, NULL) /* of NaN it is 0: not monotone */
 UNARY(square, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, NOT_LINEAR, "scale, mul")
 UNARY(reciprocal, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "square, mul")
 UNARY(sqrt, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "div")
@@ -186,19 +186,25 @@ weft_tensor *weft_to_type(weft_tensor *a, weft_dtype dtype)
 
 /* ---- with a number ------------------------------------------------------------------------------------- */
 
-/* Integers have no use for a number that is not whole. False with the error kept. */
-static bool check_number(const char *function, const char *argument, weft_tensor *a, double value)
+/* Beside tensors of which all are alive: a number that the type of all together has. False with the error
+ * kept. */
+static bool check_number(const char *function, const char *argument, int num_inputs,
+                         weft_tensor *const inputs[], double value)
 {
-    a = weft_check_tensor(function, "a", a);
-    if (a == NULL) {
-        return false;
+    static const char *const names[] = { "a", "b", "c" };
+    const weft_layout *layouts[WEFT_ARRAY_SIZE(names)];
+    for (int i = 0; i < num_inputs; i++) {
+        if (weft_check_tensor(function, names[i], inputs[i]) == NULL) {
+            return false;
+        }
+        layouts[i] = inputs[i]->layout;
     }
-    if (!weft_dtype_is_floating(a->layout->dtype) && !isinf(value) && value != nearbyint(value)) {
-        weft_fail(WEFT_ERR_DTYPE, function, "%s is %g, expected a whole number for a tensor of type %s",
-                  argument, value, weft_dtype_name(a->layout->dtype));
-        return false;
-    }
-    return true;
+    return weft_check_number(function, argument, weft_promoted(num_inputs, layouts), value);
+}
+
+static bool check_number_of(const char *function, const char *argument, weft_tensor *a, double value)
+{
+    return check_number(function, argument, 1, &a, value);
 }
 
 #define WITH_NUMBER(name_, argument, types, linear_, gradient_)                                              \
@@ -212,7 +218,7 @@ static bool check_number(const char *function, const char *argument, weft_tensor
     };                                                                                                       \
     weft_tensor *weft_##name_(weft_tensor *a, double argument)                                               \
     {                                                                                                        \
-        if (!check_number("weft_" #name_, #argument, a, argument)) {                                         \
+        if (!check_number_of("weft_" #name_, #argument, a, argument)) {                                      \
             return NULL;                                                                                     \
         }                                                                                                    \
         return weft_dispatch(&(weft_call){ .function = "weft_" #name_,                                       \
@@ -238,10 +244,27 @@ static const weft_operation operation_clamp = {
     .elementwise = &weft_elementwise_clamp,
 };
 
+/* A bound beyond what an integer type has becomes the nearest that it has: what it is compared with would
+ * wrap around (64 bits: the kernel sees to that). False with the error kept. */
+static bool take_bound(const char *function, const char *argument, weft_dtype dtype, double *bound)
+{
+    if (!weft_dtype_is_floating(dtype) && !isinf(*bound) && *bound != trunc(*bound)) {
+        return weft_check_number(function, argument, dtype, *bound);
+    }
+    if (dtype == WEFT_U8) {
+        *bound = fmin(fmax(*bound, 0), UINT8_MAX);
+    } else if (dtype == WEFT_I32) {
+        *bound = fmin(fmax(*bound, INT32_MIN), INT32_MAX);
+    }
+    return true;
+}
+
 weft_tensor *weft_clamp(weft_tensor *a, double least, double most)
 {
     static const char function[] = "weft_clamp";
-    if (!check_number(function, "least", a, least) || !check_number(function, "most", a, most)) {
+    a = weft_check_tensor(function, "a", a);
+    if (a == NULL || !take_bound(function, "least", a->layout->dtype, &least) ||
+        !take_bound(function, "most", a->layout->dtype, &most)) {
         return NULL;
     }
     return weft_dispatch(&(weft_call){ .function = function,
@@ -282,7 +305,7 @@ static const weft_operation operation_masked_fill = {
 
 weft_tensor *weft_masked_fill(weft_tensor *a, weft_tensor *mask, double value)
 {
-    if (!check_number("weft_masked_fill", "value", a, value)) {
+    if (!check_number_of("weft_masked_fill", "value", a, value)) {
         return NULL;
     }
     return weft_dispatch(&(weft_call){ .function = "weft_masked_fill",
@@ -305,7 +328,7 @@ weft_tensor *weft_masked_fill(weft_tensor *a, weft_tensor *mask, double value)
     };                                                                                                       \
     static weft_tensor *name_(weft_tensor *a, weft_tensor *b, weft_tensor *c, double argument)               \
     {                                                                                                        \
-        if (!check_number("weft_" #name_, #argument, a, argument)) {                                         \
+        if (!check_number("weft_" #name_, #argument, count, (weft_tensor *[]){ a, b, c }, argument)) {       \
             return NULL;                                                                                     \
         }                                                                                                    \
         return weft_dispatch(&(weft_call){ .function = "weft_" #name_,                                       \
@@ -423,7 +446,9 @@ IN_PLACE(lerp_, lerp, "...,...->...", WEFT_TYPES_FLOAT, LINEAR, false, "scale, s
 
 weft_tensor *weft_add_(weft_tensor *a, weft_tensor *b, double alpha)
 {
-    return check_number("weft_add_", "alpha", a, alpha) ? add_in_place(a, b, 2, alpha) : NULL;
+    return check_number("weft_add_", "alpha", 2, (weft_tensor *[]){ a, b }, alpha)
+               ? add_in_place(a, b, 2, alpha)
+               : NULL;
 }
 
 weft_tensor *weft_copy_(weft_tensor *a, weft_tensor *b)
@@ -433,7 +458,7 @@ weft_tensor *weft_copy_(weft_tensor *a, weft_tensor *b)
 
 weft_tensor *weft_fill_(weft_tensor *a, double value)
 {
-    return check_number("weft_fill_", "value", a, value) ? fill_in_place(a, NULL, 1, value) : NULL;
+    return check_number_of("weft_fill_", "value", a, value) ? fill_in_place(a, NULL, 1, value) : NULL;
 }
 
 weft_tensor *weft_mul_(weft_tensor *a, weft_tensor *b)
@@ -448,7 +473,7 @@ weft_tensor *weft_div_(weft_tensor *a, weft_tensor *b)
 
 weft_tensor *weft_scale_(weft_tensor *a, double factor)
 {
-    return check_number("weft_scale_", "factor", a, factor) ? scale_in_place(a, NULL, 1, factor) : NULL;
+    return check_number_of("weft_scale_", "factor", a, factor) ? scale_in_place(a, NULL, 1, factor) : NULL;
 }
 
 weft_tensor *weft_lerp_(weft_tensor *a, weft_tensor *b, double weight)

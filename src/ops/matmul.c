@@ -403,24 +403,12 @@ weft_tensor *weft_dot(weft_tensor *a, weft_tensor *b)
     return product_call(call, DOT, 0);
 }
 
-/* False with the error kept. */
-static bool check_factor(const char *function, const char *name, weft_tensor *a, double value)
-{
-    a = weft_check_tensor(function, "a", a);
-    if (a == NULL || weft_dtype_is_floating(a->layout->dtype) ||
-        (value == trunc(value) && fabs(value) < 0x1p63)) {
-        return a != NULL;
-    }
-    weft_fail(WEFT_ERR_DTYPE, function, "%s is %g, expected a whole number for tensors of type %s", name,
-              value, weft_dtype_name(a->layout->dtype));
-    return false;
-}
-
 weft_tensor *weft_addmm(weft_tensor *c, weft_tensor *a, weft_tensor *b, double beta, double alpha)
 {
     static const char function[] = "weft_addmm";
-    if (weft_check_tensor(function, "c", c) == NULL || !check_factor(function, "beta", a, beta) ||
-        !check_factor(function, "alpha", a, alpha)) {
+    a = weft_check_tensor(function, "c", c) == NULL ? NULL : weft_check_tensor(function, "a", a);
+    if (a == NULL || !weft_check_number(function, "beta", a->layout->dtype, beta) ||
+        !weft_check_number(function, "alpha", a->layout->dtype, alpha)) {
         return NULL;
     }
     weft_call call = { .function = function,

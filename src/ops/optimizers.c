@@ -25,8 +25,8 @@ UPDATE(sgd_momentum, "A,A->A", add_scaled)
 UPDATE(sgd_nesterov, "A,A,A->A", nesterov_update)
 UPDATE(moment, "A,A->A", lerp)
 UPDATE(moment_decayed, "A,A,A->A", lerp_decayed)
-UPDATE(square_moment, "A,A->A", lerp_square)
-UPDATE(square_moment_decayed, "A,A,A->A", lerp_square_decayed)
+UPDATE(square_moment, "A,A->A", average_square)
+UPDATE(square_moment_decayed, "A,A,A->A", average_square_decayed)
 UPDATE(adam, "A,A,A->A", adam_update)
 
 /* ---- one step ------------------------------------------------------------------------------------------ */
@@ -278,7 +278,7 @@ static bool update_moment(const stepping *s, const adam_step *a, const weft_oper
 {
     bool decays = a->gradient_decay != 0;
     return update(s, decays ? decayed : plain, moment, gradient, decays ? parameter : NULL,
-                  (double[4]){ 1 - beta, a->gradient_decay });
+                  (double[4]){ 1 - beta, beta, a->gradient_decay });
 }
 
 static bool adam_one(const stepping *s, const void *given, int i, weft_tensor *gradient)

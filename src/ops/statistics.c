@@ -54,7 +54,7 @@ weft_tensor *weft_place_like(const char *function, weft_tensor *tensor, const we
         bool stays = placement.kind == WEFT_SHARD && !(mask >> placement.dim & 1);
         placements[m] = stays ? placement : weft_replicate();
     }
-    const weft_layout *to = weft_layout_intern(weft_runtime.layouts, from->mesh, placements, from->ndim,
+    const weft_layout *to = weft_layout_intern(weft_runtime.layouts, like->mesh, placements, from->ndim,
                                                from->shape, from->dtype);
     if (to == NULL) {
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a layout");

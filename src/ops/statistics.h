@@ -23,7 +23,7 @@ const char *weft_write_letters(char *text, int ndim, int64_t mask, weft_letters_
 /* Whether a rank may have a part only of some row along the dimensions of the mask. */
 bool weft_is_cut(const weft_layout *layout, int64_t mask);
 
-/* The tensor placed like `like`, which is on its mesh and has as many dimensions: sharded where that is, but
+/* The tensor placed like `like`, which has as many dimensions: on its mesh, sharded where it is, but
  * for the dimensions of the mask, and not Partial. NULL for NULL, or with the error kept. */
 weft_tensor *weft_place_like(const char *function, weft_tensor *tensor, const weft_layout *like,
                              int64_t mask);

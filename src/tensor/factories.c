@@ -1,4 +1,6 @@
 /* Tensors from nothing: empty and constants. */
+#include <math.h>
+
 #include "codelets/fill.h"
 #include "comm/calls.h"
 #include "tensor/tensor.h"
@@ -18,6 +20,32 @@ const weft_layout *weft_factory_layout(const weft_factory *r)
         return NULL;
     }
     return layout;
+}
+
+bool weft_check_number(const char *function, const char *argument, weft_dtype dtype, double value)
+{
+    double least = -0x1p63, beyond = 0x1p63;
+    switch (dtype) {
+    case WEFT_I64:
+    case WEFT_BOOL:
+        break;
+    case WEFT_I32:
+        least = -0x1p31;
+        beyond = 0x1p31;
+        break;
+    case WEFT_U8:
+        least = -255;
+        beyond = 256;
+        break;
+    default:
+        return true;
+    }
+    if (value == trunc(value) && value >= least && value < beyond) {
+        return true;
+    }
+    weft_fail(WEFT_ERR_DTYPE, function, "%s is %.17g, expected a whole number in the range of %s", argument,
+              value, weft_dtype_name(dtype));
+    return false;
 }
 
 const weft_layout *weft_layout_like(const char *function, const weft_layout *layout, weft_dtype dtype)
@@ -110,7 +138,9 @@ weft_tensor *weft_full(weft_dtype dtype, int ndim, const int64_t shape[], double
                        const weft_placement *placements)
 {
     weft_factory request = { "weft_full", dtype, ndim, shape, mesh, placements, false };
-    return constant(request.function, weft_factory_layout(&request), value);
+    const weft_layout *layout = weft_factory_layout(&request);
+    bool fits = layout != NULL && weft_check_number(request.function, "value", dtype, value);
+    return constant(request.function, fits ? layout : NULL, value);
 }
 
 /* ---- like another tensor ------------------------------------------------------------------------------- */
@@ -139,5 +169,8 @@ weft_tensor *weft_ones_like(weft_tensor *a)
 
 weft_tensor *weft_full_like(weft_tensor *a, double value)
 {
-    return constant("weft_full_like", layout_like("weft_full_like", a), value);
+    static const char function[] = "weft_full_like";
+    const weft_layout *layout = layout_like(function, a);
+    bool fits = layout != NULL && weft_check_number(function, "value", layout->dtype, value);
+    return constant(function, fits ? layout : NULL, value);
 }

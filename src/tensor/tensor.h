@@ -75,6 +75,9 @@ typedef struct weft_factory {
 
 /* The layout asked for, after all checks; NULL with the error kept. */
 const weft_layout *weft_factory_layout(const weft_factory *request);
+/* Whether a number can be an operand beside elements of a type: integers take whole numbers in their range
+ * (WEFT_U8 from -255 on, which wrap around), truth values any whole number. False with the error kept. */
+bool weft_check_number(const char *function, const char *argument, weft_dtype dtype, double value);
 /* The same layout for another type, Replicate where it is Partial. NULL with the error kept: no memory. */
 const weft_layout *weft_layout_like(const char *function, const weft_layout *layout, weft_dtype dtype);
 

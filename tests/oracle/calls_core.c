@@ -86,7 +86,7 @@ const oracle_operation oracle_core_operations[] = {
     BINARY(sub, EXACT),
     BINARY(mul, EXACT),
     BINARY(div, EXACT),
-    BINARY(floor_div, WITHIN(1, "a quotient too large to be told from the next whole number")),
+    BINARY(floor_div, EXACT),
     BINARY(remainder, WITHIN(1, "what is left over is rounded when the divisor is added")),
     BINARY(fmod, EXACT),
     BINARY(pow, LIBRARY),

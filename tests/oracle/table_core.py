@@ -170,14 +170,14 @@ def both_magnitudes(inputs, _):
 
 
 family("gradients", [
-    Row("relu_backward", pair(FLOATING), lambda x, a: aten.threshold_backward(x[0], x[1], 0)),
+    Row("relu_backward", pair(FLOATING, edges=True), lambda x, a: aten.threshold_backward(x[0], x[1], 0)),
     Row("gelu_backward", pair(FLOATING, [REAL, WIDE_RANGE]), lambda x, a: aten.gelu_backward(x[0], x[1]),
         both_magnitudes),
     Row("silu_backward", pair(FLOATING, [REAL, WIDE_RANGE]), lambda x, a: aten.silu_backward(x[0], x[1]),
         both_magnitudes),
-    Row("leaky_relu_backward", pair(FLOATING, attributes=number("slope", 0.0, 0.01, 0.25)),
+    Row("leaky_relu_backward", pair(FLOATING, edges=True, attributes=number("slope", 0.0, 0.01, 0.25)),
         lambda x, a: aten.leaky_relu_backward(x[0], x[1], a["slope"], False)),
-    Row("elu_backward", pair(FLOATING, [REAL, WIDE_RANGE], attributes=number("alpha", 1.0, 0.25, 2.0)),
+    Row("elu_backward", pair(FLOATING, [REAL, WIDE_RANGE], edges=True, attributes=number("alpha", 1.0, 0.25, 2.0)),
         lambda x, a: aten.elu_backward(x[0], a["alpha"], 1, 1, False, x[1])),
     Row("tanh_backward", pair(FLOATING, [Domain(-64, 64, 64)]),
         lambda x, a: aten.tanh_backward(x[0], x[1]), both_magnitudes),
