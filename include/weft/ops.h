@@ -26,6 +26,7 @@
 WEFT_BEGIN_DECLS
 
 /** Whether operations may do so with all tensors of other meshes than their first one's: false at first.
+ * weft_cat(), weft_stack(), weft_scatter_add(), weft_index_add(), weft_equal() and weft_allclose() never do.
  * \return WEFT_ERR_STATE before weft_init(). */
 WEFT_API weft_status weft_set_implicit_replication(bool allowed);
 

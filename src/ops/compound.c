@@ -8,7 +8,7 @@ int weft_check_dim_of(const char *function, weft_tensor *a, int dim)
         return -1;
     }
     if (a->layout->ndim == 0) {
-        weft_fail(WEFT_ERR_SHAPE, function, "a is a scalar: it has no dimension %d", dim);
+        weft_fail(WEFT_ERR_INVALID, function, "a is a scalar: it has no dimension %d", dim);
         return -1;
     }
     return weft_check_dim(function, "dim", dim, a->layout->ndim);

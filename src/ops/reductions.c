@@ -109,7 +109,7 @@ static int64_t check_dims(const char *function, weft_tensor *a, int num_dims, co
     int64_t mask = 0;
     for (int i = 0; i < num_dims; i++) {
         if (ndim == 0) {
-            weft_fail(WEFT_ERR_SHAPE, function, "a is a scalar: it has no dimension %d", dims[i]);
+            weft_fail(WEFT_ERR_INVALID, function, "a is a scalar: it has no dimension %d", dims[i]);
             return -1;
         }
         int dim = weft_check_dim(function, name, dims[i], ndim);

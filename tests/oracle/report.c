@@ -298,8 +298,10 @@ void oracle_write_report(FILE *file)
 {
     fprintf(file, "# Operations against PyTorch\n\n"
                   "Written by `test-oracle CASES --report FILE` from the cases in tests/oracle/cases, whose "
-                  "answers are those\n"
-                  "of PyTorch's dense tensors. Every case of every operation has to have PyTorch's shape, "
+                  "answers PyTorch\n"
+                  "computes with dense tensors, in double precision, rounded to the type that it gives to the "
+                  "types of the\n"
+                  "inputs. Every case of every operation has to have PyTorch's shape, "
                   "type and values; an\n"
                   "error is counted in units of the last place (ulps) of the result's type, of sums and "
                   "products relative to\n"
