@@ -6,15 +6,13 @@
 
 #include "comm/comm.h"
 
-enum { WEFT_CALL_NUMBERS = 36 };
-
 /* What must be the same on every process. */
 typedef struct weft_public_call {
     const char *function;
     bool failed; /* its arguments are wrong here: it submits nothing, but takes part in the comparison */
     int num_layouts;
     const weft_layout *const *layouts; /* of tensors given and made; NULL for what there is not */
-    int num_numbers;                   /* shapes, scalars, flags; at most WEFT_CALL_NUMBERS */
+    int num_numbers;                   /* shapes, scalars, flags */
     const double *numbers;
 } weft_public_call;
 

@@ -478,9 +478,10 @@ static bool admit(const weft_call *call, bool valid)
     }
     const weft_attributes *attributes = &call->attributes;
     const weft_layout *layouts[WEFT_MAX_INPUTS];
-    double numbers[WEFT_CALL_NUMBERS] = { (double)attributes->rule, (double)attributes->leading,
-                                          (double)attributes->type };
-    int num_numbers = 4;
+    enum { OWN = 3, MOST = OWN + WEFT_MAX_SCALARS + WEFT_MAX_SIZES + WEFT_MAX_ATTRIBUTES };
+    double numbers[MOST] = { (double)attributes->rule, (double)attributes->leading,
+                             (double)attributes->type };
+    int num_numbers = OWN;
     for (int i = 0; i < WEFT_MAX_SCALARS; i++) {
         numbers[num_numbers++] = call->scalars[i];
     }
