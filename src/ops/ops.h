@@ -19,11 +19,13 @@ extern const weft_operation *const weft_loss_operations[];
 extern const weft_operation *const weft_matmul_operations[];
 extern const weft_operation *const weft_norm_operations[];
 extern const weft_operation *const weft_optimizer_operations[];
+extern const weft_operation *const weft_order_operations[];
 extern const weft_operation *const weft_random_operations[];
 extern const weft_operation *const weft_reduction_operations[];
 extern const weft_operation *const weft_reshape_operations[];
 extern const weft_operation *const weft_scan_operations[];
 extern const weft_operation *const weft_shape_operations[];
+extern const weft_operation *const weft_slice_operations[];
 extern const weft_operation *const weft_softmax_operations[];
 extern const weft_operation *const weft_sorting_operations[];
 
