@@ -1,18 +1,32 @@
 #include "ops/moves.h"
 
-void weft_write_move(weft_describe_function describe, const weft_call *call, const weft_layout *from,
-                     char *text, size_t size)
+static int describe_call(weft_describe_function describe, const weft_call *call, weft_affine maps[])
 {
-    weft_affine maps[WEFT_MAX_MAPS];
-    describe(call, from, maps);
-    weft_affine_rule(&maps[0], call->operation->in_place, text, size);
+    return describe(call, call->inputs[call->operation->in_place ? 1 : 0]->layout, maps);
 }
 
-bool weft_lower_move(weft_describe_function describe, const weft_lowering *lowering, int input)
+void weft_write_move(weft_describe_function describe, const weft_call *call, char *text, size_t size)
 {
     weft_affine maps[WEFT_MAX_MAPS];
-    int count = describe(lowering->call, lowering->inputs[input]->layout, maps);
-    return weft_lower_affine(lowering, input, count, maps);
+    int count = describe_call(describe, call, maps);
+    weft_affine_rule(count, maps, call->operation->in_place, text, size);
+}
+
+weft_window weft_window_of_move(weft_describe_function describe, const weft_call *call, int input, int dim)
+{
+    weft_affine maps[WEFT_MAX_MAPS];
+    int count = describe_call(describe, call, maps), map = 0;
+    while (map < count - 1 && maps[map].input != input) {
+        map++;
+    }
+    return weft_affine_window(&maps[map], dim);
+}
+
+bool weft_lower_move(weft_describe_function describe, const weft_lowering *lowering)
+{
+    weft_affine maps[WEFT_MAX_MAPS];
+    int count = describe_call(describe, lowering->call, maps);
+    return weft_lower_affine(lowering, count, maps);
 }
 
 weft_tensor *weft_dispatch_move(const char *function, const weft_operation *operation, weft_tensor *a,

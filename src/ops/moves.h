@@ -8,14 +8,14 @@
 
 enum { WEFT_MAX_MAPS = 2 };
 
-/* Fills in the maps from an input of a layout to the output; returns how many. They differ in their places
- * only: the first one gives the rule. */
+/* Fills in the maps from the source, which is of a layout, to the output; returns how many. Each has an input
+ * of its own. The source is input 0, or input 1 of an operation in place. */
 typedef int (*weft_describe_function)(const weft_call *call, const weft_layout *from,
                                       weft_affine maps[WEFT_MAX_MAPS]);
 
-void weft_write_move(weft_describe_function describe, const weft_call *call, const weft_layout *from,
-                     char *text, size_t size);
-bool weft_lower_move(weft_describe_function describe, const weft_lowering *lowering, int input);
+void weft_write_move(weft_describe_function describe, const weft_call *call, char *text, size_t size);
+weft_window weft_window_of_move(weft_describe_function describe, const weft_call *call, int input, int dim);
+bool weft_lower_move(weft_describe_function describe, const weft_lowering *lowering);
 
 /* Moved elements stay addends of what they were: Partial passes with any op. So do zeros beside them: every
  * op makes 0 of zeros. */
@@ -24,23 +24,34 @@ bool weft_lower_move(weft_describe_function describe, const weft_lowering *lower
         .kind = WEFT_LINEAR_JOINTLY, .ops = ~0u                                                              \
     }
 
-/* first_row: which rows of the input the output is, where these are all that it is; NULL: as `views` says. */
-#define WEFT_MOVES(name_, like, views_, first_row_)                                                          \
+/* Rule, windows and lowering of an operation from its describe_NAME(). */
+#define WEFT_MOVE_FUNCTIONS(name_)                                                                           \
     static void write_##name_##_rule(const weft_call *call, const weft_layout *const inputs[], char *text,   \
                                      size_t size)                                                            \
     {                                                                                                        \
-        weft_write_move(describe_##name_, call, inputs[0], text, size);                                      \
+        (void)inputs;                                                                                        \
+        weft_write_move(describe_##name_, call, text, size);                                                 \
+    }                                                                                                        \
+    static weft_window window_of_##name_(const weft_call *call, int input, int dim)                          \
+    {                                                                                                        \
+        return weft_window_of_move(describe_##name_, call, input, dim);                                      \
     }                                                                                                        \
     static bool lower_##name_(const weft_lowering *lowering)                                                 \
     {                                                                                                        \
-        return weft_lower_move(describe_##name_, lowering, 0);                                               \
-    }                                                                                                        \
+        return weft_lower_move(describe_##name_, lowering);                                                  \
+    }
+
+/* first_row: which rows of the input the output is, where these are all that it is; NULL: as `views` says. */
+#define WEFT_MOVES(name_, like, views_, first_row_)                                                          \
+    WEFT_MOVE_FUNCTIONS(name_)                                                                               \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .write_rule = write_##name_##_rule,                                                                  \
         .rule_like = like,                                                                                   \
+        .window = window_of_##name_,                                                                         \
         .linear = WEFT_PASSES_ALL,                                                                           \
         .inputs = { { "a", WEFT_TYPES_ALL, false } },                                                        \
+        .places = true,                                                                                      \
         .views = views_,                                                                                     \
         .first_row = first_row_,                                                                             \
         .lower = lower_##name_,                                                                              \

@@ -41,8 +41,7 @@ weft_tensor *weft_sum_of_powers(const char *function, weft_tensor *a, double p);
 weft_tensor *weft_squeeze_dims(const char *function, weft_tensor *a, int64_t mask);
 /* weft_unsqueeze() of a live tensor. */
 weft_tensor *weft_unsqueeze_dim(const char *function, weft_tensor *a, int dim);
-/* Writes `part` into `target`, from index `start` of a dimension on in which neither is sharded. False with
- * the error kept. */
+/* Writes `part` into `target`, from index `start` of a dimension on. False with the error kept. */
 bool weft_put_part(const char *function, weft_tensor *target, weft_tensor *part, int dim, int64_t start);
 
 /* ---- what operations that are put together from others share (compound.c) ------------------------------ */

@@ -1,20 +1,20 @@
 /* Elements of a tensor in another order. */
 #include "ops/moves.h"
 
-/* numbers[0]: bit d for each dimension that is reversed. */
+/* numbers[0]: bit d for each dimension that is reversed; sizes: theirs. */
 static int describe_flip(const weft_call *call, const weft_layout *from, weft_affine maps[])
 {
     maps[0] = weft_same_map(from);
     for (int d = 0; d < from->ndim; d++) {
         if (call->attributes.numbers[0] >> d & 1) {
-            maps[0].loops[d].kind = WEFT_LOOP_WHOLE;
+            maps[0].loops[d].kind = WEFT_LOOP_WINDOWS;
             maps[0].loops[d].source = (weft_affine_side){ d, from->shape[d] - 1, -1 };
         }
     }
     return 1;
 }
 
-WEFT_MOVES(flip, "a[b]->a[b]", false, NULL)
+WEFT_MOVES(flip, "ab~->ab", false, NULL)
 
 weft_tensor *weft_flip(weft_tensor *a, int num_dims, const int dims[])
 {
@@ -28,23 +28,40 @@ weft_tensor *weft_flip(weft_tensor *a, int num_dims, const int dims[])
     for (int i = 0; i < num_dims; i++) {
         mask |= (int64_t)(a->layout->shape[checked[i]] > 1) << checked[i];
     }
-    return mask == 0 ? weft_same(function, a)
-                     : weft_dispatch_move(function, &operation_flip, a,
-                                          &(weft_attributes){ .num_numbers = 1, .numbers = { mask } });
+    weft_attributes attributes = { .num_numbers = 1, .numbers = { mask } };
+    for (int d = 0; d < a->layout->ndim; d++) {
+        if (mask >> d & 1) {
+            attributes.sizes[attributes.num_sizes++] = a->layout->shape[d];
+        }
+    }
+    return mask == 0 ? weft_same(function, a) : weft_dispatch_move(function, &operation_flip, a, &attributes);
 }
 
-/* numbers: the dimension, and how far it is moved, 1 .. size - 1. The end comes first. */
+/* numbers: the dimension, and how far it is moved, 1 .. size - 1; sizes[0]: its size.
+ * The end comes first: a is looked at twice. */
 static int describe_roll(const weft_call *call, const weft_layout *from, weft_affine maps[])
 {
     int dim = (int)call->attributes.numbers[0];
     int64_t shift = call->attributes.numbers[1], rest = from->shape[dim] - shift;
     maps[0] = maps[1] = weft_same_map(from);
-    maps[0].loops[dim] = (weft_affine_loop){ WEFT_LOOP_WHOLE, shift, { dim, rest, 1 }, { dim, 0, 1 } };
-    maps[1].loops[dim] = (weft_affine_loop){ WEFT_LOOP_WHOLE, rest, { dim, 0, 1 }, { dim, shift, 1 } };
+    maps[0].loops[dim] = (weft_affine_loop){ WEFT_LOOP_WINDOWS, shift, { dim, rest, 1 }, { dim, 0, 1 } };
+    maps[1].loops[dim] = (weft_affine_loop){ WEFT_LOOP_WINDOWS, rest, { dim, 0, 1 }, { dim, shift, 1 } };
+    maps[1].input = 1;
     return 2;
 }
 
-WEFT_MOVES(roll, "a[b]->a[b]", false, NULL)
+WEFT_MOVE_FUNCTIONS(roll)
+
+static const weft_operation operation_roll = {
+    .name = "roll",
+    .write_rule = write_roll_rule,
+    .rule_like = "ab~,ab~->ab",
+    .window = window_of_roll,
+    .linear = WEFT_PASSES_ALL,
+    .inputs = { { "a", WEFT_TYPES_ALL, false }, { "a", WEFT_TYPES_ALL, false } },
+    .places = true,
+    .lower = lower_roll,
+};
 
 weft_tensor *weft_roll(weft_tensor *a, int64_t shift, int dim)
 {
@@ -57,9 +74,15 @@ weft_tensor *weft_roll(weft_tensor *a, int64_t shift, int dim)
     int64_t size = a->layout->shape[dim];
     shift = size == 0 ? 0 : shift % size;
     shift = shift < 0 ? shift + size : shift;
-    return shift == 0 ? weft_same(function, a)
-                      : weft_dispatch_move(function, &operation_roll, a,
-                                           &(weft_attributes){ .num_numbers = 2, .numbers = { dim, shift } });
+    if (shift == 0) {
+        return weft_same(function, a);
+    }
+    return weft_dispatch(&(weft_call){
+        .function = function,
+        .operation = &operation_roll,
+        .num_inputs = 2,
+        .inputs = { a, a },
+        .attributes = { .num_sizes = 1, .sizes = { size }, .num_numbers = 2, .numbers = { dim, shift } } });
 }
 
 const weft_operation *const weft_order_operations[] = {

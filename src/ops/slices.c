@@ -34,11 +34,12 @@ static bool make_slice(const char *function, int64_t size, int64_t start, int64_
 /* Numbers of operations that cut along one dimension. */
 enum { CUT_DIM, CUT_START, CUT_STEP };
 
-/* What is cut out of the rows lies together. */
-static int64_t first_row_of_cut(const weft_call *call)
+/* What is cut out of the rows lies together, where the rank has it. */
+static int64_t first_row_of_cut(const weft_lowering *lowering)
 {
-    const int64_t *numbers = call->attributes.numbers;
-    return numbers[CUT_DIM] == 0 && numbers[CUT_STEP] == 1 ? numbers[CUT_START] : -1;
+    const int64_t *numbers = lowering->call->attributes.numbers;
+    bool together = numbers[CUT_DIM] == 0 && numbers[CUT_STEP] == 1 && lowering->windows[0] == NULL;
+    return together ? numbers[CUT_START] : -1;
 }
 
 /* sizes[0]: how many are taken. */
@@ -47,14 +48,14 @@ static int describe_slice(const weft_call *call, const weft_layout *from, weft_a
     const int64_t *numbers = call->attributes.numbers;
     int dim = (int)numbers[CUT_DIM];
     maps[0] = weft_same_map(from);
-    maps[0].loops[dim] = (weft_affine_loop){ .kind = WEFT_LOOP_RESIZED,
+    maps[0].loops[dim] = (weft_affine_loop){ .kind = WEFT_LOOP_WINDOWS,
                                              .extent = call->attributes.sizes[0],
                                              .source = { dim, numbers[CUT_START], numbers[CUT_STEP] },
                                              .target = { dim, 0, 1 } };
     return 1;
 }
 
-WEFT_MOVES(slice, "a[s]b->a[t]b", true, first_row_of_cut)
+WEFT_MOVES(slice, "as~b->asb", true, first_row_of_cut)
 
 static weft_attributes slice_attributes(int dim, const slice *s, int64_t size)
 {
@@ -96,30 +97,28 @@ static int describe_slice_backward(const weft_call *call, const weft_layout *fro
     const int64_t *numbers = call->attributes.numbers;
     int dim = (int)numbers[CUT_DIM];
     maps[0] = weft_same_map(from);
-    maps[0].loops[dim].kind = WEFT_LOOP_RESIZED;
+    maps[0].loops[dim].kind = WEFT_LOOP_WINDOWS;
     maps[0].loops[dim].target.first = numbers[CUT_START];
     maps[0].loops[dim].target.step = numbers[CUT_STEP];
     return 1;
 }
 
-static void write_slice_backward_rule(const weft_call *call, const weft_layout *const inputs[], char *text,
-                                      size_t size)
-{
-    weft_write_move(describe_slice_backward, call, inputs[0], text, size);
-}
+WEFT_MOVE_FUNCTIONS(slice_backward)
 
-static bool lower_slice_backward(const weft_lowering *lowering)
+static bool lower_slice_gradient(const weft_lowering *lowering)
 {
-    return weft_lower_fill(lowering, 0) && weft_lower_move(describe_slice_backward, lowering, 0);
+    return weft_lower_fill(lowering, 0) && lower_slice_backward(lowering);
 }
 
 static const weft_operation operation_slice_backward = {
     .name = "slice_backward",
     .write_rule = write_slice_backward_rule,
-    .rule_like = "a[s]b->a[t]b",
+    .rule_like = "as~b->asb",
+    .window = window_of_slice_backward,
     .linear = WEFT_PASSES_ALL,
     .inputs = { { "gradient", WEFT_TYPES_ALL, false } },
-    .lower = lower_slice_backward,
+    .places = true,
+    .lower = lower_slice_gradient,
 };
 
 weft_tensor *weft_slice_backward(weft_tensor *gradient, int dim, int64_t size, int64_t start, int64_t stop,
@@ -160,14 +159,21 @@ static int describe_select(const weft_call *call, const weft_layout *from, weft_
     for (int d = dim; d < from->ndim; d++) {
         maps[0].loops[d].target.dim = d - 1;
     }
-    maps[0].loops[dim] = (weft_affine_loop){ .kind = WEFT_LOOP_RESIZED,
-                                             .extent = 1,
-                                             .source = { dim, numbers[CUT_START], 1 },
-                                             .target = { -1, 0, 1 } };
+    maps[0].loops[dim] = (weft_affine_loop){
+        .kind = WEFT_LOOP_TAKEN, .extent = 1, .source = { dim, numbers[CUT_START], 1 }, .target = { -1, 0, 1 }
+    };
     return 1;
 }
 
 WEFT_MOVES(select, "a[s]b->ab", true, first_row_of_cut)
+
+static weft_tensor *take_index(const char *function, weft_tensor *a, int dim, int64_t index)
+{
+    return weft_dispatch_move(
+        function, &operation_select, a,
+        &(weft_attributes){ .num_numbers = 3,
+                            .numbers = { [CUT_DIM] = dim, [CUT_START] = index, [CUT_STEP] = 1 } });
+}
 
 weft_tensor *weft_select(weft_tensor *a, int dim, int64_t index)
 {
@@ -184,11 +190,14 @@ weft_tensor *weft_select(weft_tensor *a, int dim, int64_t index)
                   (long long)index, (long long)-size, (long long)size - 1, (long long)size, dim);
         return NULL;
     }
-    return weft_dispatch_move(
-        function, &operation_select, a,
-        &(weft_attributes){
-            .num_numbers = 3,
-            .numbers = { [CUT_DIM] = dim, [CUT_START] = index < 0 ? index + size : index, [CUT_STEP] = 1 } });
+    index = index < 0 ? index + size : index;
+    if (weft_layout_parts(a->layout, dim) == 1) {
+        return take_index(function, a, dim, index);
+    }
+    /* One rank has it: that much is moved, and not the whole dimension. */
+    weft_scope_open();
+    weft_tensor *single = take_slice(function, a, dim, index, index + 1, 1);
+    return weft_leave_scope(single == NULL ? NULL : take_index(function, single, dim, 0));
 }
 
 /* ---- writing into a tensor ----------------------------------------------------------------------------- */
@@ -198,28 +207,23 @@ static int describe_put(const weft_call *call, const weft_layout *from, weft_aff
 {
     int dim = (int)call->attributes.numbers[0];
     maps[0] = weft_same_map(from);
-    maps[0].loops[dim].kind = WEFT_LOOP_RESIZED;
+    maps[0].input = 1;
+    maps[0].loops[dim].kind = WEFT_LOOP_WINDOWS;
     maps[0].loops[dim].target.first = call->attributes.numbers[1];
     return 1;
 }
 
-static void write_put_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
-{
-    weft_write_move(describe_put, call, inputs[1], text, size);
-}
-
-static bool lower_put(const weft_lowering *lowering)
-{
-    return weft_lower_move(describe_put, lowering, 1);
-}
+WEFT_MOVE_FUNCTIONS(put)
 
 static const weft_operation operation_put = {
     .name = "cat",
     .write_rule = write_put_rule,
-    .rule_like = "a[t],a[s]->a[t]",
+    .rule_like = "as,as~->as",
+    .window = window_of_put,
     .linear = WEFT_PASSES_ALL,
     .inputs = { { "target", WEFT_TYPES_ALL, false }, { "tensor", WEFT_TYPES_ALL, true } },
     .in_place = true,
+    .places = true,
     .lower = lower_put,
 };
 
