@@ -451,6 +451,8 @@ static void run_rows(const row table[], size_t count)
       "weft_operation_register", "kernel")                                                                   \
     N(register_rule, weft_operation_register(DESCRIBED("f", "a[b->a", .kernel = no_kernel, ONE_INPUT)), INVALID, \
       "weft_operation_register", "at character 4")                                                           \
+    N(register_windows, weft_operation_register(DESCRIBED("f", "ab~->ab", .kernel = no_kernel, ONE_INPUT)), INVALID, \
+      "weft_operation_register", "windows")                                                                  \
     N(register_inputs, weft_operation_register(DESCRIBED("f", "a,b->ab", .kernel = no_kernel, ONE_INPUT)), INVALID, \
       "weft_operation_register", "inputs[1].name")                                                           \
     N(register_more, weft_operation_register(DESCRIBED("f", "a->a", .kernel = no_kernel,                     \

@@ -120,7 +120,6 @@ static void test_malformed(void **state)
         { "ab->a,b", "one output" },
         { "a?->a", "expected a letter" },
         { "na~~->na", "expected a letter" },
-        { "a~n->na", "behind the first" },
         { "nA~->nA", "single dimensions" },
         { "na->na~", "of inputs" },
         { "a2->a", "expected a letter" },
@@ -417,6 +416,9 @@ static void test_windows(void **state)
                      WEFT_OK);
     assert_int_equal(binding.factors[binding.input_factor_of[1][1]].size, 4);
     assert_true(binding.factors[binding.input_factor_of[1][1]].contracted);
+    assert_int_equal(bind("n~h->nh", "5,9", sizes, &binding, why, sizeof(why)), WEFT_OK);
+    assert_int_equal(binding.output_shape[0], 7);
+    assert_int_equal(weft_binding_rows(&binding, 0), WEFT_ROWS_ALL);
     assert_int_equal(bind("nh~->nh", "5,9", (weft_attributes){ 0 }, &binding, why, sizeof(why)),
                      WEFT_ERR_INVALID);
     assert_non_null(strstr(why, "no size is given for h"));

@@ -6,11 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether some row first .. last needs index s: between the bounds of the first and of the last one. */
+/* Whether some row first .. last needs index s: between the bounds of the first and of the last one, which change
+ * places where later rows need earlier indices. */
 static bool needs(const weft_window *w, int64_t first, int64_t extent, int64_t s)
 {
-    return extent > 0 && s >= 0 && s < w->size && s * w->over >= first * w->times - w->before &&
-           s * w->over <= (first + extent - 1) * w->times + w->after;
+    int64_t last = first + extent - 1;
+    int64_t low = (w->times > 0 ? first : last) * w->times, high = (w->times > 0 ? last : first) * w->times;
+    return extent > 0 && s >= 0 && s < w->size && s * w->over >= low - w->before &&
+           s * w->over <= high + w->after;
 }
 
 typedef struct windows_case {
@@ -42,20 +45,30 @@ static void make_case(prng *random, weft_layout_table *table, windows_case *c)
     c->ndim = random_shape(random, 3, 9, 400, rows);
     random_placements(random, c->mesh, c->ndim, false, placements);
     c->windows.cut = weft_layout_intern(table, c->mesh, placements, c->ndim, rows, WEFT_F32);
+    c->windows.placed = prng_below(random, 4) == 0;
     for (int d = 0; d < c->ndim; d++) {
         c->windows.has[d] = prng_below(random, 3) > 0;
         size[d] = c->windows.has[d] ? prng_below(random, 20) : rows[d];
         if (c->windows.has[d]) {
+            bool back = prng_below(random, 3) == 0;
+            int64_t times = 1 + prng_below(random, 4), end = back ? times * (rows[d] - 1) : 0;
             c->windows.of[d] = (weft_window){ .size = size[d],
-                                              .times = 1 + prng_below(random, 4),
+                                              .times = back ? -times : times,
                                               .over = 1 + prng_below(random, 4),
-                                              .before = prng_below(random, 9) - 3,
-                                              .after = prng_below(random, 9) - 3 };
+                                              .before = prng_below(random, 9) - 3 - end,
+                                              .after = prng_below(random, 9) - 3 + end };
         }
-        room[d] = c->windows.has[d] ? parts_of(c, d) * weft_windows_largest(&c->windows, d) : size[d];
+        if (c->windows.has[d] && c->windows.placed) {
+            int64_t before = prng_below(random, 20) - 10;
+            c->windows.of[d] = (weft_window){ size[d], 1, 1, before, -before };
+        }
+        room[d] = c->windows.placed   ? rows[d]
+                  : c->windows.has[d] ? parts_of(c, d) * weft_windows_largest(&c->windows, d)
+                                      : size[d];
     }
     c->from = weft_layout_intern(table, c->mesh, placements, c->ndim, size, WEFT_F32);
     c->to = weft_layout_intern(table, c->mesh, placements, c->ndim, room, WEFT_F32);
+    assert_true(!c->windows.placed || weft_windows_consecutive(&c->windows));
     c->stage = (weft_stage){ .from = c->from, .to = c->to, .windows = &c->windows, .scale = 1.0 };
 }
 

@@ -246,6 +246,17 @@ static void describe_misfit(const weft_call *call, const weft_layout *const inpu
              described[0].name, target, binding->output_ndim, (long long)count);
 }
 
+static void list_windows(const weft_call *call, const weft_binding *binding,
+                         weft_window windows[][WEFT_MAX_DIMS])
+{
+    for (int i = 0; i < binding->num_inputs; i++) {
+        for (int d = 0; d < binding->input_ndim[i]; d++) {
+            windows[i][d] =
+                binding->input_windows[i][d] ? call->operation->window(call, i, d) : (weft_window){ 0 };
+        }
+    }
+}
+
 static weft_status choose_by_rule(const weft_call *call, const weft_layout *const inputs[],
                                   weft_choice *choice, char *why, size_t why_size)
 {
@@ -279,12 +290,15 @@ static weft_status choose_by_rule(const weft_call *call, const weft_layout *cons
         describe_misfit(call, inputs, &binding, why, why_size);
         return WEFT_ERR_SHAPE;
     }
+    weft_window windows[WEFT_MAX_INPUTS][WEFT_MAX_DIMS];
+    list_windows(call, &binding, windows);
     weft_search search = {
         .table = weft_runtime.layouts,
         .topology = &weft_runtime.topology,
         .cost = &weft_runtime.cost,
         .in_place = operation->in_place,
         .forced = weft_forced(),
+        .windows = windows,
     };
     weft_dtype type = weft_output_dtype(operation->output_type, call->num_inputs, inputs,
                                         (weft_dtype)call->attributes.type);
@@ -370,45 +384,38 @@ static bool move_inputs(const weft_call *call, const weft_choice *choice, weft_l
 
 /* Where a dimension that is seen through windows is sharded, ranks get what they need of their neighbours'.
  */
-static bool make_windows(const weft_call *call, const weft_choice *choice, weft_lowering *lowering, int input)
+static bool make_windows(const weft_call *call, const weft_choice *choice, weft_lowering *lowering, int input,
+                         weft_windows *windows)
 {
     const weft_layout *layout = choice->inputs[input];
-    weft_windows windows = { .cut = NULL };
-    int64_t shape[WEFT_MAX_DIMS];
-    bool any = false;
+    weft_window of[WEFT_MAX_DIMS] = { { 0 } };
     for (int d = 0; d < layout->ndim; d++) {
-        int64_t rows = choice->window_rows[input][d];
-        bool sharded = false;
-        for (int m = 0; m < layout->mesh->ndim; m++) {
-            sharded |= layout->placements[m].kind == WEFT_SHARD && layout->placements[m].dim == d;
-        }
-        shape[d] = layout->shape[d];
-        windows.has[d] = rows >= 0 && sharded;
-        if (windows.has[d]) {
-            any = true;
-            windows.of[d] = call->operation->window(call, input, d);
-            windows.of[d].size = shape[d];
-            shape[d] = rows;
+        if (choice->window_rows[input][d] >= 0) {
+            of[d] = call->operation->window(call, input, d);
         }
     }
-    if (!any) {
-        return true;
-    }
-    windows.cut = weft_layout_intern(weft_runtime.layouts, layout->mesh, layout->placements, layout->ndim,
-                                     shape, layout->dtype);
-    if (windows.cut == NULL) {
+    if (!weft_windows_make(weft_runtime.layouts, layout, choice->window_rows[input], of, windows)) {
         weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for a layout");
         return false;
     }
-    lowering->inputs[input] =
-        weft_tensor_windows(call->function, lowering->inputs[input], &windows, &lowering->windows[input]);
+    if (windows->cut == NULL) {
+        return true;
+    }
+    lowering->windows[input] = windows;
+    windows->placed =
+        call->operation->places && windows->cut == choice->output && weft_windows_consecutive(windows);
+    if (windows->placed) {
+        return true;
+    }
+    lowering->inputs[input] = weft_tensor_windows(call->function, lowering->inputs[input], windows);
     return lowering->inputs[input] != NULL;
 }
 
-static bool make_all_windows(const weft_call *call, const weft_choice *choice, weft_lowering *lowering)
+static bool make_all_windows(const weft_call *call, const weft_choice *choice, weft_lowering *lowering,
+                             weft_windows windows[])
 {
     for (int i = 0; i < call->num_inputs; i++) {
-        if (!make_windows(call, choice, lowering, i)) {
+        if (!make_windows(call, choice, lowering, i, &windows[i])) {
             return false;
         }
     }
@@ -431,6 +438,18 @@ static bool lower_shards(const weft_call *call, weft_lowering *lowering)
     return true;
 }
 
+static bool place_windows(const weft_call *call, const weft_lowering *lowering)
+{
+    for (int i = 0; i < call->num_inputs; i++) {
+        const weft_windows *windows = lowering->windows[i];
+        if (windows != NULL && windows->placed &&
+            !weft_tensor_place(call->function, lowering->output, lowering->inputs[i], windows)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* The output with its tasks submitted; NULL with the error kept. A new tensor belongs to the innermost scope.
  */
 static weft_tensor *make_output(const weft_call *call, const weft_choice *choice, weft_lowering *lowering)
@@ -443,10 +462,11 @@ static weft_tensor *make_output(const weft_call *call, const weft_choice *choice
             return lowering->output;
         }
         bool writable = weft_tensor_make_writable(call->function, lowering->output, !operation->overwrites);
-        return writable && lower_shards(call, lowering) ? lowering->output : NULL;
+        return writable && lower_shards(call, lowering) && place_windows(call, lowering) ? lowering->output
+                                                                                         : NULL;
     }
     if (operation->views) {
-        int64_t row = operation->first_row == NULL ? 0 : operation->first_row(call);
+        int64_t row = operation->first_row == NULL ? 0 : operation->first_row(lowering);
         weft_tensor *view =
             row < 0 ? NULL : weft_tensor_view(call->function, lowering->inputs[0], row, choice->output);
         if (view != NULL) {
@@ -457,7 +477,7 @@ static weft_tensor *make_output(const weft_call *call, const weft_choice *choice
     if (lowering->output == NULL) {
         return NULL;
     }
-    return lower_shards(call, lowering) ? lowering->output : NULL;
+    return lower_shards(call, lowering) && place_windows(call, lowering) ? lowering->output : NULL;
 }
 
 static bool needs_moves(const weft_call *call, const weft_choice *choice)
@@ -530,9 +550,10 @@ weft_tensor *weft_dispatch(const weft_call *call)
         memcpy(lowering.inputs, call->inputs, sizeof(lowering.inputs));
         return make_output(call, choice, &lowering);
     }
+    weft_windows windows[WEFT_MAX_INPUTS] = { { 0 } };
     weft_scope_open();
     bool done = move_inputs(call, choice, &lowering) &&
-                (!choice->has_windows || make_all_windows(call, choice, &lowering));
+                (!choice->has_windows || make_all_windows(call, choice, &lowering, windows));
     weft_tensor *output = done ? make_output(call, choice, &lowering) : NULL;
     if (output != NULL && !call->operation->in_place) {
         weft_scope_keep(output);

@@ -27,7 +27,8 @@ typedef struct weft_call {
 typedef struct weft_lowering {
     const weft_call *call;
     weft_tensor *inputs[WEFT_MAX_INPUTS]; /* in the layouts that were chosen */
-    /* The input is what the ranks need of it; NULL: it is itself. */
+    /* The input is what the ranks need of it; NULL: it is itself. Windows that are placed: it is itself, and is
+     * written into the output behind the tasks of the lowering, which leaves it out. */
     const weft_windows *windows[WEFT_MAX_INPUTS];
     weft_tensor *output;
     const weft_choice *choice;
@@ -49,7 +50,7 @@ typedef void (*weft_rule_function)(const weft_call *call, const weft_layout *con
                                    size_t size);
 
 /* Which indices of an input's dimension some rows of its factor need, where the rule says "~": all but the
- * size. */
+ * size. Where that is dimension 0, the operation has a lowering of its own: kernels take rows by number. */
 typedef weft_window (*weft_window_function)(const weft_call *call, int input, int dim);
 
 /* An operation: a constant beside its public function, or what a program has registered. */
@@ -72,11 +73,13 @@ struct weft_operation {
     /* In place, without a look at what was there: the output becomes input 1, where there is one, and takes
      * over its memory where it can. */
     bool overwrites;
+    /* The output has what windows bring, where it has all of it: they are placed there if they can be. */
+    bool places;
     /* The output has the elements of input 0, rank by rank in the same order: it shares the memory where it
      * can, and `lower` copies where it cannot. With `first_row`: those from this row of each shard on, as
      * many as the output has; -1: not in this call. */
     bool views;
-    int64_t (*first_row)(const weft_call *call);
+    int64_t (*first_row)(const weft_lowering *lowering);
     /* How it becomes tasks: one of
      *   a kernel, and the rule says which rows each task takes: weft_lower_kernel();
      *   an elementwise kernel: weft_lower_elementwise();

@@ -185,8 +185,22 @@ static bool accumulate(const weft_lowering *lowering, part output)
     return true;
 }
 
+static bool has_windows_of_rows(const weft_lowering *lowering)
+{
+    bool has = false;
+    for (int i = 0; i < lowering->call->num_inputs; i++) {
+        has |= lowering->windows[i] != NULL && lowering->windows[i]->has[0];
+    }
+    return has;
+}
+
 bool weft_lower_kernel(const weft_lowering *lowering)
 {
+    if (has_windows_of_rows(lowering)) {
+        weft_fail(WEFT_ERR_UNSUPPORTED, lowering->call->function,
+                  "the rule has windows along dimension 0, where kernels take rows by number");
+        return false;
+    }
     const weft_operation *operation = lowering->call->operation;
     const weft_local_shard *shard = weft_lowering_output(lowering);
     bool by_piece = operation->accumulates && lowering->choice->rows[0] == WEFT_ROWS_SUMMED;

@@ -63,6 +63,18 @@ static bool check_linearity(const char *function, const weft_linearity *linear, 
     return wrong == NULL;
 }
 
+/* What rows are needed only the library's own operations can say. */
+static bool has_windows(const weft_rule *rule)
+{
+    bool has = false;
+    for (int i = 0; i < rule->num_inputs; i++) {
+        for (int t = 0; t < rule->inputs[i].num_terms; t++) {
+            has |= rule->inputs[i].terms[t].windows;
+        }
+    }
+    return has;
+}
+
 /* False with the error kept. */
 static bool check_description(const char *function, const weft_operation_description *d)
 {
@@ -79,6 +91,11 @@ static bool check_description(const char *function, const weft_operation_descrip
     char why[200];
     if (weft_rule_parse(d->rule, &rule, why, sizeof(why)) != WEFT_OK) {
         weft_fail(WEFT_ERR_INVALID, function, "%s", why);
+        return false;
+    }
+    if (has_windows(&rule)) {
+        weft_fail(WEFT_ERR_INVALID, function, "rule \"%s\" has windows (\"~\"), expected whole dimensions",
+                  d->rule);
         return false;
     }
     if (!check_inputs(function, d, rule.num_inputs) ||

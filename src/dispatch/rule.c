@@ -107,8 +107,8 @@ static bool read_windows(reader *r, weft_rule_operand *operand, int factor)
     if (peek(r) != '~') {
         return true;
     }
-    if (r->rule->factors[factor].run || operand == &r->rule->output || operand->num_terms == 1) {
-        return complain(r, "windows are seen through in single dimensions of inputs, behind the first");
+    if (r->rule->factors[factor].run || operand == &r->rule->output) {
+        return complain(r, "windows are seen through in single dimensions of inputs");
     }
     operand->terms[operand->num_terms - 1].windows = true;
     r->at++;

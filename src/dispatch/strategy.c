@@ -78,14 +78,15 @@ int weft_strategy_list(const weft_binding *binding, const weft_linearity *linear
 weft_rows_relation weft_binding_rows(const weft_binding *binding, int input)
 {
     int factor = binding->input_ndim[input] > 0 ? binding->input_factor_of[input][0] : -1;
-    if (factor < 0 || binding->factors[factor].whole || binding->input_inner[input][0] != 1) {
+    if (factor < 0 || binding->factors[factor].whole || binding->input_inner[input][0] != 1 ||
+        binding->input_windows[input][0]) {
         return WEFT_ROWS_ALL;
     }
     if (binding->output_ndim > 0 && binding->output_factor_of[0] == factor) {
         return binding->output_inner[0] == 1 ? WEFT_ROWS_SAME : WEFT_ROWS_ALL;
     }
     bool of_first = binding->input_ndim[0] > 0 && binding->input_factor_of[0][0] == factor &&
-                    binding->input_inner[0][0] == 1;
+                    binding->input_inner[0][0] == 1 && !binding->input_windows[0][0];
     return binding->factors[factor].contracted && of_first ? WEFT_ROWS_SUMMED : WEFT_ROWS_ALL;
 }
 
@@ -136,10 +137,14 @@ static const candidate *find_candidate(const searcher *s, const weft_vec *known,
     return NULL;
 }
 
+static int64_t picoseconds(double us)
+{
+    return (int64_t)llround(fmin(us, 1e11) * 1e6);
+}
+
 /* NULL: no memory. */
-static const candidate *add_candidate(searcher *s, weft_vec *known, const weft_placement placements[],
-                                      const weft_layout *layout, const weft_layout *from,
-                                      const weft_layout *to)
+static candidate *add_candidate(searcher *s, weft_vec *known, const weft_placement placements[],
+                                const weft_layout *layout, const weft_layout *from, const weft_layout *to)
 {
     candidate *new = from == NULL || to == NULL ? NULL : weft_vec_push(known, sizeof(*new));
     if (new == NULL) {
@@ -150,8 +155,37 @@ static const candidate *add_candidate(searcher *s, weft_vec *known, const weft_p
         from == to ? 0 : weft_plan_cost(s->search->table, s->search->topology, s->search->cost, from, to);
     memcpy(new->placements, placements, (size_t)s->mesh->ndim * sizeof(*placements));
     new->layout = layout;
-    new->cost = us < 0 ? -1 : (int64_t)llround(fmin(us, 1e11) * 1e6);
+    new->cost = us < 0 ? -1 : picoseconds(us);
     return new;
+}
+
+/* The size of what an input's dimension is seen through windows for, or -1 where it is not. */
+static int64_t rows_of_windows(const weft_binding *binding, int input, int dim)
+{
+    bool windows = dim < binding->input_ndim[input] && binding->input_windows[input][dim];
+    return windows ? binding->factors[binding->input_factor_of[input][dim]].size : -1;
+}
+
+/* What it costs to give ranks their windows of an input in a layout: picoseconds. */
+static int64_t cost_of_windows(searcher *s, int input, const weft_layout *layout)
+{
+    int64_t rows[WEFT_MAX_DIMS];
+    bool any = false;
+    for (int d = 0; d < layout->ndim; d++) {
+        rows[d] = rows_of_windows(s->binding, input, d);
+        any |= rows[d] >= 0;
+    }
+    weft_windows windows;
+    if (!any) {
+        return 0;
+    }
+    if (!weft_windows_make(s->search->table, layout, rows, s->search->windows[input], &windows)) {
+        s->out_of_memory = true;
+        return 0;
+    }
+    return windows.cut == NULL
+               ? 0
+               : picoseconds(weft_windows_cost(s->search->topology, s->search->cost, layout, &windows));
 }
 
 static const candidate *input_candidate(searcher *s, int input, const weft_placement placements[])
@@ -163,7 +197,11 @@ static const candidate *input_candidate(searcher *s, int input, const weft_place
     const weft_layout *from = s->inputs[input];
     const weft_layout *to =
         weft_layout_intern(s->search->table, s->mesh, placements, from->ndim, from->shape, from->dtype);
-    return add_candidate(s, &s->candidates[input], placements, to, from, to);
+    candidate *new = add_candidate(s, &s->candidates[input], placements, to, from, to);
+    if (new != NULL &&new->cost >= 0) {
+        new->cost += cost_of_windows(s, input, to);
+    }
+    return new;
 }
 
 static const weft_layout *output_layout(const searcher *s, const weft_placement placements[])
@@ -578,9 +616,8 @@ static void note_windows(const weft_binding *binding, weft_choice *choice)
     choice->has_windows = false;
     for (int i = 0; i < binding->num_inputs; i++) {
         for (int d = 0; d < WEFT_MAX_DIMS; d++) {
-            bool windows = d < binding->input_ndim[i] && binding->input_windows[i][d];
-            choice->window_rows[i][d] = windows ? binding->factors[binding->input_factor_of[i][d]].size : -1;
-            choice->has_windows |= windows;
+            choice->window_rows[i][d] = rows_of_windows(binding, i, d);
+            choice->has_windows |= choice->window_rows[i][d] >= 0;
         }
     }
 }

@@ -60,10 +60,12 @@ typedef struct weft_search {
     const weft_cost_model *cost;
     bool in_place;              /* the output is input 0, and keeps its layout */
     weft_forced_choice *forced; /* NULL, or not active: the cheapest */
+    /* Of the inputs' dimensions that are seen through windows: all but the size. NULL: the rule has none. */
+    weft_window (*windows)[WEFT_MAX_DIMS];
 } weft_search;
 
 /* The combination of strategies, one per mesh dimension, with the least predicted cost: weft_plan_cost()
- * summed over the inputs, and that of reducing what becomes Partial along mesh dimensions where an input is
+ * and weft_windows_cost() summed over the inputs, and that of reducing what becomes Partial along mesh dimensions where an input is
  * moved. Among equals: the fewest inputs changed, the least work for the busiest rank, the first in order
  * (mesh dimension 0 varying slowest). The inputs are on one mesh. The output has the type `output_type`.
  * WEFT_ERR_LAYOUT with why when nothing is possible; WEFT_ERR_NOMEM. */

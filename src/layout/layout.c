@@ -211,6 +211,16 @@ bool weft_layout_has_rank(const weft_layout *layout, int rank)
     return weft_mesh_index_of(layout->mesh, rank) >= 0;
 }
 
+int64_t weft_layout_parts(const weft_layout *layout, int dim)
+{
+    int64_t parts = 1;
+    for (int m = 0; m < layout->mesh->ndim; m++) {
+        bool cuts = layout->placements[m].kind == WEFT_SHARD && layout->placements[m].dim == dim;
+        parts *= cuts ? layout->mesh->shape[m] : 1;
+    }
+    return parts;
+}
+
 int64_t weft_layout_shard_count(const weft_layout *layout, int rank)
 {
     weft_box box;

@@ -126,6 +126,8 @@ bool weft_layout_shard_box(const weft_layout *layout, int rank, weft_box *box);
 /* The same for a mesh coordinate. An empty chunk keeps the other dimensions' extents as they are. */
 void weft_layout_coordinate_box(const weft_layout *layout, const int64_t coordinate[], weft_box *box);
 bool weft_layout_has_rank(const weft_layout *layout, int rank);
+/* Parts into which the mesh dimensions that shard a dimension cut it; 1: none does, or they have one rank. */
+int64_t weft_layout_parts(const weft_layout *layout, int dim);
 /* Elements that a rank holds; 0 outside the mesh. */
 int64_t weft_layout_shard_count(const weft_layout *layout, int rank);
 

@@ -27,7 +27,7 @@ static int loop_along(const weft_affine *map, bool target, int dim)
     return -1;
 }
 
-/* A loop's letter in an operand. What is resized has other letters in the target than in the source. */
+/* A loop's letter in an operand. */
 static size_t write_term(const weft_affine_loop *loop, int index, bool target, char *text)
 {
     char letter = (char)('a' + index);
@@ -36,10 +36,15 @@ static size_t write_term(const weft_affine_loop *loop, int index, bool target, c
     case WEFT_LOOP_SAME:
         text[used++] = letter;
         break;
-    case WEFT_LOOP_WHOLE:
-    case WEFT_LOOP_RESIZED:
+    case WEFT_LOOP_WINDOWS:
+        text[used++] = letter;
+        if (!target) {
+            text[used++] = '~';
+        }
+        break;
+    case WEFT_LOOP_TAKEN:
         text[used++] = '[';
-        text[used++] = target && loop->kind == WEFT_LOOP_RESIZED ? (char)(letter + WEFT_MAX_DIMS) : letter;
+        text[used++] = letter;
         text[used++] = ']';
         break;
     case WEFT_LOOP_REPEATED:
@@ -65,16 +70,28 @@ static void write_operand(const weft_affine *map, bool target, char *text)
     text[used] = '\0';
 }
 
-void weft_affine_rule(const weft_affine *map, bool in_place, char *text, size_t size)
+void weft_affine_rule(int num_maps, const weft_affine maps[], bool in_place, char *text, size_t size)
 {
     char source[3 * WEFT_MAX_DIMS + 1], target[3 * WEFT_MAX_DIMS + 1];
-    write_operand(map, false, source);
-    write_operand(map, true, target);
-    if (in_place) {
-        snprintf(text, size, "%s,%s->%s", target, source, target);
-    } else {
-        snprintf(text, size, "%s->%s", source, target);
+    write_operand(&maps[0], false, source);
+    write_operand(&maps[0], true, target);
+    size_t used = in_place ? (size_t)snprintf(text, size, "%s,", target) : 0;
+    for (int i = 0; i < num_maps && used < size; i++) {
+        used += (size_t)snprintf(text + used, size - used, "%s%s", i == 0 ? "" : ",", source);
     }
+    if (used < size) {
+        snprintf(text + used, size - used, "->%s", target);
+    }
+}
+
+/* Index target.first + target.step * i is made of source.first + source.step * i. */
+weft_window weft_affine_window(const weft_affine *map, int dim)
+{
+    const weft_affine_loop *loop = &map->loops[loop_along(map, false, dim)];
+    int64_t before = loop->target.first * loop->source.step - loop->source.first * loop->target.step;
+    return (weft_window){
+        .times = loop->source.step, .over = loop->target.step, .before = before, .after = -before
+    };
 }
 
 /* ---- boxes of a map's loops ---------------------------------------------------------------------------- */
@@ -143,19 +160,32 @@ static void restrict_to(const weft_affine *map, bool target, const weft_box *box
 
 /* ---- one task ------------------------------------------------------------------------------------------ */
 
-/* A tensor's shard, and the panel of it that is looked at. */
+/* A tensor's shard, and the panel of it that is looked at. What the rank has of windows lies at the beginning
+ * of its part; what is behind it holds nothing. */
 typedef struct place {
     const weft_tensor *tensor;
     const weft_local_shard *shard;
     int64_t strides[WEFT_MAX_DIMS];
+    weft_box held;                /* of the tensor that is looked at, perhaps through windows */
+    int64_t shift[WEFT_MAX_DIMS]; /* indices of the shard's box minus these */
     int64_t panel;
-    weft_box box; /* of the panel */
+    weft_box box; /* of the panel: of what is held */
 } place;
 
-static place place_of(const weft_tensor *tensor, const weft_local_shard *shard)
+static place place_of(const weft_tensor *tensor, const weft_local_shard *shard, const weft_windows *windows)
 {
-    place p = { .tensor = tensor, .shard = shard, .box = shard->box };
+    place p = { .tensor = tensor, .shard = shard, .held = shard->box };
     weft_box_strides(tensor->layout->ndim, &shard->box, p.strides);
+    if (windows != NULL) {
+        int64_t coordinate[WEFT_MAX_DIMS];
+        weft_mesh_unravel(windows->cut->mesh, weft_mesh_index_of(windows->cut->mesh, shard->rank),
+                          coordinate);
+        weft_windows_box(windows, coordinate, &p.held);
+        for (int d = 0; d < tensor->layout->ndim; d++) {
+            p.shift[d] = shard->box.offset[d] - p.held.offset[d];
+        }
+    }
+    p.box = p.held;
     return p;
 }
 
@@ -163,9 +193,11 @@ static void go_to_panel(place *p, int64_t panel)
 {
     p->panel = panel;
     if (p->tensor->layout->ndim > 0) {
-        int64_t last;
-        weft_panel_range(p->tensor->layout, &p->shard->box, panel, &p->box.offset[0], &last);
-        p->box.extent[0] = last - p->box.offset[0];
+        int64_t first, last;
+        weft_panel_range(p->tensor->layout, &p->shard->box, panel, &first, &last);
+        p->box.offset[0] = first - p->shift[0];
+        p->box.extent[0] =
+            weft_min_i64(last - first, p->held.offset[0] + p->held.extent[0] - p->box.offset[0]);
     }
 }
 
@@ -265,17 +297,21 @@ static void source_panels(const weft_affine *map, const place *from, const regio
     int64_t begin = side->first + side->step * r->first[loop],
             end = side->first + side->step * (r->last[loop] - 1);
     const weft_layout *layout = from->tensor->layout;
-    *first = weft_panel_of_row(layout, &from->shard->box, weft_min_i64(begin, end));
-    *last = weft_panel_of_row(layout, &from->shard->box, weft_max_i64(begin, end)) + 1;
+    int64_t shift = from->shift[0];
+    *first = weft_panel_of_row(layout, &from->shard->box, weft_min_i64(begin, end) + shift);
+    *last = weft_panel_of_row(layout, &from->shard->box, weft_max_i64(begin, end) + shift) + 1;
 }
 
 static bool copy_map(copier *c, const weft_affine *map)
 {
+    const weft_windows *windows = c->lowering->windows[map->input];
     region wanted = whole_region(map);
     restrict_to(map, true, &c->to.box, &wanted);
-    if (region_count(map, &wanted) == 0) {
+    if (region_count(map, &wanted) == 0 || (windows != NULL && windows->placed)) {
         return true;
     }
+    c->from =
+        place_of(c->lowering->inputs[map->input], weft_lowering_input(c->lowering, map->input), windows);
     int64_t panel, last;
     for (source_panels(map, &c->from, &wanted, &panel, &last); panel < last; panel++) {
         go_to_panel(&c->from, panel);
@@ -300,11 +336,10 @@ static bool is_covered(const copier *c, int num_maps, const weft_affine maps[])
     return covered == weft_box_count(c->to.tensor->layout->ndim, &c->to.box);
 }
 
-bool weft_lower_affine(const weft_lowering *lowering, int input, int num_maps, const weft_affine maps[])
+bool weft_lower_affine(const weft_lowering *lowering, int num_maps, const weft_affine maps[])
 {
     copier c = { .lowering = lowering,
-                 .from = place_of(lowering->inputs[input], weft_lowering_input(lowering, input)),
-                 .to = place_of(lowering->output, weft_lowering_output(lowering)) };
+                 .to = place_of(lowering->output, weft_lowering_output(lowering), NULL) };
     for (int64_t panel = 0; panel < c.to.shard->num_panels; panel++) {
         go_to_panel(&c.to, panel);
         c.mode = is_covered(&c, num_maps, maps) ? STARPU_W : STARPU_RW;

@@ -5,7 +5,7 @@
 
 #include "ops/ops.h"
 
-/* ---- layouts without shards of a dimension ------------------------------------------------------------- */
+/* ---- layouts to join and to cut in ----------------------------------------------------------------------- */
 
 /* Whether the Partial placement of a mesh dimension may stay: all tensors have it, and none has one of
  * another kind around it. Sums and averages change places freely. */
@@ -27,15 +27,25 @@ static bool partial_stays(int n, weft_tensor *const tensors[], int mesh_dim)
     return true;
 }
 
-/* A tensor's placements with `instead` for those that cannot stay. */
-static void placements_like(int n, weft_tensor *const tensors[], int like, int dim, weft_placement instead,
+/* What is joined, or cut: tensors of one mesh, of shapes that differ in dimension `dim` alone, where they have
+ * `rows` indices together. */
+typedef struct row_of_tensors {
+    int n;
+    weft_tensor *const *tensors;
+    int dim;
+    int64_t rows;
+} row_of_tensors;
+
+/* A tensor's placements with `instead` for those that cannot stay: `shards` says whether shards of the
+ * dimension can. */
+static void placements_like(const row_of_tensors *row, int like, bool shards, weft_placement instead,
                             weft_placement placements[])
 {
-    const weft_layout *layout = tensors[like]->layout;
+    const weft_layout *layout = row->tensors[like]->layout;
     for (int m = 0; m < layout->mesh->ndim; m++) {
         weft_placement p = layout->placements[m];
-        bool stays =
-            p.kind == WEFT_PARTIAL ? partial_stays(n, tensors, m) : p.kind != WEFT_SHARD || p.dim != dim;
+        bool stays = p.kind == WEFT_PARTIAL ? partial_stays(row->n, row->tensors, m)
+                                            : shards || p.kind != WEFT_SHARD || p.dim != row->dim;
         placements[m] = stays ? p : instead;
     }
 }
@@ -46,56 +56,112 @@ static const weft_layout *with_placements(const weft_layout *layout, const weft_
                               layout->dtype);
 }
 
-/* Predicted microseconds to bring all into these placements; negative: impossible. Neighbours are often
- * alike. */
-static double cost_of(int n, weft_tensor *const tensors[], const weft_placement placements[])
+/* Predicted microseconds to bring a tensor into this layout of its shape; negative: impossible. */
+static double cost_of_move(const weft_layout *from, const weft_layout *to)
+{
+    return to == NULL ? -1
+           : to == from
+               ? 0
+               : weft_plan_cost(weft_runtime.layouts, &weft_runtime.topology, &weft_runtime.cost, from, to);
+}
+
+/* And to bring it to its place among `rows` indices of dimension `dim`, of which it takes those from `start`
+ * on. */
+static double cost_of_place(const weft_layout *layout, int dim, int64_t start, int64_t rows)
+{
+    int64_t of_dim[WEFT_MAX_DIMS];
+    weft_window windows[WEFT_MAX_DIMS] = { { 0 } };
+    for (int d = 0; d < layout->ndim; d++) {
+        of_dim[d] = d == dim ? rows : -1;
+    }
+    windows[dim] = (weft_window){ .times = 1, .over = 1, .before = start, .after = -start };
+    weft_windows made;
+    if (!weft_windows_make(weft_runtime.layouts, layout, of_dim, windows, &made)) {
+        return -1;
+    }
+    return made.cut == NULL ? 0
+                            : weft_windows_cost(&weft_runtime.topology, &weft_runtime.cost, layout, &made);
+}
+
+/* Predicted microseconds to join all in these placements; negative: impossible. Neighbours are often alike. */
+static double cost_of(const row_of_tensors *row, const weft_placement placements[])
 {
     double cost = 0, one = 0;
-    for (int i = 0; i < n; i++) {
-        const weft_layout *from = tensors[i]->layout;
-        if (i == 0 || from != tensors[i - 1]->layout) {
-            const weft_layout *to = with_placements(from, placements);
-            one = to == NULL   ? -1
-                  : to == from ? 0
-                               : weft_plan_cost(weft_runtime.layouts, &weft_runtime.topology,
-                                                &weft_runtime.cost, from, to);
+    int64_t start = 0;
+    for (int i = 0; i < row->n; i++) {
+        const weft_layout *from = row->tensors[i]->layout, *to = with_placements(from, placements);
+        if (i == 0 || from != row->tensors[i - 1]->layout) {
+            one = cost_of_move(from, to);
         }
-        if (one < 0) {
+        double place = one < 0 ? -1 : cost_of_place(to, row->dim, start, row->rows);
+        if (place < 0) {
             return -1;
         }
-        cost += one;
+        cost += one + place;
+        start += from->shape[row->dim];
     }
     return cost;
 }
 
-/* Placements that do not shard dimension `dim`, for which the tensors (of one mesh, and of shapes that differ
- * there alone) move least: those of one of them, with what cannot stay replicated or shards of another
- * dimension. */
-static void choose_placements(int n, weft_tensor *const tensors[], int dim, weft_placement best[])
+/* Whether all lie alike, and can stay as they do. */
+static bool lie_alike(const row_of_tensors *row)
+{
+    const weft_layout *first = row->tensors[0]->layout;
+    for (int m = 0; m < first->mesh->ndim; m++) {
+        for (int i = 1; i < row->n; i++) {
+            if (!weft_placement_equal(row->tensors[i]->layout->placements[m], first->placements[m])) {
+                return false;
+            }
+        }
+        if (first->placements[m].kind == WEFT_PARTIAL && !partial_stays(row->n, row->tensors, m)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Compares the placements of one of the tensors with what was best before. */
+static void try_like(const row_of_tensors *row, int like, bool shards, double *least, weft_placement best[])
+{
+    for (int dim = -1; dim < row->tensors[like]->layout->ndim; dim++) {
+        weft_placement candidate[WEFT_MAX_DIMS];
+        if (dim == row->dim) {
+            continue;
+        }
+        placements_like(row, like, shards, dim < 0 ? weft_replicate() : weft_shard(dim), candidate);
+        double cost = cost_of(row, candidate);
+        if (cost >= 0 && (*least < 0 || cost < *least)) {
+            *least = cost;
+            memcpy(best, candidate, sizeof(candidate));
+        }
+    }
+}
+
+/* The placements in which to join or cut. Those in which all lie: who shards a dimension goes on with it
+ * sharded. Else the cheapest ones: those of one of the tensors, with what cannot stay replicated or shards of
+ * another dimension. Without `shards` the dimension must not be sharded. */
+static void choose_placements(const row_of_tensors *row, bool shards, weft_placement best[])
 {
     enum { MOST_TRIED = 4 }; /* different layouts that are considered */
+    const weft_layout *first = row->tensors[0]->layout;
+    if (lie_alike(row) && (shards || weft_layout_parts(first, row->dim) == 1)) {
+        memcpy(best, first->placements, sizeof(first->placements));
+        return;
+    }
     double least = -1;
     int tried = 0;
-    for (int like = 0; like < n && tried < MOST_TRIED; like++) {
-        if (like > 0 && tensors[like]->layout == tensors[like - 1]->layout) {
+    for (int like = 0; like < row->n && tried < MOST_TRIED; like++) {
+        const weft_layout *layout = row->tensors[like]->layout;
+        if (like > 0 && layout == row->tensors[like - 1]->layout) {
             continue;
         }
         tried++;
-        for (int shard = -1; shard < tensors[0]->layout->ndim; shard++) {
-            weft_placement candidate[WEFT_MAX_DIMS];
-            if (shard == dim) {
-                continue;
-            }
-            placements_like(n, tensors, like, dim, shard < 0 ? weft_replicate() : weft_shard(shard),
-                            candidate);
-            double cost = cost_of(n, tensors, candidate);
-            if (cost >= 0 && (least < 0 || cost < least)) {
-                least = cost;
-                memcpy(best, candidate, sizeof(candidate));
-            }
+        if (shards && weft_layout_parts(layout, row->dim) > 1) {
+            try_like(row, like, true, &least, best);
         }
+        try_like(row, like, false, &least, best);
     }
-    for (int m = 0; least < 0 && m < tensors[0]->layout->mesh->ndim; m++) {
+    for (int m = 0; least < 0 && m < first->mesh->ndim; m++) {
         best[m] = weft_replicate();
     }
 }
@@ -207,7 +273,7 @@ static weft_tensor *make_target(const char *function, int n, weft_tensor *const 
 {
     const weft_layout *first = tensors[0]->layout;
     weft_placement placements[WEFT_MAX_DIMS];
-    choose_placements(n, tensors, dim, placements);
+    choose_placements(&(row_of_tensors){ n, tensors, dim, shape[dim] }, true, placements);
     const weft_layout *layout =
         weft_layout_intern(weft_runtime.layouts, first->mesh, placements, first->ndim, shape, first->dtype);
     if (layout == NULL) {
@@ -240,15 +306,6 @@ static weft_tensor *join(const char *function, int n, weft_tensor *tensors[], in
         start += size;
     }
     return target;
-}
-
-static weft_tensor *leave_scope(weft_tensor *result)
-{
-    if (result != NULL) {
-        weft_scope_keep(result);
-    }
-    weft_scope_close();
-    return result;
 }
 
 /* Those whose shape counts: all, where none has one. Returns how many. */
@@ -293,7 +350,7 @@ weft_tensor *weft_cat(int n, weft_tensor *const tensors[], int dim)
     }
     int count = with_shape(n, tensors, left);
     weft_scope_open();
-    weft_tensor *result = leave_scope(join(function, count, left, dim, type));
+    weft_tensor *result = weft_leave_scope(join(function, count, left, dim, type));
     free(left);
     return result;
 }
@@ -324,7 +381,7 @@ weft_tensor *weft_stack(int n, weft_tensor *const tensors[], int dim)
         return NULL;
     }
     weft_scope_open();
-    weft_tensor *result = leave_scope(stack(function, n, tensors, dim, raised));
+    weft_tensor *result = weft_leave_scope(stack(function, n, tensors, dim, raised));
     free(raised);
     return result;
 }
@@ -346,12 +403,25 @@ static weft_tensor *check_cut(const char *function, weft_tensor *a, int *dim)
     return *dim < 0 ? NULL : a;
 }
 
-/* Pieces that follow each other. What is sharded along the dimension is moved once, for all of them. */
+/* The tensor as it is to be cut. Pieces of a dimension that is sharded are sharded along it as well; those of
+ * fewer indices than there are parts would all lie on the first ranks: then the whole is sharded along another
+ * dimension, once for all of them. */
+static weft_tensor *ready_to_cut(weft_tensor *a, int n, const int64_t sizes[], int dim)
+{
+    int64_t parts = weft_layout_parts(a->layout, dim);
+    bool shards = true;
+    for (int i = 0; i < n; i++) {
+        shards &= sizes[i] >= parts || sizes[i] == 0;
+    }
+    weft_placement placements[WEFT_MAX_DIMS];
+    choose_placements(&(row_of_tensors){ 1, &a, dim, a->layout->shape[dim] }, shards, placements);
+    return weft_redistribute(a, (weft_mesh *)a->layout->mesh, placements);
+}
+
+/* Pieces that follow each other. */
 static bool cut(weft_tensor *a, int n, const int64_t sizes[], int dim, weft_tensor *outputs[])
 {
-    weft_placement placements[WEFT_MAX_DIMS];
-    choose_placements(1, &a, dim, placements);
-    weft_tensor *moved = weft_redistribute(a, (weft_mesh *)a->layout->mesh, placements);
+    weft_tensor *moved = ready_to_cut(a, n, sizes, dim);
     int64_t start = 0;
     for (int i = 0; i < n && moved != NULL; i++) {
         outputs[i] = weft_slice(moved, dim, start, start + sizes[i]);

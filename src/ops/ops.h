@@ -19,11 +19,13 @@ extern const weft_operation *const weft_loss_operations[];
 extern const weft_operation *const weft_matmul_operations[];
 extern const weft_operation *const weft_norm_operations[];
 extern const weft_operation *const weft_optimizer_operations[];
+extern const weft_operation *const weft_order_operations[];
 extern const weft_operation *const weft_random_operations[];
 extern const weft_operation *const weft_reduction_operations[];
 extern const weft_operation *const weft_reshape_operations[];
 extern const weft_operation *const weft_scan_operations[];
 extern const weft_operation *const weft_shape_operations[];
+extern const weft_operation *const weft_slice_operations[];
 extern const weft_operation *const weft_softmax_operations[];
 extern const weft_operation *const weft_sorting_operations[];
 
@@ -39,8 +41,7 @@ weft_tensor *weft_sum_of_powers(const char *function, weft_tensor *a, double p);
 weft_tensor *weft_squeeze_dims(const char *function, weft_tensor *a, int64_t mask);
 /* weft_unsqueeze() of a live tensor. */
 weft_tensor *weft_unsqueeze_dim(const char *function, weft_tensor *a, int dim);
-/* Writes `part` into `target`, from index `start` of a dimension on in which neither is sharded. False with
- * the error kept. */
+/* Writes `part` into `target`, from index `start` of a dimension on. False with the error kept. */
 bool weft_put_part(const char *function, weft_tensor *target, weft_tensor *part, int dim, int64_t start);
 
 /* ---- what operations that are put together from others share (compound.c) ------------------------------ */

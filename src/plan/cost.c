@@ -33,6 +33,9 @@ static bool stays_in_process(const weft_stage *stage, const weft_topology *topol
     weft_mesh_unravel(mesh, index, low);
     weft_mesh_unravel(mesh, index, high);
     bool cut[WEFT_MAX_DIMS] = { false };
+    for (int d = 0; stage->windows != NULL && d < stage->from->ndim; d++) {
+        cut[d] = stage->windows->has[d];
+    }
     for (int m = 0; m < mesh->ndim; m++) {
         if (exchanges_along(stage, m, cut)) {
             low[m] = 0;
@@ -246,6 +249,23 @@ double weft_stage_cost(const weft_stage *stage, const weft_topology *topology, c
     }
     relaying r = relaying_of(stage, topology, &l);
     return cost_relayed(&r, cost, stage->algorithm);
+}
+
+/* Which ranks get most depends on where the windows lie: several are looked at. */
+double weft_windows_cost(const weft_topology *topology, const weft_cost_model *cost, const weft_layout *from,
+                         const weft_windows *windows)
+{
+    enum { MOST_LOOKED_AT = 16 };
+    weft_stage stage = { .from = from, .to = windows->cut, .windows = windows, .scale = 1.0 };
+    int64_t ranks = from->mesh->num_ranks, looked_at = weft_min_i64(ranks, MOST_LOOKED_AT);
+    double us = 0;
+    for (int64_t i = 0; i < looked_at; i++) {
+        int64_t index = looked_at == 1 ? 0 : i * (ranks - 1) / (looked_at - 1);
+        int rank = weft_mesh_rank_at(from->mesh, index);
+        weft_totals t = weft_windows_totals(&stage, rank);
+        us = larger(us, cost_of_rank(&stage, cost, rank, &t, stays_in_process(&stage, topology, index)));
+    }
+    return us;
 }
 
 const char *weft_algorithm_name(weft_algorithm algorithm)

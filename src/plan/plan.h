@@ -52,7 +52,8 @@ typedef struct weft_cost_model {
 
 /* A dimension that is seen through windows: rows [first, last] of a part of `cut` need the source's indices
  * from (first * times - before) / over, rounded up, to (last * times + after) / over, rounded down, as far as
- * there are such: 0 .. size - 1. times, over >= 1. */
+ * there are such: 0 .. size - 1. over >= 1; times >= 1, or <= -1 where later rows need earlier indices: then
+ * first and last change places. */
 typedef struct weft_window {
     int64_t size; /* of the source's dimension */
     int64_t times, over, before, after;
@@ -61,13 +62,27 @@ typedef struct weft_window {
 /* A move stage whose target gives each rank the windows of what it has of another layout (a halo, for
  * instance). The target is a tensor of its own: the placements are those of `cut`, along a dimension with
  * windows its size is the number of parts times weft_windows_largest(), and a rank's window lies at the
- * beginning of its part; what is behind it is not written. Boxes of moves are in the source's indices. */
+ * beginning of its part; what is behind it is not written. Or, where a row needs one index and the next row the
+ * next index, the windows may be placed: the target is of the layout `cut`, each index lies where the row is that
+ * needs it, and rows that need none are not written. Boxes of moves are in the source's indices. */
 typedef struct weft_windows {
     const weft_layout *cut; /* the source's mesh and placements; its sizes but along windows */
     bool has[WEFT_MAX_DIMS];
     weft_window of[WEFT_MAX_DIMS];
+    bool placed;
 } weft_windows;
 
+/* The windows of a tensor of layout `from`, along those of its sharded dimensions for which rows[d] >= 0 is the
+ * size of what they are windows for, and of[d] tells them (all but the size). `cut` NULL: there are none.
+ * False: no memory. */
+bool weft_windows_make(weft_layout_table *table, const weft_layout *from, const int64_t rows[],
+                       const weft_window of[], weft_windows *windows);
+/* What it costs to give each rank its windows of a tensor of this layout: an estimate, from some of the
+ * ranks. */
+double weft_windows_cost(const weft_topology *topology, const weft_cost_model *cost, const weft_layout *from,
+                         const weft_windows *windows);
+/* Whether they may be placed. */
+bool weft_windows_consecutive(const weft_windows *windows);
 /* Indices of the largest window of a part, or more. */
 int64_t weft_windows_largest(const weft_windows *windows, int dim);
 /* What the rank at a coordinate needs, in the source's indices. */

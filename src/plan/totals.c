@@ -85,6 +85,27 @@ static void add_outgoing(const weft_stage *stage, int rank, weft_totals *totals)
     totals->bytes_out = weft_max_i64(0, weft_ceil_div(out.length * copies, shared) * size - own);
 }
 
+weft_totals weft_windows_totals(const weft_stage *stage, int rank)
+{
+    weft_totals totals = { 0, 0, 0, 0 };
+    int64_t coordinate[WEFT_MAX_DIMS];
+    weft_box wanted, own;
+    weft_mesh_unravel(stage->from->mesh, weft_mesh_index_of(stage->from->mesh, rank), coordinate);
+    weft_windows_box(stage->windows, coordinate, &wanted);
+    weft_layout_coordinate_box(stage->from, coordinate, &own);
+    int ndim = stage->from->ndim;
+    if (weft_box_count(ndim, &wanted) == 0) {
+        return totals;
+    }
+    weft_fixed none = weft_fixed_none();
+    weft_coverage in = covered(stage->from, &wanted, &none);
+    bool meets = weft_box_intersect(ndim, &wanted, &own, &own);
+    totals.messages_in = in.count - meets;
+    totals.bytes_in =
+        (in.length - (meets ? weft_box_count(ndim, &own) : 0)) * (int64_t)weft_dtype_size(stage->from->dtype);
+    return totals;
+}
+
 weft_totals weft_stage_totals(const weft_stage *stage, int rank)
 {
     weft_totals totals = { 0, 0, 0, 0 };

@@ -12,6 +12,8 @@ typedef struct weft_totals {
 /* What comes in is exact. What goes out is where weft_stage_totals_exact() says so; else an even share of
  * what the replicas of this rank's values send together. */
 weft_totals weft_stage_totals(const weft_stage *stage, int rank);
+/* What the rank gets of a stage with windows; what goes out is left out. */
+weft_totals weft_windows_totals(const weft_stage *stage, int rank);
 /* Each target has one source to choose from; or, on one mesh, takes the one at its own coordinates because
  * no process hosts a nearer one (with one process, or one rank per process); and nothing is relayed. */
 bool weft_stage_totals_exact(const weft_stage *stage, const weft_topology *topology);

@@ -19,14 +19,48 @@ static void window_of(const weft_window *w, int64_t first, int64_t extent, int64
     if (extent == 0) {
         return;
     }
-    int64_t low = ceil_div(first * w->times - w->before, w->over);
-    int64_t high = floor_div((first + extent - 1) * w->times + w->after, w->over) + 1;
+    int64_t last = first + extent - 1;
+    int64_t least = (w->times > 0 ? first : last) * w->times, most = (w->times > 0 ? last : first) * w->times;
+    int64_t low = ceil_div(least - w->before, w->over);
+    int64_t high = floor_div(most + w->after, w->over) + 1;
     low = weft_max_i64(low, 0);
     high = weft_min_i64(high, w->size);
     if (low < high) {
         *begin = low;
         *end = high;
     }
+}
+
+bool weft_windows_make(weft_layout_table *table, const weft_layout *from, const int64_t rows[],
+                       const weft_window of[], weft_windows *windows)
+{
+    int64_t shape[WEFT_MAX_DIMS];
+    bool any = false;
+    *windows = (weft_windows){ .cut = NULL };
+    for (int d = 0; d < from->ndim; d++) {
+        shape[d] = from->shape[d];
+        if (rows[d] >= 0 && weft_layout_parts(from, d) > 1) {
+            any = windows->has[d] = true;
+            windows->of[d] = of[d];
+            windows->of[d].size = shape[d];
+            shape[d] = rows[d];
+        }
+    }
+    if (any) {
+        windows->cut =
+            weft_layout_intern(table, from->mesh, from->placements, from->ndim, shape, from->dtype);
+    }
+    return !any || windows->cut != NULL;
+}
+
+bool weft_windows_consecutive(const weft_windows *windows)
+{
+    bool consecutive = true;
+    for (int d = 0; d < windows->cut->ndim; d++) {
+        const weft_window *w = &windows->of[d];
+        consecutive &= !windows->has[d] || (w->times == 1 && w->over == 1 && w->before == -w->after);
+    }
+    return consecutive;
 }
 
 int64_t weft_windows_largest(const weft_windows *windows, int dim)
@@ -39,7 +73,8 @@ int64_t weft_windows_largest(const weft_windows *windows, int dim)
             rows = weft_ceil_div(rows, cut->mesh->shape[m]);
         }
     }
-    int64_t most = rows == 0 ? 0 : floor_div((rows - 1) * w->times + w->before + w->after, w->over) + 1;
+    int64_t step = w->times > 0 ? w->times : -w->times;
+    int64_t most = rows == 0 ? 0 : floor_div((rows - 1) * step + w->before + w->after, w->over) + 1;
     return weft_max_i64(0, weft_min_i64(most, w->size));
 }
 
@@ -73,6 +108,12 @@ void weft_stage_shift(const weft_stage *stage, int rank, int64_t shift[])
     if (stage->windows == NULL) {
         return;
     }
+    if (stage->windows->placed) {
+        for (int d = 0; d < stage->to->ndim; d++) {
+            shift[d] = stage->windows->has[d] ? stage->windows->of[d].before : 0;
+        }
+        return;
+    }
     weft_box there, wanted;
     int64_t coordinate[WEFT_MAX_DIMS];
     weft_mesh_unravel(stage->to->mesh, weft_mesh_index_of(stage->to->mesh, rank), coordinate);
@@ -90,6 +131,11 @@ void weft_stage_shift(const weft_stage *stage, int rank, int64_t shift[])
 static void candidates(const weft_window *w, int64_t rows, int64_t begin, int64_t end, int64_t *low,
                        int64_t *high)
 {
+    if (w->times < 0) { /* the same about 0 */
+        weft_window mirrored = { w->size, -w->times, w->over, w->after, w->before };
+        candidates(&mirrored, rows, 1 - end, 1 - begin, low, high);
+        return;
+    }
     int64_t last = floor_div((end - 1) * w->over + w->before, w->times);
     int64_t first = ceil_div(begin * w->over - w->after, w->times);
     *low = weft_max_i64(0, weft_min_i64(first, last));

@@ -9,8 +9,8 @@
  * The steps that receive are submitted in that order too. So what a step waits for, a landing that is used
  * again or a panel that is relayed, never waits for a message that comes later: sends.h builds on it.
  *
- * Pieces are in the source's indices. Along windows (weft_windows) the target's are others; never along
- * dimension 0, along which panels are cut.
+ * Pieces are in the source's indices. Along windows (weft_windows) the target's are others, and so are the
+ * numbers of the rows at which its panels begin.
  *
  * A piece that is relayed is read from the target tensor, where its source rank has received it. Relays go up
  * in the order of the target's mesh (plan/relay.h), and so do the steps that fill panels: a panel is written
@@ -83,15 +83,17 @@ static bool cut_move(weft_vec *pieces, const weft_stage *stage, const piece *lik
     weft_layout_shard_box(to, like->target_rank, &target);
     int64_t begin = from->ndim == 0 ? 0 : box->offset[0];
     int64_t end = from->ndim == 0 ? 1 : begin + box->extent[0];
+    int64_t shift[WEFT_MAX_DIMS] = { 0 };
+    weft_stage_shift(stage, like->target_rank, shift);
     /* Addends are cut alike, also those that are hosted here. */
     bool messages = like->peer >= 0 || (stage->reduces && weft_runtime.num_processes > 1);
     while (begin < end) {
         int64_t source_panel = weft_panel_of_row(from, &source, begin);
-        int64_t target_panel = weft_panel_of_row(to, &target, begin);
+        int64_t target_panel = weft_panel_of_row(to, &target, begin + shift[0]);
         int64_t first, source_last, target_last;
         weft_panel_range(from, &source, source_panel, &first, &source_last);
         weft_panel_range(to, &target, target_panel, &first, &target_last);
-        int64_t last = weft_min_i64(end, weft_min_i64(source_last, target_last));
+        int64_t last = weft_min_i64(end, weft_min_i64(source_last, target_last - shift[0]));
         piece p = *like;
         p.source_panel = source_panel;
         p.target_panel = target_panel;
@@ -533,10 +535,30 @@ static bool add_reduction(weft_exchange *exchange, const piece *addends, size_t 
     return true;
 }
 
+/* Whether nothing of a panel's former contents is needed: windows that are placed may leave some of it. */
+static bool fill_panel(const weft_stage *stage, const piece *pieces, size_t count)
+{
+    if (stage->windows == NULL || !stage->windows->placed) {
+        return true;
+    }
+    weft_box box;
+    weft_layout_shard_box(stage->to, pieces->target_rank, &box);
+    if (stage->to->ndim > 0) {
+        int64_t first, last;
+        weft_panel_range(stage->to, &box, pieces->target_panel, &first, &last);
+        box.extent[0] = last - first;
+    }
+    int64_t left = weft_box_count(stage->to->ndim, &box);
+    for (size_t i = 0; i < count; i++) {
+        left -= weft_box_count(stage->to->ndim, &pieces[i].box);
+    }
+    return left == 0;
+}
+
 /* All that one target panel gets. */
 static bool add_panel(weft_exchange *exchange, const piece *pieces, size_t count)
 {
-    bool whole = true;
+    bool whole = fill_panel(&exchange->stage, pieces, count);
     if (!exchange->stage.reduces) {
         return add_receive(exchange, pieces, count, &whole) && add_copies(exchange, pieces, count, whole);
     }

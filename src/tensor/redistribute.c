@@ -15,15 +15,27 @@ static void plan_free(weft_cached_plan *cached)
     free(cached);
 }
 
-void weft_plans_free(weft_tensors *tensors)
+/* All of them, or those that are windows. */
+static void drop_plans(weft_tensors *tensors, bool windows_alone)
 {
     for (size_t i = 0; i < WEFT_PLAN_BUCKETS; i++) {
-        while (tensors->plans[i] != NULL) {
-            weft_cached_plan *next = tensors->plans[i]->next;
-            plan_free(tensors->plans[i]);
-            tensors->plans[i] = next;
+        weft_cached_plan **place = &tensors->plans[i];
+        while (*place != NULL) {
+            weft_cached_plan *cached = *place;
+            if (windows_alone && cached->windows.cut == NULL) {
+                place = &cached->next;
+            } else {
+                *place = cached->next;
+                plan_free(cached);
+            }
         }
     }
+    tensors->num_windows = 0;
+}
+
+void weft_plans_free(weft_tensors *tensors)
+{
+    drop_plans(tensors, false);
 }
 
 /* Windows are one stage. */
@@ -68,21 +80,28 @@ static weft_cached_plan *plan_build(const char *function, const weft_layout *fro
     return cached;
 }
 
-/* Windows have no padding and are zero where they say nothing: they are compared as bytes. */
+/* What they are along dimensions has no padding, and is zero where it says nothing: compared as bytes. */
 static bool same_windows(const weft_cached_plan *cached, const weft_windows *windows)
 {
     if (windows == NULL || cached->windows.cut != windows->cut) {
         return windows == NULL && cached->windows.cut == NULL;
     }
-    return memcmp(cached->windows.has, windows->has, sizeof(windows->has)) == 0 &&
+    return cached->windows.placed == windows->placed &&
+           memcmp(cached->windows.has, windows->has, sizeof(windows->has)) == 0 &&
            memcmp(cached->windows.of, windows->of, sizeof(windows->of)) == 0;
 }
+
+/* Layouts are few, but a program may cut a slice at another place in each of its steps: of windows so many are
+ * kept (some kilobytes each), then all of them are dropped. */
+enum { MOST_WINDOWS = 1024 };
 
 static weft_cached_plan *obtain(const char *function, const weft_layout *from, const weft_layout *to,
                                 const weft_windows *windows)
 {
+    weft_tensors *tensors = weft_runtime.tensors;
     uint64_t hash = weft_hash_u64(from->hash ^ weft_hash_u64(to->hash));
-    weft_cached_plan **bucket = &weft_runtime.tensors->plans[hash % WEFT_PLAN_BUCKETS];
+    hash = windows == NULL ? hash : weft_hash_bytes(windows->of, sizeof(windows->of), hash);
+    weft_cached_plan **bucket = &tensors->plans[hash % WEFT_PLAN_BUCKETS];
     for (weft_cached_plan *cached = *bucket; cached != NULL; cached = cached->next) {
         if (cached->plan.from == from && cached->plan.to == to && same_windows(cached, windows)) {
             weft_runtime.counters.plan_hits++;
@@ -90,8 +109,12 @@ static weft_cached_plan *obtain(const char *function, const weft_layout *from, c
         }
     }
     weft_runtime.counters.plan_misses++;
+    if (windows != NULL && tensors->num_windows == MOST_WINDOWS) {
+        drop_plans(tensors, true);
+    }
     weft_cached_plan *cached = plan_build(function, from, to, windows);
     if (cached != NULL) {
+        tensors->num_windows += windows != NULL;
         cached->next = *bucket;
         *bucket = cached;
     }
@@ -228,18 +251,14 @@ weft_tensor *weft_tensor_to_layout(const char *function, weft_tensor *tensor, co
     return target;
 }
 
-weft_tensor *weft_tensor_windows(const char *function, weft_tensor *tensor, const weft_windows *windows,
-                                 const weft_windows **kept)
+weft_tensor *weft_tensor_windows(const char *function, weft_tensor *tensor, const weft_windows *windows)
 {
     const weft_layout *from = tensor->layout;
     int64_t shape[WEFT_MAX_DIMS];
     for (int d = 0; d < from->ndim; d++) {
         shape[d] = windows->has[d] ? weft_windows_largest(windows, d) : from->shape[d];
-        for (int m = 0; m < from->mesh->ndim && windows->has[d]; m++) {
-            if (from->placements[m].kind == WEFT_SHARD && from->placements[m].dim == d &&
-                !weft_mul_checked(shape[d], from->mesh->shape[m], &shape[d])) {
-                shape[d] = INT64_MAX; /* refused below */
-            }
+        if (windows->has[d] && !weft_mul_checked(shape[d], weft_layout_parts(from, d), &shape[d])) {
+            shape[d] = INT64_MAX; /* refused below */
         }
     }
     if (!weft_check_shape(function, from->ndim, shape)) {
@@ -253,11 +272,14 @@ weft_tensor *weft_tensor_windows(const char *function, weft_tensor *tensor, cons
     }
     weft_cached_plan *cached = obtain(function, from, to, windows);
     weft_tensor *target = cached == NULL ? NULL : weft_tensor_new(function, to);
-    if (target == NULL || !weft_plan_run(function, cached, tensor, target)) {
-        return NULL;
-    }
-    *kept = &cached->windows;
-    return target;
+    return target != NULL && weft_plan_run(function, cached, tensor, target) ? target : NULL;
+}
+
+bool weft_tensor_place(const char *function, weft_tensor *target, weft_tensor *tensor,
+                       const weft_windows *windows)
+{
+    weft_cached_plan *cached = obtain(function, tensor->layout, target->layout, windows);
+    return cached != NULL && weft_plan_run(function, cached, tensor, target);
 }
 
 static bool copy_panels(weft_tensor *target, const weft_tensor *source)

@@ -21,6 +21,7 @@ typedef struct weft_tensors {
     weft_vec references; /* weft_tensor *: the scopes' references, outermost scope first */
     weft_vec scopes;     /* size_t: where each open scope begins in `references` */
     weft_cached_plan *plans[WEFT_PLAN_BUCKETS];
+    int num_windows; /* plans with windows among them */
     int holds;              /* shards that the program holds */
     weft_vec random_states; /* weft_named_state, the default one first */
     size_t random_in_use;   /* index of one */

@@ -1,0 +1,92 @@
+/* Elements of a tensor in another order. */
+#include "ops/moves.h"
+
+/* numbers[0]: bit d for each dimension that is reversed; sizes: theirs. */
+static int describe_flip(const weft_call *call, const weft_layout *from, weft_affine maps[])
+{
+    maps[0] = weft_same_map(from);
+    for (int d = 0; d < from->ndim; d++) {
+        if (call->attributes.numbers[0] >> d & 1) {
+            maps[0].loops[d].kind = WEFT_LOOP_WINDOWS;
+            maps[0].loops[d].source = (weft_affine_side){ d, from->shape[d] - 1, -1 };
+        }
+    }
+    return 1;
+}
+
+WEFT_MOVES(flip, "ab~->ab", false, NULL)
+
+weft_tensor *weft_flip(weft_tensor *a, int num_dims, const int dims[])
+{
+    static const char function[] = "weft_flip";
+    int checked[WEFT_MAX_DIMS];
+    a = weft_check_tensor(function, "a", a);
+    if (a == NULL || !weft_check_own_dims(function, a, num_dims, dims, checked)) {
+        return NULL;
+    }
+    int64_t mask = 0;
+    for (int i = 0; i < num_dims; i++) {
+        mask |= (int64_t)(a->layout->shape[checked[i]] > 1) << checked[i];
+    }
+    weft_attributes attributes = { .num_numbers = 1, .numbers = { mask } };
+    for (int d = 0; d < a->layout->ndim; d++) {
+        if (mask >> d & 1) {
+            attributes.sizes[attributes.num_sizes++] = a->layout->shape[d];
+        }
+    }
+    return mask == 0 ? weft_same(function, a) : weft_dispatch_move(function, &operation_flip, a, &attributes);
+}
+
+/* numbers: the dimension, and how far it is moved, 1 .. size - 1; sizes[0]: its size.
+ * The end comes first: a is looked at twice. */
+static int describe_roll(const weft_call *call, const weft_layout *from, weft_affine maps[])
+{
+    int dim = (int)call->attributes.numbers[0];
+    int64_t shift = call->attributes.numbers[1], rest = from->shape[dim] - shift;
+    maps[0] = maps[1] = weft_same_map(from);
+    maps[0].loops[dim] = (weft_affine_loop){ WEFT_LOOP_WINDOWS, shift, { dim, rest, 1 }, { dim, 0, 1 } };
+    maps[1].loops[dim] = (weft_affine_loop){ WEFT_LOOP_WINDOWS, rest, { dim, 0, 1 }, { dim, shift, 1 } };
+    maps[1].input = 1;
+    return 2;
+}
+
+WEFT_MOVE_FUNCTIONS(roll)
+
+static const weft_operation operation_roll = {
+    .name = "roll",
+    .write_rule = write_roll_rule,
+    .rule_like = "ab~,ab~->ab",
+    .window = window_of_roll,
+    .linear = WEFT_PASSES_ALL,
+    .inputs = { { "a", WEFT_TYPES_ALL, false }, { "a", WEFT_TYPES_ALL, false } },
+    .places = true,
+    .lower = lower_roll,
+};
+
+weft_tensor *weft_roll(weft_tensor *a, int64_t shift, int dim)
+{
+    static const char function[] = "weft_roll";
+    a = weft_check_tensor(function, "a", a);
+    dim = a == NULL ? -1 : weft_check_own_dim(function, "dim", a, dim);
+    if (dim < 0) {
+        return NULL;
+    }
+    int64_t size = a->layout->shape[dim];
+    shift = size == 0 ? 0 : shift % size;
+    shift = shift < 0 ? shift + size : shift;
+    if (shift == 0) {
+        return weft_same(function, a);
+    }
+    return weft_dispatch(&(weft_call){
+        .function = function,
+        .operation = &operation_roll,
+        .num_inputs = 2,
+        .inputs = { a, a },
+        .attributes = { .num_sizes = 1, .sizes = { size }, .num_numbers = 2, .numbers = { dim, shift } } });
+}
+
+const weft_operation *const weft_order_operations[] = {
+    &operation_flip,
+    &operation_roll,
+    NULL,
+};

@@ -1,0 +1,284 @@
+/* Parts of a tensor: slices, single indices, triangles; and parts written into one. */
+#include "codelets/shapes.h"
+
+#include "ops/moves.h"
+
+/* ---- parts --------------------------------------------------------------------------------------------- */
+
+/* What Python's slice() means for a dimension of a size. */
+typedef struct slice {
+    int64_t start, step, extent;
+} slice;
+
+static int64_t clamp_index(int64_t index, int64_t size)
+{
+    index = index < 0 ? index + size : index;
+    return weft_max_i64(0, weft_min_i64(index, size));
+}
+
+/* False with the error kept. */
+static bool make_slice(const char *function, int64_t size, int64_t start, int64_t stop, int64_t step,
+                       slice *s)
+{
+    if (step < 1) {
+        weft_fail(WEFT_ERR_INVALID, function, "step is %lld, expected at least 1", (long long)step);
+        return false;
+    }
+    start = clamp_index(start, size);
+    stop = clamp_index(stop, size);
+    *s = (slice){ start, step, stop > start ? (stop - start - 1) / step + 1 : 0 };
+    s->step = s->extent < 2 ? 1 : step;
+    return true;
+}
+
+/* Numbers of operations that cut along one dimension. */
+enum { CUT_DIM, CUT_START, CUT_STEP };
+
+/* What is cut out of the rows lies together, where the rank has it. */
+static int64_t first_row_of_cut(const weft_lowering *lowering)
+{
+    const int64_t *numbers = lowering->call->attributes.numbers;
+    bool together = numbers[CUT_DIM] == 0 && numbers[CUT_STEP] == 1 && lowering->windows[0] == NULL;
+    return together ? numbers[CUT_START] : -1;
+}
+
+/* sizes[0]: how many are taken. */
+static int describe_slice(const weft_call *call, const weft_layout *from, weft_affine maps[])
+{
+    const int64_t *numbers = call->attributes.numbers;
+    int dim = (int)numbers[CUT_DIM];
+    maps[0] = weft_same_map(from);
+    maps[0].loops[dim] = (weft_affine_loop){ .kind = WEFT_LOOP_WINDOWS,
+                                             .extent = call->attributes.sizes[0],
+                                             .source = { dim, numbers[CUT_START], numbers[CUT_STEP] },
+                                             .target = { dim, 0, 1 } };
+    return 1;
+}
+
+WEFT_MOVES(slice, "as~b->asb", true, first_row_of_cut)
+
+static weft_attributes slice_attributes(int dim, const slice *s, int64_t size)
+{
+    return (weft_attributes){ .num_sizes = 1,
+                              .sizes = { size },
+                              .num_numbers = 3,
+                              .numbers = { [CUT_DIM] = dim, [CUT_START] = s->start, [CUT_STEP] = s->step } };
+}
+
+static weft_tensor *take_slice(const char *function, weft_tensor *a, int dim, int64_t start, int64_t stop,
+                               int64_t step)
+{
+    slice s;
+    a = weft_check_tensor(function, "a", a);
+    dim = a == NULL ? -1 : weft_check_own_dim(function, "dim", a, dim);
+    if (dim < 0 || !make_slice(function, a->layout->shape[dim], start, stop, step, &s)) {
+        return NULL;
+    }
+    if (s.extent == a->layout->shape[dim]) {
+        return weft_same(function, a);
+    }
+    weft_attributes attributes = slice_attributes(dim, &s, s.extent);
+    return weft_dispatch_move(function, &operation_slice, a, &attributes);
+}
+
+weft_tensor *weft_slice(weft_tensor *a, int dim, int64_t start, int64_t stop)
+{
+    return take_slice("weft_slice", a, dim, start, stop, 1);
+}
+
+weft_tensor *weft_slice_step(weft_tensor *a, int dim, int64_t start, int64_t stop, int64_t step)
+{
+    return take_slice("weft_slice_step", a, dim, start, stop, step);
+}
+
+/* The same the other way round; sizes[0]: of the output. */
+static int describe_slice_backward(const weft_call *call, const weft_layout *from, weft_affine maps[])
+{
+    const int64_t *numbers = call->attributes.numbers;
+    int dim = (int)numbers[CUT_DIM];
+    maps[0] = weft_same_map(from);
+    maps[0].loops[dim].kind = WEFT_LOOP_WINDOWS;
+    maps[0].loops[dim].target.first = numbers[CUT_START];
+    maps[0].loops[dim].target.step = numbers[CUT_STEP];
+    return 1;
+}
+
+WEFT_MOVE_FUNCTIONS(slice_backward)
+
+static bool lower_slice_gradient(const weft_lowering *lowering)
+{
+    return weft_lower_fill(lowering, 0) && lower_slice_backward(lowering);
+}
+
+static const weft_operation operation_slice_backward = {
+    .name = "slice_backward",
+    .write_rule = write_slice_backward_rule,
+    .rule_like = "as~b->asb",
+    .window = window_of_slice_backward,
+    .linear = WEFT_PASSES_ALL,
+    .inputs = { { "gradient", WEFT_TYPES_ALL, false } },
+    .places = true,
+    .lower = lower_slice_gradient,
+};
+
+weft_tensor *weft_slice_backward(weft_tensor *gradient, int dim, int64_t size, int64_t start, int64_t stop,
+                                 int64_t step)
+{
+    static const char function[] = "weft_slice_backward";
+    slice s;
+    gradient = weft_check_tensor(function, "gradient", gradient);
+    dim = gradient == NULL ? -1 : weft_check_own_dim(function, "dim", gradient, dim);
+    if (dim < 0) {
+        return NULL;
+    }
+    if (size < 0) {
+        weft_fail(WEFT_ERR_SHAPE, function, "size is %lld, expected at least 0", (long long)size);
+        return NULL;
+    }
+    if (!make_slice(function, size, start, stop, step, &s)) {
+        return NULL;
+    }
+    if (gradient->layout->shape[dim] != s.extent) {
+        weft_fail(WEFT_ERR_SHAPE, function,
+                  "gradient has size %lld in dimension %d, expected %lld, as the slice has",
+                  (long long)gradient->layout->shape[dim], dim, (long long)s.extent);
+        return NULL;
+    }
+    if (s.extent == size) {
+        return weft_same(function, gradient);
+    }
+    weft_attributes attributes = slice_attributes(dim, &s, size);
+    return weft_dispatch_move(function, &operation_slice_backward, gradient, &attributes);
+}
+
+static int describe_select(const weft_call *call, const weft_layout *from, weft_affine maps[])
+{
+    const int64_t *numbers = call->attributes.numbers;
+    int dim = (int)numbers[CUT_DIM];
+    maps[0] = weft_same_map(from);
+    for (int d = dim; d < from->ndim; d++) {
+        maps[0].loops[d].target.dim = d - 1;
+    }
+    maps[0].loops[dim] = (weft_affine_loop){
+        .kind = WEFT_LOOP_TAKEN, .extent = 1, .source = { dim, numbers[CUT_START], 1 }, .target = { -1, 0, 1 }
+    };
+    return 1;
+}
+
+WEFT_MOVES(select, "a[s]b->ab", true, first_row_of_cut)
+
+static weft_tensor *take_index(const char *function, weft_tensor *a, int dim, int64_t index)
+{
+    return weft_dispatch_move(
+        function, &operation_select, a,
+        &(weft_attributes){ .num_numbers = 3,
+                            .numbers = { [CUT_DIM] = dim, [CUT_START] = index, [CUT_STEP] = 1 } });
+}
+
+weft_tensor *weft_select(weft_tensor *a, int dim, int64_t index)
+{
+    static const char function[] = "weft_select";
+    a = weft_check_tensor(function, "a", a);
+    dim = a == NULL ? -1 : weft_check_own_dim(function, "dim", a, dim);
+    if (dim < 0) {
+        return NULL;
+    }
+    int64_t size = a->layout->shape[dim];
+    if (index < -size || index >= size) {
+        weft_fail(WEFT_ERR_INVALID, function,
+                  "index is %lld, expected %lld to %lld, as a has size %lld in dimension %d",
+                  (long long)index, (long long)-size, (long long)size - 1, (long long)size, dim);
+        return NULL;
+    }
+    index = index < 0 ? index + size : index;
+    if (weft_layout_parts(a->layout, dim) == 1) {
+        return take_index(function, a, dim, index);
+    }
+    /* One rank has it: that much is moved, and not the whole dimension. */
+    weft_scope_open();
+    weft_tensor *single = take_slice(function, a, dim, index, index + 1, 1);
+    return weft_leave_scope(single == NULL ? NULL : take_index(function, single, dim, 0));
+}
+
+/* ---- writing into a tensor ----------------------------------------------------------------------------- */
+
+/* numbers[0]: the dimension along which they follow each other; numbers[1]: where the part begins. */
+static int describe_put(const weft_call *call, const weft_layout *from, weft_affine maps[])
+{
+    int dim = (int)call->attributes.numbers[0];
+    maps[0] = weft_same_map(from);
+    maps[0].input = 1;
+    maps[0].loops[dim].kind = WEFT_LOOP_WINDOWS;
+    maps[0].loops[dim].target.first = call->attributes.numbers[1];
+    return 1;
+}
+
+WEFT_MOVE_FUNCTIONS(put)
+
+static const weft_operation operation_put = {
+    .name = "cat",
+    .write_rule = write_put_rule,
+    .rule_like = "as,as~->as",
+    .window = window_of_put,
+    .linear = WEFT_PASSES_ALL,
+    .inputs = { { "target", WEFT_TYPES_ALL, false }, { "tensor", WEFT_TYPES_ALL, true } },
+    .in_place = true,
+    .places = true,
+    .lower = lower_put,
+};
+
+bool weft_put_part(const char *function, weft_tensor *target, weft_tensor *part, int dim, int64_t start)
+{
+    return weft_dispatch(&(weft_call){ .function = function,
+                                       .operation = &operation_put,
+                                       .num_inputs = 2,
+                                       .inputs = { target, part },
+                                       .attributes = { .num_numbers = 2, .numbers = { dim, start } } }) !=
+           NULL;
+}
+
+/* ---- triangles ----------------------------------------------------------------------------------------- */
+
+#define TRIANGLE(name_)                                                                                      \
+    static const weft_operation operation_##name_ = {                                                        \
+        .name = #name_,                                                                                      \
+        .rules = { "Abc->Abc" },                                                                             \
+        .linear = WEFT_PASSES_ALL,                                                                           \
+        .inputs = { { "a", WEFT_TYPES_ALL, false } },                                                        \
+        .kernel = weft_kernel_##name_,                                                                       \
+    };                                                                                                       \
+    weft_tensor *weft_##name_(weft_tensor *a, int64_t diagonal)                                              \
+    {                                                                                                        \
+        return triangle("weft_" #name_, &operation_##name_, a, diagonal);                                    \
+    }
+
+static weft_tensor *triangle(const char *function, const weft_operation *operation, weft_tensor *a,
+                             int64_t diagonal)
+{
+    a = weft_check_tensor(function, "a", a);
+    if (a == NULL) {
+        return NULL;
+    }
+    /* What is out of the matrix is as good as the next diagonal outside it, and cannot overflow. */
+    int ndim = a->layout->ndim;
+    int64_t rows = ndim < 2 ? 0 : a->layout->shape[ndim - 2],
+            columns = ndim < 2 ? 0 : a->layout->shape[ndim - 1];
+    diagonal = weft_max_i64(-rows - 1, weft_min_i64(diagonal, columns + 1));
+    return weft_dispatch_move(function, operation, a,
+                              &(weft_attributes){ .num_numbers = 1, .numbers = { diagonal } });
+}
+
+TRIANGLE(tril)
+TRIANGLE(triu)
+
+/* ---- all of them --------------------------------------------------------------------------------------- */
+
+const weft_operation *const weft_slice_operations[] = {
+    &operation_slice,
+    &operation_select,
+    &operation_slice_backward,
+    &operation_put,
+    &operation_tril,
+    &operation_triu,
+    NULL,
+};
