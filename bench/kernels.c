@@ -16,12 +16,15 @@
 enum { ROWS = 16384, COLUMNS = 1024, SIDE = 1024, MOST_WORKERS = 64 };
 
 static weft_tensor *a, *b, *gain, *bias, *left, *right;
+static weft_tensor *half_a, *half_b; /* of 16 bits: half the bytes */
+static weft_tensor *classes, *order; /* for each row: a column, and another row */
+static weft_tensor *first, *second;  /* moments of Adam */
 static weft_mesh *mesh;
 
 typedef struct operation {
     const char *name;
     weft_tensor *(*call)(void);
-    int reads, writes; /* tensors of ROWS x COLUMNS */
+    double reads, writes; /* tensors of ROWS x COLUMNS in single precision */
 } operation;
 
 #define CALL(name, expression)                                                                               \
@@ -42,7 +45,23 @@ CALL(sum_columns, weft_sum(a, 0, false))
 CALL(softmax, weft_softmax(a, 1))
 CALL(layer_norm, weft_layer_norm(a, gain, bias, 1e-5))
 CALL(transpose, weft_transpose(a, 0, 1))
+CALL(transpose_half, weft_transpose(half_a, 0, 1))
 CALL(cumsum, weft_cumsum(a, 1))
+CALL(cumsum_columns, weft_cumsum(a, 0))
+CALL(log_softmax, weft_log_softmax(a, 1))
+CALL(softmax_backward, weft_softmax_backward(a, b, 1))
+CALL(rms_norm, weft_rms_norm(a, gain, 1e-5))
+CALL(cross_entropy, weft_cross_entropy(a, classes))
+CALL(embedding, weft_embedding(a, order))
+CALL(add_half, weft_add(half_a, half_b))
+CALL(gelu_half, weft_gelu(half_a))
+
+static weft_tensor *call_adam(void)
+{
+    const weft_adam_options options = WEFT_ADAM_DEFAULT;
+    weft_adam(1, &a, &b, &first, &second, 1, &options);
+    return a;
+}
 
 static const operation operations[] = {
     { "add", call_add, 2, 1 },
@@ -58,7 +77,17 @@ static const operation operations[] = {
     { "softmax", call_softmax, 1, 1 },
     { "layer_norm", call_layer_norm, 1, 1 },
     { "transpose", call_transpose, 1, 1 },
-    { "cumsum", call_cumsum, 1, 1 },
+    { "transpose, bf16", call_transpose_half, 0.5, 0.5 },
+    { "cumsum along rows", call_cumsum, 1, 1 },
+    { "cumsum along columns", call_cumsum_columns, 1, 1 },
+    { "log_softmax", call_log_softmax, 1, 1 },
+    { "softmax_backward", call_softmax_backward, 2, 1 },
+    { "rms_norm", call_rms_norm, 1, 1 },
+    { "cross_entropy", call_cross_entropy, 1, 0 },
+    { "embedding", call_embedding, 1, 1 },
+    { "add, bf16", call_add_half, 1, 0.5 },
+    { "gelu, bf16", call_gelu_half, 0.5, 0.5 },
+    { "adam", call_adam, 4, 3 },
 };
 
 static double run(weft_tensor *(*call)(void))
@@ -181,6 +210,12 @@ int main(void)
     b = weft_randn(WEFT_F32, 2, shape, mesh, NULL);
     gain = weft_ones(WEFT_F32, 1, shape + 1, mesh, NULL);
     bias = weft_zeros(WEFT_F32, 1, shape + 1, mesh, NULL);
+    half_a = weft_to_type(a, WEFT_BF16);
+    half_b = weft_to_type(b, WEFT_BF16);
+    classes = weft_randint(0, COLUMNS, WEFT_I64, 1, shape, mesh, NULL);
+    order = weft_randperm(ROWS, mesh, NULL);
+    first = weft_zeros_like(a);
+    second = weft_zeros_like(a);
     weft_wait();
     for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++) {
         measure_memory(&operations[i], workers);

@@ -284,7 +284,7 @@ static void test_embedding(void **state)
     assert_memory_equal(back, expected, sizeof(back));
 }
 
-/* ---- functions of single precision --------------------------------------------------------------------- */
+/* ---- functions ----------------------------------------------------------------------------------------- */
 
 /* The distance from one number of single precision to the next, where that is `value`. */
 static long double unit_at(long double value)
@@ -311,6 +311,49 @@ static void compare_function(const char *name, float (*function)(float),
     }
 }
 
+static void compare_double(const char *name, double x, double got, long double expected, long double units)
+{
+    int exponent;
+    frexpl(expected, &exponent);
+    long double unit = fmaxl(ldexpl(1, exponent - 53), 0x1p-1074L);
+    double nearest = (double)expected;
+    bool right = isnan(nearest) || isinf(nearest) || isinf(got)
+                     ? (isnan(nearest) && isnan(got)) || got == nearest
+                     : fabsl((long double)got - expected) <= units * unit;
+    if (!right) {
+        fail_msg("%s(%a) is %a, expected %a", name, x, got, nearest);
+    }
+}
+
+static void compare_doubles(double x)
+{
+    compare_double("exp", x, weft_exp_f64(x), expl((long double)x), 1);
+    compare_double("tanh", x, weft_tanh_f64(x), tanhl((long double)x), 2);
+}
+
+/* Numbers of all sizes and signs, and many of those where the results are neither 0 nor 1 nor infinite. */
+static void test_functions_of_doubles(void **state)
+{
+    (void)state;
+    prng random = prng_start(7);
+    for (int i = 0; i < 400000; i++) {
+        double share = (double)prng_below(&random, INT64_C(1) << 40) * 0x1p-39 - 1; /* -1 .. 1 */
+        uint64_t bits = (uint64_t)prng_below(&random, INT64_C(1) << 32) << 32 |
+                        (uint64_t)prng_below(&random, INT64_C(1) << 32);
+        compare_doubles(weft_double_of_bits(bits));
+        compare_doubles(share);
+        compare_doubles(share * 25);
+        compare_doubles(share * 750);
+    }
+    assert_true(weft_exp_f64(INFINITY) == INFINITY && weft_exp_f64(-INFINITY) == 0 && weft_exp_f64(0) == 1);
+    assert_true(isnan(weft_exp_f64(NAN)) && isnan(weft_tanh_f64(NAN)));
+    assert_true(weft_exp_f64(0x1.62e42fefa39efp9) < INFINITY &&
+                weft_exp_f64(0x1.62e42fefa39f0p9) == INFINITY);
+    assert_true(weft_exp_f64(-0x1.74385446d71c3p9) == 0x1p-1074 && weft_exp_f64(-0x1.74910d52d3053p9) == 0);
+    assert_true(weft_tanh_f64(INFINITY) == 1 && weft_tanh_f64(-INFINITY) == -1 &&
+                signbit(weft_tanh_f64(-0.0)));
+}
+
 static void test_functions(void **state)
 {
     (void)state;
@@ -330,7 +373,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_elementwise), cmocka_unit_test(test_relu_keeps_nan),
         cmocka_unit_test(test_gemm),        cmocka_unit_test(test_embedding),
-        cmocka_unit_test(test_functions),
+        cmocka_unit_test(test_functions),   cmocka_unit_test(test_functions_of_doubles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -98,10 +98,10 @@ static inline int64_t power(int64_t a, int64_t b)
 
 /* ---- parts of expressions ------------------------------------------------------------------------------ */
 
-/* Those of functions.h in single precision. */
-#define EXP(x) _Generic((x), float : weft_exp_f32, default : (exp))(x)
+/* Those of functions.h; of single precision alone where there is no other. */
+#define EXP(x) _Generic((x), float : weft_exp_f32, default : weft_exp_f64)(x)
 #define ERF(x) _Generic((x), float : weft_erf_f32, default : (erf))(x)
-#define TANH(x) _Generic((x), float : weft_tanh_f32, default : (tanh))(x)
+#define TANH(x) _Generic((x), float : weft_tanh_f32, default : weft_tanh_f64)(x)
 /* The distribution function of the normal distribution, and its density. */
 #define NORMAL_CDF(x) ((T)0.5 * (1 + ERF((x) * (T)0.70710678118654752440)))
 #define NORMAL_DENSITY(x) ((T)0.39894228040143267794 * EXP((T)-0.5 * (x) * (x)))

@@ -1,7 +1,6 @@
-/* Functions of single precision that the compiler vectorises: no branches, no tables, no calls. For every
- * argument, NaN, infinities and subnormal results included; the greatest error is said for each. Arguments
- * are reduced and polynomials fitted here; nothing depends on the rounding of fused operations, which ISO C
- * forbids. */
+/* Functions that the compiler vectorises: no branches, no tables, no calls. For every argument, NaN,
+ * infinities and subnormal results included; the greatest error is said for each. Arguments are reduced and
+ * polynomials fitted here; nothing depends on the rounding of fused operations, which ISO C forbids. */
 #ifndef WEFT_CODELETS_CPU_FUNCTIONS_H
 #define WEFT_CODELETS_CPU_FUNCTIONS_H
 
@@ -28,6 +27,49 @@ static inline float weft_exp_f32(float x)
     return power * first * second;
 }
 
+static inline double weft_double_of_bits(uint64_t bits)
+{
+    double value;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+static inline uint64_t weft_bits_of_double(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    return bits;
+}
+
+/* The same in double precision, within 1 ulp. */
+static inline double weft_exp_f64(double x)
+{
+    const double shifter = 0x1.8p52;
+    const double ln2_high = 0x1.62e42fefp-1, ln2_low = 0x1.473de6af278edp-34;
+    double bounded = x > 710.0 ? 710.0 : x;
+    bounded = bounded < -746.0 ? -746.0 : bounded;
+    double shifted = bounded * 0x1.71547652b82fep0 + shifter;
+    double k = shifted - shifter;
+    double r = (bounded - k * ln2_high) - k * ln2_low;
+    double high = 0x1.a01a01b3d7e54p-13 +
+                  (0x1.a01a01b490e8dp-16 +
+                   (0x1.71ddef4c2c88dp-19 +
+                    (0x1.27e4bee399d3ep-22 + (0x1.af6d484fdcb4fp-26 + 0x1.1f9e3598baa56p-29 * r) * r) * r) *
+                       r) *
+                      r;
+    double tail =
+        0x1p-1 +
+        (0x1.555555555555cp-3 +
+         (0x1.555555555555ep-5 + (0x1.111111110eb6ap-7 + (0x1.6c16c16c13445p-10 + high * r) * r) * r) * r) *
+            r;
+    double power = 1.0 + (r + r * r * tail);
+    uint64_t exponent = weft_bits_of_double(shifted) - weft_bits_of_double(shifter) + 2048u;
+    uint64_t half = exponent >> 1;
+    double first = weft_double_of_bits((half - 1u) << 52),
+           second = weft_double_of_bits((exponent - half - 1u) << 52);
+    return power * first * second;
+}
+
 /* |x| with the sign of another number. Of a NaN the bits alone. */
 static inline float weft_with_sign(float x, float sign)
 {
@@ -47,6 +89,32 @@ static inline float weft_tanh_f32(float x)
     float small = size + size * square * tail;
     float large = 1.0f - 2.0f / (weft_exp_f32(2.0f * size) + 1.0f);
     return weft_with_sign(size < 0.625f ? small : large, x);
+}
+
+/* Within 2 ulp, in double precision. */
+static inline double weft_tanh_f64(double x)
+{
+    const uint64_t sign = UINT64_C(1) << 63;
+    double size = weft_double_of_bits(weft_bits_of_double(x) & ~sign);
+    double square = x * x;
+    double high =
+        -0x1.226e2f2151a2ep-7 +
+        (0x1.d6d29d6142b5fp-9 +
+         (-0x1.7d8fe7ed14f8cp-10 +
+          (0x1.34843faeb3804p-11 +
+           (-0x1.e974be1a88c60p-13 + (0x1.5d8070d14e8fbp-14 - 0x1.4729da40c50a9p-16 * square) * square) *
+               square) *
+              square) *
+             square) *
+            square;
+    double tail = -0x1.555555555554fp-2 +
+                  (0x1.11111111107cap-3 +
+                   (-0x1.ba1ba1b97fbe8p-5 + (0x1.664f4859e196bp-6 + high * square) * square) * square) *
+                      square;
+    double small = size + size * square * tail;
+    double large = 1.0 - 2.0 / (weft_exp_f64(2.0 * size) + 1.0);
+    double result = size < 0.55 ? small : large;
+    return weft_double_of_bits((weft_bits_of_double(result) & ~sign) | (weft_bits_of_double(x) & sign));
 }
 
 /* Within 2 ulp. erf(x) = x + x p(x^2), or 1 - e^q(x). */

@@ -66,7 +66,7 @@ enum { LANES = 16, BLOCK = 512 };
     SUM(sum_square_##T, T, (x - centre) * (x - centre))
 
 LINE(float, weft_exp_f32)
-LINE(double, exp)
+LINE(double, weft_exp_f64)
 
 double weft_line_max(weft_dtype type, const void *values, int64_t n)
 {

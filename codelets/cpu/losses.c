@@ -172,7 +172,7 @@ void weft_kernel_count_targets(const weft_kernel_call *call)
         }                                                                                                    \
     }
 BACKWARD(float, weft_exp_f32)
-BACKWARD(double, exp)
+BACKWARD(double, weft_exp_f64)
 
 typedef struct backward_row {
     double most, sum, factor;

@@ -1,5 +1,6 @@
-/* Reductions over any dimensions, block by block: a block is a run of the input's last dimension, in the type
- * of the arithmetic. */
+/* Reductions over any dimensions. A run is what lies together of the input's last dimension; single
+ * precision, double precision and 64-bit integers are reduced from where they lie, what else there is block
+ * by block, in the type of the arithmetic. */
 #include "codelets/reductions.h"
 
 #include <math.h>
@@ -9,89 +10,103 @@
 #include "codelets/cpu/clones.h"
 #include "codelets/cpu/convert.h"
 
-enum { BLOCK = 512, LANES = 8 };
+/* LANES: parts that are reduced side by side, as many as hide the latency of an addition. COLUMNS: results
+ * that stay in the nearest cache. */
+enum { BLOCK = 512, LANES = 32, COLUMNS = 2048 };
 
 /* ---- one reduction ------------------------------------------------------------------------------------- */
 
-/* On `n` contiguous values: into one, or each into its own; and what is done to a value before. */
+/* On `n` values side by side: all into one result; or `rows` times, `stride` values apart, each into the
+ * result of its column, in the order of the rows. Results are in the type of the arithmetic. */
+typedef struct loops {
+    void (*into_one)(void *result, const void *values, int64_t n);
+    void (*into_each)(void *results, const void *values, int64_t n, int64_t rows, int64_t stride);
+} loops;
+
 typedef struct reduction {
     double identity;
     int64_t whole_identity; /* of integers */
-    void (*into_one)(double *result, const double *values, int64_t n);
-    void (*into_each)(double *results, const double *values, int64_t n);
-    void (*whole_into_one)(int64_t *result, const int64_t *values, int64_t n);
-    void (*whole_into_each)(int64_t *results, const int64_t *values, int64_t n);
+    loops f32, f64, i64;    /* by the type of the values */
 } reduction;
 
-#define LOOPS(name, T, operation)                                                                            \
-    WEFT_CLONES static void name##_into_one_##T(T *result, const T *values, int64_t n)                       \
+/* S: the type of the values, T: of the arithmetic. `prepared`: what is reduced, of a value b; `operation`: a
+ * with b. */
+#define LOOPS(name, S, T, identity, prepared, operation)                                                     \
+    WEFT_CLONES static void name##_into_one_##S(void *result, const void *values, int64_t n)                 \
     {                                                                                                        \
-        T lanes[LANES];                                                                                      \
+        const S *from = values;                                                                              \
+        T lanes[LANES], total = *(T *)result;                                                                \
         int64_t i = 0;                                                                                       \
         if (n >= LANES) {                                                                                    \
-            memcpy(lanes, values, sizeof(lanes));                                                            \
-            for (i = LANES; i + LANES <= n; i += LANES) {                                                    \
+            for (int lane = 0; lane < LANES; lane++) {                                                       \
+                lanes[lane] = (identity);                                                                    \
+            }                                                                                                \
+            for (; i + LANES <= n; i += LANES) {                                                             \
                 for (int lane = 0; lane < LANES; lane++) {                                                   \
-                    T a = lanes[lane], b = values[i + lane];                                                 \
+                    T a = lanes[lane], b = (T)from[i + lane];                                                \
+                    b = prepared;                                                                            \
                     lanes[lane] = operation;                                                                 \
                 }                                                                                            \
             }                                                                                                \
-            for (int lane = 0; lane < LANES; lane++) {                                                       \
-                T a = *result, b = lanes[lane];                                                              \
-                *result = operation;                                                                         \
+            for (int half = LANES / 2; half > 0; half /= 2) {                                                \
+                for (int lane = 0; lane < half; lane++) {                                                    \
+                    T a = lanes[lane], b = lanes[lane + half];                                               \
+                    lanes[lane] = operation;                                                                 \
+                }                                                                                            \
             }                                                                                                \
+            T a = total, b = lanes[0];                                                                       \
+            total = operation;                                                                               \
         }                                                                                                    \
         for (; i < n; i++) {                                                                                 \
-            T a = *result, b = values[i];                                                                    \
-            *result = operation;                                                                             \
+            T a = total, b = (T)from[i];                                                                     \
+            b = prepared;                                                                                    \
+            total = operation;                                                                               \
         }                                                                                                    \
+        *(T *)result = total;                                                                                \
     }                                                                                                        \
-    WEFT_CLONES static void name##_into_each_##T(T *results, const T *values, int64_t n)                     \
+    WEFT_CLONES static void name##_into_each_##S(void *results, const void *values, int64_t n, int64_t rows, \
+                                                 int64_t stride)                                             \
     {                                                                                                        \
-        for (int64_t i = 0; i < n; i++) {                                                                    \
-            T a = results[i], b = values[i];                                                                 \
-            results[i] = operation;                                                                          \
+        T *restrict out = results;                                                                           \
+        const S *restrict from = values;                                                                     \
+        for (int64_t row = 0; row < rows; row++, from += stride) {                                           \
+            for (int64_t i = 0; i < n; i++) {                                                                \
+                T a = out[i], b = (T)from[i];                                                                \
+                b = prepared;                                                                                \
+                out[i] = operation;                                                                          \
+            }                                                                                                \
         }                                                                                                    \
     }
-#define REDUCTION(name, identity_, whole_identity_, operation, whole_operation)                              \
-    LOOPS(name, double, operation)                                                                           \
-    LOOPS(name, int64_t, whole_operation)                                                                    \
+#define REDUCTION(name, identity_, whole_identity_, prepared, operation, whole_operation)                    \
+    LOOPS(name, float, double, identity_, prepared, operation)                                               \
+    LOOPS(name, double, double, identity_, prepared, operation)                                              \
+    LOOPS(name, int64_t, int64_t, whole_identity_, b, whole_operation)                                       \
     static const reduction reduce_##name = {                                                                 \
         identity_,                                                                                           \
         whole_identity_,                                                                                     \
-        name##_into_one_double,                                                                              \
-        name##_into_each_double,                                                                             \
-        name##_into_one_int64_t,                                                                             \
-        name##_into_each_int64_t,                                                                            \
+        { name##_into_one_float, name##_into_each_float },                                                   \
+        { name##_into_one_double, name##_into_each_double },                                                 \
+        { name##_into_one_int64_t, name##_into_each_int64_t },                                               \
     };
 
 /* Integers wrap around. */
-REDUCTION(sum, 0, 0, a + b, (int64_t)((uint64_t)a + (uint64_t)b))
-REDUCTION(prod, 1, 1, a *b, (int64_t)((uint64_t)a *(uint64_t)b))
-REDUCTION(max, -INFINITY, INT64_MIN, (a != a || a > b ? a : b), (a > b ? a : b))
-REDUCTION(min, INFINITY, INT64_MAX, (a != a || a < b ? a : b), (a < b ? a : b))
-REDUCTION(any, 0, 0, (a != 0 || b != 0), (a != 0 || b != 0))
-REDUCTION(all, 1, 1, (a != 0 && b != 0), (a != 0 && b != 0))
+#define WHOLE_SUM (int64_t)((uint64_t)a + (uint64_t)b)
+/* NaN wins. With | both comparisons are always made, and the loops have no branches. */
+#define GREATER ((a != a) | (a > b) ? a : b)
+#define LESS ((a != a) | (a < b) ? a : b)
+REDUCTION(sum, 0, 0, b, a + b, WHOLE_SUM)
+REDUCTION(sum_abs, 0, 0, fabs(b), a + b, WHOLE_SUM)
+REDUCTION(sum_square, 0, 0, b *b, a + b, WHOLE_SUM)
+REDUCTION(prod, 1, 1, b, a *b, (int64_t)((uint64_t)a *(uint64_t)b))
+REDUCTION(max, -INFINITY, INT64_MIN, b, GREATER, (a > b ? a : b))
+REDUCTION(max_abs, -INFINITY, INT64_MIN, fabs(b), GREATER, (a > b ? a : b))
+REDUCTION(min, INFINITY, INT64_MAX, b, LESS, (a < b ? a : b))
+REDUCTION(any, 0, 0, b, ((a != 0) | (b != 0)), ((a != 0) | (b != 0)))
+REDUCTION(all, 1, 1, b, ((a != 0) & (b != 0)), ((a != 0) & (b != 0)))
 
 /* ---- what is done to the values before ----------------------------------------------------------------- */
 
 typedef void (*prepare_function)(double *values, int64_t n, const double *scalars);
-
-WEFT_CLONES static void absolute(double *values, int64_t n, const double *scalars)
-{
-    (void)scalars;
-    for (int64_t i = 0; i < n; i++) {
-        values[i] = fabs(values[i]);
-    }
-}
-
-WEFT_CLONES static void square(double *values, int64_t n, const double *scalars)
-{
-    (void)scalars;
-    for (int64_t i = 0; i < n; i++) {
-        values[i] *= values[i];
-    }
-}
 
 static void power(double *values, int64_t n, const double *scalars)
 {
@@ -226,24 +241,33 @@ static void store_results(const job *j, const weft_kernel_call *call)
                j->count);
 }
 
-/* One run of the last dimension, from element `first` on. */
-static void reduce_block(const job *j, const walker *w, values *block, int64_t place, int64_t first,
-                         int64_t n)
+/* The loops for what lies in the input as they take it; NULL: there are none, or something is done to the
+ * values before. */
+static const loops *direct_loops(const job *j, weft_dtype type)
 {
-    place += w->reduces_last ? 0 : first;
+    bool as_it_lies = j->reduction != NULL && j->prepare == NULL && j->centre == NULL;
+    return !as_it_lies        ? NULL
+           : type == WEFT_F32 ? &j->reduction->f32
+           : type == WEFT_F64 ? &j->reduction->f64
+           : type == WEFT_I64 ? &j->reduction->i64
+                              : NULL;
+}
+
+/* Part of a run, in the type of the arithmetic; `place` is that of its first result. */
+static void reduce_block(const job *j, const walker *w, values *block, int64_t place, int64_t n)
+{
     for (int64_t i = 0; j->centre != NULL && i < n; i++) {
         block->f64[i] -= ((double *)j->centre)[place + (w->reduces_last ? 0 : i)];
     }
     if (j->prepare != NULL) {
         j->prepare(block->f64, n, w->call->scalars);
     }
-    if (j->whole) {
-        int64_t *results = (int64_t *)j->results + place;
-        (w->reduces_last ? j->reduction->whole_into_one : j->reduction->whole_into_each)(results, block->i64,
-                                                                                         n);
+    const loops *loop = j->whole ? &j->reduction->i64 : &j->reduction->f64;
+    void *results = (char *)j->results + 8 * place;
+    if (w->reduces_last) {
+        loop->into_one(results, block, n);
     } else {
-        double *results = (double *)j->results + place;
-        (w->reduces_last ? j->reduction->into_one : j->reduction->into_each)(results, block->f64, n);
+        loop->into_each(results, block, n, 1, n);
     }
 }
 
@@ -252,11 +276,61 @@ static void reduce_run(const job *j, const walker *w, const char *from, int64_t 
 {
     (void)position;
     weft_dtype type = w->call->inputs[0].dtype;
+    const loops *direct = direct_loops(j, type);
+    if (direct != NULL && w->reduces_last) {
+        direct->into_one((char *)j->results + 8 * place, from, length);
+        return;
+    }
+    if (direct != NULL) {
+        direct->into_each((char *)j->results + 8 * place, from, length, 1, length);
+        return;
+    }
     for (int64_t first = 0, n; first < length; first += n) {
         values block;
         n = length - first < BLOCK ? length - first : BLOCK;
         weft_load(arithmetic_of(j), &block, type, from + (size_t)first * weft_dtype_size(type), 1, n);
-        reduce_block(j, w, &block, place, first, n);
+        reduce_block(j, w, &block, place + (w->reduces_last ? 0 : first), n);
+    }
+}
+
+/* `count` runs that lie one after another and have the same results: in strips of columns, so that these stay
+ * in the nearest cache. */
+static void reduce_runs(const job *j, const loops *direct, const walker *w, const char *from, int64_t place,
+                        int64_t length, int64_t count)
+{
+    size_t size = weft_dtype_size(w->call->inputs[0].dtype);
+    for (int64_t first = 0, n; first < length; first += n) {
+        n = length - first < COLUMNS ? length - first : COLUMNS;
+        direct->into_each((char *)j->results + 8 * (place + first), from + (size_t)first * size, n, count,
+                          length);
+    }
+}
+
+/* Of an input of two and more dimensions: how many runs that lie one after another have the same results,
+ * where `together` rows do. */
+static int64_t repeated_runs(const walker *w, int64_t together)
+{
+    const weft_view *in = &w->call->inputs[0];
+    int before_last = in->ndim - 2;
+    if (w->reduces_last || w->stride[before_last] != 0) {
+        return 1;
+    }
+    return before_last == 0 ? together : in->extent[before_last];
+}
+
+/* Of an input of two and more dimensions that the loops take as it lies, where runs have results in common. */
+static void walk_columns(const job *j, const walker *w, const loops *direct)
+{
+    const weft_view *in = &w->call->inputs[0];
+    int64_t length = in->extent[in->ndim - 1], middle = middle_count(in);
+    for (int64_t row = 0, rows; row < in->extent[0]; row += rows) {
+        const char *from = weft_view_row(in, row, &rows);
+        int64_t count = repeated_runs(w, rows);
+        rows = in->ndim == 2 ? count : 1;
+        for (int64_t rest = 0; rest < middle; rest += in->ndim == 2 ? 1 : count) {
+            reduce_runs(j, direct, w, from, distance(w, w->stride, row, rest), length, count);
+            from += (size_t)(count * length) * weft_dtype_size(in->dtype);
+        }
     }
 }
 
@@ -269,6 +343,11 @@ static void walk_rows(const job *j, const weft_kernel_call *call)
             const char *from = weft_view_row(in, row, &together);
             j->run(j, &w, from, w.reduces_last ? 0 : row, w.origin + row * w.order[0], together);
         }
+        return;
+    }
+    const loops *direct = direct_loops(j, in->dtype);
+    if (direct != NULL && !w.reduces_last) {
+        walk_columns(j, &w, direct);
         return;
     }
     int64_t length = in->extent[in->ndim - 1], middle = middle_count(in);
@@ -417,17 +496,17 @@ void weft_kernel_all(const weft_kernel_call *call)
 
 void weft_kernel_sum_abs(const weft_kernel_call *call)
 {
-    run(call, &reduce_sum, absolute);
+    run(call, &reduce_sum_abs, NULL);
 }
 
 void weft_kernel_sum_square(const weft_kernel_call *call)
 {
-    run(call, &reduce_sum, square);
+    run(call, &reduce_sum_square, NULL);
 }
 
 void weft_kernel_max_abs(const weft_kernel_call *call)
 {
-    run(call, &reduce_max, absolute);
+    run(call, &reduce_max_abs, NULL);
 }
 
 void weft_kernel_sum_pow(const weft_kernel_call *call)
@@ -437,5 +516,5 @@ void weft_kernel_sum_pow(const weft_kernel_call *call)
 
 void weft_kernel_sum_square_difference(const weft_kernel_call *call)
 {
-    run(call, &reduce_sum, square);
+    run(call, &reduce_sum_square, NULL);
 }

@@ -1,25 +1,32 @@
-/* Cumulative sums and products: a block of neighbouring lines at a time. */
+/* Cumulative sums and products: a block of neighbouring lines at a time; of lines whose elements follow one
+ * another, several at once, because each addition waits for the one before it. */
 #include "codelets/scans.h"
 
 #include "codelets/cpu/clones.h"
 #include "codelets/cpu/convert.h"
 #include "codelets/cpu/lines.h"
 
-enum { BLOCK = 512 };
+enum { BLOCK = 512, LINES = 4 };
 
 typedef union values {
     double f64[BLOCK];
     int64_t i64[BLOCK];
 } values;
 
-/* `n` values of one line, which follow one another; or one of each of `n` lines. */
-typedef void (*scan_function)(void *running, void *block, int64_t n);
+/* `n` values of one line, which follow one another; of LINES lines, each in a block of its own; or one value
+ * of each of `n` lines. `running`: one value for each line. */
+typedef void (*scan_function)(void *running, void *blocks, int64_t n);
 
 typedef struct scan {
     double identity;
-    scan_function along, across, along_whole, across_whole;
+    scan_function along, together, across, along_whole, together_whole, across_whole;
 } scan;
 
+#define STEP(T, total, value, operation)                                                                     \
+    {                                                                                                        \
+        const T a = total, b = value;                                                                        \
+        value = total = operation;                                                                           \
+    }
 #define LOOPS(name, T, operation)                                                                            \
     static void name##_along_##T(void *running, void *block, int64_t n)                                      \
     {                                                                                                        \
@@ -29,6 +36,17 @@ typedef struct scan {
             v[i] = a = operation;                                                                            \
         }                                                                                                    \
         *(T *)running = a;                                                                                   \
+    }                                                                                                        \
+    static void name##_together_##T(void *running, void *blocks, int64_t n)                                  \
+    {                                                                                                        \
+        T *r = running, *restrict v = blocks, r0 = r[0], r1 = r[1], r2 = r[2], r3 = r[3];                    \
+        for (int64_t i = 0; i < n; i++) {                                                                    \
+            STEP(T, r0, v[i], operation)                                                                     \
+            STEP(T, r1, v[BLOCK + i], operation)                                                             \
+            STEP(T, r2, v[2 * BLOCK + i], operation)                                                         \
+            STEP(T, r3, v[3 * BLOCK + i], operation)                                                         \
+        }                                                                                                    \
+        r[0] = r0, r[1] = r1, r[2] = r2, r[3] = r3;                                                          \
     }                                                                                                        \
     WEFT_CLONES static void name##_across_##T(void *running, void *block, int64_t n)                         \
     {                                                                                                        \
@@ -41,8 +59,13 @@ typedef struct scan {
 #define SCAN(name, identity_, operation, whole_operation)                                                    \
     LOOPS(name, double, operation)                                                                           \
     LOOPS(name, int64_t, whole_operation)                                                                    \
-    static const scan scan_##name = { identity_, name##_along_double, name##_across_double,                  \
-                                      name##_along_int64_t, name##_across_int64_t };
+    static const scan scan_##name = { identity_,                                                             \
+                                      name##_along_double,                                                   \
+                                      name##_together_double,                                                \
+                                      name##_across_double,                                                  \
+                                      name##_along_int64_t,                                                  \
+                                      name##_together_int64_t,                                               \
+                                      name##_across_int64_t };
 
 SCAN(sum, 0, a + b, (int64_t)((uint64_t)a + (uint64_t)b))
 SCAN(prod, 1, a *b, (int64_t)((uint64_t)a *(uint64_t)b))
@@ -50,7 +73,7 @@ SCAN(prod, 1, a *b, (int64_t)((uint64_t)a *(uint64_t)b))
 typedef struct job {
     weft_lines in, out;
     weft_dtype type, arithmetic;
-    scan_function function;
+    scan_function function, together;
 } job;
 
 static void start(const job *j, const scan *kind, values *running, int64_t n)
@@ -91,19 +114,56 @@ static void run_lines(const job *j, values *running, int64_t outer, int64_t firs
     }
 }
 
-static void run(const weft_kernel_call *call, const scan *kind)
+/* Lines outer .. outer + LINES - 1 along a dimension behind the first: each follows itself in memory. */
+static void run_together(const job *j, values *running, int64_t outer)
+{
+    size_t size = weft_dtype_size(j->type);
+    values blocks[LINES];
+    const char *from[LINES];
+    char *to[LINES];
+    for (int line = 0; line < LINES; line++) {
+        from[line] = weft_line_whole(&j->in, outer + line);
+        to[line] = weft_line_whole(&j->out, outer + line);
+    }
+    for (int64_t k = 0, n; k < j->in.length; k += n) {
+        n = j->in.length - k < BLOCK ? j->in.length - k : BLOCK;
+        for (int line = 0; line < LINES; line++) {
+            weft_load(j->arithmetic, &blocks[line], j->type, from[line] + (size_t)k * size, 1, n);
+        }
+        j->together(running, blocks, n);
+        for (int line = 0; line < LINES; line++) {
+            weft_store(j->type, to[line] + (size_t)k * size, 1, j->arithmetic, &blocks[line], n);
+        }
+    }
+}
+
+static job begin(const weft_kernel_call *call, const scan *kind)
 {
     int dim = (int)call->numbers[0];
+    bool whole = call->output.dtype >= WEFT_I64;
     job j = { .in = weft_lines_of(&call->inputs[0], dim),
               .out = weft_lines_of(&call->output, dim),
               .type = call->output.dtype,
-              .arithmetic = call->output.dtype >= WEFT_I64 ? WEFT_I64 : WEFT_F64 };
-    bool along = j.in.inner == 1, whole = j.arithmetic == WEFT_I64;
+              .arithmetic = whole ? WEFT_I64 : WEFT_F64,
+              .together = whole ? kind->together_whole : kind->together };
+    bool along = j.in.inner == 1;
     j.function =
         along ? (whole ? kind->along_whole : kind->along) : (whole ? kind->across_whole : kind->across);
-    for (int64_t outer = 0; outer < j.out.outer; outer++) {
+    return j;
+}
+
+static void run(const weft_kernel_call *call, const scan *kind)
+{
+    job j = begin(call, kind);
+    values running;
+    int64_t outer = 0;
+    for (; j.in.dim > 0 && j.in.inner == 1 && j.in.length > 0 && outer + LINES <= j.out.outer;
+         outer += LINES) {
+        start(&j, kind, &running, LINES);
+        run_together(&j, &running, outer);
+    }
+    for (; outer < j.out.outer; outer++) {
         for (int64_t first = 0, width; first < j.out.inner; first += width) {
-            values running;
             width = j.out.inner - first < BLOCK ? j.out.inner - first : BLOCK;
             start(&j, kind, &running, width);
             run_lines(&j, &running, outer, first, width);

@@ -38,7 +38,7 @@
     }
 
 ENDS(float, weft_exp_f32)
-ENDS(double, exp)
+ENDS(double, weft_exp_f64)
 
 static void softmax_line(weft_dtype type, void *out, const void *a, const void *b, int64_t n)
 {
