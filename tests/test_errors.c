@@ -464,6 +464,16 @@ static void run_rows(const row table[], size_t count)
       .output_type = (weft_output_type)99)), INVALID, "weft_operation_register", "output_type")              \
     N(register_linear, weft_operation_register(DESCRIBED("f", "a->a", .kernel = no_kernel, ONE_INPUT,        \
       .linear = { .inputs = 2 })), INVALID, "weft_operation_register", "inputs")                             \
+    N(register_no_name, weft_operation_register(DESCRIBED("", "a->a", .kernel = no_kernel, ONE_INPUT)), INVALID, \
+      "weft_operation_register", "name is empty")                                                            \
+    N(register_contracts, weft_operation_register(DESCRIBED("f", "a->", .kernel = no_kernel, ONE_INPUT,      \
+      .linear = { .contracts = WEFT_AVG })), INVALID, "weft_operation_register", "contracts")                \
+    N(register_no_ops, weft_operation_register(DESCRIBED("f", "a->a", .kernel = no_kernel, ONE_INPUT,        \
+      .linear = { .kind = WEFT_LINEAR_JOINTLY })), INVALID, "weft_operation_register", "ops")                \
+    N(register_each, weft_operation_register(DESCRIBED("f", "a->a", .kernel = no_kernel, ONE_INPUT,          \
+      .linear = { .kind = WEFT_LINEAR_EACH, .ops = WEFT_LINEAR_OPS })), INVALID, "weft_operation_register", "inputs") \
+    N(register_compound, weft_operation_register(DESCRIBED("f", "(ab)->(ac)", .kernel = no_kernel, ONE_INPUT, \
+      .in_place = true)), INVALID, "weft_operation_register", "in_place")                                    \
     N(register_in_place, weft_operation_register(DESCRIBED("f", "ab->a", .kernel = no_kernel, ONE_INPUT, .in_place = true)), \
       INVALID, "weft_operation_register", "in_place")                                                        \
     N(apply_null, weft_apply(NULL, 1, LIST1(matrix), NULL), INVALID, "weft_apply", "operation")              \

@@ -52,8 +52,13 @@ static bool check_linearity(const char *function, const weft_linearity *linear, 
         wrong = "kind, which is no weft_linear_kind";
     } else if ((linear->ops & ~all_ops) != 0) {
         wrong = "ops, which has a bit that is no weft_reduce_op";
-    } else if ((int)linear->contracts < WEFT_SUM || linear->contracts > WEFT_MAX) {
-        wrong = "contracts, which is no weft_reduce_op";
+    } else if ((int)linear->contracts < WEFT_SUM || linear->contracts > WEFT_MAX ||
+               linear->contracts == WEFT_AVG) {
+        wrong = "contracts, which is no weft_reduce_op that puts parts together";
+    } else if (linear->kind != WEFT_NOT_LINEAR && linear->ops == 0) {
+        wrong = "ops, which is empty";
+    } else if (linear->kind == WEFT_LINEAR_EACH && linear->inputs == 0) {
+        wrong = "inputs, which is empty";
     } else if ((linear->inputs & ~all_inputs) != 0) {
         wrong = "inputs, which names one that the rule has not";
     }
@@ -78,6 +83,10 @@ static bool has_windows(const weft_rule *rule)
 /* False with the error kept. */
 static bool check_description(const char *function, const weft_operation_description *d)
 {
+    if (d != NULL && d->name != NULL && d->name[0] == '\0') {
+        weft_fail(WEFT_ERR_INVALID, function, "name is empty");
+        return false;
+    }
     const char *missing = d == NULL           ? "description"
                           : d->name == NULL   ? "name"
                           : d->rule == NULL   ? "rule"

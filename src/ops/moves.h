@@ -41,11 +41,13 @@ bool weft_lower_move(weft_describe_function describe, const weft_lowering *lower
         return weft_lower_move(describe_##name_, lowering);                                                  \
     }
 
-/* first_row: which rows of the input the output is, where these are all that it is; NULL: as `views` says. */
-#define WEFT_MOVES(name_, like, views_, first_row_)                                                          \
+/* first_row: which rows of the input the output is, where these are all that it is; NULL: as `views` says.
+ * gradient: see weft_operation. */
+#define WEFT_MOVES(name_, like, views_, first_row_, gradient_)                                               \
     WEFT_MOVE_FUNCTIONS(name_)                                                                               \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
+        .gradient = gradient_,                                                                               \
         .write_rule = write_##name_##_rule,                                                                  \
         .rule_like = like,                                                                                   \
         .window = window_of_##name_,                                                                         \

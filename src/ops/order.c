@@ -14,7 +14,7 @@ static int describe_flip(const weft_call *call, const weft_layout *from, weft_af
     return 1;
 }
 
-WEFT_MOVES(flip, "ab~->ab", false, NULL)
+WEFT_MOVES(flip, "ab~->ab", false, NULL, "flip")
 
 weft_tensor *weft_flip(weft_tensor *a, int num_dims, const int dims[])
 {
@@ -54,6 +54,7 @@ WEFT_MOVE_FUNCTIONS(roll)
 
 static const weft_operation operation_roll = {
     .name = "roll",
+    .gradient = "roll",
     .write_rule = write_roll_rule,
     .rule_like = "ab~,ab~->ab",
     .window = window_of_roll,

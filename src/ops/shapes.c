@@ -30,7 +30,7 @@ static int describe_squeeze(const weft_call *call, const weft_layout *from, weft
     return 1;
 }
 
-WEFT_MOVES(squeeze, "a1b->ab", true, NULL)
+WEFT_MOVES(squeeze, "a1b->ab", true, NULL, "unsqueeze")
 
 weft_tensor *weft_squeeze_dims(const char *function, weft_tensor *a, int64_t mask)
 {
@@ -76,7 +76,7 @@ static int describe_unsqueeze(const weft_call *call, const weft_layout *from, we
     return 1;
 }
 
-WEFT_MOVES(unsqueeze, "ab->a1b", true, NULL)
+WEFT_MOVES(unsqueeze, "ab->a1b", true, NULL, "squeeze")
 
 weft_tensor *weft_unsqueeze_dim(const char *function, weft_tensor *a, int dim)
 {
@@ -105,7 +105,7 @@ static int describe_permute(const weft_call *call, const weft_layout *from, weft
     return 1;
 }
 
-WEFT_MOVES(permute, "abc->cab", false, NULL)
+WEFT_MOVES(permute, "abc->cab", false, NULL, "permute")
 
 static weft_tensor *permute(const char *function, weft_tensor *a, const int dims[])
 {
@@ -186,7 +186,7 @@ static int describe_expand(const weft_call *call, const weft_layout *from, weft_
     return 1;
 }
 
-WEFT_MOVES(expand, "a1->ab", false, NULL)
+WEFT_MOVES(expand, "a1->ab", false, NULL, "sum")
 
 /* Writes the whole shape that a is expanded to. False with the error kept. */
 static bool complete_expansion(const weft_tensor *a, int ndim, const int64_t shape[], int64_t complete[])

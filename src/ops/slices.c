@@ -55,7 +55,7 @@ static int describe_slice(const weft_call *call, const weft_layout *from, weft_a
     return 1;
 }
 
-WEFT_MOVES(slice, "as~b->asb", true, first_row_of_cut)
+WEFT_MOVES(slice, "as~b->asb", true, first_row_of_cut, "slice_backward")
 
 static weft_attributes slice_attributes(int dim, const slice *s, int64_t size)
 {
@@ -112,6 +112,7 @@ static bool lower_slice_gradient(const weft_lowering *lowering)
 
 static const weft_operation operation_slice_backward = {
     .name = "slice_backward",
+    .gradient = "slice",
     .write_rule = write_slice_backward_rule,
     .rule_like = "as~b->asb",
     .window = window_of_slice_backward,
@@ -165,7 +166,7 @@ static int describe_select(const weft_call *call, const weft_layout *from, weft_
     return 1;
 }
 
-WEFT_MOVES(select, "a[s]b->ab", true, first_row_of_cut)
+WEFT_MOVES(select, "a[s]b->ab", true, first_row_of_cut, "unsqueeze, slice_backward")
 
 static weft_tensor *take_index(const char *function, weft_tensor *a, int dim, int64_t index)
 {
@@ -217,6 +218,7 @@ WEFT_MOVE_FUNCTIONS(put)
 
 static const weft_operation operation_put = {
     .name = "cat",
+    .gradient = "slice",
     .write_rule = write_put_rule,
     .rule_like = "as,as~->as",
     .window = window_of_put,
@@ -242,6 +244,7 @@ bool weft_put_part(const char *function, weft_tensor *target, weft_tensor *part,
 #define TRIANGLE(name_)                                                                                      \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
+        .gradient = #name_,                                                                                  \
         .rules = { "Abc->Abc" },                                                                             \
         .linear = WEFT_PASSES_ALL,                                                                           \
         .inputs = { { "a", WEFT_TYPES_ALL, false } },                                                        \
