@@ -49,3 +49,26 @@ weft_tensor *weft_settle(const char *function, weft_tensor *a, int whole)
                                                    layout->ndim, layout->shape, layout->dtype);
     return settled == NULL ? NULL : weft_tensor_to_layout(function, a, settled);
 }
+
+weft_dtype weft_wide_type(weft_dtype dtype)
+{
+    return dtype == WEFT_BF16 || dtype == WEFT_F16 ? WEFT_F32 : dtype;
+}
+
+weft_tensor *weft_dispatch_sum(const weft_call *call)
+{
+    for (int i = 0; i < call->num_inputs; i++) {
+        if (weft_check_tensor(call->function, call->operation->inputs[i].name, call->inputs[i]) == NULL) {
+            return NULL;
+        }
+    }
+    weft_call wide = *call;
+    weft_dtype type = call->inputs[0]->layout->dtype;
+    wide.attributes.type = weft_wide_type(type);
+    if (wide.attributes.type == (int64_t)type) {
+        return weft_dispatch(&wide);
+    }
+    weft_scope_open();
+    weft_tensor *sum = weft_dispatch(&wide);
+    return weft_leave_scope(sum == NULL ? NULL : weft_to_type(sum, type));
+}

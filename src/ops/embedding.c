@@ -235,20 +235,13 @@ weft_tensor *weft_embedding_backward(weft_tensor *gradient, weft_tensor *indices
         weft_fail(WEFT_ERR_INVALID, function, "num_rows is %lld, expected at least 0", (long long)num_rows);
         return NULL;
     }
-    weft_dtype type = gradient->layout->dtype;
-    weft_call call = {
+    return weft_dispatch_sum(&(weft_call){
         .function = function,
         .operation = &operation_embedding_backward,
         .num_inputs = 2,
         .inputs = { gradient, indices },
-        .attributes = { .type = (int64_t)weft_sum_type(type), .num_sizes = 1, .sizes = { num_rows } },
-    };
-    if (weft_dtype_size(type) != 2) {
-        return weft_dispatch(&call);
-    }
-    weft_scope_open();
-    weft_tensor *sum = weft_dispatch(&call);
-    return weft_leave_scope(sum == NULL ? NULL : weft_to_type(sum, type));
+        .attributes = { .num_sizes = 1, .sizes = { num_rows } },
+    });
 }
 
 const weft_operation *const weft_embedding_operations[] = {

@@ -118,8 +118,6 @@ static bool check_addition(addition *x)
 
 static weft_tensor *scatter(const addition *x)
 {
-    weft_dtype type = x->source->layout->dtype;
-    bool narrow = weft_dtype_is_floating(type) && weft_dtype_size(type) == 2;
     return weft_dispatch(&(weft_call){
         .function = x->function,
         .operation = &operation_scatter,
@@ -127,7 +125,7 @@ static weft_tensor *scatter(const addition *x)
         .inputs = { x->source, x->indices },
         .attributes = { .rule = x->rule,
                         .leading = x->dim,
-                        .type = narrow ? WEFT_F32 : type,
+                        .type = weft_wide_type(x->source->layout->dtype),
                         .num_sizes = 1,
                         .sizes = { x->a->layout->shape[x->dim] },
                         .num_numbers = 2,

@@ -200,7 +200,7 @@ static weft_call begin_call(const loss *l, weft_tensor *first)
     weft_call call = {
         .function = l->function, .operation = l->operation, .num_inputs = 2, .inputs = { first, l->targets }
     };
-    call.attributes.type = per_row ? (int64_t)layout->dtype : (int64_t)weft_sum_type(layout->dtype);
+    call.attributes.type = per_row ? (int64_t)layout->dtype : (int64_t)weft_wide_type(layout->dtype);
     call.attributes.num_numbers = WEFT_LOSS_NUMBERS;
     call.attributes.numbers[WEFT_LOSS_CLASSES] = layout->ndim == 2 ? layout->shape[1] : 0;
     call.attributes.numbers[WEFT_LOSS_IGNORES] = l->ignores;
@@ -439,19 +439,12 @@ weft_tensor *weft_mse(weft_tensor *a, weft_tensor *b, weft_loss_reduction reduct
         return NULL;
     }
     bool each = reduction == WEFT_LOSS_NONE;
-    weft_dtype type = a->layout->dtype;
     weft_call call = { .function = function,
                        .operation = each ? &operation_square_difference : &operation_mse,
                        .num_inputs = 2,
                        .inputs = { a, b },
-                       .attributes = { .type = (int64_t)weft_sum_type(type) },
                        .scalars = { mean_scale(reduction, a) } };
-    if (each || (weft_dtype)call.attributes.type == type) {
-        return weft_dispatch(&call);
-    }
-    weft_scope_open();
-    weft_tensor *result = weft_dispatch(&call);
-    return weft_leave_scope(result == NULL ? NULL : weft_to_type(result, type));
+    return each ? weft_dispatch(&call) : weft_dispatch_sum(&call);
 }
 
 weft_tensor *weft_mse_backward(weft_tensor *gradient, weft_tensor *a, weft_tensor *b,

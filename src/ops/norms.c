@@ -297,7 +297,7 @@ static weft_tensor *as_gain(const norm *n, const weft_tensor *gain, weft_tensor 
 static weft_tensor *gradient_of_gain(const norm *n)
 {
     weft_call call =
-        call_of(n, &operation_norm_gain_backward, weft_sum_type(n->a->layout->dtype), NULL, NULL, NULL);
+        call_of(n, &operation_norm_gain_backward, weft_wide_type(n->a->layout->dtype), NULL, NULL, NULL);
     return as_gain(n, n->gain, weft_dispatch(&call));
 }
 

@@ -29,10 +29,6 @@ extern const weft_operation *const weft_slice_operations[];
 extern const weft_operation *const weft_softmax_operations[];
 extern const weft_operation *const weft_sorting_operations[];
 
-/* Of an operation with output_type WEFT_TYPE_GIVEN: the output has the type of input 0; where that is of 16
- * bits, it is computed as WEFT_F32 and then rounded. */
-weft_tensor *weft_dispatch_sum(const weft_call *call);
-
 /* The sum of |a|^p over all elements, p finite and above 0: a scalar in f64 for f64, else in f32; Partial
  * where a is sharded. a is a live tensor of a floating type. */
 weft_tensor *weft_sum_of_powers(const char *function, weft_tensor *a, double p);
@@ -53,6 +49,11 @@ weft_tensor *weft_leave_scope(weft_tensor *result);
 /* The tensor with no Partial and with dimension `whole` (-1: none) not sharded: what several operations on
  * the same values begin with, so that these are reduced and moved once. NULL with the error kept. */
 weft_tensor *weft_settle(const char *function, weft_tensor *a, int whole);
+/* The type in which values of a type are added up: WEFT_F32 of 16 bits, else itself. */
+weft_dtype weft_wide_type(weft_dtype dtype);
+/* weft_dispatch() of an operation with output_type WEFT_TYPE_GIVEN, which gets the type of input 0; where
+ * that is of 16 bits, it is computed as WEFT_F32 and then rounded. */
+weft_tensor *weft_dispatch_sum(const weft_call *call);
 /* Elements along a dimension: weft_gather() of arguments that fit. */
 weft_tensor *weft_look_up(const char *function, weft_tensor *a, int dim, weft_tensor *indices);
 

@@ -181,7 +181,7 @@ static weft_tensor *reduce(const reduction *r)
 /* The type in which sums of a type are made, and the one they have. */
 static weft_dtype type_of_sum(weft_dtype type)
 {
-    return !weft_dtype_is_floating(type) ? WEFT_I64 : weft_dtype_size(type) == 2 ? WEFT_F32 : type;
+    return weft_dtype_is_floating(type) ? weft_wide_type(type) : WEFT_I64;
 }
 
 /* The result in the input's type, where that is of 16 bits. */

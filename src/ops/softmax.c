@@ -118,15 +118,15 @@ static const weft_operation operation_sum_product = {
 static weft_tensor *sum_of(const weft_call *call, const weft_operation *operation, weft_tensor *a,
                            weft_tensor *b)
 {
-    return a == NULL
-               ? NULL
-               : weft_dispatch(&(weft_call){ .function = call->function,
-                                             .operation = operation,
-                                             .num_inputs = b == NULL ? 1 : 2,
-                                             .inputs = { a, b },
-                                             .attributes = { .type = (int64_t)weft_sum_type(a->layout->dtype),
-                                                             .num_numbers = 1,
-                                                             .numbers = { call->attributes.numbers[0] } } });
+    return a == NULL ? NULL
+                     : weft_dispatch(
+                           &(weft_call){ .function = call->function,
+                                         .operation = operation,
+                                         .num_inputs = b == NULL ? 1 : 2,
+                                         .inputs = { a, b },
+                                         .attributes = { .type = (int64_t)weft_wide_type(a->layout->dtype),
+                                                         .num_numbers = 1,
+                                                         .numbers = { call->attributes.numbers[0] } } });
 }
 
 static weft_tensor *last_step(const char *function, const weft_operation *operation, weft_tensor *a,

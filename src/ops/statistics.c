@@ -63,11 +63,6 @@ weft_tensor *weft_place_like(const char *function, weft_tensor *tensor, const we
     return weft_tensor_to_layout(function, tensor, to);
 }
 
-weft_dtype weft_sum_type(weft_dtype dtype)
-{
-    return dtype == WEFT_F64 ? WEFT_F64 : WEFT_F32;
-}
-
 double weft_count_along(const weft_layout *layout, int64_t mask)
 {
     double count = 1;

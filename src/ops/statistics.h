@@ -28,9 +28,6 @@ bool weft_is_cut(const weft_layout *layout, int64_t mask);
 weft_tensor *weft_place_like(const char *function, weft_tensor *tensor, const weft_layout *like,
                              int64_t mask);
 
-/* The type in which sums of a floating type are kept: WEFT_F32 of 16 bits. */
-weft_dtype weft_sum_type(weft_dtype dtype);
-
 /* scale (0: 1) times the sum over the dimensions of the mask, in double precision (reductions.c). */
 typedef enum weft_statistic {
     WEFT_STATISTIC_SUM,
