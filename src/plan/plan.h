@@ -61,16 +61,21 @@ typedef struct weft_window {
 /* A move stage whose target gives each rank the windows of what it has of another layout (a halo, for
  * instance). The target is a tensor of its own: the placements are those of `cut`, along a dimension with
  * windows its size is the number of parts times weft_windows_largest(), and a rank's window lies at the
- * beginning of its part; what is behind it is not written. Boxes of moves are in the source's indices. */
+ * beginning of its part; what is behind it is not written. Boxes of moves are in the source's indices.
+ *
+ * With turns a rank gets what the part needs that lies turn[m] places further along mesh dimension m (and
+ * around): so parts go round in a ring. Such a mesh dimension shards a dimension with windows. A window with
+ * times = over = 1 and nothing before or after is the part itself. */
 typedef struct weft_windows {
     const weft_layout *cut; /* the source's mesh and placements; its sizes but along windows */
     bool has[WEFT_MAX_DIMS];
     weft_window of[WEFT_MAX_DIMS];
+    int64_t turn[WEFT_MAX_DIMS]; /* 0 .. size of the mesh dimension - 1; 0 where nothing turns */
 } weft_windows;
 
 /* Indices of the largest window of a part, or more. */
 int64_t weft_windows_largest(const weft_windows *windows, int dim);
-/* What the rank at a coordinate needs, in the source's indices. */
+/* What the rank at a coordinate gets, in the source's indices; where that is nothing, at the end. */
 void weft_windows_box(const weft_windows *windows, const int64_t coordinate[], weft_box *box);
 
 typedef struct weft_stage {

@@ -75,7 +75,8 @@ static bool same_windows(const weft_cached_plan *cached, const weft_windows *win
         return windows == NULL && cached->windows.cut == NULL;
     }
     return memcmp(cached->windows.has, windows->has, sizeof(windows->has)) == 0 &&
-           memcmp(cached->windows.of, windows->of, sizeof(windows->of)) == 0;
+           memcmp(cached->windows.of, windows->of, sizeof(windows->of)) == 0 &&
+           memcmp(cached->windows.turn, windows->turn, sizeof(windows->turn)) == 0;
 }
 
 static weft_cached_plan *obtain(const char *function, const weft_layout *from, const weft_layout *to,
