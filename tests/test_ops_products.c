@@ -1054,11 +1054,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_halo),
         cmocka_unit_test(test_ring),
+        cmocka_unit_test(test_gradient_by_differences),
         cmocka_unit_test(test_panels_by_default),
         cmocka_unit_test(test_panels_of_one_row),
         cmocka_unit_test(test_panels_of_two_rows),
         cmocka_unit_test(test_panels_of_four_rows),
-        cmocka_unit_test(test_gradient_by_differences),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
