@@ -710,6 +710,10 @@ static weft_tensor *fit(const attention *a, weft_tensor *gradient, const weft_te
     if (gradient != NULL && !same) {
         gradient = weft_sum_to(gradient, layout->ndim, layout->shape);
     }
+    if (gradient != NULL && gradient->layout->has_partial && gradient->layout->dtype != layout->dtype &&
+        gradient->layout->mesh == layout->mesh) {
+        gradient = weft_place_like(a->function, gradient, layout, 0); /* the rounding needs the sums */
+    }
     return gradient == NULL ? NULL : weft_to_type(gradient, layout->dtype);
 }
 
