@@ -136,12 +136,12 @@ typedef struct job {
     int batch_dims;               /* of the output */
     int64_t index[WEFT_MAX_DIMS]; /* global, in the output's batch */
     span rows, keys;
-    int64_t depth, width;                 /* e, f */
-    char *queries, *block, *values;       /* ROWS x depth, KEYS x depth, KEYS x width */
-    char *scores, *slopes;                /* ROWS x KEYS */
-    char *gradients, *terms;              /* ROWS x width, ROWS x statistics */
-    char *result, *k_result, *v_result;   /* ROWS x width or depth, KEYS x depth, KEYS x width */
-    char *addends, *most, *sum;           /* KEYS, ROWS, ROWS */
+    int64_t depth, width;               /* e, f */
+    char *queries, *block, *values;     /* ROWS x depth, KEYS x depth, KEYS x width */
+    char *scores, *slopes;              /* ROWS x KEYS */
+    char *gradients, *terms;            /* ROWS x width, ROWS x statistics */
+    char *result, *k_result, *v_result; /* ROWS x width or depth, KEYS x depth, KEYS x width */
+    char *addends, *most, *sum;         /* KEYS, ROWS, ROWS */
 } job;
 
 /* `number`: which one of the call says how many there are. */
@@ -217,8 +217,7 @@ static void load_mask(const job *j, int64_t row, int64_t first, int64_t count)
         int64_t together;
         const char *from =
             last < 1 ? weft_view_row(mask, 0, NULL)
-                     : row_at(j, mask,
-                              mask_repeats(mask, last - 1, j->q) ? 0 : row - mask->offset[last - 1],
+                     : row_at(j, mask, mask_repeats(mask, last - 1, j->q) ? 0 : row - mask->offset[last - 1],
                               &together);
         from += (size_t)local * weft_dtype_size(mask->dtype);
         weft_load(j->type, j->addends, mask->dtype, from, !repeats, count);
@@ -710,7 +709,8 @@ void weft_kernel_attention_statistics(const weft_kernel_call *call)
             double sum = value_at(&j, from, i * WEFT_ATTENTION_STATE + WEFT_ATTENTION_SUM);
             double most = value_at(&j, from, i * WEFT_ATTENTION_STATE + WEFT_ATTENTION_LARGEST);
             double product =
-                width == 0 ? 0 : product_of(gradient->dtype, a + (size_t)i * bytes, b + (size_t)i * bytes, width);
+                width == 0 ? 0
+                           : product_of(gradient->dtype, a + (size_t)i * bytes, b + (size_t)i * bytes, width);
             set_value(&j, to, i * WEFT_ATTENTION_STATISTICS + WEFT_ATTENTION_LOG_SUM,
                       sum == 0 ? INFINITY : most + log(sum));
             set_value(&j, to, i * WEFT_ATTENTION_STATISTICS + WEFT_ATTENTION_PRODUCT, product);

@@ -484,8 +484,7 @@ static bool run_step(const attention *a, const weft_call *like, unsigned moving,
         if (moving >> i & 1) {
             windows[i] = blocks_of(a, call.inputs[i]->layout, step);
             call.windows[i] = &windows[i];
-            call.inputs[i] = blocks[i] =
-                weft_tensor_windows(a->function, call.inputs[i], &windows[i], &kept);
+            call.inputs[i] = blocks[i] = weft_tensor_windows(a->function, call.inputs[i], &windows[i], &kept);
             if (blocks[i] == NULL) {
                 return false;
             }
@@ -549,14 +548,13 @@ static weft_tensor *attend_in_ring(attention *a)
     if (state == NULL) {
         return NULL;
     }
-    weft_tensor *result =
-        weft_dispatch(&(weft_call){ .function = a->function,
-                                    .operation = &operation_finish,
-                                    .num_inputs = 1,
-                                    .inputs = { state },
-                                    .attributes = { .type = (int64_t)a->q->layout->dtype,
-                                                    .num_sizes = 1,
-                                                    .sizes = { a->shape[a->batch + 1] } } });
+    weft_tensor *result = weft_dispatch(&(weft_call){
+        .function = a->function,
+        .operation = &operation_finish,
+        .num_inputs = 1,
+        .inputs = { state },
+        .attributes = {
+            .type = (int64_t)a->q->layout->dtype, .num_sizes = 1, .sizes = { a->shape[a->batch + 1] } } });
     return result == NULL || !flat ? result : weft_squeeze_dims(a->function, result, 1);
 }
 
@@ -625,8 +623,9 @@ static weft_tensor *plain_state(const attention *a)
     weft_tensor *state = weft_dispatch(&call);
     memcpy(shape, a->shape, (size_t)(a->batch + 1) * sizeof(shape[0]));
     shape[a->batch + 1] = WEFT_ATTENTION_STATE;
-    bool whole = state == NULL || (state->layout->ndim == a->batch + 2 &&
-                                   memcmp(state->layout->shape, shape, sizeof(shape[0]) * (size_t)a->batch) == 0);
+    bool whole =
+        state == NULL || (state->layout->ndim == a->batch + 2 &&
+                          memcmp(state->layout->shape, shape, sizeof(shape[0]) * (size_t)a->batch) == 0);
     return whole ? state : weft_expand(state, a->batch + 2, shape);
 }
 
@@ -724,8 +723,8 @@ static bool compute_gradients(attention *a, const bool wanted[3], weft_tensor *r
     const weft_layout *k = a->k->layout, *v = a->v->layout;
     int64_t e = k->shape[k->ndim - 1], f = v->shape[v->ndim - 1];
     int64_t columns[] = { e, wanted[1] ? e : 0, wanted[2] ? f : 0 };
-    int64_t parts = (wanted[1] ? WEFT_ATTENTION_HAS_K_GRADIENT : 0) |
-                    (wanted[2] ? WEFT_ATTENTION_HAS_V_GRADIENT : 0);
+    int64_t parts =
+        (wanted[1] ? WEFT_ATTENTION_HAS_K_GRADIENT : 0) | (wanted[2] ? WEFT_ATTENTION_HAS_V_GRADIENT : 0);
     bool ring = find_ring(a);
     if (ring && !place_all(a)) {
         return false;
@@ -779,14 +778,9 @@ weft_tensor *weft_attention_backward(weft_tensor *gradient, weft_tensor *q, weft
 }
 
 const weft_operation *const weft_attention_operations[] = {
-    &operation_attention,
-    &operation_state,
-    &operation_state_step,
-    &operation_finish,
-    &operation_statistics,
-    &operation_backward_q,
-    &operation_backward_q_step,
-    &operation_backward_kv,
-    &operation_backward_kv_step,
-    NULL,
+    &operation_attention,        &operation_state,
+    &operation_state_step,       &operation_finish,
+    &operation_statistics,       &operation_backward_q,
+    &operation_backward_q_step,  &operation_backward_kv,
+    &operation_backward_kv_step, NULL,
 };
