@@ -625,11 +625,12 @@ static int64_t any_length(void)
     return below(6) == 0 ? 60 + below(90) : any_size();
 }
 
-/* Sequences sharded along some mesh dimensions: blocks go round there. Returns them, as bits. */
+/* Sequences sharded along some mesh dimensions: blocks go round there. Returns them, as bits; addends that had
+ * to be reduced to change the type may have moved all the rest. */
 static unsigned lay_in_ring(operand *const all[3], weft_dtype type)
 {
     int dims = weft_mesh_ndim(all[0]->mesh);
-    unsigned chosen = 1u << below(dims) | (unsigned)below(1 << dims);
+    unsigned chosen = 1u << below(dims) | (unsigned)below(1 << dims), laid = chosen;
     for (int i = 0; i < 3; i++) {
         for (int m = 0; m < dims; m++) {
             if (chosen >> m & 1) {
@@ -638,8 +639,14 @@ static unsigned lay_in_ring(operand *const all[3], weft_dtype type)
         }
         realise(all[i]);
         all[i]->tensor = weft_to_type(all[i]->tensor, type);
+        assert_no_error();
+        for (int m = 0; m < dims; m++) {
+            weft_placement now = weft_tensor_placements(all[i]->tensor)[m];
+            bool sharded = now.kind == WEFT_SHARD && now.dim == all[i]->ndim - 2;
+            laid &= sharded ? ~0u : ~(1u << m);
+        }
     }
-    return chosen;
+    return laid;
 }
 
 /* The sequence of a result is sharded where that of its operands is. */
