@@ -2,8 +2,9 @@
  *
  *   fraction_of_memory   bytes that an operation has to read and to write, per second, over those of memcpy() (which
  *                        reads and writes each byte) between buffers as large.
- *   fraction_of_peak     arithmetic of a product per second, over that of one large cblas_sgemm() on one thread, times
- *                        the workers.
+ *   fraction_of_peak     arithmetic of products per second, over that of one large cblas_sgemm() on one thread, times
+ *                        the workers. Of attention: the products that there have to be, two of s x t scores, and five
+ *                        for the gradients (eight are computed: the scores are computed again).
  *
  * Tensors of 64 MB, so that no cache holds them; output buffers are those of the former repetition. */
 #include <cblas.h>
@@ -170,10 +171,25 @@ static void measure_memory(const operation *o, int workers)
     free(source);
 }
 
-static weft_tensor *call_product(void)
+/* `products`: how many of SIDE x SIDE x SIDE there are. */
+static void measure_peak(const char *name, weft_tensor *(*call)(void), double products, int workers)
 {
-    return weft_matmul(left, right);
+    static float c[SIDE * SIDE];
+    double ours[BENCH_REPETITIONS], plain[BENCH_REPETITIONS];
+    run(call);
+    for (int i = 0; i < BENCH_REPETITIONS; i++) {
+        ours[i] = run(call);
+        plain[i] = run_sgemm(c);
+    }
+    double flops = 2.0 * SIDE * SIDE * SIDE, us = bench_median(ours, BENCH_REPETITIONS);
+    double peak = flops / bench_median(plain, BENCH_REPETITIONS) * workers;
+    printf("{\"bench\": \"kernels\", \"case\": \"%s\", \"ms\": %.2f, \"gflop_per_s\": %.1f, "
+           "\"fraction_of_peak\": %.3f}\n",
+           name, us * 1e-3, products * flops / us * 1e-3, products * flops / us / peak);
+    fflush(stdout);
 }
+
+CALL(product, weft_matmul(left, right))
 
 static void measure_product(const char *name, weft_dtype type, int workers)
 {
@@ -182,19 +198,29 @@ static void measure_product(const char *name, weft_dtype type, int workers)
     left = weft_to_type(weft_randn(WEFT_F32, 2, shape, mesh, NULL), type);
     right = weft_to_type(weft_randn(WEFT_F32, 2, square, mesh, NULL), type);
     weft_wait();
-    static float c[SIDE * SIDE];
-    double ours[BENCH_REPETITIONS], plain[BENCH_REPETITIONS];
-    run(call_product);
-    for (int i = 0; i < BENCH_REPETITIONS; i++) {
-        ours[i] = run(call_product);
-        plain[i] = run_sgemm(c);
-    }
-    double flops = 2.0 * SIDE * SIDE * SIDE, us = bench_median(ours, BENCH_REPETITIONS);
-    double peak = flops / bench_median(plain, BENCH_REPETITIONS) * workers;
-    printf("{\"bench\": \"kernels\", \"case\": \"%s\", \"ms\": %.2f, \"gflop_per_s\": %.1f, "
-           "\"fraction_of_peak\": %.3f}\n",
-           name, us * 1e-3, 4 * flops / us * 1e-3, 4 * flops / us / peak);
-    fflush(stdout);
+    measure_peak(name, call_product, 4, workers);
+    weft_scope_close();
+}
+
+enum { HEADS = 16, LENGTH = 1024, DEPTH = 64 };
+
+static weft_tensor *q, *k, *v, *attended, *gradient_k, *gradient_v;
+
+CALL(attention, weft_attention(q, k, v, NULL))
+CALL(attention_backward, weft_attention_backward(attended, q, k, v, attended, NULL, &gradient_k, &gradient_v))
+
+static void measure_attention(int workers)
+{
+    int64_t shape[] = { HEADS, LENGTH, DEPTH };
+    double product = (double)HEADS * LENGTH * LENGTH * DEPTH / ((double)SIDE * SIDE * SIDE);
+    weft_scope_open();
+    q = weft_randn(WEFT_F32, 3, shape, mesh, NULL);
+    k = weft_randn(WEFT_F32, 3, shape, mesh, NULL);
+    v = weft_randn(WEFT_F32, 3, shape, mesh, NULL);
+    attended = weft_attention(q, k, v, NULL);
+    weft_wait();
+    measure_peak("attention f32, 16 x 1024 x 64", call_attention, 2 * product, workers);
+    measure_peak("attention_backward f32, 16 x 1024 x 64", call_attention_backward, 5 * product, workers);
     weft_scope_close();
 }
 
@@ -222,6 +248,7 @@ int main(void)
     }
     measure_product("matmul f32, 4096 x 1024 x 1024", WEFT_F32, workers);
     measure_product("matmul bf16, 4096 x 1024 x 1024", WEFT_BF16, workers);
+    measure_attention(workers);
     weft_finalize();
     return 0;
 }

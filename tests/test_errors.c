@@ -748,7 +748,21 @@ static void run_rows(const row table[], size_t count)
     N(attention_mask, weft_attention(matrix, matrix, matrix, &(weft_attention_options){ .mask = matrix }), SHAPE, \
       "weft_attention", "mask")                                                                              \
     N(attention_mask_type, weft_attention(matrix, matrix, matrix, &(weft_attention_options){ .mask = indices }), DTYPE, \
-      "weft_attention", "mask")
+      "weft_attention", "mask")                                                                              \
+    N(attention_back_null, weft_attention_backward(NULL, matrix, matrix, matrix, matrix, NULL, NULL, NULL), INVALID, \
+      "weft_attention_backward", "gradient")                                                                 \
+    N(attention_back_dead, weft_attention_backward(matrix, matrix, dead, matrix, matrix, NULL, NULL, NULL), INVALID, \
+      "weft_attention_backward", "k")                                                                        \
+    N(attention_back_output, weft_attention_backward(matrix, matrix, matrix, matrix, NULL, NULL, NULL, NULL), INVALID, \
+      "weft_attention_backward", "output")                                                                   \
+    N(attention_back_sizes, weft_attention_backward(matrix, matrix, square, matrix, matrix, NULL, NULL, NULL), SHAPE, \
+      "weft_attention_backward", "v")                                                                        \
+    N(attention_back_shape, weft_attention_backward(square, matrix, matrix, matrix, matrix, NULL, NULL, NULL), SHAPE, \
+      "weft_attention_backward", "gradient")                                                                 \
+    N(attention_back_type, weft_attention_backward(matrix, matrix, matrix, matrix, whole, NULL, NULL, NULL), DTYPE, \
+      "weft_attention_backward", "output")                                                                   \
+    N(attention_back_mesh, weft_attention_backward(on_other, matrix, matrix, matrix, matrix, NULL, NULL, NULL), MESH, \
+      "weft_attention_backward", "gradient")
 
 /* clang-format on */
 #define DEFINE_STATUS(name, call, status, function, argument) STATUS_CALL(call_##name, call)

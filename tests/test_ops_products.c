@@ -521,10 +521,10 @@ static void case_convolution_repeats(void)
 
 /* ---- attention ----------------------------------------------------------------------------------------- */
 
-/* The element of `x` at index `i` of `shape` (of `batch` dimensions) with (row, column) behind it, with
+/* Where `x` has the element at index `i` of `shape` (of `batch` dimensions) with (row, column) behind it, with
  * broadcasting. */
-static double matrix_element(const operand *x, int batch, const int64_t shape[], int64_t i, int64_t row,
-                             int64_t column)
+static int64_t matrix_index(const operand *x, int batch, const int64_t shape[], int64_t i, int64_t row,
+                            int64_t column)
 {
     int64_t index = 0, step = 1, at[2] = { row, column };
     for (int d = batch + 1; d >= 0; d--) {
@@ -536,7 +536,13 @@ static double matrix_element(const operand *x, int batch, const int64_t shape[],
         }
         i = d >= batch ? i : i / shape[d];
     }
-    return x->dense[index];
+    return index;
+}
+
+static double matrix_element(const operand *x, int batch, const int64_t shape[], int64_t i, int64_t row,
+                             int64_t column)
+{
+    return x->dense[matrix_index(x, batch, shape, i, row, column)];
 }
 
 typedef struct attention_case {
@@ -548,34 +554,42 @@ typedef struct attention_case {
     bool truth; /* of the mask */
 } attention_case;
 
-/* Rows of the result, by the plain formula. */
-static void expected_row(const attention_case *c, int64_t i, int64_t row, double *expected)
+/* The weights of a row's keys, by the plain formula. */
+static void row_weights(const attention_case *c, int64_t i, int64_t row, double *weights)
 {
-    double *scores = malloc((size_t)(c->t + 1) * sizeof(double)), most = -INFINITY, sum = 0;
+    double most = -INFINITY, sum = 0;
     for (int64_t t = 0; t < c->t; t++) {
-        scores[t] = 0;
+        weights[t] = 0;
         for (int64_t e = 0; e < c->e; e++) {
-            scores[t] += c->scale * matrix_element(c->q, c->batch, c->shape, i, row, e) *
-                         matrix_element(c->k, c->batch, c->shape, i, t, e);
+            weights[t] += c->scale * matrix_element(c->q, c->batch, c->shape, i, row, e) *
+                          matrix_element(c->k, c->batch, c->shape, i, t, e);
         }
         double mask = c->mask == NULL ? c->truth : matrix_element(c->mask, c->batch, c->shape, i, row, t);
-        scores[t] = (c->causal && t > row) || (c->truth && mask == 0) ? -INFINITY
-                    : c->truth                                        ? scores[t]
-                                                                      : scores[t] + mask;
-        most = fmax(most, scores[t]);
+        weights[t] = (c->causal && t > row) || (c->truth && mask == 0) ? -INFINITY
+                     : c->truth                                        ? weights[t]
+                                                                       : weights[t] + mask;
+        most = fmax(most, weights[t]);
     }
+    for (int64_t t = 0; t < c->t; t++) {
+        weights[t] = most > -INFINITY ? exp(weights[t] - most) : 0;
+        sum += weights[t];
+    }
+    for (int64_t t = 0; t < c->t; t++) {
+        weights[t] /= sum > 0 ? sum : 1;
+    }
+}
+
+static void expected_row(const attention_case *c, int64_t i, int64_t row, double *expected)
+{
+    double *weights = malloc((size_t)(c->t + 1) * sizeof(double));
+    row_weights(c, i, row, weights);
     for (int64_t f = 0; f < c->f; f++) {
         expected[f] = 0;
-    }
-    for (int64_t t = 0; t < c->t && most > -INFINITY; t++) {
-        sum += exp(scores[t] - most);
-    }
-    for (int64_t t = 0; t < c->t && most > -INFINITY; t++) {
-        for (int64_t f = 0; f < c->f; f++) {
-            expected[f] += exp(scores[t] - most) / sum * matrix_element(c->v, c->batch, c->shape, i, t, f);
+        for (int64_t t = 0; t < c->t; t++) {
+            expected[f] += weights[t] * matrix_element(c->v, c->batch, c->shape, i, t, f);
         }
     }
-    free(scores);
+    free(weights);
 }
 
 /* The shape of an operand: some of the batch, and a matrix. */
@@ -609,51 +623,242 @@ static int64_t any_length(void)
     return below(6) == 0 ? 60 + below(90) : any_size();
 }
 
-static void case_attention(void)
+/* Sequences sharded along some mesh dimensions: blocks go round there. Returns them, as bits; addends that had
+ * to be reduced to change the type may have moved all the rest. */
+static unsigned lay_in_ring(operand *const all[3], weft_dtype type)
 {
-    attention_case c = { .batch = (int)below(3),
-                         .shape = { below(5), below(4) },
-                         .s = any_length(),
-                         .t = any_length(),
-                         .e = 1 + below(9),
-                         .f = 1 + below(9),
-                         .causal = below(2) };
+    int dims = weft_mesh_ndim(all[0]->mesh);
+    unsigned chosen = 1u << below(dims) | (unsigned)below(1 << dims), laid = chosen;
+    for (int i = 0; i < 3; i++) {
+        for (int m = 0; m < dims; m++) {
+            if (chosen >> m & 1) {
+                all[i]->placements[m] = weft_shard(all[i]->ndim - 2);
+            }
+        }
+        realise(all[i]);
+        all[i]->tensor = weft_to_type(all[i]->tensor, type);
+        assert_no_error();
+        for (int m = 0; m < dims; m++) {
+            weft_placement now = weft_tensor_placements(all[i]->tensor)[m];
+            bool sharded = now.kind == WEFT_SHARD && now.dim == all[i]->ndim - 2;
+            laid &= sharded ? ~0u : ~(1u << m);
+        }
+    }
+    return laid;
+}
+
+/* The sequence of a result is sharded where that of its operands is. */
+static void check_stays(const operand *q, const weft_tensor *result, unsigned ring, const char *what)
+{
+    for (int m = 0; m < weft_mesh_ndim(q->mesh); m++) {
+        weft_placement now = weft_tensor_placements(result)[m];
+        bool stays = now.kind == WEFT_SHARD && now.dim == weft_tensor_ndim(result) - 2;
+        if (ring >> m & 1 && weft_mesh_size(q->mesh, m) > 1 && !stays) {
+            fail_msg("%s: along mesh dimension %d the sequence is not sharded any more", what, m);
+        }
+    }
+}
+
+/* All that a case has. */
+typedef struct attention_operands {
+    operand q, k, v, mask, gradient;
+    weft_dtype type;
+    weft_attention_options options;
+    unsigned ring;
+    int ndim; /* of the result */
+    int64_t shape[4], count;
+    char what[900];
+} attention_operands;
+
+static void draw_attention(attention_case *c, attention_operands *x, bool in_ring)
+{
+    *c = (attention_case){ .batch = (int)below(3),
+                           .shape = { below(5), below(4) },
+                           .s = any_length(),
+                           .t = any_length(),
+                           .e = 1 + below(9),
+                           .f = 1 + below(9),
+                           .causal = below(2) };
     weft_mesh *mesh = any_mesh();
-    weft_dtype type = any_float_type();
-    int64_t shape_q[4], shape_k[4], shape_v[4], shape[4];
-    int ndim = operand_shape(c.batch, c.shape, true, c.s, c.e, shape_q);
-    int ndim_k = operand_shape(c.batch, c.shape, false, c.t, c.e, shape_k);
-    int ndim_v = operand_shape(c.batch, c.shape, false, c.t, c.f, shape_v);
-    operand_shape(c.batch, c.shape, true, c.s, c.f, shape);
-    operand q = make(mesh, type, ndim, shape_q, WHOLE), k = make(mesh, type, ndim_k, shape_k, WHOLE),
-            v = make(mesh, type, ndim_v, shape_v, WHOLE);
+    int64_t shape_q[4], shape_k[4], shape_v[4];
+    bool whole = !in_ring || below(3) > 0; /* else q lacks some of the batch too */
+    *x = (attention_operands){ .type = any_float_type(), .ndim = c->batch + 2 };
+    int ndim = operand_shape(c->batch, c->shape, whole, c->s, c->e, shape_q);
+    int ndim_k = operand_shape(c->batch, c->shape, !whole, c->t, c->e, shape_k);
+    int ndim_v = operand_shape(c->batch, c->shape, false, c->t, c->f, shape_v);
+    operand_shape(c->batch, c->shape, true, c->s, c->f, x->shape);
+    x->count = shape_count(x->ndim, x->shape);
+    x->q = make(mesh, x->type, ndim, shape_q, WHOLE);
+    x->k = make(mesh, x->type, ndim_k, shape_k, WHOLE);
+    x->v = make(mesh, x->type, ndim_v, shape_v, WHOLE);
+    x->gradient = make(mesh, x->type, x->ndim, x->shape, WHOLE);
+    if (in_ring) {
+        x->ring = lay_in_ring((operand *const[]){ &x->q, &x->k, &x->v }, x->type);
+        x->ring = x->count > 0 && c->t > 0 ? x->ring : 0;
+    }
     int masked = (int)below(3);
-    c.truth = masked != 2;
-    operand mask = any_mask(mesh, &c, c.truth, 3);
-    c.q = &q;
-    c.k = &k;
-    c.v = &v;
-    c.mask = masked == 0 ? NULL : &mask;
-    c.scale = below(2) ? 0.125 : 1 / sqrt((double)c.e);
-    weft_attention_options options = { .causal = c.causal, .scale = c.scale == 0.125 ? 0.125 : 0 };
-    options.mask = masked == 0 ? NULL : masked == 1 ? weft_to_type(mask.tensor, WEFT_BOOL) : mask.tensor;
-    int64_t count = shape_count(ndim, shape);
-    double *expected = malloc(((size_t)count + 1) * sizeof(double));
-    for (int64_t i = 0; i < count / c.f; i++) {
+    c->truth = masked != 2;
+    x->mask = any_mask(mesh, c, c->truth, 3);
+    c->q = &x->q;
+    c->k = &x->k;
+    c->v = &x->v;
+    c->mask = masked == 0 ? NULL : &x->mask;
+    c->scale = below(2) ? 0.125 : 1 / sqrt((double)c->e);
+    x->options = (weft_attention_options){ .causal = c->causal, .scale = c->scale == 0.125 ? 0.125 : 0 };
+    x->options.mask = masked == 0   ? NULL
+                      : masked == 1 ? weft_to_type(x->mask.tensor, WEFT_BOOL)
+                                    : x->mask.tensor;
+    snprintf(x->what, sizeof(x->what), "attention(%s, %s, %s%s%s)%s of %s", describe_operand(&x->q),
+             describe_operand(&x->k), describe_operand(&x->v), masked ? ", " : "",
+             masked ? describe_operand(&x->mask) : "", c->causal ? " causal" : "", weft_dtype_name(x->type));
+}
+
+static void release_all(attention_operands *x)
+{
+    release(&x->q);
+    release(&x->k);
+    release(&x->v);
+    release(&x->mask);
+    release(&x->gradient);
+}
+
+static void run_attention(bool in_ring)
+{
+    attention_case c;
+    attention_operands x;
+    draw_attention(&c, &x, in_ring);
+    double *expected = malloc(((size_t)x.count + 1) * sizeof(double));
+    for (int64_t i = 0; i < x.count / c.f; i++) {
         expected_row(&c, i / (c.s > 0 ? c.s : 1), i % (c.s > 0 ? c.s : 1), expected + i * c.f);
     }
-    char what[900];
-    snprintf(what, sizeof(what), "attention(%s, %s, %s%s%s)%s of %s", describe_operand(&q),
-             describe_operand(&k), describe_operand(&v), masked ? ", " : "",
-             masked ? describe_operand(&mask) : "", c.causal ? " causal" : "", weft_dtype_name(type));
-    weft_tensor *result = weft_attention(q.tensor, k.tensor, v.tensor, &options);
-    check_result(result, type, ndim, shape, expected, 100, 10, what);
-    check_repeats(result, weft_attention(q.tensor, k.tensor, v.tensor, &options));
+    weft_tensor *result = weft_attention(x.q.tensor, x.k.tensor, x.v.tensor, &x.options);
+    check_result(result, x.type, x.ndim, x.shape, expected, 100, 10, x.what);
+    check_stays(&x.q, result, x.ring, x.what);
+    check_repeats(result, weft_attention(x.q.tensor, x.k.tensor, x.v.tensor, &x.options));
     free(expected);
-    release(&q);
-    release(&k);
-    release(&v);
-    release(&mask);
+    release_all(&x);
+}
+
+static void case_attention(void)
+{
+    run_attention(false);
+}
+
+static void case_attention_ring(void)
+{
+    run_attention(true);
+}
+
+/* Of q, k and v: the values of a gradient, and the magnitudes of what they are sums of. */
+typedef struct gradient_sum {
+    const operand *of;
+    double *values, *terms;
+} gradient_sum;
+
+static void add_term(const attention_case *c, gradient_sum *sum, int64_t i, int64_t row, int64_t column,
+                     double value, double magnitude)
+{
+    int64_t index = matrix_index(sum->of, c->batch, c->shape, i, row, column);
+    sum->values[index] += value;
+    sum->terms[index] += fabs(magnitude);
+}
+
+/* What a row of the result adds to the gradients, by the plain formula. */
+static void add_row(const attention_case *c, const operand *gradient, int64_t i, int64_t row,
+                    gradient_sum sums[3])
+{
+    double *weights = malloc((size_t)(c->t + 1) * sizeof(double)), product = 0, magnitude = 0;
+    row_weights(c, i, row, weights);
+    for (int64_t f = 0; f < c->f; f++) {
+        double result = 0, up = matrix_element(gradient, c->batch, c->shape, i, row, f);
+        for (int64_t t = 0; t < c->t; t++) {
+            result += weights[t] * matrix_element(c->v, c->batch, c->shape, i, t, f);
+            add_term(c, &sums[2], i, t, f, weights[t] * up, weights[t] * up);
+        }
+        product += up * result;
+        magnitude += fabs(up * result);
+    }
+    for (int64_t t = 0; t < c->t; t++) {
+        double slope = 0, size = magnitude;
+        for (int64_t f = 0; f < c->f; f++) {
+            double term = matrix_element(gradient, c->batch, c->shape, i, row, f) *
+                          matrix_element(c->v, c->batch, c->shape, i, t, f);
+            slope += term;
+            size += fabs(term);
+        }
+        slope = c->scale * weights[t] * (slope - product);
+        size = c->scale * weights[t] * size;
+        for (int64_t e = 0; e < c->e; e++) {
+            double q = matrix_element(c->q, c->batch, c->shape, i, row, e),
+                   k = matrix_element(c->k, c->batch, c->shape, i, t, e);
+            add_term(c, &sums[0], i, row, e, slope * k, size * k);
+            add_term(c, &sums[1], i, t, e, slope * q, size * q);
+        }
+    }
+    free(weights);
+}
+
+static void check_gradient(const attention_operands *x, const gradient_sum *sum, weft_tensor *result)
+{
+    double most = 1;
+    for (int64_t i = 0; i < sum->of->count; i++) {
+        most = fmax(most, sum->terms[i]);
+    }
+    char what[1000];
+    snprintf(what, sizeof(what), "gradient of %s of %s",
+             sum->of == &x->q   ? "q"
+             : sum->of == &x->k ? "k"
+                                : "v",
+             x->what);
+    check_result(result, x->type, sum->of->ndim, sum->of->shape, sum->values, 1000, most, what);
+}
+
+static void run_attention_backward(bool in_ring)
+{
+    attention_case c;
+    attention_operands x;
+    draw_attention(&c, &x, in_ring);
+    gradient_sum sums[3] = { { .of = &x.q }, { .of = &x.k }, { .of = &x.v } };
+    for (int k = 0; k < 3; k++) {
+        sums[k].values = calloc((size_t)sums[k].of->count + 1, sizeof(double));
+        sums[k].terms = calloc((size_t)sums[k].of->count + 1, sizeof(double));
+    }
+    for (int64_t i = 0; i < x.count / c.f; i++) {
+        add_row(&c, &x.gradient, i / c.s, i % c.s, sums);
+    }
+    weft_tensor *q = x.q.tensor, *k = x.k.tensor, *v = x.v.tensor, *up = x.gradient.tensor;
+    weft_tensor *output = weft_attention(q, k, v, &x.options), *dk, *dv, *again_k, *again_v;
+    weft_tensor *dq = weft_attention_backward(up, q, k, v, output, &x.options, &dk, &dv);
+    assert_no_error();
+    check_gradient(&x, &sums[0], dq);
+    check_gradient(&x, &sums[1], dk);
+    check_gradient(&x, &sums[2], dv);
+    check_repeats(dq, weft_attention_backward(up, q, k, v, output, &x.options, &again_k, &again_v));
+    check_repeats(dk, again_k);
+    check_repeats(dv, again_v);
+    check_stays(&x.q, dq, x.ring, x.what);
+    check_stays(&x.q, dk, x.ring, x.what);
+    check_stays(&x.q, dv, x.ring, x.what);
+    /* One alone is the same. */
+    bool of_k = below(2);
+    dq = weft_attention_backward(up, q, k, v, output, &x.options, of_k ? &dk : NULL, of_k ? NULL : &dv);
+    check_gradient(&x, &sums[0], dq);
+    check_gradient(&x, &sums[of_k ? 1 : 2], of_k ? dk : dv);
+    for (int i = 0; i < 3; i++) {
+        free(sums[i].values);
+        free(sums[i].terms);
+    }
+    release_all(&x);
+}
+
+static void case_attention_backward(void)
+{
+    run_attention_backward(false);
+}
+
+static void case_attention_backward_ring(void)
+{
+    run_attention_backward(true);
 }
 
 /* ---- the suites ---------------------------------------------------------------------------------------- */
@@ -670,6 +875,9 @@ static const family families[] = {
     { "convolution_backward_weight", case_convolution_backward_weight },
     { "convolution repeats", case_convolution_repeats },
     { "attention", case_attention },
+    { "attention ring", case_attention_ring },
+    { "attention_backward", case_attention_backward },
+    { "attention_backward ring", case_attention_backward_ring },
 };
 
 /* `rows`: how high panels are, or NULL. */
@@ -718,10 +926,115 @@ static void test_halo(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
+/* The sequence over all ranks: what moves is each block of k and v, once to every other rank, and going back
+ * those of q, the gradient and two numbers for each row too; there is room for two blocks of each at most. */
+static void test_ring(void **state)
+{
+    (void)state;
+    start_world(NULL, NULL);
+    enum { BATCH = 2, LENGTH = 8 * MAX_RANKS, E = 4, F = 6 };
+    int64_t ranks[] = { MAX_RANKS }, shape[] = { BATCH, LENGTH, E }, shape_v[] = { BATCH, LENGTH, F };
+    weft_mesh *mesh = weft_mesh_create(1, ranks, NULL);
+    weft_placement by_rows[] = { weft_shard(1) };
+    weft_tensor *q = weft_ones(WEFT_F32, 3, shape, mesh, by_rows),
+                *k = weft_ones(WEFT_F32, 3, shape, mesh, by_rows),
+                *v = weft_ones(WEFT_F32, 3, shape_v, mesh, by_rows), *dk, *dv;
+    weft_counters before, forward, backward;
+    weft_get_counters(&before);
+    weft_tensor *output = weft_attention(q, k, v, NULL);
+    weft_get_counters(&forward);
+    weft_tensor *dq = weft_attention_backward(output, q, k, v, output, NULL, &dk, &dv);
+    weft_get_counters(&backward);
+    assert_no_error();
+    weft_tensor *results[] = { output, dq, dk, dv };
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(weft_tensor_placements(results[i])[0].kind, WEFT_SHARD);
+        assert_int_equal(weft_tensor_placements(results[i])[0].dim, 1);
+    }
+    /* Of every rank, to each other one. */
+    uint64_t row = BATCH * LENGTH * sizeof(float), others = MAX_RANKS - 1,
+             hosted = (uint64_t)weft_local_ranks();
+    assert_int_equal(forward.bytes_moved - before.bytes_moved, hosted * others * row * (E + F) / MAX_RANKS);
+    assert_int_equal(backward.bytes_moved - forward.bytes_moved,
+                     hosted * others * row * (E + (E + F) + (E + F + 2)) / MAX_RANKS);
+    /* The state, the result, two blocks of k and of v; buffers are used again. */
+    assert_true(forward.buffers_created - before.buffers_created <= 6 * hosted);
+    double sum = 0;
+    assert_int_equal(weft_to_host(weft_to_type(weft_sum_all(output), WEFT_F64), &sum), WEFT_OK);
+    assert_true(fabs(sum - BATCH * LENGTH * F) < 0.01);
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+/* The sum of the result's elements with weights. */
+static double weighted_result(operand *const all[3], const double *weights, int64_t count)
+{
+    weft_scope_open();
+    for (int i = 0; i < 3; i++) {
+        realise(all[i]);
+    }
+    weft_attention_options options = { .causal = true, .scale = 0.4 };
+    weft_tensor *result = weft_attention(all[0]->tensor, all[1]->tensor, all[2]->tensor, &options);
+    double *values = malloc((size_t)count * sizeof(double)), sum = 0;
+    assert_int_equal(weft_to_host(result, values), WEFT_OK);
+    for (int64_t i = 0; i < count; i++) {
+        sum += weights[i] * values[i];
+    }
+    free(values);
+    weft_scope_close();
+    return sum;
+}
+
+/* Against differences, with uneven shards. */
+static void test_gradient_by_differences(void **state)
+{
+    (void)state;
+    start_world(NULL, NULL);
+    source = prng_start(9);
+    weft_scope_open();
+    int64_t three[] = { 3 }, shape_q[] = { 2, 5, 3 }, shape_k[] = { 1, 7, 3 }, shape_v[] = { 2, 7, 2 },
+            shape[] = { 2, 5, 2 };
+    weft_mesh *mesh = weft_mesh_create(1, three, NULL);
+    operand q = make_operand(mesh, WEFT_F64, 3, shape_q, REAL, 0),
+            k = make_operand(mesh, WEFT_F64, 3, shape_k, REAL, 0),
+            v = make_operand(mesh, WEFT_F64, 3, shape_v, REAL, 0),
+            up = make_operand(mesh, WEFT_F64, 3, shape, REAL, 0);
+    operand *const all[] = { &q, &k, &v };
+    lay_in_ring(all, WEFT_F64);
+    weft_attention_options options = { .causal = true, .scale = 0.4 };
+    weft_tensor *output = weft_attention(q.tensor, k.tensor, v.tensor, &options), *results[3];
+    results[0] = weft_attention_backward(up.tensor, q.tensor, k.tensor, v.tensor, output, &options,
+                                         &results[1], &results[2]);
+    assert_no_error();
+    for (int i = 0; i < 3; i++) {
+        double *gradient = malloc((size_t)all[i]->count * sizeof(double)), step = 1e-5;
+        assert_int_equal(weft_to_host(results[i], gradient), WEFT_OK);
+        for (int64_t x = 0; x < all[i]->count; x++) {
+            double value = all[i]->dense[x];
+            all[i]->dense[x] = value + step;
+            double above = weighted_result(all, up.dense, up.count);
+            all[i]->dense[x] = value - step;
+            double under = weighted_result(all, up.dense, up.count), slope = (above - under) / (2 * step);
+            all[i]->dense[x] = value;
+            if (!(fabs(slope - gradient[x]) <= 1e-6 * (1 + fabs(slope)))) {
+                fail_msg("operand %d, element %d: %.9g, expected %.9g", i, (int)x, gradient[x], slope);
+            }
+        }
+        free(gradient);
+    }
+    for (int i = 0; i < 3; i++) {
+        release(all[i]);
+    }
+    release(&up);
+    weft_scope_close();
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_halo),
+        cmocka_unit_test(test_ring),
+        cmocka_unit_test(test_gradient_by_differences),
     };
     return run_suite(&operations, tests, sizeof(tests) / sizeof(tests[0]));
 }

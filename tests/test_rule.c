@@ -149,7 +149,7 @@ static void test_malformed(void **state)
         { "...A->A", "beside another run" },
         { "a->A", "no input has" },
         { "a->a...", "no input has" },
-        { "a,b,c,d,e,f,g->a", "more than 6 inputs" },
+        { "a,b,c,d,e,f,g,h->a", "more than 7 inputs" },
         { "abcdefghi->a", "more than 8 dimensions" },
         { "abcdefgh,ijklmnop,qrstu->a", "different letters" },
         { "->", NULL }, /* a scalar without a dimension is a rule */

@@ -141,6 +141,18 @@ static void draw_loss(plan *p)
     p->roundings = 64;
 }
 
+static void draw_attention(plan *p)
+{
+    int64_t s = 1 + below(5), t = 1 + below(5), e = 1 + below(4), f = 1 + below(4);
+    int64_t q[] = { 3, s, e }, k[] = { 3, t, e }, v[] = { 3, t, f };
+    weft_dtype dtype = any_float();
+    add_input(p, dtype, 3, q);
+    add_input(p, dtype, 3, k);
+    add_input(p, dtype, 3, v);
+    p->first = below(2);
+    p->roundings = 4096;
+}
+
 /* ---- the calls ----------------------------------------------------------------------------------------- */
 
 #define CALL(name, expression)                                                                               \
@@ -175,6 +187,26 @@ CALL(embedding_backward, weft_embedding_backward(in[0], in[1], p->dim))
 CALL(cross_entropy, weft_cross_entropy(in[0], in[1]))
 CALL(cross_entropy_backward, weft_cross_entropy_backward(NULL, in[0], in[1]))
 
+static weft_tensor *call_attention(const plan *p, weft_tensor *const in[])
+{
+    return weft_attention(in[0], in[1], in[2], &(weft_attention_options){ .causal = p->first });
+}
+
+/* `which`: of q, k or v. */
+static weft_tensor *attention_gradient(const plan *p, weft_tensor *const in[], int which)
+{
+    weft_attention_options options = { .causal = p->first };
+    weft_tensor *output = weft_attention(in[0], in[1], in[2], &options), *all[3];
+    all[0] = output == NULL ? NULL
+                            : weft_attention_backward(output, in[0], in[1], in[2], output, &options, &all[1],
+                                                      &all[2]);
+    return all[0] == NULL ? NULL : all[which];
+}
+
+CALL(attention_backward_q, attention_gradient(p, in, 0))
+CALL(attention_backward_k, attention_gradient(p, in, 1))
+CALL(attention_backward_v, attention_gradient(p, in, 2))
+
 static const program programs[] = {
     { "add", draw_two, call_add },
     { "mul", draw_two, call_mul },
@@ -200,6 +232,10 @@ static const program programs[] = {
     { "embedding_backward", draw_lookup_backward, call_embedding_backward },
     { "cross_entropy", draw_loss, call_cross_entropy },
     { "cross_entropy_backward", draw_loss, call_cross_entropy_backward },
+    { "attention", draw_attention, call_attention },
+    { "attention_backward of q", draw_attention, call_attention_backward_q },
+    { "attention_backward of k", draw_attention, call_attention_backward_k },
+    { "attention_backward of v", draw_attention, call_attention_backward_v },
 };
 
 /* ---- one call in all ways ------------------------------------------------------------------------------ */

@@ -66,10 +66,26 @@ static void make_case(prng *random, weft_layout_table *table, windows_case *c)
                   : c->windows.has[d] ? parts_of(c, d) * weft_windows_largest(&c->windows, d)
                                       : size[d];
     }
+    for (int m = 0; m < c->mesh->ndim; m++) {
+        bool may_turn = !c->windows.placed && placements[m].kind == WEFT_SHARD &&
+                        c->windows.has[placements[m].dim];
+        c->windows.turn[m] = may_turn && prng_below(random, 2) ? prng_below(random, c->mesh->shape[m]) : 0;
+    }
     c->from = weft_layout_intern(table, c->mesh, placements, c->ndim, size, WEFT_F32);
     c->to = weft_layout_intern(table, c->mesh, placements, c->ndim, room, WEFT_F32);
     assert_true(!c->windows.placed || weft_windows_consecutive(&c->windows));
     c->stage = (weft_stage){ .from = c->from, .to = c->to, .windows = &c->windows, .scale = 1.0 };
+}
+
+/* What the rank gets the windows of: the part that lies so many turns further. */
+static weft_box turned_part(const windows_case *c, int rank)
+{
+    int64_t coordinate[WEFT_MAX_DIMS];
+    weft_mesh_unravel(c->mesh, weft_mesh_index_of(c->mesh, rank), coordinate);
+    for (int m = 0; m < c->mesh->ndim; m++) {
+        coordinate[m] = (coordinate[m] + c->windows.turn[m]) % c->mesh->shape[m];
+    }
+    return reference_box(c->windows.cut, weft_mesh_ravel(c->mesh, coordinate));
 }
 
 static bool box_has(int ndim, const weft_box *box, const int64_t element[])
@@ -125,7 +141,7 @@ static int times_received(const windows_case *c, int rank, const weft_moves *mov
 static void check_receives(const windows_case *c, int rank, const weft_moves *moves)
 {
     weft_box all = weft_box_whole(c->ndim, c->from->shape);
-    weft_box part = reference_box(c->windows.cut, weft_mesh_index_of(c->mesh, rank));
+    weft_box part = turned_part(c, rank);
     int64_t element[WEFT_MAX_DIMS], total = 0, moved = 0;
     memcpy(element, all.offset, sizeof(element));
     if (weft_box_count(c->ndim, &all) > 0) {
@@ -222,11 +238,42 @@ static void test_halo(void **state)
     weft_moves_free(&moves);
 }
 
+/* Five rows over three ranks, 2 + 2 + 1, one turn: each rank gets the part of the next one, whole. */
+static void test_ring(void **state)
+{
+    fixture *f = *state;
+    int64_t three[] = { 3 }, shape[] = { 1, 5 }, room[] = { 1, 6 };
+    const weft_mesh *m = mesh(f, 1, three);
+    const weft_layout *from = layout_of(f->table, m, "S1", 2, shape, WEFT_F32);
+    weft_windows windows = {
+        .cut = from, .has = { false, true }, .of = { [1] = { .size = 5, .times = 1, .over = 1 } }, .turn = { 1 }
+    };
+    assert_int_equal(weft_windows_largest(&windows, 1), 2);
+    weft_stage stage = {
+        .from = from, .to = layout_of(f->table, m, "S1", 2, room, WEFT_F32), .windows = &windows, .scale = 1.0
+    };
+    weft_topology topology = one_rank_each(m);
+    for (int rank = 0; rank < 3; rank++) {
+        weft_moves receives = { 0 }, sends = { 0 };
+        weft_box own;
+        assert_int_equal(weft_stage_receives(&stage, &topology, rank, &receives), WEFT_OK);
+        assert_int_equal(weft_stage_sends(&stage, &topology, rank, &sends), WEFT_OK);
+        assert_true(receives.count == 1 && sends.count == 1);
+        assert_int_equal(receives.items[0].peer, (rank + 1) % 3);
+        assert_int_equal(sends.items[0].peer, (rank + 2) % 3);
+        assert_true(weft_layout_shard_box(from, rank, &own));
+        assert_true(weft_box_equal(2, &sends.items[0].box, &own));
+        weft_moves_free(&receives);
+        weft_moves_free(&sends);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_windows),
         cmocka_unit_test_setup_teardown(test_halo, fixture_new, fixture_free),
+        cmocka_unit_test_setup_teardown(test_ring, fixture_new, fixture_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,9 @@ static void print_rules(const weft_operation *operation)
         printf("like `%s`", operation->rule_like);
         return;
     }
+    if (operation->choose != NULL) {
+        printf("inputs as they lie");
+    }
     for (int i = 0; i < WEFT_MAX_RULES && operation->rules[i] != NULL; i++) {
         printf("%s`%s`", i == 0 ? "" : ", ", operation->rules[i]);
     }

@@ -59,7 +59,7 @@ static inline void *weft_view_row(const weft_view *view, int64_t row, int64_t *r
            (size_t)((global - begin) * view->row_elements) * weft_dtype_size(view->dtype);
 }
 
-#define WEFT_MAX_KERNEL_INPUTS 6
+#define WEFT_MAX_KERNEL_INPUTS 7
 #define WEFT_MAX_NUMBERS 12 /**< whole numbers that a call hands to its kernel */
 #define WEFT_MAX_SCALARS 8  /**< and real ones */
 

@@ -75,9 +75,34 @@ typedef struct weft_attention_options {
  * softmax(scale q k^T + mask) v, the softmax over keys: q [..., s, e], k [..., t, e] and v [..., t, f] give
  * [..., s, f]; what comes before is broadcast. Floating types; the mask may be of another one. The matrix of
  * all scores is never there. A row that sees no key gives 0. `options`: NULL for all defaults.
+ *
+ * Where q is sharded in s and k and v are in t, along the same mesh dimensions, the sequence stays sharded: each
+ * rank's block of k and v goes to all others along these mesh dimensions, one after the other, while the block
+ * before is computed with (a ring). Beyond its inputs and its result a rank then has two blocks of k and v, and
+ * f + 2 numbers in single or double precision for each row; it receives (n - 1) / n of k and v, for n blocks.
+ * Along other mesh dimensions the batch, or rows alone, may be sharded at the same time. Of a mask a rank has
+ * its rows, for all keys. Without this, keys that are sharded are gathered.
  */
 WEFT_API weft_tensor *weft_attention(weft_tensor *q, weft_tensor *k, weft_tensor *v,
                                      const weft_attention_options *options);
+
+/**
+ * Gradients, of the same operands and options: `output` is the result, and `gradient` that of it, of its shape
+ * and type. Returns the gradient of q; those of k and v are put into `*gradient_k` and `*gradient_v`, either of
+ * which may be NULL where it is not wanted. All have the shapes and types of what they are gradients of; those
+ * of what is broadcast are sums. On error all are NULL. A row that sees no key adds 0. The mask has no gradient.
+ *
+ * The weights are computed again, block by block, from q and k and the logarithm of each row's sum, which is
+ * computed first: with it the gradients of q, and of k and v together, cost 8 products of s x t scores where
+ * the result cost 2. Ranks that share out rows or keys need no others' to compute their parts: the gradients of
+ * k and v are Partial where rows are sharded, that of q where keys are. Where weft_attention() takes a ring,
+ * nothing is gathered here either: k goes round for the logarithms, k and v for the gradient of q, then q and
+ * `gradient` for those of k and v, which stay sharded as k and v are.
+ */
+WEFT_API weft_tensor *weft_attention_backward(weft_tensor *gradient, weft_tensor *q, weft_tensor *k,
+                                              weft_tensor *v, weft_tensor *output,
+                                              const weft_attention_options *options, weft_tensor **gradient_k,
+                                              weft_tensor **gradient_v);
 
 WEFT_END_DECLS
 

@@ -546,6 +546,7 @@ weft_tensor *weft_dispatch(const weft_call *call)
         warn_of_guess(call, guessed);
     }
     weft_lowering lowering = { .call = call, .choice = choice };
+    memcpy(lowering.windows, call->windows, sizeof(lowering.windows));
     if (!needs_moves(call, choice) && !choice->has_windows) {
         memcpy(lowering.inputs, call->inputs, sizeof(lowering.inputs));
         return make_output(call, choice, &lowering);

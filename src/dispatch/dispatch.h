@@ -18,6 +18,9 @@ typedef struct weft_call {
     const weft_operation *operation;
     int num_inputs;
     weft_tensor *inputs[WEFT_MAX_INPUTS];
+    /* Of inputs that weft_tensor_windows() made, and that stay as they are (weft_choose_function): what they
+     * are windows of. */
+    const weft_windows *windows[WEFT_MAX_INPUTS];
     weft_attributes attributes;       /* what the layouts depend on */
     double scalars[WEFT_MAX_SCALARS]; /* what they do not depend on */
 } weft_call;

@@ -27,7 +27,7 @@
 #include "layout/layout.h"
 
 enum {
-    WEFT_MAX_INPUTS = 6,        /* tensors that an operation takes */
+    WEFT_MAX_INPUTS = 7,        /* tensors that an operation takes */
     WEFT_MAX_RULE_FACTORS = 20, /* letters of a rule */
     WEFT_MAX_TERM_FACTORS = 8,  /* letters of one compound dimension */
     WEFT_MAX_FACTORS = 24       /* factors of a rule with its runs spelled out */

@@ -64,12 +64,17 @@ typedef struct weft_window {
  * windows its size is the number of parts times weft_windows_largest(), and a rank's window lies at the
  * beginning of its part; what is behind it is not written. Or, where a row needs one index and the next row the
  * next index, the windows may be placed: the target is of the layout `cut`, each index lies where the row is that
- * needs it, and rows that need none are not written. Boxes of moves are in the source's indices. */
+ * needs it, and rows that need none are not written. Boxes of moves are in the source's indices.
+ *
+ * With turns a rank gets what the part needs that lies turn[m] places further along mesh dimension m (and
+ * around): so parts go round in a ring. Such a mesh dimension shards a dimension with windows. A window with
+ * times = over = 1 and nothing before or after is the part itself. Windows that are placed do not turn. */
 typedef struct weft_windows {
     const weft_layout *cut; /* the source's mesh and placements; its sizes but along windows */
     bool has[WEFT_MAX_DIMS];
     weft_window of[WEFT_MAX_DIMS];
     bool placed;
+    int64_t turn[WEFT_MAX_DIMS]; /* 0 .. size of the mesh dimension - 1; 0 where nothing turns */
 } weft_windows;
 
 /* The windows of a tensor of layout `from`, along those of its sharded dimensions for which rows[d] >= 0 is the
@@ -85,7 +90,7 @@ double weft_windows_cost(const weft_topology *topology, const weft_cost_model *c
 bool weft_windows_consecutive(const weft_windows *windows);
 /* Indices of the largest window of a part, or more. */
 int64_t weft_windows_largest(const weft_windows *windows, int dim);
-/* What the rank at a coordinate needs, in the source's indices. */
+/* What the rank at a coordinate gets, in the source's indices; where that is nothing, at the end. */
 void weft_windows_box(const weft_windows *windows, const int64_t coordinate[], weft_box *box);
 
 typedef struct weft_stage {

@@ -11,11 +11,11 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return -floor_div(-a, b);
 }
 
-/* What rows [first, first + extent) of the layout that cuts need: [*begin, *end), empty where that is
- * nothing. */
+/* What rows [first, first + extent) of the layout that cuts need: [*begin, *end); empty, at the end, where
+ * that is nothing. */
 static void window_of(const weft_window *w, int64_t first, int64_t extent, int64_t *begin, int64_t *end)
 {
-    *begin = *end = 0;
+    *begin = *end = w->size;
     if (extent == 0) {
         return;
     }
@@ -78,7 +78,8 @@ int64_t weft_windows_largest(const weft_windows *windows, int dim)
     return weft_max_i64(0, weft_min_i64(most, w->size));
 }
 
-void weft_windows_box(const weft_windows *windows, const int64_t coordinate[], weft_box *box)
+/* What the part at a coordinate of `cut` needs. */
+static void part_box(const weft_windows *windows, const int64_t coordinate[], weft_box *box)
 {
     weft_layout_coordinate_box(windows->cut, coordinate, box);
     for (int d = 0; d < windows->cut->ndim; d++) {
@@ -89,6 +90,30 @@ void weft_windows_box(const weft_windows *windows, const int64_t coordinate[], w
             box->extent[d] = end - begin;
         }
     }
+}
+
+void weft_windows_box(const weft_windows *windows, const int64_t coordinate[], weft_box *box)
+{
+    const weft_mesh *mesh = windows->cut->mesh;
+    int64_t turned[WEFT_MAX_DIMS];
+    for (int m = 0; m < mesh->ndim; m++) {
+        turned[m] = (coordinate[m] + windows->turn[m]) % mesh->shape[m];
+    }
+    part_box(windows, turned, box);
+}
+
+/* The place of the rank that gets what the part of dimension `dim` at a coordinate needs; moves the coordinate
+ * there. */
+static int64_t turned_back(const weft_windows *windows, int dim, int64_t coordinate[])
+{
+    const weft_layout *cut = windows->cut;
+    for (int m = 0; m < cut->mesh->ndim; m++) {
+        if (cut->placements[m].kind == WEFT_SHARD && cut->placements[m].dim == dim) {
+            int64_t n = cut->mesh->shape[m];
+            coordinate[m] = (coordinate[m] + n - windows->turn[m]) % n;
+        }
+    }
+    return weft_mesh_ravel(cut->mesh, coordinate);
 }
 
 void weft_stage_wanted(const weft_stage *stage, const int64_t coordinate[], weft_box *box)
@@ -154,12 +179,12 @@ bool weft_window_segments(const weft_windows *windows, int dim, int64_t begin, i
         int64_t index = ((const weft_segment *)parts.items)[i].index, coordinate[WEFT_MAX_DIMS];
         weft_box box;
         weft_mesh_unravel(cut->mesh, index, coordinate);
-        weft_windows_box(windows, coordinate, &box);
+        part_box(windows, coordinate, &box);
         int64_t first = weft_max_i64(begin, box.offset[dim]);
         int64_t last = weft_min_i64(end, box.offset[dim] + box.extent[dim]);
         weft_segment *segment = first < last ? weft_vec_push(segments, sizeof(*segment)) : NULL;
         if (segment != NULL) {
-            *segment = (weft_segment){ first, last, index };
+            *segment = (weft_segment){ first, last, turned_back(windows, dim, coordinate) };
         }
         done = segment != NULL || first >= last;
     }

@@ -88,7 +88,8 @@ static bool same_windows(const weft_cached_plan *cached, const weft_windows *win
     }
     return cached->windows.placed == windows->placed &&
            memcmp(cached->windows.has, windows->has, sizeof(windows->has)) == 0 &&
-           memcmp(cached->windows.of, windows->of, sizeof(windows->of)) == 0;
+           memcmp(cached->windows.of, windows->of, sizeof(windows->of)) == 0 &&
+           memcmp(cached->windows.turn, windows->turn, sizeof(windows->turn)) == 0;
 }
 
 /* Layouts are few, but a program may cut a slice at another place in each of its steps: of windows so many are
@@ -100,7 +101,10 @@ static weft_cached_plan *obtain(const char *function, const weft_layout *from, c
 {
     weft_tensors *tensors = weft_runtime.tensors;
     uint64_t hash = weft_hash_u64(from->hash ^ weft_hash_u64(to->hash));
-    hash = windows == NULL ? hash : weft_hash_bytes(windows->of, sizeof(windows->of), hash);
+    if (windows != NULL) {
+        hash = weft_hash_bytes(windows->of, sizeof(windows->of), hash);
+        hash = weft_hash_bytes(windows->turn, sizeof(windows->turn), hash);
+    }
     weft_cached_plan **bucket = &tensors->plans[hash % WEFT_PLAN_BUCKETS];
     for (weft_cached_plan *cached = *bucket; cached != NULL; cached = cached->next) {
         if (cached->plan.from == from && cached->plan.to == to && same_windows(cached, windows)) {

@@ -43,14 +43,24 @@ GRADIENT(conv2d_backward_weight)
 GRADIENT(conv1d_backward_input)
 GRADIENT(conv1d_backward_weight)
 
+static weft_attention_options attention_options(const oracle_case *c, weft_tensor *mask)
+{
+    return (weft_attention_options){
+        .causal = oracle_whole(c, "causal"), .scale = oracle_number(c, "scale"), .mask = mask
+    };
+}
+
 CALL(attention)
 {
-    weft_attention_options options = {
-        .causal = oracle_whole(c, "causal"),
-        .scale = oracle_number(c, "scale"),
-        .mask = c->num_inputs > 3 ? in[3] : NULL,
-    };
+    weft_attention_options options = attention_options(c, c->num_inputs > 3 ? in[3] : NULL);
     return weft_attention(in[0], in[1], in[2], &options);
+}
+
+CALL_SEVERAL(attention_backward)
+{
+    weft_attention_options options = attention_options(c, c->num_inputs > 4 ? in[4] : NULL);
+    weft_tensor *output = weft_attention(in[1], in[2], in[3], &options);
+    return weft_attention_backward(in[0], in[1], in[2], in[3], output, &options, &out[1], &out[2]);
 }
 
 /* weft_matmul() is with the core. */
@@ -66,5 +76,6 @@ const oracle_operation oracle_product_operations[] = {
     CALLED(conv1d_backward_input, ORDER),
     CALLED(conv1d_backward_weight, ORDER),
     CALLED(attention, ORDER),
+    SEVERAL(attention_backward, ORDER),
     { .name = NULL },
 };

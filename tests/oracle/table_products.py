@@ -168,6 +168,31 @@ def attention(x, a):
                                           is_causal=bool(a["causal"]), scale=a["scale"] or None)
 
 
+def attention_gradient_draft(random):
+    """The gradient first. Half of them with the same placements of q, k and v: the sequence is sharded in all."""
+    draft = attention_draft(random)
+    q, _, v = draft.inputs[:3]
+    if random.random() < 0.5:
+        draft.inputs[1].like = draft.inputs[2].like = 1
+    draft.inputs.insert(0, Operand(q.type, [*q.shape[:-1], v.shape[-1]]))
+    return draft
+
+
+def attention_gradients(x, a):
+    leaves = [t.detach().clone().requires_grad_() for t in x[1:4]]
+    attention([*leaves, *x[4:]], a).backward(x[0])
+    return [leaf.grad for leaf in leaves]
+
+
+def attention_gradient_terms(x, a):
+    """The gradient with all values and once more with the result, times scores' other side; and scores are sums
+    as well."""
+    gradient, q, k, v = (t.double().abs() for t in x[:4])
+    rows, length = gradient.shape[-2], gradient.shape[-1]
+    slopes = 2 * length * gradient.amax() * v.amax()
+    return 4 * torch.stack([slopes * k.amax(), rows * slopes * q.amax(), rows * gradient.amax()]).amax()
+
+
 input_gradient, weight_gradient = convolution_gradient(True), convolution_gradient(False)
 
 family("products", [
@@ -185,4 +210,5 @@ family("products", [
     Row("conv1d_backward_weight", convolution(1, "weight"), weight_gradient, terms_of(weight_gradient)),
     Row("attention", attention_draft, attention,
         lambda x, a: torch.tensor(16.0)),  # scores are sums as well; values are averaged by them
+    Row("attention_backward", attention_gradient_draft, attention_gradients, attention_gradient_terms),
 ])
