@@ -80,8 +80,3 @@ bool weft_check_own_dims(const char *function, const weft_tensor *a, int num_dim
     }
     return true;
 }
-
-weft_tensor *weft_same(const char *function, weft_tensor *a)
-{
-    return weft_squeeze_dims(function, a, 0);
-}

@@ -62,8 +62,6 @@ bool weft_lower_move(weft_describe_function describe, const weft_lowering *lower
 /* A call with one input. */
 weft_tensor *weft_dispatch_move(const char *function, const weft_operation *operation, weft_tensor *a,
                                 const weft_attributes *attributes);
-/* What a call that has nothing to do returns: a tensor of its own, on the same memory where that can be. */
-weft_tensor *weft_same(const char *function, weft_tensor *a);
 
 /* A map that leaves everything where it is. */
 weft_affine weft_same_map(const weft_layout *from);

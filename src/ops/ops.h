@@ -35,6 +35,8 @@ weft_tensor *weft_sum_of_powers(const char *function, weft_tensor *a, double p);
 
 /* Drops dimensions of size 1, bit d of the mask for dimension d; every placement stays on its dimension. */
 weft_tensor *weft_squeeze_dims(const char *function, weft_tensor *a, int64_t mask);
+/* What a call that has nothing to do returns: a tensor of its own, on the same memory where that can be. */
+weft_tensor *weft_same(const char *function, weft_tensor *a);
 /* weft_unsqueeze() of a live tensor. */
 weft_tensor *weft_unsqueeze_dim(const char *function, weft_tensor *a, int dim);
 /* Writes `part` into `target`, from index `start` of a dimension on. False with the error kept. */

@@ -38,6 +38,11 @@ weft_tensor *weft_squeeze_dims(const char *function, weft_tensor *a, int64_t mas
                               &(weft_attributes){ .num_numbers = 1, .numbers = { mask } });
 }
 
+weft_tensor *weft_same(const char *function, weft_tensor *a)
+{
+    return weft_squeeze_dims(function, a, 0);
+}
+
 weft_tensor *weft_squeeze(weft_tensor *a, int dim)
 {
     static const char function[] = "weft_squeeze";
