@@ -14,20 +14,6 @@ weft_status weft_tensors_start(void)
     return WEFT_OK;
 }
 
-int weft_tensors_held(void)
-{
-    return weft_runtime.tensors->holds;
-}
-
-void weft_tensors_let_go(void)
-{
-    for (weft_tensor *tensor = weft_runtime.tensors->newest; tensor != NULL; tensor = tensor->older) {
-        for (int i = 0; i < tensor->num_shards; i++) {
-            weft_shard_let_go(&tensor->shards[i]);
-        }
-    }
-}
-
 void weft_tensors_stop(void)
 {
     weft_tensors *tensors = weft_runtime.tensors;

@@ -4,7 +4,7 @@
 
 #include "codelets/move.h"
 #include "sched/sched.h"
-#include "tensor/tensor.h"
+#include "tensor/state.h"
 
 void *weft_task_begin(weft_task *task, struct starpu_codelet *codelet, const char *name, size_t args_size,
                       weft_dtype dtype)
@@ -101,6 +101,7 @@ bool weft_task_submit(weft_task *task)
     starpu->cl_arg_size = task->args_size;
     starpu->cl_arg_free = 1;
     starpu->nbuffers = task->num_buffers;
+    weft_held_follow_task(task->num_buffers, task->handles, task->modes);
     if (task->num_buffers > STARPU_NMAXBUFS) {
         starpu->dyn_handles = task->handles; /* StarPU frees them with the task */
         starpu->dyn_modes = task->modes;
