@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 static void start(int ranks)
 {
@@ -798,6 +800,55 @@ static void test_ranks_outside(void **state)
     stop();
 }
 
+/* A scope that could not be opened is closed like the others, and takes nothing from those around it. */
+static void test_scopes_without_memory(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); /* they take address space as they like */
+#endif
+    start(1);
+    if (weft_num_processes() > 1) { /* it breaks a world of several */
+        stop();
+        return;
+    }
+    int64_t shape[] = { 2 };
+    weft_scope_open();
+    weft_tensor *a = weft_ones(WEFT_F64, 1, shape, line(1), NULL);
+    assert_int_equal(weft_wait(), WEFT_OK);
+    struct rlimit before, tight;
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_true(file != NULL && fscanf(file, "%ld", &pages) == 1);
+    fclose(file);
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    tight = before;
+    tight.rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + ((rlim_t)16 << 20);
+    assert_int_equal(setrlimit(RLIMIT_AS, &tight), 0);
+    int64_t opened = 0;
+    while (weft_last_status() == WEFT_OK && opened < INT64_C(1) << 24) {
+        weft_scope_open();
+        opened++;
+    }
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    assert_error(WEFT_ERR_NOMEM, "weft_scope_open");
+    weft_scope_open(); /* there is memory again, but it lies in the one that there was none for */
+    weft_clear_error();
+    weft_tensor *inside = weft_scale(a, 2);
+    assert_ptr_equal(weft_scope_keep(inside), inside);
+    for (int64_t i = 0; i < opened + 1; i++) {
+        weft_scope_close();
+    }
+    const double ones[] = { 1, 1 };
+    assert_host_equal(a, sizeof(ones), ones, "of the scope around");
+    assert_int_equal(weft_tensor_ndim(inside), 0); /* gone with the innermost that was opened */
+    assert_error(WEFT_ERR_INVALID, "not a live tensor");
+    weft_scope_close();
+    weft_scope_close();
+    assert_error(WEFT_ERR_STATE, "no scope is open");
+    stop();
+}
+
 /* ---- the rest ------------------------------------------------------------------------------------------ */
 
 static void test_print(void **state)
@@ -891,6 +942,7 @@ int main(void)
         cmocka_unit_test(test_small_pool),
         cmocka_unit_test(test_meshes),
         cmocka_unit_test(test_ranks_outside),
+        cmocka_unit_test(test_scopes_without_memory),
         cmocka_unit_test(test_print),
         cmocka_unit_test(test_fake_world),
         cmocka_unit_test(test_many_lives),

@@ -33,6 +33,7 @@ typedef struct weft_tensors {
     weft_tensor *newest;
     weft_vec references; /* weft_tensor *: the scopes' references, outermost scope first */
     weft_vec scopes;     /* size_t: where each open scope begins in `references` */
+    int64_t unopened;    /* scopes inside these for which there was no memory */
     weft_cached_plan *plans[WEFT_PLAN_BUCKETS];
     weft_held held;
     weft_vec random_states; /* weft_named_state, the default one first */
