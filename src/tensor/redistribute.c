@@ -7,6 +7,10 @@
 
 /* ---- cached plans -------------------------------------------------------------------------------------- */
 
+/* A program whose shapes or slices never repeat would else fill the memory with plans. When there are too many
+ * all are forgotten, which costs those in use one miss each. What was submitted from a plan has copies of all it
+ * needs. (Layouts stay: all that remembers something compares them by address, and they are small.) */
+
 static void plan_free(weft_cached_plan *cached)
 {
     for (int i = 0; i < cached->plan.num_stages; i++) {
@@ -24,6 +28,7 @@ void weft_plans_free(weft_tensors *tensors)
             tensors->plans[i] = next;
         }
     }
+    tensors->plan_bytes = 0;
 }
 
 /* Windows are one stage. */
@@ -48,6 +53,7 @@ static weft_cached_plan *plan_build(const char *function, const weft_layout *fro
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a plan");
         return NULL;
     }
+    cached->bytes = sizeof(*cached);
     if (windows != NULL) {
         cached->windows = *windows;
     }
@@ -64,6 +70,7 @@ static weft_cached_plan *plan_build(const char *function, const weft_layout *fro
             plan_free(cached);
             return NULL;
         }
+        cached->bytes += weft_exchange_bytes(cached->exchanges[i]);
     }
     return cached;
 }
@@ -92,6 +99,11 @@ static weft_cached_plan *obtain(const char *function, const weft_layout *from, c
     weft_runtime.counters.plan_misses++;
     weft_cached_plan *cached = plan_build(function, from, to, windows);
     if (cached != NULL) {
+        weft_tensors *tensors = weft_runtime.tensors;
+        if (tensors->plan_bytes + cached->bytes > tensors->most_plan_bytes) {
+            weft_plans_free(tensors);
+        }
+        tensors->plan_bytes += cached->bytes;
         cached->next = *bucket;
         *bucket = cached;
     }
@@ -228,8 +240,7 @@ weft_tensor *weft_tensor_to_layout(const char *function, weft_tensor *tensor, co
     return target;
 }
 
-weft_tensor *weft_tensor_windows(const char *function, weft_tensor *tensor, const weft_windows *windows,
-                                 const weft_windows **kept)
+weft_tensor *weft_tensor_windows(const char *function, weft_tensor *tensor, const weft_windows *windows)
 {
     const weft_layout *from = tensor->layout;
     int64_t shape[WEFT_MAX_DIMS];
@@ -256,7 +267,6 @@ weft_tensor *weft_tensor_windows(const char *function, weft_tensor *tensor, cons
     if (target == NULL || !weft_plan_run(function, cached, tensor, target)) {
         return NULL;
     }
-    *kept = &cached->windows;
     return target;
 }
 

@@ -3,6 +3,8 @@
 
 #include "tensor/state.h"
 
+enum { MOST_PLAN_BYTES = 128 << 20 };
+
 weft_status weft_tensors_start(void)
 {
     weft_tensors *tensors = calloc(1, sizeof(weft_tensors));
@@ -10,6 +12,7 @@ weft_status weft_tensors_start(void)
         free(tensors);
         return weft_fail(WEFT_ERR_NOMEM, "weft_init", "no memory for the tensors");
     }
+    tensors->most_plan_bytes = MOST_PLAN_BYTES;
     weft_runtime.tensors = tensors;
     return WEFT_OK;
 }

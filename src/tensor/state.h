@@ -10,6 +10,7 @@ typedef struct weft_cached_plan {
     weft_plan plan;
     weft_windows windows; /* of its only stage; cut: NULL, there are none */
     weft_exchange *exchanges[WEFT_MAX_STAGES];
+    size_t bytes; /* of memory */
     struct weft_cached_plan *next;
 } weft_cached_plan;
 
@@ -35,6 +36,7 @@ typedef struct weft_tensors {
     weft_vec scopes;     /* size_t: where each open scope begins in `references` */
     int64_t unopened;    /* scopes inside these for which there was no memory */
     weft_cached_plan *plans[WEFT_PLAN_BUCKETS];
+    size_t plan_bytes, most_plan_bytes; /* of all of them; a plan that would exceed that has all others dropped */
     weft_held held;
     weft_vec random_states; /* weft_named_state, the default one first */
     size_t random_in_use;   /* index of one */
@@ -45,7 +47,7 @@ typedef struct weft_named_state {
     weft_random_state state;
 } weft_named_state;
 
-/* The cached plan, made when it is not there; NULL with the error kept. */
+/* The cached plan, made when it is not there, valid until the next one is asked for; NULL with the error kept. */
 weft_cached_plan *weft_plan_obtain(const char *function, const weft_layout *from, const weft_layout *to);
 /* Submits all stages from `source` into `target`, which has the plan's last layout. False with the error
  * kept. */

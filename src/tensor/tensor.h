@@ -148,10 +148,8 @@ const char *weft_task_trace_name(const weft_task *task);
  * tensor. */
 weft_tensor *weft_tensor_to_layout(const char *function, weft_tensor *tensor, const weft_layout *layout);
 /* What each rank needs of a tensor for its part of windows->cut, whose placements are the tensor's own; none
- * along dimension 0. A new tensor of the shape that weft_windows tells; *kept gets the windows, for as long
- * as the library runs. NULL with the error kept. */
-weft_tensor *weft_tensor_windows(const char *function, weft_tensor *tensor, const weft_windows *windows,
-                                 const weft_windows **kept);
+ * along dimension 0. A new tensor of the shape that weft_windows tells. NULL with the error kept. */
+weft_tensor *weft_tensor_windows(const char *function, weft_tensor *tensor, const weft_windows *windows);
 /* Copies a tensor's values into one that exists, of the same shape and type and any layout without Partial.
  */
 bool weft_tensor_copy_into(const char *function, weft_tensor *target, weft_tensor *source);
