@@ -339,6 +339,33 @@ static void test_kernels_can_fail(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
+/* A task with a panel for each of many rows, and one with too many. */
+static void test_many_panels(void **state)
+{
+    (void)state;
+    start_registered("WEFT_PANEL_ROWS", "1");
+    weft_scope_open();
+    weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 1 }, NULL);
+    const int64_t sizes[] = { 40000, 70000 };
+    int tried = weft_num_processes() > 1 ? 1 : 2; /* the second breaks a world of several */
+    for (int i = 0; i < tried; i++) {
+        weft_tensor *b = weft_ones(WEFT_F32, 1, &sizes[i], mesh, NULL);
+        weft_tensor *inputs[] = { weft_ones(WEFT_F32, 1, (int64_t[]){ 1 }, mesh, NULL), b };
+        weft_tensor *sum = weft_apply(op_add_sum, 2, inputs, NULL);
+        double value = 0;
+        if (i == 0) {
+            assert_int_equal(weft_tensor_item(sum, &value), WEFT_OK);
+            assert_true(value == 40001);
+        } else {
+            assert_null(sum);
+            assert_error(WEFT_ERR_UNSUPPORTED, "70001 panels");
+        }
+    }
+    weft_scope_close();
+    unsetenv("WEFT_PANEL_ROWS");
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
 /* A handle ends with the world; the next world knows nothing of it. */
 static void test_handles_end(void **state)
 {
@@ -377,6 +404,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layouts_are_remembered),
         cmocka_unit_test(test_kernels_can_fail),
+        cmocka_unit_test(test_many_panels),
         cmocka_unit_test(test_handles_end),
     };
     return run_suite(&operations, tests, sizeof(tests) / sizeof(tests[0]));
