@@ -100,9 +100,9 @@ static void register_operation(void)
     weft_operation_register(&(weft_operation_description){
         .name = "own",
         .rule = "nc->nc",
-        .inputs = { { "a", WEFT_TYPES_FLOAT, goes("types") } },
-        .linear = { .kind = goes("linear") ? WEFT_LINEAR_EACH : WEFT_NOT_LINEAR },
-        .in_place = goes("in_place"),
+        .inputs = { { "a", WEFT_TYPES_FLOAT, goes("registers_types") } },
+        .linear = { .kind = goes("registers_linear") ? WEFT_LINEAR_EACH : WEFT_NOT_LINEAR },
+        .in_place = goes("registers_in_place"),
         .kernel = no_kernel });
 }
 
@@ -137,7 +137,7 @@ static weft_tensor *work(void)
         if (i == TURN && strcmp(way, "memory") == 0) {
             make_large();
         }
-        if (i == TURN && (strcmp(way, "types") == 0 || strcmp(way, "linear") == 0 || strcmp(way, "in_place") == 0)) {
+        if (i == TURN && strncmp(way, "registers", strlen("registers")) == 0) {
             register_operation();
         }
         sum = placed(sum, i % 2 == 0 ? "S1" : "S0");

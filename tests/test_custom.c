@@ -124,7 +124,8 @@ static void shift_columns(const weft_kernel_call *call)
 
 /* ---- registered ---------------------------------------------------------------------------------------- */
 
-static const weft_operation *op_relu, *op_squares, *op_place, *op_one_hot, *op_multiply, *op_add_sum, *op_shift;
+static const weft_operation *op_relu, *op_squares, *op_place, *op_one_hot, *op_multiply, *op_add_sum,
+    *op_shift;
 
 static void register_all(void)
 {
@@ -248,7 +249,8 @@ static void case_target_is_read(void)
         sum += a.dense[i];
     }
     for (int64_t i = 0; i < a.count; i++) {
-        expected[i] = sums ? a.dense[i] + sum : a.dense[i / shape[1] * shape[1] + (i % shape[1] + 1) % shape[1]];
+        expected[i] =
+            sums ? a.dense[i] + sum : a.dense[i / shape[1] * shape[1] + (i % shape[1] + 1) % shape[1]];
     }
     assert_ptr_equal(weft_apply(op, 2, inputs, NULL), a.tensor);
     check(a.tensor, a.dtype, ndim, shape, expected, 0, 100, describe_operand(&a));

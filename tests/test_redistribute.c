@@ -471,11 +471,16 @@ int main(void)
         num_cases = num_cases_mpi = atoi(cases);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_panel_per_shard),  cmocka_unit_test(test_panels_of_one_row),
-        cmocka_unit_test(test_panels_of_three_rows), cmocka_unit_test(test_small_messages),
-        cmocka_unit_test(test_streams),              cmocka_unit_test(test_plans_are_bounded),
-        cmocka_unit_test(test_addends_without_room), cmocka_unit_test(test_relays),
-        cmocka_unit_test(test_broadcasts),           cmocka_unit_test(test_mixed_reductions),
+        cmocka_unit_test(test_one_panel_per_shard),
+        cmocka_unit_test(test_panels_of_one_row),
+        cmocka_unit_test(test_panels_of_three_rows),
+        cmocka_unit_test(test_small_messages),
+        cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_plans_are_bounded),
+        cmocka_unit_test(test_addends_without_room),
+        cmocka_unit_test(test_relays),
+        cmocka_unit_test(test_broadcasts),
+        cmocka_unit_test(test_mixed_reductions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

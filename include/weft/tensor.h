@@ -64,7 +64,8 @@ WEFT_API weft_tensor *weft_distribute(weft_dtype dtype, int ndim, const int64_t 
 enum {
     WEFT_COPY = 1, /**< copy the memory (before the call returns) instead of using it in place */
     /** BLOCKS: compare shapes and types across ranks (WEFT_ERR_MISMATCH on every rank when they differ), and
-     * give replicated dimensions the values of their first rank. */
+     * give replicated dimensions the values of their first rank. WEFT_ERR_STATE while tasks wait for a shard
+     * that weft_local_acquire() holds. */
     WEFT_CHECK_RANKS = 2
 };
 

@@ -368,7 +368,7 @@ static bool make_windows(const weft_call *call, const weft_choice *choice, weft_
         return true;
     }
     windows->cut = weft_layout_intern(weft_runtime.layouts, layout->mesh, layout->placements, layout->ndim,
-                                     shape, layout->dtype);
+                                      shape, layout->dtype);
     if (windows->cut == NULL) {
         weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for a layout");
         return false;

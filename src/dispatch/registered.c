@@ -141,7 +141,7 @@ static uint64_t fingerprint(const weft_operation_description *d)
 {
     uint64_t hash = weft_hash_bytes(d->name, strlen(d->name), 1);
     hash = weft_hash_bytes(d->rule, strlen(d->rule), hash);
-    const uint64_t numbers[] = { d->linear.kind,   d->linear.ops, d->linear.inputs, d->linear.contracts,
+    const uint64_t numbers[] = { d->linear.kind, d->linear.ops, d->linear.inputs, d->linear.contracts,
                                  d->output_type, d->in_place,   d->accumulates };
     hash = weft_hash_bytes(numbers, sizeof(numbers), hash);
     for (int i = 0; i < WEFT_MAX_INPUTS && d->inputs[i].name != NULL; i++) {

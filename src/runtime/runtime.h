@@ -49,7 +49,8 @@ typedef struct weft_runtime_state {
     uint64_t operations; /* and redistributions submitted: what tasks are ordered by */
     struct weft_pool *pool;
     struct weft_comm *comm;
-    void (*give_up)(struct weft_comm *comm); /* to be called when the submitting thread has broken the world */
+    /* weft_comm_give_up(): to be called when the submitting thread has broken the world. */
+    void (*give_up)(struct weft_comm *comm);
     struct weft_tensors *tensors;
     struct weft_dispatch *dispatch;
     weft_ptrset registered;   /* weft_operation: those of the program */

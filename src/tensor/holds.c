@@ -145,11 +145,11 @@ static bool refuse_to_wait(const char *function)
 {
     const weft_hold *hold = weft_runtime.tensors->held.newest;
     const char *label = weft_tensor_label(hold->tensor);
-    weft_fail(WEFT_ERR_STATE, function,
-              "would wait for weft_local_release(): weft_local_acquire() holds %d of the shards, the last one "
-              "that of local rank %d of %s%s",
-              weft_runtime.tensors->held.count, hold->local_rank, label[0] == '\0' ? "a tensor" : "tensor ",
-              label);
+    weft_fail(
+        WEFT_ERR_STATE, function,
+        "would wait for weft_local_release(): weft_local_acquire() holds %d of the shards, the last one "
+        "that of local rank %d of %s%s",
+        weft_runtime.tensors->held.count, hold->local_rank, label[0] == '\0' ? "a tensor" : "tensor ", label);
     return false;
 }
 

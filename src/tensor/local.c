@@ -27,7 +27,8 @@ static enum starpu_data_access_mode starpu_mode(weft_access access)
 }
 
 /* Whoever writes to memory that others share gets a copy first, which is read from there. */
-static bool make_accessible(const char *function, weft_tensor *tensor, const weft_local_shard *shard, bool write)
+static bool make_accessible(const char *function, weft_tensor *tensor, const weft_local_shard *shard,
+                            bool write)
 {
     bool shared = shard->count > 0 && shard->buffer->references > 1;
     if (!weft_check_shard_waits_not(function, shard, write && !shared)) {

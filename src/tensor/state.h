@@ -36,7 +36,8 @@ typedef struct weft_tensors {
     weft_vec scopes;     /* size_t: where each open scope begins in `references` */
     int64_t unopened;    /* scopes inside these for which there was no memory */
     weft_cached_plan *plans[WEFT_PLAN_BUCKETS];
-    size_t plan_bytes, most_plan_bytes; /* of all of them; a plan that would exceed that has all others dropped */
+    size_t plan_bytes;      /* of all of them */
+    size_t most_plan_bytes; /* a plan that would exceed that has all others dropped */
     weft_held held;
     weft_vec random_states; /* weft_named_state, the default one first */
     size_t random_in_use;   /* index of one */
