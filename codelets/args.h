@@ -36,9 +36,9 @@ typedef struct weft_task_args {
     weft_task_operand operands[WEFT_MAX_OPERANDS];
 } weft_task_args;
 
-static inline void *weft_task_pointer(void *buffers[], const weft_task_args *args, int operand)
+static inline void *weft_task_pointer(void *buffers[], const weft_task_args *args, int number)
 {
-    const weft_task_operand *o = &args->operands[operand];
+    const weft_task_operand *o = &args->operands[number];
     return (char *)STARPU_VARIABLE_GET_PTR(buffers[o->buffer]) + o->offset;
 }
 

@@ -6,6 +6,8 @@
 
 #include "codelets/args.h"
 
+enum { WEFT_KERNEL_MAX_PANELS = 1 << 16 }; /* of all operands of a task */
+
 /* One operand: a view whose panels are operands first_panel, first_panel + 1, ... of the task. */
 typedef struct weft_kernel_operand {
     weft_view view; /* panels: NULL until the task runs */

@@ -125,6 +125,7 @@ static weft_status start(const char *function, const weft_config *config, const 
     }
     weft_blas_use_one_thread();
     weft_runtime.initialized = true;
+    weft_runtime.give_up = weft_comm_give_up;
     weft_runtime.check = settings.check && transport.place.num_processes > 1;
     return WEFT_OK;
 }

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <weft/mpi.h>
@@ -65,6 +66,46 @@ static weft_tensor *distribute_nothing(const int64_t shape[], const weft_placeme
     return weft_distribute(WEFT_F32, 2, shape, NULL, weft_mesh_of_ranks(1, &size, ranks, NULL), placement);
 }
 
+/* All make a tensor for which the odd process has no memory. */
+static void make_large(void)
+{
+    struct rlimit before = { 0 }, tight;
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!odd_one || file == NULL || fscanf(file, "%ld", &pages) != 1 || getrlimit(RLIMIT_AS, &before) != 0) {
+        pages = -1;
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    tight = before;
+    tight.rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + ((rlim_t)32 << 20);
+    if (pages > 0) {
+        setrlimit(RLIMIT_AS, &tight);
+    }
+    weft_empty(WEFT_F32, 1, (const int64_t[]){ INT64_C(64) << 20 }, NULL, NULL);
+    if (pages > 0) {
+        setrlimit(RLIMIT_AS, &before);
+    }
+}
+
+static void no_kernel(const weft_kernel_call *call)
+{
+    (void)call;
+}
+
+/* The odd process gives its operation another property. */
+static void register_operation(void)
+{
+    weft_operation_register(&(weft_operation_description){
+        .name = "own",
+        .rule = "nc->nc",
+        .inputs = { { "a", WEFT_TYPES_FLOAT, goes("registers_types") } },
+        .linear = { .kind = goes("registers_linear") ? WEFT_LINEAR_EACH : WEFT_NOT_LINEAR },
+        .in_place = goes("registers_in_place"),
+        .kernel = no_kernel });
+}
+
 /* Rows, columns, rows, ... of a tensor of ones that grows by one: STEPS redistributions in flight. At TURN
  * the odd process does its own. */
 static weft_tensor *work(void)
@@ -92,6 +133,12 @@ static weft_tensor *work(void)
         }
         if (i == TURN && goes("leaves")) {
             break;
+        }
+        if (i == TURN && strcmp(way, "memory") == 0) {
+            make_large();
+        }
+        if (i == TURN && strncmp(way, "registers", strlen("registers")) == 0) {
+            register_operation();
         }
         sum = placed(sum, i % 2 == 0 ? "S1" : "S0");
         weft_tensor_set_name(sum, "running");

@@ -1,5 +1,7 @@
 #include "operand.h"
 
+#include "tensor/state.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -265,12 +267,20 @@ typedef struct height {
     uint64_t seed;
 } height;
 
+/* What a case makes goes with its scope: tensors and memory. */
 static void run_family(const family *f, int cases)
 {
+    size_t live = weft_runtime.tensors->live.count;
+    int64_t bytes = weft_pool_bytes_in_use(weft_runtime.pool);
     for (int i = 0; i < cases; i++) {
         weft_scope_open();
         f->run();
         weft_scope_close();
+        if (weft_runtime.tensors->live.count != live || weft_pool_bytes_in_use(weft_runtime.pool) != bytes) {
+            fail_msg("%s: %ld tensors and %ld bytes are left", f->name,
+                     (long)weft_runtime.tensors->live.count - (long)live,
+                     (long)(weft_pool_bytes_in_use(weft_runtime.pool) - bytes));
+        }
     }
 }
 

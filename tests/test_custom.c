@@ -97,9 +97,35 @@ static void multiply(const weft_kernel_call *call)
     }
 }
 
+/* a += the sum of b, in place: "n,[m]->n". */
+static void add_sum(const weft_kernel_call *call)
+{
+    double sum = 0;
+    for (int64_t row = 0; row < weft_view_rows(&call->inputs[0]); row++) {
+        sum += row_value(&call->inputs[0], row, 0);
+    }
+    for (int64_t row = 0; row < weft_view_rows(&call->output); row++) {
+        void *out = weft_view_row(&call->output, row, NULL);
+        set(&call->output, out, 0, get(&call->output, out, 0) + sum);
+    }
+}
+
+/* Column c becomes column c + 1 of b, in place, from the last on: "n[c],n[c]->n[c]". */
+static void shift_columns(const weft_kernel_call *call)
+{
+    int64_t width = call->output.extent[1];
+    for (int64_t row = 0; row < weft_view_rows(&call->output); row++) {
+        void *out = weft_view_row(&call->output, row, NULL);
+        for (int64_t c = width - 1; c >= 0; c--) {
+            set(&call->output, out, c, row_value(&call->inputs[0], row, (c + 1) % width));
+        }
+    }
+}
+
 /* ---- registered ---------------------------------------------------------------------------------------- */
 
-static const weft_operation *op_relu, *op_squares, *op_place, *op_one_hot, *op_multiply;
+static const weft_operation *op_relu, *op_squares, *op_place, *op_one_hot, *op_multiply, *op_add_sum,
+    *op_shift;
 
 static void register_all(void)
 {
@@ -119,6 +145,14 @@ static void register_all(void)
                                        .inputs = { { "indices", WEFT_TYPE_BIT(WEFT_I64), false } },
                                        .output_type = WEFT_TYPE_GIVEN,
                                        .kernel = one_hot });
+    const weft_operation_input b = { "b", WEFT_TYPES_WIDE, true };
+    op_add_sum = weft_operation_register(&(weft_operation_description){
+        .name = "add_sum", .rule = "n,[m]->n", .inputs = { a, b }, .in_place = true, .kernel = add_sum });
+    op_shift = weft_operation_register(&(weft_operation_description){ .name = "shift_columns",
+                                                                      .rule = "n[c],n[c]->n[c]",
+                                                                      .inputs = { a, b },
+                                                                      .in_place = true,
+                                                                      .kernel = shift_columns });
     char name[] = "multiply", rule[] = "A->A", input[] = "a"; /* copied */
     op_multiply = weft_operation_register(
         &(weft_operation_description){ .name = name,
@@ -186,6 +220,41 @@ static void case_add_place(void)
         a.dense[i] += 2 * (double)(100 * (i / shape[1]) + i % shape[1]);
     }
     check(a.tensor, a.dtype, 2, shape, a.dense, 0, 10, describe_operand(&a));
+    release(&a);
+}
+
+/* The target is the other input too, itself or a view of it: its values before the call are meant. */
+static void case_target_is_read(void)
+{
+    int64_t shape[] = { any_size(), any_size() };
+    bool sums = below(2);
+    int ndim = sums ? 1 : 2;
+    operand a = make_operand(any_mesh(), any_float(), ndim, shape, WHOLE, 0);
+    weft_tensor *inputs[] = { a.tensor, below(2) ? a.tensor : weft_reshape(a.tensor, ndim, shape) };
+    const weft_operation *op = sums ? op_add_sum : op_shift;
+    weft_placement now[3];
+    memcpy(now, a.placements, sizeof(now));
+    bool moves = any_partial(&a);
+    for (int m = 0; m < weft_mesh_ndim(a.mesh); m++) {
+        moves |= now[m].kind == WEFT_SHARD && now[m].dim == 1;
+    }
+    if (moves) {
+        assert_null(weft_apply(op, 2, inputs, NULL));
+        assert_error(WEFT_ERR_LAYOUT, "the target");
+        release(&a);
+        return;
+    }
+    double *expected = malloc(((size_t)a.count + 1) * sizeof(double)), sum = 0;
+    for (int64_t i = 0; i < a.count; i++) {
+        sum += a.dense[i];
+    }
+    for (int64_t i = 0; i < a.count; i++) {
+        expected[i] =
+            sums ? a.dense[i] + sum : a.dense[i / shape[1] * shape[1] + (i % shape[1] + 1) % shape[1]];
+    }
+    assert_ptr_equal(weft_apply(op, 2, inputs, NULL), a.tensor);
+    check(a.tensor, a.dtype, ndim, shape, expected, 0, 100, describe_operand(&a));
+    free(expected);
     release(&a);
 }
 
@@ -272,6 +341,33 @@ static void test_kernels_can_fail(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
+/* A task with a panel for each of many rows, and one with too many. */
+static void test_many_panels(void **state)
+{
+    (void)state;
+    start_registered("WEFT_PANEL_ROWS", "1");
+    weft_scope_open();
+    weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 1 }, NULL);
+    const int64_t sizes[] = { 40000, 70000 };
+    int tried = weft_num_processes() > 1 ? 1 : 2; /* the second breaks a world of several */
+    for (int i = 0; i < tried; i++) {
+        weft_tensor *b = weft_ones(WEFT_F32, 1, &sizes[i], mesh, NULL);
+        weft_tensor *inputs[] = { weft_ones(WEFT_F32, 1, (int64_t[]){ 1 }, mesh, NULL), b };
+        weft_tensor *sum = weft_apply(op_add_sum, 2, inputs, NULL);
+        double value = 0;
+        if (i == 0) {
+            assert_int_equal(weft_tensor_item(sum, &value), WEFT_OK);
+            assert_true(value == 40001);
+        } else {
+            assert_null(sum);
+            assert_error(WEFT_ERR_UNSUPPORTED, "70001 panels");
+        }
+    }
+    weft_scope_close();
+    unsetenv("WEFT_PANEL_ROWS");
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
 /* A handle ends with the world; the next world knows nothing of it. */
 static void test_handles_end(void **state)
 {
@@ -298,6 +394,7 @@ static const family families[] = {
     { "bias_scale_relu", case_bias_scale_relu },
     { "column_squares", case_column_squares },
     { "add_place", case_add_place },
+    { "target_is_read", case_target_is_read },
     { "one_hot", case_one_hot },
     { "multiply", case_multiply },
 };
@@ -309,6 +406,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layouts_are_remembered),
         cmocka_unit_test(test_kernels_can_fail),
+        cmocka_unit_test(test_many_panels),
         cmocka_unit_test(test_handles_end),
     };
     return run_suite(&operations, tests, sizeof(tests) / sizeof(tests[0]));

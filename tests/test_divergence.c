@@ -274,6 +274,9 @@ static const scenario scenarios[] = {
     { "woken", 3, false, "timed out", LOST },
     { "killed", 2, false, "timed out", LOST },
     { "killed", 3, false, "timed out", LOST },
+    /* Told by the process itself. */
+    { "memory", 2, false, "out of memory", { "weft_empty", "no memory for a shard" } },
+    { "memory", 3, false, "out of memory", { "weft_empty", "no memory for a shard" } },
     /* The same where all messages are small. */
     { "nothing", 3, false, "", { NULL }, true },
     { "shape", 3, false, "timed out", SMALL_WAITS, true },
@@ -311,6 +314,9 @@ static const scenario scenarios[] = {
       true,
       "ranks differ",
       { "calls weft_redistribute(", "process {} (rank {}) calls weft_to_host(" } },
+    { "registers_types", 2, true, "ranks differ", { "calls weft_operation_register(" } },
+    { "registers_linear", 2, true, "ranks differ", { "calls weft_operation_register(" } },
+    { "registers_in_place", 2, true, "ranks differ", { "calls weft_operation_register(" } },
     { "fails", 2, true, "ranks differ", { "calls weft_add_(f32", "which fails", "weft_add_: b is NULL" } },
     { "missing",
       3,

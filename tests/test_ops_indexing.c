@@ -726,6 +726,20 @@ static const family families[] = {
 
 static const suite operations = { families, sizeof(families) / sizeof(families[0]), 60, 1, NULL };
 
+/* No pointer to nothing is left where a call fails. */
+static void test_no_indices_on_failure(void)
+{
+    weft_mesh *mesh = weft_mesh_create(1, (const int64_t[]){ 2 }, NULL);
+    weft_tensor *a = weft_ones(WEFT_F32, 1, (const int64_t[]){ 3 }, mesh, NULL), *indices = a;
+    assert_null(weft_sort(a, 5, false, &indices));
+    assert_error(WEFT_ERR_INVALID, "dim");
+    assert_null(indices);
+    indices = a;
+    assert_null(weft_topk(a, 4, 0, true, &indices));
+    assert_error(WEFT_ERR_INVALID, "k is 4");
+    assert_null(indices);
+}
+
 static void test_single_calls(void **state)
 {
     (void)state;
@@ -737,6 +751,7 @@ static void test_single_calls(void **state)
     test_unlike_tensors();
     test_sums_of_narrow_addends();
     test_indices_out_of_range();
+    test_no_indices_on_failure();
     weft_scope_close();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }

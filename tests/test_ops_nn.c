@@ -320,6 +320,8 @@ static void one_norm_backward(bool centred)
     if (wants_gain) {
         compare(gain_result, c.type, c.own, vector, of_gain, roundings, sums, c.what);
     }
+    assert_ptr_not_equal(result, c.gradient.tensor);
+    assert_true(bias_result == NULL || bias_result != c.gradient.tensor);
     if (wants_bias) {
         compare(bias_result, c.type, c.own, vector, of_bias, roundings, sums, c.what);
     }

@@ -3,6 +3,8 @@
  * many cases of each. */
 #include "operand.h"
 
+#include "tensor/state.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -1029,12 +1031,31 @@ static void test_gradient_by_differences(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
+/* Plans that are dropped while a call that uses them goes on: each is the only one that there is room for. */
+static void test_plans_are_dropped(void **state)
+{
+    (void)state;
+    start_world("WEFT_PANEL_ROWS", "1");
+    weft_runtime.tensors->most_plan_bytes = 1;
+    source = prng_start(31);
+    for (int i = 0; i < 12; i++) {
+        weft_scope_open();
+        case_convolution();
+        case_convolution_backward_input();
+        case_convolution_backward_weight();
+        weft_scope_close();
+    }
+    unsetenv("WEFT_PANEL_ROWS");
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_halo),
         cmocka_unit_test(test_ring),
         cmocka_unit_test(test_gradient_by_differences),
+        cmocka_unit_test(test_plans_are_dropped),
     };
     return run_suite(&operations, tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -3,7 +3,7 @@
  * many cases. */
 #include "support.h"
 
-#include "runtime/runtime.h"
+#include "tensor/state.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -419,6 +419,51 @@ static void test_mixed_reductions(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
+/* Plans of shapes that never come again do not fill the memory, and are made again where they do. */
+static void test_plans_are_bounded(void **state)
+{
+    (void)state;
+    enum { MOST_BYTES = 100000, MOST_SHAPES = 60 };
+    start();
+    weft_runtime.tensors->most_plan_bytes = MOST_BYTES;
+    int64_t all = MAX_RANKS;
+    weft_mesh *mesh = weft_mesh_create(1, &all, NULL);
+    weft_placement rows = weft_shard(0), columns = weft_shard(1);
+    uint64_t misses[2];
+    weft_counters counters;
+    for (int turn = 0; turn < 2; turn++) {
+        for (int64_t size = 1; size <= MOST_SHAPES; size++) {
+            weft_scope_open();
+            int64_t shape[] = { size, MAX_RANKS };
+            weft_tensor *sum = weft_full(WEFT_F64, 2, shape, (double)size, mesh, &rows);
+            for (int i = 0; i < 4; i++) { /* in flight while their plans go */
+                sum = weft_redistribute(sum, mesh, i % 2 == 0 ? &columns : &rows);
+            }
+            assert_true(weft_runtime.tensors->plan_bytes <= MOST_BYTES);
+            double values[MOST_SHAPES * MAX_RANKS];
+            assert_int_equal(weft_to_host(sum, values), WEFT_OK);
+            for (int64_t i = 0; i < size * MAX_RANKS; i++) {
+                assert_true(values[i] == (double)size);
+            }
+            weft_scope_close();
+        }
+        weft_get_counters(&counters);
+        misses[turn] = counters.plan_misses;
+    }
+    assert_true(misses[1] > misses[0]); /* they had been dropped */
+    weft_runtime.tensors->most_plan_bytes = (size_t)1 << 30;
+    weft_scope_open();
+    weft_tensor *again = weft_full(WEFT_F64, 1, (int64_t[]){ 5 }, 1, mesh, &rows);
+    weft_redistribute(again, mesh, NULL);
+    weft_get_counters(&counters);
+    misses[0] = counters.plan_misses;
+    weft_redistribute(again, mesh, NULL);
+    weft_get_counters(&counters);
+    assert_int_equal(counters.plan_misses, misses[0]);
+    weft_scope_close();
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
 int main(void)
 {
     const char *cases = getenv("WEFT_TEST_CASES");
@@ -426,11 +471,16 @@ int main(void)
         num_cases = num_cases_mpi = atoi(cases);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_panel_per_shard),  cmocka_unit_test(test_panels_of_one_row),
-        cmocka_unit_test(test_panels_of_three_rows), cmocka_unit_test(test_small_messages),
+        cmocka_unit_test(test_one_panel_per_shard),
+        cmocka_unit_test(test_panels_of_one_row),
+        cmocka_unit_test(test_panels_of_three_rows),
+        cmocka_unit_test(test_small_messages),
         cmocka_unit_test(test_streams),
-        cmocka_unit_test(test_addends_without_room), cmocka_unit_test(test_relays),
-        cmocka_unit_test(test_broadcasts),           cmocka_unit_test(test_mixed_reductions),
+        cmocka_unit_test(test_plans_are_bounded),
+        cmocka_unit_test(test_addends_without_room),
+        cmocka_unit_test(test_relays),
+        cmocka_unit_test(test_broadcasts),
+        cmocka_unit_test(test_mixed_reductions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

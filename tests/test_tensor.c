@@ -2,9 +2,12 @@
  * sizes. */
 #include "support.h"
 
+#include <starpu.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 static void start(int ranks)
 {
@@ -441,6 +444,138 @@ static void test_waiting_for_oneself(void **state)
     stop();
 }
 
+/* Also what depends on what is held, over tasks and memory that is shared; nothing else is. */
+static void test_waiting_for_what_is_held(void **state)
+{
+    (void)state;
+    start(4);
+    weft_mesh *mesh = line(weft_world_size());
+    int64_t shape[] = { 3 };
+    double values[3], seven[] = { 7, 7, 7 };
+    weft_tensor *a = weft_full(WEFT_F64, 1, shape, 3, mesh, NULL);
+    weft_tensor *b = weft_full(WEFT_F64, 1, shape, 4, mesh, NULL);
+    weft_tensor *c = weft_full(WEFT_F64, 1, shape, 5, mesh, NULL);
+    weft_tensor_set_name(a, "parameters");
+    double *held = weft_local_acquire(a, 0, WEFT_READ_WRITE);
+    double *beside = weft_local_acquire(b, 0, WEFT_WRITE);
+    assert_true(held != NULL && beside != NULL && held[2] == 3);
+    weft_tensor *view = weft_reshape(a, 1, shape);
+    assert_null(weft_local_acquire(view, 0, WEFT_READ));
+    assert_error(WEFT_ERR_STATE, "weft_local_acquire: would wait for weft_local_release()");
+    assert_int_equal(weft_local_release(b, 0), WEFT_OK);
+    assert_int_equal(weft_local_to_host(b, 0, values), WEFT_OK);
+    weft_tensor *sum = weft_add(a, b), *behind = weft_scale(sum, 2), *apart = weft_add(b, b);
+    assert_null(weft_local_acquire(behind, 0, WEFT_READ));
+    assert_error(WEFT_ERR_STATE, "local rank 0 of tensor parameters");
+    assert_int_equal(weft_local_to_host(behind, 0, values), WEFT_ERR_STATE);
+    assert_error(WEFT_ERR_STATE, "weft_local_to_host: would wait");
+    assert_null(weft_local_acquire(b, 0, WEFT_WRITE)); /* a task that waits reads it first */
+    assert_error(WEFT_ERR_STATE, "would wait");
+    assert_non_null(weft_local_acquire(b, 0, WEFT_READ));
+    assert_int_equal(weft_local_release(b, 0), WEFT_OK);
+    assert_int_equal(weft_local_to_host(apart, 0, values), WEFT_OK);
+    assert_int_equal(weft_local_to_host(c, 0, values), WEFT_OK);
+    weft_tensor_release(behind); /* its memory is waited for, and used again */
+    if (weft_num_processes() == 1) {
+        assert_int_equal(weft_to_host(sum, values), WEFT_ERR_STATE);
+        assert_error(WEFT_ERR_STATE, "weft_to_host: would wait");
+        const double given[] = { 1, 2, 3 };
+        weft_tensor *distributed = weft_distribute(WEFT_F64, 1, shape, given, mesh, NULL);
+        assert_int_equal(weft_local_release(a, 0), WEFT_OK);
+        assert_host_equal(distributed, sizeof(given), given, "distributed meanwhile");
+    } else {
+        assert_int_equal(weft_local_release(a, 0), WEFT_OK);
+    }
+    for (int i = 0; i < weft_local_ranks(); i++) {
+        double *shard = weft_local_acquire(b, i, WEFT_WRITE);
+        assert_non_null(shard);
+        shard[0] = shard[1] = shard[2] = 0;
+        assert_int_equal(weft_local_release(b, i), WEFT_OK);
+    }
+    assert_host_equal(sum, sizeof(seven), seven, "what waited");
+    stop();
+}
+
+/* Any number of shards may be looked at, and written to, at once; and again. */
+static void test_holding_many(void **state)
+{
+    (void)state;
+    start(4);
+    int64_t shape[] = { 8 };
+    weft_placement split = weft_shard(0);
+    weft_tensor *a = weft_ones(WEFT_F64, 1, shape, line(4), NULL), *view = weft_reshape(a, 1, shape);
+    weft_tensor *part = weft_redistribute(a, line(4), &split);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < weft_local_ranks(); i++) {
+            assert_non_null(weft_local_acquire(a, i, WEFT_READ));
+            assert_non_null(weft_local_acquire(view, i, WEFT_READ));
+            double *own = weft_local_acquire(part, i, WEFT_READ_WRITE);
+            assert_non_null(own);
+            own[0] += 1;
+        }
+        for (int i = 0; i < weft_local_ranks(); i++) {
+            assert_int_equal(weft_local_release(part, i), WEFT_OK);
+            assert_non_null(weft_local_acquire(part, i, WEFT_WRITE));
+            assert_int_equal(weft_local_release(part, i), WEFT_OK);
+            assert_int_equal(weft_local_release(a, i), WEFT_OK);
+            assert_int_equal(weft_local_release(view, i), WEFT_OK);
+        }
+    }
+    const double expected[] = { 4, 1, 4, 1, 4, 1, 4, 1 };
+    assert_host_equal(part, sizeof(expected), expected, "counted");
+    stop();
+}
+
+/* ---- errors of tasks ----------------------------------------------------------------------------------- */
+
+/* A task of the process that hosts rank 0 fails, and has by the time this returns. */
+static void fail_late(void)
+{
+    int64_t shape[] = { 4 };
+    double probabilities[] = { 2, 0.5, 0.5, 0.5 };
+    weft_placement split = weft_shard(0);
+    weft_tensor *p = weft_distribute(WEFT_F64, 1, shape, probabilities, line(4), &split);
+    assert_no_error();
+    assert_non_null(weft_bernoulli(p));
+    starpu_task_wait_for_all();
+}
+
+/* What a task reports reaches the program once: by the next call that blocks and returns a status, or gives
+ * out a shard. Calls that give tensors do what all processes do, and leave it. */
+static void test_late_errors_are_told_once(void **state)
+{
+    (void)state;
+    start(4);
+    bool fails = weft_first_rank() == 0;
+    int64_t shape[] = { 4 };
+    double given[] = { 1, 2, 3, 4 }, values[4];
+    void *locals[] = { given, given, given, given };
+    fail_late();
+    weft_tensor *a = weft_distribute(WEFT_F64, 1, shape, given, line(4), NULL);
+    weft_tensor *b = weft_from_local(WEFT_F64, 1, shape, locals, line(4), NULL, WEFT_CHECK_RANKS | WEFT_COPY);
+    assert_true(a != NULL && b != NULL);
+    assert_no_error();
+    assert_int_equal(weft_wait(), fails ? WEFT_ERR_INVALID : WEFT_OK);
+    assert_int_equal(weft_last_status(), fails ? WEFT_ERR_INVALID : WEFT_OK);
+    weft_clear_error();
+    assert_int_equal(weft_wait(), WEFT_OK);
+    fail_late();
+    for (int i = 0; i < weft_local_ranks(); i++) {
+        bool told = fails && i == 0;
+        assert_int_equal(weft_local_acquire(a, i, WEFT_READ) == NULL, told);
+        assert_int_equal(weft_last_status(), told ? WEFT_ERR_INVALID : WEFT_OK);
+        weft_clear_error();
+        assert_int_equal(weft_local_release(a, i), told ? WEFT_ERR_STATE : WEFT_OK);
+        weft_clear_error();
+    }
+    assert_int_equal(weft_wait(), WEFT_OK);
+    fail_late();
+    assert_int_equal(weft_to_host(b, values), fails ? WEFT_ERR_INVALID : WEFT_OK);
+    weft_clear_error();
+    assert_memory_equal(values, given, sizeof(given));
+    stop();
+}
+
 /* A shard that gets memory of its own while the program looks at the old one. */
 static void test_write_while_held(void **state)
 {
@@ -665,6 +800,55 @@ static void test_ranks_outside(void **state)
     stop();
 }
 
+/* A scope that could not be opened is closed like the others, and takes nothing from those around it. */
+static void test_scopes_without_memory(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); /* they take address space as they like */
+#endif
+    start(1);
+    if (weft_num_processes() > 1) { /* it breaks a world of several */
+        stop();
+        return;
+    }
+    int64_t shape[] = { 2 };
+    weft_scope_open();
+    weft_tensor *a = weft_ones(WEFT_F64, 1, shape, line(1), NULL);
+    assert_int_equal(weft_wait(), WEFT_OK);
+    struct rlimit before, tight;
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_true(file != NULL && fscanf(file, "%ld", &pages) == 1);
+    fclose(file);
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    tight = before;
+    tight.rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + ((rlim_t)16 << 20);
+    assert_int_equal(setrlimit(RLIMIT_AS, &tight), 0);
+    int64_t opened = 0;
+    while (weft_last_status() == WEFT_OK && opened < INT64_C(1) << 24) {
+        weft_scope_open();
+        opened++;
+    }
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    assert_error(WEFT_ERR_NOMEM, "weft_scope_open");
+    weft_scope_open(); /* there is memory again, but it lies in the one that there was none for */
+    weft_clear_error();
+    weft_tensor *inside = weft_scale(a, 2);
+    assert_ptr_equal(weft_scope_keep(inside), inside);
+    for (int64_t i = 0; i < opened + 1; i++) {
+        weft_scope_close();
+    }
+    const double ones[] = { 1, 1 };
+    assert_host_equal(a, sizeof(ones), ones, "of the scope around");
+    assert_int_equal(weft_tensor_ndim(inside), 0); /* gone with the innermost that was opened */
+    assert_error(WEFT_ERR_INVALID, "not a live tensor");
+    weft_scope_close();
+    weft_scope_close();
+    assert_error(WEFT_ERR_STATE, "no scope is open");
+    stop();
+}
+
 /* ---- the rest ------------------------------------------------------------------------------------------ */
 
 static void test_print(void **state)
@@ -747,6 +931,9 @@ int main(void)
         cmocka_unit_test(test_acquire),
         cmocka_unit_test(test_tasks_wait_for_the_program),
         cmocka_unit_test(test_waiting_for_oneself),
+        cmocka_unit_test(test_waiting_for_what_is_held),
+        cmocka_unit_test(test_holding_many),
+        cmocka_unit_test(test_late_errors_are_told_once),
         cmocka_unit_test(test_write_while_held),
         cmocka_unit_test(test_views),
         cmocka_unit_test(test_same_layout_is_the_same_tensor),
@@ -755,6 +942,7 @@ int main(void)
         cmocka_unit_test(test_small_pool),
         cmocka_unit_test(test_meshes),
         cmocka_unit_test(test_ranks_outside),
+        cmocka_unit_test(test_scopes_without_memory),
         cmocka_unit_test(test_print),
         cmocka_unit_test(test_fake_world),
         cmocka_unit_test(test_many_lives),

@@ -62,7 +62,7 @@ WEFT_API weft_tensor *weft_one_hot(weft_tensor *indices, int64_t num_classes);
 /**
  * Sorted along `dim`, which is gathered first where it is sharded: smallest first, or largest first when
  * `descending`. Equal values keep their order; NaN counts as the largest. `*indices`, where not NULL, gets
- * where each value was, WEFT_I64, a second new tensor. weft_argsort: these alone. \{
+ * where each value was, WEFT_I64, a second new tensor; NULL on error. weft_argsort: these alone. \{
  */
 WEFT_API weft_tensor *weft_sort(weft_tensor *a, int dim, bool descending, weft_tensor **indices);
 WEFT_API weft_tensor *weft_argsort(weft_tensor *a, int dim, bool descending);

@@ -86,8 +86,8 @@ WEFT_API weft_tensor *weft_normal_(weft_tensor *a, double mean, double deviation
  *              where an element was kept; NULL when not training. A new tensor, as the result is.
  */
 WEFT_API weft_tensor *weft_dropout(weft_tensor *a, double p, bool training, weft_tensor **mask);
-/** The gradient of a: what the forward call did, with its p and its mask (not looked at when not training).
- */
+/** The gradient of a: what the forward call did, with its p and its mask (not looked at when not training:
+ * then it is `gradient` itself). */
 WEFT_API weft_tensor *weft_dropout_backward(weft_tensor *gradient, weft_tensor *mask, double p,
                                             bool training);
 

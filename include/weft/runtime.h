@@ -70,7 +70,8 @@ WEFT_API weft_status weft_finalize(void);
  *
  * A world of several processes breaks when messages are under way and none has begun or ended for
  * WEFT_TIMEOUT_S seconds (WEFT_ERR_TIMEOUT), when the transport fails (WEFT_ERR_COMM), when another process
- * says that its world broke, or, with WEFT_CHECK=1, when processes make different calls (WEFT_ERR_MISMATCH).
+ * says that its world broke, when one has no memory for what it was to do (WEFT_ERR_NOMEM), or, with
+ * WEFT_CHECK=1, when processes make different calls (WEFT_ERR_MISMATCH).
  * The message names the call, the tensor and the ranks. From then on nothing that computes, blocks or hands
  * out values succeeds: the status is returned, or NULL, the caller's memory is not written to, and
  * weft_clear_error() does not mend it. Nothing waits for another process any more. A process that is slow by
@@ -108,7 +109,8 @@ WEFT_API void weft_clear_error(void);
 /**
  * Scopes nest. A new tensor belongs to the innermost open scope, which releases it when it closes; outside of
  * any scope the caller owns the reference and drops it with weft_tensor_release(). weft_finalize() releases
- * the rest.
+ * the rest. A scope for which there is no memory (WEFT_ERR_NOMEM is kept) must be closed like any other: what
+ * is new in it belongs to the enclosing one.
  */
 WEFT_API void weft_scope_open(void);
 WEFT_API void weft_scope_close(void);

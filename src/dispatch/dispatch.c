@@ -383,7 +383,7 @@ static bool move_inputs(const weft_call *call, const weft_choice *choice, weft_l
 }
 
 /* Where a dimension that is seen through windows is sharded, ranks get what they need of their neighbours'.
- */
+ * `windows`: of this input, as long as the lowering lasts. */
 static bool make_windows(const weft_call *call, const weft_choice *choice, weft_lowering *lowering, int input,
                          weft_windows *windows)
 {
@@ -480,8 +480,40 @@ static weft_tensor *make_output(const weft_call *call, const weft_choice *choice
     return lower_shards(call, lowering) && place_windows(call, lowering) ? lowering->output : NULL;
 }
 
+/* The target is another input as well, and tasks that write to some of it may read more: what was there before
+ * the call is meant. Elementwise tasks read what they write. */
+static bool reads_target(const weft_call *call)
+{
+    const weft_operation *operation = call->operation;
+    bool reads = false;
+    for (int i = 1; i < call->num_inputs && operation->in_place && operation->elementwise == NULL; i++) {
+        reads |= call->inputs[i] == call->inputs[0];
+    }
+    return reads;
+}
+
+/* Gives those inputs a copy, of the innermost scope. Others that share the target's memory keep it:
+ * weft_tensor_make_writable(). False with the error kept. */
+static bool copy_target(const weft_call *call, weft_lowering *lowering)
+{
+    weft_tensor *target = lowering->inputs[0];
+    weft_tensor *copy = weft_tensor_new(call->function, target->layout);
+    if (copy == NULL || !weft_tensor_copy_into(call->function, copy, target)) {
+        return false;
+    }
+    for (int i = 1; i < call->num_inputs; i++) {
+        if (lowering->inputs[i] == target) {
+            lowering->inputs[i] = copy;
+        }
+    }
+    return true;
+}
+
 static bool needs_moves(const weft_call *call, const weft_choice *choice)
 {
+    if (choice->has_windows || reads_target(call)) {
+        return true;
+    }
     for (int i = 0; i < call->num_inputs; i++) {
         if (call->inputs[i]->layout != choice->inputs[i]) {
             return true;
@@ -547,13 +579,14 @@ weft_tensor *weft_dispatch(const weft_call *call)
     }
     weft_lowering lowering = { .call = call, .choice = choice };
     memcpy(lowering.windows, call->windows, sizeof(lowering.windows));
-    if (!needs_moves(call, choice) && !choice->has_windows) {
+    if (!needs_moves(call, choice)) {
         memcpy(lowering.inputs, call->inputs, sizeof(lowering.inputs));
         return make_output(call, choice, &lowering);
     }
     weft_windows windows[WEFT_MAX_INPUTS] = { { 0 } };
     weft_scope_open();
     bool done = move_inputs(call, choice, &lowering) &&
+                (!reads_target(call) || copy_target(call, &lowering)) &&
                 (!choice->has_windows || make_all_windows(call, choice, &lowering, windows));
     weft_tensor *output = done ? make_output(call, choice, &lowering) : NULL;
     if (output != NULL && !call->operation->in_place) {

@@ -109,6 +109,12 @@ static bool submit(const weft_lowering *lowering, const part *output, const part
     for (int i = 0; i < num_inputs; i++) {
         num_panels += inputs[i].num_panels;
     }
+    if (num_panels > WEFT_KERNEL_MAX_PANELS) {
+        weft_fail_alone(WEFT_ERR_UNSUPPORTED, call->function,
+                        "a task would need %lld panels, and takes at most %d: WEFT_PANEL_ROWS is too small",
+                        (long long)num_panels, WEFT_KERNEL_MAX_PANELS);
+        return false;
+    }
     weft_task task;
     weft_kernel_args *args =
         weft_task_begin(&task, &weft_codelet_kernel, call->operation->name,

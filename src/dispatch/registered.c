@@ -163,11 +163,25 @@ static weft_operation *copy_of(const weft_operation_description *d)
     return operation;
 }
 
-/* Compares what the processes register: names and rules as a hash. */
+/* Of all that must be the same on every process; the kernel's address need not be. */
+static uint64_t fingerprint(const weft_operation_description *d)
+{
+    uint64_t hash = weft_hash_bytes(d->name, strlen(d->name), 1);
+    hash = weft_hash_bytes(d->rule, strlen(d->rule), hash);
+    const uint64_t numbers[] = { d->linear.kind, d->linear.ops, d->linear.inputs, d->linear.contracts,
+                                 d->output_type, d->in_place,   d->accumulates };
+    hash = weft_hash_bytes(numbers, sizeof(numbers), hash);
+    for (int i = 0; i < WEFT_MAX_INPUTS && d->inputs[i].name != NULL; i++) {
+        const uint64_t types[] = { d->inputs[i].types, d->inputs[i].type_of_first };
+        hash = weft_hash_bytes(types, sizeof(types), hash);
+    }
+    return hash;
+}
+
+/* Compares what the processes register. */
 static bool admit(const char *function, const weft_operation_description *d, bool valid)
 {
-    uint64_t hash =
-        valid ? weft_hash_bytes(d->rule, strlen(d->rule), weft_hash_bytes(d->name, strlen(d->name), 1)) : 0;
+    uint64_t hash = valid ? fingerprint(d) : 0;
     const double numbers[] = { (double)(uint32_t)(hash >> 32), (double)(uint32_t)hash };
     return weft_call_admit(&(weft_public_call){ .function = function,
                                                 .failed = !valid,

@@ -307,7 +307,8 @@ static weft_tensor *gradient_of_bias(const norm *n)
     for (int d = 0; d < n->first; d++) {
         dims[d] = d;
     }
-    weft_tensor *sum = n->first == 0 ? weft_tensor_share(n->gradient)
+    /* Nothing to add up: a tensor of its own all the same, which the caller may write to. */
+    weft_tensor *sum = n->first == 0 ? weft_squeeze_dims(n->function, n->gradient, 0)
                                      : weft_sum_over(n->gradient, (int)n->first, dims, false);
     return sum == NULL ? NULL : weft_to_type(sum, (n->gain != NULL ? n->gain : n->a)->layout->dtype);
 }

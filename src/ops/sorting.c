@@ -41,9 +41,18 @@ static weft_tensor *first_values(const char *function, weft_tensor *a, int dim, 
     return weft_leave_scope(values);
 }
 
+/* Until there are some. */
+static void no_indices(weft_tensor **indices)
+{
+    if (indices != NULL) {
+        *indices = NULL;
+    }
+}
+
 weft_tensor *weft_sort(weft_tensor *a, int dim, bool descending, weft_tensor **indices)
 {
     static const char function[] = "weft_sort";
+    no_indices(indices);
     dim = weft_check_dim_of(function, a, dim);
     return dim < 0 ? NULL : first_values(function, a, dim, a->layout->shape[dim], descending, indices);
 }
@@ -58,6 +67,7 @@ weft_tensor *weft_argsort(weft_tensor *a, int dim, bool descending)
 weft_tensor *weft_topk(weft_tensor *a, int64_t k, int dim, bool largest, weft_tensor **indices)
 {
     static const char function[] = "weft_topk";
+    no_indices(indices);
     dim = weft_check_dim_of(function, a, dim);
     if (dim < 0) {
         return NULL;

@@ -37,16 +37,51 @@ static void write_message(char *message, const char *function, const char *forma
     }
 }
 
-weft_status weft_fail(weft_status status, const char *function, const char *format, ...)
+static void keep(weft_status status, const char *message)
 {
     kept.latest = status;
     if (kept.status == WEFT_OK) {
         kept.status = status;
-        va_list arguments;
-        va_start(arguments, format);
-        write_message(kept.message, function, format, arguments);
-        va_end(arguments);
+        memcpy(kept.message, message, sizeof(kept.message));
     }
+}
+
+/* The others go on with what this process could not do: they have to be told. */
+static void tell_others(weft_status status, const char *function, const char *message)
+{
+    const weft_runtime_state *state = &weft_runtime;
+    if (!state->initialized || state->num_processes == 1 || state->comm == NULL || weft_is_broken()) {
+        return;
+    }
+    size_t named = strlen(function) + 2;
+    weft_break(status, function, "%s; other processes may have gone on",
+               strlen(message) > named ? message + named : message);
+    state->give_up(state->comm);
+}
+
+weft_status weft_fail(weft_status status, const char *function, const char *format, ...)
+{
+    char message[MESSAGE_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    write_message(message, function, format, arguments);
+    va_end(arguments);
+    keep(status, message);
+    if (status == WEFT_ERR_NOMEM) {
+        tell_others(status, function, message);
+    }
+    return status;
+}
+
+weft_status weft_fail_alone(weft_status status, const char *function, const char *format, ...)
+{
+    char message[MESSAGE_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    write_message(message, function, format, arguments);
+    va_end(arguments);
+    keep(status, message);
+    tell_others(status, function, message);
     return status;
 }
 

@@ -256,6 +256,15 @@ void weft_buffer_release(weft_buffer *buffer)
     }
 }
 
+int64_t weft_pool_bytes_in_use(const weft_pool *pool)
+{
+    int64_t bytes = 0;
+    for (const weft_buffer *buffer = pool->all; buffer != NULL; buffer = buffer->all_next) {
+        bytes += buffer->references > 0 && !buffer->borrowed ? buffer->cut.total : 0;
+    }
+    return bytes;
+}
+
 void weft_pool_collect(weft_pool *pool)
 {
     pthread_mutex_lock(&pool->mutex);

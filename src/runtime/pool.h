@@ -50,6 +50,8 @@ weft_buffer *weft_buffer_borrow(weft_pool *pool, weft_cut cut, void *memory);
 void weft_buffer_retain(weft_buffer *buffer);
 /* Never blocks. */
 void weft_buffer_release(weft_buffer *buffer);
+/* Of memory of the pool's that somebody has a reference to. For tests. */
+int64_t weft_pool_bytes_in_use(const weft_pool *pool);
 /* Deletes what has become unused; called now and then by the submitting thread. */
 void weft_pool_collect(weft_pool *pool);
 

@@ -49,6 +49,8 @@ typedef struct weft_runtime_state {
     uint64_t operations; /* and redistributions submitted: what tasks are ordered by */
     struct weft_pool *pool;
     struct weft_comm *comm;
+    /* weft_comm_give_up(): to be called when the submitting thread has broken the world. */
+    void (*give_up)(struct weft_comm *comm);
     struct weft_tensors *tensors;
     struct weft_dispatch *dispatch;
     weft_ptrset registered;   /* weft_operation: those of the program */
@@ -60,8 +62,12 @@ extern weft_runtime_state weft_runtime;
 /* ---- errors (error.c) ---------------------------------------------------------------------------------- */
 
 /* Keeps the error if it is the first since weft_clear_error(), with the message "function: ..."; returns
- * status. */
+ * status. WEFT_ERR_NOMEM breaks the world of several processes: the others cannot know that this one did not
+ * come along, would wait for its messages, and draw other random numbers. */
 weft_status weft_fail(weft_status status, const char *function, const char *format, ...) WEFT_PRINTF(3, 4);
+/* The same for another status, where this process fails alone. */
+weft_status weft_fail_alone(weft_status status, const char *function, const char *format, ...)
+    WEFT_PRINTF(3, 4);
 /* The same from a task or the progress thread: kept aside until weft_error_collect(). Thread-safe. */
 void weft_fail_later(weft_status status, const char *function, const char *format, ...) WEFT_PRINTF(3, 4);
 /* Called by what BLOCKS, after waiting: brings an error kept aside to the program. WEFT_OK when there is

@@ -660,6 +660,19 @@ weft_exchange *weft_exchange_new(const char *function, const weft_stage *stage)
     return exchange;
 }
 
+size_t weft_exchange_bytes(const weft_exchange *exchange)
+{
+    const exchange_step *steps = exchange->steps.items;
+    size_t bytes = sizeof(*exchange) + exchange->steps.capacity * sizeof(*steps) +
+                   exchange->landings.capacity * sizeof(landing) +
+                   2 * (size_t)weft_runtime.num_processes * sizeof(tag_range);
+    for (size_t i = 0; i < exchange->steps.count; i++) {
+        bytes += steps[i].args != NULL ? sizeof(*steps[i].args) : 0;
+        bytes += steps[i].messages != NULL ? (size_t)steps[i].count * sizeof(weft_message) : 0;
+    }
+    return bytes;
+}
+
 void weft_exchange_free(weft_exchange *exchange)
 {
     if (exchange == NULL) {

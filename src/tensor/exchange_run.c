@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "tensor/exchange_steps.h"
+#include "tensor/state.h"
 
 typedef struct run {
     const char *function;
@@ -30,6 +31,7 @@ static bool run_transfer(const run *r, const exchange_step *s)
         r->messages[i].tag += ranges[s->messages[i].peer].first;
         r->messages[i].region.offset += panel.offset;
     }
+    weft_held_follow_transfer(panel.handle, s->kind != SEND);
     return weft_comm_submit(weft_runtime.comm, panel.handle, s->kind != SEND, s->whole, s->count, r->messages,
                             s->target.in_target ? r->target->layout : r->source->layout,
                             weft_tensor_label(r->source));

@@ -37,9 +37,10 @@ static bool check_global(const char *function, const weft_layout *layout, const 
     return true;
 }
 
-/* A tensor of the layout's, whole on the root, whose memory is the caller's array. NULL with the error kept.
- */
-static weft_tensor *lend_global(const char *function, const weft_layout *layout, const void *global)
+/* A tensor of the layout's, whole on the root, whose memory is the caller's array, or `copied` from it. NULL
+ * with the error kept. */
+static weft_tensor *lend_global(const char *function, const weft_layout *layout, const void *global,
+                                bool copied)
 {
     int64_t one = 1;
     int root = weft_mesh_rank_at(layout->mesh, 0);
@@ -54,9 +55,12 @@ static weft_tensor *lend_global(const char *function, const weft_layout *layout,
     bool lent = true;
     for (int i = 0; lent && i < source->num_shards; i++) {
         weft_local_shard *shard = &source->shards[i];
-        lent = shard->count == 0 ||
-               weft_shard_attach(shard, weft_buffer_borrow(weft_runtime.pool, weft_shard_cut(whole, shard),
-                                                           (void *)(uintptr_t)global));
+        if (shard->count > 0) {
+            weft_cut cut = weft_shard_cut(whole, shard);
+            lent = weft_shard_attach(
+                shard, copied ? weft_buffer_copy(weft_runtime.pool, cut, global)
+                              : weft_buffer_borrow(weft_runtime.pool, cut, (void *)(uintptr_t)global));
+        }
     }
     if (!lent || !weft_tensor_register(function, source)) {
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for the tensor");
@@ -67,16 +71,17 @@ static weft_tensor *lend_global(const char *function, const weft_layout *layout,
 }
 
 /* BLOCKS. When the last reader has let a shard go it has been read. */
-static bool wait_for_readers(weft_tensor *source)
+static bool wait_for_readers(const char *function, const weft_tensor *source)
 {
-    bool done = true;
-    for (int i = 0; done && i < source->num_shards; i++) {
-        if (source->shards[i].count > 0) {
-            done = weft_local_acquire(source, i, WEFT_READ_WRITE) != NULL &&
-                   weft_local_release(source, i) == WEFT_OK;
+    for (int i = 0; i < source->num_shards; i++) {
+        weft_hold *hold = weft_hold_begin(&source->shards[i], STARPU_RW);
+        if (hold == NULL) {
+            weft_fail(WEFT_ERR_NOMEM, function, "no memory to hold a shard");
+            return false;
         }
+        weft_hold_end(hold);
     }
-    return done;
+    return !weft_is_broken() || weft_error_collect() == WEFT_OK;
 }
 
 weft_tensor *weft_distribute(weft_dtype dtype, int ndim, const int64_t shape[], const void *global,
@@ -90,10 +95,13 @@ weft_tensor *weft_distribute(weft_dtype dtype, int ndim, const int64_t shape[], 
         return NULL;
     }
     weft_scope_open();
-    weft_tensor *source = lend_global(function, layout, global);
+    /* While the program holds a shard, the memory that the target gets may be waited for. */
+    bool copied = weft_tensors_held() > 0;
+    weft_tensor *source = lend_global(function, layout, global, copied);
     /* A copy: on the same one-rank mesh a redistribution would give the caller's memory itself. */
     weft_tensor *target = source == NULL ? NULL : weft_tensor_new(function, layout);
-    bool done = target != NULL && weft_tensor_copy_into(function, target, source) && wait_for_readers(source);
+    bool done = target != NULL && weft_tensor_copy_into(function, target, source) &&
+                (copied || wait_for_readers(function, source));
     target = done ? weft_scope_keep(target) : NULL;
     weft_scope_close();
     return target;
@@ -137,9 +145,15 @@ static weft_status gather_on_host(const char *function, weft_tensor *tensor, con
 {
     weft_scope_open();
     weft_tensor *whole = weft_tensor_to_layout(function, tensor, everywhere);
-    weft_status status = whole == NULL ? weft_latest_status() : weft_local_to_host(whole, 0, global);
+    weft_status status = whole == NULL ? weft_latest_status() : weft_shard_read(function, whole, 0, global);
     weft_scope_close();
     return status;
+}
+
+weft_status weft_tensor_gather(const char *function, weft_tensor *tensor, void *global)
+{
+    const weft_layout *everywhere = host_layout(function, tensor, global);
+    return everywhere == NULL ? weft_latest_status() : gather_on_host(function, tensor, everywhere, global);
 }
 
 weft_status weft_tensor_to_host(const char *function, weft_tensor *tensor, void *global)
@@ -147,9 +161,11 @@ weft_status weft_tensor_to_host(const char *function, weft_tensor *tensor, void 
     const weft_layout *everywhere = tensor == NULL ? NULL : host_layout(function, tensor, global);
     weft_public_call call = { .function = function, .failed = everywhere == NULL, .num_layouts = 1 };
     call.layouts = tensor == NULL ? &everywhere : &tensor->layout;
-    bool admitted = weft_call_admit(&call);
-    return admitted && everywhere != NULL ? gather_on_host(function, tensor, everywhere, global)
-                                          : weft_latest_status();
+    if (!weft_call_admit(&call) || everywhere == NULL) {
+        return weft_latest_status();
+    }
+    weft_status status = gather_on_host(function, tensor, everywhere, global);
+    return status == WEFT_OK ? weft_error_collect() : status;
 }
 
 weft_status weft_to_host(weft_tensor *tensor, void *global)

@@ -75,7 +75,8 @@ static uint64_t layout_fingerprint(const weft_layout *layout)
     return hash;
 }
 
-/* The same answer on every process: whether all gave the same layout. BLOCKS. */
+/* The same answer on every process: whether all gave the same layout. BLOCKS. What tasks of this process report
+ * meanwhile concerns other calls, and must not part it from the others: it stays where it is. */
 static bool layouts_agree(const char *function, const weft_layout *layout)
 {
     int64_t processes = weft_runtime.num_processes;
@@ -95,7 +96,7 @@ static bool layouts_agree(const char *function, const weft_layout *layout)
         hosted[0] = locals[0];
         weft_scope_open();
         weft_tensor *fingerprints = import_shards(function, one_each, hosted, true);
-        agree = fingerprints != NULL && weft_tensor_to_host(function, fingerprints, all) == WEFT_OK;
+        agree = fingerprints != NULL && weft_tensor_gather(function, fingerprints, all) == WEFT_OK;
         weft_scope_close();
     }
     for (int64_t i = 0; i < processes && agree; i++) {
@@ -171,8 +172,10 @@ static bool broadcast_replicas(const char *function, weft_tensor *tensor)
     weft_tensor *first = weft_tensor_allocate(function, layout);
     bool done = first != NULL;
     for (int i = 0; done && i < first->num_shards; i++) {
-        if (first->shards[i].count > 0) {
-            done = weft_shard_view(layout, &first->shards[i], tensor, &tensor->shards[i], 0);
+        done = first->shards[i].count == 0 ||
+               weft_shard_view(layout, &first->shards[i], tensor, &tensor->shards[i], 0);
+        if (!done) {
+            weft_fail(WEFT_ERR_NOMEM, function, "no memory for the first replicas");
         }
     }
     if (done && weft_tensor_register(function, first)) {
@@ -190,6 +193,9 @@ static weft_tensor *from_local(const char *function, const weft_layout *layout, 
                                unsigned flags)
 {
     bool check = (flags & WEFT_CHECK_RANKS) != 0;
+    if (check && !weft_check_nothing_waits(function)) {
+        return NULL;
+    }
     double number = flags;
     weft_public_call call = { .function = function, .num_numbers = 1, .numbers = &number };
     call.num_layouts = check ? 0 : 1; /* else compared below, where a difference breaks nothing */

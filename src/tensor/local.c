@@ -26,6 +26,21 @@ static enum starpu_data_access_mode starpu_mode(weft_access access)
     return access == WEFT_READ ? STARPU_R : access == WEFT_WRITE ? STARPU_W : STARPU_RW;
 }
 
+/* Whoever writes to memory that others share gets a copy first, which is read from there. */
+static bool make_accessible(const char *function, weft_tensor *tensor, const weft_local_shard *shard,
+                            bool write)
+{
+    bool shared = shard->count > 0 && shard->buffer->references > 1;
+    if (!weft_check_shard_waits_not(function, shard, write && !shared)) {
+        return false;
+    }
+    if (!write) {
+        return true;
+    }
+    return weft_tensor_make_writable(function, tensor, true) &&
+           weft_check_shard_waits_not(function, shard, true);
+}
+
 void *weft_local_acquire(weft_tensor *tensor, int local_rank, weft_access access)
 {
     static const char function[] = "weft_local_acquire";
@@ -46,15 +61,14 @@ void *weft_local_acquire(weft_tensor *tensor, int local_rank, weft_access access
         weft_error_collect();
         return NULL;
     }
-    if (access != WEFT_READ && !weft_tensor_make_writable(function, tensor, true)) {
+    if (!make_accessible(function, tensor, shard, access != WEFT_READ)) {
         return NULL;
     }
-    if (!weft_shard_hold(shard, starpu_mode(access))) {
+    if (!weft_shard_hold(tensor, local_rank, starpu_mode(access))) {
         weft_fail(WEFT_ERR_NOMEM, function, "no memory to hold a shard");
         return NULL;
     }
-    weft_error_collect();
-    if (weft_is_broken()) { /* while we waited */
+    if (weft_error_collect() != WEFT_OK) { /* of a task; or the world broke while we waited */
         weft_shard_let_go(shard);
         return NULL;
     }
@@ -89,6 +103,28 @@ static void copy_out(const weft_layout *layout, const weft_local_shard *shard, v
     }
 }
 
+/* All panels before the first byte is copied: what a world that breaks meanwhile leaves is not values. */
+weft_status weft_shard_read(const char *function, const weft_tensor *tensor, int local_rank, void *host)
+{
+    const weft_local_shard *shard = &tensor->shards[local_rank];
+    if (weft_is_broken()) {
+        return weft_error_collect();
+    }
+    if (!weft_check_shard_waits_not(function, shard, false)) {
+        return WEFT_ERR_STATE;
+    }
+    weft_hold *hold = weft_hold_begin(shard, STARPU_R);
+    if (hold == NULL) {
+        return weft_fail(WEFT_ERR_NOMEM, function, "no memory to hold a shard");
+    }
+    bool broken = weft_is_broken();
+    if (!broken) {
+        copy_out(tensor->layout, shard, host);
+    }
+    weft_hold_end(hold);
+    return broken ? weft_error_collect() : WEFT_OK;
+}
+
 weft_status weft_local_to_host(weft_tensor *tensor, int local_rank, void *host)
 {
     static const char function[] = "weft_local_to_host";
@@ -103,16 +139,6 @@ weft_status weft_local_to_host(weft_tensor *tensor, int local_rank, void *host)
     if (shard->hold != NULL) {
         return weft_fail(WEFT_ERR_STATE, function, "the shard of local rank %d is acquired", local_rank);
     }
-    /* All panels before the first byte is copied: what a world that breaks meanwhile leaves is not values. */
-    if (weft_is_broken()) {
-        return weft_error_collect();
-    }
-    if (!weft_shard_hold(shard, STARPU_R)) {
-        return weft_fail(WEFT_ERR_NOMEM, function, "no memory to hold a shard");
-    }
-    if (!weft_is_broken()) {
-        copy_out(tensor->layout, shard, host);
-    }
-    weft_shard_let_go(shard);
-    return weft_error_collect();
+    weft_status status = weft_shard_read(function, tensor, local_rank, host);
+    return status == WEFT_OK ? weft_error_collect() : status;
 }

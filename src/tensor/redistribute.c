@@ -7,6 +7,10 @@
 
 /* ---- cached plans -------------------------------------------------------------------------------------- */
 
+/* A program whose shapes or slices never repeat would else fill the memory with plans. When there are too many
+ * all are forgotten, which costs those in use one miss each. What was submitted from a plan has copies of all it
+ * needs. (Layouts stay: all that remembers something compares them by address, and they are small.) */
+
 static void plan_free(weft_cached_plan *cached)
 {
     for (int i = 0; i < cached->plan.num_stages; i++) {
@@ -15,27 +19,16 @@ static void plan_free(weft_cached_plan *cached)
     free(cached);
 }
 
-/* All of them, or those that are windows. */
-static void drop_plans(weft_tensors *tensors, bool windows_alone)
-{
-    for (size_t i = 0; i < WEFT_PLAN_BUCKETS; i++) {
-        weft_cached_plan **place = &tensors->plans[i];
-        while (*place != NULL) {
-            weft_cached_plan *cached = *place;
-            if (windows_alone && cached->windows.cut == NULL) {
-                place = &cached->next;
-            } else {
-                *place = cached->next;
-                plan_free(cached);
-            }
-        }
-    }
-    tensors->num_windows = 0;
-}
-
 void weft_plans_free(weft_tensors *tensors)
 {
-    drop_plans(tensors, false);
+    for (size_t i = 0; i < WEFT_PLAN_BUCKETS; i++) {
+        while (tensors->plans[i] != NULL) {
+            weft_cached_plan *next = tensors->plans[i]->next;
+            plan_free(tensors->plans[i]);
+            tensors->plans[i] = next;
+        }
+    }
+    tensors->plan_bytes = 0;
 }
 
 /* Windows are one stage. */
@@ -60,6 +53,7 @@ static weft_cached_plan *plan_build(const char *function, const weft_layout *fro
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a plan");
         return NULL;
     }
+    cached->bytes = sizeof(*cached);
     if (windows != NULL) {
         cached->windows = *windows;
     }
@@ -76,6 +70,7 @@ static weft_cached_plan *plan_build(const char *function, const weft_layout *fro
             plan_free(cached);
             return NULL;
         }
+        cached->bytes += weft_exchange_bytes(cached->exchanges[i]);
     }
     return cached;
 }
@@ -91,10 +86,6 @@ static bool same_windows(const weft_cached_plan *cached, const weft_windows *win
            memcmp(cached->windows.of, windows->of, sizeof(windows->of)) == 0 &&
            memcmp(cached->windows.turn, windows->turn, sizeof(windows->turn)) == 0;
 }
-
-/* Layouts are few, but a program may cut a slice at another place in each of its steps: of windows so many are
- * kept (some kilobytes each), then all of them are dropped. */
-enum { MOST_WINDOWS = 1024 };
 
 static weft_cached_plan *obtain(const char *function, const weft_layout *from, const weft_layout *to,
                                 const weft_windows *windows)
@@ -113,12 +104,12 @@ static weft_cached_plan *obtain(const char *function, const weft_layout *from, c
         }
     }
     weft_runtime.counters.plan_misses++;
-    if (windows != NULL && tensors->num_windows == MOST_WINDOWS) {
-        drop_plans(tensors, true);
-    }
     weft_cached_plan *cached = plan_build(function, from, to, windows);
     if (cached != NULL) {
-        tensors->num_windows += windows != NULL;
+        if (tensors->plan_bytes + cached->bytes > tensors->most_plan_bytes) {
+            weft_plans_free(tensors);
+        }
+        tensors->plan_bytes += cached->bytes;
         cached->next = *bucket;
         *bucket = cached;
     }

@@ -62,12 +62,15 @@ void weft_scope_open(void)
     if (weft_require_init("weft_scope_open") != WEFT_OK) {
         return;
     }
-    size_t *begin = weft_vec_push(&weft_runtime.tensors->scopes, sizeof(size_t));
+    weft_tensors *tensors = weft_runtime.tensors;
+    size_t *begin = tensors->unopened > 0 ? NULL : weft_vec_push(&tensors->scopes, sizeof(size_t));
     if (begin == NULL) {
+        /* Counted, and so are those inside it: each weft_scope_close() then finds the one that it means. */
+        tensors->unopened++;
         weft_fail(WEFT_ERR_NOMEM, "weft_scope_open", "no memory for a scope");
         return;
     }
-    *begin = weft_runtime.tensors->references.count;
+    *begin = tensors->references.count;
 }
 
 void weft_scope_close(void)
@@ -76,6 +79,10 @@ void weft_scope_close(void)
         return;
     }
     weft_tensors *tensors = weft_runtime.tensors;
+    if (tensors->unopened > 0) {
+        tensors->unopened--;
+        return;
+    }
     if (tensors->scopes.count == 0) {
         weft_fail(WEFT_ERR_STATE, "weft_scope_close", "no scope is open");
         return;
@@ -94,6 +101,9 @@ weft_tensor *weft_scope_keep(weft_tensor *tensor)
         return NULL;
     }
     weft_tensors *tensors = weft_runtime.tensors;
+    if (tensors->unopened > 0) {
+        return tensor; /* it belongs to the enclosing one already */
+    }
     if (tensors->scopes.count == 0) {
         weft_fail(WEFT_ERR_STATE, function, "no scope is open");
         return NULL;

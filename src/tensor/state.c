@@ -3,6 +3,8 @@
 
 #include "tensor/state.h"
 
+enum { MOST_PLAN_BYTES = 128 << 20 };
+
 weft_status weft_tensors_start(void)
 {
     weft_tensors *tensors = calloc(1, sizeof(weft_tensors));
@@ -10,22 +12,9 @@ weft_status weft_tensors_start(void)
         free(tensors);
         return weft_fail(WEFT_ERR_NOMEM, "weft_init", "no memory for the tensors");
     }
+    tensors->most_plan_bytes = MOST_PLAN_BYTES;
     weft_runtime.tensors = tensors;
     return WEFT_OK;
-}
-
-int weft_tensors_held(void)
-{
-    return weft_runtime.tensors->holds;
-}
-
-void weft_tensors_let_go(void)
-{
-    for (weft_tensor *tensor = weft_runtime.tensors->newest; tensor != NULL; tensor = tensor->older) {
-        for (int i = 0; i < tensor->num_shards; i++) {
-            weft_shard_let_go(&tensor->shards[i]);
-        }
-    }
 }
 
 void weft_tensors_stop(void)

@@ -10,19 +10,35 @@ typedef struct weft_cached_plan {
     weft_plan plan;
     weft_windows windows; /* of its only stage; cut: NULL, there are none */
     weft_exchange *exchanges[WEFT_MAX_STAGES];
+    size_t bytes; /* of memory */
     struct weft_cached_plan *next;
 } weft_cached_plan;
 
 enum { WEFT_PLAN_BUCKETS = 1024 };
+
+/* A shard's panels, acquired. */
+typedef struct weft_hold weft_hold;
+
+/* What the program holds, and the handles that tasks wait for because of it (holds.c). */
+typedef struct weft_held {
+    weft_hold *newest;
+    int count;
+    weft_ptrset unwritable, unreadable; /* who writes the handle waits; who reads it */
+    bool tasks_wait;                    /* not the program alone has been noted in these */
+    bool sends_wait;                    /* messages among them */
+    bool all_wait;                      /* there was no memory to note what does */
+} weft_held;
 
 typedef struct weft_tensors {
     weft_ptrset live;
     weft_tensor *newest;
     weft_vec references; /* weft_tensor *: the scopes' references, outermost scope first */
     weft_vec scopes;     /* size_t: where each open scope begins in `references` */
+    int64_t unopened;    /* scopes inside these for which there was no memory */
     weft_cached_plan *plans[WEFT_PLAN_BUCKETS];
-    int num_windows; /* plans with windows among them */
-    int holds;              /* shards that the program holds */
+    size_t plan_bytes;      /* of all of them */
+    size_t most_plan_bytes; /* a plan that would exceed that has all others dropped */
+    weft_held held;
     weft_vec random_states; /* weft_named_state, the default one first */
     size_t random_in_use;   /* index of one */
 } weft_tensors;
@@ -32,7 +48,7 @@ typedef struct weft_named_state {
     weft_random_state state;
 } weft_named_state;
 
-/* The cached plan, made when it is not there; NULL with the error kept. */
+/* The cached plan, made when it is not there, valid until the next one is asked for; NULL with the error kept. */
 weft_cached_plan *weft_plan_obtain(const char *function, const weft_layout *from, const weft_layout *to);
 /* Submits all stages from `source` into `target`, which has the plan's last layout. False with the error
  * kept. */
@@ -54,10 +70,30 @@ bool weft_scope_adopt(weft_tensor *tensor);
 weft_tensor *weft_tensor_allocate(const char *function, const weft_layout *layout);
 bool weft_tensor_register(const char *function, weft_tensor *tensor);
 void weft_tensor_delete(weft_tensor *tensor);
-/* BLOCKS: acquires the shard's panels for the program, and the reverse (nothing when it is not held). The
- * handles are remembered: the shard may get other memory meanwhile. False: no memory. */
-bool weft_shard_hold(weft_local_shard *shard, enum starpu_data_access_mode mode);
+
+/* ---- what is held (holds.c) ---------------------------------------------------------------------------- */
+
+/* BLOCKS: acquires the shard's panels, and the reverse. The handles are remembered: the shard may get other
+ * memory meanwhile. NULL: no memory. */
+weft_hold *weft_hold_begin(const weft_local_shard *shard, enum starpu_data_access_mode mode);
+void weft_hold_end(weft_hold *hold);
+/* The same for the program (nothing when it is not held). False: no memory. */
+bool weft_shard_hold(weft_tensor *tensor, int local_rank, enum starpu_data_access_mode mode);
 void weft_shard_let_go(weft_local_shard *shard);
+/* Called for every task and transfer before it is submitted. */
+void weft_held_follow_task(int count, const starpu_data_handle_t handles[],
+                           const enum starpu_data_access_mode modes[]);
+void weft_held_follow_transfer(starpu_data_handle_t handle, bool receive);
+/* Whether reading or writing the shard waits for nothing that waits for the program; and whether nothing does
+ * at all, so that none of the pool's buffers is waited for. False with the error kept: who waited all the same
+ * would wait for ever. */
+bool weft_check_shard_waits_not(const char *function, const weft_local_shard *shard, bool write);
+bool weft_check_nothing_waits(const char *function);
+/* BLOCKS: copies a hosted shard. Errors of tasks stay where they are; nothing is written in a world that is
+ * broken. */
+weft_status weft_shard_read(const char *function, const weft_tensor *tensor, int local_rank, void *host);
+/* BLOCKS: the whole of a tensor on every process; the same. Each process must call it. */
+weft_status weft_tensor_gather(const char *function, weft_tensor *tensor, void *global);
 
 /* How the shard's memory is cut into panels. The shard is not empty. */
 weft_cut weft_shard_cut(const weft_layout *layout, const weft_local_shard *shard);

@@ -1,10 +1,11 @@
 /* Tasks, the cheap way: starpu_task_create() and starpu_task_submit(), no variadic insertion. */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "codelets/move.h"
 #include "sched/sched.h"
-#include "tensor/tensor.h"
+#include "tensor/state.h"
 
 void *weft_task_begin(weft_task *task, struct starpu_codelet *codelet, const char *name, size_t args_size,
                       weft_dtype dtype)
@@ -24,20 +25,41 @@ void *weft_task_begin(weft_task *task, struct starpu_codelet *codelet, const cha
     task->num_buffers = 0;
     task->handles = task->few_handles;
     task->modes = task->few_modes;
+    task->places = NULL;
+    task->num_places = 0;
     return args;
+}
+
+/* The number of a handle that the task has, or else of the next one, which then gets its place in the table. */
+static int find_buffer(weft_task *task, starpu_data_handle_t handle)
+{
+    int found = 0;
+    if (task->num_places == 0) {
+        while (found < task->num_buffers && task->handles[found] != handle) {
+            found++;
+        }
+        return found;
+    }
+    size_t mask = (size_t)task->num_places - 1, place = weft_hash_u64((uint64_t)(uintptr_t)handle) & mask;
+    while (task->places[place] != 0 && task->handles[task->places[place] - 1] != handle) {
+        place = (place + 1) & mask;
+    }
+    if (task->places[place] == 0) {
+        task->places[place] = task->num_buffers + 1;
+    }
+    return task->places[place] - 1;
 }
 
 /* StarPU takes each handle once per task: two operands in one panel become one buffer with both accesses. */
 static int buffer_of(weft_task *task, starpu_data_handle_t handle, enum starpu_data_access_mode mode)
 {
-    for (int i = 0; i < task->num_buffers; i++) {
-        if (task->handles[i] == handle) {
-            task->modes[i] |= mode;
-            return i;
-        }
+    int buffer = find_buffer(task, handle);
+    if (buffer < task->num_buffers) {
+        task->modes[buffer] |= mode;
+        return buffer;
     }
-    task->handles[task->num_buffers] = handle;
-    task->modes[task->num_buffers] = mode;
+    task->handles[buffer] = handle;
+    task->modes[buffer] = mode;
     return task->num_buffers++;
 }
 
@@ -46,18 +68,29 @@ bool weft_task_reserve(weft_task *task, int num_operands)
     if (num_operands <= WEFT_MAX_OPERANDS) {
         return true;
     }
+    int num_places = 128;
+    while (num_places / 2 < num_operands && num_places <= INT_MAX / 2) {
+        num_places *= 2;
+    }
     starpu_data_handle_t *handles = malloc((size_t)num_operands * sizeof(*handles));
     enum starpu_data_access_mode *modes = malloc((size_t)num_operands * sizeof(*modes));
-    if (handles == NULL || modes == NULL) {
+    int *places = calloc((size_t)num_places, sizeof(*places));
+    if (handles == NULL || modes == NULL || places == NULL) {
         free(handles);
         free(modes);
+        free(places);
         weft_fail(WEFT_ERR_NOMEM, task->name, "no memory for a task");
         return false;
     }
-    memcpy(handles, task->handles, (size_t)task->num_buffers * sizeof(*handles));
-    memcpy(modes, task->modes, (size_t)task->num_buffers * sizeof(*modes));
+    weft_task few = *task;
     task->handles = handles;
     task->modes = modes;
+    task->places = places;
+    task->num_places = num_places;
+    task->num_buffers = 0;
+    for (int i = 0; i < few.num_buffers; i++) {
+        buffer_of(task, few.handles[i], few.modes[i]);
+    }
     return true;
 }
 
@@ -79,6 +112,8 @@ void weft_task_add(weft_task *task, const weft_panel *panel, int64_t offset,
 
 static void free_buffers(weft_task *task)
 {
+    free(task->places);
+    task->places = NULL;
     if (task->handles != task->few_handles) {
         free(task->handles);
         free(task->modes);
@@ -101,9 +136,11 @@ bool weft_task_submit(weft_task *task)
     starpu->cl_arg_size = task->args_size;
     starpu->cl_arg_free = 1;
     starpu->nbuffers = task->num_buffers;
+    weft_held_follow_task(task->num_buffers, task->handles, task->modes);
     if (task->num_buffers > STARPU_NMAXBUFS) {
         starpu->dyn_handles = task->handles; /* StarPU frees them with the task */
         starpu->dyn_modes = task->modes;
+        free(task->places);
     } else {
         memcpy(starpu->handles, task->handles, (size_t)task->num_buffers * sizeof(task->handles[0]));
         memcpy(starpu->modes, task->modes, (size_t)task->num_buffers * sizeof(task->modes[0]));
@@ -114,7 +151,7 @@ bool weft_task_submit(weft_task *task)
     if (failed != 0) {
         starpu->destroy = 0;
         starpu_task_destroy(starpu); /* frees the arguments too */
-        weft_fail(WEFT_ERR_UNSUPPORTED, task->name, "StarPU takes no such task: %s", strerror(-failed));
+        weft_fail_alone(WEFT_ERR_UNSUPPORTED, task->name, "StarPU takes no such task: %s", strerror(-failed));
         return false;
     }
     weft_runtime.counters.tasks++;

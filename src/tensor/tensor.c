@@ -104,45 +104,6 @@ bool weft_shard_view(const weft_layout *layout, weft_local_shard *shard, const w
     return true;
 }
 
-struct weft_hold {
-    int count;
-    starpu_data_handle_t handles[];
-};
-
-bool weft_shard_hold(weft_local_shard *shard, enum starpu_data_access_mode mode)
-{
-    size_t room = (size_t)shard->num_panels * sizeof(starpu_data_handle_t);
-    struct weft_hold *hold = malloc(sizeof(*hold) + room);
-    if (hold == NULL) {
-        return false;
-    }
-    hold->count = 0;
-    for (int64_t i = 0; i < shard->num_panels; i++) {
-        starpu_data_handle_t handle = shard->panels[i].handle;
-        /* Neighbouring panels of a view may share a handle. */
-        if (i == 0 || handle != shard->panels[i - 1].handle) {
-            starpu_data_acquire_on_node(handle, STARPU_MAIN_RAM, mode);
-            hold->handles[hold->count++] = handle;
-        }
-    }
-    shard->hold = hold;
-    weft_runtime.tensors->holds++;
-    return true;
-}
-
-void weft_shard_let_go(weft_local_shard *shard)
-{
-    if (shard->hold == NULL) {
-        return;
-    }
-    for (int i = 0; i < shard->hold->count; i++) {
-        starpu_data_release_on_node(shard->hold->handles[i], STARPU_MAIN_RAM);
-    }
-    free(shard->hold);
-    shard->hold = NULL;
-    weft_runtime.tensors->holds--;
-}
-
 const weft_panel *weft_shard_panel_at(const weft_tensor *tensor, const weft_local_shard *shard, int64_t row,
                                       int64_t *first, int64_t *last)
 {

@@ -100,6 +100,8 @@ typedef struct weft_task {
     int num_buffers;
     starpu_data_handle_t *handles; /* `few_handles`, or memory of their own; so the modes */
     enum starpu_data_access_mode *modes;
+    int *places;    /* of many handles: hash table of 1 + their number in `handles`, 0 where there is none */
+    int num_places; /* a power of two, at least twice as many as operands; 0: no table */
     starpu_data_handle_t few_handles[WEFT_MAX_OPERANDS];
     enum starpu_data_access_mode few_modes[WEFT_MAX_OPERANDS];
 } weft_task;
