@@ -1,6 +1,6 @@
-#include "operand.h"
-
 #include "tensor/state.h"
+
+#include "operand.h"
 
 #include <math.h>
 #include <stdio.h>

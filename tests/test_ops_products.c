@@ -1,9 +1,9 @@
 /* Products, convolutions and attention on random shapes, meshes and placements against plain loops, with
  * panels of several heights; in one process that hosts all ranks, or in several. WEFT_TEST_CASES says how
  * many cases of each. */
-#include "operand.h"
-
 #include "tensor/state.h"
+
+#include "operand.h"
 
 #include <math.h>
 #include <stdio.h>
