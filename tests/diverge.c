@@ -101,7 +101,8 @@ static void register_operation(void)
         .name = "own",
         .rule = "nc->nc",
         .inputs = { { "a", WEFT_TYPES_FLOAT, goes("registers_types") } },
-        .linear = { .kind = goes("registers_linear") ? WEFT_LINEAR_EACH : WEFT_NOT_LINEAR },
+        .linear = { .kind = goes("registers_linear") ? WEFT_LINEAR_JOINTLY : WEFT_NOT_LINEAR,
+                    .ops = WEFT_LINEAR_OPS },
         .in_place = goes("registers_in_place"),
         .kernel = no_kernel });
 }
