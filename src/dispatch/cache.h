@@ -1,4 +1,5 @@
-/* What the dispatcher remembers: layouts chosen before, and rules that are parsed. */
+/* What the dispatcher remembers: layouts chosen before, and rules that are parsed; and how it comes to them
+ * (choose.c). */
 #ifndef WEFT_SRC_DISPATCH_CACHE_H
 #define WEFT_SRC_DISPATCH_CACHE_H
 
@@ -19,5 +20,9 @@ const weft_rule *weft_cached_rule(const weft_call *call);
 
 /* True the first time that it is asked for an operation: warnings are given once. */
 bool weft_cache_first_warning(const weft_operation *operation);
+
+/* From the cache, or chosen and added to it, valid until the next call; NULL with the error kept. *guessed: see
+ * weft_gather_layouts(). `own`: room for what is not kept. */
+const weft_choice *weft_obtain_layouts(const weft_call *call, weft_choice *own, int *guessed);
 
 #endif
