@@ -5,10 +5,10 @@
  * The plate is a tensor [BLOCKS, ROWS, WIDTH]: blocks of rows, of which each rank has some. A step needs the
  * rows above and below each block. Three operations, each with its rule:
  *
- *   edge   "b[m][w]->b[w]"            a row of each block, the first or the last one: nothing moves
- *   shift  "[b][w]->c[w]"             the same rows, each given to the next block: all blocks' edges are
- * gathered, which is BLOCKS rows, not the plate heat   "b[m][w],b[w],b[w]->b[m][w]"  the mean of the four
- * neighbours: nothing moves
+ *   edge   "b[m][w]->b[w]"              a row of each block, the first or the last one: nothing moves
+ *   shift  "[b][w]->c[w]"               the same rows, each given to the next block: all blocks' edges are
+ *                                       gathered, which is BLOCKS rows, not the plate
+ *   heat   "b[m][w],b[w],b[w]->b[m][w]" the mean of the four neighbours: nothing moves
  *
  * Every rank computes what it has in the same way however many there are, so the output is the same, bit for
  * bit. */

@@ -72,7 +72,7 @@ build_locked() {
         printf '%s\n' "${options[*]}" >"$stamp"
     fi
     if ! ninja -C "$directory" -n 2>/dev/null | grep -q 'no work to do'; then
-        step "$log" "compiling in $directory (up to a minute when all is new)" ninja -C "$directory" || return 1
+        step "$log" "compiling in $directory (when all is new, three minutes divided by free cores)" ninja -C "$directory" || return 1
         grep -A 4 'warning:' "$log" >&2 || true
     fi
 }

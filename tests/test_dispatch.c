@@ -694,6 +694,14 @@ static void test_out(void **state)
     weft_copy_(across, sum);
     expect_all(across, 7);
     assert_int_equal(weft_tensor_placements(across)[0].dim, 1);
+    /* What is small is copied: it must not keep what is large. */
+    int64_t large[] = { 80, 6 };
+    weft_tensor *whole = weft_full(WEFT_F32, 2, large, 8, line(), NULL),
+                *part = weft_zeros(WEFT_F32, 2, shape, line(), NULL);
+    expect_no_more_tasks();
+    weft_copy_(part, weft_slice(whole, 0, 0, 8));
+    assert_true(tasks() > tasks_before);
+    expect_all(part, 8);
     weft_copy_(across, weft_to_type(sum, WEFT_BF16));
     expect_all(across, 7);
     weft_scope_close();

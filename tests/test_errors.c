@@ -437,6 +437,9 @@ static void run_rows(const row table[], size_t count)
       "weft_adamw", "first_moments[0]")                                                                      \
     S(clip_null, weft_clip_grad_norm(1, NULL, 1, 2, NULL), INVALID, "weft_clip_grad_norm", "gradients")      \
     S(clip_max, weft_clip_grad_norm(1, LIST1(matrix), -1, 2, NULL), INVALID, "weft_clip_grad_norm", "max_norm") \
+    S(clip_twice, weft_clip_grad_norm(2, (weft_tensor *const[]){ matrix, matrix }, 1, 2, NULL), INVALID,    \
+      "weft_clip_grad_norm", "gradients[1]")                                                                 \
+    S(sgd_itself, weft_sgd(1, LIST1(matrix), LIST1(matrix), SGD(0.1), NULL), INVALID, "weft_sgd", "gradients[0]") \
     S(clip_p, weft_clip_grad_norm(1, LIST1(matrix), 1, 0, NULL), INVALID, "weft_clip_grad_norm", "p is")     \
     S(clip_type, weft_clip_grad_norm(1, LIST1(indices), 1, 2, NULL), DTYPE, "weft_clip_grad_norm", "gradients[0]") \
     S(clip_partial, weft_clip_grad_norm(1, LIST1(largest), 1, 2, NULL), LAYOUT, "weft_clip_grad_norm", "Partial")

@@ -23,11 +23,12 @@ WEFT_API weft_tensor *weft_log_softmax_backward(weft_tensor *gradient, weft_tens
 /**
  * (a - mean) / sqrt(variance + epsilon) * gain + bias, mean and (population's) variance over the last
  * dimensions: as many as `gain` has, which must have their sizes, as must `bias`. Either may be NULL: a gain
- * of 1, a bias of 0. Both NULL: over the last dimension.
+ * of 1, a bias of 0. Both NULL: over the last dimension. Gain and bias may be of any floating type.
  */
 WEFT_API weft_tensor *weft_layer_norm(weft_tensor *a, weft_tensor *gain, weft_tensor *bias, double epsilon);
 /** The gradient of a. Those of the gain and of the bias are put into `*gradient_gain` and `*gradient_bias`,
- * which may be NULL, in the gain's type. gain NULL: over the last dimension. On error all are NULL. */
+ * which may be NULL, in the gain's type. gain NULL: those that a gain of ones and a bias of zeros over the last
+ * dimension would have, in a's type. On error all are NULL. */
 WEFT_API weft_tensor *weft_layer_norm_backward(weft_tensor *gradient, weft_tensor *a, weft_tensor *gain,
                                                double epsilon, weft_tensor **gradient_gain,
                                                weft_tensor **gradient_bias);
@@ -73,7 +74,7 @@ WEFT_API weft_tensor *weft_cross_entropy_ex_backward(weft_tensor *gradient, weft
                                                      const weft_cross_entropy_options *options);
 /** \} */
 
-/** -log_probabilities[i, targets[i]] of [n, c] and [n]; targets as above, by custom -100 for those that are
+/** -log_probabilities[i, targets[i]] of [n, c] and [n]; targets as above, -100 by convention for those that are
  * ignored. \{ */
 WEFT_API weft_tensor *weft_nll(weft_tensor *log_probabilities, weft_tensor *targets, int64_t ignore_index,
                                weft_loss_reduction reduction);

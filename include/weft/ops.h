@@ -1,6 +1,8 @@
 /** \file
- * Operations; this header includes those of all families. Each takes tensors of any layout on one mesh, moves inputs where their layouts do not fit
- * together, and returns a new tensor at once (functions named *_ change their first argument and return it).
+ * Operations; this header includes those of all families. Each takes tensors of any layout on one mesh, moves
+ * inputs where their layouts do not fit together, and returns a new tensor at once (functions named *_ change
+ * their first argument and return it). The layout of a result is weft's choice, by what moving costs: ask
+ * weft_tensor_placements(), or weft_redistribute() it.
  * Errors: NULL, with WEFT_ERR_INVALID, WEFT_ERR_SHAPE, WEFT_ERR_DTYPE, or WEFT_ERR_MESH for tensors of
  * different meshes (weft_redistribute() one of them).
  *

@@ -7,7 +7,8 @@
  * step keeps between calls are tensors of the caller, of the parameter's shape, mesh and placements
  * (weft_zeros_like()), of any floating type: parameters of 16 bits may have states in WEFT_F32, for example
  * weft_to_type(weft_zeros_like(p), WEFT_F32). Each update is computed in the largest of its tensors' types,
- * at least WEFT_F32, and rounded once.
+ * at least WEFT_F32, and rounded once. What is changed must not be in the lists of a call twice. Groups of
+ * parameters with options of their own are calls of their own.
  *
  * Errors: WEFT_ERR_INVALID, WEFT_ERR_SHAPE, WEFT_ERR_DTYPE, WEFT_ERR_LAYOUT, WEFT_ERR_MESH. They come before
  * anything is changed.

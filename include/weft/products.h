@@ -14,7 +14,8 @@ WEFT_BEGIN_DECLS
  * Matrix products, of floating types and integers (which wrap around). [m, k] times [k, n] gives [m, n].
  * Dimensions before the last two are a batch: aligned at their end, sizes of 1 and missing ones are repeated.
  * An operand of one dimension is a vector: [k] times [..., k, n] gives [..., n], [..., m, k] times [k] gives
- * [..., m], [k] times [k] a scalar.
+ * [..., m], [k] times [k] a scalar. Gradients, g being that of the result: of a weft_matmul_ex(g, false, b,
+ * true), of b weft_matmul_ex(a, true, g, false), each through weft_sum_to() where its batch was repeated.
  */
 WEFT_API weft_tensor *weft_matmul(weft_tensor *a, weft_tensor *b);
 /** The same with the last two dimensions of a or b exchanged first (nothing is copied for it); it must have
@@ -27,7 +28,9 @@ WEFT_API weft_tensor *weft_outer(weft_tensor *a, weft_tensor *b);
 /** beta c + alpha a b, of [m, k] and [k, n]; c is broadcast to [m, n], and is not looked at where beta is 0.
  * Factors of integers must be whole numbers (WEFT_ERR_DTYPE). */
 WEFT_API weft_tensor *weft_addmm(weft_tensor *c, weft_tensor *a, weft_tensor *b, double beta, double alpha);
-/** x weight^T + bias: x [..., k], weight [n, k], bias [n] or NULL; the result is [..., n]. */
+/** x weight^T + bias: x [..., k], weight [n, k], bias [n] or NULL; the result is [..., n]. Gradients, g being
+ * that of the result: of x weft_matmul(g, weight); of weight weft_matmul_ex(g, true, x, false) and of the bias
+ * weft_sum(g, 0, false), where g and x have two dimensions (weft_flatten() those before the last). */
 WEFT_API weft_tensor *weft_linear(weft_tensor *x, weft_tensor *weight, weft_tensor *bias);
 
 /** How a convolution goes over its input; zero-initialised, every step is 1 and nothing is padded. Of

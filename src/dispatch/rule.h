@@ -13,12 +13,13 @@
  *  "Ad,A->vd"     a factor of the output alone: each rank computes its own part from whole inputs. The call
  *                 says how large it is.
  *  "nh~,oi->noh"  an input's dimension that is seen through windows: it is cut where the factor is, but its
- *                 size and its indices are its own. Where no other input has the factor, the call says how large it is.
+ *                 size and its indices are its own. Where no other input has the factor, the call says how
+ *                 large it is.
  *  ",n->n"        an operand without dimensions is a scalar.
  *  "(ab)c->a(bc)" a dimension of several factors, row-major, the first one outermost: its size is their
- * product. It can be sharded along its first factor (of those of a size other than 1), where that cuts the
- *                 dimension at the same places as the factor itself is cut elsewhere. The call gives the
- * sizes of the factors that no input has as a dimension of its own.
+ *                 product. It can be sharded along its first factor (of those of a size other than 1), where
+ *                 that cuts the dimension at the same places as the factor itself is cut elsewhere. The call
+ *                 gives the sizes of the factors that no input has as a dimension of its own.
  *
  * Blanks are ignored. */
 #ifndef WEFT_SRC_DISPATCH_RULE_H

@@ -141,6 +141,29 @@ static bool check_parameter(const stepping *s, int i)
     return parameter != NULL;
 }
 
+/* Of lists of n tensors, those of the first `changed` are changed: none may be in any of the lists again. False
+ * with the error kept. */
+static bool check_distinct(const char *function, int n, int changed, int num_lists,
+                           weft_tensor *const *const lists[], const char *const names[])
+{
+    weft_ptrset seen = { 0 };
+    bool distinct = true;
+    for (int k = 0; k < num_lists; k++) {
+        for (int i = 0; i < n && lists[k] != NULL && distinct; i++) {
+            if (weft_ptrset_has(&seen, lists[k][i])) {
+                weft_fail(WEFT_ERR_INVALID, function, "%s[%d] is in the lists before, and is changed there",
+                          names[k], i);
+                distinct = false;
+            } else if (k < changed && !weft_ptrset_add(&seen, lists[k][i], lists[k][i])) {
+                weft_fail(WEFT_ERR_NOMEM, function, "no memory for %d tensors", n);
+                distinct = false;
+            }
+        }
+    }
+    weft_ptrset_free(&seen);
+    return distinct;
+}
+
 static bool check_step(const stepping *s)
 {
     if (weft_require_init(s->function) != WEFT_OK ||
@@ -162,7 +185,9 @@ static bool check_step(const stepping *s)
             return false;
         }
     }
-    return true;
+    weft_tensor *const *const lists[] = { s->parameters, s->states[0], s->states[1], s->gradients };
+    const char *const names[] = { "parameters", s->state_names[0], s->state_names[1], "gradients" };
+    return check_distinct(s->function, s->n, 3, 4, lists, names);
 }
 
 /* The name of a number that is out of range, for the message; `valid` is what it must be. False with the
@@ -376,7 +401,7 @@ static bool check_clip(const char *function, int n, weft_tensor *const gradients
             return false;
         }
     }
-    return true;
+    return check_distinct(function, n, 1, 1, &gradients, (const char *const[]){ "gradients" });
 }
 
 /* What one tensor adds to the norm: the sum of its powers, or its largest absolute value. */

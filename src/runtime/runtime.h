@@ -20,6 +20,7 @@ struct weft_trace;    /* runtime/trace.h */
 typedef struct weft_runtime_state {
     bool initialized;
     bool owns_starpu;
+    int blas_threads; /* what OpenBLAS had before, to be given back; 0: it was left alone */
     weft_world world;
     int process, num_processes;
     int first_rank, local_ranks; /* of this process */

@@ -9,7 +9,28 @@
 #include "runtime/trace.h"
 #include "sched/sched.h"
 
+/* OpenBLAS's own; NULL with another BLAS. */
+extern int openblas_get_num_threads(void) __attribute__((weak));
+extern void openblas_set_num_threads(int) __attribute__((weak));
+
 weft_runtime_state weft_runtime;
+
+/* Every worker is a core and calls BLAS by itself: threads of BLAS's own would fight over the cores. */
+static void take_blas_threads(void)
+{
+    if (openblas_set_num_threads != NULL && openblas_get_num_threads != NULL &&
+        getenv("OPENBLAS_NUM_THREADS") == NULL) {
+        weft_runtime.blas_threads = openblas_get_num_threads();
+        openblas_set_num_threads(1);
+    }
+}
+
+static void give_blas_threads_back(void)
+{
+    if (weft_runtime.blas_threads > 0) {
+        openblas_set_num_threads(weft_runtime.blas_threads);
+    }
+}
 
 /* first_rank_of: ranks spread evenly, the first processes host one more; or the same number in each process.
  */
@@ -98,6 +119,7 @@ weft_status weft_runtime_start(const char *function, const weft_settings *settin
         status = start_starpu(function, settings, place);
     }
     if (status == WEFT_OK) {
+        take_blas_threads();
         state->trace = weft_trace_start(place);
         state->pool =
             weft_pool_new(settings->pool_bytes > 0 ? settings->pool_bytes : default_pool_bytes(place));
@@ -154,6 +176,7 @@ void weft_runtime_stop(void)
     if (state->owns_starpu) {
         starpu_shutdown();
     }
+    give_blas_threads_back();
     weft_trace_stop(state->trace);
     memset(state, 0, sizeof(*state));
     weft_unbreak();

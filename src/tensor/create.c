@@ -87,18 +87,21 @@ bool weft_tensor_make_writable(const char *function, weft_tensor *tensor, bool k
     return true;
 }
 
-/* The program may look for its values in memory that it lent, or holds. */
-static bool may_take(const weft_local_shard *target, const weft_local_shard *source)
+/* The program may look for its values in memory that it lent, or holds. And what is small must not keep a large
+ * buffer alive that it is a view of. */
+static bool may_take(const weft_layout *layout, const weft_local_shard *target,
+                     const weft_local_shard *source)
 {
     return target->count == 0 ||
-           (target->hold == NULL && !target->buffer->borrowed && !source->buffer->borrowed);
+           (target->hold == NULL && !target->buffer->borrowed && !source->buffer->borrowed &&
+            source->buffer->cut.total <= 2 * source->count * (int64_t)weft_dtype_size(layout->dtype));
 }
 
 bool weft_tensor_take(weft_tensor *target, weft_tensor *source)
 {
     bool possible = target->layout == source->layout;
     for (int i = 0; i < target->num_shards && possible; i++) {
-        possible = may_take(&target->shards[i], &source->shards[i]);
+        possible = may_take(target->layout, &target->shards[i], &source->shards[i]);
     }
     for (int i = 0; i < target->num_shards && possible && target != source; i++) {
         weft_local_shard *shard = &target->shards[i], old = *shard;

@@ -288,7 +288,7 @@ static void write_kinds(FILE *file)
 static void write_refusals(FILE *file)
 {
     qsort(refusals, (size_t)num_refusals, sizeof(refusals[0]), refused_more_often);
-    fprintf(file, "\n## What PyTorch refuses\n\n| times | for example | message |\n|--:|---|---|\n");
+    fprintf(file, "\n## What PyTorch refuses, or was not asked\n\n| times | for example | message |\n|--:|---|---|\n");
     for (int i = 0; i < num_refusals; i++) {
         fprintf(file, "| %ld | %s | `%s` |\n", refusals[i].times, refusals[i].example, refusals[i].text);
     }
@@ -309,7 +309,7 @@ void oracle_write_report(FILE *file)
                   "exact. 16-bit types\n"
                   "are rounded once, so 1 is allowed where anything is; each addend of a Partial input adds "
                   "to what is\n"
-                  "allowed. The layouts of results are compared with those that PyTorch's DTensor chooses "
+                  "allowed (the column is for f32 and f64). The layouts of results are compared with those that PyTorch's DTensor chooses "
                   "for the same\n"
                   "inputs: a difference is no error. Where PyTorch refuses, the result has to be right all "
                   "the same.\n\n");
