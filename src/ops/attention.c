@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "ops/attention.h"
-#include "ops/statistics.h"
 
 typedef weft_attention_operands attention;
 
@@ -124,8 +123,7 @@ weft_tensor *weft_attention(weft_tensor *q, weft_tensor *k, weft_tensor *v,
         return NULL;
     }
     weft_call call = weft_attention_forward(&a);
-    if (!weft_is_cut(a.q->layout, ~(int64_t)0) || !weft_dispatch_accepts(&call) ||
-        !weft_attention_find_ring(&a)) {
+    if (a.q->layout->mesh->num_ranks == 1 || !weft_dispatch_accepts(&call) || !weft_attention_find_ring(&a)) {
         return weft_dispatch(&call);
     }
     weft_scope_open();

@@ -30,9 +30,9 @@ typedef struct weft_attention_operands {
     double scale;
     int batch;                    /* dimensions of the result before the last two */
     int64_t shape[WEFT_MAX_DIMS]; /* of the result: batch, s, f */
-    /* Of a ring: mesh dimensions along which blocks go round, and where else the result's batch and rows are
-     * sharded. */
-    bool turns[WEFT_MAX_DIMS];
+    /* Of keys that stay sharded: mesh dimensions along which blocks go round; those along which each rank has
+     * a state of its own keys for all rows; and where the result's batch and rows are sharded. */
+    bool turns[WEFT_MAX_DIMS], splits[WEFT_MAX_DIMS];
     weft_placement placements[WEFT_MAX_DIMS];
 } weft_attention_operands;
 
@@ -56,22 +56,23 @@ weft_call weft_attention_forward(const weft_attention_operands *a);
 const char *weft_attention_write_mask(const weft_call *call, const weft_layout *const inputs[], int q,
                                       char text[16]);
 
-/* ---- a ring (attention_ring.c) ------------------------------------------------------------------------- */
+/* ---- keys that stay sharded (attention_ring.c) --------------------------------------------------------- */
 
-/* Whether the sequences of q, k and v are sharded along the same mesh dimensions: then only blocks move.
- * Fills in the shape and the placements. */
+/* Whether keys are sharded so that not all of them need to move: where q is in s too, blocks go round; where q
+ * is not, the states of few rows may be less than the keys. Fills in the shape and the placements. */
 bool weft_attention_find_ring(weft_attention_operands *a);
 
-/* A mask has rows where the result has, and all keys; or, where rows go round, all rows along these mesh
- * dimensions, and the keys that stay. */
+/* A mask has rows where the result has, and all keys that come round; or, where rows go round, all rows, and
+ * the keys that stay. States: of each rank that has keys, side by side. */
 typedef enum weft_attention_kind {
     WEFT_ATTENTION_OF_ROWS,
+    WEFT_ATTENTION_OF_STATES,
     WEFT_ATTENTION_OF_KEYS,
     WEFT_ATTENTION_OF_MASK,
     WEFT_ATTENTION_OF_MASK_KEYS
 } weft_attention_kind;
 
-/* Puts a tensor where the ring needs it, with a dimension before the last two. False with the error kept. */
+/* Puts a tensor where it is needed, with a dimension before the last two. False with the error kept. */
 bool weft_attention_place(const weft_attention_operands *a, weft_tensor **tensor, weft_attention_kind kind);
 /* All of them, in an open scope. */
 bool weft_attention_place_all(weft_attention_operands *a);
@@ -82,7 +83,8 @@ weft_tensor *weft_attention_target(const weft_attention_operands *a, weft_attent
 /* The call for every block of the inputs in `moving` (bits). Returns the target. */
 weft_tensor *weft_attention_go_round(const weft_attention_operands *a, const weft_call *call,
                                      unsigned moving);
-/* What is known of each row after all keys; without values where they are not asked for. */
+/* What is known of each row, with values or without them: states side by side that together have seen all
+ * keys. Where values lie, there is the result; without them, where q is. */
 weft_tensor *weft_attention_state(const weft_attention_operands *a, bool values);
 /* The result, in an open scope. */
 weft_tensor *weft_attention_in_ring(weft_attention_operands *a);

@@ -50,7 +50,7 @@ static const weft_operation operation_state = {
 
 static const weft_operation operation_statistics = {
     .name = "attention_statistics",
-    .rules = { "A[w],A[f],A[f]->A[w]" },
+    .rules = { "A[w],A[f],A[f]->A[x]" },
     .inputs = { WEFT_ATTENTION_WIDE("state"), WEFT_ATTENTION_ANY_FLOATING("gradient"),
                 WEFT_ATTENTION_ANY_FLOATING("output") },
     .kernel = weft_kernel_attention_statistics,
@@ -142,11 +142,15 @@ static weft_tensor *plain_state(const attention *a)
 
 static weft_tensor *statistics_of(const attention *a, weft_tensor *state)
 {
-    return state == NULL ? NULL
-                         : weft_dispatch(&(weft_call){ .function = a->function,
-                                                       .operation = &operation_statistics,
-                                                       .num_inputs = 3,
-                                                       .inputs = { state, a->gradient, a->output } });
+    if (state == NULL) {
+        return NULL;
+    }
+    return weft_dispatch(
+        &(weft_call){ .function = a->function,
+                      .operation = &operation_statistics,
+                      .num_inputs = 3,
+                      .inputs = { state, a->gradient, a->output },
+                      .attributes = { .num_sizes = 1, .sizes = { WEFT_ATTENTION_STATISTICS } } });
 }
 
 /* With a target, in a ring; else where the rule says. `columns`: of the output, where the rule does not say;
@@ -242,7 +246,7 @@ static bool compute_gradients(attention *a, const bool wanted[3], weft_tensor *r
         return false;
     }
     weft_tensor *statistics = statistics_of(a, ring ? weft_attention_state(a, false) : plain_state(a));
-    if (statistics == NULL) {
+    if (statistics == NULL || (ring && !weft_attention_place(a, &statistics, WEFT_ATTENTION_OF_ROWS))) {
         return false;
     }
     results[0] = fit(a, gradient_of_q(a, ring, statistics), given.q, 0, e);

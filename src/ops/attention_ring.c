@@ -1,6 +1,7 @@
-/* Attention in a ring: where queries and keys are sharded along the same mesh dimensions, blocks of the keys
- * go round and are added to what is known of each row so far; in the gradients of k and v, blocks of the
- * queries. */
+/* Attention over keys that stay sharded. Where queries are sharded along the same mesh dimensions, blocks of the
+ * keys go round (a ring) and are added to what is known of each row so far; in the gradients of k and v, blocks
+ * of the queries. Where queries are not, and are few, each rank finds out what its own keys say of each row, and
+ * these states are put together. */
 #include <string.h>
 
 #include "ops/attention.h"
@@ -8,7 +9,7 @@
 
 typedef weft_attention_operands attention;
 
-/* ---- steps of a ring ----------------------------------------------------------------------------------- */
+/* ---- steps --------------------------------------------------------------------------------------------- */
 
 weft_status weft_attention_choose(const weft_call *call, const weft_layout *const inputs[],
                                   weft_choice *choice, char *why, size_t why_size)
@@ -83,7 +84,7 @@ static const weft_operation operation_finish = {
     .kernel = weft_kernel_attention_finish,
 };
 
-/* ---- where a ring has its tensors ---------------------------------------------------------------------- */
+/* ---- where tensors are --------------------------------------------------------------------------------- */
 
 static bool is_sharded(const weft_tensor *tensor, int m, int dim)
 {
@@ -114,31 +115,29 @@ static weft_placement place_result(const attention *a, int m)
     return weft_replicate();
 }
 
-bool weft_attention_find_ring(attention *a)
+static bool any_turns(const attention *a)
 {
-    const weft_mesh *mesh = a->q->layout->mesh;
-    bool any = false, empty = a->k->layout->shape[a->k->layout->ndim - 2] == 0;
-    if (a->k->layout->mesh != mesh || a->v->layout->mesh != mesh ||
-        (a->mask != NULL && a->mask->layout->mesh != mesh)) {
-        return false;
-    }
-    weft_attention_find_shape(a);
-    for (int d = 0; d < a->batch + 2; d++) {
-        empty = empty || a->shape[d] == 0;
-    }
-    for (int m = 0; m < mesh->ndim; m++) {
-        a->turns[m] = mesh->shape[m] > 1 && is_sharded_by_rows(a->q, m) && is_sharded_by_rows(a->k, m) &&
-                      is_sharded_by_rows(a->v, m);
-        a->placements[m] = a->turns[m] ? weft_shard(a->batch) : place_result(a, m);
+    bool any = false;
+    for (int m = 0; m < a->q->layout->mesh->ndim; m++) {
         any = any || a->turns[m];
     }
-    return any && !empty;
+    return any;
+}
+
+/* The dimension of a mask that is sharded along mesh dimension m, along which rows or keys are. Of what comes
+ * round the mask has all: along the other mesh dimensions that is not cut at the same places. Negative: none. */
+static int mask_dim(const attention *a, const weft_layout *layout, weft_attention_kind kind, int m)
+{
+    bool keys_stay = kind == WEFT_ATTENTION_OF_MASK_KEYS;
+    bool of_keys = a->splits[m] || (keys_stay && a->turns[m]);
+    bool stays = of_keys == keys_stay || !any_turns(a);
+    return !stays ? -1 : of_keys ? layout->ndim - 1 : layout->ndim - 2;
 }
 
 static weft_placement place_mask(const attention *a, const weft_layout *layout, weft_attention_kind kind,
                                  int m)
 {
-    int dim = kind == WEFT_ATTENTION_OF_MASK_KEYS && a->turns[m] ? layout->ndim - 1 : layout->ndim - 2;
+    int dim = mask_dim(a, layout, kind, m);
     int64_t size = dim == layout->ndim - 2 ? a->shape[a->batch] : a->k->layout->shape[a->k->layout->ndim - 2];
     return dim >= 0 && layout->shape[dim] == size ? weft_shard(dim) : weft_replicate();
 }
@@ -146,7 +145,7 @@ static weft_placement place_mask(const attention *a, const weft_layout *layout, 
 static weft_placement place_operand(const attention *a, const weft_layout *layout, weft_attention_kind kind,
                                     int m)
 {
-    weft_placement result = a->placements[m];
+    weft_placement result = a->splits[m] ? weft_shard(a->batch) : a->placements[m];
     int rows = layout->ndim - 2;
     if (result.kind != WEFT_SHARD) {
         return result;
@@ -158,8 +157,79 @@ static weft_placement place_operand(const attention *a, const weft_layout *layou
     if (kind == WEFT_ATTENTION_OF_MASK || kind == WEFT_ATTENTION_OF_MASK_KEYS) {
         return place_mask(a, layout, kind, m);
     }
-    return kind == WEFT_ATTENTION_OF_ROWS || a->turns[m] ? weft_shard(rows) : weft_replicate();
+    bool has = kind == WEFT_ATTENTION_OF_ROWS ? !a->splits[m] : a->turns[m] || a->splits[m];
+    return has ? weft_shard(rows) : weft_replicate();
 }
+
+/* ---- what moves less ----------------------------------------------------------------------------------- */
+
+/* Bytes that a rank has of k, or v. */
+static double bytes_of_keys(const attention *a, const weft_layout *layout)
+{
+    double bytes = (double)weft_dtype_size(layout->dtype);
+    for (int d = 0; d < layout->ndim; d++) {
+        bytes *= (double)layout->shape[d];
+    }
+    for (int m = 0; m < layout->mesh->ndim; m++) {
+        bool sharded = place_operand(a, layout, WEFT_ATTENTION_OF_KEYS, m).kind == WEFT_SHARD;
+        bytes /= sharded ? (double)layout->mesh->shape[m] : 1;
+    }
+    return bytes;
+}
+
+/* Whether the states of all ranks that have keys are less than the keys: what a rank receives of them. Where q
+ * is sharded in its batch along such a mesh dimension, its other rows, and those of what is like it, are needed
+ * too; but of the keys then only a part. */
+static bool states_move_less(const attention *a)
+{
+    const weft_layout *q = a->q->layout;
+    double ranks = 1, spread = 1, rows = 1, e = (double)q->shape[q->ndim - 1],
+           f = (double)a->shape[a->batch + 1];
+    for (int d = 0; d <= a->batch; d++) {
+        rows *= (double)a->shape[d];
+    }
+    for (int m = 0; m < q->mesh->ndim; m++) {
+        double size = (double)q->mesh->shape[m];
+        rows /= a->placements[m].kind == WEFT_SHARD ? size : 1;
+        ranks *= a->splits[m] ? size : 1;
+        spread *= a->splits[m] && a->placements[m].kind == WEFT_SHARD ? size : 1;
+    }
+    bool back = a->gradient != NULL;
+    double row = (back ? e + 2 * f : e) * (double)weft_dtype_size(q->dtype);
+    double state =
+        ((back ? 0 : f) + WEFT_ATTENTION_STATE) * (double)weft_dtype_size(weft_wide_type(q->dtype));
+    double keys = bytes_of_keys(a, a->k->layout) + bytes_of_keys(a, a->v->layout);
+    return (ranks - 1) * rows * state + (spread - 1) * rows * row < (ranks - 1) * keys / spread;
+}
+
+bool weft_attention_find_ring(attention *a)
+{
+    const weft_mesh *mesh = a->q->layout->mesh;
+    bool turns = false, splits = false, empty = a->k->layout->shape[a->k->layout->ndim - 2] == 0;
+    if (a->k->layout->mesh != mesh || a->v->layout->mesh != mesh ||
+        (a->mask != NULL && a->mask->layout->mesh != mesh)) {
+        return false;
+    }
+    weft_attention_find_shape(a);
+    for (int d = 0; d < a->batch + 2; d++) {
+        empty = empty || a->shape[d] == 0;
+    }
+    for (int m = 0; m < mesh->ndim; m++) {
+        bool keys = mesh->shape[m] > 1 && is_sharded_by_rows(a->k, m) && is_sharded_by_rows(a->v, m);
+        a->turns[m] = keys && is_sharded_by_rows(a->q, m);
+        a->splits[m] = keys && !a->turns[m];
+        a->placements[m] = a->turns[m] ? weft_shard(a->batch) : place_result(a, m);
+        turns = turns || a->turns[m];
+        splits = splits || a->splits[m];
+    }
+    splits = splits && !empty && states_move_less(a);
+    for (int m = 0; m < mesh->ndim; m++) {
+        a->splits[m] = a->splits[m] && splits;
+    }
+    return (turns || splits) && !empty;
+}
+
+/* ---- putting tensors there ----------------------------------------------------------------------------- */
 
 static const weft_layout *layout_of(const attention *a, const weft_placement placements[], int ndim,
                                     const int64_t shape[], weft_dtype dtype)
@@ -216,6 +286,18 @@ bool weft_attention_place_all(attention *a)
 
 /* ---- a ring -------------------------------------------------------------------------------------------- */
 
+static weft_placement place_target(const attention *a, weft_attention_kind kind, int m)
+{
+    if (a->splits[m]) {
+        return kind == WEFT_ATTENTION_OF_STATES ? weft_shard(a->batch + 1)
+               : kind == WEFT_ATTENTION_OF_KEYS ? weft_shard(a->batch)
+                                                : weft_partial(WEFT_SUM);
+    }
+    /* What belongs to keys is added up over rows, which other ranks have. */
+    bool adds = kind == WEFT_ATTENTION_OF_KEYS && is_sharded_by_rows(a->q, m) && !a->turns[m];
+    return adds ? weft_partial(WEFT_SUM) : a->placements[m];
+}
+
 weft_tensor *weft_attention_target(const attention *a, weft_attention_kind kind, int64_t size,
                                    int64_t columns)
 {
@@ -225,9 +307,9 @@ weft_tensor *weft_attention_target(const attention *a, weft_attention_kind kind,
     shape[a->batch] = size;
     shape[a->batch + 1] = columns;
     for (int m = 0; m < a->q->layout->mesh->ndim; m++) {
-        /* What belongs to keys is added up over rows, which other ranks have. */
-        bool adds = kind == WEFT_ATTENTION_OF_KEYS && is_sharded_by_rows(a->q, m) && !a->turns[m];
-        placements[m] = adds ? weft_partial(WEFT_SUM) : a->placements[m];
+        placements[m] = place_target(a, kind, m);
+        bool beside = a->splits[m] && kind == WEFT_ATTENTION_OF_STATES;
+        shape[a->batch + 1] *= beside ? a->q->layout->mesh->shape[m] : 1;
     }
     const weft_layout *layout =
         layout_of(a, placements, a->batch + 2, shape, weft_wide_type(a->q->layout->dtype));
@@ -308,10 +390,23 @@ weft_tensor *weft_attention_go_round(const attention *a, const weft_call *call, 
     return done ? call->inputs[0] : NULL;
 }
 
+/* The states of all ranks that have keys for the same rows. */
+static weft_tensor *gather_states(const attention *a, weft_tensor *states, bool values)
+{
+    const weft_layout *from = states->layout;
+    weft_placement placements[WEFT_MAX_DIMS];
+    for (int m = 0; m < from->mesh->ndim; m++) {
+        weft_placement result = values ? a->placements[m] : weft_replicate();
+        placements[m] = a->splits[m] ? result : from->placements[m];
+    }
+    const weft_layout *to = layout_of(a, placements, from->ndim, from->shape, from->dtype);
+    return to == NULL ? NULL : weft_tensor_to_layout(a->function, states, to);
+}
+
 weft_tensor *weft_attention_state(const attention *a, bool values)
 {
     int64_t columns = (values ? a->shape[a->batch + 1] : 0) + WEFT_ATTENTION_STATE;
-    weft_tensor *state = weft_attention_target(a, WEFT_ATTENTION_OF_ROWS, a->shape[a->batch], columns);
+    weft_tensor *state = weft_attention_target(a, WEFT_ATTENTION_OF_STATES, a->shape[a->batch], columns);
     if (state == NULL) {
         return NULL;
     }
@@ -321,7 +416,8 @@ weft_tensor *weft_attention_state(const attention *a, bool values)
     weft_attention_add_input(&call, a->k);
     weft_attention_add_input(&call, values ? a->v : NULL);
     weft_attention_add_input(&call, a->mask);
-    return weft_attention_go_round(a, &call, values ? 1u << 2 | 1u << 3 : 1u << 2);
+    state = weft_attention_go_round(a, &call, values ? 1u << 2 | 1u << 3 : 1u << 2);
+    return state == NULL ? NULL : gather_states(a, state, values);
 }
 
 weft_tensor *weft_attention_in_ring(attention *a)
