@@ -617,10 +617,10 @@ static operand any_mask(weft_mesh *mesh, const attention_case *c, bool truth, in
     return make_operand(mesh, truth ? WEFT_I32 : WEFT_F32, ndim, shape, truth ? INDEX : WHOLE, numbers);
 }
 
-/* Blocks of keys and rows have borders at 128 and 64: lengths go beyond. */
-static int64_t any_length(void)
+/* Blocks of rows and keys have borders at 128 and 512: lengths go beyond. */
+static int64_t any_length(int64_t border)
 {
-    return below(6) == 0 ? 60 + below(90) : any_size();
+    return below(8) == 0 ? border - 8 + below(24) : any_size();
 }
 
 /* Whether sequences are sharded along the same mesh dimensions, or those of k and v alone. */
@@ -689,14 +689,14 @@ static void draw_attention(attention_case *c, attention_operands *x, sequences h
 {
     *c = (attention_case){ .batch = (int)below(3),
                            .shape = { below(5), below(4) },
-                           .s = any_length(),
-                           .t = any_length(),
+                           .s = any_length(128),
+                           .t = any_length(512),
                            .e = 1 + below(9),
                            .f = 1 + below(9),
                            .causal = below(2) };
     if (how == KEYS_ALONE && below(4)) {
         c->s = 1 + below(2); /* few rows, for which the keys stay */
-        c->t = 1 + any_length();
+        c->t = 1 + any_length(512);
     }
     weft_mesh *mesh = any_mesh();
     int64_t shape_q[4], shape_k[4], shape_v[4];

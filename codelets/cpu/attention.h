@@ -5,8 +5,9 @@
 
 #include "codelets/attention.h"
 
-/* Rows and keys of a block. */
-enum { WEFT_ATTENTION_BLOCK_ROWS = 64, WEFT_ATTENTION_BLOCK_KEYS = 128 };
+/* Rows and keys of a block: its scores fill a part of the second cache, and the products are large enough that
+ * packing their operands is little of the work. */
+enum { WEFT_ATTENTION_BLOCK_ROWS = 128, WEFT_ATTENTION_BLOCK_KEYS = 512 };
 
 /* Rows of q, or of k, that a task works with. */
 typedef struct weft_attention_span {
