@@ -521,8 +521,8 @@ static void case_convolution_repeats(void)
 
 /* ---- attention ----------------------------------------------------------------------------------------- */
 
-/* Where `x` has the element at index `i` of `shape` (of `batch` dimensions) with (row, column) behind it, with
- * broadcasting. */
+/* Where `x` has the element at index `i` of `shape` (of `batch` dimensions) with (row, column) behind it,
+ * with broadcasting. */
 static int64_t matrix_index(const operand *x, int batch, const int64_t shape[], int64_t i, int64_t row,
                             int64_t column)
 {
@@ -637,8 +637,9 @@ static void lay_sequence(operand *x, int m, bool sharded)
     }
 }
 
-/* Sequences sharded along some mesh dimensions: blocks go round there. Returns them, as bits; addends that had
- * to be reduced to change the type may have moved all the rest. Keys alone: along some of these, or all. */
+/* Sequences sharded along some mesh dimensions: blocks go round there. Returns them, as bits; addends that
+ * had to be reduced to change the type may have moved all the rest. Keys alone: along some of these
+ * or all. */
 static unsigned lay_in_ring(operand *const all[3], weft_dtype type, sequences how)
 {
     int dims = weft_mesh_ndim(all[0]->mesh);
@@ -996,8 +997,9 @@ static void test_ring(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
-/* A step of decoding: few rows on all ranks, many keys over all of them, on a mesh of one dimension or two. What
- * moves is the states: f + 2 numbers of each row from every rank to each other one, and for the gradients two. */
+/* A step of decoding: few rows on all ranks, many keys over all of them, on a mesh of one dimension or two.
+ * What moves is the states: f + 2 numbers of each row from every rank to each other one, and for the
+ * gradients two. */
 static void decode(int dims, const int64_t mesh_shape[])
 {
     start_world(NULL, NULL);

@@ -53,8 +53,8 @@ void weft_attention_add(weft_dtype type, void *row, double factor, const void *a
     }
 }
 
-/* By what is multiplied what was added up up to now, where the largest score was `most`. A sum that has seen no
- * key is 0, or NaN. */
+/* By what is multiplied what was added up up to now, where the largest score was `most`. A sum that has seen
+ * no key is 0, or NaN. */
 static double factor_of(double most, double now, double sum)
 {
     return most == -INFINITY ? (isnan(sum) ? sum : 0) : weft_exp_f64(most - now);

@@ -1,12 +1,12 @@
-/* What attention and its gradients share: the parts of tensors that a task works with, block by block, and the
- * scores of a block. */
+/* What attention and its gradients share: the parts of tensors that a task works with, block by block, and
+ * the scores of a block. */
 #ifndef WEFT_CODELETS_CPU_ATTENTION_H
 #define WEFT_CODELETS_CPU_ATTENTION_H
 
 #include "codelets/attention.h"
 
-/* Rows and keys of a block: its scores fill a part of the second cache, and the products are large enough that
- * packing their operands is little of the work. */
+/* Rows and keys of a block: its scores fill a part of the second cache, and the products are large enough
+ * that packing their operands is little of the work. */
 enum { WEFT_ATTENTION_BLOCK_ROWS = 128, WEFT_ATTENTION_BLOCK_KEYS = 512 };
 
 /* Rows of q, or of k, that a task works with. */

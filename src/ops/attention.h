@@ -58,8 +58,8 @@ const char *weft_attention_write_mask(const weft_call *call, const weft_layout *
 
 /* ---- keys that stay sharded (attention_ring.c) --------------------------------------------------------- */
 
-/* Whether keys are sharded so that not all of them need to move: where q is in s too, blocks go round; where q
- * is not, the states of few rows may be less than the keys. Fills in the shape and the placements. */
+/* Whether keys are sharded so that not all of them need to move: where q is in s too, blocks go round; where
+ * q is not, the states of few rows may be less than the keys. Fills in the shape and the placements. */
 bool weft_attention_find_ring(weft_attention_operands *a);
 
 /* A mask has rows where the result has, and all keys that come round; or, where rows go round, all rows, and

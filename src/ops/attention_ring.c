@@ -1,11 +1,10 @@
-/* Attention over keys that stay sharded. Where queries are sharded along the same mesh dimensions, blocks of the
- * keys go round (a ring) and are added to what is known of each row so far; in the gradients of k and v, blocks
- * of the queries. Where queries are not, and are few, each rank finds out what its own keys say of each row, and
- * these states are put together. */
+/* Attention over keys that stay sharded. Where queries are sharded along the same mesh dimensions, blocks of
+ * the keys go round (a ring) and are added to what is known of each row so far; in the gradients of k and v,
+ * blocks of the queries. Where queries are not, and are few, each rank finds out what its own keys say of
+ * each row, and these states are put together. */
 #include <string.h>
 
 #include "ops/attention.h"
-#include "ops/statistics.h"
 
 typedef weft_attention_operands attention;
 
@@ -125,7 +124,8 @@ static bool any_turns(const attention *a)
 }
 
 /* The dimension of a mask that is sharded along mesh dimension m, along which rows or keys are. Of what comes
- * round the mask has all: along the other mesh dimensions that is not cut at the same places. Negative: none. */
+ * round the mask has all: along the other mesh dimensions that is not cut at the same places. Negative:
+ * none. */
 static int mask_dim(const attention *a, const weft_layout *layout, weft_attention_kind kind, int m)
 {
     bool keys_stay = kind == WEFT_ATTENTION_OF_MASK_KEYS;
@@ -177,9 +177,9 @@ static double bytes_of_keys(const attention *a, const weft_layout *layout)
     return bytes;
 }
 
-/* Whether the states of all ranks that have keys are less than the keys: what a rank receives of them. Where q
- * is sharded in its batch along such a mesh dimension, its other rows, and those of what is like it, are needed
- * too; but of the keys then only a part. */
+/* Whether the states of all ranks that have keys are less than the keys: what a rank receives of them. Where
+ * q is sharded in its batch along such a mesh dimension, its other rows, and those of what is like it, are
+ * needed too; but of the keys then only a part. */
 static bool states_move_less(const attention *a)
 {
     const weft_layout *q = a->q->layout;
@@ -373,8 +373,8 @@ static void let_go(weft_tensor *blocks[])
 }
 
 /* The call for every block of the inputs in `moving` (bits). The blocks of one step are held until those of
- * the next one have their memory, and then give back theirs: two buffers each, and StarPU has what is received
- * into one wait for the tasks that read it before. Returns the target. */
+ * the next one have their memory, and then give back theirs: two buffers each, and StarPU has what is
+ * received into one wait for the tasks that read it before. Returns the target. */
 weft_tensor *weft_attention_go_round(const attention *a, const weft_call *call, unsigned moving)
 {
     weft_tensor *blocks[2][WEFT_MAX_INPUTS] = { { NULL } };
