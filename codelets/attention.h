@@ -33,13 +33,14 @@ void weft_kernel_attention(const weft_kernel_call *call);
 enum { WEFT_ATTENTION_SUM, WEFT_ATTENTION_LARGEST, WEFT_ATTENTION_STATE /* behind the f columns */ };
 /* The state [..., s, f + 2], of q, k, v and a mask; without v, f is 0. */
 void weft_kernel_attention_state(const weft_kernel_call *call);
-/* The result [..., s, f] of a state. */
+/* The result [..., s, f] of states that together have seen all keys, side by side: [..., s, n (f + 2)]. */
 void weft_kernel_attention_finish(const weft_kernel_call *call);
 
 /* What the gradients need of each row: the logarithm of the sum of e^score (infinite where no key is seen:
  * then all weights are 0), and the product of the gradient with the result. */
 enum { WEFT_ATTENTION_LOG_SUM, WEFT_ATTENTION_PRODUCT, WEFT_ATTENTION_STATISTICS };
-/* Them, [..., s, 2], of a state without values, the gradient and the result, both [..., s, f]. */
+/* Them, [..., s, 2], of states without values, [..., s, 2 n], the gradient and the result, both
+ * [..., s, f]. */
 void weft_kernel_attention_statistics(const weft_kernel_call *call);
 
 /* Inputs: the gradient [..., s, f], q, k, v, the statistics, and a mask or none. The gradient of q,

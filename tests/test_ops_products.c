@@ -523,8 +523,8 @@ static void case_convolution_repeats(void)
 
 /* ---- attention ----------------------------------------------------------------------------------------- */
 
-/* Where `x` has the element at index `i` of `shape` (of `batch` dimensions) with (row, column) behind it, with
- * broadcasting. */
+/* Where `x` has the element at index `i` of `shape` (of `batch` dimensions) with (row, column) behind it,
+ * with broadcasting. */
 static int64_t matrix_index(const operand *x, int batch, const int64_t shape[], int64_t i, int64_t row,
                             int64_t column)
 {
@@ -619,22 +619,38 @@ static operand any_mask(weft_mesh *mesh, const attention_case *c, bool truth, in
     return make_operand(mesh, truth ? WEFT_I32 : WEFT_F32, ndim, shape, truth ? INDEX : WHOLE, numbers);
 }
 
-/* Blocks of keys and rows have borders at 128 and 64: lengths go beyond. */
-static int64_t any_length(void)
+/* Blocks of rows and keys have borders at 128 and 512: lengths go beyond. */
+static int64_t any_length(int64_t border)
 {
-    return below(6) == 0 ? 60 + below(90) : any_size();
+    return below(8) == 0 ? border - 8 + below(24) : any_size();
 }
 
-/* Sequences sharded along some mesh dimensions: blocks go round there. Returns them, as bits; addends that had
- * to be reduced to change the type may have moved all the rest. */
-static unsigned lay_in_ring(operand *const all[3], weft_dtype type)
+/* Whether sequences are sharded along the same mesh dimensions, or those of k and v alone. */
+typedef enum sequences { ANYWHERE, IN_RING, KEYS_ALONE } sequences;
+
+/* Along mesh dimension m the sequence is sharded, or it is not. */
+static void lay_sequence(operand *x, int m, bool sharded)
+{
+    bool is = x->placements[m].kind == WEFT_SHARD && x->placements[m].dim == x->ndim - 2;
+    if (sharded) {
+        x->placements[m] = weft_shard(x->ndim - 2);
+    } else if (is) {
+        x->placements[m] = weft_replicate();
+    }
+}
+
+/* Sequences sharded along some mesh dimensions: blocks go round there. Returns them, as bits; addends that
+ * had to be reduced to change the type may have moved all the rest. Keys alone: along some of these
+ * or all. */
+static unsigned lay_in_ring(operand *const all[3], weft_dtype type, sequences how)
 {
     int dims = weft_mesh_ndim(all[0]->mesh);
-    unsigned chosen = 1u << below(dims) | (unsigned)below(1 << dims), laid = chosen;
+    unsigned chosen = 1u << below(dims) | (unsigned)below(1 << dims);
+    unsigned of_q = how == IN_RING ? chosen : chosen & (unsigned)below(1 << dims), laid = of_q;
     for (int i = 0; i < 3; i++) {
         for (int m = 0; m < dims; m++) {
             if (chosen >> m & 1) {
-                all[i]->placements[m] = weft_shard(all[i]->ndim - 2);
+                lay_sequence(all[i], m, i > 0 || (of_q >> m & 1));
             }
         }
         realise(all[i]);
@@ -672,18 +688,22 @@ typedef struct attention_operands {
     char what[900];
 } attention_operands;
 
-static void draw_attention(attention_case *c, attention_operands *x, bool in_ring)
+static void draw_attention(attention_case *c, attention_operands *x, sequences how)
 {
     *c = (attention_case){ .batch = (int)below(3),
                            .shape = { below(5), below(4) },
-                           .s = any_length(),
-                           .t = any_length(),
+                           .s = any_length(128),
+                           .t = any_length(512),
                            .e = 1 + below(9),
                            .f = 1 + below(9),
                            .causal = below(2) };
+    if (how == KEYS_ALONE && below(4)) {
+        c->s = 1 + below(2); /* few rows, for which the keys stay */
+        c->t = 1 + any_length(512);
+    }
     weft_mesh *mesh = any_mesh();
     int64_t shape_q[4], shape_k[4], shape_v[4];
-    bool whole = !in_ring || below(3) > 0; /* else q lacks some of the batch too */
+    bool whole = how == ANYWHERE || below(3) > 0; /* else q lacks some of the batch too */
     *x = (attention_operands){ .type = any_float_type(), .ndim = c->batch + 2 };
     int ndim = operand_shape(c->batch, c->shape, whole, c->s, c->e, shape_q);
     int ndim_k = operand_shape(c->batch, c->shape, !whole, c->t, c->e, shape_k);
@@ -694,8 +714,8 @@ static void draw_attention(attention_case *c, attention_operands *x, bool in_rin
     x->k = make(mesh, x->type, ndim_k, shape_k, WHOLE);
     x->v = make(mesh, x->type, ndim_v, shape_v, WHOLE);
     x->gradient = make(mesh, x->type, x->ndim, x->shape, WHOLE);
-    if (in_ring) {
-        x->ring = lay_in_ring((operand *const[]){ &x->q, &x->k, &x->v }, x->type);
+    if (how != ANYWHERE) {
+        x->ring = lay_in_ring((operand *const[]){ &x->q, &x->k, &x->v }, x->type, how);
         x->ring = x->count > 0 && c->t > 0 ? x->ring : 0;
     }
     int masked = (int)below(3);
@@ -724,11 +744,11 @@ static void release_all(attention_operands *x)
     release(&x->gradient);
 }
 
-static void run_attention(bool in_ring)
+static void run_attention(sequences how)
 {
     attention_case c;
     attention_operands x;
-    draw_attention(&c, &x, in_ring);
+    draw_attention(&c, &x, how);
     double *expected = malloc(((size_t)x.count + 1) * sizeof(double));
     for (int64_t i = 0; i < x.count / c.f; i++) {
         expected_row(&c, i / (c.s > 0 ? c.s : 1), i % (c.s > 0 ? c.s : 1), expected + i * c.f);
@@ -743,12 +763,17 @@ static void run_attention(bool in_ring)
 
 static void case_attention(void)
 {
-    run_attention(false);
+    run_attention(ANYWHERE);
 }
 
 static void case_attention_ring(void)
 {
-    run_attention(true);
+    run_attention(IN_RING);
+}
+
+static void case_attention_keys(void)
+{
+    run_attention(KEYS_ALONE);
 }
 
 /* Of q, k and v: the values of a gradient, and the magnitudes of what they are sums of. */
@@ -815,11 +840,11 @@ static void check_gradient(const attention_operands *x, const gradient_sum *sum,
     check_result(result, x->type, sum->of->ndim, sum->of->shape, sum->values, 1000, most, what);
 }
 
-static void run_attention_backward(bool in_ring)
+static void run_attention_backward(sequences how)
 {
     attention_case c;
     attention_operands x;
-    draw_attention(&c, &x, in_ring);
+    draw_attention(&c, &x, how);
     gradient_sum sums[3] = { { .of = &x.q }, { .of = &x.k }, { .of = &x.v } };
     for (int k = 0; k < 3; k++) {
         sums[k].values = calloc((size_t)sums[k].of->count + 1, sizeof(double));
@@ -855,12 +880,17 @@ static void run_attention_backward(bool in_ring)
 
 static void case_attention_backward(void)
 {
-    run_attention_backward(false);
+    run_attention_backward(ANYWHERE);
 }
 
 static void case_attention_backward_ring(void)
 {
-    run_attention_backward(true);
+    run_attention_backward(IN_RING);
+}
+
+static void case_attention_backward_keys(void)
+{
+    run_attention_backward(KEYS_ALONE);
 }
 
 /* ---- the suites ---------------------------------------------------------------------------------------- */
@@ -878,8 +908,10 @@ static const family families[] = {
     { "convolution repeats", case_convolution_repeats },
     { "attention", case_attention },
     { "attention ring", case_attention_ring },
+    { "attention keys", case_attention_keys },
     { "attention_backward", case_attention_backward },
     { "attention_backward ring", case_attention_backward_ring },
+    { "attention_backward keys", case_attention_backward_keys },
 };
 
 /* `rows`: how high panels are, or NULL. */
@@ -967,6 +999,54 @@ static void test_ring(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
+/* A step of decoding: few rows on all ranks, many keys over all of them, on a mesh of one dimension or two.
+ * What moves is the states: f + 2 numbers of each row from every rank to each other one, and for the
+ * gradients two. */
+static void decode(int dims, const int64_t mesh_shape[])
+{
+    start_world(NULL, NULL);
+    enum { BATCH = 2, ROWS = 1, LENGTH = 96 * MAX_RANKS + 5, E = 4, F = 6 };
+    int64_t shape_q[] = { BATCH, ROWS, E }, shape_k[] = { BATCH, LENGTH, E },
+            shape_v[] = { BATCH, LENGTH, F }, shape_mask[] = { ROWS, LENGTH };
+    weft_mesh *mesh = weft_mesh_create(dims, mesh_shape, NULL);
+    weft_placement by_keys[] = { weft_shard(1), weft_shard(1) };
+    weft_tensor *q = weft_ones(WEFT_F32, 3, shape_q, mesh, NULL),
+                *k = weft_ones(WEFT_F32, 3, shape_k, mesh, by_keys),
+                *v = weft_ones(WEFT_F32, 3, shape_v, mesh, by_keys), *dk, *dv;
+    weft_attention_options options = { .mask = weft_zeros(WEFT_F32, 2, shape_mask, mesh, by_keys) };
+    weft_counters before, forward, backward;
+    weft_get_counters(&before);
+    weft_tensor *output = weft_attention(q, k, v, &options);
+    weft_get_counters(&forward);
+    weft_tensor *dq = weft_attention_backward(output, q, k, v, output, &options, &dk, &dv);
+    weft_get_counters(&backward);
+    assert_no_error();
+    uint64_t states = (uint64_t)weft_local_ranks() * (MAX_RANKS - 1) * BATCH * ROWS * sizeof(float);
+    uint64_t moved = forward.bytes_moved - before.bytes_moved,
+             moved_back = backward.bytes_moved - forward.bytes_moved;
+    /* Between processes a state may come by way of another rank. */
+    bool exact = weft_num_processes() == 1;
+    assert_true(exact ? moved == states * (F + 2) : moved <= 2 * states * (F + 2));
+    assert_true(exact ? moved_back == states * 2 : moved_back <= 2 * states * 2);
+    for (int m = 0; m < dims; m++) {
+        assert_int_equal(weft_tensor_placements(output)[m].kind, WEFT_REPLICATE);
+        assert_int_equal(weft_tensor_placements(dq)[m].kind, WEFT_PARTIAL);
+        assert_int_equal(weft_tensor_placements(dk)[m].kind, WEFT_SHARD);
+        assert_int_equal(weft_tensor_placements(dv)[m].dim, 1);
+    }
+    double sum = 0;
+    assert_int_equal(weft_to_host(weft_to_type(weft_sum_all(output), WEFT_F64), &sum), WEFT_OK);
+    assert_true(fabs(sum - BATCH * ROWS * F) < 0.001);
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+static void test_decoding(void **state)
+{
+    (void)state;
+    decode(1, (int64_t[]){ MAX_RANKS });
+    decode(2, (int64_t[]){ MAX_RANKS / 2, 2 });
+}
+
 /* The sum of the result's elements with weights. */
 static double weighted_result(operand *const all[3], const double *weights, int64_t count)
 {
@@ -1001,7 +1081,7 @@ static void test_gradient_by_differences(void **state)
             v = make_operand(mesh, WEFT_F64, 3, shape_v, REAL, 0),
             up = make_operand(mesh, WEFT_F64, 3, shape, REAL, 0);
     operand *const all[] = { &q, &k, &v };
-    lay_in_ring(all, WEFT_F64);
+    lay_in_ring(all, WEFT_F64, IN_RING);
     weft_attention_options options = { .causal = true, .scale = 0.4 };
     weft_tensor *output = weft_attention(q.tensor, k.tensor, v.tensor, &options), *results[3];
     results[0] = weft_attention_backward(up.tensor, q.tensor, k.tensor, v.tensor, output, &options,
@@ -1054,6 +1134,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_halo),
         cmocka_unit_test(test_ring),
+        cmocka_unit_test(test_decoding),
         cmocka_unit_test(test_gradient_by_differences),
         cmocka_unit_test(test_plans_are_dropped),
     };

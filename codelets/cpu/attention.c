@@ -1,5 +1,5 @@
-/* Attention and its gradients: blocks of rows against blocks of keys, in their order. */
-#include "codelets/attention.h"
+/* Attention: blocks of rows against blocks of keys, in their order. */
+#include "codelets/cpu/attention.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -7,149 +7,81 @@
 
 #include "codelets/cpu/clones.h"
 #include "codelets/cpu/convert.h"
-#include "codelets/cpu/half.h"
+#include "codelets/cpu/functions.h"
 #include "codelets/cpu/line_sums.h"
 #include "codelets/linear.h"
 
-enum { ROWS = 64, KEYS = 128, LANES = 16 };
+enum { ROWS = WEFT_ATTENTION_BLOCK_ROWS, KEYS = WEFT_ATTENTION_BLOCK_KEYS };
 
-/* ---- exponentials -------------------------------------------------------------------------------------- */
+typedef weft_attention_job job;
+typedef weft_attention_block block;
 
-/* Of x <= 0, to about two units in the last place; 0 below -87, where floats end. exp(x) = 2^n exp(r), |r| <=
- * ln(2) / 2; no branches and no calls, so that loops over it are vectorised. */
-static inline float exponential(float x)
-{
-    const float magic = 12582912; /* 1.5 * 2^23: a float that large has no fraction, its last bits are n */
-    float shifted = x * 1.44269504f + magic, n = shifted - magic;
-    float r = x - n * 0.693359375f + n * 2.12194440e-4f;
-    float p = 1.0f / 5040;
-    p = p * r + 1.0f / 720;
-    p = p * r + 1.0f / 120;
-    p = p * r + 1.0f / 24;
-    p = p * r + 1.0f / 6;
-    p = p * r + 0.5f;
-    p = p * r * r + r + 1;
-    float power = weft_float_of_bits((weft_bits_of_float(shifted) << 23) + (127u << 23));
-    return x < -87 ? 0 : p * power;
-}
+/* ---- rows ---------------------------------------------------------------------------------------------- */
 
-/* ---- rows of scores ------------------------------------------------------------------------------------ */
-
-#define ROW_FUNCTIONS(T, EXP)                                                                                \
-    WEFT_CLONES static T largest_##T(const T *row, int64_t n, T start)                                       \
-    {                                                                                                        \
-        T lanes[LANES];                                                                                      \
-        int64_t i = 0;                                                                                       \
-        for (int lane = 0; lane < LANES; lane++) {                                                           \
-            lanes[lane] = start;                                                                             \
-        }                                                                                                    \
-        for (; i + LANES <= n; i += LANES) {                                                                 \
-            for (int lane = 0; lane < LANES; lane++) {                                                       \
-                lanes[lane] = row[i + lane] > lanes[lane] ? row[i + lane] : lanes[lane];                     \
-            }                                                                                                \
-        }                                                                                                    \
-        for (; i < n; i++) {                                                                                 \
-            start = row[i] > start ? row[i] : start;                                                         \
-        }                                                                                                    \
-        for (int lane = 0; lane < LANES; lane++) {                                                           \
-            start = lanes[lane] > start ? lanes[lane] : start;                                               \
-        }                                                                                                    \
-        return start;                                                                                        \
-    }                                                                                                        \
-    /* row = exp(row - most); returns its sum. */                                                            \
-    WEFT_CLONES static T exponentials_##T(T *row, int64_t n, T most)                                         \
-    {                                                                                                        \
-        T lanes[LANES] = { 0 }, sum = 0;                                                                     \
-        int64_t i = 0;                                                                                       \
-        for (int64_t j = 0; j < n; j++) {                                                                    \
-            row[j] = EXP(row[j] - most);                                                                     \
-        }                                                                                                    \
-        for (; i + LANES <= n; i += LANES) {                                                                 \
-            for (int lane = 0; lane < LANES; lane++) {                                                       \
-                lanes[lane] += row[i + lane];                                                                \
-            }                                                                                                \
-        }                                                                                                    \
-        for (; i < n; i++) {                                                                                 \
-            sum += row[i];                                                                                   \
-        }                                                                                                    \
-        for (int lane = 0; lane < LANES; lane++) {                                                           \
-            sum += lanes[lane];                                                                              \
-        }                                                                                                    \
-        return sum;                                                                                          \
-    }                                                                                                        \
-    WEFT_CLONES static void scale_##T(T *row, int64_t n, T factor)                                           \
+#define ROW_FUNCTIONS(T)                                                                                     \
+    WEFT_CLONES static void scale_##T(T *row, T factor, int64_t n)                                           \
     {                                                                                                        \
         for (int64_t i = 0; i < n; i++) {                                                                    \
             row[i] *= factor;                                                                                \
         }                                                                                                    \
     }                                                                                                        \
-    WEFT_CLONES static void add_##T(T *row, const T *addend, int64_t n)                                      \
+    WEFT_CLONES static void add_##T(T *row, T factor, const T *addend, int64_t n)                            \
     {                                                                                                        \
         for (int64_t i = 0; i < n; i++) {                                                                    \
-            row[i] += addend[i];                                                                             \
+            row[i] += factor * addend[i];                                                                    \
         }                                                                                                    \
-    }                                                                                                        \
-    /* slopes = weights (slopes - product) */                                                                \
-    WEFT_CLONES static void slope_##T(T *slopes, const T *weights, int64_t n, T product)                     \
-    {                                                                                                        \
-        for (int64_t i = 0; i < n; i++) {                                                                    \
-            slopes[i] = weights[i] * (slopes[i] - product);                                                  \
-        }                                                                                                    \
-    }                                                                                                        \
-    /* Takes a row's next scores into account: they become weights, what was added up before is scaled. */   \
-    static void take_scores_##T(T *scores, int64_t n, T *most, T *sum, T *result, int64_t width)             \
-    {                                                                                                        \
-        T now = largest_##T(scores, n, *most);                                                               \
-        if (now == -(T)INFINITY) { /* no key yet; but NaN is no key less */                                  \
-            T bad = exponentials_##T(scores, n, 0);                                                          \
-            *sum += bad;                                                                                     \
-            return;                                                                                          \
-        }                                                                                                    \
-        T factor = *most == -(T)INFINITY ? (*sum == *sum ? 0 : (T)NAN) : EXP(*most - now);                   \
-        *sum = *sum * factor + exponentials_##T(scores, n, now);                                             \
-        if (factor != 1) {                                                                                   \
-            scale_##T(result, width, factor);                                                                \
-        }                                                                                                    \
-        *most = now;                                                                                         \
     }
 
-ROW_FUNCTIONS(float, exponential)
-ROW_FUNCTIONS(double, exp)
+ROW_FUNCTIONS(float)
+ROW_FUNCTIONS(double)
+
+static void scale_row(weft_dtype type, void *row, double factor, int64_t n)
+{
+    if (type == WEFT_F64) {
+        scale_double(row, factor, n);
+    } else {
+        scale_float(row, (float)factor, n);
+    }
+}
+
+void weft_attention_add(weft_dtype type, void *row, double factor, const void *addend, int64_t n)
+{
+    if (type == WEFT_F64) {
+        add_double(row, factor, addend, n);
+    } else {
+        add_float(row, (float)factor, addend, n);
+    }
+}
+
+/* By what is multiplied what was added up up to now, where the largest score was `most`. A sum that has seen
+ * no key is 0, or NaN. */
+static double factor_of(double most, double now, double sum)
+{
+    return most == -INFINITY ? (isnan(sum) ? sum : 0) : weft_exp_f64(most - now);
+}
+
+/* Takes the next scores of row i into account: they become weights, what was added up before is scaled. */
+static void take_scores(const job *j, char *scores, int64_t n, int64_t i)
+{
+    double now = fmax(j->most[i], weft_line_max(j->type, scores, n)), sum = j->sum[i];
+    /* With no key yet all weights are 0; but NaN is no key less. */
+    weft_line_exp(j->type, scores, scores, now == -INFINITY ? 0 : now, n);
+    double factor = factor_of(j->most[i], now, sum);
+    j->sum[i] = sum * factor + weft_line_sum(j->type, scores, n);
+    if (factor != 1 && sum != 0) {
+        scale_row(j->type, j->result + (size_t)(i * j->width) * j->size, factor, j->width);
+    }
+    j->most[i] = now;
+}
 
 /* ---- parts of tensors ---------------------------------------------------------------------------------- */
 
-/* Rows of q, or of k, that a task works with. */
-typedef struct span {
-    int64_t first; /* global */
-    int64_t count;
-} span;
-
-/* All that a task works with: views that it has not are NULL. Memory for blocks, in the type of the
- * arithmetic. */
-typedef struct job {
-    const weft_kernel_call *call;
-    const weft_view *output, *q, *k, *v, *mask, *gradient, *statistics;
-    weft_dtype type;
-    size_t size;
-    bool causal;
-    int64_t parts;
-    int batch_dims;               /* of the output */
-    int64_t index[WEFT_MAX_DIMS]; /* global, in the output's batch */
-    span rows, keys;
-    int64_t depth, width;               /* e, f */
-    char *queries, *block, *values;     /* ROWS x depth, KEYS x depth, KEYS x width */
-    char *scores, *slopes;              /* ROWS x KEYS */
-    char *gradients, *terms;            /* ROWS x width, ROWS x statistics */
-    char *result, *k_result, *v_result; /* ROWS x width or depth, KEYS x depth, KEYS x width */
-    char *addends, *most, *sum;         /* KEYS, ROWS, ROWS */
-} job;
-
 /* `number`: which one of the call says how many there are. */
-static span span_of(const job *j, const weft_view *view, int number)
+static weft_attention_span span_of(const job *j, const weft_view *view, int number)
 {
     int d = view->ndim - 2;
     bool counts = j->parts & WEFT_ATTENTION_COUNTS;
-    return (span){ view->offset[d], counts ? j->call->numbers[number] : view->extent[d] };
+    return (weft_attention_span){ view->offset[d], counts ? j->call->numbers[number] : view->extent[d] };
 }
 
 static int64_t columns_of(const weft_view *view)
@@ -163,9 +95,7 @@ static int64_t local_index(const job *j, const weft_view *view, int d, int own, 
     return view->shape[d] == 1 && j->output->shape[own] != 1 ? 0 : index - view->offset[d];
 }
 
-/* Where row `row` (local, of the last dimension but one) of the present batch index begins; *together gets
- * how many lie one after another. The view has at least two dimensions, and is not empty. */
-static char *row_at(const job *j, const weft_view *view, int64_t row, int64_t *together)
+char *weft_attention_row(const job *j, const weft_view *view, int64_t row, int64_t *together)
 {
     int dims = view->ndim - 2;
     if (dims == 0) {
@@ -183,15 +113,19 @@ static char *row_at(const job *j, const weft_view *view, int64_t row, int64_t *t
     return (char *)weft_view_row(view, first, NULL) + place * (int64_t)weft_dtype_size(view->dtype);
 }
 
-/* `count` rows from local row `first` on, one after another in the type of the arithmetic. */
-static void load_rows(const job *j, const weft_view *view, int64_t first, int64_t count, char *target)
+const char *weft_attention_load(const job *j, const weft_view *view, int64_t first, int64_t count,
+                                char *buffer)
 {
     int64_t width = columns_of(view);
     for (int64_t row = 0, together; width > 0 && row < count; row += together) {
-        const char *from = row_at(j, view, first + row, &together);
+        const char *from = weft_attention_row(j, view, first + row, &together);
+        if (row == 0 && together >= count && view->dtype == j->type) {
+            return from;
+        }
         together = together < count - row ? together : count - row;
-        weft_load(j->type, target + (size_t)(row * width) * j->size, view->dtype, from, 1, together * width);
+        weft_load(j->type, buffer + (size_t)(row * width) * j->size, view->dtype, from, 1, together * width);
     }
+    return buffer;
 }
 
 /* Whether dimension `d` of the mask, that of q or k behind, is repeated. */
@@ -214,34 +148,18 @@ static void load_mask(const job *j, int64_t row, int64_t first, int64_t count)
             weft_load(j->type, j->addends + (size_t)i * j->size, mask->dtype, from, 1, together);
         }
     } else {
-        int64_t together;
+        int64_t together, first_row = 0;
+        if (last >= 1 && !mask_repeats(mask, last - 1, j->q)) {
+            first_row = row - mask->offset[last - 1];
+        }
         const char *from =
-            last < 1 ? weft_view_row(mask, 0, NULL)
-                     : row_at(j, mask, mask_repeats(mask, last - 1, j->q) ? 0 : row - mask->offset[last - 1],
-                              &together);
+            last < 1 ? weft_view_row(mask, 0, NULL) : weft_attention_row(j, mask, first_row, &together);
         from += (size_t)local * weft_dtype_size(mask->dtype);
         weft_load(j->type, j->addends, mask->dtype, from, !repeats, count);
     }
     for (int64_t i = 0; mask->dtype == WEFT_BOOL && i < count; i++) {
-        if (j->type == WEFT_F64) {
-            ((double *)j->addends)[i] = ((double *)j->addends)[i] != 0 ? 0 : -INFINITY;
-        } else {
-            ((float *)j->addends)[i] = ((float *)j->addends)[i] != 0 ? 0 : -INFINITY;
-        }
-    }
-}
-
-static double value_at(const job *j, const char *values, int64_t i)
-{
-    return j->type == WEFT_F64 ? ((const double *)values)[i] : (double)((const float *)values)[i];
-}
-
-static void set_value(const job *j, char *values, int64_t i, double value)
-{
-    if (j->type == WEFT_F64) {
-        ((double *)values)[i] = value;
-    } else {
-        ((float *)values)[i] = (float)value;
+        bool seen = weft_attention_value(j->type, j->addends, i) != 0;
+        weft_attention_set_value(j->type, j->addends, i, seen ? 0 : -INFINITY);
     }
 }
 
@@ -252,9 +170,8 @@ static int64_t stride_of(int64_t columns)
     return columns > 0 ? columns : 1;
 }
 
-/* c (m x n) = alpha a b^T; a and b have k columns. */
-static void multiply_rows(const job *j, double alpha, int64_t m, int64_t n, int64_t k, const char *a,
-                          const char *b, char *c)
+void weft_attention_multiply(const job *j, double alpha, int64_t m, int64_t n, int64_t k, const char *a,
+                             const char *b, char *c)
 {
     weft_gemm gemm = { .dtype = j->type,
                        .transpose_b = true,
@@ -268,9 +185,8 @@ static void multiply_rows(const job *j, double alpha, int64_t m, int64_t n, int6
     weft_multiply(&gemm, a, b, c);
 }
 
-/* c (m x n) += alpha a b, or alpha a^T b, where a is k x m. */
-static void add_product(const job *j, bool transpose, double alpha, int64_t m, int64_t n, int64_t k,
-                        const char *a, const char *b, char *c)
+void weft_attention_add_product(const job *j, bool transpose, double alpha, int64_t m, int64_t n, int64_t k,
+                                const char *a, const char *b, char *c)
 {
     weft_gemm gemm = { .dtype = j->type,
                        .transpose_a = transpose,
@@ -287,8 +203,7 @@ static void add_product(const job *j, bool transpose, double alpha, int64_t m, i
 
 /* ---- scores -------------------------------------------------------------------------------------------- */
 
-/* Of keys first .. first + count - 1 (global), those that row `row` (global) may see. */
-static int64_t visible(const job *j, int64_t row, int64_t first, int64_t count)
+int64_t weft_attention_visible(const job *j, int64_t row, int64_t first, int64_t count)
 {
     if (!j->causal || row >= first + count) {
         return count;
@@ -301,64 +216,46 @@ static void mask_row(const job *j, char *scores, int64_t row, int64_t first, int
 {
     if (j->mask != NULL) {
         load_mask(j, row, first, count);
-        if (j->type == WEFT_F64) {
-            add_double((double *)scores, (const double *)j->addends, count);
-        } else {
-            add_float((float *)scores, (const float *)j->addends, count);
-        }
+        weft_attention_add(j->type, scores, 1, j->addends, count);
     }
-    for (int64_t x = visible(j, row, first, count); x < count; x++) {
-        set_value(j, scores, x, -INFINITY);
+    for (int64_t x = weft_attention_visible(j, row, first, count); x < count; x++) {
+        weft_attention_set_value(j->type, scores, x, -INFINITY);
     }
 }
 
-/* A block: local rows and keys, and how many. */
-typedef struct block {
-    int64_t row, rows, key, keys;
-} block;
-
-static char *scores_of(const job *j, const block *b, int64_t i)
+void weft_attention_scores(const job *j, const block *b)
 {
-    return j->scores + (size_t)(i * b->keys) * j->size;
-}
-
-/* The masked scores of a block, whose queries and keys are loaded. */
-static void compute_scores(const job *j, const block *b)
-{
-    multiply_rows(j, j->call->scalars[0], b->rows, b->keys, j->depth, j->queries, j->block, j->scores);
+    int64_t row = j->rows.first + b->row, key = j->keys.first + b->key;
+    weft_attention_multiply(j, j->call->scalars[0], b->rows, b->keys, j->depth, b->queries, b->k, j->scores);
+    if (j->mask == NULL && weft_attention_visible(j, row, key, b->keys) == b->keys) {
+        return; /* the first row sees all, so all do */
+    }
     for (int64_t i = 0; i < b->rows; i++) {
-        mask_row(j, scores_of(j, b, i), j->rows.first + b->row + i, j->keys.first + b->key, b->keys);
+        mask_row(j, weft_attention_row_of(j, j->scores, b, i), row + i, key, b->keys);
     }
 }
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
 
-static void take_keys(const job *j, const block *b)
+static void take_keys(const job *j, block *b)
 {
-    load_rows(j, j->k, b->key, b->keys, j->block);
-    compute_scores(j, b);
+    b->k = weft_attention_load(j, j->k, b->key, b->keys, j->block);
+    weft_attention_scores(j, b);
     for (int64_t i = 0; i < b->rows; i++) {
-        char *scores = scores_of(j, b, i);
-        if (j->type == WEFT_F64) {
-            take_scores_double((double *)scores, b->keys, (double *)j->most + i, (double *)j->sum + i,
-                               (double *)j->result + i * j->width, j->width);
-        } else {
-            take_scores_float((float *)scores, b->keys, (float *)j->most + i, (float *)j->sum + i,
-                              (float *)j->result + i * j->width, j->width);
-        }
+        take_scores(j, weft_attention_row_of(j, j->scores, b, i), b->keys, i);
     }
     if (j->width > 0) {
-        load_rows(j, j->v, b->key, b->keys, j->values);
-        add_product(j, false, 1, b->rows, j->width, b->keys, j->scores, j->values, j->result);
+        b->v = weft_attention_load(j, j->v, b->key, b->keys, j->values);
+        weft_attention_add_product(j, false, 1, b->rows, j->width, b->keys, j->scores, b->v, j->result);
     }
 }
 
 static void start_rows(const job *j, int64_t rows)
 {
     memset(j->result, 0, (size_t)(rows * j->width) * j->size);
-    memset(j->sum, 0, (size_t)rows * j->size);
     for (int64_t i = 0; i < rows; i++) {
-        set_value(j, j->most, i, -INFINITY);
+        j->sum[i] = 0;
+        j->most[i] = -INFINITY;
     }
 }
 
@@ -367,10 +264,10 @@ static void load_state(const job *j, int64_t first, int64_t rows)
 {
     size_t width = (size_t)j->width * j->size;
     for (int64_t i = 0, together; i < rows; i++) {
-        const char *from = row_at(j, j->output, first + i, &together), *behind = from + width;
+        const char *from = weft_attention_row(j, j->output, first + i, &together), *behind = from + width;
         memcpy(j->result + (size_t)i * width, from, width);
-        set_value(j, j->sum, i, value_at(j, behind, WEFT_ATTENTION_SUM));
-        set_value(j, j->most, i, value_at(j, behind, WEFT_ATTENTION_LARGEST));
+        j->sum[i] = weft_attention_value(j->type, behind, WEFT_ATTENTION_SUM);
+        j->most[i] = weft_attention_value(j->type, behind, WEFT_ATTENTION_LARGEST);
     }
 }
 
@@ -378,10 +275,10 @@ static void store_state(const job *j, int64_t first, int64_t rows)
 {
     size_t width = (size_t)j->width * j->size;
     for (int64_t i = 0, together; i < rows; i++) {
-        char *to = row_at(j, j->output, first + i, &together), *behind = to + width;
+        char *to = weft_attention_row(j, j->output, first + i, &together), *behind = to + width;
         memcpy(to, j->result + (size_t)i * width, width);
-        set_value(j, behind, WEFT_ATTENTION_SUM, value_at(j, j->sum, i));
-        set_value(j, behind, WEFT_ATTENTION_LARGEST, value_at(j, j->most, i));
+        weft_attention_set_value(j->type, behind, WEFT_ATTENTION_SUM, j->sum[i]);
+        weft_attention_set_value(j->type, behind, WEFT_ATTENTION_LARGEST, j->most[i]);
     }
 }
 
@@ -389,39 +286,35 @@ static void store_state(const job *j, int64_t first, int64_t rows)
 static void store_result(weft_dtype dtype, char *target, weft_dtype type, char *result, int64_t width,
                          double sum)
 {
-    if (type == WEFT_F64) {
-        scale_double((double *)result, width, sum == 0 ? 0 : 1 / sum);
-    } else {
-        scale_float((float *)result, width, sum == 0 ? 0 : 1 / (float)sum);
-    }
+    scale_row(type, result, sum == 0 ? 0 : 1 / sum, width);
     weft_store(dtype, target, 1, type, result, width);
 }
 
 static void store_rows(const job *j, int64_t first, int64_t rows)
 {
     for (int64_t i = 0, together; i < rows; i++) {
-        store_result(j->output->dtype, row_at(j, j->output, first + i, &together), j->type,
-                     j->result + (size_t)(i * j->width) * j->size, j->width, value_at(j, j->sum, i));
+        store_result(j->output->dtype, weft_attention_row(j, j->output, first + i, &together), j->type,
+                     j->result + (size_t)(i * j->width) * j->size, j->width, j->sum[i]);
     }
 }
 
 /* All rows of the present batch index. */
 static void attend(const job *j, bool state)
 {
-    for (int64_t first = 0, n; first < j->rows.count; first += n) {
-        n = j->rows.count - first < ROWS ? j->rows.count - first : ROWS;
+    for (int64_t row = 0, n; row < j->rows.count; row += n) {
+        n = weft_attention_rows_from(j, row);
         if (j->parts & WEFT_ATTENTION_CONTINUES) {
-            load_state(j, first, n);
+            load_state(j, row, n);
         } else {
             start_rows(j, n);
         }
-        load_rows(j, j->q, first, n, j->queries);
-        int64_t keys = visible(j, j->rows.first + first + n - 1, j->keys.first, j->keys.count);
-        for (int64_t key = 0, count; key < keys; key += count) {
-            count = keys - key < KEYS ? keys - key : KEYS;
-            take_keys(j, &(block){ first, n, key, count });
+        block b = { .row = row, .rows = n, .queries = weft_attention_load(j, j->q, row, n, j->queries) };
+        int64_t keys = weft_attention_visible(j, j->rows.first + row + n - 1, j->keys.first, j->keys.count);
+        for (; b.key < keys; b.key += b.keys) {
+            b.keys = weft_attention_keys_from(keys, b.key);
+            take_keys(j, &b);
         }
-        (state ? store_state : store_rows)(j, first, n);
+        (state ? store_state : store_rows)(j, row, n);
     }
 }
 
@@ -433,108 +326,6 @@ static void attend_to_result(const job *j)
 static void attend_to_state(const job *j)
 {
     attend(j, true);
-}
-
-/* ---- gradients ----------------------------------------------------------------------------------------- */
-
-static void load_row_block(const job *j, int64_t row, int64_t rows)
-{
-    load_rows(j, j->q, row, rows, j->queries);
-    load_rows(j, j->gradient, row, rows, j->gradients);
-    load_rows(j, j->statistics, row, rows, j->terms);
-}
-
-static void load_key_block(const job *j, int64_t key, int64_t keys)
-{
-    load_rows(j, j->k, key, keys, j->block);
-    load_rows(j, j->v, key, keys, j->values);
-}
-
-/* The weights of a block in j->scores, and the gradient of its scores in j->slopes. */
-static void weigh(const job *j, const block *b)
-{
-    compute_scores(j, b);
-    multiply_rows(j, 1, b->rows, b->keys, j->width, j->gradients, j->values, j->slopes);
-    for (int64_t i = 0; i < b->rows; i++) {
-        const char *terms = j->terms + (size_t)(i * WEFT_ATTENTION_STATISTICS) * j->size;
-        char *scores = scores_of(j, b, i), *slopes = j->slopes + (size_t)(i * b->keys) * j->size;
-        double log_sum = value_at(j, terms, WEFT_ATTENTION_LOG_SUM),
-               product = value_at(j, terms, WEFT_ATTENTION_PRODUCT);
-        if (j->type == WEFT_F64) {
-            exponentials_double((double *)scores, b->keys, log_sum);
-            slope_double((double *)slopes, (const double *)scores, b->keys, product);
-        } else {
-            exponentials_float((float *)scores, b->keys, (float)log_sum);
-            slope_float((float *)slopes, (const float *)scores, b->keys, (float)product);
-        }
-    }
-}
-
-/* Adds to rows of the output, or sets them: `columns` from column `start` on. */
-static void put_rows(const job *j, int64_t first, int64_t rows, int64_t start, int64_t columns, char *values)
-{
-    for (int64_t i = 0, together; columns > 0 && i < rows; i++) {
-        char *to = row_at(j, j->output, first + i, &together) + (size_t)start * j->size;
-        char *row = values + (size_t)(i * columns) * j->size;
-        if (!(j->parts & WEFT_ATTENTION_CONTINUES)) {
-            memcpy(to, row, (size_t)columns * j->size);
-        } else if (j->type == WEFT_F64) {
-            add_double((double *)to, (const double *)row, columns);
-        } else {
-            add_float((float *)to, (const float *)row, columns);
-        }
-    }
-}
-
-static void backward_rows(const job *j)
-{
-    double scale = j->call->scalars[0];
-    for (int64_t row = 0, n; row < j->rows.count; row += n) {
-        n = j->rows.count - row < ROWS ? j->rows.count - row : ROWS;
-        load_row_block(j, row, n);
-        memset(j->result, 0, (size_t)(n * j->depth) * j->size);
-        int64_t keys = visible(j, j->rows.first + row + n - 1, j->keys.first, j->keys.count);
-        for (int64_t key = 0, count; key < keys; key += count) {
-            count = keys - key < KEYS ? keys - key : KEYS;
-            load_key_block(j, key, count);
-            weigh(j, &(block){ row, n, key, count });
-            add_product(j, false, scale, n, j->depth, count, j->slopes, j->block, j->result);
-        }
-        put_rows(j, row, n, 0, j->depth, j->result);
-    }
-}
-
-/* The first row (local) that sees some key from `key` (local) on. */
-static int64_t first_seeing(const job *j, int64_t key)
-{
-    int64_t first = j->keys.first + key - j->rows.first;
-    return !j->causal || first < 0 ? 0 : first;
-}
-
-static void backward_keys(const job *j)
-{
-    int64_t k_columns = j->parts & WEFT_ATTENTION_HAS_K_GRADIENT ? j->depth : 0;
-    int64_t v_columns = j->parts & WEFT_ATTENTION_HAS_V_GRADIENT ? j->width : 0;
-    for (int64_t key = 0, n; key < j->keys.count; key += n) {
-        n = j->keys.count - key < KEYS ? j->keys.count - key : KEYS;
-        load_key_block(j, key, n);
-        memset(j->k_result, 0, (size_t)(n * j->depth) * j->size);
-        memset(j->v_result, 0, (size_t)(n * j->width) * j->size);
-        for (int64_t row = first_seeing(j, key), count; row < j->rows.count; row += count) {
-            count = j->rows.count - row < ROWS ? j->rows.count - row : ROWS;
-            load_row_block(j, row, count);
-            weigh(j, &(block){ row, count, key, n });
-            if (k_columns > 0) {
-                add_product(j, true, j->call->scalars[0], n, k_columns, count, j->slopes, j->queries,
-                            j->k_result);
-            }
-            if (v_columns > 0) {
-                add_product(j, true, 1, n, v_columns, count, j->scores, j->gradients, j->v_result);
-            }
-        }
-        put_rows(j, key, n, 0, k_columns, j->k_result);
-        put_rows(j, key, n, k_columns, v_columns, j->v_result);
-    }
 }
 
 /* ---- tasks --------------------------------------------------------------------------------------------- */
@@ -575,22 +366,25 @@ static char *divide_memory(job *j)
         { &j->k_result, back * KEYS * j->depth },
         { &j->v_result, back * KEYS * j->width },
         { &j->addends, KEYS },
-        { &j->most, ROWS },
-        { &j->sum, ROWS },
     };
-    size_t total = 0;
+    size_t total = 2 * ROWS * sizeof(double);
     for (size_t i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++) {
         total += (size_t)blocks[i].count * j->size;
     }
-    char *memory = malloc(total), *at = memory;
-    for (size_t i = 0; memory != NULL && i < sizeof(blocks) / sizeof(blocks[0]); i++) {
+    char *memory = malloc(total), *at = memory + 2 * ROWS * sizeof(double);
+    if (memory == NULL) {
+        return NULL;
+    }
+    j->most = (double *)memory;
+    j->sum = j->most + ROWS;
+    for (size_t i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++) {
         *blocks[i].at = at;
         at += (size_t)blocks[i].count * j->size;
     }
     return memory;
 }
 
-static void fail_for_memory(const weft_kernel_call *call)
+void weft_attention_fail(const weft_kernel_call *call)
 {
     const weft_view *output = &call->output;
     for (int64_t row = 0; row < weft_view_rows(output); row++) {
@@ -600,8 +394,7 @@ static void fail_for_memory(const weft_kernel_call *call)
     weft_kernel_fail(call, WEFT_ERR_NOMEM, "no memory for the blocks of a task");
 }
 
-/* The inputs as attention.h lists them. */
-static void run(const weft_kernel_call *call, bool backward, bool has_v, void (*work)(const job *j))
+void weft_attention_run(const weft_kernel_call *call, bool backward, bool has_v, void (*work)(const job *j))
 {
     const weft_view *output = &call->output, *input = call->inputs;
     job j = { .call = call,
@@ -623,7 +416,7 @@ static void run(const weft_kernel_call *call, bool backward, bool has_v, void (*
     j.size = weft_dtype_size(j.type);
     char *memory = divide_memory(&j);
     if (memory == NULL) {
-        fail_for_memory(call);
+        weft_attention_fail(call);
         return;
     }
     for_batch(&j, work);
@@ -632,88 +425,58 @@ static void run(const weft_kernel_call *call, bool backward, bool has_v, void (*
 
 void weft_kernel_attention(const weft_kernel_call *call)
 {
-    run(call, false, true, attend_to_result);
+    weft_attention_run(call, false, true, attend_to_result);
 }
 
 void weft_kernel_attention_state(const weft_kernel_call *call)
 {
-    run(call, false, call->numbers[WEFT_ATTENTION_PARTS] & WEFT_ATTENTION_HAS_V, attend_to_state);
+    weft_attention_run(call, false, call->numbers[WEFT_ATTENTION_PARTS] & WEFT_ATTENTION_HAS_V,
+                       attend_to_state);
 }
 
-void weft_kernel_attention_backward_q(const weft_kernel_call *call)
+/* ---- from states --------------------------------------------------------------------------------------- */
+
+void weft_attention_combine(weft_dtype type, const char *states, int64_t count, int64_t width, char *result,
+                            double *sum, double *most)
 {
-    run(call, true, true, backward_rows);
+    size_t size = weft_dtype_size(type), values = (size_t)width * size;
+    size_t bytes = values + WEFT_ATTENTION_STATE * size;
+    *sum = 0;
+    *most = -INFINITY;
+    for (int64_t i = 0; i < count; i++) {
+        const char *behind = states + (size_t)i * bytes + values;
+        *most = fmax(*most, weft_attention_value(type, behind, WEFT_ATTENTION_LARGEST));
+    }
+    memset(result, 0, values);
+    for (int64_t i = 0; i < count; i++) {
+        const char *state = states + (size_t)i * bytes, *behind = state + values;
+        double own = weft_attention_value(type, behind, WEFT_ATTENTION_SUM);
+        double factor = factor_of(weft_attention_value(type, behind, WEFT_ATTENTION_LARGEST), *most, own);
+        *sum += factor * own;
+        weft_attention_add(type, result, factor, state, width);
+    }
 }
-
-void weft_kernel_attention_backward_kv(const weft_kernel_call *call)
-{
-    run(call, true, true, backward_keys);
-}
-
-/* ---- from a state -------------------------------------------------------------------------------------- */
 
 void weft_kernel_attention_finish(const weft_kernel_call *call)
 {
     const weft_view *output = &call->output, *state = &call->inputs[0];
     int64_t width = output->extent[output->ndim - 1], lines = width == 0 ? 0 : output->row_elements / width;
-    size_t size = weft_dtype_size(state->dtype), bytes = (size_t)width * size;
-    char *result = malloc(bytes > 0 ? bytes : 1);
+    int64_t columns = state->extent[state->ndim - 1], count = columns / (width + WEFT_ATTENTION_STATE);
+    char *result = malloc((size_t)(width + 1) * weft_dtype_size(state->dtype));
     if (result == NULL) {
-        fail_for_memory(call);
+        weft_attention_fail(call);
         return;
     }
-    job j = { .type = state->dtype };
     for (int64_t row = 0; row < weft_view_rows(output); row++) {
         const char *from = weft_view_row(state, row, NULL);
         char *to = weft_view_row(output, row, NULL);
         for (int64_t i = 0; i < lines; i++) {
-            memcpy(result, from, bytes);
-            store_result(output->dtype, to, state->dtype, result, width,
-                         value_at(&j, from + bytes, WEFT_ATTENTION_SUM));
-            from += bytes + WEFT_ATTENTION_STATE * size;
+            double sum, most;
+            weft_attention_combine(state->dtype, from, count, width, result, &sum, &most);
+            store_result(output->dtype, to, state->dtype, result, width, sum);
+            from += (size_t)columns * weft_dtype_size(state->dtype);
             to += (size_t)width * weft_dtype_size(output->dtype);
         }
     }
     free(result);
-}
-
-/* Of n values of a type each. */
-static double product_of(weft_dtype type, const char *a, const char *b, int64_t n)
-{
-    enum { BLOCK = 128 };
-    double sum = 0, x[BLOCK], y[BLOCK];
-    size_t size = weft_dtype_size(type);
-    for (int64_t i = 0, count; i < n; i += count) {
-        count = n - i < BLOCK ? n - i : BLOCK;
-        weft_load(WEFT_F64, x, type, a + (size_t)i * size, 1, count);
-        weft_load(WEFT_F64, y, type, b + (size_t)i * size, 1, count);
-        sum += weft_line_sum_product(WEFT_F64, x, y, count);
-    }
-    return sum;
-}
-
-void weft_kernel_attention_statistics(const weft_kernel_call *call)
-{
-    const weft_view *output = &call->output, *state = &call->inputs[0], *gradient = &call->inputs[1],
-                    *result = &call->inputs[2];
-    int64_t width = gradient->extent[gradient->ndim - 1];
-    int64_t lines = output->row_elements / WEFT_ATTENTION_STATISTICS;
-    size_t bytes = (size_t)width * weft_dtype_size(gradient->dtype);
-    job j = { .type = output->dtype };
-    for (int64_t row = 0; row < weft_view_rows(output); row++) {
-        const char *from = weft_view_row(state, row, NULL);
-        const char *a = width == 0 ? NULL : weft_view_row(gradient, row, NULL);
-        const char *b = width == 0 ? NULL : weft_view_row(result, row, NULL);
-        char *to = weft_view_row(output, row, NULL);
-        for (int64_t i = 0; i < lines; i++) {
-            double sum = value_at(&j, from, i * WEFT_ATTENTION_STATE + WEFT_ATTENTION_SUM);
-            double most = value_at(&j, from, i * WEFT_ATTENTION_STATE + WEFT_ATTENTION_LARGEST);
-            double product =
-                width == 0 ? 0
-                           : product_of(gradient->dtype, a + (size_t)i * bytes, b + (size_t)i * bytes, width);
-            set_value(&j, to, i * WEFT_ATTENTION_STATISTICS + WEFT_ATTENTION_LOG_SUM,
-                      sum == 0 ? INFINITY : most + log(sum));
-            set_value(&j, to, i * WEFT_ATTENTION_STATISTICS + WEFT_ATTENTION_PRODUCT, product);
-        }
-    }
 }

@@ -84,7 +84,14 @@ typedef struct weft_attention_options {
  * before is computed with (a ring). Beyond its inputs and its result a rank then has two blocks of k and v, and
  * f + 2 numbers in single or double precision for each row; it receives (n - 1) / n of k and v, for n blocks.
  * Along other mesh dimensions the batch, or rows alone, may be sharded at the same time. Of a mask a rank has
- * its rows, for all keys. Without this, keys that are sharded are gathered.
+ * its rows, for all keys.
+ *
+ * Where k and v are sharded in t along mesh dimensions along which q is not in s, and rows are few (decoding
+ * with a cache that is sharded), keys stay where they are as well: each rank computes with its own ones, for
+ * all rows, and what it found, f + 2 numbers in single or double precision for each row, goes to the others.
+ * The result then lies as q along these mesh dimensions. That is done where it moves fewer bytes than to
+ * bring the keys: with n ranks and one type of 32 or 64 bits, where s (f + 2) < t (e + f) / n. Else keys are
+ * gathered.
  */
 WEFT_API weft_tensor *weft_attention(weft_tensor *q, weft_tensor *k, weft_tensor *v,
                                      const weft_attention_options *options);
@@ -97,10 +104,11 @@ WEFT_API weft_tensor *weft_attention(weft_tensor *q, weft_tensor *k, weft_tensor
  *
  * The weights are computed again, block by block, from q and k and the logarithm of each row's sum, which is
  * computed first: with it the gradients of q, and of k and v together, cost 8 products of s x t scores where
- * the result cost 2. Ranks that share out rows or keys need no others' to compute their parts: the gradients of
- * k and v are Partial where rows are sharded, that of q where keys are. Where weft_attention() takes a ring,
- * nothing is gathered here either: k goes round for the logarithms, k and v for the gradient of q, then q and
- * `gradient` for those of k and v, which stay sharded as k and v are.
+ * the result cost 2. Ranks that share out rows or keys need no others' to compute their parts: the gradients
+ * of k and v are Partial where rows are sharded, that of q where keys are. Where weft_attention() takes a
+ * ring, nothing is gathered here either: k goes round for the logarithms, k and v for the gradient of q, then
+ * q and `gradient` for those of k and v, which stay sharded as k and v are. Where keys alone are sharded and
+ * rows are few, the logarithms are put together from two numbers of each rank for each row, and no key moves.
  */
 WEFT_API weft_tensor *weft_attention_backward(weft_tensor *gradient, weft_tensor *q, weft_tensor *k,
                                               weft_tensor *v, weft_tensor *output,

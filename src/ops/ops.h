@@ -10,6 +10,8 @@
 
 /* The operations of each file; lists end with NULL. */
 extern const weft_operation *const weft_attention_operations[];
+extern const weft_operation *const weft_attention_backward_operations[];
+extern const weft_operation *const weft_attention_ring_operations[];
 extern const weft_operation *const weft_compare_operations[];
 extern const weft_operation *const weft_convolution_operations[];
 extern const weft_operation *const weft_elementwise_operations[];

@@ -1,0 +1,114 @@
+/* What attention and its gradients share: the parts of tensors that a task works with, block by block, and
+ * the scores of a block. */
+#ifndef WEFT_CODELETS_CPU_ATTENTION_H
+#define WEFT_CODELETS_CPU_ATTENTION_H
+
+#include "codelets/attention.h"
+
+/* Rows and keys of a block: its scores fill a part of the second cache, and the products are large enough
+ * that packing their operands is little of the work. */
+enum { WEFT_ATTENTION_BLOCK_ROWS = 128, WEFT_ATTENTION_BLOCK_KEYS = 512 };
+
+/* Rows of q, or of k, that a task works with. */
+typedef struct weft_attention_span {
+    int64_t first; /* global */
+    int64_t count;
+} weft_attention_span;
+
+/* All that a task works with: views that it has not are NULL. Memory for blocks, in the type of the
+ * arithmetic; R: rows of a block, K: its keys. */
+typedef struct weft_attention_job {
+    const weft_kernel_call *call;
+    const weft_view *output, *q, *k, *v, *mask, *gradient, *statistics;
+    weft_dtype type;
+    size_t size;
+    bool causal;
+    int64_t parts;
+    int batch_dims;               /* of the output */
+    int64_t index[WEFT_MAX_DIMS]; /* global, in the output's batch */
+    weft_attention_span rows, keys;
+    int64_t depth, width;               /* e, f */
+    double *most, *sum;                 /* R */
+    char *queries, *block, *values;     /* R x depth, K x depth, K x width */
+    char *scores, *slopes;              /* R x K */
+    char *gradients, *terms;            /* R x width, R x statistics */
+    char *result, *k_result, *v_result; /* R x width or depth, K x depth, K x width */
+    char *addends;                      /* K */
+} weft_attention_job;
+
+/* Local rows and keys, how many, and where they are: in the memory above, or in the tensors themselves. */
+typedef struct weft_attention_block {
+    int64_t row, rows, key, keys;
+    const char *queries, *k, *v, *gradients, *terms;
+} weft_attention_block;
+
+static inline int64_t weft_attention_rows_from(const weft_attention_job *job, int64_t row)
+{
+    int64_t rest = job->rows.count - row;
+    return rest < WEFT_ATTENTION_BLOCK_ROWS ? rest : WEFT_ATTENTION_BLOCK_ROWS;
+}
+
+/* Of `keys` (those that are seen) from `key` on. */
+static inline int64_t weft_attention_keys_from(int64_t keys, int64_t key)
+{
+    return keys - key < WEFT_ATTENTION_BLOCK_KEYS ? keys - key : WEFT_ATTENTION_BLOCK_KEYS;
+}
+
+/* Element i of values of the type of the arithmetic. */
+static inline double weft_attention_value(weft_dtype type, const char *values, int64_t i)
+{
+    return type == WEFT_F64 ? ((const double *)values)[i] : (double)((const float *)values)[i];
+}
+
+static inline void weft_attention_set_value(weft_dtype type, char *values, int64_t i, double value)
+{
+    if (type == WEFT_F64) {
+        ((double *)values)[i] = value;
+    } else {
+        ((float *)values)[i] = (float)value;
+    }
+}
+
+/* Runs `work` for every index of the dimensions before the last two. The call's inputs are as attention.h
+ * lists them. */
+void weft_attention_run(const weft_kernel_call *call, bool backward, bool has_v,
+                        void (*work)(const weft_attention_job *job));
+/* Where memory is exhausted. */
+void weft_attention_fail(const weft_kernel_call *call);
+
+/* Where row `row` (local, of the last dimension but one) of the present batch index begins; *together gets
+ * how many lie one after another. The view has at least two dimensions, and is not empty. */
+char *weft_attention_row(const weft_attention_job *job, const weft_view *view, int64_t row,
+                         int64_t *together);
+/* `count` rows from local row `first` on, one after another in the type of the arithmetic: where they lie, or
+ * copied into `buffer`. */
+const char *weft_attention_load(const weft_attention_job *job, const weft_view *view, int64_t first,
+                                int64_t count, char *buffer);
+
+/* Of keys first .. first + count - 1 (global), those that row `row` (global) may see. */
+int64_t weft_attention_visible(const weft_attention_job *job, int64_t row, int64_t first, int64_t count);
+/* Where row i of the scores of a block is, or of their gradients. */
+static inline char *weft_attention_row_of(const weft_attention_job *job, char *scores,
+                                          const weft_attention_block *block, int64_t i)
+{
+    return scores + (size_t)(i * block->keys) * job->size;
+}
+/* The masked scores of a block whose queries and keys are loaded, in job->scores. */
+void weft_attention_scores(const weft_attention_job *job, const weft_attention_block *block);
+
+/* c (m x n) = alpha a b^T; a and b have k columns. */
+void weft_attention_multiply(const weft_attention_job *job, double alpha, int64_t m, int64_t n, int64_t k,
+                             const char *a, const char *b, char *c);
+/* c (m x n) += alpha a b, or alpha a^T b, where a is k x m. */
+void weft_attention_add_product(const weft_attention_job *job, bool transpose, double alpha, int64_t m,
+                                int64_t n, int64_t k, const char *a, const char *b, char *c);
+
+/* row += factor addend */
+void weft_attention_add(weft_dtype type, void *row, double factor, const void *addend, int64_t n);
+
+/* `count` states of `width` values, one after another, of keys that each of them alone has seen, as one: the
+ * sum of the values into `result`; *sum and *most are those of the weights and the scores. */
+void weft_attention_combine(weft_dtype type, const char *states, int64_t count, int64_t width, char *result,
+                            double *sum, double *most);
+
+#endif

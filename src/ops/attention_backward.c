@@ -1,0 +1,304 @@
+/* The gradients of attention. */
+#include <stdio.h>
+#include <string.h>
+
+#include "ops/attention.h"
+#include "ops/statistics.h"
+
+typedef weft_attention_operands attention;
+
+/* ---- rules --------------------------------------------------------------------------------------------- */
+
+static void write_state_rule(const weft_call *call, const weft_layout *const inputs[], char *text,
+                             size_t size)
+{
+    char mask[16];
+    snprintf(text, size, "...s[e],...[te]%s->...s[w]", weft_attention_write_mask(call, inputs, 0, mask));
+}
+
+static void write_backward_q_rule(const weft_call *call, const weft_layout *const inputs[], char *text,
+                                  size_t size)
+{
+    char mask[16];
+    snprintf(text, size, "...s[f],...s[e],...t[e],...t[f],...s[w]%s->...s[e]",
+             weft_attention_write_mask(call, inputs, 1, mask));
+}
+
+static void write_backward_kv_rule(const weft_call *call, const weft_layout *const inputs[], char *text,
+                                   size_t size)
+{
+    char mask[16];
+    snprintf(text, size, "...s[f],...s[e],...t[e],...t[f],...s[w]%s->...t[x]",
+             weft_attention_write_mask(call, inputs, 1, mask));
+}
+
+static bool lower_backward_step(const weft_lowering *lowering)
+{
+    return weft_attention_lower_step(lowering, 2);
+}
+
+/* ---- the operations ------------------------------------------------------------------------------------ */
+
+static const weft_operation operation_state = {
+    .name = "attention_state",
+    .write_rule = write_state_rule,
+    .rule_like = "...s[e],...[te]->...s[w]",
+    .inputs = { WEFT_ATTENTION_FLOATING("q"), WEFT_ATTENTION_FLOATING("k"), WEFT_ATTENTION_MASK },
+    .output_type = WEFT_TYPE_GIVEN,
+    .kernel = weft_kernel_attention_state,
+};
+
+static const weft_operation operation_statistics = {
+    .name = "attention_statistics",
+    .rules = { "A[w],A[f],A[f]->A[x]" },
+    .inputs = { WEFT_ATTENTION_WIDE("state"), WEFT_ATTENTION_ANY_FLOATING("gradient"),
+                WEFT_ATTENTION_ANY_FLOATING("output") },
+    .kernel = weft_kernel_attention_statistics,
+};
+
+#define BACKWARD(name_, rule, like, kernel_)                                                                 \
+    static const weft_operation operation_##name_ = {                                                        \
+        .name = "attention_" #name_,                                                                         \
+        .write_rule = rule,                                                                                  \
+        .rule_like = like,                                                                                   \
+        .inputs = { WEFT_ATTENTION_FLOATING("gradient"), WEFT_ATTENTION_FLOATING("q"),                       \
+                    WEFT_ATTENTION_FLOATING("k"), WEFT_ATTENTION_FLOATING("v"),                              \
+                    WEFT_ATTENTION_WIDE("statistics"), WEFT_ATTENTION_MASK },                                \
+        .output_type = WEFT_TYPE_GIVEN,                                                                      \
+        .kernel = kernel_,                                                                                   \
+    };                                                                                                       \
+    static const weft_operation operation_##name_##_step = {                                                 \
+        .name = "attention_" #name_,                                                                         \
+        .choose = weft_attention_choose,                                                                     \
+        .inputs = { WEFT_ATTENTION_WIDE("target"), WEFT_ATTENTION_ANY_FLOATING("gradient"),                  \
+                    WEFT_ATTENTION_ANY_FLOATING("q"), WEFT_ATTENTION_ANY_FLOATING("k"),                      \
+                    WEFT_ATTENTION_ANY_FLOATING("v"), WEFT_ATTENTION_WIDE("statistics"),                     \
+                    WEFT_ATTENTION_MASK },                                                                   \
+        .in_place = true,                                                                                    \
+        .kernel = kernel_,                                                                                   \
+        .lower = lower_backward_step,                                                                        \
+    };
+
+BACKWARD(backward_q, write_backward_q_rule, "...s[f],...s[e],...t[e],...t[f],...s[w]->...s[e]",
+         weft_kernel_attention_backward_q)
+BACKWARD(backward_kv, write_backward_kv_rule, "...s[f],...s[e],...t[e],...t[f],...s[w]->...t[x]",
+         weft_kernel_attention_backward_kv)
+
+/* ---- calls --------------------------------------------------------------------------------------------- */
+
+/* The gradient, or the output, has the result's shape and q's type. */
+static bool check_like_result(const attention *a, const char *name, const weft_tensor *tensor)
+{
+    const weft_layout *layout = tensor->layout, *q = a->q->layout;
+    if (layout->dtype != q->dtype) {
+        weft_fail(WEFT_ERR_DTYPE, a->function, "%s is %s, expected %s, the type of q", name,
+                  weft_dtype_name(layout->dtype), weft_dtype_name(q->dtype));
+        return false;
+    }
+    if (layout->ndim != a->batch + 2 ||
+        memcmp(layout->shape, a->shape, (size_t)layout->ndim * sizeof(a->shape[0])) != 0) {
+        char text[160];
+        weft_fail(WEFT_ERR_SHAPE, a->function,
+                  "%s is %s, expected the shape of the result: %d dimensions, the last ones %lld and %lld",
+                  name, weft_layout_format(layout, text, sizeof(text)), a->batch + 2,
+                  (long long)a->shape[a->batch], (long long)a->shape[a->batch + 1]);
+        return false;
+    }
+    return weft_check_same_mesh(a->function, "q", q, name, layout);
+}
+
+/* False with the error kept. */
+static bool check_backward(attention *a)
+{
+    weft_call call = weft_attention_forward(a);
+    a->gradient = weft_check_tensor(a->function, "gradient", a->gradient);
+    a->output = a->gradient == NULL ? NULL : weft_check_tensor(a->function, "output", a->output);
+    if (a->output == NULL || !weft_dispatch_accepts(&call)) {
+        return false;
+    }
+    weft_attention_find_shape(a);
+    return check_like_result(a, "gradient", a->gradient) && check_like_result(a, "output", a->output);
+}
+
+/* What is known of each row, without values, where q and k lie; repeated over the batch that they lack. */
+static weft_tensor *plain_state(const attention *a)
+{
+    int64_t shape[WEFT_MAX_DIMS];
+    weft_call call = weft_attention_call(a, &operation_state, 0);
+    weft_attention_add_input(&call, a->q);
+    weft_attention_add_input(&call, a->k);
+    weft_attention_add_input(&call, a->mask);
+    call.attributes.type = (int64_t)weft_wide_type(a->q->layout->dtype);
+    call.attributes.num_sizes = 1;
+    call.attributes.sizes[0] = WEFT_ATTENTION_STATE;
+    weft_tensor *state = weft_dispatch(&call);
+    memcpy(shape, a->shape, (size_t)(a->batch + 1) * sizeof(shape[0]));
+    shape[a->batch + 1] = WEFT_ATTENTION_STATE;
+    bool whole =
+        state == NULL || (state->layout->ndim == a->batch + 2 &&
+                          memcmp(state->layout->shape, shape, sizeof(shape[0]) * (size_t)a->batch) == 0);
+    return whole ? state : weft_expand(state, a->batch + 2, shape);
+}
+
+static weft_tensor *statistics_of(const attention *a, weft_tensor *state)
+{
+    if (state == NULL) {
+        return NULL;
+    }
+    return weft_dispatch(
+        &(weft_call){ .function = a->function,
+                      .operation = &operation_statistics,
+                      .num_inputs = 3,
+                      .inputs = { state, a->gradient, a->output },
+                      .attributes = { .num_sizes = 1, .sizes = { WEFT_ATTENTION_STATISTICS } } });
+}
+
+/* With a target, in a ring; else where the rule says. `columns`: of the output, where the rule does not say;
+ * else -1. */
+static weft_tensor *backward(const attention *a, const weft_operation *operation, weft_tensor *target,
+                             weft_tensor *statistics, int64_t parts, int64_t columns, unsigned moving)
+{
+    weft_call call = weft_attention_call(a, operation, parts);
+    weft_attention_add_input(&call, target);
+    weft_attention_add_input(&call, a->gradient);
+    weft_attention_add_input(&call, a->q);
+    weft_attention_add_input(&call, a->k);
+    weft_attention_add_input(&call, a->v);
+    weft_attention_add_input(&call, statistics);
+    weft_attention_add_input(&call, a->mask);
+    if (target != NULL) {
+        return weft_attention_go_round(a, &call, moving);
+    }
+    call.attributes.type = (int64_t)weft_wide_type(a->q->layout->dtype);
+    if (columns >= 0) {
+        call.attributes.num_sizes = 1;
+        call.attributes.sizes[0] = columns;
+    }
+    return weft_dispatch(&call);
+}
+
+static weft_tensor *gradient_of_q(const attention *a, bool ring, weft_tensor *statistics)
+{
+    if (!ring) {
+        return backward(a, &operation_backward_q, NULL, statistics, 0, -1, 0);
+    }
+    const weft_layout *q = a->q->layout;
+    weft_tensor *target =
+        weft_attention_target(a, WEFT_ATTENTION_OF_ROWS, a->shape[a->batch], q->shape[q->ndim - 1]);
+    return target == NULL
+               ? NULL
+               : backward(a, &operation_backward_q_step, target, statistics, 0, -1, 1u << 3 | 1u << 4);
+}
+
+/* Side by side. */
+static weft_tensor *gradients_of_kv(const attention *a, bool ring, weft_tensor *statistics, int64_t parts,
+                                    int64_t columns)
+{
+    if (!ring) {
+        return backward(a, &operation_backward_kv, NULL, statistics, parts, columns, 0);
+    }
+    const weft_layout *k = a->k->layout;
+    attention own = *a;
+    weft_tensor *target = weft_attention_target(a, WEFT_ATTENTION_OF_KEYS, k->shape[k->ndim - 2], columns);
+    if (target == NULL || !weft_attention_place(&own, &own.mask, WEFT_ATTENTION_OF_MASK_KEYS)) {
+        return NULL;
+    }
+    return backward(&own, &operation_backward_kv_step, target, statistics, parts, -1,
+                    1u << 1 | 1u << 2 | 1u << 5);
+}
+
+/* `columns` columns of a gradient from `start` on, in the shape and type of what it is of: summed over the
+ * batch that this lacks. */
+static weft_tensor *fit(const attention *a, weft_tensor *gradient, const weft_tensor *like, int64_t start,
+                        int64_t columns)
+{
+    const weft_layout *layout = like->layout;
+    int last = gradient == NULL ? 0 : gradient->layout->ndim - 1;
+    if (gradient != NULL && columns != gradient->layout->shape[last]) {
+        gradient = weft_slice(gradient, last, start, start + columns);
+    }
+    if (gradient != NULL && last == 2 && layout->ndim == 2 && gradient->layout->shape[0] == 1) {
+        gradient = weft_squeeze_dims(a->function, gradient, 1);
+    }
+    bool same = gradient != NULL && gradient->layout->ndim == layout->ndim &&
+                memcmp(gradient->layout->shape, layout->shape, (size_t)layout->ndim * sizeof(int64_t)) == 0;
+    if (gradient != NULL && !same) {
+        gradient = weft_sum_to(gradient, layout->ndim, layout->shape);
+    }
+    if (gradient != NULL && gradient->layout->has_partial && gradient->layout->dtype != layout->dtype &&
+        gradient->layout->mesh == layout->mesh) {
+        gradient = weft_place_like(a->function, gradient, layout, 0); /* the rounding needs the sums */
+    }
+    return gradient == NULL ? NULL : weft_to_type(gradient, layout->dtype);
+}
+
+/* Of q, k and v, those that are wanted; in an open scope. False with the error kept. */
+static bool compute_gradients(attention *a, const bool wanted[3], weft_tensor *results[3])
+{
+    const attention given = *a;
+    const weft_layout *k = a->k->layout, *v = a->v->layout;
+    int64_t e = k->shape[k->ndim - 1], f = v->shape[v->ndim - 1];
+    int64_t columns[] = { e, wanted[1] ? e : 0, wanted[2] ? f : 0 };
+    int64_t parts =
+        (wanted[1] ? WEFT_ATTENTION_HAS_K_GRADIENT : 0) | (wanted[2] ? WEFT_ATTENTION_HAS_V_GRADIENT : 0);
+    bool ring = weft_attention_find_ring(a);
+    if (ring && !weft_attention_place_all(a)) {
+        return false;
+    }
+    weft_tensor *statistics = statistics_of(a, ring ? weft_attention_state(a, false) : plain_state(a));
+    if (statistics == NULL || (ring && !weft_attention_place(a, &statistics, WEFT_ATTENTION_OF_ROWS))) {
+        return false;
+    }
+    results[0] = fit(a, gradient_of_q(a, ring, statistics), given.q, 0, e);
+    if (results[0] == NULL || parts == 0) {
+        return results[0] != NULL;
+    }
+    weft_tensor *both = gradients_of_kv(a, ring, statistics, parts, columns[1] + columns[2]);
+    for (int i = 1; i < 3 && both != NULL; i++) {
+        if (wanted[i]) {
+            results[i] = fit(a, both, i == 1 ? given.k : given.v, i == 1 ? 0 : columns[1], columns[i]);
+        }
+    }
+    return both != NULL && (!wanted[1] || results[1] != NULL) && (!wanted[2] || results[2] != NULL);
+}
+
+weft_tensor *weft_attention_backward(weft_tensor *gradient, weft_tensor *q, weft_tensor *k, weft_tensor *v,
+                                     weft_tensor *output, const weft_attention_options *options,
+                                     weft_tensor **gradient_k, weft_tensor **gradient_v)
+{
+    attention a = {
+        .function = "weft_attention_backward", .q = q, .k = k, .v = v, .gradient = gradient, .output = output
+    };
+    weft_tensor **targets[3] = { NULL, gradient_k, gradient_v }, *results[3] = { NULL, NULL, NULL };
+    const bool wanted[3] = { true, gradient_k != NULL, gradient_v != NULL };
+    for (int i = 1; i < 3; i++) {
+        if (wanted[i]) {
+            *targets[i] = NULL;
+        }
+    }
+    if (!weft_attention_begin(&a, options) || !check_backward(&a)) {
+        return NULL;
+    }
+    weft_scope_open();
+    bool done = compute_gradients(&a, wanted, results);
+    for (int i = 0; i < 3 && done; i++) {
+        if (wanted[i]) {
+            weft_scope_keep(results[i]);
+        }
+        if (i > 0 && wanted[i]) {
+            *targets[i] = results[i];
+        }
+    }
+    weft_scope_close();
+    return done ? results[0] : NULL;
+}
+
+const weft_operation *const weft_attention_backward_operations[] = {
+    &operation_state,
+    &operation_statistics,
+    &operation_backward_q,
+    &operation_backward_q_step,
+    &operation_backward_kv,
+    &operation_backward_kv_step,
+    NULL,
+};

@@ -1,0 +1,441 @@
+/* Attention over keys that stay sharded. Where queries are sharded along the same mesh dimensions, blocks of
+ * the keys go round (a ring) and are added to what is known of each row so far; in the gradients of k and v,
+ * blocks of the queries. Where queries are not, and are few, each rank finds out what its own keys say of
+ * each row, and these states are put together. */
+#include <string.h>
+
+#include "ops/attention.h"
+
+typedef weft_attention_operands attention;
+
+/* ---- steps --------------------------------------------------------------------------------------------- */
+
+weft_status weft_attention_choose(const weft_call *call, const weft_layout *const inputs[],
+                                  weft_choice *choice, char *why, size_t why_size)
+{
+    (void)why;
+    (void)why_size;
+    const weft_layout *target = choice->output = inputs[0];
+    for (int i = 0; i < call->num_inputs; i++) {
+        bool same_rows = inputs[i]->ndim == target->ndim && inputs[i]->shape[0] == target->shape[0];
+        choice->inputs[i] = inputs[i];
+        choice->rows[i] = same_rows ? WEFT_ROWS_SAME : WEFT_ROWS_ALL;
+    }
+    return WEFT_OK;
+}
+
+/* Rows of q, or keys: global numbers of those that the rank has in a step. */
+static void span_of(const weft_lowering *lowering, int input, int64_t *first, int64_t *end)
+{
+    const weft_local_shard *shard = weft_lowering_input(lowering, input);
+    const weft_layout *layout = lowering->inputs[input]->layout;
+    weft_box box = shard->box;
+    if (lowering->windows[input] != NULL) {
+        int64_t coordinate[WEFT_MAX_DIMS];
+        weft_mesh_unravel(layout->mesh, weft_mesh_index_of(layout->mesh, shard->rank), coordinate);
+        weft_windows_box(lowering->windows[input], coordinate, &box);
+    }
+    *first = box.offset[layout->ndim - 2];
+    *end = *first + box.extent[layout->ndim - 2];
+}
+
+bool weft_attention_lower_step(const weft_lowering *lowering, int q)
+{
+    const weft_call *call = lowering->call;
+    int64_t row, row_end, key, key_end;
+    span_of(lowering, q, &row, &row_end);
+    span_of(lowering, q + 1, &key, &key_end);
+    bool unseen = call->attributes.numbers[WEFT_ATTENTION_CAUSAL] && key >= row_end;
+    bool adds = row < row_end && key < key_end && !unseen;
+    if (!adds && (call->attributes.numbers[WEFT_ATTENTION_PARTS] & WEFT_ATTENTION_CONTINUES)) {
+        return true;
+    }
+    weft_call own = *call;
+    weft_lowering counted = *lowering;
+    counted.call = &own;
+    own.attributes.numbers[WEFT_ATTENTION_PARTS] |= WEFT_ATTENTION_COUNTS;
+    own.attributes.numbers[WEFT_ATTENTION_ROWS] = row_end - row;
+    own.attributes.numbers[WEFT_ATTENTION_KEYS] = key_end - key;
+    return weft_lower_kernel(&counted);
+}
+
+static bool lower_state_step(const weft_lowering *lowering)
+{
+    return weft_attention_lower_step(lowering, 1);
+}
+
+/* Without v the mask is in its place. */
+static const weft_operation operation_state_step = {
+    .name = "attention_state",
+    .choose = weft_attention_choose,
+    .inputs = { WEFT_ATTENTION_WIDE("state"), WEFT_ATTENTION_ANY_FLOATING("q"),
+                WEFT_ATTENTION_ANY_FLOATING("k"), WEFT_ATTENTION_MASK, WEFT_ATTENTION_MASK },
+    .in_place = true,
+    .kernel = weft_kernel_attention_state,
+    .lower = lower_state_step,
+};
+
+static const weft_operation operation_finish = {
+    .name = "attention_finish",
+    .rules = { "A[w]->A[f]" },
+    .inputs = { WEFT_ATTENTION_WIDE("state") },
+    .output_type = WEFT_TYPE_GIVEN,
+    .kernel = weft_kernel_attention_finish,
+};
+
+/* ---- where tensors are --------------------------------------------------------------------------------- */
+
+static bool is_sharded(const weft_tensor *tensor, int m, int dim)
+{
+    weft_placement placement = tensor->layout->placements[m];
+    return dim >= 0 && placement.kind == WEFT_SHARD && placement.dim == dim;
+}
+
+/* Along mesh dimension m: its rows (or keys). */
+static bool is_sharded_by_rows(const weft_tensor *tensor, int m)
+{
+    return is_sharded(tensor, m, tensor->layout->ndim - 2);
+}
+
+/* Where the result lies along a mesh dimension along which nothing goes round: as q, else as k or v, in its
+ * batch; or as q in its rows. */
+static weft_placement place_result(const attention *a, int m)
+{
+    const weft_tensor *all[] = { a->q, a->k, a->v };
+    for (int i = 0; i < 3; i++) {
+        const weft_layout *layout = all[i]->layout;
+        weft_placement placement = layout->placements[m];
+        int dim = placement.dim + a->batch - (layout->ndim - 2);
+        if (placement.kind == WEFT_SHARD && placement.dim < layout->ndim - (i == 0 ? 1 : 2) &&
+            layout->shape[placement.dim] == a->shape[dim]) {
+            return weft_shard(dim);
+        }
+    }
+    return weft_replicate();
+}
+
+static bool any_turns(const attention *a)
+{
+    bool any = false;
+    for (int m = 0; m < a->q->layout->mesh->ndim; m++) {
+        any = any || a->turns[m];
+    }
+    return any;
+}
+
+/* The dimension of a mask that is sharded along mesh dimension m, along which rows or keys are. Of what comes
+ * round the mask has all: along the other mesh dimensions that is not cut at the same places. Negative:
+ * none. */
+static int mask_dim(const attention *a, const weft_layout *layout, weft_attention_kind kind, int m)
+{
+    bool keys_stay = kind == WEFT_ATTENTION_OF_MASK_KEYS;
+    bool of_keys = a->splits[m] || (keys_stay && a->turns[m]);
+    bool stays = of_keys == keys_stay || !any_turns(a);
+    return !stays ? -1 : of_keys ? layout->ndim - 1 : layout->ndim - 2;
+}
+
+static weft_placement place_mask(const attention *a, const weft_layout *layout, weft_attention_kind kind,
+                                 int m)
+{
+    int dim = mask_dim(a, layout, kind, m);
+    int64_t size = dim == layout->ndim - 2 ? a->shape[a->batch] : a->k->layout->shape[a->k->layout->ndim - 2];
+    return dim >= 0 && layout->shape[dim] == size ? weft_shard(dim) : weft_replicate();
+}
+
+static weft_placement place_operand(const attention *a, const weft_layout *layout, weft_attention_kind kind,
+                                    int m)
+{
+    weft_placement result = a->splits[m] ? weft_shard(a->batch) : a->placements[m];
+    int rows = layout->ndim - 2;
+    if (result.kind != WEFT_SHARD) {
+        return result;
+    }
+    if (result.dim < a->batch) {
+        int own = result.dim - (a->batch - rows);
+        return own >= 0 && layout->shape[own] == a->shape[result.dim] ? weft_shard(own) : weft_replicate();
+    }
+    if (kind == WEFT_ATTENTION_OF_MASK || kind == WEFT_ATTENTION_OF_MASK_KEYS) {
+        return place_mask(a, layout, kind, m);
+    }
+    bool has = kind == WEFT_ATTENTION_OF_ROWS ? !a->splits[m] : a->turns[m] || a->splits[m];
+    return has ? weft_shard(rows) : weft_replicate();
+}
+
+/* ---- what moves less ----------------------------------------------------------------------------------- */
+
+/* Bytes that a rank has of k, or v. */
+static double bytes_of_keys(const attention *a, const weft_layout *layout)
+{
+    double bytes = (double)weft_dtype_size(layout->dtype);
+    for (int d = 0; d < layout->ndim; d++) {
+        bytes *= (double)layout->shape[d];
+    }
+    for (int m = 0; m < layout->mesh->ndim; m++) {
+        bool sharded = place_operand(a, layout, WEFT_ATTENTION_OF_KEYS, m).kind == WEFT_SHARD;
+        bytes /= sharded ? (double)layout->mesh->shape[m] : 1;
+    }
+    return bytes;
+}
+
+/* Whether the states of all ranks that have keys are less than the keys: what a rank receives of them. Where
+ * q is sharded in its batch along such a mesh dimension, its other rows, and those of what is like it, are
+ * needed too; but of the keys then only a part. */
+static bool states_move_less(const attention *a)
+{
+    const weft_layout *q = a->q->layout;
+    double ranks = 1, spread = 1, rows = 1, e = (double)q->shape[q->ndim - 1],
+           f = (double)a->shape[a->batch + 1];
+    for (int d = 0; d <= a->batch; d++) {
+        rows *= (double)a->shape[d];
+    }
+    for (int m = 0; m < q->mesh->ndim; m++) {
+        double size = (double)q->mesh->shape[m];
+        rows /= a->placements[m].kind == WEFT_SHARD ? size : 1;
+        ranks *= a->splits[m] ? size : 1;
+        spread *= a->splits[m] && a->placements[m].kind == WEFT_SHARD ? size : 1;
+    }
+    bool back = a->gradient != NULL;
+    double row = (back ? e + 2 * f : e) * (double)weft_dtype_size(q->dtype);
+    double state =
+        ((back ? 0 : f) + WEFT_ATTENTION_STATE) * (double)weft_dtype_size(weft_wide_type(q->dtype));
+    double keys = bytes_of_keys(a, a->k->layout) + bytes_of_keys(a, a->v->layout);
+    return (ranks - 1) * rows * state + (spread - 1) * rows * row < (ranks - 1) * keys / spread;
+}
+
+bool weft_attention_find_ring(attention *a)
+{
+    const weft_mesh *mesh = a->q->layout->mesh;
+    bool turns = false, splits = false, empty = a->k->layout->shape[a->k->layout->ndim - 2] == 0;
+    if (a->k->layout->mesh != mesh || a->v->layout->mesh != mesh ||
+        (a->mask != NULL && a->mask->layout->mesh != mesh)) {
+        return false;
+    }
+    weft_attention_find_shape(a);
+    for (int d = 0; d < a->batch + 2; d++) {
+        empty = empty || a->shape[d] == 0;
+    }
+    for (int m = 0; m < mesh->ndim; m++) {
+        bool keys = mesh->shape[m] > 1 && is_sharded_by_rows(a->k, m) && is_sharded_by_rows(a->v, m);
+        a->turns[m] = keys && is_sharded_by_rows(a->q, m);
+        a->splits[m] = keys && !a->turns[m];
+        a->placements[m] = a->turns[m] ? weft_shard(a->batch) : place_result(a, m);
+        turns = turns || a->turns[m];
+        splits = splits || a->splits[m];
+    }
+    splits = splits && !empty && states_move_less(a);
+    for (int m = 0; m < mesh->ndim; m++) {
+        a->splits[m] = a->splits[m] && splits;
+    }
+    return (turns || splits) && !empty;
+}
+
+/* ---- putting tensors there ----------------------------------------------------------------------------- */
+
+static const weft_layout *layout_of(const attention *a, const weft_placement placements[], int ndim,
+                                    const int64_t shape[], weft_dtype dtype)
+{
+    if (!weft_check_shape(a->function, ndim, shape)) {
+        return NULL;
+    }
+    const weft_layout *layout =
+        weft_layout_intern(weft_runtime.layouts, a->q->layout->mesh, placements, ndim, shape, dtype);
+    if (layout == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, a->function, "no memory for a layout");
+    }
+    return layout;
+}
+
+bool weft_attention_place(const attention *a, weft_tensor **tensor, weft_attention_kind kind)
+{
+    if (*tensor == NULL) {
+        return true;
+    }
+    if ((kind == WEFT_ATTENTION_OF_ROWS || kind == WEFT_ATTENTION_OF_KEYS) && (*tensor)->layout->ndim == 2) {
+        *tensor = weft_unsqueeze_dim(a->function, *tensor, 0);
+    }
+    if (*tensor == NULL) {
+        return false;
+    }
+    const weft_layout *from = (*tensor)->layout;
+    weft_placement placements[WEFT_MAX_DIMS];
+    for (int m = 0; m < from->mesh->ndim; m++) {
+        placements[m] = place_operand(a, from, kind, m);
+    }
+    const weft_layout *to = layout_of(a, placements, from->ndim, from->shape, from->dtype);
+    *tensor = to == NULL ? NULL : weft_tensor_to_layout(a->function, *tensor, to);
+    return *tensor != NULL;
+}
+
+bool weft_attention_place_all(attention *a)
+{
+    if (a->batch == 0) {
+        memmove(a->shape + 1, a->shape, 2 * sizeof(a->shape[0]));
+        a->shape[0] = 1;
+        a->batch = 1;
+        for (int m = 0; m < a->q->layout->mesh->ndim; m++) {
+            a->placements[m].dim += a->placements[m].kind == WEFT_SHARD;
+        }
+    }
+    return weft_attention_place(a, &a->q, WEFT_ATTENTION_OF_ROWS) &&
+           weft_attention_place(a, &a->k, WEFT_ATTENTION_OF_KEYS) &&
+           weft_attention_place(a, &a->v, WEFT_ATTENTION_OF_KEYS) &&
+           weft_attention_place(a, &a->mask, WEFT_ATTENTION_OF_MASK) &&
+           weft_attention_place(a, &a->gradient, WEFT_ATTENTION_OF_ROWS) &&
+           weft_attention_place(a, &a->output, WEFT_ATTENTION_OF_ROWS);
+}
+
+/* ---- a ring -------------------------------------------------------------------------------------------- */
+
+static weft_placement place_target(const attention *a, weft_attention_kind kind, int m)
+{
+    if (a->splits[m]) {
+        return kind == WEFT_ATTENTION_OF_STATES ? weft_shard(a->batch + 1)
+               : kind == WEFT_ATTENTION_OF_KEYS ? weft_shard(a->batch)
+                                                : weft_partial(WEFT_SUM);
+    }
+    /* What belongs to keys is added up over rows, which other ranks have. */
+    bool adds = kind == WEFT_ATTENTION_OF_KEYS && is_sharded_by_rows(a->q, m) && !a->turns[m];
+    return adds ? weft_partial(WEFT_SUM) : a->placements[m];
+}
+
+weft_tensor *weft_attention_target(const attention *a, weft_attention_kind kind, int64_t size,
+                                   int64_t columns)
+{
+    int64_t shape[WEFT_MAX_DIMS];
+    weft_placement placements[WEFT_MAX_DIMS];
+    memcpy(shape, a->shape, (size_t)a->batch * sizeof(shape[0]));
+    shape[a->batch] = size;
+    shape[a->batch + 1] = columns;
+    for (int m = 0; m < a->q->layout->mesh->ndim; m++) {
+        placements[m] = place_target(a, kind, m);
+        bool beside = a->splits[m] && kind == WEFT_ATTENTION_OF_STATES;
+        shape[a->batch + 1] *= beside ? a->q->layout->mesh->shape[m] : 1;
+    }
+    const weft_layout *layout =
+        layout_of(a, placements, a->batch + 2, shape, weft_wide_type(a->q->layout->dtype));
+    return layout == NULL ? NULL : weft_tensor_new(a->function, layout);
+}
+
+static int64_t steps_of(const attention *a)
+{
+    int64_t steps = 1;
+    for (int m = 0; m < a->q->layout->mesh->ndim; m++) {
+        steps *= a->turns[m] ? a->q->layout->mesh->shape[m] : 1;
+    }
+    return steps;
+}
+
+/* What the ranks work with in a step: the blocks of those further along the mesh dimensions that turn. */
+static weft_windows blocks_of(const attention *a, const weft_layout *layout, int64_t step)
+{
+    weft_windows windows = { .cut = layout };
+    int dim = layout->ndim - 2;
+    windows.has[dim] = true;
+    windows.of[dim] = (weft_window){ .size = layout->shape[dim], .times = 1, .over = 1 };
+    for (int m = layout->mesh->ndim - 1; m >= 0; m--) {
+        if (a->turns[m]) {
+            windows.turn[m] = step % layout->mesh->shape[m];
+            step /= layout->mesh->shape[m];
+        }
+    }
+    return windows;
+}
+
+/* The blocks are put into `blocks`, with a reference of the caller's. */
+static bool run_step(const attention *a, const weft_call *like, unsigned moving, int64_t step,
+                     weft_tensor *blocks[])
+{
+    weft_call call = *like;
+    weft_windows windows[WEFT_MAX_INPUTS];
+    for (int i = 0; i < call.num_inputs && step > 0; i++) {
+        if (moving >> i & 1) {
+            windows[i] = blocks_of(a, call.inputs[i]->layout, step);
+            call.windows[i] = &windows[i];
+            call.inputs[i] = blocks[i] = weft_tensor_windows(a->function, call.inputs[i], &windows[i]);
+            if (blocks[i] == NULL) {
+                return false;
+            }
+            weft_tensor_retain(blocks[i]);
+        }
+    }
+    call.attributes.numbers[WEFT_ATTENTION_PARTS] |= step > 0 ? WEFT_ATTENTION_CONTINUES : 0;
+    return weft_dispatch(&call) != NULL;
+}
+
+static void let_go(weft_tensor *blocks[])
+{
+    for (int i = 0; i < WEFT_MAX_INPUTS; i++) {
+        if (blocks[i] != NULL) {
+            weft_tensor_release(blocks[i]);
+        }
+        blocks[i] = NULL;
+    }
+}
+
+/* The call for every block of the inputs in `moving` (bits). The blocks of one step are held until those of
+ * the next one have their memory, and then give back theirs: two buffers each, and StarPU has what is
+ * received into one wait for the tasks that read it before. Returns the target. */
+weft_tensor *weft_attention_go_round(const attention *a, const weft_call *call, unsigned moving)
+{
+    weft_tensor *blocks[2][WEFT_MAX_INPUTS] = { { NULL } };
+    bool done = true;
+    for (int64_t step = 0, steps = steps_of(a); step < steps && done; step++) {
+        weft_scope_open();
+        done = run_step(a, call, moving, step, blocks[step % 2]);
+        weft_scope_close();
+        let_go(blocks[(step + 1) % 2]);
+    }
+    let_go(blocks[0]);
+    let_go(blocks[1]);
+    return done ? call->inputs[0] : NULL;
+}
+
+/* The states of all ranks that have keys for the same rows. */
+static weft_tensor *gather_states(const attention *a, weft_tensor *states, bool values)
+{
+    const weft_layout *from = states->layout;
+    weft_placement placements[WEFT_MAX_DIMS];
+    for (int m = 0; m < from->mesh->ndim; m++) {
+        weft_placement result = values ? a->placements[m] : weft_replicate();
+        placements[m] = a->splits[m] ? result : from->placements[m];
+    }
+    const weft_layout *to = layout_of(a, placements, from->ndim, from->shape, from->dtype);
+    return to == NULL ? NULL : weft_tensor_to_layout(a->function, states, to);
+}
+
+weft_tensor *weft_attention_state(const attention *a, bool values)
+{
+    int64_t columns = (values ? a->shape[a->batch + 1] : 0) + WEFT_ATTENTION_STATE;
+    weft_tensor *state = weft_attention_target(a, WEFT_ATTENTION_OF_STATES, a->shape[a->batch], columns);
+    if (state == NULL) {
+        return NULL;
+    }
+    weft_call call = weft_attention_call(a, &operation_state_step, values ? WEFT_ATTENTION_HAS_V : 0);
+    weft_attention_add_input(&call, state);
+    weft_attention_add_input(&call, a->q);
+    weft_attention_add_input(&call, a->k);
+    weft_attention_add_input(&call, values ? a->v : NULL);
+    weft_attention_add_input(&call, a->mask);
+    state = weft_attention_go_round(a, &call, values ? 1u << 2 | 1u << 3 : 1u << 2);
+    return state == NULL ? NULL : gather_states(a, state, values);
+}
+
+weft_tensor *weft_attention_in_ring(attention *a)
+{
+    bool flat = a->batch == 0;
+    weft_tensor *state = weft_attention_place_all(a) ? weft_attention_state(a, true) : NULL;
+    if (state == NULL) {
+        return NULL;
+    }
+    weft_tensor *result = weft_dispatch(&(weft_call){
+        .function = a->function,
+        .operation = &operation_finish,
+        .num_inputs = 1,
+        .inputs = { state },
+        .attributes = {
+            .type = (int64_t)a->q->layout->dtype, .num_sizes = 1, .sizes = { a->shape[a->batch + 1] } } });
+    return result == NULL || !flat ? result : weft_squeeze_dims(a->function, result, 1);
+}
+
+const weft_operation *const weft_attention_ring_operations[] = { &operation_state_step, &operation_finish,
+                                                                 NULL };
