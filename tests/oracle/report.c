@@ -226,7 +226,7 @@ static void write_operations(FILE *file)
 {
     operation_count all = { "all" };
     fprintf(file, "| operation | cases | largest error, ulps | allowed | placements agree | differ | PyTorch "
-                  "refuses |\n"
+                  "refuses or was not asked |\n"
                   "|---|--:|--:|--:|--:|--:|--:|\n");
     for (int i = 0; i < num_operations; i++) {
         const operation_count *o = &operations[i];
