@@ -32,7 +32,8 @@ static void kernel_cpu(void *buffers[], void *argument)
     args->kernel(&call);
 }
 
-/* StarPU 1.4 reads one for each of a task's buffers, used or not; those in the codelet are STARPU_NMAXBUFS. */
+/* StarPU 1.4 reads one for each of a task's buffers, used or not; those in the codelet are STARPU_NMAXBUFS.
+ */
 static int nodes[WEFT_KERNEL_MAX_PANELS];
 
 struct starpu_codelet weft_codelet_kernel = {

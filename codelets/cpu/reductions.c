@@ -318,7 +318,8 @@ static int64_t repeated_runs(const walker *w, int64_t together)
     return before_last == 0 ? together : in->extent[before_last];
 }
 
-/* Of an input of two and more dimensions that the loops take as it lies, where runs have results in common. */
+/* Of an input of two and more dimensions that the loops take as it lies, where runs have results in common.
+ */
 static void walk_columns(const job *j, const walker *w, const loops *direct)
 {
     const weft_view *in = &w->call->inputs[0];

@@ -27,8 +27,8 @@ WEFT_API weft_tensor *weft_log_softmax_backward(weft_tensor *gradient, weft_tens
  */
 WEFT_API weft_tensor *weft_layer_norm(weft_tensor *a, weft_tensor *gain, weft_tensor *bias, double epsilon);
 /** The gradient of a. Those of the gain and of the bias are put into `*gradient_gain` and `*gradient_bias`,
- * which may be NULL, in the gain's type. gain NULL: those that a gain of ones and a bias of zeros over the last
- * dimension would have, in a's type. On error all are NULL. */
+ * which may be NULL, in the gain's type. gain NULL: those that a gain of ones and a bias of zeros over the
+ * last dimension would have, in a's type. On error all are NULL. */
 WEFT_API weft_tensor *weft_layer_norm_backward(weft_tensor *gradient, weft_tensor *a, weft_tensor *gain,
                                                double epsilon, weft_tensor **gradient_gain,
                                                weft_tensor **gradient_bias);

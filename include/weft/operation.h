@@ -15,8 +15,9 @@
  *                   repeated.
  *   "n[c],n->n"     What is in brackets is not sharded: a kernel gets all of it.
  *   "AbC->A1C"      1 is a dimension of size 1.
- *   "(ab)c->a(bc)"  A dimension of several letters, the first one outermost. It can be sharded along that one.
- *                   The call says how large those letters are that no input has as a dimension of its own.
+ *   "(ab)c->a(bc)"  A dimension of several letters, the first one outermost. It can be sharded along that
+ *                   one. The call says how large those letters are that no input has as a dimension of its
+ *                   own.
  *   "Ad,A->vd"      A letter of the output alone: each rank computes its own part from whole inputs. The
  *                   call says how large it is.
  *   ",n->n"         An operand without dimensions is a scalar.
@@ -24,14 +25,14 @@
  * A kernel is called once for each panel of the output on each rank (or once for all of a rank's, where the
  * output's first letter is in brackets). Of an input whose first letter is the output's first letter it gets
  * the rows with the same numbers, of all others all that the rank has. A part of the output is never empty,
- * one of an input may be. So one letter may have different extents in the operands of one call: find a place by
- * its global index (index - offset[d]). Run a program once with WEFT_PANEL_ROWS=1, on several layouts: most
- * mistakes of this kind show then. Where a kernel accumulates, all inputs that begin with the letter that is
- * contracted are cut alike.
+ * one of an input may be. So one letter may have different extents in the operands of one call: find a place
+ * by its global index (index - offset[d]). Run a program once with WEFT_PANEL_ROWS=1, on several layouts:
+ * most mistakes of this kind show then. Where a kernel accumulates, all inputs that begin with the letter
+ * that is contracted are cut alike.
  *
- * Kernels are called by worker threads, several at once: they keep no state that is not locked, change nothing
- * but the output, and call no function of weft but those of <weft/kernel.h>. Blanks in a rule are ignored.
- */
+ * Kernels are called by worker threads, several at once: they keep no state that is not locked, change
+ * nothing but the output, and call no function of weft but those of <weft/kernel.h>. Blanks in a rule are
+ * ignored. */
 #ifndef WEFT_OPERATION_H
 #define WEFT_OPERATION_H
 

@@ -29,8 +29,8 @@ WEFT_API weft_tensor *weft_outer(weft_tensor *a, weft_tensor *b);
  * Factors of integers must be whole numbers (WEFT_ERR_DTYPE). */
 WEFT_API weft_tensor *weft_addmm(weft_tensor *c, weft_tensor *a, weft_tensor *b, double beta, double alpha);
 /** x weight^T + bias: x [..., k], weight [n, k], bias [n] or NULL; the result is [..., n]. Gradients, g being
- * that of the result: of x weft_matmul(g, weight); of weight weft_matmul_ex(g, true, x, false) and of the bias
- * weft_sum(g, 0, false), where g and x have two dimensions (weft_flatten() those before the last). */
+ * that of the result: of x weft_matmul(g, weight); of weight weft_matmul_ex(g, true, x, false) and of the
+ * bias weft_sum(g, 0, false), where g and x have two dimensions (weft_flatten() those before the last). */
 WEFT_API weft_tensor *weft_linear(weft_tensor *x, weft_tensor *weight, weft_tensor *bias);
 
 /** How a convolution goes over its input; zero-initialised, every step is 1 and nothing is padded. Of
@@ -77,14 +77,16 @@ typedef struct weft_attention_options {
 /**
  * softmax(scale q k^T + mask) v, the softmax over keys: q [..., s, e], k [..., t, e] and v [..., t, f] give
  * [..., s, f]; what comes before is broadcast. Floating types; the mask may be of another one. The matrix of
- * all scores is never there. A row that sees no key gives 0. `options`: NULL for all defaults.
+ * all scores is never there. A row that sees no key gives 0. NaN in k or v may reach rows that do not see
+ * that key: those whose block of keys it is in. `options`: NULL for all defaults.
  *
- * Where q is sharded in s and k and v are in t, along the same mesh dimensions, the sequence stays sharded: each
- * rank's block of k and v goes to all others along these mesh dimensions, one after the other, while the block
- * before is computed with (a ring). Beyond its inputs and its result a rank then has two blocks of k and v, and
- * f + 2 numbers in single or double precision for each row; it receives (n - 1) / n of k and v, for n blocks.
- * Along other mesh dimensions the batch, or rows alone, may be sharded at the same time. Of a mask a rank has
- * its rows, for all keys.
+ * Where q is sharded in s and k and v are in t, along the same mesh dimensions, the sequence stays sharded:
+ * each rank's block of k and v goes to all others along these mesh dimensions, one after the other, while the
+ * block before is computed with (a ring). Beyond its inputs and its result a rank then has two blocks of k
+ * and v, and f + 2 numbers in single or double precision for each row; it receives (n - 1) / n of k and v,
+ * for n blocks, also where `causal` says that some are not seen. Along other mesh dimensions the batch, or
+ * rows alone, may be sharded at the same time. Of a mask, which must be on q's mesh for this, a rank has its
+ * rows, for all keys.
  *
  * Where k and v are sharded in t along mesh dimensions along which q is not in s, and rows are few (decoding
  * with a cache that is sharded), keys stay where they are as well: each rank computes with its own ones, for
@@ -97,10 +99,11 @@ WEFT_API weft_tensor *weft_attention(weft_tensor *q, weft_tensor *k, weft_tensor
                                      const weft_attention_options *options);
 
 /**
- * Gradients, of the same operands and options: `output` is the result, and `gradient` that of it, of its shape
- * and type. Returns the gradient of q; those of k and v are put into `*gradient_k` and `*gradient_v`, either of
- * which may be NULL where it is not wanted. All have the shapes and types of what they are gradients of; those
- * of what is broadcast are sums. On error all are NULL. A row that sees no key adds 0. The mask has no gradient.
+ * Gradients, of the same operands and options: `output` is the result, and `gradient` that of it, of its
+ * shape and type. Returns the gradient of q; those of k and v are put into `*gradient_k` and `*gradient_v`,
+ * either of which may be NULL where it is not wanted. All have the shapes and types of what they are
+ * gradients of; those of what is broadcast are sums. On error all are NULL. A row that sees no key adds 0.
+ * The mask has no gradient.
  *
  * The weights are computed again, block by block, from q and k and the logarithm of each row's sum, which is
  * computed first: with it the gradients of q, and of k and v together, cost 8 products of s x t scores where

@@ -71,19 +71,18 @@ WEFT_API weft_status weft_finalize(void);
  * A world of several processes breaks when messages are under way and none has begun or ended for
  * WEFT_TIMEOUT_S seconds (WEFT_ERR_TIMEOUT), when the transport fails (WEFT_ERR_COMM), when another process
  * says that its world broke, when one has no memory for what it was to do (WEFT_ERR_NOMEM), or, with
- * WEFT_CHECK=1, when processes make different calls (WEFT_ERR_MISMATCH).
- * The message names the call, the tensor and the ranks. From then on nothing that computes, blocks or hands
- * out values succeeds: the status is returned, or NULL, the caller's memory is not written to, and
- * weft_clear_error() does not mend it. Nothing waits for another process any more. A process that is slow by
- * right looks like one that hangs, and so does one message that takes as long: choose a WEFT_TIMEOUT_S that
- * is longer than both.
+ * WEFT_CHECK=1, when processes make different calls (WEFT_ERR_MISMATCH). The message names the call, the
+ * tensor and the ranks. From then on nothing that computes, blocks or hands out values succeeds: the status
+ * is returned, or NULL, the caller's memory is not written to, and weft_clear_error() does not mend it.
+ * Nothing waits for another process any more. A process that is slow by right looks like one that hangs, and
+ * so does one message that takes as long: choose a WEFT_TIMEOUT_S that is longer than both.
  *
- * Processes that make different calls with messages of the same sizes (weft_add() here, weft_mul() there) compute
- * different things unnoticed, unless WEFT_CHECK=1.
+ * Processes that make different calls with messages of the same sizes (weft_add() here, weft_mul() there)
+ * compute different things unnoticed, unless WEFT_CHECK=1.
  *
  * WEFT_CHECK=1, on all processes, is for finding mistakes: before a call that creates, computes, moves or
- * gathers tensors, and in weft_finalize(), all processes wait for each other and compare what
- * they are about to do.
+ * gathers tensors, and in weft_finalize(), all processes wait for each other and compare what they are about
+ * to do.
  */
 WEFT_API weft_status weft_wait(void);
 

@@ -4,12 +4,11 @@
  * As everywhere in weft results are values: writing to one does not show in what it was made of, whether
  * memory is shared or not. A negative dimension counts from the end.
  *
- * A dimension that is cut, reversed, rolled or concatenated may be sharded, and the result is sharded along it
- * as well: only elements that change their rank are moved (with a step, those between them too).
+ * A dimension that is cut, reversed, rolled or concatenated may be sharded, and the result is sharded along
+ * it as well: only elements that change their rank are moved (with a step, those between them too).
  *
  * Errors, beside those of all operations: WEFT_ERR_INVALID for a dimension that is out of range or named
- * twice. The comments say which operation gives the gradient of a from `gradient`, that of the result.
- */
+ * twice. The comments say which operation gives the gradient of a from `gradient`, that of the result. */
 #ifndef WEFT_SHAPES_H
 #define WEFT_SHAPES_H
 
@@ -76,15 +75,15 @@ WEFT_API weft_tensor *weft_roll(weft_tensor *a, int64_t shift, int dim);
 
 /** One behind the other along a dimension that all have, n at least 1; all other sizes must be equal. Of
  * different types as weft_add() has it. As in PyTorch tensors of shape [0] fit any others. The result is
- * Partial where all are, alike, and sharded as they are where that is the same; else as moves least. Gradient of
- * each: weft_slice(). */
+ * Partial where all are, alike, and sharded as they are where that is the same; else as moves least. Gradient
+ * of each: weft_slice(). */
 WEFT_API weft_tensor *weft_cat(int n, weft_tensor *const tensors[], int dim);
 /** Along a new dimension, -(ndim + 1) .. ndim: tensors of one shape. Gradient of each: weft_select(). */
 WEFT_API weft_tensor *weft_stack(int n, weft_tensor *const tensors[], int dim);
 /** The pieces of these sizes along a dimension, n at least 1, into outputs[0 .. n - 1]; the sizes must add up
- * to the dimension's. After an error all outputs are NULL. Pieces of a dimension that is sharded are sharded along
- * it, unless one has fewer indices than there are shards: then another dimension is, or none. Gradient of a:
- * weft_cat(). */
+ * to the dimension's. After an error all outputs are NULL. Pieces of a dimension that is sharded are sharded
+ * along it, unless one has fewer indices than there are shards: then another dimension is, or none. Gradient
+ * of a: weft_cat(). */
 WEFT_API weft_status weft_split(weft_tensor *a, int n, const int64_t sizes[], int dim,
                                 weft_tensor *outputs[]);
 /** Equal pieces, the last one perhaps smaller, as torch.chunk() makes them: perhaps fewer than `chunks`, for

@@ -116,9 +116,9 @@ typedef enum weft_access { WEFT_READ = 1, WEFT_WRITE = 2, WEFT_READ_WRITE = 3 } 
  * BLOCKS: a pointer to a hosted rank's shard (contiguous, row-major), the program's until
  * weft_local_release(). Tasks that need it wait meanwhile. A pointer that must not be read through for an
  * empty shard. NULL on error, also of a task before; WEFT_ERR_STATE when it is acquired already. Several may
- * be held at once; but what would wait for a shard that is held (for the same memory, or for a task that needs
- * it) is WEFT_ERR_STATE, here and from weft_local_to_host(), weft_to_host() and the like: the program would
- * wait for itself.
+ * be held at once; but what would wait for a shard that is held (for the same memory, or for a task that
+ * needs it) is WEFT_ERR_STATE, here and from weft_local_to_host(), weft_to_host() and the like: the program
+ * would wait for itself.
  */
 WEFT_API void *weft_local_acquire(weft_tensor *tensor, int local_rank, weft_access access);
 WEFT_API weft_status weft_local_release(weft_tensor *tensor, int local_rank);

@@ -145,8 +145,8 @@ static weft_tensor *make_output(const weft_call *call, const weft_choice *choice
     return lower_shards(call, lowering) && place_windows(call, lowering) ? lowering->output : NULL;
 }
 
-/* The target is another input as well, and tasks that write to some of it may read more: what was there before
- * the call is meant. Elementwise tasks read what they write. */
+/* The target is another input as well, and tasks that write to some of it may read more: what was there
+ * before the call is meant. Elementwise tasks read what they write. */
 static bool reads_target(const weft_call *call)
 {
     const weft_operation *operation = call->operation;

@@ -30,8 +30,8 @@ typedef struct weft_call {
 typedef struct weft_lowering {
     const weft_call *call;
     weft_tensor *inputs[WEFT_MAX_INPUTS]; /* in the layouts that were chosen */
-    /* The input is what the ranks need of it; NULL: it is itself. Windows that are placed: it is itself, and is
-     * written into the output behind the tasks of the lowering, which leaves it out. */
+    /* The input is what the ranks need of it; NULL: it is itself. Windows that are placed: it is itself, and
+     * is written into the output behind the tasks of the lowering, which leaves it out. */
     const weft_windows *windows[WEFT_MAX_INPUTS];
     weft_tensor *output;
     const weft_choice *choice;

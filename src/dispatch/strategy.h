@@ -64,11 +64,11 @@ typedef struct weft_search {
     weft_window (*windows)[WEFT_MAX_DIMS];
 } weft_search;
 
-/* The combination of strategies, one per mesh dimension, with the least predicted cost: weft_plan_cost()
- * and weft_windows_cost() summed over the inputs, and that of reducing what becomes Partial along mesh dimensions where an input is
- * moved. Among equals: the fewest inputs changed, the least work for the busiest rank, the first in order
- * (mesh dimension 0 varying slowest). The inputs are on one mesh. The output has the type `output_type`.
- * WEFT_ERR_LAYOUT with why when nothing is possible; WEFT_ERR_NOMEM. */
+/* The combination of strategies, one per mesh dimension, with the least predicted cost: weft_plan_cost() and
+ * weft_windows_cost() summed over the inputs, and that of reducing what becomes Partial along mesh dimensions
+ * where an input is moved. Among equals: the fewest inputs changed, the least work for the busiest rank, the
+ * first in order (mesh dimension 0 varying slowest). The inputs are on one mesh. The output has the type
+ * `output_type`. WEFT_ERR_LAYOUT with why when nothing is possible; WEFT_ERR_NOMEM. */
 weft_status weft_strategy_search(const weft_search *search, const weft_binding *binding,
                                  const weft_linearity *linear, const weft_layout *const inputs[],
                                  weft_dtype output_type, weft_choice *choice, char *why, size_t why_size);

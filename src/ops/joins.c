@@ -27,8 +27,8 @@ static bool partial_stays(int n, weft_tensor *const tensors[], int mesh_dim)
     return true;
 }
 
-/* What is joined, or cut: tensors of one mesh, of shapes that differ in dimension `dim` alone, where they have
- * `rows` indices together. */
+/* What is joined, or cut: tensors of one mesh, of shapes that differ in dimension `dim` alone, where they
+ * have `rows` indices together. */
 typedef struct row_of_tensors {
     int n;
     weft_tensor *const *tensors;
@@ -83,7 +83,8 @@ static double cost_of_place(const weft_layout *layout, int dim, int64_t start, i
                             : weft_windows_cost(&weft_runtime.topology, &weft_runtime.cost, layout, &made);
 }
 
-/* Predicted microseconds to join all in these placements; negative: impossible. Neighbours are often alike. */
+/* Predicted microseconds to join all in these placements; negative: impossible. Neighbours are often alike.
+ */
 static double cost_of(const row_of_tensors *row, const weft_placement placements[])
 {
     double cost = 0, one = 0;
@@ -404,8 +405,8 @@ static weft_tensor *check_cut(const char *function, weft_tensor *a, int *dim)
 }
 
 /* The tensor as it is to be cut. Pieces of a dimension that is sharded are sharded along it as well; those of
- * fewer indices than there are parts would all lie on the first ranks: then the whole is sharded along another
- * dimension, once for all of them. */
+ * fewer indices than there are parts would all lie on the first ranks: then the whole is sharded along
+ * another dimension, once for all of them. */
 static weft_tensor *ready_to_cut(weft_tensor *a, int n, const int64_t sizes[], int dim)
 {
     int64_t parts = weft_layout_parts(a->layout, dim);

@@ -141,8 +141,8 @@ static bool check_parameter(const stepping *s, int i)
     return parameter != NULL;
 }
 
-/* Of lists of n tensors, those of the first `changed` are changed: none may be in any of the lists again. False
- * with the error kept. */
+/* Of lists of n tensors, those of the first `changed` are changed: none may be in any of the lists again.
+ * False with the error kept. */
 static bool check_distinct(const char *function, int n, int changed, int num_lists,
                            weft_tensor *const *const lists[], const char *const names[])
 {

@@ -62,9 +62,9 @@ typedef struct weft_window {
 /* A move stage whose target gives each rank the windows of what it has of another layout (a halo, for
  * instance). The target is a tensor of its own: the placements are those of `cut`, along a dimension with
  * windows its size is the number of parts times weft_windows_largest(), and a rank's window lies at the
- * beginning of its part; what is behind it is not written. Or, where a row needs one index and the next row the
- * next index, the windows may be placed: the target is of the layout `cut`, each index lies where the row is that
- * needs it, and rows that need none are not written. Boxes of moves are in the source's indices.
+ * beginning of its part; what is behind it is not written. Or, where a row needs one index and the next row
+ * the next index, the windows may be placed: the target is of the layout `cut`, each index lies where the row
+ * is that needs it, and rows that need none are not written. Boxes of moves are in the source's indices.
  *
  * With turns a rank gets what the part needs that lies turn[m] places further along mesh dimension m (and
  * around): so parts go round in a ring. Such a mesh dimension shards a dimension with windows. A window with
@@ -77,8 +77,8 @@ typedef struct weft_windows {
     int64_t turn[WEFT_MAX_DIMS]; /* 0 .. size of the mesh dimension - 1; 0 where nothing turns */
 } weft_windows;
 
-/* The windows of a tensor of layout `from`, along those of its sharded dimensions for which rows[d] >= 0 is the
- * size of what they are windows for, and of[d] tells them (all but the size). `cut` NULL: there are none.
+/* The windows of a tensor of layout `from`, along those of its sharded dimensions for which rows[d] >= 0 is
+ * the size of what they are windows for, and of[d] tells them (all but the size). `cut` NULL: there are none.
  * False: no memory. */
 bool weft_windows_make(weft_layout_table *table, const weft_layout *from, const int64_t rows[],
                        const weft_window of[], weft_windows *windows);

@@ -102,8 +102,8 @@ void weft_windows_box(const weft_windows *windows, const int64_t coordinate[], w
     part_box(windows, turned, box);
 }
 
-/* The place of the rank that gets what the part of dimension `dim` at a coordinate needs; moves the coordinate
- * there. */
+/* The place of the rank that gets what the part of dimension `dim` at a coordinate needs; moves the
+ * coordinate there. */
 static int64_t turned_back(const weft_windows *windows, int dim, int64_t coordinate[])
 {
     const weft_layout *cut = windows->cut;

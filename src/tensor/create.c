@@ -87,8 +87,8 @@ bool weft_tensor_make_writable(const char *function, weft_tensor *tensor, bool k
     return true;
 }
 
-/* The program may look for its values in memory that it lent, or holds. And what is small must not keep a large
- * buffer alive that it is a view of. */
+/* The program may look for its values in memory that it lent, or holds. And what is small must not keep a
+ * large buffer alive that it is a view of. */
 static bool may_take(const weft_layout *layout, const weft_local_shard *target,
                      const weft_local_shard *source)
 {

@@ -239,8 +239,8 @@ weft_status weft_local_box(const weft_tensor *tensor, int local_rank, int64_t of
     }
     int ndim = tensor->layout->ndim;
     if (local_rank < 0 || local_rank >= tensor->num_shards) {
-        return weft_fail(WEFT_ERR_INVALID, function, "local_rank is %d, but this process hosts %d ranks",
-                         local_rank, tensor->num_shards);
+        return weft_fail(WEFT_ERR_INVALID, function, "local_rank is %d, expected 0 to %d", local_rank,
+                         tensor->num_shards - 1);
     }
     if (ndim > 0 && (offset == NULL || extent == NULL)) {
         return weft_fail(WEFT_ERR_INVALID, function, "%s is NULL", offset == NULL ? "offset" : "extent");

@@ -1,6 +1,6 @@
-/* Shards that the program holds (weft_local_acquire()), and what waits for it meanwhile: tasks that need what is
- * held, tasks behind those, and so on. Whoever waits for one of these waits for itself. While nothing is held
- * none of this costs anything. */
+/* Shards that the program holds (weft_local_acquire()), and what waits for it meanwhile: tasks that need what
+ * is held, tasks behind those, and so on. Whoever waits for one of these waits for itself. While nothing is
+ * held none of this costs anything. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -43,8 +43,8 @@ void weft_hold_end(weft_hold *hold)
 
 /* ---- what waits for the program ------------------------------------------------------------------------ */
 
-/* Who writes the handle from now on waits, and who reads it where it is going to be written. Without memory to
- * note that, all is taken to wait. */
+/* Who writes the handle from now on waits, and who reads it where it is going to be written. Without memory
+ * to note that, all is taken to wait. */
 static void note_handle(weft_held *held, starpu_data_handle_t handle, bool written)
 {
     bool noted = weft_ptrset_add(&held->unwritable, handle, handle) &&

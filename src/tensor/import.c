@@ -75,8 +75,8 @@ static uint64_t layout_fingerprint(const weft_layout *layout)
     return hash;
 }
 
-/* The same answer on every process: whether all gave the same layout. BLOCKS. What tasks of this process report
- * meanwhile concerns other calls, and must not part it from the others: it stays where it is. */
+/* The same answer on every process: whether all gave the same layout. BLOCKS. What tasks of this process
+ * report meanwhile concerns other calls, and must not part it from the others: it stays where it is. */
 static bool layouts_agree(const char *function, const weft_layout *layout)
 {
     int64_t processes = weft_runtime.num_processes;

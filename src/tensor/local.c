@@ -6,8 +6,8 @@
 static weft_local_shard *check_shard(const char *function, weft_tensor *tensor, int local_rank)
 {
     if (local_rank < 0 || local_rank >= tensor->num_shards) {
-        weft_fail(WEFT_ERR_INVALID, function, "local_rank is %d, but this process hosts %d ranks", local_rank,
-                  tensor->num_shards);
+        weft_fail(WEFT_ERR_INVALID, function, "local_rank is %d, expected 0 to %d", local_rank,
+                  tensor->num_shards - 1);
         return NULL;
     }
     weft_local_shard *shard = &tensor->shards[local_rank];

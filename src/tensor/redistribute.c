@@ -7,9 +7,10 @@
 
 /* ---- cached plans -------------------------------------------------------------------------------------- */
 
-/* A program whose shapes or slices never repeat would else fill the memory with plans. When there are too many
- * all are forgotten, which costs those in use one miss each. What was submitted from a plan has copies of all it
- * needs. (Layouts stay: all that remembers something compares them by address, and they are small.) */
+/* A program whose shapes or slices never repeat would else fill the memory with plans. When there are too
+ * many all are forgotten, which costs those in use one miss each. What was submitted from a plan has copies
+ * of all it needs. (Layouts stay: all that remembers something compares them by address, and they are small.)
+ */
 
 static void plan_free(weft_cached_plan *cached)
 {

@@ -48,7 +48,8 @@ typedef struct weft_named_state {
     weft_random_state state;
 } weft_named_state;
 
-/* The cached plan, made when it is not there, valid until the next one is asked for; NULL with the error kept. */
+/* The cached plan, made when it is not there, valid until the next one is asked for; NULL with the error
+ * kept. */
 weft_cached_plan *weft_plan_obtain(const char *function, const weft_layout *from, const weft_layout *to);
 /* Submits all stages from `source` into `target`, which has the plan's last layout. False with the error
  * kept. */
@@ -85,8 +86,8 @@ void weft_held_follow_task(int count, const starpu_data_handle_t handles[],
                            const enum starpu_data_access_mode modes[]);
 void weft_held_follow_transfer(starpu_data_handle_t handle, bool receive);
 /* Whether reading or writing the shard waits for nothing that waits for the program; and whether nothing does
- * at all, so that none of the pool's buffers is waited for. False with the error kept: who waited all the same
- * would wait for ever. */
+ * at all, so that none of the pool's buffers is waited for. False with the error kept: who waited all the
+ * same would wait for ever. */
 bool weft_check_shard_waits_not(const char *function, const weft_local_shard *shard, bool write);
 bool weft_check_nothing_waits(const char *function);
 /* BLOCKS: copies a hosted shard. Errors of tasks stay where they are; nothing is written in a world that is

@@ -30,7 +30,8 @@ void *weft_task_begin(weft_task *task, struct starpu_codelet *codelet, const cha
     return args;
 }
 
-/* The number of a handle that the task has, or else of the next one, which then gets its place in the table. */
+/* The number of a handle that the task has, or else of the next one, which then gets its place in the table.
+ */
 static int find_buffer(weft_task *task, starpu_data_handle_t handle)
 {
     int found = 0;

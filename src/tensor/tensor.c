@@ -15,7 +15,9 @@ weft_tensor *weft_check_tensor(const char *function, const char *argument, const
     }
     weft_tensor *alive = weft_ptrset_get(&weft_runtime.tensors->live, tensor);
     if (alive == NULL) {
-        weft_fail(WEFT_ERR_INVALID, function, "%s (%p) is not a live tensor", argument, (const void *)tensor);
+        weft_fail(WEFT_ERR_INVALID, function,
+                  "%s (%p) is not a live tensor: released, or its scope was closed", argument,
+                  (const void *)tensor);
     }
     return alive;
 }

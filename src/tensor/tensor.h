@@ -153,8 +153,8 @@ weft_tensor *weft_tensor_to_layout(const char *function, weft_tensor *tensor, co
 /* What each rank needs of a tensor for its part of windows->cut, whose placements are the tensor's own: a new
  * tensor of the shape that weft_windows tells. NULL with the error kept. */
 weft_tensor *weft_tensor_windows(const char *function, weft_tensor *tensor, const weft_windows *windows);
-/* Writes windows of a tensor that are placed into a target of the layout windows->cut, which shares its memory
- * with no other tensor. False with the error kept. */
+/* Writes windows of a tensor that are placed into a target of the layout windows->cut, which shares its
+ * memory with no other tensor. False with the error kept. */
 bool weft_tensor_place(const char *function, weft_tensor *target, weft_tensor *tensor,
                        const weft_windows *windows);
 /* Copies a tensor's values into one that exists, of the same shape and type and any layout without Partial.
