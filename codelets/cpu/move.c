@@ -154,7 +154,8 @@ static void end_stream(void)
 
 /* ---- transposes ---------------------------------------------------------------------------------------- */
 
-/* LINE: bytes of a cache line, which a row of a tile is. BLOCK_EDGE: elements, a multiple of every tile's edge. */
+/* LINE: bytes of a cache line, which a row of a tile is. BLOCK_EDGE: elements, a multiple of every tile's
+ * edge. */
 enum { LINE = 64, BLOCK_EDGE = 64 };
 
 /* A line whose address is a multiple of LINE; past the caches, as stream_row() does. */
@@ -218,7 +219,8 @@ static tile_function tile_of(size_t element_size)
     }
 }
 
-/* target[i * target_stride + j] = source[i + j * source_stride], i < rows, j < columns. Strides in elements. */
+/* target[i * target_stride + j] = source[i + j * source_stride], i < rows, j < columns. Strides in elements.
+ */
 typedef struct transposition {
     char *target;
     const char *source;
@@ -227,9 +229,9 @@ typedef struct transposition {
     bool streams;
 } transposition;
 
-/* Whether to write past the caches. Rows that lie far apart would come into the same few places of a cache, and push
- * each other out before they are written on; what the nearest caches do not hold is written to memory anyway. In whole
- * lines only, so these must be aligned in every row. */
+/* Whether to write past the caches. Rows that lie far apart would come into the same few places of a cache,
+ * and push each other out before they are written on; what the nearest caches do not hold leaves them anyway.
+ * In whole lines only, so these must be aligned in every row. */
 static bool outgrows_near_caches(const transposition *t)
 {
     enum { NEAR = 4 << 20 }; /* bytes */
@@ -237,8 +239,8 @@ static bool outgrows_near_caches(const transposition *t)
            (uintptr_t)t->target % (size_t)t->size == 0;
 }
 
-/* Asks for what the next block reads: its lines are of as many pages as it has columns, which the machine does not
- * foresee. */
+/* Asks for what the next block reads: its lines are of as many pages as it has columns, which the machine
+ * does not foresee. */
 static void prefetch_block(const transposition *t, int64_t i, int64_t first, int64_t end)
 {
 #if defined(__GNUC__)
@@ -253,8 +255,8 @@ static void prefetch_block(const transposition *t, int64_t i, int64_t first, int
 #endif
 }
 
-/* Rows 0 .. rows - 1 and columns first .. end - 1, whole tiles. In strips of columns: so many rows of the source as stay in
- * the nearest cache, and their pages where they are looked up first. */
+/* Rows 0 .. rows - 1 and columns first .. end - 1, whole tiles. In strips of columns: so many rows of the
+ * source as stay in the nearest cache, and their pages where they are looked up first. */
 static void transpose_tiles(const transposition *t, int64_t rows, int64_t first, int64_t end)
 {
     tile_function tile = tile_of((size_t)t->size);
