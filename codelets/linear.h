@@ -18,6 +18,10 @@ typedef struct weft_gemm {
     double alpha, beta;
 } weft_gemm;
 
+/* The largest part of a product whose sizes and strides BLAS, which counts with int, can be given: single
+ * rows where rows lie too far apart; the product itself where it can be given that. */
+weft_gemm weft_gemm_part(const weft_gemm *gemm);
+
 void weft_multiply(const weft_gemm *gemm, const void *a, const void *b, void *c);
 
 /* The same for A and B of `input_type`, which may be of 16 bits: then gemm->dtype is WEFT_F32, and blocks are

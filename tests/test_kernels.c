@@ -1,6 +1,7 @@
 /* Kernels that compute, against plain references. */
 #include "kernel_support.h"
 
+#include <limits.h>
 #include <math.h>
 
 #include "codelets/cpu/functions.h"
@@ -217,6 +218,93 @@ static void test_gemm(void **state)
     }
 }
 
+/* Element (i, j) of op(X). */
+static size_t place_in(bool transpose, int64_t ld, int64_t i, int64_t j)
+{
+    return (size_t)(transpose ? j * ld + i : i * ld + j);
+}
+
+/* Two rows of each matrix, one of which has them further apart than an int says: memory of which next to nothing is
+ * touched. */
+static void multiply_far_rows(float *far, int which, bool ta, bool tb)
+{
+    enum { SIZE = 2, NEAR = 3 };
+    const int64_t apart = INT64_C(2147483651);
+    float near[2][SIZE * NEAR] = { { 1, 2, 0, 3, 4 }, { 5, 6, 0, 7, 8 } },
+                         sums[SIZE * NEAR] = { 1, 1, 0, 1, 1 };
+    float *matrices[] = { near[0], near[1], sums };
+    for (int i = 0; i < SIZE; i++) {
+        memcpy(far + i * apart, matrices[which] + i * NEAR, NEAR * sizeof(float));
+    }
+    matrices[which] = far;
+    int64_t ld[] = { which == 0 ? apart : NEAR, which == 1 ? apart : NEAR, which == 2 ? apart : NEAR };
+    weft_gemm g = { .dtype = WEFT_F32,
+                    .transpose_a = ta,
+                    .transpose_b = tb,
+                    .m = SIZE,
+                    .n = SIZE,
+                    .k = SIZE,
+                    .lda = ld[0],
+                    .ldb = ld[1],
+                    .ldc = ld[2],
+                    .alpha = 1,
+                    .beta = 2 };
+    weft_multiply(&g, matrices[0], matrices[1], matrices[2]);
+    for (int i = 0; i < SIZE; i++) {
+        for (int j = 0; j < SIZE; j++) {
+            float expected = 2;
+            for (int k = 0; k < SIZE; k++) {
+                expected += matrices[0][place_in(ta, ld[0], i, k)] * matrices[1][place_in(tb, ld[1], k, j)];
+            }
+            assert_true(matrices[2][i * ld[2] + j] == expected);
+        }
+    }
+}
+
+static void test_gemm_far_rows(void **state)
+{
+    (void)state;
+    float *far = calloc((size_t)INT64_C(2147483651) + 8, sizeof(float));
+    if (far == NULL) {
+        skip(); /* the system does not lend so much, even untouched */
+    }
+    for (int i = 0; i < 12; i++) {
+        multiply_far_rows(far, i % 3, i / 3 % 2, i / 6);
+    }
+    free(far);
+}
+
+/* Whatever the sizes are, BLAS is given ones that an int holds, and as many elements as there are. */
+static void test_gemm_parts(void **state)
+{
+    (void)state;
+    prng random = prng_start(12);
+    for (int i = 0; i < 2000; i++) {
+        int64_t sizes[6];
+        for (int k = 0; k < 6; k++) {
+            sizes[k] = prng_below(&random, INT64_C(1) << (1 + prng_below(&random, 35))) + 1;
+        }
+        weft_gemm g = { .dtype = WEFT_F32,
+                        .transpose_a = i & 1,
+                        .transpose_b = i >> 1 & 1,
+                        .m = sizes[0],
+                        .n = sizes[1],
+                        .k = sizes[2] };
+        g.lda = (g.transpose_a ? g.m : g.k) + sizes[3];
+        g.ldb = (g.transpose_b ? g.k : g.n) + sizes[4];
+        g.ldc = g.n + sizes[5];
+        weft_gemm p = weft_gemm_part(&g);
+        assert_true(p.m >= 1 && p.m <= g.m && p.n >= 1 && p.n <= g.n && p.k >= 1 && p.k <= g.k);
+        assert_true(p.m <= INT_MAX && p.n <= INT_MAX && p.k <= INT_MAX);
+        assert_true(p.lda <= INT_MAX && p.ldb <= INT_MAX && p.ldc <= INT_MAX);
+        assert_true(p.lda == g.lda || (g.transpose_a ? p.k : p.m) == 1);
+        assert_true(p.ldb == g.ldb || (g.transpose_b ? p.n : p.k) == 1);
+        assert_true(p.ldc == g.ldc || p.m == 1);
+        assert_true(p.lda >= (g.transpose_a ? p.m : p.k) && p.ldb >= (g.transpose_b ? p.k : p.n) &&
+                    p.ldc >= p.n);
+    }
+}
+
 /* ---- look-ups and losses ------------------------------------------------------------------------------- */
 
 static int64_t reported;
@@ -372,7 +460,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_elementwise), cmocka_unit_test(test_relu_keeps_nan),
-        cmocka_unit_test(test_gemm),        cmocka_unit_test(test_embedding),
+        cmocka_unit_test(test_gemm),        cmocka_unit_test(test_gemm_far_rows),
+        cmocka_unit_test(test_gemm_parts),  cmocka_unit_test(test_embedding),
         cmocka_unit_test(test_functions),   cmocka_unit_test(test_functions_of_doubles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

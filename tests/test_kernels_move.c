@@ -208,6 +208,38 @@ static void test_copy_turned(void **state)
     }
 }
 
+/* Rows that lie pages apart, so that lines are written past the caches; they begin anywhere in a line. */
+static void test_copy_turned_far(void **state)
+{
+    (void)state;
+    enum { APART = 1 << 16, MOST_ROWS = 140, MOST_COLUMNS = 200 };
+    prng random = prng_start(6);
+    unsigned char *source = malloc(MOST_ROWS * MOST_COLUMNS * 8);
+    unsigned char *target = calloc(MOST_ROWS, APART), *expected = calloc(MOST_ROWS, APART);
+    for (int i = 0; i < MOST_ROWS * MOST_COLUMNS * 8; i++) {
+        source[i] = (unsigned char)prng_next(&random);
+    }
+    for (int i = 0; i < 24; i++) {
+        size_t size = (size_t)1 << i % 4, start = (size_t)prng_below(&random, 80) * size;
+        weft_strided_box box = { .ndim = 2,
+                                 .extent = { 65 + prng_below(&random, MOST_ROWS - 65),
+                                             1 + prng_below(&random, MOST_COLUMNS) } };
+        box.source_stride[0] = 1;
+        box.source_stride[1] = box.extent[0];
+        box.target_stride[0] = APART / (int64_t)size;
+        box.target_stride[1] = 1;
+        for (int64_t k = 0; k < box.extent[0] * box.extent[1]; k++) {
+            memcpy(expected + start + (size_t)place_of(&box, box.target_stride, k) * size,
+                   source + (size_t)place_of(&box, box.source_stride, k) * size, size);
+        }
+        weft_cpu_copy_box(target + start, source, &box, size, false);
+        assert_memory_equal(target, expected, (size_t)MOST_ROWS * APART);
+    }
+    free(source);
+    free(target);
+    free(expected);
+}
+
 /* ---- reductions ---------------------------------------------------------------------------------------- */
 
 /* One step in the precision that the kernel promises: f64, or f32 for the smaller types. */
@@ -387,6 +419,7 @@ int main(void)
         cmocka_unit_test(test_copy),
         cmocka_unit_test(test_streamed_rows),
         cmocka_unit_test(test_copy_turned),
+        cmocka_unit_test(test_copy_turned_far),
         cmocka_unit_test(test_reduce),
         cmocka_unit_test(test_fill),
         cmocka_unit_test(test_philox),

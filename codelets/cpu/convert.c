@@ -25,7 +25,7 @@ static inline double clamped(double x, double least, double most)
         to *out = target;                                                                                    \
         const from *in = source;                                                                             \
         if (target_stride == 1 && source_stride == 1) {                                                      \
-            for (int64_t i = 0; i < n; i++) {                                                                \
+            for (int64_t i = 0; i < n; i++) { /* vectorised */                                               \
                 const from x = in[i];                                                                        \
                 out[i] = (to)(expression);                                                                   \
             }                                                                                                \

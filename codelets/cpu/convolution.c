@@ -168,7 +168,7 @@ static void make_columns(const geometry *g, const image *x, int64_t sample, int6
 #define ADD_RUN(T)                                                                                           \
     WEFT_CLONES static void add_run_##T(T *target, int64_t step, const T *source, int64_t n)                 \
     {                                                                                                        \
-        for (int64_t i = 0; i < n; i++) {                                                                    \
+        for (int64_t i = 0; i < n; i++) { /* vectorised */                                                   \
             target[i * step] += source[i];                                                                   \
         }                                                                                                    \
     }

@@ -30,7 +30,7 @@ static int64_t whole(double x)
         const T *as = pa, *bs = (count) > 1 ? pb : pa, *cs = (count) > 2 ? pc : pa;                          \
         const T s = AS_##T_(scalars[0]), t = AS_##T_(scalars[1]), u = AS_##T_(scalars[2]),                   \
                 v = AS_##T_(scalars[3]);                                                                     \
-        for (int64_t i = 0; i < n; i++) {                                                                    \
+        for (int64_t i = 0; i < n; i++) { /* vectorised */                                                   \
             const T a = as[i], b = bs[i], c = cs[i];                                                         \
             (void)a, (void)b, (void)c, (void)s, (void)t, (void)u, (void)v;                                   \
             o[i] = (R)(expression);                                                                          \
@@ -123,20 +123,20 @@ static inline int64_t power(int64_t a, int64_t b)
 #define REMAINDER(a, b) sign_of_divisor(fmod(a, b), b)
 #define sign_of_divisor(rest, b) ((rest) != 0 && ((rest) < 0) != ((b) < 0) ? (rest) + (b) : (rest))
 
-/* What weft_elementwise_close says. Infinities are close to themselves alone. */
+/* What weft_elementwise_close says. Infinities are close to themselves alone. Without branches. */
 static inline bool are_close(double a, double b, const double scalars[])
 {
     double difference = fabs(a - b);
     bool finite = difference - difference == 0;
-    return a == b || (finite && difference <= scalars[1] + fabs(scalars[0] * b)) ||
-           (a != a && b != b && scalars[2] != 0);
+    return (a == b) | (finite & (difference <= scalars[1] + fabs(scalars[0] * b))) |
+           ((a != a) & (b != b) & (scalars[2] != 0));
 }
 
 /* The difference of integers that differ is at least 1, which double precision does not lose here. */
 static inline bool are_close_whole(int64_t a, int64_t b, const double scalars[])
 {
     uint64_t difference = a > b ? (uint64_t)a - (uint64_t)b : (uint64_t)b - (uint64_t)a;
-    return difference == 0 || (double)difference <= scalars[1] + fabs(scalars[0] * (double)b);
+    return (difference == 0) | ((double)difference <= scalars[1] + fabs(scalars[0] * (double)b));
 }
 
 /* ---- the kernels --------------------------------------------------------------------------------------- */
@@ -147,18 +147,20 @@ NUMBER(add, 2, a + b, WRAP(a, +, b))
 NUMBER(sub, 2, a - b, WRAP(a, -, b))
 NUMBER(mul, 2, a *b, WRAP(a, *, b))
 FLOATING(div, 2, a / b)
-NUMBER(floor_div, 2, FLOOR_DIVIDE(a, b), divide_down(a, b))
-NUMBER(remainder, 2, REMAINDER(a, b), remainder_of(a, b))
-NUMBER(fmod, 2, fmod(a, b), rest_of(a, b))
-NUMBER(pow, 2, pow(a, b), power(a, b))
+NUMBER(floor_div, 2, FLOOR_DIVIDE(a, b), divide_down(a, b)) /* not vectorised */
+NUMBER(remainder, 2, REMAINDER(a, b), remainder_of(a, b))   /* not vectorised */
+NUMBER(fmod, 2, fmod(a, b), rest_of(a, b))                  /* not vectorised */
+NUMBER(pow, 2, pow(a, b), power(a, b))                      /* not vectorised */
 NUMBER(maximum, 2, a != a || a > b ? a : b, a > b ? a : b)
 NUMBER(minimum, 2, a != a || a < b ? a : b, a < b ? a : b)
-FLOATING(atan2, 2, atan2(a, b))
-FLOATING(hypot, 2, hypot(a, b))
-FLOATING(logaddexp, 2, a == b ? a + (T)0.69314718055994530942 : LARGER(a, b) + log1p(EXP(-fabs(a - b))))
+FLOATING(atan2, 2, atan2(a, b)) /* not vectorised */
+FLOATING(hypot, 2, hypot(a, b)) /* not vectorised */
+FLOATING(logaddexp, 2,
+         a == b ? a + (T)0.69314718055994530942
+                : LARGER(a, b) + log1p(EXP(-fabs(a - b)))) /* not vectorised */
 NUMBER(scale, 1, s *a, WRAP(s, *, a))
 NUMBER(add_scalar, 1, a + s, WRAP(a, +, s))
-NUMBER(pow_scalar, 1, pow(a, s), power(a, s))
+NUMBER(pow_scalar, 1, pow(a, s), power(a, s)) /* not vectorised */
 NUMBER(clamp, 1, NOT_ABOVE(NOT_BELOW(a, s), t), NOT_ABOVE(NOT_BELOW(a, s), t))
 
 TRUTH(eq, 2, a == b)
@@ -171,9 +173,9 @@ TRUTH(logical_and, 2, (a != 0) & (b != 0))
 TRUTH(logical_or, 2, (a != 0) | (b != 0))
 TRUTH(logical_xor, 2, (a != 0) ^ (b != 0))
 TRUTH(logical_not, 1, a == 0)
-TRUTH(isnan, 1, a != a)
-TRUTH(isinf, 1, a == a && (a - a) != 0)
-TRUTH(isfinite, 1, (a - a) == 0)
+TRUTH(isnan, 1, a != a)                 /* not vectorised: int64_t */
+TRUTH(isinf, 1, a == a && (a - a) != 0) /* not vectorised: int64_t */
+TRUTH(isfinite, 1, (a - a) == 0)        /* not vectorised: int64_t */
 LOOP(close, double, uint8_t, 2, are_close((double)a, (double)b, scalars))
 LOOP(close, float, uint8_t, 2, are_close((double)a, (double)b, scalars))
 LOOP(close, int64_t, uint8_t, 2, are_close_whole(a, b, scalars))
@@ -190,23 +192,23 @@ FLOATING(reciprocal, 1, 1 / a)
 FLOATING(sqrt, 1, sqrt(a))
 FLOATING(rsqrt, 1, 1 / sqrt(a))
 FLOATING(exp, 1, EXP(a))
-FLOATING(expm1, 1, expm1(a))
-FLOATING(log, 1, log(a))
-FLOATING(log1p, 1, log1p(a))
-FLOATING(log2, 1, log2(a))
-FLOATING(log10, 1, log10(a))
-FLOATING(sin, 1, sin(a))
-FLOATING(cos, 1, cos(a))
-FLOATING(tan, 1, tan(a))
-FLOATING(asin, 1, asin(a))
-FLOATING(acos, 1, acos(a))
-FLOATING(atan, 1, atan(a))
-FLOATING(sinh, 1, sinh(a))
-FLOATING(cosh, 1, cosh(a))
+FLOATING(expm1, 1, expm1(a)) /* not vectorised */
+FLOATING(log, 1, log(a))     /* not vectorised */
+FLOATING(log1p, 1, log1p(a)) /* not vectorised */
+FLOATING(log2, 1, log2(a))   /* not vectorised */
+FLOATING(log10, 1, log10(a)) /* not vectorised */
+FLOATING(sin, 1, sin(a))     /* not vectorised */
+FLOATING(cos, 1, cos(a))     /* not vectorised */
+FLOATING(tan, 1, tan(a))     /* not vectorised */
+FLOATING(asin, 1, asin(a))   /* not vectorised */
+FLOATING(acos, 1, acos(a))   /* not vectorised */
+FLOATING(atan, 1, atan(a))   /* not vectorised */
+FLOATING(sinh, 1, sinh(a))   /* not vectorised */
+FLOATING(cosh, 1, cosh(a))   /* not vectorised */
 FLOATING(tanh, 1, TANH(a))
-FLOATING(exp2, 1, exp2(a))
-FLOATING(erf, 1, ERF(a))
-FLOATING(erfc, 1, erfc(a))
+FLOATING(exp2, 1, exp2(a)) /* not vectorised */
+FLOATING(erf, 1, ERF(a))   /* not vectorised: double */
+FLOATING(erfc, 1, erfc(a)) /* not vectorised */
 NUMBER(floor, 1, floor(a), a)
 NUMBER(ceil, 1, ceil(a), a)
 NUMBER(trunc, 1, trunc(a), a)
@@ -214,22 +216,22 @@ NUMBER(round, 1, nearbyint(a), a)
 FLOATING(sigmoid, 1, SIGMOID(a))
 FLOATING(silu, 1, a *SIGMOID(a))
 NUMBER(relu, 1, a < 0 ? 0 : a, a < 0 ? 0 : a)
-FLOATING(gelu, 1, a *NORMAL_CDF(a))
-FLOATING(softplus, 1, a > 20 ? a : log1p(exp(a)))
+FLOATING(gelu, 1, a *NORMAL_CDF(a))               /* not vectorised: double */
+FLOATING(softplus, 1, a > 20 ? a : log1p(exp(a))) /* not vectorised */
 FLOATING(leaky_relu, 1, a > 0 ? a : s * a)
-FLOATING(elu, 1, a > 0 ? a : s * expm1(a))
+FLOATING(elu, 1, a > 0 ? a : s * expm1(a)) /* not vectorised */
 
 FLOATING(relu_backward, 2, b <= 0 ? 0 : a)
-FLOATING(gelu_backward, 2, a *(NORMAL_CDF(b) + b * NORMAL_DENSITY(b)))
+FLOATING(gelu_backward, 2, a *(NORMAL_CDF(b) + b * NORMAL_DENSITY(b))) /* not vectorised: double */
 FLOATING(silu_backward, 2, a *SIGMOID(b) * (1 + b * (1 - SIGMOID(b))))
 FLOATING(leaky_relu_backward, 2, b > 0 ? a : s * a)
 FLOATING(elu_backward, 2, b > 0 ? a : a * s * EXP(b))
 FLOATING(tanh_backward, 2, a *(1 - b * b))
 FLOATING(sigmoid_backward, 2, a *b *(1 - b))
-FLOATING(pow_scalar_backward, 2, s == 0 ? 0 : a * s * pow(b, s - 1))
+FLOATING(pow_scalar_backward, 2, s == 0 ? 0 : a * s * pow(b, s - 1)) /* not vectorised */
 
 FLOATING(softmax_step, 3, EXP(a - b) / c)
-FLOATING(log_softmax_step, 3, (a - b) - log(c))
+FLOATING(log_softmax_step, 3, (a - b) - log(c)) /* not vectorised */
 FLOATING(softmax_backward_step, 3, b *(a - c))
 FLOATING(log_softmax_backward_step, 3, a - EXP(b) * c)
 FLOATING(square_difference, 2, (a - b) * (a - b))

@@ -52,7 +52,7 @@ enum { BLOCK = 512 };
 #define DEFINE_ADD(T)                                                                                        \
     WEFT_CLONES static void add_##T(T *target, const T *source, int64_t n)                                   \
     {                                                                                                        \
-        for (int64_t i = 0; i < n; i++) {                                                                    \
+        for (int64_t i = 0; i < n; i++) { /* vectorised */                                                   \
             target[i] += source[i];                                                                          \
         }                                                                                                    \
     }

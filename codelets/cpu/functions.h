@@ -117,30 +117,25 @@ static inline double weft_tanh_f64(double x)
     return weft_double_of_bits((weft_bits_of_double(result) & ~sign) | (weft_bits_of_double(x) & sign));
 }
 
-/* Within 2 ulp. erf(x) = x + x p(x^2), or 1 - e^q(x). */
+/* Within 2 ulp. 1 - |erf(x)| = e^q(|x|), and q(x) = k ln 2 + r, |r| <= ln 2 / 2: then |erf(x)| is
+ * (1 - 2^k) - 2^k (e^r - 1), of which the last part alone is left where x is small. */
 static inline float weft_erf_f32(float x)
 {
+    const float shifter = 0x1.8p23f + 127.0f; /* added, it leaves k and a float's bias in the low bits */
     float size = weft_with_sign(x, 0);
-    float square = x * x;
-    float tail = 0x1.06eba8p-3f +
-                 (-0x1.812744p-2f +
-                  (0x1.ce2e8ap-4f +
-                   (-0x1.b81a0cp-6f +
-                    (0x1.553e3ap-8f + (-0x1.ae9b86p-11f + 0x1.6c314p-14f * square) * square) * square) *
-                       square) *
-                      square) *
-                     square;
-    float small = size + size * tail;
-    float t = size > 4.0f ? 4.0f : size;
-    float logarithm =
-        -0x1.0871bp-13f +
-        (-0x1.20c26ap+0f +
-         (-0x1.45fbdap-1f +
-          (-0x1.ab8066p-4f + (0x1.6fa9f6p-6f + (-0x1.95f5bap-9f + 0x1.a68bfp-13f * t) * t) * t) * t) *
-             t) *
-            t;
-    float large = 1.0f - weft_exp_f32(logarithm);
-    return weft_with_sign(size < 0.875f ? small : large, x);
+    float t = size > 3.95f ? 3.95f : size;
+    float high = -0x1.4e2a62p-13f +
+                 (0x1.b4b5b4p-10f + (-0x1.4b74a8p-11f + (0x1.eca4dp-14f - 0x1.35dc4ap-17f * t) * t) * t) * t;
+    float tail =
+        0x1.06ebaap-3f + (0x1.45f2f8p-1f + (0x1.a4faap-4f + (-0x1.39d048p-6f + high * t) * t) * t) * t;
+    float q = -t - t * tail;
+    float shifted = q * 0x1.715476p0f + shifter;
+    float r = q - (shifted - shifter) * 0x1.62e43p-1f;
+    float power = weft_float_of_bits(weft_bits_of_float(shifted) << 23);
+    float curve =
+        0x1p-1f + (0x1.555498p-3f + (0x1.5554a4p-5f + (0x1.1227d6p-7f + 0x1.6d969cp-10f * r) * r) * r) * r;
+    float rest = r + r * r * curve;
+    return weft_with_sign((1.0f - power) - power * rest, x);
 }
 
 #endif

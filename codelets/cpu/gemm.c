@@ -69,14 +69,14 @@ static void multiply_matrices(const weft_gemm *g, const void *a, const void *b, 
 #define INTEGERS(T)                                                                                          \
     WEFT_CLONES static void add_scaled_##T(T *c, T factor, const T *b, int64_t n)                            \
     {                                                                                                        \
-        for (int64_t j = 0; j < n; j++) {                                                                    \
+        for (int64_t j = 0; j < n; j++) { /* vectorised */                                                   \
             c[j] = (T)(c[j] + (T)(factor * b[j]));                                                           \
         }                                                                                                    \
     }                                                                                                        \
     WEFT_CLONES static T dot_##T(const T *a, int64_t step, const T *b, int64_t n)                            \
     {                                                                                                        \
         T sum = 0;                                                                                           \
-        for (int64_t j = 0; j < n; j++) {                                                                    \
+        for (int64_t j = 0; j < n; j++) { /* vectorised */                                                   \
             sum = (T)(sum + (T)(a[j * step] * b[j]));                                                        \
         }                                                                                                    \
         return sum;                                                                                          \
@@ -148,10 +148,72 @@ static void scale_rows(const weft_gemm *g, void *c)
     }
 }
 
+/* ---- sizes that BLAS has no numbers for ---------------------------------------------------------------- */
+
+static bool fits(int64_t size)
+{
+    return size <= INT_MAX;
+}
+
+weft_gemm weft_gemm_part(const weft_gemm *g)
+{
+    enum { MOST = 1 << 30 };
+    weft_gemm part = *g;
+    bool single_m = !fits(g->ldc) || (!fits(g->lda) && !g->transpose_a);
+    bool single_n = !fits(g->ldb) && g->transpose_b;
+    bool single_k = (!fits(g->lda) && g->transpose_a) || (!fits(g->ldb) && !g->transpose_b);
+    part.m = single_m ? 1 : g->m < MOST ? g->m : MOST;
+    part.n = single_n ? 1 : g->n < MOST ? g->n : MOST;
+    part.k = single_k ? 1 : g->k < MOST ? g->k : MOST;
+    /* Of a single row none is used. */
+    part.lda = fits(g->lda) ? g->lda : MOST;
+    part.ldb = fits(g->ldb) ? g->ldb : MOST;
+    part.ldc = fits(g->ldc) ? g->ldc : MOST;
+    return part;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The sums begin with beta C, which the first part over k takes. */
+static void multiply_parts(const weft_gemm *g, const char *a, const char *b, char *c)
+{
+    const weft_gemm most = weft_gemm_part(g);
+    weft_gemm part = most;
+    size_t size = weft_dtype_size(g->dtype);
+    for (int64_t i = 0; i < g->m; i += most.m) {
+        part.m = smaller(most.m, g->m - i);
+        for (int64_t j = 0; j < g->n; j += most.n) {
+            part.n = smaller(most.n, g->n - j);
+            for (int64_t l = 0; l < g->k; l += most.k) {
+                part.k = smaller(most.k, g->k - l);
+                part.beta = l == 0 ? g->beta : 1;
+                int64_t in_a = g->transpose_a ? l * g->lda + i : i * g->lda + l;
+                int64_t in_b = g->transpose_b ? j * g->ldb + l : l * g->ldb + j;
+                weft_multiply(&part, a + (size_t)in_a * size, b + (size_t)in_b * size,
+                              c + (size_t)(i * g->ldc + j) * size);
+            }
+        }
+    }
+}
+
+static bool all_fit(const weft_gemm *g)
+{
+    return fits(g->m) && fits(g->n) && fits(g->k) && fits(g->lda) && fits(g->ldb) && fits(g->ldc);
+}
+
+/* ---- any product --------------------------------------------------------------------------------------- */
+
 void weft_multiply(const weft_gemm *g, const void *a, const void *b, void *c)
 {
     bool floating = g->dtype == WEFT_F64 || g->dtype == WEFT_F32, vectors = g->m == 1 || g->n == 1;
     if (g->m == 0 || g->n == 0) {
+        return;
+    }
+    if (floating && g->k > 0 && !all_fit(g)) {
+        multiply_parts(g, a, b, c);
         return;
     }
     if (floating && g->k > 0 && !vectors) {

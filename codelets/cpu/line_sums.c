@@ -5,65 +5,64 @@
 #include "codelets/cpu/clones.h"
 #include "codelets/cpu/functions.h"
 
-enum { LANES = 16, BLOCK = 512 };
+/* LANES: parts that are summed side by side, as many as hide the latency of an addition. */
+enum { LANES = 32, BLOCK = 512 };
 
-/* x: value i as a double, y: that of the other values. */
-#define SUM(name, T, expression)                                                                             \
-    WEFT_CLONES static double name(const T *values, const T *others, double centre, int64_t n)               \
-    {                                                                                                        \
-        double lanes[LANES] = { 0 };                                                                         \
-        int64_t i = 0;                                                                                       \
-        (void)centre;                                                                                        \
-        for (; i + LANES <= n; i += LANES) {                                                                 \
-            for (int lane = 0; lane < LANES; lane++) {                                                       \
-                double x = (double)values[i + lane], y = (double)others[i + lane];                           \
-                (void)y;                                                                                     \
-                lanes[lane] += (expression);                                                                 \
+/* a: what there is so far, b: what comes to it. Whole groups of LANES values go to one lane each; then the
+ * lanes are put together, half to half; and the rest one by one. `prepared` is made of value number i. */
+#define IN_LANES(T, start, prepared, operation)                                                              \
+    T lanes[LANES], total = (start);                                                                         \
+    int64_t first = 0;                                                                                       \
+    if (n >= LANES) {                                                                                        \
+        for (int lane = 0; lane < LANES; lane++) {                                                           \
+            lanes[lane] = (start);                                                                           \
+        }                                                                                                    \
+        for (; first + LANES <= n; first += LANES) {                                                         \
+            for (int lane = 0; lane < LANES; lane++) { /* vectorised */                                      \
+                const int64_t i = first + lane;                                                              \
+                const T a = lanes[lane], b = prepared;                                                       \
+                lanes[lane] = operation;                                                                     \
             }                                                                                                \
         }                                                                                                    \
-        for (int lane = 0; i < n; i++, lane++) {                                                             \
-            double x = (double)values[i], y = (double)others[i];                                             \
-            (void)y;                                                                                         \
-            lanes[lane] += (expression);                                                                     \
+        for (int half = LANES / 2; half > 0; half /= 2) {                                                    \
+            for (int lane = 0; lane < half; lane++) {                                                        \
+                const T a = lanes[lane], b = lanes[lane + half];                                             \
+                lanes[lane] = operation;                                                                     \
+            }                                                                                                \
         }                                                                                                    \
-        double total = 0;                                                                                    \
-        for (int lane = 0; lane < LANES; lane++) {                                                           \
-            total += lanes[lane];                                                                            \
-        }                                                                                                    \
+        total = lanes[0];                                                                                    \
+    }                                                                                                        \
+    for (int64_t i = first; i < n; i++) {                                                                    \
+        const T a = total, b = prepared;                                                                     \
+        total = operation;                                                                                   \
+    }
+
+/* Value i as a double, and that of the other values. */
+#define X ((double)values[i])
+#define Y ((double)others[i])
+#define SUM(name, T, prepared)                                                                               \
+    WEFT_CLONES static double name(const T *values, const T *others, double centre, int64_t n)               \
+    {                                                                                                        \
+        (void)others, (void)centre;                                                                          \
+        IN_LANES(double, 0, prepared, a + b)                                                                 \
         return total;                                                                                        \
     }
 
 #define LINE(T, exponential)                                                                                 \
     WEFT_CLONES static double max_##T(const T *values, int64_t n)                                            \
     {                                                                                                        \
-        T lanes[LANES], most = (T)-INFINITY;                                                                 \
-        int64_t i = 0;                                                                                       \
-        for (int lane = 0; lane < LANES; lane++) {                                                           \
-            lanes[lane] = most;                                                                              \
-        }                                                                                                    \
-        for (; i + LANES <= n; i += LANES) {                                                                 \
-            for (int lane = 0; lane < LANES; lane++) {                                                       \
-                T x = values[i + lane];                                                                      \
-                lanes[lane] = x > lanes[lane] ? x : lanes[lane];                                             \
-            }                                                                                                \
-        }                                                                                                    \
-        for (int lane = 0; lane < LANES; lane++) {                                                           \
-            most = lanes[lane] > most ? lanes[lane] : most;                                                  \
-        }                                                                                                    \
-        for (; i < n; i++) {                                                                                 \
-            most = values[i] > most ? values[i] : most;                                                      \
-        }                                                                                                    \
-        return (double)most;                                                                                 \
+        IN_LANES(T, (T)-INFINITY, values[i], b > a ? b : a)                                                  \
+        return (double)total;                                                                                \
     }                                                                                                        \
     WEFT_CLONES static void exp_##T(T *out, const T *values, T most, int64_t n)                              \
     {                                                                                                        \
-        for (int64_t i = 0; i < n; i++) {                                                                    \
+        for (int64_t i = 0; i < n; i++) { /* vectorised */                                                   \
             out[i] = exponential(values[i] - most);                                                          \
         }                                                                                                    \
     }                                                                                                        \
-    SUM(sum_##T, T, x)                                                                                       \
-    SUM(sum_product_##T, T, x *y)                                                                            \
-    SUM(sum_square_##T, T, (x - centre) * (x - centre))
+    SUM(sum_##T, T, X)                                                                                       \
+    SUM(sum_product_##T, T, X *Y)                                                                            \
+    SUM(sum_square_##T, T, (X - centre) * (X - centre))
 
 LINE(float, weft_exp_f32)
 LINE(double, weft_exp_f64)

@@ -167,7 +167,7 @@ void weft_kernel_count_targets(const weft_kernel_call *call)
     WEFT_CLONES static void backward_##T(T *out, const T *values, T most, T factor, T inverse, T spread,     \
                                          int64_t n)                                                          \
     {                                                                                                        \
-        for (int64_t i = 0; i < n; i++) {                                                                    \
+        for (int64_t i = 0; i < n; i++) { /* vectorised */                                                   \
             out[i] = factor * (exponential(values[i] - most) * inverse - spread);                            \
         }                                                                                                    \
     }

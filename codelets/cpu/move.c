@@ -85,7 +85,7 @@ static void walk_next(row_walk *walk, const weft_strided_box *box)
             return;                                                                                          \
         }                                                                                                    \
         if (target_stride == 1 && source_stride == -1) {                                                     \
-            for (int64_t i = 0; i < n; i++) {                                                                \
+            for (int64_t i = 0; i < n; i++) { /* vectorised */                                               \
                 target[i] = source[-i];                                                                      \
             }                                                                                                \
             return;                                                                                          \
@@ -118,78 +118,182 @@ static void copy_row(char *target, const char *source, int64_t n, int64_t target
     }
 }
 
+/* Past the caches: a line is written without having been read before, which is a third of what a copy moves.
+ * Where a row is as long as memcpy() does this by itself (megabytes), this is memcpy(). */
+static void stream_row(char *to, const char *from, size_t n)
+{
+#if defined(__SSE2__)
+    size_t head = -(uintptr_t)to % sizeof(__m128i);
+    head = head < n ? head : n;
+    memcpy(to, from, head);
+    size_t i = head;
+    for (; i + 4 * sizeof(__m128i) <= n; i += 4 * sizeof(__m128i)) {
+        const __m128i *source = (const __m128i *)(const void *)(from + i);
+        __m128i *target = (__m128i *)(void *)(to + i);
+        __m128i a = _mm_loadu_si128(source), b = _mm_loadu_si128(source + 1);
+        __m128i c = _mm_loadu_si128(source + 2), d = _mm_loadu_si128(source + 3);
+        _mm_stream_si128(target, a);
+        _mm_stream_si128(target + 1, b);
+        _mm_stream_si128(target + 2, c);
+        _mm_stream_si128(target + 3, d);
+    }
+    memcpy(to + i, from + i, n - i);
+#else
+    memcpy(to, from, n);
+#endif
+}
+
+/* What was streamed is in memory before anything that this thread does from here on: other threads may read
+ * it. */
+static void end_stream(void)
+{
+#if defined(__SSE2__)
+    _mm_sfence();
+#endif
+}
+
+/* ---- transposes ---------------------------------------------------------------------------------------- */
+
+/* LINE: bytes of a cache line, which a row of a tile is. BLOCK_EDGE: elements, a multiple of every tile's
+ * edge. */
+enum { LINE = 64, BLOCK_EDGE = 64 };
+
+/* A line whose address is a multiple of LINE; past the caches, as stream_row() does. */
+static inline void write_line(void *target, const void *source, bool streams)
+{
+#if defined(__SSE2__)
+    for (size_t i = 0; streams && i < LINE / sizeof(__m128i); i++) {
+        _mm_stream_si128((__m128i *)target + i, _mm_loadu_si128((const __m128i *)source + i));
+    }
+    if (streams) {
+        return;
+    }
+#endif
+    (void)streams;
+    memcpy(target, source, LINE);
+}
+
 /* Tiles are transposed in a buffer. Riffling the halves of an array into each other rotates the bits of every
  * index by one; as many times as the edge has bits, and rows have become columns. Compilers make that the
  * vector units' instructions for interleaving. */
-#define DEFINE_TRANSPOSE_TILE(type, edge, bits)                                                              \
+#define DEFINE_TRANSPOSE_TILE(type, bits)                                                                    \
     WEFT_CLONES static void transpose_tile_##type(char *target, int64_t target_stride, const char *source,   \
-                                                  int64_t source_stride)                                     \
+                                                  int64_t source_stride, bool streams)                       \
     {                                                                                                        \
-        enum { HALF = (edge) * (edge) / 2 };                                                                 \
+        enum { EDGE = 1 << (bits), HALF = EDGE * EDGE / 2 };                                                 \
         type buffers[2][2 * HALF];                                                                           \
-        for (int i = 0; i < (edge); i++) {                                                                   \
-            memcpy(buffers[0] + i * (edge), (const type *)source + i * source_stride,                        \
-                   (edge) * sizeof(type));                                                                   \
+        for (int i = 0; i < EDGE; i++) {                                                                     \
+            memcpy(buffers[0] + i * EDGE, (const type *)source + i * source_stride, LINE);                   \
         }                                                                                                    \
         for (int round = 0; round < (bits); round++) {                                                       \
             const type *restrict in = buffers[round & 1];                                                    \
             type *restrict out = buffers[(round & 1) ^ 1];                                                   \
-            for (int i = 0; i < HALF; i++) {                                                                 \
+            for (int i = 0; i < HALF; i++) { /* vectorised */                                                \
                 out[2 * i] = in[i];                                                                          \
                 out[2 * i + 1] = in[HALF + i];                                                               \
             }                                                                                                \
         }                                                                                                    \
-        for (int i = 0; i < (edge); i++) {                                                                   \
-            memcpy((type *)target + i * target_stride, buffers[(bits)&1] + i * (edge),                       \
-                   (edge) * sizeof(type));                                                                   \
+        for (int i = 0; i < EDGE; i++) {                                                                     \
+            write_line((type *)target + i * target_stride, buffers[(bits)&1] + i * EDGE, streams);           \
         }                                                                                                    \
     }
-DEFINE_TRANSPOSE_TILE(uint8_t, 32, 5)
-DEFINE_TRANSPOSE_TILE(uint16_t, 32, 5)
-DEFINE_TRANSPOSE_TILE(uint32_t, 16, 4)
-DEFINE_TRANSPOSE_TILE(uint64_t, 8, 3)
+DEFINE_TRANSPOSE_TILE(uint8_t, 6)
+DEFINE_TRANSPOSE_TILE(uint16_t, 5)
+DEFINE_TRANSPOSE_TILE(uint32_t, 4)
+DEFINE_TRANSPOSE_TILE(uint64_t, 3)
 
-typedef struct tile_kernel {
-    int64_t edge;
-    void (*transpose)(char *target, int64_t target_stride, const char *source, int64_t source_stride);
-} tile_kernel;
+typedef void (*tile_function)(char *target, int64_t target_stride, const char *source, int64_t source_stride,
+                              bool streams);
 
-static tile_kernel tile_of(size_t element_size)
+static tile_function tile_of(size_t element_size)
 {
     switch (element_size) {
     case 1:
-        return (tile_kernel){ 32, transpose_tile_uint8_t };
+        return transpose_tile_uint8_t;
     case 2:
-        return (tile_kernel){ 32, transpose_tile_uint16_t };
+        return transpose_tile_uint16_t;
     case 4:
-        return (tile_kernel){ 16, transpose_tile_uint32_t };
+        return transpose_tile_uint32_t;
     default:
-        return (tile_kernel){ 8, transpose_tile_uint64_t };
+        return transpose_tile_uint64_t;
     }
 }
 
-/* target[i * target_stride + j] = source[i + j * source_stride], i < rows, j < columns. In strips of columns:
- * so many rows of the source as stay in the nearest cache, and their pages where they are looked up first. */
-static void transpose(char *target, const char *source, int64_t rows, int64_t columns, int64_t target_stride,
-                      int64_t source_stride, size_t element_size)
+/* target[i * target_stride + j] = source[i + j * source_stride], i < rows, j < columns. Strides in elements.
+ */
+typedef struct transposition {
+    char *target;
+    const char *source;
+    int64_t rows, columns, target_stride, source_stride;
+    int64_t size, edge; /* of an element, in bytes; of a tile, in elements */
+    bool streams;
+} transposition;
+
+/* Whether to write past the caches. Rows that lie far apart would come into the same few places of a cache,
+ * and push each other out before they are written on; what the nearest caches do not hold leaves them anyway.
+ * In whole lines only, so these must be aligned in every row. */
+static bool outgrows_near_caches(const transposition *t)
 {
-    enum { STRIP = 64 }; /* a multiple of every tile's edge */
-    tile_kernel tile = tile_of(element_size);
-    int64_t size = (int64_t)element_size, whole_rows = rows - rows % tile.edge,
-            whole = columns - columns % tile.edge;
-    for (int64_t strip = 0; strip < whole; strip += STRIP) {
-        int64_t end = strip + STRIP < whole ? strip + STRIP : whole;
-        for (int64_t i = 0; i < whole_rows; i += tile.edge) {
-            for (int64_t j = strip; j < end; j += tile.edge) {
-                tile.transpose(target + (i * target_stride + j) * size, target_stride,
-                               source + (i + j * source_stride) * size, source_stride);
+    enum { NEAR = 4 << 20 }; /* bytes */
+    return t->rows * t->target_stride * t->size >= NEAR && t->target_stride * t->size % LINE == 0 &&
+           (uintptr_t)t->target % (size_t)t->size == 0;
+}
+
+/* Asks for what the next block reads: its lines are of as many pages as it has columns, which the machine
+ * does not foresee. */
+static void prefetch_block(const transposition *t, int64_t i, int64_t first, int64_t end)
+{
+#if defined(__GNUC__)
+    int64_t bytes = (t->rows - i < BLOCK_EDGE ? t->rows - i : BLOCK_EDGE) * t->size;
+    for (int64_t j = first; j < end; j++) {
+        for (int64_t byte = 0; byte < bytes; byte += LINE) {
+            __builtin_prefetch(t->source + (i + j * t->source_stride) * t->size + byte);
+        }
+    }
+#else
+    (void)t, (void)i, (void)first, (void)end;
+#endif
+}
+
+/* Rows 0 .. rows - 1 and columns first .. end - 1, whole tiles. In strips of columns: so many rows of the
+ * source as stay in the nearest cache, and their pages where they are looked up first. */
+static void transpose_tiles(const transposition *t, int64_t rows, int64_t first, int64_t end)
+{
+    tile_function tile = tile_of((size_t)t->size);
+    for (int64_t strip = first; strip < end; strip += BLOCK_EDGE) {
+        int64_t strip_end = strip + BLOCK_EDGE < end ? strip + BLOCK_EDGE : end;
+        for (int64_t i = 0; i < rows; i += t->edge) {
+            if (t->streams && i % BLOCK_EDGE == 0 && i + BLOCK_EDGE < rows) {
+                prefetch_block(t, i + BLOCK_EDGE, strip, strip_end);
+            }
+            for (int64_t j = strip; j < strip_end; j += t->edge) {
+                tile(t->target + (i * t->target_stride + j) * t->size, t->target_stride,
+                     t->source + (i + j * t->source_stride) * t->size, t->source_stride, t->streams);
             }
         }
     }
-    for (int64_t i = 0; i < rows; i++) {
-        int64_t done = i < whole_rows ? whole : 0;
-        copy_row(target + (i * target_stride + done) * size, source + (i + done * source_stride) * size,
-                 columns - done, 1, source_stride, element_size);
+}
+
+/* Part of row i. */
+static void copy_columns(const transposition *t, int64_t i, int64_t first, int64_t end)
+{
+    copy_row(t->target + (i * t->target_stride + first) * t->size,
+             t->source + (i + first * t->source_stride) * t->size, end - first, 1, t->source_stride,
+             (size_t)t->size);
+}
+
+static void transpose(const transposition *t)
+{
+    /* Where lines are written past the caches, the first tile begins with one. */
+    int64_t lead = t->streams ? (int64_t)(-(uintptr_t)t->target % LINE) / t->size : 0;
+    lead = lead < t->columns ? lead : t->columns;
+    int64_t rows = t->rows - t->rows % t->edge, end = t->columns - (t->columns - lead) % t->edge;
+    transpose_tiles(t, rows, lead, end);
+    for (int64_t i = 0; i < t->rows; i++) {
+        copy_columns(t, i, 0, i < rows ? lead : t->columns);
+        if (i < rows) {
+            copy_columns(t, i, end, t->columns);
+        }
     }
 }
 
@@ -226,7 +330,7 @@ static weft_strided_box with_last(const weft_strided_box *b, int second_last, in
 /* Copies a box in which source and target are contiguous in different dimensions. False: it is none. */
 static bool transpose_box(char *target, const char *source, const weft_strided_box *box, size_t element_size)
 {
-    int64_t edge = tile_of(element_size).edge, size = (int64_t)element_size;
+    int64_t size = (int64_t)element_size, edge = LINE / size;
     int from = contiguous_dim(box, box->source_stride, edge),
         to = contiguous_dim(box, box->target_stride, edge);
     if (from < 0 || to < 0 || from == to || box->source_stride[to] == 0) {
@@ -236,45 +340,24 @@ static bool transpose_box(char *target, const char *source, const weft_strided_b
     int last = b.ndim - 1;
     outer.ndim = last; /* a walk leaves out the last dimension */
     row_walk walk = walk_start(&outer);
+    bool streamed = false;
     for (int64_t i = 0; i < walk.rows; i++, walk_next(&walk, &outer)) {
-        transpose(target + walk.target * size, source + walk.source * size, b.extent[last - 1],
-                  b.extent[last], b.target_stride[last - 1], b.source_stride[last], element_size);
+        transposition t = { .target = target + walk.target * size,
+                            .source = source + walk.source * size,
+                            .rows = b.extent[last - 1],
+                            .columns = b.extent[last],
+                            .target_stride = b.target_stride[last - 1],
+                            .source_stride = b.source_stride[last],
+                            .size = size,
+                            .edge = edge };
+        t.streams = outgrows_near_caches(&t);
+        transpose(&t);
+        streamed |= t.streams;
+    }
+    if (streamed) {
+        end_stream();
     }
     return true;
-}
-
-/* Past the caches: a line is written without having been read before, which is a third of what a copy moves.
- * Where a row is as long as memcpy() does this by itself (megabytes), this is memcpy(). */
-static void stream_row(char *to, const char *from, size_t n)
-{
-#if defined(__SSE2__)
-    size_t head = -(uintptr_t)to % sizeof(__m128i);
-    head = head < n ? head : n;
-    memcpy(to, from, head);
-    size_t i = head;
-    for (; i + 4 * sizeof(__m128i) <= n; i += 4 * sizeof(__m128i)) {
-        const __m128i *source = (const __m128i *)(const void *)(from + i);
-        __m128i *target = (__m128i *)(void *)(to + i);
-        __m128i a = _mm_loadu_si128(source), b = _mm_loadu_si128(source + 1);
-        __m128i c = _mm_loadu_si128(source + 2), d = _mm_loadu_si128(source + 3);
-        _mm_stream_si128(target, a);
-        _mm_stream_si128(target + 1, b);
-        _mm_stream_si128(target + 2, c);
-        _mm_stream_si128(target + 3, d);
-    }
-    memcpy(to + i, from + i, n - i);
-#else
-    memcpy(to, from, n);
-#endif
-}
-
-/* What was streamed is in memory before anything that this thread does from here on: other threads may read
- * it. */
-static void end_stream(void)
-{
-#if defined(__SSE2__)
-    _mm_sfence();
-#endif
 }
 
 void weft_cpu_copy_box(void *target, const void *source, const weft_strided_box *box, size_t element_size,
@@ -396,17 +479,17 @@ DEFINE_REDUCE(boolean, uint8_t, uint8_t, SAME, SAME, a | b, a &b, a &b, a | b)
             memcpy(out, a, (size_t)n * sizeof(type));                                                        \
             return 1;                                                                                        \
         case 2:                                                                                              \
-            for (int64_t i = 0; i < n; i++) {                                                                \
+            for (int64_t i = 0; i < n; i++) { /* vectorised */                                               \
                 out[i] = a[i] + b[i];                                                                        \
             }                                                                                                \
             return 2;                                                                                        \
         case 3:                                                                                              \
-            for (int64_t i = 0; i < n; i++) {                                                                \
+            for (int64_t i = 0; i < n; i++) { /* vectorised */                                               \
                 out[i] = a[i] + b[i] + c[i];                                                                 \
             }                                                                                                \
             return 3;                                                                                        \
         default:                                                                                             \
-            for (int64_t i = 0; i < n; i++) {                                                                \
+            for (int64_t i = 0; i < n; i++) { /* vectorised */                                               \
                 out[i] = a[i] + b[i] + c[i] + d[i];                                                          \
             }                                                                                                \
             return 4;                                                                                        \
@@ -419,17 +502,17 @@ DEFINE_REDUCE(boolean, uint8_t, uint8_t, SAME, SAME, a | b, a &b, a &b, a | b)
         const type *restrict c = source[count > 2 ? 2 : 0] + begin;                                          \
         switch (count) {                                                                                     \
         case 1:                                                                                              \
-            for (int64_t i = 0; i < n; i++) {                                                                \
+            for (int64_t i = 0; i < n; i++) { /* vectorised */                                               \
                 out[i] = out[i] + a[i];                                                                      \
             }                                                                                                \
             return 1;                                                                                        \
         case 2:                                                                                              \
-            for (int64_t i = 0; i < n; i++) {                                                                \
+            for (int64_t i = 0; i < n; i++) { /* vectorised */                                               \
                 out[i] = out[i] + a[i] + b[i];                                                               \
             }                                                                                                \
             return 2;                                                                                        \
         default:                                                                                             \
-            for (int64_t i = 0; i < n; i++) {                                                                \
+            for (int64_t i = 0; i < n; i++) { /* vectorised */                                               \
                 out[i] = out[i] + a[i] + b[i] + c[i];                                                        \
             }                                                                                                \
             return 3;                                                                                        \
@@ -446,8 +529,10 @@ DEFINE_REDUCE(boolean, uint8_t, uint8_t, SAME, SAME, a | b, a &b, a &b, a | b)
             while (k < count) {                                                                              \
                 k += sum_more_##name(out, source + k, begin, count - k, length);                             \
             }                                                                                                \
-            for (int64_t i = 0; i < length && args->scale != 1; i++) {                                       \
-                out[i] = scaled_##name(out[i], args->scale);                                                 \
+            if (args->scale != 1) {                                                                          \
+                for (int64_t i = 0; i < length; i++) { /* vectorised */                                      \
+                    out[i] = (type)((double)out[i] * args->scale);                                           \
+                }                                                                                            \
             }                                                                                                \
         }                                                                                                    \
     }

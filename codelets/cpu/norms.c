@@ -105,36 +105,42 @@ static statistics statistics_of(const job *j, int64_t vector, const void *a)
                                           const T *bias, int64_t n)                                          \
     {                                                                                                        \
         SPLIT(T)                                                                                             \
-        for (int64_t i = 0; i < n; i++) {                                                                    \
+        if (gain != NULL && bias != NULL) {                                                                  \
+            for (int64_t i = 0; i < n; i++) { /* vectorised */                                               \
+                out[i] = NORMAL(T, a[i]) * gain[i] + bias[i];                                                \
+            }                                                                                                \
+            return;                                                                                          \
+        }                                                                                                    \
+        for (int64_t i = 0; i < n; i++) { /* vectorised */                                                   \
             out[i] = NORMAL(T, a[i]);                                                                        \
         }                                                                                                    \
         if (gain != NULL) {                                                                                  \
-            for (int64_t i = 0; i < n; i++) {                                                                \
+            for (int64_t i = 0; i < n; i++) { /* vectorised */                                               \
                 out[i] *= gain[i];                                                                           \
             }                                                                                                \
         }                                                                                                    \
         if (bias != NULL) {                                                                                  \
-            for (int64_t i = 0; i < n; i++) {                                                                \
+            for (int64_t i = 0; i < n; i++) { /* vectorised */                                               \
                 out[i] += bias[i];                                                                           \
             }                                                                                                \
         }                                                                                                    \
     }                                                                                                        \
     WEFT_CLONES static void multiply_##T(T *out, const T *a, const T *b, int64_t n)                          \
     {                                                                                                        \
-        for (int64_t i = 0; i < n; i++) {                                                                    \
+        for (int64_t i = 0; i < n; i++) { /* vectorised */                                                   \
             out[i] = a[i] * b[i];                                                                            \
         }                                                                                                    \
     }                                                                                                        \
     /* `normal` lies in out. */                                                                              \
     WEFT_CLONES static void project_##T(T *out, const T *gradient, T inverse, T mean, T slope, int64_t n)    \
     {                                                                                                        \
-        for (int64_t i = 0; i < n; i++) {                                                                    \
+        for (int64_t i = 0; i < n; i++) { /* vectorised */                                                   \
             out[i] = inverse * ((gradient[i] - mean) - out[i] * slope);                                      \
         }                                                                                                    \
     }                                                                                                        \
     WEFT_CLONES static void add_##T(double *totals, const T *a, const T *b, int64_t n)                       \
     {                                                                                                        \
-        for (int64_t i = 0; i < n; i++) {                                                                    \
+        for (int64_t i = 0; i < n; i++) { /* vectorised */                                                   \
             totals[i] += (double)a[i] * (double)b[i];                                                        \
         }                                                                                                    \
     }

@@ -42,7 +42,7 @@ typedef struct reduction {
                 lanes[lane] = (identity);                                                                    \
             }                                                                                                \
             for (; i + LANES <= n; i += LANES) {                                                             \
-                for (int lane = 0; lane < LANES; lane++) {                                                   \
+                for (int lane = 0; lane < LANES; lane++) { /* vectorised */                                  \
                     T a = lanes[lane], b = (T)from[i + lane];                                                \
                     b = prepared;                                                                            \
                     lanes[lane] = operation;                                                                 \
@@ -70,7 +70,7 @@ typedef struct reduction {
         T *restrict out = results;                                                                           \
         const S *restrict from = values;                                                                     \
         for (int64_t row = 0; row < rows; row++, from += stride) {                                           \
-            for (int64_t i = 0; i < n; i++) {                                                                \
+            for (int64_t i = 0; i < n; i++) { /* vectorised */                                               \
                 T a = out[i], b = (T)from[i];                                                                \
                 b = prepared;                                                                                \
                 out[i] = operation;                                                                          \

@@ -51,7 +51,7 @@ typedef struct scan {
     WEFT_CLONES static void name##_across_##T(void *running, void *block, int64_t n)                         \
     {                                                                                                        \
         T *restrict v = block, *restrict r = running;                                                        \
-        for (int64_t i = 0; i < n; i++) {                                                                    \
+        for (int64_t i = 0; i < n; i++) { /* vectorised */                                                   \
             const T a = r[i], b = v[i];                                                                      \
             v[i] = r[i] = operation;                                                                         \
         }                                                                                                    \

@@ -12,27 +12,27 @@
 
 /* The last steps; `out` may be an input. */
 #define ENDS(T, exponential)                                                                                 \
-    WEFT_CLONES static void divide_##T(T *out, T divisor, int64_t n)                                         \
+    WEFT_CLONES static void multiply_##T(T *out, T factor, int64_t n)                                        \
     {                                                                                                        \
-        for (int64_t i = 0; i < n; i++) {                                                                    \
-            out[i] /= divisor;                                                                               \
+        for (int64_t i = 0; i < n; i++) { /* vectorised */                                                   \
+            out[i] *= factor;                                                                                \
         }                                                                                                    \
     }                                                                                                        \
     WEFT_CLONES static void subtract_##T(T *out, const T *values, T most, T log_sum, int64_t n)              \
     {                                                                                                        \
-        for (int64_t i = 0; i < n; i++) {                                                                    \
+        for (int64_t i = 0; i < n; i++) { /* vectorised */                                                   \
             out[i] = (values[i] - most) - log_sum;                                                           \
         }                                                                                                    \
     }                                                                                                        \
     WEFT_CLONES static void backward_##T(T *out, const T *gradient, const T *output, T sum, int64_t n)       \
     {                                                                                                        \
-        for (int64_t i = 0; i < n; i++) {                                                                    \
+        for (int64_t i = 0; i < n; i++) { /* vectorised */                                                   \
             out[i] = output[i] * (gradient[i] - sum);                                                        \
         }                                                                                                    \
     }                                                                                                        \
     WEFT_CLONES static void log_backward_##T(T *out, const T *gradient, const T *output, T sum, int64_t n)   \
     {                                                                                                        \
-        for (int64_t i = 0; i < n; i++) {                                                                    \
+        for (int64_t i = 0; i < n; i++) { /* vectorised */                                                   \
             out[i] = gradient[i] - exponential(output[i]) * sum;                                             \
         }                                                                                                    \
     }
@@ -46,9 +46,9 @@ static void softmax_line(weft_dtype type, void *out, const void *a, const void *
     weft_line_exp(type, out, a, weft_line_max(type, a, n), n);
     double sum = weft_line_sum(type, out, n);
     if (type == WEFT_F64) {
-        divide_double(out, sum, n);
+        multiply_double(out, 1 / sum, n);
     } else {
-        divide_float(out, (float)sum, n);
+        multiply_float(out, (float)(1 / sum), n);
     }
 }
 
