@@ -247,6 +247,77 @@ bool any_partial(const operand *x)
 
 /* ---- suites -------------------------------------------------------------------------------------------- */
 
+/* ---- types of 16 bits --------------------------------------------------------------------------------- */
+
+weft_dtype any_float_type(void)
+{
+    static const weft_dtype types[] = { WEFT_F32, WEFT_F64, WEFT_BF16, WEFT_F16 };
+    return types[below(4)];
+}
+
+static weft_dtype type_of_operand(weft_dtype type)
+{
+    return type == WEFT_BF16 || type == WEFT_F16 ? WEFT_F32 : type;
+}
+
+operand make_narrow(weft_mesh *mesh, weft_dtype type, int ndim, const int64_t shape[], value_kind kind)
+{
+    operand x = make_operand(mesh, type_of_operand(type), ndim, shape, kind, 0);
+    if (type_of_operand(type) != type) {
+        x.tensor = weft_to_type(x.tensor, type);
+        assert_no_error();
+    }
+    return x;
+}
+
+/* The nearest value of a type of 16 bits; the numbers here are neither too large nor too small for it. */
+static double rounded(weft_dtype type, double x)
+{
+    if (x == 0) {
+        return x;
+    }
+    double unit = ldexp(1, ilogb(x) - (type == WEFT_BF16 ? 7 : 10));
+    return nearbyint(x / unit) * unit;
+}
+
+void check_narrow(weft_tensor *result, weft_dtype type, int ndim, const int64_t shape[],
+                  const double *expected, double roundings, double magnitude, const char *what)
+{
+    if (type_of_operand(type) == type) {
+        check(result, type, ndim, shape, expected, roundings, magnitude, what);
+        return;
+    }
+    assert_no_error();
+    assert_non_null(result);
+    assert_int_equal(weft_tensor_dtype(result), type);
+    double unit = (type == WEFT_BF16 ? 0x1p-8 : 0x1p-11) / 0x1p-23;
+    int64_t count = shape_count(ndim, shape);
+    double *nearest = malloc(((size_t)count + 1) * sizeof(double));
+    for (int64_t i = 0; i < count; i++) {
+        nearest[i] = roundings == 0 ? rounded(type, expected[i]) : expected[i];
+    }
+    check(weft_to_type(result, WEFT_F32), WEFT_F32, ndim, shape, nearest,
+          roundings == 0 ? 0 : roundings + unit, magnitude, what);
+    free(nearest);
+}
+
+void check_repeats(weft_tensor *a, weft_tensor *b)
+{
+    assert_no_error();
+    size_t bytes = weft_dtype_size(weft_tensor_dtype(a));
+    for (int d = 0; d < weft_tensor_ndim(a); d++) {
+        bytes *= (size_t)weft_tensor_size(a, d);
+    }
+    char *first = malloc(bytes + 1), *second = malloc(bytes + 1);
+    assert_int_equal(weft_to_host(a, first), WEFT_OK);
+    assert_int_equal(weft_to_host(b, second), WEFT_OK);
+    assert_memory_equal(first, second, bytes);
+    free(first);
+    free(second);
+}
+
+/* ---- suites -------------------------------------------------------------------------------------------- */
+
 void start_world(const char *variable, const char *value)
 {
     unsetenv("WEFT_PANEL_ROWS");

@@ -54,6 +54,17 @@ void check(weft_tensor *tensor, weft_dtype dtype, int ndim, const int64_t shape[
 /* How often check() has been called. */
 extern long checks_made;
 
+/* One of all floating types. */
+weft_dtype any_float_type(void);
+/* An operand of a type that may have 16 bits: then made as WEFT_F32 and narrowed, of small whole numbers. */
+operand make_narrow(weft_mesh *mesh, weft_dtype type, int ndim, const int64_t shape[], value_kind kind);
+/* check() of a result that may have 16 bits and is then rounded once: of exact sums it is known; others are half a unit
+ * away at most, and may lie on either side where a sum is halfway between two numbers. */
+void check_narrow(weft_tensor *result, weft_dtype type, int ndim, const int64_t shape[],
+                  const double *expected, double roundings, double magnitude, const char *what);
+/* Two results of one call: the same bits. */
+void check_repeats(weft_tensor *a, weft_tensor *b);
+
 /* The cases of one operation: each call is one. */
 typedef struct family {
     const char *name;

@@ -5,7 +5,7 @@
 
 #include "ops/ops.h"
 
-/* ---- layouts to join and to cut in ----------------------------------------------------------------------- */
+/* ---- layouts to join and to cut in --------------------------------------------------------------------- */
 
 /* Whether the Partial placement of a mesh dimension may stay: all tensors have it, and none has one of
  * another kind around it. Sums and averages change places freely. */
