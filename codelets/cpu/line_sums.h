@@ -1,5 +1,5 @@
 /* Sums and the like over contiguous values of WEFT_F32 or WEFT_F64: vectorised, in double precision, in
- * 32 interleaved parts whatever the machine's vectors are, so that results do not depend on it. */
+ * sixteen interleaved parts whatever the machine's vectors are, so that results do not depend on it. */
 #ifndef WEFT_CODELETS_CPU_LINE_SUMS_H
 #define WEFT_CODELETS_CPU_LINE_SUMS_H
 

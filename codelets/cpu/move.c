@@ -219,8 +219,7 @@ static tile_function tile_of(size_t element_size)
     }
 }
 
-/* target[i * target_stride + j] = source[i + j * source_stride], i < rows, j < columns. Strides in elements.
- */
+/* target[i * target_stride + j] = source[i + j * source_stride], i < rows, j < columns. Strides: elements. */
 typedef struct transposition {
     char *target;
     const char *source;
