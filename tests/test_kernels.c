@@ -1,4 +1,5 @@
 /* Kernels that compute, against plain references. */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "kernel_support.h"
 
 #include <limits.h>
