@@ -1,35 +1,10 @@
 /* Attention: the plain call, whose layouts follow from a rule. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "ops/attention.h"
 
 typedef weft_attention_operands attention;
-
-/* ---- rules --------------------------------------------------------------------------------------------- */
-
-static bool has_mask(const weft_call *call)
-{
-    return call->attributes.numbers[WEFT_ATTENTION_PARTS] & WEFT_ATTENTION_HAS_MASK;
-}
-
-const char *weft_attention_write_mask(const weft_call *call, const weft_layout *const inputs[], int q,
-                                      char text[16])
-{
-    const weft_layout *mask = inputs[call->num_inputs - 1], *const *sides = &inputs[q];
-    char names[3] = "";
-    int used = 0;
-    if (!has_mask(call)) {
-        return strcpy(text, "");
-    }
-    for (int d = mask->ndim < 2 ? 2 - mask->ndim : 0; d < 2; d++) {
-        int64_t target = sides[d]->ndim < 2 ? 1 : sides[d]->shape[sides[d]->ndim - 2];
-        names[used++] = mask->shape[mask->ndim - 2 + d] == 1 && target != 1 ? '1' : "st"[d];
-    }
-    snprintf(text, 16, ",%s%s", mask->ndim > 2 ? "..." : "", names);
-    return text;
-}
 
 static void write_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
 {
@@ -48,27 +23,6 @@ static const weft_operation operation_attention = {
     .kernel = weft_kernel_attention,
 };
 
-/* ---- calls --------------------------------------------------------------------------------------------- */
-
-weft_call weft_attention_call(const attention *a, const weft_operation *operation, int64_t parts)
-{
-    parts |= a->mask != NULL ? WEFT_ATTENTION_HAS_MASK : 0;
-    return (weft_call){
-        .function = a->function,
-        .operation = operation,
-        .attributes = { .num_numbers = WEFT_ATTENTION_NUMBERS,
-                        .numbers = { [WEFT_ATTENTION_CAUSAL] = a->causal, [WEFT_ATTENTION_PARTS] = parts } },
-        .scalars = { a->scale },
-    };
-}
-
-void weft_attention_add_input(weft_call *call, weft_tensor *tensor)
-{
-    if (tensor != NULL) {
-        call->inputs[call->num_inputs++] = tensor;
-    }
-}
-
 weft_call weft_attention_forward(const attention *a)
 {
     weft_call call = weft_attention_call(a, &operation_attention, WEFT_ATTENTION_HAS_V);
@@ -76,43 +30,6 @@ weft_call weft_attention_forward(const attention *a)
     memcpy(call.inputs, inputs, sizeof(inputs));
     call.num_inputs = a->mask == NULL ? 3 : 4;
     return call;
-}
-
-bool weft_attention_begin(attention *a, const weft_attention_options *options)
-{
-    weft_attention_options given = options == NULL ? (weft_attention_options){ .causal = false } : *options;
-    a->causal = given.causal;
-    a->scale = given.scale;
-    a->mask = given.mask;
-    a->q = weft_check_tensor(a->function, "q", a->q);
-    if (a->q == NULL) {
-        return false;
-    }
-    if (a->scale == 0 && a->q->layout->ndim > 0) {
-        a->scale = 1 / sqrt((double)a->q->layout->shape[a->q->layout->ndim - 1]);
-    }
-    return true;
-}
-
-void weft_attention_find_shape(attention *a)
-{
-    const weft_tensor *all[] = { a->q, a->k, a->v, a->mask };
-    a->batch = 0;
-    for (int i = 0; i < 4; i++) {
-        int dims = all[i] == NULL ? 0 : all[i]->layout->ndim - 2;
-        a->batch = dims > a->batch ? dims : a->batch;
-    }
-    for (int d = 0; d < a->batch; d++) {
-        a->shape[d] = 1;
-        for (int i = 0; i < 4; i++) {
-            int own = all[i] == NULL ? -1 : d - (a->batch - (all[i]->layout->ndim - 2));
-            if (own >= 0 && all[i]->layout->shape[own] != 1) {
-                a->shape[d] = all[i]->layout->shape[own];
-            }
-        }
-    }
-    a->shape[a->batch] = a->q->layout->shape[a->q->layout->ndim - 2];
-    a->shape[a->batch + 1] = a->v->layout->shape[a->v->layout->ndim - 1];
 }
 
 weft_tensor *weft_attention(weft_tensor *q, weft_tensor *k, weft_tensor *v,

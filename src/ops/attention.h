@@ -36,7 +36,7 @@ typedef struct weft_attention_operands {
     weft_placement placements[WEFT_MAX_DIMS];
 } weft_attention_operands;
 
-/* ---- calls (attention.c) ------------------------------------------------------------------------------- */
+/* ---- calls (attention_calls.c) ------------------------------------------------------------------------- */
 
 /* The options, with their defaults filled in. False with the error kept: q is no live tensor. */
 bool weft_attention_begin(weft_attention_operands *a, const weft_attention_options *options);
@@ -48,13 +48,15 @@ weft_call weft_attention_call(const weft_attention_operands *a, const weft_opera
                               int64_t parts);
 /* NULL: not this one. */
 void weft_attention_add_input(weft_call *call, weft_tensor *tensor);
-/* The call that gives the result. */
-weft_call weft_attention_forward(const weft_attention_operands *a);
-
 /* The mask's part of a rule. Its last dimensions are s and t, those of q and k, which is behind q; those of
  * size 1 are repeated, and so is what comes before. The mask is the last input. "" for none. */
 const char *weft_attention_write_mask(const weft_call *call, const weft_layout *const inputs[], int q,
                                       char text[16]);
+
+/* ---- the plain call (attention.c) ----------------------------------------------------------------------- */
+
+/* The call that gives the result. */
+weft_call weft_attention_forward(const weft_attention_operands *a);
 
 /* ---- keys that stay sharded (attention_ring.c) --------------------------------------------------------- */
 
