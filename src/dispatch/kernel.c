@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "codelets/kernel.h"
+#include "codelets/move.h"
 #include "dispatch/dispatch.h"
 
 /* Rows [first, last) of a shard, by their global numbers, as an operand. */
@@ -11,6 +12,7 @@ typedef struct part {
     const weft_local_shard *shard;
     int64_t first, last;
     int64_t first_panel, num_panels;
+    const weft_panel *own; /* of one panel: memory in place of the shard's; or NULL */
     enum starpu_data_access_mode mode;
 } part;
 
@@ -95,8 +97,9 @@ static void add_part(weft_task *task, weft_kernel_args *args, weft_kernel_operan
     operand->num_panels = (int)p->num_panels;
     for (int64_t i = 0; i < p->num_panels; i++) {
         int64_t panel = p->first_panel + i;
+        const weft_panel *memory = p->own != NULL ? p->own : &p->shard->panels[panel];
         args->panels[args->num_panels++] =
-            weft_task_operand_of(task, &p->shard->panels[panel], offset_in_panel(p, panel), p->mode);
+            weft_task_operand_of(task, memory, offset_in_panel(p, panel), p->mode);
     }
 }
 
@@ -173,22 +176,97 @@ static bool lower_output(const weft_lowering *lowering, part output, bool in_pla
     return submit(lowering, &output, inputs, count, true, true);
 }
 
-/* Piece by piece of the rows that are contracted: those of the panels of input 0. */
-static bool accumulate(const weft_lowering *lowering, part output)
+/* Pieces [from, to) of the rows that are contracted, those of the panels of input 0, one after another. */
+static bool accumulate_pieces(const weft_lowering *lowering, part output, int64_t from, int64_t to)
 {
     const weft_tensor *driver = lowering->inputs[0];
     const weft_local_shard *shard = weft_lowering_input(lowering, 0);
-    int64_t pieces = weft_max_i64(1, shard->num_panels);
-    for (int64_t piece = 0; piece < pieces; piece++) {
+    for (int64_t piece = from; piece < to; piece++) {
         part rows = shard->num_panels == 0 ? whole_shard(driver, shard) : panel_part(driver, shard, piece);
         part inputs[WEFT_MAX_INPUTS];
         int count = choose_parts(lowering, WEFT_ROWS_SUMMED, rows.first, rows.last, inputs);
-        output.mode = piece == 0 ? STARPU_W : STARPU_RW;
-        if (!submit(lowering, &output, inputs, count, piece == 0, piece == pieces - 1)) {
+        output.mode = piece == from ? STARPU_W : STARPU_RW;
+        if (!submit(lowering, &output, inputs, count, piece == from, piece == to - 1)) {
             return false;
         }
     }
     return true;
+}
+
+/* Pieces wait for each other. So they are shared out among groups, each of which gives what a rank would that
+ * has its rows alone; then these are put together as ranks' are. How many groups there are follows from sizes,
+ * not from workers: results repeat. */
+enum { MOST_GROUPS = WEFT_MAX_OPERANDS };
+
+static int64_t output_bytes(const weft_lowering *lowering, const part *output)
+{
+    const weft_layout *layout = lowering->output->layout;
+    return (output->last - output->first) * weft_row_elements(layout->ndim, &output->shard->box) *
+           (int64_t)weft_dtype_size(layout->dtype);
+}
+
+static int64_t groups_of(const weft_lowering *lowering, const part *output, int64_t pieces)
+{
+    const weft_local_shard *shard = weft_lowering_input(lowering, 0);
+    int64_t input_bytes = shard->count * (int64_t)weft_dtype_size(lowering->inputs[0]->layout->dtype);
+    int64_t groups = weft_min_i64(MOST_GROUPS, pieces / 2);
+    /* What is written and read again is little beside what is read. */
+    groups = weft_min_i64(groups, input_bytes / (4 * output_bytes(lowering, output)));
+    return lowering->call->operation->in_place ? 1 : weft_max_i64(1, groups);
+}
+
+/* output = output op others[1] op ..., in their order. */
+static bool combine(const weft_lowering *lowering, const part *output, weft_buffer *const others[],
+                    int64_t groups)
+{
+    weft_task task;
+    weft_dtype dtype = lowering->output->layout->dtype;
+    weft_reduce_args *args =
+        weft_task_begin(&task, &weft_codelet_reduce, lowering->call->operation->name, sizeof(*args), dtype);
+    if (args == NULL) {
+        return false;
+    }
+    int64_t count = output_bytes(lowering, output) / (int64_t)weft_dtype_size(dtype);
+    args->combine = (weft_combine)lowering->call->operation->linear.contracts;
+    args->accumulate = true;
+    args->scale = 1;
+    weft_task_add(&task, &output->shard->panels[output->first_panel], 0, STARPU_RW);
+    for (int64_t g = 1; g < groups; g++) {
+        args->boxes[g - 1] = (weft_strided_box){
+            .ndim = 1, .extent = { count }, .source_stride = { 1 }, .target_stride = { 1 }
+        };
+        weft_task_add(&task, &others[g]->panels[0], 0, STARPU_R);
+    }
+    task.position =
+        weft_row_position(lowering->output->layout, weft_lowering_output(lowering)->rank, output->first);
+    return weft_task_submit(&task);
+}
+
+static bool accumulate(const weft_lowering *lowering, part output)
+{
+    int64_t pieces = weft_max_i64(1, weft_lowering_input(lowering, 0)->num_panels);
+    int64_t groups = groups_of(lowering, &output, pieces), bytes = output_bytes(lowering, &output);
+    weft_buffer *others[MOST_GROUPS] = { NULL };
+    bool done = true;
+    for (int64_t g = 1; g < groups && done; g++) {
+        others[g] = weft_buffer_new(weft_runtime.pool, (weft_cut){ bytes, bytes, bytes });
+        done = others[g] != NULL;
+    }
+    if (!done) {
+        weft_fail(WEFT_ERR_NOMEM, lowering->call->function, "no memory for parts of a result");
+    }
+    for (int64_t g = 0; g < groups && done; g++) {
+        part own = output;
+        own.own = g == 0 ? NULL : &others[g]->panels[0];
+        done = accumulate_pieces(lowering, own, pieces * g / groups, pieces * (g + 1) / groups);
+    }
+    done = done && (groups == 1 || combine(lowering, &output, others, groups));
+    for (int64_t g = 1; g < groups; g++) {
+        if (others[g] != NULL) {
+            weft_buffer_release(others[g]);
+        }
+    }
+    return done;
 }
 
 static bool has_windows_of_rows(const weft_lowering *lowering)
