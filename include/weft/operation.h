@@ -100,7 +100,7 @@ typedef struct weft_operation_description {
     bool
         in_place; /**< the output is input 0 itself, which keeps its layout; the rule has the same for both */
     /** The kernel takes the rows of input 0 piece by piece (weft_kernel_call.first, .last) where they are
-     * contracted. */
+     * contracted: all of them, or several groups of them whose results are put together as ranks' are. */
     bool accumulates;
     weft_kernel kernel;
 } weft_operation_description;
