@@ -43,11 +43,8 @@ static part panel_part(const weft_tensor *tensor, const weft_local_shard *shard,
  * behind the window is part of the extent. */
 static void move_windows(weft_view *view, const part *p)
 {
-    int64_t coordinate[WEFT_MAX_DIMS];
     weft_box box;
-    const weft_mesh *mesh = p->tensor->layout->mesh;
-    weft_mesh_unravel(mesh, weft_mesh_index_of(mesh, p->shard->rank), coordinate);
-    weft_windows_box(p->windows, coordinate, &box);
+    weft_windows_rank_box(p->windows, p->shard->rank, &box);
     for (int d = 0; d < view->ndim; d++) {
         if (p->windows->has[d]) {
             view->shape[d] = p->windows->of[d].size;

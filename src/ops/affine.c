@@ -177,10 +177,7 @@ static place place_of(const weft_tensor *tensor, const weft_local_shard *shard, 
     place p = { .tensor = tensor, .shard = shard, .held = shard->box };
     weft_box_strides(tensor->layout->ndim, &shard->box, p.strides);
     if (windows != NULL) {
-        int64_t coordinate[WEFT_MAX_DIMS];
-        weft_mesh_unravel(windows->cut->mesh, weft_mesh_index_of(windows->cut->mesh, shard->rank),
-                          coordinate);
-        weft_windows_box(windows, coordinate, &p.held);
+        weft_windows_rank_box(windows, shard->rank, &p.held);
         for (int d = 0; d < tensor->layout->ndim; d++) {
             p.shift[d] = shard->box.offset[d] - p.held.offset[d];
         }

@@ -31,9 +31,7 @@ static void span_of(const weft_lowering *lowering, int input, int64_t *first, in
     const weft_layout *layout = lowering->inputs[input]->layout;
     weft_box box = shard->box;
     if (lowering->windows[input] != NULL) {
-        int64_t coordinate[WEFT_MAX_DIMS];
-        weft_mesh_unravel(layout->mesh, weft_mesh_index_of(layout->mesh, shard->rank), coordinate);
-        weft_windows_box(lowering->windows[input], coordinate, &box);
+        weft_windows_rank_box(lowering->windows[input], shard->rank, &box);
     }
     *first = box.offset[layout->ndim - 2];
     *end = *first + box.extent[layout->ndim - 2];

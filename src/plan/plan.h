@@ -92,6 +92,8 @@ bool weft_windows_consecutive(const weft_windows *windows);
 int64_t weft_windows_largest(const weft_windows *windows, int dim);
 /* What the rank at a coordinate gets, in the source's indices; where that is nothing, at the end. */
 void weft_windows_box(const weft_windows *windows, const int64_t coordinate[], weft_box *box);
+/* The same of a rank of the mesh. */
+void weft_windows_rank_box(const weft_windows *windows, int rank, weft_box *box);
 
 typedef struct weft_stage {
     const weft_layout *from, *to;

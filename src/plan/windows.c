@@ -102,6 +102,14 @@ void weft_windows_box(const weft_windows *windows, const int64_t coordinate[], w
     part_box(windows, turned, box);
 }
 
+void weft_windows_rank_box(const weft_windows *windows, int rank, weft_box *box)
+{
+    const weft_mesh *mesh = windows->cut->mesh;
+    int64_t coordinate[WEFT_MAX_DIMS];
+    weft_mesh_unravel(mesh, weft_mesh_index_of(mesh, rank), coordinate);
+    weft_windows_box(windows, coordinate, box);
+}
+
 /* The place of the rank that gets what the part of dimension `dim` at a coordinate needs; moves the
  * coordinate there. */
 static int64_t turned_back(const weft_windows *windows, int dim, int64_t coordinate[])

@@ -59,29 +59,32 @@ static void tell_others(weft_status status, const char *function, const char *me
     state->give_up(state->comm);
 }
 
-weft_status weft_fail(weft_status status, const char *function, const char *format, ...)
+/* `alone`: the other processes do not fail as this one does. */
+static void fail(weft_status status, bool alone, const char *function, const char *format, va_list arguments)
 {
     char message[MESSAGE_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
     write_message(message, function, format, arguments);
-    va_end(arguments);
     keep(status, message);
-    if (status == WEFT_ERR_NOMEM) {
+    if (alone) {
         tell_others(status, function, message);
     }
+}
+
+weft_status weft_fail(weft_status status, const char *function, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fail(status, status == WEFT_ERR_NOMEM, function, format, arguments);
+    va_end(arguments);
     return status;
 }
 
 weft_status weft_fail_alone(weft_status status, const char *function, const char *format, ...)
 {
-    char message[MESSAGE_SIZE];
     va_list arguments;
     va_start(arguments, format);
-    write_message(message, function, format, arguments);
+    fail(status, true, function, format, arguments);
     va_end(arguments);
-    keep(status, message);
-    tell_others(status, function, message);
     return status;
 }
 
