@@ -15,7 +15,7 @@
 static void every_status_has_a_text_of_its_own(void **state)
 {
     (void)state;
-    for (int a = WEFT_OK; a <= WEFT_ERR_STATE; a++) {
+    for (int a = WEFT_OK; a <= WEFT_ERR_INTERNAL; a++) {
         assert_true(strlen(weft_status_string((weft_status)a)) > 0);
         for (int b = WEFT_OK; b < a; b++) {
             assert_string_not_equal(weft_status_string((weft_status)a), weft_status_string((weft_status)b));

@@ -3,6 +3,7 @@
  * still computes. */
 #include "support.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -662,6 +663,8 @@ static void run_rows(const row table[], size_t count)
     N(flatten_order, weft_flatten(matrix, 1, 0), INVALID, "weft_flatten", "last")                            \
     N(unflatten_none, weft_unflatten(matrix, 0, 0, shape_45), INVALID, "weft_unflatten", "num_sizes")        \
     N(unflatten_many, weft_unflatten(matrix, 0, 8, nine), INVALID, "weft_unflatten", "num_sizes")            \
+    N(unflatten_most, weft_unflatten(matrix, 0, INT_MAX, nine), INVALID, "weft_unflatten", "num_sizes")      \
+    N(unflatten_least, weft_unflatten(matrix, 0, INT_MIN, nine), INVALID, "weft_unflatten", "num_sizes")     \
     N(unflatten_null, weft_unflatten(matrix, 0, 2, NULL), INVALID, "weft_unflatten", "sizes")                \
     N(unflatten_count, weft_unflatten(matrix, 0, 2, shape_45), SHAPE, "weft_unflatten", "shape [4, 5]")      \
     N(transpose_dim, weft_transpose(matrix, 0, 2), INVALID, "weft_transpose", "dim1")                        \
@@ -671,6 +674,7 @@ static void run_rows(const row table[], size_t count)
     N(movedim_to, weft_movedim(matrix, 0, -3), INVALID, "weft_movedim", "to is")                             \
     N(expand_size, weft_expand(matrix, 2, shape_55), SHAPE, "weft_expand", "shape[0]")                       \
     N(expand_fewer, weft_expand(matrix, 1, shape_55), SHAPE, "weft_expand", "shape")                         \
+    N(expand_least, weft_expand(matrix, INT_MIN, shape_55), INVALID, "weft_expand", "ndim")                  \
     N(expand_negative, weft_expand(scalar, 2, negative), SHAPE, "weft_expand", "shape[1]")                   \
     N(expand_huge, weft_expand(scalar, 2, huge), SHAPE, "weft_expand", "64-bit")                             \
     N(sum_to_size, weft_sum_to(matrix, 2, shape_55), SHAPE, "weft_sum_to", "shape[0]")                       \

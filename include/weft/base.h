@@ -55,7 +55,8 @@ typedef enum weft_status {
     WEFT_ERR_IO,
     WEFT_ERR_COMM, /**< a transport failed */
     WEFT_ERR_TIMEOUT,
-    WEFT_ERR_STATE /**< called at the wrong time: before weft_init(), pop of an empty stack, ... */
+    WEFT_ERR_STATE,   /**< called at the wrong time: before weft_init(), pop of an empty stack, ... */
+    WEFT_ERR_INTERNAL /**< a mistake in weft itself, found before it did harm: please report it */
 } weft_status;
 
 /** A short English text for a status ("shape mismatch"); never NULL, static storage. */

@@ -29,6 +29,8 @@ const char *weft_status_string(weft_status status)
         return "timed out";
     case WEFT_ERR_STATE:
         return "called at the wrong time";
+    case WEFT_ERR_INTERNAL:
+        return "a mistake in weft";
     }
     return "unknown status";
 }

@@ -41,6 +41,22 @@ static void describe_misfit(const weft_call *call, const weft_layout *const inpu
              described[0].name, target, binding->output_ndim, (long long)count);
 }
 
+/* Of an operation that is told its output's shape: whether its rule gives that. */
+static bool gives_shape_asked_for(const weft_call *call, const weft_binding *binding, char *why,
+                                  size_t why_size)
+{
+    const weft_attributes *attributes = &call->attributes;
+    bool same = binding->output_ndim == attributes->num_numbers;
+    for (int d = 0; d < binding->output_ndim && same; d++) {
+        same = binding->output_shape[d] == attributes->numbers[d];
+    }
+    if (!same) {
+        snprintf(why, why_size, "a mistake in weft: the rule of %s does not give the shape asked for",
+                 call->operation->name);
+    }
+    return same;
+}
+
 static void list_windows(const weft_call *call, const weft_binding *binding,
                          weft_window windows[][WEFT_MAX_DIMS])
 {
@@ -84,6 +100,9 @@ static weft_status choose_by_rule(const weft_call *call, const weft_layout *cons
     if (operation->in_place && !same_shape(binding.output_ndim, binding.output_shape, inputs[0])) {
         describe_misfit(call, inputs, &binding, why, why_size);
         return WEFT_ERR_SHAPE;
+    }
+    if (operation->numbers_are_shape && !gives_shape_asked_for(call, &binding, why, why_size)) {
+        return WEFT_ERR_INTERNAL;
     }
     weft_window windows[WEFT_MAX_INPUTS][WEFT_MAX_DIMS];
     list_windows(call, &binding, windows);

@@ -63,6 +63,7 @@ struct weft_operation {
     weft_rule_function write_rule;
     const char *rule_like; /* of write_rule: what a rule looks like, for docs/operations.md */
     weft_choose_function choose;
+    bool numbers_are_shape; /* attributes.numbers: what the rule makes of the inputs is compared with it */
     weft_window_function window; /* of rules with "~" */
     weft_linearity linear;
     /* The operations that the gradients of its inputs are made of, "itself" being that of its output; for

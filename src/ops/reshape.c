@@ -73,18 +73,22 @@ static bool lower_copy(const weft_lowering *lowering)
 typedef struct side {
     int ndim;
     const int64_t *shape;
-    int dim;                                          /* the one that is being taken apart */
-    int64_t left;                                     /* what is left of its size */
-    char terms[WEFT_MAX_DIMS][3 * WEFT_MAX_DIMS + 1]; /* the letters of each dimension */
-    int count[WEFT_MAX_DIMS];                         /* how many */
+    int dim;                                           /* the one that is being taken apart */
+    int64_t left;                                      /* what is left of its size */
+    int count[WEFT_MAX_DIMS];                          /* factors of each dimension */
+    int factors[WEFT_MAX_DIMS][WEFT_MAX_TERM_FACTORS]; /* their numbers */
 } side;
 
-/* What is common to two shapes of as many elements: their factors, those that both have in the same place by
- * the same letters. */
+typedef struct part {
+    int64_t size;
+    bool whole; /* of one side alone */
+} part;
+
+/* What is common to two shapes of as many elements: their factors. */
 typedef struct factoring {
     side from, to;
-    int num_letters;
-    int64_t sizes[WEFT_MAX_RULE_FACTORS];
+    int num_factors;
+    part factors[WEFT_MAX_RULE_FACTORS];
 } factoring;
 
 /* Goes on to the next dimension whose size is not 1. */
@@ -103,20 +107,17 @@ static side side_of(int ndim, const int64_t shape[])
     return s;
 }
 
-static void add_letter(factoring *f, side *s, bool whole)
+static void add_part(side *s, int factor)
 {
-    char *term = s->terms[s->dim];
-    snprintf(term + strlen(term), sizeof(s->terms[0]) - strlen(term), whole ? "[%c]" : "%c",
-             'a' + f->num_letters);
-    s->count[s->dim]++;
+    s->factors[s->dim][s->count[s->dim]++] = factor;
 }
 
 /* What is left of a dimension is no factor of the other side. Returns its size. */
 static int64_t add_rest(factoring *f, side *s)
 {
     int64_t size = s->left;
-    add_letter(f, s, true);
-    f->sizes[f->num_letters++] = size;
+    add_part(s, f->num_factors);
+    f->factors[f->num_factors++] = (part){ size, true };
     next_dim(s);
     return size;
 }
@@ -141,9 +142,9 @@ static void add_different(factoring *f)
 
 static void add_common(factoring *f, int64_t size)
 {
-    add_letter(f, &f->from, false);
-    add_letter(f, &f->to, false);
-    f->sizes[f->num_letters++] = size;
+    add_part(&f->from, f->num_factors);
+    add_part(&f->to, f->num_factors);
+    f->factors[f->num_factors++] = (part){ size, false };
     f->from.left /= size;
     f->to.left /= size;
 }
@@ -169,16 +170,8 @@ static void factor_empty(factoring *f)
     }
 }
 
-static void factor_shapes(factoring *f, int ndim, const int64_t shape[], int new_ndim,
-                          const int64_t new_shape[])
+static void find_factors(factoring *f)
 {
-    f->num_letters = 0;
-    f->from = side_of(ndim, shape);
-    f->to = side_of(new_ndim, new_shape);
-    if (!has_elements(&f->from)) {
-        factor_empty(f);
-        return;
-    }
     while (f->from.dim < f->from.ndim) {
         int64_t size = common_divisor(f->from.left, f->to.left);
         if (size > 1) {
@@ -197,40 +190,106 @@ static void factor_shapes(factoring *f, int ndim, const int64_t shape[], int new
     }
 }
 
-/* "a(bc)1" */
-static void format_side(const side *s, char *text, size_t size)
+/* Numbers the factors of a side that have no number yet in the order in which its text names them. */
+static void number_side(const side *s, int number[], int *next)
 {
-    size_t used = 0;
-    text[0] = '\0';
     for (int d = 0; d < s->ndim; d++) {
-        const char *form = s->count[d] > 1 ? "(%s)" : "%s";
-        used += (size_t)snprintf(text + used, size - used, form, s->count[d] == 0 ? "1" : s->terms[d]);
+        for (int i = 0; i < s->count[d]; i++) {
+            int *own = &number[s->factors[d][i]];
+            *own = *own < 0 ? (*next)++ : *own;
+        }
     }
+}
+
+static void renumber_side(side *s, const int number[])
+{
+    for (int d = 0; d < s->ndim; d++) {
+        for (int i = 0; i < s->count[d]; i++) {
+            s->factors[d][i] = number[s->factors[d][i]];
+        }
+    }
+}
+
+/* Gives the factors the numbers that they have in the rule, which numbers them as its text names them: in
+ * this order it takes their sizes. They were found in another one. */
+static void number_factors(factoring *f)
+{
+    part found[WEFT_MAX_RULE_FACTORS];
+    int number[WEFT_MAX_RULE_FACTORS], next = 0;
+    memcpy(found, f->factors, sizeof(found));
+    for (int i = 0; i < f->num_factors; i++) {
+        number[i] = -1;
+    }
+    number_side(&f->from, number, &next);
+    number_side(&f->to, number, &next);
+    for (int i = 0; i < f->num_factors; i++) {
+        f->factors[number[i]] = found[i];
+    }
+    renumber_side(&f->from, number);
+    renumber_side(&f->to, number);
+}
+
+static void factor_shapes(factoring *f, int ndim, const int64_t shape[], int new_ndim,
+                          const int64_t new_shape[])
+{
+    f->num_factors = 0;
+    f->from = side_of(ndim, shape);
+    f->to = side_of(new_ndim, new_shape);
+    if (has_elements(&f->from)) {
+        find_factors(f);
+    } else {
+        factor_empty(f);
+    }
+    number_factors(f);
+}
+
+/* "a(b[c])1" */
+static void format_side(const factoring *f, const side *s, char *text)
+{
+    for (int d = 0; d < s->ndim; d++) {
+        if (s->count[d] == 0) {
+            *text++ = '1';
+        }
+        if (s->count[d] > 1) {
+            *text++ = '(';
+        }
+        for (int i = 0; i < s->count[d]; i++) {
+            int factor = s->factors[d][i];
+            text += sprintf(text, f->factors[factor].whole ? "[%c]" : "%c", 'a' + factor);
+        }
+        if (s->count[d] > 1) {
+            *text++ = ')';
+        }
+    }
+    *text = '\0';
 }
 
 /* numbers: the new shape. */
 static void write_reshape_rule(const weft_call *call, const weft_layout *const inputs[], char *text,
                                size_t size)
 {
+    enum { LONGEST = 3 * WEFT_MAX_RULE_FACTORS + 2 * WEFT_MAX_DIMS + 1 };
     factoring f;
-    char from[80], to[80];
+    char from[LONGEST], to[LONGEST];
     factor_shapes(&f, inputs[0]->ndim, inputs[0]->shape, (int)call->attributes.num_numbers,
                   call->attributes.numbers);
-    format_side(&f.from, from, sizeof(from));
-    format_side(&f.to, to, sizeof(to));
+    format_side(&f, &f.from, from);
+    format_side(&f, &f.to, to);
     snprintf(text, size, "%s->%s", from, to);
 }
 
-/* The sizes that the rule does not find in the input: those of letters that are no dimension of it. */
+/* The sizes that the rule does not find in the input: those of factors that are no dimension of it. */
 static void write_sizes(const factoring *f, weft_attributes *attributes)
 {
-    for (int letter = 0; letter < f->num_letters; letter++) {
-        bool alone = false;
-        for (int d = 0; d < f->from.ndim; d++) {
-            alone |= f->from.count[d] == 1 && strchr(f->from.terms[d], 'a' + letter) != NULL;
+    bool alone[WEFT_MAX_RULE_FACTORS] = { false };
+    for (int d = 0; d < f->from.ndim; d++) {
+        if (f->from.count[d] == 1) {
+            alone[f->from.factors[d][0]] = true;
         }
-        if (!alone) {
-            attributes->sizes[attributes->num_sizes++] = f->sizes[letter];
+    }
+    for (int i = 0; i < f->num_factors; i++) {
+        if (!alone[i]) {
+            attributes->sizes[attributes->num_sizes++] = f->factors[i].size;
         }
     }
 }
@@ -240,6 +299,7 @@ static const weft_operation operation_reshape = {
     .gradient = "reshape",
     .write_rule = write_reshape_rule,
     .rule_like = "(ab)c->a(bc)",
+    .numbers_are_shape = true,
     .linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = ~0u },
     .inputs = { { "a", WEFT_TYPES_ALL, false } },
     .views = true,
@@ -379,8 +439,7 @@ weft_tensor *weft_unflatten(weft_tensor *a, int dim, int num_sizes, const int64_
     if (dim < 0) {
         return NULL;
     }
-    int ndim = layout->ndim - 1 + num_sizes;
-    if (num_sizes < 1 || ndim > WEFT_MAX_DIMS || sizes == NULL) {
+    if (num_sizes < 1 || num_sizes > WEFT_MAX_DIMS - layout->ndim + 1 || sizes == NULL) {
         weft_fail(WEFT_ERR_INVALID, function, "num_sizes is %d%s, expected 1 to %d", num_sizes,
                   sizes == NULL ? " and sizes NULL" : "", WEFT_MAX_DIMS - layout->ndim + 1);
         return NULL;
@@ -394,7 +453,7 @@ weft_tensor *weft_unflatten(weft_tensor *a, int dim, int num_sizes, const int64_
     }
     memcpy(shape + dim + num_sizes, layout->shape + dim + 1,
            (size_t)(layout->ndim - dim - 1) * sizeof(shape[0]));
-    return reshape(function, a, ndim, shape);
+    return reshape(function, a, layout->ndim - 1 + num_sizes, shape);
 }
 
 const weft_operation *const weft_reshape_operations[] = {

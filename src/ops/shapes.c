@@ -197,10 +197,10 @@ WEFT_MOVES(expand, "a1->ab", false, NULL, "sum")
 static bool complete_expansion(const weft_tensor *a, int ndim, const int64_t shape[], int64_t complete[])
 {
     static const char function[] = "weft_expand";
-    int added = ndim - a->layout->ndim;
-    if (ndim > WEFT_MAX_DIMS || (ndim > 0 && shape == NULL)) {
+    if (ndim < 0 || ndim > WEFT_MAX_DIMS || (ndim > 0 && shape == NULL)) {
         return weft_check_shape(function, ndim, shape);
     }
+    int added = ndim - a->layout->ndim;
     if (added < 0) {
         weft_fail(WEFT_ERR_SHAPE, function, "shape has %d dimensions, expected at least %d, as a has", ndim,
                   a->layout->ndim);
