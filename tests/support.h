@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,32 @@ void assert_no_error(void);
 /* Asserts that the first error has this status and that its message contains the text; clears it. */
 void assert_error(weft_status status, const char *text);
 
+/* ---- what every rank holds ----------------------------------------------------------------------------- */
+
+/* A hosted rank's part of a tensor, copied. */
+typedef struct hosted_shard {
+    int rank;
+    int64_t coordinate[WEFT_MAX_DIMS]; /* of the rank in the tensor's mesh */
+    int64_t offset[WEFT_MAX_DIMS], extent[WEFT_MAX_DIMS], count;
+    void *values; /* `count` elements, row-major */
+} hosted_shard;
+
+/* Whether a shard is as it should be; else writes why to `text`. */
+typedef bool (*shard_judge)(const hosted_shard *s, const void *expected, char *text, size_t size);
+
+/* Looks at the shards of all ranks: each hosted one must lie where weft_shard_box() says and satisfy `judge`
+ * (NULL: none), and ranks that differ along Replicate dimensions alone must hold the same bits: hosted ones
+ * are compared directly, others by digests. Of a tensor with Partial the shards are addends. Every process
+ * calls it, and gets the same answer; false: with why in `text`. */
+bool shards_are_right(weft_tensor *tensor, shard_judge judge, const void *expected, char *text, size_t size);
+/* Fails the test on every process where they are not. */
+void assert_shards(weft_tensor *tensor, shard_judge judge, const void *expected, const char *what);
+/* The tensor with its addends reduced, and no other placement changed: itself where nothing is Partial. */
+weft_tensor *without_partial(weft_tensor *tensor);
+
+/* The row-major number, in a tensor of `shape`, of element i of a box. */
+int64_t dense_index(int ndim, const int64_t shape[], const int64_t offset[], const int64_t extent[],
+                    int64_t i);
 /* Copies the box of `dense` (row-major, of `shape`) into `box`, row-major. */
 void copy_box_out(int ndim, const int64_t shape[], size_t element_size, const void *dense,
                   const int64_t offset[], const int64_t extent[], void *box);

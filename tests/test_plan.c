@@ -104,6 +104,7 @@ static void apply_receives(const weft_stage *stage, int target, const weft_moves
         const weft_move *move = &moves->items[i];
         int64_t number = (int64_t)i % addends;
         assert_int_equal(addend_number(stage, move->peer), number);
+        assert_int_equal(weft_stage_addend(stage, move->peer), number);
         assert_true(number == 0 || weft_box_equal(ndim, &move->box, &moves->items[i - 1].box));
         assert_true(weft_box_count(ndim, &move->box) > 0);
         int64_t element[WEFT_MAX_DIMS];

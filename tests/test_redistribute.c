@@ -101,18 +101,6 @@ static double reduced(const scene *s, const bool kept[], const int64_t at[], int
     return op == WEFT_AVG ? value / (double)addends : value;
 }
 
-/* The global row-major number of element i of a box. */
-static int64_t global_element(const scene *s, const int64_t offset[], const int64_t extent[], int64_t i)
-{
-    int64_t element = 0, step = 1;
-    for (int d = s->ndim - 1; d >= 0; d--) {
-        element += (offset[d] + i % extent[d]) * step;
-        i /= extent[d];
-        step *= s->shape[d];
-    }
-    return element;
-}
-
 static weft_tensor *make_source(const scene *s)
 {
     int hosted = weft_local_ranks();
@@ -127,7 +115,7 @@ static weft_tensor *make_source(const scene *s)
         int64_t count = shape_count(s->ndim, extent);
         double *values = malloc(((size_t)count + 1) * sizeof(*values));
         for (int64_t e = 0; e < count; e++) {
-            values[e] = addend(s, coordinate, global_element(s, offset, extent, e));
+            values[e] = addend(s, coordinate, dense_index(s->ndim, s->shape, offset, extent, e));
         }
         locals[i] = values;
     }
@@ -140,37 +128,35 @@ static weft_tensor *make_source(const scene *s)
     return tensor;
 }
 
+typedef struct expectation {
+    const scene *scene;
+    bool kept[3]; /* Partial dimensions that are Partial still */
+} expectation;
+
+static bool judge(const hosted_shard *found, const void *expected, char *text, size_t size)
+{
+    const expectation *x = expected;
+    const scene *s = x->scene;
+    const double *values = found->values;
+    for (int64_t i = 0; i < found->count; i++) {
+        int64_t element = dense_index(s->ndim, s->shape, found->offset, found->extent, i);
+        double right = reduced(s, x->kept, found->coordinate, element);
+        if (values[i] != right) {
+            snprintf(text, size, "element %d: %g, expected %g", (int)i, values[i], right);
+            return false;
+        }
+    }
+    return true;
+}
+
 static void check_shards(const scene *s, weft_tensor *result, weft_mesh *mesh,
                          const weft_placement *placements)
 {
-    bool kept[3] = { false };
+    expectation x = { .scene = s };
     for (int m = 0; m < weft_mesh_ndim(mesh) && mesh == s->mesh; m++) {
-        kept[m] = placements[m].kind == WEFT_PARTIAL;
+        x.kept[m] = placements[m].kind == WEFT_PARTIAL;
     }
-    for (int i = 0; i < weft_local_ranks(); i++) {
-        int64_t offset[4], extent[4], coordinate[3] = { 0 };
-        int member = weft_mesh_coordinate(mesh, weft_first_rank() + i, coordinate);
-        assert_int_equal(weft_local_box(result, i, offset, extent), WEFT_OK);
-        int64_t count = member ? shape_count(s->ndim, extent) : 0;
-        double *values = malloc(((size_t)count + 1) * sizeof(*values));
-        if (!member && s->ndim == 0) { /* there is no value, where other tensors are empty */
-            assert_int_equal(weft_local_to_host(result, i, values), WEFT_ERR_MESH);
-            weft_clear_error();
-            free(values);
-            continue;
-        }
-        assert_int_equal(weft_local_to_host(result, i, values), WEFT_OK);
-        for (int64_t e = 0; e < count; e++) {
-            double expected = reduced(s, kept, coordinate, global_element(s, offset, extent, e));
-            if (values[e] != expected) {
-                fail_msg("%s to %s: rank %d, element %d: %g, expected %g",
-                         describe(s->mesh, s->placements, s->ndim, s->shape),
-                         describe(mesh, placements, s->ndim, s->shape), weft_first_rank() + i, (int)e,
-                         values[e], expected);
-            }
-        }
-        free(values);
-    }
+    assert_shards(result, judge, &x, describe(s->mesh, s->placements, s->ndim, s->shape));
 }
 
 /* A target on the same mesh may keep the source's Partial dimensions. */
@@ -298,8 +284,8 @@ static void test_addends_without_room(void **state)
         descending[i] = MAX_RANKS - 1 - i;
     }
     for (int turn = 0; turn < 2; turn++) {
-        weft_mesh *mesh = turn == 0 ? weft_mesh_create(1, &all, NULL)
-                                    : weft_mesh_of_ranks(1, &all, descending, NULL);
+        weft_mesh *mesh =
+            turn == 0 ? weft_mesh_create(1, &all, NULL) : weft_mesh_of_ranks(1, &all, descending, NULL);
         weft_placement sum = weft_partial(WEFT_SUM), rows = weft_shard(0);
         weft_tensor *addends = weft_empty(WEFT_F64, 2, shape, mesh, &sum);
         for (int i = 0; i < weft_local_ranks(); i++) {
@@ -360,9 +346,9 @@ static void broadcast(const char *algorithm)
     weft_mesh *mesh = weft_mesh_create(1, &all, NULL);
     weft_tensor *tensor = make_source(&s);
     weft_tensor *result = weft_redistribute(tensor, mesh, s.placements);
-    check_shards(&s, result, mesh, s.placements);
     weft_counters counters;
     weft_get_counters(&counters);
+    check_shards(&s, result, mesh, s.placements);
     bool relayed = strcmp(algorithm, "direct") != 0;
     int expected = weft_process_index() == 0 ? 0 : PANELS * (relayed ? 1 : weft_local_ranks());
     assert_int_equal(counters.messages, expected);

@@ -6,7 +6,9 @@
  *           it has it, else a replica in its own process, else the replica at its own place of the mesh; or,
  *           where many want the same, another rank that has received it.
  *   reduce  the source has Partial placements that the destination has not: every rank receives every addend
- *           of each element of its destination box, and reduces them in rank order.
+ *           of each element of its destination box, and reduces them in the row-major order of their
+ *           coordinates along the mesh dimensions that are reduced, and along these alone: which replica an
+ *           addend comes from changes nothing.
  * All-reduce is a reduce stage to a sharded layout and a move stage from there (or one reduce stage, for tiny
  * tensors); a mesh-dimension-by-mesh-dimension all-gather is several move stages, and a mesh dimension of
  * many ranks is split for that. Which, the cost model says. Partial placements that both layouts have at the
@@ -140,11 +142,13 @@ void weft_moves_free(weft_moves *moves);
 
 /* What `rank` receives in this stage, itself included as a source; appended to `moves`. Boxes are not
  * empty and lie in its destination box. Of a move stage: disjoint, covering the destination box. Of a
- * reduce stage: the addends of one region follow each other, in the row-major order of their mesh
- * coordinates (that is the order to reduce in), with equal boxes; regions are disjoint and cover the
- * destination box. */
+ * reduce stage: the addends of one region follow each other, by weft_stage_addend(), with equal boxes;
+ * regions are disjoint and cover the destination box. */
 weft_status weft_stage_receives(const weft_stage *stage, const weft_topology *topology, int rank,
                                 weft_moves *moves);
+/* Of a reduce stage: the number of a source rank's addend among those of its box, which is the order to
+ * reduce them in. Row-major along the mesh dimensions that the stage reduces; replicas have one number. */
+int64_t weft_stage_addend(const weft_stage *stage, int rank);
 /* What the rank at a coordinate of the target gets, in the source's indices. */
 void weft_stage_wanted(const weft_stage *stage, const int64_t coordinate[], weft_box *box);
 /* Target's indices minus source's indices of what `rank` gets: 0 but along windows. */

@@ -8,6 +8,22 @@
 #include "plan/replica.h"
 #include "plan/windows.h"
 
+/* ---- addends ------------------------------------------------------------------------------------------- */
+
+int64_t weft_stage_addend(const weft_stage *stage, int rank)
+{
+    const weft_layout *from = stage->from, *to = stage->to;
+    int64_t coordinate[WEFT_MAX_DIMS], number = 0;
+    weft_mesh_unravel(from->mesh, weft_mesh_index_of(from->mesh, rank), coordinate);
+    for (int m = 0; m < from->mesh->ndim; m++) {
+        bool keeps = from->mesh == to->mesh && to->placements[m].kind == WEFT_PARTIAL;
+        if (from->placements[m].kind == WEFT_PARTIAL && !keeps) {
+            number = number * from->mesh->shape[m] + coordinate[m];
+        }
+    }
+    return number;
+}
+
 /* ---- receives ------------------------------------------------------------------------------------------ */
 
 weft_status weft_stage_receives(const weft_stage *stage, const weft_topology *topology, int rank,

@@ -1,10 +1,10 @@
 /* Builds this process's part of a stage.
  *
- * Every move of the stage (a box from one rank to another) is cut where panels of the source or of the target
- * begin, and where a message would become too large: into pieces, each of which lies in one panel on both
- * sides. Both sides of a message cut alike, so they agree on the messages between them, and on their order:
- * by target panel, target rank, where in the panel, and source rank. First panels come first, so that what
- * waits for them can begin.
+ * Every move of the stage (a box from one rank to another) is cut where panels of the source or of the
+ * target begin, and where a message would become too large: into pieces, each of which lies in one panel
+ * on both sides. Both sides of a message cut alike, so they agree on the messages between them, and on
+ * their order: by target panel, target rank, where in the panel, and number of the addend. First panels
+ * come first, so that what waits for them can begin.
  *
  * The steps that receive are submitted in that order too. So what a step waits for, a landing that is used
  * again or a panel that is relayed, never waits for a message that comes later: sends.h builds on it.
@@ -12,9 +12,9 @@
  * Pieces are in the source's indices. Along windows (weft_windows) the target's are others, and so are the
  * numbers of the rows at which its panels begin.
  *
- * A piece that is relayed is read from the target tensor, where its source rank has received it. Relays go up
- * in the order of the target's mesh (plan/relay.h), and so do the steps that fill panels: a panel is written
- * by steps before those that read it, and StarPU keeps that order. */
+ * A piece that is relayed is read from the target tensor, where its source rank has received it. Relays go
+ * up in the order of the target's mesh (plan/relay.h), and so do the steps that fill panels: a panel is
+ * written by steps before those that read it, and StarPU keeps that order. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,8 +22,9 @@
 
 typedef struct piece {
     int source_rank, target_rank;
-    int64_t source_place, target_place; /* of the ranks in their meshes; addends are reduced in this order */
-    bool relayed;                       /* the source panel is one of the target tensor */
+    int64_t target_place; /* of the target rank in its mesh */
+    int64_t addend;       /* its number among those of its box: the order to reduce them in */
+    bool relayed;         /* the source panel is one of the target tensor */
     int64_t source_panel, target_panel;
     int peer; /* the other process, or -1: both ranks are hosted here */
     uint32_t tag;
@@ -120,12 +121,11 @@ static int process_of(int rank)
 
 static piece piece_between(const weft_stage *stage, int source, int target, bool relayed)
 {
-    const weft_layout *from = relayed ? stage->to : stage->from;
     return (piece){
         .source_rank = source,
         .target_rank = target,
-        .source_place = weft_mesh_index_of(from->mesh, source),
         .target_place = weft_mesh_index_of(stage->to->mesh, target),
+        .addend = stage->reduces ? weft_stage_addend(stage, source) : 0,
         .relayed = relayed,
     };
 }
@@ -177,7 +177,7 @@ static int by_target_panel(const void *a, const void *b)
     for (int d = 0; d < WEFT_MAX_DIMS; d++) {
         COMPARE(box.offset[d])
     }
-    COMPARE(source_place)
+    COMPARE(addend)
     return 0;
 }
 
