@@ -36,7 +36,7 @@ static void measure(int side, const pair *p, const int64_t shape[2])
     int ranks = side * side;
     int64_t line[] = { ranks }, square[] = { side, side };
     weft_status status;
-    weft_mesh *mesh =
+    weft_mesh_impl *mesh =
         weft_mesh_new(p->mesh_ndim, p->mesh_ndim == 1 ? line : square, NULL, NULL, ranks, &status, NULL, 0);
     weft_topology topology = { ranks, ranks, NULL };
     weft_placement from[2], to[2];

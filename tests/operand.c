@@ -341,15 +341,16 @@ typedef struct height {
 /* What a case makes goes with its scope: tensors and memory. */
 static void run_family(const family *f, int cases)
 {
-    size_t live = weft_runtime.tensors->live.count;
+    size_t live = weft_runtime.handles.tensors.num_objects;
     int64_t bytes = weft_pool_bytes_in_use(weft_runtime.pool);
     for (int i = 0; i < cases; i++) {
         weft_scope_open();
         f->run();
         weft_scope_close();
-        if (weft_runtime.tensors->live.count != live || weft_pool_bytes_in_use(weft_runtime.pool) != bytes) {
+        if (weft_runtime.handles.tensors.num_objects != live ||
+            weft_pool_bytes_in_use(weft_runtime.pool) != bytes) {
             fail_msg("%s: %ld tensors and %ld bytes are left", f->name,
-                     (long)weft_runtime.tensors->live.count - (long)live,
+                     (long)weft_runtime.handles.tensors.num_objects - (long)live,
                      (long)(weft_pool_bytes_in_use(weft_runtime.pool) - bytes));
         }
     }

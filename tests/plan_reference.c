@@ -31,7 +31,7 @@ static bool same_values(const weft_stage *stage, const int64_t a[], const int64_
 /* The replica at the target's own place: its own coordinates, or on another mesh replicas in turns. */
 static int aligned_replica(const weft_stage *stage, int64_t target_index, const int64_t like[])
 {
-    const weft_mesh *mesh = stage->from->mesh;
+    const weft_mesh_impl *mesh = stage->from->mesh;
     int64_t own[WEFT_MAX_DIMS], place[WEFT_MAX_DIMS];
     bool same_mesh = mesh == stage->to->mesh;
     if (same_mesh) {
@@ -52,7 +52,7 @@ static int aligned_replica(const weft_stage *stage, int64_t target_index, const 
 static int serving_rank(const weft_stage *stage, const weft_topology *topology, int target,
                         const int64_t like[])
 {
-    const weft_mesh *mesh = stage->from->mesh;
+    const weft_mesh_impl *mesh = stage->from->mesh;
     int process = weft_topology_process_of(topology, target);
     int hosted = -1;
     for (int rank = 0; rank < topology->num_ranks; rank++) {

@@ -8,11 +8,12 @@
 
 /* ---- meshes -------------------------------------------------------------------------------------------- */
 
-weft_mesh *mesh_of(int ndim, const int64_t shape[], const int ranks[])
+weft_mesh_impl *mesh_of(int ndim, const int64_t shape[], const int ranks[])
 {
     weft_status status;
     char why[200] = "";
-    weft_mesh *mesh = weft_mesh_new(ndim, shape, ranks, NULL, (int64_t)1 << 30, &status, why, sizeof(why));
+    weft_mesh_impl *mesh =
+        weft_mesh_new(ndim, shape, ranks, NULL, (int64_t)1 << 30, &status, why, sizeof(why));
     if (mesh == NULL) {
         fail_msg("no mesh: %s", why);
     }
@@ -29,7 +30,7 @@ static void shuffle(prng *random, int items[], int count)
     }
 }
 
-weft_mesh *random_mesh(prng *random, int world_size, int max_ranks)
+weft_mesh_impl *random_mesh(prng *random, int world_size, int max_ranks)
 {
     int64_t shape[3];
     int ndim = 1 + (int)prng_below(random, 3);
@@ -56,7 +57,7 @@ weft_mesh *random_mesh(prng *random, int world_size, int max_ranks)
 
 /* ---- layouts ------------------------------------------------------------------------------------------- */
 
-void random_placements(prng *random, const weft_mesh *mesh, int ndim, bool partial, weft_placement out[])
+void random_placements(prng *random, const weft_mesh_impl *mesh, int ndim, bool partial, weft_placement out[])
 {
     /* A tensor has one operation as a rule, and seldom several. */
     weft_reduce_op op = (weft_reduce_op)prng_below(random, 5);
@@ -99,7 +100,7 @@ void random_topology(prng *random, int world_size, placed_world *world)
     world->topology = (weft_topology){ world_size, processes, kind == 1 ? NULL : world->first_rank };
 }
 
-const weft_layout *layout_of(weft_layout_table *table, const weft_mesh *mesh, const char *text, int ndim,
+const weft_layout *layout_of(weft_layout_table *table, const weft_mesh_impl *mesh, const char *text, int ndim,
                              const int64_t shape[], weft_dtype dtype)
 {
     weft_placement placements[WEFT_MAX_DIMS];
@@ -132,18 +133,18 @@ int fixture_free(void **state)
     return 0;
 }
 
-const weft_mesh *mesh(fixture *f, int ndim, const int64_t shape[])
+const weft_mesh_impl *mesh(fixture *f, int ndim, const int64_t shape[])
 {
     assert_true(f->num_meshes < MAX_MESHES);
     return f->meshes[f->num_meshes++] = mesh_of(ndim, shape, NULL);
 }
 
-weft_topology one_rank_each(const weft_mesh *m)
+weft_topology one_rank_each(const weft_mesh_impl *m)
 {
     return (weft_topology){ (int)m->num_ranks, (int)m->num_ranks, NULL };
 }
 
-weft_plan plan_between(fixture *f, const weft_mesh *m, int ndim, const int64_t shape[], const char *from,
+weft_plan plan_between(fixture *f, const weft_mesh_impl *m, int ndim, const int64_t shape[], const char *from,
                        const char *to)
 {
     weft_topology topology = one_rank_each(m);

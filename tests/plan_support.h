@@ -14,13 +14,14 @@
 #include "prng.h"
 
 /* Asserts that it is valid. The caller deletes it. */
-weft_mesh *mesh_of(int ndim, const int64_t shape[], const int ranks[]);
+weft_mesh_impl *mesh_of(int ndim, const int64_t shape[], const int ranks[]);
 /* 1 to 3 dimensions, up to `max_ranks` of the world's ranks: all from 0 on, or shifted, or any in any
  * order. */
-weft_mesh *random_mesh(prng *random, int world_size, int max_ranks);
+weft_mesh_impl *random_mesh(prng *random, int world_size, int max_ranks);
 
 /* Placements for a tensor of `ndim` dimensions; `partial`: some may be Partial, of any operations. */
-void random_placements(prng *random, const weft_mesh *mesh, int ndim, bool partial, weft_placement out[]);
+void random_placements(prng *random, const weft_mesh_impl *mesh, int ndim, bool partial,
+                       weft_placement out[]);
 /* Up to `max_ndim` sizes of 0 .. max, whose product is at most `max_count`; about one in eight is 0 or 1
  * on purpose. */
 int random_shape(prng *random, int max_ndim, int64_t max, int64_t max_count, int64_t shape[]);
@@ -37,25 +38,25 @@ typedef struct placed_world {
 void random_topology(prng *random, int world_size, placed_world *world);
 
 /* The canonical layout of a text such as "S0,R"; asserts that it is valid. */
-const weft_layout *layout_of(weft_layout_table *table, const weft_mesh *mesh, const char *placements,
+const weft_layout *layout_of(weft_layout_table *table, const weft_mesh_impl *mesh, const char *placements,
                              int ndim, const int64_t shape[], weft_dtype dtype);
 
 /* One table of layouts, and the meshes that a test makes: set up anew for each test. */
 enum { MAX_MESHES = 8 };
 typedef struct fixture {
     weft_layout_table *table;
-    weft_mesh *meshes[MAX_MESHES];
+    weft_mesh_impl *meshes[MAX_MESHES];
     int num_meshes;
     weft_cost_model cost;
 } fixture;
 int fixture_new(void **state);
 int fixture_free(void **state);
 /* A mesh of the fixture, of the ranks from 0 on. */
-const weft_mesh *mesh(fixture *f, int ndim, const int64_t shape[]);
-weft_topology one_rank_each(const weft_mesh *m);
+const weft_mesh_impl *mesh(fixture *f, int ndim, const int64_t shape[]);
+weft_topology one_rank_each(const weft_mesh_impl *m);
 /* The plan between two texts of placements on one mesh, of f32, with one rank per process; asserts that
  * there is one. */
-weft_plan plan_between(fixture *f, const weft_mesh *m, int ndim, const int64_t shape[], const char *from,
+weft_plan plan_between(fixture *f, const weft_mesh_impl *m, int ndim, const int64_t shape[], const char *from,
                        const char *to);
 
 /* torch.chunk: pieces of ceil(n / parts) until nothing is left; pieces that are missing are empty. */

@@ -1,4 +1,4 @@
-/* src/base: status and type names, checked arithmetic, growable arrays, sets of pointers, hashes. */
+/* src/base: status and type names, checked arithmetic, growable arrays, sets of pointers, handles, hashes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,9 +6,10 @@
 
 #include <cmocka.h>
 
+#include <stdlib.h>
 #include <string.h>
 
-#include "base/base.h"
+#include "base/handles.h"
 
 /* ---- names --------------------------------------------------------------------------------------------- */
 
@@ -210,6 +211,126 @@ static void sets_follow_a_model(void **state)
     assert_int_equal(set.count, 0);
 }
 
+/* ---- handles ------------------------------------------------------------------------------------------- */
+
+static int object, other_object;
+
+static void a_handle_names_its_object_until_it_is_removed(void **state)
+{
+    (void)state;
+    weft_handle_table table = { 0 };
+    void *a = weft_handle_add(&table, WEFT_HANDLE_TENSOR, &object);
+    void *b = weft_handle_add(&table, WEFT_HANDLE_TENSOR, &other_object);
+    assert_ptr_equal(weft_handle_get(&table, a), &object);
+    assert_ptr_equal(weft_handle_get(&table, b), &other_object);
+    assert_int_equal(table.num_objects, 2);
+    assert_true(weft_handle_remove(&table, a));
+    assert_null(weft_handle_get(&table, a));
+    assert_false(weft_handle_remove(&table, a));
+    assert_ptr_equal(weft_handle_get(&table, b), &other_object);
+    assert_int_equal(table.num_objects, 1);
+    weft_handle_table_free(&table);
+    assert_null(weft_handle_get(&table, b));
+}
+
+/* Four million objects come and go, in a few slots; none of their handles comes again. */
+static void handles_of_the_past_are_refused_for_ever(void **state)
+{
+    (void)state;
+    enum { CYCLES = 4000000, ALIVE = 3 };
+    weft_handle_table table = { 0 };
+    void **handles = malloc(CYCLES * sizeof(*handles));
+    assert_non_null(handles);
+    for (size_t i = 0; i < CYCLES; i++) {
+        handles[i] = weft_handle_add(&table, WEFT_HANDLE_TENSOR, &object);
+        assert_non_null(handles[i]);
+        assert_true(i < ALIVE || weft_handle_remove(&table, handles[i - ALIVE]));
+    }
+    assert_true(table.slots.count <= ALIVE + 1);
+    for (size_t i = 0; i < CYCLES; i++) {
+        assert_ptr_equal(weft_handle_get(&table, handles[i]), i < CYCLES - ALIVE ? NULL : &object);
+    }
+    free(handles);
+    weft_handle_table_free(&table);
+}
+
+static void a_slot_without_a_generation_left_is_not_used_again(void **state)
+{
+    (void)state;
+    weft_handle_table table = { 0 };
+    void *first = weft_handle_add(&table, WEFT_HANDLE_MESH, &object);
+    assert_true(weft_handle_remove(&table, first));
+    weft_handle_slot *slot = table.slots.items;
+    uint64_t generations = ((uint64_t)1 << WEFT_HANDLE_GENERATION_BITS) - 1;
+    slot->handle |= generations << WEFT_HANDLE_GENERATION_SHIFT;
+    void *last = weft_handle_add(&table, WEFT_HANDLE_MESH, &object);
+    assert_ptr_equal(weft_handle_get(&table, last), &object);
+    assert_int_equal(table.slots.count, 1);
+    assert_true(weft_handle_remove(&table, last));
+    void *next = weft_handle_add(&table, WEFT_HANDLE_MESH, &other_object);
+    assert_int_equal(table.slots.count, 2);
+    assert_ptr_equal(weft_handle_get(&table, next), &other_object);
+    assert_null(weft_handle_get(&table, last));
+    assert_null(weft_handle_get(&table, first));
+    assert_null(weft_handle_get(&table, NULL));
+    weft_handle_table_free(&table);
+}
+
+/* The slots stay, so that generations go on. */
+static void all_objects_can_be_removed_at_once(void **state)
+{
+    (void)state;
+    enum { COUNT = 100 };
+    weft_handle_table table = { 0 };
+    void *handles[3][COUNT];
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < COUNT; i++) {
+            handles[round][i] = weft_handle_add(&table, WEFT_HANDLE_TENSOR, &object);
+        }
+        for (int earlier = 0; earlier <= round; earlier++) {
+            for (int i = 0; i < COUNT; i++) {
+                assert_ptr_equal(weft_handle_get(&table, handles[earlier][i]),
+                                 earlier == round ? &object : NULL);
+            }
+        }
+        weft_handle_remove_all(&table);
+        assert_int_equal(table.num_objects, 0);
+    }
+    assert_int_equal(table.slots.count, COUNT);
+    weft_handle_table_free(&table);
+}
+
+/* Those of other kinds, numbers, addresses, and every value that differs from a handle in one bit. */
+static void nothing_but_a_handle_is_one(void **state)
+{
+    (void)state;
+    enum { COUNT = 10 };
+    weft_handle_table table = { 0 }, meshes = { 0 };
+    uint64_t handle = 0;
+    for (int i = 0; i < COUNT; i++) {
+        handle = (uint64_t)(uintptr_t)weft_handle_add(&table, WEFT_HANDLE_TENSOR, &object);
+        assert_null(weft_handle_get(&table, weft_handle_add(&meshes, WEFT_HANDLE_MESH, &other_object)));
+    }
+    for (uint64_t number = 0; number < 1000000; number++) {
+        assert_null(weft_handle_get(&table, (void *)(uintptr_t)number));
+        assert_null(weft_handle_get(&table, (void *)(uintptr_t)(0 - number)));
+    }
+    void *heap = malloc(16);
+    assert_null(weft_handle_get(&table, heap));
+    assert_null(weft_handle_get(&table, (char *)heap + 5));
+    assert_null(weft_handle_get(&table, &table));
+    free(heap);
+    const uint64_t slots = ((uint64_t)1 << WEFT_HANDLE_SLOT_BITS) - 1;
+    for (int bit = 0; bit < 64; bit++) {
+        uint64_t changed = handle ^ (uint64_t)1 << bit;
+        bool another = (changed >> WEFT_HANDLE_KIND_BITS & slots) < COUNT &&
+                       (handle ^ changed) >> 4 <= slots && (handle ^ changed) >> 4 != 0;
+        assert_true(another || weft_handle_get(&table, (void *)(uintptr_t)changed) == NULL);
+    }
+    weft_handle_table_free(&table);
+    weft_handle_table_free(&meshes);
+}
+
 /* ---- hashes -------------------------------------------------------------------------------------------- */
 
 static void hashes_depend_on_every_byte_length_and_seed(void **state)
@@ -259,6 +380,11 @@ int main(void)
         cmocka_unit_test(empty_sets),
         cmocka_unit_test(a_key_added_twice_is_there_once),
         cmocka_unit_test(sets_follow_a_model),
+        cmocka_unit_test(a_handle_names_its_object_until_it_is_removed),
+        cmocka_unit_test(handles_of_the_past_are_refused_for_ever),
+        cmocka_unit_test(a_slot_without_a_generation_left_is_not_used_again),
+        cmocka_unit_test(all_objects_can_be_removed_at_once),
+        cmocka_unit_test(nothing_but_a_handle_is_one),
         cmocka_unit_test(hashes_depend_on_every_byte_length_and_seed),
         cmocka_unit_test(one_bit_changes_half_of_the_hash),
     };

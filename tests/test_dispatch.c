@@ -595,7 +595,7 @@ static void test_cache(void **state)
 
 static size_t live(void)
 {
-    return weft_runtime.tensors->live.count;
+    return weft_runtime.handles.tensors.num_objects;
 }
 
 /* What was redistributed for an operation does not outlive it; its result belongs to the scope of the caller.

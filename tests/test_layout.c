@@ -93,8 +93,8 @@ static void names_are_copied_and_may_be_missing(void **state)
     (void)state;
     char name[] = "data";
     weft_status status = WEFT_ERR_STATE;
-    weft_mesh *mesh = weft_mesh_new(3, (int64_t[]){ 2, 2, 2 }, NULL, (const char *[]){ name, NULL, NULL }, 8,
-                                    &status, NULL, 0);
+    weft_mesh_impl *mesh = weft_mesh_new(3, (int64_t[]){ 2, 2, 2 }, NULL,
+                                         (const char *[]){ name, NULL, NULL }, 8, &status, NULL, 0);
     name[0] = 'x';
     assert_non_null(mesh);
     assert_int_equal(status, WEFT_OK);
@@ -108,17 +108,17 @@ static void same_meshes(void **state)
     (void)state;
     const int64_t shape[] = { 2, 2 };
     weft_status status;
-    weft_mesh *plain = mesh_of(2, shape, NULL), *written = mesh_of(2, shape, (int[]){ 0, 1, 2, 3 });
-    weft_mesh *shuffled = mesh_of(2, shape, (int[]){ 0, 2, 1, 3 }),
-              *flat = mesh_of(1, (int64_t[]){ 4 }, NULL);
-    weft_mesh *named = weft_mesh_new(2, shape, NULL, (const char *[]){ "a", NULL }, 8, &status, NULL, 0);
+    weft_mesh_impl *plain = mesh_of(2, shape, NULL), *written = mesh_of(2, shape, (int[]){ 0, 1, 2, 3 });
+    weft_mesh_impl *shuffled = mesh_of(2, shape, (int[]){ 0, 2, 1, 3 }),
+                   *flat = mesh_of(1, (int64_t[]){ 4 }, NULL);
+    weft_mesh_impl *named = weft_mesh_new(2, shape, NULL, (const char *[]){ "a", NULL }, 8, &status, NULL, 0);
     assert_true(weft_mesh_same(plain, plain));
     assert_true(weft_mesh_same(plain, written));
     assert_true(weft_mesh_same(named, named));
     assert_false(weft_mesh_same(plain, shuffled));
     assert_false(weft_mesh_same(plain, flat));
     assert_false(weft_mesh_same(plain, named));
-    weft_mesh *all[] = { plain, written, shuffled, flat, named };
+    weft_mesh_impl *all[] = { plain, written, shuffled, flat, named };
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(all); i++) {
         weft_mesh_delete(all[i]);
     }
@@ -130,7 +130,7 @@ static void ranks_and_positions_are_inverse(void **state)
     prng random = prng_start(12);
     for (int i = 0; i < 2000; i++) {
         int world = 1 + (int)prng_below(&random, MAX_WORLD);
-        weft_mesh *mesh = random_mesh(&random, world, world);
+        weft_mesh_impl *mesh = random_mesh(&random, world, world);
         int members = 0;
         for (int rank = -2; rank < world + 2; rank++) {
             int64_t index = weft_mesh_index_of(mesh, rank);
@@ -227,7 +227,7 @@ static void what_is_printed_reads_back(void **state)
     (void)state;
     prng random = prng_start(13);
     for (int i = 0; i < 3000; i++) {
-        weft_mesh *mesh = random_mesh(&random, 12, 12);
+        weft_mesh_impl *mesh = random_mesh(&random, 12, 12);
         weft_placement placements[WEFT_MAX_DIMS], again[WEFT_MAX_DIMS];
         random_placements(&random, mesh, (int)prng_below(&random, 9), true, placements);
         char text[100];
@@ -346,7 +346,7 @@ static void expect_rows(int mesh_ndim, const int64_t mesh_shape[], const char *p
                         const int64_t expected[])
 {
     weft_layout_table *table = weft_layout_table_new((weft_panel_policy)WEFT_PANEL_POLICY_DEFAULT);
-    weft_mesh *mesh = mesh_of(mesh_ndim, mesh_shape, NULL);
+    weft_mesh_impl *mesh = mesh_of(mesh_ndim, mesh_shape, NULL);
     const weft_layout *layout = layout_of(table, mesh, placements, 2, (int64_t[]){ rows, 3 }, WEFT_F32);
     int64_t begin = 0;
     for (int rank = 0; rank < mesh->num_ranks; rank++) {
@@ -378,7 +378,7 @@ static void documented_examples(void **state)
 }
 
 /* A layout of this table, of a random tensor on a random mesh, which the caller deletes. */
-static const weft_layout *random_layout(prng *random, weft_layout_table *table, weft_mesh **mesh)
+static const weft_layout *random_layout(prng *random, weft_layout_table *table, weft_mesh_impl **mesh)
 {
     int64_t shape[WEFT_MAX_DIMS];
     weft_placement placements[WEFT_MAX_DIMS];
@@ -396,7 +396,7 @@ static void shards_cover_the_tensor(void **state)
     prng random = prng_start(14);
     for (int i = 0; i < 3000; i++) {
         weft_layout_table *table = weft_layout_table_new((weft_panel_policy)WEFT_PANEL_POLICY_DEFAULT);
-        weft_mesh *mesh;
+        weft_mesh_impl *mesh;
         const weft_layout *layout = random_layout(&random, table, &mesh);
         weft_box whole = weft_box_whole(layout->ndim, layout->shape);
         int64_t count = weft_box_count(layout->ndim, &whole), copies = 1;
@@ -442,7 +442,7 @@ static void empty_chunks_keep_the_other_extents(void **state)
 {
     (void)state;
     weft_layout_table *table = weft_layout_table_new((weft_panel_policy)WEFT_PANEL_POLICY_DEFAULT);
-    weft_mesh *mesh = mesh_of(1, (int64_t[]){ 4 }, NULL);
+    weft_mesh_impl *mesh = mesh_of(1, (int64_t[]){ 4 }, NULL);
     const weft_layout *layout = layout_of(table, mesh, "S0", 2, (int64_t[]){ 5, 3 }, WEFT_F32);
     weft_box box;
     weft_layout_coordinate_box(layout, (int64_t[]){ 3 }, &box);
@@ -457,7 +457,8 @@ static void equal_layouts_are_one(void **state)
 {
     (void)state;
     weft_layout_table *table = weft_layout_table_new((weft_panel_policy)WEFT_PANEL_POLICY_DEFAULT);
-    weft_mesh *mesh = mesh_of(2, (int64_t[]){ 2, 2 }, NULL), *other = mesh_of(2, (int64_t[]){ 2, 2 }, NULL);
+    weft_mesh_impl *mesh = mesh_of(2, (int64_t[]){ 2, 2 }, NULL),
+                   *other = mesh_of(2, (int64_t[]){ 2, 2 }, NULL);
     const int64_t shape[] = { 5, 3 }, turned[] = { 3, 5 };
     const weft_layout *layout = layout_of(table, mesh, "S0,R", 2, shape, WEFT_F32);
     assert_ptr_equal(layout, layout_of(table, mesh, "S(-2),R", 2, shape, WEFT_F32));
@@ -485,7 +486,7 @@ static void thousands_of_layouts_stay_found(void **state)
     enum { LAYOUTS = 5000 };
     static const weft_layout *layouts[LAYOUTS];
     weft_layout_table *table = weft_layout_table_new((weft_panel_policy)WEFT_PANEL_POLICY_DEFAULT);
-    weft_mesh *mesh = mesh_of(1, (int64_t[]){ 4 }, NULL);
+    weft_mesh_impl *mesh = mesh_of(1, (int64_t[]){ 4 }, NULL);
     for (int round = 0; round < 2; round++) {
         for (int64_t i = 0; i < LAYOUTS; i++) {
             const weft_layout *layout =
@@ -502,7 +503,7 @@ static void layouts_in_words(void **state)
 {
     (void)state;
     weft_layout_table *table = weft_layout_table_new((weft_panel_policy)WEFT_PANEL_POLICY_DEFAULT);
-    weft_mesh *mesh = mesh_of(2, (int64_t[]){ 2, 2 }, NULL);
+    weft_mesh_impl *mesh = mesh_of(2, (int64_t[]){ 2, 2 }, NULL);
     char text[100], little[8];
     const weft_layout *layout = layout_of(table, mesh, "S0,R", 2, (int64_t[]){ 5, 3 }, WEFT_F32);
     assert_string_equal(weft_layout_format(layout, text, sizeof(text)), "f32[5, 3] [S0,R] on 2x2");
@@ -521,7 +522,7 @@ static void the_longest_layout_in_words(void **state)
     const int64_t shape[8] = {
         0, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX
     };
-    weft_mesh *mesh = mesh_of(8, ones, NULL);
+    weft_mesh_impl *mesh = mesh_of(8, ones, NULL);
     const char *placements = "P(prod),P(prod),P(prod),P(prod),P(prod),P(prod),P(prod),P(prod)";
     char text[600];
     weft_layout_format(layout_of(table, mesh, placements, 8, shape, WEFT_BF16), text, sizeof(text));
@@ -576,7 +577,7 @@ static void panels_tile_shards_at_global_multiples(void **state)
             .forced_rows = prng_below(&random, 3) == 0 ? 1 + prng_below(&random, 7) : 0,
         };
         weft_layout_table *table = weft_layout_table_new(policy);
-        weft_mesh *mesh;
+        weft_mesh_impl *mesh;
         const weft_layout *layout = random_layout(&random, table, &mesh);
         assert_true(policy.forced_rows > 0 ? layout->panel_rows == policy.forced_rows
                                            : is_power_of_two(layout->panel_rows));
@@ -599,7 +600,7 @@ static void panel_heights_follow_the_policy(void **state)
         weft_panel_policy policy = { .target_bytes = 1 + prng_below(&random, 400),
                                      .max_panels = 1 + prng_below(&random, 9) };
         weft_layout_table *table = weft_layout_table_new(policy);
-        weft_mesh *mesh;
+        weft_mesh_impl *mesh;
         const weft_layout *layout = random_layout(&random, table, &mesh);
         weft_box largest = reference_box(layout, 0);
         int64_t bytes = weft_box_count(layout->ndim, &largest) * (int64_t)weft_dtype_size(layout->dtype);
@@ -626,7 +627,7 @@ static void panel_heights_by_default(void **state)
 {
     (void)state;
     weft_layout_table *table = weft_layout_table_new((weft_panel_policy)WEFT_PANEL_POLICY_DEFAULT);
-    weft_mesh *mesh = mesh_of(1, (int64_t[]){ 2 }, NULL);
+    weft_mesh_impl *mesh = mesh_of(1, (int64_t[]){ 2 }, NULL);
     weft_box box;
     /* 64 MiB in each of two shards: as many panels as there may be. */
     const weft_layout *layout = layout_of(table, mesh, "S0", 2, (int64_t[]){ 8192, 4096 }, WEFT_F32);
@@ -655,7 +656,7 @@ static weft_panel_policy random_policy(prng *random)
 /* Of a tensor of so many rows on one rank. */
 static int64_t height_of(const weft_panel_policy *policy, int64_t rows, int64_t columns)
 {
-    weft_mesh *mesh = mesh_of(1, (int64_t[]){ 1 }, NULL);
+    weft_mesh_impl *mesh = mesh_of(1, (int64_t[]){ 1 }, NULL);
     weft_placement whole = weft_replicate();
     int64_t height = weft_panel_rows(policy, mesh, &whole, 2, (int64_t[]){ rows, columns }, WEFT_F32);
     weft_mesh_delete(mesh);

@@ -73,7 +73,7 @@ static double combine(weft_reduce_op op, double a, double b)
 /* The number of a source rank among the addends: row-major along the dimensions that the stage reduces. */
 static int64_t addend_number(const weft_stage *stage, int rank)
 {
-    const weft_mesh *mesh = stage->from->mesh;
+    const weft_mesh_impl *mesh = stage->from->mesh;
     int64_t coordinate[WEFT_MAX_DIMS], number = 0;
     weft_mesh_unravel(mesh, weft_mesh_index_of(mesh, rank), coordinate);
     for (int m = 0; m < mesh->ndim; m++) {
@@ -314,7 +314,7 @@ typedef struct scene {
     placed_world world;
     weft_cost_model cost;
     weft_layout_table *table;
-    weft_mesh *meshes[2];
+    weft_mesh_impl *meshes[2];
     const weft_layout *from, *to;
 } scene;
 
@@ -349,7 +349,7 @@ static void scene_make(prng *random, scene *s, scale most)
     s->table = weft_layout_table_new((weft_panel_policy)WEFT_PANEL_POLICY_DEFAULT);
     s->meshes[0] = random_mesh(random, world, most.ranks);
     s->meshes[1] = prng_below(random, 3) == 0 ? random_mesh(random, world, most.ranks) : NULL;
-    const weft_mesh *target = s->meshes[1] != NULL ? s->meshes[1] : s->meshes[0];
+    const weft_mesh_impl *target = s->meshes[1] != NULL ? s->meshes[1] : s->meshes[0];
     int64_t shape[WEFT_MAX_DIMS];
     int ndim = random_shape(random, 4, 17 + most.ranks, most.elements, shape);
     weft_placement from[WEFT_MAX_DIMS], to[WEFT_MAX_DIMS];

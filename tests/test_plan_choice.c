@@ -27,7 +27,7 @@ static void the_same_layout_takes_no_stage(void **state)
 static void reductions_scatter_and_gather_when_large(void **state)
 {
     fixture *f = *state;
-    const weft_mesh *m = mesh(f, 1, (int64_t[]){ 4 });
+    const weft_mesh_impl *m = mesh(f, 1, (int64_t[]){ 4 });
     weft_plan plan = plan_between(f, m, 2, (int64_t[]){ 1000, 1000 }, "P", "R");
     assert_int_equal(plan.num_stages, 2);
     assert_string_equal(plan.algorithm, "reduce+move");
@@ -41,7 +41,7 @@ static void reductions_scatter_and_gather_when_large(void **state)
 static void reductions_of_little_are_one_stage(void **state)
 {
     fixture *f = *state;
-    const weft_mesh *m = mesh(f, 1, (int64_t[]){ 4 });
+    const weft_mesh_impl *m = mesh(f, 1, (int64_t[]){ 4 });
     weft_plan plan = plan_between(f, m, 0, NULL, "P", "R");
     assert_int_equal(plan.num_stages, 1);
     assert_string_equal(plan.algorithm, "reduce");
@@ -51,7 +51,7 @@ static void reductions_of_little_are_one_stage(void **state)
 static void reductions_go_straight_to_the_shards_that_are_wanted(void **state)
 {
     fixture *f = *state;
-    const weft_mesh *m = mesh(f, 2, (int64_t[]){ 2, 4 });
+    const weft_mesh_impl *m = mesh(f, 2, (int64_t[]){ 2, 4 });
     weft_plan plan = plan_between(f, m, 2, (int64_t[]){ 1024, 1024 }, "S0,P", "S0,S1");
     assert_int_equal(plan.num_stages, 1);
     assert_true(plan.stages[0].reduces && plan.stages[0].op == WEFT_SUM);
@@ -61,7 +61,7 @@ static void reductions_go_straight_to_the_shards_that_are_wanted(void **state)
 static void operations_are_reduced_from_the_last_group_on(void **state)
 {
     fixture *f = *state;
-    const weft_mesh *m = mesh(f, 3, (int64_t[]){ 2, 3, 4 });
+    const weft_mesh_impl *m = mesh(f, 3, (int64_t[]){ 2, 3, 4 });
     const int64_t shape[] = { 12, 12 };
     weft_plan plan = plan_between(f, m, 2, shape, "P(sum),P(max),P(avg)", "S0,S0,S0");
     weft_reduce_op ops[3];
@@ -87,7 +87,7 @@ static void operations_are_reduced_from_the_last_group_on(void **state)
 static void many_addends_are_reduced_by_dimension(void **state)
 {
     fixture *f = *state;
-    const weft_mesh *small = mesh(f, 2, (int64_t[]){ 4, 4 }), *large = mesh(f, 2, (int64_t[]){ 16, 16 });
+    const weft_mesh_impl *small = mesh(f, 2, (int64_t[]){ 4, 4 }), *large = mesh(f, 2, (int64_t[]){ 16, 16 });
     const int64_t shape[] = { 256, 256 };
     weft_plan plan = plan_between(f, small, 2, shape, "P,P(avg)", "S0,S0");
     assert_int_equal(plan.num_stages, 1);
@@ -110,7 +110,7 @@ static void many_addends_are_reduced_by_dimension(void **state)
 static void the_longest_plan_fits(void **state)
 {
     fixture *f = *state;
-    const weft_mesh *m = mesh(f, 8, (int64_t[]){ 2, 2, 2, 2, 2, 2, 2, 2 });
+    const weft_mesh_impl *m = mesh(f, 8, (int64_t[]){ 2, 2, 2, 2, 2, 2, 2, 2 });
     const int64_t shape[] = { 256, 256, 256 };
     f->cost =
         (weft_cost_model){ 0, 1, 0, 0, 1, 0, WEFT_ALGORITHM_AUTO }; /* few messages per stage: many stages */
@@ -124,7 +124,7 @@ static void the_longest_plan_fits(void **state)
 static void moves_are_staged_where_peers_are_many(void **state)
 {
     fixture *f = *state;
-    const weft_mesh *large = mesh(f, 2, (int64_t[]){ 8, 8 }), *small = mesh(f, 2, (int64_t[]){ 2, 2 });
+    const weft_mesh_impl *large = mesh(f, 2, (int64_t[]){ 8, 8 }), *small = mesh(f, 2, (int64_t[]){ 2, 2 });
     const int64_t shape[] = { 4096, 16 };
     assert_string_equal(plan_between(f, large, 2, shape, "S0,S0", "R,R").algorithm, "staged");
     assert_string_equal(plan_between(f, small, 2, shape, "S0,S0", "R,R").algorithm, "direct");
@@ -144,7 +144,7 @@ static int64_t messages_of(const weft_plan *plan)
 static void many_ranks_exchange_on_a_finer_mesh(void **state)
 {
     fixture *f = *state;
-    const weft_mesh *m = mesh(f, 1, (int64_t[]){ 256 });
+    const weft_mesh_impl *m = mesh(f, 1, (int64_t[]){ 256 });
     const int64_t even[] = { 1024, 256 }, uneven[] = { 1000, 100 };
     weft_plan plan = plan_between(f, m, 2, even, "S0", "R");
     assert_string_equal(plan.algorithm, "refined");
@@ -169,7 +169,7 @@ static void many_ranks_exchange_on_a_finer_mesh(void **state)
 static void other_meshes_are_reached_by_few_messages(void **state)
 {
     fixture *f = *state;
-    const weft_mesh *line = mesh(f, 1, (int64_t[]){ 1024 }), *square = mesh(f, 2, (int64_t[]){ 32, 32 });
+    const weft_mesh_impl *line = mesh(f, 1, (int64_t[]){ 1024 }), *square = mesh(f, 2, (int64_t[]){ 32, 32 });
     const int64_t shape[] = { 1024, 64 };
     weft_topology topology = one_rank_each(line);
     weft_plan plan;
@@ -184,7 +184,7 @@ static void other_meshes_are_reached_by_few_messages(void **state)
 static void many_addends_are_reduced_on_a_finer_mesh(void **state)
 {
     fixture *f = *state;
-    const weft_mesh *line = mesh(f, 1, (int64_t[]){ 4096 }), *pair = mesh(f, 2, (int64_t[]){ 2, 128 });
+    const weft_mesh_impl *line = mesh(f, 1, (int64_t[]){ 4096 }), *pair = mesh(f, 2, (int64_t[]){ 2, 128 });
     static const weft_cost_model models[] = { WEFT_COST_MODEL_DEFAULT,
                                               { 0, 0, 1, 0, 0, 1, WEFT_ALGORITHM_AUTO },
                                               { 1, 0, 0, 1, 0, 0, WEFT_ALGORITHM_AUTO } };
@@ -209,8 +209,8 @@ static void many_addends_are_reduced_on_a_finer_mesh(void **state)
 /* ---- relays -------------------------------------------------------------------------------------------- */
 
 /* Rows of 4 KiB from one rank to 16, hosted by several a process; what one rank sends at most. */
-static weft_plan broadcast(fixture *f, const weft_mesh *from, const weft_mesh *to, int64_t rows, int hosted,
-                           int64_t *most_out)
+static weft_plan broadcast(fixture *f, const weft_mesh_impl *from, const weft_mesh_impl *to, int64_t rows,
+                           int hosted, int64_t *most_out)
 {
     const int64_t shape[] = { rows, 1024 };
     int first[17];
@@ -234,8 +234,8 @@ static weft_plan broadcast(fixture *f, const weft_mesh *from, const weft_mesh *t
 static void copies_of_one_are_relayed(void **state)
 {
     fixture *f = *state;
-    const weft_mesh *one = mesh(f, 1, (int64_t[]){ 1 }), *all = mesh(f, 1, (int64_t[]){ 16 }),
-                    *many = mesh(f, 1, (int64_t[]){ 1024 });
+    const weft_mesh_impl *one = mesh(f, 1, (int64_t[]){ 1 }), *all = mesh(f, 1, (int64_t[]){ 16 }),
+                         *many = mesh(f, 1, (int64_t[]){ 1024 });
     int64_t out, box = 1024 * 4096;
     assert_string_equal(broadcast(f, one, all, 1024, 1, &out).algorithm, "chain");
     assert_int_equal(out, box);
@@ -257,7 +257,7 @@ static void copies_of_one_are_relayed(void **state)
 static void gathers_are_relayed_within_processes_only(void **state)
 {
     fixture *f = *state;
-    const weft_mesh *m = mesh(f, 1, (int64_t[]){ 8 });
+    const weft_mesh_impl *m = mesh(f, 1, (int64_t[]){ 8 });
     const int64_t shape[] = { 1024, 1024 };
     weft_plan plan = plan_between(f, m, 2, shape, "S0", "R");
     assert_string_equal(plan.algorithm, "direct");
@@ -292,7 +292,7 @@ static void expect_plan(fixture *f, const weft_layout *from, const weft_layout *
 static void nothing_becomes_partial(void **state)
 {
     fixture *f = *state;
-    const weft_mesh *m = mesh(f, 2, (int64_t[]){ 2, 2 }), *other = mesh(f, 2, (int64_t[]){ 2, 2 });
+    const weft_mesh_impl *m = mesh(f, 2, (int64_t[]){ 2, 2 }), *other = mesh(f, 2, (int64_t[]){ 2, 2 });
     static const char *const pairs[][2] = {
         { "R,R", "R,P" },           { "S0,R", "P,R" },          { "P,R", "R,P" },
         { "P(sum),R", "P(max),R" }, { "P(sum),R", "P(avg),R" },
@@ -309,7 +309,7 @@ static void nothing_becomes_partial(void **state)
 static void inner_reductions_cannot_stay(void **state)
 {
     fixture *f = *state;
-    const weft_mesh *m = mesh(f, 2, (int64_t[]){ 2, 2 });
+    const weft_mesh_impl *m = mesh(f, 2, (int64_t[]){ 2, 2 });
     const int64_t shape[] = { 4, 4 };
     expect_refusal(f, layout_of(f->table, m, "P(max),P(sum)", 2, shape, WEFT_F32),
                    layout_of(f->table, m, "R,P(sum)", 2, shape, WEFT_F32), WEFT_ERR_LAYOUT);
@@ -320,7 +320,7 @@ static void inner_reductions_cannot_stay(void **state)
 static void averages_need_floating_types(void **state)
 {
     fixture *f = *state;
-    const weft_mesh *m = mesh(f, 1, (int64_t[]){ 2 });
+    const weft_mesh_impl *m = mesh(f, 1, (int64_t[]){ 2 });
     const int64_t shape[] = { 4 };
     for (int dtype = 0; dtype < WEFT_DTYPE_COUNT; dtype++) {
         const weft_layout *to = layout_of(f->table, m, "R", 1, shape, (weft_dtype)dtype);
@@ -337,7 +337,8 @@ static void averages_need_floating_types(void **state)
 
 /* ---- costs --------------------------------------------------------------------------------------------- */
 
-static double cost_between(fixture *f, const weft_mesh *m, int64_t rows, const char *from, const char *to)
+static double cost_between(fixture *f, const weft_mesh_impl *m, int64_t rows, const char *from,
+                           const char *to)
 {
     const int64_t shape[] = { rows, 64 };
     weft_topology topology = one_rank_each(m);
@@ -348,7 +349,7 @@ static double cost_between(fixture *f, const weft_mesh *m, int64_t rows, const c
 static void costs_grow_with_bytes(void **state)
 {
     fixture *f = *state;
-    const weft_mesh *m = mesh(f, 2, (int64_t[]){ 2, 4 });
+    const weft_mesh_impl *m = mesh(f, 2, (int64_t[]){ 2, 4 });
     static const char *const layouts[] = { "R,R", "S0,R", "S0,S0", "S1,S0", "P,S0", "P,P", "R,S1" };
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(layouts); i++) {
         for (size_t j = 0; j < WEFT_ARRAY_SIZE(layouts); j++) {
@@ -365,7 +366,7 @@ static void costs_grow_with_bytes(void **state)
 static void costs_are_in_the_expected_order(void **state)
 {
     fixture *f = *state;
-    const weft_mesh *m = mesh(f, 1, (int64_t[]){ 4 });
+    const weft_mesh_impl *m = mesh(f, 1, (int64_t[]){ 4 });
     double local = cost_between(f, m, 4096, "R", "S0"), transposed = cost_between(f, m, 4096, "S0", "S1");
     double gathered = cost_between(f, m, 4096, "S0", "R"), scattered = cost_between(f, m, 4096, "P", "S0");
     double all = cost_between(f, m, 4096, "P", "R");
@@ -378,7 +379,7 @@ static void costs_are_in_the_expected_order(void **state)
 static void exchanges_within_processes_cost_less(void **state)
 {
     fixture *f = *state;
-    const weft_mesh *m = mesh(f, 2, (int64_t[]){ 2, 4 });
+    const weft_mesh_impl *m = mesh(f, 2, (int64_t[]){ 2, 4 });
     const int64_t shape[] = { 1024, 1024 };
     weft_topology topology = { 8, 2, (int[]){ 0, 4, 8 } };
     static const char *const layouts[][3] = {
@@ -444,7 +445,7 @@ static void cuts_are_those_of_the_shards(void **state)
     fixture *f = *state;
     prng random = prng_start(31);
     for (int i = 0; i < 20000; i++) {
-        weft_mesh *m = random_mesh(&random, 32, 32);
+        weft_mesh_impl *m = random_mesh(&random, 32, 32);
         int64_t shape[2] = { prng_below(&random, 50), 1 + prng_below(&random, 50) };
         weft_placement placements[WEFT_MAX_DIMS];
         for (int d = 0; d < m->ndim; d++) {

@@ -65,7 +65,7 @@ static void check_measure(fixture *f, const weft_layout *from, const weft_layout
 static void closed_forms_agree_with_counting(void **state)
 {
     fixture *f = *state;
-    const weft_mesh *m = mesh(f, 2, (int64_t[]){ 12, 15 }), *other = mesh(f, 2, (int64_t[]){ 9, 11 });
+    const weft_mesh_impl *m = mesh(f, 2, (int64_t[]){ 12, 15 }), *other = mesh(f, 2, (int64_t[]){ 9, 11 });
     const int64_t shapes[][2] = { { 360, 180 }, { 331, 17 }, { 7, 1000 } };
     int fives[36 + 1], one[] = { 0, 180 };
     for (int p = 0; p <= 36; p++) {
@@ -90,7 +90,7 @@ static void too_many_messages_are_estimated(void **state)
 {
     fixture *f = *state;
     enum { RANKS = 65536, HOSTED = 8 };
-    const weft_mesh *m = mesh(f, 2, (int64_t[]){ 2, RANKS / 2 });
+    const weft_mesh_impl *m = mesh(f, 2, (int64_t[]){ 2, RANKS / 2 });
     int *first = malloc((RANKS / HOSTED + 1) * sizeof(*first));
     for (int p = 0; p <= RANKS / HOSTED; p++) {
         first[p] = HOSTED * p;
@@ -112,7 +112,7 @@ static void too_many_messages_are_estimated(void **state)
     free(first);
 }
 
-static int64_t bound_of(fixture *f, const weft_mesh *m, const int64_t shape[2], const char *from,
+static int64_t bound_of(fixture *f, const weft_mesh_impl *m, const int64_t shape[2], const char *from,
                         const char *to)
 {
     weft_plan plan = plan_between(f, m, 2, shape, from, to);
@@ -126,7 +126,7 @@ static int64_t bound_of(fixture *f, const weft_mesh *m, const int64_t shape[2], 
 static void lower_bounds_that_are_known(void **state)
 {
     fixture *f = *state;
-    const weft_mesh *m = mesh(f, 1, (int64_t[]){ 4 }), *square = mesh(f, 2, (int64_t[]){ 2, 2 });
+    const weft_mesh_impl *m = mesh(f, 1, (int64_t[]){ 4 }), *square = mesh(f, 2, (int64_t[]){ 2, 2 });
     const int64_t even[] = { 8, 100 }, uneven[] = { 5, 3 };
     assert_int_equal(bound_of(f, m, even, "P", "R"), 2 * 3 * 3200 / 4);
     assert_int_equal(bound_of(f, m, even, "P", "S0"), 3 * 3200 / 4);
@@ -150,7 +150,7 @@ static double now_us(void)
 }
 
 /* Plans for one rank: the boxes it receives or sends, the larger, and the time, which is printed only. */
-static size_t plan_large(fixture *f, const weft_mesh *m, const int64_t shape[2], const char *from,
+static size_t plan_large(fixture *f, const weft_mesh_impl *m, const int64_t shape[2], const char *from,
                          const char *to, int rank)
 {
     weft_topology topology = one_rank_each(m);
@@ -180,7 +180,8 @@ static size_t plan_large(fixture *f, const weft_mesh *m, const int64_t shape[2],
 static void plans_of_65536_ranks(void **state)
 {
     fixture *f = *state;
-    const weft_mesh *line = mesh(f, 1, (int64_t[]){ 65536 }), *square = mesh(f, 2, (int64_t[]){ 256, 256 });
+    const weft_mesh_impl *line = mesh(f, 1, (int64_t[]){ 65536 }),
+                         *square = mesh(f, 2, (int64_t[]){ 256, 256 });
     static const char *const moves[][2] = { { "S0", "R" }, { "S0", "S1" },    { "S1", "S0" }, { "R", "S0" },
                                             { "R", "S1" }, { "P", "S0" },     { "P", "S1" },  { "P", "R" },
                                             { "S1", "R" }, { "P(max)", "S0" } };

@@ -36,7 +36,7 @@ typedef struct problem {
     int ndim[WEFT_MAX_INPUTS];
     int64_t shape[WEFT_MAX_INPUTS][WEFT_MAX_DIMS];
     weft_binding binding;
-    weft_mesh *mesh;
+    weft_mesh_impl *mesh;
     weft_layout_table *table;
     weft_topology topology;
     weft_cost_model cost;

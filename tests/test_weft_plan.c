@@ -170,7 +170,8 @@ static void figures_and_boxes_of_random_layouts(void **state)
         mesh_shape[1][0] = 1 + prng_below(&random, 7);
         int ndim = 1 + random_shape(&random, 2, 17, 3000, shape + 1);
         shape[0] = prng_below(&random, 18);
-        weft_mesh *a = mesh_of(2, mesh_shape[0], NULL), *b = i % 2 == 0 ? a : mesh_of(1, mesh_shape[1], NULL);
+        weft_mesh_impl *a = mesh_of(2, mesh_shape[0], NULL),
+                       *b = i % 2 == 0 ? a : mesh_of(1, mesh_shape[1], NULL);
         weft_placement placements[2][WEFT_MAX_DIMS];
         random_placements(&random, a, ndim, false, placements[0]);
         random_placements(&random, b, ndim, false, placements[1]);

@@ -17,7 +17,7 @@ static bool needs(const weft_window *w, int64_t first, int64_t extent, int64_t s
 }
 
 typedef struct windows_case {
-    weft_mesh *mesh;
+    weft_mesh_impl *mesh;
     int ndim, world_size;
     const weft_layout *from, *to;
     weft_windows windows;
@@ -67,8 +67,8 @@ static void make_case(prng *random, weft_layout_table *table, windows_case *c)
                                       : size[d];
     }
     for (int m = 0; m < c->mesh->ndim; m++) {
-        bool may_turn = !c->windows.placed && placements[m].kind == WEFT_SHARD &&
-                        c->windows.has[placements[m].dim];
+        bool may_turn =
+            !c->windows.placed && placements[m].kind == WEFT_SHARD && c->windows.has[placements[m].dim];
         c->windows.turn[m] = may_turn && prng_below(random, 2) ? prng_below(random, c->mesh->shape[m]) : 0;
     }
     c->from = weft_layout_intern(table, c->mesh, placements, c->ndim, size, WEFT_F32);
@@ -216,7 +216,7 @@ static void test_halo(void **state)
 {
     fixture *f = *state;
     int64_t two[] = { 2 }, shape[] = { 1, 6 }, room[] = { 1, 10 };
-    const weft_mesh *m = mesh(f, 1, two);
+    const weft_mesh_impl *m = mesh(f, 1, two);
     const weft_layout *from = layout_of(f->table, m, "S1", 2, shape, WEFT_F32);
     weft_windows windows = { .cut = from, .has = { false, true }, .of = { [1] = { 6, 1, 1, 1, 1 } } };
     assert_int_equal(weft_windows_largest(&windows, 1), 5);
@@ -243,11 +243,12 @@ static void test_ring(void **state)
 {
     fixture *f = *state;
     int64_t three[] = { 3 }, shape[] = { 1, 5 }, room[] = { 1, 6 };
-    const weft_mesh *m = mesh(f, 1, three);
+    const weft_mesh_impl *m = mesh(f, 1, three);
     const weft_layout *from = layout_of(f->table, m, "S1", 2, shape, WEFT_F32);
-    weft_windows windows = {
-        .cut = from, .has = { false, true }, .of = { [1] = { .size = 5, .times = 1, .over = 1 } }, .turn = { 1 }
-    };
+    weft_windows windows = { .cut = from,
+                             .has = { false, true },
+                             .of = { [1] = { .size = 5, .times = 1, .over = 1 } },
+                             .turn = { 1 } };
     assert_int_equal(weft_windows_largest(&windows, 1), 2);
     weft_stage stage = {
         .from = from, .to = layout_of(f->table, m, "S1", 2, room, WEFT_F32), .windows = &windows, .scale = 1.0

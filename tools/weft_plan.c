@@ -50,7 +50,7 @@ typedef struct options {
 
 /* What the options say. The meshes are one and the same where they are equal. */
 typedef struct request {
-    weft_mesh *mesh, *to_mesh;
+    weft_mesh_impl *mesh, *to_mesh;
     sizes shape;
     weft_dtype dtype;
     weft_placement from[WEFT_MAX_DIMS], to[WEFT_MAX_DIMS];
@@ -202,12 +202,12 @@ static weft_algorithm read_algorithm(const char *text)
     refuse("--algorithm", "\"%s\": expected auto, direct, chain, tree or once", text);
 }
 
-static weft_mesh *read_mesh(const char *option, const char *text)
+static weft_mesh_impl *read_mesh(const char *option, const char *text)
 {
     sizes shape = read_sizes(option, text, 1);
     weft_status status;
     char why[200] = "";
-    weft_mesh *mesh =
+    weft_mesh_impl *mesh =
         weft_mesh_new(shape.count, shape.items, NULL, NULL, most_ranks, &status, why, sizeof(why));
     if (mesh == NULL) {
         refuse(option, "\"%s\": %s", text, why);
@@ -215,7 +215,7 @@ static weft_mesh *read_mesh(const char *option, const char *text)
     return mesh;
 }
 
-static void read_placements(const char *option, const char *text, const weft_mesh *mesh, int ndim,
+static void read_placements(const char *option, const char *text, const weft_mesh_impl *mesh, int ndim,
                             weft_placement out[])
 {
     char why[400] = "";
@@ -293,7 +293,7 @@ static double now_us(void)
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
 }
 
-static const weft_layout *intern(weft_layout_table *table, const request *r, const weft_mesh *mesh,
+static const weft_layout *intern(weft_layout_table *table, const request *r, const weft_mesh_impl *mesh,
                                  const weft_placement placements[])
 {
     const weft_layout *layout =

@@ -16,6 +16,7 @@
 
 WEFT_BEGIN_DECLS
 
+/** A handle, as ::weft_tensor: one of a former weft_init() is refused. */
 typedef struct weft_mesh weft_mesh;
 
 /**

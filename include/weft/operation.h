@@ -105,7 +105,7 @@ typedef struct weft_operation_description {
     weft_kernel kernel;
 } weft_operation_description;
 
-/** An operation that is registered. */
+/** An operation that is registered: a handle, as ::weft_tensor. One of a former weft_init() is refused. */
 typedef struct weft_operation weft_operation;
 
 /**

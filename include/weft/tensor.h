@@ -13,6 +13,8 @@
 
 WEFT_BEGIN_DECLS
 
+/** A handle, not an address: one of a tensor that is gone is refused (WEFT_ERR_INVALID) for as long as the
+ * process lives, whatever has been made since. */
 typedef struct weft_tensor weft_tensor;
 
 /** A reference of the caller's own, beside the scope's. Releasing never blocks: tasks that still use the

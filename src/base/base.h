@@ -1,5 +1,5 @@
 /* src/base: what every floor uses. Status and type names (weft/base.h), checked arithmetic, growable
- * arrays, a set of pointers. Pure C: no threads, no StarPU, no MPI. */
+ * arrays, a set of pointers; handles.h: handles. Pure C: no threads, no StarPU, no MPI. */
 #ifndef WEFT_SRC_BASE_H
 #define WEFT_SRC_BASE_H
 

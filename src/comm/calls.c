@@ -51,7 +51,7 @@ static void describe_ranks(const weft_public_call *call, record *mine)
 {
     int lowest = weft_runtime.topology.num_ranks;
     for (int i = 0; i < call->num_layouts; i++) {
-        const weft_mesh *mesh = call->layouts[i] == NULL ? NULL : call->layouts[i]->mesh;
+        const weft_mesh_impl *mesh = call->layouts[i] == NULL ? NULL : call->layouts[i]->mesh;
         for (int64_t k = 0; mesh != NULL && k < mesh->num_ranks; k++) {
             int rank = weft_mesh_rank_at(mesh, k);
             lowest = rank < lowest ? rank : lowest;

@@ -82,7 +82,7 @@ static int64_t column_offset(const elementwise *e, const part *p, const int64_t 
 /* The same from where the panel of an input that lies across begins. */
 static int64_t offset_across(const elementwise *e, const part *p, int input)
 {
-    const weft_tensor *tensor = e->lowering->inputs[input];
+    const weft_tensor_impl *tensor = e->lowering->inputs[input];
     const weft_local_shard *shard = weft_lowering_input(e->lowering, input);
     int64_t offset = column_offset(e, p, e->strides[input], tensor->layout->dtype);
     int dim = e->lowering->output->layout->ndim - tensor->layout->ndim;

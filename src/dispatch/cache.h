@@ -21,8 +21,9 @@ const weft_rule *weft_cached_rule(const weft_call *call);
 /* True the first time that it is asked for an operation: warnings are given once. */
 bool weft_cache_first_warning(const weft_operation *operation);
 
-/* From the cache, or chosen and added to it, valid until the next call; NULL with the error kept. *guessed:
+/* For a call with these inputs: from the cache, or chosen and added to it, valid until the next call; NULL with the error kept. *guessed:
  * see weft_gather_layouts(). `own`: room for what is not kept. */
-const weft_choice *weft_obtain_layouts(const weft_call *call, weft_choice *own, int *guessed);
+const weft_choice *weft_obtain_layouts(const weft_call *call, weft_tensor_impl *const inputs[],
+                                       weft_choice *own, int *guessed);
 
 #endif

@@ -16,7 +16,7 @@ typedef struct weft_searcher {
     const weft_search *search;
     const weft_binding *binding;
     const weft_layout *const *inputs;
-    const weft_mesh *mesh;
+    const weft_mesh_impl *mesh;
     weft_strategy strategies[WEFT_MAX_DIMS]
                             [WEFT_MAX_STRATEGIES]; /* of each mesh dimension, those that are possible */
     int num_strategies[WEFT_MAX_DIMS];

@@ -119,10 +119,11 @@ static weft_status choose_by_rule(const weft_call *call, const weft_layout *cons
     return weft_strategy_search(&search, &binding, &operation->linear, inputs, type, choice, why, why_size);
 }
 
-const weft_choice *weft_obtain_layouts(const weft_call *call, weft_choice *own, int *guessed)
+const weft_choice *weft_obtain_layouts(const weft_call *call, weft_tensor_impl *const tensors[],
+                                       weft_choice *own, int *guessed)
 {
     const weft_layout *inputs[WEFT_MAX_INPUTS];
-    if (!weft_gather_layouts(call, inputs, guessed)) {
+    if (!weft_gather_layouts(call, tensors, inputs, guessed)) {
         return NULL;
     }
     bool forced = weft_forced()->active;

@@ -5,10 +5,12 @@
 #include "dispatch/cache.h"
 #include "dispatch/inputs.h"
 
-static bool check_inputs(const weft_call *call)
+/* False with the error kept. */
+static bool check_inputs(const weft_call *call, weft_tensor_impl *inputs[])
 {
     for (int i = 0; i < call->num_inputs; i++) {
-        if (weft_check_tensor(call->function, call->operation->inputs[i].name, call->inputs[i]) == NULL) {
+        inputs[i] = weft_check_tensor(call->function, call->operation->inputs[i].name, call->inputs[i]);
+        if (inputs[i] == NULL) {
             return false;
         }
     }
@@ -16,8 +18,8 @@ static bool check_inputs(const weft_call *call)
 }
 
 /* One tensor that is several inputs is moved once. */
-static weft_tensor *moved_before(const weft_call *call, const weft_lowering *lowering, int input,
-                                 const weft_layout *wanted)
+static weft_tensor_impl *moved_before(const weft_call *call, const weft_lowering *lowering, int input,
+                                      const weft_layout *wanted)
 {
     for (int i = 0; i < input; i++) {
         if (call->inputs[i] == call->inputs[input] && lowering->inputs[i]->layout == wanted) {
@@ -32,13 +34,13 @@ static bool move_inputs(const weft_call *call, const weft_choice *choice, weft_l
 {
     for (int i = 0; i < call->num_inputs; i++) {
         const weft_layout *wanted = choice->inputs[i];
-        lowering->inputs[i] = call->inputs[i];
-        if (call->inputs[i]->layout == wanted) {
+        weft_tensor_impl *given = lowering->inputs[i];
+        if (given->layout == wanted) {
             continue;
         }
         lowering->inputs[i] = moved_before(call, lowering, i, wanted);
         if (lowering->inputs[i] == NULL) {
-            lowering->inputs[i] = weft_tensor_to_layout(call->function, call->inputs[i], wanted);
+            lowering->inputs[i] = weft_tensor_to_layout(call->function, given, wanted);
         }
         if (lowering->inputs[i] == NULL) {
             return false;
@@ -117,7 +119,8 @@ static bool place_windows(const weft_call *call, const weft_lowering *lowering)
 
 /* The output with its tasks submitted; NULL with the error kept. A new tensor belongs to the innermost scope.
  */
-static weft_tensor *make_output(const weft_call *call, const weft_choice *choice, weft_lowering *lowering)
+static weft_tensor_impl *make_output(const weft_call *call, const weft_choice *choice,
+                                     weft_lowering *lowering)
 {
     const weft_operation *operation = call->operation;
     if (operation->in_place) {
@@ -132,7 +135,7 @@ static weft_tensor *make_output(const weft_call *call, const weft_choice *choice
     }
     if (operation->views) {
         int64_t row = operation->first_row == NULL ? 0 : operation->first_row(lowering);
-        weft_tensor *view =
+        weft_tensor_impl *view =
             row < 0 ? NULL : weft_tensor_view(call->function, lowering->inputs[0], row, choice->output);
         if (view != NULL) {
             return view;
@@ -161,8 +164,8 @@ static bool reads_target(const weft_call *call)
  * weft_tensor_make_writable(). False with the error kept. */
 static bool copy_target(const weft_call *call, weft_lowering *lowering)
 {
-    weft_tensor *target = lowering->inputs[0];
-    weft_tensor *copy = weft_tensor_new(call->function, target->layout);
+    weft_tensor_impl *target = lowering->inputs[0];
+    weft_tensor_impl *copy = weft_tensor_new(call->function, target->layout);
     if (copy == NULL || !weft_tensor_copy_into(call->function, copy, target)) {
         return false;
     }
@@ -174,13 +177,13 @@ static bool copy_target(const weft_call *call, weft_lowering *lowering)
     return true;
 }
 
-static bool needs_moves(const weft_call *call, const weft_choice *choice)
+static bool needs_moves(const weft_call *call, const weft_choice *choice, weft_tensor_impl *const inputs[])
 {
     if (choice->has_windows || reads_target(call)) {
         return true;
     }
     for (int i = 0; i < call->num_inputs; i++) {
-        if (call->inputs[i]->layout != choice->inputs[i]) {
+        if (inputs[i]->layout != choice->inputs[i]) {
             return true;
         }
     }
@@ -188,7 +191,7 @@ static bool needs_moves(const weft_call *call, const weft_choice *choice)
 }
 
 /* `valid`: the inputs are live tensors that fit together. */
-static bool admit(const weft_call *call, bool valid)
+static bool admit(const weft_call *call, weft_tensor_impl *const inputs[], bool valid)
 {
     if (weft_runtime.comm == NULL) {
         return true;
@@ -212,7 +215,7 @@ static bool admit(const weft_call *call, bool valid)
         num_numbers--; /* most operations have few of them */
     }
     for (int i = 0; valid && i < call->num_inputs; i++) {
-        layouts[i] = call->inputs[i]->layout;
+        layouts[i] = inputs[i]->layout;
     }
     return weft_call_admit(&(weft_public_call){
         .function = call->function,
@@ -226,34 +229,37 @@ static bool admit(const weft_call *call, bool valid)
 
 bool weft_dispatch_accepts(const weft_call *call)
 {
+    weft_tensor_impl *inputs[WEFT_MAX_INPUTS];
     weft_choice own;
     int guessed;
-    return check_inputs(call) && weft_obtain_layouts(call, &own, &guessed) != NULL;
+    return check_inputs(call, inputs) && weft_obtain_layouts(call, inputs, &own, &guessed) != NULL;
 }
 
 weft_tensor *weft_dispatch(const weft_call *call)
 {
+    weft_lowering lowering = { .call = call };
+    weft_tensor_impl **inputs = lowering.inputs;
     weft_choice own;
     int guessed = -1;
-    const weft_choice *choice = check_inputs(call) ? weft_obtain_layouts(call, &own, &guessed) : NULL;
-    if (!admit(call, choice != NULL) || choice == NULL) {
+    const weft_choice *choice =
+        check_inputs(call, inputs) ? weft_obtain_layouts(call, inputs, &own, &guessed) : NULL;
+    if (!admit(call, inputs, choice != NULL) || choice == NULL) {
         return NULL;
     }
     if (guessed >= 0) {
-        weft_warn_of_guess(call, guessed);
+        weft_warn_of_guess(call, guessed, inputs[guessed]->layout);
     }
-    weft_lowering lowering = { .call = call, .choice = choice };
+    lowering.choice = choice;
     memcpy(lowering.windows, call->windows, sizeof(lowering.windows));
-    if (!needs_moves(call, choice)) {
-        memcpy(lowering.inputs, call->inputs, sizeof(lowering.inputs));
-        return make_output(call, choice, &lowering);
+    if (!needs_moves(call, choice, inputs)) {
+        return weft_tensor_handle(make_output(call, choice, &lowering));
     }
     weft_windows windows[WEFT_MAX_INPUTS] = { { 0 } };
     weft_scope_open();
     bool done = move_inputs(call, choice, &lowering) &&
                 (!reads_target(call) || copy_target(call, &lowering)) &&
                 (!choice->has_windows || make_all_windows(call, choice, &lowering, windows));
-    weft_tensor *output = done ? make_output(call, choice, &lowering) : NULL;
+    weft_tensor *output = done ? weft_tensor_handle(make_output(call, choice, &lowering)) : NULL;
     if (output != NULL && !call->operation->in_place) {
         weft_scope_keep(output);
     }

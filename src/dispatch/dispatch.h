@@ -29,11 +29,11 @@ typedef struct weft_call {
  * inputs with the same index are those of the same rank; they may be empty. */
 typedef struct weft_lowering {
     const weft_call *call;
-    weft_tensor *inputs[WEFT_MAX_INPUTS]; /* in the layouts that were chosen */
+    weft_tensor_impl *inputs[WEFT_MAX_INPUTS]; /* in the layouts that were chosen */
     /* The input is what the ranks need of it; NULL: it is itself. Windows that are placed: it is itself, and
      * is written into the output behind the tasks of the lowering, which leaves it out. */
     const weft_windows *windows[WEFT_MAX_INPUTS];
-    weft_tensor *output;
+    weft_tensor_impl *output;
     const weft_choice *choice;
     int shard;
 } weft_lowering;

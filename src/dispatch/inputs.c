@@ -10,7 +10,7 @@
 /* ---- meshes -------------------------------------------------------------------------------------------- */
 
 /* "2x2 (data, model)", and the ranks where they are not 0, 1, 2, ... */
-static const char *mesh_text(const weft_mesh *mesh, char *text, size_t size)
+static const char *mesh_text(const weft_mesh_impl *mesh, char *text, size_t size)
 {
     size_t used = 0;
 #define APPEND(...) used += used < size ? (size_t)snprintf(text + used, size - used, __VA_ARGS__) : 0
@@ -79,10 +79,10 @@ bool weft_check_meshes(const weft_call *call, const weft_layout *const inputs[])
 
 /* ---- inputs on several meshes -------------------------------------------------------------------------- */
 
-static bool one_mesh(const weft_call *call)
+static bool one_mesh(int num_inputs, const weft_layout *const layouts[])
 {
-    for (int i = 1; i < call->num_inputs; i++) {
-        if (call->inputs[i]->layout->mesh != call->inputs[0]->layout->mesh) {
+    for (int i = 1; i < num_inputs; i++) {
+        if (layouts[i]->mesh != layouts[0]->mesh) {
             return false;
         }
     }
@@ -98,33 +98,34 @@ static int64_t count_of(const weft_layout *layout)
 
 /* The input to whose mesh the others go: the target, which stays where it is; else the first one of several
  * elements, or at least with dimensions, if there is one. */
-static int leading_input(const weft_call *call)
+static int leading_input(const weft_call *call, const weft_layout *const layouts[])
 {
     if (call->operation->in_place) {
         return 0;
     }
     int with_dimensions = 0;
     for (int i = call->num_inputs - 1; i >= 0; i--) {
-        with_dimensions = call->inputs[i]->layout->ndim > 0 ? i : with_dimensions;
+        with_dimensions = layouts[i]->ndim > 0 ? i : with_dimensions;
     }
     for (int i = 0; i < call->num_inputs; i++) {
-        if (count_of(call->inputs[i]->layout) != 1) {
+        if (count_of(layouts[i]) != 1) {
             return i;
         }
     }
     return with_dimensions;
 }
 
-bool weft_gather_layouts(const weft_call *call, const weft_layout *layouts[], int *guessed)
+bool weft_gather_layouts(const weft_call *call, weft_tensor_impl *const inputs[],
+                         const weft_layout *layouts[], int *guessed)
 {
     *guessed = -1;
     for (int i = 0; i < call->num_inputs; i++) {
-        layouts[i] = call->inputs[i]->layout;
+        layouts[i] = inputs[i]->layout;
     }
-    if (one_mesh(call)) {
+    if (one_mesh(call->num_inputs, layouts)) {
         return true;
     }
-    const weft_mesh *mesh = layouts[leading_input(call)]->mesh;
+    const weft_mesh_impl *mesh = layouts[leading_input(call, layouts)]->mesh;
     for (int i = 0; i < call->num_inputs; i++) {
         const weft_layout *own = layouts[i];
         bool single = count_of(own) == 1;
@@ -148,7 +149,7 @@ bool weft_gather_layouts(const weft_call *call, const weft_layout *layouts[], in
     return true;
 }
 
-void weft_warn_of_guess(const weft_call *call, int guessed)
+void weft_warn_of_guess(const weft_call *call, int guessed, const weft_layout *layout)
 {
     if (weft_runtime.silent || weft_runtime.process != 0 || !weft_cache_first_warning(call->operation)) {
         return;
@@ -159,7 +160,7 @@ void weft_warn_of_guess(const weft_call *call, int guessed)
         "weft: %s: %s is %s, on another mesh than the others; it has one element and is taken for a scalar. "
         "weft_redistribute() it, or set WEFT_SILENT=1\n",
         call->function, call->operation->inputs[guessed].name,
-        weft_layout_format(call->inputs[guessed]->layout, text, sizeof(text)));
+        weft_layout_format(layout, text, sizeof(text)));
 }
 
 weft_status weft_set_implicit_replication(bool allowed)

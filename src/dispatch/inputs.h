@@ -9,9 +9,10 @@
  * the leading one, which may be moved without being asked for, Replicate on its mesh. What must not be moved
  * keeps its mesh, which is then found to differ. *guessed gets the first input with dimensions that is moved
  * because it has one element, or -1. False with the error kept: no memory. */
-bool weft_gather_layouts(const weft_call *call, const weft_layout *layouts[], int *guessed);
+bool weft_gather_layouts(const weft_call *call, weft_tensor_impl *const inputs[],
+                         const weft_layout *layouts[], int *guessed);
 /* That an input has been taken for a scalar: once for each operation, on the first process. */
-void weft_warn_of_guess(const weft_call *call, int guessed);
+void weft_warn_of_guess(const weft_call *call, int guessed, const weft_layout *layout);
 
 /* False with the error kept. */
 bool weft_check_meshes(const weft_call *call, const weft_layout *const inputs[]);

@@ -7,7 +7,7 @@
 
 /* Rows [first, last) of a shard, by their global numbers, as an operand. */
 typedef struct part {
-    const weft_tensor *tensor;
+    const weft_tensor_impl *tensor;
     const weft_windows *windows; /* of the tensor, or NULL */
     const weft_local_shard *shard;
     int64_t first, last;
@@ -16,7 +16,8 @@ typedef struct part {
     enum starpu_data_access_mode mode;
 } part;
 
-static part part_of(const weft_tensor *tensor, const weft_local_shard *shard, int64_t first, int64_t last)
+static part part_of(const weft_tensor_impl *tensor, const weft_local_shard *shard, int64_t first,
+                    int64_t last)
 {
     part p = { .tensor = tensor, .shard = shard, .first = first, .last = last, .mode = STARPU_R };
     if (shard->count > 0 && last > first) {
@@ -26,13 +27,13 @@ static part part_of(const weft_tensor *tensor, const weft_local_shard *shard, in
     return p;
 }
 
-static part whole_shard(const weft_tensor *tensor, const weft_local_shard *shard)
+static part whole_shard(const weft_tensor_impl *tensor, const weft_local_shard *shard)
 {
     int64_t first = tensor->layout->ndim == 0 ? 0 : shard->box.offset[0];
     return part_of(tensor, shard, first, first + (tensor->layout->ndim == 0 ? 1 : shard->box.extent[0]));
 }
 
-static part panel_part(const weft_tensor *tensor, const weft_local_shard *shard, int64_t panel)
+static part panel_part(const weft_tensor_impl *tensor, const weft_local_shard *shard, int64_t panel)
 {
     int64_t first, last;
     weft_panel_range(tensor->layout, &shard->box, panel, &first, &last);
@@ -155,7 +156,7 @@ static int choose_parts(const weft_lowering *lowering, weft_rows_relation same, 
 {
     int count = 0;
     for (int i = first_read(lowering); i < lowering->call->num_inputs; i++) {
-        const weft_tensor *tensor = lowering->inputs[i];
+        const weft_tensor_impl *tensor = lowering->inputs[i];
         const weft_local_shard *shard = weft_lowering_input(lowering, i);
         parts[count] = lowering->choice->rows[i] == same && same != WEFT_ROWS_ALL
                            ? part_of(tensor, shard, first, last)
@@ -176,7 +177,7 @@ static bool lower_output(const weft_lowering *lowering, part output, bool in_pla
 /* Pieces [from, to) of the rows that are contracted, those of the panels of input 0, one after another. */
 static bool accumulate_pieces(const weft_lowering *lowering, part output, int64_t from, int64_t to)
 {
-    const weft_tensor *driver = lowering->inputs[0];
+    const weft_tensor_impl *driver = lowering->inputs[0];
     const weft_local_shard *shard = weft_lowering_input(lowering, 0);
     for (int64_t piece = from; piece < to; piece++) {
         part rows = shard->num_panels == 0 ? whole_shard(driver, shard) : panel_part(driver, shard, piece);

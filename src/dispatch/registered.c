@@ -198,23 +198,28 @@ const weft_operation *weft_operation_register(const weft_operation_description *
         return NULL;
     }
     weft_operation *operation = copy_of(description);
-    if (operation == NULL || !weft_ptrset_add(&weft_runtime.registered, operation, operation)) {
+    weft_operation **slot = operation == NULL ? NULL : weft_vec_push(&weft_runtime.registered, sizeof(*slot));
+    const weft_operation *handle =
+        slot == NULL ? NULL
+                     : weft_handle_add(&weft_runtime.handles.operations, WEFT_HANDLE_OPERATION, operation);
+    if (handle == NULL) {
+        weft_runtime.registered.count -= slot != NULL;
         free(operation);
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for an operation");
         return NULL;
     }
-    return operation;
+    *slot = operation;
+    return handle;
 }
 
 void weft_operations_forget(void)
 {
-    weft_ptrset *registered = &weft_runtime.registered;
-    for (size_t i = 0; i < registered->capacity; i++) {
-        if (registered->keys[i] != NULL) {
-            free(registered->values[i]);
-        }
+    weft_handle_remove_all(&weft_runtime.handles.operations);
+    weft_operation **operations = weft_runtime.registered.items;
+    for (size_t i = 0; i < weft_runtime.registered.count; i++) {
+        free(operations[i]);
     }
-    weft_ptrset_free(registered);
+    weft_vec_free(&weft_runtime.registered);
 }
 
 /* ---- calling ------------------------------------------------------------------------------------------- */
@@ -245,7 +250,7 @@ static bool check_call(const char *function, const weft_operation *operation, in
     return operation->output_type != WEFT_TYPE_GIVEN || weft_check_dtype(function, options->type);
 }
 
-weft_tensor *weft_apply(const weft_operation *operation, int num_tensors, weft_tensor *const tensors[],
+weft_tensor *weft_apply(const weft_operation *handle, int num_tensors, weft_tensor *const tensors[],
                         const weft_apply_options *options)
 {
     static const char function[] = "weft_apply";
@@ -254,12 +259,12 @@ weft_tensor *weft_apply(const weft_operation *operation, int num_tensors, weft_t
     if (weft_require_init(function) != WEFT_OK) {
         return NULL;
     }
-    bool known = weft_ptrset_has(&weft_runtime.registered, operation);
-    if (!known) {
+    const weft_operation *operation = weft_handle_get(&weft_runtime.handles.operations, handle);
+    if (operation == NULL) {
         weft_fail(WEFT_ERR_INVALID, function, "operation %p is not one of weft_operation_register()",
-                  (const void *)operation);
+                  (const void *)handle);
     }
-    if (!known || !check_call(function, operation, num_tensors, tensors, options)) {
+    if (operation == NULL || !check_call(function, operation, num_tensors, tensors, options)) {
         weft_call_admit(&(weft_public_call){ .function = function, .failed = true });
         return NULL;
     }

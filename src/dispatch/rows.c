@@ -38,7 +38,7 @@ bool weft_rows_next(weft_row_walk *walk)
 }
 
 /* Bytes of `rows` rows of a shard. */
-static int64_t row_bytes(const weft_tensor *tensor, const weft_local_shard *shard, int64_t rows)
+static int64_t row_bytes(const weft_tensor_impl *tensor, const weft_local_shard *shard, int64_t rows)
 {
     return rows * weft_row_elements(tensor->layout->ndim, &shard->box) *
            (int64_t)weft_dtype_size(tensor->layout->dtype);

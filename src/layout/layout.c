@@ -10,7 +10,7 @@ struct weft_layout_table {
     weft_panel_policy policy;
     weft_layout **buckets; /* a power of two */
     size_t num_buckets, count;
-    weft_vec refined; /* weft_mesh * */
+    weft_vec refined; /* weft_mesh_impl * */
 };
 
 weft_layout_table *weft_layout_table_new(weft_panel_policy policy)
@@ -41,7 +41,7 @@ void weft_layout_table_delete(weft_layout_table *table)
             table->buckets[i] = next;
         }
     }
-    weft_mesh **refined = table->refined.items;
+    weft_mesh_impl **refined = table->refined.items;
     for (size_t i = 0; i < table->refined.count; i++) {
         weft_mesh_delete(refined[i]);
     }
@@ -52,18 +52,18 @@ void weft_layout_table_delete(weft_layout_table *table)
 
 /* ---- refined meshes ------------------------------------------------------------------------------------ */
 
-const weft_mesh *weft_layout_table_refine(weft_layout_table *table, const weft_mesh *mesh, int ndim,
-                                          const int64_t shape[])
+const weft_mesh_impl *weft_layout_table_refine(weft_layout_table *table, const weft_mesh_impl *mesh, int ndim,
+                                               const int64_t shape[])
 {
-    weft_mesh **refined = table->refined.items;
+    weft_mesh_impl **refined = table->refined.items;
     for (size_t i = 0; i < table->refined.count; i++) {
         if (refined[i]->refines == mesh && refined[i]->ndim == ndim &&
             memcmp(refined[i]->shape, shape, (size_t)ndim * sizeof(*shape)) == 0) {
             return refined[i];
         }
     }
-    weft_mesh *finer = weft_mesh_refine(mesh, ndim, shape);
-    weft_mesh **slot = finer == NULL ? NULL : weft_vec_push(&table->refined, sizeof(weft_mesh *));
+    weft_mesh_impl *finer = weft_mesh_refine(mesh, ndim, shape);
+    weft_mesh_impl **slot = finer == NULL ? NULL : weft_vec_push(&table->refined, sizeof(weft_mesh_impl *));
     if (slot == NULL) {
         weft_mesh_delete(finer);
         return NULL;
@@ -92,7 +92,7 @@ static void grow(weft_layout_table *table)
     table->num_buckets = num_buckets;
 }
 
-static uint64_t hash_of(const weft_mesh *mesh, const weft_placement *placements, int ndim,
+static uint64_t hash_of(const weft_mesh_impl *mesh, const weft_placement *placements, int ndim,
                         const int64_t shape[], weft_dtype dtype)
 {
     uint64_t hash = weft_hash_u64((uint64_t)(uintptr_t)mesh + (uint64_t)dtype * 31 + (uint64_t)ndim);
@@ -106,7 +106,7 @@ static uint64_t hash_of(const weft_mesh *mesh, const weft_placement *placements,
     return hash;
 }
 
-static bool is_layout(const weft_layout *layout, const weft_mesh *mesh, const weft_placement *placements,
+static bool is_layout(const weft_layout *layout, const weft_mesh_impl *mesh, const weft_placement *placements,
                       int ndim, const int64_t shape[], weft_dtype dtype)
 {
     if (layout->mesh != mesh || layout->ndim != ndim || layout->dtype != dtype) {
@@ -125,7 +125,7 @@ static bool is_layout(const weft_layout *layout, const weft_mesh *mesh, const we
     return true;
 }
 
-static weft_layout *layout_new(const weft_layout_table *table, const weft_mesh *mesh,
+static weft_layout *layout_new(const weft_layout_table *table, const weft_mesh_impl *mesh,
                                const weft_placement *placements, int ndim, const int64_t shape[],
                                weft_dtype dtype, uint64_t hash)
 {
@@ -148,7 +148,7 @@ static weft_layout *layout_new(const weft_layout_table *table, const weft_mesh *
     return layout;
 }
 
-const weft_layout *weft_layout_intern(weft_layout_table *table, const weft_mesh *mesh,
+const weft_layout *weft_layout_intern(weft_layout_table *table, const weft_mesh_impl *mesh,
                                       const weft_placement *placements, int ndim, const int64_t shape[],
                                       weft_dtype dtype)
 {

@@ -30,7 +30,9 @@ weft_box weft_box_whole(int ndim, const int64_t shape[]);
 
 /* ---- meshes -------------------------------------------------------------------------------------------- */
 
-struct weft_mesh {
+/* What a weft_mesh of the program's names. */
+typedef struct weft_mesh_impl {
+    weft_mesh *handle; /* NULL: the library's own */
     int ndim;
     int64_t shape[WEFT_MAX_DIMS];
     int64_t num_ranks;
@@ -38,23 +40,23 @@ struct weft_mesh {
     int *ranks;                 /* row-major; NULL: 0 .. num_ranks - 1 */
     int *sorted;                /* with ranks: positions in `ranks`, by ascending rank (for the look-up) */
     bool ascending;             /* a later place is of a higher rank */
-    const struct weft_mesh *refines; /* whose `ranks` and `sorted` these are; NULL: its own */
-};
+    const struct weft_mesh_impl *refines; /* whose `ranks` and `sorted` these are; NULL: its own */
+} weft_mesh_impl;
 
 /* Copies its arguments. NULL with *status and why: ndim, sizes, names or ranks are wrong, or memory is
  * exhausted. ranks NULL: the identity. world_size bounds the ranks. */
-weft_mesh *weft_mesh_new(int ndim, const int64_t shape[], const int ranks[], const char *const names[],
-                         int64_t world_size, weft_status *status, char *why, size_t why_size);
+weft_mesh_impl *weft_mesh_new(int ndim, const int64_t shape[], const int ranks[], const char *const names[],
+                              int64_t world_size, weft_status *status, char *why, size_t why_size);
 /* The same ranks in the same order in another shape, of the same size. Borrows the mesh's look-up of ranks:
  * the mesh must outlive it. NULL: no memory. */
-weft_mesh *weft_mesh_refine(const weft_mesh *mesh, int ndim, const int64_t shape[]);
-void weft_mesh_delete(weft_mesh *mesh);
-bool weft_mesh_same(const weft_mesh *a, const weft_mesh *b); /* shape, ranks and names */
+weft_mesh_impl *weft_mesh_refine(const weft_mesh_impl *mesh, int ndim, const int64_t shape[]);
+void weft_mesh_delete(weft_mesh_impl *mesh);
+bool weft_mesh_same(const weft_mesh_impl *a, const weft_mesh_impl *b); /* shape, ranks and names */
 
-int weft_mesh_rank_at(const weft_mesh *mesh, int64_t index); /* rank at a row-major position */
-int64_t weft_mesh_index_of(const weft_mesh *mesh, int rank); /* row-major position of a rank, or -1 */
-void weft_mesh_unravel(const weft_mesh *mesh, int64_t index, int64_t coordinate[]);
-int64_t weft_mesh_ravel(const weft_mesh *mesh, const int64_t coordinate[]);
+int weft_mesh_rank_at(const weft_mesh_impl *mesh, int64_t index); /* rank at a row-major position */
+int64_t weft_mesh_index_of(const weft_mesh_impl *mesh, int rank); /* row-major position of a rank, or -1 */
+void weft_mesh_unravel(const weft_mesh_impl *mesh, int64_t index, int64_t coordinate[]);
+int64_t weft_mesh_ravel(const weft_mesh_impl *mesh, const int64_t coordinate[]);
 
 /* ---- placements ---------------------------------------------------------------------------------------- */
 
@@ -78,7 +80,7 @@ void weft_chunk_range(int64_t n, int64_t parts, int64_t index, int64_t *offset, 
 /* mesh + placements + global shape + dtype: immutable and interned, equal layouts of one table are one
  * pointer. */
 typedef struct weft_layout {
-    const weft_mesh *mesh;
+    const weft_mesh_impl *mesh;
     weft_placement placements[WEFT_MAX_DIMS]; /* canonical, mesh->ndim of them */
     int ndim;
     int64_t shape[WEFT_MAX_DIMS];
@@ -111,14 +113,14 @@ void weft_layout_table_delete(weft_layout_table *table);            /* and every
 
 /* The one layout with these values; placements must be canonical and the shape valid. NULL: no memory. Works
  * the same for a layout that exists and for one that does not; no allocation when it exists. */
-const weft_layout *weft_layout_intern(weft_layout_table *table, const weft_mesh *mesh,
+const weft_layout *weft_layout_intern(weft_layout_table *table, const weft_mesh_impl *mesh,
                                       const weft_placement *placements, int ndim, const int64_t shape[],
                                       weft_dtype dtype);
 
 /* The one mesh of the table with the same ranks in this shape: see weft_mesh_refine(). It lives as long as
  * the table. NULL: no memory. */
-const weft_mesh *weft_layout_table_refine(weft_layout_table *table, const weft_mesh *mesh, int ndim,
-                                          const int64_t shape[]);
+const weft_mesh_impl *weft_layout_table_refine(weft_layout_table *table, const weft_mesh_impl *mesh, int ndim,
+                                               const int64_t shape[]);
 
 /* The box that a rank holds; an empty chunk keeps the other dimensions' extents. Returns false for a rank
  * outside the mesh: then all extents are 0 (ndim 0: there is no extent to tell). */
@@ -135,7 +137,7 @@ int64_t weft_layout_shard_count(const weft_layout *layout, int rank);
  * every rank can compute every other rank's panels, and so that cuts of different heights nest. With W us to
  * move the largest shard and o us per panel, p panels end about W / p + p o after the longer of what is
  * before and behind them: so there are about sqrt(W / o), within the policy's bounds. */
-int64_t weft_panel_rows(const weft_panel_policy *policy, const weft_mesh *mesh,
+int64_t weft_panel_rows(const weft_panel_policy *policy, const weft_mesh_impl *mesh,
                         const weft_placement *placements, int ndim, const int64_t shape[], weft_dtype dtype);
 /* Number of panels of a shard with this box: 0 when it is empty; 1 for a scalar. */
 int64_t weft_panel_count(const weft_layout *layout, const weft_box *box);

@@ -62,7 +62,7 @@ static int by_rank(const void *a, const void *b)
     return first < second ? -1 : first > second;
 }
 
-static weft_status sort_ranks(weft_mesh *mesh, int64_t world_size, char *why, size_t why_size)
+static weft_status sort_ranks(weft_mesh_impl *mesh, int64_t world_size, char *why, size_t why_size)
 {
     size_t count = (size_t)mesh->num_ranks;
     placed_rank *placed = malloc(count * sizeof(*placed));
@@ -102,7 +102,7 @@ static bool is_identity(const int ranks[], int64_t count)
     return true;
 }
 
-static weft_status copy_ranks(weft_mesh *mesh, const int ranks[], int64_t world_size, char *why,
+static weft_status copy_ranks(weft_mesh_impl *mesh, const int ranks[], int64_t world_size, char *why,
                               size_t why_size)
 {
     if (ranks == NULL || is_identity(ranks, mesh->num_ranks)) {
@@ -120,7 +120,7 @@ static weft_status copy_ranks(weft_mesh *mesh, const int ranks[], int64_t world_
     return sort_ranks(mesh, world_size, why, why_size);
 }
 
-static weft_status copy_names(weft_mesh *mesh, const char *const names[], char *why, size_t why_size)
+static weft_status copy_names(weft_mesh_impl *mesh, const char *const names[], char *why, size_t why_size)
 {
     for (int d = 0; names != NULL && d < mesh->ndim; d++) {
         if (names[d] == NULL) {
@@ -139,8 +139,8 @@ static weft_status copy_names(weft_mesh *mesh, const char *const names[], char *
 
 /* ---- meshes -------------------------------------------------------------------------------------------- */
 
-weft_mesh *weft_mesh_new(int ndim, const int64_t shape[], const int ranks[], const char *const names[],
-                         int64_t world_size, weft_status *status, char *why, size_t why_size)
+weft_mesh_impl *weft_mesh_new(int ndim, const int64_t shape[], const int ranks[], const char *const names[],
+                              int64_t world_size, weft_status *status, char *why, size_t why_size)
 {
     char nowhere[1];
     if (why == NULL) {
@@ -155,7 +155,7 @@ weft_mesh *weft_mesh_new(int ndim, const int64_t shape[], const int ranks[], con
     if (*status != WEFT_OK) {
         return NULL;
     }
-    weft_mesh *mesh = calloc(1, sizeof(*mesh));
+    weft_mesh_impl *mesh = calloc(1, sizeof(*mesh));
     if (mesh == NULL) {
         snprintf(why, why_size, "no memory for a mesh");
         *status = WEFT_ERR_NOMEM;
@@ -175,9 +175,9 @@ weft_mesh *weft_mesh_new(int ndim, const int64_t shape[], const int ranks[], con
     return mesh;
 }
 
-weft_mesh *weft_mesh_refine(const weft_mesh *mesh, int ndim, const int64_t shape[])
+weft_mesh_impl *weft_mesh_refine(const weft_mesh_impl *mesh, int ndim, const int64_t shape[])
 {
-    weft_mesh *finer = calloc(1, sizeof(*finer));
+    weft_mesh_impl *finer = calloc(1, sizeof(*finer));
     if (finer != NULL) {
         finer->ndim = ndim;
         memcpy(finer->shape, shape, (size_t)ndim * sizeof(*shape));
@@ -190,7 +190,7 @@ weft_mesh *weft_mesh_refine(const weft_mesh *mesh, int ndim, const int64_t shape
     return finer;
 }
 
-void weft_mesh_delete(weft_mesh *mesh)
+void weft_mesh_delete(weft_mesh_impl *mesh)
 {
     if (mesh == NULL) {
         return;
@@ -211,7 +211,7 @@ static bool same_name(const char *a, const char *b)
     return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
 
-bool weft_mesh_same(const weft_mesh *a, const weft_mesh *b)
+bool weft_mesh_same(const weft_mesh_impl *a, const weft_mesh_impl *b)
 {
     if (a->ndim != b->ndim || (a->ranks == NULL) != (b->ranks == NULL)) {
         return false;
@@ -224,12 +224,12 @@ bool weft_mesh_same(const weft_mesh *a, const weft_mesh *b)
     return a->ranks == NULL || memcmp(a->ranks, b->ranks, (size_t)a->num_ranks * sizeof(int)) == 0;
 }
 
-int weft_mesh_rank_at(const weft_mesh *mesh, int64_t index)
+int weft_mesh_rank_at(const weft_mesh_impl *mesh, int64_t index)
 {
     return mesh->ranks == NULL ? (int)index : mesh->ranks[index];
 }
 
-int64_t weft_mesh_index_of(const weft_mesh *mesh, int rank)
+int64_t weft_mesh_index_of(const weft_mesh_impl *mesh, int rank)
 {
     if (mesh->ranks == NULL) {
         return rank >= 0 && rank < mesh->num_ranks ? rank : -1;
@@ -246,7 +246,7 @@ int64_t weft_mesh_index_of(const weft_mesh *mesh, int rank)
     return low < mesh->num_ranks && mesh->ranks[mesh->sorted[low]] == rank ? mesh->sorted[low] : -1;
 }
 
-void weft_mesh_unravel(const weft_mesh *mesh, int64_t index, int64_t coordinate[])
+void weft_mesh_unravel(const weft_mesh_impl *mesh, int64_t index, int64_t coordinate[])
 {
     for (int d = mesh->ndim - 1; d >= 0; d--) {
         coordinate[d] = index % mesh->shape[d];
@@ -254,7 +254,7 @@ void weft_mesh_unravel(const weft_mesh *mesh, int64_t index, int64_t coordinate[
     }
 }
 
-int64_t weft_mesh_ravel(const weft_mesh *mesh, const int64_t coordinate[])
+int64_t weft_mesh_ravel(const weft_mesh_impl *mesh, const int64_t coordinate[])
 {
     int64_t index = 0;
     for (int d = 0; d < mesh->ndim; d++) {

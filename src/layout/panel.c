@@ -8,7 +8,7 @@ static const int64_t whole_shard = (int64_t)1 << 62;
 
 /* Rows and bytes per row of the largest shard: the chunk of coordinate 0 is never smaller than another. Of
  * a tensor without elements the other sizes may be of any size: their product stops at INT64_MAX. */
-static void largest_shard(const weft_mesh *mesh, const weft_placement *placements, int ndim,
+static void largest_shard(const weft_mesh_impl *mesh, const weft_placement *placements, int ndim,
                           const int64_t shape[], weft_dtype dtype, int64_t *rows, int64_t *row_bytes)
 {
     int64_t extent[WEFT_MAX_DIMS] = { 0 };
@@ -45,7 +45,7 @@ static int64_t least_rows(const weft_panel_policy *policy, int64_t rows, int64_t
     return weft_max_i64(enough, weft_ceil_div(policy->least_bytes, row_bytes));
 }
 
-int64_t weft_panel_rows(const weft_panel_policy *policy, const weft_mesh *mesh,
+int64_t weft_panel_rows(const weft_panel_policy *policy, const weft_mesh_impl *mesh,
                         const weft_placement *placements, int ndim, const int64_t shape[], weft_dtype dtype)
 {
     if (policy->forced_rows > 0) {

@@ -163,7 +163,7 @@ static void restrict_to(const weft_affine *map, bool target, const weft_box *box
 /* A tensor's shard, and the panel of it that is looked at. What the rank has of windows lies at the beginning
  * of its part; what is behind it holds nothing. */
 typedef struct place {
-    const weft_tensor *tensor;
+    const weft_tensor_impl *tensor;
     const weft_local_shard *shard;
     int64_t strides[WEFT_MAX_DIMS];
     weft_box held;                /* of the tensor that is looked at, perhaps through windows */
@@ -172,7 +172,8 @@ typedef struct place {
     weft_box box; /* of the panel: of what is held */
 } place;
 
-static place place_of(const weft_tensor *tensor, const weft_local_shard *shard, const weft_windows *windows)
+static place place_of(const weft_tensor_impl *tensor, const weft_local_shard *shard,
+                      const weft_windows *windows)
 {
     place p = { .tensor = tensor, .shard = shard, .held = shard->box };
     weft_box_strides(tensor->layout->ndim, &shard->box, p.strides);

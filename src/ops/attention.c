@@ -40,7 +40,8 @@ weft_tensor *weft_attention(weft_tensor *q, weft_tensor *k, weft_tensor *v,
         return NULL;
     }
     weft_call call = weft_attention_forward(&a);
-    if (a.q->layout->mesh->num_ranks == 1 || !weft_dispatch_accepts(&call) || !weft_attention_find_ring(&a)) {
+    if (weft_layout_of(a.q)->mesh->num_ranks == 1 || !weft_dispatch_accepts(&call) ||
+        !weft_attention_find_ring(&a)) {
         return weft_dispatch(&call);
     }
     weft_scope_open();

@@ -89,7 +89,7 @@ BACKWARD(backward_kv, write_backward_kv_rule, "...s[f],...s[e],...t[e],...t[f],.
 /* The gradient, or the output, has the result's shape and q's type. */
 static bool check_like_result(const attention *a, const char *name, const weft_tensor *tensor)
 {
-    const weft_layout *layout = tensor->layout, *q = a->q->layout;
+    const weft_layout *layout = weft_layout_of(tensor), *q = weft_layout_of(a->q);
     if (layout->dtype != q->dtype) {
         weft_fail(WEFT_ERR_DTYPE, a->function, "%s is %s, expected %s, the type of q", name,
                   weft_dtype_name(layout->dtype), weft_dtype_name(q->dtype));
@@ -111,9 +111,8 @@ static bool check_like_result(const attention *a, const char *name, const weft_t
 static bool check_backward(attention *a)
 {
     weft_call call = weft_attention_forward(a);
-    a->gradient = weft_check_tensor(a->function, "gradient", a->gradient);
-    a->output = a->gradient == NULL ? NULL : weft_check_tensor(a->function, "output", a->output);
-    if (a->output == NULL || !weft_dispatch_accepts(&call)) {
+    if (weft_check_tensor(a->function, "gradient", a->gradient) == NULL ||
+        weft_check_tensor(a->function, "output", a->output) == NULL || !weft_dispatch_accepts(&call)) {
         return false;
     }
     weft_attention_find_shape(a);
@@ -128,15 +127,15 @@ static weft_tensor *plain_state(const attention *a)
     weft_attention_add_input(&call, a->q);
     weft_attention_add_input(&call, a->k);
     weft_attention_add_input(&call, a->mask);
-    call.attributes.type = (int64_t)weft_wide_type(a->q->layout->dtype);
+    call.attributes.type = (int64_t)weft_wide_type(weft_layout_of(a->q)->dtype);
     call.attributes.num_sizes = 1;
     call.attributes.sizes[0] = WEFT_ATTENTION_STATE;
     weft_tensor *state = weft_dispatch(&call);
     memcpy(shape, a->shape, (size_t)(a->batch + 1) * sizeof(shape[0]));
     shape[a->batch + 1] = WEFT_ATTENTION_STATE;
-    bool whole =
-        state == NULL || (state->layout->ndim == a->batch + 2 &&
-                          memcmp(state->layout->shape, shape, sizeof(shape[0]) * (size_t)a->batch) == 0);
+    bool whole = state == NULL ||
+                 (weft_layout_of(state)->ndim == a->batch + 2 &&
+                  memcmp(weft_layout_of(state)->shape, shape, sizeof(shape[0]) * (size_t)a->batch) == 0);
     return whole ? state : weft_expand(state, a->batch + 2, shape);
 }
 
@@ -169,7 +168,7 @@ static weft_tensor *backward(const attention *a, const weft_operation *operation
     if (target != NULL) {
         return weft_attention_go_round(a, &call, moving);
     }
-    call.attributes.type = (int64_t)weft_wide_type(a->q->layout->dtype);
+    call.attributes.type = (int64_t)weft_wide_type(weft_layout_of(a->q)->dtype);
     if (columns >= 0) {
         call.attributes.num_sizes = 1;
         call.attributes.sizes[0] = columns;
@@ -182,7 +181,7 @@ static weft_tensor *gradient_of_q(const attention *a, bool ring, weft_tensor *st
     if (!ring) {
         return backward(a, &operation_backward_q, NULL, statistics, 0, -1, 0);
     }
-    const weft_layout *q = a->q->layout;
+    const weft_layout *q = weft_layout_of(a->q);
     weft_tensor *target =
         weft_attention_target(a, WEFT_ATTENTION_OF_ROWS, a->shape[a->batch], q->shape[q->ndim - 1]);
     return target == NULL
@@ -197,7 +196,7 @@ static weft_tensor *gradients_of_kv(const attention *a, bool ring, weft_tensor *
     if (!ring) {
         return backward(a, &operation_backward_kv, NULL, statistics, parts, columns, 0);
     }
-    const weft_layout *k = a->k->layout;
+    const weft_layout *k = weft_layout_of(a->k);
     attention own = *a;
     weft_tensor *target = weft_attention_target(a, WEFT_ATTENTION_OF_KEYS, k->shape[k->ndim - 2], columns);
     if (target == NULL || !weft_attention_place(&own, &own.mask, WEFT_ATTENTION_OF_MASK_KEYS)) {
@@ -212,21 +211,22 @@ static weft_tensor *gradients_of_kv(const attention *a, bool ring, weft_tensor *
 static weft_tensor *fit(const attention *a, weft_tensor *gradient, const weft_tensor *like, int64_t start,
                         int64_t columns)
 {
-    const weft_layout *layout = like->layout;
-    int last = gradient == NULL ? 0 : gradient->layout->ndim - 1;
-    if (gradient != NULL && columns != gradient->layout->shape[last]) {
+    const weft_layout *layout = weft_layout_of(like);
+    int last = gradient == NULL ? 0 : weft_layout_of(gradient)->ndim - 1;
+    if (gradient != NULL && columns != weft_layout_of(gradient)->shape[last]) {
         gradient = weft_slice(gradient, last, start, start + columns);
     }
-    if (gradient != NULL && last == 2 && layout->ndim == 2 && gradient->layout->shape[0] == 1) {
+    if (gradient != NULL && last == 2 && layout->ndim == 2 && weft_layout_of(gradient)->shape[0] == 1) {
         gradient = weft_squeeze_dims(a->function, gradient, 1);
     }
-    bool same = gradient != NULL && gradient->layout->ndim == layout->ndim &&
-                memcmp(gradient->layout->shape, layout->shape, (size_t)layout->ndim * sizeof(int64_t)) == 0;
+    bool same =
+        gradient != NULL && weft_layout_of(gradient)->ndim == layout->ndim &&
+        memcmp(weft_layout_of(gradient)->shape, layout->shape, (size_t)layout->ndim * sizeof(int64_t)) == 0;
     if (gradient != NULL && !same) {
         gradient = weft_sum_to(gradient, layout->ndim, layout->shape);
     }
-    if (gradient != NULL && gradient->layout->has_partial && gradient->layout->dtype != layout->dtype &&
-        gradient->layout->mesh == layout->mesh) {
+    if (gradient != NULL && weft_layout_of(gradient)->has_partial &&
+        weft_layout_of(gradient)->dtype != layout->dtype && weft_layout_of(gradient)->mesh == layout->mesh) {
         gradient = weft_place_like(a->function, gradient, layout, 0); /* the rounding needs the sums */
     }
     return gradient == NULL ? NULL : weft_to_type(gradient, layout->dtype);
@@ -236,7 +236,7 @@ static weft_tensor *fit(const attention *a, weft_tensor *gradient, const weft_te
 static bool compute_gradients(attention *a, const bool wanted[3], weft_tensor *results[3])
 {
     const attention given = *a;
-    const weft_layout *k = a->k->layout, *v = a->v->layout;
+    const weft_layout *k = weft_layout_of(a->k), *v = weft_layout_of(a->v);
     int64_t e = k->shape[k->ndim - 1], f = v->shape[v->ndim - 1];
     int64_t columns[] = { e, wanted[1] ? e : 0, wanted[2] ? f : 0 };
     int64_t parts =

@@ -13,12 +13,12 @@ bool weft_attention_begin(attention *a, const weft_attention_options *options)
     a->causal = given.causal;
     a->scale = given.scale;
     a->mask = given.mask;
-    a->q = weft_check_tensor(a->function, "q", a->q);
-    if (a->q == NULL) {
+    const weft_tensor_impl *q = weft_check_tensor(a->function, "q", a->q);
+    if (q == NULL) {
         return false;
     }
-    if (a->scale == 0 && a->q->layout->ndim > 0) {
-        a->scale = 1 / sqrt((double)a->q->layout->shape[a->q->layout->ndim - 1]);
+    if (a->scale == 0 && q->layout->ndim > 0) {
+        a->scale = 1 / sqrt((double)q->layout->shape[q->layout->ndim - 1]);
     }
     return true;
 }
@@ -28,20 +28,20 @@ void weft_attention_find_shape(attention *a)
     const weft_tensor *all[] = { a->q, a->k, a->v, a->mask };
     a->batch = 0;
     for (int i = 0; i < 4; i++) {
-        int dims = all[i] == NULL ? 0 : all[i]->layout->ndim - 2;
+        int dims = all[i] == NULL ? 0 : weft_layout_of(all[i])->ndim - 2;
         a->batch = dims > a->batch ? dims : a->batch;
     }
     for (int d = 0; d < a->batch; d++) {
         a->shape[d] = 1;
         for (int i = 0; i < 4; i++) {
-            int own = all[i] == NULL ? -1 : d - (a->batch - (all[i]->layout->ndim - 2));
-            if (own >= 0 && all[i]->layout->shape[own] != 1) {
-                a->shape[d] = all[i]->layout->shape[own];
+            int own = all[i] == NULL ? -1 : d - (a->batch - (weft_layout_of(all[i])->ndim - 2));
+            if (own >= 0 && weft_layout_of(all[i])->shape[own] != 1) {
+                a->shape[d] = weft_layout_of(all[i])->shape[own];
             }
         }
     }
-    a->shape[a->batch] = a->q->layout->shape[a->q->layout->ndim - 2];
-    a->shape[a->batch + 1] = a->v->layout->shape[a->v->layout->ndim - 1];
+    a->shape[a->batch] = weft_layout_of(a->q)->shape[weft_layout_of(a->q)->ndim - 2];
+    a->shape[a->batch + 1] = weft_layout_of(a->v)->shape[weft_layout_of(a->v)->ndim - 1];
 }
 
 weft_call weft_attention_call(const attention *a, const weft_operation *operation, int64_t parts)

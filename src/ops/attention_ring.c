@@ -85,14 +85,14 @@ static const weft_operation operation_finish = {
 
 static bool is_sharded(const weft_tensor *tensor, int m, int dim)
 {
-    weft_placement placement = tensor->layout->placements[m];
+    weft_placement placement = weft_layout_of(tensor)->placements[m];
     return dim >= 0 && placement.kind == WEFT_SHARD && placement.dim == dim;
 }
 
 /* Along mesh dimension m: its rows (or keys). */
 static bool is_sharded_by_rows(const weft_tensor *tensor, int m)
 {
-    return is_sharded(tensor, m, tensor->layout->ndim - 2);
+    return is_sharded(tensor, m, weft_layout_of(tensor)->ndim - 2);
 }
 
 /* Where the result lies along a mesh dimension along which nothing goes round: as q, else as k or v, in its
@@ -101,7 +101,7 @@ static weft_placement place_result(const attention *a, int m)
 {
     const weft_tensor *all[] = { a->q, a->k, a->v };
     for (int i = 0; i < 3; i++) {
-        const weft_layout *layout = all[i]->layout;
+        const weft_layout *layout = weft_layout_of(all[i]);
         weft_placement placement = layout->placements[m];
         int dim = placement.dim + a->batch - (layout->ndim - 2);
         if (placement.kind == WEFT_SHARD && placement.dim < layout->ndim - (i == 0 ? 1 : 2) &&
@@ -115,7 +115,7 @@ static weft_placement place_result(const attention *a, int m)
 static bool any_turns(const attention *a)
 {
     bool any = false;
-    for (int m = 0; m < a->q->layout->mesh->ndim; m++) {
+    for (int m = 0; m < weft_layout_of(a->q)->mesh->ndim; m++) {
         any = any || a->turns[m];
     }
     return any;
@@ -136,7 +136,8 @@ static weft_placement place_mask(const attention *a, const weft_layout *layout, 
                                  int m)
 {
     int dim = mask_dim(a, layout, kind, m);
-    int64_t size = dim == layout->ndim - 2 ? a->shape[a->batch] : a->k->layout->shape[a->k->layout->ndim - 2];
+    int64_t size = dim == layout->ndim - 2 ? a->shape[a->batch]
+                                           : weft_layout_of(a->k)->shape[weft_layout_of(a->k)->ndim - 2];
     return dim >= 0 && layout->shape[dim] == size ? weft_shard(dim) : weft_replicate();
 }
 
@@ -180,7 +181,7 @@ static double bytes_of_keys(const attention *a, const weft_layout *layout)
  * needed too; but of the keys then only a part. */
 static bool states_move_less(const attention *a)
 {
-    const weft_layout *q = a->q->layout;
+    const weft_layout *q = weft_layout_of(a->q);
     double ranks = 1, spread = 1, rows = 1, e = (double)q->shape[q->ndim - 1],
            f = (double)a->shape[a->batch + 1];
     for (int d = 0; d <= a->batch; d++) {
@@ -196,16 +197,17 @@ static bool states_move_less(const attention *a)
     double row = (back ? e + 2 * f : e) * (double)weft_dtype_size(q->dtype);
     double state =
         ((back ? 0 : f) + WEFT_ATTENTION_STATE) * (double)weft_dtype_size(weft_wide_type(q->dtype));
-    double keys = bytes_of_keys(a, a->k->layout) + bytes_of_keys(a, a->v->layout);
+    double keys = bytes_of_keys(a, weft_layout_of(a->k)) + bytes_of_keys(a, weft_layout_of(a->v));
     return (ranks - 1) * rows * state + (spread - 1) * rows * row < (ranks - 1) * keys / spread;
 }
 
 bool weft_attention_find_ring(attention *a)
 {
-    const weft_mesh *mesh = a->q->layout->mesh;
-    bool turns = false, splits = false, empty = a->k->layout->shape[a->k->layout->ndim - 2] == 0;
-    if (a->k->layout->mesh != mesh || a->v->layout->mesh != mesh ||
-        (a->mask != NULL && a->mask->layout->mesh != mesh)) {
+    const weft_mesh_impl *mesh = weft_layout_of(a->q)->mesh;
+    bool turns = false, splits = false,
+         empty = weft_layout_of(a->k)->shape[weft_layout_of(a->k)->ndim - 2] == 0;
+    if (weft_layout_of(a->k)->mesh != mesh || weft_layout_of(a->v)->mesh != mesh ||
+        (a->mask != NULL && weft_layout_of(a->mask)->mesh != mesh)) {
         return false;
     }
     weft_attention_find_shape(a);
@@ -236,7 +238,7 @@ static const weft_layout *layout_of(const attention *a, const weft_placement pla
         return NULL;
     }
     const weft_layout *layout =
-        weft_layout_intern(weft_runtime.layouts, a->q->layout->mesh, placements, ndim, shape, dtype);
+        weft_layout_intern(weft_runtime.layouts, weft_layout_of(a->q)->mesh, placements, ndim, shape, dtype);
     if (layout == NULL) {
         weft_fail(WEFT_ERR_NOMEM, a->function, "no memory for a layout");
     }
@@ -248,19 +250,20 @@ bool weft_attention_place(const attention *a, weft_tensor **tensor, weft_attenti
     if (*tensor == NULL) {
         return true;
     }
-    if ((kind == WEFT_ATTENTION_OF_ROWS || kind == WEFT_ATTENTION_OF_KEYS) && (*tensor)->layout->ndim == 2) {
+    if ((kind == WEFT_ATTENTION_OF_ROWS || kind == WEFT_ATTENTION_OF_KEYS) &&
+        weft_layout_of(*tensor)->ndim == 2) {
         *tensor = weft_unsqueeze_dim(a->function, *tensor, 0);
     }
     if (*tensor == NULL) {
         return false;
     }
-    const weft_layout *from = (*tensor)->layout;
+    const weft_layout *from = weft_layout_of(*tensor);
     weft_placement placements[WEFT_MAX_DIMS];
     for (int m = 0; m < from->mesh->ndim; m++) {
         placements[m] = place_operand(a, from, kind, m);
     }
     const weft_layout *to = layout_of(a, placements, from->ndim, from->shape, from->dtype);
-    *tensor = to == NULL ? NULL : weft_tensor_to_layout(a->function, *tensor, to);
+    *tensor = to == NULL ? NULL : weft_in_layout(a->function, *tensor, to);
     return *tensor != NULL;
 }
 
@@ -270,7 +273,7 @@ bool weft_attention_place_all(attention *a)
         memmove(a->shape + 1, a->shape, 2 * sizeof(a->shape[0]));
         a->shape[0] = 1;
         a->batch = 1;
-        for (int m = 0; m < a->q->layout->mesh->ndim; m++) {
+        for (int m = 0; m < weft_layout_of(a->q)->mesh->ndim; m++) {
             a->placements[m].dim += a->placements[m].kind == WEFT_SHARD;
         }
     }
@@ -304,21 +307,21 @@ weft_tensor *weft_attention_target(const attention *a, weft_attention_kind kind,
     memcpy(shape, a->shape, (size_t)a->batch * sizeof(shape[0]));
     shape[a->batch] = size;
     shape[a->batch + 1] = columns;
-    for (int m = 0; m < a->q->layout->mesh->ndim; m++) {
+    for (int m = 0; m < weft_layout_of(a->q)->mesh->ndim; m++) {
         placements[m] = place_target(a, kind, m);
         bool beside = a->splits[m] && kind == WEFT_ATTENTION_OF_STATES;
-        shape[a->batch + 1] *= beside ? a->q->layout->mesh->shape[m] : 1;
+        shape[a->batch + 1] *= beside ? weft_layout_of(a->q)->mesh->shape[m] : 1;
     }
     const weft_layout *layout =
-        layout_of(a, placements, a->batch + 2, shape, weft_wide_type(a->q->layout->dtype));
-    return layout == NULL ? NULL : weft_tensor_new(a->function, layout);
+        layout_of(a, placements, a->batch + 2, shape, weft_wide_type(weft_layout_of(a->q)->dtype));
+    return layout == NULL ? NULL : weft_tensor_handle(weft_tensor_new(a->function, layout));
 }
 
 static int64_t steps_of(const attention *a)
 {
     int64_t steps = 1;
-    for (int m = 0; m < a->q->layout->mesh->ndim; m++) {
-        steps *= a->turns[m] ? a->q->layout->mesh->shape[m] : 1;
+    for (int m = 0; m < weft_layout_of(a->q)->mesh->ndim; m++) {
+        steps *= a->turns[m] ? weft_layout_of(a->q)->mesh->shape[m] : 1;
     }
     return steps;
 }
@@ -347,9 +350,11 @@ static bool run_step(const attention *a, const weft_call *like, unsigned moving,
     weft_windows windows[WEFT_MAX_INPUTS];
     for (int i = 0; i < call.num_inputs && step > 0; i++) {
         if (moving >> i & 1) {
-            windows[i] = blocks_of(a, call.inputs[i]->layout, step);
+            weft_tensor_impl *whole = weft_tensor_get(call.inputs[i]);
+            windows[i] = blocks_of(a, whole->layout, step);
             call.windows[i] = &windows[i];
-            call.inputs[i] = blocks[i] = weft_tensor_windows(a->function, call.inputs[i], &windows[i]);
+            blocks[i] = weft_tensor_handle(weft_tensor_windows(a->function, whole, &windows[i]));
+            call.inputs[i] = blocks[i];
             if (blocks[i] == NULL) {
                 return false;
             }
@@ -391,14 +396,14 @@ weft_tensor *weft_attention_go_round(const attention *a, const weft_call *call, 
 /* The states of all ranks that have keys for the same rows. */
 static weft_tensor *gather_states(const attention *a, weft_tensor *states, bool values)
 {
-    const weft_layout *from = states->layout;
+    const weft_layout *from = weft_layout_of(states);
     weft_placement placements[WEFT_MAX_DIMS];
     for (int m = 0; m < from->mesh->ndim; m++) {
         weft_placement result = values ? a->placements[m] : weft_replicate();
         placements[m] = a->splits[m] ? result : from->placements[m];
     }
     const weft_layout *to = layout_of(a, placements, from->ndim, from->shape, from->dtype);
-    return to == NULL ? NULL : weft_tensor_to_layout(a->function, states, to);
+    return to == NULL ? NULL : weft_in_layout(a->function, states, to);
 }
 
 weft_tensor *weft_attention_state(const attention *a, bool values)
@@ -425,13 +430,14 @@ weft_tensor *weft_attention_in_ring(attention *a)
     if (state == NULL) {
         return NULL;
     }
-    weft_tensor *result = weft_dispatch(&(weft_call){
-        .function = a->function,
-        .operation = &operation_finish,
-        .num_inputs = 1,
-        .inputs = { state },
-        .attributes = {
-            .type = (int64_t)a->q->layout->dtype, .num_sizes = 1, .sizes = { a->shape[a->batch + 1] } } });
+    weft_tensor *result =
+        weft_dispatch(&(weft_call){ .function = a->function,
+                                    .operation = &operation_finish,
+                                    .num_inputs = 1,
+                                    .inputs = { state },
+                                    .attributes = { .type = (int64_t)weft_layout_of(a->q)->dtype,
+                                                    .num_sizes = 1,
+                                                    .sizes = { a->shape[a->batch + 1] } } });
     return result == NULL || !flat ? result : weft_squeeze_dims(a->function, result, 1);
 }
 

@@ -15,15 +15,17 @@ static const weft_operation operation_close = {
 
 static bool check_pair(const char *function, weft_tensor *a, weft_tensor *b, const bool *result)
 {
-    if (weft_check_tensor(function, "a", a) == NULL || weft_check_tensor(function, "b", b) == NULL) {
+    const weft_tensor_impl *first = weft_check_tensor(function, "a", a);
+    const weft_tensor_impl *second = first == NULL ? NULL : weft_check_tensor(function, "b", b);
+    if (second == NULL) {
         return false;
     }
     if (result == NULL) {
         weft_fail(WEFT_ERR_INVALID, function, "result is NULL");
         return false;
     }
-    return weft_check_same_mesh(function, "a", a->layout, "b", b->layout) &&
-           weft_check_not_held(function, "a", a) && weft_check_not_held(function, "b", b);
+    return weft_check_same_mesh(function, "a", first->layout, "b", second->layout) &&
+           weft_check_not_held(function, "a", first) && weft_check_not_held(function, "b", second);
 }
 
 static bool are_alike(const weft_layout *a, const weft_layout *b)
@@ -37,8 +39,8 @@ static weft_status all_true(const char *function, weft_tensor *truths, bool *res
 {
     weft_tensor *answer = truths == NULL ? NULL : weft_every_all(truths);
     unsigned char truth = 0;
-    weft_status status =
-        answer == NULL ? weft_latest_status() : weft_tensor_to_host(function, answer, &truth);
+    weft_status status = answer == NULL ? weft_latest_status()
+                                        : weft_tensor_to_host(function, weft_tensor_get(answer), &truth);
     if (status == WEFT_OK) {
         *result = truth != 0;
     }
@@ -51,7 +53,7 @@ weft_status weft_equal(weft_tensor *a, weft_tensor *b, bool *result)
     if (!check_pair(function, a, b, result)) {
         return weft_latest_status();
     }
-    if (!are_alike(a->layout, b->layout)) {
+    if (!are_alike(weft_layout_of(a), weft_layout_of(b))) {
         *result = false;
         return WEFT_OK;
     }
@@ -72,7 +74,7 @@ weft_status weft_allclose(weft_tensor *a, weft_tensor *b, double rtol, double at
         return weft_fail(WEFT_ERR_INVALID, function, "%s is %g, expected at least 0",
                          rtol >= 0 ? "atol" : "rtol", rtol >= 0 ? atol : rtol);
     }
-    if (!are_alike(a->layout, b->layout)) {
+    if (!are_alike(weft_layout_of(a), weft_layout_of(b))) {
         *result = false;
         return WEFT_OK;
     }

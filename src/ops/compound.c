@@ -3,15 +3,14 @@
 
 int weft_check_dim_of(const char *function, weft_tensor *a, int dim)
 {
-    a = weft_check_tensor(function, "a", a);
-    if (a == NULL) {
+    if (weft_check_tensor(function, "a", a) == NULL) {
         return -1;
     }
-    if (a->layout->ndim == 0) {
+    if (weft_layout_of(a)->ndim == 0) {
         weft_fail(WEFT_ERR_INVALID, function, "a is a scalar: it has no dimension %d", dim);
         return -1;
     }
-    return weft_check_dim(function, "dim", dim, a->layout->ndim);
+    return weft_check_dim(function, "dim", dim, weft_layout_of(a)->ndim);
 }
 
 weft_tensor *weft_leave_scope(weft_tensor *result)
@@ -21,6 +20,11 @@ weft_tensor *weft_leave_scope(weft_tensor *result)
     }
     weft_scope_close();
     return result;
+}
+
+weft_tensor *weft_in_layout(const char *function, weft_tensor *tensor, const weft_layout *layout)
+{
+    return weft_tensor_handle(weft_tensor_to_layout(function, weft_tensor_get(tensor), layout));
 }
 
 /* Where else what one mesh dimension holds may go: to the largest dimension but `whole`. */
@@ -38,16 +42,16 @@ static weft_placement place_elsewhere(const weft_layout *layout, int whole)
 
 weft_tensor *weft_settle(const char *function, weft_tensor *a, int whole)
 {
-    const weft_layout *layout = a->layout;
+    const weft_layout *layout = weft_layout_of(a);
     weft_placement placements[WEFT_MAX_DIMS];
     for (int m = 0; m < layout->mesh->ndim; m++) {
         weft_placement now = layout->placements[m];
         bool stays = now.kind == WEFT_REPLICATE || (now.kind == WEFT_SHARD && now.dim != whole);
         placements[m] = stays ? now : place_elsewhere(layout, whole);
     }
-    const weft_layout *settled = weft_check_layout(function, (weft_mesh *)layout->mesh, placements,
-                                                   layout->ndim, layout->shape, layout->dtype);
-    return settled == NULL ? NULL : weft_tensor_to_layout(function, a, settled);
+    const weft_layout *settled =
+        weft_check_layout(function, layout->mesh, placements, layout->ndim, layout->shape, layout->dtype);
+    return settled == NULL ? NULL : weft_in_layout(function, a, settled);
 }
 
 weft_dtype weft_wide_type(weft_dtype dtype)
@@ -63,7 +67,7 @@ weft_tensor *weft_dispatch_sum(const weft_call *call)
         }
     }
     weft_call wide = *call;
-    weft_dtype type = call->inputs[0]->layout->dtype;
+    weft_dtype type = weft_layout_of(call->inputs[0])->dtype;
     wide.attributes.type = weft_wide_type(type);
     if (wide.attributes.type == (int64_t)type) {
         return weft_dispatch(&wide);

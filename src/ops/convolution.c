@@ -187,17 +187,16 @@ static bool take_options(convolution *c, const weft_convolution *options)
 /* The shape of a tensor of the call. */
 static bool take_shape(const convolution *c, const char *name, weft_tensor *tensor, int64_t shape[])
 {
-    tensor = weft_check_tensor(c->function, name, tensor);
-    if (tensor == NULL) {
+    if (weft_check_tensor(c->function, name, tensor) == NULL) {
         return false;
     }
-    if (tensor->layout->ndim != c->spatial + 2) {
+    if (weft_layout_of(tensor)->ndim != c->spatial + 2) {
         weft_fail(WEFT_ERR_SHAPE, c->function, "%s has %d dimension%s, expected %d", name,
-                  tensor->layout->ndim, tensor->layout->ndim == 1 ? "" : "s", c->spatial + 2);
+                  weft_layout_of(tensor)->ndim, weft_layout_of(tensor)->ndim == 1 ? "" : "s", c->spatial + 2);
         return false;
     }
     for (int d = 0; d < c->spatial + 2; d++) {
-        shape[d] = tensor->layout->shape[d];
+        shape[d] = weft_layout_of(tensor)->shape[d];
     }
     return true;
 }

@@ -166,16 +166,15 @@ static const weft_operation operation_to_type = {
 weft_tensor *weft_to_type(weft_tensor *a, weft_dtype dtype)
 {
     static const char function[] = "weft_to_type";
-    a = weft_check_tensor(function, "a", a);
-    if (a == NULL) {
+    if (weft_check_tensor(function, "a", a) == NULL) {
         return NULL;
     }
     if (weft_dtype_size(dtype) == 0) {
         weft_fail(WEFT_ERR_DTYPE, function, "dtype is %d, which is no element type", (int)dtype);
         return NULL;
     }
-    if (a->layout->dtype == dtype) {
-        return weft_tensor_share(a);
+    if (weft_layout_of(a)->dtype == dtype) {
+        return weft_tensor_handle(weft_tensor_share(weft_tensor_get(a)));
     }
     return weft_dispatch(&(weft_call){ .function = function,
                                        .operation = &operation_to_type,
@@ -197,7 +196,7 @@ static bool check_number(const char *function, const char *argument, int num_inp
         if (weft_check_tensor(function, names[i], inputs[i]) == NULL) {
             return false;
         }
-        layouts[i] = inputs[i]->layout;
+        layouts[i] = weft_layout_of(inputs[i]);
     }
     return weft_check_number(function, argument, weft_promoted(num_inputs, layouts), value);
 }
@@ -262,9 +261,9 @@ static bool take_bound(const char *function, const char *argument, weft_dtype dt
 weft_tensor *weft_clamp(weft_tensor *a, double least, double most)
 {
     static const char function[] = "weft_clamp";
-    a = weft_check_tensor(function, "a", a);
-    if (a == NULL || !take_bound(function, "least", a->layout->dtype, &least) ||
-        !take_bound(function, "most", a->layout->dtype, &most)) {
+    if (weft_check_tensor(function, "a", a) == NULL ||
+        !take_bound(function, "least", weft_layout_of(a)->dtype, &least) ||
+        !take_bound(function, "most", weft_layout_of(a)->dtype, &most)) {
         return NULL;
     }
     return weft_dispatch(&(weft_call){ .function = function,

@@ -22,7 +22,7 @@ static int64_t num_table_parts(const weft_local_shard *table)
     return weft_max_i64(1, table->num_panels);
 }
 
-static table_part table_part_at(const weft_tensor *tensor, const weft_local_shard *shard, int64_t index)
+static table_part table_part_at(const weft_tensor_impl *tensor, const weft_local_shard *shard, int64_t index)
 {
     if (shard->num_panels == 0) {
         return (table_part){ .panel = NULL };
@@ -133,7 +133,7 @@ typedef struct source_piece {
 
 static source_piece source_piece_at(const weft_lowering *lowering, int64_t row)
 {
-    const weft_tensor *gradient = lowering->inputs[0], *indices = lowering->inputs[1];
+    const weft_tensor_impl *gradient = lowering->inputs[0], *indices = lowering->inputs[1];
     source_piece piece = { .first = row };
     piece.gradient = weft_shard_panel_at(gradient, weft_lowering_input(lowering, 0), row,
                                          &piece.gradient_first, &piece.last);
@@ -152,7 +152,7 @@ static source_piece source_piece_at(const weft_lowering *lowering, int64_t row)
 static bool scatter(const weft_row_walk *walk, const source_piece *piece, bool first)
 {
     const weft_lowering *lowering = walk->lowering;
-    const weft_tensor *gradient = lowering->inputs[0], *indices = lowering->inputs[1];
+    const weft_tensor_impl *gradient = lowering->inputs[0], *indices = lowering->inputs[1];
     const weft_local_shard *gradient_shard = weft_lowering_input(lowering, 0);
     bool single = indices->layout->ndim == 0;
     weft_dtype type = lowering->output->layout->dtype;
@@ -227,8 +227,7 @@ static const weft_operation operation_embedding_backward = {
 weft_tensor *weft_embedding_backward(weft_tensor *gradient, weft_tensor *indices, int64_t num_rows)
 {
     static const char function[] = "weft_embedding_backward";
-    gradient = weft_check_tensor(function, "gradient", gradient);
-    if (gradient == NULL) {
+    if (weft_check_tensor(function, "gradient", gradient) == NULL) {
         return NULL;
     }
     if (num_rows < 0) {

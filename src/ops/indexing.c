@@ -76,7 +76,7 @@ typedef struct addition {
 
 static bool check_source(const addition *x)
 {
-    const weft_layout *a = x->a->layout, *source = x->source->layout;
+    const weft_layout *a = weft_layout_of(x->a), *source = weft_layout_of(x->source);
     if (source->dtype != a->dtype) {
         weft_fail(WEFT_ERR_DTYPE, x->function, "source is %s, expected %s, the type of a",
                   weft_dtype_name(source->dtype), weft_dtype_name(a->dtype));
@@ -108,7 +108,7 @@ static bool check_addition(addition *x)
         weft_check_tensor(x->function, "source", x->source) == NULL || !check_source(x)) {
         return false;
     }
-    if (x->in_place && x->a->layout->has_partial) {
+    if (x->in_place && weft_layout_of(x->a)->has_partial) {
         weft_fail(WEFT_ERR_LAYOUT, x->function,
                   "a is Partial, which cannot be added to: weft_redistribute() it");
         return false;
@@ -125,9 +125,9 @@ static weft_tensor *scatter(const addition *x)
         .inputs = { x->source, x->indices },
         .attributes = { .rule = x->rule,
                         .leading = x->dim,
-                        .type = weft_wide_type(x->source->layout->dtype),
+                        .type = weft_wide_type(weft_layout_of(x->source)->dtype),
                         .num_sizes = 1,
-                        .sizes = { x->a->layout->shape[x->dim] },
+                        .sizes = { weft_layout_of(x->a)->shape[x->dim] },
                         .num_numbers = 2,
                         .numbers = { [WEFT_INDEXED_DIM] = x->dim,
                                      [WEFT_INDEXED_TOGETHER] = x->rule == TOGETHER } },
@@ -137,7 +137,7 @@ static weft_tensor *scatter(const addition *x)
 /* Truth values have no sum in place. */
 static weft_tensor *add_in_place(weft_tensor *a, weft_tensor *sums)
 {
-    return a->layout->dtype == WEFT_BOOL ? weft_copy_(a, weft_add(a, sums)) : weft_add_(a, sums, 1);
+    return weft_layout_of(a)->dtype == WEFT_BOOL ? weft_copy_(a, weft_add(a, sums)) : weft_add_(a, sums, 1);
 }
 
 static weft_tensor *add(addition x)
@@ -149,7 +149,7 @@ static weft_tensor *add(addition x)
     weft_tensor *sums = scatter(&x);
     if (!x.in_place) {
         weft_tensor *result = sums == NULL ? NULL : weft_add(x.a, sums);
-        return weft_leave_scope(result == NULL ? NULL : weft_to_type(result, x.a->layout->dtype));
+        return weft_leave_scope(result == NULL ? NULL : weft_to_type(result, weft_layout_of(x.a)->dtype));
     }
     weft_tensor *target = sums == NULL ? NULL : add_in_place(x.a, sums);
     weft_scope_close();

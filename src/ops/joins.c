@@ -11,9 +11,9 @@
  * another kind around it. Sums and averages change places freely. */
 static bool partial_stays(int n, weft_tensor *const tensors[], int mesh_dim)
 {
-    weft_placement common = tensors[0]->layout->placements[mesh_dim];
+    weft_placement common = weft_layout_of(tensors[0])->placements[mesh_dim];
     for (int i = 0; i < n; i++) {
-        const weft_placement *placements = tensors[i]->layout->placements;
+        const weft_placement *placements = weft_layout_of(tensors[i])->placements;
         if (!weft_placement_equal(placements[mesh_dim], common)) {
             return false;
         }
@@ -41,7 +41,7 @@ typedef struct row_of_tensors {
 static void placements_like(const row_of_tensors *row, int like, bool shards, weft_placement instead,
                             weft_placement placements[])
 {
-    const weft_layout *layout = row->tensors[like]->layout;
+    const weft_layout *layout = weft_layout_of(row->tensors[like]);
     for (int m = 0; m < layout->mesh->ndim; m++) {
         weft_placement p = layout->placements[m];
         bool stays = p.kind == WEFT_PARTIAL ? partial_stays(row->n, row->tensors, m)
@@ -90,8 +90,8 @@ static double cost_of(const row_of_tensors *row, const weft_placement placements
     double cost = 0, one = 0;
     int64_t start = 0;
     for (int i = 0; i < row->n; i++) {
-        const weft_layout *from = row->tensors[i]->layout, *to = with_placements(from, placements);
-        if (i == 0 || from != row->tensors[i - 1]->layout) {
+        const weft_layout *from = weft_layout_of(row->tensors[i]), *to = with_placements(from, placements);
+        if (i == 0 || from != weft_layout_of(row->tensors[i - 1])) {
             one = cost_of_move(from, to);
         }
         double place = one < 0 ? -1 : cost_of_place(to, row->dim, start, row->rows);
@@ -107,10 +107,10 @@ static double cost_of(const row_of_tensors *row, const weft_placement placements
 /* Whether all lie alike, and can stay as they do. */
 static bool lie_alike(const row_of_tensors *row)
 {
-    const weft_layout *first = row->tensors[0]->layout;
+    const weft_layout *first = weft_layout_of(row->tensors[0]);
     for (int m = 0; m < first->mesh->ndim; m++) {
         for (int i = 1; i < row->n; i++) {
-            if (!weft_placement_equal(row->tensors[i]->layout->placements[m], first->placements[m])) {
+            if (!weft_placement_equal(weft_layout_of(row->tensors[i])->placements[m], first->placements[m])) {
                 return false;
             }
         }
@@ -124,7 +124,7 @@ static bool lie_alike(const row_of_tensors *row)
 /* Compares the placements of one of the tensors with what was best before. */
 static void try_like(const row_of_tensors *row, int like, bool shards, double *least, weft_placement best[])
 {
-    for (int dim = -1; dim < row->tensors[like]->layout->ndim; dim++) {
+    for (int dim = -1; dim < weft_layout_of(row->tensors[like])->ndim; dim++) {
         weft_placement candidate[WEFT_MAX_DIMS];
         if (dim == row->dim) {
             continue;
@@ -144,7 +144,7 @@ static void try_like(const row_of_tensors *row, int like, bool shards, double *l
 static void choose_placements(const row_of_tensors *row, bool shards, weft_placement best[])
 {
     enum { MOST_TRIED = 4 }; /* different layouts that are considered */
-    const weft_layout *first = row->tensors[0]->layout;
+    const weft_layout *first = weft_layout_of(row->tensors[0]);
     if (lie_alike(row) && (shards || weft_layout_parts(first, row->dim) == 1)) {
         memcpy(best, first->placements, sizeof(first->placements));
         return;
@@ -152,8 +152,8 @@ static void choose_placements(const row_of_tensors *row, bool shards, weft_place
     double least = -1;
     int tried = 0;
     for (int like = 0; like < row->n && tried < MOST_TRIED; like++) {
-        const weft_layout *layout = row->tensors[like]->layout;
-        if (like > 0 && layout == row->tensors[like - 1]->layout) {
+        const weft_layout *layout = weft_layout_of(row->tensors[like]);
+        if (like > 0 && layout == weft_layout_of(row->tensors[like - 1])) {
             continue;
         }
         tried++;
@@ -188,7 +188,7 @@ static bool check_tensors(const char *function, int n, weft_tensor *const tensor
         if (weft_check_tensor(function, argument_name(i, name), tensors[i]) == NULL) {
             return false;
         }
-        if (tensors[i]->layout->mesh != tensors[0]->layout->mesh) {
+        if (weft_layout_of(tensors[i])->mesh != weft_layout_of(tensors[0])->mesh) {
             weft_fail(WEFT_ERR_MESH, function,
                       "tensors[%d] is on another mesh than tensors[0]: weft_redistribute() it", i);
             return false;
@@ -200,7 +200,7 @@ static bool check_tensors(const char *function, int n, weft_tensor *const tensor
 /* A tensor of shape [0], which can be joined to any others. */
 static bool fits_any(const weft_tensor *tensor)
 {
-    return tensor->layout->ndim == 1 && tensor->layout->shape[0] == 0;
+    return weft_layout_of(tensor)->ndim == 1 && weft_layout_of(tensor)->shape[0] == 0;
 }
 
 /* The first tensor that is not so; 0 where all are. */
@@ -218,9 +218,9 @@ static int first_with_shape(int n, weft_tensor *const tensors[])
 static bool check_shapes(const char *function, int n, weft_tensor *const tensors[], int except)
 {
     int reference = except < 0 ? 0 : first_with_shape(n, tensors);
-    const weft_layout *first = tensors[reference]->layout;
+    const weft_layout *first = weft_layout_of(tensors[reference]);
     for (int i = 0; i < n; i++) {
-        const weft_layout *other = tensors[i]->layout;
+        const weft_layout *other = weft_layout_of(tensors[i]);
         bool fits = other->ndim == first->ndim;
         for (int d = 0; fits && d < first->ndim; d++) {
             fits = d == except || other->shape[d] == first->shape[d];
@@ -247,7 +247,7 @@ static bool find_type(const char *function, int n, weft_tensor *const tensors[],
         return false;
     }
     for (int i = 0; i < n; i++) {
-        layouts[i] = tensors[i]->layout;
+        layouts[i] = weft_layout_of(tensors[i]);
     }
     *type = weft_promoted(n, layouts);
     free(layouts);
@@ -257,22 +257,22 @@ static bool find_type(const char *function, int n, weft_tensor *const tensors[],
 /* The shape of all together. False with the error kept. */
 static bool joined_shape(const char *function, int n, weft_tensor *const tensors[], int dim, int64_t shape[])
 {
-    memcpy(shape, tensors[0]->layout->shape, WEFT_MAX_DIMS * sizeof(shape[0]));
+    memcpy(shape, weft_layout_of(tensors[0])->shape, WEFT_MAX_DIMS * sizeof(shape[0]));
     for (int i = 1; i < n; i++) {
-        if (tensors[i]->layout->shape[dim] > INT64_MAX - shape[dim]) {
+        if (weft_layout_of(tensors[i])->shape[dim] > INT64_MAX - shape[dim]) {
             weft_fail(WEFT_ERR_SHAPE, function, "the tensors are larger together than 64 bits can tell");
             return false;
         }
-        shape[dim] += tensors[i]->layout->shape[dim];
+        shape[dim] += weft_layout_of(tensors[i])->shape[dim];
     }
-    return weft_check_shape(function, tensors[0]->layout->ndim, shape);
+    return weft_check_shape(function, weft_layout_of(tensors[0])->ndim, shape);
 }
 
 /* A tensor in which all have their place; NULL with the error kept. */
 static weft_tensor *make_target(const char *function, int n, weft_tensor *const tensors[], int dim,
                                 const int64_t shape[])
 {
-    const weft_layout *first = tensors[0]->layout;
+    const weft_layout *first = weft_layout_of(tensors[0]);
     weft_placement placements[WEFT_MAX_DIMS];
     choose_placements(&(row_of_tensors){ n, tensors, dim, shape[dim] }, true, placements);
     const weft_layout *layout =
@@ -281,7 +281,7 @@ static weft_tensor *make_target(const char *function, int n, weft_tensor *const 
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a layout");
         return NULL;
     }
-    return weft_tensor_new(function, layout);
+    return weft_tensor_handle(weft_tensor_new(function, layout));
 }
 
 /* Tensors that fit together, along a dimension that they have. Changes the list to those of the common type;
@@ -300,7 +300,7 @@ static weft_tensor *join(const char *function, int n, weft_tensor *tensors[], in
     }
     weft_tensor *target = make_target(function, n, tensors, dim, shape);
     for (int i = 0; i < n && target != NULL; i++) {
-        int64_t size = tensors[i]->layout->shape[dim];
+        int64_t size = weft_layout_of(tensors[i])->shape[dim];
         if (size > 0 && !weft_put_part(function, target, tensors[i], dim, start)) {
             return NULL;
         }
@@ -326,7 +326,7 @@ static int with_shape(int n, weft_tensor *const tensors[], weft_tensor *left[])
 /* The dimension that grows, 0 .. ndim - 1; -1 with the error kept. */
 static int check_grown(const char *function, int n, weft_tensor *const tensors[], int dim)
 {
-    int reference = first_with_shape(n, tensors), ndim = tensors[reference]->layout->ndim;
+    int reference = first_with_shape(n, tensors), ndim = weft_layout_of(tensors[reference])->ndim;
     if (ndim == 0) {
         weft_fail(WEFT_ERR_SHAPE, function,
                   "tensors[%d] is a scalar, expected at least one dimension: weft_stack()", reference);
@@ -366,7 +366,7 @@ static weft_tensor *stack(const char *function, int n, weft_tensor *const tensor
         }
     }
     weft_dtype type;
-    dim = dim < 0 ? dim + raised[0]->layout->ndim : dim;
+    dim = dim < 0 ? dim + weft_layout_of(raised[0])->ndim : dim;
     return find_type(function, n, tensors, &type) ? join(function, n, raised, dim, type) : NULL;
 }
 
@@ -392,15 +392,14 @@ weft_tensor *weft_stack(int n, weft_tensor *const tensors[], int dim)
 /* The tensor and the dimension that is cut; NULL with the error kept. */
 static weft_tensor *check_cut(const char *function, weft_tensor *a, int *dim)
 {
-    a = weft_check_tensor(function, "a", a);
-    if (a == NULL) {
+    if (weft_check_tensor(function, "a", a) == NULL) {
         return NULL;
     }
-    if (a->layout->ndim == 0) {
+    if (weft_layout_of(a)->ndim == 0) {
         weft_fail(WEFT_ERR_INVALID, function, "dim is %d, but a is a scalar and has no dimensions", *dim);
         return NULL;
     }
-    *dim = weft_check_dim(function, "dim", *dim, a->layout->ndim);
+    *dim = weft_check_dim(function, "dim", *dim, weft_layout_of(a)->ndim);
     return *dim < 0 ? NULL : a;
 }
 
@@ -409,14 +408,14 @@ static weft_tensor *check_cut(const char *function, weft_tensor *a, int *dim)
  * another dimension, once for all of them. */
 static weft_tensor *ready_to_cut(weft_tensor *a, int n, const int64_t sizes[], int dim)
 {
-    int64_t parts = weft_layout_parts(a->layout, dim);
+    int64_t parts = weft_layout_parts(weft_layout_of(a), dim);
     bool shards = true;
     for (int i = 0; i < n; i++) {
         shards &= sizes[i] >= parts || sizes[i] == 0;
     }
     weft_placement placements[WEFT_MAX_DIMS];
-    choose_placements(&(row_of_tensors){ 1, &a, dim, a->layout->shape[dim] }, shards, placements);
-    return weft_redistribute(a, (weft_mesh *)a->layout->mesh, placements);
+    choose_placements(&(row_of_tensors){ 1, &a, dim, weft_layout_of(a)->shape[dim] }, shards, placements);
+    return weft_redistribute(a, weft_layout_of(a)->mesh->handle, placements);
 }
 
 /* Pieces that follow each other. */
@@ -474,7 +473,7 @@ weft_status weft_split(weft_tensor *a, int n, const int64_t sizes[], int dim, we
     }
     memset(outputs, 0, (size_t)n * sizeof(outputs[0]));
     a = check_cut(function, a, &dim);
-    if (a == NULL || !check_sizes(function, n, sizes, a->layout->shape[dim])) {
+    if (a == NULL || !check_sizes(function, n, sizes, weft_layout_of(a)->shape[dim])) {
         return weft_latest_status();
     }
     return split(a, n, sizes, dim, outputs);
@@ -509,7 +508,7 @@ int weft_chunk(weft_tensor *a, int chunks, int dim, weft_tensor *outputs[])
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for the sizes");
         return 0;
     }
-    int count = chunk_sizes(a->layout->shape[dim], chunks, sizes);
+    int count = chunk_sizes(weft_layout_of(a)->shape[dim], chunks, sizes);
     weft_status status = split(a, count, sizes, dim, outputs);
     free(sizes);
     return status == WEFT_OK ? count : 0;

@@ -144,14 +144,13 @@ static bool check_gradient(const char *function, const char *argument, weft_tens
     if (gradient == NULL) {
         return true;
     }
-    gradient = weft_check_tensor(function, "gradient", gradient);
-    if (gradient == NULL) {
+    if (weft_check_tensor(function, "gradient", gradient) == NULL) {
         return false;
     }
-    weft_dtype type = values->layout->dtype;
-    if (weft_dtype_is_floating(type) && gradient->layout->dtype != type) {
+    weft_dtype type = weft_layout_of(values)->dtype;
+    if (weft_dtype_is_floating(type) && weft_layout_of(gradient)->dtype != type) {
         weft_fail(WEFT_ERR_DTYPE, function, "gradient is %s, expected %s, the type of %s",
-                  weft_dtype_name(gradient->layout->dtype), weft_dtype_name(type), argument);
+                  weft_dtype_name(weft_layout_of(gradient)->dtype), weft_dtype_name(type), argument);
         return false;
     }
     return true;
@@ -160,7 +159,7 @@ static bool check_gradient(const char *function, const char *argument, weft_tens
 /* There are rows, but nothing to choose from. */
 static bool check_classes(const loss *l)
 {
-    const weft_layout *layout = l->values->layout;
+    const weft_layout *layout = weft_layout_of(l->values);
     if (layout->ndim == 2 && layout->shape[0] > 0 && layout->shape[1] == 0) {
         weft_fail(WEFT_ERR_SHAPE, l->function, "%s has 0 classes for %lld rows", l->argument,
                   (long long)layout->shape[0]);
@@ -195,7 +194,7 @@ static void add_part(weft_call *call, int64_t part, weft_tensor *tensor)
 /* A call with input 0 and the targets. */
 static weft_call begin_call(const loss *l, weft_tensor *first)
 {
-    const weft_layout *layout = l->values->layout;
+    const weft_layout *layout = weft_layout_of(l->values);
     bool per_row = l->reduction == WEFT_LOSS_NONE;
     weft_call call = {
         .function = l->function, .operation = l->operation, .num_inputs = 2, .inputs = { first, l->targets }
@@ -228,22 +227,23 @@ static weft_tensor *target_logits(const loss *l, weft_tensor *logits)
 {
     weft_call call = begin_call(l, logits);
     call.operation = &operation_target_logits;
-    call.attributes.type = (int64_t)logits->layout->dtype;
+    call.attributes.type = (int64_t)weft_layout_of(logits)->dtype;
     call.scalars[WEFT_LOSS_SCALE] = 1;
-    return weft_place_like(l->function, weft_dispatch(&call), logits->layout, 1 << 1);
+    return weft_place_like(l->function, weft_dispatch(&call), weft_layout_of(logits), 1 << 1);
 }
 
 static bool needs_statistics(const loss *l)
 {
     bool of_rows =
         l->operation == &operation_cross_entropy || l->operation == &operation_cross_entropy_backward;
-    return of_rows && weft_is_cut(l->values->layout, 1 << 1) && l->values->layout->shape[1] > 0;
+    return of_rows && weft_is_cut(weft_layout_of(l->values), 1 << 1) &&
+           weft_layout_of(l->values)->shape[1] > 0;
 }
 
 /* The call over parts of rows: forward from values of the rows alone. False with the error kept. */
 static bool begin_parts(const loss *l, weft_call *call)
 {
-    weft_tensor *logits = weft_place_like(l->function, l->values, l->values->layout, 0);
+    weft_tensor *logits = weft_place_like(l->function, l->values, weft_layout_of(l->values), 0);
     if (logits == NULL) {
         return false;
     }
@@ -259,7 +259,7 @@ static bool begin_parts(const loss *l, weft_call *call)
         return true;
     }
     weft_tensor *mean = weft_sum_statistic(l->function, WEFT_STATISTIC_SUM, logits, NULL, 1 << 1, 0);
-    mean = weft_place_like(l->function, mean, logits->layout, 1 << 1);
+    mean = weft_place_like(l->function, mean, weft_layout_of(logits), 1 << 1);
     add_part(call, WEFT_LOSS_HAS_MEAN, mean);
     return mean != NULL;
 }
@@ -275,7 +275,7 @@ static weft_tensor *compose(const loss *l, bool counts)
     add_part(&call, WEFT_LOSS_HAS_GRADIENT, l->gradient);
     add_part(&call, WEFT_LOSS_HAS_COUNT, count);
     weft_tensor *result = weft_dispatch(&call);
-    return result == NULL ? NULL : weft_to_type(result, l->values->layout->dtype);
+    return result == NULL ? NULL : weft_to_type(result, weft_layout_of(l->values)->dtype);
 }
 
 static weft_tensor *run(const loss *l)
@@ -286,7 +286,7 @@ static weft_tensor *run(const loss *l)
     weft_call whole = begin_call(l, l->values);
     add_part(&whole, WEFT_LOSS_HAS_GRADIENT, l->gradient);
     bool counts = l->reduction == WEFT_LOSS_MEAN && l->ignores;
-    bool narrows = !l->backward && (weft_dtype)whole.attributes.type != l->values->layout->dtype;
+    bool narrows = !l->backward && (weft_dtype)whole.attributes.type != weft_layout_of(l->values)->dtype;
     if ((!counts && !narrows && !needs_statistics(l)) || !weft_dispatch_accepts(&whole)) {
         return weft_dispatch(&whole);
     }
@@ -428,14 +428,13 @@ static const weft_operation operation_mse_difference = {
 
 static double mean_scale(weft_loss_reduction reduction, const weft_tensor *a)
 {
-    return reduction == WEFT_LOSS_MEAN ? 1 / weft_count_along(a->layout, -1) : 1;
+    return reduction == WEFT_LOSS_MEAN ? 1 / weft_count_along(weft_layout_of(a), -1) : 1;
 }
 
 weft_tensor *weft_mse(weft_tensor *a, weft_tensor *b, weft_loss_reduction reduction)
 {
     static const char function[] = "weft_mse";
-    a = weft_check_tensor(function, "a", a);
-    if (a == NULL || !check_reduction(function, reduction)) {
+    if (weft_check_tensor(function, "a", a) == NULL || !check_reduction(function, reduction)) {
         return NULL;
     }
     bool each = reduction == WEFT_LOSS_NONE;
@@ -451,8 +450,7 @@ weft_tensor *weft_mse_backward(weft_tensor *gradient, weft_tensor *a, weft_tenso
                                weft_loss_reduction reduction)
 {
     static const char function[] = "weft_mse_backward";
-    a = weft_check_tensor(function, "a", a);
-    if (a == NULL || !check_reduction(function, reduction)) {
+    if (weft_check_tensor(function, "a", a) == NULL || !check_reduction(function, reduction)) {
         return NULL;
     }
     return weft_dispatch(

@@ -111,7 +111,7 @@ typedef struct block {
 } block;
 
 /* Bytes of the element at (row, column) of a panel whose rows have `width` elements. */
-static int64_t element_offset(const weft_tensor *tensor, int64_t row, int64_t column, int64_t width)
+static int64_t element_offset(const weft_tensor_impl *tensor, int64_t row, int64_t column, int64_t width)
 {
     return (row * width + column) * (int64_t)weft_dtype_size(tensor->layout->dtype);
 }
@@ -146,7 +146,7 @@ static weft_gemm_args *begin_gemm(weft_task *task, const product *p, const weft_
 
 static void add_a(weft_task *task, const product *p, const weft_row_walk *walk, const block *b)
 {
-    const weft_tensor *tensor = p->lowering->inputs[p->a];
+    const weft_tensor_impl *tensor = p->lowering->inputs[p->a];
     if (!p->transpose_a) {
         weft_task_add(task, walk->inputs[p->a],
                       weft_rows_input_offset(walk, p->a) + element_offset(tensor, 0, b->k_first, p->k),
@@ -177,7 +177,7 @@ static bool addend_lies_along_n(const product *p)
 static void add_addend(weft_task *task, weft_gemm_args *args, const product *p, const weft_row_walk *walk,
                        const block *b)
 {
-    const weft_tensor *c = p->lowering->inputs[C];
+    const weft_tensor_impl *c = p->lowering->inputs[C];
     const weft_local_shard *shard = weft_lowering_input(p->lowering, C);
     const weft_layout *output = p->lowering->output->layout;
     int ndim = c->layout->ndim;
@@ -229,7 +229,7 @@ static bool submit_block(const product *p, weft_row_walk *walk, const block *b)
 }
 
 /* Local rows [*first, *last) of a panel. */
-static void panel_rows(const weft_tensor *tensor, const weft_local_shard *shard, int64_t panel,
+static void panel_rows(const weft_tensor_impl *tensor, const weft_local_shard *shard, int64_t panel,
                        int64_t *first, int64_t *last)
 {
     weft_panel_range(tensor->layout, &shard->box, panel, first, last);
@@ -243,7 +243,7 @@ static bool split_over_a(const product *p, weft_row_walk *walk, block b)
     if (!p->transpose_a) {
         return submit_block(p, walk, &b);
     }
-    const weft_tensor *tensor = p->lowering->inputs[p->a];
+    const weft_tensor_impl *tensor = p->lowering->inputs[p->a];
     const weft_local_shard *shard = weft_lowering_input(p->lowering, p->a);
     int64_t k_last = b.k_last;
     while (b.k_first < k_last) {
@@ -262,7 +262,7 @@ static bool split_over_a(const product *p, weft_row_walk *walk, block b)
  * the order of k. */
 static bool split_over_b(const product *p, weft_row_walk *walk, block b)
 {
-    const weft_tensor *tensor = p->lowering->inputs[p->b];
+    const weft_tensor_impl *tensor = p->lowering->inputs[p->b];
     const weft_local_shard *shard = weft_lowering_input(p->lowering, p->b);
     int64_t n_first = b.n_first, n_last = b.n_last;
     b.k_last = p->k;
@@ -362,13 +362,13 @@ static weft_tensor *product_call(weft_call call, int form, int transposes)
 static bool check_matrix(const char *function, const char *name, weft_tensor *a, bool transposed)
 {
     int least = transposed ? 2 : 1;
-    a = weft_check_tensor(function, name, a);
-    if (a != NULL && a->layout->ndim < least) {
+    const weft_tensor_impl *matrix = weft_check_tensor(function, name, a);
+    if (matrix != NULL && matrix->layout->ndim < least) {
         weft_fail(WEFT_ERR_SHAPE, function, "%s has %d dimension%s, expected at least %d", name,
-                  a->layout->ndim, a->layout->ndim == 1 ? "" : "s", least);
+                  matrix->layout->ndim, matrix->layout->ndim == 1 ? "" : "s", least);
         return false;
     }
-    return a != NULL;
+    return matrix != NULL;
 }
 
 weft_tensor *weft_matmul_ex(weft_tensor *a, bool transpose_a, weft_tensor *b, bool transpose_b)
@@ -406,9 +406,9 @@ weft_tensor *weft_dot(weft_tensor *a, weft_tensor *b)
 weft_tensor *weft_addmm(weft_tensor *c, weft_tensor *a, weft_tensor *b, double beta, double alpha)
 {
     static const char function[] = "weft_addmm";
-    a = weft_check_tensor(function, "c", c) == NULL ? NULL : weft_check_tensor(function, "a", a);
-    if (a == NULL || !weft_check_number(function, "beta", a->layout->dtype, beta) ||
-        !weft_check_number(function, "alpha", a->layout->dtype, alpha)) {
+    if (weft_check_tensor(function, "c", c) == NULL || weft_check_tensor(function, "a", a) == NULL ||
+        !weft_check_number(function, "beta", weft_layout_of(a)->dtype, beta) ||
+        !weft_check_number(function, "alpha", weft_layout_of(a)->dtype, alpha)) {
         return NULL;
     }
     weft_call call = { .function = function,
@@ -438,13 +438,13 @@ weft_tensor *weft_outer(weft_tensor *a, weft_tensor *b)
         if (weft_check_tensor(function, name, operands[i]) == NULL) {
             return NULL;
         }
-        if (operands[i]->layout->ndim != 1) {
+        if (weft_layout_of(operands[i])->ndim != 1) {
             weft_fail(WEFT_ERR_SHAPE, function, "%s has %d dimensions, expected 1", name,
-                      operands[i]->layout->ndim);
+                      weft_layout_of(operands[i])->ndim);
             return NULL;
         }
     }
-    int64_t column[] = { a->layout->shape[0], 1 };
+    int64_t column[] = { weft_layout_of(a)->shape[0], 1 };
     weft_scope_open();
     weft_tensor *result = weft_mul(weft_reshape(a, 2, column), b);
     if (result != NULL) {

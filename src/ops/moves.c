@@ -2,7 +2,7 @@
 
 static int describe_call(weft_describe_function describe, const weft_call *call, weft_affine maps[])
 {
-    return describe(call, call->inputs[call->operation->in_place ? 1 : 0]->layout, maps);
+    return describe(call, weft_layout_of(call->inputs[call->operation->in_place ? 1 : 0]), maps);
 }
 
 void weft_write_move(weft_describe_function describe, const weft_call *call, char *text, size_t size)
@@ -50,20 +50,20 @@ weft_affine weft_same_map(const weft_layout *from)
 
 int weft_check_own_dim(const char *function, const char *argument, const weft_tensor *a, int dim)
 {
-    if (a->layout->ndim == 0) {
+    if (weft_layout_of(a)->ndim == 0) {
         weft_fail(WEFT_ERR_INVALID, function, "%s is %d, but a is a scalar and has no dimensions", argument,
                   dim);
         return -1;
     }
-    return weft_check_dim(function, argument, dim, a->layout->ndim);
+    return weft_check_dim(function, argument, dim, weft_layout_of(a)->ndim);
 }
 
 bool weft_check_own_dims(const char *function, const weft_tensor *a, int num_dims, const int dims[],
                          int checked[])
 {
-    if (num_dims < 0 || num_dims > a->layout->ndim || (num_dims > 0 && dims == NULL)) {
+    if (num_dims < 0 || num_dims > weft_layout_of(a)->ndim || (num_dims > 0 && dims == NULL)) {
         weft_fail(WEFT_ERR_INVALID, function, "num_dims is %d%s, expected 0 to %d", num_dims,
-                  dims == NULL ? " and dims NULL" : "", a->layout->ndim);
+                  dims == NULL ? " and dims NULL" : "", weft_layout_of(a)->ndim);
         return false;
     }
     int64_t seen = 0;

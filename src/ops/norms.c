@@ -172,7 +172,7 @@ static weft_call call_of(const norm *n, const weft_operation *operation, weft_dt
  */
 static bool check(norm *n, bool has_gradient)
 {
-    weft_tensor *a = weft_check_tensor(n->function, "a", n->a);
+    const weft_tensor_impl *a = weft_check_tensor(n->function, "a", n->a);
     if (a == NULL || (has_gradient && weft_check_tensor(n->function, "gradient", n->gradient) == NULL) ||
         (n->gain != NULL && weft_check_tensor(n->function, "gain", n->gain) == NULL) ||
         (n->bias != NULL && weft_check_tensor(n->function, "bias", n->bias) == NULL)) {
@@ -180,7 +180,7 @@ static bool check(norm *n, bool has_gradient)
     }
     const weft_tensor *model = n->gain != NULL ? n->gain : n->bias;
     const char *name = n->gain != NULL ? "gain" : "bias";
-    int ndim = a->layout->ndim, own = model == NULL ? 1 : model->layout->ndim;
+    int ndim = a->layout->ndim, own = model == NULL ? 1 : weft_layout_of(model)->ndim;
     if (ndim == 0) {
         weft_fail(WEFT_ERR_SHAPE, n->function, "a is a scalar, expected at least 1 dimension");
         return false;
@@ -239,7 +239,7 @@ static weft_tensor *forward(norm n)
     const weft_operation *operation =
         n.gain == NULL && n.bias != NULL ? &operation_norm_bias : &operation_norm;
     weft_call whole = call_of(&n, operation, 0, NULL, n.gain, n.bias);
-    const weft_layout *layout = n.a->layout;
+    const weft_layout *layout = weft_layout_of(n.a);
     if (!weft_is_cut(layout, n.mask) || !has_elements(layout) || !weft_dispatch_accepts(&whole)) {
         return weft_dispatch(&whole);
     }
@@ -275,7 +275,7 @@ static weft_tensor *gradient_of_a(const norm *n)
         weft_call call = call_of(n, &operation_norm_sums, WEFT_F64, NULL, n->gain, NULL);
         call.attributes.num_sizes = 1;
         call.attributes.sizes[0] = 2;
-        sums = weft_place_like(n->function, weft_dispatch(&call), n->a->layout, n->mask);
+        sums = weft_place_like(n->function, weft_dispatch(&call), weft_layout_of(n->a), n->mask);
         if (sums == NULL) {
             return NULL;
         }
@@ -287,17 +287,17 @@ static weft_tensor *gradient_of_a(const norm *n)
 /* What is [1, 1, c, d] as [c, d], in the gain's type. */
 static weft_tensor *as_gain(const norm *n, const weft_tensor *gain, weft_tensor *sum)
 {
-    int64_t others = ~n->mask & (((int64_t)1 << n->a->layout->ndim) - 1);
+    int64_t others = ~n->mask & (((int64_t)1 << weft_layout_of(n->a)->ndim) - 1);
     if (sum != NULL && others != 0) {
         sum = weft_squeeze_dims(n->function, sum, others);
     }
-    return sum == NULL ? NULL : weft_to_type(sum, (gain != NULL ? gain : n->a)->layout->dtype);
+    return sum == NULL ? NULL : weft_to_type(sum, weft_layout_of(gain != NULL ? gain : n->a)->dtype);
 }
 
 static weft_tensor *gradient_of_gain(const norm *n)
 {
-    weft_call call =
-        call_of(n, &operation_norm_gain_backward, weft_wide_type(n->a->layout->dtype), NULL, NULL, NULL);
+    weft_call call = call_of(n, &operation_norm_gain_backward, weft_wide_type(weft_layout_of(n->a)->dtype),
+                             NULL, NULL, NULL);
     return as_gain(n, n->gain, weft_dispatch(&call));
 }
 
@@ -310,7 +310,7 @@ static weft_tensor *gradient_of_bias(const norm *n)
     /* Nothing to add up: a tensor of its own all the same, which the caller may write to. */
     weft_tensor *sum = n->first == 0 ? weft_squeeze_dims(n->function, n->gradient, 0)
                                      : weft_sum_over(n->gradient, (int)n->first, dims, false);
-    return sum == NULL ? NULL : weft_to_type(sum, (n->gain != NULL ? n->gain : n->a)->layout->dtype);
+    return sum == NULL ? NULL : weft_to_type(sum, weft_layout_of(n->gain != NULL ? n->gain : n->a)->dtype);
 }
 
 /* All that are wanted, in a scope that is open; false with the error kept. */
@@ -341,7 +341,8 @@ static weft_tensor *backward(norm n, weft_tensor **gradient_gain, weft_tensor **
     if (!weft_dispatch_accepts(&whole)) {
         return weft_dispatch(&whole);
     }
-    const weft_layout *layout = weft_is_cut(n.a->layout, n.mask) ? n.a->layout : n.gradient->layout;
+    const weft_layout *layout =
+        weft_is_cut(weft_layout_of(n.a), n.mask) ? weft_layout_of(n.a) : weft_layout_of(n.gradient);
     bool parts = weft_is_cut(layout, n.mask) && has_elements(layout);
     weft_scope_open();
     bool all = compute_backward(&n, parts ? layout : NULL, results, wanted);

@@ -50,6 +50,8 @@ bool weft_put_part(const char *function, weft_tensor *target, weft_tensor *part,
 int weft_check_dim_of(const char *function, weft_tensor *a, int dim);
 /* Closes a scope of intermediate results and keeps the result (or NULL) beyond it. */
 weft_tensor *weft_leave_scope(weft_tensor *result);
+/* weft_tensor_to_layout() of a live tensor. */
+weft_tensor *weft_in_layout(const char *function, weft_tensor *tensor, const weft_layout *layout);
 /* The tensor with no Partial and with dimension `whole` (-1: none) not sharded: what several operations on
  * the same values begin with, so that these are reduced and moved once. NULL with the error kept. */
 weft_tensor *weft_settle(const char *function, weft_tensor *a, int whole);

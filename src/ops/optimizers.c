@@ -68,18 +68,19 @@ static weft_status refuse(const char *function)
 
 /* ---- checks -------------------------------------------------------------------------------------------- */
 
-/* The i-th tensor of a list, floating; NULL with the error kept. */
-static weft_tensor *check_item(const char *function, const char *list, weft_tensor *const tensors[], int i)
+/* The layout of the i-th tensor of a list, floating; NULL with the error kept. */
+static const weft_layout *check_item(const char *function, const char *list, weft_tensor *const tensors[],
+                                     int i)
 {
     char name[48];
     snprintf(name, sizeof(name), "%s[%d]", list, i);
-    weft_tensor *tensor = weft_check_tensor(function, name, tensors[i]);
+    const weft_tensor_impl *tensor = weft_check_tensor(function, name, tensors[i]);
     if (tensor != NULL && !weft_dtype_is_floating(tensor->layout->dtype)) {
         weft_fail(WEFT_ERR_DTYPE, function, "%s is %s, expected a floating type", name,
                   weft_dtype_name(tensor->layout->dtype));
         return NULL;
     }
-    return tensor;
+    return tensor == NULL ? NULL : tensor->layout;
 }
 
 static bool check_list(const char *function, const char *name, int n, weft_tensor *const tensors[])
@@ -105,11 +106,11 @@ static bool same_placements(const weft_layout *a, const weft_layout *b)
 static bool check_belongs(const stepping *s, const char *list, weft_tensor *const tensors[], int i,
                           bool placed)
 {
-    const weft_tensor *tensor = check_item(s->function, list, tensors, i);
-    if (tensor == NULL) {
+    const weft_layout *own = check_item(s->function, list, tensors, i);
+    if (own == NULL) {
         return false;
     }
-    const weft_layout *own = tensor->layout, *parameter = s->parameters[i]->layout;
+    const weft_layout *parameter = weft_layout_of(s->parameters[i]);
     char text[160], expected[160];
     weft_layout_format(own, text, sizeof(text));
     weft_layout_format(parameter, expected, sizeof(expected));
@@ -131,11 +132,11 @@ static bool check_belongs(const stepping *s, const char *list, weft_tensor *cons
 
 static bool check_parameter(const stepping *s, int i)
 {
-    const weft_tensor *parameter = check_item(s->function, "parameters", s->parameters, i);
-    if (parameter != NULL && parameter->layout->has_partial) {
+    const weft_layout *parameter = check_item(s->function, "parameters", s->parameters, i);
+    if (parameter != NULL && parameter->has_partial) {
         char text[160];
         weft_fail(WEFT_ERR_LAYOUT, s->function, "parameters[%d] is %s, expected no Partial", i,
-                  weft_layout_format(parameter->layout, text, sizeof(text)));
+                  weft_layout_format(parameter, text, sizeof(text)));
         return false;
     }
     return parameter != NULL;
@@ -211,11 +212,11 @@ static bool check_not_negative(const char *function, const char *name, double va
 /* The gradient in its parameter's layout: itself, or a new tensor of the innermost scope. */
 static weft_tensor *placed_gradient(const stepping *s, int i)
 {
-    const weft_layout *layout = s->parameters[i]->layout;
+    const weft_layout *layout = weft_layout_of(s->parameters[i]);
     weft_tensor *gradient = s->gradients[i];
-    return same_placements(gradient->layout, layout)
+    return same_placements(weft_layout_of(gradient), layout)
                ? gradient
-               : weft_redistribute(gradient, (weft_mesh *)layout->mesh, layout->placements);
+               : weft_redistribute(gradient, layout->mesh->handle, layout->placements);
 }
 
 static weft_status step_all(const stepping *s, update_function update_one, const void *options)
@@ -375,14 +376,14 @@ weft_status weft_adamw(int n, weft_tensor *const parameters[], weft_tensor *cons
 /* Sums and averages can be scaled addend by addend. */
 static bool check_scalable(const char *function, weft_tensor *const gradients[], int i)
 {
-    const weft_tensor *gradient = check_item(function, "gradients", gradients, i);
-    for (int d = 0; gradient != NULL && d < gradient->layout->mesh->ndim; d++) {
-        weft_placement placement = gradient->layout->placements[d];
+    const weft_layout *gradient = check_item(function, "gradients", gradients, i);
+    for (int d = 0; gradient != NULL && d < gradient->mesh->ndim; d++) {
+        weft_placement placement = gradient->placements[d];
         if (placement.kind == WEFT_PARTIAL && !(WEFT_LINEAR_OPS & (1u << placement.op))) {
             char text[160];
             weft_fail(WEFT_ERR_LAYOUT, function,
                       "gradients[%d] is %s, expected no Partial but of sums and averages", i,
-                      weft_layout_format(gradient->layout, text, sizeof(text)));
+                      weft_layout_format(gradient, text, sizeof(text)));
             return false;
         }
     }
@@ -408,7 +409,7 @@ static bool check_clip(const char *function, int n, weft_tensor *const gradients
 static weft_tensor *part_of_norm(const char *function, weft_tensor *gradient, double p)
 {
     int64_t count = 0;
-    weft_count_checked(gradient->layout->ndim, gradient->layout->shape, &count);
+    weft_count_checked(weft_layout_of(gradient)->ndim, weft_layout_of(gradient)->shape, &count);
     return !isinf(p)    ? weft_sum_of_powers(function, gradient, p)
            : count == 0 ? weft_sum_all(gradient) /* 0: there is no largest */
                         : weft_norm_all(gradient, p);
@@ -426,7 +427,7 @@ static weft_tensor *norm_of_all(const char *function, int n, weft_tensor *const 
     if (total == NULL) {
         return NULL;
     }
-    total = weft_redistribute(total, (weft_mesh *)total->layout->mesh, NULL);
+    total = weft_redistribute(total, weft_layout_of(total)->mesh->handle, NULL);
     return isinf(p) || p == 1 ? total : p == 2 ? weft_sqrt(total) : weft_pow_scalar(total, 1 / p);
 }
 

@@ -20,18 +20,18 @@ weft_tensor *weft_flip(weft_tensor *a, int num_dims, const int dims[])
 {
     static const char function[] = "weft_flip";
     int checked[WEFT_MAX_DIMS];
-    a = weft_check_tensor(function, "a", a);
-    if (a == NULL || !weft_check_own_dims(function, a, num_dims, dims, checked)) {
+    if (weft_check_tensor(function, "a", a) == NULL ||
+        !weft_check_own_dims(function, a, num_dims, dims, checked)) {
         return NULL;
     }
     int64_t mask = 0;
     for (int i = 0; i < num_dims; i++) {
-        mask |= (int64_t)(a->layout->shape[checked[i]] > 1) << checked[i];
+        mask |= (int64_t)(weft_layout_of(a)->shape[checked[i]] > 1) << checked[i];
     }
     weft_attributes attributes = { .num_numbers = 1, .numbers = { mask } };
-    for (int d = 0; d < a->layout->ndim; d++) {
+    for (int d = 0; d < weft_layout_of(a)->ndim; d++) {
         if (mask >> d & 1) {
-            attributes.sizes[attributes.num_sizes++] = a->layout->shape[d];
+            attributes.sizes[attributes.num_sizes++] = weft_layout_of(a)->shape[d];
         }
     }
     return mask == 0 ? weft_same(function, a) : weft_dispatch_move(function, &operation_flip, a, &attributes);
@@ -67,12 +67,11 @@ static const weft_operation operation_roll = {
 weft_tensor *weft_roll(weft_tensor *a, int64_t shift, int dim)
 {
     static const char function[] = "weft_roll";
-    a = weft_check_tensor(function, "a", a);
-    dim = a == NULL ? -1 : weft_check_own_dim(function, "dim", a, dim);
+    dim = weft_check_tensor(function, "a", a) == NULL ? -1 : weft_check_own_dim(function, "dim", a, dim);
     if (dim < 0) {
         return NULL;
     }
-    int64_t size = a->layout->shape[dim];
+    int64_t size = weft_layout_of(a)->shape[dim];
     shift = size == 0 ? 0 : shift % size;
     shift = shift < 0 ? shift + size : shift;
     if (shift == 0) {

@@ -67,7 +67,7 @@ static weft_tensor *draw_new(const drawing *d, const weft_layout *layout)
         return refuse(d->function);
     }
     weft_scope_open();
-    weft_tensor *tensor = weft_tensor_new(d->function, layout);
+    weft_tensor *tensor = weft_tensor_handle(weft_tensor_new(d->function, layout));
     tensor = tensor == NULL ? NULL : draw(d, tensor);
     if (tensor != NULL) {
         weft_scope_keep(tensor);
@@ -106,11 +106,11 @@ static const weft_layout *floating_layout(const weft_factory *request)
 
 static const weft_layout *floating_like(const char *function, weft_tensor *a)
 {
-    a = weft_check_tensor(function, "a", a);
-    if (a == NULL || !check_floating(function, "a", a->layout->dtype)) {
+    if (weft_check_tensor(function, "a", a) == NULL ||
+        !check_floating(function, "a", weft_layout_of(a)->dtype)) {
         return NULL;
     }
-    return weft_layout_like(function, a->layout, a->layout->dtype);
+    return weft_layout_like(function, weft_layout_of(a), weft_layout_of(a)->dtype);
 }
 
 /* ---- uniform and normal -------------------------------------------------------------------------------- */
@@ -187,9 +187,9 @@ static bool check_bounds(const char *function, weft_dtype dtype, double low, dou
 weft_tensor *weft_uniform_(weft_tensor *a, double low, double high)
 {
     drawing d = { "weft_uniform_", &operation_uniform, { low, high } };
-    a = weft_check_tensor(d.function, "a", a);
-    if (a == NULL || !check_floating(d.function, "a", a->layout->dtype) ||
-        !check_bounds(d.function, a->layout->dtype, low, high)) {
+    if (weft_check_tensor(d.function, "a", a) == NULL ||
+        !check_floating(d.function, "a", weft_layout_of(a)->dtype) ||
+        !check_bounds(d.function, weft_layout_of(a)->dtype, low, high)) {
         return refuse(d.function);
     }
     return draw(&d, a);
@@ -198,8 +198,8 @@ weft_tensor *weft_uniform_(weft_tensor *a, double low, double high)
 weft_tensor *weft_normal_(weft_tensor *a, double mean, double deviation)
 {
     drawing d = { "weft_normal_", &operation_normal, { mean, deviation } };
-    a = weft_check_tensor(d.function, "a", a);
-    if (a == NULL || !check_floating(d.function, "a", a->layout->dtype)) {
+    if (weft_check_tensor(d.function, "a", a) == NULL ||
+        !check_floating(d.function, "a", weft_layout_of(a)->dtype)) {
         return refuse(d.function);
     }
     if (!(deviation >= 0)) {
@@ -326,16 +326,16 @@ weft_tensor *weft_dropout(weft_tensor *a, double p, bool training, weft_tensor *
     if (mask != NULL) {
         *mask = NULL;
     }
-    a = weft_check_tensor(function, "a", a);
-    if (a == NULL || !check_floating(function, "a", a->layout->dtype) || !check_probability(function, p)) {
+    if (weft_check_tensor(function, "a", a) == NULL ||
+        !check_floating(function, "a", weft_layout_of(a)->dtype) || !check_probability(function, p)) {
         return refuse(function);
     }
     if (!training) {
-        return weft_tensor_share(a);
+        return weft_tensor_handle(weft_tensor_share(weft_tensor_get(a)));
     }
     weft_scope_open();
     drawing d = { function, &operation_bernoulli_scalar, { 1 - p } };
-    weft_tensor *kept = draw_new(&d, weft_layout_like(function, a->layout, WEFT_BOOL));
+    weft_tensor *kept = draw_new(&d, weft_layout_like(function, weft_layout_of(a), WEFT_BOOL));
     weft_tensor *result = kept == NULL ? NULL : masked_scale(function, &operation_dropout, a, kept, p);
     if (result != NULL) {
         weft_scope_keep(result);
@@ -350,13 +350,13 @@ weft_tensor *weft_dropout(weft_tensor *a, double p, bool training, weft_tensor *
 weft_tensor *weft_dropout_backward(weft_tensor *gradient, weft_tensor *mask, double p, bool training)
 {
     static const char function[] = "weft_dropout_backward";
-    gradient = weft_check_tensor(function, "gradient", gradient);
-    if (gradient == NULL || !check_floating(function, "gradient", gradient->layout->dtype) ||
+    if (weft_check_tensor(function, "gradient", gradient) == NULL ||
+        !check_floating(function, "gradient", weft_layout_of(gradient)->dtype) ||
         !check_probability(function, p)) {
         return refuse(function);
     }
     return training ? masked_scale(function, &operation_dropout_backward, gradient, mask, p)
-                    : weft_tensor_share(gradient);
+                    : weft_tensor_handle(weft_tensor_share(weft_tensor_get(gradient)));
 }
 
 const weft_operation *const weft_random_operations[] = {

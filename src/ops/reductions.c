@@ -92,11 +92,10 @@ static const weft_operation operation_place = {
 /* What is reduced: bit d for dimension d. -1 with the error kept. num_dims 0: all. */
 static int64_t check_dims(const char *function, weft_tensor *a, int num_dims, const int dims[])
 {
-    a = weft_check_tensor(function, "a", a);
-    if (a == NULL) {
+    if (weft_check_tensor(function, "a", a) == NULL) {
         return -1;
     }
-    int ndim = a->layout->ndim;
+    int ndim = weft_layout_of(a)->ndim;
     if (num_dims == 0) {
         return ((int64_t)1 << ndim) - 1;
     }
@@ -127,8 +126,8 @@ static int64_t check_dims(const char *function, weft_tensor *a, int num_dims, co
 
 static bool check_not_empty(const char *function, const weft_tensor *a, int64_t mask)
 {
-    for (int d = 0; d < a->layout->ndim; d++) {
-        if ((mask >> d & 1) && a->layout->shape[d] == 0) {
+    for (int d = 0; d < weft_layout_of(a)->ndim; d++) {
+        if ((mask >> d & 1) && weft_layout_of(a)->shape[d] == 0) {
             weft_fail(WEFT_ERR_SHAPE, function,
                       "a has size 0 in dimension %d: there is nothing to choose from", d);
             return false;
@@ -169,7 +168,7 @@ static weft_tensor *dispatch(const reduction *r, bool keeps)
  * view. */
 static weft_tensor *reduce(const reduction *r)
 {
-    int64_t all = ((int64_t)1 << r->a->layout->ndim) - 1;
+    int64_t all = ((int64_t)1 << weft_layout_of(r->a)->ndim) - 1;
     if (r->keepdim || !(r->mask & 1) || r->mask == all) {
         return dispatch(r, r->keepdim);
     }
@@ -187,7 +186,7 @@ static weft_dtype type_of_sum(weft_dtype type)
 /* The result in the input's type, where that is of 16 bits. */
 static weft_tensor *narrowed(const reduction *r, weft_tensor *result)
 {
-    weft_dtype type = r->a->layout->dtype;
+    weft_dtype type = weft_layout_of(r->a)->dtype;
     return result == NULL || weft_dtype_size(type) != 2 ? result : weft_to_type(result, type);
 }
 
@@ -199,16 +198,16 @@ static weft_tensor *sum_like(const char *function, const weft_operation *operati
     if (r.mask < 0) {
         return NULL;
     }
-    weft_dtype type = a->layout->dtype;
+    weft_dtype type = weft_layout_of(a)->dtype;
     if (averages && !weft_dtype_is_floating(type)) {
         weft_fail(WEFT_ERR_DTYPE, function, "a is %s, expected a floating type", weft_dtype_name(type));
         return NULL;
     }
     r.type = type_of_sum(type);
-    r.scale = averages ? 1 / weft_count_along(a->layout, r.mask) : 0;
+    r.scale = averages ? 1 / weft_count_along(weft_layout_of(a), r.mask) : 0;
     /* Addends of few bits wrap around, and truth values are or'ed: they must not pass to a result of more
      * bits. */
-    bool widens = a->layout->has_partial && !weft_dtype_is_floating(type) && type != WEFT_I64;
+    bool widens = weft_layout_of(a)->has_partial && !weft_dtype_is_floating(type) && type != WEFT_I64;
     if (!widens && weft_dtype_size(type) != 2) {
         return reduce(&r);
     }
@@ -278,7 +277,8 @@ PUBLIC(every, choice_like(function, &operation_all, a, num_dims, dims, keepdim, 
 
 static weft_tensor *count_nonzero(const reduction *r)
 {
-    weft_tensor *zero = weft_zeros(r->a->layout->dtype, 0, NULL, (weft_mesh *)r->a->layout->mesh, NULL);
+    weft_tensor *zero =
+        weft_zeros(weft_layout_of(r->a)->dtype, 0, NULL, weft_layout_of(r->a)->mesh->handle, NULL);
     reduction count = *r;
     count.operation = &operation_sum;
     count.a = weft_ne(r->a, zero);
@@ -298,7 +298,7 @@ weft_tensor *weft_sum_of_powers(const char *function, weft_tensor *a, double p)
 {
     reduction r = { function, operation_for_power(p), a, .p = p };
     r.mask = check_dims(function, a, 0, NULL);
-    r.type = type_of_sum(a->layout->dtype);
+    r.type = type_of_sum(weft_layout_of(a)->dtype);
     return reduce(&r);
 }
 
@@ -322,7 +322,7 @@ static weft_tensor *norm(const char *function, weft_tensor *a, double p, int num
     if (r.mask < 0) {
         return NULL;
     }
-    weft_dtype type = a->layout->dtype;
+    weft_dtype type = weft_layout_of(a)->dtype;
     if (!weft_dtype_is_floating(type)) {
         weft_fail(WEFT_ERR_DTYPE, function, "a is %s, expected a floating type", weft_dtype_name(type));
         return NULL;
@@ -366,12 +366,12 @@ static weft_tensor *variance(const char *function, weft_tensor *a, int num_dims,
     if (r.mask < 0) {
         return NULL;
     }
-    weft_dtype type = a->layout->dtype;
+    weft_dtype type = weft_layout_of(a)->dtype;
     if (!weft_dtype_is_floating(type)) {
         weft_fail(WEFT_ERR_DTYPE, function, "a is %s, expected a floating type", weft_dtype_name(type));
         return NULL;
     }
-    double count = weft_count_along(a->layout, r.mask);
+    double count = weft_count_along(weft_layout_of(a), r.mask);
     r.type = type_of_sum(type);
     r.scale = 1 / count;
     weft_scope_open();

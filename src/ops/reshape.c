@@ -8,7 +8,7 @@
 /* ---- lowering: where the output cannot share the memory ------------------------------------------------ */
 
 /* Bytes [first, last) of a shard's memory that a panel has. */
-static void panel_bytes(const weft_tensor *tensor, const weft_local_shard *shard, int64_t panel,
+static void panel_bytes(const weft_tensor_impl *tensor, const weft_local_shard *shard, int64_t panel,
                         int64_t *first, int64_t *last)
 {
     const weft_layout *layout = tensor->layout;
@@ -24,7 +24,7 @@ static void panel_bytes(const weft_tensor *tensor, const weft_local_shard *shard
  * which is moved on to the last one used. One task for at most WEFT_MAX_OPERANDS - 1 of them. */
 static bool copy_to_panel(const weft_lowering *lowering, int64_t panel, int64_t *source)
 {
-    const weft_tensor *input = lowering->inputs[0];
+    const weft_tensor_impl *input = lowering->inputs[0];
     const weft_local_shard *from = weft_lowering_input(lowering, 0), *to = weft_lowering_output(lowering);
     int64_t first, last;
     panel_bytes(lowering->output, to, panel, &first, &last);
@@ -374,7 +374,7 @@ static weft_tensor *reshape(const char *function, weft_tensor *a, int ndim, cons
         .function = function, .operation = &operation_reshape, .num_inputs = 1, .inputs = { a }
     };
     factoring f;
-    factor_shapes(&f, a->layout->ndim, a->layout->shape, ndim, shape);
+    factor_shapes(&f, weft_layout_of(a)->ndim, weft_layout_of(a)->shape, ndim, shape);
     write_sizes(&f, &call.attributes);
     call.attributes.num_numbers = ndim;
     memcpy(call.attributes.numbers, shape, (size_t)ndim * sizeof(shape[0]));
@@ -385,8 +385,8 @@ weft_tensor *weft_reshape(weft_tensor *a, int ndim, const int64_t shape[])
 {
     static const char function[] = "weft_reshape";
     int64_t complete[WEFT_MAX_DIMS];
-    a = weft_check_tensor(function, "a", a);
-    if (a == NULL || !complete_shape(function, a->layout, ndim, shape, complete)) {
+    if (weft_check_tensor(function, "a", a) == NULL ||
+        !complete_shape(function, weft_layout_of(a), ndim, shape, complete)) {
         return NULL;
     }
     return reshape(function, a, ndim, complete);
@@ -395,11 +395,10 @@ weft_tensor *weft_reshape(weft_tensor *a, int ndim, const int64_t shape[])
 weft_tensor *weft_flatten(weft_tensor *a, int first, int last)
 {
     static const char function[] = "weft_flatten";
-    a = weft_check_tensor(function, "a", a);
-    if (a == NULL) {
+    if (weft_check_tensor(function, "a", a) == NULL) {
         return NULL;
     }
-    const weft_layout *layout = a->layout;
+    const weft_layout *layout = weft_layout_of(a);
     int ndim = layout->ndim == 0 ? 1 : layout->ndim; /* a scalar is as good as [1] */
     first = weft_check_dim(function, "first", first, ndim);
     last = first < 0 ? -1 : weft_check_dim(function, "last", last, ndim);
@@ -426,11 +425,10 @@ weft_tensor *weft_flatten(weft_tensor *a, int first, int last)
 weft_tensor *weft_unflatten(weft_tensor *a, int dim, int num_sizes, const int64_t sizes[])
 {
     static const char function[] = "weft_unflatten";
-    a = weft_check_tensor(function, "a", a);
-    if (a == NULL) {
+    if (weft_check_tensor(function, "a", a) == NULL) {
         return NULL;
     }
-    const weft_layout *layout = a->layout;
+    const weft_layout *layout = weft_layout_of(a);
     if (layout->ndim == 0) {
         weft_fail(WEFT_ERR_INVALID, function, "dim is %d, but a is a scalar and has no dimensions", dim);
         return NULL;

@@ -25,7 +25,7 @@ static weft_tensor *scan(const char *function, const weft_operation *operation, 
         return NULL;
     }
     weft_scope_open();
-    weft_tensor *wide = weft_dtype_is_floating(a->layout->dtype) ? a : weft_to_type(a, WEFT_I64);
+    weft_tensor *wide = weft_dtype_is_floating(weft_layout_of(a)->dtype) ? a : weft_to_type(a, WEFT_I64);
     return weft_leave_scope(wide == NULL
                                 ? NULL
                                 : weft_dispatch(&(weft_call){

@@ -6,7 +6,7 @@
 /* Of a dimension that is added: 0 .. ndim. */
 static int check_new_dim(const char *function, const weft_tensor *a, int dim)
 {
-    int ndim = a->layout->ndim;
+    int ndim = weft_layout_of(a)->ndim;
     if (ndim == WEFT_MAX_DIMS) {
         weft_fail(WEFT_ERR_SHAPE, function, "a has %d dimensions, expected at most %d: one is added", ndim,
                   WEFT_MAX_DIMS - 1);
@@ -46,24 +46,22 @@ weft_tensor *weft_same(const char *function, weft_tensor *a)
 weft_tensor *weft_squeeze(weft_tensor *a, int dim)
 {
     static const char function[] = "weft_squeeze";
-    a = weft_check_tensor(function, "a", a);
-    dim = a == NULL ? -1 : weft_check_own_dim(function, "dim", a, dim);
+    dim = weft_check_tensor(function, "a", a) == NULL ? -1 : weft_check_own_dim(function, "dim", a, dim);
     if (dim < 0) {
         return NULL;
     }
-    return weft_squeeze_dims(function, a, a->layout->shape[dim] == 1 ? (int64_t)1 << dim : 0);
+    return weft_squeeze_dims(function, a, weft_layout_of(a)->shape[dim] == 1 ? (int64_t)1 << dim : 0);
 }
 
 weft_tensor *weft_squeeze_all(weft_tensor *a)
 {
     static const char function[] = "weft_squeeze_all";
-    a = weft_check_tensor(function, "a", a);
-    if (a == NULL) {
+    if (weft_check_tensor(function, "a", a) == NULL) {
         return NULL;
     }
     int64_t mask = 0;
-    for (int d = 0; d < a->layout->ndim; d++) {
-        mask |= (int64_t)(a->layout->shape[d] == 1) << d;
+    for (int d = 0; d < weft_layout_of(a)->ndim; d++) {
+        mask |= (int64_t)(weft_layout_of(a)->shape[d] == 1) << d;
     }
     return weft_squeeze_dims(function, a, mask);
 }
@@ -93,8 +91,8 @@ weft_tensor *weft_unsqueeze_dim(const char *function, weft_tensor *a, int dim)
 
 weft_tensor *weft_unsqueeze(weft_tensor *a, int dim)
 {
-    a = weft_check_tensor("weft_unsqueeze", "a", a);
-    return a == NULL ? NULL : weft_unsqueeze_dim("weft_unsqueeze", a, dim);
+    static const char function[] = "weft_unsqueeze";
+    return weft_check_tensor(function, "a", a) == NULL ? NULL : weft_unsqueeze_dim(function, a, dim);
 }
 
 /* ---- the order of dimensions --------------------------------------------------------------------------- */
@@ -114,9 +112,9 @@ WEFT_MOVES(permute, "abc->cab", false, NULL, "permute")
 
 static weft_tensor *permute(const char *function, weft_tensor *a, const int dims[])
 {
-    weft_attributes attributes = { .num_numbers = a->layout->ndim };
+    weft_attributes attributes = { .num_numbers = weft_layout_of(a)->ndim };
     bool moves = false;
-    for (int i = 0; i < a->layout->ndim; i++) {
+    for (int i = 0; i < weft_layout_of(a)->ndim; i++) {
         attributes.numbers[i] = dims[i];
         moves |= dims[i] != i;
     }
@@ -127,12 +125,12 @@ weft_tensor *weft_permute(weft_tensor *a, int ndim, const int dims[])
 {
     static const char function[] = "weft_permute";
     int checked[WEFT_MAX_DIMS];
-    a = weft_check_tensor(function, "a", a);
-    if (a == NULL) {
+    if (weft_check_tensor(function, "a", a) == NULL) {
         return NULL;
     }
-    if (ndim != a->layout->ndim) {
-        weft_fail(WEFT_ERR_INVALID, function, "ndim is %d, expected %d, as a has", ndim, a->layout->ndim);
+    if (ndim != weft_layout_of(a)->ndim) {
+        weft_fail(WEFT_ERR_INVALID, function, "ndim is %d, expected %d, as a has", ndim,
+                  weft_layout_of(a)->ndim);
         return NULL;
     }
     return weft_check_own_dims(function, a, ndim, dims, checked) ? permute(function, a, checked) : NULL;
@@ -141,14 +139,13 @@ weft_tensor *weft_permute(weft_tensor *a, int ndim, const int dims[])
 weft_tensor *weft_transpose(weft_tensor *a, int dim0, int dim1)
 {
     static const char function[] = "weft_transpose";
-    a = weft_check_tensor(function, "a", a);
-    dim0 = a == NULL ? -1 : weft_check_own_dim(function, "dim0", a, dim0);
+    dim0 = weft_check_tensor(function, "a", a) == NULL ? -1 : weft_check_own_dim(function, "dim0", a, dim0);
     dim1 = dim0 < 0 ? -1 : weft_check_own_dim(function, "dim1", a, dim1);
     if (dim1 < 0) {
         return NULL;
     }
     int dims[WEFT_MAX_DIMS];
-    for (int d = 0; d < a->layout->ndim; d++) {
+    for (int d = 0; d < weft_layout_of(a)->ndim; d++) {
         dims[d] = d == dim0 ? dim1 : d == dim1 ? dim0 : d;
     }
     return permute(function, a, dims);
@@ -157,14 +154,13 @@ weft_tensor *weft_transpose(weft_tensor *a, int dim0, int dim1)
 weft_tensor *weft_movedim(weft_tensor *a, int from, int to)
 {
     static const char function[] = "weft_movedim";
-    a = weft_check_tensor(function, "a", a);
-    from = a == NULL ? -1 : weft_check_own_dim(function, "from", a, from);
+    from = weft_check_tensor(function, "a", a) == NULL ? -1 : weft_check_own_dim(function, "from", a, from);
     to = from < 0 ? -1 : weft_check_own_dim(function, "to", a, to);
     if (to < 0) {
         return NULL;
     }
     int dims[WEFT_MAX_DIMS];
-    for (int d = 0, next = 0; d < a->layout->ndim; d++) {
+    for (int d = 0, next = 0; d < weft_layout_of(a)->ndim; d++) {
         next += next == from;
         dims[d] = d == to ? from : next++;
     }
@@ -200,14 +196,14 @@ static bool complete_expansion(const weft_tensor *a, int ndim, const int64_t sha
     if (ndim < 0 || ndim > WEFT_MAX_DIMS || (ndim > 0 && shape == NULL)) {
         return weft_check_shape(function, ndim, shape);
     }
-    int added = ndim - a->layout->ndim;
+    int added = ndim - weft_layout_of(a)->ndim;
     if (added < 0) {
         weft_fail(WEFT_ERR_SHAPE, function, "shape has %d dimensions, expected at least %d, as a has", ndim,
-                  a->layout->ndim);
+                  weft_layout_of(a)->ndim);
         return false;
     }
     for (int d = 0; d < ndim; d++) {
-        int64_t own = d < added ? 1 : a->layout->shape[d - added];
+        int64_t own = d < added ? 1 : weft_layout_of(a)->shape[d - added];
         complete[d] = shape[d] == -1 && d >= added ? own : shape[d];
         if (complete[d] != own && own != 1 && complete[d] >= 0) {
             weft_fail(WEFT_ERR_SHAPE, function,
@@ -223,13 +219,13 @@ weft_tensor *weft_expand(weft_tensor *a, int ndim, const int64_t shape[])
 {
     static const char function[] = "weft_expand";
     weft_attributes attributes = { .num_numbers = ndim };
-    a = weft_check_tensor(function, "a", a);
-    if (a == NULL || !complete_expansion(a, ndim, shape, attributes.numbers)) {
+    if (weft_check_tensor(function, "a", a) == NULL ||
+        !complete_expansion(a, ndim, shape, attributes.numbers)) {
         return NULL;
     }
-    int added = ndim - a->layout->ndim;
+    int added = ndim - weft_layout_of(a)->ndim;
     for (int d = 0; d < ndim; d++) {
-        if (d < added || a->layout->shape[d - added] != attributes.numbers[d]) {
+        if (d < added || weft_layout_of(a)->shape[d - added] != attributes.numbers[d]) {
             attributes.sizes[attributes.num_sizes++] = attributes.numbers[d];
         }
     }
@@ -244,15 +240,15 @@ static int64_t mask_of_sum(const weft_tensor *a, int ndim, const int64_t shape[]
     if (!weft_check_shape(function, ndim, shape)) {
         return -1;
     }
-    int added = a->layout->ndim - ndim;
+    int added = weft_layout_of(a)->ndim - ndim;
     if (added < 0) {
         weft_fail(WEFT_ERR_SHAPE, function, "shape has %d dimensions, expected at most %d, as a has", ndim,
-                  a->layout->ndim);
+                  weft_layout_of(a)->ndim);
         return -1;
     }
     int64_t mask = ((int64_t)1 << added) - 1;
     for (int d = 0; d < ndim; d++) {
-        int64_t own = a->layout->shape[d + added];
+        int64_t own = weft_layout_of(a)->shape[d + added];
         if (shape[d] != own && shape[d] != 1) {
             weft_fail(WEFT_ERR_SHAPE, function,
                       "shape[%d] is %lld, expected 1 or %lld, as a has in dimension %d", d,
@@ -267,8 +263,7 @@ static int64_t mask_of_sum(const weft_tensor *a, int ndim, const int64_t shape[]
 weft_tensor *weft_sum_to(weft_tensor *a, int ndim, const int64_t shape[])
 {
     static const char function[] = "weft_sum_to";
-    a = weft_check_tensor(function, "a", a);
-    int64_t mask = a == NULL ? -1 : mask_of_sum(a, ndim, shape);
+    int64_t mask = weft_check_tensor(function, "a", a) == NULL ? -1 : mask_of_sum(a, ndim, shape);
     if (mask < 0) {
         return NULL;
     }
@@ -276,14 +271,15 @@ weft_tensor *weft_sum_to(weft_tensor *a, int ndim, const int64_t shape[])
         return weft_same(function, a);
     }
     int dims[WEFT_MAX_DIMS], num_dims = 0;
-    for (int d = 0; d < a->layout->ndim; d++) {
+    for (int d = 0; d < weft_layout_of(a)->ndim; d++) {
         dims[num_dims] = d;
         num_dims += (int)(mask >> d & 1);
     }
     weft_scope_open();
     weft_tensor *sum = weft_sum_over(a, num_dims, dims, true);
     weft_tensor *result =
-        sum == NULL ? NULL : weft_squeeze_dims(function, sum, ((int64_t)1 << (a->layout->ndim - ndim)) - 1);
+        sum == NULL ? NULL
+                    : weft_squeeze_dims(function, sum, ((int64_t)1 << (weft_layout_of(a)->ndim - ndim)) - 1);
     if (result != NULL) {
         weft_scope_keep(result);
     }

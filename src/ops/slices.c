@@ -69,12 +69,11 @@ static weft_tensor *take_slice(const char *function, weft_tensor *a, int dim, in
                                int64_t step)
 {
     slice s;
-    a = weft_check_tensor(function, "a", a);
-    dim = a == NULL ? -1 : weft_check_own_dim(function, "dim", a, dim);
-    if (dim < 0 || !make_slice(function, a->layout->shape[dim], start, stop, step, &s)) {
+    dim = weft_check_tensor(function, "a", a) == NULL ? -1 : weft_check_own_dim(function, "dim", a, dim);
+    if (dim < 0 || !make_slice(function, weft_layout_of(a)->shape[dim], start, stop, step, &s)) {
         return NULL;
     }
-    if (s.extent == a->layout->shape[dim]) {
+    if (s.extent == weft_layout_of(a)->shape[dim]) {
         return weft_same(function, a);
     }
     weft_attributes attributes = slice_attributes(dim, &s, s.extent);
@@ -127,8 +126,9 @@ weft_tensor *weft_slice_backward(weft_tensor *gradient, int dim, int64_t size, i
 {
     static const char function[] = "weft_slice_backward";
     slice s;
-    gradient = weft_check_tensor(function, "gradient", gradient);
-    dim = gradient == NULL ? -1 : weft_check_own_dim(function, "dim", gradient, dim);
+    dim = weft_check_tensor(function, "gradient", gradient) == NULL
+              ? -1
+              : weft_check_own_dim(function, "dim", gradient, dim);
     if (dim < 0) {
         return NULL;
     }
@@ -139,10 +139,10 @@ weft_tensor *weft_slice_backward(weft_tensor *gradient, int dim, int64_t size, i
     if (!make_slice(function, size, start, stop, step, &s)) {
         return NULL;
     }
-    if (gradient->layout->shape[dim] != s.extent) {
+    if (weft_layout_of(gradient)->shape[dim] != s.extent) {
         weft_fail(WEFT_ERR_SHAPE, function,
                   "gradient has size %lld in dimension %d, expected %lld, as the slice has",
-                  (long long)gradient->layout->shape[dim], dim, (long long)s.extent);
+                  (long long)weft_layout_of(gradient)->shape[dim], dim, (long long)s.extent);
         return NULL;
     }
     if (s.extent == size) {
@@ -179,12 +179,11 @@ static weft_tensor *take_index(const char *function, weft_tensor *a, int dim, in
 weft_tensor *weft_select(weft_tensor *a, int dim, int64_t index)
 {
     static const char function[] = "weft_select";
-    a = weft_check_tensor(function, "a", a);
-    dim = a == NULL ? -1 : weft_check_own_dim(function, "dim", a, dim);
+    dim = weft_check_tensor(function, "a", a) == NULL ? -1 : weft_check_own_dim(function, "dim", a, dim);
     if (dim < 0) {
         return NULL;
     }
-    int64_t size = a->layout->shape[dim];
+    int64_t size = weft_layout_of(a)->shape[dim];
     if (index < -size || index >= size) {
         weft_fail(WEFT_ERR_INVALID, function,
                   "index is %lld, expected %lld to %lld, as a has size %lld in dimension %d",
@@ -192,7 +191,7 @@ weft_tensor *weft_select(weft_tensor *a, int dim, int64_t index)
         return NULL;
     }
     index = index < 0 ? index + size : index;
-    if (weft_layout_parts(a->layout, dim) == 1) {
+    if (weft_layout_parts(weft_layout_of(a), dim) == 1) {
         return take_index(function, a, dim, index);
     }
     /* One rank has it: that much is moved, and not the whole dimension. */
@@ -258,14 +257,13 @@ bool weft_put_part(const char *function, weft_tensor *target, weft_tensor *part,
 static weft_tensor *triangle(const char *function, const weft_operation *operation, weft_tensor *a,
                              int64_t diagonal)
 {
-    a = weft_check_tensor(function, "a", a);
-    if (a == NULL) {
+    if (weft_check_tensor(function, "a", a) == NULL) {
         return NULL;
     }
     /* What is out of the matrix is as good as the next diagonal outside it, and cannot overflow. */
-    int ndim = a->layout->ndim;
-    int64_t rows = ndim < 2 ? 0 : a->layout->shape[ndim - 2],
-            columns = ndim < 2 ? 0 : a->layout->shape[ndim - 1];
+    int ndim = weft_layout_of(a)->ndim;
+    int64_t rows = ndim < 2 ? 0 : weft_layout_of(a)->shape[ndim - 2],
+            columns = ndim < 2 ? 0 : weft_layout_of(a)->shape[ndim - 1];
     diagonal = weft_max_i64(-rows - 1, weft_min_i64(diagonal, columns + 1));
     return weft_dispatch_move(function, operation, a,
                               &(weft_attributes){ .num_numbers = 1, .numbers = { diagonal } });

@@ -119,14 +119,14 @@ static weft_tensor *sum_of(const weft_call *call, const weft_operation *operatio
                            weft_tensor *b)
 {
     return a == NULL ? NULL
-                     : weft_dispatch(
-                           &(weft_call){ .function = call->function,
-                                         .operation = operation,
-                                         .num_inputs = b == NULL ? 1 : 2,
-                                         .inputs = { a, b },
-                                         .attributes = { .type = (int64_t)weft_wide_type(a->layout->dtype),
-                                                         .num_numbers = 1,
-                                                         .numbers = { call->attributes.numbers[0] } } });
+                     : weft_dispatch(&(weft_call){
+                           .function = call->function,
+                           .operation = operation,
+                           .num_inputs = b == NULL ? 1 : 2,
+                           .inputs = { a, b },
+                           .attributes = { .type = (int64_t)weft_wide_type(weft_layout_of(a)->dtype),
+                                           .num_numbers = 1,
+                                           .numbers = { call->attributes.numbers[0] } } });
 }
 
 static weft_tensor *last_step(const char *function, const weft_operation *operation, weft_tensor *a,
@@ -140,9 +140,11 @@ weft_row_statistics weft_softmax_statistics(const char *function, weft_tensor *a
 {
     weft_call call = { .function = function, .attributes = { .num_numbers = 1, .numbers = { dim } } };
     int64_t mask = (int64_t)1 << dim;
-    weft_row_statistics s = { .largest = weft_place_like(function, weft_max(a, dim, true), a->layout, mask) };
+    weft_row_statistics s = { .largest = weft_place_like(function, weft_max(a, dim, true), weft_layout_of(a),
+                                                         mask) };
     if (s.largest != NULL) {
-        s.sum = weft_place_like(function, sum_of(&call, &operation_sum_exp, a, s.largest), a->layout, mask);
+        s.sum = weft_place_like(function, sum_of(&call, &operation_sum_exp, a, s.largest), weft_layout_of(a),
+                                mask);
     }
     return s;
 }
@@ -150,7 +152,8 @@ weft_row_statistics weft_softmax_statistics(const char *function, weft_tensor *a
 /* False with the error kept. */
 static bool set_dim(weft_call *call, const weft_tensor *tensor, int dim)
 {
-    int ndim = tensor->layout->ndim, place = weft_check_dim(call->function, "dim", dim, ndim > 0 ? ndim : 1);
+    int ndim = weft_layout_of(tensor)->ndim,
+        place = weft_check_dim(call->function, "dim", dim, ndim > 0 ? ndim : 1);
     call->attributes.num_numbers = 1;
     call->attributes.numbers[0] = place;
     return place >= 0;
@@ -164,16 +167,15 @@ static bool has_parts_of_rows(const weft_call *call, const weft_layout *layout)
 static weft_tensor *forward(const char *function, const weft_operation *whole, const weft_operation *step,
                             weft_tensor *a, int dim)
 {
-    a = weft_check_tensor(function, "a", a);
     weft_call call = { .function = function, .operation = whole, .num_inputs = 1, .inputs = { a } };
-    if (a == NULL || !set_dim(&call, a, dim)) {
+    if (weft_check_tensor(function, "a", a) == NULL || !set_dim(&call, a, dim)) {
         return NULL;
     }
-    if (!has_parts_of_rows(&call, a->layout) || !weft_dispatch_accepts(&call)) {
+    if (!has_parts_of_rows(&call, weft_layout_of(a)) || !weft_dispatch_accepts(&call)) {
         return weft_dispatch(&call);
     }
     weft_scope_open();
-    a = weft_place_like(function, a, a->layout, 0);
+    a = weft_place_like(function, a, weft_layout_of(a), 0);
     if (a == NULL) {
         return weft_leave_scope(NULL);
     }
@@ -185,18 +187,18 @@ static weft_tensor *forward(const char *function, const weft_operation *whole, c
 static weft_tensor *backward(const char *function, const weft_operation *whole, const weft_operation *step,
                              weft_tensor *gradient, weft_tensor *output, int dim, bool weighted)
 {
-    gradient = weft_check_tensor(function, "gradient", gradient);
-    output = gradient == NULL ? NULL : weft_check_tensor(function, "output", output);
     weft_call call = {
         .function = function, .operation = whole, .num_inputs = 2, .inputs = { gradient, output }
     };
-    if (output == NULL || !set_dim(&call, output, dim)) {
+    if (weft_check_tensor(function, "gradient", gradient) == NULL ||
+        weft_check_tensor(function, "output", output) == NULL || !set_dim(&call, output, dim)) {
         return NULL;
     }
     if (!weft_dispatch_accepts(&call)) {
         return weft_dispatch(&call);
     }
-    const weft_layout *layout = has_parts_of_rows(&call, output->layout) ? output->layout : gradient->layout;
+    const weft_layout *layout =
+        has_parts_of_rows(&call, weft_layout_of(output)) ? weft_layout_of(output) : weft_layout_of(gradient);
     if (!has_parts_of_rows(&call, layout)) {
         return weft_dispatch(&call);
     }

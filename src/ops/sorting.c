@@ -54,14 +54,15 @@ weft_tensor *weft_sort(weft_tensor *a, int dim, bool descending, weft_tensor **i
     static const char function[] = "weft_sort";
     no_indices(indices);
     dim = weft_check_dim_of(function, a, dim);
-    return dim < 0 ? NULL : first_values(function, a, dim, a->layout->shape[dim], descending, indices);
+    return dim < 0 ? NULL
+                   : first_values(function, a, dim, weft_layout_of(a)->shape[dim], descending, indices);
 }
 
 weft_tensor *weft_argsort(weft_tensor *a, int dim, bool descending)
 {
     static const char function[] = "weft_argsort";
     dim = weft_check_dim_of(function, a, dim);
-    return dim < 0 ? NULL : order(function, a, dim, a->layout->shape[dim], descending);
+    return dim < 0 ? NULL : order(function, a, dim, weft_layout_of(a)->shape[dim], descending);
 }
 
 weft_tensor *weft_topk(weft_tensor *a, int64_t k, int dim, bool largest, weft_tensor **indices)
@@ -72,7 +73,7 @@ weft_tensor *weft_topk(weft_tensor *a, int64_t k, int dim, bool largest, weft_te
     if (dim < 0) {
         return NULL;
     }
-    int64_t size = a->layout->shape[dim];
+    int64_t size = weft_layout_of(a)->shape[dim];
     if (k < 0 || k > size) {
         weft_fail(WEFT_ERR_INVALID, function, "k is %lld, expected 0 to %lld, the size of dimension %d",
                   (long long)k, (long long)size, dim);

@@ -47,7 +47,7 @@ weft_tensor *weft_place_like(const char *function, weft_tensor *tensor, const we
     if (tensor == NULL) {
         return NULL;
     }
-    const weft_layout *from = tensor->layout;
+    const weft_layout *from = weft_layout_of(tensor);
     weft_placement placements[WEFT_MAX_DIMS];
     for (int m = 0; m < like->mesh->ndim; m++) {
         weft_placement placement = like->placements[m];
@@ -60,7 +60,7 @@ weft_tensor *weft_place_like(const char *function, weft_tensor *tensor, const we
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a layout");
         return NULL;
     }
-    return weft_tensor_to_layout(function, tensor, to);
+    return weft_in_layout(function, tensor, to);
 }
 
 double weft_count_along(const weft_layout *layout, int64_t mask)

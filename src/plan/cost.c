@@ -25,7 +25,7 @@ static bool exchanges_along(const weft_stage *stage, int m, bool cut[])
  * mesh whose ranks are in no order, the corners speak for the others. */
 static bool stays_in_process(const weft_stage *stage, const weft_topology *topology, int64_t index)
 {
-    const weft_mesh *mesh = stage->from->mesh;
+    const weft_mesh_impl *mesh = stage->from->mesh;
     if (topology->num_processes == 1 || mesh != stage->to->mesh) {
         return topology->num_processes == 1;
     }
@@ -81,10 +81,10 @@ static double cost_of_rank(const weft_stage *stage, const weft_cost_model *cost,
 
 static load load_of(const weft_stage *stage, const weft_topology *topology, const weft_cost_model *cost)
 {
-    const weft_mesh *meshes[] = { stage->from->mesh, stage->to->mesh };
+    const weft_mesh_impl *meshes[] = { stage->from->mesh, stage->to->mesh };
     load l = { 0 };
     for (int k = 0; k < (meshes[0] == meshes[1] ? 2 : 4); k++) {
-        const weft_mesh *mesh = meshes[k / 2];
+        const weft_mesh_impl *mesh = meshes[k / 2];
         int64_t index = k % 2 == 0 ? 0 : mesh->num_ranks - 1;
         int rank = weft_mesh_rank_at(mesh, index);
         weft_totals t = weft_stage_totals(stage, rank);

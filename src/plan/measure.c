@@ -56,7 +56,7 @@ static int64_t count_messages(const weft_stage *stage, int num_ranks)
 }
 
 /* Ranks that are in one of two meshes. */
-static int64_t count_participants(const weft_mesh *a, const weft_mesh *b)
+static int64_t count_participants(const weft_mesh_impl *a, const weft_mesh_impl *b)
 {
     int64_t count = a->num_ranks;
     for (int64_t i = 0; i < b->num_ranks && a != b; i++) {

@@ -35,7 +35,7 @@ static void chain_add_move(const planner *p, chain *c, const weft_layout *from, 
     }
 }
 
-static const weft_layout *on_mesh(const planner *p, const weft_layout *like, const weft_mesh *mesh,
+static const weft_layout *on_mesh(const planner *p, const weft_layout *like, const weft_mesh_impl *mesh,
                                   const weft_placement *placements)
 {
     return weft_layout_intern(p->table, mesh, placements, like->ndim, like->shape, like->dtype);
@@ -61,7 +61,7 @@ static void chain_append(chain *c, const chain *more)
  * rank the same box, the layout itself is the end, and only what is between lives on the finer mesh. */
 typedef struct route {
     const weft_layout *from, *to;
-    const weft_mesh *mesh;
+    const weft_mesh_impl *mesh;
     weft_placement first[WEFT_MAX_DIMS], last[WEFT_MAX_DIMS]; /* on that mesh */
 } route;
 
@@ -145,10 +145,10 @@ enum { LEAST_REFINED = 16, MOST_ROUNDS = 2 };
 
 static int64_t most_messages(const weft_stage *stage)
 {
-    const weft_mesh *meshes[] = { stage->from->mesh, stage->to->mesh };
+    const weft_mesh_impl *meshes[] = { stage->from->mesh, stage->to->mesh };
     int64_t messages = 0;
     for (int k = 0; k < (meshes[0] == meshes[1] ? 2 : 4); k++) {
-        const weft_mesh *mesh = meshes[k / 2];
+        const weft_mesh_impl *mesh = meshes[k / 2];
         weft_totals totals =
             weft_stage_totals(stage, weft_mesh_rank_at(mesh, k % 2 == 0 ? 0 : mesh->num_ranks - 1));
         messages = weft_max_i64(messages, weft_max_i64(totals.messages_in, totals.messages_out));
@@ -169,7 +169,7 @@ static bool is_worth_refining(const weft_stage *direct, const bool changed[])
 static bool try_refined(const planner *p, const weft_layout *from, const weft_layout *to,
                         const bool changed[], chain *best)
 {
-    const weft_mesh *former = from->mesh;
+    const weft_mesh_impl *former = from->mesh;
     for (int rounds = 1; rounds <= MOST_ROUNDS; rounds++) {
         weft_refinement refinement;
         route r;

@@ -67,7 +67,8 @@ void weft_product_next(weft_product *p)
 
 /* ---- coordinates that do not matter for the box -------------------------------------------------------- */
 
-int64_t *weft_free_indices(const weft_mesh *mesh, const bool marked[], const weft_fixed *fixed, size_t *count)
+int64_t *weft_free_indices(const weft_mesh_impl *mesh, const bool marked[], const weft_fixed *fixed,
+                           size_t *count)
 {
     int64_t stride[WEFT_MAX_DIMS];
     weft_mesh_strides(mesh, stride);

@@ -25,7 +25,7 @@ void weft_product_next(weft_product *p);
 
 /* Index parts of all coordinates along the mesh dimensions marked, row-major; a fixed one is not varied. The
  * caller frees them; NULL: no memory. */
-int64_t *weft_free_indices(const weft_mesh *mesh, const bool marked[], const weft_fixed *fixed,
+int64_t *weft_free_indices(const weft_mesh_impl *mesh, const bool marked[], const weft_fixed *fixed,
                            size_t *count);
 
 #endif

@@ -38,7 +38,7 @@ static void split_factors(factors *f, int64_t above, int *room)
     *f = finer;
 }
 
-bool weft_refine(weft_layout_table *table, const weft_mesh *mesh, const bool marked[], int64_t above,
+bool weft_refine(weft_layout_table *table, const weft_mesh_impl *mesh, const bool marked[], int64_t above,
                  int rounds, weft_refinement *out)
 {
     factors dims[WEFT_MAX_DIMS];

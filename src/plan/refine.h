@@ -9,13 +9,13 @@
 /* Dimension m of the coarse mesh is the dimensions first[m] .. first[m + 1] - 1 of the fine one,
  * row-major. */
 typedef struct weft_refinement {
-    const weft_mesh *coarse, *fine;
+    const weft_mesh_impl *coarse, *fine;
     int first[WEFT_MAX_DIMS + 1];
 } weft_refinement;
 
 /* Splits the dimensions marked, as long as they are of more than `above` ranks, into two factors as near to
  * each other as there are; `rounds` times. fine == coarse when nothing can be split. False: no memory. */
-bool weft_refine(weft_layout_table *table, const weft_mesh *mesh, const bool marked[], int64_t above,
+bool weft_refine(weft_layout_table *table, const weft_mesh_impl *mesh, const bool marked[], int64_t above,
                  int rounds, weft_refinement *out);
 
 /* The layout's placements on the fine mesh: each one stands on all dimensions that its own became. */

@@ -56,7 +56,7 @@ typedef struct membership {
 static membership membership_of(const grouping *g, int64_t index)
 {
     int64_t coordinate[WEFT_MAX_DIMS];
-    const weft_mesh *mesh = g->stage->to->mesh;
+    const weft_mesh_impl *mesh = g->stage->to->mesh;
     weft_mesh_unravel(mesh, index, coordinate);
     membership m = { .place = index };
     for (int k = 0; k < mesh->ndim; k++) {
@@ -95,7 +95,7 @@ static int64_t first_of_block(const grouping *g, int64_t block)
 
 static line line_of(const grouping *g, int64_t base, const membership *group, int64_t block)
 {
-    const weft_mesh *from = g->stage->from->mesh, *to = g->stage->to->mesh;
+    const weft_mesh_impl *from = g->stage->from->mesh, *to = g->stage->to->mesh;
     int64_t part;
     if (g->roles.same_mesh) {
         int64_t coordinate[WEFT_MAX_DIMS];
@@ -458,7 +458,7 @@ weft_relay_shape weft_relay_shape_of(const weft_stage *stage, const weft_topolog
 {
     grouping g = grouping_of(stage, topology);
     weft_relay_shape shape = { first_of_block(&g, 1), 0 };
-    const weft_mesh *mesh = stage->to->mesh;
+    const weft_mesh_impl *mesh = stage->to->mesh;
     int64_t last = member_index(&g, 0, shape.ranks - 1);
     int processes = weft_topology_process_of(topology, weft_mesh_rank_at(mesh, last)) -
                     weft_topology_process_of(topology, weft_mesh_rank_at(mesh, 0));

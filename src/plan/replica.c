@@ -70,7 +70,7 @@ static int64_t base_of(const weft_roles *roles, int64_t index)
 
 int64_t weft_replica_part_of_turn(const weft_roles *roles, int64_t turn)
 {
-    const weft_mesh *mesh = roles->stage->from->mesh;
+    const weft_mesh_impl *mesh = roles->stage->from->mesh;
     int64_t part = 0;
     for (int m = mesh->ndim - 1; m >= 0; m--) {
         if (roles->replicates[m]) {
@@ -83,7 +83,7 @@ int64_t weft_replica_part_of_turn(const weft_roles *roles, int64_t turn)
 
 int64_t weft_replica_turn_of(const weft_roles *roles, const int64_t coordinate[])
 {
-    const weft_mesh *mesh = roles->stage->from->mesh;
+    const weft_mesh_impl *mesh = roles->stage->from->mesh;
     int64_t turn = 0;
     for (int m = 0; m < mesh->ndim; m++) {
         turn = roles->replicates[m] ? turn * mesh->shape[m] + coordinate[m] : turn;

@@ -9,7 +9,7 @@ weft_fixed weft_fixed_none(void)
     return fixed;
 }
 
-void weft_mesh_strides(const weft_mesh *mesh, int64_t stride[])
+void weft_mesh_strides(const weft_mesh_impl *mesh, int64_t stride[])
 {
     int64_t step = 1;
     for (int m = mesh->ndim - 1; m >= 0; m--) {

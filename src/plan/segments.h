@@ -20,7 +20,7 @@ typedef struct weft_fixed {
 weft_fixed weft_fixed_none(void);
 
 /* Row-major strides of a mesh: index = sum of coordinate[m] * stride[m]. */
-void weft_mesh_strides(const weft_mesh *mesh, int64_t stride[]);
+void weft_mesh_strides(const weft_mesh_impl *mesh, int64_t stride[]);
 
 /* The parts of dimension `dim` that meet [begin, end), clipped to it, in order; appended to `segments`
  * (weft_segment). A dimension that nothing shards is one part. False: no memory. */

@@ -94,7 +94,7 @@ static void part_box(const weft_windows *windows, const int64_t coordinate[], we
 
 void weft_windows_box(const weft_windows *windows, const int64_t coordinate[], weft_box *box)
 {
-    const weft_mesh *mesh = windows->cut->mesh;
+    const weft_mesh_impl *mesh = windows->cut->mesh;
     int64_t turned[WEFT_MAX_DIMS];
     for (int m = 0; m < mesh->ndim; m++) {
         turned[m] = (coordinate[m] + windows->turn[m]) % mesh->shape[m];
@@ -104,7 +104,7 @@ void weft_windows_box(const weft_windows *windows, const int64_t coordinate[], w
 
 void weft_windows_rank_box(const weft_windows *windows, int rank, weft_box *box)
 {
-    const weft_mesh *mesh = windows->cut->mesh;
+    const weft_mesh_impl *mesh = windows->cut->mesh;
     int64_t coordinate[WEFT_MAX_DIMS];
     weft_mesh_unravel(mesh, weft_mesh_index_of(mesh, rank), coordinate);
     weft_windows_box(windows, coordinate, box);

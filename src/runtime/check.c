@@ -38,20 +38,20 @@ bool weft_check_dtype(const char *function, weft_dtype dtype)
     return true;
 }
 
-weft_mesh *weft_check_mesh(const char *function, const weft_mesh *mesh)
+weft_mesh_impl *weft_check_mesh(const char *function, const weft_mesh *mesh)
 {
     if (weft_require_init(function) != WEFT_OK) {
         return NULL;
     }
     if (mesh == NULL) {
-        mesh = weft_mesh_stack_top();
-        if (mesh == NULL) {
+        weft_mesh_impl *top = weft_mesh_stack_top();
+        if (top == NULL) {
             weft_fail(WEFT_ERR_MESH, function,
                       "mesh is NULL and the mesh stack is empty: weft_mesh_push() one");
-            return NULL;
         }
+        return top;
     }
-    weft_mesh *alive = weft_ptrset_get(&weft_runtime.mesh_set, mesh);
+    weft_mesh_impl *alive = weft_handle_get(&weft_runtime.handles.meshes, mesh);
     if (alive == NULL) {
         weft_fail(WEFT_ERR_INVALID, function, "mesh %p is not a mesh of this weft_init()",
                   (const void *)mesh);
@@ -69,8 +69,9 @@ int weft_check_dim(const char *function, const char *argument, int dim, int ndim
     return positive;
 }
 
-const weft_layout *weft_check_layout(const char *function, weft_mesh *mesh, const weft_placement *placements,
-                                     int ndim, const int64_t shape[], weft_dtype dtype)
+const weft_layout *weft_check_layout(const char *function, const weft_mesh_impl *mesh,
+                                     const weft_placement *placements, int ndim, const int64_t shape[],
+                                     weft_dtype dtype)
 {
     weft_placement canonical[WEFT_MAX_DIMS];
     char why[200];

@@ -4,29 +4,31 @@
 
 #include "runtime/runtime.h"
 
-weft_mesh *weft_mesh_obtain(const char *function, int ndim, const int64_t shape[], const int ranks[],
-                            const char *const names[])
+weft_mesh_impl *weft_mesh_obtain(const char *function, int ndim, const int64_t shape[], const int ranks[],
+                                 const char *const names[])
 {
     if (weft_require_init(function) != WEFT_OK) {
         return NULL;
     }
     weft_status status = WEFT_OK;
     char why[200] = "";
-    weft_mesh *mesh =
+    weft_mesh_impl *mesh =
         weft_mesh_new(ndim, shape, ranks, names, weft_runtime.topology.num_ranks, &status, why, sizeof(why));
     if (mesh == NULL) {
         weft_fail(status, function, "%s", why);
         return NULL;
     }
-    weft_mesh **meshes = weft_runtime.meshes.items;
+    weft_mesh_impl **meshes = weft_runtime.meshes.items;
     for (size_t i = 0; i < weft_runtime.meshes.count; i++) {
         if (weft_mesh_same(meshes[i], mesh)) {
             weft_mesh_delete(mesh);
             return meshes[i];
         }
     }
-    weft_mesh **slot = weft_vec_push(&weft_runtime.meshes, sizeof(weft_mesh *));
-    if (slot == NULL || !weft_ptrset_add(&weft_runtime.mesh_set, mesh, mesh)) {
+    weft_mesh_impl **slot = weft_vec_push(&weft_runtime.meshes, sizeof(*slot));
+    mesh->handle =
+        slot == NULL ? NULL : weft_handle_add(&weft_runtime.handles.meshes, WEFT_HANDLE_MESH, mesh);
+    if (mesh->handle == NULL) {
         weft_runtime.meshes.count -= slot != NULL;
         weft_mesh_delete(mesh);
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a mesh");
@@ -36,7 +38,7 @@ weft_mesh *weft_mesh_obtain(const char *function, int ndim, const int64_t shape[
     return mesh;
 }
 
-weft_mesh *weft_host_mesh(void)
+weft_mesh_impl *weft_host_mesh(void)
 {
     int64_t size = weft_runtime.num_processes;
     static const char *const name[] = { "process" };
@@ -45,7 +47,7 @@ weft_mesh *weft_host_mesh(void)
 
 weft_mesh *weft_mesh_create(int ndim, const int64_t shape[], const char *const names[])
 {
-    return weft_mesh_obtain("weft_mesh_create", ndim, shape, NULL, names);
+    return weft_mesh_handle(weft_mesh_obtain("weft_mesh_create", ndim, shape, NULL, names));
 }
 
 weft_mesh *weft_mesh_of_ranks(int ndim, const int64_t shape[], const int ranks[], const char *const names[])
@@ -57,10 +59,10 @@ weft_mesh *weft_mesh_of_ranks(int ndim, const int64_t shape[], const int ranks[]
         weft_fail(WEFT_ERR_INVALID, "weft_mesh_of_ranks", "ranks is NULL");
         return NULL;
     }
-    return weft_mesh_obtain("weft_mesh_of_ranks", ndim, shape, ranks, names);
+    return weft_mesh_handle(weft_mesh_obtain("weft_mesh_of_ranks", ndim, shape, ranks, names));
 }
 
-static int dimension_named(const weft_mesh *mesh, const char *name)
+static int dimension_named(const weft_mesh_impl *mesh, const char *name)
 {
     for (int d = 0; d < mesh->ndim; d++) {
         if (mesh->names[d] != NULL && strcmp(mesh->names[d], name) == 0) {
@@ -71,7 +73,7 @@ static int dimension_named(const weft_mesh *mesh, const char *name)
 }
 
 /* The mesh index that weft_mesh_slice() goes through, or -1 with the error kept. */
-static int64_t slice_origin(const weft_mesh *mesh, int dim)
+static int64_t slice_origin(const weft_mesh_impl *mesh, int dim)
 {
     int64_t origin = -1;
     int64_t first[WEFT_MAX_DIMS] = { 0 };
@@ -104,9 +106,9 @@ static int64_t slice_origin(const weft_mesh *mesh, int dim)
     return origin;
 }
 
-weft_mesh *weft_mesh_slice(weft_mesh *mesh, const char *name)
+weft_mesh *weft_mesh_slice(weft_mesh *handle, const char *name)
 {
-    mesh = weft_check_mesh("weft_mesh_slice", mesh);
+    const weft_mesh_impl *mesh = weft_check_mesh("weft_mesh_slice", handle);
     if (mesh == NULL) {
         return NULL;
     }
@@ -137,15 +139,15 @@ weft_mesh *weft_mesh_slice(weft_mesh *mesh, const char *name)
         ranks[i] = weft_mesh_rank_at(mesh, weft_mesh_ravel(mesh, coordinate));
     }
     const char *const names[] = { name };
-    weft_mesh *slice = weft_mesh_obtain("weft_mesh_slice", 1, &size, ranks, names);
+    weft_mesh_impl *slice = weft_mesh_obtain("weft_mesh_slice", 1, &size, ranks, names);
     free(ranks);
-    return slice;
+    return weft_mesh_handle(slice);
 }
 
-weft_mesh *weft_mesh_flatten(weft_mesh *mesh, int first, int last, const char *name)
+weft_mesh *weft_mesh_flatten(weft_mesh *handle, int first, int last, const char *name)
 {
     static const char function[] = "weft_mesh_flatten";
-    mesh = weft_check_mesh(function, mesh);
+    const weft_mesh_impl *mesh = weft_check_mesh(function, handle);
     if (mesh == NULL) {
         return NULL;
     }
@@ -169,38 +171,38 @@ weft_mesh *weft_mesh_flatten(weft_mesh *mesh, int first, int last, const char *n
         shape[ndim] = mesh->shape[d];
         names[ndim++] = d == first ? name : mesh->names[d];
     }
-    return weft_mesh_obtain(function, ndim, shape, mesh->ranks, names);
+    return weft_mesh_handle(weft_mesh_obtain(function, ndim, shape, mesh->ranks, names));
 }
 
-int weft_mesh_ndim(const weft_mesh *mesh)
+int weft_mesh_ndim(const weft_mesh *handle)
 {
-    mesh = weft_check_mesh("weft_mesh_ndim", mesh);
+    const weft_mesh_impl *mesh = weft_check_mesh("weft_mesh_ndim", handle);
     return mesh == NULL ? 0 : mesh->ndim;
 }
 
-int64_t weft_mesh_size(const weft_mesh *mesh, int dim)
+int64_t weft_mesh_size(const weft_mesh *handle, int dim)
 {
-    mesh = weft_check_mesh("weft_mesh_size", mesh);
+    const weft_mesh_impl *mesh = weft_check_mesh("weft_mesh_size", handle);
     dim = mesh == NULL ? -1 : weft_check_dim("weft_mesh_size", "dim", dim, mesh->ndim);
     return dim < 0 ? 0 : mesh->shape[dim];
 }
 
-const char *weft_mesh_dim_name(const weft_mesh *mesh, int dim)
+const char *weft_mesh_dim_name(const weft_mesh *handle, int dim)
 {
-    mesh = weft_check_mesh("weft_mesh_dim_name", mesh);
+    const weft_mesh_impl *mesh = weft_check_mesh("weft_mesh_dim_name", handle);
     dim = mesh == NULL ? -1 : weft_check_dim("weft_mesh_dim_name", "dim", dim, mesh->ndim);
     return dim < 0 ? NULL : mesh->names[dim];
 }
 
-int64_t weft_mesh_num_ranks(const weft_mesh *mesh)
+int64_t weft_mesh_num_ranks(const weft_mesh *handle)
 {
-    mesh = weft_check_mesh("weft_mesh_num_ranks", mesh);
+    const weft_mesh_impl *mesh = weft_check_mesh("weft_mesh_num_ranks", handle);
     return mesh == NULL ? 0 : mesh->num_ranks;
 }
 
-int weft_mesh_coordinate(const weft_mesh *mesh, int rank, int64_t coordinate[])
+int weft_mesh_coordinate(const weft_mesh *handle, int rank, int64_t coordinate[])
 {
-    mesh = weft_check_mesh("weft_mesh_coordinate", mesh);
+    const weft_mesh_impl *mesh = weft_check_mesh("weft_mesh_coordinate", handle);
     if (mesh == NULL) {
         return 0;
     }
@@ -221,20 +223,20 @@ int weft_mesh_coordinate(const weft_mesh *mesh, int rank, int64_t coordinate[])
     return 1;
 }
 
-weft_status weft_mesh_push(weft_mesh *mesh)
+weft_status weft_mesh_push(weft_mesh *handle)
 {
     weft_status status = weft_require_init("weft_mesh_push");
     if (status != WEFT_OK) {
         return status;
     }
-    if (mesh == NULL) {
+    if (handle == NULL) {
         return weft_fail(WEFT_ERR_INVALID, "weft_mesh_push", "mesh is NULL");
     }
-    mesh = weft_check_mesh("weft_mesh_push", mesh);
+    weft_mesh_impl *mesh = weft_check_mesh("weft_mesh_push", handle);
     if (mesh == NULL) {
         return weft_latest_status();
     }
-    weft_mesh **slot = weft_vec_push(&weft_runtime.mesh_stack, sizeof(weft_mesh *));
+    weft_mesh_impl **slot = weft_vec_push(&weft_runtime.mesh_stack, sizeof(*slot));
     if (slot == NULL) {
         return weft_fail(WEFT_ERR_NOMEM, "weft_mesh_push", "no memory for the mesh stack");
     }
@@ -257,7 +259,7 @@ weft_status weft_mesh_pop(void)
 
 weft_mesh *weft_mesh_current(void)
 {
-    return weft_mesh_stack_top();
+    return weft_mesh_handle(weft_mesh_stack_top());
 }
 
 weft_status weft_placements_parse(const char *text, int n, weft_placement out[])
@@ -267,11 +269,11 @@ weft_status weft_placements_parse(const char *text, int n, weft_placement out[])
     return status == WEFT_OK ? WEFT_OK : weft_fail(status, "weft_placements_parse", "%s", why);
 }
 
-weft_status weft_shard_box(weft_mesh *mesh, const weft_placement *placements, int ndim, const int64_t shape[],
-                           int rank, int64_t offset[], int64_t extent[])
+weft_status weft_shard_box(weft_mesh *handle, const weft_placement *placements, int ndim,
+                           const int64_t shape[], int rank, int64_t offset[], int64_t extent[])
 {
     static const char function[] = "weft_shard_box";
-    mesh = weft_check_mesh(function, mesh);
+    const weft_mesh_impl *mesh = weft_check_mesh(function, handle);
     if (mesh == NULL || !weft_check_shape(function, ndim, shape)) {
         return weft_latest_status();
     }

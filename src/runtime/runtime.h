@@ -6,6 +6,7 @@
 
 #include <weft/runtime.h>
 
+#include "base/handles.h"
 #include "layout/layout.h"
 #include "plan/machine.h"
 #include "plan/plan.h"
@@ -35,9 +36,8 @@ typedef struct weft_runtime_state {
     weft_message_sizes messages;
     int64_t cache_bytes; /* the largest cache of this machine; 0: not known */
     weft_layout_table *layouts;
-    weft_vec meshes;           /* weft_mesh *, each alive until weft_finalize() */
-    weft_ptrset mesh_set;      /* the same, to know a live one */
-    weft_vec mesh_stack;       /* weft_mesh * */
+    weft_vec meshes;           /* weft_mesh_impl *, each alive until weft_finalize() */
+    weft_vec mesh_stack;       /* weft_mesh_impl * */
     uint64_t seed;             /* of the default random state */
     bool silent;               /* WEFT_SILENT: no warnings */
     bool implicit_replication; /* weft_set_implicit_replication() */
@@ -54,8 +54,12 @@ typedef struct weft_runtime_state {
     void (*give_up)(struct weft_comm *comm);
     struct weft_tensors *tensors;
     struct weft_dispatch *dispatch;
-    weft_ptrset registered;   /* weft_operation: those of the program */
+    weft_vec registered;      /* weft_operation *: those of the program */
     struct weft_trace *trace; /* NULL: StarPU traces nothing */
+    /* These outlast weft_finalize(): a handle of a former world is refused. */
+    struct {
+        weft_handle_table tensors, meshes, operations;
+    } handles;
 } weft_runtime_state;
 
 extern weft_runtime_state weft_runtime;
@@ -94,21 +98,27 @@ weft_status weft_require_init(const char *function);
 /* Each keeps an error that names the argument, and returns false, when it is wrong. */
 bool weft_check_shape(const char *function, int ndim, const int64_t shape[]);
 bool weft_check_dtype(const char *function, weft_dtype dtype);
-/* The mesh meant by an argument: itself when alive, the stack's top for NULL. NULL on error. */
-weft_mesh *weft_check_mesh(const char *function, const weft_mesh *mesh);
+/* The mesh meant by an argument: its own when alive, the stack's top for NULL. NULL on error. */
+weft_mesh_impl *weft_check_mesh(const char *function, const weft_mesh *mesh);
 /* 0 <= result < ndim, or -1 on error; `argument` is its name. */
 int weft_check_dim(const char *function, const char *argument, int dim, int ndim);
 /* The interned layout of checked mesh, dtype and shape with these placements; NULL on error. */
-const weft_layout *weft_check_layout(const char *function, weft_mesh *mesh, const weft_placement *placements,
-                                     int ndim, const int64_t shape[], weft_dtype dtype);
+const weft_layout *weft_check_layout(const char *function, const weft_mesh_impl *mesh,
+                                     const weft_placement *placements, int ndim, const int64_t shape[],
+                                     weft_dtype dtype);
 
 /* ---- meshes (mesh.c) ----------------------------------------------------------------------------------- */
 
 /* The one mesh with these ranks, shape and names (created when new). Errors are kept. */
-weft_mesh *weft_mesh_obtain(const char *function, int ndim, const int64_t shape[], const int ranks[],
-                            const char *const names[]);
+weft_mesh_impl *weft_mesh_obtain(const char *function, int ndim, const int64_t shape[], const int ranks[],
+                                 const char *const names[]);
 /* One rank of each process, the first it hosts: where weft_to_host() gathers. */
-weft_mesh *weft_host_mesh(void);
+weft_mesh_impl *weft_host_mesh(void);
+/* What the program calls it; NULL: NULL. */
+static inline weft_mesh *weft_mesh_handle(const weft_mesh_impl *mesh)
+{
+    return mesh == NULL ? NULL : mesh->handle;
+}
 
 /* ---- start and stop (start.c, devices.c) --------------------------------------------------------------- */
 
@@ -154,10 +164,10 @@ void weft_runtime_stop(void);
 int weft_devices_choose(int wanted, weft_process_place place, unsigned units[], int max, bool *bind);
 
 /* The top of the mesh stack; NULL when it is empty. */
-static inline weft_mesh *weft_mesh_stack_top(void)
+static inline weft_mesh_impl *weft_mesh_stack_top(void)
 {
     const weft_vec *stack = &weft_runtime.mesh_stack;
-    return stack->count == 0 ? NULL : ((weft_mesh **)stack->items)[stack->count - 1];
+    return stack->count == 0 ? NULL : ((weft_mesh_impl **)stack->items)[stack->count - 1];
 }
 
 static inline bool weft_hosts(int rank)

@@ -165,19 +165,19 @@ void weft_runtime_stop(void)
     weft_runtime_state *state = &weft_runtime;
     weft_pool_delete(state->pool);
     weft_layout_table_delete(state->layouts);
-    weft_mesh **meshes = state->meshes.items;
+    weft_handle_remove_all(&state->handles.meshes);
+    weft_mesh_impl **meshes = state->meshes.items;
     for (size_t i = 0; i < state->meshes.count; i++) {
         weft_mesh_delete(meshes[i]);
     }
     weft_vec_free(&state->meshes);
     weft_vec_free(&state->mesh_stack);
-    weft_ptrset_free(&state->mesh_set);
     free(state->first_rank_of);
     if (state->owns_starpu) {
         starpu_shutdown();
     }
     give_blas_threads_back();
     weft_trace_stop(state->trace);
-    memset(state, 0, sizeof(*state));
+    *state = (weft_runtime_state){ .handles = state->handles };
     weft_unbreak();
 }

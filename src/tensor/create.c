@@ -4,7 +4,7 @@
 #include "tensor/state.h"
 
 /* Registers a tensor that is filled in; on failure it is gone. */
-static weft_tensor *finish(const char *function, weft_tensor *tensor)
+static weft_tensor_impl *finish(const char *function, weft_tensor_impl *tensor)
 {
     if (weft_tensor_register(function, tensor)) {
         return tensor;
@@ -13,9 +13,9 @@ static weft_tensor *finish(const char *function, weft_tensor *tensor)
     return NULL;
 }
 
-weft_tensor *weft_tensor_new(const char *function, const weft_layout *layout)
+weft_tensor_impl *weft_tensor_new(const char *function, const weft_layout *layout)
 {
-    weft_tensor *tensor = weft_tensor_allocate(function, layout);
+    weft_tensor_impl *tensor = weft_tensor_allocate(function, layout);
     for (int i = 0; tensor != NULL && i < tensor->num_shards; i++) {
         weft_local_shard *shard = &tensor->shards[i];
         if (shard->count == 0) {
@@ -31,11 +31,11 @@ weft_tensor *weft_tensor_new(const char *function, const weft_layout *layout)
     return tensor == NULL ? NULL : finish(function, tensor);
 }
 
-weft_tensor *weft_tensor_view(const char *function, weft_tensor *source, int64_t first_row,
-                              const weft_layout *layout)
+weft_tensor_impl *weft_tensor_view(const char *function, weft_tensor_impl *source, int64_t first_row,
+                                   const weft_layout *layout)
 {
     const weft_layout *from_layout = source->layout;
-    weft_tensor *tensor = weft_tensor_allocate(function, layout);
+    weft_tensor_impl *tensor = weft_tensor_allocate(function, layout);
     for (int i = 0; tensor != NULL && i < tensor->num_shards; i++) {
         const weft_local_shard *from = &source->shards[i];
         weft_local_shard *shard = &tensor->shards[i];
@@ -54,7 +54,7 @@ weft_tensor *weft_tensor_view(const char *function, weft_tensor *source, int64_t
 }
 
 /* Gives one shard memory of its own; `keep`: with the same values. */
-static bool shard_detach(const char *function, weft_tensor *tensor, weft_local_shard *shard, bool keep)
+static bool shard_detach(const char *function, weft_tensor_impl *tensor, weft_local_shard *shard, bool keep)
 {
     weft_local_shard old = *shard;
     if (!weft_shard_attach(shard,
@@ -75,7 +75,7 @@ static bool shard_detach(const char *function, weft_tensor *tensor, weft_local_s
     return done;
 }
 
-bool weft_tensor_make_writable(const char *function, weft_tensor *tensor, bool keep)
+bool weft_tensor_make_writable(const char *function, weft_tensor_impl *tensor, bool keep)
 {
     for (int i = 0; i < tensor->num_shards; i++) {
         weft_local_shard *shard = &tensor->shards[i];
@@ -97,7 +97,7 @@ static bool may_take(const weft_layout *layout, const weft_local_shard *target,
             source->buffer->cut.total <= 2 * source->count * (int64_t)weft_dtype_size(layout->dtype));
 }
 
-bool weft_tensor_take(weft_tensor *target, weft_tensor *source)
+bool weft_tensor_take(weft_tensor_impl *target, weft_tensor_impl *source)
 {
     bool possible = target->layout == source->layout;
     for (int i = 0; i < target->num_shards && possible; i++) {

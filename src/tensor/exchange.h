@@ -13,7 +13,7 @@ void weft_exchange_free(weft_exchange *exchange);
 /* Of memory, about. */
 size_t weft_exchange_bytes(const weft_exchange *exchange);
 /* Submits the stage's tasks and transfers. False with the error kept. */
-bool weft_exchange_run(const char *function, const weft_exchange *exchange, const weft_tensor *source,
-                       weft_tensor *target);
+bool weft_exchange_run(const char *function, const weft_exchange *exchange, const weft_tensor_impl *source,
+                       weft_tensor_impl *target);
 
 #endif

@@ -8,17 +8,16 @@
 typedef struct run {
     const char *function;
     const weft_exchange *exchange;
-    const weft_tensor *source;
-    weft_tensor *target;
+    const weft_tensor_impl *source;
+    weft_tensor_impl *target;
     weft_buffer **landings;
     weft_message *messages; /* room for the largest step's */
 } run;
 
 static weft_panel panel_at(const run *r, place p)
 {
-    const weft_tensor *tensor = p.in_target ? r->target : r->source;
-    return p.shard < 0 ? r->landings[p.panel]->panels[0]
-                       : tensor->shards[p.shard].panels[p.panel];
+    const weft_tensor_impl *tensor = p.in_target ? r->target : r->source;
+    return p.shard < 0 ? r->landings[p.panel]->panels[0] : tensor->shards[p.shard].panels[p.panel];
 }
 
 static bool run_transfer(const run *r, const exchange_step *s)
@@ -136,8 +135,8 @@ static bool obtain_landings(run *r)
     return true;
 }
 
-bool weft_exchange_run(const char *function, const weft_exchange *exchange, const weft_tensor *source,
-                       weft_tensor *target)
+bool weft_exchange_run(const char *function, const weft_exchange *exchange, const weft_tensor_impl *source,
+                       weft_tensor_impl *target)
 {
     run r = { function, exchange, source, target, NULL, NULL };
     r.landings = calloc(exchange->landings.count + 1, sizeof(*r.landings));

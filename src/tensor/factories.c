@@ -7,7 +7,7 @@
 
 const weft_layout *weft_factory_layout(const weft_factory *r)
 {
-    weft_mesh *mesh = weft_check_mesh(r->function, r->mesh);
+    const weft_mesh_impl *mesh = weft_check_mesh(r->function, r->mesh);
     if (mesh == NULL || !weft_check_dtype(r->function, r->dtype) ||
         !weft_check_shape(r->function, r->ndim, r->shape)) {
         return NULL;
@@ -64,7 +64,7 @@ const weft_layout *weft_layout_like(const char *function, const weft_layout *lay
 }
 
 /* A tensor without its values; `layout` NULL: the arguments are wrong here. NULL with the error kept. */
-static weft_tensor *new_tensor(const char *function, const weft_layout *layout, double value)
+static weft_tensor_impl *new_tensor(const char *function, const weft_layout *layout, double value)
 {
     weft_public_call call = { .function = function,
                               .failed = layout == NULL,
@@ -88,7 +88,7 @@ static bool submit_fill(const weft_panel *panel, int64_t count, weft_dtype dtype
     return weft_task_submit(&task);
 }
 
-static bool fill_shard(const weft_tensor *tensor, const weft_local_shard *shard, double value)
+static bool fill_shard(const weft_tensor_impl *tensor, const weft_local_shard *shard, double value)
 {
     weft_dtype dtype = tensor->layout->dtype;
     for (int64_t i = 0; i < shard->num_panels; i++) {
@@ -104,20 +104,20 @@ static bool fill_shard(const weft_tensor *tensor, const weft_local_shard *shard,
 
 static weft_tensor *constant(const char *function, const weft_layout *layout, double value)
 {
-    weft_tensor *tensor = new_tensor(function, layout, value);
+    weft_tensor_impl *tensor = new_tensor(function, layout, value);
     for (int i = 0; tensor != NULL && i < tensor->num_shards; i++) {
         if (!fill_shard(tensor, &tensor->shards[i], value)) {
             return NULL;
         }
     }
-    return tensor;
+    return weft_tensor_handle(tensor);
 }
 
 weft_tensor *weft_empty(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
                         const weft_placement *placements)
 {
     weft_factory request = { "weft_empty", dtype, ndim, shape, mesh, placements, .partial_allowed = true };
-    return new_tensor(request.function, weft_factory_layout(&request), 0.0);
+    return weft_tensor_handle(new_tensor(request.function, weft_factory_layout(&request), 0.0));
 }
 
 weft_tensor *weft_zeros(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
@@ -146,15 +146,15 @@ weft_tensor *weft_full(weft_dtype dtype, int ndim, const int64_t shape[], double
 /* ---- like another tensor ------------------------------------------------------------------------------- */
 
 /* NULL with the error kept. */
-static const weft_layout *layout_like(const char *function, weft_tensor *a)
+static const weft_layout *layout_like(const char *function, const weft_tensor *a)
 {
-    a = weft_check_tensor(function, "a", a);
-    return a == NULL ? NULL : weft_layout_like(function, a->layout, a->layout->dtype);
+    const weft_tensor_impl *like = weft_check_tensor(function, "a", a);
+    return like == NULL ? NULL : weft_layout_like(function, like->layout, like->layout->dtype);
 }
 
 weft_tensor *weft_empty_like(weft_tensor *a)
 {
-    return new_tensor("weft_empty_like", layout_like("weft_empty_like", a), 0.0);
+    return weft_tensor_handle(new_tensor("weft_empty_like", layout_like("weft_empty_like", a), 0.0));
 }
 
 weft_tensor *weft_zeros_like(weft_tensor *a)

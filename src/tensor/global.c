@@ -8,10 +8,10 @@
 
 /* After all checks that are the same on every process; NULL with the error kept. */
 static const weft_layout *distributed_layout(const char *function, weft_dtype dtype, int ndim,
-                                             const int64_t shape[], weft_mesh *mesh,
+                                             const int64_t shape[], const weft_mesh *handle,
                                              const weft_placement *placements)
 {
-    mesh = weft_check_mesh(function, mesh);
+    const weft_mesh_impl *mesh = weft_check_mesh(function, handle);
     if (mesh == NULL || !weft_check_dtype(function, dtype) || !weft_check_shape(function, ndim, shape)) {
         return NULL;
     }
@@ -39,16 +39,16 @@ static bool check_global(const char *function, const weft_layout *layout, const 
 
 /* A tensor of the layout's, whole on the root, whose memory is the caller's array, or `copied` from it. NULL
  * with the error kept. */
-static weft_tensor *lend_global(const char *function, const weft_layout *layout, const void *global,
-                                bool copied)
+static weft_tensor_impl *lend_global(const char *function, const weft_layout *layout, const void *global,
+                                     bool copied)
 {
     int64_t one = 1;
     int root = weft_mesh_rank_at(layout->mesh, 0);
-    weft_mesh *root_mesh = weft_mesh_obtain(function, 1, &one, &root, NULL);
+    const weft_mesh_impl *root_mesh = weft_mesh_obtain(function, 1, &one, &root, NULL);
     const weft_layout *whole = root_mesh == NULL ? NULL
                                                  : weft_check_layout(function, root_mesh, NULL, layout->ndim,
                                                                      layout->shape, layout->dtype);
-    weft_tensor *source = whole == NULL ? NULL : weft_tensor_allocate(function, whole);
+    weft_tensor_impl *source = whole == NULL ? NULL : weft_tensor_allocate(function, whole);
     if (source == NULL) {
         return NULL;
     }
@@ -71,7 +71,7 @@ static weft_tensor *lend_global(const char *function, const weft_layout *layout,
 }
 
 /* BLOCKS. When the last reader has let a shard go it has been read. */
-static bool wait_for_readers(const char *function, const weft_tensor *source)
+static bool wait_for_readers(const char *function, const weft_tensor_impl *source)
 {
     for (int i = 0; i < source->num_shards; i++) {
         weft_hold *hold = weft_hold_begin(&source->shards[i], STARPU_RW);
@@ -97,17 +97,17 @@ weft_tensor *weft_distribute(weft_dtype dtype, int ndim, const int64_t shape[], 
     weft_scope_open();
     /* While the program holds a shard, the memory that the target gets may be waited for. */
     bool copied = weft_tensors_held() > 0;
-    weft_tensor *source = lend_global(function, layout, global, copied);
+    weft_tensor_impl *source = lend_global(function, layout, global, copied);
     /* A copy: on the same one-rank mesh a redistribution would give the caller's memory itself. */
-    weft_tensor *target = source == NULL ? NULL : weft_tensor_new(function, layout);
+    weft_tensor_impl *target = source == NULL ? NULL : weft_tensor_new(function, layout);
     bool done = target != NULL && weft_tensor_copy_into(function, target, source) &&
                 (copied || wait_for_readers(function, source));
-    target = done ? weft_scope_keep(target) : NULL;
+    weft_tensor *result = done ? weft_scope_keep(target->handle) : NULL;
     weft_scope_close();
-    return target;
+    return result;
 }
 
-bool weft_check_not_held(const char *function, const char *argument, const weft_tensor *tensor)
+bool weft_check_not_held(const char *function, const char *argument, const weft_tensor_impl *tensor)
 {
     for (int i = 0; i < tensor->num_shards; i++) {
         if (tensor->shards[i].hold != NULL) {
@@ -119,7 +119,8 @@ bool weft_check_not_held(const char *function, const char *argument, const weft_
 }
 
 /* The layout with everything on one rank of each process, after all checks; NULL with the error kept. */
-static const weft_layout *host_layout(const char *function, const weft_tensor *tensor, const void *global)
+static const weft_layout *host_layout(const char *function, const weft_tensor_impl *tensor,
+                                      const void *global)
 {
     const weft_layout *layout = tensor->layout;
     int64_t count = 1;
@@ -135,28 +136,28 @@ static const weft_layout *host_layout(const char *function, const weft_tensor *t
     if (!weft_check_not_held(function, "tensor", tensor)) {
         return NULL;
     }
-    weft_mesh *mesh = weft_host_mesh();
+    const weft_mesh_impl *mesh = weft_host_mesh();
     return mesh == NULL ? NULL
                         : weft_check_layout(function, mesh, NULL, layout->ndim, layout->shape, layout->dtype);
 }
 
-static weft_status gather_on_host(const char *function, weft_tensor *tensor, const weft_layout *everywhere,
-                                  void *global)
+static weft_status gather_on_host(const char *function, weft_tensor_impl *tensor,
+                                  const weft_layout *everywhere, void *global)
 {
     weft_scope_open();
-    weft_tensor *whole = weft_tensor_to_layout(function, tensor, everywhere);
+    weft_tensor_impl *whole = weft_tensor_to_layout(function, tensor, everywhere);
     weft_status status = whole == NULL ? weft_latest_status() : weft_shard_read(function, whole, 0, global);
     weft_scope_close();
     return status;
 }
 
-weft_status weft_tensor_gather(const char *function, weft_tensor *tensor, void *global)
+weft_status weft_tensor_gather(const char *function, weft_tensor_impl *tensor, void *global)
 {
     const weft_layout *everywhere = host_layout(function, tensor, global);
     return everywhere == NULL ? weft_latest_status() : gather_on_host(function, tensor, everywhere, global);
 }
 
-weft_status weft_tensor_to_host(const char *function, weft_tensor *tensor, void *global)
+weft_status weft_tensor_to_host(const char *function, weft_tensor_impl *tensor, void *global)
 {
     const weft_layout *everywhere = tensor == NULL ? NULL : host_layout(function, tensor, global);
     weft_public_call call = { .function = function, .failed = everywhere == NULL, .num_layouts = 1 };
@@ -168,16 +169,16 @@ weft_status weft_tensor_to_host(const char *function, weft_tensor *tensor, void 
     return status == WEFT_OK ? weft_error_collect() : status;
 }
 
-weft_status weft_to_host(weft_tensor *tensor, void *global)
+weft_status weft_to_host(weft_tensor *handle, void *global)
 {
     static const char function[] = "weft_to_host";
-    return weft_tensor_to_host(function, weft_check_tensor(function, "tensor", tensor), global);
+    return weft_tensor_to_host(function, weft_check_tensor(function, "tensor", handle), global);
 }
 
-weft_status weft_tensor_item(weft_tensor *tensor, double *value)
+weft_status weft_tensor_item(weft_tensor *handle, double *value)
 {
     static const char function[] = "weft_tensor_item";
-    tensor = weft_check_tensor(function, "tensor", tensor);
+    weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
     if (tensor == NULL) {
         return weft_latest_status();
     }
@@ -199,41 +200,41 @@ weft_status weft_tensor_item(weft_tensor *tensor, double *value)
 
 /* ---- properties ---------------------------------------------------------------------------------------- */
 
-int weft_tensor_ndim(const weft_tensor *tensor)
+int weft_tensor_ndim(const weft_tensor *handle)
 {
-    tensor = weft_check_tensor("weft_tensor_ndim", "tensor", tensor);
+    weft_tensor_impl *tensor = weft_check_tensor("weft_tensor_ndim", "tensor", handle);
     return tensor == NULL ? 0 : tensor->layout->ndim;
 }
 
-int64_t weft_tensor_size(const weft_tensor *tensor, int dim)
+int64_t weft_tensor_size(const weft_tensor *handle, int dim)
 {
-    tensor = weft_check_tensor("weft_tensor_size", "tensor", tensor);
+    weft_tensor_impl *tensor = weft_check_tensor("weft_tensor_size", "tensor", handle);
     dim = tensor == NULL ? -1 : weft_check_dim("weft_tensor_size", "dim", dim, tensor->layout->ndim);
     return dim < 0 ? 0 : tensor->layout->shape[dim];
 }
 
-weft_dtype weft_tensor_dtype(const weft_tensor *tensor)
+weft_dtype weft_tensor_dtype(const weft_tensor *handle)
 {
-    tensor = weft_check_tensor("weft_tensor_dtype", "tensor", tensor);
+    weft_tensor_impl *tensor = weft_check_tensor("weft_tensor_dtype", "tensor", handle);
     return tensor == NULL ? WEFT_F32 : tensor->layout->dtype;
 }
 
-weft_mesh *weft_tensor_mesh(const weft_tensor *tensor)
+weft_mesh *weft_tensor_mesh(const weft_tensor *handle)
 {
-    tensor = weft_check_tensor("weft_tensor_mesh", "tensor", tensor);
-    return tensor == NULL ? NULL : weft_ptrset_get(&weft_runtime.mesh_set, tensor->layout->mesh);
+    weft_tensor_impl *tensor = weft_check_tensor("weft_tensor_mesh", "tensor", handle);
+    return tensor == NULL ? NULL : tensor->layout->mesh->handle;
 }
 
-const weft_placement *weft_tensor_placements(const weft_tensor *tensor)
+const weft_placement *weft_tensor_placements(const weft_tensor *handle)
 {
-    tensor = weft_check_tensor("weft_tensor_placements", "tensor", tensor);
+    weft_tensor_impl *tensor = weft_check_tensor("weft_tensor_placements", "tensor", handle);
     return tensor == NULL ? NULL : tensor->layout->placements;
 }
 
-weft_status weft_local_box(const weft_tensor *tensor, int local_rank, int64_t offset[], int64_t extent[])
+weft_status weft_local_box(const weft_tensor *handle, int local_rank, int64_t offset[], int64_t extent[])
 {
     static const char function[] = "weft_local_box";
-    tensor = weft_check_tensor(function, "tensor", tensor);
+    weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
     if (tensor == NULL) {
         return weft_latest_status();
     }
@@ -253,10 +254,10 @@ weft_status weft_local_box(const weft_tensor *tensor, int local_rank, int64_t of
     return WEFT_OK;
 }
 
-weft_status weft_tensor_set_name(weft_tensor *tensor, const char *name)
+weft_status weft_tensor_set_name(weft_tensor *handle, const char *name)
 {
     static const char function[] = "weft_tensor_set_name";
-    tensor = weft_check_tensor(function, "tensor", tensor);
+    weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
     if (tensor == NULL) {
         return weft_latest_status();
     }

@@ -7,7 +7,7 @@
 #include "tensor/state.h"
 
 struct weft_hold {
-    const weft_tensor *tensor; /* of one that lasts */
+    const weft_tensor_impl *tensor; /* of one that lasts */
     int local_rank;
     bool written;
     struct weft_hold *next, *previous; /* those that last */
@@ -98,7 +98,7 @@ void weft_held_follow_transfer(starpu_data_handle_t handle, bool receive)
 
 /* ---- shards -------------------------------------------------------------------------------------------- */
 
-bool weft_shard_hold(weft_tensor *tensor, int local_rank, enum starpu_data_access_mode mode)
+bool weft_shard_hold(weft_tensor_impl *tensor, int local_rank, enum starpu_data_access_mode mode)
 {
     weft_hold *hold = weft_hold_begin(&tensor->shards[local_rank], mode);
     if (hold == NULL) {
@@ -177,7 +177,7 @@ int weft_tensors_held(void)
 
 void weft_tensors_let_go(void)
 {
-    for (weft_tensor *tensor = weft_runtime.tensors->newest; tensor != NULL; tensor = tensor->older) {
+    for (weft_tensor_impl *tensor = weft_runtime.tensors->newest; tensor != NULL; tensor = tensor->older) {
         for (int i = 0; i < tensor->num_shards; i++) {
             weft_shard_let_go(&tensor->shards[i]);
         }

@@ -35,10 +35,10 @@ static bool check_locals(const char *function, const weft_layout *layout, void *
     return true;
 }
 
-static weft_tensor *import_shards(const char *function, const weft_layout *layout, void *const locals[],
-                                  bool copy)
+static weft_tensor_impl *import_shards(const char *function, const weft_layout *layout, void *const locals[],
+                                       bool copy)
 {
-    weft_tensor *tensor = weft_tensor_allocate(function, layout);
+    weft_tensor_impl *tensor = weft_tensor_allocate(function, layout);
     for (int i = 0; tensor != NULL && i < tensor->num_shards; i++) {
         weft_local_shard *shard = &tensor->shards[i];
         if (shard->count == 0) {
@@ -84,7 +84,7 @@ static bool layouts_agree(const char *function, const weft_layout *layout)
         return true;
     }
     int64_t mine = (int64_t)layout_fingerprint(layout);
-    weft_mesh *mesh = weft_host_mesh();
+    const weft_mesh_impl *mesh = weft_host_mesh();
     weft_placement split = weft_shard(0);
     int64_t *all = malloc((size_t)processes * sizeof(*all));
     void *locals[] = { &mine };
@@ -95,7 +95,7 @@ static bool layouts_agree(const char *function, const weft_layout *layout)
     if (agree) {
         hosted[0] = locals[0];
         weft_scope_open();
-        weft_tensor *fingerprints = import_shards(function, one_each, hosted, true);
+        weft_tensor_impl *fingerprints = import_shards(function, one_each, hosted, true);
         agree = fingerprints != NULL && weft_tensor_gather(function, fingerprints, all) == WEFT_OK;
         weft_scope_close();
     }
@@ -115,7 +115,7 @@ static bool layouts_agree(const char *function, const weft_layout *layout)
  * these. NULL when nothing is replicated, or with the error kept. */
 static const weft_layout *first_replicas(const char *function, const weft_layout *layout)
 {
-    const weft_mesh *mesh = layout->mesh;
+    const weft_mesh_impl *mesh = layout->mesh;
     int64_t shape[WEFT_MAX_DIMS];
     weft_placement placements[WEFT_MAX_DIMS];
     int kept[WEFT_MAX_DIMS], ndim = 0;
@@ -150,7 +150,7 @@ static const weft_layout *first_replicas(const char *function, const weft_layout
         placements[0] = weft_replicate();
         ndim = 1;
     }
-    weft_mesh *first = weft_mesh_obtain(function, ndim, shape, ranks, NULL);
+    const weft_mesh_impl *first = weft_mesh_obtain(function, ndim, shape, ranks, NULL);
     free(ranks);
     return first == NULL
                ? NULL
@@ -159,7 +159,7 @@ static const weft_layout *first_replicas(const char *function, const weft_layout
 
 /* A tensor of the first replicas on the memory of `tensor`, redistributed into it: replicas get the values of
  * the first. */
-static bool broadcast_replicas(const char *function, weft_tensor *tensor)
+static bool broadcast_replicas(const char *function, weft_tensor_impl *tensor)
 {
     if (tensor->layout->has_partial) {
         return true; /* addends differ by right; replicas of addends are the caller's business */
@@ -169,7 +169,7 @@ static bool broadcast_replicas(const char *function, weft_tensor *tensor)
         return true;
     }
     weft_scope_open();
-    weft_tensor *first = weft_tensor_allocate(function, layout);
+    weft_tensor_impl *first = weft_tensor_allocate(function, layout);
     bool done = first != NULL;
     for (int i = 0; done && i < first->num_shards; i++) {
         done = first->shards[i].count == 0 ||
@@ -206,18 +206,18 @@ static weft_tensor *from_local(const char *function, const weft_layout *layout, 
     if (check && !layouts_agree(function, layout)) {
         return NULL;
     }
-    weft_tensor *tensor = import_shards(function, layout, locals, (flags & WEFT_COPY) != 0);
+    weft_tensor_impl *tensor = import_shards(function, layout, locals, (flags & WEFT_COPY) != 0);
     if (tensor != NULL && check && !broadcast_replicas(function, tensor)) {
         return NULL;
     }
-    return tensor;
+    return weft_tensor_handle(tensor);
 }
 
 weft_tensor *weft_from_local(weft_dtype dtype, int ndim, const int64_t shape[], void *const locals[],
-                             weft_mesh *mesh, const weft_placement *placements, unsigned flags)
+                             weft_mesh *handle, const weft_placement *placements, unsigned flags)
 {
     static const char function[] = "weft_from_local";
-    mesh = weft_check_mesh(function, mesh);
+    const weft_mesh_impl *mesh = weft_check_mesh(function, handle);
     if (mesh == NULL || !weft_check_dtype(function, dtype) || !weft_check_shape(function, ndim, shape) ||
         !check_flags(function, flags)) {
         return NULL;
@@ -230,11 +230,11 @@ weft_tensor *weft_from_local(weft_dtype dtype, int ndim, const int64_t shape[], 
 }
 
 weft_tensor *weft_from_local_even(weft_dtype dtype, int ndim, const int64_t local_shape[],
-                                  void *const locals[], weft_mesh *mesh, const weft_placement *placements,
+                                  void *const locals[], weft_mesh *handle, const weft_placement *placements,
                                   unsigned flags)
 {
     static const char function[] = "weft_from_local_even";
-    mesh = weft_check_mesh(function, mesh);
+    const weft_mesh_impl *mesh = weft_check_mesh(function, handle);
     if (mesh == NULL || !weft_check_dtype(function, dtype) ||
         !weft_check_shape(function, ndim, local_shape) || !check_flags(function, flags)) {
         return NULL;

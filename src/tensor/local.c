@@ -3,7 +3,7 @@
 
 #include "tensor/state.h"
 
-static weft_local_shard *check_shard(const char *function, weft_tensor *tensor, int local_rank)
+static weft_local_shard *check_shard(const char *function, weft_tensor_impl *tensor, int local_rank)
 {
     if (local_rank < 0 || local_rank >= tensor->num_shards) {
         weft_fail(WEFT_ERR_INVALID, function, "local_rank is %d, expected 0 to %d", local_rank,
@@ -27,7 +27,7 @@ static enum starpu_data_access_mode starpu_mode(weft_access access)
 }
 
 /* Whoever writes to memory that others share gets a copy first, which is read from there. */
-static bool make_accessible(const char *function, weft_tensor *tensor, const weft_local_shard *shard,
+static bool make_accessible(const char *function, weft_tensor_impl *tensor, const weft_local_shard *shard,
                             bool write)
 {
     bool shared = shard->count > 0 && shard->buffer->references > 1;
@@ -41,10 +41,10 @@ static bool make_accessible(const char *function, weft_tensor *tensor, const wef
            weft_check_shard_waits_not(function, shard, true);
 }
 
-void *weft_local_acquire(weft_tensor *tensor, int local_rank, weft_access access)
+void *weft_local_acquire(weft_tensor *handle, int local_rank, weft_access access)
 {
     static const char function[] = "weft_local_acquire";
-    tensor = weft_check_tensor(function, "tensor", tensor);
+    weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
     weft_local_shard *shard = tensor == NULL ? NULL : check_shard(function, tensor, local_rank);
     if (shard == NULL) {
         return NULL;
@@ -76,10 +76,10 @@ void *weft_local_acquire(weft_tensor *tensor, int local_rank, weft_access access
     return shard->count == 0 ? (void *)&nothing : (char *)shard->buffer->memory + shard->offset;
 }
 
-weft_status weft_local_release(weft_tensor *tensor, int local_rank)
+weft_status weft_local_release(weft_tensor *handle, int local_rank)
 {
     static const char function[] = "weft_local_release";
-    tensor = weft_check_tensor(function, "tensor", tensor);
+    weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
     weft_local_shard *shard = tensor == NULL ? NULL : check_shard(function, tensor, local_rank);
     if (shard == NULL) {
         return weft_latest_status();
@@ -104,7 +104,7 @@ static void copy_out(const weft_layout *layout, const weft_local_shard *shard, v
 }
 
 /* All panels before the first byte is copied: what a world that breaks meanwhile leaves is not values. */
-weft_status weft_shard_read(const char *function, const weft_tensor *tensor, int local_rank, void *host)
+weft_status weft_shard_read(const char *function, const weft_tensor_impl *tensor, int local_rank, void *host)
 {
     const weft_local_shard *shard = &tensor->shards[local_rank];
     if (weft_is_broken()) {
@@ -125,10 +125,10 @@ weft_status weft_shard_read(const char *function, const weft_tensor *tensor, int
     return broken ? weft_error_collect() : WEFT_OK;
 }
 
-weft_status weft_local_to_host(weft_tensor *tensor, int local_rank, void *host)
+weft_status weft_local_to_host(weft_tensor *handle, int local_rank, void *host)
 {
     static const char function[] = "weft_local_to_host";
-    tensor = weft_check_tensor(function, "tensor", tensor);
+    weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
     weft_local_shard *shard = tensor == NULL ? NULL : check_shard(function, tensor, local_rank);
     if (shard == NULL) {
         return weft_latest_status();

@@ -9,7 +9,7 @@
 #include "runtime/trace.h"
 #include "tensor/state.h"
 
-const char *weft_tensor_label(const weft_tensor *tensor)
+const char *weft_tensor_label(const weft_tensor_impl *tensor)
 {
     return tensor->name != NULL ? tensor->name : tensor->origin != NULL ? tensor->origin : "";
 }
@@ -37,7 +37,7 @@ static void label_shard(const weft_local_shard *shard, const char *tensor, const
 }
 
 /* Shards whose memory has an older owner keep that one's names. */
-static void label_panels(const weft_tensor *tensor, const char *name)
+static void label_panels(const weft_tensor_impl *tensor, const char *name)
 {
     for (int i = 0; i < tensor->num_shards; i++) {
         const weft_local_shard *shard = &tensor->shards[i];
@@ -47,7 +47,7 @@ static void label_panels(const weft_tensor *tensor, const char *name)
     }
 }
 
-void weft_tensor_trace_new(weft_tensor *tensor, const char *function)
+void weft_tensor_trace_new(weft_tensor_impl *tensor, const char *function)
 {
     static const char prefix[] = "weft_";
     bool has_prefix = strncmp(function, prefix, sizeof(prefix) - 1) == 0;
@@ -55,13 +55,13 @@ void weft_tensor_trace_new(weft_tensor *tensor, const char *function)
     label_panels(tensor, "");
 }
 
-void weft_tensor_trace_moved(weft_tensor *target, const weft_tensor *source)
+void weft_tensor_trace_moved(weft_tensor_impl *target, const weft_tensor_impl *source)
 {
     target->origin = weft_trace_intern("%s", weft_tensor_label(source));
     label_panels(target, weft_tensor_label(target));
 }
 
-void weft_tensor_trace_renamed(const weft_tensor *tensor)
+void weft_tensor_trace_renamed(const weft_tensor_impl *tensor)
 {
     label_panels(tensor, tensor->name != NULL ? tensor->name : "");
 }

@@ -65,10 +65,10 @@ static void print_values(FILE *file, const weft_layout *layout, const void *valu
     fputc(']', file);
 }
 
-weft_status weft_tensor_print(weft_tensor *tensor, FILE *file)
+weft_status weft_tensor_print(weft_tensor *handle, FILE *file)
 {
     static const char function[] = "weft_tensor_print";
-    tensor = weft_check_tensor(function, "tensor", tensor);
+    weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
     if (tensor == NULL) {
         return weft_latest_status();
     }

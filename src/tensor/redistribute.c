@@ -173,9 +173,9 @@ static int64_t contiguous_offset(int ndim, const weft_box *outer, const weft_box
 }
 
 /* The tensor in `layout` on the same memory; NULL, with no error kept, when it cannot be. */
-static weft_tensor *slice_view(const char *function, weft_tensor *tensor, const weft_layout *layout)
+static weft_tensor_impl *slice_view(const char *function, weft_tensor_impl *tensor, const weft_layout *layout)
 {
-    weft_tensor *view = weft_tensor_allocate(function, layout);
+    weft_tensor_impl *view = weft_tensor_allocate(function, layout);
     for (int i = 0; view != NULL && i < view->num_shards; i++) {
         const weft_local_shard *source = &tensor->shards[i];
         weft_local_shard *shard = &view->shards[i];
@@ -201,14 +201,14 @@ static weft_tensor *slice_view(const char *function, weft_tensor *tensor, const 
 /* ---- executing a plan ---------------------------------------------------------------------------------- */
 
 /* Runs all stages from `source` into `target`, which has the plan's last layout. */
-static bool run_stages(const char *function, const weft_cached_plan *cached, weft_tensor *source,
-                       weft_tensor *target)
+static bool run_stages(const char *function, const weft_cached_plan *cached, weft_tensor_impl *source,
+                       weft_tensor_impl *target)
 {
-    weft_tensor *current = source;
+    weft_tensor_impl *current = source;
     bool done = true;
     for (int i = 0; i < cached->plan.num_stages && done; i++) {
         bool last = i == cached->plan.num_stages - 1;
-        weft_tensor *next = last ? target : weft_tensor_new(function, cached->plan.stages[i].to);
+        weft_tensor_impl *next = last ? target : weft_tensor_new(function, cached->plan.stages[i].to);
         if (next != NULL && next->name == NULL && weft_runtime.trace != NULL) {
             weft_tensor_trace_moved(next, source);
         }
@@ -219,8 +219,8 @@ static bool run_stages(const char *function, const weft_cached_plan *cached, wef
 }
 
 /* Temporary tensors belong to a scope of their own, so that they go at once. */
-bool weft_plan_run(const char *function, const weft_cached_plan *cached, weft_tensor *source,
-                   weft_tensor *target)
+bool weft_plan_run(const char *function, const weft_cached_plan *cached, weft_tensor_impl *source,
+                   weft_tensor_impl *target)
 {
     weft_scope_open();
     bool done = run_stages(function, cached, source, target);
@@ -228,26 +228,28 @@ bool weft_plan_run(const char *function, const weft_cached_plan *cached, weft_te
     return done;
 }
 
-weft_tensor *weft_tensor_to_layout(const char *function, weft_tensor *tensor, const weft_layout *layout)
+weft_tensor_impl *weft_tensor_to_layout(const char *function, weft_tensor_impl *tensor,
+                                        const weft_layout *layout)
 {
     if (tensor->layout == layout) {
         return weft_tensor_share(tensor);
     }
     if (is_local_slice(tensor->layout, layout)) {
-        weft_tensor *view = slice_view(function, tensor, layout);
+        weft_tensor_impl *view = slice_view(function, tensor, layout);
         if (view != NULL) {
             return view;
         }
     }
     weft_cached_plan *cached = weft_plan_obtain(function, tensor->layout, layout);
-    weft_tensor *target = cached == NULL ? NULL : weft_tensor_new(function, layout);
+    weft_tensor_impl *target = cached == NULL ? NULL : weft_tensor_new(function, layout);
     if (target == NULL || !weft_plan_run(function, cached, tensor, target)) {
         return NULL;
     }
     return target;
 }
 
-weft_tensor *weft_tensor_windows(const char *function, weft_tensor *tensor, const weft_windows *windows)
+weft_tensor_impl *weft_tensor_windows(const char *function, weft_tensor_impl *tensor,
+                                      const weft_windows *windows)
 {
     const weft_layout *from = tensor->layout;
     int64_t shape[WEFT_MAX_DIMS];
@@ -267,18 +269,18 @@ weft_tensor *weft_tensor_windows(const char *function, weft_tensor *tensor, cons
         return NULL;
     }
     weft_cached_plan *cached = obtain(function, from, to, windows);
-    weft_tensor *target = cached == NULL ? NULL : weft_tensor_new(function, to);
+    weft_tensor_impl *target = cached == NULL ? NULL : weft_tensor_new(function, to);
     return target != NULL && weft_plan_run(function, cached, tensor, target) ? target : NULL;
 }
 
-bool weft_tensor_place(const char *function, weft_tensor *target, weft_tensor *tensor,
+bool weft_tensor_place(const char *function, weft_tensor_impl *target, weft_tensor_impl *tensor,
                        const weft_windows *windows)
 {
     weft_cached_plan *cached = obtain(function, tensor->layout, target->layout, windows);
     return cached != NULL && weft_plan_run(function, cached, tensor, target);
 }
 
-static bool copy_panels(weft_tensor *target, const weft_tensor *source)
+static bool copy_panels(weft_tensor_impl *target, const weft_tensor_impl *source)
 {
     for (int i = 0; i < target->num_shards; i++) {
         const weft_local_shard *to = &target->shards[i], *from = &source->shards[i];
@@ -293,7 +295,7 @@ static bool copy_panels(weft_tensor *target, const weft_tensor *source)
     return true;
 }
 
-bool weft_tensor_copy_into(const char *function, weft_tensor *target, weft_tensor *source)
+bool weft_tensor_copy_into(const char *function, weft_tensor_impl *target, weft_tensor_impl *source)
 {
     if (target == source) {
         return true;
@@ -310,11 +312,11 @@ bool weft_tensor_copy_into(const char *function, weft_tensor *target, weft_tenso
 
 /* ---- public -------------------------------------------------------------------------------------------- */
 
-weft_tensor *weft_redistribute(weft_tensor *tensor, weft_mesh *mesh, const weft_placement *placements)
+weft_tensor *weft_redistribute(weft_tensor *handle, weft_mesh *target, const weft_placement *placements)
 {
     static const char function[] = "weft_redistribute";
-    tensor = weft_check_tensor(function, "tensor", tensor);
-    mesh = tensor == NULL ? NULL : weft_check_mesh(function, mesh);
+    weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
+    const weft_mesh_impl *mesh = tensor == NULL ? NULL : weft_check_mesh(function, target);
     const weft_layout *from = tensor == NULL ? NULL : tensor->layout;
     const weft_layout *to =
         mesh == NULL ? NULL
@@ -323,5 +325,6 @@ weft_tensor *weft_redistribute(weft_tensor *tensor, weft_mesh *mesh, const weft_
     weft_public_call call = {
         .function = function, .failed = to == NULL, .num_layouts = 2, .layouts = layouts
     };
-    return weft_call_admit(&call) && to != NULL ? weft_tensor_to_layout(function, tensor, to) : NULL;
+    bool right = weft_call_admit(&call) && to != NULL;
+    return right ? weft_tensor_handle(weft_tensor_to_layout(function, tensor, to)) : NULL;
 }

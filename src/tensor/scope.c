@@ -1,7 +1,7 @@
 /* References and scopes. All scopes' references lie in one array; a scope is a place in it. */
 #include "tensor/state.h"
 
-static weft_tensor **references(void)
+static weft_tensor_impl **references(void)
 {
     return weft_runtime.tensors->references.items;
 }
@@ -11,7 +11,7 @@ static size_t *scopes(void)
     return weft_runtime.tensors->scopes.items;
 }
 
-bool weft_scope_adopt(weft_tensor *tensor)
+bool weft_scope_adopt(weft_tensor_impl *tensor)
 {
     weft_tensors *tensors = weft_runtime.tensors;
     if (tensors->scopes.count == 0) {
@@ -19,7 +19,7 @@ bool weft_scope_adopt(weft_tensor *tensor)
         tensor->references++;
         return true;
     }
-    weft_tensor **slot = weft_vec_push(&tensors->references, sizeof(weft_tensor *));
+    weft_tensor_impl **slot = weft_vec_push(&tensors->references, sizeof(weft_tensor_impl *));
     if (slot == NULL) {
         return false;
     }
@@ -28,10 +28,11 @@ bool weft_scope_adopt(weft_tensor *tensor)
     return true;
 }
 
-bool weft_tensor_register(const char *function, weft_tensor *tensor)
+bool weft_tensor_register(const char *function, weft_tensor_impl *tensor)
 {
     weft_tensors *tensors = weft_runtime.tensors;
-    if (!weft_ptrset_add(&tensors->live, tensor, tensor)) {
+    tensor->handle = weft_handle_add(&weft_runtime.handles.tensors, WEFT_HANDLE_TENSOR, tensor);
+    if (tensor->handle == NULL) {
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a tensor");
         return false;
     }
@@ -50,7 +51,7 @@ bool weft_tensor_register(const char *function, weft_tensor *tensor)
     return true;
 }
 
-void weft_tensor_unreference(weft_tensor *tensor)
+void weft_tensor_unreference(weft_tensor_impl *tensor)
 {
     if (--tensor->references == 0) {
         weft_tensor_delete(tensor);
@@ -93,23 +94,23 @@ void weft_scope_close(void)
     }
 }
 
-weft_tensor *weft_scope_keep(weft_tensor *tensor)
+weft_tensor *weft_scope_keep(weft_tensor *handle)
 {
     static const char function[] = "weft_scope_keep";
-    tensor = weft_check_tensor(function, "tensor", tensor);
+    weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
     if (tensor == NULL) {
         return NULL;
     }
     weft_tensors *tensors = weft_runtime.tensors;
     if (tensors->unopened > 0) {
-        return tensor; /* it belongs to the enclosing one already */
+        return handle; /* it belongs to the enclosing one already */
     }
     if (tensors->scopes.count == 0) {
         weft_fail(WEFT_ERR_STATE, function, "no scope is open");
         return NULL;
     }
     size_t *begin = &scopes()[tensors->scopes.count - 1];
-    weft_tensor **all = references();
+    weft_tensor_impl **all = references();
     size_t place = tensors->references.count;
     while (place > *begin && all[place - 1] != tensor) {
         place--;
@@ -128,22 +129,22 @@ weft_tensor *weft_scope_keep(weft_tensor *tensor)
         all[place] = all[--tensors->references.count];
         tensor->caller_references++;
     }
-    return tensor;
+    return handle;
 }
 
-void weft_tensor_retain(weft_tensor *tensor)
+void weft_tensor_retain(weft_tensor *handle)
 {
-    tensor = weft_check_tensor("weft_tensor_retain", "tensor", tensor);
+    weft_tensor_impl *tensor = weft_check_tensor("weft_tensor_retain", "tensor", handle);
     if (tensor != NULL) {
         tensor->references++;
         tensor->caller_references++;
     }
 }
 
-void weft_tensor_release(weft_tensor *tensor)
+void weft_tensor_release(weft_tensor *handle)
 {
     static const char function[] = "weft_tensor_release";
-    tensor = weft_check_tensor(function, "tensor", tensor);
+    weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
     if (tensor == NULL) {
         return;
     }
@@ -156,7 +157,7 @@ void weft_tensor_release(weft_tensor *tensor)
     weft_tensor_unreference(tensor);
 }
 
-weft_tensor *weft_tensor_share(weft_tensor *tensor)
+weft_tensor_impl *weft_tensor_share(weft_tensor_impl *tensor)
 {
     if (!weft_scope_adopt(tensor)) {
         weft_fail(WEFT_ERR_NOMEM, "weft", "no memory for a reference");

@@ -28,7 +28,6 @@ void weft_tensors_stop(void)
     }
     weft_plans_free(tensors);
     weft_random_stop(tensors);
-    weft_ptrset_free(&tensors->live);
     weft_vec_free(&tensors->references);
     weft_vec_free(&tensors->scopes);
     free(tensors);

@@ -30,9 +30,8 @@ typedef struct weft_held {
 } weft_held;
 
 typedef struct weft_tensors {
-    weft_ptrset live;
-    weft_tensor *newest;
-    weft_vec references; /* weft_tensor *: the scopes' references, outermost scope first */
+    weft_tensor_impl *newest;
+    weft_vec references; /* weft_tensor_impl *: the scopes' references, outermost scope first */
     weft_vec scopes;     /* size_t: where each open scope begins in `references` */
     int64_t unopened;    /* scopes inside these for which there was no memory */
     weft_cached_plan *plans[WEFT_PLAN_BUCKETS];
@@ -53,8 +52,8 @@ typedef struct weft_named_state {
 weft_cached_plan *weft_plan_obtain(const char *function, const weft_layout *from, const weft_layout *to);
 /* Submits all stages from `source` into `target`, which has the plan's last layout. False with the error
  * kept. */
-bool weft_plan_run(const char *function, const weft_cached_plan *cached, weft_tensor *source,
-                   weft_tensor *target);
+bool weft_plan_run(const char *function, const weft_cached_plan *cached, weft_tensor_impl *source,
+                   weft_tensor_impl *target);
 void weft_plans_free(weft_tensors *tensors);
 
 /* The default state of random numbers; false: no memory. And the end of all. */
@@ -62,15 +61,15 @@ bool weft_random_start(weft_tensors *tensors, uint64_t seed);
 void weft_random_stop(weft_tensors *tensors);
 
 /* Drops one reference of any kind; deletes the tensor at the last. */
-void weft_tensor_unreference(weft_tensor *tensor);
+void weft_tensor_unreference(weft_tensor_impl *tensor);
 /* Gives a new reference to the innermost scope, or to the caller where none is open. False: no memory. */
-bool weft_scope_adopt(weft_tensor *tensor);
+bool weft_scope_adopt(weft_tensor_impl *tensor);
 
 /* A tensor whose shards are not filled in yet (no panels, no buffers), or NULL with the error kept; and its
  * end. */
-weft_tensor *weft_tensor_allocate(const char *function, const weft_layout *layout);
-bool weft_tensor_register(const char *function, weft_tensor *tensor);
-void weft_tensor_delete(weft_tensor *tensor);
+weft_tensor_impl *weft_tensor_allocate(const char *function, const weft_layout *layout);
+bool weft_tensor_register(const char *function, weft_tensor_impl *tensor);
+void weft_tensor_delete(weft_tensor_impl *tensor);
 
 /* ---- what is held (holds.c) ---------------------------------------------------------------------------- */
 
@@ -79,7 +78,7 @@ void weft_tensor_delete(weft_tensor *tensor);
 weft_hold *weft_hold_begin(const weft_local_shard *shard, enum starpu_data_access_mode mode);
 void weft_hold_end(weft_hold *hold);
 /* The same for the program (nothing when it is not held). False: no memory. */
-bool weft_shard_hold(weft_tensor *tensor, int local_rank, enum starpu_data_access_mode mode);
+bool weft_shard_hold(weft_tensor_impl *tensor, int local_rank, enum starpu_data_access_mode mode);
 void weft_shard_let_go(weft_local_shard *shard);
 /* Called for every task and transfer before it is submitted. */
 void weft_held_follow_task(int count, const starpu_data_handle_t handles[],
@@ -92,9 +91,9 @@ bool weft_check_shard_waits_not(const char *function, const weft_local_shard *sh
 bool weft_check_nothing_waits(const char *function);
 /* BLOCKS: copies a hosted shard. Errors of tasks stay where they are; nothing is written in a world that is
  * broken. */
-weft_status weft_shard_read(const char *function, const weft_tensor *tensor, int local_rank, void *host);
+weft_status weft_shard_read(const char *function, const weft_tensor_impl *tensor, int local_rank, void *host);
 /* BLOCKS: the whole of a tensor on every process; the same. Each process must call it. */
-weft_status weft_tensor_gather(const char *function, weft_tensor *tensor, void *global);
+weft_status weft_tensor_gather(const char *function, weft_tensor_impl *tensor, void *global);
 
 /* How the shard's memory is cut into panels. The shard is not empty. */
 weft_cut weft_shard_cut(const weft_layout *layout, const weft_local_shard *shard);
@@ -102,7 +101,7 @@ weft_cut weft_shard_cut(const weft_layout *layout, const weft_local_shard *shard
 bool weft_shard_attach(weft_local_shard *shard, weft_buffer *buffer);
 /* Gives a shard a view of `source` beginning `offset` bytes after its first element. False, and nothing
  * changed, when a panel would not lie inside one panel of the source, or for lack of memory. */
-bool weft_shard_view(const weft_layout *layout, weft_local_shard *shard, const weft_tensor *source_tensor,
-                     const weft_local_shard *source, int64_t offset);
+bool weft_shard_view(const weft_layout *layout, weft_local_shard *shard,
+                     const weft_tensor_impl *source_tensor, const weft_local_shard *source, int64_t offset);
 
 #endif

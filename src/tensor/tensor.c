@@ -4,7 +4,7 @@
 
 #include "tensor/state.h"
 
-weft_tensor *weft_check_tensor(const char *function, const char *argument, const weft_tensor *tensor)
+weft_tensor_impl *weft_check_tensor(const char *function, const char *argument, const weft_tensor *tensor)
 {
     if (weft_require_init(function) != WEFT_OK) {
         return NULL;
@@ -13,7 +13,7 @@ weft_tensor *weft_check_tensor(const char *function, const char *argument, const
         weft_fail(WEFT_ERR_INVALID, function, "%s is NULL", argument);
         return NULL;
     }
-    weft_tensor *alive = weft_ptrset_get(&weft_runtime.tensors->live, tensor);
+    weft_tensor_impl *alive = weft_tensor_get(tensor);
     if (alive == NULL) {
         weft_fail(WEFT_ERR_INVALID, function,
                   "%s (%p) is not a live tensor: released, or its scope was closed", argument,
@@ -80,8 +80,8 @@ static int64_t panel_holding(const weft_layout *layout, const weft_local_shard *
     return end <= panel_end ? panel : -1;
 }
 
-bool weft_shard_view(const weft_layout *layout, weft_local_shard *shard, const weft_tensor *source_tensor,
-                     const weft_local_shard *source, int64_t offset)
+bool weft_shard_view(const weft_layout *layout, weft_local_shard *shard,
+                     const weft_tensor_impl *source_tensor, const weft_local_shard *source, int64_t offset)
 {
     weft_panel *panels = malloc((size_t)shard->num_panels * sizeof(*panels));
     if (panels == NULL) {
@@ -106,8 +106,8 @@ bool weft_shard_view(const weft_layout *layout, weft_local_shard *shard, const w
     return true;
 }
 
-const weft_panel *weft_shard_panel_at(const weft_tensor *tensor, const weft_local_shard *shard, int64_t row,
-                                      int64_t *first, int64_t *last)
+const weft_panel *weft_shard_panel_at(const weft_tensor_impl *tensor, const weft_local_shard *shard,
+                                      int64_t row, int64_t *first, int64_t *last)
 {
     int64_t panel = weft_panel_of_row(tensor->layout, &shard->box, row);
     weft_panel_range(tensor->layout, &shard->box, panel, first, last);
@@ -116,11 +116,11 @@ const weft_panel *weft_shard_panel_at(const weft_tensor *tensor, const weft_loca
 
 /* ---- tensors ------------------------------------------------------------------------------------------- */
 
-weft_tensor *weft_tensor_allocate(const char *function, const weft_layout *layout)
+weft_tensor_impl *weft_tensor_allocate(const char *function, const weft_layout *layout)
 {
     int num_shards = weft_runtime.local_ranks;
-    size_t size = sizeof(weft_tensor) + (size_t)num_shards * sizeof(weft_local_shard);
-    weft_tensor *tensor = malloc(size);
+    size_t size = sizeof(weft_tensor_impl) + (size_t)num_shards * sizeof(weft_local_shard);
+    weft_tensor_impl *tensor = malloc(size);
     if (tensor == NULL) {
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a tensor");
         return NULL;
@@ -138,10 +138,10 @@ weft_tensor *weft_tensor_allocate(const char *function, const weft_layout *layou
     return tensor;
 }
 
-void weft_tensor_delete(weft_tensor *tensor)
+void weft_tensor_delete(weft_tensor_impl *tensor)
 {
     weft_tensors *tensors = weft_runtime.tensors;
-    if (weft_ptrset_remove(&tensors->live, tensor)) {
+    if (weft_handle_remove(&weft_runtime.handles.tensors, tensor->handle)) {
         *(tensor->newer ? &tensor->newer->older : &tensors->newest) = tensor->older;
         if (tensor->older != NULL) {
             tensor->older->newer = tensor->newer;

@@ -25,40 +25,58 @@ typedef struct weft_local_shard {
     struct weft_hold *hold;  /* while weft_local_acquire() holds it; else NULL */
 } weft_local_shard;
 
-struct weft_tensor {
+/* What a weft_tensor of the program's names. */
+typedef struct weft_tensor_impl {
+    weft_tensor *handle; /* NULL: not registered yet */
     const weft_layout *layout;
-    int references;             /* the caller's and the scopes' */
-    int caller_references;      /* of these, the caller's own */
-    char *name;                 /* NULL: none */
-    const char *origin;         /* the operation that made it, or what it was moved from; NULL: not tracing */
-    int num_shards;             /* ranks that this process hosts */
-    weft_tensor *newer, *older; /* every live tensor */
+    int references;        /* the caller's and the scopes' */
+    int caller_references; /* of these, the caller's own */
+    char *name;            /* NULL: none */
+    const char *origin;    /* the operation that made it, or what it was moved from; NULL: not tracing */
+    int num_shards;        /* ranks that this process hosts */
+    struct weft_tensor_impl *newer, *older; /* every live tensor */
     weft_local_shard shards[];
-};
+} weft_tensor_impl;
 
 /* ---- life (tensor.c, scope.c) -------------------------------------------------------------------------- */
 
-/* NULL, with the error kept, unless it is a live tensor. `argument` is its name in messages. A NULL tensor
- * after an earlier error keeps that error: chains of calls need one check. */
-weft_tensor *weft_check_tensor(const char *function, const char *argument, const weft_tensor *tensor);
+/* Functions of the program, and calls of the dispatcher, take and return handles; everything else objects. */
+
+/* The object; NULL, with the error kept, unless it is a live tensor. `argument` is its name in messages. A
+ * NULL tensor after an earlier error keeps that error: chains of calls need one check. */
+weft_tensor_impl *weft_check_tensor(const char *function, const char *argument, const weft_tensor *tensor);
+/* The same without a message: of a tensor that has been checked. */
+static inline weft_tensor_impl *weft_tensor_get(const weft_tensor *tensor)
+{
+    return weft_handle_get(&weft_runtime.handles.tensors, tensor);
+}
+static inline const weft_layout *weft_layout_of(const weft_tensor *tensor)
+{
+    return weft_tensor_get(tensor)->layout;
+}
+/* What the program calls it; NULL: NULL. */
+static inline weft_tensor *weft_tensor_handle(const weft_tensor_impl *tensor)
+{
+    return tensor == NULL ? NULL : tensor->handle;
+}
 
 /* A new tensor with undefined values, owned by the innermost scope; NULL with the error kept: no memory. */
-weft_tensor *weft_tensor_new(const char *function, const weft_layout *layout);
+weft_tensor_impl *weft_tensor_new(const char *function, const weft_layout *layout);
 /* A new tensor on the same memory: the elements of each hosted rank from row `first_row` of its shard on, as
  * many as `layout` gives it, in panels that each lie inside one panel of the source. Value semantics: see
  * weft_tensor_make_writable(). NULL with no error kept when they do not fit; NULL with an error: no memory.
  */
-weft_tensor *weft_tensor_view(const char *function, weft_tensor *source, int64_t first_row,
-                              const weft_layout *layout);
+weft_tensor_impl *weft_tensor_view(const char *function, weft_tensor_impl *source, int64_t first_row,
+                                   const weft_layout *layout);
 /* One more reference for the innermost scope. Returns it. */
-weft_tensor *weft_tensor_share(weft_tensor *tensor);
+weft_tensor_impl *weft_tensor_share(weft_tensor_impl *tensor);
 /* Before tasks write to a tensor that exists: gives it memory of its own where it shares, so that writing
  * never shows in another tensor; `keep`: with its values (a copy task per panel), else they are undefined.
  * False with the error kept: no memory. */
-bool weft_tensor_make_writable(const char *function, weft_tensor *tensor, bool keep);
+bool weft_tensor_make_writable(const char *function, weft_tensor_impl *tensor, bool keep);
 /* The target gets the source's values by sharing its memory. False where that cannot be done, with no error
  * kept: then nothing has changed, or shards that have got them already; they are copied instead. */
-bool weft_tensor_take(weft_tensor *target, weft_tensor *source);
+bool weft_tensor_take(weft_tensor_impl *target, weft_tensor_impl *source);
 
 /* ---- new ones (factories.c) ---------------------------------------------------------------------------- */
 
@@ -130,18 +148,18 @@ int64_t weft_row_elements(int ndim, const weft_box *box);
 
 /* The panel that holds global row `row` of the shard, and the rows [*first, *last) that the panel holds: what
  * row-wise lowering walks along. ndim 0: row 0 of [0, 1). */
-const weft_panel *weft_shard_panel_at(const weft_tensor *tensor, const weft_local_shard *shard, int64_t row,
-                                      int64_t *first, int64_t *last);
+const weft_panel *weft_shard_panel_at(const weft_tensor_impl *tensor, const weft_local_shard *shard,
+                                      int64_t row, int64_t *first, int64_t *last);
 
 /* ---- names in traces (names.c) ------------------------------------------------------------------------- */
 
 /* What reports call the tensor: its name, else its origin, else "". */
-const char *weft_tensor_label(const weft_tensor *tensor);
+const char *weft_tensor_label(const weft_tensor_impl *tensor);
 /* The others only when weft_runtime.trace is not NULL. For a tensor that is new, made by a public function;
  * for one that has become a copy of another's values; for one whose name or memory has changed. */
-void weft_tensor_trace_new(weft_tensor *tensor, const char *function);
-void weft_tensor_trace_moved(weft_tensor *target, const weft_tensor *source);
-void weft_tensor_trace_renamed(const weft_tensor *tensor);
+void weft_tensor_trace_new(weft_tensor_impl *tensor, const char *function);
+void weft_tensor_trace_moved(weft_tensor_impl *target, const weft_tensor_impl *source);
+void weft_tensor_trace_renamed(const weft_tensor_impl *tensor);
 /* "matmul:h[3]": the operation, and the panel that the task writes. Kept until the runtime stops. */
 const char *weft_task_trace_name(const weft_task *task);
 
@@ -149,22 +167,24 @@ const char *weft_task_trace_name(const weft_task *task);
 
 /* The tensor in another layout of the same shape and type: itself with one more reference, a view, or a new
  * tensor. */
-weft_tensor *weft_tensor_to_layout(const char *function, weft_tensor *tensor, const weft_layout *layout);
+weft_tensor_impl *weft_tensor_to_layout(const char *function, weft_tensor_impl *tensor,
+                                        const weft_layout *layout);
 /* What each rank needs of a tensor for its part of windows->cut, whose placements are the tensor's own: a new
  * tensor of the shape that weft_windows tells. NULL with the error kept. */
-weft_tensor *weft_tensor_windows(const char *function, weft_tensor *tensor, const weft_windows *windows);
+weft_tensor_impl *weft_tensor_windows(const char *function, weft_tensor_impl *tensor,
+                                      const weft_windows *windows);
 /* Writes windows of a tensor that are placed into a target of the layout windows->cut, which shares its
  * memory with no other tensor. False with the error kept. */
-bool weft_tensor_place(const char *function, weft_tensor *target, weft_tensor *tensor,
+bool weft_tensor_place(const char *function, weft_tensor_impl *target, weft_tensor_impl *tensor,
                        const weft_windows *windows);
 /* Copies a tensor's values into one that exists, of the same shape and type and any layout without Partial.
  */
-bool weft_tensor_copy_into(const char *function, weft_tensor *target, weft_tensor *source);
+bool weft_tensor_copy_into(const char *function, weft_tensor_impl *target, weft_tensor_impl *source);
 /* What blocks until tasks have read a tensor must not begin while the program holds a shard: they wait for
  * that. False with the error kept. */
-bool weft_check_not_held(const char *function, const char *argument, const weft_tensor *tensor);
+bool weft_check_not_held(const char *function, const char *argument, const weft_tensor_impl *tensor);
 /* BLOCKS: the whole of a live tensor on every process; nothing is written unless all of it is there. */
-weft_status weft_tensor_to_host(const char *function, weft_tensor *tensor, void *global);
+weft_status weft_tensor_to_host(const char *function, weft_tensor_impl *tensor, void *global);
 
 /* ---- start and stop (state.c) -------------------------------------------------------------------------- */
 

@@ -1,0 +1,61 @@
+/* Handles: what a program holds instead of an object's address. A handle is never dereferenced: it names a slot
+ * of a table, and the use of the slot that it was given out for, so that one of an object that is gone is
+ * refused for ever, whatever has taken the slot since. A table belongs to one thread. PURE.
+ *
+ *   63 62    61 .. 32      31 .. 4     3 .. 0
+ *    1  0    generation     slot        kind
+ *
+ * Bits 63 and 62 differ, as in no address of a process (x86-64, AArch64), and no small number has them. */
+#ifndef WEFT_SRC_HANDLES_H
+#define WEFT_SRC_HANDLES_H
+
+#include "base/base.h"
+
+_Static_assert(sizeof(void *) == 8, "a handle takes the 64 bits of a pointer");
+
+/* Of what a table has objects. A handle of one kind is none of another. */
+typedef enum weft_handle_kind {
+    WEFT_HANDLE_TENSOR = 5,
+    WEFT_HANDLE_MESH = 9,
+    WEFT_HANDLE_OPERATION = 13
+} weft_handle_kind;
+
+enum {
+    WEFT_HANDLE_KIND_BITS = 4,
+    WEFT_HANDLE_SLOT_BITS = 28,
+    WEFT_HANDLE_GENERATION_BITS = 30,
+    WEFT_HANDLE_GENERATION_SHIFT = WEFT_HANDLE_KIND_BITS + WEFT_HANDLE_SLOT_BITS
+};
+
+typedef struct weft_handle_slot {
+    void *object;    /* NULL: the slot is free */
+    uint64_t handle; /* of the object, or of the next one; 0: all generations have been used */
+    size_t next_free;
+} weft_handle_slot;
+
+/* Zero-initialise it. */
+typedef struct weft_handle_table {
+    weft_vec slots; /* weft_handle_slot */
+    size_t num_objects;
+    size_t first_free; /* 1 + its number; 0: none */
+} weft_handle_table;
+
+/* A handle of an object (not NULL); NULL: no memory. */
+void *weft_handle_add(weft_handle_table *table, weft_handle_kind kind, void *object);
+/* No object has the handle any more. False: none had. */
+bool weft_handle_remove(weft_handle_table *table, const void *handle);
+/* The same for all objects. The table keeps its slots: their generations must not come again. */
+void weft_handle_remove_all(weft_handle_table *table);
+/* Frees the memory. Handles of a table that begins again begin again too. */
+void weft_handle_table_free(weft_handle_table *table);
+
+/* The object; NULL when the handle is none of the table's. */
+static inline void *weft_handle_get(const weft_handle_table *table, const void *handle)
+{
+    uint64_t word = (uint64_t)(uintptr_t)handle;
+    size_t slot = (size_t)(word >> WEFT_HANDLE_KIND_BITS) & (((size_t)1 << WEFT_HANDLE_SLOT_BITS) - 1);
+    const weft_handle_slot *slots = table->slots.items;
+    return slot < table->slots.count && slots[slot].handle == word ? slots[slot].object : NULL;
+}
+
+#endif
