@@ -101,17 +101,6 @@ static int64_t partial_index(const operand *x, const int64_t coordinate[], int64
     return index;
 }
 
-static int64_t global_index(const operand *x, const int64_t offset[], const int64_t extent[], int64_t i)
-{
-    int64_t index = 0, step = 1;
-    for (int d = x->ndim - 1; d >= 0; d--) {
-        index += (offset[d] + i % extent[d]) * step;
-        i /= extent[d];
-        step *= x->shape[d];
-    }
-    return index;
-}
-
 static void *make_local(const operand *x, int rank, uint64_t salt)
 {
     int64_t offset[WEFT_MAX_DIMS], extent[WEFT_MAX_DIMS], coordinate[3];
@@ -124,7 +113,7 @@ static void *make_local(const operand *x, int rank, uint64_t salt)
     int64_t part = partial_index(x, coordinate, &parts, &op);
     void *local = malloc((size_t)count * 8 + 8);
     for (int64_t i = 0; i < count; i++) {
-        int64_t element = global_index(x, offset, extent, i);
+        int64_t element = dense_index(x->ndim, x->shape, offset, extent, i);
         store(x->dtype, local, i, addend_of(op, x->dense[element], parts, part, salt, element));
     }
     return local;
@@ -197,6 +186,55 @@ static double epsilon(weft_dtype dtype)
     return dtype == WEFT_F32 ? 0x1p-23 : 0x1p-52;
 }
 
+/* What check() is told. */
+typedef struct expectation {
+    weft_dtype dtype;
+    int ndim;
+    const int64_t *shape;
+    const double *values;
+    double tolerance;
+} expectation;
+
+static bool is_near(const expectation *x, double got, int64_t element, char *text, size_t size)
+{
+    double expected = x->values[element];
+    if (fabs(got - expected) <= x->tolerance || (isnan(got) && isnan(expected))) {
+        return true;
+    }
+    snprintf(text, size, "element %d of the whole is %.9g, expected %.9g (allowed %.3g)", (int)element, got,
+             expected, x->tolerance);
+    return false;
+}
+
+static bool judge_shard(const hosted_shard *found, const void *expected, char *text, size_t size)
+{
+    const expectation *x = expected;
+    bool near = true;
+    for (int64_t i = 0; i < found->count && near; i++) {
+        near = is_near(x, load(x->dtype, found->values, i),
+                       dense_index(x->ndim, x->shape, found->offset, found->extent, i), text, size);
+    }
+    return near;
+}
+
+/* The whole tensor, as every process gets it. */
+static void check_host(weft_tensor *tensor, const expectation *x, const char *what)
+{
+    int64_t count = shape_count(x->ndim, x->shape);
+    void *host = malloc((size_t)count * 8 + 8);
+    if (weft_to_host(tensor, host) != WEFT_OK) {
+        fail_msg("%s: %s", what, weft_last_error());
+    }
+    char text[200];
+    for (int64_t i = 0; i < count; i++) {
+        if (!is_near(x, load(x->dtype, host, i), i, text, sizeof(text))) {
+            fail_msg("%s: %s in %s, to the host", what, text,
+                     describe(weft_tensor_mesh(tensor), weft_tensor_placements(tensor), x->ndim, x->shape));
+        }
+    }
+    free(host);
+}
+
 void check(weft_tensor *tensor, weft_dtype dtype, int ndim, const int64_t shape[], const double *expected,
            double roundings, double magnitude, const char *what)
 {
@@ -207,21 +245,14 @@ void check(weft_tensor *tensor, weft_dtype dtype, int ndim, const int64_t shape[
     for (int d = 0; d < ndim; d++) {
         assert_int_equal(weft_tensor_size(tensor, d), shape[d]);
     }
-    int64_t count = shape_count(ndim, shape);
-    void *host = malloc((size_t)count * 8 + 8);
-    if (weft_to_host(tensor, host) != WEFT_OK) {
-        fail_msg("%s: %s", what, weft_last_error());
+    expectation x = { dtype, ndim, shape, expected, roundings * epsilon(dtype) * magnitude };
+    weft_tensor *reduced = without_partial(tensor);
+    assert_no_error();
+    assert_shards(reduced, judge_shard, &x, what);
+    if (weft_tensor_placements(tensor) != weft_tensor_placements(reduced)) {
+        assert_shards(tensor, NULL, NULL, what); /* replicas of addends */
     }
-    double tolerance = roundings * epsilon(dtype) * magnitude;
-    for (int64_t i = 0; i < count; i++) {
-        double got = load(dtype, host, i);
-        if (!(fabs(got - expected[i]) <= tolerance) && !(isnan(got) && isnan(expected[i]))) {
-            fail_msg("%s: element %d is %.9g, expected %.9g (allowed %.3g) in %s", what, (int)i, got,
-                     expected[i], tolerance,
-                     describe(weft_tensor_mesh(tensor), weft_tensor_placements(tensor), ndim, shape));
-        }
-    }
-    free(host);
+    check_host(tensor, &x, what);
     checks_made++;
 }
 
@@ -244,8 +275,6 @@ bool any_partial(const operand *x)
     }
     return false;
 }
-
-/* ---- suites -------------------------------------------------------------------------------------------- */
 
 /* ---- types of 16 bits --------------------------------------------------------------------------------- */
 
@@ -301,19 +330,34 @@ void check_narrow(weft_tensor *result, weft_dtype type, int ndim, const int64_t 
     free(nearest);
 }
 
+/* The same shard of another tensor. */
+static bool judge_repeated(const hosted_shard *found, const void *expected, char *text, size_t size)
+{
+    weft_tensor *other = *(weft_tensor *const *)expected;
+    size_t bytes = (size_t)found->count * weft_dtype_size(weft_tensor_dtype(other));
+    char *values = malloc(bytes + 1);
+    bool same = weft_local_to_host(other, found->rank - weft_first_rank(), values) == WEFT_OK &&
+                memcmp(values, found->values, bytes) == 0;
+    if (!same) {
+        snprintf(text, size, "the second result has other bits: %s", weft_last_error());
+    }
+    free(values);
+    return same;
+}
+
 void check_repeats(weft_tensor *a, weft_tensor *b)
 {
     assert_no_error();
-    size_t bytes = weft_dtype_size(weft_tensor_dtype(a));
+    int dims = weft_mesh_ndim(weft_tensor_mesh(a));
+    assert_ptr_equal(weft_tensor_mesh(a), weft_tensor_mesh(b));
+    assert_int_equal(weft_tensor_dtype(a), weft_tensor_dtype(b));
+    assert_int_equal(weft_tensor_ndim(a), weft_tensor_ndim(b));
     for (int d = 0; d < weft_tensor_ndim(a); d++) {
-        bytes *= (size_t)weft_tensor_size(a, d);
+        assert_int_equal(weft_tensor_size(a, d), weft_tensor_size(b, d));
     }
-    char *first = malloc(bytes + 1), *second = malloc(bytes + 1);
-    assert_int_equal(weft_to_host(a, first), WEFT_OK);
-    assert_int_equal(weft_to_host(b, second), WEFT_OK);
-    assert_memory_equal(first, second, bytes);
-    free(first);
-    free(second);
+    assert_memory_equal(weft_tensor_placements(a), weft_tensor_placements(b),
+                        (size_t)dims * sizeof(weft_placement));
+    assert_shards(a, judge_repeated, &b, "repeated");
 }
 
 /* ---- suites -------------------------------------------------------------------------------------------- */

@@ -48,7 +48,8 @@ const char *describe_operand(const operand *x);
 double load(weft_dtype dtype, const void *array, int64_t i);
 
 /* Asserts that the tensor has this shape and these values, up to `roundings` of a number as large as
- * `magnitude`. */
+ * `magnitude`: on every rank (Partial ones are reduced first), and to the host. Replicas must have the same
+ * bits. */
 void check(weft_tensor *tensor, weft_dtype dtype, int ndim, const int64_t shape[], const double *expected,
            double roundings, double magnitude, const char *what);
 /* How often check() has been called. */
@@ -62,7 +63,7 @@ operand make_narrow(weft_mesh *mesh, weft_dtype type, int ndim, const int64_t sh
  * away at most, and may lie on either side where a sum is halfway between two numbers. */
 void check_narrow(weft_tensor *result, weft_dtype type, int ndim, const int64_t shape[],
                   const double *expected, double roundings, double magnitude, const char *what);
-/* Two results of one call: the same bits. */
+/* Two results of one call: the same layout, and the same bits on every rank. */
 void check_repeats(weft_tensor *a, weft_tensor *b);
 
 /* The cases of one operation: each call is one. */

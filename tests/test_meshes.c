@@ -62,6 +62,7 @@ static void expect(weft_tensor *tensor, weft_mesh *mesh, int64_t count, double v
     assert_no_error();
     assert_non_null(tensor);
     assert_ptr_equal(weft_tensor_mesh(tensor), mesh);
+    assert_shards(tensor, NULL, NULL, "a result");
     assert_int_equal(weft_to_host(tensor, values), WEFT_OK);
     for (int64_t i = 0; i < count; i++) {
         assert_true(values[i] == value);

@@ -91,6 +91,7 @@ static unsigned char *host_of(weft_tensor *tensor)
     assert_non_null(tensor);
     assert_int_equal(weft_tensor_dtype(tensor), wanted.dtype);
     unsigned char *host = malloc((size_t)shape_count(wanted.ndim, wanted.shape) * 8 + 8);
+    assert_shards(tensor, NULL, NULL, "random numbers");
     assert_int_equal(weft_to_host(tensor, host), WEFT_OK);
     return host;
 }

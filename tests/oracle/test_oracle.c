@@ -75,20 +75,71 @@ static double for_messages(weft_dtype dtype, const void *array, int64_t i)
                                      : (double)oracle_load_whole(dtype, array, i);
 }
 
-/* `ulps` gets the largest distance from what is expected, where that is more. */
-static bool check_elements(const oracle_file *file, const oracle_case *c, double allowed,
-                           const oracle_output *expected, const void *host, double *ulps)
+/* What elements are compared with. */
+typedef struct answer {
+    const oracle_output *output;
+    double allowed;
+    double *ulps; /* gets the largest distance, where that is more */
+} answer;
+
+/* Element i of both arrays. */
+static bool is_near(const answer *a, const void *got, const void *expected, int64_t i, char *text,
+                    size_t size)
 {
-    for (int64_t i = 0; i < expected->count; i++) {
-        double distance = oracle_distance(expected->dtype, host, expected->elements, i, expected->magnitude);
-        if (!(distance <= allowed)) {
-            return complain(file, c, "element %d is %.17g, expected %.17g: %.3g ulps, allowed %.3g", (int)i,
-                            for_messages(expected->dtype, host, i),
-                            for_messages(expected->dtype, expected->elements, i), distance, allowed);
-        }
-        *ulps = fmax(*ulps, distance);
+    weft_dtype dtype = a->output->dtype;
+    double distance = oracle_distance(dtype, got, expected, i, a->output->magnitude);
+    if (!(distance <= a->allowed)) {
+        snprintf(text, size, "element %d is %.17g, expected %.17g: %.3g ulps, allowed %.3g", (int)i,
+                 for_messages(dtype, got, i), for_messages(dtype, expected, i), distance, a->allowed);
+        return false;
     }
+    *a->ulps = fmax(*a->ulps, distance);
     return true;
+}
+
+static bool judge(const hosted_shard *found, const void *expected, char *text, size_t size)
+{
+    const answer *a = expected;
+    const oracle_output *output = a->output;
+    void *box = malloc((size_t)found->count * 8 + 8);
+    copy_box_out(output->ndim, output->shape, weft_dtype_size(output->dtype), output->elements, found->offset,
+                 found->extent, box);
+    bool near = true;
+    for (int64_t i = 0; i < found->count && near; i++) {
+        near = is_near(a, found->values, box, i, text, size);
+    }
+    free(box);
+    return near;
+}
+
+/* The shards of all ranks; of addends their sums, and that replicas agree. */
+static bool check_shards(weft_tensor *tensor, const answer *a, char *text, size_t size)
+{
+    weft_tensor *reduced = without_partial(tensor);
+    if (reduced == NULL) {
+        snprintf(text, size, "%s", weft_last_error());
+        weft_clear_error();
+        return false;
+    }
+    bool is_reduced = weft_tensor_placements(reduced) == weft_tensor_placements(tensor);
+    return shards_are_right(reduced, judge, a, text, size) &&
+           (is_reduced || shards_are_right(tensor, NULL, NULL, text, size));
+}
+
+/* The whole tensor, as every process gets it. */
+static bool check_host(weft_tensor *tensor, const answer *a, char *text, size_t size)
+{
+    void *host = calloc((size_t)a->output->count + 1, 8);
+    bool right = weft_to_host(tensor, host) == WEFT_OK;
+    if (!right) {
+        snprintf(text, size, "%s", weft_last_error());
+        weft_clear_error();
+    }
+    for (int64_t i = 0; i < a->output->count && right; i++) {
+        right = is_near(a, host, a->output->elements, i, text, size);
+    }
+    free(host);
+    return right;
 }
 
 static bool check_output(const oracle_file *file, const oracle_case *c, const oracle_operation *operation,
@@ -97,16 +148,10 @@ static bool check_output(const oracle_file *file, const oracle_case *c, const or
     if (!check_description(file, c, expected, tensor)) {
         return false;
     }
-    void *host = calloc((size_t)expected->count + 1, 8);
-    bool right = weft_to_host(tensor, host) == WEFT_OK;
-    if (right) {
-        right = check_elements(file, c, allowed_ulps(c, operation, expected->dtype), expected, host, ulps);
-    } else {
-        complain(file, c, "%s", weft_last_error());
-        weft_clear_error();
-    }
-    free(host);
-    return right;
+    answer a = { expected, allowed_ulps(c, operation, expected->dtype), ulps };
+    char text[400];
+    bool right = check_shards(tensor, &a, text, sizeof(text)) && check_host(tensor, &a, text, sizeof(text));
+    return right || complain(file, c, "%s", text);
 }
 
 static bool is_in_place(const oracle_case *c)
