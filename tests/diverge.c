@@ -115,6 +115,9 @@ static weft_tensor *work(void)
     int64_t shape[] = { rows, goes("shape") ? columns + 1 : columns };
     weft_tensor *ones = strcmp(way, "missing") == 0 ? distribute_nothing(shape, &by_rows)
                                                     : weft_ones(WEFT_F32, 2, shape, NULL, &by_rows);
+    if (strcmp(way, "memory_at_once") == 0) {
+        make_large();
+    }
     weft_tensor *sum = weft_scale(ones, 1);
     weft_tensor_set_name(sum, "running");
     for (int i = 0; i < STEPS; i++) {
@@ -214,6 +217,17 @@ static int start_twice(const char *who, char *setting)
     return status == WEFT_OK ? 0 : 3;
 }
 
+/* On a busy machine the odd process may have given up before another one has left weft_init(): there this is
+ * what that one is told, and as good an end as any. */
+static int not_started(void)
+{
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK"); /* weft does not tell: it has not started */
+    int process = rank == NULL ? 0 : atoi(rank);
+    printf("process %d ends: %s: %s\n", process, weft_status_string(weft_last_status()), weft_last_error());
+    say_as(process, "finalized: ", "not started");
+    return 3;
+}
+
 int main(int argc, char **argv)
 {
     way = argc > 1 ? argv[1] : "";
@@ -225,8 +239,7 @@ int main(int argc, char **argv)
         columns = 50;
     }
     if (weft_init(NULL) != WEFT_OK) {
-        fprintf(stderr, "%s\n", weft_last_error());
-        return 1;
+        return not_started();
     }
     odd_one = weft_process_index() == weft_num_processes() - 1;
     int64_t size = weft_world_size();

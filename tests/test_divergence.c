@@ -277,6 +277,8 @@ static const scenario scenarios[] = {
     /* Told by the process itself. */
     { "memory", 2, false, "out of memory", { "weft_empty", "no memory for a shard" } },
     { "memory", 3, false, "out of memory", { "weft_empty", "no memory for a shard" } },
+    /* While others may still be in weft_init(). */
+    { "memory_at_once", 5, false, "out of memory", { "weft_empty", "no memory for a shard" } },
     /* The same where all messages are small. */
     { "nothing", 3, false, "", { NULL }, true },
     { "shape", 3, false, "timed out", SMALL_WAITS, true },
