@@ -12,8 +12,10 @@
 #include "comm/calibrate.h"
 #include "comm/calls.h"
 #include "comm/comm.h"
+#include "comm/launcher.h"
 #include "dispatch/dispatch.h"
 #include "runtime/pool.h"
+#include "runtime/variables.h"
 #include "tensor/tensor.h"
 
 /* No transport: this process is alone. */
@@ -25,7 +27,7 @@ static weft_status open_transport(const char *function, weft_settings *settings,
     *transport = no_transport;
     bool launched = false;
 #if WEFT_HAVE_MPI
-    launched = weft_mpi_launched();
+    launched = weft_launched_for_mpi();
 #endif
     if (settings->world == WEFT_WORLD_AUTO) {
         settings->world = launched ? WEFT_WORLD_MPI : WEFT_WORLD_SELF;
@@ -39,6 +41,30 @@ static weft_status open_transport(const char *function, weft_settings *settings,
     (void)communicator;
     return weft_fail(WEFT_ERR_UNSUPPORTED, function, "this library was built without MPI");
 #endif
+}
+
+/* Whether all processes that a launcher has started should be in the world: not where the program names a
+ * world of one process, or has a communicator of its own. */
+static bool expects_all(weft_world asked, const void *communicator)
+{
+#if WEFT_HAVE_MPI
+    if (communicator != NULL) {
+        return *(const MPI_Comm *)communicator == MPI_COMM_WORLD;
+    }
+#endif
+    (void)communicator;
+    return asked == WEFT_WORLD_AUTO || asked == WEFT_WORLD_MPI;
+}
+
+static void warn(const weft_settings *settings, bool all_expected, const weft_transport *transport)
+{
+    if (settings->silent || transport->place.process != 0) {
+        return;
+    }
+    weft_variables_warn(stderr);
+    if (all_expected && transport->place.num_processes == 1) {
+        weft_launcher_warn(stderr);
+    }
 }
 
 /* The message that is kept, without the function that it begins with. */
@@ -113,6 +139,7 @@ static weft_status start(const char *function, const weft_config *config, const 
     if (communicator != NULL) {
         settings.world = WEFT_WORLD_MPI;
     }
+    bool all_expected = expects_all(settings.world, communicator);
     weft_transport transport;
     weft_status opened = open_transport(function, &settings, communicator, &transport);
     status = status != WEFT_OK ? status : opened;
@@ -123,6 +150,7 @@ static weft_status start(const char *function, const weft_config *config, const 
         stop_floors(&transport);
         return status;
     }
+    warn(&settings, all_expected, &transport);
     weft_blas_use_one_thread();
     weft_runtime.initialized = true;
     weft_runtime.give_up = weft_comm_give_up;

@@ -1,5 +1,5 @@
 /* weft-plan: its figures and boxes against brute force, its page, and what it says of bad input. The
- * program's path is the first argument, or WEFT_PLAN_TOOL. */
+ * program's path is the first argument, or WEFT_TEST_PLAN_TOOL. */
 #include "plan_support.h"
 
 #include <stdio.h>
@@ -363,7 +363,7 @@ static void bad_input_is_named(void **state)
 
 int main(int argc, char **argv)
 {
-    program = argc > 1 ? argv[1] : getenv("WEFT_PLAN_TOOL");
+    program = argc > 1 ? argv[1] : getenv("WEFT_TEST_PLAN_TOOL");
     if (program == NULL || access(program, X_OK) != 0) {
         fprintf(stderr, "usage: test-weft_plan PROGRAM\n");
         return 1;

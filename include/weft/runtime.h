@@ -51,7 +51,8 @@ typedef struct weft_config {
  * performance models; process 0 decides for all. BLOCKS until all processes of the world have come. All start
  * or none does: where one cannot, the others get its status, and a message that names it. The number of
  * ranks, the seed, WEFT_PANEL_BYTES, WEFT_PANEL_ROWS, WEFT_PLAN and WEFT_CHECK must be the same on every
- * process.
+ * process. Variables that begin with WEFT_ and are not known, and a world of one process where the launcher's
+ * variables say several, are warned of on standard error (WEFT_SILENT=1: no warnings).
  * \return WEFT_ERR_STATE when already initialised, WEFT_ERR_INVALID for a field or variable out of range,
  *         WEFT_ERR_MISMATCH for one that is not the same everywhere, WEFT_ERR_TIMEOUT when a process does
  *         not come, WEFT_ERR_UNSUPPORTED, WEFT_ERR_NOMEM, WEFT_ERR_COMM.

@@ -86,8 +86,6 @@ typedef struct weft_transport {
     bool (*tell)(void *state, void *words, size_t size, double timeout_s);
 } weft_transport;
 
-/* True when this process was started by an MPI launcher. */
-bool weft_mpi_launched(void);
 /* `communicator`: pointer to an MPI_Comm, or NULL for MPI_COMM_WORLD. pack_bytes: messages of at most so many
  * bytes, of the least that any process gives, travel in packs (comm/mpi_packs.h); 0: none; -1: those between
  * machines, of a usual size. Collective; settle() says from when on. An error with *transport filled in: this

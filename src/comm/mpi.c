@@ -26,19 +26,6 @@ typedef struct mpi_state {
     weft_mpi_meetings meetings;
 } mpi_state;
 
-bool weft_mpi_launched(void)
-{
-    static const char *const variables[] = {
-        "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_SIZE"
-    };
-    for (size_t i = 0; i < WEFT_ARRAY_SIZE(variables); i++) {
-        if (getenv(variables[i]) != NULL) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* ---- datatypes ----------------------------------------------------------------------------------------- */
 
 /* `bytes` contiguous bytes; counts in MPI are int, so large runs are made of blocks of 1 GiB. */

@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "runtime/runtime.h"
+#include "runtime/variables.h"
 
 /* That of PyTorch's process groups. */
 enum { DEFAULT_TIMEOUT_S = 1800 };
@@ -14,25 +15,26 @@ enum { MOST_PACK_BYTES = 16384 };
 
 /* Reads a whole number in [min, max] from the environment into *value, which stays as it is when the variable
  * is not set. False, with the error kept, for anything else. */
-static bool read_integer(const char *function, const char *variable, int64_t min, int64_t max, int64_t *value)
+static bool read_integer(const char *function, weft_variable variable, int64_t min, int64_t max,
+                         int64_t *value)
 {
-    const char *text = getenv(variable);
-    if (text == NULL || text[0] == '\0') {
+    const char *text = weft_variable_text(variable);
+    if (text == NULL) {
         return true;
     }
     char *end = NULL;
     errno = 0;
     long long number = strtoll(text, &end, 0);
     if (errno != 0 || *end != '\0' || number < min || number > max) {
-        weft_fail(WEFT_ERR_INVALID, function, "%s is \"%s\", expected %lld to %lld", variable, text,
-                  (long long)min, (long long)max);
+        weft_fail(WEFT_ERR_INVALID, function, "%s is \"%s\", expected %lld to %lld",
+                  weft_variable_name(variable), text, (long long)min, (long long)max);
         return false;
     }
     *value = number;
     return true;
 }
 
-static bool read_int(const char *function, const char *variable, int min, int *value)
+static bool read_int(const char *function, weft_variable variable, int min, int *value)
 {
     int64_t wide = *value;
     if (!read_integer(function, variable, min, INT_MAX, &wide)) {
@@ -44,8 +46,8 @@ static bool read_int(const char *function, const char *variable, int min, int *v
 
 static bool read_seed(const char *function, uint64_t *seed)
 {
-    const char *text = getenv("WEFT_SEED");
-    if (text == NULL || text[0] == '\0') {
+    const char *text = weft_variable_text(WEFT_VARIABLE_SEED);
+    if (text == NULL) {
         return true;
     }
     char *end = NULL;
@@ -62,8 +64,8 @@ static bool read_seed(const char *function, uint64_t *seed)
 static bool read_world(const char *function, weft_world *world)
 {
     static const char *const names[] = { "auto", "self", "mpi", "fake" };
-    const char *text = getenv("WEFT_WORLD");
-    if (text == NULL || text[0] == '\0') {
+    const char *text = weft_variable_text(WEFT_VARIABLE_WORLD);
+    if (text == NULL) {
         return true;
     }
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(names); i++) {
@@ -79,8 +81,8 @@ static bool read_world(const char *function, weft_world *world)
 /* The same on every process, as the panels' settings must be. */
 static bool read_algorithm(const char *function, weft_algorithm *algorithm)
 {
-    const char *text = getenv("WEFT_PLAN");
-    if (text == NULL || text[0] == '\0') {
+    const char *text = weft_variable_text(WEFT_VARIABLE_PLAN);
+    if (text == NULL) {
         return true;
     }
     for (weft_algorithm a = WEFT_DIRECT; a <= WEFT_ALGORITHM_AUTO; a++) {
@@ -104,8 +106,8 @@ static bool read_calibration(const char *function, weft_calibration *calibration
                   { "again", WEFT_CALIBRATE_AGAIN },
                   { "0", WEFT_CALIBRATE_OFF },
                   { "off", WEFT_CALIBRATE_OFF } };
-    const char *text = getenv("WEFT_CALIBRATE");
-    if (text == NULL || text[0] == '\0') {
+    const char *text = weft_variable_text(WEFT_VARIABLE_CALIBRATE);
+    if (text == NULL) {
         return true;
     }
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(names); i++) {
@@ -183,21 +185,23 @@ static bool read_environment(const char *function, weft_settings *settings)
 {
     int timeout = DEFAULT_TIMEOUT_S;
     int64_t check = 0, silent = 0;
-    bool meets = read_world(function, &settings->world) && read_int(function, "WEFT_TIMEOUT_S", 0, &timeout);
+    bool meets =
+        read_world(function, &settings->world) && read_int(function, WEFT_VARIABLE_TIMEOUT_S, 0, &timeout);
     settings->timeout_s = timeout;
-    bool right = meets && read_algorithm(function, &settings->algorithm) &&
-                 read_calibration(function, &settings->calibration) &&
-                 read_int(function, "WEFT_LOCAL_RANKS", 1, &settings->local_ranks) &&
-                 read_int(function, "WEFT_RANKS", 1, &settings->ranks) &&
-                 read_int(function, "WEFT_FAKE_SIZE", 1, &settings->fake_size) &&
-                 read_int(function, "WEFT_WORKERS", 1, &settings->workers) &&
-                 read_seed(function, &settings->seed) &&
-                 read_integer(function, "WEFT_POOL_BYTES", 0, INT64_MAX, &settings->pool_bytes) &&
-                 read_integer(function, "WEFT_CHECK", 0, 1, &check) &&
-                 read_integer(function, "WEFT_SILENT", 0, 1, &silent) &&
-                 read_integer(function, "WEFT_PACK_BYTES", 0, MOST_PACK_BYTES, &settings->pack_bytes) &&
-                 read_integer(function, "WEFT_PANEL_BYTES", 1, INT64_MAX, &settings->panel_bytes) &&
-                 read_integer(function, "WEFT_PANEL_ROWS", 1, INT64_MAX, &settings->panel_rows);
+    bool right =
+        meets && read_algorithm(function, &settings->algorithm) &&
+        read_calibration(function, &settings->calibration) &&
+        read_int(function, WEFT_VARIABLE_LOCAL_RANKS, 1, &settings->local_ranks) &&
+        read_int(function, WEFT_VARIABLE_RANKS, 1, &settings->ranks) &&
+        read_int(function, WEFT_VARIABLE_FAKE_SIZE, 1, &settings->fake_size) &&
+        read_int(function, WEFT_VARIABLE_WORKERS, 1, &settings->workers) &&
+        read_seed(function, &settings->seed) &&
+        read_integer(function, WEFT_VARIABLE_POOL_BYTES, 0, INT64_MAX, &settings->pool_bytes) &&
+        read_integer(function, WEFT_VARIABLE_CHECK, 0, 1, &check) &&
+        read_integer(function, WEFT_VARIABLE_SILENT, 0, 1, &silent) &&
+        read_integer(function, WEFT_VARIABLE_PACK_BYTES, 0, MOST_PACK_BYTES, &settings->pack_bytes) &&
+        read_integer(function, WEFT_VARIABLE_PANEL_BYTES, 1, INT64_MAX, &settings->panel_bytes) &&
+        read_integer(function, WEFT_VARIABLE_PANEL_ROWS, 1, INT64_MAX, &settings->panel_rows);
     settings->check = check != 0;
     settings->silent = silent != 0;
     return right;

@@ -1,0 +1,40 @@
+/* The variables of the environment that weft reads: one list, which the readers of settings use and misspelt
+ * names are compared with. */
+#ifndef WEFT_SRC_VARIABLES_H
+#define WEFT_SRC_VARIABLES_H
+
+#include <stdio.h>
+
+/* Adding a variable is adding a line; it is read with weft_variable_text(WEFT_VARIABLE_NAME). */
+/* clang-format off */
+#define WEFT_VARIABLES(each) \
+    each(CALIBRATE) \
+    each(CHECK) \
+    each(FAKE_SIZE) \
+    each(LOCAL_RANKS) \
+    each(PACK_BYTES) \
+    each(PANEL_BYTES) \
+    each(PANEL_ROWS) \
+    each(PLAN) \
+    each(POOL_BYTES) \
+    each(RANKS) \
+    each(SEED) \
+    each(SILENT) \
+    each(TIMEOUT_S) \
+    each(WORKERS) \
+    each(WORLD)
+/* clang-format on */
+
+#define WEFT_VARIABLE_OF(name) WEFT_VARIABLE_##name,
+typedef enum weft_variable { WEFT_VARIABLES(WEFT_VARIABLE_OF) WEFT_VARIABLE_COUNT } weft_variable;
+#undef WEFT_VARIABLE_OF
+
+/* "WEFT_SEED" */
+const char *weft_variable_name(weft_variable variable);
+/* Its value in the environment; NULL when it is not set, or empty. */
+const char *weft_variable_text(weft_variable variable);
+/* A line for each variable of the environment that begins with WEFT_ and is none of these, with the nearest
+ * one that is. Those of weft's own tests and benchmarks (WEFT_TEST_, WEFT_BENCH_) are left out. */
+void weft_variables_warn(FILE *file);
+
+#endif

@@ -1,0 +1,118 @@
+#include "child.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static double now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* In the child: becomes the program. A process group of its own, so that all of it can be ended. */
+static void become(const child *c, int output)
+{
+    setpgid(0, 0);
+    int nothing = open("/dev/null", O_RDONLY);
+    dup2(nothing, 0);
+    dup2(output, 1);
+    dup2(output, 2);
+    for (int i = 0; c->settings != NULL && c->settings[i] != NULL; i++) {
+        char name[64];
+        size_t length = strcspn(c->settings[i], "=");
+        snprintf(name, sizeof(name), "%.*s", (int)length, c->settings[i]);
+        if (c->settings[i][length] == '\0') {
+            unsetenv(name);
+        } else {
+            setenv(name, c->settings[i] + length + 1, 1);
+        }
+    }
+    execvp(c->arguments[0], c->arguments);
+    _exit(127);
+}
+
+/* A program that is killed may leave processes that hold the file open: it is a file and no pipe. */
+static void read_output(child *c, int file)
+{
+    ssize_t length = pread(file, c->output, sizeof(c->output) - 1, 0);
+    c->output[length > 0 ? length : 0] = '\0';
+    close(file);
+}
+
+void child_run(child *c)
+{
+    char path[] = "/tmp/weft-child-XXXXXX";
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    unlink(path);
+    fcntl(file, F_SETFL, O_APPEND);
+    double begin_s = now_s();
+    pid_t process = fork();
+    assert_true(process >= 0);
+    if (process == 0) {
+        become(c, file);
+    }
+    int status = 0;
+    c->hangs = false;
+    while (waitpid(process, &status, WNOHANG) == 0) {
+        if (now_s() - begin_s > c->seconds) {
+            c->hangs = true;
+            kill(process, SIGTERM); /* mpirun ends its processes then */
+            nanosleep(&(struct timespec){ 1, 0 }, NULL);
+            kill(-process, SIGKILL);
+            waitpid(process, &status, 0);
+            break;
+        }
+        nanosleep(&(struct timespec){ 0, 10000000 }, NULL);
+    }
+    c->took_s = now_s() - begin_s;
+    c->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    read_output(c, file);
+}
+
+bool child_says(const child *c, const char *first, const char *second, const char *third)
+{
+    const char *const needles[] = { first, second, third };
+    for (const char *line = c->output; *line != '\0';) {
+        size_t length = strcspn(line, "\n");
+        char text[2048];
+        snprintf(text, sizeof(text), "%.*s", (int)length, line);
+        bool all = true;
+        for (int i = 0; i < 3 && all && needles[i] != NULL; i++) {
+            all = strstr(text, needles[i]) != NULL;
+        }
+        if (all) {
+            return true;
+        }
+        line += length + (line[length] == '\n');
+    }
+    return false;
+}
+
+void assert_says(const child *c, const char *first, const char *second, const char *third)
+{
+    if (!child_says(c, first, second, third)) {
+        fail_msg("no line with \"%s\", \"%s\", \"%s\" in:\n%s", first, second != NULL ? second : "",
+                 third != NULL ? third : "", c->output);
+    }
+}
+
+void assert_ends(const child *c, int code)
+{
+    if (c->hangs || c->code != code) {
+        fail_msg("%s with status %d, expected %d, after %.1f s:\n%s", c->hangs ? "hangs, ended" : "ends",
+                 c->code, code, c->took_s, c->output);
+    }
+}

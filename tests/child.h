@@ -1,0 +1,32 @@
+/* Programs that a test runs as children and looks at from outside: their output, how they end, and whether
+ * they end at all. */
+#ifndef WEFT_TESTS_CHILD_H
+#define WEFT_TESTS_CHILD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { CHILD_OUTPUT = 1 << 16 };
+
+typedef struct child {
+    /* Given. */
+    char *const *arguments;      /* the program first; ends with NULL */
+    const char *const *settings; /* "NAME=VALUE", or "NAME": not set; ends with NULL. NULL: none */
+    double seconds;              /* after which it is killed, and hangs */
+    /* What came of it. */
+    bool hangs;
+    int code; /* its exit status; 128 + the signal that ended it */
+    double took_s;
+    char output[CHILD_OUTPUT]; /* standard output and error, what fits */
+} child;
+
+/* Fails the test when the program cannot be run. */
+void child_run(child *c);
+/* Whether the output has a line that contains all of these (NULL: no more). */
+bool child_says(const child *c, const char *first, const char *second, const char *third);
+/* The same, and fails the test with the output when it has not. */
+void assert_says(const child *c, const char *first, const char *second, const char *third);
+/* Fails the test, with the output, when it hangs or has another exit status. */
+void assert_ends(const child *c, int code);
+
+#endif

@@ -1,0 +1,58 @@
+/* A program that starts weft, computes a little and ends: what test_start.c runs under conditions that are not
+ * fit for it. As root it can become another user first (WEFT_TEST_USER). Each process prints, in one line
+ * each,
+ *
+ *     process P starts: STATUS MESSAGE
+ *     process P computes SUM            12, from all ranks
+ *     process P ends: STATUS
+ *
+ * and weft_print_machine(). The exit status is 0 when all went well, 3 after an error. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <weft/weft.h>
+
+/* Of launchers and MPIs: weft_process_index() is not known before the start. */
+static int process_number(void)
+{
+    const char *text = getenv("OMPI_COMM_WORLD_RANK");
+    return text == NULL ? 0 : atoi(text);
+}
+
+/* The sum of twelve ones, rows of which lie on all ranks. */
+static double compute(void)
+{
+    double sum = 0;
+    int64_t ranks = weft_world_size();
+    weft_scope_open();
+    weft_mesh_push(weft_mesh_create(1, &ranks, NULL));
+    weft_placement rows = weft_shard(0);
+    weft_tensor *ones = weft_ones(WEFT_F64, 2, (int64_t[]){ 4, 3 }, NULL, &rows);
+    weft_to_host(weft_sum_all(ones), &sum);
+    weft_mesh_pop();
+    weft_scope_close();
+    return sum;
+}
+
+int main(void)
+{
+    const char *user = getenv("WEFT_TEST_USER");
+    if (user != NULL && (setgid((gid_t)atoi(user)) != 0 || setuid((uid_t)atoi(user)) != 0)) {
+        return 2;
+    }
+    int process = process_number();
+    setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* whole lines, though mpirun mixes those of all */
+    weft_status status = weft_init(NULL);
+    printf("process %d starts: %s: %s\n", process, weft_status_string(status), weft_last_error());
+    if (status != WEFT_OK) {
+        return 3;
+    }
+    weft_print_machine(stdout);
+    double sum = compute();
+    weft_status last = weft_last_status();
+    printf("process %d computes %g\n", process, sum);
+    weft_status ended = weft_finalize();
+    printf("process %d ends: %s\n", process, weft_status_string(ended));
+    return last == WEFT_OK && ended == WEFT_OK && sum == 12 ? 0 : 3;
+}
