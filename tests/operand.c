@@ -330,34 +330,10 @@ void check_narrow(weft_tensor *result, weft_dtype type, int ndim, const int64_t 
     free(nearest);
 }
 
-/* The same shard of another tensor. */
-static bool judge_repeated(const hosted_shard *found, const void *expected, char *text, size_t size)
-{
-    weft_tensor *other = *(weft_tensor *const *)expected;
-    size_t bytes = (size_t)found->count * weft_dtype_size(weft_tensor_dtype(other));
-    char *values = malloc(bytes + 1);
-    bool same = weft_local_to_host(other, found->rank - weft_first_rank(), values) == WEFT_OK &&
-                memcmp(values, found->values, bytes) == 0;
-    if (!same) {
-        snprintf(text, size, "the second result has other bits: %s", weft_last_error());
-    }
-    free(values);
-    return same;
-}
-
 void check_repeats(weft_tensor *a, weft_tensor *b)
 {
     assert_no_error();
-    int dims = weft_mesh_ndim(weft_tensor_mesh(a));
-    assert_ptr_equal(weft_tensor_mesh(a), weft_tensor_mesh(b));
-    assert_int_equal(weft_tensor_dtype(a), weft_tensor_dtype(b));
-    assert_int_equal(weft_tensor_ndim(a), weft_tensor_ndim(b));
-    for (int d = 0; d < weft_tensor_ndim(a); d++) {
-        assert_int_equal(weft_tensor_size(a, d), weft_tensor_size(b, d));
-    }
-    assert_memory_equal(weft_tensor_placements(a), weft_tensor_placements(b),
-                        (size_t)dims * sizeof(weft_placement));
-    assert_shards(a, judge_repeated, &b, "repeated");
+    assert_same_shards(a, b, "repeated");
 }
 
 /* ---- suites -------------------------------------------------------------------------------------------- */

@@ -346,3 +346,39 @@ void assert_shards(weft_tensor *tensor, shard_judge judge, const void *expected,
                           shape));
     }
 }
+
+/* The same shard of another tensor. */
+static bool judge_same(const hosted_shard *found, const void *expected, char *text, size_t size)
+{
+    weft_tensor *other = *(weft_tensor *const *)expected;
+    size_t element_size = weft_dtype_size(weft_tensor_dtype(other));
+    char *values = malloc((size_t)found->count * element_size + 1);
+    bool same = weft_local_to_host(other, found->rank - weft_first_rank(), values) == WEFT_OK;
+    if (!same) {
+        snprintf(text, size, "%s", weft_last_error());
+        weft_clear_error();
+    }
+    for (int64_t i = 0; i < found->count && same; i++) {
+        size_t at = (size_t)i * element_size;
+        same = memcmp(values + at, (const char *)found->values + at, element_size) == 0;
+        if (!same) {
+            snprintf(text, size, "element %d has other bits than expected", (int)i);
+        }
+    }
+    free(values);
+    return same;
+}
+
+void assert_same_shards(weft_tensor *tensor, weft_tensor *expected, const char *what)
+{
+    size_t dims = (size_t)weft_mesh_ndim(weft_tensor_mesh(tensor));
+    assert_ptr_equal(weft_tensor_mesh(tensor), weft_tensor_mesh(expected));
+    assert_int_equal(weft_tensor_dtype(tensor), weft_tensor_dtype(expected));
+    assert_int_equal(weft_tensor_ndim(tensor), weft_tensor_ndim(expected));
+    for (int d = 0; d < weft_tensor_ndim(tensor); d++) {
+        assert_int_equal(weft_tensor_size(tensor, d), weft_tensor_size(expected, d));
+    }
+    assert_memory_equal(weft_tensor_placements(tensor), weft_tensor_placements(expected),
+                        dims * sizeof(weft_placement));
+    assert_shards(tensor, judge_same, &expected, what);
+}

@@ -53,6 +53,8 @@ typedef bool (*shard_judge)(const hosted_shard *s, const void *expected, char *t
 bool shards_are_right(weft_tensor *tensor, shard_judge judge, const void *expected, char *text, size_t size);
 /* Fails the test on every process where they are not. */
 void assert_shards(weft_tensor *tensor, shard_judge judge, const void *expected, const char *what);
+/* Fails it where two tensors have not one layout, or not the same bits on every rank. */
+void assert_same_shards(weft_tensor *tensor, weft_tensor *expected, const char *what);
 /* The tensor with its addends reduced, and no other placement changed: itself where nothing is Partial. */
 weft_tensor *without_partial(weft_tensor *tensor);
 

@@ -40,7 +40,8 @@ weft_tensor_impl *weft_tensor_view(const char *function, weft_tensor_impl *sourc
         const weft_local_shard *from = &source->shards[i];
         weft_local_shard *shard = &tensor->shards[i];
         int64_t skipped = first_row * weft_row_elements(from_layout->ndim, &from->box);
-        bool fits = shard->count <= from->count - skipped && shard->member == from->member;
+        bool fits = shard->member == from->member &&
+                    (shard->count == 0 || shard->count <= from->count - skipped);
         if (fits && shard->count > 0) {
             int64_t offset = skipped * (int64_t)weft_dtype_size(from_layout->dtype);
             fits = !from->buffer->borrowed && weft_shard_view(layout, shard, source, from, offset);
@@ -99,11 +100,14 @@ static bool may_take(const weft_layout *layout, const weft_local_shard *target,
 
 bool weft_tensor_take(weft_tensor_impl *target, weft_tensor_impl *source)
 {
+    if (target == source) {
+        return true;
+    }
     bool possible = target->layout == source->layout;
     for (int i = 0; i < target->num_shards && possible; i++) {
         possible = may_take(target->layout, &target->shards[i], &source->shards[i]);
     }
-    for (int i = 0; i < target->num_shards && possible && target != source; i++) {
+    for (int i = 0; i < target->num_shards && possible; i++) {
         weft_local_shard *shard = &target->shards[i], old = *shard;
         if (shard->count == 0) {
             continue;

@@ -74,8 +74,9 @@ weft_tensor_impl *weft_tensor_share(weft_tensor_impl *tensor);
  * never shows in another tensor; `keep`: with its values (a copy task per panel), else they are undefined.
  * False with the error kept: no memory. */
 bool weft_tensor_make_writable(const char *function, weft_tensor_impl *tensor, bool keep);
-/* The target gets the source's values by sharing its memory. False where that cannot be done, with no error
- * kept: then nothing has changed, or shards that have got them already; they are copied instead. */
+/* The target gets the source's values by sharing its memory; its own it has. False where that cannot be done,
+ * with no error kept: then nothing has changed, or shards that have got them already; they are copied
+ * instead. */
 bool weft_tensor_take(weft_tensor_impl *target, weft_tensor_impl *source);
 
 /* ---- new ones (factories.c) ---------------------------------------------------------------------------- */
