@@ -19,17 +19,20 @@ typedef struct weft_elementwise {
     int num_inputs;
     bool truth;
     weft_elementwise_loop f64, f32, i64;
+    bool exact_scalar; /* input 1, where it is a single element, need not have the type of the operands */
 } weft_elementwise;
 
 /* Operand 0: output (W, or RW in place); the others: inputs (in place, the output is input 0 as well). All
  * over the same index box `extent`; each has its own strides in elements (0 along a broadcast dimension) and
- * its own type. base.dtype: in which the arithmetic is done, WEFT_F64, WEFT_F32 or WEFT_I64. Values are
- * rounded to nearest even where they are stored in 16 bits; to integers, towards zero, and to the nearest
- * that there is. */
+ * its own type. base.dtype: in which the arithmetic is done, WEFT_F64, WEFT_F32 or WEFT_I64. An input whose
+ * bit is set in `converted` is converted to the type `common` before that. Values are rounded to nearest even
+ * where they are stored in 16 bits; to integers, towards zero, and to the nearest that there is. */
 typedef struct weft_elementwise_args {
     weft_task_args base;
     const weft_elementwise *kernel;
     int ndim;
+    weft_dtype common;
+    unsigned converted; /* bit k for operand k */
     weft_dtype types[1 + WEFT_MAX_ELEMENTWISE_INPUTS];
     int64_t extent[WEFT_MAX_DIMS];
     int64_t stride[1 + WEFT_MAX_ELEMENTWISE_INPUTS][WEFT_MAX_DIMS];
@@ -40,6 +43,9 @@ extern struct starpu_codelet weft_codelet_elementwise;
 
 /* One of those three, for values of a type. */
 weft_dtype weft_arithmetic_type(weft_dtype dtype);
+/* Whether it makes a difference that values of `type` become `common` before weft_arithmetic_type(common):
+ * not those of a type that is no wider, and none where `common` is that of the arithmetic. */
+bool weft_conversion_matters(weft_dtype type, weft_dtype common);
 
 /* s, t, u, v: scalars[0] to [3]. NaN stays NaN where nothing else is said. */
 extern const weft_elementwise weft_elementwise_copy; /* a */

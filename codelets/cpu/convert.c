@@ -109,6 +109,36 @@ static int column(weft_dtype arithmetic)
     return arithmetic == WEFT_F64 ? 0 : arithmetic == WEFT_F32 ? 1 : arithmetic == WEFT_I64 ? 2 : 3;
 }
 
+/* ---- in place ------------------------------------------------------------------------------------------ */
+
+#define NARROW(name, wide, expression)                                                                       \
+    WEFT_CLONES static void name(void *values, int64_t n)                                                    \
+    {                                                                                                        \
+        wide *all = values;                                                                                  \
+        for (int64_t i = 0; i < n; i++) { /* vectorised */                                                   \
+            const wide x = all[i];                                                                           \
+            all[i] = (wide)(expression);                                                                     \
+        }                                                                                                    \
+    }
+
+NARROW(narrow_bf16, float, weft_bf16_to_f32(weft_f32_to_bf16(x)))
+NARROW(narrow_f16, float, weft_f16_to_f32(weft_f32_to_f16(x)))
+NARROW(narrow_i32, int64_t, (int32_t)(uint32_t)x)
+NARROW(narrow_u8, int64_t, (uint8_t)x)
+
+void weft_narrow(weft_dtype type, void *values, int64_t n)
+{
+    static void (*const loops[WEFT_DTYPE_COUNT])(void *values, int64_t n) = {
+        [WEFT_BF16] = narrow_bf16,
+        [WEFT_F16] = narrow_f16,
+        [WEFT_I32] = narrow_i32,
+        [WEFT_U8] = narrow_u8,
+    };
+    loops[type](values, n);
+}
+
+/* ---- loads and stores ---------------------------------------------------------------------------------- */
+
 void weft_load(weft_dtype arithmetic, void *target, weft_dtype type, const void *source, int64_t stride,
                int64_t n)
 {

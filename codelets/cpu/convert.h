@@ -15,4 +15,8 @@ void weft_load(weft_dtype arithmetic, void *target, weft_dtype type, const void 
 void weft_store(weft_dtype type, void *target, int64_t stride, weft_dtype arithmetic, const void *source,
                 int64_t n);
 
+/* n values of the arithmetic of `type`, one of WEFT_BF16, WEFT_F16 (WEFT_F32) and WEFT_I32, WEFT_U8 (WEFT_I64),
+ * become what weft_store() as this type and weft_load() make of them. */
+void weft_narrow(weft_dtype type, void *values, int64_t n);
+
 #endif

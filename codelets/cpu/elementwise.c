@@ -39,22 +39,29 @@ static int64_t whole(double x)
 
 /* On floating types; on these and integers, which have an expression of their own; the same to truth values.
  */
+#define FLOATING_LOOPS(name, count, expression)                                                              \
+    LOOP(name, double, double, count, expression)                                                            \
+    LOOP(name, float, float, count, expression)
+#define NUMBER_LOOPS(name, count, expression, integer)                                                       \
+    FLOATING_LOOPS(name, count, expression)                                                                  \
+    LOOP(name, int64_t, int64_t, count, integer)
 #define FLOATING(name, count, expression)                                                                    \
-    LOOP(name, double, double, count, expression)                                                            \
-    LOOP(name, float, float, count, expression)                                                              \
-    const weft_elementwise weft_elementwise_##name = { count, false, name##_double, name##_float, NULL };
+    FLOATING_LOOPS(name, count, expression)                                                                  \
+    const weft_elementwise weft_elementwise_##name = { .num_inputs = count,                                  \
+                                                       .f64 = name##_double,                                 \
+                                                       .f32 = name##_float };
 #define NUMBER(name, count, expression, integer)                                                             \
-    LOOP(name, double, double, count, expression)                                                            \
-    LOOP(name, float, float, count, expression)                                                              \
-    LOOP(name, int64_t, int64_t, count, integer)                                                             \
-    const weft_elementwise weft_elementwise_##name = { count, false, name##_double, name##_float,            \
-                                                       name##_int64_t };
+    NUMBER_LOOPS(name, count, expression, integer)                                                           \
+    const weft_elementwise weft_elementwise_##name = {                                                       \
+        .num_inputs = count, .f64 = name##_double, .f32 = name##_float, .i64 = name##_int64_t                \
+    };
 #define TRUTH(name, count, expression)                                                                       \
     LOOP(name, double, uint8_t, count, expression)                                                           \
     LOOP(name, float, uint8_t, count, expression)                                                            \
     LOOP(name, int64_t, uint8_t, count, expression)                                                          \
-    const weft_elementwise weft_elementwise_##name = { count, true, name##_double, name##_float,             \
-                                                       name##_int64_t };
+    const weft_elementwise weft_elementwise_##name = {                                                       \
+        .num_inputs = count, .truth = true, .f64 = name##_double, .f32 = name##_float, .i64 = name##_int64_t \
+    };
 
 /* ---- integers ------------------------------------------------------------------------------------------ */
 
@@ -145,8 +152,14 @@ NUMBER(copy, 1, a, a)
 
 NUMBER(add, 2, a + b, WRAP(a, +, b))
 NUMBER(sub, 2, a - b, WRAP(a, -, b))
-NUMBER(mul, 2, a *b, WRAP(a, *, b))
-FLOATING(div, 2, a / b)
+NUMBER_LOOPS(mul, 2, a *b, WRAP(a, *, b))
+const weft_elementwise weft_elementwise_mul = {
+    .num_inputs = 2, .f64 = mul_double, .f32 = mul_float, .i64 = mul_int64_t, .exact_scalar = true
+};
+FLOATING_LOOPS(div, 2, a / b)
+const weft_elementwise weft_elementwise_div = {
+    .num_inputs = 2, .f64 = div_double, .f32 = div_float, .exact_scalar = true
+};
 NUMBER(floor_div, 2, FLOOR_DIVIDE(a, b), divide_down(a, b)) /* not vectorised */
 NUMBER(remainder, 2, REMAINDER(a, b), remainder_of(a, b))   /* not vectorised */
 NUMBER(fmod, 2, fmod(a, b), rest_of(a, b))                  /* not vectorised */
@@ -179,7 +192,9 @@ TRUTH(isfinite, 1, (a - a) == 0)        /* not vectorised: int64_t */
 LOOP(close, double, uint8_t, 2, are_close((double)a, (double)b, scalars))
 LOOP(close, float, uint8_t, 2, are_close((double)a, (double)b, scalars))
 LOOP(close, int64_t, uint8_t, 2, are_close_whole(a, b, scalars))
-const weft_elementwise weft_elementwise_close = { 2, true, close_double, close_float, close_int64_t };
+const weft_elementwise weft_elementwise_close = {
+    .num_inputs = 2, .truth = true, .f64 = close_double, .f32 = close_float, .i64 = close_int64_t
+};
 NUMBER(where, 3, a != 0 ? b : c, a != 0 ? b : c)
 FLOATING(masked_scale, 2, a *(b != 0 ? s : 0))
 NUMBER(masked_fill, 2, b != 0 ? s : a, b != 0 ? s : a)

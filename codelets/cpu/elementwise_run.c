@@ -21,6 +21,25 @@ weft_dtype weft_arithmetic_type(weft_dtype dtype)
     }
 }
 
+/* Bits of the values of integers, or of the fractions of floating values, with the leading one. */
+static int precision_of(weft_dtype type)
+{
+    static const int precision[WEFT_DTYPE_COUNT] = {
+        [WEFT_F64] = 53, [WEFT_F32] = 24, [WEFT_BF16] = 8, [WEFT_F16] = 11,
+        [WEFT_I64] = 64, [WEFT_I32] = 32, [WEFT_U8] = 8,   [WEFT_BOOL] = 1
+    };
+    return precision[type];
+}
+
+bool weft_conversion_matters(weft_dtype type, weft_dtype common)
+{
+    if (type == common || common == weft_arithmetic_type(common)) {
+        return false;
+    }
+    bool halves = weft_dtype_size(type) == 2 && weft_dtype_size(common) == 2; /* of different ranges */
+    return halves || precision_of(type) > precision_of(common);
+}
+
 /* ---- index space --------------------------------------------------------------------------------------- */
 
 /* The box without dimensions of size 1, and with those that are contiguous for every operand in one: rows
@@ -105,19 +124,28 @@ typedef struct runner {
     block inputs[WEFT_MAX_ELEMENTWISE_INPUTS], output;
 } runner;
 
+/* Whether the values of input k are those that the loop takes. */
+static bool has_loop_type(const weft_elementwise_args *args, int k)
+{
+    return args->types[k] == args->base.dtype && !(args->converted & (1u << k));
+}
+
 /* `n` elements of input k of the present row, from element `first` on. A value that is repeated is spread
  * once for the row. */
 static const void *load(runner *run, const rows *r, int k, int64_t first, int64_t n)
 {
-    weft_dtype type = run->args->types[k], arithmetic = run->args->base.dtype;
+    const weft_elementwise_args *args = run->args;
     int64_t stride = r->stride[k][r->ndim - 1];
     const char *source = run->pointers[k] + (r->place[k] + first * stride) * run->sizes[k];
-    if (type == arithmetic && (stride == 1 || n == 1)) {
+    if (has_loop_type(args, k) && (stride == 1 || n == 1)) {
         return source;
     }
     block *buffer = &run->inputs[k - 1];
     if (stride != 0 || first == 0) {
-        weft_load(arithmetic, buffer, type, source, stride, n);
+        weft_load(args->base.dtype, buffer, args->types[k], source, stride, n);
+        if (args->converted & (1u << k)) {
+            weft_narrow(args->common, buffer, n);
+        }
     }
     return buffer;
 }
@@ -129,7 +157,7 @@ static void run_row(runner *run, const rows *r)
     bool direct = args->types[0] == run->result && (stride == 1 || length == 1);
     bool converts = !direct;
     for (int k = 1; k < r->num_operands && !converts; k++) {
-        converts = args->types[k] != args->base.dtype || (r->stride[k][r->ndim - 1] != 1 && length > 1);
+        converts = !has_loop_type(args, k) || (r->stride[k][r->ndim - 1] != 1 && length > 1);
     }
     int64_t step = converts ? BLOCK : length;
     for (int64_t first = 0, n; first < length; first += n) {

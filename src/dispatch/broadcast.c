@@ -7,8 +7,10 @@
 typedef struct elementwise {
     const weft_lowering *lowering;
     const weft_elementwise *kernel;
+    weft_dtype common; /* what the operands are converted to */
     weft_dtype arithmetic;
-    unsigned aligned; /* bit i: rows of input i are rows of the output */
+    unsigned converted; /* bit i + 1: input i has to be; of the others that makes no difference */
+    unsigned aligned;   /* bit i: rows of input i are rows of the output */
     int64_t strides[WEFT_MAX_ELEMENTWISE_INPUTS]
                    [WEFT_MAX_DIMS]; /* in the output's dimensions: 0 where repeated */
 } elementwise;
@@ -22,7 +24,9 @@ typedef struct part {
 
 /* ---- what depends on the operation --------------------------------------------------------------------- */
 
-static weft_dtype arithmetic_of(const weft_lowering *lowering)
+/* PyTorch's: the operands become one type, then the operation is computed, for 16 bits in single precision,
+ * and its result is rounded once. Where it has no integers that type is WEFT_F32 for them. */
+static weft_dtype common_type(const weft_lowering *lowering)
 {
     const weft_call *call = lowering->call;
     const weft_layout *inputs[WEFT_MAX_INPUTS];
@@ -33,8 +37,21 @@ static weft_dtype arithmetic_of(const weft_lowering *lowering)
     if (call->operation->output_type == WEFT_TYPE_GIVEN) {
         type = weft_promote(type, lowering->output->layout->dtype);
     }
-    weft_dtype arithmetic = weft_arithmetic_type(type);
-    return arithmetic == WEFT_I64 && call->operation->elementwise->i64 == NULL ? WEFT_F32 : arithmetic;
+    return weft_dtype_is_floating(type) || call->operation->elementwise->i64 != NULL ? type : WEFT_F32;
+}
+
+static bool is_single(const weft_layout *layout)
+{
+    int64_t count = 0;
+    weft_count_checked(layout->ndim, layout->shape, &count);
+    return count == 1;
+}
+
+static bool must_convert(const elementwise *e, int input)
+{
+    const weft_layout *layout = e->lowering->inputs[input]->layout;
+    return weft_conversion_matters(layout->dtype, e->common) &&
+           !(e->kernel->exact_scalar && input == 1 && is_single(layout));
 }
 
 static bool is_aligned(const weft_layout *output, const weft_layout *input)
@@ -58,9 +75,11 @@ static elementwise prepare(const weft_lowering *lowering)
 {
     elementwise e = { .lowering = lowering,
                       .kernel = lowering->call->operation->elementwise,
-                      .arithmetic = arithmetic_of(lowering) };
+                      .common = common_type(lowering) };
+    e.arithmetic = weft_arithmetic_type(e.common);
     for (int i = 0; i < lowering->call->num_inputs; i++) {
         set_strides(&e, i);
+        e.converted |= must_convert(&e, i) ? 2u << i : 0;
         e.aligned |= is_aligned(lowering->output->layout, lowering->inputs[i]->layout) ? 1u << i : 0;
     }
     return e;
@@ -124,6 +143,8 @@ static bool submit(const elementwise *e, weft_row_walk *walk, const part *p)
     args->kernel = e->kernel;
     args->ndim = output->ndim;
     args->types[0] = output->dtype;
+    args->common = e->common;
+    args->converted = e->converted;
     for (int d = 0; d < output->ndim; d++) {
         args->extent[d] = d == 0 ? walk->last - walk->first : p->last[d] - p->first[d];
     }
