@@ -99,7 +99,7 @@ extern const weft_elementwise weft_elementwise_relu_backward, weft_elementwise_g
     weft_elementwise_silu_backward, weft_elementwise_leaky_relu_backward, weft_elementwise_elu_backward;
 extern const weft_elementwise weft_elementwise_tanh_backward,
     weft_elementwise_sigmoid_backward;                              /* b: the output */
-extern const weft_elementwise weft_elementwise_pow_scalar_backward; /* a s b^(s - 1) */
+extern const weft_elementwise weft_elementwise_pow_scalar_backward; /* a s b^t, t = s - 1 */
 
 /* Last steps of softmax, of its logarithm and of their derivatives: of an element and two values of its row
  * (the largest and the sum of exponentials); of the gradient, the output and a sum over the row. */

@@ -400,6 +400,10 @@ static void test_examples(void **state)
     check_item(weft_mul(one(WEFT_BF16, 1, 253), one(WEFT_F32, 0, factor)), 254);
     check_item(weft_mul(one(WEFT_F32, 0, factor), one(WEFT_BF16, 1, 253)), 255);
     check_item(weft_mul_(one(WEFT_BF16, 1, 253), one(WEFT_F32, 0, factor)), 254);
+    /* Numbers are not rounded either, but for exponents. */
+    check_item(weft_scale(one(WEFT_BF16, 1, 253), factor), 254);
+    check_item(weft_pow_scalar(one(WEFT_BF16, 1, 900), 0.7), 116.5);
+    check_item(weft_pow_scalar_backward(one(WEFT_BF16, 1, 1), one(WEFT_BF16, 1, 900), 1.7), 198);
     weft_scope_close();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }

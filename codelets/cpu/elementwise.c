@@ -243,7 +243,7 @@ FLOATING(leaky_relu_backward, 2, b > 0 ? a : s * a)
 FLOATING(elu_backward, 2, b > 0 ? a : a * s * EXP(b))
 FLOATING(tanh_backward, 2, a *(1 - b * b))
 FLOATING(sigmoid_backward, 2, a *b *(1 - b))
-FLOATING(pow_scalar_backward, 2, s == 0 ? 0 : a * s * pow(b, s - 1)) /* not vectorised */
+FLOATING(pow_scalar_backward, 2, s == 0 ? 0 : a * s * pow(b, t)) /* not vectorised */
 
 FLOATING(softmax_step, 3, EXP(a - b) / c)
 FLOATING(log_softmax_step, 3, (a - b) - log(c)) /* not vectorised */

@@ -1,9 +1,22 @@
 /** \file
- * Elementwise operations, with PyTorch's broadcasting of shapes and promotion of types: the result has the
- * type that both inputs fit in; a tensor without dimensions counts only where its type is of a higher
- * category (truth value, integer, floating). What has no integer result gives WEFT_F32 for integers and truth
- * values. WEFT_BF16 and WEFT_F16 are computed in single precision and rounded once. A scalar argument of an
- * integer tensor must be a whole number (WEFT_ERR_DTYPE). Functions named *_ change their first argument,
+ * Elementwise operations, with PyTorch's broadcasting of shapes and promotion of types.
+ *
+ * Types: the inputs are converted to one type, then the result is computed, in that type. It is the type that
+ * all inputs fit in; a tensor without dimensions counts only where its type is of a higher category (truth
+ * value, integer, floating). So values may change before anything is computed: a WEFT_I64 scalar beside a
+ * WEFT_I32 tensor loses its upper bits, and WEFT_I64 beside WEFT_BF16 is rounded to 16 bits. Comparisons and
+ * logical operations convert likewise. What has no integer result converts integers and truth values to
+ * WEFT_F32. In place, the result is converted to the type of the first argument.
+ *
+ * WEFT_BF16 and WEFT_F16 are computed in single precision, and the result is rounded once. Not rounded to 16
+ * bits before that are
+ *  - the second input of weft_mul(), weft_mul_(), weft_div() and weft_div_() where it has a single element, as
+ *    in PyTorch on CPUs;
+ *  - numbers (arguments that are no tensors), as in PyTorch on GPUs. (On CPUs PyTorch rounds some: the addend
+ *    of weft_add_scalar(), the factor of weft_add_scaled().) The exponent of weft_pow_scalar() is rounded.
+ *
+ * weft_lerp(), which PyTorch refuses for inputs of different types, converts them as the others do. A number
+ * beside an integer tensor must be whole (WEFT_ERR_DTYPE). Functions named *_ change their first argument,
  * which keeps its layout and type, and return it.
  */
 #ifndef WEFT_ELEMENTWISE_H

@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "codelets/cpu/half.h"
 #include "ops/ops.h"
 
 /* ---- how one is declared ------------------------------------------------------------------------------- */
@@ -79,13 +80,13 @@
         .inputs = { { "gradient", WEFT_TYPES_FLOAT, true }, { #second, WEFT_TYPES_FLOAT, true } },           \
         .elementwise = &weft_elementwise_##name_,                                                            \
     };                                                                                                       \
-    static weft_tensor *name_(weft_tensor *gradient, weft_tensor *second, double scalar)                     \
+    static weft_tensor *name_(weft_tensor *gradient, weft_tensor *second, double scalar, double other)       \
     {                                                                                                        \
         return weft_dispatch(&(weft_call){ .function = "weft_" #name_,                                       \
                                            .operation = &operation_##name_,                                  \
                                            .num_inputs = 2,                                                  \
                                            .inputs = { gradient, second },                                   \
-                                           .scalars = { scalar } });                                         \
+                                           .scalars = { scalar, other } });                                  \
     }
 
 /* ---- arithmetic ---------------------------------------------------------------------------------------- */
@@ -230,9 +231,37 @@ static bool check_number_of(const char *function, const char *argument, weft_ten
 WITH_NUMBER(scale, factor, WEFT_TYPES_NUMBER, LINEAR, "scale")
 WITH_NUMBER(add_scalar, addend, WEFT_TYPES_NUMBER, NOT_LINEAR,
             "itself") /* integers wrap around: not monotone */
-WITH_NUMBER(pow_scalar, exponent, WEFT_TYPES_NUMBER, NOT_LINEAR, "pow_scalar_backward")
 WITH_NUMBER(leaky_relu, slope, WEFT_TYPES_FLOAT, NOT_LINEAR, "leaky_relu_backward")
 WITH_NUMBER(elu, alpha, WEFT_TYPES_FLOAT, NOT_LINEAR, "elu_backward")
+
+static const weft_operation operation_pow_scalar = {
+    .name = "pow_scalar",
+    .rules = { "A->A" },
+    .gradient = "pow_scalar_backward",
+    .inputs = { { "a", WEFT_TYPES_NUMBER, false } },
+    .elementwise = &weft_elementwise_pow_scalar,
+};
+
+/* As PyTorch does on all its devices. */
+static double exponent_of_type(weft_dtype dtype, double exponent)
+{
+    return dtype == WEFT_BF16  ? (double)weft_bf16_to_f32(weft_f32_to_bf16((float)exponent))
+           : dtype == WEFT_F16 ? (double)weft_f16_to_f32(weft_f32_to_f16((float)exponent))
+                               : exponent;
+}
+
+weft_tensor *weft_pow_scalar(weft_tensor *a, double exponent)
+{
+    static const char function[] = "weft_pow_scalar";
+    if (!check_number_of(function, "exponent", a, exponent)) {
+        return NULL;
+    }
+    return weft_dispatch(&(weft_call){ .function = function,
+                                       .operation = &operation_pow_scalar,
+                                       .num_inputs = 1,
+                                       .inputs = { a },
+                                       .scalars = { exponent_of_type(weft_layout_of(a)->dtype, exponent) } });
+}
 
 static const weft_operation operation_clamp = {
     .name = "clamp",
@@ -375,42 +404,48 @@ BACKWARD(pow_scalar_backward, input)
 
 weft_tensor *weft_relu_backward(weft_tensor *gradient, weft_tensor *input)
 {
-    return relu_backward(gradient, input, 0);
+    return relu_backward(gradient, input, 0, 0);
 }
 
 weft_tensor *weft_gelu_backward(weft_tensor *gradient, weft_tensor *input)
 {
-    return gelu_backward(gradient, input, 0);
+    return gelu_backward(gradient, input, 0, 0);
 }
 
 weft_tensor *weft_silu_backward(weft_tensor *gradient, weft_tensor *input)
 {
-    return silu_backward(gradient, input, 0);
+    return silu_backward(gradient, input, 0, 0);
 }
 
 weft_tensor *weft_leaky_relu_backward(weft_tensor *gradient, weft_tensor *input, double slope)
 {
-    return leaky_relu_backward(gradient, input, slope);
+    return leaky_relu_backward(gradient, input, slope, 0);
 }
 
 weft_tensor *weft_elu_backward(weft_tensor *gradient, weft_tensor *input, double alpha)
 {
-    return elu_backward(gradient, input, alpha);
+    return elu_backward(gradient, input, alpha, 0);
 }
 
 weft_tensor *weft_tanh_backward(weft_tensor *gradient, weft_tensor *output)
 {
-    return tanh_backward(gradient, output, 0);
+    return tanh_backward(gradient, output, 0, 0);
 }
 
 weft_tensor *weft_sigmoid_backward(weft_tensor *gradient, weft_tensor *output)
 {
-    return sigmoid_backward(gradient, output, 0);
+    return sigmoid_backward(gradient, output, 0, 0);
 }
 
 weft_tensor *weft_pow_scalar_backward(weft_tensor *gradient, weft_tensor *input, double exponent)
 {
-    return pow_scalar_backward(gradient, input, exponent);
+    static const char function[] = "weft_pow_scalar_backward";
+    if (weft_check_tensor(function, "gradient", gradient) == NULL ||
+        weft_check_tensor(function, "input", input) == NULL) {
+        return NULL;
+    }
+    return pow_scalar_backward(gradient, input, exponent,
+                               exponent_of_type(weft_layout_of(input)->dtype, exponent - 1));
 }
 
 /* ---- in place ------------------------------------------------------------------------------------------ */
