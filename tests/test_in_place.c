@@ -1,6 +1,7 @@
-/* Operations in place whose tensors share memory. Values are what a tensor has, not memory: whatever its inputs share
- * with the target, a call gives what it gives of independent copies, and other tensors keep their values.
- *   test-in_place HEADER...   functions named weft_..._() in these headers must all be here */
+/* Operations in place whose tensors share memory. Values are what a tensor has, not memory: whatever its
+ * inputs share with the target, a call gives what it gives of independent copies, and other tensors keep
+ * their values.
+ * test-in_place HEADER...   functions named weft_..._() in these headers must all be here */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -536,7 +537,8 @@ static void test_panels_of_two_rows(void **state)
     run_cases("2", 3);
 }
 
-/* Rows of a large tensor, copied to themselves: they cannot take over their own memory, which is mostly others'. */
+/* Rows of a large tensor, copied to themselves: they cannot take over their own memory, which is mostly
+ * others'. */
 static void test_copy_to_itself(void **state)
 {
     (void)state;

@@ -235,6 +235,34 @@ static void test_ranks_outside(void **state)
     weft_scope_close();
 }
 
+/* ---- no mesh given ------------------------------------------------------------------------------------- */
+
+/* A tensor that is redistributed stays on its mesh, whichever is the current one, or none. */
+static void test_redistributed_on_its_own_mesh(void **state)
+{
+    (void)state;
+    weft_scope_open();
+    weft_tensor *vector = filled(3, 1, line, lower(), shards);
+    weft_tensor *addends = weft_sum_all(vector);
+    for (int pushed = 0; pushed < 3; pushed++) {
+        weft_mesh *const current[] = { NULL, lower(), upper() };
+        if (current[pushed] != NULL) {
+            assert_int_equal(weft_mesh_push(current[pushed]), WEFT_OK);
+        }
+        weft_tensor *whole = weft_redistribute(vector, NULL, NULL);
+        expect(whole, lower(), N, 3);
+        assert_int_equal(weft_tensor_placements(whole)[0].kind, WEFT_REPLICATE);
+        assert_ptr_equal(weft_redistribute(vector, NULL, shards), vector);
+        expect(weft_redistribute(whole, NULL, shards), lower(), N, 3);
+        expect(weft_redistribute(addends, NULL, NULL), lower(), 1, 3 * N);
+        expect(weft_redistribute(vector, upper(), NULL), upper(), N, 3);
+        if (current[pushed] != NULL) {
+            assert_int_equal(weft_mesh_pop(), WEFT_OK);
+        }
+    }
+    weft_scope_close();
+}
+
 /* ---- several at once ----------------------------------------------------------------------------------- */
 
 /* A chain in which each mesh's result goes to the next one as a scalar. */
@@ -304,6 +332,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_others_are_moved_when_allowed, start, stop),
         cmocka_unit_test(test_replication_ends_with_the_world),
         cmocka_unit_test_setup_teardown(test_ranks_outside, start, stop),
+        cmocka_unit_test_setup_teardown(test_redistributed_on_its_own_mesh, start, stop),
         cmocka_unit_test_setup_teardown(test_chains_over_meshes, start, stop),
         cmocka_unit_test_setup_teardown(test_states_advance_everywhere, start, stop),
         cmocka_unit_test_setup_teardown(test_scalars_are_replicated, start_compared, stop),

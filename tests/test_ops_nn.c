@@ -530,7 +530,8 @@ static void case_mse(void)
     if (none) {
         compare(loss, type, ndim, shape, squares, allowed(type, exact, 4), 40, what);
     } else {
-        compare(loss, type, 0, NULL, &total, allowed(type, exact, 4), fabs(total) + 40, what);
+        compare(loss, type, 0, NULL, &total, allowed(type, exact, 4 + sqrt((double)a.count)),
+                fabs(total) + 40, what);
     }
     compare(weft_mse_backward(has_gradient ? gradient.tensor : NULL, a.tensor, b.tensor, reduction), type,
             ndim, shape, gradients, allowed(type, exact && (!has_gradient || gradient.exact), 4), 40, what);

@@ -58,7 +58,8 @@ WEFT_API int64_t weft_mesh_num_ranks(const weft_mesh *mesh);
  */
 WEFT_API int weft_mesh_coordinate(const weft_mesh *mesh, int rank, int64_t coordinate[]);
 
-/** The mesh stack: NULL for a mesh means its top. Pushes nest. \{ */
+/** The mesh stack: NULL for a mesh means its top, but for weft_redistribute(), where it is the tensor's own.
+ * Pushes nest. \{ */
 WEFT_API weft_status weft_mesh_push(weft_mesh *mesh);
 WEFT_API weft_status weft_mesh_pop(void);
 /** The top of the stack; NULL, with no error, when it is empty. */

@@ -65,8 +65,9 @@ WEFT_API weft_tensor *weft_distribute(weft_dtype dtype, int ndim, const int64_t 
 /** Flags of weft_from_local(). */
 enum {
     WEFT_COPY = 1, /**< copy the memory (before the call returns) instead of using it in place */
-    /** BLOCKS: compare shapes and types across ranks (WEFT_ERR_MISMATCH on every rank when they differ), and
-     * give replicated dimensions the values of their first rank. WEFT_ERR_STATE while tasks wait for a shard
+    /** BLOCKS: compare shapes and types across ranks (WEFT_ERR_MISMATCH on every rank when they differ),
+     * and give replicas the values of their first rank, that at coordinate 0 of the mesh dimensions that
+     * replicate; replicas of a Partial tensor's addends too. WEFT_ERR_STATE while tasks wait for a shard
      * that weft_local_acquire() holds. */
     WEFT_CHECK_RANKS = 2
 };
@@ -96,6 +97,8 @@ WEFT_API weft_tensor *weft_from_local_even(weft_dtype dtype, int ndim, const int
  * The same values in another layout, on the same mesh or another. Any layout to any layout; to Partial only
  * where the tensor is Partial with the same op already (WEFT_ERR_LAYOUT). The layout it has: the same tensor,
  * one more reference.
+ * \param mesh        NULL: the tensor's own, whatever mesh is the current one
+ * \param placements  one per dimension of that mesh; NULL: Replicate everywhere
  */
 WEFT_API weft_tensor *weft_redistribute(weft_tensor *tensor, weft_mesh *mesh,
                                         const weft_placement *placements);

@@ -111,84 +111,6 @@ static bool layouts_agree(const char *function, const weft_layout *layout)
     return agree;
 }
 
-/* The layout of the first replicas alone: the mesh without the dimensions that replicate, at coordinate 0 of
- * these. NULL when nothing is replicated, or with the error kept. */
-static const weft_layout *first_replicas(const char *function, const weft_layout *layout)
-{
-    const weft_mesh_impl *mesh = layout->mesh;
-    int64_t shape[WEFT_MAX_DIMS];
-    weft_placement placements[WEFT_MAX_DIMS];
-    int kept[WEFT_MAX_DIMS], ndim = 0;
-    int64_t count = 1;
-    for (int d = 0; d < mesh->ndim; d++) {
-        if (layout->placements[d].kind != WEFT_REPLICATE) {
-            kept[ndim] = d;
-            placements[ndim] = layout->placements[d];
-            shape[ndim++] = mesh->shape[d];
-            count *= mesh->shape[d];
-        }
-    }
-    if (count == mesh->num_ranks) {
-        return NULL;
-    }
-    int *ranks = malloc((size_t)count * sizeof(*ranks));
-    if (ranks == NULL) {
-        weft_fail(WEFT_ERR_NOMEM, function, "no memory for %lld ranks", (long long)count);
-        return NULL;
-    }
-    for (int64_t i = 0; i < count; i++) {
-        int64_t coordinate[WEFT_MAX_DIMS] = { 0 };
-        int64_t rest = i;
-        for (int k = ndim - 1; k >= 0; k--) {
-            coordinate[kept[k]] = rest % shape[k];
-            rest /= shape[k];
-        }
-        ranks[i] = weft_mesh_rank_at(mesh, weft_mesh_ravel(mesh, coordinate));
-    }
-    if (ndim == 0) {
-        shape[0] = 1;
-        placements[0] = weft_replicate();
-        ndim = 1;
-    }
-    const weft_mesh_impl *first = weft_mesh_obtain(function, ndim, shape, ranks, NULL);
-    free(ranks);
-    return first == NULL
-               ? NULL
-               : weft_check_layout(function, first, placements, layout->ndim, layout->shape, layout->dtype);
-}
-
-/* A tensor of the first replicas on the memory of `tensor`, redistributed into it: replicas get the values of
- * the first. */
-static bool broadcast_replicas(const char *function, weft_tensor_impl *tensor)
-{
-    if (tensor->layout->has_partial) {
-        return true; /* addends differ by right; replicas of addends are the caller's business */
-    }
-    const weft_layout *layout = first_replicas(function, tensor->layout);
-    if (layout == NULL) {
-        return true;
-    }
-    weft_scope_open();
-    weft_tensor_impl *first = weft_tensor_allocate(function, layout);
-    bool done = first != NULL;
-    for (int i = 0; done && i < first->num_shards; i++) {
-        done = first->shards[i].count == 0 ||
-               weft_shard_view(layout, &first->shards[i], tensor, &tensor->shards[i], 0);
-        if (!done) {
-            weft_fail(WEFT_ERR_NOMEM, function, "no memory for the first replicas");
-        }
-    }
-    if (done && weft_tensor_register(function, first)) {
-        weft_cached_plan *cached = weft_plan_obtain(function, layout, tensor->layout);
-        done = cached != NULL && weft_plan_run(function, cached, first, tensor);
-    } else if (first != NULL) {
-        weft_tensor_delete(first);
-        done = false;
-    }
-    weft_scope_close();
-    return done;
-}
-
 static weft_tensor *from_local(const char *function, const weft_layout *layout, void *const locals[],
                                unsigned flags)
 {
@@ -207,7 +129,7 @@ static weft_tensor *from_local(const char *function, const weft_layout *layout, 
         return NULL;
     }
     weft_tensor_impl *tensor = import_shards(function, layout, locals, (flags & WEFT_COPY) != 0);
-    if (tensor != NULL && check && !broadcast_replicas(function, tensor)) {
+    if (tensor != NULL && check && !weft_tensor_replicate_first(function, tensor)) {
         return NULL;
     }
     return weft_tensor_handle(tensor);

@@ -316,8 +316,10 @@ weft_tensor *weft_redistribute(weft_tensor *handle, weft_mesh *target, const wef
 {
     static const char function[] = "weft_redistribute";
     weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
-    const weft_mesh_impl *mesh = tensor == NULL ? NULL : weft_check_mesh(function, target);
     const weft_layout *from = tensor == NULL ? NULL : tensor->layout;
+    const weft_mesh_impl *mesh = from == NULL     ? NULL
+                                 : target == NULL ? from->mesh
+                                                  : weft_check_mesh(function, target);
     const weft_layout *to =
         mesh == NULL ? NULL
                      : weft_check_layout(function, mesh, placements, from->ndim, from->shape, from->dtype);

@@ -60,6 +60,10 @@ void weft_plans_free(weft_tensors *tensors);
 bool weft_random_start(weft_tensors *tensors, uint64_t seed);
 void weft_random_stop(weft_tensors *tensors);
 
+/* Gives replicas the values of their first rank, in the memory that they have, also where addends are
+ * replicated. For a tensor that is new. False with the error kept. */
+bool weft_tensor_replicate_first(const char *function, weft_tensor_impl *tensor);
+
 /* Drops one reference of any kind; deletes the tensor at the last. */
 void weft_tensor_unreference(weft_tensor_impl *tensor);
 /* Gives a new reference to the innermost scope, or to the caller where none is open. False: no memory. */

@@ -1,0 +1,113 @@
+/* Replicas get the values of their first rank: the one at coordinate 0 of the mesh dimensions that
+ * replicate. */
+#include <stdlib.h>
+
+#include "tensor/state.h"
+
+/* Some of a mesh's ranks: the dimensions `kept` whole, one coordinate of each other one. */
+typedef struct submesh {
+    bool kept[WEFT_MAX_DIMS];
+    int64_t at[WEFT_MAX_DIMS];
+} submesh;
+
+/* The layout of the tensor's shards on these ranks, which is cut into panels as its own is: dimensions
+ * that are not kept cut nothing. NULL with the error kept. */
+static const weft_layout *layout_there(const char *function, const weft_layout *layout, const submesh *there)
+{
+    const weft_mesh_impl *mesh = layout->mesh;
+    int64_t shape[WEFT_MAX_DIMS] = { 1 }, count = 1;
+    weft_placement placements[WEFT_MAX_DIMS] = { weft_replicate() };
+    int kept[WEFT_MAX_DIMS], ndim = 0;
+    for (int m = 0; m < mesh->ndim; m++) {
+        if (there->kept[m]) {
+            kept[ndim] = m;
+            placements[ndim] = layout->placements[m];
+            shape[ndim++] = mesh->shape[m];
+            count *= mesh->shape[m];
+        }
+    }
+    int *ranks = malloc((size_t)count * sizeof(*ranks));
+    if (ranks == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for %lld ranks", (long long)count);
+        return NULL;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        int64_t coordinate[WEFT_MAX_DIMS], rest = i;
+        for (int m = 0; m < mesh->ndim; m++) {
+            coordinate[m] = there->at[m];
+        }
+        for (int k = ndim - 1; k >= 0; k--) {
+            coordinate[kept[k]] = rest % shape[k];
+            rest /= shape[k];
+        }
+        ranks[i] = weft_mesh_rank_at(mesh, weft_mesh_ravel(mesh, coordinate));
+    }
+    const weft_mesh_impl *found = weft_mesh_obtain(function, ndim == 0 ? 1 : ndim, shape, ranks, NULL);
+    free(ranks);
+    return found == NULL
+               ? NULL
+               : weft_check_layout(function, found, placements, layout->ndim, layout->shape, layout->dtype);
+}
+
+/* The tensor's shards on these ranks, on its memory; belongs to the innermost scope. NULL with the error
+ * kept. */
+static weft_tensor_impl *part_there(const char *function, weft_tensor_impl *tensor, const submesh *there)
+{
+    const weft_layout *layout = layout_there(function, tensor->layout, there);
+    weft_tensor_impl *part = layout == NULL ? NULL : weft_tensor_allocate(function, layout);
+    bool done = part != NULL;
+    for (int i = 0; done && i < part->num_shards; i++) {
+        done = part->shards[i].count == 0 ||
+               weft_shard_view(layout, &part->shards[i], tensor, &tensor->shards[i], 0);
+        if (!done) {
+            weft_fail(WEFT_ERR_NOMEM, function, "no memory for the first replicas");
+        }
+    }
+    if (done && weft_tensor_register(function, part)) {
+        return part;
+    }
+    if (part != NULL) {
+        weft_tensor_delete(part);
+    }
+    return NULL;
+}
+
+/* The replicas of one addend: `there` is all of its ranks. */
+static bool replicate_there(const char *function, weft_tensor_impl *tensor, const submesh *there)
+{
+    submesh first = *there;
+    for (int m = 0; m < tensor->layout->mesh->ndim; m++) {
+        first.kept[m] = tensor->layout->placements[m].kind == WEFT_SHARD;
+    }
+    weft_tensor_impl *source = part_there(function, tensor, &first);
+    weft_tensor_impl *target = source == NULL ? NULL : part_there(function, tensor, there);
+    weft_cached_plan *cached =
+        target == NULL ? NULL : weft_plan_obtain(function, source->layout, target->layout);
+    return cached != NULL && weft_plan_run(function, cached, source, target);
+}
+
+/* Addends differ by right, so each coordinate of the Partial dimensions is a mesh of its own. */
+bool weft_tensor_replicate_first(const char *function, weft_tensor_impl *tensor)
+{
+    const weft_layout *layout = tensor->layout;
+    submesh there = { .at = { 0 } };
+    int64_t addends = 1, replicas = 1;
+    for (int m = 0; m < layout->mesh->ndim; m++) {
+        weft_placement_kind kind = layout->placements[m].kind;
+        there.kept[m] = kind != WEFT_PARTIAL;
+        addends *= kind == WEFT_PARTIAL ? layout->mesh->shape[m] : 1;
+        replicas *= kind == WEFT_REPLICATE ? layout->mesh->shape[m] : 1;
+    }
+    bool done = true;
+    for (int64_t i = 0; i < addends && replicas > 1 && done; i++) {
+        int64_t rest = i;
+        for (int m = layout->mesh->ndim - 1; m >= 0; m--) {
+            there.at[m] = there.kept[m] ? 0 : rest % layout->mesh->shape[m];
+            rest /= there.kept[m] ? 1 : layout->mesh->shape[m];
+        }
+        weft_scope_open();
+        done = replicate_there(function, tensor, &there);
+        weft_scope_close();
+    }
+    return done;
+}
