@@ -15,6 +15,7 @@
 #include "comm/launcher.h"
 #include "dispatch/dispatch.h"
 #include "runtime/pool.h"
+#include "runtime/thread.h"
 #include "runtime/variables.h"
 #include "tensor/tensor.h"
 
@@ -131,9 +132,6 @@ static weft_status start_floors(const char *function, const weft_settings *setti
  * for it. */
 static weft_status start(const char *function, const weft_config *config, const void *communicator)
 {
-    if (weft_runtime.initialized) {
-        return weft_fail(WEFT_ERR_STATE, function, "weft is initialised already");
-    }
     weft_settings settings;
     weft_status status = weft_settings_read(function, config, &settings);
     if (communicator != NULL) {
@@ -158,15 +156,24 @@ static weft_status start(const char *function, const weft_config *config, const 
     return WEFT_OK;
 }
 
+static weft_status claim_and_start(const char *function, const weft_config *config, const void *communicator)
+{
+    weft_status status = weft_thread_claim(function);
+    if (status == WEFT_OK && (status = start(function, config, communicator)) != WEFT_OK) {
+        weft_thread_leave();
+    }
+    return status;
+}
+
 weft_status weft_init(const weft_config *config)
 {
-    return start("weft_init", config, NULL);
+    return claim_and_start("weft_init", config, NULL);
 }
 
 #if WEFT_HAVE_MPI
 weft_status weft_init_mpi(MPI_Comm comm, const weft_config *config)
 {
-    return start("weft_init_mpi", config, &comm);
+    return claim_and_start("weft_init_mpi", config, &comm);
 }
 #endif
 
@@ -209,32 +216,39 @@ weft_status weft_finalize(void)
     weft_runtime.comm = NULL;
     weft_operations_forget();
     weft_runtime_stop();
+    weft_thread_leave();
     return status;
+}
+
+/* The number, where it may be asked for; 0 elsewhere, which before weft_init() is no error. */
+static int tell(const char *function, const int *number)
+{
+    return !weft_thread_none() && weft_require_init(function) == WEFT_OK ? *number : 0;
 }
 
 int weft_world_size(void)
 {
-    return weft_runtime.topology.num_ranks;
+    return tell("weft_world_size", &weft_runtime.topology.num_ranks);
 }
 
 int weft_first_rank(void)
 {
-    return weft_runtime.first_rank;
+    return tell("weft_first_rank", &weft_runtime.first_rank);
 }
 
 int weft_local_ranks(void)
 {
-    return weft_runtime.local_ranks;
+    return tell("weft_local_ranks", &weft_runtime.local_ranks);
 }
 
 int weft_num_processes(void)
 {
-    return weft_runtime.num_processes;
+    return tell("weft_num_processes", &weft_runtime.num_processes);
 }
 
 int weft_process_index(void)
 {
-    return weft_runtime.process;
+    return tell("weft_process_index", &weft_runtime.process);
 }
 
 weft_status weft_get_counters(weft_counters *counters)
@@ -252,7 +266,9 @@ weft_status weft_get_counters(weft_counters *counters)
 
 void weft_print_pending(void)
 {
-    if (weft_runtime.comm != NULL) {
+    if (weft_thread_forked()) {
+        weft_require_init("weft_print_pending");
+    } else if (weft_runtime.comm != NULL) {
         weft_comm_print_pending(weft_runtime.comm, stderr);
     }
 }

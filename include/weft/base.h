@@ -5,7 +5,7 @@
  *  - Shapes are `const int64_t shape[]` with `int ndim`, 0 <= ndim <= WEFT_MAX_DIMS; 0 is a scalar.
  *    Row-major.
  *  - A negative dimension counts from the end, as in PyTorch.
- *  - One thread submits: all functions are called from the thread that called weft_init().
+ *  - One thread submits: all functions are called from the thread that called weft_init() (see there).
  *  - Every process of the world calls the same functions in the same order with the same arguments (SPMD).
  *  - Nothing waits but the functions whose comment says BLOCKS.
  *  - No function aborts on bad input. One that returns a ::weft_status returns it; one that returns a pointer

@@ -42,6 +42,16 @@ typedef struct weft_config {
     }
 
 /**
+ * Threads. From weft_init() to weft_finalize() weft belongs to the thread that called weft_init(), which may
+ * be any. Another thread, a task (a kernel of weft_operation_register(), a callback of StarPU) and a child
+ * that fork() makes meanwhile get WEFT_ERR_STATE from every function, and change nothing; but any of them may
+ * exit. Errors are kept for each thread apart (weft_last_error()). What needs no weft_init() may be called
+ * from anywhere: the functions of <weft/base.h> and <weft/placement.h>, and those that tell and clear errors.
+ * weft_print_pending() may be called from any thread, but not in a child, and not during weft_finalize(). A
+ * child of a process in which weft does not run may start it, but not on MPI that its parent has initialised.
+ */
+
+/**
  * Starts StarPU (unless the program has: then it is shared and left running) and the world. NULL: from the
  * environment, then defaults. In the mpi world weft initialises MPI when the program has not, asking for
  * MPI_THREAD_MULTIPLE, and then also finalises it; <weft/mpi.h> has weft_init_mpi() for a communicator of the
@@ -53,9 +63,9 @@ typedef struct weft_config {
  * ranks, the seed, WEFT_PANEL_BYTES, WEFT_PANEL_ROWS, WEFT_PLAN and WEFT_CHECK must be the same on every
  * process. Variables that begin with WEFT_ and are not known, and a world of one process where the launcher's
  * variables say several, are warned of on standard error (WEFT_SILENT=1: no warnings).
- * \return WEFT_ERR_STATE when already initialised, WEFT_ERR_INVALID for a field or variable out of range,
- *         WEFT_ERR_MISMATCH for one that is not the same everywhere, WEFT_ERR_TIMEOUT when a process does
- *         not come, WEFT_ERR_UNSUPPORTED, WEFT_ERR_NOMEM, WEFT_ERR_COMM.
+ * \return WEFT_ERR_STATE when already initialised, by whichever thread, WEFT_ERR_INVALID for a field or
+ *         variable out of range, WEFT_ERR_MISMATCH for one that is not the same everywhere, WEFT_ERR_TIMEOUT
+ *         when a process does not come, WEFT_ERR_UNSUPPORTED, WEFT_ERR_NOMEM, WEFT_ERR_COMM.
  */
 WEFT_API weft_status weft_init(const weft_config *config);
 
@@ -87,7 +97,7 @@ WEFT_API weft_status weft_finalize(void);
  */
 WEFT_API weft_status weft_wait(void);
 
-/** Number of ranks; 0 before weft_init(). */
+/** Number of ranks; 0 before weft_init(), as those below, without an error. */
 WEFT_API int weft_world_size(void);
 /** First rank that this process hosts. */
 WEFT_API int weft_first_rank(void);
@@ -98,7 +108,7 @@ WEFT_API int weft_num_processes(void);
 WEFT_API int weft_process_index(void);
 /** \} */
 
-/** The first error since the last weft_clear_error(): its status (WEFT_OK: none) and a message that names the
+/** The first error of this thread since its last weft_clear_error(): its status (WEFT_OK: none) and a message that names the
  * function, the argument and what was expected ("" when there is none). Work before weft_init() as well. \{
  */
 WEFT_API weft_status weft_last_status(void);

@@ -187,6 +187,9 @@ bool weft_call_admit(const weft_public_call *call)
     if (weft_runtime.comm == NULL) {
         return true;
     }
+    if (weft_require_init(call->function) != WEFT_OK) {
+        return false;
+    }
     weft_runtime.call = call->function;
     weft_runtime.call_number++;
     if (weft_is_broken()) {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "comm/mpi_requests.h"
 
@@ -20,6 +21,9 @@ static struct {
     atomic_bool happened;
     MPI_Comm comm; /* of the world that broke, for its processes' last meeting */
 } given_up;
+
+/* The process in which weft has initialised MPI; its children have MPI's memory, and nothing of MPI. 0: none. */
+static pid_t mpi_process;
 
 /* How long a process waits at its end for the others of a world that broke. */
 static const double LAST_MEETING_S = 5;
@@ -259,6 +263,9 @@ static bool all_have_come(void)
 
 static void finalize_at_exit(void)
 {
+    if (getpid() != mpi_process) {
+        return;
+    }
     int finalized = 0;
     MPI_Finalized(&finalized);
     if (!finalized && (!given_up.happened || all_have_come())) {
@@ -270,6 +277,9 @@ static void finalize_at_exit(void)
 weft_status weft_mpi_begin(const char *function, bool own_communicator)
 {
     int initialized = 0, finalized = 0, provided = 0;
+    if (mpi_process != 0 && getpid() != mpi_process) {
+        return weft_fail(WEFT_ERR_STATE, function, "MPI is the parent's, from which this process was forked");
+    }
     MPI_Finalized(&finalized);
     if (finalized) {
         return weft_fail(WEFT_ERR_UNSUPPORTED, function, "MPI has been finalised");
@@ -286,6 +296,7 @@ weft_status weft_mpi_begin(const char *function, bool own_communicator)
         if (MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) {
             return weft_fail(WEFT_ERR_COMM, function, "MPI_Init_thread() failed");
         }
+        mpi_process = getpid();
         atexit(finalize_at_exit);
     }
     return WEFT_OK;

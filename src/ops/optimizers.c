@@ -257,6 +257,9 @@ static bool sgd_one(const stepping *s, const void *given, int i, weft_tensor *gr
 
 static bool check_sgd(const char *function, const weft_sgd_options *o)
 {
+    if (weft_require_init(function) != WEFT_OK) {
+        return false;
+    }
     if (o == NULL) {
         weft_fail(WEFT_ERR_INVALID, function, "options is NULL");
         return false;
@@ -322,6 +325,9 @@ static bool adam_one(const stepping *s, const void *given, int i, weft_tensor *g
 
 static bool check_adam(const char *function, int64_t step, const weft_adam_options *o)
 {
+    if (weft_require_init(function) != WEFT_OK) {
+        return false;
+    }
     if (o == NULL || step < 1) {
         if (o == NULL) {
             weft_fail(WEFT_ERR_INVALID, function, "options is NULL");

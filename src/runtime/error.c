@@ -9,8 +9,9 @@
 
 enum { MESSAGE_SIZE = 1024 };
 
-/* Works before weft_init() and after weft_finalize(), so it is not part of weft_runtime. */
-static struct {
+/* Of each thread its own: one that must not call weft is told so, and disturbs nobody. Works before weft_init()
+ * and after weft_finalize(), so it is not part of weft_runtime. */
+static _Thread_local struct {
     weft_status status;
     char message[MESSAGE_SIZE];
     weft_status latest;
@@ -158,14 +159,6 @@ weft_status weft_error_collect(void)
 weft_status weft_latest_status(void)
 {
     return kept.latest;
-}
-
-weft_status weft_require_init(const char *function)
-{
-    if (weft_runtime.initialized) {
-        return WEFT_OK;
-    }
-    return weft_fail(WEFT_ERR_STATE, function, "weft_init() has not been called");
 }
 
 weft_status weft_last_status(void)

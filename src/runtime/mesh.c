@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/runtime.h"
+#include "runtime/thread.h"
 
 weft_mesh_impl *weft_mesh_obtain(const char *function, int ndim, const int64_t shape[], const int ranks[],
                                  const char *const names[])
@@ -259,6 +260,9 @@ weft_status weft_mesh_pop(void)
 
 weft_mesh *weft_mesh_current(void)
 {
+    if (weft_thread_none() || weft_require_init("weft_mesh_current") != WEFT_OK) {
+        return NULL;
+    }
     return weft_mesh_handle(weft_mesh_stack_top());
 }
 

@@ -19,7 +19,7 @@ struct weft_trace;    /* runtime/trace.h */
 
 /* The library's one state. Written by the submitting thread alone. */
 typedef struct weft_runtime_state {
-    bool initialized;
+    bool initialized; /* weft_init() has come to its end */
     bool owns_starpu;
     int blas_threads; /* what OpenBLAS had before, to be given back; 0: it was left alone */
     weft_world world;
@@ -90,7 +90,8 @@ void weft_unbreak(void);
 /* The status of the most recent weft_fail(), kept or not: what a function returns whose check has just
  * failed. */
 weft_status weft_latest_status(void);
-/* WEFT_ERR_STATE, kept, unless weft_init() has been called. */
+/* WEFT_ERR_STATE, kept, unless this is the thread that called weft_init(), in the process in which it did
+ * (thread.c). What every public function does first. */
 weft_status weft_require_init(const char *function);
 
 /* ---- checks of arguments, shared by all public functions (check.c) ------------------------------------- */

@@ -62,9 +62,6 @@ weft_random_state *weft_random_in_use(void)
  * from it. False with the error kept. */
 static bool admit(const char *function, bool failed, const char *name, weft_random_state state)
 {
-    if (!weft_runtime.initialized) {
-        return false;
-    }
     uint64_t hash = name == NULL ? 0 : weft_hash_bytes(name, strlen(name), 1);
     const uint64_t wide[] = { hash, state.seed, state.offset };
     double numbers[2 * WEFT_ARRAY_SIZE(wide)];

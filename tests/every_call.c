@@ -1,0 +1,379 @@
+#include "every_call.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void no_kernel(const weft_kernel_call *call)
+{
+    (void)call;
+}
+
+/* clang-format off */
+void call_everything(const call_arguments *arguments, void (*after)(const char *function, void *argument),
+                     void *argument)
+{
+    weft_mesh *mesh = arguments->mesh;
+    weft_tensor *tensor = arguments->tensor, *indices = arguments->indices, *truth = arguments->truth;
+    const weft_operation *operation = arguments->operation;
+    weft_tensor *const list[] = { tensor };
+    weft_tensor *other = NULL, *outputs[4] = { NULL };
+    const int64_t shape[] = { 2, 2, 1, 1 };
+    int64_t place[WEFT_MAX_DIMS];
+    double memory[16] = { 0 }, number = 0;
+    void *locals[] = { memory, memory, memory, memory };
+    bool truth_value = false;
+    const char *names[4];
+    weft_counters counters;
+    weft_random_state random_state = { 0 };
+    const weft_operation_description description = {
+        .name = "own", .rule = "ab->ab", .inputs = { { "a", WEFT_TYPES_FLOAT, false } }, .kernel = no_kernel
+    };
+#define TRY(function, ...) ((void)function(__VA_ARGS__), after(#function, argument))
+    /* <weft/runtime.h> */
+    TRY(weft_wait, );
+    TRY(weft_world_size, );
+    TRY(weft_first_rank, );
+    TRY(weft_local_ranks, );
+    TRY(weft_num_processes, );
+    TRY(weft_process_index, );
+    TRY(weft_scope_open, );
+    TRY(weft_scope_close, );
+    TRY(weft_get_counters, &counters);
+    TRY(weft_print_machine, stderr);
+    /* <weft/mesh.h> */
+    TRY(weft_mesh_create, 2, shape, NULL);
+    TRY(weft_mesh_of_ranks, 2, shape, (int[]){ 0 }, NULL);
+    TRY(weft_mesh_slice, mesh, "name");
+    TRY(weft_mesh_flatten, mesh, 0, 1, "name");
+    TRY(weft_mesh_ndim, mesh);
+    TRY(weft_mesh_size, mesh, 0);
+    TRY(weft_mesh_dim_name, mesh, 0);
+    TRY(weft_mesh_num_ranks, mesh);
+    TRY(weft_mesh_coordinate, mesh, 0, place);
+    TRY(weft_mesh_push, mesh);
+    TRY(weft_mesh_pop, );
+    TRY(weft_mesh_current, );
+    TRY(weft_shard_box, mesh, NULL, 2, shape, 0, place, place);
+    /* <weft/tensor.h> */
+    TRY(weft_tensor_retain, tensor);
+    TRY(weft_tensor_release, tensor);
+    TRY(weft_scope_keep, tensor);
+    TRY(weft_empty, WEFT_F32, 2, shape, mesh, NULL);
+    TRY(weft_zeros, WEFT_F32, 2, shape, mesh, NULL);
+    TRY(weft_ones, WEFT_F32, 2, shape, mesh, NULL);
+    TRY(weft_full, WEFT_F32, 2, shape, 0.5, mesh, NULL);
+    TRY(weft_empty_like, tensor);
+    TRY(weft_zeros_like, tensor);
+    TRY(weft_ones_like, tensor);
+    TRY(weft_full_like, tensor, 0.5);
+    TRY(weft_distribute, WEFT_F32, 2, shape, memory, mesh, NULL);
+    TRY(weft_from_local, WEFT_F32, 2, shape, locals, mesh, NULL, 0);
+    TRY(weft_from_local_even, WEFT_F32, 2, shape, locals, mesh, NULL, 0);
+    TRY(weft_redistribute, tensor, mesh, NULL);
+    TRY(weft_to_host, tensor, memory);
+    TRY(weft_tensor_item, tensor, &number);
+    TRY(weft_local_to_host, tensor, 0, memory);
+    TRY(weft_local_acquire, tensor, 0, WEFT_READ);
+    TRY(weft_local_release, tensor, 0);
+    TRY(weft_tensor_ndim, tensor);
+    TRY(weft_tensor_size, tensor, 0);
+    TRY(weft_tensor_dtype, tensor);
+    TRY(weft_tensor_mesh, tensor);
+    TRY(weft_tensor_placements, tensor);
+    TRY(weft_local_box, tensor, 0, place, place);
+    TRY(weft_tensor_set_name, tensor, "name");
+    TRY(weft_tensor_print, tensor, stderr);
+    /* <weft/operation.h> */
+    TRY(weft_operation_register, &description);
+    TRY(weft_apply, operation, 1, list, NULL);
+    /* <weft/random.h> */
+    TRY(weft_random_seed, 0);
+    TRY(weft_random_state_create, "name", 0);
+    TRY(weft_random_state_use, "name");
+    TRY(weft_random_state_current, );
+    TRY(weft_random_state_get, "name", &random_state);
+    TRY(weft_random_state_set, "name", random_state);
+    TRY(weft_random_states, 1, names);
+    TRY(weft_rand, WEFT_F32, 2, shape, mesh, NULL);
+    TRY(weft_randn, WEFT_F32, 2, shape, mesh, NULL);
+    TRY(weft_rand_like, tensor);
+    TRY(weft_randn_like, tensor);
+    TRY(weft_randint, 0, 2, WEFT_F32, 2, shape, mesh, NULL);
+    TRY(weft_randperm, 1, mesh, NULL);
+    TRY(weft_bernoulli, tensor);
+    TRY(weft_bernoulli_scalar, 0.5, WEFT_F32, 2, shape, mesh, NULL);
+    TRY(weft_uniform_, tensor, 0.5, 0.5);
+    TRY(weft_normal_, tensor, 0.5, 0.5);
+    TRY(weft_dropout, tensor, 0.5, false, &other);
+    TRY(weft_dropout_backward, tensor, truth, 0.5, false);
+    /* <weft/elementwise.h> */
+    TRY(weft_to_type, tensor, WEFT_F32);
+    TRY(weft_add, tensor, tensor);
+    TRY(weft_sub, tensor, tensor);
+    TRY(weft_mul, tensor, tensor);
+    TRY(weft_div, tensor, tensor);
+    TRY(weft_floor_div, tensor, tensor);
+    TRY(weft_remainder, tensor, tensor);
+    TRY(weft_fmod, tensor, tensor);
+    TRY(weft_pow, tensor, tensor);
+    TRY(weft_maximum, tensor, tensor);
+    TRY(weft_minimum, tensor, tensor);
+    TRY(weft_atan2, tensor, tensor);
+    TRY(weft_hypot, tensor, tensor);
+    TRY(weft_logaddexp, tensor, tensor);
+    TRY(weft_scale, tensor, 0.5);
+    TRY(weft_add_scalar, tensor, 0.5);
+    TRY(weft_pow_scalar, tensor, 0.5);
+    TRY(weft_clamp, tensor, 0.5, 0.5);
+    TRY(weft_add_scaled, tensor, tensor, 0.5);
+    TRY(weft_addcmul, tensor, tensor, tensor, 0.5);
+    TRY(weft_addcdiv, tensor, tensor, tensor, 0.5);
+    TRY(weft_lerp, tensor, tensor, 0.5);
+    TRY(weft_eq, tensor, tensor);
+    TRY(weft_ne, tensor, tensor);
+    TRY(weft_lt, tensor, tensor);
+    TRY(weft_le, tensor, tensor);
+    TRY(weft_gt, tensor, tensor);
+    TRY(weft_ge, tensor, tensor);
+    TRY(weft_logical_and, tensor, tensor);
+    TRY(weft_logical_or, tensor, tensor);
+    TRY(weft_logical_xor, tensor, tensor);
+    TRY(weft_logical_not, tensor);
+    TRY(weft_isnan, tensor);
+    TRY(weft_isinf, tensor);
+    TRY(weft_isfinite, tensor);
+    TRY(weft_where, truth, tensor, tensor);
+    TRY(weft_masked_fill, tensor, truth, 0.5);
+    TRY(weft_neg, tensor);
+    TRY(weft_abs, tensor);
+    TRY(weft_sign, tensor);
+    TRY(weft_square, tensor);
+    TRY(weft_reciprocal, tensor);
+    TRY(weft_sqrt, tensor);
+    TRY(weft_rsqrt, tensor);
+    TRY(weft_exp, tensor);
+    TRY(weft_expm1, tensor);
+    TRY(weft_log, tensor);
+    TRY(weft_log1p, tensor);
+    TRY(weft_log2, tensor);
+    TRY(weft_log10, tensor);
+    TRY(weft_exp2, tensor);
+    TRY(weft_sin, tensor);
+    TRY(weft_cos, tensor);
+    TRY(weft_tan, tensor);
+    TRY(weft_asin, tensor);
+    TRY(weft_acos, tensor);
+    TRY(weft_atan, tensor);
+    TRY(weft_sinh, tensor);
+    TRY(weft_cosh, tensor);
+    TRY(weft_tanh, tensor);
+    TRY(weft_erf, tensor);
+    TRY(weft_erfc, tensor);
+    TRY(weft_floor, tensor);
+    TRY(weft_ceil, tensor);
+    TRY(weft_trunc, tensor);
+    TRY(weft_round, tensor);
+    TRY(weft_sigmoid, tensor);
+    TRY(weft_silu, tensor);
+    TRY(weft_relu, tensor);
+    TRY(weft_gelu, tensor);
+    TRY(weft_softplus, tensor);
+    TRY(weft_leaky_relu, tensor, 0.5);
+    TRY(weft_elu, tensor, 0.5);
+    TRY(weft_relu_backward, tensor, tensor);
+    TRY(weft_gelu_backward, tensor, tensor);
+    TRY(weft_silu_backward, tensor, tensor);
+    TRY(weft_leaky_relu_backward, tensor, tensor, 0.5);
+    TRY(weft_elu_backward, tensor, tensor, 0.5);
+    TRY(weft_tanh_backward, tensor, tensor);
+    TRY(weft_sigmoid_backward, tensor, tensor);
+    TRY(weft_pow_scalar_backward, tensor, tensor, 0.5);
+    TRY(weft_copy_, tensor, tensor);
+    TRY(weft_add_, tensor, tensor, 0.5);
+    TRY(weft_mul_, tensor, tensor);
+    TRY(weft_div_, tensor, tensor);
+    TRY(weft_scale_, tensor, 0.5);
+    TRY(weft_fill_, tensor, 0.5);
+    TRY(weft_lerp_, tensor, tensor, 0.5);
+    /* <weft/reductions.h> */
+    TRY(weft_sum, tensor, 0, false);
+    TRY(weft_sum_over, tensor, 1, (int[]){ 0 }, false);
+    TRY(weft_sum_all, tensor);
+    TRY(weft_prod, tensor, 0, false);
+    TRY(weft_prod_over, tensor, 1, (int[]){ 0 }, false);
+    TRY(weft_prod_all, tensor);
+    TRY(weft_mean, tensor, 0, false);
+    TRY(weft_mean_over, tensor, 1, (int[]){ 0 }, false);
+    TRY(weft_mean_all, tensor);
+    TRY(weft_max, tensor, 0, false);
+    TRY(weft_max_over, tensor, 1, (int[]){ 0 }, false);
+    TRY(weft_max_all, tensor);
+    TRY(weft_min, tensor, 0, false);
+    TRY(weft_min_over, tensor, 1, (int[]){ 0 }, false);
+    TRY(weft_min_all, tensor);
+    TRY(weft_any, tensor, 0, false);
+    TRY(weft_any_over, tensor, 1, (int[]){ 0 }, false);
+    TRY(weft_any_all, tensor);
+    TRY(weft_every, tensor, 0, false);
+    TRY(weft_every_over, tensor, 1, (int[]){ 0 }, false);
+    TRY(weft_every_all, tensor);
+    TRY(weft_norm, tensor, 0.5, 0, false);
+    TRY(weft_norm_over, tensor, 0.5, 1, (int[]){ 0 }, false);
+    TRY(weft_norm_all, tensor, 0.5);
+    TRY(weft_variance, tensor, 0, 0.5, false);
+    TRY(weft_variance_over, tensor, 1, (int[]){ 0 }, 0.5, false);
+    TRY(weft_variance_all, tensor, 0.5);
+    /* <weft/products.h> */
+    TRY(weft_matmul, tensor, tensor);
+    TRY(weft_matmul_ex, tensor, false, tensor, false);
+    TRY(weft_dot, tensor, tensor);
+    TRY(weft_outer, tensor, tensor);
+    TRY(weft_addmm, tensor, tensor, tensor, 0.5, 0.5);
+    TRY(weft_linear, tensor, tensor, tensor);
+    TRY(weft_conv2d, tensor, tensor, tensor, NULL);
+    TRY(weft_conv1d, tensor, tensor, tensor, NULL);
+    TRY(weft_conv2d_backward_input, tensor, tensor, shape, NULL);
+    TRY(weft_conv2d_backward_weight, tensor, tensor, shape, NULL);
+    TRY(weft_conv1d_backward_input, tensor, tensor, shape, NULL);
+    TRY(weft_conv1d_backward_weight, tensor, tensor, shape, NULL);
+    TRY(weft_attention, tensor, tensor, tensor, NULL);
+    TRY(weft_attention_backward, tensor, tensor, tensor, tensor, tensor, NULL, &other, &other);
+    /* <weft/shapes.h> */
+    TRY(weft_reshape, tensor, 2, shape);
+    TRY(weft_flatten, tensor, 0, 1);
+    TRY(weft_unflatten, tensor, 0, 1, shape);
+    TRY(weft_squeeze, tensor, 0);
+    TRY(weft_squeeze_all, tensor);
+    TRY(weft_unsqueeze, tensor, 0);
+    TRY(weft_transpose, tensor, 0, 1);
+    TRY(weft_permute, tensor, 2, (int[]){ 0 });
+    TRY(weft_movedim, tensor, 0, 1);
+    TRY(weft_expand, tensor, 2, shape);
+    TRY(weft_sum_to, tensor, 2, shape);
+    TRY(weft_slice, tensor, 0, 0, 1);
+    TRY(weft_slice_step, tensor, 0, 0, 1, 1);
+    TRY(weft_slice_backward, tensor, 0, 4, 0, 1, 1);
+    TRY(weft_select, tensor, 0, 0);
+    TRY(weft_flip, tensor, 1, (int[]){ 0 });
+    TRY(weft_roll, tensor, 0, 0);
+    TRY(weft_cat, 1, list, 0);
+    TRY(weft_stack, 1, list, 0);
+    TRY(weft_split, tensor, 1, shape, 0, outputs);
+    TRY(weft_chunk, tensor, 1, 0, outputs);
+    TRY(weft_tril, tensor, 0);
+    TRY(weft_triu, tensor, 0);
+    /* <weft/indexing.h> */
+    TRY(weft_argmax, tensor, 0, false);
+    TRY(weft_argmin, tensor, 0, false);
+    TRY(weft_argmax_all, tensor);
+    TRY(weft_argmin_all, tensor);
+    TRY(weft_cumsum, tensor, 0);
+    TRY(weft_cumprod, tensor, 0);
+    TRY(weft_index_select, tensor, 0, indices);
+    TRY(weft_gather, tensor, 0, indices);
+    TRY(weft_scatter_add, tensor, 0, indices, tensor);
+    TRY(weft_scatter_add_, tensor, 0, indices, tensor);
+    TRY(weft_index_add, tensor, 0, indices, tensor);
+    TRY(weft_index_add_, tensor, 0, indices, tensor);
+    TRY(weft_one_hot, indices, 1);
+    TRY(weft_sort, tensor, 0, false, &other);
+    TRY(weft_argsort, tensor, 0, false);
+    TRY(weft_topk, tensor, 1, 0, false, &other);
+    TRY(weft_equal, tensor, tensor, &truth_value);
+    TRY(weft_allclose, tensor, tensor, 0.5, 0.5, false, &truth_value);
+    /* <weft/nn.h> */
+    TRY(weft_softmax, tensor, 0);
+    TRY(weft_log_softmax, tensor, 0);
+    TRY(weft_softmax_backward, tensor, tensor, 0);
+    TRY(weft_log_softmax_backward, tensor, tensor, 0);
+    TRY(weft_layer_norm, tensor, tensor, tensor, 0.5);
+    TRY(weft_layer_norm_backward, tensor, tensor, tensor, 0.5, &other, &other);
+    TRY(weft_rms_norm, tensor, tensor, 0.5);
+    TRY(weft_rms_norm_backward, tensor, tensor, tensor, 0.5, &other);
+    TRY(weft_cross_entropy, tensor, indices);
+    TRY(weft_cross_entropy_backward, tensor, tensor, indices);
+    TRY(weft_cross_entropy_ex, tensor, indices, NULL);
+    TRY(weft_cross_entropy_ex_backward, tensor, tensor, indices, NULL);
+    TRY(weft_nll, tensor, indices, 0, WEFT_LOSS_MEAN);
+    TRY(weft_nll_backward, tensor, tensor, indices, 0, WEFT_LOSS_MEAN);
+    TRY(weft_mse, tensor, tensor, WEFT_LOSS_MEAN);
+    TRY(weft_mse_backward, tensor, tensor, tensor, WEFT_LOSS_MEAN);
+    TRY(weft_embedding, tensor, indices);
+    TRY(weft_embedding_backward, tensor, indices, 4);
+    /* <weft/optimizers.h> */
+    TRY(weft_sgd, 1, list, list, NULL, list);
+    TRY(weft_adam, 1, list, list, list, list, 1, NULL);
+    TRY(weft_adamw, 1, list, list, list, list, 1, NULL);
+    TRY(weft_clip_grad_norm, 1, list, 0.5, 0.5, &other);
+    /* <weft/ops.h> */
+    TRY(weft_set_implicit_replication, false);
+    /* The last, for where it does not fail. */
+    TRY(weft_finalize, );
+#undef TRY
+}
+/* clang-format on */
+
+/* ---- whether these are all ----------------------------------------------------------------------------- */
+
+static void note(const char *function, void *argument)
+{
+    strcat(argument, function);
+    strcat(argument, " ");
+}
+
+static bool has_name(const char *names, const char *name, size_t length)
+{
+    for (const char *found = strstr(names, name); found != NULL; found = strstr(found + 1, name)) {
+        if ((found == names || found[-1] == ' ') && found[length] == ' ') {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The name after WEFT_API: the word before the first bracket. */
+static void check_declaration(const char *text, const char *names)
+{
+    const char *end = strchr(text, '(');
+    assert_non_null(end);
+    const char *begin = end;
+    while (begin > text && strchr(" *\n", begin[-1]) == NULL) {
+        begin--;
+    }
+    char name[80];
+    snprintf(name, sizeof(name), "%.*s", (int)(end - begin), begin);
+    if (!has_name(names, name, strlen(name))) {
+        fail_msg("%s() is not among the calls of every_call.c", name);
+    }
+}
+
+void assert_everything_is_called(int num_headers, char *const headers[])
+{
+    /* Of any thread, at any time; what starts. */
+    static char names[1 << 14] = "weft_last_status weft_last_error weft_clear_error weft_print_pending "
+                                 "weft_status_string weft_dtype_size "
+                                 "weft_dtype_name weft_shard weft_replicate weft_partial "
+                                 "weft_placements_parse weft_init weft_init_mpi ";
+    call_everything(&(call_arguments){ 0 }, note, names);
+    weft_clear_error();
+    int declared = 0;
+    for (int i = 0; i < num_headers; i++) {
+        static char text[1 << 16];
+        FILE *file = fopen(headers[i], "r");
+        assert_non_null(file);
+        text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+        fclose(file);
+        for (const char *found = strstr(text, "\nWEFT_API "); found != NULL;
+             found = strstr(found + 1, "\nWEFT_API ")) {
+            check_declaration(found + 1, names);
+            declared++;
+        }
+    }
+    assert_true(declared > 250);
+}
