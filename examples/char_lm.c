@@ -23,14 +23,20 @@
 #include "text.h"
 
 enum {
-    CONTEXT = 16, /* characters that the model sees */
+    CONTEXT = 16,  /* characters that the model sees */
     IN_FLIGHT = 8, /* steps that may be unfinished: enough to keep the ranks busy, few enough for memory */
     MAX_RANKS = 64 * 64
 };
 
 /* Where tensors lie on the mesh [dp, tp]. */
-#define R { .kind = WEFT_REPLICATE }
-#define S(d) { .kind = WEFT_SHARD, .dim = (d) }
+#define R                                                                                                    \
+    {                                                                                                        \
+        .kind = WEFT_REPLICATE                                                                               \
+    }
+#define S(d)                                                                                                 \
+    {                                                                                                        \
+        .kind = WEFT_SHARD, .dim = (d)                                                                       \
+    }
 static const weft_placement everywhere[2] = { R, R };
 static const weft_placement rows_on_dp[2] = { S(0), R };
 static const weft_placement rows_on_tp[2] = { R, S(0) };
@@ -90,8 +96,8 @@ static model model_new(const options *o)
 
 static int64_t model_parameters(const options *o)
 {
-    return NUM_SYMBOLS * o->embed + (CONTEXT * o->embed + 1) * o->hidden + (o->hidden + 1) * o->hidden
-        + (o->hidden + 1) * NUM_SYMBOLS;
+    return NUM_SYMBOLS * o->embed + (CONTEXT * o->embed + 1) * o->hidden + (o->hidden + 1) * o->hidden +
+           (o->hidden + 1) * NUM_SYMBOLS;
 }
 
 /* What the forward pass leaves for the backward pass. */
@@ -192,7 +198,8 @@ static double read_loss(weft_tensor *loss)
     double as_f64 = 0;
     float as_f32 = 0;
     bool wide = weft_tensor_dtype(loss) == WEFT_F64;
-    weft_local_to_host(loss, 0, wide ? (void *)&as_f64 : (void *)&as_f32);
+    weft_local_to_host(loss, 0, wide ? (void *)&as_f64 : (void *)&as_f32,
+                       wide ? sizeof(as_f64) : sizeof(as_f32));
     weft_tensor_release(loss);
     return wide ? as_f64 : as_f32;
 }
@@ -233,10 +240,10 @@ static void predict(const model *m, int32_t context[], double logits[])
     weft_scope_open();
     weft_tensor *z = forward(m, rows_of(context, 2, (int64_t[]){ 1, CONTEXT })).z;
     if (weft_tensor_dtype(z) == WEFT_F64) {
-        weft_to_host(z, logits);
+        weft_to_host(z, logits, NUM_SYMBOLS * sizeof(*logits));
     } else {
         float narrow[NUM_SYMBOLS] = { 0 };
-        weft_to_host(z, narrow);
+        weft_to_host(z, narrow, sizeof(narrow));
         for (int i = 0; i < NUM_SYMBOLS; i++) {
             logits[i] = narrow[i];
         }
@@ -299,7 +306,7 @@ static bool count_work(int64_t totals[3])
     weft_tensor *all = weft_from_local(WEFT_I64, 2, (int64_t[]){ ranks, 3 }, locals,
                                        weft_mesh_create(1, &ranks, NULL), &one_row_each, WEFT_COPY);
     static int64_t everyone[MAX_RANKS][3];
-    weft_status status = weft_to_host(all, everyone);
+    weft_status status = weft_to_host(all, everyone, sizeof(everyone));
     for (int i = 0; i < 3; i++) {
         totals[i] = 0;
         for (int64_t rank = 0; rank < ranks; rank++) {

@@ -157,7 +157,7 @@ int main(int argc, char *argv[])
     }
     weft_mesh_push(weft_mesh_create(1, (int64_t[]){ weft_world_size() }, NULL));
     static float values[BLOCKS * ROWS][WIDTH];
-    weft_status status = weft_to_host(simulate(steps), values);
+    weft_status status = weft_to_host(simulate(steps), values, sizeof(values));
     if (status == WEFT_OK && weft_process_index() == 0) {
         double sum = 0;
         for (int i = 0; i < BLOCKS * ROWS * WIDTH; i++) {

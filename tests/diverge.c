@@ -183,8 +183,8 @@ static bool untouched(const float values[])
 static bool all_refuse(weft_tensor *tensor, float values[])
 {
     weft_clear_error();
-    bool refused = weft_to_host(tensor, values) != WEFT_OK &&
-                   weft_local_to_host(tensor, 0, values) != WEFT_OK &&
+    bool refused = weft_to_host(tensor, values, weft_tensor_bytes(tensor)) != WEFT_OK &&
+                   weft_local_to_host(tensor, 0, values, weft_local_bytes(tensor, 0)) != WEFT_OK &&
                    weft_local_acquire(tensor, 0, WEFT_READ) == NULL && weft_wait() != WEFT_OK &&
                    weft_tensor_print(tensor, stdout) != WEFT_OK && weft_add(tensor, tensor) == NULL;
     refused = refused && untouched(values) && weft_last_status() != WEFT_OK;
@@ -249,7 +249,7 @@ int main(int argc, char **argv)
         values[i] = -1;
     }
     weft_tensor *result = work();
-    weft_status status = weft_to_host(result, values);
+    weft_status status = weft_to_host(result, values, sizeof(values));
     bool wrong = status == WEFT_OK ? !right(values) : !untouched(values);
     if (status == WEFT_OK) {
         say(wrong ? "result WRONG" : "result OK", "");

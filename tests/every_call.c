@@ -76,9 +76,9 @@ void call_everything(const call_arguments *arguments, void (*after)(const char *
     TRY(weft_from_local, WEFT_F32, 2, shape, locals, mesh, NULL, 0);
     TRY(weft_from_local_even, WEFT_F32, 2, shape, locals, mesh, NULL, 0);
     TRY(weft_redistribute, tensor, mesh, NULL);
-    TRY(weft_to_host, tensor, memory);
+    TRY(weft_to_host, tensor, memory, sizeof(memory));
     TRY(weft_tensor_item, tensor, &number);
-    TRY(weft_local_to_host, tensor, 0, memory);
+    TRY(weft_local_to_host, tensor, 0, memory, sizeof(memory));
     TRY(weft_local_acquire, tensor, 0, WEFT_READ);
     TRY(weft_local_release, tensor, 0);
     TRY(weft_tensor_ndim, tensor);
@@ -87,6 +87,8 @@ void call_everything(const call_arguments *arguments, void (*after)(const char *
     TRY(weft_tensor_mesh, tensor);
     TRY(weft_tensor_placements, tensor);
     TRY(weft_local_box, tensor, 0, place, place);
+    TRY(weft_tensor_bytes, tensor);
+    TRY(weft_local_bytes, tensor, 0);
     TRY(weft_tensor_set_name, tensor, "name");
     TRY(weft_tensor_print, tensor, stderr);
     /* <weft/operation.h> */
@@ -357,6 +359,7 @@ void assert_everything_is_called(int num_headers, char *const headers[])
 {
     /* Of any thread, at any time; what starts. */
     static char names[1 << 14] = "weft_last_status weft_last_error weft_clear_error weft_print_pending "
+                                 "weft_tensor_describe "
                                  "weft_status_string weft_dtype_size "
                                  "weft_dtype_name weft_shard weft_replicate weft_partial "
                                  "weft_placements_parse weft_init weft_init_mpi ";

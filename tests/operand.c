@@ -222,7 +222,7 @@ static void check_host(weft_tensor *tensor, const expectation *x, const char *wh
 {
     int64_t count = shape_count(x->ndim, x->shape);
     void *host = malloc((size_t)count * 8 + 8);
-    if (weft_to_host(tensor, host) != WEFT_OK) {
+    if (weft_to_host(tensor, host, (size_t)count * weft_dtype_size(x->dtype)) != WEFT_OK) {
         fail_msg("%s: %s", what, weft_last_error());
     }
     char text[200];

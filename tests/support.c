@@ -210,7 +210,7 @@ static hosted_shard copy_shard(inspection *in, int local_rank)
     }
     s.count = shape_count(in->ndim, s.extent);
     s.values = malloc((size_t)s.count * in->element_size + 1);
-    if (weft_local_to_host(in->tensor, local_rank, s.values) != WEFT_OK) {
+    if (weft_local_to_host(in->tensor, local_rank, s.values, (size_t)s.count * in->element_size) != WEFT_OK) {
         find(in, "rank %d: %s", s.rank, weft_last_error());
         weft_clear_error();
         s.count = 0;
@@ -251,7 +251,7 @@ static bool gather_reports(shard_report own[], shard_report all[])
     weft_scope_open();
     weft_mesh *mesh = weft_mesh_create(1, shape, NULL);
     weft_tensor *reports = weft_from_local(WEFT_I64, 2, shape, locals, mesh, &rows, WEFT_COPY);
-    bool gathered = weft_to_host(reports, all) == WEFT_OK;
+    bool gathered = weft_to_host(reports, all, (size_t)weft_world_size() * sizeof(*all)) == WEFT_OK;
     weft_scope_close();
     free(locals);
     return gathered;
@@ -352,8 +352,9 @@ static bool judge_same(const hosted_shard *found, const void *expected, char *te
 {
     weft_tensor *other = *(weft_tensor *const *)expected;
     size_t element_size = weft_dtype_size(weft_tensor_dtype(other));
-    char *values = malloc((size_t)found->count * element_size + 1);
-    bool same = weft_local_to_host(other, found->rank - weft_first_rank(), values) == WEFT_OK;
+    size_t bytes = (size_t)found->count * element_size;
+    char *values = malloc(bytes + 1);
+    bool same = weft_local_to_host(other, found->rank - weft_first_rank(), values, bytes) == WEFT_OK;
     if (!same) {
         snprintf(text, size, "%s", weft_last_error());
         weft_clear_error();

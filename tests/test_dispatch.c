@@ -320,7 +320,7 @@ static void test_wrong_meshes(void **state)
                 continue; /* scalars are moved by themselves: test_meshes.c */
             }
             refused_with(row, i, sixes(dtype, row->ndim[i], grid()), WEFT_ERR_MESH,
-                         "on mesh 2x3 data model: weft_redistribute()");
+                         "on mesh 2x3 (data, model): weft_redistribute()");
         }
         weft_scope_close();
     }
@@ -457,7 +457,7 @@ static void test_chain_after_an_error(void **state)
     assert_int_equal(tasks(), tasks_before);
     assert_error(WEFT_ERR_SHAPE, "weft_matmul: b has size 4");
     float sum = 0;
-    assert_int_equal(weft_to_host(weft_sum_all(weft_relu(weft_add(a, a))), &sum), WEFT_OK);
+    assert_int_equal(weft_to_host(weft_sum_all(weft_relu(weft_add(a, a))), &sum, sizeof(sum)), WEFT_OK);
     assert_true(sum == 48);
     weft_scope_close();
 }
@@ -503,7 +503,7 @@ static void test_bad_indices(void **state)
             char text[60];
             snprintf(text, sizeof(text), "indices has %d, expected 0 to 6", bad);
             assert_error(WEFT_ERR_INVALID, text);
-            assert_int_equal(weft_to_host(found, result), WEFT_OK);
+            assert_int_equal(weft_to_host(found, result, sizeof(result)), WEFT_OK);
             for (int r = 0; r < 5; r++) {
                 assert_memory_equal(result[r], r == 2 ? row : table[indices[r]], sizeof(row));
             }
@@ -528,7 +528,7 @@ static void test_bad_targets(void **state)
     assert_int_equal(weft_wait(), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "weft_cross_entropy: targets has 4, expected 0 to 3");
     double value;
-    assert_int_equal(weft_to_host(loss, &value), WEFT_OK);
+    assert_int_equal(weft_to_host(loss, &value, sizeof(value)), WEFT_OK);
     assert_true(fabs(value - 2 * log(4) / 3) < 1e-14);
     weft_cross_entropy_backward(NULL, logits, t);
     assert_int_equal(weft_wait(), WEFT_ERR_INVALID);
@@ -546,7 +546,7 @@ static void test_empty_table(void **state)
     weft_tensor *found = weft_embedding(ones(WEFT_F64, 0, 3, -1), indices);
     assert_int_equal(weft_wait(), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "indices has 1");
-    assert_int_equal(weft_to_host(found, result), WEFT_OK);
+    assert_int_equal(weft_to_host(found, result, sizeof(result)), WEFT_OK);
     for (int i = 0; i < 15; i++) {
         assert_true(result[i] == 0);
     }
@@ -650,9 +650,9 @@ static void test_reshape_is_a_view(void **state)
     assert_int_equal(weft_tensor_placements(c)[0].kind, WEFT_SHARD); /* 48 / 4 ranks: the same parts */
     weft_add_(b, b, 4);
     float values[48];
-    assert_int_equal(weft_to_host(c, values), WEFT_OK);
+    assert_int_equal(weft_to_host(c, values, sizeof(values)), WEFT_OK);
     assert_true(values[0] == 1 && values[47] == 1);
-    assert_int_equal(weft_to_host(b, values), WEFT_OK);
+    assert_int_equal(weft_to_host(b, values, sizeof(values)), WEFT_OK);
     assert_true(values[0] == 5 && values[47] == 5);
     weft_scope_close();
 }
@@ -661,7 +661,7 @@ static void expect_all(weft_tensor *tensor, float value)
 {
     float values[48];
     assert_no_error();
-    assert_int_equal(weft_to_host(tensor, values), WEFT_OK);
+    assert_int_equal(weft_to_host(tensor, values, sizeof(values)), WEFT_OK);
     for (int i = 0; i < 48; i++) {
         assert_true(values[i] == value);
     }
@@ -781,8 +781,8 @@ static void test_repeats(void **state)
     float first[61 * 47], again[61 * 47], sum[2];
     for (int i = 0; i < 20; i++) {
         weft_tensor *product = weft_matmul(a, b);
-        assert_int_equal(weft_to_host(product, i == 0 ? first : again), WEFT_OK);
-        assert_int_equal(weft_to_host(weft_sum_all(product), &sum[i > 0]), WEFT_OK);
+        assert_int_equal(weft_to_host(product, i == 0 ? first : again, sizeof(first)), WEFT_OK);
+        assert_int_equal(weft_to_host(weft_sum_all(product), &sum[i > 0], sizeof(sum[i > 0])), WEFT_OK);
         assert_true(i == 0 || (memcmp(first, again, sizeof(first)) == 0 &&
                                memcmp(&sum[0], &sum[1], sizeof(float)) == 0));
     }

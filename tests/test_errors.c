@@ -105,7 +105,7 @@ static void assert_library_works(void)
     weft_scope_open();
     weft_tensor *ones = weft_ones(WEFT_F64, 2, shape_45, mesh, rows);
     double result = 0;
-    assert_int_equal(weft_to_host(weft_sum_all(weft_add(ones, ones)), &result), WEFT_OK);
+    assert_int_equal(weft_to_host(weft_sum_all(weft_add(ones, ones)), &result, sizeof(result)), WEFT_OK);
     assert_true(result == 40);
     weft_scope_close();
     assert_no_error();
@@ -307,12 +307,18 @@ static void run_rows(const row table[], size_t count)
     N(redistribute_partial, weft_redistribute(matrix, mesh, with_partial), LAYOUT, "weft_redistribute", "Partial") \
     N(redistribute_other_partial, weft_redistribute(partial, other_mesh, with_partial), LAYOUT, "weft_redistribute", \
       "Partial")                                                                                             \
-    S(host_null, weft_to_host(NULL, memory), INVALID, "weft_to_host", "tensor")                              \
-    S(host_no_memory, weft_to_host(matrix, NULL), INVALID, "weft_to_host", "global")                         \
-    S(local_host_null, weft_local_to_host(NULL, 0, memory), INVALID, "weft_local_to_host", "tensor")         \
-    S(local_host_rank, weft_local_to_host(matrix, RANKS, memory), INVALID, "weft_local_to_host", "local_rank") \
-    S(local_host_negative, weft_local_to_host(matrix, -1, memory), INVALID, "weft_local_to_host", "local_rank") \
-    S(local_host_memory, weft_local_to_host(square, 0, NULL), INVALID, "weft_local_to_host", "shard")        \
+    S(host_null, weft_to_host(NULL, memory, sizeof(memory)), INVALID, "weft_to_host", "tensor")                              \
+    S(host_no_memory, weft_to_host(matrix, NULL, 80), INVALID, "weft_to_host", "global")                         \
+    S(local_host_null, weft_local_to_host(NULL, 0, memory, sizeof(memory)), INVALID, "weft_local_to_host", "tensor")         \
+    S(local_host_rank, weft_local_to_host(matrix, RANKS, memory, sizeof(memory)), INVALID, "weft_local_to_host", "local_rank") \
+    S(local_host_negative, weft_local_to_host(matrix, -1, memory, sizeof(memory)), INVALID, "weft_local_to_host", "local_rank") \
+    S(host_little, weft_to_host(matrix, memory, 79), INVALID, "weft_to_host", "bytes")                      \
+    S(local_host_little, weft_local_to_host(square, 0, memory, 99), INVALID, "weft_local_to_host", "bytes") \
+    Z(bytes_null, weft_tensor_bytes(NULL), INVALID, "weft_tensor_bytes", "tensor")                          \
+    Z(bytes_stale, weft_tensor_bytes(stale_tensor), INVALID, "weft_tensor_bytes", "tensor")                 \
+    Z(local_bytes_null, weft_local_bytes(NULL, 0), INVALID, "weft_local_bytes", "tensor")                   \
+    Z(local_bytes_rank, weft_local_bytes(matrix, RANKS), INVALID, "weft_local_bytes", "local_rank")         \
+    S(local_host_memory, weft_local_to_host(square, 0, NULL, 100), INVALID, "weft_local_to_host", "shard")        \
     N(acquire_null, weft_local_acquire(NULL, 0, WEFT_READ), INVALID, "weft_local_acquire", "tensor")         \
     N(acquire_rank, weft_local_acquire(matrix, RANKS, WEFT_READ), INVALID, "weft_local_acquire", "local_rank") \
     N(acquire_access, weft_local_acquire(matrix, 0, (weft_access)0), INVALID, "weft_local_acquire", "access") \
@@ -874,7 +880,7 @@ static void test_values_out_of_range(void **state)
     weft_tensor *far = weft_full(WEFT_I64, 1, count, 99, mesh, NULL);
     weft_tensor *rows_of_zeros = weft_embedding(square, far);
     float values[20];
-    assert_int_equal(weft_to_host(rows_of_zeros, values), WEFT_ERR_INVALID);
+    assert_int_equal(weft_to_host(rows_of_zeros, values, sizeof(values)), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "99");
     for (int i = 0; i < 20; i++) {
         assert_true(values[i] == 0);
@@ -916,7 +922,7 @@ static void test_not_initialized(void **state)
     assert_error(WEFT_ERR_STATE, "weft_zeros");
     assert_null(weft_add(matrix, matrix));
     assert_error(WEFT_ERR_STATE, "weft_add");
-    assert_int_equal(weft_to_host(matrix, memory), WEFT_ERR_STATE);
+    assert_int_equal(weft_to_host(matrix, memory, sizeof(memory)), WEFT_ERR_STATE);
     assert_error(WEFT_ERR_STATE, "weft_to_host");
     weft_tensor_release(matrix);
     assert_error(WEFT_ERR_STATE, "weft_tensor_release");

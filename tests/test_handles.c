@@ -46,7 +46,7 @@ static void assert_refused(weft_tensor *tensor, weft_tensor *alive)
 static void assert_values(weft_tensor *tensor, float value)
 {
     float values[4];
-    assert_int_equal(weft_to_host(tensor, values), WEFT_OK);
+    assert_int_equal(weft_to_host(tensor, values, sizeof(values)), WEFT_OK);
     for (int i = 0; i < 4; i++) {
         assert_true(values[i] == value);
     }

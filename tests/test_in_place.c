@@ -264,8 +264,8 @@ static weft_tensor *copy_of(weft_tensor *tensor)
         int64_t offset[WEFT_MAX_DIMS], extent[WEFT_MAX_DIMS];
         if (weft_mesh_coordinate(mesh, weft_first_rank() + i, coordinate)) {
             weft_local_box(tensor, i, offset, extent);
-            locals[i] = malloc((size_t)shape_count(ndim, extent) * 8 + 1);
-            assert_int_equal(weft_local_to_host(tensor, i, locals[i]), WEFT_OK);
+            locals[i] = malloc(weft_local_bytes(tensor, i) + 1);
+            assert_int_equal(weft_local_to_host(tensor, i, locals[i], weft_local_bytes(tensor, i)), WEFT_OK);
         }
     }
     weft_tensor *copy = weft_from_local(weft_tensor_dtype(tensor), ndim, shape, locals, mesh,
@@ -456,7 +456,7 @@ static void check_lent(const scene *s)
         if (s->lent[i] != NULL && weft_local_box(s->tensors[0], i, offset, extent) == WEFT_OK) {
             size_t bytes = (size_t)shape_count(s->ndim, extent) * weft_dtype_size(s->dtype);
             char *values = malloc(bytes + 1);
-            assert_int_equal(weft_local_to_host(s->tensors[0], i, values), WEFT_OK);
+            assert_int_equal(weft_local_to_host(s->tensors[0], i, values, bytes), WEFT_OK);
             assert_memory_equal(values, s->lent[i], bytes);
             free(values);
         }
@@ -553,7 +553,7 @@ static void test_copy_to_itself(void **state)
     weft_tensor *all = weft_distribute(WEFT_F32, 1, (int64_t[]){ 12 }, values, mesh, NULL);
     weft_tensor *rows = weft_slice(all, 0, 4, 7);
     assert_ptr_equal(weft_copy_(rows, rows), rows);
-    assert_int_equal(weft_to_host(rows, found), WEFT_OK);
+    assert_int_equal(weft_to_host(rows, found, sizeof(found)), WEFT_OK);
     assert_memory_equal(found, values + 4, sizeof(found));
     assert_shards(rows, NULL, NULL, "copied to itself");
     assert_int_equal(weft_finalize(), WEFT_OK);

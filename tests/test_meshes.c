@@ -63,7 +63,7 @@ static void expect(weft_tensor *tensor, weft_mesh *mesh, int64_t count, double v
     assert_non_null(tensor);
     assert_ptr_equal(weft_tensor_mesh(tensor), mesh);
     assert_shards(tensor, NULL, NULL, "a result");
-    assert_int_equal(weft_to_host(tensor, values), WEFT_OK);
+    assert_int_equal(weft_to_host(tensor, values, sizeof(values)), WEFT_OK);
     for (int64_t i = 0; i < count; i++) {
         assert_true(values[i] == value);
     }
@@ -214,11 +214,12 @@ static void test_ranks_outside(void **state)
         assert_int_equal(weft_tensor_dtype(vector), WEFT_F64);
         assert_int_equal(weft_local_box(vector, i, &offset, &extent), WEFT_OK);
         assert_int_equal(extent > 0, member);
-        assert_int_equal(weft_local_to_host(vector, i, values), WEFT_OK);
+        assert_int_equal(weft_local_to_host(vector, i, values, sizeof(values)), WEFT_OK);
         assert_true(values[0] == (member ? 6 : -1));
         assert_int_equal(weft_tensor_dtype(sum), WEFT_F64);
         values[0] = -1;
-        assert_int_equal(weft_local_to_host(sum, i, values), member ? WEFT_OK : WEFT_ERR_MESH);
+        assert_int_equal(weft_local_to_host(sum, i, values, sizeof(values)),
+                         member ? WEFT_OK : WEFT_ERR_MESH);
         assert_true(values[0] == (member ? 6 * N : -1));
         if (member) {
             assert_no_error();
@@ -288,7 +289,7 @@ static void test_chains_over_meshes(void **state)
         }
         double result = -1;
         assert_no_error();
-        assert_int_equal(weft_to_host(scale, &result), WEFT_OK);
+        assert_int_equal(weft_to_host(scale, &result, sizeof(result)), WEFT_OK);
         assert_true(result == total);
         weft_scope_close();
     }
@@ -305,8 +306,8 @@ static void test_states_advance_everywhere(void **state)
         assert_int_equal(weft_random_seed(11), WEFT_OK);
         weft_tensor *first = weft_rand(WEFT_F64, 1, line, meshes[i], shards);
         weft_tensor *second = weft_rand(WEFT_F64, 0, NULL, meshes[(i + 1) % 3], NULL);
-        assert_int_equal(weft_to_host(first, values[i]), WEFT_OK);
-        assert_int_equal(weft_to_host(second, &numbers[i]), WEFT_OK);
+        assert_int_equal(weft_to_host(first, values[i], sizeof(values[i])), WEFT_OK);
+        assert_int_equal(weft_to_host(second, &numbers[i], sizeof(numbers[i])), WEFT_OK);
         assert_memory_equal(values[i], values[0], sizeof(values[0]));
         assert_true(numbers[i] == numbers[0]);
     }

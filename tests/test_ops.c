@@ -583,8 +583,8 @@ static void network(weft_mesh *mesh, const weft_placement *data, const weft_plac
     weft_tensor *d_w1 = weft_matmul_ex(tx, true, d_hidden, false);
     weft_add_(tw1, d_w1, -0.5);
     assert_no_error();
-    assert_int_equal(weft_to_host(result, loss), WEFT_OK);
-    assert_int_equal(weft_to_host(tw1, gradient), WEFT_OK);
+    assert_int_equal(weft_to_host(result, loss, sizeof(*loss)), WEFT_OK);
+    assert_int_equal(weft_to_host(tw1, gradient, sizeof(w1)), WEFT_OK);
     weft_scope_close();
 }
 
@@ -668,7 +668,7 @@ static void expect_one(weft_tensor *tensor, double value)
 {
     double found = -77;
     assert_no_error();
-    assert_int_equal(weft_to_host(weft_to_type(tensor, WEFT_F64), &found), WEFT_OK);
+    assert_int_equal(weft_to_host(weft_to_type(tensor, WEFT_F64), &found, sizeof(found)), WEFT_OK);
     if (!(found == value || (isnan(found) && isnan(value)))) {
         fail_msg("%.17g, expected %.17g", found, value);
     }
@@ -681,8 +681,7 @@ static void test_single_values(void **state)
     start_world(NULL, NULL);
     weft_scope_open();
     expect_one(weft_floor_div(one(WEFT_F32, 8388609), one(WEFT_F32, 1)), 8388609);
-    expect_one(weft_floor_div(one(WEFT_F64, -0x1.0000000000001p52), one(WEFT_F64, 1)),
-                 -0x1.0000000000001p52);
+    expect_one(weft_floor_div(one(WEFT_F64, -0x1.0000000000001p52), one(WEFT_F64, 1)), -0x1.0000000000001p52);
     expect_one(weft_lerp(one(WEFT_F32, 1e20), one(WEFT_F32, 1), 1), 1);
     expect_one(weft_lerp(one(WEFT_F32, 1e20), one(WEFT_F32, 1), 0), (float)1e20);
     expect_one(weft_relu_backward(one(WEFT_F32, 3), one(WEFT_F32, NAN)), 3);

@@ -424,7 +424,7 @@ static void test_ring(void **state)
     /* The state, the result, two blocks of k and of v; buffers are used again. */
     assert_true(forward.buffers_created - before.buffers_created <= 6 * hosted);
     double sum = 0;
-    assert_int_equal(weft_to_host(weft_to_type(weft_sum_all(output), WEFT_F64), &sum), WEFT_OK);
+    assert_int_equal(weft_to_host(weft_to_type(weft_sum_all(output), WEFT_F64), &sum, sizeof(sum)), WEFT_OK);
     assert_true(fabs(sum - BATCH * LENGTH * F) < 0.01);
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
@@ -465,7 +465,7 @@ static void decode(int dims, const int64_t mesh_shape[])
         assert_int_equal(weft_tensor_placements(dv)[m].dim, 1);
     }
     double sum = 0;
-    assert_int_equal(weft_to_host(weft_to_type(weft_sum_all(output), WEFT_F64), &sum), WEFT_OK);
+    assert_int_equal(weft_to_host(weft_to_type(weft_sum_all(output), WEFT_F64), &sum, sizeof(sum)), WEFT_OK);
     assert_true(fabs(sum - BATCH * ROWS * F) < 0.001);
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
@@ -487,7 +487,7 @@ static double weighted_result(operand *const all[3], const double *weights, int6
     weft_attention_options options = { .causal = true, .scale = 0.4 };
     weft_tensor *result = weft_attention(all[0]->tensor, all[1]->tensor, all[2]->tensor, &options);
     double *values = malloc((size_t)count * sizeof(double)), sum = 0;
-    assert_int_equal(weft_to_host(result, values), WEFT_OK);
+    assert_int_equal(weft_to_host(result, values, (size_t)count * sizeof(double)), WEFT_OK);
     for (int64_t i = 0; i < count; i++) {
         sum += weights[i] * values[i];
     }
@@ -519,7 +519,7 @@ static void test_gradient_by_differences(void **state)
     assert_no_error();
     for (int i = 0; i < 3; i++) {
         double *gradient = malloc((size_t)all[i]->count * sizeof(double)), step = 1e-5;
-        assert_int_equal(weft_to_host(results[i], gradient), WEFT_OK);
+        assert_int_equal(weft_to_host(results[i], gradient, (size_t)all[i]->count * sizeof(double)), WEFT_OK);
         for (int64_t x = 0; x < all[i]->count; x++) {
             double value = all[i]->dense[x];
             all[i]->dense[x] = value + step;

@@ -585,7 +585,7 @@ static void test_large_integers(void)
     assert_int_equal(weft_tensor_item(weft_argmax_all(a), &place), WEFT_OK);
     assert_true(place == 1);
     int64_t order[2];
-    assert_int_equal(weft_to_host(weft_argsort(a, 0, true), order), WEFT_OK);
+    assert_int_equal(weft_to_host(weft_argsort(a, 0, true), order, sizeof(order)), WEFT_OK);
     assert_true(order[0] == 1 && order[1] == 0);
 }
 

@@ -702,8 +702,9 @@ static void special_softmax(weft_dtype type, weft_mesh *mesh, int cut)
     }
     weft_tensor *a = matrix(type, N, C, values, mesh, cut);
     double plain[N * C], logged[N * C];
-    assert_int_equal(weft_to_host(weft_to_type(weft_softmax(a, 1), WEFT_F64), plain), WEFT_OK);
-    assert_int_equal(weft_to_host(weft_to_type(weft_log_softmax(a, 1), WEFT_F64), logged), WEFT_OK);
+    assert_int_equal(weft_to_host(weft_to_type(weft_softmax(a, 1), WEFT_F64), plain, sizeof(plain)), WEFT_OK);
+    assert_int_equal(weft_to_host(weft_to_type(weft_log_softmax(a, 1), WEFT_F64), logged, sizeof(logged)),
+                     WEFT_OK);
     double tolerance = type == WEFT_BF16 ? 0x1p-7 : 1e-6;
     for (int i = 0; i < N * C; i++) {
         assert_true(isnan(wanted[i]) ? isnan(plain[i]) : fabs(plain[i] - wanted[i]) <= tolerance);
@@ -724,14 +725,14 @@ static void special_losses(weft_mesh *mesh, int cut)
     weft_cross_entropy_options options = WEFT_CROSS_ENTROPY_OPTIONS_DEFAULT;
     options.reduction = WEFT_LOSS_NONE;
     float losses[N];
-    assert_int_equal(weft_to_host(weft_cross_entropy_ex(a, t, &options), losses), WEFT_OK);
+    assert_int_equal(weft_to_host(weft_cross_entropy_ex(a, t, &options), losses, sizeof(losses)), WEFT_OK);
     assert_true(losses[0] == INFINITY);
     assert_true(fabs((double)losses[1] - log(3)) < 1e-6);
     assert_true(isnan(losses[2]) && isnan(losses[3]));
     /* All are ignored. */
     weft_tensor *ones = weft_full(WEFT_I64, 1, &ranks, -100, mesh, NULL);
     float mean;
-    assert_int_equal(weft_to_host(weft_cross_entropy_ex(a, ones, NULL), &mean), WEFT_OK);
+    assert_int_equal(weft_to_host(weft_cross_entropy_ex(a, ones, NULL), &mean, sizeof(mean)), WEFT_OK);
     assert_true(isnan(mean));
     if (weft_num_processes() > 1) {
         return;
@@ -757,8 +758,9 @@ static void special_norm(weft_mesh *mesh, int cut)
         values[i] = 65536 + i % C % 2; /* half of them 1 above the others */
     }
     weft_tensor *a = matrix(WEFT_F32, N, C, values, mesh, cut);
-    assert_int_equal(weft_to_host(weft_to_type(weft_layer_norm(a, NULL, NULL, 0), WEFT_F64), results),
-                     WEFT_OK);
+    assert_int_equal(
+        weft_to_host(weft_to_type(weft_layer_norm(a, NULL, NULL, 0), WEFT_F64), results, sizeof(results)),
+        WEFT_OK);
     for (int i = 0; i < N * C; i++) {
         assert_true(results[i] == (i % 2 == 0 ? -1 : 1));
     }

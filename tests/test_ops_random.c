@@ -92,7 +92,7 @@ static unsigned char *host_of(weft_tensor *tensor)
     assert_int_equal(weft_tensor_dtype(tensor), wanted.dtype);
     unsigned char *host = malloc((size_t)shape_count(wanted.ndim, wanted.shape) * 8 + 8);
     assert_shards(tensor, NULL, NULL, "random numbers");
-    assert_int_equal(weft_to_host(tensor, host), WEFT_OK);
+    assert_int_equal(weft_to_host(tensor, host, weft_tensor_bytes(tensor)), WEFT_OK);
     return host;
 }
 
@@ -262,7 +262,8 @@ static void case_randperm(void)
     int64_t n = wanted.shape[0] = below(8) == 0 ? below(3) : below(8) == 0 ? 1000 + below(3000) : below(40);
     one_operation("randperm", make_randperm, NULL, -1);
     int64_t *values = malloc(((size_t)n + 1) * sizeof(*values));
-    assert_int_equal(weft_to_host(weft_randperm(n, one_rank(), NULL), values), WEFT_OK);
+    assert_int_equal(weft_to_host(weft_randperm(n, one_rank(), NULL), values, (size_t)n * sizeof(*values)),
+                     WEFT_OK);
     bool *there = calloc((size_t)n + 1, sizeof(*there));
     for (int64_t i = 0; i < n; i++) {
         assert_true(values[i] >= 0 && values[i] < n && !there[values[i]]);
@@ -499,8 +500,9 @@ static void test_whole_numbers_are_even(void **state)
     enum { N = 70000, BINS = 7 };
     static int64_t values[N];
     int64_t shape[] = { N }, counts[BINS] = { 0 };
-    assert_int_equal(weft_to_host(weft_randint(-3, 4, WEFT_I64, 1, shape, one_rank(), NULL), values),
-                     WEFT_OK);
+    assert_int_equal(
+        weft_to_host(weft_randint(-3, 4, WEFT_I64, 1, shape, one_rank(), NULL), values, sizeof(values)),
+        WEFT_OK);
     for (int i = 0; i < N; i++) {
         assert_true(values[i] >= -3 && values[i] < 4);
         counts[values[i] + 3]++;
@@ -535,7 +537,8 @@ static void test_permutations_are_even(void **state)
         for (int64_t i = 0; i < EACH * all; i++) {
             int64_t values[5];
             weft_scope_open();
-            assert_int_equal(weft_to_host(weft_randperm(n, one_rank(), NULL), values), WEFT_OK);
+            assert_int_equal(weft_to_host(weft_randperm(n, one_rank(), NULL), values, sizeof(values)),
+                             WEFT_OK);
             weft_scope_close();
             counts[number_of(values, n)]++;
         }
@@ -554,7 +557,7 @@ static void test_long_permutations_are_even(void **state)
     int64_t places[BINS] = { 0 }, distances[BINS] = { 0 };
     for (int r = 0; r < ROUNDS; r++) {
         weft_scope_open();
-        assert_int_equal(weft_to_host(weft_randperm(N, one_rank(), NULL), values), WEFT_OK);
+        assert_int_equal(weft_to_host(weft_randperm(N, one_rank(), NULL), values, sizeof(values)), WEFT_OK);
         weft_scope_close();
         for (int i = 0; i < N; i += 100) {
             places[values[i] * BINS / N]++;
@@ -578,8 +581,9 @@ static void test_uniform_stays_below(void **state)
         for (int b = 0; b < 3; b++) {
             weft_scope_open();
             weft_tensor *tensor = weft_empty((weft_dtype)dtype, 1, shape, one_rank(), NULL);
-            assert_int_equal(weft_to_host(weft_uniform_(tensor, bounds[b][0], bounds[b][1]), values),
-                             WEFT_OK);
+            assert_int_equal(
+                weft_to_host(weft_uniform_(tensor, bounds[b][0], bounds[b][1]), values, (size_t)N * 8),
+                WEFT_OK);
             double sum = 0;
             for (int64_t i = 0; i < N; i++) {
                 double value = read_as((weft_dtype)dtype, values, i);
@@ -602,7 +606,8 @@ static double one_number(void)
 {
     double value = -1;
     weft_scope_open();
-    assert_int_equal(weft_to_host(weft_rand(WEFT_F64, 0, NULL, one_rank(), NULL), &value), WEFT_OK);
+    assert_int_equal(weft_to_host(weft_rand(WEFT_F64, 0, NULL, one_rank(), NULL), &value, sizeof(value)),
+                     WEFT_OK);
     weft_scope_close();
     return value;
 }
@@ -692,7 +697,7 @@ static void test_probabilities_out_of_range(void **state)
     float values[3] = { 9, 9, 9 };
     weft_tensor *p =
         weft_full(WEFT_F32, 1, shape, 1.5, weft_mesh_create(1, (int64_t[]){ weft_world_size() }, NULL), NULL);
-    assert_int_equal(weft_to_host(weft_bernoulli(p), values), WEFT_ERR_INVALID);
+    assert_int_equal(weft_to_host(weft_bernoulli(p), values, sizeof(values)), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "p has 1.5");
     assert_true(values[0] == 0 && values[1] == 0 && values[2] == 0);
     weft_wait(); /* other ranks' copies are refused too, perhaps later */

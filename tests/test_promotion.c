@@ -136,11 +136,11 @@ static void check_same(weft_tensor *got, weft_tensor *expected, const char *name
     size_t size = weft_dtype_size(type);
     bool same = weft_tensor_dtype(got) == type && weft_tensor_ndim(got) == weft_tensor_ndim(expected);
     assert_true(same);
-    assert_int_equal(weft_to_host(got, a), WEFT_OK);
-    assert_int_equal(weft_to_host(expected, b), WEFT_OK);
+    assert_int_equal(weft_to_host(got, a, sizeof(a)), WEFT_OK);
+    assert_int_equal(weft_to_host(expected, b, sizeof(b)), WEFT_OK);
     double real[2][LENGTH * WIDTH];
-    weft_to_host(weft_to_type(got, WEFT_F64), real[0]);
-    weft_to_host(weft_to_type(expected, WEFT_F64), real[1]);
+    weft_to_host(weft_to_type(got, WEFT_F64), real[0], sizeof(real[0]));
+    weft_to_host(weft_to_type(expected, WEFT_F64), real[1], sizeof(real[1]));
     for (size_t i = 0; i < LENGTH * WIDTH; i++) {
         if (memcmp(a + i * size, b + i * size, size) != 0 && !(isnan(real[0][i]) && isnan(real[1][i]))) {
             static const char *const forms[FORMS] = { "[13,3]", "[3]", "[1]", "[]" };
@@ -371,7 +371,7 @@ static weft_tensor *one(weft_dtype type, int ndim, double value)
 static void check_item(weft_tensor *tensor, double expected)
 {
     double value = -1;
-    assert_int_equal(weft_to_host(weft_to_type(tensor, WEFT_F64), &value), WEFT_OK);
+    assert_int_equal(weft_to_host(weft_to_type(tensor, WEFT_F64), &value, sizeof(value)), WEFT_OK);
     assert_true(value == expected);
 }
 

@@ -389,7 +389,7 @@ static void test_mixed_reductions(void **state)
     }
     weft_tensor *tensor = weft_from_local(WEFT_F64, 1, shape, locals, mesh, placements, WEFT_COPY);
     double result[5];
-    assert_int_equal(weft_to_host(tensor, result), WEFT_OK);
+    assert_int_equal(weft_to_host(tensor, result, sizeof(result)), WEFT_OK);
     for (int e = 0; e < 5; e++) {
         double sum = 0;
         for (int a = 0; a < 2; a++) {
@@ -427,7 +427,7 @@ static void test_plans_are_bounded(void **state)
             }
             assert_true(weft_runtime.tensors->plan_bytes <= MOST_BYTES);
             double values[MOST_SHAPES * MAX_RANKS];
-            assert_int_equal(weft_to_host(sum, values), WEFT_OK);
+            assert_int_equal(weft_to_host(sum, values, sizeof(values)), WEFT_OK);
             for (int64_t i = 0; i < size * MAX_RANKS; i++) {
                 assert_true(values[i] == (double)size);
             }

@@ -311,7 +311,7 @@ static void check_host(const scene *s, weft_tensor *tensor)
     order o = order_of(s, e.kept);
     int64_t count = shape_count(s->ndim, s->shape), origin[3] = { 0 };
     double *values = malloc(((size_t)count + 1) * sizeof(*values));
-    assert_int_equal(weft_to_host(tensor, values), WEFT_OK);
+    assert_int_equal(weft_to_host(tensor, values, weft_tensor_bytes(tensor)), WEFT_OK);
     for (int64_t i = 0; i < count; i++) {
         double right = expected_at(&e, &o, origin, i);
         if (!same_bits(s, values, i, right)) {
@@ -566,7 +566,8 @@ static void check_ranks_once(prng *random)
     for (int i = 0; i < weft_local_ranks() && !(flags & WEFT_COPY); i++) {
         float *values = malloc((size_t)counts[i] * sizeof(*values) + 1);
         if (counts[i] > 0) {
-            assert_int_equal(weft_local_to_host(tensor, i, values), WEFT_OK);
+            assert_int_equal(weft_local_to_host(tensor, i, values, (size_t)counts[i] * sizeof(*values)),
+                             WEFT_OK);
             assert_memory_equal(values, locals[i], (size_t)counts[i] * sizeof(*values));
         }
         free(values);

@@ -197,9 +197,9 @@ static weft_tensor *attention_gradient(const plan *p, weft_tensor *const in[], i
 {
     weft_attention_options options = { .causal = p->first };
     weft_tensor *output = weft_attention(in[0], in[1], in[2], &options), *all[3];
-    all[0] = output == NULL ? NULL
-                            : weft_attention_backward(output, in[0], in[1], in[2], output, &options, &all[1],
-                                                      &all[2]);
+    all[0] = output == NULL
+                 ? NULL
+                 : weft_attention_backward(output, in[0], in[1], in[2], output, &options, &all[1], &all[2]);
     return all[0] == NULL ? NULL : all[which];
 }
 
@@ -270,7 +270,8 @@ static answer answer_alone(const program *run, const plan *p, const operand oper
     }
     int64_t count = shape_count(a.ndim, a.shape);
     a.values = malloc(((size_t)count + 1) * sizeof(*a.values));
-    assert_int_equal(weft_to_host(weft_to_type(result, WEFT_F64), a.values), WEFT_OK);
+    assert_int_equal(
+        weft_to_host(weft_to_type(result, WEFT_F64), a.values, (size_t)count * sizeof(*a.values)), WEFT_OK);
     for (int64_t i = 0; i < count; i++) {
         a.magnitude = fmax(a.magnitude, fabs(a.values[i]));
     }

@@ -29,7 +29,7 @@ static weft_mesh *line(int64_t ranks)
 static void assert_host_equal(weft_tensor *tensor, size_t bytes, const void *expected, const char *what)
 {
     void *values = malloc(bytes + 1);
-    assert_int_equal(weft_to_host(tensor, values), WEFT_OK);
+    assert_int_equal(weft_to_host(tensor, values, bytes), WEFT_OK);
     if (memcmp(values, expected, bytes) != 0) {
         fail_msg("%s: other values than expected", what);
     }
@@ -125,7 +125,7 @@ static void test_random_is_the_same_everywhere(void **state)
                                              : weft_randn(dtype, ndim, shape, mesh, placements);
                 if (w == 0) {
                     expected[i][k] = malloc(bytes + 1);
-                    assert_int_equal(weft_to_host(tensor, expected[i][k]), WEFT_OK);
+                    assert_int_equal(weft_to_host(tensor, expected[i][k], bytes), WEFT_OK);
                 } else {
                     assert_host_equal(tensor, bytes, expected[i][k], describe(mesh, placements, ndim, shape));
                 }
@@ -152,8 +152,10 @@ static void test_random_depends_on_seed_and_turn(void **state)
         assert_int_equal(weft_init(&config), WEFT_OK);
         double second[N];
         weft_mesh_push(line(4));
-        assert_int_equal(weft_to_host(weft_rand(WEFT_F64, 1, shape, NULL, NULL), first[k]), WEFT_OK);
-        assert_int_equal(weft_to_host(weft_rand(WEFT_F64, 1, shape, NULL, NULL), second), WEFT_OK);
+        assert_int_equal(weft_to_host(weft_rand(WEFT_F64, 1, shape, NULL, NULL), first[k], sizeof(first[k])),
+                         WEFT_OK);
+        assert_int_equal(weft_to_host(weft_rand(WEFT_F64, 1, shape, NULL, NULL), second, sizeof(second)),
+                         WEFT_OK);
         assert_memory_not_equal(first[k], second, sizeof(second));
         for (int i = 0; i < N; i++) {
             assert_true(first[k][i] >= 0 && first[k][i] < 1);
@@ -254,7 +256,7 @@ static void test_from_local_uses_the_memory(void **state)
     weft_add_(tensor, ones, 0.5);
     assert_int_equal(weft_wait(), WEFT_OK);
     double whole[4 * ROWS * COLUMNS];
-    assert_int_equal(weft_to_host(copy, whole), WEFT_OK);
+    assert_int_equal(weft_to_host(copy, whole, sizeof(whole)), WEFT_OK);
     for (int i = 0; i < weft_local_ranks(); i++) {
         for (int k = 0; k < ROWS * COLUMNS; k++) {
             assert_true(memory[i][k] == 1000.0 * (weft_first_rank() + i) + k + 0.5);
@@ -280,7 +282,7 @@ static void test_from_local_copies(void **state)
         weft_from_local_even(WEFT_F64, 2, (int64_t[]){ ROWS, COLUMNS }, locals, line(4), &split, WEFT_COPY);
     memset(memory, 0xff, sizeof(memory));
     double whole[4][ROWS * COLUMNS];
-    assert_int_equal(weft_to_host(tensor, whole), WEFT_OK);
+    assert_int_equal(weft_to_host(tensor, whole, sizeof(whole)), WEFT_OK);
     for (int i = 0; i < 4; i++) {
         for (int k = 0; k < ROWS * COLUMNS; k++) {
             assert_true(whole[i][k] == 10.0 * i + k);
@@ -307,7 +309,7 @@ static void test_check_ranks_broadcasts(void **state)
         assert_no_error();
         for (int i = 0; i < weft_local_ranks(); i++) {
             double values[ROWS * COLUMNS];
-            assert_int_equal(weft_local_to_host(tensor, i, values), WEFT_OK);
+            assert_int_equal(weft_local_to_host(tensor, i, values, sizeof(values)), WEFT_OK);
             for (int k = 0; k < ROWS * COLUMNS; k++) {
                 assert_true(values[k] == 100.0 * ((weft_first_rank() + i) % 2) + k);
             }
@@ -340,7 +342,7 @@ static void test_check_ranks_finds_differences(void **state)
     }
     double sum = 0;
     weft_tensor *ones = weft_ones(WEFT_F64, 1, (int64_t[]){ 9 }, line(4), &split);
-    assert_int_equal(weft_to_host(weft_sum_all(ones), &sum), WEFT_OK);
+    assert_int_equal(weft_to_host(weft_sum_all(ones), &sum, sizeof(sum)), WEFT_OK);
     assert_true(sum == 9);
     stop();
 }
@@ -369,7 +371,7 @@ static void test_acquire(void **state)
             assert_non_null(shard);
             assert_null(weft_local_acquire(tensor, i, WEFT_READ));
             assert_error(WEFT_ERR_STATE, "acquired");
-            assert_int_equal(weft_local_to_host(tensor, i, expected), WEFT_ERR_STATE);
+            assert_int_equal(weft_local_to_host(tensor, i, expected, sizeof(expected)), WEFT_ERR_STATE);
             weft_clear_error();
             for (int64_t k = 0; k < extent[0] * extent[1]; k++) {
                 shard[k] = expected[offset[0] * 3 + k];
@@ -439,7 +441,7 @@ static void test_waiting_for_oneself(void **state)
     weft_scale(a, 2);
     assert_int_equal(weft_wait(), WEFT_ERR_STATE);
     assert_error(WEFT_ERR_STATE, "weft_local_release");
-    assert_int_equal(weft_to_host(a, values), WEFT_ERR_STATE);
+    assert_int_equal(weft_to_host(a, values, sizeof(values)), WEFT_ERR_STATE);
     assert_error(WEFT_ERR_STATE, "acquired");
     stop();
 }
@@ -463,21 +465,21 @@ static void test_waiting_for_what_is_held(void **state)
     assert_null(weft_local_acquire(view, 0, WEFT_READ));
     assert_error(WEFT_ERR_STATE, "weft_local_acquire: would wait for weft_local_release()");
     assert_int_equal(weft_local_release(b, 0), WEFT_OK);
-    assert_int_equal(weft_local_to_host(b, 0, values), WEFT_OK);
+    assert_int_equal(weft_local_to_host(b, 0, values, sizeof(values)), WEFT_OK);
     weft_tensor *sum = weft_add(a, b), *behind = weft_scale(sum, 2), *apart = weft_add(b, b);
     assert_null(weft_local_acquire(behind, 0, WEFT_READ));
     assert_error(WEFT_ERR_STATE, "local rank 0 of tensor parameters");
-    assert_int_equal(weft_local_to_host(behind, 0, values), WEFT_ERR_STATE);
+    assert_int_equal(weft_local_to_host(behind, 0, values, sizeof(values)), WEFT_ERR_STATE);
     assert_error(WEFT_ERR_STATE, "weft_local_to_host: would wait");
     assert_null(weft_local_acquire(b, 0, WEFT_WRITE)); /* a task that waits reads it first */
     assert_error(WEFT_ERR_STATE, "would wait");
     assert_non_null(weft_local_acquire(b, 0, WEFT_READ));
     assert_int_equal(weft_local_release(b, 0), WEFT_OK);
-    assert_int_equal(weft_local_to_host(apart, 0, values), WEFT_OK);
-    assert_int_equal(weft_local_to_host(c, 0, values), WEFT_OK);
+    assert_int_equal(weft_local_to_host(apart, 0, values, sizeof(values)), WEFT_OK);
+    assert_int_equal(weft_local_to_host(c, 0, values, sizeof(values)), WEFT_OK);
     weft_tensor_release(behind); /* its memory is waited for, and used again */
     if (weft_num_processes() == 1) {
-        assert_int_equal(weft_to_host(sum, values), WEFT_ERR_STATE);
+        assert_int_equal(weft_to_host(sum, values, sizeof(values)), WEFT_ERR_STATE);
         assert_error(WEFT_ERR_STATE, "weft_to_host: would wait");
         const double given[] = { 1, 2, 3 };
         weft_tensor *distributed = weft_distribute(WEFT_F64, 1, shape, given, mesh, NULL);
@@ -570,7 +572,7 @@ static void test_late_errors_are_told_once(void **state)
     }
     assert_int_equal(weft_wait(), WEFT_OK);
     fail_late();
-    assert_int_equal(weft_to_host(b, values), fails ? WEFT_ERR_INVALID : WEFT_OK);
+    assert_int_equal(weft_to_host(b, values, sizeof(values)), fails ? WEFT_ERR_INVALID : WEFT_OK);
     weft_clear_error();
     assert_memory_equal(values, given, sizeof(given));
     stop();
@@ -787,13 +789,13 @@ static void test_ranks_outside(void **state)
         double shard[20];
         assert_int_equal(weft_local_box(b, i, offset, extent), WEFT_OK);
         assert_int_equal(extent[0] * extent[1], rank == 10 ? 12 : rank == 3 ? 8 : 0);
-        assert_int_equal(weft_local_to_host(b, i, shard), WEFT_OK);
+        assert_int_equal(weft_local_to_host(b, i, shard, sizeof(shard)), WEFT_OK);
         assert_non_null(weft_local_acquire(b, i, WEFT_READ));
         assert_int_equal(weft_local_release(b, i), WEFT_OK);
     }
     assert_all(b, 20, 6);
     double sum;
-    assert_int_equal(weft_to_host(weft_sum_all(b), &sum), WEFT_OK);
+    assert_int_equal(weft_to_host(weft_sum_all(b), &sum, sizeof(sum)), WEFT_OK);
     assert_true(sum == 120);
     assert_all(weft_redistribute(b, line(12), &rows), 20, 6);
     weft_scope_close();
@@ -898,7 +900,7 @@ static void test_fake_world(void **state)
     weft_counters counters;
     weft_get_counters(&counters);
     assert_int_equal(counters.tasks + counters.transfers, 0);
-    assert_int_equal(weft_to_host(b, &offset), WEFT_ERR_UNSUPPORTED);
+    assert_int_equal(weft_to_host(b, &offset, sizeof(offset)), WEFT_ERR_UNSUPPORTED);
     assert_error(WEFT_ERR_UNSUPPORTED, "weft_to_host");
     weft_scope_close();
     stop();

@@ -103,17 +103,20 @@ WEFT_API weft_tensor *weft_from_local_even(weft_dtype dtype, int ndim, const int
 WEFT_API weft_tensor *weft_redistribute(weft_tensor *tensor, weft_mesh *mesh,
                                         const weft_placement *placements);
 
-/** BLOCKS: the full tensor, row-major, on every process; Partial is reduced. `global` holds product(shape)
- * elements. */
-WEFT_API weft_status weft_to_host(weft_tensor *tensor, void *global);
+/** BLOCKS, every process must call it: the full tensor, row-major, on every process; Partial is reduced.
+ * `global` has room for `bytes` bytes. Less than weft_tensor_bytes(): WEFT_ERR_INVALID at once, nothing is
+ * written. All processes must give room enough: one that alone gives too little is missed by the others. */
+WEFT_API weft_status weft_to_host(weft_tensor *tensor, void *global, size_t bytes);
 
 /** BLOCKS, every process must call it: the value of a tensor of one element, on every process; 64-bit
  * integers are rounded to double precision. WEFT_ERR_SHAPE for any other number of elements. */
 WEFT_API weft_status weft_tensor_item(weft_tensor *tensor, double *value);
 
-/** BLOCKS: copies one hosted rank's shard (0 <= local_rank < weft_local_ranks()). Local: no communication of
- * its own. */
-WEFT_API weft_status weft_local_to_host(weft_tensor *tensor, int local_rank, void *shard);
+/** BLOCKS: copies one hosted rank's shard (0 <= local_rank < weft_local_ranks()), row-major. Local: no
+ * communication of its own. Of a Partial tensor this is what the rank adds to the value (an addend), not the
+ * value: weft_redistribute() or weft_to_host() reduce. `shard` has room for `bytes` bytes. Less than
+ * weft_local_bytes(): WEFT_ERR_INVALID at once, nothing is written. */
+WEFT_API weft_status weft_local_to_host(weft_tensor *tensor, int local_rank, void *shard, size_t bytes);
 
 typedef enum weft_access { WEFT_READ = 1, WEFT_WRITE = 2, WEFT_READ_WRITE = 3 } weft_access;
 
@@ -139,10 +142,18 @@ WEFT_API const weft_placement *weft_tensor_placements(const weft_tensor *tensor)
 /** Offset and extent (ndim entries each) of what a hosted rank holds. */
 WEFT_API weft_status weft_local_box(const weft_tensor *tensor, int local_rank, int64_t offset[],
                                     int64_t extent[]);
+/** Bytes of the full tensor, and of what a hosted rank holds (0 where that is nothing). */
+WEFT_API size_t weft_tensor_bytes(const weft_tensor *tensor);
+WEFT_API size_t weft_local_bytes(const weft_tensor *tensor, int local_rank);
 /** \} */
 
 /** A name for traces and messages (copied). */
 WEFT_API weft_status weft_tensor_set_name(weft_tensor *tensor, const char *name);
+
+/** Writes what the tensor is, not its values: "h: f32[8, 4] [S0,R] on 2x2 (dp, tp)": name, type, shape,
+ * placements, mesh. For messages and debuggers: waits for nothing, keeps no error, and of what is no live
+ * tensor, or on another thread than weft_init() was called on, the text says that. At most `size` bytes, the 0 at the end included. Returns `text` ("" for NULL). */
+WEFT_API const char *weft_tensor_describe(const weft_tensor *tensor, char *text, size_t size);
 
 /** BLOCKS, every process must call it; process 0 prints dtype, shape, placements, mesh and contents (long
  * ones abbreviated). */

@@ -9,31 +9,6 @@
 
 /* ---- meshes -------------------------------------------------------------------------------------------- */
 
-/* "2x2 (data, model)", and the ranks where they are not 0, 1, 2, ... */
-static const char *mesh_text(const weft_mesh_impl *mesh, char *text, size_t size)
-{
-    size_t used = 0;
-#define APPEND(...) used += used < size ? (size_t)snprintf(text + used, size - used, __VA_ARGS__) : 0
-    for (int d = 0; d < mesh->ndim; d++) {
-        APPEND("%s%lld", d == 0 ? "" : "x", (long long)mesh->shape[d]);
-    }
-    for (int d = 0; d < mesh->ndim; d++) {
-        if (mesh->names[d] != NULL) {
-            APPEND(" %s", mesh->names[d]);
-        }
-    }
-    enum { SHOWN = 8 };
-    for (int64_t i = 0; mesh->ranks != NULL && i < mesh->num_ranks && i <= SHOWN; i++) {
-        if (i == SHOWN) {
-            APPEND(", ...");
-        } else {
-            APPEND("%s%d", i == 0 ? " of ranks " : ", ", mesh->ranks[i]);
-        }
-    }
-#undef APPEND
-    return text;
-}
-
 /* "f32 or f64" */
 static const char *types_text(unsigned types, char *text, size_t size)
 {
@@ -60,8 +35,8 @@ bool weft_check_same_mesh(const char *function, const char *first_name, const we
     }
     char first_text[160], other_text[160];
     weft_fail(WEFT_ERR_MESH, function, "%s is on mesh %s and %s on mesh %s: weft_redistribute() one of them",
-              first_name, mesh_text(first->mesh, first_text, sizeof(first_text)), other_name,
-              mesh_text(other->mesh, other_text, sizeof(other_text)));
+              first_name, weft_mesh_format(first->mesh, first_text, sizeof(first_text)), other_name,
+              weft_mesh_format(other->mesh, other_text, sizeof(other_text)));
     return false;
 }
 

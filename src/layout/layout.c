@@ -229,20 +229,32 @@ int64_t weft_layout_shard_count(const weft_layout *layout, int rank)
 
 /* ---- printing ------------------------------------------------------------------------------------------ */
 
-char *weft_layout_format(const weft_layout *layout, char *text, size_t size)
+static char *format(const weft_layout *layout, const char *mesh, char *text, size_t size)
 {
-    char shape[8 * 22] = "", mesh[8 * 22] = "", placements[8 * 12];
+    char shape[WEFT_MAX_DIMS * 22] = "", placements[WEFT_MAX_DIMS * 12];
     size_t used = 0;
     for (int d = 0; d < layout->ndim; d++) {
         used += (size_t)snprintf(shape + used, sizeof(shape) - used, "%s%lld", d > 0 ? ", " : "",
                                  (long long)layout->shape[d]);
     }
-    used = 0;
+    weft_placements_format(layout->placements, layout->mesh->ndim, placements, sizeof(placements));
+    snprintf(text, size, "%s[%s] %s on %s", weft_dtype_name(layout->dtype), shape, placements, mesh);
+    return text;
+}
+
+char *weft_layout_format(const weft_layout *layout, char *text, size_t size)
+{
+    char mesh[WEFT_MAX_DIMS * 22] = "";
+    size_t used = 0;
     for (int m = 0; m < layout->mesh->ndim; m++) {
         used += (size_t)snprintf(mesh + used, sizeof(mesh) - used, "%s%lld", m > 0 ? "x" : "",
                                  (long long)layout->mesh->shape[m]);
     }
-    weft_placements_format(layout->placements, layout->mesh->ndim, placements, sizeof(placements));
-    snprintf(text, size, "%s[%s] %s on %s", weft_dtype_name(layout->dtype), shape, placements, mesh);
-    return text;
+    return format(layout, mesh, text, size);
+}
+
+char *weft_layout_describe(const weft_layout *layout, char *text, size_t size)
+{
+    char mesh[256];
+    return format(layout, weft_mesh_format(layout->mesh, mesh, sizeof(mesh)), text, size);
 }

@@ -53,6 +53,8 @@ weft_mesh_impl *weft_mesh_refine(const weft_mesh_impl *mesh, int ndim, const int
 void weft_mesh_delete(weft_mesh_impl *mesh);
 bool weft_mesh_same(const weft_mesh_impl *a, const weft_mesh_impl *b); /* shape, ranks and names */
 
+/* "2x2 (dp, tp) of ranks 0, 2, 1, 3": names and ranks where it has them; always terminated; returns text. */
+char *weft_mesh_format(const weft_mesh_impl *mesh, char *text, size_t size);
 int weft_mesh_rank_at(const weft_mesh_impl *mesh, int64_t index); /* rank at a row-major position */
 int64_t weft_mesh_index_of(const weft_mesh_impl *mesh, int rank); /* row-major position of a rank, or -1 */
 void weft_mesh_unravel(const weft_mesh_impl *mesh, int64_t index, int64_t coordinate[]);
@@ -153,5 +155,7 @@ int64_t weft_panel_of_row(const weft_layout *layout, const weft_box *box, int64_
 
 /* "f32[5, 3] [S0,R] on 2x2"; always terminated; returns text. */
 char *weft_layout_format(const weft_layout *layout, char *text, size_t size);
+/* The same with all of weft_mesh_format(). */
+char *weft_layout_describe(const weft_layout *layout, char *text, size_t size);
 
 #endif

@@ -224,6 +224,31 @@ bool weft_mesh_same(const weft_mesh_impl *a, const weft_mesh_impl *b)
     return a->ranks == NULL || memcmp(a->ranks, b->ranks, (size_t)a->num_ranks * sizeof(int)) == 0;
 }
 
+char *weft_mesh_format(const weft_mesh_impl *mesh, char *text, size_t size)
+{
+    size_t used = 0;
+    bool named = false;
+#define APPEND(...) used += used < size ? (size_t)snprintf(text + used, size - used, __VA_ARGS__) : 0
+    for (int d = 0; d < mesh->ndim; d++) {
+        APPEND("%s%lld", d == 0 ? "" : "x", (long long)mesh->shape[d]);
+        named |= mesh->names[d] != NULL;
+    }
+    for (int d = 0; d < mesh->ndim && named; d++) {
+        APPEND("%s%s", d == 0 ? " (" : ", ", mesh->names[d] == NULL ? "-" : mesh->names[d]);
+    }
+    APPEND("%s", named ? ")" : "");
+    enum { SHOWN = 8 };
+    for (int64_t i = 0; mesh->ranks != NULL && i < mesh->num_ranks && i <= SHOWN; i++) {
+        if (i == SHOWN) {
+            APPEND(", ...");
+        } else {
+            APPEND("%s%d", i == 0 ? " of ranks " : ", ", mesh->ranks[i]);
+        }
+    }
+#undef APPEND
+    return text;
+}
+
 int weft_mesh_rank_at(const weft_mesh_impl *mesh, int64_t index)
 {
     return mesh->ranks == NULL ? (int)index : mesh->ranks[index];

@@ -39,8 +39,9 @@ static weft_status all_true(const char *function, weft_tensor *truths, bool *res
 {
     weft_tensor *answer = truths == NULL ? NULL : weft_every_all(truths);
     unsigned char truth = 0;
-    weft_status status = answer == NULL ? weft_latest_status()
-                                        : weft_tensor_to_host(function, weft_tensor_get(answer), &truth);
+    weft_status status = answer == NULL
+                             ? weft_latest_status()
+                             : weft_tensor_to_host(function, weft_tensor_get(answer), &truth, sizeof(truth));
     if (status == WEFT_OK) {
         *result = truth != 0;
     }

@@ -93,6 +93,8 @@ weft_status weft_latest_status(void);
 /* WEFT_ERR_STATE, kept, unless this is the thread that called weft_init(), in the process in which it did
  * (thread.c). What every public function does first. */
 weft_status weft_require_init(const char *function);
+/* The same without an error. */
+bool weft_may_call(void);
 
 /* ---- checks of arguments, shared by all public functions (check.c) ------------------------------------- */
 

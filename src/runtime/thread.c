@@ -76,6 +76,11 @@ bool weft_thread_forked(void)
     return atomic_load(&callers.forked);
 }
 
+bool weft_may_call(void)
+{
+    return atomic_load_explicit(&callers.owner, memory_order_relaxed) == &here;
+}
+
 weft_status weft_require_init(const char *function)
 {
     const char *owner = atomic_load_explicit(&callers.owner, memory_order_relaxed);

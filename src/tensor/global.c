@@ -118,22 +118,38 @@ bool weft_check_not_held(const char *function, const char *argument, const weft_
     return true;
 }
 
-/* The layout with everything on one rank of each process, after all checks; NULL with the error kept. */
-static const weft_layout *host_layout(const char *function, const weft_tensor_impl *tensor,
-                                      const void *global)
+bool weft_check_room(const char *function, const char *name, const void *memory, size_t bytes, size_t needed)
 {
-    const weft_layout *layout = tensor->layout;
+    if (memory == NULL && needed > 0) {
+        weft_fail(WEFT_ERR_INVALID, function, "%s is NULL", name);
+        return false;
+    }
+    if (bytes < needed) {
+        weft_fail(WEFT_ERR_INVALID, function, "bytes is %zu, but what %s is to hold has %zu bytes", bytes,
+                  name, needed);
+        return false;
+    }
+    return true;
+}
+
+static size_t bytes_of(const weft_layout *layout)
+{
     int64_t count = 1;
     weft_count_checked(layout->ndim, layout->shape, &count);
-    if (global == NULL && count > 0) {
-        weft_fail(WEFT_ERR_INVALID, function, "global is NULL");
-        return NULL;
-    }
+    return (size_t)count * weft_dtype_size(layout->dtype);
+}
+
+/* The layout with everything on one rank of each process, after all checks; NULL with the error kept. */
+static const weft_layout *host_layout(const char *function, const weft_tensor_impl *tensor,
+                                      const void *global, size_t bytes)
+{
+    const weft_layout *layout = tensor->layout;
     if (weft_runtime.world == WEFT_WORLD_FAKE) {
         weft_fail(WEFT_ERR_UNSUPPORTED, function, "a fake world has no data");
         return NULL;
     }
-    if (!weft_check_not_held(function, "tensor", tensor)) {
+    if (!weft_check_room(function, "global", global, bytes, bytes_of(layout)) ||
+        !weft_check_not_held(function, "tensor", tensor)) {
         return NULL;
     }
     const weft_mesh_impl *mesh = weft_host_mesh();
@@ -151,15 +167,15 @@ static weft_status gather_on_host(const char *function, weft_tensor_impl *tensor
     return status;
 }
 
-weft_status weft_tensor_gather(const char *function, weft_tensor_impl *tensor, void *global)
+weft_status weft_tensor_gather(const char *function, weft_tensor_impl *tensor, void *global, size_t bytes)
 {
-    const weft_layout *everywhere = host_layout(function, tensor, global);
+    const weft_layout *everywhere = host_layout(function, tensor, global, bytes);
     return everywhere == NULL ? weft_latest_status() : gather_on_host(function, tensor, everywhere, global);
 }
 
-weft_status weft_tensor_to_host(const char *function, weft_tensor_impl *tensor, void *global)
+weft_status weft_tensor_to_host(const char *function, weft_tensor_impl *tensor, void *global, size_t bytes)
 {
-    const weft_layout *everywhere = tensor == NULL ? NULL : host_layout(function, tensor, global);
+    const weft_layout *everywhere = tensor == NULL ? NULL : host_layout(function, tensor, global, bytes);
     weft_public_call call = { .function = function, .failed = everywhere == NULL, .num_layouts = 1 };
     call.layouts = tensor == NULL ? &everywhere : &tensor->layout;
     if (!weft_call_admit(&call) || everywhere == NULL) {
@@ -169,10 +185,10 @@ weft_status weft_tensor_to_host(const char *function, weft_tensor_impl *tensor, 
     return status == WEFT_OK ? weft_error_collect() : status;
 }
 
-weft_status weft_to_host(weft_tensor *handle, void *global)
+weft_status weft_to_host(weft_tensor *handle, void *global, size_t bytes)
 {
     static const char function[] = "weft_to_host";
-    return weft_tensor_to_host(function, weft_check_tensor(function, "tensor", handle), global);
+    return weft_tensor_to_host(function, weft_check_tensor(function, "tensor", handle), global, bytes);
 }
 
 weft_status weft_tensor_item(weft_tensor *handle, double *value)
@@ -191,7 +207,7 @@ weft_status weft_tensor_item(weft_tensor *handle, double *value)
     if (count != 1) {
         return weft_fail(WEFT_ERR_SHAPE, function, "tensor has %lld elements, expected 1", (long long)count);
     }
-    weft_status status = weft_tensor_to_host(function, tensor, &element);
+    weft_status status = weft_tensor_to_host(function, tensor, &element, sizeof(element));
     if (status == WEFT_OK) {
         weft_load(WEFT_F64, value, layout->dtype, &element, 1, 1);
     }
@@ -252,6 +268,12 @@ weft_status weft_local_box(const weft_tensor *handle, int local_rank, int64_t of
         extent[d] = box->extent[d];
     }
     return WEFT_OK;
+}
+
+size_t weft_tensor_bytes(const weft_tensor *handle)
+{
+    const weft_tensor_impl *tensor = weft_check_tensor("weft_tensor_bytes", "tensor", handle);
+    return tensor == NULL ? 0 : bytes_of(tensor->layout);
 }
 
 weft_status weft_tensor_set_name(weft_tensor *handle, const char *name)

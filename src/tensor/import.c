@@ -96,7 +96,8 @@ static bool layouts_agree(const char *function, const weft_layout *layout)
         hosted[0] = locals[0];
         weft_scope_open();
         weft_tensor_impl *fingerprints = import_shards(function, one_each, hosted, true);
-        agree = fingerprints != NULL && weft_tensor_gather(function, fingerprints, all) == WEFT_OK;
+        agree = fingerprints != NULL &&
+                weft_tensor_gather(function, fingerprints, all, (size_t)processes * sizeof(*all)) == WEFT_OK;
         weft_scope_close();
     }
     for (int64_t i = 0; i < processes && agree; i++) {

@@ -3,11 +3,20 @@
 
 #include "tensor/state.h"
 
-static weft_local_shard *check_shard(const char *function, weft_tensor_impl *tensor, int local_rank)
+/* False with the error kept. */
+static bool check_local_rank(const char *function, const weft_tensor_impl *tensor, int local_rank)
 {
-    if (local_rank < 0 || local_rank >= tensor->num_shards) {
+    bool hosted = local_rank >= 0 && local_rank < tensor->num_shards;
+    if (!hosted) {
         weft_fail(WEFT_ERR_INVALID, function, "local_rank is %d, expected 0 to %d", local_rank,
                   tensor->num_shards - 1);
+    }
+    return hosted;
+}
+
+static weft_local_shard *check_shard(const char *function, weft_tensor_impl *tensor, int local_rank)
+{
+    if (!check_local_rank(function, tensor, local_rank)) {
         return NULL;
     }
     weft_local_shard *shard = &tensor->shards[local_rank];
@@ -19,6 +28,11 @@ static weft_local_shard *check_shard(const char *function, weft_tensor_impl *ten
         return NULL;
     }
     return shard;
+}
+
+static size_t shard_bytes(const weft_tensor_impl *tensor, const weft_local_shard *shard)
+{
+    return (size_t)shard->count * weft_dtype_size(tensor->layout->dtype);
 }
 
 static enum starpu_data_access_mode starpu_mode(weft_access access)
@@ -125,7 +139,7 @@ weft_status weft_shard_read(const char *function, const weft_tensor_impl *tensor
     return broken ? weft_error_collect() : WEFT_OK;
 }
 
-weft_status weft_local_to_host(weft_tensor *handle, int local_rank, void *host)
+weft_status weft_local_to_host(weft_tensor *handle, int local_rank, void *host, size_t bytes)
 {
     static const char function[] = "weft_local_to_host";
     weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
@@ -133,12 +147,22 @@ weft_status weft_local_to_host(weft_tensor *handle, int local_rank, void *host)
     if (shard == NULL) {
         return weft_latest_status();
     }
-    if (shard->count > 0 && host == NULL) {
-        return weft_fail(WEFT_ERR_INVALID, function, "shard is NULL");
+    if (!weft_check_room(function, "shard", host, bytes, shard_bytes(tensor, shard))) {
+        return WEFT_ERR_INVALID;
     }
     if (shard->hold != NULL) {
         return weft_fail(WEFT_ERR_STATE, function, "the shard of local rank %d is acquired", local_rank);
     }
     weft_status status = weft_shard_read(function, tensor, local_rank, host);
     return status == WEFT_OK ? weft_error_collect() : status;
+}
+
+size_t weft_local_bytes(const weft_tensor *handle, int local_rank)
+{
+    static const char function[] = "weft_local_bytes";
+    const weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
+    if (tensor == NULL || !check_local_rank(function, tensor, local_rank)) {
+        return 0;
+    }
+    return shard_bytes(tensor, &tensor->shards[local_rank]);
 }

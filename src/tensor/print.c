@@ -1,4 +1,4 @@
-/* weft_tensor_print(): dtype, shape, placements, mesh, and the values as nested brackets, long dimensions
+/* Tensors as text. weft_tensor_print(): dtype, shape, placements, mesh, and the values as nested brackets, long dimensions
  * abbreviated. */
 #include <stdlib.h>
 #include <string.h>
@@ -65,6 +65,26 @@ static void print_values(FILE *file, const weft_layout *layout, const void *valu
     fputc(']', file);
 }
 
+const char *weft_tensor_describe(const weft_tensor *handle, char *text, size_t size)
+{
+    if (text == NULL || size == 0) {
+        return "";
+    }
+    if (!weft_may_call()) {
+        snprintf(text, size, "%p, which is no tensor of this thread", (const void *)handle);
+        return text;
+    }
+    const weft_tensor_impl *tensor = weft_tensor_get(handle);
+    if (tensor == NULL) {
+        snprintf(text, size, "%p, which is not a live tensor", (const void *)handle);
+        return text;
+    }
+    char layout[512];
+    snprintf(text, size, "%s%s%s", tensor->name == NULL ? "" : tensor->name, tensor->name == NULL ? "" : ": ",
+             weft_layout_describe(tensor->layout, layout, sizeof(layout)));
+    return text;
+}
+
 weft_status weft_tensor_print(weft_tensor *handle, FILE *file)
 {
     static const char function[] = "weft_tensor_print";
@@ -79,11 +99,12 @@ weft_status weft_tensor_print(weft_tensor *handle, FILE *file)
     int64_t count = 1;
     weft_count_checked(layout->ndim, layout->shape, &count);
     bool fake = weft_runtime.world == WEFT_WORLD_FAKE;
-    void *values = fake ? NULL : malloc((size_t)count * weft_dtype_size(layout->dtype) + 1);
+    size_t bytes = (size_t)count * weft_dtype_size(layout->dtype);
+    void *values = fake ? NULL : malloc(bytes + 1);
     if (values == NULL && !fake) {
         return weft_fail(WEFT_ERR_NOMEM, function, "no memory for %lld elements", (long long)count);
     }
-    weft_status status = fake ? WEFT_OK : weft_tensor_to_host(function, tensor, values);
+    weft_status status = fake ? WEFT_OK : weft_tensor_to_host(function, tensor, values, bytes);
     if (status == WEFT_OK && weft_runtime.process == 0) {
         char text[256];
         fprintf(file, "weft_tensor%s%s %s\n", tensor->name == NULL ? "" : " ",

@@ -97,7 +97,7 @@ bool weft_check_nothing_waits(const char *function);
  * broken. */
 weft_status weft_shard_read(const char *function, const weft_tensor_impl *tensor, int local_rank, void *host);
 /* BLOCKS: the whole of a tensor on every process; the same. Each process must call it. */
-weft_status weft_tensor_gather(const char *function, weft_tensor_impl *tensor, void *global);
+weft_status weft_tensor_gather(const char *function, weft_tensor_impl *tensor, void *global, size_t bytes);
 
 /* How the shard's memory is cut into panels. The shard is not empty. */
 weft_cut weft_shard_cut(const weft_layout *layout, const weft_local_shard *shard);

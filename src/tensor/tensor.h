@@ -184,8 +184,12 @@ bool weft_tensor_copy_into(const char *function, weft_tensor_impl *target, weft_
 /* What blocks until tasks have read a tensor must not begin while the program holds a shard: they wait for
  * that. False with the error kept. */
 bool weft_check_not_held(const char *function, const char *argument, const weft_tensor_impl *tensor);
-/* BLOCKS: the whole of a live tensor on every process; nothing is written unless all of it is there. */
-weft_status weft_tensor_to_host(const char *function, weft_tensor_impl *tensor, void *global);
+/* BLOCKS: the whole of a live tensor on every process; nothing is written unless all of it is there. `bytes`:
+ * that `global` has room for. */
+weft_status weft_tensor_to_host(const char *function, weft_tensor_impl *tensor, void *global, size_t bytes);
+/* WEFT_ERR_INVALID unless `bytes` bytes at `memory`, an argument of the name, are room for `needed`. False
+ * with the error kept. */
+bool weft_check_room(const char *function, const char *name, const void *memory, size_t bytes, size_t needed);
 
 /* ---- start and stop (state.c) -------------------------------------------------------------------------- */
 

@@ -130,7 +130,7 @@ static bool check_shards(weft_tensor *tensor, const answer *a, char *text, size_
 static bool check_host(weft_tensor *tensor, const answer *a, char *text, size_t size)
 {
     void *host = calloc((size_t)a->output->count + 1, 8);
-    bool right = weft_to_host(tensor, host) == WEFT_OK;
+    bool right = weft_to_host(tensor, host, (size_t)a->output->count * 8) == WEFT_OK;
     if (!right) {
         snprintf(text, size, "%s", weft_last_error());
         weft_clear_error();
