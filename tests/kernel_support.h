@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "codelets/args.h"
-#include "codelets/cpu/half.h"
+#include "codelets/half.h"
 #include "codelets/move.h"
 
 typedef struct operands {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codelets/cpu/half.h"
+#include "codelets/half.h"
 
 /* ---- operands of all floating types -------------------------------------------------------------------- */
 

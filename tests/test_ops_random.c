@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codelets/cpu/half.h"
+#include "codelets/half.h"
 #include "codelets/random.h"
 
 static double read_as(weft_dtype dtype, const void *values, int64_t i)

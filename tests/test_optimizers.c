@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codelets/cpu/half.h"
+#include "codelets/half.h"
 
 enum { MOST_ITEMS = 3, STEPS = 3 };
 

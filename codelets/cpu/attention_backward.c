@@ -4,7 +4,7 @@
 
 #include "codelets/cpu/attention.h"
 #include "codelets/cpu/clones.h"
-#include "codelets/cpu/convert.h"
+#include "codelets/convert.h"
 #include "codelets/cpu/line_sums.h"
 
 typedef weft_attention_job job;

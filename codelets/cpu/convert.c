@@ -1,7 +1,7 @@
-#include "codelets/cpu/convert.h"
+#include "codelets/convert.h"
 
 #include "codelets/cpu/clones.h"
-#include "codelets/cpu/half.h"
+#include "codelets/half.h"
 
 /* ---- one value ----------------------------------------------------------------------------------------- */
 

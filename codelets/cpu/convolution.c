@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "codelets/cpu/clones.h"
-#include "codelets/cpu/convert.h"
+#include "codelets/convert.h"
 #include "codelets/linear.h"
 
 /* ---- geometry ------------------------------------------------------------------------------------------ */

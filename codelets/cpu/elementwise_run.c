@@ -3,7 +3,7 @@
 #include "codelets/elementwise.h"
 
 #include "codelets/cpu/clones.h"
-#include "codelets/cpu/convert.h"
+#include "codelets/convert.h"
 
 enum { BLOCK = 512, MAX_OPERANDS = 1 + WEFT_MAX_ELEMENTWISE_INPUTS };
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "codelets/cpu/clones.h"
-#include "codelets/cpu/convert.h"
+#include "codelets/convert.h"
 #include "codelets/lookup.h"
 
 static int64_t index_at(const weft_embedding_args *args, const void *indices, int64_t i)

@@ -1,39 +1,52 @@
 /* Constants. */
 #include "codelets/fill.h"
 
-#include "codelets/cpu/half.h"
+#include "codelets/half.h"
 
 /* ---- fill ---------------------------------------------------------------------------------------------- */
 
-#define FILL(type, converted)                                                                                \
+#define FILL(name, type)                                                                                     \
+    static void fill_##name(type *out, int64_t count, type value)                                            \
     {                                                                                                        \
-        type *out = pointer;                                                                                 \
-        type v = (type)(converted);                                                                          \
         for (int64_t i = 0; i < count; i++) {                                                                \
-            out[i] = v;                                                                                      \
+            out[i] = value;                                                                                  \
         }                                                                                                    \
-        break;                                                                                               \
     }
+
+FILL(f64, double)
+FILL(f32, float)
+FILL(16, uint16_t)
+FILL(i64, int64_t)
+FILL(i32, int32_t)
+FILL(8, uint8_t)
 
 static void fill(weft_dtype dtype, void *pointer, int64_t count, double value)
 {
     switch (dtype) {
     case WEFT_F64:
-        FILL(double, value)
+        fill_f64(pointer, count, value);
+        break;
     case WEFT_F32:
-        FILL(float, value)
+        fill_f32(pointer, count, (float)value);
+        break;
     case WEFT_BF16:
-        FILL(uint16_t, weft_f32_to_bf16((float)value))
+        fill_16(pointer, count, weft_f32_to_bf16((float)value));
+        break;
     case WEFT_F16:
-        FILL(uint16_t, weft_f32_to_f16((float)value))
+        fill_16(pointer, count, weft_f32_to_f16((float)value));
+        break;
     case WEFT_I64:
-        FILL(int64_t, value)
+        fill_i64(pointer, count, (int64_t)value);
+        break;
     case WEFT_I32:
-        FILL(int32_t, value)
+        fill_i32(pointer, count, (int32_t)value);
+        break;
     case WEFT_U8:
-        FILL(uint8_t, (int64_t)value)
+        fill_8(pointer, count, (uint8_t)(int64_t)value);
+        break;
     case WEFT_BOOL:
-        FILL(uint8_t, value != 0)
+        fill_8(pointer, count, value != 0);
+        break;
     }
 }
 

@@ -4,7 +4,7 @@
 #ifndef WEFT_CODELETS_CPU_FUNCTIONS_H
 #define WEFT_CODELETS_CPU_FUNCTIONS_H
 
-#include "codelets/cpu/half.h"
+#include "codelets/half.h"
 
 /* e^x, within 1 ulp. x = k ln 2 + r, |r| <= ln 2 / 2. Beyond the bounds the result is infinite, or 0. */
 static inline float weft_exp_f32(float x)

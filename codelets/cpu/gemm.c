@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "codelets/cpu/clones.h"
-#include "codelets/cpu/convert.h"
+#include "codelets/convert.h"
 #include "codelets/linear.h"
 
 /* OpenBLAS only; another BLAS is told through its own environment variables. */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "codelets/cpu/convert.h"
+#include "codelets/convert.h"
 #include "codelets/cpu/lines.h"
 
 enum { BLOCK = 512 };

@@ -9,7 +9,7 @@
 #endif
 
 #include "codelets/cpu/clones.h"
-#include "codelets/cpu/half.h"
+#include "codelets/half.h"
 
 /* ---- boxes as runs ------------------------------------------------------------------------------------- */
 
@@ -591,19 +591,41 @@ static void many_next(many_walks *walk)
 }
 
 #define GENERAL_ROW(name)                                                                                    \
-    reduce_row_##name(args, target, rows, walk.row_length, walk.target_stride, walk.source_stride)
-#define FLOAT_ROW(name) (contiguous ? sum_row_##name(args, target, rows, walk.row_length) : GENERAL_ROW(name))
+    reduce_row_##name(args, target, rows, walk->row_length, walk->target_stride, walk->source_stride)
+#define FLOAT_ROW(name)                                                                                      \
+    (contiguous ? sum_row_##name(args, target, rows, walk->row_length) : GENERAL_ROW(name))
 
-#define REDUCE_CASE(tag, name, type, reduce_row)                                                             \
-    case tag: {                                                                                              \
+/* One row of the target, where the walk stands. */
+#define DEFINE_REDUCE_AT(name, type, reduce_row)                                                             \
+    static void reduce_at_##name(void *buffers[], const weft_reduce_args *args, const many_walks *walk,      \
+                                 bool contiguous)                                                            \
+    {                                                                                                        \
+        (void)contiguous;                                                                                    \
         type *rows[WEFT_MAX_OPERANDS - 1];                                                                   \
-        for (int k = 0; k < walk.count; k++) {                                                               \
-            rows[k] = (type *)weft_task_pointer(buffers, &args->base, k + 1) + walk.source[k];               \
+        for (int k = 0; k < walk->count; k++) {                                                              \
+            rows[k] = (type *)weft_task_pointer(buffers, &args->base, k + 1) + walk->source[k];              \
         }                                                                                                    \
-        type *target = (type *)weft_task_pointer(buffers, &args->base, 0) + walk.target;                     \
+        type *target = (type *)weft_task_pointer(buffers, &args->base, 0) + walk->target;                    \
         reduce_row(name);                                                                                    \
-        break;                                                                                               \
     }
+
+DEFINE_REDUCE_AT(f64, double, FLOAT_ROW)
+DEFINE_REDUCE_AT(f32, float, FLOAT_ROW)
+DEFINE_REDUCE_AT(bf16, uint16_t, GENERAL_ROW)
+DEFINE_REDUCE_AT(f16, uint16_t, GENERAL_ROW)
+DEFINE_REDUCE_AT(i64, int64_t, GENERAL_ROW)
+DEFINE_REDUCE_AT(i32, int32_t, GENERAL_ROW)
+DEFINE_REDUCE_AT(u8, uint8_t, GENERAL_ROW)
+DEFINE_REDUCE_AT(boolean, uint8_t, GENERAL_ROW)
+
+typedef void (*reduce_at)(void *buffers[], const weft_reduce_args *args, const many_walks *walk,
+                          bool contiguous);
+
+static const reduce_at reductions[WEFT_DTYPE_COUNT] = {
+    [WEFT_F64] = reduce_at_f64, [WEFT_F32] = reduce_at_f32, [WEFT_BF16] = reduce_at_bf16,
+    [WEFT_F16] = reduce_at_f16, [WEFT_I64] = reduce_at_i64, [WEFT_I32] = reduce_at_i32,
+    [WEFT_U8] = reduce_at_u8,   [WEFT_BOOL] = reduce_at_boolean,
+};
 
 static void reduce_cpu(void *buffers[], void *argument)
 {
@@ -611,16 +633,7 @@ static void reduce_cpu(void *buffers[], void *argument)
     many_walks walk = many_start(args);
     bool contiguous = is_contiguous_sum(args, walk.target_stride, walk.source_stride);
     for (int64_t row = 0; row < walk.rows; row++, many_next(&walk)) {
-        switch (args->base.dtype) {
-            REDUCE_CASE(WEFT_F64, f64, double, FLOAT_ROW)
-            REDUCE_CASE(WEFT_F32, f32, float, FLOAT_ROW)
-            REDUCE_CASE(WEFT_BF16, bf16, uint16_t, GENERAL_ROW)
-            REDUCE_CASE(WEFT_F16, f16, uint16_t, GENERAL_ROW)
-            REDUCE_CASE(WEFT_I64, i64, int64_t, GENERAL_ROW)
-            REDUCE_CASE(WEFT_I32, i32, int32_t, GENERAL_ROW)
-            REDUCE_CASE(WEFT_U8, u8, uint8_t, GENERAL_ROW)
-            REDUCE_CASE(WEFT_BOOL, boolean, uint8_t, GENERAL_ROW)
-        }
+        reductions[args->base.dtype](buffers, args, &walk, contiguous);
     }
 }
 

@@ -5,8 +5,8 @@
 #include <math.h>
 
 #include "codelets/cpu/clones.h"
-#include "codelets/cpu/convert.h"
-#include "codelets/cpu/half.h"
+#include "codelets/convert.h"
+#include "codelets/half.h"
 
 enum { WORDS = 4, BLOCKS = 128 };
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "codelets/cpu/clones.h"
-#include "codelets/cpu/convert.h"
+#include "codelets/convert.h"
 
 /* LANES: parts that are reduced side by side, as many as hide the latency of an addition. COLUMNS: results
  * that stay in the nearest cache. */

@@ -3,7 +3,7 @@
 #include "codelets/scans.h"
 
 #include "codelets/cpu/clones.h"
-#include "codelets/cpu/convert.h"
+#include "codelets/convert.h"
 #include "codelets/cpu/lines.h"
 
 enum { BLOCK = 512, LINES = 4 };

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codelets/cpu/convert.h"
+#include "codelets/convert.h"
 #include "codelets/cpu/lines.h"
 
 enum { BLOCK = 512, FEW = 48 }; /* up to FEW values are sorted by insertion */

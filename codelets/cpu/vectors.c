@@ -1,6 +1,6 @@
 #include "codelets/cpu/vectors.h"
 
-#include "codelets/cpu/convert.h"
+#include "codelets/convert.h"
 
 weft_vectors weft_vectors_along(const weft_view *view, int first, int last)
 {

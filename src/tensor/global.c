@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codelets/cpu/convert.h"
+#include "codelets/convert.h"
 #include "comm/calls.h"
 #include "tensor/state.h"
 

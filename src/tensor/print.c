@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codelets/cpu/half.h"
+#include "codelets/half.h"
 #include "tensor/tensor.h"
 
 enum { EDGE = 3, LONGEST = 8 }; /* a dimension longer than LONGEST shows EDGE entries at both ends */

@@ -1,6 +1,6 @@
 /* Values of any type as those of another: what kernels that compute in one of few types load and store. */
-#ifndef WEFT_CODELETS_CPU_CONVERT_H
-#define WEFT_CODELETS_CPU_CONVERT_H
+#ifndef WEFT_CODELETS_CONVERT_H
+#define WEFT_CODELETS_CONVERT_H
 
 #include <weft/base.h>
 

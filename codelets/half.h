@@ -1,6 +1,6 @@
 /* 16-bit floating types, stored as bits: bfloat16 and IEEE binary16. Rounding to nearest even. */
-#ifndef WEFT_CODELETS_CPU_HALF_H
-#define WEFT_CODELETS_CPU_HALF_H
+#ifndef WEFT_CODELETS_HALF_H
+#define WEFT_CODELETS_HALF_H
 
 #include <stdint.h>
 #include <string.h>
