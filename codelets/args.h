@@ -1,17 +1,21 @@
 /* codelets: kernels on raw pointers and strides, and their starpu_codelet tables. Knows weft/base.h (types)
  * and StarPU; knows nothing of tensors, layouts or meshes.
  *
- * A task's cl_arg is one of the weft_*_args structures of this folder's headers; each begins with a
- * weft_task_args. A kernel finds its operands through it: two operands may be parts of one buffer, so
- * operands and StarPU buffers are not numbered alike. Every buffer is a StarPU variable: a pointer and a
- * number of bytes. A codelet has nbuffers = STARPU_VARIABLE_NBUFFERS: each task says how many buffers, and
- * each one's mode. */
+ * A kernel is a weft_kernel_entry: a name, the function for CPUs, and the codelet by which StarPU's tools and
+ * performance models know it. A task's cl_arg is a weft_task_run: the arguments, which are plain data (one of
+ * the weft_*_args structures of this folder's headers, each beginning with a weft_task_args) and may be shared
+ * with other tasks, and what is this run's own: where its operands are, the call's scalars. Two operands may
+ * be parts of one buffer, so operands and StarPU's buffers are not numbered alike. Every buffer is a StarPU
+ * variable: a pointer and a number of bytes. A codelet has nbuffers = STARPU_VARIABLE_NBUFFERS: each task says
+ * how many buffers, and each one's mode. */
 #ifndef WEFT_CODELETS_ARGS_H
 #define WEFT_CODELETS_ARGS_H
 
 #include <starpu.h>
 
-#include <weft/base.h>
+#include <weft/kernel.h>
+
+#include "codelets/entry.h"
 
 /* StarPU is built with --enable-maxbuffers=16 by script/bootstrap; distributions build with 8, so lowering
  * code uses at most this many operands and splits what needs more. */
@@ -25,26 +29,47 @@ enum weft_color {
     WEFT_COLOR_FILL = 0xb8b8b8
 };
 
-typedef struct weft_task_operand {
+typedef struct weft_run_operand {
     int64_t offset; /* bytes from the buffer's start */
     int32_t buffer; /* index into the task's buffers */
-} weft_task_operand;
+} weft_run_operand;
 
+struct weft_task_run {
+    const weft_kernel_entry *kernel;
+    const void *arguments; /* not to be written to */
+    const char *function;  /* the public function, for messages: static storage */
+    /* For a kernel that meets a value it cannot use, or that has no memory: the task goes on with zeros in its
+     * place, and the program gets the status at its next blocking call. Any thread. */
+    void (*fail)(weft_status status, const char *function, const char *format, ...);
+    double scalars[WEFT_MAX_SCALARS]; /* the call's */
+    int num_operands;
+    void **pointers; /* room for as many, of the kernel that runs */
+    weft_run_operand operands[];
+};
+
+/* What all arguments begin with. */
 typedef struct weft_task_args {
     weft_dtype dtype; /* of the arithmetic */
-    int num_operands;
-    weft_task_operand operands[WEFT_MAX_OPERANDS];
 } weft_task_args;
 
-static inline void *weft_task_pointer(void *buffers[], const weft_task_args *args, int number)
+static inline void *weft_task_pointer(void *buffers[], const weft_task_run *run, int number)
 {
-    const weft_task_operand *o = &args->operands[number];
+    const weft_run_operand *o = &run->operands[number];
     return (char *)STARPU_VARIABLE_GET_PTR(buffers[o->buffer]) + o->offset;
 }
 
-/* Called by a kernel that meets a value it cannot use (an index out of range): the task goes on with a zero
- * in its place, and the program gets a status at its next blocking call. `operation` has static storage;
- * `limit`: valid values are 0 .. limit - 1. May be called from any thread. NULL: nobody wants to know. */
-typedef void (*weft_report_value)(const char *operation, int64_t value, int64_t limit);
+/* The CPU function of every codelet: cl_arg is a weft_task_run. */
+void weft_run_task(void *buffers[], void *run);
+
+/* A codelet for a kernel, and the entry that leads to it. */
+#define WEFT_KERNEL_ENTRY(variable, name_, color_, cpu_)                                                     \
+    static struct starpu_codelet variable##_codelet = {                                                      \
+        .cpu_funcs = { weft_run_task },                                                                      \
+        .cpu_funcs_name = { "weft_run_task" },                                                               \
+        .nbuffers = STARPU_VARIABLE_NBUFFERS,                                                                \
+        .name = name_,                                                                                       \
+        .color = color_,                                                                                     \
+    };                                                                                                       \
+    const weft_kernel_entry variable = { name_, &variable##_codelet, cpu_ };
 
 #endif

@@ -36,10 +36,9 @@ typedef struct weft_elementwise_args {
     weft_dtype types[1 + WEFT_MAX_ELEMENTWISE_INPUTS];
     int64_t extent[WEFT_MAX_DIMS];
     int64_t stride[1 + WEFT_MAX_ELEMENTWISE_INPUTS][WEFT_MAX_DIMS];
-    double scalars[WEFT_MAX_SCALARS];
 } weft_elementwise_args;
 
-extern struct starpu_codelet weft_codelet_elementwise;
+extern const weft_kernel_entry weft_entry_elementwise;
 
 /* One of those three, for values of a type. */
 weft_dtype weft_arithmetic_type(weft_dtype dtype);

@@ -11,6 +11,6 @@ typedef struct weft_fill_args {
     int64_t count;
     double value;
 } weft_fill_args;
-extern struct starpu_codelet weft_codelet_fill;
+extern const weft_kernel_entry weft_entry_fill;
 
 #endif

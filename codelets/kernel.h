@@ -14,28 +14,22 @@ typedef struct weft_kernel_operand {
     int first_panel, num_panels;
 } weft_kernel_operand;
 
-/* The panels of all operands, the output's first, are the task's operands in `panels`, and not in
- * base.operands. */
+/* The panels of all operands, the output's first, are the task's operands. */
 typedef struct weft_kernel_args {
     weft_task_args base;
     weft_kernel kernel;
-    const char *function; /* static storage */
-    void (*fail)(weft_status status, const char *function, const char *format, ...);
     bool first, last;
     int64_t numbers[WEFT_MAX_NUMBERS];
-    double scalars[WEFT_MAX_SCALARS];
     int num_inputs;
-    weft_kernel_operand output, inputs[WEFT_MAX_KERNEL_INPUTS];
-    int num_panels;
-    weft_task_operand panels[]; /* num_panels, and room for as many pointers */
+    weft_kernel_operand operands[]; /* the output, then the inputs */
 } weft_kernel_args;
 
-/* Bytes of arguments with so many panels. */
-static inline size_t weft_kernel_args_size(int num_panels)
+/* Bytes of arguments with so many inputs. */
+static inline size_t weft_kernel_args_size(int num_inputs)
 {
-    return sizeof(weft_kernel_args) + (size_t)num_panels * (sizeof(weft_task_operand) + sizeof(void *));
+    return sizeof(weft_kernel_args) + (size_t)(1 + num_inputs) * sizeof(weft_kernel_operand);
 }
 
-extern struct starpu_codelet weft_codelet_kernel;
+extern const weft_kernel_entry weft_entry_kernel;
 
 #endif

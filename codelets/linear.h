@@ -37,10 +37,10 @@ typedef struct weft_gemm_args {
     weft_dtype input_type;
     bool adds;
     int64_t addend_row_stride, addend_column_stride; /* elements */
-    const char *function;                            /* static storage */
-    void (*fail)(weft_status status, const char *function, const char *format, ...);
+    bool scaled; /* alpha, and beta of X, are the call's scalars */
 } weft_gemm_args;
-extern struct starpu_codelet weft_codelet_gemm;
+enum { WEFT_GEMM_ALPHA, WEFT_GEMM_BETA };
+extern const weft_kernel_entry weft_entry_gemm;
 
 /* Products of the last two dimensions for every index of those before, which the output has all of and the
  * inputs may repeat. numbers[0]: 1 for a transposed input 0, plus 2 for a transposed input 1. An input of one

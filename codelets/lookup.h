@@ -15,14 +15,14 @@ typedef struct weft_embedding_args {
     int64_t first_row, num_rows, total_rows;
     int64_t output_stride, table_stride; /* between rows, in elements */
     bool first;
-    weft_report_value report;
+    bool checks; /* reports indices out of range */
 } weft_embedding_args;
-extern struct starpu_codelet weft_codelet_embedding;
+extern const weft_kernel_entry weft_entry_embedding;
 
 /* Its derivative: operand 0: gradient of the table's part (W with `first`: set to 0 before; else RW), of
  * WEFT_F32 or WEFT_F64; operand 1: gradient of the output [count, width], of that type or, where that is
  * WEFT_F32, of 16 bits (gradient_type); operand 2: indices. Rows are added in index order: it repeats bit for
  * bit. */
-extern struct starpu_codelet weft_codelet_embedding_backward;
+extern const weft_kernel_entry weft_entry_embedding_backward;
 
 #endif

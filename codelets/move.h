@@ -28,7 +28,7 @@ typedef struct weft_copy_args {
     int64_t target_offset[WEFT_MAX_OPERANDS - 1];
     weft_strided_box boxes[WEFT_MAX_OPERANDS - 1];
 } weft_copy_args;
-extern struct starpu_codelet weft_codelet_copy;
+extern const weft_kernel_entry weft_entry_copy;
 
 /* The same numbers as weft_reduce_op; AVG does not come here (it is SUM with a scale). */
 typedef enum weft_combine {
@@ -51,6 +51,6 @@ typedef struct weft_reduce_args {
     double scale;
     weft_strided_box boxes[WEFT_MAX_OPERANDS - 1];
 } weft_reduce_args;
-extern struct starpu_codelet weft_codelet_reduce;
+extern const weft_kernel_entry weft_entry_reduce;
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "support.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "codelets/args.h"
@@ -12,24 +13,38 @@
 #include "codelets/move.h"
 
 typedef struct operands {
+    int count;
+    double scalars[WEFT_MAX_SCALARS];
+    void (*fail)(weft_status status, const char *function, const char *format, ...);
     struct starpu_variable_interface interfaces[WEFT_MAX_OPERANDS];
     void *buffers[WEFT_MAX_OPERANDS];
 } operands;
 
-/* The arguments' operand `args->num_operands` is this memory, in a buffer of its own. */
-static inline void add_operand(operands *o, weft_task_args *args, const void *memory)
+/* The next operand is this memory, in a buffer of its own. */
+static inline void add_operand(operands *o, const void *memory)
 {
-    int i = args->num_operands++;
+    int i = o->count++;
     o->interfaces[i] = (struct starpu_variable_interface){ .id = STARPU_VARIABLE_INTERFACE_ID,
                                                            .ptr = (uintptr_t)memory,
                                                            .dev_handle = (uintptr_t)memory };
     o->buffers[i] = &o->interfaces[i];
-    args->operands[i] = (weft_task_operand){ .offset = 0, .buffer = i };
 }
 
-static inline void run(const struct starpu_codelet *codelet, operands *o, void *args)
+static inline void run(const weft_kernel_entry *kernel, operands *o, const void *arguments)
 {
-    codelet->cpu_funcs[0](o->buffers, args);
+    weft_task_run *run = calloc(1, sizeof(*run) + (size_t)o->count * sizeof(run->operands[0]));
+    assert_non_null(run);
+    run->kernel = kernel;
+    run->arguments = arguments;
+    run->function = "test";
+    run->fail = o->fail;
+    run->num_operands = o->count;
+    memcpy(run->scalars, o->scalars, sizeof(run->scalars));
+    for (int i = 0; i < o->count; i++) {
+        run->operands[i].buffer = i;
+    }
+    kernel->codelet->cpu_funcs[0](o->buffers, run);
+    free(run);
 }
 
 static inline double number(prng *random)

@@ -110,10 +110,10 @@ static void test_copy(void **state)
                    source + (size_t)place_of(&box, box.source_stride, k) * size, size);
         }
         weft_copy_args args = { .element_size = size, .streams = i % 3 == 0, .boxes = { box } };
-        operands o;
-        add_operand(&o, &args.base, target);
-        add_operand(&o, &args.base, source);
-        run(&weft_codelet_copy, &o, &args);
+        operands o = { .count = 0 };
+        add_operand(&o, target);
+        add_operand(&o, source);
+        run(&weft_entry_copy, &o, &args);
         assert_memory_equal(target, expected, (size_t)to * size);
         free(source);
         free(target);
@@ -270,8 +270,8 @@ static void reduce_case(prng *random, weft_dtype dtype, weft_combine how)
     args.base.dtype = dtype;
     size_t size = weft_dtype_size(dtype);
     void *target = calloc((size_t)to, size), *expected = calloc((size_t)to, size), *source[MAX_SOURCES];
-    operands o;
-    add_operand(&o, &args.base, target);
+    operands o = { .count = 0 };
+    add_operand(&o, target);
     for (int k = 0; k < sources; k++) {
         source[k] = calloc((size_t)from, size);
         for (int64_t i = 0; i < from; i++) {
@@ -281,7 +281,7 @@ static void reduce_case(prng *random, weft_dtype dtype, weft_combine how)
             write_as(dtype, source[k], i, floating && prng_below(random, 200) == 0 ? (double)NAN : value);
         }
         args.boxes[k] = box;
-        add_operand(&o, &args.base, source[k]);
+        add_operand(&o, source[k]);
     }
     for (int64_t i = 0; i < to; i++) {
         write_as(dtype, target, i, 1);
@@ -295,7 +295,7 @@ static void reduce_case(prng *random, weft_dtype dtype, weft_combine how)
         }
         write_as(dtype, expected, at, value * args.scale);
     }
-    run(&weft_codelet_reduce, &o, &args);
+    run(&weft_entry_reduce, &o, &args);
     for (int64_t i = 0; i < to; i++) {
         double got = read_as(dtype, target, i), wanted = read_as(dtype, expected, i);
         if (got != wanted && (got == got || wanted == wanted)) {
@@ -327,9 +327,9 @@ static double filled(weft_dtype dtype, double value)
 {
     double memory[3] = { 0 };
     weft_fill_args args = { .base.dtype = dtype, .count = 3, .value = value };
-    operands o;
-    add_operand(&o, &args.base, memory);
-    run(&weft_codelet_fill, &o, &args);
+    operands o = { .count = 0 };
+    add_operand(&o, memory);
+    run(&weft_entry_fill, &o, &args);
     assert_true(read_as(dtype, memory, 0) == read_as(dtype, memory, 2) || value != value);
     return read_as(dtype, memory, 1);
 }

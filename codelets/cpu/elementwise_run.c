@@ -64,10 +64,10 @@ static void add_dimension(rows *r, const weft_elementwise_args *args, int d)
     }
 }
 
-static rows begin_rows(const weft_elementwise_args *args)
+static rows begin_rows(const weft_elementwise_args *args, int num_operands)
 {
     rows r;
-    r.num_operands = args->base.num_operands;
+    r.num_operands = num_operands;
     r.ndim = 0;
     for (int d = 0; d < args->ndim; d++) {
         if (args->extent[d] != 1) {
@@ -118,6 +118,7 @@ typedef union block {
 typedef struct runner {
     const weft_elementwise_args *args;
     weft_elementwise_loop loop;
+    const double *scalars;
     weft_dtype result; /* of the loop */
     char *pointers[MAX_OPERANDS];
     int64_t sizes[MAX_OPERANDS]; /* of an element */
@@ -167,7 +168,7 @@ static void run_row(runner *run, const rows *r)
             inputs[k - 1] = load(run, r, k, first, n);
         }
         char *target = run->pointers[0] + (r->place[0] + first * stride) * run->sizes[0];
-        run->loop(direct ? (void *)target : &run->output, inputs[0], inputs[1], inputs[2], n, args->scalars);
+        run->loop(direct ? (void *)target : &run->output, inputs[0], inputs[1], inputs[2], n, run->scalars);
         if (!direct) {
             weft_store(args->types[0], target, stride, run->result, &run->output, n);
         }
@@ -179,32 +180,27 @@ static weft_elementwise_loop loop_for(const weft_elementwise *kernel, weft_dtype
     return arithmetic == WEFT_F64 ? kernel->f64 : arithmetic == WEFT_F32 ? kernel->f32 : kernel->i64;
 }
 
-static void elementwise_cpu(void *buffers[], void *argument)
+static void elementwise_cpu(void *buffers[], const weft_task_run *run)
 {
-    const weft_elementwise_args *args = argument;
+    const weft_elementwise_args *args = run->arguments;
     for (int d = 0; d < args->ndim; d++) {
         if (args->extent[d] == 0) {
             return;
         }
     }
-    runner run;
-    run.args = args;
-    run.loop = loop_for(args->kernel, args->base.dtype);
-    run.result = args->kernel->truth ? WEFT_BOOL : args->base.dtype;
-    for (int k = 0; k < args->base.num_operands; k++) {
-        run.pointers[k] = weft_task_pointer(buffers, &args->base, k);
-        run.sizes[k] = (int64_t)weft_dtype_size(args->types[k]);
+    runner own;
+    own.args = args;
+    own.scalars = run->scalars;
+    own.loop = loop_for(args->kernel, args->base.dtype);
+    own.result = args->kernel->truth ? WEFT_BOOL : args->base.dtype;
+    for (int k = 0; k < run->num_operands; k++) {
+        own.pointers[k] = weft_task_pointer(buffers, run, k);
+        own.sizes[k] = (int64_t)weft_dtype_size(args->types[k]);
     }
-    rows r = begin_rows(args);
+    rows r = begin_rows(args, run->num_operands);
     do {
-        run_row(&run, &r);
+        run_row(&own, &r);
     } while (next_row(&r));
 }
 
-struct starpu_codelet weft_codelet_elementwise = {
-    .cpu_funcs = { elementwise_cpu },
-    .cpu_funcs_name = { "elementwise_cpu" },
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .name = "weft_elementwise",
-    .color = WEFT_COLOR_OTHER,
-};
+WEFT_KERNEL_ENTRY(weft_entry_elementwise, "weft_elementwise", WEFT_COLOR_OTHER, elementwise_cpu)

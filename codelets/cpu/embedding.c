@@ -11,25 +11,27 @@ static int64_t index_at(const weft_embedding_args *args, const void *indices, in
 }
 
 /* The row of this part of the table that index i means; -1 when it is in another part or in none. */
-static int64_t row_of(const weft_embedding_args *args, const void *indices, int64_t i, const char *operation)
+static int64_t row_of(const weft_task_run *run, const void *indices, int64_t i)
 {
+    const weft_embedding_args *args = run->arguments;
     int64_t index = index_at(args, indices, i);
-    if ((index < 0 || index >= args->total_rows) && args->report != NULL) {
-        args->report(operation, index, args->total_rows);
+    if ((index < 0 || index >= args->total_rows) && args->checks) {
+        run->fail(WEFT_ERR_INVALID, run->function, "indices has %lld, expected 0 to %lld", (long long)index,
+                  (long long)args->total_rows - 1);
     }
     int64_t row = index - args->first_row;
     return index >= 0 && index < args->total_rows && row >= 0 && row < args->num_rows ? row : -1;
 }
 
-static void embedding_cpu(void *buffers[], void *argument)
+static void embedding_cpu(void *buffers[], const weft_task_run *run)
 {
-    const weft_embedding_args *args = argument;
+    const weft_embedding_args *args = run->arguments;
     size_t size = weft_dtype_size(args->base.dtype), bytes = (size_t)args->width * size;
-    char *out = weft_task_pointer(buffers, &args->base, 0);
-    const char *table = weft_task_pointer(buffers, &args->base, 1);
-    const void *indices = weft_task_pointer(buffers, &args->base, 2);
+    char *out = weft_task_pointer(buffers, run, 0);
+    const char *table = weft_task_pointer(buffers, run, 1);
+    const void *indices = weft_task_pointer(buffers, run, 2);
     for (int64_t i = 0; i < args->count; i++) {
-        int64_t row = row_of(args, indices, i, "weft_embedding");
+        int64_t row = row_of(run, indices, i);
         char *target = out + (size_t)(i * args->output_stride) * size;
         if (row >= 0) {
             memcpy(target, table + (size_t)(row * args->table_stride) * size, bytes);
@@ -39,13 +41,7 @@ static void embedding_cpu(void *buffers[], void *argument)
     }
 }
 
-struct starpu_codelet weft_codelet_embedding = {
-    .cpu_funcs = { embedding_cpu },
-    .cpu_funcs_name = { "embedding_cpu" },
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .name = "weft_embedding",
-    .color = WEFT_COLOR_OTHER,
-};
+WEFT_KERNEL_ENTRY(weft_entry_embedding, "weft_embedding", WEFT_COLOR_OTHER, embedding_cpu)
 
 enum { BLOCK = 512 };
 
@@ -78,29 +74,23 @@ static void add_row(const weft_embedding_args *args, void *target, const char *s
     }
 }
 
-static void embedding_backward_cpu(void *buffers[], void *argument)
+static void embedding_backward_cpu(void *buffers[], const weft_task_run *run)
 {
-    const weft_embedding_args *args = argument;
-    char *table = weft_task_pointer(buffers, &args->base, 0);
-    const char *gradient = weft_task_pointer(buffers, &args->base, 1);
-    const void *indices = weft_task_pointer(buffers, &args->base, 2);
+    const weft_embedding_args *args = run->arguments;
+    char *table = weft_task_pointer(buffers, run, 0);
+    const char *gradient = weft_task_pointer(buffers, run, 1);
+    const void *indices = weft_task_pointer(buffers, run, 2);
     size_t row_bytes = (size_t)args->table_stride * weft_dtype_size(args->base.dtype);
     size_t gradient_bytes = (size_t)args->output_stride * weft_dtype_size(args->gradient_type);
     for (int64_t r = 0; r < args->num_rows && args->first; r++) {
         memset(table + (size_t)r * row_bytes, 0, (size_t)args->width * weft_dtype_size(args->base.dtype));
     }
     for (int64_t i = 0; i < args->count; i++) {
-        int64_t row = row_of(args, indices, i, "weft_embedding_backward");
+        int64_t row = row_of(run, indices, i);
         if (row >= 0) {
             add_row(args, table + (size_t)row * row_bytes, gradient + (size_t)i * gradient_bytes);
         }
     }
 }
 
-struct starpu_codelet weft_codelet_embedding_backward = {
-    .cpu_funcs = { embedding_backward_cpu },
-    .cpu_funcs_name = { "embedding_backward_cpu" },
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .name = "weft_embedding_backward",
-    .color = WEFT_COLOR_OTHER,
-};
+WEFT_KERNEL_ENTRY(weft_entry_embedding_backward, "weft_embedding_backward", WEFT_COLOR_OTHER, embedding_backward_cpu)

@@ -50,16 +50,10 @@ static void fill(weft_dtype dtype, void *pointer, int64_t count, double value)
     }
 }
 
-static void fill_cpu(void *buffers[], void *argument)
+static void fill_cpu(void *buffers[], const weft_task_run *run)
 {
-    const weft_fill_args *args = argument;
-    fill(args->base.dtype, weft_task_pointer(buffers, &args->base, 0), args->count, args->value);
+    const weft_fill_args *args = run->arguments;
+    fill(args->base.dtype, weft_task_pointer(buffers, run, 0), args->count, args->value);
 }
 
-struct starpu_codelet weft_codelet_fill = {
-    .cpu_funcs = { fill_cpu },
-    .cpu_funcs_name = { "fill_cpu" },
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .name = "weft_fill",
-    .color = WEFT_COLOR_FILL,
-};
+WEFT_KERNEL_ENTRY(weft_entry_fill, "weft_fill", WEFT_COLOR_FILL, fill_cpu)

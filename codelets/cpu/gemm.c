@@ -311,9 +311,8 @@ bool weft_multiply_from(const weft_gemm *g, weft_dtype input_type, const void *a
 /* ---- the task of one block ----------------------------------------------------------------------------- */
 
 /* C = beta X */
-static void start_from_addend(const weft_gemm_args *args, const void *addend, void *c)
+static void start_from_addend(const weft_gemm_args *args, const weft_gemm *g, const void *addend, void *c)
 {
-    const weft_gemm *g = &args->gemm;
     bool floating = g->dtype == WEFT_F64 || g->dtype == WEFT_F32;
     size_t size = weft_dtype_size(g->dtype), addend_size = weft_dtype_size(args->input_type);
     for (int64_t i = 0; i < g->m; i++) {
@@ -332,29 +331,27 @@ static void start_from_addend(const weft_gemm_args *args, const void *addend, vo
     }
 }
 
-static void gemm_cpu(void *buffers[], void *argument)
+static void gemm_cpu(void *buffers[], const weft_task_run *run)
 {
-    const weft_gemm_args *args = argument;
+    const weft_gemm_args *args = run->arguments;
     weft_gemm gemm = args->gemm;
-    void *c = weft_task_pointer(buffers, &args->base, 0);
+    if (args->scaled) {
+        gemm.alpha = run->scalars[WEFT_GEMM_ALPHA];
+        gemm.beta = args->adds ? run->scalars[WEFT_GEMM_BETA] : gemm.beta;
+    }
+    void *c = weft_task_pointer(buffers, run, 0);
     if (args->adds && gemm.beta != 0) {
-        start_from_addend(args, weft_task_pointer(buffers, &args->base, args->base.num_operands - 1), c);
+        start_from_addend(args, &gemm, weft_task_pointer(buffers, run, run->num_operands - 1), c);
         gemm.beta = 1;
     }
-    const void *a = gemm.k == 0 ? NULL : weft_task_pointer(buffers, &args->base, 1);
-    const void *b = gemm.k == 0 ? NULL : weft_task_pointer(buffers, &args->base, 2);
+    const void *a = gemm.k == 0 ? NULL : weft_task_pointer(buffers, run, 1);
+    const void *b = gemm.k == 0 ? NULL : weft_task_pointer(buffers, run, 2);
     if (!weft_multiply_from(&gemm, args->input_type, a, b, c)) {
-        args->fail(WEFT_ERR_NOMEM, args->function, "no memory for a block of a product");
+        run->fail(WEFT_ERR_NOMEM, run->function, "no memory for a block of a product");
     }
 }
 
-struct starpu_codelet weft_codelet_gemm = {
-    .cpu_funcs = { gemm_cpu },
-    .cpu_funcs_name = { "gemm_cpu" },
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .name = "weft_gemm",
-    .color = WEFT_COLOR_PRODUCT,
-};
+WEFT_KERNEL_ENTRY(weft_entry_gemm, "weft_gemm", WEFT_COLOR_PRODUCT, gemm_cpu)
 
 /* ---- many products: a kernel on views ------------------------------------------------------------------ */
 

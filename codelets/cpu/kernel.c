@@ -8,26 +8,24 @@ static weft_view view_of(const weft_kernel_operand *operand, void *const *pointe
     return view;
 }
 
-static void kernel_cpu(void *buffers[], void *argument)
+static void kernel_cpu(void *buffers[], const weft_task_run *run)
 {
-    weft_kernel_args *args = argument;
-    void **pointers = (void **)(args->panels + args->num_panels);
-    for (int i = 0; i < args->num_panels; i++) {
-        const weft_task_operand *panel = &args->panels[i];
-        pointers[i] = (char *)STARPU_VARIABLE_GET_PTR(buffers[panel->buffer]) + panel->offset;
+    const weft_kernel_args *args = run->arguments;
+    for (int i = 0; i < run->num_operands; i++) {
+        run->pointers[i] = weft_task_pointer(buffers, run, i);
     }
     weft_kernel_call call = {
-        .output = view_of(&args->output, pointers),
+        .output = view_of(&args->operands[0], run->pointers),
         .num_inputs = args->num_inputs,
         .first = args->first,
         .last = args->last,
         .numbers = args->numbers,
-        .scalars = args->scalars,
-        .function = args->function,
-        .fail = args->fail,
+        .scalars = run->scalars,
+        .function = run->function,
+        .fail = run->fail,
     };
     for (int i = 0; i < args->num_inputs; i++) {
-        call.inputs[i] = view_of(&args->inputs[i], pointers);
+        call.inputs[i] = view_of(&args->operands[1 + i], run->pointers);
     }
     args->kernel(&call);
 }
@@ -36,11 +34,13 @@ static void kernel_cpu(void *buffers[], void *argument)
  */
 static int nodes[WEFT_KERNEL_MAX_PANELS];
 
-struct starpu_codelet weft_codelet_kernel = {
-    .cpu_funcs = { kernel_cpu },
-    .cpu_funcs_name = { "kernel_cpu" },
+static struct starpu_codelet kernel_codelet = {
+    .cpu_funcs = { weft_run_task },
+    .cpu_funcs_name = { "weft_run_task" },
     .nbuffers = STARPU_VARIABLE_NBUFFERS,
     .dyn_nodes = nodes,
     .name = "weft_kernel",
     .color = WEFT_COLOR_OTHER,
 };
+
+const weft_kernel_entry weft_entry_kernel = { "weft_kernel", &kernel_codelet, kernel_cpu };

@@ -394,23 +394,17 @@ void weft_cpu_copy_box(void *target, const void *source, const weft_strided_box 
     }
 }
 
-static void copy_cpu(void *buffers[], void *argument)
+static void copy_cpu(void *buffers[], const weft_task_run *run)
 {
-    const weft_copy_args *args = argument;
-    char *target = weft_task_pointer(buffers, &args->base, 0);
-    for (int i = 1; i < args->base.num_operands; i++) {
-        weft_cpu_copy_box(target + args->target_offset[i - 1], weft_task_pointer(buffers, &args->base, i),
+    const weft_copy_args *args = run->arguments;
+    char *target = weft_task_pointer(buffers, run, 0);
+    for (int i = 1; i < run->num_operands; i++) {
+        weft_cpu_copy_box(target + args->target_offset[i - 1], weft_task_pointer(buffers, run, i),
                           &args->boxes[i - 1], args->element_size, args->streams);
     }
 }
 
-struct starpu_codelet weft_codelet_copy = {
-    .cpu_funcs = { copy_cpu },
-    .cpu_funcs_name = { "copy_cpu" },
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .name = "weft_copy",
-    .color = WEFT_COLOR_MOVE,
-};
+WEFT_KERNEL_ENTRY(weft_entry_copy, "weft_copy", WEFT_COLOR_MOVE, copy_cpu)
 
 /* ---- reduce -------------------------------------------------------------------------------------------- */
 
@@ -429,10 +423,10 @@ struct starpu_codelet weft_codelet_copy = {
     {                                                                                                        \
         return scale == 1 ? value : (wide)((double)value * scale);                                           \
     }                                                                                                        \
-    static void reduce_row_##name(const weft_reduce_args *args, type *target, type *const source[],          \
-                                  int64_t n, int64_t target_stride, const int64_t source_stride[])           \
+    static void reduce_row_##name(const weft_reduce_args *args, int count, type *target,                     \
+                                  type *const source[], int64_t n, int64_t target_stride,                    \
+                                  const int64_t source_stride[])                                             \
     {                                                                                                        \
-        int count = args->base.num_operands - 1;                                                             \
         for (int64_t i = 0; i < n; i++) {                                                                    \
             wide value =                                                                                     \
                 args->accumulate ? load(target[i * target_stride]) : load(source[0][i * source_stride[0]]);  \
@@ -517,10 +511,10 @@ DEFINE_REDUCE(boolean, uint8_t, uint8_t, SAME, SAME, a | b, a &b, a &b, a | b)
             return 3;                                                                                        \
         }                                                                                                    \
     }                                                                                                        \
-    static void sum_row_##name(const weft_reduce_args *args, type *target, type *const source[], int64_t n)  \
+    static void sum_row_##name(const weft_reduce_args *args, int count, type *target,                        \
+                               type *const source[], int64_t n)                                              \
     {                                                                                                        \
         enum { BLOCK = 2048 };                                                                               \
-        int count = args->base.num_operands - 1;                                                             \
         for (int64_t begin = 0; begin < n; begin += BLOCK) {                                                 \
             int64_t length = n - begin < BLOCK ? n - begin : BLOCK;                                          \
             type *out = target + begin;                                                                      \
@@ -538,16 +532,6 @@ DEFINE_REDUCE(boolean, uint8_t, uint8_t, SAME, SAME, a | b, a &b, a &b, a | b)
 DEFINE_SUM_ROW(f64, double)
 DEFINE_SUM_ROW(f32, float)
 
-static bool is_contiguous_sum(const weft_reduce_args *args, int64_t target_stride,
-                              const int64_t source_stride[])
-{
-    bool contiguous = args->combine == WEFT_COMBINE_SUM && target_stride == 1;
-    for (int k = 0; k < args->base.num_operands - 1; k++) {
-        contiguous = contiguous && source_stride[k] == 1;
-    }
-    return contiguous;
-}
-
 /* The walks of all sources go in step with the target's: their boxes have equal extents. The target's strides
  * are taken from the first box. */
 typedef struct many_walks {
@@ -557,10 +541,19 @@ typedef struct many_walks {
     int64_t index[WEFT_MAX_DIMS], target, source[WEFT_MAX_OPERANDS - 1];
 } many_walks;
 
-static many_walks many_start(const weft_reduce_args *args)
+static bool is_contiguous_sum(const many_walks *walk)
+{
+    bool contiguous = walk->args->combine == WEFT_COMBINE_SUM && walk->target_stride == 1;
+    for (int k = 0; k < walk->count; k++) {
+        contiguous = contiguous && walk->source_stride[k] == 1;
+    }
+    return contiguous;
+}
+
+static many_walks many_start(const weft_reduce_args *args, int count)
 {
     const weft_strided_box *box = &args->boxes[0];
-    many_walks walk = { .args = args, .count = args->base.num_operands - 1, .rows = 1, .row_length = 1 };
+    many_walks walk = { .args = args, .count = count, .rows = 1, .row_length = 1 };
     for (int d = 0; d < box->ndim - 1; d++) {
         walk.rows *= box->extent[d];
     }
@@ -591,21 +584,22 @@ static void many_next(many_walks *walk)
 }
 
 #define GENERAL_ROW(name)                                                                                    \
-    reduce_row_##name(args, target, rows, walk->row_length, walk->target_stride, walk->source_stride)
+    reduce_row_##name(args, walk->count, target, rows, walk->row_length, walk->target_stride, walk->source_stride)
 #define FLOAT_ROW(name)                                                                                      \
-    (contiguous ? sum_row_##name(args, target, rows, walk->row_length) : GENERAL_ROW(name))
+    (contiguous ? sum_row_##name(args, walk->count, target, rows, walk->row_length) : GENERAL_ROW(name))
 
 /* One row of the target, where the walk stands. */
 #define DEFINE_REDUCE_AT(name, type, reduce_row)                                                             \
-    static void reduce_at_##name(void *buffers[], const weft_reduce_args *args, const many_walks *walk,      \
+    static void reduce_at_##name(void *buffers[], const weft_task_run *run, const many_walks *walk,          \
                                  bool contiguous)                                                            \
     {                                                                                                        \
         (void)contiguous;                                                                                    \
+        const weft_reduce_args *args = walk->args;                                                           \
         type *rows[WEFT_MAX_OPERANDS - 1];                                                                   \
         for (int k = 0; k < walk->count; k++) {                                                              \
-            rows[k] = (type *)weft_task_pointer(buffers, &args->base, k + 1) + walk->source[k];              \
+            rows[k] = (type *)weft_task_pointer(buffers, run, k + 1) + walk->source[k];              \
         }                                                                                                    \
-        type *target = (type *)weft_task_pointer(buffers, &args->base, 0) + walk->target;                    \
+        type *target = (type *)weft_task_pointer(buffers, run, 0) + walk->target;                    \
         reduce_row(name);                                                                                    \
     }
 
@@ -618,7 +612,7 @@ DEFINE_REDUCE_AT(i32, int32_t, GENERAL_ROW)
 DEFINE_REDUCE_AT(u8, uint8_t, GENERAL_ROW)
 DEFINE_REDUCE_AT(boolean, uint8_t, GENERAL_ROW)
 
-typedef void (*reduce_at)(void *buffers[], const weft_reduce_args *args, const many_walks *walk,
+typedef void (*reduce_at)(void *buffers[], const weft_task_run *run, const many_walks *walk,
                           bool contiguous);
 
 static const reduce_at reductions[WEFT_DTYPE_COUNT] = {
@@ -627,20 +621,14 @@ static const reduce_at reductions[WEFT_DTYPE_COUNT] = {
     [WEFT_U8] = reduce_at_u8,   [WEFT_BOOL] = reduce_at_boolean,
 };
 
-static void reduce_cpu(void *buffers[], void *argument)
+static void reduce_cpu(void *buffers[], const weft_task_run *run)
 {
-    const weft_reduce_args *args = argument;
-    many_walks walk = many_start(args);
-    bool contiguous = is_contiguous_sum(args, walk.target_stride, walk.source_stride);
+    const weft_reduce_args *args = run->arguments;
+    many_walks walk = many_start(args, run->num_operands - 1);
+    bool contiguous = is_contiguous_sum(&walk);
     for (int64_t row = 0; row < walk.rows; row++, many_next(&walk)) {
-        reductions[args->base.dtype](buffers, args, &walk, contiguous);
+        reductions[args->base.dtype](buffers, run, &walk, contiguous);
     }
 }
 
-struct starpu_codelet weft_codelet_reduce = {
-    .cpu_funcs = { reduce_cpu },
-    .cpu_funcs_name = { "reduce_cpu" },
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .name = "weft_reduce",
-    .color = WEFT_COLOR_MOVE,
-};
+WEFT_KERNEL_ENTRY(weft_entry_reduce, "weft_reduce", WEFT_COLOR_MOVE, reduce_cpu)

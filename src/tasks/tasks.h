@@ -1,0 +1,122 @@
+/* src/tasks: what a call becomes, as data. PURE (no StarPU, no MPI, no threads): a task list follows from
+ * layouts alone, so it can be built once, kept, printed, counted and checked without running it.
+ *
+ * A list has tasks in submission order. A task is a kernel, its arguments, and operands: places in SLOTS, with
+ * how they are accessed. A slot is one panel of a tensor of the call, or a temporary that the list declares;
+ * which memory that is gets known when the list is run (src/tensor/run.h). Tasks are ordered by nothing but
+ * their accesses to slots: a task waits for the tasks before it that write what it reads or writes, and for
+ * those that read what it writes.
+ *
+ *     slot     (tensor number in the call, hosted shard, panel), or a temporary of so many bytes
+ *     operand  slot, bytes from the panel's first row, access
+ *     task     kernel, arguments (shared with other tasks where they are equal), operands, position
+ *
+ * What changes from call to call (a learning rate, an offset of random numbers) is no part of a list: kernels
+ * get the call's scalars beside their arguments. */
+#ifndef WEFT_SRC_TASKS_H
+#define WEFT_SRC_TASKS_H
+
+#include <stdio.h>
+
+#include "base/base.h"
+#include "codelets/entry.h"
+
+enum { WEFT_TEMPORARY = -1 }; /* the tensor number of temporaries */
+
+typedef struct weft_slot {
+    int32_t tensor; /* number in the call: inputs first, then outputs; or WEFT_TEMPORARY */
+    int32_t shard;  /* of this process; 0 of a temporary */
+    int64_t panel;  /* of the shard; or the temporary's number */
+} weft_slot;
+
+typedef enum weft_slot_access {
+    WEFT_SLOT_READ = 1,
+    WEFT_SLOT_WRITE = 2, /* nothing of what was there is needed */
+    WEFT_SLOT_READ_WRITE = 3
+} weft_slot_access;
+
+typedef struct weft_task_operand {
+    int64_t offset; /* bytes from the panel's first row */
+    uint32_t slot;  /* index into the list's slots */
+    uint32_t access;
+} weft_task_operand;
+
+typedef struct weft_task {
+    const weft_kernel_entry *kernel;
+    const void *arguments; /* the kernel's own structure; of the list */
+    size_t arguments_size;
+    uint32_t first_operand, num_operands;
+    double position; /* of its rows in the tensor, 0 to 1: which tasks of an operation go first */
+} weft_task;
+
+typedef struct weft_temporary {
+    int64_t bytes;
+    uint32_t first_task, last_task; /* that use it */
+} weft_temporary;
+
+/* Built by the functions below; read by everybody. */
+typedef struct weft_task_list {
+    weft_vec tasks;       /* weft_task */
+    weft_vec operands;    /* weft_task_operand: those of one task follow each other */
+    weft_vec slots;       /* weft_slot, each once */
+    weft_vec temporaries; /* weft_temporary */
+    weft_vec arguments;   /* weft_argument_block: what tasks point to */
+    size_t most_operands; /* of one task */
+    /* While it is built: the arguments of the task that was begun, and where slots are found again. */
+    void *pending;
+    size_t pending_size, pending_capacity;
+    const weft_kernel_entry *pending_kernel;
+    uint32_t *slot_index; /* hash table of 1 + number in `slots` */
+    size_t slot_index_size;
+    bool failed; /* no memory: the list is not to be run */
+} weft_task_list;
+
+/* Zero-initialise a list; free it when it is not used any more. */
+void weft_task_list_free(weft_task_list *list);
+
+/* ---- building ------------------------------------------------------------------------------------------ */
+
+/* Begins a task: returns zeroed arguments of `size` bytes to fill in before weft_task_end(). NULL: no memory,
+ * and the list has failed. */
+void *weft_task_begin(weft_task_list *list, const weft_kernel_entry *kernel, size_t size);
+/* Adds an operand, in the order that the kernel's header gives; returns its number in the task. */
+int weft_task_add(weft_task_list *list, weft_slot slot, int64_t offset, weft_slot_access access);
+/* Ends the task. False: no memory, and the list has failed. */
+bool weft_task_end(weft_task_list *list, double position);
+
+/* Memory for the time of the list, of undefined contents: the slot's panel begins at offset 0. */
+weft_slot weft_task_new_temporary(weft_task_list *list, int64_t bytes);
+
+/* Drops what is needed for building alone. False: the list has failed. */
+bool weft_task_list_finish(weft_task_list *list);
+
+/* ---- reading ------------------------------------------------------------------------------------------- */
+
+static inline const weft_task *weft_task_list_tasks(const weft_task_list *list)
+{
+    return list->tasks.items;
+}
+
+static inline const weft_task_operand *weft_task_operands(const weft_task_list *list, const weft_task *task)
+{
+    return (const weft_task_operand *)list->operands.items + task->first_operand;
+}
+
+static inline const weft_slot *weft_task_list_slots(const weft_task_list *list)
+{
+    return list->slots.items;
+}
+
+/* Bytes of memory that the list takes. */
+size_t weft_task_list_bytes(const weft_task_list *list);
+
+/* Bytes of temporaries that live at the same time, at most. */
+int64_t weft_task_list_peak(const weft_task_list *list);
+
+/* Whether two lists do the same: equal tasks with equal operands in the same order. */
+bool weft_task_list_equal(const weft_task_list *a, const weft_task_list *b);
+
+/* One line a task: "3 matmul  w t2[0].1  r t0[0].1+4096  r t1[0].0". */
+void weft_task_list_print(const weft_task_list *list, FILE *file);
+
+#endif
