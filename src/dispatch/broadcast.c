@@ -28,16 +28,11 @@ typedef struct part {
  * and its result is rounded once. Where it has no integers that type is WEFT_F32 for them. */
 static weft_dtype common_type(const weft_lowering *lowering)
 {
-    const weft_call *call = lowering->call;
-    const weft_layout *inputs[WEFT_MAX_INPUTS];
-    for (int i = 0; i < call->num_inputs; i++) {
-        inputs[i] = lowering->inputs[i]->layout;
+    weft_dtype type = weft_promoted(lowering->num_inputs, lowering->inputs);
+    if (lowering->operation->output_type == WEFT_TYPE_GIVEN) {
+        type = weft_promote(type, lowering->output->dtype);
     }
-    weft_dtype type = weft_promoted(call->num_inputs, inputs);
-    if (call->operation->output_type == WEFT_TYPE_GIVEN) {
-        type = weft_promote(type, lowering->output->layout->dtype);
-    }
-    return weft_dtype_is_floating(type) || call->operation->elementwise->i64 != NULL ? type : WEFT_F32;
+    return weft_dtype_is_floating(type) || lowering->operation->elementwise->i64 != NULL ? type : WEFT_F32;
 }
 
 static bool is_single(const weft_layout *layout)
@@ -49,7 +44,7 @@ static bool is_single(const weft_layout *layout)
 
 static bool must_convert(const elementwise *e, int input)
 {
-    const weft_layout *layout = e->lowering->inputs[input]->layout;
+    const weft_layout *layout = e->lowering->inputs[input];
     return weft_conversion_matters(layout->dtype, e->common) &&
            !(e->kernel->exact_scalar && input == 1 && is_single(layout));
 }
@@ -61,7 +56,7 @@ static bool is_aligned(const weft_layout *output, const weft_layout *input)
 
 static void set_strides(elementwise *e, int input)
 {
-    const weft_layout *layout = e->lowering->inputs[input]->layout, *output = e->lowering->output->layout;
+    const weft_layout *layout = e->lowering->inputs[input], *output = e->lowering->output;
     int64_t own[WEFT_MAX_DIMS];
     weft_box_strides(layout->ndim, &weft_lowering_input(e->lowering, input)->box, own);
     int missing = output->ndim - layout->ndim;
@@ -74,13 +69,13 @@ static void set_strides(elementwise *e, int input)
 static elementwise prepare(const weft_lowering *lowering)
 {
     elementwise e = { .lowering = lowering,
-                      .kernel = lowering->call->operation->elementwise,
+                      .kernel = lowering->operation->elementwise,
                       .common = common_type(lowering) };
     e.arithmetic = weft_arithmetic_type(e.common);
-    for (int i = 0; i < lowering->call->num_inputs; i++) {
+    for (int i = 0; i < lowering->num_inputs; i++) {
         set_strides(&e, i);
         e.converted |= must_convert(&e, i) ? 2u << i : 0;
-        e.aligned |= is_aligned(lowering->output->layout, lowering->inputs[i]->layout) ? 1u << i : 0;
+        e.aligned |= is_aligned(lowering->output, lowering->inputs[i]) ? 1u << i : 0;
     }
     return e;
 }
@@ -92,7 +87,7 @@ static int64_t column_offset(const elementwise *e, const part *p, const int64_t 
 {
     const weft_box *box = &weft_lowering_output(e->lowering)->box;
     int64_t elements = 0;
-    for (int d = 1; d < e->lowering->output->layout->ndim; d++) {
+    for (int d = 1; d < e->lowering->output->ndim; d++) {
         elements += (p->first[d] - box->offset[d]) * strides[d];
     }
     return elements * (int64_t)weft_dtype_size(type);
@@ -101,45 +96,45 @@ static int64_t column_offset(const elementwise *e, const part *p, const int64_t 
 /* The same from where the panel of an input that lies across begins. */
 static int64_t offset_across(const elementwise *e, const part *p, int input)
 {
-    const weft_tensor_impl *tensor = e->lowering->inputs[input];
-    const weft_local_shard *shard = weft_lowering_input(e->lowering, input);
-    int64_t offset = column_offset(e, p, e->strides[input], tensor->layout->dtype);
-    int dim = e->lowering->output->layout->ndim - tensor->layout->ndim;
+    const weft_layout *layout = e->lowering->inputs[input];
+    const weft_shard_info *shard = weft_lowering_input(e->lowering, input);
+    int64_t offset = column_offset(e, p, e->strides[input], layout->dtype);
+    int dim = e->lowering->output->ndim - layout->ndim;
     if (p->panel[input] > 0) {
         int64_t first, last;
-        weft_panel_range(tensor->layout, &shard->box, p->panel[input], &first, &last);
+        weft_panel_range(layout, &shard->box, p->panel[input], &first, &last);
         offset -= (first - shard->box.offset[0]) * e->strides[input][dim] *
-                  (int64_t)weft_dtype_size(tensor->layout->dtype);
+                  (int64_t)weft_dtype_size(layout->dtype);
     }
     return offset;
 }
 
-static void add_input(const elementwise *e, weft_task *task, const weft_row_walk *walk, const part *p,
-                      int input)
+static void add_input(const elementwise *e, const weft_row_walk *walk, const part *p, int input)
 {
-    weft_dtype type = e->lowering->inputs[input]->layout->dtype;
-    if (e->lowering->call->operation->in_place && input == 0) {
+    weft_task_list *tasks = e->lowering->tasks;
+    weft_dtype type = e->lowering->inputs[input]->dtype;
+    if (e->lowering->operation->in_place && input == 0) {
         int64_t offset = weft_rows_output_offset(walk) + column_offset(e, p, e->strides[0], type);
-        weft_task_add(task, walk->output, offset, STARPU_RW);
+        weft_task_add(tasks, walk->output, offset, WEFT_SLOT_READ_WRITE);
     } else if (e->aligned & (1u << input)) {
         int64_t offset = weft_rows_input_offset(walk, input) + column_offset(e, p, e->strides[input], type);
-        weft_task_add(task, walk->inputs[input], offset, STARPU_R);
+        weft_task_add(tasks, walk->inputs[input], offset, WEFT_SLOT_READ);
     } else {
-        const weft_local_shard *shard = weft_lowering_input(e->lowering, input);
-        weft_task_add(task, &shard->panels[p->panel[input]], offset_across(e, p, input), STARPU_R);
+        weft_task_add(tasks, weft_input_slot(e->lowering, input, p->panel[input]),
+                      offset_across(e, p, input), WEFT_SLOT_READ);
     }
 }
 
-static bool submit(const elementwise *e, weft_row_walk *walk, const part *p)
+static bool add_task(const elementwise *e, weft_row_walk *walk, const part *p)
 {
     const weft_lowering *lowering = e->lowering;
-    const weft_layout *output = lowering->output->layout;
-    weft_task task;
-    weft_elementwise_args *args = weft_task_begin(
-        &task, &weft_codelet_elementwise, lowering->call->operation->name, sizeof(*args), e->arithmetic);
+    const weft_layout *output = lowering->output;
+    weft_elementwise_args *args =
+        weft_task_begin(lowering->tasks, &weft_entry_elementwise, sizeof(*args));
     if (args == NULL) {
         return false;
     }
+    args->base.dtype = e->arithmetic;
     args->kernel = e->kernel;
     args->ndim = output->ndim;
     args->types[0] = output->dtype;
@@ -149,22 +144,18 @@ static bool submit(const elementwise *e, weft_row_walk *walk, const part *p)
         args->extent[d] = d == 0 ? walk->last - walk->first : p->last[d] - p->first[d];
     }
     weft_box_strides(output->ndim, &weft_lowering_output(lowering)->box, args->stride[0]);
-    for (int i = 0; i < WEFT_MAX_SCALARS; i++) {
-        args->scalars[i] = lowering->call->scalars[i];
-    }
-    task.position = weft_row_position(output, weft_lowering_output(lowering)->rank, walk->first);
-    weft_task_add(&task, walk->output,
+    weft_task_add(lowering->tasks, walk->output,
                   weft_rows_output_offset(walk) + column_offset(e, p, args->stride[0], output->dtype),
-                  walk->mode);
-    for (int i = 0; i < lowering->call->num_inputs; i++) {
-        args->types[i + 1] = lowering->inputs[i]->layout->dtype;
+                  walk->access);
+    for (int i = 0; i < lowering->num_inputs; i++) {
+        args->types[i + 1] = lowering->inputs[i]->dtype;
         for (int d = 0; d < output->ndim; d++) {
             args->stride[i + 1][d] = e->strides[i][d];
         }
-        add_input(e, &task, walk, p, i);
+        add_input(e, walk, p, i);
     }
-    walk->mode = STARPU_RW;
-    return weft_task_submit(&task);
+    walk->access = WEFT_SLOT_READ_WRITE;
+    return weft_rows_end_task(walk);
 }
 
 /* ---- all tasks ----------------------------------------------------------------------------------------- */
@@ -173,16 +164,16 @@ static bool submit(const elementwise *e, weft_row_walk *walk, const part *p)
 static bool split(const elementwise *e, weft_row_walk *walk, const part *whole, int input)
 {
     const weft_lowering *lowering = e->lowering;
-    while (input < lowering->call->num_inputs &&
+    while (input < lowering->num_inputs &&
            ((e->aligned & (1u << input)) || weft_lowering_input(lowering, input)->num_panels <= 1)) {
         input++;
     }
-    if (input == lowering->call->num_inputs) {
-        return submit(e, walk, whole);
+    if (input == lowering->num_inputs) {
+        return add_task(e, walk, whole);
     }
-    const weft_layout *layout = lowering->inputs[input]->layout;
-    const weft_local_shard *shard = weft_lowering_input(lowering, input);
-    int dim = lowering->output->layout->ndim - layout->ndim;
+    const weft_layout *layout = lowering->inputs[input];
+    const weft_shard_info *shard = weft_lowering_input(lowering, input);
+    int dim = lowering->output->ndim - layout->ndim;
     for (int64_t panel = 0; panel < shard->num_panels; panel++) {
         int64_t first, last;
         weft_panel_range(layout, &shard->box, panel, &first, &last);
@@ -202,7 +193,7 @@ bool weft_lower_elementwise(const weft_lowering *lowering)
     elementwise e = prepare(lowering);
     const weft_box *box = &weft_lowering_output(lowering)->box;
     part whole = { .panel = { 0 } };
-    for (int d = 0; d < lowering->output->layout->ndim; d++) {
+    for (int d = 0; d < lowering->output->ndim; d++) {
         whole.first[d] = box->offset[d];
         whole.last[d] = box->offset[d] + box->extent[d];
     }

@@ -4,6 +4,16 @@
 #include "comm/calls.h"
 #include "dispatch/cache.h"
 #include "dispatch/inputs.h"
+#include "tensor/run.h"
+
+/* The tensors of a call on their way. */
+typedef struct operands {
+    const weft_call *call;
+    const weft_choice *choice;
+    weft_tensor_impl *inputs[WEFT_MAX_INPUTS];    /* as given, then in the layouts that were chosen */
+    const weft_windows *windows[WEFT_MAX_INPUTS]; /* see weft_lowering */
+    weft_tensor_impl *output;
+} operands;
 
 /* False with the error kept. */
 static bool check_inputs(const weft_call *call, weft_tensor_impl *inputs[])
@@ -18,31 +28,31 @@ static bool check_inputs(const weft_call *call, weft_tensor_impl *inputs[])
 }
 
 /* One tensor that is several inputs is moved once. */
-static weft_tensor_impl *moved_before(const weft_call *call, const weft_lowering *lowering, int input,
-                                      const weft_layout *wanted)
+static weft_tensor_impl *moved_before(const operands *o, int input, const weft_layout *wanted)
 {
+    const weft_call *call = o->call;
     for (int i = 0; i < input; i++) {
-        if (call->inputs[i] == call->inputs[input] && lowering->inputs[i]->layout == wanted) {
-            return lowering->inputs[i];
+        if (call->inputs[i] == call->inputs[input] && o->inputs[i]->layout == wanted) {
+            return o->inputs[i];
         }
     }
     return NULL;
 }
 
 /* Brings the inputs into the layouts chosen. New tensors belong to the innermost scope. */
-static bool move_inputs(const weft_call *call, const weft_choice *choice, weft_lowering *lowering)
+static bool move_inputs(operands *o)
 {
-    for (int i = 0; i < call->num_inputs; i++) {
-        const weft_layout *wanted = choice->inputs[i];
-        weft_tensor_impl *given = lowering->inputs[i];
+    for (int i = 0; i < o->call->num_inputs; i++) {
+        const weft_layout *wanted = o->choice->inputs[i];
+        weft_tensor_impl *given = o->inputs[i];
         if (given->layout == wanted) {
             continue;
         }
-        lowering->inputs[i] = moved_before(call, lowering, i, wanted);
-        if (lowering->inputs[i] == NULL) {
-            lowering->inputs[i] = weft_tensor_to_layout(call->function, given, wanted);
+        o->inputs[i] = moved_before(o, i, wanted);
+        if (o->inputs[i] == NULL) {
+            o->inputs[i] = weft_tensor_to_layout(o->call->function, given, wanted);
         }
-        if (lowering->inputs[i] == NULL) {
+        if (o->inputs[i] == NULL) {
             return false;
         }
     }
@@ -50,10 +60,11 @@ static bool move_inputs(const weft_call *call, const weft_choice *choice, weft_l
 }
 
 /* Where a dimension that is seen through windows is sharded, ranks get what they need of their neighbours'.
- * `windows`: of this input, as long as the lowering lasts. */
-static bool make_windows(const weft_call *call, const weft_choice *choice, weft_lowering *lowering, int input,
-                         weft_windows *windows)
+ * `windows`: of this input, as long as the call lasts. */
+static bool make_windows(operands *o, int input, weft_windows *windows)
 {
+    const weft_call *call = o->call;
+    const weft_choice *choice = o->choice;
     const weft_layout *layout = choice->inputs[input];
     weft_window of[WEFT_MAX_DIMS] = { { 0 } };
     for (int d = 0; d < layout->ndim; d++) {
@@ -68,49 +79,98 @@ static bool make_windows(const weft_call *call, const weft_choice *choice, weft_
     if (windows->cut == NULL) {
         return true;
     }
-    lowering->windows[input] = windows;
+    o->windows[input] = windows;
     windows->placed =
         call->operation->places && windows->cut == choice->output && weft_windows_consecutive(windows);
     if (windows->placed) {
         return true;
     }
-    lowering->inputs[input] = weft_tensor_windows(call->function, lowering->inputs[input], windows);
-    return lowering->inputs[input] != NULL;
+    o->inputs[input] = weft_tensor_windows(call->function, o->inputs[input], windows);
+    return o->inputs[input] != NULL;
 }
 
-static bool make_all_windows(const weft_call *call, const weft_choice *choice, weft_lowering *lowering,
-                             weft_windows windows[])
+static bool make_all_windows(operands *o, weft_windows windows[])
 {
-    for (int i = 0; i < call->num_inputs; i++) {
-        if (!make_windows(call, choice, lowering, i, &windows[i])) {
+    for (int i = 0; i < o->call->num_inputs; i++) {
+        if (!make_windows(o, i, &windows[i])) {
             return false;
         }
     }
     return true;
 }
 
-static bool lower_shards(const weft_call *call, weft_lowering *lowering)
+/* What the lowering is told of the call: no tensor. */
+static weft_lowering begin_lowering(const operands *o, weft_task_list *tasks)
 {
-    const weft_operation *operation = call->operation;
+    const weft_call *call = o->call;
+    weft_lowering lowering = { .function = call->function,
+                               .operation = call->operation,
+                               .attributes = &call->attributes,
+                               .num_inputs = call->num_inputs,
+                               .output = o->choice->output,
+                               .choice = o->choice,
+                               .tasks = tasks };
+    for (int i = 0; i < call->num_inputs; i++) {
+        lowering.inputs[i] = o->inputs[i]->layout;
+        lowering.windows[i] = o->windows[i];
+    }
+    return lowering;
+}
+
+/* Appends the tasks of all shards that are hosted here. False with the error kept. */
+static bool lower_shards(const operands *o, weft_task_list *tasks)
+{
+    weft_lowering lowering = begin_lowering(o, tasks);
+    const weft_operation *operation = o->call->operation;
     weft_lower_function lower = operation->lower != NULL         ? operation->lower
                                 : operation->elementwise != NULL ? weft_lower_elementwise
                                                                  : weft_lower_kernel;
-    weft_runtime.operations++;
-    for (int i = 0; i < lowering->output->num_shards; i++) {
-        lowering->shard = i;
-        if (lowering->output->shards[i].count > 0 && !lower(lowering)) {
-            return false;
+    bool done = true;
+    for (int i = 0; i < weft_runtime.local_ranks && done; i++) {
+        int rank = weft_runtime.first_rank + i;
+        lowering.shard = i;
+        lowering.output_shard = weft_layout_shard(lowering.output, rank);
+        if (lowering.output_shard.count == 0) {
+            continue;
         }
+        for (int k = 0; k < lowering.num_inputs; k++) {
+            lowering.input_shards[k] = weft_layout_shard(lowering.inputs[k], rank);
+        }
+        done = lower(&lowering);
     }
-    return true;
+    done = weft_task_list_finish(tasks) && done;
+    if (tasks->failed) {
+        weft_fail(WEFT_ERR_NOMEM, o->call->function, "no memory for tasks");
+    }
+    return done;
 }
 
-static bool place_windows(const weft_call *call, const weft_lowering *lowering)
+/* Submits the tasks that make the output. False with the error kept. */
+static bool run_tasks(const operands *o)
 {
-    for (int i = 0; i < call->num_inputs; i++) {
-        const weft_windows *windows = lowering->windows[i];
+    const weft_call *call = o->call;
+    weft_tensor_impl *tensors[WEFT_MAX_INPUTS + 1];
+    memcpy(tensors, o->inputs, sizeof(o->inputs));
+    tensors[call->num_inputs] = o->output;
+    weft_bindings bindings = {
+        .name = call->operation->name,
+        .function = call->function,
+        .tensors = tensors,
+        .scalars = call->scalars,
+    };
+    weft_runtime.operations++;
+    weft_task_list tasks = { .failed = false };
+    bool done = lower_shards(o, &tasks) && weft_task_list_run(&tasks, &bindings);
+    weft_task_list_free(&tasks);
+    return done;
+}
+
+static bool place_windows(const operands *o)
+{
+    for (int i = 0; i < o->call->num_inputs; i++) {
+        const weft_windows *windows = o->windows[i];
         if (windows != NULL && windows->placed &&
-            !weft_tensor_place(call->function, lowering->output, lowering->inputs[i], windows)) {
+            !weft_tensor_place(o->call->function, o->output, o->inputs[i], windows)) {
             return false;
         }
     }
@@ -119,33 +179,29 @@ static bool place_windows(const weft_call *call, const weft_lowering *lowering)
 
 /* The output with its tasks submitted; NULL with the error kept. A new tensor belongs to the innermost scope.
  */
-static weft_tensor_impl *make_output(const weft_call *call, const weft_choice *choice,
-                                     weft_lowering *lowering)
+static weft_tensor_impl *make_output(operands *o)
 {
+    const weft_call *call = o->call;
     const weft_operation *operation = call->operation;
     if (operation->in_place) {
-        lowering->output = lowering->inputs[0];
-        if (operation->overwrites && call->num_inputs > 1 &&
-            weft_tensor_take(lowering->output, lowering->inputs[1])) {
-            return lowering->output;
+        o->output = o->inputs[0];
+        if (operation->overwrites && call->num_inputs > 1 && weft_tensor_take(o->output, o->inputs[1])) {
+            return o->output;
         }
-        bool writable = weft_tensor_make_writable(call->function, lowering->output, !operation->overwrites);
-        return writable && lower_shards(call, lowering) && place_windows(call, lowering) ? lowering->output
-                                                                                         : NULL;
+        bool writable = weft_tensor_make_writable(call->function, o->output, !operation->overwrites);
+        return writable && run_tasks(o) && place_windows(o) ? o->output : NULL;
     }
     if (operation->views) {
-        int64_t row = operation->first_row == NULL ? 0 : operation->first_row(lowering);
+        weft_lowering lowering = begin_lowering(o, NULL);
+        int64_t row = operation->first_row == NULL ? 0 : operation->first_row(&lowering);
         weft_tensor_impl *view =
-            row < 0 ? NULL : weft_tensor_view(call->function, lowering->inputs[0], row, choice->output);
+            row < 0 ? NULL : weft_tensor_view(call->function, o->inputs[0], row, o->choice->output);
         if (view != NULL) {
             return view;
         }
     }
-    lowering->output = weft_tensor_new(call->function, choice->output);
-    if (lowering->output == NULL) {
-        return NULL;
-    }
-    return lower_shards(call, lowering) && place_windows(call, lowering) ? lowering->output : NULL;
+    o->output = weft_tensor_new(call->function, o->choice->output);
+    return o->output != NULL && run_tasks(o) && place_windows(o) ? o->output : NULL;
 }
 
 /* The target is another input as well, and tasks that write to some of it may read more: what was there
@@ -162,16 +218,17 @@ static bool reads_target(const weft_call *call)
 
 /* Gives those inputs a copy, of the innermost scope. Others that share the target's memory keep it:
  * weft_tensor_make_writable(). False with the error kept. */
-static bool copy_target(const weft_call *call, weft_lowering *lowering)
+static bool copy_target(operands *o)
 {
-    weft_tensor_impl *target = lowering->inputs[0];
+    const weft_call *call = o->call;
+    weft_tensor_impl *target = o->inputs[0];
     weft_tensor_impl *copy = weft_tensor_new(call->function, target->layout);
     if (copy == NULL || !weft_tensor_copy_into(call->function, copy, target)) {
         return false;
     }
     for (int i = 1; i < call->num_inputs; i++) {
-        if (lowering->inputs[i] == target) {
-            lowering->inputs[i] = copy;
+        if (o->inputs[i] == target) {
+            o->inputs[i] = copy;
         }
     }
     return true;
@@ -237,8 +294,8 @@ bool weft_dispatch_accepts(const weft_call *call)
 
 weft_tensor *weft_dispatch(const weft_call *call)
 {
-    weft_lowering lowering = { .call = call };
-    weft_tensor_impl **inputs = lowering.inputs;
+    operands o = { .call = call };
+    weft_tensor_impl **inputs = o.inputs;
     weft_choice own;
     int guessed = -1;
     const weft_choice *choice =
@@ -249,17 +306,16 @@ weft_tensor *weft_dispatch(const weft_call *call)
     if (guessed >= 0) {
         weft_warn_of_guess(call, guessed, inputs[guessed]->layout);
     }
-    lowering.choice = choice;
-    memcpy(lowering.windows, call->windows, sizeof(lowering.windows));
+    o.choice = choice;
+    memcpy(o.windows, call->windows, sizeof(o.windows));
     if (!needs_moves(call, choice, inputs)) {
-        return weft_tensor_handle(make_output(call, choice, &lowering));
+        return weft_tensor_handle(make_output(&o));
     }
     weft_windows windows[WEFT_MAX_INPUTS] = { { 0 } };
     weft_scope_open();
-    bool done = move_inputs(call, choice, &lowering) &&
-                (!reads_target(call) || copy_target(call, &lowering)) &&
-                (!choice->has_windows || make_all_windows(call, choice, &lowering, windows));
-    weft_tensor *output = done ? weft_tensor_handle(make_output(call, choice, &lowering)) : NULL;
+    bool done = move_inputs(&o) && (!reads_target(call) || copy_target(&o)) &&
+                (!choice->has_windows || make_all_windows(&o, windows));
+    weft_tensor *output = done ? weft_tensor_handle(make_output(&o)) : NULL;
     if (output != NULL && !call->operation->in_place) {
         weft_scope_keep(output);
     }

@@ -8,6 +8,7 @@
 
 #include "dispatch/strategy.h"
 #include "dispatch/types.h"
+#include "tasks/tasks.h"
 #include "tensor/tensor.h"
 
 enum { WEFT_MAX_RULES = 4 }; /* of one operation */
@@ -25,20 +26,27 @@ typedef struct weft_call {
     double scalars[WEFT_MAX_SCALARS]; /* what they do not depend on */
 } weft_call;
 
-/* What an operation's lowering gets: one hosted shard of the output, which is not empty. The shards of the
- * inputs with the same index are those of the same rank; they may be empty. */
+/* What a lowering makes tasks from: layouts and attributes, and nothing else. So the tasks of one call are
+ * those of any other call with the same. One hosted shard of the output, which is not empty; the shards of
+ * the inputs are those of the same rank, and may be empty. */
 typedef struct weft_lowering {
-    const weft_call *call;
-    weft_tensor_impl *inputs[WEFT_MAX_INPUTS]; /* in the layouts that were chosen */
+    const char *function; /* the public function, for messages */
+    const weft_operation *operation;
+    const weft_attributes *attributes;
+    int num_inputs;
+    const weft_layout *inputs[WEFT_MAX_INPUTS]; /* the layouts that were chosen; of windows, of these */
     /* The input is what the ranks need of it; NULL: it is itself. Windows that are placed: it is itself, and
      * is written into the output behind the tasks of the lowering, which leaves it out. */
     const weft_windows *windows[WEFT_MAX_INPUTS];
-    weft_tensor_impl *output;
+    const weft_layout *output;
     const weft_choice *choice;
-    int shard;
+    int shard;                                        /* number of the rank among those hosted here */
+    weft_shard_info input_shards[WEFT_MAX_INPUTS], output_shard;
+    weft_task_list *tasks; /* where they go */
 } weft_lowering;
 
-/* False with the error kept. Knows the rank's boxes and panels; submits tasks; waits for nothing. */
+/* Appends the tasks of a shard to lowering->tasks. PURE. False: no memory (the list has failed), or an error
+ * is kept. */
 typedef bool (*weft_lower_function)(const weft_lowering *lowering);
 
 /* Chooses the layouts where no rule can: see weft_operation. A status with why, as weft_strategy_search()
@@ -128,15 +136,28 @@ bool weft_lower_elementwise(const weft_lowering *lowering);
 
 /* ---- what lowerings share (rows.c) --------------------------------------------------------------------- */
 
-static inline const weft_local_shard *weft_lowering_input(const weft_lowering *lowering, int input)
+static inline const weft_shard_info *weft_lowering_input(const weft_lowering *lowering, int input)
 {
-    return &lowering->inputs[input]->shards[lowering->shard];
+    return &lowering->input_shards[input];
 }
 
-static inline const weft_local_shard *weft_lowering_output(const weft_lowering *lowering)
+static inline const weft_shard_info *weft_lowering_output(const weft_lowering *lowering)
 {
-    return &lowering->output->shards[lowering->shard];
+    return &lowering->output_shard;
 }
+
+/* A panel of an input, and of the output, which in place is input 0. */
+static inline weft_slot weft_input_slot(const weft_lowering *lowering, int input, int64_t panel)
+{
+    return (weft_slot){ input, lowering->shard, panel };
+}
+
+weft_slot weft_output_slot(const weft_lowering *lowering, int64_t panel);
+
+/* The number of the panel that holds global row `row` of a shard, and the rows [*first, *last) that the panel
+ * holds: what row-wise lowering walks along. ndim 0: row 0 of [0, 1). */
+int64_t weft_shard_panel_at(const weft_layout *layout, const weft_shard_info *shard, int64_t row,
+                            int64_t *first, int64_t *last);
 
 /* A walk along the rows (dimension 0) of an output shard in pieces that lie in one panel of the output and in
  * one panel of every input that is aligned with it: whose rows are the output's rows, by their global
@@ -146,11 +167,11 @@ typedef struct weft_row_walk {
     unsigned aligned;    /* bit i: input i is */
     int64_t end;         /* one past the shard's last row */
     int64_t first, last; /* rows of the present piece */
-    const weft_panel *output;
+    weft_slot output;
     int64_t output_first, output_last;         /* rows of the panel that the piece is in */
-    const weft_panel *inputs[WEFT_MAX_INPUTS]; /* of those aligned */
+    weft_slot inputs[WEFT_MAX_INPUTS]; /* of those aligned */
     int64_t input_first[WEFT_MAX_INPUTS];
-    enum starpu_data_access_mode mode; /* for the output: W for the first piece of a panel, then RW */
+    weft_slot_access access; /* of the output: written by the first piece of a panel, then changed */
 } weft_row_walk;
 
 void weft_rows_begin(weft_row_walk *walk, const weft_lowering *lowering, unsigned aligned);
@@ -161,9 +182,13 @@ bool weft_rows_next(weft_row_walk *walk);
 int64_t weft_rows_output_offset(const weft_row_walk *walk);
 int64_t weft_rows_input_offset(const weft_row_walk *walk, int input);
 
-/* Adds the present piece of an input that is aligned, or of the output, to a task. */
-void weft_rows_add_output(weft_task *task, const weft_row_walk *walk);
-void weft_rows_add_input(weft_task *task, const weft_row_walk *walk, int input);
+/* Adds the present piece of the output, or of an input that is aligned, to the task that was begun. */
+void weft_rows_add_output(const weft_row_walk *walk);
+void weft_rows_add_input(const weft_row_walk *walk, int input);
+/* Ends it: its position is that of the piece. */
+bool weft_rows_end_task(const weft_row_walk *walk);
+/* Where row `row` of the output lies among all: see weft_row_position(). */
+double weft_lowering_position(const weft_lowering *lowering, int64_t row);
 
 /* Sets the lowering's output shard to a value: where there is nothing to compute from. */
 bool weft_lower_fill(const weft_lowering *lowering, double value);

@@ -9,10 +9,24 @@ static void shard_rows(int ndim, const weft_box *box, int64_t *first, int64_t *l
     *last = ndim == 0 ? 1 : box->offset[0] + box->extent[0];
 }
 
+weft_slot weft_output_slot(const weft_lowering *lowering, int64_t panel)
+{
+    int32_t tensor = lowering->operation->in_place ? 0 : lowering->num_inputs;
+    return (weft_slot){ tensor, lowering->shard, panel };
+}
+
+int64_t weft_shard_panel_at(const weft_layout *layout, const weft_shard_info *shard, int64_t row,
+                            int64_t *first, int64_t *last)
+{
+    int64_t panel = weft_panel_of_row(layout, &shard->box, row);
+    weft_panel_range(layout, &shard->box, panel, first, last);
+    return panel;
+}
+
 void weft_rows_begin(weft_row_walk *walk, const weft_lowering *lowering, unsigned aligned)
 {
     *walk = (weft_row_walk){ .lowering = lowering, .aligned = aligned };
-    shard_rows(lowering->output->layout->ndim, &weft_lowering_output(lowering)->box, &walk->last, &walk->end);
+    shard_rows(lowering->output->ndim, &weft_lowering_output(lowering)->box, &walk->last, &walk->end);
 }
 
 bool weft_rows_next(weft_row_walk *walk)
@@ -22,15 +36,17 @@ bool weft_rows_next(weft_row_walk *walk)
         return false;
     }
     walk->first = walk->last;
-    walk->output = weft_shard_panel_at(lowering->output, weft_lowering_output(lowering), walk->first,
-                                       &walk->output_first, &walk->output_last);
-    walk->mode = walk->first == walk->output_first ? STARPU_W : STARPU_RW;
+    walk->output = weft_output_slot(
+        lowering, weft_shard_panel_at(lowering->output, weft_lowering_output(lowering), walk->first,
+                                      &walk->output_first, &walk->output_last));
+    walk->access = walk->first == walk->output_first ? WEFT_SLOT_WRITE : WEFT_SLOT_READ_WRITE;
     walk->last = weft_min_i64(walk->end, walk->output_last);
-    for (int i = 0; i < lowering->call->num_inputs; i++) {
+    for (int i = 0; i < lowering->num_inputs; i++) {
         if (walk->aligned & (1u << i)) {
             int64_t last;
-            walk->inputs[i] = weft_shard_panel_at(lowering->inputs[i], weft_lowering_input(lowering, i),
-                                                  walk->first, &walk->input_first[i], &last);
+            int64_t panel = weft_shard_panel_at(lowering->inputs[i], weft_lowering_input(lowering, i),
+                                                walk->first, &walk->input_first[i], &last);
+            walk->inputs[i] = weft_input_slot(lowering, i, panel);
             walk->last = weft_min_i64(walk->last, last);
         }
     }
@@ -38,10 +54,9 @@ bool weft_rows_next(weft_row_walk *walk)
 }
 
 /* Bytes of `rows` rows of a shard. */
-static int64_t row_bytes(const weft_tensor_impl *tensor, const weft_local_shard *shard, int64_t rows)
+static int64_t row_bytes(const weft_layout *layout, const weft_shard_info *shard, int64_t rows)
 {
-    return rows * weft_row_elements(tensor->layout->ndim, &shard->box) *
-           (int64_t)weft_dtype_size(tensor->layout->dtype);
+    return rows * weft_row_elements(layout->ndim, &shard->box) * (int64_t)weft_dtype_size(layout->dtype);
 }
 
 int64_t weft_rows_output_offset(const weft_row_walk *walk)
@@ -56,33 +71,41 @@ int64_t weft_rows_input_offset(const weft_row_walk *walk, int input)
                      walk->first - walk->input_first[input]);
 }
 
-void weft_rows_add_output(weft_task *task, const weft_row_walk *walk)
+void weft_rows_add_output(const weft_row_walk *walk)
 {
-    task->position = weft_row_position(walk->lowering->output->layout,
-                                       weft_lowering_output(walk->lowering)->rank, walk->first);
-    weft_task_add(task, walk->output, weft_rows_output_offset(walk), walk->mode);
+    weft_task_add(walk->lowering->tasks, walk->output, weft_rows_output_offset(walk), walk->access);
 }
 
-void weft_rows_add_input(weft_task *task, const weft_row_walk *walk, int input)
+void weft_rows_add_input(const weft_row_walk *walk, int input)
 {
-    weft_task_add(task, walk->inputs[input], weft_rows_input_offset(walk, input), STARPU_R);
+    weft_task_add(walk->lowering->tasks, walk->inputs[input], weft_rows_input_offset(walk, input),
+                  WEFT_SLOT_READ);
+}
+
+double weft_lowering_position(const weft_lowering *lowering, int64_t row)
+{
+    return weft_row_position(lowering->output, lowering->output_shard.rank, row);
+}
+
+bool weft_rows_end_task(const weft_row_walk *walk)
+{
+    return weft_task_end(walk->lowering->tasks, weft_lowering_position(walk->lowering, walk->first));
 }
 
 bool weft_lower_fill(const weft_lowering *lowering, double value)
 {
     weft_row_walk walk;
     for (weft_rows_begin(&walk, lowering, 0); weft_rows_next(&walk);) {
-        weft_task task;
-        weft_fill_args *args = weft_task_begin(&task, &weft_codelet_fill, lowering->call->operation->name,
-                                               sizeof(*args), lowering->output->layout->dtype);
+        weft_fill_args *args = weft_task_begin(lowering->tasks, &weft_entry_fill, sizeof(*args));
         if (args == NULL) {
             return false;
         }
+        args->base.dtype = lowering->output->dtype;
         args->count = (walk.last - walk.first) *
-                      weft_row_elements(lowering->output->layout->ndim, &weft_lowering_output(lowering)->box);
+                      weft_row_elements(lowering->output->ndim, &weft_lowering_output(lowering)->box);
         args->value = value;
-        weft_rows_add_output(&task, &walk);
-        if (!weft_task_submit(&task)) {
+        weft_rows_add_output(&walk);
+        if (!weft_rows_end_task(&walk)) {
             return false;
         }
     }
@@ -91,7 +114,7 @@ bool weft_lower_fill(const weft_lowering *lowering, double value)
 
 bool weft_lowering_adds(const weft_lowering *lowering, int input)
 {
-    const weft_layout *output = lowering->output->layout, *own = lowering->inputs[input]->layout;
+    const weft_layout *output = lowering->output, *own = lowering->inputs[input];
     int64_t coordinate[WEFT_MAX_DIMS];
     weft_mesh_unravel(output->mesh, weft_mesh_index_of(output->mesh, weft_lowering_output(lowering)->rank),
                       coordinate);

@@ -135,6 +135,19 @@ int64_t weft_layout_parts(const weft_layout *layout, int dim);
 /* Elements that a rank holds; 0 outside the mesh. */
 int64_t weft_layout_shard_count(const weft_layout *layout, int rank);
 
+/* What a rank holds of a layout: what is known of a shard without its memory. */
+typedef struct weft_shard_info {
+    int rank;
+    bool member; /* the rank is in the mesh */
+    weft_box box;
+    int64_t count;      /* elements; 0: empty, then there are no panels */
+    int64_t num_panels; /* cut as weft_panel_range(layout, &box, ...) says */
+} weft_shard_info;
+weft_shard_info weft_layout_shard(const weft_layout *layout, int rank);
+
+/* Elements in one row (dimension 0) of a shard with this box; 1 for ndim 0. */
+int64_t weft_row_elements(int ndim, const weft_box *box);
+
 /* Panel height: a power of two (or forced_rows), a pure function of shape, dtype and placements, so that
  * every rank can compute every other rank's panels, and so that cuts of different heights nest. With W us to
  * move the largest shard and o us per panel, p panels end about W / p + p o after the longer of what is

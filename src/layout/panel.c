@@ -109,6 +109,24 @@ int64_t weft_panel_of_row(const weft_layout *layout, const weft_box *box, int64_
     return layout->ndim == 0 ? 0 : row / layout->panel_rows - box->offset[0] / layout->panel_rows;
 }
 
+weft_shard_info weft_layout_shard(const weft_layout *layout, int rank)
+{
+    weft_shard_info shard = { .rank = rank };
+    shard.member = weft_layout_shard_box(layout, rank, &shard.box);
+    shard.count = shard.member ? weft_box_count(layout->ndim, &shard.box) : 0;
+    shard.num_panels = shard.count == 0 ? 0 : weft_panel_count(layout, &shard.box);
+    return shard;
+}
+
+int64_t weft_row_elements(int ndim, const weft_box *box)
+{
+    int64_t elements = 1;
+    for (int d = 1; d < ndim; d++) {
+        elements *= box->extent[d];
+    }
+    return elements;
+}
+
 double weft_row_position(const weft_layout *layout, int rank, int64_t row)
 {
     if (layout->ndim == 0 || layout->shape[0] == 0) {

@@ -163,8 +163,8 @@ static void restrict_to(const weft_affine *map, bool target, const weft_box *box
 /* A tensor's shard, and the panel of it that is looked at. What the rank has of windows lies at the beginning
  * of its part; what is behind it holds nothing. */
 typedef struct place {
-    const weft_tensor_impl *tensor;
-    const weft_local_shard *shard;
+    const weft_layout *layout;
+    const weft_shard_info *shard;
     int64_t strides[WEFT_MAX_DIMS];
     weft_box held;                /* of the tensor that is looked at, perhaps through windows */
     int64_t shift[WEFT_MAX_DIMS]; /* indices of the shard's box minus these */
@@ -172,14 +172,13 @@ typedef struct place {
     weft_box box; /* of the panel: of what is held */
 } place;
 
-static place place_of(const weft_tensor_impl *tensor, const weft_local_shard *shard,
-                      const weft_windows *windows)
+static place place_of(const weft_layout *layout, const weft_shard_info *shard, const weft_windows *windows)
 {
-    place p = { .tensor = tensor, .shard = shard, .held = shard->box };
-    weft_box_strides(tensor->layout->ndim, &shard->box, p.strides);
+    place p = { .layout = layout, .shard = shard, .held = shard->box };
+    weft_box_strides(layout->ndim, &shard->box, p.strides);
     if (windows != NULL) {
         weft_windows_rank_box(windows, shard->rank, &p.held);
-        for (int d = 0; d < tensor->layout->ndim; d++) {
+        for (int d = 0; d < layout->ndim; d++) {
             p.shift[d] = shard->box.offset[d] - p.held.offset[d];
         }
     }
@@ -190,9 +189,9 @@ static place place_of(const weft_tensor_impl *tensor, const weft_local_shard *sh
 static void go_to_panel(place *p, int64_t panel)
 {
     p->panel = panel;
-    if (p->tensor->layout->ndim > 0) {
+    if (p->layout->ndim > 0) {
         int64_t first, last;
-        weft_panel_range(p->tensor->layout, &p->shard->box, panel, &first, &last);
+        weft_panel_range(p->layout, &p->shard->box, panel, &first, &last);
         p->box.offset[0] = first - p->shift[0];
         p->box.extent[0] =
             weft_min_i64(last - first, p->held.offset[0] + p->held.extent[0] - p->box.offset[0]);
@@ -203,26 +202,25 @@ static void go_to_panel(place *p, int64_t panel)
 typedef struct copier {
     const weft_lowering *lowering;
     place from, to;
-    bool open; /* there is a task that has not been submitted */
-    weft_task task;
-    weft_copy_args *args;
-    enum starpu_data_access_mode mode; /* of the panel in the next task */
+    bool open;            /* there is a task that has not ended */
+    weft_copy_args *args; /* of it */
+    int num_sources;
+    weft_slot_access access; /* to the panel in the next task */
 } copier;
 
 static bool begin_task(copier *c)
 {
-    weft_dtype type = c->to.tensor->layout->dtype;
-    c->args = weft_task_begin(&c->task, &weft_codelet_copy, c->lowering->call->operation->name,
-                              sizeof(*c->args), type);
+    weft_task_list *tasks = c->lowering->tasks;
+    c->args = weft_task_begin(tasks, &weft_entry_copy, sizeof(*c->args));
     if (c->args == NULL) {
         return false;
     }
     c->open = true;
-    c->args->element_size = weft_dtype_size(type);
-    int64_t row = c->to.tensor->layout->ndim == 0 ? 0 : c->to.box.offset[0];
-    c->task.position = weft_row_position(c->to.tensor->layout, c->to.shard->rank, row);
-    weft_task_add(&c->task, &c->to.shard->panels[c->to.panel], 0, c->mode);
-    c->mode = STARPU_RW;
+    c->num_sources = 0;
+    c->args->base.dtype = c->to.layout->dtype;
+    c->args->element_size = weft_dtype_size(c->to.layout->dtype);
+    weft_task_add(tasks, weft_output_slot(c->lowering, c->to.panel), 0, c->access);
+    c->access = WEFT_SLOT_READ_WRITE;
     return true;
 }
 
@@ -232,7 +230,8 @@ static bool end_task(copier *c)
         return true;
     }
     c->open = false;
-    return weft_task_submit(&c->task);
+    int64_t row = c->to.layout->ndim == 0 ? 0 : c->to.box.offset[0];
+    return weft_task_end(c->lowering->tasks, weft_lowering_position(c->lowering, row));
 }
 
 /* Bytes from the panel's start to where a region begins. */
@@ -246,35 +245,35 @@ static int64_t region_offset(const weft_affine *map, bool target, const place *p
                 (side->first + side->step * r->first[i] - p->box.offset[side->dim]) * p->strides[side->dim];
         }
     }
-    return elements * (int64_t)weft_dtype_size(p->tensor->layout->dtype);
+    return elements * (int64_t)weft_dtype_size(p->layout->dtype);
 }
 
-static weft_strided_box region_box(const weft_affine *map, const copier *c, const region *r)
+static void set_box(const weft_affine *map, const copier *c, const region *r, weft_strided_box *box)
 {
-    weft_strided_box box = { .ndim = map->num_loops };
+    box->ndim = map->num_loops;
     for (int i = 0; i < map->num_loops; i++) {
         const weft_affine_loop *loop = &map->loops[i];
-        box.extent[i] = r->last[i] - r->first[i];
-        box.source_stride[i] =
+        box->extent[i] = r->last[i] - r->first[i];
+        box->source_stride[i] =
             loop->source.dim < 0 ? 0 : loop->source.step * c->from.strides[loop->source.dim];
-        box.target_stride[i] = loop->target.dim < 0 ? 0 : loop->target.step * c->to.strides[loop->target.dim];
+        box->target_stride[i] =
+            loop->target.dim < 0 ? 0 : loop->target.step * c->to.strides[loop->target.dim];
     }
-    return box;
 }
 
 static bool add_region(copier *c, const weft_affine *map, const region *r)
 {
-    if (c->open && c->args->base.num_operands == WEFT_MAX_OPERANDS && !end_task(c)) {
+    if (c->open && c->num_sources == WEFT_MAX_OPERANDS - 1 && !end_task(c)) {
         return false;
     }
     if (!c->open && !begin_task(c)) {
         return false;
     }
-    int piece = c->args->base.num_operands - 1;
-    c->args->boxes[piece] = region_box(map, c, r);
+    int piece = c->num_sources++;
+    set_box(map, c, r, &c->args->boxes[piece]);
     c->args->target_offset[piece] = region_offset(map, true, &c->to, r);
-    weft_task_add(&c->task, &c->from.shard->panels[c->from.panel], region_offset(map, false, &c->from, r),
-                  STARPU_R);
+    weft_task_add(c->lowering->tasks, weft_input_slot(c->lowering, map->input, c->from.panel),
+                  region_offset(map, false, &c->from, r), WEFT_SLOT_READ);
     return true;
 }
 
@@ -294,7 +293,7 @@ static void source_panels(const weft_affine *map, const place *from, const regio
     const weft_affine_side *side = &map->loops[loop].source;
     int64_t begin = side->first + side->step * r->first[loop],
             end = side->first + side->step * (r->last[loop] - 1);
-    const weft_layout *layout = from->tensor->layout;
+    const weft_layout *layout = from->layout;
     int64_t shift = from->shift[0];
     *first = weft_panel_of_row(layout, &from->shard->box, weft_min_i64(begin, end) + shift);
     *last = weft_panel_of_row(layout, &from->shard->box, weft_max_i64(begin, end) + shift) + 1;
@@ -331,7 +330,7 @@ static bool is_covered(const copier *c, int num_maps, const weft_affine maps[])
         restrict_to(&maps[i], true, &c->to.box, &r);
         covered += region_count(&maps[i], &r);
     }
-    return covered == weft_box_count(c->to.tensor->layout->ndim, &c->to.box);
+    return covered == weft_box_count(c->to.layout->ndim, &c->to.box);
 }
 
 bool weft_lower_affine(const weft_lowering *lowering, int num_maps, const weft_affine maps[])
@@ -340,12 +339,9 @@ bool weft_lower_affine(const weft_lowering *lowering, int num_maps, const weft_a
                  .to = place_of(lowering->output, weft_lowering_output(lowering), NULL) };
     for (int64_t panel = 0; panel < c.to.shard->num_panels; panel++) {
         go_to_panel(&c.to, panel);
-        c.mode = is_covered(&c, num_maps, maps) ? STARPU_W : STARPU_RW;
+        c.access = is_covered(&c, num_maps, maps) ? WEFT_SLOT_WRITE : WEFT_SLOT_READ_WRITE;
         for (int i = 0; i < num_maps; i++) {
             if (!copy_map(&c, &maps[i])) {
-                if (c.open) {
-                    weft_task_drop(&c.task);
-                }
                 return false;
             }
         }

@@ -27,8 +27,8 @@ weft_status weft_attention_choose(const weft_call *call, const weft_layout *cons
 /* Rows of q, or keys: global numbers of those that the rank has in a step. */
 static void span_of(const weft_lowering *lowering, int input, int64_t *first, int64_t *end)
 {
-    const weft_local_shard *shard = weft_lowering_input(lowering, input);
-    const weft_layout *layout = lowering->inputs[input]->layout;
+    const weft_shard_info *shard = weft_lowering_input(lowering, input);
+    const weft_layout *layout = lowering->inputs[input];
     weft_box box = shard->box;
     if (lowering->windows[input] != NULL) {
         weft_windows_rank_box(lowering->windows[input], shard->rank, &box);
@@ -39,21 +39,21 @@ static void span_of(const weft_lowering *lowering, int input, int64_t *first, in
 
 bool weft_attention_lower_step(const weft_lowering *lowering, int q)
 {
-    const weft_call *call = lowering->call;
+    const int64_t *numbers = lowering->attributes->numbers;
     int64_t row, row_end, key, key_end;
     span_of(lowering, q, &row, &row_end);
     span_of(lowering, q + 1, &key, &key_end);
-    bool unseen = call->attributes.numbers[WEFT_ATTENTION_CAUSAL] && key >= row_end;
+    bool unseen = numbers[WEFT_ATTENTION_CAUSAL] && key >= row_end;
     bool adds = row < row_end && key < key_end && !unseen;
-    if (!adds && (call->attributes.numbers[WEFT_ATTENTION_PARTS] & WEFT_ATTENTION_CONTINUES)) {
+    if (!adds && (numbers[WEFT_ATTENTION_PARTS] & WEFT_ATTENTION_CONTINUES)) {
         return true;
     }
-    weft_call own = *call;
+    weft_attributes own = *lowering->attributes;
     weft_lowering counted = *lowering;
-    counted.call = &own;
-    own.attributes.numbers[WEFT_ATTENTION_PARTS] |= WEFT_ATTENTION_COUNTS;
-    own.attributes.numbers[WEFT_ATTENTION_ROWS] = row_end - row;
-    own.attributes.numbers[WEFT_ATTENTION_KEYS] = key_end - key;
+    counted.attributes = &own;
+    own.numbers[WEFT_ATTENTION_PARTS] |= WEFT_ATTENTION_COUNTS;
+    own.numbers[WEFT_ATTENTION_ROWS] = row_end - row;
+    own.numbers[WEFT_ATTENTION_KEYS] = key_end - key;
     return weft_lower_kernel(&counted);
 }
 

@@ -88,10 +88,10 @@ static weft_window window_of_result(const weft_call *call, int input, int dim)
 /* The bias is an input of the ranks that add it. */
 static bool lower_forward(const weft_lowering *lowering)
 {
-    weft_call call = *lowering->call;
+    weft_attributes attributes = *lowering->attributes;
     weft_lowering own = *lowering;
-    own.call = &call;
-    call.attributes.numbers[WEFT_CONVOLUTION_ADDS] = call.num_inputs > 2 && weft_lowering_adds(lowering, 2);
+    own.attributes = &attributes;
+    attributes.numbers[WEFT_CONVOLUTION_ADDS] = lowering->num_inputs > 2 && weft_lowering_adds(lowering, 2);
     return weft_lower_kernel(&own);
 }
 

@@ -4,32 +4,25 @@
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
 
-static void report_index(const char *operation, int64_t value, int64_t limit)
-{
-    (void)operation;
-    weft_fail_later(WEFT_ERR_INVALID, "weft_embedding", "indices has %lld, expected 0 to %lld",
-                    (long long)value, (long long)limit - 1);
-}
-
 /* What of the table a task looks at: a panel, or, where the rank has no rows of it, nothing. */
 typedef struct table_part {
-    const weft_panel *panel;
+    int64_t panel; /* -1: none */
     int64_t first_row, num_rows;
 } table_part;
 
-static int64_t num_table_parts(const weft_local_shard *table)
+static int64_t num_table_parts(const weft_shard_info *table)
 {
     return weft_max_i64(1, table->num_panels);
 }
 
-static table_part table_part_at(const weft_tensor_impl *tensor, const weft_local_shard *shard, int64_t index)
+static table_part table_part_at(const weft_layout *layout, const weft_shard_info *shard, int64_t panel)
 {
     if (shard->num_panels == 0) {
-        return (table_part){ .panel = NULL };
+        return (table_part){ .panel = -1 };
     }
     int64_t first, last;
-    weft_panel_range(tensor->layout, &shard->box, index, &first, &last);
-    return (table_part){ &shard->panels[index], first, last - first };
+    weft_panel_range(layout, &shard->box, panel, &first, &last);
+    return (table_part){ panel, first, last - first };
 }
 
 /* Every index is looked at once for each part of the table, but its range is checked with the part that has
@@ -44,21 +37,19 @@ static bool is_checked_with(const table_part *part, int64_t total_rows)
 static bool look_up(const weft_row_walk *walk, const table_part *part, bool first)
 {
     const weft_lowering *lowering = walk->lowering;
-    const weft_layout *table = lowering->inputs[0]->layout;
-    const weft_local_shard *indices = weft_lowering_input(lowering, 1);
-    bool single = lowering->inputs[1]->layout->ndim == 0;
+    const weft_layout *table = lowering->inputs[0];
+    const weft_shard_info *indices = weft_lowering_input(lowering, 1);
+    bool single = lowering->inputs[1]->ndim == 0;
     int64_t table_width = weft_lowering_input(lowering, 0)->box.extent[1];
     int64_t first_column = single ? walk->first - weft_lowering_output(lowering)->box.offset[0] : 0;
-    weft_task task;
-    weft_embedding_args *args = weft_task_begin(&task, &weft_codelet_embedding,
-                                                lowering->call->operation->name, sizeof(*args), table->dtype);
+    weft_embedding_args *args = weft_task_begin(lowering->tasks, &weft_entry_embedding, sizeof(*args));
     if (args == NULL) {
         return false;
     }
-    args->index_type = lowering->inputs[1]->layout->dtype;
-    args->count = single ? 1
-                         : (walk->last - walk->first) *
-                               weft_row_elements(lowering->inputs[1]->layout->ndim, &indices->box);
+    args->base.dtype = table->dtype;
+    args->index_type = lowering->inputs[1]->dtype;
+    args->count =
+        single ? 1 : (walk->last - walk->first) * weft_row_elements(lowering->inputs[1]->ndim, &indices->box);
     args->width = single ? walk->last - walk->first : table_width;
     args->first_row = part->first_row;
     args->num_rows = part->num_rows;
@@ -66,25 +57,27 @@ static bool look_up(const weft_row_walk *walk, const table_part *part, bool firs
     args->output_stride = args->width;
     args->table_stride = table_width;
     args->first = first;
-    args->report = is_checked_with(part, args->total_rows) ? report_index : NULL;
-    weft_task_add(&task, walk->output, weft_rows_output_offset(walk), first ? walk->mode : STARPU_RW);
-    if (part->panel != NULL) {
-        weft_task_add(&task, part->panel, first_column * (int64_t)weft_dtype_size(table->dtype), STARPU_R);
+    args->checks = is_checked_with(part, args->total_rows);
+    weft_task_add(lowering->tasks, walk->output, weft_rows_output_offset(walk),
+                  first ? walk->access : WEFT_SLOT_READ_WRITE);
+    if (part->panel >= 0) {
+        weft_task_add(lowering->tasks, weft_input_slot(lowering, 0, part->panel),
+                      first_column * (int64_t)weft_dtype_size(table->dtype), WEFT_SLOT_READ);
     } else {
-        weft_task_add(&task, walk->output, 0, STARPU_R); /* a pointer that is not read through */
+        weft_task_add(lowering->tasks, walk->output, 0, WEFT_SLOT_READ); /* is not read through */
     }
     if (single) {
-        weft_task_add(&task, &indices->panels[0], 0, STARPU_R);
+        weft_task_add(lowering->tasks, weft_input_slot(lowering, 1, 0), 0, WEFT_SLOT_READ);
     } else {
-        weft_rows_add_input(&task, walk, 1);
+        weft_rows_add_input(walk, 1);
     }
-    return weft_task_submit(&task);
+    return weft_rows_end_task(walk);
 }
 
 static bool lower_embedding(const weft_lowering *lowering)
 {
-    const weft_local_shard *table = weft_lowering_input(lowering, 0);
-    unsigned aligned = lowering->inputs[1]->layout->ndim == 0 ? 0 : 1u << 1;
+    const weft_shard_info *table = weft_lowering_input(lowering, 0);
+    unsigned aligned = lowering->inputs[1]->ndim == 0 ? 0 : 1u << 1;
     weft_row_walk walk;
     for (weft_rows_begin(&walk, lowering, aligned); weft_rows_next(&walk);) {
         for (int64_t index = 0; index < num_table_parts(table); index++) {
@@ -116,34 +109,25 @@ weft_tensor *weft_embedding(weft_tensor *table, weft_tensor *indices)
 
 /* ---- gradient of the table ----------------------------------------------------------------------------- */
 
-static void report_index_backward(const char *operation, int64_t value, int64_t limit)
-{
-    (void)operation;
-    weft_fail_later(WEFT_ERR_INVALID, "weft_embedding_backward", "indices has %lld, expected 0 to %lld",
-                    (long long)value, (long long)limit - 1);
-}
-
 /* Rows of the gradient and of the indices that lie in one panel of each. With a single index: columns of the
  * gradient's one row. */
 typedef struct source_piece {
-    const weft_panel *gradient, *indices;
-    int64_t gradient_first, indices_first; /* first rows of these panels */
+    int64_t gradient, indices;             /* panels */
+    int64_t gradient_first, indices_first; /* first rows of these */
     int64_t first, last;
 } source_piece;
 
 static source_piece source_piece_at(const weft_lowering *lowering, int64_t row)
 {
-    const weft_tensor_impl *gradient = lowering->inputs[0], *indices = lowering->inputs[1];
     source_piece piece = { .first = row };
-    piece.gradient = weft_shard_panel_at(gradient, weft_lowering_input(lowering, 0), row,
+    piece.gradient = weft_shard_panel_at(lowering->inputs[0], weft_lowering_input(lowering, 0), row,
                                          &piece.gradient_first, &piece.last);
-    if (indices->layout->ndim == 0) {
-        piece.indices = &weft_lowering_input(lowering, 1)->panels[0];
+    if (lowering->inputs[1]->ndim == 0) {
         return piece;
     }
     int64_t last;
-    piece.indices =
-        weft_shard_panel_at(indices, weft_lowering_input(lowering, 1), row, &piece.indices_first, &last);
+    piece.indices = weft_shard_panel_at(lowering->inputs[1], weft_lowering_input(lowering, 1), row,
+                                        &piece.indices_first, &last);
     piece.last = weft_min_i64(piece.last, last);
     return piece;
 }
@@ -152,49 +136,49 @@ static source_piece source_piece_at(const weft_lowering *lowering, int64_t row)
 static bool scatter(const weft_row_walk *walk, const source_piece *piece, bool first)
 {
     const weft_lowering *lowering = walk->lowering;
-    const weft_tensor_impl *gradient = lowering->inputs[0], *indices = lowering->inputs[1];
-    const weft_local_shard *gradient_shard = weft_lowering_input(lowering, 0);
-    bool single = indices->layout->ndim == 0;
-    weft_dtype type = lowering->output->layout->dtype;
-    int64_t gradient_size = (int64_t)weft_dtype_size(gradient->layout->dtype);
-    int64_t gradient_row = weft_row_elements(gradient->layout->ndim, &gradient_shard->box);
-    int64_t indices_row = weft_row_elements(indices->layout->ndim, &weft_lowering_input(lowering, 1)->box);
+    const weft_layout *gradient = lowering->inputs[0], *indices = lowering->inputs[1];
+    const weft_shard_info *gradient_shard = weft_lowering_input(lowering, 0);
+    bool single = indices->ndim == 0;
+    weft_dtype type = lowering->output->dtype;
+    int64_t gradient_size = (int64_t)weft_dtype_size(gradient->dtype);
+    int64_t gradient_row = weft_row_elements(gradient->ndim, &gradient_shard->box);
+    int64_t indices_row = weft_row_elements(indices->ndim, &weft_lowering_input(lowering, 1)->box);
     int64_t table_width = weft_lowering_output(lowering)->box.extent[1];
-    weft_task task;
-    weft_embedding_args *args = weft_task_begin(&task, &weft_codelet_embedding_backward,
-                                                lowering->call->operation->name, sizeof(*args), type);
+    weft_embedding_args *args =
+        weft_task_begin(lowering->tasks, &weft_entry_embedding_backward, sizeof(*args));
     if (args == NULL) {
         return false;
     }
-    args->index_type = indices->layout->dtype;
-    args->gradient_type = gradient->layout->dtype;
+    args->base.dtype = type;
+    args->index_type = indices->dtype;
+    args->gradient_type = gradient->dtype;
     args->count = single ? 1 : (piece->last - piece->first) * indices_row;
     args->width = single ? piece->last - piece->first : table_width;
     args->first_row = walk->first;
     args->num_rows = walk->last - walk->first;
-    args->total_rows = lowering->output->layout->shape[0];
+    args->total_rows = lowering->output->shape[0];
     args->output_stride = args->width;
     args->table_stride = table_width;
     args->first = first || single; /* pieces of a single row are different columns */
-    args->report = walk->first == 0 ? report_index_backward : NULL;
+    args->checks = walk->first == 0;
     int64_t column = single ? piece->first - gradient_shard->box.offset[0] : 0;
-    weft_task_add(&task, walk->output,
+    weft_task_add(lowering->tasks, walk->output,
                   weft_rows_output_offset(walk) + column * (int64_t)weft_dtype_size(type),
-                  first ? walk->mode : STARPU_RW);
-    weft_task_add(&task, piece->gradient,
-                  (piece->first - piece->gradient_first) * gradient_row * gradient_size, STARPU_R);
-    weft_task_add(&task, piece->indices,
+                  first ? walk->access : WEFT_SLOT_READ_WRITE);
+    weft_task_add(lowering->tasks, weft_input_slot(lowering, 0, piece->gradient),
+                  (piece->first - piece->gradient_first) * gradient_row * gradient_size, WEFT_SLOT_READ);
+    weft_task_add(lowering->tasks, weft_input_slot(lowering, 1, piece->indices),
                   single ? 0
                          : (piece->first - piece->indices_first) * indices_row *
-                               (int64_t)weft_dtype_size(indices->layout->dtype),
-                  STARPU_R);
-    return weft_task_submit(&task);
+                               (int64_t)weft_dtype_size(indices->dtype),
+                  WEFT_SLOT_READ);
+    return weft_rows_end_task(walk);
 }
 
 /* Every part of the table goes over all indices, in their order. */
 static bool lower_embedding_backward(const weft_lowering *lowering)
 {
-    const weft_local_shard *gradient = weft_lowering_input(lowering, 0);
+    const weft_shard_info *gradient = weft_lowering_input(lowering, 0);
     if (gradient->count == 0) {
         return weft_lower_fill(lowering, 0);
     }

@@ -9,7 +9,7 @@
 /* What calls say: numbers[FORM], numbers[TRANSPOSES] (1 for a transposed a, plus 2 for a transposed b), and
  * of those with an addend scalars[ALPHA] and [BETA]: alpha a b + beta c. */
 enum { TRANSPOSES, FORM };
-enum { ALPHA, BETA };
+enum { ALPHA = WEFT_GEMM_ALPHA, BETA = WEFT_GEMM_BETA };
 enum { MATMUL, DOT, ADDMM, LINEAR }; /* forms */
 enum { A, B, C };                    /* inputs */
 
@@ -79,26 +79,26 @@ typedef struct product {
  * matrices. */
 static bool product_of(const weft_lowering *lowering, product *p)
 {
-    int64_t transposes = lowering->call->attributes.numbers[TRANSPOSES];
-    int ndim_a = lowering->inputs[A]->layout->ndim, ndim_b = lowering->inputs[B]->layout->ndim;
+    int64_t transposes = lowering->attributes->numbers[TRANSPOSES];
+    int ndim_a = lowering->inputs[A]->ndim, ndim_b = lowering->inputs[B]->ndim;
     bool swaps = ndim_a == 1 && ndim_b > 1; /* a b = b^T a */
     *p = (product){ .lowering = lowering,
                     .a = swaps ? B : A,
                     .b = swaps ? A : B,
                     .transpose_a = swaps ? !(transposes & 2) : (transposes & 1) || ndim_a == 1,
                     .transpose_b = !swaps && (transposes & 2) };
-    if (lowering->inputs[p->b]->layout->ndim > 2 ||
-        (p->transpose_a && lowering->inputs[p->a]->layout->ndim > 2)) {
+    if (lowering->inputs[p->b]->ndim > 2 ||
+        (p->transpose_a && lowering->inputs[p->a]->ndim > 2)) {
         return false;
     }
-    const weft_local_shard *output = weft_lowering_output(lowering), *a = weft_lowering_input(lowering, p->a),
+    const weft_shard_info *output = weft_lowering_output(lowering), *a = weft_lowering_input(lowering, p->a),
                            *b = weft_lowering_input(lowering, p->b);
-    int output_ndim = lowering->output->layout->ndim, a_ndim = lowering->inputs[p->a]->layout->ndim;
+    int output_ndim = lowering->output->ndim, a_ndim = lowering->inputs[p->a]->ndim;
     p->k = p->transpose_a ? a->box.extent[0] : a->box.extent[a_ndim - 1];
-    p->n = lowering->inputs[p->b]->layout->ndim == 1 ? 1 : b->box.extent[p->transpose_b ? 0 : 1];
+    p->n = lowering->inputs[p->b]->ndim == 1 ? 1 : b->box.extent[p->transpose_b ? 0 : 1];
     p->rows = weft_row_elements(output_ndim, &output->box) / p->n;
     p->m = output->count / p->n;
-    p->adds = lowering->call->num_inputs > C && weft_lowering_adds(lowering, C);
+    p->adds = lowering->num_inputs > C && weft_lowering_adds(lowering, C);
     return true;
 }
 
@@ -111,128 +111,122 @@ typedef struct block {
 } block;
 
 /* Bytes of the element at (row, column) of a panel whose rows have `width` elements. */
-static int64_t element_offset(const weft_tensor_impl *tensor, int64_t row, int64_t column, int64_t width)
+static int64_t element_offset(const weft_layout *layout, int64_t row, int64_t column, int64_t width)
 {
-    return (row * width + column) * (int64_t)weft_dtype_size(tensor->layout->dtype);
+    return (row * width + column) * (int64_t)weft_dtype_size(layout->dtype);
 }
 
-static weft_gemm_args *begin_gemm(weft_task *task, const product *p, const weft_row_walk *walk,
-                                  const block *b)
+static weft_gemm_args *begin_gemm(const product *p, const weft_row_walk *walk, const block *b)
 {
     const weft_lowering *lowering = p->lowering;
-    weft_gemm_args *args = weft_task_begin(task, &weft_codelet_gemm, lowering->call->operation->name,
-                                           sizeof(*args), lowering->output->layout->dtype);
+    weft_gemm_args *args = weft_task_begin(lowering->tasks, &weft_entry_gemm, sizeof(*args));
     if (args == NULL) {
         return NULL;
     }
-    args->gemm = (weft_gemm){
-        .dtype = lowering->output->layout->dtype,
-        .transpose_a = p->transpose_a,
-        .transpose_b = p->transpose_b,
-        .m = (walk->last - walk->first) * p->rows,
-        .n = b->n_last - b->n_first,
-        .k = b->k_last - b->k_first,
-        .lda = weft_max_i64(1, p->transpose_a ? p->m : p->k),
-        .ldb = weft_max_i64(1, p->transpose_b ? p->k : p->n),
-        .ldc = weft_max_i64(1, p->n),
-        .alpha = lowering->call->num_inputs > C ? lowering->call->scalars[ALPHA] : 1,
-        .beta = b->k_first == 0 ? 0 : 1,
-    };
-    args->input_type = lowering->inputs[A]->layout->dtype;
-    args->function = lowering->call->function;
-    args->fail = weft_fail_later;
+    weft_gemm *gemm = &args->gemm;
+    args->base.dtype = gemm->dtype = lowering->output->dtype;
+    gemm->transpose_a = p->transpose_a;
+    gemm->transpose_b = p->transpose_b;
+    gemm->m = (walk->last - walk->first) * p->rows;
+    gemm->n = b->n_last - b->n_first;
+    gemm->k = b->k_last - b->k_first;
+    gemm->lda = weft_max_i64(1, p->transpose_a ? p->m : p->k);
+    gemm->ldb = weft_max_i64(1, p->transpose_b ? p->k : p->n);
+    gemm->ldc = weft_max_i64(1, p->n);
+    gemm->alpha = 1;
+    gemm->beta = b->k_first == 0 ? 0 : 1;
+    args->scaled = lowering->num_inputs > C;
+    args->input_type = lowering->inputs[A]->dtype;
     return args;
 }
 
-static void add_a(weft_task *task, const product *p, const weft_row_walk *walk, const block *b)
+static void add_a(const product *p, const weft_row_walk *walk, const block *b)
 {
-    const weft_tensor_impl *tensor = p->lowering->inputs[p->a];
+    const weft_lowering *lowering = p->lowering;
+    const weft_layout *layout = lowering->inputs[p->a];
     if (!p->transpose_a) {
-        weft_task_add(task, walk->inputs[p->a],
-                      weft_rows_input_offset(walk, p->a) + element_offset(tensor, 0, b->k_first, p->k),
-                      STARPU_R);
+        weft_task_add(lowering->tasks, walk->inputs[p->a],
+                      weft_rows_input_offset(walk, p->a) + element_offset(layout, 0, b->k_first, p->k),
+                      WEFT_SLOT_READ);
         return;
     }
-    weft_task_add(task, &weft_lowering_input(p->lowering, p->a)->panels[b->a_panel],
-                  element_offset(tensor, b->k_first - b->a_panel_row, b->row, p->m), STARPU_R);
+    weft_task_add(lowering->tasks, weft_input_slot(lowering, p->a, b->a_panel),
+                  element_offset(layout, b->k_first - b->a_panel_row, b->row, p->m), WEFT_SLOT_READ);
 }
 
-static void add_b(weft_task *task, const product *p, const block *b)
+static void add_b(const product *p, const block *b)
 {
+    const weft_lowering *lowering = p->lowering;
     int64_t row = p->transpose_b ? b->n_first : b->k_first, column = p->transpose_b ? b->k_first : b->n_first;
-    weft_task_add(
-        task, &weft_lowering_input(p->lowering, p->b)->panels[b->b_panel],
-        element_offset(p->lowering->inputs[p->b], row - b->b_panel_row, column, p->transpose_b ? p->k : p->n),
-        STARPU_R);
+    weft_task_add(lowering->tasks, weft_input_slot(lowering, p->b, b->b_panel),
+                  element_offset(lowering->inputs[p->b], row - b->b_panel_row, column,
+                                 p->transpose_b ? p->k : p->n),
+                  WEFT_SLOT_READ);
 }
 
 /* Whether the rows of c lie along the columns of the product. */
 static bool addend_lies_along_n(const product *p)
 {
-    const weft_layout *output = p->lowering->output->layout;
-    return p->adds && p->lowering->inputs[C]->layout->ndim == 1 && output->ndim > 1 &&
-           p->lowering->inputs[C]->layout->shape[0] == output->shape[output->ndim - 1];
+    const weft_layout *output = p->lowering->output;
+    return p->adds && p->lowering->inputs[C]->ndim == 1 && output->ndim > 1 &&
+           p->lowering->inputs[C]->shape[0] == output->shape[output->ndim - 1];
 }
 
-static void add_addend(weft_task *task, weft_gemm_args *args, const product *p, const weft_row_walk *walk,
-                       const block *b)
+static void add_addend(weft_gemm_args *args, const product *p, const weft_row_walk *walk, const block *b)
 {
-    const weft_tensor_impl *c = p->lowering->inputs[C];
-    const weft_local_shard *shard = weft_lowering_input(p->lowering, C);
-    const weft_layout *output = p->lowering->output->layout;
-    int ndim = c->layout->ndim;
+    const weft_lowering *lowering = p->lowering;
+    const weft_layout *c = lowering->inputs[C], *output = lowering->output;
+    const weft_shard_info *shard = weft_lowering_input(lowering, C);
     bool aligned = walk->aligned & 1u << C;
     args->adds = true;
-    args->gemm.beta = p->lowering->call->scalars[BETA];
-    args->addend_row_stride = aligned ? weft_row_elements(ndim, &shard->box) : 0;
+    args->addend_row_stride = aligned ? weft_row_elements(c->ndim, &shard->box) : 0;
     args->addend_column_stride =
-        output->ndim > 1 && ndim > 0 && c->layout->shape[ndim - 1] == output->shape[output->ndim - 1];
+        output->ndim > 1 && c->ndim > 0 && c->shape[c->ndim - 1] == output->shape[output->ndim - 1];
     int64_t column = b->n_first * args->addend_column_stride;
     if (aligned) {
-        weft_task_add(task, walk->inputs[C],
-                      weft_rows_input_offset(walk, C) + element_offset(c, 0, column, 0), STARPU_R);
+        weft_task_add(lowering->tasks, walk->inputs[C],
+                      weft_rows_input_offset(walk, C) + element_offset(c, 0, column, 0), WEFT_SLOT_READ);
         return;
     }
     int64_t panel = 0, first = 0, last;
     if (addend_lies_along_n(p)) {
-        panel = weft_panel_of_row(c->layout, &shard->box, b->n_first + shard->box.offset[0]);
-        weft_panel_range(c->layout, &shard->box, panel, &first, &last);
+        panel = weft_panel_of_row(c, &shard->box, b->n_first + shard->box.offset[0]);
+        weft_panel_range(c, &shard->box, panel, &first, &last);
         first -= shard->box.offset[0];
     }
-    weft_task_add(task, &shard->panels[panel], element_offset(c, 0, column - first, 0), STARPU_R);
+    weft_task_add(lowering->tasks, weft_input_slot(lowering, C, panel),
+                  element_offset(c, 0, column - first, 0), WEFT_SLOT_READ);
 }
 
-static bool submit_block(const product *p, weft_row_walk *walk, const block *b)
+static bool add_block(const product *p, weft_row_walk *walk, const block *b)
 {
-    weft_task task;
-    weft_gemm_args *args = begin_gemm(&task, p, walk, b);
+    const weft_lowering *lowering = p->lowering;
+    weft_gemm_args *args = begin_gemm(p, walk, b);
     if (args == NULL) {
         return false;
     }
-    /* A transposed A comes panel by panel along k: a gradient of weights grows with its rows. */
-    task.position = p->transpose_a && p->k > 0
-                        ? (double)b->k_first / (double)p->k
-                        : weft_row_position(p->lowering->output->layout,
-                                            weft_lowering_output(p->lowering)->rank, walk->first);
-    weft_task_add(&task, walk->output,
-                  weft_rows_output_offset(walk) + element_offset(p->lowering->output, 0, b->n_first, p->n),
-                  walk->mode);
+    weft_task_add(lowering->tasks, walk->output,
+                  weft_rows_output_offset(walk) + element_offset(lowering->output, 0, b->n_first, p->n),
+                  walk->access);
     if (args->gemm.k > 0) {
-        add_a(&task, p, walk, b);
-        add_b(&task, p, b);
+        add_a(p, walk, b);
+        add_b(p, b);
     }
     if (b->k_first == 0 && p->adds) {
-        add_addend(&task, args, p, walk, b);
+        add_addend(args, p, walk, b);
     }
-    walk->mode = STARPU_RW;
-    return weft_task_submit(&task);
+    walk->access = WEFT_SLOT_READ_WRITE;
+    /* A transposed A comes panel by panel along k: a gradient of weights grows with its rows. */
+    return weft_task_end(lowering->tasks, p->transpose_a && p->k > 0
+                                              ? (double)b->k_first / (double)p->k
+                                              : weft_lowering_position(lowering, walk->first));
 }
 
 /* Local rows [*first, *last) of a panel. */
-static void panel_rows(const weft_tensor_impl *tensor, const weft_local_shard *shard, int64_t panel,
+static void panel_rows(const weft_layout *layout, const weft_shard_info *shard, int64_t panel,
                        int64_t *first, int64_t *last)
 {
-    weft_panel_range(tensor->layout, &shard->box, panel, first, last);
+    weft_panel_range(layout, &shard->box, panel, first, last);
     *first -= shard->box.offset[0];
     *last -= shard->box.offset[0];
 }
@@ -241,16 +235,16 @@ static void panel_rows(const weft_tensor_impl *tensor, const weft_local_shard *s
 static bool split_over_a(const product *p, weft_row_walk *walk, block b)
 {
     if (!p->transpose_a) {
-        return submit_block(p, walk, &b);
+        return add_block(p, walk, &b);
     }
-    const weft_tensor_impl *tensor = p->lowering->inputs[p->a];
-    const weft_local_shard *shard = weft_lowering_input(p->lowering, p->a);
+    const weft_layout *layout = p->lowering->inputs[p->a];
+    const weft_shard_info *shard = weft_lowering_input(p->lowering, p->a);
     int64_t k_last = b.k_last;
     while (b.k_first < k_last) {
-        b.a_panel = weft_panel_of_row(tensor->layout, &shard->box, b.k_first + shard->box.offset[0]);
-        panel_rows(tensor, shard, b.a_panel, &b.a_panel_row, &b.k_last);
+        b.a_panel = weft_panel_of_row(layout, &shard->box, b.k_first + shard->box.offset[0]);
+        panel_rows(layout, shard, b.a_panel, &b.a_panel_row, &b.k_last);
         b.k_last = weft_min_i64(b.k_last, k_last);
-        if (!submit_block(p, walk, &b)) {
+        if (!add_block(p, walk, &b)) {
             return false;
         }
         b.k_first = b.k_last;
@@ -262,16 +256,16 @@ static bool split_over_a(const product *p, weft_row_walk *walk, block b)
  * the order of k. */
 static bool split_over_b(const product *p, weft_row_walk *walk, block b)
 {
-    const weft_tensor_impl *tensor = p->lowering->inputs[p->b];
-    const weft_local_shard *shard = weft_lowering_input(p->lowering, p->b);
+    const weft_layout *layout = p->lowering->inputs[p->b];
+    const weft_shard_info *shard = weft_lowering_input(p->lowering, p->b);
     int64_t n_first = b.n_first, n_last = b.n_last;
     b.k_last = p->k;
     if (p->k == 0) {
-        return submit_block(p, walk, &b);
+        return add_block(p, walk, &b);
     }
     for (b.b_panel = 0; b.b_panel < shard->num_panels; b.b_panel++) {
         int64_t first, last;
-        panel_rows(tensor, shard, b.b_panel, &first, &last);
+        panel_rows(layout, shard, b.b_panel, &first, &last);
         b.b_panel_row = first;
         if (p->transpose_b) {
             b.n_first = weft_max_i64(n_first, first);
@@ -291,14 +285,14 @@ static bool split_over_b(const product *p, weft_row_walk *walk, block b)
 static bool lower_piece(const product *p, weft_row_walk *walk)
 {
     block b = { .row = walk->first };
-    if (p->lowering->output->layout->ndim > 0) {
+    if (p->lowering->output->ndim > 0) {
         b.row -= weft_lowering_output(p->lowering)->box.offset[0];
     }
     if (!addend_lies_along_n(p)) {
         b.n_last = p->n;
         return split_over_b(p, walk, b);
     }
-    const weft_local_shard *shard = weft_lowering_input(p->lowering, C);
+    const weft_shard_info *shard = weft_lowering_input(p->lowering, C);
     for (int64_t panel = 0; panel < shard->num_panels; panel++) {
         panel_rows(p->lowering->inputs[C], shard, panel, &b.n_first, &b.n_last);
         if (!split_over_b(p, walk, b)) {

@@ -2,7 +2,7 @@
 
 static int describe_call(weft_describe_function describe, const weft_call *call, weft_affine maps[])
 {
-    return describe(call, weft_layout_of(call->inputs[call->operation->in_place ? 1 : 0]), maps);
+    return describe(&call->attributes, weft_layout_of(call->inputs[call->operation->in_place ? 1 : 0]), maps);
 }
 
 void weft_write_move(weft_describe_function describe, const weft_call *call, char *text, size_t size)
@@ -25,7 +25,9 @@ weft_window weft_window_of_move(weft_describe_function describe, const weft_call
 bool weft_lower_move(weft_describe_function describe, const weft_lowering *lowering)
 {
     weft_affine maps[WEFT_MAX_MAPS];
-    int count = describe_call(describe, lowering->call, maps);
+    /* The input itself: what the ranks have of it has other sizes. */
+    const weft_layout *from = lowering->choice->inputs[lowering->operation->in_place ? 1 : 0];
+    int count = describe(lowering->attributes, from, maps);
     return weft_lower_affine(lowering, count, maps);
 }
 

@@ -10,7 +10,7 @@ enum { WEFT_MAX_MAPS = 2 };
 
 /* Fills in the maps from the source, which is of a layout, to the output; returns how many. Each has an input
  * of its own. The source is input 0, or input 1 of an operation in place. */
-typedef int (*weft_describe_function)(const weft_call *call, const weft_layout *from,
+typedef int (*weft_describe_function)(const weft_attributes *attributes, const weft_layout *from,
                                       weft_affine maps[WEFT_MAX_MAPS]);
 
 void weft_write_move(weft_describe_function describe, const weft_call *call, char *text, size_t size);

@@ -2,11 +2,11 @@
 #include "ops/moves.h"
 
 /* numbers[0]: bit d for each dimension that is reversed; sizes: theirs. */
-static int describe_flip(const weft_call *call, const weft_layout *from, weft_affine maps[])
+static int describe_flip(const weft_attributes *attributes, const weft_layout *from, weft_affine maps[])
 {
     maps[0] = weft_same_map(from);
     for (int d = 0; d < from->ndim; d++) {
-        if (call->attributes.numbers[0] >> d & 1) {
+        if (attributes->numbers[0] >> d & 1) {
             maps[0].loops[d].kind = WEFT_LOOP_WINDOWS;
             maps[0].loops[d].source = (weft_affine_side){ d, from->shape[d] - 1, -1 };
         }
@@ -39,10 +39,10 @@ weft_tensor *weft_flip(weft_tensor *a, int num_dims, const int dims[])
 
 /* numbers: the dimension, and how far it is moved, 1 .. size - 1; sizes[0]: its size.
  * The end comes first: a is looked at twice. */
-static int describe_roll(const weft_call *call, const weft_layout *from, weft_affine maps[])
+static int describe_roll(const weft_attributes *attributes, const weft_layout *from, weft_affine maps[])
 {
-    int dim = (int)call->attributes.numbers[0];
-    int64_t shift = call->attributes.numbers[1], rest = from->shape[dim] - shift;
+    int dim = (int)attributes->numbers[0];
+    int64_t shift = attributes->numbers[1], rest = from->shape[dim] - shift;
     maps[0] = maps[1] = weft_same_map(from);
     maps[0].loops[dim] = (weft_affine_loop){ WEFT_LOOP_WINDOWS, shift, { dim, rest, 1 }, { dim, 0, 1 } };
     maps[1].loops[dim] = (weft_affine_loop){ WEFT_LOOP_WINDOWS, rest, { dim, 0, 1 }, { dim, shift, 1 } };

@@ -8,10 +8,9 @@
 /* ---- lowering: where the output cannot share the memory ------------------------------------------------ */
 
 /* Bytes [first, last) of a shard's memory that a panel has. */
-static void panel_bytes(const weft_tensor_impl *tensor, const weft_local_shard *shard, int64_t panel,
+static void panel_bytes(const weft_layout *layout, const weft_shard_info *shard, int64_t panel,
                         int64_t *first, int64_t *last)
 {
-    const weft_layout *layout = tensor->layout;
     int64_t row_bytes =
         weft_row_elements(layout->ndim, &shard->box) * (int64_t)weft_dtype_size(layout->dtype);
     int64_t begin = layout->ndim == 0 ? 0 : shard->box.offset[0];
@@ -24,32 +23,34 @@ static void panel_bytes(const weft_tensor_impl *tensor, const weft_local_shard *
  * which is moved on to the last one used. One task for at most WEFT_MAX_OPERANDS - 1 of them. */
 static bool copy_to_panel(const weft_lowering *lowering, int64_t panel, int64_t *source)
 {
-    const weft_tensor_impl *input = lowering->inputs[0];
-    const weft_local_shard *from = weft_lowering_input(lowering, 0), *to = weft_lowering_output(lowering);
-    int64_t first, last;
+    const weft_layout *input = lowering->inputs[0];
+    const weft_shard_info *from = weft_lowering_input(lowering, 0), *to = weft_lowering_output(lowering);
+    int64_t first, last, row, row_end;
+    weft_panel_range(lowering->output, &to->box, panel, &row, &row_end);
     panel_bytes(lowering->output, to, panel, &first, &last);
     for (int64_t at = first; at < last;) {
-        weft_task task;
-        weft_copy_args *args = weft_task_begin(&task, &weft_codelet_copy, lowering->call->operation->name,
-                                               sizeof(*args), input->layout->dtype);
+        weft_copy_args *args = weft_task_begin(lowering->tasks, &weft_entry_copy, sizeof(*args));
         if (args == NULL) {
             return false;
         }
+        args->base.dtype = input->dtype;
         args->element_size = 1;
-        weft_task_add(&task, &to->panels[panel], 0, at == first ? STARPU_W : STARPU_RW);
+        weft_task_add(lowering->tasks, weft_output_slot(lowering, panel), 0,
+                      at == first ? WEFT_SLOT_WRITE : WEFT_SLOT_READ_WRITE);
         for (int i = 0; i < WEFT_MAX_OPERANDS - 1 && at < last; i++) {
             int64_t source_first, source_last;
             panel_bytes(input, from, *source, &source_first, &source_last);
             int64_t end = weft_min_i64(last, source_last);
             args->target_offset[i] = at - first;
-            args->boxes[i] = (weft_strided_box){
-                .ndim = 1, .extent = { end - at }, .source_stride = { 1 }, .target_stride = { 1 }
-            };
-            weft_task_add(&task, &from->panels[*source], at - source_first, STARPU_R);
+            args->boxes[i].ndim = 1;
+            args->boxes[i].extent[0] = end - at;
+            args->boxes[i].source_stride[0] = args->boxes[i].target_stride[0] = 1;
+            weft_task_add(lowering->tasks, weft_input_slot(lowering, 0, *source), at - source_first,
+                          WEFT_SLOT_READ);
             at = end;
             *source += end == source_last;
         }
-        if (!weft_task_submit(&task)) {
+        if (!weft_task_end(lowering->tasks, weft_lowering_position(lowering, row))) {
             return false;
         }
     }

@@ -18,12 +18,12 @@ static int check_new_dim(const char *function, const weft_tensor *a, int dim)
 /* ---- dimensions of size 1 ------------------------------------------------------------------------------ */
 
 /* numbers[0]: bit d for each dimension that goes. */
-static int describe_squeeze(const weft_call *call, const weft_layout *from, weft_affine maps[])
+static int describe_squeeze(const weft_attributes *attributes, const weft_layout *from, weft_affine maps[])
 {
     maps[0] = weft_same_map(from);
     int kept = 0;
     for (int d = 0; d < from->ndim; d++) {
-        bool goes = call->attributes.numbers[0] >> d & 1;
+        bool goes = attributes->numbers[0] >> d & 1;
         maps[0].loops[d].kind = goes ? WEFT_LOOP_ONE : WEFT_LOOP_SAME;
         maps[0].loops[d].target.dim = goes ? -1 : kept++;
     }
@@ -67,9 +67,9 @@ weft_tensor *weft_squeeze_all(weft_tensor *a)
 }
 
 /* numbers[0]: where the new dimension is. */
-static int describe_unsqueeze(const weft_call *call, const weft_layout *from, weft_affine maps[])
+static int describe_unsqueeze(const weft_attributes *attributes, const weft_layout *from, weft_affine maps[])
 {
-    int dim = (int)call->attributes.numbers[0];
+    int dim = (int)attributes->numbers[0];
     maps[0] = (weft_affine){ .num_loops = from->ndim + 1 };
     for (int d = 0; d < from->ndim; d++) {
         maps[0].loops[d < dim ? d : d + 1] = weft_affine_same(from->shape[d], d, d < dim ? d : d + 1);
@@ -98,11 +98,11 @@ weft_tensor *weft_unsqueeze(weft_tensor *a, int dim)
 /* ---- the order of dimensions --------------------------------------------------------------------------- */
 
 /* numbers[i]: the dimension of the input that becomes dimension i. */
-static int describe_permute(const weft_call *call, const weft_layout *from, weft_affine maps[])
+static int describe_permute(const weft_attributes *attributes, const weft_layout *from, weft_affine maps[])
 {
     maps[0] = (weft_affine){ .num_loops = from->ndim };
     for (int i = 0; i < from->ndim; i++) {
-        int dim = (int)call->attributes.numbers[i];
+        int dim = (int)attributes->numbers[i];
         maps[0].loops[i] = weft_affine_same(from->shape[dim], dim, i);
     }
     return 1;
@@ -170,13 +170,13 @@ weft_tensor *weft_movedim(weft_tensor *a, int from, int to)
 /* ---- repetition ---------------------------------------------------------------------------------------- */
 
 /* numbers: the new shape; sizes: those of its dimensions that are repeated. */
-static int describe_expand(const weft_call *call, const weft_layout *from, weft_affine maps[])
+static int describe_expand(const weft_attributes *attributes, const weft_layout *from, weft_affine maps[])
 {
-    int ndim = (int)call->attributes.num_numbers, added = ndim - from->ndim;
+    int ndim = (int)attributes->num_numbers, added = ndim - from->ndim;
     maps[0] = (weft_affine){ .num_loops = ndim };
     for (int d = 0; d < ndim; d++) {
         int own = d - added;
-        int64_t size = call->attributes.numbers[d];
+        int64_t size = attributes->numbers[d];
         weft_affine_loop *loop = &maps[0].loops[d];
         *loop = weft_affine_same(size, own < 0 ? -1 : own, d);
         if (own < 0 || from->shape[own] != size) {

@@ -37,19 +37,19 @@ enum { CUT_DIM, CUT_START, CUT_STEP };
 /* What is cut out of the rows lies together, where the rank has it. */
 static int64_t first_row_of_cut(const weft_lowering *lowering)
 {
-    const int64_t *numbers = lowering->call->attributes.numbers;
+    const int64_t *numbers = lowering->attributes->numbers;
     bool together = numbers[CUT_DIM] == 0 && numbers[CUT_STEP] == 1 && lowering->windows[0] == NULL;
     return together ? numbers[CUT_START] : -1;
 }
 
 /* sizes[0]: how many are taken. */
-static int describe_slice(const weft_call *call, const weft_layout *from, weft_affine maps[])
+static int describe_slice(const weft_attributes *attributes, const weft_layout *from, weft_affine maps[])
 {
-    const int64_t *numbers = call->attributes.numbers;
+    const int64_t *numbers = attributes->numbers;
     int dim = (int)numbers[CUT_DIM];
     maps[0] = weft_same_map(from);
     maps[0].loops[dim] = (weft_affine_loop){ .kind = WEFT_LOOP_WINDOWS,
-                                             .extent = call->attributes.sizes[0],
+                                             .extent = attributes->sizes[0],
                                              .source = { dim, numbers[CUT_START], numbers[CUT_STEP] },
                                              .target = { dim, 0, 1 } };
     return 1;
@@ -91,9 +91,9 @@ weft_tensor *weft_slice_step(weft_tensor *a, int dim, int64_t start, int64_t sto
 }
 
 /* The same the other way round; sizes[0]: of the output. */
-static int describe_slice_backward(const weft_call *call, const weft_layout *from, weft_affine maps[])
+static int describe_slice_backward(const weft_attributes *attributes, const weft_layout *from, weft_affine maps[])
 {
-    const int64_t *numbers = call->attributes.numbers;
+    const int64_t *numbers = attributes->numbers;
     int dim = (int)numbers[CUT_DIM];
     maps[0] = weft_same_map(from);
     maps[0].loops[dim].kind = WEFT_LOOP_WINDOWS;
@@ -152,9 +152,9 @@ weft_tensor *weft_slice_backward(weft_tensor *gradient, int dim, int64_t size, i
     return weft_dispatch_move(function, &operation_slice_backward, gradient, &attributes);
 }
 
-static int describe_select(const weft_call *call, const weft_layout *from, weft_affine maps[])
+static int describe_select(const weft_attributes *attributes, const weft_layout *from, weft_affine maps[])
 {
-    const int64_t *numbers = call->attributes.numbers;
+    const int64_t *numbers = attributes->numbers;
     int dim = (int)numbers[CUT_DIM];
     maps[0] = weft_same_map(from);
     for (int d = dim; d < from->ndim; d++) {
@@ -203,13 +203,13 @@ weft_tensor *weft_select(weft_tensor *a, int dim, int64_t index)
 /* ---- writing into a tensor ----------------------------------------------------------------------------- */
 
 /* numbers[0]: the dimension along which they follow each other; numbers[1]: where the part begins. */
-static int describe_put(const weft_call *call, const weft_layout *from, weft_affine maps[])
+static int describe_put(const weft_attributes *attributes, const weft_layout *from, weft_affine maps[])
 {
-    int dim = (int)call->attributes.numbers[0];
+    int dim = (int)attributes->numbers[0];
     maps[0] = weft_same_map(from);
     maps[0].input = 1;
     maps[0].loops[dim].kind = WEFT_LOOP_WINDOWS;
-    maps[0].loops[dim].target.first = call->attributes.numbers[1];
+    maps[0].loops[dim].target.first = attributes->numbers[1];
     return 1;
 }
 

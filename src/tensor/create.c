@@ -1,6 +1,7 @@
 /* New tensors, views of others, and memory of their own for those that share it. */
 #include <stdlib.h>
 
+#include "tensor/run.h"
 #include "tensor/state.h"
 
 /* Registers a tensor that is filled in; on failure it is gone. */

@@ -394,7 +394,7 @@ static bool add_copies(weft_exchange *exchange, const piece *pieces, size_t coun
         /* The source's place in its panel is the operand's offset, which run_copy() takes from here. */
         int64_t source_offset =
             box_in_panel(source_layout(stage, p), p->source_rank, p->source_panel, &p->box, source_stride);
-        s->args->base.operands[s->count + 1].offset = source_offset;
+        s->offsets[s->count + 1] = source_offset;
         weft_box in_target = box_in_target(stage, p);
         s->args->copy.target_offset[s->count] =
             box_in_panel(stage->to, p->target_rank, p->target_panel, &in_target, target_stride);
@@ -517,17 +517,18 @@ static bool add_reduction(weft_exchange *exchange, const piece *addends, size_t 
             return false;
         }
         s->count = (int)(end - begin);
+        s->args->base.dtype = stage->from->dtype;
         s->args->reduce.combine = combine_of(stage->op);
         s->args->reduce.accumulate = begin > 0;
         s->args->reduce.scale = end == count ? stage->scale : 1.0;
-        s->args->base.operands[0].offset = target_offset;
+        s->offsets[0] = target_offset;
         for (int k = 0; k < s->count; k++) {
             s->sources[k] = sources[k];
             if (sources[k].shard < 0) {
                 landing *all = exchange->landings.items;
                 all[sources[k].panel].read = true;
             }
-            s->args->base.operands[k + 1].offset = offsets[k];
+            s->offsets[k + 1] = offsets[k];
             s->args->reduce.boxes[k] =
                 strided_box(stage->from, &addends[begin + (size_t)k], strides[k], target_stride);
         }

@@ -1,8 +1,10 @@
 /* Submits the steps of an exchange for one pair of tensors. */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tensor/exchange_steps.h"
+#include "tensor/run.h"
 #include "tensor/state.h"
 
 typedef struct run {
@@ -42,59 +44,57 @@ static bool same_memory(weft_panel a, int64_t a_offset, weft_panel b, int64_t b_
     return a.handle == b.handle && a.offset + a_offset == b.offset + b_offset;
 }
 
+static bool submit(const run *r, const exchange_step *s, const weft_kernel_entry *kernel,
+                   const void *arguments, size_t size, int num_operands, const weft_bound_operand operands[])
+{
+    return weft_task_submit(&(weft_single_task){ .kernel = kernel,
+                                                 .name = s->kind == COPY ? "copy" : "reduce",
+                                                 .function = r->function,
+                                                 .arguments = arguments,
+                                                 .arguments_size = size,
+                                                 .num_operands = num_operands,
+                                                 .operands = operands,
+                                                 .position = s->position });
+}
+
 static bool run_copy(const run *r, const exchange_step *s)
 {
     weft_panel target = panel_at(r, s->target);
-    weft_task task;
-    weft_copy_args *args =
-        weft_task_begin(&task, &weft_codelet_copy, "copy", sizeof(*args), r->exchange->stage.from->dtype);
-    if (args == NULL) {
-        return false;
-    }
+    weft_copy_args args;
     const weft_copy_args *like = &s->args->copy;
-    task.position = s->position;
-    args->element_size = like->element_size;
-    args->streams = r->exchange->streams;
-    weft_task_add(&task, &target, 0, s->whole ? STARPU_W : STARPU_RW);
+    args.base.dtype = r->exchange->stage.from->dtype;
+    args.element_size = like->element_size;
+    args.streams = r->exchange->streams;
+    weft_bound_operand operands[WEFT_MAX_OPERANDS];
+    operands[0] = weft_bound(&target, 0, s->whole ? STARPU_W : STARPU_RW);
     int count = 0;
     for (int i = 0; i < s->count; i++) {
         weft_panel source = panel_at(r, s->sources[i]);
-        int64_t offset = like->base.operands[i + 1].offset;
+        int64_t offset = s->offsets[i + 1];
         if (same_memory(source, offset, target, like->target_offset[i])) {
             continue;
         }
-        args->target_offset[count] = like->target_offset[i];
-        args->boxes[count++] = like->boxes[i];
-        weft_task_add(&task, &source, offset, STARPU_R);
+        args.target_offset[count] = like->target_offset[i];
+        args.boxes[count++] = like->boxes[i];
+        operands[count] = weft_bound(&source, offset, STARPU_R);
     }
-    if (count == 0) {
-        weft_task_drop(&task);
-        return true;
-    }
-    return weft_task_submit(&task);
+    return count == 0 || submit(r, s, &weft_entry_copy, &args,
+                                offsetof(weft_copy_args, boxes) + (size_t)count * sizeof(args.boxes[0]),
+                                1 + count, operands);
 }
 
 static bool run_reduce(const run *r, const exchange_step *s)
 {
     weft_panel target = panel_at(r, s->target);
-    weft_task task;
-    weft_reduce_args *args =
-        weft_task_begin(&task, &weft_codelet_reduce, "reduce", sizeof(*args), r->exchange->stage.from->dtype);
-    if (args == NULL) {
-        return false;
-    }
-    const weft_reduce_args *like = &s->args->reduce;
-    task.position = s->position;
-    args->combine = like->combine;
-    args->accumulate = like->accumulate;
-    args->scale = like->scale;
-    memcpy(args->boxes, like->boxes, (size_t)s->count * sizeof(like->boxes[0]));
-    weft_task_add(&task, &target, like->base.operands[0].offset, s->whole ? STARPU_W : STARPU_RW);
+    weft_bound_operand operands[WEFT_MAX_OPERANDS];
+    operands[0] = weft_bound(&target, s->offsets[0], s->whole ? STARPU_W : STARPU_RW);
     for (int i = 0; i < s->count; i++) {
         weft_panel source = panel_at(r, s->sources[i]);
-        weft_task_add(&task, &source, like->base.operands[i + 1].offset, STARPU_R);
+        operands[i + 1] = weft_bound(&source, s->offsets[i + 1], STARPU_R);
     }
-    return weft_task_submit(&task);
+    return submit(r, s, &weft_entry_reduce, &s->args->reduce,
+                  offsetof(weft_reduce_args, boxes) + (size_t)s->count * sizeof(s->args->reduce.boxes[0]),
+                  1 + s->count, operands);
 }
 
 static bool run_steps(const run *r)

@@ -28,6 +28,7 @@ typedef struct exchange_step {
     int count;       /* messages, or sources */
     weft_message *messages;     /* SEND, RECEIVE, LAND; tags count from the run's first */
     place sources[MAX_SOURCES]; /* COPY, REDUCE */
+    int64_t offsets[1 + MAX_SOURCES]; /* of these: the target, then the sources; bytes in their panels */
     union {
         weft_task_args base;
         weft_copy_args copy;

@@ -3,7 +3,7 @@
 
 #include "codelets/fill.h"
 #include "comm/calls.h"
-#include "tensor/tensor.h"
+#include "tensor/run.h"
 
 const weft_layout *weft_factory_layout(const weft_factory *r)
 {
@@ -77,15 +77,15 @@ static weft_tensor_impl *new_tensor(const char *function, const weft_layout *lay
 
 static bool submit_fill(const weft_panel *panel, int64_t count, weft_dtype dtype, double value)
 {
-    weft_task task;
-    weft_fill_args *args = weft_task_begin(&task, &weft_codelet_fill, "fill", sizeof(*args), dtype);
-    if (args == NULL) {
-        return false;
-    }
-    args->count = count;
-    args->value = value;
-    weft_task_add(&task, panel, 0, STARPU_W);
-    return weft_task_submit(&task);
+    weft_fill_args args = { .base.dtype = dtype, .count = count, .value = value };
+    weft_bound_operand target = weft_bound(panel, 0, STARPU_W);
+    return weft_task_submit(&(weft_single_task){ .kernel = &weft_entry_fill,
+                                                 .name = "fill",
+                                                 .function = "fill",
+                                                 .arguments = &args,
+                                                 .arguments_size = sizeof(args),
+                                                 .num_operands = 1,
+                                                 .operands = &target });
 }
 
 static bool fill_shard(const weft_tensor_impl *tensor, const weft_local_shard *shard, double value)

@@ -66,12 +66,12 @@ void weft_tensor_trace_renamed(const weft_tensor_impl *tensor)
     label_panels(tensor, tensor->name != NULL ? tensor->name : "");
 }
 
-const char *weft_task_trace_name(const weft_task *task)
+const char *weft_task_trace_name(const char *operation, starpu_data_handle_t handle)
 {
-    const char *written = task->num_buffers == 0 ? NULL : starpu_data_get_user_data(task->handles[0]);
+    const char *written = starpu_data_get_user_data(handle);
     if (written == NULL || written[0] == '\0') {
-        return task->name;
+        return operation;
     }
     bool named = written[0] != '[' && written[0] != '@';
-    return weft_trace_intern("%s%s%s", task->name, named ? ":" : "", written);
+    return weft_trace_intern("%s%s%s", operation, named ? ":" : "", written);
 }

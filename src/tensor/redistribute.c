@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "comm/calls.h"
+#include "tensor/run.h"
 #include "tensor/state.h"
 
 /* ---- cached plans -------------------------------------------------------------------------------------- */

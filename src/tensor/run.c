@@ -43,13 +43,13 @@ static int find_buffer(buffers *all, starpu_data_handle_t handle)
 static int buffer_of(buffers *all, const weft_bound_operand *operand)
 {
     int found = find_buffer(all, operand->handle);
-    if (found == all->count) {
-        all->handles[found] = operand->handle;
-        all->modes[found] = STARPU_NONE;
-        all->count++;
+    if (found < all->count) {
+        all->modes[found] |= operand->mode;
+        return found;
     }
-    all->modes[found] |= operand->mode;
-    return found;
+    all->handles[found] = operand->handle;
+    all->modes[found] = operand->mode;
+    return all->count++;
 }
 
 /* Memory for more handles than a starpu_task holds by itself. False: no memory. */

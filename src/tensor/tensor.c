@@ -22,15 +22,6 @@ weft_tensor_impl *weft_check_tensor(const char *function, const char *argument, 
     return alive;
 }
 
-int64_t weft_row_elements(int ndim, const weft_box *box)
-{
-    int64_t elements = 1;
-    for (int d = 1; d < ndim; d++) {
-        elements *= box->extent[d];
-    }
-    return elements;
-}
-
 /* ---- shards -------------------------------------------------------------------------------------------- */
 
 /* Bytes of the panels before global row `row`. */
@@ -106,14 +97,6 @@ bool weft_shard_view(const weft_layout *layout, weft_local_shard *shard,
     return true;
 }
 
-const weft_panel *weft_shard_panel_at(const weft_tensor_impl *tensor, const weft_local_shard *shard,
-                                      int64_t row, int64_t *first, int64_t *last)
-{
-    int64_t panel = weft_panel_of_row(tensor->layout, &shard->box, row);
-    weft_panel_range(tensor->layout, &shard->box, panel, first, last);
-    return &shard->panels[panel];
-}
-
 /* ---- tensors ------------------------------------------------------------------------------------------- */
 
 weft_tensor_impl *weft_tensor_allocate(const char *function, const weft_layout *layout)
@@ -130,10 +113,12 @@ weft_tensor_impl *weft_tensor_allocate(const char *function, const weft_layout *
     tensor->num_shards = num_shards;
     for (int i = 0; i < num_shards; i++) {
         weft_local_shard *shard = &tensor->shards[i];
-        shard->rank = weft_runtime.first_rank + i;
-        shard->member = weft_layout_shard_box(layout, shard->rank, &shard->box);
-        shard->count = shard->member ? weft_box_count(layout->ndim, &shard->box) : 0;
-        shard->num_panels = shard->count == 0 ? 0 : weft_panel_count(layout, &shard->box);
+        weft_shard_info info = weft_layout_shard(layout, weft_runtime.first_rank + i);
+        shard->rank = info.rank;
+        shard->member = info.member;
+        shard->box = info.box;
+        shard->count = info.count;
+        shard->num_panels = info.num_panels;
     }
     return tensor;
 }

@@ -105,53 +105,6 @@ const weft_layout *weft_layout_like(const char *function, const weft_layout *lay
 /* The one in use. */
 weft_random_state *weft_random_in_use(void);
 
-/* ---- tasks (task.c) ------------------------------------------------------------------------------------ */
-
-/* A task under construction: begin, one operand after another in the order the codelet's header gives,
- * submit. */
-typedef struct weft_task {
-    struct starpu_codelet *codelet;
-    const char *name; /* static storage: the operation, for traces */
-    weft_task_args *args;
-    size_t args_size;
-    double position; /* of the rows it works on, in the tensor's: 0 to 1; which of an operation's tasks go
-                        first */
-    int num_buffers;
-    starpu_data_handle_t *handles; /* `few_handles`, or memory of their own; so the modes */
-    enum starpu_data_access_mode *modes;
-    int *places;    /* of many handles: hash table of 1 + their number in `handles`, 0 where there is none */
-    int num_places; /* a power of two, at least twice as many as operands; 0: no table */
-    starpu_data_handle_t few_handles[WEFT_MAX_OPERANDS];
-    enum starpu_data_access_mode few_modes[WEFT_MAX_OPERANDS];
-} weft_task;
-
-/* Returns zeroed arguments of `args_size` bytes (a weft_*_args, whose base.dtype is set) to fill in; NULL: no
- * memory, with the error kept: then do not go on. */
-void *weft_task_begin(weft_task *task, struct starpu_codelet *codelet, const char *name, size_t args_size,
-                      weft_dtype dtype);
-/* Makes room for more than WEFT_MAX_OPERANDS operands. False with the error kept: no memory. */
-bool weft_task_reserve(weft_task *task, int num_operands);
-/* Adds an operand that the arguments hold by themselves: see weft_kernel_args. */
-weft_task_operand weft_task_operand_of(weft_task *task, const weft_panel *panel, int64_t offset,
-                                       enum starpu_data_access_mode mode);
-/* Adds an operand: `offset` bytes after the panel's first row. */
-void weft_task_add(weft_task *task, const weft_panel *panel, int64_t offset,
-                   enum starpu_data_access_mode mode);
-/* Hands it to StarPU: a task that was begun is submitted or dropped. False with the error kept. */
-bool weft_task_submit(weft_task *task);
-void weft_task_drop(weft_task *task);
-
-/* A task that copies `bytes` bytes from one panel to another of the same size. False with the error kept. */
-bool weft_task_copy_panel(const weft_panel *target, const weft_panel *source, int64_t bytes);
-
-/* Elements in one row (dimension 0) of a shard with this box; 1 for ndim 0. */
-int64_t weft_row_elements(int ndim, const weft_box *box);
-
-/* The panel that holds global row `row` of the shard, and the rows [*first, *last) that the panel holds: what
- * row-wise lowering walks along. ndim 0: row 0 of [0, 1). */
-const weft_panel *weft_shard_panel_at(const weft_tensor_impl *tensor, const weft_local_shard *shard,
-                                      int64_t row, int64_t *first, int64_t *last);
-
 /* ---- names in traces (names.c) ------------------------------------------------------------------------- */
 
 /* What reports call the tensor: its name, else its origin, else "". */
@@ -162,7 +115,7 @@ void weft_tensor_trace_new(weft_tensor_impl *tensor, const char *function);
 void weft_tensor_trace_moved(weft_tensor_impl *target, const weft_tensor_impl *source);
 void weft_tensor_trace_renamed(const weft_tensor_impl *tensor);
 /* "matmul:h[3]": the operation, and the panel that the task writes. Kept until the runtime stops. */
-const char *weft_task_trace_name(const weft_task *task);
+const char *weft_task_trace_name(const char *operation, starpu_data_handle_t written);
 
 /* ---- redistribution (redistribute.c, exchange.c) ------------------------------------------------------- */
 
