@@ -162,39 +162,40 @@ static bool collect_sends(weft_vec *pieces, const weft_stage *stage, int source)
     return done;
 }
 
-#define COMPARE(field)                                                                                       \
-    if (p->field != q->field) {                                                                              \
-        return p->field < q->field ? -1 : 1;                                                                 \
+/* -1, 0 or 1: by the first number in which they differ. */
+static int compare(int count, const int64_t a[], const int64_t b[])
+{
+    for (int i = 0; i < count; i++) {
+        if (a[i] != b[i]) {
+            return a[i] < b[i] ? -1 : 1;
+        }
     }
+    return 0;
+}
 
 /* First panels first; targets in the order in which they may relay. Within a target panel: boxes as they lie,
  * addends of one box in the order to reduce them in. */
 static int by_target_panel(const void *a, const void *b)
 {
     const piece *p = a, *q = b;
-    COMPARE(target_panel)
-    COMPARE(target_place)
-    for (int d = 0; d < WEFT_MAX_DIMS; d++) {
-        COMPARE(box.offset[d])
-    }
-    COMPARE(addend)
-    return 0;
+    int order = compare(2, (int64_t[]){ p->target_panel, p->target_place },
+                        (int64_t[]){ q->target_panel, q->target_place });
+    order = order != 0 ? order : compare(WEFT_MAX_DIMS, p->box.offset, q->box.offset);
+    return order != 0 ? order : compare(1, &p->addend, &q->addend);
 }
 
 static int by_message_order(const void *a, const void *b)
 {
     const piece *p = a, *q = b;
-    COMPARE(peer)
-    return by_target_panel(a, b);
+    return p->peer != q->peer ? (p->peer < q->peer ? -1 : 1) : by_target_panel(a, b);
 }
 
 static int by_source_panel(const void *a, const void *b)
 {
     const piece *p = a, *q = b;
-    COMPARE(relayed)
-    COMPARE(source_rank)
-    COMPARE(source_panel)
-    return by_message_order(a, b);
+    int order = compare(3, (int64_t[]){ p->relayed, p->source_rank, p->source_panel },
+                        (int64_t[]){ q->relayed, q->source_rank, q->source_panel });
+    return order != 0 ? order : by_message_order(a, b);
 }
 
 static void number_messages(weft_vec *pieces, tag_range *ranges)
