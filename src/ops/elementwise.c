@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "codelets/cpu/half.h"
+#include "codelets/half.h"
 #include "ops/ops.h"
 
 /* ---- how one is declared ------------------------------------------------------------------------------- */
