@@ -1,0 +1,481 @@
+/* Operations that add: in which order follows from layouts alone. Each is run in the same ways
+ * (combinations of strategies, which the dispatcher is forced to) in two worlds: one of this process
+ * alone, and that of the test, whose ranks may be spread over several processes. Every rank must get the
+ * same bits in both, and replicas in each. Numbers are large ones that cancel, so that other orders show. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dispatch/dispatch.h"
+
+#include "operand.h"
+
+enum { CASES = 12, WAYS = 3, MAX_OPERANDS = 3 };
+
+/* ---- what is called ------------------------------------------------------------------------------------ */
+
+/* One call before its inputs are laid out. */
+typedef struct plan {
+    int num_inputs;
+    struct {
+        int ndim;
+        int64_t shape[WEFT_MAX_DIMS];
+        int64_t limit; /* above 0: indices below it */
+    } inputs[MAX_OPERANDS];
+    weft_dtype dtype;
+    int dim;
+    int64_t size;
+    bool first, second;
+    double large; /* half of the numbers are about that large */
+} plan;
+
+typedef struct program {
+    const char *name;
+    void (*draw)(plan *p);
+    weft_tensor *(*call)(const plan *p, weft_tensor *const in[]);
+} program;
+
+static void add_input(plan *p, int ndim, const int64_t shape[], int64_t limit)
+{
+    p->inputs[p->num_inputs].ndim = ndim;
+    p->inputs[p->num_inputs].limit = limit;
+    memcpy(p->inputs[p->num_inputs++].shape, shape, (size_t)ndim * sizeof(shape[0]));
+}
+
+static void draw_one(plan *p)
+{
+    int64_t shape[] = { 1 + below(12), 1 + below(9), 1 + below(5) };
+    int ndim = 1 + (int)below(3);
+    add_input(p, ndim, shape, 0);
+    p->dim = (int)below(ndim);
+}
+
+/* Numbers that may be exponents. */
+static void draw_small(plan *p)
+{
+    draw_one(p);
+    p->large = 1;
+}
+
+static void draw_small_like(plan *p)
+{
+    draw_small(p);
+    add_input(p, p->inputs[0].ndim, p->inputs[0].shape, 0);
+}
+
+static void draw_two(plan *p)
+{
+    draw_one(p);
+    add_input(p, p->inputs[0].ndim, p->inputs[0].shape, 0);
+}
+
+static void draw_product(plan *p)
+{
+    int64_t m = 1 + below(7), n = 1 + below(7), k = 1 + below(12);
+    p->first = below(2);
+    p->second = below(2);
+    add_input(p, 2, p->first ? (int64_t[]){ k, m } : (int64_t[]){ m, k }, 0);
+    add_input(p, 2, p->second ? (int64_t[]){ n, k } : (int64_t[]){ k, n }, 0);
+}
+
+static void draw_convolution(plan *p)
+{
+    int64_t x[] = { 1 + below(5), 1 + below(4), 3 + below(9) }, weight[] = { 1 + below(4), x[1], 3 };
+    int64_t y[] = { x[0], weight[0], x[2] - 2 };
+    add_input(p, 3, x, 0);
+    add_input(p, 3, weight, 0);
+    add_input(p, 3, y, 0);
+}
+
+/* A gradient of rows, and where they go. */
+static void draw_rows(plan *p)
+{
+    int64_t shape[] = { 1 + below(12), 1 + below(5) };
+    p->size = 1 + below(7);
+    add_input(p, 2, shape, 0);
+    add_input(p, 1, shape, p->size);
+}
+
+static void draw_addition(plan *p)
+{
+    int64_t shape[] = { 1 + below(7), 1 + below(5) }, n = 1 + below(12);
+    add_input(p, 2, shape, 0);
+    add_input(p, 1, &n, shape[0]);
+    add_input(p, 2, (int64_t[]){ n, shape[1] }, 0);
+}
+
+static void draw_classes(plan *p)
+{
+    int64_t shape[] = { 1 + below(12), 1 + below(6) };
+    add_input(p, 2, shape, 0);
+    add_input(p, 1, shape, shape[1]);
+    p->large = 1;
+}
+
+static void draw_norm(plan *p)
+{
+    int64_t shape[] = { 1 + below(12), 1 + below(6) };
+    add_input(p, 2, shape, 0);
+    add_input(p, 2, shape, 0);
+    add_input(p, 1, shape + 1, 0);
+    p->large = 1;
+}
+
+static void draw_attention(plan *p)
+{
+    int64_t s = 1 + below(6), t = 1 + below(9), e = 1 + below(4);
+    add_input(p, 3, (int64_t[]){ 2, s, e }, 0);
+    add_input(p, 3, (int64_t[]){ 2, t, e }, 0);
+    add_input(p, 3, (int64_t[]){ 2, t, 3 }, 0);
+    p->first = below(2);
+    p->large = 1;
+}
+
+#define CALL(name, expression)                                                                               \
+    static weft_tensor *call_##name(const plan *p, weft_tensor *const in[])                                  \
+    {                                                                                                        \
+        (void)p;                                                                                             \
+        return expression;                                                                                   \
+    }
+
+CALL(sum, weft_sum(in[0], p->dim, false))
+CALL(mean, weft_mean(in[0], p->dim, true))
+CALL(prod, weft_prod(in[0], p->dim, false))
+CALL(norm, weft_norm(in[0], 2, p->dim, false))
+CALL(norm_all, weft_norm_all(in[0], 1))
+CALL(variance, weft_variance(in[0], p->dim, 0, false))
+CALL(sum_all, weft_sum_all(in[0]))
+CALL(mean_all, weft_mean_all(in[0]))
+CALL(cumsum, weft_cumsum(in[0], p->dim))
+CALL(add, weft_add(in[0], in[1]))
+CALL(dot, weft_dot(weft_flatten(in[0], 0, -1), weft_flatten(in[1], 0, -1)))
+CALL(matmul, weft_matmul_ex(in[0], p->first, in[1], p->second))
+CALL(conv, weft_conv1d(in[0], in[1], NULL, NULL))
+CALL(conv_input, weft_conv1d_backward_input(in[2], in[1], p->inputs[0].shape, NULL))
+CALL(conv_weight, weft_conv1d_backward_weight(in[2], in[0], p->inputs[1].shape, NULL))
+CALL(embedding_backward, weft_embedding_backward(in[0], in[1], p->size))
+CALL(index_add, weft_index_add(in[0], 0, in[1], in[2]))
+CALL(softmax, weft_softmax(in[0], p->dim))
+CALL(softmax_backward, weft_softmax_backward(in[0], in[1], p->dim))
+CALL(cross_entropy, weft_cross_entropy(in[0], in[1]))
+CALL(cross_entropy_backward, weft_cross_entropy_backward(NULL, in[0], in[1]))
+CALL(mse, weft_mse(in[0], in[1], WEFT_LOSS_MEAN))
+CALL(layer_norm, weft_layer_norm(in[0], in[2], in[2], 1e-5))
+
+/* `which`: of a, the gain or the bias. */
+static weft_tensor *norm_gradient(weft_tensor *const in[], int which)
+{
+    weft_tensor *all[3] = { NULL };
+    all[0] = weft_layer_norm_backward(in[1], in[0], in[2], 1e-5, &all[1], &all[2]);
+    return all[which];
+}
+CALL(layer_norm_backward, norm_gradient(in, 0))
+CALL(layer_norm_gain, norm_gradient(in, 1))
+CALL(layer_norm_bias, norm_gradient(in, 2))
+
+static weft_tensor *call_attention(const plan *p, weft_tensor *const in[])
+{
+    return weft_attention(in[0], in[1], in[2], &(weft_attention_options){ .causal = p->first });
+}
+
+static weft_tensor *attention_gradient(const plan *p, weft_tensor *const in[], int which)
+{
+    weft_attention_options options = { .causal = p->first };
+    weft_tensor *output = weft_attention(in[0], in[1], in[2], &options), *all[3] = { NULL };
+    all[0] = output == NULL
+                 ? NULL
+                 : weft_attention_backward(output, in[0], in[1], in[2], output, &options, &all[1], &all[2]);
+    return all[which];
+}
+CALL(attention_q, attention_gradient(p, in, 0))
+CALL(attention_k, attention_gradient(p, in, 1))
+CALL(attention_v, attention_gradient(p, in, 2))
+
+/* The gradients scaled by the norm of both. */
+static weft_tensor *call_clip(const plan *p, weft_tensor *const in[])
+{
+    (void)p;
+    weft_tensor *both[] = { weft_scale(in[0], 1), weft_scale(in[1], 1) };
+    return weft_clip_grad_norm(2, both, 1, 2, NULL) == WEFT_OK ? both[1] : NULL;
+}
+
+static const program programs[] = {
+    { "sum", draw_one, call_sum },
+    { "mean", draw_one, call_mean },
+    { "prod", draw_small, call_prod },
+    { "norm", draw_one, call_norm },
+    { "norm_all", draw_one, call_norm_all },
+    { "variance", draw_one, call_variance },
+    { "sum_all", draw_one, call_sum_all },
+    { "mean_all", draw_one, call_mean_all },
+    { "cumsum", draw_one, call_cumsum },
+    { "add", draw_two, call_add },
+    { "dot", draw_two, call_dot },
+    { "matmul", draw_product, call_matmul },
+    { "conv1d", draw_convolution, call_conv },
+    { "conv1d_backward_input", draw_convolution, call_conv_input },
+    { "conv1d_backward_weight", draw_convolution, call_conv_weight },
+    { "embedding_backward", draw_rows, call_embedding_backward },
+    { "index_add", draw_addition, call_index_add },
+    { "softmax", draw_small, call_softmax },
+    { "softmax_backward", draw_small_like, call_softmax_backward },
+    { "cross_entropy", draw_classes, call_cross_entropy },
+    { "cross_entropy_backward", draw_classes, call_cross_entropy_backward },
+    { "mse", draw_two, call_mse },
+    { "layer_norm", draw_norm, call_layer_norm },
+    { "layer_norm_backward of a", draw_norm, call_layer_norm_backward },
+    { "layer_norm_backward of the gain", draw_norm, call_layer_norm_gain },
+    { "layer_norm_backward of the bias", draw_norm, call_layer_norm_bias },
+    { "attention", draw_attention, call_attention },
+    { "attention_backward of q", draw_attention, call_attention_q },
+    { "attention_backward of k", draw_attention, call_attention_k },
+    { "attention_backward of v", draw_attention, call_attention_v },
+    { "clip_grad_norm", draw_two, call_clip },
+};
+enum { NUM_PROGRAMS = sizeof(programs) / sizeof(programs[0]) };
+
+/* ---- what ranks have got ------------------------------------------------------------------------------- */
+
+/* A result of the first world: its shards' bytes, by rank. */
+typedef struct record {
+    size_t size[MAX_RANKS];
+    char *bytes[MAX_RANKS];
+} record;
+
+static record records[NUM_PROGRAMS * CASES * WAYS];
+static int num_records, next_record;
+static bool recording;
+
+static bool keep(const hosted_shard *found, const void *unused, char *text, size_t size)
+{
+    record *r = &records[num_records];
+    size_t bytes = *(const size_t *)unused * (size_t)found->count;
+    (void)text;
+    (void)size;
+    r->size[found->rank] = bytes;
+    r->bytes[found->rank] = malloc(bytes + 1);
+    memcpy(r->bytes[found->rank], found->values, bytes);
+    return true;
+}
+
+static bool is_kept(const hosted_shard *found, const void *element_size, char *text, size_t size)
+{
+    const record *r = &records[next_record];
+    size_t bytes = *(const size_t *)element_size * (size_t)found->count;
+    if (r->size[found->rank] != bytes) {
+        snprintf(text, size, "%d bytes, and in one process %d", (int)bytes, (int)r->size[found->rank]);
+        return false;
+    }
+    snprintf(text, size, "other bits than in one process");
+    return memcmp(r->bytes[found->rank], found->values, bytes) == 0;
+}
+
+static void compare(weft_tensor *result, const char *what)
+{
+    size_t element_size = weft_dtype_size(weft_tensor_dtype(result));
+    if (recording) {
+        assert_shards(result, keep, &element_size, what);
+        num_records++;
+    } else {
+        assert_true(next_record < num_records);
+        assert_shards(result, is_kept, &element_size, what);
+        next_record++;
+    }
+}
+
+static void forget(void)
+{
+    for (int i = 0; i < num_records; i++) {
+        for (int rank = 0; rank < MAX_RANKS; rank++) {
+            free(records[i].bytes[rank]);
+        }
+    }
+    memset(records, 0, sizeof(records));
+    num_records = next_record = 0;
+}
+
+/* ---- cases --------------------------------------------------------------------------------------------- */
+
+typedef struct input {
+    weft_mesh *mesh;
+    weft_placement placements[3];
+    int ndim;
+    const int64_t *shape;
+    int64_t limit;
+    weft_dtype dtype;
+    double large;
+    uint64_t salt;
+} input;
+
+/* Of an element at a mesh coordinate: replicas have one value, addends each their own. Indices are not
+ * Partial. */
+static double value_of(const input *x, const int64_t coordinate[], int64_t element)
+{
+    prng random = { x->salt + (uint64_t)element * 1000003u };
+    for (int m = 0; m < weft_mesh_ndim(x->mesh); m++) {
+        bool partial = x->placements[m].kind == WEFT_PARTIAL;
+        random.state = random.state * 31 + (partial ? (uint64_t)coordinate[m] + 1 : 0);
+    }
+    if (x->limit > 0) {
+        return (double)prng_below(&random, x->limit);
+    }
+    const double factors[] = { 1, 1, x->large, -x->large };
+    double factor = factors[prng_below(&random, 4)];
+    return factor * ((double)prng_below(&random, 6001) / 1000.0 - 3.0);
+}
+
+static void fill_shard(const input *x, const int64_t coordinate[], const int64_t offset[],
+                       const int64_t extent[], void *values)
+{
+    for (int64_t i = 0; i < shape_count(x->ndim, extent); i++) {
+        double value = value_of(x, coordinate, dense_index(x->ndim, x->shape, offset, extent, i));
+        float narrow = (float)value;
+        if (x->dtype == WEFT_F32) {
+            ((float *)values)[i] = narrow;
+        } else if (x->dtype == WEFT_BF16) { /* the upper half of it */
+            uint32_t bits;
+            memcpy(&bits, &narrow, sizeof(bits));
+            ((uint16_t *)values)[i] = (uint16_t)(bits >> 16);
+        } else if (x->dtype == WEFT_F64) {
+            ((double *)values)[i] = value;
+        } else {
+            ((int64_t *)values)[i] = (int64_t)value;
+        }
+    }
+}
+
+static weft_tensor *make_input(const plan *p, weft_mesh *mesh, int i, char *text, size_t size)
+{
+    input x = { .mesh = mesh, .large = p->large, .salt = prng_next(&source) };
+    x.ndim = p->inputs[i].ndim;
+    x.shape = p->inputs[i].shape;
+    x.limit = p->inputs[i].limit;
+    x.dtype = x.limit > 0 ? WEFT_I64 : p->dtype;
+    random_placements(&source, mesh, x.ndim, x.limit == 0, x.placements);
+    void *locals[MAX_RANKS] = { NULL };
+    for (int k = 0; k < weft_local_ranks(); k++) {
+        int64_t offset[WEFT_MAX_DIMS], extent[WEFT_MAX_DIMS], coordinate[3];
+        int rank = weft_first_rank() + k;
+        if (weft_mesh_coordinate(mesh, rank, coordinate)) {
+            weft_shard_box(mesh, x.placements, x.ndim, x.shape, rank, offset, extent);
+            locals[k] = malloc((size_t)shape_count(x.ndim, extent) * 8 + 1);
+            fill_shard(&x, coordinate, offset, extent, locals[k]);
+        }
+    }
+    weft_tensor *tensor = weft_from_local(x.dtype, x.ndim, x.shape, locals, mesh, x.placements, WEFT_COPY);
+    for (int k = 0; k < weft_local_ranks(); k++) {
+        free(locals[k]);
+    }
+    assert_no_error();
+    snprintf(text, size, " %s", describe(mesh, x.placements, x.ndim, x.shape));
+    return tensor;
+}
+
+/* The call in one way. Returns how many there are. */
+static int64_t run_once(const program *run, const plan *p, weft_tensor *const in[], int64_t combination,
+                        const char *what)
+{
+    weft_dispatch_force(combination);
+    weft_tensor *result = run->call(p, in);
+    int64_t combinations = weft_dispatch_force(-1);
+    if (result == NULL && weft_last_status() == WEFT_ERR_LAYOUT) {
+        weft_clear_error(); /* some input cannot be moved there */
+        return combinations;
+    }
+    assert_no_error();
+    weft_tensor *reduced = without_partial(result);
+    assert_no_error();
+    compare(reduced, what);
+    return combinations;
+}
+
+static void run_case(const program *run)
+{
+    static const weft_dtype types[] = { WEFT_F32, WEFT_F64, WEFT_BF16 };
+    static const double large[] = { 1e8, 1e16, 1024 };
+    int type = (int)below(3);
+    plan p = { .dtype = types[type], .large = large[type] };
+    run->draw(&p);
+    weft_mesh *mesh = any_mesh();
+    weft_tensor *in[MAX_OPERANDS];
+    char what[900];
+    size_t used = (size_t)snprintf(what, sizeof(what), "%s", run->name);
+    for (int i = 0; i < p.num_inputs; i++) {
+        in[i] = make_input(&p, mesh, i, what + used, sizeof(what) - used);
+        used += strlen(what + used);
+    }
+    int64_t combinations = 1;
+    for (int way = 0; way < WAYS; way++) {
+        snprintf(what + used, sizeof(what) - used, ", way %d", way);
+        combinations = run_once(run, &p, in, way == 0 || combinations == 0 ? 0 : below(combinations), what);
+    }
+    /* What the dispatcher chooses may differ between the worlds. */
+    weft_tensor *chosen = run->call(&p, in);
+    assert_no_error();
+    assert_shards(chosen, NULL, NULL, what);
+}
+
+/* `workers`: 0 for as many as there are. */
+static void run_world(weft_world world, int workers, const char *panel_rows, uint64_t seed)
+{
+    unsetenv("WEFT_PANEL_ROWS");
+    if (panel_rows != NULL) {
+        setenv("WEFT_PANEL_ROWS", panel_rows, 1);
+    }
+    weft_config config = WEFT_CONFIG_DEFAULT;
+    config.world = world;
+    config.ranks = MAX_RANKS;
+    config.workers = workers;
+    assert_int_equal(weft_init(&config), WEFT_OK);
+    source = prng_start(seed);
+    for (int i = 0; i < NUM_PROGRAMS * CASES; i++) {
+        weft_scope_open();
+        run_case(&programs[i % NUM_PROGRAMS]);
+        weft_scope_close();
+    }
+    assert_int_equal(weft_finalize(), WEFT_OK);
+    unsetenv("WEFT_PANEL_ROWS");
+}
+
+static void run_both(const char *panel_rows, uint64_t seed)
+{
+    forget();
+    recording = true;
+    run_world(WEFT_WORLD_SELF, 1, panel_rows, seed);
+    recording = false;
+    run_world(WEFT_WORLD_AUTO, 0, panel_rows, seed);
+    assert_int_equal(next_record, num_records);
+    if (seed == 1) {
+        print_message("# %d results\n", num_records);
+    }
+    forget();
+}
+
+static void test_panels_by_default(void **state)
+{
+    (void)state;
+    run_both(NULL, 1);
+}
+
+static void test_panels_of_one_row(void **state)
+{
+    (void)state;
+    run_both("1", 2);
+}
+
+static void test_panels_of_four_rows(void **state)
+{
+    (void)state;
+    run_both("4", 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_panels_by_default),
+        cmocka_unit_test(test_panels_of_one_row),
+        cmocka_unit_test(test_panels_of_four_rows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
