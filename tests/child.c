@@ -39,7 +39,7 @@ static void become(const child *c, int output)
             setenv(name, c->settings[i] + length + 1, 1);
         }
     }
-    execvp(c->arguments[0], c->arguments);
+    execvp(c->arguments[0], (char *const *)(uintptr_t)c->arguments);
     _exit(127);
 }
 

@@ -10,9 +10,9 @@ enum { CHILD_OUTPUT = 1 << 16 };
 
 typedef struct child {
     /* Given. */
-    char *const *arguments;      /* the program first; ends with NULL */
-    const char *const *settings; /* "NAME=VALUE", or "NAME": not set; ends with NULL. NULL: none */
-    double seconds;              /* after which it is killed, and hangs */
+    const char *const *arguments; /* the program first; ends with NULL */
+    const char *const *settings;  /* "NAME=VALUE", or "NAME": not set; ends with NULL. NULL: none */
+    double seconds;               /* after which it is killed, and hangs */
     /* What came of it. */
     bool hangs;
     int code; /* its exit status; 128 + the signal that ended it */

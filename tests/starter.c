@@ -6,9 +6,11 @@
  *     process P computes SUM            12, from all ranks
  *     process P ends: STATUS
  *
- * and weft_print_machine(). The exit status is 0 when all went well, 3 after an error. */
+ * and weft_print_machine(), and two variables. `starter exits` ends before it computes, and without
+ * weft_finalize(). The exit status is 0 when all went well, 3 after an error. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <weft/weft.h>
@@ -35,7 +37,13 @@ static double compute(void)
     return sum;
 }
 
-int main(void)
+static const char *text_of(const char *variable)
+{
+    const char *text = getenv(variable);
+    return text == NULL ? "(not set)" : text;
+}
+
+int main(int argc, char *argv[])
 {
     const char *user = getenv("WEFT_TEST_USER");
     if (user != NULL && (setgid((gid_t)atoi(user)) != 0 || setuid((uid_t)atoi(user)) != 0)) {
@@ -49,6 +57,11 @@ int main(void)
         return 3;
     }
     weft_print_machine(stdout);
+    printf("process %d has STARPU_PERF_MODEL_DIR %s, XDG_CACHE_HOME %s\n", process,
+           text_of("STARPU_PERF_MODEL_DIR"), text_of("XDG_CACHE_HOME"));
+    if (argc > 1 && strcmp(argv[1], "exits") == 0) {
+        exit(0);
+    }
     double sum = compute();
     weft_status last = weft_last_status();
     printf("process %d computes %g\n", process, sum);

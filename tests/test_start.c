@@ -23,7 +23,7 @@ static char *starter;
 static const child *start_alone(const char *const settings[])
 {
     static child c;
-    char *const arguments[] = { starter, NULL };
+    const char *const arguments[] = { starter, NULL };
     c = (child){ .arguments = arguments, .settings = settings, .seconds = LONG_S };
     child_run(&c);
     assert_ends(&c, 0);

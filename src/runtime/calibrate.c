@@ -1,162 +1,17 @@
 #include "runtime/calibrate.h"
 
 #include <cblas.h>
-#include <errno.h>
-#include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <starpu.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "codelets/linear.h"
 #include "runtime/runtime.h"
 
 const char weft_machine_builtin[] = "built in", weft_machine_kept[] = "kept",
            weft_machine_measured[] = "measured";
-
-/* ---- the file ------------------------------------------------------------------------------------------ */
-
-enum { PATH_SIZE = 4096 };
-
-/* StarPU prints "directory: <.../codelets/45/>", first the folder that it writes to. Figures of machines lie
- * beside `codelets`, as those of buses do: 45 is the version of something else. */
-static bool model_folder(char *folder, size_t size)
-{
-    char *text = NULL;
-    size_t length = 0;
-    FILE *memory = open_memstream(&text, &length);
-    if (memory == NULL) {
-        return false;
-    }
-    starpu_perfmodel_directory(memory);
-    fclose(memory);
-    char *begin = text == NULL ? NULL : strchr(text, '<');
-    char *end = begin == NULL ? NULL : strchr(begin, '>');
-    bool found = end != NULL;
-    if (found) {
-        *end = '\0';
-        char *codelets = strstr(begin, "/codelets/");
-        for (char *next = codelets; next != NULL; next = strstr(codelets + 1, "/codelets/")) {
-            codelets = next;
-        }
-        if (codelets != NULL) {
-            *codelets = '\0';
-        }
-        found = snprintf(folder, size, "%s/weft", begin + 1) < (int)size;
-    }
-    free(text);
-    return found;
-}
-
-/* As StarPU names the host. */
-static void host_name(char *name, size_t size)
-{
-    const char *given = getenv("STARPU_HOSTNAME");
-    if (given != NULL && given[0] != '\0') {
-        snprintf(name, size, "%s", given);
-    } else if (gethostname(name, size) != 0) {
-        snprintf(name, size, "host");
-    }
-    name[size - 1] = '\0';
-    for (char *c = name; *c != '\0'; c++) {
-        *c = *c == '/' ? '-' : *c;
-    }
-}
-
-bool weft_machine_path(char *path, size_t size)
-{
-    char folder[PATH_SIZE], host[256];
-    host_name(host, sizeof(host));
-    return model_folder(folder, sizeof(folder)) && snprintf(path, size, "%s/%s", folder, host) < (int)size;
-}
-
-/* The folders above the last name. */
-static void make_folders(const char *path)
-{
-    char folder[PATH_SIZE];
-    snprintf(folder, sizeof(folder), "%s", path);
-    for (char *c = folder + 1; *c != '\0'; c++) {
-        if (*c == '/') {
-            *c = '\0';
-            mkdir(folder, 0777);
-            *c = '/';
-        }
-    }
-}
-
-/* The path with an ending. */
-static bool path_with(char *path, size_t size, const char *ending)
-{
-    char plain[PATH_SIZE];
-    return weft_machine_path(plain, sizeof(plain)) && snprintf(path, size, "%s%s", plain, ending) < (int)size;
-}
-
-int weft_machine_lock(void)
-{
-    enum { TRIES = 100, PAUSE_NS = 10 * 1000 * 1000 };
-    char path[PATH_SIZE];
-    if (!path_with(path, sizeof(path), ".lock")) {
-        return -1;
-    }
-    make_folders(path);
-    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-    for (int i = 0; file >= 0 && i < TRIES; i++) {
-        if (fcntl(file, F_SETLK, &whole) == 0 || (errno != EACCES && errno != EAGAIN)) {
-            break;
-        }
-        nanosleep(&(struct timespec){ 0, PAUSE_NS }, NULL);
-    }
-    return file;
-}
-
-void weft_machine_unlock(int lock)
-{
-    if (lock >= 0) {
-        close(lock);
-    }
-}
-
-bool weft_machine_load(weft_machine *machine)
-{
-    char path[PATH_SIZE];
-    FILE *file = weft_machine_path(path, sizeof(path)) ? fopen(path, "r") : NULL;
-    if (file == NULL) {
-        return false;
-    }
-    bool whole = weft_machine_read(file, machine);
-    fclose(file);
-    return whole;
-}
-
-/* Writes to a file of its own, and says whether all is there. */
-static bool write_new(int descriptor, const weft_machine *machine)
-{
-    FILE *file = fdopen(descriptor, "w");
-    if (file == NULL) {
-        close(descriptor);
-        return false;
-    }
-    fchmod(descriptor, 0644); /* the figures are the machine's, not the user's */
-    bool written = weft_machine_write(machine, file);
-    return fclose(file) == 0 && written;
-}
-
-void weft_machine_keep(const weft_machine *machine)
-{
-    char path[PATH_SIZE], fresh[PATH_SIZE];
-    if (!weft_machine_path(path, sizeof(path)) || !path_with(fresh, sizeof(fresh), ".XXXXXX")) {
-        return;
-    }
-    make_folders(path);
-    int descriptor = mkstemp(fresh);
-    if (descriptor >= 0 && (!write_new(descriptor, machine) || rename(fresh, path) != 0)) {
-        unlink(fresh);
-    }
-}
 
 /* ---- measuring ----------------------------------------------------------------------------------------- */
 
@@ -347,7 +202,7 @@ weft_status weft_print_machine(FILE *file)
     const weft_machine *measured = &weft_runtime.machine;
     bool builtin = weft_runtime.machine_source == weft_machine_builtin;
     weft_machine used = builtin ? *measured : weft_machine_rounded(measured);
-    char path[PATH_SIZE];
+    char path[PATH_MAX];
     bool has_path = !builtin && weft_runtime.process == 0 && weft_machine_path(path, sizeof(path));
     fprintf(file, "machine (%s%s%s)\n", weft_runtime.machine_source, has_path ? ": " : "",
             has_path ? path : "");

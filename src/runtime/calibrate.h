@@ -7,8 +7,10 @@
 /* The values of weft_runtime.machine_source. */
 extern const char weft_machine_builtin[], weft_machine_kept[], weft_machine_measured[];
 
-/* Of StarPU's folder for the host's figures: DIRECTORY/weft/HOST, of STARPU_PERF_MODEL_DIR, STARPU_HOME, ...
- * False: there is none. StarPU must have been started. */
+/* ---- the file (machine_file.c) ------------------------------------------------------------------------- */
+
+/* Where the figures of this machine are kept: weft/HOST in StarPU's folder (runtime/models.h). False: they are
+ * not. */
 bool weft_machine_path(char *path, size_t size);
 
 /* Only one process of the machine measures at a time, as far as its file system can tell. A number for the
@@ -20,6 +22,8 @@ void weft_machine_unlock(int lock);
 bool weft_machine_load(weft_machine *machine);
 /* Replaces the file in one step. Silent when it cannot be written: the next start measures again. */
 void weft_machine_keep(const weft_machine *machine);
+
+/* ---- measuring (calibrate.c) --------------------------------------------------------------------------- */
 
 /* BLOCKS, for about 0.1 s: a task, a copy and a product on a worker. False: not all of them could be
  * measured, and the figures are not to be kept. */

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "runtime/calibrate.h"
+#include "runtime/models.h"
 #include "runtime/pool.h"
 #include "runtime/runtime.h"
 #include "runtime/trace.h"
@@ -66,6 +67,20 @@ static weft_status spread_ranks(const char *function, const weft_settings *setti
     return WEFT_OK;
 }
 
+/* What StarPU cannot do without, it ends the program for: that is looked at first. */
+static weft_status init_starpu(const char *function, const weft_settings *settings, weft_process_place place,
+                               struct starpu_conf *conf)
+{
+    weft_status status = weft_trace_identify(function, place.process);
+    status =
+        status == WEFT_OK ? weft_models_prepare(function, !settings->silent && place.process == 0) : status;
+    int failed = status == WEFT_OK ? starpu_init(conf) : 0;
+    weft_models_restore();
+    return failed == 0
+               ? status
+               : weft_fail(WEFT_ERR_UNSUPPORTED, function, "StarPU does not start: %s", strerror(-failed));
+}
+
 static weft_status start_starpu(const char *function, const weft_settings *settings, weft_process_place place)
 {
     if (starpu_is_initialized()) {
@@ -88,11 +103,10 @@ static weft_status start_starpu(const char *function, const weft_settings *setti
     } else {
         setenv("STARPU_WORKERS_NOBIND", "1", 0);
     }
-    weft_trace_identify(place.process);
     starpu_malloc_set_align(64); /* a cache line, and the widest vectors */
-    int failed = starpu_init(&conf);
-    if (failed != 0) {
-        return weft_fail(WEFT_ERR_UNSUPPORTED, function, "StarPU does not start: %s", strerror(-failed));
+    weft_status status = init_starpu(function, settings, place, &conf);
+    if (status != WEFT_OK) {
+        return status;
     }
     weft_runtime.owns_starpu = true;
     if (conf.sched_policy != NULL && !weft_sched_has_started()) {
@@ -176,6 +190,7 @@ void weft_runtime_stop(void)
     if (state->owns_starpu) {
         starpu_shutdown();
     }
+    weft_models_remove();
     give_blas_threads_back();
     weft_trace_stop(state->trace);
     *state = (weft_runtime_state){ .handles = state->handles };

@@ -5,8 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "runtime/folder.h"
 
 enum { NUM_LISTS = 1024, EVENT_SIZE = 128, TEXT_SIZE = 256 }; /* NUM_LISTS: a power of two */
 
@@ -29,15 +32,32 @@ static bool is_wanted(void)
 #endif
 }
 
-void weft_trace_identify(int process)
+static bool folder_is_writable(const char *path)
 {
-#ifdef STARPU_USE_FXT
-    if (is_wanted()) {
-        starpu_profiling_set_id(process);
+    int folder = weft_folder_open(path, S_IRWXU); /* as StarPU makes it */
+    bool writable = folder >= 0 && weft_folder_writable(folder);
+    if (folder >= 0) {
+        close(folder);
     }
+    return writable;
+}
+
+weft_status weft_trace_identify(const char *function, int process)
+{
+    const char *folder = getenv("STARPU_FXT_PREFIX");
+    if (!is_wanted()) {
+        return WEFT_OK;
+    }
+    if (folder != NULL && !folder_is_writable(folder)) {
+        return weft_fail(WEFT_ERR_IO, function,
+                         "STARPU_FXT_PREFIX is \"%s\", a folder that cannot be written", folder);
+    }
+#ifdef STARPU_USE_FXT
+    starpu_profiling_set_id(process);
 #else
     (void)process;
 #endif
+    return WEFT_OK;
 }
 
 /* Names what CLOCK_MONOTONIC is common to: one start of one kernel. Processes in containers of one machine
