@@ -23,13 +23,14 @@ typedef enum weft_placement_kind {
  * Reductions of a Partial placement. WEFT_AVG is the sum multiplied by 1 / the size of the mesh dimension.
  *
  * The order of a reduction follows from the layouts alone. Timing, the number of processes and the choice
- * between replicas change no bit, and all replicas of the result are equal bit for bit. Addends are reduced
- * one after another, in the row-major order of their coordinates along the mesh dimensions that are reduced.
- * Several such dimensions are taken in runs, the last dimensions first: a run ends where the reduction
- * changes (sums and averages are one) and before it would have more than 64 addends; its results are the
- * addends of the next run. A dimension of more than 64 ranks is reduced as n1 x n2, with factors as near to
- * each other as there are (docs/plan.md, "Finer meshes"). The result of each step is rounded to the type;
- * WEFT_BF16 and WEFT_F16 are reduced in single precision and rounded after every seven addends.
+ * between replicas change no bit, and replicas of the result are equal bit for bit where those of the
+ * addends are. Addends are reduced one after another, in the row-major order of their coordinates along the
+ * mesh dimensions that are reduced. Several such dimensions are taken in runs, the last dimensions first: a
+ * run ends where the reduction changes (sums and averages are one) and before it would have more than 64
+ * addends; its results are the addends of the next run. A dimension of more than 64 ranks is reduced as n1
+ * x n2, with factors as near to each other as there are (docs/plan.md, "Finer meshes"). The result of each
+ * step is rounded to the type; WEFT_BF16 and WEFT_F16 are reduced in single precision and rounded after
+ * every seven addends.
  */
 typedef enum weft_reduce_op { WEFT_SUM = 0, WEFT_AVG, WEFT_PROD, WEFT_MIN, WEFT_MAX } weft_reduce_op;
 
