@@ -9,7 +9,7 @@
  * Scalars of other meshes are replicated on the others' mesh by themselves: tensors without dimensions, and
  * those with dimensions and one element, of which the first process warns on standard error, once for each
  * operation (WEFT_SILENT=1: never). The result is on the mesh of the first tensor of another number of
- * elements than one (in place: of the target).
+ * elements than one, or else of the first one that has dimensions (in place: of the target).
  */
 #ifndef WEFT_OPS_H
 #define WEFT_OPS_H

@@ -1,0 +1,57 @@
+#include "calls.h"
+
+#include <string.h>
+
+static const operation *const tables[] = {
+    tensor_calls,
+    scope_calls,
+    elementwise_calls,
+    combined_calls,
+};
+
+bool operation_at(int i, const operation **found)
+{
+    for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++) {
+        for (*found = tables[t]; (*found)->name != NULL; (*found)++) {
+            if (i-- == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+const operation *operation_find(const char *name)
+{
+    const operation *found;
+    for (int i = 0; operation_at(i, &found); i++) {
+        if (strcmp(found->name, name) == 0) {
+            return found;
+        }
+    }
+    return NULL;
+}
+
+int operation_index(const operation *wanted)
+{
+    int before = 0;
+    for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++) {
+        for (const operation *row = tables[t]; row->name != NULL; row++) {
+            if (row == wanted) {
+                return before;
+            }
+            before++;
+        }
+    }
+    return -1;
+}
+
+int operation_count(void)
+{
+    const operation *found;
+    int count = 0;
+    while (operation_at(count, &found)) {
+        count++;
+    }
+    return count;
+}

@@ -1,0 +1,104 @@
+/* The table of calls: a row for each public function that makes or changes tensors, in calls_*.c by
+ * family. */
+#ifndef WEFT_TESTS_CALLS_H
+#define WEFT_TESTS_CALLS_H
+
+#include "evaluate.h"
+#include "program.h"
+
+/* What a call is made with: the names that the text of a row may use. */
+typedef struct call_arguments {
+    weft_tensor *const *in;
+    weft_tensor **out;
+    const int64_t *whole;
+    const double *real;
+    weft_dtype dtype;
+    int ndim;
+    const int64_t *shape;
+    const int *dims; /* shape as dimensions */
+    weft_mesh *mesh;
+    const weft_placement *placements;
+    void *const *locals; /* values that the program gives: of the hosted ranks, and all */
+    const void *global;
+    bool *truth; /* an answer, and a number */
+    double *number;
+} call_arguments;
+
+typedef struct maker maker;
+
+/* What the generator and the runner must know of an operation. */
+enum {
+    CHECKS = 1 << 0, /* no call of weft's: input 0 is compared here and now */
+    WRITES = 1 << 1, /* no call of weft's: the program writes to the shards of input 0 */
+    GIVES = 1 << 2,  /* takes values of the program: `locals` or `global` */
+    LENDS = 1 << 3,  /* and lends its memory */
+    OPENS = 1 << 4,  /* a scope; the reverse */
+    CLOSES = 1 << 5,
+    KEEPS = 1 << 6,   /* input 0, beyond its scope */
+    RETAINS = 1 << 7, /* one more reference to input 0; one less */
+    RELEASES = 1 << 8,
+    MAY_BE_SAME = 1 << 9,      /* the result may be input 0 itself: writing to one shows in the other */
+    MAY_BE_PARTIAL = 1 << 10,  /* the result may be, where no input is */
+    ANSWERS = 1 << 11,         /* sets *truth */
+    COUNTS = 1 << 12,          /* sets *number */
+    MOVES = 1 << 13,           /* elements alone: inexact ones too */
+    IN_PLACE = 1 << 14,        /* outputs are inputs; those without are new */
+    NOT_CHOSEN = 1 << 15,      /* by the generator: it is made where others need it */
+    FETCHES_SCALARS = 1 << 16, /* tensors of one element may be on other meshes */
+};
+
+struct operation {
+    const char *name;
+    void (*call)(const call_arguments *arguments);
+    const char *text; /* of the call, as C: how print.c prints it */
+    /* Chooses inputs and attributes, and makes inputs that are not there. False: it cannot be now. */
+    bool (*make)(maker *m, step *s);
+    /* The outputs from the inputs. False: the call is not valid for these. */
+    bool (*reference)(scene *s);
+    const void *details; /* what the family's functions want to know */
+    int flags;
+    int weight; /* how often it is chosen; 0 stands for 4 */
+};
+
+/* All rows; false behind the last. */
+bool operation_at(int i, const operation **found);
+const operation *operation_find(const char *name);
+int operation_index(const operation *wanted);
+int operation_count(void);
+
+/* The tables of the families; each ends with a row without a name. */
+extern const operation tensor_calls[], scope_calls[], elementwise_calls[], combined_calls[],
+    reduction_calls[], shape_calls[], join_calls[], indexing_calls[], sorting_calls[], product_calls[],
+    convolution_calls[], attention_calls[], softmax_calls[], norm_calls[], loss_calls[], random_calls[],
+    optimizer_calls[];
+
+/* ---- how rows are written ------------------------------------------------------------------------------ */
+
+/* The function that a row calls, and its text. */
+#define CALLS(name_, ...)                                                                                    \
+    static void call_##name_(const call_arguments *arguments_)                                               \
+    {                                                                                                        \
+        weft_tensor *const *in = arguments_->in;                                                             \
+        weft_tensor **out = arguments_->out;                                                                 \
+        const int64_t *whole = arguments_->whole, *shape = arguments_->shape;                                \
+        const double *real = arguments_->real;                                                               \
+        const weft_dtype dtype = arguments_->dtype;                                                          \
+        const int ndim = arguments_->ndim, *dims = arguments_->dims;                                         \
+        weft_mesh *mesh = arguments_->mesh;                                                                  \
+        const weft_placement *placements = arguments_->placements;                                           \
+        void *const *locals = arguments_->locals;                                                            \
+        const void *global = arguments_->global;                                                             \
+        bool *truth = arguments_->truth;                                                                     \
+        double *number = arguments_->number;                                                                 \
+        (void)in, (void)out, (void)whole, (void)shape, (void)real, (void)dtype, (void)ndim, (void)dims;      \
+        (void)mesh, (void)placements, (void)locals, (void)global, (void)truth, (void)number;                 \
+        __VA_ARGS__;                                                                                         \
+    }                                                                                                        \
+    static const char text_##name_[] = #__VA_ARGS__;
+#define ROW(name_, make_, reference_, ...)                                                                   \
+    {                                                                                                        \
+        .name = #name_, .call = call_##name_, .text = text_##name_, .make = make_, .reference = reference_,  \
+        __VA_ARGS__                                                                                          \
+    }
+
+#endif

@@ -1,0 +1,568 @@
+/* Elementwise operations: elementwise.h of weft. Each is what it does to one element. */
+#include "elementwise.h"
+
+/* ---- functions of one element -------------------------------------------------------------------------- */
+
+/* In floating numbers, and in integers, which wrap around. x, y, z: the operands; s, t: the call's
+ * numbers. */
+#define REAL(name_, ...)                                                                                     \
+    static double real_##name_(scalars *v)                                                                   \
+    {                                                                                                        \
+        const double x = v->a, y = v->b, z = v->c, s = v->real[0], t = v->real[1];                           \
+        (void)x, (void)y, (void)z, (void)s, (void)t;                                                         \
+        __VA_ARGS__                                                                                          \
+    }
+#define WHOLE(name_, ...)                                                                                    \
+    static int64_t whole_##name_(scalars *v)                                                                 \
+    {                                                                                                        \
+        const int64_t x = v->i, y = v->j, z = v->k;                                                          \
+        const double s = v->real[0], t = v->real[1];                                                         \
+        (void)x, (void)y, (void)z, (void)s, (void)t;                                                         \
+        __VA_ARGS__                                                                                          \
+    }
+
+static int64_t as_whole(double x)
+{
+    return converted(WEFT_I64, WEFT_F64, (element){ .real = x }).whole;
+}
+
+REAL(add, return x + y;)
+WHOLE(add, return wrap_add(x, y);)
+REAL(sub, return x - y;)
+WHOLE(sub, return wrap_add(x, wrap_multiply(-1, y));)
+REAL(mul, return x * y;)
+WHOLE(mul, return wrap_multiply(x, y);)
+REAL(div, depends_on_sign_of(v, y); return x / y;)
+
+/* The quotient rounded down, from what is left over. Each step is rounded: PyTorch's floor_divide. */
+REAL(floor_div, {
+    depends_on_sign_of(v, y);
+    if (y == 0) {
+        return x / y;
+    }
+    double rest = fmod(x, y), exact = nearest(v, nearest(v, x - rest) / y);
+    exact = rest != 0 && (rest < 0) != (y < 0) ? nearest(v, exact - 1) : exact;
+    return floor(exact) + (nearest(v, exact - floor(exact)) > 0.5);
+})
+WHOLE(floor_div, {
+    if (y == 0 || y == -1) {
+        return y == 0 ? 0 : wrap_multiply(-1, x);
+    }
+    return x / y - (x % y != 0 && (x < 0) != (y < 0));
+})
+REAL(remainder, {
+    double rest = fmod(x, y);
+    return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
+})
+WHOLE(remainder, {
+    int64_t rest = y == 0 || y == -1 ? 0 : x % y;
+    return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
+})
+REAL(fmod, return fmod(x, y);)
+WHOLE(fmod, return y == 0 || y == -1 ? 0 : x % y;)
+REAL(pow, depends_on_sign_of(v, x); return inexact(v, pow(x, y));)
+WHOLE(pow, return wrap_power(x, y);)
+REAL(maximum, return x != x || x > y ? x : y;)
+WHOLE(maximum, return x > y ? x : y;)
+REAL(minimum, return x != x || x < y ? x : y;)
+WHOLE(minimum, return x < y ? x : y;)
+REAL(atan2, {
+    depends_on_sign_of(v, x);
+    depends_on_sign_of(v, y);
+    return inexact(v, atan2(x, y));
+})
+REAL(hypot, return inexact(v, hypot(x, y));)
+REAL(logaddexp, {
+    double larger = x > y ? x : y, result = x == y ? x + log(2) : larger + log1p(exp(-fabs(x - y)));
+    return inexact_by(v, result, fmax(fabs(x), fabs(y)));
+})
+
+REAL(eq, return x == y;)
+WHOLE(eq, return x == y;)
+REAL(ne, return x != y;)
+WHOLE(ne, return x != y;)
+REAL(lt, return x < y;)
+WHOLE(lt, return x < y;)
+REAL(le, return x <= y;)
+WHOLE(le, return x <= y;)
+REAL(gt, return x > y;)
+WHOLE(gt, return x > y;)
+REAL(ge, return x >= y;)
+WHOLE(ge, return x >= y;)
+REAL(logical_and, return x != 0 && y != 0;)
+WHOLE(logical_and, return x != 0 && y != 0;)
+REAL(logical_or, return x != 0 || y != 0;)
+WHOLE(logical_or, return x != 0 || y != 0;)
+REAL(logical_xor, return (x != 0) != (y != 0);)
+WHOLE(logical_xor, return (x != 0) != (y != 0);)
+REAL(logical_not, return x == 0;)
+WHOLE(logical_not, return x == 0;)
+REAL(isnan, return x != x;)
+WHOLE(isnan, return 0;)
+REAL(isinf, return isinf(x) != 0;)
+WHOLE(isinf, return 0;)
+REAL(isfinite, return isfinite(x) != 0;)
+WHOLE(isfinite, return 1;)
+
+REAL(neg, return -x;)
+WHOLE(neg, return wrap_multiply(-1, x);)
+REAL(abs, return fabs(x);)
+WHOLE(abs, return x < 0 ? wrap_multiply(-1, x) : x;)
+REAL(sign, return (x > 0) - (x < 0);)
+WHOLE(sign, return (x > 0) - (x < 0);)
+REAL(square, return x * x;)
+WHOLE(square, return wrap_multiply(x, x);)
+REAL(reciprocal, depends_on_sign_of(v, x); return 1 / x;)
+REAL(sqrt, return sqrt(x);)
+REAL(rsqrt, depends_on_sign_of(v, x); return inexact(v, 1 / sqrt(x));)
+REAL(floor, return floor(x);)
+REAL(ceil, return ceil(x);)
+REAL(trunc, return trunc(x);)
+REAL(round, return nearbyint(x);)
+WHOLE(same, return x;)
+REAL(relu, return x < 0 ? 0 : x;)
+WHOLE(relu, return x < 0 ? 0 : x;)
+
+#define LIBRARY(name_) REAL(name_, return inexact(v, name_(x));)
+LIBRARY(exp)
+LIBRARY(expm1)
+LIBRARY(log)
+LIBRARY(log1p)
+LIBRARY(log2)
+LIBRARY(log10)
+LIBRARY(sin)
+LIBRARY(cos)
+LIBRARY(tan)
+LIBRARY(asin)
+LIBRARY(acos)
+LIBRARY(atan)
+LIBRARY(sinh)
+LIBRARY(cosh)
+LIBRARY(tanh)
+LIBRARY(exp2)
+LIBRARY(erf)
+LIBRARY(erfc)
+
+static double sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+/* The distribution function of the normal distribution, and its density. */
+static double normal_cdf(double x)
+{
+    return 0.5 * erfc(-x * 0.70710678118654752440);
+}
+
+static double normal_density(double x)
+{
+    return 0.39894228040143267794 * exp(-0.5 * x * x);
+}
+
+REAL(sigmoid, return inexact(v, sigmoid(x));)
+REAL(silu, return inexact(v, x *sigmoid(x));)
+REAL(gelu, return inexact_by(v, x *normal_cdf(x), fabs(x));)
+REAL(softplus, return inexact(v, x > 20 ? x : log1p(exp(x)));)
+REAL(leaky_relu, return x > 0 ? x : s * x;)
+REAL(elu, return x > 0 ? x : inexact(v, s *expm1(x));)
+
+REAL(copy, return x;)
+REAL(scale, return s * x;)
+WHOLE(scale, return wrap_multiply(as_whole(s), x);)
+REAL(add_scalar, return x + s;)
+WHOLE(add_scalar, return wrap_add(x, as_whole(s));)
+REAL(pow_scalar, depends_on_sign_of(v, x); return inexact(v, pow(x, rounded(v->common, s)));)
+WHOLE(pow_scalar, return wrap_power(x, as_whole(s));)
+REAL(clamp, double low = x < s ? s : x; return low > t ? t : low;)
+WHOLE(clamp, int64_t low = x < as_whole(s) ? as_whole(s) : x; return low > as_whole(t) ? as_whole(t) : low;)
+
+REAL(add_scaled, return x + product(v, s, y);)
+WHOLE(add_scaled, return wrap_add(x, wrap_multiply(as_whole(s), y));)
+REAL(lerp, {
+    double difference = sum(v, y, -x), rest = sum(v, 1, -s);
+    v->magnitude = fabs(x) + fabs(y) + (fabs(x) + fabs(y)) * (1 + fabs(s));
+    return fabs(s) < 0.5 ? x + product(v, s, difference) : y - product(v, difference, rest);
+})
+REAL(addcmul, {
+    double factor = product(v, s, y), addend = product(v, factor, z);
+    product(v, y, z);
+    v->magnitude = fabs(x) + fabs(addend);
+    return x + addend;
+})
+WHOLE(addcmul, return wrap_add(x, wrap_multiply(as_whole(s), wrap_multiply(y, z)));)
+REAL(addcdiv, {
+    depends_on_sign_of(v, z);
+    double addend = product(v, s, quotient(v, y, z));
+    v->magnitude = fabs(x) + fabs(addend);
+    return x + addend;
+})
+
+REAL(relu_backward, return y <= 0 ? 0 : x;)
+REAL(gelu_backward,
+     { return inexact_by(v, x * (normal_cdf(y) + y * normal_density(y)), fabs(x) * (1 + fabs(y))); })
+REAL(silu_backward, {
+    double sigma = sigmoid(y);
+    return inexact_by(v, x * sigma * (1 + y * (1 - sigma)), fabs(x) * (1 + fabs(y)));
+})
+REAL(leaky_relu_backward, return y > 0 ? x : s * x;)
+REAL(elu_backward, return y <= 0 ? inexact(v, x *s *exp(y)) : x;)
+REAL(tanh_backward, {
+    double slope = sum(v, 1, -product(v, y, y));
+    v->magnitude = fabs(x) * (1 + y * y);
+    return x * slope;
+})
+REAL(sigmoid_backward, {
+    double left = product(v, x, y), right = sum(v, 1, -y);
+    v->magnitude = fabs(x) * fabs(y) * (1 + fabs(y));
+    return left * right;
+})
+REAL(pow_scalar_backward, depends_on_sign_of(v, y);
+     return s == 0 ? 0 : inexact(v, x *s *pow(y, rounded(v->common, s - 1)));)
+
+REAL(assign, return y;)
+WHOLE(assign, return y;)
+REAL(fill, return s;)
+WHOLE(fill, return as_whole(s);)
+
+/* ---- rows ---------------------------------------------------------------------------------------------- */
+
+enum {
+    /* The C library's functions and weft's own: each within one rounding of the right number, and one more
+     * here. */
+    OF_LIBRARY = 3,
+    OF_STEPS = 5,
+};
+
+/* Both kinds of numbers, or floating ones alone. */
+#define BOTH(name_) .real = real_##name_, .whole = whole_##name_
+#define ONLY(name_) .real = real_##name_, .whole = NULL, .roundings = OF_LIBRARY, .tame = true
+#define DETAILS(name_, ...) static const elementwise details_##name_ = { __VA_ARGS__ };
+#define UNARY(name_, ...)                                                                                    \
+    CALLS(name_, out[0] = weft_##name_(in[0]))                                                               \
+    DETAILS(name_, .inputs = 1, __VA_ARGS__)
+#define BINARY(name_, ...)                                                                                   \
+    CALLS(name_, out[0] = weft_##name_(in[0], in[1]))                                                        \
+    DETAILS(name_, .inputs = 2, __VA_ARGS__)
+
+BINARY(add, .types = ALL_TYPES, BOTH(add), .passes = PASSES_SUM, .signs = true)
+BINARY(sub, .types = NUMBERS, BOTH(sub), .passes = PASSES_SUM, .signs = true)
+BINARY(mul, .types = ALL_TYPES, BOTH(mul), .passes = PASSES_PRODUCT, .wide_scalar = true, .signs = true)
+BINARY(div, .types = ALL_TYPES, .result = RESULT_FLOATING, .real = real_div, .wide_scalar = true,
+       .signs = true)
+BINARY(floor_div, .types = NUMBERS, BOTH(floor_div))
+BINARY(remainder, .types = NUMBERS, BOTH(remainder))
+BINARY(fmod, .types = NUMBERS, BOTH(fmod))
+BINARY(pow, .types = NUMBERS, BOTH(pow), .roundings = OF_LIBRARY, .tame = true)
+BINARY(maximum, .types = ALL_TYPES, BOTH(maximum))
+BINARY(minimum, .types = ALL_TYPES, BOTH(minimum))
+BINARY(atan2, .types = ALL_TYPES, .result = RESULT_FLOATING, ONLY(atan2))
+BINARY(hypot, .types = FLOATS, ONLY(hypot))
+BINARY(logaddexp, .types = FLOATS, ONLY(logaddexp))
+
+#define COMPARISON(name_) BINARY(name_, .types = ALL_TYPES, .result = RESULT_TRUTH, BOTH(name_))
+COMPARISON(eq)
+COMPARISON(ne)
+COMPARISON(lt)
+COMPARISON(le)
+COMPARISON(gt)
+COMPARISON(ge)
+COMPARISON(logical_and)
+COMPARISON(logical_or)
+COMPARISON(logical_xor)
+UNARY(logical_not, .types = ALL_TYPES, .result = RESULT_TRUTH, BOTH(logical_not))
+UNARY(isnan, .types = ALL_TYPES, .result = RESULT_TRUTH, BOTH(isnan))
+UNARY(isinf, .types = ALL_TYPES, .result = RESULT_TRUTH, BOTH(isinf))
+UNARY(isfinite, .types = ALL_TYPES, .result = RESULT_TRUTH, BOTH(isfinite))
+
+UNARY(neg, .types = NUMBERS, BOTH(neg), .passes = PASSES_SUM, .signs = true)
+UNARY(abs, .types = NUMBERS, BOTH(abs), .signs = true)
+UNARY(sign, .types = NUMBERS, BOTH(sign))
+UNARY(square, .types = NUMBERS, BOTH(square), .signs = true)
+UNARY(floor, .types = NUMBERS, .real = real_floor, .whole = whole_same)
+UNARY(ceil, .types = NUMBERS, .real = real_ceil, .whole = whole_same)
+UNARY(trunc, .types = NUMBERS, .real = real_trunc, .whole = whole_same)
+UNARY(round, .types = NUMBERS, .real = real_round, .whole = whole_same)
+UNARY(relu, .types = NUMBERS, BOTH(relu))
+
+#define FUNCTION(name_) UNARY(name_, .types = ALL_TYPES, .result = RESULT_FLOATING, ONLY(name_))
+FUNCTION(reciprocal)
+FUNCTION(sqrt)
+FUNCTION(rsqrt)
+FUNCTION(exp)
+FUNCTION(expm1)
+FUNCTION(log)
+FUNCTION(log1p)
+FUNCTION(log2)
+FUNCTION(log10)
+FUNCTION(exp2)
+FUNCTION(sin)
+FUNCTION(cos)
+FUNCTION(tan)
+FUNCTION(asin)
+FUNCTION(acos)
+FUNCTION(atan)
+FUNCTION(sinh)
+FUNCTION(cosh)
+FUNCTION(tanh)
+FUNCTION(erf)
+FUNCTION(erfc)
+FUNCTION(sigmoid)
+UNARY(silu, .types = FLOATS, ONLY(silu))
+UNARY(gelu, .types = FLOATS, ONLY(gelu))
+UNARY(softplus, .types = FLOATS, ONLY(softplus))
+
+#define NUMBERED(name_, ...)                                                                                 \
+    CALLS(name_, out[0] = weft_##name_(in[0], real[0]))                                                      \
+    DETAILS(name_, .inputs = 1, .numbers = 1, __VA_ARGS__)
+NUMBERED(scale, .types = NUMBERS, BOTH(scale), .passes = PASSES_SUM)
+NUMBERED(add_scalar, .types = NUMBERS, BOTH(add_scalar))
+NUMBERED(pow_scalar, .types = NUMBERS, BOTH(pow_scalar), .roundings = OF_LIBRARY, .tame = true)
+NUMBERED(leaky_relu, .types = FLOATS, .real = real_leaky_relu)
+NUMBERED(elu, .types = FLOATS, ONLY(elu))
+CALLS(clamp, out[0] = weft_clamp(in[0], real[0], real[1]))
+DETAILS(clamp, .inputs = 1, .numbers = 2, .types = NUMBERS, BOTH(clamp))
+
+CALLS(to_type, out[0] = weft_to_type(in[0], dtype))
+DETAILS(to_type, .inputs = 1, .types = ALL_TYPES, .result = RESULT_GIVEN, .real = real_copy,
+        .whole = whole_same)
+
+#define TWO_NUMBERED(name_, ...)                                                                             \
+    CALLS(name_, out[0] = weft_##name_(in[0], in[1], real[0]))                                               \
+    DETAILS(name_, .inputs = 2, .numbers = 1, __VA_ARGS__)
+#define THREE_NUMBERED(name_, ...)                                                                           \
+    CALLS(name_, out[0] = weft_##name_(in[0], in[1], in[2], real[0]))                                        \
+    DETAILS(name_, .inputs = 3, .numbers = 1, __VA_ARGS__)
+TWO_NUMBERED(add_scaled, .types = NUMBERS, BOTH(add_scaled), .roundings = OF_STEPS, .passes = PASSES_SUM)
+TWO_NUMBERED(lerp, .types = FLOATS, .real = real_lerp, .roundings = OF_STEPS, .passes = PASSES_SUM)
+THREE_NUMBERED(addcmul, .types = NUMBERS, BOTH(addcmul), .roundings = OF_STEPS, .tame = true)
+THREE_NUMBERED(addcdiv, .types = FLOATS, .real = real_addcdiv, .roundings = OF_STEPS, .tame = true)
+
+#define BACKWARD(name_, ...)                                                                                 \
+    BINARY(name_, .types = FLOATS, .same_shape = true, .passes = PASSES_FACTOR, .real = real_##name_,        \
+           __VA_ARGS__)
+#define NUMBERED_BACKWARD(name_, ...)                                                                        \
+    TWO_NUMBERED(name_, .types = FLOATS, .same_shape = true, .passes = PASSES_FACTOR, .real = real_##name_,  \
+                 __VA_ARGS__)
+BACKWARD(relu_backward, .roundings = 0)
+BACKWARD(gelu_backward, .roundings = 2 * OF_STEPS, .tame = true)
+BACKWARD(silu_backward, .roundings = 2 * OF_STEPS, .tame = true)
+BACKWARD(tanh_backward, .roundings = OF_STEPS, .tame = true)
+BACKWARD(sigmoid_backward, .roundings = OF_STEPS, .tame = true)
+NUMBERED_BACKWARD(leaky_relu_backward, .roundings = 0)
+NUMBERED_BACKWARD(elu_backward, .roundings = OF_STEPS, .tame = true)
+NUMBERED_BACKWARD(pow_scalar_backward, .roundings = OF_STEPS, .tame = true)
+
+CALLS(copy_, weft_copy_(in[0], in[1]))
+DETAILS(copy_, .inputs = 2, .types = ALL_TYPES, .real = real_assign, .whole = whole_assign, .signs = true)
+CALLS(add_, weft_add_(in[0], in[1], real[0]))
+DETAILS(add_, .inputs = 2, .numbers = 1, .types = NUMBERS, BOTH(add_scaled), .roundings = OF_STEPS)
+CALLS(mul_, weft_mul_(in[0], in[1]))
+DETAILS(mul_, .inputs = 2, .types = ALL_TYPES, BOTH(mul), .wide_scalar = true, .signs = true)
+CALLS(div_, weft_div_(in[0], in[1]))
+DETAILS(div_, .inputs = 2, .types = FLOATS, .real = real_div, .wide_scalar = true, .signs = true)
+CALLS(scale_, weft_scale_(in[0], real[0]))
+DETAILS(scale_, .inputs = 1, .numbers = 1, .types = NUMBERS, BOTH(scale))
+CALLS(fill_, weft_fill_(in[0], real[0]))
+DETAILS(fill_, .inputs = 1, .numbers = 1, .types = ALL_TYPES, BOTH(fill))
+CALLS(lerp_, weft_lerp_(in[0], in[1], real[0]))
+DETAILS(lerp_, .inputs = 2, .numbers = 1, .types = FLOATS, .real = real_lerp, .roundings = OF_STEPS)
+
+#define PLAIN(name_)                                                                                         \
+    ROW(name_, make_elementwise, elementwise_reference, .details = &details_##name_, .flags = FETCHES_SCALARS)
+#define PLACED(name_)                                                                                        \
+    ROW(name_, make_elementwise, elementwise_reference, .details = &details_##name_,                         \
+        .flags = FETCHES_SCALARS | IN_PLACE, .weight = 12)
+
+const operation elementwise_calls[] = {
+    PLAIN(add),
+    PLAIN(sub),
+    PLAIN(mul),
+    PLAIN(div),
+    PLAIN(floor_div),
+    PLAIN(remainder),
+    PLAIN(fmod),
+    PLAIN(pow),
+    PLAIN(maximum),
+    PLAIN(minimum),
+    PLAIN(atan2),
+    PLAIN(hypot),
+    PLAIN(logaddexp),
+    PLAIN(eq),
+    PLAIN(ne),
+    PLAIN(lt),
+    PLAIN(le),
+    PLAIN(gt),
+    PLAIN(ge),
+    PLAIN(logical_and),
+    PLAIN(logical_or),
+    PLAIN(logical_xor),
+    PLAIN(logical_not),
+    PLAIN(isnan),
+    PLAIN(isinf),
+    PLAIN(isfinite),
+    PLAIN(neg),
+    PLAIN(abs),
+    PLAIN(sign),
+    PLAIN(square),
+    PLAIN(floor),
+    PLAIN(ceil),
+    PLAIN(trunc),
+    PLAIN(round),
+    PLAIN(relu),
+    PLAIN(reciprocal),
+    PLAIN(sqrt),
+    PLAIN(rsqrt),
+    PLAIN(exp),
+    PLAIN(expm1),
+    PLAIN(log),
+    PLAIN(log1p),
+    PLAIN(log2),
+    PLAIN(log10),
+    PLAIN(exp2),
+    PLAIN(sin),
+    PLAIN(cos),
+    PLAIN(tan),
+    PLAIN(asin),
+    PLAIN(acos),
+    PLAIN(atan),
+    PLAIN(sinh),
+    PLAIN(cosh),
+    PLAIN(tanh),
+    PLAIN(erf),
+    PLAIN(erfc),
+    PLAIN(sigmoid),
+    PLAIN(silu),
+    PLAIN(gelu),
+    PLAIN(softplus),
+    PLAIN(scale),
+    PLAIN(add_scalar),
+    PLAIN(pow_scalar),
+    PLAIN(leaky_relu),
+    PLAIN(elu),
+    PLAIN(clamp),
+    ROW(to_type, make_elementwise, elementwise_reference, .details = &details_to_type, .flags = MAY_BE_SAME,
+        .weight = 20),
+    PLAIN(add_scaled),
+    PLAIN(lerp),
+    PLAIN(addcmul),
+    PLAIN(addcdiv),
+    PLAIN(relu_backward),
+    PLAIN(gelu_backward),
+    PLAIN(silu_backward),
+    PLAIN(tanh_backward),
+    PLAIN(sigmoid_backward),
+    PLAIN(leaky_relu_backward),
+    /* Until a NaN of the input passes the gradient. */
+    ROW(elu_backward, make_elementwise, elementwise_reference, .details = &details_elu_backward,
+        .flags = NOT_CHOSEN),
+    PLAIN(pow_scalar_backward),
+    PLACED(copy_),
+    PLACED(add_),
+    PLACED(mul_),
+    PLACED(div_),
+    PLACED(scale_),
+    PLACED(fill_),
+    PLACED(lerp_),
+    { .name = NULL },
+};
+
+/* ---- of a truth value ---------------------------------------------------------------------------------- */
+
+CALLS(where, out[0] = weft_where(in[0], in[1], in[2]))
+CALLS(masked_fill, out[0] = weft_masked_fill(in[0], in[1], real[0]))
+
+static bool make_where(maker *m, step *s)
+{
+    int a = choose_any(m, ALL_TYPES, 0, MAX_TENSOR_DIMS);
+    if (a == NO_VALUE) {
+        return false;
+    }
+    int condition = choose_broadcast(m, a, BIT(WEFT_BOOL), VALUES_ANY);
+    int b = choose_broadcast(m, a, one_in(m, MIXED_TYPES_ONE_IN) ? ALL_TYPES : BIT(value_of(m, a)->dtype),
+                             VALUES_ANY);
+    bool swaps = one_in(m, 2);
+    *s = step_of(s->operation, 3, condition, swaps ? b : a, swaps ? a : b);
+    return condition != NO_VALUE && b != NO_VALUE;
+}
+
+static bool make_masked_fill(maker *m, step *s)
+{
+    int a = choose_any(m, ALL_TYPES, 0, MAX_TENSOR_DIMS);
+    if (a == NO_VALUE) {
+        return false;
+    }
+    weft_dtype dtype = value_of(m, a)->dtype;
+    int mask = choose_broadcast(m, a, BIT(WEFT_BOOL), VALUES_ANY);
+    *s = step_of(s->operation, 2, a, mask);
+    s->num_reals = 1;
+    s->reals[0] = any_number(m, dtype);
+    return mask != NO_VALUE;
+}
+
+/* What is chosen, converted to the type of the result. */
+static element chosen(const dense *x, const dense *out, int64_t i)
+{
+    return converted(out->dtype, x->dtype, x->at[broadcast_index(x, out->ndim, out->shape, i)]);
+}
+
+static bool is_true(const dense *x, const dense *out, int64_t i)
+{
+    return x->at[broadcast_index(x, out->ndim, out->shape, i)].whole != 0;
+}
+
+static void combined(scene *s, dense *out)
+{
+    out->signed_zeros = true;
+    for (int k = 0; k < s->step->num_inputs; k++) {
+        out->signed_zeros &= s->in[k]->signed_zeros && !s->in[k]->partial;
+        if (dense_is_vague(s->in[k])) {
+            allow_all(s, out, (double)INFINITY);
+        }
+    }
+}
+
+static bool where(scene *s)
+{
+    int64_t shape[WEFT_MAX_DIMS];
+    if (s->in[0] == NULL || s->in[1] == NULL || s->in[2] == NULL || s->in[0]->dtype != WEFT_BOOL) {
+        return false;
+    }
+    int ndim = broadcast_shape(3, s->in, shape);
+    if (ndim < 0) {
+        return false;
+    }
+    dense *out = scene_output(s, 0, promoted(3, s->in), ndim, shape);
+    for (int64_t i = 0; i < out->count; i++) {
+        out->at[i] = chosen(is_true(s->in[0], out, i) ? s->in[1] : s->in[2], out, i);
+    }
+    combined(s, out);
+    return true;
+}
+
+static bool masked_fill(scene *s)
+{
+    int64_t shape[WEFT_MAX_DIMS];
+    const dense *a = s->in[0], *mask = s->in[1];
+    if (a == NULL || mask == NULL || mask->dtype != WEFT_BOOL || s->step->num_reals < 1) {
+        return false;
+    }
+    double value = s->step->reals[0];
+    int ndim = broadcast_shape(2, s->in, shape);
+    weft_dtype common = promoted(1, s->in);
+    if (ndim < 0 || (!is_floating(common) && value != nearbyint(value))) {
+        return false;
+    }
+    dense *out = scene_output(s, 0, a->dtype, ndim, shape);
+    for (int64_t i = 0; i < out->count; i++) {
+        element filling = converted(a->dtype, WEFT_F64, (element){ .real = value });
+        out->at[i] = is_true(mask, out, i) ? filling : chosen(a, out, i);
+    }
+    combined(s, out);
+    return true;
+}
+
+const operation combined_calls[] = {
+    ROW(where, make_where, where, .flags = FETCHES_SCALARS, .weight = 8),
+    ROW(masked_fill, make_masked_fill, masked_fill, .flags = FETCHES_SCALARS, .weight = 8),
+    { .name = NULL },
+};

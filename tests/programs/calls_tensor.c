@@ -1,0 +1,329 @@
+/* Tensors that begin, move and end: tensor.h. */
+#include <string.h>
+
+#include "make.h"
+
+/* ---- given values -------------------------------------------------------------------------------------- */
+
+CALLS(from_local, out[0] = weft_from_local(dtype, ndim, shape, locals, mesh, placements, WEFT_COPY))
+CALLS(from_local_lent, out[0] = weft_from_local(dtype, ndim, shape, locals, mesh, placements, 0))
+CALLS(distribute, out[0] = weft_distribute(dtype, ndim, shape, global, mesh, placements))
+
+static bool given(scene *s)
+{
+    const step *call = s->step;
+    given_values(s, call->dtype, call->ndim, call->shape);
+    return call->num_wholes >= 2;
+}
+
+/* No call of weft's: the runner acquires the shards and writes to them. */
+CALLS(write, )
+
+static bool make_write(maker *m, step *s)
+{
+    int target = choose_target(m, ALL_TYPES, 0, MAX_TENSOR_DIMS);
+    if (target == NO_VALUE) {
+        return false;
+    }
+    *s = (step){ .operation = s->operation, .num_inputs = 1, .inputs = { target }, .num_outputs = 1 };
+    s->outputs[0] = target;
+    s->mesh = -1;
+    s->num_wholes = 2;
+    s->wholes[0] = VALUES_SMALL;
+    s->salt = prng_next(&m->random);
+    return true;
+}
+
+static bool written(scene *s)
+{
+    if (s->in[0] == NULL || s->step->num_wholes < 2) {
+        return false;
+    }
+    given_values(s, s->in[0]->dtype, s->in[0]->ndim, s->in[0]->shape);
+    return true;
+}
+
+/* ---- factories ----------------------------------------------------------------------------------------- */
+
+CALLS(empty, out[0] = weft_empty(dtype, ndim, shape, mesh, placements))
+CALLS(zeros, out[0] = weft_zeros(dtype, ndim, shape, mesh, placements))
+CALLS(ones, out[0] = weft_ones(dtype, ndim, shape, mesh, placements))
+CALLS(full, out[0] = weft_full(dtype, ndim, shape, real[0], mesh, placements))
+CALLS(empty_like, out[0] = weft_empty_like(in[0]))
+CALLS(zeros_like, out[0] = weft_zeros_like(in[0]))
+CALLS(ones_like, out[0] = weft_ones_like(in[0]))
+CALLS(full_like, out[0] = weft_full_like(in[0], real[0]))
+
+/* details: what it is filled with; NULL: with the call's number; `undefined`: with anything. */
+static const double zero = 0, one = 1, undefined = -1;
+
+static bool make_factory(maker *m, step *s)
+{
+    s->num_outputs = 1;
+    s->outputs[0] = NO_VALUE;
+    s->mesh = any_mesh(m);
+    s->dtype = any_type(m, ALL_TYPES);
+    s->ndim = any_shape(m, 0, MAX_TENSOR_DIMS, s->shape);
+    any_placements(m, s->mesh, s->ndim, false, s->placements);
+    s->num_reals = 1;
+    s->reals[0] = s->dtype == WEFT_BOOL ? (double)below(m, 2) : any_number(m, s->dtype);
+    return true;
+}
+
+static void write_at_once(maker *m, const step *empty)
+{
+    step s = {
+        .operation = operation_find("write"), .num_inputs = 1, .num_outputs = 1, .mesh = -1, .num_wholes = 2
+    };
+    s.inputs[0] = s.outputs[0] = empty->outputs[0];
+    s.wholes[0] = VALUES_SMALL;
+    s.salt = prng_next(&m->random);
+    add_step(m, &s);
+}
+
+static bool make_empty(maker *m, step *s)
+{
+    bool made = make_factory(m, s) && add_step(m, s);
+    if (made) {
+        write_at_once(m, s);
+    }
+    return false; /* it is there already */
+}
+
+static bool make_like(maker *m, step *s)
+{
+    int a = choose_any(m, ALL_TYPES, 0, MAX_TENSOR_DIMS);
+    if (a == NO_VALUE) {
+        return false;
+    }
+    *s = step_of(s->operation, 1, a);
+    s->num_reals = 1;
+    weft_dtype dtype = value_of(m, a)->dtype;
+    s->reals[0] = dtype == WEFT_BOOL ? (double)below(m, 2) : any_number(m, dtype);
+    return true;
+}
+
+static bool filled(scene *s)
+{
+    const step *call = s->step;
+    const dense *like = call->num_inputs > 0 ? s->in[0] : NULL;
+    if ((call->num_inputs > 0 && like == NULL) || call->num_reals < 1) {
+        return false;
+    }
+    weft_dtype dtype = like != NULL ? like->dtype : call->dtype;
+    dense *x = like != NULL ? scene_output(s, 0, dtype, like->ndim, like->shape)
+                            : scene_output(s, 0, dtype, call->ndim, call->shape);
+    const double *value = call->operation->details == NULL ? &call->reals[0] : call->operation->details;
+    if (!is_floating(dtype) &&
+        (*value != nearbyint(*value) || (*value < 0 && value != &undefined && dtype >= WEFT_U8))) {
+        return false;
+    }
+    x->signed_zeros = value != &undefined;
+    for (int64_t i = 0; i < x->count; i++) {
+        x->at[i] =
+            value == &undefined ? (element){ 0 } : converted(dtype, WEFT_F64, (element){ .real = *value });
+        dense_allow(s->arena, x, i, value == &undefined ? (double)INFINITY : 0);
+    }
+    return true;
+}
+
+/* ---- layouts ------------------------------------------------------------------------------------------- */
+
+CALLS(redistribute, out[0] = weft_redistribute(in[0], mesh, placements))
+
+static bool make_redistribute(maker *m, step *s)
+{
+    int a = choose_any(m, ALL_TYPES, 0, MAX_TENSOR_DIMS);
+    if (a == NO_VALUE) {
+        return false;
+    }
+    *s = step_of(s->operation, 1, a);
+    const knowledge *k = &m->known[a];
+    s->mesh = one_in(m, 3) ? any_mesh(m) : mesh_of(m, a);
+    any_placements(m, s->mesh, value_of(m, a)->ndim, false, s->placements);
+    for (int d = 0; d < m->program->meshes[s->mesh].ndim && k->is_partial && s->mesh == mesh_of(m, a); d++) {
+        if (k->placements[d].kind == WEFT_PARTIAL && one_in(m, 2)) {
+            s->placements[d] = k->placements[d];
+        }
+    }
+    return true;
+}
+
+static bool moved(scene *s)
+{
+    if (s->in[0] == NULL) {
+        return false;
+    }
+    s->out[0] = dense_copy(s->arena, s->in[0]);
+    return true;
+}
+
+/* ---- questions ----------------------------------------------------------------------------------------- */
+
+CALLS(tensor_item, weft_tensor_item(in[0], number))
+CALLS(equal, weft_equal(in[0], in[1], truth))
+CALLS(allclose, weft_allclose(in[0], in[1], real[0], real[1], whole[0] != 0, truth))
+CALLS(check, )
+CALLS(wait, weft_wait())
+CALLS(tensor_set_name, weft_tensor_set_name(in[0], "named"))
+
+static bool make_question(maker *m, step *s)
+{
+    int a = choose_any(m, ALL_TYPES, 0, MAX_TENSOR_DIMS);
+    *s = step_of(s->operation, 1, a);
+    s->num_outputs = 0;
+    return a != NO_VALUE;
+}
+
+static bool make_item(maker *m, step *s)
+{
+    const int64_t shape[] = { 1, 1, 1 };
+    int a =
+        choose_value(m, &(wish){ .types = ALL_TYPES, .mesh = -1, .least = (int)below(m, 3), .shape = shape });
+    *s = step_of(s->operation, 1, a);
+    s->num_outputs = 0;
+    return a != NO_VALUE;
+}
+
+static bool item(scene *s)
+{
+    if (s->in[0] == NULL || s->in[0]->count != 1) {
+        return false;
+    }
+    s->number = number_of(s->in[0]->dtype, s->in[0]->at[0]);
+    return true;
+}
+
+static bool make_comparison(maker *m, step *s)
+{
+    int a = choose_any(m, ALL_TYPES, 0, MAX_TENSOR_DIMS);
+    if (a == NO_VALUE) {
+        return false;
+    }
+    const dense *x = value_of(m, a);
+    /* What is equal: itself in another layout. */
+    int b;
+    if (one_in(m, 2)) {
+        step other = step_of(operation_find("redistribute"), 1, a);
+        other.mesh = mesh_of(m, a);
+        any_placements(m, other.mesh, x->ndim, false, other.placements);
+        b = add_step(m, &other) ? other.outputs[0] : NO_VALUE;
+    } else {
+        b = choose_like(m, a, one_in(m, 8) ? ALL_TYPES : BIT(x->dtype), x->ndim, x->shape);
+    }
+    *s = step_of(s->operation, 2, a, b);
+    s->num_outputs = 0;
+    s->num_wholes = 1;
+    s->wholes[0] = below(m, 2);
+    s->num_reals = 2;
+    s->reals[0] = (double)below(m, 2) / 4;
+    s->reals[1] = (double)below(m, 3);
+    return b != NO_VALUE;
+}
+
+static bool are_close(const step *call, weft_dtype dtype, element a, element b, bool exactly)
+{
+    if (!is_floating(dtype)) {
+        double difference = fabs((double)a.whole - (double)b.whole);
+        return a.whole == b.whole ||
+               (!exactly && difference <= call->reals[1] + call->reals[0] * fabs((double)b.whole));
+    }
+    if (a.real != a.real || b.real != b.real) {
+        return !exactly && a.real != a.real && b.real != b.real && call->wholes[0] != 0;
+    }
+    return a.real == b.real || (!exactly && isfinite(a.real) && isfinite(b.real) &&
+                                fabs(a.real - b.real) <= call->reals[1] + fabs(call->reals[0] * b.real));
+}
+
+static bool compared(scene *s)
+{
+    const dense *a = s->in[0], *b = s->in[1];
+    if (a == NULL || b == NULL || s->step->num_reals < 2 || s->step->num_wholes < 1) {
+        return false;
+    }
+    bool exactly = strcmp(s->step->operation->name, "equal") == 0;
+    s->truth = a->dtype == b->dtype && a->ndim == b->ndim &&
+               memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof(a->shape[0])) == 0;
+    for (int64_t i = 0; s->truth && i < a->count; i++) {
+        s->truth = are_close(s->step, a->dtype, a->at[i], b->at[i], exactly);
+    }
+    return true;
+}
+
+static bool make_alone(maker *m, step *s)
+{
+    (void)m;
+    s->num_outputs = 0;
+    s->mesh = -1;
+    return true;
+}
+
+static bool alive(scene *s)
+{
+    return s->in[0] != NULL;
+}
+
+/* ---- the tables ---------------------------------------------------------------------------------------- */
+
+const operation tensor_calls[] = {
+    ROW(from_local, NULL, given, .flags = GIVES | NOT_CHOSEN),
+    ROW(from_local_lent, NULL, given, .flags = GIVES | LENDS | NOT_CHOSEN),
+    ROW(distribute, NULL, given, .flags = GIVES | NOT_CHOSEN),
+    ROW(write, make_write, written, .flags = WRITES | IN_PLACE, .weight = 8),
+    ROW(empty, make_empty, filled, .details = &undefined),
+    ROW(empty_like, NULL, filled, .details = &undefined, .flags = NOT_CHOSEN),
+    ROW(zeros, make_factory, filled, .details = &zero),
+    ROW(ones, make_factory, filled, .details = &one),
+    ROW(full, make_factory, filled, .details = NULL),
+    ROW(zeros_like, make_like, filled, .details = &zero),
+    ROW(ones_like, make_like, filled, .details = &one),
+    ROW(full_like, make_like, filled, .details = NULL),
+    ROW(redistribute, make_redistribute, moved, .flags = MOVES | MAY_BE_SAME, .weight = 60),
+    ROW(tensor_item, make_item, item, .flags = COUNTS),
+    ROW(equal, make_comparison, compared, .flags = ANSWERS),
+    ROW(allclose, make_comparison, compared, .flags = ANSWERS),
+    ROW(check, make_question, alive, .flags = CHECKS, .weight = 20),
+    ROW(wait, make_alone, NULL, .weight = 8),
+    ROW(tensor_set_name, make_question, alive, .weight = 1),
+    { .name = NULL },
+};
+
+/* ---- references ---------------------------------------------------------------------------------------- */
+
+CALLS(scope_open, weft_scope_open())
+CALLS(scope_close, weft_scope_close())
+CALLS(scope_keep, weft_scope_keep(in[0]))
+CALLS(tensor_retain, weft_tensor_retain(in[0]))
+CALLS(tensor_release, weft_tensor_release(in[0]))
+
+static bool make_open(maker *m, step *s)
+{
+    return m->evaluation.depth < 3 && make_alone(m, s);
+}
+
+static bool make_close(maker *m, step *s)
+{
+    return m->evaluation.depth > m->program->scoped && make_alone(m, s);
+}
+
+/* Any that is alive, stale ones too. */
+static bool make_held(maker *m, step *s)
+{
+    int found = NO_VALUE;
+    for (int tries = 0; tries < 6 && found == NO_VALUE && m->program->num_values > 0; tries++) {
+        int v = (int)below(m, m->program->num_values);
+        found = is_alive(&m->evaluation, v) ? v : NO_VALUE;
+    }
+    *s = step_of(s->operation, 1, found);
+    s->num_outputs = 0;
+    return found != NO_VALUE;
+}
+
+const operation scope_calls[] = {
+    ROW(scope_open, make_open, NULL, .flags = OPENS, .weight = 6),
+    ROW(scope_close, make_close, NULL, .flags = CLOSES, .weight = 6),
+    ROW(scope_keep, make_held, alive, .flags = KEEPS, .weight = 6),
+    ROW(tensor_retain, make_held, alive, .flags = RETAINS, .weight = 4),
+    ROW(tensor_release, make_held, alive, .flags = RELEASES, .weight = 10),
+    { .name = NULL },
+};

@@ -1,0 +1,35 @@
+/* What the rows of elementwise operations share. */
+#ifndef WEFT_TESTS_ELEMENTWISE_H
+#define WEFT_TESTS_ELEMENTWISE_H
+
+#include "make.h"
+#include "scalar.h"
+
+/* How often operands have different types. */
+enum { MIXED_TYPES_ONE_IN = 4 };
+
+/* The type of two together, and of all inputs: those without dimensions count only where they are of a higher
+ * category (truth value, integer, floating). */
+weft_dtype promoted_pair(weft_dtype a, weft_dtype b);
+weft_dtype promoted(int count, const dense *const inputs[]);
+/* Truth value, integer, floating: 0, 1, 2. */
+int category_of(weft_dtype dtype);
+
+/* The shape of all inputs together; -1: they do not fit. */
+int broadcast_shape(int count, const dense *const inputs[], int64_t shape[]);
+/* Element i of a result of this shape is which one of x. */
+int64_t broadcast_index(const dense *x, int ndim, const int64_t shape[], int64_t i);
+
+bool make_elementwise(maker *m, step *s);
+bool elementwise_reference(scene *s);
+
+/* Slack for all elements of what has come through Partial inputs; those that nothing is known of. */
+void allow_all(scene *s, dense *x, double slack);
+/* Allows for what adding addends of `mass`, multiples of `unit`, in any order does to a result; and notes
+ * both. */
+void allow_addends(scene *s, dense *x, double mass, double unit);
+
+/* A second input that is broadcast with the first: on its mesh, of a part of its shape, or more than it. */
+int choose_broadcast(maker *m, int first, unsigned types, value_kind kind);
+
+#endif

@@ -1,0 +1,328 @@
+#include "evaluate.h"
+
+#include <string.h>
+
+#include "../prng.h"
+#include "calls.h"
+
+const char *random_state_name(int i)
+{
+    static const char *const names[MAX_STATES] = { NULL, "state1", "state2", "state3" };
+    return names[i];
+}
+
+dense *scene_output(scene *s, int i, weft_dtype dtype, int ndim, const int64_t shape[])
+{
+    return s->out[i] = dense_new(s->arena, dtype, ndim, shape);
+}
+
+/* ---- references ---------------------------------------------------------------------------------------- */
+
+void evaluation_start(evaluation *e, const program *p)
+{
+    memset(e, 0, sizeof(*e));
+    e->program = p;
+    e->depth = p->scoped;
+    e->states.count = 1;
+    for (int i = 0; i < MAX_VALUES; i++) {
+        e->lives[i].owner = -1;
+    }
+}
+
+void evaluation_end(evaluation *e)
+{
+    arena_free(&e->arena);
+}
+
+bool is_alive(const evaluation *e, int value)
+{
+    return value >= 0 && (e->lives[value].owner >= 0 || e->lives[value].retained > 0);
+}
+
+/* Whether a step may do to references what it does. */
+static bool may_change_hands(const evaluation *e, const step *s)
+{
+    int flags = s->operation->flags;
+    const life *l = s->num_inputs > 0 && s->inputs[0] >= 0 ? &e->lives[s->inputs[0]] : NULL;
+    return (!(flags & CLOSES) || e->depth > e->program->scoped) &&
+           (!(flags & KEEPS) || (l->owner == e->depth && e->depth > 0)) &&
+           (!(flags & RELEASES) || l->retained > 0 || l->owner == 0);
+}
+
+static void change_hands(evaluation *e, const step *s)
+{
+    int flags = s->operation->flags;
+    life *l = s->num_inputs > 0 && s->inputs[0] >= 0 ? &e->lives[s->inputs[0]] : NULL;
+    e->depth += (flags & OPENS) != 0;
+    if (flags & CLOSES) {
+        for (int v = 0; v < MAX_VALUES; v++) {
+            e->lives[v].owner = e->lives[v].owner == e->depth ? -1 : e->lives[v].owner;
+        }
+        e->depth--;
+    }
+    if (flags & KEEPS) {
+        l->owner--;
+    }
+    if (flags & RETAINS) {
+        l->retained++;
+    }
+    if (flags & RELEASES) {
+        if (l->retained > 0) {
+            l->retained--;
+        } else {
+            l->owner = -1;
+        }
+    }
+}
+
+/* ---- steps --------------------------------------------------------------------------------------------- */
+
+static bool is_in_place(const step *s, int output)
+{
+    for (int i = 0; i < s->num_inputs; i++) {
+        if (s->inputs[i] == s->outputs[output]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether an input may be on another mesh than the others. */
+static bool is_fetched(const evaluation *e, const step *s, int input)
+{
+    return e->values[s->inputs[input]]->count == 1 && (s->operation->flags & FETCHES_SCALARS) &&
+           !((s->operation->flags & IN_PLACE) && input == 0);
+}
+
+/* Where all inputs may: the mesh of the first that has dimensions, else of the first. */
+static int mesh_of_scalars(const evaluation *e, const step *s)
+{
+    for (int i = 0; i < s->num_inputs; i++) {
+        if (s->inputs[i] != NO_VALUE && e->values[s->inputs[i]]->ndim > 0) {
+            return e->meshes[s->inputs[i]];
+        }
+    }
+    return e->meshes[s->inputs[0]];
+}
+
+/* The mesh of what a step gives: the program's choice; else that of the inputs that are not fetched. -1:
+ * these are on several. */
+static int mesh_of_result(const evaluation *e, const step *s)
+{
+    if (s->mesh >= 0 || s->num_inputs == 0) {
+        return s->mesh;
+    }
+    int mesh = -1;
+    for (int i = 0; i < s->num_inputs; i++) {
+        int v = s->inputs[i];
+        if (v == NO_VALUE || is_fetched(e, s, i)) {
+            continue;
+        }
+        if (mesh >= 0 && mesh != e->meshes[v]) {
+            return -1;
+        }
+        mesh = e->meshes[v];
+    }
+    return mesh >= 0 ? mesh : mesh_of_scalars(e, s);
+}
+
+bool evaluate_step(evaluation *e, const step *s, scene *seen)
+{
+    *seen = (scene){ .program = e->program, .step = s, .arena = &e->arena, .states = &e->states };
+    for (int i = 0; i < s->num_inputs; i++) {
+        if (s->inputs[i] != NO_VALUE && !is_alive(e, s->inputs[i])) {
+            return false;
+        }
+        seen->in[i] = s->inputs[i] == NO_VALUE ? NULL : e->values[s->inputs[i]];
+    }
+    seen->mesh = mesh_of_result(e, s);
+    if ((seen->mesh < 0 && s->num_inputs > 0) || !may_change_hands(e, s) ||
+        (s->operation->reference != NULL && !s->operation->reference(seen))) {
+        return false;
+    }
+    for (int i = 0; i < s->num_outputs; i++) {
+        dense *out = seen->out[i];
+        out->derived = false;
+        for (int k = 0; k < s->num_inputs && !(s->operation->flags & WRITES); k++) {
+            out->derived |= seen->in[k] != NULL && seen->in[k]->inexact;
+        }
+        out->inexact = out->derived || out->slack != NULL;
+    }
+    return true;
+}
+
+void evaluation_commit(evaluation *e, const scene *seen)
+{
+    const step *s = seen->step;
+    for (int i = 0; i < s->num_outputs; i++) {
+        if (!is_in_place(s, i)) {
+            e->lives[s->outputs[i]] = (life){ e->depth, 0 };
+        }
+        e->values[s->outputs[i]] = seen->out[i];
+        e->meshes[s->outputs[i]] = seen->mesh;
+    }
+    change_hands(e, s);
+}
+
+bool evaluate(evaluation *e, const program *p)
+{
+    evaluation_start(e, p);
+    for (int i = 0; i < p->num_steps; i++) {
+        scene seen;
+        if (!evaluate_step(e, &p->steps[i], &seen)) {
+            return false;
+        }
+        evaluation_commit(e, &seen);
+    }
+    return true;
+}
+
+/* ---- given values -------------------------------------------------------------------------------------- */
+
+uint64_t hash3(uint64_t a, uint64_t b, uint64_t c)
+{
+    prng random = { a * UINT64_C(0x9e3779b97f4a7c15) + b };
+    random.state = prng_next(&random) + c;
+    return prng_next(&random);
+}
+
+static double wide_number(weft_dtype dtype, uint64_t random)
+{
+    int range = dtype == WEFT_F16 ? 8 : 40;
+    double fraction = 1 + (double)(random >> 40) * 0x1p-24;
+    double value = ldexp(fraction, (int)(random % (uint64_t)(2 * range)) - range);
+    return random >> 39 & 1 ? -value : value;
+}
+
+static double special_number(uint64_t random)
+{
+    switch (random % 20) {
+    case 0:
+        return (double)NAN;
+    case 1:
+        return (double)INFINITY;
+    case 2:
+        return -(double)INFINITY;
+    case 3:
+        return -0.0;
+    default:
+        return (double)(int64_t)(random / 20 % 11) - 5;
+    }
+}
+
+static double given_number(value_kind kind, weft_dtype dtype, uint64_t random)
+{
+    switch (kind) {
+    case VALUES_EIGHTHS:
+        return ((double)(random % 65) - 32) / 8;
+    case VALUES_FINE:
+        return (double)(random % 6001) / 1000.0 - 3.0;
+    case VALUES_WIDE:
+        return wide_number(dtype, random);
+    case VALUES_SPECIAL:
+        return special_number(random);
+    case VALUES_UNIT:
+        return (double)(random % 17) / 16;
+    case VALUES_POSITIVE:
+        return (double)(random % 16 + 1) / 4;
+    default:
+        return (double)(random % 11) - 5;
+    }
+}
+
+static int64_t given_whole(value_kind kind, int64_t limit, weft_dtype dtype, uint64_t random)
+{
+    if (kind == VALUES_INDEX) {
+        return limit < 1 ? 0 : (int64_t)(random % (uint64_t)limit);
+    }
+    if (kind == VALUES_WIDE) {
+        return wrapped(dtype, (int64_t)(random >> (random % 64)) * (random & 64 ? -1 : 1));
+    }
+    if (kind == VALUES_POSITIVE) {
+        return dtype == WEFT_BOOL ? 1 : (int64_t)(random % 4) + 1;
+    }
+    return dtype == WEFT_BOOL ? (int64_t)(random % 2)
+           : dtype == WEFT_U8 ? (int64_t)(random % 10)
+                              : (int64_t)(random % 11) - 5;
+}
+
+element given_value(value_kind kind, int64_t limit, weft_dtype dtype, uint64_t salt, int64_t i)
+{
+    uint64_t random = hash3(salt, (uint64_t)i, 1);
+    return is_floating(dtype) ? (element){ .real = rounded(dtype, given_number(kind, dtype, random)) }
+                              : (element){ .whole = given_whole(kind, limit, dtype, random) };
+}
+
+/* 0 .. 8 */
+static int64_t noise(uint64_t salt, int64_t i, int64_t part)
+{
+    return (int64_t)(hash3(salt, (uint64_t)i, (uint64_t)part + 100) % 9);
+}
+
+static element plus(weft_dtype dtype, element value, int64_t whole)
+{
+    return is_floating(dtype)
+               ? (element){ .real = value.real + (double)whole }
+               : (element){ .whole = wrapped(dtype, (int64_t)((uint64_t)value.whole + (uint64_t)whole)) };
+}
+
+element given_addend(weft_reduce_op op, weft_dtype dtype, element value, int64_t parts, int64_t part,
+                     uint64_t salt, int64_t i)
+{
+    bool chosen = part == (int64_t)(hash3(salt, (uint64_t)i, 77) % (uint64_t)parts);
+    element one = is_floating(dtype) ? (element){ .real = 1 } : (element){ .whole = 1 };
+    int64_t others = 0;
+    switch (op) {
+    case WEFT_PROD:
+        return chosen ? value : one;
+    case WEFT_MIN:
+    case WEFT_MAX:
+        if (chosen || dtype == WEFT_BOOL || dtype == WEFT_U8) {
+            return value;
+        }
+        return plus(dtype, value, noise(salt, i, part) * (op == WEFT_MIN ? 1 : -1));
+    default:
+        break;
+    }
+    /* Those of an average are multiples of `parts`, so that it is exact however it is made. */
+    int64_t factor = op == WEFT_AVG ? parts : 1;
+    if (part < parts - 1) {
+        return plus(dtype, (element){ 0 }, (noise(salt, i, part) - 4) * factor);
+    }
+    for (int64_t p = 0; p < parts - 1; p++) {
+        others += (noise(salt, i, p) - 4) * factor;
+    }
+    if (is_floating(dtype)) {
+        value.real *= (double)factor;
+    }
+    return plus(dtype, value, -others);
+}
+
+int64_t addend_index(const mesh_plan *mesh, const weft_placement placements[], const int64_t coordinate[],
+                     int64_t *parts, weft_reduce_op *op)
+{
+    int64_t index = 0;
+    *parts = 1;
+    *op = WEFT_SUM;
+    for (int m = 0; m < mesh->ndim; m++) {
+        if (placements[m].kind == WEFT_PARTIAL) {
+            *op = placements[m].op;
+            index = index * mesh->shape[m] + coordinate[m];
+            *parts *= mesh->shape[m];
+        }
+    }
+    return index;
+}
+
+dense *given_values(scene *s, weft_dtype dtype, int ndim, const int64_t shape[])
+{
+    const step *call = s->step;
+    dense *x = scene_output(s, 0, dtype, ndim, shape);
+    for (int64_t i = 0; i < x->count; i++) {
+        x->at[i] = given_value((value_kind)call->wholes[0], call->wholes[1], dtype, call->salt, i);
+    }
+    x->signed_zeros = true;
+    x->unit = dense_unit(x);
+    x->mass = dense_mass(x);
+    return x;
+}

@@ -1,0 +1,160 @@
+/* Programs from seeds. */
+#include <string.h>
+
+#include "make.h"
+
+/* ---- the world ----------------------------------------------------------------------------------------- */
+
+void choose_world(program *p, uint64_t seed, int processes)
+{
+    memset(p, 0, sizeof(*p));
+    p->seed = seed;
+    p->processes = processes;
+    prng random = { seed / PROGRAMS_PER_WORLD * 2 + 1 };
+    static const int heights[] = { 0, 0, 1, 2, 3 };
+    p->ranks = processes + (int)prng_below(&random, MAX_RANKS - processes + 1);
+    p->panel_rows = heights[prng_below(&random, 5)];
+    p->plan = prng_below(&random, 4) == 0 ? 1 + (int)prng_below(&random, NUM_PLANS - 1) : 0;
+    p->compares = prng_below(&random, 12) == 0;
+    p->packs = processes > 1 && prng_below(&random, 3) == 0;
+}
+
+/* ---- meshes -------------------------------------------------------------------------------------------- */
+
+static void choose_ranks(maker *m, mesh_plan *mesh)
+{
+    int world = m->program->ranks, ranks[MAX_RANKS] = { 0 };
+    for (int i = 0; i < world; i++) {
+        int other = mesh->kind == MESH_OF_RANKS ? (int)below(m, i + 1) : i;
+        ranks[i] = ranks[other];
+        ranks[other] = i;
+    }
+    memcpy(mesh->ranks, ranks, (size_t)mesh_count(mesh) * sizeof(ranks[0]));
+}
+
+static void choose_grid(maker *m, mesh_plan *mesh)
+{
+    int world = m->program->ranks;
+    mesh->kind = one_in(m, 3) ? MESH_OF_RANKS : MESH_GRID;
+    mesh->ndim = (int)between(m, 1, MAX_MESH_DIMS);
+    int64_t count = 1;
+    for (int d = 0; d < mesh->ndim; d++) {
+        mesh->shape[d] = between(m, 1, world / count);
+        count *= mesh->shape[d];
+    }
+    /* Large ones more often than chance makes them. */
+    int largest = (int)below(m, mesh->ndim);
+    if (one_in(m, 2)) {
+        mesh->shape[largest] *= world / count;
+    }
+    choose_ranks(m, mesh);
+}
+
+static bool choose_flattened(maker *m, mesh_plan *mesh)
+{
+    mesh->of = any_mesh(m);
+    const mesh_plan *of = &m->program->meshes[mesh->of];
+    if (of->ndim < 2) {
+        return false;
+    }
+    mesh->kind = MESH_FLATTENED;
+    mesh->first = (int)below(m, of->ndim - 1);
+    mesh->last = (int)between(m, mesh->first + 1, of->ndim - 1);
+    for (int d = 0; d < of->ndim; d++) {
+        bool joins = d > mesh->first && d <= mesh->last;
+        if (joins) {
+            mesh->shape[mesh->ndim - 1] *= of->shape[d];
+        } else {
+            mesh->shape[mesh->ndim++] = of->shape[d];
+        }
+    }
+    memcpy(mesh->ranks, of->ranks, sizeof(mesh->ranks));
+    return true;
+}
+
+static void choose_meshes(maker *m)
+{
+    int count = (int)between(m, 1, 3);
+    for (int i = 0; i < count; i++) {
+        mesh_plan mesh = { 0 };
+        if (i == 0 || !one_in(m, 4) || !choose_flattened(m, &mesh)) {
+            mesh = (mesh_plan){ 0 };
+            choose_grid(m, &mesh);
+        }
+        m->program->meshes[m->program->num_meshes++] = mesh;
+    }
+}
+
+/* ---- steps --------------------------------------------------------------------------------------------- */
+
+/* Whether a list of names, separated by commas, has this one. */
+static bool lists(const char *names, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = names; (at = strstr(at, name)) != NULL; at += length) {
+        if ((at == names || at[-1] == ',') && (at[length] == ',' || at[length] == '\0')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int weight_of(const maker *m, const operation *row)
+{
+    bool all_but = m->only != NULL && m->only[0] == '-';
+    if (row->flags & NOT_CHOSEN || (m->only != NULL && lists(m->only + all_but, row->name) == all_but)) {
+        return 0;
+    }
+    return row->weight == 0 ? 4 : row->weight;
+}
+
+static const operation *choose_operation(maker *m)
+{
+    const operation *found;
+    int64_t total = 0;
+    for (int i = 0; operation_at(i, &found); i++) {
+        total += weight_of(m, found);
+    }
+    int64_t chosen = below(m, total);
+    for (int i = 0; operation_at(i, &found); i++) {
+        chosen -= weight_of(m, found);
+        if (chosen < 0) {
+            return found;
+        }
+    }
+    return NULL;
+}
+
+static void add_random_step(maker *m)
+{
+    step s = { .operation = choose_operation(m), .mesh = -1 };
+    if (s.operation->make(m, &s) && add_step(m, &s) && s.num_outputs > 0 && one_in(m, m->eager)) {
+        step check = step_of(operation_find("check"), 1, s.outputs[0]);
+        check.num_outputs = 0;
+        add_step(m, &check);
+    }
+}
+
+void generate(program *p, const char *only)
+{
+    maker *m = malloc(sizeof(*m));
+    if (m == NULL) {
+        abort();
+    }
+    memset(m, 0, sizeof(*m));
+    m->random = (prng){ p->seed };
+    m->program = p;
+    m->only = only;
+    p->scoped = one_in(m, 2);
+    m->special = one_in(m, 4);
+    m->calm = one_in(m, 2);
+    m->eager = one_in(m, 3) ? 2 : 30;
+    choose_meshes(m);
+    evaluation_start(&m->evaluation, p);
+    int64_t steps = between(m, 4, 36);
+    for (int tries = 0; p->num_steps < steps && tries < 400; tries++) {
+        add_random_step(m);
+    }
+    evaluation_end(&m->evaluation);
+    free(m);
+}

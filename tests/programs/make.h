@@ -1,0 +1,96 @@
+/* How steps are made up: what the rows' make functions use. */
+#ifndef WEFT_TESTS_MAKE_H
+#define WEFT_TESTS_MAKE_H
+
+#include "../prng.h"
+#include "calls.h"
+
+enum { MAX_ELEMENTS = 700, MAX_TENSOR_DIMS = 5 };
+
+/* What the generator knows of a value beside what it is. */
+typedef struct knowledge {
+    int group;           /* values that may be one tensor have one */
+    bool may_be_partial; /* the tensor may be: its layout is weft's choice */
+    bool is_partial;     /* it was made so: then these are known */
+    weft_placement placements[MAX_MESH_DIMS];
+    bool stale; /* one of its group was written to: what it is depends on whether they are one tensor */
+} knowledge;
+
+struct maker {
+    prng random;
+    program *program;
+    evaluation evaluation;
+    knowledge known[MAX_VALUES];
+    bool special;     /* values that are not finite are welcome */
+    bool calm;        /* only what is known exactly: then nothing is fetched before it is compared */
+    int eager;        /* one result in so many is compared at once, others at the end or at random */
+    const char *only; /* names of rows, separated by commas; NULL: all. "-" before the first: all but these */
+};
+
+#define BIT(dtype) (1u << (dtype))
+enum {
+    FLOATS = BIT(WEFT_F64) | BIT(WEFT_F32) | BIT(WEFT_BF16) | BIT(WEFT_F16),
+    INDICES = BIT(WEFT_I64) | BIT(WEFT_I32),
+    NUMBERS = FLOATS | INDICES | BIT(WEFT_U8),
+    ALL_TYPES = NUMBERS | BIT(WEFT_BOOL)
+};
+
+/* ---- chance -------------------------------------------------------------------------------------------- */
+
+/* 0 .. n - 1; low .. high */
+int64_t below(maker *m, int64_t n);
+int64_t between(maker *m, int64_t low, int64_t high);
+/* True once in n times. */
+bool one_in(maker *m, int64_t n);
+weft_dtype any_type(maker *m, unsigned types);
+/* Sizes of 1 to MAX_ELEMENTS elements, some of them 0. Returns how many: least .. most. */
+int any_shape(maker *m, int least, int most, int64_t shape[]);
+void any_placements(maker *m, int mesh, int ndim, bool partial, weft_placement out[]);
+int any_mesh(maker *m);
+/* A number that suits a tensor of this type: whole for integers. */
+double any_number(maker *m, weft_dtype dtype);
+/* A dimension of ndim, sometimes counted from the end. */
+int any_dim(maker *m, int ndim);
+
+/* ---- values -------------------------------------------------------------------------------------------- */
+
+typedef struct wish {
+    unsigned types;
+    int mesh; /* -1: any */
+    /* shape NULL: any of least .. most dimensions; else of `least` dimensions, these sizes (-1: any). */
+    int least, most;
+    const int64_t *shape;
+    value_kind kind; /* VALUES_SMALL: finite, not large; INDEX, UNIT, POSITIVE: all elements are */
+    int64_t limit;   /* of VALUES_INDEX */
+    bool whole;      /* not Partial */
+    bool writable;   /* of the program's own choice of layout, or not: in place */
+} wish;
+
+/* A value like that: one that there is, or a new one, by a step that gives it. NO_VALUE: there is no room. */
+int choose_value(maker *m, const wish *w);
+/* A new one in any case. */
+int give_value(maker *m, const wish *w);
+/* Of any shape of least .. most dimensions, on any mesh. */
+int choose_any(maker *m, unsigned types, int least, int most);
+/* On the mesh of another, of this shape. */
+int choose_like(maker *m, int other, unsigned types, int ndim, const int64_t shape[]);
+const dense *value_of(const maker *m, int value);
+int mesh_of(const maker *m, int value);
+
+/* A value that may be written to, not Partial: redistributed, where that is not known of what there is. */
+int choose_target(maker *m, unsigned types, int least, int most);
+
+/* Adds a step: outputs that are not inputs get numbers. False where it is not valid, or nothing good comes of
+ * it; then nothing has changed. */
+bool add_step(maker *m, step *s);
+
+/* A step with these inputs and one output. */
+step step_of(const operation *row, int num_inputs, ...);
+
+/* Fills in a program from its seed; the world is there already. `only`: the names of rows, or NULL. */
+void generate(program *p, const char *only);
+/* The world of a seed: seeds that follow each other share one, up to a multiple of this. */
+enum { PROGRAMS_PER_WORLD = 64 };
+void choose_world(program *p, uint64_t seed, int processes);
+
+#endif

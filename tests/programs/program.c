@@ -1,0 +1,295 @@
+/* Programs as text. */
+#include "program.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calls.h"
+
+const char *const program_plans[] = { NULL, "direct", "chain", "tree", "once" };
+
+int mesh_count(const mesh_plan *mesh)
+{
+    int64_t count = 1;
+    for (int d = 0; d < mesh->ndim; d++) {
+        count *= mesh->shape[d];
+    }
+    return (int)count;
+}
+
+int mesh_index(const mesh_plan *mesh, int rank)
+{
+    for (int i = 0; i < mesh_count(mesh); i++) {
+        if (mesh->ranks[i] == rank) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+void mesh_coordinate(const mesh_plan *mesh, int index, int64_t coordinate[])
+{
+    int64_t rest = index;
+    for (int d = mesh->ndim - 1; d >= 0; d--) {
+        coordinate[d] = rest % mesh->shape[d];
+        rest /= mesh->shape[d];
+    }
+}
+
+const char *placements_text(int count, const weft_placement placements[], char *text, size_t size)
+{
+    static const char *const ops[] = { "sum", "avg", "prod", "min", "max" };
+    size_t used = 0;
+    text[0] = '\0';
+    for (int m = 0; m < count && used < size; m++) {
+        const char *comma = m > 0 ? "," : "";
+        weft_placement p = placements[m];
+        int length = p.kind == WEFT_SHARD ? snprintf(text + used, size - used, "%sS%d", comma, p.dim)
+                     : p.kind == WEFT_PARTIAL
+                         ? snprintf(text + used, size - used, "%sP(%s)", comma, ops[p.op])
+                         : snprintf(text + used, size - used, "%sR", comma);
+        used += (size_t)length;
+    }
+    return text;
+}
+
+/* ---- writing ------------------------------------------------------------------------------------------- */
+
+static void write_wholes(FILE *file, const char *key, int count, const int64_t numbers[])
+{
+    if (count > 0) {
+        fprintf(file, " %s", key);
+        for (int i = 0; i < count; i++) {
+            fprintf(file, " %" PRId64, numbers[i]);
+        }
+    }
+}
+
+static void write_values(FILE *file, const char *key, int count, const int values[])
+{
+    int64_t numbers[MAX_INPUTS > MAX_RANKS ? MAX_INPUTS : MAX_RANKS];
+    for (int i = 0; i < count; i++) {
+        numbers[i] = values[i];
+    }
+    write_wholes(file, key, count, numbers);
+}
+
+static void write_step(const program *p, const step *s, FILE *file)
+{
+    fprintf(file, "%s", s->operation->name);
+    write_values(file, "in", s->num_inputs, s->inputs);
+    write_values(file, "out", s->num_outputs, s->outputs);
+    write_wholes(file, "whole", s->num_wholes, s->wholes);
+    if (s->num_reals > 0) {
+        fprintf(file, " real");
+        for (int i = 0; i < s->num_reals; i++) {
+            fprintf(file, " %a", s->reals[i]);
+        }
+    }
+    fprintf(file, " type %d", (int)s->dtype);
+    write_wholes(file, "shape", s->ndim, s->shape);
+    if (s->mesh >= 0) {
+        char text[64];
+        fprintf(file, " mesh %d", s->mesh);
+        fprintf(file, " placements %s",
+                placements_text(p->meshes[s->mesh].ndim, s->placements, text, sizeof(text)));
+    }
+    fprintf(file, " salt %" PRIu64 "\n", s->salt);
+}
+
+void program_write(const program *p, FILE *file)
+{
+    fprintf(file, "world seed %" PRIu64 " processes %d ranks %d panel_rows %d plan %d", p->seed, p->processes,
+            p->ranks, p->panel_rows, p->plan);
+    fprintf(file, " compares %d packs %d scoped %d\n", p->compares, p->packs, p->scoped);
+    for (int m = 0; m < p->num_meshes; m++) {
+        const mesh_plan *mesh = &p->meshes[m];
+        fprintf(file, "mesh %d of %d %d %d", (int)mesh->kind, mesh->of, mesh->first, mesh->last);
+        write_wholes(file, "shape", mesh->ndim, mesh->shape);
+        write_values(file, "ranks", mesh_count(mesh), mesh->ranks);
+        fprintf(file, "\n");
+    }
+    for (int i = 0; i < p->num_steps; i++) {
+        write_step(p, &p->steps[i], file);
+    }
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------- */
+
+/* The words of a line. */
+typedef struct words {
+    char *next;
+} words;
+
+static char *word(words *w)
+{
+    char *begin = w->next + strspn(w->next, " \n");
+    char *end = begin + strcspn(begin, " \n");
+    w->next = *end == '\0' ? end : end + 1;
+    *end = '\0';
+    return *begin == '\0' ? NULL : begin;
+}
+
+static int64_t whole(words *w)
+{
+    const char *text = word(w);
+    return text == NULL ? 0 : strtoll(text, NULL, 10);
+}
+
+/* Numbers up to the next word that is none. */
+static int read_wholes(words *w, int max, int64_t numbers[])
+{
+    int count = 0;
+    while (count < max) {
+        const char *at = w->next + strspn(w->next, " \n");
+        if (*at != '-' && (*at < '0' || *at > '9')) {
+            break;
+        }
+        numbers[count++] = whole(w);
+    }
+    return count;
+}
+
+static int read_values(words *w, int max, int values[])
+{
+    int64_t numbers[MAX_WHOLES];
+    int count = read_wholes(w, max, numbers);
+    for (int i = 0; i < count; i++) {
+        values[i] = (int)numbers[i];
+    }
+    return count;
+}
+
+/* "0x1p+0", "-inf", "nan": no key reads as one. */
+static int read_reals(words *w, double reals[])
+{
+    int count = 0;
+    while (count < MAX_REALS) {
+        char *end, *at = w->next + strspn(w->next, " \n");
+        double value = strtod(at, &end);
+        if (end == at || (*end != ' ' && *end != '\n' && *end != '\0')) {
+            break;
+        }
+        reals[count++] = value;
+        word(w);
+    }
+    return count;
+}
+
+static bool read_step(program *p, const char *name, words *w)
+{
+    step *s = &p->steps[p->num_steps];
+    *s = (step){ .operation = operation_find(name), .mesh = -1 };
+    if (s->operation == NULL || p->num_steps + 1 == MAX_STEPS) {
+        return false;
+    }
+    for (const char *key; (key = word(w)) != NULL;) {
+        if (strcmp(key, "in") == 0) {
+            s->num_inputs = read_values(w, MAX_INPUTS, s->inputs);
+        } else if (strcmp(key, "out") == 0) {
+            s->num_outputs = read_values(w, MAX_OUTPUTS, s->outputs);
+        } else if (strcmp(key, "whole") == 0) {
+            s->num_wholes = read_wholes(w, MAX_WHOLES, s->wholes);
+        } else if (strcmp(key, "real") == 0) {
+            s->num_reals = read_reals(w, s->reals);
+        } else if (strcmp(key, "type") == 0) {
+            s->dtype = (weft_dtype)whole(w);
+        } else if (strcmp(key, "shape") == 0) {
+            s->ndim = read_wholes(w, WEFT_MAX_DIMS, s->shape);
+        } else if (strcmp(key, "mesh") == 0) {
+            s->mesh = (int)whole(w);
+        } else if (strcmp(key, "placements") == 0) {
+            const char *text = word(w);
+            if (text == NULL || s->mesh < 0 || s->mesh >= p->num_meshes ||
+                weft_placements_parse(text, p->meshes[s->mesh].ndim, s->placements) != WEFT_OK) {
+                return false;
+            }
+        } else if (strcmp(key, "salt") == 0) {
+            s->salt = strtoull(word(w), NULL, 10);
+        } else {
+            return false;
+        }
+    }
+    for (int i = 0; i < s->num_outputs; i++) {
+        p->num_values = s->outputs[i] >= p->num_values ? s->outputs[i] + 1 : p->num_values;
+    }
+    p->num_steps++;
+    return p->num_values <= MAX_VALUES;
+}
+
+static bool read_mesh(program *p, words *w)
+{
+    if (p->num_meshes == MAX_MESHES) {
+        return false;
+    }
+    mesh_plan *mesh = &p->meshes[p->num_meshes++];
+    mesh->kind = (mesh_kind)whole(w);
+    for (const char *key; (key = word(w)) != NULL;) {
+        if (strcmp(key, "of") == 0) {
+            mesh->of = (int)whole(w);
+            mesh->first = (int)whole(w);
+            mesh->last = (int)whole(w);
+        } else if (strcmp(key, "shape") == 0) {
+            mesh->ndim = read_wholes(w, MAX_MESH_DIMS, mesh->shape);
+        } else if (strcmp(key, "ranks") == 0) {
+            read_values(w, MAX_RANKS, mesh->ranks);
+        } else {
+            return false;
+        }
+    }
+    return mesh->ndim > 0;
+}
+
+static bool read_world(program *p, words *w)
+{
+    for (const char *key; (key = word(w)) != NULL;) {
+        const char *text = word(w);
+        int64_t number = text == NULL ? 0 : strtoll(text, NULL, 10);
+        if (strcmp(key, "processes") == 0) {
+            p->processes = (int)number;
+        } else if (strcmp(key, "ranks") == 0) {
+            p->ranks = (int)number;
+        } else if (strcmp(key, "panel_rows") == 0) {
+            p->panel_rows = (int)number;
+        } else if (strcmp(key, "plan") == 0) {
+            p->plan = (int)number;
+        } else if (strcmp(key, "compares") == 0) {
+            p->compares = number != 0;
+        } else if (strcmp(key, "packs") == 0) {
+            p->packs = number != 0;
+        } else if (strcmp(key, "scoped") == 0) {
+            p->scoped = number != 0;
+        } else if (strcmp(key, "seed") == 0) {
+            p->seed = text == NULL ? 0 : strtoull(text, NULL, 10);
+        } else {
+            return false;
+        }
+    }
+    return p->processes > 0 && p->ranks > 0 && p->ranks <= MAX_RANKS && p->plan >= 0 && p->plan < NUM_PLANS;
+}
+
+bool program_read(program *p, FILE *file, char *why, size_t size)
+{
+    char line[2000];
+    memset(p, 0, sizeof(*p));
+    for (int number = 1; fgets(line, sizeof(line), file) != NULL; number++) {
+        words w = { line };
+        const char *first = word(&w);
+        if (first == NULL) {
+            continue;
+        }
+        bool good = strcmp(first, "world") == 0  ? read_world(p, &w)
+                    : strcmp(first, "mesh") == 0 ? read_mesh(p, &w)
+                                                 : read_step(p, first, &w);
+        if (!good) {
+            snprintf(why, size, "line %d (%s) cannot be read", number, first);
+            return false;
+        }
+    }
+    if (p->ranks == 0 || p->num_meshes == 0) {
+        snprintf(why, size, "no program");
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,101 @@
+/* Random whole programs against a dense reference.
+ *
+ * A program is data: meshes, and steps that each call one public function on numbered values. It follows from
+ * a seed (generate.c), can be written and read as text (program.c), is run against weft (run.c) and in
+ * parallel on dense arrays (evaluate.c), is made smaller while it still fails (shrink.c), and is printed
+ * as a C program that needs the public headers alone (print.c). driver.c runs many programs in worker
+ * processes, in process or under mpirun, so that one that crashes or hangs is found and made smaller too.
+ *
+ * Every public function that makes or changes tensors has a row in a table (calls_*.c): the call, how valid
+ * arguments are chosen for it, and its dense reference. The generator proposes arguments loosely; the
+ * reference says whether they are valid and what the values are. So a change to a program (shrink.c) is
+ * judged without weft.
+ *
+ * How values are compared: each hosted shard with its box of the dense value, bit for bit wherever the
+ * reference is exact (dense.h), else within a tolerance that the row gives in roundings of the type; all
+ * replicas of a shard with each other bit for bit, across processes as well. An inexact value is fetched
+ * before anything else is computed from it, so tolerances do not add up along a program. */
+#ifndef WEFT_TESTS_PROGRAM_H
+#define WEFT_TESTS_PROGRAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <weft/weft.h>
+
+enum {
+    MAX_RANKS = 8,
+    MAX_MESHES = 6,
+    MAX_MESH_DIMS = 3,
+    MAX_STEPS = 120,
+    MAX_VALUES = 200,
+    MAX_INPUTS = 12,
+    MAX_OUTPUTS = 9,
+    MAX_WHOLES = 16,
+    MAX_REALS = 8,
+    NO_VALUE = -1, /* an input that is not given: NULL */
+};
+
+typedef struct operation operation;
+
+/* One call. What each field means follows from the operation. */
+typedef struct step {
+    const operation *operation;
+    int num_inputs, num_outputs;
+    int inputs[MAX_INPUTS];   /* values; NO_VALUE */
+    int outputs[MAX_OUTPUTS]; /* values; in place: inputs too. New ones follow each other */
+    int num_wholes, num_reals;
+    int64_t wholes[MAX_WHOLES];
+    double reals[MAX_REALS];
+    /* Of factories and redistributions; shape also of a reshape, and as lists of dimensions or sizes. */
+    weft_dtype dtype;
+    int ndim;
+    int64_t shape[WEFT_MAX_DIMS];
+    int mesh; /* index in the program; -1: none */
+    weft_placement placements[MAX_MESH_DIMS];
+    uint64_t salt; /* of values that the program gives */
+} step;
+
+typedef enum mesh_kind { MESH_GRID, MESH_OF_RANKS, MESH_FLATTENED } mesh_kind;
+
+typedef struct mesh_plan {
+    mesh_kind kind;
+    int ndim;
+    int64_t shape[MAX_MESH_DIMS];
+    int ranks[MAX_RANKS]; /* row-major */
+    int of;               /* MESH_FLATTENED: of which mesh, and dimensions first .. last */
+    int first, last;
+} mesh_plan;
+
+typedef struct program {
+    uint64_t seed;
+    /* The world. */
+    int processes, ranks;
+    int panel_rows; /* WEFT_PANEL_ROWS; 0: by default */
+    int plan;       /* WEFT_PLAN: index in program_plans[] */
+    bool compares;  /* WEFT_CHECK=1 */
+    bool packs;     /* WEFT_PACK_BYTES=4096 */
+    bool scoped;    /* all of it is in a scope; else the program releases what it made */
+    int num_meshes, num_steps, num_values;
+    mesh_plan meshes[MAX_MESHES];
+    step steps[MAX_STEPS];
+} program;
+
+extern const char *const program_plans[]; /* NULL: by default */
+enum { NUM_PLANS = 5 };
+
+/* Ranks of a mesh. */
+int mesh_count(const mesh_plan *mesh);
+/* The number of a rank in a mesh; -1: it is not in it. */
+int mesh_index(const mesh_plan *mesh, int rank);
+void mesh_coordinate(const mesh_plan *mesh, int index, int64_t coordinate[]);
+
+/* As text, one line a step; false where it cannot be read (`why` says). */
+void program_write(const program *p, FILE *file);
+bool program_read(program *p, FILE *file, char *why, size_t size);
+
+/* "S0,R" */
+const char *placements_text(int count, const weft_placement placements[], char *text, size_t size);
+
+#endif

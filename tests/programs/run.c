@@ -1,0 +1,384 @@
+#include "run.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "calls.h"
+#include "runtime/runtime.h"
+#include "tensor/tensor.h"
+
+/* ---- failures ------------------------------------------------------------------------------------------ */
+
+_Noreturn void run_fail(const run *r, const char *format, ...)
+{
+    char text[1000];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof(text), format, list);
+    va_end(list);
+    const program *p = r->program;
+    const char *name = r->step < p->num_steps ? p->steps[r->step].operation->name : "the end";
+    fprintf(stderr, "FAILED seed %llu, process %d, step %d (%s): %s\n", (unsigned long long)p->seed,
+            weft_process_index(), r->step, name, text);
+    fflush(NULL);
+    _exit(RUN_FAILED);
+}
+
+void run_expect_no_error(const run *r, const char *what)
+{
+    if (weft_last_status() != WEFT_OK) {
+        run_fail(r, "%s: %s: %s", what, weft_status_string(weft_last_status()), weft_last_error());
+    }
+}
+
+/* ---- meshes -------------------------------------------------------------------------------------------- */
+
+static weft_mesh *make_mesh(const run *r, const mesh_plan *mesh)
+{
+    switch (mesh->kind) {
+    case MESH_GRID:
+        return weft_mesh_create(mesh->ndim, mesh->shape, NULL);
+    case MESH_OF_RANKS:
+        return weft_mesh_of_ranks(mesh->ndim, mesh->shape, mesh->ranks, NULL);
+    default:
+        return weft_mesh_flatten(r->meshes[mesh->of], mesh->first, mesh->last, NULL);
+    }
+}
+
+/* ---- values that the program gives --------------------------------------------------------------------- */
+
+void fill_shard(const run *r, const mesh_plan *mesh, const weft_placement placements[], const dense *x,
+                const int64_t offset[], const int64_t extent[], int rank, uint64_t salt, void *memory)
+{
+    (void)r;
+    int64_t coordinate[MAX_MESH_DIMS] = { 0 }, parts, at[WEFT_MAX_DIMS];
+    weft_reduce_op op;
+    mesh_coordinate(mesh, mesh_index(mesh, rank), coordinate);
+    int64_t part = addend_index(mesh, placements, coordinate, &parts, &op);
+    int64_t count = count_of(x->ndim, extent);
+    for (int64_t i = 0; i < count; i++) {
+        unravel(x->ndim, extent, i, at);
+        for (int d = 0; d < x->ndim; d++) {
+            at[d] += offset[d];
+        }
+        int64_t from = ravel(x->ndim, x->shape, at);
+        element value =
+            parts > 1 ? given_addend(op, x->dtype, x->at[from], parts, part, salt, from) : x->at[from];
+        element_store(x->dtype, memory, i, value);
+    }
+}
+
+/* Memory for what each hosted rank has; NULL for ranks outside the mesh. */
+static lent *make_locals(const run *r, const step *s, const dense *x)
+{
+    const mesh_plan *mesh = &r->program->meshes[s->mesh];
+    lent *memory = calloc(1, sizeof(*memory));
+    memory->value = s->outputs[0];
+    for (int i = 0; i < weft_local_ranks(); i++) {
+        int rank = weft_first_rank() + i;
+        int64_t offset[WEFT_MAX_DIMS], extent[WEFT_MAX_DIMS];
+        if (mesh_index(mesh, rank) >= 0) {
+            weft_shard_box(r->meshes[s->mesh], s->placements, x->ndim, x->shape, rank, offset, extent);
+            memory->memory[i] = malloc((size_t)count_of(x->ndim, extent) * 8 + 8);
+            fill_shard(r, mesh, s->placements, x, offset, extent, rank, s->salt, memory->memory[i]);
+        }
+    }
+    return memory;
+}
+
+static void free_locals(lent *memory)
+{
+    for (int i = 0; i < MAX_RANKS; i++) {
+        free(memory->memory[i]);
+    }
+    free(memory);
+}
+
+static void *make_global(const dense *x)
+{
+    void *memory = malloc((size_t)x->count * 8 + 8);
+    for (int64_t i = 0; i < x->count; i++) {
+        element_store(x->dtype, memory, i, x->at[i]);
+    }
+    return memory;
+}
+
+/* Addends of given values: what fill_shard() makes of them. */
+static void note_given(const program *p, int mesh, const weft_placement placements[], dense *x)
+{
+    int64_t coordinate[MAX_MESH_DIMS] = { 0 }, parts;
+    weft_reduce_op op;
+    addend_index(&p->meshes[mesh], placements, coordinate, &parts, &op);
+    double factor = op == WEFT_AVG ? (double)parts : 1;
+    x->partial = false; /* of the mass of its values alone */
+    double mass = dense_mass(x), unit = dense_unit(x);
+    x->partial = parts > 1 && (op == WEFT_SUM || op == WEFT_AVG);
+    x->mass = (mass + 8 * (double)parts) * factor;
+    x->unit = unit;
+}
+
+static void write_shards(run *r, const step *s, const dense *x)
+{
+    weft_tensor *tensor = r->tensors[s->inputs[0]];
+    const mesh_plan *mesh = &r->program->meshes[r->evaluation.meshes[s->inputs[0]]];
+    const weft_placement *placements = weft_tensor_placements(tensor);
+    for (int i = 0; i < weft_local_ranks(); i++) {
+        int rank = weft_first_rank() + i;
+        int64_t offset[WEFT_MAX_DIMS], extent[WEFT_MAX_DIMS];
+        if (mesh_index(mesh, rank) < 0) {
+            continue;
+        }
+        weft_local_box(tensor, i, offset, extent);
+        void *memory = weft_local_acquire(tensor, i, WEFT_WRITE);
+        if (memory == NULL && count_of(x->ndim, extent) > 0) {
+            run_fail(r, "weft_local_acquire() of rank %d: %s", rank, weft_last_error());
+        }
+        fill_shard(r, mesh, placements, x, offset, extent, rank, s->salt, memory);
+        weft_local_release(tensor, i);
+    }
+}
+
+/* ---- steps --------------------------------------------------------------------------------------------- */
+
+static bool is_output(const step *s, int value)
+{
+    for (int i = 0; i < s->num_outputs; i++) {
+        if (s->outputs[i] == value) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void call(run *r, const step *s, const scene *now)
+{
+    weft_tensor *in[MAX_INPUTS] = { NULL }, *out[MAX_OUTPUTS] = { NULL };
+    int dims[WEFT_MAX_DIMS];
+    bool truth = false;
+    double number = NAN;
+    for (int i = 0; i < s->num_inputs; i++) {
+        in[i] = s->inputs[i] == NO_VALUE ? NULL : r->tensors[s->inputs[i]];
+    }
+    for (int d = 0; d < s->ndim; d++) {
+        dims[d] = (int)s->shape[d];
+    }
+    int flags = s->operation->flags;
+    lent *locals = flags & GIVES ? make_locals(r, s, now->out[0]) : NULL;
+    void *global = flags & GIVES ? make_global(now->out[0]) : NULL;
+    s->operation->call(&(call_arguments){ .in = in,
+                                          .out = out,
+                                          .whole = s->wholes,
+                                          .real = s->reals,
+                                          .dtype = s->dtype,
+                                          .ndim = s->ndim,
+                                          .shape = s->shape,
+                                          .dims = dims,
+                                          .mesh = s->mesh < 0 ? NULL : r->meshes[s->mesh],
+                                          .placements = s->placements,
+                                          .locals = locals == NULL ? NULL : locals->memory,
+                                          .global = global,
+                                          .truth = &truth,
+                                          .number = &number });
+    free(global);
+    if (flags & LENDS) {
+        locals->next = r->lent;
+        r->lent = locals;
+    } else if (locals != NULL) {
+        free_locals(locals);
+    }
+    run_expect_no_error(r, "the call");
+    if (flags & ANSWERS && truth != now->truth) {
+        run_fail(r, "the answer is %d, expected %d", truth, now->truth);
+    }
+    if (flags & COUNTS && number != now->number && !(number != number && now->number != now->number)) {
+        run_fail(r, "the number is %.17g, expected %.17g", number, now->number);
+    }
+    for (int i = 0; i < s->num_outputs; i++) {
+        bool in_place = false;
+        for (int k = 0; k < s->num_inputs; k++) {
+            in_place |= s->inputs[k] == s->outputs[i];
+            if (out[i] != NULL && out[i] == in[k] && !(flags & (MAY_BE_SAME | IN_PLACE))) {
+                run_fail(r, "the result is input %d itself", k);
+            }
+        }
+        if (!in_place) {
+            if (out[i] == NULL) {
+                run_fail(r, "output %d is NULL", i);
+            }
+            r->tensors[s->outputs[i]] = out[i];
+        }
+    }
+}
+
+/* Whether a step needs to know its input exactly. */
+static bool must_adopt(const run *r, const step *s, int input)
+{
+    int v = s->inputs[input];
+    const dense *x = v == NO_VALUE ? NULL : r->evaluation.values[v];
+    const int leaves = MOVES | CHECKS | WRITES | OPENS | CLOSES | KEEPS | RETAINS | RELEASES;
+    return x != NULL && x->slack != NULL && !(s->operation->flags & leaves);
+}
+
+/* What is one tensor has one value. */
+static void share_values(run *r, const step *s)
+{
+    evaluation *e = &r->evaluation;
+    for (int i = 0; i < s->num_outputs; i++) {
+        for (int v = 0; v < r->program->num_values; v++) {
+            if (is_alive(e, v) && !is_output(s, v) && r->tensors[v] == r->tensors[s->outputs[i]]) {
+                e->values[v] = e->values[s->outputs[i]];
+            }
+        }
+        r->compared[s->outputs[i]] = false;
+    }
+}
+
+static void do_step(run *r, const step *s)
+{
+    evaluation *e = &r->evaluation;
+    for (int i = 0; i < s->num_inputs; i++) {
+        if (must_adopt(r, s, i)) {
+            adopt_value(r, s->inputs[i]);
+        }
+    }
+    scene now;
+    if (!evaluate_step(e, s, &now)) {
+        run_fail(r, "the program is not valid");
+    }
+    if (s->operation->flags & CHECKS) {
+        compare_value(r, s->inputs[0]);
+    } else if (s->operation->flags & WRITES) {
+        write_shards(r, s, now.out[0]);
+        run_expect_no_error(r, "writing");
+    } else {
+        call(r, s, &now);
+    }
+    for (int i = 0; i < s->num_outputs; i++) {
+        weft_tensor *tensor = r->tensors[s->outputs[i]];
+        now.out[i]->partial = is_partial_sum(tensor);
+        if (s->operation->flags & (GIVES | WRITES)) {
+            note_given(r->program, now.mesh, weft_tensor_placements(tensor), now.out[i]);
+        }
+    }
+    evaluation_commit(e, &now);
+    share_values(r, s);
+    r->tally->steps++;
+}
+
+/* ---- the end ------------------------------------------------------------------------------------------- */
+
+static void release_all(run *r)
+{
+    evaluation *e = &r->evaluation;
+    for (int v = 0; v < r->program->num_values; v++) {
+        for (; e->lives[v].retained > 0; e->lives[v].retained--) {
+            weft_tensor_release(r->tensors[v]);
+        }
+        if (e->lives[v].owner == 0) {
+            weft_tensor_release(r->tensors[v]);
+        }
+    }
+    for (; e->depth > 0; e->depth--) {
+        weft_scope_close();
+    }
+}
+
+/* The step that gave a value; NULL: values that another one may share the tensor of. */
+static const step *only_giver(const run *r, int value)
+{
+    const step *found = NULL;
+    for (int i = 0; i < r->program->num_steps; i++) {
+        const step *s = &r->program->steps[i];
+        if (s->operation->flags & GIVES && s->outputs[0] == value) {
+            found = s;
+        }
+        if (s->operation->flags & MAY_BE_SAME && s->inputs[0] == value) {
+            return NULL;
+        }
+    }
+    return found;
+}
+
+/* What the program lent has the last values of its tensor. */
+static void compare_lent_memory(run *r, const lent *memory)
+{
+    const step *s = only_giver(r, memory->value);
+    const dense *x = r->evaluation.values[memory->value];
+    if (s == NULL || x->partial) {
+        return;
+    }
+    for (int i = 0; i < weft_local_ranks(); i++) {
+        int64_t offset[WEFT_MAX_DIMS], extent[WEFT_MAX_DIMS], at[WEFT_MAX_DIMS], parts,
+            coordinate[MAX_MESH_DIMS] = { 0 };
+        weft_reduce_op op;
+        addend_index(&r->program->meshes[s->mesh], s->placements, coordinate, &parts, &op);
+        if (memory->memory[i] == NULL || parts > 1) {
+            continue;
+        }
+        weft_shard_box(r->meshes[s->mesh], s->placements, x->ndim, x->shape, weft_first_rank() + i, offset,
+                       extent);
+        for (int64_t k = 0; k < count_of(x->ndim, extent); k++) {
+            unravel(x->ndim, extent, k, at);
+            for (int d = 0; d < x->ndim; d++) {
+                at[d] += offset[d];
+            }
+            element got = element_load(x->dtype, memory->memory[i], k);
+            if (!dense_accepts(x, ravel(x->ndim, x->shape, at), got)) {
+                run_fail(r, "memory that was lent for value %d: element %lld of rank %d is %.17g",
+                         memory->value, (long long)k, weft_first_rank() + i, number_of(x->dtype, got));
+            }
+        }
+    }
+}
+
+static void compare_lent(run *r)
+{
+    while (r->lent != NULL) {
+        lent *memory = r->lent;
+        r->lent = memory->next;
+        compare_lent_memory(r, memory);
+        free_locals(memory);
+    }
+}
+
+void run_program(const program *p, tally *counts)
+{
+    run *r = calloc(1, sizeof(*r));
+    size_t live = weft_runtime.handles.tensors.num_objects;
+    int64_t bytes = weft_pool_bytes_in_use(weft_runtime.pool);
+    r->program = p;
+    r->tally = counts;
+    evaluation_start(&r->evaluation, p);
+    for (int m = 0; m < p->num_meshes; m++) {
+        r->meshes[m] = make_mesh(r, &p->meshes[m]);
+    }
+    run_expect_no_error(r, "the meshes");
+    if (p->scoped) {
+        weft_scope_open();
+    }
+    for (; r->step < p->num_steps; r->step++) {
+        do_step(r, &p->steps[r->step]);
+    }
+    for (int v = 0; v < p->num_values; v++) {
+        if (is_alive(&r->evaluation, v) && !r->compared[v]) {
+            compare_value(r, v);
+        }
+    }
+    compare_replicas(r);
+    release_all(r);
+    run_expect_no_error(r, "releasing");
+    if (weft_runtime.handles.tensors.num_objects != live ||
+        weft_pool_bytes_in_use(weft_runtime.pool) != bytes) {
+        run_fail(r, "%ld tensors and %ld bytes are left",
+                 (long)weft_runtime.handles.tensors.num_objects - (long)live,
+                 (long)(weft_pool_bytes_in_use(weft_runtime.pool) - bytes));
+    }
+    if (r->lent != NULL && weft_wait() != WEFT_OK) {
+        run_fail(r, "weft_wait(): %s", weft_last_error());
+    }
+    compare_lent(r);
+    evaluation_end(&r->evaluation);
+    free(r);
+}

@@ -1,0 +1,66 @@
+/* A program run against weft, beside the reference. */
+#ifndef WEFT_TESTS_RUN_H
+#define WEFT_TESTS_RUN_H
+
+#include "evaluate.h"
+
+/* What is compared, of all programs of a process. */
+typedef struct tally {
+    int64_t steps, tensors, elements;
+    int64_t unknown; /* elements that could be anything */
+} tally;
+
+typedef struct lent {
+    int value;
+    void *memory[MAX_RANKS]; /* of the hosted ranks */
+    struct lent *next;
+} lent;
+
+typedef struct digest {
+    uint64_t bits[MAX_RANKS]; /* of each rank's shard; 0: not hosted here, or outside the mesh */
+    uint64_t box[MAX_RANKS];  /* ranks with the same have the same values */
+    int value, step;
+} digest;
+
+enum { MAX_DIGESTS = 400 };
+
+typedef struct run {
+    const program *program;
+    evaluation evaluation;
+    weft_mesh *meshes[MAX_MESHES];
+    weft_tensor *tensors[MAX_VALUES];
+    bool compared[MAX_VALUES]; /* since it was last written to */
+    lent *lent;
+    int step; /* that is being done */
+    int num_digests;
+    digest digests[MAX_DIGESTS];
+    tally *tally;
+} run;
+
+/* Runs it in the world that is there. What is wrong is printed, and ends the process with RUN_FAILED. */
+void run_program(const program *p, tally *counts);
+enum { RUN_FAILED = 3 };
+
+/* ---- what run.c and compare.c share -------------------------------------------------------------------- */
+
+/* Prints where the program is, and why it failed; does not return. */
+_Noreturn void run_fail(const run *r, const char *format, ...);
+/* Ends the process where weft has kept an error. */
+void run_expect_no_error(const run *r, const char *what);
+
+/* Compares a value with its reference: shape, type, mesh, each hosted shard. BLOCKS. */
+void compare_value(run *r, int value);
+/* Takes over the values that weft has, within what the reference allows. BLOCKS; on all processes. */
+void adopt_value(run *r, int value);
+/* Replicas of what was compared: across processes, on all of them. */
+void compare_replicas(run *r);
+/* Whether it is made of addends; of sums or averages. */
+bool is_partial(weft_tensor *tensor);
+bool is_partial_sum(weft_tensor *tensor);
+
+/* The part of a dense value that a rank has, in memory of the element type; of Partial tensors its
+ * addends. */
+void fill_shard(const run *r, const mesh_plan *mesh, const weft_placement placements[], const dense *x,
+                const int64_t offset[], const int64_t extent[], int rank, uint64_t salt, void *memory);
+
+#endif

@@ -1,0 +1,197 @@
+/* Random whole programs (programs/program.h tells how): a fixed number of them as a test; more with options.
+ *
+ *   test-programs COUNT [PROCESSES]     the test: COUNT programs, in process or on so many processes
+ *   test-programs --endless             until one fails; says how far it is
+ *   test-programs --from SEED --count N, --seconds S, --processes P, --only add,sub    some of them
+ *   test-programs --seed SEED           one, which is made smaller and printed as C if it fails
+ *   test-programs --seed SEED --print   one, as C
+ *   --shrink SECONDS                    for making a program smaller, at most
+ *   test-programs --file FILE           one, as it is printed (--print: as C)
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "ops/ops.h"
+#include "programs/driver.h"
+#include "programs/make.h"
+
+static driver test_driver = { .processes = 1, .shrink_seconds = 150 };
+static uint64_t test_count;
+enum { FIRST_SEED = 1000 };
+
+/* ---- the test ------------------------------------------------------------------------------------------ */
+
+static void test_programs(void **state)
+{
+    (void)state;
+    if (!drive(&test_driver, FIRST_SEED, test_count, 0)) {
+        fail_msg("program %" PRIu64 " failed", test_driver.failed_seed);
+    }
+    print_message("# %" PRId64 " programs, %" PRId64 " calls, %" PRId64 " tensors and %" PRId64
+                  " elements compared, %" PRId64 " of which could be anything\n",
+                  test_driver.total.programs, test_driver.total.tally.steps, test_driver.total.tally.tensors,
+                  test_driver.total.tally.elements, test_driver.total.tally.unknown);
+}
+
+static int run_as_test(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_programs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+/* ---- options ------------------------------------------------------------------------------------------- */
+
+typedef struct given_options {
+    order order;
+    bool worker, one, print;
+    uint64_t seed;
+    int seconds;
+} given_options;
+
+static void read_options(int count, char *arguments[], given_options *o)
+{
+    static const struct option known[] = {
+        { "worker", no_argument, NULL, 'w' },
+        { "page", required_argument, NULL, 'p' },
+        { "file", required_argument, NULL, 'f' },
+        { "only", required_argument, NULL, 'o' },
+        { "processes", required_argument, NULL, 'n' },
+        { "from", required_argument, NULL, 'a' },
+        { "count", required_argument, NULL, 'c' },
+        { "seconds", required_argument, NULL, 's' },
+        { "endless", no_argument, NULL, 'e' },
+        { "seed", required_argument, NULL, 'i' },
+        { "print", no_argument, NULL, 'P' },
+        { "shrink", required_argument, NULL, 'S' },
+        { NULL, 0, NULL, 0 },
+    };
+    for (int c; (c = getopt_long(count, arguments, "", known, NULL)) != -1;) {
+        switch (c) {
+        case 'w':
+            o->worker = true;
+            break;
+        case 'p':
+            o->order.page = optarg;
+            break;
+        case 'f':
+            o->order.file = optarg;
+            break;
+        case 'o':
+            o->order.only = optarg;
+            break;
+        case 'n':
+            o->order.processes = atoi(optarg);
+            break;
+        case 'a':
+            o->order.from = strtoull(optarg, NULL, 10);
+            break;
+        case 'c':
+            o->order.count = strtoull(optarg, NULL, 10);
+            break;
+        case 's':
+            o->seconds = atoi(optarg);
+            break;
+        case 'e':
+            o->order.count = 0;
+            break;
+        case 'i':
+            o->one = true;
+            o->seed = strtoull(optarg, NULL, 10);
+            break;
+        case 'S':
+            test_driver.shrink_seconds = atoi(optarg);
+            break;
+        case 'P':
+            o->print = true;
+            break;
+        default:
+            exit(2);
+        }
+    }
+}
+
+static bool read_file(program *p, const char *path)
+{
+    char why[100] = "cannot be opened";
+    FILE *file = fopen(path, "r");
+    bool read = file != NULL && program_read(p, file, why, sizeof(why));
+    if (!read) {
+        fprintf(stderr, "%s: %s\n", path, why);
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return read;
+}
+
+/* One program: printed, or run, and made smaller. */
+static int run_one(driver *d, const given_options *o)
+{
+    static program p;
+    if (o->order.file == NULL) {
+        choose_world(&p, o->seed, d->processes);
+        generate(&p, d->only);
+    } else if (!read_file(&p, o->order.file)) {
+        return 2;
+    }
+    if (o->print) {
+        print_program(&p, stdout);
+        return 0;
+    }
+    char *log = NULL;
+    outcome result = run_alone(d, &p, 60, &log);
+    printf("%s%s\n", log, result == PASSED ? "passed" : "failed");
+    free(log);
+    if (result != PASSED && o->order.file == NULL) {
+        shrink(d, &p, result);
+        report(d, &p);
+    }
+    return result != PASSED;
+}
+
+int main(int count, char *arguments[])
+{
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    /* Before mpirun is started, and by hand as well. */
+    setenv("STARPU_SILENT", "1", 0);
+    setenv("WEFT_CALIBRATE", "off", 0);
+    setenv("STARPU_WORKERS_NOBIND", "1", 0);
+    setenv("OPENBLAS_NUM_THREADS", "1", 0);
+    given_options o = { .order = { .processes = 1, .count = 1000, .from = FIRST_SEED } };
+    bool as_test = count > 1 && arguments[1][0] != '-';
+    if (!as_test) {
+        read_options(count, arguments, &o);
+    }
+    if (o.worker) {
+        return worker(&o.order);
+    }
+    test_driver.self = arguments[0];
+    test_driver.only = o.order.only;
+    if (as_test) {
+        test_count = strtoull(arguments[1], NULL, 10);
+        test_driver.processes = count > 2 ? atoi(arguments[2]) : 1;
+        return run_as_test();
+    }
+    test_driver.processes = o.order.processes;
+    test_driver.verbose = true;
+    if (o.one || o.order.file != NULL) {
+        return run_one(&test_driver, &o);
+    }
+    bool passed = drive(&test_driver, o.order.from, o.order.count, o.seconds);
+    printf("%" PRId64 " programs %s\n", test_driver.total.programs,
+           passed ? "passed" : "and then one that failed");
+    return !passed;
+}
