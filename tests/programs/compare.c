@@ -43,7 +43,7 @@ static const char *element_text(weft_dtype dtype, element x, char *text, size_t 
     return text;
 }
 
-static const char *layout_of(const run *r, int value, char *text, size_t size)
+static const char *layout_of(const running *r, int value, char *text, size_t size)
 {
     const mesh_plan *mesh = &r->program->meshes[r->evaluation.meshes[value]];
     const dense *x = r->evaluation.values[value];
@@ -61,7 +61,7 @@ static const char *layout_of(const run *r, int value, char *text, size_t size)
 }
 
 /* Element i of a part, which is element `place` of the whole. rank -1: all processes have it. */
-static void compare_element(run *r, int value, int64_t place, element got, int rank)
+static void compare_element(running *r, int value, int64_t place, element got, int rank)
 {
     const dense *x = r->evaluation.values[value];
     char found[40], wanted[40], layout[200], where[40] = "the whole";
@@ -79,7 +79,13 @@ static void compare_element(run *r, int value, int64_t place, element got, int r
     r->tally->unknown += x->slack != NULL && x->slack[place] == (double)INFINITY;
 }
 
-static void compare_whole(run *r, int value, const void *memory)
+/* Of so many elements. */
+static size_t bytes_of(const dense *x, int64_t count)
+{
+    return (size_t)count * weft_dtype_size(x->dtype);
+}
+
+static void compare_whole(running *r, int value, const void *memory)
 {
     const dense *x = r->evaluation.values[value];
     for (int64_t i = 0; i < x->count; i++) {
@@ -99,7 +105,7 @@ static uint64_t digest_of(const void *memory, size_t bytes, uint64_t begin)
 }
 
 /* The same for all ranks that must have the same: their part of the tensor, and of addends. */
-static uint64_t box_of(const run *r, int value, weft_tensor *tensor, int rank)
+static uint64_t box_of(const running *r, int value, weft_tensor *tensor, int rank)
 {
     const mesh_plan *mesh = &r->program->meshes[r->evaluation.meshes[value]];
     const weft_placement *placements = weft_tensor_placements(tensor);
@@ -113,7 +119,7 @@ static uint64_t box_of(const run *r, int value, weft_tensor *tensor, int rank)
     return digest_of(numbers, sizeof(numbers), 1);
 }
 
-static digest *new_digest(run *r, int value, weft_tensor *tensor)
+static digest *new_digest(running *r, int value, weft_tensor *tensor)
 {
     if (r->num_digests == MAX_DIGESTS) {
         return NULL;
@@ -127,7 +133,7 @@ static digest *new_digest(run *r, int value, weft_tensor *tensor)
     return d;
 }
 
-static void compare_digests(run *r, const digest *d, const uint64_t bits[])
+static void compare_digests(running *r, const digest *d, const uint64_t bits[])
 {
     for (int a = 0; a < r->program->ranks; a++) {
         for (int b = 0; b < a; b++) {
@@ -141,7 +147,7 @@ static void compare_digests(run *r, const digest *d, const uint64_t bits[])
 }
 
 /* All ranks' digests on all processes: through weft itself. */
-void compare_replicas(run *r)
+void compare_replicas(running *r)
 {
     for (int i = 0; i < r->num_digests; i++) {
         compare_digests(r, &r->digests[i], r->digests[i].bits);
@@ -163,7 +169,7 @@ void compare_replicas(run *r)
     weft_mesh *mesh = weft_mesh_create(1, shape, NULL);
     weft_placement rows = weft_shard(0);
     weft_tensor *tensor = weft_from_local(WEFT_I64, 2, shape, locals, mesh, &rows, WEFT_COPY);
-    if (weft_to_host(tensor, all) != WEFT_OK) {
+    if (weft_to_host(tensor, all, (size_t)(shape[0] * shape[1]) * sizeof(*all)) != WEFT_OK) {
         run_fail(r, "gathering digests: %s", weft_last_error());
     }
     weft_scope_close();
@@ -180,7 +186,7 @@ void compare_replicas(run *r)
 /* ---- shards -------------------------------------------------------------------------------------------- */
 
 /* The shards of a tensor that has a value's values, perhaps in another layout. */
-static void compare_shards(run *r, int value, weft_tensor *tensor, const mesh_plan *mesh)
+static void compare_shards(running *r, int value, weft_tensor *tensor, const mesh_plan *mesh)
 {
     const dense *x = r->evaluation.values[value];
     bool addends = is_partial(tensor);
@@ -194,7 +200,7 @@ static void compare_shards(run *r, int value, weft_tensor *tensor, const mesh_pl
         weft_local_box(tensor, i, offset, extent);
         int64_t count = count_of(x->ndim, extent);
         void *memory = malloc((size_t)count * 8 + 8);
-        if (weft_local_to_host(tensor, i, memory) != WEFT_OK) {
+        if (weft_local_to_host(tensor, i, memory, bytes_of(x, count)) != WEFT_OK) {
             run_fail(r, "weft_local_to_host() of value %d: %s", value, weft_last_error());
         }
         for (int64_t k = 0; k < count && !addends; k++) {
@@ -205,13 +211,13 @@ static void compare_shards(run *r, int value, weft_tensor *tensor, const mesh_pl
             compare_element(r, value, ravel(x->ndim, x->shape, at), element_load(x->dtype, memory, k), rank);
         }
         if (d != NULL) {
-            d->bits[rank] = digest_of(memory, (size_t)count * weft_dtype_size(x->dtype), 0);
+            d->bits[rank] = digest_of(memory, bytes_of(x, count), 0);
         }
         free(memory);
     }
 }
 
-static void compare_properties(run *r, int value)
+static void compare_properties(running *r, int value)
 {
     const dense *x = r->evaluation.values[value];
     weft_tensor *tensor = r->tensors[value];
@@ -229,7 +235,7 @@ static void compare_properties(run *r, int value)
 }
 
 /* What addends are worth: all of it, or reduced into some layout. */
-static void compare_reduced(run *r, int value)
+static void compare_reduced(running *r, int value)
 {
     const dense *x = r->evaluation.values[value];
     uint64_t random = hash3(r->program->seed, (uint64_t)value, (uint64_t)r->step);
@@ -237,7 +243,7 @@ static void compare_reduced(run *r, int value)
     const mesh_plan *mesh = &r->program->meshes[mesh_number];
     if (random % 3 == 0) {
         void *memory = malloc((size_t)x->count * 8 + 8);
-        if (weft_to_host(r->tensors[value], memory) != WEFT_OK) {
+        if (weft_to_host(r->tensors[value], memory, bytes_of(x, x->count)) != WEFT_OK) {
             run_fail(r, "weft_to_host() of value %d: %s", value, weft_last_error());
         }
         compare_whole(r, value, memory);
@@ -257,7 +263,7 @@ static void compare_reduced(run *r, int value)
     weft_scope_close();
 }
 
-void compare_value(run *r, int value)
+void compare_value(running *r, int value)
 {
     compare_properties(r, value);
     compare_shards(r, value, r->tensors[value], &r->program->meshes[r->evaluation.meshes[value]]);
@@ -269,12 +275,12 @@ void compare_value(run *r, int value)
     r->tally->tensors++;
 }
 
-void adopt_value(run *r, int value)
+void adopt_value(running *r, int value)
 {
     dense *x = dense_copy(&r->evaluation.arena, r->evaluation.values[value]);
     compare_value(r, value);
     void *memory = malloc((size_t)x->count * 8 + 8);
-    if (weft_to_host(r->tensors[value], memory) != WEFT_OK) {
+    if (weft_to_host(r->tensors[value], memory, bytes_of(x, x->count)) != WEFT_OK) {
         run_fail(r, "weft_to_host() of value %d: %s", value, weft_last_error());
     }
     compare_whole(r, value, memory);

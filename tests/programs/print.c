@@ -128,8 +128,9 @@ static const char prelude_tensors[] =
     "        shape[d] = weft_tensor_size(t, d);\n"
     "    }\n"
     "    int64_t count = count_of(ndim, shape);\n"
-    "    void *memory = malloc((size_t)count * 8 + 8);\n"
-    "    if (t == NULL || weft_to_host(t, memory) != WEFT_OK) {\n"
+    "    size_t size = (size_t)count * 8 + 8;\n"
+    "    void *memory = malloc(size);\n"
+    "    if (t == NULL || weft_to_host(t, memory, size) != WEFT_OK) {\n"
     "        printf(\"%s: %s\\n\", name, weft_last_error());\n"
     "        wrong = 1;\n"
     "        return;\n"
@@ -144,7 +145,7 @@ static const char prelude_tensors[] =
     "    for (int r = 0; r < weft_local_ranks() && !partial; r++) {\n"
     "        if (weft_mesh_coordinate(weft_tensor_mesh(t), weft_first_rank() + r, at)) {\n"
     "            weft_local_box(t, r, offset, extent);\n"
-    "            weft_local_to_host(t, r, memory);\n"
+    "            weft_local_to_host(t, r, memory, size);\n"
     "            for (int64_t i = 0; i < count_of(ndim, extent); i++) {\n"
     "                int64_t place = place_of(ndim, shape, offset, extent, i);\n"
     "                compare(name, load(weft_tensor_dtype(t), memory, i), want[place],\n"
@@ -405,10 +406,30 @@ static void print_given(FILE *file, const program *p, const step *s, const dense
     }
 }
 
-/* A value that is known well enough without running the program. */
-static void print_check(FILE *file, const dense *x, int value)
+/* Values that may be one tensor, and of these the ones that are not what they were, if they are. */
+typedef struct aliases {
+    int group[MAX_VALUES];
+    bool doubtful[MAX_VALUES];
+} aliases;
+
+static void follow_aliases(aliases *a, const program *p, const step *s)
 {
-    if (x->derived) {
+    for (int i = 0; i < s->num_outputs; i++) {
+        int v = s->outputs[i];
+        if (!(s->operation->flags & (IN_PLACE | WRITES))) {
+            a->group[v] = s->operation->flags & MAY_BE_SAME ? a->group[s->inputs[0]] : v;
+            continue;
+        }
+        for (int other = 0; other < p->num_values; other++) {
+            a->doubtful[other] |= other != v && a->group[other] == a->group[v];
+        }
+    }
+}
+
+/* A value that is known well enough without running the program. */
+static void print_check(FILE *file, const aliases *a, const dense *x, int value)
+{
+    if (x->derived || a->doubtful[value]) {
         return;
     }
     fprintf(file, "    {\n        static const long double want[] = { ");
@@ -487,6 +508,8 @@ void print_program(const program *p, FILE *file)
             prelude_arrays, prelude_tensors);
     print_world(file, p);
     evaluation e;
+    static aliases a;
+    a = (aliases){ { 0 }, { false } };
     evaluation_start(&e, p);
     if (p->scoped) {
         fprintf(file, "    weft_scope_open();\n");
@@ -506,7 +529,7 @@ void print_program(const program *p, FILE *file)
         fprintf(file, "    ");
         if (s->operation->flags & CHECKS) {
             fprintf(file, "/* compared here */\n");
-            print_check(file, now.in[0], s->inputs[0]);
+            print_check(file, &a, now.in[0], s->inputs[0]);
         } else if (s->operation->flags & WRITES) {
             fprintf(file, "write_shards(t[%d], given);\n", s->inputs[0]);
         } else {
@@ -520,10 +543,11 @@ void print_program(const program *p, FILE *file)
                 now.truth);
         }
         evaluation_commit(&e, &now);
+        follow_aliases(&a, p, s);
     }
     for (int v = 0; v < p->num_values; v++) {
         if (is_alive(&e, v)) {
-            print_check(file, e.values[v], v);
+            print_check(file, &a, e.values[v], v);
         }
     }
     fprintf(file,

@@ -11,7 +11,7 @@
 
 /* ---- failures ------------------------------------------------------------------------------------------ */
 
-_Noreturn void run_fail(const run *r, const char *format, ...)
+_Noreturn void run_fail(const running *r, const char *format, ...)
 {
     char text[1000];
     va_list list;
@@ -26,7 +26,7 @@ _Noreturn void run_fail(const run *r, const char *format, ...)
     _exit(RUN_FAILED);
 }
 
-void run_expect_no_error(const run *r, const char *what)
+void run_expect_no_error(const running *r, const char *what)
 {
     if (weft_last_status() != WEFT_OK) {
         run_fail(r, "%s: %s: %s", what, weft_status_string(weft_last_status()), weft_last_error());
@@ -35,7 +35,7 @@ void run_expect_no_error(const run *r, const char *what)
 
 /* ---- meshes -------------------------------------------------------------------------------------------- */
 
-static weft_mesh *make_mesh(const run *r, const mesh_plan *mesh)
+static weft_mesh *make_mesh(const running *r, const mesh_plan *mesh)
 {
     switch (mesh->kind) {
     case MESH_GRID:
@@ -49,7 +49,7 @@ static weft_mesh *make_mesh(const run *r, const mesh_plan *mesh)
 
 /* ---- values that the program gives --------------------------------------------------------------------- */
 
-void fill_shard(const run *r, const mesh_plan *mesh, const weft_placement placements[], const dense *x,
+void fill_shard(const running *r, const mesh_plan *mesh, const weft_placement placements[], const dense *x,
                 const int64_t offset[], const int64_t extent[], int rank, uint64_t salt, void *memory)
 {
     (void)r;
@@ -71,7 +71,7 @@ void fill_shard(const run *r, const mesh_plan *mesh, const weft_placement placem
 }
 
 /* Memory for what each hosted rank has; NULL for ranks outside the mesh. */
-static lent *make_locals(const run *r, const step *s, const dense *x)
+static lent *make_locals(const running *r, const step *s, const dense *x)
 {
     const mesh_plan *mesh = &r->program->meshes[s->mesh];
     lent *memory = calloc(1, sizeof(*memory));
@@ -119,7 +119,7 @@ static void note_given(const program *p, int mesh, const weft_placement placemen
     x->unit = unit;
 }
 
-static void write_shards(run *r, const step *s, const dense *x)
+static void write_shards(running *r, const step *s, const dense *x)
 {
     weft_tensor *tensor = r->tensors[s->inputs[0]];
     const mesh_plan *mesh = &r->program->meshes[r->evaluation.meshes[s->inputs[0]]];
@@ -152,7 +152,7 @@ static bool is_output(const step *s, int value)
     return false;
 }
 
-static void call(run *r, const step *s, const scene *now)
+static void call(running *r, const step *s, const scene *now)
 {
     weft_tensor *in[MAX_INPUTS] = { NULL }, *out[MAX_OUTPUTS] = { NULL };
     int dims[WEFT_MAX_DIMS];
@@ -213,7 +213,7 @@ static void call(run *r, const step *s, const scene *now)
 }
 
 /* Whether a step needs to know its input exactly. */
-static bool must_adopt(const run *r, const step *s, int input)
+static bool must_adopt(const running *r, const step *s, int input)
 {
     int v = s->inputs[input];
     const dense *x = v == NO_VALUE ? NULL : r->evaluation.values[v];
@@ -222,7 +222,7 @@ static bool must_adopt(const run *r, const step *s, int input)
 }
 
 /* What is one tensor has one value. */
-static void share_values(run *r, const step *s)
+static void share_values(running *r, const step *s)
 {
     evaluation *e = &r->evaluation;
     for (int i = 0; i < s->num_outputs; i++) {
@@ -235,7 +235,7 @@ static void share_values(run *r, const step *s)
     }
 }
 
-static void do_step(run *r, const step *s)
+static void do_step(running *r, const step *s)
 {
     evaluation *e = &r->evaluation;
     for (int i = 0; i < s->num_inputs; i++) {
@@ -269,7 +269,7 @@ static void do_step(run *r, const step *s)
 
 /* ---- the end ------------------------------------------------------------------------------------------- */
 
-static void release_all(run *r)
+static void release_all(running *r)
 {
     evaluation *e = &r->evaluation;
     for (int v = 0; v < r->program->num_values; v++) {
@@ -286,7 +286,7 @@ static void release_all(run *r)
 }
 
 /* The step that gave a value; NULL: values that another one may share the tensor of. */
-static const step *only_giver(const run *r, int value)
+static const step *only_giver(const running *r, int value)
 {
     const step *found = NULL;
     for (int i = 0; i < r->program->num_steps; i++) {
@@ -302,7 +302,7 @@ static const step *only_giver(const run *r, int value)
 }
 
 /* What the program lent has the last values of its tensor. */
-static void compare_lent_memory(run *r, const lent *memory)
+static void compare_lent_memory(running *r, const lent *memory)
 {
     const step *s = only_giver(r, memory->value);
     const dense *x = r->evaluation.values[memory->value];
@@ -333,7 +333,7 @@ static void compare_lent_memory(run *r, const lent *memory)
     }
 }
 
-static void compare_lent(run *r)
+static void compare_lent(running *r)
 {
     while (r->lent != NULL) {
         lent *memory = r->lent;
@@ -345,7 +345,7 @@ static void compare_lent(run *r)
 
 void run_program(const program *p, tally *counts)
 {
-    run *r = calloc(1, sizeof(*r));
+    running *r = calloc(1, sizeof(*r));
     size_t live = weft_runtime.handles.tensors.num_objects;
     int64_t bytes = weft_pool_bytes_in_use(weft_runtime.pool);
     r->program = p;

@@ -24,7 +24,7 @@ typedef struct digest {
 
 enum { MAX_DIGESTS = 400 };
 
-typedef struct run {
+typedef struct running {
     const program *program;
     evaluation evaluation;
     weft_mesh *meshes[MAX_MESHES];
@@ -35,7 +35,7 @@ typedef struct run {
     int num_digests;
     digest digests[MAX_DIGESTS];
     tally *tally;
-} run;
+} running;
 
 /* Runs it in the world that is there. What is wrong is printed, and ends the process with RUN_FAILED. */
 void run_program(const program *p, tally *counts);
@@ -44,23 +44,23 @@ enum { RUN_FAILED = 3 };
 /* ---- what run.c and compare.c share -------------------------------------------------------------------- */
 
 /* Prints where the program is, and why it failed; does not return. */
-_Noreturn void run_fail(const run *r, const char *format, ...);
+_Noreturn void run_fail(const running *r, const char *format, ...);
 /* Ends the process where weft has kept an error. */
-void run_expect_no_error(const run *r, const char *what);
+void run_expect_no_error(const running *r, const char *what);
 
 /* Compares a value with its reference: shape, type, mesh, each hosted shard. BLOCKS. */
-void compare_value(run *r, int value);
+void compare_value(running *r, int value);
 /* Takes over the values that weft has, within what the reference allows. BLOCKS; on all processes. */
-void adopt_value(run *r, int value);
+void adopt_value(running *r, int value);
 /* Replicas of what was compared: across processes, on all of them. */
-void compare_replicas(run *r);
+void compare_replicas(running *r);
 /* Whether it is made of addends; of sums or averages. */
 bool is_partial(weft_tensor *tensor);
 bool is_partial_sum(weft_tensor *tensor);
 
 /* The part of a dense value that a rank has, in memory of the element type; of Partial tensors its
  * addends. */
-void fill_shard(const run *r, const mesh_plan *mesh, const weft_placement placements[], const dense *x,
+void fill_shard(const running *r, const mesh_plan *mesh, const weft_placement placements[], const dense *x,
                 const int64_t offset[], const int64_t extent[], int rank, uint64_t salt, void *memory);
 
 #endif
