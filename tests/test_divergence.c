@@ -4,24 +4,11 @@
  * read afterwards.
  *
  * Argument: the program diverge. */
-#include <fcntl.h>
-#include <setjmp.h>
+#include "launch.h"
+
 #include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
-/* No run takes a tenth of it. A program that is still there then hangs. */
-enum { HANGS_AFTER_LOOKS = 3000 }; /* one every 50 ms */
 
 enum { MAX_NEEDLES = 4 };
 
@@ -37,63 +24,16 @@ typedef struct scenario {
 } scenario;
 
 static const char *program;
-static char output_path[] = "/tmp/weft-divergence-XXXXXX";
-static char output[1 << 17];
 
 /* ---- running ------------------------------------------------------------------------------------------- */
 
-static void read_output(void)
-{
-    FILE *file = fopen(output_path, "r");
-    assert_non_null(file);
-    size_t length = fread(output, 1, sizeof(output) - 1, file);
-    output[length] = '\0';
-    fclose(file);
-}
+static int processes; /* of the scenario that is run */
 
-/* In the child: becomes mpirun. */
-static void run_mpirun(const scenario *s)
-{
-    setpgid(0, 0);
-    int file = open(output_path, O_WRONLY | O_APPEND);
-    int nothing = open("/dev/null", O_RDONLY);
-    dup2(nothing, 0);
-    dup2(file, 1);
-    dup2(file, 2);
-    setenv("WEFT_TIMEOUT_S", "2", 1);
-    setenv("WEFT_CHECK", s->check ? "1" : "0", 1);
-    if (s->small) {
-        setenv("WEFT_PACK_BYTES", "4096", 1); /* also between processes of one machine */
-    }
-    char count[16];
-    snprintf(count, sizeof(count), "%d", s->processes);
-    /* Or else mpirun would kill the job with the first process that dies. One that is stopped it has to kill.
-     */
-    bool recover = strcmp(s->way, "killed") == 0;
-    const char *first = s->setting != NULL ? "start" : s->way;
-    const char *second = s->setting != NULL ? s->way : s->small ? "small" : NULL;
-    execlp("mpirun", "mpirun", "--oversubscribe", "--bind-to", "none", "-n", count,
-           recover ? "--enable-recovery" : "--quiet", program, first, second, s->setting, (char *)NULL);
-    _exit(127);
-}
-
-static bool line_of(int process, const char *begin, char *line, size_t size)
-{
-    char start[64];
-    snprintf(start, sizeof(start), "process %d %s", process, begin);
-    const char *found = strstr(output, start);
-    if (found == NULL) {
-        return false;
-    }
-    snprintf(line, size, "%.*s", (int)strcspn(found, "\n"), found);
-    return true;
-}
-
-static bool all_but_last_ended(const scenario *s)
+static bool all_but_last_ended(void)
 {
     char line[64];
-    for (int p = 0; p < s->processes - 1; p++) {
-        if (!line_of(p, "finalized: ", line, sizeof(line))) {
+    for (int p = 0; p < processes - 1; p++) {
+        if (!launch_line(p, "finalized: ", line, sizeof(line))) {
             return false;
         }
     }
@@ -101,41 +41,28 @@ static bool all_but_last_ended(const scenario *s)
 }
 
 /* When the others are gone. */
-static void wake(const scenario *s)
+static void wake(void)
 {
-    read_output();
-    const char *stops = strstr(output, "stops ");
+    const char *stops = strstr(launch_output, "stops ");
     int pid = 0;
-    if (stops != NULL && all_but_last_ended(s) && sscanf(stops, "stops %d", &pid) == 1 && pid > 1) {
+    if (stops != NULL && all_but_last_ended() && sscanf(stops, "stops %d", &pid) == 1 && pid > 1) {
         kill(pid, SIGCONT);
     }
 }
 
-/* Runs it, its output in `output`. Returns the exit code; a program that hangs is ended, and fails the test.
- */
 static int run(const scenario *s)
 {
-    assert_int_equal(truncate(output_path, 0), 0);
-    pid_t mpirun = fork();
-    assert_true(mpirun >= 0);
-    if (mpirun == 0) {
-        run_mpirun(s);
-    }
-    int status = 0;
-    for (int looks = 0; waitpid(mpirun, &status, WNOHANG) == 0; looks++) {
-        if (looks > HANGS_AFTER_LOOKS) {
-            kill(mpirun, SIGTERM); /* mpirun then ends its processes */
-            waitpid(mpirun, &status, 0);
-            read_output();
-            fail_msg("%s hangs:\n%s", s->way, output);
-        }
-        if (strcmp(s->way, "woken") == 0) {
-            wake(s);
-        }
-        nanosleep(&(struct timespec){ 0, 50000000 }, NULL);
-    }
-    read_output();
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    processes = s->processes;
+    launch l = { .program = program, .processes = s->processes };
+    l.arguments[0] = s->setting != NULL ? "start" : s->way;
+    l.arguments[1] = s->setting != NULL ? s->way : s->small ? "small" : NULL;
+    l.arguments[2] = s->setting;
+    l.settings[0] = "WEFT_TIMEOUT_S=2";
+    l.settings[1] = s->check ? "WEFT_CHECK=1" : "WEFT_CHECK=0";
+    l.settings[2] = s->small ? "WEFT_PACK_BYTES=4096" : NULL; /* also between processes of one machine */
+    l.recovers = strcmp(s->way, "killed") == 0;
+    l.look = strcmp(s->way, "woken") == 0 ? wake : NULL;
+    return launch_run(&l);
 }
 
 /* ---- judging ------------------------------------------------------------------------------------------- */
@@ -149,7 +76,7 @@ static bool goes_on(const scenario *s)
 static void check_message(const scenario *s, const char *line)
 {
     if (strstr(line, s->status) == NULL) {
-        fail_msg("expected \"%s\" in \"%s\" of:\n%s", s->status, line, output);
+        fail_msg("expected \"%s\" in \"%s\" of:\n%s", s->status, line, launch_output);
     }
     for (int i = 0; i < MAX_NEEDLES && s->needles[i] != NULL; i++) {
         char needle[200], *write = needle;
@@ -163,7 +90,7 @@ static void check_message(const scenario *s, const char *line)
         }
         *write = '\0';
         if (strstr(line, needle) == NULL) {
-            fail_msg("expected \"%s\" in \"%s\" of:\n%s", needle, line, output);
+            fail_msg("expected \"%s\" in \"%s\" of:\n%s", needle, line, launch_output);
         }
     }
 }
@@ -171,8 +98,8 @@ static void check_message(const scenario *s, const char *line)
 static void check_process(const scenario *s, int process)
 {
     char line[2048];
-    if (!line_of(process, "ends: ", line, sizeof(line))) {
-        fail_msg("process %d has met no error:\n%s", process, output);
+    if (!launch_line(process, "ends: ", line, sizeof(line))) {
+        fail_msg("process %d has met no error:\n%s", process, launch_output);
     }
     /* One whose own arguments are wrong says that first. */
     bool own_error =
@@ -180,8 +107,8 @@ static void check_process(const scenario *s, int process)
     if (!own_error) {
         check_message(s, line);
     }
-    if (!line_of(process, "finalized: ", line, sizeof(line)) || strstr(line, "no error") != NULL) {
-        fail_msg("process %d was not finalized with an error:\n%s", process, output);
+    if (!launch_line(process, "finalized: ", line, sizeof(line)) || strstr(line, "no error") != NULL) {
+        fail_msg("process %d was not finalized with an error:\n%s", process, launch_output);
     }
 }
 
@@ -194,8 +121,8 @@ static void test_scenario(void **state)
     }
     static const char *const never[] = { "result", "handed out values", "Assertion", "Segmentation" };
     for (size_t i = 0; i < sizeof(never) / sizeof(*never); i++) {
-        if (strstr(output, never[i]) != NULL) {
-            fail_msg("\"%s\" in:\n%s", never[i], output);
+        if (strstr(launch_output, never[i]) != NULL) {
+            fail_msg("\"%s\" in:\n%s", never[i], launch_output);
         }
     }
     if (strcmp(s->way, "killed") != 0) { /* mpirun counts nobody's status when it recovers */
@@ -210,8 +137,9 @@ static void test_start(void **state)
     assert_int_equal(run(s), 3);
     for (int p = 0; p < s->processes; p++) {
         char line[2048];
-        if (!line_of(p, "starts again", line, sizeof(line)) || !line_of(p, "ends: ", line, sizeof(line))) {
-            fail_msg("process %d has met no error, or does not start without it:\n%s", p, output);
+        if (!launch_line(p, "starts again", line, sizeof(line)) ||
+            !launch_line(p, "ends: ", line, sizeof(line))) {
+            fail_msg("process %d has met no error, or does not start without it:\n%s", p, launch_output);
         }
         check_message(s, line);
         int odd = strcmp(s->way, "first") == 0 ? 0 : s->processes - 1;
@@ -230,10 +158,10 @@ static void test_nothing_wrong(void **state)
     assert_int_equal(run(s), 0);
     for (int p = 0; p < s->processes; p++) {
         char line[64];
-        assert_true(line_of(p, "result OK", line, sizeof(line)));
-        assert_true(line_of(p, "finalized: no error", line, sizeof(line)));
+        assert_true(launch_line(p, "result OK", line, sizeof(line)));
+        assert_true(launch_line(p, "finalized: no error", line, sizeof(line)));
     }
-    assert_null(strstr(output, "ends: "));
+    assert_null(strstr(launch_output, "ends: "));
 }
 
 #define WAITS                                                                                                \
@@ -346,19 +274,6 @@ static const scenario scenarios[] = {
 };
 #undef START
 
-static int make_file(void **state)
-{
-    (void)state;
-    int file = mkstemp(output_path);
-    return file < 0 || close(file) != 0;
-}
-
-static int remove_file(void **state)
-{
-    (void)state;
-    return remove(output_path);
-}
-
 int main(int argc, char *argv[])
 {
     enum { COUNT = sizeof(scenarios) / sizeof(*scenarios) };
@@ -381,5 +296,5 @@ int main(int argc, char *argv[])
                                                                         : test_scenario,
                                         .initial_state = (void *)(uintptr_t)s };
     }
-    return cmocka_run_group_tests(tests, make_file, remove_file);
+    return cmocka_run_group_tests(tests, launch_setup, launch_teardown);
 }

@@ -480,6 +480,55 @@ static void equal_layouts_are_one(void **state)
     weft_layout_table_delete(NULL);
 }
 
+/* What processes compare: nothing of it is an address, and the ranks are the mesh's own. */
+static void digests_are_of_values(void **state)
+{
+    (void)state;
+    static const struct {
+        int mesh_ndim;
+        int64_t mesh_shape[2];
+        const char *placements;
+        int ndim;
+        int64_t shape[2];
+        weft_dtype dtype;
+    } all[] = {
+        { 2, { 2, 2 }, "S0,R", 2, { 5, 3 }, WEFT_F32 }, { 2, { 2, 2 }, "S0,R", 2, { 5, 3 }, WEFT_I32 },
+        { 2, { 2, 2 }, "S0,R", 2, { 3, 5 }, WEFT_F32 }, { 2, { 2, 2 }, "S0,R", 1, { 5 }, WEFT_F32 },
+        { 2, { 4, 1 }, "S0,R", 2, { 5, 3 }, WEFT_F32 }, { 1, { 4 }, "S0", 2, { 5, 3 }, WEFT_F32 },
+        { 2, { 2, 2 }, "R,S0", 2, { 5, 3 }, WEFT_F32 }, { 2, { 2, 2 }, "S1,R", 2, { 5, 3 }, WEFT_F32 },
+        { 2, { 2, 2 }, "S0,P", 2, { 5, 3 }, WEFT_F32 },
+    };
+    enum { COUNT = sizeof(all) / sizeof(*all), SAME_SHAPES_FROM = 6 };
+    weft_layout_table *tables[2];
+    weft_mesh_impl *meshes[COUNT][2];
+    const weft_layout *layouts[COUNT][2];
+    for (int t = 0; t < 2; t++) {
+        tables[t] = weft_layout_table_new((weft_panel_policy)WEFT_PANEL_POLICY_DEFAULT);
+        for (int i = 0; i < COUNT; i++) {
+            meshes[i][t] =
+                mesh_of(all[i].mesh_ndim, all[i].mesh_shape, t == 0 ? NULL : (int[]){ 3, 1, 0, 2 });
+            layouts[i][t] = layout_of(tables[t], meshes[i][t], all[i].placements, all[i].ndim, all[i].shape,
+                                      all[i].dtype);
+        }
+    }
+    assert_true(meshes[0][0]->digest != meshes[0][1]->digest);
+    for (int i = 0; i < COUNT; i++) {
+        assert_true(layouts[i][0]->digest == layouts[i][1]->digest);
+        assert_true(layouts[i][0]->shape_digest == layouts[i][1]->shape_digest);
+        for (int k = 0; k < i; k++) {
+            bool same_shape = i >= SAME_SHAPES_FROM && (k == 0 || k >= SAME_SHAPES_FROM);
+            assert_true(layouts[i][0]->digest != layouts[k][1]->digest);
+            assert_int_equal(layouts[i][0]->shape_digest == layouts[k][1]->shape_digest, same_shape);
+        }
+    }
+    for (int t = 0; t < 2; t++) {
+        for (int i = 0; i < COUNT; i++) {
+            weft_mesh_delete(meshes[i][t]);
+        }
+        weft_layout_table_delete(tables[t]);
+    }
+}
+
 static void thousands_of_layouts_stay_found(void **state)
 {
     (void)state;
@@ -726,6 +775,7 @@ int main(void)
         cmocka_unit_test(shards_cover_the_tensor),
         cmocka_unit_test(empty_chunks_keep_the_other_extents),
         cmocka_unit_test(equal_layouts_are_one),
+        cmocka_unit_test(digests_are_of_values),
         cmocka_unit_test(thousands_of_layouts_stay_found),
         cmocka_unit_test(layouts_in_words),
         cmocka_unit_test(the_longest_layout_in_words),

@@ -88,8 +88,9 @@ WEFT_API weft_status weft_finalize(void);
  * Nothing waits for another process any more. A process that is slow by right looks like one that hangs, and
  * so does one message that takes as long: choose a WEFT_TIMEOUT_S that is longer than both.
  *
- * Processes that make different calls with messages of the same sizes (weft_add() here, weft_mul() there)
- * compute different things unnoticed, unless WEFT_CHECK=1.
+ * Processes that have made different calls (another function, shape, type or number) exchange no more
+ * messages: that breaks the world as well, or weft_finalize() returns WEFT_ERR_MISMATCH where none was left
+ * to exchange.
  *
  * WEFT_CHECK=1, on all processes, is for finding mistakes: before a call that creates, computes, moves or
  * gathers tensors, and in weft_finalize(), all processes wait for each other and compare what they are about

@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "base/base.h"
 
 bool weft_mul_checked(int64_t a, int64_t b, int64_t *out)
@@ -47,6 +49,17 @@ static inline uint64_t word_of(const unsigned char bytes[], size_t size)
         word |= (uint64_t)bytes[i] << (8 * i);
     }
     return word;
+}
+
+uint64_t weft_digest_text(uint64_t digest, const char *text)
+{
+    const unsigned char *bytes = (const unsigned char *)text;
+    size_t size = strlen(text);
+    digest = weft_digest_add(digest, size);
+    for (; size >= 8; bytes += 8, size -= 8) {
+        digest = weft_digest_add(digest, word_of(bytes, 8));
+    }
+    return size > 0 ? weft_digest_add(digest, word_of(bytes, size)) : digest;
 }
 
 uint64_t weft_hash_bytes(const void *data, size_t size, uint64_t seed)

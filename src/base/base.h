@@ -65,5 +65,13 @@ void weft_ptrset_free(weft_ptrset *set);
 /* 64-bit mixing (the finaliser of MurmurHash3 by A. Appleby) and the hash of a block of bytes built on it. */
 uint64_t weft_hash_u64(uint64_t x);
 uint64_t weft_hash_bytes(const void *data, size_t size, uint64_t seed);
+/* A digest that goes on with every call: one multiplication for each word, the same on every machine. */
+static inline uint64_t weft_digest_add(uint64_t so_far, uint64_t word)
+{
+    so_far = (so_far ^ word) * UINT64_C(0x9e3779b97f4a7c15) + UINT64_C(0xd1b54a32d192ed03);
+    return so_far ^ (so_far >> 32);
+}
+/* The same for a text. */
+uint64_t weft_digest_text(uint64_t so_far, const char *text);
 
 #endif

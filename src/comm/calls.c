@@ -3,6 +3,7 @@
  * is. */
 #include "comm/calls.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,8 @@ enum { CALL_SIZE = 1536, ERROR_SIZE = 256, VERDICT_SIZE = 2048 };
 
 typedef struct record {
     uint64_t number;
-    uint64_t ranks; /* hash of the ranks of the meshes */
+    uint64_t digest; /* of all calls, at the last one; else 0 */
+    uint64_t ranks;  /* hash of the ranks of the meshes */
     int leader;     /* the process that hosts the lowest of these ranks */
     char call[CALL_SIZE];
     char error[ERROR_SIZE]; /* that was kept before: why a process may have come to another call */
@@ -94,6 +96,16 @@ static void report_difference(const record *all, int a, int b, verdict *out)
              all[a].error, process_text(b, second, sizeof(second)), all[b].call, after_b, all[b].error, how);
 }
 
+/* At the end. */
+static void report_calls(int process, verdict *out)
+{
+    char first[64], second[64];
+    out->status = WEFT_ERR_MISMATCH;
+    snprintf(out->text, VERDICT_SIZE,
+             "%s and %s have not made the same calls; WEFT_CHECK=1 shows where they differ",
+             process_text(0, first, sizeof(first)), process_text(process, second, sizeof(second)));
+}
+
 static void report_absence(const weft_comm *comm, const record *mine, int absent, int others, verdict *out)
 {
     char name[64], more[40] = "", number[40] = "";
@@ -119,6 +131,8 @@ static void compare(const weft_comm *comm, const record *all, const bool came[],
         int leader = all[p].leader;
         if (came[p] && !records_agree(&all[0], &all[p])) {
             report_difference(all, 0, p, out);
+        } else if (came[p] && all[p].digest != all[0].digest) {
+            report_calls(p, out);
         } else if (came[p] && came[leader] && all[p].ranks != all[leader].ranks) {
             report_difference(all, leader, p, out);
         }
@@ -182,6 +196,34 @@ static bool same_everywhere(const weft_public_call *call)
     return all_come(call->function, &mine);
 }
 
+/* Of a layout, what all processes have in common. weft_mesh_slice() gives them meshes of other ranks, over
+ * other links, on which operations may choose other placements. These meshes have no rank in common, so none
+ * has more than half of the ranks. */
+static uint64_t digest_of(const weft_layout *layout)
+{
+    bool same_mesh = 2 * layout->mesh->num_ranks > weft_runtime.topology.num_ranks;
+    return same_mesh ? layout->digest : layout->shape_digest;
+}
+
+/* Goes on with what is compared. */
+static uint64_t add_to_digest(uint64_t digest, const weft_public_call *call)
+{
+    digest = weft_digest_text(digest, call->function);
+    digest = weft_digest_add(digest, (uint64_t)call->failed << 32 | (uint64_t)call->num_layouts << 16 |
+                                         (uint64_t)call->num_numbers);
+    for (int i = 0; i < call->num_layouts; i++) {
+        digest = weft_digest_add(digest, call->layouts[i] == NULL ? 0 : digest_of(call->layouts[i]));
+    }
+    for (int i = 0; i < call->num_numbers; i++) {
+        uint64_t bits = UINT64_MAX; /* of any NaN: which one it is may depend on the machine */
+        if (!isnan(call->numbers[i])) {
+            memcpy(&bits, &call->numbers[i], sizeof(bits));
+        }
+        digest = weft_digest_add(digest, bits);
+    }
+    return digest;
+}
+
 bool weft_call_admit(const weft_public_call *call)
 {
     if (weft_runtime.comm == NULL) {
@@ -192,6 +234,7 @@ bool weft_call_admit(const weft_public_call *call)
     }
     weft_runtime.call = call->function;
     weft_runtime.call_number++;
+    weft_runtime.digest = add_to_digest(weft_runtime.digest, call);
     if (weft_is_broken()) {
         weft_error_collect();
         return false;
@@ -204,8 +247,7 @@ bool weft_call_last(const char *function)
     if (weft_runtime.comm == NULL || weft_runtime.num_processes == 1 || weft_is_broken()) {
         return !weft_is_broken();
     }
-    /* Not numbered: what was called before need not have been the same to have come to its end. */
-    record mine = { .number = 0 };
+    record mine = { .digest = weft_runtime.digest };
     snprintf(mine.call, CALL_SIZE, "%s()", function);
     return all_come(function, &mine);
 }

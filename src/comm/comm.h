@@ -38,14 +38,16 @@ typedef struct weft_message {
     weft_region region;
     int64_t bytes;
     int source_rank, target_rank; /* for reports */
+    uint64_t
+        calls; /* digest of the calls up to the one that submits it, and of the layouts it moves between */
 } weft_message;
 
 /* Of what both sides must agree on beside the tag. In a program whose processes differ, a message then finds
- * no partner and times out, and does not match another one. */
+ * no partner, and does not match another one. */
 static inline uint64_t weft_message_digest(const weft_message *message)
 {
     uint64_t ranks = (uint64_t)message->source_rank << 32 | (uint32_t)message->target_rank;
-    return weft_hash_u64(weft_hash_u64((uint64_t)message->bytes) ^ ranks);
+    return weft_hash_u64(weft_hash_u64((uint64_t)message->bytes ^ message->calls) ^ ranks);
 }
 
 /* ---- transports ---------------------------------------------------------------------------------------- */

@@ -106,6 +106,25 @@ static uint64_t hash_of(const weft_mesh_impl *mesh, const weft_placement *placem
     return hash;
 }
 
+static void make_digests(weft_layout *layout)
+{
+    const weft_mesh_impl *mesh = layout->mesh;
+    uint64_t digest =
+        weft_digest_add((uint64_t)layout->dtype, (uint64_t)layout->ndim << 8 | (uint64_t)mesh->ndim);
+    for (int d = 0; d < layout->ndim; d++) {
+        digest = weft_digest_add(digest, (uint64_t)layout->shape[d]);
+    }
+    for (int m = 0; m < mesh->ndim; m++) {
+        digest = weft_digest_add(digest, (uint64_t)mesh->shape[m]);
+    }
+    layout->shape_digest = digest;
+    for (int m = 0; m < mesh->ndim; m++) {
+        weft_placement p = layout->placements[m];
+        digest = weft_digest_add(digest, (uint64_t)p.kind << 32 | (uint64_t)p.dim << 8 | (uint64_t)p.op);
+    }
+    layout->digest = digest;
+}
+
 static bool is_layout(const weft_layout *layout, const weft_mesh_impl *mesh, const weft_placement *placements,
                       int ndim, const int64_t shape[], weft_dtype dtype)
 {
@@ -144,6 +163,7 @@ static weft_layout *layout_new(const weft_layout_table *table, const weft_mesh_i
         layout->placements[m] = placements[m];
         layout->has_partial = layout->has_partial || placements[m].kind == WEFT_PARTIAL;
     }
+    make_digests(layout);
     layout->panel_rows = weft_panel_rows(&table->policy, mesh, placements, ndim, shape, dtype);
     return layout;
 }

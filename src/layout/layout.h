@@ -40,6 +40,7 @@ typedef struct weft_mesh_impl {
     int *ranks;                 /* row-major; NULL: 0 .. num_ranks - 1 */
     int *sorted;                /* with ranks: positions in `ranks`, by ascending rank (for the look-up) */
     bool ascending;             /* a later place is of a higher rank */
+    uint64_t digest;            /* of the ranks, in their order */
     const struct weft_mesh_impl *refines; /* whose `ranks` and `sorted` these are; NULL: its own */
 } weft_mesh_impl;
 
@@ -89,7 +90,10 @@ typedef struct weft_layout {
     weft_dtype dtype;
     int64_t panel_rows; /* panels are cut where the GLOBAL row number is a multiple of this; >= 1 */
     bool has_partial;
-    uint64_t hash;
+    uint64_t hash; /* for the table: the mesh counts by its address */
+    /* The same on every process: of type, shape and the mesh's shape, and of the placements as well. Not of
+     * the mesh's ranks, which mesh->digest is of. */
+    uint64_t shape_digest, digest;
     struct weft_layout *next; /* in the table's bucket */
 } weft_layout;
 

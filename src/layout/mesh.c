@@ -139,6 +139,15 @@ static weft_status copy_names(weft_mesh_impl *mesh, const char *const names[], c
 
 /* ---- meshes -------------------------------------------------------------------------------------------- */
 
+static uint64_t digest_of_ranks(const weft_mesh_impl *mesh)
+{
+    uint64_t digest = weft_digest_add(0, (uint64_t)mesh->num_ranks);
+    for (int64_t i = 0; mesh->ranks != NULL && i < mesh->num_ranks; i++) {
+        digest = weft_digest_add(digest, (uint64_t)mesh->ranks[i]);
+    }
+    return digest;
+}
+
 weft_mesh_impl *weft_mesh_new(int ndim, const int64_t shape[], const int ranks[], const char *const names[],
                               int64_t world_size, weft_status *status, char *why, size_t why_size)
 {
@@ -172,6 +181,7 @@ weft_mesh_impl *weft_mesh_new(int ndim, const int64_t shape[], const int ranks[]
         weft_mesh_delete(mesh);
         return NULL;
     }
+    mesh->digest = digest_of_ranks(mesh);
     return mesh;
 }
 
@@ -185,6 +195,7 @@ weft_mesh_impl *weft_mesh_refine(const weft_mesh_impl *mesh, int ndim, const int
         finer->ranks = mesh->ranks;
         finer->sorted = mesh->sorted;
         finer->ascending = mesh->ascending;
+        finer->digest = mesh->digest;
         finer->refines = mesh;
     }
     return finer;

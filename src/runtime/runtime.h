@@ -45,6 +45,7 @@ typedef struct weft_runtime_state {
      * of several processes. */
     const char *call;
     uint64_t call_number;
+    uint64_t digest; /* of all of them: of what WEFT_CHECK compares */
     bool check; /* WEFT_CHECK */
     weft_counters counters;
     uint64_t operations; /* and redistributions submitted: what tasks are ordered by */

@@ -645,11 +645,22 @@ static bool outgrows_cache(const weft_layout *layout)
     return weft_runtime.cache_bytes > 0 && bytes > (double)weft_runtime.cache_bytes;
 }
 
+static uint64_t digest_of(const weft_stage *stage)
+{
+    uint64_t digest = stage->from->mesh->digest;
+    digest = weft_digest_add(digest, stage->to->mesh->digest);
+    digest = weft_digest_add(digest, stage->from->digest);
+    digest = weft_digest_add(digest, stage->to->digest);
+    digest = weft_digest_add(digest, (uint64_t)stage->from->panel_rows);
+    return weft_digest_add(digest, (uint64_t)stage->to->panel_rows);
+}
+
 weft_exchange *weft_exchange_new(const char *function, const weft_stage *stage)
 {
     weft_exchange *exchange = calloc(1, sizeof(*exchange));
     if (exchange != NULL) {
         exchange->stage = *stage;
+        exchange->digest = digest_of(stage);
         exchange->streams = outgrows_cache(stage->to);
         exchange->sends = calloc((size_t)weft_runtime.num_processes, sizeof(tag_range));
         exchange->receives = calloc((size_t)weft_runtime.num_processes, sizeof(tag_range));

@@ -27,10 +27,12 @@ static bool run_transfer(const run *r, const exchange_step *s)
     const weft_exchange *exchange = r->exchange;
     const tag_range *ranges = s->kind == SEND ? exchange->sends : exchange->receives;
     weft_panel panel = panel_at(r, s->target);
+    uint64_t calls = weft_digest_add(weft_runtime.digest, exchange->digest);
     for (int i = 0; i < s->count; i++) {
         r->messages[i] = s->messages[i];
         r->messages[i].tag += ranges[s->messages[i].peer].first;
         r->messages[i].region.offset += panel.offset;
+        r->messages[i].calls = calls;
     }
     weft_held_follow_transfer(panel.handle, s->kind != SEND);
     return weft_comm_submit(weft_runtime.comm, panel.handle, s->kind != SEND, s->whole, s->count, r->messages,

@@ -56,6 +56,7 @@ typedef struct tag_range { /* messages with one process in one run */
 
 struct weft_exchange {
     weft_stage stage;
+    uint64_t digest; /* of what both sides of a message have in common: layouts and ranks */
     bool streams;                        /* copies go past the caches */
     weft_vec steps;                      /* exchange_step */
     weft_vec landings;                   /* landing */
