@@ -38,9 +38,10 @@ struct weft_task_run {
     const weft_kernel_entry *kernel;
     const void *arguments; /* not to be written to */
     const char *function;  /* the public function, for messages: static storage */
+    uint64_t operation;    /* number of the call that the task belongs to */
     /* For a kernel that meets a value it cannot use, or that has no memory: the task goes on with zeros in its
      * place, and the program gets the status at its next blocking call. Any thread. */
-    void (*fail)(weft_status status, const char *function, const char *format, ...);
+    weft_fail_function fail;
     double scalars[WEFT_MAX_SCALARS]; /* the call's */
     int num_operands;
     void **pointers; /* room for as many, of the kernel that runs */

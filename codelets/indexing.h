@@ -12,6 +12,10 @@ enum { WEFT_INDEXED_DIM, WEFT_INDEXED_TOGETHER };
  * part of `a` that is given, or out of range. */
 void weft_kernel_lookup(const weft_kernel_call *call);
 
+/* Input: indices, which are reported where they are not in 0 .. numbers[0] - 1. The output: whether they are;
+ * WEFT_BOOL. */
+void weft_kernel_check_indices(const weft_kernel_call *call);
+
 /* Inputs: source, indices. Elements of the source are added to the output where their indices say, in the
  * index's order; those that belong outside the output's part are left out. Accumulates. The output has the
  * source's type, or WEFT_F32 where that is of 16 bits. */

@@ -195,6 +195,7 @@ weft_status weft_wait(void)
     }
     starpu_task_wait_for_all();
     weft_pool_collect(weft_runtime.pool);
+    weft_errors_forget_operations();
     return weft_error_collect();
 }
 

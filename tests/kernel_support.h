@@ -15,7 +15,7 @@
 typedef struct operands {
     int count;
     double scalars[WEFT_MAX_SCALARS];
-    void (*fail)(weft_status status, const char *function, const char *format, ...);
+    weft_fail_function fail;
     struct starpu_variable_interface interfaces[WEFT_MAX_OPERANDS];
     void *buffers[WEFT_MAX_OPERANDS];
 } operands;

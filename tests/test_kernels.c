@@ -313,9 +313,10 @@ static void test_gemm_parts(void **state)
 
 static int64_t reported;
 
-static void count_report(weft_status status, const char *function, const char *format, ...)
+static void count_report(uint64_t operation_number, weft_status status, const char *function,
+                         const char *format, ...)
 {
-    (void)function;
+    (void)operation_number, (void)function;
     va_list arguments;
     va_start(arguments, format);
     int64_t value = va_arg(arguments, long long);

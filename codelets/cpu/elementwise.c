@@ -240,7 +240,7 @@ FLOATING(relu_backward, 2, b <= 0 ? 0 : a)
 FLOATING(gelu_backward, 2, a *(NORMAL_CDF(b) + b * NORMAL_DENSITY(b))) /* not vectorised: double */
 FLOATING(silu_backward, 2, a *SIGMOID(b) * (1 + b * (1 - SIGMOID(b))))
 FLOATING(leaky_relu_backward, 2, b > 0 ? a : s * a)
-FLOATING(elu_backward, 2, b > 0 ? a : a * s * EXP(b))
+FLOATING(elu_backward, 2, b <= 0 ? a * s * EXP(b) : a)
 FLOATING(tanh_backward, 2, a *(1 - b * b))
 FLOATING(sigmoid_backward, 2, a *b *(1 - b))
 FLOATING(pow_scalar_backward, 2, s == 0 ? 0 : a * s * pow(b, t)) /* not vectorised */

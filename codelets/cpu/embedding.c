@@ -1,8 +1,8 @@
 /* Table look-ups and their derivative. */
 #include <string.h>
 
-#include "codelets/cpu/clones.h"
 #include "codelets/convert.h"
+#include "codelets/cpu/clones.h"
 #include "codelets/lookup.h"
 
 static int64_t index_at(const weft_embedding_args *args, const void *indices, int64_t i)
@@ -16,8 +16,8 @@ static int64_t row_of(const weft_task_run *run, const void *indices, int64_t i)
     const weft_embedding_args *args = run->arguments;
     int64_t index = index_at(args, indices, i);
     if ((index < 0 || index >= args->total_rows) && args->checks) {
-        run->fail(WEFT_ERR_INVALID, run->function, "indices has %lld, expected 0 to %lld", (long long)index,
-                  (long long)args->total_rows - 1);
+        run->fail(run->operation, WEFT_ERR_INVALID, run->function, "indices has %lld, expected 0 to %lld",
+                  (long long)index, (long long)args->total_rows - 1);
     }
     int64_t row = index - args->first_row;
     return index >= 0 && index < args->total_rows && row >= 0 && row < args->num_rows ? row : -1;
@@ -93,4 +93,5 @@ static void embedding_backward_cpu(void *buffers[], const weft_task_run *run)
     }
 }
 
-WEFT_KERNEL_ENTRY(weft_entry_embedding_backward, "weft_embedding_backward", WEFT_COLOR_OTHER, embedding_backward_cpu)
+WEFT_KERNEL_ENTRY(weft_entry_embedding_backward, "weft_embedding_backward", WEFT_COLOR_OTHER,
+                  embedding_backward_cpu)

@@ -347,7 +347,7 @@ static void gemm_cpu(void *buffers[], const weft_task_run *run)
     const void *a = gemm.k == 0 ? NULL : weft_task_pointer(buffers, run, 1);
     const void *b = gemm.k == 0 ? NULL : weft_task_pointer(buffers, run, 2);
     if (!weft_multiply_from(&gemm, args->input_type, a, b, c)) {
-        run->fail(WEFT_ERR_NOMEM, run->function, "no memory for a block of a product");
+        run->fail(run->operation, WEFT_ERR_NOMEM, run->function, "no memory for a block of a product");
     }
 }
 

@@ -8,12 +8,21 @@
 
 enum { BLOCK = 512 };
 
+/* Reports an index that is out of range. */
+static bool in_range(const weft_kernel_call *call, int64_t index, int64_t size)
+{
+    bool fits = index >= 0 && index < size;
+    if (!fits) {
+        weft_kernel_fail(call, WEFT_ERR_INVALID, "indices has %lld, expected 0 to %lld", (long long)index,
+                         (long long)size - 1);
+    }
+    return fits;
+}
+
 /* Where global index `index` of dimension `dim` is in this part of a tensor; -1: elsewhere, or nowhere. */
 static int64_t place_of(const weft_kernel_call *call, const weft_view *view, int dim, int64_t index)
 {
-    if (index < 0 || index >= view->shape[dim]) {
-        weft_kernel_fail(call, WEFT_ERR_INVALID, "indices has %lld, expected 0 to %lld", (long long)index,
-                         (long long)view->shape[dim] - 1);
+    if (!in_range(call, index, view->shape[dim])) {
         return -1;
     }
     int64_t place = index - view->offset[dim];
@@ -251,26 +260,49 @@ void weft_kernel_scatter(const weft_kernel_call *call)
     }
 }
 
-/* ---- one-hot rows -------------------------------------------------------------------------------------- */
+/* ---- indices alone -------------------------------------------------------------------------------------- */
+
+typedef void (*use_function)(const weft_kernel_call *call, int64_t index, void *target, int64_t i);
+
+/* Calls `use` for each index, number i of the part. */
+static void for_each_index(const weft_kernel_call *call, use_function use)
+{
+    const weft_view *indices = &call->inputs[0];
+    void *target = weft_view_row(&call->output, 0, NULL);
+    size_t size = weft_dtype_size(indices->dtype);
+    for (int64_t row = 0, rows, i = 0; row < weft_view_rows(indices); row += rows) {
+        const char *from = weft_view_row(indices, row, &rows);
+        int64_t count = rows * (indices->ndim == 0 ? 1 : indices->row_elements);
+        for (int64_t last = i + count; i < last; i++, from += size) {
+            int64_t index;
+            weft_load(WEFT_I64, &index, indices->dtype, from, 1, 1);
+            use(call, index, target, i);
+        }
+    }
+}
+
+static void check_index(const weft_kernel_call *call, int64_t index, void *target, int64_t i)
+{
+    ((uint8_t *)target)[i] = in_range(call, index, call->numbers[0]);
+}
+
+void weft_kernel_check_indices(const weft_kernel_call *call)
+{
+    for_each_index(call, check_index);
+}
+
+static void set_one(const weft_kernel_call *call, int64_t index, void *target, int64_t i)
+{
+    int dim = call->output.ndim - 1;
+    int64_t place = place_of(call, &call->output, dim, index);
+    if (place >= 0) {
+        ((int64_t *)target)[i * call->output.extent[dim] + place] = 1;
+    }
+}
 
 void weft_kernel_one_hot(const weft_kernel_call *call)
 {
-    const weft_view *indices = &call->inputs[0], *out = &call->output;
-    int dim = out->ndim - 1;
-    int64_t width = out->extent[dim];
-    int64_t *target = weft_view_row(out, 0, NULL);
-    memset(target, 0, (size_t)weft_view_count(out) * sizeof(*target));
-    for (int64_t row = 0, rows; row < weft_view_rows(indices); row += rows) {
-        const char *from = weft_view_row(indices, row, &rows);
-        int64_t count = rows * (indices->ndim == 0 ? 1 : indices->row_elements);
-        for (int64_t i = 0; i < count; i++, target += width) {
-            int64_t index;
-            weft_load(WEFT_I64, &index, indices->dtype, from + (size_t)i * weft_dtype_size(indices->dtype), 1,
-                      1);
-            int64_t place = place_of(call, out, dim, index);
-            if (place >= 0) {
-                target[place] = 1;
-            }
-        }
-    }
+    memset(weft_view_row(&call->output, 0, NULL), 0,
+           (size_t)weft_view_count(&call->output) * sizeof(int64_t));
+    for_each_index(call, set_one);
 }

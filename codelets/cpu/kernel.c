@@ -22,6 +22,7 @@ static void kernel_cpu(void *buffers[], const weft_task_run *run)
         .numbers = args->numbers,
         .scalars = run->scalars,
         .function = run->function,
+        .operation = run->operation,
         .fail = run->fail,
     };
     for (int i = 0; i < args->num_inputs; i++) {

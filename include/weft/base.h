@@ -12,9 +12,10 @@
  *    returns NULL, and a NULL tensor given gives NULL, so a chain of calls needs one check at its end. The
  *    first error is kept (weft_last_status(), weft_last_error()) until weft_clear_error(). All checks come
  *    before anything is submitted: a call that failed has changed nothing, on no rank.
- *  - What goes wrong later, in a task, reaches the program once: as the status of the next function that
- *    BLOCKS and returns one, or as NULL from weft_local_acquire(). Those that BLOCK and return a tensor leave
- *    it to the next, for they do what all processes do.
+ *  - What goes wrong later, in the tasks of a call, reaches the program once, however many of them meet it: as
+ *    the status of the next function that BLOCKS and returns one, or as NULL from weft_local_acquire(). Of
+ *    several calls in which something has gone wrong until then, the first is told. Functions that BLOCK and
+ *    return a tensor leave it to the next, for they do what all processes do.
  */
 #ifndef WEFT_BASE_H
 #define WEFT_BASE_H

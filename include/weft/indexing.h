@@ -1,11 +1,11 @@
 /** \file
  * Places and orders: look-ups, scattered sums, cumulative sums, sorting, comparing whole tensors. `dim` may
  * be negative: it then counts from the end. Errors, beside those of all operations: WEFT_ERR_INVALID for a
- * dimension that is out of range, WEFT_ERR_SHAPE where a tensor without dimensions has none.
+ * dimension that is out of range, as each one is of a tensor without dimensions.
  *
  * Indices are WEFT_I64 or WEFT_I32. One that is not in 0 .. size - 1 (negative ones are not) gives 0, or adds
- * nothing, and the next blocking call returns WEFT_ERR_INVALID: on processes that compute a part of the
- * result from it.
+ * nothing, and the next blocking call returns WEFT_ERR_INVALID, once for each call: on processes that compute
+ * a part of the result from it; where the result has no elements, on all that host a rank.
  */
 #ifndef WEFT_INDEXING_H
 #define WEFT_INDEXING_H

@@ -63,6 +63,11 @@ static inline void *weft_view_row(const weft_view *view, int64_t row, int64_t *r
 #define WEFT_MAX_NUMBERS 12 /**< whole numbers that a call hands to its kernel */
 #define WEFT_MAX_SCALARS 8  /**< and real ones */
 
+/** Reports what a task of operation number `operation` could not do; may be called from any thread. Of one
+ * operation the program gets the first report only. */
+typedef void (*weft_fail_function)(uint64_t operation, weft_status status, const char *function,
+                                   const char *format, ...);
+
 /** One call of a kernel. It must give the same output for the same call, and must not depend on what else
  * runs. */
 typedef struct weft_kernel_call {
@@ -75,13 +80,15 @@ typedef struct weft_kernel_call {
     const int64_t *numbers;
     const double *scalars;
     const char *function; /**< the public function, for messages */
+    uint64_t operation;   /**< the number of the call, for `fail` */
     /** Where a value cannot be used, or memory is exhausted: the kernel writes zeros in its place and goes
      * on, and the program gets the status at its next call that blocks. Use weft_kernel_fail(). */
-    void (*fail)(weft_status status, const char *function, const char *format, ...);
+    weft_fail_function fail;
 } weft_kernel_call;
 
 /* In parentheses: programs may have a macro fail(). */
-#define weft_kernel_fail(call, status, ...) (((call)->fail)((status), (call)->function, __VA_ARGS__))
+#define weft_kernel_fail(call, status, ...)                                                                  \
+    (((call)->fail)((call)->operation, (status), (call)->function, __VA_ARGS__))
 
 typedef void (*weft_kernel)(const weft_kernel_call *call);
 

@@ -5,6 +5,11 @@
  * of n rows over p ranks is cut into chunks of ceil(n / p) rows, the last ones smaller or empty; when several
  * mesh dimensions shard the same tensor dimension, they split left to right, each what the former left. Five
  * rows with [Shard(0), Shard(0)] on a 2x2 mesh: 2, 1, 1, 1.
+ *
+ * Linear operations compute with the addends of a Partial tensor, and their result is Partial
+ * (docs/operations.md, "Partial that passes"). Infinities and NaN tell the difference: infinity times a Partial
+ * tensor (weft_mul(), weft_scale(), weft_matmul(), ...) is NaN wherever one of its addends is 0, also where the
+ * value is not. Where factors may be infinite, weft_redistribute() the Partial tensor first.
  */
 #ifndef WEFT_PLACEMENT_H
 #define WEFT_PLACEMENT_H

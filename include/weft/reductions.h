@@ -55,7 +55,7 @@ WEFT_API weft_tensor *weft_norm_all(weft_tensor *a, double p);
 
 /** Squared distance from the mean, summed over n values and divided by n - correction (1: the sample's
  * variance, 0: the population's). Floating types. With n <= correction infinity, and NaN where all values
- * are equal or there are none. \{ */
+ * are equal; NaN where there are none. \{ */
 WEFT_API weft_tensor *weft_variance(weft_tensor *a, int dim, double correction, bool keepdim);
 WEFT_API weft_tensor *weft_variance_over(weft_tensor *a, int num_dims, const int dims[], double correction,
                                          bool keepdim);

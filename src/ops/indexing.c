@@ -44,11 +44,50 @@ weft_tensor *weft_gather(weft_tensor *a, int dim, weft_tensor *indices)
     return dim < 0 ? NULL : look_up(function, a, dim, indices, EACH);
 }
 
+/* Whether each index is in range. */
+static const weft_operation operation_check_indices = {
+    .name = "check_indices",
+    .rules = { "A->A" },
+    .inputs = { { "indices", WEFT_TYPES_INDEX, false } },
+    .output_type = WEFT_TYPE_TRUTH,
+    .kernel = weft_kernel_check_indices,
+};
+
+static bool is_empty(const weft_tensor *a)
+{
+    const weft_layout *layout = weft_layout_of(a);
+    bool empty = false;
+    for (int d = 0; d < layout->ndim; d++) {
+        empty |= layout->shape[d] == 0;
+    }
+    return empty;
+}
+
+weft_tensor *weft_with_checked_indices(const char *function, weft_tensor *result, weft_tensor *indices,
+                                       int64_t size)
+{
+    if (result == NULL || !is_empty(result)) {
+        return result;
+    }
+    weft_scope_open();
+    bool done =
+        weft_dispatch(&(weft_call){ .function = function,
+                                    .operation = &operation_check_indices,
+                                    .num_inputs = 1,
+                                    .inputs = { indices },
+                                    .attributes = { .num_numbers = 1, .numbers = { size } } }) != NULL;
+    weft_scope_close();
+    return done ? result : NULL;
+}
+
 weft_tensor *weft_index_select(weft_tensor *a, int dim, weft_tensor *indices)
 {
     static const char function[] = "weft_index_select";
     dim = weft_check_dim_of(function, a, dim);
-    return dim < 0 ? NULL : look_up(function, a, dim, indices, TOGETHER);
+    weft_tensor *result = dim < 0 ? NULL : look_up(function, a, dim, indices, TOGETHER);
+    return result == NULL
+               ? NULL
+               : weft_with_checked_indices(function, result, indices, weft_layout_of(a)->shape[dim]);
 }
 
 /* ---- scattered sums ------------------------------------------------------------------------------------ */
@@ -146,7 +185,8 @@ static weft_tensor *add(addition x)
         return NULL;
     }
     weft_scope_open();
-    weft_tensor *sums = scatter(&x);
+    weft_tensor *sums =
+        weft_with_checked_indices(x.function, scatter(&x), x.indices, weft_layout_of(x.a)->shape[x.dim]);
     if (!x.in_place) {
         weft_tensor *result = sums == NULL ? NULL : weft_add(x.a, sums);
         return weft_leave_scope(result == NULL ? NULL : weft_to_type(result, weft_layout_of(x.a)->dtype));
@@ -197,18 +237,16 @@ weft_tensor *weft_one_hot(weft_tensor *indices, int64_t num_classes)
                   (long long)num_classes);
         return NULL;
     }
-    return weft_dispatch(&(weft_call){
+    weft_tensor *result = weft_dispatch(&(weft_call){
         .function = function,
         .operation = &operation_one_hot,
         .num_inputs = 1,
         .inputs = { indices },
         .attributes = { .num_sizes = 1, .sizes = { num_classes } },
     });
+    return weft_with_checked_indices(function, result, indices, num_classes);
 }
 
 const weft_operation *const weft_indexing_operations[] = {
-    &operation_lookup,
-    &operation_scatter,
-    &operation_one_hot,
-    NULL,
+    &operation_lookup, &operation_check_indices, &operation_scatter, &operation_one_hot, NULL,
 };

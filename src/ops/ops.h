@@ -60,6 +60,10 @@ weft_dtype weft_wide_type(weft_dtype dtype);
 /* weft_dispatch() of an operation with output_type WEFT_TYPE_GIVEN, which gets the type of input 0; where
  * that is of 16 bits, it is computed as WEFT_F32 and then rounded. */
 weft_tensor *weft_dispatch_sum(const weft_call *call);
+/* `result`, of a call with these indices; where it has no elements, and hence no tasks that would see that
+ * one is not in 0 .. size - 1, behind tasks that do. NULL for NULL, or with the error kept. */
+weft_tensor *weft_with_checked_indices(const char *function, weft_tensor *result, weft_tensor *indices,
+                                       int64_t size);
 /* Elements along a dimension: weft_gather() of arguments that fit. */
 weft_tensor *weft_look_up(const char *function, weft_tensor *a, int dim, weft_tensor *indices);
 

@@ -357,6 +357,13 @@ weft_tensor *weft_norm_all(weft_tensor *a, double p)
 
 /* ---- variance ------------------------------------------------------------------------------------------ */
 
+/* Infinity, and NaN of 0: of the sum, not of addends of which some may be 0. */
+static weft_tensor *divided_by_0(const char *function, weft_tensor *sum)
+{
+    sum = weft_settle(function, sum, -1);
+    return sum == NULL ? NULL : weft_scale(sum, INFINITY);
+}
+
 /* Twice through the values: first their mean, then the squares of what they differ from it. */
 static weft_tensor *variance(const char *function, weft_tensor *a, int num_dims, const int dims[],
                              double correction, bool keepdim)
@@ -381,8 +388,13 @@ static weft_tensor *variance(const char *function, weft_tensor *a, int num_dims,
     }
     r.operation = &operation_sum_square_difference;
     r.keepdim = keepdim;
-    r.scale = 1 / (count > correction ? count - correction : 0);
-    return weft_leave_scope(narrowed(&r, reduce(&r)));
+    bool divides = count > 0 && count > correction;
+    r.scale = divides ? 1 / (count - correction) : 0;
+    weft_tensor *result = reduce(&r);
+    if (!divides && result != NULL) {
+        result = divided_by_0(function, result);
+    }
+    return weft_leave_scope(narrowed(&r, result));
 }
 
 weft_tensor *weft_variance(weft_tensor *a, int dim, double correction, bool keepdim)

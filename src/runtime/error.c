@@ -25,8 +25,9 @@ typedef struct late_error {
 
 static struct {
     pthread_mutex_t mutex;
-    late_error next;   /* until it is collected */
-    late_error broken; /* until the world ends */
+    late_error next;        /* until it is collected */
+    late_error broken;      /* until the world ends */
+    weft_ptrset operations; /* numbers of those whose errors have come, as keys */
     atomic_bool is_broken;
 } late = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
@@ -89,10 +90,28 @@ weft_status weft_fail_alone(weft_status status, const char *function, const char
     return status;
 }
 
-void weft_fail_later(weft_status status, const char *function, const char *format, ...)
+/* Whether this is the first error of an operation. Without memory to know it is taken for one. */
+static bool is_first_of(uint64_t operation)
+{
+    const void *key = (const void *)(uintptr_t)operation;
+    if (weft_ptrset_has(&late.operations, key)) {
+        return false;
+    }
+    weft_ptrset_add(&late.operations, key, NULL);
+    return true;
+}
+
+void weft_errors_forget_operations(void)
 {
     pthread_mutex_lock(&late.mutex);
-    if (late.next.status == WEFT_OK) {
+    weft_ptrset_free(&late.operations);
+    pthread_mutex_unlock(&late.mutex);
+}
+
+void weft_fail_later(uint64_t operation, weft_status status, const char *function, const char *format, ...)
+{
+    pthread_mutex_lock(&late.mutex);
+    if (is_first_of(operation) && late.next.status == WEFT_OK) {
         late.next.status = status;
         va_list arguments;
         va_start(arguments, format);

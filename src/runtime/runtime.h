@@ -74,11 +74,16 @@ weft_status weft_fail(weft_status status, const char *function, const char *form
 /* The same for another status, where this process fails alone. */
 weft_status weft_fail_alone(weft_status status, const char *function, const char *format, ...)
     WEFT_PRINTF(3, 4);
-/* The same from a task or the progress thread: kept aside until weft_error_collect(). Thread-safe. */
-void weft_fail_later(weft_status status, const char *function, const char *format, ...) WEFT_PRINTF(3, 4);
+/* The same from a task of an operation with this number (weft_runtime.operations): kept aside until
+ * weft_error_collect(), which tells the first. Of one operation, whose tasks may all meet the same, only the
+ * first error counts, also when it has been told already. Thread-safe. */
+void weft_fail_later(uint64_t operation, weft_status status, const char *function, const char *format, ...)
+    WEFT_PRINTF(4, 5);
 /* Called by what BLOCKS, after waiting: brings an error kept aside to the program. WEFT_OK when there is
  * none. Once the world is broken, that error, every time. */
 weft_status weft_error_collect(void);
+/* No task is left that could fail: forgets which operations have. */
+void weft_errors_forget_operations(void);
 /* The world is broken: messages are lost, or processes do different things, so that values are no longer what
  * the program asked for. For ever (until weft_finalize()): nothing that computes, blocks or hands out values
  * succeeds any more. The first one counts. Thread-safe. */

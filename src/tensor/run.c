@@ -92,6 +92,7 @@ static weft_task_run *new_run(const weft_single_task *task, size_t *size)
     run->kernel = task->kernel;
     run->arguments = memcpy(arguments, task->arguments, task->arguments_size);
     run->function = task->function;
+    run->operation = weft_runtime.operations;
     run->fail = weft_fail_later;
     run->num_operands = task->num_operands;
     run->pointers = (void **)(void *)((char *)run + operands);

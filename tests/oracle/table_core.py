@@ -4,6 +4,7 @@ import math
 
 import torch
 import torch.nn.functional as F
+from torch.distributed.tensor import DTensor
 
 from drafts import (ALL, NUMBER, WIDE, Draft, any_shape, any_size, any_type, binary, in_place, indices_of,
                     number, pair, reduction, ternary, unary)
@@ -165,6 +166,15 @@ def power_gradient(inputs, attributes):
     return torch.zeros_like(gradient) if exponent == 0 else gradient * (exponent * x.pow(exponent - 1))
 
 
+def elu_gradient(inputs, attributes):
+    """PyTorch's elu_backward() of a vector of doubles gives NaN where its input is NaN; of all other types, and
+    of single doubles, it passes the gradient."""
+    gradient, x = inputs
+    if isinstance(x, DTensor):
+        return aten.elu_backward(gradient, attributes["alpha"], 1, 1, False, x)
+    return torch.where(x <= 0, gradient * attributes["alpha"] * x.exp(), gradient)
+
+
 def both_magnitudes(inputs, _):
     return largest(inputs[0]) * max(largest(inputs[1]), 1)
 
@@ -179,7 +189,7 @@ family("gradients", [
         lambda x, a: aten.leaky_relu_backward(x[0], x[1], a["slope"], False)),
     Row("elu_backward",
         pair(FLOATING, [REAL, WIDE_RANGE], edges=True, attributes=number("alpha", 1.0, 0.25, 2.0)),
-        lambda x, a: aten.elu_backward(x[0], a["alpha"], 1, 1, False, x[1])),
+        elu_gradient),
     Row("tanh_backward", pair(FLOATING, [Domain(-64, 64, 64)]),
         lambda x, a: aten.tanh_backward(x[0], x[1]), both_magnitudes),
     Row("sigmoid_backward", pair(FLOATING, [Domain(0, 64, 64)]),
