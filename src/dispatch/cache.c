@@ -4,48 +4,67 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* (operation, input layouts, attributes) -> layouts to work on. */
-typedef struct weft_cached_choice {
-    const weft_operation *operation;
-    int num_inputs;
-    const weft_layout *inputs[WEFT_MAX_INPUTS];
-    weft_attributes attributes;
-    weft_choice choice;
-    uint64_t hash;
-    struct weft_cached_choice *next;
-} weft_cached_choice;
-
 typedef struct weft_dispatch {
-    weft_cached_choice **buckets;
+    weft_cached_call **buckets;
     size_t num_buckets; /* a power of two */
     size_t count;
-    weft_ptrset rules;  /* text -> weft_rule *, parsed */
-    weft_ptrset warned; /* operations that a warning was given of */
+    weft_cached_call *newest, *oldest; /* by their last use */
+    size_t task_bytes;                 /* of all lists that are kept */
+    weft_ptrset rules;                 /* text -> weft_rule *, parsed */
+    weft_ptrset warned;                /* operations that a warning was given of */
     weft_forced_choice forced;
 } weft_dispatch_state;
 
-/* At most so many choices, less than 1 KB each: a program whose attributes never repeat (a window that slides
- * over its data) would else fill the memory. Then all are forgotten, which costs one miss for each in use. */
-enum { FIRST_BUCKETS = 256, MOST_CHOICES = 1 << 15 };
+/* At most so many entries, of 1.5 KB each, and so many bytes of task lists: a program whose attributes never
+ * repeat (a window that slides over its data) would else fill the memory. */
+enum { FIRST_BUCKETS = 256, MOST_CALLS = 1 << 15, MOST_TASK_BYTES = 64 << 20 };
 
-static void forget_choices(weft_dispatch_state *state)
+/* ---- the order of last use ----------------------------------------------------------------------------- */
+
+static void unlink_entry(weft_dispatch_state *state, weft_cached_call *entry)
 {
-    for (size_t b = 0; b < state->num_buckets; b++) {
-        while (state->buckets[b] != NULL) {
-            weft_cached_choice *next = state->buckets[b]->next;
-            free(state->buckets[b]);
-            state->buckets[b] = next;
-        }
-    }
-    state->count = 0;
+    *(entry->newer == NULL ? &state->newest : &entry->newer->older) = entry->older;
+    *(entry->older == NULL ? &state->oldest : &entry->older->newer) = entry->newer;
+    entry->newer = entry->older = NULL;
 }
+
+static void link_newest(weft_dispatch_state *state, weft_cached_call *entry)
+{
+    entry->older = state->newest;
+    *(state->newest == NULL ? &state->oldest : &state->newest->newer) = entry;
+    state->newest = entry;
+}
+
+static void drop_tasks(weft_dispatch_state *state, weft_cached_call *entry)
+{
+    if (entry->has_tasks) {
+        weft_task_list_free(&entry->tasks);
+        state->task_bytes -= entry->task_bytes;
+        entry->has_tasks = false;
+    }
+}
+
+static void forget_call(weft_dispatch_state *state, weft_cached_call *entry)
+{
+    weft_cached_call **link = &state->buckets[entry->hash & (state->num_buckets - 1)];
+    while (*link != entry) {
+        link = &(*link)->next;
+    }
+    *link = entry->next;
+    unlink_entry(state, entry);
+    drop_tasks(state, entry);
+    free(entry);
+    state->count--;
+}
+
+/* ---- start and stop ------------------------------------------------------------------------------------ */
 
 weft_status weft_dispatch_start(void)
 {
     weft_dispatch_state *state = calloc(1, sizeof(*state));
     if (state != NULL) {
         state->num_buckets = FIRST_BUCKETS;
-        state->buckets = calloc(state->num_buckets, sizeof(weft_cached_choice *));
+        state->buckets = calloc(state->num_buckets, sizeof(weft_cached_call *));
     }
     if (state == NULL || state->buckets == NULL) {
         free(state);
@@ -61,7 +80,9 @@ void weft_dispatch_stop(void)
     if (state == NULL) {
         return;
     }
-    forget_choices(state);
+    while (state->newest != NULL) {
+        forget_call(state, state->newest);
+    }
     free(state->buckets);
     for (size_t i = 0; i < state->rules.capacity; i++) {
         if (state->rules.keys[i] != NULL) {
@@ -105,50 +126,50 @@ uint64_t weft_cache_hash(const weft_call *call, const weft_layout *const inputs[
                                  (size_t)attributes->num_numbers * sizeof(attributes->numbers[0]), hash);
 }
 
-static bool entry_is(const weft_cached_choice *entry, const weft_call *call,
-                     const weft_layout *const inputs[])
+static bool entry_is(const weft_cached_call *entry, const weft_call *call, const weft_layout *const inputs[])
 {
     return entry->operation == call->operation && entry->num_inputs == call->num_inputs &&
            memcmp(entry->inputs, inputs, (size_t)call->num_inputs * sizeof(inputs[0])) == 0 &&
            memcmp(&entry->attributes, &call->attributes, sizeof(call->attributes)) == 0;
 }
 
-const weft_choice *weft_cache_find(const weft_call *call, const weft_layout *const inputs[], uint64_t hash)
+weft_cached_call *weft_cache_find(const weft_call *call, const weft_layout *const inputs[], uint64_t hash)
 {
-    const weft_dispatch_state *state = weft_runtime.dispatch;
-    const weft_cached_choice *entry = state->buckets[hash & (state->num_buckets - 1)];
+    weft_dispatch_state *state = weft_runtime.dispatch;
+    weft_cached_call *entry = state->buckets[hash & (state->num_buckets - 1)];
     while (entry != NULL && !(entry->hash == hash && entry_is(entry, call, inputs))) {
         entry = entry->next;
     }
-    return entry == NULL ? NULL : &entry->choice;
+    if (entry != NULL && entry != state->newest) {
+        unlink_entry(state, entry);
+        link_newest(state, entry);
+    }
+    return entry;
 }
 
 /* Twice as many buckets; without memory for them the chains grow longer instead. */
 static void cache_grow(weft_dispatch_state *state)
 {
     size_t num_buckets = 2 * state->num_buckets;
-    weft_cached_choice **buckets = calloc(num_buckets, sizeof(*buckets));
+    weft_cached_call **buckets = calloc(num_buckets, sizeof(*buckets));
     if (buckets == NULL) {
         return;
     }
-    for (size_t b = 0; b < state->num_buckets; b++) {
-        while (state->buckets[b] != NULL) {
-            weft_cached_choice *entry = state->buckets[b];
-            state->buckets[b] = entry->next;
-            entry->next = buckets[entry->hash & (num_buckets - 1)];
-            buckets[entry->hash & (num_buckets - 1)] = entry;
-        }
+    for (weft_cached_call *entry = state->newest; entry != NULL; entry = entry->older) {
+        weft_cached_call **bucket = &buckets[entry->hash & (num_buckets - 1)];
+        entry->next = *bucket;
+        *bucket = entry;
     }
     free(state->buckets);
     state->buckets = buckets;
     state->num_buckets = num_buckets;
 }
 
-const weft_choice *weft_cache_add(const weft_call *call, const weft_layout *const inputs[], uint64_t hash,
-                                  const weft_choice *choice)
+weft_cached_call *weft_cache_add(const weft_call *call, const weft_layout *const inputs[], uint64_t hash,
+                                 const weft_choice *choice)
 {
     weft_dispatch_state *state = weft_runtime.dispatch;
-    weft_cached_choice *entry = calloc(1, sizeof(*entry));
+    weft_cached_call *entry = calloc(1, sizeof(*entry));
     if (entry == NULL) {
         weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for the layouts");
         return NULL;
@@ -159,15 +180,39 @@ const weft_choice *weft_cache_add(const weft_call *call, const weft_layout *cons
     entry->attributes = call->attributes;
     entry->choice = *choice;
     entry->hash = hash;
-    if (state->count == MOST_CHOICES) {
-        forget_choices(state);
+    if (state->count == MOST_CALLS) {
+        forget_call(state, state->oldest);
     }
     if (++state->count > state->num_buckets) {
         cache_grow(state);
     }
-    entry->next = state->buckets[hash & (state->num_buckets - 1)];
-    state->buckets[hash & (state->num_buckets - 1)] = entry;
-    return &entry->choice;
+    weft_cached_call **bucket = &state->buckets[hash & (state->num_buckets - 1)];
+    entry->next = *bucket;
+    *bucket = entry;
+    link_newest(state, entry);
+    return entry;
+}
+
+bool weft_cache_wants_tasks(weft_cached_call *cached)
+{
+    return ++cached->uses >= 2;
+}
+
+void weft_cache_keep_tasks(weft_cached_call *cached, weft_task_list *tasks)
+{
+    weft_dispatch_state *state = weft_runtime.dispatch;
+    size_t bytes = weft_task_list_bytes(tasks);
+    if (bytes > MOST_TASK_BYTES) {
+        return;
+    }
+    for (weft_cached_call *old = state->oldest; state->task_bytes + bytes > MOST_TASK_BYTES; old = old->newer) {
+        drop_tasks(state, old);
+    }
+    cached->tasks = *tasks;
+    cached->task_bytes = bytes;
+    cached->has_tasks = true;
+    state->task_bytes += bytes;
+    *tasks = (weft_task_list){ .failed = false };
 }
 
 const weft_rule *weft_cached_rule(const weft_call *call)

@@ -1,16 +1,37 @@
-/* What the dispatcher remembers: layouts chosen before, and rules that are parsed; and how it comes to them
- * (choose.c). */
+/* What the dispatcher remembers: layouts chosen before, the tasks that calls became, and rules that are parsed;
+ * and how it comes to layouts (choose.c). */
 #ifndef WEFT_SRC_DISPATCH_CACHE_H
 #define WEFT_SRC_DISPATCH_CACHE_H
 
 #include "dispatch/dispatch.h"
 
+/* What is remembered of a call: (operation, input layouts, attributes) -> the layouts to work on, and the tasks
+ * on these. */
+typedef struct weft_cached_call {
+    const weft_operation *operation;
+    int num_inputs;
+    const weft_layout *inputs[WEFT_MAX_INPUTS];
+    weft_attributes attributes;
+    uint64_t hash;
+    weft_choice choice;
+    uint64_t uses;             /* how often its tasks were asked for */
+    weft_task_list tasks;      /* where has_tasks */
+    bool has_tasks;
+    size_t task_bytes;
+    struct weft_cached_call *next;          /* in the bucket */
+    struct weft_cached_call *newer, *older; /* by their last use */
+} weft_cached_call;
+
 uint64_t weft_cache_hash(const weft_call *call, const weft_layout *const inputs[]);
-/* No allocation. NULL when it is not there. Choices are valid until the next one is added. */
-const weft_choice *weft_cache_find(const weft_call *call, const weft_layout *const inputs[], uint64_t hash);
-/* NULL with the error kept: no memory. */
-const weft_choice *weft_cache_add(const weft_call *call, const weft_layout *const inputs[], uint64_t hash,
-                                  const weft_choice *choice);
+/* No allocation. NULL when it is not there. Entries are valid until the next one is added. */
+weft_cached_call *weft_cache_find(const weft_call *call, const weft_layout *const inputs[], uint64_t hash);
+/* NULL with the error kept: no memory. Where there are too many entries, the least recently used goes. */
+weft_cached_call *weft_cache_add(const weft_call *call, const weft_layout *const inputs[], uint64_t hash,
+                                 const weft_choice *choice);
+/* Whether a list that is built now is worth keeping: from its second use on. */
+bool weft_cache_wants_tasks(weft_cached_call *cached);
+/* Takes the list over, where it fits into the budget; drops those that were used least recently. */
+void weft_cache_keep_tasks(weft_cached_call *cached, weft_task_list *tasks);
 
 /* What weft_dispatch_force() has set. */
 weft_forced_choice *weft_forced(void);
@@ -21,9 +42,10 @@ const weft_rule *weft_cached_rule(const weft_call *call);
 /* True the first time that it is asked for an operation: warnings are given once. */
 bool weft_cache_first_warning(const weft_operation *operation);
 
-/* For a call with these inputs: from the cache, or chosen and added to it, valid until the next call; NULL with the error kept. *guessed:
- * see weft_gather_layouts(). `own`: room for what is not kept. */
+/* For a call with these inputs: from the cache, or chosen and added to it, valid until the next call; NULL
+ * with the error kept. *guessed: see weft_gather_layouts(). `own`: room for what is not kept; then *cached is
+ * NULL. */
 const weft_choice *weft_obtain_layouts(const weft_call *call, weft_tensor_impl *const inputs[],
-                                       weft_choice *own, int *guessed);
+                                       weft_choice *own, int *guessed, weft_cached_call **cached);
 
 #endif

@@ -120,18 +120,19 @@ static weft_status choose_by_rule(const weft_call *call, const weft_layout *cons
 }
 
 const weft_choice *weft_obtain_layouts(const weft_call *call, weft_tensor_impl *const tensors[],
-                                       weft_choice *own, int *guessed)
+                                       weft_choice *own, int *guessed, weft_cached_call **cached)
 {
     const weft_layout *inputs[WEFT_MAX_INPUTS];
+    *cached = NULL;
     if (!weft_gather_layouts(call, tensors, inputs, guessed)) {
         return NULL;
     }
     bool forced = weft_forced()->active;
     uint64_t hash = weft_cache_hash(call, inputs);
-    const weft_choice *known = forced ? NULL : weft_cache_find(call, inputs, hash);
-    if (known != NULL) {
+    *cached = forced ? NULL : weft_cache_find(call, inputs, hash);
+    if (*cached != NULL) {
         weft_runtime.counters.dispatch_hits++;
-        return known;
+        return &(*cached)->choice;
     }
     weft_runtime.counters.dispatch_misses++;
     if (!weft_check_types(call, inputs) || !weft_check_meshes(call, inputs)) {
@@ -148,5 +149,9 @@ const weft_choice *weft_obtain_layouts(const weft_call *call, weft_tensor_impl *
         }
         return NULL;
     }
-    return forced ? own : weft_cache_add(call, inputs, hash, own);
+    if (forced) {
+        return own;
+    }
+    *cached = weft_cache_add(call, inputs, hash, own);
+    return *cached == NULL ? NULL : &(*cached)->choice;
 }

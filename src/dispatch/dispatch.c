@@ -13,6 +13,7 @@ typedef struct operands {
     weft_tensor_impl *inputs[WEFT_MAX_INPUTS];    /* as given, then in the layouts that were chosen */
     const weft_windows *windows[WEFT_MAX_INPUTS]; /* see weft_lowering */
     weft_tensor_impl *output;
+    weft_cached_call *cached; /* where its tasks are kept; NULL: nowhere */
 } operands;
 
 /* False with the error kept. */
@@ -145,6 +146,20 @@ static bool lower_shards(const operands *o, weft_task_list *tasks)
     return done;
 }
 
+/* Whether the tasks that are kept are those that the lowering makes now. False with the error kept. */
+static bool check_tasks(const operands *o)
+{
+    weft_task_list tasks = { .failed = false };
+    bool done = lower_shards(o, &tasks), same = done && weft_task_list_equal(&tasks, &o->cached->tasks);
+    weft_task_list_free(&tasks);
+    if (done && !same) {
+        weft_fail_alone(WEFT_ERR_STATE, o->call->function,
+                        "the tasks of %s that are kept are not those that a new call makes",
+                        o->call->operation->name);
+    }
+    return same;
+}
+
 /* Submits the tasks that make the output. False with the error kept. */
 static bool run_tasks(const operands *o)
 {
@@ -159,8 +174,16 @@ static bool run_tasks(const operands *o)
         .scalars = call->scalars,
     };
     weft_runtime.operations++;
+    weft_cached_call *cached = o->cached;
+    if (cached != NULL && cached->has_tasks) {
+        return (!weft_runtime.check_tasks || check_tasks(o)) && weft_task_list_run(&cached->tasks, &bindings);
+    }
     weft_task_list tasks = { .failed = false };
-    bool done = lower_shards(o, &tasks) && weft_task_list_run(&tasks, &bindings);
+    bool done = lower_shards(o, &tasks);
+    if (done && cached != NULL && weft_cache_wants_tasks(cached)) {
+        weft_cache_keep_tasks(cached, &tasks);
+    }
+    done = done && weft_task_list_run(cached != NULL && cached->has_tasks ? &cached->tasks : &tasks, &bindings);
     weft_task_list_free(&tasks);
     return done;
 }
@@ -288,8 +311,19 @@ bool weft_dispatch_accepts(const weft_call *call)
 {
     weft_tensor_impl *inputs[WEFT_MAX_INPUTS];
     weft_choice own;
+    weft_cached_call *cached;
     int guessed;
-    return check_inputs(call, inputs) && weft_obtain_layouts(call, inputs, &own, &guessed) != NULL;
+    return check_inputs(call, inputs) && weft_obtain_layouts(call, inputs, &own, &guessed, &cached) != NULL;
+}
+
+/* Windows that the caller made are no part of what the cache looks at. */
+static bool has_own_windows(const weft_call *call)
+{
+    bool has = false;
+    for (int i = 0; i < call->num_inputs; i++) {
+        has |= call->windows[i] != NULL;
+    }
+    return has;
 }
 
 weft_tensor *weft_dispatch(const weft_call *call)
@@ -299,7 +333,7 @@ weft_tensor *weft_dispatch(const weft_call *call)
     weft_choice own;
     int guessed = -1;
     const weft_choice *choice =
-        check_inputs(call, inputs) ? weft_obtain_layouts(call, inputs, &own, &guessed) : NULL;
+        check_inputs(call, inputs) ? weft_obtain_layouts(call, inputs, &own, &guessed, &o.cached) : NULL;
     if (!admit(call, inputs, choice != NULL) || choice == NULL) {
         return NULL;
     }
@@ -308,6 +342,9 @@ weft_tensor *weft_dispatch(const weft_call *call)
     }
     o.choice = choice;
     memcpy(o.windows, call->windows, sizeof(o.windows));
+    if (!weft_runtime.keep_tasks || has_own_windows(call)) {
+        o.cached = NULL;
+    }
     if (!needs_moves(call, choice, inputs)) {
         return weft_tensor_handle(make_output(&o));
     }
