@@ -176,7 +176,8 @@ static bool run_tasks(const operands *o)
     weft_runtime.operations++;
     weft_cached_call *cached = o->cached;
     if (cached != NULL && cached->has_tasks) {
-        return (!weft_runtime.check_tasks || check_tasks(o)) && weft_task_list_run(&cached->tasks, &bindings);
+        bool right = weft_runtime.task_cache != WEFT_TASK_CACHE_CHECK || check_tasks(o);
+        return right && weft_task_list_run(&cached->tasks, &bindings);
     }
     weft_task_list tasks = { .failed = false };
     bool done = lower_shards(o, &tasks);
@@ -342,7 +343,7 @@ weft_tensor *weft_dispatch(const weft_call *call)
     }
     o.choice = choice;
     memcpy(o.windows, call->windows, sizeof(o.windows));
-    if (!weft_runtime.keep_tasks || has_own_windows(call)) {
+    if (weft_runtime.task_cache == WEFT_TASK_CACHE_OFF || has_own_windows(call)) {
         o.cached = NULL;
     }
     if (!needs_moves(call, choice, inputs)) {

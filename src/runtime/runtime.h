@@ -17,6 +17,13 @@ struct weft_tensors;  /* src/tensor */
 struct weft_dispatch; /* src/dispatch */
 struct weft_trace;    /* runtime/trace.h */
 
+/* WEFT_TASK_CACHE: what becomes of the tasks of calls that were made before */
+typedef enum weft_task_cache {
+    WEFT_TASK_CACHE_ON,   /* they are kept, and submitted again */
+    WEFT_TASK_CACHE_OFF,  /* each call makes them anew */
+    WEFT_TASK_CACHE_CHECK /* they are kept, and compared with those that each call makes anew */
+} weft_task_cache;
+
 /* The library's one state. Written by the submitting thread alone. */
 typedef struct weft_runtime_state {
     bool initialized; /* weft_init() has come to its end */
@@ -40,6 +47,7 @@ typedef struct weft_runtime_state {
     weft_vec mesh_stack;       /* weft_mesh_impl * */
     uint64_t seed;             /* of the default random state */
     bool silent;               /* WEFT_SILENT: no warnings */
+    weft_task_cache task_cache; /* WEFT_TASK_CACHE */
     bool implicit_replication; /* weft_set_implicit_replication() */
     /* The public call that submits at present, or did last: for reports. Calls are numbered from 1 in worlds
      * of several processes. */
@@ -150,6 +158,7 @@ typedef struct weft_settings { /* weft_config with the environment and the defau
     int64_t panel_bytes, panel_rows; /* of every panel, at least; exactly. 0: as the cost model says */
     weft_algorithm algorithm;        /* of moves to several ranks */
     weft_calibration calibration;
+    weft_task_cache task_cache;
 } weft_settings;
 
 /* Reads config (may be NULL) and the environment. Errors are kept; world and time-out are then those that

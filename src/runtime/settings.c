@@ -61,21 +61,42 @@ static bool read_seed(const char *function, uint64_t *seed)
     return true;
 }
 
-static bool read_world(const char *function, weft_world *world)
+/* The number of the word that the variable is; *number stays as it is when it is not set. False with the error
+ * kept. */
+static bool read_word(const char *function, weft_variable variable, int count, const char *const words[],
+                      const char *expected, int *number)
 {
-    static const char *const names[] = { "auto", "self", "mpi", "fake" };
-    const char *text = weft_variable_text(WEFT_VARIABLE_WORLD);
+    const char *text = weft_variable_text(variable);
     if (text == NULL) {
         return true;
     }
-    for (size_t i = 0; i < WEFT_ARRAY_SIZE(names); i++) {
-        if (strcasecmp(text, names[i]) == 0) {
-            *world = (weft_world)i;
+    for (int i = 0; i < count; i++) {
+        if (strcasecmp(text, words[i]) == 0) {
+            *number = i;
             return true;
         }
     }
-    weft_fail(WEFT_ERR_INVALID, function, "WEFT_WORLD is \"%s\", expected auto, self, mpi or fake", text);
+    weft_fail(WEFT_ERR_INVALID, function, "%s is \"%s\", expected %s", weft_variable_name(variable), text,
+              expected);
     return false;
+}
+
+static bool read_world(const char *function, weft_world *world)
+{
+    static const char *const words[] = { "auto", "self", "mpi", "fake" };
+    int number = (int)*world;
+    bool right = read_word(function, WEFT_VARIABLE_WORLD, 4, words, "auto, self, mpi or fake", &number);
+    *world = (weft_world)number;
+    return right;
+}
+
+static bool read_task_cache(const char *function, weft_task_cache *cache)
+{
+    static const char *const words[] = { "on", "off", "check" };
+    int number = (int)*cache;
+    bool right = read_word(function, WEFT_VARIABLE_TASK_CACHE, 3, words, "on, off or check", &number);
+    *cache = (weft_task_cache)number;
+    return right;
 }
 
 /* The same on every process, as the panels' settings must be. */
@@ -191,6 +212,7 @@ static bool read_environment(const char *function, weft_settings *settings)
     bool right =
         meets && read_algorithm(function, &settings->algorithm) &&
         read_calibration(function, &settings->calibration) &&
+        read_task_cache(function, &settings->task_cache) &&
         read_int(function, WEFT_VARIABLE_LOCAL_RANKS, 1, &settings->local_ranks) &&
         read_int(function, WEFT_VARIABLE_RANKS, 1, &settings->ranks) &&
         read_int(function, WEFT_VARIABLE_FAKE_SIZE, 1, &settings->fake_size) &&

@@ -128,6 +128,7 @@ weft_status weft_runtime_start(const char *function, const weft_settings *settin
     state->world = settings->world;
     state->seed = settings->seed;
     state->silent = settings->silent;
+    state->task_cache = settings->task_cache;
     weft_status status = spread_ranks(function, settings, place);
     if (status == WEFT_OK) {
         status = start_starpu(function, settings, place);

@@ -20,6 +20,7 @@
     each(RANKS) \
     each(SEED) \
     each(SILENT) \
+    each(TASK_CACHE) \
     each(TIMEOUT_S) \
     each(WORKERS) \
     each(WORLD)
