@@ -195,7 +195,7 @@ weft_cached_call *weft_cache_add(const weft_call *call, const weft_layout *const
 
 bool weft_cache_wants_tasks(weft_cached_call *cached)
 {
-    return ++cached->uses >= 2;
+    return ++cached->uses >= 2 || weft_runtime.task_cache == WEFT_TASK_CACHE_CHECK;
 }
 
 void weft_cache_keep_tasks(weft_cached_call *cached, weft_task_list *tasks)
