@@ -1,0 +1,170 @@
+/* Task lists: built, shared, compared and counted without StarPU. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "prng.h"
+#include "tasks/tasks.h"
+
+static const weft_kernel_entry first_kernel = { .name = "first" }, second_kernel = { .name = "second" };
+
+typedef struct arguments {
+    int64_t number;
+} arguments;
+
+/* A task with one argument and one slot per panel of [panel, panel + operands) of tensor 0. */
+static void add_task(weft_task_list *list, const weft_kernel_entry *kernel, int64_t number, int64_t panel,
+                     int operands)
+{
+    arguments *args = weft_task_begin(list, kernel, sizeof(*args));
+    assert_non_null(args);
+    assert_int_equal(args->number, 0);
+    args->number = number;
+    for (int i = 0; i < operands; i++) {
+        int added = weft_task_add(list, (weft_slot){ 0, 0, panel + i }, 8 * i,
+                                  i == 0 ? WEFT_SLOT_WRITE : WEFT_SLOT_READ);
+        assert_int_equal(added, i);
+    }
+    assert_true(weft_task_end(list, 0.5));
+}
+
+static void test_slots_are_numbered_once(void **state)
+{
+    (void)state;
+    enum { PANELS = 1000 };
+    weft_task_list list = { .failed = false };
+    for (int64_t panel = 0; panel + 1 < PANELS; panel++) {
+        add_task(&list, &first_kernel, 1, panel, 2);
+    }
+    assert_true(weft_task_list_finish(&list));
+    assert_int_equal(list.slots.count, PANELS);
+    assert_int_equal(list.tasks.count, PANELS - 1);
+    assert_int_equal(list.most_operands, 2);
+    for (size_t i = 0; i < list.tasks.count; i++) {
+        const weft_task *task = weft_task_list_tasks(&list) + i;
+        const weft_task_operand *operands = weft_task_operands(&list, task);
+        assert_int_equal(task->num_operands, 2);
+        for (int k = 0; k < 2; k++) {
+            assert_int_equal(weft_task_list_slots(&list)[operands[k].slot].panel, (int64_t)i + k);
+            assert_int_equal(operands[k].offset, 8 * k);
+        }
+    }
+    weft_task_list_free(&list);
+}
+
+static void test_equal_arguments_are_shared(void **state)
+{
+    (void)state;
+    weft_task_list list = { .failed = false };
+    for (int i = 0; i < 100; i++) {
+        add_task(&list, &first_kernel, i == 99 ? 7 : 3, i, 1);
+    }
+    add_task(&list, &second_kernel, 3, 0, 1);
+    assert_int_equal(list.arguments.count, 3);
+    const weft_task *tasks = weft_task_list_tasks(&list);
+    assert_ptr_equal(tasks[0].arguments, tasks[98].arguments);
+    assert_ptr_not_equal(tasks[0].arguments, tasks[99].arguments);
+    assert_ptr_not_equal(tasks[0].arguments, tasks[100].arguments); /* of another kernel */
+    assert_int_equal(((const arguments *)tasks[99].arguments)->number, 7);
+    assert_int_equal(tasks[99].arguments_size, sizeof(arguments));
+    /* A task of a product takes less than 100 bytes where its arguments are those of others. */
+    assert_true(weft_task_list_bytes(&list) < 101 * 100 + 4096);
+    weft_task_list_free(&list);
+}
+
+static void test_lists_are_compared(void **state)
+{
+    (void)state;
+    for (int difference = 0; difference < 6; difference++) {
+        weft_task_list lists[2] = { { .failed = false }, { .failed = false } };
+        for (int k = 0; k < 2; k++) {
+            bool other = k == 1;
+            for (int i = 0; i < 3; i++) {
+                bool here = other && i == 1;
+                add_task(&lists[k], here && difference == 1 ? &second_kernel : &first_kernel,
+                         here && difference == 2 ? 4 : 3, here && difference == 3 ? 9 : i,
+                         here && difference == 4 ? 1 : 2);
+            }
+            if (other && difference == 5) {
+                weft_task_new_temporary(&lists[k], 16);
+            }
+            assert_true(weft_task_list_finish(&lists[k]));
+        }
+        assert_int_equal(weft_task_list_equal(&lists[0], &lists[1]), difference == 0);
+        weft_task_list_free(&lists[0]);
+        weft_task_list_free(&lists[1]);
+    }
+}
+
+/* Temporaries live from the first task that uses them to the last: against counting at every task. */
+static void test_peak_of_temporaries(void **state)
+{
+    (void)state;
+    prng random = prng_start(3);
+    for (int round = 0; round < 300; round++) {
+        enum { MOST = 8, TASKS = 12 };
+        weft_task_list list = { .failed = false };
+        int count = (int)prng_below(&random, MOST + 1);
+        int64_t bytes[MOST], live[TASKS] = { 0 };
+        int first[MOST], last[MOST];
+        weft_slot slots[MOST];
+        for (int i = 0; i < count; i++) {
+            bytes[i] = prng_below(&random, 100);
+            slots[i] = weft_task_new_temporary(&list, bytes[i]);
+            first[i] = (int)prng_below(&random, TASKS);
+            last[i] = first[i] + (int)prng_below(&random, TASKS - first[i]);
+        }
+        for (int t = 0; t < TASKS; t++) {
+            assert_non_null(weft_task_begin(&list, &first_kernel, sizeof(arguments)));
+            for (int i = 0; i < count; i++) {
+                if (t == first[i] || t == last[i]) {
+                    weft_task_add(&list, slots[i], 0, WEFT_SLOT_READ_WRITE);
+                }
+                live[t] += first[i] <= t && t <= last[i] ? bytes[i] : 0;
+            }
+            assert_true(weft_task_end(&list, 0));
+        }
+        int64_t peak = 0;
+        for (int t = 0; t < TASKS; t++) {
+            peak = weft_max_i64(peak, live[t]);
+        }
+        assert_int_equal(weft_task_list_peak(&list), peak);
+        weft_task_list_free(&list);
+    }
+}
+
+static void test_printing(void **state)
+{
+    (void)state;
+    weft_task_list list = { .failed = false };
+    add_task(&list, &first_kernel, 1, 4, 2);
+    weft_slot temporary = weft_task_new_temporary(&list, 24);
+    assert_non_null(weft_task_begin(&list, &second_kernel, 0));
+    weft_task_add(&list, temporary, 0, WEFT_SLOT_READ_WRITE);
+    assert_true(weft_task_end(&list, 0));
+    char text[400] = "";
+    FILE *file = fmemopen(text, sizeof(text), "w");
+    assert_non_null(file);
+    weft_task_list_print(&list, file);
+    fclose(file);
+    assert_string_equal(text, "temporary 0: 24 bytes\n"
+                              "0 first  w t0[0].4  r t0[0].5+8\n"
+                              "1 second  rw temporary 0\n");
+    weft_task_list_free(&list);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_slots_are_numbered_once), cmocka_unit_test(test_equal_arguments_are_shared),
+        cmocka_unit_test(test_lists_are_compared),      cmocka_unit_test(test_peak_of_temporaries),
+        cmocka_unit_test(test_printing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
