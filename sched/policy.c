@@ -143,9 +143,12 @@ static struct starpu_task *take_for(queue *q, unsigned worker)
 static void start(unsigned context)
 {
     queue *q = calloc(1, sizeof(*q));
-    if (q != NULL) { /* else weft_sched_has_started() tells */
+    if (q != NULL && starpu_pthread_mutex_init(&q->mutex, NULL) != 0) {
+        free(q);
+        q = NULL; /* which weft_sched_has_started() tells */
+    }
+    if (q != NULL) {
         starpu_task_list_init(&q->unordered);
-        starpu_pthread_mutex_init(&q->mutex, NULL);
     }
     starpu_sched_ctx_set_policy_data(context, q);
     if (!starpu_sched_ctx_min_priority_is_set(context)) {

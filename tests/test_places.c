@@ -210,6 +210,27 @@ static void test_a_home_that_is_to_be_made(void **state)
     assert_says(start_with(setting, NULL), "machine (measured: ", "/not/yet/.starpu", NULL);
 }
 
+/* Where weft takes StarPU's folder to be, StarPU keeps its own files. */
+static void test_the_folder_is_starpus(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *variable, *folder;
+    } places[] = { { "HOME", "/.starpu/sampling" },
+                   { "STARPU_HOME", "/.starpu/sampling" },
+                   { "XDG_CACHE_HOME", "/.starpu/sampling" },
+                   { "STARPU_PERF_MODEL_DIR", "" } };
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        char folder[160], setting[200], models[200];
+        snprintf(folder, sizeof(folder), "%s/%s", home, places[i].variable);
+        snprintf(setting, sizeof(setting), "%s=%s", places[i].variable, folder);
+        snprintf(models, sizeof(models), "%s%s", folder, places[i].folder);
+        assert_says_not(start_with(setting, NULL), "weft:");
+        assert_true(is_kept(models));
+        assert_int_equal(access(in(models, "bus/a-host.config"), R_OK), 0);
+    }
+}
+
 /* Started all the same, with figures that are kept nowhere; the program's variables are what they were. */
 static void test_homes_that_cannot_be_written(void **state)
 {
@@ -570,6 +591,7 @@ int main(int argc, char *argv[])
     const struct CMUnitTest tests[] = {
         TEST(test_a_home_that_can_be_written),
         TEST(test_a_home_that_is_to_be_made),
+        TEST(test_the_folder_is_starpus),
         TEST(test_homes_that_cannot_be_written),
         TEST(test_no_place_for_traces),
         TEST(test_no_home),

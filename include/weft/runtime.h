@@ -65,7 +65,8 @@ typedef struct weft_config {
  * variables say several, are warned of on standard error (WEFT_SILENT=1: no warnings).
  * \return WEFT_ERR_STATE when already initialised, by whichever thread, WEFT_ERR_INVALID for a field or
  *         variable out of range, WEFT_ERR_MISMATCH for one that is not the same everywhere, WEFT_ERR_TIMEOUT
- *         when a process does not come, WEFT_ERR_UNSUPPORTED, WEFT_ERR_NOMEM, WEFT_ERR_COMM.
+ *         when a process does not come, WEFT_ERR_NOMEM for lack of memory or of threads, WEFT_ERR_IO
+ *         where StarPU has no folder for its files, WEFT_ERR_UNSUPPORTED, WEFT_ERR_COMM.
  */
 WEFT_API weft_status weft_init(const weft_config *config);
 

@@ -581,6 +581,39 @@ static void *progress(void *argument)
 
 /* ---- start and stop ------------------------------------------------------------------------------------ */
 
+static bool make_locks(weft_comm *comm)
+{
+    if (starpu_pthread_mutex_init(&comm->mutex, NULL) != 0) {
+        return false;
+    }
+    bool wakes = starpu_pthread_cond_init(&comm->wake, NULL) == 0;
+    if (wakes && starpu_pthread_cond_init(&comm->idle, NULL) == 0) {
+        return true;
+    }
+    if (wakes) {
+        starpu_pthread_cond_destroy(&comm->wake);
+    }
+    starpu_pthread_mutex_destroy(&comm->mutex);
+    return false;
+}
+
+static void free_locks(weft_comm *comm)
+{
+    starpu_pthread_mutex_destroy(&comm->mutex);
+    starpu_pthread_cond_destroy(&comm->wake);
+    starpu_pthread_cond_destroy(&comm->idle);
+}
+
+static void comm_free(weft_comm *comm)
+{
+    if (comm != NULL) {
+        free(comm->next_send);
+        free(comm->next_receive);
+        weft_sends_free(comm->sends);
+    }
+    free(comm);
+}
+
 weft_comm *weft_comm_start(const char *function, weft_transport transport, double timeout_s)
 {
     weft_comm *comm = calloc(1, sizeof(*comm));
@@ -591,23 +624,22 @@ weft_comm *weft_comm_start(const char *function, weft_transport transport, doubl
         comm->sends = weft_sends_new(transport.place.process, transport.place.num_processes,
                                      weft_runtime.messages.window_bytes);
     }
-    if (comm == NULL || comm->next_send == NULL || comm->next_receive == NULL || comm->sends == NULL) {
+    if (comm == NULL || comm->next_send == NULL || comm->next_receive == NULL || comm->sends == NULL ||
+        !make_locks(comm)) {
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for the communication engine");
-        if (comm != NULL) {
-            free(comm->next_send);
-            free(comm->next_receive);
-            weft_sends_free(comm->sends);
-        }
-        free(comm);
+        comm_free(comm);
         return NULL;
     }
     weft_unbreak();
     comm->transport = transport;
     comm->timeout_us = timeout_s * 1e6;
-    starpu_pthread_mutex_init(&comm->mutex, NULL);
-    starpu_pthread_cond_init(&comm->wake, NULL);
-    starpu_pthread_cond_init(&comm->idle, NULL);
-    starpu_pthread_create(&comm->thread, NULL, progress, comm);
+    int error = starpu_pthread_create(&comm->thread, NULL, progress, comm);
+    if (error != 0) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no thread for messages: %s", strerror(error));
+        free_locks(comm);
+        comm_free(comm);
+        return NULL;
+    }
     return comm;
 }
 
@@ -622,11 +654,6 @@ void weft_comm_stop(weft_comm *comm)
     starpu_pthread_mutex_unlock(&comm->mutex);
     starpu_pthread_join(comm->thread, NULL);
     comm->transport.close(comm->transport.state);
-    starpu_pthread_mutex_destroy(&comm->mutex);
-    starpu_pthread_cond_destroy(&comm->wake);
-    starpu_pthread_cond_destroy(&comm->idle);
-    free(comm->next_send);
-    free(comm->next_receive);
-    weft_sends_free(comm->sends);
-    free(comm);
+    free_locks(comm);
+    comm_free(comm);
 }

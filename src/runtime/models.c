@@ -21,7 +21,7 @@ static struct {
     bool at_exit;          /* remove_at_exit() has been registered */
     bool changed;          /* the variables */
     char *before[NUM_PLACES];
-} own;
+} models_own;
 
 /* ---- where StarPU looks -------------------------------------------------------------------------------- */
 
@@ -145,7 +145,7 @@ static void copy_file(int from, int to, const char *name)
 
 static void copy_buses(const char *models)
 {
-    int from = open_buses(models, 0), to = open_buses(own.folder, S_IRWXU);
+    int from = open_buses(models, 0), to = open_buses(models_own.folder, S_IRWXU);
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(bus_endings) && from >= 0 && to >= 0; i++) {
         char name[BUS_NAME_SIZE];
         bus_name(name, i);
@@ -164,25 +164,25 @@ static bool make_own(void)
     const char *const candidates[] = { getenv("TMPDIR"), "/tmp", "/var/tmp", "/dev/shm" };
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(candidates); i++) {
         const char *folder = candidates[i];
-        bool fits = folder != NULL && snprintf(own.folder, sizeof(own.folder), "%s/weft-XXXXXX", folder) <
-                                          (int)sizeof(own.folder);
-        if (fits && mkdtemp(own.folder) != NULL) {
-            own.process = getpid();
-            if (is_usable(own.folder)) {
+        bool fits = folder != NULL && snprintf(models_own.folder, sizeof(models_own.folder), "%s/weft-XXXXXX",
+                                               folder) < (int)sizeof(models_own.folder);
+        if (fits && mkdtemp(models_own.folder) != NULL) {
+            models_own.process = getpid();
+            if (is_usable(models_own.folder)) {
                 return true;
             }
             weft_models_remove();
         }
     }
-    own.folder[0] = '\0';
+    models_own.folder[0] = '\0';
     return false;
 }
 
 void weft_models_remove(void)
 {
-    if (own.folder[0] != '\0' && own.process == getpid()) {
-        weft_folder_remove(own.folder);
-        own.folder[0] = '\0';
+    if (models_own.folder[0] != '\0' && models_own.process == getpid()) {
+        weft_folder_remove(models_own.folder);
+        models_own.folder[0] = '\0';
     }
 }
 
@@ -196,12 +196,12 @@ static bool point_to_own(void)
     bool set = true;
     for (int i = 0; i < NUM_PLACES; i++) {
         const char *before = getenv(places[i]);
-        own.before[i] = before == NULL ? NULL : strdup(before);
-        set = set && (before == NULL || own.before[i] != NULL);
+        models_own.before[i] = before == NULL ? NULL : strdup(before);
+        set = set && (before == NULL || models_own.before[i] != NULL);
     }
-    own.changed = true;
+    models_own.changed = true;
     for (int i = 0; i < NUM_PLACES && set; i++) {
-        set = setenv(places[i], own.folder, 1) == 0;
+        set = setenv(places[i], models_own.folder, 1) == 0;
     }
     return set;
 }
@@ -222,8 +222,8 @@ weft_status weft_models_prepare(const char *function, bool warn)
             "StarPU must keep files, and neither %s nor a folder in TMPDIR or /tmp can be written", models);
     }
     copy_buses(models);
-    if (!own.at_exit) {
-        own.at_exit = atexit(remove_at_exit) == 0;
+    if (!models_own.at_exit) {
+        models_own.at_exit = atexit(remove_at_exit) == 0;
     }
     if (!point_to_own()) {
         return weft_fail(WEFT_ERR_NOMEM, function, "no memory for environment variables");
@@ -239,14 +239,14 @@ weft_status weft_models_prepare(const char *function, bool warn)
 
 void weft_models_restore(void)
 {
-    for (int i = 0; i < NUM_PLACES && own.changed; i++) {
-        if (own.before[i] != NULL) {
-            setenv(places[i], own.before[i], 1);
+    for (int i = 0; i < NUM_PLACES && models_own.changed; i++) {
+        if (models_own.before[i] != NULL) {
+            setenv(places[i], models_own.before[i], 1);
         } else {
             unsetenv(places[i]);
         }
-        free(own.before[i]);
-        own.before[i] = NULL;
+        free(models_own.before[i]);
+        models_own.before[i] = NULL;
     }
-    own.changed = false;
+    models_own.changed = false;
 }

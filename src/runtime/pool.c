@@ -22,11 +22,16 @@ struct weft_pool {
 weft_pool *weft_pool_new(int64_t max_free_bytes)
 {
     weft_pool *pool = calloc(1, sizeof(*pool));
-    if (pool != NULL) {
-        pool->max_free_bytes = max_free_bytes;
-        pthread_mutex_init(&pool->mutex, NULL);
-        pthread_cond_init(&pool->idle, NULL);
+    if (pool == NULL || pthread_mutex_init(&pool->mutex, NULL) != 0) {
+        free(pool);
+        return NULL;
     }
+    if (pthread_cond_init(&pool->idle, NULL) != 0) {
+        pthread_mutex_destroy(&pool->mutex);
+        free(pool);
+        return NULL;
+    }
+    pool->max_free_bytes = max_free_bytes;
     return pool;
 }
 

@@ -1,4 +1,6 @@
 /* Starts and stops what the floors above stand on: the world's numbers, StarPU, the layouts, the pool. */
+#include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -67,6 +69,46 @@ static weft_status spread_ranks(const char *function, const weft_settings *setti
     return WEFT_OK;
 }
 
+static void *pass_gate(void *gate)
+{
+    pthread_mutex_lock(gate);
+    pthread_mutex_unlock(gate);
+    return NULL;
+}
+
+/* Makes so many threads at once, and ends them: 0, or why that cannot be done. */
+static int try_threads(int count)
+{
+    pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+    pthread_t *threads = malloc((size_t)count * sizeof(*threads));
+    int made = 0, error = threads == NULL ? ENOMEM : 0;
+    pthread_mutex_lock(&gate);
+    while (made < count && error == 0) {
+        error = pthread_create(&threads[made], NULL, pass_gate, &gate);
+        made += error == 0;
+    }
+    pthread_mutex_unlock(&gate);
+    for (int i = 0; i < made; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    pthread_mutex_destroy(&gate);
+    free(threads);
+    return error;
+}
+
+/* Of StarPU's workers, and one for messages, should there be any. */
+static weft_status check_threads(const char *function, int workers)
+{
+    const char *given = getenv("STARPU_NCPU");
+    int asked = given == NULL ? 0 : atoi(given);
+    workers = asked > workers ? asked : workers;
+    workers = workers < STARPU_MAXCPUS ? workers : STARPU_MAXCPUS;
+    int error = try_threads(workers + 1);
+    return error == 0 ? WEFT_OK
+                      : weft_fail(WEFT_ERR_NOMEM, function, "no threads for %d workers and for messages: %s",
+                                  workers, strerror(error));
+}
+
 /* What StarPU cannot do without, it ends the program for: that is looked at first. */
 static weft_status init_starpu(const char *function, const weft_settings *settings, weft_process_place place,
                                struct starpu_conf *conf)
@@ -74,6 +116,7 @@ static weft_status init_starpu(const char *function, const weft_settings *settin
     weft_status status = weft_trace_identify(function, place.process);
     status =
         status == WEFT_OK ? weft_models_prepare(function, !settings->silent && place.process == 0) : status;
+    status = status == WEFT_OK ? check_threads(function, conf->ncpus) : status;
     int failed = status == WEFT_OK ? starpu_init(conf) : 0;
     weft_models_restore();
     return failed == 0
