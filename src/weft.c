@@ -14,6 +14,7 @@
 #include "comm/comm.h"
 #include "comm/launcher.h"
 #include "dispatch/dispatch.h"
+#include "runtime/failures.h"
 #include "runtime/pool.h"
 #include "runtime/thread.h"
 #include "runtime/variables.h"
@@ -71,7 +72,7 @@ static void warn(const weft_settings *settings, bool all_expected, const weft_tr
 /* The message that is kept, without the function that it begins with. */
 static const char *bare_message(const char *function)
 {
-    const char *message = weft_last_error();
+    const char *message = weft_kept_message();
     size_t length = strlen(function);
     bool named = strncmp(message, function, length) == 0 && strncmp(message + length, ": ", 2) == 0;
     return named ? message + length + 2 : message;
@@ -205,12 +206,19 @@ weft_status weft_finalize(void)
     if (status != WEFT_OK) {
         return status;
     }
+    if (weft_runtime.tells_left_over) {
+        weft_tensors_tell_left_over(stderr);
+    }
     weft_tensors_let_go();
     weft_call_admit(&(weft_public_call){ .function = "weft_finalize" });
     status = weft_wait();
     if (!weft_call_last("weft_finalize")) {
         status = weft_wait(); /* for what the broken world has let go */
     }
+    if (weft_runtime.silent) {
+        weft_failures_forget();
+    }
+    weft_failures_tell(stderr);
     weft_dispatch_stop();
     weft_tensors_stop();
     weft_comm_stop(weft_runtime.comm);

@@ -62,7 +62,8 @@ typedef struct weft_config {
  * or none does: where one cannot, the others get its status, and a message that names it. The number of
  * ranks, the seed, WEFT_PANEL_BYTES, WEFT_PANEL_ROWS, WEFT_PLAN and WEFT_CHECK must be the same on every
  * process. Variables that begin with WEFT_ and are not known, and a world of one process where the launcher's
- * variables say several, are warned of on standard error (WEFT_SILENT=1: no warnings).
+ * variables say several, are warned of on standard error (WEFT_SILENT=1: no warnings). WEFT_ON_ERROR: see
+ * <weft/base.h>.
  * \return WEFT_ERR_STATE when already initialised, by whichever thread, WEFT_ERR_INVALID for a field or
  *         variable out of range, WEFT_ERR_MISMATCH for one that is not the same everywhere, WEFT_ERR_TIMEOUT
  *         when a process does not come, WEFT_ERR_NOMEM for lack of memory or of threads, WEFT_ERR_IO
@@ -71,7 +72,12 @@ typedef struct weft_config {
 WEFT_API weft_status weft_init(const weft_config *config);
 
 /** BLOCKS until all that was submitted has ended, on every process; releases every tensor, mesh and scope
- * that is left. Returns as weft_wait(). In a world that broke it waits for no other process; memory that was
+ * that is left. Returns as weft_wait().
+ * Where calls or tasks have failed, and the program has called none of weft_last_status(), weft_last_error()
+ * and weft_clear_error() after that, a line on standard error says how many, and what the first one was. A status
+ * that was returned counts too: it may have been dropped. Not with WEFT_ON_ERROR=print, which has shown each, nor
+ * with WEFT_SILENT=1. With WEFT_CHECK=1 another line counts the shards that are still acquired, the tensors of the
+ * caller's own and the scopes that are left. In a world that broke it waits for no other process; memory that was
  * given to weft_from_local() or weft_distribute() must then stay as it is until the process ends, for
  * messages that could not be taken back may still use it. */
 WEFT_API weft_status weft_finalize(void);

@@ -37,7 +37,7 @@ static terms own_terms(weft_status status, const weft_settings *settings)
     memset(&mine, 0, sizeof(mine)); /* it travels whole */
     mine.status = status;
     if (status != WEFT_OK) {
-        snprintf(mine.error, sizeof(mine.error), "%s", weft_last_error());
+        snprintf(mine.error, sizeof(mine.error), "%s", weft_kept_message());
         return mine;
     }
     mine.values[RANKS] = (uint64_t)weft_runtime.topology.num_ranks;

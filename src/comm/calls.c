@@ -169,7 +169,7 @@ static void meet(weft_comm *comm, const record *mine, verdict *out)
 /* BLOCKS. False, with the error kept, when the world is broken now. */
 static bool all_come(const char *function, record *mine)
 {
-    strncpy(mine->error, weft_last_error(), ERROR_SIZE - 1);
+    strncpy(mine->error, weft_kept_message(), ERROR_SIZE - 1);
     verdict *result = calloc(1, sizeof(*result));
     if (result == NULL) {
         weft_break(WEFT_ERR_NOMEM, function, "no memory to compare calls");
@@ -229,8 +229,8 @@ bool weft_call_admit(const weft_public_call *call)
     if (weft_runtime.comm == NULL) {
         return true;
     }
-    if (weft_require_init(call->function) != WEFT_OK) {
-        return false;
+    if (!weft_may_call()) {
+        return !call->failed && weft_require_init(call->function) == WEFT_OK; /* it has been told already */
     }
     weft_runtime.call = call->function;
     weft_runtime.call_number++;

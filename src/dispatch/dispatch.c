@@ -184,7 +184,8 @@ static bool run_tasks(const operands *o)
     if (done && cached != NULL && weft_cache_wants_tasks(cached)) {
         weft_cache_keep_tasks(cached, &tasks);
     }
-    done = done && weft_task_list_run(cached != NULL && cached->has_tasks ? &cached->tasks : &tasks, &bindings);
+    done =
+        done && weft_task_list_run(cached != NULL && cached->has_tasks ? &cached->tasks : &tasks, &bindings);
     weft_task_list_free(&tasks);
     return done;
 }
@@ -314,7 +315,12 @@ bool weft_dispatch_accepts(const weft_call *call)
     weft_choice own;
     weft_cached_call *cached;
     int guessed;
-    return check_inputs(call, inputs) && weft_obtain_layouts(call, inputs, &own, &guessed, &cached) != NULL;
+    bool accepts =
+        check_inputs(call, inputs) && weft_obtain_layouts(call, inputs, &own, &guessed, &cached) != NULL;
+    if (!accepts) {
+        admit(call, inputs, false);
+    }
+    return accepts;
 }
 
 /* Windows that the caller made are no part of what the cache looks at. */

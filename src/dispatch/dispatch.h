@@ -107,8 +107,8 @@ extern const weft_operation *const *const weft_operation_families[];
 
 /* The output, or NULL with the error kept. All checks come before anything is submitted. */
 weft_tensor *weft_dispatch(const weft_call *call);
-/* Whether weft_dispatch() would carry the call out; else the error is kept. For what is put together from
- * several operations where that is better than one, and is checked as the one would be. */
+/* Whether weft_dispatch() would carry the call out; else it has failed, as by weft_dispatch(). For what is put
+ * together from several operations where that is better than one, and is checked as the one would be. */
 bool weft_dispatch_accepts(const weft_call *call);
 
 /* What weft_dispatch() checks of its inputs, for functions that need it before they call it. False with the

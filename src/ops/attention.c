@@ -40,8 +40,13 @@ weft_tensor *weft_attention(weft_tensor *q, weft_tensor *k, weft_tensor *v,
         return NULL;
     }
     weft_call call = weft_attention_forward(&a);
-    if (weft_layout_of(a.q)->mesh->num_ranks == 1 || !weft_dispatch_accepts(&call) ||
-        !weft_attention_find_ring(&a)) {
+    if (weft_layout_of(a.q)->mesh->num_ranks == 1) {
+        return weft_dispatch(&call);
+    }
+    if (!weft_dispatch_accepts(&call)) {
+        return NULL;
+    }
+    if (!weft_attention_find_ring(&a)) {
         return weft_dispatch(&call);
     }
     weft_scope_open();

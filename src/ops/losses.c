@@ -287,8 +287,11 @@ static weft_tensor *run(const loss *l)
     add_part(&whole, WEFT_LOSS_HAS_GRADIENT, l->gradient);
     bool counts = l->reduction == WEFT_LOSS_MEAN && l->ignores;
     bool narrows = !l->backward && (weft_dtype)whole.attributes.type != weft_layout_of(l->values)->dtype;
-    if ((!counts && !narrows && !needs_statistics(l)) || !weft_dispatch_accepts(&whole)) {
+    if (!counts && !narrows && !needs_statistics(l)) {
         return weft_dispatch(&whole);
+    }
+    if (!weft_dispatch_accepts(&whole)) {
+        return NULL;
     }
     weft_scope_open();
     return weft_leave_scope(compose(l, counts));

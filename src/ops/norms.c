@@ -240,8 +240,11 @@ static weft_tensor *forward(norm n)
         n.gain == NULL && n.bias != NULL ? &operation_norm_bias : &operation_norm;
     weft_call whole = call_of(&n, operation, 0, NULL, n.gain, n.bias);
     const weft_layout *layout = weft_layout_of(n.a);
-    if (!weft_is_cut(layout, n.mask) || !has_elements(layout) || !weft_dispatch_accepts(&whole)) {
+    if (!weft_is_cut(layout, n.mask) || !has_elements(layout)) {
         return weft_dispatch(&whole);
+    }
+    if (!weft_dispatch_accepts(&whole)) {
+        return NULL;
     }
     weft_scope_open();
     if (!take_statistics(&n, layout)) {
@@ -339,7 +342,7 @@ static weft_tensor *backward(norm n, weft_tensor **gradient_gain, weft_tensor **
     }
     weft_call whole = call_of(&n, &operation_norm_backward, 0, NULL, n.gain, NULL);
     if (!weft_dispatch_accepts(&whole)) {
-        return weft_dispatch(&whole);
+        return NULL;
     }
     const weft_layout *layout =
         weft_is_cut(weft_layout_of(n.a), n.mask) ? weft_layout_of(n.a) : weft_layout_of(n.gradient);

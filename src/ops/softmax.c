@@ -171,8 +171,11 @@ static weft_tensor *forward(const char *function, const weft_operation *whole, c
     if (weft_check_tensor(function, "a", a) == NULL || !set_dim(&call, a, dim)) {
         return NULL;
     }
-    if (!has_parts_of_rows(&call, weft_layout_of(a)) || !weft_dispatch_accepts(&call)) {
+    if (!has_parts_of_rows(&call, weft_layout_of(a))) {
         return weft_dispatch(&call);
+    }
+    if (!weft_dispatch_accepts(&call)) {
+        return NULL;
     }
     weft_scope_open();
     a = weft_place_like(function, a, weft_layout_of(a), 0);
@@ -195,7 +198,7 @@ static weft_tensor *backward(const char *function, const weft_operation *whole, 
         return NULL;
     }
     if (!weft_dispatch_accepts(&call)) {
-        return weft_dispatch(&call);
+        return NULL;
     }
     const weft_layout *layout =
         has_parts_of_rows(&call, weft_layout_of(output)) ? weft_layout_of(output) : weft_layout_of(gradient);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/failures.h"
 #include "runtime/runtime.h"
 
 enum { MESSAGE_SIZE = 1024 };
@@ -27,6 +28,7 @@ static struct {
     pthread_mutex_t mutex;
     late_error next;        /* until it is collected */
     late_error broken;      /* until the world ends */
+    bool broken_told;       /* a call has failed by it; of the submitting thread */
     weft_ptrset operations; /* numbers of those whose errors have come, as keys */
     atomic_bool is_broken;
 } late = { .mutex = PTHREAD_MUTEX_INITIALIZER };
@@ -48,16 +50,32 @@ static void keep(weft_status status, const char *message)
     }
 }
 
+/* True: it is the first one. */
+static bool keep_late(late_error *error, weft_status status, const char *message)
+{
+    pthread_mutex_lock(&late.mutex);
+    bool first = error->status == WEFT_OK;
+    if (first) {
+        error->status = status;
+        memcpy(error->message, message, sizeof(error->message));
+        atomic_store(&late.is_broken, late.broken.status != WEFT_OK);
+    }
+    pthread_mutex_unlock(&late.mutex);
+    return first;
+}
+
 /* The others go on with what this process could not do: they have to be told. */
-static void tell_others(weft_status status, const char *function, const char *message)
+static void tell_others(weft_status status, const char *message)
 {
     const weft_runtime_state *state = &weft_runtime;
     if (!state->initialized || state->num_processes == 1 || state->comm == NULL || weft_is_broken()) {
         return;
     }
-    size_t named = strlen(function) + 2;
-    weft_break(status, function, "%s; other processes may have gone on",
-               strlen(message) > named ? message + named : message);
+    char breaks[MESSAGE_SIZE];
+    static const char addition[] = "; other processes may have gone on";
+    snprintf(breaks, sizeof(breaks), "%.*s%s", (int)(MESSAGE_SIZE - sizeof(addition)), message, addition);
+    late.broken_told = true;
+    keep_late(&late.broken, status, breaks);
     state->give_up(state->comm);
 }
 
@@ -67,8 +85,10 @@ static void fail(weft_status status, bool alone, const char *function, const cha
     char message[MESSAGE_SIZE];
     write_message(message, function, format, arguments);
     keep(status, message);
+    weft_failure_count(message);
+    weft_failure_show(message);
     if (alone) {
-        tell_others(status, function, message);
+        tell_others(status, message);
     }
 }
 
@@ -111,28 +131,29 @@ void weft_errors_forget_operations(void)
 void weft_fail_later(uint64_t operation, weft_status status, const char *function, const char *format, ...)
 {
     pthread_mutex_lock(&late.mutex);
-    if (is_first_of(operation) && late.next.status == WEFT_OK) {
-        late.next.status = status;
+    bool first = is_first_of(operation);
+    pthread_mutex_unlock(&late.mutex);
+    if (first) {
+        char message[MESSAGE_SIZE];
         va_list arguments;
         va_start(arguments, format);
-        write_message(late.next.message, function, format, arguments);
+        write_message(message, function, format, arguments);
         va_end(arguments);
+        keep_late(&late.next, status, message);
+        weft_failure_show(message);
     }
-    pthread_mutex_unlock(&late.mutex);
 }
 
 void weft_break(weft_status status, const char *function, const char *format, ...)
 {
-    pthread_mutex_lock(&late.mutex);
-    if (late.broken.status == WEFT_OK) {
-        late.broken.status = status;
-        va_list arguments;
-        va_start(arguments, format);
-        write_message(late.broken.message, function, format, arguments);
-        va_end(arguments);
-        atomic_store(&late.is_broken, true);
+    char message[MESSAGE_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    write_message(message, function, format, arguments);
+    va_end(arguments);
+    if (keep_late(&late.broken, status, message)) {
+        weft_failure_show(message);
     }
-    pthread_mutex_unlock(&late.mutex);
 }
 
 bool weft_is_broken(void)
@@ -153,6 +174,7 @@ void weft_unbreak(void)
 {
     pthread_mutex_lock(&late.mutex);
     late.broken.status = WEFT_OK;
+    late.broken_told = false;
     atomic_store(&late.is_broken, false);
     pthread_mutex_unlock(&late.mutex);
 }
@@ -161,18 +183,18 @@ weft_status weft_error_collect(void)
 {
     pthread_mutex_lock(&late.mutex);
     /* What tasks report once the world is broken comes of their having nothing to work on. */
-    const late_error *error = late.broken.status != WEFT_OK ? &late.broken : &late.next;
-    weft_status status = error->status;
-    if (status != WEFT_OK) {
-        kept.latest = status;
-        if (kept.status == WEFT_OK) {
-            kept.status = status;
-            memcpy(kept.message, error->message, sizeof(kept.message));
-        }
-    }
+    bool broken = late.broken.status != WEFT_OK;
+    late_error error = broken ? late.broken : late.next;
     late.next.status = WEFT_OK;
     pthread_mutex_unlock(&late.mutex);
-    return status;
+    if (error.status != WEFT_OK) {
+        keep(error.status, error.message);
+    }
+    if (error.status != WEFT_OK && !(broken && late.broken_told)) {
+        weft_failure_count(error.message);
+        late.broken_told = broken;
+    }
+    return error.status;
 }
 
 weft_status weft_latest_status(void)
@@ -180,18 +202,26 @@ weft_status weft_latest_status(void)
     return kept.latest;
 }
 
+const char *weft_kept_message(void)
+{
+    return kept.status == WEFT_OK ? "" : kept.message;
+}
+
 weft_status weft_last_status(void)
 {
+    weft_failures_seen();
     return kept.status;
 }
 
 const char *weft_last_error(void)
 {
-    return kept.status == WEFT_OK ? "" : kept.message;
+    weft_failures_seen();
+    return weft_kept_message();
 }
 
 void weft_clear_error(void)
 {
+    weft_failures_seen();
     kept.status = WEFT_OK;
     kept.message[0] = '\0';
 }

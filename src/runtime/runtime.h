@@ -43,18 +43,19 @@ typedef struct weft_runtime_state {
     weft_message_sizes messages;
     int64_t cache_bytes; /* the largest cache of this machine; 0: not known */
     weft_layout_table *layouts;
-    weft_vec meshes;           /* weft_mesh_impl *, each alive until weft_finalize() */
-    weft_vec mesh_stack;       /* weft_mesh_impl * */
-    uint64_t seed;             /* of the default random state */
-    bool silent;               /* WEFT_SILENT: no warnings */
+    weft_vec meshes;            /* weft_mesh_impl *, each alive until weft_finalize() */
+    weft_vec mesh_stack;        /* weft_mesh_impl * */
+    uint64_t seed;              /* of the default random state */
+    bool silent;                /* WEFT_SILENT: no warnings */
+    bool tells_left_over;       /* weft_finalize() says what the program has not released: WEFT_CHECK */
     weft_task_cache task_cache; /* WEFT_TASK_CACHE */
-    bool implicit_replication; /* weft_set_implicit_replication() */
+    bool implicit_replication;  /* weft_set_implicit_replication() */
     /* The public call that submits at present, or did last: for reports. Calls are numbered from 1 in worlds
      * of several processes. */
     const char *call;
     uint64_t call_number;
     uint64_t digest; /* of all of them: of what WEFT_CHECK compares */
-    bool check; /* WEFT_CHECK */
+    bool check;      /* WEFT_CHECK */
     weft_counters counters;
     uint64_t operations; /* and redistributions submitted: what tasks are ordered by */
     struct weft_pool *pool;
@@ -87,6 +88,8 @@ weft_status weft_fail_alone(weft_status status, const char *function, const char
  * first error counts, also when it has been told already. Thread-safe. */
 void weft_fail_later(uint64_t operation, weft_status status, const char *function, const char *format, ...)
     WEFT_PRINTF(4, 5);
+/* weft_last_error() for the library itself: the program has not looked at it. */
+const char *weft_kept_message(void);
 /* Called by what BLOCKS, after waiting: brings an error kept aside to the program. WEFT_OK when there is
  * none. Once the world is broken, that error, every time. */
 weft_status weft_error_collect(void);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "runtime/failures.h"
 #include "runtime/runtime.h"
 #include "runtime/variables.h"
 
@@ -142,6 +143,17 @@ static bool read_calibration(const char *function, weft_calibration *calibration
     return false;
 }
 
+/* Read again where an error happens: that may be before weft_init(). */
+static bool check_on_error(const char *function)
+{
+    if (weft_on_error_read() == WEFT_ON_ERROR_UNKNOWN) {
+        weft_fail(WEFT_ERR_INVALID, function, "WEFT_ON_ERROR is \"%s\", expected print or abort",
+                  weft_variable_text(WEFT_VARIABLE_ON_ERROR));
+        return false;
+    }
+    return true;
+}
+
 static bool is_world(weft_world world)
 {
     return (int)world >= WEFT_WORLD_AUTO && (int)world <= WEFT_WORLD_FAKE;
@@ -212,7 +224,7 @@ static bool read_environment(const char *function, weft_settings *settings)
     bool right =
         meets && read_algorithm(function, &settings->algorithm) &&
         read_calibration(function, &settings->calibration) &&
-        read_task_cache(function, &settings->task_cache) &&
+        read_task_cache(function, &settings->task_cache) && check_on_error(function) &&
         read_int(function, WEFT_VARIABLE_LOCAL_RANKS, 1, &settings->local_ranks) &&
         read_int(function, WEFT_VARIABLE_RANKS, 1, &settings->ranks) &&
         read_int(function, WEFT_VARIABLE_FAKE_SIZE, 1, &settings->fake_size) &&

@@ -171,6 +171,7 @@ weft_status weft_runtime_start(const char *function, const weft_settings *settin
     state->world = settings->world;
     state->seed = settings->seed;
     state->silent = settings->silent;
+    state->tells_left_over = settings->check && !settings->silent;
     state->task_cache = settings->task_cache;
     weft_status status = spread_ranks(function, settings, place);
     if (status == WEFT_OK) {

@@ -1,6 +1,7 @@
 /* Start and stop of what src/tensor keeps between calls. */
 #include <stdlib.h>
 
+#include "runtime/failures.h"
 #include "tensor/state.h"
 
 enum { MOST_PLAN_BYTES = 128 << 20 };
@@ -15,6 +16,32 @@ weft_status weft_tensors_start(void)
     tensors->most_plan_bytes = MOST_PLAN_BYTES;
     weft_runtime.tensors = tensors;
     return WEFT_OK;
+}
+
+void weft_tensors_tell_left_over(FILE *file)
+{
+    const weft_tensors *tensors = weft_runtime.tensors;
+    int64_t shards = tensors->held.count, own = 0,
+            scopes = (int64_t)tensors->scopes.count + tensors->unopened;
+    const weft_tensor_impl *last = NULL;
+    for (const weft_tensor_impl *tensor = tensors->newest; tensor != NULL; tensor = tensor->older) {
+        own += tensor->caller_references > 0;
+        last = last == NULL && tensor->caller_references > 0 ? tensor : last;
+    }
+    if (shards + own + scopes == 0) {
+        return;
+    }
+    char prefix[48], text[256] = "";
+    fprintf(file,
+            "%sweft_finalize: left over: %lld shard%s without weft_local_release(), %lld tensor%s without "
+            "weft_tensor_release()%s%s%s, %lld scope%s without weft_scope_close()\n",
+            weft_stderr_prefix(prefix, sizeof(prefix)), (long long)shards, shards == 1 ? "" : "s",
+            (long long)own, own == 1 ? "" : "s",
+            own == 0   ? ""
+            : own == 1 ? " ("
+                       : " (the last is ",
+            own == 0 ? "" : weft_tensor_describe(last->handle, text, sizeof(text)), own == 0 ? "" : ")",
+            (long long)scopes, scopes == 1 ? "" : "s");
 }
 
 void weft_tensors_stop(void)

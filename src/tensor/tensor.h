@@ -151,6 +151,9 @@ weft_status weft_tensors_start(void);
 int weft_tensors_held(void);
 /* Takes them all back. */
 void weft_tensors_let_go(void);
+/* What weft_finalize() will have to release: shards that are held, tensors of the caller's own, open scopes.
+ * Nothing where there is nothing. */
+void weft_tensors_tell_left_over(FILE *file);
 /* Releases every tensor and scope that is left. */
 void weft_tensors_stop(void);
 
