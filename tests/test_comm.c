@@ -10,6 +10,7 @@
 #include "comm/comm.h"
 #include "comm/pack.h"
 #include "comm/sends.h"
+#include "runtime/pending.h"
 
 /* ---- a transport to oneself ---------------------------------------------------------------------------- */
 
@@ -155,13 +156,15 @@ static int start_starpu(void **state)
     conf.ncpus = 3;
     conf.ncuda = 0;
     conf.nopencl = 0;
-    return starpu_init(&conf);
+    weft_runtime.pending = weft_pending_new(0);
+    return weft_runtime.pending == NULL ? -1 : starpu_init(&conf);
 }
 
 static int stop_starpu(void **state)
 {
     (void)state;
     starpu_shutdown();
+    weft_pending_delete(weft_runtime.pending);
     return 0;
 }
 

@@ -10,6 +10,20 @@
 
 WEFT_BEGIN_DECLS
 
+/*
+ * Back-pressure. A call that creates, computes or moves tensors returns before its tasks have run. While
+ * weft_config.max_pending_tasks tasks of this process are pending, the next such call BLOCKS until half of
+ * them have ended, so a program that never waits needs bounded memory. All tasks of one call are submitted
+ * together, however many they are.
+ *
+ * A call may therefore wait for other processes to make the calls before it. A program that sends messages of
+ * its own beside weft's must not have a process wait for such a message while another one makes calls.
+ *
+ * WEFT_ERR_STATE: as many tasks as may be pending wait for a shard that the program holds
+ * (weft_local_acquire()). The call has not been made: no rank has changed, other processes wait for it.
+ * Release the shard and make the call again.
+ */
+
 /** What the ranks are. */
 typedef enum weft_world {
     WEFT_WORLD_AUTO = 0, /**< mpi under mpirun (or srun), else self */
@@ -34,11 +48,14 @@ typedef struct weft_config {
                            machine's, divided by its processes */
     int timeout_s; /**< WEFT_TIMEOUT_S: seconds after which messages that do not move, or a process that does
                         not come, break the world (see weft_wait()); default 1800. WEFT_TIMEOUT_S=0: never */
+    int64_t max_pending_tasks; /**< WEFT_MAX_PENDING_TASKS: tasks of this process that may be pending before a
+                                  call waits ("Back-pressure" above); default 16384, about 60 MB. Negative
+                                  (WEFT_MAX_PENDING_TASKS=-1): no limit. Processes may differ in it */
 } weft_config;
 
 #define WEFT_CONFIG_DEFAULT                                                                                  \
     {                                                                                                        \
-        WEFT_WORLD_AUTO, 0, 0, 0, 0, 0, 0, 0                                                                 \
+        WEFT_WORLD_AUTO, 0, 0, 0, 0, 0, 0, 0, 0                                                              \
     }
 
 /**

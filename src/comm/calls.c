@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/pending.h"
+#include "runtime/pool.h"
+
 enum { CALL_SIZE = 1536, ERROR_SIZE = 256, VERDICT_SIZE = 2048 };
 
 typedef struct record {
@@ -224,8 +227,23 @@ static uint64_t add_to_digest(uint64_t digest, const weft_public_call *call)
     return digest;
 }
 
+/* False with the error kept: the call is as good as not made, and has no number. */
+static bool may_submit(const weft_public_call *call)
+{
+    if (!weft_pending_admit(weft_runtime.pending, call->function)) {
+        return false;
+    }
+    if (weft_pool_renewal_is_due(weft_runtime.pool) && !weft_runtime.pending->held) {
+        weft_pool_renew(weft_runtime.pool);
+    }
+    return true;
+}
+
 bool weft_call_admit(const weft_public_call *call)
 {
+    if (!call->failed && !may_submit(call)) {
+        return false;
+    }
     if (weft_runtime.comm == NULL) {
         return true;
     }

@@ -124,6 +124,13 @@ uint32_t weft_comm_reserve(weft_comm *comm, int peer, bool receive, uint32_t cou
 bool weft_comm_submit(weft_comm *comm, starpu_data_handle_t handle, bool receive, bool whole, int count,
                       const weft_message messages[], const weft_layout *layout, const char *label);
 
+/* What a transfer of `count` messages counts in weft_pending: its memory is about that of so many tasks. */
+static inline int64_t weft_comm_pending_tasks(int count)
+{
+    enum { MESSAGES_PER_TASK = 16 };
+    return 1 + count / MESSAGES_PER_TASK;
+}
+
 /* BLOCKS until no transfer is pending. */
 void weft_comm_wait(weft_comm *comm);
 

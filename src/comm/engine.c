@@ -19,6 +19,7 @@
 #include "comm/comm.h"
 #include "comm/sends.h"
 #include "comm/trace.h"
+#include "runtime/pending.h"
 
 enum { MAX_FINISHED = 64, LABEL_SIZE = 32 };
 
@@ -147,6 +148,7 @@ bool weft_comm_submit(weft_comm *comm, starpu_data_handle_t handle, bool receive
         t->posted[i].transfer = t;
     }
     pending_add(comm, t);
+    weft_pending_begin(weft_runtime.pending, weft_comm_pending_tasks(count));
     enum starpu_data_access_mode mode = !receive ? STARPU_R : whole ? STARPU_W : STARPU_RW;
     starpu_data_acquire_on_node_cb(handle, STARPU_MAIN_RAM, mode, on_acquired, t);
     return true;
@@ -393,6 +395,7 @@ static void end_transfer(weft_comm *comm, transfer *t)
         starpu_pthread_cond_broadcast(&comm->idle);
     }
     starpu_pthread_mutex_unlock(&comm->mutex);
+    weft_pending_end(weft_runtime.pending, weft_comm_pending_tasks(t->count));
     free(t);
 }
 

@@ -49,7 +49,9 @@ weft_tensor *weft_attention(weft_tensor *q, weft_tensor *k, weft_tensor *v,
     if (!weft_attention_find_ring(&a)) {
         return weft_dispatch(&call);
     }
-    weft_scope_open();
+    if (!weft_composite_open(a.function)) {
+        return NULL;
+    }
     return weft_leave_scope(weft_attention_in_ring(&a));
 }
 

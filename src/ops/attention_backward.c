@@ -276,10 +276,9 @@ weft_tensor *weft_attention_backward(weft_tensor *gradient, weft_tensor *q, weft
             *targets[i] = NULL;
         }
     }
-    if (!weft_attention_begin(&a, options) || !check_backward(&a)) {
+    if (!weft_attention_begin(&a, options) || !check_backward(&a) || !weft_composite_open(a.function)) {
         return NULL;
     }
-    weft_scope_open();
     bool done = compute_gradients(&a, wanted, results);
     for (int i = 0; i < 3 && done; i++) {
         if (wanted[i]) {
@@ -289,7 +288,7 @@ weft_tensor *weft_attention_backward(weft_tensor *gradient, weft_tensor *q, weft
             *targets[i] = results[i];
         }
     }
-    weft_scope_close();
+    weft_composite_close();
     return done ? results[0] : NULL;
 }
 

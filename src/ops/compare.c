@@ -58,9 +58,11 @@ weft_status weft_equal(weft_tensor *a, weft_tensor *b, bool *result)
         *result = false;
         return WEFT_OK;
     }
-    weft_scope_open();
+    if (!weft_composite_open(function)) {
+        return weft_latest_status();
+    }
     weft_status status = all_true(function, weft_eq(a, b), result);
-    weft_scope_close();
+    weft_composite_close();
     return status;
 }
 
@@ -79,14 +81,16 @@ weft_status weft_allclose(weft_tensor *a, weft_tensor *b, double rtol, double at
         *result = false;
         return WEFT_OK;
     }
-    weft_scope_open();
+    if (!weft_composite_open(function)) {
+        return weft_latest_status();
+    }
     weft_tensor *close = weft_dispatch(&(weft_call){ .function = function,
                                                      .operation = &operation_close,
                                                      .num_inputs = 2,
                                                      .inputs = { a, b },
                                                      .scalars = { rtol, atol, equal_nan } });
     weft_status status = all_true(function, close, result);
-    weft_scope_close();
+    weft_composite_close();
     return status;
 }
 

@@ -18,7 +18,7 @@ weft_tensor *weft_leave_scope(weft_tensor *result)
     if (result != NULL) {
         weft_scope_keep(result);
     }
-    weft_scope_close();
+    weft_composite_close();
     return result;
 }
 
@@ -72,7 +72,9 @@ weft_tensor *weft_dispatch_sum(const weft_call *call)
     if (wide.attributes.type == (int64_t)type) {
         return weft_dispatch(&wide);
     }
-    weft_scope_open();
+    if (!weft_composite_open(call->function)) {
+        return NULL;
+    }
     weft_tensor *sum = weft_dispatch(&wide);
     return weft_leave_scope(sum == NULL ? NULL : weft_to_type(sum, type));
 }

@@ -102,13 +102,17 @@ static const weft_operation operation_embedding = {
 weft_tensor *weft_embedding(weft_tensor *table, weft_tensor *indices)
 {
     static const char function[] = "weft_embedding";
+    if (!weft_composite_open(function)) {
+        return NULL;
+    }
     weft_tensor *result = weft_dispatch(&(weft_call){ .function = function,
                                                       .operation = &operation_embedding,
                                                       .num_inputs = 2,
                                                       .inputs = { table, indices } });
-    return result == NULL
-               ? NULL
-               : weft_with_checked_indices(function, result, indices, weft_layout_of(table)->shape[0]);
+    return weft_leave_scope(
+        result == NULL
+            ? NULL
+            : weft_with_checked_indices(function, result, indices, weft_layout_of(table)->shape[0]));
 }
 
 /* ---- gradient of the table ----------------------------------------------------------------------------- */
@@ -222,6 +226,9 @@ weft_tensor *weft_embedding_backward(weft_tensor *gradient, weft_tensor *indices
         weft_fail(WEFT_ERR_INVALID, function, "num_rows is %lld, expected at least 0", (long long)num_rows);
         return NULL;
     }
+    if (!weft_composite_open(function)) {
+        return NULL;
+    }
     weft_tensor *result = weft_dispatch_sum(&(weft_call){
         .function = function,
         .operation = &operation_embedding_backward,
@@ -229,7 +236,7 @@ weft_tensor *weft_embedding_backward(weft_tensor *gradient, weft_tensor *indices
         .inputs = { gradient, indices },
         .attributes = { .num_sizes = 1, .sizes = { num_rows } },
     });
-    return weft_with_checked_indices(function, result, indices, num_rows);
+    return weft_leave_scope(weft_with_checked_indices(function, result, indices, num_rows));
 }
 
 const weft_operation *const weft_embedding_operations[] = {

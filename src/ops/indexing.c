@@ -84,10 +84,12 @@ weft_tensor *weft_index_select(weft_tensor *a, int dim, weft_tensor *indices)
 {
     static const char function[] = "weft_index_select";
     dim = weft_check_dim_of(function, a, dim);
-    weft_tensor *result = dim < 0 ? NULL : look_up(function, a, dim, indices, TOGETHER);
-    return result == NULL
-               ? NULL
-               : weft_with_checked_indices(function, result, indices, weft_layout_of(a)->shape[dim]);
+    if (dim < 0 || !weft_composite_open(function)) {
+        return NULL;
+    }
+    weft_tensor *result = look_up(function, a, dim, indices, TOGETHER);
+    return weft_leave_scope(
+        weft_with_checked_indices(function, result, indices, weft_layout_of(a)->shape[dim]));
 }
 
 /* ---- scattered sums ------------------------------------------------------------------------------------ */
@@ -184,7 +186,9 @@ static weft_tensor *add(addition x)
     if (!check_addition(&x)) {
         return NULL;
     }
-    weft_scope_open();
+    if (!weft_composite_open(x.function)) {
+        return NULL;
+    }
     weft_tensor *sums =
         weft_with_checked_indices(x.function, scatter(&x), x.indices, weft_layout_of(x.a)->shape[x.dim]);
     if (!x.in_place) {
@@ -192,7 +196,7 @@ static weft_tensor *add(addition x)
         return weft_leave_scope(result == NULL ? NULL : weft_to_type(result, weft_layout_of(x.a)->dtype));
     }
     weft_tensor *target = sums == NULL ? NULL : add_in_place(x.a, sums);
-    weft_scope_close();
+    weft_composite_close();
     return target;
 }
 
@@ -237,6 +241,9 @@ weft_tensor *weft_one_hot(weft_tensor *indices, int64_t num_classes)
                   (long long)num_classes);
         return NULL;
     }
+    if (!weft_composite_open(function)) {
+        return NULL;
+    }
     weft_tensor *result = weft_dispatch(&(weft_call){
         .function = function,
         .operation = &operation_one_hot,
@@ -244,7 +251,7 @@ weft_tensor *weft_one_hot(weft_tensor *indices, int64_t num_classes)
         .inputs = { indices },
         .attributes = { .num_sizes = 1, .sizes = { num_classes } },
     });
-    return weft_with_checked_indices(function, result, indices, num_classes);
+    return weft_leave_scope(weft_with_checked_indices(function, result, indices, num_classes));
 }
 
 const weft_operation *const weft_indexing_operations[] = {

@@ -350,8 +350,9 @@ weft_tensor *weft_cat(int n, weft_tensor *const tensors[], int dim)
         return NULL;
     }
     int count = with_shape(n, tensors, left);
-    weft_scope_open();
-    weft_tensor *result = weft_leave_scope(join(function, count, left, dim, type));
+    weft_tensor *result = weft_composite_open(function)
+                              ? weft_leave_scope(join(function, count, left, dim, type))
+                              : NULL;
     free(left);
     return result;
 }
@@ -381,8 +382,8 @@ weft_tensor *weft_stack(int n, weft_tensor *const tensors[], int dim)
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for the tensors");
         return NULL;
     }
-    weft_scope_open();
-    weft_tensor *result = weft_leave_scope(stack(function, n, tensors, dim, raised));
+    weft_tensor *result =
+        weft_composite_open(function) ? weft_leave_scope(stack(function, n, tensors, dim, raised)) : NULL;
     free(raised);
     return result;
 }
@@ -433,14 +434,17 @@ static bool cut(weft_tensor *a, int n, const int64_t sizes[], int dim, weft_tens
     return moved != NULL;
 }
 
-static weft_status split(weft_tensor *a, int n, const int64_t sizes[], int dim, weft_tensor *outputs[])
+static weft_status split(const char *function, weft_tensor *a, int n, const int64_t sizes[], int dim,
+                         weft_tensor *outputs[])
 {
-    weft_scope_open();
-    bool done = cut(a, n, sizes, dim, outputs);
+    bool opened = weft_composite_open(function);
+    bool done = opened && cut(a, n, sizes, dim, outputs);
     for (int i = 0; i < n; i++) {
         outputs[i] = done ? weft_scope_keep(outputs[i]) : NULL;
     }
-    weft_scope_close();
+    if (opened) {
+        weft_composite_close();
+    }
     return done ? WEFT_OK : weft_latest_status();
 }
 
@@ -476,7 +480,7 @@ weft_status weft_split(weft_tensor *a, int n, const int64_t sizes[], int dim, we
     if (a == NULL || !check_sizes(function, n, sizes, weft_layout_of(a)->shape[dim])) {
         return weft_latest_status();
     }
-    return split(a, n, sizes, dim, outputs);
+    return split(function, a, n, sizes, dim, outputs);
 }
 
 /* Sizes of torch.chunk()'s pieces; returns how many. */
@@ -509,7 +513,7 @@ int weft_chunk(weft_tensor *a, int chunks, int dim, weft_tensor *outputs[])
         return 0;
     }
     int count = chunk_sizes(weft_layout_of(a)->shape[dim], chunks, sizes);
-    weft_status status = split(a, count, sizes, dim, outputs);
+    weft_status status = split(function, a, count, sizes, dim, outputs);
     free(sizes);
     return status == WEFT_OK ? count : 0;
 }

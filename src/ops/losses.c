@@ -290,10 +290,9 @@ static weft_tensor *run(const loss *l)
     if (!counts && !narrows && !needs_statistics(l)) {
         return weft_dispatch(&whole);
     }
-    if (!weft_dispatch_accepts(&whole)) {
+    if (!weft_dispatch_accepts(&whole) || !weft_composite_open(l->function)) {
         return NULL;
     }
-    weft_scope_open();
     return weft_leave_scope(compose(l, counts));
 }
 

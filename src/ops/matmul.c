@@ -439,12 +439,14 @@ weft_tensor *weft_outer(weft_tensor *a, weft_tensor *b)
         }
     }
     int64_t column[] = { weft_layout_of(a)->shape[0], 1 };
-    weft_scope_open();
+    if (!weft_composite_open(function)) {
+        return NULL;
+    }
     weft_tensor *result = weft_mul(weft_reshape(a, 2, column), b);
     if (result != NULL) {
         weft_scope_keep(result);
     }
-    weft_scope_close();
+    weft_composite_close();
     return result;
 }
 

@@ -243,10 +243,9 @@ static weft_tensor *forward(norm n)
     if (!weft_is_cut(layout, n.mask) || !has_elements(layout)) {
         return weft_dispatch(&whole);
     }
-    if (!weft_dispatch_accepts(&whole)) {
+    if (!weft_dispatch_accepts(&whole) || !weft_composite_open(n.function)) {
         return NULL;
     }
-    weft_scope_open();
     if (!take_statistics(&n, layout)) {
         return weft_leave_scope(NULL);
     }
@@ -347,7 +346,9 @@ static weft_tensor *backward(norm n, weft_tensor **gradient_gain, weft_tensor **
     const weft_layout *layout =
         weft_is_cut(weft_layout_of(n.a), n.mask) ? weft_layout_of(n.a) : weft_layout_of(n.gradient);
     bool parts = weft_is_cut(layout, n.mask) && has_elements(layout);
-    weft_scope_open();
+    if (!weft_composite_open(n.function)) {
+        return NULL;
+    }
     bool all = compute_backward(&n, parts ? layout : NULL, results, wanted);
     for (int i = 0; i < 3 && all; i++) {
         if (wanted[i]) {
@@ -357,7 +358,7 @@ static weft_tensor *backward(norm n, weft_tensor **gradient_gain, weft_tensor **
             *targets[i] = results[i];
         }
     }
-    weft_scope_close();
+    weft_composite_close();
     return all ? results[0] : NULL;
 }
 

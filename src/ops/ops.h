@@ -48,7 +48,7 @@ bool weft_put_part(const char *function, weft_tensor *target, weft_tensor *part,
 
 /* 0 <= result < ndim, or -1 with the error kept: a is not a live tensor, or has no such dimension. */
 int weft_check_dim_of(const char *function, weft_tensor *a, int dim);
-/* Closes a scope of intermediate results and keeps the result (or NULL) beyond it. */
+/* Closes a composite and keeps the result (or NULL) beyond it. */
 weft_tensor *weft_leave_scope(weft_tensor *result);
 /* weft_tensor_to_layout() of a live tensor. */
 weft_tensor *weft_in_layout(const char *function, weft_tensor *tensor, const weft_layout *layout);

@@ -221,16 +221,18 @@ static weft_tensor *placed_gradient(const stepping *s, int i)
 
 static weft_status step_all(const stepping *s, update_function update_one, const void *options)
 {
-    for (int i = 0; i < s->n; i++) {
+    if (!weft_composite_open(s->function)) {
+        return weft_latest_status();
+    }
+    bool done = true;
+    for (int i = 0; i < s->n && done; i++) {
         weft_scope_open();
         weft_tensor *gradient = placed_gradient(s, i);
-        bool done = gradient != NULL && update_one(s, options, i, gradient);
+        done = gradient != NULL && update_one(s, options, i, gradient);
         weft_scope_close();
-        if (!done) {
-            return weft_latest_status();
-        }
     }
-    return WEFT_OK;
+    weft_composite_close();
+    return done ? WEFT_OK : weft_latest_status();
 }
 
 /* ---- gradient descent ---------------------------------------------------------------------------------- */
@@ -450,7 +452,9 @@ weft_status weft_clip_grad_norm(int n, weft_tensor *const gradients[], double ma
     if (n == 0) {
         return WEFT_OK;
     }
-    weft_scope_open();
+    if (!weft_composite_open(function)) {
+        return weft_latest_status();
+    }
     weft_tensor *norm = norm_of_all(function, n, gradients, p);
     weft_tensor *scale =
         norm == NULL ? NULL : weft_scale(weft_reciprocal(weft_add_scalar(norm, 1e-6)), max_norm);
@@ -462,7 +466,7 @@ weft_status weft_clip_grad_norm(int n, weft_tensor *const gradients[], double ma
     if (done && total_norm != NULL) {
         *total_norm = weft_scope_keep(norm);
     }
-    weft_scope_close();
+    weft_composite_close();
     return done ? WEFT_OK : weft_latest_status();
 }
 

@@ -66,13 +66,15 @@ static weft_tensor *draw_new(const drawing *d, const weft_layout *layout)
     if (layout == NULL) {
         return refuse(d->function);
     }
-    weft_scope_open();
+    if (!weft_composite_open(d->function)) {
+        return NULL;
+    }
     weft_tensor *tensor = weft_tensor_handle(weft_tensor_new(d->function, layout));
     tensor = tensor == NULL ? NULL : draw(d, tensor);
     if (tensor != NULL) {
         weft_scope_keep(tensor);
     }
-    weft_scope_close();
+    weft_composite_close();
     return tensor;
 }
 
@@ -333,7 +335,9 @@ weft_tensor *weft_dropout(weft_tensor *a, double p, bool training, weft_tensor *
     if (!training) {
         return weft_tensor_handle(weft_tensor_share(weft_tensor_get(a)));
     }
-    weft_scope_open();
+    if (!weft_composite_open(function)) {
+        return NULL;
+    }
     drawing d = { function, &operation_bernoulli_scalar, { 1 - p } };
     weft_tensor *kept = draw_new(&d, weft_layout_like(function, weft_layout_of(a), WEFT_BOOL));
     weft_tensor *result = kept == NULL ? NULL : masked_scale(function, &operation_dropout, a, kept, p);
@@ -343,7 +347,7 @@ weft_tensor *weft_dropout(weft_tensor *a, double p, bool training, weft_tensor *
             *mask = weft_scope_keep(kept);
         }
     }
-    weft_scope_close();
+    weft_composite_close();
     return result;
 }
 

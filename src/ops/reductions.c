@@ -172,7 +172,9 @@ static weft_tensor *reduce(const reduction *r)
     if (r->keepdim || !(r->mask & 1) || r->mask == all) {
         return dispatch(r, r->keepdim);
     }
-    weft_scope_open();
+    if (!weft_composite_open(r->function)) {
+        return NULL;
+    }
     weft_tensor *kept = dispatch(r, true);
     return weft_leave_scope(kept == NULL ? NULL : weft_squeeze_dims(r->function, kept, r->mask));
 }
@@ -211,7 +213,9 @@ static weft_tensor *sum_like(const char *function, const weft_operation *operati
     if (!widens && weft_dtype_size(type) != 2) {
         return reduce(&r);
     }
-    weft_scope_open();
+    if (!weft_composite_open(r.function)) {
+        return NULL;
+    }
     r.a = widens ? weft_to_type(a, WEFT_I64) : a;
     return weft_leave_scope(r.a == NULL ? NULL : narrowed(&r, reduce(&r)));
 }
@@ -336,7 +340,9 @@ static weft_tensor *norm(const char *function, weft_tensor *a, double p, int num
     }
     r.type = type_of_sum(type);
     r.operation = operation_for_power(p);
-    weft_scope_open();
+    if (!weft_composite_open(r.function)) {
+        return NULL;
+    }
     return weft_leave_scope(narrowed(&r, norm_of(&r)));
 }
 
@@ -381,7 +387,9 @@ static weft_tensor *variance(const char *function, weft_tensor *a, int num_dims,
     double count = weft_count_along(weft_layout_of(a), r.mask);
     r.type = type_of_sum(type);
     r.scale = 1 / count;
-    weft_scope_open();
+    if (!weft_composite_open(r.function)) {
+        return NULL;
+    }
     r.centre = reduce(&r);
     if (r.centre == NULL) {
         return weft_leave_scope(NULL);
@@ -424,7 +432,9 @@ static weft_tensor *place_of(const char *function, const weft_operation *extreme
     if (r.mask < 0 || !check_not_empty(function, a, r.mask)) {
         return NULL;
     }
-    weft_scope_open();
+    if (!weft_composite_open(function)) {
+        return NULL;
+    }
     r.a = weft_settle(function, a, -1);
     r.centre = r.a == NULL ? NULL : reduce(&r);
     if (r.centre == NULL) {

@@ -24,7 +24,9 @@ static weft_tensor *scan(const char *function, const weft_operation *operation, 
     if (dim < 0) {
         return NULL;
     }
-    weft_scope_open();
+    if (!weft_composite_open(function)) {
+        return NULL;
+    }
     weft_tensor *wide = weft_dtype_is_floating(weft_layout_of(a)->dtype) ? a : weft_to_type(a, WEFT_I64);
     return weft_leave_scope(wide == NULL
                                 ? NULL

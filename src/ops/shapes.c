@@ -275,7 +275,9 @@ weft_tensor *weft_sum_to(weft_tensor *a, int ndim, const int64_t shape[])
         dims[num_dims] = d;
         num_dims += (int)(mask >> d & 1);
     }
-    weft_scope_open();
+    if (!weft_composite_open(function)) {
+        return NULL;
+    }
     weft_tensor *sum = weft_sum_over(a, num_dims, dims, true);
     weft_tensor *result =
         sum == NULL ? NULL
@@ -283,7 +285,7 @@ weft_tensor *weft_sum_to(weft_tensor *a, int ndim, const int64_t shape[])
     if (result != NULL) {
         weft_scope_keep(result);
     }
-    weft_scope_close();
+    weft_composite_close();
     return result;
 }
 

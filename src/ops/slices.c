@@ -195,7 +195,9 @@ weft_tensor *weft_select(weft_tensor *a, int dim, int64_t index)
         return take_index(function, a, dim, index);
     }
     /* One rank has it: that much is moved, and not the whole dimension. */
-    weft_scope_open();
+    if (!weft_composite_open(function)) {
+        return NULL;
+    }
     weft_tensor *single = take_slice(function, a, dim, index, index + 1, 1);
     return weft_leave_scope(single == NULL ? NULL : take_index(function, single, dim, 0));
 }

@@ -174,10 +174,9 @@ static weft_tensor *forward(const char *function, const weft_operation *whole, c
     if (!has_parts_of_rows(&call, weft_layout_of(a))) {
         return weft_dispatch(&call);
     }
-    if (!weft_dispatch_accepts(&call)) {
+    if (!weft_dispatch_accepts(&call) || !weft_composite_open(function)) {
         return NULL;
     }
-    weft_scope_open();
     a = weft_place_like(function, a, weft_layout_of(a), 0);
     if (a == NULL) {
         return weft_leave_scope(NULL);
@@ -205,7 +204,9 @@ static weft_tensor *backward(const char *function, const weft_operation *whole, 
     if (!has_parts_of_rows(&call, layout)) {
         return weft_dispatch(&call);
     }
-    weft_scope_open();
+    if (!weft_composite_open(function)) {
+        return NULL;
+    }
     output = weft_place_like(function, output, layout, 0);
     gradient = weft_place_like(function, gradient, layout, 0);
     weft_tensor *sum =

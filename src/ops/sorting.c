@@ -31,7 +31,9 @@ static weft_tensor *order(const char *function, weft_tensor *a, int dim, int64_t
 static weft_tensor *first_values(const char *function, weft_tensor *a, int dim, int64_t k, bool descending,
                                  weft_tensor **indices)
 {
-    weft_scope_open();
+    if (!weft_composite_open(function)) {
+        return NULL;
+    }
     weft_tensor *settled = weft_settle(function, a, dim);
     weft_tensor *places = settled == NULL ? NULL : order(function, settled, dim, k, descending);
     weft_tensor *values = places == NULL ? NULL : weft_look_up(function, settled, dim, places);

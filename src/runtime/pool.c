@@ -8,11 +8,17 @@
 
 enum { NUM_LISTS = 1024 }; /* a power of two */
 
+/* Tasks after which StarPU's lists of readers are emptied, at least, and tasks for each panel: then the cost
+ * is a small part of theirs. */
+enum { TASKS_PER_RENEWAL = 1 << 17, TASKS_PER_RENEWED_PANEL = 16 };
+
 struct weft_pool {
     weft_buffer *free_lists[NUM_LISTS]; /* by hash of the cut */
     weft_buffer *newest, *oldest;       /* the same buffers by the time of their release */
     int64_t free_bytes, max_free_bytes;
     weft_buffer *all;
+    int64_t num_panels; /* of all */
+    uint64_t renewal;   /* due when so many tasks have been submitted */
     pthread_mutex_t mutex; /* of the rest, and of weft_buffer.retiring: StarPU's callbacks change them */
     pthread_cond_t idle;   /* retiring has become 0 */
     weft_buffer *unused;   /* nobody and no task uses these: to be deleted */
@@ -32,6 +38,7 @@ weft_pool *weft_pool_new(int64_t max_free_bytes)
         return NULL;
     }
     pool->max_free_bytes = max_free_bytes;
+    pool->renewal = TASKS_PER_RENEWAL;
     return pool;
 }
 
@@ -71,6 +78,7 @@ static void buffer_delete(weft_buffer *buffer)
     for (int i = 0; i < buffer->num_panels; i++) {
         starpu_data_unregister_no_coherency(buffer->panels[i].handle);
     }
+    buffer->pool->num_panels -= buffer->num_panels;
     if (!buffer->borrowed) {
         memory_free(buffer->memory, buffer->cut.total);
     }
@@ -130,6 +138,7 @@ static weft_buffer *buffer_create(weft_pool *pool, weft_cut cut, void *borrowed)
                                       (uintptr_t)buffer->memory + (size_t)start,
                                       (size_t)(weft_cut_end(&cut, i) - start));
     }
+    pool->num_panels += panels;
     weft_runtime.counters.buffers_created++;
     return buffer;
 }
@@ -258,6 +267,29 @@ void weft_buffer_release(weft_buffer *buffer)
         weft_buffer *oldest = pool->oldest;
         free_list_remove(pool, oldest);
         retire(oldest);
+    }
+}
+
+static void panel_is_renewed(void *handle)
+{
+    starpu_data_release_on_node(handle, STARPU_ACQUIRE_NO_NODE);
+}
+
+bool weft_pool_renewal_is_due(const weft_pool *pool)
+{
+    return weft_runtime.counters.tasks >= pool->renewal;
+}
+
+void weft_pool_renew(weft_pool *pool)
+{
+    pool->renewal = weft_runtime.counters.tasks +
+                    (uint64_t)weft_max_i64(TASKS_PER_RENEWAL, TASKS_PER_RENEWED_PANEL * pool->num_panels);
+    for (weft_buffer *buffer = pool->all; buffer != NULL; buffer = buffer->all_next) {
+        for (int i = 0; i < buffer->num_panels; i++) {
+            starpu_data_handle_t handle = buffer->panels[i].handle;
+            starpu_data_acquire_on_node_cb(handle, STARPU_ACQUIRE_NO_NODE, STARPU_RW, panel_is_renewed,
+                                           handle);
+        }
     }
 }
 

@@ -50,6 +50,11 @@ weft_buffer *weft_buffer_borrow(weft_pool *pool, weft_cut cut, void *memory);
 void weft_buffer_retain(weft_buffer *buffer);
 /* Never blocks. */
 void weft_buffer_release(weft_buffer *buffer);
+/* A StarPU with FxT keeps 32 bytes for each task that has read a handle, until something writes to it: to
+ * weights that are only ever read, for ever. So everything is written to now and then, in name: acquired for
+ * writing, without waiting. Not while the program holds shards, for others would come to wait for them. */
+bool weft_pool_renewal_is_due(const weft_pool *pool);
+void weft_pool_renew(weft_pool *pool);
 /* Of memory of the pool's that somebody has a reference to. For tests. */
 int64_t weft_pool_bytes_in_use(const weft_pool *pool);
 /* Deletes what has become unused; called now and then by the submitting thread. */

@@ -12,6 +12,7 @@
 #include "plan/plan.h"
 
 struct weft_comm;     /* src/comm */
+struct weft_pending;  /* runtime/pending.h */
 struct weft_pool;     /* runtime/pool.h */
 struct weft_tensors;  /* src/tensor */
 struct weft_dispatch; /* src/dispatch */
@@ -58,6 +59,7 @@ typedef struct weft_runtime_state {
     bool check;      /* WEFT_CHECK */
     weft_counters counters;
     uint64_t operations; /* and redistributions submitted: what tasks are ordered by */
+    struct weft_pending *pending;
     struct weft_pool *pool;
     struct weft_comm *comm;
     /* weft_comm_give_up(): to be called when the submitting thread has broken the world. */
@@ -153,7 +155,8 @@ typedef struct weft_settings { /* weft_config with the environment and the defau
     weft_world world;
     int local_ranks, fake_size, ranks, workers;
     uint64_t seed;
-    int64_t pool_bytes; /* 0: default */
+    int64_t pool_bytes;        /* 0: default */
+    int64_t max_pending_tasks; /* 0: default; negative: no limit */
     double timeout_s;   /* 0: none */
     bool check;         /* compare the calls of all processes */
     bool silent;        /* no warnings */

@@ -211,6 +211,9 @@ static void take_config(const weft_config *config, weft_settings *settings)
     if (config->timeout_s > 0) {
         settings->timeout_s = config->timeout_s;
     }
+    if (config->max_pending_tasks != 0) {
+        settings->max_pending_tasks = config->max_pending_tasks;
+    }
 }
 
 /* First what the others are met by, should the rest be wrong. */
@@ -231,6 +234,8 @@ static bool read_environment(const char *function, weft_settings *settings)
         read_int(function, WEFT_VARIABLE_WORKERS, 1, &settings->workers) &&
         read_seed(function, &settings->seed) &&
         read_integer(function, WEFT_VARIABLE_POOL_BYTES, 0, INT64_MAX, &settings->pool_bytes) &&
+        read_integer(function, WEFT_VARIABLE_MAX_PENDING_TASKS, -1, INT64_MAX,
+                     &settings->max_pending_tasks) &&
         read_integer(function, WEFT_VARIABLE_CHECK, 0, 1, &check) &&
         read_integer(function, WEFT_VARIABLE_SILENT, 0, 1, &silent) &&
         read_integer(function, WEFT_VARIABLE_PACK_BYTES, 0, MOST_PACK_BYTES, &settings->pack_bytes) &&

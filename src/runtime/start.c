@@ -7,6 +7,7 @@
 
 #include "runtime/calibrate.h"
 #include "runtime/models.h"
+#include "runtime/pending.h"
 #include "runtime/pool.h"
 #include "runtime/runtime.h"
 #include "runtime/trace.h"
@@ -182,7 +183,8 @@ weft_status weft_runtime_start(const char *function, const weft_settings *settin
         state->trace = weft_trace_start(place);
         state->pool =
             weft_pool_new(settings->pool_bytes > 0 ? settings->pool_bytes : default_pool_bytes(place));
-        if (state->pool == NULL) {
+        state->pending = weft_pending_new(settings->max_pending_tasks);
+        if (state->pool == NULL || state->pending == NULL) {
             status = weft_fail(WEFT_ERR_NOMEM, function, "no memory for the runtime");
         }
     }
@@ -223,6 +225,7 @@ void weft_runtime_stop(void)
 {
     weft_runtime_state *state = &weft_runtime;
     weft_pool_delete(state->pool);
+    weft_pending_delete(state->pending);
     weft_layout_table_delete(state->layouts);
     weft_handle_remove_all(&state->handles.meshes);
     weft_mesh_impl **meshes = state->meshes.items;

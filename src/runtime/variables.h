@@ -12,6 +12,7 @@
     each(CHECK) \
     each(FAKE_SIZE) \
     each(LOCAL_RANKS) \
+    each(MAX_PENDING_TASKS) \
     each(ON_ERROR) \
     each(PACK_BYTES) \
     each(PANEL_BYTES) \

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "runtime/pending.h"
 #include "tensor/state.h"
 
 struct weft_hold {
@@ -64,6 +65,7 @@ static void forget_all(weft_held *held)
     weft_ptrset_free(&held->unwritable);
     weft_ptrset_free(&held->unreadable);
     held->tasks_wait = held->sends_wait = held->all_wait = false;
+    weft_runtime.pending->for_program = 0;
 }
 
 static bool handle_waits(const weft_held *held, starpu_data_handle_t handle, bool write)
@@ -83,9 +85,10 @@ void weft_held_follow_task(int count, const starpu_data_handle_t handles[],
         note_handle(held, handles[i], (modes[i] & STARPU_W) != 0);
     }
     held->tasks_wait |= waits;
+    weft_runtime.pending->for_program += waits;
 }
 
-void weft_held_follow_transfer(starpu_data_handle_t handle, bool receive)
+void weft_held_follow_transfer(starpu_data_handle_t handle, bool receive, int64_t tasks)
 {
     weft_held *held = &weft_runtime.tensors->held;
     /* What comes from others may be made of what they wait for. */
@@ -93,6 +96,7 @@ void weft_held_follow_transfer(starpu_data_handle_t handle, bool receive)
         note_handle(held, handle, receive);
         held->tasks_wait = true;
         held->sends_wait |= !receive;
+        weft_runtime.pending->for_program += tasks;
     }
 }
 
@@ -113,6 +117,7 @@ bool weft_shard_hold(weft_tensor_impl *tensor, int local_rank, enum starpu_data_
     }
     held->newest = hold;
     held->count++;
+    weft_runtime.pending->held = true;
     note_hold(held, hold);
     tensor->shards[local_rank].hold = hold;
     return true;
@@ -132,7 +137,8 @@ void weft_shard_let_go(weft_local_shard *shard)
     shard->hold = NULL;
     weft_hold_end(hold);
     /* Tasks that waited for this one may wait for others too: they stay noted until nothing is held. */
-    if (--held->count == 0 || !held->tasks_wait) {
+    weft_runtime.pending->held = --held->count > 0;
+    if (held->count == 0 || !held->tasks_wait) {
         forget_all(held);
         for (const weft_hold *other = held->newest; other != NULL; other = other->next) {
             note_hold(held, other);
@@ -140,17 +146,30 @@ void weft_shard_let_go(weft_local_shard *shard)
     }
 }
 
-/* False with the error kept: it names what is held. */
-static bool refuse_to_wait(const char *function)
+/* Returns false, with the error kept: it names what is held. `why` comes before that. */
+static bool refuse(const char *function, const char *why)
 {
     const weft_hold *hold = weft_runtime.tensors->held.newest;
     const char *label = weft_tensor_label(hold->tensor);
     weft_fail(
         WEFT_ERR_STATE, function,
-        "would wait for weft_local_release(): weft_local_acquire() holds %d of the shards, the last one "
-        "that of local rank %d of %s%s",
+        "%s: weft_local_acquire() holds %d of the shards, the last one that of local rank %d of %s%s", why,
         weft_runtime.tensors->held.count, hold->local_rank, label[0] == '\0' ? "a tensor" : "tensor ", label);
     return false;
+}
+
+static bool refuse_to_wait(const char *function)
+{
+    return refuse(function, "would wait for weft_local_release()");
+}
+
+bool weft_held_refuse_submission(const char *function, int64_t tasks)
+{
+    char why[128];
+    snprintf(why, sizeof(why),
+             "%lld tasks wait for weft_local_release(), as many as may be pending (WEFT_MAX_PENDING_TASKS)",
+             (long long)tasks);
+    return refuse(function, why);
 }
 
 bool weft_check_shard_waits_not(const char *function, const weft_local_shard *shard, bool write)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "codelets/move.h"
+#include "runtime/pending.h"
 #include "sched/sched.h"
 #include "tensor/state.h"
 
@@ -102,6 +103,12 @@ static weft_task_run *new_run(const weft_single_task *task, size_t *size)
     return run;
 }
 
+/* On the worker. */
+static void task_ended(void *pending)
+{
+    weft_pending_end(pending, 1);
+}
+
 bool weft_task_submit(const weft_single_task *task)
 {
     size_t size;
@@ -132,9 +139,13 @@ bool weft_task_submit(const weft_single_task *task)
         starpu->dyn_modes = all.modes;
         free(all.places);
     }
+    starpu->callback_func = task_ended;
+    starpu->callback_arg = weft_runtime.pending;
     weft_held_follow_task(all.count, all.handles, all.modes);
+    weft_pending_begin(weft_runtime.pending, 1);
     int failed = starpu_task_submit(starpu);
     if (failed != 0) {
+        weft_pending_end(weft_runtime.pending, 1);
         starpu->destroy = 0;
         starpu_task_destroy(starpu); /* frees the run too */
         weft_fail_alone(WEFT_ERR_UNSUPPORTED, task->function, "StarPU takes no such task: %s",

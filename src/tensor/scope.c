@@ -1,4 +1,5 @@
 /* References and scopes. All scopes' references lie in one array; a scope is a place in it. */
+#include "runtime/pending.h"
 #include "tensor/state.h"
 
 static weft_tensor_impl **references(void)
@@ -92,6 +93,22 @@ void weft_scope_close(void)
     while (tensors->references.count > begin) {
         weft_tensor_unreference(references()[--tensors->references.count]);
     }
+}
+
+bool weft_composite_open(const char *function)
+{
+    if (weft_require_init(function) != WEFT_OK || !weft_pending_admit(weft_runtime.pending, function)) {
+        return false;
+    }
+    weft_runtime.pending->composites++;
+    weft_scope_open();
+    return true;
+}
+
+void weft_composite_close(void)
+{
+    weft_scope_close();
+    weft_runtime.pending->composites--;
 }
 
 weft_tensor *weft_scope_keep(weft_tensor *handle)

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "runtime/failures.h"
+#include "runtime/pending.h"
 #include "tensor/state.h"
 
 enum { MOST_PLAN_BYTES = 128 << 20 };
@@ -14,6 +15,7 @@ weft_status weft_tensors_start(void)
         return weft_fail(WEFT_ERR_NOMEM, "weft_init", "no memory for the tensors");
     }
     tensors->most_plan_bytes = MOST_PLAN_BYTES;
+    weft_runtime.pending->refuse = weft_held_refuse_submission;
     weft_runtime.tensors = tensors;
     return WEFT_OK;
 }

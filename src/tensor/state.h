@@ -84,10 +84,13 @@ void weft_hold_end(weft_hold *hold);
 /* The same for the program (nothing when it is not held). False: no memory. */
 bool weft_shard_hold(weft_tensor_impl *tensor, int local_rank, enum starpu_data_access_mode mode);
 void weft_shard_let_go(weft_local_shard *shard);
-/* Called for every task and transfer before it is submitted. */
+/* Called for every task and transfer before it is submitted. `tasks`: what the transfer counts in
+ * weft_pending. */
 void weft_held_follow_task(int count, const starpu_data_handle_t handles[],
                            const enum starpu_data_access_mode modes[]);
-void weft_held_follow_transfer(starpu_data_handle_t handle, bool receive);
+void weft_held_follow_transfer(starpu_data_handle_t handle, bool receive, int64_t tasks);
+/* Of weft_pending. */
+bool weft_held_refuse_submission(const char *function, int64_t tasks);
 /* Whether reading or writing the shard waits for nothing that waits for the program; and whether nothing does
  * at all, so that none of the pool's buffers is waited for. False with the error kept: who waited all the
  * same would wait for ever. */

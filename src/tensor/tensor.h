@@ -79,6 +79,13 @@ bool weft_tensor_make_writable(const char *function, weft_tensor_impl *tensor, b
  * instead. */
 bool weft_tensor_take(weft_tensor_impl *target, weft_tensor_impl *source);
 
+/* A public call that is put together from others: a scope for what it makes on the way, within which
+ * submission neither waits nor is refused (runtime/pending.h). Opened before the first of them, and before
+ * anything is moved for them. Composites nest; the outermost one may be refused: false with the error kept,
+ * nothing is open. */
+bool weft_composite_open(const char *function);
+void weft_composite_close(void);
+
 /* ---- new ones (factories.c) ---------------------------------------------------------------------------- */
 
 /* What a factory has been given. */

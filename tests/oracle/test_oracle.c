@@ -11,6 +11,7 @@
 
 #include "dispatch/dispatch.h"
 #include "oracle.h"
+#include "runtime/pending.h"
 
 enum { MAX_FILES = 64 };
 
@@ -173,6 +174,48 @@ static void check_outputs(const oracle_file *file, const oracle_case *c, const o
     }
 }
 
+/* ---- back-pressure ------------------------------------------------------------------------------------- */
+
+static bool refuse(const char *function, int64_t tasks)
+{
+    (void)tasks;
+    weft_fail(WEFT_ERR_STATE, function, "refused by the test");
+    return false;
+}
+
+/* A call that is refused has submitted nothing: it can be made again. */
+static void call_in_vain(const oracle_file *file, const oracle_case *c, const oracle_operation *operation,
+                         weft_tensor *const in[])
+{
+    weft_pending *pending = weft_runtime.pending;
+    bool (*real_refuse)(const char *, int64_t) = pending->refuse;
+    int64_t most = pending->most;
+    weft_random_state random = *weft_random_in_use();
+    weft_counters counters = weft_runtime.counters;
+    uint64_t number = weft_runtime.call_number;
+    weft_tensor *targets[ORACLE_INPUTS], *out[ORACLE_OUTPUTS] = { NULL };
+    memcpy(targets, in, sizeof(targets));
+    pending->refuse = refuse;
+    pending->most = pending->for_program = 1;
+    weft_pending_begin(pending, 1);
+    weft_scope_open();
+    oracle_call(operation, c, targets, out);
+    weft_scope_close();
+    weft_pending_end(pending, 1);
+    pending->refuse = real_refuse;
+    pending->most = most;
+    pending->for_program = 0;
+    if (weft_runtime.counters.tasks != counters.tasks ||
+        weft_runtime.counters.transfers != counters.transfers || weft_runtime.call_number != number ||
+        weft_random_in_use()->offset != random.offset) {
+        complain(file, c, "a call that was refused has submitted something");
+    }
+    if (weft_last_status() != WEFT_OK && weft_last_status() != WEFT_ERR_STATE) {
+        complain(file, c, "refused, with another error: %s", weft_last_error());
+    }
+    weft_clear_error();
+}
+
 /* `combination`: of strategies, which the dispatcher is forced to; negative: what it chooses. Returns how
  * many there are. */
 static int64_t run_case(const oracle_file *file, const oracle_case *c, int64_t combination, bool counts)
@@ -189,9 +232,18 @@ static int64_t run_case(const oracle_file *file, const oracle_case *c, int64_t c
         in[i] = oracle_tensor(&c->inputs[i], mesh, c->line % 2 == 0);
     }
     assert_no_error();
+    if (combination < 0) {
+        call_in_vain(file, c, operation, in);
+    }
+    uint64_t calls = weft_runtime.pending->calls;
     weft_dispatch_force(combination);
     oracle_call(operation, c, in, out);
     int64_t combinations = weft_dispatch_force(-1);
+    /* The row of attention's gradients calls weft_attention() first. */
+    calls += strcmp(c->operation, "attention_backward") == 0 ? 2 : 1;
+    if (weft_runtime.pending->calls > calls) {
+        complain(file, c, "may be refused in the middle");
+    }
     bool impossible = combination >= 0 && out[0] == NULL && weft_last_status() == WEFT_ERR_LAYOUT;
     if (impossible) {
         weft_clear_error(); /* some input cannot be moved there */

@@ -1,0 +1,73 @@
+#include "runtime/pending.h"
+
+#include <stdlib.h>
+
+#include "base/base.h"
+
+/* A pending task takes 2 to 5 KB. Half of them, when submission goes on, are 16 ms of the smallest tasks (2 us)
+ * for one worker: more than waking takes. */
+enum { DEFAULT_MOST = 16384 };
+
+weft_pending *weft_pending_new(int64_t most)
+{
+    weft_pending *pending = calloc(1, sizeof(*pending));
+    if (pending != NULL) {
+        pending->most = most == 0 ? DEFAULT_MOST : weft_max_i64(most, 0);
+        atomic_init(&pending->count, 0);
+        atomic_init(&pending->wake_at, -1);
+        starpu_pthread_mutex_init(&pending->mutex, NULL);
+        starpu_pthread_cond_init(&pending->fewer, NULL);
+    }
+    return pending;
+}
+
+void weft_pending_delete(weft_pending *pending)
+{
+    if (pending != NULL) {
+        starpu_pthread_mutex_destroy(&pending->mutex);
+        starpu_pthread_cond_destroy(&pending->fewer);
+        free(pending);
+    }
+}
+
+/* Either this thread sees wake_at, or the submitting thread sees the new count before it waits: all threads
+ * see these accesses in one order. Who takes wake_at signals, and no other: ends after it cost no lock. */
+void weft_pending_end(weft_pending *pending, int64_t tasks)
+{
+    long long left = atomic_fetch_sub(&pending->count, tasks) - tasks;
+    if (left <= atomic_load(&pending->wake_at) && atomic_exchange(&pending->wake_at, -1) >= 0) {
+        starpu_pthread_mutex_lock(&pending->mutex);
+        starpu_pthread_cond_signal(&pending->fewer);
+        starpu_pthread_mutex_unlock(&pending->mutex);
+    }
+}
+
+/* Until the count has fallen to `left`. It does not rise meanwhile: this thread submits, and no other. */
+static void wait_for(weft_pending *pending, int64_t left)
+{
+    starpu_pthread_mutex_lock(&pending->mutex);
+    atomic_store(&pending->wake_at, left);
+    while (atomic_load(&pending->count) > left) {
+        starpu_pthread_cond_wait(&pending->fewer, &pending->mutex);
+        /* It may have been taken by a thread that was late for the wait before this one. */
+        atomic_store(&pending->wake_at, left);
+    }
+    atomic_store(&pending->wake_at, -1);
+    starpu_pthread_mutex_unlock(&pending->mutex);
+}
+
+bool weft_pending_admit(weft_pending *pending, const char *function)
+{
+    if (pending->composites > 0) {
+        return true;
+    }
+    int64_t most = pending->most;
+    if (most > 0 && atomic_load_explicit(&pending->count, memory_order_relaxed) >= most) {
+        if (pending->for_program >= most) {
+            return pending->refuse(function, pending->for_program);
+        }
+        wait_for(pending, weft_max_i64(most / 2, pending->for_program));
+    }
+    pending->calls++;
+    return true;
+}
