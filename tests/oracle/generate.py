@@ -12,6 +12,7 @@ import warnings
 import torch
 
 import layouts
+from drafts import CATEGORY
 from table import FAMILIES
 from values import FLOATING, NAMES, answer_text
 
@@ -64,14 +65,59 @@ def several(result):
     return list(result) if isinstance(result, (tuple, list)) else [result]
 
 
+def common_type(row, tensors):
+    """What PyTorch converts these to: a tensor without dimensions counts where its category is the higher one."""
+    dtypes = [None, None]
+    for t in tensors:
+        which = t.dim() > 0
+        dtypes[which] = t.dtype if dtypes[which] is None else torch.promote_types(dtypes[which], t.dtype)
+    scalars, others = dtypes
+    common = others or scalars
+    if scalars and others and CATEGORY[NAMES[scalars]] > CATEGORY[NAMES[others]]:
+        common = torch.promote_types(scalars, others)
+    return torch.float32 if row.floating and not common.is_floating_point else common
+
+
+def converted(row, denses):
+    """The inputs as PyTorch computes with them, and their type."""
+    if not row.converts:
+        return denses, None
+    common = common_type(row, [denses[i] for i in row.converts])
+    if len(row.converts) == 2 and not row.floating:
+        assert common == torch.result_type(*(denses[i] for i in row.converts))
+    result = list(denses)
+    for i in row.converts:
+        exact = row.exact_scalar and i == 1 and denses[i].numel() == 1 and common.itemsize == 2
+        result[i] = denses[i].to(torch.float32 if exact and common.is_floating_point else common)
+    return result, common
+
+
+def check_own(row, own, answers):
+    """That the answers are what PyTorch computes in the inputs' own types."""
+    for o, a in zip(own, answers):
+        if not a.is_floating_point():
+            assert torch.equal(o, a), f"PyTorch gives {o}, expected {a}"
+            continue
+        unit = torch.finfo(a.dtype).eps * a.double().abs().clamp(min=1.0)
+        near = (o == a) | (o.isnan() & a.isnan()) | ((o.double() - a.double()).abs() <= 4 * unit)
+        assert near.all(), f"PyTorch gives {o}, expected {a}"
+
+
 def dense_answer(row, draft, denses):
-    """PyTorch's: the types from the inputs as they are, the values computed in double precision and rounded
-    once."""
+    """PyTorch's: the types from the inputs as they are, the values computed in double precision from what PyTorch
+    converts the inputs to, and rounded once."""
     own = several(row.function([d.clone() for d in denses], draft.attributes))
     if row.own_types:
         return own
-    wide = [(d.double() if d.is_floating_point() else d).clone() for d in denses]
-    return [w.to(o.dtype) for o, w in zip(own, several(row.function(wide, draft.attributes)))]
+    inputs, common = converted(row, denses)
+    wide = [(d.double() if d.is_floating_point() else d).clone() for d in inputs]
+    results = several(row.function(wide, draft.attributes))
+    if common is not None:
+        results = [r.to(common) if r.is_floating_point() else r for r in results]
+    answers = [r.to(o.dtype) for o, r in zip(own, results)]
+    if common is not None and row.compares_own:
+        check_own(row, own, answers)
+    return answers
 
 
 def term_magnitude(row, draft, mesh, denses, answers):

@@ -18,6 +18,14 @@ class Row:
     magnitude: object = None
     # Values in the inputs' own types, where double precision would give others (conversions).
     own_types: bool = False
+    # The inputs that PyTorch converts to one type before it computes; and whether that is never an integer type.
+    converts: tuple = ()
+    floating: bool = False
+    # Input 1 stays as it is where it is a single element and the others have 16 bits.
+    exact_scalar: bool = False
+    # PyTorch's own values, in the inputs' own types, have to be those of double precision, but for a few units of
+    # the last place.
+    compares_own: bool = True
 
 
 FAMILIES = {}

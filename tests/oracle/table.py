@@ -1,6 +1,7 @@
 """All operations: each module adds its families."""
 
 import table_core  # noqa: F401
+import table_mixed  # noqa: F401
 import table_shapes  # noqa: F401
 import table_indexing  # noqa: F401
 import table_products  # noqa: F401
