@@ -8,16 +8,18 @@
  *  - One thread submits: all functions are called from the thread that called weft_init() (see there).
  *  - Every process of the world calls the same functions in the same order with the same arguments (SPMD).
  *  - Nothing waits but the functions whose comment says BLOCKS.
- *  - No function aborts on bad input (but for WEFT_ON_ERROR=abort). One that returns a ::weft_status returns it; one that returns a pointer
- *    returns NULL, and a NULL tensor given gives NULL, so a chain of calls needs one check at its end. The
- *    first error is kept (weft_last_status(), weft_last_error()) until weft_clear_error(). All checks come
- *    before anything is submitted: a call that failed has changed nothing, on no rank.
+ *  - No function aborts on bad input, unless WEFT_ON_ERROR=abort asks for it. One that returns a ::weft_status
+ *    returns it; one that returns a pointer returns NULL, and a NULL tensor given gives NULL, so a chain of
+ *    calls needs one check at its end. The first error is kept (weft_last_status(), weft_last_error()) until
+ *    weft_clear_error(). All checks come before anything is submitted: a call that failed has changed nothing,
+ *    on no rank.
  *  - What goes wrong later, in the tasks of a call, reaches the program once, however many of them meet it: as
  *    the status of the next function that BLOCKS and returns one, or as NULL from weft_local_acquire(). Of
  *    several calls in which something has gone wrong until then, the first is told. Functions that BLOCK and
  *    return a tensor leave it to the next, for they do what all processes do.
- *  - A failure that the program does not look at is told by weft_finalize(). WEFT_ON_ERROR=print writes each to
- *    standard error where it happens; WEFT_ON_ERROR=abort does that and calls abort(), where a debugger stops.
+ *  - weft_finalize() reports failures that the program has not looked at. WEFT_ON_ERROR=print writes each
+ *    error to standard error where it happens; WEFT_ON_ERROR=abort does so and calls abort(), where a debugger
+ *    stops.
  */
 #ifndef WEFT_BASE_H
 #define WEFT_BASE_H

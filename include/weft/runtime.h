@@ -89,14 +89,15 @@ typedef struct weft_config {
 WEFT_API weft_status weft_init(const weft_config *config);
 
 /** BLOCKS until all that was submitted has ended, on every process; releases every tensor, mesh and scope
- * that is left. Returns as weft_wait().
- * Where calls or tasks have failed, and the program has called none of weft_last_status(), weft_last_error()
- * and weft_clear_error() after that, a line on standard error says how many, and what the first one was. A status
- * that was returned counts too: it may have been dropped. Not with WEFT_ON_ERROR=print, which has shown each, nor
- * with WEFT_SILENT=1. With WEFT_CHECK=1 another line counts the shards that are still acquired, the tensors of the
- * caller's own and the scopes that are left. In a world that broke it waits for no other process; memory that was
+ * that is left. Returns as weft_wait(). In a world that broke it waits for no other process; memory that was
  * given to weft_from_local() or weft_distribute() must then stay as it is until the process ends, for
- * messages that could not be taken back may still use it. */
+ * messages that could not be taken back may still use it.
+ *
+ * Where calls have failed, and the program has called none of weft_last_status(), weft_last_error() and
+ * weft_clear_error() after that, a line on standard error says how many, and what the first error was. Calls
+ * that returned a status count too, for it may have been dropped. WEFT_SILENT=1: no such line; nor with
+ * WEFT_ON_ERROR=print, which has shown each. With WEFT_CHECK=1 another line counts the shards that are still
+ * acquired, the tensors of the caller's own and the scopes that are left. */
 WEFT_API weft_status weft_finalize(void);
 
 /**

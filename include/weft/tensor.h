@@ -150,9 +150,10 @@ WEFT_API size_t weft_local_bytes(const weft_tensor *tensor, int local_rank);
 /** A name for traces and messages (copied). */
 WEFT_API weft_status weft_tensor_set_name(weft_tensor *tensor, const char *name);
 
-/** Writes what the tensor is, not its values: "h: f32[8, 4] [S0,R] on 2x2 (dp, tp)": name, type, shape,
- * placements, mesh. For messages and debuggers: waits for nothing, keeps no error, and of what is no live
- * tensor, or on another thread than weft_init() was called on, the text says that. At most `size` bytes, the 0 at the end included. Returns `text` ("" for NULL). */
+/** Writes a tensor's name, type, shape, placements and mesh: "h: f32[8, 4] [S0,R] on 2x2 (dp, tp)". For
+ * messages and debuggers: waits for nothing, communicates nothing, keeps no error. Of a pointer that is no live
+ * tensor, or from another thread than weft_init() was called on, the text says that. At most `size` bytes, the
+ * terminating 0 included. Returns `text` ("" where that is NULL or `size` 0). */
 WEFT_API const char *weft_tensor_describe(const weft_tensor *tensor, char *text, size_t size);
 
 /** BLOCKS, every process must call it; process 0 prints dtype, shape, placements, mesh and contents (long

@@ -1,6 +1,6 @@
-/* Handles: what a program holds instead of an object's address. A handle is never dereferenced: it names a slot
- * of a table, and the use of the slot that it was given out for, so that one of an object that is gone is
- * refused for ever, whatever has taken the slot since. A table belongs to one thread. PURE.
+/* Handles: what a program holds instead of an object's address. A handle is never dereferenced: it names a
+ * slot of a table and a generation of that slot. Every object that takes the slot has a generation of its own,
+ * so that the handle of one that is gone is refused for ever. A table belongs to one thread. PURE.
  *
  *   63 62    61 .. 32      31 .. 4     3 .. 0
  *    1  0    generation     slot        kind

@@ -11,8 +11,8 @@
 
 enum { MESSAGE_SIZE = 1024 };
 
-/* Failures that nobody has looked at: on the thread that may call weft, and on all others, whose errors that one
- * cannot see. */
+/* Failures that the program has not looked at: of the thread that may call weft, and of all others, whose
+ * errors that thread cannot see. */
 typedef struct unseen {
     uint64_t count;
     char first[MESSAGE_SIZE];

@@ -1,5 +1,5 @@
-/* Errors shown to whoever runs the program, who may not have asked: each where it happens (WEFT_ON_ERROR), or,
- * at the end, those that the program has not looked at. */
+/* Errors on standard error: each where it happens (WEFT_ON_ERROR), or, at the end, those that the program has
+ * not looked at. */
 #ifndef WEFT_SRC_FAILURES_H
 #define WEFT_SRC_FAILURES_H
 
@@ -25,8 +25,8 @@ void weft_failure_show(const char *message);
 void weft_failure_count(const char *message);
 /* The program looks at the errors of the calling thread. */
 void weft_failures_seen(void);
-/* Tells how many failures the program has not looked at, and the first of them, and forgets them. Nothing where
- * there are none, or where each was shown. */
+/* Tells how many failures the program has not looked at, and the first of them, and forgets them. Nothing
+ * where there are none, or where each was shown. */
 void weft_failures_tell(FILE *file);
 void weft_failures_forget(void);
 

@@ -1,5 +1,5 @@
-/* Tensors as text. weft_tensor_print(): dtype, shape, placements, mesh, and the values as nested brackets, long dimensions
- * abbreviated. */
+/* Tensors as text. weft_tensor_print(): dtype, shape, placements, mesh, and the values as nested brackets, long
+ * dimensions abbreviated. */
 #include <stdlib.h>
 #include <string.h>
 
