@@ -44,42 +44,54 @@ static void become(const child *c, int output)
 }
 
 /* A program that is killed may leave processes that hold the file open: it is a file and no pipe. */
-static void read_output(child *c, int file)
+static void read_output(child *c)
 {
-    ssize_t length = pread(file, c->output, sizeof(c->output) - 1, 0);
+    ssize_t length = pread(c->file, c->output, sizeof(c->output) - 1, 0);
     c->output[length > 0 ? length : 0] = '\0';
-    close(file);
+    close(c->file);
+}
+
+void child_start(child *c)
+{
+    char path[] = "/tmp/weft-child-XXXXXX";
+    c->file = mkstemp(path);
+    assert_true(c->file >= 0);
+    unlink(path);
+    fcntl(c->file, F_SETFL, O_APPEND);
+    c->begin_s = now_s();
+    c->hangs = false;
+    c->process = fork();
+    assert_true(c->process >= 0);
+    if (c->process == 0) {
+        become(c, c->file);
+    }
+}
+
+bool child_has_ended(child *c)
+{
+    int status = 0;
+    if (waitpid(c->process, &status, WNOHANG) == 0) {
+        if (now_s() - c->begin_s <= c->seconds) {
+            return false;
+        }
+        c->hangs = true;
+        kill(c->process, SIGTERM); /* mpirun ends its processes then */
+        nanosleep(&(struct timespec){ 1, 0 }, NULL);
+        kill(-c->process, SIGKILL);
+        waitpid(c->process, &status, 0);
+    }
+    c->took_s = now_s() - c->begin_s;
+    c->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    read_output(c);
+    return true;
 }
 
 void child_run(child *c)
 {
-    char path[] = "/tmp/weft-child-XXXXXX";
-    int file = mkstemp(path);
-    assert_true(file >= 0);
-    unlink(path);
-    fcntl(file, F_SETFL, O_APPEND);
-    double begin_s = now_s();
-    pid_t process = fork();
-    assert_true(process >= 0);
-    if (process == 0) {
-        become(c, file);
-    }
-    int status = 0;
-    c->hangs = false;
-    while (waitpid(process, &status, WNOHANG) == 0) {
-        if (now_s() - begin_s > c->seconds) {
-            c->hangs = true;
-            kill(process, SIGTERM); /* mpirun ends its processes then */
-            nanosleep(&(struct timespec){ 1, 0 }, NULL);
-            kill(-process, SIGKILL);
-            waitpid(process, &status, 0);
-            break;
-        }
+    child_start(c);
+    while (!child_has_ended(c)) {
         nanosleep(&(struct timespec){ 0, 10000000 }, NULL);
     }
-    c->took_s = now_s() - begin_s;
-    c->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    read_output(c, file);
 }
 
 bool child_says(const child *c, const char *first, const char *second, const char *third)

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 enum { CHILD_OUTPUT = 1 << 16 };
 
@@ -18,10 +19,17 @@ typedef struct child {
     int code; /* its exit status; 128 + the signal that ended it */
     double took_s;
     char output[CHILD_OUTPUT]; /* standard output and error, what fits */
+    /* While it runs. */
+    pid_t process;
+    int file; /* of its output */
+    double begin_s;
 } child;
 
 /* Fails the test when the program cannot be run. */
 void child_run(child *c);
+/* The same in steps, so that several may run: started, and asked until it has ended, or had to be ended. */
+void child_start(child *c);
+bool child_has_ended(child *c);
 /* Whether the output has a line that contains all of these (NULL: no more). */
 bool child_says(const child *c, const char *first, const char *second, const char *third);
 /* The same, and fails the test with the output when it has not. */

@@ -1,0 +1,31 @@
+/* Which program, and which fault, a seed stands for. */
+#ifndef WEFT_TESTS_DRAW_H
+#define WEFT_TESTS_DRAW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What has to come of it. A process that dies or stays stopped is not asked. */
+typedef enum expectation {
+    ALL_WELL,     /* right results, no error */
+    OTHERS_FAIL,  /* all but the culprit end with an error */
+    ALL_FAIL,     /* the culprit too */
+    ALL_AGREE,    /* all end well, or all with an error */
+    OTHERS_AGREE, /* the same, but the culprit may die */
+    LAUNCHER_ENDS /* whoever ends with a status has been given nothing wrong; mpirun ends the others */
+} expectation;
+
+typedef struct fault_case {
+    uint64_t seed;
+    int processes, culprit, timeout_s;
+    char fault[32], moment[16], number[16]; /* arguments of the victim */
+    bool check, packed, two_ranks, two_workers, calibrates;
+    bool recovers; /* mpirun lets the others go on when one dies */
+    expectation expected;
+} fault_case;
+
+fault_case draw(uint64_t seed);
+/* One line. Returns text. */
+const char *describe(const fault_case *c, char *text, int size);
+
+#endif
