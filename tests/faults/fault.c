@@ -36,7 +36,7 @@ static struct {
     _Atomic bool happened;    /* said */
     _Atomic bool failing;     /* allocations fail */
     bool all_fail;            /* also those of other libraries */
-    _Atomic long left;        /* allocations, or threads, that still succeed */
+    _Atomic long left;        /* allocations, or threads, that there still are */
     _Atomic bool few_threads; /* pthread_create() counts */
     int calls;
     _Atomic int kernels;
@@ -300,17 +300,48 @@ int posix_memalign(void **memory, size_t alignment, size_t size)
     return *memory == NULL ? ENOMEM : 0;
 }
 
-/* Of StarPU, of MPI, and of weft's progress thread. */
+typedef struct thread_start {
+    void *(*run)(void *);
+    void *argument;
+    bool counts;
+} thread_start;
+
+static void give_back(void *counts)
+{
+    if (counts != NULL) {
+        atomic_fetch_add(&fault.left, 1);
+    }
+}
+
+static void *run_thread(void *memory)
+{
+    thread_start start = *(thread_start *)memory;
+    free(memory);
+    void *result;
+    pthread_cleanup_push(give_back, start.counts ? &fault : NULL);
+    result = start.run(start.argument);
+    pthread_cleanup_pop(1);
+    return result;
+}
+
+/* Of StarPU, of MPI, and of weft's progress thread: so many at a time. */
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
 {
     int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-    if (atomic_load(&fault.few_threads) && atomic_fetch_sub(&fault.left, 1) <= 0) {
+    bool counts = atomic_load(&fault.few_threads);
+    if (counts && atomic_fetch_sub(&fault.left, 1) <= 0) {
+        atomic_fetch_add(&fault.left, 1);
         say_once();
         return EAGAIN;
     }
     void *found = dlsym(RTLD_NEXT, "pthread_create");
     memcpy(&create, &found, sizeof(create));
-    return create(thread, attributes, run, argument);
+    thread_start *start = __libc_malloc(sizeof(*start));
+    if (start == NULL) {
+        return EAGAIN;
+    }
+    *start = (thread_start){ run, argument, counts };
+    return create(thread, attributes, run_thread, start);
 }
 
 int MPI_Init_thread(int *count, char ***arguments, int required, int *provided)
