@@ -266,7 +266,10 @@ static bool refuses(const void *caller)
     if (left > 0 || (left < 0 && is("memory_once"))) {
         return false;
     }
-    say_once();
+    if (!atomic_exchange(&fault.happened, true)) {
+        say(fault.process, "does %s: refused at %#tx", fault.name,
+            place - &__executable_start); /* addr2line */
+    }
     errno = ENOMEM;
     return true;
 }

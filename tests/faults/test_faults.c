@@ -27,7 +27,7 @@
 
 enum {
     TOGETHER = 6, /* runs at the same time: they mostly wait */
-    HANGS_AFTER_S = 90,
+    HANGS_AFTER_S = 60,
     SLACK_S = 25, /* of a busy machine */
     MOST_RUNS = 4096,
     MOST_ARGUMENTS = 20,
@@ -186,6 +186,28 @@ static void check_well(const run *r, int p)
     }
 }
 
+/* Who is left tells what the culprit is: each where calls are compared, and somebody at least where the culprit
+ * is no more. */
+static void check_blame(const run *r, bool each)
+{
+    char line[4200], name[32];
+    double at_s = 0;
+    int naming = 0;
+    snprintf(name, sizeof(name), "process %d", r->what.culprit);
+    for (int p = 0; p < r->what.processes; p++) {
+        if (p != r->what.culprit && line_of(r, p, "ends: ", line, sizeof(line), &at_s)) {
+            bool named = strstr(strstr(line, "ends: "), name) != NULL;
+            naming += named;
+            if (each && !named && strstr(line, "ends: no error") == NULL) {
+                REFUSE(r, "process %d does not name process %d", p, r->what.culprit);
+            }
+        }
+    }
+    if (naming == 0) {
+        REFUSE(r, "nobody names process %d", r->what.culprit);
+    }
+}
+
 /* All of them that are asked. */
 static void check_agreement(const run *r, double happened_s, bool culprit_too)
 {
@@ -253,6 +275,9 @@ static void judge(const run *r)
                 check_failed(r, p, happened_s);
             }
         }
+    }
+    if (expected == ALL_FAIL || expected == OTHERS_FAIL) {
+        check_blame(r, expected == ALL_FAIL);
     }
 }
 
