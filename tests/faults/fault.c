@@ -320,6 +320,10 @@ static void *run_thread(void *memory)
 {
     thread_start start = *(thread_start *)memory;
     free(memory);
+    sigset_t alarms;
+    sigemptyset(&alarms);
+    sigaddset(&alarms, SIGALRM);
+    pthread_sigmask(SIG_BLOCK, &alarms, NULL); /* the program's thread takes it */
     void *result;
     pthread_cleanup_push(give_back, start.counts ? &fault : NULL);
     result = start.run(start.argument);

@@ -56,20 +56,12 @@ static void prepare(run *r, uint64_t seed)
     snprintf(r->processes, sizeof(r->processes), "%d", w->processes);
     snprintf(r->culprit, sizeof(r->culprit), "%d", w->culprit);
     snprintf(r->timeout, sizeof(r->timeout), "WEFT_TIMEOUT_S=%d", w->timeout_s);
-    const char *arguments[] = { "mpirun",
-                                "--oversubscribe",
-                                "--bind-to",
-                                "none",
-                                "-n",
-                                r->processes,
-                                w->recovers ? "--enable-recovery" : "--quiet",
-                                victim,
-                                r->culprit,
-                                w->fault,
-                                w->moment,
-                                w->number,
-                                NULL };
-    memcpy(r->arguments, arguments, sizeof(arguments));
+    const char *how = w->recovers ? "--enable-recovery" : "--quiet";
+    const char *launcher[] = { "mpirun", "--oversubscribe", "--bind-to", "none", how, "-n", r->processes };
+    const char *program[] = { victim, r->culprit, w->fault, w->moment, w->number, NULL };
+    size_t first = w->launched ? sizeof(launcher) / sizeof(launcher[0]) : 0;
+    memcpy(r->arguments, launcher, first * sizeof(launcher[0]));
+    memcpy(r->arguments + first, program, sizeof(program));
     const char *settings[] = { r->timeout,
                                w->check ? "WEFT_CHECK=1" : "WEFT_CHECK=0",
                                w->packed ? "WEFT_PACK_BYTES=4096" : "WEFT_PACK_BYTES",
