@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,6 +26,7 @@ static double now_s(void)
 static void become(const child *c, int output)
 {
     setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* a test that is ended leaves nothing behind */
     int nothing = open("/dev/null", O_RDONLY);
     dup2(nothing, 0);
     dup2(output, 1);
