@@ -124,9 +124,11 @@ typedef struct weft_apply_options {
     int num_scalars;
     double scalars[WEFT_MAX_SCALARS]; /**< for the kernel */
     int num_sizes;
-    int64_t sizes[WEFT_MAX_NUMBERS]; /**< of the letters of the output alone, in its order */
-    int leading;                     /**< dimensions of the first run, where an operand has two */
-    weft_dtype type;                 /**< of the output: of WEFT_TYPE_GIVEN */
+    /** Of the letters that no input has as a dimension of its own, of all of them, in the order in which the
+     * rule's text names them: of "(ab)c->ac", a and b; of "Ad,A->vd", v. */
+    int64_t sizes[WEFT_MAX_NUMBERS];
+    int leading;     /**< dimensions of the first run, where an operand has two */
+    weft_dtype type; /**< of the output: of WEFT_TYPE_GIVEN */
 } weft_apply_options;
 
 /**

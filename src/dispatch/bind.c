@@ -305,6 +305,10 @@ static weft_status size_given(binder *b)
         }
         factor->size = b->attributes->sizes[next++];
     }
+    if (next < b->attributes->num_sizes) {
+        return refuse(b, WEFT_ERR_INVALID, "%lld sizes are given, and the rule needs %lld",
+                      (long long)b->attributes->num_sizes, (long long)next);
+    }
     return WEFT_OK;
 }
 

@@ -77,8 +77,8 @@ typedef struct weft_attributes {
     int64_t rule;    /* which of the operation's rules */
     int64_t leading; /* dimensions of the first run, where an operand has two */
     int64_t type;    /* of the output, where the operation leaves it to the call (WEFT_TYPE_GIVEN) */
-    /* Sizes of the factors that no input has as a dimension of its own, in the order in which the rule names
-     * them; or what the operation defines. */
+    /* Sizes of all factors that no input has as a dimension of its own, in the order in which the rule's text
+     * names them; without a rule, what the operation defines. */
     int64_t num_sizes;
     int64_t sizes[WEFT_MAX_SIZES];
     int64_t num_numbers; /* whole numbers for the operation, its rule and its kernel */
