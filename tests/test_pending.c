@@ -191,6 +191,78 @@ static void test_no_limit(void **state)
     unsetenv("WEFT_MAX_PENDING_TASKS");
 }
 
+/* ---- bytes --------------------------------------------------------------------------------------------- */
+
+static void start_with_pool(int64_t pool_bytes)
+{
+    weft_config config = WEFT_CONFIG_DEFAULT;
+    config.pool_bytes = pool_bytes;
+    assert_int_equal(weft_init(&config), WEFT_OK);
+    mesh = weft_mesh_create(1, (int64_t[]){ 1 }, NULL);
+    assert_no_error();
+}
+
+/* Each panel is a handle of StarPU, which takes more than its 8 bytes. */
+static void test_pool_counts_handles(void **state)
+{
+    (void)state;
+    enum { POOL_MB = 128, LEAST = 500, MOST = SANITIZED ? 600 : 1100, SLACK_MB = 96 };
+    setenv("WEFT_PANEL_ROWS", "1", 1);
+    start_with_pool((int64_t)POOL_MB << 20);
+    unsetenv("WEFT_PANEL_ROWS");
+    weft_tensor *first = full(MOST, 1, "R");
+    assert_int_equal(weft_wait(), WEFT_OK);
+    int64_t before = resident_mb(), largest = 0;
+    for (int64_t rows = LEAST; rows < MOST; rows++) { /* no two of one size: none is used again */
+        weft_scope_open();
+        full(rows, 1, "R");
+        weft_scope_close();
+        largest = resident_mb() > largest ? resident_mb() : largest;
+    }
+    check_values(first, MOST, 1);
+    if (!SANITIZED && largest - before > POOL_MB + SLACK_MB) {
+        fail_msg("took %lld MB, the pool has %d", (long long)(largest - before), POOL_MB);
+    }
+    weft_tensor_release(first);
+    stop();
+}
+
+enum { LARGE = 1 << 20, LARGE_MB = LARGE * 8 >> 20 };
+
+static weft_tensor *copied(void)
+{
+    static double *values;
+    values = values == NULL ? calloc(LARGE, sizeof(double)) : values;
+    int64_t rows = LARGE;
+    void *locals[] = { values };
+    return weft_from_local(WEFT_F64, 1, &rows, locals, mesh, NULL, WEFT_COPY);
+}
+
+/* Few tasks, each of which keeps much memory. */
+static void test_large_buffers_wait(void **state)
+{
+    (void)state;
+    enum { POOL_MB = 64, CALLS = 60, MOST_MB = POOL_MB + 64 + 8 * LARGE_MB };
+    start_with_pool((int64_t)POOL_MB << 20);
+    weft_tensor *x = full(LARGE, 1, "R");
+    assert_int_equal(weft_wait(), WEFT_OK);
+    int64_t before = resident_mb(), largest = 0;
+    let_doze(x, 500);
+    for (int i = 0; i < CALLS; i++) {
+        weft_tensor *copy = copied();
+        weft_add_(x, copy, 1);
+        weft_tensor_release(copy);
+        assert_no_error();
+        largest = resident_mb() > largest ? resident_mb() : largest;
+    }
+    check_values(x, LARGE, 1);
+    if (!SANITIZED && largest - before > MOST_MB) {
+        fail_msg("took %lld MB, at most %d expected", (long long)(largest - before), MOST_MB);
+    }
+    weft_tensor_release(x);
+    stop();
+}
+
 /* ---- with shards that the program holds ---------------------------------------------------------------- */
 
 /* Adds in place until a call is refused; returns how many were not. */
@@ -277,6 +349,30 @@ static void test_composites_are_refused_whole(void **state)
         }
         assert_int_equal(weft_finalize(), WEFT_OK);
     }
+}
+
+static void test_refuses_bytes_that_wait_for_the_program(void **state)
+{
+    (void)state;
+    enum { POOL_MB = 64, AT_MOST = 20 };
+    start_with_pool((int64_t)POOL_MB << 20);
+    weft_tensor *x = full(LARGE, 0, "R"), *one = full(LARGE, 1, "R");
+    assert_non_null(weft_local_acquire(x, 0, WEFT_READ));
+    weft_add_(x, one, 1);
+    int calls = 0;
+    weft_tensor *copy;
+    while (calls < AT_MOST && (copy = copied()) != NULL) {
+        assert_non_null(weft_add_(copy, x, 1));
+        weft_tensor_release(copy);
+        calls++;
+    }
+    assert_int_equal(calls, POOL_MB / LARGE_MB);
+    assert_error(WEFT_ERR_STATE, "bytes of released tensors wait for weft_local_release()");
+    assert_int_equal(weft_local_release(x, 0), WEFT_OK);
+    check_values(x, LARGE, 1);
+    weft_tensor_release(x);
+    weft_tensor_release(one);
+    stop();
 }
 
 /* A shard that is held keeps nobody waiting who does not write to it. */
@@ -383,6 +479,44 @@ static void test_one_process_is_slow(void **state)
     stop();
 }
 
+/* Process 0 only sends, to one that does not come to its calls for a while. */
+static void test_receiver_is_slow(void **state)
+{
+    (void)state;
+    enum { CALLS = 40000, ROWS = 400, MOST_MB = 100 };
+    start(0, 0);
+    weft_mesh *source = weft_mesh_of_ranks(1, (int64_t[]){ 1 }, (int[]){ 0 }, NULL);
+    weft_mesh *target = weft_mesh_of_ranks(1, (int64_t[]){ 1 }, (int[]){ 1 }, NULL);
+    mesh = source;
+    weft_tensor *x = full(ROWS, 1, "R"), *late = full(ROWS, 2, "R"), *came = NULL;
+    assert_int_equal(weft_wait(), WEFT_OK);
+    int64_t before = resident_mb(), largest = 0;
+    let_doze(late, 1500);
+    weft_tensor *awaited = weft_redistribute(late, target, NULL); /* so that messages are looked for */
+    if (weft_process_index() == 1) {
+        sleep_ms(1000);
+    }
+    for (int i = 0; i < CALLS; i++) {
+        if (came != NULL) {
+            weft_tensor_release(came);
+        }
+        came = weft_redistribute(x, target, NULL);
+        if (i % 1000 == 0 && resident_mb() > largest) {
+            largest = resident_mb();
+        }
+    }
+    check_values(came, ROWS, 1);
+    check_values(awaited, ROWS, 2);
+    if (!SANITIZED && largest - before > MOST_MB) {
+        fail_msg("took %lld MB, at most %d expected", (long long)(largest - before), MOST_MB);
+    }
+    weft_tensor_release(x);
+    weft_tensor_release(late);
+    weft_tensor_release(came);
+    weft_tensor_release(awaited);
+    stop();
+}
+
 /* The limit is each process's own affair. */
 static void test_limits_differ(void **state)
 {
@@ -470,10 +604,14 @@ int main(void)
         cmocka_unit_test(test_no_limit),
         cmocka_unit_test(test_refuses_what_waits_for_the_program),
         cmocka_unit_test(test_composites_are_refused_whole),
+        cmocka_unit_test(test_pool_counts_handles),
+        cmocka_unit_test(test_large_buffers_wait),
+        cmocka_unit_test(test_refuses_bytes_that_wait_for_the_program),
         cmocka_unit_test(test_waits_beside_what_is_held),
     };
     const struct CMUnitTest together[] = {
         cmocka_unit_test(test_one_process_is_slow),
+        cmocka_unit_test(test_receiver_is_slow),
         cmocka_unit_test(test_limits_differ),
         cmocka_unit_test(test_shard_held_on_one_process),
         cmocka_unit_test(test_shards_held_everywhere),

@@ -16,10 +16,13 @@ WEFT_BEGIN_DECLS
  * them have ended, so a program that never waits needs bounded memory. All tasks of one call are submitted
  * together, however many they are.
  *
+ * The same holds while memory of released tensors that waits for its tasks to end takes more than a quarter of
+ * weft_config.pool_bytes (64 MiB at least): few tasks with large arrays.
+ *
  * A call may therefore wait for other processes to make the calls before it. A program that sends messages of
  * its own beside weft's must not have a process wait for such a message while another one makes calls.
  *
- * WEFT_ERR_STATE: as many tasks as may be pending wait for a shard that the program holds
+ * WEFT_ERR_STATE: as many tasks as may be pending, or so much memory, wait for a shard that the program holds
  * (weft_local_acquire()). The call has not been made: no rank has changed, other processes wait for it.
  * Release the shard and make the call again.
  */
@@ -44,8 +47,9 @@ typedef struct weft_config {
                       that sets it runs unchanged on any number of processes */
     int workers; /**< WEFT_WORKERS: CPU workers of this process; default: its share of the cores that hwloc
                       shows, at least 1. STARPU_NCPU, when set, wins */
-    int64_t pool_bytes; /**< WEFT_POOL_BYTES: released memory kept for reuse; default a quarter of the
-                           machine's, divided by its processes */
+    int64_t pool_bytes; /**< WEFT_POOL_BYTES: memory of released tensors that is kept for reuse or on its way
+                           back to the system, StarPU's handles included (2.5 KB or more for each panel);
+                           default a quarter of the machine's, divided by its processes */
     int timeout_s; /**< WEFT_TIMEOUT_S: seconds after which messages that do not move, or a process that does
                         not come, break the world (see weft_wait()); default 1800. WEFT_TIMEOUT_S=0: never */
     int64_t max_pending_tasks; /**< WEFT_MAX_PENDING_TASKS: tasks of this process that may be pending before a

@@ -233,9 +233,7 @@ static bool may_submit(const weft_public_call *call)
     if (!weft_pending_admit(weft_runtime.pending, call->function)) {
         return false;
     }
-    if (weft_pool_renewal_is_due(weft_runtime.pool) && !weft_runtime.pending->held) {
-        weft_pool_renew(weft_runtime.pool);
-    }
+    weft_pool_renew_when_due(weft_runtime.pool);
     return true;
 }
 

@@ -85,8 +85,14 @@ static int post(mpi_state *state, const weft_message *message, bool receive, cha
         }
         count = 1;
     }
-    int error = receive ? MPI_Irecv(first, count, type, message->peer, tag, state->comm, request)
-                        : MPI_Isend(first, count, type, message->peer, tag, state->comm, request);
+    int error;
+    if (receive) {
+        error = MPI_Irecv(first, count, type, message->peer, tag, state->comm, request);
+    } else if (weft_message_is_paced(message)) {
+        error = MPI_Issend(first, count, type, message->peer, tag, state->comm, request);
+    } else {
+        error = MPI_Isend(first, count, type, message->peer, tag, state->comm, request);
+    }
     if (!plain) {
         MPI_Type_free(&type); /* MPI keeps it until the message has ended */
     }

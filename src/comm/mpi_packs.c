@@ -224,7 +224,8 @@ static weft_status start_receive(weft_mpi_packs *packs, const weft_message *mess
 
 bool weft_mpi_packs_takes(const weft_mpi_packs *packs, const weft_message *message)
 {
-    return packs != NULL && message->bytes <= packs->limit && !packs->outboxes[message->peer].plain;
+    return packs != NULL && message->bytes <= packs->limit && !packs->outboxes[message->peer].plain &&
+           !weft_message_is_paced(message);
 }
 
 weft_status weft_mpi_packs_start(weft_mpi_packs *packs, const weft_message *message, bool receive,

@@ -7,8 +7,8 @@
  * wait uncopied, so the memory is bounded.
  *
  * A receive is an entry of the inbox. Receives of packs from anyone are always posted, and a pack is emptied
- * when it has come. What comes before its receive is kept, so packs never wait for each other; how much that
- * is, is up to how far the other process's submissions are ahead of this one's. */
+ * when it has come. What comes before its receive is kept, so packs never wait for each other. How much that
+ * is, is bounded by paced messages (comm.h), which do not travel in packs. */
 #ifndef WEFT_SRC_COMM_MPI_PACKS_H
 #define WEFT_SRC_COMM_MPI_PACKS_H
 

@@ -1,8 +1,10 @@
 #include "runtime/pending.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
-#include "base/base.h"
+#include "runtime/pool.h"
+#include "runtime/runtime.h"
 
 /* A pending task takes 2 to 5 KB. Half of them, when submission goes on, are 16 ms of the smallest tasks (2 us)
  * for one worker: more than waking takes. */
@@ -56,6 +58,15 @@ static void wait_for(weft_pending *pending, int64_t left)
     starpu_pthread_mutex_unlock(&pending->mutex);
 }
 
+static bool refuse(const weft_pending *pending, const char *function)
+{
+    char why[160];
+    snprintf(why, sizeof(why),
+             "%lld tasks wait for weft_local_release(), as many as may be pending (WEFT_MAX_PENDING_TASKS)",
+             (long long)pending->for_program);
+    return pending->refuse(function, why);
+}
+
 bool weft_pending_admit(weft_pending *pending, const char *function)
 {
     if (pending->composites > 0) {
@@ -64,9 +75,12 @@ bool weft_pending_admit(weft_pending *pending, const char *function)
     int64_t most = pending->most;
     if (most > 0 && atomic_load_explicit(&pending->count, memory_order_relaxed) >= most) {
         if (pending->for_program >= most) {
-            return pending->refuse(function, pending->for_program);
+            return refuse(pending, function);
         }
         wait_for(pending, weft_max_i64(most / 2, pending->for_program));
+    }
+    if (!weft_pool_admit(weft_runtime.pool, function)) {
+        return false;
     }
     pending->calls++;
     return true;

@@ -29,8 +29,11 @@ typedef struct weft_pending {
     /* Tasks among these that wait for the program, at most; those that have ended since are counted until it
      * holds nothing any more. */
     int64_t for_program;
-    /* Keeps the error, which names what the program holds. Returns false. */
-    bool (*refuse)(const char *function, int64_t tasks);
+    int64_t bytes_for_program; /* the same of the pool's buffers that are given up */
+    /* Of src/tensor: whether who writes to the handle waits for the program; and keeping the error, which
+     * says why and names what the program holds (returns false). */
+    bool (*waits)(starpu_data_handle_t handle);
+    bool (*refuse)(const char *function, const char *why);
     uint64_t calls; /* admitted; for tests */
     int composites; /* calls put together from others that are under way, one inside the other */
 } weft_pending;

@@ -30,6 +30,7 @@ typedef struct weft_buffer {
     int references;
     bool borrowed;            /* the program's memory: used in place, never freed */
     bool pooled;              /* kept for reuse when released; else deleted as soon as no task uses it */
+    int sends;                /* of its panels, since it was renewed */
     int retiring;             /* panels that tasks may still use, once nobody can reach the buffer */
     struct weft_buffer *next; /* in a free list, or in the list of those that can be deleted */
     struct weft_buffer *newer, *older;       /* free buffers by age */
@@ -37,7 +38,10 @@ typedef struct weft_buffer {
     struct weft_pool *pool;
 } weft_buffer;
 
-weft_pool *weft_pool_new(int64_t max_free_bytes);
+/* `max_bytes`: of memory that nobody has a reference to: values, StarPU's handles, and our own. Three quarters
+ * of it are kept for reuse, and the oldest go first; the rest is for what is on its way back to the system, as
+ * soon as its tasks have ended (64 MiB of that at least). */
+weft_pool *weft_pool_new(int64_t max_bytes);
 /* All tasks must have ended. Buffers still referenced are deleted too. */
 void weft_pool_delete(weft_pool *pool);
 
@@ -50,13 +54,18 @@ weft_buffer *weft_buffer_borrow(weft_pool *pool, weft_cut cut, void *memory);
 void weft_buffer_retain(weft_buffer *buffer);
 /* Never blocks. */
 void weft_buffer_release(weft_buffer *buffer);
-/* A StarPU with FxT keeps 32 bytes for each task that has read a handle, until something writes to it: to
- * weights that are only ever read, for ever. So everything is written to now and then, in name: acquired for
- * writing, without waiting. Not while the program holds shards, for others would come to wait for them. */
-bool weft_pool_renewal_is_due(const weft_pool *pool);
-void weft_pool_renew(weft_pool *pool);
-/* Of memory of the pool's that somebody has a reference to. For tests. */
+/* StarPU remembers who has read a handle until something writes to it. A StarPU with FxT keeps 32 bytes for each
+ * task; any keeps 2 KB for each acquisition while others overlap with it, so for each send of a panel of which
+ * another send is always under way. Weights that are only ever read would take more and more. So panels are
+ * renewed now and then: acquired for writing, without waiting. Not while the program holds shards: others would
+ * come to wait for them. */
+void weft_pool_renew_when_due(weft_pool *pool);
+void weft_buffer_renew_when_due(weft_buffer *buffer);
+/* Of values, without handles, in memory of the pool's that somebody has a reference to. For tests. */
 int64_t weft_pool_bytes_in_use(const weft_pool *pool);
+/* Before a call submits anything. BLOCKS while too much of what is on its way back waits for its tasks, until
+ * half of it has gone. False with the error kept (WEFT_ERR_STATE): too much of it waits for the program. */
+bool weft_pool_admit(weft_pool *pool, const char *function);
 /* Deletes what has become unused; called now and then by the submitting thread. */
 void weft_pool_collect(weft_pool *pool);
 

@@ -28,6 +28,9 @@ static bool run_transfer(const run *r, const exchange_step *s)
     const tag_range *ranges = s->kind == SEND ? exchange->sends : exchange->receives;
     weft_panel panel = panel_at(r, s->target);
     uint64_t calls = weft_digest_add(weft_runtime.digest, exchange->digest);
+    if (s->kind == SEND && !s->target.in_target) {
+        r->source->shards[s->target.shard].buffer->sends++;
+    }
     for (int i = 0; i < s->count; i++) {
         r->messages[i] = s->messages[i];
         r->messages[i].tag += ranges[s->messages[i].peer].first;
@@ -137,6 +140,17 @@ static bool obtain_landings(run *r)
     return true;
 }
 
+/* Before anything is sent: a send of an older call may be waited for, one of this call not, for others may wait
+ * for what comes after it (comm/sends.h). */
+static void renew_source(const weft_tensor_impl *source)
+{
+    for (int i = 0; i < source->num_shards; i++) {
+        if (source->shards[i].count > 0) {
+            weft_buffer_renew_when_due(source->shards[i].buffer);
+        }
+    }
+}
+
 bool weft_exchange_run(const char *function, const weft_exchange *exchange, const weft_tensor_impl *source,
                        weft_tensor_impl *target)
 {
@@ -148,6 +162,7 @@ bool weft_exchange_run(const char *function, const weft_exchange *exchange, cons
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a redistribution");
     } else {
         weft_runtime.operations++;
+        renew_source(source);
         reserve_tags(exchange);
         done = run_steps(&r);
         weft_runtime.counters.transfers += exchange->transfers;

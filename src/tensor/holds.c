@@ -65,12 +65,17 @@ static void forget_all(weft_held *held)
     weft_ptrset_free(&held->unwritable);
     weft_ptrset_free(&held->unreadable);
     held->tasks_wait = held->sends_wait = held->all_wait = false;
-    weft_runtime.pending->for_program = 0;
+    weft_runtime.pending->for_program = weft_runtime.pending->bytes_for_program = 0;
 }
 
 static bool handle_waits(const weft_held *held, starpu_data_handle_t handle, bool write)
 {
     return held->all_wait || weft_ptrset_has(write ? &held->unwritable : &held->unreadable, handle);
+}
+
+bool weft_held_waits(starpu_data_handle_t handle)
+{
+    return handle_waits(&weft_runtime.tensors->held, handle, true);
 }
 
 void weft_held_follow_task(int count, const starpu_data_handle_t handles[],
@@ -147,7 +152,7 @@ void weft_shard_let_go(weft_local_shard *shard)
 }
 
 /* Returns false, with the error kept: it names what is held. `why` comes before that. */
-static bool refuse(const char *function, const char *why)
+bool weft_held_refuse(const char *function, const char *why)
 {
     const weft_hold *hold = weft_runtime.tensors->held.newest;
     const char *label = weft_tensor_label(hold->tensor);
@@ -160,16 +165,7 @@ static bool refuse(const char *function, const char *why)
 
 static bool refuse_to_wait(const char *function)
 {
-    return refuse(function, "would wait for weft_local_release()");
-}
-
-bool weft_held_refuse_submission(const char *function, int64_t tasks)
-{
-    char why[128];
-    snprintf(why, sizeof(why),
-             "%lld tasks wait for weft_local_release(), as many as may be pending (WEFT_MAX_PENDING_TASKS)",
-             (long long)tasks);
-    return refuse(function, why);
+    return weft_held_refuse(function, "would wait for weft_local_release()");
 }
 
 bool weft_check_shard_waits_not(const char *function, const weft_local_shard *shard, bool write)

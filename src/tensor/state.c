@@ -15,7 +15,8 @@ weft_status weft_tensors_start(void)
         return weft_fail(WEFT_ERR_NOMEM, "weft_init", "no memory for the tensors");
     }
     tensors->most_plan_bytes = MOST_PLAN_BYTES;
-    weft_runtime.pending->refuse = weft_held_refuse_submission;
+    weft_runtime.pending->waits = weft_held_waits;
+    weft_runtime.pending->refuse = weft_held_refuse;
     weft_runtime.tensors = tensors;
     return WEFT_OK;
 }

@@ -89,8 +89,9 @@ void weft_shard_let_go(weft_local_shard *shard);
 void weft_held_follow_task(int count, const starpu_data_handle_t handles[],
                            const enum starpu_data_access_mode modes[]);
 void weft_held_follow_transfer(starpu_data_handle_t handle, bool receive, int64_t tasks);
-/* Of weft_pending. */
-bool weft_held_refuse_submission(const char *function, int64_t tasks);
+/* Those of weft_pending. */
+bool weft_held_waits(starpu_data_handle_t handle);
+bool weft_held_refuse(const char *function, const char *why);
 /* Whether reading or writing the shard waits for nothing that waits for the program; and whether nothing does
  * at all, so that none of the pool's buffers is waited for. False with the error kept: who waited all the
  * same would wait for ever. */

@@ -176,10 +176,9 @@ static void check_outputs(const oracle_file *file, const oracle_case *c, const o
 
 /* ---- back-pressure ------------------------------------------------------------------------------------- */
 
-static bool refuse(const char *function, int64_t tasks)
+static bool refuse(const char *function, const char *why)
 {
-    (void)tasks;
-    weft_fail(WEFT_ERR_STATE, function, "refused by the test");
+    weft_fail(WEFT_ERR_STATE, function, "%s", why);
     return false;
 }
 
@@ -188,7 +187,7 @@ static void call_in_vain(const oracle_file *file, const oracle_case *c, const or
                          weft_tensor *const in[])
 {
     weft_pending *pending = weft_runtime.pending;
-    bool (*real_refuse)(const char *, int64_t) = pending->refuse;
+    bool (*real_refuse)(const char *, const char *) = pending->refuse;
     int64_t most = pending->most;
     weft_random_state random = *weft_random_in_use();
     weft_counters counters = weft_runtime.counters;
