@@ -42,10 +42,11 @@ static bool is_single(const weft_layout *layout)
     return count == 1;
 }
 
+/* A single input has the common type, or is converted by where it goes. */
 static bool must_convert(const elementwise *e, int input)
 {
     const weft_layout *layout = e->lowering->inputs[input];
-    return weft_conversion_matters(layout->dtype, e->common) &&
+    return e->lowering->num_inputs > 1 && weft_conversion_matters(layout->dtype, e->common) &&
            !(e->kernel->exact_scalar && input == 1 && is_single(layout));
 }
 
