@@ -38,7 +38,7 @@ static weft_status open_transport(const char *function, weft_settings *settings,
         return WEFT_OK;
     }
 #if WEFT_HAVE_MPI
-    return weft_mpi_open(function, communicator, settings->pack_bytes, transport);
+    return weft_mpi_open(function, communicator, settings->pack_bytes, settings->timeout_s, transport);
 #else
     (void)communicator;
     return weft_fail(WEFT_ERR_UNSUPPORTED, function, "this library was built without MPI");

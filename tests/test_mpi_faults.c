@@ -60,7 +60,9 @@ static void test_no_packs_on_one_machine(void **state)
     for (int near_too = 0; near_too < 2; near_too++) {
         memset(&calls, 0, sizeof(calls));
         weft_vec finished = { 0 };
-        weft_mpi_packs *packs = weft_mpi_packs_open(MPI_COMM_WORLD, 4096, near_too);
+        MPI_Comm comm;
+        assert_int_equal(MPI_Comm_dup(MPI_COMM_WORLD, &comm), MPI_SUCCESS);
+        weft_mpi_packs *packs = weft_mpi_packs_open(comm, 4096, near_too ? NULL : (const int[]){ 0 });
         assert_non_null(packs);
         weft_message message = plain_message(1, 8);
         assert_int_equal(weft_mpi_packs_takes(packs, &message), near_too);
@@ -92,7 +94,7 @@ static void test_failure_of_a_test(void **state)
     weft_message messages[COUNT];
     weft_transport transport;
     weft_finished finished[16];
-    assert_int_equal(weft_mpi_open("test", NULL, 0, &transport), WEFT_OK);
+    assert_int_equal(weft_mpi_open("test", NULL, 0, 0, &transport), WEFT_OK);
     for (int i = 0; i < COUNT; i++) {
         messages[i] = plain_message((uint32_t)i, sizeof(int));
         assert_int_equal(transport.start(transport.state, &messages[i], true, &to[i], &to[i]), WEFT_OK);

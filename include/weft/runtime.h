@@ -79,12 +79,14 @@ typedef struct weft_config {
  * program's own.
  * The first start on a machine takes about 0.1 s more, for it measures what the machine can do
  * (WEFT_CALIBRATE="auto"; "again": this one too; "off": never). What is measured is kept with StarPU's
- * performance models; process 0 decides for all. BLOCKS until all processes of the world have come. All start
- * or none does: where one cannot, the others get its status, and a message that names it. The number of
- * ranks, the seed, WEFT_PANEL_BYTES, WEFT_PANEL_ROWS, WEFT_PLAN and WEFT_CHECK must be the same on every
- * process. Variables that begin with WEFT_ and are not known, and a world of one process where the launcher's
- * variables say several, are warned of on standard error (WEFT_SILENT=1: no warnings). WEFT_ON_ERROR: see
- * <weft/base.h>.
+ * performance models; process 0 decides for all. BLOCKS until all processes of the world have come, or
+ * WEFT_TIMEOUT_S is over (WEFT_ERR_TIMEOUT; weft cannot be started again then). Where weft initialises MPI,
+ * MPI_Init_thread() waits first, without a limit, for processes that have not come to it: after
+ * WEFT_TIMEOUT_S a line on standard error says so. All start or none does: where one cannot, the others get
+ * its status, and a message that names it. The number of ranks, the seed, WEFT_PANEL_BYTES, WEFT_PANEL_ROWS,
+ * WEFT_PLAN and WEFT_CHECK must be the same on every process. Variables that begin with WEFT_ and are not
+ * known, and a world of one process where the launcher's variables say several, are warned of on standard
+ * error (WEFT_SILENT=1: no warnings). WEFT_ON_ERROR: see <weft/base.h>.
  * \return WEFT_ERR_STATE when already initialised, by whichever thread, WEFT_ERR_INVALID for a field or
  *         variable out of range, WEFT_ERR_MISMATCH for one that is not the same everywhere, WEFT_ERR_TIMEOUT
  *         when a process does not come, WEFT_ERR_NOMEM for lack of memory or of threads, WEFT_ERR_IO

@@ -38,8 +38,8 @@ typedef struct probe {
  * more processes than cores the partner may need this one. */
 static void wait_for(probe *p, int messages)
 {
-    const double awake_us = 200;
-    double begin_us = starpu_timing_now(), last_us = begin_us;
+    const double awake_us = 200, stopped_us = 1e6;
+    double begin_us = starpu_timing_now(), last_us = begin_us, looked_us = begin_us;
     while (messages > 0 && !p->failed) {
         weft_finished finished[BURST];
         int count = p->transport->poll(p->transport->state, finished, BURST);
@@ -49,6 +49,8 @@ static void wait_for(probe *p, int messages)
         messages -= count;
         double now_us = starpu_timing_now();
         last_us = count > 0 ? now_us : last_us;
+        begin_us += now_us - looked_us > stopped_us ? now_us - looked_us : 0; /* this process was */
+        looked_us = now_us;
         p->failed = p->failed || weft_is_broken() || (p->timeout_us > 0 && now_us - begin_us > p->timeout_us);
         if (count == 0 && now_us - last_us > awake_us) {
             nanosleep(&(struct timespec){ 0, 1000 }, NULL);
@@ -131,8 +133,17 @@ static double at_least(double value, double least)
     return value > least ? value : least;
 }
 
-/* Collective on the two processes. False: something failed, and messages may be left. */
-static bool measure_link(const weft_transport *transport, int peer, double timeout_s, weft_link *link)
+/* The world is broken with the process that does not answer, unless it was broken before. */
+static void give_up_on(const char *function, int process, double timeout_s)
+{
+    weft_break(WEFT_ERR_TIMEOUT, function,
+               "process %d has not answered within %.1f s while the machines were measured", process,
+               timeout_s);
+}
+
+/* Collective on the two processes. False: the world is broken, and messages may be left. */
+static bool measure_link(const char *function, const weft_transport *transport, int peer, double timeout_s,
+                         weft_link *link)
 {
     /* What is cut off is the clock's and the scheduler's. */
     const double least_us = 0.05;
@@ -143,7 +154,7 @@ static bool measure_link(const weft_transport *transport, int peer, double timeo
                 .timeout_us = timeout_s * 1e6,
                 .memory = calloc(PIECES, PIECE_BYTES) };
     if (p.memory == NULL) {
-        weft_break(WEFT_ERR_NOMEM, "weft", "no memory to measure a link");
+        weft_break(WEFT_ERR_NOMEM, function, "no memory to measure a link");
         return false;
     }
     double trip_us = typical_trip_us(&p, PING_PONGS, 1, WORD_BYTES);
@@ -152,10 +163,12 @@ static bool measure_link(const weft_transport *transport, int peer, double timeo
     *link =
         (weft_link){ at_least(trip_us / 2, least_us), at_least((burst_us - trip_us) / (BURST - 1), least_us),
                      (double)PIECES * PIECE_BYTES / at_least(bytes_us, least_us) };
-    if (!p.failed) {
-        free(p.memory); /* else the transport may still use it */
+    if (p.failed) {
+        give_up_on(function, peer, timeout_s);
+        return false; /* the transport may still use the memory */
     }
-    return !p.failed;
+    free(p.memory);
+    return true;
 }
 
 /* ---- all processes ------------------------------------------------------------------------------------- */
@@ -214,55 +227,82 @@ static bool has_partners(const briefing *b)
 }
 
 /* With process 0 in the one role, and its partners in the other. */
-static bool measure_links(const weft_transport *transport, double timeout_s, briefing *b)
+static bool measure_links(const char *function, const weft_transport *transport, double timeout_s,
+                          briefing *b)
 {
+    const struct {
+        int partner;
+        weft_link *link;
+    } links[] = { { b->near_partner, &b->machine.near }, { b->far_partner, &b->machine.far } };
     int process = transport->place.process;
-    bool measured = true;
-    if (b->near_partner > 0 && (process == 0 || process == b->near_partner)) {
-        measured = measure_link(transport, process == 0 ? b->near_partner : 0, timeout_s, &b->machine.near);
+    for (size_t i = 0; i < WEFT_ARRAY_SIZE(links); i++) {
+        int partner = links[i].partner;
+        if (partner > 0 && (process == 0 || process == partner) &&
+            !measure_link(function, transport, process == 0 ? partner : 0, timeout_s, links[i].link)) {
+            return false;
+        }
     }
-    if (b->far_partner > 0 && measured && (process == 0 || process == b->far_partner)) {
-        measured = measure_link(transport, process == 0 ? b->far_partner : 0, timeout_s, &b->machine.far);
-    }
-    return measured;
+    return true;
 }
 
-/* Everyone says where it is; process 0 says what is to be done. It takes the machine's lock when all have
- * come, so that other worlds do not wait for those of this one. */
-static bool brief(const weft_settings *settings, const weft_transport *transport, briefing *b, int *lock)
+/* Of process 0. It takes the machine's lock when all have come, so that other worlds do not wait for those of
+ * this one. */
+static void decide(const char *function, const weft_settings *settings, const weft_transport *transport,
+                   briefing *b, int *lock)
 {
     int processes = transport->place.num_processes;
     int *nodes = calloc((size_t)processes, sizeof(*nodes));
     bool *came = calloc((size_t)processes, sizeof(*came));
-    bool all = nodes != NULL && came != NULL;
-    if (all) {
+    if (nodes == NULL || came == NULL) {
+        weft_break(WEFT_ERR_NOMEM, function, "no memory to measure the machines of %d processes", processes);
+    } else {
         transport->gather(transport->state, &transport->place.node, nodes, sizeof(*nodes),
                           settings->timeout_s, came);
-        for (int p = 0; p < processes && transport->place.process == 0; p++) {
-            all = all && (p == 0 || came[p]);
+        for (int p = 1; p < processes; p++) {
+            if (!came[p]) {
+                give_up_on(function, p, settings->timeout_s);
+            }
         }
     }
-    if (all && transport->place.process == 0) {
+    if (!weft_is_broken()) {
         nodes[0] = transport->place.node;
         *lock = own_figures(settings, b);
         choose_partners(nodes, processes, settings->calibration == WEFT_CALIBRATE_AGAIN, b);
     }
     free(nodes);
     free(came);
-    return all && transport->tell(transport->state, b, sizeof(*b), settings->timeout_s);
 }
 
-static bool agree(const weft_settings *settings, const weft_transport *transport, briefing *b, int *lock)
+/* From process 0 to all. */
+static bool pass_on(const char *function, const weft_settings *settings, const weft_transport *transport,
+                    briefing *b)
 {
-    if (!brief(settings, transport, b, lock)) {
+    if (!weft_is_broken() && !transport->tell(transport->state, b, sizeof(*b), settings->timeout_s)) {
+        give_up_on(function, 0, settings->timeout_s);
+    }
+    return !weft_is_broken();
+}
+
+/* Everyone says where it is; process 0 says what is to be done, and what came of it. False: the world is
+ * broken. */
+static bool agree(const char *function, const weft_settings *settings, const weft_transport *transport,
+                  briefing *b, int *lock)
+{
+    if (transport->place.process == 0) {
+        decide(function, settings, transport, b, lock);
+    } else {
+        transport->gather(transport->state, &transport->place.node, NULL, sizeof(int), settings->timeout_s,
+                          NULL);
+    }
+    if (!pass_on(function, settings, transport, b)) {
         return false;
     }
     if (!has_partners(b)) {
         return true;
     }
     b->kept = false;
-    return measure_links(transport, settings->timeout_s, b) &&
-           transport->tell(transport->state, b, sizeof(*b), settings->timeout_s);
+    return measure_links(function, transport, settings->timeout_s, b) &&
+           pass_on(function, settings, transport, b);
 }
 
 weft_status weft_calibrate(const char *function, const weft_settings *settings,
@@ -274,7 +314,7 @@ weft_status weft_calibrate(const char *function, const weft_settings *settings,
     memset(&b, 0, sizeof(b)); /* it travels whole */
     bool agreed = true;
     if (processes > 1) {
-        agreed = agree(settings, transport, &b, &lock) && !weft_is_broken();
+        agreed = agree(function, settings, transport, &b, &lock);
     } else {
         lock = own_figures(settings, &b);
         b.machines = 1;
@@ -291,9 +331,6 @@ weft_status weft_calibrate(const char *function, const weft_settings *settings,
     if (agreed) {
         return WEFT_OK;
     }
-    weft_break(WEFT_ERR_TIMEOUT, function,
-               "the processes did not agree within %.1f s on what their machines can do",
-               settings->timeout_s);
     transport->abandon(transport->state);
     return weft_error_collect();
 }

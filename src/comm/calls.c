@@ -16,7 +16,7 @@ typedef struct record {
     uint64_t number;
     uint64_t digest; /* of all calls, at the last one; else 0 */
     uint64_t ranks;  /* hash of the ranks of the meshes */
-    int leader;     /* the process that hosts the lowest of these ranks */
+    int leader;      /* the process that hosts the lowest of these ranks */
     char call[CALL_SIZE];
     char error[ERROR_SIZE]; /* that was kept before: why a process may have come to another call */
 } record;

@@ -92,17 +92,19 @@ typedef struct weft_transport {
     /* Everyone gives `size` bytes. At process 0 they are in `all`, one after another, and came[p] says who
      * came within the time-out (0: for ever); elsewhere it does not wait and `all` is not used. */
     void (*gather)(void *state, const void *mine, void *all, size_t size, double timeout_s, bool came[]);
-    /* Process 0 tells everyone `size` bytes; elsewhere waits for them, somewhat longer than twice the
-     * time-out, because process 0 may have begun to wait later. False when they did not come. */
+    /* Process 0 tells everyone `size` bytes. Elsewhere waits for them: for process 0 to come to the gathering
+     * before it, if there was one, as long as the time-out, and somewhat longer from there on, for process 0
+     * waits for the others. False when they did not come. */
     bool (*tell)(void *state, void *words, size_t size, double timeout_s);
 } weft_transport;
 
 /* `communicator`: pointer to an MPI_Comm, or NULL for MPI_COMM_WORLD. pack_bytes: messages of at most so many
  * bytes, of the least that any process gives, travel in packs (comm/mpi_packs.h); 0: none; -1: those between
- * machines, of a usual size. Collective; settle() says from when on. An error with *transport filled in: this
- * process cannot go on, and can tell the others (comm/agree.h). */
+ * machines, of a usual size; settle() says from when on. Collective: WEFT_ERR_TIMEOUT where a process does not
+ * come within timeout_s (0: for ever). An error with *transport filled in: this process cannot go on, and can
+ * tell the others (comm/agree.h). */
 weft_status weft_mpi_open(const char *function, const void *communicator, int64_t pack_bytes,
-                          weft_transport *transport);
+                          double timeout_s, weft_transport *transport);
 
 /* ---- the engine ---------------------------------------------------------------------------------------- */
 

@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "comm/comm.h"
+#include "comm/mpi_life.h"
 #include "comm/mpi_meetings.h"
+#include "comm/mpi_open.h"
 #include "comm/mpi_packs.h"
 #include "comm/mpi_requests.h"
 
@@ -231,7 +233,7 @@ static void mpi_close(void *opaque)
     mpi_state *state = opaque;
     weft_mpi_packs_close(state->packs);
     weft_mpi_meetings_close(&state->meetings);
-    if (!weft_mpi_has_given_up()) { /* freeing a communicator is collective */
+    if (!weft_mpi_has_left()) { /* freeing a communicator is collective */
         MPI_Comm_free(&state->comm);
     }
     weft_mpi_requests_free(&state->active);
@@ -250,67 +252,41 @@ static weft_status check_threads(const char *function)
                      "MPI was initialised without MPI_THREAD_MULTIPLE, which weft's progress thread needs");
 }
 
-static weft_process_place place_of(MPI_Comm comm)
-{
-    weft_process_place place = { .num_processes = 1, .node_processes = 1 };
-    MPI_Comm_rank(comm, &place.process);
-    MPI_Comm_size(comm, &place.num_processes);
-    place.node = place.process;
-    MPI_Comm node;
-    if (MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node) == MPI_SUCCESS) {
-        MPI_Comm_rank(node, &place.node_process);
-        MPI_Comm_size(node, &place.node_processes);
-        MPI_Bcast(&place.node, 1, MPI_INT, 0, node);
-        MPI_Comm_free(&node);
-    }
-    return place;
-}
-
-/* Processes that were told different limits agree on the least. False: no memory, or MPI has failed. */
-static bool open_packs(mpi_state *state, int64_t pack_bytes)
+/* NULL where none are wanted. False: no memory, or MPI has failed. */
+static bool open_packs(mpi_state *state, const weft_mpi_common *common)
 {
     enum { USUAL_LIMIT = 4096 };
-    int64_t limit = pack_bytes < 0 ? INT64_MAX : pack_bytes;
-    MPI_Allreduce(MPI_IN_PLACE, &limit, 1, MPI_INT64_T, MPI_MIN, state->comm);
-    if (limit == 0) {
+    if (common->packs == MPI_COMM_NULL) {
         return true;
     }
-    bool told = limit < INT64_MAX;
-    state->packs = weft_mpi_packs_open(state->comm, told ? limit : USUAL_LIMIT, told);
+    bool given = common->pack_bytes >= 0; /* then also between processes of one machine */
+    state->packs = weft_mpi_packs_open(common->packs, given ? common->pack_bytes : USUAL_LIMIT,
+                                       given ? NULL : common->nodes);
     return state->packs != NULL;
 }
 
-weft_status weft_mpi_open(const char *function, const void *communicator, int64_t pack_bytes,
-                          weft_transport *transport)
+static uint32_t count_tags(MPI_Comm comm)
 {
-    /* Open MPI's handles are pointers, so "MPI_COMM_WORLD given before MPI_Init" can be told from a
-     * communicator. */
-    bool own = communicator != NULL && *(const MPI_Comm *)communicator != MPI_COMM_WORLD;
-    weft_status status = weft_mpi_begin(function, own);
-    if (status != WEFT_OK) {
-        return status;
-    }
-    MPI_Comm comm = communicator == NULL ? MPI_COMM_WORLD : *(const MPI_Comm *)communicator;
-    if (comm == MPI_COMM_NULL) {
-        return weft_fail(WEFT_ERR_INVALID, function, "comm is MPI_COMM_NULL");
-    }
+    int *bound = NULL, found = 0;
+    MPI_Comm_get_attr(comm, MPI_TAG_UB, &bound, &found);
+    return found ? (uint32_t)*bound + 1u : 32768u;
+}
+
+/* Fills in the transport: from here on this process can tell the others what is wrong with it. */
+static weft_status open_state(const char *function, weft_mpi_common *common, weft_transport *transport)
+{
     mpi_state *state = calloc(1, sizeof(*state));
     if (state == NULL) {
         return weft_fail(WEFT_ERR_NOMEM, function, "no memory for the MPI transport");
     }
-    if (MPI_Comm_dup(comm, &state->comm) != MPI_SUCCESS || !weft_mpi_meetings_open(&state->meetings, comm)) {
-        free(state);
-        return weft_fail(WEFT_ERR_COMM, function, "MPI_Comm_dup() failed");
-    }
-    MPI_Comm_set_errhandler(state->comm, MPI_ERRORS_RETURN);
-    bool packs = open_packs(state, pack_bytes);
-    int *bound = NULL, found = 0;
-    MPI_Comm_get_attr(state->comm, MPI_TAG_UB, &bound, &found);
-    state->tags = found ? (uint32_t)*bound + 1u : 32768u;
+    state->comm = common->messages;
+    state->meetings.comm = common->meetings;
+    state->tags = count_tags(state->comm);
+    bool packs = open_packs(state, common);
     *transport = (weft_transport){
         .name = "mpi",
         .state = state,
-        .place = place_of(state->comm),
+        .place = common->place,
         .start = mpi_start,
         .poll = mpi_poll,
         .abandon = mpi_abandon,
@@ -321,4 +297,27 @@ weft_status weft_mpi_open(const char *function, const void *communicator, int64_
     };
     return packs ? check_threads(function)
                  : weft_fail(WEFT_ERR_NOMEM, function, "no memory for small messages");
+}
+
+weft_status weft_mpi_open(const char *function, const void *communicator, int64_t pack_bytes,
+                          double timeout_s, weft_transport *transport)
+{
+    /* Open MPI's handles are pointers, so "MPI_COMM_WORLD given before MPI_Init" can be told from a
+     * communicator. */
+    bool own = communicator != NULL && *(const MPI_Comm *)communicator != MPI_COMM_WORLD;
+    weft_status status = weft_mpi_begin(function, own, timeout_s);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    MPI_Comm comm = communicator == NULL ? MPI_COMM_WORLD : *(const MPI_Comm *)communicator;
+    if (comm == MPI_COMM_NULL) {
+        return weft_fail(WEFT_ERR_INVALID, function, "comm is MPI_COMM_NULL");
+    }
+    weft_mpi_common *common = weft_mpi_meet(function, comm, pack_bytes, timeout_s);
+    if (common == NULL) {
+        return weft_latest_status();
+    }
+    status = open_state(function, common, transport);
+    weft_mpi_common_free(common);
+    return status;
 }

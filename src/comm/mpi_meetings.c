@@ -2,31 +2,17 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "comm/mpi_life.h"
 #include "comm/mpi_requests.h"
 
-enum { TAG_RECORD = 1, TAG_WORDS, TAG_NEWS };
+enum { TAG_RECORD = 1, TAG_WORDS, TAG_NEWS, TAG_HERE };
 
 /* What a process that gives up tells the others. */
 typedef struct news {
     weft_status status;
     char message[768];
 } news;
-
-/* MPI outlives weft_finalize(), and so does what a world that broke has left in it: finalize_at_exit() has to
- * know. */
-static struct {
-    atomic_bool happened;
-    MPI_Comm comm; /* of the world that broke, for its processes' last meeting */
-} given_up;
-
-/* The process in which weft has initialised MPI; its children have MPI's memory, and nothing of MPI. 0: none. */
-static pid_t mpi_process;
-
-/* How long a process waits at its end for the others of a world that broke. */
-static const double LAST_MEETING_S = 5;
 
 /* ---- news ---------------------------------------------------------------------------------------------- */
 
@@ -74,42 +60,15 @@ static void spread_news(const weft_mpi_meetings *meetings)
 
 void weft_mpi_give_up(weft_mpi_meetings *meetings)
 {
-    given_up.comm = meetings->comm;
-    given_up.happened = true;
+    weft_mpi_leave(meetings->comm);
     spread_news(meetings);
-}
-
-bool weft_mpi_has_given_up(void)
-{
-    return given_up.happened;
 }
 
 /* ---- meetings ------------------------------------------------------------------------------------------ */
 
-static void pause_us(double us)
+static void hear(void *meetings)
 {
-    struct timespec time = { 0, (long)(us * 1e3) };
-    nanosleep(&time, NULL);
-}
-
-/* Waits until all requests have ended, the time is over (timeout_s > 0; without the time for which this
- * process itself was stopped), or the world has broken (meetings not NULL). */
-static bool wait_all(weft_mpi_meetings *meetings, MPI_Request requests[], int count, double timeout_s)
-{
-    double last_look_s = MPI_Wtime(), waited_s = 0, sleep_us = 5;
-    int ended = 0;
-    while (MPI_Testall(count, requests, &ended, MPI_STATUSES_IGNORE) == MPI_SUCCESS && !ended &&
-           !(meetings != NULL && weft_is_broken()) && (timeout_s <= 0 || waited_s < timeout_s)) {
-        double now_s = MPI_Wtime();
-        waited_s += now_s - last_look_s < 1 ? now_s - last_look_s : 0;
-        last_look_s = now_s;
-        if (meetings != NULL) {
-            weft_mpi_hear_news(meetings);
-        }
-        pause_us(sleep_us);
-        sleep_us = sleep_us < 200 ? 2 * sleep_us : 200;
-    }
-    return ended;
+    weft_mpi_hear_news(meetings);
 }
 
 /* The requests that have ended, one by one; takes the others back. Returns whether nothing is left behind. */
@@ -155,6 +114,17 @@ static void send_words(weft_mpi_meetings *meetings, int first, int last, int tag
     }
 }
 
+/* Process 0 says that it has come, so that the others know how long to wait for what it will tell. */
+static void say_here(const weft_mpi_meetings *meetings, int processes)
+{
+    for (int p = 1; p < processes; p++) {
+        MPI_Request request;
+        if (MPI_Isend(NULL, 0, MPI_BYTE, p, TAG_HERE, meetings->comm, &request) == MPI_SUCCESS) {
+            MPI_Request_free(&request); /* there is no memory to be kept */
+        }
+    }
+}
+
 /* Of process 0. Buffers that MPI may still write to are left to it. */
 static void gather_records(weft_mpi_meetings *meetings, const void *mine, void *all, size_t size,
                            double timeout_s, bool came[])
@@ -169,12 +139,13 @@ static void gather_records(weft_mpi_meetings *meetings, const void *mine, void *
         weft_break(WEFT_ERR_NOMEM, "weft", "no memory to compare the calls of %d processes", processes);
         return;
     }
+    say_here(meetings, processes);
     memcpy(inbox, mine, size);
     requests[0] = MPI_REQUEST_NULL;
     for (int p = 1; p < processes; p++) {
         MPI_Irecv(inbox + size * (size_t)p, (int)size, MPI_BYTE, p, TAG_RECORD, meetings->comm, &requests[p]);
     }
-    wait_all(meetings, requests, processes, timeout_s);
+    weft_mpi_wait(processes, requests, timeout_s, hear, meetings);
     bool done = end_receives(requests, processes, came);
     memcpy(all, inbox, size * (size_t)processes);
     if (done) {
@@ -193,26 +164,37 @@ void weft_mpi_gather(weft_mpi_meetings *meetings, const void *mine, void *all, s
         return;
     }
     send_words(meetings, 0, 1, TAG_RECORD, mine, size);
+    meetings->gathered = true;
 }
 
-static bool receive_words(weft_mpi_meetings *meetings, void *words, size_t size, double timeout_s)
+/* From process 0, within the time. Memory that MPI may still write to is left to it. */
+static bool receive(weft_mpi_meetings *meetings, int tag, void *words, size_t size, double timeout_s)
 {
-    void *inbox = malloc(size);
+    void *inbox = malloc(size + 1);
     if (inbox == NULL) {
         return false;
     }
     MPI_Request request;
     bool came = false;
-    MPI_Irecv(inbox, (int)size, MPI_BYTE, 0, TAG_WORDS, meetings->comm, &request);
-    wait_all(meetings, &request, 1, timeout_s > 0 ? 2 * timeout_s + 1 : 0);
+    MPI_Irecv(inbox, (int)size, MPI_BYTE, 0, tag, meetings->comm, &request);
+    weft_mpi_wait(1, &request, timeout_s, hear, meetings);
     bool ended = end_receives(&request, 1, &came);
-    if (came) {
+    if (came && size > 0) {
         memcpy(words, inbox, size);
     }
     if (ended) {
         free(inbox);
     }
     return came;
+}
+
+/* Process 0 waits for the others as long as these have waited for it, and has something to do then. */
+static bool receive_words(weft_mpi_meetings *meetings, void *words, size_t size, double timeout_s)
+{
+    const double work_s = 5;
+    bool here = !meetings->gathered || receive(meetings, TAG_HERE, NULL, 0, timeout_s);
+    meetings->gathered = false;
+    return here && receive(meetings, TAG_WORDS, words, size, timeout_s > 0 ? timeout_s + work_s : 0);
 }
 
 bool weft_mpi_tell(weft_mpi_meetings *meetings, void *words, size_t size, double timeout_s)
@@ -228,76 +210,13 @@ bool weft_mpi_tell(weft_mpi_meetings *meetings, void *words, size_t size, double
     return true;
 }
 
-bool weft_mpi_meetings_open(weft_mpi_meetings *meetings, MPI_Comm comm)
-{
-    if (MPI_Comm_dup(comm, &meetings->comm) != MPI_SUCCESS) {
-        return false;
-    }
-    MPI_Comm_set_errhandler(meetings->comm, MPI_ERRORS_RETURN);
-    return true;
-}
-
 void weft_mpi_meetings_close(weft_mpi_meetings *meetings)
 {
-    if (given_up.happened) { /* freeing a communicator is collective */
+    if (weft_mpi_has_left()) { /* freeing a communicator is collective */
         return;
     }
-    wait_all(NULL, meetings->sent, meetings->num_sent, LAST_MEETING_S);
+    const double words_are_there_s = 5;
+    weft_mpi_wait(meetings->num_sent, meetings->sent, words_are_there_s, NULL, NULL);
     forget_words(meetings);
     MPI_Comm_free(&meetings->comm);
-}
-
-/* ---- first and last ------------------------------------------------------------------------------------ */
-
-/* MPI_Finalize() waits for all processes, for ever. When the world broke, each waits for the others a while
- * first: a launcher that sees a process end without MPI_Finalize(), or with a status that is not 0, kills the
- * others, who may just be about to say what they have met. */
-static bool all_have_come(void)
-{
-    MPI_Request request;
-    if (MPI_Ibarrier(given_up.comm, &request) != MPI_SUCCESS) {
-        return false;
-    }
-    return wait_all(NULL, &request, 1, LAST_MEETING_S);
-}
-
-static void finalize_at_exit(void)
-{
-    if (getpid() != mpi_process) {
-        return;
-    }
-    int finalized = 0;
-    MPI_Finalized(&finalized);
-    if (!finalized && (!given_up.happened || all_have_come())) {
-        MPI_Finalize();
-    }
-}
-
-/* MPI can be finalised once only, weft can be started again: so MPI ends with the program. */
-weft_status weft_mpi_begin(const char *function, bool own_communicator)
-{
-    int initialized = 0, finalized = 0, provided = 0;
-    if (mpi_process != 0 && getpid() != mpi_process) {
-        return weft_fail(WEFT_ERR_STATE, function, "MPI is the parent's, from which this process was forked");
-    }
-    MPI_Finalized(&finalized);
-    if (finalized) {
-        return weft_fail(WEFT_ERR_UNSUPPORTED, function, "MPI has been finalised");
-    }
-    if (given_up.happened) {
-        return weft_fail(WEFT_ERR_STATE, function,
-                         "an earlier world of this process broke, and has left messages in MPI");
-    }
-    MPI_Initialized(&initialized);
-    if (!initialized) {
-        if (own_communicator) {
-            return weft_fail(WEFT_ERR_STATE, function, "comm is given but MPI is not initialised");
-        }
-        if (MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) {
-            return weft_fail(WEFT_ERR_COMM, function, "MPI_Init_thread() failed");
-        }
-        mpi_process = getpid();
-        atexit(finalize_at_exit);
-    }
-    return WEFT_OK;
 }

@@ -338,9 +338,7 @@ void weft_mpi_packs_close(weft_mpi_packs *packs)
     }
     if (!packs->abandoned) {
         cancel_receives(packs);
-        if (packs->comm != MPI_COMM_NULL) {
-            MPI_Comm_free(&packs->comm);
-        }
+        MPI_Comm_free(&packs->comm);
     }
     free_packs(packs);
     weft_inbox_free(packs->inbox);
@@ -366,28 +364,6 @@ static bool post_receives(weft_mpi_packs *packs)
     return true;
 }
 
-/* Processes of one machine exchange short messages through memory, for less than a pack costs. False: no
- * memory, or MPI has failed. */
-static bool leave_out_near(weft_mpi_packs *packs)
-{
-    MPI_Comm node;
-    if (MPI_Comm_split_type(packs->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node) != MPI_SUCCESS) {
-        return false;
-    }
-    MPI_Group near, all;
-    MPI_Comm_group(node, &near);
-    MPI_Comm_group(packs->comm, &all);
-    for (int p = 0; p < packs->num_processes; p++) {
-        int place = MPI_UNDEFINED;
-        MPI_Group_translate_ranks(all, 1, &p, near, &place);
-        packs->outboxes[p].plain = place != MPI_UNDEFINED;
-    }
-    MPI_Group_free(&near);
-    MPI_Group_free(&all);
-    MPI_Comm_free(&node);
-    return true;
-}
-
 static bool packs_for_anyone(const weft_mpi_packs *packs)
 {
     for (int p = 0; p < packs->num_processes; p++) {
@@ -398,31 +374,27 @@ static bool packs_for_anyone(const weft_mpi_packs *packs)
     return false;
 }
 
-weft_mpi_packs *weft_mpi_packs_open(MPI_Comm comm, int64_t limit, bool near_too)
+weft_mpi_packs *weft_mpi_packs_open(MPI_Comm comm, int64_t limit, const int nodes[])
 {
     weft_mpi_packs *packs = calloc(1, sizeof(*packs));
     if (packs == NULL) {
         return NULL;
     }
     packs->limit = limit;
-    packs->comm = MPI_COMM_NULL;
+    packs->comm = comm;
+    int process = 0;
+    MPI_Comm_rank(comm, &process);
     MPI_Comm_size(comm, &packs->num_processes);
     packs->outboxes = calloc((size_t)packs->num_processes, sizeof(*packs->outboxes));
     packs->busy = calloc((size_t)packs->num_processes, sizeof(*packs->busy));
     packs->inbox = weft_inbox_new();
-    bool opened = MPI_Comm_dup(comm, &packs->comm) == MPI_SUCCESS && packs->outboxes != NULL &&
-                  packs->busy != NULL && packs->inbox != NULL;
-    if (opened) {
-        MPI_Comm_set_errhandler(packs->comm, MPI_ERRORS_RETURN);
-        for (int p = 0; p < packs->num_processes; p++) {
-            packs->outboxes[p].process = p;
-        }
-        opened = near_too || leave_out_near(packs);
-        /* On one machine none packs: then nothing is posted, and nothing polled. It is the same on every
-         * process. */
-        opened = opened && (!packs_for_anyone(packs) || post_receives(packs));
+    bool opened = packs->outboxes != NULL && packs->busy != NULL && packs->inbox != NULL;
+    for (int p = 0; p < packs->num_processes && opened; p++) {
+        /* Processes of one machine exchange short messages through memory, for less than a pack costs. */
+        packs->outboxes[p] = (outbox){ .process = p, .plain = nodes != NULL && nodes[p] == nodes[process] };
     }
-    if (!opened) {
+    /* On one machine none packs: then nothing is posted, and nothing polled. It is the same on every process. */
+    if (!opened || (packs_for_anyone(packs) && !post_receives(packs))) {
         weft_mpi_packs_close(packs);
         return NULL;
     }

@@ -18,10 +18,10 @@
 
 typedef struct weft_mpi_packs weft_mpi_packs;
 
-/* Collective. `limit`: of a message's bytes, well below WEFT_PACK_CAPACITY. Messages for processes of this
- * machine are packed if `near_too`; where that leaves none to pack, it takes nothing, and a poll does
- * nothing. NULL: no memory, or MPI has failed. */
-weft_mpi_packs *weft_mpi_packs_open(MPI_Comm comm, int64_t limit, bool near_too);
+/* Takes the communicator over. `limit`: of a message's bytes, well below WEFT_PACK_CAPACITY. `nodes`: of each
+ * process, a number of its machine, where messages are not packed; NULL: all are. Where none is left to pack, it
+ * takes nothing, and a poll does nothing. NULL: no memory, or MPI has failed. */
+weft_mpi_packs *weft_mpi_packs_open(MPI_Comm comm, int64_t limit, const int nodes[]);
 /* Collective, unless abandoned. */
 void weft_mpi_packs_close(weft_mpi_packs *packs);
 

@@ -1,6 +1,9 @@
 #include "comm/mpi_requests.h"
 
 #include <stdlib.h>
+#include <time.h>
+
+#include "runtime/runtime.h"
 
 static void *enlarge(void *items, size_t count, size_t size, bool *failed)
 {
@@ -49,6 +52,26 @@ int weft_mpi_requests_test(weft_mpi_requests *all)
         all->statuses[k].MPI_ERROR = MPI_SUCCESS; /* MPI sets it when it returns MPI_ERR_IN_STATUS alone */
     }
     return count;
+}
+
+bool weft_mpi_wait(int count, MPI_Request requests[], double timeout_s, void (*meanwhile)(void *),
+                   void *argument)
+{
+    const double longest_sleep_us = 200;
+    double last_look_s = MPI_Wtime(), waited_s = 0, sleep_us = 5;
+    int ended = 0;
+    while (MPI_Testall(count, requests, &ended, MPI_STATUSES_IGNORE) == MPI_SUCCESS && !ended &&
+           !(meanwhile != NULL && weft_is_broken()) && (timeout_s <= 0 || waited_s < timeout_s)) {
+        double now_s = MPI_Wtime();
+        waited_s += now_s - last_look_s < 1 ? now_s - last_look_s : 0;
+        last_look_s = now_s;
+        if (meanwhile != NULL) {
+            meanwhile(argument);
+        }
+        nanosleep(&(struct timespec){ 0, (long)(sleep_us * 1e3) }, NULL);
+        sleep_us = sleep_us < longest_sleep_us ? 2 * sleep_us : longest_sleep_us;
+    }
+    return ended;
 }
 
 bool weft_mpi_take_back(MPI_Request *receive)

@@ -24,6 +24,12 @@ void weft_mpi_requests_free(weft_mpi_requests *all);
  * nothing is known of any. */
 int weft_mpi_requests_test(weft_mpi_requests *all);
 
+/* Waits until all have ended (true) or the time is over (timeout_s > 0; without the time for which this process
+ * itself was stopped). `meanwhile`, where it is not NULL, is called at each look, and a world that breaks ends the
+ * wait too. */
+bool weft_mpi_wait(int count, MPI_Request requests[], double timeout_s, void (*meanwhile)(void *),
+                   void *argument);
+
 /* Tries to take a receive back. True: it has ended, one way or the other, and MPI leaves its memory alone. */
 bool weft_mpi_take_back(MPI_Request *receive);
 

@@ -183,6 +183,13 @@ weft_status weft_runtime_start(const char *function, const weft_settings *settin
 weft_status weft_runtime_settle(const char *function, const weft_settings *settings);
 void weft_runtime_stop(void);
 
+/* Names what CLOCK_MONOTONIC is common to: one start of one kernel. Processes in containers of one machine have
+ * host names of their own, but this in common. */
+void weft_machine_name(char *name, size_t size);
+/* The same number for processes of one machine: of one kernel and one network, as containers on a machine have
+ * their own. */
+uint64_t weft_machine_id(void);
+
 /* CPU workers for this process, and their places: logical numbers of hwloc processing units, one per worker.
  * Returns how many were written; *bind is false when cores must be shared (more processes than cores). */
 int weft_devices_choose(int wanted, weft_process_place place, unsigned units[], int max, bool *bind);

@@ -60,22 +60,6 @@ weft_status weft_trace_identify(const char *function, int process)
     return WEFT_OK;
 }
 
-/* Names what CLOCK_MONOTONIC is common to: one start of one kernel. Processes in containers of one machine
- * have host names of their own, but this in common. */
-static void machine_name(char *name, size_t size)
-{
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
-    bool known = file != NULL && fgets(name, (int)size, file) != NULL;
-    if (file != NULL) {
-        fclose(file);
-    }
-    if (!known && gethostname(name, size) != 0) {
-        snprintf(name, size, "unknown");
-    }
-    name[size - 1] = '\0';
-    name[strcspn(name, "\n")] = '\0';
-}
-
 static long long now_ns(clockid_t clock)
 {
     struct timespec now;
@@ -88,7 +72,7 @@ weft_trace *weft_trace_start(weft_process_place place)
     weft_trace *trace = is_wanted() ? calloc(1, sizeof(*trace)) : NULL;
     if (trace != NULL) {
         char machine[40];
-        machine_name(machine, sizeof(machine));
+        weft_machine_name(machine, sizeof(machine));
         weft_trace_event("weft clock %d %d %lld %lld %s", place.process, place.num_processes,
                          now_ns(CLOCK_MONOTONIC), now_ns(CLOCK_REALTIME), machine);
     }

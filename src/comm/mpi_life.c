@@ -1,0 +1,173 @@
+#include "comm/mpi_life.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "comm/mpi_requests.h"
+
+/* MPI outlives weft_finalize(), and so does what a world that broke has left in it: finalize_at_exit() has to
+ * know. */
+static struct {
+    atomic_bool happened;
+    MPI_Comm comm;
+} given_up = { .comm = MPI_COMM_NULL };
+
+/* The process in which weft has initialised MPI; its children have MPI's memory, and nothing of MPI. 0: none. */
+static pid_t mpi_process;
+
+void weft_mpi_leave(MPI_Comm comm)
+{
+    given_up.comm = comm;
+    given_up.happened = true;
+}
+
+bool weft_mpi_has_left(void)
+{
+    return given_up.happened;
+}
+
+/* ---- the end ------------------------------------------------------------------------------------------- */
+
+/* How long a process waits at its end for the others of a world that broke. */
+static const double LAST_MEETING_S = 5;
+
+static int world_size(void)
+{
+    int processes = 0;
+    MPI_Comm_size(MPI_COMM_WORLD, &processes);
+    return processes;
+}
+
+/* MPI_Finalize() waits for all processes, for ever. When the world broke, each waits for the others a while
+ * first: a launcher that sees a process end without MPI_Finalize(), or with a status that is not 0, kills the
+ * others, who may just be about to say what they have met. */
+static bool all_have_come(void)
+{
+    MPI_Request request;
+    if (given_up.comm == MPI_COMM_NULL) {
+        /* One is missing; the rest, if there is one, began to wait for it at about the same time. */
+        if (world_size() > 2) {
+            nanosleep(&(struct timespec){ (time_t)LAST_MEETING_S, 0 }, NULL);
+        }
+        return false;
+    }
+    return MPI_Ibarrier(given_up.comm, &request) == MPI_SUCCESS &&
+           weft_mpi_wait(1, &request, LAST_MEETING_S, NULL, NULL);
+}
+
+static void finalize_at_exit(void)
+{
+    if (getpid() != mpi_process) {
+        return;
+    }
+    int finalized = 0;
+    MPI_Finalized(&finalized);
+    if (!finalized && (!given_up.happened || all_have_come())) {
+        MPI_Finalize();
+    }
+}
+
+/* ---- the beginning ------------------------------------------------------------------------------------- */
+
+/* Looks on while MPI_Init_thread() may wait. */
+typedef struct watch {
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t ended;
+    bool is_over;
+    const char *function;
+    double timeout_s;
+} watch;
+
+static void *look_on(void *argument)
+{
+    watch *w = argument;
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += (time_t)w->timeout_s;
+    pthread_mutex_lock(&w->mutex);
+    int error = 0;
+    while (!w->is_over && error == 0) {
+        error = pthread_cond_timedwait(&w->ended, &w->mutex, &until);
+    }
+    if (!w->is_over) {
+        fprintf(
+            stderr,
+            "weft: %s: MPI_Init_thread() has not ended within %.1f s: a process has not come to it, or has "
+            "ended before. MPI waits for it for ever\n",
+            w->function, w->timeout_s);
+    }
+    pthread_mutex_unlock(&w->mutex);
+    return NULL;
+}
+
+/* Where there is no thread for it, nobody looks on. */
+static bool begin_watch(watch *w, const char *function, double timeout_s)
+{
+    *w = (watch){ .function = function, .timeout_s = timeout_s };
+    if (timeout_s <= 0 || pthread_mutex_init(&w->mutex, NULL) != 0) {
+        return false;
+    }
+    if (pthread_cond_init(&w->ended, NULL) == 0) {
+        if (pthread_create(&w->thread, NULL, look_on, w) == 0) {
+            return true;
+        }
+        pthread_cond_destroy(&w->ended);
+    }
+    pthread_mutex_destroy(&w->mutex);
+    return false;
+}
+
+static void end_watch(watch *w)
+{
+    pthread_mutex_lock(&w->mutex);
+    w->is_over = true;
+    pthread_cond_signal(&w->ended);
+    pthread_mutex_unlock(&w->mutex);
+    pthread_join(w->thread, NULL);
+    pthread_cond_destroy(&w->ended);
+    pthread_mutex_destroy(&w->mutex);
+}
+
+static weft_status initialize(const char *function, double timeout_s)
+{
+    watch w;
+    bool watched = begin_watch(&w, function, timeout_s);
+    int provided = 0;
+    int error = MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided);
+    if (watched) {
+        end_watch(&w);
+    }
+    if (error != MPI_SUCCESS) {
+        return weft_fail(WEFT_ERR_COMM, function, "MPI_Init_thread() failed");
+    }
+    mpi_process = getpid();
+    atexit(finalize_at_exit);
+    return WEFT_OK;
+}
+
+weft_status weft_mpi_begin(const char *function, bool own_communicator, double timeout_s)
+{
+    int initialized = 0, finalized = 0;
+    if (mpi_process != 0 && getpid() != mpi_process) {
+        return weft_fail(WEFT_ERR_STATE, function, "MPI is the parent's, from which this process was forked");
+    }
+    MPI_Finalized(&finalized);
+    if (finalized) {
+        return weft_fail(WEFT_ERR_UNSUPPORTED, function, "MPI has been finalised");
+    }
+    if (given_up.happened) {
+        return weft_fail(WEFT_ERR_STATE, function,
+                         "an earlier world of this process broke, and has left messages in MPI");
+    }
+    MPI_Initialized(&initialized);
+    if (initialized) {
+        return WEFT_OK;
+    }
+    return own_communicator ? weft_fail(WEFT_ERR_STATE, function, "comm is given but MPI is not initialised")
+                            : initialize(function, timeout_s);
+}
