@@ -1,5 +1,8 @@
 """The timeline's figures, alignment, matching and drawing on traces made by hand. Argument: tools/profile."""
 
+import contextlib
+import importlib.util
+import io
 import json
 import os
 import random
@@ -8,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 import xml.etree.ElementTree as ElementTree
 
 import cases
@@ -17,6 +21,10 @@ sys.path.insert(0, tool)
 import drawing  # noqa: E402
 import figures  # noqa: E402
 import traces  # noqa: E402
+
+specification = importlib.util.spec_from_file_location("program", os.path.join(tool, "__main__.py"))
+program = importlib.util.module_from_spec(specification)
+specification.loader.exec_module(program)
 
 PAJE = """%EventDef PajeDefineLinkType 5
 %\tAlias string
@@ -291,6 +299,73 @@ class Timeline(unittest.TestCase):
         picture = os.path.join(self.folder.name, "timeline.svg")
         self.assertLess(os.path.getsize(picture), 1 << 20)
         self.assertEqual(ElementTree.parse(picture).getroot().tag, "{http://www.w3.org/2000/svg}svg")
+
+    # ---- traces that are not as they should be ----
+
+    def run_inside(self):
+        """What the tool says when it gives up, or None. Any other exception is a traceback of the program."""
+        given = [tool, "--output", self.folder.name, "--merge", "--json", self.place(0), self.place(1)]
+        quiet = io.StringIO()
+        with unittest.mock.patch.object(sys, "argv", given), contextlib.redirect_stdout(quiet):
+            with contextlib.redirect_stderr(quiet):
+                try:
+                    program.main()
+                except SystemExit as end:
+                    return str(end.code)
+        return None
+
+    def test_malformed_traces_end_with_a_message(self):
+        random_numbers = random.Random(11)
+        words = [b"nan", b"inf", b"-1", b"1e400", b"99999999999999999999", b"x", b"", b"\n\n", b"\xff\xfe\0"]
+        names = ["tasks.rec", "trace.rec", "paje.trace", "dag.dot", "distrib.data"]
+        refused = 0
+        for number in range(400):
+            with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.object(
+                self.folder, "name", folder
+            ):
+                self.two_processes()
+                path = os.path.join(self.place(number % 2), names[number // 2 % len(names)])
+                with open(path, "rb") as file:
+                    content = file.read()
+                place = random_numbers.randrange(len(content) + 1)
+                kind = number // 10 % 8
+                numbers = list(re.finditer(rb"-?[0-9][0-9.]*", content))
+                if kind == 0:
+                    content = content[:place]
+                elif kind == 1:
+                    content = b"" if number % 20 < 10 else random_numbers.randbytes(500)
+                elif kind == 2:
+                    content = content[:place] + bytes([random_numbers.randrange(256)]) + content[place + 1 :]
+                elif kind == 3:
+                    parts = content.split(b"\n\n")
+                    content = b"\n\n".join(parts + random_numbers.choices(parts, k=3))
+                elif kind == 4:
+                    content = content[:place] + content[random_numbers.randrange(len(content) + 1) :]
+                elif kind < 7 and numbers:
+                    match = random_numbers.choice(numbers)
+                    content = content[: match.start()] + random_numbers.choice(words) + content[match.end() :]
+                if kind == 7:
+                    os.remove(path)
+                else:
+                    with open(path, "wb") as file:
+                        file.write(content)
+                said = self.run_inside()
+                if said is not None:
+                    refused += 1
+                    self.assertIn("weft profile: ", said)
+                    self.assertNotIn("Traceback", said)
+        self.assertGreater(refused, 50)
+
+    def test_messages_name_file_and_line(self):
+        self.two_processes()
+        path = os.path.join(self.place(1), "tasks.rec")
+        with open(path) as file:
+            text = file.read()
+        with open(path, "w") as file:
+            file.write("\n\n" + text.replace("StartTime: 25", "StartTime: soon"))
+        self.assertIn(f"weft profile: {path}:3: a task that cannot be read", self.run_inside())
+        os.remove(path)
+        self.assertEqual(self.run_inside(), f"weft profile: {path}: No such file or directory")
 
 
 cases.main(Arithmetic, Timeline)

@@ -361,6 +361,39 @@ static void bad_input_is_named(void **state)
     }
 }
 
+/* Shapes of up to 2^62 bytes: what all ranks move may be more than 64 bits tell. Figures are right, or refused;
+ * never negative. */
+static void huge_shapes(void **state)
+{
+    (void)state;
+    static const char *const placements[] = { "R", "S0", "S1", "P" };
+    for (int bits = 20; bits <= 62; bits += 3) {
+        for (int pair = 0; pair < 16 * 12; pair += 7) {
+            char arguments[256];
+            const char *to = placements[pair / 64];
+            snprintf(arguments, sizeof(arguments),
+                     "--json --dtype u8 --mesh 8x5 --shape %lldx%lld --from %s,%s --to %s,%s",
+                     (long long)1 << bits / 2, (long long)1 << (bits - bits / 2), placements[pair % 4],
+                     placements[pair / 4 % 4], to, placements[pair / 16 % 3]);
+            run r = run_tool(arguments, false);
+            assert_true(r.status == 0 || (r.status == 2 && bits > 40));
+            static const char *const keys[] = { "bytes_total", "bytes_in_max", "bytes_out_max",
+                                                "lower_bound_bytes_in_max", "messages_max" };
+            for (size_t i = 0; i < WEFT_ARRAY_SIZE(keys) && r.status == 0; i++) {
+                int64_t number = json_number(r.text, keys[i]);
+                if (number < 0 || number == INT64_MAX) {
+                    fail_msg("%s: %s is %lld", arguments, keys[i], (long long)number);
+                }
+            }
+            free(r.text);
+        }
+    }
+    run r = run_tool("--dtype u8 --mesh 8x5 --shape 2147483648x2147483648x1 --from S0,S1 --to R,R", true);
+    assert_int_equal(r.status, 2);
+    assert_says(&r, "what all ranks receive together is more than 2^63 bytes");
+    free(r.text);
+}
+
 int main(int argc, char **argv)
 {
     program = argc > 1 ? argv[1] : getenv("WEFT_TEST_PLAN_TOOL");
@@ -374,6 +407,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(worlds_of_65536_ranks),
         cmocka_unit_test(the_page),
         cmocka_unit_test(bad_input_is_named),
+        cmocka_unit_test(huge_shapes),
     };
     return cmocka_run_group_tests_name("weft_plan", tests, NULL, NULL);
 }

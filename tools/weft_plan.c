@@ -495,6 +495,9 @@ int main(int argc, char **argv)
     if (weft_plan_measure(&p.plan, &r.topology, &statistics) != WEFT_OK) {
         out_of_memory();
     }
+    if (statistics.bytes_total == INT64_MAX) {
+        refuse("--shape", "\"%s\": what all ranks receive together is more than 2^63 bytes", given.shape);
+    }
     if (given.json) {
         print_json(&r, &p, &statistics, plan_us, given.rank != NULL);
     } else {

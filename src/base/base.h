@@ -32,6 +32,23 @@ static inline int64_t weft_ceil_div(int64_t a, int64_t b)
 /* Products and sums of non-negative sizes. False when the result does not fit: then *out is untouched. */
 bool weft_mul_checked(int64_t a, int64_t b, int64_t *out);
 bool weft_add_checked(int64_t a, int64_t b, int64_t *out);
+/* Of non-negative numbers; INT64_MAX where the result does not fit, or was made of one that did not. \{ */
+static inline int64_t weft_mul_saturated(int64_t a, int64_t b)
+{
+    int64_t product;
+    return weft_mul_checked(a, b, &product) ? product : INT64_MAX;
+}
+
+static inline int64_t weft_add_saturated(int64_t a, int64_t b)
+{
+    return b > INT64_MAX - a ? INT64_MAX : a + b;
+}
+
+static inline int64_t weft_sub_saturated(int64_t a, int64_t b)
+{
+    return a == INT64_MAX ? a : a - b;
+}
+/* \} */
 /* Number of elements of a shape, 1 for ndim 0. False on overflow. */
 bool weft_count_checked(int ndim, const int64_t shape[], int64_t *out);
 

@@ -15,10 +15,10 @@ static void add_totals(const weft_stage *stage, int num_ranks, traffic *t)
 {
     for (int rank = 0; rank < num_ranks; rank++) {
         weft_totals totals = weft_stage_totals(stage, rank);
-        t->in[rank] += totals.bytes_in;
-        t->out[rank] += totals.bytes_out;
-        t->messages_in[rank] += totals.messages_in;
-        t->messages_out[rank] += totals.messages_out;
+        t->in[rank] = weft_add_saturated(t->in[rank], totals.bytes_in);
+        t->out[rank] = weft_add_saturated(t->out[rank], totals.bytes_out);
+        t->messages_in[rank] = weft_add_saturated(t->messages_in[rank], totals.messages_in);
+        t->messages_out[rank] = weft_add_saturated(t->messages_out[rank], totals.messages_out);
     }
 }
 
@@ -32,8 +32,8 @@ static weft_status add_listed(const weft_stage *stage, const weft_topology *topo
             int peer = moves.items[i].peer;
             int64_t bytes = weft_box_count(stage->from->ndim, &moves.items[i].box) * size;
             if (peer != rank) {
-                t->in[rank] += bytes;
-                t->out[peer] += bytes;
+                t->in[rank] = weft_add_saturated(t->in[rank], bytes);
+                t->out[peer] = weft_add_saturated(t->out[peer], bytes);
                 t->messages_in[rank]++;
                 t->messages_out[peer]++;
             }
@@ -50,7 +50,7 @@ static int64_t count_messages(const weft_stage *stage, int num_ranks)
 {
     int64_t messages = 0;
     for (int rank = 0; rank < num_ranks; rank++) {
-        messages += weft_stage_totals(stage, rank).messages_in;
+        messages = weft_add_saturated(messages, weft_stage_totals(stage, rank).messages_in);
     }
     return messages;
 }
@@ -104,9 +104,10 @@ static int64_t lower_bound(const weft_plan *plan, int num_ranks)
             r.addends > 1 ? weft_layout_shard_count(to, rank) * size : weft_missing_bytes(from, to, rank);
         bound = weft_max_i64(bound, needed);
     }
-    int64_t transfers;
+    int64_t bytes, transfers;
     if (r.addends > 1 && weft_count_checked(from->ndim, from->shape, &elements) &&
-        weft_mul_checked(elements * size, r.times * (r.addends - 1 + r.copies - 1), &transfers)) {
+        weft_mul_checked(elements, size, &bytes) &&
+        weft_mul_checked(bytes, r.times * (r.addends - 1 + r.copies - 1), &transfers)) {
         bound = weft_max_i64(bound, transfers / count_participants(from->mesh, to->mesh));
     }
     return bound;
@@ -115,7 +116,7 @@ static int64_t lower_bound(const weft_plan *plan, int num_ranks)
 static void summarize(const traffic *t, int num_ranks, weft_plan_statistics *out)
 {
     for (int rank = 0; rank < num_ranks; rank++) {
-        out->bytes_total += t->in[rank];
+        out->bytes_total = weft_add_saturated(out->bytes_total, t->in[rank]);
         out->bytes_in_max = weft_max_i64(out->bytes_in_max, t->in[rank]);
         out->bytes_out_max = weft_max_i64(out->bytes_out_max, t->out[rank]);
         out->messages_max = weft_max_i64(out->messages_max, t->messages_in[rank]);

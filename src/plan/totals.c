@@ -26,8 +26,8 @@ static weft_coverage covered(const weft_layout *layout, const weft_box *box, con
     for (int d = 0; d < layout->ndim; d++) {
         int64_t begin = box->offset[d];
         weft_coverage one = weft_segments_measure(layout, d, begin, begin + box->extent[d], fixed);
-        all.count *= one.count;
-        all.length *= one.length;
+        all.count = weft_mul_saturated(all.count, one.count);
+        all.length = weft_mul_saturated(all.length, one.length);
     }
     return all;
 }
@@ -49,8 +49,9 @@ static void add_incoming(const weft_stage *stage, int rank, weft_totals *totals)
     int64_t size = (int64_t)weft_dtype_size(stage->from->dtype);
     bool meets;
     int64_t own = own_bytes(stage->from, stage->to, rank, &meets);
-    totals->messages_in = in.count * addends - meets;
-    totals->bytes_in = in.length * addends * size - own;
+    totals->messages_in = weft_sub_saturated(weft_mul_saturated(in.count, addends), meets);
+    totals->bytes_in =
+        weft_sub_saturated(weft_mul_saturated(weft_mul_saturated(in.length, addends), size), own);
 }
 
 static void add_outgoing(const weft_stage *stage, int rank, weft_totals *totals)
@@ -81,8 +82,12 @@ static void add_outgoing(const weft_stage *stage, int rank, weft_totals *totals)
     int64_t size = (int64_t)weft_dtype_size(from->dtype);
     bool meets;
     int64_t own = own_bytes(from, to, rank, &meets);
-    totals->messages_out = weft_max_i64(0, weft_ceil_div(out.count * copies, shared) - meets);
-    totals->bytes_out = weft_max_i64(0, weft_ceil_div(out.length * copies, shared) * size - own);
+    int64_t messages = weft_mul_saturated(out.count, copies);
+    int64_t bytes = weft_mul_saturated(weft_mul_saturated(out.length, copies), size);
+    bool fits = messages < INT64_MAX && bytes < INT64_MAX;
+    totals->messages_out = fits ? weft_max_i64(0, weft_ceil_div(messages, shared) - meets) : INT64_MAX;
+    totals->bytes_out =
+        fits ? weft_max_i64(0, weft_ceil_div(out.length * copies, shared) * size - own) : INT64_MAX;
 }
 
 weft_totals weft_windows_totals(const weft_stage *stage, int rank)

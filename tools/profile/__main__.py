@@ -81,7 +81,20 @@ def print_figures(figures):
 
 
 def main():
+    """A message where something is wrong with the traces, for they may be cut off or come from elsewhere."""
     given = arguments()
+    try:
+        profile(given)
+    except traces.Malformed as error:
+        sys.exit(f"weft profile: {error}")
+    except OSError as error:
+        sys.exit(f"weft profile: {error.filename}: {error.strerror}")
+    except (ValueError, LookupError, ArithmeticError, TypeError) as error:
+        folders = ", ".join(given.folders)
+        sys.exit(f"weft profile: the traces in {folders} do not fit together: {error}")
+
+
+def profile(given):
     processes, messages, unmatched = traces.read_run(given.folders)
     whole = arithmetic.whole_window(processes, messages)
     if whole[0] == whole[1]:

@@ -3,6 +3,7 @@
 Times are milliseconds; after align() they count from the same moment in all processes.
 """
 
+import math
 import os
 import re
 from collections import defaultdict, namedtuple
@@ -40,26 +41,53 @@ class Process:
             self.workers[worker] = f"worker {worker}"
 
 
+
+class Malformed(Exception):
+    """A trace that cannot be read; its text names file and line."""
+
+
+def text_of(path):
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
+def number_of(word, kind, least=-math.inf):
+    """A finite number; ValueError for anything else."""
+    value = kind(word)
+    if not math.isfinite(value) or abs(value) > 2**63 or value < least:
+        raise ValueError(f"{word!r} is out of range")
+    return value
+
+
 def read_tasks(path):
     """The tasks that ran on a worker: StarPU's own, which have no kernel, are left out."""
-    tasks = []
-    with open(path, encoding="utf-8", errors="replace") as file:
-        for paragraph in file.read().split("\n\n"):
-            record = dict(line.split(": ", 1) for line in paragraph.split("\n") if ": " in line)
-            if "StartTime" not in record or "EndTime" not in record or int(record.get("WorkerId", -1)) < 0:
-                continue
-            model, name = record.get("Model", ""), record.get("Name", "?")
-            tasks.append(
-                Task(
-                    name,
-                    re.split(r"[:\[@]", name, maxsplit=1)[0] if model.startswith("weft_") else name,
-                    FAMILY_OF_CODELET.get(model, "other"),
-                    int(record["WorkerId"]),
-                    float(record["StartTime"]),
-                    float(record["EndTime"]),
-                )
-            )
+    tasks, line = [], 1
+    for paragraph in text_of(path).split("\n\n"):
+        record = dict(words.split(": ", 1) for words in paragraph.split("\n") if ": " in words)
+        try:
+            if "StartTime" in record and "EndTime" in record and "WorkerId" in record:
+                task = task_of(record)
+                if task.worker >= 0:
+                    tasks.append(task)
+        except ValueError as error:
+            raise Malformed(f"{path}:{line}: a task that cannot be read: {error}") from None
+        line += paragraph.count("\n") + 2
     return sorted(tasks, key=lambda task: task.start)
+
+
+def task_of(record):
+    model, name = record.get("Model", ""), record.get("Name", "?")
+    start, end = number_of(record["StartTime"], float), number_of(record["EndTime"], float)
+    if end < start:
+        raise ValueError(f"it ends at {end:g}, before it starts at {start:g}")
+    return Task(
+        name,
+        re.split(r"[:\[@]", name, maxsplit=1)[0] if model.startswith("weft_") else name,
+        FAMILY_OF_CODELET.get(model, "other"),
+        number_of(record["WorkerId"], int),
+        start,
+        end,
+    )
 
 
 def read_events(path):
@@ -70,28 +98,43 @@ def read_events(path):
         re.MULTILINE,
     )
     clock, events, pauses = None, [], []
-    with open(path, encoding="utf-8", errors="replace") as file:
-        for match in pattern.finditer(file.read()):
-            words, when = match[2].split(" ", 7), float(match[3])
+    text = text_of(path)
+    for match in pattern.finditer(text):
+        words = match[2].split(" ", 7)
+        try:
+            when = number_of(match[3], float)
             if match[1] == "fxt_start_flush":
                 pauses.append((when, when))
             elif match[1] == "fxt_stop_flush" and pauses:
-                pauses[-1] = (pauses[-1][0], when)
+                pauses[-1] = (pauses[-1][0], max(when, pauses[-1][0]))
             elif words[0] == "clock":
-                numbers = [int(word) for word in words[1:5]]
+                numbers = [number_of(word, int, 0) for word in words[1:5]]
                 clock = Clock(numbers[0], numbers[1], when, numbers[2] / 1e6, numbers[3] / 1e6, words[5])
             elif words[0] in ("send", "recv"):
-                numbers = [int(word) for word in words[2:7]]
+                numbers = [number_of(word, int, 0) for word in words[2:7]]
                 tensor = words[7] if len(words) > 7 else ""
                 events.append(Event(when, words[0] == "recv", words[1] == "<", *numbers, tensor))
+        except (ValueError, IndexError, TypeError) as error:
+            line = text.count("\n", 0, match.start()) + 1
+            raise Malformed(f"{path}:{line}: an event that cannot be read: {error}") from None
     return clock, events, pauses
 
 
 def read_workers(path):
     """Worker numbers and names, from the containers of a Paje trace."""
-    pattern = re.compile(r"^7\s+\S+\s+w(\d+)\s+W\s+\S+\s+(.*)$", re.MULTILINE)
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return {int(match[1]): match[2].strip('" ') for match in pattern.finditer(file.read())}
+    pattern = re.compile(r"^7\s+\S+\s+w([0-9]{1,6})\s+W\s+\S+\s+(.*)$", re.MULTILINE)
+    return {int(match[1]): match[2].strip('" ') for match in pattern.finditer(text_of(path))}
+
+
+def check_peers(processes):
+    """Messages must be between processes that are there."""
+    for process in processes:
+        for event in process.events:
+            if event.peer >= len(processes):
+                raise Malformed(
+                    f"{os.path.join(process.folder, 'trace.rec')}: a message with process {event.peer}, of "
+                    f"{len(processes)} that there are: give the traces of all processes"
+                )
 
 
 # ---- one clock -------------------------------------------------------------------------------------------
@@ -205,6 +248,7 @@ def read_run(folders):
     processes = [Process(folder) for folder in folders]
     if all(process.clock for process in processes):
         processes.sort(key=lambda process: process.clock.process)
+    check_peers(processes)
     align(processes)
     for process in processes:
         process.pauses = [(start + process.shift, end + process.shift) for start, end in process.pauses]
