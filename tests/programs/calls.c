@@ -3,10 +3,8 @@
 #include <string.h>
 
 static const operation *const tables[] = {
-    tensor_calls,
-    scope_calls,
-    elementwise_calls,
-    combined_calls,
+    tensor_calls, scope_calls, elementwise_calls, combined_calls, reduction_calls,
+    shape_calls,  join_calls,  indexing_calls,    sorting_calls,
 };
 
 bool operation_at(int i, const operation **found)

@@ -478,7 +478,7 @@ static void print_world(FILE *file, const program *p)
     fprintf(file,
             "    weft_mesh *mesh[%d];\n    weft_tensor *t[%d] = { NULL };\n    bool truth = false;\n"
             "    double number = 0;\n    (void)mesh, (void)t, (void)truth, (void)number;\n",
-            p->num_meshes, p->num_values + 1);
+            p->num_meshes, p->num_values + MAX_OUTPUTS);
     for (int m = 0; m < p->num_meshes; m++) {
         const mesh_plan *mesh = &p->meshes[m];
         fprintf(file, "    mesh[%d] = ", m);

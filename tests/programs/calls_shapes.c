@@ -1,0 +1,668 @@
+/* Other shapes and orders of the same elements, and parts of them: shapes.h. */
+#include "sums.h"
+
+/* ---- the same elements in another shape ---------------------------------------------------------------- */
+
+CALLS(reshape, out[0] = weft_reshape(in[0], ndim, shape))
+CALLS(flatten, out[0] = weft_flatten(in[0], (int)whole[0], (int)whole[1]))
+CALLS(unflatten, out[0] = weft_unflatten(in[0], (int)whole[0], ndim, shape))
+CALLS(squeeze, out[0] = weft_squeeze(in[0], (int)whole[0]))
+CALLS(squeeze_all, out[0] = weft_squeeze_all(in[0]))
+CALLS(unsqueeze, out[0] = weft_unsqueeze(in[0], (int)whole[0]))
+
+/* The size that is -1 from the others; false where there is none. */
+static bool complete_shape(int ndim, int64_t shape[], int64_t count)
+{
+    int missing = -1;
+    int64_t others = 1;
+    for (int d = 0; d < ndim; d++) {
+        if (shape[d] == -1 && missing >= 0) {
+            return false;
+        }
+        missing = shape[d] == -1 ? d : missing;
+        others *= shape[d] == -1 ? 1 : shape[d];
+    }
+    if (missing >= 0) {
+        if (others <= 0 || count % others != 0) {
+            return false;
+        }
+        shape[missing] = count / others;
+    }
+    return count_of(ndim, shape) == count;
+}
+
+/* Factors of a number, in random order, among so many sizes. */
+static void any_sizes(maker *m, int64_t count, int ndim, int64_t shape[])
+{
+    for (int d = 0; d < ndim; d++) {
+        shape[d] = 1;
+    }
+    for (int64_t factor = 2; count > 1; factor++) {
+        for (; count % factor == 0; count /= factor) {
+            shape[below(m, ndim)] *= factor;
+        }
+    }
+    if (count == 0) {
+        shape[below(m, ndim)] = 0;
+    }
+}
+
+static bool make_reshape(maker *m, step *s)
+{
+    int a = choose_any(m, ALL_TYPES, 0, MAX_TENSOR_DIMS);
+    if (a == NO_VALUE) {
+        return false;
+    }
+    const dense *x = value_of(m, a);
+    *s = step_of(s->operation, 1, a);
+    s->ndim = (int)between(m, x->count == 1 ? 0 : 1, MAX_TENSOR_DIMS);
+    if (s->ndim > 0) {
+        any_sizes(m, x->count, s->ndim, s->shape);
+        if (x->count > 0 && one_in(m, 3)) {
+            s->shape[below(m, s->ndim)] = -1;
+        }
+    }
+    return true;
+}
+
+static bool reshaped(scene *s)
+{
+    int64_t shape[WEFT_MAX_DIMS];
+    int ndim = s->step->ndim;
+    for (int d = 0; d < ndim; d++) {
+        shape[d] = s->step->shape[d];
+    }
+    return s->in[0] != NULL && complete_shape(ndim, shape, s->in[0]->count) &&
+           reshape_elements(s, s->in[0], ndim, shape);
+}
+
+static bool make_flatten(maker *m, step *s)
+{
+    if (!make_along(m, s, ALL_TYPES, 1)) {
+        return false;
+    }
+    int ndim = value_of(m, s->inputs[0])->ndim;
+    int first = (int)below(m, ndim);
+    s->num_wholes = 2;
+    s->wholes[0] = one_in(m, 3) ? first - ndim : first;
+    s->wholes[1] = between(m, first, ndim - 1);
+    return true;
+}
+
+static bool flattened(scene *s)
+{
+    const dense *x = s->in[0];
+    int first = x == NULL ? -1 : dim_in(whole_of_call(s, 0), x->ndim);
+    int last = x == NULL ? -1 : dim_in(whole_of_call(s, 1), x->ndim), ndim = 0;
+    if (first < 0 || last < first) {
+        return false;
+    }
+    int64_t shape[WEFT_MAX_DIMS];
+    for (int d = 0; d < x->ndim; d++) {
+        if (d > first && d <= last) {
+            shape[ndim - 1] *= x->shape[d];
+        } else {
+            shape[ndim++] = x->shape[d];
+        }
+    }
+    return reshape_elements(s, x, ndim, shape);
+}
+
+static bool make_unflatten(maker *m, step *s)
+{
+    if (!make_along(m, s, ALL_TYPES, 1)) {
+        return false;
+    }
+    const dense *x = value_of(m, s->inputs[0]);
+    int64_t size = x->shape[dim_in(s->wholes[0], x->ndim)];
+    s->ndim = (int)between(m, 1, 3);
+    any_sizes(m, size, s->ndim, s->shape);
+    if (size > 0 && one_in(m, 3)) {
+        s->shape[below(m, s->ndim)] = -1;
+    }
+    return x->ndim + s->ndim - 1 <= MAX_TENSOR_DIMS + 1;
+}
+
+static bool unflattened(scene *s)
+{
+    const dense *x = s->in[0];
+    int dim = x == NULL ? -1 : dim_in(whole_of_call(s, 0), x->ndim), sizes = s->step->ndim;
+    int64_t shape[2 * WEFT_MAX_DIMS];
+    if (dim < 0 || sizes < 1 || x->ndim + sizes - 1 > WEFT_MAX_DIMS) {
+        return false;
+    }
+    for (int d = 0; d < x->ndim; d++) {
+        shape[d < dim ? d : d + sizes - 1] = x->shape[d];
+    }
+    for (int d = 0; d < sizes; d++) {
+        shape[dim + d] = s->step->shape[d];
+    }
+    return complete_shape(sizes, shape + dim, x->shape[dim]) &&
+           reshape_elements(s, x, x->ndim + sizes - 1, shape);
+}
+
+/* With a dimension of size 1 where there is one. */
+static bool make_squeeze(maker *m, step *s)
+{
+    if (!make_along(m, s, ALL_TYPES, 1)) {
+        return false;
+    }
+    const dense *x = value_of(m, s->inputs[0]);
+    for (int d = 0; d < x->ndim; d++) {
+        s->wholes[0] = x->shape[d] == 1 && !one_in(m, 3) ? d : s->wholes[0];
+    }
+    return true;
+}
+
+/* Bit d: dimension d goes. */
+static bool without_dims(scene *s, unsigned mask)
+{
+    const dense *x = s->in[0];
+    int64_t shape[WEFT_MAX_DIMS];
+    int ndim = 0;
+    for (int d = 0; d < x->ndim; d++) {
+        if (!(mask >> d & 1) || x->shape[d] != 1) {
+            shape[ndim++] = x->shape[d];
+        }
+    }
+    return reshape_elements(s, x, ndim, shape);
+}
+
+static bool squeezed(scene *s)
+{
+    int dim = s->in[0] == NULL ? -1 : dim_in(whole_of_call(s, 0), s->in[0]->ndim);
+    return dim >= 0 && without_dims(s, 1u << dim);
+}
+
+static bool squeezed_all(scene *s)
+{
+    return s->in[0] != NULL && without_dims(s, ~0u);
+}
+
+static bool make_any(maker *m, step *s)
+{
+    int a = choose_any(m, ALL_TYPES, 0, MAX_TENSOR_DIMS);
+    *s = step_of(s->operation, 1, a);
+    return a != NO_VALUE;
+}
+
+static bool make_unsqueeze(maker *m, step *s)
+{
+    if (!make_any(m, s) || value_of(m, s->inputs[0])->ndim > MAX_TENSOR_DIMS) {
+        return false;
+    }
+    s->num_wholes = 1;
+    s->wholes[0] = any_dim(m, value_of(m, s->inputs[0])->ndim + 1);
+    return true;
+}
+
+static bool unsqueezed(scene *s)
+{
+    const dense *x = s->in[0];
+    int dim = x == NULL || x->ndim == WEFT_MAX_DIMS ? -1 : dim_in(whole_of_call(s, 0), x->ndim + 1);
+    if (dim < 0) {
+        return false;
+    }
+    int64_t shape[WEFT_MAX_DIMS];
+    for (int d = 0; d <= x->ndim; d++) {
+        shape[d] = d == dim ? 1 : x->shape[d < dim ? d : d - 1];
+    }
+    return reshape_elements(s, x, x->ndim + 1, shape);
+}
+
+/* ---- other orders of dimensions ------------------------------------------------------------------------ */
+
+CALLS(transpose, out[0] = weft_transpose(in[0], (int)whole[0], (int)whole[1]))
+CALLS(permute, out[0] = weft_permute(in[0], ndim, dims))
+CALLS(movedim, out[0] = weft_movedim(in[0], (int)whole[0], (int)whole[1]))
+
+static bool make_two_dims(maker *m, step *s)
+{
+    if (!make_along(m, s, ALL_TYPES, 1)) {
+        return false;
+    }
+    s->num_wholes = 2;
+    s->wholes[1] = any_dim(m, value_of(m, s->inputs[0])->ndim);
+    return true;
+}
+
+static bool make_permute(maker *m, step *s)
+{
+    if (!make_any(m, s)) {
+        return false;
+    }
+    s->ndim = value_of(m, s->inputs[0])->ndim;
+    for (int d = 0; d < s->ndim; d++) {
+        int64_t other = below(m, d + 1);
+        s->shape[d] = s->shape[other];
+        s->shape[other] = one_in(m, 4) ? d - s->ndim : d;
+    }
+    return true;
+}
+
+/* Dimension d of the output is dimension order[d] of the input. */
+static void find_order(const scene *s, int order[])
+{
+    const dense *x = s->in[0];
+    const char kind = s->step->operation->name[0];
+    int a = kind == 'p' ? 0 : dim_in(whole_of_call(s, 0), x->ndim),
+        b = kind == 'p' ? 0 : dim_in(whole_of_call(s, 1), x->ndim);
+    for (int d = 0, from = 0; d < x->ndim; d++) {
+        switch (kind) {
+        case 'p':
+            order[d] = dim_in(s->step->shape[d], x->ndim);
+            break;
+        case 't':
+            order[d] = d == a ? b : d == b ? a : d;
+            break;
+        default: /* movedim: the others keep their order */
+            from += from == a;
+            order[d] = d == b ? a : from++;
+        }
+    }
+}
+
+static bool map_order(const scene *s, const int64_t at[], int64_t from[])
+{
+    int order[WEFT_MAX_DIMS];
+    find_order(s, order);
+    for (int d = 0; d < s->in[0]->ndim; d++) {
+        from[order[d]] = at[d];
+    }
+    return true;
+}
+
+static bool reordered(scene *s)
+{
+    const dense *x = s->in[0];
+    int order[WEFT_MAX_DIMS];
+    int64_t shape[WEFT_MAX_DIMS];
+    bool permutes = s->step->operation->name[0] == 'p';
+    unsigned seen = 0;
+    if (x == NULL ||
+        (permutes ? s->step->ndim != x->ndim
+                  : dim_in(whole_of_call(s, 0), x->ndim) < 0 || dim_in(whole_of_call(s, 1), x->ndim) < 0)) {
+        return false;
+    }
+    find_order(s, order);
+    for (int d = 0; d < x->ndim; d++) {
+        if (order[d] < 0 || (seen >> order[d] & 1)) {
+            return false;
+        }
+        seen |= 1u << order[d];
+        shape[d] = x->shape[order[d]];
+    }
+    return move_elements(s, 0, x, x->ndim, shape, map_order);
+}
+
+/* ---- repeated ------------------------------------------------------------------------------------------ */
+
+CALLS(expand, out[0] = weft_expand(in[0], ndim, shape))
+
+static bool make_expand(maker *m, step *s)
+{
+    if (!make_any(m, s)) {
+        return false;
+    }
+    const dense *x = value_of(m, s->inputs[0]);
+    int more = x->ndim < MAX_TENSOR_DIMS ? (int)below(m, 2) : 0;
+    s->ndim = x->ndim + more;
+    for (int d = 0; d < s->ndim; d++) {
+        int64_t own = d < more ? 1 : x->shape[d - more];
+        s->shape[d] = own == 1 ? between(m, one_in(m, 20) ? 0 : 1, 4) : d >= more && one_in(m, 3) ? -1 : own;
+    }
+    return true;
+}
+
+static bool map_repeated(const scene *s, const int64_t at[], int64_t from[])
+{
+    const dense *x = s->in[0];
+    int more = s->step->ndim - x->ndim;
+    for (int d = 0; d < x->ndim; d++) {
+        from[d] = x->shape[d] == 1 ? 0 : at[d + more];
+    }
+    return true;
+}
+
+static bool expanded(scene *s)
+{
+    const dense *x = s->in[0];
+    int more = x == NULL ? -1 : s->step->ndim - x->ndim;
+    int64_t shape[WEFT_MAX_DIMS];
+    for (int d = 0; more >= 0 && d < s->step->ndim; d++) {
+        int64_t own = d < more ? 1 : x->shape[d - more], wanted = s->step->shape[d];
+        shape[d] = wanted == -1 && d >= more ? own : wanted;
+        if (shape[d] < 0 || (own != 1 && own != shape[d])) {
+            return false;
+        }
+    }
+    return more >= 0 && move_elements(s, 0, x, s->step->ndim, shape, map_repeated);
+}
+
+CALLS(sum_to, out[0] = weft_sum_to(in[0], ndim, shape))
+
+/* What weft_expand() would have made it from. */
+static bool make_sum_to(maker *m, step *s)
+{
+    if (!make_any(m, s)) {
+        return false;
+    }
+    const dense *x = value_of(m, s->inputs[0]);
+    int less = one_in(m, 2) ? 0 : (int)below(m, x->ndim + 1);
+    s->ndim = x->ndim - less;
+    for (int d = 0; d < s->ndim; d++) {
+        s->shape[d] = one_in(m, 3) ? 1 : x->shape[d + less];
+    }
+    return true;
+}
+
+static bool summed_to(scene *s)
+{
+    const dense *x = s->in[0];
+    int less = x == NULL ? -1 : x->ndim - s->step->ndim;
+    bool repeats = less > 0;
+    for (int d = 0; less >= 0 && d < s->step->ndim; d++) {
+        repeats |= s->step->shape[d] != x->shape[d + less];
+        if (s->step->shape[d] != x->shape[d + less] && s->step->shape[d] != 1) {
+            return false;
+        }
+    }
+    if (less < 0 || !repeats) {
+        return less == 0 && reshape_elements(s, x, x->ndim, x->shape);
+    }
+    dense *out =
+        scene_output(s, 0, is_floating(x->dtype) ? x->dtype : WEFT_I64, s->step->ndim, s->step->shape);
+    sums sum = sums_new(s, out->count);
+    int64_t at[WEFT_MAX_DIMS];
+    for (int64_t i = 0; i < x->count; i++) {
+        unravel(x->ndim, x->shape, i, at);
+        for (int d = 0; d < out->ndim; d++) {
+            at[d + less] = out->shape[d] == 1 ? 0 : at[d + less];
+        }
+        add_to_sum(&sum, out, ravel(out->ndim, out->shape, at + less), x, i);
+    }
+    finish_sums(s, &sum, out, dense_unit(x));
+    return true;
+}
+
+/* ---- parts --------------------------------------------------------------------------------------------- */
+
+CALLS(slice, out[0] = weft_slice(in[0], (int)whole[0], whole[1], whole[2]))
+CALLS(slice_step, out[0] = weft_slice_step(in[0], (int)whole[0], whole[1], whole[2], whole[3]))
+CALLS(slice_backward,
+      out[0] = weft_slice_backward(in[0], (int)whole[0], whole[4], whole[1], whole[2], whole[3]))
+CALLS(select, out[0] = weft_select(in[0], (int)whole[0], whole[1]))
+
+/* Wholes: dimension, start, stop, step, size. */
+enum { DIM, START, STOP, STEP, SIZE };
+
+static bool make_slice(maker *m, step *s)
+{
+    if (!make_along(m, s, ALL_TYPES, 1)) {
+        return false;
+    }
+    const dense *x = value_of(m, s->inputs[0]);
+    int64_t size = x->shape[dim_in(s->wholes[DIM], x->ndim)];
+    s->num_wholes = 5;
+    s->wholes[START] = one_in(m, 6) ? -between(m, 1, size + 2) : below(m, size + 1);
+    s->wholes[STOP] = one_in(m, 6) ? -between(m, 0, size) : between(m, s->wholes[START], size + 1);
+    s->wholes[STEP] = between(m, 1, 3);
+    s->wholes[SIZE] = size;
+    return true;
+}
+
+/* The gradient of a slice of something larger. */
+static bool make_slice_backward(maker *m, step *s)
+{
+    if (!make_along(m, s, ALL_TYPES, 1)) {
+        return false;
+    }
+    const dense *x = value_of(m, s->inputs[0]);
+    int64_t size = x->shape[dim_in(s->wholes[DIM], x->ndim)];
+    s->num_wholes = 5;
+    s->wholes[STEP] = between(m, 1, 3);
+    s->wholes[START] = below(m, 4);
+    s->wholes[STOP] = s->wholes[START] + size * s->wholes[STEP] - (size > 0 ? below(m, s->wholes[STEP]) : 0);
+    s->wholes[SIZE] = s->wholes[STOP] + below(m, 4);
+    return true;
+}
+
+/* A position as Python has it: from the end where it is negative, and clamped. */
+static int64_t position(int64_t at, int64_t size)
+{
+    at = at < 0 ? at + size : at;
+    return at < 0 ? 0 : at > size ? size : at;
+}
+
+/* Start, step and number of elements that are taken of a dimension; false: no slice. */
+static bool find_slice(const scene *s, int64_t size, int64_t *start, int64_t *step_size, int64_t *count)
+{
+    bool steps = s->step->operation->name[5] == '_';
+    *step_size = steps ? whole_of_call(s, STEP) : 1;
+    *start = position(whole_of_call(s, START), size);
+    int64_t stop = position(whole_of_call(s, STOP), size);
+    if (*step_size < 1) {
+        return false;
+    }
+    *count = stop > *start ? (stop - *start + *step_size - 1) / *step_size : 0;
+    return true;
+}
+
+static bool map_slice(const scene *s, const int64_t at[], int64_t from[])
+{
+    const dense *x = s->in[0];
+    int dim = dim_in(whole_of_call(s, DIM), x->ndim);
+    int64_t start, step_size, count;
+    find_slice(s, x->shape[dim], &start, &step_size, &count);
+    for (int d = 0; d < x->ndim; d++) {
+        from[d] = d == dim ? start + at[d] * step_size : at[d];
+    }
+    return true;
+}
+
+static bool sliced(scene *s)
+{
+    const dense *x = s->in[0];
+    int dim = x == NULL ? -1 : dim_in(whole_of_call(s, DIM), x->ndim);
+    int64_t start, step_size, count, shape[WEFT_MAX_DIMS];
+    if (dim < 0 || !find_slice(s, x->shape[dim], &start, &step_size, &count)) {
+        return false;
+    }
+    for (int d = 0; d < x->ndim; d++) {
+        shape[d] = d == dim ? count : x->shape[d];
+    }
+    return move_elements(s, 0, x, x->ndim, shape, map_slice);
+}
+
+static bool map_slice_backward(const scene *s, const int64_t at[], int64_t from[])
+{
+    const dense *x = s->in[0];
+    int dim = dim_in(whole_of_call(s, DIM), x->ndim);
+    int64_t start, step_size, count;
+    find_slice(s, whole_of_call(s, SIZE), &start, &step_size, &count);
+    for (int d = 0; d < x->ndim; d++) {
+        from[d] = d == dim ? (at[d] - start) / step_size : at[d];
+    }
+    return at[dim] >= start && (at[dim] - start) % step_size == 0 && from[dim] < count;
+}
+
+static bool slice_put_back(scene *s)
+{
+    const dense *x = s->in[0];
+    int dim = x == NULL ? -1 : dim_in(whole_of_call(s, DIM), x->ndim);
+    int64_t start, step_size, count, shape[WEFT_MAX_DIMS];
+    if (dim < 0 || whole_of_call(s, SIZE) < 0 ||
+        !find_slice(s, whole_of_call(s, SIZE), &start, &step_size, &count) || count != x->shape[dim]) {
+        return false;
+    }
+    for (int d = 0; d < x->ndim; d++) {
+        shape[d] = d == dim ? whole_of_call(s, SIZE) : x->shape[d];
+    }
+    /* A zero of a Partial tensor may be the sum of zeros of any sign. */
+    return move_elements(s, 0, x, x->ndim, shape, map_slice_backward);
+}
+
+static bool make_select(maker *m, step *s)
+{
+    if (!make_along(m, s, ALL_TYPES, 1)) {
+        return false;
+    }
+    const dense *x = value_of(m, s->inputs[0]);
+    int64_t size = x->shape[dim_in(s->wholes[0], x->ndim)];
+    s->num_wholes = 2;
+    s->wholes[1] = size == 0 ? 0 : one_in(m, 3) ? -between(m, 1, size) : below(m, size);
+    return size > 0;
+}
+
+static bool map_select(const scene *s, const int64_t at[], int64_t from[])
+{
+    const dense *x = s->in[0];
+    int dim = dim_in(whole_of_call(s, 0), x->ndim);
+    for (int d = 0; d < x->ndim; d++) {
+        from[d] = d == dim ? dim_in(whole_of_call(s, 1), (int)x->shape[d]) : at[d < dim ? d : d - 1];
+    }
+    return true;
+}
+
+static bool selected(scene *s)
+{
+    const dense *x = s->in[0];
+    int dim = x == NULL ? -1 : dim_in(whole_of_call(s, 0), x->ndim);
+    if (dim < 0 || dim_in(whole_of_call(s, 1), (int)x->shape[dim]) < 0) {
+        return false;
+    }
+    int64_t shape[WEFT_MAX_DIMS];
+    for (int d = 0; d < x->ndim - 1; d++) {
+        shape[d] = x->shape[d < dim ? d : d + 1];
+    }
+    return move_elements(s, 0, x, x->ndim - 1, shape, map_select);
+}
+
+/* ---- other orders of elements -------------------------------------------------------------------------- */
+
+CALLS(flip, out[0] = weft_flip(in[0], ndim, dims))
+CALLS(roll, out[0] = weft_roll(in[0], whole[1], (int)whole[0]))
+CALLS(tril, out[0] = weft_tril(in[0], whole[0]))
+CALLS(triu, out[0] = weft_triu(in[0], whole[0]))
+
+static bool make_flip(maker *m, step *s)
+{
+    if (!make_along(m, s, ALL_TYPES, 1)) {
+        return false;
+    }
+    int ndim = value_of(m, s->inputs[0])->ndim;
+    for (int d = 0; d < ndim; d++) {
+        if (one_in(m, 2)) {
+            s->shape[s->ndim++] = one_in(m, 3) ? d - ndim : d;
+        }
+    }
+    return true;
+}
+
+static bool map_flip(const scene *s, const int64_t at[], int64_t from[])
+{
+    const dense *x = s->in[0];
+    for (int d = 0; d < x->ndim; d++) {
+        from[d] = at[d];
+    }
+    for (int i = 0; i < s->step->ndim; i++) {
+        int dim = dim_in(s->step->shape[i], x->ndim);
+        from[dim] = x->shape[dim] - 1 - at[dim];
+    }
+    return true;
+}
+
+static bool flipped(scene *s)
+{
+    const dense *x = s->in[0];
+    unsigned seen = 0;
+    for (int i = 0; x != NULL && i < s->step->ndim; i++) {
+        int dim = dim_in(s->step->shape[i], x->ndim);
+        if (dim < 0 || (seen >> dim & 1)) {
+            return false;
+        }
+        seen |= 1u << dim;
+    }
+    return x != NULL && move_elements(s, 0, x, x->ndim, x->shape, map_flip);
+}
+
+static bool make_roll(maker *m, step *s)
+{
+    if (!make_along(m, s, ALL_TYPES, 1)) {
+        return false;
+    }
+    s->num_wholes = 2;
+    s->wholes[1] = between(m, -12, 12);
+    return true;
+}
+
+static bool map_roll(const scene *s, const int64_t at[], int64_t from[])
+{
+    const dense *x = s->in[0];
+    int dim = dim_in(whole_of_call(s, 0), x->ndim);
+    for (int d = 0; d < x->ndim; d++) {
+        int64_t size = x->shape[d];
+        from[d] = d == dim ? ((at[d] - whole_of_call(s, 1)) % size + size) % size : at[d];
+    }
+    return true;
+}
+
+static bool rolled(scene *s)
+{
+    const dense *x = s->in[0];
+    return x != NULL && dim_in(whole_of_call(s, 0), x->ndim) >= 0 &&
+           move_elements(s, 0, x, x->ndim, x->shape, map_roll);
+}
+
+static bool make_triangle(maker *m, step *s)
+{
+    int a = choose_any(m, ALL_TYPES, 2, MAX_TENSOR_DIMS);
+    *s = step_of(s->operation, 1, a);
+    s->num_wholes = 1;
+    s->wholes[0] = between(m, -4, 4);
+    return a != NO_VALUE && value_of(m, a)->ndim >= 2;
+}
+
+static bool map_triangle(const scene *s, const int64_t at[], int64_t from[])
+{
+    int ndim = s->in[0]->ndim;
+    for (int d = 0; d < ndim; d++) {
+        from[d] = at[d];
+    }
+    int64_t diagonal = at[ndim - 1] - at[ndim - 2];
+    return s->step->operation->name[3] == 'l' ? diagonal <= whole_of_call(s, 0)
+                                              : diagonal >= whole_of_call(s, 0);
+}
+
+static bool triangle(scene *s)
+{
+    const dense *x = s->in[0];
+    return x != NULL && x->ndim >= 2 && move_elements(s, 0, x, x->ndim, x->shape, map_triangle);
+}
+
+/* ---- the table ----------------------------------------------------------------------------------------- */
+
+#define MOVING(name_, make_, reference_) ROW(name_, make_, reference_, .flags = MOVES, .weight = 10)
+
+const operation shape_calls[] = {
+    MOVING(reshape, make_reshape, reshaped),
+    MOVING(flatten, make_flatten, flattened),
+    MOVING(unflatten, make_unflatten, unflattened),
+    MOVING(squeeze, make_squeeze, squeezed),
+    MOVING(squeeze_all, make_any, squeezed_all),
+    MOVING(unsqueeze, make_unsqueeze, unsqueezed),
+    MOVING(transpose, make_two_dims, reordered),
+    MOVING(permute, make_permute, reordered),
+    MOVING(movedim, make_two_dims, reordered),
+    MOVING(expand, make_expand, expanded),
+    ROW(sum_to, make_sum_to, summed_to, .flags = MAY_BE_SAME | MAY_BE_PARTIAL, .weight = 8),
+    MOVING(slice, make_slice, sliced),
+    MOVING(slice_step, make_slice, sliced),
+    MOVING(slice_backward, make_slice_backward, slice_put_back),
+    MOVING(select, make_select, selected),
+    MOVING(flip, make_flip, flipped),
+    MOVING(roll, make_roll, rolled),
+    MOVING(tril, make_triangle, triangle),
+    MOVING(triu, make_triangle, triangle),
+    { .name = NULL },
+};

@@ -1,0 +1,73 @@
+#include "sums.h"
+
+weft_dtype wide_type(weft_dtype dtype)
+{
+    return dtype == WEFT_F64 || !is_floating(dtype) ? dtype : WEFT_F32;
+}
+
+double epsilon_of(weft_dtype dtype)
+{
+    return dtype == WEFT_F64 ? 0x1p-52 : 0x1p-23;
+}
+
+void set_number(scene *s, dense *out, int64_t i, double value, double slack)
+{
+    weft_dtype type = out->dtype;
+    out->at[i].real = rounded(type, value);
+    if (slack > 0) {
+        double largest = type == WEFT_F64 ? 0x1p1020 : type == WEFT_F16 ? 65000 : 0x1.f8p127;
+        double tiny = type == WEFT_F64 ? 0x1p-1000 : type == WEFT_F16 ? 0x1p-24 : 0x1p-120;
+        slack += tiny + (digits_of(type) < 24 ? ldexp(fabs(value), 1 - digits_of(type))
+                                              : epsilon_of(type) * fabs(value));
+        slack = fabs(value) + slack >= largest ? (double)INFINITY : slack;
+    }
+    dense_allow(s->arena, out, i, isfinite(value) ? slack : 0);
+}
+
+void set_sum(scene *s, dense *out, int64_t i, double value, int64_t addends, double mass, double unit)
+{
+    bool exact = mass <= unit * ldexp(1, digits_of(wide_type(out->dtype)));
+    double roundings = (double)(addends < 1 ? 1 : addends) + 8;
+    set_number(s, out, i, value, exact ? 0 : roundings * epsilon_of(out->dtype) * mass);
+    out->mass = fmax(out->mass, mass);
+}
+
+sums sums_new(scene *s, int64_t count)
+{
+    size_t size = (size_t)count * sizeof(double);
+    return (sums){ arena_get(s->arena, size), arena_get(s->arena, size), arena_get(s->arena, size) };
+}
+
+void add_to_sum(sums *sum, dense *out, int64_t to, const dense *x, int64_t from)
+{
+    if (is_floating(x->dtype)) {
+        sum->values[to] += x->at[from].real;
+        sum->masses[to] += mass_at(x, from);
+        sum->counts[to]++;
+    } else {
+        uint64_t total = (uint64_t)out->at[to].whole + (uint64_t)x->at[from].whole;
+        out->at[to].whole = wrapped(out->dtype, (int64_t)total);
+    }
+}
+
+void finish_sums(scene *s, const sums *sum, dense *out, double unit)
+{
+    for (int64_t i = 0; i < out->count && is_floating(out->dtype); i++) {
+        set_sum(s, out, i, sum->values[i], sum->counts[i], sum->masses[i], unit);
+    }
+    out->unit = unit;
+}
+
+double mass_at(const dense *x, int64_t i)
+{
+    return x->partial ? x->mass : fabs(number_of(x->dtype, x->at[i]));
+}
+
+void distrust_vague(scene *s, dense *out)
+{
+    for (int k = 0; k < s->step->num_inputs; k++) {
+        for (int64_t i = 0; s->in[k] != NULL && dense_is_vague(s->in[k]) && i < out->count; i++) {
+            dense_allow(s->arena, out, i, (double)INFINITY);
+        }
+    }
+}

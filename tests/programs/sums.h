@@ -1,0 +1,38 @@
+/* What references that add up, or that lose bits, share: how exact a result is. */
+#ifndef WEFT_TESTS_SUMS_H
+#define WEFT_TESTS_SUMS_H
+
+#include "movement.h"
+
+/* The type in which values of a type are added up: WEFT_F32 for 16 bits. */
+weft_dtype wide_type(weft_dtype dtype);
+/* 2^-23 for WEFT_F32 and 16 bits, 2^-52 for WEFT_F64. */
+double epsilon_of(weft_dtype dtype);
+
+/* Element i becomes a number, rounded to the type; `slack`: what the number is off by before that. */
+void set_number(scene *s, dense *out, int64_t i, double value, double slack);
+
+/* A sum whose addends' magnitudes add up to `mass`, all multiples of `unit` (0: not known), in any order and
+ * by any number of ranks: exact where that fits, else off by some roundings of the wide type, one for each
+ * addend. */
+void set_sum(scene *s, dense *out, int64_t i, double value, int64_t addends, double mass, double unit);
+
+/* Sums that grow element by element. Truth values are or'ed, integers wrap around in the output's type. */
+typedef struct sums {
+    double *values, *masses;
+    int64_t *counts;
+} sums;
+
+sums sums_new(scene *s, int64_t count);
+/* Element `from` of x is added to sum number `to`. */
+void add_to_sum(sums *sum, dense *out, int64_t to, const dense *x, int64_t from);
+/* The sums become the output's values, as set_sum() has it. */
+void finish_sums(scene *s, const sums *sum, dense *out, double unit);
+
+/* A bound for the magnitudes of the addends of an element, and what they are multiples of. */
+double mass_at(const dense *x, int64_t i);
+
+/* Where an input is Partial and does not add up exactly, nothing is known of results that are not linear. */
+void distrust_vague(scene *s, dense *out);
+
+#endif
