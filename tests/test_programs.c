@@ -1,6 +1,7 @@
 /* Random whole programs (programs/program.h tells how): a fixed number of them as a test; more with options.
  *
- *   test-programs COUNT [PROCESSES]     the test: COUNT programs, in process or on so many processes
+ *   test-programs COUNT PROCESSES [HEADER...]     the test: COUNT programs; HEADERs: the public ones, all of whose
+ *                                       functions must have been called
  *   test-programs --endless             until one fails; says how far it is
  *   test-programs --from SEED --count N, --seconds S, --processes P, --only add,sub    some of them
  *   test-programs --seed SEED           one, which is made smaller and printed as C if it fails
@@ -28,6 +29,8 @@
 
 static driver test_driver = { .processes = 1, .shrink_seconds = 150 };
 static uint64_t test_count;
+static int num_headers;
+static char **headers;
 enum { FIRST_SEED = 1000 };
 
 /* ---- the test ------------------------------------------------------------------------------------------ */
@@ -44,12 +47,117 @@ static void test_programs(void **state)
                   test_driver.total.tally.elements, test_driver.total.tally.unknown);
 }
 
+/* ---- nothing is left out ------------------------------------------------------------------------------- */
+
+/* Operations that random programs need luck to reach: a ring of attention needs q, k and v sharded alike. */
+static const char *const reached_seldom[] = { "attention_state", "attention_finish", NULL };
+
+static bool is_listed(const char *const names[], const char *name)
+{
+    for (int i = 0; names[i] != NULL; i++) {
+        if (strcmp(names[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Each row was called, and each of the library's operations was dispatched. */
+static void test_everything_was_called(void **state)
+{
+    (void)state;
+    const operation *row;
+    int missing = 0, k = 0;
+    if (test_driver.total.programs < (int64_t)test_count) {
+        skip(); /* one failed, and there were no more */
+    }
+    for (int i = 0; operation_at(i, &row); i++) {
+        if (test_driver.total.calls[i] == 0) {
+            print_error("no program called %s\n", row->name);
+            missing++;
+        }
+    }
+    for (size_t f = 0; weft_operation_families[f] != NULL; f++) {
+        for (size_t i = 0; weft_operation_families[f][i] != NULL; i++, k++) {
+            const char *name = weft_operation_families[f][i]->name;
+            assert_true(k < MAX_REGISTERED);
+            if (test_driver.total.dispatched[k] == 0 && !is_listed(reached_seldom, name)) {
+                print_error("no program reached the operation %s (number %d)\n", name, k);
+                missing++;
+            }
+        }
+    }
+    assert_int_equal(missing, 0);
+}
+
+/* Public functions that make or change no tensor, and some that all programs call (run.c, worker.c). */
+static const char *const not_in_the_table[] = {
+    "weft_dtype_name", "weft_dtype_size", "weft_status_string", "weft_shard", "weft_replicate", "weft_partial",
+    "weft_placements_parse", "weft_init", "weft_init_mpi", "weft_finalize", "weft_last_status", "weft_last_error",
+    "weft_clear_error", "weft_world_size", "weft_num_processes", "weft_process_index", "weft_local_ranks",
+    "weft_first_rank", "weft_get_counters", "weft_print_machine", "weft_print_pending", "weft_mesh_create",
+    "weft_mesh_of_ranks", "weft_mesh_flatten", "weft_mesh_slice", "weft_mesh_ndim", "weft_mesh_size",
+    "weft_mesh_num_ranks", "weft_mesh_dim_name", "weft_mesh_coordinate", "weft_mesh_current", "weft_shard_box",
+    "weft_to_host", "weft_local_to_host", "weft_local_acquire", "weft_local_release", "weft_local_box",
+    "weft_local_bytes", "weft_tensor_bytes", "weft_tensor_describe", "weft_tensor_ndim", "weft_tensor_size", "weft_tensor_dtype", "weft_tensor_mesh",
+    "weft_tensor_placements", "weft_random_state_create", "weft_random_state_get", "weft_random_state_current",
+    "weft_random_states",
+    /* Programs have no operations of their own, and their tensors of several elements are on one mesh. */
+    "weft_operation_register", "weft_apply", "weft_set_implicit_replication", NULL
+};
+
+static bool is_called(const char *name)
+{
+    const operation *row;
+    size_t length = strlen(name);
+    for (int i = 0; operation_at(i, &row); i++) {
+        const char *found = strstr(row->text, name);
+        if (found != NULL && found[length] == '(') {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Every public function is in the table, or is listed. */
+static void test_every_function_is_in_the_table(void **state)
+{
+    (void)state;
+    static char text[1 << 17];
+    int functions = 0, missing = 0;
+    for (int h = 0; h < num_headers; h++) {
+        FILE *file = fopen(headers[h], "r");
+        assert_non_null(file);
+        text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+        fclose(file);
+        for (const char *at = text; (at = strstr(at, "\nWEFT_API ")) != NULL; at++) {
+            const char *name = at + strcspn(at, "("), *end = name;
+            while (name > at && name[-1] != ' ' && name[-1] != '*' && name[-1] != '\n') {
+                name--;
+            }
+            char copy[80];
+            snprintf(copy, sizeof(copy), "%.*s", (int)(end - name), name);
+            functions++;
+            if (!is_called(copy) && !is_listed(not_in_the_table, copy)) {
+                print_error("no row calls %s()\n", copy);
+                missing++;
+            }
+        }
+    }
+    assert_true(functions > 250);
+    assert_int_equal(missing, 0);
+}
+
 static int run_as_test(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_programs),
+        cmocka_unit_test(test_everything_was_called),
+        cmocka_unit_test(test_every_function_is_in_the_table),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    /* Few programs on several processes do not call everything. */
+    return num_headers > 0 ? cmocka_run_group_tests(tests, NULL, NULL)
+                           : _cmocka_run_group_tests("programs", tests, 1, NULL, NULL);
 }
 
 /* ---- options ------------------------------------------------------------------------------------------- */
@@ -183,6 +291,8 @@ int main(int count, char *arguments[])
     if (as_test) {
         test_count = strtoull(arguments[1], NULL, 10);
         test_driver.processes = count > 2 ? atoi(arguments[2]) : 1;
+        num_headers = count > 3 ? count - 3 : 0;
+        headers = arguments + 3;
         return run_as_test();
     }
     test_driver.processes = o.order.processes;

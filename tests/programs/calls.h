@@ -44,6 +44,12 @@ enum {
     MOVES = 1 << 13,           /* elements alone: inexact ones too */
     IN_PLACE = 1 << 14,        /* outputs are inputs; those without are new */
     NOT_CHOSEN = 1 << 15,      /* by the generator: it is made where others need it */
+    ANY_MESHES = 1 << 17,      /* inputs are on several; a new output on that of input 0 */
+    BLOCKS = 1 << 18,          /* waits for what has been submitted */
+    PUSHES = 1 << 19,          /* the step's mesh, to the stack of meshes; the reverse */
+    POPS = 1 << 20,
+    HERE = 1 << 21,            /* on the mesh that is on top of the stack, which the step has too */
+    HOLDS = 1 << 22,           /* no call of weft's: the program acquires the shards of input 0 to read */
     FETCHES_SCALARS = 1 << 16, /* tensors of one element may be on other meshes */
 };
 

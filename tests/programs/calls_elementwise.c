@@ -371,7 +371,7 @@ DETAILS(lerp_, .inputs = 2, .numbers = 1, .types = FLOATS, .real = real_lerp, .r
     ROW(name_, make_elementwise, elementwise_reference, .details = &details_##name_, .flags = FETCHES_SCALARS)
 #define PLACED(name_)                                                                                        \
     ROW(name_, make_elementwise, elementwise_reference, .details = &details_##name_,                         \
-        .flags = FETCHES_SCALARS | IN_PLACE, .weight = 12)
+        .flags = FETCHES_SCALARS | IN_PLACE, .weight = 24)
 
 const operation elementwise_calls[] = {
     PLAIN(add),
@@ -452,9 +452,7 @@ const operation elementwise_calls[] = {
     PLAIN(tanh_backward),
     PLAIN(sigmoid_backward),
     PLAIN(leaky_relu_backward),
-    /* Until a NaN of the input passes the gradient. */
-    ROW(elu_backward, make_elementwise, elementwise_reference, .details = &details_elu_backward,
-        .flags = NOT_CHOSEN),
+    PLAIN(elu_backward),
     PLAIN(pow_scalar_backward),
     PLACED(copy_),
     PLACED(add_),

@@ -7,12 +7,46 @@
 
 CALLS(from_local, out[0] = weft_from_local(dtype, ndim, shape, locals, mesh, placements, WEFT_COPY))
 CALLS(from_local_lent, out[0] = weft_from_local(dtype, ndim, shape, locals, mesh, placements, 0))
+CALLS(from_local_checked,
+      out[0] = weft_from_local(dtype, ndim, shape, locals, mesh, placements, WEFT_COPY | WEFT_CHECK_RANKS))
+CALLS(from_local_even, out[0] = weft_from_local_even(dtype, ndim, shape, locals, mesh, placements, WEFT_COPY))
 CALLS(distribute, out[0] = weft_distribute(dtype, ndim, shape, global, mesh, placements))
 
 static bool given(scene *s)
 {
     const step *call = s->step;
     given_values(s, call->dtype, call->ndim, call->shape);
+    return call->num_wholes >= 2;
+}
+
+/* Every rank's shard has the shape of the call. */
+static bool make_even(maker *m, step *s)
+{
+    *s = step_of(s->operation, 0);
+    s->mesh = any_mesh(m);
+    s->dtype = any_type(m, ALL_TYPES);
+    s->ndim = any_shape(m, 0, 3, s->shape);
+    any_placements(m, s->mesh, s->ndim, false, s->placements);
+    s->num_wholes = 2;
+    s->wholes[0] = VALUES_SMALL;
+    s->salt = prng_next(&m->random);
+    return true;
+}
+
+static bool given_evenly(scene *s)
+{
+    const step *call = s->step;
+    const mesh_plan *mesh = &s->program->meshes[call->mesh];
+    int64_t shape[WEFT_MAX_DIMS];
+    for (int d = 0; d < call->ndim; d++) {
+        shape[d] = call->shape[d];
+    }
+    for (int d = 0; d < mesh->ndim; d++) {
+        if (call->placements[d].kind == WEFT_SHARD) {
+            shape[call->placements[d].dim] *= mesh->shape[d];
+        }
+    }
+    given_values(s, call->dtype, call->ndim, shape);
     return call->num_wholes >= 2;
 }
 
@@ -103,11 +137,21 @@ static bool make_like(maker *m, step *s)
     return true;
 }
 
+static bool make_empty_like(maker *m, step *s)
+{
+    bool made = make_like(m, s) && add_step(m, s);
+    if (made) {
+        write_at_once(m, s);
+    }
+    return false;
+}
+
 static bool filled(scene *s)
 {
     const step *call = s->step;
     const dense *like = call->num_inputs > 0 ? s->in[0] : NULL;
-    if ((call->num_inputs > 0 && like == NULL) || call->num_reals < 1) {
+    if ((call->num_inputs > 0 && like == NULL) ||
+        (call->operation->details == NULL && call->num_reals < 1)) {
         return false;
     }
     weft_dtype dtype = like != NULL ? like->dtype : call->dtype;
@@ -119,6 +163,7 @@ static bool filled(scene *s)
         return false;
     }
     x->signed_zeros = value != &undefined;
+    x->undefined = value == &undefined;
     for (int64_t i = 0; i < x->count; i++) {
         x->at[i] =
             value == &undefined ? (element){ 0 } : converted(dtype, WEFT_F64, (element){ .real = *value });
@@ -149,6 +194,23 @@ static bool make_redistribute(maker *m, step *s)
     return true;
 }
 
+CALLS(redistribute_here, out[0] = weft_redistribute(in[0], NULL, placements))
+CALLS(redistribute_whole, out[0] = weft_redistribute(in[0], NULL, NULL))
+
+/* Without a mesh: that of the tensor, whatever is on the stack. */
+static bool make_redistribute_here(maker *m, step *s)
+{
+    if (!make_redistribute(m, s)) {
+        return false;
+    }
+    s->mesh = mesh_of(m, s->inputs[0]);
+    any_placements(m, s->mesh, value_of(m, s->inputs[0])->ndim, false, s->placements);
+    for (int d = 0; d < MAX_MESH_DIMS && s->operation->details != NULL; d++) {
+        s->placements[d] = weft_replicate();
+    }
+    return true;
+}
+
 static bool moved(scene *s)
 {
     if (s->in[0] == NULL) {
@@ -165,6 +227,8 @@ CALLS(equal, weft_equal(in[0], in[1], truth))
 CALLS(allclose, weft_allclose(in[0], in[1], real[0], real[1], whole[0] != 0, truth))
 CALLS(check, )
 CALLS(wait, weft_wait())
+CALLS(tensor_print, weft_tensor_print(in[0], stdout))
+CALLS(hold, )
 CALLS(tensor_set_name, weft_tensor_set_name(in[0], "named"))
 
 static bool make_question(maker *m, step *s)
@@ -258,6 +322,31 @@ static bool make_alone(maker *m, step *s)
     return true;
 }
 
+CALLS(full_here, out[0] = weft_full(dtype, ndim, shape, real[0], NULL, NULL))
+CALLS(mesh_push, weft_mesh_push(mesh))
+CALLS(mesh_pop, weft_mesh_pop())
+
+static bool make_push(maker *m, step *s)
+{
+    *s = step_of(s->operation, 0);
+    s->num_outputs = 0;
+    s->mesh = any_mesh(m);
+    return true;
+}
+
+static bool make_here(maker *m, step *s)
+{
+    const evaluation *e = &m->evaluation;
+    if (e->num_stack == 0 || !make_factory(m, s)) {
+        return false;
+    }
+    s->mesh = e->stack[e->num_stack - 1];
+    for (int d = 0; d < MAX_MESH_DIMS; d++) {
+        s->placements[d] = weft_replicate();
+    }
+    return true;
+}
+
 static bool alive(scene *s)
 {
     return s->in[0] != NULL;
@@ -268,23 +357,32 @@ static bool alive(scene *s)
 const operation tensor_calls[] = {
     ROW(from_local, NULL, given, .flags = GIVES | NOT_CHOSEN),
     ROW(from_local_lent, NULL, given, .flags = GIVES | LENDS | NOT_CHOSEN),
-    ROW(distribute, NULL, given, .flags = GIVES | NOT_CHOSEN),
-    ROW(write, make_write, written, .flags = WRITES | IN_PLACE, .weight = 8),
-    ROW(empty, make_empty, filled, .details = &undefined),
-    ROW(empty_like, NULL, filled, .details = &undefined, .flags = NOT_CHOSEN),
+    ROW(from_local_checked, NULL, given, .flags = GIVES | BLOCKS | NOT_CHOSEN),
+    ROW(from_local_even, make_even, given_evenly, .flags = GIVES),
+    ROW(distribute, NULL, given, .flags = GIVES | BLOCKS | NOT_CHOSEN),
+    ROW(write, make_write, written, .flags = WRITES | IN_PLACE | BLOCKS, .weight = 30),
+    ROW(empty, make_empty, filled, .details = &undefined, .weight = 8),
+    ROW(empty_like, make_empty_like, filled, .details = &undefined),
     ROW(zeros, make_factory, filled, .details = &zero),
     ROW(ones, make_factory, filled, .details = &one),
     ROW(full, make_factory, filled, .details = NULL),
     ROW(zeros_like, make_like, filled, .details = &zero),
     ROW(ones_like, make_like, filled, .details = &one),
     ROW(full_like, make_like, filled, .details = NULL),
-    ROW(redistribute, make_redistribute, moved, .flags = MOVES | MAY_BE_SAME, .weight = 60),
-    ROW(tensor_item, make_item, item, .flags = COUNTS),
-    ROW(equal, make_comparison, compared, .flags = ANSWERS),
-    ROW(allclose, make_comparison, compared, .flags = ANSWERS),
-    ROW(check, make_question, alive, .flags = CHECKS, .weight = 20),
-    ROW(wait, make_alone, NULL, .weight = 8),
-    ROW(tensor_set_name, make_question, alive, .weight = 1),
+    ROW(redistribute, make_redistribute, moved, .flags = MOVES | MAY_BE_SAME, .weight = 200),
+    ROW(redistribute_here, make_redistribute_here, moved, .flags = MOVES | MAY_BE_SAME, .weight = 20),
+    ROW(redistribute_whole, make_redistribute_here, moved, .flags = MOVES | MAY_BE_SAME, .details = &zero, .weight = 20),
+    ROW(full_here, make_here, filled, .flags = HERE, .weight = 60),
+    ROW(mesh_push, make_push, NULL, .flags = PUSHES, .weight = 20),
+    ROW(mesh_pop, make_alone, NULL, .flags = POPS, .weight = 15),
+    ROW(tensor_item, make_item, item, .flags = COUNTS | BLOCKS, .weight = 8),
+    ROW(equal, make_comparison, compared, .flags = ANSWERS | BLOCKS, .weight = 8),
+    ROW(allclose, make_comparison, compared, .flags = ANSWERS | BLOCKS, .weight = 8),
+    ROW(check, make_question, alive, .flags = CHECKS | BLOCKS, .weight = 50),
+    ROW(wait, make_alone, NULL, .flags = BLOCKS, .weight = 20),
+    ROW(tensor_print, make_question, alive, .flags = BLOCKS, .weight = 4),
+    ROW(hold, make_question, alive, .flags = HOLDS, .weight = 30),
+    ROW(tensor_set_name, make_question, alive, .weight = 4),
     { .name = NULL },
 };
 
@@ -320,10 +418,10 @@ static bool make_held(maker *m, step *s)
 }
 
 const operation scope_calls[] = {
-    ROW(scope_open, make_open, NULL, .flags = OPENS, .weight = 6),
-    ROW(scope_close, make_close, NULL, .flags = CLOSES, .weight = 6),
-    ROW(scope_keep, make_held, alive, .flags = KEEPS, .weight = 6),
-    ROW(tensor_retain, make_held, alive, .flags = RETAINS, .weight = 4),
-    ROW(tensor_release, make_held, alive, .flags = RELEASES, .weight = 10),
+    ROW(scope_open, make_open, NULL, .flags = OPENS, .weight = 40),
+    ROW(scope_close, make_close, NULL, .flags = CLOSES, .weight = 60),
+    ROW(scope_keep, make_held, alive, .flags = KEEPS, .weight = 30),
+    ROW(tensor_retain, make_held, alive, .flags = RETAINS, .weight = 20),
+    ROW(tensor_release, make_held, alive, .flags = RELEASES, .weight = 50),
     { .name = NULL },
 };

@@ -190,7 +190,7 @@ static void compare_shards(running *r, int value, weft_tensor *tensor, const mes
 {
     const dense *x = r->evaluation.values[value];
     bool addends = is_partial(tensor);
-    digest *d = x->slack != NULL || addends ? new_digest(r, value, tensor) : NULL;
+    digest *d = (x->slack != NULL && !x->undefined) || addends ? new_digest(r, value, tensor) : NULL;
     for (int i = 0; i < weft_local_ranks(); i++) {
         int rank = weft_first_rank() + i;
         int64_t offset[WEFT_MAX_DIMS], extent[WEFT_MAX_DIMS], at[WEFT_MAX_DIMS];
@@ -277,6 +277,7 @@ void compare_value(running *r, int value)
 
 void adopt_value(running *r, int value)
 {
+    let_shards_go(r);
     dense *x = dense_copy(&r->evaluation.arena, r->evaluation.values[value]);
     compare_value(r, value);
     void *memory = malloc((size_t)x->count * 8 + 8);

@@ -33,6 +33,7 @@ typedef struct dense {
     double *slack;
     bool inexact;      /* it, or what it is made of, is not exact */
     bool derived;      /* what it is made of */
+    bool undefined;    /* nothing has been written to it yet */
     bool signed_zeros; /* whether a zero is -0 is known; else either is right */
     /* Of sums and averages that have not been reduced (run.c finds out): no element is the reduction of
      * addends whose magnitudes add up to more than `mass`, and all are multiples of `unit` (0: not known). */

@@ -7,7 +7,7 @@
 
 const char *random_state_name(int i)
 {
-    static const char *const names[MAX_STATES] = { NULL, "state1", "state2", "state3" };
+    static const char *const names[MAX_STATES] = { NULL, "state1", "state2" };
     return names[i];
 }
 
@@ -23,7 +23,9 @@ void evaluation_start(evaluation *e, const program *p)
     memset(e, 0, sizeof(*e));
     e->program = p;
     e->depth = p->scoped;
-    e->states.count = 1;
+    for (int i = 0; i < MAX_STATES; i++) {
+        e->states.states[i].seed = hash3(p->seed, (uint64_t)i, 5);
+    }
     for (int i = 0; i < MAX_VALUES; i++) {
         e->lives[i].owner = -1;
     }
@@ -39,14 +41,16 @@ bool is_alive(const evaluation *e, int value)
     return value >= 0 && (e->lives[value].owner >= 0 || e->lives[value].retained > 0);
 }
 
-/* Whether a step may do to references what it does. */
+/* Whether a step may do to references, and to the stack of meshes, what it does. */
 static bool may_change_hands(const evaluation *e, const step *s)
 {
     int flags = s->operation->flags;
     const life *l = s->num_inputs > 0 && s->inputs[0] >= 0 ? &e->lives[s->inputs[0]] : NULL;
     return (!(flags & CLOSES) || e->depth > e->program->scoped) &&
            (!(flags & KEEPS) || (l->owner == e->depth && e->depth > 0)) &&
-           (!(flags & RELEASES) || l->retained > 0 || l->owner == 0);
+           (!(flags & RELEASES) || l->retained > 0 || l->owner == 0) &&
+           (!(flags & PUSHES) || e->num_stack < MAX_STACK) && (!(flags & POPS) || e->num_stack > 0) &&
+           (!(flags & HERE) || (e->num_stack > 0 && e->stack[e->num_stack - 1] == s->mesh));
 }
 
 static void change_hands(evaluation *e, const step *s)
@@ -60,6 +64,10 @@ static void change_hands(evaluation *e, const step *s)
         }
         e->depth--;
     }
+    if (flags & PUSHES) {
+        e->stack[e->num_stack++] = s->mesh;
+    }
+    e->num_stack -= (flags & POPS) != 0;
     if (flags & KEEPS) {
         l->owner--;
     }
@@ -112,6 +120,9 @@ static int mesh_of_result(const evaluation *e, const step *s)
     if (s->mesh >= 0 || s->num_inputs == 0) {
         return s->mesh;
     }
+    if (s->operation->flags & ANY_MESHES) {
+        return e->meshes[s->inputs[0]];
+    }
     int mesh = -1;
     for (int i = 0; i < s->num_inputs; i++) {
         int v = s->inputs[i];
@@ -134,6 +145,10 @@ bool evaluate_step(evaluation *e, const step *s, scene *seen)
             return false;
         }
         seen->in[i] = s->inputs[i] == NO_VALUE ? NULL : e->values[s->inputs[i]];
+        const int leaves = WRITES | CHECKS | KEEPS | RETAINS | RELEASES | HOLDS;
+        if (seen->in[i] != NULL && seen->in[i]->undefined && !(s->operation->flags & leaves)) {
+            return false;
+        }
     }
     seen->mesh = mesh_of_result(e, s);
     if ((seen->mesh < 0 && s->num_inputs > 0) || !may_change_hands(e, s) ||
@@ -157,9 +172,9 @@ void evaluation_commit(evaluation *e, const scene *seen)
     for (int i = 0; i < s->num_outputs; i++) {
         if (!is_in_place(s, i)) {
             e->lives[s->outputs[i]] = (life){ e->depth, 0 };
+            e->meshes[s->outputs[i]] = seen->mesh;
         }
         e->values[s->outputs[i]] = seen->out[i];
-        e->meshes[s->outputs[i]] = seen->mesh;
     }
     change_hands(e, s);
 }

@@ -7,11 +7,11 @@
 
 /* ---- random states ------------------------------------------------------------------------------------- */
 
-enum { MAX_STATES = 4 };
+enum { MAX_STATES = 3, MAX_STACK = 3 };
 
-/* Those that a program has made; the first is the default one. */
+/* The first is the default one. A program begins with seeds that follow from its own. */
 typedef struct random_states {
-    int count, in_use;
+    int in_use;
     weft_random_state states[MAX_STATES];
 } random_states;
 
@@ -52,6 +52,7 @@ typedef struct evaluation {
     life lives[MAX_VALUES];
     random_states states;
     int depth; /* open scopes */
+    int num_stack, stack[MAX_STACK]; /* meshes */
 } evaluation;
 
 void evaluation_start(evaluation *e, const program *p);

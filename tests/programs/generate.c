@@ -15,6 +15,7 @@ void choose_world(program *p, uint64_t seed, int processes)
     p->ranks = processes + (int)prng_below(&random, MAX_RANKS - processes + 1);
     p->panel_rows = heights[prng_below(&random, 5)];
     p->plan = prng_below(&random, 4) == 0 ? 1 + (int)prng_below(&random, NUM_PLANS - 1) : 0;
+    p->cache = (int)(prng_below(&random, 2 * NUM_CACHES) % (NUM_CACHES + 1)) % NUM_CACHES;
     p->compares = prng_below(&random, 12) == 0;
     p->packs = processes > 1 && prng_below(&random, 3) == 0;
 }
@@ -125,10 +126,31 @@ static const operation *choose_operation(maker *m)
     return NULL;
 }
 
+/* A call that was made before, once more: weft keeps choices, plans and lists of tasks from call to call. */
+static bool repeat_step(maker *m, step *s)
+{
+    *s = m->program->steps[below(m, m->program->num_steps)];
+    const int not = OPENS | CLOSES | KEEPS | RETAINS | RELEASES | PUSHES | POPS | CHECKS | BLOCKS;
+    for (int i = 0; i < s->num_outputs; i++) {
+        bool in_place = false;
+        for (int k = 0; k < s->num_inputs; k++) {
+            in_place |= s->inputs[k] == s->outputs[i];
+        }
+        s->outputs[i] = in_place ? s->outputs[i] : NO_VALUE;
+    }
+    for (int k = 0; k < s->num_inputs; k++) {
+        if (s->inputs[k] != NO_VALUE && m->known[s->inputs[k]].stale) {
+            return false;
+        }
+    }
+    return !(s->operation->flags & not);
+}
+
 static void add_random_step(maker *m)
 {
     step s = { .operation = choose_operation(m), .mesh = -1 };
-    if (s.operation->make(m, &s) && add_step(m, &s) && s.num_outputs > 0 && one_in(m, m->eager)) {
+    bool repeats = m->program->num_steps > 0 && one_in(m, m->repeating);
+    if ((repeats ? repeat_step(m, &s) : s.operation->make(m, &s)) && add_step(m, &s) && s.num_outputs > 0 && one_in(m, m->eager)) {
         step check = step_of(operation_find("check"), 1, s.outputs[0]);
         check.num_outputs = 0;
         add_step(m, &check);
@@ -149,6 +171,7 @@ void generate(program *p, const char *only)
     m->special = one_in(m, 4);
     m->calm = one_in(m, 2);
     m->eager = one_in(m, 3) ? 2 : 30;
+    m->repeating = one_in(m, 3) ? 2 : 12;
     choose_meshes(m);
     evaluation_start(&m->evaluation, p);
     int64_t steps = between(m, 4, 36);

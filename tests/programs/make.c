@@ -193,6 +193,7 @@ int give_value(maker *m, const wish *w)
     int64_t choice = below(m, 10);
     s.operation = operation_find(choice < 2 && !partial ? "distribute"
                                  : choice < 5           ? "from_local_lent"
+                                 : choice < 6           ? "from_local_checked"
                                                         : "from_local");
     return add_step(m, &s) ? s.outputs[0] : NO_VALUE;
 }

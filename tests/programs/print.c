@@ -456,6 +456,22 @@ static void print_check(FILE *file, const aliases *a, const dense *x, int value)
 
 /* ---- the program --------------------------------------------------------------------------------------- */
 
+/* States are made and seeded where random numbers are drawn, so that they are what they were. */
+static void print_states(FILE *file, const program *p)
+{
+    evaluation e;
+    evaluation_start(&e, p);
+    for (int i = 0; i < MAX_STATES; i++) {
+        if (i > 0) {
+            fprintf(file, "    weft_random_state_create(\"%s\", 0);\n", random_state_name(i));
+        }
+        fprintf(file, "    weft_random_state_set(%s%s%s, (weft_random_state){ %" PRIu64 "u, 0 });\n",
+                i == 0 ? "" : "\"", i == 0 ? "NULL" : random_state_name(i), i == 0 ? "" : "\"",
+                e.states.states[i].seed);
+    }
+    evaluation_end(&e);
+}
+
 static void print_world(FILE *file, const program *p)
 {
     fprintf(file, "int main(void)\n{\n");
@@ -464,6 +480,9 @@ static void print_world(FILE *file, const program *p)
     }
     if (p->plan > 0) {
         fprintf(file, "    setenv(\"WEFT_PLAN\", \"%s\", 1);\n", program_plans[p->plan]);
+    }
+    if (p->cache > 0) {
+        fprintf(file, "    setenv(\"WEFT_TASK_CACHE\", \"%s\", 1);\n", program_caches[p->cache]);
     }
     if (p->compares) {
         fprintf(file, "    setenv(\"WEFT_CHECK\", \"1\", 1);\n");
@@ -507,6 +526,16 @@ void print_program(const program *p, FILE *file)
             p->processes > 1 ? "mpirun -n " : "one process (", p->processes, p->processes > 1 ? "" : ")",
             prelude_arrays, prelude_tensors);
     print_world(file, p);
+    for (int i = 0; i < p->num_steps; i++) {
+        const operation *row = random_calls;
+        while (row->name != NULL && row != p->steps[i].operation) {
+            row++;
+        }
+        if (row->name != NULL) {
+            print_states(file, p);
+            break;
+        }
+    }
     evaluation e;
     static aliases a;
     a = (aliases){ { 0 }, { false } };
@@ -527,7 +556,9 @@ void print_program(const program *p, FILE *file)
             print_given(file, p, s, now.out[0], i);
         }
         fprintf(file, "    ");
-        if (s->operation->flags & CHECKS) {
+        if (s->operation->flags & HOLDS) {
+            fprintf(file, "/* the shards of t[%d] are acquired here, until something waits */\n", s->inputs[0]);
+        } else if (s->operation->flags & CHECKS) {
             fprintf(file, "/* compared here */\n");
             print_check(file, &a, now.in[0], s->inputs[0]);
         } else if (s->operation->flags & WRITES) {

@@ -8,6 +8,7 @@
 #include "calls.h"
 
 const char *const program_plans[] = { NULL, "direct", "chain", "tree", "once" };
+const char *const program_caches[] = { NULL, "off", "check" };
 
 int mesh_count(const mesh_plan *mesh)
 {
@@ -102,7 +103,7 @@ void program_write(const program *p, FILE *file)
 {
     fprintf(file, "world seed %" PRIu64 " processes %d ranks %d panel_rows %d plan %d", p->seed, p->processes,
             p->ranks, p->panel_rows, p->plan);
-    fprintf(file, " compares %d packs %d scoped %d\n", p->compares, p->packs, p->scoped);
+    fprintf(file, " cache %d compares %d packs %d scoped %d\n", p->cache, p->compares, p->packs, p->scoped);
     for (int m = 0; m < p->num_meshes; m++) {
         const mesh_plan *mesh = &p->meshes[m];
         fprintf(file, "mesh %d of %d %d %d", (int)mesh->kind, mesh->of, mesh->first, mesh->last);
@@ -254,6 +255,8 @@ static bool read_world(program *p, words *w)
             p->panel_rows = (int)number;
         } else if (strcmp(key, "plan") == 0) {
             p->plan = (int)number;
+        } else if (strcmp(key, "cache") == 0) {
+            p->cache = (int)number;
         } else if (strcmp(key, "compares") == 0) {
             p->compares = number != 0;
         } else if (strcmp(key, "packs") == 0) {
@@ -266,7 +269,8 @@ static bool read_world(program *p, words *w)
             return false;
         }
     }
-    return p->processes > 0 && p->ranks > 0 && p->ranks <= MAX_RANKS && p->plan >= 0 && p->plan < NUM_PLANS;
+    return p->processes > 0 && p->ranks > 0 && p->ranks <= MAX_RANKS && p->plan >= 0 && p->plan < NUM_PLANS &&
+           p->cache >= 0 && p->cache < NUM_CACHES;
 }
 
 bool program_read(program *p, FILE *file, char *why, size_t size)

@@ -74,6 +74,7 @@ typedef struct program {
     int processes, ranks;
     int panel_rows; /* WEFT_PANEL_ROWS; 0: by default */
     int plan;       /* WEFT_PLAN: index in program_plans[] */
+    int cache;      /* WEFT_TASK_CACHE: index in program_caches[] */
     bool compares;  /* WEFT_CHECK=1 */
     bool packs;     /* WEFT_PACK_BYTES=4096 */
     bool scoped;    /* all of it is in a scope; else the program releases what it made */
@@ -82,8 +83,8 @@ typedef struct program {
     step steps[MAX_STEPS];
 } program;
 
-extern const char *const program_plans[]; /* NULL: by default */
-enum { NUM_PLANS = 5 };
+extern const char *const program_plans[], *const program_caches[]; /* NULL: by default */
+enum { NUM_PLANS = 5, NUM_CACHES = 3 };
 
 /* Ranks of a mesh. */
 int mesh_count(const mesh_plan *mesh);

@@ -142,6 +142,48 @@ static void write_shards(running *r, const step *s, const dense *x)
 
 /* ---- steps --------------------------------------------------------------------------------------------- */
 
+/* ---- shards that the program holds --------------------------------------------------------------------- */
+
+static void hold_shards(running *r, int value)
+{
+    if (r->num_held == MAX_HELD) {
+        return;
+    }
+    for (int i = 0; i < r->num_held; i++) {
+        if (r->tensors[r->held[i]] == r->tensors[value]) {
+            return;
+        }
+    }
+    const mesh_plan *mesh = &r->program->meshes[r->evaluation.meshes[value]];
+    for (int i = 0; i < weft_local_ranks(); i++) {
+        if (mesh_index(mesh, weft_first_rank() + i) >= 0) {
+            weft_local_acquire(r->tensors[value], i, WEFT_READ);
+        }
+    }
+    run_expect_no_error(r, "acquiring shards");
+    weft_tensor_retain(r->tensors[value]);
+    r->held[r->num_held++] = value;
+}
+
+/* Before anything that waits: it would wait for these. */
+void let_shards_go(running *r)
+{
+    for (int k = 0; k < r->num_held; k++) {
+        int value = r->held[k];
+        const mesh_plan *mesh = &r->program->meshes[r->evaluation.meshes[value]];
+        for (int i = 0; i < weft_local_ranks(); i++) {
+            if (mesh_index(mesh, weft_first_rank() + i) >= 0) {
+                weft_local_release(r->tensors[value], i);
+            }
+        }
+        weft_tensor_release(r->tensors[value]);
+    }
+    r->num_held = 0;
+    run_expect_no_error(r, "releasing shards");
+}
+
+/* ---- steps --------------------------------------------------------------------------------------------- */
+
 static bool is_output(const step *s, int value)
 {
     for (int i = 0; i < s->num_outputs; i++) {
@@ -217,7 +259,7 @@ static bool must_adopt(const running *r, const step *s, int input)
 {
     int v = s->inputs[input];
     const dense *x = v == NO_VALUE ? NULL : r->evaluation.values[v];
-    const int leaves = MOVES | CHECKS | WRITES | OPENS | CLOSES | KEEPS | RETAINS | RELEASES;
+    const int leaves = MOVES | CHECKS | WRITES | OPENS | CLOSES | KEEPS | RETAINS | RELEASES | HOLDS;
     return x != NULL && x->slack != NULL && !(s->operation->flags & leaves);
 }
 
@@ -247,7 +289,12 @@ static void do_step(running *r, const step *s)
     if (!evaluate_step(e, s, &now)) {
         run_fail(r, "the program is not valid");
     }
-    if (s->operation->flags & CHECKS) {
+    if (s->operation->flags & BLOCKS) {
+        let_shards_go(r);
+    }
+    if (s->operation->flags & HOLDS) {
+        hold_shards(r, s->inputs[0]);
+    } else if (s->operation->flags & CHECKS) {
         compare_value(r, s->inputs[0]);
     } else if (s->operation->flags & WRITES) {
         write_shards(r, s, now.out[0]);
@@ -269,9 +316,34 @@ static void do_step(running *r, const step *s)
 
 /* ---- the end ------------------------------------------------------------------------------------------- */
 
+/* The library has counted random operations as the reference has. */
+static void compare_states(const running *r)
+{
+    for (int i = 0; i < MAX_STATES; i++) {
+        weft_random_state own = { 0, 0 }, expected = r->evaluation.states.states[i];
+        weft_random_state_get(random_state_name(i), &own);
+        if (own.seed != expected.seed || own.offset != expected.offset) {
+            run_fail(r, "random state %d has seed %llu and offset %llu, expected %llu and %llu", i,
+                     (unsigned long long)own.seed, (unsigned long long)own.offset,
+                     (unsigned long long)expected.seed, (unsigned long long)expected.offset);
+        }
+    }
+}
+
+static void set_states(const running *r)
+{
+    for (int i = 0; i < MAX_STATES; i++) {
+        weft_random_state_set(random_state_name(i), r->evaluation.states.states[i]);
+    }
+    weft_random_state_use(NULL);
+}
+
 static void release_all(running *r)
 {
     evaluation *e = &r->evaluation;
+    for (; e->num_stack > 0; e->num_stack--) {
+        weft_mesh_pop();
+    }
     for (int v = 0; v < r->program->num_values; v++) {
         for (; e->lives[v].retained > 0; e->lives[v].retained--) {
             weft_tensor_release(r->tensors[v]);
@@ -354,6 +426,7 @@ void run_program(const program *p, tally *counts)
     for (int m = 0; m < p->num_meshes; m++) {
         r->meshes[m] = make_mesh(r, &p->meshes[m]);
     }
+    set_states(r);
     run_expect_no_error(r, "the meshes");
     if (p->scoped) {
         weft_scope_open();
@@ -361,6 +434,8 @@ void run_program(const program *p, tally *counts)
     for (; r->step < p->num_steps; r->step++) {
         do_step(r, &p->steps[r->step]);
     }
+    let_shards_go(r);
+    compare_states(r);
     for (int v = 0; v < p->num_values; v++) {
         if (is_alive(&r->evaluation, v) && !r->compared[v]) {
             compare_value(r, v);

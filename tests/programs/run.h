@@ -22,7 +22,7 @@ typedef struct digest {
     int value, step;
 } digest;
 
-enum { MAX_DIGESTS = 400 };
+enum { MAX_DIGESTS = 400, MAX_HELD = 4 };
 
 typedef struct running {
     const program *program;
@@ -31,6 +31,7 @@ typedef struct running {
     weft_tensor *tensors[MAX_VALUES];
     bool compared[MAX_VALUES]; /* since it was last written to */
     lent *lent;
+    int num_held, held[MAX_HELD]; /* values whose shards the program has acquired */
     int step; /* that is being done */
     int num_digests;
     digest digests[MAX_DIGESTS];
@@ -48,6 +49,8 @@ _Noreturn void run_fail(const running *r, const char *format, ...);
 /* Ends the process where weft has kept an error. */
 void run_expect_no_error(const running *r, const char *what);
 
+/* Releases the shards that the program holds: before anything that waits. */
+void let_shards_go(running *r);
 /* Compares a value with its reference: shape, type, mesh, each hosted shard. BLOCKS. */
 void compare_value(running *r, int value);
 /* Takes over the values that weft has, within what the reference allows. BLOCKS; on all processes. */

@@ -216,12 +216,13 @@ static bool is_used(const program *p, int mesh)
 static bool simplify_world(shrinker *s)
 {
     bool any = false;
-    for (int way = 0; way < 8; way++) {
+    for (int way = 0; way < 9; way++) {
         program *p = begin(s);
         p->scoped |= way == 0;
         p->plan = way == 1 ? 0 : p->plan;
         p->compares &= way != 2;
         p->packs &= way != 3;
+        p->cache = way == 8 ? 0 : p->cache;
         p->panel_rows = way == 4 ? 0 : way == 5 ? 1 : p->panel_rows;
         for (int m = 0; m < p->num_meshes && way == 6; m++) {
             p->meshes[m].kind = MESH_OF_RANKS; /* flattened ones too: they have their ranks */

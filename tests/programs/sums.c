@@ -35,7 +35,8 @@ void set_sum(scene *s, dense *out, int64_t i, double value, int64_t addends, dou
 sums sums_new(scene *s, int64_t count)
 {
     size_t size = (size_t)count * sizeof(double);
-    return (sums){ arena_get(s->arena, size), arena_get(s->arena, size), arena_get(s->arena, size) };
+    return (sums){ arena_get(s->arena, size), arena_get(s->arena, size), arena_get(s->arena, size),
+                   arena_get(s->arena, (size_t)count) };
 }
 
 void add_to_sum(sums *sum, dense *out, int64_t to, const dense *x, int64_t from)
@@ -54,6 +55,7 @@ void finish_sums(scene *s, const sums *sum, dense *out, double unit)
 {
     for (int64_t i = 0; i < out->count && is_floating(out->dtype); i++) {
         set_sum(s, out, i, sum->values[i], sum->counts[i], sum->masses[i], unit);
+        dense_allow(s->arena, out, i, sum->unsure[i] ? (double)INFINITY : 0);
     }
     out->unit = unit;
 }
@@ -70,4 +72,32 @@ void distrust_vague(scene *s, dense *out)
             dense_allow(s->arena, out, i, (double)INFINITY);
         }
     }
+}
+
+bool any_partial(const scene *s)
+{
+    bool partial = false;
+    for (int k = 0; k < s->step->num_inputs; k++) {
+        partial |= s->in[k] != NULL && s->in[k]->partial;
+    }
+    return partial;
+}
+
+void distrust_infinite(scene *s, dense *out)
+{
+    bool finite = true;
+    for (int k = 0; k < s->step->num_inputs; k++) {
+        finite &= s->in[k] == NULL || dense_is_finite(s->in[k]);
+    }
+    for (int64_t i = 0; i < out->count && !finite && any_partial(s); i++) {
+        dense_allow(s->arena, out, i, (double)INFINITY);
+    }
+}
+
+void set_linear(scene *s, dense *out, int64_t i, double value, double roundings, double magnitude)
+{
+    double slack = roundings * epsilon_of(out->dtype) * magnitude;
+    slack += any_partial(s) ? 16 * ldexp(magnitude, 1 - digits_of(out->dtype)) : 0;
+    set_number(s, out, i, value, slack);
+    out->mass = fmax(out->mass, magnitude);
 }

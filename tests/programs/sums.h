@@ -21,6 +21,7 @@ void set_sum(scene *s, dense *out, int64_t i, double value, int64_t addends, dou
 typedef struct sums {
     double *values, *masses;
     int64_t *counts;
+    bool *unsure; /* it could be anything */
 } sums;
 
 sums sums_new(scene *s, int64_t count);
@@ -34,5 +35,13 @@ double mass_at(const dense *x, int64_t i);
 
 /* Where an input is Partial and does not add up exactly, nothing is known of results that are not linear. */
 void distrust_vague(scene *s, dense *out);
+
+/* Where an input is Partial, an addend of 0 times what is infinite is NaN: nothing is known then either. */
+void distrust_infinite(scene *s, dense *out);
+
+/* A number that is off by some roundings of the wide type, relative to a magnitude that the operation is linear in: where
+ * an input is Partial, each addend of the result is rounded to the type as well. */
+void set_linear(scene *s, dense *out, int64_t i, double value, double roundings, double magnitude);
+bool any_partial(const scene *s);
 
 #endif

@@ -58,6 +58,7 @@ static bool start_world(const program *p)
     snprintf(rows, sizeof(rows), "%d", p->panel_rows);
     set("WEFT_PANEL_ROWS", p->panel_rows > 0, rows);
     set("WEFT_PLAN", p->plan > 0, program_plans[p->plan]);
+    set("WEFT_TASK_CACHE", p->cache > 0, program_caches[p->cache]);
     set("WEFT_CHECK", p->compares, "1");
     set("WEFT_PACK_BYTES", p->packs, "4096");
     set("WEFT_SILENT", true, "1");
@@ -68,6 +69,9 @@ static bool start_world(const program *p)
     if (!started) {
         fprintf(stderr, "FAILED the world does not start, or has %d processes: %s\n", weft_num_processes(),
                 weft_last_error());
+    }
+    for (int i = 1; i < MAX_STATES && started; i++) {
+        weft_random_state_create(random_state_name(i), 0);
     }
     return started;
 }

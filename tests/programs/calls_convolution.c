@@ -1,0 +1,217 @@
+/* Convolutions: products.h. All six are one loop nest; they differ in which array is the sum. */
+#include "sums.h"
+
+CALLS(conv2d, out[0] = weft_conv2d(in[0], in[1], in[2],
+                                   &(weft_convolution){ { whole[0], whole[1] }, { whole[2], whole[3] },
+                                                        { whole[4], whole[5] }, whole[6] }))
+CALLS(conv1d, out[0] = weft_conv1d(in[0], in[1], in[2],
+                                   &(weft_convolution){ { whole[0], whole[1] }, { whole[2], whole[3] },
+                                                        { whole[4], whole[5] }, whole[6] }))
+CALLS(conv2d_backward_input,
+      out[0] = weft_conv2d_backward_input(in[0], in[1], shape,
+                                          &(weft_convolution){ { whole[0], whole[1] }, { whole[2], whole[3] },
+                                                               { whole[4], whole[5] }, whole[6] }))
+CALLS(conv1d_backward_input,
+      out[0] = weft_conv1d_backward_input(in[0], in[1], shape,
+                                          &(weft_convolution){ { whole[0], whole[1] }, { whole[2], whole[3] },
+                                                               { whole[4], whole[5] }, whole[6] }))
+CALLS(conv2d_backward_weight,
+      out[0] = weft_conv2d_backward_weight(in[0], in[1], shape,
+                                           &(weft_convolution){ { whole[0], whole[1] }, { whole[2], whole[3] },
+                                                                { whole[4], whole[5] }, whole[6] }))
+CALLS(conv1d_backward_weight,
+      out[0] = weft_conv1d_backward_weight(in[0], in[1], shape,
+                                           &(weft_convolution){ { whole[0], whole[1] }, { whole[2], whole[3] },
+                                                                { whole[4], whole[5] }, whole[6] }))
+
+/* What a row computes. */
+typedef enum wanted { RESULT, OF_INPUT, OF_WEIGHT } wanted;
+typedef struct convolution {
+    int spatial; /* dimensions: 1 or 2 */
+    wanted wanted;
+} convolution;
+
+static const convolution details_conv2d = { 2, RESULT }, details_conv1d = { 1, RESULT };
+static const convolution details_conv2d_backward_input = { 2, OF_INPUT }, details_conv1d_backward_input = { 1, OF_INPUT };
+static const convolution details_conv2d_backward_weight = { 2, OF_WEIGHT },
+                         details_conv1d_backward_weight = { 1, OF_WEIGHT };
+
+/* Sizes of the loop nest; of conv1d h, i and y are 1. */
+typedef struct loops {
+    int64_t n, c, h, w, o, i, j, y, z;
+    int64_t stride[2], padding[2], dilation[2], groups;
+} loops;
+
+/* The shape of an array of three dimensions as one of four. */
+static void spread(int spatial, const int64_t shape[], int64_t out[4])
+{
+    out[0] = shape[0];
+    out[1] = shape[1];
+    out[2] = spatial == 2 ? shape[2] : 1;
+    out[3] = shape[spatial + 1];
+}
+
+static int64_t size_of_result(int64_t size, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation)
+{
+    int64_t room = size + 2 * padding - dilation * (kernel - 1) - 1;
+    return room < 0 ? -1 : room / stride + 1;
+}
+
+/* From the shapes of input and weight; false: they do not fit. */
+static bool find_loops(const int64_t wholes[], int spatial, const int64_t input[], const int64_t weight[], loops *l)
+{
+    int64_t x[4], k[4];
+    spread(spatial, input, x);
+    spread(spatial, weight, k);
+    *l = (loops){ .n = x[0], .c = x[1], .h = x[2], .w = x[3], .o = k[0], .i = k[2], .j = k[3] };
+    for (int d = 0; d < 2; d++) {
+        /* Of conv1d the first of each two counts, for the last dimension. */
+        int from = spatial == 2 ? d : 0;
+        bool none = spatial == 1 && d == 0;
+        l->stride[d] = none || wholes[from] == 0 ? 1 : wholes[from];
+        l->padding[d] = none ? 0 : wholes[2 + from];
+        l->dilation[d] = none || wholes[4 + from] == 0 ? 1 : wholes[4 + from];
+    }
+    l->groups = wholes[6] == 0 ? 1 : wholes[6];
+    l->y = size_of_result(l->h, l->i, l->stride[0], l->padding[0], l->dilation[0]);
+    l->z = size_of_result(l->w, l->j, l->stride[1], l->padding[1], l->dilation[1]);
+    return l->groups > 0 && l->c % l->groups == 0 && l->o % l->groups == 0 && k[1] == l->c / l->groups && l->i > 0 &&
+           l->j > 0 && l->y >= 0 && l->z >= 0;
+}
+
+/* Adds each product to the sum that it belongs to. */
+static void add_products(const loops *l, sums *sum, const dense *a, const dense *b, wanted of)
+{
+    int64_t own = l->c / l->groups, features = l->o / l->groups;
+    for (int64_t at = 0; at < l->n * l->o * l->y * l->z; at++) {
+        int64_t z = at % l->z, y = at / l->z % l->y, o = at / l->z / l->y % l->o, n = at / l->z / l->y / l->o;
+        for (int64_t k = 0; k < own * l->i * l->j; k++) {
+            int64_t j = k % l->j, i = k / l->j % l->i, c = k / l->j / l->i + o / features * own;
+            int64_t h = y * l->stride[0] - l->padding[0] + i * l->dilation[0];
+            int64_t w = z * l->stride[1] - l->padding[1] + j * l->dilation[1];
+            bool inside = h >= 0 && h < l->h && w >= 0 && w < l->w;
+            if (!inside && of == OF_INPUT) {
+                continue;
+            }
+            int64_t in_x = ((n * l->c + c) * l->h + h) * l->w + w, in_weight = o * own * l->i * l->j + k;
+            int64_t to = of == RESULT ? at : of == OF_INPUT ? in_x : in_weight;
+            int64_t in_a = of == RESULT ? in_x : at, in_b = of == OF_WEIGHT ? in_x : in_weight;
+            if (!inside) { /* a zero that is padded: of what is infinite it may make NaN, or nothing */
+                sum->unsure[to] |= !isfinite(of == RESULT ? b->at[in_b].real : a->at[in_a].real);
+                continue;
+            }
+            sum->values[to] += a->at[in_a].real * b->at[in_b].real;
+            sum->masses[to] += mass_at(a, in_a) * mass_at(b, in_b);
+            sum->counts[to]++;
+        }
+    }
+}
+
+static bool convolved(scene *s)
+{
+    const convolution *c = s->step->operation->details;
+    const dense *a = s->in[0], *b = s->in[1], *bias = c->wanted == RESULT ? s->in[2] : NULL;
+    int ndim = c->spatial + 2;
+    if (a == NULL || b == NULL || a->ndim != ndim || b->ndim != ndim || !is_floating(a->dtype) || a->dtype != b->dtype ||
+        s->step->num_wholes < 7 || (c->wanted != RESULT && s->step->ndim != ndim)) {
+        return false;
+    }
+    const int64_t *given = s->step->shape;
+    const int64_t *input = c->wanted == RESULT ? a->shape : c->wanted == OF_INPUT ? given : b->shape;
+    const int64_t *weight = c->wanted == OF_WEIGHT ? given : b->shape;
+    loops l;
+    if (!find_loops(s->step->wholes, c->spatial, input, weight, &l)) {
+        return false;
+    }
+    int64_t result[4] = { l.n, l.o, c->spatial == 2 ? l.y : l.z, l.z };
+    for (int d = 0; d < ndim && c->wanted != RESULT; d++) {
+        if (a->shape[d] != result[d]) {
+            return false;
+        }
+    }
+    if (bias != NULL && (bias->ndim != 1 || bias->shape[0] != l.o || bias->dtype != a->dtype)) {
+        return false;
+    }
+    dense *out = scene_output(s, 0, a->dtype, ndim, c->wanted == RESULT ? result : given);
+    sums sum = sums_new(s, out->count);
+    add_products(&l, &sum, a, b, c->wanted);
+    double unit = dense_unit(a) * dense_unit(b);
+    for (int64_t i = 0; bias != NULL && i < out->count; i++) {
+        add_to_sum(&sum, out, i, bias, i / l.z / l.y % l.o);
+    }
+    finish_sums(s, &sum, out, bias == NULL ? unit : fmin(unit, dense_unit(bias)));
+    distrust_infinite(s, out);
+    return true;
+}
+
+/* ---- making -------------------------------------------------------------------------------------------- */
+
+/* Options and shapes that fit together. */
+static void any_convolution(maker *m, step *s, int spatial, int64_t input[], int64_t weight[])
+{
+    int64_t groups = one_in(m, 3) ? 2 : 1;
+    s->num_wholes = 7;
+    for (int d = 0; d < 2; d++) {
+        s->wholes[d] = between(m, one_in(m, 3) ? 0 : 1, 2);
+        s->wholes[2 + d] = below(m, 3);
+        s->wholes[4 + d] = between(m, one_in(m, 3) ? 0 : 1, 2);
+    }
+    s->wholes[6] = groups == 1 ? below(m, 2) : groups;
+    input[0] = one_in(m, 20) ? 0 : between(m, 1, 3);
+    input[1] = groups * between(m, 1, 2);
+    weight[0] = groups * between(m, 1, 2);
+    weight[1] = input[1] / groups;
+    for (int d = 0; d < spatial; d++) {
+        weight[2 + d] = between(m, 1, 3);
+        input[2 + d] = between(m, 1, spatial == 2 ? 6 : 12);
+    }
+}
+
+static bool make_convolution(maker *m, step *s)
+{
+    const convolution *c = s->operation->details;
+    int64_t input[4], weight[4], result[4];
+    loops l;
+    step made = step_of(s->operation, 2, NO_VALUE, NO_VALUE);
+    any_convolution(m, &made, c->spatial, input, weight);
+    if (!find_loops(made.wholes, c->spatial, input, weight, &l)) {
+        return false;
+    }
+    int ndim = c->spatial + 2;
+    result[0] = l.n;
+    result[1] = l.o;
+    result[2] = c->spatial == 2 ? l.y : l.z;
+    result[3] = l.z;
+    const int64_t *of_a = c->wanted == RESULT ? input : result, *of_b = c->wanted == OF_WEIGHT ? input : weight;
+    int a = choose_value(m, &(wish){ .types = FLOATS, .mesh = -1, .least = ndim, .shape = of_a });
+    if (a == NO_VALUE) {
+        return false;
+    }
+    unsigned types = BIT(value_of(m, a)->dtype);
+    made.inputs[0] = a;
+    made.inputs[1] = choose_like(m, a, types, ndim, of_b);
+    if (c->wanted == RESULT) {
+        made.num_inputs = 3;
+        made.inputs[2] = one_in(m, 2) ? NO_VALUE : choose_like(m, a, types, 1, weight);
+    } else {
+        made.ndim = ndim;
+        for (int d = 0; d < ndim; d++) {
+            made.shape[d] = c->wanted == OF_INPUT ? input[d] : weight[d];
+        }
+    }
+    *s = made;
+    return s->inputs[1] != NO_VALUE;
+}
+
+#define CONVOLUTION(name_)                                                                                   \
+    ROW(name_, make_convolution, convolved, .details = &details_##name_, .flags = MAY_BE_PARTIAL, .weight = 5)
+
+const operation convolution_calls[] = {
+    CONVOLUTION(conv2d),
+    CONVOLUTION(conv1d),
+    CONVOLUTION(conv2d_backward_input),
+    CONVOLUTION(conv1d_backward_input),
+    CONVOLUTION(conv2d_backward_weight),
+    CONVOLUTION(conv1d_backward_weight),
+    { .name = NULL },
+};
