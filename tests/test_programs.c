@@ -1,7 +1,8 @@
 /* Random whole programs (programs/program.h tells how): a fixed number of them as a test; more with options.
  *
- *   test-programs COUNT PROCESSES [HEADER...]     the test: COUNT programs; HEADERs: the public ones, all of whose
- *                                       functions must have been called
+ *   test-programs COUNT PROCESSES [HEADER...] [FILE.txt...]
+ *                                       the test: COUNT programs; those of the files, each by
+ *                                       itself; and whether all functions of the public headers have been called
  *   test-programs --endless             until one fails; says how far it is
  *   test-programs --from SEED --count N, --seconds S, --processes P, --only add,sub    some of them
  *   test-programs --seed SEED           one, which is made smaller and printed as C if it fails
@@ -29,8 +30,8 @@
 
 static driver test_driver = { .processes = 1, .shrink_seconds = 150 };
 static uint64_t test_count;
-static int num_headers;
-static char **headers;
+static int num_headers, num_found;
+static char *headers[64], *found_files[64];
 enum { FIRST_SEED = 1000 };
 
 /* ---- the test ------------------------------------------------------------------------------------------ */
@@ -45,6 +46,36 @@ static void test_programs(void **state)
                   " elements compared, %" PRId64 " of which could be anything\n",
                   test_driver.total.programs, test_driver.total.tally.steps, test_driver.total.tally.tensors,
                   test_driver.total.tally.elements, test_driver.total.tally.unknown);
+}
+
+static bool read_file(program *p, const char *path)
+{
+    char why[100] = "cannot be opened";
+    FILE *file = fopen(path, "r");
+    bool read = file != NULL && program_read(p, file, why, sizeof(why));
+    if (!read) {
+        fprintf(stderr, "%s: %s\n", path, why);
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return read;
+}
+
+/* Programs that failed once, made smaller: their cause has been mended. */
+static void test_what_was_found(void **state)
+{
+    (void)state;
+    static program p;
+    for (int i = 0; i < num_found; i++) {
+        char *log = NULL;
+        assert_true(read_file(&p, found_files[i]));
+        if (run_alone(&test_driver, &p, 60, &log) != PASSED) {
+            fail_msg("%s: %s", found_files[i], log);
+        }
+        free(log);
+    }
+    print_message("# %d programs\n", num_found);
 }
 
 /* ---- nothing is left out ------------------------------------------------------------------------------- */
@@ -92,16 +123,16 @@ static void test_everything_was_called(void **state)
 
 /* Public functions that make or change no tensor, and some that all programs call (run.c, worker.c). */
 static const char *const not_in_the_table[] = {
-    "weft_dtype_name", "weft_dtype_size", "weft_status_string", "weft_shard", "weft_replicate", "weft_partial",
-    "weft_placements_parse", "weft_init", "weft_init_mpi", "weft_finalize", "weft_last_status", "weft_last_error",
-    "weft_clear_error", "weft_world_size", "weft_num_processes", "weft_process_index", "weft_local_ranks",
-    "weft_first_rank", "weft_get_counters", "weft_print_machine", "weft_print_pending", "weft_mesh_create",
-    "weft_mesh_of_ranks", "weft_mesh_flatten", "weft_mesh_slice", "weft_mesh_ndim", "weft_mesh_size",
-    "weft_mesh_num_ranks", "weft_mesh_dim_name", "weft_mesh_coordinate", "weft_mesh_current", "weft_shard_box",
-    "weft_to_host", "weft_local_to_host", "weft_local_acquire", "weft_local_release", "weft_local_box",
-    "weft_local_bytes", "weft_tensor_bytes", "weft_tensor_describe", "weft_tensor_ndim", "weft_tensor_size", "weft_tensor_dtype", "weft_tensor_mesh",
-    "weft_tensor_placements", "weft_random_state_create", "weft_random_state_get", "weft_random_state_current",
-    "weft_random_states",
+    "weft_dtype_name", "weft_dtype_size", "weft_status_string", "weft_shard", "weft_replicate",
+    "weft_partial", "weft_placements_parse", "weft_init", "weft_init_mpi", "weft_finalize",
+    "weft_last_status", "weft_last_error", "weft_clear_error", "weft_world_size", "weft_num_processes",
+    "weft_process_index", "weft_local_ranks", "weft_first_rank", "weft_get_counters", "weft_print_machine",
+    "weft_print_pending", "weft_mesh_create", "weft_mesh_of_ranks", "weft_mesh_flatten", "weft_mesh_slice",
+    "weft_mesh_ndim", "weft_mesh_size", "weft_mesh_num_ranks", "weft_mesh_dim_name", "weft_mesh_coordinate",
+    "weft_mesh_current", "weft_shard_box", "weft_to_host", "weft_local_to_host", "weft_local_acquire",
+    "weft_local_release", "weft_local_box", "weft_local_bytes", "weft_tensor_bytes", "weft_tensor_describe",
+    "weft_tensor_ndim", "weft_tensor_size", "weft_tensor_dtype", "weft_tensor_mesh", "weft_tensor_placements",
+    "weft_random_state_create", "weft_random_state_get", "weft_random_state_current", "weft_random_states",
     /* Programs have no operations of their own, and their tensors of several elements are on one mesh. */
     "weft_operation_register", "weft_apply", "weft_set_implicit_replication", NULL
 };
@@ -152,6 +183,7 @@ static int run_as_test(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_programs),
+        cmocka_unit_test(test_what_was_found),
         cmocka_unit_test(test_everything_was_called),
         cmocka_unit_test(test_every_function_is_in_the_table),
     };
@@ -231,20 +263,6 @@ static void read_options(int count, char *arguments[], given_options *o)
     }
 }
 
-static bool read_file(program *p, const char *path)
-{
-    char why[100] = "cannot be opened";
-    FILE *file = fopen(path, "r");
-    bool read = file != NULL && program_read(p, file, why, sizeof(why));
-    if (!read) {
-        fprintf(stderr, "%s: %s\n", path, why);
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    return read;
-}
-
 /* One program: printed, or run, and made smaller. */
 static int run_one(driver *d, const given_options *o)
 {
@@ -291,8 +309,14 @@ int main(int count, char *arguments[])
     if (as_test) {
         test_count = strtoull(arguments[1], NULL, 10);
         test_driver.processes = count > 2 ? atoi(arguments[2]) : 1;
-        num_headers = count > 3 ? count - 3 : 0;
-        headers = arguments + 3;
+        for (int i = 3; i < count && i < 64; i++) {
+            const char *ending = strrchr(arguments[i], '.');
+            if (ending != NULL && strcmp(ending, ".txt") == 0) {
+                found_files[num_found++] = arguments[i];
+            } else {
+                headers[num_headers++] = arguments[i];
+            }
+        }
         return run_as_test();
     }
     test_driver.processes = o.order.processes;

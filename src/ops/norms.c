@@ -305,14 +305,22 @@ static weft_tensor *gradient_of_gain(const norm *n)
 
 static weft_tensor *gradient_of_bias(const norm *n)
 {
+    weft_dtype own = weft_layout_of(n->gradient)->dtype;
+    weft_dtype type = weft_layout_of(n->gain != NULL ? n->gain : n->a)->dtype;
     int dims[WEFT_MAX_DIMS];
     for (int d = 0; d < n->first; d++) {
         dims[d] = d;
     }
+    if (n->first > 0 && type != own && weft_dtype_size(own) == 2) {
+        /* weft_sum_over() would round to 16 bits first. */
+        int64_t others = ((int64_t)1 << n->first) - 1;
+        return as_gain(n, n->gain,
+                       weft_sum_statistic(n->function, WEFT_STATISTIC_SUM, n->gradient, NULL, others, 0));
+    }
     /* Nothing to add up: a tensor of its own all the same, which the caller may write to. */
     weft_tensor *sum = n->first == 0 ? weft_squeeze_dims(n->function, n->gradient, 0)
                                      : weft_sum_over(n->gradient, (int)n->first, dims, false);
-    return sum == NULL ? NULL : weft_to_type(sum, weft_layout_of(n->gain != NULL ? n->gain : n->a)->dtype);
+    return sum == NULL ? NULL : weft_to_type(sum, type);
 }
 
 /* All that are wanted, in a scope that is open; false with the error kept. */

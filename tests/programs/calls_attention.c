@@ -6,7 +6,8 @@ CALLS(attention, out[0] = weft_attention(in[0], in[1], in[2],
                                          &(weft_attention_options){ whole[0] != 0, real[0], in[3] }))
 CALLS(attention_backward,
       out[0] = weft_attention_backward(in[4], in[0], in[1], in[2], in[5],
-                                       &(weft_attention_options){ whole[0] != 0, real[0], in[3] }, &out[1], &out[2]))
+                                       &(weft_attention_options){ whole[0] != 0, real[0], in[3] }, &out[1],
+                                       &out[2]))
 
 enum { Q, K, V, MASK, GRADIENT, OUTPUT };
 
@@ -76,8 +77,8 @@ static bool make_attention_backward(maker *m, step *s)
     int output = forward.outputs[0];
     const dense *x = value_of(m, output);
     int gradient = choose_operand(m, output, x->dtype, x->ndim, x->shape);
-    *s = step_of(s->operation, 6, forward.inputs[Q], forward.inputs[K], forward.inputs[V], forward.inputs[MASK], gradient,
-                 output);
+    *s = step_of(s->operation, 6, forward.inputs[Q], forward.inputs[K], forward.inputs[V],
+                 forward.inputs[MASK], gradient, output);
     s->num_wholes = 1;
     s->wholes[0] = forward.wholes[0];
     s->num_reals = 1;
@@ -103,7 +104,8 @@ static int64_t matrix_at(const attention *a, int operand, int64_t i)
 {
     dense batch = *a->in[operand];
     batch.ndim -= 2;
-    return broadcast_index(&batch, a->batch, a->shape, i) * batch.shape[batch.ndim] * batch.shape[batch.ndim + 1];
+    return broadcast_index(&batch, a->batch, a->shape, i) * batch.shape[batch.ndim] *
+           batch.shape[batch.ndim + 1];
 }
 
 static bool find_attention(scene *s, attention *a)
@@ -132,8 +134,8 @@ static bool find_attention(scene *s, attention *a)
     a->inner = q->shape[q->ndim - 1];
     a->keys = k->shape[k->ndim - 2];
     a->width = v->shape[v->ndim - 1];
-    if (a->batch < 0 || s->step->num_reals < 1 || k->shape[k->ndim - 1] != a->inner || v->shape[v->ndim - 2] != a->keys ||
-        a->inner == 0) {
+    if (a->batch < 0 || s->step->num_reals < 1 || k->shape[k->ndim - 1] != a->inner ||
+        v->shape[v->ndim - 2] != a->keys || a->inner == 0) {
         return false;
     }
     a->matrices = count_of(a->batch, a->shape);
@@ -269,8 +271,8 @@ static bool attended_backward(scene *s)
     }
     int64_t count = a.matrices * a.rows * a.width;
     for (int k = GRADIENT; k <= OUTPUT; k++) {
-        if (a.in[k]->ndim != a.batch + 2 || a.in[k]->count != count || a.in[k]->shape[a.batch + 1] != a.width ||
-            a.in[k]->shape[a.batch] != a.rows) {
+        if (a.in[k]->ndim != a.batch + 2 || a.in[k]->count != count ||
+            a.in[k]->shape[a.batch + 1] != a.width || a.in[k]->shape[a.batch] != a.rows) {
             return false;
         }
     }
@@ -294,6 +296,7 @@ static bool attended_backward(scene *s)
 
 const operation attention_calls[] = {
     ROW(attention, make_attention, attended, .flags = MAY_BE_PARTIAL, .weight = 14),
-    ROW(attention_backward, make_attention_backward, attended_backward, .flags = MAY_BE_PARTIAL, .weight = 10),
+    ROW(attention_backward, make_attention_backward, attended_backward, .flags = MAY_BE_PARTIAL,
+        .weight = 10),
     { .name = NULL },
 };

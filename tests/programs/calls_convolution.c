@@ -2,27 +2,37 @@
 #include "sums.h"
 
 CALLS(conv2d, out[0] = weft_conv2d(in[0], in[1], in[2],
-                                   &(weft_convolution){ { whole[0], whole[1] }, { whole[2], whole[3] },
-                                                        { whole[4], whole[5] }, whole[6] }))
+                                   &(weft_convolution){ { whole[0], whole[1] },
+                                                        { whole[2], whole[3] },
+                                                        { whole[4], whole[5] },
+                                                        whole[6] }))
 CALLS(conv1d, out[0] = weft_conv1d(in[0], in[1], in[2],
-                                   &(weft_convolution){ { whole[0], whole[1] }, { whole[2], whole[3] },
-                                                        { whole[4], whole[5] }, whole[6] }))
-CALLS(conv2d_backward_input,
-      out[0] = weft_conv2d_backward_input(in[0], in[1], shape,
-                                          &(weft_convolution){ { whole[0], whole[1] }, { whole[2], whole[3] },
-                                                               { whole[4], whole[5] }, whole[6] }))
-CALLS(conv1d_backward_input,
-      out[0] = weft_conv1d_backward_input(in[0], in[1], shape,
-                                          &(weft_convolution){ { whole[0], whole[1] }, { whole[2], whole[3] },
-                                                               { whole[4], whole[5] }, whole[6] }))
+                                   &(weft_convolution){ { whole[0], whole[1] },
+                                                        { whole[2], whole[3] },
+                                                        { whole[4], whole[5] },
+                                                        whole[6] }))
+CALLS(conv2d_backward_input, out[0] = weft_conv2d_backward_input(in[0], in[1], shape,
+                                                                 &(weft_convolution){ { whole[0], whole[1] },
+                                                                                      { whole[2], whole[3] },
+                                                                                      { whole[4], whole[5] },
+                                                                                      whole[6] }))
+CALLS(conv1d_backward_input, out[0] = weft_conv1d_backward_input(in[0], in[1], shape,
+                                                                 &(weft_convolution){ { whole[0], whole[1] },
+                                                                                      { whole[2], whole[3] },
+                                                                                      { whole[4], whole[5] },
+                                                                                      whole[6] }))
 CALLS(conv2d_backward_weight,
       out[0] = weft_conv2d_backward_weight(in[0], in[1], shape,
-                                           &(weft_convolution){ { whole[0], whole[1] }, { whole[2], whole[3] },
-                                                                { whole[4], whole[5] }, whole[6] }))
+                                           &(weft_convolution){ { whole[0], whole[1] },
+                                                                { whole[2], whole[3] },
+                                                                { whole[4], whole[5] },
+                                                                whole[6] }))
 CALLS(conv1d_backward_weight,
       out[0] = weft_conv1d_backward_weight(in[0], in[1], shape,
-                                           &(weft_convolution){ { whole[0], whole[1] }, { whole[2], whole[3] },
-                                                                { whole[4], whole[5] }, whole[6] }))
+                                           &(weft_convolution){ { whole[0], whole[1] },
+                                                                { whole[2], whole[3] },
+                                                                { whole[4], whole[5] },
+                                                                whole[6] }))
 
 /* What a row computes. */
 typedef enum wanted { RESULT, OF_INPUT, OF_WEIGHT } wanted;
@@ -32,7 +42,8 @@ typedef struct convolution {
 } convolution;
 
 static const convolution details_conv2d = { 2, RESULT }, details_conv1d = { 1, RESULT };
-static const convolution details_conv2d_backward_input = { 2, OF_INPUT }, details_conv1d_backward_input = { 1, OF_INPUT };
+static const convolution details_conv2d_backward_input = { 2, OF_INPUT },
+                         details_conv1d_backward_input = { 1, OF_INPUT };
 static const convolution details_conv2d_backward_weight = { 2, OF_WEIGHT },
                          details_conv1d_backward_weight = { 1, OF_WEIGHT };
 
@@ -58,7 +69,8 @@ static int64_t size_of_result(int64_t size, int64_t kernel, int64_t stride, int6
 }
 
 /* From the shapes of input and weight; false: they do not fit. */
-static bool find_loops(const int64_t wholes[], int spatial, const int64_t input[], const int64_t weight[], loops *l)
+static bool find_loops(const int64_t wholes[], int spatial, const int64_t input[], const int64_t weight[],
+                       loops *l)
 {
     int64_t x[4], k[4];
     spread(spatial, input, x);
@@ -75,8 +87,8 @@ static bool find_loops(const int64_t wholes[], int spatial, const int64_t input[
     l->groups = wholes[6] == 0 ? 1 : wholes[6];
     l->y = size_of_result(l->h, l->i, l->stride[0], l->padding[0], l->dilation[0]);
     l->z = size_of_result(l->w, l->j, l->stride[1], l->padding[1], l->dilation[1]);
-    return l->groups > 0 && l->c % l->groups == 0 && l->o % l->groups == 0 && k[1] == l->c / l->groups && l->i > 0 &&
-           l->j > 0 && l->y >= 0 && l->z >= 0;
+    return l->groups > 0 && l->c % l->groups == 0 && l->o % l->groups == 0 && k[1] == l->c / l->groups &&
+           l->i > 0 && l->j > 0 && l->y >= 0 && l->z >= 0;
 }
 
 /* Adds each product to the sum that it belongs to. */
@@ -112,8 +124,8 @@ static bool convolved(scene *s)
     const convolution *c = s->step->operation->details;
     const dense *a = s->in[0], *b = s->in[1], *bias = c->wanted == RESULT ? s->in[2] : NULL;
     int ndim = c->spatial + 2;
-    if (a == NULL || b == NULL || a->ndim != ndim || b->ndim != ndim || !is_floating(a->dtype) || a->dtype != b->dtype ||
-        s->step->num_wholes < 7 || (c->wanted != RESULT && s->step->ndim != ndim)) {
+    if (a == NULL || b == NULL || a->ndim != ndim || b->ndim != ndim || !is_floating(a->dtype) ||
+        a->dtype != b->dtype || s->step->num_wholes < 7 || (c->wanted != RESULT && s->step->ndim != ndim)) {
         return false;
     }
     const int64_t *given = s->step->shape;
@@ -182,7 +194,8 @@ static bool make_convolution(maker *m, step *s)
     result[1] = l.o;
     result[2] = c->spatial == 2 ? l.y : l.z;
     result[3] = l.z;
-    const int64_t *of_a = c->wanted == RESULT ? input : result, *of_b = c->wanted == OF_WEIGHT ? input : weight;
+    const int64_t *of_a = c->wanted == RESULT ? input : result,
+                  *of_b = c->wanted == OF_WEIGHT ? input : weight;
     int a = choose_value(m, &(wish){ .types = FLOATS, .mesh = -1, .least = ndim, .shape = of_a });
     if (a == NO_VALUE) {
         return false;

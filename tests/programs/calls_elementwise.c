@@ -216,8 +216,13 @@ REAL(sigmoid_backward, {
     v->magnitude = fabs(x) * fabs(y) * (1 + fabs(y));
     return left * right;
 })
-REAL(pow_scalar_backward, depends_on_sign_of(v, y);
-     return s == 0 ? 0 : inexact(v, x *s *pow(y, rounded(v->common, s - 1)));)
+REAL(pow_scalar_backward, {
+    depends_on_sign_of(v, y);
+    double power = pow(y, rounded(v->common, s - 1));
+    /* A power that overflows, or is lost, on its way to a result that need not. */
+    v->unsure |= v->type == WEFT_F32 && isfinite(power) && (fabs(power) > 1e37 || fabs(power) < 1e-37);
+    return s == 0 ? 0 : inexact(v, x * s * power);
+})
 
 REAL(assign, return y;)
 WHOLE(assign, return y;)

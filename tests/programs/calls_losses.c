@@ -7,10 +7,12 @@ CALLS(cross_entropy, out[0] = weft_cross_entropy(in[0], in[1]))
 CALLS(cross_entropy_backward, out[0] = weft_cross_entropy_backward(in[2], in[0], in[1]))
 CALLS(cross_entropy_ex,
       out[0] = weft_cross_entropy_ex(in[0], in[1],
-                                     &(weft_cross_entropy_options){ (weft_loss_reduction)whole[0], whole[1], real[0] }))
+                                     &(weft_cross_entropy_options){ (weft_loss_reduction)whole[0], whole[1],
+                                                                    real[0] }))
 CALLS(cross_entropy_ex_backward,
-      out[0] = weft_cross_entropy_ex_backward(
-          in[2], in[0], in[1], &(weft_cross_entropy_options){ (weft_loss_reduction)whole[0], whole[1], real[0] }))
+      out[0] = weft_cross_entropy_ex_backward(in[2], in[0], in[1],
+                                              &(weft_cross_entropy_options){ (weft_loss_reduction)whole[0],
+                                                                             whole[1], real[0] }))
 CALLS(nll, out[0] = weft_nll(in[0], in[1], whole[1], (weft_loss_reduction)whole[0]))
 CALLS(nll_backward, out[0] = weft_nll_backward(in[2], in[0], in[1], whole[1], (weft_loss_reduction)whole[0]))
 CALLS(mse, out[0] = weft_mse(in[0], in[1], (weft_loss_reduction)whole[0]))
@@ -43,17 +45,20 @@ static int choose_targets(maker *m, int logits)
 static bool make_loss(maker *m, step *s)
 {
     const loss *l = s->operation->details;
-    int logits = choose_value(m, &(wish){ .types = FLOATS, .mesh = -1, .least = 2, .most = 2, .kind = VALUES_SMALL });
+    int logits =
+        choose_value(m, &(wish){ .types = FLOATS, .mesh = -1, .least = 2, .most = 2, .kind = VALUES_SMALL });
     if (logits == NO_VALUE || value_of(m, logits)->ndim != 2) {
         return false;
     }
     const dense *x = value_of(m, logits);
-    int64_t reduction = l->extended ? below(m, 3) : WEFT_LOSS_MEAN, ignored = one_in(m, 2) ? -100 : below(m, x->shape[1] + 1);
+    int64_t reduction = l->extended ? below(m, 3) : WEFT_LOSS_MEAN,
+            ignored = one_in(m, 2) ? -100 : below(m, x->shape[1] + 1);
     weft_dtype dtype = x->dtype;
     int targets = choose_targets(m, logits);
-    int gradient = !l->backward || one_in(m, 3) || targets == NO_VALUE
-                       ? NO_VALUE
-                       : choose_like(m, logits, BIT(dtype), reduction == WEFT_LOSS_NONE, value_of(m, logits)->shape);
+    int gradient =
+        !l->backward || one_in(m, 3) || targets == NO_VALUE
+            ? NO_VALUE
+            : choose_like(m, logits, BIT(dtype), reduction == WEFT_LOSS_NONE, value_of(m, logits)->shape);
     *s = step_of(s->operation, l->backward ? 3 : 2, logits, targets, gradient);
     s->num_wholes = 2;
     s->wholes[0] = reduction;
@@ -81,8 +86,9 @@ static bool find_targets(scene *s, targets *t)
 {
     const loss *l = s->step->operation->details;
     *t = (targets){ .l = l, .x = s->in[0], .targets = s->in[1], .gradient = l->backward ? s->in[2] : NULL };
-    if (t->x == NULL || t->targets == NULL || t->x->ndim != 2 || !is_floating(t->x->dtype) || t->targets->ndim != 1 ||
-        !(INDICES & BIT(t->targets->dtype)) || t->targets->shape[0] != t->x->shape[0] ||
+    if (t->x == NULL || t->targets == NULL || t->x->ndim != 2 || !is_floating(t->x->dtype) ||
+        t->targets->ndim != 1 || !(INDICES & BIT(t->targets->dtype)) ||
+        t->targets->shape[0] != t->x->shape[0] ||
         (l->extended && (s->step->num_wholes < 2 || s->step->num_reals < 1))) {
         return false;
     }
@@ -183,11 +189,13 @@ static bool loss_backward(scene *s)
         }
         int64_t from = t.reduction == WEFT_LOSS_NONE ? row : 0;
         double gradient = t.gradient == NULL ? 1 : t.gradient->at[from].real;
-        double size = t.gradient == NULL ? 1 : mass_at(t.gradient, from), x = t.x->at[i].real, all = t.l->picks ? 0 : log_sum(&t, row);
+        double size = t.gradient == NULL ? 1 : mass_at(t.gradient, from), x = t.x->at[i].real,
+               all = t.l->picks ? 0 : log_sum(&t, row);
         double wanted = (1 - t.smoothing) * own + t.smoothing / (double)t.classes;
         double value = t.l->picks ? -(double)own : exp(x - all) - wanted;
         double growth = t.l->picks ? 0 : 2 * (fabs(x) + fabs(all));
-        set_linear(s, out, i, gradient * value / count, roundings + growth, size * (t.l->picks ? own : 1) / count);
+        set_linear(s, out, i, gradient * value / count, roundings + growth,
+                   size * (t.l->picks ? own : 1) / count);
     }
     distrust_vague(s, out);
     distrust_infinite(s, out);
@@ -199,7 +207,8 @@ static bool loss_backward(scene *s)
 static bool make_mse(maker *m, step *s)
 {
     bool backward = s->operation->name[3] != '\0';
-    int a = choose_value(m, &(wish){ .types = FLOATS, .mesh = -1, .most = MAX_TENSOR_DIMS, .kind = VALUES_SMALL });
+    int a = choose_value(
+        m, &(wish){ .types = FLOATS, .mesh = -1, .most = MAX_TENSOR_DIMS, .kind = VALUES_SMALL });
     if (a == NO_VALUE) {
         return false;
     }
@@ -207,9 +216,10 @@ static bool make_mse(maker *m, step *s)
     weft_dtype dtype = x->dtype;
     int64_t reduction = below(m, 3);
     int ndim = x->ndim, b = choose_like(m, a, BIT(dtype), ndim, x->shape);
-    int gradient = !backward || one_in(m, 3) || b == NO_VALUE
-                       ? NO_VALUE
-                       : choose_like(m, a, BIT(dtype), reduction == WEFT_LOSS_NONE ? ndim : 0, value_of(m, a)->shape);
+    int gradient =
+        !backward || one_in(m, 3) || b == NO_VALUE
+            ? NO_VALUE
+            : choose_like(m, a, BIT(dtype), reduction == WEFT_LOSS_NONE ? ndim : 0, value_of(m, a)->shape);
     *s = step_of(s->operation, backward ? 3 : 2, a, b, gradient);
     s->num_wholes = 1;
     s->wholes[0] = reduction;
@@ -237,11 +247,13 @@ static bool mse(scene *s)
         total += distance * distance;
         masses += distance * distance + size * fabs(distance);
         if (each) {
-            set_number(s, out, i, distance * distance, 4 * epsilon_of(a->dtype) * (distance * distance + size * fabs(distance)));
+            set_number(s, out, i, distance * distance,
+                       4 * epsilon_of(a->dtype) * (distance * distance + size * fabs(distance)));
         }
     }
     if (!each) {
-        set_number(s, out, 0, total / count, ((double)a->count + 10) * epsilon_of(a->dtype) * masses / (count == 0 ? 1 : count));
+        set_number(s, out, 0, total / count,
+                   ((double)a->count + 10) * epsilon_of(a->dtype) * masses / (count == 0 ? 1 : count));
         out->mass = masses;
     }
     distrust_vague(s, out);
@@ -253,8 +265,9 @@ static bool mse_backward(scene *s)
     const dense *a = s->in[0], *b = s->in[1], *gradient = s->in[2];
     weft_loss_reduction reduction = (weft_loss_reduction)whole_of_call(s, 0);
     bool each = reduction == WEFT_LOSS_NONE;
-    if (!are_alike(a, b) || (gradient != NULL && (each ? !are_alike(a, gradient)
-                                                       : gradient->ndim != 0 || gradient->dtype != a->dtype))) {
+    if (!are_alike(a, b) ||
+        (gradient != NULL &&
+         (each ? !are_alike(a, gradient) : gradient->ndim != 0 || gradient->dtype != a->dtype))) {
         return false;
     }
     dense *out = scene_output(s, 0, a->dtype, a->ndim, a->shape);

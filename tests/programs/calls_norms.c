@@ -13,12 +13,14 @@ CALLS(log_softmax_backward, out[0] = weft_log_softmax_backward(in[0], in[1], (in
 
 static bool make_softmax(maker *m, step *s)
 {
-    int a = choose_value(m, &(wish){ .types = FLOATS, .mesh = -1, .most = MAX_TENSOR_DIMS, .kind = VALUES_SMALL });
+    int a = choose_value(
+        m, &(wish){ .types = FLOATS, .mesh = -1, .most = MAX_TENSOR_DIMS, .kind = VALUES_SMALL });
     if (a == NO_VALUE) {
         return false;
     }
     const dense *x = value_of(m, a);
-    int ndim = x->ndim == 0 ? 1 : x->ndim, count = s->operation->name[strlen(s->operation->name) - 1] == 'd' ? 2 : 1;
+    int ndim = x->ndim == 0 ? 1 : x->ndim,
+        count = s->operation->name[strlen(s->operation->name) - 1] == 'd' ? 2 : 1;
     int b = count == 1 ? NO_VALUE : choose_like(m, a, BIT(x->dtype), x->ndim, x->shape);
     *s = step_of(s->operation, count, a, b);
     s->num_wholes = 1;
@@ -31,7 +33,8 @@ typedef struct line {
     int64_t first, stride, length;
 } line;
 
-/* Calls `visit` for each line of input 0; false where there is no such dimension. A scalar is a line of one. */
+/* Calls `visit` for each line of input 0; false where there is no such dimension. A scalar is a line of
+ * one. */
 static bool each_line(scene *s, void (*visit)(scene *s, dense *out, const line *l))
 {
     const dense *x = s->in[0], *y = s->step->num_inputs > 1 ? s->in[1] : x;
@@ -68,7 +71,8 @@ static void softmax_line(scene *s, dense *out, const line *l)
         total += exp(at(x, l, i) - most);
     }
     for (int64_t i = 0; i < l->length; i++) {
-        double distance = at(x, l, i) - most, value = logarithm ? distance - log(total) : exp(distance) / total;
+        double distance = at(x, l, i) - most,
+               value = logarithm ? distance - log(total) : exp(distance) / total;
         /* What a distance loses shows in its exponential. */
         double roundings = (double)l->length + 10 + 2 * (isfinite(distance) ? fabs(distance) : 0);
         double magnitude = logarithm ? 1 + fabs(value) : value;
@@ -186,9 +190,11 @@ static bool find_rows(scene *s, rows *r)
     r->gradient = n->backward ? s->in[0] : NULL;
     const dense *like = r->gain != NULL ? r->gain : r->bias;
     r->own = like == NULL ? 1 : like->ndim;
-    if (r->x == NULL || !is_floating(r->x->dtype) || r->own < 1 || r->own > r->x->ndim || s->step->num_reals < 1 ||
-        (n->backward && (r->gradient == NULL || r->gradient->dtype != r->x->dtype || r->gradient->ndim != r->x->ndim ||
-                         memcmp(r->gradient->shape, r->x->shape, (size_t)r->x->ndim * sizeof(int64_t)) != 0))) {
+    if (r->x == NULL || !is_floating(r->x->dtype) || r->own < 1 || r->own > r->x->ndim ||
+        s->step->num_reals < 1 ||
+        (n->backward &&
+         (r->gradient == NULL || r->gradient->dtype != r->x->dtype || r->gradient->ndim != r->x->ndim ||
+          memcmp(r->gradient->shape, r->x->shape, (size_t)r->x->ndim * sizeof(int64_t)) != 0))) {
         return false;
     }
     const int64_t *shape = r->x->shape + r->x->ndim - r->own;
@@ -246,7 +252,8 @@ static bool normalised(scene *s)
             double bias = r.bias == NULL ? 0 : r.bias->at[k].real, normal = normal_at(&r, &of, k);
             double magnitude = fabs(gain_at(&r, k)) * (1 + fabs(normal)) * of.condition + fabs(bias);
             double value = normal * gain_at(&r, k) + bias;
-            set_number(s, out, of.first + k, value, ((double)r.length + 20) * epsilon_of(r.x->dtype) * magnitude);
+            set_number(s, out, of.first + k, value,
+                       ((double)r.length + 20) * epsilon_of(r.x->dtype) * magnitude);
         }
     }
     distrust_vague(s, out);
@@ -258,7 +265,8 @@ static void normalise_row_backward(scene *s, const rows *r, const row *of, dense
 {
     double mean = 0, slope = 0, mass = 0;
     for (int64_t k = 0; k < r->length; k++) {
-        double own = r->gradient->at[of->first + k].real, normal = normal_at(r, of, k), weighted = own * gain_at(r, k);
+        double own = r->gradient->at[of->first + k].real, normal = normal_at(r, of, k),
+               weighted = own * gain_at(r, k);
         double size = mass_at(r->gradient, of->first + k);
         mean += r->centred ? weighted / (double)r->length : 0;
         slope += weighted * normal / (double)r->length;
@@ -270,9 +278,10 @@ static void normalise_row_backward(scene *s, const rows *r, const row *of, dense
     }
     for (int64_t k = 0; k < r->length; k++) {
         double normal = normal_at(r, of, k), weighted = r->gradient->at[of->first + k].real * gain_at(r, k);
-        double magnitude = mass_at(r->gradient, of->first + k) * fabs(gain_at(r, k)) + (1 + fabs(normal)) * mass;
-        set_linear(s, out, of->first + k, of->inverse * (weighted - mean - normal * slope), (double)r->length + 30,
-                   of->inverse * magnitude * of->condition);
+        double magnitude =
+            mass_at(r->gradient, of->first + k) * fabs(gain_at(r, k)) + (1 + fabs(normal)) * mass;
+        set_linear(s, out, of->first + k, of->inverse * (weighted - mean - normal * slope),
+                   (double)r->length + 30, of->inverse * magnitude * of->condition);
     }
 }
 

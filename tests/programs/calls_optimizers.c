@@ -156,7 +156,8 @@ static bool find_update(scene *s, int states, int n, int i, update *u)
 }
 
 /* A result in another type than it is computed in. */
-static double set_updated(scene *s, dense *out, int64_t i, double value, weft_dtype type, double magnitude, double slack)
+static double set_updated(scene *s, dense *out, int64_t i, double value, weft_dtype type, double magnitude,
+                          double slack)
 {
     set_number(s, out, i, value, slack + 8 * epsilon_of(type) * magnitude);
     return out->slack == NULL ? 0 : out->slack[i];
@@ -169,7 +170,8 @@ static void step_sgd(scene *s, const update *u, bool moves)
     bool nesterov = s->step->wholes[1] != 0, first = s->step->wholes[2] != 0;
     weft_dtype type = largest_type(3, (const dense *const[]){ u->parameter, u->gradient, u->states[0] });
     for (int64_t i = 0; i < u->out->count; i++) {
-        double p = u->parameter->at[i].real, g = u->gradient->at[i].real + (decay == 0 ? 0 : decay * p), slack = 0, by = g;
+        double p = u->parameter->at[i].real, g = u->gradient->at[i].real + (decay == 0 ? 0 : decay * p),
+               slack = 0, by = g;
         double size = fabs(u->gradient->at[i].real) + decay * fabs(p);
         if (moves) {
             double m = u->states[0]->at[i].real, next = first ? g : momentum * m + (1 - dampening) * g;
@@ -187,8 +189,8 @@ static bool sgd(scene *s)
 {
     bool moves = s->step->num_reals > 3 && s->step->reals[1] != 0;
     int n = (int)whole_of_call(s, 0);
-    if (s->step->num_reals < 4 || s->step->num_wholes < 3 || n < 1 || s->step->num_inputs != n * (2 + moves) ||
-        s->step->num_outputs != n * (1 + moves)) {
+    if (s->step->num_reals < 4 || s->step->num_wholes < 3 || n < 1 ||
+        s->step->num_inputs != n * (2 + moves) || s->step->num_outputs != n * (1 + moves)) {
         return false;
     }
     for (int i = 0; i < n; i++) {
@@ -220,10 +222,13 @@ static void step_adam(scene *s, const update *u, bool decoupled)
     weft_dtype type = largest_type(3, (const dense *const[]){ u->parameter, u->states[0], u->states[1] });
     for (int64_t i = 0; i < u->out->count; i++) {
         double p = u->parameter->at[i].real, g = u->gradient->at[i].real + (decay == 0 ? 0 : decay * p);
-        double size = fabs(u->gradient->at[i].real) + decay * fabs(p), m = u->states[0]->at[i].real, v = u->states[1]->at[i].real;
+        double size = fabs(u->gradient->at[i].real) + decay * fabs(p), m = u->states[0]->at[i].real,
+               v = u->states[1]->at[i].real;
         /* Each of the three is computed in the type of its own tensors. */
-        double of_m = set_updated(s, u->new_states[0], i, between_two(m, g, 1 - beta1), WEFT_F32, fabs(m) + size, 0);
-        double of_v = set_updated(s, u->new_states[1], i, beta2 * v + (1 - beta2) * g * g, WEFT_F32, fabs(v) + size * size, 0);
+        double of_m =
+            set_updated(s, u->new_states[0], i, between_two(m, g, 1 - beta1), WEFT_F32, fabs(m) + size, 0);
+        double of_v = set_updated(s, u->new_states[1], i, beta2 * v + (1 - beta2) * g * g, WEFT_F32,
+                                  fabs(v) + size * size, 0);
         m = u->new_states[0]->at[i].real;
         v = u->new_states[1]->at[i].real;
         double below_line = sqrt(v) * correction + epsilon, part = rate * m / below_line;
@@ -302,7 +307,9 @@ static bool clip(scene *s)
     weft_dtype common = s->in[0]->dtype;
     for (int k = 1; k < n; k++) {
         weft_dtype own = s->in[k]->dtype;
-        common = own == common ? common : own < WEFT_BF16 || common < WEFT_BF16 ? (own < common ? own : common) : WEFT_F32;
+        common = own == common                           ? common
+                 : own < WEFT_BF16 || common < WEFT_BF16 ? (own < common ? own : common)
+                                                         : WEFT_F32;
     }
     dense *total = scene_output(s, 0, isinf(p) ? common : type, 0, NULL);
     double norm = isinf(p) ? largest : pow(sum, 1 / p), slack = (addends + 30) * epsilon_of(WEFT_F32) * norm;
@@ -315,7 +322,8 @@ static bool clip(scene *s)
         for (int64_t i = 0; i < x->count; i++) {
             double error = (addends + 40) * epsilon_of(WEFT_F32) * (1 + norm / (norm + 1e-6));
             error += isinf(p) ? ldexp(1, 1 - digits_of(common)) * 4 : 0;
-            set_number(s, out, i, factor * x->at[i].real, wild ? (double)INFINITY : error * fabs(factor * x->at[i].real));
+            set_number(s, out, i, factor * x->at[i].real,
+                       wild ? (double)INFINITY : error * fabs(factor * x->at[i].real));
             out->mass = fmax(out->mass, factor * mass_at(x, i));
         }
         distrust_vague(s, out);

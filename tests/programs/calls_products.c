@@ -28,7 +28,8 @@ static matrices matrices_of(const dense *x, bool transposed, bool is_left)
 
 static int64_t place_in(const matrices *m, int64_t matrix, int64_t row, int64_t column)
 {
-    return matrix * m->rows * m->columns + (m->transposed ? column * m->rows + row : row * m->columns + column);
+    return matrix * m->rows * m->columns +
+           (m->transposed ? column * m->rows + row : row * m->columns + column);
 }
 
 /* One element of a product: the sum over k of a[row, k] * b[k, column]. */
@@ -38,7 +39,8 @@ typedef struct dot_product {
     bool finite;
 } dot_product;
 
-static dot_product multiply(const matrices *a, int64_t in_a, int64_t row, const matrices *b, int64_t in_b, int64_t column)
+static dot_product multiply(const matrices *a, int64_t in_a, int64_t row, const matrices *b, int64_t in_b,
+                            int64_t column)
 {
     dot_product p = { .finite = true };
     for (int64_t k = 0; k < a->columns; k++) {
@@ -81,8 +83,8 @@ static int batch_shape(const matrices *a, const matrices *b, int64_t shape[])
 static bool product_of(scene *s, bool transpose_a, bool transpose_b)
 {
     const dense *x = s->in[0], *y = s->in[1];
-    if (x == NULL || y == NULL || x->ndim == 0 || y->ndim == 0 || x->dtype != y->dtype || x->dtype == WEFT_BOOL ||
-        (transpose_a && x->ndim < 2) || (transpose_b && y->ndim < 2)) {
+    if (x == NULL || y == NULL || x->ndim == 0 || y->ndim == 0 || x->dtype != y->dtype ||
+        x->dtype == WEFT_BOOL || (transpose_a && x->ndim < 2) || (transpose_b && y->ndim < 2)) {
         return false;
     }
     matrices a = matrices_of(x, transpose_a, true), b = matrices_of(y, transpose_b, false);
@@ -104,7 +106,8 @@ static bool product_of(scene *s, bool transpose_a, bool transpose_b)
     of_b.ndim = b.batch_ndim;
     double unit = dense_unit(x) * dense_unit(y);
     for (int64_t i = 0; i < matrices_made; i++) {
-        int64_t in_a = broadcast_index(&of_a, batch, shape, i), in_b = broadcast_index(&of_b, batch, shape, i);
+        int64_t in_a = broadcast_index(&of_a, batch, shape, i),
+                in_b = broadcast_index(&of_b, batch, shape, i);
         for (int64_t row = 0; row < a.rows; row++) {
             for (int64_t column = 0; column < b.columns; column++) {
                 dot_product p = multiply(&a, in_a, row, &b, in_b, column);
@@ -150,7 +153,8 @@ static int choose_right(maker *m, int a, int64_t k, bool transposed)
 
 static bool make_matmul(maker *m, step *s)
 {
-    bool extended = s->operation->name[6] != '\0', transpose_a = extended && one_in(m, 2), transpose_b = extended && one_in(m, 2);
+    bool extended = s->operation->name[6] != '\0', transpose_a = extended && one_in(m, 2),
+         transpose_b = extended && one_in(m, 2);
     int a = choose_any(m, NUMBERS, transpose_a ? 2 : 1, 4);
     if (a == NO_VALUE || value_of(m, a)->ndim < (transpose_a ? 2 : 1)) {
         return false;
@@ -185,7 +189,8 @@ static bool make_vectors(maker *m, step *s)
 
 static bool dotted(scene *s)
 {
-    return s->in[0] != NULL && s->in[1] != NULL && s->in[0]->ndim == 1 && s->in[1]->ndim == 1 && product_of(s, false, false);
+    return s->in[0] != NULL && s->in[1] != NULL && s->in[0]->ndim == 1 && s->in[1]->ndim == 1 &&
+           product_of(s, false, false);
 }
 
 /* Every product of two elements: exact, in the type of both. */
@@ -247,8 +252,8 @@ static double whole_number(double x)
 }
 
 /* Adds factor * c, broadcast, to what has been made of a product scaled by alpha. */
-static bool add_scaled_product(scene *s, const dense *c, double beta, const dense *a, const dense *b, bool transpose_b,
-                               double alpha)
+static bool add_scaled_product(scene *s, const dense *c, double beta, const dense *a, const dense *b,
+                               bool transpose_b, double alpha)
 {
     matrices left = matrices_of(a, false, true), right = matrices_of(b, transpose_b, false);
     int64_t shape[WEFT_MAX_DIMS];
@@ -280,9 +285,13 @@ static bool add_scaled_product(scene *s, const dense *c, double beta, const dens
             p.real += is_floating(c->dtype) ? beta * c->at[from].real : 0;
             p.mass += fabs(beta) * mass_at(c, from);
             p.finite &= isfinite(number_of(c->dtype, c->at[from]));
-            p.whole = is_floating(c->dtype) ? 0 : wrap_add(p.whole, wrap_multiply((int64_t)beta, c->at[from].whole));
+            p.whole = is_floating(c->dtype)
+                          ? 0
+                          : wrap_add(p.whole, wrap_multiply((int64_t)beta, c->at[from].whole));
         }
         set_product(s, out, i, &p, left.columns + 2, unit);
+        /* As in BLAS a product may be left out where its factor is 0. */
+        dense_allow(s->arena, out, i, alpha == 0 && !p.finite ? (double)INFINITY : 0);
     }
     out->unit = unit;
     return true;

@@ -1,5 +1,5 @@
-/* Random numbers, and their states: random.h. What values follow from is written down there and in docs; here once
- * more, from the seed, the number of the operation and the place in the global tensor. */
+/* Random numbers, and their states: random.h. What values follow from is written down there and in docs; here
+ * once more, from the seed, the number of the operation and the place in the global tensor. */
 #include "movement.h"
 #include "sums.h"
 
@@ -9,12 +9,13 @@
 static uint32_t word_of(weft_random_state state, uint64_t word)
 {
     uint64_t block = word / 4;
-    uint32_t c[4] = { (uint32_t)block, (uint32_t)(block >> 32), (uint32_t)state.offset, (uint32_t)(state.offset >> 32) };
+    uint32_t c[4] = { (uint32_t)block, (uint32_t)(block >> 32), (uint32_t)state.offset,
+                      (uint32_t)(state.offset >> 32) };
     uint32_t key[2] = { (uint32_t)state.seed, (uint32_t)(state.seed >> 32) };
     for (int round = 0; round < 10; round++) {
         uint64_t left = UINT64_C(0xD2511F53) * c[0], right = UINT64_C(0xCD9E8D57) * c[2];
-        uint32_t next[4] = { (uint32_t)(right >> 32) ^ c[1] ^ key[0], (uint32_t)right, (uint32_t)(left >> 32) ^ c[3] ^ key[1],
-                             (uint32_t)left };
+        uint32_t next[4] = { (uint32_t)(right >> 32) ^ c[1] ^ key[0], (uint32_t)right,
+                             (uint32_t)(left >> 32) ^ c[3] ^ key[1], (uint32_t)left };
         for (int i = 0; i < 4; i++) {
             c[i] = next[i];
         }
@@ -127,7 +128,8 @@ static void draw_uniform(scene *s, dense *out, double low, double high)
         if (low == 0 && high == 1) {
             out->at[i].real = rounded_down(out->dtype, value);
         } else {
-            set_number(s, out, i, value, low == high ? 0 : 2 * epsilon_of(out->dtype) * (fabs(low) + fabs(high)));
+            set_number(s, out, i, value,
+                       low == high ? 0 : 2 * epsilon_of(out->dtype) * (fabs(low) + fabs(high)));
         }
     }
 }
@@ -137,8 +139,10 @@ static void draw_normal(scene *s, dense *out, double mean, double deviation)
     weft_random_state state = draw(s);
     double roundings = out->dtype == WEFT_F64 ? 40 : 80;
     for (int64_t i = 0; i < out->count; i++) {
-        double value = normal_of(state, out->dtype, i), slack = roundings * epsilon_of(out->dtype) * (1 + fabs(value));
-        set_number(s, out, i, mean + deviation * value, deviation * slack + epsilon_of(out->dtype) * fabs(mean));
+        double value = normal_of(state, out->dtype, i),
+               slack = roundings * epsilon_of(out->dtype) * (1 + fabs(value));
+        set_number(s, out, i, mean + deviation * value,
+                   deviation * slack + epsilon_of(out->dtype) * fabs(mean));
     }
 }
 
@@ -210,7 +214,8 @@ static bool drawn_whole(scene *s)
     }
     weft_random_state state = draw(s);
     for (int64_t i = 0; i < out->count; i++) {
-        out->at[i].whole = (int64_t)((uint64_t)low + high_product(wide_of(state, i), (uint64_t)high - (uint64_t)low));
+        out->at[i].whole =
+            (int64_t)((uint64_t)low + high_product(wide_of(state, i), (uint64_t)high - (uint64_t)low));
     }
     return true;
 }
@@ -233,8 +238,8 @@ static uint64_t mixed(uint64_t x)
     return x ^ x >> 32;
 }
 
-/* Twelve rounds of a Feistel network on the next power of two that is at least 2 n, and at least 256; what lies beyond n
- * goes through it again. */
+/* Twelve rounds of a Feistel network on the next power of two that is at least 2 n, and at least 256; what
+ * lies beyond n goes through it again. */
 static bool drawn_order(scene *s)
 {
     int64_t n = whole_of_call(s, 0);
@@ -247,7 +252,8 @@ static bool drawn_order(scene *s)
     for (; (INT64_C(1) << bits) < 2 * n; bits++) {
     }
     int right_bits = bits / 2;
-    uint64_t right_mask = (UINT64_C(1) << right_bits) - 1, left_mask = (UINT64_C(1) << (bits - right_bits)) - 1;
+    uint64_t right_mask = (UINT64_C(1) << right_bits) - 1,
+             left_mask = (UINT64_C(1) << (bits - right_bits)) - 1;
     for (int64_t i = 0; i < n; i++) {
         uint64_t x = (uint64_t)i;
         do {
@@ -273,7 +279,8 @@ static bool make_bernoulli_scalar(maker *m, step *s)
 
 static bool make_bernoulli(maker *m, step *s)
 {
-    int p = choose_value(m, &(wish){ .types = FLOATS, .mesh = -1, .most = MAX_TENSOR_DIMS, .kind = VALUES_UNIT });
+    int p =
+        choose_value(m, &(wish){ .types = FLOATS, .mesh = -1, .most = MAX_TENSOR_DIMS, .kind = VALUES_UNIT });
     *s = step_of(s->operation, 1, p);
     return p != NO_VALUE;
 }
@@ -282,7 +289,8 @@ static bool drawn_truth(scene *s)
 {
     const dense *p = s->step->num_inputs > 0 ? s->in[0] : NULL;
     dense *out = new_output(s);
-    if (out == NULL || (p == NULL && !(s->step->num_reals > 0 && s->step->reals[0] >= 0 && s->step->reals[0] <= 1)) ||
+    if (out == NULL ||
+        (p == NULL && !(s->step->num_reals > 0 && s->step->reals[0] >= 0 && s->step->reals[0] <= 1)) ||
         (p != NULL && !is_floating(p->dtype))) {
         return false;
     }
@@ -368,8 +376,8 @@ static bool not_dropped(scene *s)
 static bool dropped_backward(scene *s)
 {
     const dense *a = s->in[0], *mask = s->in[1];
-    if (a == NULL || mask == NULL || !is_floating(a->dtype) || mask->dtype != WEFT_BOOL || mask->ndim != a->ndim ||
-        mask->count != a->count || s->step->num_reals < 1) {
+    if (a == NULL || mask == NULL || !is_floating(a->dtype) || mask->dtype != WEFT_BOOL ||
+        mask->ndim != a->ndim || mask->count != a->count || s->step->num_reals < 1) {
         return false;
     }
     for (int d = 0; d < a->ndim; d++) {
@@ -384,7 +392,9 @@ static bool dropped_backward(scene *s)
 
 CALLS(random_seed, weft_random_seed((uint64_t)whole[0]))
 CALLS(random_state_use, weft_random_state_use(whole[0] == 0 ? NULL : whole[0] == 1 ? "state1" : "state2"))
-CALLS(random_state_set, weft_random_state_set(whole[0] == 0 ? NULL : whole[0] == 1 ? "state1" : "state2",
+CALLS(random_state_set, weft_random_state_set(whole[0] == 0   ? NULL
+                                              : whole[0] == 1 ? "state1"
+                                                              : "state2",
                                               (weft_random_state){ (uint64_t)whole[1], (uint64_t)whole[2] }))
 
 static bool make_state(maker *m, step *s)

@@ -150,8 +150,7 @@ static bool filled(scene *s)
 {
     const step *call = s->step;
     const dense *like = call->num_inputs > 0 ? s->in[0] : NULL;
-    if ((call->num_inputs > 0 && like == NULL) ||
-        (call->operation->details == NULL && call->num_reals < 1)) {
+    if ((call->num_inputs > 0 && like == NULL) || (call->operation->details == NULL && call->num_reals < 1)) {
         return false;
     }
     weft_dtype dtype = like != NULL ? like->dtype : call->dtype;
@@ -371,7 +370,8 @@ const operation tensor_calls[] = {
     ROW(full_like, make_like, filled, .details = NULL),
     ROW(redistribute, make_redistribute, moved, .flags = MOVES | MAY_BE_SAME, .weight = 200),
     ROW(redistribute_here, make_redistribute_here, moved, .flags = MOVES | MAY_BE_SAME, .weight = 20),
-    ROW(redistribute_whole, make_redistribute_here, moved, .flags = MOVES | MAY_BE_SAME, .details = &zero, .weight = 20),
+    ROW(redistribute_whole, make_redistribute_here, moved, .flags = MOVES | MAY_BE_SAME, .details = &zero,
+        .weight = 20),
     ROW(full_here, make_here, filled, .flags = HERE, .weight = 60),
     ROW(mesh_push, make_push, NULL, .flags = PUSHES, .weight = 20),
     ROW(mesh_pop, make_alone, NULL, .flags = POPS, .weight = 15),

@@ -51,7 +51,7 @@ typedef struct evaluation {
     int meshes[MAX_VALUES]; /* that they are on */
     life lives[MAX_VALUES];
     random_states states;
-    int depth; /* open scopes */
+    int depth;                       /* open scopes */
     int num_stack, stack[MAX_STACK]; /* meshes */
 } evaluation;
 

@@ -143,14 +143,15 @@ static bool repeat_step(maker *m, step *s)
             return false;
         }
     }
-    return !(s->operation->flags & not);
+    return !(s->operation->flags & not );
 }
 
 static void add_random_step(maker *m)
 {
     step s = { .operation = choose_operation(m), .mesh = -1 };
     bool repeats = m->program->num_steps > 0 && one_in(m, m->repeating);
-    if ((repeats ? repeat_step(m, &s) : s.operation->make(m, &s)) && add_step(m, &s) && s.num_outputs > 0 && one_in(m, m->eager)) {
+    if ((repeats ? repeat_step(m, &s) : s.operation->make(m, &s)) && add_step(m, &s) && s.num_outputs > 0 &&
+        one_in(m, m->eager)) {
         step check = step_of(operation_find("check"), 1, s.outputs[0]);
         check.num_outputs = 0;
         add_step(m, &check);

@@ -23,7 +23,7 @@ struct maker {
     knowledge known[MAX_VALUES];
     bool special;     /* values that are not finite are welcome */
     bool calm;        /* only what is known exactly: then nothing is fetched before it is compared */
-    int repeating; /* one step in so many is a call that was made before */
+    int repeating;    /* one step in so many is a call that was made before */
     int eager;        /* one result in so many is compared at once, others at the end or at random */
     const char *only; /* names of rows, separated by commas; NULL: all. "-" before the first: all but these */
 };

@@ -557,7 +557,8 @@ void print_program(const program *p, FILE *file)
         }
         fprintf(file, "    ");
         if (s->operation->flags & HOLDS) {
-            fprintf(file, "/* the shards of t[%d] are acquired here, until something waits */\n", s->inputs[0]);
+            fprintf(file, "/* the shards of t[%d] are acquired here, until something waits */\n",
+                    s->inputs[0]);
         } else if (s->operation->flags & CHECKS) {
             fprintf(file, "/* compared here */\n");
             print_check(file, &a, now.in[0], s->inputs[0]);

@@ -32,7 +32,7 @@ typedef struct running {
     bool compared[MAX_VALUES]; /* since it was last written to */
     lent *lent;
     int num_held, held[MAX_HELD]; /* values whose shards the program has acquired */
-    int step; /* that is being done */
+    int step;                     /* that is being done */
     int num_digests;
     digest digests[MAX_DIGESTS];
     tally *tally;

@@ -39,8 +39,8 @@ void distrust_vague(scene *s, dense *out);
 /* Where an input is Partial, an addend of 0 times what is infinite is NaN: nothing is known then either. */
 void distrust_infinite(scene *s, dense *out);
 
-/* A number that is off by some roundings of the wide type, relative to a magnitude that the operation is linear in: where
- * an input is Partial, each addend of the result is rounded to the type as well. */
+/* A number that is off by some roundings of the wide type, relative to a magnitude that the operation is
+ * linear in: where an input is Partial, each addend of the result is rounded to the type as well. */
 void set_linear(scene *s, dense *out, int64_t i, double value, double roundings, double magnitude);
 bool any_partial(const scene *s);
 
