@@ -1,6 +1,7 @@
 /* The roof of the house: starts the floors from the bottom up, stops them from the top down. */
 #include <weft/weft.h>
 
+#include <stdlib.h>
 #include <string.h>
 
 #if WEFT_HAVE_MPI
@@ -129,6 +130,22 @@ static weft_status start_floors(const char *function, const weft_settings *setti
     return status;
 }
 
+/* Called by exit(). What exit() ends in the child of a fork() is not this world. */
+static void leave_at_exit(void)
+{
+    const weft_runtime_state *state = &weft_runtime;
+    if (state->initialized && state->comm != NULL && state->num_processes > 1 && !weft_thread_forked()) {
+        weft_comm_leave(state->comm);
+    }
+}
+
+/* Functions of atexit() are called from the last to the first: this one before those that end MPI. */
+static void watch_exit(void)
+{
+    static bool watches_exit;
+    watches_exit = watches_exit || atexit(leave_at_exit) == 0;
+}
+
 /* A process that cannot start comes as far as the others' first meeting all the same, where it can: they wait
  * for it. */
 static weft_status start(const char *function, const weft_config *config, const void *communicator)
@@ -154,6 +171,7 @@ static weft_status start(const char *function, const weft_config *config, const 
     weft_runtime.initialized = true;
     weft_runtime.give_up = weft_comm_give_up;
     weft_runtime.check = settings.check && transport.place.num_processes > 1;
+    watch_exit();
     return WEFT_OK;
 }
 

@@ -58,7 +58,7 @@ typedef enum weft_status {
     WEFT_ERR_UNSUPPORTED, /**< meaningful, but this build or world cannot do it */
     WEFT_ERR_NOMEM,
     WEFT_ERR_IO,
-    WEFT_ERR_COMM, /**< a transport failed */
+    WEFT_ERR_COMM, /**< a transport failed, or a process has ended without weft_finalize() */
     WEFT_ERR_TIMEOUT,
     WEFT_ERR_STATE,   /**< called at the wrong time: before weft_init(), pop of an empty stack, ... */
     WEFT_ERR_INTERNAL /**< a mistake in weft itself, found before it did harm: please report it */

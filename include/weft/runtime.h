@@ -111,17 +111,22 @@ WEFT_API weft_status weft_finalize(void);
  * WEFT_ERR_STATE, without waiting, while weft_local_acquire() holds a shard: tasks may wait for that.
  *
  * A world of several processes breaks when messages are under way and none has begun or ended for
- * WEFT_TIMEOUT_S seconds (WEFT_ERR_TIMEOUT), when the transport fails (WEFT_ERR_COMM), when another process
- * says that its world broke, when one has no memory for what it was to do (WEFT_ERR_NOMEM), or, with
- * WEFT_CHECK=1, when processes make different calls (WEFT_ERR_MISMATCH). The message names the call, the
- * tensor and the ranks. From then on nothing that computes, blocks or hands out values succeeds: the status
+ * WEFT_TIMEOUT_S seconds (WEFT_ERR_TIMEOUT), when the transport fails or a process calls exit() without
+ * weft_finalize() (WEFT_ERR_COMM), when another process says that its world broke, when one has no memory for
+ * what it was to do (WEFT_ERR_NOMEM), or when processes have made different calls (WEFT_ERR_MISMATCH). The
+ * message names the process that differs, does not answer, or has not come so far, the call, the tensor and
+ * the ranks. From then on nothing that computes, blocks or hands out values succeeds: the status
  * is returned, or NULL, the caller's memory is not written to, and weft_clear_error() does not mend it.
  * Nothing waits for another process any more. A process that is slow by right looks like one that hangs, and
  * so does one message that takes as long: choose a WEFT_TIMEOUT_S that is longer than both.
  *
  * Processes that have made different calls (another function, shape, type or number) exchange no more
- * messages: that breaks the world as well, or weft_finalize() returns WEFT_ERR_MISMATCH where none was left
- * to exchange.
+ * messages. That breaks the world about a second later; where no message is left to exchange weft_finalize()
+ * returns WEFT_ERR_MISMATCH.
+ *
+ * WEFT_REPORT=NAME: when the world breaks each process writes a file, NAME.0, NAME.1, ..., by its number: its
+ * last 256 calls, the messages that have not ended, and what the other processes answered. Where that cannot
+ * be written a line on standard error says so.
  *
  * WEFT_CHECK=1, on all processes, is for finding mistakes: before a call that creates, computes, moves or
  * gathers tensors, and in weft_finalize(), all processes wait for each other and compare what they are about

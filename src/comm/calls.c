@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "comm/flight.h"
 #include "runtime/pending.h"
 #include "runtime/pool.h"
 
@@ -28,8 +29,7 @@ typedef struct verdict {
 
 /* ---- what is compared ---------------------------------------------------------------------------------- */
 
-/* "weft_matmul(f32[8, 8] [S0] on 4, f32[8, 8] [R] on 4, 0, 2.5)" */
-static void describe_call(const weft_public_call *call, char *text, size_t size)
+char *weft_call_describe(const weft_public_call *call, char *text, size_t size)
 {
     size_t used = 0;
 #define APPEND(...) used += used < size ? (size_t)snprintf(text + used, size - used, __VA_ARGS__) : 0
@@ -48,6 +48,7 @@ static void describe_call(const weft_public_call *call, char *text, size_t size)
     }
     APPEND(")%s", call->failed ? ", which fails" : "");
 #undef APPEND
+    return text;
 }
 
 /* Meshes of the same shape on other ranks are legal on processes that share none (weft_mesh_slice()); but
@@ -69,8 +70,7 @@ static void describe_ranks(const weft_public_call *call, record *mine)
 
 /* ---- the comparison, at process 0 ---------------------------------------------------------------------- */
 
-/* "process 2 (ranks 4 to 5)" */
-static const char *process_text(int process, char *text, size_t size)
+char *weft_process_text(int process, char *text, size_t size)
 {
     int first = weft_runtime.first_rank_of[process], last = weft_runtime.first_rank_of[process + 1] - 1;
     if (first == last) {
@@ -95,35 +95,46 @@ static void report_difference(const record *all, int a, int b, verdict *out)
     const char *how = records_agree(&all[a], &all[b]) ? ", on meshes of other ranks" : "";
     out->status = WEFT_ERR_MISMATCH;
     snprintf(out->text, VERDICT_SIZE, "call %llu: %s calls %.640s%s%s, %s calls %.640s%s%s%s",
-             (unsigned long long)all[a].number, process_text(a, first, sizeof(first)), all[a].call, after_a,
-             all[a].error, process_text(b, second, sizeof(second)), all[b].call, after_b, all[b].error, how);
+             (unsigned long long)all[a].number, weft_process_text(a, first, sizeof(first)), all[a].call,
+             after_a, all[a].error, weft_process_text(b, second, sizeof(second)), all[b].call, after_b,
+             all[b].error, how);
 }
 
-/* At the end. */
-static void report_calls(int process, verdict *out)
+/* At the end: who has made other calls, and which. */
+static void report_calls(weft_comm *comm, int process, verdict *out)
 {
     char first[64], second[64];
+    weft_blame blame;
+    weft_comm_inquire(comm, process, &blame);
     out->status = WEFT_ERR_MISMATCH;
-    snprintf(out->text, VERDICT_SIZE,
-             "%s and %s have not made the same calls; WEFT_CHECK=1 shows where they differ",
-             process_text(0, first, sizeof(first)), process_text(process, second, sizeof(second)));
+    if (blame.status == WEFT_ERR_MISMATCH) {
+        snprintf(out->text, VERDICT_SIZE, "%s", blame.text);
+    } else {
+        snprintf(out->text, VERDICT_SIZE,
+                 "%s and %s have not made the same calls; WEFT_CHECK=1 shows where they differ",
+                 weft_process_text(0, first, sizeof(first)),
+                 weft_process_text(process, second, sizeof(second)));
+    }
 }
 
-static void report_absence(const weft_comm *comm, const record *mine, int absent, int others, verdict *out)
+/* One that does not come may wait for another one, which the blame names. */
+static void report_absence(const weft_comm *comm, const record *mine, int absent, int others,
+                           const weft_blame *blame, verdict *out)
 {
     char name[64], more[40] = "", number[40] = "";
     if (others > 0) {
         snprintf(more, sizeof(more), " (nor have %d more)", others);
     }
-    out->status = WEFT_ERR_TIMEOUT;
+    out->status = blame->status;
     if (mine->number > 0) {
         snprintf(number, sizeof(number), "call %llu, ", (unsigned long long)mine->number);
     }
-    snprintf(out->text, VERDICT_SIZE, "%s has not come to %s%s, within %.1f s%s",
-             process_text(absent, name, sizeof(name)), number, mine->call, weft_comm_timeout_s(comm), more);
+    snprintf(out->text, VERDICT_SIZE, "%s%s%s has not come to %s%.320s, within %.1f s%s", blame->text,
+             blame->text[0] != '\0' ? "; " : "", weft_process_text(absent, name, sizeof(name)), number,
+             mine->call, weft_comm_timeout_s(comm), more);
 }
 
-static void compare(const weft_comm *comm, const record *all, const bool came[], verdict *out)
+static void compare(weft_comm *comm, const record *all, const bool came[], verdict *out)
 {
     int processes = weft_runtime.num_processes, absent = -1, missing = 0;
     for (int p = processes - 1; p >= 0; p--) {
@@ -135,17 +146,33 @@ static void compare(const weft_comm *comm, const record *all, const bool came[],
         if (came[p] && !records_agree(&all[0], &all[p])) {
             report_difference(all, 0, p, out);
         } else if (came[p] && all[p].digest != all[0].digest) {
-            report_calls(p, out);
+            report_calls(comm, p, out);
         } else if (came[p] && came[leader] && all[p].ranks != all[leader].ranks) {
             report_difference(all, leader, p, out);
         }
     }
     if (out->status == WEFT_OK && missing > 0) {
-        report_absence(comm, &all[0], absent, missing - 1, out);
+        weft_blame blame;
+        weft_comm_inquire(comm, absent, &blame);
+        bool known = blame.process >= 0 && !came[blame.process];
+        report_absence(comm, &all[0], known ? blame.process : absent, missing - 1, &blame, out);
     }
 }
 
 /* ---- the meeting --------------------------------------------------------------------------------------- */
+
+/* Process 0 tells; elsewhere waits for it, as long as that waits for others. */
+static void hear_verdict(weft_comm *comm, const record *mine, verdict *out)
+{
+    weft_blame blame;
+    while (!weft_comm_tell(comm, out, sizeof(*out)) && !weft_is_broken()) {
+        weft_comm_inquire(comm, 0, &blame);
+        if (!blame.has_come && !weft_is_broken()) {
+            report_absence(comm, mine, 0, 0, &blame, out);
+            return;
+        }
+    }
+}
 
 static void meet(weft_comm *comm, const record *mine, verdict *out)
 {
@@ -160,10 +187,7 @@ static void meet(weft_comm *comm, const record *mine, verdict *out)
         if (gathers && !weft_is_broken()) {
             compare(comm, all, came, out);
         }
-        bool told = weft_comm_tell(comm, out, sizeof(*out));
-        if (!told && !weft_is_broken()) {
-            report_absence(comm, mine, 0, 0, out);
-        }
+        hear_verdict(comm, mine, out);
     }
     free(all);
     free(came);
@@ -194,7 +218,7 @@ static bool all_come(const char *function, record *mine)
 static bool same_everywhere(const weft_public_call *call)
 {
     record mine = { .number = weft_runtime.call_number };
-    describe_call(call, mine.call, CALL_SIZE);
+    weft_call_describe(call, mine.call, CALL_SIZE);
     describe_ranks(call, &mine);
     return all_come(call->function, &mine);
 }
@@ -251,6 +275,8 @@ bool weft_call_admit(const weft_public_call *call)
     weft_runtime.call = call->function;
     weft_runtime.call_number++;
     weft_runtime.digest = add_to_digest(weft_runtime.digest, call);
+    weft_flight_note(weft_comm_flight(weft_runtime.comm), call, weft_runtime.call_number,
+                     weft_runtime.digest);
     if (weft_is_broken()) {
         weft_error_collect();
         return false;

@@ -16,6 +16,11 @@ typedef struct weft_public_call {
     const double *numbers;
 } weft_public_call;
 
+/* "weft_matmul(f32[8, 8] [S0] on 4, f32[8, 8] [R] on 4, 0, 2.5)"; returns text. */
+char *weft_call_describe(const weft_public_call *call, char *text, size_t size);
+/* "process 2 (ranks 4 to 5)"; returns text. */
+char *weft_process_text(int process, char *text, size_t size);
+
 /* Called once by each of them, after its checks and before anything is submitted. False with the error kept:
  * submit nothing. With WEFT_CHECK it BLOCKS until all processes have come to this call, or WEFT_TIMEOUT_S has
  * passed; a difference, or a process that does not come, breaks the world. */

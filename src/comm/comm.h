@@ -87,6 +87,12 @@ typedef struct weft_transport {
     void (*settle)(void *state);
     /* Collective, unless abandon() has been called. */
     void (*close)(void *state);
+    /* Words to one process beside the messages: sent at once, or not at all, and nobody waits for them; their
+     * bytes are copied. Called by the progress thread alone. NULL: not in this transport. */
+    void (*send_words)(void *state, int process, const void *words, size_t size);
+    /* Takes words that another process has sent, of at most `size` bytes. Returns how many bytes there are;
+     * 0: none are there. Calls weft_break() as poll does. */
+    size_t (*take_words)(void *state, int *process, void *words, size_t size);
     /* A meeting of all processes at process 0, of the submitting thread alone: for the start, WEFT_CHECK, and
      * the end. (NULL where there is one process.) Both return early when the world breaks. */
     /* Everyone gives `size` bytes. At process 0 they are in `all`, one after another, and came[p] says who
@@ -120,10 +126,30 @@ void weft_comm_stop(weft_comm *comm);
  * its messages. (The progress thread calls weft_break() itself when a message fails, or nothing moves.) */
 void weft_comm_give_up(weft_comm *comm);
 
+/* The process ends, and the world has not: the others are told at once, and need not wait for it. Any thread;
+ * waits for this a second or two at most. */
+void weft_comm_leave(weft_comm *comm);
+
 /* The transport's meeting. */
 double weft_comm_timeout_s(const weft_comm *comm);
 void weft_comm_gather(weft_comm *comm, const void *mine, void *all, size_t size, bool came[]);
 bool weft_comm_tell(weft_comm *comm, void *words, size_t size);
+
+enum { WEFT_BLAME_SIZE = 1024 };
+
+/* Why a process has not come to a meeting. */
+typedef struct weft_blame {
+    weft_status status; /* WEFT_ERR_MISMATCH: calls differ; else WEFT_ERR_TIMEOUT */
+    int process;        /* to blame; -1: not known */
+    bool has_come;      /* it has come to the meeting, and waits for others */
+    char text[WEFT_BLAME_SIZE];
+} weft_blame;
+
+/* BLOCKS for some seconds at most, in which all processes are asked. */
+void weft_comm_inquire(weft_comm *comm, int absent, weft_blame *blame);
+
+/* Where calls are noted for reports (comm/flight.h). */
+struct weft_flight *weft_comm_flight(weft_comm *comm);
 
 /* The next `count` tags for messages to (or from) `peer`: returns the first. */
 uint32_t weft_comm_reserve(weft_comm *comm, int peer, bool receive, uint32_t count);

@@ -12,16 +12,15 @@
  *
  * StarPU's own thread wrappers are used, so that a StarPU built for simulation can run this code too. */
 #include <sched.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#include "comm/comm.h"
-#include "comm/sends.h"
+#include "comm/engine.h"
 #include "comm/trace.h"
 #include "runtime/pending.h"
 
-enum { MAX_FINISHED = 64, LABEL_SIZE = 32 };
+enum { MAX_FINISHED = 64 };
 
 /* How long the progress thread waits between polls: it must leave the core to the computation. After
  * something has happened, as long as a message takes on the link: there is no use in looking sooner. Where
@@ -38,54 +37,6 @@ typedef struct patience {
     double sleep_us;
 } patience;
 
-typedef enum phase { SUBMITTED, READY, ACTIVE } phase;
-
-/* The transport's token for one message. */
-typedef struct posted {
-    struct transfer *transfer;
-    atomic_bool ended; /* set by the progress thread; whoever prints reads it */
-} posted;
-
-typedef struct transfer {
-    weft_comm *comm;
-    starpu_data_handle_t handle;
-    bool receive;
-    phase phase;
-    int count, unfinished; /* messages */
-    double submitted_us;
-    const char *call; /* the public function that submitted it */
-    uint64_t call_number;
-    const weft_layout *layout;
-    char label[LABEL_SIZE];
-    struct transfer *next;          /* in the ready queue */
-    struct transfer *newer, *older; /* among the pending */
-    posted *posted;                 /* one per message */
-    weft_message messages[];
-} transfer;
-
-struct weft_comm {
-    weft_transport transport;
-    double timeout_us;
-    uint32_t *next_send, *next_receive; /* tags, one per process; of the submitting thread */
-    /* Of the progress thread: */
-    weft_sends *sends;
-    int active; /* messages under way */
-    int64_t active_bytes;
-    starpu_pthread_t thread;
-    /* The mutex guards everything below. */
-    starpu_pthread_mutex_t mutex;
-    starpu_pthread_cond_t wake; /* there is something ready, or `stopping` */
-    starpu_pthread_cond_t idle; /* nothing is pending */
-    transfer *first_ready, *last_ready;
-    transfer *newest, *oldest; /* pending: from submitted to ended */
-    int pending;
-    int granted; /* of these, those whose handle is held: it is the messages that they wait for */
-    bool stopping;
-    bool gave_up; /* of the progress thread: the world is broken, and what was under way has ended */
-    double last_progress_us;
-    double last_look_us; /* of the watchdog */
-};
-
 /* ---- the submitting thread ----------------------------------------------------------------------------- */
 
 uint32_t weft_comm_reserve(weft_comm *comm, int peer, bool receive, uint32_t count)
@@ -96,7 +47,7 @@ uint32_t weft_comm_reserve(weft_comm *comm, int peer, bool receive, uint32_t cou
     return first;
 }
 
-static void pending_add(weft_comm *comm, transfer *t)
+static void pending_add(weft_comm *comm, weft_transfer *t)
 {
     starpu_pthread_mutex_lock(&comm->mutex);
     comm->pending++;
@@ -109,10 +60,10 @@ static void pending_add(weft_comm *comm, transfer *t)
 /* Runs on any thread. */
 static void on_acquired(void *argument)
 {
-    transfer *t = argument;
+    weft_transfer *t = argument;
     weft_comm *comm = t->comm;
     starpu_pthread_mutex_lock(&comm->mutex);
-    t->phase = READY;
+    t->phase = WEFT_READY;
     comm->granted++;
     comm->last_progress_us = starpu_timing_now();
     bool first = comm->first_ready == NULL; /* else the progress thread has been woken for those before it */
@@ -127,8 +78,8 @@ static void on_acquired(void *argument)
 bool weft_comm_submit(weft_comm *comm, starpu_data_handle_t handle, bool receive, bool whole, int count,
                       const weft_message messages[], const weft_layout *layout, const char *label)
 {
-    size_t size = sizeof(transfer) + (size_t)count * sizeof(weft_message);
-    transfer *t = calloc(1, size + (size_t)count * sizeof(posted));
+    size_t size = sizeof(weft_transfer) + (size_t)count * sizeof(weft_message);
+    weft_transfer *t = calloc(1, size + (size_t)count * sizeof(weft_posted));
     if (t == NULL) {
         weft_fail(WEFT_ERR_NOMEM, "weft_comm_submit", "no memory for a transfer of %d messages", count);
         return false;
@@ -141,9 +92,9 @@ bool weft_comm_submit(weft_comm *comm, starpu_data_handle_t handle, bool receive
     t->call = weft_runtime.call;
     t->call_number = weft_runtime.call_number;
     t->layout = layout;
-    strncpy(t->label, label == NULL ? "" : label, LABEL_SIZE - 1);
+    strncpy(t->label, label == NULL ? "" : label, WEFT_LABEL_SIZE - 1);
     memcpy(t->messages, messages, (size_t)count * sizeof(t->messages[0]));
-    t->posted = (posted *)((char *)t + size);
+    t->posted = (weft_posted *)((char *)t + size);
     for (int i = 0; i < count; i++) {
         t->posted[i].transfer = t;
     }
@@ -168,124 +119,25 @@ double weft_comm_timeout_s(const weft_comm *comm)
     return comm->timeout_us * 1e-6;
 }
 
+struct weft_flight *weft_comm_flight(weft_comm *comm)
+{
+    return comm->flight;
+}
+
 void weft_comm_gather(weft_comm *comm, const void *mine, void *all, size_t size, bool came[])
 {
+    comm->meets = true;
     comm->transport.gather(comm->transport.state, mine, all, size, weft_comm_timeout_s(comm), came);
 }
 
 bool weft_comm_tell(weft_comm *comm, void *words, size_t size)
 {
-    return comm->transport.tell(comm->transport.state, words, size, weft_comm_timeout_s(comm));
-}
-
-/* ---- reports ------------------------------------------------------------------------------------------- */
-
-/* "weights f32[8, 8] [S0] on 4" */
-static const char *tensor_text(const transfer *t, char *text, size_t size)
-{
-    char layout[200] = "";
-    if (t->layout != NULL) {
-        weft_layout_format(t->layout, layout, sizeof(layout));
-    }
-    snprintf(text, size, "%s%s%s", t->label, t->label[0] != '\0' && t->layout != NULL ? " " : "", layout);
-    return text;
-}
-
-static const char *call_name(const transfer *t)
-{
-    return t->call == NULL ? "weft" : t->call;
-}
-
-static void print_message(const transfer *t, const weft_message *m, double now_us, FILE *file)
-{
-    static const char *const phases[] = { "waits for its panel", "ready", "under way" };
-    char tensor[256];
-    fprintf(file,
-            "weft: process %d: %s %s process %d, rank %d to rank %d, tag %u, %lld bytes, %s, of call %llu, "
-            "%s, %s for %.3f s\n",
-            t->comm->transport.place.process, t->receive ? "receive" : "send", t->receive ? "from" : "to",
-            m->peer, m->source_rank, m->target_rank, (unsigned)m->tag, (long long)m->bytes,
-            tensor_text(t, tensor, sizeof(tensor)), (unsigned long long)t->call_number, call_name(t),
-            phases[t->phase], (now_us - t->submitted_us) * 1e-6);
-}
-
-/* The mutex is held. The oldest messages that have not ended: of a large transfer there are thousands, and
- * the first that does not come tells most. */
-static void print_oldest(const weft_comm *comm, FILE *file)
-{
-    enum { MOST_PRINTED = 20 };
-    double now_us = starpu_timing_now();
-    int process = comm->transport.place.process;
-    int64_t messages = 0;
-    fprintf(file, "weft: process %d: %d transfers pending\n", process, comm->pending);
-    for (const transfer *t = comm->oldest; t != NULL; t = t->newer) {
-        for (int i = 0; i < t->count; i++) {
-            bool waits = !t->posted[i].ended;
-            if (waits && messages < MOST_PRINTED) {
-                print_message(t, &t->messages[i], now_us, file);
-            }
-            messages += waits;
-        }
-    }
-    if (messages > MOST_PRINTED) {
-        fprintf(file, "weft: process %d: and %lld more messages\n", process,
-                (long long)messages - MOST_PRINTED);
-    }
-}
-
-/* The mutex is held, and given back meanwhile: the file may be slow, and StarPU's callbacks want the mutex.
- * So the lines are gathered in memory first. */
-static void print_pending_locked(weft_comm *comm, FILE *file)
-{
-    char *text = NULL;
-    size_t size = 0;
-    FILE *lines = open_memstream(&text, &size);
-    if (lines != NULL) {
-        print_oldest(comm, lines);
-    }
-    bool complete = lines != NULL && fclose(lines) == 0;
-    starpu_pthread_mutex_unlock(&comm->mutex);
-    fputs(complete ? text : "weft: no memory to print which messages are pending\n", file);
-    fflush(file);
-    free(text);
-    starpu_pthread_mutex_lock(&comm->mutex);
-}
-
-void weft_comm_print_pending(weft_comm *comm, FILE *file)
-{
-    starpu_pthread_mutex_lock(&comm->mutex);
-    print_pending_locked(comm, file);
-    starpu_pthread_mutex_unlock(&comm->mutex);
+    bool told = comm->transport.tell(comm->transport.state, words, size, weft_comm_timeout_s(comm));
+    comm->meets = !told;
+    return told;
 }
 
 /* ---- breaking ------------------------------------------------------------------------------------------ */
-
-/* Keeps the error: what happened, and the message that will not come. */
-static void break_for(const transfer *t, int message, weft_status status, const char *what)
-{
-    const weft_message *m = &t->messages[message];
-    char tensor[256], who[200];
-    tensor_text(t, tensor, sizeof(tensor));
-    if (t->receive) {
-        snprintf(who, sizeof(who), "rank %d waits for %lld bytes from rank %d in process %d", m->target_rank,
-                 (long long)m->bytes, m->source_rank, m->peer);
-    } else {
-        snprintf(who, sizeof(who), "rank %d in process %d has not taken %lld bytes from rank %d",
-                 m->target_rank, m->peer, (long long)m->bytes, m->source_rank);
-    }
-    weft_break(status, call_name(t), "call %llu: %s; %s, for %.1f s, of tensor %s",
-               (unsigned long long)t->call_number, what, who, (starpu_timing_now() - t->submitted_us) * 1e-6,
-               tensor);
-}
-
-static int first_unfinished(const transfer *t)
-{
-    int i = 0;
-    while (i < t->count - 1 && t->posted[i].ended) {
-        i++;
-    }
-    return i;
-}
 
 void weft_comm_give_up(weft_comm *comm)
 {
@@ -294,51 +146,24 @@ void weft_comm_give_up(weft_comm *comm)
     starpu_pthread_mutex_unlock(&comm->mutex);
 }
 
-/* The mutex is held. The oldest transfer that waits for nothing but its messages; what this process waits for
- * tells more than what another one does. */
-static const transfer *oldest_granted(const weft_comm *comm)
+void weft_comm_leave(weft_comm *comm)
 {
-    const transfer *send = NULL;
-    for (const transfer *t = comm->oldest; t != NULL; t = t->newer) {
-        if (t->phase != SUBMITTED && t->receive) {
-            return t;
-        }
-        if (t->phase != SUBMITTED && send == NULL) {
-            send = t;
-        }
+    enum { LOOKS = 200 }; /* one every 10 ms */
+    char last[256] = "";
+    uint64_t calls = weft_flight_last(comm->flight);
+    weft_flight_text(comm->flight, calls, last, sizeof(last), NULL);
+    weft_break(WEFT_ERR_COMM, "exit", "the process has ended without weft_finalize(), after call %llu%s%s",
+               (unsigned long long)calls, last[0] != '\0' ? ", " : "", last);
+    weft_comm_give_up(comm);
+    for (int i = 0; i < LOOKS && !comm->told; i++) {
+        nanosleep(&(struct timespec){ 0, 10000000 }, NULL);
     }
-    return send;
-}
-
-/* The mutex is held. Called while nothing moves, every few hundred microseconds: when it was not, this
- * process was stopped, or starved, and that time tells nothing about the others. */
-static bool is_stuck(weft_comm *comm)
-{
-    double now_us = starpu_timing_now(), since_us = now_us - comm->last_look_us;
-    comm->last_look_us = now_us;
-    if (since_us > 1e6) {
-        comm->last_progress_us += since_us;
-        comm->last_progress_us = comm->last_progress_us < now_us ? comm->last_progress_us : now_us;
-    }
-    return comm->timeout_us > 0 && comm->granted > 0 && !weft_is_broken() &&
-           now_us - comm->last_progress_us > comm->timeout_us;
-}
-
-/* The mutex is held, and given back meanwhile. Prints first: who hears that the world is broken may end the
- * program. */
-static void break_stuck(weft_comm *comm)
-{
-    print_pending_locked(comm, stderr);
-    char what[64];
-    snprintf(what, sizeof(what), "nothing has moved for %.1f s", comm->timeout_us * 1e-6);
-    const transfer *oldest = oldest_granted(comm); /* there still is one: this thread alone ends them */
-    break_for(oldest, first_unfinished(oldest), WEFT_ERR_TIMEOUT, what);
 }
 
 /* Puts the panel elsewhere, so that a message that could not be taken back goes on with memory that nothing
  * else uses: a peer that wakes up late must not be sent what later tasks write. The old memory is left to the
  * transport. */
-static void leave_memory(const transfer *t)
+static void leave_memory(const weft_transfer *t)
 {
     struct starpu_variable_interface *panel = starpu_data_get_interface_on_node(t->handle, STARPU_MAIN_RAM);
     void *elsewhere = malloc(panel->elemsize);
@@ -348,15 +173,15 @@ static void leave_memory(const transfer *t)
     }
 }
 
-static void end_transfer(weft_comm *comm, transfer *t);
+static void end_transfer(weft_comm *comm, weft_transfer *t);
 
 /* A list linked by `next`; they stay among the pending. */
-static transfer *active_transfers(weft_comm *comm)
+static weft_transfer *active_transfers(weft_comm *comm)
 {
-    transfer *first = NULL;
+    weft_transfer *first = NULL;
     starpu_pthread_mutex_lock(&comm->mutex);
-    for (transfer *t = comm->oldest; t != NULL; t = t->newer) {
-        if (t->phase == ACTIVE) {
+    for (weft_transfer *t = comm->oldest; t != NULL; t = t->newer) {
+        if (t->phase == WEFT_ACTIVE) {
             t->next = first;
             first = t;
         }
@@ -368,13 +193,18 @@ static transfer *active_transfers(weft_comm *comm)
 /* On the progress thread. Ends what is under way; the rest ends as it becomes ready. */
 static void give_up(weft_comm *comm)
 {
+    starpu_pthread_mutex_lock(&comm->mutex);
     comm->gave_up = true;
+    starpu_pthread_mutex_unlock(&comm->mutex);
     comm->transport.abandon(comm->transport.state);
+    weft_report_write(comm);
+    weft_inquiry_end(comm);
+    comm->told = true;
     weft_sends_clear(comm->sends);
     comm->active = 0;
     comm->active_bytes = 0;
-    for (transfer *t = active_transfers(comm); t != NULL;) {
-        transfer *next = t->next;
+    for (weft_transfer *t = active_transfers(comm); t != NULL;) {
+        weft_transfer *next = t->next;
         leave_memory(t);
         end_transfer(comm, t);
         t = next;
@@ -383,7 +213,7 @@ static void give_up(weft_comm *comm)
 
 /* ---- the progress thread ------------------------------------------------------------------------------- */
 
-static void end_transfer(weft_comm *comm, transfer *t)
+static void end_transfer(weft_comm *comm, weft_transfer *t)
 {
     starpu_data_release_on_node(t->handle, STARPU_MAIN_RAM);
     starpu_pthread_mutex_lock(&comm->mutex);
@@ -399,15 +229,15 @@ static void end_transfer(weft_comm *comm, transfer *t)
     free(t);
 }
 
-static void message_ended(weft_comm *comm, posted *message, weft_status status)
+static void message_ended(weft_comm *comm, weft_posted *message, weft_status status)
 {
-    transfer *t = message->transfer;
+    weft_transfer *t = message->transfer;
     message->ended = true;
     weft_comm_trace(&t->messages[message - t->posted], t->receive, true, t->label);
     if (status != WEFT_OK) {
         char what[64];
         snprintf(what, sizeof(what), "transport %s: %s", comm->transport.name, weft_status_string(status));
-        break_for(t, (int)(message - t->posted), status, what);
+        weft_break_for(t, (int)(message - t->posted), status, what);
     }
     if (!t->receive) {
         const weft_message *m = &t->messages[message - t->posted];
@@ -419,7 +249,7 @@ static void message_ended(weft_comm *comm, posted *message, weft_status status)
 }
 
 /* Returns the number of messages now under way: 0 when it has failed; then the transfer may be gone. */
-static int start_message(weft_comm *comm, transfer *t, int i)
+static int start_message(weft_comm *comm, weft_transfer *t, int i)
 {
     void *memory = (void *)starpu_variable_get_local_ptr(t->handle);
     weft_comm_trace(&t->messages[i], t->receive, false, t->label);
@@ -436,14 +266,14 @@ static int start_message(weft_comm *comm, transfer *t, int i)
 
 /* Receives start at once, so that nothing arrives that is not expected; sends when it is their turn. Returns
  * the number of messages now under way. */
-static int start_transfer(weft_comm *comm, transfer *t)
+static int start_transfer(weft_comm *comm, weft_transfer *t)
 {
     if (comm->gave_up) {
         end_transfer(comm, t);
         return 0;
     }
     int started = 0;
-    int count = t->count; /* the last message to fail ends the transfer */
+    int count = t->count; /* the last message to fail ends the weft_transfer */
     bool receive = t->receive;
     for (int i = 0; i < count; i++) {
         const weft_message *m = &t->messages[i];
@@ -468,15 +298,15 @@ static int start_sends(weft_comm *comm)
 static int start_ready(weft_comm *comm)
 {
     starpu_pthread_mutex_lock(&comm->mutex);
-    transfer *t = comm->first_ready;
+    weft_transfer *t = comm->first_ready;
     comm->first_ready = comm->last_ready = NULL;
-    for (transfer *each = t; each != NULL; each = each->next) {
-        each->phase = ACTIVE;
+    for (weft_transfer *each = t; each != NULL; each = each->next) {
+        each->phase = WEFT_ACTIVE;
     }
     starpu_pthread_mutex_unlock(&comm->mutex);
     int started = 0;
     while (t != NULL) {
-        transfer *next = t->next;
+        weft_transfer *next = t->next;
         started += start_transfer(comm, t);
         t = next;
     }
@@ -489,7 +319,7 @@ static int poll_transport(weft_comm *comm)
     weft_finished finished[MAX_FINISHED];
     int count = comm->transport.poll(comm->transport.state, finished, MAX_FINISHED);
     for (int i = 0; i < count; i++) {
-        posted *message = finished[i].token;
+        weft_posted *message = finished[i].token;
         comm->active--;
         comm->active_bytes -= message->transfer->messages[message - message->transfer->posted].bytes;
         message_ended(comm, message, finished[i].status);
@@ -513,7 +343,23 @@ static bool must_give_up(const weft_comm *comm)
     return !comm->gave_up && weft_is_broken();
 }
 
-/* Waits until something is ready, or for a while when messages are under way. False: time to stop. */
+/* How long an idle thread sleeps where other processes may ask it, or tell it that they gave up. */
+static const double idle_sleep_us = 100e3;
+
+/* The mutex is held. True when there was something to wait for. */
+static void sleep_idle(weft_comm *comm)
+{
+    if (comm->inquiry.reason != WEFT_INQUIRY_NONE) {
+        sleep_locked(comm, longest_sleep_us);
+    } else if (comm->transport.take_words != NULL && !comm->gave_up) {
+        sleep_locked(comm, idle_sleep_us);
+    } else {
+        starpu_pthread_cond_wait(&comm->wake, &comm->mutex);
+    }
+}
+
+/* Waits until something is ready, or for a while when messages are under way, or others may ask. False: time
+ * to stop. */
 static bool rest(weft_comm *comm, patience *left)
 {
     if (comm->active > 0 && left->yields > 0) {
@@ -522,19 +368,14 @@ static bool rest(weft_comm *comm, patience *left)
         return true;
     }
     starpu_pthread_mutex_lock(&comm->mutex);
-    while (comm->first_ready == NULL && !comm->stopping && !must_give_up(comm)) {
-        if (is_stuck(comm)) {
-            break_stuck(comm);
-            continue; /* the mutex was free meanwhile */
-        }
-        if (comm->active > 0) {
-            sleep_locked(comm, left->sleep_us);
-            left->sleep_us = left->sleep_us >= longest_sleep_us      ? left->sleep_us
-                             : left->sleep_us * 2 < longest_sleep_us ? left->sleep_us * 2
-                                                                     : longest_sleep_us;
-            break;
-        }
-        starpu_pthread_cond_wait(&comm->wake, &comm->mutex);
+    bool waits = comm->first_ready == NULL && !comm->stopping && !must_give_up(comm);
+    if (waits && comm->active > 0) {
+        sleep_locked(comm, left->sleep_us);
+        left->sleep_us = left->sleep_us >= longest_sleep_us      ? left->sleep_us
+                         : left->sleep_us * 2 < longest_sleep_us ? left->sleep_us * 2
+                                                                 : longest_sleep_us;
+    } else if (waits && !comm->inquiry.wanted) {
+        sleep_idle(comm);
     }
     bool go_on = !comm->stopping || comm->first_ready != NULL || comm->active > 0 || must_give_up(comm);
     starpu_pthread_mutex_unlock(&comm->mutex);
@@ -568,6 +409,7 @@ static void *progress(void *argument)
     do {
         int started = start_ready(comm);
         int ended = comm->active > 0 ? poll_transport(comm) : 0;
+        weft_inquiry_step(comm);
         if (must_give_up(comm)) {
             give_up(comm);
         }
@@ -613,6 +455,10 @@ static void comm_free(weft_comm *comm)
         free(comm->next_send);
         free(comm->next_receive);
         weft_sends_free(comm->sends);
+        weft_flight_free(comm->flight);
+        free(comm->report_path);
+        free(comm->inquiry.accounts);
+        free(comm->inquiry.heard);
     }
     free(comm);
 }
@@ -626,9 +472,11 @@ weft_comm *weft_comm_start(const char *function, weft_transport transport, doubl
         comm->next_receive = calloc(processes, sizeof(uint32_t));
         comm->sends = weft_sends_new(transport.place.process, transport.place.num_processes,
                                      weft_runtime.messages.window_bytes);
+        comm->flight = weft_flight_new();
+        comm->report_path = weft_report_path(transport.place.process);
     }
     if (comm == NULL || comm->next_send == NULL || comm->next_receive == NULL || comm->sends == NULL ||
-        !make_locks(comm)) {
+        comm->flight == NULL || !make_locks(comm)) {
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for the communication engine");
         comm_free(comm);
         return NULL;

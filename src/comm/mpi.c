@@ -10,6 +10,7 @@
 #include "comm/mpi_open.h"
 #include "comm/mpi_packs.h"
 #include "comm/mpi_requests.h"
+#include "comm/mpi_words.h"
 
 /* What a request is for. */
 typedef struct purpose {
@@ -26,6 +27,7 @@ typedef struct mpi_state {
     weft_vec finished;        /* weft_finished; those before `reported` have been */
     size_t reported;
     weft_mpi_meetings meetings;
+    weft_mpi_words words;
 } mpi_state;
 
 /* ---- datatypes ----------------------------------------------------------------------------------------- */
@@ -207,6 +209,19 @@ static void mpi_abandon(void *opaque)
     state->reported = state->finished.count = 0;
 }
 
+static void mpi_send_words(void *opaque, int process, const void *words, size_t size)
+{
+    mpi_state *state = opaque;
+    weft_mpi_words_send(&state->words, state->meetings.comm, WEFT_MPI_TAG_WORDS, process, words, size);
+}
+
+static size_t mpi_take_words(void *opaque, int *process, void *words, size_t size)
+{
+    mpi_state *state = opaque;
+    weft_mpi_hear_news(&state->meetings);
+    return weft_mpi_words_take(state->meetings.comm, WEFT_MPI_TAG_WORDS, process, words, size);
+}
+
 static void mpi_gather(void *opaque, const void *mine, void *all, size_t size, double timeout_s, bool came[])
 {
     mpi_state *state = opaque;
@@ -232,6 +247,7 @@ static void mpi_close(void *opaque)
 {
     mpi_state *state = opaque;
     weft_mpi_packs_close(state->packs);
+    weft_mpi_words_close(&state->words);
     weft_mpi_meetings_close(&state->meetings);
     if (!weft_mpi_has_left()) { /* freeing a communicator is collective */
         MPI_Comm_free(&state->comm);
@@ -290,6 +306,8 @@ static weft_status open_state(const char *function, weft_mpi_common *common, wef
         .start = mpi_start,
         .poll = mpi_poll,
         .abandon = mpi_abandon,
+        .send_words = mpi_send_words,
+        .take_words = mpi_take_words,
         .settle = mpi_settle,
         .close = mpi_close,
         .gather = mpi_gather,

@@ -11,7 +11,7 @@ enum { TAG_RECORD = 1, TAG_WORDS, TAG_NEWS, TAG_HERE };
 /* What a process that gives up tells the others. */
 typedef struct news {
     weft_status status;
-    char message[768];
+    char message[2000]; /* short enough to leave at once */
 } news;
 
 /* ---- news ---------------------------------------------------------------------------------------------- */

@@ -8,6 +8,9 @@
 
 #include "runtime/runtime.h"
 
+/* Of messages on the meetings' communicator that are not the meetings' own. */
+enum { WEFT_MPI_TAG_WORDS = 100 };
+
 /* Zero-initialise it, with a communicator that it takes over. */
 typedef struct weft_mpi_meetings {
     MPI_Comm comm;

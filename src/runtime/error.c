@@ -8,7 +8,7 @@
 #include "runtime/failures.h"
 #include "runtime/runtime.h"
 
-enum { MESSAGE_SIZE = 1024 };
+enum { MESSAGE_SIZE = 2048 };
 
 /* Of each thread its own: one that must not call weft is told so, and disturbs nobody. Works before weft_init()
  * and after weft_finalize(), so it is not part of weft_runtime. */

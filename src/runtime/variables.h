@@ -20,6 +20,7 @@
     each(PLAN) \
     each(POOL_BYTES) \
     each(RANKS) \
+    each(REPORT) \
     each(SEED) \
     each(SILENT) \
     each(TASK_CACHE) \

@@ -1,0 +1,123 @@
+#include "comm/flight.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Of a call's layouts and numbers, the first few are kept. */
+enum { LAYOUTS = 3, NUMBERS = 6 };
+
+/* Whoever reads looks at `number` before and after: 0 while the entry is written. Stores release and loads
+ * acquire so that this order holds; on x86 these are plain moves. */
+typedef struct entry {
+    _Atomic(uint64_t) number;
+    _Atomic(uint64_t) digest;
+    _Atomic(const char *) function;
+    _Atomic(uint64_t) counts; /* failed, layouts, numbers: one byte each */
+    _Atomic(double) made_s;
+    _Atomic(const weft_layout *) layouts[LAYOUTS];
+    _Atomic(double) numbers[NUMBERS];
+} entry;
+
+struct weft_flight {
+    _Atomic(uint64_t) last;
+    entry entries[WEFT_FLIGHT_CALLS];
+};
+
+weft_flight *weft_flight_new(void)
+{
+    return calloc(1, sizeof(weft_flight));
+}
+
+void weft_flight_free(weft_flight *flight)
+{
+    free(flight);
+}
+
+/* To some milliseconds, which is read in a fifth of the time that exact clocks take. */
+static double now_s(void)
+{
+#ifdef CLOCK_MONOTONIC_COARSE
+    const clockid_t clock = CLOCK_MONOTONIC_COARSE;
+#else
+    const clockid_t clock = CLOCK_MONOTONIC;
+#endif
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+#define STORE(to, value) atomic_store_explicit(&(to), value, memory_order_release)
+#define LOAD(from) atomic_load_explicit(&(from), memory_order_acquire)
+
+void weft_flight_note(weft_flight *flight, const weft_public_call *call, uint64_t number, uint64_t digest)
+{
+    entry *e = &flight->entries[number % WEFT_FLIGHT_CALLS];
+    STORE(e->number, 0);
+    STORE(e->digest, digest);
+    STORE(e->function, call->function);
+    STORE(e->counts, (uint64_t)call->failed << 16 | (uint64_t)(call->num_layouts & 255) << 8 |
+                         (uint64_t)(call->num_numbers & 255));
+    STORE(e->made_s, now_s());
+    for (int i = 0; i < least(call->num_layouts, LAYOUTS); i++) {
+        STORE(e->layouts[i], call->layouts[i]);
+    }
+    for (int i = 0; i < least(call->num_numbers, NUMBERS); i++) {
+        STORE(e->numbers[i], call->numbers[i]);
+    }
+    STORE(e->number, number);
+    STORE(flight->last, number);
+}
+
+uint64_t weft_flight_last(const weft_flight *flight)
+{
+    return LOAD(flight->last);
+}
+
+uint64_t weft_flight_digest(const weft_flight *flight, uint64_t number)
+{
+    const entry *e = &flight->entries[number % WEFT_FLIGHT_CALLS];
+    bool kept = number > 0 && LOAD(e->number) == number;
+    uint64_t digest = LOAD(e->digest);
+    return kept && LOAD(e->number) == number ? digest : 0;
+}
+
+bool weft_flight_text(const weft_flight *flight, uint64_t number, char *text, size_t size, double *age_s)
+{
+    const entry *e = &flight->entries[number % WEFT_FLIGHT_CALLS];
+    const weft_layout *layouts[LAYOUTS] = { NULL };
+    double numbers[NUMBERS] = { 0 };
+    bool kept = number > 0 && LOAD(e->number) == number;
+    uint64_t counts = LOAD(e->counts);
+    weft_public_call call = { .function = LOAD(e->function),
+                              .failed = counts >> 16 & 1,
+                              .num_layouts = least((int)(counts >> 8 & 255), LAYOUTS),
+                              .layouts = layouts,
+                              .num_numbers = least((int)(counts & 255), NUMBERS),
+                              .numbers = numbers };
+    double made_s = LOAD(e->made_s);
+    for (int i = 0; i < LAYOUTS; i++) {
+        layouts[i] = LOAD(e->layouts[i]);
+    }
+    for (int i = 0; i < NUMBERS; i++) {
+        numbers[i] = LOAD(e->numbers[i]);
+    }
+    if (!kept || LOAD(e->number) != number) {
+        snprintf(text, size, "%s", "");
+        return false;
+    }
+    if (age_s != NULL) {
+        *age_s = now_s() - made_s;
+    }
+    weft_call_describe(&call, text, size);
+    bool more = (int)(counts >> 8 & 255) > LAYOUTS || (int)(counts & 255) > NUMBERS;
+    size_t used = strlen(text);
+    snprintf(text + used, size - used, "%s", more ? " ..." : "");
+    return true;
+}

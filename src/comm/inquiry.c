@@ -1,0 +1,432 @@
+/* Who is to blame when nothing moves.
+ *
+ * Each process answers, on its progress thread, whoever asks what it has called and what it waits for. Asked are
+ *
+ *   the processes whose messages are waited for, when nothing has moved for a quarter of a second, and again
+ *   after twice as long: calls that differ are known then, long before the time-out;
+ *
+ *   all processes, when the time-out is over, when calls differ, or when the submitting thread asks (calls.c)
+ *   because another process does not come to a meeting. The answers are judged (judge.h) when they are complete,
+ *   or after some seconds: processes that have ended or are stopped give none.
+ *
+ * Nothing waits for an answer but the inquiry itself: messages go on, and one that moves ends it. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "comm/engine.h"
+
+/* How long an inquiry waits for answers: those of a process that the machine has other work for come late. A
+ * second one, for the text of a call, asks who has answered before. */
+static const double ANSWERS_US = 4e6, TEXTS_US = 1e6;
+/* How long nothing may move before the peers are asked. */
+static const double SUSPECT_AFTER_US = 250e3;
+/* How often words of others are listened for. */
+static const double LISTEN_EVERY_US = 2000;
+
+typedef enum word_kind { ASK = 1, ANSWER } word_kind;
+
+typedef struct ask {
+    uint32_t kind, id;
+    uint64_t call;
+} ask;
+
+typedef struct answer {
+    uint32_t kind, id;
+    weft_account account;
+} answer;
+
+typedef union words {
+    uint32_t kind;
+    ask ask;
+    answer answer;
+} words;
+
+/* ---- accounts ------------------------------------------------------------------------------------------ */
+
+static weft_awaited wait_of(const weft_transfer *t)
+{
+    if (t == NULL) {
+        return (weft_awaited){ false, 0, 0 };
+    }
+    return (weft_awaited){ true, t->messages[weft_first_unfinished(t)].peer, t->call_number };
+}
+
+static void tell_of_calls(const weft_flight *flight, uint64_t call, weft_account *account)
+{
+    account->calls = weft_flight_last(flight);
+    for (uint64_t i = 0; i < WEFT_ACCOUNT_CALLS && i < account->calls; i++) {
+        uint64_t number = account->calls - i;
+        account->digests[number % WEFT_ACCOUNT_CALLS] = weft_flight_digest(flight, number);
+    }
+    char last[8];
+    weft_flight_text(flight, account->calls, last, sizeof(last), &account->since_last_call_s);
+    account->asked = call;
+    uint64_t shown = call <= account->calls ? call : account->calls;
+    weft_flight_text(flight, shown, account->text, sizeof(account->text), NULL);
+}
+
+static void give_account(weft_comm *comm, uint64_t call, weft_account *account)
+{
+    memset(account, 0, sizeof(*account)); /* it travels whole */
+    tell_of_calls(comm->flight, call, account);
+    starpu_pthread_mutex_lock(&comm->mutex);
+    account->receive = wait_of(weft_oldest_granted(comm, true));
+    account->send = wait_of(weft_oldest_granted(comm, false));
+    account->meets = atomic_load(&comm->meets);
+    account->transfers = comm->pending;
+    account->without_panels = comm->pending - comm->granted;
+    starpu_pthread_mutex_unlock(&comm->mutex);
+}
+
+/* ---- asking -------------------------------------------------------------------------------------------- */
+
+static void send_words(weft_comm *comm, int process, const void *bytes, size_t size)
+{
+    comm->transport.send_words(comm->transport.state, process, bytes, size);
+}
+
+static void ask_process(weft_comm *comm, int process)
+{
+    ask question = { ASK, comm->inquiry.id, comm->inquiry.call };
+    send_words(comm, process, &question, sizeof(question));
+}
+
+/* Answers to what was asked before are old from here on. */
+static void renew_id(weft_comm *comm)
+{
+    comm->inquiry.id++;
+}
+
+static bool make_room(weft_comm *comm)
+{
+    weft_inquiry *q = &comm->inquiry;
+    size_t processes = (size_t)comm->transport.place.num_processes;
+    if (q->accounts == NULL) {
+        q->accounts = calloc(processes, sizeof(*q->accounts));
+        q->heard = calloc(processes, sizeof(*q->heard));
+    }
+    return q->accounts != NULL && q->heard != NULL;
+}
+
+static void begin(weft_comm *comm, int reason, weft_awaited wait)
+{
+    weft_inquiry *q = &comm->inquiry;
+    int self = comm->transport.place.process;
+    q->reason = reason;
+    q->began_us = q->last_listen_us;
+    q->waited_us = 0;
+    q->second = false;
+    q->wait = wait;
+    q->call = wait.call;
+    q->missing = 0;
+    renew_id(comm);
+    give_account(comm, q->call, &q->accounts[self]);
+    for (int p = 0; p < comm->transport.place.num_processes; p++) {
+        q->heard[p] = p == self ? &q->accounts[self] : NULL;
+        q->missing += p != self;
+    }
+    for (int p = 0; p < comm->transport.place.num_processes; p++) {
+        if (p != self) {
+            ask_process(comm, p);
+        }
+    }
+}
+
+/* Who has answered says what it called then. */
+static void begin_second(weft_comm *comm, const weft_finding *finding)
+{
+    weft_inquiry *q = &comm->inquiry;
+    int self = comm->transport.place.process;
+    q->second = true;
+    q->waited_us = 0;
+    q->call = finding->call;
+    q->missing = 0;
+    renew_id(comm);
+    give_account(comm, q->call, &q->accounts[self]);
+    const int asked[] = { finding->process, finding->other };
+    for (int i = 0; i < 2; i++) {
+        if (asked[i] != self && q->accounts[asked[i]].asked != q->call) {
+            q->missing++;
+            ask_process(comm, asked[i]);
+        }
+    }
+}
+
+/* ---- listening ----------------------------------------------------------------------------------------- */
+
+static void give_answer(weft_comm *comm, int process, const ask *question)
+{
+    answer mine = { .kind = ANSWER, .id = question->id };
+    give_account(comm, question->call, &mine.account);
+    send_words(comm, process, &mine, sizeof(mine));
+}
+
+static void take_answer(weft_comm *comm, int process, const answer *theirs)
+{
+    weft_inquiry *q = &comm->inquiry;
+    if (theirs->id != q->id) {
+        return;
+    }
+    if (q->reason != WEFT_INQUIRY_NONE) {
+        bool again = q->second && q->accounts[process].asked == q->call;
+        q->missing -= q->heard[process] == NULL || (q->second && !again);
+        q->accounts[process] = theirs->account;
+        q->heard[process] = &q->accounts[process];
+        return;
+    }
+    weft_account mine;
+    give_account(comm, 0, &mine);
+    uint64_t call = weft_accounts_differ(&mine, &theirs->account);
+    if (call != 0 && make_room(comm)) {
+        begin(comm, WEFT_INQUIRY_DIFFERS, (weft_awaited){ true, process, call });
+    }
+}
+
+static void listen(weft_comm *comm)
+{
+    words heard;
+    int process = 0;
+    size_t size;
+    while ((size = comm->transport.take_words(comm->transport.state, &process, &heard, sizeof(heard))) > 0) {
+        if (heard.kind == ASK && size == sizeof(ask)) {
+            give_answer(comm, process, &heard.ask);
+        } else if (heard.kind == ANSWER && size == sizeof(answer)) {
+            take_answer(comm, process, &heard.answer);
+        }
+    }
+}
+
+/* ---- the watchdog -------------------------------------------------------------------------------------- */
+
+/* The mutex is held. When this was not called for long, this process was stopped, or starved, and that time
+ * tells nothing about the others. Returns for how long nothing has moved; 0: nothing waits for messages. */
+static double still_us(weft_comm *comm)
+{
+    double now_us = starpu_timing_now(), since_us = now_us - comm->last_look_us;
+    comm->last_look_us = now_us;
+    if (since_us > 1e6) {
+        comm->last_progress_us += since_us;
+        comm->last_progress_us = comm->last_progress_us < now_us ? comm->last_progress_us : now_us;
+    }
+    return comm->granted > 0 ? now_us - comm->last_progress_us : 0;
+}
+
+/* The mutex is held. The processes that the oldest messages are for or from. */
+static int find_peers(const weft_comm *comm, int peers[], int most)
+{
+    int count = 0;
+    for (const weft_transfer *t = comm->oldest; t != NULL && count < most; t = t->newer) {
+        int peer = t->phase == WEFT_SUBMITTED ? -1 : t->messages[weft_first_unfinished(t)].peer;
+        for (int i = 0; i < count; i++) {
+            peer = peers[i] == peer ? -1 : peer;
+        }
+        if (peer >= 0 && peer != comm->transport.place.process) {
+            peers[count++] = peer;
+        }
+    }
+    return count;
+}
+
+/* Asks whom this process waits for. Their answers come to take_answer(). */
+static void suspect(weft_comm *comm)
+{
+    enum { MOST_PEERS = 4 };
+    int peers[MOST_PEERS];
+    starpu_pthread_mutex_lock(&comm->mutex);
+    int count = find_peers(comm, peers, MOST_PEERS);
+    starpu_pthread_mutex_unlock(&comm->mutex);
+    renew_id(comm);
+    comm->inquiry.call = 0;
+    for (int i = 0; i < count; i++) {
+        ask_process(comm, peers[i]);
+    }
+}
+
+static bool suspects(weft_comm *comm, double still)
+{
+    weft_inquiry *q = &comm->inquiry;
+    if (still < q->suspect_since_us || q->suspect_after_us == 0) { /* something has moved since */
+        q->suspect_after_us = SUSPECT_AFTER_US;
+    }
+    q->suspect_since_us = still;
+    if (still < q->suspect_after_us) {
+        return false;
+    }
+    q->suspect_after_us *= 2;
+    return true;
+}
+
+/* The mutex is held, and given back meanwhile. */
+static void break_stuck(weft_comm *comm, const char *finding)
+{
+    char what[WEFT_BLAME_SIZE + 64];
+    snprintf(what, sizeof(what), "nothing has moved for %.1f s%s%s", comm->timeout_us * 1e-6,
+             finding[0] != '\0' ? "; " : "", finding);
+    const weft_transfer *oldest = weft_oldest_granted(comm, true);
+    oldest = oldest == NULL ? weft_oldest_granted(comm, false) : oldest;
+    if (oldest != NULL) {
+        weft_break_for(oldest, weft_first_unfinished(oldest), WEFT_ERR_TIMEOUT, what);
+    } else {
+        weft_break(WEFT_ERR_TIMEOUT, "weft", "%s", what);
+    }
+}
+
+static void begin_stuck(weft_comm *comm)
+{
+    starpu_pthread_mutex_lock(&comm->mutex);
+    weft_print_pending_locked(comm, stderr); /* who hears that the world is broken may end the program */
+    const weft_transfer *oldest = weft_oldest_granted(comm, true);
+    weft_awaited wait = wait_of(oldest == NULL ? weft_oldest_granted(comm, false) : oldest);
+    bool asks = comm->transport.send_words != NULL && make_room(comm);
+    if (!asks) {
+        break_stuck(comm, "");
+    }
+    starpu_pthread_mutex_unlock(&comm->mutex);
+    if (asks) {
+        begin(comm, WEFT_INQUIRY_STUCK, wait);
+    }
+}
+
+/* ---- the end of an inquiry ----------------------------------------------------------------------------- */
+
+/* The mutex is held. */
+static void tell_submitter(weft_comm *comm, const weft_blame *blame)
+{
+    comm->inquiry.blame = *blame;
+    comm->inquiry.wanted = false;
+    starpu_pthread_cond_broadcast(&comm->idle);
+}
+
+/* The mutex is held. */
+static void tell_nothing(weft_comm *comm)
+{
+    tell_submitter(comm, &(weft_blame){ .status = WEFT_ERR_TIMEOUT, .process = -1 });
+}
+
+static bool has_moved(weft_comm *comm)
+{
+    starpu_pthread_mutex_lock(&comm->mutex);
+    bool moved = comm->last_progress_us > comm->inquiry.began_us;
+    starpu_pthread_mutex_unlock(&comm->mutex);
+    return moved;
+}
+
+static void conclude(weft_comm *comm)
+{
+    weft_inquiry *q = &comm->inquiry;
+    int processes = comm->transport.place.num_processes, self = comm->transport.place.process;
+    weft_finding finding = weft_judge(processes, q->heard, self, &q->wait);
+    bool differs = finding.fault == WEFT_FAULT_DIFFERS;
+    if (differs && !q->second) {
+        begin_second(comm, &finding);
+        return;
+    }
+    weft_blame blame = { .status = differs ? WEFT_ERR_MISMATCH : WEFT_ERR_TIMEOUT,
+                         .process = finding.process,
+                         .has_come = finding.fault == WEFT_FAULT_NONE };
+    weft_finding_text(q->accounts, &finding, blame.text, sizeof(blame.text));
+    int reason = q->reason;
+    q->reason = WEFT_INQUIRY_NONE;
+    starpu_pthread_mutex_lock(&comm->mutex);
+    if (reason == WEFT_INQUIRY_WANTED) {
+        tell_submitter(comm, &blame);
+    } else if (differs) {
+        weft_break(blame.status, "weft", "%s", blame.text);
+    } else if (reason == WEFT_INQUIRY_STUCK) {
+        break_stuck(comm, blame.text);
+    }
+    starpu_pthread_mutex_unlock(&comm->mutex);
+}
+
+static void go_on(weft_comm *comm, double since_us)
+{
+    weft_inquiry *q = &comm->inquiry;
+    q->waited_us += since_us < 1e6 ? since_us : 0; /* else this process was stopped */
+    if (q->reason == WEFT_INQUIRY_STUCK && has_moved(comm)) {
+        q->reason = WEFT_INQUIRY_NONE;
+    } else if (q->missing == 0 || q->waited_us > (q->second ? TEXTS_US : ANSWERS_US)) {
+        conclude(comm);
+    }
+}
+
+/* What the submitting thread wants to know goes before the rest: it waits. */
+static void begin_wanted(weft_comm *comm)
+{
+    starpu_pthread_mutex_lock(&comm->mutex);
+    bool wanted = comm->inquiry.wanted;
+    int absent = comm->inquiry.absent;
+    bool asks = wanted && comm->transport.send_words != NULL && make_room(comm);
+    if (wanted && !asks) {
+        tell_nothing(comm);
+    }
+    starpu_pthread_mutex_unlock(&comm->mutex);
+    if (asks) {
+        begin(comm, WEFT_INQUIRY_WANTED, (weft_awaited){ true, absent, UINT64_MAX });
+    }
+}
+
+static void look(weft_comm *comm)
+{
+    starpu_pthread_mutex_lock(&comm->mutex);
+    double still = still_us(comm);
+    starpu_pthread_mutex_unlock(&comm->mutex);
+    if (comm->inquiry.reason != WEFT_INQUIRY_NONE) {
+        return;
+    }
+    if (comm->timeout_us > 0 && still > comm->timeout_us) {
+        begin_stuck(comm);
+    } else if (comm->transport.send_words != NULL && suspects(comm, still)) {
+        suspect(comm);
+    }
+}
+
+void weft_inquiry_step(weft_comm *comm)
+{
+    weft_inquiry *q = &comm->inquiry;
+    double now_us = starpu_timing_now(), since_us = now_us - q->last_listen_us;
+    if (since_us < LISTEN_EVERY_US || comm->gave_up || weft_is_broken()) {
+        return;
+    }
+    if (q->id == 0) { /* the answers to an earlier world's questions have other numbers */
+        q->id = (uint32_t)weft_hash_u64((uint64_t)now_us ^ (uint64_t)getpid() << 32);
+    }
+    q->last_listen_us = now_us;
+    if (comm->transport.take_words != NULL) {
+        listen(comm);
+    }
+    if (q->reason != WEFT_INQUIRY_NONE) {
+        go_on(comm, since_us);
+    } else {
+        begin_wanted(comm);
+    }
+    if (!weft_is_broken()) {
+        look(comm);
+    }
+}
+
+void weft_inquiry_end(weft_comm *comm)
+{
+    comm->inquiry.reason = WEFT_INQUIRY_NONE;
+    starpu_pthread_mutex_lock(&comm->mutex);
+    if (comm->inquiry.wanted) {
+        tell_nothing(comm);
+    }
+    starpu_pthread_mutex_unlock(&comm->mutex);
+}
+
+/* ---- the submitting thread ----------------------------------------------------------------------------- */
+
+void weft_comm_inquire(weft_comm *comm, int absent, weft_blame *blame)
+{
+    starpu_pthread_mutex_lock(&comm->mutex);
+    comm->inquiry.absent = absent;
+    comm->inquiry.wanted = !comm->gave_up;
+    comm->inquiry.blame = (weft_blame){ .status = WEFT_ERR_TIMEOUT, .process = -1 };
+    starpu_pthread_cond_signal(&comm->wake);
+    while (comm->inquiry.wanted) {
+        starpu_pthread_cond_wait(&comm->idle, &comm->mutex);
+    }
+    *blame = comm->inquiry.blame;
+    starpu_pthread_mutex_unlock(&comm->mutex);
+}

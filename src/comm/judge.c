@@ -1,0 +1,163 @@
+#include "comm/judge.h"
+
+/* ---- calls that differ --------------------------------------------------------------------------------- */
+
+static uint64_t digest_of(const weft_account *account, uint64_t call)
+{
+    bool kept = call > 0 && call <= account->calls && call + WEFT_ACCOUNT_CALLS > account->calls;
+    return kept ? account->digests[call % WEFT_ACCOUNT_CALLS] : 0;
+}
+
+static uint64_t oldest_of(const weft_account *account)
+{
+    return account->calls < WEFT_ACCOUNT_CALLS ? 1 : account->calls - WEFT_ACCOUNT_CALLS + 1;
+}
+
+uint64_t weft_accounts_differ(const weft_account *a, const weft_account *b)
+{
+    uint64_t first = oldest_of(a) > oldest_of(b) ? oldest_of(a) : oldest_of(b);
+    uint64_t last = a->calls < b->calls ? a->calls : b->calls;
+    for (uint64_t call = first; call <= last; call++) {
+        uint64_t here = digest_of(a, call), there = digest_of(b, call);
+        if (here != 0 && there != 0 && here != there) {
+            return call;
+        }
+    }
+    return 0;
+}
+
+/* Processes that made this call as process `like` did. */
+static int count_like(int processes, const weft_account *const accounts[], int like, uint64_t call)
+{
+    int count = 0;
+    for (int p = 0; p < processes; p++) {
+        count += accounts[p] != NULL && digest_of(accounts[p], call) == digest_of(accounts[like], call);
+    }
+    return count;
+}
+
+/* Those that are fewer are to blame. */
+static weft_finding split(int processes, const weft_account *const accounts[], uint64_t call)
+{
+    weft_finding finding = { .fault = WEFT_FAULT_DIFFERS, .process = -1, .other = -1, .call = call };
+    int most = 0, known = 0;
+    for (int p = 0; p < processes; p++) {
+        bool has = accounts[p] != NULL && digest_of(accounts[p], call) != 0;
+        int count = has ? count_like(processes, accounts, p, call) : 0;
+        known += has;
+        if (count > most) {
+            most = count;
+            finding.other = p;
+        }
+    }
+    finding.undecided = 2 * most <= known;
+    finding.count = known - most;
+    for (int p = 0; p < processes && finding.process < 0; p++) {
+        bool has = accounts[p] != NULL && digest_of(accounts[p], call) != 0;
+        if (has && digest_of(accounts[p], call) != digest_of(accounts[finding.other], call)) {
+            finding.process = p;
+        }
+    }
+    return finding;
+}
+
+/* The process that has made the most calls: it has all that two others may differ in, unless it is far
+ * ahead. */
+static int longest_of(int processes, const weft_account *const accounts[])
+{
+    int longest = -1;
+    for (int p = 0; p < processes; p++) {
+        if (accounts[p] != NULL && (longest < 0 || accounts[p]->calls > accounts[longest]->calls)) {
+            longest = p;
+        }
+    }
+    return longest;
+}
+
+/* Digests go on from call to call, so the first that differs differs in what was called. 0: none does. */
+static uint64_t first_difference(int processes, const weft_account *const accounts[], bool *earlier)
+{
+    uint64_t first = 0;
+    int like[] = { longest_of(processes, accounts), -1 };
+    for (int p = 0; p < processes; p++) {
+        like[1] = like[1] < 0 && accounts[p] != NULL ? p : like[1];
+        for (int k = 0; k < 2 && accounts[p] != NULL; k++) {
+            uint64_t call = weft_accounts_differ(accounts[like[k]], accounts[p]);
+            if (call != 0 && (first == 0 || call < first)) {
+                first = call;
+                *earlier = call > 1 && (digest_of(accounts[like[k]], call - 1) == 0 ||
+                                        digest_of(accounts[p], call - 1) == 0);
+            }
+        }
+    }
+    return first;
+}
+
+/* ---- waits --------------------------------------------------------------------------------------------- */
+
+static int count_silent(int processes, const weft_account *const accounts[])
+{
+    int count = 0;
+    for (int p = 0; p < processes; p++) {
+        count += accounts[p] == NULL;
+    }
+    return count;
+}
+
+/* Of the process `at`, which waits for nobody, and for which the process `from` waits. `made`: calls that the
+ * process has made which waits for it to come to a meeting. */
+static weft_finding end_of_waits(const weft_account *account, int at, int from, uint64_t call, uint64_t made)
+{
+    weft_finding finding = { .fault = WEFT_FAULT_COMPUTES, .process = at, .other = from, .call = call };
+    bool meeting = call == UINT64_MAX;
+    if (meeting && account->meets) {
+        finding.fault = WEFT_FAULT_NONE;
+    } else if (account->calls < (meeting ? made : call)) {
+        finding.fault = WEFT_FAULT_BEHIND;
+    } else if (meeting) {
+        finding.call = account->calls;
+    } else if (account->send.waits && account->send.peer == from && account->send.call <= call) {
+        finding.fault = WEFT_FAULT_LINK;
+    }
+    return finding;
+}
+
+/* What keeps a message of a call are messages of that call, or of earlier ones. So waits lead to calls that
+ * are not later, and at last to a process that waits for nobody; in a circle only if messages are lost. */
+static weft_finding follow(int processes, const weft_account *const accounts[], int self, weft_awaited wait)
+{
+    int from = self;
+    for (int steps = 0; steps <= processes; steps++) {
+        int at = wait.peer;
+        const weft_account *account = accounts[at];
+        if (account == NULL) {
+            return (weft_finding){ .fault = WEFT_FAULT_SILENT,
+                                   .process = at,
+                                   .other = from,
+                                   .count = count_silent(processes, accounts),
+                                   .call = wait.call };
+        }
+        if (!account->receive.waits || account->receive.call > wait.call) {
+            return end_of_waits(account, at, from, wait.call, accounts[self]->calls);
+        }
+        from = at;
+        wait = account->receive;
+    }
+    return (weft_finding){ .fault = WEFT_FAULT_LINK, .process = wait.peer, .other = from, .call = wait.call };
+}
+
+weft_finding weft_judge(int processes, const weft_account *const accounts[], int self,
+                        const weft_awaited *wait)
+{
+    bool earlier = false;
+    uint64_t call = first_difference(processes, accounts, &earlier);
+    if (call != 0) {
+        weft_finding finding = split(processes, accounts, call);
+        finding.earlier = earlier;
+        return finding;
+    }
+    if (wait->waits && wait->peer != self) {
+        return follow(processes, accounts, self, *wait);
+    }
+    return (weft_finding){ .fault = WEFT_FAULT_UNKNOWN, .process = -1, .other = -1 };
+}
