@@ -48,7 +48,7 @@ struct weft_task_run {
     weft_run_operand operands[];
 };
 
-/* What all arguments begin with. */
+/* The head of all arguments. */
 typedef struct weft_task_args {
     weft_dtype dtype; /* of the arithmetic */
 } weft_task_args;

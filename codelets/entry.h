@@ -1,4 +1,4 @@
-/* What a kernel is known by: in task lists, to StarPU's tools and performance models. Needs no StarPU. */
+/* A kernel's identity: in task lists, and for StarPU's tools and performance models. Needs no StarPU. */
 #ifndef WEFT_CODELETS_ENTRY_H
 #define WEFT_CODELETS_ENTRY_H
 

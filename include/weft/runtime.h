@@ -145,9 +145,9 @@ WEFT_API int weft_num_processes(void);
 WEFT_API int weft_process_index(void);
 /** \} */
 
-/** The first error of this thread since its last weft_clear_error(): its status (WEFT_OK: none) and a message that names the
- * function, the argument and what was expected ("" when there is none). Work before weft_init() as well. \{
- */
+/** The first error of this thread since its last weft_clear_error(): its status (WEFT_OK: none) and a message
+ * that names the function, the argument and what was expected ("" when there is none). Work before weft_init()
+ * as well. \{ */
 WEFT_API weft_status weft_last_status(void);
 WEFT_API const char *weft_last_error(void);
 WEFT_API void weft_clear_error(void);
