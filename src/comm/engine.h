@@ -37,6 +37,19 @@ typedef struct weft_transfer {
     weft_message messages[];
 } weft_transfer;
 
+/* What inquiries send to other processes (weft_transport.send_words). */
+typedef enum weft_word { WEFT_ASK = 1, WEFT_ANSWER } weft_word;
+
+typedef struct weft_ask {
+    uint32_t kind, id;
+    uint64_t call; /* to be described */
+} weft_ask;
+
+typedef struct weft_answer {
+    uint32_t kind, id; /* of the question */
+    weft_account account;
+} weft_answer;
+
 /* Processes are being asked. Of the progress thread; `wanted` to `blame`: guarded by the engine's mutex. */
 typedef struct weft_inquiry {
     enum { WEFT_INQUIRY_NONE, WEFT_INQUIRY_STUCK, WEFT_INQUIRY_DIFFERS, WEFT_INQUIRY_WANTED } reason;

@@ -1,6 +1,7 @@
 /* Who is to blame when nothing moves.
  *
- * Each process answers, on its progress thread, whoever asks what it has called and what it waits for. Asked are
+ * Each process answers, on its progress thread, whoever asks what it has called and what it waits for. Asked
+ * are
  *
  *   the processes whose messages are waited for, when nothing has moved for a quarter of a second, and again
  *   after twice as long: calls that differ are known then, long before the time-out;
@@ -24,22 +25,10 @@ static const double SUSPECT_AFTER_US = 250e3;
 /* How often words of others are listened for. */
 static const double LISTEN_EVERY_US = 2000;
 
-typedef enum word_kind { ASK = 1, ANSWER } word_kind;
-
-typedef struct ask {
-    uint32_t kind, id;
-    uint64_t call;
-} ask;
-
-typedef struct answer {
-    uint32_t kind, id;
-    weft_account account;
-} answer;
-
 typedef union words {
     uint32_t kind;
-    ask ask;
-    answer answer;
+    weft_ask ask;
+    weft_answer answer;
 } words;
 
 /* ---- accounts ------------------------------------------------------------------------------------------ */
@@ -88,7 +77,7 @@ static void send_words(weft_comm *comm, int process, const void *bytes, size_t s
 
 static void ask_process(weft_comm *comm, int process)
 {
-    ask question = { ASK, comm->inquiry.id, comm->inquiry.call };
+    weft_ask question = { WEFT_ASK, comm->inquiry.id, comm->inquiry.call };
     send_words(comm, process, &question, sizeof(question));
 }
 
@@ -155,14 +144,14 @@ static void begin_second(weft_comm *comm, const weft_finding *finding)
 
 /* ---- listening ----------------------------------------------------------------------------------------- */
 
-static void give_answer(weft_comm *comm, int process, const ask *question)
+static void give_answer(weft_comm *comm, int process, const weft_ask *question)
 {
-    answer mine = { .kind = ANSWER, .id = question->id };
+    weft_answer mine = { .kind = WEFT_ANSWER, .id = question->id };
     give_account(comm, question->call, &mine.account);
     send_words(comm, process, &mine, sizeof(mine));
 }
 
-static void take_answer(weft_comm *comm, int process, const answer *theirs)
+static void take_answer(weft_comm *comm, int process, const weft_answer *theirs)
 {
     weft_inquiry *q = &comm->inquiry;
     if (theirs->id != q->id) {
@@ -189,9 +178,9 @@ static void listen(weft_comm *comm)
     int process = 0;
     size_t size;
     while ((size = comm->transport.take_words(comm->transport.state, &process, &heard, sizeof(heard))) > 0) {
-        if (heard.kind == ASK && size == sizeof(ask)) {
+        if (heard.kind == WEFT_ASK && size == sizeof(heard.ask)) {
             give_answer(comm, process, &heard.ask);
-        } else if (heard.kind == ANSWER && size == sizeof(answer)) {
+        } else if (heard.kind == WEFT_ANSWER && size == sizeof(heard.answer)) {
             take_answer(comm, process, &heard.answer);
         }
     }
