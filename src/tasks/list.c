@@ -251,6 +251,6 @@ bool weft_task_list_equal(const weft_task_list *a, const weft_task_list *b)
     for (size_t i = 0; i < a->tasks.count && equal; i++) {
         equal = same_task(a, weft_task_list_tasks(a) + i, b, weft_task_list_tasks(b) + i);
     }
-    return equal && memcmp(a->temporaries.items, b->temporaries.items,
-                           a->temporaries.count * sizeof(weft_temporary)) == 0;
+    size_t bytes = a->temporaries.count * sizeof(weft_temporary);
+    return equal && (bytes == 0 || memcmp(a->temporaries.items, b->temporaries.items, bytes) == 0);
 }
