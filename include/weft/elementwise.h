@@ -5,14 +5,14 @@
  * all inputs fit in; a tensor without dimensions counts only where its type is of a higher category (truth
  * value, integer, floating). So values may change before anything is computed: a WEFT_I64 scalar beside a
  * WEFT_I32 tensor loses its upper bits, and WEFT_I64 beside WEFT_BF16 is rounded to 16 bits. Comparisons and
- * logical operations convert likewise. What has no integer result converts integers and truth values to
+ * logical operations convert likewise. Operations without an integer result convert integers and truth values to
  * WEFT_F32. In place, the result is converted to the type of the first argument.
  *
  * WEFT_BF16 and WEFT_F16 are computed in single precision, and the result is rounded once. Not rounded to 16
  * bits before that are
  *  - the second input of weft_mul(), weft_mul_(), weft_div() and weft_div_() where it has a single element, as
  *    in PyTorch on CPUs;
- *  - numbers (arguments that are no tensors), as in PyTorch on GPUs. (On CPUs PyTorch rounds some: the addend
+ *  - numbers (arguments that are no tensors). (On CPUs PyTorch rounds some: the addend
  *    of weft_add_scalar(), the factor of weft_add_scaled().) The exponent of weft_pow_scalar() is rounded.
  *
  * weft_lerp(), which PyTorch refuses for inputs of different types, converts them as the others do. A number
