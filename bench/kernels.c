@@ -14,7 +14,7 @@
 
 #include "bench.h"
 
-enum { ROWS = 16384, COLUMNS = 1024, SIDE = 1024, MOST_WORKERS = 64 };
+enum { ROWS = 16384, COLUMNS = 1024, SIDE = 1024, MAX_WORKERS = 64 };
 
 static weft_tensor *a, *b, *gain, *bias, *left, *right;
 static weft_tensor *half_a, *half_b; /* of 16 bits: half the bytes */
@@ -40,7 +40,7 @@ CALL(relu, weft_relu(a))
 CALL(exp, weft_exp(a))
 CALL(gelu, weft_gelu(a))
 CALL(tanh, weft_tanh(a))
-CALL(add_in_place, weft_add_(a, b, 1e-9))
+CALL(add_in_place, weft_add_inplace(a, b, 1e-9))
 CALL(sum_rows, weft_sum(a, 1, false))
 CALL(sum_columns, weft_sum(a, 0, false))
 CALL(softmax, weft_softmax(a, 1))
@@ -121,8 +121,8 @@ static void *copy(void *argument)
 
 static double run_memcpy(char *target, const char *source, size_t bytes, int threads)
 {
-    pthread_t ids[MOST_WORKERS];
-    part parts[MOST_WORKERS];
+    pthread_t ids[MAX_WORKERS];
+    part parts[MAX_WORKERS];
     size_t each = bytes / (size_t)threads;
     double start = bench_now_us();
     for (int i = 0; i < threads; i++) {

@@ -17,7 +17,7 @@
 
 #include "bench.h"
 
-enum { TOKENS = 4096, WIDTH = 1024, MOST_REPETITIONS = 101 };
+enum { TOKENS = 4096, WIDTH = 1024, MAX_REPETITIONS = 101 };
 
 typedef struct block {
     weft_mesh *mesh;
@@ -91,7 +91,7 @@ static double run(void (*part)(const block *), const block *b)
 
 static double median_of(void (*part)(const block *), const block *b, int repetitions)
 {
-    double ms[MOST_REPETITIONS];
+    double ms[MAX_REPETITIONS];
     run(part, b);
     for (int i = 0; i < repetitions; i++) {
         ms[i] = run(part, b);
@@ -130,8 +130,8 @@ static void measure(weft_mesh *mesh, const char *name, int64_t inner, int repeti
     block b;
     weft_scope_open();
     make_block(&b, mesh, inner);
-    double computing[MOST_REPETITIONS], communicating[MOST_REPETITIONS], steps[MOST_REPETITIONS],
-        free[MOST_REPETITIONS];
+    double computing[MAX_REPETITIONS], communicating[MAX_REPETITIONS], steps[MAX_REPETITIONS],
+        free[MAX_REPETITIONS];
     run(compute, &b);
     run(communicate, &b);
     run(step, &b);
@@ -172,7 +172,7 @@ int main(int argc, char **argv)
             inner = atoll(argv[i + 1]);
         }
     }
-    repetitions = repetitions < 1 ? 1 : repetitions > MOST_REPETITIONS ? MOST_REPETITIONS : repetitions;
+    repetitions = repetitions < 1 ? 1 : repetitions > MAX_REPETITIONS ? MAX_REPETITIONS : repetitions;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     weft_init_mpi(MPI_COMM_WORLD, NULL);
     bench_check();

@@ -15,7 +15,7 @@ static double plan_once(weft_layout_table *table, const weft_topology *topology,
                         const weft_layout *to, int rank, weft_plan *plan)
 {
     static const weft_cost_model cost = WEFT_COST_MODEL_DEFAULT;
-    weft_moves receives = { 0 }, sends = { 0 };
+    weft_transfers receives = { 0 }, sends = { 0 };
     double start = bench_now_us();
     if (weft_plan_make(table, topology, &cost, from, to, plan, NULL, 0) != WEFT_OK) {
         exit(1);
@@ -25,8 +25,8 @@ static double plan_once(weft_layout_table *table, const weft_topology *topology,
         weft_stage_sends(&plan->stages[i], topology, rank, &sends);
     }
     double us = bench_now_us() - start;
-    weft_moves_free(&receives);
-    weft_moves_free(&sends);
+    weft_transfers_free(&receives);
+    weft_transfers_free(&sends);
     return us;
 }
 

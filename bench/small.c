@@ -8,7 +8,7 @@
 
 #include "bench.h"
 
-enum { MOST_TENSORS = 1000 };
+enum { MAX_TENSORS = 1000 };
 
 typedef struct small_case {
     const char *name;
@@ -21,7 +21,7 @@ typedef struct times {
     int64_t messages; /* that one process has received */
 } times;
 
-static float memory[2][MOST_TENSORS * 1024];
+static float memory[2][MAX_TENSORS * 1024];
 
 /* From when all have arrived until the last has ended. */
 static double slowest(double start)
@@ -33,7 +33,7 @@ static double slowest(double start)
 
 static double run_mpi(const small_case *c)
 {
-    static MPI_Request requests[MOST_TENSORS];
+    static MPI_Request requests[MAX_TENSORS];
     MPI_Barrier(MPI_COMM_WORLD);
     double start = bench_now_us();
     for (int i = 0; i < c->tensors; i++) {
@@ -63,7 +63,7 @@ static double run_weft(weft_tensor *sources[], int count)
 /* In a world of its own: whether messages are packed is decided when it starts. */
 static double run_world(const small_case *c, const char *pack_bytes, int64_t *messages)
 {
-    static weft_tensor *sources[MOST_TENSORS];
+    static weft_tensor *sources[MAX_TENSORS];
     if (pack_bytes != NULL) {
         setenv("WEFT_PACK_BYTES", pack_bytes, 1);
     } else {

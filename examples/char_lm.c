@@ -126,7 +126,7 @@ static pass forward(const model *m, weft_tensor *context)
 static void descend(weft_tensor *parameter, weft_tensor *gradient, const char *name, double rate)
 {
     weft_tensor_set_name(gradient, name);
-    weft_add_(parameter, gradient, -rate);
+    weft_add_inplace(parameter, gradient, -rate);
 }
 
 /* From the gradient of x W + b to that of x; W and b take their step on the way. The gradient of W comes

@@ -287,6 +287,6 @@ bool weft_sched_has_started(void)
 int weft_sched_priority(uint64_t operation, double position)
 {
     /* Begins anew every thirty million operations: that costs a moment's order, nothing else. */
-    enum { GRAIN = 64, MOST_OPERATIONS = INT_MAX / GRAIN - LOOK_AHEAD };
-    return -(int)(operation % MOST_OPERATIONS * GRAIN) - (int)(position * LOOK_AHEAD * GRAIN);
+    enum { GRAIN = 64, MAX_OPERATIONS = INT_MAX / GRAIN - LOOK_AHEAD };
+    return -(int)(operation % MAX_OPERATIONS * GRAIN) - (int)(position * LOOK_AHEAD * GRAIN);
 }

@@ -9,10 +9,10 @@
 #endif
 
 #include "codelets/linear.h"
-#include "comm/agree.h"
 #include "comm/calibrate.h"
-#include "comm/calls.h"
+#include "comm/check_spmd.h"
 #include "comm/comm.h"
+#include "comm/handshake.h"
 #include "comm/launcher.h"
 #include "dispatch/dispatch.h"
 #include "runtime/failures.h"
@@ -120,7 +120,7 @@ static weft_status start_floors(const char *function, const weft_settings *setti
                                 const weft_transport *transport)
 {
     weft_status status = weft_calibrate(function, settings, transport);
-    status = status == WEFT_OK ? weft_runtime_settle(function, settings) : status;
+    status = status == WEFT_OK ? weft_runtime_configure(function, settings) : status;
     status = status == WEFT_OK ? start_comm(function, settings, *transport) : status;
     status = status == WEFT_OK ? weft_tensors_start() : status;
     status = status == WEFT_OK ? weft_dispatch_start() : status;
@@ -160,7 +160,7 @@ static weft_status start(const char *function, const weft_config *config, const 
     weft_status opened = open_transport(function, &settings, communicator, &transport);
     status = status != WEFT_OK ? status : opened;
     status = status == WEFT_OK ? weft_runtime_start(function, &settings, transport.place) : status;
-    status = weft_agree(function, status, &settings, &transport);
+    status = weft_handshake(function, status, &settings, &transport);
     status = status == WEFT_OK ? start_floors(function, &settings, &transport) : status;
     if (status != WEFT_OK) {
         stop_floors(&transport);
@@ -202,11 +202,11 @@ weft_status weft_wait(void)
     if (status != WEFT_OK) {
         return status;
     }
-    if (weft_tensors_held() > 0) {
+    if (weft_tensors_acquired() > 0) {
         return weft_fail(
             WEFT_ERR_STATE, "weft_wait",
             "weft_local_acquire() holds %d of the shards: tasks may wait for weft_local_release()",
-            weft_tensors_held());
+            weft_tensors_acquired());
     }
     /* Transfers first: the tasks that are left then wait for nothing but tasks. */
     if (weft_runtime.comm != NULL) {
@@ -228,7 +228,7 @@ weft_status weft_finalize(void)
         weft_tensors_tell_left_over(stderr);
     }
     weft_tensors_let_go();
-    weft_call_admit(&(weft_public_call){ .function = "weft_finalize" });
+    weft_check_spmd(&(weft_call_signature){ .function = "weft_finalize" });
     status = weft_wait();
     if (!weft_call_last("weft_finalize")) {
         status = weft_wait(); /* for what the broken world has let go */

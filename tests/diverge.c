@@ -23,9 +23,9 @@
 #include <weft/mpi.h>
 #include <weft/weft.h>
 
-enum { MOST_ROWS = 600, MOST_COLUMNS = 500, STEPS = 6, TURN = 3 };
+enum { MAX_ROWS = 600, MAX_COLUMNS = 500, STEPS = 6, TURN = 3 };
 
-static int rows = MOST_ROWS, columns = MOST_COLUMNS;
+static int rows = MAX_ROWS, columns = MAX_COLUMNS;
 
 static const char *way;
 static bool odd_one; /* this process goes another way */
@@ -57,8 +57,8 @@ static weft_tensor *placed(weft_tensor *tensor, const char *text)
 /* Ones from the odd process, which has none to give. */
 static weft_tensor *distribute_nothing(const int64_t shape[], const weft_placement *placement)
 {
-    enum { MOST_RANKS = 8 };
-    int ranks[MOST_RANKS];
+    enum { MAX_RANKS = 8 };
+    int ranks[MAX_RANKS];
     int64_t size = weft_world_size();
     for (int i = 0; i < size; i++) {
         ranks[i] = (int)size - 1 - i;
@@ -151,9 +151,9 @@ static weft_tensor *work(void)
             other = NULL;
         }
         sum = i == TURN && goes("operation") ? weft_mul(sum, other)
-              : i == TURN && goes("scalar")  ? weft_add_(sum, other, 2)
+              : i == TURN && goes("scalar")  ? weft_add_inplace(sum, other, 2)
               : i == TURN && goes("layout")  ? weft_add(placed(sum, "R"), other)
-                                             : weft_add_(sum, other, 1);
+                                             : weft_add_inplace(sum, other, 1);
     }
     return sum;
 }
@@ -244,7 +244,7 @@ int main(int argc, char **argv)
     odd_one = weft_process_index() == weft_num_processes() - 1;
     int64_t size = weft_world_size();
     weft_mesh_push(weft_mesh_create(1, &size, NULL));
-    static float values[MOST_ROWS * (MOST_COLUMNS + 1)];
+    static float values[MAX_ROWS * (MAX_COLUMNS + 1)];
     for (int i = 0; i < rows * columns; i++) {
         values[i] = -1;
     }

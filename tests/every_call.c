@@ -110,8 +110,8 @@ void call_everything(const call_arguments *arguments, void (*after)(const char *
     TRY(weft_randperm, 1, mesh, NULL);
     TRY(weft_bernoulli, tensor);
     TRY(weft_bernoulli_scalar, 0.5, WEFT_F32, 2, shape, mesh, NULL);
-    TRY(weft_uniform_, tensor, 0.5, 0.5);
-    TRY(weft_normal_, tensor, 0.5, 0.5);
+    TRY(weft_uniform_inplace, tensor, 0.5, 0.5);
+    TRY(weft_normal_inplace, tensor, 0.5, 0.5);
     TRY(weft_dropout, tensor, 0.5, false, &other);
     TRY(weft_dropout_backward, tensor, truth, 0.5, false);
     /* <weft/elementwise.h> */
@@ -196,13 +196,13 @@ void call_everything(const call_arguments *arguments, void (*after)(const char *
     TRY(weft_tanh_backward, tensor, tensor);
     TRY(weft_sigmoid_backward, tensor, tensor);
     TRY(weft_pow_scalar_backward, tensor, tensor, 0.5);
-    TRY(weft_copy_, tensor, tensor);
-    TRY(weft_add_, tensor, tensor, 0.5);
-    TRY(weft_mul_, tensor, tensor);
-    TRY(weft_div_, tensor, tensor);
-    TRY(weft_scale_, tensor, 0.5);
-    TRY(weft_fill_, tensor, 0.5);
-    TRY(weft_lerp_, tensor, tensor, 0.5);
+    TRY(weft_copy_inplace, tensor, tensor);
+    TRY(weft_add_inplace, tensor, tensor, 0.5);
+    TRY(weft_mul_inplace, tensor, tensor);
+    TRY(weft_div_inplace, tensor, tensor);
+    TRY(weft_scale_inplace, tensor, 0.5);
+    TRY(weft_fill_inplace, tensor, 0.5);
+    TRY(weft_lerp_inplace, tensor, tensor, 0.5);
     /* <weft/reductions.h> */
     TRY(weft_sum, tensor, 0, false);
     TRY(weft_sum_over, tensor, 1, (int[]){ 0 }, false);
@@ -222,15 +222,15 @@ void call_everything(const call_arguments *arguments, void (*after)(const char *
     TRY(weft_any, tensor, 0, false);
     TRY(weft_any_over, tensor, 1, (int[]){ 0 }, false);
     TRY(weft_any_all, tensor);
-    TRY(weft_every, tensor, 0, false);
-    TRY(weft_every_over, tensor, 1, (int[]){ 0 }, false);
-    TRY(weft_every_all, tensor);
+    TRY(weft_all, tensor, 0, false);
+    TRY(weft_all_over, tensor, 1, (int[]){ 0 }, false);
+    TRY(weft_all_all, tensor);
     TRY(weft_norm, tensor, 0.5, 0, false);
     TRY(weft_norm_over, tensor, 0.5, 1, (int[]){ 0 }, false);
     TRY(weft_norm_all, tensor, 0.5);
-    TRY(weft_variance, tensor, 0, 0.5, false);
-    TRY(weft_variance_over, tensor, 1, (int[]){ 0 }, 0.5, false);
-    TRY(weft_variance_all, tensor, 0.5);
+    TRY(weft_var, tensor, 0, 0.5, false);
+    TRY(weft_var_over, tensor, 1, (int[]){ 0 }, 0.5, false);
+    TRY(weft_var_all, tensor, 0.5);
     /* <weft/products.h> */
     TRY(weft_matmul, tensor, tensor);
     TRY(weft_matmul_ex, tensor, false, tensor, false);
@@ -280,9 +280,9 @@ void call_everything(const call_arguments *arguments, void (*after)(const char *
     TRY(weft_index_select, tensor, 0, indices);
     TRY(weft_gather, tensor, 0, indices);
     TRY(weft_scatter_add, tensor, 0, indices, tensor);
-    TRY(weft_scatter_add_, tensor, 0, indices, tensor);
+    TRY(weft_scatter_add_inplace, tensor, 0, indices, tensor);
     TRY(weft_index_add, tensor, 0, indices, tensor);
-    TRY(weft_index_add_, tensor, 0, indices, tensor);
+    TRY(weft_index_add_inplace, tensor, 0, indices, tensor);
     TRY(weft_one_hot, indices, 1);
     TRY(weft_sort, tensor, 0, false, &other);
     TRY(weft_argsort, tensor, 0, false);

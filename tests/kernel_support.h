@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "codelets/args.h"
+#include "codelets/copy.h"
 #include "codelets/half.h"
-#include "codelets/move.h"
 
 typedef struct operands {
     int count;

@@ -21,7 +21,7 @@ static void work(void)
         weft_tensor *gradient =
             weft_matmul_ex(x, true, weft_gelu(weft_redistribute(turned, NULL, &rows)), false);
         weft_tensor_set_name(gradient, "gradient");
-        weft_add_(w, gradient, -1e-3);
+        weft_add_inplace(w, gradient, -1e-3);
     }
     weft_scope_close();
 }

@@ -203,8 +203,8 @@ static void test_measured_once(void **state)
     assert_true(process != 0 || memcmp(&kept, &weft_runtime.machine, sizeof(kept)) == 0);
     assert_true(panels.byte_us == weft_runtime.panels.byte_us &&
                 panels.panel_us == weft_runtime.panels.panel_us);
-    assert_int_equal(panels.least_bytes, weft_runtime.panels.least_bytes);
-    assert_int_equal(panels.least_rows, weft_runtime.panels.least_rows);
+    assert_int_equal(panels.min_bytes, weft_runtime.panels.min_bytes);
+    assert_int_equal(panels.min_rows, weft_runtime.panels.min_rows);
     assert_agreement();
     stop();
     remove_file();

@@ -2,7 +2,7 @@
  * that cannot be used; the fake world; repetition bit for bit. */
 #include "support.h"
 
-#include "dispatch/types.h"
+#include "sharding/types.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -98,7 +98,7 @@ CALL(add, weft_add(a, b))
 CALL(sub, weft_sub(a, b))
 CALL(mul, weft_mul(a, b))
 CALL(scale, weft_scale(a, 2))
-CALL(add_, weft_add_(a, b, 2))
+CALL(add_inplace, weft_add_inplace(a, b, 2))
 CALL(relu, weft_relu(a))
 CALL(relu_backward, weft_relu_backward(a, b))
 CALL(gelu, weft_gelu(a))
@@ -136,7 +136,7 @@ static const operation_row operations[] = {
     { "weft_sub", call_sub, { "a", "b" }, { 2, 2 }, { 0 }, WEFT_TYPES_NUMBER, true },
     { "weft_mul", call_mul, { "a", "b" }, { 2, 2 }, { 0 }, WEFT_TYPES_ALL, true },
     { "weft_scale", call_scale, { "a" }, { 2 }, { 0 }, WEFT_TYPES_NUMBER, true },
-    { "weft_add_", call_add_, { "a", "b" }, { 2, 2 }, { 0 }, WEFT_TYPES_NUMBER, true },
+    { "weft_add_inplace", call_add_inplace, { "a", "b" }, { 2, 2 }, { 0 }, WEFT_TYPES_NUMBER, true },
     { "weft_relu", call_relu, { "a" }, { 2 }, { 0 }, WEFT_TYPES_NUMBER, true },
     { "weft_relu_backward",
       call_relu_backward,
@@ -350,8 +350,8 @@ static void test_wrong_shapes(void **state)
     refused(weft_add(m46, m65), WEFT_ERR_SHAPE, "weft_add", "b has size 6 in dimension 0, expected 4 or 1");
     refused(weft_sub(m46, b234), WEFT_ERR_SHAPE, "weft_sub", "b has size 3 in dimension 1, expected 4 or 1");
     refused(weft_mul(b234, v6), WEFT_ERR_SHAPE, "weft_mul", "b has size 6 in dimension 0, expected 4 or 1");
-    refused(weft_add_(v6, m46, 1), WEFT_ERR_SHAPE, "weft_add_", "b, f32[4, 6]");
-    refused(weft_add_(m16, m46, 1), WEFT_ERR_SHAPE, "weft_add_", "does not broadcast to a");
+    refused(weft_add_inplace(v6, m46, 1), WEFT_ERR_SHAPE, "weft_add_inplace", "b, f32[4, 6]");
+    refused(weft_add_inplace(m16, m46, 1), WEFT_ERR_SHAPE, "weft_add_inplace", "does not broadcast to a");
     refused(weft_relu_backward(m46, v6), WEFT_ERR_SHAPE, "weft_relu_backward",
             "input has 1 dimension, expected 2");
     refused(weft_gelu_backward(m46, m16), WEFT_ERR_SHAPE, "weft_gelu_backward",
@@ -438,9 +438,9 @@ static void test_partial_target(void **state)
     weft_tensor *other = weft_from_local(WEFT_F64, 1, shape, locals, line(), &max, WEFT_COPY);
     weft_tensor *whole = ones(WEFT_F64, 5, -1, -1);
     expect_no_more_tasks();
-    refused(weft_add_(target, whole, 1), WEFT_ERR_LAYOUT, "weft_add_", "stays as it is");
-    refused(weft_add_(target, other, 1), WEFT_ERR_LAYOUT, "weft_add_", "P(sum)");
-    assert_ptr_equal(weft_add_(target, target, 1), target);
+    refused(weft_add_inplace(target, whole, 1), WEFT_ERR_LAYOUT, "weft_add_inplace", "stays as it is");
+    refused(weft_add_inplace(target, other, 1), WEFT_ERR_LAYOUT, "weft_add_inplace", "P(sum)");
+    assert_ptr_equal(weft_add_inplace(target, target, 1), target);
     assert_no_error();
     weft_scope_close();
 }
@@ -615,7 +615,7 @@ static void test_scopes(void **state)
     assert_int_equal(live(), before + 4);
     weft_scope_open();
     weft_matmul(a, b);
-    weft_add_(a, b, 1);
+    weft_add_inplace(a, b, 1);
     assert_int_equal(live(), before + 5);
     weft_scope_close();
     assert_int_equal(live(), before + 4);
@@ -648,7 +648,7 @@ static void test_reshape_is_a_view(void **state)
     assert_int_equal(tasks(), tasks_before);
     assert_int_equal(weft_tensor_placements(b)[0].kind, WEFT_SHARD);
     assert_int_equal(weft_tensor_placements(c)[0].kind, WEFT_SHARD); /* 48 / 4 ranks: the same parts */
-    weft_add_(b, b, 4);
+    weft_add_inplace(b, b, 4);
     float values[48];
     assert_int_equal(weft_to_host(c, values, sizeof(values)), WEFT_OK);
     assert_true(values[0] == 1 && values[47] == 1);
@@ -667,7 +667,7 @@ static void expect_all(weft_tensor *tensor, float value)
     }
 }
 
-/* weft_copy_(out, f(...)) is f with a result that exists: it keeps its layout, and nothing is copied that
+/* weft_copy_inplace(out, f(...)) is f with a result that exists: it keeps its layout, and nothing is copied that
  * lies right. Neither of the two shows what is written to the other later. */
 static void test_out(void **state)
 {
@@ -680,18 +680,18 @@ static void test_out(void **state)
                 *across = weft_zeros(WEFT_F32, 2, shape, line(), &columns);
     weft_tensor *same_memory = weft_reshape(out, 2, shape), *sum = weft_add(a, a);
     expect_no_more_tasks();
-    assert_ptr_equal(weft_copy_(out, sum), out);
+    assert_ptr_equal(weft_copy_inplace(out, sum), out);
     assert_int_equal(tasks(), tasks_before);
     expect_all(out, 6);
     expect_all(same_memory, 0);
-    weft_add_(out, a, 1);
+    weft_add_inplace(out, a, 1);
     expect_all(sum, 6);
-    weft_copy_(out, sum);
-    weft_fill_(sum, 7);
+    weft_copy_inplace(out, sum);
+    weft_fill_inplace(sum, 7);
     expect_all(out, 6);
-    weft_copy_(out, out);
+    weft_copy_inplace(out, out);
     expect_all(out, 6);
-    weft_copy_(across, sum);
+    weft_copy_inplace(across, sum);
     expect_all(across, 7);
     assert_int_equal(weft_tensor_placements(across)[0].dim, 1);
     /* What is small is copied: it must not keep what is large. */
@@ -699,10 +699,10 @@ static void test_out(void **state)
     weft_tensor *whole = weft_full(WEFT_F32, 2, large, 8, line(), NULL),
                 *part = weft_zeros(WEFT_F32, 2, shape, line(), NULL);
     expect_no_more_tasks();
-    weft_copy_(part, weft_slice(whole, 0, 0, 8));
+    weft_copy_inplace(part, weft_slice(whole, 0, 0, 8));
     assert_true(tasks() > tasks_before);
     expect_all(part, 8);
-    weft_copy_(across, weft_to_type(sum, WEFT_BF16));
+    weft_copy_inplace(across, weft_to_type(sum, WEFT_BF16));
     expect_all(across, 7);
     weft_scope_close();
 }
@@ -718,17 +718,17 @@ static void test_out_in_place(void **state)
     weft_placement rows = weft_shard(0);
     weft_tensor *a = weft_full(WEFT_F32, 2, shape, 3, line(), &rows),
                 *lent = weft_from_local(WEFT_F32, 2, shape, locals, line(), &rows, 0);
-    weft_copy_(lent, a);
+    weft_copy_inplace(lent, a);
     expect_all(lent, 3);
     for (int rank = 0; rank < 4; rank++) {
         assert_true(memory[rank][0] == 3 && memory[rank][11] == 3);
     }
-    weft_copy_(a, weft_scale(lent, 2));
-    weft_copy_(a, lent);
-    weft_fill_(lent, 5);
+    weft_copy_inplace(a, weft_scale(lent, 2));
+    weft_copy_inplace(a, lent);
+    weft_fill_inplace(lent, 5);
     expect_all(a, 3);
     const float *held = weft_local_acquire(a, 0, WEFT_READ);
-    weft_copy_(a, weft_scale(a, 3));
+    weft_copy_inplace(a, weft_scale(a, 3));
     assert_true(held[0] == 3);
     assert_int_equal(weft_local_release(a, 0), WEFT_OK);
     expect_all(a, 9);
@@ -816,7 +816,7 @@ static void test_fake_world(void **state)
     assert_no_error();
     assert_int_not_equal(weft_tensor_placements(z)[1].kind, WEFT_PARTIAL);
     assert_non_null(weft_sum(z, 0, false));
-    assert_non_null(weft_add_(x, z, 1));
+    assert_non_null(weft_add_inplace(x, z, 1));
     int64_t shape[] = { -1, 1024, 8192 };
     assert_non_null(weft_reshape(x, 3, shape));
     assert_null(weft_matmul(x, x));

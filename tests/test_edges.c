@@ -87,20 +87,20 @@ static void test_variance(void **state)
             weft_placement placement;
             assert_int_equal(weft_placements_parse(placements[p], 1, &placement), WEFT_OK);
             weft_tensor *a = weft_zeros(WEFT_F32, 2, (int64_t[]){ 0, LENGTH }, mesh, &placement);
-            check_all(weft_variance(a, 0, corrections[c], false), NAN);
-            check_all(weft_reshape(weft_variance_over(a, 1, (const int[]){ 0 }, corrections[c], true), 1,
+            check_all(weft_var(a, 0, corrections[c], false), NAN);
+            check_all(weft_reshape(weft_var_over(a, 1, (const int[]){ 0 }, corrections[c], true), 1,
                                    (int64_t[]){ LENGTH }),
                       NAN);
-            check_one(weft_variance_all(a, corrections[c]), NAN);
+            check_one(weft_var_all(a, corrections[c]), NAN);
         }
     }
     static const float pair[] = { 1, 2 };
     weft_placement rows = weft_shard(0);
     weft_tensor *a = weft_distribute(WEFT_F32, 1, (int64_t[]){ 2 }, pair, mesh, &rows);
-    check_one(weft_variance_all(a, -2), 0.125);
-    check_one(weft_variance_all(a, 1), 0.5);
-    check_one(weft_variance_all(a, 2), INFINITY);
-    check_one(weft_variance_all(a, 7), INFINITY);
+    check_one(weft_var_all(a, -2), 0.125);
+    check_one(weft_var_all(a, 1), 0.5);
+    check_one(weft_var_all(a, 2), INFINITY);
+    check_one(weft_var_all(a, 7), INFINITY);
 }
 
 /* What placement.h says of addends and infinite factors. */

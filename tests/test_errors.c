@@ -398,15 +398,15 @@ static void run_rows(const row table[], size_t count)
     N(bernoulli_p, weft_bernoulli_scalar(1.5, WEFT_F32, 2, shape_45, mesh, rows), INVALID, "weft_bernoulli_scalar", "p is") \
     N(bernoulli_nan, weft_bernoulli_scalar(NAN, WEFT_F32, 2, shape_45, mesh, rows), INVALID, "weft_bernoulli_scalar", \
       "p is")                                                                                                \
-    N(uniform_null, weft_uniform_(NULL, 0, 1), INVALID, "weft_uniform_", "a")                                \
-    N(uniform_order, weft_uniform_(matrix, 1, 0), INVALID, "weft_uniform_", "low")                           \
-    N(uniform_infinite, weft_uniform_(matrix, 0, INFINITY), INVALID, "weft_uniform_", "high")                \
-    N(uniform_width, weft_uniform_(whole, -1e308, 1e308), INVALID, "weft_uniform_", "distance")              \
-    N(uniform_integer, weft_uniform_(indices, 0, 1), DTYPE, "weft_uniform_", "i64")                          \
-    N(uniform_partial, weft_uniform_(partial, 0, 1), LAYOUT, "weft_uniform_", "target")                      \
-    N(normal_deviation, weft_normal_(matrix, 0, -1), INVALID, "weft_normal_", "deviation")                   \
-    N(normal_nan, weft_normal_(matrix, 0, NAN), INVALID, "weft_normal_", "deviation")                        \
-    N(normal_integer, weft_normal_(indices, 0, 1), DTYPE, "weft_normal_", "i64")                             \
+    N(uniform_null, weft_uniform_inplace(NULL, 0, 1), INVALID, "weft_uniform_inplace", "a")                                \
+    N(uniform_order, weft_uniform_inplace(matrix, 1, 0), INVALID, "weft_uniform_inplace", "low")                           \
+    N(uniform_infinite, weft_uniform_inplace(matrix, 0, INFINITY), INVALID, "weft_uniform_inplace", "high")                \
+    N(uniform_width, weft_uniform_inplace(whole, -1e308, 1e308), INVALID, "weft_uniform_inplace", "distance")              \
+    N(uniform_integer, weft_uniform_inplace(indices, 0, 1), DTYPE, "weft_uniform_inplace", "i64")                          \
+    N(uniform_partial, weft_uniform_inplace(partial, 0, 1), LAYOUT, "weft_uniform_inplace", "target")                      \
+    N(normal_deviation, weft_normal_inplace(matrix, 0, -1), INVALID, "weft_normal_inplace", "deviation")                   \
+    N(normal_nan, weft_normal_inplace(matrix, 0, NAN), INVALID, "weft_normal_inplace", "deviation")                        \
+    N(normal_integer, weft_normal_inplace(indices, 0, 1), DTYPE, "weft_normal_inplace", "i64")                             \
     N(dropout_null, weft_dropout(NULL, 0.5, true, NULL), INVALID, "weft_dropout", "a")                       \
     N(dropout_p, weft_dropout(matrix, -0.5, true, NULL), INVALID, "weft_dropout", "p is")                    \
     N(dropout_integer, weft_dropout(indices, 0.5, false, NULL), DTYPE, "weft_dropout", "i64")                \
@@ -500,17 +500,17 @@ static void run_rows(const row table[], size_t count)
     PAIR_ROWS(N, add, a, b, NOTHING)                                                                         \
     PAIR_ROWS(N, sub, a, b, NOTHING)                                                                         \
     PAIR_ROWS(N, mul, a, b, NOTHING)                                                                         \
-    PAIR_ROWS(N, add_, a, b, FACTOR)                                                                         \
+    PAIR_ROWS(N, add_inplace, a, b, FACTOR)                                                                         \
     N(sub_bool, weft_sub(booleans, booleans), DTYPE, "weft_sub", "a")                                        \
-    N(add_in_place_lower, weft_add_(indices, matrix, 1), DTYPE, "weft_add_", "cannot hold")                  \
+    N(add_in_place_lower, weft_add_inplace(indices, matrix, 1), DTYPE, "weft_add_inplace", "cannot hold")                  \
     N(scale_half, weft_scale(indices, 0.5), DTYPE, "weft_scale", "factor")                                   \
     N(to_no_type, weft_to_type(matrix, (weft_dtype)99), DTYPE, "weft_to_type", "dtype")                      \
     N(backward_type, weft_relu_backward(matrix, whole), DTYPE, "weft_relu_backward", "input")                \
     N(where_condition, weft_where(matrix, matrix, matrix), DTYPE, "weft_where", "condition")                 \
     PAIR_ROWS(N, relu_backward, gradient, input, NOTHING)                                                    \
     PAIR_ROWS(N, gelu_backward, gradient, input, NOTHING)                                                    \
-    N(add_grows, weft_add_(scalar, matrix, 1), SHAPE, "weft_add_", "broadcast")                              \
-    N(add_partial, weft_add_(partial, matrix, 1), LAYOUT, "weft_add_", "target")                             \
+    N(add_grows, weft_add_inplace(scalar, matrix, 1), SHAPE, "weft_add_inplace", "broadcast")                              \
+    N(add_partial, weft_add_inplace(partial, matrix, 1), LAYOUT, "weft_add_inplace", "target")                             \
     ONE_ROWS(N, relu, NOTHING)                                                                               \
     ONE_ROWS(N, gelu, NOTHING)                                                                               \
     ONE_ROWS(N, scale, FACTOR)                                                                               \
@@ -522,7 +522,7 @@ static void run_rows(const row table[], size_t count)
     N(max_of_nothing, weft_max(empty, 0, false), SHAPE, "weft_max", "size 0")                                \
     N(sum_twice, weft_sum_over(matrix, 2, (const int[]){ 1, -1 }, false), INVALID, "weft_sum_over", "twice") \
     N(norm_negative, weft_norm(matrix, -1, 0, false), INVALID, "weft_norm", "p is")                          \
-    N(fill_range, weft_fill_(indices, INFINITY), DTYPE, "weft_fill_", "value")                               \
+    N(fill_range, weft_fill_inplace(indices, INFINITY), DTYPE, "weft_fill_inplace", "value")                               \
     N(scale_range, weft_scale(indices, 1e19), DTYPE, "weft_scale", "factor")                                 \
     N(clamp_fraction, weft_clamp(indices, 0.5, 1), DTYPE, "weft_clamp", "least")                             \
     N(norm_of_nothing, weft_norm(empty, INFINITY, 0, false), SHAPE, "weft_norm", "size 0")                   \
@@ -633,9 +633,9 @@ static void run_rows(const row table[], size_t count)
       "source has size 5 in dimension 0, expected 4")                                                        \
     N(scatter_indices_shape, weft_scatter_add(square, 0, places, square), SHAPE, "weft_scatter_add", "indices") \
     N(scatter_mesh, weft_scatter_add(on_other, 0, places, matrix), MESH, "weft_scatter_add", "weft_redistribute") \
-    N(scatter_in_place_partial, weft_scatter_add_(partial, 0, places, matrix), LAYOUT, "weft_scatter_add_", "Partial") \
+    N(scatter_in_place_partial, weft_scatter_add_inplace(partial, 0, places, matrix), LAYOUT, "weft_scatter_add_inplace", "Partial") \
     N(index_add_shape, weft_index_add(matrix, 0, places, matrix), SHAPE, "weft_index_add", "indices")        \
-    N(index_add_in_place_dim, weft_index_add_(matrix, 5, indices, matrix), INVALID, "weft_index_add_", "dim") \
+    N(index_add_in_place_dim, weft_index_add_inplace(matrix, 5, indices, matrix), INVALID, "weft_index_add_inplace", "dim") \
     N(one_hot_null, weft_one_hot(NULL, 3), INVALID, "weft_one_hot", "indices")                               \
     N(one_hot_type, weft_one_hot(matrix, 3), DTYPE, "weft_one_hot", "indices")                               \
     N(one_hot_classes, weft_one_hot(indices, -1), INVALID, "weft_one_hot", "num_classes is -1")              \

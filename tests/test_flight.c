@@ -12,9 +12,9 @@
 
 #include "comm/flight.h"
 
-static weft_public_call call_of(const char *function, int num_numbers, const double numbers[])
+static weft_call_signature call_of(const char *function, int num_numbers, const double numbers[])
 {
-    return (weft_public_call){ .function = function, .num_numbers = num_numbers, .numbers = numbers };
+    return (weft_call_signature){ .function = function, .num_numbers = num_numbers, .numbers = numbers };
 }
 
 static void test_last_calls_are_kept(void **state)
@@ -29,7 +29,7 @@ static void test_last_calls_are_kept(void **state)
     assert_false(weft_flight_text(flight, 0, text, sizeof(text), NULL));
     for (uint64_t n = 1; n <= CALLS; n++) {
         const double numbers[] = { (double)n, 0.5 };
-        weft_public_call call = call_of(n % 2 == 0 ? "weft_even" : "weft_odd", 2, numbers);
+        weft_call_signature call = call_of(n % 2 == 0 ? "weft_even" : "weft_odd", 2, numbers);
         weft_flight_note(flight, &call, n, 7 * n);
     }
     assert_int_equal(weft_flight_last(flight), CALLS);
@@ -54,7 +54,7 @@ static void test_long_calls(void **state)
     (void)state;
     weft_flight *flight = weft_flight_new();
     const double numbers[] = { 1, 2, 3, 4, 5, 6, 7, 8 };
-    weft_public_call call = call_of("weft_long", 8, numbers);
+    weft_call_signature call = call_of("weft_long", 8, numbers);
     call.failed = true;
     char text[64], small[12];
     weft_flight_note(flight, &call, 1, 1);
@@ -100,7 +100,7 @@ static void test_read_while_written(void **state)
     assert_int_equal(pthread_create(&reader, NULL, read_calls, &r), 0);
     for (uint64_t n = 1; n <= CALLS; n++) {
         const double number = (double)n;
-        weft_public_call call = call_of(n % 2 == 0 ? "weft_even" : "weft_odd", 1, &number);
+        weft_call_signature call = call_of(n % 2 == 0 ? "weft_even" : "weft_odd", 1, &number);
         weft_flight_note(r.flight, &call, n, 7 * n);
     }
     r.stop = true;

@@ -31,7 +31,7 @@ static void assert_refused(weft_tensor *tensor, weft_tensor *alive)
     weft_clear_error();
     assert_int_equal(weft_tensor_ndim(tensor), 0);
     assert_error(WEFT_ERR_INVALID, "not a live tensor");
-    assert_null(weft_fill_(tensor, 9));
+    assert_null(weft_fill_inplace(tensor, 9));
     assert_error(WEFT_ERR_INVALID, "not a live tensor");
     assert_null(weft_add(alive, tensor));
     assert_error(WEFT_ERR_INVALID, "not a live tensor");

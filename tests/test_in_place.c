@@ -43,17 +43,17 @@ typedef struct call {
         return expression;                                                                                   \
     }
 
-RUN(copy, weft_copy_(t[0], t[1]) == t[0])
-RUN(add, weft_add_(t[0], t[1], 3) == t[0])
-RUN(mul, weft_mul_(t[0], t[1]) == t[0])
-RUN(div, weft_div_(t[0], t[1]) == t[0])
-RUN(lerp, weft_lerp_(t[0], t[1], 0.25) == t[0])
-RUN(scale, weft_scale_(t[0], 3) == t[0])
-RUN(fill, weft_fill_(t[0], 3) == t[0])
-RUN(uniform, weft_random_seed(5) == WEFT_OK && weft_uniform_(t[0], 1, 2) == t[0])
-RUN(normal, weft_random_seed(6) == WEFT_OK && weft_normal_(t[0], 1, 2) == t[0])
-RUN(scatter_add, weft_scatter_add_(t[0], 0, t[1], t[2]) == t[0])
-RUN(index_add, weft_index_add_(t[0], 0, t[1], t[2]) == t[0])
+RUN(copy, weft_copy_inplace(t[0], t[1]) == t[0])
+RUN(add, weft_add_inplace(t[0], t[1], 3) == t[0])
+RUN(mul, weft_mul_inplace(t[0], t[1]) == t[0])
+RUN(div, weft_div_inplace(t[0], t[1]) == t[0])
+RUN(lerp, weft_lerp_inplace(t[0], t[1], 0.25) == t[0])
+RUN(scale, weft_scale_inplace(t[0], 3) == t[0])
+RUN(fill, weft_fill_inplace(t[0], 3) == t[0])
+RUN(uniform, weft_random_seed(5) == WEFT_OK && weft_uniform_inplace(t[0], 1, 2) == t[0])
+RUN(normal, weft_random_seed(6) == WEFT_OK && weft_normal_inplace(t[0], 1, 2) == t[0])
+RUN(scatter_add, weft_scatter_add_inplace(t[0], 0, t[1], t[2]) == t[0])
+RUN(index_add, weft_index_add_inplace(t[0], 0, t[1], t[2]) == t[0])
 
 static bool run_sgd(weft_tensor *const t[])
 {
@@ -140,17 +140,22 @@ static void register_operations(void)
 RUN(own, weft_apply(op_add_rows, 2, t, NULL) == t[0])
 
 static const call calls[] = {
-    { "weft_copy_", { "copy_" }, { BESIDE }, .partial = true, .run = run_copy },
-    { "weft_add_", { "add_" }, { BESIDE }, .partial = true, .run = run_add },
-    { "weft_mul_", { "mul_" }, { BESIDE }, .partial = true, .run = run_mul },
-    { "weft_div_", { "div_" }, { BESIDE }, .floating = true, .run = run_div },
-    { "weft_lerp_", { "lerp_" }, { BESIDE }, .floating = true, .partial = true, .run = run_lerp },
-    { "weft_scale_", { "scale_" }, { NONE }, .partial = true, .run = run_scale },
-    { "weft_fill_", { "fill_" }, { NONE }, .run = run_fill },
-    { "weft_uniform_", { "uniform" }, { NONE }, .floating = true, .run = run_uniform },
-    { "weft_normal_", { "normal" }, { NONE }, .floating = true, .run = run_normal },
-    { "weft_scatter_add_", { "add_" }, { INDICES, LIKE }, .run = run_scatter_add },
-    { "weft_index_add_", { "add_" }, { ROWS, LIKE }, .run = run_index_add },
+    { "weft_copy_inplace", { "copy_inplace" }, { BESIDE }, .partial = true, .run = run_copy },
+    { "weft_add_inplace", { "add_inplace" }, { BESIDE }, .partial = true, .run = run_add },
+    { "weft_mul_inplace", { "mul_inplace" }, { BESIDE }, .partial = true, .run = run_mul },
+    { "weft_div_inplace", { "div_inplace" }, { BESIDE }, .floating = true, .run = run_div },
+    { "weft_lerp_inplace",
+      { "lerp_inplace" },
+      { BESIDE },
+      .floating = true,
+      .partial = true,
+      .run = run_lerp },
+    { "weft_scale_inplace", { "scale_inplace" }, { NONE }, .partial = true, .run = run_scale },
+    { "weft_fill_inplace", { "fill_inplace" }, { NONE }, .run = run_fill },
+    { "weft_uniform_inplace", { "uniform" }, { NONE }, .floating = true, .run = run_uniform },
+    { "weft_normal_inplace", { "normal" }, { NONE }, .floating = true, .run = run_normal },
+    { "weft_scatter_add_inplace", { "add_inplace" }, { INDICES, LIKE }, .run = run_scatter_add },
+    { "weft_index_add_inplace", { "add_inplace" }, { ROWS, LIKE }, .run = run_index_add },
     { "weft_sgd", { "sgd" }, { LIKE }, .floating = true, .distinct = true, .run = run_sgd },
     { "weft_sgd",
       { "momentum", "sgd_momentum" },
@@ -177,7 +182,7 @@ static const call calls[] = {
       .distinct = true,
       .run = run_adamw },
     { "weft_clip_grad_norm",
-      { "mul_" },
+      { "mul_inplace" },
       { STATE, STATE },
       .floating = true,
       .distinct = true,
@@ -329,7 +334,7 @@ static weft_tensor *make_target(scene *s)
     case 4: {
         say(s, "taken over");
         weft_tensor *other = note_other(s, fresh(s, s->ndim, s->shape, s->placements, NULL));
-        return weft_copy_(fresh(s, s->ndim, s->shape, s->placements, NULL), other);
+        return weft_copy_inplace(fresh(s, s->ndim, s->shape, s->placements, NULL), other);
     }
     default:
         break;
@@ -354,7 +359,7 @@ static weft_tensor *make_like(scene *s, bool itself)
         return weft_reshape(flattened(target, s->ndim, s->shape), s->ndim, s->shape);
     case 2:
         say(s, "a tensor that took it over");
-        return weft_copy_(fresh(s, s->ndim, s->shape, weft_tensor_placements(target), NULL), target);
+        return weft_copy_inplace(fresh(s, s->ndim, s->shape, weft_tensor_placements(target), NULL), target);
     case 3:
         if (s->num_others > 0 && s->ndim > 0 && weft_tensor_ndim(s->others[0]) == s->ndim) {
             say(s, "other rows of the same");
@@ -386,7 +391,8 @@ static weft_tensor *make_state(scene *s)
         s->call->partial ? like : weft_redistribute(like, s->mesh, weft_tensor_placements(target));
     for (int i = 0; i < s->num_tensors; i++) {
         if (s->tensors[i] == state) {
-            state = weft_copy_(fresh(s, s->ndim, s->shape, weft_tensor_placements(target), NULL), state);
+            state =
+                weft_copy_inplace(fresh(s, s->ndim, s->shape, weft_tensor_placements(target), NULL), state);
         }
     }
     return state;
@@ -552,7 +558,7 @@ static void test_copy_to_itself(void **state)
     weft_tensor_release(weft_full(WEFT_F32, 1, (int64_t[]){ 3 }, -1, mesh, NULL));
     weft_tensor *all = weft_distribute(WEFT_F32, 1, (int64_t[]){ 12 }, values, mesh, NULL);
     weft_tensor *rows = weft_slice(all, 0, 4, 7);
-    assert_ptr_equal(weft_copy_(rows, rows), rows);
+    assert_ptr_equal(weft_copy_inplace(rows, rows), rows);
     assert_int_equal(weft_to_host(rows, found, sizeof(found)), WEFT_OK);
     assert_memory_equal(found, values + 4, sizeof(found));
     assert_shards(rows, NULL, NULL, "copied to itself");
@@ -581,11 +587,11 @@ static void test_all_functions(void **state)
         assert_non_null(file);
         char line[400];
         while (fgets(line, sizeof(line), file) != NULL) {
-            char *end = strncmp(line, "WEFT_API", 8) == 0 ? strstr(line, "_(") : NULL, *begin = end;
+            char *end = strncmp(line, "WEFT_API", 8) == 0 ? strstr(line, "_inplace(") : NULL, *begin = end;
             while (begin != NULL && begin > line && begin[-1] != '*' && begin[-1] != ' ') {
                 begin--;
             }
-            if (begin != NULL && !is_called(begin, (size_t)(end + 1 - begin))) {
+            if (begin != NULL && !is_called(begin, (size_t)(end + strlen("_inplace") - begin))) {
                 fail_msg("%s: no calls of %s", headers[h], line);
             }
             found += begin != NULL;

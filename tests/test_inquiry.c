@@ -135,7 +135,8 @@ static weft_comm *start_engine(double timeout_s)
     weft_comm *comm = weft_comm_start("test", transport, timeout_s);
     assert_non_null(comm);
     for (uint64_t n = 1; n <= CALLS; n++) {
-        weft_flight_note(weft_comm_flight(comm), &(weft_public_call){ .function = "weft_here" }, n, 100 + n);
+        weft_flight_note(weft_comm_flight(comm), &(weft_call_signature){ .function = "weft_here" }, n,
+                         100 + n);
     }
     for (int p = 0; p < PROCESSES; p++) {
         weft_account *account = &world.accounts[p];

@@ -212,18 +212,18 @@ static void test_copy_turned(void **state)
 static void test_copy_turned_far(void **state)
 {
     (void)state;
-    enum { APART = 1 << 16, MOST_ROWS = 140, MOST_COLUMNS = 200 };
+    enum { APART = 1 << 16, MAX_ROWS = 140, MAX_COLUMNS = 200 };
     prng random = prng_start(6);
-    unsigned char *source = malloc(MOST_ROWS * MOST_COLUMNS * 8);
-    unsigned char *target = calloc(MOST_ROWS, APART), *expected = calloc(MOST_ROWS, APART);
-    for (int i = 0; i < MOST_ROWS * MOST_COLUMNS * 8; i++) {
+    unsigned char *source = malloc(MAX_ROWS * MAX_COLUMNS * 8);
+    unsigned char *target = calloc(MAX_ROWS, APART), *expected = calloc(MAX_ROWS, APART);
+    for (int i = 0; i < MAX_ROWS * MAX_COLUMNS * 8; i++) {
         source[i] = (unsigned char)prng_next(&random);
     }
     for (int i = 0; i < 24; i++) {
         size_t size = (size_t)1 << i % 4, start = (size_t)prng_below(&random, 80) * size;
         weft_strided_box box = { .ndim = 2,
-                                 .extent = { 65 + prng_below(&random, MOST_ROWS - 65),
-                                             1 + prng_below(&random, MOST_COLUMNS) } };
+                                 .extent = { 65 + prng_below(&random, MAX_ROWS - 65),
+                                             1 + prng_below(&random, MAX_COLUMNS) } };
         box.source_stride[0] = 1;
         box.source_stride[1] = box.extent[0];
         box.target_stride[0] = APART / (int64_t)size;
@@ -233,7 +233,7 @@ static void test_copy_turned_far(void **state)
                    source + (size_t)place_of(&box, box.source_stride, k) * size, size);
         }
         weft_cpu_copy_box(target + start, source, &box, size, false);
-        assert_memory_equal(target, expected, (size_t)MOST_ROWS * APART);
+        assert_memory_equal(target, expected, (size_t)MAX_ROWS * APART);
     }
     free(source);
     free(target);

@@ -70,7 +70,7 @@ static weft_tensor *call_scatter_add(const char *table, weft_tensor *line)
 
 static weft_tensor *call_index_add(const char *table, weft_tensor *line)
 {
-    return weft_index_add_(zeros(ROWS, COLUMNS, table), 0, line, zeros(INDICES, COLUMNS, "R"));
+    return weft_index_add_inplace(zeros(ROWS, COLUMNS, table), 0, line, zeros(INDICES, COLUMNS, "R"));
 }
 
 static weft_tensor *call_one_hot(const char *table, weft_tensor *line)
@@ -110,7 +110,7 @@ static const struct {
     { "index_select", call_index_select, false },
     { "gather", call_gather, false },
     { "scatter_add", call_scatter_add, false },
-    { "index_add_", call_index_add, false },
+    { "index_add_inplace", call_index_add, false },
     { "one_hot", call_one_hot, false },
     { "cross_entropy", call_cross_entropy, true },
     { "cross_entropy_backward", call_cross_entropy_backward, false },
@@ -199,11 +199,11 @@ static void test_empty_results(void **state)
         weft_tensor *line = indices(1, 4, where), *table = indices(2, 4, where),
                     *bad = indices(1, ROWS, where);
         check_found(weft_index_add(none, 0, line, added), "weft_index_add: indices has 0, expected 0 to -1");
-        check_found(weft_index_add_(none, 0, line, added),
-                    "weft_index_add_: indices has 0, expected 0 to -1");
+        check_found(weft_index_add_inplace(none, 0, line, added),
+                    "weft_index_add_inplace: indices has 0, expected 0 to -1");
         check_found(weft_index_add(narrow, 0, bad, none_added), "indices has 6, expected 0 to 5");
         check_found(weft_scatter_add(none, 0, table, added), "weft_scatter_add: indices has");
-        check_found(weft_scatter_add_(none, 0, table, added), "weft_scatter_add_: indices has");
+        check_found(weft_scatter_add_inplace(none, 0, table, added), "weft_scatter_add_inplace: indices has");
         check_found(weft_index_select(none, 0, line), "weft_index_select: indices has");
         check_found(weft_index_select(narrow, 0, bad), "weft_index_select: indices has 6");
         check_found(weft_gather(none, 0, table), "weft_gather: indices has");

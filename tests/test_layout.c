@@ -697,8 +697,8 @@ static weft_panel_policy random_policy(prng *random)
 {
     return (weft_panel_policy){ .byte_us = 1.0 / (double)(1 + prng_below(random, 5000)),
                                 .panel_us = 0.5 + (double)prng_below(random, 40),
-                                .least_bytes = 1 + prng_below(random, 200000),
-                                .least_rows = 1 << prng_below(random, 8),
+                                .min_bytes = 1 + prng_below(random, 200000),
+                                .min_rows = 1 << prng_below(random, 8),
                                 .max_panels = 2 + prng_below(random, 63) };
 }
 
@@ -723,14 +723,14 @@ static void heights_are_powers_of_two_within_bounds(void **state)
         assert_true(is_power_of_two(height));
         if (height < rows) {
             assert_true(weft_ceil_div(rows, height) <= policy.max_panels);
-            assert_true(height * columns * 4 >= policy.least_bytes);
-            assert_true(height >= policy.least_rows || height >= rows / 4);
+            assert_true(height * columns * 4 >= policy.min_bytes);
+            assert_true(height >= policy.min_rows || height >= rows / 4);
             /* not much higher than what some bound asks for */
             double panels = sqrt((double)(rows * columns * 4) * policy.byte_us / policy.panel_us);
             double lower = (double)height / 2 - 1;
             assert_true(lower <= (double)rows / (panels > 1 ? panels : 1) ||
-                        lower <= (double)policy.least_rows ||
-                        lower * (double)columns * 4 <= (double)policy.least_bytes ||
+                        lower <= (double)policy.min_rows ||
+                        lower * (double)columns * 4 <= (double)policy.min_bytes ||
                         lower <= (double)rows / (double)policy.max_panels + 1);
         }
     }

@@ -193,9 +193,9 @@ static void figures_that_a_file_may_have_are_enough(void **state)
         for (int machines = 1; machines <= 2; machines++) {
             weft_panel_policy panels = weft_machine_panels(&rounded);
             weft_message_sizes sizes = weft_machine_messages(&rounded, (weft_spread){ 2, machines });
-            assert_true(panels.least_bytes >= 0 && panels.least_bytes < INT64_MAX / 16);
-            assert_in_range(panels.least_rows, 64, 256);
-            assert_in_range(sizes.most_bytes, 48 * 1024, 1 << 20);
+            assert_true(panels.min_bytes >= 0 && panels.min_bytes < INT64_MAX / 16);
+            assert_in_range(panels.min_rows, 64, 256);
+            assert_in_range(sizes.max_bytes, 48 * 1024, 1 << 20);
         }
     }
 }
@@ -243,8 +243,8 @@ static void the_built_in_machine_has_the_default_costs(void **state)
     }
     weft_panel_policy p = weft_machine_panels(&machine);
     assert_true(p.byte_us == panels.byte_us && p.panel_us == panels.panel_us);
-    assert_int_equal(p.least_bytes, panels.least_bytes);
-    assert_int_equal(p.least_rows, panels.least_rows);
+    assert_int_equal(p.min_bytes, panels.min_bytes);
+    assert_int_equal(p.min_rows, panels.min_rows);
     assert_int_equal(p.max_panels, panels.max_panels);
 }
 
@@ -270,10 +270,10 @@ static void messages_are_well_above_their_overhead(void **state)
         weft_spread spread = { 2, 1 + (int)prng_below(&random, 2) };
         weft_link link = weft_machine_link(&machine, spread);
         weft_message_sizes sizes = weft_machine_messages(&machine, spread);
-        assert_in_range(sizes.most_bytes, 48 * 1024, 1 << 20);
-        assert_true(sizes.window_bytes >= 5 * sizes.most_bytes && sizes.window_bytes >= 256 * 1024);
-        bool enough = (double)(sizes.most_bytes + 1) / link.bytes_per_us >= 50 * link.message_us;
-        assert_true(enough || sizes.most_bytes == 1 << 20 || link.bytes_per_us <= 500);
+        assert_in_range(sizes.max_bytes, 48 * 1024, 1 << 20);
+        assert_true(sizes.window_bytes >= 5 * sizes.max_bytes && sizes.window_bytes >= 256 * 1024);
+        bool enough = (double)(sizes.max_bytes + 1) / link.bytes_per_us >= 50 * link.message_us;
+        assert_true(enough || sizes.max_bytes == 1 << 20 || link.bytes_per_us <= 500);
     }
 }
 

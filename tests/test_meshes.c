@@ -79,7 +79,7 @@ static void test_scalars_are_replicated(void **state)
     expect(weft_mul(vector, factor), lower(), N, 15);
     expect(weft_mul(factor, vector), lower(), N, 15);
     expect(weft_sub(factor, vector), lower(), N, 2);
-    expect(weft_add_(vector, factor, 2), lower(), N, 13);
+    expect(weft_add_inplace(vector, factor, 2), lower(), N, 13);
     /* Addends on the other mesh. */
     weft_tensor *total = weft_sum_all(filled(2, 1, line, upper(), shards));
     assert_int_equal(weft_tensor_placements(total)[0].kind, WEFT_PARTIAL);
@@ -90,7 +90,7 @@ static void test_scalars_are_replicated(void **state)
     expect(weft_addcmul(vector, factor, factor, 1), lower(), N, 38);
     /* Only scalars: on the first one's mesh. */
     expect(weft_add(factor, condition), upper(), 1, 6);
-    expect(weft_add_(factor, filled(1, 0, NULL, mesh_of(0, RANKS - 1), NULL), 1), upper(), 1, 6);
+    expect(weft_add_inplace(factor, filled(1, 0, NULL, mesh_of(0, RANKS - 1), NULL), 1), upper(), 1, 6);
     weft_scope_close();
 }
 
@@ -100,7 +100,7 @@ static void test_targets_stay(void **state)
     (void)state;
     weft_scope_open();
     weft_tensor *vector = filled(3, 1, line, lower(), NULL), *target = filled(5, 0, NULL, upper(), NULL);
-    assert_null(weft_add_(target, vector, 1));
+    assert_null(weft_add_inplace(target, vector, 1));
     assert_error(WEFT_ERR_MESH, "weft_redistribute");
     expect(target, upper(), 1, 5);
     weft_scope_close();
@@ -176,7 +176,7 @@ static void test_others_are_moved_when_allowed(void **state)
     assert_int_equal(weft_set_implicit_replication(true), WEFT_OK);
     expect(weft_add(a, b), lower(), N, 7);
     expect(weft_add(b, a), upper(), N, 7);
-    expect(weft_add_(b, a, 1), upper(), N, 7);
+    expect(weft_add_inplace(b, a, 1), upper(), N, 7);
     assert_int_equal(weft_set_implicit_replication(false), WEFT_OK);
     assert_null(weft_add(a, b));
     assert_error(WEFT_ERR_MESH, "weft_redistribute");

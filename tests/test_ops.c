@@ -254,8 +254,8 @@ static void case_add_in_place(void)
         expected[i] = a.dense[i] + 2 * broadcast_at(&b, ndim, shape, i);
     }
     char what[600];
-    snprintf(what, sizeof(what), "add_(%s, %s)", describe_operand(&a), describe_operand(&b));
-    weft_tensor *result = weft_add_(a.tensor, b.tensor, 2);
+    snprintf(what, sizeof(what), "add_inplace(%s, %s)", describe_operand(&a), describe_operand(&b));
+    weft_tensor *result = weft_add_inplace(a.tensor, b.tensor, 2);
     assert_no_error();
     assert_ptr_equal(result, a.tensor);
     for (int m = 0; m < weft_mesh_ndim(mesh); m++) {
@@ -540,7 +540,7 @@ static void case_reshape(void)
     check(result, a.dtype, new_ndim, new_shape, a.dense, a.exact ? 0 : 32, 10, what);
     /* Writing to the result does not show in what it was made of. */
     if (a.dtype == WEFT_F64 && !any_partial(&a)) {
-        weft_add_(result, weft_ones(WEFT_F64, new_ndim, new_shape, a.mesh, NULL), 1);
+        weft_add_inplace(result, weft_ones(WEFT_F64, new_ndim, new_shape, a.mesh, NULL), 1);
         check(a.tensor, a.dtype, ndim, shape, a.dense, 0, 10, what);
     }
     release(&a);
@@ -581,7 +581,7 @@ static void network(weft_mesh *mesh, const weft_placement *data, const weft_plac
     weft_tensor *d_active = weft_matmul_ex(d_logits, false, tw2, true);
     weft_tensor *d_hidden = weft_gelu_backward(d_active, hidden);
     weft_tensor *d_w1 = weft_matmul_ex(tx, true, d_hidden, false);
-    weft_add_(tw1, d_w1, -0.5);
+    weft_add_inplace(tw1, d_w1, -0.5);
     assert_no_error();
     assert_int_equal(weft_to_host(result, loss, sizeof(*loss)), WEFT_OK);
     assert_int_equal(weft_to_host(tw1, gradient, sizeof(w1)), WEFT_OK);
@@ -619,7 +619,7 @@ static const family families[] = {
     { "mul", case_mul },
     { "add, one tensor twice", case_add_same },
     { "scale", case_scale },
-    { "add_", case_add_in_place },
+    { "add_inplace", case_add_in_place },
     { "relu", case_relu },
     { "relu_backward", case_relu_backward },
     { "gelu", case_gelu },
@@ -697,7 +697,7 @@ static void test_single_values(void **state)
     expect_one(weft_clamp(one(WEFT_I64, 5), -INFINITY, INFINITY), 5);
     expect_one(weft_clamp(one(WEFT_F32, 5), NAN, 7), NAN);
     expect_one(weft_clamp(one(WEFT_F32, 5), 1, NAN), NAN);
-    expect_one(weft_fill_(one(WEFT_U8, 1), -3), 253);
+    expect_one(weft_fill_inplace(one(WEFT_U8, 1), -3), 253);
     weft_scope_close();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
@@ -723,11 +723,11 @@ static void test_single_addends(void **state)
     for (size_t i = 0; i < sizeof(narrow) / sizeof(narrow[0]); i++) {
         weft_tensor *target = addends(narrow[i].to, narrow[i].op, 1, 1);
         weft_tensor *given = addends(narrow[i].from, narrow[i].op, narrow[i].first, narrow[i].second);
-        assert_null(weft_copy_(target, given));
-        assert_error(WEFT_ERR_LAYOUT, "weft_copy_");
+        assert_null(weft_copy_inplace(target, given));
+        assert_error(WEFT_ERR_LAYOUT, "weft_copy_inplace");
         expect_one(target, 1);
     }
-    expect_one(weft_copy_(addends(WEFT_I64, WEFT_MAX, 1, 1), addends(WEFT_I32, WEFT_MAX, -3, 5)), 5);
+    expect_one(weft_copy_inplace(addends(WEFT_I64, WEFT_MAX, 1, 1), addends(WEFT_I32, WEFT_MAX, -3, 5)), 5);
     weft_scope_close();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }

@@ -349,11 +349,11 @@ static void one_scatter(bool together)
              describe_operand(&indices), describe_operand(&added.x));
     weft_tensor *target = in_place ? whole_somehow(a.tensor, mesh, to.ndim) : a.tensor, *result;
     if (together) {
-        result =
-            (in_place ? weft_index_add_ : weft_index_add)(target, spoken(&to), indices.tensor, added.tensor);
+        result = (in_place ? weft_index_add_inplace : weft_index_add)(target, spoken(&to), indices.tensor,
+                                                                      added.tensor);
     } else {
-        result = (in_place ? weft_scatter_add_ : weft_scatter_add)(target, spoken(&to), indices.tensor,
-                                                                   added.tensor);
+        result = (in_place ? weft_scatter_add_inplace : weft_scatter_add)(target, spoken(&to), indices.tensor,
+                                                                          added.tensor);
     }
     assert_no_error();
     assert_int_equal(result == target, in_place);

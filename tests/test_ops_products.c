@@ -521,7 +521,7 @@ static void test_plans_are_dropped(void **state)
 {
     (void)state;
     start_world("WEFT_PANEL_ROWS", "1");
-    weft_runtime.tensors->most_plan_bytes = 1;
+    weft_runtime.tensors->max_plan_bytes = 1;
     source = prng_start(31);
     for (int i = 0; i < 12; i++) {
         weft_scope_open();

@@ -278,7 +278,7 @@ static void case_randperm(void)
 static weft_tensor *make_uniform(weft_mesh *mesh, const weft_placement *placements)
 {
     weft_tensor *target = weft_empty(wanted.dtype, wanted.ndim, wanted.shape, mesh, placements);
-    weft_tensor *result = weft_uniform_(target, wanted.a, wanted.b);
+    weft_tensor *result = weft_uniform_inplace(target, wanted.a, wanted.b);
     assert_ptr_equal(result, target);
     return result;
 }
@@ -298,13 +298,13 @@ static void case_uniform(void)
     want(any_floating());
     wanted.a = pair[0];
     wanted.b = pair[1];
-    one_operation("uniform_", make_uniform, reference_uniform, is_half(wanted.dtype) ? 0x1p-7 : 0);
+    one_operation("uniform_inplace", make_uniform, reference_uniform, is_half(wanted.dtype) ? 0x1p-7 : 0);
 }
 
 static weft_tensor *make_normal(weft_mesh *mesh, const weft_placement *placements)
 {
     weft_tensor *target = weft_empty(wanted.dtype, wanted.ndim, wanted.shape, mesh, placements);
-    return weft_normal_(target, wanted.a, wanted.b);
+    return weft_normal_inplace(target, wanted.a, wanted.b);
 }
 
 static double reference_moved(weft_random_state s, uint64_t element)
@@ -317,7 +317,7 @@ static void case_normal(void)
     want(any_floating());
     wanted.a = (double)below(20) - 10;
     wanted.b = (double)below(5) / 2;
-    one_operation("normal_", make_normal, reference_moved, 16 * tolerance_of(wanted.dtype));
+    one_operation("normal_inplace", make_normal, reference_moved, 16 * tolerance_of(wanted.dtype));
 }
 
 static weft_tensor *make_rand_like(weft_mesh *mesh, const weft_placement *placements)
@@ -582,7 +582,7 @@ static void test_uniform_stays_below(void **state)
             weft_scope_open();
             weft_tensor *tensor = weft_empty((weft_dtype)dtype, 1, shape, one_rank(), NULL);
             assert_int_equal(
-                weft_to_host(weft_uniform_(tensor, bounds[b][0], bounds[b][1]), values, (size_t)N * 8),
+                weft_to_host(weft_uniform_inplace(tensor, bounds[b][0], bounds[b][1]), values, (size_t)N * 8),
                 WEFT_OK);
             double sum = 0;
             for (int64_t i = 0; i < N; i++) {
@@ -677,8 +677,8 @@ static void test_failed_calls_draw_nothing(void **state)
     assert_error(WEFT_ERR_DTYPE, "weft_rand");
     assert_null(weft_bernoulli(whole));
     assert_error(WEFT_ERR_DTYPE, "weft_bernoulli");
-    assert_null(weft_uniform_(addends, 0, 1));
-    assert_error(WEFT_ERR_LAYOUT, "weft_uniform_");
+    assert_null(weft_uniform_inplace(addends, 0, 1));
+    assert_error(WEFT_ERR_LAYOUT, "weft_uniform_inplace");
     assert_null(weft_dropout(whole, 0.5, true, NULL));
     assert_error(WEFT_ERR_DTYPE, "weft_dropout");
     assert_null(weft_rand(WEFT_F32, 1, shape, NULL, NULL));

@@ -194,7 +194,7 @@ static void check_unchanged(weft_tensor *result, const any_operand *x)
         whole &= weft_tensor_placements(result)[m].kind != WEFT_PARTIAL;
     }
     if (whole) {
-        weft_fill_(result, 1);
+        weft_fill_inplace(result, 1);
         check_same(x->tensor, x, x->base.ndim, x->base.shape, "input after a change of the output");
     }
 }

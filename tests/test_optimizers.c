@@ -9,7 +9,7 @@
 
 #include "codelets/half.h"
 
-enum { MOST_ITEMS = 3, STEPS = 3 };
+enum { MAX_ITEMS = 3, STEPS = 3 };
 
 /* One parameter with what belongs to it; the arrays have what the tensors should have. */
 typedef struct item {
@@ -22,9 +22,9 @@ typedef struct item {
 typedef struct scene {
     weft_mesh *mesh;
     int n;
-    item items[MOST_ITEMS];
-    operand gradients[MOST_ITEMS]; /* of the present step */
-    weft_tensor *parameters[MOST_ITEMS], *gradient_tensors[MOST_ITEMS], *states[2][MOST_ITEMS];
+    item items[MAX_ITEMS];
+    operand gradients[MAX_ITEMS]; /* of the present step */
+    weft_tensor *parameters[MAX_ITEMS], *gradient_tensors[MAX_ITEMS], *states[2][MAX_ITEMS];
 } scene;
 
 static double rounded(weft_dtype type, double x)
@@ -80,7 +80,7 @@ static void make_item(scene *s, int i)
 
 static void make_scene(scene *s)
 {
-    *s = (scene){ .mesh = any_mesh(), .n = (int)below(MOST_ITEMS + 1) };
+    *s = (scene){ .mesh = any_mesh(), .n = (int)below(MAX_ITEMS + 1) };
     for (int i = 0; i < s->n; i++) {
         make_item(s, i);
     }
@@ -172,7 +172,7 @@ static void case_sgd(void)
     options.dampening = options.nesterov || below(2) ? 0 : 0.5;
     bool undefined = below(2); /* momenta of which nothing may be used */
     for (int i = 0; i < s.n && undefined; i++) {
-        weft_fill_(s.states[0][i], NAN);
+        weft_fill_inplace(s.states[0][i], NAN);
     }
     for (int step = 0; step < STEPS; step++) {
         options.first_step = step == 0 && undefined;

@@ -101,7 +101,7 @@ static int64_t resident_mb(void)
 static void test_memory_is_bounded(void **state)
 {
     (void)state;
-    enum { CALLS = SANITIZED ? 20000 : 150000, RANKS = 2, MOST_MB = 150 };
+    enum { CALLS = SANITIZED ? 20000 : 150000, RANKS = 2, MAX_MB = 150 };
     start(0, RANKS);
     weft_tensor *x = full(RANKS, 0, "S0"), *one = full(RANKS, 1, "S0");
     assert_int_equal(weft_wait(), WEFT_OK);
@@ -109,7 +109,7 @@ static void test_memory_is_bounded(void **state)
     assert_true(most > 0);
     let_doze(x, 1000);
     for (int i = 0; i < CALLS; i++) {
-        weft_add_(x, one, 1);
+        weft_add_inplace(x, one, 1);
         int64_t now = pending_now();
         assert_true(now < most + RANKS);
         if (i % 10000 == 0 && resident_mb() > largest) {
@@ -117,8 +117,8 @@ static void test_memory_is_bounded(void **state)
         }
     }
     check_values(x, RANKS, CALLS);
-    if (!SANITIZED && largest - before > MOST_MB) {
-        fail_msg("took %lld MB, at most %d expected", (long long)(largest - before), MOST_MB);
+    if (!SANITIZED && largest - before > MAX_MB) {
+        fail_msg("took %lld MB, at most %d expected", (long long)(largest - before), MAX_MB);
     }
     weft_tensor_release(x);
     weft_tensor_release(one);
@@ -129,7 +129,7 @@ static void test_memory_is_bounded(void **state)
 static void test_reading_takes_no_memory(void **state)
 {
     (void)state;
-    enum { CALLS = SANITIZED ? 10000 : 400000, MOST_MB = 22 };
+    enum { CALLS = SANITIZED ? 10000 : 400000, MAX_MB = 22 };
     start(100, 1);
     weft_tensor *a = full(1, 1, "R"), *b = full(1, 2, "R"), *c = weft_gt(a, b), *last = NULL;
     int64_t before = 0;
@@ -144,8 +144,8 @@ static void test_reading_takes_no_memory(void **state)
     }
     int64_t took = resident_mb() - before;
     check_values(last, 1, 2);
-    if (!SANITIZED && took > MOST_MB) {
-        fail_msg("took %lld MB, at most %d expected", (long long)took, MOST_MB);
+    if (!SANITIZED && took > MAX_MB) {
+        fail_msg("took %lld MB, at most %d expected", (long long)took, MAX_MB);
     }
     weft_tensor_release(a);
     weft_tensor_release(b);
@@ -164,7 +164,7 @@ static void test_waits_until_half(void **state)
     int calls = 0, waits = 0;
     for (; calls < 10 * MOST; calls++) {
         bool waits_now = pending_now() >= MOST;
-        weft_add_(x, one, 1);
+        weft_add_inplace(x, one, 1);
         assert_true(!waits_now || pending_now() <= MOST / 2 + 1);
         waits += waits_now;
     }
@@ -246,7 +246,7 @@ static weft_tensor *copied(void)
 static void test_large_buffers_wait(void **state)
 {
     (void)state;
-    enum { POOL_MB = 64, CALLS = 60, MOST_MB = POOL_MB + 64 + 8 * LARGE_MB };
+    enum { POOL_MB = 64, CALLS = 60, MAX_MB = POOL_MB + 64 + 8 * LARGE_MB };
     start_with_pool((int64_t)POOL_MB << 20);
     weft_tensor *x = full(LARGE, 1, "R");
     assert_int_equal(weft_wait(), WEFT_OK);
@@ -254,14 +254,14 @@ static void test_large_buffers_wait(void **state)
     let_doze(x, 500);
     for (int i = 0; i < CALLS; i++) {
         weft_tensor *copy = copied();
-        weft_add_(x, copy, 1);
+        weft_add_inplace(x, copy, 1);
         weft_tensor_release(copy);
         assert_no_error();
         largest = resident_mb() > largest ? resident_mb() : largest;
     }
     check_values(x, LARGE, 1);
-    if (!SANITIZED && largest - before > MOST_MB) {
-        fail_msg("took %lld MB, at most %d expected", (long long)(largest - before), MOST_MB);
+    if (!SANITIZED && largest - before > MAX_MB) {
+        fail_msg("took %lld MB, at most %d expected", (long long)(largest - before), MAX_MB);
     }
     weft_tensor_release(x);
     stop();
@@ -273,7 +273,7 @@ static void test_large_buffers_wait(void **state)
 static int add_until_refused(weft_tensor *x, weft_tensor *one, int at_most)
 {
     int calls = 0;
-    while (calls < at_most && weft_add_(x, one, 1) != NULL) {
+    while (calls < at_most && weft_add_inplace(x, one, 1) != NULL) {
         calls++;
     }
     return calls;
@@ -313,7 +313,7 @@ static void test_refuses_what_waits_for_the_program(void **state)
     assert_int_equal(after.offset, before.offset);
     assert_int_equal(weft_runtime.counters.tasks, tasks);
     assert_int_equal(weft_local_release(x, 0), WEFT_OK);
-    assert_non_null(weft_add_(x, one, 1));
+    assert_non_null(weft_add_inplace(x, one, 1));
     check_values(x, 1, MOST + 1);
     check_values(other, 1, 5);
     weft_tensor_release(x);
@@ -340,7 +340,7 @@ static void test_composites_are_refused_whole(void **state)
         }
         assert_non_null(weft_local_acquire(x, 0, WEFT_READ));
         assert_int_equal(add_until_refused(x, one, MOST - room), MOST - room);
-        weft_add_(p[0], x, 0); /* now Adam's tasks wait, too */
+        weft_add_inplace(p[0], x, 0); /* now Adam's tasks wait, too */
         weft_status status = weft_adam(2, p, g, m, v, 1, &options);
         assert_int_equal(status, room > 1 ? WEFT_OK : WEFT_ERR_STATE);
         weft_clear_error();
@@ -362,11 +362,11 @@ static void test_refuses_bytes_that_wait_for_the_program(void **state)
     start_with_pool((int64_t)POOL_MB << 20);
     weft_tensor *x = full(LARGE, 0, "R"), *one = full(LARGE, 1, "R");
     assert_non_null(weft_local_acquire(x, 0, WEFT_READ));
-    weft_add_(x, one, 1);
+    weft_add_inplace(x, one, 1);
     int calls = 0;
     weft_tensor *copy;
     while (calls < AT_MOST && (copy = copied()) != NULL) {
-        assert_non_null(weft_add_(copy, x, 1));
+        assert_non_null(weft_add_inplace(copy, x, 1));
         weft_tensor_release(copy);
         calls++;
     }
@@ -393,7 +393,7 @@ static void test_waits_beside_what_is_held(void **state)
     assert_int_equal(add_until_refused(y, one, CALLS), CALLS);
     assert_no_error();
     assert_int_equal(add_until_refused(x, one, MOST), MOST - WAITING);
-    assert_error(WEFT_ERR_STATE, "weft_add_: 100 tasks");
+    assert_error(WEFT_ERR_STATE, "weft_add_inplace: 100 tasks");
     assert_int_equal(weft_local_release(x, 0), WEFT_OK);
     check_values(x, 1, MOST);
     check_values(y, 1, 2 * CALLS);
@@ -487,7 +487,7 @@ static void test_one_process_is_slow(void **state)
 static void test_receiver_is_slow(void **state)
 {
     (void)state;
-    enum { CALLS = 40000, ROWS = 400, MOST_MB = 100 };
+    enum { CALLS = 40000, ROWS = 400, MAX_MB = 100 };
     start(0, 0);
     weft_mesh *source = weft_mesh_of_ranks(1, (int64_t[]){ 1 }, (int[]){ 0 }, NULL);
     weft_mesh *target = weft_mesh_of_ranks(1, (int64_t[]){ 1 }, (int[]){ 1 }, NULL);
@@ -511,8 +511,8 @@ static void test_receiver_is_slow(void **state)
     }
     check_values(came, ROWS, 1);
     check_values(awaited, ROWS, 2);
-    if (!SANITIZED && largest - before > MOST_MB) {
-        fail_msg("took %lld MB, at most %d expected", (long long)(largest - before), MOST_MB);
+    if (!SANITIZED && largest - before > MAX_MB) {
+        fail_msg("took %lld MB, at most %d expected", (long long)(largest - before), MAX_MB);
     }
     weft_tensor_release(x);
     weft_tensor_release(late);
@@ -549,7 +549,7 @@ static void run_with_held_shards(bool everywhere)
         held = x;
     }
     refusals = 0;
-    assert_non_null(weft_add_(x, one, 1)); /* waits where it is held */
+    assert_non_null(weft_add_inplace(x, one, 1)); /* waits where it is held */
     weft_tensor *y = weft_scale(x, 1);
     assert_int_equal(go(&y, ROWS, STEPS, MOST), STEPS);
     assert_int_equal(refusals, holds);

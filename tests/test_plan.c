@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/totals.h"
+#include "plan/traffic.h"
 
 static int64_t num_cases(int64_t usual)
 {
@@ -93,7 +93,7 @@ static int64_t num_addends(const weft_stage *stage)
 
 /* Does what the receives of one rank say; asserts that each element is written once and that addends come
  * in order. */
-static void apply_receives(const weft_stage *stage, int target, const weft_moves *moves,
+static void apply_receives(const weft_stage *stage, int target, const weft_transfers *moves,
                            const holding *before, const holding *after)
 {
     int ndim = stage->from->ndim;
@@ -101,7 +101,7 @@ static void apply_receives(const weft_stage *stage, int target, const weft_moves
     assert_true(stage->reduces || addends == 1);
     assert_int_equal(moves->count % (size_t)addends, 0);
     for (size_t i = 0; i < moves->count; i++) {
-        const weft_move *move = &moves->items[i];
+        const weft_transfer *move = &moves->items[i];
         int64_t number = (int64_t)i % addends;
         assert_int_equal(addend_number(stage, move->peer), number);
         assert_int_equal(weft_stage_addend(stage, move->peer), number);
@@ -147,12 +147,12 @@ static void count_traffic(const weft_stage *stage, const weft_vec *transfers, tr
 static void check_totals(const weft_stage *stage, const weft_topology *topology, const traffic *counted)
 {
     for (int rank = 0; rank < topology->num_ranks; rank++) {
-        weft_totals totals = weft_stage_totals(stage, rank);
-        assert_int_equal(totals.bytes_in, counted->in[rank]);
-        assert_int_equal(totals.messages_in, counted->messages_in[rank]);
-        if (weft_stage_totals_exact(stage, topology)) {
-            assert_int_equal(totals.bytes_out, counted->out[rank]);
-            assert_int_equal(totals.messages_out, counted->messages_out[rank]);
+        weft_traffic total = weft_stage_traffic(stage, rank);
+        assert_int_equal(total.bytes_in, counted->in[rank]);
+        assert_int_equal(total.messages_in, counted->messages_in[rank]);
+        if (weft_stage_traffic_exact(stage, topology)) {
+            assert_int_equal(total.bytes_out, counted->out[rank]);
+            assert_int_equal(total.messages_out, counted->messages_out[rank]);
         }
     }
 }
@@ -190,7 +190,7 @@ static holding run_stage(const weft_stage *stage, const weft_topology *topology,
     weft_vec expected = { 0 }, received = { 0 }, sent = { 0 };
     holding after = holding_new(stage->to, num_ranks);
     for (int i = 0; i < stage->to->mesh->num_ranks; i++) {
-        weft_moves moves = { 0 };
+        weft_transfers moves = { 0 };
         int rank = weft_mesh_rank_at(stage->to->mesh, i);
         assert_int_equal(weft_stage_receives(stage, topology, rank, &moves), WEFT_OK);
         for (size_t k = 0; k < moves.count; k++) {
@@ -198,11 +198,11 @@ static holding run_stage(const weft_stage *stage, const weft_topology *topology,
                          &moves.items[k].box);
         }
         apply_receives(stage, rank, &moves, before, &after);
-        weft_moves_free(&moves);
+        weft_transfers_free(&moves);
         add_expected(&expected, stage, topology, rank);
     }
     for (int rank = 0; rank < num_ranks; rank++) {
-        weft_moves moves = { 0 };
+        weft_transfers moves = { 0 };
         assert_int_equal(weft_stage_sends(stage, topology, rank, &moves), WEFT_OK);
         for (size_t k = 0; k < moves.count; k++) {
             add_transfer(&sent, ndim, rank, moves.items[k].peer, moves.items[k].relayed, &moves.items[k].box);
@@ -210,7 +210,7 @@ static holding run_stage(const weft_stage *stage, const weft_topology *topology,
         moves.count = 0;
         assert_int_equal(weft_stage_receives(stage, topology, rank, &moves), WEFT_OK);
         assert_true(moves.count == 0 || weft_mesh_index_of(stage->to->mesh, rank) >= 0);
-        weft_moves_free(&moves);
+        weft_transfers_free(&moves);
     }
     if (stage->algorithm == WEFT_DIRECT) {
         assert_same_transfers(&expected, &received, "receives");

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "plan/segments.h"
+#include "plan/shard_intervals.h"
 
 static const char *placements_of(const weft_layout *layout)
 {
@@ -210,7 +210,7 @@ static void many_addends_are_reduced_on_a_finer_mesh(void **state)
 
 /* Rows of 4 KiB from one rank to 16, hosted by several a process; what one rank sends at most. */
 static weft_plan broadcast(fixture *f, const weft_mesh_impl *from, const weft_mesh_impl *to, int64_t rows,
-                           int hosted, int64_t *most_out)
+                           int hosted, int64_t *max_out)
 {
     const int64_t shape[] = { rows, 1024 };
     int first[17];
@@ -227,7 +227,7 @@ static weft_plan broadcast(fixture *f, const weft_mesh_impl *from, const weft_me
                      WEFT_OK);
     assert_int_equal(weft_plan_measure(&plan, &topology, &s), WEFT_OK);
     assert_true(s.exact);
-    *most_out = s.bytes_out_max;
+    *max_out = s.bytes_out_max;
     return plan;
 }
 
@@ -408,8 +408,8 @@ static void check_segments(const weft_layout *layout, int dim, int64_t begin, in
                            const weft_fixed *fixed)
 {
     weft_vec segments = { 0 };
-    assert_true(weft_segments(layout, dim, begin, end, fixed, &segments));
-    weft_coverage coverage = weft_segments_measure(layout, dim, begin, end, fixed);
+    assert_true(weft_shard_intervals(layout, dim, begin, end, fixed, &segments));
+    weft_coverage coverage = weft_shard_intervals_measure(layout, dim, begin, end, fixed);
     assert_int_equal(coverage.count, segments.count);
     size_t found = 0;
     int64_t length = 0;
@@ -431,7 +431,7 @@ static void check_segments(const weft_layout *layout, int dim, int64_t begin, in
             continue;
         }
         assert_true(found < segments.count);
-        const weft_segment *segment = (const weft_segment *)segments.items + found++;
+        const weft_shard_interval *segment = (const weft_shard_interval *)segments.items + found++;
         assert_true(segment->begin == first && segment->end == last && segment->index == expected_index);
         length += last - first;
     }

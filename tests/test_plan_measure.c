@@ -16,7 +16,7 @@ static weft_plan_statistics counted(const weft_plan *plan, const weft_topology *
     for (int i = 0; i < plan->num_stages; i++) {
         const weft_stage *stage = &plan->stages[i];
         for (int rank = 0; rank < topology->num_ranks; rank++) {
-            weft_moves moves = { 0 };
+            weft_transfers moves = { 0 };
             assert_int_equal(weft_stage_receives(stage, topology, rank, &moves), WEFT_OK);
             for (size_t k = 0; k < moves.count; k++) {
                 int peer = moves.items[k].peer;
@@ -26,7 +26,7 @@ static weft_plan_statistics counted(const weft_plan *plan, const weft_topology *
                     received[rank]++, sent[peer]++;
                 }
             }
-            weft_moves_free(&moves);
+            weft_transfers_free(&moves);
         }
     }
     for (size_t rank = 0; rank < ranks; rank++) {
@@ -156,7 +156,7 @@ static size_t plan_large(fixture *f, const weft_mesh_impl *m, const int64_t shap
     weft_topology topology = one_rank_each(m);
     double start = now_us();
     weft_plan plan = plan_between(f, m, 2, shape, from, to);
-    weft_moves receives = { 0 }, sends = { 0 };
+    weft_transfers receives = { 0 }, sends = { 0 };
     int64_t elements = 0;
     for (int i = 0; i < plan.num_stages; i++) {
         size_t before = receives.count;
@@ -172,8 +172,8 @@ static size_t plan_large(fixture *f, const weft_mesh_impl *m, const int64_t shap
     print_message("%s -> %s: %s, %d stages, %zu receives, %zu sends, %.0f us\n", from, to, plan.algorithm,
                   plan.num_stages, receives.count, sends.count, us);
     size_t count = receives.count > sends.count ? receives.count : sends.count;
-    weft_moves_free(&receives);
-    weft_moves_free(&sends);
+    weft_transfers_free(&receives);
+    weft_transfers_free(&sends);
     return count;
 }
 

@@ -89,7 +89,7 @@ class RunTest(unittest.TestCase):
         self.assertEqual(profile.total()[1], 0)
         # The operation, the tensor's name, the panel, the rank; spaces and quotes would break StarPU's files.
         self.assertTrue(
-            any(re.fullmatch(r"add_:a__weight_(\[\d+\])?@3", name) for name in page["names"]), page["names"]
+            any(re.fullmatch(r"add_inplace:a__weight_(\[\d+\])?@3", name) for name in page["names"]), page["names"]
         )
         self.assertTrue(any(re.fullmatch(r"reduce:gradient(\[\d+\])?@0", name) for name in page["names"]))
 

@@ -322,12 +322,12 @@ static weft_tensor *second(weft_tensor *a, weft_tensor *b)
 
 static weft_tensor *add_in_place(weft_tensor *a, weft_tensor *b)
 {
-    return weft_add_(a, b, 3);
+    return weft_add_inplace(a, b, 3);
 }
 
 static weft_tensor *lerp_in_place(weft_tensor *a, weft_tensor *b)
 {
-    return weft_lerp_(a, b, 0.75);
+    return weft_lerp_inplace(a, b, 0.75);
 }
 
 /* The result is converted to the target's type at the end. */
@@ -338,11 +338,11 @@ static void test_in_place(void **state)
         binary out_of_place;
         weft_tensor *(*call)(weft_tensor *a, weft_tensor *b);
     } operations[] = {
-        { { "copy_", second, 0, false, false, false }, weft_copy_ },
-        { { "add_", add_scaled, 1, false, false, false }, add_in_place },
-        { { "mul_", weft_mul, 0, false, true, false }, weft_mul_ },
-        { { "div_", weft_div, 2, false, true, false }, weft_div_ },
-        { { "lerp_", lerp, 2, false, false, false }, lerp_in_place },
+        { { "copy_inplace", second, 0, false, false, false }, weft_copy_inplace },
+        { { "add_inplace", add_scaled, 1, false, false, false }, add_in_place },
+        { { "mul_inplace", weft_mul, 0, false, true, false }, weft_mul_inplace },
+        { { "div_inplace", weft_div, 2, false, true, false }, weft_div_inplace },
+        { { "lerp_inplace", lerp, 2, false, false, false }, lerp_in_place },
     };
     start(23);
     for (int i = 0; i < 3000; i++) {
@@ -399,7 +399,7 @@ static void test_examples(void **state)
     double factor = 1.00390625 + 0x1p-11; /* between two bf16 numbers */
     check_item(weft_mul(one(WEFT_BF16, 1, 253), one(WEFT_F32, 0, factor)), 254);
     check_item(weft_mul(one(WEFT_F32, 0, factor), one(WEFT_BF16, 1, 253)), 255);
-    check_item(weft_mul_(one(WEFT_BF16, 1, 253), one(WEFT_F32, 0, factor)), 254);
+    check_item(weft_mul_inplace(one(WEFT_BF16, 1, 253), one(WEFT_F32, 0, factor)), 254);
     /* Numbers are not rounded either, but for exponents. */
     check_item(weft_scale(one(WEFT_BF16, 1, 253), factor), 254);
     check_item(weft_pow_scalar(one(WEFT_BF16, 1, 900), 0.7), 116.5);

@@ -188,7 +188,7 @@ static void one_case(prng *random)
 }
 
 /* Messages of a few elements, and room for few addends: 0 leaves what the machine's figures give. */
-static int64_t most_bytes, landing_bytes;
+static int64_t max_bytes, landing_bytes;
 /* Copies go past the caches. */
 static bool streams;
 
@@ -197,8 +197,8 @@ static void start(void)
     weft_config config = WEFT_CONFIG_DEFAULT;
     config.ranks = MAX_RANKS;
     assert_int_equal(weft_init(&config), WEFT_OK);
-    if (most_bytes > 0) {
-        weft_runtime.messages.most_bytes = most_bytes;
+    if (max_bytes > 0) {
+        weft_runtime.messages.max_bytes = max_bytes;
         weft_runtime.messages.landing_bytes = landing_bytes;
     }
     if (streams) {
@@ -252,11 +252,11 @@ static void test_panels_of_three_rows(void **state)
 static void test_small_messages(void **state)
 {
     (void)state;
-    most_bytes = 40;
+    max_bytes = 40;
     landing_bytes = 100;
     run_cases(NULL, 4, 10);
     run_cases("2", 5, 10);
-    most_bytes = 0;
+    max_bytes = 0;
 }
 
 static void test_streams(void **state)
@@ -275,7 +275,7 @@ static void test_addends_without_room(void **state)
     (void)state;
     enum { ROWS = MAX_RANKS * 512, COLUMNS = 128 };
     setenv("WEFT_PANEL_ROWS", "8192", 1);
-    most_bytes = 8192;
+    max_bytes = 8192;
     landing_bytes = 3 * 8192;
     start();
     int64_t all = MAX_RANKS, shape[] = { ROWS, COLUMNS };
@@ -312,7 +312,7 @@ static void test_addends_without_room(void **state)
         }
     }
     assert_int_equal(weft_finalize(), WEFT_OK);
-    most_bytes = 0;
+    max_bytes = 0;
     unsetenv("WEFT_PANEL_ROWS");
 }
 
@@ -409,24 +409,24 @@ static void test_mixed_reductions(void **state)
 static void test_plans_are_bounded(void **state)
 {
     (void)state;
-    enum { MOST_BYTES = 100000, MOST_SHAPES = 60 };
+    enum { MAX_BYTES = 100000, MAX_SHAPES = 60 };
     start();
-    weft_runtime.tensors->most_plan_bytes = MOST_BYTES;
+    weft_runtime.tensors->max_plan_bytes = MAX_BYTES;
     int64_t all = MAX_RANKS;
     weft_mesh *mesh = weft_mesh_create(1, &all, NULL);
     weft_placement rows = weft_shard(0), columns = weft_shard(1);
     uint64_t misses[2];
     weft_counters counters;
     for (int turn = 0; turn < 2; turn++) {
-        for (int64_t size = 1; size <= MOST_SHAPES; size++) {
+        for (int64_t size = 1; size <= MAX_SHAPES; size++) {
             weft_scope_open();
             int64_t shape[] = { size, MAX_RANKS };
             weft_tensor *sum = weft_full(WEFT_F64, 2, shape, (double)size, mesh, &rows);
             for (int i = 0; i < 4; i++) { /* in flight while their plans go */
                 sum = weft_redistribute(sum, mesh, i % 2 == 0 ? &columns : &rows);
             }
-            assert_true(weft_runtime.tensors->plan_bytes <= MOST_BYTES);
-            double values[MOST_SHAPES * MAX_RANKS];
+            assert_true(weft_runtime.tensors->plan_bytes <= MAX_BYTES);
+            double values[MAX_SHAPES * MAX_RANKS];
             assert_int_equal(weft_to_host(sum, values, sizeof(values)), WEFT_OK);
             for (int64_t i = 0; i < size * MAX_RANKS; i++) {
                 assert_true(values[i] == (double)size);
@@ -437,7 +437,7 @@ static void test_plans_are_bounded(void **state)
         misses[turn] = counters.plan_misses;
     }
     assert_true(misses[1] > misses[0]); /* they had been dropped */
-    weft_runtime.tensors->most_plan_bytes = (size_t)1 << 30;
+    weft_runtime.tensors->max_plan_bytes = (size_t)1 << 30;
     weft_scope_open();
     weft_tensor *again = weft_full(WEFT_F64, 1, (int64_t[]){ 5 }, 1, mesh, &rows);
     weft_redistribute(again, mesh, NULL);

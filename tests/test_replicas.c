@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_RANKS = 12, MANY_RANKS = 140, MOST_ADDENDS = 64, ADDENDS_OF_A_TASK = 7 };
+enum { MAX_RANKS = 12, MANY_RANKS = 140, MAX_ADDENDS = 64, ADDENDS_OF_A_TASK = 7 };
 
 static int num_cases = 1200, num_cases_mpi = 240;
 
@@ -155,7 +155,7 @@ typedef struct order {
 static void add_dimension(order *o, const scene *s, int m)
 {
     int64_t size = weft_mesh_size(s->mesh, m), outer = 1;
-    for (int64_t f = 2; f * f <= size && size > MOST_ADDENDS; f++) {
+    for (int64_t f = 2; f * f <= size && size > MAX_ADDENDS; f++) {
         outer = size % f == 0 ? f : outer;
     }
     weft_reduce_op op = s->placements[m].op;
@@ -181,7 +181,7 @@ static order order_of(const scene *s, const bool kept[])
     int64_t addends = 1;
     for (int i = o.num_factors - 1; i >= 0; i--) {
         bool fits = i < o.num_factors - 1 && o.factors[i].op == o.factors[i + 1].op &&
-                    addends * o.factors[i].size <= MOST_ADDENDS;
+                    addends * o.factors[i].size <= MAX_ADDENDS;
         addends = fits ? addends * o.factors[i].size : o.factors[i].size;
         runs += !fits;
         ends[runs - 1] = fits ? ends[runs - 1] : i + 1;
@@ -416,7 +416,7 @@ static void run_cases(const char *panel_rows, uint64_t seed, bool small_messages
 {
     start(MAX_RANKS, panel_rows);
     if (small_messages) {
-        weft_runtime.messages.most_bytes = 40;
+        weft_runtime.messages.max_bytes = 40;
         weft_runtime.messages.landing_bytes = 100;
     }
     prng random = prng_start(seed);

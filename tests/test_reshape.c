@@ -6,24 +6,24 @@
 #include "dispatch/dispatch.h"
 #include "operand.h"
 
-enum { MOST_DIMS = 5, MOST_SHAPES = 800 };
+enum { MAX_DIMS = 5, MAX_SHAPES = 800 };
 
-/* All shapes of up to MOST_DIMS dimensions, none of size 1, with a number of elements. */
+/* All shapes of up to MAX_DIMS dimensions, none of size 1, with a number of elements. */
 typedef struct shapes {
     int count;
-    int ndim[MOST_SHAPES];
-    int64_t shape[MOST_SHAPES][MOST_DIMS];
+    int ndim[MAX_SHAPES];
+    int64_t shape[MAX_SHAPES][MAX_DIMS];
 } shapes;
 
 static void list_from(shapes *s, int ndim, int64_t shape[], int64_t left)
 {
     if (left == 1) {
-        assert_true(s->count < MOST_SHAPES);
+        assert_true(s->count < MAX_SHAPES);
         memcpy(s->shape[s->count], shape, (size_t)ndim * sizeof(shape[0]));
         s->ndim[s->count++] = ndim;
         return;
     }
-    for (int64_t size = 2; size <= left && ndim < MOST_DIMS; size++) {
+    for (int64_t size = 2; size <= left && ndim < MAX_DIMS; size++) {
         if (left % size == 0) {
             shape[ndim] = size;
             list_from(s, ndim + 1, shape, left / size);
@@ -33,7 +33,7 @@ static void list_from(shapes *s, int ndim, int64_t shape[], int64_t left)
 
 static void list_shapes(shapes *s, int64_t count)
 {
-    int64_t shape[MOST_DIMS];
+    int64_t shape[MAX_DIMS];
     s->count = 0;
     list_from(s, 0, shape, count);
 }
@@ -78,14 +78,14 @@ static void check_shape(weft_tensor *a, weft_tensor *result, int ndim, const int
 static void test_all_pairs(void **state)
 {
     (void)state;
-    enum { MOST_ELEMENTS = 240 };
+    enum { MAX_ELEMENTS = 240 };
     static shapes s;
     for (int ranks = 1, every = 1; ranks <= 4; ranks += 3, every = 5) {
         start_fake_world(ranks);
         weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ ranks }, NULL);
         weft_placement first = weft_shard(0), whole = weft_replicate();
         int pairs = 0;
-        for (int64_t count = 1; count <= MOST_ELEMENTS; count++) {
+        for (int64_t count = 1; count <= MAX_ELEMENTS; count++) {
             list_shapes(&s, count);
             for (int from = 0; from < s.count; from++) {
                 weft_scope_open();
@@ -134,11 +134,11 @@ static void shuffle(int n, int64_t numbers[])
 }
 
 /* Two random shapes of as many elements, whose factors mingle. */
-static void dealt_pair(int most_primes, int *ndim, int64_t shape[], int *new_ndim, int64_t new_shape[])
+static void dealt_pair(int max_primes, int *ndim, int64_t shape[], int *new_ndim, int64_t new_shape[])
 {
     static const int64_t first[] = { 2, 2, 2, 3, 3, 5 };
     int64_t primes[20];
-    int num_primes = (int)below(most_primes + 1);
+    int num_primes = (int)below(max_primes + 1);
     for (int i = 0; i < num_primes; i++) {
         primes[i] = first[below(6)];
     }

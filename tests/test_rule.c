@@ -418,7 +418,7 @@ static void test_windows(void **state)
     weft_attributes sizes = { .num_sizes = 1, .sizes = { 7 } };
     assert_int_equal(bind("nh~,n->nh", "5,9 5", sizes, &binding, why, sizeof(why)), WEFT_OK);
     assert_int_equal(binding.output_shape[1], 7);
-    assert_true(binding.input_windows[0][1] && !binding.input_windows[0][0]);
+    assert_true(binding.input_access[0][1] && !binding.input_access[0][0]);
     assert_int_equal(binding.input_factor_of[0][1], binding.output_factor_of[1]);
     assert_int_equal(bind("nh~,n->nh", "5,1 5", sizes, &binding, why, sizeof(why)), WEFT_OK);
     assert_int_equal(binding.input_factor_of[0][1], binding.output_factor_of[1]);

@@ -170,9 +170,9 @@ CALL(scale, weft_scale(in[0], -3))
 CALL(relu, weft_relu(in[0]))
 CALL(square, weft_square(in[0]))
 CALL(addcmul, weft_addcmul(in[0], in[1], in[2], 2))
-CALL(add_in_place, weft_add_(in[0], in[1], 2))
-CALL(mul_in_place, weft_mul_(in[0], in[1]))
-CALL(copy_in_place, weft_copy_(in[0], in[1]))
+CALL(add_in_place, weft_add_inplace(in[0], in[1], 2))
+CALL(mul_in_place, weft_mul_inplace(in[0], in[1]))
+CALL(copy_in_place, weft_copy_inplace(in[0], in[1]))
 CALL(sum, weft_sum(in[0], p->dim, p->keepdim))
 CALL(mean, weft_mean(in[0], p->dim, p->keepdim))
 CALL(prod, weft_prod(in[0], p->dim, p->keepdim))
@@ -180,7 +180,7 @@ CALL(max, weft_max(in[0], p->dim, p->keepdim))
 CALL(any, weft_any(in[0], p->dim, p->keepdim))
 CALL(sum_all, weft_sum_all(in[0]))
 CALL(norm, weft_norm(in[0], 2, p->dim, p->keepdim))
-CALL(variance, weft_variance(in[0], p->dim, 0, p->keepdim))
+CALL(variance, weft_var(in[0], p->dim, 0, p->keepdim))
 CALL(matmul, weft_matmul_ex(in[0], p->first, in[1], p->second))
 CALL(embedding, weft_embedding(in[0], in[1]))
 CALL(embedding_backward, weft_embedding_backward(in[0], in[1], p->dim))
@@ -216,9 +216,9 @@ static const program programs[] = {
     { "relu", draw_one, call_relu },
     { "square", draw_one, call_square },
     { "addcmul", draw_three, call_addcmul },
-    { "add_", draw_two_in_place, call_add_in_place },
-    { "mul_", draw_two_in_place, call_mul_in_place },
-    { "copy_", draw_two_in_place, call_copy_in_place },
+    { "add_inplace", draw_two_in_place, call_add_in_place },
+    { "mul_inplace", draw_two_in_place, call_mul_in_place },
+    { "copy_inplace", draw_two_in_place, call_copy_in_place },
     { "sum", draw_reduction, call_sum },
     { "mean", draw_rounded_reduction, call_mean },
     { "prod", draw_reduction, call_prod },

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dispatch/strategy.h"
 #include "prng.h"
+#include "sharding/strategy.h"
 
 static prng numbers;
 
@@ -130,14 +130,14 @@ static void check_known(const char *rule, const weft_linearity *linear, const in
         set_shape(&p, 1, 2, b_shape);
         problem_bind(&p, (weft_attributes){ 0 });
         const weft_layout *inputs[] = { layout_of(&p, 0, cases[i].a), layout_of(&p, 1, cases[i].b) };
-        weft_choice choice;
+        weft_sharding sharding;
         char why[200] = "";
-        weft_status status =
-            weft_strategy_search(&p.search, &p.binding, linear, inputs, WEFT_F32, &choice, why, sizeof(why));
+        weft_status status = weft_strategy_search(&p.search, &p.binding, linear, inputs, WEFT_F32, &sharding,
+                                                  why, sizeof(why));
         assert_int_equal(status, WEFT_OK);
-        assert_placements(choice.inputs[0], cases[i].wanted_a);
-        assert_placements(choice.inputs[1], cases[i].wanted_b);
-        assert_placements(choice.output, cases[i].wanted_out);
+        assert_placements(sharding.inputs[0], cases[i].wanted_a);
+        assert_placements(sharding.inputs[1], cases[i].wanted_b);
+        assert_placements(sharding.output, cases[i].wanted_out);
         problem_close(&p);
     }
 }
@@ -218,12 +218,12 @@ static void test_brackets(void **state)
     set_shape(&p, 1, 1, shape);
     problem_bind(&p, (weft_attributes){ 0 });
     const weft_layout *inputs[] = { layout_of(&p, 0, "S1"), layout_of(&p, 1, "R") };
-    weft_choice choice;
+    weft_sharding sharding;
     assert_int_equal(
-        weft_strategy_search(&p.search, &p.binding, &not_linear, inputs, WEFT_F32, &choice, NULL, 0),
+        weft_strategy_search(&p.search, &p.binding, &not_linear, inputs, WEFT_F32, &sharding, NULL, 0),
         WEFT_OK);
-    assert_placements(choice.inputs[0], "[S0]");
-    assert_placements(choice.output, "[P(sum)]");
+    assert_placements(sharding.inputs[0], "[S0]");
+    assert_placements(sharding.output, "[P(sum)]");
     problem_close(&p);
 }
 
@@ -236,16 +236,17 @@ static void test_output_only(void **state)
     set_shape(&p, 0, 2, gradient);
     set_shape(&p, 1, 1, gradient);
     problem_bind(&p, (weft_attributes){ .num_sizes = 1, .sizes = { 100 } });
-    weft_choice choice;
+    weft_sharding sharding;
     const weft_layout *whole[] = { layout_of(&p, 0, "R"), layout_of(&p, 1, "R") };
     assert_int_equal(
-        weft_strategy_search(&p.search, &p.binding, &not_linear, whole, WEFT_F32, &choice, NULL, 0), WEFT_OK);
-    assert_placements(choice.output, "[S0]"); /* each rank its own rows: less work, nothing moved */
+        weft_strategy_search(&p.search, &p.binding, &not_linear, whole, WEFT_F32, &sharding, NULL, 0),
+        WEFT_OK);
+    assert_placements(sharding.output, "[S0]"); /* each rank its own rows: less work, nothing moved */
     const weft_layout *sharded[] = { layout_of(&p, 0, "S0"), layout_of(&p, 1, "S0") };
     assert_int_equal(
-        weft_strategy_search(&p.search, &p.binding, &not_linear, sharded, WEFT_F32, &choice, NULL, 0),
+        weft_strategy_search(&p.search, &p.binding, &not_linear, sharded, WEFT_F32, &sharding, NULL, 0),
         WEFT_OK);
-    assert_placements(choice.output, "[P(sum)]");
+    assert_placements(sharding.output, "[P(sum)]");
     problem_close(&p);
 }
 
@@ -261,11 +262,11 @@ static void check_compound(int mesh_ndim, const int64_t mesh[], int64_t a, int64
     set_shape(&p, 0, 2, shape);
     problem_bind(&p, (weft_attributes){ .num_sizes = 2, .sizes = { a, b } });
     const weft_layout *inputs[] = { layout_of(&p, 0, given) };
-    weft_choice choice;
+    weft_sharding sharding;
     assert_int_equal(
-        weft_strategy_search(&p.search, &p.binding, &jointly, inputs, WEFT_F32, &choice, NULL, 0), WEFT_OK);
-    assert_placements(choice.inputs[0], wanted);
-    assert_placements(choice.output, wanted);
+        weft_strategy_search(&p.search, &p.binding, &jointly, inputs, WEFT_F32, &sharding, NULL, 0), WEFT_OK);
+    assert_placements(sharding.inputs[0], wanted);
+    assert_placements(sharding.output, wanted);
     problem_close(&p);
 }
 
@@ -307,18 +308,18 @@ static void test_in_place(void **state)
         set_shape(&p, 1, 2, shape);
         problem_bind(&p, (weft_attributes){ 0 });
         const weft_layout *inputs[] = { layout_of(&p, 0, cases[i].a), layout_of(&p, 1, cases[i].b) };
-        weft_choice choice;
+        weft_sharding sharding;
         char why[200] = "";
-        weft_status status = weft_strategy_search(&p.search, &p.binding, &jointly, inputs, WEFT_F32, &choice,
-                                                  why, sizeof(why));
+        weft_status status = weft_strategy_search(&p.search, &p.binding, &jointly, inputs, WEFT_F32,
+                                                  &sharding, why, sizeof(why));
         if (cases[i].wanted_b == NULL) {
             assert_int_equal(status, WEFT_ERR_LAYOUT);
             assert_non_null(strstr(why, "stays as it is"));
         } else {
             assert_int_equal(status, WEFT_OK);
-            assert_ptr_equal(choice.inputs[0], inputs[0]);
-            assert_ptr_equal(choice.output, inputs[0]);
-            assert_placements(choice.inputs[1], cases[i].wanted_b);
+            assert_ptr_equal(sharding.inputs[0], inputs[0]);
+            assert_ptr_equal(sharding.output, inputs[0]);
+            assert_placements(sharding.inputs[1], cases[i].wanted_b);
         }
         problem_close(&p);
     }
@@ -340,10 +341,10 @@ static void test_nested_reductions(void **state)
     set_shape(&p, 1, 2, shape);
     problem_bind(&p, (weft_attributes){ 0 });
     const weft_layout *inputs[] = { layout_of(&p, 0, cases[0].a), layout_of(&p, 1, cases[0].b) };
-    weft_choice choice;
+    weft_sharding sharding;
     assert_int_equal(
-        weft_strategy_search(&p.search, &p.binding, &jointly, inputs, WEFT_F32, &choice, NULL, 0), WEFT_OK);
-    assert_false(choice.inputs[0]->has_partial);
+        weft_strategy_search(&p.search, &p.binding, &jointly, inputs, WEFT_F32, &sharding, NULL, 0), WEFT_OK);
+    assert_false(sharding.inputs[0]->has_partial);
     problem_close(&p);
 }
 
@@ -498,7 +499,7 @@ static bool operand_fits(const problem *p, const weft_layout *layout, const int 
 }
 
 /* On every rank, all operands that have a factor have the same chunk of it. */
-static bool choice_fits(const problem *p, const weft_choice *choice)
+static bool choice_fits(const problem *p, const weft_sharding *sharding)
 {
     bool fits = true;
     for (int64_t rank = 0; rank < p->mesh->num_ranks; rank++) {
@@ -506,10 +507,10 @@ static bool choice_fits(const problem *p, const weft_choice *choice)
         weft_mesh_unravel(p->mesh, rank, coordinate);
         memset(extent, 0xff, sizeof(extent));
         for (int i = 0; i < p->binding.num_inputs; i++) {
-            fits &= operand_fits(p, choice->inputs[i], p->binding.input_factor_of[i],
+            fits &= operand_fits(p, sharding->inputs[i], p->binding.input_factor_of[i],
                                  p->binding.input_inner[i], coordinate, offset, extent);
         }
-        fits &= operand_fits(p, choice->output, p->binding.output_factor_of, p->binding.output_inner,
+        fits &= operand_fits(p, sharding->output, p->binding.output_factor_of, p->binding.output_inner,
                              coordinate, offset, extent);
     }
     return fits;
@@ -555,14 +556,14 @@ static void test_strategies_are_consistent(void **state)
                 }
                 placements[WEFT_MAX_INPUTS][d] = strategy->output;
             }
-            weft_choice choice;
+            weft_sharding sharding;
             for (int i = 0; i < p.binding.num_inputs; i++) {
-                choice.inputs[i] =
+                sharding.inputs[i] =
                     weft_layout_intern(p.table, p.mesh, placements[i], p.ndim[i], p.shape[i], WEFT_F32);
             }
-            choice.output = weft_layout_intern(p.table, p.mesh, placements[WEFT_MAX_INPUTS],
-                                               p.binding.output_ndim, p.binding.output_shape, WEFT_F32);
-            assert_true(choice_fits(&p, &choice) || has_compounds(&rules[r]));
+            sharding.output = weft_layout_intern(p.table, p.mesh, placements[WEFT_MAX_INPUTS],
+                                                 p.binding.output_ndim, p.binding.output_shape, WEFT_F32);
+            assert_true(choice_fits(&p, &sharding) || has_compounds(&rules[r]));
             checked++;
             problem_close(&p);
         }
@@ -629,7 +630,7 @@ static bool compare_with_random(problem *p, const weft_layout *const inputs[], d
             }
         }
     }
-    weft_choice other;
+    weft_sharding other;
     const weft_layout **wanted = other.inputs;
     for (int i = 0; i < p->binding.num_inputs; i++) {
         wanted[i] = weft_layout_intern(p->table, p->mesh, placements[i], p->ndim[i], p->shape[i], WEFT_F32);
@@ -661,19 +662,19 @@ static void test_search_finds_the_cheapest(void **state)
             for (int i = 0; i < p.binding.num_inputs; i++) {
                 inputs[i] = random_layout(&p, i);
             }
-            weft_choice choice, again;
+            weft_sharding sharding, again;
             char why[200] = "";
             weft_status status = weft_strategy_search(&p.search, &p.binding, &p.linear, inputs, WEFT_F32,
-                                                      &choice, why, sizeof(why));
+                                                      &sharding, why, sizeof(why));
             if (status != WEFT_OK) {
                 fail_msg("%s: %s", rules[r].text, why);
             }
-            assert_true(choice_fits(&p, &choice));
+            assert_true(choice_fits(&p, &sharding));
             assert_int_equal(
                 weft_strategy_search(&p.search, &p.binding, &p.linear, inputs, WEFT_F32, &again, NULL, 0),
                 WEFT_OK);
-            assert_memory_equal(&choice.output, &again.output, sizeof(choice.output));
-            double chosen = cost_of(&p, inputs, choice.inputs, choice.output->placements);
+            assert_memory_equal(&sharding.output, &again.output, sizeof(sharding.output));
+            double chosen = cost_of(&p, inputs, sharding.inputs, sharding.output->placements);
             assert_true(chosen >= 0);
             for (int i = 0; i < 20; i++) {
                 compared += compare_with_random(&p, inputs, chosen);
@@ -695,14 +696,14 @@ static void test_many_mesh_dimensions(void **state)
     set_shape(&p, 0, 2, shape);
     set_shape(&p, 1, 2, shape);
     problem_bind(&p, (weft_attributes){ 0 });
-    weft_choice choice;
+    weft_sharding sharding;
     const weft_layout *fit[] = { layout_of(&p, 0, "S0,S0,R,R,S1,S1,R,P"),
                                  layout_of(&p, 1, "R,R,S1,S1,S0,S0,R,R") };
-    assert_int_equal(weft_strategy_search(&p.search, &p.binding, &each, fit, WEFT_F32, &choice, NULL, 0),
+    assert_int_equal(weft_strategy_search(&p.search, &p.binding, &each, fit, WEFT_F32, &sharding, NULL, 0),
                      WEFT_OK);
-    assert_ptr_equal(choice.inputs[0], fit[0]);
-    assert_ptr_equal(choice.inputs[1], fit[1]);
-    assert_placements(choice.output, "[S0,S0,S1,S1,P(sum),P(sum),R,P(sum)]");
+    assert_ptr_equal(sharding.inputs[0], fit[0]);
+    assert_ptr_equal(sharding.inputs[1], fit[1]);
+    assert_placements(sharding.output, "[S0,S0,S1,S1,P(sum),P(sum),R,P(sum)]");
     problem_close(&p);
 }
 
@@ -715,11 +716,11 @@ static void test_many_ranks(void **state)
     set_shape(&p, 0, 2, a);
     set_shape(&p, 1, 2, b);
     problem_bind(&p, (weft_attributes){ 0 });
-    weft_choice choice;
+    weft_sharding sharding;
     const weft_layout *inputs[] = { layout_of(&p, 0, "S0,R"), layout_of(&p, 1, "S0,S1") };
-    assert_int_equal(weft_strategy_search(&p.search, &p.binding, &each, inputs, WEFT_F32, &choice, NULL, 0),
+    assert_int_equal(weft_strategy_search(&p.search, &p.binding, &each, inputs, WEFT_F32, &sharding, NULL, 0),
                      WEFT_OK);
-    assert_placements(choice.output, "[S0,S1]"); /* the weights are gathered, the activations stay */
+    assert_placements(sharding.output, "[S0,S1]"); /* the weights are gathered, the activations stay */
     problem_close(&p);
 }
 

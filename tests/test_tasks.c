@@ -45,7 +45,7 @@ static void test_slots_are_numbered_once(void **state)
     assert_true(weft_task_list_finish(&list));
     assert_int_equal(list.slots.count, PANELS);
     assert_int_equal(list.tasks.count, PANELS - 1);
-    assert_int_equal(list.most_operands, 2);
+    assert_int_equal(list.max_operands, 2);
     for (size_t i = 0; i < list.tasks.count; i++) {
         const weft_task *task = weft_task_list_tasks(&list) + i;
         const weft_task_operand *operands = weft_task_operands(&list, task);

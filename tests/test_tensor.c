@@ -253,7 +253,7 @@ static void test_from_local_uses_the_memory(void **state)
      * in them. */
     weft_tensor *copy = weft_redistribute(tensor, line(4), NULL);
     weft_tensor *ones = weft_ones(WEFT_F64, 2, (int64_t[]){ 4 * ROWS, COLUMNS }, line(4), &split);
-    weft_add_(tensor, ones, 0.5);
+    weft_add_inplace(tensor, ones, 0.5);
     assert_int_equal(weft_wait(), WEFT_OK);
     double whole[4 * ROWS * COLUMNS];
     assert_int_equal(weft_to_host(copy, whole, sizeof(whole)), WEFT_OK);
@@ -591,7 +591,7 @@ static void test_write_while_held(void **state)
     for (int i = 0; i < weft_local_ranks(); i++) {
         held[i] = weft_local_acquire(whole, i, WEFT_READ);
     }
-    weft_add_(whole, whole, 2);
+    weft_add_inplace(whole, whole, 2);
     for (int i = 0; i < weft_local_ranks(); i++) {
         for (int k = 0; k < 24; k++) {
             assert_true(held[i][k] == 1);
@@ -626,7 +626,7 @@ static void test_views(void **state)
         assert_all(whole, 24, write_view ? 1 : 2);
         /* And by a task. */
         weft_tensor *again = weft_redistribute(whole, line(4), &split);
-        weft_add_(write_view ? again : whole, write_view ? again : whole, 1);
+        weft_add_inplace(write_view ? again : whole, write_view ? again : whole, 1);
         assert_all(again, 24, write_view ? 2 : 2);
         assert_all(whole, 24, write_view ? 1 : 4);
         weft_scope_close();
@@ -702,7 +702,7 @@ static void test_release_while_pending(void **state)
     for (int i = 1; i <= 100; i++) {
         weft_scope_open();
         weft_tensor *part = weft_full(WEFT_F64, 2, shape, i, mesh, &columns);
-        weft_add_(total, weft_scale(part, 2), 1);
+        weft_add_inplace(total, weft_scale(part, 2), 1);
         weft_scope_close();
     }
     assert_all(total, 64 * 64, 2 * 5050);

@@ -50,9 +50,9 @@ static const char *output_text(weft_output_type type)
         return "promoted, floating";
     case WEFT_TYPE_SUMMED:
         return "of input 0; integers: i64";
-    case WEFT_TYPE_TRUTH:
+    case WEFT_TYPE_BOOL:
         return "bool";
-    case WEFT_TYPE_PLACE:
+    case WEFT_TYPE_INDEX:
         return "i64";
     case WEFT_TYPE_LAST:
         return "of the last input";

@@ -10,7 +10,7 @@
 
 #include "plan/plan.h"
 
-static const int64_t most_ranks = (int64_t)1 << 20;
+static const int64_t max_ranks = (int64_t)1 << 20;
 
 /* Boxes of one list that the page shows before it says how many more there are. */
 enum { SHOWN_BOXES = 20 };
@@ -208,7 +208,7 @@ static weft_mesh_impl *read_mesh(const char *option, const char *text)
     weft_status status;
     char why[200] = "";
     weft_mesh_impl *mesh =
-        weft_mesh_new(shape.count, shape.items, NULL, NULL, most_ranks, &status, why, sizeof(why));
+        weft_mesh_new(shape.count, shape.items, NULL, NULL, max_ranks, &status, why, sizeof(why));
     if (mesh == NULL) {
         refuse(option, "\"%s\": %s", text, why);
     }
@@ -258,7 +258,7 @@ static request understand(const options *given)
     int64_t num_ranks = weft_max_i64(r.mesh->num_ranks, r.to_mesh->num_ranks);
     r.rank = given->rank == NULL ? 0 : (int)read_whole_number("--rank", given->rank, 0, num_ranks - 1);
     r.topology =
-        make_topology(num_ranks, read_whole_number("--local-ranks", given->local_ranks, 1, most_ranks));
+        make_topology(num_ranks, read_whole_number("--local-ranks", given->local_ranks, 1, max_ranks));
     return r;
 }
 
@@ -275,7 +275,7 @@ static void request_free(request *r)
 
 /* What the rank moves in one stage. */
 typedef struct stage_moves {
-    weft_moves receives, sends;
+    weft_transfers receives, sends;
 } stage_moves;
 
 /* One rank's whole plan. */
@@ -337,8 +337,8 @@ static rank_plan plan_rank(const request *r)
 static void rank_plan_free(rank_plan *p)
 {
     for (int i = 0; i < p->plan.num_stages; i++) {
-        weft_moves_free(&p->stages[i].receives);
-        weft_moves_free(&p->stages[i].sends);
+        weft_transfers_free(&p->stages[i].receives);
+        weft_transfers_free(&p->stages[i].sends);
     }
     weft_layout_table_delete(p->table);
 }
@@ -365,7 +365,8 @@ static double median_plan_us(const request *r)
 
 /* ---- the page ------------------------------------------------------------------------------------------ */
 
-static void print_moves(const request *r, const char *verb, const char *preposition, const weft_moves *moves)
+static void print_moves(const request *r, const char *verb, const char *preposition,
+                        const weft_transfers *moves)
 {
     int64_t size = (int64_t)weft_dtype_size(r->dtype), bytes = 0;
     for (size_t i = 0; i < moves->count; i++) {
@@ -375,7 +376,7 @@ static void print_moves(const request *r, const char *verb, const char *preposit
     printf("  rank %d %s %zu %s; %lld bytes of them %s other ranks\n", r->rank, verb, moves->count,
            moves->count == 1 ? "box" : "boxes", (long long)bytes, preposition);
     for (size_t i = 0; i < moves->count && i < SHOWN_BOXES; i++) {
-        const weft_move *move = &moves->items[i];
+        const weft_transfer *move = &moves->items[i];
         printf("    %s %-7d [", preposition, move->peer);
         for (int d = 0; d < r->shape.count; d++) {
             printf("%s%lld:%lld", d > 0 ? ", " : "", (long long)move->box.offset[d],
@@ -444,7 +445,7 @@ static void print_json_moves(const request *r, const rank_plan *p, const char *n
     printf(",\n  \"%s\": [", name);
     bool first = true;
     for (int stage = 0; stage < p->plan.num_stages; stage++) {
-        const weft_moves *moves = receives ? &p->stages[stage].receives : &p->stages[stage].sends;
+        const weft_transfers *moves = receives ? &p->stages[stage].receives : &p->stages[stage].sends;
         for (size_t i = 0; i < moves->count; i++) {
             printf("%s\n    {\"stage\": %d, \"peer\": %d, ", first ? "" : ",", stage, moves->items[i].peer);
             print_json_sizes("offset", r->shape.count, moves->items[i].box.offset);

@@ -7,7 +7,7 @@
 
 /* Parts that are reduced side by side, as many as hide the latency of an operation. More of
  * sums slow down rows that come from memory. */
-enum { SUM_LANES = 16, MOST_LANES = 32, BLOCK = 512 };
+enum { SUM_LANES = 16, MAX_LANES = 32, BLOCK = 512 };
 
 /* a: what there is so far, b: what comes to it. Whole groups of LANES values go to one lane each; then the
  * lanes are put together, half to half; and the rest one by one. `prepared` is made of value number i. */
@@ -52,7 +52,7 @@ enum { SUM_LANES = 16, MOST_LANES = 32, BLOCK = 512 };
 #define LINE(T, exponential)                                                                                 \
     WEFT_CLONES static double max_##T(const T *values, int64_t n)                                            \
     {                                                                                                        \
-        IN_LANES(T, MOST_LANES, (T)-INFINITY, values[i], b > a ? b : a)                                      \
+        IN_LANES(T, MAX_LANES, (T)-INFINITY, values[i], b > a ? b : a)                                       \
         return (double)total;                                                                                \
     }                                                                                                        \
     WEFT_CLONES static void exp_##T(T *out, const T *values, T most, int64_t n)                              \

@@ -347,7 +347,7 @@ void weft_kernel_bernoulli(const weft_kernel_call *call)
 
 /* A permutation of 0 .. 2^bits - 1 that can be computed element by element: a Feistel network, each round of
  * which adds a random function of one half of the bits to the other half. */
-enum { ROUNDS = 12, LEAST_BITS = 8 };
+enum { ROUNDS = 12, MIN_BITS = 8 };
 
 typedef struct network {
     int right_bits;
@@ -359,7 +359,7 @@ typedef struct network {
  * makes even and odd permutations equally probable. */
 static network make_network(state s, uint64_t n)
 {
-    int bits = LEAST_BITS;
+    int bits = MIN_BITS;
     while (bits < 63 && (UINT64_C(1) << bits) < 2 * n) {
         bits++;
     }

@@ -10,7 +10,7 @@
  *
  * WEFT_BF16 and WEFT_F16 are computed in single precision, and the result is rounded once. Not rounded to 16
  * bits before that are
- *  - the second input of weft_mul(), weft_mul_(), weft_div() and weft_div_() where it has a single element, as
+ *  - the second input of weft_mul(), weft_mul_inplace(), weft_div() and weft_div_inplace() where it has a single element, as
  *    in PyTorch on CPUs;
  *  - numbers (arguments that are no tensors). (On CPUs PyTorch rounds some: the addend
  *    of weft_add_scalar(), the factor of weft_add_scaled().) The exponent of weft_pow_scalar() is rounded.
@@ -144,15 +144,15 @@ WEFT_API weft_tensor *weft_pow_scalar_backward(weft_tensor *gradient, weft_tenso
 /** \} */
 
 /** In place; b may be broadcast to a's shape, and its type must not be of a higher category than a's. \{ */
-/** a = b: any operation's result into a tensor that exists, weft_copy_(a, weft_matmul(x, y)). Where b has a's
+/** a = b: any operation's result into a tensor that exists, weft_copy_inplace(a, weft_matmul(x, y)). Where b has a's
  * layout and type, a takes over its memory and nothing is copied (but into memory that the program lent). */
-WEFT_API weft_tensor *weft_copy_(weft_tensor *a, weft_tensor *b);
-WEFT_API weft_tensor *weft_add_(weft_tensor *a, weft_tensor *b, double alpha); /**< a += alpha b */
-WEFT_API weft_tensor *weft_mul_(weft_tensor *a, weft_tensor *b);
-WEFT_API weft_tensor *weft_div_(weft_tensor *a, weft_tensor *b); /**< floating */
-WEFT_API weft_tensor *weft_scale_(weft_tensor *a, double factor);
-WEFT_API weft_tensor *weft_fill_(weft_tensor *a, double value);
-WEFT_API weft_tensor *weft_lerp_(weft_tensor *a, weft_tensor *b, double weight);
+WEFT_API weft_tensor *weft_copy_inplace(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_add_inplace(weft_tensor *a, weft_tensor *b, double alpha); /**< a += alpha b */
+WEFT_API weft_tensor *weft_mul_inplace(weft_tensor *a, weft_tensor *b);
+WEFT_API weft_tensor *weft_div_inplace(weft_tensor *a, weft_tensor *b); /**< floating */
+WEFT_API weft_tensor *weft_scale_inplace(weft_tensor *a, double factor);
+WEFT_API weft_tensor *weft_fill_inplace(weft_tensor *a, double value);
+WEFT_API weft_tensor *weft_lerp_inplace(weft_tensor *a, weft_tensor *b, double weight);
 /** \} */
 
 WEFT_END_DECLS

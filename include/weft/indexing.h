@@ -47,13 +47,15 @@ WEFT_API weft_tensor *weft_gather(weft_tensor *a, int dim, weft_tensor *indices)
  * (WEFT_ERR_LAYOUT). \{
  */
 WEFT_API weft_tensor *weft_scatter_add(weft_tensor *a, int dim, weft_tensor *indices, weft_tensor *source);
-WEFT_API weft_tensor *weft_scatter_add_(weft_tensor *a, int dim, weft_tensor *indices, weft_tensor *source);
+WEFT_API weft_tensor *weft_scatter_add_inplace(weft_tensor *a, int dim, weft_tensor *indices,
+                                               weft_tensor *source);
 /** \} */
 
 /** The same with `indices` [n], each for a whole part of `source` along dim: result[:][indices[j]][:] +=
  * source[:][j][:] for dim 1. \{ */
 WEFT_API weft_tensor *weft_index_add(weft_tensor *a, int dim, weft_tensor *indices, weft_tensor *source);
-WEFT_API weft_tensor *weft_index_add_(weft_tensor *a, int dim, weft_tensor *indices, weft_tensor *source);
+WEFT_API weft_tensor *weft_index_add_inplace(weft_tensor *a, int dim, weft_tensor *indices,
+                                             weft_tensor *source);
 /** \} */
 
 /** [...] to [..., num_classes], WEFT_I64: 1 where the index is, else 0. num_classes is at least 0. */

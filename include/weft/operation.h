@@ -59,8 +59,8 @@ typedef enum weft_output_type {
     WEFT_TYPE_PROMOTED,  /**< that of all inputs together, as PyTorch promotes types */
     WEFT_TYPE_FLOATING,  /**< the same, but WEFT_F32 for integers and truth values */
     WEFT_TYPE_SUMMED,    /**< that of input 0, but WEFT_I64 for integers and truth values */
-    WEFT_TYPE_TRUTH,     /**< WEFT_BOOL */
-    WEFT_TYPE_PLACE,     /**< WEFT_I64: an index */
+    WEFT_TYPE_BOOL,      /**< WEFT_BOOL */
+    WEFT_TYPE_INDEX,     /**< WEFT_I64: an index */
     WEFT_TYPE_LAST,      /**< that of the last input */
     WEFT_TYPE_GIVEN      /**< the call says it */
 } weft_output_type;

@@ -72,10 +72,10 @@ WEFT_API weft_tensor *weft_bernoulli_scalar(double p, weft_dtype dtype, int ndim
                                             weft_mesh *mesh, const weft_placement *placements);
 
 /** In place: random values into a floating tensor that exists, which keeps its layout (no Partial). Returns
- * it. weft_uniform_: on [low, high), or low where they are equal; both, and their distance, finite in the
- * type of a. weft_normal_: the deviation is at least 0. \{ */
-WEFT_API weft_tensor *weft_uniform_(weft_tensor *a, double low, double high);
-WEFT_API weft_tensor *weft_normal_(weft_tensor *a, double mean, double deviation);
+ * it. weft_uniform_inplace: on [low, high), or low where they are equal; both, and their distance, finite in the
+ * type of a. weft_normal_inplace: the deviation is at least 0. \{ */
+WEFT_API weft_tensor *weft_uniform_inplace(weft_tensor *a, double low, double high);
+WEFT_API weft_tensor *weft_normal_inplace(weft_tensor *a, double mean, double deviation);
 /** \} */
 
 /**

@@ -41,9 +41,9 @@ WEFT_API weft_tensor *weft_min_all(weft_tensor *a);
 WEFT_API weft_tensor *weft_any(weft_tensor *a, int dim, bool keepdim);
 WEFT_API weft_tensor *weft_any_over(weft_tensor *a, int num_dims, const int dims[], bool keepdim);
 WEFT_API weft_tensor *weft_any_all(weft_tensor *a);
-WEFT_API weft_tensor *weft_every(weft_tensor *a, int dim, bool keepdim);
-WEFT_API weft_tensor *weft_every_over(weft_tensor *a, int num_dims, const int dims[], bool keepdim);
-WEFT_API weft_tensor *weft_every_all(weft_tensor *a);
+WEFT_API weft_tensor *weft_all(weft_tensor *a, int dim, bool keepdim);
+WEFT_API weft_tensor *weft_all_over(weft_tensor *a, int num_dims, const int dims[], bool keepdim);
+WEFT_API weft_tensor *weft_all_all(weft_tensor *a);
 /** \} */
 
 /** (sum |a|^p)^(1/p); p = INFINITY: the largest |a| (WEFT_ERR_SHAPE where there is none); p = 0: how many are
@@ -56,10 +56,10 @@ WEFT_API weft_tensor *weft_norm_all(weft_tensor *a, double p);
 /** Squared distance from the mean, summed over n values and divided by n - correction (1: the sample's
  * variance, 0: the population's). Floating types. With n <= correction infinity, and NaN where all values
  * are equal; NaN where there are none. \{ */
-WEFT_API weft_tensor *weft_variance(weft_tensor *a, int dim, double correction, bool keepdim);
-WEFT_API weft_tensor *weft_variance_over(weft_tensor *a, int num_dims, const int dims[], double correction,
-                                         bool keepdim);
-WEFT_API weft_tensor *weft_variance_all(weft_tensor *a, double correction);
+WEFT_API weft_tensor *weft_var(weft_tensor *a, int dim, double correction, bool keepdim);
+WEFT_API weft_tensor *weft_var_over(weft_tensor *a, int num_dims, const int dims[], double correction,
+                                    bool keepdim);
+WEFT_API weft_tensor *weft_var_all(weft_tensor *a, double correction);
 /** \} */
 
 WEFT_END_DECLS

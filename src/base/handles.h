@@ -6,8 +6,8 @@
  *    1  0    generation     slot        kind
  *
  * Bits 63 and 62 differ, as in no address of a process (x86-64, AArch64), and no small number has them. */
-#ifndef WEFT_SRC_HANDLES_H
-#define WEFT_SRC_HANDLES_H
+#ifndef WEFT_SRC_BASE_HANDLES_H
+#define WEFT_SRC_BASE_HANDLES_H
 
 #include "base/base.h"
 

@@ -19,11 +19,11 @@ enum {
     PING_PONGS = 25,
     BURSTS = 5,
     BURST = 48,
-    MOST_ROUNDS = 7
+    MAX_ROUNDS = 7
 };
 
 /* After that a slow link has told enough. */
-static const double most_rate_us = 60e3;
+static const double max_rate_us = 60e3;
 
 typedef struct probe {
     const weft_transport *transport;
@@ -114,10 +114,10 @@ static double typical_trip_us(probe *p, int times, int count, int64_t bytes)
  * first is not counted: it may find room on its way (buffers, a token bucket) that a long stream has not. */
 static double stream_us(probe *p, double trip_us)
 {
-    double us[MOST_ROUNDS], begin_us = starpu_timing_now();
+    double us[MAX_ROUNDS], begin_us = starpu_timing_now();
     int rounds = 0;
     for (bool more = true; more && !p->failed;) {
-        more = rounds < MOST_ROUNDS && (rounds < 2 || starpu_timing_now() - begin_us < most_rate_us);
+        more = rounds < MAX_ROUNDS && (rounds < 2 || starpu_timing_now() - begin_us < max_rate_us);
         memcpy(p->memory, &more, sizeof(more));
         pass(p, true, 1, WORD_BYTES);
         memcpy(&more, p->memory, sizeof(more));
@@ -146,7 +146,7 @@ static bool measure_link(const char *function, const weft_transport *transport, 
                          weft_link *link)
 {
     /* What is cut off is the clock's and the scheduler's. */
-    const double least_us = 0.05;
+    const double min_us = 0.05;
     probe p = { .transport = transport,
                 .process = transport->place.process,
                 .peer = peer,
@@ -160,9 +160,8 @@ static bool measure_link(const char *function, const weft_transport *transport, 
     double trip_us = typical_trip_us(&p, PING_PONGS, 1, WORD_BYTES);
     double burst_us = typical_trip_us(&p, BURSTS, BURST, WORD_BYTES);
     double bytes_us = stream_us(&p, trip_us);
-    *link =
-        (weft_link){ at_least(trip_us / 2, least_us), at_least((burst_us - trip_us) / (BURST - 1), least_us),
-                     (double)PIECES * PIECE_BYTES / at_least(bytes_us, least_us) };
+    *link = (weft_link){ at_least(trip_us / 2, min_us), at_least((burst_us - trip_us) / (BURST - 1), min_us),
+                         (double)PIECES * PIECE_BYTES / at_least(bytes_us, min_us) };
     if (p.failed) {
         give_up_on(function, peer, timeout_s);
         return false; /* the transport may still use the memory */

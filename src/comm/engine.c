@@ -32,10 +32,10 @@ static const double shortest_sleep_us = 5, longest_sleep_us = 200, longest_messa
 
 enum { YIELDS_FOR_SHORT = 4, SHORT_MESSAGE_US = 50 };
 
-typedef struct patience {
+typedef struct backoff {
     int yields;
     double sleep_us;
-} patience;
+} backoff;
 
 /* ---- the submitting thread ----------------------------------------------------------------------------- */
 
@@ -47,7 +47,7 @@ uint32_t weft_comm_reserve(weft_comm *comm, int peer, bool receive, uint32_t cou
     return first;
 }
 
-static void pending_add(weft_comm *comm, weft_transfer *t)
+static void pending_add(weft_comm *comm, weft_comm_transfer *t)
 {
     starpu_pthread_mutex_lock(&comm->mutex);
     comm->pending++;
@@ -60,7 +60,7 @@ static void pending_add(weft_comm *comm, weft_transfer *t)
 /* Runs on any thread. */
 static void on_acquired(void *argument)
 {
-    weft_transfer *t = argument;
+    weft_comm_transfer *t = argument;
     weft_comm *comm = t->comm;
     starpu_pthread_mutex_lock(&comm->mutex);
     t->phase = WEFT_READY;
@@ -78,8 +78,8 @@ static void on_acquired(void *argument)
 bool weft_comm_submit(weft_comm *comm, starpu_data_handle_t handle, bool receive, bool whole, int count,
                       const weft_message messages[], const weft_layout *layout, const char *label)
 {
-    size_t size = sizeof(weft_transfer) + (size_t)count * sizeof(weft_message);
-    weft_transfer *t = calloc(1, size + (size_t)count * sizeof(weft_posted));
+    size_t size = sizeof(weft_comm_transfer) + (size_t)count * sizeof(weft_message);
+    weft_comm_transfer *t = calloc(1, size + (size_t)count * sizeof(weft_posted));
     if (t == NULL) {
         weft_fail(WEFT_ERR_NOMEM, "weft_comm_submit", "no memory for a transfer of %d messages", count);
         return false;
@@ -163,7 +163,7 @@ void weft_comm_leave(weft_comm *comm)
 /* Puts the panel elsewhere, so that a message that could not be taken back goes on with memory that nothing
  * else uses: a peer that wakes up late must not be sent what later tasks write. The old memory is left to the
  * transport. */
-static void leave_memory(const weft_transfer *t)
+static void leave_memory(const weft_comm_transfer *t)
 {
     struct starpu_variable_interface *panel = starpu_data_get_interface_on_node(t->handle, STARPU_MAIN_RAM);
     void *elsewhere = malloc(panel->elemsize);
@@ -173,14 +173,14 @@ static void leave_memory(const weft_transfer *t)
     }
 }
 
-static void end_transfer(weft_comm *comm, weft_transfer *t);
+static void end_transfer(weft_comm *comm, weft_comm_transfer *t);
 
 /* A list linked by `next`; they stay among the pending. */
-static weft_transfer *active_transfers(weft_comm *comm)
+static weft_comm_transfer *active_transfers(weft_comm *comm)
 {
-    weft_transfer *first = NULL;
+    weft_comm_transfer *first = NULL;
     starpu_pthread_mutex_lock(&comm->mutex);
-    for (weft_transfer *t = comm->oldest; t != NULL; t = t->newer) {
+    for (weft_comm_transfer *t = comm->oldest; t != NULL; t = t->newer) {
         if (t->phase == WEFT_ACTIVE) {
             t->next = first;
             first = t;
@@ -203,8 +203,8 @@ static void give_up(weft_comm *comm)
     weft_sends_clear(comm->sends);
     comm->active = 0;
     comm->active_bytes = 0;
-    for (weft_transfer *t = active_transfers(comm); t != NULL;) {
-        weft_transfer *next = t->next;
+    for (weft_comm_transfer *t = active_transfers(comm); t != NULL;) {
+        weft_comm_transfer *next = t->next;
         leave_memory(t);
         end_transfer(comm, t);
         t = next;
@@ -213,7 +213,7 @@ static void give_up(weft_comm *comm)
 
 /* ---- the progress thread ------------------------------------------------------------------------------- */
 
-static void end_transfer(weft_comm *comm, weft_transfer *t)
+static void end_transfer(weft_comm *comm, weft_comm_transfer *t)
 {
     starpu_data_release_on_node(t->handle, STARPU_MAIN_RAM);
     starpu_pthread_mutex_lock(&comm->mutex);
@@ -231,7 +231,7 @@ static void end_transfer(weft_comm *comm, weft_transfer *t)
 
 static void message_ended(weft_comm *comm, weft_posted *message, weft_status status)
 {
-    weft_transfer *t = message->transfer;
+    weft_comm_transfer *t = message->transfer;
     message->ended = true;
     weft_comm_trace(&t->messages[message - t->posted], t->receive, true, t->label);
     if (status != WEFT_OK) {
@@ -249,7 +249,7 @@ static void message_ended(weft_comm *comm, weft_posted *message, weft_status sta
 }
 
 /* Returns the number of messages now under way: 0 when it has failed; then the transfer may be gone. */
-static int start_message(weft_comm *comm, weft_transfer *t, int i)
+static int start_message(weft_comm *comm, weft_comm_transfer *t, int i)
 {
     void *memory = (void *)starpu_variable_get_local_ptr(t->handle);
     weft_comm_trace(&t->messages[i], t->receive, false, t->label);
@@ -266,14 +266,14 @@ static int start_message(weft_comm *comm, weft_transfer *t, int i)
 
 /* Receives start at once, so that nothing arrives that is not expected; sends when it is their turn. Returns
  * the number of messages now under way. */
-static int start_transfer(weft_comm *comm, weft_transfer *t)
+static int start_transfer(weft_comm *comm, weft_comm_transfer *t)
 {
     if (comm->gave_up) {
         end_transfer(comm, t);
         return 0;
     }
     int started = 0;
-    int count = t->count; /* the last message to fail ends the weft_transfer */
+    int count = t->count; /* the last message to fail ends the weft_comm_transfer */
     bool receive = t->receive;
     for (int i = 0; i < count; i++) {
         const weft_message *m = &t->messages[i];
@@ -298,15 +298,15 @@ static int start_sends(weft_comm *comm)
 static int start_ready(weft_comm *comm)
 {
     starpu_pthread_mutex_lock(&comm->mutex);
-    weft_transfer *t = comm->first_ready;
+    weft_comm_transfer *t = comm->first_ready;
     comm->first_ready = comm->last_ready = NULL;
-    for (weft_transfer *each = t; each != NULL; each = each->next) {
+    for (weft_comm_transfer *each = t; each != NULL; each = each->next) {
         each->phase = WEFT_ACTIVE;
     }
     starpu_pthread_mutex_unlock(&comm->mutex);
     int started = 0;
     while (t != NULL) {
-        weft_transfer *next = t->next;
+        weft_comm_transfer *next = t->next;
         started += start_transfer(comm, t);
         t = next;
     }
@@ -360,7 +360,7 @@ static void sleep_idle(weft_comm *comm)
 
 /* Waits until something is ready, or for a while when messages are under way, or others may ask. False: time
  * to stop. */
-static bool rest(weft_comm *comm, patience *left)
+static bool rest(weft_comm *comm, backoff *left)
 {
     if (comm->active > 0 && left->yields > 0) {
         left->yields--;
@@ -382,11 +382,11 @@ static bool rest(weft_comm *comm, patience *left)
     return go_on;
 }
 
-static patience fresh_patience(const weft_comm *comm)
+static backoff fresh_backoff(const weft_comm *comm)
 {
     double bytes = comm->active > 0 ? (double)comm->active_bytes / comm->active : 0;
     double us = bytes * weft_runtime.cost.remote_byte_us;
-    return (patience){
+    return (backoff){
         .yields = us < SHORT_MESSAGE_US ? YIELDS_FOR_SHORT : 0,
         .sleep_us = us < shortest_sleep_us    ? shortest_sleep_us
                     : us > longest_message_us ? longest_message_us
@@ -405,7 +405,7 @@ static void note_progress(weft_comm *comm)
 static void *progress(void *argument)
 {
     weft_comm *comm = argument;
-    patience left = fresh_patience(comm);
+    backoff left = fresh_backoff(comm);
     do {
         int started = start_ready(comm);
         int ended = comm->active > 0 ? poll_transport(comm) : 0;
@@ -417,7 +417,7 @@ static void *progress(void *argument)
             started += start_sends(comm);
         }
         if (started > 0 || ended > 0) {
-            left = fresh_patience(comm);
+            left = fresh_backoff(comm);
             note_progress(comm);
         }
     } while (rest(comm, &left));

@@ -16,11 +16,11 @@ typedef enum weft_phase { WEFT_SUBMITTED, WEFT_READY, WEFT_ACTIVE } weft_phase;
 
 /* The transport's token for one message. */
 typedef struct weft_posted {
-    struct weft_transfer *transfer;
+    struct weft_comm_transfer *transfer;
     atomic_bool ended; /* set by the progress thread; whoever prints reads it */
 } weft_posted;
 
-typedef struct weft_transfer {
+typedef struct weft_comm_transfer {
     weft_comm *comm;
     starpu_data_handle_t handle;
     bool receive;
@@ -31,11 +31,11 @@ typedef struct weft_transfer {
     uint64_t call_number;
     const weft_layout *layout;
     char label[WEFT_LABEL_SIZE];
-    struct weft_transfer *next;          /* in the ready queue */
-    struct weft_transfer *newer, *older; /* among the pending */
-    weft_posted *posted;                 /* one per message */
+    struct weft_comm_transfer *next;          /* in the ready queue */
+    struct weft_comm_transfer *newer, *older; /* among the pending */
+    weft_posted *posted;                      /* one per message */
     weft_message messages[];
-} weft_transfer;
+} weft_comm_transfer;
 
 /* What inquiries send to other processes (weft_transport.send_words). */
 typedef enum weft_word { WEFT_ASK = 1, WEFT_ANSWER } weft_word;
@@ -86,8 +86,8 @@ struct weft_comm {
     starpu_pthread_mutex_t mutex;
     starpu_pthread_cond_t wake; /* there is something ready, or `stopping`, or an inquiry is wanted */
     starpu_pthread_cond_t idle; /* nothing is pending, or an inquiry is done */
-    weft_transfer *first_ready, *last_ready;
-    weft_transfer *newest, *oldest; /* pending: from submitted to ended */
+    weft_comm_transfer *first_ready, *last_ready;
+    weft_comm_transfer *newest, *oldest; /* pending: from submitted to ended */
     int pending;
     int granted; /* of these, those whose handle is held: it is the messages that they wait for */
     bool stopping;
@@ -99,13 +99,13 @@ struct weft_comm {
 /* ---- report.c ------------------------------------------------------------------------------------------ */
 
 /* The oldest message of a transfer that has not ended. */
-int weft_first_unfinished(const weft_transfer *t);
+int weft_first_unfinished(const weft_comm_transfer *t);
 /* The mutex is held. The oldest transfer that has its panel; NULL: there is none. */
-const weft_transfer *weft_oldest_granted(const weft_comm *comm, bool receive);
+const weft_comm_transfer *weft_oldest_granted(const weft_comm *comm, bool receive);
 /* The mutex is held, and given back meanwhile. */
 void weft_print_pending_locked(weft_comm *comm, FILE *file);
 /* Breaks the world, with what happened, and the message that will not come. */
-void weft_break_for(const weft_transfer *t, int message, weft_status status, const char *what);
+void weft_break_for(const weft_comm_transfer *t, int message, weft_status status, const char *what);
 /* What was found, in words; "": nothing. `accounts`: one per process. */
 void weft_finding_text(const weft_account *accounts, const weft_finding *finding, char *text, size_t size);
 /* The file that WEFT_REPORT names for this process: to be freed. NULL: none. */

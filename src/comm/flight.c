@@ -56,7 +56,7 @@ static int least(int a, int b)
 #define STORE(to, value) atomic_store_explicit(&(to), value, memory_order_release)
 #define LOAD(from) atomic_load_explicit(&(from), memory_order_acquire)
 
-void weft_flight_note(weft_flight *flight, const weft_public_call *call, uint64_t number, uint64_t digest)
+void weft_flight_note(weft_flight *flight, const weft_call_signature *call, uint64_t number, uint64_t digest)
 {
     entry *e = &flight->entries[number % WEFT_FLIGHT_CALLS];
     STORE(e->number, 0);
@@ -95,12 +95,12 @@ bool weft_flight_text(const weft_flight *flight, uint64_t number, char *text, si
     double numbers[NUMBERS] = { 0 };
     bool kept = number > 0 && LOAD(e->number) == number;
     uint64_t counts = LOAD(e->counts);
-    weft_public_call call = { .function = LOAD(e->function),
-                              .failed = counts >> 16 & 1,
-                              .num_layouts = least((int)(counts >> 8 & 255), LAYOUTS),
-                              .layouts = layouts,
-                              .num_numbers = least((int)(counts & 255), NUMBERS),
-                              .numbers = numbers };
+    weft_call_signature call = { .function = LOAD(e->function),
+                                 .failed = counts >> 16 & 1,
+                                 .num_layouts = least((int)(counts >> 8 & 255), LAYOUTS),
+                                 .layouts = layouts,
+                                 .num_numbers = least((int)(counts & 255), NUMBERS),
+                                 .numbers = numbers };
     double made_s = LOAD(e->made_s);
     for (int i = 0; i < LAYOUTS; i++) {
         layouts[i] = LOAD(e->layouts[i]);

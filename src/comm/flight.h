@@ -3,7 +3,7 @@
 #ifndef WEFT_SRC_COMM_FLIGHT_H
 #define WEFT_SRC_COMM_FLIGHT_H
 
-#include "comm/calls.h"
+#include "comm/check_spmd.h"
 
 /* Calls that are kept. */
 enum { WEFT_FLIGHT_CALLS = 256 };
@@ -15,7 +15,7 @@ void weft_flight_free(weft_flight *flight);
 
 /* The call with the next number, from 1 on; `digest` is that of all calls up to it. Layouts and the
  * function's name live as long as the world. */
-void weft_flight_note(weft_flight *flight, const weft_public_call *call, uint64_t number, uint64_t digest);
+void weft_flight_note(weft_flight *flight, const weft_call_signature *call, uint64_t number, uint64_t digest);
 
 /* The number of the last call; 0: none. */
 uint64_t weft_flight_last(const weft_flight *flight);

@@ -33,7 +33,7 @@ typedef union words {
 
 /* ---- accounts ------------------------------------------------------------------------------------------ */
 
-static weft_awaited wait_of(const weft_transfer *t)
+static weft_awaited wait_of(const weft_comm_transfer *t)
 {
     if (t == NULL) {
         return (weft_awaited){ false, 0, 0 };
@@ -205,7 +205,7 @@ static double still_us(weft_comm *comm)
 static int find_peers(const weft_comm *comm, int peers[], int most)
 {
     int count = 0;
-    for (const weft_transfer *t = comm->oldest; t != NULL && count < most; t = t->newer) {
+    for (const weft_comm_transfer *t = comm->oldest; t != NULL && count < most; t = t->newer) {
         int peer = t->phase == WEFT_SUBMITTED ? -1 : t->messages[weft_first_unfinished(t)].peer;
         for (int i = 0; i < count; i++) {
             peer = peers[i] == peer ? -1 : peer;
@@ -220,10 +220,10 @@ static int find_peers(const weft_comm *comm, int peers[], int most)
 /* Asks whom this process waits for. Their answers come to take_answer(). */
 static void suspect(weft_comm *comm)
 {
-    enum { MOST_PEERS = 4 };
-    int peers[MOST_PEERS];
+    enum { MAX_PEERS = 4 };
+    int peers[MAX_PEERS];
     starpu_pthread_mutex_lock(&comm->mutex);
-    int count = find_peers(comm, peers, MOST_PEERS);
+    int count = find_peers(comm, peers, MAX_PEERS);
     starpu_pthread_mutex_unlock(&comm->mutex);
     renew_id(comm);
     comm->inquiry.call = 0;
@@ -252,7 +252,7 @@ static void break_stuck(weft_comm *comm, const char *finding)
     char what[WEFT_BLAME_SIZE + 64];
     snprintf(what, sizeof(what), "nothing has moved for %.1f s%s%s", comm->timeout_us * 1e-6,
              finding[0] != '\0' ? "; " : "", finding);
-    const weft_transfer *oldest = weft_oldest_granted(comm, true);
+    const weft_comm_transfer *oldest = weft_oldest_granted(comm, true);
     oldest = oldest == NULL ? weft_oldest_granted(comm, false) : oldest;
     if (oldest != NULL) {
         weft_break_for(oldest, weft_first_unfinished(oldest), WEFT_ERR_TIMEOUT, what);
@@ -265,7 +265,7 @@ static void begin_stuck(weft_comm *comm)
 {
     starpu_pthread_mutex_lock(&comm->mutex);
     weft_print_pending_locked(comm, stderr); /* who hears that the world is broken may end the program */
-    const weft_transfer *oldest = weft_oldest_granted(comm, true);
+    const weft_comm_transfer *oldest = weft_oldest_granted(comm, true);
     weft_awaited wait = wait_of(oldest == NULL ? weft_oldest_granted(comm, false) : oldest);
     bool asks = comm->transport.send_words != NULL && make_room(comm);
     if (!asks) {

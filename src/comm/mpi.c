@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "comm/comm.h"
+#include "comm/mpi_control.h"
 #include "comm/mpi_life.h"
-#include "comm/mpi_meetings.h"
 #include "comm/mpi_open.h"
 #include "comm/mpi_packs.h"
 #include "comm/mpi_requests.h"
@@ -23,10 +23,10 @@ typedef struct mpi_state {
     uint32_t tags;            /* that there are */
     weft_mpi_requests active; /* of messages of their own: purpose */
     weft_mpi_packs *packs;    /* of small messages; NULL: there are none */
-    bool packing;             /* they are used: from mpi_settle() on */
+    bool packing;             /* they are used: from mpi_enable_packing() on */
     weft_vec finished;        /* weft_finished; those before `reported` have been */
     size_t reported;
-    weft_mpi_meetings meetings;
+    weft_mpi_control meetings;
     weft_mpi_words words;
 } mpi_state;
 
@@ -237,7 +237,7 @@ static bool mpi_tell(void *opaque, void *words, size_t size, double timeout_s)
 /* ---- opening and closing ------------------------------------------------------------------------------- */
 
 /* Opening packs is collective and this is not, so a process that fails in between leaves nobody waiting. */
-static void mpi_settle(void *opaque)
+static void mpi_enable_packing(void *opaque)
 {
     mpi_state *state = opaque;
     state->packing = state->packs != NULL;
@@ -248,7 +248,7 @@ static void mpi_close(void *opaque)
     mpi_state *state = opaque;
     weft_mpi_packs_close(state->packs);
     weft_mpi_words_close(&state->words);
-    weft_mpi_meetings_close(&state->meetings);
+    weft_mpi_control_close(&state->meetings);
     if (!weft_mpi_has_left()) { /* freeing a communicator is collective */
         MPI_Comm_free(&state->comm);
     }
@@ -308,7 +308,7 @@ static weft_status open_state(const char *function, weft_mpi_common *common, wef
         .abandon = mpi_abandon,
         .send_words = mpi_send_words,
         .take_words = mpi_take_words,
-        .settle = mpi_settle,
+        .settle = mpi_enable_packing,
         .close = mpi_close,
         .gather = mpi_gather,
         .tell = mpi_tell,

@@ -50,7 +50,7 @@ static bool exchange_cards(const opening *o)
 }
 
 /* Processes that were told different limits agree on the least. */
-static int64_t least_pack_bytes(const weft_mpi_common *common)
+static int64_t min_pack_bytes(const weft_mpi_common *common)
 {
     int64_t least = -1;
     for (int p = 0; p < common->place.num_processes; p++) {
@@ -84,7 +84,7 @@ static bool meet(const opening *o, MPI_Comm comm)
     if (!duplicate(o, comm, &common->messages) || !exchange_cards(o)) {
         return false;
     }
-    common->pack_bytes = least_pack_bytes(common);
+    common->pack_bytes = min_pack_bytes(common);
     find_places(common);
     return duplicate(o, common->messages, &common->meetings) &&
            (common->pack_bytes == 0 || duplicate(o, common->messages, &common->packs));

@@ -10,7 +10,7 @@
 #include "runtime/variables.h"
 
 /* "weights f32[8, 8] [S0] on 4" */
-static const char *tensor_text(const weft_transfer *t, char *text, size_t size)
+static const char *tensor_text(const weft_comm_transfer *t, char *text, size_t size)
 {
     char layout[200] = "";
     if (t->layout != NULL) {
@@ -20,12 +20,12 @@ static const char *tensor_text(const weft_transfer *t, char *text, size_t size)
     return text;
 }
 
-static const char *call_name(const weft_transfer *t)
+static const char *call_name(const weft_comm_transfer *t)
 {
     return t->call == NULL ? "weft" : t->call;
 }
 
-static void print_message(const weft_transfer *t, const weft_message *m, double now_us, FILE *file)
+static void print_message(const weft_comm_transfer *t, const weft_message *m, double now_us, FILE *file)
 {
     static const char *const phases[] = { "waits for its panel", "ready", "under way" };
     char tensor[256];
@@ -46,7 +46,7 @@ static void print_oldest(const weft_comm *comm, int most, FILE *file)
     int process = comm->transport.place.process;
     int64_t messages = 0;
     fprintf(file, "weft: process %d: %d transfers pending\n", process, comm->pending);
-    for (const weft_transfer *t = comm->oldest; t != NULL; t = t->newer) {
+    for (const weft_comm_transfer *t = comm->oldest; t != NULL; t = t->newer) {
         for (int i = 0; i < t->count; i++) {
             bool waits = !t->posted[i].ended;
             if (waits && messages < most) {
@@ -85,7 +85,7 @@ void weft_comm_print_pending(weft_comm *comm, FILE *file)
     starpu_pthread_mutex_unlock(&comm->mutex);
 }
 
-int weft_first_unfinished(const weft_transfer *t)
+int weft_first_unfinished(const weft_comm_transfer *t)
 {
     int i = 0;
     while (i < t->count - 1 && t->posted[i].ended) {
@@ -94,16 +94,16 @@ int weft_first_unfinished(const weft_transfer *t)
     return i;
 }
 
-const weft_transfer *weft_oldest_granted(const weft_comm *comm, bool receive)
+const weft_comm_transfer *weft_oldest_granted(const weft_comm *comm, bool receive)
 {
-    const weft_transfer *t = comm->oldest;
+    const weft_comm_transfer *t = comm->oldest;
     while (t != NULL && (t->phase == WEFT_SUBMITTED || t->receive != receive)) {
         t = t->newer;
     }
     return t;
 }
 
-void weft_break_for(const weft_transfer *t, int message, weft_status status, const char *what)
+void weft_break_for(const weft_comm_transfer *t, int message, weft_status status, const char *what)
 {
     const weft_message *m = &t->messages[message];
     char tensor[256], who[200];
@@ -203,7 +203,7 @@ void weft_finding_text(const weft_account *accounts, const weft_finding *f, char
 static int pending_of_call(const weft_comm *comm, uint64_t call)
 {
     int count = 0;
-    for (const weft_transfer *t = comm->oldest; t != NULL; t = t->newer) {
+    for (const weft_comm_transfer *t = comm->oldest; t != NULL; t = t->newer) {
         count += t->call_number == call;
     }
     return count;
@@ -268,7 +268,7 @@ static void write_answers(const weft_comm *comm, FILE *file)
 /* Into memory: the mutex is held meanwhile. */
 static void write_report(weft_comm *comm, FILE *file)
 {
-    enum { MOST_MESSAGES = 5000 };
+    enum { MAX_MESSAGES = 5000 };
     char who[64], message[WEFT_BLAME_SIZE], when[64] = "";
     time_t now = time(NULL);
     struct tm day;
@@ -282,16 +282,16 @@ static void write_report(weft_comm *comm, FILE *file)
     starpu_pthread_mutex_lock(&comm->mutex);
     write_calls(comm, file);
     fprintf(file, "\nMessages that have not ended\n");
-    print_oldest(comm, MOST_MESSAGES, file);
+    print_oldest(comm, MAX_MESSAGES, file);
     starpu_pthread_mutex_unlock(&comm->mutex);
     write_answers(comm, file);
 }
 
 char *weft_report_path(int process)
 {
-    enum { MOST_DIGITS = 12 };
+    enum { MAX_DIGITS = 12 };
     const char *name = weft_variable_text(WEFT_VARIABLE_REPORT);
-    size_t size = name == NULL ? 0 : strlen(name) + MOST_DIGITS + 1;
+    size_t size = name == NULL ? 0 : strlen(name) + MAX_DIGITS + 1;
     char *path = name == NULL ? NULL : malloc(size);
     if (path != NULL) {
         snprintf(path, size, "%s.%d", name, process);

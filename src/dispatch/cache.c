@@ -12,12 +12,12 @@ typedef struct weft_dispatch {
     size_t task_bytes;                 /* of all lists that are kept */
     weft_ptrset rules;                 /* text -> weft_rule *, parsed */
     weft_ptrset warned;                /* operations that a warning was given of */
-    weft_forced_choice forced;
+    weft_forced_sharding forced;
 } weft_dispatch_state;
 
 /* At most so many entries, of 1.5 KB each, and so many bytes of task lists: a program whose attributes never
  * repeat (a window that slides over its data) would else fill the memory. */
-enum { FIRST_BUCKETS = 256, MOST_CALLS = 1 << 15, MOST_TASK_BYTES = 64 << 20 };
+enum { FIRST_BUCKETS = 256, MAX_CALLS = 1 << 15, MAX_TASK_BYTES = 64 << 20 };
 
 /* ---- the order of last use ----------------------------------------------------------------------------- */
 
@@ -97,13 +97,13 @@ void weft_dispatch_stop(void)
 
 int64_t weft_dispatch_force(int64_t combination)
 {
-    weft_forced_choice *forced = &weft_runtime.dispatch->forced;
+    weft_forced_sharding *forced = &weft_runtime.dispatch->forced;
     int64_t most = forced->most;
-    *forced = (weft_forced_choice){ .active = combination >= 0, .combination = combination };
+    *forced = (weft_forced_sharding){ .active = combination >= 0, .combination = combination };
     return most;
 }
 
-weft_forced_choice *weft_forced(void)
+weft_forced_sharding *weft_forced(void)
 {
     return &weft_runtime.dispatch->forced;
 }
@@ -166,7 +166,7 @@ static void cache_grow(weft_dispatch_state *state)
 }
 
 weft_cached_call *weft_cache_add(const weft_call *call, const weft_layout *const inputs[], uint64_t hash,
-                                 const weft_choice *choice)
+                                 const weft_sharding *sharding)
 {
     weft_dispatch_state *state = weft_runtime.dispatch;
     weft_cached_call *entry = calloc(1, sizeof(*entry));
@@ -178,9 +178,9 @@ weft_cached_call *weft_cache_add(const weft_call *call, const weft_layout *const
     entry->num_inputs = call->num_inputs;
     memcpy(entry->inputs, inputs, (size_t)call->num_inputs * sizeof(inputs[0]));
     entry->attributes = call->attributes;
-    entry->choice = *choice;
+    entry->sharding = *sharding;
     entry->hash = hash;
-    if (state->count == MOST_CALLS) {
+    if (state->count == MAX_CALLS) {
         forget_call(state, state->oldest);
     }
     if (++state->count > state->num_buckets) {
@@ -202,10 +202,10 @@ void weft_cache_keep_tasks(weft_cached_call *cached, weft_task_list *tasks)
 {
     weft_dispatch_state *state = weft_runtime.dispatch;
     size_t bytes = weft_task_list_bytes(tasks);
-    if (bytes > MOST_TASK_BYTES) {
+    if (bytes > MAX_TASK_BYTES) {
         return;
     }
-    for (weft_cached_call *old = state->oldest; state->task_bytes + bytes > MOST_TASK_BYTES; old = old->newer) {
+    for (weft_cached_call *old = state->oldest; state->task_bytes + bytes > MAX_TASK_BYTES; old = old->newer) {
         drop_tasks(state, old);
     }
     cached->tasks = *tasks;

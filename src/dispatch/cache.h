@@ -13,7 +13,7 @@ typedef struct weft_cached_call {
     const weft_layout *inputs[WEFT_MAX_INPUTS];
     weft_attributes attributes;
     uint64_t hash;
-    weft_choice choice;
+    weft_sharding sharding;
     uint64_t uses;             /* how often its tasks were asked for */
     weft_task_list tasks;      /* where has_tasks */
     bool has_tasks;
@@ -27,14 +27,14 @@ uint64_t weft_cache_hash(const weft_call *call, const weft_layout *const inputs[
 weft_cached_call *weft_cache_find(const weft_call *call, const weft_layout *const inputs[], uint64_t hash);
 /* NULL with the error kept: no memory. Where there are too many entries, the least recently used goes. */
 weft_cached_call *weft_cache_add(const weft_call *call, const weft_layout *const inputs[], uint64_t hash,
-                                 const weft_choice *choice);
+                                 const weft_sharding *sharding);
 /* Whether a list that is built now is worth keeping: from its second use on. */
 bool weft_cache_wants_tasks(weft_cached_call *cached);
 /* Takes the list over, where it fits into the budget; drops those that were used least recently. */
 void weft_cache_keep_tasks(weft_cached_call *cached, weft_task_list *tasks);
 
 /* What weft_dispatch_force() has set. */
-weft_forced_choice *weft_forced(void);
+weft_forced_sharding *weft_forced(void);
 
 /* The rule of a call, parsed the first time it is asked for; NULL with the error kept. */
 const weft_rule *weft_cached_rule(const weft_call *call);
@@ -45,7 +45,7 @@ bool weft_cache_first_warning(const weft_operation *operation);
 /* For a call with these inputs: from the cache, or chosen and added to it, valid until the next call; NULL
  * with the error kept. *guessed: see weft_gather_layouts(). `own`: room for what is not kept; then *cached is
  * NULL. */
-const weft_choice *weft_obtain_layouts(const weft_call *call, weft_tensor_impl *const inputs[],
-                                       weft_choice *own, int *guessed, weft_cached_call **cached);
+const weft_sharding *weft_obtain_layouts(const weft_call *call, weft_tensor_impl *const inputs[],
+                                       weft_sharding *own, int *guessed, weft_cached_call **cached);
 
 #endif

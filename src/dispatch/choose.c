@@ -58,18 +58,18 @@ static bool gives_shape_asked_for(const weft_call *call, const weft_binding *bin
 }
 
 static void list_windows(const weft_call *call, const weft_binding *binding,
-                         weft_window windows[][WEFT_MAX_DIMS])
+                         weft_window access_map[][WEFT_MAX_DIMS])
 {
     for (int i = 0; i < binding->num_inputs; i++) {
         for (int d = 0; d < binding->input_ndim[i]; d++) {
-            windows[i][d] =
-                binding->input_windows[i][d] ? call->operation->window(call, i, d) : (weft_window){ 0 };
+            access_map[i][d] =
+                binding->input_access[i][d] ? call->operation->window(call, i, d) : (weft_window){ 0 };
         }
     }
 }
 
 static weft_status choose_by_rule(const weft_call *call, const weft_layout *const inputs[],
-                                  weft_choice *choice, char *why, size_t why_size)
+                                  weft_sharding *sharding, char *why, size_t why_size)
 {
     const weft_operation *operation = call->operation;
     weft_rule written;
@@ -104,23 +104,23 @@ static weft_status choose_by_rule(const weft_call *call, const weft_layout *cons
     if (operation->numbers_are_shape && !gives_shape_asked_for(call, &binding, why, why_size)) {
         return WEFT_ERR_INTERNAL;
     }
-    weft_window windows[WEFT_MAX_INPUTS][WEFT_MAX_DIMS];
-    list_windows(call, &binding, windows);
+    weft_window access_map[WEFT_MAX_INPUTS][WEFT_MAX_DIMS];
+    list_windows(call, &binding, access_map);
     weft_search search = {
         .table = weft_runtime.layouts,
         .topology = &weft_runtime.topology,
         .cost = &weft_runtime.cost,
         .in_place = operation->in_place,
         .forced = weft_forced(),
-        .windows = windows,
+        .access_map = access_map,
     };
     weft_dtype type = weft_output_dtype(operation->output_type, call->num_inputs, inputs,
                                         (weft_dtype)call->attributes.type);
-    return weft_strategy_search(&search, &binding, &operation->linear, inputs, type, choice, why, why_size);
+    return weft_strategy_search(&search, &binding, &operation->linear, inputs, type, sharding, why, why_size);
 }
 
-const weft_choice *weft_obtain_layouts(const weft_call *call, weft_tensor_impl *const tensors[],
-                                       weft_choice *own, int *guessed, weft_cached_call **cached)
+const weft_sharding *weft_obtain_layouts(const weft_call *call, weft_tensor_impl *const tensors[],
+                                         weft_sharding *own, int *guessed, weft_cached_call **cached)
 {
     const weft_layout *inputs[WEFT_MAX_INPUTS];
     *cached = NULL;
@@ -132,13 +132,13 @@ const weft_choice *weft_obtain_layouts(const weft_call *call, weft_tensor_impl *
     *cached = forced ? NULL : weft_cache_find(call, inputs, hash);
     if (*cached != NULL) {
         weft_runtime.counters.dispatch_hits++;
-        return &(*cached)->choice;
+        return &(*cached)->sharding;
     }
     weft_runtime.counters.dispatch_misses++;
     if (!weft_check_types(call, inputs) || !weft_check_meshes(call, inputs)) {
         return NULL;
     }
-    *own = (weft_choice){ .output = NULL };
+    *own = (weft_sharding){ .output = NULL };
     char why[400] = "";
     weft_status status = call->operation->choose != NULL
                              ? call->operation->choose(call, inputs, own, why, sizeof(why))
@@ -153,5 +153,5 @@ const weft_choice *weft_obtain_layouts(const weft_call *call, weft_tensor_impl *
         return own;
     }
     *cached = weft_cache_add(call, inputs, hash, own);
-    return *cached == NULL ? NULL : &(*cached)->choice;
+    return *cached == NULL ? NULL : &(*cached)->sharding;
 }

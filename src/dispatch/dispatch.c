@@ -1,7 +1,7 @@
 /* The road of every operation: checks, layouts, moves, the output, its tasks. */
 #include <string.h>
 
-#include "comm/calls.h"
+#include "comm/check_spmd.h"
 #include "dispatch/cache.h"
 #include "dispatch/inputs.h"
 #include "tensor/run.h"
@@ -9,9 +9,9 @@
 /* The tensors of a call on their way. */
 typedef struct operands {
     const weft_call *call;
-    const weft_choice *choice;
-    weft_tensor_impl *inputs[WEFT_MAX_INPUTS];    /* as given, then in the layouts that were chosen */
-    const weft_windows *windows[WEFT_MAX_INPUTS]; /* see weft_lowering */
+    const weft_sharding *sharding;
+    weft_tensor_impl *inputs[WEFT_MAX_INPUTS];          /* as given, then in the layouts that were chosen */
+    const weft_access_map *access_map[WEFT_MAX_INPUTS]; /* see weft_lowering */
     weft_tensor_impl *output;
     weft_cached_call *cached; /* where its tasks are kept; NULL: nowhere */
 } operands;
@@ -44,7 +44,7 @@ static weft_tensor_impl *moved_before(const operands *o, int input, const weft_l
 static bool move_inputs(operands *o)
 {
     for (int i = 0; i < o->call->num_inputs; i++) {
-        const weft_layout *wanted = o->choice->inputs[i];
+        const weft_layout *wanted = o->sharding->inputs[i];
         weft_tensor_impl *given = o->inputs[i];
         if (given->layout == wanted) {
             continue;
@@ -62,38 +62,38 @@ static bool move_inputs(operands *o)
 
 /* Where a dimension that is seen through windows is sharded, ranks get what they need of their neighbours'.
  * `windows`: of this input, as long as the call lasts. */
-static bool make_windows(operands *o, int input, weft_windows *windows)
+static bool make_access(operands *o, int input, weft_access_map *access_map)
 {
     const weft_call *call = o->call;
-    const weft_choice *choice = o->choice;
-    const weft_layout *layout = choice->inputs[input];
+    const weft_sharding *sharding = o->sharding;
+    const weft_layout *layout = sharding->inputs[input];
     weft_window of[WEFT_MAX_DIMS] = { { 0 } };
     for (int d = 0; d < layout->ndim; d++) {
-        if (choice->window_rows[input][d] >= 0) {
+        if (sharding->window_rows[input][d] >= 0) {
             of[d] = call->operation->window(call, input, d);
         }
     }
-    if (!weft_windows_make(weft_runtime.layouts, layout, choice->window_rows[input], of, windows)) {
+    if (!weft_access_map_make(weft_runtime.layouts, layout, sharding->window_rows[input], of, access_map)) {
         weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for a layout");
         return false;
     }
-    if (windows->cut == NULL) {
+    if (access_map->cut == NULL) {
         return true;
     }
-    o->windows[input] = windows;
-    windows->placed =
-        call->operation->places && windows->cut == choice->output && weft_windows_consecutive(windows);
-    if (windows->placed) {
+    o->access_map[input] = access_map;
+    access_map->placed = call->operation->places && access_map->cut == sharding->output &&
+                         weft_access_map_consecutive(access_map);
+    if (access_map->placed) {
         return true;
     }
-    o->inputs[input] = weft_tensor_windows(call->function, o->inputs[input], windows);
+    o->inputs[input] = weft_tensor_access(call->function, o->inputs[input], access_map);
     return o->inputs[input] != NULL;
 }
 
-static bool make_all_windows(operands *o, weft_windows windows[])
+static bool make_all_access(operands *o, weft_access_map access_map[])
 {
     for (int i = 0; i < o->call->num_inputs; i++) {
-        if (!make_windows(o, i, &windows[i])) {
+        if (!make_access(o, i, &access_map[i])) {
             return false;
         }
     }
@@ -108,12 +108,12 @@ static weft_lowering begin_lowering(const operands *o, weft_task_list *tasks)
                                .operation = call->operation,
                                .attributes = &call->attributes,
                                .num_inputs = call->num_inputs,
-                               .output = o->choice->output,
-                               .choice = o->choice,
+                               .output = o->sharding->output,
+                               .sharding = o->sharding,
                                .tasks = tasks };
     for (int i = 0; i < call->num_inputs; i++) {
         lowering.inputs[i] = o->inputs[i]->layout;
-        lowering.windows[i] = o->windows[i];
+        lowering.access_map[i] = o->access_map[i];
     }
     return lowering;
 }
@@ -190,12 +190,12 @@ static bool run_tasks(const operands *o)
     return done;
 }
 
-static bool place_windows(const operands *o)
+static bool place_access(const operands *o)
 {
     for (int i = 0; i < o->call->num_inputs; i++) {
-        const weft_windows *windows = o->windows[i];
-        if (windows != NULL && windows->placed &&
-            !weft_tensor_place(o->call->function, o->output, o->inputs[i], windows)) {
+        const weft_access_map *access_map = o->access_map[i];
+        if (access_map != NULL && access_map->placed &&
+            !weft_tensor_place(o->call->function, o->output, o->inputs[i], access_map)) {
             return false;
         }
     }
@@ -214,19 +214,19 @@ static weft_tensor_impl *make_output(operands *o)
             return o->output;
         }
         bool writable = weft_tensor_make_writable(call->function, o->output, !operation->overwrites);
-        return writable && run_tasks(o) && place_windows(o) ? o->output : NULL;
+        return writable && run_tasks(o) && place_access(o) ? o->output : NULL;
     }
     if (operation->views) {
         weft_lowering lowering = begin_lowering(o, NULL);
         int64_t row = operation->first_row == NULL ? 0 : operation->first_row(&lowering);
         weft_tensor_impl *view =
-            row < 0 ? NULL : weft_tensor_view(call->function, o->inputs[0], row, o->choice->output);
+            row < 0 ? NULL : weft_tensor_view(call->function, o->inputs[0], row, o->sharding->output);
         if (view != NULL) {
             return view;
         }
     }
-    o->output = weft_tensor_new(call->function, o->choice->output);
-    return o->output != NULL && run_tasks(o) && place_windows(o) ? o->output : NULL;
+    o->output = weft_tensor_new(call->function, o->sharding->output);
+    return o->output != NULL && run_tasks(o) && place_access(o) ? o->output : NULL;
 }
 
 /* The target is another input as well, and tasks that write to some of it may read more: what was there
@@ -259,13 +259,14 @@ static bool copy_target(operands *o)
     return true;
 }
 
-static bool needs_moves(const weft_call *call, const weft_choice *choice, weft_tensor_impl *const inputs[])
+static bool needs_moves(const weft_call *call, const weft_sharding *sharding,
+                        weft_tensor_impl *const inputs[])
 {
-    if (choice->has_windows || reads_target(call)) {
+    if (sharding->has_access_maps || reads_target(call)) {
         return true;
     }
     for (int i = 0; i < call->num_inputs; i++) {
-        if (inputs[i]->layout != choice->inputs[i]) {
+        if (inputs[i]->layout != sharding->inputs[i]) {
             return true;
         }
     }
@@ -273,10 +274,10 @@ static bool needs_moves(const weft_call *call, const weft_choice *choice, weft_t
 }
 
 /* `valid`: the inputs are live tensors that fit together. */
-static bool admit(const weft_call *call, weft_tensor_impl *const inputs[], bool valid)
+static bool check_spmd(const weft_call *call, weft_tensor_impl *const inputs[], bool valid)
 {
     if (weft_runtime.comm == NULL) {
-        return weft_call_admit(&(weft_public_call){ .function = call->function, .failed = !valid });
+        return weft_check_spmd(&(weft_call_signature){ .function = call->function, .failed = !valid });
     }
     const weft_attributes *attributes = &call->attributes;
     const weft_layout *layouts[WEFT_MAX_INPUTS];
@@ -299,7 +300,7 @@ static bool admit(const weft_call *call, weft_tensor_impl *const inputs[], bool 
     for (int i = 0; valid && i < call->num_inputs; i++) {
         layouts[i] = inputs[i]->layout;
     }
-    return weft_call_admit(&(weft_public_call){
+    return weft_check_spmd(&(weft_call_signature){
         .function = call->function,
         .failed = !valid,
         .num_layouts = valid ? call->num_inputs : 0,
@@ -312,23 +313,23 @@ static bool admit(const weft_call *call, weft_tensor_impl *const inputs[], bool 
 bool weft_dispatch_accepts(const weft_call *call)
 {
     weft_tensor_impl *inputs[WEFT_MAX_INPUTS];
-    weft_choice own;
+    weft_sharding own;
     weft_cached_call *cached;
     int guessed;
     bool accepts =
         check_inputs(call, inputs) && weft_obtain_layouts(call, inputs, &own, &guessed, &cached) != NULL;
     if (!accepts) {
-        admit(call, inputs, false);
+        check_spmd(call, inputs, false);
     }
     return accepts;
 }
 
 /* Windows that the caller made are no part of what the cache looks at. */
-static bool has_own_windows(const weft_call *call)
+static bool has_own_access_maps(const weft_call *call)
 {
     bool has = false;
     for (int i = 0; i < call->num_inputs; i++) {
-        has |= call->windows[i] != NULL;
+        has |= call->access_map[i] != NULL;
     }
     return has;
 }
@@ -337,28 +338,28 @@ weft_tensor *weft_dispatch(const weft_call *call)
 {
     operands o = { .call = call };
     weft_tensor_impl **inputs = o.inputs;
-    weft_choice own;
+    weft_sharding own;
     int guessed = -1;
-    const weft_choice *choice =
+    const weft_sharding *sharding =
         check_inputs(call, inputs) ? weft_obtain_layouts(call, inputs, &own, &guessed, &o.cached) : NULL;
-    if (!admit(call, inputs, choice != NULL) || choice == NULL) {
+    if (!check_spmd(call, inputs, sharding != NULL) || sharding == NULL) {
         return NULL;
     }
     if (guessed >= 0) {
         weft_warn_of_guess(call, guessed, inputs[guessed]->layout);
     }
-    o.choice = choice;
-    memcpy(o.windows, call->windows, sizeof(o.windows));
-    if (weft_runtime.task_cache == WEFT_TASK_CACHE_OFF || has_own_windows(call)) {
+    o.sharding = sharding;
+    memcpy(o.access_map, call->access_map, sizeof(o.access_map));
+    if (weft_runtime.task_cache == WEFT_TASK_CACHE_OFF || has_own_access_maps(call)) {
         o.cached = NULL;
     }
-    if (!needs_moves(call, choice, inputs)) {
+    if (!needs_moves(call, sharding, inputs)) {
         return weft_tensor_handle(make_output(&o));
     }
-    weft_windows windows[WEFT_MAX_INPUTS] = { { 0 } };
+    weft_access_map access_map[WEFT_MAX_INPUTS] = { { 0 } };
     weft_scope_open();
     bool done = move_inputs(&o) && (!reads_target(call) || copy_target(&o)) &&
-                (!choice->has_windows || make_all_windows(&o, windows));
+                (!sharding->has_access_maps || make_all_access(&o, access_map));
     weft_tensor *output = done ? weft_tensor_handle(make_output(&o)) : NULL;
     if (output != NULL && !call->operation->in_place) {
         weft_scope_keep(output);

@@ -6,8 +6,8 @@
 
 #include <weft/operation.h>
 
-#include "dispatch/strategy.h"
-#include "dispatch/types.h"
+#include "sharding/strategy.h"
+#include "sharding/types.h"
 #include "tasks/tasks.h"
 #include "tensor/tensor.h"
 
@@ -19,9 +19,9 @@ typedef struct weft_call {
     const weft_operation *operation;
     int num_inputs;
     weft_tensor *inputs[WEFT_MAX_INPUTS];
-    /* Of inputs that weft_tensor_windows() made, and that stay as they are (weft_choose_function): what they
+    /* Of inputs that weft_tensor_access() made, and that stay as they are (weft_choose_function): what they
      * are windows of. */
-    const weft_windows *windows[WEFT_MAX_INPUTS];
+    const weft_access_map *access_map[WEFT_MAX_INPUTS];
     weft_attributes attributes;       /* what the layouts depend on */
     double scalars[WEFT_MAX_SCALARS]; /* what they do not depend on */
 } weft_call;
@@ -37,9 +37,9 @@ typedef struct weft_lowering {
     const weft_layout *inputs[WEFT_MAX_INPUTS]; /* the layouts that were chosen; of windows, of these */
     /* The input is what the ranks need of it; NULL: it is itself. Windows that are placed: it is itself, and
      * is written into the output behind the tasks of the lowering, which leaves it out. */
-    const weft_windows *windows[WEFT_MAX_INPUTS];
+    const weft_access_map *access_map[WEFT_MAX_INPUTS];
     const weft_layout *output;
-    const weft_choice *choice;
+    const weft_sharding *sharding;
     int shard;                                        /* number of the rank among those hosted here */
     weft_shard_info input_shards[WEFT_MAX_INPUTS], output_shard;
     weft_task_list *tasks; /* where they go */
@@ -52,7 +52,7 @@ typedef bool (*weft_lower_function)(const weft_lowering *lowering);
 /* Chooses the layouts where no rule can: see weft_operation. A status with why, as weft_strategy_search()
  * does. */
 typedef weft_status (*weft_choose_function)(const weft_call *call, const weft_layout *const inputs[],
-                                            weft_choice *choice, char *why, size_t why_size);
+                                            weft_sharding *sharding, char *why, size_t why_size);
 
 /* Writes the rule of a call where it depends on how many dimensions there are, or which of them the
  * attributes name. Called for live inputs of the right types; what does not fit shows when the rule is bound.
@@ -128,7 +128,7 @@ void weft_dispatch_stop(void);
 void weft_operations_forget(void);
 
 /* The lowering of operations that have a kernel. A task for each panel of the output, or one for the shard
- * where its rows must stay together; it takes of each input the panels that weft_choice.rows says. Of an
+ * where its rows must stay together; it takes of each input the panels that weft_sharding.rows says. Of an
  * operation that accumulates: a task for each panel of the contracted rows, in their order. */
 bool weft_lower_kernel(const weft_lowering *lowering);
 /* The lowering of elementwise operations, with broadcasting, for inputs of any types. */

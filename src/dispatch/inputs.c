@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "comm/calls.h"
+#include "comm/check_spmd.h"
 #include "dispatch/cache.h"
 
 /* ---- meshes -------------------------------------------------------------------------------------------- */
@@ -143,7 +143,8 @@ weft_status weft_set_implicit_replication(bool allowed)
     static const char function[] = "weft_set_implicit_replication";
     const double number = allowed;
     if (weft_require_init(function) != WEFT_OK ||
-        !weft_call_admit(&(weft_public_call){ .function = function, .num_numbers = 1, .numbers = &number })) {
+        !weft_check_spmd(
+            &(weft_call_signature){ .function = function, .num_numbers = 1, .numbers = &number })) {
         return weft_latest_status();
     }
     weft_runtime.implicit_replication = allowed;

@@ -1,14 +1,14 @@
 /* The lowering of operations that have a kernel: the rule says which rows of each input a task needs. */
 #include <string.h>
 
+#include "codelets/copy.h"
 #include "codelets/kernel.h"
-#include "codelets/move.h"
 #include "dispatch/dispatch.h"
 
 /* Rows [first, last) of a shard, by their global numbers, as an operand. */
 typedef struct part {
     const weft_layout *layout;
-    const weft_windows *windows; /* of the tensor, or NULL */
+    const weft_access_map *access_map; /* of the tensor, or NULL */
     const weft_shard_info *shard;
     int64_t first, last;
     int64_t first_panel, num_panels;
@@ -56,10 +56,10 @@ static part panel_part(const weft_lowering *lowering, int operand, int64_t panel
 static void move_windows(weft_view *view, const part *p)
 {
     weft_box box;
-    weft_windows_rank_box(p->windows, p->shard->rank, &box);
+    weft_access_map_rank_box(p->access_map, p->shard->rank, &box);
     for (int d = 0; d < view->ndim; d++) {
-        if (p->windows->has[d]) {
-            view->shape[d] = p->windows->of[d].size;
+        if (p->access_map->has[d]) {
+            view->shape[d] = p->access_map->of[d].size;
             view->offset[d] = box.offset[d];
         }
     }
@@ -81,7 +81,7 @@ static weft_view view_of(const part *p)
         view.offset[0] = p->first;
         view.extent[0] = p->last - p->first;
     }
-    if (p->windows != NULL) {
+    if (p->access_map != NULL) {
         move_windows(&view, p);
     }
     return view;
@@ -158,10 +158,10 @@ static int choose_parts(const weft_lowering *lowering, weft_rows_relation same, 
 {
     int count = 0;
     for (int i = first_read(lowering); i < lowering->num_inputs; i++) {
-        parts[count] = lowering->choice->rows[i] == same && same != WEFT_ROWS_ALL
+        parts[count] = lowering->sharding->rows[i] == same && same != WEFT_ROWS_ALL
                            ? part_of(lowering, i, first, last)
                            : whole_shard(lowering, i);
-        parts[count++].windows = lowering->windows[i];
+        parts[count++].access_map = lowering->access_map[i];
     }
     return count;
 }
@@ -193,7 +193,7 @@ static bool accumulate_pieces(const weft_lowering *lowering, part output, int64_
 /* Pieces wait for each other. So they are shared out among groups, each of which gives what a rank would that
  * has its rows alone; then these are put together as ranks' are. How many groups there are follows from sizes,
  * not from workers: results repeat. */
-enum { MOST_GROUPS = WEFT_MAX_OPERANDS };
+enum { MAX_GROUPS = WEFT_MAX_OPERANDS };
 
 static int64_t output_bytes(const weft_lowering *lowering, const part *output)
 {
@@ -206,7 +206,7 @@ static int64_t groups_of(const weft_lowering *lowering, const part *output, int6
 {
     const weft_shard_info *shard = weft_lowering_input(lowering, 0);
     int64_t input_bytes = shard->count * (int64_t)weft_dtype_size(lowering->inputs[0]->dtype);
-    int64_t groups = weft_min_i64(MOST_GROUPS, pieces / 2);
+    int64_t groups = weft_min_i64(MAX_GROUPS, pieces / 2);
     /* What is written and read again is little beside what is read. */
     groups = weft_min_i64(groups, input_bytes / (4 * output_bytes(lowering, output)));
     return lowering->operation->in_place ? 1 : weft_max_i64(1, groups);
@@ -241,7 +241,7 @@ static bool accumulate(const weft_lowering *lowering, part output)
 {
     int64_t pieces = weft_max_i64(1, weft_lowering_input(lowering, 0)->num_panels);
     int64_t groups = groups_of(lowering, &output, pieces), bytes = output_bytes(lowering, &output);
-    weft_slot others[MOST_GROUPS];
+    weft_slot others[MAX_GROUPS];
     bool done = true;
     for (int64_t g = 0; g < groups && done; g++) {
         part own = output;
@@ -258,7 +258,7 @@ static bool has_windows_of_rows(const weft_lowering *lowering)
 {
     bool has = false;
     for (int i = 0; i < lowering->num_inputs; i++) {
-        has |= lowering->windows[i] != NULL && lowering->windows[i]->has[0];
+        has |= lowering->access_map[i] != NULL && lowering->access_map[i]->has[0];
     }
     return has;
 }
@@ -272,8 +272,8 @@ bool weft_lower_kernel(const weft_lowering *lowering)
     }
     const weft_operation *operation = lowering->operation;
     const weft_shard_info *shard = weft_lowering_output(lowering);
-    bool by_piece = operation->accumulates && lowering->choice->rows[0] == WEFT_ROWS_SUMMED;
-    if (lowering->choice->whole_rows) {
+    bool by_piece = operation->accumulates && lowering->sharding->rows[0] == WEFT_ROWS_SUMMED;
+    if (lowering->sharding->whole_rows) {
         return lower_output(lowering, whole_shard(lowering, OUTPUT), operation->in_place);
     }
     for (int64_t panel = 0; panel < shard->num_panels; panel++) {

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/calls.h"
+#include "comm/check_spmd.h"
 #include "dispatch/dispatch.h"
 
 /* ---- checks -------------------------------------------------------------------------------------------- */
@@ -69,12 +69,12 @@ static bool check_linearity(const char *function, const weft_linearity *linear, 
 }
 
 /* What rows are needed only the library's own operations can say. */
-static bool has_windows(const weft_rule *rule)
+static bool has_access_maps(const weft_rule *rule)
 {
     bool has = false;
     for (int i = 0; i < rule->num_inputs; i++) {
         for (int t = 0; t < rule->inputs[i].num_terms; t++) {
-            has |= rule->inputs[i].terms[t].windows;
+            has |= rule->inputs[i].terms[t].access_map;
         }
     }
     return has;
@@ -102,7 +102,7 @@ static bool check_description(const char *function, const weft_operation_descrip
         weft_fail(WEFT_ERR_INVALID, function, "%s", why);
         return false;
     }
-    if (has_windows(&rule)) {
+    if (has_access_maps(&rule)) {
         weft_fail(WEFT_ERR_INVALID, function, "rule \"%s\" has windows (\"~\"), expected whole dimensions",
                   d->rule);
         return false;
@@ -179,14 +179,14 @@ static uint64_t fingerprint(const weft_operation_description *d)
 }
 
 /* Compares what the processes register. */
-static bool admit(const char *function, const weft_operation_description *d, bool valid)
+static bool check_spmd(const char *function, const weft_operation_description *d, bool valid)
 {
     uint64_t hash = valid ? fingerprint(d) : 0;
     const double numbers[] = { (double)(uint32_t)(hash >> 32), (double)(uint32_t)hash };
-    return weft_call_admit(&(weft_public_call){ .function = function,
-                                                .failed = !valid,
-                                                .num_numbers = WEFT_ARRAY_SIZE(numbers),
-                                                .numbers = numbers }) &&
+    return weft_check_spmd(&(weft_call_signature){ .function = function,
+                                                   .failed = !valid,
+                                                   .num_numbers = WEFT_ARRAY_SIZE(numbers),
+                                                   .numbers = numbers }) &&
            valid;
 }
 
@@ -194,7 +194,7 @@ const weft_operation *weft_operation_register(const weft_operation_description *
 {
     static const char function[] = "weft_operation_register";
     if (weft_require_init(function) != WEFT_OK ||
-        !admit(function, description, check_description(function, description))) {
+        !check_spmd(function, description, check_description(function, description))) {
         return NULL;
     }
     weft_operation *operation = copy_of(description);
@@ -265,7 +265,7 @@ weft_tensor *weft_apply(const weft_operation *handle, int num_tensors, weft_tens
                   (const void *)handle);
     }
     if (operation == NULL || !check_call(function, operation, num_tensors, tensors, options)) {
-        weft_call_admit(&(weft_public_call){ .function = function, .failed = true });
+        weft_check_spmd(&(weft_call_signature){ .function = function, .failed = true });
         return NULL;
     }
     weft_call call = { .function = operation->name,

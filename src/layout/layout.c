@@ -52,7 +52,7 @@ void weft_layout_table_delete(weft_layout_table *table)
 
 /* ---- refined meshes ------------------------------------------------------------------------------------ */
 
-const weft_mesh_impl *weft_layout_table_refine(weft_layout_table *table, const weft_mesh_impl *mesh, int ndim,
+const weft_mesh_impl *weft_layout_table_factor(weft_layout_table *table, const weft_mesh_impl *mesh, int ndim,
                                                const int64_t shape[])
 {
     weft_mesh_impl **refined = table->refined.items;
@@ -62,7 +62,7 @@ const weft_mesh_impl *weft_layout_table_refine(weft_layout_table *table, const w
             return refined[i];
         }
     }
-    weft_mesh_impl *finer = weft_mesh_refine(mesh, ndim, shape);
+    weft_mesh_impl *finer = weft_mesh_factor(mesh, ndim, shape);
     weft_mesh_impl **slot = finer == NULL ? NULL : weft_vec_push(&table->refined, sizeof(weft_mesh_impl *));
     if (slot == NULL) {
         weft_mesh_delete(finer);

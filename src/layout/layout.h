@@ -50,7 +50,7 @@ weft_mesh_impl *weft_mesh_new(int ndim, const int64_t shape[], const int ranks[]
                               int64_t world_size, weft_status *status, char *why, size_t why_size);
 /* The same ranks in the same order in another shape, of the same size. Borrows the mesh's look-up of ranks:
  * the mesh must outlive it. NULL: no memory. */
-weft_mesh_impl *weft_mesh_refine(const weft_mesh_impl *mesh, int ndim, const int64_t shape[]);
+weft_mesh_impl *weft_mesh_factor(const weft_mesh_impl *mesh, int ndim, const int64_t shape[]);
 void weft_mesh_delete(weft_mesh_impl *mesh);
 bool weft_mesh_same(const weft_mesh_impl *a, const weft_mesh_impl *b); /* shape, ranks and names */
 
@@ -101,8 +101,8 @@ typedef struct weft_layout {
 typedef struct weft_panel_policy {
     double byte_us;       /* what it takes to move a byte, by the slower of copies and messages */
     double panel_us;      /* what one more panel costs: a task, and a message */
-    int64_t least_bytes;  /* of a panel */
-    int64_t least_rows;   /* of a panel, where the shard has four times as many */
+    int64_t min_bytes;    /* of a panel */
+    int64_t min_rows;     /* of a panel, where the shard has four times as many */
     int64_t max_panels;   /* of a shard, about */
     int64_t target_bytes; /* > 0: instead of all but max_panels, a panel is at least about this large */
     int64_t forced_rows;  /* > 0: always this height */
@@ -123,9 +123,9 @@ const weft_layout *weft_layout_intern(weft_layout_table *table, const weft_mesh_
                                       const weft_placement *placements, int ndim, const int64_t shape[],
                                       weft_dtype dtype);
 
-/* The one mesh of the table with the same ranks in this shape: see weft_mesh_refine(). It lives as long as
+/* The one mesh of the table with the same ranks in this shape: see weft_mesh_factor(). It lives as long as
  * the table. NULL: no memory. */
-const weft_mesh_impl *weft_layout_table_refine(weft_layout_table *table, const weft_mesh_impl *mesh, int ndim,
+const weft_mesh_impl *weft_layout_table_factor(weft_layout_table *table, const weft_mesh_impl *mesh, int ndim,
                                                const int64_t shape[]);
 
 /* The box that a rank holds; an empty chunk keeps the other dimensions' extents. Returns false for a rank

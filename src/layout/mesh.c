@@ -185,7 +185,7 @@ weft_mesh_impl *weft_mesh_new(int ndim, const int64_t shape[], const int ranks[]
     return mesh;
 }
 
-weft_mesh_impl *weft_mesh_refine(const weft_mesh_impl *mesh, int ndim, const int64_t shape[])
+weft_mesh_impl *weft_mesh_factor(const weft_mesh_impl *mesh, int ndim, const int64_t shape[])
 {
     weft_mesh_impl *finer = calloc(1, sizeof(*finer));
     if (finer != NULL) {

@@ -30,19 +30,19 @@ static void largest_shard(const weft_mesh_impl *mesh, const weft_placement *plac
 }
 
 /* Rows that a panel should have at least, of a shard with so many. */
-static int64_t least_rows(const weft_panel_policy *policy, int64_t rows, int64_t row_bytes)
+static int64_t min_rows(const weft_panel_policy *policy, int64_t rows, int64_t row_bytes)
 {
-    int64_t most_panels = weft_max_i64(1, policy->max_panels);
-    int64_t enough = weft_ceil_div(rows, most_panels);
+    int64_t max_panels = weft_max_i64(1, policy->max_panels);
+    int64_t enough = weft_ceil_div(rows, max_panels);
     if (policy->target_bytes > 0) {
         return weft_max_i64(enough, weft_ceil_div(policy->target_bytes, row_bytes));
     }
     double shard_bytes = (double)rows * (double)row_bytes;
     double panels = sqrt(shard_bytes * policy->byte_us / policy->panel_us);
     int64_t pipelined = panels > 1 ? (int64_t)ceil((double)rows / panels) : rows;
-    int64_t of_product = weft_min_i64(policy->least_rows, weft_ceil_div(rows, 4));
+    int64_t of_product = weft_min_i64(policy->min_rows, weft_ceil_div(rows, 4));
     enough = weft_max_i64(weft_max_i64(enough, pipelined), of_product);
-    return weft_max_i64(enough, weft_ceil_div(policy->least_bytes, row_bytes));
+    return weft_max_i64(enough, weft_ceil_div(policy->min_bytes, row_bytes));
 }
 
 int64_t weft_panel_rows(const weft_panel_policy *policy, const weft_mesh_impl *mesh,
@@ -56,7 +56,7 @@ int64_t weft_panel_rows(const weft_panel_policy *policy, const weft_mesh_impl *m
     if (ndim == 0 || row_bytes == 0 || rows < 2) {
         return whole_shard;
     }
-    int64_t enough = least_rows(policy, rows, row_bytes);
+    int64_t enough = min_rows(policy, rows, row_bytes);
     if (enough >= rows) {
         return whole_shard;
     }

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "codelets/move.h"
+#include "codelets/copy.h"
 
 weft_affine_loop weft_affine_same(int64_t extent, int source, int target)
 {
@@ -36,7 +36,7 @@ static size_t write_term(const weft_affine_loop *loop, int index, bool target, c
     case WEFT_LOOP_SAME:
         text[used++] = letter;
         break;
-    case WEFT_LOOP_WINDOWS:
+    case WEFT_LOOP_ACCESS:
         text[used++] = letter;
         if (!target) {
             text[used++] = '~';
@@ -172,12 +172,13 @@ typedef struct place {
     weft_box box; /* of the panel: of what is held */
 } place;
 
-static place place_of(const weft_layout *layout, const weft_shard_info *shard, const weft_windows *windows)
+static place place_of(const weft_layout *layout, const weft_shard_info *shard,
+                      const weft_access_map *access_map)
 {
     place p = { .layout = layout, .shard = shard, .held = shard->box };
     weft_box_strides(layout->ndim, &shard->box, p.strides);
-    if (windows != NULL) {
-        weft_windows_rank_box(windows, shard->rank, &p.held);
+    if (access_map != NULL) {
+        weft_access_map_rank_box(access_map, shard->rank, &p.held);
         for (int d = 0; d < layout->ndim; d++) {
             p.shift[d] = shard->box.offset[d] - p.held.offset[d];
         }
@@ -301,14 +302,14 @@ static void source_panels(const weft_affine *map, const place *from, const regio
 
 static bool copy_map(copier *c, const weft_affine *map)
 {
-    const weft_windows *windows = c->lowering->windows[map->input];
+    const weft_access_map *access_map = c->lowering->access_map[map->input];
     region wanted = whole_region(map);
     restrict_to(map, true, &c->to.box, &wanted);
-    if (region_count(map, &wanted) == 0 || (windows != NULL && windows->placed)) {
+    if (region_count(map, &wanted) == 0 || (access_map != NULL && access_map->placed)) {
         return true;
     }
     c->from =
-        place_of(c->lowering->inputs[map->input], weft_lowering_input(c->lowering, map->input), windows);
+        place_of(c->lowering->inputs[map->input], weft_lowering_input(c->lowering, map->input), access_map);
     int64_t panel, last;
     for (source_panels(map, &c->from, &wanted, &panel, &last); panel < last; panel++) {
         go_to_panel(&c->from, panel);

@@ -8,7 +8,7 @@
 
 typedef enum weft_loop_kind {
     WEFT_LOOP_SAME = 0, /* index i of both sides: may be sharded */
-    WEFT_LOOP_WINDOWS,  /* other indices on the two sides: the source is seen through windows */
+    WEFT_LOOP_ACCESS,   /* other indices on the two sides: the source is seen through windows */
     WEFT_LOOP_TAKEN,    /* of the source alone: must not be sharded */
     WEFT_LOOP_REPEATED, /* of the target alone: the source has size 1 there, or no dimension */
     WEFT_LOOP_ONE       /* of size 1, and on one side perhaps no dimension */

@@ -93,7 +93,7 @@ weft_tensor *weft_attention_in_ring(weft_attention_operands *a);
 
 /* Of operations that are a step: in place, on tensors that were put where it needs them. */
 weft_status weft_attention_choose(const weft_call *call, const weft_layout *const inputs[],
-                                  weft_choice *choice, char *why, size_t why_size);
+                                  weft_sharding *sharding, char *why, size_t why_size);
 /* `q`: which input that is; the next one is k. A block that adds nothing is passed over, but for the first
  * one, which sets the target. */
 bool weft_attention_lower_step(const weft_lowering *lowering, int q);

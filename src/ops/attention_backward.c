@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "ops/attention.h"
-#include "ops/statistics.h"
+#include "ops/row_reduce.h"
 
 typedef weft_attention_operands attention;
 

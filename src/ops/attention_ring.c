@@ -11,15 +11,15 @@ typedef weft_attention_operands attention;
 /* ---- steps --------------------------------------------------------------------------------------------- */
 
 weft_status weft_attention_choose(const weft_call *call, const weft_layout *const inputs[],
-                                  weft_choice *choice, char *why, size_t why_size)
+                                  weft_sharding *sharding, char *why, size_t why_size)
 {
     (void)why;
     (void)why_size;
-    const weft_layout *target = choice->output = inputs[0];
+    const weft_layout *target = sharding->output = inputs[0];
     for (int i = 0; i < call->num_inputs; i++) {
         bool same_rows = inputs[i]->ndim == target->ndim && inputs[i]->shape[0] == target->shape[0];
-        choice->inputs[i] = inputs[i];
-        choice->rows[i] = same_rows ? WEFT_ROWS_SAME : WEFT_ROWS_ALL;
+        sharding->inputs[i] = inputs[i];
+        sharding->rows[i] = same_rows ? WEFT_ROWS_SAME : WEFT_ROWS_ALL;
     }
     return WEFT_OK;
 }
@@ -30,8 +30,8 @@ static void span_of(const weft_lowering *lowering, int input, int64_t *first, in
     const weft_shard_info *shard = weft_lowering_input(lowering, input);
     const weft_layout *layout = lowering->inputs[input];
     weft_box box = shard->box;
-    if (lowering->windows[input] != NULL) {
-        weft_windows_rank_box(lowering->windows[input], shard->rank, &box);
+    if (lowering->access_map[input] != NULL) {
+        weft_access_map_rank_box(lowering->access_map[input], shard->rank, &box);
     }
     *first = box.offset[layout->ndim - 2];
     *end = *first + box.extent[layout->ndim - 2];
@@ -327,19 +327,19 @@ static int64_t steps_of(const attention *a)
 }
 
 /* What the ranks work with in a step: the blocks of those further along the mesh dimensions that turn. */
-static weft_windows blocks_of(const attention *a, const weft_layout *layout, int64_t step)
+static weft_access_map blocks_of(const attention *a, const weft_layout *layout, int64_t step)
 {
-    weft_windows windows = { .cut = layout };
+    weft_access_map access_map = { .cut = layout };
     int dim = layout->ndim - 2;
-    windows.has[dim] = true;
-    windows.of[dim] = (weft_window){ .size = layout->shape[dim], .times = 1, .over = 1 };
+    access_map.has[dim] = true;
+    access_map.of[dim] = (weft_window){ .size = layout->shape[dim], .times = 1, .over = 1 };
     for (int m = layout->mesh->ndim - 1; m >= 0; m--) {
         if (a->turns[m]) {
-            windows.turn[m] = step % layout->mesh->shape[m];
+            access_map.turn[m] = step % layout->mesh->shape[m];
             step /= layout->mesh->shape[m];
         }
     }
-    return windows;
+    return access_map;
 }
 
 /* The blocks are put into `blocks`, with a reference of the caller's. */
@@ -347,13 +347,13 @@ static bool run_step(const attention *a, const weft_call *like, unsigned moving,
                      weft_tensor *blocks[])
 {
     weft_call call = *like;
-    weft_windows windows[WEFT_MAX_INPUTS];
+    weft_access_map access_map[WEFT_MAX_INPUTS];
     for (int i = 0; i < call.num_inputs && step > 0; i++) {
         if (moving >> i & 1) {
             weft_tensor_impl *whole = weft_tensor_get(call.inputs[i]);
-            windows[i] = blocks_of(a, whole->layout, step);
-            call.windows[i] = &windows[i];
-            blocks[i] = weft_tensor_handle(weft_tensor_windows(a->function, whole, &windows[i]));
+            access_map[i] = blocks_of(a, whole->layout, step);
+            call.access_map[i] = &access_map[i];
+            blocks[i] = weft_tensor_handle(weft_tensor_access(a->function, whole, &access_map[i]));
             call.inputs[i] = blocks[i];
             if (blocks[i] == NULL) {
                 return false;

@@ -9,7 +9,7 @@ static const weft_operation operation_close = {
     .name = "close",
     .rules = { "A,A->A" },
     .inputs = { { "a", WEFT_TYPES_ALL, false }, { "b", WEFT_TYPES_ALL, true } },
-    .output_type = WEFT_TYPE_TRUTH,
+    .output_type = WEFT_TYPE_BOOL,
     .elementwise = &weft_elementwise_close,
 };
 
@@ -25,7 +25,7 @@ static bool check_pair(const char *function, weft_tensor *a, weft_tensor *b, con
         return false;
     }
     return weft_check_same_mesh(function, "a", first->layout, "b", second->layout) &&
-           weft_check_not_held(function, "a", first) && weft_check_not_held(function, "b", second);
+           weft_check_not_acquired(function, "a", first) && weft_check_not_acquired(function, "b", second);
 }
 
 static bool are_alike(const weft_layout *a, const weft_layout *b)
@@ -37,7 +37,7 @@ static bool are_alike(const weft_layout *a, const weft_layout *b)
 /* `truths`: of each element, or NULL with the error kept. */
 static weft_status all_true(const char *function, weft_tensor *truths, bool *result)
 {
-    weft_tensor *answer = truths == NULL ? NULL : weft_every_all(truths);
+    weft_tensor *answer = truths == NULL ? NULL : weft_all_all(truths);
     unsigned char truth = 0;
     weft_status status = answer == NULL
                              ? weft_latest_status()

@@ -104,15 +104,15 @@ BINARY(minimum, WEFT_TYPES_ALL, WEFT_TYPE_PROMOTED, PASSES(WEFT_MIN), "eq, where
 BINARY(atan2, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "square, div, mul, sum")
 BINARY(hypot, WEFT_TYPES_FLOAT, WEFT_TYPE_PROMOTED, NOT_LINEAR, "div, mul, sum")
 BINARY(logaddexp, WEFT_TYPES_FLOAT, WEFT_TYPE_PROMOTED, NOT_LINEAR, "sub, sigmoid, mul, sum")
-BINARY(eq, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR, NULL)
-BINARY(ne, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR, NULL)
-BINARY(lt, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR, NULL)
-BINARY(le, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR, NULL)
-BINARY(gt, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR, NULL)
-BINARY(ge, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR, NULL)
-BINARY(logical_and, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR, NULL)
-BINARY(logical_or, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR, NULL)
-BINARY(logical_xor, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR, NULL)
+BINARY(eq, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, NULL)
+BINARY(ne, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, NULL)
+BINARY(lt, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, NULL)
+BINARY(le, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, NULL)
+BINARY(gt, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, NULL)
+BINARY(ge, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, NULL)
+BINARY(logical_and, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, NULL)
+BINARY(logical_or, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, NULL)
+BINARY(logical_xor, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, NULL)
 
 /* ---- functions of one value ---------------------------------------------------------------------------- */
 
@@ -150,10 +150,10 @@ UNARY(silu, WEFT_TYPES_FLOAT, WEFT_TYPE_FIRST, NOT_LINEAR, "silu_backward")
 UNARY(relu, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE, "relu_backward")
 UNARY(gelu, WEFT_TYPES_FLOAT, WEFT_TYPE_FIRST, NOT_LINEAR, "gelu_backward")
 UNARY(softplus, WEFT_TYPES_FLOAT, WEFT_TYPE_FIRST, NOT_LINEAR, "sigmoid, mul")
-UNARY(logical_not, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR, NULL)
-UNARY(isnan, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR, NULL)
-UNARY(isinf, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR, NULL)
-UNARY(isfinite, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, NOT_LINEAR, NULL)
+UNARY(logical_not, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, NULL)
+UNARY(isnan, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, NULL)
+UNARY(isinf, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, NULL)
+UNARY(isfinite, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, NULL)
 
 static const weft_operation operation_to_type = {
     .name = "to_type",
@@ -451,7 +451,7 @@ weft_tensor *weft_pow_scalar_backward(weft_tensor *gradient, weft_tensor *input,
 /* ---- in place ------------------------------------------------------------------------------------------ */
 
 #define IN_PLACE(name_, kernel, rule, types, linear_, overwrites_, gradient_)                                \
-    static const weft_operation operation_##name_##in_place = {                                              \
+    static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .rules = { rule },                                                                                   \
         .linear = linear_,                                                                                   \
@@ -461,58 +461,59 @@ weft_tensor *weft_pow_scalar_backward(weft_tensor *gradient, weft_tensor *input,
         .overwrites = overwrites_,                                                                           \
         .elementwise = &weft_elementwise_##kernel,                                                           \
     };                                                                                                       \
-    static weft_tensor *name_##in_place(weft_tensor *a, weft_tensor *b, int count, double scalar)            \
+    static weft_tensor *name_(weft_tensor *a, weft_tensor *b, int count, double scalar)                      \
     {                                                                                                        \
         return weft_dispatch(&(weft_call){ .function = "weft_" #name_,                                       \
-                                           .operation = &operation_##name_##in_place,                        \
+                                           .operation = &operation_##name_,                                  \
                                            .num_inputs = count,                                              \
                                            .inputs = { a, b },                                               \
                                            .scalars = { scalar } });                                         \
     }
 
-IN_PLACE(copy_, assign, "...,...->...", WEFT_TYPES_ALL, PASSES_ALL, true, "itself, sum")
-IN_PLACE(fill_, fill, "A->A", WEFT_TYPES_ALL, NOT_LINEAR, true, NULL)
-IN_PLACE(add_, add_scaled, "...,...->...", WEFT_TYPES_NUMBER, LINEAR, false, "itself, scale, sum")
-IN_PLACE(mul_, mul, "...,...->...", WEFT_TYPES_ALL, LINEAR_IN(1u << 0), false, "mul, sum")
-IN_PLACE(div_, div, "...,...->...", WEFT_TYPES_FLOAT, NOT_LINEAR, false, "div, mul, sum")
-IN_PLACE(scale_, scale, "A->A", WEFT_TYPES_NUMBER, LINEAR, false, "scale")
-IN_PLACE(lerp_, lerp, "...,...->...", WEFT_TYPES_FLOAT, LINEAR, false, "scale, sum")
+IN_PLACE(copy_inplace, assign, "...,...->...", WEFT_TYPES_ALL, PASSES_ALL, true, "itself, sum")
+IN_PLACE(fill_inplace, fill, "A->A", WEFT_TYPES_ALL, NOT_LINEAR, true, NULL)
+IN_PLACE(add_inplace, add_scaled, "...,...->...", WEFT_TYPES_NUMBER, LINEAR, false, "itself, scale, sum")
+IN_PLACE(mul_inplace, mul, "...,...->...", WEFT_TYPES_ALL, LINEAR_IN(1u << 0), false, "mul, sum")
+IN_PLACE(div_inplace, div, "...,...->...", WEFT_TYPES_FLOAT, NOT_LINEAR, false, "div, mul, sum")
+IN_PLACE(scale_inplace, scale, "A->A", WEFT_TYPES_NUMBER, LINEAR, false, "scale")
+IN_PLACE(lerp_inplace, lerp, "...,...->...", WEFT_TYPES_FLOAT, LINEAR, false, "scale, sum")
 
-weft_tensor *weft_add_(weft_tensor *a, weft_tensor *b, double alpha)
+weft_tensor *weft_add_inplace(weft_tensor *a, weft_tensor *b, double alpha)
 {
-    return check_number("weft_add_", "alpha", 2, (weft_tensor *[]){ a, b }, alpha)
-               ? add_in_place(a, b, 2, alpha)
+    return check_number("weft_add_inplace", "alpha", 2, (weft_tensor *[]){ a, b }, alpha)
+               ? add_inplace(a, b, 2, alpha)
                : NULL;
 }
 
-weft_tensor *weft_copy_(weft_tensor *a, weft_tensor *b)
+weft_tensor *weft_copy_inplace(weft_tensor *a, weft_tensor *b)
 {
-    return copy_in_place(a, b, 2, 0);
+    return copy_inplace(a, b, 2, 0);
 }
 
-weft_tensor *weft_fill_(weft_tensor *a, double value)
+weft_tensor *weft_fill_inplace(weft_tensor *a, double value)
 {
-    return check_number_of("weft_fill_", "value", a, value) ? fill_in_place(a, NULL, 1, value) : NULL;
+    return check_number_of("weft_fill_inplace", "value", a, value) ? fill_inplace(a, NULL, 1, value) : NULL;
 }
 
-weft_tensor *weft_mul_(weft_tensor *a, weft_tensor *b)
+weft_tensor *weft_mul_inplace(weft_tensor *a, weft_tensor *b)
 {
-    return mul_in_place(a, b, 2, 0);
+    return mul_inplace(a, b, 2, 0);
 }
 
-weft_tensor *weft_div_(weft_tensor *a, weft_tensor *b)
+weft_tensor *weft_div_inplace(weft_tensor *a, weft_tensor *b)
 {
-    return div_in_place(a, b, 2, 0);
+    return div_inplace(a, b, 2, 0);
 }
 
-weft_tensor *weft_scale_(weft_tensor *a, double factor)
+weft_tensor *weft_scale_inplace(weft_tensor *a, double factor)
 {
-    return check_number_of("weft_scale_", "factor", a, factor) ? scale_in_place(a, NULL, 1, factor) : NULL;
+    return check_number_of("weft_scale_inplace", "factor", a, factor) ? scale_inplace(a, NULL, 1, factor)
+                                                                      : NULL;
 }
 
-weft_tensor *weft_lerp_(weft_tensor *a, weft_tensor *b, double weight)
+weft_tensor *weft_lerp_inplace(weft_tensor *a, weft_tensor *b, double weight)
 {
-    return lerp_in_place(a, b, 2, weight);
+    return lerp_inplace(a, b, 2, weight);
 }
 
 /* ---- all of them --------------------------------------------------------------------------------------- */
@@ -599,12 +600,12 @@ const weft_operation *const weft_elementwise_operations[] = {
     &operation_tanh_backward,
     &operation_sigmoid_backward,
     &operation_pow_scalar_backward,
-    &operation_copy_in_place,
-    &operation_fill_in_place,
-    &operation_add_in_place,
-    &operation_mul_in_place,
-    &operation_div_in_place,
-    &operation_scale_in_place,
-    &operation_lerp_in_place,
+    &operation_copy_inplace,
+    &operation_fill_inplace,
+    &operation_add_inplace,
+    &operation_mul_inplace,
+    &operation_div_inplace,
+    &operation_scale_inplace,
+    &operation_lerp_inplace,
     NULL,
 };

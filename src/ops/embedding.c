@@ -1,6 +1,6 @@
 /* Rows of a table, and the gradient of the table. */
 #include "codelets/lookup.h"
-#include "ops/statistics.h"
+#include "ops/row_reduce.h"
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
 

@@ -49,7 +49,7 @@ static const weft_operation operation_check_indices = {
     .name = "check_indices",
     .rules = { "A->A" },
     .inputs = { { "indices", WEFT_TYPES_INDEX, false } },
-    .output_type = WEFT_TYPE_TRUTH,
+    .output_type = WEFT_TYPE_BOOL,
     .kernel = weft_kernel_check_indices,
 };
 
@@ -178,7 +178,8 @@ static weft_tensor *scatter(const addition *x)
 /* Truth values have no sum in place. */
 static weft_tensor *add_in_place(weft_tensor *a, weft_tensor *sums)
 {
-    return weft_layout_of(a)->dtype == WEFT_BOOL ? weft_copy_(a, weft_add(a, sums)) : weft_add_(a, sums, 1);
+    return weft_layout_of(a)->dtype == WEFT_BOOL ? weft_copy_inplace(a, weft_add(a, sums))
+                                                 : weft_add_inplace(a, sums, 1);
 }
 
 static weft_tensor *add(addition x)
@@ -205,9 +206,9 @@ weft_tensor *weft_scatter_add(weft_tensor *a, int dim, weft_tensor *indices, wef
     return add((addition){ "weft_scatter_add", a, dim, indices, source, EACH, false });
 }
 
-weft_tensor *weft_scatter_add_(weft_tensor *a, int dim, weft_tensor *indices, weft_tensor *source)
+weft_tensor *weft_scatter_add_inplace(weft_tensor *a, int dim, weft_tensor *indices, weft_tensor *source)
 {
-    return add((addition){ "weft_scatter_add_", a, dim, indices, source, EACH, true });
+    return add((addition){ "weft_scatter_add_inplace", a, dim, indices, source, EACH, true });
 }
 
 weft_tensor *weft_index_add(weft_tensor *a, int dim, weft_tensor *indices, weft_tensor *source)
@@ -215,9 +216,9 @@ weft_tensor *weft_index_add(weft_tensor *a, int dim, weft_tensor *indices, weft_
     return add((addition){ "weft_index_add", a, dim, indices, source, TOGETHER, false });
 }
 
-weft_tensor *weft_index_add_(weft_tensor *a, int dim, weft_tensor *indices, weft_tensor *source)
+weft_tensor *weft_index_add_inplace(weft_tensor *a, int dim, weft_tensor *indices, weft_tensor *source)
 {
-    return add((addition){ "weft_index_add_", a, dim, indices, source, TOGETHER, true });
+    return add((addition){ "weft_index_add_inplace", a, dim, indices, source, TOGETHER, true });
 }
 
 /* ---- one-hot rows -------------------------------------------------------------------------------------- */
@@ -226,7 +227,7 @@ static const weft_operation operation_one_hot = {
     .name = "one_hot",
     .rules = { "A->Ac" },
     .inputs = { { "indices", WEFT_TYPES_INDEX, false } },
-    .output_type = WEFT_TYPE_PLACE,
+    .output_type = WEFT_TYPE_INDEX,
     .kernel = weft_kernel_one_hot,
 };
 

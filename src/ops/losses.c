@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "codelets/elementwise.h"
-#include "ops/statistics.h"
+#include "ops/row_reduce.h"
 
 /* ---- rules --------------------------------------------------------------------------------------------- */
 
@@ -110,7 +110,7 @@ static const weft_operation operation_count_targets = {
     .name = "count_targets",
     .rules = { "n->" },
     .inputs = { { "targets", WEFT_TYPES_INDEX, false } },
-    .output_type = WEFT_TYPE_PLACE,
+    .output_type = WEFT_TYPE_INDEX,
     .kernel = weft_kernel_count_targets,
     .accumulates = true,
 };

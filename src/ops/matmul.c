@@ -309,7 +309,7 @@ static bool lower_product(const weft_lowering *lowering)
         return weft_lower_kernel(lowering);
     }
     unsigned aligned = p.transpose_a ? 0 : 1u << p.a;
-    if (p.adds && lowering->choice->rows[C] == WEFT_ROWS_SAME) {
+    if (p.adds && lowering->sharding->rows[C] == WEFT_ROWS_SAME) {
         aligned |= 1u << C;
     }
     weft_row_walk walk;

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "ops/statistics.h"
+#include "ops/row_reduce.h"
 
 /* ---- rules --------------------------------------------------------------------------------------------- */
 
@@ -218,7 +218,7 @@ static bool take_statistics(norm *n, const weft_layout *layout)
             return false;
         }
     }
-    weft_statistic kind = n->centred ? WEFT_STATISTIC_DIFFERENCES : WEFT_STATISTIC_SQUARES;
+    weft_row_statistic kind = n->centred ? WEFT_STATISTIC_DIFFERENCES : WEFT_STATISTIC_SQUARES;
     n->variance = weft_sum_statistic(n->function, kind, n->a, n->mean, n->mask, scale);
     n->variance = weft_place_like(n->function, n->variance, layout, n->mask);
     return n->variance != NULL;

@@ -21,7 +21,7 @@ extern const weft_operation *const weft_loss_operations[];
 extern const weft_operation *const weft_matmul_operations[];
 extern const weft_operation *const weft_norm_operations[];
 extern const weft_operation *const weft_optimizer_operations[];
-extern const weft_operation *const weft_order_operations[];
+extern const weft_operation *const weft_flip_roll_operations[];
 extern const weft_operation *const weft_random_operations[];
 extern const weft_operation *const weft_reduction_operations[];
 extern const weft_operation *const weft_reshape_operations[];
@@ -54,7 +54,7 @@ weft_tensor *weft_leave_scope(weft_tensor *result);
 weft_tensor *weft_in_layout(const char *function, weft_tensor *tensor, const weft_layout *layout);
 /* The tensor with no Partial and with dimension `whole` (-1: none) not sharded: what several operations on
  * the same values begin with, so that these are reduced and moved once. NULL with the error kept. */
-weft_tensor *weft_settle(const char *function, weft_tensor *a, int whole);
+weft_tensor *weft_unshard_dim(const char *function, weft_tensor *a, int whole);
 /* The type in which values of a type are added up: WEFT_F32 of 16 bits, else itself. */
 weft_dtype weft_wide_type(weft_dtype dtype);
 /* weft_dispatch() of an operation with output_type WEFT_TYPE_GIVEN, which gets the type of input 0; where

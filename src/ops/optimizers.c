@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "comm/calls.h"
+#include "comm/check_spmd.h"
 #include "ops/ops.h"
 
 #define UPDATE(name_, rule, kernel)                                                                          \
@@ -62,7 +62,7 @@ static bool update(const stepping *s, const weft_operation *operation, weft_tens
 static weft_status refuse(const char *function)
 {
     weft_status status = weft_latest_status();
-    weft_call_admit(&(weft_public_call){ .function = function, .failed = true });
+    weft_check_spmd(&(weft_call_signature){ .function = function, .failed = true });
     return status;
 }
 
@@ -461,7 +461,7 @@ weft_status weft_clip_grad_norm(int n, weft_tensor *const gradients[], double ma
     scale = scale == NULL ? NULL : weft_clamp(scale, -INFINITY, 1);
     bool done = scale != NULL;
     for (int i = 0; i < n && done; i++) {
-        done = weft_mul_(gradients[i], scale) != NULL;
+        done = weft_mul_inplace(gradients[i], scale) != NULL;
     }
     if (done && total_norm != NULL) {
         *total_norm = weft_scope_keep(norm);

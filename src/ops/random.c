@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "codelets/elementwise.h"
-#include "comm/calls.h"
+#include "comm/check_spmd.h"
 #include "ops/ops.h"
 
 #define FILLING(name_, types_)                                                                               \
@@ -56,7 +56,7 @@ static weft_tensor *draw(const drawing *d, weft_tensor *a)
 /* What all processes take part in where the arguments are wrong. NULL. */
 static weft_tensor *refuse(const char *function)
 {
-    weft_call_admit(&(weft_public_call){ .function = function, .failed = true });
+    weft_check_spmd(&(weft_call_signature){ .function = function, .failed = true });
     return NULL;
 }
 
@@ -186,9 +186,9 @@ static bool check_bounds(const char *function, weft_dtype dtype, double low, dou
     return true;
 }
 
-weft_tensor *weft_uniform_(weft_tensor *a, double low, double high)
+weft_tensor *weft_uniform_inplace(weft_tensor *a, double low, double high)
 {
-    drawing d = { "weft_uniform_", &operation_uniform, { low, high } };
+    drawing d = { "weft_uniform_inplace", &operation_uniform, { low, high } };
     if (weft_check_tensor(d.function, "a", a) == NULL ||
         !check_floating(d.function, "a", weft_layout_of(a)->dtype) ||
         !check_bounds(d.function, weft_layout_of(a)->dtype, low, high)) {
@@ -197,9 +197,9 @@ weft_tensor *weft_uniform_(weft_tensor *a, double low, double high)
     return draw(&d, a);
 }
 
-weft_tensor *weft_normal_(weft_tensor *a, double mean, double deviation)
+weft_tensor *weft_normal_inplace(weft_tensor *a, double mean, double deviation)
 {
-    drawing d = { "weft_normal_", &operation_normal, { mean, deviation } };
+    drawing d = { "weft_normal_inplace", &operation_normal, { mean, deviation } };
     if (weft_check_tensor(d.function, "a", a) == NULL ||
         !check_floating(d.function, "a", weft_layout_of(a)->dtype)) {
         return refuse(d.function);

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "ops/statistics.h"
+#include "ops/row_reduce.h"
 
 /* numbers[0]: bit d for each dimension that is reduced; numbers[1]: they stay with size 1. */
 enum { MASK, KEEPS };
@@ -57,8 +57,8 @@ REDUCTION(sum, WEFT_TYPES_ALL, WEFT_TYPE_GIVEN, LINEAR, "expand")
 REDUCTION(prod, WEFT_TYPES_ALL, WEFT_TYPE_GIVEN, BY(WEFT_PROD), "cumprod, flip, mul")
 REDUCTION(max, WEFT_TYPES_ALL, WEFT_TYPE_FIRST, BY(WEFT_MAX), "eq, mul, div")
 REDUCTION(min, WEFT_TYPES_ALL, WEFT_TYPE_FIRST, BY(WEFT_MIN), "eq, mul, div")
-REDUCTION(any, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, { .contracts = WEFT_MAX }, NULL)
-REDUCTION(all, WEFT_TYPES_ALL, WEFT_TYPE_TRUTH, { .contracts = WEFT_MIN }, NULL)
+REDUCTION(any, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, { .contracts = WEFT_MAX }, NULL)
+REDUCTION(all, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, { .contracts = WEFT_MIN }, NULL)
 REDUCTION(sum_abs, WEFT_TYPES_FLOAT, WEFT_TYPE_GIVEN, { .contracts = WEFT_SUM }, "sign, mul")
 REDUCTION(sum_square, WEFT_TYPES_FLOAT, WEFT_TYPE_GIVEN, { .contracts = WEFT_SUM }, "scale, mul")
 REDUCTION(sum_pow, WEFT_TYPES_FLOAT, WEFT_TYPE_GIVEN, { .contracts = WEFT_SUM }, "pow_scalar_backward")
@@ -82,7 +82,7 @@ static const weft_operation operation_place = {
     .rule_like = "abc,a1c->ac",
     .linear = { .contracts = WEFT_MIN },
     .inputs = { { "a", WEFT_TYPES_ALL, false }, { "extreme", WEFT_TYPES_ALL, true } },
-    .output_type = WEFT_TYPE_PLACE,
+    .output_type = WEFT_TYPE_INDEX,
     .kernel = weft_kernel_place,
     .accumulates = true,
 };
@@ -220,8 +220,8 @@ static weft_tensor *sum_like(const char *function, const weft_operation *operati
     return weft_leave_scope(r.a == NULL ? NULL : narrowed(&r, reduce(&r)));
 }
 
-static weft_tensor *choice_like(const char *function, const weft_operation *operation, weft_tensor *a,
-                                int num_dims, const int dims[], bool keepdim, bool needs_elements)
+static weft_tensor *extremum_like(const char *function, const weft_operation *operation, weft_tensor *a,
+                                  int num_dims, const int dims[], bool keepdim, bool needs_elements)
 {
     reduction r = { function, operation, a, .keepdim = keepdim };
     r.mask = check_dims(function, a, num_dims, dims);
@@ -231,7 +231,7 @@ static weft_tensor *choice_like(const char *function, const weft_operation *oper
     return reduce(&r);
 }
 
-weft_tensor *weft_sum_statistic(const char *function, weft_statistic kind, weft_tensor *a,
+weft_tensor *weft_sum_statistic(const char *function, weft_row_statistic kind, weft_tensor *a,
                                 weft_tensor *centre, int64_t mask, double scale)
 {
     static const weft_operation *const operations[] = { &operation_sum, &operation_sum_square,
@@ -272,10 +272,10 @@ weft_tensor *weft_sum_statistic(const char *function, weft_statistic kind, weft_
 PUBLIC(sum, sum_like(function, &operation_sum, a, num_dims, dims, keepdim, false))
 PUBLIC(mean, sum_like(function, &operation_sum, a, num_dims, dims, keepdim, true))
 PUBLIC(prod, sum_like(function, &operation_prod, a, num_dims, dims, keepdim, false))
-PUBLIC(max, choice_like(function, &operation_max, a, num_dims, dims, keepdim, true))
-PUBLIC(min, choice_like(function, &operation_min, a, num_dims, dims, keepdim, true))
-PUBLIC(any, choice_like(function, &operation_any, a, num_dims, dims, keepdim, false))
-PUBLIC(every, choice_like(function, &operation_all, a, num_dims, dims, keepdim, false))
+PUBLIC(max, extremum_like(function, &operation_max, a, num_dims, dims, keepdim, true))
+PUBLIC(min, extremum_like(function, &operation_min, a, num_dims, dims, keepdim, true))
+PUBLIC(any, extremum_like(function, &operation_any, a, num_dims, dims, keepdim, false))
+PUBLIC(all, extremum_like(function, &operation_all, a, num_dims, dims, keepdim, false))
 
 /* ---- norms --------------------------------------------------------------------------------------------- */
 
@@ -366,7 +366,7 @@ weft_tensor *weft_norm_all(weft_tensor *a, double p)
 /* Infinity, and NaN of 0: of the sum, not of addends of which some may be 0. */
 static weft_tensor *divided_by_0(const char *function, weft_tensor *sum)
 {
-    sum = weft_settle(function, sum, -1);
+    sum = weft_unshard_dim(function, sum, -1);
     return sum == NULL ? NULL : weft_scale(sum, INFINITY);
 }
 
@@ -405,20 +405,19 @@ static weft_tensor *variance(const char *function, weft_tensor *a, int num_dims,
     return weft_leave_scope(narrowed(&r, result));
 }
 
-weft_tensor *weft_variance(weft_tensor *a, int dim, double correction, bool keepdim)
+weft_tensor *weft_var(weft_tensor *a, int dim, double correction, bool keepdim)
 {
-    return variance("weft_variance", a, 1, &dim, correction, keepdim);
+    return variance("weft_var", a, 1, &dim, correction, keepdim);
 }
 
-weft_tensor *weft_variance_over(weft_tensor *a, int num_dims, const int dims[], double correction,
-                                bool keepdim)
+weft_tensor *weft_var_over(weft_tensor *a, int num_dims, const int dims[], double correction, bool keepdim)
 {
-    return variance("weft_variance_over", a, num_dims, dims, correction, keepdim);
+    return variance("weft_var_over", a, num_dims, dims, correction, keepdim);
 }
 
-weft_tensor *weft_variance_all(weft_tensor *a, double correction)
+weft_tensor *weft_var_all(weft_tensor *a, double correction)
 {
-    return variance("weft_variance_all", a, 0, NULL, correction, false);
+    return variance("weft_var_all", a, 0, NULL, correction, false);
 }
 
 /* ---- places ------------------------------------------------------------------------------------------- */
@@ -435,7 +434,7 @@ static weft_tensor *place_of(const char *function, const weft_operation *extreme
     if (!weft_composite_open(function)) {
         return NULL;
     }
-    r.a = weft_settle(function, a, -1);
+    r.a = weft_unshard_dim(function, a, -1);
     r.centre = r.a == NULL ? NULL : reduce(&r);
     if (r.centre == NULL) {
         return weft_leave_scope(NULL);

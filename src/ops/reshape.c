@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "codelets/move.h"
+#include "codelets/copy.h"
 #include "ops/ops.h"
 
 /* ---- lowering: where the output cannot share the memory ------------------------------------------------ */

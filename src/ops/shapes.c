@@ -1,5 +1,5 @@
 /* Dimensions: of size 1, in another order, repeated. */
-#include "ops/moves.h"
+#include "ops/data_movement.h"
 
 /* ---- checks -------------------------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* Parts of a tensor: slices, single indices, triangles; and parts written into one. */
 #include "codelets/shapes.h"
 
-#include "ops/moves.h"
+#include "ops/data_movement.h"
 
 /* ---- parts --------------------------------------------------------------------------------------------- */
 
@@ -38,7 +38,7 @@ enum { CUT_DIM, CUT_START, CUT_STEP };
 static int64_t first_row_of_cut(const weft_lowering *lowering)
 {
     const int64_t *numbers = lowering->attributes->numbers;
-    bool together = numbers[CUT_DIM] == 0 && numbers[CUT_STEP] == 1 && lowering->windows[0] == NULL;
+    bool together = numbers[CUT_DIM] == 0 && numbers[CUT_STEP] == 1 && lowering->access_map[0] == NULL;
     return together ? numbers[CUT_START] : -1;
 }
 
@@ -48,7 +48,7 @@ static int describe_slice(const weft_attributes *attributes, const weft_layout *
     const int64_t *numbers = attributes->numbers;
     int dim = (int)numbers[CUT_DIM];
     maps[0] = weft_same_map(from);
-    maps[0].loops[dim] = (weft_affine_loop){ .kind = WEFT_LOOP_WINDOWS,
+    maps[0].loops[dim] = (weft_affine_loop){ .kind = WEFT_LOOP_ACCESS,
                                              .extent = attributes->sizes[0],
                                              .source = { dim, numbers[CUT_START], numbers[CUT_STEP] },
                                              .target = { dim, 0, 1 } };
@@ -96,7 +96,7 @@ static int describe_slice_backward(const weft_attributes *attributes, const weft
     const int64_t *numbers = attributes->numbers;
     int dim = (int)numbers[CUT_DIM];
     maps[0] = weft_same_map(from);
-    maps[0].loops[dim].kind = WEFT_LOOP_WINDOWS;
+    maps[0].loops[dim].kind = WEFT_LOOP_ACCESS;
     maps[0].loops[dim].target.first = numbers[CUT_START];
     maps[0].loops[dim].target.step = numbers[CUT_STEP];
     return 1;
@@ -210,7 +210,7 @@ static int describe_put(const weft_attributes *attributes, const weft_layout *fr
     int dim = (int)attributes->numbers[0];
     maps[0] = weft_same_map(from);
     maps[0].input = 1;
-    maps[0].loops[dim].kind = WEFT_LOOP_WINDOWS;
+    maps[0].loops[dim].kind = WEFT_LOOP_ACCESS;
     maps[0].loops[dim].target.first = attributes->numbers[1];
     return 1;
 }

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "codelets/elementwise.h"
-#include "ops/statistics.h"
+#include "ops/row_reduce.h"
 
 /* numbers[0]: the dimension. A scalar has none; the kernels take it for one row of one element. */
 static int64_t mask_of(const weft_call *call)

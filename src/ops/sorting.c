@@ -4,11 +4,11 @@
 #include "ops/ops.h"
 
 /* attributes.sizes[0]: how many places of the order are wanted. */
-static const weft_operation operation_order = {
+static const weft_operation operation_argsort = {
     .name = "order",
     .rules = { "A[n]B->A[k]B" },
     .inputs = { { "a", WEFT_TYPES_ALL, false } },
-    .output_type = WEFT_TYPE_PLACE,
+    .output_type = WEFT_TYPE_INDEX,
     .kernel = weft_kernel_order,
 };
 
@@ -16,7 +16,7 @@ static weft_tensor *order(const char *function, weft_tensor *a, int dim, int64_t
 {
     return weft_dispatch(&(weft_call){
         .function = function,
-        .operation = &operation_order,
+        .operation = &operation_argsort,
         .num_inputs = 1,
         .inputs = { a },
         .attributes = { .leading = dim,
@@ -34,7 +34,7 @@ static weft_tensor *first_values(const char *function, weft_tensor *a, int dim, 
     if (!weft_composite_open(function)) {
         return NULL;
     }
-    weft_tensor *settled = weft_settle(function, a, dim);
+    weft_tensor *settled = weft_unshard_dim(function, a, dim);
     weft_tensor *places = settled == NULL ? NULL : order(function, settled, dim, k, descending);
     weft_tensor *values = places == NULL ? NULL : weft_look_up(function, settled, dim, places);
     if (values != NULL && indices != NULL) {
@@ -85,6 +85,6 @@ weft_tensor *weft_topk(weft_tensor *a, int64_t k, int dim, bool largest, weft_te
 }
 
 const weft_operation *const weft_sorting_operations[] = {
-    &operation_order,
+    &operation_argsort,
     NULL,
 };

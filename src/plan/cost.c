@@ -1,7 +1,7 @@
 /* What a stage costs: latency once, an overhead per message, and bytes, on the slowest rank. */
-#include "plan/relay.h"
+#include "plan/broadcast_tree.h"
 #include "plan/replica.h"
-#include "plan/totals.h"
+#include "plan/traffic.h"
 
 /* Whether ranks exchange with others along mesh dimension m: where its placement changes, and where it
  * shards a tensor dimension that a change further left cuts anew. Called for m from 0 on; cut[d] gathers
@@ -33,8 +33,8 @@ static bool stays_in_process(const weft_stage *stage, const weft_topology *topol
     weft_mesh_unravel(mesh, index, low);
     weft_mesh_unravel(mesh, index, high);
     bool cut[WEFT_MAX_DIMS] = { false };
-    for (int d = 0; stage->windows != NULL && d < stage->from->ndim; d++) {
-        cut[d] = stage->windows->has[d];
+    for (int d = 0; stage->access_map != NULL && d < stage->from->ndim; d++) {
+        cut[d] = stage->access_map->has[d];
     }
     for (int m = 0; m < mesh->ndim; m++) {
         if (exchanges_along(stage, m, cut)) {
@@ -65,10 +65,10 @@ static double held_bytes(const weft_layout *layout, int rank)
 }
 
 static double cost_of_rank(const weft_stage *stage, const weft_cost_model *cost, int rank,
-                           const weft_totals *totals, bool local)
+                           const weft_traffic *traffic, bool local)
 {
-    int64_t messages = weft_max_i64(totals->messages_in, totals->messages_out);
-    int64_t bytes = weft_max_i64(totals->bytes_in, totals->bytes_out);
+    int64_t messages = weft_max_i64(traffic->messages_in, traffic->messages_out);
+    int64_t bytes = weft_max_i64(traffic->bytes_in, traffic->bytes_out);
     /* What stays on a rank is copied, and what is reduced is read. */
     double us = held_bytes(stage->to, rank) * cost->local_byte_us;
     if (messages > 0) {
@@ -87,7 +87,7 @@ static load load_of(const weft_stage *stage, const weft_topology *topology, cons
         const weft_mesh_impl *mesh = meshes[k / 2];
         int64_t index = k % 2 == 0 ? 0 : mesh->num_ranks - 1;
         int rank = weft_mesh_rank_at(mesh, index);
-        weft_totals t = weft_stage_totals(stage, rank);
+        weft_traffic t = weft_stage_traffic(stage, rank);
         l.bytes_in = larger(l.bytes_in, (double)t.bytes_in);
         l.bytes_out = larger(l.bytes_out, (double)t.bytes_out);
         l.messages_in = larger(l.messages_in, (double)t.messages_in);
@@ -103,7 +103,7 @@ static load load_of(const weft_stage *stage, const weft_topology *topology, cons
 /* What relays cost depends on. */
 typedef struct relaying {
     load load;
-    weft_relay_shape shape;
+    weft_broadcast_shape shape;
     double held;  /* bytes of the destination shard */
     double panel; /* bytes of one panel of it, of those that move */
 } relaying;
@@ -118,13 +118,13 @@ static int doublings(int64_t count)
     return steps;
 }
 
-static relaying relaying_of(const weft_stage *stage, const weft_topology *topology, const load *l)
+static relaying tree_of(const weft_stage *stage, const weft_topology *topology, const load *l)
 {
     int rank = weft_mesh_rank_at(stage->to->mesh, 0);
     weft_box box;
     weft_layout_shard_box(stage->to, rank, &box);
     double panels = (double)weft_max_i64(1, weft_panel_count(stage->to, &box));
-    relaying r = { *l, weft_relay_shape_of(stage, topology), held_bytes(stage->to, rank), 0 };
+    relaying r = { *l, weft_broadcast_shape_of(stage, topology), held_bytes(stage->to, rank), 0 };
     r.panel = r.held / panels < l->bytes_in ? r.held / panels : l->bytes_in;
     return r;
 }
@@ -193,7 +193,7 @@ static double cost_of_algorithm(const relaying *r, const weft_cost_model *c, wef
     }
 }
 
-static double cost_relayed(const relaying *r, const weft_cost_model *cost, weft_algorithm algorithm)
+static double cost_broadcast_tree(const relaying *r, const weft_cost_model *cost, weft_algorithm algorithm)
 {
     double us = r->held * cost->local_byte_us;
     return r->load.bytes_in > 0 ? us + cost_of_algorithm(r, cost, algorithm) : us;
@@ -203,7 +203,7 @@ static double cost_relayed(const relaying *r, const weft_cost_model *cost, weft_
  * rank that sends no more than others receive needs no help, unless several ranks behind its link want the
  * same. With replicas on another mesh, some may be nearer than those whose turn it is: they are nearer than
  * relays as well. */
-static bool may_relay(const weft_stage *stage, const weft_topology *topology, const load *l)
+static bool may_broadcast(const weft_stage *stage, const weft_topology *topology, const load *l)
 {
     bool same_mesh = stage->from->mesh == stage->to->mesh;
     bool busy = l->bytes_out > l->bytes_in || l->messages_out > l->messages_in;
@@ -230,15 +230,15 @@ double weft_stage_choose(weft_stage *stage, const weft_topology *topology, const
     load l = load_of(stage, topology, cost);
     stage->algorithm = WEFT_DIRECT;
     bool prescribed = cost->algorithm != WEFT_ALGORITHM_AUTO;
-    if (stage->reduces || !(prescribed || may_relay(stage, topology, &l))) {
+    if (stage->reduces || !(prescribed || may_broadcast(stage, topology, &l))) {
         return l.direct_us;
     }
-    relaying r = relaying_of(stage, topology, &l);
+    relaying r = tree_of(stage, topology, &l);
     if (r.shape.ranks > 1) {
         stage->algorithm = prescribed ? cost->algorithm : cheapest(&r, cost);
     }
     bool relays = stage->algorithm != WEFT_DIRECT && !stays_in_process(stage, topology, 0);
-    return relays ? cost_relayed(&r, cost, stage->algorithm) : l.direct_us;
+    return relays ? cost_broadcast_tree(&r, cost, stage->algorithm) : l.direct_us;
 }
 
 double weft_stage_cost(const weft_stage *stage, const weft_topology *topology, const weft_cost_model *cost)
@@ -247,22 +247,22 @@ double weft_stage_cost(const weft_stage *stage, const weft_topology *topology, c
     if (stage->algorithm == WEFT_DIRECT || stays_in_process(stage, topology, 0)) {
         return l.direct_us;
     }
-    relaying r = relaying_of(stage, topology, &l);
-    return cost_relayed(&r, cost, stage->algorithm);
+    relaying r = tree_of(stage, topology, &l);
+    return cost_broadcast_tree(&r, cost, stage->algorithm);
 }
 
 /* Which ranks get most depends on where the windows lie: several are looked at. */
-double weft_windows_cost(const weft_topology *topology, const weft_cost_model *cost, const weft_layout *from,
-                         const weft_windows *windows)
+double weft_access_map_cost(const weft_topology *topology, const weft_cost_model *cost,
+                            const weft_layout *from, const weft_access_map *access_map)
 {
-    enum { MOST_LOOKED_AT = 16 };
-    weft_stage stage = { .from = from, .to = windows->cut, .windows = windows, .scale = 1.0 };
-    int64_t ranks = from->mesh->num_ranks, looked_at = weft_min_i64(ranks, MOST_LOOKED_AT);
+    enum { MAX_LOOKED_AT = 16 };
+    weft_stage stage = { .from = from, .to = access_map->cut, .access_map = access_map, .scale = 1.0 };
+    int64_t ranks = from->mesh->num_ranks, looked_at = weft_min_i64(ranks, MAX_LOOKED_AT);
     double us = 0;
     for (int64_t i = 0; i < looked_at; i++) {
         int64_t index = looked_at == 1 ? 0 : i * (ranks - 1) / (looked_at - 1);
         int rank = weft_mesh_rank_at(from->mesh, index);
-        weft_totals t = weft_windows_totals(&stage, rank);
+        weft_traffic t = weft_access_map_traffic(&stage, rank);
         us = larger(us, cost_of_rank(&stage, cost, rank, &t, stays_in_process(&stage, topology, index)));
     }
     return us;

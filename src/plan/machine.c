@@ -60,7 +60,7 @@ weft_cost_model weft_machine_cost(const weft_machine *machine, weft_spread sprea
  * 32 rows at 0.78 of the rate of all rows, 64 at 0.90, 128 at 0.94; char_lm on two hosts (--mesh 2x1 --batch
  * 1024 --hidden 1024), 25 steps, best of four runs: 64 rows 3.04 s, 128 rows 2.77, 256 rows 2.83, 512
  * rows 2.75. */
-static int64_t least_product_rows(const weft_machine *machine)
+static int64_t min_product_rows(const weft_machine *machine)
 {
     enum { FEWEST = 64, MOST = 256, ROWS_PER_FLOP_PER_BYTE = 32 };
     double rows =
@@ -70,15 +70,15 @@ static int64_t least_product_rows(const weft_machine *machine)
 
 weft_panel_policy weft_machine_panels(const weft_machine *machine)
 {
-    enum { TASKS_PER_COPY = 8, MOST_PANELS = 64 };
+    enum { TASKS_PER_COPY = 8, MAX_PANELS = 64 };
     weft_link far = weft_machine_link(machine, (weft_spread){ 2, 2 });
     double copy_us = 1 / machine->copy_bytes_per_us, link_us = 1 / far.bytes_per_us;
     return (weft_panel_policy){
         .byte_us = copy_us > link_us ? copy_us : link_us,
         .panel_us = machine->task_us + far.message_us,
-        .least_bytes = (int64_t)(TASKS_PER_COPY * machine->task_us * machine->copy_bytes_per_us),
-        .least_rows = least_product_rows(machine),
-        .max_panels = MOST_PANELS,
+        .min_bytes = (int64_t)(TASKS_PER_COPY * machine->task_us * machine->copy_bytes_per_us),
+        .min_rows = min_product_rows(machine),
+        .max_panels = MAX_PANELS,
     };
 }
 
@@ -87,14 +87,14 @@ weft_panel_policy weft_machine_panels(const weft_machine *machine)
  * have to be larger for that. The window is what keeps a link busy while messages are told to have ended. */
 weft_message_sizes weft_machine_messages(const weft_machine *machine, weft_spread spread)
 {
-    enum { FEWEST_BYTES = 60 * 1024, MOST_BYTES = 1 << 20, TIMES_OVERHEAD = 50, FEWEST_WINDOW = 300 * 1024 };
+    enum { FEWEST_BYTES = 60 * 1024, MAX_BYTES = 1 << 20, TIMES_OVERHEAD = 50, FEWEST_WINDOW = 300 * 1024 };
     enum { LANDINGS = 32 << 20 };         /* enough to keep a link of 100 Gbit/s busy */
     const double fast_bytes_per_us = 500; /* 4 Gbit/s */
     weft_link link = weft_machine_link(machine, spread);
     bool fast = link.bytes_per_us > fast_bytes_per_us;
     double well_above = fast ? TIMES_OVERHEAD * link.message_us * link.bytes_per_us : 0;
     int64_t most = well_above < FEWEST_BYTES ? FEWEST_BYTES
-                   : well_above > MOST_BYTES ? MOST_BYTES
+                   : well_above > MAX_BYTES  ? MAX_BYTES
                                              : (int64_t)well_above;
     return (weft_message_sizes){ most, weft_max_i64(FEWEST_WINDOW, 5 * most), LANDINGS };
 }
@@ -179,8 +179,8 @@ static bool parse_figure(const char *text, double *value)
 {
     size_t whole = strspn(text, "0123456789");
     size_t fraction = text[whole] == '.' ? strspn(text + whole + 1, "0123456789") : 0;
-    enum { MOST_DIGITS = 9 };
-    if (whole == 0 || whole > MOST_DIGITS || fraction != FRACTION_DIGITS ||
+    enum { MAX_DIGITS = 9 };
+    if (whole == 0 || whole > MAX_DIGITS || fraction != FRACTION_DIGITS ||
         text[whole + 1 + fraction] != '\0') {
         return false;
     }

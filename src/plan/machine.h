@@ -51,7 +51,7 @@ weft_panel_policy weft_machine_panels(const weft_machine *machine);
 
 /* How a panel travels. */
 typedef struct weft_message_sizes {
-    int64_t most_bytes;    /* of a message: larger pieces are cut */
+    int64_t max_bytes;     /* of a message: larger pieces are cut */
     int64_t window_bytes;  /* under way to one process at a time */
     int64_t landing_bytes; /* of other processes' addends, held by one redistribution at a time; about */
 } weft_message_sizes;

@@ -1,24 +1,24 @@
 /* What a plan moves, over all ranks. */
 #include <stdlib.h>
 
-#include "plan/totals.h"
+#include "plan/traffic.h"
 
 /* Above this many messages they are not listed any more. */
-static const int64_t most_messages = 50000000;
+static const int64_t max_messages = 50000000;
 
 /* Per rank, over all stages. */
 typedef struct traffic {
     int64_t *in, *out, *messages_in, *messages_out;
 } traffic;
 
-static void add_totals(const weft_stage *stage, int num_ranks, traffic *t)
+static void add_traffic(const weft_stage *stage, int num_ranks, traffic *t)
 {
     for (int rank = 0; rank < num_ranks; rank++) {
-        weft_totals totals = weft_stage_totals(stage, rank);
-        t->in[rank] = weft_add_saturated(t->in[rank], totals.bytes_in);
-        t->out[rank] = weft_add_saturated(t->out[rank], totals.bytes_out);
-        t->messages_in[rank] = weft_add_saturated(t->messages_in[rank], totals.messages_in);
-        t->messages_out[rank] = weft_add_saturated(t->messages_out[rank], totals.messages_out);
+        weft_traffic total = weft_stage_traffic(stage, rank);
+        t->in[rank] = weft_add_saturated(t->in[rank], total.bytes_in);
+        t->out[rank] = weft_add_saturated(t->out[rank], total.bytes_out);
+        t->messages_in[rank] = weft_add_saturated(t->messages_in[rank], total.messages_in);
+        t->messages_out[rank] = weft_add_saturated(t->messages_out[rank], total.messages_out);
     }
 }
 
@@ -26,7 +26,7 @@ static weft_status add_listed(const weft_stage *stage, const weft_topology *topo
 {
     int64_t size = (int64_t)weft_dtype_size(stage->from->dtype);
     for (int rank = 0; rank < topology->num_ranks; rank++) {
-        weft_moves moves = { 0 };
+        weft_transfers moves = { 0 };
         weft_status status = weft_stage_receives(stage, topology, rank, &moves);
         for (size_t i = 0; i < moves.count && status == WEFT_OK; i++) {
             int peer = moves.items[i].peer;
@@ -38,7 +38,7 @@ static weft_status add_listed(const weft_stage *stage, const weft_topology *topo
                 t->messages_out[peer]++;
             }
         }
-        weft_moves_free(&moves);
+        weft_transfers_free(&moves);
         if (status != WEFT_OK) {
             return status;
         }
@@ -50,7 +50,7 @@ static int64_t count_messages(const weft_stage *stage, int num_ranks)
 {
     int64_t messages = 0;
     for (int rank = 0; rank < num_ranks; rank++) {
-        messages = weft_add_saturated(messages, weft_stage_totals(stage, rank).messages_in);
+        messages = weft_add_saturated(messages, weft_stage_traffic(stage, rank).messages_in);
     }
     return messages;
 }
@@ -137,12 +137,12 @@ weft_status weft_plan_measure(const weft_plan *plan, const weft_topology *topolo
     weft_status status = WEFT_OK;
     for (int i = 0; i < plan->num_stages && status == WEFT_OK; i++) {
         const weft_stage *stage = &plan->stages[i];
-        bool exact = weft_stage_totals_exact(stage, topology);
-        if (!exact && count_messages(stage, num_ranks) <= most_messages) {
+        bool exact = weft_stage_traffic_exact(stage, topology);
+        if (!exact && count_messages(stage, num_ranks) <= max_messages) {
             status = add_listed(stage, topology, &t);
         } else {
             out->exact = out->exact && exact;
-            add_totals(stage, num_ranks, &t);
+            add_traffic(stage, num_ranks, &t);
         }
     }
     summarize(&t, num_ranks, out);

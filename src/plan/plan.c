@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plan/refine.h"
-#include "plan/totals.h"
+#include "plan/factor_mesh.h"
+#include "plan/traffic.h"
 
 typedef struct planner {
     weft_layout_table *table;
@@ -71,13 +71,13 @@ static bool keeps_partial(const weft_layout *from, const weft_layout *to)
 }
 
 /* False, with *possible true: no memory. What stays Partial must be on one mesh from end to end. */
-static bool route_refine(const planner *p, const weft_refinement *refinement, const weft_layout *from,
+static bool route_factor(const planner *p, const weft_factored_mesh *factored, const weft_layout *from,
                          const weft_layout *to, route *r, bool *possible)
 {
-    bool exact[] = { weft_refine_is_exact(refinement, from), weft_refine_is_exact(refinement, to) };
-    *r = (route){ .from = from, .to = to, .mesh = refinement->fine };
-    weft_refine_placements(refinement, from, r->first);
-    weft_refine_placements(refinement, to, r->last);
+    bool exact[] = { weft_factored_is_exact(factored, from), weft_factored_is_exact(factored, to) };
+    *r = (route){ .from = from, .to = to, .mesh = factored->fine };
+    weft_factored_placements(factored, from, r->first);
+    weft_factored_placements(factored, to, r->last);
     *possible = (exact[0] && exact[1]) || !keeps_partial(from, to);
     if (*possible && exact[0]) {
         r->from = on_mesh(p, from, r->mesh, r->first);
@@ -141,17 +141,17 @@ static int placements_changed(const weft_layout *from, const weft_layout *to, bo
 
 /* A mesh dimension of fewer ranks is not worth a stage more, and a rank that has fewer messages has none to
  * save. */
-enum { LEAST_REFINED = 16, MOST_ROUNDS = 2 };
+enum { MIN_FACTORED = 16, MAX_ROUNDS = 2 };
 
-static int64_t most_messages(const weft_stage *stage)
+static int64_t max_messages(const weft_stage *stage)
 {
     const weft_mesh_impl *meshes[] = { stage->from->mesh, stage->to->mesh };
     int64_t messages = 0;
     for (int k = 0; k < (meshes[0] == meshes[1] ? 2 : 4); k++) {
         const weft_mesh_impl *mesh = meshes[k / 2];
-        weft_totals totals =
-            weft_stage_totals(stage, weft_mesh_rank_at(mesh, k % 2 == 0 ? 0 : mesh->num_ranks - 1));
-        messages = weft_max_i64(messages, weft_max_i64(totals.messages_in, totals.messages_out));
+        weft_traffic traffic =
+            weft_stage_traffic(stage, weft_mesh_rank_at(mesh, k % 2 == 0 ? 0 : mesh->num_ranks - 1));
+        messages = weft_max_i64(messages, weft_max_i64(traffic.messages_in, traffic.messages_out));
     }
     return messages;
 }
@@ -162,26 +162,26 @@ static bool is_worth_refining(const weft_stage *direct, const bool changed[])
     for (int m = 0; m < direct->from->mesh->ndim; m++) {
         largest = changed[m] ? weft_max_i64(largest, direct->from->mesh->shape[m]) : largest;
     }
-    return largest >= LEAST_REFINED && most_messages(direct) >= LEAST_REFINED;
+    return largest >= MIN_FACTORED && max_messages(direct) >= MIN_FACTORED;
 }
 
 /* Moves on finer meshes: each dimension that changes in two, and in four. */
-static bool try_refined(const planner *p, const weft_layout *from, const weft_layout *to,
-                        const bool changed[], chain *best)
+static bool try_factored(const planner *p, const weft_layout *from, const weft_layout *to,
+                         const bool changed[], chain *best)
 {
     const weft_mesh_impl *former = from->mesh;
-    for (int rounds = 1; rounds <= MOST_ROUNDS; rounds++) {
-        weft_refinement refinement;
+    for (int rounds = 1; rounds <= MAX_ROUNDS; rounds++) {
+        weft_factored_mesh factored;
         route r;
         bool possible;
-        if (!weft_refine(p->table, from->mesh, changed, LEAST_REFINED - 1, rounds, &refinement)) {
+        if (!weft_factor_mesh(p->table, from->mesh, changed, MIN_FACTORED - 1, rounds, &factored)) {
             return false;
         }
-        if (refinement.fine == former) {
+        if (factored.fine == former) {
             return true;
         }
-        former = refinement.fine;
-        bool done = route_refine(p, &refinement, from, to, &r, &possible);
+        former = factored.fine;
+        bool done = route_factor(p, &factored, from, to, &r, &possible);
         if (possible && !(done && try_route(p, &r, "refined", best))) {
             return false;
         }
@@ -209,7 +209,7 @@ static bool best_exchange(const planner *p, const weft_layout *from, const weft_
             return false;
         }
     }
-    return !is_worth_refining(&direct, changed) || try_refined(p, from, to, changed, best);
+    return !is_worth_refining(&direct, changed) || try_factored(p, from, to, changed, best);
 }
 
 /* To `middle` first, and from there. Taken where that costs less than `best` by the factor given. */
@@ -230,7 +230,7 @@ static bool try_through(const planner *p, const weft_layout *from, const weft_la
 
 /* A scatter and a gather use each link twice, and memory for what is between. For that they must be twice as
  * fast. */
-static const double least_gain = 2.0;
+static const double min_gain = 2.0;
 
 /* Instead of relaying boxes whole: each rank of a group receives a part, and they exchange the parts. */
 static bool try_scattered(const planner *p, const weft_layout *from, const weft_layout *to, chain *best)
@@ -243,7 +243,7 @@ static bool try_scattered(const planner *p, const weft_layout *from, const weft_
             placements[m] = copies ? weft_shard(d) : to->placements[m];
         }
         const weft_layout *middle = with_placements(p, to, placements);
-        if (!try_through(p, from, middle, to, "scatter+gather", least_gain, best)) {
+        if (!try_through(p, from, middle, to, "scatter+gather", min_gain, best)) {
             return false;
         }
     }
@@ -283,7 +283,7 @@ static bool best_move(const planner *p, const weft_layout *from, const weft_layo
         return false;
     }
     weft_stage direct = best->stages[0];
-    if (from->mesh != to->mesh && most_messages(&direct) >= LEAST_REFINED &&
+    if (from->mesh != to->mesh && max_messages(&direct) >= MIN_FACTORED &&
         !try_other_mesh(p, from, to, best)) {
         return false;
     }
@@ -313,14 +313,14 @@ static bool is_kept(const weft_layout *from, const weft_layout *to, int m)
  * to n1 + n2 others instead of n1 * n2; a single dimension of more ranks is split for it. Not left to the
  * cost model, for sums of floating-point numbers depend on it: they are to be the same however the ranks are
  * spread over processes. */
-static const int64_t most_addends = 64;
+static const int64_t max_addends = 64;
 
 /* A dimension of more ranks is split twice: n^(1/2) addends at once would be very many. */
-static const int64_t most_addends_split_once = (int64_t)1 << 16;
+static const int64_t max_addends_split_once = (int64_t)1 << 16;
 
 /* Puts the reduction of a Partial dimension of many ranks on a finer mesh: both ends if they can be, else the
  * source alone. Depends on the layouts only. False: no memory. */
-static bool refine_reduction(const planner *p, const weft_layout **from, const weft_layout **to)
+static bool factor_reduction(const planner *p, const weft_layout **from, const weft_layout **to)
 {
     bool marked[WEFT_MAX_DIMS] = { false };
     int64_t largest = 0;
@@ -328,25 +328,25 @@ static bool refine_reduction(const planner *p, const weft_layout **from, const w
         marked[m] = (*from)->placements[m].kind == WEFT_PARTIAL && !is_kept(*from, *to, m);
         largest = marked[m] ? weft_max_i64(largest, (*from)->mesh->shape[m]) : largest;
     }
-    weft_refinement refinement;
-    int rounds = largest > most_addends_split_once ? 2 : 1;
-    if (largest <= most_addends) {
+    weft_factored_mesh factored;
+    int rounds = largest > max_addends_split_once ? 2 : 1;
+    if (largest <= max_addends) {
         return true;
     }
-    if (!weft_refine(p->table, (*from)->mesh, marked, most_addends, rounds, &refinement)) {
+    if (!weft_factor_mesh(p->table, (*from)->mesh, marked, max_addends, rounds, &factored)) {
         return false;
     }
     if ((*from)->mesh == (*to)->mesh) {
         route r;
-        bool possible, done = route_refine(p, &refinement, *from, *to, &r, &possible);
+        bool possible, done = route_factor(p, &factored, *from, *to, &r, &possible);
         *from = done ? r.from : *from;
         *to = done ? r.to : *to;
         return done || !possible;
     }
     /* Partial dimensions alone are split, so that the source's boxes are what they were. */
     weft_placement placements[WEFT_MAX_DIMS];
-    weft_refine_placements(&refinement, *from, placements);
-    *from = on_mesh(p, *from, refinement.fine, placements);
+    weft_factored_placements(&factored, *from, placements);
+    *from = on_mesh(p, *from, factored.fine, placements);
     return *from != NULL;
 }
 
@@ -368,7 +368,7 @@ static group last_group(const weft_layout *current, const weft_layout *to)
         if (placement.kind != WEFT_PARTIAL || is_kept(current, to, m)) {
             continue;
         }
-        bool fits = ops_agree(g.op, placement.op) && g.addends * current->mesh->shape[m] <= most_addends;
+        bool fits = ops_agree(g.op, placement.op) && g.addends * current->mesh->shape[m] <= max_addends;
         if (g.size > 0 && !fits) {
             break;
         }
@@ -496,7 +496,7 @@ static bool build(const planner *p, const weft_layout *from, const weft_layout *
     if (from == to) {
         return true;
     }
-    if (!refine_reduction(p, &from, &to)) {
+    if (!factor_reduction(p, &from, &to)) {
         return false;
     }
     const weft_layout *current = from;

@@ -63,7 +63,7 @@ typedef struct weft_window {
 
 /* A move stage whose target gives each rank the windows of what it has of another layout (a halo, for
  * instance). The target is a tensor of its own: the placements are those of `cut`, along a dimension with
- * windows its size is the number of parts times weft_windows_largest(), and a rank's window lies at the
+ * windows its size is the number of parts times weft_access_map_largest(), and a rank's window lies at the
  * beginning of its part; what is behind it is not written. Or, where a row needs one index and the next row
  * the next index, the windows may be placed: the target is of the layout `cut`, each index lies where the row
  * is that needs it, and rows that need none are not written. Boxes of moves are in the source's indices.
@@ -71,35 +71,35 @@ typedef struct weft_window {
  * With turns a rank gets what the part needs that lies turn[m] places further along mesh dimension m (and
  * around): so parts go round in a ring. Such a mesh dimension shards a dimension with windows. A window with
  * times = over = 1 and nothing before or after is the part itself. Windows that are placed do not turn. */
-typedef struct weft_windows {
+typedef struct weft_access_map {
     const weft_layout *cut; /* the source's mesh and placements; its sizes but along windows */
     bool has[WEFT_MAX_DIMS];
     weft_window of[WEFT_MAX_DIMS];
     bool placed;
     int64_t turn[WEFT_MAX_DIMS]; /* 0 .. size of the mesh dimension - 1; 0 where nothing turns */
-} weft_windows;
+} weft_access_map;
 
 /* The windows of a tensor of layout `from`, along those of its sharded dimensions for which rows[d] >= 0 is
  * the size of what they are windows for, and of[d] tells them (all but the size). `cut` NULL: there are none.
  * False: no memory. */
-bool weft_windows_make(weft_layout_table *table, const weft_layout *from, const int64_t rows[],
-                       const weft_window of[], weft_windows *windows);
+bool weft_access_map_make(weft_layout_table *table, const weft_layout *from, const int64_t rows[],
+                          const weft_window of[], weft_access_map *access_map);
 /* What it costs to give each rank its windows of a tensor of this layout: an estimate, from some of the
  * ranks. */
-double weft_windows_cost(const weft_topology *topology, const weft_cost_model *cost, const weft_layout *from,
-                         const weft_windows *windows);
+double weft_access_map_cost(const weft_topology *topology, const weft_cost_model *cost,
+                            const weft_layout *from, const weft_access_map *access_map);
 /* Whether they may be placed. */
-bool weft_windows_consecutive(const weft_windows *windows);
+bool weft_access_map_consecutive(const weft_access_map *access_map);
 /* Indices of the largest window of a part, or more. */
-int64_t weft_windows_largest(const weft_windows *windows, int dim);
+int64_t weft_access_map_largest(const weft_access_map *access_map, int dim);
 /* What the rank at a coordinate gets, in the source's indices; where that is nothing, at the end. */
-void weft_windows_box(const weft_windows *windows, const int64_t coordinate[], weft_box *box);
+void weft_access_map_box(const weft_access_map *access_map, const int64_t coordinate[], weft_box *box);
 /* The same of a rank of the mesh. */
-void weft_windows_rank_box(const weft_windows *windows, int rank, weft_box *box);
+void weft_access_map_rank_box(const weft_access_map *access_map, int rank, weft_box *box);
 
 typedef struct weft_stage {
     const weft_layout *from, *to;
-    const weft_windows *windows; /* of a move stage; NULL: none */
+    const weft_access_map *access_map; /* of a move stage; NULL: none */
     bool reduces;
     weft_reduce_op op;        /* of a reduce stage; never WEFT_AVG, which is WEFT_SUM with a scale */
     double scale;             /* of a reduce stage: multiply the result (1.0: nothing to do) */
@@ -127,25 +127,25 @@ weft_status weft_plan_make(weft_layout_table *table, const weft_topology *topolo
                            weft_plan *plan, char *why, size_t why_size);
 
 /* One box to move, in global indices. */
-typedef struct weft_move {
+typedef struct weft_transfer {
     int peer; /* of a receive: the source rank; of a send: the destination rank. May be the rank itself. */
     /* From what the source rank has received in this stage: from its shard of `to`, not of `from`. */
     bool relayed;
     weft_box box;
-} weft_move;
+} weft_transfer;
 
-typedef struct weft_moves {
-    weft_move *items;
+typedef struct weft_transfers {
+    weft_transfer *items;
     size_t count, capacity;
-} weft_moves;
-void weft_moves_free(weft_moves *moves);
+} weft_transfers;
+void weft_transfers_free(weft_transfers *moves);
 
 /* What `rank` receives in this stage, itself included as a source; appended to `moves`. Boxes are not
  * empty and lie in its destination box. Of a move stage: disjoint, covering the destination box. Of a
  * reduce stage: the addends of one region follow each other, by weft_stage_addend(), with equal boxes;
  * regions are disjoint and cover the destination box. */
 weft_status weft_stage_receives(const weft_stage *stage, const weft_topology *topology, int rank,
-                                weft_moves *moves);
+                                weft_transfers *moves);
 /* Of a reduce stage: the number of a source rank's addend among those of its box, which is the order to
  * reduce them in. Row-major along the mesh dimensions that the stage reduces; replicas have one number. */
 int64_t weft_stage_addend(const weft_stage *stage, int rank);
@@ -157,7 +157,7 @@ void weft_stage_shift(const weft_stage *stage, int rank, int64_t shift[]);
 /* What `rank` sends in this stage, to itself included: exactly the receives that name it, in no particular
  * order. */
 weft_status weft_stage_sends(const weft_stage *stage, const weft_topology *topology, int rank,
-                             weft_moves *moves);
+                             weft_transfers *moves);
 
 /* Sets the stage's algorithm, to the cheapest or as the cost model prescribes, and returns what
  * weft_stage_cost() says then. */

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "plan/segments.h"
+#include "plan/shard_intervals.h"
 
 int weft_topology_process_of(const weft_topology *topology, int rank)
 {

@@ -2,11 +2,11 @@
  * box; both decide with the same function, weft_replica_choose(), which replica serves a target. */
 #include <stdlib.h>
 
-#include "plan/moves.h"
-#include "plan/product.h"
-#include "plan/relay.h"
+#include "plan/access_map.h"
+#include "plan/box_iterator.h"
+#include "plan/broadcast_tree.h"
 #include "plan/replica.h"
-#include "plan/windows.h"
+#include "plan/transfers.h"
 
 /* ---- addends ------------------------------------------------------------------------------------------- */
 
@@ -27,12 +27,12 @@ int64_t weft_stage_addend(const weft_stage *stage, int rank)
 /* ---- receives ------------------------------------------------------------------------------------------ */
 
 weft_status weft_stage_receives(const weft_stage *stage, const weft_topology *topology, int rank,
-                                weft_moves *moves)
+                                weft_transfers *moves)
 {
     const weft_layout *from = stage->from;
     weft_box box;
     if (stage->algorithm != WEFT_DIRECT) {
-        return weft_relay_receives(stage, topology, rank, moves);
+        return weft_broadcast_tree_receives(stage, topology, rank, moves);
     }
     int64_t index = weft_mesh_index_of(stage->to->mesh, rank), coordinate[WEFT_MAX_DIMS];
     if (index < 0) {
@@ -54,23 +54,23 @@ weft_status weft_stage_receives(const weft_stage *stage, const weft_topology *to
     }
     size_t num_addends = 0;
     int64_t *addends = weft_free_indices(from->mesh, partial, &kept, &num_addends);
-    weft_product p;
-    if (addends == NULL || !weft_product_make(&p, from, &box, &none)) {
+    weft_box_iterator p;
+    if (addends == NULL || !weft_box_iterator_make(&p, from, &box, &none)) {
         free(addends);
         return WEFT_ERR_NOMEM;
     }
-    bool done = weft_moves_reserve(moves, p.count * num_addends);
-    for (size_t i = 0; done && i < p.count; i++, weft_product_next(&p)) {
+    bool done = weft_transfers_reserve(moves, p.count * num_addends);
+    for (size_t i = 0; done && i < p.count; i++, weft_box_iterator_next(&p)) {
         weft_box part;
-        int64_t base = weft_product_box(&p, &part);
+        int64_t base = weft_box_iterator_box(&p, &part);
         for (size_t a = 0; a < num_addends; a++) {
             int64_t source = weft_replica_choose(&roles, &table, &target, base + addends[a]);
-            weft_moves_add(moves, weft_mesh_rank_at(from->mesh, source), false, from->ndim, &part);
+            weft_transfers_add(moves, weft_mesh_rank_at(from->mesh, source), false, from->ndim, &part);
         }
     }
     done = done && !table.out_of_memory;
     weft_replica_table_free(&table);
-    weft_product_free(&p);
+    weft_box_iterator_free(&p);
     free(addends);
     return done ? WEFT_OK : WEFT_ERR_NOMEM;
 }
@@ -85,7 +85,7 @@ typedef struct sender {
     int64_t turn;                 /* its number among the replicas */
     int first_hosted, end_hosted; /* the ranks of its process */
     weft_box box;
-    weft_moves *moves;
+    weft_transfers *moves;
 } sender;
 
 /* On another mesh a replica serves targets whose turn it is and those of its own process, at most. To look at
@@ -112,15 +112,15 @@ static bool send_to_all(sender *s, const weft_fixed *fixed, bool certain)
     }
     size_t num_copies = 0;
     int64_t *copies = weft_free_indices(to->mesh, whole, fixed, &num_copies);
-    weft_product p;
-    if (copies == NULL || !weft_product_of_targets(&p, s->roles->stage, &s->box, fixed)) {
+    weft_box_iterator p;
+    if (copies == NULL || !weft_box_iterator_of_targets(&p, s->roles->stage, &s->box, fixed)) {
         free(copies);
         return false;
     }
-    bool done = weft_moves_reserve(s->moves, certain ? p.count * num_copies : 0);
-    for (size_t i = 0; done && i < p.count; i++, weft_product_next(&p)) {
+    bool done = weft_transfers_reserve(s->moves, certain ? p.count * num_copies : 0);
+    for (size_t i = 0; done && i < p.count; i++, weft_box_iterator_next(&p)) {
         weft_box part;
-        int64_t place = weft_product_box(&p, &part);
+        int64_t place = weft_box_iterator_box(&p, &part);
         for (size_t c = 0; done && c < num_copies; c++) {
             int64_t index = place + copies[c];
             int peer = weft_mesh_rank_at(to->mesh, index);
@@ -132,14 +132,14 @@ static bool send_to_all(sender *s, const weft_fixed *fixed, bool certain)
                 if (!serves(s, &target)) {
                     continue;
                 }
-                done = weft_moves_reserve_one(s->moves);
+                done = weft_transfers_reserve_one(s->moves);
             }
             if (done) {
-                weft_moves_add(s->moves, peer, false, to->ndim, &part);
+                weft_transfers_add(s->moves, peer, false, to->ndim, &part);
             }
         }
     }
-    weft_product_free(&p);
+    weft_box_iterator_free(&p);
     free(copies);
     return done;
 }
@@ -167,21 +167,21 @@ static bool send_within_process(sender *s)
         weft_box part;
         weft_stage_wanted(stage, coordinate, &part);
         if (meets && weft_box_intersect(stage->to->ndim, &part, &s->box, &part)) {
-            if (!weft_moves_reserve_one(s->moves)) {
+            if (!weft_transfers_reserve_one(s->moves)) {
                 return false;
             }
-            weft_moves_add(s->moves, peer, false, stage->to->ndim, &part);
+            weft_transfers_add(s->moves, peer, false, stage->to->ndim, &part);
         }
     }
     return true;
 }
 
 weft_status weft_stage_sends(const weft_stage *stage, const weft_topology *topology, int rank,
-                             weft_moves *moves)
+                             weft_transfers *moves)
 {
     sender s = { .moves = moves };
     if (stage->algorithm != WEFT_DIRECT) {
-        return weft_relay_sends(stage, topology, rank, moves);
+        return weft_broadcast_tree_sends(stage, topology, rank, moves);
     }
     if (!weft_layout_shard_box(stage->from, rank, &s.box) || weft_box_count(stage->from->ndim, &s.box) == 0) {
         return WEFT_OK;

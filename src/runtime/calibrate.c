@@ -16,15 +16,15 @@ const char weft_machine_builtin[] = "built in", weft_machine_kept[] = "kept",
 /* ---- measuring ----------------------------------------------------------------------------------------- */
 
 /* As many as the time allows, but several: a machine that is shared may stand still during one. */
-enum { FEWEST_REPETITIONS = 3, MOST_REPETITIONS = 9 };
-static const double most_us = 50e3;
+enum { FEWEST_REPETITIONS = 3, MAX_REPETITIONS = 9 };
+static const double max_us = 50e3;
 
 /* Of the time of once(argument), the shortest, in microseconds: what disturbs a machine only slows it down,
  * and the next start should find the same. */
 static double shortest_us(void (*once)(void *), void *argument)
 {
     double shortest = INFINITY, begin = starpu_timing_now(), now = begin;
-    for (int i = 0; i < MOST_REPETITIONS && (i < FEWEST_REPETITIONS || now - begin < most_us); i++) {
+    for (int i = 0; i < MAX_REPETITIONS && (i < FEWEST_REPETITIONS || now - begin < max_us); i++) {
         double before = starpu_timing_now();
         once(argument);
         now = starpu_timing_now();
@@ -183,11 +183,11 @@ static void print_consequences(FILE *file)
                 "panels: sqrt(bytes x %.4g us / %.4g us) per shard, at most about %lld; of at least %lld "
                 "bytes, and %lld "
                 "rows or a quarter of the shard\n",
-                p->byte_us, p->panel_us, (long long)p->max_panels, (long long)p->least_bytes,
-                (long long)p->least_rows);
+                p->byte_us, p->panel_us, (long long)p->max_panels, (long long)p->min_bytes,
+                (long long)p->min_rows);
     }
     fprintf(file, "messages: of at most %lld bytes, about %lld of them under way to a process\n",
-            (long long)weft_runtime.messages.most_bytes, (long long)weft_runtime.messages.window_bytes);
+            (long long)weft_runtime.messages.max_bytes, (long long)weft_runtime.messages.window_bytes);
 }
 
 weft_status weft_print_machine(FILE *file)

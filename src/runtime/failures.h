@@ -1,7 +1,7 @@
 /* Errors on standard error: each where it happens (WEFT_ON_ERROR), or, at the end, those that the program has
  * not looked at. */
-#ifndef WEFT_SRC_FAILURES_H
-#define WEFT_SRC_FAILURES_H
+#ifndef WEFT_SRC_RUNTIME_FAILURES_H
+#define WEFT_SRC_RUNTIME_FAILURES_H
 
 #include <stdbool.h>
 #include <stdio.h>

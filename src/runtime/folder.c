@@ -13,7 +13,7 @@
 
 /* ---- the way to a folder ------------------------------------------------------------------------------- */
 
-enum { MOST_LINKS = 40 };
+enum { MAX_LINKS = 40 };
 
 /* A place on the way: the folder that has been reached, and what is left of the path. */
 typedef struct walk {
@@ -64,7 +64,7 @@ static bool follow(walk *w, const char *name)
 {
     char target[PATH_MAX], rest[PATH_MAX];
     ssize_t length = readlinkat(w->folder, name, target, sizeof(target) - 1);
-    if (length < 0 || ++w->links > MOST_LINKS) {
+    if (length < 0 || ++w->links > MAX_LINKS) {
         return false;
     }
     target[length] = '\0';

@@ -14,7 +14,7 @@
 #include "runtime/models.h"
 #include "runtime/runtime.h"
 
-enum { MOST_BYTES = 1 << 16, HOST_SIZE = 80, NAME_SIZE = HOST_SIZE + 40 };
+enum { MAX_BYTES = 1 << 16, HOST_SIZE = 80, NAME_SIZE = HOST_SIZE + 40 };
 
 /* The folder, for functions of runtime/folder.h; -1: there is none. */
 static int open_folder(mode_t mode)
@@ -86,7 +86,7 @@ static bool read_figures(int descriptor, weft_machine *machine)
 {
     struct stat found;
     FILE *file =
-        fstat(descriptor, &found) == 0 && found.st_size <= MOST_BYTES ? fdopen(descriptor, "r") : NULL;
+        fstat(descriptor, &found) == 0 && found.st_size <= MAX_BYTES ? fdopen(descriptor, "r") : NULL;
     if (file == NULL) {
         close(descriptor);
         return false;

@@ -122,12 +122,12 @@ static bool is_usable(const char *models)
 /* Buses have been measured where nothing can be written: these figures do for StarPU. */
 static void copy_file(int from, int to, const char *name)
 {
-    enum { MOST_BYTES = 1 << 20, BLOCK = 1 << 14 };
+    enum { MAX_BYTES = 1 << 20, BLOCK = 1 << 14 };
     char block[BLOCK];
     int source = weft_folder_file(from, name, O_RDONLY);
     int target = source < 0 ? -1 : weft_folder_file(to, name, O_RDWR | O_CREAT);
     struct stat found;
-    bool fits = target >= 0 && fstat(source, &found) == 0 && found.st_size <= MOST_BYTES;
+    bool fits = target >= 0 && fstat(source, &found) == 0 && found.st_size <= MAX_BYTES;
     for (ssize_t count = 1; fits && count > 0;) {
         count = read(source, block, sizeof(block));
         fits = count >= 0 && write(target, block, (size_t)count) == count;

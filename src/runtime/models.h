@@ -1,7 +1,7 @@
 /* The folder in which StarPU keeps its performance models, and those of buses, which it measures at its first
  * start on a machine. It ends the program where it cannot write them. */
-#ifndef WEFT_SRC_MODELS_H
-#define WEFT_SRC_MODELS_H
+#ifndef WEFT_SRC_RUNTIME_MODELS_H
+#define WEFT_SRC_RUNTIME_MODELS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -180,7 +180,7 @@ typedef struct weft_process_place {
 
 weft_status weft_runtime_start(const char *function, const weft_settings *settings, weft_process_place place);
 /* The second half of the start, once it is known what the machine can do: costs, panels and layouts. */
-weft_status weft_runtime_settle(const char *function, const weft_settings *settings);
+weft_status weft_runtime_configure(const char *function, const weft_settings *settings);
 void weft_runtime_stop(void);
 
 /* Names what CLOCK_MONOTONIC is common to: one start of one kernel. Processes in containers of one machine have

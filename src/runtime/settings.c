@@ -12,7 +12,7 @@
 /* That of PyTorch's process groups. */
 enum { DEFAULT_TIMEOUT_S = 1800 };
 
-enum { MOST_PACK_BYTES = 16384 };
+enum { MAX_PACK_BYTES = 16384 };
 
 /* Reads a whole number in [min, max] from the environment into *value, which stays as it is when the variable
  * is not set. False, with the error kept, for anything else. */
@@ -224,23 +224,22 @@ static bool read_environment(const char *function, weft_settings *settings)
     bool meets =
         read_world(function, &settings->world) && read_int(function, WEFT_VARIABLE_TIMEOUT_S, 0, &timeout);
     settings->timeout_s = timeout;
-    bool right =
-        meets && read_algorithm(function, &settings->algorithm) &&
-        read_calibration(function, &settings->calibration) &&
-        read_task_cache(function, &settings->task_cache) && check_on_error(function) &&
-        read_int(function, WEFT_VARIABLE_LOCAL_RANKS, 1, &settings->local_ranks) &&
-        read_int(function, WEFT_VARIABLE_RANKS, 1, &settings->ranks) &&
-        read_int(function, WEFT_VARIABLE_FAKE_SIZE, 1, &settings->fake_size) &&
-        read_int(function, WEFT_VARIABLE_WORKERS, 1, &settings->workers) &&
-        read_seed(function, &settings->seed) &&
-        read_integer(function, WEFT_VARIABLE_POOL_BYTES, 0, INT64_MAX, &settings->pool_bytes) &&
-        read_integer(function, WEFT_VARIABLE_MAX_PENDING_TASKS, -1, INT64_MAX,
-                     &settings->max_pending_tasks) &&
-        read_integer(function, WEFT_VARIABLE_CHECK, 0, 1, &check) &&
-        read_integer(function, WEFT_VARIABLE_SILENT, 0, 1, &silent) &&
-        read_integer(function, WEFT_VARIABLE_PACK_BYTES, 0, MOST_PACK_BYTES, &settings->pack_bytes) &&
-        read_integer(function, WEFT_VARIABLE_PANEL_BYTES, 1, INT64_MAX, &settings->panel_bytes) &&
-        read_integer(function, WEFT_VARIABLE_PANEL_ROWS, 1, INT64_MAX, &settings->panel_rows);
+    bool right = meets && read_algorithm(function, &settings->algorithm) &&
+                 read_calibration(function, &settings->calibration) &&
+                 read_task_cache(function, &settings->task_cache) && check_on_error(function) &&
+                 read_int(function, WEFT_VARIABLE_LOCAL_RANKS, 1, &settings->local_ranks) &&
+                 read_int(function, WEFT_VARIABLE_RANKS, 1, &settings->ranks) &&
+                 read_int(function, WEFT_VARIABLE_FAKE_SIZE, 1, &settings->fake_size) &&
+                 read_int(function, WEFT_VARIABLE_WORKERS, 1, &settings->workers) &&
+                 read_seed(function, &settings->seed) &&
+                 read_integer(function, WEFT_VARIABLE_POOL_BYTES, 0, INT64_MAX, &settings->pool_bytes) &&
+                 read_integer(function, WEFT_VARIABLE_MAX_PENDING_TASKS, -1, INT64_MAX,
+                              &settings->max_pending_tasks) &&
+                 read_integer(function, WEFT_VARIABLE_CHECK, 0, 1, &check) &&
+                 read_integer(function, WEFT_VARIABLE_SILENT, 0, 1, &silent) &&
+                 read_integer(function, WEFT_VARIABLE_PACK_BYTES, 0, MAX_PACK_BYTES, &settings->pack_bytes) &&
+                 read_integer(function, WEFT_VARIABLE_PANEL_BYTES, 1, INT64_MAX, &settings->panel_bytes) &&
+                 read_integer(function, WEFT_VARIABLE_PANEL_ROWS, 1, INT64_MAX, &settings->panel_rows);
     settings->check = check != 0;
     settings->silent = silent != 0;
     return right;

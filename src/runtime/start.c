@@ -197,17 +197,17 @@ weft_status weft_runtime_start(const char *function, const weft_settings *settin
 /* Few panels, of what the program says, where the machine is not asked. */
 static weft_panel_policy panel_policy(const weft_settings *settings, const weft_machine *machine)
 {
-    enum { MOST_PRESCRIBED_PANELS = 8 };
+    enum { MAX_PRESCRIBED_PANELS = 8 };
     weft_panel_policy policy = weft_machine_panels(machine);
     if (settings->panel_bytes > 0) {
         policy.target_bytes = settings->panel_bytes;
-        policy.max_panels = MOST_PRESCRIBED_PANELS;
+        policy.max_panels = MAX_PRESCRIBED_PANELS;
     }
     policy.forced_rows = settings->panel_rows;
     return policy;
 }
 
-weft_status weft_runtime_settle(const char *function, const weft_settings *settings)
+weft_status weft_runtime_configure(const char *function, const weft_settings *settings)
 {
     weft_runtime_state *state = &weft_runtime;
     bool measured = state->machine_source != weft_machine_builtin;

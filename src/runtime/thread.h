@@ -1,6 +1,6 @@
 /* From where weft may be called: from the thread that called weft_init(), in the process in which it did. */
-#ifndef WEFT_SRC_THREAD_H
-#define WEFT_SRC_THREAD_H
+#ifndef WEFT_SRC_RUNTIME_THREAD_H
+#define WEFT_SRC_RUNTIME_THREAD_H
 
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
 /* The variables of the environment that weft reads: one list, which the readers of settings use and misspelt
  * names are compared with. */
-#ifndef WEFT_SRC_VARIABLES_H
-#define WEFT_SRC_VARIABLES_H
+#ifndef WEFT_SRC_RUNTIME_VARIABLES_H
+#define WEFT_SRC_RUNTIME_VARIABLES_H
 
 #include <stdio.h>
 

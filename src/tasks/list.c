@@ -179,8 +179,8 @@ bool weft_task_end(weft_task_list *list, double position)
     task->arguments = arguments;
     task->arguments_size = list->pending_size;
     task->position = position;
-    if (task->num_operands > list->most_operands) {
-        list->most_operands = task->num_operands;
+    if (task->num_operands > list->max_operands) {
+        list->max_operands = task->num_operands;
     }
     return true;
 }

@@ -61,7 +61,7 @@ typedef struct weft_task_list {
     weft_vec slots;       /* weft_slot, each once */
     weft_vec temporaries; /* weft_temporary */
     weft_vec arguments;   /* weft_argument_block: what tasks point to */
-    size_t most_operands; /* of one task */
+    size_t max_operands;  /* of one task */
     /* While it is built: the arguments of the task that was begun, and where slots are found again. */
     void *pending;
     size_t pending_size, pending_capacity;

@@ -333,7 +333,7 @@ static bool add_reduction(weft_exchange *exchange, const piece *addends, size_t 
 /* Whether nothing of a panel's former contents is needed: windows that are placed may leave some of it. */
 static bool fill_panel(const weft_stage *stage, const piece *pieces, size_t count)
 {
-    if (stage->windows == NULL || !stage->windows->placed) {
+    if (stage->access_map == NULL || !stage->access_map->placed) {
         return true;
     }
     weft_box box;

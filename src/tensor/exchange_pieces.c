@@ -23,7 +23,7 @@ static bool add_piece(weft_vec *pieces, const piece *like, int64_t bytes, const 
 static bool cut_to_messages(weft_vec *pieces, const weft_layout *layout, const piece *like,
                             const weft_box *box, int dim)
 {
-    int64_t most = weft_runtime.messages.most_bytes;
+    int64_t most = weft_runtime.messages.max_bytes;
     int64_t bytes = weft_box_count(layout->ndim, box) * (int64_t)weft_dtype_size(layout->dtype);
     if (bytes <= most || dim == layout->ndim) {
         return add_piece(pieces, like, bytes, box);
@@ -97,7 +97,7 @@ static piece piece_between(const weft_stage *stage, int source, int target, bool
 
 bool weft_collect_receives(weft_vec *pieces, const weft_stage *stage, int target)
 {
-    weft_moves moves = { 0 };
+    weft_transfers moves = { 0 };
     bool done = weft_stage_receives(stage, &weft_runtime.topology, target, &moves) == WEFT_OK;
     for (size_t i = 0; i < moves.count && done; i++) {
         int source = moves.items[i].peer;
@@ -105,13 +105,13 @@ bool weft_collect_receives(weft_vec *pieces, const weft_stage *stage, int target
         like.peer = weft_hosts(source) ? -1 : process_of(source);
         done = cut_move(pieces, stage, &like, &moves.items[i].box);
     }
-    weft_moves_free(&moves);
+    weft_transfers_free(&moves);
     return done;
 }
 
 bool weft_collect_sends(weft_vec *pieces, const weft_stage *stage, int source)
 {
-    weft_moves moves = { 0 };
+    weft_transfers moves = { 0 };
     bool done = weft_stage_sends(stage, &weft_runtime.topology, source, &moves) == WEFT_OK;
     for (size_t i = 0; i < moves.count && done; i++) {
         int target = moves.items[i].peer;
@@ -122,7 +122,7 @@ bool weft_collect_sends(weft_vec *pieces, const weft_stage *stage, int source)
         like.peer = process_of(target);
         done = cut_move(pieces, stage, &like, &moves.items[i].box);
     }
-    weft_moves_free(&moves);
+    weft_transfers_free(&moves);
     return done;
 }
 

@@ -6,7 +6,7 @@
  * their order: by target panel, target rank, where in the panel, and number of the addend. First panels
  * come first, so that what waits for them can begin.
  *
- * Pieces are in the source's indices. Along windows (weft_windows) the target's are others, and so are the
+ * Pieces are in the source's indices. Along windows (weft_access_map) the target's are others, and so are the
  * numbers of the rows at which its panels begin. */
 #ifndef WEFT_SRC_TENSOR_EXCHANGE_PIECES_H
 #define WEFT_SRC_TENSOR_EXCHANGE_PIECES_H

@@ -37,7 +37,7 @@ static bool run_transfer(const run *r, const exchange_step *s)
         r->messages[i].region.offset += panel.offset;
         r->messages[i].calls = calls;
     }
-    weft_held_follow_transfer(panel.handle, s->kind != SEND, weft_comm_pending_tasks(s->count));
+    weft_acquired_follow_transfer(panel.handle, s->kind != SEND, weft_comm_pending_tasks(s->count));
     return weft_comm_submit(weft_runtime.comm, panel.handle, s->kind != SEND, s->whole, s->count, r->messages,
                             s->target.in_target ? r->target->layout : r->source->layout,
                             weft_tensor_label(r->source));

@@ -3,7 +3,7 @@
 #ifndef WEFT_SRC_TENSOR_EXCHANGE_STEPS_H
 #define WEFT_SRC_TENSOR_EXCHANGE_STEPS_H
 
-#include "codelets/move.h"
+#include "codelets/copy.h"
 #include "comm/comm.h"
 #include "tensor/exchange.h"
 

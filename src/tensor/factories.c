@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "codelets/fill.h"
-#include "comm/calls.h"
+#include "comm/check_spmd.h"
 #include "tensor/run.h"
 
 const weft_layout *weft_factory_layout(const weft_factory *r)
@@ -66,13 +66,13 @@ const weft_layout *weft_layout_like(const char *function, const weft_layout *lay
 /* A tensor without its values; `layout` NULL: the arguments are wrong here. NULL with the error kept. */
 static weft_tensor_impl *new_tensor(const char *function, const weft_layout *layout, double value)
 {
-    weft_public_call call = { .function = function,
-                              .failed = layout == NULL,
-                              .num_layouts = 1,
-                              .layouts = &layout,
-                              .num_numbers = 1,
-                              .numbers = &value };
-    return weft_call_admit(&call) && layout != NULL ? weft_tensor_new(function, layout) : NULL;
+    weft_call_signature call = { .function = function,
+                                 .failed = layout == NULL,
+                                 .num_layouts = 1,
+                                 .layouts = &layout,
+                                 .num_numbers = 1,
+                                 .numbers = &value };
+    return weft_check_spmd(&call) && layout != NULL ? weft_tensor_new(function, layout) : NULL;
 }
 
 static bool submit_fill(const weft_panel *panel, int64_t count, weft_dtype dtype, double value)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "codelets/convert.h"
-#include "comm/calls.h"
+#include "comm/check_spmd.h"
 #include "tensor/state.h"
 
 /* After all checks that are the same on every process; NULL with the error kept. */
@@ -74,12 +74,12 @@ static weft_tensor_impl *lend_global(const char *function, const weft_layout *la
 static bool wait_for_readers(const char *function, const weft_tensor_impl *source)
 {
     for (int i = 0; i < source->num_shards; i++) {
-        weft_hold *hold = weft_hold_begin(&source->shards[i], STARPU_RW);
+        weft_acquisition *hold = weft_acquisition_begin(&source->shards[i], STARPU_RW);
         if (hold == NULL) {
             weft_fail(WEFT_ERR_NOMEM, function, "no memory to hold a shard");
             return false;
         }
-        weft_hold_end(hold);
+        weft_acquisition_end(hold);
     }
     return !weft_is_broken() || weft_error_collect() == WEFT_OK;
 }
@@ -90,13 +90,13 @@ weft_tensor *weft_distribute(weft_dtype dtype, int ndim, const int64_t shape[], 
     static const char function[] = "weft_distribute";
     const weft_layout *layout = distributed_layout(function, dtype, ndim, shape, mesh, placements);
     bool right = layout != NULL && check_global(function, layout, global);
-    weft_public_call call = { function, .failed = !right, .num_layouts = 1, .layouts = &layout };
-    if (!weft_call_admit(&call) || !right) {
+    weft_call_signature call = { function, .failed = !right, .num_layouts = 1, .layouts = &layout };
+    if (!weft_check_spmd(&call) || !right) {
         return NULL;
     }
     weft_scope_open();
     /* While the program holds a shard, the memory that the target gets may be waited for. */
-    bool copied = weft_tensors_held() > 0;
+    bool copied = weft_tensors_acquired() > 0;
     weft_tensor_impl *source = lend_global(function, layout, global, copied);
     /* A copy: on the same one-rank mesh a redistribution would give the caller's memory itself. */
     weft_tensor_impl *target = source == NULL ? NULL : weft_tensor_new(function, layout);
@@ -107,7 +107,7 @@ weft_tensor *weft_distribute(weft_dtype dtype, int ndim, const int64_t shape[], 
     return result;
 }
 
-bool weft_check_not_held(const char *function, const char *argument, const weft_tensor_impl *tensor)
+bool weft_check_not_acquired(const char *function, const char *argument, const weft_tensor_impl *tensor)
 {
     for (int i = 0; i < tensor->num_shards; i++) {
         if (tensor->shards[i].hold != NULL) {
@@ -149,7 +149,7 @@ static const weft_layout *host_layout(const char *function, const weft_tensor_im
         return NULL;
     }
     if (!weft_check_room(function, "global", global, bytes, bytes_of(layout)) ||
-        !weft_check_not_held(function, "tensor", tensor)) {
+        !weft_check_not_acquired(function, "tensor", tensor)) {
         return NULL;
     }
     const weft_mesh_impl *mesh = weft_host_mesh();
@@ -176,9 +176,9 @@ weft_status weft_tensor_gather(const char *function, weft_tensor_impl *tensor, v
 weft_status weft_tensor_to_host(const char *function, weft_tensor_impl *tensor, void *global, size_t bytes)
 {
     const weft_layout *everywhere = tensor == NULL ? NULL : host_layout(function, tensor, global, bytes);
-    weft_public_call call = { .function = function, .failed = everywhere == NULL, .num_layouts = 1 };
+    weft_call_signature call = { .function = function, .failed = everywhere == NULL, .num_layouts = 1 };
     call.layouts = tensor == NULL ? &everywhere : &tensor->layout;
-    if (!weft_call_admit(&call) || everywhere == NULL) {
+    if (!weft_check_spmd(&call) || everywhere == NULL) {
         return weft_latest_status();
     }
     weft_status status = gather_on_host(function, tensor, everywhere, global);

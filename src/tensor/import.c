@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/calls.h"
+#include "comm/check_spmd.h"
 #include "tensor/state.h"
 
 /* ---- from_local ---------------------------------------------------------------------------------------- */
@@ -120,10 +120,10 @@ static weft_tensor *from_local(const char *function, const weft_layout *layout, 
         return NULL;
     }
     double number = flags;
-    weft_public_call call = { .function = function, .num_numbers = 1, .numbers = &number };
+    weft_call_signature call = { .function = function, .num_numbers = 1, .numbers = &number };
     call.num_layouts = check ? 0 : 1; /* else compared below, where a difference breaks nothing */
     call.layouts = &layout;
-    if (!weft_call_admit(&call)) {
+    if (!weft_check_spmd(&call)) {
         return NULL;
     }
     if (check && !layouts_agree(function, layout)) {

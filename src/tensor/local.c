@@ -127,7 +127,7 @@ weft_status weft_shard_read(const char *function, const weft_tensor_impl *tensor
     if (!weft_check_shard_waits_not(function, shard, false)) {
         return WEFT_ERR_STATE;
     }
-    weft_hold *hold = weft_hold_begin(shard, STARPU_R);
+    weft_acquisition *hold = weft_acquisition_begin(shard, STARPU_R);
     if (hold == NULL) {
         return weft_fail(WEFT_ERR_NOMEM, function, "no memory to hold a shard");
     }
@@ -135,7 +135,7 @@ weft_status weft_shard_read(const char *function, const weft_tensor_impl *tensor
     if (!broken) {
         copy_out(tensor->layout, shard, host);
     }
-    weft_hold_end(hold);
+    weft_acquisition_end(hold);
     return broken ? weft_error_collect() : WEFT_OK;
 }
 

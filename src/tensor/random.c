@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/calls.h"
+#include "comm/check_spmd.h"
 #include "tensor/state.h"
 
 bool weft_random_start(weft_tensors *tensors, uint64_t seed)
@@ -60,7 +60,7 @@ weft_random_state *weft_random_in_use(void)
 
 /* What all processes do alike: compared like calls that submit something, for the values of later ones follow
  * from it. False with the error kept. */
-static bool admit(const char *function, bool failed, const char *name, weft_random_state state)
+static bool check_spmd(const char *function, bool failed, const char *name, weft_random_state state)
 {
     uint64_t hash = name == NULL ? 0 : weft_hash_bytes(name, strlen(name), 1);
     const uint64_t wide[] = { hash, state.seed, state.offset };
@@ -69,10 +69,10 @@ static bool admit(const char *function, bool failed, const char *name, weft_rand
         numbers[2 * i] = (double)(uint32_t)(wide[i] >> 32);
         numbers[2 * i + 1] = (double)(uint32_t)wide[i];
     }
-    return weft_call_admit(&(weft_public_call){ .function = function,
-                                                .failed = failed,
-                                                .num_numbers = WEFT_ARRAY_SIZE(numbers),
-                                                .numbers = numbers }) &&
+    return weft_check_spmd(&(weft_call_signature){ .function = function,
+                                                   .failed = failed,
+                                                   .num_numbers = WEFT_ARRAY_SIZE(numbers),
+                                                   .numbers = numbers }) &&
            !failed;
 }
 
@@ -81,7 +81,7 @@ weft_status weft_random_seed(uint64_t seed)
     static const char function[] = "weft_random_seed";
     weft_random_state state = { .seed = seed };
     bool ready = weft_require_init(function) == WEFT_OK;
-    if (!ready || !admit(function, false, weft_random_state_current(), state)) {
+    if (!ready || !check_spmd(function, false, weft_random_state_current(), state)) {
         return weft_latest_status();
     }
     *weft_random_in_use() = state;
@@ -110,7 +110,7 @@ weft_status weft_random_state_create(const char *name, uint64_t seed)
     }
     weft_random_state state = { .seed = seed };
     bool valid = check_new_name(function, name);
-    if (!admit(function, !valid, name, state)) {
+    if (!check_spmd(function, !valid, name, state)) {
         return weft_latest_status();
     }
     char *copy = malloc(strlen(name) + 1);
@@ -128,7 +128,7 @@ weft_status weft_random_state_use(const char *name)
 {
     static const char function[] = "weft_random_state_use";
     weft_named_state *found = check_state(function, name);
-    if (!admit(function, found == NULL, name, (weft_random_state){ 0 })) {
+    if (!check_spmd(function, found == NULL, name, (weft_random_state){ 0 })) {
         return weft_latest_status();
     }
     weft_runtime.tensors->random_in_use =
@@ -163,7 +163,7 @@ weft_status weft_random_state_set(const char *name, weft_random_state state)
 {
     static const char function[] = "weft_random_state_set";
     weft_named_state *found = check_state(function, name);
-    if (!admit(function, found == NULL, name, state)) {
+    if (!check_spmd(function, found == NULL, name, state)) {
         return weft_latest_status();
     }
     found->state = state;

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/calls.h"
+#include "comm/check_spmd.h"
 #include "tensor/run.h"
 #include "tensor/state.h"
 
@@ -37,18 +37,18 @@ void weft_plans_free(weft_tensors *tensors)
 static weft_status plan_stages(weft_cached_plan *cached, const weft_layout *from, const weft_layout *to,
                                char *why, size_t why_size)
 {
-    if (cached->windows.cut == NULL) {
+    if (cached->access_map.cut == NULL) {
         return weft_plan_make(weft_runtime.layouts, &weft_runtime.topology, &weft_runtime.cost, from, to,
                               &cached->plan, why, why_size);
     }
     cached->plan = (weft_plan){ .from = from, .to = to, .num_stages = 1, .algorithm = "windows" };
     cached->plan.stages[0] =
-        (weft_stage){ .from = from, .to = to, .windows = &cached->windows, .scale = 1.0 };
+        (weft_stage){ .from = from, .to = to, .access_map = &cached->access_map, .scale = 1.0 };
     return WEFT_OK;
 }
 
 static weft_cached_plan *plan_build(const char *function, const weft_layout *from, const weft_layout *to,
-                                    const weft_windows *windows)
+                                    const weft_access_map *access_map)
 {
     weft_cached_plan *cached = calloc(1, sizeof(*cached));
     if (cached == NULL) {
@@ -56,8 +56,8 @@ static weft_cached_plan *plan_build(const char *function, const weft_layout *fro
         return NULL;
     }
     cached->bytes = sizeof(*cached);
-    if (windows != NULL) {
-        cached->windows = *windows;
+    if (access_map != NULL) {
+        cached->access_map = *access_map;
     }
     char why[200] = "";
     weft_status status = plan_stages(cached, from, to, why, sizeof(why));
@@ -78,37 +78,37 @@ static weft_cached_plan *plan_build(const char *function, const weft_layout *fro
 }
 
 /* What they are along dimensions has no padding, and is zero where it says nothing: compared as bytes. */
-static bool same_windows(const weft_cached_plan *cached, const weft_windows *windows)
+static bool same_windows(const weft_cached_plan *cached, const weft_access_map *access_map)
 {
-    if (windows == NULL || cached->windows.cut != windows->cut) {
-        return windows == NULL && cached->windows.cut == NULL;
+    if (access_map == NULL || cached->access_map.cut != access_map->cut) {
+        return access_map == NULL && cached->access_map.cut == NULL;
     }
-    return cached->windows.placed == windows->placed &&
-           memcmp(cached->windows.has, windows->has, sizeof(windows->has)) == 0 &&
-           memcmp(cached->windows.of, windows->of, sizeof(windows->of)) == 0 &&
-           memcmp(cached->windows.turn, windows->turn, sizeof(windows->turn)) == 0;
+    return cached->access_map.placed == access_map->placed &&
+           memcmp(cached->access_map.has, access_map->has, sizeof(access_map->has)) == 0 &&
+           memcmp(cached->access_map.of, access_map->of, sizeof(access_map->of)) == 0 &&
+           memcmp(cached->access_map.turn, access_map->turn, sizeof(access_map->turn)) == 0;
 }
 
 static weft_cached_plan *obtain(const char *function, const weft_layout *from, const weft_layout *to,
-                                const weft_windows *windows)
+                                const weft_access_map *access_map)
 {
     weft_tensors *tensors = weft_runtime.tensors;
     uint64_t hash = weft_hash_u64(from->hash ^ weft_hash_u64(to->hash));
-    if (windows != NULL) {
-        hash = weft_hash_bytes(windows->of, sizeof(windows->of), hash);
-        hash = weft_hash_bytes(windows->turn, sizeof(windows->turn), hash);
+    if (access_map != NULL) {
+        hash = weft_hash_bytes(access_map->of, sizeof(access_map->of), hash);
+        hash = weft_hash_bytes(access_map->turn, sizeof(access_map->turn), hash);
     }
     weft_cached_plan **bucket = &tensors->plans[hash % WEFT_PLAN_BUCKETS];
     for (weft_cached_plan *cached = *bucket; cached != NULL; cached = cached->next) {
-        if (cached->plan.from == from && cached->plan.to == to && same_windows(cached, windows)) {
+        if (cached->plan.from == from && cached->plan.to == to && same_windows(cached, access_map)) {
             weft_runtime.counters.plan_hits++;
             return cached;
         }
     }
     weft_runtime.counters.plan_misses++;
-    weft_cached_plan *cached = plan_build(function, from, to, windows);
+    weft_cached_plan *cached = plan_build(function, from, to, access_map);
     if (cached != NULL) {
-        if (tensors->plan_bytes + cached->bytes > tensors->most_plan_bytes) {
+        if (tensors->plan_bytes + cached->bytes > tensors->max_plan_bytes) {
             weft_plans_free(tensors);
         }
         tensors->plan_bytes += cached->bytes;
@@ -249,14 +249,14 @@ weft_tensor_impl *weft_tensor_to_layout(const char *function, weft_tensor_impl *
     return target;
 }
 
-weft_tensor_impl *weft_tensor_windows(const char *function, weft_tensor_impl *tensor,
-                                      const weft_windows *windows)
+weft_tensor_impl *weft_tensor_access(const char *function, weft_tensor_impl *tensor,
+                                     const weft_access_map *access_map)
 {
     const weft_layout *from = tensor->layout;
     int64_t shape[WEFT_MAX_DIMS];
     for (int d = 0; d < from->ndim; d++) {
-        shape[d] = windows->has[d] ? weft_windows_largest(windows, d) : from->shape[d];
-        if (windows->has[d] && !weft_mul_checked(shape[d], weft_layout_parts(from, d), &shape[d])) {
+        shape[d] = access_map->has[d] ? weft_access_map_largest(access_map, d) : from->shape[d];
+        if (access_map->has[d] && !weft_mul_checked(shape[d], weft_layout_parts(from, d), &shape[d])) {
             shape[d] = INT64_MAX; /* refused below */
         }
     }
@@ -269,15 +269,15 @@ weft_tensor_impl *weft_tensor_windows(const char *function, weft_tensor_impl *te
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a layout");
         return NULL;
     }
-    weft_cached_plan *cached = obtain(function, from, to, windows);
+    weft_cached_plan *cached = obtain(function, from, to, access_map);
     weft_tensor_impl *target = cached == NULL ? NULL : weft_tensor_new(function, to);
     return target != NULL && weft_plan_run(function, cached, tensor, target) ? target : NULL;
 }
 
 bool weft_tensor_place(const char *function, weft_tensor_impl *target, weft_tensor_impl *tensor,
-                       const weft_windows *windows)
+                       const weft_access_map *access_map)
 {
-    weft_cached_plan *cached = obtain(function, tensor->layout, target->layout, windows);
+    weft_cached_plan *cached = obtain(function, tensor->layout, target->layout, access_map);
     return cached != NULL && weft_plan_run(function, cached, tensor, target);
 }
 
@@ -325,9 +325,9 @@ weft_tensor *weft_redistribute(weft_tensor *handle, weft_mesh *target, const wef
         mesh == NULL ? NULL
                      : weft_check_layout(function, mesh, placements, from->ndim, from->shape, from->dtype);
     const weft_layout *layouts[] = { from, to };
-    weft_public_call call = {
+    weft_call_signature call = {
         .function = function, .failed = to == NULL, .num_layouts = 2, .layouts = layouts
     };
-    bool right = weft_call_admit(&call) && to != NULL;
+    bool right = weft_check_spmd(&call) && to != NULL;
     return right ? weft_tensor_handle(weft_tensor_to_layout(function, tensor, to)) : NULL;
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codelets/move.h"
+#include "codelets/copy.h"
 #include "runtime/pending.h"
 #include "sched/sched.h"
 #include "tensor/state.h"
@@ -141,7 +141,7 @@ bool weft_task_submit(const weft_single_task *task)
     }
     starpu->callback_func = task_ended;
     starpu->callback_arg = weft_runtime.pending;
-    weft_held_follow_task(all.count, all.handles, all.modes);
+    weft_acquired_follow_task(all.count, all.handles, all.modes);
     weft_pending_begin(weft_runtime.pending, 1);
     int failed = starpu_task_submit(starpu);
     if (failed != 0) {
@@ -232,11 +232,11 @@ bool weft_task_list_run(const weft_task_list *list, const weft_bindings *binding
     enum { FEW = 32 };
     weft_panel few_slots[FEW];
     weft_bound_operand few_operands[FEW];
-    bool few = list->slots.count <= FEW && list->most_operands <= FEW;
+    bool few = list->slots.count <= FEW && list->max_operands <= FEW;
     binding b = { .slots = few_slots, .operands = few_operands };
     if (!few) {
         b.slots = malloc(list->slots.count * sizeof(*b.slots));
-        b.operands = malloc(list->most_operands * sizeof(*b.operands));
+        b.operands = malloc(list->max_operands * sizeof(*b.operands));
     }
     if (list->temporaries.count > 0) {
         b.temporaries = calloc(list->temporaries.count, sizeof(weft_buffer *));

@@ -5,7 +5,7 @@
 #include "runtime/pending.h"
 #include "tensor/state.h"
 
-enum { MOST_PLAN_BYTES = 128 << 20 };
+enum { MAX_PLAN_BYTES = 128 << 20 };
 
 weft_status weft_tensors_start(void)
 {
@@ -14,9 +14,9 @@ weft_status weft_tensors_start(void)
         free(tensors);
         return weft_fail(WEFT_ERR_NOMEM, "weft_init", "no memory for the tensors");
     }
-    tensors->most_plan_bytes = MOST_PLAN_BYTES;
-    weft_runtime.pending->waits = weft_held_waits;
-    weft_runtime.pending->refuse = weft_held_refuse;
+    tensors->max_plan_bytes = MAX_PLAN_BYTES;
+    weft_runtime.pending->waits = weft_acquired_waits;
+    weft_runtime.pending->refuse = weft_acquired_refuse;
     weft_runtime.tensors = tensors;
     return WEFT_OK;
 }

@@ -8,7 +8,7 @@
 /* A redistribution that was done before: its plan and this process's part of each stage. */
 typedef struct weft_cached_plan {
     weft_plan plan;
-    weft_windows windows; /* of its only stage; cut: NULL, there are none */
+    weft_access_map access_map; /* of its only stage; cut: NULL, there are none */
     weft_exchange *exchanges[WEFT_MAX_STAGES];
     size_t bytes; /* of memory */
     struct weft_cached_plan *next;
@@ -17,17 +17,17 @@ typedef struct weft_cached_plan {
 enum { WEFT_PLAN_BUCKETS = 1024 };
 
 /* A shard's panels, acquired. */
-typedef struct weft_hold weft_hold;
+typedef struct weft_acquisition weft_acquisition;
 
 /* What the program holds, and the handles that tasks wait for because of it (holds.c). */
-typedef struct weft_held {
-    weft_hold *newest;
+typedef struct weft_acquired {
+    weft_acquisition *newest;
     int count;
     weft_ptrset unwritable, unreadable; /* who writes the handle waits; who reads it */
     bool tasks_wait;                    /* not the program alone has been noted in these */
     bool sends_wait;                    /* messages among them */
     bool all_wait;                      /* there was no memory to note what does */
-} weft_held;
+} weft_acquired;
 
 typedef struct weft_tensors {
     weft_tensor_impl *newest;
@@ -35,9 +35,9 @@ typedef struct weft_tensors {
     weft_vec scopes;     /* size_t: where each open scope begins in `references` */
     int64_t unopened;    /* scopes inside these for which there was no memory */
     weft_cached_plan *plans[WEFT_PLAN_BUCKETS];
-    size_t plan_bytes;      /* of all of them */
-    size_t most_plan_bytes; /* a plan that would exceed that has all others dropped */
-    weft_held held;
+    size_t plan_bytes;     /* of all of them */
+    size_t max_plan_bytes; /* a plan that would exceed that has all others dropped */
+    weft_acquired held;
     weft_vec random_states; /* weft_named_state, the default one first */
     size_t random_in_use;   /* index of one */
 } weft_tensors;
@@ -79,19 +79,19 @@ void weft_tensor_delete(weft_tensor_impl *tensor);
 
 /* BLOCKS: acquires the shard's panels, and the reverse. The handles are remembered: the shard may get other
  * memory meanwhile. NULL: no memory. */
-weft_hold *weft_hold_begin(const weft_local_shard *shard, enum starpu_data_access_mode mode);
-void weft_hold_end(weft_hold *hold);
+weft_acquisition *weft_acquisition_begin(const weft_local_shard *shard, enum starpu_data_access_mode mode);
+void weft_acquisition_end(weft_acquisition *hold);
 /* The same for the program (nothing when it is not held). False: no memory. */
 bool weft_shard_hold(weft_tensor_impl *tensor, int local_rank, enum starpu_data_access_mode mode);
 void weft_shard_let_go(weft_local_shard *shard);
 /* Called for every task and transfer before it is submitted. `tasks`: what the transfer counts in
  * weft_pending. */
-void weft_held_follow_task(int count, const starpu_data_handle_t handles[],
-                           const enum starpu_data_access_mode modes[]);
-void weft_held_follow_transfer(starpu_data_handle_t handle, bool receive, int64_t tasks);
+void weft_acquired_follow_task(int count, const starpu_data_handle_t handles[],
+                               const enum starpu_data_access_mode modes[]);
+void weft_acquired_follow_transfer(starpu_data_handle_t handle, bool receive, int64_t tasks);
 /* Those of weft_pending. */
-bool weft_held_waits(starpu_data_handle_t handle);
-bool weft_held_refuse(const char *function, const char *why);
+bool weft_acquired_waits(starpu_data_handle_t handle);
+bool weft_acquired_refuse(const char *function, const char *why);
 /* Whether reading or writing the shard waits for nothing that waits for the program; and whether nothing does
  * at all, so that none of the pool's buffers is waited for. False with the error kept: who waited all the
  * same would wait for ever. */

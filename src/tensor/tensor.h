@@ -19,10 +19,10 @@ typedef struct weft_local_shard {
     int64_t num_panels; /* cut as weft_panel_range(layout, &box, ...) says */
     /* Those of the buffer, or a view's own; two panels of a view may share a handle. */
     const weft_panel *panels;
-    weft_panel *view_panels; /* NULL: not a view */
-    weft_buffer *buffer;     /* the memory; shared with other tensors by views */
-    int64_t offset;          /* bytes from the buffer's start to the shard's first element */
-    struct weft_hold *hold;  /* while weft_local_acquire() holds it; else NULL */
+    weft_panel *view_panels;       /* NULL: not a view */
+    weft_buffer *buffer;           /* the memory; shared with other tensors by views */
+    int64_t offset;                /* bytes from the buffer's start to the shard's first element */
+    struct weft_acquisition *hold; /* while weft_local_acquire() holds it; else NULL */
 } weft_local_shard;
 
 /* What a weft_tensor of the program's names. */
@@ -131,19 +131,19 @@ const char *weft_task_trace_name(const char *operation, starpu_data_handle_t wri
 weft_tensor_impl *weft_tensor_to_layout(const char *function, weft_tensor_impl *tensor,
                                         const weft_layout *layout);
 /* What each rank needs of a tensor for its part of windows->cut, whose placements are the tensor's own: a new
- * tensor of the shape that weft_windows tells. NULL with the error kept. */
-weft_tensor_impl *weft_tensor_windows(const char *function, weft_tensor_impl *tensor,
-                                      const weft_windows *windows);
+ * tensor of the shape that weft_access_map tells. NULL with the error kept. */
+weft_tensor_impl *weft_tensor_access(const char *function, weft_tensor_impl *tensor,
+                                     const weft_access_map *access_map);
 /* Writes windows of a tensor that are placed into a target of the layout windows->cut, which shares its
  * memory with no other tensor. False with the error kept. */
 bool weft_tensor_place(const char *function, weft_tensor_impl *target, weft_tensor_impl *tensor,
-                       const weft_windows *windows);
+                       const weft_access_map *access_map);
 /* Copies a tensor's values into one that exists, of the same shape and type and any layout without Partial.
  */
 bool weft_tensor_copy_into(const char *function, weft_tensor_impl *target, weft_tensor_impl *source);
 /* What blocks until tasks have read a tensor must not begin while the program holds a shard: they wait for
  * that. False with the error kept. */
-bool weft_check_not_held(const char *function, const char *argument, const weft_tensor_impl *tensor);
+bool weft_check_not_acquired(const char *function, const char *argument, const weft_tensor_impl *tensor);
 /* BLOCKS: the whole of a live tensor on every process; nothing is written unless all of it is there. `bytes`:
  * that `global` has room for. */
 weft_status weft_tensor_to_host(const char *function, weft_tensor_impl *tensor, void *global, size_t bytes);
@@ -155,7 +155,7 @@ bool weft_check_room(const char *function, const char *name, const void *memory,
 
 weft_status weft_tensors_start(void);
 /* Shards that weft_local_acquire() holds: tasks that need them wait for the program. */
-int weft_tensors_held(void);
+int weft_tensors_acquired(void);
 /* Takes them all back. */
 void weft_tensors_let_go(void);
 /* What weft_finalize() will have to release: shards that are held, tensors of the caller's own, open scopes.

@@ -85,8 +85,8 @@ static long draw_number(prng *random, int moment, const char *fault)
     if (strncmp(fault, "memory", 6) == 0) {
         return (long)prng_below(random, INT64_C(1) << prng_below(random, 9));
     }
-    long most_us = moment == M_INIT ? 400000 : moment == M_MPI ? 2 : 3000;
-    return (long)prng_below(random, most_us);
+    long max_us = moment == M_INIT ? 400000 : moment == M_MPI ? 2 : 3000;
+    return (long)prng_below(random, max_us);
 }
 
 static expectation expect(way kind, int moment, bool check)

@@ -29,15 +29,15 @@ enum {
     TOGETHER = 6, /* runs at the same time: they mostly wait */
     HANGS_AFTER_S = 60,
     SLACK_S = 25, /* of a busy machine */
-    MOST_RUNS = 4096,
-    MOST_ARGUMENTS = 20,
-    MOST_SETTINGS = 10,
+    MAX_RUNS = 4096,
+    MAX_ARGUMENTS = 20,
+    MAX_SETTINGS = 10,
 };
 
 typedef struct run {
     fault_case what;
     child child;
-    const char *arguments[MOST_ARGUMENTS], *settings[MOST_SETTINGS];
+    const char *arguments[MAX_ARGUMENTS], *settings[MAX_SETTINGS];
     char processes[16], culprit[16], timeout[32];
     bool ended;
 } run;
@@ -301,9 +301,9 @@ static void test_run(void **state)
 
 static int run_seeds(uint64_t seed, int runs)
 {
-    static struct CMUnitTest tests[MOST_RUNS];
-    static one all[MOST_RUNS];
-    static char names[MOST_RUNS][256];
+    static struct CMUnitTest tests[MAX_RUNS];
+    static one all[MAX_RUNS];
+    static char names[MAX_RUNS][256];
     for (int i = 0; i < runs; i++) {
         int place = i % TOGETHER, rest = runs - i + place;
         fault_case what = draw(seed + (uint64_t)i);
@@ -345,7 +345,7 @@ int main(int argc, char *argv[])
             return 2;
         }
     }
-    if (optind != argc - 1 || runs < 1 || runs > MOST_RUNS) {
+    if (optind != argc - 1 || runs < 1 || runs > MAX_RUNS) {
         fprintf(stderr, "usage: %s VICTIM [--seed SEED] [--runs RUNS] [--endless] [--show]\n", argv[0]);
         return 2;
     }

@@ -21,7 +21,7 @@
 #include "fault.h"
 
 /* x [ROWS, INNER], w [INNER, COLUMNS]: small whole numbers, whose products and sums single precision has. */
-enum { ROWS = 240, INNER = 120, COLUMNS = 80, STEPS = 6, MODULUS = 5, MOST_RANKS = 16 };
+enum { ROWS = 240, INNER = 120, COLUMNS = 80, STEPS = 6, MODULUS = 5, MAX_RANKS = 16 };
 
 static int process; /* also before weft_init() and after weft_finalize() */
 static bool leaves; /* the loop, early */
@@ -117,15 +117,15 @@ static void add_in_place(weft_tensor *a, weft_tensor *b)
     divergence d = fault_turn();
     leaves = leaves || d == EARLY_RETURN;
     if (d == EXTRA_CALL || d == OTHER_OPERATION) {
-        weft_copy_(a, b);
+        weft_copy_inplace(a, b);
     }
     if (d != MISSING_CALL && d != OTHER_OPERATION) {
-        weft_add_(a,
-                  d == OTHER_TYPE     ? weft_to_type(b, WEFT_F64)
-                  : d == OTHER_SHAPE  ? weft_sum(b, 0, true)
-                  : d == BAD_ARGUMENT ? NULL
-                                      : b,
-                  d == OTHER_ATTRIBUTE ? 2 : 1);
+        weft_add_inplace(a,
+                         d == OTHER_TYPE     ? weft_to_type(b, WEFT_F64)
+                         : d == OTHER_SHAPE  ? weft_sum(b, 0, true)
+                         : d == BAD_ARGUMENT ? NULL
+                                             : b,
+                         d == OTHER_ATTRIBUTE ? 2 : 1);
     }
 }
 
@@ -233,7 +233,7 @@ static void check_weights(weft_tensor *w, int step)
 
 static bool make_meshes(void)
 {
-    int ranks[MOST_RANKS], size = weft_world_size();
+    int ranks[MAX_RANKS], size = weft_world_size();
     for (int i = 0; i < size; i++) {
         ranks[i] = size - 1 - i;
     }
@@ -261,7 +261,7 @@ static void step(int number, weft_tensor *x, weft_tensor *w)
     weft_tensor *g = move(product(x, true, y), line, number % 2 == 0 ? "S1" : "S0");
     weft_tensor *all = total(g);
     add_in_place(w, g);
-    weft_copy_(w, weft_remainder(w, weft_full(WEFT_F32, 0, NULL, MODULUS, line, NULL)));
+    weft_copy_inplace(w, weft_remainder(w, weft_full(WEFT_F32, 0, NULL, MODULUS, line, NULL)));
     know_step();
     if (number % 2 == 0) {
         check_total(all, number);

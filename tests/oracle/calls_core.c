@@ -8,18 +8,18 @@ WITH_NUMBER(add_scalar, "addend")
 WITH_NUMBER(pow_scalar, "exponent")
 WITH_NUMBER(leaky_relu, "slope")
 WITH_NUMBER(elu, "alpha")
-WITH_NUMBER(scale_, "factor")
-WITH_NUMBER(fill_, "value")
+WITH_NUMBER(scale_inplace, "factor")
+WITH_NUMBER(fill_inplace, "value")
 WITH_NUMBER(norm_all, "p")
-WITH_NUMBER(variance_all, "correction")
+WITH_NUMBER(var_all, "correction")
 TWO_WITH_NUMBER(add_scaled, "factor")
 TWO_WITH_NUMBER(lerp, "weight")
 TWO_WITH_NUMBER(masked_fill, "value")
 TWO_WITH_NUMBER(leaky_relu_backward, "slope")
 TWO_WITH_NUMBER(elu_backward, "alpha")
 TWO_WITH_NUMBER(pow_scalar_backward, "exponent")
-TWO_WITH_NUMBER(add_, "alpha")
-TWO_WITH_NUMBER(lerp_, "weight")
+TWO_WITH_NUMBER(add_inplace, "alpha")
+TWO_WITH_NUMBER(lerp_inplace, "weight")
 THREE_WITH_NUMBER(addcmul, "factor")
 THREE_WITH_NUMBER(addcdiv, "factor")
 
@@ -67,16 +67,15 @@ CALL(norm_over)
     return weft_norm_over(in[0], oracle_number(c, "p"), count, dims, oracle_keepdim(c));
 }
 
-CALL(variance)
+CALL(var)
 {
-    return weft_variance(in[0], (int)oracle_whole(c, "dim"), oracle_number(c, "correction"),
-                         oracle_keepdim(c));
+    return weft_var(in[0], (int)oracle_whole(c, "dim"), oracle_number(c, "correction"), oracle_keepdim(c));
 }
 
-CALL(variance_over)
+CALL(var_over)
 {
     int dims[WEFT_MAX_DIMS], count = oracle_dims(c, dims);
-    return weft_variance_over(in[0], count, dims, oracle_number(c, "correction"), oracle_keepdim(c));
+    return weft_var_over(in[0], count, dims, oracle_number(c, "correction"), oracle_keepdim(c));
 }
 
 /* ---- the table ----------------------------------------------------------------------------------------- */
@@ -167,13 +166,13 @@ const oracle_operation oracle_core_operations[] = {
     BINARY(sigmoid_backward, ROUNDINGS),
     CALLED(pow_scalar_backward, ROUNDINGS),
 
-    BINARY(copy_, EXACT),
-    CALLED(add_, ROUNDINGS),
-    BINARY(mul_, EXACT),
-    BINARY(div_, EXACT),
-    CALLED(scale_, SCALAR),
-    CALLED(fill_, SCALAR),
-    CALLED(lerp_, ROUNDINGS),
+    BINARY(copy_inplace, EXACT),
+    CALLED(add_inplace, ROUNDINGS),
+    BINARY(mul_inplace, EXACT),
+    BINARY(div_inplace, EXACT),
+    CALLED(scale_inplace, SCALAR),
+    CALLED(fill_inplace, SCALAR),
+    CALLED(lerp_inplace, ROUNDINGS),
 
     REDUCTION(sum, ORDER),
     REDUCTION(prod, ORDER),
@@ -181,13 +180,13 @@ const oracle_operation oracle_core_operations[] = {
     REDUCTION(max, EXACT),
     REDUCTION(min, EXACT),
     REDUCTION(any, EXACT),
-    REDUCTION(every, EXACT),
+    REDUCTION(all, EXACT),
     CALLED(norm, ORDER),
     CALLED(norm_over, ORDER),
     CALLED(norm_all, ORDER),
-    CALLED(variance, ORDER),
-    CALLED(variance_over, ORDER),
-    CALLED(variance_all, ORDER),
+    CALLED(var, ORDER),
+    CALLED(var_over, ORDER),
+    CALLED(var_all, ORDER),
 
     BINARY(matmul, ORDER),
     CALLED(matmul_ex, ORDER),

@@ -30,9 +30,9 @@ ALONG(cumprod)
 LOOK_UP(index_select)
 LOOK_UP(gather)
 SCATTER(scatter_add)
-SCATTER(scatter_add_)
+SCATTER(scatter_add_inplace)
 SCATTER(index_add)
-SCATTER(index_add_)
+SCATTER(index_add_inplace)
 
 CALL(one_hot)
 {
@@ -70,9 +70,9 @@ const oracle_operation oracle_indexing_operations[] = {
     CALLED(index_select, EXACT),
     CALLED(gather, EXACT),
     CALLED(scatter_add, ORDER),
-    CALLED(scatter_add_, ORDER),
+    CALLED(scatter_add_inplace, ORDER),
     CALLED(index_add, ORDER),
-    CALLED(index_add_, ORDER),
+    CALLED(index_add_inplace, ORDER),
     CALLED(one_hot, EXACT),
     SEVERAL(sort, EXACT),
     CALLED(argsort, EXACT),

@@ -201,18 +201,18 @@ family("gradients", [
 
 SUMS = ("P", "P(avg)")
 family("in_place", [
-    Row("copy_", in_place(ALL, SUMS + ("P(max)", "P(min)")), lambda x, a: x[0].copy_(x[1]),
+    Row("copy_inplace", in_place(ALL, SUMS + ("P(max)", "P(min)")), lambda x, a: x[0].copy_(x[1]),
         own_types=True),
-    Row("add_", in_place(NUMBER, SUMS, number("alpha", 1.0, -2.0, 3.0)),
+    Row("add_inplace", in_place(NUMBER, SUMS, number("alpha", 1.0, -2.0, 3.0)),
         lambda x, a: x[0].add_(x[1], alpha=a["alpha"] if x[0].is_floating_point() else int(a["alpha"])),
         sum_of_magnitudes),
-    Row("mul_", in_place(ALL, SUMS, jointly=False), lambda x, a: x[0].mul_(x[1])),
-    Row("div_", in_place(FLOATING), lambda x, a: x[0].div_(x[1])),
-    Row("scale_", in_place(NUMBER, SUMS, number("factor", 0.0, 1.0, -3.0, 0.5, 0.7), with_other=False),
+    Row("mul_inplace", in_place(ALL, SUMS, jointly=False), lambda x, a: x[0].mul_(x[1])),
+    Row("div_inplace", in_place(FLOATING), lambda x, a: x[0].div_(x[1])),
+    Row("scale_inplace", in_place(NUMBER, SUMS, number("factor", 0.0, 1.0, -3.0, 0.5, 0.7), with_other=False),
         lambda x, a: x[0].mul_(a["factor"] if x[0].is_floating_point() else int(a["factor"]))),
-    Row("fill_", in_place(ALL, (), number("value", 0.0, 1.0, 0.7), with_other=False),
+    Row("fill_inplace", in_place(ALL, (), number("value", 0.0, 1.0, 0.7), with_other=False),
         lambda x, a: x[0].fill_(a["value"])),
-    Row("lerp_", in_place(FLOATING, SUMS, number("weight", 0.0, 0.25, 0.7, 1.0)),
+    Row("lerp_inplace", in_place(FLOATING, SUMS, number("weight", 0.0, 0.25, 0.7, 1.0)),
         lambda x, a: x[0].lerp_(x[1].to(x[0].dtype), a["weight"]), sum_of_magnitudes),
 ])
 
@@ -278,17 +278,17 @@ REDUCTIONS = {
     "max": (ALL, False, over(lambda x, d, k: x.amax(d, keepdim=k)), None, None),
     "min": (ALL, False, over(lambda x, d, k: x.amin(d, keepdim=k)), None, None),
     "any": (ALL, True, over(truth(torch.any)), None, None),
-    "every": (ALL, True, over(truth(torch.all)), None, None),
+    "all": (ALL, True, over(truth(torch.all)), None, None),
     "norm": (FLOATING, False, norm, None, number("p", 0.0, 1.0, 2.0, 2.0, 3.0, 0.5, math.inf)),
-    "variance": (FLOATING, True, variance, mean_square, number("correction", 0.0, 1.0, 1.0, 0.5)),
+    "var": (FLOATING, True, variance, mean_square, number("correction", 0.0, 1.0, 1.0, 0.5)),
 }
 FORMS = {"dim": "", "over": "_over", "all": "_all"}
 TRUTHS = [Domain(-1, 1), Domain(0, 0), Domain(1, 9)]
-REDUCED = {"any": TRUTHS, "every": TRUTHS, "prod": [Domain(-3, 3), Domain(32, 96, 64)]}
+REDUCED = {"any": TRUTHS, "all": TRUTHS, "prod": [Domain(-3, 3), Domain(32, 96, 64)]}
 
 family("reductions", [
     Row(name + suffix, reduction(types, form, attributes, REDUCED.get(name, ()), empty,
-                                 0 if name in ("norm", "variance") else 0.2),
+                                 0 if name in ("norm", "var") else 0.2),
         function, magnitude)
     for name, (types, empty, function, magnitude, attributes) in REDUCTIONS.items()
     for form, suffix in FORMS.items()

@@ -7,7 +7,7 @@
 /* ---- the formats --------------------------------------------------------------------------------------- */
 
 typedef struct format {
-    int precision, least_exponent; /* bits of the significand; exponent of the smallest normal number */
+    int precision, min_exponent; /* bits of the significand; exponent of the smallest normal number */
 } format;
 
 static format format_of(weft_dtype dtype)
@@ -36,9 +36,9 @@ static double from_16_bits(uint16_t bits, format f)
     int exponent = (bits & 0x7fff) >> fraction_bits, top = 0x7fff >> fraction_bits;
     double fraction = (double)(bits & ((1 << fraction_bits) - 1));
     double value = exponent == top ? (fraction != 0 ? NAN : INFINITY)
-                   : exponent == 0 ? ldexp(fraction, f.least_exponent - fraction_bits)
+                   : exponent == 0 ? ldexp(fraction, f.min_exponent - fraction_bits)
                                    : ldexp(fraction + (1 << fraction_bits),
-                                           f.least_exponent + exponent - 1 - fraction_bits);
+                                           f.min_exponent + exponent - 1 - fraction_bits);
     return bits >> 15 ? -value : value;
 }
 
@@ -56,7 +56,7 @@ static uint16_t to_16_bits(double value, format f)
     int exponent;
     double significand = frexp(fabs(value), &exponent); /* 0.5 .. 1 */
     int fraction = (int)ldexp(significand, f.precision) - (1 << fraction_bits);
-    return sign | (uint16_t)((exponent - f.least_exponent) << fraction_bits) | (uint16_t)fraction;
+    return sign | (uint16_t)((exponent - f.min_exponent) << fraction_bits) | (uint16_t)fraction;
 }
 
 /* ---- elements ------------------------------------------------------------------------------------------ */
@@ -120,8 +120,8 @@ void oracle_store_whole(weft_dtype dtype, void *array, int64_t i, int64_t value)
 static double unit_of_last_place(weft_dtype dtype, double magnitude)
 {
     format f = format_of(dtype);
-    int exponent = magnitude > 0 ? ilogb(magnitude) : f.least_exponent;
-    exponent = exponent > f.least_exponent ? exponent : f.least_exponent;
+    int exponent = magnitude > 0 ? ilogb(magnitude) : f.min_exponent;
+    exponent = exponent > f.min_exponent ? exponent : f.min_exponent;
     return ldexp(1, exponent - f.precision + 1);
 }
 

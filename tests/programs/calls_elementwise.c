@@ -357,20 +357,21 @@ NUMBERED_BACKWARD(leaky_relu_backward, .roundings = 0)
 NUMBERED_BACKWARD(elu_backward, .roundings = OF_STEPS, .tame = true)
 NUMBERED_BACKWARD(pow_scalar_backward, .roundings = OF_STEPS, .tame = true)
 
-CALLS(copy_, weft_copy_(in[0], in[1]))
-DETAILS(copy_, .inputs = 2, .types = ALL_TYPES, .real = real_assign, .whole = whole_assign, .signs = true)
-CALLS(add_, weft_add_(in[0], in[1], real[0]))
-DETAILS(add_, .inputs = 2, .numbers = 1, .types = NUMBERS, BOTH(add_scaled), .roundings = OF_STEPS)
-CALLS(mul_, weft_mul_(in[0], in[1]))
-DETAILS(mul_, .inputs = 2, .types = ALL_TYPES, BOTH(mul), .wide_scalar = true, .signs = true)
-CALLS(div_, weft_div_(in[0], in[1]))
-DETAILS(div_, .inputs = 2, .types = FLOATS, .real = real_div, .wide_scalar = true, .signs = true)
-CALLS(scale_, weft_scale_(in[0], real[0]))
-DETAILS(scale_, .inputs = 1, .numbers = 1, .types = NUMBERS, BOTH(scale))
-CALLS(fill_, weft_fill_(in[0], real[0]))
-DETAILS(fill_, .inputs = 1, .numbers = 1, .types = ALL_TYPES, BOTH(fill))
-CALLS(lerp_, weft_lerp_(in[0], in[1], real[0]))
-DETAILS(lerp_, .inputs = 2, .numbers = 1, .types = FLOATS, .real = real_lerp, .roundings = OF_STEPS)
+CALLS(copy_inplace, weft_copy_inplace(in[0], in[1]))
+DETAILS(copy_inplace, .inputs = 2, .types = ALL_TYPES, .real = real_assign, .whole = whole_assign,
+        .signs = true)
+CALLS(add_inplace, weft_add_inplace(in[0], in[1], real[0]))
+DETAILS(add_inplace, .inputs = 2, .numbers = 1, .types = NUMBERS, BOTH(add_scaled), .roundings = OF_STEPS)
+CALLS(mul_inplace, weft_mul_inplace(in[0], in[1]))
+DETAILS(mul_inplace, .inputs = 2, .types = ALL_TYPES, BOTH(mul), .wide_scalar = true, .signs = true)
+CALLS(div_inplace, weft_div_inplace(in[0], in[1]))
+DETAILS(div_inplace, .inputs = 2, .types = FLOATS, .real = real_div, .wide_scalar = true, .signs = true)
+CALLS(scale_inplace, weft_scale_inplace(in[0], real[0]))
+DETAILS(scale_inplace, .inputs = 1, .numbers = 1, .types = NUMBERS, BOTH(scale))
+CALLS(fill_inplace, weft_fill_inplace(in[0], real[0]))
+DETAILS(fill_inplace, .inputs = 1, .numbers = 1, .types = ALL_TYPES, BOTH(fill))
+CALLS(lerp_inplace, weft_lerp_inplace(in[0], in[1], real[0]))
+DETAILS(lerp_inplace, .inputs = 2, .numbers = 1, .types = FLOATS, .real = real_lerp, .roundings = OF_STEPS)
 
 #define PLAIN(name_)                                                                                         \
     ROW(name_, make_elementwise, elementwise_reference, .details = &details_##name_, .flags = FETCHES_SCALARS)
@@ -459,13 +460,13 @@ const operation elementwise_calls[] = {
     PLAIN(leaky_relu_backward),
     PLAIN(elu_backward),
     PLAIN(pow_scalar_backward),
-    PLACED(copy_),
-    PLACED(add_),
-    PLACED(mul_),
-    PLACED(div_),
-    PLACED(scale_),
-    PLACED(fill_),
-    PLACED(lerp_),
+    PLACED(copy_inplace),
+    PLACED(add_inplace),
+    PLACED(mul_inplace),
+    PLACED(div_inplace),
+    PLACED(scale_inplace),
+    PLACED(fill_inplace),
+    PLACED(lerp_inplace),
     { .name = NULL },
 };
 

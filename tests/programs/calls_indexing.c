@@ -177,9 +177,9 @@ static bool one_hot(scene *s)
 /* ---- scattered sums ------------------------------------------------------------------------------------ */
 
 CALLS(scatter_add, out[0] = weft_scatter_add(in[0], (int)whole[0], in[1], in[2]))
-CALLS(scatter_add_, weft_scatter_add_(in[0], (int)whole[0], in[1], in[2]))
+CALLS(scatter_add_inplace, weft_scatter_add_inplace(in[0], (int)whole[0], in[1], in[2]))
 CALLS(index_add, out[0] = weft_index_add(in[0], (int)whole[0], in[1], in[2]))
-CALLS(index_add_, weft_index_add_(in[0], (int)whole[0], in[1], in[2]))
+CALLS(index_add_inplace, weft_index_add_inplace(in[0], (int)whole[0], in[1], in[2]))
 CALLS(embedding_backward, out[0] = weft_embedding_backward(in[0], in[1], whole[0]))
 
 static bool make_scatter(maker *m, step *s)
@@ -462,9 +462,9 @@ const operation indexing_calls[] = {
     ROW(embedding, make_embedding, embedded, .flags = MOVES | MAY_BE_PARTIAL, .weight = 8),
     ROW(one_hot, make_one_hot, one_hot, .flags = 0),
     ROW(scatter_add, make_scatter, scattered, .flags = MAY_BE_PARTIAL, .weight = 8),
-    ROW(scatter_add_, make_scatter, scattered, .flags = IN_PLACE, .weight = 8),
+    ROW(scatter_add_inplace, make_scatter, scattered, .flags = IN_PLACE, .weight = 8),
     ROW(index_add, make_scatter, scattered, .flags = MAY_BE_PARTIAL, .weight = 8),
-    ROW(index_add_, make_scatter, scattered, .flags = IN_PLACE, .weight = 8),
+    ROW(index_add_inplace, make_scatter, scattered, .flags = IN_PLACE, .weight = 8),
     ROW(embedding_backward, make_embedding_backward, embedded_backward, .flags = MAY_BE_PARTIAL, .weight = 8),
     ROW(cumsum, make_scan, scanned, .weight = 8),
     ROW(cumprod, make_scan, scanned, .weight = 8),

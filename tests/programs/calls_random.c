@@ -69,8 +69,8 @@ CALLS(randint, out[0] = weft_randint(whole[0], whole[1], dtype, ndim, shape, mes
 CALLS(randperm, out[0] = weft_randperm(whole[0], mesh, placements))
 CALLS(bernoulli_scalar, out[0] = weft_bernoulli_scalar(real[0], dtype, ndim, shape, mesh, placements))
 CALLS(bernoulli, out[0] = weft_bernoulli(in[0]))
-CALLS(uniform_, weft_uniform_(in[0], real[0], real[1]))
-CALLS(normal_, weft_normal_(in[0], real[0], real[1]))
+CALLS(uniform_inplace, weft_uniform_inplace(in[0], real[0], real[1]))
+CALLS(normal_inplace, weft_normal_inplace(in[0], real[0], real[1]))
 
 static bool make_factory(maker *m, step *s, unsigned types)
 {
@@ -441,8 +441,8 @@ const operation random_calls[] = {
     ROW(randperm, make_randperm, drawn_order, .weight = 5),
     ROW(bernoulli_scalar, make_bernoulli_scalar, drawn_truth, .weight = 5),
     ROW(bernoulli, make_bernoulli, drawn_truth, .weight = 5),
-    ROW(uniform_, make_redrawn, drawn_uniform, .flags = IN_PLACE, .weight = 5),
-    ROW(normal_, make_redrawn, drawn_normal, .flags = IN_PLACE, .weight = 4),
+    ROW(uniform_inplace, make_redrawn, drawn_uniform, .flags = IN_PLACE, .weight = 5),
+    ROW(normal_inplace, make_redrawn, drawn_normal, .flags = IN_PLACE, .weight = 4),
     ROW(dropout, make_dropout, dropped, .weight = 6),
     ROW(dropout_evaluating, make_dropout, not_dropped, .flags = MAY_BE_SAME | MOVES, .weight = 3),
     ROW(dropout_backward, make_dropout, dropped_backward, .weight = 5),

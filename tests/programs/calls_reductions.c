@@ -322,7 +322,7 @@ REDUCTION(mean, FLOATS, false, SAME, average, true)
 REDUCTION(max, ALL_TYPES, true, SAME, take_largest, false)
 REDUCTION(min, ALL_TYPES, true, SAME, take_smallest, false)
 REDUCTION(any, ALL_TYPES, false, TRUTH, is_any, false)
-REDUCTION(every, ALL_TYPES, false, TRUTH, is_every, false)
+REDUCTION(all, ALL_TYPES, false, TRUTH, is_every, false)
 
 #define NUMBERED_REDUCTION(name_, reduce_)                                                                   \
     CALLS(name_##_all, out[0] = weft_##name_##_all(in[0], real[0]))                                          \
@@ -333,9 +333,9 @@ REDUCTION(every, ALL_TYPES, false, TRUTH, is_every, false)
 CALLS(norm, out[0] = weft_norm(in[0], real[0], (int)whole[0], whole[1] != 0))
 CALLS(norm_over, out[0] = weft_norm_over(in[0], real[0], ndim, dims, whole[1] != 0))
 NUMBERED_REDUCTION(norm, norm)
-CALLS(variance, out[0] = weft_variance(in[0], (int)whole[0], real[0], whole[1] != 0))
-CALLS(variance_over, out[0] = weft_variance_over(in[0], ndim, dims, real[0], whole[1] != 0))
-NUMBERED_REDUCTION(variance, variance)
+CALLS(var, out[0] = weft_var(in[0], (int)whole[0], real[0], whole[1] != 0))
+CALLS(var_over, out[0] = weft_var_over(in[0], ndim, dims, real[0], whole[1] != 0))
+NUMBERED_REDUCTION(var, variance)
 
 #define PLACES(name_, reduce_)                                                                               \
     CALLS(name_, out[0] = weft_##name_(in[0], (int)whole[0], whole[1] != 0))                                 \
@@ -409,9 +409,9 @@ const operation reduction_calls[] = {
     FORMS(max, make_reduction, reduced, MAY_BE_PARTIAL),
     FORMS(min, make_reduction, reduced, MAY_BE_PARTIAL),
     FORMS(any, make_reduction, reduced, MAY_BE_PARTIAL),
-    FORMS(every, make_reduction, reduced, MAY_BE_PARTIAL),
+    FORMS(all, make_reduction, reduced, MAY_BE_PARTIAL),
     FORMS(norm, make_norm, normed, MAY_BE_PARTIAL),
-    FORMS(variance, make_variance, varied, MAY_BE_PARTIAL),
+    FORMS(var, make_variance, varied, MAY_BE_PARTIAL),
     PLACED(argmax),
     PLACED(argmax_all),
     PLACED(argmin),

@@ -1,0 +1,295 @@
+/* Every process sends a record of its call to process 0, which compares them and tells all what came of it.
+ * Nothing else is under way for that call meanwhile: slow, and simple enough to be trusted when nothing else
+ * is. */
+#include "comm/check_spmd.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/flight.h"
+#include "runtime/pending.h"
+#include "runtime/pool.h"
+
+enum { CALL_SIZE = 1536, ERROR_SIZE = 256, VERDICT_SIZE = 2048 };
+
+typedef struct record {
+    uint64_t number;
+    uint64_t digest; /* of all calls, at the last one; else 0 */
+    uint64_t ranks;  /* hash of the ranks of the meshes */
+    int leader;      /* the process that hosts the lowest of these ranks */
+    char call[CALL_SIZE];
+    char error[ERROR_SIZE]; /* that was kept before: why a process may have come to another call */
+} record;
+
+typedef struct verdict {
+    weft_status status;
+    char text[VERDICT_SIZE];
+} verdict;
+
+/* ---- what is compared ---------------------------------------------------------------------------------- */
+
+char *weft_call_describe(const weft_call_signature *call, char *text, size_t size)
+{
+    size_t used = 0;
+#define APPEND(...) used += used < size ? (size_t)snprintf(text + used, size - used, __VA_ARGS__) : 0
+    APPEND("%s(", call->function);
+    const char *between = "";
+    for (int i = 0; i < call->num_layouts; i++) {
+        char layout[256] = "";
+        if (call->layouts[i] != NULL) {
+            APPEND("%s%s", between, weft_layout_format(call->layouts[i], layout, sizeof(layout)));
+            between = ", ";
+        }
+    }
+    for (int i = 0; i < call->num_numbers; i++) {
+        APPEND("%s%.17g", between, call->numbers[i]);
+        between = ", ";
+    }
+    APPEND(")%s", call->failed ? ", which fails" : "");
+#undef APPEND
+    return text;
+}
+
+/* Meshes of the same shape on other ranks are legal on processes that share none (weft_mesh_slice()); but
+ * whoever uses a mesh must use the one that its lowest rank uses. */
+static void describe_ranks(const weft_call_signature *call, record *mine)
+{
+    int lowest = weft_runtime.topology.num_ranks;
+    for (int i = 0; i < call->num_layouts; i++) {
+        const weft_mesh_impl *mesh = call->layouts[i] == NULL ? NULL : call->layouts[i]->mesh;
+        for (int64_t k = 0; mesh != NULL && k < mesh->num_ranks; k++) {
+            int rank = weft_mesh_rank_at(mesh, k);
+            lowest = rank < lowest ? rank : lowest;
+            mine->ranks = weft_hash_u64(mine->ranks ^ (uint64_t)rank);
+        }
+    }
+    const weft_topology *topology = &weft_runtime.topology;
+    mine->leader = lowest < topology->num_ranks ? weft_topology_process_of(topology, lowest) : 0;
+}
+
+/* ---- the comparison, at process 0 ---------------------------------------------------------------------- */
+
+char *weft_process_text(int process, char *text, size_t size)
+{
+    int first = weft_runtime.first_rank_of[process], last = weft_runtime.first_rank_of[process + 1] - 1;
+    if (first == last) {
+        snprintf(text, size, "process %d (rank %d)", process, first);
+    } else {
+        snprintf(text, size, "process %d (ranks %d to %d)", process, first, last);
+    }
+    return text;
+}
+
+static bool records_agree(const record *a, const record *b)
+{
+    return a->number == b->number && strcmp(a->call, b->call) == 0;
+}
+
+/* The two differ in their calls, or else in the ranks of their meshes. */
+static void report_difference(const record *all, int a, int b, verdict *out)
+{
+    char first[64], second[64];
+    const char *after_a = all[a].error[0] != '\0' ? ", after the error " : "";
+    const char *after_b = all[b].error[0] != '\0' ? ", after the error " : "";
+    const char *how = records_agree(&all[a], &all[b]) ? ", on meshes of other ranks" : "";
+    out->status = WEFT_ERR_MISMATCH;
+    snprintf(out->text, VERDICT_SIZE, "call %llu: %s calls %.640s%s%s, %s calls %.640s%s%s%s",
+             (unsigned long long)all[a].number, weft_process_text(a, first, sizeof(first)), all[a].call,
+             after_a, all[a].error, weft_process_text(b, second, sizeof(second)), all[b].call, after_b,
+             all[b].error, how);
+}
+
+/* At the end: who has made other calls, and which. */
+static void report_calls(weft_comm *comm, int process, verdict *out)
+{
+    char first[64], second[64];
+    weft_blame blame;
+    weft_comm_inquire(comm, process, &blame);
+    out->status = WEFT_ERR_MISMATCH;
+    if (blame.status == WEFT_ERR_MISMATCH) {
+        snprintf(out->text, VERDICT_SIZE, "%s", blame.text);
+    } else {
+        snprintf(out->text, VERDICT_SIZE,
+                 "%s and %s have not made the same calls; WEFT_CHECK=1 shows where they differ",
+                 weft_process_text(0, first, sizeof(first)),
+                 weft_process_text(process, second, sizeof(second)));
+    }
+}
+
+/* One that does not come may wait for another one, which the blame names. */
+static void report_absence(const weft_comm *comm, const record *mine, int absent, int others,
+                           const weft_blame *blame, verdict *out)
+{
+    char name[64], more[40] = "", number[40] = "";
+    if (others > 0) {
+        snprintf(more, sizeof(more), " (nor have %d more)", others);
+    }
+    out->status = blame->status;
+    if (mine->number > 0) {
+        snprintf(number, sizeof(number), "call %llu, ", (unsigned long long)mine->number);
+    }
+    snprintf(out->text, VERDICT_SIZE, "%s%s%s has not come to %s%.320s, within %.1f s%s", blame->text,
+             blame->text[0] != '\0' ? "; " : "", weft_process_text(absent, name, sizeof(name)), number,
+             mine->call, weft_comm_timeout_s(comm), more);
+}
+
+static void compare(weft_comm *comm, const record *all, const bool came[], verdict *out)
+{
+    int processes = weft_runtime.num_processes, absent = -1, missing = 0;
+    for (int p = processes - 1; p >= 0; p--) {
+        absent = came[p] ? absent : p;
+        missing += !came[p];
+    }
+    for (int p = 0; p < processes && out->status == WEFT_OK; p++) {
+        int leader = all[p].leader;
+        if (came[p] && !records_agree(&all[0], &all[p])) {
+            report_difference(all, 0, p, out);
+        } else if (came[p] && all[p].digest != all[0].digest) {
+            report_calls(comm, p, out);
+        } else if (came[p] && came[leader] && all[p].ranks != all[leader].ranks) {
+            report_difference(all, leader, p, out);
+        }
+    }
+    if (out->status == WEFT_OK && missing > 0) {
+        weft_blame blame;
+        weft_comm_inquire(comm, absent, &blame);
+        bool known = blame.process >= 0 && !came[blame.process];
+        report_absence(comm, &all[0], known ? blame.process : absent, missing - 1, &blame, out);
+    }
+}
+
+/* ---- the meeting --------------------------------------------------------------------------------------- */
+
+/* Process 0 tells; elsewhere waits for it, as long as that waits for others. */
+static void hear_verdict(weft_comm *comm, const record *mine, verdict *out)
+{
+    weft_blame blame;
+    while (!weft_comm_tell(comm, out, sizeof(*out)) && !weft_is_broken()) {
+        weft_comm_inquire(comm, 0, &blame);
+        if (!blame.has_come && !weft_is_broken()) {
+            report_absence(comm, mine, 0, 0, &blame, out);
+            return;
+        }
+    }
+}
+
+static void meet(weft_comm *comm, const record *mine, verdict *out)
+{
+    size_t processes = (size_t)weft_runtime.num_processes;
+    bool gathers = weft_runtime.process == 0;
+    record *all = gathers ? calloc(processes, sizeof(*all)) : NULL;
+    bool *came = gathers ? calloc(processes, sizeof(*came)) : NULL;
+    if (gathers && (all == NULL || came == NULL)) {
+        *out = (verdict){ WEFT_ERR_NOMEM, "no memory to compare calls" };
+    } else {
+        weft_comm_gather(comm, mine, all, sizeof(*mine), came);
+        if (gathers && !weft_is_broken()) {
+            compare(comm, all, came, out);
+        }
+        hear_verdict(comm, mine, out);
+    }
+    free(all);
+    free(came);
+}
+
+/* BLOCKS. False, with the error kept, when the world is broken now. */
+static bool all_come(const char *function, record *mine)
+{
+    strncpy(mine->error, weft_kept_message(), ERROR_SIZE - 1);
+    verdict *result = calloc(1, sizeof(*result));
+    if (result == NULL) {
+        weft_break(WEFT_ERR_NOMEM, function, "no memory to compare calls");
+    } else {
+        meet(weft_runtime.comm, mine, result);
+        if (result->status != WEFT_OK) {
+            weft_break(result->status, function, "%s", result->text);
+        }
+    }
+    free(result);
+    if (weft_is_broken()) {
+        weft_comm_give_up(weft_runtime.comm);
+        weft_error_collect();
+        return false;
+    }
+    return true;
+}
+
+static bool same_everywhere(const weft_call_signature *call)
+{
+    record mine = { .number = weft_runtime.call_number };
+    weft_call_describe(call, mine.call, CALL_SIZE);
+    describe_ranks(call, &mine);
+    return all_come(call->function, &mine);
+}
+
+/* Of a layout, what all processes have in common. weft_mesh_slice() gives them meshes of other ranks, over
+ * other links, on which operations may choose other placements. These meshes have no rank in common, so none
+ * has more than half of the ranks. */
+static uint64_t digest_of(const weft_layout *layout)
+{
+    bool same_mesh = 2 * layout->mesh->num_ranks > weft_runtime.topology.num_ranks;
+    return same_mesh ? layout->digest : layout->shape_digest;
+}
+
+/* Goes on with what is compared. */
+static uint64_t add_to_digest(uint64_t digest, const weft_call_signature *call)
+{
+    digest = weft_digest_text(digest, call->function);
+    digest = weft_digest_add(digest, (uint64_t)call->failed << 32 | (uint64_t)call->num_layouts << 16 |
+                                         (uint64_t)call->num_numbers);
+    for (int i = 0; i < call->num_layouts; i++) {
+        digest = weft_digest_add(digest, call->layouts[i] == NULL ? 0 : digest_of(call->layouts[i]));
+    }
+    for (int i = 0; i < call->num_numbers; i++) {
+        uint64_t bits = UINT64_MAX; /* of any NaN: which one it is may depend on the machine */
+        if (!isnan(call->numbers[i])) {
+            memcpy(&bits, &call->numbers[i], sizeof(bits));
+        }
+        digest = weft_digest_add(digest, bits);
+    }
+    return digest;
+}
+
+/* False with the error kept: the call is as good as not made, and has no number. */
+static bool may_submit(const weft_call_signature *call)
+{
+    if (!weft_pending_admit(weft_runtime.pending, call->function)) {
+        return false;
+    }
+    weft_pool_renew_when_due(weft_runtime.pool);
+    return true;
+}
+
+bool weft_check_spmd(const weft_call_signature *call)
+{
+    if (!call->failed && !may_submit(call)) {
+        return false;
+    }
+    if (weft_runtime.comm == NULL) {
+        return true;
+    }
+    if (!weft_may_call()) {
+        return !call->failed && weft_require_init(call->function) == WEFT_OK; /* it has been told already */
+    }
+    weft_runtime.call = call->function;
+    weft_runtime.call_number++;
+    weft_runtime.digest = add_to_digest(weft_runtime.digest, call);
+    weft_flight_note(weft_comm_flight(weft_runtime.comm), call, weft_runtime.call_number,
+                     weft_runtime.digest);
+    if (weft_is_broken()) {
+        weft_error_collect();
+        return false;
+    }
+    return !weft_runtime.check || same_everywhere(call);
+}
+
+bool weft_call_last(const char *function)
+{
+    if (weft_runtime.comm == NULL || weft_runtime.num_processes == 1 || weft_is_broken()) {
+        return !weft_is_broken();
+    }
+    record mine = { .digest = weft_runtime.digest };
+    snprintf(mine.call, CALL_SIZE, "%s()", function);
+    return all_come(function, &mine);
+}

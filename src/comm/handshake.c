@@ -1,0 +1,158 @@
+#include "comm/handshake.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ERROR_SIZE = 768, TEXT_SIZE = 896 };
+
+/* What makes later calls differ when it differs. */
+typedef enum term { RANKS, SEED, PANEL_BYTES, PANEL_ROWS, ALGORITHM, CHECK, NUM_TERMS } term;
+
+static const char *const term_names[] = {
+    [RANKS] = "the number of ranks (WEFT_RANKS, WEFT_LOCAL_RANKS)",
+    [SEED] = "the seed (WEFT_SEED)",
+    [PANEL_BYTES] = "WEFT_PANEL_BYTES",
+    [PANEL_ROWS] = "WEFT_PANEL_ROWS",
+    [ALGORITHM] = "WEFT_PLAN",
+    [CHECK] = "WEFT_CHECK",
+};
+
+/* What a process says of itself. */
+typedef struct terms {
+    weft_status status;
+    uint64_t values[NUM_TERMS]; /* where that is WEFT_OK */
+    char error[ERROR_SIZE];     /* else */
+} terms;
+
+/* What process 0 makes of it. */
+typedef struct verdict {
+    weft_status status;
+    char text[TEXT_SIZE];
+} verdict;
+
+static terms own_terms(weft_status status, const weft_settings *settings)
+{
+    terms mine;
+    memset(&mine, 0, sizeof(mine)); /* it travels whole */
+    mine.status = status;
+    if (status != WEFT_OK) {
+        snprintf(mine.error, sizeof(mine.error), "%s", weft_kept_message());
+        return mine;
+    }
+    mine.values[RANKS] = (uint64_t)weft_runtime.topology.num_ranks;
+    mine.values[SEED] = settings->seed;
+    mine.values[PANEL_BYTES] = (uint64_t)settings->panel_bytes;
+    mine.values[PANEL_ROWS] = (uint64_t)settings->panel_rows;
+    mine.values[ALGORITHM] = (uint64_t)settings->algorithm;
+    mine.values[CHECK] = settings->check;
+    return mine;
+}
+
+/* ---- at process 0 -------------------------------------------------------------------------------------- */
+
+static void print_value(term t, uint64_t value, char *text, size_t size)
+{
+    if (t == ALGORITHM) {
+        snprintf(text, size, "%s", weft_algorithm_name((weft_algorithm)value));
+    } else if (value == 0 && (t == PANEL_BYTES || t == PANEL_ROWS)) {
+        snprintf(text, size, "not set");
+    } else {
+        snprintf(text, size, "%" PRIu64, value);
+    }
+}
+
+static void report_difference(const terms *first, const terms *other, int process, verdict *out)
+{
+    term t = RANKS;
+    while (first->values[t] == other->values[t]) {
+        t++;
+    }
+    char here[32], there[32];
+    print_value(t, first->values[t], here, sizeof(here));
+    print_value(t, other->values[t], there, sizeof(there));
+    out->status = WEFT_ERR_MISMATCH;
+    snprintf(out->text, sizeof(out->text),
+             "%s is %s on process 0 and %s on process %d, expected the same on every process", term_names[t],
+             here, there, process);
+}
+
+/* One that has failed tells more than one that differs. */
+static void judge(const terms all[], int processes, verdict *out)
+{
+    for (int p = 0; p < processes; p++) {
+        if (all[p].status != WEFT_OK) {
+            out->status = all[p].status;
+            snprintf(out->text, sizeof(out->text), "process %d does not start: %s", p, all[p].error);
+            return;
+        }
+    }
+    for (int p = 1; p < processes; p++) {
+        if (memcmp(all[p].values, all[0].values, sizeof(all[0].values)) != 0) {
+            report_difference(&all[0], &all[p], p, out);
+            return;
+        }
+    }
+}
+
+/* Breaks the world where one of them has not come. */
+static void judge_all(const char *function, const terms *mine, double timeout_s,
+                      const weft_transport *transport, verdict *out)
+{
+    int processes = transport->place.num_processes;
+    terms *all = calloc((size_t)processes, sizeof(*all));
+    bool *came = calloc((size_t)processes, sizeof(*came));
+    if (all == NULL || came == NULL) {
+        weft_break(WEFT_ERR_NOMEM, function, "no memory to compare the settings of %d processes", processes);
+    } else {
+        transport->gather(transport->state, mine, all, sizeof(*mine), timeout_s, came);
+        for (int p = 1; p < processes; p++) {
+            if (!came[p]) {
+                weft_break(WEFT_ERR_TIMEOUT, function, "process %d has not come to %s() within %.1f s", p,
+                           function, timeout_s);
+            }
+        }
+        if (!weft_is_broken()) {
+            judge(all, processes, out);
+        }
+    }
+    free(all);
+    free(came);
+}
+
+/* ---- everywhere ---------------------------------------------------------------------------------------- */
+
+static void meet(const char *function, const terms *mine, double timeout_s, const weft_transport *transport,
+                 verdict *out)
+{
+    if (transport->place.process == 0) {
+        judge_all(function, mine, timeout_s, transport, out);
+    } else {
+        transport->gather(transport->state, mine, NULL, sizeof(*mine), timeout_s, NULL);
+    }
+    if (!weft_is_broken() && !transport->tell(transport->state, out, sizeof(*out), timeout_s)) {
+        weft_break(WEFT_ERR_TIMEOUT, function, "process 0 has not come to %s() within %.1f s", function,
+                   timeout_s);
+    }
+}
+
+weft_status weft_handshake(const char *function, weft_status status, const weft_settings *settings,
+                       const weft_transport *transport)
+{
+    if (transport->place.num_processes == 1) {
+        return status;
+    }
+    terms mine = own_terms(status, settings);
+    verdict common;
+    memset(&common, 0, sizeof(common));
+    meet(function, &mine, settings->timeout_s, transport, &common);
+    if (weft_is_broken()) {
+        transport->abandon(transport->state);
+        weft_error_collect();
+        return status != WEFT_OK ? status : weft_latest_status();
+    }
+    if (status == WEFT_OK && common.status != WEFT_OK) {
+        return weft_fail(common.status, function, "%s", common.text);
+    }
+    return status;
+}

@@ -1,0 +1,80 @@
+/* What operations that are put together from others share. */
+#include "ops/ops.h"
+
+int weft_check_dim_of(const char *function, weft_tensor *a, int dim)
+{
+    if (weft_check_tensor(function, "a", a) == NULL) {
+        return -1;
+    }
+    if (weft_layout_of(a)->ndim == 0) {
+        weft_fail(WEFT_ERR_INVALID, function, "a is a scalar: it has no dimension %d", dim);
+        return -1;
+    }
+    return weft_check_dim(function, "dim", dim, weft_layout_of(a)->ndim);
+}
+
+weft_tensor *weft_leave_scope(weft_tensor *result)
+{
+    if (result != NULL) {
+        weft_scope_keep(result);
+    }
+    weft_composite_close();
+    return result;
+}
+
+weft_tensor *weft_in_layout(const char *function, weft_tensor *tensor, const weft_layout *layout)
+{
+    return weft_tensor_handle(weft_tensor_to_layout(function, weft_tensor_get(tensor), layout));
+}
+
+/* Where else what one mesh dimension holds may go: to the largest dimension but `whole`. */
+static weft_placement place_elsewhere(const weft_layout *layout, int whole)
+{
+    weft_placement placement = weft_replicate();
+    for (int d = 0; d < layout->ndim; d++) {
+        bool larger = placement.kind == WEFT_REPLICATE || layout->shape[d] > layout->shape[placement.dim];
+        if (d != whole && larger) {
+            placement = weft_shard(d);
+        }
+    }
+    return placement;
+}
+
+weft_tensor *weft_unshard_dim(const char *function, weft_tensor *a, int whole)
+{
+    const weft_layout *layout = weft_layout_of(a);
+    weft_placement placements[WEFT_MAX_DIMS];
+    for (int m = 0; m < layout->mesh->ndim; m++) {
+        weft_placement now = layout->placements[m];
+        bool stays = now.kind == WEFT_REPLICATE || (now.kind == WEFT_SHARD && now.dim != whole);
+        placements[m] = stays ? now : place_elsewhere(layout, whole);
+    }
+    const weft_layout *settled =
+        weft_check_layout(function, layout->mesh, placements, layout->ndim, layout->shape, layout->dtype);
+    return settled == NULL ? NULL : weft_in_layout(function, a, settled);
+}
+
+weft_dtype weft_wide_type(weft_dtype dtype)
+{
+    return dtype == WEFT_BF16 || dtype == WEFT_F16 ? WEFT_F32 : dtype;
+}
+
+weft_tensor *weft_dispatch_sum(const weft_call *call)
+{
+    for (int i = 0; i < call->num_inputs; i++) {
+        if (weft_check_tensor(call->function, call->operation->inputs[i].name, call->inputs[i]) == NULL) {
+            return NULL;
+        }
+    }
+    weft_call wide = *call;
+    weft_dtype type = weft_layout_of(call->inputs[0])->dtype;
+    wide.attributes.type = weft_wide_type(type);
+    if (wide.attributes.type == (int64_t)type) {
+        return weft_dispatch(&wide);
+    }
+    if (!weft_composite_open(call->function)) {
+        return NULL;
+    }
+    weft_tensor *sum = weft_dispatch(&wide);
+    return weft_leave_scope(sum == NULL ? NULL : weft_to_type(sum, type));
+}

@@ -1,0 +1,519 @@
+/* Tensors joined and taken apart along a dimension. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/ops.h"
+
+/* ---- layouts to join and to cut in --------------------------------------------------------------------- */
+
+/* Whether the Partial placement of a mesh dimension may stay: all tensors have it, and none has one of
+ * another kind around it. Sums and averages change places freely. */
+static bool partial_stays(int n, weft_tensor *const tensors[], int mesh_dim)
+{
+    weft_placement common = weft_layout_of(tensors[0])->placements[mesh_dim];
+    for (int i = 0; i < n; i++) {
+        const weft_placement *placements = weft_layout_of(tensors[i])->placements;
+        if (!weft_placement_equal(placements[mesh_dim], common)) {
+            return false;
+        }
+        for (int d = 0; d < mesh_dim; d++) {
+            bool linear = common.op <= WEFT_AVG && placements[d].op <= WEFT_AVG;
+            if (placements[d].kind == WEFT_PARTIAL && placements[d].op != common.op && !linear) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* What is joined, or cut: tensors of one mesh, of shapes that differ in dimension `dim` alone, where they
+ * have `rows` indices together. */
+typedef struct row_of_tensors {
+    int n;
+    weft_tensor *const *tensors;
+    int dim;
+    int64_t rows;
+} row_of_tensors;
+
+/* A tensor's placements with `instead` for those that cannot stay: `shards` says whether shards of the
+ * dimension can. */
+static void placements_like(const row_of_tensors *row, int like, bool shards, weft_placement instead,
+                            weft_placement placements[])
+{
+    const weft_layout *layout = weft_layout_of(row->tensors[like]);
+    for (int m = 0; m < layout->mesh->ndim; m++) {
+        weft_placement p = layout->placements[m];
+        bool stays = p.kind == WEFT_PARTIAL ? partial_stays(row->n, row->tensors, m)
+                                            : shards || p.kind != WEFT_SHARD || p.dim != row->dim;
+        placements[m] = stays ? p : instead;
+    }
+}
+
+static const weft_layout *with_placements(const weft_layout *layout, const weft_placement placements[])
+{
+    return weft_layout_intern(weft_runtime.layouts, layout->mesh, placements, layout->ndim, layout->shape,
+                              layout->dtype);
+}
+
+/* Predicted microseconds to bring a tensor into this layout of its shape; negative: impossible. */
+static double cost_of_move(const weft_layout *from, const weft_layout *to)
+{
+    return to == NULL ? -1
+           : to == from
+               ? 0
+               : weft_plan_cost(weft_runtime.layouts, &weft_runtime.topology, &weft_runtime.cost, from, to);
+}
+
+/* And to bring it to its place among `rows` indices of dimension `dim`, of which it takes those from `start`
+ * on. */
+static double cost_of_place(const weft_layout *layout, int dim, int64_t start, int64_t rows)
+{
+    int64_t of_dim[WEFT_MAX_DIMS];
+    weft_window access_map[WEFT_MAX_DIMS] = { { 0 } };
+    for (int d = 0; d < layout->ndim; d++) {
+        of_dim[d] = d == dim ? rows : -1;
+    }
+    access_map[dim] = (weft_window){ .times = 1, .over = 1, .before = start, .after = -start };
+    weft_access_map made;
+    if (!weft_access_map_make(weft_runtime.layouts, layout, of_dim, access_map, &made)) {
+        return -1;
+    }
+    return made.cut == NULL ? 0
+                            : weft_access_map_cost(&weft_runtime.topology, &weft_runtime.cost, layout, &made);
+}
+
+/* Predicted microseconds to join all in these placements; negative: impossible. Neighbours are often alike.
+ */
+static double cost_of(const row_of_tensors *row, const weft_placement placements[])
+{
+    double cost = 0, one = 0;
+    int64_t start = 0;
+    for (int i = 0; i < row->n; i++) {
+        const weft_layout *from = weft_layout_of(row->tensors[i]), *to = with_placements(from, placements);
+        if (i == 0 || from != weft_layout_of(row->tensors[i - 1])) {
+            one = cost_of_move(from, to);
+        }
+        double place = one < 0 ? -1 : cost_of_place(to, row->dim, start, row->rows);
+        if (place < 0) {
+            return -1;
+        }
+        cost += one + place;
+        start += from->shape[row->dim];
+    }
+    return cost;
+}
+
+/* Whether all lie alike, and can stay as they do. */
+static bool lie_alike(const row_of_tensors *row)
+{
+    const weft_layout *first = weft_layout_of(row->tensors[0]);
+    for (int m = 0; m < first->mesh->ndim; m++) {
+        for (int i = 1; i < row->n; i++) {
+            if (!weft_placement_equal(weft_layout_of(row->tensors[i])->placements[m], first->placements[m])) {
+                return false;
+            }
+        }
+        if (first->placements[m].kind == WEFT_PARTIAL && !partial_stays(row->n, row->tensors, m)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Compares the placements of one of the tensors with what was best before. */
+static void try_like(const row_of_tensors *row, int like, bool shards, double *least, weft_placement best[])
+{
+    for (int dim = -1; dim < weft_layout_of(row->tensors[like])->ndim; dim++) {
+        weft_placement candidate[WEFT_MAX_DIMS];
+        if (dim == row->dim) {
+            continue;
+        }
+        placements_like(row, like, shards, dim < 0 ? weft_replicate() : weft_shard(dim), candidate);
+        double cost = cost_of(row, candidate);
+        if (cost >= 0 && (*least < 0 || cost < *least)) {
+            *least = cost;
+            memcpy(best, candidate, sizeof(candidate));
+        }
+    }
+}
+
+/* The placements in which to join or cut. Those in which all lie: who shards a dimension goes on with it
+ * sharded. Else the cheapest ones: those of one of the tensors, with what cannot stay replicated or shards of
+ * another dimension. Without `shards` the dimension must not be sharded. */
+static void choose_placements(const row_of_tensors *row, bool shards, weft_placement best[])
+{
+    enum { MAX_TRIED = 4 }; /* different layouts that are considered */
+    const weft_layout *first = weft_layout_of(row->tensors[0]);
+    if (lie_alike(row) && (shards || weft_layout_parts(first, row->dim) == 1)) {
+        memcpy(best, first->placements, sizeof(first->placements));
+        return;
+    }
+    double least = -1;
+    int tried = 0;
+    for (int like = 0; like < row->n && tried < MAX_TRIED; like++) {
+        const weft_layout *layout = weft_layout_of(row->tensors[like]);
+        if (like > 0 && layout == weft_layout_of(row->tensors[like - 1])) {
+            continue;
+        }
+        tried++;
+        if (shards && weft_layout_parts(layout, row->dim) > 1) {
+            try_like(row, like, true, &least, best);
+        }
+        try_like(row, like, false, &least, best);
+    }
+    for (int m = 0; least < 0 && m < first->mesh->ndim; m++) {
+        best[m] = weft_replicate();
+    }
+}
+
+/* ---- joining ------------------------------------------------------------------------------------------- */
+
+/* "tensors[3]" */
+static const char *argument_name(int i, char text[32])
+{
+    snprintf(text, 32, "tensors[%d]", i);
+    return text;
+}
+
+static bool check_tensors(const char *function, int n, weft_tensor *const tensors[])
+{
+    if (n < 1 || tensors == NULL) {
+        weft_fail(WEFT_ERR_INVALID, function, "n is %d%s, expected at least 1", n,
+                  tensors == NULL ? " and tensors NULL" : "");
+        return false;
+    }
+    for (int i = 0; i < n; i++) {
+        char name[32];
+        if (weft_check_tensor(function, argument_name(i, name), tensors[i]) == NULL) {
+            return false;
+        }
+        if (weft_layout_of(tensors[i])->mesh != weft_layout_of(tensors[0])->mesh) {
+            weft_fail(WEFT_ERR_MESH, function,
+                      "tensors[%d] is on another mesh than tensors[0]: weft_redistribute() it", i);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A tensor of shape [0], which can be joined to any others. */
+static bool fits_any(const weft_tensor *tensor)
+{
+    return weft_layout_of(tensor)->ndim == 1 && weft_layout_of(tensor)->shape[0] == 0;
+}
+
+/* The first tensor that is not so; 0 where all are. */
+static int first_with_shape(int n, weft_tensor *const tensors[])
+{
+    for (int i = 0; i < n; i++) {
+        if (!fits_any(tensors[i])) {
+            return i;
+        }
+    }
+    return 0;
+}
+
+/* Whether all have one shape, but perhaps in dimension `except`; -1: no exceptions. */
+static bool check_shapes(const char *function, int n, weft_tensor *const tensors[], int except)
+{
+    int reference = except < 0 ? 0 : first_with_shape(n, tensors);
+    const weft_layout *first = weft_layout_of(tensors[reference]);
+    for (int i = 0; i < n; i++) {
+        const weft_layout *other = weft_layout_of(tensors[i]);
+        bool fits = other->ndim == first->ndim;
+        for (int d = 0; fits && d < first->ndim; d++) {
+            fits = d == except || other->shape[d] == first->shape[d];
+        }
+        if (!fits && !(except >= 0 && fits_any(tensors[i]))) {
+            char expected[160], text[160];
+            weft_fail(WEFT_ERR_SHAPE, function,
+                      "tensors[%d] is %s and tensors[%d] %s, expected the same shape%s", i,
+                      weft_layout_format(other, text, sizeof(text)), reference,
+                      weft_layout_format(first, expected, sizeof(expected)),
+                      except < 0 ? "" : " but for the dimension that grows");
+            return false;
+        }
+    }
+    return true;
+}
+
+/* PyTorch's result_type(). False with the error kept: no memory. */
+static bool find_type(const char *function, int n, weft_tensor *const tensors[], weft_dtype *type)
+{
+    const weft_layout **layouts = malloc((size_t)n * sizeof(const weft_layout *));
+    if (layouts == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for the layouts");
+        return false;
+    }
+    for (int i = 0; i < n; i++) {
+        layouts[i] = weft_layout_of(tensors[i]);
+    }
+    *type = weft_promoted(n, layouts);
+    free(layouts);
+    return true;
+}
+
+/* The shape of all together. False with the error kept. */
+static bool joined_shape(const char *function, int n, weft_tensor *const tensors[], int dim, int64_t shape[])
+{
+    memcpy(shape, weft_layout_of(tensors[0])->shape, WEFT_MAX_DIMS * sizeof(shape[0]));
+    for (int i = 1; i < n; i++) {
+        if (weft_layout_of(tensors[i])->shape[dim] > INT64_MAX - shape[dim]) {
+            weft_fail(WEFT_ERR_SHAPE, function, "the tensors are larger together than 64 bits can tell");
+            return false;
+        }
+        shape[dim] += weft_layout_of(tensors[i])->shape[dim];
+    }
+    return weft_check_shape(function, weft_layout_of(tensors[0])->ndim, shape);
+}
+
+/* A tensor in which all have their place; NULL with the error kept. */
+static weft_tensor *make_target(const char *function, int n, weft_tensor *const tensors[], int dim,
+                                const int64_t shape[])
+{
+    const weft_layout *first = weft_layout_of(tensors[0]);
+    weft_placement placements[WEFT_MAX_DIMS];
+    choose_placements(&(row_of_tensors){ n, tensors, dim, shape[dim] }, true, placements);
+    const weft_layout *layout =
+        weft_layout_intern(weft_runtime.layouts, first->mesh, placements, first->ndim, shape, first->dtype);
+    if (layout == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a layout");
+        return NULL;
+    }
+    return weft_tensor_handle(weft_tensor_new(function, layout));
+}
+
+/* Tensors that fit together, along a dimension that they have. Changes the list to those of the common type;
+ * they belong to the innermost scope. */
+static weft_tensor *join(const char *function, int n, weft_tensor *tensors[], int dim, weft_dtype type)
+{
+    int64_t shape[WEFT_MAX_DIMS], start = 0;
+    if (!joined_shape(function, n, tensors, dim, shape)) {
+        return NULL;
+    }
+    for (int i = 0; i < n; i++) {
+        tensors[i] = weft_to_type(tensors[i], type);
+        if (tensors[i] == NULL) {
+            return NULL;
+        }
+    }
+    weft_tensor *target = make_target(function, n, tensors, dim, shape);
+    for (int i = 0; i < n && target != NULL; i++) {
+        int64_t size = weft_layout_of(tensors[i])->shape[dim];
+        if (size > 0 && !weft_put_part(function, target, tensors[i], dim, start)) {
+            return NULL;
+        }
+        start += size;
+    }
+    return target;
+}
+
+/* Those whose shape counts: all, where none has one. Returns how many. */
+static int with_shape(int n, weft_tensor *const tensors[], weft_tensor *left[])
+{
+    int count = 0;
+    for (int i = 0; i < n; i++) {
+        left[count] = tensors[i];
+        count += !fits_any(tensors[i]);
+    }
+    if (count == 0) {
+        memcpy(left, tensors, (size_t)n * sizeof(tensors[0]));
+    }
+    return count == 0 ? n : count;
+}
+
+/* The dimension that grows, 0 .. ndim - 1; -1 with the error kept. */
+static int check_grown(const char *function, int n, weft_tensor *const tensors[], int dim)
+{
+    int reference = first_with_shape(n, tensors), ndim = weft_layout_of(tensors[reference])->ndim;
+    if (ndim == 0) {
+        weft_fail(WEFT_ERR_SHAPE, function,
+                  "tensors[%d] is a scalar, expected at least one dimension: weft_stack()", reference);
+        return -1;
+    }
+    dim = weft_check_dim(function, "dim", dim, ndim);
+    return dim >= 0 && check_shapes(function, n, tensors, dim) ? dim : -1;
+}
+
+weft_tensor *weft_cat(int n, weft_tensor *const tensors[], int dim)
+{
+    static const char function[] = "weft_cat";
+    weft_dtype type;
+    dim = check_tensors(function, n, tensors) ? check_grown(function, n, tensors, dim) : -1;
+    if (dim < 0 || !find_type(function, n, tensors, &type)) {
+        return NULL;
+    }
+    weft_tensor **left = malloc((size_t)n * sizeof(weft_tensor *));
+    if (left == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for the tensors");
+        return NULL;
+    }
+    int count = with_shape(n, tensors, left);
+    weft_tensor *result = weft_composite_open(function)
+                              ? weft_leave_scope(join(function, count, left, dim, type))
+                              : NULL;
+    free(left);
+    return result;
+}
+
+static weft_tensor *stack(const char *function, int n, weft_tensor *const tensors[], int dim,
+                          weft_tensor *raised[])
+{
+    for (int i = 0; i < n; i++) {
+        raised[i] = weft_unsqueeze_dim(function, tensors[i], dim);
+        if (raised[i] == NULL) {
+            return NULL;
+        }
+    }
+    weft_dtype type;
+    dim = dim < 0 ? dim + weft_layout_of(raised[0])->ndim : dim;
+    return find_type(function, n, tensors, &type) ? join(function, n, raised, dim, type) : NULL;
+}
+
+weft_tensor *weft_stack(int n, weft_tensor *const tensors[], int dim)
+{
+    static const char function[] = "weft_stack";
+    if (!check_tensors(function, n, tensors) || !check_shapes(function, n, tensors, -1)) {
+        return NULL;
+    }
+    weft_tensor **raised = malloc((size_t)n * sizeof(weft_tensor *));
+    if (raised == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for the tensors");
+        return NULL;
+    }
+    weft_tensor *result =
+        weft_composite_open(function) ? weft_leave_scope(stack(function, n, tensors, dim, raised)) : NULL;
+    free(raised);
+    return result;
+}
+
+/* ---- taking apart -------------------------------------------------------------------------------------- */
+
+/* The tensor and the dimension that is cut; NULL with the error kept. */
+static weft_tensor *check_cut(const char *function, weft_tensor *a, int *dim)
+{
+    if (weft_check_tensor(function, "a", a) == NULL) {
+        return NULL;
+    }
+    if (weft_layout_of(a)->ndim == 0) {
+        weft_fail(WEFT_ERR_INVALID, function, "dim is %d, but a is a scalar and has no dimensions", *dim);
+        return NULL;
+    }
+    *dim = weft_check_dim(function, "dim", *dim, weft_layout_of(a)->ndim);
+    return *dim < 0 ? NULL : a;
+}
+
+/* The tensor as it is to be cut. Pieces of a dimension that is sharded are sharded along it as well; those of
+ * fewer indices than there are parts would all lie on the first ranks: then the whole is sharded along
+ * another dimension, once for all of them. */
+static weft_tensor *ready_to_cut(weft_tensor *a, int n, const int64_t sizes[], int dim)
+{
+    int64_t parts = weft_layout_parts(weft_layout_of(a), dim);
+    bool shards = true;
+    for (int i = 0; i < n; i++) {
+        shards &= sizes[i] >= parts || sizes[i] == 0;
+    }
+    weft_placement placements[WEFT_MAX_DIMS];
+    choose_placements(&(row_of_tensors){ 1, &a, dim, weft_layout_of(a)->shape[dim] }, shards, placements);
+    return weft_redistribute(a, weft_layout_of(a)->mesh->handle, placements);
+}
+
+/* Pieces that follow each other. */
+static bool cut(weft_tensor *a, int n, const int64_t sizes[], int dim, weft_tensor *outputs[])
+{
+    weft_tensor *moved = ready_to_cut(a, n, sizes, dim);
+    int64_t start = 0;
+    for (int i = 0; i < n && moved != NULL; i++) {
+        outputs[i] = weft_slice(moved, dim, start, start + sizes[i]);
+        if (outputs[i] == NULL) {
+            return false;
+        }
+        start += sizes[i];
+    }
+    return moved != NULL;
+}
+
+static weft_status split(const char *function, weft_tensor *a, int n, const int64_t sizes[], int dim,
+                         weft_tensor *outputs[])
+{
+    bool opened = weft_composite_open(function);
+    bool done = opened && cut(a, n, sizes, dim, outputs);
+    for (int i = 0; i < n; i++) {
+        outputs[i] = done ? weft_scope_keep(outputs[i]) : NULL;
+    }
+    if (opened) {
+        weft_composite_close();
+    }
+    return done ? WEFT_OK : weft_latest_status();
+}
+
+static bool check_sizes(const char *function, int n, const int64_t sizes[], int64_t whole)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < n; i++) {
+        if (sizes[i] < 0 || sizes[i] > whole - sum) {
+            weft_fail(WEFT_ERR_SHAPE, function,
+                      "sizes[%d] is %lld, expected 0 to %lld: a has size %lld there", i, (long long)sizes[i],
+                      (long long)(whole - sum), (long long)whole);
+            return false;
+        }
+        sum += sizes[i];
+    }
+    if (sum != whole) {
+        weft_fail(WEFT_ERR_SHAPE, function, "sizes add up to %lld, expected %lld, the size of a there",
+                  (long long)sum, (long long)whole);
+        return false;
+    }
+    return true;
+}
+
+weft_status weft_split(weft_tensor *a, int n, const int64_t sizes[], int dim, weft_tensor *outputs[])
+{
+    static const char function[] = "weft_split";
+    if (n < 1 || sizes == NULL || outputs == NULL) {
+        return weft_fail(WEFT_ERR_INVALID, function, "n is %d%s%s, expected at least 1", n,
+                         sizes == NULL ? ", sizes NULL" : "", outputs == NULL ? ", outputs NULL" : "");
+    }
+    memset(outputs, 0, (size_t)n * sizeof(outputs[0]));
+    a = check_cut(function, a, &dim);
+    if (a == NULL || !check_sizes(function, n, sizes, weft_layout_of(a)->shape[dim])) {
+        return weft_latest_status();
+    }
+    return split(function, a, n, sizes, dim, outputs);
+}
+
+/* Sizes of torch.chunk()'s pieces; returns how many. */
+static int chunk_sizes(int64_t size, int chunks, int64_t sizes[])
+{
+    int64_t each = weft_ceil_div(size, chunks);
+    int count = size == 0 ? chunks : (int)weft_ceil_div(size, each);
+    for (int i = 0; i < count; i++) {
+        sizes[i] = weft_min_i64(each, size - i * each);
+    }
+    return count;
+}
+
+int weft_chunk(weft_tensor *a, int chunks, int dim, weft_tensor *outputs[])
+{
+    static const char function[] = "weft_chunk";
+    if (chunks < 1 || outputs == NULL) {
+        weft_fail(WEFT_ERR_INVALID, function, "chunks is %d%s, expected at least 1", chunks,
+                  outputs == NULL ? ", outputs NULL" : "");
+        return 0;
+    }
+    memset(outputs, 0, (size_t)chunks * sizeof(outputs[0]));
+    a = check_cut(function, a, &dim);
+    if (a == NULL) {
+        return 0;
+    }
+    int64_t *sizes = malloc((size_t)chunks * sizeof(int64_t));
+    if (sizes == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for the sizes");
+        return 0;
+    }
+    int count = chunk_sizes(weft_layout_of(a)->shape[dim], chunks, sizes);
+    weft_status status = split(function, a, count, sizes, dim, outputs);
+    free(sizes);
+    return status == WEFT_OK ? count : 0;
+}

@@ -1,0 +1,84 @@
+#include "ops/data_movement.h"
+
+static int describe_call(weft_describe_function describe, const weft_call *call, weft_affine maps[])
+{
+    return describe(&call->attributes, weft_layout_of(call->inputs[call->operation->in_place ? 1 : 0]), maps);
+}
+
+void weft_write_move(weft_describe_function describe, const weft_call *call, char *text, size_t size)
+{
+    weft_affine maps[WEFT_MAX_MAPS];
+    int count = describe_call(describe, call, maps);
+    weft_affine_rule(count, maps, call->operation->in_place, text, size);
+}
+
+weft_window weft_window_of_move(weft_describe_function describe, const weft_call *call, int input, int dim)
+{
+    weft_affine maps[WEFT_MAX_MAPS];
+    int count = describe_call(describe, call, maps), map = 0;
+    while (map < count - 1 && maps[map].input != input) {
+        map++;
+    }
+    return weft_affine_window(&maps[map], dim);
+}
+
+bool weft_lower_move(weft_describe_function describe, const weft_lowering *lowering)
+{
+    weft_affine maps[WEFT_MAX_MAPS];
+    /* The input itself: what the ranks have of it has other sizes. */
+    const weft_layout *from = lowering->sharding->inputs[lowering->operation->in_place ? 1 : 0];
+    int count = describe(lowering->attributes, from, maps);
+    return weft_lower_affine(lowering, count, maps);
+}
+
+weft_tensor *weft_dispatch_move(const char *function, const weft_operation *operation, weft_tensor *a,
+                                const weft_attributes *attributes)
+{
+    return weft_dispatch(&(weft_call){ .function = function,
+                                       .operation = operation,
+                                       .num_inputs = 1,
+                                       .inputs = { a },
+                                       .attributes = *attributes });
+}
+
+weft_affine weft_same_map(const weft_layout *from)
+{
+    weft_affine map = { .num_loops = from->ndim };
+    for (int d = 0; d < from->ndim; d++) {
+        map.loops[d] = weft_affine_same(from->shape[d], d, d);
+    }
+    return map;
+}
+
+int weft_check_own_dim(const char *function, const char *argument, const weft_tensor *a, int dim)
+{
+    if (weft_layout_of(a)->ndim == 0) {
+        weft_fail(WEFT_ERR_INVALID, function, "%s is %d, but a is a scalar and has no dimensions", argument,
+                  dim);
+        return -1;
+    }
+    return weft_check_dim(function, argument, dim, weft_layout_of(a)->ndim);
+}
+
+bool weft_check_own_dims(const char *function, const weft_tensor *a, int num_dims, const int dims[],
+                         int checked[])
+{
+    if (num_dims < 0 || num_dims > weft_layout_of(a)->ndim || (num_dims > 0 && dims == NULL)) {
+        weft_fail(WEFT_ERR_INVALID, function, "num_dims is %d%s, expected 0 to %d", num_dims,
+                  dims == NULL ? " and dims NULL" : "", weft_layout_of(a)->ndim);
+        return false;
+    }
+    int64_t seen = 0;
+    for (int i = 0; i < num_dims; i++) {
+        checked[i] = weft_check_own_dim(function, "dims", a, dims[i]);
+        if (checked[i] < 0) {
+            return false;
+        }
+        if (seen >> checked[i] & 1) {
+            weft_fail(WEFT_ERR_INVALID, function, "dims has dimension %d twice", checked[i]);
+            return false;
+        }
+        seen |= (int64_t)1 << checked[i];
+    }
+    return true;
+}

@@ -1,0 +1,75 @@
+/* What the operations that move elements share: each says by which affine maps; its rule and its tasks follow
+ * from them. */
+#ifndef WEFT_SRC_OPS_DATA_MOVEMENT_H
+#define WEFT_SRC_OPS_DATA_MOVEMENT_H
+
+#include "ops/affine.h"
+#include "ops/ops.h"
+
+enum { WEFT_MAX_MAPS = 2 };
+
+/* Fills in the maps from the source, which is of a layout, to the output; returns how many. Each has an input
+ * of its own. The source is input 0, or input 1 of an operation in place. */
+typedef int (*weft_describe_function)(const weft_attributes *attributes, const weft_layout *from,
+                                      weft_affine maps[WEFT_MAX_MAPS]);
+
+void weft_write_move(weft_describe_function describe, const weft_call *call, char *text, size_t size);
+weft_window weft_window_of_move(weft_describe_function describe, const weft_call *call, int input, int dim);
+bool weft_lower_move(weft_describe_function describe, const weft_lowering *lowering);
+
+/* Moved elements stay addends of what they were: Partial passes with any op. So do zeros beside them: every
+ * op makes 0 of zeros. */
+#define WEFT_PASSES_ALL                                                                                      \
+    {                                                                                                        \
+        .kind = WEFT_LINEAR_JOINTLY, .ops = ~0u                                                              \
+    }
+
+/* Rule, windows and lowering of an operation from its describe_NAME(). */
+#define WEFT_MOVE_FUNCTIONS(name_)                                                                           \
+    static void write_##name_##_rule(const weft_call *call, const weft_layout *const inputs[], char *text,   \
+                                     size_t size)                                                            \
+    {                                                                                                        \
+        (void)inputs;                                                                                        \
+        weft_write_move(describe_##name_, call, text, size);                                                 \
+    }                                                                                                        \
+    static weft_window window_of_##name_(const weft_call *call, int input, int dim)                          \
+    {                                                                                                        \
+        return weft_window_of_move(describe_##name_, call, input, dim);                                      \
+    }                                                                                                        \
+    static bool lower_##name_(const weft_lowering *lowering)                                                 \
+    {                                                                                                        \
+        return weft_lower_move(describe_##name_, lowering);                                                  \
+    }
+
+/* first_row: which rows of the input the output is, where these are all that it is; NULL: as `views` says.
+ * gradient: see weft_operation. */
+#define WEFT_MOVES(name_, like, views_, first_row_, gradient_)                                               \
+    WEFT_MOVE_FUNCTIONS(name_)                                                                               \
+    static const weft_operation operation_##name_ = {                                                        \
+        .name = #name_,                                                                                      \
+        .gradient = gradient_,                                                                               \
+        .write_rule = write_##name_##_rule,                                                                  \
+        .rule_like = like,                                                                                   \
+        .window = window_of_##name_,                                                                         \
+        .linear = WEFT_PASSES_ALL,                                                                           \
+        .inputs = { { "a", WEFT_TYPES_ALL, false } },                                                        \
+        .places = true,                                                                                      \
+        .views = views_,                                                                                     \
+        .first_row = first_row_,                                                                             \
+        .lower = lower_##name_,                                                                              \
+    };
+
+/* A call with one input. */
+weft_tensor *weft_dispatch_move(const char *function, const weft_operation *operation, weft_tensor *a,
+                                const weft_attributes *attributes);
+
+/* A map that leaves everything where it is. */
+weft_affine weft_same_map(const weft_layout *from);
+
+/* The dimension of a live tensor as 0 .. ndim - 1; -1 with the error kept. */
+int weft_check_own_dim(const char *function, const char *argument, const weft_tensor *a, int dim);
+/* Writes num_dims dimensions as 0 .. ndim - 1, each at most once. False with the error kept. */
+bool weft_check_own_dims(const char *function, const weft_tensor *a, int num_dims, const int dims[],
+                         int checked[]);
+
+#endif

@@ -1,0 +1,201 @@
+#include "plan/access_map.h"
+
+/* Rounded towards minus infinity; b > 0. */
+static int64_t floor_div(int64_t a, int64_t b)
+{
+    return a >= 0 ? a / b : -((b - 1 - a) / b);
+}
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return -floor_div(-a, b);
+}
+
+/* What rows [first, first + extent) of the layout that cuts need: [*begin, *end); empty, at the end, where
+ * that is nothing. */
+static void window_of(const weft_window *w, int64_t first, int64_t extent, int64_t *begin, int64_t *end)
+{
+    *begin = *end = w->size;
+    if (extent == 0) {
+        return;
+    }
+    int64_t last = first + extent - 1;
+    int64_t least = (w->times > 0 ? first : last) * w->times, most = (w->times > 0 ? last : first) * w->times;
+    int64_t low = ceil_div(least - w->before, w->over);
+    int64_t high = floor_div(most + w->after, w->over) + 1;
+    low = weft_max_i64(low, 0);
+    high = weft_min_i64(high, w->size);
+    if (low < high) {
+        *begin = low;
+        *end = high;
+    }
+}
+
+bool weft_access_map_make(weft_layout_table *table, const weft_layout *from, const int64_t rows[],
+                       const weft_window of[], weft_access_map *access_map)
+{
+    int64_t shape[WEFT_MAX_DIMS];
+    bool any = false;
+    *access_map = (weft_access_map){ .cut = NULL };
+    for (int d = 0; d < from->ndim; d++) {
+        shape[d] = from->shape[d];
+        if (rows[d] >= 0 && weft_layout_parts(from, d) > 1) {
+            any = access_map->has[d] = true;
+            access_map->of[d] = of[d];
+            access_map->of[d].size = shape[d];
+            shape[d] = rows[d];
+        }
+    }
+    if (any) {
+        access_map->cut =
+            weft_layout_intern(table, from->mesh, from->placements, from->ndim, shape, from->dtype);
+    }
+    return !any || access_map->cut != NULL;
+}
+
+bool weft_access_map_consecutive(const weft_access_map *access_map)
+{
+    bool consecutive = true;
+    for (int d = 0; d < access_map->cut->ndim; d++) {
+        const weft_window *w = &access_map->of[d];
+        consecutive &= !access_map->has[d] || (w->times == 1 && w->over == 1 && w->before == -w->after);
+    }
+    return consecutive;
+}
+
+int64_t weft_access_map_largest(const weft_access_map *access_map, int dim)
+{
+    const weft_window *w = &access_map->of[dim];
+    const weft_layout *cut = access_map->cut;
+    int64_t rows = cut->shape[dim];
+    for (int m = 0; m < cut->mesh->ndim; m++) {
+        if (cut->placements[m].kind == WEFT_SHARD && cut->placements[m].dim == dim) {
+            rows = weft_ceil_div(rows, cut->mesh->shape[m]);
+        }
+    }
+    int64_t step = w->times > 0 ? w->times : -w->times;
+    int64_t most = rows == 0 ? 0 : floor_div((rows - 1) * step + w->before + w->after, w->over) + 1;
+    return weft_max_i64(0, weft_min_i64(most, w->size));
+}
+
+/* What the part at a coordinate of `cut` needs. */
+static void part_box(const weft_access_map *access_map, const int64_t coordinate[], weft_box *box)
+{
+    weft_layout_coordinate_box(access_map->cut, coordinate, box);
+    for (int d = 0; d < access_map->cut->ndim; d++) {
+        if (access_map->has[d]) {
+            int64_t begin, end;
+            window_of(&access_map->of[d], box->offset[d], box->extent[d], &begin, &end);
+            box->offset[d] = begin;
+            box->extent[d] = end - begin;
+        }
+    }
+}
+
+void weft_access_map_box(const weft_access_map *access_map, const int64_t coordinate[], weft_box *box)
+{
+    const weft_mesh_impl *mesh = access_map->cut->mesh;
+    int64_t turned[WEFT_MAX_DIMS];
+    for (int m = 0; m < mesh->ndim; m++) {
+        turned[m] = (coordinate[m] + access_map->turn[m]) % mesh->shape[m];
+    }
+    part_box(access_map, turned, box);
+}
+
+void weft_access_map_rank_box(const weft_access_map *access_map, int rank, weft_box *box)
+{
+    const weft_mesh_impl *mesh = access_map->cut->mesh;
+    int64_t coordinate[WEFT_MAX_DIMS];
+    weft_mesh_unravel(mesh, weft_mesh_index_of(mesh, rank), coordinate);
+    weft_access_map_box(access_map, coordinate, box);
+}
+
+/* The place of the rank that gets what the part of dimension `dim` at a coordinate needs; moves the
+ * coordinate there. */
+static int64_t turned_back(const weft_access_map *access_map, int dim, int64_t coordinate[])
+{
+    const weft_layout *cut = access_map->cut;
+    for (int m = 0; m < cut->mesh->ndim; m++) {
+        if (cut->placements[m].kind == WEFT_SHARD && cut->placements[m].dim == dim) {
+            int64_t n = cut->mesh->shape[m];
+            coordinate[m] = (coordinate[m] + n - access_map->turn[m]) % n;
+        }
+    }
+    return weft_mesh_ravel(cut->mesh, coordinate);
+}
+
+void weft_stage_wanted(const weft_stage *stage, const int64_t coordinate[], weft_box *box)
+{
+    if (stage->access_map == NULL) {
+        weft_layout_coordinate_box(stage->to, coordinate, box);
+    } else {
+        weft_access_map_box(stage->access_map, coordinate, box);
+    }
+}
+
+void weft_stage_shift(const weft_stage *stage, int rank, int64_t shift[])
+{
+    for (int d = 0; d < stage->to->ndim; d++) {
+        shift[d] = 0;
+    }
+    if (stage->access_map == NULL) {
+        return;
+    }
+    if (stage->access_map->placed) {
+        for (int d = 0; d < stage->to->ndim; d++) {
+            shift[d] = stage->access_map->has[d] ? stage->access_map->of[d].before : 0;
+        }
+        return;
+    }
+    weft_box there, wanted;
+    int64_t coordinate[WEFT_MAX_DIMS];
+    weft_mesh_unravel(stage->to->mesh, weft_mesh_index_of(stage->to->mesh, rank), coordinate);
+    weft_layout_coordinate_box(stage->to, coordinate, &there);
+    weft_access_map_box(stage->access_map, coordinate, &wanted);
+    for (int d = 0; d < stage->to->ndim; d++) {
+        shift[d] = stage->access_map->has[d] ? there.offset[d] - wanted.offset[d] : 0;
+    }
+}
+
+/* Rows [*low, *high) of the layout that cuts among which are some of every part whose window meets [begin,
+ * end): a part does where its first row's window begins before `end` and its last row's ends behind `begin`.
+ * Where rows leave gaps between their windows, the last one of the former kind may come before the first one
+ * of the latter. */
+static void candidates(const weft_window *w, int64_t rows, int64_t begin, int64_t end, int64_t *low,
+                       int64_t *high)
+{
+    if (w->times < 0) { /* the same about 0 */
+        weft_window mirrored = { w->size, -w->times, w->over, w->after, w->before };
+        candidates(&mirrored, rows, 1 - end, 1 - begin, low, high);
+        return;
+    }
+    int64_t last = floor_div((end - 1) * w->over + w->before, w->times);
+    int64_t first = ceil_div(begin * w->over - w->after, w->times);
+    *low = weft_max_i64(0, weft_min_i64(first, last));
+    *high = weft_min_i64(rows, weft_max_i64(first, last) + 1);
+}
+
+bool weft_access_map_intervals(const weft_access_map *access_map, int dim, int64_t begin, int64_t end,
+                          const weft_fixed *fixed, weft_vec *intervals)
+{
+    const weft_layout *cut = access_map->cut;
+    int64_t low, high;
+    candidates(&access_map->of[dim], cut->shape[dim], begin, end, &low, &high);
+    weft_vec parts = { 0 };
+    bool done = low >= high || weft_shard_intervals(cut, dim, low, high, fixed, &parts);
+    for (size_t i = 0; done && i < parts.count; i++) {
+        int64_t index = ((const weft_shard_interval *)parts.items)[i].index, coordinate[WEFT_MAX_DIMS];
+        weft_box box;
+        weft_mesh_unravel(cut->mesh, index, coordinate);
+        part_box(access_map, coordinate, &box);
+        int64_t first = weft_max_i64(begin, box.offset[dim]);
+        int64_t last = weft_min_i64(end, box.offset[dim] + box.extent[dim]);
+        weft_shard_interval *interval = first < last ? weft_vec_push(intervals, sizeof(*interval)) : NULL;
+        if (interval != NULL) {
+            *interval = (weft_shard_interval){ first, last, turned_back(access_map, dim, coordinate) };
+        }
+        done = interval != NULL || first >= last;
+    }
+    weft_vec_free(&parts);
+    return done;
+}

@@ -1,0 +1,128 @@
+#include "plan/factor_mesh.h"
+
+#include <string.h>
+
+/* ---- meshes -------------------------------------------------------------------------------------------- */
+
+/* n = *a * *b with 2 <= *a <= *b and *a as large as possible; false for primes. */
+static bool split(int64_t n, int64_t *a, int64_t *b)
+{
+    *a = 0;
+    for (int64_t factor = 2; factor * factor <= n; factor++) {
+        *a = n % factor == 0 ? factor : *a;
+    }
+    *b = *a == 0 ? 0 : n / *a;
+    return *a != 0;
+}
+
+/* The factors of one dimension. */
+typedef struct factors {
+    int count;
+    int64_t items[WEFT_MAX_DIMS];
+} factors;
+
+/* One round: each factor above the limit becomes two, while there is room for `room` more. */
+static void split_factors(factors *f, int64_t above, int *room)
+{
+    factors finer = { 0 };
+    for (int i = 0; i < f->count; i++) {
+        int64_t a, b;
+        if (*room > 0 && f->items[i] > above && split(f->items[i], &a, &b)) {
+            finer.items[finer.count++] = a;
+            finer.items[finer.count++] = b;
+            (*room)--;
+        } else {
+            finer.items[finer.count++] = f->items[i];
+        }
+    }
+    *f = finer;
+}
+
+bool weft_factor_mesh(weft_layout_table *table, const weft_mesh_impl *mesh, const bool marked[], int64_t above,
+                 int rounds, weft_factored_mesh *out)
+{
+    factors dims[WEFT_MAX_DIMS];
+    for (int m = 0; m < mesh->ndim; m++) {
+        dims[m] = (factors){ 1, { mesh->shape[m] } };
+    }
+    int room = WEFT_MAX_DIMS - mesh->ndim;
+    for (int round = 0; round < rounds; round++) {
+        for (int m = 0; m < mesh->ndim; m++) {
+            if (marked[m]) {
+                split_factors(&dims[m], above, &room);
+            }
+        }
+    }
+    int64_t shape[WEFT_MAX_DIMS];
+    int ndim = 0;
+    *out = (weft_factored_mesh){ .coarse = mesh };
+    for (int m = 0; m < mesh->ndim; m++) {
+        out->first[m] = ndim;
+        memcpy(shape + ndim, dims[m].items, (size_t)dims[m].count * sizeof(shape[0]));
+        ndim += dims[m].count;
+    }
+    out->first[mesh->ndim] = ndim;
+    out->fine = ndim == mesh->ndim ? mesh : weft_layout_table_factor(table, mesh, ndim, shape);
+    return out->fine != NULL;
+}
+
+/* ---- layouts ------------------------------------------------------------------------------------------- */
+
+void weft_factored_placements(const weft_factored_mesh *factored, const weft_layout *layout,
+                            weft_placement placements[])
+{
+    for (int m = 0; m < factored->coarse->ndim; m++) {
+        for (int k = factored->first[m]; k < factored->first[m + 1]; k++) {
+            placements[k] = layout->placements[m];
+        }
+    }
+}
+
+/* Whether chunks of chunks, by one factor after the other, are the chunks by the product of all. */
+static bool chunks_alike(int64_t rows, const int64_t sizes[], int count)
+{
+    if (rows <= 1 || count == 1) {
+        return true;
+    }
+    int64_t inner = 1;
+    for (int i = 1; i < count; i++) {
+        inner *= sizes[i];
+    }
+    int64_t outer_chunk = weft_ceil_div(rows, sizes[0]), chunk = weft_ceil_div(rows, sizes[0] * inner);
+    int64_t rest = rows % outer_chunk; /* of the last outer chunk that is not empty */
+    if (outer_chunk != inner * chunk || (rest > 1 && weft_ceil_div(rest, inner) != chunk)) {
+        return false;
+    }
+    return chunks_alike(outer_chunk, sizes + 1, count - 1) && chunks_alike(rest, sizes + 1, count - 1);
+}
+
+/* The same for `rows` of one tensor dimension, from mesh dimension m on. Chunks have two sizes at most: the
+ * first ones, and the last one that is not empty. */
+static bool cuts_alike(const weft_factored_mesh *factored, const weft_layout *layout, int dim, int m,
+                       int64_t rows)
+{
+    while (m < layout->mesh->ndim &&
+           (layout->placements[m].kind != WEFT_SHARD || layout->placements[m].dim != dim)) {
+        m++;
+    }
+    if (m == layout->mesh->ndim || rows <= 1) {
+        return true;
+    }
+    int begin = factored->first[m], end = factored->first[m + 1];
+    if (!chunks_alike(rows, factored->fine->shape + begin, end - begin)) {
+        return false;
+    }
+    int64_t chunk = weft_ceil_div(rows, layout->mesh->shape[m]);
+    return cuts_alike(factored, layout, dim, m + 1, chunk) &&
+           cuts_alike(factored, layout, dim, m + 1, rows % chunk);
+}
+
+bool weft_factored_is_exact(const weft_factored_mesh *factored, const weft_layout *layout)
+{
+    for (int d = 0; d < layout->ndim; d++) {
+        if (!cuts_alike(factored, layout, d, 0, layout->shape[d])) {
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,143 @@
+#include "plan/shard_intervals.h"
+
+weft_fixed weft_fixed_none(void)
+{
+    weft_fixed fixed;
+    for (int m = 0; m < WEFT_MAX_DIMS; m++) {
+        fixed.coordinate[m] = -1;
+    }
+    return fixed;
+}
+
+void weft_mesh_strides(const weft_mesh_impl *mesh, int64_t stride[])
+{
+    int64_t step = 1;
+    for (int m = mesh->ndim - 1; m >= 0; m--) {
+        stride[m] = step;
+        step *= mesh->shape[m];
+    }
+}
+
+typedef struct descent {
+    const weft_layout *layout;
+    const weft_fixed *fixed;
+    int dim;
+    int64_t begin, end; /* what the parts have to meet */
+    int64_t stride[WEFT_MAX_DIMS];
+    weft_vec *intervals;
+} descent;
+
+static descent descent_start(const weft_layout *layout, int dim, int64_t begin, int64_t end,
+                             const weft_fixed *fixed, weft_vec *intervals)
+{
+    descent down = { layout, fixed, dim, begin, end, { 0 }, intervals };
+    weft_mesh_strides(layout->mesh, down.stride);
+    return down;
+}
+
+/* The first mesh dimension from `m` on that shards the tensor dimension, or mesh->ndim. */
+static int next_cut(const descent *down, int m)
+{
+    const weft_layout *layout = down->layout;
+    while (m < layout->mesh->ndim &&
+           (layout->placements[m].kind != WEFT_SHARD || layout->placements[m].dim != down->dim)) {
+        m++;
+    }
+    return m;
+}
+
+/* The coordinates first .. last of mesh dimension m whose chunk of `n` rows from `offset` on meets what is
+ * asked for; false: none does. Empty chunks never do. */
+static bool meeting(const descent *down, int m, int64_t offset, int64_t n, int64_t *first, int64_t *last)
+{
+    int64_t chunk = weft_ceil_div(n, down->layout->mesh->shape[m]);
+    int64_t low = weft_max_i64(down->begin, offset), high = weft_min_i64(down->end, offset + n);
+    if (low >= high) {
+        return false;
+    }
+    *first = (low - offset) / chunk;
+    *last = (high - 1 - offset) / chunk;
+    int64_t fixed = down->fixed->coordinate[m];
+    if (fixed >= 0) {
+        if (fixed < *first || fixed > *last) {
+            return false;
+        }
+        *first = *last = fixed;
+    }
+    return true;
+}
+
+static bool list(const descent *down, int m, int64_t offset, int64_t n, int64_t index)
+{
+    m = next_cut(down, m);
+    if (m == down->layout->mesh->ndim) {
+        int64_t begin = weft_max_i64(down->begin, offset), end = weft_min_i64(down->end, offset + n);
+        if (begin >= end) {
+            return true;
+        }
+        weft_shard_interval *interval = weft_vec_push(down->intervals, sizeof(*interval));
+        if (interval != NULL) {
+            *interval = (weft_shard_interval){ begin, end, index };
+        }
+        return interval != NULL;
+    }
+    int64_t first, last;
+    if (!meeting(down, m, offset, n, &first, &last)) {
+        return true;
+    }
+    for (int64_t c = first; c <= last; c++) {
+        int64_t part, extent;
+        weft_chunk_range(n, down->layout->mesh->shape[m], c, &part, &extent);
+        if (!list(down, m + 1, offset + part, extent, index + c * down->stride[m])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool weft_shard_intervals(const weft_layout *layout, int dim, int64_t begin, int64_t end, const weft_fixed *fixed,
+                   weft_vec *intervals)
+{
+    descent down = descent_start(layout, dim, begin, end, fixed, intervals);
+    weft_coverage coverage = weft_shard_intervals_measure(layout, dim, begin, end, fixed);
+    return weft_vec_reserve(intervals, intervals->count + (size_t)coverage.count, sizeof(weft_shard_interval)) &&
+           list(&down, 0, 0, layout->shape[dim], 0);
+}
+
+static weft_coverage measure(const descent *down, int m, int64_t offset, int64_t n)
+{
+    m = next_cut(down, m);
+    int64_t low = weft_max_i64(down->begin, offset), high = weft_min_i64(down->end, offset + n);
+    weft_coverage coverage = { 0, 0 };
+    if (low >= high) {
+        return coverage;
+    }
+    if (m == down->layout->mesh->ndim) {
+        return (weft_coverage){ 1, high - low };
+    }
+    int64_t first, last;
+    if (!meeting(down, m, offset, n, &first, &last)) {
+        return coverage;
+    }
+    /* Chunks between the first and the last are of one size, and wholly in what is asked for: one stands
+     * for all. */
+    int64_t some[] = { first, first + 1, last };
+    int64_t times[] = { 1, last - first - 1, last > first };
+    for (int i = 0; i < 3; i++) {
+        if (times[i] > 0) {
+            int64_t part, extent;
+            weft_chunk_range(n, down->layout->mesh->shape[m], some[i], &part, &extent);
+            weft_coverage inner = measure(down, m + 1, offset + part, extent);
+            coverage.count += times[i] * inner.count;
+            coverage.length += times[i] * inner.length;
+        }
+    }
+    return coverage;
+}
+
+weft_coverage weft_shard_intervals_measure(const weft_layout *layout, int dim, int64_t begin, int64_t end,
+                                    const weft_fixed *fixed)
+{
+    descent down = descent_start(layout, dim, begin, end, fixed, NULL);
+    return measure(&down, 0, 0, layout->shape[dim]);
+}

@@ -1,0 +1,126 @@
+#include "plan/traffic.h"
+
+#include "plan/replica.h"
+#include "plan/shard_intervals.h"
+
+/* Bytes, and whether there is a message at all, that the rank would move to itself. */
+static int64_t own_bytes(const weft_layout *from, const weft_layout *to, int rank, bool *meets)
+{
+    weft_box a, b;
+    *meets = weft_layout_shard_box(from, rank, &a) && weft_layout_shard_box(to, rank, &b) &&
+             weft_box_intersect(from->ndim, &a, &b, &a);
+    return *meets ? weft_box_count(from->ndim, &a) * (int64_t)weft_dtype_size(from->dtype) : 0;
+}
+
+int64_t weft_missing_bytes(const weft_layout *from, const weft_layout *to, int rank)
+{
+    bool meets;
+    int64_t size = (int64_t)weft_dtype_size(to->dtype);
+    return weft_layout_shard_count(to, rank) * size - own_bytes(from, to, rank, &meets);
+}
+
+/* Parts of `layout` that meet the box, and elements in them, over all coordinates that are not fixed. */
+static weft_coverage covered(const weft_layout *layout, const weft_box *box, const weft_fixed *fixed)
+{
+    weft_coverage all = { 1, 1 };
+    for (int d = 0; d < layout->ndim; d++) {
+        int64_t begin = box->offset[d];
+        weft_coverage one = weft_shard_intervals_measure(layout, d, begin, begin + box->extent[d], fixed);
+        all.count = weft_mul_saturated(all.count, one.count);
+        all.length = weft_mul_saturated(all.length, one.length);
+    }
+    return all;
+}
+
+static void add_incoming(const weft_stage *stage, int rank, weft_traffic *traffic)
+{
+    weft_box box;
+    if (!weft_layout_shard_box(stage->to, rank, &box)) {
+        return;
+    }
+    int64_t addends = 1;
+    for (int m = 0; stage->reduces && m < stage->from->mesh->ndim; m++) {
+        bool partial = stage->from->placements[m].kind == WEFT_PARTIAL;
+        bool keeps = stage->from->mesh == stage->to->mesh && stage->to->placements[m].kind == WEFT_PARTIAL;
+        addends *= partial && !keeps ? stage->from->mesh->shape[m] : 1;
+    }
+    weft_fixed none = weft_fixed_none();
+    weft_coverage in = covered(stage->from, &box, &none);
+    int64_t size = (int64_t)weft_dtype_size(stage->from->dtype);
+    bool meets;
+    int64_t own = own_bytes(stage->from, stage->to, rank, &meets);
+    traffic->messages_in = weft_sub_saturated(weft_mul_saturated(in.count, addends), meets);
+    traffic->bytes_in =
+        weft_sub_saturated(weft_mul_saturated(weft_mul_saturated(in.length, addends), size), own);
+}
+
+static void add_outgoing(const weft_stage *stage, int rank, weft_traffic *traffic)
+{
+    const weft_layout *from = stage->from, *to = stage->to;
+    weft_box box;
+    if (!weft_layout_shard_box(from, rank, &box)) {
+        return;
+    }
+    bool same_mesh = from->mesh == to->mesh;
+    weft_fixed fixed = weft_fixed_none();
+    int64_t coordinate[WEFT_MAX_DIMS];
+    weft_mesh_unravel(from->mesh, weft_mesh_index_of(from->mesh, rank), coordinate);
+    int64_t copies = 1, replicas = 1;
+    for (int m = 0; m < from->mesh->ndim; m++) {
+        bool keeps = same_mesh && to->placements[m].kind == WEFT_PARTIAL;
+        bool replicates = from->placements[m].kind == WEFT_REPLICATE;
+        replicas *= replicates ? from->mesh->shape[m] : 1;
+        if (same_mesh && (keeps || replicates)) {
+            fixed.coordinate[m] = coordinate[m];
+        }
+    }
+    for (int m = 0; m < to->mesh->ndim; m++) {
+        copies *= to->placements[m].kind != WEFT_SHARD && fixed.coordinate[m] < 0 ? to->mesh->shape[m] : 1;
+    }
+    weft_coverage out = covered(to, &box, &fixed);
+    int64_t shared = same_mesh ? 1 : replicas; /* replicas share the targets */
+    int64_t size = (int64_t)weft_dtype_size(from->dtype);
+    bool meets;
+    int64_t own = own_bytes(from, to, rank, &meets);
+    int64_t messages = weft_mul_saturated(out.count, copies);
+    int64_t bytes = weft_mul_saturated(weft_mul_saturated(out.length, copies), size);
+    bool fits = messages < INT64_MAX && bytes < INT64_MAX;
+    traffic->messages_out = fits ? weft_max_i64(0, weft_ceil_div(messages, shared) - meets) : INT64_MAX;
+    traffic->bytes_out =
+        fits ? weft_max_i64(0, weft_ceil_div(out.length * copies, shared) * size - own) : INT64_MAX;
+}
+
+weft_traffic weft_access_map_traffic(const weft_stage *stage, int rank)
+{
+    weft_traffic traffic = { 0, 0, 0, 0 };
+    int64_t coordinate[WEFT_MAX_DIMS];
+    weft_box wanted, own;
+    weft_mesh_unravel(stage->from->mesh, weft_mesh_index_of(stage->from->mesh, rank), coordinate);
+    weft_access_map_box(stage->access_map, coordinate, &wanted);
+    weft_layout_coordinate_box(stage->from, coordinate, &own);
+    int ndim = stage->from->ndim;
+    if (weft_box_count(ndim, &wanted) == 0) {
+        return traffic;
+    }
+    weft_fixed none = weft_fixed_none();
+    weft_coverage in = covered(stage->from, &wanted, &none);
+    bool meets = weft_box_intersect(ndim, &wanted, &own, &own);
+    traffic.messages_in = in.count - meets;
+    traffic.bytes_in =
+        (in.length - (meets ? weft_box_count(ndim, &own) : 0)) * (int64_t)weft_dtype_size(stage->from->dtype);
+    return traffic;
+}
+
+weft_traffic weft_stage_traffic(const weft_stage *stage, int rank)
+{
+    weft_traffic traffic = { 0, 0, 0, 0 };
+    add_incoming(stage, rank, &traffic);
+    add_outgoing(stage, rank, &traffic);
+    return traffic;
+}
+
+bool weft_stage_traffic_exact(const weft_stage *stage, const weft_topology *topology)
+{
+    weft_roles roles = weft_roles_of(stage, topology);
+    return stage->algorithm == WEFT_DIRECT && (roles.num_replicas == 1 || (roles.same_mesh && roles.aligned));
+}

@@ -1,0 +1,23 @@
+/* Lists of moves grow. */
+#ifndef WEFT_SRC_PLAN_TRANSFERS_H
+#define WEFT_SRC_PLAN_TRANSFERS_H
+
+#include "plan/plan.h"
+
+/* Makes room for exactly `more` moves behind those that are there. False: no memory. */
+bool weft_transfers_reserve(weft_transfers *moves, size_t more);
+/* For one more at least, where their number is not known: room doubles. */
+bool weft_transfers_reserve_one(weft_transfers *moves);
+
+static inline void weft_transfers_add(weft_transfers *moves, int peer, bool relayed, int ndim, const weft_box *box)
+{
+    weft_transfer *move = &moves->items[moves->count++];
+    move->peer = peer;
+    move->relayed = relayed;
+    for (int d = 0; d < ndim; d++) {
+        move->box.offset[d] = box->offset[d];
+        move->box.extent[d] = box->extent[d];
+    }
+}
+
+#endif

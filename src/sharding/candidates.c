@@ -1,0 +1,117 @@
+#include "sharding/candidates.h"
+
+#include <math.h>
+#include <string.h>
+
+static bool same_placements(const weft_placement *a, const weft_placement *b, int n)
+{
+    for (int d = 0; d < n; d++) {
+        if (!weft_placement_equal(a[d], b[d])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static const weft_candidate *find_candidate(const weft_searcher *s, const weft_vec *known,
+                                            const weft_placement placements[])
+{
+    const weft_candidate *items = known->items;
+    for (size_t i = 0; i < known->count; i++) {
+        if (same_placements(items[i].placements, placements, s->mesh->ndim)) {
+            return &items[i];
+        }
+    }
+    return NULL;
+}
+
+static int64_t picoseconds(double us)
+{
+    return (int64_t)llround(fmin(us, 1e11) * 1e6);
+}
+
+/* NULL: no memory. */
+static weft_candidate *add_candidate(weft_searcher *s, weft_vec *known, const weft_placement placements[],
+                                     const weft_layout *layout, const weft_layout *from,
+                                     const weft_layout *to)
+{
+    weft_candidate *new = from == NULL || to == NULL ? NULL : weft_vec_push(known, sizeof(*new));
+    if (new == NULL) {
+        s->out_of_memory = true;
+        return NULL;
+    }
+    double us =
+        from == to ? 0 : weft_plan_cost(s->search->table, s->search->topology, s->search->cost, from, to);
+    memcpy(new->placements, placements, (size_t)s->mesh->ndim * sizeof(*placements));
+    new->layout = layout;
+    new->cost = us < 0 ? -1 : picoseconds(us);
+    return new;
+}
+
+int64_t weft_rows_of_access(const weft_binding *binding, int input, int dim)
+{
+    bool access_map = dim < binding->input_ndim[input] && binding->input_access[input][dim];
+    return access_map ? binding->factors[binding->input_factor_of[input][dim]].size : -1;
+}
+
+/* What it costs to give ranks their windows of an input in a layout: picoseconds. */
+static int64_t cost_of_windows(weft_searcher *s, int input, const weft_layout *layout)
+{
+    int64_t rows[WEFT_MAX_DIMS];
+    bool any = false;
+    for (int d = 0; d < layout->ndim; d++) {
+        rows[d] = weft_rows_of_access(s->binding, input, d);
+        any |= rows[d] >= 0;
+    }
+    weft_access_map access_map;
+    if (!any) {
+        return 0;
+    }
+    if (!weft_access_map_make(s->search->table, layout, rows, s->search->access_map[input], &access_map)) {
+        s->out_of_memory = true;
+        return 0;
+    }
+    return access_map.cut == NULL
+               ? 0
+               : picoseconds(weft_access_map_cost(s->search->topology, s->search->cost, layout, &access_map));
+}
+
+const weft_candidate *weft_input_candidate(weft_searcher *s, int input, const weft_placement placements[])
+{
+    const weft_candidate *known = find_candidate(s, &s->candidates[input], placements);
+    if (known != NULL) {
+        return known;
+    }
+    const weft_layout *from = s->inputs[input];
+    const weft_layout *to =
+        weft_layout_intern(s->search->table, s->mesh, placements, from->ndim, from->shape, from->dtype);
+    weft_candidate *new = add_candidate(s, &s->candidates[input], placements, to, from, to);
+    if (new != NULL &&new->cost >= 0) {
+        new->cost += cost_of_windows(s, input, to);
+    }
+    return new;
+}
+
+const weft_layout *weft_searched_output(const weft_searcher *s, const weft_placement placements[])
+{
+    return weft_layout_intern(s->search->table, s->mesh, placements, s->binding->output_ndim,
+                              s->binding->output_shape, s->output_type);
+}
+
+const weft_candidate *weft_output_candidate(weft_searcher *s, const weft_placement placements[])
+{
+    const weft_candidate *known = find_candidate(s, &s->reductions, placements);
+    if (known != NULL) {
+        return known;
+    }
+    weft_placement reduced[WEFT_MAX_DIMS];
+    for (int d = 0; d < s->mesh->ndim; d++) {
+        reduced[d] = placements[d];
+        if (placements[d].kind == WEFT_PARTIAL) {
+            reduced[d] =
+                (weft_placement){ s->binding->output_ndim > 0 ? WEFT_SHARD : WEFT_REPLICATE, 0, WEFT_SUM };
+        }
+    }
+    const weft_layout *from = weft_searched_output(s, placements);
+    return add_candidate(s, &s->reductions, placements, from, from, weft_searched_output(s, reduced));
+}

@@ -1,0 +1,444 @@
+/* The search for the best combination of strategies. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sharding/candidates.h"
+
+/* Whether the strategy of a mesh dimension leaves all inputs as they lie along it. */
+static bool keeps_inputs(const weft_searcher *s, const weft_strategy *strategy, int mesh_dim)
+{
+    for (int i = 0; i < s->binding->num_inputs; i++) {
+        if (!weft_placement_equal(strategy->inputs[i], s->inputs[i]->placements[mesh_dim])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- a combination of strategies ----------------------------------------------------------------------- */
+
+typedef struct combination {
+    int strategy[WEFT_MAX_DIMS];
+    weft_sharding sharding;
+    int64_t cost;
+    int changed;
+    double work; /* index points of the loop nest on the busiest rank */
+} combination;
+
+/* The largest chunks are those of the mesh's first coordinate. */
+static double work_of(const weft_searcher *s, const combination *c)
+{
+    int64_t sizes[WEFT_MAX_FACTORS];
+    for (int f = 0; f < s->binding->num_factors; f++) {
+        sizes[f] = s->binding->factors[f].size;
+    }
+    for (int d = 0; d < s->mesh->ndim; d++) {
+        int factor = s->strategies[d][c->strategy[d]].factor;
+        if (factor >= 0) {
+            sizes[factor] = weft_ceil_div(sizes[factor], s->mesh->shape[d]);
+        }
+    }
+    double work = 1;
+    for (int f = 0; f < s->binding->num_factors; f++) {
+        work *= (double)sizes[f];
+    }
+    return work;
+}
+
+/* Whether `size` indices, cut into parts[0] chunks, each of these into parts[1], ..., have the cuts of size *
+ * inner indices that are cut likewise. */
+static bool cuts_agree(int64_t size, int64_t inner, int num_cuts, const int64_t parts[])
+{
+    if (num_cuts == 0 || size == 0) {
+        return true;
+    }
+    int64_t chunk = weft_ceil_div(size, parts[0]), last = size % chunk;
+    if (weft_ceil_div(size * inner, parts[0]) != chunk * inner) {
+        return false;
+    }
+    return cuts_agree(chunk, inner, num_cuts - 1, parts + 1) &&
+           (last == 0 || cuts_agree(last, inner, num_cuts - 1, parts + 1));
+}
+
+/* Whether the ranks' chunks of a factor are the same in all compound dimensions that it leads. */
+static bool chunks_agree(const weft_searcher *s, const combination *c, int factor)
+{
+    const weft_binding *binding = s->binding;
+    int64_t parts[WEFT_MAX_DIMS], size = binding->factors[factor].size;
+    int num_cuts = 0;
+    for (int d = 0; d < s->mesh->ndim; d++) {
+        if (s->strategies[d][c->strategy[d]].factor == factor) {
+            parts[num_cuts++] = s->mesh->shape[d];
+        }
+    }
+    bool agree = true;
+    for (int i = 0; i < binding->num_inputs; i++) {
+        for (int d = 0; d < binding->input_ndim[i]; d++) {
+            agree &= binding->input_factor_of[i][d] != factor ||
+                     cuts_agree(size, binding->input_inner[i][d], num_cuts, parts);
+        }
+    }
+    for (int d = 0; d < binding->output_ndim; d++) {
+        agree &= binding->output_factor_of[d] != factor ||
+                 cuts_agree(size, binding->output_inner[d], num_cuts, parts);
+    }
+    return agree;
+}
+
+static bool has_compounds(const weft_binding *binding)
+{
+    bool has = false;
+    for (int i = 0; i < binding->num_inputs; i++) {
+        for (int d = 0; d < binding->input_ndim[i]; d++) {
+            has |= binding->input_inner[i][d] != 1;
+        }
+    }
+    for (int d = 0; d < binding->output_ndim; d++) {
+        has |= binding->output_inner[d] != 1;
+    }
+    return has;
+}
+
+static bool all_chunks_agree(const weft_searcher *s, const combination *c)
+{
+    for (int d = 0; s->has_compounds && d < s->mesh->ndim; d++) {
+        int factor = s->strategies[d][c->strategy[d]].factor;
+        if (factor >= 0 && !chunks_agree(s, c, factor)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What a Partial output will cost. It is free along a mesh dimension whose inputs lie so already: that is
+ * what the program asked for. Where inputs are moved to get there, its reduction counts: else products would
+ * move a small operand and leave a huge Partial one. False: impossible. */
+static bool add_reduction(weft_searcher *s, combination *c)
+{
+    weft_placement output[WEFT_MAX_DIMS];
+    bool counts = false;
+    for (int d = 0; d < s->mesh->ndim; d++) {
+        const weft_strategy *strategy = &s->strategies[d][c->strategy[d]];
+        output[d] = strategy->output;
+        if (output[d].kind == WEFT_PARTIAL && keeps_inputs(s, strategy, d)) {
+            output[d] = (weft_placement){ WEFT_REPLICATE, 0, WEFT_SUM };
+        }
+        counts |= output[d].kind == WEFT_PARTIAL;
+    }
+    const weft_candidate *reduction = counts ? weft_output_candidate(s, output) : NULL;
+    if (counts && (reduction == NULL || reduction->cost < 0)) {
+        return false;
+    }
+    c->cost += counts ? reduction->cost : 0;
+    return true;
+}
+
+/* Fills in what the strategies of `c` lead to. False: impossible. */
+static bool evaluate(weft_searcher *s, combination *c)
+{
+    c->cost = 0;
+    c->changed = 0;
+    if (!all_chunks_agree(s, c)) {
+        return false;
+    }
+    for (int i = 0; i < s->binding->num_inputs; i++) {
+        weft_placement placements[WEFT_MAX_DIMS];
+        for (int d = 0; d < s->mesh->ndim; d++) {
+            placements[d] = s->strategies[d][c->strategy[d]].inputs[i];
+        }
+        const weft_candidate *input = weft_input_candidate(s, i, placements);
+        if (input == NULL || input->cost < 0) {
+            return false;
+        }
+        c->sharding.inputs[i] = input->layout;
+        c->cost += input->cost;
+        c->changed += input->layout != s->inputs[i];
+    }
+    c->work = work_of(s, c);
+    return add_reduction(s, c);
+}
+
+static bool better(const combination *a, const combination *b)
+{
+    if (a->cost != b->cost) {
+        return a->cost < b->cost;
+    }
+    if (a->changed != b->changed) {
+        return a->changed < b->changed;
+    }
+    return a->work < b->work;
+}
+
+/* Counts `c` on to the next combination, the last mesh dimension fastest. False after the last one. */
+static bool advance(const weft_searcher *s, combination *c)
+{
+    for (int d = s->mesh->ndim - 1; d >= 0; d--) {
+        if (++c->strategy[d] < s->num_strategies[d]) {
+            return true;
+        }
+        c->strategy[d] = 0;
+    }
+    return false;
+}
+
+static bool find_best(weft_searcher *s, combination *best)
+{
+    combination c = { .cost = 0 };
+    bool found = false;
+    do {
+        if (evaluate(s, &c) && (!found || better(&c, best))) {
+            *best = c;
+            found = true;
+        }
+    } while (!s->out_of_memory && advance(s, &c));
+    return found && !s->out_of_memory;
+}
+
+static bool is_forced(const weft_searcher *s)
+{
+    return s->search->forced != NULL && s->search->forced->active;
+}
+
+/* The combination that is asked for, by its number in the order of advance(). False: impossible. */
+static bool find_forced(weft_searcher *s, combination *c)
+{
+    weft_forced_sharding *forced = s->search->forced;
+    int64_t count = 1;
+    for (int d = 0; d < s->mesh->ndim; d++) {
+        count *= s->num_strategies[d];
+    }
+    forced->most = count > forced->most ? count : forced->most;
+    int64_t number = forced->combination % count;
+    for (int d = s->mesh->ndim - 1; d >= 0; d--) {
+        c->strategy[d] = (int)(number % s->num_strategies[d]);
+        number /= s->num_strategies[d];
+    }
+    return evaluate(s, c);
+}
+
+/* ---- which strategies come into question --------------------------------------------------------------- */
+
+/* Whether the Partial placement of `mesh_dim` can stay while all others are reduced. Reductions nest, the
+ * last mesh dimension innermost: one that stays must not be inside one of another kind. Sums and averages
+ * change places freely. */
+static bool can_stay_partial(const weft_layout *layout, int mesh_dim)
+{
+    weft_reduce_op op = layout->placements[mesh_dim].op;
+    for (int d = 0; d < mesh_dim; d++) {
+        weft_placement outer = layout->placements[d];
+        bool linear = op <= WEFT_AVG && outer.op <= WEFT_AVG;
+        if (outer.kind == WEFT_PARTIAL && outer.op != op && !linear) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether it makes no difference that addends are reduced after they have become the output's type, not
+ * before. Those of integers wrap around in their own type alone; to fewer bits, order is lost, and products
+ * of numbers that are out of range are. Sums of floating numbers are as exact as the type that they go to. */
+static bool converts(const weft_searcher *s, int input, weft_reduce_op op)
+{
+    weft_dtype type = s->inputs[input]->dtype, to = s->output_type;
+    bool wider = weft_dtype_size(to) > weft_dtype_size(type) || type == WEFT_BOOL;
+    if (type == to) {
+        return true;
+    }
+    if (WEFT_TYPES_FLOAT & WEFT_TYPE_BIT(type)) {
+        return op != WEFT_PROD || wider;
+    }
+    return (op == WEFT_MIN || op == WEFT_MAX) && (wider || (WEFT_TYPES_FLOAT & WEFT_TYPE_BIT(to)));
+}
+
+/* A tensor becomes Partial by no redistribution; in place, the target stays as it is. */
+static bool is_possible(const weft_searcher *s, const weft_strategy *strategy, int mesh_dim)
+{
+    for (int i = 0; i < s->binding->num_inputs; i++) {
+        weft_placement now = s->inputs[i]->placements[mesh_dim], wanted = strategy->inputs[i];
+        bool same = weft_placement_equal(now, wanted);
+        if ((wanted.kind == WEFT_PARTIAL || (s->search->in_place && i == 0)) && !same) {
+            return false;
+        }
+        if (wanted.kind == WEFT_PARTIAL &&
+            (!can_stay_partial(s->inputs[i], mesh_dim) || !converts(s, i, wanted.op))) {
+            return false;
+        }
+    }
+    return !s->search->in_place || weft_placement_equal(strategy->output, strategy->inputs[0]);
+}
+
+/* Cost of a strategy for one mesh dimension when the others stay as they are; an estimate to rank by. */
+static int64_t cost_alone(weft_searcher *s, const weft_strategy *strategy, int mesh_dim)
+{
+    int64_t cost = 0;
+    for (int i = 0; i < s->binding->num_inputs; i++) {
+        weft_placement placements[WEFT_MAX_DIMS];
+        memcpy(placements, s->inputs[i]->placements, sizeof(placements));
+        placements[mesh_dim] = strategy->inputs[i];
+        const weft_candidate *input = weft_input_candidate(s, i, placements);
+        if (input == NULL || input->cost < 0) {
+            return INT64_MAX;
+        }
+        cost += input->cost;
+    }
+    return cost;
+}
+
+/* Keeps the `keep` cheapest strategies of a mesh dimension, in their order. All Replicate, the last one,
+ * stays: it is what is always possible. */
+static void prune(weft_searcher *s, int mesh_dim, int keep)
+{
+    weft_strategy *all = s->strategies[mesh_dim];
+    int count = s->num_strategies[mesh_dim];
+    int64_t cost[WEFT_MAX_STRATEGIES];
+    for (int i = 0; i < count; i++) {
+        cost[i] = i == count - 1 ? -1 : cost_alone(s, &all[i], mesh_dim);
+    }
+    int kept = 0;
+    for (int i = 0; i < count; i++) {
+        int cheaper = 0;
+        for (int j = 0; j < count; j++) {
+            cheaper += cost[j] < cost[i] || (cost[j] == cost[i] && j < i);
+        }
+        if (cheaper < keep) {
+            all[kept++] = all[i];
+        }
+    }
+    s->num_strategies[mesh_dim] = kept;
+}
+
+/* Where every mesh dimension has a strategy that leaves the inputs as they are, and these fit together,
+ * nothing that moves one can be better: then keeps these alone. False: there are none. */
+static bool drop_needless_moves(weft_searcher *s)
+{
+    weft_strategy fitting[WEFT_MAX_DIMS][WEFT_MAX_STRATEGIES];
+    int count[WEFT_MAX_DIMS] = { 0 };
+    for (int d = 0; d < s->mesh->ndim; d++) {
+        for (int i = 0; i < s->num_strategies[d]; i++) {
+            if (keeps_inputs(s, &s->strategies[d][i], d)) {
+                fitting[d][count[d]++] = s->strategies[d][i];
+            }
+        }
+        if (count[d] == 0) {
+            return false;
+        }
+    }
+    memcpy(s->strategies, fitting, sizeof(fitting));
+    memcpy(s->num_strategies, count, sizeof(count));
+    return true;
+}
+
+/* At most this many combinations are compared: about as many microseconds on a cache miss. */
+enum { MAX_COMBINATIONS = 4096 };
+
+static void prune_all(weft_searcher *s)
+{
+    double combinations = 1;
+    for (int d = 0; d < s->mesh->ndim; d++) {
+        combinations *= s->num_strategies[d];
+    }
+    if (combinations <= MAX_COMBINATIONS) {
+        return;
+    }
+    int keep = 1;
+    while (pow(keep + 1, s->mesh->ndim) <= MAX_COMBINATIONS) {
+        keep++;
+    }
+    for (int d = 0; d < s->mesh->ndim; d++) {
+        prune(s, d, keep);
+    }
+}
+
+/* False with why: a mesh dimension has no strategy at all, which happens in place only. */
+static bool list_possible(weft_searcher *s, const weft_linearity *linear, char *why, size_t why_size)
+{
+    weft_strategy all[WEFT_MAX_STRATEGIES];
+    int count = weft_strategy_list(s->binding, linear, all);
+    for (int d = 0; d < s->mesh->ndim; d++) {
+        s->num_strategies[d] = 0;
+        for (int i = 0; i < count; i++) {
+            if (is_possible(s, &all[i], d)) {
+                s->strategies[d][s->num_strategies[d]++] = all[i];
+            }
+        }
+        if (s->num_strategies[d] == 0) {
+            char text[160];
+            snprintf(why, why_size,
+                     "the target %s stays as it is: no other input has a layout that fits mesh dimension %d",
+                     weft_layout_format(s->inputs[0], text, sizeof(text)), d);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Chunks of compound dimensions may not fit together without a move. */
+static bool find_among_all(weft_searcher *s, const weft_linearity *linear, combination *best)
+{
+    if (drop_needless_moves(s)) {
+        prune_all(s);
+        if (find_best(s, best)) {
+            return true;
+        }
+        list_possible(s, linear, NULL, 0);
+    }
+    prune_all(s);
+    return find_best(s, best);
+}
+
+static void note_windows(const weft_binding *binding, weft_sharding *sharding)
+{
+    sharding->has_access_maps = false;
+    for (int i = 0; i < binding->num_inputs; i++) {
+        for (int d = 0; d < WEFT_MAX_DIMS; d++) {
+            sharding->window_rows[i][d] = weft_rows_of_access(binding, i, d);
+            sharding->has_access_maps |= sharding->window_rows[i][d] >= 0;
+        }
+    }
+}
+
+weft_status weft_strategy_search(const weft_search *search, const weft_binding *binding,
+                                 const weft_linearity *linear, const weft_layout *const inputs[],
+                                 weft_dtype output_type, weft_sharding *sharding, char *why, size_t why_size)
+{
+    weft_searcher *s = calloc(1, sizeof(*s));
+    if (s == NULL) {
+        return WEFT_ERR_NOMEM;
+    }
+    s->search = search;
+    s->binding = binding;
+    s->inputs = inputs;
+    s->mesh = inputs[0]->mesh;
+    s->output_type = output_type;
+    s->has_compounds = has_compounds(binding);
+    weft_status status = WEFT_ERR_LAYOUT;
+    combination best = { .cost = 0 };
+    if (list_possible(s, linear, why, why_size)) {
+        if (is_forced(s) ? find_forced(s, &best) : find_among_all(s, linear, &best)) {
+            weft_placement output[WEFT_MAX_DIMS];
+            for (int d = 0; d < s->mesh->ndim; d++) {
+                output[d] = s->strategies[d][best.strategy[d]].output;
+            }
+            *sharding = best.sharding;
+            sharding->output = weft_searched_output(s, output);
+            for (int i = 0; i < binding->num_inputs; i++) {
+                sharding->rows[i] = weft_binding_rows(binding, i);
+            }
+            note_windows(binding, sharding);
+            int first = binding->output_ndim > 0 ? binding->output_factor_of[0] : -1;
+            sharding->whole_rows = first >= 0 && binding->factors[first].whole;
+            status = sharding->output == NULL ? WEFT_ERR_NOMEM : WEFT_OK;
+        } else {
+            snprintf(why, why_size, "its inputs cannot be redistributed to any layout that it can work on");
+        }
+    }
+    status = s->out_of_memory ? WEFT_ERR_NOMEM : status;
+    for (int i = 0; i < binding->num_inputs; i++) {
+        weft_vec_free(&s->candidates[i]);
+    }
+    weft_vec_free(&s->reductions);
+    free(s);
+    return status;
+}

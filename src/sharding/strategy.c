@@ -1,0 +1,85 @@
+/* The strategies of one mesh dimension. */
+#include "sharding/strategy.h"
+
+static weft_placement shard_of(int factor, int ndim, const int factor_of[])
+{
+    for (int d = 0; d < ndim; d++) {
+        if (factor_of[d] == factor) {
+            return (weft_placement){ WEFT_SHARD, d, WEFT_SUM };
+        }
+    }
+    return (weft_placement){ WEFT_REPLICATE, 0, WEFT_SUM };
+}
+
+static weft_strategy all_replicate(void)
+{
+    return (weft_strategy){ .factor = -1 }; /* WEFT_REPLICATE is 0 */
+}
+
+static weft_strategy shard_factor(const weft_binding *binding, int factor, weft_reduce_op contracts)
+{
+    weft_strategy strategy = { .factor = factor };
+    for (int i = 0; i < binding->num_inputs; i++) {
+        strategy.inputs[i] = shard_of(factor, binding->input_ndim[i], binding->input_factor_of[i]);
+    }
+    if (binding->factors[factor].contracted) {
+        strategy.output = (weft_placement){ WEFT_PARTIAL, 0, contracts };
+    } else {
+        strategy.output = shard_of(factor, binding->output_ndim, binding->output_factor_of);
+    }
+    return strategy;
+}
+
+static weft_strategy pass_partial(const weft_binding *binding, unsigned partial_inputs, weft_reduce_op op)
+{
+    weft_strategy strategy = all_replicate();
+    strategy.output = (weft_placement){ WEFT_PARTIAL, 0, op };
+    for (int i = 0; i < binding->num_inputs; i++) {
+        if (partial_inputs & (1u << i)) {
+            strategy.inputs[i] = strategy.output;
+        }
+    }
+    return strategy;
+}
+
+int weft_strategy_list(const weft_binding *binding, const weft_linearity *linear,
+                       weft_strategy strategies[WEFT_MAX_STRATEGIES])
+{
+    int count = 0;
+    for (int f = 0; f < binding->num_factors; f++) {
+        if (!binding->factors[f].whole) {
+            strategies[count++] = shard_factor(binding, f, linear->contracts);
+        }
+    }
+    for (int op = WEFT_SUM; op <= WEFT_MAX; op++) {
+        if (linear->kind == WEFT_NOT_LINEAR || !(linear->ops & (1u << op))) {
+            continue;
+        }
+        if (linear->kind == WEFT_LINEAR_JOINTLY) {
+            strategies[count++] = pass_partial(binding, ~0u, (weft_reduce_op)op);
+            continue;
+        }
+        for (int i = 0; i < binding->num_inputs; i++) {
+            if (linear->inputs & (1u << i)) {
+                strategies[count++] = pass_partial(binding, 1u << i, (weft_reduce_op)op);
+            }
+        }
+    }
+    strategies[count++] = all_replicate();
+    return count;
+}
+
+weft_rows_relation weft_binding_rows(const weft_binding *binding, int input)
+{
+    int factor = binding->input_ndim[input] > 0 ? binding->input_factor_of[input][0] : -1;
+    if (factor < 0 || binding->factors[factor].whole || binding->input_inner[input][0] != 1 ||
+        binding->input_access[input][0]) {
+        return WEFT_ROWS_ALL;
+    }
+    if (binding->output_ndim > 0 && binding->output_factor_of[0] == factor) {
+        return binding->output_inner[0] == 1 ? WEFT_ROWS_SAME : WEFT_ROWS_ALL;
+    }
+    bool of_first = binding->input_ndim[0] > 0 && binding->input_factor_of[0][0] == factor &&
+                    binding->input_inner[0][0] == 1 && !binding->input_access[0][0];
+    return binding->factors[factor].contracted && of_first ? WEFT_ROWS_SUMMED : WEFT_ROWS_ALL;
+}

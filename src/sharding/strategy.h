@@ -1,0 +1,76 @@
+/* Strategies: the ways in which one mesh dimension can share an operation out, and the search for the best
+ * combination of them. PURE: layouts in, layouts out; the same on every process. */
+#ifndef WEFT_SRC_SHARDING_STRATEGY_H
+#define WEFT_SRC_SHARDING_STRATEGY_H
+
+#include <weft/operation.h>
+
+#include "sharding/rule.h"
+#include "plan/plan.h"
+
+/* Placements of all operands along one mesh dimension. */
+typedef struct weft_strategy {
+    int factor; /* the one that is sharded, or -1 */
+    weft_placement inputs[WEFT_MAX_INPUTS];
+    weft_placement output;
+} weft_strategy;
+
+/* A shard of each factor, Partial passing through for every op and input, all Replicate. */
+enum { WEFT_MAX_STRATEGIES = WEFT_MAX_FACTORS + 5 * WEFT_MAX_INPUTS + 1 };
+
+/* All strategies in the order of preference among equals: shards of the output's factors, shards of
+ * contracted factors, Partial passing through, all Replicate. Returns how many were written. */
+int weft_strategy_list(const weft_binding *binding, const weft_linearity *linear,
+                       weft_strategy strategies[WEFT_MAX_STRATEGIES]);
+
+/* Which rows (dimension 0) of an input some rows of the output are made of, as the rule says. */
+typedef enum weft_rows_relation {
+    WEFT_ROWS_ALL = 0, /* all that the rank has */
+    WEFT_ROWS_SAME,    /* those with the same numbers */
+    WEFT_ROWS_SUMMED   /* all, and they are contracted: they may come piece by piece */
+} weft_rows_relation;
+
+/* Of one input of a bound rule. Of several inputs whose rows are contracted, those of input 0's factor are
+ * WEFT_ROWS_SUMMED. */
+weft_rows_relation weft_binding_rows(const weft_binding *binding, int input);
+
+/* The layouts that an operation works on. */
+typedef struct weft_sharding {
+    const weft_layout *inputs[WEFT_MAX_INPUTS];
+    const weft_layout *output;
+    weft_rows_relation rows[WEFT_MAX_INPUTS];
+    bool has_access_maps;
+    /* Of an input's dimension that is seen through windows: the size of what they are windows for. Else -1.
+     */
+    int64_t window_rows[WEFT_MAX_INPUTS][WEFT_MAX_DIMS];
+    bool whole_rows; /* the output's dimension 0 must not be sharded */
+} weft_sharding;
+
+/* A choice other than the cheapest: for tests that want to see all of them at work. */
+typedef struct weft_forced_sharding {
+    bool active;
+    int64_t combination; /* the number of one, modulo how many are possible */
+    int64_t most;        /* how many were possible in the search that had the most: kept by the searches */
+} weft_forced_sharding;
+
+/* What the search knows of the world. */
+typedef struct weft_search {
+    weft_layout_table *table; /* where the layouts that are considered are interned */
+    const weft_topology *topology;
+    const weft_cost_model *cost;
+    bool in_place;              /* the output is input 0, and keeps its layout */
+    weft_forced_sharding *forced; /* NULL, or not active: the cheapest */
+    /* Of the inputs' dimensions that are seen through windows: all but the size. NULL: the rule has none. */
+    weft_window (*access_map)[WEFT_MAX_DIMS];
+} weft_search;
+
+/* The combination of strategies, one per mesh dimension, with the least predicted cost: weft_plan_cost() and
+ * weft_access_map_cost() summed over the inputs, and that of reducing what becomes Partial along mesh dimensions
+ * where an input is moved. Among equals: the fewest inputs changed, the least work for the busiest rank, the
+ * first in order (mesh dimension 0 varying slowest). The inputs are on one mesh. The output has the type
+ * `output_type`. WEFT_ERR_LAYOUT with why when nothing is possible; WEFT_ERR_NOMEM. */
+weft_status weft_strategy_search(const weft_search *search, const weft_binding *binding,
+                                 const weft_linearity *linear, const weft_layout *const inputs[],
+                                 weft_dtype output_type, weft_sharding *sharding, char *why, size_t why_size);
+
+#endif

@@ -1,0 +1,74 @@
+#include "sharding/types.h"
+
+typedef enum category { TRUTH, INTEGER, FLOATING } category;
+
+static category category_of(weft_dtype dtype)
+{
+    return dtype == WEFT_BOOL ? TRUTH : WEFT_TYPES_INTEGER & WEFT_TYPE_BIT(dtype) ? INTEGER : FLOATING;
+}
+
+bool weft_dtype_is_floating(weft_dtype dtype)
+{
+    return category_of(dtype) == FLOATING;
+}
+
+bool weft_dtype_can_hold(weft_dtype to, weft_dtype from)
+{
+    return category_of(to) >= category_of(from);
+}
+
+weft_dtype weft_promote(weft_dtype a, weft_dtype b)
+{
+    if (a == b) {
+        return a;
+    }
+    category of_a = category_of(a), of_b = category_of(b);
+    if (of_a != of_b) {
+        return of_a > of_b ? a : b;
+    }
+    if (of_a == FLOATING && weft_dtype_size(a) == 2 && weft_dtype_size(b) == 2) {
+        return WEFT_F32;
+    }
+    return weft_dtype_size(a) > weft_dtype_size(b) ? a : b;
+}
+
+weft_dtype weft_promoted(int num_inputs, const weft_layout *const inputs[])
+{
+    weft_dtype types[2] = { WEFT_BOOL, WEFT_BOOL }; /* of those without dimensions, of the others */
+    bool any[2] = { false, false };
+    for (int i = 0; i < num_inputs; i++) {
+        int which = inputs[i]->ndim > 0;
+        types[which] = any[which] ? weft_promote(types[which], inputs[i]->dtype) : inputs[i]->dtype;
+        any[which] = true;
+    }
+    if (!any[0] || !any[1]) {
+        return types[any[1]];
+    }
+    return category_of(types[0]) > category_of(types[1]) ? weft_promote(types[0], types[1]) : types[1];
+}
+
+weft_dtype weft_output_dtype(weft_output_type kind, int num_inputs, const weft_layout *const inputs[],
+                             weft_dtype given)
+{
+    weft_dtype promoted;
+    switch (kind) {
+    case WEFT_TYPE_PROMOTED:
+        return weft_promoted(num_inputs, inputs);
+    case WEFT_TYPE_FLOATING:
+        promoted = weft_promoted(num_inputs, inputs);
+        return weft_dtype_is_floating(promoted) ? promoted : WEFT_F32;
+    case WEFT_TYPE_SUMMED:
+        return weft_dtype_is_floating(inputs[0]->dtype) ? inputs[0]->dtype : WEFT_I64;
+    case WEFT_TYPE_BOOL:
+        return WEFT_BOOL;
+    case WEFT_TYPE_INDEX:
+        return WEFT_I64;
+    case WEFT_TYPE_LAST:
+        return inputs[num_inputs - 1]->dtype;
+    case WEFT_TYPE_GIVEN:
+        return given;
+    case WEFT_TYPE_FIRST:
+        break;
+    }
+    return inputs[0]->dtype;
+}
