@@ -6,12 +6,10 @@
 
 static const char usage[] =
     "usage: weft-machine\n"
-    "Prints the figures of this machine that panel heights, plans and messages follow from, as measured, and "
-    "as\n"
-    "they are used: rounded to a power of two. Under mpirun, with one process on each of some machines or "
-    "several\n"
-    "on one, it measures the links as well. WEFT_CALIBRATE=again measures all anew; docs/design.md, \"Panel\n"
-    "heights\", says where the figures are kept.\n";
+    "Prints the measured figures of this machine, and the same rounded to powers of two, as panel heights, plans\n"
+    "and messages use them. Under mpirun, with one process on each of some machines or several on one, it\n"
+    "measures the links as well. WEFT_CALIBRATE=again measures all anew; docs/machine.md says where the figures\n"
+    "are kept.\n";
 
 int main(int argc, char **argv)
 {

@@ -184,7 +184,7 @@ WEFT_API void weft_print_pending(void);
 
 /** Prints what this world takes its machines for, and what follows from that: the cost of a task, the rates
  * of copies and products, the links between processes, the heights of panels and the sizes of messages
- * (docs/design.md, "Panel heights"). The same on every process. WEFT_CALIBRATE says where the figures are
+ * (docs/machine.md). The same on every process. WEFT_CALIBRATE says where the figures are
  * from. WEFT_ERR_INVALID for NULL, WEFT_ERR_STATE before weft_init(). */
 WEFT_API weft_status weft_print_machine(FILE *file);
 
