@@ -111,6 +111,17 @@ const weft_layout *layout_of(weft_layout_table *table, const weft_mesh_impl *mes
     return layout;
 }
 
+const weft_layout *random_layout(prng *random, weft_layout_table *table, weft_mesh_impl **mesh)
+{
+    int64_t shape[WEFT_MAX_DIMS];
+    weft_placement placements[WEFT_MAX_DIMS];
+    *mesh = random_mesh(random, 16, 12);
+    int ndim = random_shape(random, 4, 17, 3000, shape);
+    random_placements(random, *mesh, ndim, true, placements);
+    return weft_layout_intern(table, *mesh, placements, ndim, shape,
+                              (weft_dtype)prng_below(random, WEFT_DTYPE_COUNT));
+}
+
 /* ---- fixtures ------------------------------------------------------------------------------------------ */
 
 int fixture_new(void **state)

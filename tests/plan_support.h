@@ -41,6 +41,9 @@ void random_topology(prng *random, int world_size, placed_world *world);
 const weft_layout *layout_of(weft_layout_table *table, const weft_mesh_impl *mesh, const char *placements,
                              int ndim, const int64_t shape[], weft_dtype dtype);
 
+/* A layout of this table, of a random tensor on a random mesh, which the caller deletes. */
+const weft_layout *random_layout(prng *random, weft_layout_table *table, weft_mesh_impl **mesh);
+
 /* One table of layouts, and the meshes that a test makes: set up anew for each test. */
 enum { MAX_MESHES = 8 };
 typedef struct fixture {
