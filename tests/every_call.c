@@ -50,7 +50,9 @@ void call_everything(const call_arguments *arguments, void (*after)(const char *
     TRY(weft_mesh_create, 2, shape, NULL);
     TRY(weft_mesh_of_ranks, 2, shape, (int[]){ 0 }, NULL);
     TRY(weft_mesh_slice, mesh, "name");
+    TRY(weft_mesh_submesh, mesh, 1, (const char *const[]){ "name" }, 0);
     TRY(weft_mesh_flatten, mesh, 0, 1, "name");
+    TRY(weft_mesh_unflatten, mesh, 0, 1, shape, NULL);
     TRY(weft_mesh_ndim, mesh);
     TRY(weft_mesh_size, mesh, 0);
     TRY(weft_mesh_dim_name, mesh, 0);
@@ -91,6 +93,7 @@ void call_everything(const call_arguments *arguments, void (*after)(const char *
     TRY(weft_local_bytes, tensor, 0);
     TRY(weft_tensor_set_name, tensor, "name");
     TRY(weft_tensor_print, tensor, stderr);
+    TRY(weft_visualize_sharding, tensor, WEFT_SHARDING_TEXT, stderr);
     /* <weft/operation.h> */
     TRY(weft_operation_register, &description);
     TRY(weft_apply, operation, 1, list, NULL);

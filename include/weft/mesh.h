@@ -33,10 +33,30 @@ WEFT_API weft_mesh *weft_mesh_of_ranks(int ndim, const int64_t shape[], const in
                                        const char *const names[]);
 
 /**
+ * The sub-mesh along the named dimensions that goes through `rank`, in the order of the names: the ranks whose
+ * coordinates in the other dimensions are those of `rank`. The answer depends on the arguments alone, so it is
+ * the same on every process and in every world. PyTorch: mesh["dp", "tp"], there through the caller's own rank.
+ *
+ * \param num_names,names  1 .. weft_mesh_ndim(mesh) distinct names of dimensions
+ *
+ * \param rank             a rank of the mesh; weft_first_rank() where each process means a mesh of its own
+ *
+ * \return NULL on error: WEFT_ERR_INVALID for a name that no dimension has or that comes twice, and for a rank
+ *         that the world does not have, WEFT_ERR_MESH for one that the mesh does not have. All dimensions in
+ *         their order: the mesh itself.
+ *
+ * Example, on a mesh 2x2x2 of (pp, dp, tp): the stage of rank 5 is ranks 4, 5, 6, 7 as (dp, tp):
+ *
+ *     weft_mesh *stage = weft_mesh_submesh(mesh, 2, (const char *const[]){ "dp", "tp" }, 5);
+ */
+WEFT_API weft_mesh *weft_mesh_submesh(weft_mesh *mesh, int num_names, const char *const names[], int rank);
+
+/**
  * The 1-D sub-mesh along the dimension `name` through this process's first hosted rank that is in the mesh.
  * In a process that hosts several ranks of the mesh, these must lie on one such line when the world is spread
  * over processes: then, as when this process hosts no rank of the mesh, the error is WEFT_ERR_MESH. In a
- * world of one process it is the line through the mesh's first rank.
+ * world of one process it is the line through the mesh's first rank. weft_mesh_submesh() takes the rank as an
+ * argument.
  */
 WEFT_API weft_mesh *weft_mesh_slice(weft_mesh *mesh, const char *name);
 
@@ -45,6 +65,15 @@ WEFT_API weft_mesh *weft_mesh_slice(weft_mesh *mesh, const char *name);
  * (may be NULL). PyTorch: DeviceMesh._flatten.
  */
 WEFT_API weft_mesh *weft_mesh_flatten(weft_mesh *mesh, int first, int last, const char *name);
+
+/**
+ * The reverse: a mesh of the same ranks whose dimension `dim` (negative counts from the end) is split into
+ * `num_sizes` dimensions, the first one outermost. PyTorch: DeviceMesh._unflatten.
+ * \param sizes  at least 1 each; WEFT_ERR_SHAPE when their product is not the size of the dimension
+ * \param names  NULL, or num_sizes names (copied), each of which may be NULL
+ */
+WEFT_API weft_mesh *weft_mesh_unflatten(weft_mesh *mesh, int dim, int num_sizes, const int64_t sizes[],
+                                        const char *const names[]);
 
 /** Number of dimensions; 0 on error. */
 WEFT_API int weft_mesh_ndim(const weft_mesh *mesh);

@@ -160,6 +160,25 @@ WEFT_API const char *weft_tensor_describe(const weft_tensor *tensor, char *text,
  * ones abbreviated). */
 WEFT_API weft_status weft_tensor_print(weft_tensor *tensor, FILE *file);
 
+/** What weft_visualize_sharding() writes. */
+typedef enum weft_sharding_format { WEFT_SHARDING_TEXT = 0, WEFT_SHARDING_SVG } weft_sharding_format;
+
+/**
+ * Draws which rank holds which part of a tensor. Local: needs no other process, waits for nothing, reads no
+ * values; each process that calls it writes. Two dimensions are drawn, down and across; where more are sharded,
+ * one plane after another. "0,1" are replicas, "0 + 1" are addends of a Partial tensor, "0-3" is "0,1,2,3".
+ * PyTorch: torch.distributed.tensor.debug.visualize_sharding.
+ *
+ *     f32[8, 6] [S0,S1] on 2x2
+ *     [down, across]
+ *         | 0:3 | 3:6
+ *     0:4 | 0   | 1
+ *     4:8 | 2   | 3
+ *
+ * \return WEFT_ERR_INVALID for a NULL file or an unknown format, WEFT_ERR_IO when writing failed.
+ */
+WEFT_API weft_status weft_visualize_sharding(const weft_tensor *tensor, weft_sharding_format format, FILE *file);
+
 WEFT_END_DECLS
 
 #endif

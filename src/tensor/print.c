@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "codelets/half.h"
+#include "layout/drawing.h"
 #include "tensor/tensor.h"
 
 enum { EDGE = 3, LONGEST = 8 }; /* a dimension longer than LONGEST shows EDGE entries at both ends */
@@ -106,9 +107,9 @@ weft_status weft_tensor_print(weft_tensor *handle, FILE *file)
     }
     weft_status status = fake ? WEFT_OK : weft_tensor_to_host(function, tensor, values, bytes);
     if (status == WEFT_OK && weft_runtime.process == 0) {
-        char text[256];
+        char text[512];
         fprintf(file, "weft_tensor%s%s %s\n", tensor->name == NULL ? "" : " ",
-                tensor->name == NULL ? "" : tensor->name, weft_layout_format(layout, text, sizeof(text)));
+                tensor->name == NULL ? "" : tensor->name, weft_layout_describe(layout, text, sizeof(text)));
         if (!fake) {
             print_values(file, layout, values, 0, 0, count);
             fputc('\n', file);
@@ -117,4 +118,30 @@ weft_status weft_tensor_print(weft_tensor *handle, FILE *file)
     }
     free(values);
     return status;
+}
+
+weft_status weft_visualize_sharding(const weft_tensor *handle, weft_sharding_format format, FILE *file)
+{
+    static const char function[] = "weft_visualize_sharding";
+    const weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
+    if (tensor == NULL) {
+        return weft_latest_status();
+    }
+    if (format != WEFT_SHARDING_TEXT && format != WEFT_SHARDING_SVG) {
+        return weft_fail(WEFT_ERR_INVALID, function, "format is %d, which is no weft_sharding_format",
+                         (int)format);
+    }
+    if (file == NULL) {
+        return weft_fail(WEFT_ERR_INVALID, function, "file is NULL");
+    }
+    char head[640];
+    weft_tensor_describe(handle, head, sizeof(head));
+    weft_drawing *drawing = weft_drawing_new(tensor->layout);
+    bool drawn = drawing != NULL && weft_drawing_print(drawing, head, format == WEFT_SHARDING_SVG, file);
+    weft_drawing_free(drawing);
+    if (!drawn) {
+        return weft_fail(WEFT_ERR_NOMEM, function, "no memory to draw %lld ranks",
+                         (long long)tensor->layout->mesh->num_ranks);
+    }
+    return ferror(file) ? weft_fail(WEFT_ERR_IO, function, "writing failed") : WEFT_OK;
 }
