@@ -1,4 +1,4 @@
-/* src/base: status and type names, checked arithmetic, growable arrays, sets of pointers, handles, hashes. */
+/* src/base: status and type names, checked arithmetic, growable arrays, the map, texts, handles, hashes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,10 +6,13 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/handles.h"
+#include "base/map.h"
+#include "base/text.h"
 
 /* ---- names --------------------------------------------------------------------------------------------- */
 
@@ -147,68 +150,190 @@ static void arrays_reserve(void **state)
     weft_vec_free(&vec);
 }
 
-/* ---- sets of pointers ---------------------------------------------------------------------------------- */
+/* ---- the map ------------------------------------------------------------------------------------------- */
 
-static void empty_sets(void **state)
+/* The value of a hash that is this one; NULL: it is not there. */
+static weft_map_slot *slot_of(const weft_map *map, uint64_t hash, const void *value)
+{
+    weft_map_slot *slot = weft_map_first(map, hash);
+    while (slot != NULL && slot->value != value) {
+        slot = weft_map_next(map, slot);
+    }
+    return slot;
+}
+
+static void empty_maps(void **state)
 {
     (void)state;
     int thing = 0;
-    weft_ptrset set = { 0 };
-    assert_false(weft_ptrset_has(&set, &thing));
-    assert_false(weft_ptrset_has(&set, NULL));
-    assert_null(weft_ptrset_get(&set, &thing));
-    assert_false(weft_ptrset_remove(&set, &thing));
-    weft_ptrset_free(&set);
+    weft_map map = { 0 };
+    assert_null(weft_map_first(&map, 0));
+    assert_null(weft_map_first(&map, 17));
+    assert_null(weft_map_each(&map, NULL));
+    assert_false(weft_map_has_pointer(&map, &thing));
+    assert_false(weft_map_has_pointer(&map, NULL));
+    assert_false(weft_map_remove_pointer(&map, &thing));
+    weft_map_free(&map);
 }
 
-static void a_key_added_twice_is_there_once(void **state)
+static void values_of_one_hash_stand_beside_each_other(void **state)
 {
     (void)state;
-    int thing = 0, first = 1, second = 2;
-    weft_ptrset set = { 0 };
-    assert_true(weft_ptrset_add(&set, &thing, &first));
-    assert_true(weft_ptrset_add(&set, &thing, &second));
-    assert_int_equal(set.count, 1);
-    assert_ptr_equal(weft_ptrset_get(&set, &thing), &second);
-    assert_false(weft_ptrset_has(&set, NULL));
-    assert_true(weft_ptrset_remove(&set, &thing));
-    assert_false(weft_ptrset_remove(&set, &thing));
-    assert_int_equal(set.count, 0);
-    weft_ptrset_free(&set);
-}
-
-/* Random additions and removals, against an array of flags. */
-static void sets_follow_a_model(void **state)
-{
-    (void)state;
-    enum { KEYS = 500, ROUNDS = 200000 };
-    static int things[KEYS];
-    void *model[KEYS] = { NULL };
-    weft_ptrset set = { 0 };
-    size_t count = 0;
-    uint64_t random = 1;
-    for (int round = 0; round < ROUNDS; round++) {
-        random = weft_hash_u64(random + (uint64_t)round);
-        size_t key = random % KEYS;
-        if (random >> 32 & 1) {
-            void *value = &things[random >> 40 & 255];
-            assert_true(weft_ptrset_add(&set, &things[key], value));
-            count += model[key] == NULL;
-            model[key] = value;
-        } else {
-            assert_int_equal(weft_ptrset_remove(&set, &things[key]), model[key] != NULL);
-            count -= model[key] != NULL;
-            model[key] = NULL;
-        }
-        assert_int_equal(set.count, count);
-        size_t other = (random >> 16) % KEYS;
-        assert_ptr_equal(weft_ptrset_get(&set, &things[other]), model[other]);
-        assert_int_equal(weft_ptrset_has(&set, &things[other]), model[other] != NULL);
+    int things[40];
+    weft_map map = { 0 };
+    for (int i = 0; i < 40; i++) {
+        assert_true(weft_map_add(&map, i < 20 ? 5 : 21, &things[i])); /* one slot at first, then two */
     }
-    /* Removed slots are reclaimed: the table stays in proportion to what is in it. */
-    assert_true(set.capacity <= 8 * KEYS);
-    weft_ptrset_free(&set);
-    assert_int_equal(set.count, 0);
+    assert_int_equal(map.count, 40);
+    for (int i = 0; i < 40; i++) {
+        assert_non_null(slot_of(&map, i < 20 ? 5 : 21, &things[i]));
+        assert_null(slot_of(&map, i < 20 ? 21 : 5, &things[i]));
+    }
+    weft_map_slot *slot = slot_of(&map, 5, &things[3]);
+    slot->value = &things[39];
+    assert_non_null(slot_of(&map, 5, &things[39]));
+    weft_map_free(&map);
+    assert_int_equal(map.count, 0);
+    assert_null(weft_map_first(&map, 5));
+}
+
+/* Random additions, removals and look-ups against a list: of hashes that are spread, and of few that collide. */
+typedef struct map_entry {
+    uint64_t hash;
+    void *value;
+} map_entry;
+
+enum { MAP_ENTRIES = 600 };
+
+static void check_against(const weft_map *map, const map_entry list[], size_t count)
+{
+    assert_int_equal(map->count, count);
+    size_t seen = 0;
+    for (weft_map_slot *slot = weft_map_each(map, NULL); slot != NULL; slot = weft_map_each(map, slot)) {
+        seen++;
+    }
+    assert_int_equal(seen, count);
+    for (size_t i = 0; i < count; i++) {
+        assert_non_null(slot_of(map, list[i].hash, list[i].value));
+    }
+}
+
+static void follow_a_list(uint64_t seed, uint64_t num_hashes, size_t most)
+{
+    enum { ROUNDS = 20000 };
+    static char things[MAP_ENTRIES];
+    map_entry list[MAP_ENTRIES];
+    size_t count = 0;
+    weft_map map = { 0 };
+    uint64_t random = seed;
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        random = weft_hash_u64(random + round);
+        uint64_t hash = (random >> 8) % num_hashes;
+        hash = num_hashes > 64 ? weft_hash_u64(hash) : hash << (random >> 60);
+        if (count < most && (random & 7) < 4) {
+            list[count] = (map_entry){ hash, &things[random % MAP_ENTRIES] };
+            assert_true(weft_map_add(&map, hash, list[count].value));
+            count++;
+        } else if (count > 0) {
+            size_t gone = (random >> 20) % count;
+            weft_map_slot *slot = slot_of(&map, list[gone].hash, list[gone].value);
+            assert_non_null(slot);
+            weft_map_remove(&map, slot);
+            list[gone] = list[--count];
+        }
+        size_t there = 0, found = 0;
+        for (size_t i = 0; i < count; i++) {
+            there += list[i].hash == hash;
+        }
+        for (weft_map_slot *slot = weft_map_first(&map, hash); slot != NULL;
+             slot = weft_map_next(&map, slot)) {
+            assert_true(slot->hash == hash);
+            found++;
+        }
+        assert_int_equal(found, there);
+        if (round % 500 == 0) {
+            check_against(&map, list, count);
+        }
+    }
+    check_against(&map, list, count);
+    /* Nothing is left of what was removed: the slots stay in proportion to what was there at most. */
+    assert_true(map.capacity <= 4 * most + 16);
+    weft_map_free(&map);
+}
+
+static void maps_follow_a_list(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        follow_a_list(seed, UINT64_C(1) << 40, MAP_ENTRIES);
+        follow_a_list(seed, 300, 200);
+        follow_a_list(seed, 7, 30);
+        follow_a_list(seed, 2, 7);
+    }
+}
+
+static void a_map_as_a_set(void **state)
+{
+    (void)state;
+    static int things[1000];
+    weft_map set = { 0 };
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 1000; i++) {
+            assert_true(weft_map_add_pointer(&set, &things[i]));
+            assert_true(weft_map_add_pointer(&set, &things[i / 2]));
+        }
+        assert_int_equal(set.count, 1000);
+        for (int i = 0; i < 1000; i += 2) {
+            assert_true(weft_map_remove_pointer(&set, &things[i]));
+            assert_false(weft_map_remove_pointer(&set, &things[i]));
+        }
+        for (int i = 0; i < 1000; i++) {
+            assert_int_equal(weft_map_has_pointer(&set, &things[i]), i % 2);
+        }
+        assert_int_equal(set.count, 500);
+    }
+    weft_map_free(&set);
+}
+
+/* ---- texts --------------------------------------------------------------------------------------------- */
+
+static void texts_are_cut_off_and_counted(void **state)
+{
+    (void)state;
+    for (size_t size = 0; size < 20; size++) {
+        char buffer[21];
+        memset(buffer, '#', sizeof(buffer));
+        weft_text text = weft_text_in(size == 0 ? NULL : buffer, size);
+        weft_text_add(&text, "%s-%d", "abc", 42);
+        weft_text_add_sizes(&text, 3, (int64_t[]){ 5, 0, 13 }, "x");
+        weft_text_add(&text, "%s", "");
+        const char expected[] = "abc-425x0x13";
+        assert_int_equal(text.length, strlen(expected));
+        if (size > 0) {
+            size_t kept = size - 1 < strlen(expected) ? size - 1 : strlen(expected);
+            assert_int_equal(strlen(buffer), kept);
+            assert_memory_equal(buffer, expected, kept);
+            assert_int_equal(buffer[size], '#');
+        }
+        weft_text_free(&text);
+    }
+}
+
+static void texts_grow(void **state)
+{
+    (void)state;
+    weft_text text = weft_text_growing();
+    char expected[4000] = "";
+    size_t length = 0;
+    for (int i = 0; i < 700; i++) {
+        weft_text_add(&text, "%d,", i);
+        length += (size_t)snprintf(expected + length, sizeof(expected) - length, "%d,", i);
+        assert_int_equal(text.length, length);
+        assert_string_equal(text.characters, expected);
+    }
+    assert_false(text.failed);
+    weft_text_free(&text);
+    assert_null(text.characters);
 }
 
 /* ---- handles ------------------------------------------------------------------------------------------- */
@@ -377,9 +502,12 @@ int main(void)
         cmocka_unit_test(elements_of_shapes),
         cmocka_unit_test(arrays_grow_and_zero),
         cmocka_unit_test(arrays_reserve),
-        cmocka_unit_test(empty_sets),
-        cmocka_unit_test(a_key_added_twice_is_there_once),
-        cmocka_unit_test(sets_follow_a_model),
+        cmocka_unit_test(empty_maps),
+        cmocka_unit_test(values_of_one_hash_stand_beside_each_other),
+        cmocka_unit_test(maps_follow_a_list),
+        cmocka_unit_test(a_map_as_a_set),
+        cmocka_unit_test(texts_are_cut_off_and_counted),
+        cmocka_unit_test(texts_grow),
         cmocka_unit_test(a_handle_names_its_object_until_it_is_removed),
         cmocka_unit_test(handles_of_the_past_are_refused_for_ever),
         cmocka_unit_test(a_slot_without_a_generation_left_is_not_used_again),

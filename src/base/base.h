@@ -1,5 +1,5 @@
 /* src/base: what every floor uses. Status and type names (weft/base.h), checked arithmetic, growable
- * arrays, a set of pointers; handles.h: handles. Pure C: no threads, no StarPU, no MPI. */
+ * arrays, hashes; map.h: the hash map; text.h: the text builder; handles.h: handles. Pure C: no threads, no StarPU, no MPI. */
 #ifndef WEFT_SRC_BASE_H
 #define WEFT_SRC_BASE_H
 
@@ -65,19 +65,6 @@ void *weft_vec_push(weft_vec *vec, size_t size);
 /* Makes room for `count` elements in all. */
 bool weft_vec_reserve(weft_vec *vec, size_t count, size_t size);
 void weft_vec_free(weft_vec *vec);
-
-/* A set of pointers, with one value for each: tells live objects from stale ones without looking at them. */
-typedef struct weft_ptrset {
-    const void **keys;
-    void **values;
-    size_t count, used, capacity; /* used counts removed slots too */
-} weft_ptrset;
-
-bool weft_ptrset_add(weft_ptrset *set, const void *key, void *value); /* false: no memory */
-bool weft_ptrset_has(const weft_ptrset *set, const void *key);
-void *weft_ptrset_get(const weft_ptrset *set, const void *key); /* NULL when absent */
-bool weft_ptrset_remove(weft_ptrset *set, const void *key);     /* false: it was not there */
-void weft_ptrset_free(weft_ptrset *set);
 
 /* 64-bit mixing (the finaliser of MurmurHash3 by A. Appleby) and the hash of a block of bytes built on it. */
 uint64_t weft_hash_u64(uint64_t x);

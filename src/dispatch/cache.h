@@ -14,19 +14,18 @@ typedef struct weft_cached_call {
     weft_attributes attributes;
     uint64_t hash;
     weft_sharding sharding;
-    uint64_t uses;             /* how often its tasks were asked for */
-    weft_task_list tasks;      /* where has_tasks */
+    uint64_t uses;        /* how often its tasks were asked for */
+    weft_task_list tasks; /* where has_tasks */
     bool has_tasks;
     size_t task_bytes;
-    struct weft_cached_call *next;          /* in the bucket */
     struct weft_cached_call *newer, *older; /* by their last use */
 } weft_cached_call;
 
-uint64_t weft_cache_hash(const weft_call *call, const weft_layout *const inputs[]);
+uint64_t weft_cache_hash(const weft_call_layouts *call);
 /* No allocation. NULL when it is not there. Entries are valid until the next one is added. */
-weft_cached_call *weft_cache_find(const weft_call *call, const weft_layout *const inputs[], uint64_t hash);
+weft_cached_call *weft_cache_find(const weft_call_layouts *call, uint64_t hash);
 /* NULL with the error kept: no memory. Where there are too many entries, the least recently used goes. */
-weft_cached_call *weft_cache_add(const weft_call *call, const weft_layout *const inputs[], uint64_t hash,
+weft_cached_call *weft_cache_add(const char *function, const weft_call_layouts *call, uint64_t hash,
                                  const weft_sharding *sharding);
 /* Whether a list that is built now is worth keeping: from its second use on. */
 bool weft_cache_wants_tasks(weft_cached_call *cached);
@@ -36,8 +35,7 @@ void weft_cache_keep_tasks(weft_cached_call *cached, weft_task_list *tasks);
 /* What weft_dispatch_force() has set. */
 weft_forced_sharding *weft_forced(void);
 
-/* The rule of a call, parsed the first time it is asked for; NULL with the error kept. */
-const weft_rule *weft_cached_rule(const weft_call *call);
+weft_rule_table *weft_rules(void);
 
 /* True the first time that it is asked for an operation: warnings are given once. */
 bool weft_cache_first_warning(const weft_operation *operation);
@@ -46,6 +44,6 @@ bool weft_cache_first_warning(const weft_operation *operation);
  * with the error kept. *guessed: see weft_gather_layouts(). `own`: room for what is not kept; then *cached is
  * NULL. */
 const weft_sharding *weft_obtain_layouts(const weft_call *call, weft_tensor_impl *const inputs[],
-                                       weft_sharding *own, int *guessed, weft_cached_call **cached);
+                                         weft_sharding *own, int *guessed, weft_cached_call **cached);
 
 #endif

@@ -68,9 +68,11 @@ static bool make_access(operands *o, int input, weft_access_map *access_map)
     const weft_sharding *sharding = o->sharding;
     const weft_layout *layout = sharding->inputs[input];
     weft_window of[WEFT_MAX_DIMS] = { { 0 } };
+    weft_call_layouts layouts = { call->operation, call->num_inputs, { NULL }, &call->attributes };
+    memcpy(layouts.inputs, sharding->inputs, sizeof(layouts.inputs));
     for (int d = 0; d < layout->ndim; d++) {
         if (sharding->window_rows[input][d] >= 0) {
-            of[d] = call->operation->window(call, input, d);
+            of[d] = call->operation->window(&layouts, input, d);
         }
     }
     if (!weft_access_map_make(weft_runtime.layouts, layout, sharding->window_rows[input], of, access_map)) {

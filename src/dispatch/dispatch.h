@@ -4,14 +4,9 @@
 #ifndef WEFT_SRC_DISPATCH_H
 #define WEFT_SRC_DISPATCH_H
 
-#include <weft/operation.h>
-
-#include "sharding/strategy.h"
-#include "sharding/types.h"
+#include "sharding/sharding.h"
 #include "tasks/tasks.h"
 #include "tensor/tensor.h"
-
-enum { WEFT_MAX_RULES = 4 }; /* of one operation */
 
 /* One call of an operation, as its public function puts it together. */
 typedef struct weft_call {
@@ -28,7 +23,8 @@ typedef struct weft_call {
 
 /* What a lowering makes tasks from: layouts and attributes, and nothing else. So the tasks of one call are
  * those of any other call with the same. One hosted shard of the output, which is not empty; the shards of
- * the inputs are those of the same rank, and may be empty. */
+ * the inputs are those of the same rank, and may be empty. A weft_lower_function appends the tasks of the shard to
+ * `tasks`; false: no memory (the list has failed), or an error is kept. PURE. */
 typedef struct weft_lowering {
     const char *function; /* the public function, for messages */
     const weft_operation *operation;
@@ -44,63 +40,6 @@ typedef struct weft_lowering {
     weft_shard_info input_shards[WEFT_MAX_INPUTS], output_shard;
     weft_task_list *tasks; /* where they go */
 } weft_lowering;
-
-/* Appends the tasks of a shard to lowering->tasks. PURE. False: no memory (the list has failed), or an error
- * is kept. */
-typedef bool (*weft_lower_function)(const weft_lowering *lowering);
-
-/* Chooses the layouts where no rule can: see weft_operation. A status with why, as weft_strategy_search()
- * does. */
-typedef weft_status (*weft_choose_function)(const weft_call *call, const weft_layout *const inputs[],
-                                            weft_sharding *sharding, char *why, size_t why_size);
-
-/* Writes the rule of a call where it depends on how many dimensions there are, or which of them the
- * attributes name. Called for live inputs of the right types; what does not fit shows when the rule is bound.
- */
-typedef void (*weft_rule_function)(const weft_call *call, const weft_layout *const inputs[], char *text,
-                                   size_t size);
-
-/* Which indices of an input's dimension some rows of its factor need, where the rule says "~": all but the
- * size. Where that is dimension 0, the operation has a lowering of its own: kernels take rows by number. */
-typedef weft_window (*weft_window_function)(const weft_call *call, int input, int dim);
-
-/* An operation: a constant beside its public function, or what a program has registered. */
-struct weft_operation {
-    const char *name;                  /* for traces */
-    const char *rules[WEFT_MAX_RULES]; /* attributes.rule says which; or none, and one of the next two */
-    weft_rule_function write_rule;
-    const char *rule_like; /* of write_rule: what a rule looks like, for docs/operations.md */
-    weft_choose_function choose;
-    bool numbers_are_shape; /* attributes.numbers: what the rule makes of the inputs is compared with it */
-    weft_window_function window; /* of rules with "~" */
-    weft_linearity linear;
-    /* The operations that the gradients of its inputs are made of, "itself" being that of its output; for
-     * docs/operations.md. NULL: it has none (truth values, indices, random numbers), or the functions that
-     * use it have. */
-    const char *gradient;
-    weft_operation_input inputs[WEFT_MAX_INPUTS];
-    int num_inputs; /* of an operation that is registered; others are called by functions that know */
-    weft_output_type output_type;
-    bool in_place; /* the output is input 0 itself, which keeps its layout */
-    /* In place, without a look at what was there: the output becomes input 1, where there is one, and takes
-     * over its memory where it can. */
-    bool overwrites;
-    /* The output has what windows bring, where it has all of it: they are placed there if they can be. */
-    bool places;
-    /* The output has the elements of input 0, rank by rank in the same order: it shares the memory where it
-     * can, and `lower` copies where it cannot. With `first_row`: those from this row of each shard on, as
-     * many as the output has; -1: not in this call. */
-    bool views;
-    int64_t (*first_row)(const weft_lowering *lowering);
-    /* How it becomes tasks: one of
-     *   a kernel, and the rule says which rows each task takes: weft_lower_kernel();
-     *   an elementwise kernel: weft_lower_elementwise();
-     *   a lowering of its own, which may hand some cases to one of these two. */
-    weft_kernel kernel;
-    bool accumulates;                           /* the kernel takes contracted rows piece by piece */
-    const struct weft_elementwise *elementwise; /* weft_lower_elementwise() */
-    weft_lower_function lower;
-};
 
 /* Every operation of the library, family by family; both lists end with NULL (src/ops/table.c). */
 extern const weft_operation *const *const weft_operation_families[];

@@ -9,47 +9,15 @@
 
 /* ---- meshes -------------------------------------------------------------------------------------------- */
 
-/* "f32 or f64" */
-static const char *types_text(unsigned types, char *text, size_t size)
-{
-    size_t used = 0;
-    for (int t = WEFT_DTYPE_COUNT - 1; t >= 0; t--) {
-        if (!(types & WEFT_TYPE_BIT(t))) {
-            continue;
-        }
-        unsigned left = types & (WEFT_TYPE_BIT(t) - 1);
-        const char *between = left == 0 ? "" : (left & (left - 1)) == 0 ? " or " : ", ";
-        used += (size_t)snprintf(text + used, size - used, "%s%s", weft_dtype_name((weft_dtype)t), between);
-        if (used >= size) {
-            break;
-        }
-    }
-    return text;
-}
-
 bool weft_check_same_mesh(const char *function, const char *first_name, const weft_layout *first,
                           const char *other_name, const weft_layout *other)
 {
-    if (other->mesh == first->mesh) {
-        return true;
+    char why[400];
+    weft_status status = weft_check_one_mesh(first_name, first, other_name, other, why, sizeof(why));
+    if (status != WEFT_OK) {
+        weft_fail(status, function, "%s", why);
     }
-    char first_text[160], other_text[160];
-    weft_fail(WEFT_ERR_MESH, function, "%s is on mesh %s and %s on mesh %s: weft_redistribute() one of them",
-              first_name, weft_mesh_format(first->mesh, first_text, sizeof(first_text)), other_name,
-              weft_mesh_format(other->mesh, other_text, sizeof(other_text)));
-    return false;
-}
-
-bool weft_check_meshes(const weft_call *call, const weft_layout *const inputs[])
-{
-    const weft_operation_input *described = call->operation->inputs;
-    for (int i = 1; i < call->num_inputs; i++) {
-        if (!weft_check_same_mesh(call->function, described[0].name, inputs[0], described[i].name,
-                                  inputs[i])) {
-            return false;
-        }
-    }
-    return true;
+    return status == WEFT_OK;
 }
 
 /* ---- inputs on several meshes -------------------------------------------------------------------------- */
@@ -149,33 +117,4 @@ weft_status weft_set_implicit_replication(bool allowed)
     }
     weft_runtime.implicit_replication = allowed;
     return WEFT_OK;
-}
-
-/* ---- types --------------------------------------------------------------------------------------------- */
-
-bool weft_check_types(const weft_call *call, const weft_layout *const inputs[])
-{
-    for (int i = 0; i < call->num_inputs; i++) {
-        const weft_operation_input *described = &call->operation->inputs[i];
-        weft_dtype type = inputs[i]->dtype;
-        if (!(described->types & WEFT_TYPE_BIT(type))) {
-            char expected[80];
-            weft_fail(WEFT_ERR_DTYPE, call->function, "%s is %s, expected %s", described->name,
-                      weft_dtype_name(type), types_text(described->types, expected, sizeof(expected)));
-            return false;
-        }
-        if (described->type_of_first && type != inputs[0]->dtype) {
-            weft_fail(WEFT_ERR_DTYPE, call->function, "%s is %s, expected %s, the type of %s",
-                      described->name, weft_dtype_name(type), weft_dtype_name(inputs[0]->dtype),
-                      call->operation->inputs[0].name);
-            return false;
-        }
-    }
-    weft_dtype type = weft_promoted(call->num_inputs, inputs);
-    if (call->operation->in_place && !weft_dtype_can_hold(inputs[0]->dtype, type)) {
-        weft_fail(WEFT_ERR_DTYPE, call->function, "%s is %s and cannot hold the result, which is %s",
-                  call->operation->inputs[0].name, weft_dtype_name(inputs[0]->dtype), weft_dtype_name(type));
-        return false;
-    }
-    return true;
 }

@@ -192,6 +192,35 @@ const weft_layout *weft_layout_intern(weft_layout_table *table, const weft_mesh_
     return layout;
 }
 
+/* ---- shapes -------------------------------------------------------------------------------------------- */
+
+weft_status weft_shape_check(int ndim, const int64_t shape[], char *why, size_t why_size)
+{
+    if (ndim < 0 || ndim > WEFT_MAX_DIMS) {
+        snprintf(why, why_size, "ndim is %d, expected 0 to %d", ndim, WEFT_MAX_DIMS);
+        return WEFT_ERR_INVALID;
+    }
+    if (ndim > 0 && shape == NULL) {
+        snprintf(why, why_size, "shape is NULL with ndim %d", ndim);
+        return WEFT_ERR_INVALID;
+    }
+    for (int d = 0; d < ndim; d++) {
+        if (shape[d] < 0) {
+            snprintf(why, why_size, "shape[%d] is %lld, expected at least 0", d, (long long)shape[d]);
+            return WEFT_ERR_SHAPE;
+        }
+    }
+    /* Zero sizes do not excuse the others: a Shard of such a tensor still multiplies them. */
+    int64_t count = 8;
+    for (int d = 0; d < ndim; d++) {
+        if (!weft_mul_checked(count, weft_max_i64(shape[d], 1), &count)) {
+            snprintf(why, why_size, "shape has more elements than a 64-bit byte count can tell");
+            return WEFT_ERR_SHAPE;
+        }
+    }
+    return WEFT_OK;
+}
+
 /* ---- boxes of ranks ------------------------------------------------------------------------------------ */
 
 void weft_layout_coordinate_box(const weft_layout *layout, const int64_t coordinate[], weft_box *box)

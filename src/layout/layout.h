@@ -78,6 +78,11 @@ const char *weft_reduce_op_name(weft_reduce_op op);
 /* The chunk of a dimension of n rows that part `index` of `parts` gets (torch.chunk); may be empty, at n. */
 void weft_chunk_range(int64_t n, int64_t parts, int64_t index, int64_t *offset, int64_t *extent);
 
+/* ---- shapes -------------------------------------------------------------------------------------------- */
+
+/* Whether a tensor can have it. WEFT_ERR_INVALID, WEFT_ERR_SHAPE with why. */
+weft_status weft_shape_check(int ndim, const int64_t shape[], char *why, size_t why_size);
+
 /* ---- layouts ------------------------------------------------------------------------------------------- */
 
 /* mesh + placements + global shape + dtype: immutable and interned, equal layouts of one table are one

@@ -50,8 +50,7 @@ weft_call weft_attention_call(const weft_attention_operands *a, const weft_opera
 void weft_attention_add_input(weft_call *call, weft_tensor *tensor);
 /* The mask's part of a rule. Its last dimensions are s and t, those of q and k, which is behind q; those of
  * size 1 are repeated, and so is what comes before. The mask is the last input. "" for none. */
-const char *weft_attention_write_mask(const weft_call *call, const weft_layout *const inputs[], int q,
-                                      char text[16]);
+const char *weft_attention_write_mask(const weft_call_layouts *call, int q, char text[16]);
 
 /* ---- the plain call (attention.c) ----------------------------------------------------------------------- */
 
@@ -92,8 +91,8 @@ weft_tensor *weft_attention_state(const weft_attention_operands *a, bool values)
 weft_tensor *weft_attention_in_ring(weft_attention_operands *a);
 
 /* Of operations that are a step: in place, on tensors that were put where it needs them. */
-weft_status weft_attention_choose(const weft_call *call, const weft_layout *const inputs[],
-                                  weft_sharding *sharding, char *why, size_t why_size);
+weft_status weft_attention_choose(const weft_call_layouts *call, weft_sharding *sharding, char *why,
+                                  size_t why_size);
 /* `q`: which input that is; the next one is k. A block that adds nothing is passed over, but for the first
  * one, which sets the target. */
 bool weft_attention_lower_step(const weft_lowering *lowering, int q);

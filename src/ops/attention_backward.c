@@ -9,27 +9,24 @@ typedef weft_attention_operands attention;
 
 /* ---- rules --------------------------------------------------------------------------------------------- */
 
-static void write_state_rule(const weft_call *call, const weft_layout *const inputs[], char *text,
-                             size_t size)
+static void write_state_rule(const weft_call_layouts *call, char *text, size_t size)
 {
     char mask[16];
-    snprintf(text, size, "...s[e],...[te]%s->...s[w]", weft_attention_write_mask(call, inputs, 0, mask));
+    snprintf(text, size, "...s[e],...[te]%s->...s[w]", weft_attention_write_mask(call, 0, mask));
 }
 
-static void write_backward_q_rule(const weft_call *call, const weft_layout *const inputs[], char *text,
-                                  size_t size)
+static void write_backward_q_rule(const weft_call_layouts *call, char *text, size_t size)
 {
     char mask[16];
     snprintf(text, size, "...s[f],...s[e],...t[e],...t[f],...s[w]%s->...s[e]",
-             weft_attention_write_mask(call, inputs, 1, mask));
+             weft_attention_write_mask(call, 1, mask));
 }
 
-static void write_backward_kv_rule(const weft_call *call, const weft_layout *const inputs[], char *text,
-                                   size_t size)
+static void write_backward_kv_rule(const weft_call_layouts *call, char *text, size_t size)
 {
     char mask[16];
     snprintf(text, size, "...s[f],...s[e],...t[e],...t[f],...s[w]%s->...t[x]",
-             weft_attention_write_mask(call, inputs, 1, mask));
+             weft_attention_write_mask(call, 1, mask));
 }
 
 static bool lower_backward_step(const weft_lowering *lowering)

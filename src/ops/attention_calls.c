@@ -63,15 +63,14 @@ void weft_attention_add_input(weft_call *call, weft_tensor *tensor)
     }
 }
 
-static bool has_mask(const weft_call *call)
+static bool has_mask(const weft_call_layouts *call)
 {
-    return call->attributes.numbers[WEFT_ATTENTION_PARTS] & WEFT_ATTENTION_HAS_MASK;
+    return call->attributes->numbers[WEFT_ATTENTION_PARTS] & WEFT_ATTENTION_HAS_MASK;
 }
 
-const char *weft_attention_write_mask(const weft_call *call, const weft_layout *const inputs[], int q,
-                                      char text[16])
+const char *weft_attention_write_mask(const weft_call_layouts *call, int q, char text[16])
 {
-    const weft_layout *mask = inputs[call->num_inputs - 1], *const *sides = &inputs[q];
+    const weft_layout *mask = call->inputs[call->num_inputs - 1], *const *sides = &call->inputs[q];
     char names[3] = "";
     int used = 0;
     if (!has_mask(call)) {

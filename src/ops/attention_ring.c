@@ -10,12 +10,12 @@ typedef weft_attention_operands attention;
 
 /* ---- steps --------------------------------------------------------------------------------------------- */
 
-weft_status weft_attention_choose(const weft_call *call, const weft_layout *const inputs[],
-                                  weft_sharding *sharding, char *why, size_t why_size)
+weft_status weft_attention_choose(const weft_call_layouts *call, weft_sharding *sharding, char *why,
+                                  size_t why_size)
 {
     (void)why;
     (void)why_size;
-    const weft_layout *target = sharding->output = inputs[0];
+    const weft_layout *const *inputs = call->inputs, *target = sharding->output = inputs[0];
     for (int i = 0; i < call->num_inputs; i++) {
         bool same_rows = inputs[i]->ndim == target->ndim && inputs[i]->shape[0] == target->shape[0];
         sharding->inputs[i] = inputs[i];

@@ -34,36 +34,31 @@ static const rules backward_weight_rules = {
     { "n[o]yz,n[c]y~z~", "[odij]" },
 };
 
-static void write_forward(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+static void write_forward(const weft_call_layouts *call, char *text, size_t size)
 {
-    const char *const *rule = forward_rules[call->attributes.rule];
-    (void)inputs;
+    const char *const *rule = forward_rules[call->attributes->rule];
     snprintf(text, size, "%s%s->%s", rule[0], call->num_inputs > 2 ? ",o" : "", rule[1]);
 }
 
-static void write_backward_input(const weft_call *call, const weft_layout *const inputs[], char *text,
-                                 size_t size)
+static void write_backward_input(const weft_call_layouts *call, char *text, size_t size)
 {
-    const char *const *rule = backward_input_rules[call->attributes.rule];
-    (void)inputs;
+    const char *const *rule = backward_input_rules[call->attributes->rule];
     snprintf(text, size, "%s->%s", rule[0], rule[1]);
 }
 
-static void write_backward_weight(const weft_call *call, const weft_layout *const inputs[], char *text,
-                                  size_t size)
+static void write_backward_weight(const weft_call_layouts *call, char *text, size_t size)
 {
-    const char *const *rule = backward_weight_rules[call->attributes.rule];
-    (void)inputs;
+    const char *const *rule = backward_weight_rules[call->attributes->rule];
     snprintf(text, size, "%s->%s", rule[0], rule[1]);
 }
 
 /* ---- windows ------------------------------------------------------------------------------------------- */
 
 /* Of x, for rows of the result; and of the result, for rows of x. */
-static weft_window window_of(const weft_call *call, int dim, bool of_result)
+static weft_window window_of(const weft_call_layouts *call, int dim, bool of_result)
 {
-    const int64_t *numbers = call->attributes.numbers;
-    int d = call->attributes.rule & ROWS ? dim - 2 : dim - 1;
+    const int64_t *numbers = call->attributes->numbers;
+    int d = call->attributes->rule & ROWS ? dim - 2 : dim - 1;
     int64_t stride = numbers[WEFT_CONVOLUTION_STRIDE + d], padding = numbers[WEFT_CONVOLUTION_PADDING + d];
     int64_t reach = numbers[WEFT_CONVOLUTION_DILATION + d] * (numbers[WEFT_CONVOLUTION_TAPS + d] - 1);
     return of_result
@@ -71,13 +66,13 @@ static weft_window window_of(const weft_call *call, int dim, bool of_result)
                : (weft_window){ .times = stride, .over = 1, .before = padding, .after = reach - padding };
 }
 
-static weft_window window_of_x(const weft_call *call, int input, int dim)
+static weft_window window_of_x(const weft_call_layouts *call, int input, int dim)
 {
     (void)input;
     return window_of(call, dim, false);
 }
 
-static weft_window window_of_result(const weft_call *call, int input, int dim)
+static weft_window window_of_result(const weft_call_layouts *call, int input, int dim)
 {
     (void)input;
     return window_of(call, dim, true);

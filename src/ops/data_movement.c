@@ -1,18 +1,19 @@
 #include "ops/data_movement.h"
 
-static int describe_call(weft_describe_function describe, const weft_call *call, weft_affine maps[])
+static int describe_call(weft_describe_function describe, const weft_call_layouts *call, weft_affine maps[])
 {
-    return describe(&call->attributes, weft_layout_of(call->inputs[call->operation->in_place ? 1 : 0]), maps);
+    return describe(call->attributes, call->inputs[call->operation->in_place ? 1 : 0], maps);
 }
 
-void weft_write_move(weft_describe_function describe, const weft_call *call, char *text, size_t size)
+void weft_write_move(weft_describe_function describe, const weft_call_layouts *call, char *text, size_t size)
 {
     weft_affine maps[WEFT_MAX_MAPS];
     int count = describe_call(describe, call, maps);
     weft_affine_rule(count, maps, call->operation->in_place, text, size);
 }
 
-weft_window weft_window_of_move(weft_describe_function describe, const weft_call *call, int input, int dim)
+weft_window weft_window_of_move(weft_describe_function describe, const weft_call_layouts *call, int input,
+                                int dim)
 {
     weft_affine maps[WEFT_MAX_MAPS];
     int count = describe_call(describe, call, maps), map = 0;

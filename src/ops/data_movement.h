@@ -13,8 +13,9 @@ enum { WEFT_MAX_MAPS = 2 };
 typedef int (*weft_describe_function)(const weft_attributes *attributes, const weft_layout *from,
                                       weft_affine maps[WEFT_MAX_MAPS]);
 
-void weft_write_move(weft_describe_function describe, const weft_call *call, char *text, size_t size);
-weft_window weft_window_of_move(weft_describe_function describe, const weft_call *call, int input, int dim);
+void weft_write_move(weft_describe_function describe, const weft_call_layouts *call, char *text, size_t size);
+weft_window weft_window_of_move(weft_describe_function describe, const weft_call_layouts *call, int input,
+                                int dim);
 bool weft_lower_move(weft_describe_function describe, const weft_lowering *lowering);
 
 /* Moved elements stay addends of what they were: Partial passes with any op. So do zeros beside them: every
@@ -26,13 +27,11 @@ bool weft_lower_move(weft_describe_function describe, const weft_lowering *lower
 
 /* Rule, windows and lowering of an operation from its describe_NAME(). */
 #define WEFT_MOVE_FUNCTIONS(name_)                                                                           \
-    static void write_##name_##_rule(const weft_call *call, const weft_layout *const inputs[], char *text,   \
-                                     size_t size)                                                            \
+    static void write_##name_##_rule(const weft_call_layouts *call, char *text, size_t size)                 \
     {                                                                                                        \
-        (void)inputs;                                                                                        \
         weft_write_move(describe_##name_, call, text, size);                                                 \
     }                                                                                                        \
-    static weft_window window_of_##name_(const weft_call *call, int input, int dim)                          \
+    static weft_window window_of_##name_(const weft_call_layouts *call, int input, int dim)                  \
     {                                                                                                        \
         return weft_window_of_move(describe_##name_, call, input, dim);                                      \
     }                                                                                                        \

@@ -11,11 +11,11 @@
 /* ---- rules --------------------------------------------------------------------------------------------- */
 
 /* Input 0, the targets, and the parts that losses.h lists, in their order. */
-static void write_inputs(const weft_call *call, const char *first, const char *output, char *text,
+static void write_inputs(const weft_call_layouts *call, const char *first, const char *output, char *text,
                          size_t size)
 {
-    int64_t parts = call->attributes.numbers[WEFT_LOSS_PARTS];
-    bool per_row = call->attributes.numbers[WEFT_LOSS_PER_ROW];
+    int64_t parts = call->attributes->numbers[WEFT_LOSS_PARTS];
+    bool per_row = call->attributes->numbers[WEFT_LOSS_PER_ROW];
     snprintf(text, size, "%s,n%s%s%s%s->%s", first, parts & WEFT_LOSS_HAS_STATISTICS ? ",n1,n1" : "",
              parts & WEFT_LOSS_HAS_MEAN ? ",n1" : "",
              !(parts & WEFT_LOSS_HAS_GRADIENT) ? ""
@@ -24,44 +24,35 @@ static void write_inputs(const weft_call *call, const char *first, const char *o
              parts & WEFT_LOSS_HAS_COUNT ? "," : "", output);
 }
 
-static bool has_statistics(const weft_call *call)
+static bool has_statistics(const weft_call_layouts *call)
 {
-    return call->attributes.numbers[WEFT_LOSS_PARTS] & WEFT_LOSS_HAS_STATISTICS;
+    return call->attributes->numbers[WEFT_LOSS_PARTS] & WEFT_LOSS_HAS_STATISTICS;
 }
 
-static void write_forward_rule(const weft_call *call, const weft_layout *const inputs[], char *text,
-                               size_t size)
+static void write_forward_rule(const weft_call_layouts *call, char *text, size_t size)
 {
-    (void)inputs;
-    bool per_row = call->attributes.numbers[WEFT_LOSS_PER_ROW];
+    bool per_row = call->attributes->numbers[WEFT_LOSS_PER_ROW];
     write_inputs(call, has_statistics(call) ? "n1" : "n[c]", per_row ? "n" : "", text, size);
 }
 
-static void write_backward_rule(const weft_call *call, const weft_layout *const inputs[], char *text,
-                                size_t size)
+static void write_backward_rule(const weft_call_layouts *call, char *text, size_t size)
 {
-    (void)inputs;
     write_inputs(call, has_statistics(call) ? "nc" : "n[c]", "nc", text, size);
 }
 
-static void write_pick_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+static void write_pick_rule(const weft_call_layouts *call, char *text, size_t size)
 {
-    (void)inputs;
-    write_inputs(call, "nc", call->attributes.numbers[WEFT_LOSS_PER_ROW] ? "n" : "", text, size);
+    write_inputs(call, "nc", call->attributes->numbers[WEFT_LOSS_PER_ROW] ? "n" : "", text, size);
 }
 
 /* The same with rows of one element, as statistics are. */
-static void write_pick_statistic_rule(const weft_call *call, const weft_layout *const inputs[], char *text,
-                                      size_t size)
+static void write_pick_statistic_rule(const weft_call_layouts *call, char *text, size_t size)
 {
-    (void)inputs;
     write_inputs(call, "nc", "n1", text, size);
 }
 
-static void write_pick_backward_rule(const weft_call *call, const weft_layout *const inputs[], char *text,
-                                     size_t size)
+static void write_pick_backward_rule(const weft_call_layouts *call, char *text, size_t size)
 {
-    (void)inputs;
     write_inputs(call, "nc", "nc", text, size);
 }
 

@@ -30,33 +30,32 @@ static void write_addend(const weft_layout *const inputs[], char text[3])
 }
 
 /* PyTorch's rules: what comes before matrices broadcasts; an operand of one dimension is a vector. */
-static void write_matmul_rule(const weft_call *call, const weft_layout *const inputs[], char *text,
-                              size_t size)
+static void write_matmul_rule(const weft_call_layouts *call, char *text, size_t size)
 {
-    bool row = inputs[A]->ndim == 1, column = inputs[B]->ndim == 1;
-    int64_t transposes = call->attributes.numbers[TRANSPOSES];
+    bool row = call->inputs[A]->ndim == 1, column = call->inputs[B]->ndim == 1;
+    int64_t transposes = call->attributes->numbers[TRANSPOSES];
     const char *left = row ? "k" : transposes & 1 ? "...km" : "...mk";
     const char *right = column ? "k" : transposes & 2 ? "...nk" : "...kn";
     snprintf(text, size, "%s,%s->%s%s%s", left, right, row && column ? "" : "...", row ? "" : "m",
              column ? "" : "n");
 }
 
-static void write_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+static void write_rule(const weft_call_layouts *call, char *text, size_t size)
 {
     char addend[3];
-    switch (call->attributes.numbers[FORM]) {
+    switch (call->attributes->numbers[FORM]) {
     case DOT:
         snprintf(text, size, "k,k->");
         break;
     case ADDMM:
-        write_addend(inputs, addend);
+        write_addend(call->inputs, addend);
         snprintf(text, size, "mk,kn,%s->mn", addend);
         break;
     case LINEAR:
         snprintf(text, size, call->num_inputs > C ? "Ak,nk,n->An" : "Ak,nk->An");
         break;
     default:
-        write_matmul_rule(call, inputs, text, size);
+        write_matmul_rule(call, text, size);
         break;
     }
 }

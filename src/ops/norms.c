@@ -23,10 +23,10 @@ static int64_t vectors_mask(int ndim, int64_t first)
     return (((int64_t)1 << ndim) - 1) & ~(((int64_t)1 << first) - 1);
 }
 
-static letters write_letters(const weft_call *call, const weft_layout *a)
+static letters write_letters(const weft_call_layouts *call, const weft_layout *a)
 {
-    int64_t first = call->attributes.numbers[WEFT_NORM_FIRST], mask = vectors_mask(a->ndim, first);
-    bool parts = call->attributes.numbers[WEFT_NORM_PARTS] & WEFT_NORM_HAS_STATISTICS;
+    int64_t first = call->attributes->numbers[WEFT_NORM_FIRST], mask = vectors_mask(a->ndim, first);
+    bool parts = call->attributes->numbers[WEFT_NORM_PARTS] & WEFT_NORM_HAS_STATISTICS;
     letters l;
     weft_write_letters(l.tensor, a->ndim, mask, parts ? WEFT_LETTERS_ALL : WEFT_LETTERS_WHOLE);
     weft_write_letters(l.statistic, a->ndim, mask, WEFT_LETTERS_ONES);
@@ -37,11 +37,11 @@ static letters write_letters(const weft_call *call, const weft_layout *a)
 }
 
 /* `num_tensors` tensors with vectors, then the parts that norms.h lists, in their order. */
-static void write_inputs(const weft_call *call, const letters *l, int num_tensors, const char *output,
+static void write_inputs(const weft_call_layouts *call, const letters *l, int num_tensors, const char *output,
                          char *text, size_t size)
 {
-    int64_t parts = call->attributes.numbers[WEFT_NORM_PARTS];
-    bool centred = call->attributes.numbers[WEFT_NORM_CENTRED], statistics = parts & WEFT_NORM_HAS_STATISTICS;
+    int64_t parts = call->attributes->numbers[WEFT_NORM_PARTS];
+    bool centred = call->attributes->numbers[WEFT_NORM_CENTRED], statistics = parts & WEFT_NORM_HAS_STATISTICS;
     int used = snprintf(text, size, "%s", l->tensor);
 #define APPEND(condition, what)                                                                              \
     used += (condition) && (size_t)used < size ? snprintf(text + used, size - (size_t)used, ",%s", what) : 0
@@ -55,28 +55,27 @@ static void write_inputs(const weft_call *call, const letters *l, int num_tensor
     snprintf(text + used, size - (size_t)used, "->%s", output);
 }
 
-static void write_norm_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+static void write_norm_rule(const weft_call_layouts *call, char *text, size_t size)
 {
-    letters l = write_letters(call, inputs[0]);
+    letters l = write_letters(call, call->inputs[0]);
     write_inputs(call, &l, 1, l.tensor, text, size);
 }
 
-static void write_backward_rule(const weft_call *call, const weft_layout *const inputs[], char *text,
-                                size_t size)
+static void write_backward_rule(const weft_call_layouts *call, char *text, size_t size)
 {
-    letters l = write_letters(call, inputs[0]);
+    letters l = write_letters(call, call->inputs[0]);
     write_inputs(call, &l, 2, l.tensor, text, size);
 }
 
-static void write_sums_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+static void write_sums_rule(const weft_call_layouts *call, char *text, size_t size)
 {
-    letters l = write_letters(call, inputs[0]);
+    letters l = write_letters(call, call->inputs[0]);
     write_inputs(call, &l, 2, l.sums, text, size);
 }
 
-static void write_gain_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+static void write_gain_rule(const weft_call_layouts *call, char *text, size_t size)
 {
-    letters l = write_letters(call, inputs[0]);
+    letters l = write_letters(call, call->inputs[0]);
     write_inputs(call, &l, 2, l.one_vector, text, size);
 }
 

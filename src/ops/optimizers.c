@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "comm/check_spmd.h"
 #include "ops/ops.h"
 
@@ -147,21 +148,21 @@ static bool check_parameter(const stepping *s, int i)
 static bool check_distinct(const char *function, int n, int changed, int num_lists,
                            weft_tensor *const *const lists[], const char *const names[])
 {
-    weft_ptrset seen = { 0 };
+    weft_map seen = { 0 };
     bool distinct = true;
     for (int k = 0; k < num_lists; k++) {
         for (int i = 0; i < n && lists[k] != NULL && distinct; i++) {
-            if (weft_ptrset_has(&seen, lists[k][i])) {
+            if (weft_map_has_pointer(&seen, lists[k][i])) {
                 weft_fail(WEFT_ERR_INVALID, function, "%s[%d] is in the lists before, and is changed there",
                           names[k], i);
                 distinct = false;
-            } else if (k < changed && !weft_ptrset_add(&seen, lists[k][i], lists[k][i])) {
+            } else if (k < changed && !weft_map_add_pointer(&seen, lists[k][i])) {
                 weft_fail(WEFT_ERR_NOMEM, function, "no memory for %d tensors", n);
                 distinct = false;
             }
         }
     }
-    weft_ptrset_free(&seen);
+    weft_map_free(&seen);
     return distinct;
 }
 

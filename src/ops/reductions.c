@@ -10,19 +10,19 @@
 enum { MASK, KEEPS };
 
 /* "abc->a1c", and of a second input with reduced dimensions of size 1: "abc,a1c->a1c". */
-static void write_rule(const weft_call *call, const weft_layout *const inputs[], char *text, size_t size)
+static void write_rule(const weft_call_layouts *call, char *text, size_t size)
 {
-    int64_t mask = call->attributes.numbers[MASK];
+    int64_t mask = call->attributes->numbers[MASK];
     char whole[WEFT_MAX_DIMS + 1], kept[WEFT_MAX_DIMS + 1], reduced[WEFT_MAX_DIMS + 1];
     int used = 0;
-    for (int d = 0; d <= inputs[0]->ndim; d++) {
-        bool ends = d == inputs[0]->ndim, goes = !ends && (mask >> d & 1);
+    for (int d = 0; d <= call->inputs[0]->ndim; d++) {
+        bool ends = d == call->inputs[0]->ndim, goes = !ends && (mask >> d & 1);
         whole[d] = ends ? '\0' : (char)('a' + d);
         kept[d] = goes ? '1' : whole[d];
         reduced[used] = whole[d];
         used += !goes;
     }
-    const char *output = call->attributes.numbers[KEEPS] ? kept : reduced;
+    const char *output = call->attributes->numbers[KEEPS] ? kept : reduced;
     if (call->num_inputs == 2) {
         snprintf(text, size, "%s,%s->%s", whole, kept, output);
     } else {

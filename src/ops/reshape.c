@@ -266,14 +266,13 @@ static void format_side(const factoring *f, const side *s, char *text)
 }
 
 /* numbers: the new shape. */
-static void write_reshape_rule(const weft_call *call, const weft_layout *const inputs[], char *text,
-                               size_t size)
+static void write_reshape_rule(const weft_call_layouts *call, char *text, size_t size)
 {
     enum { LONGEST = 3 * WEFT_MAX_RULE_FACTORS + 2 * WEFT_MAX_DIMS + 1 };
     factoring f;
     char from[LONGEST], to[LONGEST];
-    factor_shapes(&f, inputs[0]->ndim, inputs[0]->shape, (int)call->attributes.num_numbers,
-                  call->attributes.numbers);
+    factor_shapes(&f, call->inputs[0]->ndim, call->inputs[0]->shape, (int)call->attributes->num_numbers,
+                  call->attributes->numbers);
     format_side(&f, &f.from, from);
     format_side(&f, &f.to, to);
     snprintf(text, size, "%s->%s", from, to);

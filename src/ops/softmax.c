@@ -8,17 +8,16 @@
 #include "ops/row_reduce.h"
 
 /* numbers[0]: the dimension. A scalar has none; the kernels take it for one row of one element. */
-static int64_t mask_of(const weft_call *call)
+static int64_t mask_of(const weft_attributes *attributes)
 {
-    return (int64_t)1 << call->attributes.numbers[0];
+    return (int64_t)1 << attributes->numbers[0];
 }
 
 /* "a[b]c->a[b]c", "a[b]c,a[b]c->a[b]c" */
-static void write_whole_rule(const weft_call *call, const weft_layout *const inputs[], char *text,
-                             size_t size)
+static void write_whole_rule(const weft_call_layouts *call, char *text, size_t size)
 {
     char whole[WEFT_LETTERS_SIZE];
-    weft_write_letters(whole, inputs[0]->ndim, mask_of(call), WEFT_LETTERS_WHOLE);
+    weft_write_letters(whole, call->inputs[0]->ndim, mask_of(call->attributes), WEFT_LETTERS_WHOLE);
     if (call->num_inputs == 1) {
         snprintf(text, size, "%s->%s", whole, whole);
     } else {
@@ -27,22 +26,20 @@ static void write_whole_rule(const weft_call *call, const weft_layout *const inp
 }
 
 /* "abc,a1c->a1c" */
-static void write_sum_exp_rule(const weft_call *call, const weft_layout *const inputs[], char *text,
-                               size_t size)
+static void write_sum_exp_rule(const weft_call_layouts *call, char *text, size_t size)
 {
     char all[WEFT_LETTERS_SIZE], ones[WEFT_LETTERS_SIZE];
-    weft_write_letters(all, inputs[0]->ndim, 0, WEFT_LETTERS_ALL);
-    weft_write_letters(ones, inputs[0]->ndim, mask_of(call), WEFT_LETTERS_ONES);
+    weft_write_letters(all, call->inputs[0]->ndim, 0, WEFT_LETTERS_ALL);
+    weft_write_letters(ones, call->inputs[0]->ndim, mask_of(call->attributes), WEFT_LETTERS_ONES);
     snprintf(text, size, "%s,%s->%s", all, ones, ones);
 }
 
 /* "abc->a1c", "abc,abc->a1c" */
-static void write_sum_product_rule(const weft_call *call, const weft_layout *const inputs[], char *text,
-                                   size_t size)
+static void write_sum_product_rule(const weft_call_layouts *call, char *text, size_t size)
 {
     char all[WEFT_LETTERS_SIZE], ones[WEFT_LETTERS_SIZE];
-    weft_write_letters(all, inputs[0]->ndim, 0, WEFT_LETTERS_ALL);
-    weft_write_letters(ones, inputs[0]->ndim, mask_of(call), WEFT_LETTERS_ONES);
+    weft_write_letters(all, call->inputs[0]->ndim, 0, WEFT_LETTERS_ALL);
+    weft_write_letters(ones, call->inputs[0]->ndim, mask_of(call->attributes), WEFT_LETTERS_ONES);
     if (call->num_inputs == 1) {
         snprintf(text, size, "%s->%s", all, ones);
     } else {
@@ -161,7 +158,7 @@ static bool set_dim(weft_call *call, const weft_tensor *tensor, int dim)
 
 static bool has_parts_of_rows(const weft_call *call, const weft_layout *layout)
 {
-    return weft_is_cut(layout, mask_of(call)) && layout->shape[call->attributes.numbers[0]] > 0;
+    return weft_is_cut(layout, mask_of(&call->attributes)) && layout->shape[call->attributes.numbers[0]] > 0;
 }
 
 static weft_tensor *forward(const char *function, const weft_operation *whole, const weft_operation *step,
@@ -211,7 +208,7 @@ static weft_tensor *backward(const char *function, const weft_operation *whole, 
     gradient = weft_place_like(function, gradient, layout, 0);
     weft_tensor *sum =
         output == NULL ? NULL : sum_of(&call, &operation_sum_product, gradient, weighted ? output : NULL);
-    sum = weft_place_like(function, sum, layout, mask_of(&call));
+    sum = weft_place_like(function, sum, layout, mask_of(&call.attributes));
     return weft_leave_scope(sum == NULL ? NULL : last_step(function, step, gradient, output, sum));
 }
 

@@ -3,30 +3,12 @@
 
 bool weft_check_shape(const char *function, int ndim, const int64_t shape[])
 {
-    if (ndim < 0 || ndim > WEFT_MAX_DIMS) {
-        weft_fail(WEFT_ERR_INVALID, function, "ndim is %d, expected 0 to %d", ndim, WEFT_MAX_DIMS);
-        return false;
+    char why[160];
+    weft_status status = weft_shape_check(ndim, shape, why, sizeof(why));
+    if (status != WEFT_OK) {
+        weft_fail(status, function, "%s", why);
     }
-    if (ndim > 0 && shape == NULL) {
-        weft_fail(WEFT_ERR_INVALID, function, "shape is NULL with ndim %d", ndim);
-        return false;
-    }
-    for (int d = 0; d < ndim; d++) {
-        if (shape[d] < 0) {
-            weft_fail(WEFT_ERR_SHAPE, function, "shape[%d] is %lld, expected at least 0", d,
-                      (long long)shape[d]);
-            return false;
-        }
-    }
-    /* Zero sizes do not excuse the others: a Shard of such a tensor still multiplies them. */
-    int64_t count = 8;
-    for (int d = 0; d < ndim; d++) {
-        if (!weft_mul_checked(count, weft_max_i64(shape[d], 1), &count)) {
-            weft_fail(WEFT_ERR_SHAPE, function, "shape has more elements than a 64-bit byte count can tell");
-            return false;
-        }
-    }
-    return true;
+    return status == WEFT_OK;
 }
 
 bool weft_check_dtype(const char *function, weft_dtype dtype)

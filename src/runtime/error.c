@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "runtime/failures.h"
 #include "runtime/runtime.h"
 
@@ -29,7 +30,7 @@ static struct {
     late_error next;        /* until it is collected */
     late_error broken;      /* until the world ends */
     bool broken_told;       /* a call has failed by it; of the submitting thread */
-    weft_ptrset operations; /* numbers of those whose errors have come, as keys */
+    weft_map operations; /* numbers of those whose errors have come: a set */
     atomic_bool is_broken;
 } late = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
@@ -114,17 +115,17 @@ weft_status weft_fail_alone(weft_status status, const char *function, const char
 static bool is_first_of(uint64_t operation)
 {
     const void *key = (const void *)(uintptr_t)operation;
-    if (weft_ptrset_has(&late.operations, key)) {
+    if (weft_map_has_pointer(&late.operations, key)) {
         return false;
     }
-    weft_ptrset_add(&late.operations, key, NULL);
+    weft_map_add_pointer(&late.operations, key);
     return true;
 }
 
 void weft_errors_forget_operations(void)
 {
     pthread_mutex_lock(&late.mutex);
-    weft_ptrset_free(&late.operations);
+    weft_map_free(&late.operations);
     pthread_mutex_unlock(&late.mutex);
 }
 

@@ -1,7 +1,4 @@
-/* src/sharding: the layouts that an operation works on. PURE (no StarPU, no MPI, no threads): a rule and the
- * layouts of the inputs give every way of running the operation on shards (strategy.h), and the cheapest.
- *
- * A rule says in one line of text which dimensions of an operation's operands belong together.
+/* Rules: a rule says in one line of text which dimensions of an operation's operands belong together.
  *
  *  "mk,kn->mn"    inputs, an arrow, the output. A letter is a FACTOR: one index of the operation's loop nest.
  *                 Equal letters have equal sizes. What the output lacks is contracted (summed over).

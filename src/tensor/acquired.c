@@ -48,8 +48,8 @@ void weft_acquisition_end(weft_acquisition *hold)
  * to note that, all is taken to wait. */
 static void note_handle(weft_acquired *held, starpu_data_handle_t handle, bool written)
 {
-    bool noted = weft_ptrset_add(&held->unwritable, handle, handle) &&
-                 (!written || weft_ptrset_add(&held->unreadable, handle, handle));
+    bool noted = weft_map_add_pointer(&held->unwritable, handle) &&
+                 (!written || weft_map_add_pointer(&held->unreadable, handle));
     held->all_wait |= !noted;
 }
 
@@ -62,15 +62,15 @@ static void note_hold(weft_acquired *held, const weft_acquisition *hold)
 
 static void forget_all(weft_acquired *held)
 {
-    weft_ptrset_free(&held->unwritable);
-    weft_ptrset_free(&held->unreadable);
+    weft_map_free(&held->unwritable);
+    weft_map_free(&held->unreadable);
     held->tasks_wait = held->sends_wait = held->all_wait = false;
     weft_runtime.pending->for_program = weft_runtime.pending->bytes_for_program = 0;
 }
 
 static bool handle_waits(const weft_acquired *held, starpu_data_handle_t handle, bool write)
 {
-    return held->all_wait || weft_ptrset_has(write ? &held->unwritable : &held->unreadable, handle);
+    return held->all_wait || weft_map_has_pointer(write ? &held->unwritable : &held->unreadable, handle);
 }
 
 bool weft_acquired_waits(starpu_data_handle_t handle)

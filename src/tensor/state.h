@@ -2,6 +2,7 @@
 #ifndef WEFT_SRC_TENSOR_STATE_H
 #define WEFT_SRC_TENSOR_STATE_H
 
+#include "base/map.h"
 #include "tensor/exchange.h"
 #include "tensor/tensor.h"
 
@@ -23,7 +24,7 @@ typedef struct weft_acquisition weft_acquisition;
 typedef struct weft_acquired {
     weft_acquisition *newest;
     int count;
-    weft_ptrset unwritable, unreadable; /* who writes the handle waits; who reads it */
+    weft_map unwritable, unreadable; /* who writes the handle waits; who reads it */
     bool tasks_wait;                    /* not the program alone has been noted in these */
     bool sends_wait;                    /* messages among them */
     bool all_wait;                      /* there was no memory to note what does */

@@ -1,0 +1,29 @@
+/* The text builder of the library: a text that is written piece by piece, into a buffer of the caller's or into
+ * memory that grows. It always ends with a 0. PURE. */
+#ifndef WEFT_SRC_BASE_TEXT_H
+#define WEFT_SRC_BASE_TEXT_H
+
+#include <stdarg.h>
+
+#include "base/base.h"
+
+typedef struct weft_text {
+    char *characters;
+    size_t size;   /* of the buffer */
+    size_t length; /* of all that was added, as far as it fits or not */
+    bool grows;
+    bool failed; /* there was no memory: `characters` is what came before */
+} weft_text;
+
+/* In a buffer: what does not fit is left out. size 0: nothing is written, and length counts. */
+weft_text weft_text_in(char *buffer, size_t size);
+/* In memory of its own, which weft_text_free() frees. */
+weft_text weft_text_growing(void);
+void weft_text_free(weft_text *text);
+
+void weft_text_add(weft_text *text, const char *format, ...) WEFT_PRINTF(2, 3);
+void weft_text_add_list(weft_text *text, const char *format, va_list arguments);
+/* Numbers with `between` between them: "2x2", "5, 3". */
+void weft_text_add_sizes(weft_text *text, int count, const int64_t sizes[], const char *between);
+
+#endif

@@ -1,0 +1,88 @@
+/* What the inputs of a call must be: of one mesh, and of the right types. */
+#include <stdio.h>
+
+#include "base/text.h"
+#include "sharding/sharding.h"
+
+/* ---- meshes -------------------------------------------------------------------------------------------- */
+
+weft_status weft_check_one_mesh(const char *first_name, const weft_layout *first, const char *other_name,
+                                const weft_layout *other, char *why, size_t why_size)
+{
+    if (other->mesh == first->mesh) {
+        return WEFT_OK;
+    }
+    char first_text[160], other_text[160];
+    snprintf(why, why_size, "%s is on mesh %s and %s on mesh %s: weft_redistribute() one of them", first_name,
+             weft_mesh_format(first->mesh, first_text, sizeof(first_text)), other_name,
+             weft_mesh_format(other->mesh, other_text, sizeof(other_text)));
+    return WEFT_ERR_MESH;
+}
+
+static weft_status check_meshes(const weft_call_layouts *call, char *why, size_t why_size)
+{
+    const weft_operation_input *described = call->operation->inputs;
+    weft_status status = WEFT_OK;
+    for (int i = 1; i < call->num_inputs && status == WEFT_OK; i++) {
+        status = weft_check_one_mesh(described[0].name, call->inputs[0], described[i].name, call->inputs[i],
+                                     why, why_size);
+    }
+    return status;
+}
+
+/* ---- types --------------------------------------------------------------------------------------------- */
+
+/* "f32 or f64" */
+static const char *types_text(unsigned types, char *buffer, size_t size)
+{
+    weft_text text = weft_text_in(buffer, size);
+    for (int t = WEFT_DTYPE_COUNT - 1; t >= 0; t--) {
+        if (types & WEFT_TYPE_BIT(t)) {
+            unsigned left = types & (WEFT_TYPE_BIT(t) - 1);
+            const char *between = left == 0 ? "" : (left & (left - 1)) == 0 ? " or " : ", ";
+            weft_text_add(&text, "%s%s", weft_dtype_name((weft_dtype)t), between);
+        }
+    }
+    return buffer;
+}
+
+static weft_status check_type(const weft_call_layouts *call, int input, char *why, size_t why_size)
+{
+    const weft_operation_input *described = &call->operation->inputs[input];
+    weft_dtype type = call->inputs[input]->dtype, first = call->inputs[0]->dtype;
+    if (!(described->types & WEFT_TYPE_BIT(type))) {
+        char expected[80];
+        snprintf(why, why_size, "%s is %s, expected %s", described->name, weft_dtype_name(type),
+                 types_text(described->types, expected, sizeof(expected)));
+        return WEFT_ERR_DTYPE;
+    }
+    if (described->type_of_first && type != first) {
+        snprintf(why, why_size, "%s is %s, expected %s, the type of %s", described->name,
+                 weft_dtype_name(type), weft_dtype_name(first), call->operation->inputs[0].name);
+        return WEFT_ERR_DTYPE;
+    }
+    return WEFT_OK;
+}
+
+static weft_status check_types(const weft_call_layouts *call, char *why, size_t why_size)
+{
+    for (int i = 0; i < call->num_inputs; i++) {
+        weft_status status = check_type(call, i, why, why_size);
+        if (status != WEFT_OK) {
+            return status;
+        }
+    }
+    weft_dtype type = weft_promoted(call->num_inputs, call->inputs), own = call->inputs[0]->dtype;
+    if (call->operation->in_place && !weft_dtype_can_hold(own, type)) {
+        snprintf(why, why_size, "%s is %s and cannot hold the result, which is %s",
+                 call->operation->inputs[0].name, weft_dtype_name(own), weft_dtype_name(type));
+        return WEFT_ERR_DTYPE;
+    }
+    return WEFT_OK;
+}
+
+weft_status weft_call_check_inputs(const weft_call_layouts *call, char *why, size_t why_size)
+{
+    weft_status status = check_types(call, why, why_size);
+    return status == WEFT_OK ? check_meshes(call, why, why_size) : status;
+}

@@ -1,0 +1,73 @@
+/* Operations, as data: a constant beside the public function, or what a program has registered. What the sharding of
+ * its calls follows from is read here (sharding.h); what its tasks follow from is opaque here. PURE. */
+#ifndef WEFT_SRC_SHARDING_OPERATION_H
+#define WEFT_SRC_SHARDING_OPERATION_H
+
+#include <weft/operation.h>
+
+#include "sharding/strategy.h"
+
+enum { WEFT_MAX_RULES = 4 }; /* of one operation */
+
+/* A call, as far as its sharding depends on it: no tensor. */
+typedef struct weft_call_layouts {
+    const weft_operation *operation;
+    int num_inputs;
+    const weft_layout *inputs[WEFT_MAX_INPUTS];
+    const weft_attributes *attributes;
+} weft_call_layouts;
+
+/* Chooses the layouts where no rule can. A status with why, as weft_strategy_search() does. PURE. */
+typedef weft_status (*weft_choose_function)(const weft_call_layouts *call, weft_sharding *sharding, char *why,
+                                            size_t why_size);
+
+/* Writes the rule of a call where it depends on how many dimensions there are, or which of them the attributes name.
+ * Called for inputs of the right types; what does not fit shows when the rule is bound. PURE. */
+typedef void (*weft_rule_function)(const weft_call_layouts *call, char *text, size_t size);
+
+/* Which indices of an input's dimension some rows of its factor need, where the rule says "~": all but the size. Where
+ * that is dimension 0, the operation has a lowering of its own: kernels take rows by number. PURE. */
+typedef weft_window (*weft_window_function)(const weft_call_layouts *call, int input, int dim);
+
+/* How a call becomes tasks (src/dispatch). */
+struct weft_lowering;
+struct weft_elementwise;
+typedef bool (*weft_lower_function)(const struct weft_lowering *lowering);
+
+struct weft_operation {
+    const char *name;                  /* for traces */
+    const char *rules[WEFT_MAX_RULES]; /* attributes.rule says which; or none, and one of the next two */
+    weft_rule_function write_rule;
+    const char *rule_like; /* of write_rule: what a rule looks like, for docs/operations.md */
+    weft_choose_function choose;
+    bool numbers_are_shape; /* attributes.numbers: what the rule makes of the inputs is compared with it */
+    weft_window_function window; /* of rules with "~" */
+    weft_linearity linear;
+    /* The operations that the gradients of its inputs are made of, "itself" being that of its output; for
+     * docs/operations.md. NULL: it has none (truth values, indices, random numbers), or the functions that
+     * use it have. */
+    const char *gradient;
+    weft_operation_input inputs[WEFT_MAX_INPUTS];
+    int num_inputs; /* of an operation that is registered; others are called by functions that know */
+    weft_output_type output_type;
+    bool in_place; /* the output is input 0 itself, which keeps its layout */
+    /* Write-only, in place: the output becomes input 1, where there is one, and takes over its memory where it can. */
+    bool overwrites;
+    /* The output has what access maps bring, where it has all of it: they are placed there if they can be. */
+    bool places;
+    /* The output has the elements of input 0, rank by rank in the same order: it shares the memory where it
+     * can, and `lower` copies where it cannot. With `first_row`: those from this row of each shard on, as
+     * many as the output has; -1: not in this call. */
+    bool views;
+    int64_t (*first_row)(const struct weft_lowering *lowering);
+    /* How it becomes tasks: one of
+     *   a kernel, and the rule says which rows each task takes: weft_lower_kernel();
+     *   an elementwise kernel: weft_lower_elementwise();
+     *   a lowering of its own, which may hand some cases to one of these two. */
+    weft_kernel kernel;
+    bool accumulates;                           /* the kernel takes contracted rows piece by piece */
+    const struct weft_elementwise *elementwise; /* weft_lower_elementwise() */
+    weft_lower_function lower;
+};
+
+#endif

@@ -1,0 +1,199 @@
+/* The sharding of one call. */
+#include "sharding/sharding.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- rules that are parsed ----------------------------------------------------------------------------- */
+
+typedef struct parsed_rule {
+    const char *text;
+    weft_rule rule;
+} parsed_rule;
+
+void weft_rule_table_free(weft_rule_table *table)
+{
+    const weft_map *rules = &table->rules;
+    for (weft_map_slot *slot = weft_map_each(rules, NULL); slot != NULL; slot = weft_map_each(rules, slot)) {
+        free(slot->value);
+    }
+    weft_map_free(&table->rules);
+}
+
+weft_status weft_rule_table_get(weft_rule_table *table, const char *text, const weft_rule **rule, char *why,
+                                size_t why_size)
+{
+    uint64_t hash = weft_hash_pointer(text);
+    weft_map_slot *slot = weft_map_first(&table->rules, hash);
+    for (; slot != NULL; slot = weft_map_next(&table->rules, slot)) {
+        const parsed_rule *known = slot->value;
+        if (known->text == text) {
+            *rule = &known->rule;
+            return WEFT_OK;
+        }
+    }
+    parsed_rule *new = malloc(sizeof(*new));
+    if (new == NULL) {
+        return WEFT_ERR_NOMEM;
+    }
+    new->text = text;
+    weft_status status = weft_rule_parse(text, &new->rule, why, why_size);
+    if (status == WEFT_OK && !weft_map_add(&table->rules, hash, new)) {
+        status = WEFT_ERR_NOMEM;
+    }
+    if (status != WEFT_OK) {
+        free(new);
+        return status;
+    }
+    *rule = &new->rule;
+    return WEFT_OK;
+}
+
+/* The rule of a call; `written`: room for one that the operation writes. */
+static weft_status find_rule(const weft_sharding_world *world, const weft_call_layouts *call,
+                             weft_rule *written, const weft_rule **rule, char *why, size_t why_size)
+{
+    const weft_operation *operation = call->operation;
+    if (operation->write_rule != NULL) {
+        char text[160];
+        operation->write_rule(call, text, sizeof(text));
+        *rule = written;
+        return weft_rule_parse(text, written, why, why_size);
+    }
+    const char *text = operation->rules[call->attributes->rule];
+    weft_status status = weft_rule_table_get(world->rules, text, rule, why, why_size);
+    if (status == WEFT_OK && (*rule)->num_inputs != call->num_inputs) {
+        snprintf(why, why_size, "rule \"%s\" is not one of %d inputs", text, call->num_inputs);
+        return WEFT_ERR_INVALID;
+    }
+    return status;
+}
+
+/* ---- shapes that do not fit ---------------------------------------------------------------------------- */
+
+static bool same_shape(int ndim, const int64_t shape[], const weft_layout *layout)
+{
+    return ndim == layout->ndim && memcmp(shape, layout->shape, (size_t)ndim * sizeof(shape[0])) == 0;
+}
+
+/* Whether a shape, aligned at its end, can be repeated to a layout's. */
+static bool broadcasts_to(const weft_layout *layout, const weft_layout *target)
+{
+    bool fits = layout->ndim <= target->ndim;
+    for (int d = 0; d < layout->ndim && fits; d++) {
+        int64_t size = layout->shape[d];
+        fits = size == 1 || size == target->shape[target->ndim - layout->ndim + d];
+    }
+    return fits;
+}
+
+/* Of an operation in place whose result has another shape than its target. */
+static void describe_misfit(const weft_call_layouts *call, const weft_binding *binding, char *why,
+                            size_t why_size)
+{
+    const weft_operation_input *described = call->operation->inputs;
+    char target[160], other[160];
+    weft_layout_format(call->inputs[0], target, sizeof(target));
+    for (int i = 1; i < call->num_inputs; i++) {
+        if (!broadcasts_to(call->inputs[i], call->inputs[0])) {
+            snprintf(why, why_size, "%s, %s, does not broadcast to %s, %s", described[i].name,
+                     weft_layout_format(call->inputs[i], other, sizeof(other)), described[0].name, target);
+            return;
+        }
+    }
+    int64_t count = 0;
+    weft_count_checked(binding->output_ndim, binding->output_shape, &count);
+    snprintf(why, why_size, "%s is %s, and the result would have %d dimensions and %lld elements",
+             described[0].name, target, binding->output_ndim, (long long)count);
+}
+
+/* Of an operation that is told its output's shape: whether its rule gives that. */
+static bool gives_shape_asked_for(const weft_call_layouts *call, const weft_binding *binding)
+{
+    bool same = binding->output_ndim == call->attributes->num_numbers;
+    for (int d = 0; d < binding->output_ndim && same; d++) {
+        same = binding->output_shape[d] == call->attributes->numbers[d];
+    }
+    return same;
+}
+
+static weft_status check_output(const weft_call_layouts *call, const weft_binding *binding, char *why,
+                                size_t why_size)
+{
+    const weft_operation *operation = call->operation;
+    weft_status status = weft_shape_check(binding->output_ndim, binding->output_shape, why, why_size);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    if (operation->in_place && !same_shape(binding->output_ndim, binding->output_shape, call->inputs[0])) {
+        describe_misfit(call, binding, why, why_size);
+        return WEFT_ERR_SHAPE;
+    }
+    if (operation->numbers_are_shape && !gives_shape_asked_for(call, binding)) {
+        snprintf(why, why_size, "a mistake in weft: the rule of %s does not give the shape asked for",
+                 operation->name);
+        return WEFT_ERR_INTERNAL;
+    }
+    return WEFT_OK;
+}
+
+/* ---- the search ---------------------------------------------------------------------------------------- */
+
+static void list_windows(const weft_call_layouts *call, const weft_binding *binding,
+                         weft_window windows[][WEFT_MAX_DIMS])
+{
+    for (int i = 0; i < binding->num_inputs; i++) {
+        for (int d = 0; d < binding->input_ndim[i]; d++) {
+            windows[i][d] =
+                binding->input_access[i][d] ? call->operation->window(call, i, d) : (weft_window){ 0 };
+        }
+    }
+}
+
+static weft_status shard_by_rule(const weft_sharding_world *world, const weft_call_layouts *call,
+                                 weft_sharding *sharding, char *why, size_t why_size)
+{
+    const weft_operation *operation = call->operation;
+    weft_rule written;
+    const weft_rule *rule;
+    weft_status status = find_rule(world, call, &written, &rule, why, why_size);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    weft_operand_shape shapes[WEFT_MAX_INPUTS];
+    for (int i = 0; i < call->num_inputs; i++) {
+        const weft_layout *input = call->inputs[i];
+        shapes[i] = (weft_operand_shape){ operation->inputs[i].name, input->ndim, input->shape };
+    }
+    weft_binding binding;
+    status = weft_rule_bind(rule, shapes, call->attributes, &binding, why, why_size);
+    if (status == WEFT_OK) {
+        status = check_output(call, &binding, why, why_size);
+    }
+    if (status != WEFT_OK) {
+        return status;
+    }
+    weft_window windows[WEFT_MAX_INPUTS][WEFT_MAX_DIMS];
+    list_windows(call, &binding, windows);
+    weft_search search = {
+        .table = world->table,
+        .topology = world->topology,
+        .cost = world->cost,
+        .in_place = operation->in_place,
+        .forced = world->forced,
+        .access_map = windows,
+    };
+    weft_dtype type = weft_output_dtype(operation->output_type, call->num_inputs, call->inputs,
+                                        (weft_dtype)call->attributes->type);
+    return weft_strategy_search(&search, &binding, &operation->linear, call->inputs, type, sharding, why,
+                                why_size);
+}
+
+weft_status weft_call_shard(const weft_sharding_world *world, const weft_call_layouts *call,
+                            weft_sharding *sharding, char *why, size_t why_size)
+{
+    *sharding = (weft_sharding){ .output = NULL };
+    return call->operation->choose != NULL ? call->operation->choose(call, sharding, why, why_size)
+                                           : shard_by_rule(world, call, sharding, why, why_size);
+}
