@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "comm/comm.h"
-#include "runtime/calibrate.h"
+#include "machine/agree.h"
 
 static char folder[64]; /* of this process */
 static char path[128];  /* of the file in it */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/machine.h"
+#include "machine/machine.h"
 
 static double random_figure(prng *random)
 {

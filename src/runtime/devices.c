@@ -1,9 +1,5 @@
 /* Which processing units this process computes on, as hwloc shows the machine. */
 #include <hwloc.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "runtime/runtime.h"
 
@@ -56,29 +52,6 @@ static int64_t largest_cache(hwloc_topology_t topology)
         }
     }
     return largest;
-}
-
-void weft_machine_name(char *name, size_t size)
-{
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
-    bool known = file != NULL && fgets(name, (int)size, file) != NULL;
-    if (file != NULL) {
-        fclose(file);
-    }
-    if (!known && gethostname(name, size) != 0) {
-        snprintf(name, size, "unknown");
-    }
-    name[size - 1] = '\0';
-    name[strcspn(name, "\n")] = '\0';
-}
-
-uint64_t weft_machine_id(void)
-{
-    char name[128] = "";
-    struct stat network;
-    weft_machine_name(name, sizeof(name));
-    bool known = stat("/proc/self/ns/net", &network) == 0;
-    return weft_hash_bytes(name, strlen(name), known ? network.st_ino : 0);
 }
 
 int weft_devices_choose(int wanted, weft_process_place place, unsigned units[], int max, bool *bind)

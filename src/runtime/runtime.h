@@ -8,7 +8,7 @@
 
 #include "base/handles.h"
 #include "layout/layout.h"
-#include "plan/machine.h"
+#include "machine/agree.h"
 #include "plan/plan.h"
 
 struct weft_comm;     /* src/comm */
@@ -144,13 +144,6 @@ static inline weft_mesh *weft_mesh_handle(const weft_mesh_impl *mesh)
 
 /* ---- start and stop (start.c, devices.c) --------------------------------------------------------------- */
 
-/* WEFT_CALIBRATE */
-typedef enum weft_calibration {
-    WEFT_CALIBRATE_ONCE, /* what is not kept from an earlier start is measured */
-    WEFT_CALIBRATE_AGAIN,
-    WEFT_CALIBRATE_OFF /* the built-in figures */
-} weft_calibration;
-
 typedef struct weft_settings { /* weft_config with the environment and the defaults worked in */
     weft_world world;
     int local_ranks, fake_size, ranks, workers;
@@ -182,13 +175,6 @@ weft_status weft_runtime_start(const char *function, const weft_settings *settin
 /* The second half of the start, once it is known what the machine can do: costs, panels and layouts. */
 weft_status weft_runtime_configure(const char *function, const weft_settings *settings);
 void weft_runtime_stop(void);
-
-/* Names what CLOCK_MONOTONIC is common to: one start of one kernel. Processes in containers of one machine have
- * host names of their own, but this in common. */
-void weft_machine_name(char *name, size_t size);
-/* The same number for processes of one machine: of one kernel and one network, as containers on a machine have
- * their own. */
-uint64_t weft_machine_id(void);
 
 /* CPU workers for this process, and their places: logical numbers of hwloc processing units, one per worker.
  * Returns how many were written; *bind is false when cores must be shared (more processes than cores). */

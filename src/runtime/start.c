@@ -1,12 +1,12 @@
 /* Starts and stops what the floors above stand on: the world's numbers, StarPU, the layouts, the pool. */
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/calibrate.h"
-#include "runtime/models.h"
+#include "machine/models.h"
 #include "runtime/pending.h"
 #include "runtime/pool.h"
 #include "runtime/runtime.h"
@@ -110,13 +110,19 @@ static weft_status check_threads(const char *function, int workers)
                                   workers, strerror(error));
 }
 
+static weft_status prepare_models(const char *function, bool warn)
+{
+    char why[PATH_MAX + 128];
+    weft_status status = weft_models_prepare(warn, why, sizeof(why));
+    return status == WEFT_OK ? WEFT_OK : weft_fail(status, function, "%s", why);
+}
+
 /* What StarPU cannot do without, it ends the program for: that is looked at first. */
 static weft_status init_starpu(const char *function, const weft_settings *settings, weft_process_place place,
                                struct starpu_conf *conf)
 {
     weft_status status = weft_trace_identify(function, place.process);
-    status =
-        status == WEFT_OK ? weft_models_prepare(function, !settings->silent && place.process == 0) : status;
+    status = status == WEFT_OK ? prepare_models(function, !settings->silent && place.process == 0) : status;
     status = status == WEFT_OK ? check_threads(function, conf->ncpus) : status;
     int failed = status == WEFT_OK ? starpu_init(conf) : 0;
     weft_models_restore();
@@ -194,19 +200,6 @@ weft_status weft_runtime_start(const char *function, const weft_settings *settin
     return status;
 }
 
-/* Few panels, of what the program says, where the machine is not asked. */
-static weft_panel_policy panel_policy(const weft_settings *settings, const weft_machine *machine)
-{
-    enum { MAX_PRESCRIBED_PANELS = 8 };
-    weft_panel_policy policy = weft_machine_panels(machine);
-    if (settings->panel_bytes > 0) {
-        policy.target_bytes = settings->panel_bytes;
-        policy.max_panels = MAX_PRESCRIBED_PANELS;
-    }
-    policy.forced_rows = settings->panel_rows;
-    return policy;
-}
-
 weft_status weft_runtime_configure(const char *function, const weft_settings *settings)
 {
     weft_runtime_state *state = &weft_runtime;
@@ -214,7 +207,7 @@ weft_status weft_runtime_configure(const char *function, const weft_settings *se
     weft_machine machine = measured ? weft_machine_rounded(&state->machine) : state->machine;
     state->cost = weft_machine_cost(&machine, state->spread);
     state->cost.algorithm = settings->algorithm;
-    state->panels = panel_policy(settings, &machine);
+    state->panels = weft_machine_prescribed_panels(&machine, settings->panel_bytes, settings->panel_rows);
     state->messages = weft_machine_messages(&machine, state->spread);
     state->layouts = weft_layout_table_new(state->panels);
     return state->layouts != NULL ? WEFT_OK

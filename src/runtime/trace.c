@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runtime/folder.h"
+#include "machine/folder.h"
 
 enum { NUM_LISTS = 1024, EVENT_SIZE = 128, TEXT_SIZE = 256 }; /* NUM_LISTS: a power of two */
 

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE /* O_PATH: a folder that may be passed through need not be readable */
-#include "runtime/folder.h"
+#include "machine/folder.h"
 
 #include <dirent.h>
 #include <errno.h>

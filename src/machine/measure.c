@@ -1,19 +1,12 @@
-#include "runtime/calibrate.h"
+#include "machine/measure.h"
 
 #include <cblas.h>
-#include <limits.h>
 #include <math.h>
 #include <starpu.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "codelets/linear.h"
-#include "runtime/runtime.h"
-
-const char weft_machine_builtin[] = "built in", weft_machine_kept[] = "kept",
-           weft_machine_measured[] = "measured";
-
-/* ---- measuring ----------------------------------------------------------------------------------------- */
 
 /* As many as the time allows, but several: a machine that is shared may stand still during one. */
 enum { FEWEST_REPETITIONS = 3, MAX_REPETITIONS = 9 };
@@ -149,71 +142,4 @@ bool weft_machine_measure(weft_machine *machine)
         starpu_task_destroy(task);
     }
     return task_measured && rates.measured && weft_machine_possible(machine);
-}
-
-/* ---- for the reader ------------------------------------------------------------------------------------ */
-
-static void print_figure(FILE *file, const char *name, double measured, double used, const char *unit)
-{
-    fprintf(file, "  %-26s %10.4g %-8s taken for %.4g\n", name, measured, unit, used);
-}
-
-static void print_link(FILE *file, const char *name, const weft_link *measured, const weft_link *used)
-{
-    if (!weft_link_known(measured)) {
-        fprintf(file, "  %s: not known\n", name);
-        return;
-    }
-    fprintf(file, "  %s:\n", name);
-    print_figure(file, "  latency", measured->latency_us, used->latency_us, "us");
-    print_figure(file, "  a message", measured->message_us, used->message_us, "us");
-    print_figure(file, "  rate", measured->bytes_per_us, used->bytes_per_us, "MB/s");
-}
-
-static void print_consequences(FILE *file)
-{
-    const weft_panel_policy *p = &weft_runtime.panels;
-    if (p->forced_rows > 0) {
-        fprintf(file, "panels: of %lld rows (WEFT_PANEL_ROWS)\n", (long long)p->forced_rows);
-    } else if (p->target_bytes > 0) {
-        fprintf(file, "panels: of at least %lld bytes (WEFT_PANEL_BYTES), at most about %lld per shard\n",
-                (long long)p->target_bytes, (long long)p->max_panels);
-    } else {
-        fprintf(file,
-                "panels: sqrt(bytes x %.4g us / %.4g us) per shard, at most about %lld; of at least %lld "
-                "bytes, and %lld "
-                "rows or a quarter of the shard\n",
-                p->byte_us, p->panel_us, (long long)p->max_panels, (long long)p->min_bytes,
-                (long long)p->min_rows);
-    }
-    fprintf(file, "messages: of at most %lld bytes, about %lld of them under way to a process\n",
-            (long long)weft_runtime.messages.max_bytes, (long long)weft_runtime.messages.window_bytes);
-}
-
-weft_status weft_print_machine(FILE *file)
-{
-    weft_status status = weft_require_init("weft_print_machine");
-    if (status != WEFT_OK) {
-        return status;
-    }
-    if (file == NULL) {
-        return weft_fail(WEFT_ERR_INVALID, "weft_print_machine", "file is NULL");
-    }
-    const weft_machine *measured = &weft_runtime.machine;
-    bool builtin = weft_runtime.machine_source == weft_machine_builtin;
-    weft_machine used = builtin ? *measured : weft_machine_rounded(measured);
-    char path[PATH_MAX];
-    bool has_path = !builtin && weft_runtime.process == 0 && weft_machine_path(path, sizeof(path));
-    fprintf(file, "machine (%s%s%s)\n", weft_runtime.machine_source, has_path ? ": " : "",
-            has_path ? path : "");
-    print_figure(file, "a task", measured->task_us, used.task_us, "us");
-    print_figure(file, "a copy by one worker", measured->copy_bytes_per_us, used.copy_bytes_per_us, "MB/s");
-    print_figure(file, "a product by one worker", measured->product_flops_per_us, used.product_flops_per_us,
-                 "MFLOP/s");
-    print_link(file, "between two processes of one machine", &measured->near, &used.near);
-    print_link(file, "between two machines", &measured->far, &used.far);
-    fprintf(file, "world: %d processes, %d machines\n", weft_runtime.spread.processes,
-            weft_runtime.spread.machines);
-    print_consequences(file);
-    return WEFT_OK;
 }

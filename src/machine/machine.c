@@ -1,5 +1,5 @@
 /* Figures of a machine: what follows from them, and their text form. */
-#include "plan/machine.h"
+#include "machine/machine.h"
 
 #include <math.h>
 #include <string.h>
@@ -80,6 +80,19 @@ weft_panel_policy weft_machine_panels(const weft_machine *machine)
         .min_rows = min_product_rows(machine),
         .max_panels = MAX_PANELS,
     };
+}
+
+weft_panel_policy weft_machine_prescribed_panels(const weft_machine *machine, int64_t panel_bytes,
+                                                 int64_t panel_rows)
+{
+    enum { MAX_PRESCRIBED_PANELS = 8 };
+    weft_panel_policy policy = weft_machine_panels(machine);
+    if (panel_bytes > 0) {
+        policy.target_bytes = panel_bytes;
+        policy.max_panels = MAX_PRESCRIBED_PANELS;
+    }
+    policy.forced_rows = panel_rows;
+    return policy;
 }
 
 /* Messages of up to 60 KB are what Open MPI's TCP sends without asking first, and were measured best over 1

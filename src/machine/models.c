@@ -1,4 +1,4 @@
-#include "runtime/models.h"
+#include "machine/models.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/folder.h"
+#include "machine/folder.h"
 
 /* What StarPU finds its folder by; it looks for models in those of XDG_CACHE_HOME too where the first is set. */
 enum { DIRECTORY, HOME, NUM_PLACES };
@@ -206,27 +206,33 @@ static bool point_to_own(void)
     return set;
 }
 
-weft_status weft_models_prepare(const char *function, bool warn)
+static weft_status refuse(weft_status status, const char *reason, char *why, size_t why_size)
+{
+    snprintf(why, why_size, "%s", reason);
+    return status;
+}
+
+weft_status weft_models_prepare(bool warn, char *why, size_t why_size)
 {
     char models[PATH_MAX];
     if (!weft_models_folder(models, sizeof(models))) {
-        return weft_fail(WEFT_ERR_INVALID, function,
-                         "the folder for StarPU's files (STARPU_HOME, ...) has too long a name");
+        return refuse(WEFT_ERR_INVALID, "the folder for StarPU's files (STARPU_HOME, ...) has too long a name",
+                      why, why_size);
     }
     if (is_usable(models)) {
         return WEFT_OK;
     }
     if (!make_own()) {
-        return weft_fail(
-            WEFT_ERR_IO, function,
-            "StarPU must keep files, and neither %s nor a folder in TMPDIR or /tmp can be written", models);
+        snprintf(why, why_size,
+                 "StarPU must keep files, and neither %s nor a folder in TMPDIR or /tmp can be written", models);
+        return WEFT_ERR_IO;
     }
     copy_buses(models);
     if (!models_own.at_exit) {
         models_own.at_exit = atexit(remove_at_exit) == 0;
     }
     if (!point_to_own()) {
-        return weft_fail(WEFT_ERR_NOMEM, function, "no memory for environment variables");
+        return refuse(WEFT_ERR_NOMEM, "no memory for environment variables", why, why_size);
     }
     if (warn) {
         fprintf(stderr,

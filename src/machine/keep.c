@@ -1,5 +1,5 @@
 /* The file in which the figures of this machine are kept, beside StarPU's performance models. Others may write
- * to that folder too: runtime/folder.h. */
+ * to that folder too: machine/folder.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -9,14 +9,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runtime/calibrate.h"
-#include "runtime/folder.h"
-#include "runtime/models.h"
-#include "runtime/runtime.h"
+#include "machine/folder.h"
+#include "machine/keep.h"
+#include "machine/models.h"
 
 enum { MAX_BYTES = 1 << 16, HOST_SIZE = 80, NAME_SIZE = HOST_SIZE + 40 };
 
-/* The folder, for functions of runtime/folder.h; -1: there is none. */
+/* The folder, for functions of machine/folder.h; -1: there is none. */
 static int open_folder(mode_t mode)
 {
     char models[PATH_MAX], folder[PATH_MAX];

@@ -2,8 +2,8 @@
  * folder that everybody may write to is used only where it is this user's or root's; a link is followed only
  * on the way to a folder, and only where it can be trusted likewise; nothing is opened that is no regular
  * file, and nothing is waited for. */
-#ifndef WEFT_SRC_RUNTIME_FOLDER_H
-#define WEFT_SRC_RUNTIME_FOLDER_H
+#ifndef WEFT_SRC_MACHINE_FOLDER_H
+#define WEFT_SRC_MACHINE_FOLDER_H
 
 #include <stdbool.h>
 #include <stddef.h>

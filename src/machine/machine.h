@@ -1,8 +1,15 @@
-/* What a machine can do: the figures that costs, panel heights and messages are chosen by. Measured once per
- * machine (runtime/calibrate.c, comm/calibrate.c), kept in a small text file, the same on every process of a
- * world. PURE. */
-#ifndef WEFT_SRC_PLAN_MACHINE_H
-#define WEFT_SRC_PLAN_MACHINE_H
+/* src/machine: what this machine can do, and what follows from it.
+ *
+ *   measuring   a task, a copy, a product (measure.c); a link to another process (link.c)
+ *   keeping     in a text file beside StarPU's performance models (keep.c, models.c, folder.c)
+ *   agreeing    one set of figures on every process of a world (agree.c)
+ *   what follows  costs, panel heights, sizes of messages (machine.c)
+ *
+ * This header and machine.c know no StarPU. The cost model that plans are chosen by is src/plan's, and is made
+ * here. StarPU's own figures (starpu_transfer_bandwidth() and its performance models) tell other things:
+ * docs/machine.md. */
+#ifndef WEFT_SRC_MACHINE_H
+#define WEFT_SRC_MACHINE_H
 
 #include <stdio.h>
 
@@ -48,6 +55,9 @@ weft_cost_model weft_machine_cost(const weft_machine *machine, weft_spread sprea
 /* For the slowest link there is, the one between machines, whatever the world: heights say in which order
  * sums are added, and results do not depend on how ranks are spread over processes. */
 weft_panel_policy weft_machine_panels(const weft_machine *machine);
+/* The same, or what the program prescribes: panels of at least so many bytes, of so many rows. 0: it does not. */
+weft_panel_policy weft_machine_prescribed_panels(const weft_machine *machine, int64_t panel_bytes,
+                                                 int64_t panel_rows);
 
 /* How a panel travels. */
 typedef struct weft_message_sizes {
@@ -66,5 +76,26 @@ bool weft_machine_write(const weft_machine *machine, FILE *file);
 /* False, and *machine as it was, for anything but a whole file of this version with figures that can be:
  * links may be unknown, the rest not. */
 bool weft_machine_read(FILE *file, weft_machine *machine);
+
+/* ---- which machine (identity.c) ------------------------------------------------------------------------ */
+
+/* Names what CLOCK_MONOTONIC is common to: one start of one kernel. Processes in containers of one machine have
+ * host names of their own, but this in common. */
+void weft_machine_name(char *name, size_t size);
+/* The same number for processes of one machine: of one kernel and one network, as containers on a machine have
+ * their own. */
+uint64_t weft_machine_id(void);
+
+/* ---- for the reader (print.c) -------------------------------------------------------------------------- */
+
+typedef struct weft_machine_facts {
+    const weft_machine *measured, *used; /* as measured, and as rounded */
+    const char *source;                  /* "kept", ... */
+    const char *path;                    /* of the file; NULL: they are not kept */
+    weft_spread spread;
+    const weft_panel_policy *panels;
+    const weft_message_sizes *messages;
+} weft_machine_facts;
+void weft_machine_print(const weft_machine_facts *facts, FILE *file);
 
 #endif
