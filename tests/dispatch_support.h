@@ -1,4 +1,5 @@
-/* What the tests of dispatch share: a world of NUM_RANKS ranks in one process, its counters, and calls that are refused. */
+/* What the tests of dispatch share: a world of NUM_RANKS ranks in one process, its counters, and calls
+ * that are refused. */
 #ifndef WEFT_TESTS_DISPATCH_SUPPORT_H
 #define WEFT_TESTS_DISPATCH_SUPPORT_H
 
@@ -21,8 +22,8 @@ weft_counters counters(void);
 uint64_t tasks(void);
 extern uint64_t tasks_before;
 void expect_no_more_tasks(void);
-/* Asserts that a call was refused with this status and a message that begins with `function` and has `text`, and that
- * nothing was submitted since expect_no_more_tasks(). */
+/* Asserts that a call was refused with this status and a message that begins with `function` and has
+ * `text`, and that nothing was submitted since expect_no_more_tasks(). */
 void refused(weft_tensor *result, weft_status status, const char *function, const char *text);
 /* Asserts that the 48 elements of a WEFT_F32 tensor are this. */
 void expect_all(weft_tensor *tensor, float value);

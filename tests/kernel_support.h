@@ -10,7 +10,7 @@
 
 #include "codelets/args.h"
 #include "codelets/copy.h"
-#include "codelets/half.h"
+#include "values.h"
 
 typedef struct operands {
     int count;
@@ -61,54 +61,6 @@ static inline int64_t place_of(const weft_strided_box *box, const int64_t stride
         i /= box->extent[d];
     }
     return place;
-}
-
-/* An element of any type, as a double. */
-static inline double read_as(weft_dtype dtype, const void *values, int64_t i)
-{
-    switch (dtype) {
-    case WEFT_F64:
-        return ((const double *)values)[i];
-    case WEFT_F32:
-        return (double)((const float *)values)[i];
-    case WEFT_BF16:
-        return (double)weft_bf16_to_f32(((const uint16_t *)values)[i]);
-    case WEFT_F16:
-        return (double)weft_f16_to_f32(((const uint16_t *)values)[i]);
-    case WEFT_I64:
-        return (double)((const int64_t *)values)[i];
-    case WEFT_I32:
-        return (double)((const int32_t *)values)[i];
-    default:
-        return (double)((const uint8_t *)values)[i];
-    }
-}
-
-static inline void write_as(weft_dtype dtype, void *values, int64_t i, double value)
-{
-    switch (dtype) {
-    case WEFT_F64:
-        ((double *)values)[i] = value;
-        break;
-    case WEFT_F32:
-        ((float *)values)[i] = (float)value;
-        break;
-    case WEFT_BF16:
-        ((uint16_t *)values)[i] = weft_f32_to_bf16((float)value);
-        break;
-    case WEFT_F16:
-        ((uint16_t *)values)[i] = weft_f32_to_f16((float)value);
-        break;
-    case WEFT_I64:
-        ((int64_t *)values)[i] = (int64_t)value;
-        break;
-    case WEFT_I32:
-        ((int32_t *)values)[i] = (int32_t)value;
-        break;
-    default:
-        ((uint8_t *)values)[i] = (uint8_t)value;
-        break;
-    }
 }
 
 #endif

@@ -1,6 +1,7 @@
 #include "tensor/state.h"
 
 #include "operand.h"
+#include "values.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -18,38 +19,6 @@ int64_t below(int64_t n)
 int64_t any_size(void)
 {
     return below(8) == 0 ? below(2) : below(MAX_SIZE + 1);
-}
-
-static void store(weft_dtype dtype, void *array, int64_t i, double value)
-{
-    switch (dtype) {
-    case WEFT_F64:
-        ((double *)array)[i] = value;
-        break;
-    case WEFT_F32:
-        ((float *)array)[i] = (float)value;
-        break;
-    case WEFT_I64:
-        ((int64_t *)array)[i] = (int64_t)value;
-        break;
-    default:
-        ((int32_t *)array)[i] = (int32_t)value;
-        break;
-    }
-}
-
-double load(weft_dtype dtype, const void *array, int64_t i)
-{
-    switch (dtype) {
-    case WEFT_F64:
-        return ((const double *)array)[i];
-    case WEFT_F32:
-        return ((const float *)array)[i];
-    case WEFT_I64:
-        return (double)((const int64_t *)array)[i];
-    default:
-        return ((const int32_t *)array)[i];
-    }
 }
 
 /* A number that depends on its arguments only. */
@@ -114,7 +83,7 @@ static void *make_local(const operand *x, int rank, uint64_t salt)
     void *local = malloc((size_t)count * 8 + 8);
     for (int64_t i = 0; i < count; i++) {
         int64_t element = dense_index(x->ndim, x->shape, offset, extent, i);
-        store(x->dtype, local, i, addend_of(op, x->dense[element], parts, part, salt, element));
+        write_as(x->dtype, local, i, addend_of(op, x->dense[element], parts, part, salt, element));
     }
     return local;
 }
@@ -211,7 +180,7 @@ static bool judge_shard(const hosted_shard *found, const void *expected, char *t
     const expectation *x = expected;
     bool near = true;
     for (int64_t i = 0; i < found->count && near; i++) {
-        near = is_near(x, load(x->dtype, found->values, i),
+        near = is_near(x, read_as(x->dtype, found->values, i),
                        dense_index(x->ndim, x->shape, found->offset, found->extent, i), text, size);
     }
     return near;
@@ -227,7 +196,7 @@ static void check_host(weft_tensor *tensor, const expectation *x, const char *wh
     }
     char text[200];
     for (int64_t i = 0; i < count; i++) {
-        if (!is_near(x, load(x->dtype, host, i), i, text, sizeof(text))) {
+        if (!is_near(x, read_as(x->dtype, host, i), i, text, sizeof(text))) {
             fail_msg("%s: %s in %s, to the host", what, text,
                      describe(weft_tensor_mesh(tensor), weft_tensor_placements(tensor), x->ndim, x->shape));
         }
@@ -338,7 +307,7 @@ void check_repeats(weft_tensor *a, weft_tensor *b)
 
 /* ---- suites -------------------------------------------------------------------------------------------- */
 
-void start_world(const char *variable, const char *value)
+void start_seeded_world(const char *variable, const char *value, uint64_t seed)
 {
     unsetenv("WEFT_PANEL_ROWS");
     unsetenv("WEFT_PANEL_BYTES");
@@ -347,7 +316,14 @@ void start_world(const char *variable, const char *value)
     }
     weft_config config = WEFT_CONFIG_DEFAULT;
     config.ranks = MAX_RANKS;
+    config.seed = seed;
     assert_int_equal(weft_init(&config), WEFT_OK);
+}
+
+void start_world(const char *variable, const char *value)
+{
+    weft_config config = WEFT_CONFIG_DEFAULT;
+    start_seeded_world(variable, value, config.seed);
 }
 
 /* One world of a suite. */

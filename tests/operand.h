@@ -45,7 +45,6 @@ void release(operand *x);
 
 bool any_partial(const operand *x);
 const char *describe_operand(const operand *x);
-double load(weft_dtype dtype, const void *array, int64_t i);
 
 /* Asserts that the tensor has this shape and these values, up to `roundings` of a number as large as
  * `magnitude`: on every rank (Partial ones are reduced first), and to the host. Replicas must have the same
@@ -59,8 +58,8 @@ extern long checks_made;
 weft_dtype any_float_type(void);
 /* An operand of a type that may have 16 bits: then made as WEFT_F32 and narrowed, of small whole numbers. */
 operand make_narrow(weft_mesh *mesh, weft_dtype type, int ndim, const int64_t shape[], value_kind kind);
-/* check() of a result that may have 16 bits and is then rounded once: of exact sums it is known; others are half a unit
- * away at most, and may lie on either side where a sum is halfway between two numbers. */
+/* check() of a result that may have 16 bits and is then rounded once: of exact sums it is known; others
+ * are half a unit away at most, and may lie on either side where a sum is halfway between two numbers. */
 void check_narrow(weft_tensor *result, weft_dtype type, int ndim, const int64_t shape[],
                   const double *expected, double roundings, double magnitude, const char *what);
 /* Two results of one call: the same layout, and the same bits on every rank. */
@@ -72,9 +71,13 @@ typedef struct family {
     void (*run)(void);
 } family;
 
-/* Starts MAX_RANKS ranks with panels as a variable says (WEFT_PANEL_ROWS, WEFT_PANEL_BYTES), or (NULL) by default. */
+/* Starts MAX_RANKS ranks with panels as a variable says (WEFT_PANEL_ROWS, WEFT_PANEL_BYTES), or (NULL) by
+ * default. */
 void start_world(const char *variable, const char *value);
-/* What the files of operations have in common: cases of each family in worlds with panels of several heights. */
+/* With another seed of random numbers than by default. */
+void start_seeded_world(const char *variable, const char *value, uint64_t seed);
+/* What the files of operations have in common: cases of each family in worlds with panels of several
+ * heights. */
 typedef struct suite {
     const family *families;
     size_t num_families;
@@ -83,8 +86,8 @@ typedef struct suite {
     void (*start)(const char *variable, const char *value); /* NULL: start_world() */
 } suite;
 
-/* Runs them (of the families, only the one that WEFT_TEST_ONLY names) and then the file's own tests; what main()
- * returns. */
+/* Runs them (of the families, only the one that WEFT_TEST_ONLY names) and then the file's own tests; what
+ * main() returns. */
 int run_suite(const suite *s, const struct CMUnitTest own[], size_t num_own);
 
 #endif

@@ -1,5 +1,5 @@
-/* The road that operations take: the cache; scopes; results that are views or exist already; transfers that are not
- * needed; the fake world; repetition bit for bit. */
+/* The road that operations take: the cache; scopes; results that are views or exist already; transfers
+ * that are not needed; the fake world; repetition bit for bit. */
 #include "dispatch_support.h"
 
 #include <string.h>
@@ -103,8 +103,8 @@ static void test_reshape_is_a_view(void **state)
     weft_scope_close();
 }
 
-/* weft_copy_inplace(out, f(...)) is f with a result that exists: it keeps its layout, and nothing is copied that
- * lies right. Neither of the two shows what is written to the other later. */
+/* weft_copy_inplace(out, f(...)) is f with a result that exists: it keeps its layout, and nothing is
+ * copied that lies right. Neither of the two shows what is written to the other later. */
 static void test_out(void **state)
 {
     (void)state;
@@ -261,7 +261,8 @@ static void test_fake_world(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
-/* A call for each of more attributes than the cache keeps: what it has forgotten is chosen again, the same. */
+/* A call for each of more attributes than the cache keeps: what it has forgotten is chosen again, the
+ * same. */
 static void test_cache_is_bounded(void **state)
 {
     (void)state;

@@ -1,69 +1,10 @@
-/* Softmax, norms, losses and tables on random shapes, meshes and placements against plain loops, with panels
- * of several heights; what is moved where rows are sharded; and values that are not finite. */
-#include "operand.h"
+/* Softmax and norms on random shapes, meshes and placements against plain loops, with panels of several
+ * heights; what is moved where rows are sharded; and values that are not finite. */
+#include "real_operand.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include "codelets/half.h"
-
-/* ---- operands of all floating types -------------------------------------------------------------------- */
-
-static weft_dtype any_type(void)
-{
-    static const weft_dtype types[] = { WEFT_F32, WEFT_F64, WEFT_F32, WEFT_F64, WEFT_BF16, WEFT_F16 };
-    return types[below(6)];
-}
-
-static bool is_half(weft_dtype type)
-{
-    return type == WEFT_BF16 || type == WEFT_F16;
-}
-
-static double rounded(weft_dtype type, double value)
-{
-    return type == WEFT_BF16  ? (double)weft_bf16_to_f32(weft_f32_to_bf16((float)value))
-           : type == WEFT_F16 ? (double)weft_f16_to_f32(weft_f32_to_f16((float)value))
-                              : value;
-}
-
-/* Reals of about -3 .. 3 in a random layout; of 16 bits: rounded from single precision by the library. */
-static operand make_real(weft_mesh *mesh, weft_dtype type, int ndim, const int64_t shape[])
-{
-    operand x = make_operand(mesh, is_half(type) ? WEFT_F32 : type, ndim, shape, REAL, 0);
-    if (is_half(type)) {
-        x.tensor = weft_to_type(x.tensor, type);
-        for (int64_t i = 0; i < x.count; i++) {
-            x.dense[i] = rounded(type, x.dense[i]);
-        }
-    }
-    return x;
-}
-
-/* Roundings of single precision that a value of the type may differ by: `exactly` where what it is computed
- * from is known exactly; a value of 16 bits that is rounded from an inexact one may be the next one. */
-static double allowed(weft_dtype type, bool exactly, double roundings)
-{
-    double unit = type == WEFT_BF16 ? 0x1p15 : type == WEFT_F16 ? 0x1p12 : 1;
-    return is_half(type) ? unit * (exactly ? 1 : 24) + roundings : exactly ? roundings : 20 * roundings;
-}
-
-static void compare(weft_tensor *tensor, weft_dtype type, int ndim, const int64_t shape[],
-                    const double *expected, double roundings, double magnitude, const char *what)
-{
-    assert_no_error();
-    assert_non_null(tensor);
-    assert_int_equal(weft_tensor_dtype(tensor), type);
-    weft_dtype wide = is_half(type) ? WEFT_F32 : type;
-    check(weft_to_type(tensor, wide), wide, ndim, shape, expected, roundings, magnitude, what);
-}
-
-static double *array(int64_t count)
-{
-    return calloc((size_t)count + 1, sizeof(double));
-}
 
 /* ---- softmax ------------------------------------------------------------------------------------------- */
 
@@ -106,20 +47,11 @@ static void reference_softmax(const operand *a, int dim, bool logarithm, double 
     }
 }
 
-static int any_shape(int64_t shape[])
-{
-    int ndim = random_shape(&source, 4, 9, shape);
-    if (ndim > 0 && below(3) == 0) {
-        shape[below(ndim)] = 1 + below(70); /* longer than the lanes of a sum */
-    }
-    return ndim;
-}
-
 static void one_softmax(const char *name, weft_tensor *(*function)(weft_tensor *, int), bool logarithm)
 {
     int64_t shape[WEFT_MAX_DIMS];
     int ndim = any_shape(shape), dim = ndim == 0 ? 0 : (int)below(ndim);
-    weft_dtype type = any_type();
+    weft_dtype type = any_real_type();
     operand a = make_real(any_mesh(), type, ndim, shape);
     double *expected = array(a.count);
     reference_softmax(&a, dim, logarithm, expected);
@@ -147,7 +79,7 @@ static void one_softmax_backward(const char *name,
 {
     int64_t shape[WEFT_MAX_DIMS];
     int ndim = any_shape(shape), dim = ndim == 0 ? 0 : (int)below(ndim);
-    weft_dtype type = any_type();
+    weft_dtype type = any_real_type();
     weft_mesh *mesh = any_mesh();
     operand gradient = make_real(mesh, type, ndim, shape), output = make_real(mesh, type, ndim, shape);
     double *expected = array(output.count);
@@ -231,7 +163,7 @@ static norm_case make_norm_case(bool centred, bool backward)
     const int64_t *vector = c.shape + c.ndim - c.own;
     c.vectors = shape_count(c.ndim - c.own, c.shape);
     c.length = shape_count(c.own, vector);
-    c.type = any_type();
+    c.type = any_real_type();
     weft_mesh *mesh = any_mesh();
     c.a = make_real(mesh, c.type, c.ndim, c.shape);
     c.gain = make_real(mesh, c.type, c.own, vector);
@@ -341,244 +273,7 @@ static void case_rms_norm_backward(void)
     one_norm_backward(false);
 }
 
-/* ---- losses of classes --------------------------------------------------------------------------------- */
-
-typedef struct class_case {
-    operand values, targets, gradient;
-    int64_t n, classes, counted;
-    weft_dtype type;
-    weft_cross_entropy_options options;
-    bool has_gradient, exact;
-    double *losses, *gradients; /* of each row, and of each value */
-    char what[700];
-} class_case;
-
-/* A gradient of the loss: of its shape. */
-static operand make_gradient(weft_mesh *mesh, weft_dtype type, weft_loss_reduction reduction, int ndim,
-                             const int64_t shape[])
-{
-    return make_real(mesh, type, reduction == WEFT_LOSS_NONE ? ndim : 0, shape);
-}
-
-static double scale_of(const class_case *c, int64_t row)
-{
-    double gradient =
-        !c->has_gradient ? 1 : c->gradient.dense[c->options.reduction == WEFT_LOSS_NONE ? row : 0];
-    return c->options.reduction == WEFT_LOSS_MEAN ? gradient / (double)c->counted : gradient;
-}
-
-static class_case make_class_case(const char *name)
-{
-    class_case c = { .n = any_size(),
-                     .classes = 1 + below(below(3) == 0 ? 70 : MAX_SIZE),
-                     .type = any_type() };
-    weft_mesh *mesh = any_mesh();
-    int64_t shape[2] = { c.n, c.classes };
-    c.values = make_real(mesh, c.type, 2, shape);
-    c.targets = make_operand(mesh, any_index(), 1, shape, INDEX, c.classes);
-    c.options = (weft_cross_entropy_options){ .reduction = (weft_loss_reduction)below(3),
-                                              .ignore_index = below(2) ? below(c.classes) : -100,
-                                              .label_smoothing = below(2) ? 0 : 0.25 };
-    c.gradient = make_gradient(mesh, c.type, c.options.reduction, 1, shape);
-    c.has_gradient = below(2);
-    c.exact = c.values.exact && (!c.has_gradient || c.gradient.exact);
-    for (int64_t i = 0; i < c.n; i++) {
-        c.counted += (int64_t)c.targets.dense[i] != c.options.ignore_index;
-    }
-    c.losses = array(c.n);
-    c.gradients = array(c.values.count);
-    snprintf(c.what, sizeof(c.what), "%s(%s of %s, %s) reduction %d, ignoring %d, smoothing %g", name,
-             describe_operand(&c.values), weft_dtype_name(c.type), describe_operand(&c.targets),
-             (int)c.options.reduction, (int)c.options.ignore_index, c.options.label_smoothing);
-    return c;
-}
-
-static void release_class_case(class_case *c)
-{
-    release(&c->values);
-    release(&c->targets);
-    release(&c->gradient);
-    free(c->losses);
-    free(c->gradients);
-}
-
-static bool is_ignored(const class_case *c, int64_t row)
-{
-    return (int64_t)c->targets.dense[row] == c->options.ignore_index;
-}
-
-static void reference_cross_entropy(class_case *c)
-{
-    double spread = c->options.label_smoothing / (double)c->classes;
-    for (int64_t row = 0; row < c->n; row++) {
-        const double *x = c->values.dense + row * c->classes;
-        int64_t target = (int64_t)c->targets.dense[row];
-        double most = -INFINITY, sum = 0, total = 0;
-        for (int64_t i = 0; i < c->classes; i++) {
-            most = fmax(most, x[i]);
-        }
-        for (int64_t i = 0; i < c->classes; i++) {
-            sum += exp(x[i] - most);
-            total += x[i];
-        }
-        double log_sum = most + log(sum);
-        if (is_ignored(c, row)) {
-            continue;
-        }
-        c->losses[row] = log_sum - (1 - c->options.label_smoothing) * x[target] - spread * total;
-        for (int64_t i = 0; i < c->classes; i++) {
-            double wanted = (i == target ? 1 - c->options.label_smoothing : 0) + spread;
-            c->gradients[row * c->classes + i] = scale_of(c, row) * (exp(x[i] - log_sum) - wanted);
-        }
-    }
-}
-
-static void reference_nll(class_case *c)
-{
-    for (int64_t row = 0; row < c->n; row++) {
-        if (!is_ignored(c, row)) {
-            int64_t place = row * c->classes + (int64_t)c->targets.dense[row];
-            c->losses[row] = -c->values.dense[place];
-            c->gradients[place] = -scale_of(c, row);
-        }
-    }
-}
-
-static void compare_losses(const class_case *c, weft_tensor *loss, weft_tensor *gradient)
-{
-    double total = 0;
-    for (int64_t row = 0; row < c->n; row++) {
-        total += c->losses[row];
-    }
-    double mean = total / (double)c->counted, roundings = allowed(c->type, c->values.exact, 8);
-    if (c->options.reduction == WEFT_LOSS_NONE) {
-        compare(loss, c->type, 1, &c->n, c->losses, roundings, 12, c->what);
-    } else {
-        bool averages = c->options.reduction == WEFT_LOSS_MEAN;
-        compare(loss, c->type, 0, NULL, averages ? &mean : &total, roundings,
-                averages ? 12 : 12 * (double)c->n + 12, c->what);
-    }
-    compare(gradient, c->type, 2, c->values.shape, c->gradients, allowed(c->type, c->exact, 8), 8, c->what);
-}
-
-static void case_cross_entropy(void)
-{
-    class_case c = make_class_case("cross_entropy_ex");
-    reference_cross_entropy(&c);
-    weft_tensor *loss = weft_cross_entropy_ex(c.values.tensor, c.targets.tensor, &c.options);
-    weft_tensor *gradient = weft_cross_entropy_ex_backward(c.has_gradient ? c.gradient.tensor : NULL,
-                                                           c.values.tensor, c.targets.tensor, &c.options);
-    compare_losses(&c, loss, gradient);
-    release_class_case(&c);
-}
-
-/* The function without options ignores nothing. */
-static void case_plain_cross_entropy(void)
-{
-    class_case c = make_class_case("cross_entropy");
-    if (c.options.reduction == WEFT_LOSS_NONE) {
-        c.has_gradient = false;
-    }
-    c.options = (weft_cross_entropy_options)WEFT_CROSS_ENTROPY_OPTIONS_DEFAULT;
-    c.counted = c.n;
-    c.exact = c.values.exact && (!c.has_gradient || c.gradient.exact);
-    reference_cross_entropy(&c);
-    weft_tensor *gradient = weft_cross_entropy_backward(c.has_gradient ? c.gradient.tensor : NULL,
-                                                        c.values.tensor, c.targets.tensor);
-    compare_losses(&c, weft_cross_entropy(c.values.tensor, c.targets.tensor), gradient);
-    compare_losses(&c, weft_cross_entropy_ex(c.values.tensor, c.targets.tensor, NULL), gradient);
-    release_class_case(&c);
-}
-
-static void case_nll(void)
-{
-    class_case c = make_class_case("nll");
-    reference_nll(&c);
-    weft_tensor *loss =
-        weft_nll(c.values.tensor, c.targets.tensor, c.options.ignore_index, c.options.reduction);
-    weft_tensor *gradient = weft_nll_backward(c.has_gradient ? c.gradient.tensor : NULL, c.values.tensor,
-                                              c.targets.tensor, c.options.ignore_index, c.options.reduction);
-    compare_losses(&c, loss, gradient);
-    release_class_case(&c);
-}
-
-/* ---- squared distances --------------------------------------------------------------------------------- */
-
-static void case_mse(void)
-{
-    int64_t shape[WEFT_MAX_DIMS];
-    int ndim = any_shape(shape);
-    weft_dtype type = any_type();
-    weft_loss_reduction reduction = (weft_loss_reduction)below(3);
-    weft_mesh *mesh = any_mesh();
-    operand a = make_real(mesh, type, ndim, shape), b = make_real(mesh, type, ndim, shape),
-            gradient = make_gradient(mesh, type, reduction, ndim, shape);
-    bool has_gradient = below(2), none = reduction == WEFT_LOSS_NONE, exact = a.exact && b.exact;
-    double *squares = array(a.count), *gradients = array(a.count), total = 0;
-    for (int64_t i = 0; i < a.count; i++) {
-        double difference = a.dense[i] - b.dense[i];
-        double g = has_gradient ? gradient.dense[none ? i : 0] : 1;
-        squares[i] = difference * difference;
-        total += squares[i];
-        gradients[i] = 2 * difference * (reduction == WEFT_LOSS_MEAN ? g / (double)a.count : g);
-    }
-    total /= reduction == WEFT_LOSS_MEAN ? (double)a.count : 1;
-    char what[900];
-    snprintf(what, sizeof(what), "mse(%s, %s) of %s, reduction %d", describe_operand(&a),
-             describe_operand(&b), weft_dtype_name(type), (int)reduction);
-    weft_tensor *loss = weft_mse(a.tensor, b.tensor, reduction);
-    if (none) {
-        compare(loss, type, ndim, shape, squares, allowed(type, exact, 4), 40, what);
-    } else {
-        compare(loss, type, 0, NULL, &total, allowed(type, exact, 4 + sqrt((double)a.count)),
-                fabs(total) + 40, what);
-    }
-    compare(weft_mse_backward(has_gradient ? gradient.tensor : NULL, a.tensor, b.tensor, reduction), type,
-            ndim, shape, gradients, allowed(type, exact && (!has_gradient || gradient.exact), 4), 40, what);
-    free(squares);
-    free(gradients);
-    release(&a);
-    release(&b);
-    release(&gradient);
-}
-
-/* ---- tables of 16 bits --------------------------------------------------------------------------------- */
-
-static void case_embedding(void)
-{
-    weft_dtype type = below(2) ? WEFT_BF16 : WEFT_F16;
-    int64_t rows = 1 + below(MAX_SIZE), width = any_size(), table_shape[2] = { rows, width },
-            shape[WEFT_MAX_DIMS];
-    int ndim = random_shape(&source, 3, 9, shape);
-    weft_mesh *mesh = any_mesh();
-    operand table = make_real(mesh, type, 2, table_shape);
-    operand indices = make_operand(mesh, any_index(), ndim, shape, INDEX, rows);
-    shape[ndim] = width;
-    operand gradient = make_operand(mesh, WEFT_F32, ndim + 1, shape, WHOLE, 0);
-    double *found = array(gradient.count), *back = array(rows * width);
-    for (int64_t i = 0; i < gradient.count; i++) {
-        int64_t place = (int64_t)indices.dense[i / width] * width + i % width;
-        found[i] = table.dense[place];
-        back[place] += gradient.dense[i];
-    }
-    for (int64_t i = 0; i < rows * width; i++) {
-        back[i] = rounded(type, back[i]); /* once, at the end: sums in 16 bits would lose ones above 256 */
-    }
-    char what[700];
-    snprintf(what, sizeof(what), "embedding(%s, %s)", describe_operand(&table), describe_operand(&indices));
-    compare(weft_embedding(table.tensor, indices.tensor), type, ndim + 1, shape, found,
-            table.exact ? 0 : allowed(type, false, 1), 3, what);
-    weft_tensor *narrow = weft_to_type(gradient.tensor, type);
-    compare(weft_embedding_backward(narrow, indices.tensor, rows), type, 2, table_shape, back,
-            gradient.exact ? 0 : allowed(type, false, 1), 1000, what);
-    free(found);
-    free(back);
-    release(&table);
-    release(&indices);
-    release(&gradient);
-}
-
-/* ---- all of them --------------------------------------------------------------------------------------- */
+/* ---- the suites --------------------------------------------------------------------------------------- */
 
 static const family families[] = {
     { "softmax", case_softmax },
@@ -589,11 +284,6 @@ static const family families[] = {
     { "layer_norm_backward", case_layer_norm_backward },
     { "rms_norm", case_rms_norm },
     { "rms_norm_backward", case_rms_norm_backward },
-    { "cross_entropy_ex", case_cross_entropy },
-    { "cross_entropy", case_plain_cross_entropy },
-    { "nll", case_nll },
-    { "mse", case_mse },
-    { "embedding", case_embedding },
 };
 
 static const suite operations = { families, sizeof(families) / sizeof(families[0]), 40, 21, NULL };

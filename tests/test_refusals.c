@@ -1,5 +1,5 @@
-/* What operations refuse, by themselves and as all do, and that nothing happens then; indices out of range, which tasks
- * find. */
+/* What operations refuse, by themselves and as all do, and that nothing happens then; indices out of
+ * range, which tasks find. */
 #include "dispatch_support.h"
 
 #include "sharding/types.h"

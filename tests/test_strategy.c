@@ -1,5 +1,5 @@
-/* Strategies without StarPU: known parallel forms of a product cost nothing; broadcasting, dimensions of several factors,
- * targets in place, nested reductions, meshes of many dimensions and ranks. */
+/* Strategies without StarPU: known parallel forms of a product cost nothing; broadcasting, dimensions of
+ * several factors, targets in place, nested reductions, meshes of many dimensions and ranks. */
 #include "strategy_support.h"
 
 #include <string.h>

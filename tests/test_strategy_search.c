@@ -1,5 +1,5 @@
-/* Strategies and their search on random problems: every strategy gives each rank operands that fit together; the search
- * finds the cheapest combination. */
+/* Strategies and their search on random problems: every strategy gives each rank operands that fit
+ * together; the search finds the cheapest combination. */
 #include "strategy_support.h"
 
 #include <string.h>
