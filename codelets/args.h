@@ -15,6 +15,7 @@
 
 #include <weft/kernel.h>
 
+#include "codelets/accesses.h"
 #include "codelets/entry.h"
 
 /* StarPU is built with --enable-maxbuffers=16 by script/bootstrap; distributions build with 8, so lowering
@@ -63,7 +64,7 @@ static inline void *weft_task_pointer(void *buffers[], const weft_task_run *run,
 void weft_run_task(void *buffers[], void *run);
 
 /* A codelet for a kernel, and the entry that leads to it. */
-#define WEFT_KERNEL_ENTRY(variable, name_, color_, cpu_)                                                     \
+#define WEFT_KERNEL_ENTRY(variable, name_, color_, cpu_, accesses_)                                          \
     static struct starpu_codelet variable##_codelet = {                                                      \
         .cpu_funcs = { weft_run_task },                                                                      \
         .cpu_funcs_name = { "weft_run_task" },                                                               \
@@ -71,6 +72,6 @@ void weft_run_task(void *buffers[], void *run);
         .name = name_,                                                                                       \
         .color = color_,                                                                                     \
     };                                                                                                       \
-    const weft_kernel_entry variable = { name_, &variable##_codelet, cpu_ };
+    const weft_kernel_entry variable = { name_, &variable##_codelet, cpu_, accesses_ };
 
 #endif

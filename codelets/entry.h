@@ -2,6 +2,8 @@
 #ifndef WEFT_CODELETS_ENTRY_H
 #define WEFT_CODELETS_ENTRY_H
 
+#include "codelets/access.h"
+
 struct starpu_codelet;
 typedef struct weft_task_run weft_task_run;
 
@@ -9,6 +11,7 @@ typedef struct weft_kernel_entry {
     const char *name;
     struct starpu_codelet *codelet; /* runs weft_run_task() */
     void (*cpu)(void *buffers[], const weft_task_run *run);
+    weft_kernel_accesses accesses;
 } weft_kernel_entry;
 
 #endif

@@ -404,7 +404,7 @@ static void copy_cpu(void *buffers[], const weft_task_run *run)
     }
 }
 
-WEFT_KERNEL_ENTRY(weft_entry_copy, "weft_copy", WEFT_COLOR_MOVE, copy_cpu)
+WEFT_KERNEL_ENTRY(weft_entry_copy, "weft_copy", WEFT_COLOR_MOVE, copy_cpu, weft_copy_accesses)
 
 /* ---- reduce -------------------------------------------------------------------------------------------- */
 
@@ -631,4 +631,4 @@ static void reduce_cpu(void *buffers[], const weft_task_run *run)
     }
 }
 
-WEFT_KERNEL_ENTRY(weft_entry_reduce, "weft_reduce", WEFT_COLOR_MOVE, reduce_cpu)
+WEFT_KERNEL_ENTRY(weft_entry_reduce, "weft_reduce", WEFT_COLOR_MOVE, reduce_cpu, weft_reduce_accesses)

@@ -203,4 +203,5 @@ static void elementwise_cpu(void *buffers[], const weft_task_run *run)
     } while (next_row(&r));
 }
 
-WEFT_KERNEL_ENTRY(weft_entry_elementwise, "weft_elementwise", WEFT_COLOR_OTHER, elementwise_cpu)
+WEFT_KERNEL_ENTRY(weft_entry_elementwise, "weft_elementwise", WEFT_COLOR_OTHER, elementwise_cpu,
+                  weft_elementwise_accesses)

@@ -41,7 +41,8 @@ static void embedding_cpu(void *buffers[], const weft_task_run *run)
     }
 }
 
-WEFT_KERNEL_ENTRY(weft_entry_embedding, "weft_embedding", WEFT_COLOR_OTHER, embedding_cpu)
+WEFT_KERNEL_ENTRY(weft_entry_embedding, "weft_embedding", WEFT_COLOR_OTHER, embedding_cpu,
+                  weft_embedding_accesses)
 
 enum { BLOCK = 512 };
 
@@ -94,4 +95,4 @@ static void embedding_backward_cpu(void *buffers[], const weft_task_run *run)
 }
 
 WEFT_KERNEL_ENTRY(weft_entry_embedding_backward, "weft_embedding_backward", WEFT_COLOR_OTHER,
-                  embedding_backward_cpu)
+                  embedding_backward_cpu, weft_embedding_backward_accesses)

@@ -56,4 +56,4 @@ static void fill_cpu(void *buffers[], const weft_task_run *run)
     fill(args->base.dtype, weft_task_pointer(buffers, run, 0), args->count, args->value);
 }
 
-WEFT_KERNEL_ENTRY(weft_entry_fill, "weft_fill", WEFT_COLOR_FILL, fill_cpu)
+WEFT_KERNEL_ENTRY(weft_entry_fill, "weft_fill", WEFT_COLOR_FILL, fill_cpu, weft_fill_accesses)

@@ -351,7 +351,7 @@ static void gemm_cpu(void *buffers[], const weft_task_run *run)
     }
 }
 
-WEFT_KERNEL_ENTRY(weft_entry_gemm, "weft_gemm", WEFT_COLOR_PRODUCT, gemm_cpu)
+WEFT_KERNEL_ENTRY(weft_entry_gemm, "weft_gemm", WEFT_COLOR_PRODUCT, gemm_cpu, weft_gemm_accesses)
 
 /* ---- many products: a kernel on views ------------------------------------------------------------------ */
 

@@ -44,4 +44,5 @@ static struct starpu_codelet kernel_codelet = {
     .color = WEFT_COLOR_OTHER,
 };
 
-const weft_kernel_entry weft_entry_kernel = { "weft_kernel", &kernel_codelet, kernel_cpu };
+const weft_kernel_entry weft_entry_kernel = { "weft_kernel", &kernel_codelet, kernel_cpu,
+                                              weft_kernel_call_accesses };

@@ -3,6 +3,7 @@
 
 #include "comm/check_spmd.h"
 #include "dispatch/cache.h"
+#include "dispatch/check.h"
 #include "dispatch/inputs.h"
 #include "tensor/run.h"
 
@@ -145,7 +146,7 @@ static bool lower_shards(const operands *o, weft_task_list *tasks)
     if (tasks->failed) {
         weft_fail(WEFT_ERR_NOMEM, o->call->function, "no memory for tasks");
     }
-    return done;
+    return done && (weft_runtime.task_cache != WEFT_TASK_CACHE_CHECK || weft_check_lowered(&lowering));
 }
 
 /* Whether the tasks that are kept are those that the lowering makes now. False with the error kept. */

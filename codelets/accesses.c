@@ -1,0 +1,189 @@
+/* The accesses of every kernel, by the structure of its arguments. */
+#include "codelets/access.h"
+
+#include "codelets/accesses.h"
+#include "codelets/convolution.h"
+#include "codelets/copy.h"
+#include "codelets/elementwise.h"
+#include "codelets/fill.h"
+#include "codelets/kernel.h"
+#include "codelets/linear.h"
+#include "codelets/lookup.h"
+
+static int64_t size_of(weft_dtype type)
+{
+    return (int64_t)weft_dtype_size(type);
+}
+
+/* A matrix whose rows are `row_stride` elements apart. */
+static weft_kernel_access matrix(weft_kernel_access_kind kind, int operand, weft_dtype type, int64_t rows,
+                                 int64_t columns, int64_t row_stride, int64_t column_stride)
+{
+    int64_t size = size_of(type);
+    return (weft_kernel_access){ .kind = kind,
+                                 .operand = operand,
+                                 .element = size,
+                                 .ndim = 2,
+                                 .extent = { rows, columns },
+                                 .stride = { row_stride * size, column_stride * size } };
+}
+
+static weft_kernel_access box(weft_kernel_access_kind kind, int operand, int64_t offset, int64_t size,
+                              int ndim, const int64_t extent[], const int64_t stride[])
+{
+    weft_kernel_access access = {
+        .kind = kind, .operand = operand, .offset = offset, .element = size, .ndim = ndim
+    };
+    for (int d = 0; d < ndim; d++) {
+        access.extent[d] = extent[d];
+        access.stride[d] = stride[d] * size;
+    }
+    return access;
+}
+
+void weft_copy_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit, void *context)
+{
+    const weft_copy_args *args = arguments;
+    int64_t size = (int64_t)args->element_size;
+    for (int target = 0; target < 2; target++) {
+        for (int i = 0; i < num_operands - 1; i++) {
+            const weft_strided_box *b = &args->boxes[i];
+            weft_kernel_access access =
+                target ? box(WEFT_KERNEL_WRITE, 0, args->target_offset[i], size, b->ndim, b->extent,
+                             b->target_stride)
+                       : box(WEFT_KERNEL_READ, i + 1, 0, size, b->ndim, b->extent, b->source_stride);
+            visit(context, &access);
+        }
+    }
+}
+
+void weft_reduce_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit, void *context)
+{
+    const weft_reduce_args *args = arguments;
+    int64_t size = size_of(args->base.dtype);
+    for (int i = 0; i < num_operands - 1; i++) {
+        const weft_strided_box *b = &args->boxes[i];
+        weft_kernel_access source =
+            box(WEFT_KERNEL_READ, i + 1, 0, size, b->ndim, b->extent, b->source_stride);
+        source.adds_sources = true;
+        visit(context, &source);
+    }
+    const weft_strided_box *b = &args->boxes[0];
+    weft_kernel_access target = box(args->accumulate ? WEFT_KERNEL_UPDATE : WEFT_KERNEL_WRITE, 0, 0, size,
+                                    b->ndim, b->extent, b->target_stride);
+    target.adds_sources = true;
+    visit(context, &target);
+}
+
+void weft_elementwise_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit,
+                               void *context)
+{
+    const weft_elementwise_args *args = arguments;
+    for (int k = num_operands; k-- > 0;) { /* operand 0, the output, last */
+        weft_kernel_access access = box(k == 0 ? WEFT_KERNEL_WRITE : WEFT_KERNEL_READ, k, 0,
+                                        size_of(args->types[k]), args->ndim, args->extent, args->stride[k]);
+        visit(context, &access);
+    }
+}
+
+void weft_fill_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit, void *context)
+{
+    (void)num_operands;
+    const weft_fill_args *args = arguments;
+    weft_kernel_access access =
+        weft_kernel_access_run(WEFT_KERNEL_CLEAR, 0, 0, args->count, size_of(args->base.dtype));
+    visit(context, &access);
+}
+
+void weft_gemm_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit, void *context)
+{
+    const weft_gemm_args *args = arguments;
+    const weft_gemm *g = &args->gemm;
+    if (g->k > 0) {
+        weft_kernel_access a = matrix(WEFT_KERNEL_READ, 1, args->input_type, g->transpose_a ? g->k : g->m,
+                                      g->transpose_a ? g->m : g->k, g->lda, 1);
+        weft_kernel_access b = matrix(WEFT_KERNEL_READ, 2, args->input_type, g->transpose_b ? g->n : g->k,
+                                      g->transpose_b ? g->k : g->n, g->ldb, 1);
+        visit(context, &a);
+        visit(context, &b);
+    }
+    if (args->adds) {
+        weft_kernel_access x = matrix(WEFT_KERNEL_READ, num_operands - 1, args->input_type, g->m, g->n,
+                                      args->addend_row_stride, args->addend_column_stride);
+        visit(context, &x);
+    }
+    weft_kernel_access c = matrix(g->beta == 0 || args->adds ? WEFT_KERNEL_WRITE : WEFT_KERNEL_UPDATE, 0,
+                                  args->base.dtype, g->m, g->n, g->ldc, 1);
+    c.addends = g->k;
+    visit(context, &c);
+}
+
+void weft_embedding_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit,
+                             void *context)
+{
+    (void)num_operands;
+    const weft_embedding_args *args = arguments;
+    weft_kernel_access table =
+        matrix(WEFT_KERNEL_READ, 1, args->base.dtype, args->num_rows, args->width, args->table_stride, 1);
+    weft_kernel_access indices =
+        weft_kernel_access_run(WEFT_KERNEL_READ, 2, 0, args->count, size_of(args->index_type));
+    weft_kernel_access output = matrix(args->first ? WEFT_KERNEL_WRITE : WEFT_KERNEL_UPDATE, 0,
+                                       args->base.dtype, args->count, args->width, args->output_stride, 1);
+    output.addends = args->num_rows;
+    visit(context, &table);
+    visit(context, &indices);
+    visit(context, &output);
+}
+
+void weft_embedding_backward_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit,
+                                      void *context)
+{
+    (void)num_operands;
+    const weft_embedding_args *args = arguments;
+    weft_kernel_access gradient =
+        matrix(WEFT_KERNEL_READ, 1, args->gradient_type, args->count, args->width, args->output_stride, 1);
+    weft_kernel_access indices =
+        weft_kernel_access_run(WEFT_KERNEL_READ, 2, 0, args->count, size_of(args->index_type));
+    weft_kernel_access table = matrix(args->first ? WEFT_KERNEL_WRITE : WEFT_KERNEL_UPDATE, 0,
+                                      args->base.dtype, args->num_rows, args->width, args->table_stride, 1);
+    table.addends = args->count;
+    visit(context, &gradient);
+    visit(context, &indices);
+    visit(context, &table);
+}
+
+/* The rows of a view, panel by panel. */
+static void visit_view(const weft_kernel_operand *operand, weft_kernel_access_kind kind, int64_t addends,
+                       weft_kernel_visitor visit, void *context)
+{
+    const weft_view *view = &operand->view;
+    int64_t row = 0, rows = weft_view_rows(view);
+    for (int i = 0; i < operand->num_panels && row < rows; i++) {
+        int64_t count = rows;
+        if (view->ndim > 0) {
+            int64_t global = view->offset[0] + row;
+            int64_t left = view->panel_rows - global % view->panel_rows;
+            count = left < rows - row ? left : rows - row;
+        }
+        int64_t elements = view->ndim == 0 ? 1 : count * view->row_elements;
+        weft_kernel_access access =
+            weft_kernel_access_run(kind, operand->first_panel + i, 0, elements, size_of(view->dtype));
+        access.addends = addends;
+        visit(context, &access);
+        row += count;
+    }
+}
+
+void weft_kernel_call_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit,
+                               void *context)
+{
+    (void)num_operands;
+    const weft_kernel_args *args = arguments;
+    for (int i = 0; i < args->num_inputs; i++) {
+        visit_view(&args->operands[1 + i], WEFT_KERNEL_READ, 0, visit, context);
+    }
+    /* The pieces of what is accumulated are those of the rows of input 0. */
+    bool piece = !(args->first && args->last);
+    visit_view(&args->operands[0], args->first ? WEFT_KERNEL_WRITE : WEFT_KERNEL_UPDATE,
+               piece ? weft_view_rows(&args->operands[1].view) : 0, visit, context);
+}

@@ -1,0 +1,21 @@
+/* The accesses of every kernel: see access.h. */
+#ifndef WEFT_CODELETS_ACCESSES_H
+#define WEFT_CODELETS_ACCESSES_H
+
+#include "codelets/access.h"
+
+void weft_copy_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit, void *context);
+void weft_reduce_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit, void *context);
+void weft_elementwise_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit,
+                               void *context);
+void weft_fill_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit, void *context);
+void weft_gemm_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit, void *context);
+void weft_embedding_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit,
+                             void *context);
+void weft_embedding_backward_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit,
+                                      void *context);
+/* Of all kernels on views: weft_kernel_args. */
+void weft_kernel_call_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit,
+                               void *context);
+
+#endif

@@ -1,0 +1,61 @@
+#include "dispatch/check.h"
+
+#include "tasks/check.h"
+
+/* Through an access map a rank may need a part of what it has; data movement may leave out indices. */
+static bool reads_parts(const weft_lowering *lowering, int input)
+{
+    const weft_sharding *sharding = lowering->sharding;
+    bool parts = lowering->access_map[input] != NULL || lowering->operation->places;
+    for (int d = 0; d < sharding->inputs[input]->ndim && sharding->has_access_maps; d++) {
+        parts = parts || sharding->window_rows[input][d] >= 0;
+    }
+    return parts;
+}
+
+/* What is placed in the output comes behind the list. */
+static weft_task_share share_written(const weft_lowering *lowering)
+{
+    const weft_operation *operation = lowering->operation;
+    bool parts = operation->in_place && operation->lower != NULL;
+    for (int i = 0; i < lowering->num_inputs; i++) {
+        parts = parts || (lowering->access_map[i] != NULL && lowering->access_map[i]->placed);
+    }
+    return parts ? WEFT_TASKS_SOME : WEFT_TASKS_ALL;
+}
+
+/* Elementwise tasks load all operands, also those that their expression does not use. */
+static bool is_undefined(const weft_operation *operation)
+{
+    return operation->overwrites && operation->elementwise == NULL;
+}
+
+static int describe_tensors(const weft_lowering *lowering, weft_task_tensor tensors[])
+{
+    const weft_operation *operation = lowering->operation;
+    for (int i = 0; i < lowering->num_inputs; i++) {
+        tensors[i] =
+            (weft_task_tensor){ .layout = lowering->inputs[i],
+                                .given = true,
+                                .read = reads_parts(lowering, i) ? WEFT_TASKS_SOME : WEFT_TASKS_ALL };
+    }
+    int output = operation->in_place ? 0 : lowering->num_inputs;
+    tensors[output] = (weft_task_tensor){ .layout = lowering->output,
+                                          .given = operation->in_place && !is_undefined(operation),
+                                          .written = share_written(lowering) };
+    return operation->in_place ? lowering->num_inputs : lowering->num_inputs + 1;
+}
+
+bool weft_check_lowered(const weft_lowering *lowering)
+{
+    weft_task_tensor tensors[WEFT_MAX_INPUTS + 1];
+    char why[300] = "no memory";
+    int count = describe_tensors(lowering, tensors);
+    weft_status status = weft_task_list_check(lowering->tasks, count, tensors, weft_runtime.first_rank,
+                                              weft_runtime.local_ranks, why, sizeof(why));
+    if (status != WEFT_OK) {
+        weft_fail_alone(status, lowering->function, "the tasks of %s: %s", lowering->operation->name, why);
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,10 @@
+/* WEFT_TASK_CACHE=check: whether the tasks that a lowering makes can be right, found without running them. */
+#ifndef WEFT_SRC_DISPATCH_CHECK_H
+#define WEFT_SRC_DISPATCH_CHECK_H
+
+#include "dispatch/dispatch.h"
+
+/* Of the list that the lowering has appended to, for all hosted shards. False with the error kept. */
+bool weft_check_lowered(const weft_lowering *lowering);
+
+#endif

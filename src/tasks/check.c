@@ -1,0 +1,585 @@
+/* Follows the tasks of a list through its slots. A slot is looked at in units: as many bytes as divide all
+ * places where an access begins or ends, so that panels that are used as a whole are one unit. */
+#include "tasks/check.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+/* ---- state --------------------------------------------------------------------------------------------- */
+
+typedef enum unit_state { NOTHING, GIVEN, CLEARED, WRITTEN } unit_state;
+
+typedef struct unit {
+    unit_state state;
+    bool read;            /* since it was written */
+    uint32_t first, last; /* tasks, of those whose addends it has */
+    int64_t addends;
+} unit;
+
+typedef struct slot_state {
+    int64_t bytes, unit_bytes;
+    unit *units;
+    uint32_t access; /* of the task that is looked at: that of all its operands in this slot */
+} slot_state;
+
+/* Of a task that adds what it reads. */
+typedef struct sources {
+    int64_t addends, of_this; /* of all; of the one that is looked at */
+    bool any, tasks;          /* there was one; the last one is a sum that tasks have made: these */
+    uint32_t first, last;
+} sources;
+
+typedef struct checker {
+    const weft_task_list *list;
+    int num_tensors;
+    const weft_task_tensor *tensors;
+    int first_rank, num_shards;
+    slot_state *slots;
+    uint32_t task; /* that is looked at */
+    bool measures; /* the first time: units are found */
+    sources sources;
+    bool failed, out_of_memory;
+    char *why;
+    size_t why_size;
+} checker;
+
+static void refuse(checker *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The first reason is kept. */
+static void refuse(checker *c, const char *format, ...)
+{
+    if (c->failed) {
+        return;
+    }
+    c->failed = true;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(c->why, c->why_size, format, arguments);
+    va_end(arguments);
+}
+
+static const weft_task *task_at(const checker *c, uint32_t number)
+{
+    return weft_task_list_tasks(c->list) + number;
+}
+
+static const char *slot_text(const weft_slot *slot, char text[64])
+{
+    if (slot->tensor == WEFT_TEMPORARY) {
+        snprintf(text, 64, "temporary %" PRId64, slot->panel);
+    } else {
+        snprintf(text, 64, "tensor %" PRId32 ", shard %" PRId32 ", panel %" PRId64, slot->tensor, slot->shard,
+                 slot->panel);
+    }
+    return text;
+}
+
+/* "task 3 (weft_copy) reads bytes 16 to 32 of tensor 0, shard 0, panel 1: ..." */
+static void refuse_bytes(checker *c, uint32_t slot, const char *does, int64_t first, int64_t last,
+                         const char *why)
+{
+    char text[64];
+    refuse(c, "task %" PRIu32 " (%s) %s bytes %" PRId64 " to %" PRId64 " of %s: %s", c->task,
+           task_at(c, c->task)->kernel->name, does, first, last,
+           slot_text(weft_task_list_slots(c->list) + slot, text), why);
+}
+
+/* ---- slots --------------------------------------------------------------------------------------------- */
+
+/* Bytes of a panel; -1: there is none. */
+static int64_t panel_bytes(const checker *c, const weft_slot *slot)
+{
+    if (slot->tensor < 0 || slot->tensor >= c->num_tensors || slot->shard < 0 ||
+        slot->shard >= c->num_shards) {
+        return -1;
+    }
+    const weft_layout *layout = c->tensors[slot->tensor].layout;
+    weft_shard_info shard = weft_layout_shard(layout, c->first_rank + slot->shard);
+    if (slot->panel < 0 || slot->panel >= shard.num_panels) {
+        return -1;
+    }
+    int64_t first, last;
+    weft_panel_range(layout, &shard.box, slot->panel, &first, &last);
+    return (last - first) * weft_row_elements(layout->ndim, &shard.box) *
+           (int64_t)weft_dtype_size(layout->dtype);
+}
+
+static int64_t slot_bytes(const checker *c, const weft_slot *slot)
+{
+    if (slot->tensor != WEFT_TEMPORARY) {
+        return panel_bytes(c, slot);
+    }
+    const weft_temporary *all = c->list->temporaries.items;
+    bool exists = slot->panel >= 0 && slot->panel < (int64_t)c->list->temporaries.count;
+    return exists ? all[slot->panel].bytes : -1;
+}
+
+static void size_slots(checker *c)
+{
+    for (size_t i = 0; i < c->list->slots.count && !c->failed; i++) {
+        const weft_slot *slot = weft_task_list_slots(c->list) + i;
+        char text[64];
+        c->slots[i].bytes = c->slots[i].unit_bytes = slot_bytes(c, slot);
+        if (c->slots[i].bytes < 0) {
+            refuse(c, "there is no %s", slot_text(slot, text));
+        }
+    }
+}
+
+static void make_units(checker *c)
+{
+    for (size_t i = 0; i < c->list->slots.count && !c->failed; i++) {
+        slot_state *s = &c->slots[i];
+        const weft_slot *slot = weft_task_list_slots(c->list) + i;
+        size_t count = s->bytes == 0 ? 0 : (size_t)(s->bytes / s->unit_bytes);
+        s->units = calloc(count + 1, sizeof(*s->units));
+        c->failed = c->out_of_memory = s->units == NULL;
+        bool given = slot->tensor != WEFT_TEMPORARY && c->tensors[slot->tensor].given;
+        for (size_t k = 0; k < count && !c->failed && given; k++) {
+            s->units[k].state = GIVEN;
+        }
+    }
+}
+
+/* ---- boxes --------------------------------------------------------------------------------------------- */
+
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    return b == 0 ? a : common_divisor(b, a % b);
+}
+
+/* An access as runs of bytes: strides are positive and ascend; what lies together is one run. */
+typedef struct runs {
+    int64_t offset, bytes;
+    int ndim;
+    int64_t extent[WEFT_KERNEL_DIMS], stride[WEFT_KERNEL_DIMS];
+    bool repeats; /* elements lie on each other */
+} runs;
+
+static void insert_dim(runs *r, int64_t extent, int64_t stride)
+{
+    int place = r->ndim++;
+    for (; place > 0 && r->stride[place - 1] > stride; place--) {
+        r->extent[place] = r->extent[place - 1];
+        r->stride[place] = r->stride[place - 1];
+    }
+    r->extent[place] = extent;
+    r->stride[place] = stride;
+}
+
+/* False: there is no element. */
+static bool find_runs(const weft_kernel_access *access, int64_t operand_offset, runs *r)
+{
+    *r = (runs){ .offset = operand_offset + access->offset, .bytes = access->element };
+    for (int d = 0; d < access->ndim; d++) {
+        int64_t extent = access->extent[d], stride = access->stride[d];
+        if (extent <= 0) {
+            return false;
+        }
+        r->repeats = r->repeats || (extent > 1 && stride == 0);
+        if (stride < 0) {
+            r->offset += (extent - 1) * stride;
+            stride = -stride;
+        }
+        if (extent > 1 && stride > 0) {
+            insert_dim(r, extent, stride);
+        }
+    }
+    int joined = 0;
+    while (joined < r->ndim && r->stride[joined] == r->bytes) {
+        r->bytes *= r->extent[joined++];
+    }
+    r->ndim -= joined;
+    for (int d = 0; d < r->ndim; d++) {
+        r->extent[d] = r->extent[d + joined];
+        r->stride[d] = r->stride[d + joined];
+    }
+    return r->bytes > 0;
+}
+
+static int64_t end_of(const runs *r)
+{
+    int64_t end = r->offset + r->bytes;
+    for (int d = 0; d < r->ndim; d++) {
+        end += (r->extent[d] - 1) * r->stride[d];
+    }
+    return end;
+}
+
+static void measure(checker *c, uint32_t slot, const runs *r, const char *does)
+{
+    slot_state *s = &c->slots[slot];
+    int64_t end = end_of(r);
+    if (r->offset < 0 || end > s->bytes) {
+        char why[64];
+        snprintf(why, sizeof(why), "it has %" PRId64, s->bytes);
+        refuse_bytes(c, slot, does, r->offset, end, why);
+        return;
+    }
+    s->unit_bytes = common_divisor(common_divisor(s->unit_bytes, r->offset), r->bytes);
+    for (int d = 0; d < r->ndim; d++) {
+        s->unit_bytes = common_divisor(s->unit_bytes, r->stride[d]);
+    }
+}
+
+/* ---- the order of addends ------------------------------------------------------------------------------ */
+
+/* Where a task reads a tensor: -1, 0, 1 as what `a` reads of it lies before, at or behind what `b` reads. */
+static int compare_reads(const checker *c, const weft_task_operand *a, const weft_task_operand *b)
+{
+    const weft_slot *slots = weft_task_list_slots(c->list), *p = &slots[a->slot], *q = &slots[b->slot];
+    if (p->panel != q->panel) {
+        return p->panel < q->panel ? -1 : 1;
+    }
+    return a->offset == b->offset ? 0 : a->offset < b->offset ? -1 : 1;
+}
+
+/* The first operand of a task that reads this slot's shard. */
+static const weft_task_operand *read_of(const checker *c, const weft_task *task, const weft_slot *shard)
+{
+    for (uint32_t i = 1; i < task->num_operands; i++) {
+        const weft_task_operand *operand = weft_task_operands(c->list, task) + i;
+        const weft_slot *slot = weft_task_list_slots(c->list) + operand->slot;
+        if (slot->tensor == shard->tensor && slot->shard == shard->shard &&
+            operand->access == WEFT_SLOT_READ) {
+            return operand;
+        }
+    }
+    return NULL;
+}
+
+/* Whether the addends of `later` lie behind those of `earlier`: in no tensor before them, in one behind.
+ * Tasks that read no tensor, or none that the other one reads, are not ordered by this. */
+static bool comes_after(const checker *c, uint32_t earlier, uint32_t later)
+{
+    const weft_task *p = task_at(c, earlier), *q = task_at(c, later);
+    bool behind = false, common = false;
+    for (uint32_t i = 1; i < q->num_operands; i++) {
+        const weft_task_operand *operand = weft_task_operands(c->list, q) + i;
+        const weft_slot *slot = weft_task_list_slots(c->list) + operand->slot;
+        bool reads = operand->access == WEFT_SLOT_READ && slot->tensor != WEFT_TEMPORARY;
+        const weft_task_operand *before = reads ? read_of(c, p, slot) : NULL;
+        if (before == NULL || operand != read_of(c, q, slot)) {
+            continue;
+        }
+        int order = compare_reads(c, before, operand);
+        if (order > 0) {
+            return false;
+        }
+        common = true;
+        behind = behind || order < 0;
+    }
+    return behind || !common;
+}
+
+/* ---- units --------------------------------------------------------------------------------------------- */
+
+/* A source of a sum: its addends come behind those of the sources before. All its elements have as many. */
+static const char *add_source(checker *c, const unit *u, bool begins)
+{
+    sources *s = &c->sources;
+    if (begins) {
+        if (s->any && u->addends > 0 && s->tasks && !comes_after(c, s->last, u->first)) {
+            return "its addends do not come behind those of the operand before";
+        }
+        s->addends += s->of_this = u->addends > 0 ? u->addends : 1;
+        s->tasks = u->addends > 0;
+        s->first = s->any ? s->first : u->first;
+        s->last = u->last;
+        s->any = true;
+    } else if (s->of_this != (u->addends > 0 ? u->addends : 1)) {
+        return "its elements are not of as many addends";
+    }
+    return NULL;
+}
+
+static const char *read_unit(checker *c, unit *u, const weft_kernel_access *access, bool begins)
+{
+    if (u->state == NOTHING) {
+        return "nothing was written there";
+    }
+    u->read = true;
+    return access->adds_sources ? add_source(c, u, begins) : NULL;
+}
+
+static const char *begin_unit(const checker *c, unit *u, weft_kernel_access_kind kind, bool temporary)
+{
+    if (u->state == WRITTEN && !(temporary && u->read)) {
+        return temporary ? "what was there was not read" : "a task before has written there";
+    }
+    if (u->state == CLEARED && kind == WEFT_KERNEL_CLEAR) {
+        return "a task before has cleared it";
+    }
+    u->addends = 0;
+    u->first = c->task;
+    u->state = kind == WEFT_KERNEL_CLEAR ? CLEARED : WRITTEN;
+    return NULL;
+}
+
+static const char *continue_unit(const checker *c, unit *u, const weft_kernel_access *access)
+{
+    if (u->state == NOTHING) {
+        return "nothing was written there";
+    }
+    bool from_tasks = access->adds_sources && c->sources.tasks;
+    if (u->state != GIVEN && u->addends > 0 && (from_tasks || !access->adds_sources) &&
+        !comes_after(c, u->last, from_tasks ? c->sources.first : c->task)) {
+        return "its addends do not come behind those of the tasks before";
+    }
+    u->state = WRITTEN;
+    return NULL;
+}
+
+static const char *write_unit(const checker *c, unit *u, const weft_kernel_access *access, bool temporary)
+{
+    const char *why = access->kind == WEFT_KERNEL_UPDATE ? continue_unit(c, u, access)
+                                                         : begin_unit(c, u, access->kind, temporary);
+    bool from_tasks = access->adds_sources && c->sources.tasks;
+    u->addends += access->adds_sources ? c->sources.addends : access->addends;
+    u->last = from_tasks ? c->sources.last : c->task;
+    u->first = from_tasks && access->kind != WEFT_KERNEL_UPDATE ? c->sources.first : u->first;
+    u->read = false;
+    return why;
+}
+
+static void visit_run(checker *c, const weft_kernel_access *access, uint32_t slot, int64_t offset,
+                      int64_t bytes, bool begins)
+{
+    slot_state *s = &c->slots[slot];
+    bool reads = access->kind == WEFT_KERNEL_READ;
+    bool temporary = weft_task_list_slots(c->list)[slot].tensor == WEFT_TEMPORARY;
+    for (int64_t at = offset; at < offset + bytes && !c->failed; at += s->unit_bytes) {
+        unit *u = &s->units[at / s->unit_bytes];
+        const char *why = reads ? read_unit(c, u, access, begins) : write_unit(c, u, access, temporary);
+        begins = false;
+        if (why != NULL) {
+            refuse_bytes(c, slot, reads ? "reads" : "writes", at, at + s->unit_bytes, why);
+        }
+    }
+}
+
+static void visit_runs(checker *c, const weft_kernel_access *access, uint32_t slot, const runs *r)
+{
+    int64_t index[WEFT_KERNEL_DIMS] = { 0 }, offset = r->offset;
+    int d;
+    bool begins = true;
+    do {
+        visit_run(c, access, slot, offset, r->bytes, begins);
+        begins = false;
+        for (d = 0; d < r->ndim; d++) {
+            offset += r->stride[d];
+            if (++index[d] < r->extent[d]) {
+                break;
+            }
+            offset -= r->extent[d] * r->stride[d];
+            index[d] = 0;
+        }
+    } while (d < r->ndim && !c->failed);
+}
+
+/* ---- tasks --------------------------------------------------------------------------------------------- */
+
+static uint32_t needed_access(weft_kernel_access_kind kind)
+{
+    return kind == WEFT_KERNEL_READ     ? WEFT_SLOT_READ
+           : kind == WEFT_KERNEL_UPDATE ? WEFT_SLOT_READ_WRITE
+                                        : WEFT_SLOT_WRITE;
+}
+
+static void visit_access(void *context, const weft_kernel_access *access)
+{
+    checker *c = context;
+    const weft_task *task = task_at(c, c->task);
+    if (c->failed) {
+        return;
+    }
+    if (access->operand < 0 || (uint32_t)access->operand >= task->num_operands) {
+        refuse(c, "task %" PRIu32 " (%s) has no operand %d", c->task, task->kernel->name, access->operand);
+        return;
+    }
+    const weft_task_operand *operand = weft_task_operands(c->list, task) + access->operand;
+    const char *does = access->kind == WEFT_KERNEL_READ ? "reads" : "writes";
+    runs r;
+    if (!find_runs(access, operand->offset, &r)) {
+        return;
+    }
+    uint32_t needed = needed_access(access->kind);
+    if ((operand->access & needed) != needed) {
+        refuse_bytes(c, operand->slot, does, r.offset, end_of(&r), "the operand does not declare it");
+    } else if (r.repeats && access->kind != WEFT_KERNEL_READ) {
+        refuse_bytes(c, operand->slot, does, r.offset, end_of(&r), "elements lie on each other");
+    } else if (c->measures) {
+        measure(c, operand->slot, &r, does);
+    } else {
+        visit_runs(c, access, operand->slot, &r);
+    }
+}
+
+/* Where a task declares that nothing of what was in a slot is needed, nothing of it is there afterwards. */
+static void discard(checker *c, uint32_t slot)
+{
+    slot_state *s = &c->slots[slot];
+    bool temporary = weft_task_list_slots(c->list)[slot].tensor == WEFT_TEMPORARY;
+    int64_t count = s->bytes == 0 ? 0 : s->bytes / s->unit_bytes;
+    for (int64_t i = 0; i < count && !c->failed; i++) {
+        unit *u = &s->units[i];
+        if (u->state == WRITTEN && !(temporary && u->read)) {
+            refuse_bytes(c, slot, "discards", i * s->unit_bytes, (i + 1) * s->unit_bytes,
+                         "a task before has written there");
+        }
+        u->state = NOTHING;
+        u->read = false;
+    }
+}
+
+static void declare_accesses(checker *c, const weft_task *task)
+{
+    const weft_task_operand *operands = weft_task_operands(c->list, task);
+    for (uint32_t i = 0; i < task->num_operands; i++) {
+        c->slots[operands[i].slot].access |= operands[i].access;
+    }
+    for (uint32_t i = 0; i < task->num_operands; i++) {
+        if (c->slots[operands[i].slot].access == WEFT_SLOT_WRITE) {
+            discard(c, operands[i].slot);
+        }
+        c->slots[operands[i].slot].access = 0;
+    }
+}
+
+static void visit_tasks(checker *c, bool measures)
+{
+    c->measures = measures;
+    for (c->task = 0; c->task < c->list->tasks.count && !c->failed; c->task++) {
+        const weft_task *task = task_at(c, c->task);
+        c->sources = (sources){ 0 };
+        if (!measures) {
+            declare_accesses(c, task);
+        }
+        task->kernel->accesses(task->arguments, (int)task->num_operands, visit_access, c);
+    }
+}
+
+/* ---- at the end ---------------------------------------------------------------------------------------- */
+
+/* What was found of the units of one shard. */
+typedef struct shard_state {
+    int64_t panels; /* that have a slot */
+    bool some_read, some_unread;
+    int64_t least, most; /* addends */
+} shard_state;
+
+static void add_slot(const slot_state *s, shard_state *shard)
+{
+    int64_t count = s->bytes == 0 ? 0 : s->bytes / s->unit_bytes;
+    shard->panels++;
+    for (int64_t i = 0; i < count; i++) {
+        const unit *u = &s->units[i];
+        shard->some_read = shard->some_read || u->read;
+        shard->some_unread = shard->some_unread || !u->read;
+        if (u->state == WRITTEN) {
+            shard->least = weft_min_i64(shard->least, u->addends);
+            shard->most = weft_max_i64(shard->most, u->addends);
+        }
+    }
+}
+
+static void check_temporary(checker *c, size_t slot)
+{
+    const slot_state *s = &c->slots[slot];
+    int64_t count = s->bytes == 0 ? 0 : s->bytes / s->unit_bytes;
+    char text[64];
+    for (int64_t i = 0; i < count; i++) {
+        if (s->units[i].state != NOTHING && !s->units[i].read) {
+            refuse(c, "%s has values that no task reads",
+                   slot_text(weft_task_list_slots(c->list) + slot, text));
+            return;
+        }
+    }
+}
+
+/* Whether all units of an output's panel are written. */
+static void check_written(checker *c, size_t slot)
+{
+    const slot_state *s = &c->slots[slot];
+    int64_t count = s->bytes == 0 ? 0 : s->bytes / s->unit_bytes;
+    char text[64];
+    for (int64_t i = 0; i < count; i++) {
+        if (s->units[i].state != WRITTEN && s->units[i].state != CLEARED) {
+            refuse(c, "no task writes bytes %" PRId64 " to %" PRId64 " of %s", i * s->unit_bytes,
+                   (i + 1) * s->unit_bytes, slot_text(weft_task_list_slots(c->list) + slot, text));
+            return;
+        }
+    }
+}
+
+static void check_shard(checker *c, int tensor, int shard)
+{
+    const weft_task_tensor *t = &c->tensors[tensor];
+    shard_state found = { .least = INT64_MAX, .most = INT64_MIN };
+    for (size_t i = 0; i < c->list->slots.count; i++) {
+        const weft_slot *slot = weft_task_list_slots(c->list) + i;
+        if (slot->tensor == tensor && slot->shard == shard) {
+            add_slot(&c->slots[i], &found);
+            if (t->written == WEFT_TASKS_ALL) {
+                check_written(c, i);
+            }
+        }
+    }
+    int64_t panels = weft_layout_shard(t->layout, c->first_rank + shard).num_panels;
+    if (t->written == WEFT_TASKS_ALL && found.panels < panels) {
+        refuse(c, "no task writes %" PRId64 " of %" PRId64 " panels of tensor %d, shard %d",
+               panels - found.panels, panels, tensor, shard);
+    }
+    if (t->written == WEFT_TASKS_ALL && found.least < found.most) {
+        refuse(c, "elements of tensor %d, shard %d have from %" PRId64 " to %" PRId64 " addends", tensor,
+               shard, found.least, found.most);
+    }
+    if (t->read == WEFT_TASKS_ALL && t->written == WEFT_TASKS_NONE && found.some_read &&
+        (found.some_unread || found.panels < panels)) {
+        refuse(c, "tasks read some of tensor %d, shard %d, but not all", tensor, shard);
+    }
+}
+
+static void check_end(checker *c)
+{
+    for (size_t i = 0; i < c->list->slots.count; i++) {
+        if (weft_task_list_slots(c->list)[i].tensor == WEFT_TEMPORARY) {
+            check_temporary(c, i);
+        }
+    }
+    for (int t = 0; t < c->num_tensors; t++) {
+        for (int s = 0; s < c->num_shards && c->tensors[t].layout != NULL; s++) {
+            check_shard(c, t, s);
+        }
+    }
+}
+
+weft_status weft_task_list_check(const weft_task_list *list, int num_tensors,
+                                 const weft_task_tensor tensors[], int first_rank, int num_shards, char *why,
+                                 size_t why_size)
+{
+    checker c = { .list = list,
+                  .num_tensors = num_tensors,
+                  .tensors = tensors,
+                  .first_rank = first_rank,
+                  .num_shards = num_shards,
+                  .why = why,
+                  .why_size = why_size };
+    c.slots = calloc(list->slots.count + 1, sizeof(*c.slots));
+    if (c.slots == NULL) {
+        return WEFT_ERR_NOMEM;
+    }
+    size_slots(&c);
+    visit_tasks(&c, true);
+    make_units(&c);
+    visit_tasks(&c, false);
+    if (!c.failed) {
+        check_end(&c);
+    }
+    for (size_t i = 0; i < list->slots.count; i++) {
+        free(c.slots[i].units);
+    }
+    free(c.slots);
+    return c.out_of_memory ? WEFT_ERR_NOMEM : c.failed ? WEFT_ERR_STATE : WEFT_OK;
+}
