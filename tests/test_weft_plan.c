@@ -280,7 +280,7 @@ static void the_page(void **state)
     assert_int_equal(r.status, 0);
     assert_says(&r, "f32[5, 3] [S0,S0] on 2x2");
     assert_says(&r, "[R,R] on 2x2");
-    assert_says(&r, "stage 1: move");
+    assert_says(&r, "stage 1: move, all-gather along 0, 1\n");
     assert_says(&r, "rank 3 receives 4 boxes");
     assert_says(&r, "[4:5, 0:3]  12 bytes, itself");
     assert_says(&r, "180");
@@ -296,6 +296,10 @@ static void the_page(void **state)
     free(r.text);
     r = run_tool("--mesh 1 --to-mesh 16 --shape 8 --from R --to R --algorithm tree --json", false);
     assert_says(&r, "\"stage_algorithms\": [\"tree\"]");
+    assert_says(&r, "\"stage_kinds\": [\"broadcast\"]");
+    free(r.text);
+    r = run_tool("--mesh 4 --shape 64x64 --from P --to R --json", false);
+    assert_says(&r, "\"stage_kinds\": [\"reduce-scatter\", \"all-gather\"]");
     free(r.text);
     r = run_tool("--help", false);
     assert_int_equal(r.status, 0);

@@ -390,9 +390,24 @@ static void print_moves(const request *r, const char *verb, const char *preposit
     }
 }
 
+/* "all-gather along 0, 1" */
+static const char *kind_text(const weft_stage *stage, char *text, size_t size)
+{
+    bool along[WEFT_MAX_DIMS];
+    const char *between = " along ";
+    size_t used = (size_t)snprintf(text, size, "%s", weft_stage_kind_name(weft_stage_kind_of(stage, along)));
+    for (int m = 0; m < stage->from->mesh->ndim && used < size; m++) {
+        if (along[m]) {
+            used += (size_t)snprintf(text + used, size - used, "%s%d", between, m);
+            between = ", ";
+        }
+    }
+    return text;
+}
+
 static void print_stage(const request *r, const weft_stage *stage, const stage_moves *moves, int number)
 {
-    char from[400], to[400], how[60] = "move";
+    char from[400], to[400], how[60] = "move", kind[80];
     if (stage->algorithm != WEFT_DIRECT) {
         snprintf(how, sizeof(how), "move (%s)", weft_algorithm_name(stage->algorithm));
     } else if (stage->reduces && stage->scale != 1.0) {
@@ -400,7 +415,7 @@ static void print_stage(const request *r, const weft_stage *stage, const stage_m
     } else if (stage->reduces) {
         snprintf(how, sizeof(how), "reduce (%s)", weft_reduce_op_name(stage->op));
     }
-    printf("\nstage %d: %s\n  from %s\n  to   %s\n", number, how,
+    printf("\nstage %d: %s, %s\n  from %s\n  to   %s\n", number, how, kind_text(stage, kind, sizeof(kind)),
            weft_layout_format(stage->from, from, sizeof(from)),
            weft_layout_format(stage->to, to, sizeof(to)));
     print_moves(r, "receives", "from", &moves->receives);
@@ -473,6 +488,13 @@ static void print_json(const request *r, const rank_plan *p, const weft_plan_sta
     printf("  \"stage_algorithms\": [");
     for (int i = 0; i < p->plan.num_stages; i++) {
         printf("%s\"%s\"", i > 0 ? ", " : "", weft_algorithm_name(p->plan.stages[i].algorithm));
+    }
+    printf("],\n");
+    printf("  \"stage_kinds\": [");
+    for (int i = 0; i < p->plan.num_stages; i++) {
+        bool along[WEFT_MAX_DIMS];
+        weft_stage_kind kind = weft_stage_kind_of(&p->plan.stages[i], along);
+        printf("%s\"%s\"", i > 0 ? ", " : "", weft_stage_kind_name(kind));
     }
     printf("],\n");
     printf("  \"predicted_us\": %.3f,\n", p->plan.predicted_us);

@@ -106,6 +106,35 @@ typedef struct weft_stage {
     weft_algorithm algorithm; /* of a move stage; a reduce stage is direct */
 } weft_stage;
 
+/* What a stage is among MPI's collectives. Within each group of ranks that differ along some mesh dimensions alone:
+ *   local           each rank has what it gets: a slice of it
+ *   all-gather      each rank gets the boxes of all
+ *   reduce-scatter  each rank gets its box of the reduced whole
+ *   all-reduce      each rank gets the reduced whole
+ *   all-to-all      each rank cuts its box for all others (one mesh dimension)
+ *   shift           each rank gets the box of another one, round a ring
+ *   halo            each rank gets what lies beside its box
+ * With one rank as the source or the target: broadcast, scatter, gather, reduce. Everything else is general. */
+typedef enum weft_stage_kind {
+    WEFT_STAGE_GENERAL,
+    WEFT_STAGE_LOCAL,
+    WEFT_STAGE_ALL_GATHER,
+    WEFT_STAGE_REDUCE_SCATTER,
+    WEFT_STAGE_ALL_REDUCE,
+    WEFT_STAGE_ALL_TO_ALL,
+    WEFT_STAGE_BROADCAST,
+    WEFT_STAGE_SCATTER,
+    WEFT_STAGE_GATHER,
+    WEFT_STAGE_REDUCE,
+    WEFT_STAGE_SHIFT,
+    WEFT_STAGE_HALO,
+    WEFT_STAGE_KINDS /* how many there are */
+} weft_stage_kind;
+const char *weft_stage_kind_name(weft_stage_kind kind); /* "all-gather", ... */
+/* Read off the layouts, in a fixed number of steps. along[m], of WEFT_MAX_DIMS entries: ranks of a group differ
+ * along mesh dimension m; none where it is general, or has a root. */
+weft_stage_kind weft_stage_kind_of(const weft_stage *stage, bool along[]);
+
 #define WEFT_MAX_STAGES (2 * WEFT_MAX_DIMS + 2)
 
 typedef struct weft_plan {
