@@ -11,8 +11,8 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return -floor_div(-a, b);
 }
 
-/* What rows [first, first + extent) of the layout that cuts need: [*begin, *end); empty, at the end, where
- * that is nothing. */
+/* The source indices [*begin, *end) that rows [first, first + extent) of `cut` read; empty, at the end, if
+ * none. */
 static void window_of(const weft_window *w, int64_t first, int64_t extent, int64_t *begin, int64_t *end)
 {
     *begin = *end = w->size;
@@ -32,7 +32,7 @@ static void window_of(const weft_window *w, int64_t first, int64_t extent, int64
 }
 
 bool weft_access_map_make(weft_layout_table *table, const weft_layout *from, const int64_t rows[],
-                       const weft_window of[], weft_access_map *access_map)
+                          const weft_window of[], weft_access_map *access_map)
 {
     int64_t shape[WEFT_MAX_DIMS];
     bool any = false;
@@ -78,7 +78,7 @@ int64_t weft_access_map_largest(const weft_access_map *access_map, int dim)
     return weft_max_i64(0, weft_min_i64(most, w->size));
 }
 
-/* What the part at a coordinate of `cut` needs. */
+/* The source indices that the part at a coordinate of `cut` reads. */
 static void part_box(const weft_access_map *access_map, const int64_t coordinate[], weft_box *box)
 {
     weft_layout_coordinate_box(access_map->cut, coordinate, box);
@@ -110,7 +110,7 @@ void weft_access_map_rank_box(const weft_access_map *access_map, int rank, weft_
     weft_access_map_box(access_map, coordinate, box);
 }
 
-/* The place of the rank that gets what the part of dimension `dim` at a coordinate needs; moves the
+/* The position of the rank that receives for the part at a coordinate of dimension `dim`; moves the
  * coordinate there. */
 static int64_t turned_back(const weft_access_map *access_map, int dim, int64_t coordinate[])
 {
@@ -157,14 +157,14 @@ void weft_stage_shift(const weft_stage *stage, int rank, int64_t shift[])
     }
 }
 
-/* Rows [*low, *high) of the layout that cuts among which are some of every part whose window meets [begin,
- * end): a part does where its first row's window begins before `end` and its last row's ends behind `begin`.
- * Where rows leave gaps between their windows, the last one of the former kind may come before the first one
- * of the latter. */
+/* A range [*low, *high) of rows of `cut` that includes some row of every part that reads an index in
+ * [begin, end). A part does if its first row's range begins before `end` and its last row's range ends
+ * after `begin`. If ranges of consecutive rows leave gaps, the last row of the first kind may come before
+ * the first row of the second. */
 static void candidates(const weft_window *w, int64_t rows, int64_t begin, int64_t end, int64_t *low,
                        int64_t *high)
 {
-    if (w->times < 0) { /* the same about 0 */
+    if (w->times < 0) { /* mirrored about 0 */
         weft_window mirrored = { w->size, -w->times, w->over, w->after, w->before };
         candidates(&mirrored, rows, 1 - end, 1 - begin, low, high);
         return;
@@ -176,7 +176,7 @@ static void candidates(const weft_window *w, int64_t rows, int64_t begin, int64_
 }
 
 bool weft_access_map_intervals(const weft_access_map *access_map, int dim, int64_t begin, int64_t end,
-                          const weft_fixed *fixed, weft_vec *intervals)
+                               const weft_fixed *fixed, weft_vec *intervals)
 {
     const weft_layout *cut = access_map->cut;
     int64_t low, high;

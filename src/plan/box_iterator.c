@@ -13,8 +13,8 @@ void weft_box_iterator_free(weft_box_iterator *p)
     }
 }
 
-static bool make(weft_box_iterator *p, const weft_layout *layout, const weft_access_map *access_map, const weft_box *box,
-                 const weft_fixed *fixed)
+static bool make(weft_box_iterator *p, const weft_layout *layout, const weft_access_map *access_map,
+                 const weft_box *box, const weft_fixed *fixed)
 {
     *p = (weft_box_iterator){ .ndim = layout->ndim, .count = 1 };
     for (int d = 0; d < layout->ndim; d++) {
@@ -32,13 +32,13 @@ static bool make(weft_box_iterator *p, const weft_layout *layout, const weft_acc
 }
 
 bool weft_box_iterator_make(weft_box_iterator *p, const weft_layout *layout, const weft_box *box,
-                       const weft_fixed *fixed)
+                            const weft_fixed *fixed)
 {
     return make(p, layout, NULL, box, fixed);
 }
 
 bool weft_box_iterator_of_targets(weft_box_iterator *p, const weft_stage *stage, const weft_box *box,
-                             const weft_fixed *fixed)
+                                  const weft_fixed *fixed)
 {
     return make(p, stage->to, stage->access_map, box, fixed);
 }

@@ -2,25 +2,24 @@
 
 #include <stdlib.h>
 
-#include "plan/transfers.h"
 #include "plan/box_iterator.h"
 #include "plan/replica.h"
+#include "plan/transfers.h"
 
 /* ---- groups -------------------------------------------------------------------------------------------- */
 
-/* What all groups of a stage have in common. */
+/* Properties that all groups of a stage share. */
 typedef struct grouping {
     const weft_stage *stage;
     weft_roles roles;
-    bool copies
-        [WEFT_MAX_DIMS]; /* dimensions of the destination mesh along which the members of a group differ */
+    bool copies[WEFT_MAX_DIMS]; /* dimensions of the destination mesh along which members of a group differ */
     int64_t stride[WEFT_MAX_DIMS];
     int64_t members; /* of each group */
     int64_t blocks;  /* of each group */
 } grouping;
 
-/* On one mesh the source's Replicate dimensions are none to copy along: each of their coordinates serves its
- * own. On another mesh replicas share the members. */
+/* On one mesh, data is not copied along the source's Replicate dimensions: each of their coordinates
+ * serves its own group. On another mesh replicas share the members. */
 static grouping grouping_of(const weft_stage *stage, const weft_topology *topology)
 {
     grouping g = { .stage = stage, .roles = weft_roles_of(stage, topology), .members = 1 };
@@ -35,7 +34,7 @@ static grouping grouping_of(const weft_stage *stage, const weft_topology *topolo
     return g;
 }
 
-/* The mesh index of a group's member `number`; `place` is that of its member 0. */
+/* The mesh index of member `number` of a group; `place` is the mesh index of member 0. */
 static int64_t member_index(const grouping *g, int64_t place, int64_t number)
 {
     for (int m = g->stage->to->mesh->ndim - 1; m >= 0; m--) {
@@ -47,8 +46,8 @@ static int64_t member_index(const grouping *g, int64_t place, int64_t number)
     return place;
 }
 
-/* A place in the destination mesh: its group's place, its number there, and the group's number among
- * groups. */
+/* A position in the destination mesh: mesh index of member 0 of its group, its number in the group, and
+ * the group's number among all groups. */
 typedef struct membership {
     int64_t place, number, group;
 } membership;
@@ -139,8 +138,8 @@ static int process_of(const line *l, int64_t element)
     return weft_topology_process_of(l->grouping->roles.topology, rank_of(l, element));
 }
 
-/* Whether a rank of the line has its part in the source. On one mesh only the root has: other replicas differ
- * in coordinates in which the group does not. */
+/* Whether a rank of the line has its part in the source. On one mesh only the root does: other replicas
+ * differ in coordinates along which the group does not vary. */
 static bool holds(const line *l, int rank)
 {
     const weft_roles *roles = &l->grouping->roles;
@@ -165,8 +164,9 @@ static int64_t first_from(const line *l, int rank, int64_t low, int64_t high)
     return low;
 }
 
-/* The elements begin .. end - 1 that are hosted with `element`, itself among them: looked for nearby first,
- * as a process hosts few. On a mesh whose ranks are in no order it is alone. */
+/* The elements begin .. end - 1 hosted by the process of `element`, which is one of them. The search goes
+ * outwards from `element`, because a process hosts few ranks. On a mesh that lists ranks in no order the
+ * element is alone. */
 static void hosted_with(const line *l, int64_t element, int64_t *begin, int64_t *end)
 {
     const weft_topology *topology = l->grouping->roles.topology;
@@ -191,8 +191,9 @@ static void hosted_with(const line *l, int64_t element, int64_t *begin, int64_t 
 
 /* ---- parents and children ------------------------------------------------------------------------------ */
 
-/* Of the elements begin .. end - 1, of which `begin` has the part: who gets it next, to serve those behind.
- * The middle, or near it where a process begins, so that each process receives the part once. */
+/* Of the elements begin .. end - 1, of which `begin` has the part: the element that receives it next, to
+ * serve those behind it. The middle, or a position near it where a process begins, so that each process
+ * receives the part once. */
 static int64_t next_in_tree(const line *l, int64_t begin, int64_t end)
 {
     int64_t middle = begin + (end - begin + 1) / 2, first, last;
@@ -241,7 +242,7 @@ typedef struct sending {
     weft_transfers *moves;
 } sending;
 
-/* A child that has the part takes it from itself. */
+/* A child that already has the part takes it from itself. */
 static bool send_to(const sending *s, int64_t child)
 {
     int rank = rank_of(s->line, child);
@@ -272,7 +273,8 @@ static bool send_down_tree(const sending *s, int64_t element)
     return true;
 }
 
-/* The root serves the first of each process, and all of its own; the first of a process the others there. */
+/* The root serves the first rank of each process, and all ranks of its own; the first rank of a process
+ * the others there. */
 static bool send_once(const sending *s, int64_t element)
 {
     const line *l = s->line;
@@ -315,9 +317,9 @@ static bool send_to_children(const sending *s, int64_t element)
 
 /* The parts of a rank's destination box, and their bases. */
 typedef struct wants {
-    int64_t index; /* in the destination mesh; -1: nothing is wanted */
+    int64_t index; /* in the destination mesh; -1: the rank wants nothing */
     membership member;
-    int64_t kept; /* the index part of the coordinates that are kept */
+    int64_t kept; /* part of the mesh index of the coordinates that stay */
     weft_box_iterator parts;
 } wants;
 
@@ -347,7 +349,7 @@ static line wanted_line(const wants *w, const grouping *g, weft_box *part)
 }
 
 weft_status weft_broadcast_tree_receives(const weft_stage *stage, const weft_topology *topology, int rank,
-                                weft_transfers *moves)
+                                         weft_transfers *moves)
 {
     grouping g = grouping_of(stage, topology);
     wants w;
@@ -375,7 +377,7 @@ weft_status weft_broadcast_tree_receives(const weft_stage *stage, const weft_top
 
 /* ---- sends --------------------------------------------------------------------------------------------- */
 
-/* What the rank passes on as a member of its own group, and what it has from itself. As a root it sends
+/* The sends of the rank as a member of its own group, and its copies from itself. Sends as a root follow
  * below. */
 static bool send_as_member(const grouping *g, int rank, weft_transfers *moves)
 {
@@ -402,7 +404,7 @@ static bool send_as_member(const grouping *g, int rank, weft_transfers *moves)
     return done;
 }
 
-/* Of a group, the block that a replica of this turn serves; or -1. */
+/* The block of a group that the replica with this turn serves; or -1. */
 static int64_t block_of_turn(const grouping *g, const membership *group, int64_t turn)
 {
     int64_t replicas = g->roles.num_replicas;
@@ -410,7 +412,7 @@ static int64_t block_of_turn(const grouping *g, const membership *group, int64_t
     return block < g->blocks ? block : -1;
 }
 
-/* Where the rank's source box meets the boxes of groups that it serves. */
+/* Intersections of the rank's source box with the boxes of the groups that it serves. */
 static bool send_as_root(const grouping *g, int rank, weft_transfers *moves)
 {
     const weft_layout *from = g->stage->from, *to = g->stage->to;
@@ -446,7 +448,7 @@ static bool send_as_root(const grouping *g, int rank, weft_transfers *moves)
 }
 
 weft_status weft_broadcast_tree_sends(const weft_stage *stage, const weft_topology *topology, int rank,
-                             weft_transfers *moves)
+                                      weft_transfers *moves)
 {
     grouping g = grouping_of(stage, topology);
     return send_as_root(&g, rank, moves) && send_as_member(&g, rank, moves) ? WEFT_OK : WEFT_ERR_NOMEM;

@@ -1,11 +1,11 @@
-/* What a stage costs: latency once, an overhead per message, and bytes, on the slowest rank. */
+/* The cost of a stage: one latency, an overhead per message, and bytes, on the slowest rank. */
 #include "plan/broadcast_tree.h"
 #include "plan/replica.h"
 #include "plan/traffic.h"
 
-/* Whether ranks exchange with others along mesh dimension m: where its placement changes, and where it
- * shards a tensor dimension that a change further left cuts anew. Called for m from 0 on; cut[d] gathers
- * which tensor dimensions those are. */
+/* Whether ranks exchange data along mesh dimension m: its placement changes, or it shards a tensor
+ * dimension that a change further left cuts anew. Called for m = 0, 1, ...; cut[d] collects such tensor
+ * dimensions. */
 static bool exchanges_along(const weft_stage *stage, int m, bool cut[])
 {
     const weft_placement both[] = { stage->from->placements[m], stage->to->placements[m] };
@@ -21,8 +21,8 @@ static bool exchanges_along(const weft_stage *stage, int m, bool cut[])
     return exchanges;
 }
 
-/* Whether the ranks that exchange with the one at this place of the mesh are hosted by one process. Of a
- * mesh whose ranks are in no order, the corners speak for the others. */
+/* Whether one process hosts all ranks that exchange data with the rank at this position of the mesh. On a
+ * mesh that lists ranks in no order, only the corners are tested. */
 static bool stays_in_process(const weft_stage *stage, const weft_topology *topology, int64_t index)
 {
     const weft_mesh_impl *mesh = stage->from->mesh;
@@ -47,8 +47,8 @@ static bool stays_in_process(const weft_stage *stage, const weft_topology *topol
     return weft_topology_process_of(topology, first) == weft_topology_process_of(topology, last);
 }
 
-/* What a stage moves when nothing is relayed. Chunks of coordinate 0 are the largest, those of the last one
- * the most uneven: one of the two is the slowest rank, or close to it. */
+/* Traffic of a direct stage. The chunks of coordinate 0 are the largest, those of the last one the most
+ * uneven: one of these two ranks is the slowest, or close to it. */
 typedef struct load {
     double bytes_in, bytes_out, messages_in, messages_out; /* of the busiest rank */
     double direct_us;                                      /* of the slowest rank */
@@ -69,7 +69,7 @@ static double cost_of_rank(const weft_stage *stage, const weft_cost_model *cost,
 {
     int64_t messages = weft_max_i64(traffic->messages_in, traffic->messages_out);
     int64_t bytes = weft_max_i64(traffic->bytes_in, traffic->bytes_out);
-    /* What stays on a rank is copied, and what is reduced is read. */
+    /* A rank copies what stays on it, and reads all addends of what it reduces. */
     double us = held_bytes(stage->to, rank) * cost->local_byte_us;
     if (messages > 0) {
         us += local ? cost->local_latency_us : cost->remote_latency_us;
@@ -100,15 +100,15 @@ static load load_of(const weft_stage *stage, const weft_topology *topology, cons
 
 /* ---- relays -------------------------------------------------------------------------------------------- */
 
-/* What relays cost depends on. */
+/* Parameters of a broadcast tree's cost. */
 typedef struct relaying {
     load load;
     weft_broadcast_shape shape;
     double held;  /* bytes of the destination shard */
-    double panel; /* bytes of one panel of it, of those that move */
+    double panel; /* bytes of one of its panels that move */
 } relaying;
 
-/* Doublings from 1 until there are that many. */
+/* How often 1 is doubled until it is at least that many. */
 static int doublings(int64_t count)
 {
     int steps = 0;
@@ -129,13 +129,13 @@ static relaying tree_of(const weft_stage *stage, const weft_topology *topology, 
     return r;
 }
 
-/* The time of one message that `times` others follow, one after the other. */
+/* The time of one message that `times` messages follow, one after the other. */
 static double steps(double times, double latency, double message, double byte, double messages, double bytes)
 {
     return times * (latency + messages * message + bytes * byte);
 }
 
-/* A panel through the whole chain, and the other panels behind it. */
+/* One panel through the whole chain, and the other panels behind it. */
 static double cost_of_chain(const relaying *r, const weft_cost_model *c)
 {
     double remote = (double)r->shape.processes, local = (double)(r->shape.ranks - r->shape.processes);
@@ -147,7 +147,7 @@ static double cost_of_chain(const relaying *r, const weft_cost_model *c)
            (bytes - r->panel) * c->remote_byte_us;
 }
 
-/* As many steps as it takes to double one to all: between processes, then within them. */
+/* log2 steps: first between processes, then within them. */
 static double cost_of_tree(const relaying *r, const weft_cost_model *c)
 {
     double remote = doublings(r->shape.processes + 1);
@@ -159,7 +159,7 @@ static double cost_of_tree(const relaying *r, const weft_cost_model *c)
                  r->load.bytes_in);
 }
 
-/* Directly to one rank of each process; the last panel goes on from there. */
+/* Directly to one rank of each process; the last panel is forwarded from there. */
 static double cost_of_once(const relaying *r, const weft_cost_model *c)
 {
     double share = (double)r->shape.processes / (double)r->shape.ranks;
@@ -170,7 +170,7 @@ static double cost_of_once(const relaying *r, const weft_cost_model *c)
                  r->panel);
 }
 
-/* Unlike what weft_stage_cost() says of it: ranks of one process that want the same share its link. */
+/* Unlike in weft_stage_cost(), ranks of one process that want the same box share its link. */
 static double cost_of_copies(const relaying *r, const weft_cost_model *c)
 {
     double sharing = (double)weft_ceil_div(r->shape.ranks, r->shape.processes);
@@ -199,10 +199,10 @@ static double cost_broadcast_tree(const relaying *r, const weft_cost_model *cost
     return r->load.bytes_in > 0 ? us + cost_of_algorithm(r, cost, algorithm) : us;
 }
 
-/* Whether relays can be cheaper than copies from the source. In one process nobody waits for a link, and a
- * rank that sends no more than others receive needs no help, unless several ranks behind its link want the
- * same. With replicas on another mesh, some may be nearer than those whose turn it is: they are nearer than
- * relays as well. */
+/* Whether forwarding can be cheaper than copies from the source. Inside one process there is no link to
+ * wait for. A rank that sends no more than others receive needs no help, unless several ranks behind its
+ * link want the same box. On another mesh, replicas other than the one whose turn it is may be nearer;
+ * then they are nearer than a tree too. */
 static bool may_broadcast(const weft_stage *stage, const weft_topology *topology, const load *l)
 {
     bool same_mesh = stage->from->mesh == stage->to->mesh;
@@ -251,7 +251,7 @@ double weft_stage_cost(const weft_stage *stage, const weft_topology *topology, c
     return cost_broadcast_tree(&r, cost, stage->algorithm);
 }
 
-/* Which ranks get most depends on where the windows lie: several are looked at. */
+/* The busiest rank depends on where the access maps lie, so several ranks are tested. */
 double weft_access_map_cost(const weft_topology *topology, const weft_cost_model *cost,
                             const weft_layout *from, const weft_access_map *access_map)
 {

@@ -21,7 +21,7 @@ typedef struct factors {
     int64_t items[WEFT_MAX_DIMS];
 } factors;
 
-/* One round: each factor above the limit becomes two, while there is room for `room` more. */
+/* One round: each factor above the limit is split in two, as long as there is room for `room` more. */
 static void split_factors(factors *f, int64_t above, int *room)
 {
     factors finer = { 0 };
@@ -38,8 +38,8 @@ static void split_factors(factors *f, int64_t above, int *room)
     *f = finer;
 }
 
-bool weft_factor_mesh(weft_layout_table *table, const weft_mesh_impl *mesh, const bool marked[], int64_t above,
-                 int rounds, weft_factored_mesh *out)
+bool weft_factor_mesh(weft_layout_table *table, const weft_mesh_impl *mesh, const bool marked[],
+                      int64_t above, int rounds, weft_factored_mesh *out)
 {
     factors dims[WEFT_MAX_DIMS];
     for (int m = 0; m < mesh->ndim; m++) {
@@ -69,7 +69,7 @@ bool weft_factor_mesh(weft_layout_table *table, const weft_mesh_impl *mesh, cons
 /* ---- layouts ------------------------------------------------------------------------------------------- */
 
 void weft_factored_placements(const weft_factored_mesh *factored, const weft_layout *layout,
-                            weft_placement placements[])
+                              weft_placement placements[])
 {
     for (int m = 0; m < factored->coarse->ndim; m++) {
         for (int k = factored->first[m]; k < factored->first[m + 1]; k++) {
@@ -78,7 +78,7 @@ void weft_factored_placements(const weft_factored_mesh *factored, const weft_lay
     }
 }
 
-/* Whether chunks of chunks, by one factor after the other, are the chunks by the product of all. */
+/* Whether nested chunks, one factor after the other, are the chunks of the product of all factors. */
 static bool chunks_alike(int64_t rows, const int64_t sizes[], int count)
 {
     if (rows <= 1 || count == 1) {
@@ -96,8 +96,8 @@ static bool chunks_alike(int64_t rows, const int64_t sizes[], int count)
     return chunks_alike(outer_chunk, sizes + 1, count - 1) && chunks_alike(rest, sizes + 1, count - 1);
 }
 
-/* The same for `rows` of one tensor dimension, from mesh dimension m on. Chunks have two sizes at most: the
- * first ones, and the last one that is not empty. */
+/* The same for `rows` of one tensor dimension, from mesh dimension m on. Chunks have at most two sizes:
+ * that of the first ones, and that of the last one that is not empty. */
 static bool cuts_alike(const weft_factored_mesh *factored, const weft_layout *layout, int dim, int m,
                        int64_t rows)
 {

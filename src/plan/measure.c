@@ -1,9 +1,9 @@
-/* What a plan moves, over all ranks. */
+/* The traffic of a plan, over all ranks. */
 #include <stdlib.h>
 
 #include "plan/traffic.h"
 
-/* Above this many messages they are not listed any more. */
+/* More messages than this are not listed. */
 static const int64_t max_messages = 50000000;
 
 /* Per rank, over all stages. */
@@ -55,7 +55,7 @@ static int64_t count_messages(const weft_stage *stage, int num_ranks)
     return messages;
 }
 
-/* Ranks that are in one of two meshes. */
+/* Ranks that belong to either of two meshes. */
 static int64_t count_participants(const weft_mesh_impl *a, const weft_mesh_impl *b)
 {
     int64_t count = a->num_ranks;
@@ -65,7 +65,7 @@ static int64_t count_participants(const weft_mesh_impl *a, const weft_mesh_impl 
     return count;
 }
 
-/* Of each element, and each coordinate along the Partial dimensions that stay. */
+/* For each element, and each coordinate along the Partial dimensions that stay. */
 typedef struct reduction {
     int64_t addends, copies; /* ranks that need the result */
     int64_t times;           /* coordinates along the Partial dimensions that stay */
@@ -87,13 +87,14 @@ static reduction reduction_of(const weft_layout *from, const weft_layout *to)
     return r;
 }
 
-/* Without a reduction a rank must receive what it lacks. With one of n > 1 addends:
- *  - a rank holds one addend of an element at most, so each element of its result takes a transfer into it;
+/* Without a reduction a rank must receive the data that it lacks. With a reduction of n > 1 addends:
+ *  - a rank holds at most one addend of an element, so each element of its result takes a transfer to it;
  *  - the first rank that knows an element's result has been reached from all other addends, which takes n - 1
- *    transfers; each further rank that needs the result takes one more, later. Of all these some rank takes
- * the average or more. With n ranks that is (n - 1) / n of the tensor for a reduce-scatter and 2 (n - 1) / n
- * for an all-reduce: the bounds of P. Patarasuk and X. Yuan, Bandwidth optimal all-reduce algorithms for
- * clusters of workstations, 2009. */
+ *    transfers; each further rank that needs the result takes one more, later. Some rank takes the average of
+ *    these transfers or more.
+ * With n ranks that is (n - 1) / n of the tensor for a reduce-scatter and 2 (n - 1) / n for an all-reduce:
+ * the bounds of P. Patarasuk and X. Yuan, Bandwidth optimal all-reduce algorithms for clusters of
+ * workstations, 2009. */
 static int64_t lower_bound(const weft_plan *plan, int num_ranks)
 {
     const weft_layout *from = plan->from, *to = plan->to;

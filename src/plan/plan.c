@@ -1,5 +1,5 @@
-/* Which stages turn one layout into another: candidates, compared by predicted cost. Everything here is a
- * function of layouts, topology and cost model alone, so that every rank decides alike. */
+/* The stages that turn one layout into another: candidates, compared by predicted cost. All of it is a
+ * function of layouts, topology and cost model, so every rank decides alike. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ typedef struct planner {
     const weft_cost_model *cost;
 } planner;
 
-/* A list of stages under consideration. */
+/* A candidate: a list of stages. */
 typedef struct chain {
     int num_stages;
     weft_stage stages[WEFT_MAX_STAGES];
@@ -57,8 +57,8 @@ static void chain_append(chain *c, const chain *more)
 
 /* ---- moves --------------------------------------------------------------------------------------------- */
 
-/* A move seen on a mesh that may be finer than that of its layouts. Where the finer mesh does not give every
- * rank the same box, the layout itself is the end, and only what is between lives on the finer mesh. */
+/* A move on a mesh that may be factored. If a rank's box is another one on the factored mesh, the layout
+ * itself is the end, and only the layouts in between are on the factored mesh. */
 typedef struct route {
     const weft_layout *from, *to;
     const weft_mesh_impl *mesh;
@@ -70,7 +70,7 @@ static bool keeps_partial(const weft_layout *from, const weft_layout *to)
     return from->has_partial && to->has_partial;
 }
 
-/* False, with *possible true: no memory. What stays Partial must be on one mesh from end to end. */
+/* False, with *possible true: no memory. A Partial that stays needs one mesh from end to end. */
 static bool route_factor(const planner *p, const weft_factored_mesh *factored, const weft_layout *from,
                          const weft_layout *to, route *r, bool *possible)
 {
@@ -88,8 +88,7 @@ static bool route_factor(const planner *p, const weft_factored_mesh *factored, c
     return *possible && r->from != NULL && r->to != NULL;
 }
 
-/* Changes one mesh dimension at a time: fewer peers per stage, at the price of more stages. False: no
- * memory. */
+/* Changes one mesh dimension at a time: fewer peers per stage, but more stages. False: no memory. */
 static bool move_by_dimension(const planner *p, const route *r, bool last_first, chain *c)
 {
     int ndim = r->mesh->ndim, changes = 0;
@@ -139,8 +138,7 @@ static int placements_changed(const weft_layout *from, const weft_layout *to, bo
     return count;
 }
 
-/* A mesh dimension of fewer ranks is not worth a stage more, and a rank that has fewer messages has none to
- * save. */
+/* A mesh dimension of fewer ranks is not worth another stage; with fewer messages a rank has none to save. */
 enum { MIN_FACTORED = 16, MAX_ROUNDS = 2 };
 
 static int64_t max_messages(const weft_stage *stage)
@@ -165,7 +163,7 @@ static bool is_worth_refining(const weft_stage *direct, const bool changed[])
     return largest >= MIN_FACTORED && max_messages(direct) >= MIN_FACTORED;
 }
 
-/* Moves on finer meshes: each dimension that changes in two, and in four. */
+/* Moves on factored meshes: each dimension that changes in two factors, and in four. */
 static bool try_factored(const planner *p, const weft_layout *from, const weft_layout *to,
                          const bool changed[], chain *best)
 {
@@ -189,7 +187,7 @@ static bool try_factored(const planner *p, const weft_layout *from, const weft_l
     return true;
 }
 
-/* The cheapest way without reductions, in which boxes are not cut for relays. */
+/* The cheapest route without reductions and without scatter+gather. */
 static bool best_exchange(const planner *p, const weft_layout *from, const weft_layout *to, chain *best)
 {
     *best = (chain){ .num_stages = 0 };
@@ -212,7 +210,7 @@ static bool best_exchange(const planner *p, const weft_layout *from, const weft_
     return !is_worth_refining(&direct, changed) || try_factored(p, from, to, changed, best);
 }
 
-/* To `middle` first, and from there. Taken where that costs less than `best` by the factor given. */
+/* To `middle` first, and from there to the end. Taken if it costs less than `best` by the given factor. */
 static bool try_through(const planner *p, const weft_layout *from, const weft_layout *middle,
                         const weft_layout *to, const char *algorithm, double gain, chain *best)
 {
@@ -228,11 +226,11 @@ static bool try_through(const planner *p, const weft_layout *from, const weft_la
     return true;
 }
 
-/* A scatter and a gather use each link twice, and memory for what is between. For that they must be twice as
- * fast. */
+/* Scatter and gather use each link twice, and need memory for the layout in between. So they must be twice
+ * as fast. */
 static const double min_gain = 2.0;
 
-/* Instead of relaying boxes whole: each rank of a group receives a part, and they exchange the parts. */
+/* Instead of forwarding whole boxes: each rank of a group receives a part, and the ranks exchange parts. */
 static bool try_scattered(const planner *p, const weft_layout *from, const weft_layout *to, chain *best)
 {
     for (int d = 0; d < to->ndim; d++) {
@@ -260,7 +258,7 @@ static bool is_sharded(const weft_layout *layout, int dim)
     return false;
 }
 
-/* To another mesh by few messages, cut there as it is here; then on that mesh. */
+/* To another mesh in few messages, with the layout cut there as it is here; then on that mesh. */
 static bool try_other_mesh(const planner *p, const weft_layout *from, const weft_layout *to, chain *best)
 {
     for (int d = 0; d < to->ndim; d++) {
@@ -276,7 +274,7 @@ static bool try_other_mesh(const planner *p, const weft_layout *from, const weft
     return true;
 }
 
-/* The cheapest way without reductions. */
+/* The cheapest route without reductions. */
 static bool best_move(const planner *p, const weft_layout *from, const weft_layout *to, chain *best)
 {
     if (!best_exchange(p, from, to, best)) {
@@ -309,17 +307,17 @@ static bool is_kept(const weft_layout *from, const weft_layout *to, int m)
     return from->mesh == to->mesh && to->placements[m].kind == WEFT_PARTIAL;
 }
 
-/* More addends than this are reduced in several stages, mesh dimension by mesh dimension: a rank then talks
- * to n1 + n2 others instead of n1 * n2; a single dimension of more ranks is split for it. Not left to the
- * cost model, for sums of floating-point numbers depend on it: they are to be the same however the ranks are
- * spread over processes. */
+/* More addends than this are reduced in several stages, mesh dimension by mesh dimension: a rank then
+ * exchanges with n1 + n2 others instead of n1 * n2; a single dimension of more ranks is factored for it.
+ * This does not depend on the cost model, because it determines the order of floating-point additions,
+ * which must not depend on how ranks are spread over processes. */
 static const int64_t max_addends = 64;
 
-/* A dimension of more ranks is split twice: n^(1/2) addends at once would be very many. */
+/* A dimension of more ranks is factored twice: n^(1/2) addends at once would be very many. */
 static const int64_t max_addends_split_once = (int64_t)1 << 16;
 
-/* Puts the reduction of a Partial dimension of many ranks on a finer mesh: both ends if they can be, else the
- * source alone. Depends on the layouts only. False: no memory. */
+/* Moves the reduction of a Partial dimension of many ranks to a factored mesh: both ends if possible, else
+ * the source alone. Depends only on the layouts. False: no memory. */
 static bool factor_reduction(const planner *p, const weft_layout **from, const weft_layout **to)
 {
     bool marked[WEFT_MAX_DIMS] = { false };
@@ -343,15 +341,15 @@ static bool factor_reduction(const planner *p, const weft_layout **from, const w
         *to = done ? r.to : *to;
         return done || !possible;
     }
-    /* Partial dimensions alone are split, so that the source's boxes are what they were. */
+    /* Only Partial dimensions are factored, so that the source's boxes stay the same. */
     weft_placement placements[WEFT_MAX_DIMS];
     weft_factored_placements(&factored, *from, placements);
     *from = on_mesh(p, *from, factored.fine, placements);
     return *from != NULL;
 }
 
-/* The mesh dimensions that one reduce stage reduces: from the last Partial one leftwards, as long as their
- * ops agree. */
+/* The mesh dimensions that one reduce stage reduces: from the last Partial one to the left, while their
+ * ops are equal. */
 typedef struct group {
     bool member[WEFT_MAX_DIMS];
     int size;
@@ -386,8 +384,8 @@ static weft_stage reduce_stage(const weft_layout *from, const weft_layout *to, c
     return (weft_stage){ .from = from, .to = to, .reduces = true, .op = g->op, .scale = g->scale };
 }
 
-/* Reduces the group into `middle`, then goes on to `to` if nothing is left to reduce; keeps the chain if
- * it is the best. */
+/* Reduces the group into `middle`, then continues to `to` if nothing is left to reduce; keeps the chain if
+ * it is the cheapest. */
 static bool try_middle(const planner *p, const weft_layout *current, const weft_layout *middle,
                        const weft_layout *to, const group *g, bool last, chain *best)
 {
@@ -407,9 +405,9 @@ static bool try_middle(const planner *p, const weft_layout *current, const weft_
     return true;
 }
 
-/* The layouts that a group can be reduced into: the destination itself; each tensor dimension sharded
- * where the destination does not say which (the scatter of a reduce-scatter); Replicate there. The other
- * placements stay. */
+/* The layouts that a group can be reduced into: the destination itself; each tensor dimension sharded if
+ * the destination does not say which (the scatter of a reduce-scatter); Replicate. The other placements
+ * stay. */
 static bool best_reduction(const planner *p, const weft_layout *current, const weft_layout *to,
                            const group *g, bool last, chain *best)
 {
@@ -436,7 +434,7 @@ static bool best_reduction(const planner *p, const weft_layout *current, const w
     return true;
 }
 
-/* Partial dimensions that `current` has and `to` has not, except those of the group. */
+/* Partial dimensions that `current` has and `to` has not, without those of the group. */
 static bool reductions_left(const weft_layout *current, const weft_layout *to, const group *g)
 {
     for (int m = 0; m < current->mesh->ndim; m++) {

@@ -22,7 +22,7 @@ typedef struct descent {
     const weft_layout *layout;
     const weft_fixed *fixed;
     int dim;
-    int64_t begin, end; /* what the parts have to meet */
+    int64_t begin, end; /* the interval to intersect */
     int64_t stride[WEFT_MAX_DIMS];
     weft_vec *intervals;
 } descent;
@@ -46,8 +46,8 @@ static int next_cut(const descent *down, int m)
     return m;
 }
 
-/* The coordinates first .. last of mesh dimension m whose chunk of `n` rows from `offset` on meets what is
- * asked for; false: none does. Empty chunks never do. */
+/* The coordinates first .. last of mesh dimension m whose chunk of `n` rows from `offset` on intersects
+ * the interval; false: none. Empty chunks never do. */
 static bool meeting(const descent *down, int m, int64_t offset, int64_t n, int64_t *first, int64_t *last)
 {
     int64_t chunk = weft_ceil_div(n, down->layout->mesh->shape[m]);
@@ -95,12 +95,13 @@ static bool list(const descent *down, int m, int64_t offset, int64_t n, int64_t 
     return true;
 }
 
-bool weft_shard_intervals(const weft_layout *layout, int dim, int64_t begin, int64_t end, const weft_fixed *fixed,
-                   weft_vec *intervals)
+bool weft_shard_intervals(const weft_layout *layout, int dim, int64_t begin, int64_t end,
+                          const weft_fixed *fixed, weft_vec *intervals)
 {
     descent down = descent_start(layout, dim, begin, end, fixed, intervals);
     weft_coverage coverage = weft_shard_intervals_measure(layout, dim, begin, end, fixed);
-    return weft_vec_reserve(intervals, intervals->count + (size_t)coverage.count, sizeof(weft_shard_interval)) &&
+    return weft_vec_reserve(intervals, intervals->count + (size_t)coverage.count,
+                            sizeof(weft_shard_interval)) &&
            list(&down, 0, 0, layout->shape[dim], 0);
 }
 
@@ -119,8 +120,7 @@ static weft_coverage measure(const descent *down, int m, int64_t offset, int64_t
     if (!meeting(down, m, offset, n, &first, &last)) {
         return coverage;
     }
-    /* Chunks between the first and the last are of one size, and wholly in what is asked for: one stands
-     * for all. */
+    /* Chunks between the first and the last have one size and lie inside the interval: one represents all. */
     int64_t some[] = { first, first + 1, last };
     int64_t times[] = { 1, last - first - 1, last > first };
     for (int i = 0; i < 3; i++) {
@@ -136,7 +136,7 @@ static weft_coverage measure(const descent *down, int m, int64_t offset, int64_t
 }
 
 weft_coverage weft_shard_intervals_measure(const weft_layout *layout, int dim, int64_t begin, int64_t end,
-                                    const weft_fixed *fixed)
+                                           const weft_fixed *fixed)
 {
     descent down = descent_start(layout, dim, begin, end, fixed, NULL);
     return measure(&down, 0, 0, layout->shape[dim]);

@@ -1,5 +1,5 @@
-/* Who sends what to whom in one stage. Receives are found from the target's box, sends from the source's
- * box; both decide with the same function, weft_replica_choose(), which replica serves a target. */
+/* The messages of one stage. Receives follow from the target's box, sends from the source's box; one
+ * function, weft_replica_choose(), decides for both which replica serves a target. */
 #include <stdlib.h>
 
 #include "plan/access_map.h"
@@ -88,8 +88,8 @@ typedef struct sender {
     weft_transfers *moves;
 } sender;
 
-/* On another mesh a replica serves targets whose turn it is and those of its own process, at most. To look at
- * all 65,536 closely would take longer than all the rest. */
+/* On another mesh a replica serves at most the targets whose turn it is and those of its own process.
+ * Testing all 65,536 would take longer than everything else. */
 static bool may_serve(const sender *s, int peer, int64_t index)
 {
     return s->roles->same_mesh || index % s->roles->num_replicas == s->turn ||
@@ -101,8 +101,8 @@ static bool serves(sender *s, const weft_target *target)
     return weft_replica_choose(s->roles, &s->table, target, s->base) == s->index;
 }
 
-/* Targets that the box meets, over the coordinates of the destination mesh that are not fixed. Of several
- * replicas only those targets that this one serves; `certain`: it serves them all. */
+/* Targets that the box intersects, over the coordinates of the destination mesh that are not fixed. Of
+ * several replicas, only the targets that this one serves; `certain`: it serves them all. */
 static bool send_to_all(sender *s, const weft_fixed *fixed, bool certain)
 {
     const weft_layout *to = s->roles->stage->to;
@@ -144,8 +144,7 @@ static bool send_to_all(sender *s, const weft_fixed *fixed, bool certain)
     return done;
 }
 
-/* Targets of the sender's own process that are not at its place: it may be the nearest to them all the
- * same. */
+/* Targets of the sender's own process at other positions: it may be the nearest to them all the same. */
 static bool send_within_process(sender *s)
 {
     const weft_stage *stage = s->roles->stage;

@@ -3,7 +3,7 @@
 #include "plan/replica.h"
 #include "plan/shard_intervals.h"
 
-/* Bytes, and whether there is a message at all, that the rank would move to itself. */
+/* Bytes that the rank would move to itself, and whether there is such a message. */
 static int64_t own_bytes(const weft_layout *from, const weft_layout *to, int rank, bool *meets)
 {
     weft_box a, b;
@@ -19,7 +19,7 @@ int64_t weft_missing_bytes(const weft_layout *from, const weft_layout *to, int r
     return weft_layout_shard_count(to, rank) * size - own_bytes(from, to, rank, &meets);
 }
 
-/* Parts of `layout` that meet the box, and elements in them, over all coordinates that are not fixed. */
+/* Parts of `layout` that intersect the box, and their elements, over all coordinates that are not fixed. */
 static weft_coverage covered(const weft_layout *layout, const weft_box *box, const weft_fixed *fixed)
 {
     weft_coverage all = { 1, 1 };

@@ -1,5 +1,5 @@
-/* Lists of moves. A long one (9 MB for 65,536 moves) costs more in page faults than in work: 4 ms instead
- * of 1 ms. So it asks for huge pages, where there are any. */
+/* Lists of transfers. For a long one (9 MB for 65,536 transfers) page faults cost more than the work: 4 ms
+ * instead of 1 ms. So it asks for huge pages, where the system has them. */
 #define _DEFAULT_SOURCE /* madvise() */
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +45,8 @@ bool weft_transfers_reserve(weft_transfers *moves, size_t more)
 
 bool weft_transfers_reserve_one(weft_transfers *moves)
 {
-    return moves->count < moves->capacity || weft_transfers_reserve(moves, moves->count < 8 ? 16 : moves->count);
+    return moves->count < moves->capacity ||
+           weft_transfers_reserve(moves, moves->count < 8 ? 16 : moves->count);
 }
 
 void weft_transfers_free(weft_transfers *moves)

@@ -1,15 +1,16 @@
-/* Lists of moves grow. */
+/* Growing lists of transfers. */
 #ifndef WEFT_SRC_PLAN_TRANSFERS_H
 #define WEFT_SRC_PLAN_TRANSFERS_H
 
 #include "plan/plan.h"
 
-/* Makes room for exactly `more` moves behind those that are there. False: no memory. */
+/* Makes room for exactly `more` transfers behind the present ones. False: no memory. */
 bool weft_transfers_reserve(weft_transfers *moves, size_t more);
-/* For one more at least, where their number is not known: room doubles. */
+/* For at least one more, if their number is unknown: room doubles. */
 bool weft_transfers_reserve_one(weft_transfers *moves);
 
-static inline void weft_transfers_add(weft_transfers *moves, int peer, bool relayed, int ndim, const weft_box *box)
+static inline void weft_transfers_add(weft_transfers *moves, int peer, bool relayed, int ndim,
+                                      const weft_box *box)
 {
     weft_transfer *move = &moves->items[moves->count++];
     move->peer = peer;
