@@ -9,12 +9,12 @@
 #include <stdlib.h>
 
 enum {
-    /* The first rows of an operation go before the last rows of one that was submitted so many operations
-     * before it. On two hosts, a step of char_lm takes 118 ms with 1 and 150 with 16; 3 to 6 measured alike
-     * (103 to 109): gradients of weights are sums over all rows, and the further ahead the first rows go, the
-     * later the first gradient is complete and can leave. */
+    /* The first rows of an operation go before the last rows of an operation submitted so many operations
+     * earlier. Measured on two hosts, a step of char_lm: 118 ms with 1, 103 to 109 with 3 to 6, 150 with
+     * 16. Gradients of weights are sums over all rows: the further ahead the first rows go, the later the
+     * first gradient is complete and can leave. */
     LOOK_AHEAD = 4,
-    /* How often a worker looks into an empty queue before it lets others have its core. */
+    /* How often a worker finds the queue empty before it yields its core. */
     LOOKS_BEFORE_YIELDING = 8,
 };
 
@@ -29,9 +29,9 @@ typedef struct queue {
     entry *heap;
     size_t count, capacity;
     uint64_t arrivals;
-    struct starpu_task_list unordered;  /* for want of memory for the heap */
-    atomic_size_t waiting;              /* tasks in both; looked at without the mutex */
-    unsigned looks[STARPU_NMAXWORKERS]; /* in vain, of each worker; its own alone writes it */
+    struct starpu_task_list unordered; /* without memory for the heap */
+    atomic_size_t waiting;             /* tasks in both; read without the mutex */
+    unsigned looks[STARPU_NMAXWORKERS]; /* unsuccessful ones; an entry is written by its worker */
 } queue;
 
 static bool goes_first(const entry *a, const entry *b)
@@ -104,7 +104,7 @@ static bool can_execute(unsigned worker, struct starpu_task *task)
     return true;
 }
 
-/* The first task for this worker: nearly always the top. Where kinds of workers differ, and the top is for
+/* The first task for this worker: nearly always the top. If kinds of workers differ and the top is for
  * another kind, the best of the others. */
 static struct starpu_task *find_for(queue *q, unsigned worker)
 {
@@ -145,7 +145,7 @@ static void start(unsigned context)
     queue *q = calloc(1, sizeof(*q));
     if (q != NULL && starpu_pthread_mutex_init(&q->mutex, NULL) != 0) {
         free(q);
-        q = NULL; /* which weft_sched_has_started() tells */
+        q = NULL; /* read by weft_sched_has_started() */
     }
     if (q != NULL) {
         starpu_task_list_init(&q->unordered);
@@ -172,7 +172,7 @@ static void stop(unsigned context)
 
 static void lock(queue *q)
 {
-    /* Others may look at this worker meanwhile. */
+    /* Other threads may read this worker's state meanwhile. */
     starpu_worker_relax_on();
     starpu_pthread_mutex_lock(&q->mutex);
     starpu_worker_relax_off();
@@ -200,8 +200,8 @@ static void find_helpers(struct starpu_task *task, helpers *out)
     }
 }
 
-/* One that sleeps, and that no other task has woken: enough for one task. Who is awake looks into the
- * queue before it sleeps. */
+/* Wakes one sleeping worker that no other task has woken: enough for one task. A worker that is awake
+ * looks into the queue before it sleeps. */
 static void wake_one(const helpers *those)
 {
     for (int i = 0; i < those->count; i++) {
@@ -229,8 +229,8 @@ static int push(struct starpu_task *task)
     return 0;
 }
 
-/* A worker that has looked in vain often lets others have its core. Where drivers block it sleeps anyway, and
- * would only keep those waiting who want to wake it: StarPU holds the worker's mutex here. */
+/* A worker that has often found nothing yields its core. If drivers block, it sleeps anyway, and yielding
+ * would only delay the threads that want to wake it: StarPU holds the worker's mutex here. */
 static void let_others_run(queue *q, unsigned worker)
 {
 #ifdef STARPU_NON_BLOCKING_DRIVERS
@@ -286,7 +286,7 @@ bool weft_sched_has_started(void)
 
 int weft_sched_priority(uint64_t operation, double position)
 {
-    /* Begins anew every thirty million operations: that costs a moment's order, nothing else. */
+    /* Restarts every thirty million operations: that disturbs the order for a moment, and nothing else. */
     enum { GRAIN = 64, MAX_OPERATIONS = INT_MAX / GRAIN - LOOK_AHEAD };
     return -(int)(operation % MAX_OPERATIONS * GRAIN) - (int)(position * LOOK_AHEAD * GRAIN);
 }

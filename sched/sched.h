@@ -1,9 +1,9 @@
 /* sched: which of the ready tasks runs first. Knows tasks and priorities, not tensors.
  *
- * A program submits what is needed first, first. Among operations that follow each other panel by panel the
- * first panel should go all the way: then it can leave for another process while the others are computed,
- * where operation after operation all panels would be complete together at the very end. So a task's priority
- * is a diagonal: the number of its operation, and how far down its rows lie. */
+ * A program submits first what it needs first. Of operations that follow each other panel by panel, the
+ * first panel should go all the way: it can then leave for another process while the others are computed.
+ * Operation after operation, all panels would be complete together at the very end. So a task's priority
+ * is a diagonal: the number of its operation plus the position of its rows. */
 #ifndef WEFT_SCHED_H
 #define WEFT_SCHED_H
 
@@ -11,9 +11,9 @@
 
 #include <starpu.h>
 
-/* The policy for starpu_conf; NULL: STARPU_SCHED in the environment says. */
+/* The policy for starpu_conf; NULL: STARPU_SCHED names another one. */
 struct starpu_sched_policy *weft_sched_policy(void);
-/* After starpu_init() with that policy. False: no memory for its queue, so that no task may be submitted. */
+/* After starpu_init() with that policy. False: no memory for its queue; then no task may be submitted. */
 bool weft_sched_has_started(void);
 
 /* The priority of a task of operation number `operation`, in the order of submission, whose rows begin at

@@ -71,7 +71,7 @@ const weft_mesh_impl *weft_layout_table_factor(weft_layout_table *table, const w
     return *slot = finer;
 }
 
-/* A table that cannot grow goes on with longer buckets. */
+/* If a table cannot grow, its buckets get longer. */
 static void grow(weft_layout_table *table)
 {
     size_t num_buckets = 2 * table->num_buckets;

@@ -1,8 +1,8 @@
-/* src/layout: where every element of a tensor lives. Meshes' shape arithmetic, placements, shard boxes,
- * panels, interned layouts, parsing and printing. PURE: values in, values out; nothing here knows StarPU,
- * MPI, threads, or which process it runs in, so that a layout of 65,536 ranks can be examined on a laptop.
- * Functions that can fail for a reason worth telling write it to `why` (may be NULL), a text that names
- * what was expected. */
+/* src/layout: where every element of a tensor lives. Shape arithmetic of meshes, placements, boxes of
+ * shards, panels, interned layouts, parsing and printing. PURE: values in, values out; no StarPU, no MPI,
+ * no threads, and no knowledge of the present process, so a laptop can examine a layout of 65,536 ranks. A
+ * function that fails for a reason worth telling writes it to `why` (may be NULL): a text that names the
+ * expected value. */
 #ifndef WEFT_SRC_LAYOUT_H
 #define WEFT_SRC_LAYOUT_H
 
@@ -14,7 +14,7 @@
 /* ---- boxes --------------------------------------------------------------------------------------------- */
 
 /* An axis-aligned box of a global index space: offset[d] <= i_d < offset[d] + extent[d]. Entries from the
- * tensor's ndim on are not used. */
+ * tensor's ndim on are unused. */
 typedef struct weft_box {
     int64_t offset[WEFT_MAX_DIMS];
     int64_t extent[WEFT_MAX_DIMS];
@@ -22,7 +22,7 @@ typedef struct weft_box {
 
 /* Product of the extents; 1 for ndim 0. */
 int64_t weft_box_count(int ndim, const weft_box *box);
-/* False when they do not meet: then *out has at least one extent of 0. `out` may alias an input. */
+/* False if they are disjoint: then *out has at least one extent of 0. `out` may alias an input. */
 bool weft_box_intersect(int ndim, const weft_box *a, const weft_box *b, weft_box *out);
 bool weft_box_equal(int ndim, const weft_box *a, const weft_box *b);
 /* The whole index space of a shape. */
@@ -30,7 +30,7 @@ weft_box weft_box_whole(int ndim, const int64_t shape[]);
 
 /* ---- meshes -------------------------------------------------------------------------------------------- */
 
-/* What a weft_mesh of the program's names. */
+/* The object that a program's weft_mesh handle names. */
 typedef struct weft_mesh_impl {
     weft_mesh *handle; /* NULL: the library's own */
     int ndim;
@@ -39,13 +39,13 @@ typedef struct weft_mesh_impl {
     char *names[WEFT_MAX_DIMS]; /* NULL: no name */
     int *ranks;                 /* row-major; NULL: 0 .. num_ranks - 1 */
     int *sorted;                /* with ranks: positions in `ranks`, by ascending rank (for the look-up) */
-    bool ascending;             /* a later place is of a higher rank */
+    bool ascending;             /* `ranks` is ascending */
     uint64_t digest;            /* of the ranks, in their order */
-    const struct weft_mesh_impl *refines; /* whose `ranks` and `sorted` these are; NULL: its own */
+    const struct weft_mesh_impl *refines; /* the mesh that owns `ranks` and `sorted`; NULL: itself */
 } weft_mesh_impl;
 
-/* Copies its arguments. NULL with *status and why: ndim, sizes, names or ranks are wrong, or memory is
- * exhausted. ranks NULL: the identity. world_size bounds the ranks. */
+/* Copies its arguments. NULL with *status and why: wrong ndim, sizes, names or ranks, or no memory. ranks
+ * NULL: the identity. world_size bounds the ranks. */
 weft_mesh_impl *weft_mesh_new(int ndim, const int64_t shape[], const int ranks[], const char *const names[],
                               int64_t world_size, weft_status *status, char *why, size_t why_size);
 /* The same ranks in the same order in another shape, of the same size. Borrows the mesh's look-up of ranks:
@@ -54,7 +54,8 @@ weft_mesh_impl *weft_mesh_factor(const weft_mesh_impl *mesh, int ndim, const int
 void weft_mesh_delete(weft_mesh_impl *mesh);
 bool weft_mesh_same(const weft_mesh_impl *a, const weft_mesh_impl *b); /* shape, ranks and names */
 
-/* "2x2 (dp, tp) of ranks 0, 2, 1, 3": names and ranks where it has them; always terminated; returns text. */
+/* "2x2 (dp, tp) of ranks 0, 2, 1, 3": names and ranks only if it has them; always terminated; returns
+ * text. */
 char *weft_mesh_format(const weft_mesh_impl *mesh, char *text, size_t size);
 int weft_mesh_rank_at(const weft_mesh_impl *mesh, int64_t index); /* rank at a row-major position */
 int64_t weft_mesh_index_of(const weft_mesh_impl *mesh, int rank); /* row-major position of a rank, or -1 */
@@ -69,13 +70,13 @@ bool weft_placement_equal(weft_placement a, weft_placement b); /* ignores the fi
  * Replicate. WEFT_ERR_LAYOUT with why when a kind, op or dim is out of range for a tensor of `ndim`. */
 weft_status weft_placements_normalize(const weft_placement *in, int n, int ndim, weft_placement out[],
                                       char *why, size_t why_size);
-/* What weft_placements_parse() does, with the reason. */
+/* weft_placements_parse(), with the reason of a failure. */
 weft_status weft_placements_read(const char *text, int n, weft_placement out[], char *why, size_t why_size);
 /* "[S0,R,P(sum)]"; always terminated; returns text. */
 char *weft_placements_format(const weft_placement *placements, int n, char *text, size_t size);
 const char *weft_reduce_op_name(weft_reduce_op op);
 
-/* The chunk of a dimension of n rows that part `index` of `parts` gets (torch.chunk); may be empty, at n. */
+/* The chunk of a dimension of n rows that part `index` of `parts` holds (torch.chunk); may be empty, at n. */
 void weft_chunk_range(int64_t n, int64_t parts, int64_t index, int64_t *offset, int64_t *extent);
 
 /* ---- shapes -------------------------------------------------------------------------------------------- */
@@ -85,7 +86,7 @@ weft_status weft_shape_check(int ndim, const int64_t shape[], char *why, size_t 
 
 /* ---- layouts ------------------------------------------------------------------------------------------- */
 
-/* mesh + placements + global shape + dtype: immutable and interned, equal layouts of one table are one
+/* mesh + placements + global shape + dtype: immutable and interned; equal layouts of one table are one
  * pointer. */
 typedef struct weft_layout {
     const weft_mesh_impl *mesh;
@@ -93,21 +94,22 @@ typedef struct weft_layout {
     int ndim;
     int64_t shape[WEFT_MAX_DIMS];
     weft_dtype dtype;
-    int64_t panel_rows; /* panels are cut where the GLOBAL row number is a multiple of this; >= 1 */
+    int64_t panel_rows; /* panels are cut at GLOBAL row numbers that are multiples of this; >= 1 */
     bool has_partial;
-    uint64_t hash; /* for the table: the mesh counts by its address */
-    /* The same on every process: of type, shape and the mesh's shape, and of the placements as well. Not of
-     * the mesh's ranks, which mesh->digest is of. */
+    uint64_t hash; /* for the table: includes the mesh's address */
+    /* Equal on every process: a digest of type, shape and the mesh's shape, in the second one also of the
+     * placements. Without the mesh's ranks; mesh->digest has them. */
     uint64_t shape_digest, digest;
     struct weft_layout *next; /* in the table's bucket */
 } weft_layout;
 
-/* How high panels are: see weft_panel_rows(). What it follows from: weft_machine_panels(). */
+/* Parameters of panel heights, see weft_panel_rows(). weft_machine_panels() derives them from a machine's
+ * figures. */
 typedef struct weft_panel_policy {
-    double byte_us;       /* what it takes to move a byte, by the slower of copies and messages */
-    double panel_us;      /* what one more panel costs: a task, and a message */
+    double byte_us;       /* time to move a byte, by the slower of copies and messages */
+    double panel_us;      /* time of one more panel: a task and a message */
     int64_t min_bytes;    /* of a panel */
-    int64_t min_rows;     /* of a panel, where the shard has four times as many */
+    int64_t min_rows;     /* of a panel, if the shard has four times as many */
     int64_t max_panels;   /* of a shard, about */
     int64_t target_bytes; /* > 0: instead of all but max_panels, a panel is at least about this large */
     int64_t forced_rows;  /* > 0: always this height */
@@ -122,8 +124,8 @@ typedef struct weft_layout_table weft_layout_table;
 weft_layout_table *weft_layout_table_new(weft_panel_policy policy); /* NULL: no memory */
 void weft_layout_table_delete(weft_layout_table *table);            /* and every layout and mesh in it */
 
-/* The one layout with these values; placements must be canonical and the shape valid. NULL: no memory. Works
- * the same for a layout that exists and for one that does not; no allocation when it exists. */
+/* The one layout with these values; placements must be canonical and the shape valid. NULL: no memory. No
+ * allocation if it exists. */
 const weft_layout *weft_layout_intern(weft_layout_table *table, const weft_mesh_impl *mesh,
                                       const weft_placement *placements, int ndim, const int64_t shape[],
                                       weft_dtype dtype);
@@ -133,23 +135,23 @@ const weft_layout *weft_layout_intern(weft_layout_table *table, const weft_mesh_
 const weft_mesh_impl *weft_layout_table_factor(weft_layout_table *table, const weft_mesh_impl *mesh, int ndim,
                                                const int64_t shape[]);
 
-/* The box that a rank holds; an empty chunk keeps the other dimensions' extents. Returns false for a rank
- * outside the mesh: then all extents are 0 (ndim 0: there is no extent to tell). */
+/* The box that a rank holds; an empty chunk keeps the extents of the other dimensions. False for a rank
+ * outside the mesh: then all extents are 0 (ndim 0 has no extents). */
 bool weft_layout_shard_box(const weft_layout *layout, int rank, weft_box *box);
-/* The same for a mesh coordinate. An empty chunk keeps the other dimensions' extents as they are. */
+/* The same for a mesh coordinate. An empty chunk keeps the extents of the other dimensions. */
 void weft_layout_coordinate_box(const weft_layout *layout, const int64_t coordinate[], weft_box *box);
 bool weft_layout_has_rank(const weft_layout *layout, int rank);
-/* Parts into which the mesh dimensions that shard a dimension cut it; 1: none does, or they have one rank. */
+/* Number of parts that the mesh dimensions cut a dimension into; 1: it is not sharded, or over one rank. */
 int64_t weft_layout_parts(const weft_layout *layout, int dim);
 /* Elements that a rank holds; 0 outside the mesh. */
 int64_t weft_layout_shard_count(const weft_layout *layout, int rank);
 
-/* What a rank holds of a layout: what is known of a shard without its memory. */
+/* A rank's shard without its memory. */
 typedef struct weft_shard_info {
     int rank;
     bool member; /* the rank is in the mesh */
     weft_box box;
-    int64_t count;      /* elements; 0: empty, then there are no panels */
+    int64_t count;      /* elements; 0: empty, without panels */
     int64_t num_panels; /* cut as weft_panel_range(layout, &box, ...) says */
 } weft_shard_info;
 weft_shard_info weft_layout_shard(const weft_layout *layout, int rank);
@@ -158,19 +160,19 @@ weft_shard_info weft_layout_shard(const weft_layout *layout, int rank);
 int64_t weft_row_elements(int ndim, const weft_box *box);
 
 /* Panel height: a power of two (or forced_rows), a pure function of shape, dtype and placements, so that
- * every rank can compute every other rank's panels, and so that cuts of different heights nest. With W us to
- * move the largest shard and o us per panel, p panels end about W / p + p o after the longer of what is
- * before and behind them: so there are about sqrt(W / o), within the policy's bounds. */
+ * every rank can compute every other rank's panels, and cuts of different heights nest. If moving the
+ * largest shard takes W us and a panel costs o us, p panels end about W / p + p o after the longer of the
+ * operations before and behind. So there are about sqrt(W / o) panels, within the policy's bounds. */
 int64_t weft_panel_rows(const weft_panel_policy *policy, const weft_mesh_impl *mesh,
                         const weft_placement *placements, int ndim, const int64_t shape[], weft_dtype dtype);
-/* Number of panels of a shard with this box: 0 when it is empty; 1 for a scalar. */
+/* Number of panels of a shard with this box: 0 if it is empty; 1 for a scalar. */
 int64_t weft_panel_count(const weft_layout *layout, const weft_box *box);
 /* Global rows [first, last) of panel `index` of a shard with this box. ndim 0: [0, 1). */
 void weft_panel_range(const weft_layout *layout, const weft_box *box, int64_t index, int64_t *first,
                       int64_t *last);
-/* Where global row `row` lies among all rows, 0 to 1, as seen from a rank: its own even share of them comes
- * last, and what follows that first. What other ranks wait for is then done before what this one keeps, and
- * not all ranks begin with the rows of the same one. ndim 0: 0. */
+/* The position of global row `row` among all rows, 0 to 1, as seen from a rank: its own even share of the
+ * rows comes last, the rows behind that share first. So a rank first computes rows that others wait for,
+ * and ranks begin with different rows. ndim 0: 0. */
 double weft_row_position(const weft_layout *layout, int rank, int64_t row);
 /* The panel that holds global row `row` of the box. */
 int64_t weft_panel_of_row(const weft_layout *layout, const weft_box *box, int64_t row);

@@ -1,13 +1,13 @@
-/* Panels: where a shard is cut. Every function is a function of the layout alone. */
+/* Panels: where a shard is cut. Functions of the layout alone. */
 #include "layout/layout.h"
 
 #include <math.h>
 
-/* No tensor has this many rows in one shard that fits a memory; a power of two. */
+/* More rows than a shard in any memory has; a power of two. */
 static const int64_t whole_shard = (int64_t)1 << 62;
 
-/* Rows and bytes per row of the largest shard: the chunk of coordinate 0 is never smaller than another. Of
- * a tensor without elements the other sizes may be of any size: their product stops at INT64_MAX. */
+/* Rows and bytes per row of the largest shard, which is the one of coordinate 0. In a tensor without
+ * elements the other sizes may have any value, so their product saturates at INT64_MAX. */
 static void largest_shard(const weft_mesh_impl *mesh, const weft_placement *placements, int ndim,
                           const int64_t shape[], weft_dtype dtype, int64_t *rows, int64_t *row_bytes)
 {
@@ -29,7 +29,7 @@ static void largest_shard(const weft_mesh_impl *mesh, const weft_placement *plac
     }
 }
 
-/* Rows that a panel should have at least, of a shard with so many. */
+/* Minimum number of rows of a panel, for a shard with so many. */
 static int64_t min_rows(const weft_panel_policy *policy, int64_t rows, int64_t row_bytes)
 {
     int64_t max_panels = weft_max_i64(1, policy->max_panels);
