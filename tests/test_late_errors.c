@@ -1,5 +1,5 @@
-/* What goes wrong in tasks reaches the program once for each call: however many tasks meet it, and also where some of
- * them run after it has been told. And it reaches it where the result has no elements. */
+/* What goes wrong in tasks reaches the program once for each call: however many tasks meet it, and also
+ * where some of them run after it has been told. And it reaches it where the result has no elements. */
 #include <stdio.h>
 #include <string.h>
 
