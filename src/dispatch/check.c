@@ -1,7 +1,5 @@
 #include "dispatch/check.h"
 
-#include "tasks/check.h"
-
 /* Through an access map a rank may need a part of what it has; data movement may leave out indices. */
 static bool reads_parts(const weft_lowering *lowering, int input)
 {
@@ -30,7 +28,7 @@ static bool is_undefined(const weft_operation *operation)
     return operation->overwrites && operation->elementwise == NULL;
 }
 
-static int describe_tensors(const weft_lowering *lowering, weft_task_tensor tensors[])
+int weft_lowered_tensors(const weft_lowering *lowering, weft_task_tensor tensors[])
 {
     const weft_operation *operation = lowering->operation;
     for (int i = 0; i < lowering->num_inputs; i++) {
@@ -50,7 +48,7 @@ bool weft_check_lowered(const weft_lowering *lowering)
 {
     weft_task_tensor tensors[WEFT_MAX_INPUTS + 1];
     char why[300] = "no memory";
-    int count = describe_tensors(lowering, tensors);
+    int count = weft_lowered_tensors(lowering, tensors);
     weft_status status = weft_task_list_check(lowering->tasks, count, tensors, weft_runtime.first_rank,
                                               weft_runtime.local_ranks, why, sizeof(why));
     if (status != WEFT_OK) {

@@ -8,7 +8,8 @@
 
 /* ---- state --------------------------------------------------------------------------------------------- */
 
-typedef enum unit_state { NOTHING, GIVEN, CLEARED, WRITTEN } unit_state;
+/* DISCARDED: it was cleared, and is not any more. */
+typedef enum unit_state { NOTHING, GIVEN, CLEARED, DISCARDED, WRITTEN } unit_state;
 
 typedef struct unit {
     unit_state state;
@@ -221,6 +222,11 @@ static void measure(checker *c, uint32_t slot, const runs *r, const char *does)
     for (int d = 0; d < r->ndim; d++) {
         s->unit_bytes = common_divisor(s->unit_bytes, r->stride[d]);
     }
+    const weft_slot *of = weft_task_list_slots(c->list) + slot;
+    size_t size = of->tensor == WEFT_TEMPORARY ? 1 : weft_dtype_size(c->tensors[of->tensor].layout->dtype);
+    if (s->unit_bytes % (int64_t)size != 0) {
+        refuse_bytes(c, slot, does, r->offset, end, "elements are cut");
+    }
 }
 
 /* ---- the order of addends ------------------------------------------------------------------------------ */
@@ -273,6 +279,11 @@ static bool comes_after(const checker *c, uint32_t earlier, uint32_t later)
     return behind || !common;
 }
 
+static bool has_value(const unit *u)
+{
+    return u->state != NOTHING && u->state != DISCARDED;
+}
+
 /* ---- units --------------------------------------------------------------------------------------------- */
 
 /* A source of a sum: its addends come behind those of the sources before. All its elements have as many. */
@@ -296,7 +307,7 @@ static const char *add_source(checker *c, const unit *u, bool begins)
 
 static const char *read_unit(checker *c, unit *u, const weft_kernel_access *access, bool begins)
 {
-    if (u->state == NOTHING) {
+    if (!has_value(u)) {
         return "nothing was written there";
     }
     u->read = true;
@@ -308,7 +319,7 @@ static const char *begin_unit(const checker *c, unit *u, weft_kernel_access_kind
     if (u->state == WRITTEN && !(temporary && u->read)) {
         return temporary ? "what was there was not read" : "a task before has written there";
     }
-    if (u->state == CLEARED && kind == WEFT_KERNEL_CLEAR) {
+    if ((u->state == CLEARED || u->state == DISCARDED) && kind == WEFT_KERNEL_CLEAR) {
         return "a task before has cleared it";
     }
     u->addends = 0;
@@ -319,7 +330,7 @@ static const char *begin_unit(const checker *c, unit *u, weft_kernel_access_kind
 
 static const char *continue_unit(const checker *c, unit *u, const weft_kernel_access *access)
 {
-    if (u->state == NOTHING) {
+    if (!has_value(u)) {
         return "nothing was written there";
     }
     bool from_tasks = access->adds_sources && c->sources.tasks;
@@ -428,7 +439,7 @@ static void discard(checker *c, uint32_t slot)
             refuse_bytes(c, slot, "discards", i * s->unit_bytes, (i + 1) * s->unit_bytes,
                          "a task before has written there");
         }
-        u->state = NOTHING;
+        u->state = u->state == CLEARED ? DISCARDED : NOTHING;
         u->read = false;
     }
 }
@@ -490,7 +501,7 @@ static void check_temporary(checker *c, size_t slot)
     int64_t count = s->bytes == 0 ? 0 : s->bytes / s->unit_bytes;
     char text[64];
     for (int64_t i = 0; i < count; i++) {
-        if (s->units[i].state != NOTHING && !s->units[i].read) {
+        if (has_value(&s->units[i]) && !s->units[i].read) {
             refuse(c, "%s has values that no task reads",
                    slot_text(weft_task_list_slots(c->list) + slot, text));
             return;

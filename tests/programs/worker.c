@@ -115,6 +115,7 @@ static int run_seeds(const order *o)
             return RUN_FAILED;
         }
         choose_world(&p, seed, o->processes);
+        p.cache = o->checks ? NUM_CACHES - 1 : p.cache;
         if ((i == 0 || seed % PROGRAMS_PER_WORLD == 0) && !start_world(&p)) {
             return RUN_FAILED;
         }

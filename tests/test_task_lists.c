@@ -1,0 +1,261 @@
+/* Every list that random programs make is checked without running it (tasks/check.h): all operations, on random
+ * layouts, meshes and panel heights. The checker is checked as well: it must refuse lists in which a task is
+ * missing, stands twice, or accesses something else. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dispatch/check.h"
+#include "ops/ops.h"
+#include "prng.h"
+#include "programs/worker.h"
+
+typedef enum mutation { MISSING, TWICE, MOVED, BEYOND, LATER, NUM_MUTATIONS } mutation;
+
+static const char *const mutation_names[] = { "a task is missing", "a task stands twice",
+                                              "a task writes one element further",
+                                              "a task reads beyond its slot",
+                                              "two tasks have changed places" };
+
+/* What was found of one registered operation. */
+typedef struct record {
+    const weft_operation *operation;
+    uint64_t lists, tasks, most_tasks;
+    uint64_t tried[NUM_MUTATIONS], passed[NUM_MUTATIONS];
+} record;
+
+enum { MAX_RECORDS = 400, TRIES = 3 };
+
+static record records[MAX_RECORDS];
+static int num_records;
+static prng numbers = { 12345 };
+
+static record *record_of(const weft_operation *of)
+{
+    int i = 0;
+    while (i < num_records && records[i].operation != of) {
+        i++;
+    }
+    assert_true(i < MAX_RECORDS);
+    num_records = i == num_records ? i + 1 : num_records;
+    records[i].operation = of;
+    return &records[i];
+}
+
+/* ---- mutations ----------------------------------------------------------------------------------------- */
+
+/* A list with memory of its own for tasks and operands. */
+static weft_task_list copy_list(const weft_task_list *list)
+{
+    weft_task_list copy = *list;
+    copy.tasks.items = malloc((list->tasks.count + 1) * sizeof(weft_task));
+    copy.operands.items = malloc(list->operands.count * sizeof(weft_task_operand) + 1);
+    assert_true(copy.tasks.items != NULL && copy.operands.items != NULL);
+    memcpy(copy.tasks.items, list->tasks.items, list->tasks.count * sizeof(weft_task));
+    memcpy(copy.operands.items, list->operands.items, list->operands.count * sizeof(weft_task_operand));
+    return copy;
+}
+
+static weft_task_operand *operands_of(weft_task_list *list, const weft_task *task)
+{
+    return (weft_task_operand *)list->operands.items + task->first_operand;
+}
+
+static void note_update(void *context, const weft_kernel_access *access)
+{
+    bool *updates = context;
+    *updates = *updates || access->kind == WEFT_KERNEL_UPDATE;
+}
+
+static bool is_update(const weft_task *task)
+{
+    bool updates = false;
+    task->kernel->accesses(task->arguments, (int)task->num_operands, note_update, &updates);
+    return updates;
+}
+
+/* The next task that goes on with a sum that task `at` has begun or gone on with; none: the number of tasks. */
+static size_t successor(weft_task_list *list, size_t at)
+{
+    weft_task *tasks = list->tasks.items;
+    uint32_t slot = operands_of(list, &tasks[at])->slot;
+    int64_t offset = operands_of(list, &tasks[at])->offset;
+    size_t next = at + 1;
+    while (next < list->tasks.count &&
+           (operands_of(list, &tasks[next])->slot != slot ||
+            operands_of(list, &tasks[next])->offset != offset || !is_update(&tasks[next]))) {
+        next++;
+    }
+    return next;
+}
+
+/* False: there is nothing in the task to change like this. */
+static bool mutate(weft_task_list *list, mutation how, size_t at, size_t size)
+{
+    weft_task *tasks = list->tasks.items, *task = &tasks[at];
+    weft_task_operand *operands = operands_of(list, task);
+    size_t behind = (list->tasks.count - at - 1) * sizeof(*tasks), other;
+    switch (how) {
+    case MISSING:
+        memmove(task, task + 1, behind);
+        list->tasks.count--;
+        return true;
+    case TWICE:
+        memmove(task + 1, task, behind + sizeof(*tasks));
+        list->tasks.count++;
+        return true;
+    case MOVED:
+        operands[0].offset += (int64_t)size;
+        return true;
+    case BEYOND:
+        other = task->num_operands > 1 ? 1 + (size_t)prng_below(&numbers, task->num_operands - 1) : 0;
+        operands[other].offset += (int64_t)1 << 40;
+        return operands[other].slot != operands[0].slot || other == 0; /* else it may not be read */
+    case LATER:
+        other = successor(list, at);
+        if (other == list->tasks.count) {
+            return false;
+        }
+        weft_task kept = tasks[other];
+        tasks[other] = *task;
+        *task = kept;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static weft_status check(const weft_task_list *list, int count, const weft_task_tensor tensors[])
+{
+    char why[300];
+    return weft_task_list_check(list, count, tensors, weft_runtime.first_rank, weft_runtime.local_ranks, why,
+                                sizeof(why));
+}
+
+static void try_mutations(record *r, const weft_task_list *list, int count, const weft_task_tensor tensors[])
+{
+    size_t size = weft_dtype_size(tensors[count - 1].layout->dtype);
+    for (int how = 0; how < NUM_MUTATIONS; how++) {
+        for (int i = 0; i < TRIES && list->tasks.count > 0; i++) {
+            weft_task_list copy = copy_list(list);
+            size_t at = (size_t)prng_below(&numbers, (int64_t)list->tasks.count);
+            if (mutate(&copy, (mutation)how, at, size)) {
+                bool passed = check(&copy, count, tensors) == WEFT_OK;
+                r->tried[how]++;
+                r->passed[how] += passed;
+                if (passed && getenv("WEFT_TEST_VERBOSE") != NULL) {
+                    printf("%s: %s\n", r->operation->name, mutation_names[how]);
+                    weft_task_list_print(list, stdout);
+                }
+            }
+            free(copy.tasks.items);
+            free(copy.operands.items);
+        }
+    }
+}
+
+/* Linked in front of weft_check_lowered() (--wrap). */
+bool __real_weft_check_lowered(const weft_lowering *lowering);
+bool __wrap_weft_check_lowered(const weft_lowering *lowering);
+
+bool __wrap_weft_check_lowered(const weft_lowering *lowering)
+{
+    weft_task_tensor tensors[WEFT_MAX_INPUTS + 1];
+    const weft_task_list *list = lowering->tasks;
+    int count = weft_lowered_tensors(lowering, tensors);
+    record *r = record_of(lowering->operation);
+    bool right = __real_weft_check_lowered(lowering);
+    r->lists += right;
+    r->tasks += list->tasks.count;
+    r->most_tasks = list->tasks.count > r->most_tasks ? list->tasks.count : r->most_tasks;
+    if (right) {
+        try_mutations(r, list, count, tensors);
+    }
+    return right;
+}
+
+/* ---- tests --------------------------------------------------------------------------------------------- */
+
+enum { PROGRAMS = 1500 };
+
+static void test_lists_of_programs(void **state)
+{
+    (void)state;
+    order all = { .processes = 1, .from = 5000, .count = PROGRAMS, .checks = true };
+    assert_int_equal(worker(&all), 0);
+    uint64_t lists = 0, tasks = 0;
+    for (int i = 0; i < num_records; i++) {
+        lists += records[i].lists;
+        tasks += records[i].tasks;
+    }
+    print_message("# %" PRIu64 " lists of %" PRIu64 " tasks\n", lists, tasks);
+}
+
+static void test_every_operation_was_checked(void **state)
+{
+    (void)state;
+    int missing = 0, operations = 0;
+    for (size_t f = 0; weft_operation_families[f] != NULL; f++) {
+        for (size_t i = 0; weft_operation_families[f][i] != NULL; i++, operations++) {
+            const record *r = record_of(weft_operation_families[f][i]);
+            if (r->lists == 0) {
+                print_error("no list of %s was checked\n", r->operation->name);
+                missing++;
+            }
+        }
+    }
+    print_message("# %d operations\n", operations);
+    assert_int_equal(missing, 0);
+}
+
+/* What a list alone does not tell. Some tasks of these change a part of what is there, or nothing: which part is
+ * not said; of others the rest has been cleared before. */
+static bool is_expected(const weft_operation *of, mutation how)
+{
+    static const char *const parts[] = { "cat", "slice_backward", "attention_state", "attention_backward_q",
+                                         "attention_backward_kv" };
+    bool found = false;
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        found = found || strcmp(of->name, parts[i]) == 0;
+    }
+    return found && (how == MISSING || how == MOVED);
+}
+
+static void test_mutations_are_refused(void **state)
+{
+    (void)state;
+    int missed = 0;
+    for (int how = 0; how < NUM_MUTATIONS; how++) {
+        uint64_t tried = 0, passed = 0;
+        for (int i = 0; i < num_records; i++) {
+            const record *r = &records[i];
+            tried += r->tried[how];
+            passed += r->passed[how];
+            if (r->passed[how] > 0 && !is_expected(r->operation, (mutation)how)) {
+                print_error("%s, and nothing is said: %s, %" PRIu64 " of %" PRIu64 "\n", mutation_names[how],
+                            r->operation->name, r->passed[how], r->tried[how]);
+                missed++;
+            }
+        }
+        print_message("# %s: %" PRIu64 " of %" PRIu64 " refused\n", mutation_names[how], tried - passed,
+                      tried);
+        assert_true(tried > 0);
+    }
+    assert_int_equal(missed, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lists_of_programs),
+        cmocka_unit_test(test_every_operation_was_checked),
+        cmocka_unit_test(test_mutations_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
