@@ -14,6 +14,11 @@ static void no_kernel(const weft_kernel_call *call)
     (void)call;
 }
 
+static void no_local_function(const weft_local_call *call)
+{
+    (void)call;
+}
+
 /* clang-format off */
 void call_everything(const call_arguments *arguments, void (*after)(const char *function, void *argument),
                      void *argument)
@@ -31,6 +36,7 @@ void call_everything(const call_arguments *arguments, void (*after)(const char *
     const char *names[4];
     weft_counters counters;
     weft_random_state random_state = { 0 };
+    const weft_local_output like_tensor = { WEFT_F32, 2, shape, NULL };
     const weft_operation_description description = {
         .name = "own", .rule = "ab->ab", .inputs = { { "a", WEFT_TYPES_FLOAT, false } }, .kernel = no_kernel
     };
@@ -94,6 +100,8 @@ void call_everything(const call_arguments *arguments, void (*after)(const char *
     TRY(weft_tensor_set_name, tensor, "name");
     TRY(weft_tensor_print, tensor, stderr);
     TRY(weft_visualize_sharding, tensor, WEFT_SHARDING_TEXT, stderr);
+    /* <weft/local_map.h> */
+    TRY(weft_local_map, no_local_function, 1, list, 1, &like_tensor, NULL, outputs);
     /* <weft/operation.h> */
     TRY(weft_operation_register, &description);
     TRY(weft_apply, operation, 1, list, NULL);

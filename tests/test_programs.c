@@ -128,7 +128,7 @@ static const char *const not_in_the_table[] = {
     "weft_last_status", "weft_last_error", "weft_clear_error", "weft_world_size", "weft_num_processes",
     "weft_process_index", "weft_local_ranks", "weft_first_rank", "weft_get_counters", "weft_print_machine",
     "weft_print_pending", "weft_mesh_create", "weft_mesh_of_ranks", "weft_mesh_flatten", "weft_mesh_slice",
-    "weft_mesh_submesh", "weft_mesh_unflatten", "weft_visualize_sharding",
+    "weft_local_map", "weft_mesh_submesh", "weft_mesh_unflatten", "weft_visualize_sharding",
     "weft_mesh_ndim", "weft_mesh_size", "weft_mesh_num_ranks", "weft_mesh_dim_name", "weft_mesh_coordinate",
     "weft_mesh_current", "weft_shard_box", "weft_to_host", "weft_local_to_host", "weft_local_acquire",
     "weft_local_release", "weft_local_box", "weft_local_bytes", "weft_tensor_bytes", "weft_tensor_describe",

@@ -9,6 +9,7 @@
 #define WEFT_VERSION_PATCH 0
 
 #include <weft/base.h>
+#include <weft/local_map.h>
 #include <weft/mesh.h>
 #include <weft/ops.h>
 #include <weft/placement.h>

@@ -1,0 +1,326 @@
+/* Local regions: a task for each hosted rank, on its shards. */
+#include <weft/local_map.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codelets/local.h"
+#include "comm/check_spmd.h"
+#include "tensor/run.h"
+#include "tensor/state.h"
+
+static const char function_name[] = "weft_local_map";
+
+/* A call on its way. */
+typedef struct region {
+    weft_local_function function;
+    weft_local_map_options options;
+    const weft_mesh_impl *mesh;
+    int num_inputs, num_outputs;
+    weft_tensor_impl **tensors;  /* inputs, as given and then in their placements; outputs behind them */
+    const weft_layout **layouts; /* those in which the function takes and gives them */
+} region;
+
+/* ---- checks -------------------------------------------------------------------------------------------- */
+
+static bool refuse(weft_status status, const char *what)
+{
+    weft_fail(status, function_name, "%s", what);
+    return false;
+}
+
+static bool check_arguments(const region *r, weft_tensor *const inputs[], const weft_local_output descriptions[],
+                            weft_tensor *const outputs[])
+{
+    if (r->function == NULL) {
+        return refuse(WEFT_ERR_INVALID, "function is NULL");
+    }
+    if (r->num_inputs < 0 || r->num_outputs < 1) {
+        weft_fail(WEFT_ERR_INVALID, function_name, "num_%s is %d, expected at least %d",
+                  r->num_inputs < 0 ? "inputs" : "outputs", r->num_inputs < 0 ? r->num_inputs : r->num_outputs,
+                  r->num_inputs < 0 ? 0 : 1);
+        return false;
+    }
+    if (r->num_inputs > 0 && inputs == NULL) {
+        return refuse(WEFT_ERR_INVALID, "inputs is NULL");
+    }
+    if (descriptions == NULL || outputs == NULL) {
+        return refuse(WEFT_ERR_INVALID, descriptions == NULL ? "descriptions is NULL" : "outputs is NULL");
+    }
+    if (r->options.grad_placements != NULL) {
+        return refuse(WEFT_ERR_UNSUPPORTED, "options.grad_placements is reserved, expected NULL");
+    }
+    if (r->options.context_size > 0 && r->options.context == NULL) {
+        return refuse(WEFT_ERR_INVALID, "options.context is NULL, but options.context_size is not 0");
+    }
+    return true;
+}
+
+/* The tensors of the program's handles, and the region's mesh. */
+static bool find_inputs(region *r, weft_tensor *const inputs[])
+{
+    char name[32];
+    for (int i = 0; i < r->num_inputs; i++) {
+        snprintf(name, sizeof(name), "inputs[%d]", i);
+        r->tensors[i] = weft_check_tensor(function_name, name, inputs[i]);
+        if (r->tensors[i] == NULL) {
+            return false;
+        }
+    }
+    r->mesh = r->options.mesh == NULL && r->num_inputs > 0 ? r->tensors[0]->layout->mesh
+                                                           : weft_check_mesh(function_name, r->options.mesh);
+    return r->mesh != NULL;
+}
+
+enum { PLACE_SIZE = 64 };
+
+/* "weft_local_map: descriptions[1]": before what is wrong with it. Returns text. */
+static const char *place_of(const char *list, int i, char text[PLACE_SIZE])
+{
+    snprintf(text, PLACE_SIZE, "%s: %s[%d]", function_name, list, i);
+    return text;
+}
+
+/* In which layout the function takes input i; NULL with the error kept. */
+static const weft_layout *input_layout(const region *r, int i)
+{
+    char place[PLACE_SIZE];
+    const weft_layout *given = r->tensors[i]->layout;
+    const weft_placement *wanted = r->options.in_placements == NULL ? NULL : r->options.in_placements[i];
+    if (wanted != NULL) {
+        return weft_check_layout(place_of("options.in_placements", i, place), r->mesh, wanted, given->ndim,
+                                 given->shape, given->dtype);
+    }
+    if (given->mesh != r->mesh) {
+        char own[160], region_mesh[160];
+        weft_fail(WEFT_ERR_MESH, function_name,
+                  "inputs[%d] is on mesh %s and the region on mesh %s: give its in_placements, or "
+                  "weft_redistribute() it",
+                  i, weft_mesh_format(given->mesh, own, sizeof(own)),
+                  weft_mesh_format(r->mesh, region_mesh, sizeof(region_mesh)));
+        return NULL;
+    }
+    return given;
+}
+
+static const weft_layout *output_layout(const region *r, int i, const weft_local_output *output)
+{
+    char text[PLACE_SIZE];
+    const char *place = place_of("descriptions", i, text);
+    bool right = weft_check_dtype(place, output->dtype) && weft_check_shape(place, output->ndim, output->shape);
+    return right ? weft_check_layout(place, r->mesh, output->placements, output->ndim, output->shape, output->dtype)
+                 : NULL;
+}
+
+/* The same answer on every process: panels that any rank may have. */
+static int64_t max_panels(const weft_layout *layout)
+{
+    return layout->ndim == 0 ? 1 : layout->shape[0] / layout->panel_rows + 2;
+}
+
+static bool find_layouts(region *r, const weft_local_output descriptions[])
+{
+    int64_t panels = 0;
+    for (int i = 0; i < r->num_inputs + r->num_outputs; i++) {
+        int output = i - r->num_inputs;
+        r->layouts[i] = output < 0 ? input_layout(r, i) : output_layout(r, output, &descriptions[output]);
+        if (r->layouts[i] == NULL) {
+            return false;
+        }
+        panels = weft_add_saturated(panels, max_panels(r->layouts[i]));
+    }
+    if (panels > WEFT_LOCAL_MAX_PANELS) {
+        weft_fail(WEFT_ERR_UNSUPPORTED, function_name,
+                  "a task would need %lld panels, and takes at most %d: WEFT_PANEL_ROWS is too small",
+                  (long long)panels, WEFT_LOCAL_MAX_PANELS);
+        return false;
+    }
+    return true;
+}
+
+/* What redistribution cannot do shows when it is planned: to Partial, from anything else. */
+static bool check_moves(const region *r)
+{
+    for (int i = 0; i < r->num_inputs; i++) {
+        if (r->layouts[i] != r->tensors[i]->layout &&
+            weft_plan_obtain(function_name, r->tensors[i]->layout, r->layouts[i]) == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- tasks --------------------------------------------------------------------------------------------- */
+
+static void describe_operand(weft_local_operand *operand, const weft_layout *layout,
+                             const weft_local_shard *shard, int first_panel)
+{
+    weft_local_tensor *tensor = &operand->tensor;
+    tensor->dtype = layout->dtype;
+    tensor->ndim = layout->ndim;
+    memcpy(tensor->shape, layout->shape, sizeof(tensor->shape));
+    memcpy(tensor->offset, shard->box.offset, sizeof(tensor->offset));
+    memcpy(tensor->extent, shard->box.extent, sizeof(tensor->extent));
+    tensor->count = shard->count;
+    operand->first_panel = first_panel;
+    if (shard->count > 0) {
+        weft_cut cut = weft_shard_cut(layout, shard);
+        operand->total_bytes = cut.total;
+        operand->first_bytes = cut.first;
+        operand->step_bytes = cut.step;
+        operand->num_panels = (int)shard->num_panels;
+    }
+}
+
+/* Sizes of a shard's task. */
+static int64_t count_panels(const region *r, int shard)
+{
+    int64_t panels = 0;
+    for (int i = 0; i < r->num_inputs + r->num_outputs; i++) {
+        panels += r->tensors[i]->shards[shard].num_panels;
+    }
+    return panels;
+}
+
+static bool writes_anything(const region *r, int shard)
+{
+    bool writes = false;
+    for (int i = 0; i < r->num_outputs; i++) {
+        writes |= r->tensors[r->num_inputs + i]->shards[shard].count > 0;
+    }
+    return writes;
+}
+
+static void fill_arguments(const region *r, int shard, weft_local_args *args, weft_bound_operand operands[])
+{
+    int count = r->num_inputs + r->num_outputs, num_panels = 0;
+    args->base.dtype = r->layouts[r->num_inputs]->dtype;
+    args->function = r->function;
+    args->context = r->options.context;
+    args->context_size = r->options.context_size;
+    args->rank = weft_runtime.first_rank + shard;
+    args->num_inputs = r->num_inputs;
+    args->num_outputs = r->num_outputs;
+    for (int i = 0; i < count; i++) {
+        const weft_local_shard *at = &r->tensors[i]->shards[shard];
+        describe_operand(&args->operands[i], r->layouts[i], at, num_panels);
+        for (int64_t p = 0; p < at->num_panels; p++) {
+            operands[num_panels++] = weft_bound(&at->panels[p], 0, i < r->num_inputs ? STARPU_R : STARPU_W);
+        }
+    }
+    char *copied = (char *)args + weft_local_context_offset(count);
+    if (args->context_size > 0) {
+        memcpy(copied, args->context, args->context_size);
+    }
+    strcpy(copied + args->context_size, r->options.name);
+}
+
+/* False with the error kept. */
+static bool submit(const region *r, int shard)
+{
+    int count = r->num_inputs + r->num_outputs, num_panels = (int)count_panels(r, shard);
+    size_t size = weft_local_context_offset(count) + r->options.context_size + strlen(r->options.name) + 1;
+    weft_local_args *args = calloc(1, size);
+    weft_bound_operand *operands = malloc((size_t)num_panels * sizeof(*operands));
+    bool done = args != NULL && operands != NULL;
+    if (done) {
+        fill_arguments(r, shard, args, operands);
+        /* Traces copy the name; StarPU does not. */
+        done = weft_task_submit(&(weft_single_task){
+            .kernel = &weft_entry_local,
+            .name = weft_runtime.trace == NULL ? "local_map" : r->options.name,
+            .function = function_name,
+            .arguments = args,
+            .arguments_size = size,
+            .num_operands = num_panels,
+            .operands = operands,
+        });
+    } else {
+        weft_fail(WEFT_ERR_NOMEM, function_name, "no memory for a task");
+    }
+    free(args);
+    free(operands);
+    return done;
+}
+
+/* ---- the call ------------------------------------------------------------------------------------------ */
+
+/* All checks have been made. New tensors belong to the innermost scope. False with the error kept. */
+static bool run(region *r)
+{
+    bool done = true;
+    for (int i = 0; i < r->num_inputs && done; i++) {
+        if (r->tensors[i]->layout != r->layouts[i]) {
+            r->tensors[i] = weft_tensor_to_layout(function_name, r->tensors[i], r->layouts[i]);
+            done = r->tensors[i] != NULL;
+        }
+    }
+    for (int i = r->num_inputs; i < r->num_inputs + r->num_outputs && done; i++) {
+        r->tensors[i] = weft_tensor_new(function_name, r->layouts[i]);
+        done = r->tensors[i] != NULL;
+    }
+    weft_runtime.operations++;
+    for (int shard = 0; shard < weft_runtime.local_ranks && done; shard++) {
+        done = !writes_anything(r, shard) || submit(r, shard);
+    }
+    return done;
+}
+
+static bool call(region *r, weft_tensor *const inputs[], const weft_local_output descriptions[],
+                 weft_tensor *outputs[])
+{
+    int count = r->num_inputs + r->num_outputs;
+    bool right = find_inputs(r, inputs) && find_layouts(r, descriptions) && check_moves(r);
+    double numbers[] = { r->num_inputs, r->num_outputs };
+    weft_call_signature signature = { .function = function_name, .failed = !right };
+    if (right) {
+        signature.num_layouts = count;
+        signature.layouts = r->layouts;
+        signature.num_numbers = 2;
+        signature.numbers = numbers;
+    }
+    if (!weft_check_spmd(&signature) || !right) {
+        return false;
+    }
+    weft_scope_open();
+    bool done = run(r);
+    for (int i = 0; i < r->num_outputs && done; i++) {
+        outputs[i] = weft_scope_keep(r->tensors[r->num_inputs + i]->handle);
+    }
+    weft_scope_close();
+    return done;
+}
+
+weft_status weft_local_map(weft_local_function function, int num_inputs, weft_tensor *const inputs[],
+                           int num_outputs, const weft_local_output descriptions[],
+                           const weft_local_map_options *options, weft_tensor *outputs[])
+{
+    region r = { .function = function, .num_inputs = num_inputs, .num_outputs = num_outputs };
+    if (weft_require_init(function_name) != WEFT_OK) {
+        return weft_latest_status();
+    }
+    r.options = options == NULL ? (weft_local_map_options)WEFT_LOCAL_MAP_OPTIONS_DEFAULT : *options;
+    if (r.options.name == NULL) {
+        r.options.name = "local_map";
+    }
+    for (int i = 0; outputs != NULL && i < num_outputs; i++) {
+        outputs[i] = NULL;
+    }
+    if (!check_arguments(&r, inputs, descriptions, outputs)) {
+        weft_check_spmd(&(weft_call_signature){ .function = function_name, .failed = true });
+        return weft_latest_status();
+    }
+    size_t count = (size_t)num_inputs + (size_t)num_outputs;
+    r.tensors = calloc(count, sizeof(*r.tensors));
+    r.layouts = calloc(count, sizeof(*r.layouts));
+    bool done = false;
+    if (r.tensors == NULL || r.layouts == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, function_name, "no memory for %zu tensors", count);
+    } else {
+        done = call(&r, inputs, descriptions, outputs);
+    }
+    free(r.tensors);
+    free(r.layouts);
+    return done ? WEFT_OK : weft_latest_status();
+}
