@@ -1,5 +1,5 @@
 /** \file
- * What every other header uses: status codes, element types, limits, symbol visibility.
+ * Used by every other header: status codes, element types, limits, symbol visibility.
  *
  * Conventions of the whole library:
  *  - Shapes are `const int64_t shape[]` with `int ndim`, 0 <= ndim <= WEFT_MAX_DIMS; 0 is a scalar.
@@ -7,20 +7,19 @@
  *  - A negative dimension counts from the end, as in PyTorch.
  *  - One thread submits: all functions are called from the thread that called weft_init() (see there).
  *  - Every process of the world calls the same functions in the same order with the same arguments (SPMD).
- *  - Nothing waits but the functions whose comment says BLOCKS.
- *  - No function aborts on bad input, unless WEFT_ON_ERROR=abort asks for it. One that returns a ::weft_status
- *    returns it; one that returns a pointer returns NULL, and a NULL tensor given gives NULL, so a chain of
- *    calls needs one check at its end. The first error is kept (weft_last_status(), weft_last_error()) until
- *    weft_clear_error(). All checks come before anything is submitted: a call that failed has changed nothing,
- *    on no rank.
- *  - What goes wrong later, in the tasks of a call, reaches the program once, however many of them meet it: as
- *    the status of the next function that BLOCKS and returns one, or as NULL from weft_local_acquire(). Of
- *    several calls in which something has gone wrong until then, the first is told. Functions that BLOCK and
- *    return a tensor leave it to the next, for they do what all processes do.
+ *  - No function waits, except those whose comment says BLOCKS.
+ *  - No function aborts on bad input, unless WEFT_ON_ERROR=abort asks for it. A function that returns a
+ *    ::weft_status returns the error; one that returns a pointer returns NULL. A NULL tensor as an argument
+ *    gives NULL, so a chain of calls needs one check at its end. The first error is kept (weft_last_status(),
+ *    weft_last_error()) until weft_clear_error(). All checks come before the first submission: a failed call
+ *    has changed nothing, on no rank.
+ *  - An error in the tasks of a call reaches the program later and once, however many tasks meet it: as the
+ *    status of the next function that BLOCKS and returns a status, or as NULL from weft_local_acquire(). If
+ *    several calls have failed by then, the first one is reported. Functions that BLOCK and return a tensor
+ *    leave the error to the next function, because they must do the same on all processes.
  *  - weft_finalize() reports failures that the program has not looked at. WEFT_ON_ERROR=print writes each
  *    error to standard error where it happens; WEFT_ON_ERROR=abort does so and calls abort(), where a debugger
- *    stops.
- */
+ *    stops. */
 #ifndef WEFT_BASE_H
 #define WEFT_BASE_H
 

@@ -1,24 +1,23 @@
 /** \file
  * Elementwise operations, with PyTorch's broadcasting of shapes and promotion of types.
  *
- * Types: the inputs are converted to one type, then the result is computed, in that type. It is the type that
- * all inputs fit in; a tensor without dimensions counts only where its type is of a higher category (truth
- * value, integer, floating). So values may change before anything is computed: a WEFT_I64 scalar beside a
- * WEFT_I32 tensor loses its upper bits, and WEFT_I64 beside WEFT_BF16 is rounded to 16 bits. Comparisons and
- * logical operations convert likewise. Operations without an integer result convert integers and truth values to
- * WEFT_F32. In place, the result is converted to the type of the first argument.
+ * Types: all inputs are converted to one type, and the result is computed in that type. It is the smallest type
+ * that holds all inputs; a tensor without dimensions counts only if its category is higher (truth value,
+ * integer, floating). So the conversion may change values: a WEFT_I64 scalar beside a WEFT_I32 tensor loses its
+ * upper bits, and WEFT_I64 beside WEFT_BF16 is rounded to 16 bits. Comparisons and logical operations convert
+ * likewise. Operations without an integer result convert integers and truth values to WEFT_F32. In place, the
+ * result is converted to the type of the first argument.
  *
- * WEFT_BF16 and WEFT_F16 are computed in single precision, and the result is rounded once. Not rounded to 16
- * bits before that are
- *  - the second input of weft_mul(), weft_mul_inplace(), weft_div() and weft_div_inplace() where it has a single element, as
- *    in PyTorch on CPUs;
- *  - numbers (arguments that are no tensors). (On CPUs PyTorch rounds some: the addend
- *    of weft_add_scalar(), the factor of weft_add_scaled().) The exponent of weft_pow_scalar() is rounded.
+ * WEFT_BF16 and WEFT_F16 are computed in single precision, and the result is rounded once. Two kinds of
+ * operands are not rounded to 16 bits first:
+ *  - the second input of weft_mul(), weft_mul_inplace(), weft_div() and weft_div_inplace() if it has one
+ *    element, as in PyTorch on CPUs;
+ *  - numbers (arguments that are not tensors). PyTorch on CPUs rounds some of them: the addend of
+ *    weft_add_scalar(), the factor of weft_add_scaled(). The exponent of weft_pow_scalar() is rounded.
  *
- * weft_lerp(), which PyTorch refuses for inputs of different types, converts them as the others do. A number
- * beside an integer tensor must be whole (WEFT_ERR_DTYPE). Functions named *_ change their first argument,
- * which keeps its layout and type, and return it.
- */
+ * weft_lerp() converts inputs of different types as the others do; PyTorch refuses them. A number beside an
+ * integer tensor must be whole (WEFT_ERR_DTYPE). Functions named *_inplace change their first argument, which
+ * keeps its layout and type, and return it. */
 #ifndef WEFT_ELEMENTWISE_H
 #define WEFT_ELEMENTWISE_H
 
@@ -26,9 +25,9 @@
 
 WEFT_BEGIN_DECLS
 
-/** The values in another type. Floating values become integers towards zero, the nearest that there is where
- * they are out of range, and NaN becomes 0; wider integers lose their upper bits. The tensor itself where it
- * has that type already. */
+/** The values in another type. Floating values are truncated to integers, saturated at the ends of the
+ * range; NaN becomes 0. Wider integers lose their upper bits. A tensor that has the type already is
+ * returned itself. */
 WEFT_API weft_tensor *weft_to_type(weft_tensor *a, weft_dtype dtype);
 
 /** Arithmetic. Integers wrap around. \{ */
@@ -36,12 +35,11 @@ WEFT_API weft_tensor *weft_add(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_sub(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_mul(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_div(weft_tensor *a, weft_tensor *b); /**< always floating */
-/** The quotient rounded down, and what is left over: it has the sign of b. An integer divided by 0 gives 0.
- */
+/** The quotient rounded down, and the remainder, which has the sign of b. An integer divided by 0 gives 0. */
 WEFT_API weft_tensor *weft_floor_div(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_remainder(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_fmod(weft_tensor *a,
-                                weft_tensor *b); /**< the same rounded to zero: the sign of a */
+                                weft_tensor *b); /**< the remainder of truncated division: the sign of a */
 WEFT_API weft_tensor *weft_pow(weft_tensor *a,
                                weft_tensor *b); /**< a whole number to a negative power: 0, 1 or -1 */
 WEFT_API weft_tensor *weft_maximum(weft_tensor *a, weft_tensor *b); /**< NaN where one of them is */
@@ -76,7 +74,7 @@ WEFT_API weft_tensor *weft_gt(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_ge(weft_tensor *a, weft_tensor *b);
 /** \} */
 
-/** WEFT_BOOL. Of any types: true is what is not 0. \{ */
+/** WEFT_BOOL, of any types: every value but 0 is true. \{ */
 WEFT_API weft_tensor *weft_logical_and(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_logical_or(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_logical_xor(weft_tensor *a, weft_tensor *b);
@@ -144,8 +142,9 @@ WEFT_API weft_tensor *weft_pow_scalar_backward(weft_tensor *gradient, weft_tenso
 /** \} */
 
 /** In place; b may be broadcast to a's shape, and its type must not be of a higher category than a's. \{ */
-/** a = b: any operation's result into a tensor that exists, weft_copy_inplace(a, weft_matmul(x, y)). Where b has a's
- * layout and type, a takes over its memory and nothing is copied (but into memory that the program lent). */
+/** a = b: any operation's result into an existing tensor, weft_copy_inplace(a, weft_matmul(x, y)). If b
+ * has a's layout and type, a takes over its memory and nothing is copied, unless a's memory belongs to
+ * the program. */
 WEFT_API weft_tensor *weft_copy_inplace(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_add_inplace(weft_tensor *a, weft_tensor *b, double alpha); /**< a += alpha b */
 WEFT_API weft_tensor *weft_mul_inplace(weft_tensor *a, weft_tensor *b);

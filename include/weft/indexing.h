@@ -1,12 +1,11 @@
 /** \file
- * Places and orders: look-ups, scattered sums, cumulative sums, sorting, comparing whole tensors. `dim` may
- * be negative: it then counts from the end. Errors, beside those of all operations: WEFT_ERR_INVALID for a
- * dimension that is out of range, as each one is of a tensor without dimensions.
+ * Indices and orders: look-ups, scattered sums, cumulative sums, sorting, comparing whole tensors. `dim` may be
+ * negative: it then counts from the end. Errors, beside those of all operations: WEFT_ERR_INVALID for a
+ * dimension that is out of range, as every one is for a tensor without dimensions.
  *
- * Indices are WEFT_I64 or WEFT_I32. One that is not in 0 .. size - 1 (negative ones are not) gives 0, or adds
+ * Indices are WEFT_I64 or WEFT_I32. An index outside 0 .. size - 1 (negative ones are outside) gives 0, or adds
  * nothing, and the next blocking call returns WEFT_ERR_INVALID, once for each call: on processes that compute
- * a part of the result from it; where the result has no elements, on all that host a rank.
- */
+ * a part of the result from it; if the result has no elements, on all processes that host a rank. */
 #ifndef WEFT_INDEXING_H
 #define WEFT_INDEXING_H
 
@@ -32,8 +31,8 @@ WEFT_API weft_tensor *weft_cumsum(weft_tensor *a, int dim);
 WEFT_API weft_tensor *weft_cumprod(weft_tensor *a, int dim);
 /** \} */
 
-/** Parts of `a` along `dim`, as `indices` [n] says: shape of a, with n in place of the size of dim. Where dim
- * is sharded, each rank looks up what it has, and the result is Partial. */
+/** Slices of `a` along `dim` at the positions `indices` [n]: the shape of a, with n in place of the size
+ * of dim. If dim is sharded, each rank looks up its own part, and the result is Partial. */
 WEFT_API weft_tensor *weft_index_select(weft_tensor *a, int dim, weft_tensor *indices);
 /** Elements of `a`: result[i][j][k] = a[i][indices[i][j][k]][k] for dim 1. `indices` has the shape of a but
  * for its size in dim, and the result that of indices. */
@@ -51,14 +50,14 @@ WEFT_API weft_tensor *weft_scatter_add_inplace(weft_tensor *a, int dim, weft_ten
                                                weft_tensor *source);
 /** \} */
 
-/** The same with `indices` [n], each for a whole part of `source` along dim: result[:][indices[j]][:] +=
+/** The same with `indices` [n], each for a whole slice of `source` along dim: result[:][indices[j]][:] +=
  * source[:][j][:] for dim 1. \{ */
 WEFT_API weft_tensor *weft_index_add(weft_tensor *a, int dim, weft_tensor *indices, weft_tensor *source);
 WEFT_API weft_tensor *weft_index_add_inplace(weft_tensor *a, int dim, weft_tensor *indices,
                                              weft_tensor *source);
 /** \} */
 
-/** [...] to [..., num_classes], WEFT_I64: 1 where the index is, else 0. num_classes is at least 0. */
+/** [...] to [..., num_classes], WEFT_I64: 1 at the index, 0 elsewhere. num_classes is at least 0. */
 WEFT_API weft_tensor *weft_one_hot(weft_tensor *indices, int64_t num_classes);
 
 /**

@@ -1,7 +1,6 @@
 /** \file
- * What a kernel sees of tensors: parts of them on one rank, as pointers, strides and global indices. For
- * programs that register operations of their own (weft_operation_register()), and for weft's own kernels.
- */
+ * A kernel's view of tensors: parts of them on one rank, as pointers, strides and global indices. For
+ * operations of a program's own (weft_operation_register()), and for weft's kernels. */
 #ifndef WEFT_KERNEL_H
 #define WEFT_KERNEL_H
 
@@ -36,9 +35,8 @@ static inline int64_t weft_view_rows(const weft_view *view)
 }
 
 /**
- * Where row `row` of the part begins, 0 .. weft_view_rows() - 1; `*rows`, where not NULL, gets how many rows
- * lie there, one after another, this one included.
- */
+ * The address of row `row` of the part, 0 .. weft_view_rows() - 1. If `rows` is not NULL, `*rows` is set to the
+ * number of rows that follow each other in memory from there, this one included. */
 static inline void *weft_view_row(const weft_view *view, int64_t row, int64_t *rows)
 {
     if (view->ndim == 0) {
@@ -60,29 +58,28 @@ static inline void *weft_view_row(const weft_view *view, int64_t row, int64_t *r
 }
 
 #define WEFT_MAX_KERNEL_INPUTS 7
-#define WEFT_MAX_NUMBERS 12 /**< whole numbers that a call hands to its kernel */
-#define WEFT_MAX_SCALARS 8  /**< and real ones */
+#define WEFT_MAX_NUMBERS 12 /**< integers that a call passes to its kernel */
+#define WEFT_MAX_SCALARS 8  /**< real numbers that it passes */
 
-/** Reports what a task of operation number `operation` could not do; may be called from any thread. Of one
- * operation the program gets the first report only. */
+/** Reports an error of a task of operation number `operation`; any thread. The program gets the first
+ * report of each operation. */
 typedef void (*weft_fail_function)(uint64_t operation, weft_status status, const char *function,
                                    const char *format, ...);
 
-/** One call of a kernel. It must give the same output for the same call, and must not depend on what else
- * runs. */
+/** One call of a kernel. Equal calls must give equal outputs, whatever else runs. */
 typedef struct weft_kernel_call {
-    weft_view output; /**< to be written; where the operation is in place, to be changed */
-    int num_inputs;   /**< those that are read; in place, without the target */
+    weft_view output; /**< to be written; if the operation is in place, to be changed */
+    int num_inputs;   /**< number of inputs; in place, without the target */
     weft_view inputs[WEFT_MAX_KERNEL_INPUTS];
-    /** Of operations that accumulate: the inputs are one of several pieces of rows, which come in order; the
-     * first one finds an output with undefined values. */
+    /** For operations that accumulate: the inputs are one of several pieces of rows, in order. The output
+     * is undefined before the first one. */
     bool first, last;
     const int64_t *numbers;
     const double *scalars;
     const char *function; /**< the public function, for messages */
     uint64_t operation;   /**< the number of the call, for `fail` */
-    /** Where a value cannot be used, or memory is exhausted: the kernel writes zeros in its place and goes
-     * on, and the program gets the status at its next call that blocks. Use weft_kernel_fail(). */
+    /** For a value that the kernel cannot use, or a lack of memory: the kernel writes zeros in its place
+     * and continues, and the program gets the status at its next blocking call. Use weft_kernel_fail(). */
     weft_fail_function fail;
 } weft_kernel_call;
 

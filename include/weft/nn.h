@@ -1,9 +1,8 @@
 /** \file
- * What neural networks are made of: softmax, normalisation, losses, tables. Floating types; WEFT_BF16 and
- * WEFT_F16 are computed in single precision and rounded once, at the end. No rank needs whole rows: where the
- * dimension that is worked along is sharded, values of each row (its largest, its sum) are exchanged instead
- * of rows. Functions named *_backward give the gradient of the first argument of the function.
- */
+ * Neural networks: softmax, normalisation, losses, tables. Floating types; WEFT_BF16 and WEFT_F16 are computed
+ * in single precision and rounded once, at the end. No rank needs whole rows: along a sharded dimension ranks
+ * exchange one or two numbers per row (its maximum, its sum) instead of rows. Functions named *_backward give
+ * the gradient of the function's first argument. */
 #ifndef WEFT_NN_H
 #define WEFT_NN_H
 
@@ -37,11 +36,11 @@ WEFT_API weft_tensor *weft_rms_norm(weft_tensor *a, weft_tensor *gain, double ep
 WEFT_API weft_tensor *weft_rms_norm_backward(weft_tensor *gradient, weft_tensor *a, weft_tensor *gain,
                                              double epsilon, weft_tensor **gradient_gain);
 
-/** What becomes of the losses of rows, or of elements. */
+/** How the losses of rows, or of elements, are combined. */
 typedef enum weft_loss_reduction {
     WEFT_LOSS_MEAN = 0, /**< a scalar; NaN of none */
     WEFT_LOSS_SUM,      /**< a scalar */
-    WEFT_LOSS_NONE      /**< they are the result */
+    WEFT_LOSS_NONE      /**< not at all: one for each row, or element */
 } weft_loss_reduction;
 
 /**

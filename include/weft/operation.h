@@ -65,7 +65,7 @@ typedef enum weft_output_type {
     WEFT_TYPE_GIVEN      /**< the call says it */
 } weft_output_type;
 
-/** How an operation is linear: when Partial inputs may pass through it to a Partial output. */
+/** How an operation is linear: whether Partial inputs may pass through it to a Partial output. */
 typedef enum weft_linear_kind {
     WEFT_NOT_LINEAR = 0,
     WEFT_LINEAR_JOINTLY, /**< f(a + a', b + b') = f(a, b) + f(a', b'): all inputs Partial together (add) */
@@ -76,10 +76,10 @@ typedef struct weft_linearity {
     weft_linear_kind kind;
     unsigned inputs;          /**< of WEFT_LINEAR_EACH: bit i for input i */
     unsigned ops;             /**< bit 1 << op for each ::weft_reduce_op that passes */
-    weft_reduce_op contracts; /**< what puts the parts of a contracted letter together: Partial(this) */
+    weft_reduce_op contracts; /**< how the parts of a contracted letter are combined: Partial(this) */
 } weft_linearity;
 
-/** What is linear passes sums and averages; what is monotone, the smaller and the larger of two values. \{ */
+/** Linear operations commute with sums and averages, monotone ones with minima and maxima. \{ */
 #define WEFT_LINEAR_OPS ((1u << WEFT_SUM) | (1u << WEFT_AVG))
 #define WEFT_MONOTONE_OPS ((1u << WEFT_MIN) | (1u << WEFT_MAX))
 /** \} */
@@ -90,7 +90,8 @@ typedef struct weft_operation_input {
     bool type_of_first; /**< and the type must be input 0's */
 } weft_operation_input;
 
-/** What a program says of an operation. Zero-initialise it and set what matters; everything is copied. */
+/** A program's description of an operation. Zero-initialise it and set the fields that matter; everything
+ * is copied. */
 typedef struct weft_operation_description {
     const char *name; /**< for messages and traces */
     const char *rule;
@@ -116,7 +117,7 @@ typedef struct weft_operation weft_operation;
  */
 WEFT_API const weft_operation *weft_operation_register(const weft_operation_description *description);
 
-/** What a call may say beside its tensors. Zero-initialise it and set what matters. */
+/** Arguments of a call beside its tensors. Zero-initialise it and set the fields that matter. */
 typedef struct weft_apply_options {
     int num_numbers;
     int64_t numbers[WEFT_MAX_NUMBERS]; /**< for the kernel. Layouts are remembered for each set of them: let
@@ -124,7 +125,7 @@ typedef struct weft_apply_options {
     int num_scalars;
     double scalars[WEFT_MAX_SCALARS]; /**< for the kernel */
     int num_sizes;
-    /** Of the letters that no input has as a dimension of its own, of all of them, in the order in which the
+    /** The sizes of the letters that no input has as a dimension of its own, in the order in which the
      * rule's text names them: of "(ab)c->ac", a and b; of "Ad,A->vd", v. */
     int64_t sizes[WEFT_MAX_NUMBERS];
     int leading;     /**< dimensions of the first run, where an operand has two */

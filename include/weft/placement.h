@@ -2,15 +2,14 @@
  * Placements: how a tensor lies along one dimension of a mesh.
  *
  * A tensor has one placement per mesh dimension. Uneven and nested sharding follow torch.chunk: a dimension
- * of n rows over p ranks is cut into chunks of ceil(n / p) rows, the last ones smaller or empty; when several
- * mesh dimensions shard the same tensor dimension, they split left to right, each what the former left. Five
- * rows with [Shard(0), Shard(0)] on a 2x2 mesh: 2, 1, 1, 1.
+ * of n rows over p ranks is cut into chunks of ceil(n / p) rows, the last ones smaller or empty. Several mesh
+ * dimensions that shard one tensor dimension split it left to right, each splitting the chunks of the former.
+ * Five rows with [Shard(0), Shard(0)] on a 2x2 mesh: 2, 1, 1, 1.
  *
  * Linear operations compute with the addends of a Partial tensor, and their result is Partial
- * (docs/operations.md, "Partial that passes"). Infinities and NaN tell the difference: infinity times a Partial
- * tensor (weft_mul(), weft_scale(), weft_matmul(), ...) is NaN wherever one of its addends is 0, also where the
- * value is not. Where factors may be infinite, weft_redistribute() the Partial tensor first.
- */
+ * (docs/operations.md, "Partial that passes"). Infinities and NaN make a difference: infinity times a Partial
+ * tensor (weft_mul(), weft_scale(), weft_matmul(), ...) is NaN wherever one of its addends is 0, even if the
+ * value is not. If factors may be infinite, weft_redistribute() the Partial tensor first. */
 #ifndef WEFT_PLACEMENT_H
 #define WEFT_PLACEMENT_H
 

@@ -33,12 +33,12 @@ WEFT_API weft_tensor *weft_addmm(weft_tensor *c, weft_tensor *a, weft_tensor *b,
  * bias weft_sum(g, 0, false), where g and x have two dimensions (weft_flatten() those before the last). */
 WEFT_API weft_tensor *weft_linear(weft_tensor *x, weft_tensor *weight, weft_tensor *bias);
 
-/** How a convolution goes over its input; zero-initialised, every step is 1 and nothing is padded. Of
- * weft_conv1d() the first of each two counts. */
+/** Parameters of a convolution; zero-initialised, all strides and dilations are 1 and there is no padding.
+ * weft_conv1d() uses the first of each two. */
 typedef struct weft_convolution {
     int64_t stride[2];   /**< of h and w; 0 stands for 1 */
-    int64_t padding[2];  /**< zeros before and behind h and w */
-    int64_t dilation[2]; /**< from one weight to the next; 0 stands for 1 */
+    int64_t padding[2];  /**< zeros before and after h and w */
+    int64_t dilation[2]; /**< distance between weights; 0 stands for 1 */
     int64_t groups;      /**< channels, and features, are so many groups that do not mix; 0 stands for 1 */
 } weft_convolution;
 
@@ -66,9 +66,9 @@ WEFT_API weft_tensor *weft_conv1d_backward_weight(weft_tensor *gradient, weft_te
                                                   const int64_t shape[3], const weft_convolution *options);
 /** \} */
 
-/** Zero-initialised, all is seen. */
+/** Zero-initialised: no mask. */
 typedef struct weft_attention_options {
-    bool causal;  /**< row i sees keys 0 to i alone, by their numbers in the whole tensors */
+    bool causal;  /**< row i attends to keys 0 .. i only, by their global indices */
     double scale; /**< 0 stands for 1 / sqrt(e) */
     weft_tensor
         *mask; /**< broadcast to [..., s, t]: WEFT_BOOL (what is true is seen), or numbers to add; or NULL */

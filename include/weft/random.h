@@ -18,7 +18,7 @@
 
 WEFT_BEGIN_DECLS
 
-/** What random values follow from. With the same state in use the same operations give the same values. */
+/** The state of the generator. Equal states give equal values for the same operations. */
 typedef struct weft_random_state {
     uint64_t seed;
     uint64_t offset; /**< random operations since it was seeded */
@@ -79,15 +79,14 @@ WEFT_API weft_tensor *weft_normal_inplace(weft_tensor *a, double mean, double de
 /** \} */
 
 /**
- * Dropout. While training, each element of a (floating) becomes 0 with probability p and is divided by 1 - p
- * else (p 1: all become 0); otherwise the result is a itself, and the random state stays as it is. A Partial
- * (sum or average) tensor stays one: what goes is the same in all addends.
- * \param mask  NULL, or where the mask goes, WEFT_BOOL with the layout of a (Replicate for Partial): true
- *              where an element was kept; NULL when not training. A new tensor, as the result is.
- */
+ * Dropout. While training, each element of a (floating) becomes 0 with probability p and is otherwise divided
+ * by 1 - p (p 1: all become 0). Without training the result is a itself, and the random state does not
+ * advance. A Partial (sum or average) tensor stays Partial: the same elements are dropped in all addends.
+ * \param mask  NULL, or set to the mask, WEFT_BOOL with the layout of a (Replicate for Partial): true for
+ *              elements that were kept; NULL without training. A new tensor, as the result is. */
 WEFT_API weft_tensor *weft_dropout(weft_tensor *a, double p, bool training, weft_tensor **mask);
-/** The gradient of a: what the forward call did, with its p and its mask (not looked at when not training:
- * then it is `gradient` itself). */
+/** The gradient of a, with the p and the mask of the forward call (without training the mask is not used,
+ * and the result is `gradient` itself). */
 WEFT_API weft_tensor *weft_dropout_backward(weft_tensor *gradient, weft_tensor *mask, double p,
                                             bool training);
 

@@ -145,9 +145,9 @@ WEFT_API int weft_num_processes(void);
 WEFT_API int weft_process_index(void);
 /** \} */
 
-/** The first error of this thread since its last weft_clear_error(): its status (WEFT_OK: none) and a message
- * that names the function, the argument and what was expected ("" when there is none). Work before weft_init()
- * as well. \{ */
+/** The first error of this thread since its last weft_clear_error(): its status (WEFT_OK: none) and a
+ * message that names the function, the argument and the expected value ("" if there is none). They work
+ * before weft_init() too. \{ */
 WEFT_API weft_status weft_last_status(void);
 WEFT_API const char *weft_last_error(void);
 WEFT_API void weft_clear_error(void);
@@ -162,7 +162,7 @@ WEFT_API void weft_clear_error(void);
 WEFT_API void weft_scope_open(void);
 WEFT_API void weft_scope_close(void);
 
-/** What this process has done since weft_init(). */
+/** Counts of this process since weft_init(). */
 typedef struct weft_counters {
     uint64_t tasks;       /**< StarPU tasks submitted */
     uint64_t transfers;   /**< boxes moved from one rank to another, in process or as a message, counted where
@@ -177,15 +177,15 @@ typedef struct weft_counters {
 /** Copies the counters. WEFT_ERR_INVALID for NULL, WEFT_ERR_STATE before weft_init(). */
 WEFT_API weft_status weft_get_counters(weft_counters *counters);
 
-/** Prints the oldest 20 messages of this process that have not ended (tensor, peer, ranks, bytes, call, age),
- * and how many more there are, to standard error: what to look at, on both sides, when a program seems to
- * hang. Done by itself when WEFT_TIMEOUT_S is over. */
+/** Prints the oldest 20 unfinished messages of this process (tensor, peer, ranks, bytes, call, age), and
+ * the number of the others, to standard error: for both sides of a program that seems to hang. Happens by
+ * itself when WEFT_TIMEOUT_S is over. */
 WEFT_API void weft_print_pending(void);
 
-/** Prints what this world takes its machines for, and what follows from that: the cost of a task, the rates
- * of copies and products, the links between processes, the heights of panels and the sizes of messages
- * (docs/machine.md). The same on every process. WEFT_CALIBRATE says where the figures are
- * from. WEFT_ERR_INVALID for NULL, WEFT_ERR_STATE before weft_init(). */
+/** Prints the figures of this world's machines and their consequences: the cost of a task, the rates of
+ * copies and products, the links between processes, panel heights and message sizes (docs/machine.md).
+ * The same on every process. WEFT_CALIBRATE says where the figures come from. WEFT_ERR_INVALID for NULL,
+ * WEFT_ERR_STATE before weft_init(). */
 WEFT_API weft_status weft_print_machine(FILE *file);
 
 WEFT_END_DECLS

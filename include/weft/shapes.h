@@ -1,14 +1,14 @@
 /** \file
  * Operations that move elements and compute nothing: other shapes, other orders, parts of a tensor, tensors
- * joined. All types; Partial tensors pass through all of them unreduced (weft_cat() what is Partial alike).
- * As everywhere in weft results are values: writing to one does not show in what it was made of, whether
- * memory is shared or not. A negative dimension counts from the end.
+ * joined. All types. Partial tensors pass through all of them unreduced (through weft_cat() if all are Partial
+ * alike). Results are values: writing to one never shows in its inputs, whether memory is shared or not. A
+ * negative dimension counts from the end.
  *
- * A dimension that is cut, reversed, rolled or concatenated may be sharded, and the result is sharded along
- * it as well: only elements that change their rank are moved (with a step, those between them too).
+ * A dimension that is sliced, reversed, rolled or concatenated may be sharded, and the result is sharded along
+ * it as well: only elements that change their rank are moved (with a step, also those in between).
  *
  * Errors, beside those of all operations: WEFT_ERR_INVALID for a dimension that is out of range or named
- * twice. The comments say which operation gives the gradient of a from `gradient`, that of the result. */
+ * twice. The comments name the operation that computes the gradient of a from `gradient`, the result's. */
 #ifndef WEFT_SHAPES_H
 #define WEFT_SHAPES_H
 
@@ -16,16 +16,16 @@
 
 WEFT_BEGIN_DECLS
 
-/** The same elements in row-major order with another shape; one size may be -1 and follows from the others. A
- * shard stays where each rank's elements stay together. Shares the memory where it can. Gradient:
- * weft_reshape() to the shape of a. */
+/** The same elements in row-major order with another shape; one size may be -1 and follows from the
+ * others. A sharded dimension stays sharded if each rank keeps its elements. Shares the memory if it can.
+ * Gradient: weft_reshape() to the shape of a. */
 WEFT_API weft_tensor *weft_reshape(weft_tensor *a, int ndim, const int64_t shape[]);
 /** Dimensions first .. last become one; a scalar becomes [1]. */
 WEFT_API weft_tensor *weft_flatten(weft_tensor *a, int first, int last);
 /** One dimension becomes num_sizes dimensions, at least one; one size may be -1. */
 WEFT_API weft_tensor *weft_unflatten(weft_tensor *a, int dim, int num_sizes, const int64_t sizes[]);
 
-/** Drops a dimension of size 1 (nothing happens to one of another size), or all such. Shares the memory where
+/** Removes a dimension of size 1 (a dimension of another size stays), or all of them. Shares the memory if
  * it can. Gradient: weft_reshape() to the shape of a. \{ */
 WEFT_API weft_tensor *weft_squeeze(weft_tensor *a, int dim);
 WEFT_API weft_tensor *weft_squeeze_all(weft_tensor *a);
@@ -43,12 +43,12 @@ WEFT_API weft_tensor *weft_permute(weft_tensor *a, int ndim, const int dims[]);
  * from). */
 WEFT_API weft_tensor *weft_movedim(weft_tensor *a, int from, int to);
 
-/** Dimensions of size 1 repeated to the sizes in `shape`, and new ones before them; -1 keeps a size. Unlike
- * PyTorch's this makes the copies; where nothing else decides, ranks share them out by sharding a repeated
- * dimension. WEFT_ERR_SHAPE where a has another size than 1. Gradient: weft_sum_to(gradient, a's shape). */
+/** Repeats dimensions of size 1 to the sizes in `shape`, and adds leading ones; -1 keeps a size. Unlike
+ * PyTorch's, this copies; if nothing else decides, the copies are sharded along a repeated dimension.
+ * WEFT_ERR_SHAPE if a has another size than 1. Gradient: weft_sum_to(gradient, a's shape). */
 WEFT_API weft_tensor *weft_expand(weft_tensor *a, int ndim, const int64_t shape[]);
-/** The sum over what weft_expand() repeats to get from `shape` to a's shape; of integers WEFT_I64, as
- * weft_sum() has it. Where nothing is repeated, a itself. Gradient: weft_expand() to the shape of a. */
+/** The sum over the repetitions that weft_expand() makes from `shape` to a's shape; of integers WEFT_I64,
+ * as in weft_sum(). Without repetitions, a itself. Gradient: weft_expand() to the shape of a. */
 WEFT_API weft_tensor *weft_sum_to(weft_tensor *a, int ndim, const int64_t shape[]);
 
 /** Elements start, start + step, ... before `stop` of a dimension, as Python's a[start:stop:step]: negative
@@ -58,40 +58,39 @@ WEFT_API weft_tensor *weft_sum_to(weft_tensor *a, int ndim, const int64_t shape[
 WEFT_API weft_tensor *weft_slice(weft_tensor *a, int dim, int64_t start, int64_t stop);
 WEFT_API weft_tensor *weft_slice_step(weft_tensor *a, int dim, int64_t start, int64_t stop, int64_t step);
 /** \} */
-/** Zeros of `size` in dimension dim, with `gradient` written where weft_slice_step() would take it from;
- * WEFT_ERR_SHAPE where it has another size than that. Gradient: weft_slice_step(). */
+/** Zeros of `size` in dimension dim, with `gradient` written to the places that weft_slice_step() would
+ * read; WEFT_ERR_SHAPE if its size differs from that. Gradient: weft_slice_step(). */
 WEFT_API weft_tensor *weft_slice_backward(weft_tensor *gradient, int dim, int64_t size, int64_t start,
                                           int64_t stop, int64_t step);
-/** One index of a dimension, which goes; a negative one counts from the end. WEFT_ERR_INVALID where it is out
- * of range. Where the dimension is sharded this index alone is moved. Gradient:
- * weft_slice_backward(weft_unsqueeze(gradient, dim), dim, size, index, index + 1, 1) for
- * index >= 0. */
+/** One index of a dimension, which is removed; a negative index counts from the end. WEFT_ERR_INVALID if
+ * it is out of range. Of a sharded dimension this index alone is moved. Gradient:
+ * weft_slice_backward(weft_unsqueeze(gradient, dim), dim, size, index, index + 1, 1) for index >= 0. */
 WEFT_API weft_tensor *weft_select(weft_tensor *a, int dim, int64_t index);
 
 /** The order of these dimensions reversed. Gradient: the same of `gradient`. */
 WEFT_API weft_tensor *weft_flip(weft_tensor *a, int num_dims, const int dims[]);
-/** Index i goes to i + shift, around the end. Gradient: weft_roll(gradient, -shift, dim). */
+/** Index i moves to i + shift, cyclically. Gradient: weft_roll(gradient, -shift, dim). */
 WEFT_API weft_tensor *weft_roll(weft_tensor *a, int64_t shift, int dim);
 
-/** One behind the other along a dimension that all have, n at least 1; all other sizes must be equal. Of
- * different types as weft_add() has it. As in PyTorch tensors of shape [0] fit any others. The result is
- * Partial where all are, alike, and sharded as they are where that is the same; else as moves least. Gradient
- * of each: weft_slice(). */
+/** Concatenates along a dimension that all tensors have, n at least 1; all other sizes must be equal.
+ * Types are promoted as in weft_add(). As in PyTorch, tensors of shape [0] fit any others. The result is
+ * Partial if all are, alike, and sharded as they are if they agree; otherwise the layout that moves
+ * least. Gradient of each: weft_slice(). */
 WEFT_API weft_tensor *weft_cat(int n, weft_tensor *const tensors[], int dim);
 /** Along a new dimension, -(ndim + 1) .. ndim: tensors of one shape. Gradient of each: weft_select(). */
 WEFT_API weft_tensor *weft_stack(int n, weft_tensor *const tensors[], int dim);
-/** The pieces of these sizes along a dimension, n at least 1, into outputs[0 .. n - 1]; the sizes must add up
- * to the dimension's. After an error all outputs are NULL. Pieces of a dimension that is sharded are sharded
- * along it, unless one has fewer indices than there are shards: then another dimension is, or none. Gradient
- * of a: weft_cat(). */
+/** Pieces of these sizes along a dimension, n at least 1, into outputs[0 .. n - 1]; the sizes must add up
+ * to the dimension's. After an error all outputs are NULL. Pieces of a sharded dimension are sharded
+ * along it, unless one has fewer indices than there are shards: then another dimension is sharded, or
+ * none. Gradient of a: weft_cat(). */
 WEFT_API weft_status weft_split(weft_tensor *a, int n, const int64_t sizes[], int dim,
                                 weft_tensor *outputs[]);
 /** Equal pieces, the last one perhaps smaller, as torch.chunk() makes them: perhaps fewer than `chunks`, for
  * which outputs has room. Returns how many; 0 after an error. */
 WEFT_API int weft_chunk(weft_tensor *a, int chunks, int dim, weft_tensor *outputs[]);
 
-/** Of the last two dimensions the part below (weft_tril) or above (weft_triu) a diagonal and the diagonal
- * itself, zeros elsewhere: those with column - row <= diagonal, or >= diagonal. Gradient: the same of
+/** Of the last two dimensions the lower (weft_tril) or upper (weft_triu) triangle with the given diagonal,
+ * zeros elsewhere: the elements with column - row <= diagonal, or >= diagonal. Gradient: the same of
  * `gradient`. \{ */
 WEFT_API weft_tensor *weft_tril(weft_tensor *a, int64_t diagonal);
 WEFT_API weft_tensor *weft_triu(weft_tensor *a, int64_t diagonal);

@@ -1,7 +1,5 @@
 /** \file
- * Distributed tensors. A tensor is returned at once; its values come later, when the tasks behind it have
- * run.
- */
+ * Distributed tensors. Functions return a tensor at once; its values come later, when its tasks have run. */
 #ifndef WEFT_TENSOR_H
 #define WEFT_TENSOR_H
 
@@ -13,13 +11,13 @@
 
 WEFT_BEGIN_DECLS
 
-/** A handle, not an address: one of a tensor that is gone is refused (WEFT_ERR_INVALID) for as long as the
- * process lives, whatever has been made since. */
+/** A handle, not an address. The handle of a released tensor is refused (WEFT_ERR_INVALID) for the rest of
+ * the process's life. */
 typedef struct weft_tensor weft_tensor;
 
-/** A reference of the caller's own, beside the scope's. Releasing never blocks: tasks that still use the
- * tensor keep its memory. Releasing a reference that the caller does not have is
- * WEFT_ERR_STATE while the tensor lives, and WEFT_ERR_INVALID after that. \{ */
+/** A reference of the caller's own, beside the scope's. Releasing never blocks: pending tasks keep the
+ * tensor's memory. Releasing a reference that the caller does not have is WEFT_ERR_STATE while the tensor
+ * lives, and WEFT_ERR_INVALID afterwards. \{ */
 WEFT_API void weft_tensor_retain(weft_tensor *tensor);
 WEFT_API void weft_tensor_release(weft_tensor *tensor);
 /** \} */
@@ -45,7 +43,7 @@ WEFT_API weft_tensor *weft_ones(weft_dtype dtype, int ndim, const int64_t shape[
 WEFT_API weft_tensor *weft_full(weft_dtype dtype, int ndim, const int64_t shape[], double value,
                                 weft_mesh *mesh, const weft_placement *placements);
 /** \} */
-/** The same with the shape, type, mesh and placements of a, but Replicate where a is Partial. \{ */
+/** The same with the shape, type, mesh and placements of a, with Replicate in place of Partial. \{ */
 WEFT_API weft_tensor *weft_empty_like(weft_tensor *a);
 WEFT_API weft_tensor *weft_zeros_like(weft_tensor *a);
 WEFT_API weft_tensor *weft_ones_like(weft_tensor *a);
@@ -62,7 +60,7 @@ WEFT_API weft_tensor *weft_full_like(weft_tensor *a, double value);
 WEFT_API weft_tensor *weft_distribute(weft_dtype dtype, int ndim, const int64_t shape[], const void *global,
                                       weft_mesh *mesh, const weft_placement *placements);
 
-/** Flags of weft_from_local(). */
+/** Flags of weft_from_local(), to be combined by |. */
 enum {
     WEFT_COPY = 1, /**< copy the memory (before the call returns) instead of using it in place */
     /** BLOCKS: compare shapes and types across ranks (WEFT_ERR_MISMATCH on every rank when they differ),
@@ -121,13 +119,11 @@ WEFT_API weft_status weft_local_to_host(weft_tensor *tensor, int local_rank, voi
 typedef enum weft_access { WEFT_READ = 1, WEFT_WRITE = 2, WEFT_READ_WRITE = 3 } weft_access;
 
 /**
- * BLOCKS: a pointer to a hosted rank's shard (contiguous, row-major), the program's until
- * weft_local_release(). Tasks that need it wait meanwhile. A pointer that must not be read through for an
- * empty shard. NULL on error, also of a task before; WEFT_ERR_STATE when it is acquired already. Several may
- * be held at once; but what would wait for a shard that is held (for the same memory, or for a task that
- * needs it) is WEFT_ERR_STATE, here and from weft_local_to_host(), weft_to_host() and the like: the program
- * would wait for itself.
- */
+ * BLOCKS: a pointer to a hosted rank's shard (contiguous, row-major), valid until weft_local_release(). Tasks
+ * that need the shard wait meanwhile. Do not dereference the pointer of an empty shard. NULL on error, also an
+ * earlier task's; WEFT_ERR_STATE if the shard is acquired already. A program may hold several shards; but a
+ * call that would wait for a held one (for its memory, or for a task that needs it) is WEFT_ERR_STATE, here
+ * and in weft_local_to_host(), weft_to_host() and the like: it would deadlock. */
 WEFT_API void *weft_local_acquire(weft_tensor *tensor, int local_rank, weft_access access);
 WEFT_API weft_status weft_local_release(weft_tensor *tensor, int local_rank);
 
@@ -142,7 +138,7 @@ WEFT_API const weft_placement *weft_tensor_placements(const weft_tensor *tensor)
 /** Offset and extent (ndim entries each) of what a hosted rank holds. */
 WEFT_API weft_status weft_local_box(const weft_tensor *tensor, int local_rank, int64_t offset[],
                                     int64_t extent[]);
-/** Bytes of the full tensor, and of what a hosted rank holds (0 where that is nothing). */
+/** Bytes of the full tensor, and of a hosted rank's shard (0 if it is empty). */
 WEFT_API size_t weft_tensor_bytes(const weft_tensor *tensor);
 WEFT_API size_t weft_local_bytes(const weft_tensor *tensor, int local_rank);
 /** \} */
@@ -177,7 +173,8 @@ typedef enum weft_sharding_format { WEFT_SHARDING_TEXT = 0, WEFT_SHARDING_SVG } 
  *
  * \return WEFT_ERR_INVALID for a NULL file or an unknown format, WEFT_ERR_IO when writing failed.
  */
-WEFT_API weft_status weft_visualize_sharding(const weft_tensor *tensor, weft_sharding_format format, FILE *file);
+WEFT_API weft_status weft_visualize_sharding(const weft_tensor *tensor, weft_sharding_format format,
+                                             FILE *file);
 
 WEFT_END_DECLS
 
