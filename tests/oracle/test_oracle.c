@@ -2,6 +2,7 @@
  * hosts all ranks, or in several.
  *   test-oracle CASES                 the folder of cases
  *   test-oracle CASES --report FILE   writes what it showed as well
+ *   test-oracle CASES --bits FILE     writes a hash of each result: two builds compute the same bits if the files are equal
  * WEFT_TEST_ONLY names one operation. */
 #include <dirent.h>
 #include <math.h>
@@ -18,6 +19,7 @@ enum { MAX_FILES = 64 };
 static oracle_file files[MAX_FILES];
 static int num_files;
 static const char *folder, *report_path;
+static FILE *bits; /* NULL: not asked for */
 
 /* ---- what went wrong ----------------------------------------------------------------------------------- */
 
@@ -127,11 +129,24 @@ static bool check_shards(weft_tensor *tensor, const answer *a, char *text, size_
            (is_reduced || shards_are_right(tensor, NULL, NULL, text, size));
 }
 
+/* FNV-1a. */
+static void write_bits(const void *host, size_t size)
+{
+    uint64_t hash = 14695981039346656037u;
+    for (size_t i = 0; i < size; i++) {
+        hash = (hash ^ ((const unsigned char *)host)[i]) * 1099511628211u;
+    }
+    fprintf(bits, " %016llx", (unsigned long long)hash);
+}
+
 /* The whole tensor, as every process gets it. */
 static bool check_host(weft_tensor *tensor, const answer *a, char *text, size_t size)
 {
     void *host = calloc((size_t)a->output->count + 1, 8);
     bool right = weft_to_host(tensor, host, (size_t)a->output->count * 8) == WEFT_OK;
+    if (right && bits != NULL) {
+        write_bits(host, (size_t)a->output->count * weft_dtype_size(weft_tensor_dtype(tensor)));
+    }
     if (!right) {
         snprintf(text, size, "%s", weft_last_error());
         weft_clear_error();
@@ -157,7 +172,9 @@ static bool check_output(const oracle_file *file, const oracle_case *c, const or
 
 static bool is_in_place(const oracle_case *c)
 {
-    return c->operation[strlen(c->operation) - 1] == '_';
+    static const char suffix[] = "_inplace";
+    size_t length = strlen(c->operation);
+    return length >= sizeof(suffix) && strcmp(c->operation + length - (sizeof(suffix) - 1), suffix) == 0;
 }
 
 static void check_outputs(const oracle_file *file, const oracle_case *c, const oracle_operation *operation,
@@ -236,6 +253,9 @@ static int64_t run_case(const oracle_file *file, const oracle_case *c, int64_t c
     }
     uint64_t calls = weft_runtime.pending->calls;
     weft_dispatch_force(combination);
+    if (bits != NULL) {
+        fprintf(bits, "\n%s:%d", strrchr(file->path, '/'), c->line);
+    }
     oracle_call(operation, c, in, out);
     int64_t combinations = weft_dispatch_force(-1);
     /* The row of attention's gradients calls weft_attention() first. */
@@ -413,17 +433,28 @@ static int close_cases(void **state)
 
 int main(int count, char **arguments)
 {
-    if (count != 2 && !(count == 4 && strcmp(arguments[2], "--report") == 0)) {
-        fprintf(stderr, "usage: test-oracle CASES [--report FILE]\n");
+    bool reports = count == 4 && strcmp(arguments[2], "--report") == 0;
+    bool writes_bits = count == 4 && strcmp(arguments[2], "--bits") == 0;
+    if (count != 2 && !reports && !writes_bits) {
+        fprintf(stderr, "usage: test-oracle CASES [--report FILE | --bits FILE]\n");
         return 2;
     }
     folder = arguments[1];
-    report_path = count == 4 ? arguments[3] : NULL;
+    report_path = reports ? arguments[3] : NULL;
+    bits = writes_bits ? fopen(arguments[3], "w") : NULL;
+    if (writes_bits && bits == NULL) {
+        fprintf(stderr, "cannot write %s\n", arguments[3]);
+        return 1;
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_operations_have_cases), cmocka_unit_test(test_panels_by_default),
         cmocka_unit_test(test_panels_of_one_row),         cmocka_unit_test(test_panels_of_two_rows),
         cmocka_unit_test(test_panels_of_three_rows),      cmocka_unit_test(test_all_strategies),
     };
     int failed = cmocka_run_group_tests(tests, read_files, close_cases);
+    if (bits != NULL && fclose(bits) != 0) {
+        fprintf(stderr, "cannot write %s\n", arguments[3]);
+        return 1;
+    }
     return failed > 0 || (report_path != NULL && !write_report());
 }
