@@ -1,6 +1,6 @@
 /* Random whole programs (programs/program.h tells how): a fixed number of them as a test; more with options.
  *
- *   test-programs COUNT PROCESSES [HEADER...] [FILE.txt...]
+ *   test-programs COUNT PROCESSES [HEADER...] [FILE.txt...] [PROGRAM...]
  *                                       the test: COUNT programs; those of the files, each by
  *                                       itself; and whether all functions of the public headers have been called
  *   test-programs --endless             until one fails; says how far it is
@@ -30,8 +30,8 @@
 
 static driver test_driver = { .processes = 1, .shrink_seconds = 150 };
 static uint64_t test_count;
-static int num_headers, num_found;
-static char *headers[64], *found_files[64];
+static int num_headers, num_found, num_printed;
+static char *headers[64], *found_files[64], *printed[64];
 enum { FIRST_SEED = 1000 };
 
 /* ---- the test ------------------------------------------------------------------------------------------ */
@@ -76,6 +76,20 @@ static void test_what_was_found(void **state)
         free(log);
     }
     print_message("# %d programs\n", num_found);
+}
+
+/* Programs as C, which this build has compiled: they compare their own values. */
+static void test_printed_programs(void **state)
+{
+    (void)state;
+    for (int i = 0; i < num_printed; i++) {
+        char command[1000];
+        snprintf(command, sizeof(command), "'%s'", printed[i]);
+        if (system(command) != 0) {
+            fail_msg("%s failed", printed[i]);
+        }
+    }
+    print_message("# %d programs\n", num_printed);
 }
 
 /* ---- nothing is left out ------------------------------------------------------------------------------- */
@@ -185,6 +199,7 @@ static int run_as_test(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_programs),
         cmocka_unit_test(test_what_was_found),
+        cmocka_unit_test(test_printed_programs),
         cmocka_unit_test(test_everything_was_called),
         cmocka_unit_test(test_every_function_is_in_the_table),
     };
@@ -314,8 +329,10 @@ int main(int count, char *arguments[])
             const char *ending = strrchr(arguments[i], '.');
             if (ending != NULL && strcmp(ending, ".txt") == 0) {
                 found_files[num_found++] = arguments[i];
-            } else {
+            } else if (ending != NULL && strcmp(ending, ".h") == 0) {
                 headers[num_headers++] = arguments[i];
+            } else {
+                printed[num_printed++] = arguments[i];
             }
         }
         return run_as_test();

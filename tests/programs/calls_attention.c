@@ -36,6 +36,17 @@ static int choose_mask(maker *m, int q, int batch, const int64_t shape[], int64_
     return one_in(m, 2) ? NO_VALUE : choose_operand(m, q, dtype, ndim, own);
 }
 
+static int shard_sequence(maker *m, int value)
+{
+    step s = step_of(operation_find("redistribute"), 1, value);
+    s.mesh = mesh_of(m, value);
+    int dim = value_of(m, value)->ndim - 2;
+    for (int d = 0; d < m->program->meshes[s.mesh].ndim; d++) {
+        s.placements[d] = weft_shard(dim);
+    }
+    return add_step(m, &s) ? s.outputs[0] : NO_VALUE;
+}
+
 static bool make_attention(maker *m, step *s)
 {
     int64_t shape[WEFT_MAX_DIMS], rows = between(m, 1, 7), keys = one_in(m, 30) ? 0 : between(m, 1, 9);
@@ -57,6 +68,15 @@ static bool make_attention(maker *m, step *s)
     int v = k == NO_VALUE ? NO_VALUE : choose_operand(m, q, dtype, batch + 2, shape);
     if (v == NO_VALUE) {
         return false;
+    }
+    /* Rows and keys sharded alike go round in a ring. */
+    if (one_in(m, 3)) {
+        q = shard_sequence(m, q);
+        k = shard_sequence(m, k);
+        v = shard_sequence(m, v);
+        if (q == NO_VALUE || k == NO_VALUE || v == NO_VALUE) {
+            return false;
+        }
     }
     int mask = choose_mask(m, q, batch, value_of(m, q)->shape, rows, keys);
     *s = step_of(s->operation, 4, q, k, v, mask);

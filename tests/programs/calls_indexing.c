@@ -321,16 +321,16 @@ static void scan_sum(scene *s, dense *out, int64_t i, const dense *x, int64_t st
 
 static void scan_product(scene *s, dense *out, int64_t i, const dense *x, int64_t stride, int64_t place)
 {
-    double value = 1;
+    double value = 1, most = 1, least = 1;
+    bool whole = true;
     for (int64_t k = place; k >= 0; k--) {
-        value *= x->at[i - k * stride].real;
+        double factor = x->at[i - k * stride].real;
+        value *= factor;
+        most *= fabs(factor) > 1 && isfinite(factor) ? fabs(factor) : 1;
+        least *= fabs(factor) < 1 && factor != 0 ? fabs(factor) : 1;
+        whole &= factor == nearbyint(factor);
     }
-    bool exact = value == nearbyint(value) && fabs(value) < 0x1p50 && value != 0;
-    bool wild = fabs(value) > 1e30 || fabs(value) < 1e-30;
-    set_number(s, out, i, value,
-               exact || value == 0 || value != value ? 0
-               : wild                                ? (double)INFINITY
-                                                     : (double)(place + 10) * 0x1p-52 * fabs(value));
+    set_product_of(s, out, i, x, value, most, least, whole, place, 0x1p-52);
 }
 
 static bool scanned(scene *s)

@@ -174,7 +174,7 @@ static void average(const group *g)
 static void multiply(const group *g)
 {
     int64_t whole = 1;
-    double real = 1, most = 1, least = 1, unit = 1;
+    double real = 1, most = 1, least = 1;
     for (int64_t i = 0; i < g->count; i++) {
         whole = (int64_t)((uint64_t)whole * (uint64_t)g->in->at[g->members[i]].whole);
         if (is_floating(g->in->dtype)) {
@@ -182,18 +182,14 @@ static void multiply(const group *g)
             real *= number_at(g, i);
             most *= factor > 1 && isfinite(factor) ? factor : 1;
             least *= factor < 1 && factor > 0 ? factor : 1;
-            unit *= g->unit;
         }
     }
-    if (!is_floating(g->in->dtype)) {
+    if (is_floating(g->in->dtype)) {
+        set_product_of(g->scene, g->out, g->at, g->in, real, most, least, g->unit == 1, g->count,
+                       epsilon_of(g->in->dtype));
+    } else {
         g->out->at[g->at].whole = whole;
-        return;
     }
-    /* What is put together first may be much larger or smaller than the result. */
-    bool exact = most <= unit * ldexp(1, digits_of(wide_type(g->in->dtype)));
-    bool wild = most > 1e30 || least < 1e-30;
-    double slack = ((double)g->count + 8) * epsilon_of(g->in->dtype) * fabs(real);
-    set_number(g->scene, g->out, g->at, real, exact ? 0 : wild ? (double)INFINITY : slack);
 }
 
 /* Whether a is beyond b: NaN is beyond all. */

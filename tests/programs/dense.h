@@ -39,6 +39,7 @@ typedef struct dense {
      * addends whose magnitudes add up to more than `mass`, and all are multiples of `unit` (0: not known). */
     bool partial;
     double mass, unit;
+    bool factors; /* a Partial product */
 } dense;
 
 int64_t count_of(int ndim, const int64_t shape[]);

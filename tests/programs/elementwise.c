@@ -276,7 +276,7 @@ int choose_broadcast(maker *m, int first, unsigned types, value_kind kind)
         shape[d] = one_in(m, 5) ? 1 : a->shape[from + d];
     }
     wish w = { .types = types, .mesh = mesh_of(m, first), .least = ndim, .shape = shape, .kind = kind };
-    if (ndim == 0 && one_in(m, 3)) {
+    if ((ndim == 0 || m->program->implicit) && one_in(m, 3)) {
         w.mesh = -1; /* scalars of other meshes are replicated by themselves */
     }
     return choose_value(m, &w);
@@ -288,10 +288,52 @@ static unsigned other_types(maker *m, const elementwise *e, weft_dtype first)
     return e->same_shape || !one_in(m, MIXED_TYPES_ONE_IN) ? BIT(first) : e->types;
 }
 
+/* In place into addends: of sums and averages, and what is added must be addends of the same ranks. */
+static bool make_into_addends(maker *m, step *s, const elementwise *e)
+{
+    int found = NO_VALUE;
+    for (int v = 0; v < m->program->num_values; v++) {
+        const knowledge *k = &m->known[v];
+        bool sums = k->is_partial && !k->stale && is_alive(&m->evaluation, v) &&
+                    (e->types & BIT(value_of(m, v)->dtype));
+        for (int d = 0; d < MAX_MESH_DIMS && sums; d++) {
+            sums = k->placements[d].kind != WEFT_PARTIAL || k->placements[d].op == WEFT_SUM ||
+                   k->placements[d].op == WEFT_AVG;
+        }
+        found = sums && (found == NO_VALUE || one_in(m, 2)) ? v : found;
+    }
+    if (found == NO_VALUE) {
+        return false;
+    }
+    const dense *x = value_of(m, found);
+    *s = step_of(s->operation, 1, found);
+    s->outputs[0] = found;
+    s->num_reals = e->numbers;
+    s->reals[0] = (double)between(m, -2, 3) * (x->dtype == WEFT_U8 ? 0 : 1);
+    if (e->inputs == 2 && e->passes == PASSES_PRODUCT) {
+        s->inputs[s->num_inputs++] = choose_broadcast(m, found, BIT(x->dtype), VALUES_SMALL);
+    } else if (e->inputs == 2) {
+        step given = step_of(operation_find("from_local"), 0);
+        given.dtype = x->dtype;
+        given.ndim = x->ndim;
+        given.mesh = mesh_of(m, found);
+        given.num_wholes = 2;
+        given.wholes[0] = VALUES_SMALL;
+        given.salt = prng_next(&m->random);
+        memcpy(given.shape, x->shape, sizeof(given.shape));
+        memcpy(given.placements, m->known[found].placements, sizeof(given.placements));
+        s->inputs[s->num_inputs++] = add_step(m, &given) ? given.outputs[0] : NO_VALUE;
+    }
+    return e->inputs < 2 || s->inputs[1] != NO_VALUE;
+}
+
 bool make_elementwise(maker *m, step *s)
 {
     const elementwise *e = s->operation->details;
     bool in_place = s->operation->flags & IN_PLACE;
+    if (in_place && e->passes != PASSES_NOT && one_in(m, 4)) {
+        return make_into_addends(m, s, e);
+    }
     wish w = {
         .types = e->types, .mesh = -1, .most = MAX_TENSOR_DIMS, .kind = e->tame ? VALUES_SMALL : VALUES_ANY
     };

@@ -98,16 +98,18 @@ static bool is_in_place(const step *s, int output)
 /* Whether an input may be on another mesh than the others. */
 static bool is_fetched(const evaluation *e, const step *s, int input)
 {
-    return e->values[s->inputs[input]]->count == 1 && (s->operation->flags & FETCHES_SCALARS) &&
-           !((s->operation->flags & IN_PLACE) && input == 0);
+    return (e->program->implicit || e->values[s->inputs[input]]->count == 1) &&
+           (s->operation->flags & FETCHES_SCALARS) && !((s->operation->flags & IN_PLACE) && input == 0);
 }
 
-/* Where all inputs may: the mesh of the first that has dimensions, else of the first. */
-static int mesh_of_scalars(const evaluation *e, const step *s)
+/* Where all inputs may: the mesh of the first of another number of elements than one, else of the first that
+ * has dimensions, else of the first. */
+static int mesh_of_leader(const evaluation *e, const step *s)
 {
-    for (int i = 0; i < s->num_inputs; i++) {
-        if (s->inputs[i] != NO_VALUE && e->values[s->inputs[i]]->ndim > 0) {
-            return e->meshes[s->inputs[i]];
+    for (int i = 0; i < 2 * s->num_inputs; i++) {
+        int v = s->inputs[i % s->num_inputs];
+        if (v != NO_VALUE && (i < s->num_inputs ? e->values[v]->count != 1 : e->values[v]->ndim > 0)) {
+            return e->meshes[v];
         }
     }
     return e->meshes[s->inputs[0]];
@@ -134,7 +136,7 @@ static int mesh_of_result(const evaluation *e, const step *s)
         }
         mesh = e->meshes[v];
     }
-    return mesh >= 0 ? mesh : mesh_of_scalars(e, s);
+    return mesh >= 0 ? mesh : mesh_of_leader(e, s);
 }
 
 bool evaluate_step(evaluation *e, const step *s, scene *seen)

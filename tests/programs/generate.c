@@ -73,12 +73,34 @@ static bool choose_flattened(maker *m, mesh_plan *mesh)
     return true;
 }
 
+/* The line through the first rank along one dimension: in one process that is it for all. */
+static bool choose_slice(maker *m, mesh_plan *mesh)
+{
+    mesh->of = any_mesh(m);
+    const mesh_plan *of = &m->program->meshes[mesh->of];
+    if (m->program->processes > 1 || of->kind > MESH_OF_RANKS) {
+        return false;
+    }
+    mesh->kind = MESH_SLICE;
+    mesh->first = mesh->last = (int)below(m, of->ndim);
+    mesh->ndim = 1;
+    mesh->shape[0] = of->shape[mesh->first];
+    int64_t stride = 1;
+    for (int d = mesh->first + 1; d < of->ndim; d++) {
+        stride *= of->shape[d];
+    }
+    for (int64_t i = 0; i < mesh->shape[0]; i++) {
+        mesh->ranks[i] = of->ranks[i * stride];
+    }
+    return true;
+}
+
 static void choose_meshes(maker *m)
 {
     int count = (int)between(m, 1, 3);
     for (int i = 0; i < count; i++) {
         mesh_plan mesh = { 0 };
-        if (i == 0 || !one_in(m, 4) || !choose_flattened(m, &mesh)) {
+        if (i == 0 || !one_in(m, 3) || !(one_in(m, 2) ? choose_slice : choose_flattened)(m, &mesh)) {
             mesh = (mesh_plan){ 0 };
             choose_grid(m, &mesh);
         }
@@ -169,13 +191,16 @@ void generate(program *p, const char *only)
     m->program = p;
     m->only = only;
     p->scoped = one_in(m, 2);
+    p->implicit = one_in(m, 6);
+    /* With panels of few rows tasks would be as many as the square of the rows. */
+    m->largest = p->panel_rows == 0 && one_in(m, 40) ? 40 * MAX_ELEMENTS : MAX_ELEMENTS;
     m->special = one_in(m, 4);
     m->calm = one_in(m, 2);
     m->eager = one_in(m, 3) ? 2 : 30;
     m->repeating = one_in(m, 3) ? 2 : 12;
     choose_meshes(m);
     evaluation_start(&m->evaluation, p);
-    int64_t steps = between(m, 4, 36);
+    int64_t steps = between(m, 4, m->largest > MAX_ELEMENTS ? 12 : 36);
     for (int tries = 0; p->num_steps < steps && tries < 400; tries++) {
         add_random_step(m);
     }

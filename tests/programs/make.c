@@ -36,7 +36,8 @@ int any_shape(maker *m, int least, int most, int64_t shape[])
     ndim = ndim < least ? least : ndim > most ? most : ndim;
     int64_t count = 1;
     for (int d = 0; d < ndim; d++) {
-        int64_t room = MAX_ELEMENTS / (count < 1 ? 1 : count), largest = ndim == 1 ? 40 : ndim == 2 ? 17 : 7;
+        int64_t room = m->largest / (count < 1 ? 1 : count), largest = ndim == 1 ? 40 : ndim == 2 ? 17 : 7;
+        largest = m->largest > MAX_ELEMENTS && d == 0 ? largest * 300 : largest;
         largest = largest < room ? largest : room;
         shape[d] = one_in(m, 40) ? 0 : one_in(m, 6) ? 1 : between(m, 1, largest);
         count *= shape[d];
@@ -264,7 +265,7 @@ static bool is_good(maker *m, const dense *x)
         double value = number_of(x->dtype, x->at[i]);
         wild += !(fabs(value) <= (x->dtype == WEFT_F16 ? 2000 : 1e5)) && is_floating(x->dtype);
     }
-    return x->count <= 2 * MAX_ELEMENTS && x->ndim <= 6 &&
+    return x->count <= 2 * m->largest && x->ndim <= 6 &&
            (wild == 0 || (m->special && wild * 2 <= x->count + 1) || (wild * 4 <= x->count && one_in(m, 8)));
 }
 

@@ -21,6 +21,7 @@ struct maker {
     program *program;
     evaluation evaluation;
     knowledge known[MAX_VALUES];
+    int64_t largest;  /* elements of a tensor */
     bool special;     /* values that are not finite are welcome */
     bool calm;        /* only what is known exactly: then nothing is fetched before it is compared */
     int repeating;    /* one step in so many is a call that was made before */
@@ -44,7 +45,7 @@ int64_t between(maker *m, int64_t low, int64_t high);
 /* True once in n times. */
 bool one_in(maker *m, int64_t n);
 weft_dtype any_type(maker *m, unsigned types);
-/* Sizes of 1 to MAX_ELEMENTS elements, some of them 0. Returns how many: least .. most. */
+/* Sizes of 1 to maker.largest elements, some of them 0. Returns how many: least .. most. */
 int any_shape(maker *m, int least, int most, int64_t shape[]);
 void any_placements(maker *m, int mesh, int ndim, bool partial, weft_placement out[]);
 int any_mesh(maker *m);

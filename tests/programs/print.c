@@ -9,6 +9,9 @@
 /* ---- what every such program begins with --------------------------------------------------------------- */
 
 static const char prelude_arrays[] =
+    "#ifndef _POSIX_C_SOURCE\n"
+    "#define _POSIX_C_SOURCE 200809L\n"
+    "#endif\n"
     "#include <math.h>\n"
     "#include <stdio.h>\n"
     "#include <stdlib.h>\n"
@@ -496,11 +499,16 @@ static void print_world(FILE *file, const program *p)
             p->ranks);
     fprintf(file,
             "    weft_mesh *mesh[%d];\n    weft_tensor *t[%d] = { NULL };\n    bool truth = false;\n"
-            "    double number = 0;\n    (void)mesh, (void)t, (void)truth, (void)number;\n",
+            "    double number = 0;\n    (void)mesh, (void)t, (void)truth, (void)number, (void)cut, "
+            "(void)write_shards, (void)check;\n",
             p->num_meshes, p->num_values + MAX_OUTPUTS);
     for (int m = 0; m < p->num_meshes; m++) {
         const mesh_plan *mesh = &p->meshes[m];
         fprintf(file, "    mesh[%d] = ", m);
+        if (mesh->kind == MESH_SLICE) {
+            fprintf(file, "weft_mesh_slice(mesh[%d], \"%s\");\n", mesh->of, mesh_names[mesh->first]);
+            continue;
+        }
         if (mesh->kind == MESH_FLATTENED) {
             fprintf(file, "weft_mesh_flatten(mesh[%d], %d, %d, NULL);\n", mesh->of, mesh->first, mesh->last);
             continue;
@@ -516,7 +524,10 @@ static void print_world(FILE *file, const program *p)
             fprintf(file, ", ");
             print_wholes(file, "int", mesh_count(mesh), ranks);
         }
-        fprintf(file, ", NULL);\n");
+        fprintf(file, ", (const char *[]){ \"a\", \"b\", \"c\" });\n");
+    }
+    if (p->implicit) {
+        fprintf(file, "    weft_set_implicit_replication(true);\n");
     }
 }
 

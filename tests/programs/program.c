@@ -8,6 +8,7 @@
 #include "calls.h"
 
 const char *const program_plans[] = { NULL, "direct", "chain", "tree", "once" };
+const char *const mesh_names[MAX_MESH_DIMS] = { "a", "b", "c" };
 const char *const program_caches[] = { NULL, "off", "check" };
 
 int mesh_count(const mesh_plan *mesh)
@@ -103,7 +104,8 @@ void program_write(const program *p, FILE *file)
 {
     fprintf(file, "world seed %" PRIu64 " processes %d ranks %d panel_rows %d plan %d", p->seed, p->processes,
             p->ranks, p->panel_rows, p->plan);
-    fprintf(file, " cache %d compares %d packs %d scoped %d\n", p->cache, p->compares, p->packs, p->scoped);
+    fprintf(file, " cache %d compares %d packs %d implicit %d scoped %d\n", p->cache, p->compares, p->packs,
+            p->implicit, p->scoped);
     for (int m = 0; m < p->num_meshes; m++) {
         const mesh_plan *mesh = &p->meshes[m];
         fprintf(file, "mesh %d of %d %d %d", (int)mesh->kind, mesh->of, mesh->first, mesh->last);
@@ -261,6 +263,8 @@ static bool read_world(program *p, words *w)
             p->compares = number != 0;
         } else if (strcmp(key, "packs") == 0) {
             p->packs = number != 0;
+        } else if (strcmp(key, "implicit") == 0) {
+            p->implicit = number != 0;
         } else if (strcmp(key, "scoped") == 0) {
             p->scoped = number != 0;
         } else if (strcmp(key, "seed") == 0) {

@@ -57,14 +57,14 @@ typedef struct step {
     uint64_t salt; /* of values that the program gives */
 } step;
 
-typedef enum mesh_kind { MESH_GRID, MESH_OF_RANKS, MESH_FLATTENED } mesh_kind;
+typedef enum mesh_kind { MESH_GRID, MESH_OF_RANKS, MESH_FLATTENED, MESH_SLICE } mesh_kind;
 
 typedef struct mesh_plan {
     mesh_kind kind;
     int ndim;
     int64_t shape[MAX_MESH_DIMS];
     int ranks[MAX_RANKS]; /* row-major */
-    int of;               /* MESH_FLATTENED: of which mesh, and dimensions first .. last */
+    int of; /* which mesh's dimensions first .. last are joined; MESH_SLICE: its dimension first */
     int first, last;
 } mesh_plan;
 
@@ -77,6 +77,7 @@ typedef struct program {
     int cache;      /* WEFT_TASK_CACHE: index in program_caches[] */
     bool compares;  /* WEFT_CHECK=1 */
     bool packs;     /* WEFT_PACK_BYTES=4096 */
+    bool implicit;  /* weft_set_implicit_replication() */
     bool scoped;    /* all of it is in a scope; else the program releases what it made */
     int num_meshes, num_steps, num_values;
     mesh_plan meshes[MAX_MESHES];
@@ -86,6 +87,8 @@ typedef struct program {
 extern const char *const program_plans[], *const program_caches[]; /* NULL: by default */
 enum { NUM_PLANS = 5, NUM_CACHES = 3 };
 
+/* Names of a mesh's dimensions. */
+extern const char *const mesh_names[MAX_MESH_DIMS];
 /* Ranks of a mesh. */
 int mesh_count(const mesh_plan *mesh);
 /* The number of a rank in a mesh; -1: it is not in it. */

@@ -39,9 +39,11 @@ static weft_mesh *make_mesh(const running *r, const mesh_plan *mesh)
 {
     switch (mesh->kind) {
     case MESH_GRID:
-        return weft_mesh_create(mesh->ndim, mesh->shape, NULL);
+        return weft_mesh_create(mesh->ndim, mesh->shape, mesh_names);
     case MESH_OF_RANKS:
-        return weft_mesh_of_ranks(mesh->ndim, mesh->shape, mesh->ranks, NULL);
+        return weft_mesh_of_ranks(mesh->ndim, mesh->shape, mesh->ranks, mesh_names);
+    case MESH_SLICE:
+        return weft_mesh_slice(r->meshes[mesh->of], mesh_names[mesh->first]);
     default:
         return weft_mesh_flatten(r->meshes[mesh->of], mesh->first, mesh->last, NULL);
     }
@@ -305,6 +307,10 @@ static void do_step(running *r, const step *s)
     for (int i = 0; i < s->num_outputs; i++) {
         weft_tensor *tensor = r->tensors[s->outputs[i]];
         now.out[i]->partial = is_partial_sum(tensor);
+        if (now.out[i]->partial && now.out[i]->mass == 0 && now.out[i]->unit == 0 && now.out[i]->count > 0) {
+            now.out[i]->mass = (double)INFINITY; /* its reference says nothing of addends */
+        }
+        now.out[i]->factors = !now.out[i]->partial && is_partial(tensor);
         if (s->operation->flags & (GIVES | WRITES)) {
             note_given(r->program, now.mesh, weft_tensor_placements(tensor), now.out[i]);
         }
@@ -427,6 +433,7 @@ void run_program(const program *p, tally *counts)
         r->meshes[m] = make_mesh(r, &p->meshes[m]);
     }
     set_states(r);
+    weft_set_implicit_replication(p->implicit);
     run_expect_no_error(r, "the meshes");
     if (p->scoped) {
         weft_scope_open();

@@ -206,7 +206,7 @@ static bool is_used(const program *p, int mesh)
         }
     }
     for (int m = 0; m < p->num_meshes; m++) {
-        if (p->meshes[m].kind == MESH_FLATTENED && p->meshes[m].of == mesh) {
+        if (p->meshes[m].kind >= MESH_FLATTENED && p->meshes[m].of == mesh) {
             return true;
         }
     }
@@ -216,12 +216,13 @@ static bool is_used(const program *p, int mesh)
 static bool simplify_world(shrinker *s)
 {
     bool any = false;
-    for (int way = 0; way < 9; way++) {
+    for (int way = 0; way < 10; way++) {
         program *p = begin(s);
         p->scoped |= way == 0;
         p->plan = way == 1 ? 0 : p->plan;
         p->compares &= way != 2;
         p->packs &= way != 3;
+        p->implicit &= way != 9;
         p->cache = way == 8 ? 0 : p->cache;
         p->panel_rows = way == 4 ? 0 : way == 5 ? 1 : p->panel_rows;
         for (int m = 0; m < p->num_meshes && way == 6; m++) {

@@ -15,7 +15,7 @@ void set_number(scene *s, dense *out, int64_t i, double value, double slack)
     weft_dtype type = out->dtype;
     out->at[i].real = rounded(type, value);
     if (slack > 0) {
-        double largest = type == WEFT_F64 ? 0x1p1020 : type == WEFT_F16 ? 65000 : 0x1.f8p127;
+        double largest = largest_of(type);
         double tiny = type == WEFT_F64 ? 0x1p-1000 : type == WEFT_F16 ? 0x1p-24 : 0x1p-120;
         slack += tiny + (digits_of(type) < 24 ? ldexp(fabs(value), 1 - digits_of(type))
                                               : epsilon_of(type) * fabs(value));
@@ -63,6 +63,23 @@ void finish_sums(scene *s, const sums *sum, dense *out, double unit)
 double mass_at(const dense *x, int64_t i)
 {
     return x->partial ? x->mass : fabs(number_of(x->dtype, x->at[i]));
+}
+
+double largest_of(weft_dtype dtype)
+{
+    return dtype == WEFT_F64 ? 0x1p1020 : dtype == WEFT_F16 ? 65000 : 0x1.f8p127;
+}
+
+void set_product_of(scene *s, dense *out, int64_t i, const dense *x, double value, double most, double least,
+                    bool whole, int64_t factors, double epsilon)
+{
+    epsilon = x->factors ? ldexp(1, 1 - digits_of(x->dtype)) : epsilon;
+    bool exact = whole && most * epsilon <= 2;
+    bool wild = x->factors ? most > largest_of(x->dtype) / 4 : most > 1e30;
+    wild |= least < (x->factors && x->dtype == WEFT_F16 ? 1e-3 : 1e-30);
+    double slack = ((double)factors + 12) * epsilon * fabs(value);
+    set_number(s, out, i, value, exact ? 0 : slack);
+    dense_allow(s->arena, out, i, wild && !exact ? (double)INFINITY : 0);
 }
 
 void distrust_vague(scene *s, dense *out)

@@ -33,6 +33,15 @@ void finish_sums(scene *s, const sums *sum, dense *out, double unit);
 /* A bound for the magnitudes of the addends of an element, and what they are multiples of. */
 double mass_at(const dense *x, int64_t i);
 
+/* The largest number of a floating type, about. */
+double largest_of(weft_dtype dtype);
+
+/* A product of numbers, whose magnitudes above 1 multiply to `most` and those below to `least`; `whole`: all
+ * are whole numbers. Where x is a Partial product, each rank has some of the factors, in the type of x: these
+ * may overflow. */
+void set_product_of(scene *s, dense *out, int64_t i, const dense *x, double value, double most, double least,
+                    bool whole, int64_t factors, double epsilon);
+
 /* Where an input is Partial and does not add up exactly, nothing is known of results that are not linear. */
 void distrust_vague(scene *s, dense *out);
 
