@@ -2,12 +2,12 @@
 #include "codelets/access.h"
 
 #include "codelets/accesses.h"
-#include "codelets/convolution.h"
+#include "codelets/constant.h"
 #include "codelets/copy.h"
 #include "codelets/elementwise.h"
-#include "codelets/fill.h"
 #include "codelets/kernel.h"
 #include "codelets/linear.h"
+#include "codelets/local.h"
 #include "codelets/lookup.h"
 
 static int64_t size_of(weft_dtype type)
@@ -86,16 +86,16 @@ void weft_elementwise_accesses(const void *arguments, int num_operands, weft_ker
     }
 }
 
-void weft_fill_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit, void *context)
+void weft_constant_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit, void *context)
 {
     (void)num_operands;
-    const weft_fill_args *args = arguments;
+    const weft_constant_args *args = arguments;
     weft_kernel_access access =
         weft_kernel_access_run(WEFT_KERNEL_CLEAR, 0, 0, args->count, size_of(args->base.dtype));
     visit(context, &access);
 }
 
-void weft_gemm_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit, void *context)
+void weft_matmul_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit, void *context)
 {
     const weft_gemm_args *args = arguments;
     const weft_gemm *g = &args->gemm;
@@ -150,6 +150,23 @@ void weft_embedding_backward_accesses(const void *arguments, int num_operands, w
     visit(context, &gradient);
     visit(context, &indices);
     visit(context, &table);
+}
+
+void weft_local_map_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit,
+                             void *context)
+{
+    (void)num_operands;
+    const weft_local_args *args = arguments;
+    for (int i = 0; i < args->num_inputs + args->num_outputs; i++) {
+        const weft_local_operand *operand = &args->operands[i];
+        weft_kernel_access_kind kind = i < args->num_inputs ? WEFT_KERNEL_READ : WEFT_KERNEL_WRITE;
+        for (int panel = 0; panel < operand->num_panels; panel++) {
+            weft_kernel_access access = weft_kernel_access_run(
+                kind, operand->first_panel + panel, 0,
+                weft_local_panel_end(operand, panel) - weft_local_panel_begin(operand, panel), 1);
+            visit(context, &access);
+        }
+    }
 }
 
 /* The rows of a view, panel by panel. */

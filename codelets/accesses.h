@@ -8,12 +8,14 @@ void weft_copy_accesses(const void *arguments, int num_operands, weft_kernel_vis
 void weft_reduce_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit, void *context);
 void weft_elementwise_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit,
                                void *context);
-void weft_fill_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit, void *context);
-void weft_gemm_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit, void *context);
+void weft_constant_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit, void *context);
+void weft_matmul_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit, void *context);
 void weft_embedding_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit,
                              void *context);
 void weft_embedding_backward_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit,
                                       void *context);
+void weft_local_map_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit,
+                             void *context);
 /* Of all kernels on views: weft_kernel_args. */
 void weft_kernel_call_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit,
                                void *context);

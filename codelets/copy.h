@@ -28,7 +28,8 @@ typedef struct weft_copy_args {
     int64_t target_offset[WEFT_MAX_OPERANDS - 1];
     weft_strided_box boxes[WEFT_MAX_OPERANDS - 1];
 } weft_copy_args;
-extern const weft_kernel_entry weft_entry_copy;
+void weft_cpu_copy(const weft_task_run *run);
+uint32_t weft_copy_footprint(const weft_task_run *run);
 
 /* The same numbers as weft_reduce_op; AVG does not come here (it is SUM with a scale). */
 typedef enum weft_combine {
@@ -51,6 +52,7 @@ typedef struct weft_reduce_args {
     double scale;
     weft_strided_box boxes[WEFT_MAX_OPERANDS - 1];
 } weft_reduce_args;
-extern const weft_kernel_entry weft_entry_reduce;
+void weft_cpu_reduce(const weft_task_run *run);
+uint32_t weft_reduce_footprint(const weft_task_run *run);
 
 #endif

@@ -5,26 +5,28 @@
 #include <stdint.h>
 #include <string.h>
 
-static inline float weft_float_of_bits(uint32_t bits)
+#include "codelets/inline.h"
+
+WEFT_INLINE float weft_float_of_bits(uint32_t bits)
 {
     float value;
     memcpy(&value, &bits, sizeof(value));
     return value;
 }
 
-static inline uint32_t weft_bits_of_float(float value)
+WEFT_INLINE uint32_t weft_bits_of_float(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof(bits));
     return bits;
 }
 
-static inline float weft_bf16_to_f32(uint16_t half)
+WEFT_INLINE float weft_bf16_to_f32(uint16_t half)
 {
     return weft_float_of_bits((uint32_t)half << 16);
 }
 
-static inline uint16_t weft_f32_to_bf16(float value)
+WEFT_INLINE uint16_t weft_f32_to_bf16(float value)
 {
     uint32_t bits = weft_bits_of_float(value);
     if ((bits & 0x7fffffffu) > 0x7f800000u) {
@@ -33,7 +35,7 @@ static inline uint16_t weft_f32_to_bf16(float value)
     return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
-static inline float weft_f16_to_f32(uint16_t half)
+WEFT_INLINE float weft_f16_to_f32(uint16_t half)
 {
     uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
     uint32_t exponent = half >> 10 & 31u, mantissa = half & 1023u;
@@ -45,7 +47,7 @@ static inline float weft_f16_to_f32(uint16_t half)
     return weft_float_of_bits(sign | wide << 23 | mantissa << 13);
 }
 
-static inline uint16_t weft_f32_to_f16(float value)
+WEFT_INLINE uint16_t weft_f32_to_f16(float value)
 {
     uint32_t bits = weft_bits_of_float(value);
     uint16_t sign = (uint16_t)(bits >> 16 & 0x8000u);

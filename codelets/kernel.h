@@ -10,14 +10,13 @@ enum { WEFT_KERNEL_MAX_PANELS = 1 << 16 }; /* of all operands of a task */
 
 /* One operand: a view whose panels are operands first_panel, first_panel + 1, ... of the task. */
 typedef struct weft_kernel_operand {
-    weft_view view; /* panels: NULL until the task runs */
+    weft_view view; /* panels: NULL, filled in where the task runs */
     int first_panel, num_panels;
 } weft_kernel_operand;
 
 /* The panels of all operands, the output's first, are the task's operands. */
 typedef struct weft_kernel_args {
     weft_task_args base;
-    weft_kernel kernel;
     bool first, last;
     int64_t numbers[WEFT_MAX_NUMBERS];
     int num_inputs;
@@ -30,6 +29,8 @@ static inline size_t weft_kernel_args_size(int num_inputs)
     return sizeof(weft_kernel_args) + (size_t)(1 + num_inputs) * sizeof(weft_kernel_operand);
 }
 
-extern const weft_kernel_entry weft_entry_kernel;
+/* The CPU function of all kernels on views. */
+void weft_cpu_views(const weft_task_run *run);
+uint32_t weft_views_footprint(const weft_task_run *run);
 
 #endif

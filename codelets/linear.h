@@ -40,13 +40,14 @@ typedef struct weft_gemm_args {
     bool scaled; /* alpha, and beta of X, are the call's scalars */
 } weft_gemm_args;
 enum { WEFT_GEMM_ALPHA, WEFT_GEMM_BETA };
-extern const weft_kernel_entry weft_entry_gemm;
+void weft_cpu_matmul(const weft_task_run *run);
+uint32_t weft_matmul_footprint(const weft_task_run *run);
 
 /* Products of the last two dimensions for every index of those before, which the output has all of and the
  * inputs may repeat. numbers[0]: 1 for a transposed input 0, plus 2 for a transposed input 1. An input of one
  * dimension is a vector: the output lacks the dimension that it has not. Inputs of 16 bits give an output of
  * WEFT_F32. */
-void weft_kernel_product(const weft_kernel_call *call);
+void weft_kernel_bmm(const weft_kernel_call *call);
 
 /* Keeps the BLAS library from starting threads of its own: StarPU's workers are the threads. */
 void weft_blas_use_one_thread(void);

@@ -15,6 +15,18 @@ typedef struct weft_local_operand {
     int first_panel, num_panels;
 } weft_local_operand;
 
+/* Where a panel begins and ends, in bytes of the shard. */
+static inline int64_t weft_local_panel_begin(const weft_local_operand *operand, int panel)
+{
+    return panel == 0 ? 0 : operand->first_bytes + (panel - 1) * operand->step_bytes;
+}
+
+static inline int64_t weft_local_panel_end(const weft_local_operand *operand, int panel)
+{
+    int64_t end = operand->first_bytes + panel * operand->step_bytes;
+    return end < operand->total_bytes ? end : operand->total_bytes;
+}
+
 /* Behind the operands, inputs first, come the bytes of the context and the name. */
 typedef struct weft_local_args {
     weft_task_args base;
@@ -34,6 +46,7 @@ static inline size_t weft_local_context_offset(int num_operands)
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-extern const weft_kernel_entry weft_entry_local;
+void weft_cpu_local_map(const weft_task_run *run);
+uint32_t weft_local_map_footprint(const weft_task_run *run);
 
 #endif

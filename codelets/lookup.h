@@ -17,12 +17,14 @@ typedef struct weft_embedding_args {
     bool first;
     bool checks; /* reports indices out of range */
 } weft_embedding_args;
-extern const weft_kernel_entry weft_entry_embedding;
+void weft_cpu_embedding(const weft_task_run *run);
+uint32_t weft_embedding_footprint(const weft_task_run *run);
 
 /* Its derivative: operand 0: gradient of the table's part (W with `first`: set to 0 before; else RW), of
  * WEFT_F32 or WEFT_F64; operand 1: gradient of the output [count, width], of that type or, where that is
  * WEFT_F32, of 16 bits (gradient_type); operand 2: indices. Rows are added in index order: it repeats bit for
  * bit. */
-extern const weft_kernel_entry weft_entry_embedding_backward;
+void weft_cpu_embedding_backward(const weft_task_run *run);
+uint32_t weft_embedding_backward_footprint(const weft_task_run *run);
 
 #endif

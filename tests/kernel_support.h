@@ -1,5 +1,4 @@
-/* What the tests of kernels share: calling a codelet's CPU function as StarPU would, without StarPU running.
- */
+/* What the tests of kernels share: calling a kernel's CPU function, without StarPU running. */
 #ifndef WEFT_TESTS_KERNEL_SUPPORT_H
 #define WEFT_TESTS_KERNEL_SUPPORT_H
 
@@ -16,35 +15,25 @@ typedef struct operands {
     int count;
     double scalars[WEFT_MAX_SCALARS];
     weft_fail_function fail;
-    struct starpu_variable_interface interfaces[WEFT_MAX_OPERANDS];
-    void *buffers[WEFT_MAX_OPERANDS];
+    void *memory[WEFT_MAX_OPERANDS];
 } operands;
 
-/* The next operand is this memory, in a buffer of its own. */
 static inline void add_operand(operands *o, const void *memory)
 {
-    int i = o->count++;
-    o->interfaces[i] = (struct starpu_variable_interface){ .id = STARPU_VARIABLE_INTERFACE_ID,
-                                                           .ptr = (uintptr_t)memory,
-                                                           .dev_handle = (uintptr_t)memory };
-    o->buffers[i] = &o->interfaces[i];
+    o->memory[o->count++] = (void *)(uintptr_t)memory;
 }
 
-static inline void run(const weft_kernel_entry *kernel, operands *o, const void *arguments)
+static inline void run(weft_kernel_id kernel, operands *o, const void *arguments)
 {
-    weft_task_run *run = calloc(1, sizeof(*run) + (size_t)o->count * sizeof(run->operands[0]));
-    assert_non_null(run);
-    run->kernel = kernel;
-    run->arguments = arguments;
-    run->function = "test";
-    run->fail = o->fail;
-    run->num_operands = o->count;
-    memcpy(run->scalars, o->scalars, sizeof(run->scalars));
-    for (int i = 0; i < o->count; i++) {
-        run->operands[i].buffer = i;
-    }
-    kernel->codelet->cpu_funcs[0](o->buffers, run);
-    free(run);
+    weft_task_run run = { .kernel = kernel,
+                          .cpu = &weft_cpu_kernels[kernel],
+                          .arguments = arguments,
+                          .function = "test",
+                          .fail = o->fail,
+                          .num_operands = o->count,
+                          .operands = o->memory };
+    memcpy(run.scalars, o->scalars, sizeof(run.scalars));
+    run.cpu->run(&run);
 }
 
 static inline double number(prng *random)

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <sys/mman.h>
 
-#include "codelets/cpu/functions.h"
+#include "codelets/functions.h"
 #include "codelets/elementwise.h"
 #include "codelets/linear.h"
 #include "codelets/lookup.h"
@@ -15,7 +15,7 @@
 
 typedef struct operation {
     const char *name;
-    const weft_elementwise *kernel;
+    weft_kernel_id kernel;
     int inputs;
     double (*reference)(double output, double a, double b, double alpha);
     bool exact;
@@ -68,15 +68,15 @@ static double reference_gelu_backward(double o, double a, double b, double alpha
 }
 
 static const operation operations[] = {
-    { "add", &weft_elementwise_add, 2, reference_add, true },
-    { "sub", &weft_elementwise_sub, 2, reference_sub, true },
-    { "mul", &weft_elementwise_mul, 2, reference_mul, true },
-    { "scale", &weft_elementwise_scale, 1, reference_scale, true },
-    { "add_scaled", &weft_elementwise_add_scaled, 2, reference_add_scaled, true },
-    { "relu", &weft_elementwise_relu, 1, reference_relu, true },
-    { "relu_backward", &weft_elementwise_relu_backward, 2, reference_relu_backward, true },
-    { "gelu", &weft_elementwise_gelu, 1, reference_gelu, false },
-    { "gelu_backward", &weft_elementwise_gelu_backward, 2, reference_gelu_backward, false },
+    { "add", WEFT_KERNEL_add, 2, reference_add, true },
+    { "sub", WEFT_KERNEL_sub, 2, reference_sub, true },
+    { "mul", WEFT_KERNEL_mul, 2, reference_mul, true },
+    { "scale", WEFT_KERNEL_scale, 1, reference_scale, true },
+    { "add_scaled", WEFT_KERNEL_add_scaled, 2, reference_add_scaled, true },
+    { "relu", WEFT_KERNEL_relu, 1, reference_relu, true },
+    { "relu_backward", WEFT_KERNEL_relu_backward, 2, reference_relu_backward, true },
+    { "gelu", WEFT_KERNEL_gelu, 1, reference_gelu, false },
+    { "gelu_backward", WEFT_KERNEL_gelu_backward, 2, reference_gelu_backward, false },
 };
 
 static void elementwise_case(prng *random, const operation *op, weft_dtype dtype)
@@ -84,7 +84,6 @@ static void elementwise_case(prng *random, const operation *op, weft_dtype dtype
     enum { ROOM = 20000 };
     static double memory[3][ROOM];
     weft_elementwise_args args = { .base.dtype = weft_arithmetic_type(dtype),
-                                   .kernel = op->kernel,
                                    .ndim = (int)prng_below(random, 5),
                                    .types = { dtype, dtype, dtype } };
     int64_t size[3] = { 1, 1, 1 };
@@ -119,7 +118,7 @@ static void elementwise_case(prng *random, const operation *op, weft_dtype dtype
     for (int k = 0; k <= op->inputs; k++) {
         add_operand(&o, memory[k]);
     }
-    run(&weft_entry_elementwise, &o, &args);
+    run(op->kernel, &o, &args);
     double tolerance = op->exact ? 0 : dtype == WEFT_F32 ? 4e-6 : 1e-14;
     for (int64_t i = 0; i <= size[0]; i++) {
         double got = read_as(dtype, memory[0], i);
@@ -150,11 +149,11 @@ static void test_relu_keeps_nan(void **state)
 {
     (void)state;
     double in = NAN, out = 0;
-    weft_elementwise_args args = { .base.dtype = WEFT_F64, .kernel = &weft_elementwise_relu };
+    weft_elementwise_args args = { .base.dtype = WEFT_F64 };
     operands o = { .count = 0 };
     add_operand(&o, &out);
     add_operand(&o, &in);
-    run(&weft_entry_elementwise, &o, &args);
+    run(WEFT_KERNEL_relu, &o, &args);
     assert_true(isnan(out));
 }
 
@@ -203,7 +202,7 @@ static void gemm_case(prng *random, weft_dtype dtype)
         add_operand(&o, a);
         add_operand(&o, b);
     }
-    run(&weft_entry_gemm, &o, &args);
+    run(WEFT_KERNEL_matmul, &o, &args);
     for (int64_t i = 0; i < 2000; i++) {
         double got = read_as(dtype, c, i);
         assert_true(got == expected[i] || (got != got && expected[i] != expected[i]));
@@ -360,14 +359,14 @@ static void test_embedding(void **state)
         add_operand(&o, out);
         add_operand(&o, table + args.first_row * WIDTH);
         add_operand(&o, indices);
-        run(&weft_entry_embedding, &o, &args);
+        run(WEFT_KERNEL_embedding, &o, &args);
         args.first = true;
         args.checks = false;
         o.count = 0;
         add_operand(&o, back + args.first_row * WIDTH);
         add_operand(&o, gradient);
         add_operand(&o, indices);
-        run(&weft_entry_embedding_backward, &o, &args);
+        run(WEFT_KERNEL_embedding_backward, &o, &args);
     }
     assert_int_equal(reported, 2);
     double expected[TOTAL * WIDTH] = { 0 };

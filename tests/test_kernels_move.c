@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "codelets/fill.h"
+#include "codelets/constant.h"
 #include "codelets/random.h"
 
 /* ---- 16-bit types -------------------------------------------------------------------------------------- */
@@ -113,7 +113,7 @@ static void test_copy(void **state)
         operands o = { .count = 0 };
         add_operand(&o, target);
         add_operand(&o, source);
-        run(&weft_entry_copy, &o, &args);
+        run(WEFT_KERNEL_copy, &o, &args);
         assert_memory_equal(target, expected, (size_t)to * size);
         free(source);
         free(target);
@@ -295,7 +295,7 @@ static void reduce_case(prng *random, weft_dtype dtype, weft_combine how)
         }
         write_as(dtype, expected, at, value * args.scale);
     }
-    run(&weft_entry_reduce, &o, &args);
+    run(WEFT_KERNEL_reduce, &o, &args);
     for (int64_t i = 0; i < to; i++) {
         double got = read_as(dtype, target, i), wanted = read_as(dtype, expected, i);
         if (got != wanted && (got == got || wanted == wanted)) {
@@ -326,10 +326,10 @@ static void test_reduce(void **state)
 static double filled(weft_dtype dtype, double value)
 {
     double memory[3] = { 0 };
-    weft_fill_args args = { .base.dtype = dtype, .count = 3, .value = value };
+    weft_constant_args args = { .base.dtype = dtype, .count = 3, .value = value };
     operands o = { .count = 0 };
     add_operand(&o, memory);
-    run(&weft_entry_fill, &o, &args);
+    run(WEFT_KERNEL_constant, &o, &args);
     assert_true(read_as(dtype, memory, 0) == read_as(dtype, memory, 2) || value != value);
     return read_as(dtype, memory, 1);
 }

@@ -17,8 +17,7 @@ static int check_operation(const weft_operation *operation)
 {
     assert_non_null(operation->name);
     /* One kernel, or a lowering of its own, which may use one; and one way to find layouts. */
-    assert_false(operation->kernel != NULL && operation->elementwise != NULL);
-    assert_true(operation->lower != NULL || operation->kernel != NULL || operation->elementwise != NULL);
+    assert_true(operation->lower != NULL || operation->kernel != WEFT_KERNEL_NONE);
     assert_int_equal(
         (operation->rules[0] != NULL) + (operation->write_rule != NULL) + (operation->choose != NULL), 1);
     assert_true((operation->write_rule != NULL) == (operation->rule_like != NULL));

@@ -76,7 +76,8 @@ static void note_update(void *context, const weft_kernel_access *access)
 static bool is_update(const weft_task *task)
 {
     bool updates = false;
-    task->kernel->accesses(task->arguments, (int)task->num_operands, note_update, &updates);
+    weft_kernel_info_of(task->kernel)->accesses(task->arguments, (int)task->num_operands,
+                                                note_update, &updates);
     return updates;
 }
 

@@ -12,14 +12,14 @@
 #include "prng.h"
 #include "tasks/tasks.h"
 
-static const weft_kernel_entry first_kernel = { .name = "first" }, second_kernel = { .name = "second" };
+enum { FIRST = WEFT_KERNEL_add, SECOND = WEFT_KERNEL_softmax };
 
 typedef struct arguments {
     int64_t number;
 } arguments;
 
 /* A task with one argument and one slot per panel of [panel, panel + operands) of tensor 0. */
-static void add_task(weft_task_list *list, const weft_kernel_entry *kernel, int64_t number, int64_t panel,
+static void add_task(weft_task_list *list, weft_kernel_id kernel, int64_t number, int64_t panel,
                      int operands)
 {
     arguments *args = weft_task_begin(list, kernel, sizeof(*args));
@@ -40,7 +40,7 @@ static void test_slots_are_numbered_once(void **state)
     enum { PANELS = 1000 };
     weft_task_list list = { .failed = false };
     for (int64_t panel = 0; panel + 1 < PANELS; panel++) {
-        add_task(&list, &first_kernel, 1, panel, 2);
+        add_task(&list, FIRST, 1, panel, 2);
     }
     assert_true(weft_task_list_finish(&list));
     assert_int_equal(list.slots.count, PANELS);
@@ -63,9 +63,9 @@ static void test_equal_arguments_are_shared(void **state)
     (void)state;
     weft_task_list list = { .failed = false };
     for (int i = 0; i < 100; i++) {
-        add_task(&list, &first_kernel, i == 99 ? 7 : 3, i, 1);
+        add_task(&list, FIRST, i == 99 ? 7 : 3, i, 1);
     }
-    add_task(&list, &second_kernel, 3, 0, 1);
+    add_task(&list, SECOND, 3, 0, 1);
     assert_int_equal(list.arguments.count, 3);
     const weft_task *tasks = weft_task_list_tasks(&list);
     assert_ptr_equal(tasks[0].arguments, tasks[98].arguments);
@@ -87,7 +87,7 @@ static void test_lists_are_compared(void **state)
             bool other = k == 1;
             for (int i = 0; i < 3; i++) {
                 bool here = other && i == 1;
-                add_task(&lists[k], here && difference == 1 ? &second_kernel : &first_kernel,
+                add_task(&lists[k], here && difference == 1 ? SECOND : FIRST,
                          here && difference == 2 ? 4 : 3, here && difference == 3 ? 9 : i,
                          here && difference == 4 ? 1 : 2);
             }
@@ -121,7 +121,7 @@ static void test_peak_of_temporaries(void **state)
             last[i] = first[i] + (int)prng_below(&random, TASKS - first[i]);
         }
         for (int t = 0; t < TASKS; t++) {
-            assert_non_null(weft_task_begin(&list, &first_kernel, sizeof(arguments)));
+            assert_non_null(weft_task_begin(&list, FIRST, sizeof(arguments)));
             for (int i = 0; i < count; i++) {
                 if (t == first[i] || t == last[i]) {
                     weft_task_add(&list, slots[i], 0, WEFT_SLOT_READ_WRITE);
@@ -143,9 +143,9 @@ static void test_printing(void **state)
 {
     (void)state;
     weft_task_list list = { .failed = false };
-    add_task(&list, &first_kernel, 1, 4, 2);
+    add_task(&list, FIRST, 1, 4, 2);
     weft_slot temporary = weft_task_new_temporary(&list, 24);
-    assert_non_null(weft_task_begin(&list, &second_kernel, 0));
+    assert_non_null(weft_task_begin(&list, SECOND, 0));
     weft_task_add(&list, temporary, 0, WEFT_SLOT_READ_WRITE);
     assert_true(weft_task_end(&list, 0));
     char text[400] = "";
@@ -154,8 +154,8 @@ static void test_printing(void **state)
     weft_task_list_print(&list, file);
     fclose(file);
     assert_string_equal(text, "temporary 0: 24 bytes\n"
-                              "0 first  w t0[0].4  r t0[0].5+8\n"
-                              "1 second  rw temporary 0\n");
+                              "0 add  w t0[0].4  r t0[0].5+8\n"
+                              "1 softmax  rw temporary 0\n");
     weft_task_list_free(&list);
 }
 

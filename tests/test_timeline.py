@@ -141,7 +141,7 @@ class Timeline(unittest.TestCase):
         write_process(
             self.place(0),
             [
-                ("matmul:h[0]", "weft_gemm", 0, 10, 30),
+                ("matmul:h[0]", "weft_matmul", 0, 10, 30),
                 ("add", "weft_add", 1, 20, 30),
                 ("reduce:h[1]", "weft_reduce", 0, 40, 60),
             ],

@@ -87,10 +87,10 @@ static void print_linear(const weft_operation *operation)
 
 static const char *tasks_text(const weft_operation *operation)
 {
-    return operation->lower != NULL         ? "a lowering of its own"
-           : operation->elementwise != NULL ? "elementwise"
-           : operation->accumulates         ? "kernel, piece by piece"
-                                            : "kernel";
+    return operation->lower != NULL                        ? "a lowering of its own"
+           : weft_kernel_is_elementwise(operation->kernel) ? "elementwise"
+           : operation->accumulates                        ? "kernel, piece by piece"
+                                                           : "kernel";
 }
 
 static void print_operation(const weft_operation *operation)

@@ -394,17 +394,15 @@ void weft_cpu_copy_box(void *target, const void *source, const weft_strided_box 
     }
 }
 
-static void copy_cpu(void *buffers[], const weft_task_run *run)
+void weft_cpu_copy(const weft_task_run *run)
 {
     const weft_copy_args *args = run->arguments;
-    char *target = weft_task_pointer(buffers, run, 0);
+    char *target = run->operands[0];
     for (int i = 1; i < run->num_operands; i++) {
-        weft_cpu_copy_box(target + args->target_offset[i - 1], weft_task_pointer(buffers, run, i),
-                          &args->boxes[i - 1], args->element_size, args->streams);
+        weft_cpu_copy_box(target + args->target_offset[i - 1], run->operands[i], &args->boxes[i - 1],
+                          args->element_size, args->streams);
     }
 }
-
-WEFT_KERNEL_ENTRY(weft_entry_copy, "weft_copy", WEFT_COLOR_MOVE, copy_cpu, weft_copy_accesses)
 
 /* ---- reduce -------------------------------------------------------------------------------------------- */
 
@@ -417,7 +415,7 @@ WEFT_KERNEL_ENTRY(weft_entry_copy, "weft_copy", WEFT_COLOR_MOVE, copy_cpu, weft_
         return how == WEFT_COMBINE_SUM    ? (sum)                                                            \
                : how == WEFT_COMBINE_PROD ? (prod)                                                           \
                : how == WEFT_COMBINE_MIN  ? (min)                                                            \
-                                          : (max);                                                            \
+                                          : (max);                                                           \
     }                                                                                                        \
     static wide scaled_##name(wide value, double scale)                                                      \
     {                                                                                                        \
@@ -590,16 +588,15 @@ static void many_next(many_walks *walk)
 
 /* One row of the target, where the walk stands. */
 #define DEFINE_REDUCE_AT(name, type, reduce_row)                                                             \
-    static void reduce_at_##name(void *buffers[], const weft_task_run *run, const many_walks *walk,          \
-                                 bool contiguous)                                                            \
+    static void reduce_at_##name(void *const operands[], const many_walks *walk, bool contiguous)            \
     {                                                                                                        \
         (void)contiguous;                                                                                    \
         const weft_reduce_args *args = walk->args;                                                           \
         type *rows[WEFT_MAX_OPERANDS - 1];                                                                   \
         for (int k = 0; k < walk->count; k++) {                                                              \
-            rows[k] = (type *)weft_task_pointer(buffers, run, k + 1) + walk->source[k];              \
+            rows[k] = (type *)operands[k + 1] + walk->source[k];                                             \
         }                                                                                                    \
-        type *target = (type *)weft_task_pointer(buffers, run, 0) + walk->target;                    \
+        type *target = (type *)operands[0] + walk->target;                                                   \
         reduce_row(name);                                                                                    \
     }
 
@@ -612,8 +609,7 @@ DEFINE_REDUCE_AT(i32, int32_t, GENERAL_ROW)
 DEFINE_REDUCE_AT(u8, uint8_t, GENERAL_ROW)
 DEFINE_REDUCE_AT(boolean, uint8_t, GENERAL_ROW)
 
-typedef void (*reduce_at)(void *buffers[], const weft_task_run *run, const many_walks *walk,
-                          bool contiguous);
+typedef void (*reduce_at)(void *const operands[], const many_walks *walk, bool contiguous);
 
 static const reduce_at reductions[WEFT_DTYPE_COUNT] = {
     [WEFT_F64] = reduce_at_f64, [WEFT_F32] = reduce_at_f32, [WEFT_BF16] = reduce_at_bf16,
@@ -621,14 +617,12 @@ static const reduce_at reductions[WEFT_DTYPE_COUNT] = {
     [WEFT_U8] = reduce_at_u8,   [WEFT_BOOL] = reduce_at_boolean,
 };
 
-static void reduce_cpu(void *buffers[], const weft_task_run *run)
+void weft_cpu_reduce(const weft_task_run *run)
 {
     const weft_reduce_args *args = run->arguments;
     many_walks walk = many_start(args, run->num_operands - 1);
     bool contiguous = is_contiguous_sum(&walk);
     for (int64_t row = 0; row < walk.rows; row++, many_next(&walk)) {
-        reductions[args->base.dtype](buffers, run, &walk, contiguous);
+        reductions[args->base.dtype](run->operands, &walk, contiguous);
     }
 }
-
-WEFT_KERNEL_ENTRY(weft_entry_reduce, "weft_reduce", WEFT_COLOR_MOVE, reduce_cpu, weft_reduce_accesses)

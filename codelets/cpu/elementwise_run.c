@@ -175,12 +175,13 @@ static void run_row(runner *run, const rows *r)
     }
 }
 
-static weft_elementwise_loop loop_for(const weft_elementwise *kernel, weft_dtype arithmetic)
+static weft_elementwise_loop loop_for(weft_kernel_id kernel, weft_dtype arithmetic)
 {
-    return arithmetic == WEFT_F64 ? kernel->f64 : arithmetic == WEFT_F32 ? kernel->f32 : kernel->i64;
+    const weft_elementwise_loops *loops = &weft_elementwise_loops_table[kernel - WEFT_KERNEL_ELEMENTWISE];
+    return arithmetic == WEFT_F64 ? loops->f64 : arithmetic == WEFT_F32 ? loops->f32 : loops->i64;
 }
 
-static void elementwise_cpu(void *buffers[], const weft_task_run *run)
+void weft_cpu_elementwise(const weft_task_run *run)
 {
     const weft_elementwise_args *args = run->arguments;
     for (int d = 0; d < args->ndim; d++) {
@@ -191,10 +192,10 @@ static void elementwise_cpu(void *buffers[], const weft_task_run *run)
     runner own;
     own.args = args;
     own.scalars = run->scalars;
-    own.loop = loop_for(args->kernel, args->base.dtype);
-    own.result = args->kernel->truth ? WEFT_BOOL : args->base.dtype;
+    own.loop = loop_for(run->kernel, args->base.dtype);
+    own.result = weft_kernel_infos[run->kernel].truth ? WEFT_BOOL : args->base.dtype;
     for (int k = 0; k < run->num_operands; k++) {
-        own.pointers[k] = weft_task_pointer(buffers, run, k);
+        own.pointers[k] = run->operands[k];
         own.sizes[k] = (int64_t)weft_dtype_size(args->types[k]);
     }
     rows r = begin_rows(args, run->num_operands);
@@ -202,6 +203,3 @@ static void elementwise_cpu(void *buffers[], const weft_task_run *run)
         run_row(&own, &r);
     } while (next_row(&r));
 }
-
-WEFT_KERNEL_ENTRY(weft_entry_elementwise, "weft_elementwise", WEFT_COLOR_OTHER, elementwise_cpu,
-                  weft_elementwise_accesses)

@@ -23,13 +23,13 @@ static int64_t row_of(const weft_task_run *run, const void *indices, int64_t i)
     return index >= 0 && index < args->total_rows && row >= 0 && row < args->num_rows ? row : -1;
 }
 
-static void embedding_cpu(void *buffers[], const weft_task_run *run)
+void weft_cpu_embedding(const weft_task_run *run)
 {
     const weft_embedding_args *args = run->arguments;
     size_t size = weft_dtype_size(args->base.dtype), bytes = (size_t)args->width * size;
-    char *out = weft_task_pointer(buffers, run, 0);
-    const char *table = weft_task_pointer(buffers, run, 1);
-    const void *indices = weft_task_pointer(buffers, run, 2);
+    char *out = run->operands[0];
+    const char *table = run->operands[1];
+    const void *indices = run->operands[2];
     for (int64_t i = 0; i < args->count; i++) {
         int64_t row = row_of(run, indices, i);
         char *target = out + (size_t)(i * args->output_stride) * size;
@@ -40,9 +40,6 @@ static void embedding_cpu(void *buffers[], const weft_task_run *run)
         }
     }
 }
-
-WEFT_KERNEL_ENTRY(weft_entry_embedding, "weft_embedding", WEFT_COLOR_OTHER, embedding_cpu,
-                  weft_embedding_accesses)
 
 enum { BLOCK = 512 };
 
@@ -75,12 +72,12 @@ static void add_row(const weft_embedding_args *args, void *target, const char *s
     }
 }
 
-static void embedding_backward_cpu(void *buffers[], const weft_task_run *run)
+void weft_cpu_embedding_backward(const weft_task_run *run)
 {
     const weft_embedding_args *args = run->arguments;
-    char *table = weft_task_pointer(buffers, run, 0);
-    const char *gradient = weft_task_pointer(buffers, run, 1);
-    const void *indices = weft_task_pointer(buffers, run, 2);
+    char *table = run->operands[0];
+    const char *gradient = run->operands[1];
+    const void *indices = run->operands[2];
     size_t row_bytes = (size_t)args->table_stride * weft_dtype_size(args->base.dtype);
     size_t gradient_bytes = (size_t)args->output_stride * weft_dtype_size(args->gradient_type);
     for (int64_t r = 0; r < args->num_rows && args->first; r++) {
@@ -93,6 +90,3 @@ static void embedding_backward_cpu(void *buffers[], const weft_task_run *run)
         }
     }
 }
-
-WEFT_KERNEL_ENTRY(weft_entry_embedding_backward, "weft_embedding_backward", WEFT_COLOR_OTHER,
-                  embedding_backward_cpu, weft_embedding_backward_accesses)

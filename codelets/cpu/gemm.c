@@ -331,7 +331,7 @@ static void start_from_addend(const weft_gemm_args *args, const weft_gemm *g, co
     }
 }
 
-static void gemm_cpu(void *buffers[], const weft_task_run *run)
+void weft_cpu_matmul(const weft_task_run *run)
 {
     const weft_gemm_args *args = run->arguments;
     weft_gemm gemm = args->gemm;
@@ -339,19 +339,17 @@ static void gemm_cpu(void *buffers[], const weft_task_run *run)
         gemm.alpha = run->scalars[WEFT_GEMM_ALPHA];
         gemm.beta = args->adds ? run->scalars[WEFT_GEMM_BETA] : gemm.beta;
     }
-    void *c = weft_task_pointer(buffers, run, 0);
+    void *c = run->operands[0];
     if (args->adds && gemm.beta != 0) {
-        start_from_addend(args, &gemm, weft_task_pointer(buffers, run, run->num_operands - 1), c);
+        start_from_addend(args, &gemm, run->operands[run->num_operands - 1], c);
         gemm.beta = 1;
     }
-    const void *a = gemm.k == 0 ? NULL : weft_task_pointer(buffers, run, 1);
-    const void *b = gemm.k == 0 ? NULL : weft_task_pointer(buffers, run, 2);
+    const void *a = gemm.k == 0 ? NULL : run->operands[1];
+    const void *b = gemm.k == 0 ? NULL : run->operands[2];
     if (!weft_multiply_from(&gemm, args->input_type, a, b, c)) {
         run->fail(run->operation, WEFT_ERR_NOMEM, run->function, "no memory for a block of a product");
     }
 }
-
-WEFT_KERNEL_ENTRY(weft_entry_gemm, "weft_gemm", WEFT_COLOR_PRODUCT, gemm_cpu, weft_gemm_accesses)
 
 /* ---- many products: a kernel on views ------------------------------------------------------------------ */
 
@@ -455,7 +453,7 @@ static bool multiply_row(const weft_gemm *g, const side *a, const side *b, const
     return done;
 }
 
-void weft_kernel_product(const weft_kernel_call *call)
+void weft_kernel_bmm(const weft_kernel_call *call)
 {
     const weft_view *output = &call->output;
     side a = side_of(&call->inputs[0], true), b = side_of(&call->inputs[1], false);

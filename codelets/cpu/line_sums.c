@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "codelets/cpu/clones.h"
-#include "codelets/cpu/functions.h"
+#include "codelets/functions.h"
 
 /* Parts that are reduced side by side, as many as hide the latency of an operation. More of
  * sums slow down rows that come from memory. */

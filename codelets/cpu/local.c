@@ -5,22 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t panel_begin(const weft_local_operand *operand, int panel)
-{
-    return panel == 0 ? 0 : operand->first_bytes + (panel - 1) * operand->step_bytes;
-}
-
-static int64_t panel_end(const weft_local_operand *operand, int panel)
-{
-    int64_t end = operand->first_bytes + panel * operand->step_bytes;
-    return end < operand->total_bytes ? end : operand->total_bytes;
-}
-
 static bool in_one_piece(const weft_local_operand *operand, void *const panels[])
 {
     bool one = true;
     for (int i = 1; i < operand->num_panels && one; i++) {
-        one = (char *)panels[i] == (char *)panels[0] + panel_begin(operand, i);
+        one = (char *)panels[i] == (char *)panels[0] + weft_local_panel_begin(operand, i);
     }
     return one;
 }
@@ -28,8 +17,8 @@ static bool in_one_piece(const weft_local_operand *operand, void *const panels[]
 static void copy_panels(const weft_local_operand *operand, void *const panels[], char *piece, bool to_panels)
 {
     for (int i = 0; i < operand->num_panels; i++) {
-        int64_t begin = panel_begin(operand, i);
-        size_t bytes = (size_t)(panel_end(operand, i) - begin);
+        int64_t begin = weft_local_panel_begin(operand, i);
+        size_t bytes = (size_t)(weft_local_panel_end(operand, i) - begin);
         memcpy(to_panels ? panels[i] : piece + begin, to_panels ? piece + begin : panels[i], bytes);
     }
 }
@@ -41,7 +30,7 @@ static void zero_outputs(const weft_local_args *args, void *const pointers[])
         const weft_local_operand *operand = &args->operands[i];
         for (int p = 0; p < operand->num_panels; p++) {
             memset(pointers[operand->first_panel + p], 0,
-                   (size_t)(panel_end(operand, p) - panel_begin(operand, p)));
+                   (size_t)(weft_local_panel_end(operand, p) - weft_local_panel_begin(operand, p)));
         }
     }
 }
@@ -84,17 +73,14 @@ static void give_back(const weft_local_args *args, void *const pointers[], const
     }
 }
 
-static void local_cpu(void *buffers[], const weft_task_run *run)
+void weft_cpu_local_map(const weft_task_run *run)
 {
     const weft_local_args *args = run->arguments;
     int count = args->num_inputs + args->num_outputs;
-    for (int i = 0; i < run->num_operands; i++) {
-        run->pointers[i] = weft_task_pointer(buffers, run, i);
-    }
     char *copied = (char *)(uintptr_t)run->arguments + weft_local_context_offset(count);
     const char *name = copied + args->context_size;
     weft_local_tensor *tensors = calloc((size_t)count, sizeof(*tensors));
-    bool whole = tensors != NULL && assemble(args, run->pointers, tensors);
+    bool whole = tensors != NULL && assemble(args, run->operands, tensors);
     if (whole) {
         args->function(&(weft_local_call){
             .rank = args->rank,
@@ -109,24 +95,10 @@ static void local_cpu(void *buffers[], const weft_task_run *run)
         });
     } else {
         run->fail(run->operation, WEFT_ERR_NOMEM, name, "no memory for the parts of rank %d", args->rank);
-        zero_outputs(args, run->pointers);
+        zero_outputs(args, run->operands);
     }
     if (tensors != NULL) {
-        give_back(args, run->pointers, tensors, whole);
+        give_back(args, run->operands, tensors, whole);
     }
     free(tensors);
 }
-
-/* StarPU 1.4 reads one for each of a task's buffers, used or not; those in the codelet are STARPU_NMAXBUFS. */
-static int nodes[WEFT_LOCAL_MAX_PANELS];
-
-static struct starpu_codelet local_codelet = {
-    .cpu_funcs = { weft_run_task },
-    .cpu_funcs_name = { "weft_run_task" },
-    .nbuffers = STARPU_VARIABLE_NBUFFERS,
-    .dyn_nodes = nodes,
-    .name = "weft_local_map",
-    .color = WEFT_COLOR_OTHER,
-};
-
-const weft_kernel_entry weft_entry_local = { "weft_local_map", &local_codelet, local_cpu };

@@ -6,7 +6,7 @@
 
 #include "codelets/cpu/clones.h"
 #include "codelets/convert.h"
-#include "codelets/cpu/functions.h"
+#include "codelets/functions.h"
 #include "codelets/cpu/line_sums.h"
 #include "codelets/cpu/vectors.h"
 

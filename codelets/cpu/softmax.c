@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "codelets/cpu/clones.h"
-#include "codelets/cpu/functions.h"
+#include "codelets/functions.h"
 #include "codelets/cpu/line_sums.h"
 #include "codelets/cpu/vectors.h"
 

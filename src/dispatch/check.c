@@ -25,7 +25,7 @@ static weft_task_share share_written(const weft_lowering *lowering)
 /* Elementwise tasks load all operands, also those that their expression does not use. */
 static bool is_undefined(const weft_operation *operation)
 {
-    return operation->overwrites && operation->elementwise == NULL;
+    return operation->overwrites && !weft_kernel_is_elementwise(operation->kernel);
 }
 
 int weft_lowered_tensors(const weft_lowering *lowering, weft_task_tensor tensors[])

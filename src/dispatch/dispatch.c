@@ -126,9 +126,9 @@ static bool lower_shards(const operands *o, weft_task_list *tasks)
 {
     weft_lowering lowering = begin_lowering(o, tasks);
     const weft_operation *operation = o->call->operation;
-    weft_lower_function lower = operation->lower != NULL         ? operation->lower
-                                : operation->elementwise != NULL ? weft_lower_elementwise
-                                                                 : weft_lower_kernel;
+    weft_lower_function lower = operation->lower != NULL                        ? operation->lower
+                                : weft_kernel_is_elementwise(operation->kernel) ? weft_lower_elementwise
+                                                                                : weft_lower_kernel;
     bool done = true;
     for (int i = 0; i < weft_runtime.local_ranks && done; i++) {
         int rank = weft_runtime.first_rank + i;
@@ -238,7 +238,8 @@ static bool reads_target(const weft_call *call)
 {
     const weft_operation *operation = call->operation;
     bool reads = false;
-    for (int i = 1; i < call->num_inputs && operation->in_place && operation->elementwise == NULL; i++) {
+    bool may = operation->in_place && !weft_kernel_is_elementwise(operation->kernel);
+    for (int i = 1; i < call->num_inputs && may; i++) {
         reads |= call->inputs[i] == call->inputs[0];
     }
     return reads;

@@ -6,7 +6,6 @@
 
 typedef struct elementwise {
     const weft_lowering *lowering;
-    const weft_elementwise *kernel;
     weft_dtype common; /* what the operands are converted to */
     weft_dtype arithmetic;
     unsigned converted; /* bit i + 1: input i has to be; of the others that makes no difference */
@@ -32,7 +31,8 @@ static weft_dtype common_type(const weft_lowering *lowering)
     if (lowering->operation->output_type == WEFT_TYPE_GIVEN) {
         type = weft_promote(type, lowering->output->dtype);
     }
-    return weft_dtype_is_floating(type) || lowering->operation->elementwise->i64 != NULL ? type : WEFT_F32;
+    bool integers = weft_kernel_infos[lowering->operation->kernel].integers;
+    return weft_dtype_is_floating(type) || integers ? type : WEFT_F32;
 }
 
 static bool is_single(const weft_layout *layout)
@@ -42,12 +42,18 @@ static bool is_single(const weft_layout *layout)
     return count == 1;
 }
 
+/* As in PyTorch, a factor that is a single element does not make the others lose digits first. */
+static bool has_exact_scalar(weft_kernel_id kernel)
+{
+    return kernel == WEFT_KERNEL_mul || kernel == WEFT_KERNEL_div;
+}
+
 /* A single input has the common type, or is converted by where it goes. */
 static bool must_convert(const elementwise *e, int input)
 {
     const weft_layout *layout = e->lowering->inputs[input];
     return e->lowering->num_inputs > 1 && weft_conversion_matters(layout->dtype, e->common) &&
-           !(e->kernel->exact_scalar && input == 1 && is_single(layout));
+           !(has_exact_scalar(e->lowering->operation->kernel) && input == 1 && is_single(layout));
 }
 
 static bool is_aligned(const weft_layout *output, const weft_layout *input)
@@ -70,7 +76,6 @@ static void set_strides(elementwise *e, int input)
 static elementwise prepare(const weft_lowering *lowering)
 {
     elementwise e = { .lowering = lowering,
-                      .kernel = lowering->operation->elementwise,
                       .common = common_type(lowering) };
     e.arithmetic = weft_arithmetic_type(e.common);
     for (int i = 0; i < lowering->num_inputs; i++) {
@@ -131,12 +136,11 @@ static bool add_task(const elementwise *e, weft_row_walk *walk, const part *p)
     const weft_lowering *lowering = e->lowering;
     const weft_layout *output = lowering->output;
     weft_elementwise_args *args =
-        weft_task_begin(lowering->tasks, &weft_entry_elementwise, sizeof(*args));
+        weft_task_begin(lowering->tasks, lowering->operation->kernel, sizeof(*args));
     if (args == NULL) {
         return false;
     }
     args->base.dtype = e->arithmetic;
-    args->kernel = e->kernel;
     args->ndim = output->ndim;
     args->types[0] = output->dtype;
     args->common = e->common;

@@ -128,12 +128,11 @@ static bool add_task(const weft_lowering *lowering, const part *output, const pa
         return false;
     }
     weft_kernel_args *args =
-        weft_task_begin(lowering->tasks, &weft_entry_kernel, weft_kernel_args_size(num_inputs));
+        weft_task_begin(lowering->tasks, lowering->operation->kernel, weft_kernel_args_size(num_inputs));
     if (args == NULL) {
         return false;
     }
     args->base.dtype = lowering->output->dtype;
-    args->kernel = lowering->operation->kernel;
     args->first = first;
     args->last = last;
     args->num_inputs = num_inputs;
@@ -217,7 +216,7 @@ static bool combine(const weft_lowering *lowering, const part *output, const wef
                     int64_t groups)
 {
     weft_dtype dtype = lowering->output->dtype;
-    weft_reduce_args *args = weft_task_begin(lowering->tasks, &weft_entry_reduce, sizeof(*args));
+    weft_reduce_args *args = weft_task_begin(lowering->tasks, WEFT_KERNEL_reduce, sizeof(*args));
     if (args == NULL) {
         return false;
     }

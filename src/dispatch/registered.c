@@ -4,6 +4,7 @@
 
 #include "comm/check_spmd.h"
 #include "dispatch/dispatch.h"
+#include "runtime/codelets.h"
 
 /* ---- checks -------------------------------------------------------------------------------------------- */
 
@@ -159,7 +160,6 @@ static weft_operation *copy_of(const weft_operation_description *d)
     operation->output_type = d->output_type;
     operation->in_place = d->in_place;
     operation->accumulates = d->accumulates;
-    operation->kernel = d->kernel;
     return operation;
 }
 
@@ -198,7 +198,11 @@ const weft_operation *weft_operation_register(const weft_operation_description *
         return NULL;
     }
     weft_operation *operation = copy_of(description);
-    weft_operation **slot = operation == NULL ? NULL : weft_vec_push(&weft_runtime.registered, sizeof(*slot));
+    if (operation != NULL) {
+        operation->kernel = weft_codelet_register(operation->name, description->kernel);
+    }
+    bool done = operation != NULL && operation->kernel != WEFT_KERNEL_NONE;
+    weft_operation **slot = done ? weft_vec_push(&weft_runtime.registered, sizeof(*slot)) : NULL;
     const weft_operation *handle =
         slot == NULL ? NULL
                      : weft_handle_add(&weft_runtime.handles.operations, WEFT_HANDLE_OPERATION, operation);

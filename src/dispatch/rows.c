@@ -1,5 +1,5 @@
 /* Row-wise lowering: pieces of rows that lie in one panel of every operand. */
-#include "codelets/fill.h"
+#include "codelets/constant.h"
 #include "dispatch/dispatch.h"
 
 /* A scalar is one row. */
@@ -96,7 +96,7 @@ bool weft_lower_fill(const weft_lowering *lowering, double value)
 {
     weft_row_walk walk;
     for (weft_rows_begin(&walk, lowering, 0); weft_rows_next(&walk);) {
-        weft_fill_args *args = weft_task_begin(lowering->tasks, &weft_entry_fill, sizeof(*args));
+        weft_constant_args *args = weft_task_begin(lowering->tasks, WEFT_KERNEL_constant, sizeof(*args));
         if (args == NULL) {
             return false;
         }

@@ -212,7 +212,7 @@ typedef struct copier {
 static bool begin_task(copier *c)
 {
     weft_task_list *tasks = c->lowering->tasks;
-    c->args = weft_task_begin(tasks, &weft_entry_copy, sizeof(*c->args));
+    c->args = weft_task_begin(tasks, WEFT_KERNEL_copy, sizeof(*c->args));
     if (c->args == NULL) {
         return false;
     }

@@ -20,7 +20,7 @@ static const weft_operation operation_attention = {
     .rule_like = "...s[e],...[te],...[t]f->...sf",
     .inputs = { WEFT_ATTENTION_FLOATING("q"), WEFT_ATTENTION_FLOATING("k"), WEFT_ATTENTION_FLOATING("v"),
                 WEFT_ATTENTION_MASK },
-    .kernel = weft_kernel_attention,
+    .kernel = WEFT_KERNEL_attention,
 };
 
 weft_call weft_attention_forward(const attention *a)

@@ -42,7 +42,7 @@ static const weft_operation operation_state = {
     .rule_like = "...s[e],...[te]->...s[w]",
     .inputs = { WEFT_ATTENTION_FLOATING("q"), WEFT_ATTENTION_FLOATING("k"), WEFT_ATTENTION_MASK },
     .output_type = WEFT_TYPE_GIVEN,
-    .kernel = weft_kernel_attention_state,
+    .kernel = WEFT_KERNEL_attention_state,
 };
 
 static const weft_operation operation_statistics = {
@@ -50,7 +50,7 @@ static const weft_operation operation_statistics = {
     .rules = { "A[w],A[f],A[f]->A[x]" },
     .inputs = { WEFT_ATTENTION_WIDE("state"), WEFT_ATTENTION_ANY_FLOATING("gradient"),
                 WEFT_ATTENTION_ANY_FLOATING("output") },
-    .kernel = weft_kernel_attention_statistics,
+    .kernel = WEFT_KERNEL_attention_statistics,
 };
 
 #define BACKWARD(name_, rule, like, kernel_)                                                                 \
@@ -77,9 +77,9 @@ static const weft_operation operation_statistics = {
     };
 
 BACKWARD(backward_q, write_backward_q_rule, "...s[f],...s[e],...t[e],...t[f],...s[w]->...s[e]",
-         weft_kernel_attention_backward_q)
+         WEFT_KERNEL_attention_backward_q)
 BACKWARD(backward_kv, write_backward_kv_rule, "...s[f],...s[e],...t[e],...t[f],...s[w]->...t[x]",
-         weft_kernel_attention_backward_kv)
+         WEFT_KERNEL_attention_backward_kv)
 
 /* ---- calls --------------------------------------------------------------------------------------------- */
 

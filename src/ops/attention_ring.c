@@ -69,7 +69,7 @@ static const weft_operation operation_state_step = {
     .inputs = { WEFT_ATTENTION_WIDE("state"), WEFT_ATTENTION_ANY_FLOATING("q"),
                 WEFT_ATTENTION_ANY_FLOATING("k"), WEFT_ATTENTION_MASK, WEFT_ATTENTION_MASK },
     .in_place = true,
-    .kernel = weft_kernel_attention_state,
+    .kernel = WEFT_KERNEL_attention_state,
     .lower = lower_state_step,
 };
 
@@ -78,7 +78,7 @@ static const weft_operation operation_finish = {
     .rules = { "A[w]->A[f]" },
     .inputs = { WEFT_ATTENTION_WIDE("state") },
     .output_type = WEFT_TYPE_GIVEN,
-    .kernel = weft_kernel_attention_finish,
+    .kernel = WEFT_KERNEL_attention_finish,
 };
 
 /* ---- where tensors are --------------------------------------------------------------------------------- */

@@ -10,7 +10,7 @@ static const weft_operation operation_close = {
     .rules = { "A,A->A" },
     .inputs = { { "a", WEFT_TYPES_ALL, false }, { "b", WEFT_TYPES_ALL, true } },
     .output_type = WEFT_TYPE_BOOL,
-    .elementwise = &weft_elementwise_close,
+    .kernel = WEFT_KERNEL_close,
 };
 
 static bool check_pair(const char *function, weft_tensor *a, weft_tensor *b, const bool *result)

@@ -106,7 +106,7 @@ static const weft_operation operation_forward = {
                 { "weight", WEFT_TYPES_FLOAT, true },
                 { "bias", WEFT_TYPES_FLOAT, true } },
     .output_type = WEFT_TYPE_GIVEN,
-    .kernel = weft_kernel_convolution,
+    .kernel = WEFT_KERNEL_convolution,
     .lower = lower_forward,
 };
 
@@ -118,7 +118,7 @@ static const weft_operation operation_backward_input = {
     .linear = BILINEAR,
     .inputs = { { "gradient", WEFT_TYPES_FLOAT, true }, { "weight", WEFT_TYPES_FLOAT, true } },
     .output_type = WEFT_TYPE_GIVEN,
-    .kernel = weft_kernel_convolution_backward_input,
+    .kernel = WEFT_KERNEL_convolution_backward_input,
 };
 
 static const weft_operation operation_backward_weight = {
@@ -129,7 +129,7 @@ static const weft_operation operation_backward_weight = {
     .linear = BILINEAR,
     .inputs = { { "gradient", WEFT_TYPES_FLOAT, true }, { "x", WEFT_TYPES_FLOAT, true } },
     .output_type = WEFT_TYPE_GIVEN,
-    .kernel = weft_kernel_convolution_backward_weight,
+    .kernel = WEFT_KERNEL_convolution_backward_weight,
     .accumulates = true,
 };
 

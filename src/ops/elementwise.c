@@ -43,7 +43,7 @@
         .gradient = gradient_,                                                                               \
         .inputs = { { "a", types, false } },                                                                 \
         .output_type = type,                                                                                 \
-        .elementwise = &weft_elementwise_##name_,                                                            \
+        .kernel = WEFT_KERNEL_##name_,                                                                       \
     };                                                                                                       \
     weft_tensor *weft_##name_(weft_tensor *a)                                                                \
     {                                                                                                        \
@@ -61,7 +61,7 @@
         .gradient = gradient_,                                                                               \
         .inputs = { { "a", types, false }, { "b", types, false } },                                          \
         .output_type = type,                                                                                 \
-        .elementwise = &weft_elementwise_##name_,                                                            \
+        .kernel = WEFT_KERNEL_##name_,                                                                       \
     };                                                                                                       \
     weft_tensor *weft_##name_(weft_tensor *a, weft_tensor *b)                                                \
     {                                                                                                        \
@@ -78,7 +78,7 @@
         .rules = { "A,A->A" },                                                                               \
         .linear = LINEAR_IN(1u << 0),                                                                        \
         .inputs = { { "gradient", WEFT_TYPES_FLOAT, true }, { #second, WEFT_TYPES_FLOAT, true } },           \
-        .elementwise = &weft_elementwise_##name_,                                                            \
+        .kernel = WEFT_KERNEL_##name_,                                                                       \
     };                                                                                                       \
     static weft_tensor *name_(weft_tensor *gradient, weft_tensor *second, double scalar, double other)       \
     {                                                                                                        \
@@ -161,7 +161,7 @@ static const weft_operation operation_to_type = {
     .rules = { "A->A" },
     .inputs = { { "a", WEFT_TYPES_ALL, false } },
     .output_type = WEFT_TYPE_GIVEN,
-    .elementwise = &weft_elementwise_copy,
+    .kernel = WEFT_KERNEL_convert,
 };
 
 weft_tensor *weft_to_type(weft_tensor *a, weft_dtype dtype)
@@ -214,7 +214,7 @@ static bool check_number_of(const char *function, const char *argument, weft_ten
         .linear = linear_,                                                                                   \
         .gradient = gradient_,                                                                               \
         .inputs = { { "a", types, false } },                                                                 \
-        .elementwise = &weft_elementwise_##name_,                                                            \
+        .kernel = WEFT_KERNEL_##name_,                                                                       \
     };                                                                                                       \
     weft_tensor *weft_##name_(weft_tensor *a, double argument)                                               \
     {                                                                                                        \
@@ -239,7 +239,7 @@ static const weft_operation operation_pow_scalar = {
     .rules = { "A->A" },
     .gradient = "pow_scalar_backward",
     .inputs = { { "a", WEFT_TYPES_NUMBER, false } },
-    .elementwise = &weft_elementwise_pow_scalar,
+    .kernel = WEFT_KERNEL_pow_scalar,
 };
 
 /* As PyTorch does on all its devices. */
@@ -269,7 +269,7 @@ static const weft_operation operation_clamp = {
     .rules = { "A->A" },
     .linear = MONOTONE,
     .inputs = { { "a", WEFT_TYPES_NUMBER, false } },
-    .elementwise = &weft_elementwise_clamp,
+    .kernel = WEFT_KERNEL_clamp,
 };
 
 /* A bound beyond what an integer type has becomes the nearest that it has: what it is compared with would
@@ -312,7 +312,7 @@ static const weft_operation operation_where = {
                 { "a", WEFT_TYPES_ALL, false },
                 { "b", WEFT_TYPES_ALL, false } },
     .output_type = WEFT_TYPE_PROMOTED, /* truth values change no other type */
-    .elementwise = &weft_elementwise_where,
+    .kernel = WEFT_KERNEL_where,
 };
 
 weft_tensor *weft_where(weft_tensor *condition, weft_tensor *a, weft_tensor *b)
@@ -328,7 +328,7 @@ static const weft_operation operation_masked_fill = {
     .gradient = "masked_fill, sum",
     .rules = { "...,...->..." },
     .inputs = { { "a", WEFT_TYPES_ALL, false }, { "mask", WEFT_TYPES_BOOL, false } },
-    .elementwise = &weft_elementwise_masked_fill,
+    .kernel = WEFT_KERNEL_masked_fill,
 };
 
 weft_tensor *weft_masked_fill(weft_tensor *a, weft_tensor *mask, double value)
@@ -352,7 +352,7 @@ weft_tensor *weft_masked_fill(weft_tensor *a, weft_tensor *mask, double value)
         .gradient = gradient_,                                                                               \
         .inputs = { { "a", types, false }, { "b", types, false }, { "c", types, false } },                   \
         .output_type = WEFT_TYPE_PROMOTED,                                                                   \
-        .elementwise = &weft_elementwise_##name_,                                                            \
+        .kernel = WEFT_KERNEL_##name_,                                                                       \
     };                                                                                                       \
     static weft_tensor *name_(weft_tensor *a, weft_tensor *b, weft_tensor *c, double argument)               \
     {                                                                                                        \
@@ -450,7 +450,7 @@ weft_tensor *weft_pow_scalar_backward(weft_tensor *gradient, weft_tensor *input,
 
 /* ---- in place ------------------------------------------------------------------------------------------ */
 
-#define IN_PLACE(name_, kernel, rule, types, linear_, overwrites_, gradient_)                                \
+#define IN_PLACE(name_, kernel_, rule, types, linear_, overwrites_, gradient_)                               \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .rules = { rule },                                                                                   \
@@ -459,7 +459,7 @@ weft_tensor *weft_pow_scalar_backward(weft_tensor *gradient, weft_tensor *input,
         .inputs = { { "a", types, false }, { "b", types, false } },                                          \
         .in_place = true,                                                                                    \
         .overwrites = overwrites_,                                                                           \
-        .elementwise = &weft_elementwise_##kernel,                                                           \
+        .kernel = WEFT_KERNEL_##kernel_,                                                                     \
     };                                                                                                       \
     static weft_tensor *name_(weft_tensor *a, weft_tensor *b, int count, double scalar)                      \
     {                                                                                                        \

@@ -42,7 +42,7 @@ static bool look_up(const weft_row_walk *walk, const table_part *part, bool firs
     bool single = lowering->inputs[1]->ndim == 0;
     int64_t table_width = weft_lowering_input(lowering, 0)->box.extent[1];
     int64_t first_column = single ? walk->first - weft_lowering_output(lowering)->box.offset[0] : 0;
-    weft_embedding_args *args = weft_task_begin(lowering->tasks, &weft_entry_embedding, sizeof(*args));
+    weft_embedding_args *args = weft_task_begin(lowering->tasks, WEFT_KERNEL_embedding, sizeof(*args));
     if (args == NULL) {
         return false;
     }
@@ -153,7 +153,7 @@ static bool scatter(const weft_row_walk *walk, const source_piece *piece, bool f
     int64_t indices_row = weft_row_elements(indices->ndim, &weft_lowering_input(lowering, 1)->box);
     int64_t table_width = weft_lowering_output(lowering)->box.extent[1];
     weft_embedding_args *args =
-        weft_task_begin(lowering->tasks, &weft_entry_embedding_backward, sizeof(*args));
+        weft_task_begin(lowering->tasks, WEFT_KERNEL_embedding_backward, sizeof(*args));
     if (args == NULL) {
         return false;
     }

@@ -15,7 +15,7 @@ static const weft_operation operation_lookup = {
     .rules = { [EACH] = "AvB,AnB->AnB", [TOGETHER] = "AvB,n->AnB" },
     .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = ~0u, .contracts = WEFT_SUM },
     .inputs = { { "a", WEFT_TYPES_ALL, false }, { "indices", WEFT_TYPES_INDEX, false } },
-    .kernel = weft_kernel_lookup,
+    .kernel = WEFT_KERNEL_lookup,
 };
 
 static weft_tensor *look_up(const char *function, weft_tensor *a, int dim, weft_tensor *indices, int rule)
@@ -50,7 +50,7 @@ static const weft_operation operation_check_indices = {
     .rules = { "A->A" },
     .inputs = { { "indices", WEFT_TYPES_INDEX, false } },
     .output_type = WEFT_TYPE_BOOL,
-    .kernel = weft_kernel_check_indices,
+    .kernel = WEFT_KERNEL_check_indices,
 };
 
 static bool is_empty(const weft_tensor *a)
@@ -102,7 +102,7 @@ static const weft_operation operation_scatter = {
     .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS, .contracts = WEFT_SUM },
     .inputs = { { "source", WEFT_TYPES_ALL, false }, { "indices", WEFT_TYPES_INDEX, false } },
     .output_type = WEFT_TYPE_GIVEN,
-    .kernel = weft_kernel_scatter,
+    .kernel = WEFT_KERNEL_scatter,
     .accumulates = true,
 };
 
@@ -228,7 +228,7 @@ static const weft_operation operation_one_hot = {
     .rules = { "A->Ac" },
     .inputs = { { "indices", WEFT_TYPES_INDEX, false } },
     .output_type = WEFT_TYPE_INDEX,
-    .kernel = weft_kernel_one_hot,
+    .kernel = WEFT_KERNEL_one_hot,
 };
 
 weft_tensor *weft_one_hot(weft_tensor *indices, int64_t num_classes)

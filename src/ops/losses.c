@@ -85,16 +85,16 @@ static void write_pick_backward_rule(const weft_call_layouts *call, char *text, 
         .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS                                  \
     }
 
-LOSS(cross_entropy, logits, write_forward_rule, "n[c],n->", weft_kernel_cross_entropy, WEFT_TYPE_GIVEN,
+LOSS(cross_entropy, logits, write_forward_rule, "n[c],n->", WEFT_KERNEL_cross_entropy, WEFT_TYPE_GIVEN,
      NOT_LINEAR, true, "cross_entropy_backward")
-LOSS(nll, log_probabilities, write_pick_rule, "nc,n->", weft_kernel_pick, WEFT_TYPE_GIVEN, LINEAR, true,
+LOSS(nll, log_probabilities, write_pick_rule, "nc,n->", WEFT_KERNEL_pick, WEFT_TYPE_GIVEN, LINEAR, true,
      "nll_backward")
-LOSS(target_logits, logits, write_pick_statistic_rule, "nc,n->n1", weft_kernel_pick, WEFT_TYPE_GIVEN,
+LOSS(target_logits, logits, write_pick_statistic_rule, "nc,n->n1", WEFT_KERNEL_pick, WEFT_TYPE_GIVEN,
      NOT_LINEAR, false, NULL)
 /* Linear in `gradient`, but that is small: reducing it is cheaper than carrying a Partial result on. */
-LOSS(cross_entropy_backward, logits, write_backward_rule, "n[c],n->n[c]", weft_kernel_cross_entropy_backward,
+LOSS(cross_entropy_backward, logits, write_backward_rule, "n[c],n->n[c]", WEFT_KERNEL_cross_entropy_backward,
      WEFT_TYPE_FIRST, NOT_LINEAR, false, NULL)
-LOSS(nll_backward, log_probabilities, write_pick_backward_rule, "nc,n->nc", weft_kernel_pick_backward,
+LOSS(nll_backward, log_probabilities, write_pick_backward_rule, "nc,n->nc", WEFT_KERNEL_pick_backward,
      WEFT_TYPE_FIRST, NOT_LINEAR, false, NULL)
 
 static const weft_operation operation_count_targets = {
@@ -102,7 +102,7 @@ static const weft_operation operation_count_targets = {
     .rules = { "n->" },
     .inputs = { { "targets", WEFT_TYPES_INDEX, false } },
     .output_type = WEFT_TYPE_INDEX,
-    .kernel = weft_kernel_count_targets,
+    .kernel = WEFT_KERNEL_count_targets,
     .accumulates = true,
 };
 
@@ -387,7 +387,7 @@ static const weft_operation operation_mse = {
     .rules = { "A,A->" },
     .inputs = { { "a", WEFT_TYPES_FLOAT, true }, { "b", WEFT_TYPES_FLOAT, true } },
     .output_type = WEFT_TYPE_GIVEN,
-    .kernel = weft_kernel_sum_square_distance,
+    .kernel = WEFT_KERNEL_sum_square_distance,
     .accumulates = true,
 };
 
@@ -397,7 +397,7 @@ static const weft_operation operation_square_difference = {
     .gradient = "mse_difference, mul",
     .rules = { "A,A->A" },
     .inputs = { { "a", WEFT_TYPES_FLOAT, true }, { "b", WEFT_TYPES_FLOAT, true } },
-    .elementwise = &weft_elementwise_square_difference,
+    .kernel = WEFT_KERNEL_square_difference,
 };
 
 static const weft_operation operation_mse_backward = {
@@ -406,7 +406,7 @@ static const weft_operation operation_mse_backward = {
     .inputs = { { "a", WEFT_TYPES_FLOAT, true },
                 { "b", WEFT_TYPES_FLOAT, true },
                 { "gradient", WEFT_TYPES_FLOAT, true } },
-    .elementwise = &weft_elementwise_mse_backward,
+    .kernel = WEFT_KERNEL_mse_backward,
 };
 
 /* With a gradient of 1. */
@@ -416,7 +416,7 @@ static const weft_operation operation_mse_difference = {
     .rules = { "A,A->A" },
     .linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = WEFT_LINEAR_OPS },
     .inputs = { { "a", WEFT_TYPES_FLOAT, true }, { "b", WEFT_TYPES_FLOAT, true } },
-    .elementwise = &weft_elementwise_scaled_difference,
+    .kernel = WEFT_KERNEL_scaled_difference,
 };
 
 static double mean_scale(weft_loss_reduction reduction, const weft_tensor *a)

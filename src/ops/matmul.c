@@ -118,7 +118,7 @@ static int64_t element_offset(const weft_layout *layout, int64_t row, int64_t co
 static weft_gemm_args *begin_gemm(const product *p, const weft_row_walk *walk, const block *b)
 {
     const weft_lowering *lowering = p->lowering;
-    weft_gemm_args *args = weft_task_begin(lowering->tasks, &weft_entry_gemm, sizeof(*args));
+    weft_gemm_args *args = weft_task_begin(lowering->tasks, WEFT_KERNEL_matmul, sizeof(*args));
     if (args == NULL) {
         return NULL;
     }
@@ -333,7 +333,7 @@ static bool lower_product(const weft_lowering *lowering)
                     { b, WEFT_TYPES_NUMBER, true },                                                          \
                     { c, WEFT_TYPES_NUMBER, true } },                                                        \
         .output_type = WEFT_TYPE_GIVEN,                                                                      \
-        .kernel = weft_kernel_product,                                                                       \
+        .kernel = WEFT_KERNEL_bmm,                                                                           \
         .lower = lower_product,                                                                              \
     };
 

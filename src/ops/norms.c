@@ -96,7 +96,7 @@ static const weft_operation operation_norm = {
                 { "bias", WEFT_TYPES_FLOAT, false },
                 { "gain", WEFT_TYPES_FLOAT, false },
                 { "bias", WEFT_TYPES_FLOAT, false } },
-    .kernel = weft_kernel_norm,
+    .kernel = WEFT_KERNEL_norm,
 };
 
 /* The same with a bias alone: for the names. */
@@ -106,7 +106,7 @@ static const weft_operation operation_norm_bias = {
     .write_rule = write_norm_rule,
     .rule_like = "A[b],[b],[b]->A[b]",
     .inputs = { { "a", WEFT_TYPES_FLOAT, false }, { "bias", WEFT_TYPES_FLOAT, false } },
-    .kernel = weft_kernel_norm,
+    .kernel = WEFT_KERNEL_norm,
 };
 
 #define BACKWARD(name_, rule, like, type, adds)                                                              \
@@ -122,7 +122,7 @@ static const weft_operation operation_norm_bias = {
                     { "sums", WEFT_TYPES_FLOAT, false },                                                     \
                     { "gain", WEFT_TYPES_FLOAT, false } },                                                   \
         .output_type = type,                                                                                 \
-        .kernel = weft_kernel_##name_,                                                                       \
+        .kernel = WEFT_KERNEL_##name_,                                                                       \
         .accumulates = adds,                                                                                 \
     };
 BACKWARD(norm_backward, write_backward_rule, "A[b],A[b],[b]->A[b]", WEFT_TYPE_FIRST, false)

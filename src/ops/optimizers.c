@@ -9,7 +9,7 @@
 #include "comm/check_spmd.h"
 #include "ops/ops.h"
 
-#define UPDATE(name_, rule, kernel)                                                                          \
+#define UPDATE(name_, rule, kernel_)                                                                         \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .rules = { rule },                                                                                   \
@@ -17,7 +17,7 @@
                     { "b", WEFT_TYPES_FLOAT, false },                                                        \
                     { "c", WEFT_TYPES_FLOAT, false } },                                                      \
         .in_place = true,                                                                                    \
-        .elementwise = &weft_elementwise_##kernel,                                                           \
+        .kernel = WEFT_KERNEL_##kernel_,                                                                     \
     };
 
 UPDATE(momentum, "A,A,A->A", momentum)

@@ -17,7 +17,7 @@
         .inputs = { { "a", types_, false } },                                                                \
         .in_place = true,                                                                                    \
         .overwrites = true,                                                                                  \
-        .kernel = weft_kernel_##name_,                                                                       \
+        .kernel = WEFT_KERNEL_##name_,                                                                       \
     };
 
 FILLING(uniform, WEFT_TYPES_FLOAT)
@@ -277,7 +277,7 @@ static const weft_operation operation_bernoulli = {
     .name = "bernoulli",
     .rules = { "A->A" },
     .inputs = { { "p", WEFT_TYPES_FLOAT, false } },
-    .kernel = weft_kernel_bernoulli,
+    .kernel = WEFT_KERNEL_bernoulli,
 };
 
 weft_tensor *weft_bernoulli(weft_tensor *p)
@@ -306,7 +306,7 @@ weft_tensor *weft_bernoulli_scalar(double p, weft_dtype dtype, int ndim, const i
         .rules = { "A,A->A" },                                                                               \
         .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS },                   \
         .inputs = { { argument, WEFT_TYPES_FLOAT, false }, { "mask", WEFT_TYPES_BOOL, false } },             \
-        .elementwise = &weft_elementwise_masked_scale,                                                       \
+        .kernel = WEFT_KERNEL_masked_scale,                                                                  \
     };
 
 MASKED_SCALE(operation_dropout, "dropout", "a", "dropout_backward")

@@ -39,7 +39,7 @@ static void write_rule(const weft_call_layouts *call, char *text, size_t size)
         .linear = linear_,                                                                                   \
         .inputs = { { "a", types_, false } },                                                                \
         .output_type = type,                                                                                 \
-        .kernel = weft_kernel_##name_,                                                                       \
+        .kernel = WEFT_KERNEL_##name_,                                                                       \
         .accumulates = true,                                                                                 \
     };
 #define LINEAR                                                                                               \
@@ -71,7 +71,7 @@ static const weft_operation operation_sum_square_difference = {
     .rule_like = "abc,a1c->ac",
     .inputs = { { "a", WEFT_TYPES_FLOAT, false }, { "centre", WEFT_TYPES_FLOAT, false } },
     .output_type = WEFT_TYPE_GIVEN,
-    .kernel = weft_kernel_sum_square_difference,
+    .kernel = WEFT_KERNEL_sum_square_difference,
     .accumulates = true,
 };
 
@@ -83,7 +83,7 @@ static const weft_operation operation_place = {
     .linear = { .contracts = WEFT_MIN },
     .inputs = { { "a", WEFT_TYPES_ALL, false }, { "extreme", WEFT_TYPES_ALL, true } },
     .output_type = WEFT_TYPE_INDEX,
-    .kernel = weft_kernel_place,
+    .kernel = WEFT_KERNEL_place,
     .accumulates = true,
 };
 

@@ -29,7 +29,7 @@ static bool copy_to_panel(const weft_lowering *lowering, int64_t panel, int64_t 
     weft_panel_range(lowering->output, &to->box, panel, &row, &row_end);
     panel_bytes(lowering->output, to, panel, &first, &last);
     for (int64_t at = first; at < last;) {
-        weft_copy_args *args = weft_task_begin(lowering->tasks, &weft_entry_copy, sizeof(*args));
+        weft_copy_args *args = weft_task_begin(lowering->tasks, WEFT_KERNEL_copy, sizeof(*args));
         if (args == NULL) {
             return false;
         }

@@ -11,7 +11,7 @@
         .rules = { "A[n]B->A[n]B" },                                                                         \
         .linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = (ops_) },                                            \
         .inputs = { { "a", WEFT_TYPES_FLOAT | WEFT_TYPE_BIT(WEFT_I64), false } },                            \
-        .kernel = weft_kernel_##name_,                                                                       \
+        .kernel = WEFT_KERNEL_##name_,                                                                       \
     };                                                                                                       \
     weft_tensor *weft_##name_(weft_tensor *a, int dim)                                                       \
     {                                                                                                        \

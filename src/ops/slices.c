@@ -249,7 +249,7 @@ bool weft_put_part(const char *function, weft_tensor *target, weft_tensor *part,
         .rules = { "Abc->Abc" },                                                                             \
         .linear = WEFT_PASSES_ALL,                                                                           \
         .inputs = { { "a", WEFT_TYPES_ALL, false } },                                                        \
-        .kernel = weft_kernel_##name_,                                                                       \
+        .kernel = WEFT_KERNEL_##name_,                                                                       \
     };                                                                                                       \
     weft_tensor *weft_##name_(weft_tensor *a, int64_t diagonal)                                              \
     {                                                                                                        \

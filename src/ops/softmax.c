@@ -56,7 +56,7 @@ static void write_sum_product_rule(const weft_call_layouts *call, char *text, si
         .write_rule = write_whole_rule,                                                                      \
         .rule_like = "a[b]c->a[b]c",                                                                         \
         .inputs = { { "a", WEFT_TYPES_FLOAT, false } },                                                      \
-        .kernel = weft_kernel_##name_,                                                                       \
+        .kernel = WEFT_KERNEL_##name_,                                                                       \
     };
 #define WHOLE_ROWS_BACKWARD(name_)                                                                           \
     static const weft_operation operation_##name_ = {                                                        \
@@ -65,7 +65,7 @@ static void write_sum_product_rule(const weft_call_layouts *call, char *text, si
         .rule_like = "a[b]c,a[b]c->a[b]c",                                                                   \
         .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS },                   \
         .inputs = { { "gradient", WEFT_TYPES_FLOAT, true }, { "output", WEFT_TYPES_FLOAT, true } },          \
-        .kernel = weft_kernel_##name_,                                                                       \
+        .kernel = WEFT_KERNEL_##name_,                                                                       \
     };
 /* The last step: of each element and two values of its row; of its gradient, itself and a value of the row.
  */
@@ -76,7 +76,7 @@ static void write_sum_product_rule(const weft_call_layouts *call, char *text, si
         .inputs = { { "a", WEFT_TYPES_FLOAT, false },                                                        \
                     { "b", WEFT_TYPES_FLOAT, false },                                                        \
                     { "c", WEFT_TYPES_FLOAT, false } },                                                      \
-        .elementwise = &weft_elementwise_##name_,                                                            \
+        .kernel = WEFT_KERNEL_##name_,                                                                       \
     };
 
 WHOLE_ROWS(softmax, "softmax_backward")
@@ -95,7 +95,7 @@ static const weft_operation operation_sum_exp = {
     .linear = { .contracts = WEFT_SUM },
     .inputs = { { "a", WEFT_TYPES_FLOAT, false }, { "largest", WEFT_TYPES_FLOAT, true } },
     .output_type = WEFT_TYPE_GIVEN,
-    .kernel = weft_kernel_sum_exp,
+    .kernel = WEFT_KERNEL_sum_exp,
     .accumulates = true,
 };
 
@@ -106,7 +106,7 @@ static const weft_operation operation_sum_product = {
     .linear = { .contracts = WEFT_SUM },
     .inputs = { { "a", WEFT_TYPES_FLOAT, false }, { "b", WEFT_TYPES_FLOAT, true } },
     .output_type = WEFT_TYPE_GIVEN,
-    .kernel = weft_kernel_sum_product,
+    .kernel = WEFT_KERNEL_sum_product,
     .accumulates = true,
 };
 

@@ -9,7 +9,7 @@ static const weft_operation operation_argsort = {
     .rules = { "A[n]B->A[k]B" },
     .inputs = { { "a", WEFT_TYPES_ALL, false } },
     .output_type = WEFT_TYPE_INDEX,
-    .kernel = weft_kernel_order,
+    .kernel = WEFT_KERNEL_order,
 };
 
 static weft_tensor *order(const char *function, weft_tensor *a, int dim, int64_t k, bool descending)

@@ -61,6 +61,9 @@ typedef struct weft_runtime_state {
     uint64_t operations; /* and redistributions submitted: what tasks are ordered by */
     struct weft_pending *pending;
     struct weft_pool *pool;
+    struct weft_codelet *codelets; /* by the kernels' numbers (codelets.c) */
+    weft_vec own_codelets;         /* weft_codelet *: of the program's kernels */
+    int *codelet_nodes;            /* read by StarPU for tasks of many buffers: all 0 */
     struct weft_comm *comm;
     /* weft_comm_give_up(): to be called when the submitting thread has broken the world. */
     void (*give_up)(struct weft_comm *comm);

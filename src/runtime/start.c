@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "machine/models.h"
+#include "runtime/codelets.h"
 #include "runtime/pending.h"
 #include "runtime/pool.h"
 #include "runtime/runtime.h"
@@ -193,6 +194,7 @@ weft_status weft_runtime_start(const char *function, const weft_settings *settin
         if (state->pool == NULL || state->pending == NULL) {
             status = weft_fail(WEFT_ERR_NOMEM, function, "no memory for the runtime");
         }
+        status = status == WEFT_OK ? weft_codelets_start(function) : status;
     }
     if (status != WEFT_OK) {
         weft_runtime_stop();
@@ -231,6 +233,7 @@ void weft_runtime_stop(void)
     if (state->owns_starpu) {
         starpu_shutdown();
     }
+    weft_codelets_stop();
     weft_models_remove();
     give_blas_threads_back();
     weft_trace_stop(state->trace);

@@ -5,6 +5,7 @@
 
 #include <weft/operation.h>
 
+#include "codelets/kernels.h"
 #include "sharding/strategy.h"
 
 enum { WEFT_MAX_RULES = 4 }; /* of one operation */
@@ -61,12 +62,11 @@ struct weft_operation {
     bool views;
     int64_t (*first_row)(const struct weft_lowering *lowering);
     /* How it becomes tasks: one of
-     *   a kernel, and the rule says which rows each task takes: weft_lower_kernel();
+     *   a kernel on views, and the rule says which rows each task takes: weft_lower_kernel();
      *   an elementwise kernel: weft_lower_elementwise();
      *   a lowering of its own, which may hand some cases to one of these two. */
-    weft_kernel kernel;
-    bool accumulates;                           /* the kernel takes contracted rows piece by piece */
-    const struct weft_elementwise *elementwise; /* weft_lower_elementwise() */
+    weft_kernel_id kernel;
+    bool accumulates; /* the kernel takes contracted rows piece by piece */
     weft_lower_function lower;
 };
 

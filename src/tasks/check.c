@@ -82,7 +82,7 @@ static void refuse_bytes(checker *c, uint32_t slot, const char *does, int64_t fi
 {
     char text[64];
     refuse(c, "task %" PRIu32 " (%s) %s bytes %" PRId64 " to %" PRId64 " of %s: %s", c->task,
-           task_at(c, c->task)->kernel->name, does, first, last,
+           weft_kernel_info_of(task_at(c, c->task)->kernel)->name, does, first, last,
            slot_text(weft_task_list_slots(c->list) + slot, text), why);
 }
 
@@ -406,7 +406,8 @@ static void visit_access(void *context, const weft_kernel_access *access)
         return;
     }
     if (access->operand < 0 || (uint32_t)access->operand >= task->num_operands) {
-        refuse(c, "task %" PRIu32 " (%s) has no operand %d", c->task, task->kernel->name, access->operand);
+        refuse(c, "task %" PRIu32 " (%s) has no operand %d", c->task, weft_kernel_info_of(task->kernel)->name,
+               access->operand);
         return;
     }
     const weft_task_operand *operand = weft_task_operands(c->list, task) + access->operand;
@@ -467,7 +468,7 @@ static void visit_tasks(checker *c, bool measures)
         if (!measures) {
             declare_accesses(c, task);
         }
-        task->kernel->accesses(task->arguments, (int)task->num_operands, visit_access, c);
+        weft_kernel_info_of(task->kernel)->accesses(task->arguments, (int)task->num_operands, visit_access, c);
     }
 }
 

@@ -6,7 +6,7 @@
 
 /* Arguments that several tasks may share. */
 typedef struct argument_block {
-    const weft_kernel_entry *kernel;
+    weft_kernel_id kernel;
     void *bytes;
     size_t size;
 } argument_block;
@@ -101,7 +101,7 @@ weft_slot weft_task_new_temporary(weft_task_list *list, int64_t bytes)
 
 /* ---- tasks --------------------------------------------------------------------------------------------- */
 
-void *weft_task_begin(weft_task_list *list, const weft_kernel_entry *kernel, size_t size)
+void *weft_task_begin(weft_task_list *list, weft_kernel_id kernel, size_t size)
 {
     if (size > list->pending_capacity) {
         void *larger = realloc(list->pending, size);

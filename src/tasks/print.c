@@ -26,7 +26,7 @@ void weft_task_list_print(const weft_task_list *list, FILE *file)
     }
     for (size_t i = 0; i < list->tasks.count; i++) {
         const weft_task *task = weft_task_list_tasks(list) + i;
-        fprintf(file, "%zu %s", i, task->kernel->name);
+        fprintf(file, "%zu %s", i, weft_kernel_info_of(task->kernel)->name);
         for (uint32_t k = 0; k < task->num_operands; k++) {
             print_operand(list, weft_task_operands(list, task) + k, file);
         }

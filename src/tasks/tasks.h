@@ -19,7 +19,7 @@
 #include <stdio.h>
 
 #include "base/base.h"
-#include "codelets/entry.h"
+#include "codelets/kernels.h"
 
 enum { WEFT_TEMPORARY = -1 }; /* the tensor number of temporaries */
 
@@ -42,7 +42,7 @@ typedef struct weft_task_operand {
 } weft_task_operand;
 
 typedef struct weft_task {
-    const weft_kernel_entry *kernel;
+    weft_kernel_id kernel;
     const void *arguments; /* the kernel's own structure; of the list */
     size_t arguments_size;
     uint32_t first_operand, num_operands;
@@ -65,7 +65,7 @@ typedef struct weft_task_list {
     /* While it is built: the arguments of the task that was begun, and where slots are found again. */
     void *pending;
     size_t pending_size, pending_capacity;
-    const weft_kernel_entry *pending_kernel;
+    weft_kernel_id pending_kernel;
     uint32_t *slot_index; /* hash table of 1 + number in `slots` */
     size_t slot_index_size;
     bool failed; /* no memory: the list is not to be run */
@@ -78,7 +78,7 @@ void weft_task_list_free(weft_task_list *list);
 
 /* Begins a task: returns zeroed arguments of `size` bytes to fill in before weft_task_end(). NULL: no memory,
  * and the list has failed. */
-void *weft_task_begin(weft_task_list *list, const weft_kernel_entry *kernel, size_t size);
+void *weft_task_begin(weft_task_list *list, weft_kernel_id kernel, size_t size);
 /* Adds an operand, in the order that the kernel's header gives; returns its number in the task. */
 int weft_task_add(weft_task_list *list, weft_slot slot, int64_t offset, weft_slot_access access);
 /* Ends the task. False: no memory, and the list has failed. */

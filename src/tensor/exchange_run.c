@@ -49,7 +49,7 @@ static bool same_memory(weft_panel a, int64_t a_offset, weft_panel b, int64_t b_
     return a.handle == b.handle && a.offset + a_offset == b.offset + b_offset;
 }
 
-static bool submit(const run *r, const exchange_step *s, const weft_kernel_entry *kernel,
+static bool submit(const run *r, const exchange_step *s, weft_kernel_id kernel,
                    const void *arguments, size_t size, int num_operands, const weft_bound_operand operands[])
 {
     return weft_task_submit(&(weft_single_task){ .kernel = kernel,
@@ -83,7 +83,7 @@ static bool run_copy(const run *r, const exchange_step *s)
         args.boxes[count++] = like->boxes[i];
         operands[count] = weft_bound(&source, offset, STARPU_R);
     }
-    return count == 0 || submit(r, s, &weft_entry_copy, &args,
+    return count == 0 || submit(r, s, WEFT_KERNEL_copy, &args,
                                 offsetof(weft_copy_args, boxes) + (size_t)count * sizeof(args.boxes[0]),
                                 1 + count, operands);
 }
@@ -97,7 +97,7 @@ static bool run_reduce(const run *r, const exchange_step *s)
         weft_panel source = panel_at(r, s->sources[i]);
         operands[i + 1] = weft_bound(&source, s->offsets[i + 1], STARPU_R);
     }
-    return submit(r, s, &weft_entry_reduce, &s->args->reduce,
+    return submit(r, s, WEFT_KERNEL_reduce, &s->args->reduce,
                   offsetof(weft_reduce_args, boxes) + (size_t)s->count * sizeof(s->args->reduce.boxes[0]),
                   1 + s->count, operands);
 }

@@ -1,7 +1,7 @@
 /* Tensors from nothing: empty and constants. */
 #include <math.h>
 
-#include "codelets/fill.h"
+#include "codelets/constant.h"
 #include "comm/check_spmd.h"
 #include "tensor/run.h"
 
@@ -77,9 +77,9 @@ static weft_tensor_impl *new_tensor(const char *function, const weft_layout *lay
 
 static bool submit_fill(const weft_panel *panel, int64_t count, weft_dtype dtype, double value)
 {
-    weft_fill_args args = { .base.dtype = dtype, .count = count, .value = value };
+    weft_constant_args args = { .base.dtype = dtype, .count = count, .value = value };
     weft_bound_operand target = weft_bound(panel, 0, STARPU_W);
-    return weft_task_submit(&(weft_single_task){ .kernel = &weft_entry_fill,
+    return weft_task_submit(&(weft_single_task){ .kernel = WEFT_KERNEL_constant,
                                                  .name = "fill",
                                                  .function = "fill",
                                                  .arguments = &args,

@@ -228,7 +228,7 @@ static bool submit(const region *r, int shard)
         fill_arguments(r, shard, args, operands);
         /* Traces copy the name; StarPU does not. */
         done = weft_task_submit(&(weft_single_task){
-            .kernel = &weft_entry_local,
+            .kernel = WEFT_KERNEL_local_map,
             .name = weft_runtime.trace == NULL ? "local_map" : r->options.name,
             .function = function_name,
             .arguments = args,

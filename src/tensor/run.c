@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "codelets/copy.h"
+#include "runtime/codelets.h"
 #include "runtime/pending.h"
 #include "sched/sched.h"
 #include "tensor/state.h"
@@ -79,28 +80,30 @@ static size_t aligned(size_t bytes)
 }
 
 /* The run, its operands, room for pointers, and a copy of the arguments: one block. NULL: no memory. */
-static weft_task_run *new_run(const weft_single_task *task, size_t *size)
+static weft_submitted_run *new_run(const weft_single_task *task, size_t *size)
 {
     size_t n = (size_t)task->num_operands;
-    size_t operands = aligned(sizeof(weft_task_run) + n * sizeof(weft_run_operand));
+    size_t places = aligned(sizeof(weft_submitted_run) + n * sizeof(weft_run_place));
     size_t pointers = aligned(n * sizeof(void *));
-    *size = operands + pointers + task->arguments_size;
-    weft_task_run *run = malloc(*size);
-    if (run == NULL) {
+    *size = places + pointers + task->arguments_size;
+    weft_submitted_run *submitted = malloc(*size);
+    if (submitted == NULL) {
         return NULL;
     }
-    void *arguments = (char *)run + operands + pointers;
+    void *arguments = (char *)submitted + places + pointers;
+    weft_task_run *run = &submitted->run;
     run->kernel = task->kernel;
+    run->cpu = &weft_codelet_of(task->kernel)->cpu;
     run->arguments = memcpy(arguments, task->arguments, task->arguments_size);
     run->function = task->function;
     run->operation = weft_runtime.operations;
     run->fail = weft_fail_later;
     run->num_operands = task->num_operands;
-    run->pointers = (void **)(void *)((char *)run + operands);
+    run->operands = (void **)(void *)((char *)submitted + places);
     if (task->scalars != NULL) {
         memcpy(run->scalars, task->scalars, sizeof(run->scalars));
     }
-    return run;
+    return submitted;
 }
 
 /* On the worker. */
@@ -112,7 +115,7 @@ static void task_ended(void *pending)
 bool weft_task_submit(const weft_single_task *task)
 {
     size_t size;
-    weft_task_run *run = new_run(task, &size);
+    weft_submitted_run *run = new_run(task, &size);
     struct starpu_task *starpu = starpu_task_create();
     buffers all = { .handles = starpu->handles, .modes = starpu->modes };
     bool many = task->num_operands > STARPU_NMAXBUFS;
@@ -124,10 +127,10 @@ bool weft_task_submit(const weft_single_task *task)
         return false;
     }
     for (int i = 0; i < task->num_operands; i++) {
-        run->operands[i].offset = task->operands[i].offset;
-        run->operands[i].buffer = buffer_of(&all, &task->operands[i]);
+        run->places[i].offset = task->operands[i].offset;
+        run->places[i].buffer = buffer_of(&all, &task->operands[i]);
     }
-    starpu->cl = task->kernel->codelet;
+    starpu->cl = &weft_codelet_of(task->kernel)->starpu;
     starpu->name = weft_runtime.trace == NULL ? task->name : weft_task_trace_name(task->name, all.handles[0]);
     starpu->cl_arg = run;
     starpu->cl_arg_size = size;
@@ -162,7 +165,7 @@ bool weft_task_copy_panel(const weft_panel *target, const weft_panel *source, in
     args.boxes[0] =
         (weft_strided_box){ .ndim = 1, .extent = { bytes }, .source_stride = { 1 }, .target_stride = { 1 } };
     weft_bound_operand operands[] = { weft_bound(target, 0, STARPU_W), weft_bound(source, 0, STARPU_R) };
-    return weft_task_submit(&(weft_single_task){ .kernel = &weft_entry_copy,
+    return weft_task_submit(&(weft_single_task){ .kernel = WEFT_KERNEL_copy,
                                                  .name = "copy",
                                                  .function = "copy",
                                                  .arguments = &args,

@@ -28,7 +28,7 @@ typedef struct weft_bound_operand {
 
 /* A task that is no part of a list. The arguments are copied. */
 typedef struct weft_single_task {
-    const weft_kernel_entry *kernel;
+    weft_kernel_id kernel;
     const char *name, *function;
     const void *arguments;
     size_t arguments_size;

@@ -6,7 +6,7 @@ from xml.sax.saxutils import escape
 
 from figures import inside
 
-# The colours of codelets/args.h, and those of messages.
+# The colours of codelets/kernels.h, and those of messages.
 COLORS = {
     "product": "#4878a8",
     "other": "#a8c4dc",

@@ -20,12 +20,8 @@ Clock = namedtuple("Clock", "process processes when monotonic realtime machine")
 Event = namedtuple("Event", "when receive ended peer tag source_rank target_rank bytes tensor")
 
 FAMILIES = ("product", "other", "move", "fill")
-FAMILY_OF_CODELET = {
-    "weft_gemm": "product",
-    "weft_copy": "move",
-    "weft_reduce": "move",
-    "weft_fill": "fill",
-}
+TABLE = os.path.join(os.path.dirname(__file__), "..", "..", "codelets", "kernels.inc")
+
 
 
 class Process:
@@ -49,6 +45,15 @@ class Malformed(Exception):
 def text_of(path):
     with open(path, encoding="utf-8", errors="replace") as file:
         return file.read()
+
+
+def read_families():
+    """{name of a performance model: family}, from the table of kernels; others are of the family "other"."""
+    rows = re.findall(r"^WEFT_(?:TASK|VIEW)_KERNEL\((\w+), (\w+),", text_of(TABLE), re.MULTILINE)
+    return {f"weft_{name}": color.lower() for name, color in rows}
+
+
+FAMILY_OF_MODEL = read_families()
 
 
 def number_of(word, kind, least=-math.inf):
@@ -83,7 +88,7 @@ def task_of(record):
     return Task(
         name,
         re.split(r"[:\[@]", name, maxsplit=1)[0] if model.startswith("weft_") else name,
-        FAMILY_OF_CODELET.get(model, "other"),
+        FAMILY_OF_MODEL.get(model, "other"),
         number_of(record["WorkerId"], int),
         start,
         end,

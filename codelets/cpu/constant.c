@@ -1,5 +1,5 @@
 /* Constants. */
-#include "codelets/fill.h"
+#include "codelets/constant.h"
 
 #include "codelets/half.h"
 
@@ -50,10 +50,8 @@ static void fill(weft_dtype dtype, void *pointer, int64_t count, double value)
     }
 }
 
-static void fill_cpu(void *buffers[], const weft_task_run *run)
+void weft_cpu_constant(const weft_task_run *run)
 {
-    const weft_fill_args *args = run->arguments;
-    fill(args->base.dtype, weft_task_pointer(buffers, run, 0), args->count, args->value);
+    const weft_constant_args *args = run->arguments;
+    fill(args->base.dtype, run->operands[0], args->count, args->value);
 }
-
-WEFT_KERNEL_ENTRY(weft_entry_fill, "weft_fill", WEFT_COLOR_FILL, fill_cpu, weft_fill_accesses)

@@ -1,13 +1,13 @@
 /* Functions that the compiler vectorises: no branches, no tables, no calls. For every argument, NaN,
  * infinities and subnormal results included; the greatest error is said for each. Arguments are reduced and
  * polynomials fitted here; nothing depends on the rounding of fused operations, which ISO C forbids. */
-#ifndef WEFT_CODELETS_CPU_FUNCTIONS_H
-#define WEFT_CODELETS_CPU_FUNCTIONS_H
+#ifndef WEFT_CODELETS_FUNCTIONS_H
+#define WEFT_CODELETS_FUNCTIONS_H
 
 #include "codelets/half.h"
 
 /* e^x, within 1 ulp. x = k ln 2 + r, |r| <= ln 2 / 2. Beyond the bounds the result is infinite, or 0. */
-static inline float weft_exp_f32(float x)
+WEFT_INLINE float weft_exp_f32(float x)
 {
     const float shifter = 0x1.8p23f; /* added, it leaves a rounded whole number in the low bits */
     const float ln2_high = 0x1.62e4p-1f, ln2_low = 0x1.7f7d1cp-20f; /* k ln2_high is exact */
@@ -27,14 +27,14 @@ static inline float weft_exp_f32(float x)
     return power * first * second;
 }
 
-static inline double weft_double_of_bits(uint64_t bits)
+WEFT_INLINE double weft_double_of_bits(uint64_t bits)
 {
     double value;
     memcpy(&value, &bits, sizeof(value));
     return value;
 }
 
-static inline uint64_t weft_bits_of_double(double value)
+WEFT_INLINE uint64_t weft_bits_of_double(double value)
 {
     uint64_t bits;
     memcpy(&bits, &value, sizeof(bits));
@@ -42,7 +42,7 @@ static inline uint64_t weft_bits_of_double(double value)
 }
 
 /* The same in double precision, within 1 ulp. */
-static inline double weft_exp_f64(double x)
+WEFT_INLINE double weft_exp_f64(double x)
 {
     const double shifter = 0x1.8p52;
     const double ln2_high = 0x1.62e42fefp-1, ln2_low = 0x1.473de6af278edp-34;
@@ -71,14 +71,14 @@ static inline double weft_exp_f64(double x)
 }
 
 /* |x| with the sign of another number. Of a NaN the bits alone. */
-static inline float weft_with_sign(float x, float sign)
+WEFT_INLINE float weft_with_sign(float x, float sign)
 {
     return weft_float_of_bits((weft_bits_of_float(x) & 0x7fffffffu) |
                               (weft_bits_of_float(sign) & 0x80000000u));
 }
 
 /* Within 2 ulp. tanh(x) = x + x^3 p(x^2), or 1 - 2 / (e^2x + 1). */
-static inline float weft_tanh_f32(float x)
+WEFT_INLINE float weft_tanh_f32(float x)
 {
     float size = weft_with_sign(x, 0);
     float square = x * x;
@@ -92,7 +92,7 @@ static inline float weft_tanh_f32(float x)
 }
 
 /* Within 2 ulp, in double precision. */
-static inline double weft_tanh_f64(double x)
+WEFT_INLINE double weft_tanh_f64(double x)
 {
     const uint64_t sign = UINT64_C(1) << 63;
     double size = weft_double_of_bits(weft_bits_of_double(x) & ~sign);
@@ -119,7 +119,7 @@ static inline double weft_tanh_f64(double x)
 
 /* Within 2 ulp. 1 - |erf(x)| = e^q(|x|), and q(x) = k ln 2 + r, |r| <= ln 2 / 2: then |erf(x)| is
  * (1 - 2^k) - 2^k (e^r - 1), of which the last part alone is left where x is small. */
-static inline float weft_erf_f32(float x)
+WEFT_INLINE float weft_erf_f32(float x)
 {
     const float shifter = 0x1.8p23f + 127.0f; /* added, it leaves k and a float's bias in the low bits */
     float size = weft_with_sign(x, 0);

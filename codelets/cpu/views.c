@@ -1,0 +1,29 @@
+/* Runs a weft_kernel on the panels of a task. */
+#include "codelets/kernel.h"
+
+static weft_view view_of(const weft_kernel_operand *operand, void *const *pointers)
+{
+    weft_view view = operand->view;
+    view.panels = pointers + operand->first_panel;
+    return view;
+}
+
+void weft_cpu_views(const weft_task_run *run)
+{
+    const weft_kernel_args *args = run->arguments;
+    weft_kernel_call call = {
+        .output = view_of(&args->operands[0], run->operands),
+        .num_inputs = args->num_inputs,
+        .first = args->first,
+        .last = args->last,
+        .numbers = args->numbers,
+        .scalars = run->scalars,
+        .function = run->function,
+        .operation = run->operation,
+        .fail = run->fail,
+    };
+    for (int i = 0; i < args->num_inputs; i++) {
+        call.inputs[i] = view_of(&args->operands[1 + i], run->operands);
+    }
+    run->cpu->views(&call);
+}

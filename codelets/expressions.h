@@ -1,0 +1,154 @@
+/* What the expressions of elementwise.inc are made of, beside the C library's functions: for the C compiler,
+ * which takes the function of the right type from tgmath.h and _Generic, and for nvcc, where overloading
+ * does. */
+#ifndef WEFT_CODELETS_EXPRESSIONS_H
+#define WEFT_CODELETS_EXPRESSIONS_H
+
+#include <math.h>
+#include <stdbool.h>
+#ifndef __cplusplus
+#include <tgmath.h>
+#endif
+
+#include "codelets/functions.h"
+
+/* A scalar as an integer: the nearest that there is. */
+WEFT_INLINE int64_t whole(double x)
+{
+    return x != x ? 0 : x >= 0x1p63 ? INT64_MAX : x <= -0x1p63 ? INT64_MIN : (int64_t)x;
+}
+
+/* ... and as T. */
+#define AS_float(x) ((float)(x))
+#define AS_double(x) (x)
+#define AS_int64_t(x) whole(x)
+
+/* ---- integers ------------------------------------------------------------------------------------------ */
+
+/* Without sign, where wrapping around is defined. */
+#define WRAP(a, op, b) ((int64_t)((uint64_t)(a)op(uint64_t)(b)))
+
+WEFT_INLINE int64_t divide_down(int64_t a, int64_t b)
+{
+    if (b == 0) {
+        return 0;
+    }
+    if (b == -1) {
+        return WRAP(0, -, a);
+    }
+    return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+
+WEFT_INLINE int64_t rest_of(int64_t a, int64_t b)
+{
+    return b == 0 || b == -1 ? 0 : a % b;
+}
+
+WEFT_INLINE int64_t remainder_of(int64_t a, int64_t b)
+{
+    int64_t rest = rest_of(a, b);
+    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+WEFT_INLINE int64_t power(int64_t a, int64_t b)
+{
+    if (b < 0) {
+        return a == 1 ? 1 : a == -1 ? (b % 2 == 0 ? 1 : -1) : 0;
+    }
+    uint64_t result = 1, factor = (uint64_t)a;
+    for (; b > 0; b >>= 1) {
+        result *= b & 1 ? factor : 1;
+        factor *= factor;
+    }
+    return (int64_t)result;
+}
+
+/* ---- parts of expressions ------------------------------------------------------------------------------ */
+
+/* Those of functions.h; of single precision alone where there is no other. */
+#ifdef __cplusplus
+WEFT_INLINE float exp_of(float x)
+{
+    return weft_exp_f32(x);
+}
+WEFT_INLINE double exp_of(double x)
+{
+    return weft_exp_f64(x);
+}
+WEFT_INLINE float erf_of(float x)
+{
+    return weft_erf_f32(x);
+}
+WEFT_INLINE double erf_of(double x)
+{
+    return erf(x);
+}
+WEFT_INLINE float tanh_of(float x)
+{
+    return weft_tanh_f32(x);
+}
+WEFT_INLINE double tanh_of(double x)
+{
+    return weft_tanh_f64(x);
+}
+#define EXP(x) exp_of(x)
+#define ERF(x) erf_of(x)
+#define TANH(x) tanh_of(x)
+#else
+#define EXP(x) _Generic((x), float : weft_exp_f32, default : weft_exp_f64)(x)
+#define ERF(x) _Generic((x), float : weft_erf_f32, default : (erf))(x)
+#define TANH(x) _Generic((x), float : weft_tanh_f32, default : weft_tanh_f64)(x)
+#endif
+/* The distribution function of the normal distribution, and its density. */
+#define NORMAL_CDF(x) ((T)0.5 * (1 + ERF((x) * (T)0.70710678118654752440)))
+#define NORMAL_DENSITY(x) ((T)0.39894228040143267794 * EXP((T)-0.5 * (x) * (x)))
+/* A gradient with the decay of weights: without it the weight does not matter, be it infinite. */
+#define DECAYED(gradient, decay, weight) ((decay) == 0 ? (gradient) : (gradient) + (decay) * (weight))
+#define SIGMOID(x) (1 / (1 + EXP(-(x))))
+/* NaN where one of the two is. */
+#define NOT_BELOW(x, least) ((x) < (least) || (least) != (least) ? (least) : (x))
+#define NOT_ABOVE(x, most) ((x) > (most) || (most) != (most) ? (most) : (x))
+#define LARGER(x, y) ((x) > (y) ? (x) : (y)) /* y where one of them is NaN */
+/* Without overflow between a and b, and b itself at weight 1. */
+#define LERP(a, b, weight)                                                                                   \
+    (fabs(weight) < (T)0.5 ? (a) + (weight) * ((b) - (a)) : (b) - ((b) - (a)) * (1 - (weight)))
+/* The quotient rounded down. What is left over says which whole number it is near; then it may still be a
+ * rounding off. */
+#define FLOOR_DIVIDE(a, b) ((b) == 0 ? (a) / (b) : nearest(exact_quotient(fmod(a, b), a, b)))
+#define exact_quotient(rest, a, b) (((a) - (rest)) / (b) - ((rest) != 0 && ((rest) < 0) != ((b) < 0)))
+#define nearest(x) (floor(x) + ((x)-floor(x) > (T)0.5))
+#define REMAINDER(a, b) sign_of_divisor(fmod(a, b), b)
+#define sign_of_divisor(rest, b) ((rest) != 0 && ((rest) < 0) != ((b) < 0) ? (rest) + (b) : (rest))
+
+/* |a - b| <= scalars[0] |b| + scalars[1], or both equal; NaN is close to NaN where scalars[2] is not 0.
+ * Infinities are close to themselves alone. Without branches. */
+WEFT_INLINE bool are_close(double a, double b, const double scalars[])
+{
+    double difference = fabs(a - b);
+    bool finite = difference - difference == 0;
+    return (a == b) | (finite & (difference <= scalars[1] + fabs(scalars[0] * b))) |
+           ((a != a) & (b != b) & (scalars[2] != 0));
+}
+
+/* The difference of integers that differ is at least 1, which double precision does not lose here. */
+WEFT_INLINE bool are_close_whole(int64_t a, int64_t b, const double scalars[])
+{
+    uint64_t difference = a > b ? (uint64_t)a - (uint64_t)b : (uint64_t)b - (uint64_t)a;
+    return (difference == 0) | ((double)difference <= scalars[1] + fabs(scalars[0] * (double)b));
+}
+
+#ifdef __cplusplus
+WEFT_INLINE bool close_of(double a, double b, const double scalars[])
+{
+    return are_close(a, b, scalars);
+}
+WEFT_INLINE bool close_of(int64_t a, int64_t b, const double scalars[])
+{
+    return are_close_whole(a, b, scalars);
+}
+#define CLOSE(a, b, scalars) close_of(a, b, scalars)
+#else
+#define CLOSE(a, b, scalars) _Generic((a), int64_t : are_close_whole, default : are_close)(a, b, scalars)
+#endif
+
+#endif

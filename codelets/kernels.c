@@ -1,0 +1,51 @@
+/* What is known about each kernel: PURE, see kernels.h. */
+#include "codelets/kernels.h"
+
+#include "codelets/accesses.h"
+#include "codelets/constant.h"
+#include "codelets/copy.h"
+#include "codelets/elementwise.h"
+#include "codelets/kernel.h"
+#include "codelets/linear.h"
+#include "codelets/local.h"
+#include "codelets/lookup.h"
+
+#define WEFT_TASK_KERNEL(name_, color_, cuda)                                                                \
+    [WEFT_KERNEL_##name_] = { .name = #name_,                                                                \
+                              .color = WEFT_COLOR_##color_,                                                  \
+                              .form = WEFT_FORM_TASK,                                                        \
+                              .footprint = weft_##name_##_footprint,                                        \
+                              .accesses = weft_##name_##_accesses },
+#define WEFT_VIEW_KERNEL(name_, color_, cuda)                                                                \
+    [WEFT_KERNEL_##name_] = { .name = #name_,                                                                \
+                              .color = WEFT_COLOR_##color_,                                                  \
+                              .form = WEFT_FORM_VIEWS,                                                       \
+                              .footprint = weft_views_footprint,                                             \
+                              .accesses = weft_kernel_call_accesses },
+#define ELEMENTWISE(name_, inputs, truth_, integers_)                                                        \
+    [WEFT_KERNEL_##name_] = { .name = #name_,                                                                \
+                              .color = WEFT_COLOR_OTHER,                                                     \
+                              .form = WEFT_FORM_ELEMENTWISE,                                                 \
+                              .footprint = weft_elementwise_footprint,                                       \
+                              .accesses = weft_elementwise_accesses,                                       \
+                              .num_inputs = inputs,                                                          \
+                              .truth = truth_,                                                               \
+                              .integers = integers_ },
+#define WEFT_FLOATING(name, inputs, expression) ELEMENTWISE(name, inputs, false, false)
+#define WEFT_NUMBER(name, inputs, expression, integer) ELEMENTWISE(name, inputs, false, true)
+#define WEFT_TRUTH(name, inputs, expression) ELEMENTWISE(name, inputs, true, true)
+
+const weft_kernel_info weft_kernel_infos[WEFT_KERNEL_COUNT] = {
+#include "codelets/elementwise.inc"
+#include "codelets/kernels.inc"
+};
+
+const weft_kernel_info *weft_kernel_info_of(weft_kernel_id kernel)
+{
+    static const weft_kernel_info own = { .name = "kernel of the program",
+                                          .color = WEFT_COLOR_OTHER,
+                                          .form = WEFT_FORM_VIEWS,
+                                          .footprint = weft_views_footprint,
+                                          .accesses = weft_kernel_call_accesses };
+    return kernel < WEFT_KERNEL_COUNT ? &weft_kernel_infos[kernel] : &own;
+}

@@ -1,0 +1,127 @@
+#include "runtime/codelets.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codelets/kernel.h"
+
+static uint32_t footprint(struct starpu_task *task)
+{
+    const weft_codelet *codelet = (const weft_codelet *)(const void *)task->cl;
+    return codelet->info->footprint(task->cl_arg);
+}
+
+/* The symbol is a file's name. */
+static void write_symbol(weft_codelet *codelet)
+{
+    snprintf(codelet->symbol, sizeof(codelet->symbol), "weft_%s", codelet->info->name);
+    for (char *c = codelet->symbol; *c != '\0'; c++) {
+        if (!isalnum((unsigned char)*c)) {
+            *c = '_';
+        }
+    }
+}
+
+static void fill_in(weft_codelet *codelet, const weft_kernel_info *info, weft_cpu_kernel cpu, int *nodes)
+{
+    codelet->info = info;
+    codelet->cpu = cpu;
+    write_symbol(codelet);
+    codelet->model.type = STARPU_HISTORY_BASED;
+    codelet->model.symbol = codelet->symbol;
+    codelet->model.footprint = footprint;
+    struct starpu_codelet *starpu = &codelet->starpu;
+    starpu->cpu_funcs[0] = weft_task_run_cpu;
+    starpu->cpu_funcs_name[0] = "weft_task_run_cpu";
+    starpu->nbuffers = STARPU_VARIABLE_NBUFFERS;
+    starpu->dyn_nodes = nodes; /* StarPU 1.4 reads one for each of a task's buffers, used or not */
+    starpu->name = info->name;
+    starpu->color = info->color;
+    starpu->model = &codelet->model;
+}
+
+weft_status weft_codelets_start(const char *function)
+{
+    weft_runtime_state *state = &weft_runtime;
+    state->codelets = calloc(WEFT_KERNEL_COUNT, sizeof(*state->codelets));
+    state->codelet_nodes = calloc(WEFT_KERNEL_MAX_PANELS, sizeof(int));
+    if (state->codelets == NULL || state->codelet_nodes == NULL) {
+        return weft_fail(WEFT_ERR_NOMEM, function, "no memory for the kernels");
+    }
+    for (weft_kernel_id i = WEFT_KERNEL_NONE + 1; i < WEFT_KERNEL_COUNT; i++) {
+        fill_in(&state->codelets[i], &weft_kernel_infos[i], weft_cpu_kernels[i], state->codelet_nodes);
+    }
+    return WEFT_OK;
+}
+
+/* Of a StarPU that goes on without weft: it must not look at the model any more. */
+static void let_go_of(weft_codelet *codelet)
+{
+    struct starpu_perfmodel *model = &codelet->model;
+    if (!model->is_init) {
+        return;
+    }
+    if (starpu_is_initialized() && !weft_runtime.owns_starpu) {
+        if (model->benchmarking) {
+            starpu_save_history_based_model(model);
+        }
+        starpu_perfmodel_deinit(model);
+    }
+}
+
+void weft_codelets_stop(void)
+{
+    weft_runtime_state *state = &weft_runtime;
+    for (weft_kernel_id i = 0; i < WEFT_KERNEL_COUNT && state->codelets != NULL; i++) {
+        let_go_of(&state->codelets[i]);
+    }
+    weft_codelet **own = state->own_codelets.items;
+    for (size_t i = 0; i < state->own_codelets.count; i++) {
+        let_go_of(own[i]);
+        free(own[i]);
+    }
+    weft_vec_free(&state->own_codelets);
+    free(state->codelets);
+    free(state->codelet_nodes);
+}
+
+/* ---- the program's own --------------------------------------------------------------------------------- */
+
+typedef struct own_codelet {
+    weft_codelet codelet;
+    weft_kernel_info info;
+    char name[];
+} own_codelet;
+
+weft_kernel_id weft_codelet_register(const char *name, weft_kernel views)
+{
+    weft_runtime_state *state = &weft_runtime;
+    size_t size = strlen(name) + 1;
+    own_codelet *own = calloc(1, sizeof(*own) + size);
+    weft_codelet **slot = own == NULL ? NULL : weft_vec_push(&state->own_codelets, sizeof(*slot));
+    if (slot == NULL) {
+        free(own);
+        return WEFT_KERNEL_NONE;
+    }
+    memcpy(own->name, name, size);
+    own->info = *weft_kernel_info_of(WEFT_KERNEL_COUNT);
+    own->info.name = own->name;
+    fill_in(&own->codelet, &own->info, (weft_cpu_kernel){ weft_cpu_views, views }, state->codelet_nodes);
+    *slot = &own->codelet;
+    return (weft_kernel_id)(WEFT_KERNEL_COUNT + state->own_codelets.count - 1);
+}
+
+/* ---- running ------------------------------------------------------------------------------------------- */
+
+void weft_task_run_cpu(void *buffers[], void *argument)
+{
+    const weft_submitted_run *submitted = argument;
+    const weft_task_run *run = &submitted->run;
+    for (int i = 0; i < run->num_operands; i++) {
+        const weft_run_place *place = &submitted->places[i];
+        run->operands[i] = (char *)STARPU_VARIABLE_GET_PTR(buffers[place->buffer]) + place->offset;
+    }
+    run->cpu->run(run);
+}
