@@ -9,8 +9,8 @@
 const char weft_machine_builtin[] = "built in", weft_machine_kept[] = "kept",
            weft_machine_measured[] = "measured";
 
-/* From process 0 to all. First with what is to be measured (a partner is 0 where nothing is), and, where something
- * is, again when it has been. */
+/* From process 0 to all: first the measurements to make (partner 0: none), and, if there are any, again
+ * when they are done. */
 typedef struct briefing {
     weft_machine machine;
     bool builtin, kept;
@@ -18,7 +18,7 @@ typedef struct briefing {
     int near_partner, far_partner;
 } briefing;
 
-/* Figures of this machine alone: the built-in ones, all of them, where any could not be measured. Returns the
+/* This machine's own figures; the built-in ones if any of them could not be measured. Returns the
  * machine's lock, or -1. */
 static int own_figures(weft_calibration calibration, briefing *b)
 {
@@ -41,8 +41,8 @@ static int own_figures(weft_calibration calibration, briefing *b)
     return lock;
 }
 
-/* Which links there are, and which of them have to be measured. `nodes`: of each process, the first one of
- * its machine. */
+/* The world's links, and those that have to be measured. `nodes`: for each process, the first one of its
+ * machine. */
 static void choose_partners(const int nodes[], int processes, bool again, briefing *b)
 {
     int near = 0, far = 0;
@@ -62,7 +62,7 @@ static bool has_partners(const briefing *b)
     return b->near_partner > 0 || b->far_partner > 0;
 }
 
-/* With process 0 in the one role, and its partners in the other. */
+/* With process 0 in one role, and its partners in the other. */
 static weft_status measure_links(const weft_peers *peers, briefing *b)
 {
     const struct {
@@ -79,8 +79,8 @@ static weft_status measure_links(const weft_peers *peers, briefing *b)
     return status;
 }
 
-/* Of process 0. It takes the machine's lock when all have come, so that other worlds do not wait for those of
- * this one. */
+/* On process 0. It takes the machine's lock when all have come, so that other worlds do not wait for this
+ * one's processes. */
 static weft_status decide(const weft_peers *peers, weft_calibration calibration, briefing *b, int *lock)
 {
     int *nodes = calloc((size_t)peers->num_processes, sizeof(*nodes));
@@ -107,7 +107,7 @@ static weft_status broadcast(const weft_peers *peers, briefing *b)
     return peers->broadcast(peers->state, b, sizeof(*b)) ? WEFT_OK : WEFT_ERR_COMM;
 }
 
-/* Everyone says where it is; process 0 says what is to be done, and what came of it. */
+/* All say where they are; process 0 answers with the measurements, and later with their results. */
 static weft_status agree(const weft_peers *peers, weft_calibration calibration, briefing *b, int *lock)
 {
     bool decides = peers->process == 0;
@@ -123,10 +123,10 @@ static weft_status agree(const weft_peers *peers, weft_calibration calibration, 
 
 weft_status weft_machine_agree(const weft_peers *peers, weft_calibration calibration, weft_machine_found *found)
 {
-    int lock = -1; /* until what is measured has been kept */
+    int lock = -1; /* until the measured figures have been kept */
     weft_status status = WEFT_OK;
     briefing b;
-    memset(&b, 0, sizeof(b)); /* it travels whole */
+    memset(&b, 0, sizeof(b)); /* sent as a whole */
     if (peers->num_processes > 1) {
         status = agree(peers, calibration, &b, &lock);
     } else {

@@ -15,16 +15,16 @@
 
 enum { MAX_LINKS = 40 };
 
-/* A place on the way: the folder that has been reached, and what is left of the path. */
+/* A position on the path: the folder that has been reached, and the rest of the path. */
 typedef struct walk {
     int folder;
     mode_t mode;
     int links;
-    size_t given; /* of the rest, the last so many characters are not a link's */
+    size_t given; /* characters at the end of the rest that do not come from a link */
     char rest[PATH_MAX];
 } walk;
 
-/* What others may have put there. */
+/* Entries that other users may have created. */
 static bool is_trusted(const struct stat *folder, const struct stat *entry)
 {
     return (folder->st_mode & S_IWOTH) == 0 || entry->st_uid == geteuid() || entry->st_uid == 0;
@@ -49,7 +49,7 @@ static bool enter(walk *w, const char *name)
 {
     struct stat entry, opened;
     int folder = openat(w->folder, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    /* It may have been exchanged since it was looked at. */
+    /* The entry may have been replaced since it was examined. */
     bool same = folder >= 0 && fstat(folder, &opened) == 0 && look(w->folder, name, &entry) &&
                 entry.st_ino == opened.st_ino && entry.st_dev == opened.st_dev;
     if (folder >= 0 && !same) {
@@ -59,7 +59,7 @@ static bool enter(walk *w, const char *name)
     return move_to(w, folder);
 }
 
-/* What the link says goes before the rest of the path. */
+/* The link's text goes before the rest of the path. */
 static bool follow(walk *w, const char *name)
 {
     char target[PATH_MAX], rest[PATH_MAX];
@@ -77,7 +77,7 @@ static bool follow(walk *w, const char *name)
     return target[0] != '/' || move_to(w, open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
 }
 
-/* One name further. */
+/* Descends by one name. */
 static bool step(walk *w)
 {
     char name[NAME_MAX + 1];
@@ -92,12 +92,12 @@ static bool step(walk *w)
     if (length == 0 || strcmp(name, ".") == 0) {
         return true;
     }
-    if (strcmp(name, "..") == 0) { /* which nobody can put anywhere */
+    if (strcmp(name, "..") == 0) { /* nobody can create it */
         return move_to(w, openat(w->folder, name, O_PATH | O_DIRECTORY | O_CLOEXEC));
     }
     struct stat entry;
     bool may_make =
-        w->mode != 0 && strlen(w->rest) < w->given; /* nothing is made where a link leads to nothing */
+        w->mode != 0 && strlen(w->rest) < w->given; /* nothing is created at the end of a dangling link */
     if (may_make && fstatat(w->folder, name, &entry, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT) {
         mkdirat(w->folder, name, w->mode);
     }
@@ -128,7 +128,7 @@ int weft_folder_file(int folder, const char *name, int flags)
 {
     struct stat entry, own;
     bool there = fstatat(folder, name, &entry, AT_SYMLINK_NOFOLLOW) == 0;
-    /* Opening a device may already do something. */
+    /* Opening a device may already have effects. */
     if (there ? !S_ISREG(entry.st_mode) : (flags & O_CREAT) == 0) {
         return -1;
     }

@@ -1,5 +1,5 @@
-/* The file in which the figures of this machine are kept, beside StarPU's performance models. Others may write
- * to that folder too: machine/folder.h. */
+/* The file that keeps this machine's figures, beside StarPU's performance models. Other users may write to
+ * that folder too: machine/folder.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -101,7 +101,7 @@ bool weft_machine_load(weft_machine *machine)
     return file >= 0 && read_figures(file, machine);
 }
 
-/* Says whether all is there. */
+/* Whether all figures are there. */
 static bool write_figures(int descriptor, const weft_machine *machine)
 {
     FILE *file = fdopen(descriptor, "w");
@@ -114,7 +114,7 @@ static bool write_figures(int descriptor, const weft_machine *machine)
     return fclose(file) == 0 && written;
 }
 
-/* Something else than a file has the name: somebody's, who is not robbed of it. */
+/* The name belongs to another kind of entry, which stays. */
 static bool is_taken(int folder, const char *host)
 {
     struct stat entry;

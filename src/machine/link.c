@@ -1,6 +1,6 @@
-/* What the link between two processes can do. Process 0 asks and its partner answers: both do the same steps with
- * the roles of sender and receiver exchanged. The stream is of messages of 60 KB, as weft's own are
- * (weft_machine_messages()), and none travels with others. */
+/* Measures the link between two processes. Process 0 asks and its partner answers: both take the same
+ * steps with the roles of sender and receiver exchanged. The stream consists of messages of 60 KB, like
+ * weft's own (weft_machine_messages()), and none travels in a pack. */
 #include <starpu.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ enum {
     MAX_ROUNDS = 7
 };
 
-/* After that a slow link has told enough. */
+/* By then a slow link has been measured well enough. */
 static const double max_rate_us = 60e3;
 
 typedef struct probe {
@@ -35,7 +35,7 @@ static void pass(probe *p, bool forth, int count, int64_t bytes)
     p->failed = p->failed || !p->peers->pass(p->peers->state, p->peer, receive, count, bytes, p->memory);
 }
 
-/* So many messages to the partner, and its word that they are there. */
+/* `count` messages to the partner, and its confirmation. */
 static double round_trip_us(probe *p, int count, int64_t bytes)
 {
     double begin_us = starpu_timing_now();
@@ -50,14 +50,15 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The lower quartile: what disturbs a message only slows it down, but one that is found at once is luck. */
+/* The lower quartile: disturbances only slow a message down, but one that is there at the first look is
+ * luck. */
 static double typical(double values[], int count)
 {
     qsort(values, (size_t)count, sizeof(values[0]), compare);
     return values[count / 4];
 }
 
-/* Of several, without the first. */
+/* The median of several, without the first. */
 static double typical_trip_us(probe *p, int times, int count, int64_t bytes)
 {
     double us[PING_PONGS];
@@ -68,8 +69,9 @@ static double typical_trip_us(probe *p, int times, int count, int64_t bytes)
     return typical(us, times);
 }
 
-/* Streams until there are enough, or the time is over: process 0 says before each whether it will be. The
- * first is not counted: it may find room on its way (buffers, a token bucket) that a long stream has not. */
+/* Streams until there are enough, or the time is over, which process 0 announces before each. The first
+ * one is not counted: it may find free buffers on its way (a token bucket) that a long stream does not
+ * have. */
 static double stream_us(probe *p, double trip_us)
 {
     double us[MAX_ROUNDS], begin_us = starpu_timing_now();
@@ -93,7 +95,7 @@ static double at_least(double value, double least)
 
 weft_status weft_link_measure(const weft_peers *peers, int peer, weft_link *link)
 {
-    /* What is cut off is the clock's and the scheduler's. */
+    /* The remainder is below the resolution of clock and scheduler. */
     const double least_us = 0.05;
     probe p = { .peers = peers,
                 .peer = peer,

@@ -1,4 +1,4 @@
-/* Figures of a machine: what follows from them, and their text form. */
+/* The consequences of a machine's figures, and their text form. */
 #include "machine/machine.h"
 
 #include <math.h>
@@ -44,7 +44,7 @@ weft_cost_model weft_machine_cost(const weft_machine *machine, weft_spread sprea
 {
     weft_link link = weft_machine_link(machine, spread);
     return (weft_cost_model){
-        .local_latency_us = machine->task_us, /* in a process a message is a task that copies */
+        .local_latency_us = machine->task_us, /* inside a process a message is a copy task */
         .local_message_us = machine->task_us,
         .local_byte_us = 1 / machine->copy_bytes_per_us,
         .remote_latency_us = link.latency_us,
@@ -54,12 +54,12 @@ weft_cost_model weft_machine_cost(const weft_machine *machine, weft_spread sprea
     };
 }
 
-/* A product of few rows is slower, because what it does not share with others (packing the right operand)
- * grows against the work, and there are as many more tasks as there are panels on both sides. A faster
- * kernel, or slower memory, needs more rows. Measured at 115 GFLOP/s and 26 GB/s, n = k = 1024: products of
- * 32 rows at 0.78 of the rate of all rows, 64 at 0.90, 128 at 0.94; char_lm on two hosts (--mesh 2x1 --batch
- * 1024 --hidden 1024), 25 steps, best of four runs: 64 rows 3.04 s, 128 rows 2.77, 256 rows 2.83, 512
- * rows 2.75. */
+/* A product of few rows is slower, because the work per product that does not depend on its rows (packing
+ * the right operand) weighs more, and there are as many more tasks as there are panels on both sides. A
+ * faster kernel, or slower memory, needs more rows. Measured at 115 GFLOP/s and 26 GB/s, n = k = 1024:
+ * products of 32 rows at 0.78 of the rate of all rows, 64 at 0.90, 128 at 0.94; char_lm on two hosts
+ * (--mesh 2x1 --batch 1024 --hidden 1024), 25 steps, best of four runs: 64 rows 3.04 s, 128 rows 2.77, 256
+ * rows 2.83, 512 rows 2.75. */
 static int64_t min_product_rows(const weft_machine *machine)
 {
     enum { FEWEST = 64, MOST = 256, ROWS_PER_FLOP_PER_BYTE = 32 };
@@ -95,9 +95,9 @@ weft_panel_policy weft_machine_prescribed_panels(const weft_machine *machine, in
     return policy;
 }
 
-/* Messages of up to 60 KB are what Open MPI's TCP sends without asking first, and were measured best over 1
- * Gbit/s (tensor/exchange.c). There they take fifty times what a message costs as it is; on fast links they
- * have to be larger for that. The window is what keeps a link busy while messages are told to have ended. */
+/* Open MPI's TCP sends messages of up to 60 KB without a rendezvous; this size was best over 1 Gbit/s
+ * (tensor/exchange.c), where it takes fifty times a message's overhead. Fast links need larger messages
+ * for that. The window keeps a link busy while ended messages are reported. */
 weft_message_sizes weft_machine_messages(const weft_machine *machine, weft_spread spread)
 {
     enum { FEWEST_BYTES = 60 * 1024, MAX_BYTES = 1 << 20, TIMES_OVERHEAD = 50, FEWEST_WINDOW = 300 * 1024 };
@@ -114,18 +114,18 @@ weft_message_sizes weft_machine_messages(const weft_machine *machine, weft_sprea
 
 /* ---- the text form ------------------------------------------------------------------------------------- */
 
-/* Raised when a figure changes its meaning: older files are then measured anew. 2: a message's cost is that
- * of one which travels alone. */
+/* Raised when a figure changes its meaning: older files are then measured anew. 2: the cost of a message
+ * is that of one which travels alone. */
 enum { VERSION = 2 };
 
 typedef struct figure {
     const char *name;
     double *value;
-    double least; /* that can be */
+    double least; /* the largest possible figure */
 } figure;
 
 enum { NUM_FIGURES = 9 };
-/* So that no product of two of them and a small number is beyond 64 bits. */
+/* No product of two figures and a small number exceeds 64 bits. */
 static const double largest_figure = 1e8;
 
 static void figures_of(weft_machine *m, figure figures[NUM_FIGURES])
@@ -144,7 +144,7 @@ static void figures_of(weft_machine *m, figure figures[NUM_FIGURES])
     memcpy(figures, all, sizeof(all));
 }
 
-/* A link is known in whole or not at all. */
+/* Either all figures of a link are known or none. */
 static bool is_link(const weft_link *link)
 {
     const double least = 1e-3;
@@ -165,7 +165,7 @@ bool weft_machine_possible(const weft_machine *machine)
     return is_link(&machine->near) && is_link(&machine->far);
 }
 
-/* Not with the formats for real numbers: the program's locale may write, and want, a comma. */
+/* Without the formats for real numbers: the program's locale may use a comma. */
 enum { FRACTION_DIGITS = 3, FRACTIONS = 1000 };
 
 static bool write_figure(FILE *file, const char *name, double value)
@@ -187,7 +187,7 @@ bool weft_machine_write(const weft_machine *machine, FILE *file)
     return written && fprintf(file, "end\n") > 0 && fflush(file) == 0;
 }
 
-/* "12.345": digits, a point, and as many as there are thousandths. */
+/* "12.345": digits, a point, and three digits. */
 static bool parse_figure(const char *text, double *value)
 {
     size_t whole = strspn(text, "0123456789");

@@ -1,12 +1,12 @@
-/* src/machine: what this machine can do, and what follows from it.
+/* src/machine: what this machine can do, and the consequences.
  *
- *   measuring   a task, a copy, a product (measure.c); a link to another process (link.c)
- *   keeping     in a text file beside StarPU's performance models (keep.c, models.c, folder.c)
- *   agreeing    one set of figures on every process of a world (agree.c)
- *   what follows  costs, panel heights, sizes of messages (machine.c)
+ *   measuring     a task, a copy, a product (measure.c); a link to another process (link.c)
+ *   keeping       in a text file beside StarPU's performance models (keep.c, models.c, folder.c)
+ *   agreeing      one set of figures on every process of a world (agree.c)
+ *   consequences  costs, panel heights, message sizes (machine.c)
  *
- * This header and machine.c know no StarPU. The cost model that plans are chosen by is src/plan's, and is made
- * here. StarPU's own figures (starpu_transfer_bandwidth() and its performance models) tell other things:
+ * This header and machine.c know no StarPU. The planner's cost model belongs to src/plan and is filled in
+ * here. StarPU's own figures (starpu_transfer_bandwidth() and its performance models) say other things:
  * docs/machine.md. */
 #ifndef WEFT_SRC_MACHINE_H
 #define WEFT_SRC_MACHINE_H
@@ -29,7 +29,7 @@ typedef struct weft_machine {
     weft_link near, far;         /* between two processes of one machine; of two machines */
 } weft_machine;
 
-/* Not measured: what plans of worlds without a machine, and WEFT_CALIBRATE=off, take. */
+/* The built-in figures, for plans of worlds without a machine, and for WEFT_CALIBRATE=off. */
 #define WEFT_MACHINE_DEFAULT                                                                                 \
     {                                                                                                        \
         2.0, 5000.0, 20000.0, { 30.0, 3.0, 118.0 },                                                          \
@@ -39,27 +39,27 @@ typedef struct weft_machine {
     }
 
 bool weft_link_known(const weft_link *link);
-/* Every figure as the nearest power of two: measuring again nearly always gives the same ones, and so the
- * same panels, plans and orders of sums. */
+/* Every figure rounded to the nearest power of two: another measurement nearly always gives the same
+ * values, and so the same panels, plans and orders of sums. */
 weft_machine weft_machine_rounded(const weft_machine *machine);
 
-/* How many processes a world has, and on how many machines. */
+/* The number of processes in a world, and of their machines. */
 typedef struct weft_spread {
     int processes, machines;
 } weft_spread;
 
-/* The link that the processes of such a world wait for: between machines if there are several. The built-in
- * one where it is not known. */
+/* The link that determines such a world's speed: between machines if there are several. The built-in one
+ * if it is not known. */
 weft_link weft_machine_link(const weft_machine *machine, weft_spread spread);
 weft_cost_model weft_machine_cost(const weft_machine *machine, weft_spread spread);
-/* For the slowest link there is, the one between machines, whatever the world: heights say in which order
- * sums are added, and results do not depend on how ranks are spread over processes. */
+/* For the slowest link, the one between machines, whatever the world: heights determine the order of sums,
+ * and results must not depend on how ranks are spread over processes. */
 weft_panel_policy weft_machine_panels(const weft_machine *machine);
-/* The same, or what the program prescribes: panels of at least so many bytes, of so many rows. 0: it does not. */
+/* The same, or the program's own: panels of at least so many bytes, or of so many rows. 0: not set. */
 weft_panel_policy weft_machine_prescribed_panels(const weft_machine *machine, int64_t panel_bytes,
                                                  int64_t panel_rows);
 
-/* How a panel travels. */
+/* How a panel is sent. */
 typedef struct weft_message_sizes {
     int64_t max_bytes;     /* of a message: larger pieces are cut */
     int64_t window_bytes;  /* under way to one process at a time */
@@ -67,23 +67,23 @@ typedef struct weft_message_sizes {
 } weft_message_sizes;
 weft_message_sizes weft_machine_messages(const weft_machine *machine, weft_spread spread);
 
-/* Every figure is one that a machine can have: above 0 and not beyond all measure. Links may be unknown. */
+/* Every figure is one that a machine can have: positive and not absurdly large. Links may be unknown. */
 bool weft_machine_possible(const weft_machine *machine);
 
-/* The text form, a name and a number per line, in thousandths; the same in every locale. What is written can
- * be read; false when it could not be written, or is not possible. */
+/* The text form, a name and a number per line, in thousandths; the same in every locale. It can be read
+ * back; false if it could not be written, or a figure is not possible. */
 bool weft_machine_write(const weft_machine *machine, FILE *file);
-/* False, and *machine as it was, for anything but a whole file of this version with figures that can be:
- * links may be unknown, the rest not. */
+/* False, with *machine unchanged, for anything but a complete file of this version with possible figures.
+ * Links may be unknown, other figures not. */
 bool weft_machine_read(FILE *file, weft_machine *machine);
 
 /* ---- which machine (identity.c) ------------------------------------------------------------------------ */
 
-/* Names what CLOCK_MONOTONIC is common to: one start of one kernel. Processes in containers of one machine have
- * host names of their own, but this in common. */
+/* Identifies the clock CLOCK_MONOTONIC: one boot of one kernel. Processes in containers of one machine
+ * have host names of their own, but share this. */
 void weft_machine_name(char *name, size_t size);
-/* The same number for processes of one machine: of one kernel and one network, as containers on a machine have
- * their own. */
+/* The same number for processes of one machine: of one kernel and one network, because containers have
+ * networks of their own. */
 uint64_t weft_machine_id(void);
 
 /* ---- for the reader (print.c) -------------------------------------------------------------------------- */

@@ -8,12 +8,12 @@
 
 #include "codelets/linear.h"
 
-/* As many as the time allows, but several: a machine that is shared may stand still during one. */
+/* As many as the time allows, but several: a shared machine may stand still during one. */
 enum { FEWEST_REPETITIONS = 3, MAX_REPETITIONS = 9 };
 static const double max_us = 50e3;
 
-/* Of the time of once(argument), the shortest, in microseconds: what disturbs a machine only slows it down,
- * and the next start should find the same. */
+/* The shortest time of once(argument), in microseconds: disturbances only slow a machine down, and the
+ * next start should find the same. */
 static double shortest_us(void (*once)(void *), void *argument)
 {
     double shortest = INFINITY, begin = starpu_timing_now(), now = begin;
@@ -37,7 +37,7 @@ static struct starpu_codelet nothing_codelet = { .cpu_funcs = { do_nothing },
                                                  .modes = { STARPU_RW, STARPU_R },
                                                  .name = "weft_calibrate_task" };
 
-/* As weft's own tasks: two panels each, and no more. */
+/* Like weft's own tasks: two panels each. */
 enum { NUM_PANELS = 8, NUM_TASKS = 256 };
 
 typedef struct task_probe {
@@ -59,7 +59,7 @@ static void run_tasks(void *argument)
             probe->failed = true;
         }
     }
-    for (int i = 0; i < NUM_PANELS; i++) { /* not for all tasks: StarPU may have some of the program */
+    for (int i = 0; i < NUM_PANELS; i++) { /* the program may have tasks of its own */
         starpu_data_acquire(probe->panels[i], STARPU_R);
         starpu_data_release(probe->panels[i]);
     }

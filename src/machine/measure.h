@@ -4,8 +4,8 @@
 
 #include "machine/machine.h"
 
-/* BLOCKS, for about 0.1 s: a task, a copy and a product. False: not all of them could be measured, and the
- * figures are not to be kept. */
+/* BLOCKS for about 0.1 s: a task, a copy and a product. False: not all of them could be measured, and the
+ * figures must not be kept. */
 bool weft_machine_measure(weft_machine *machine);
 
 #endif

@@ -10,14 +10,15 @@
 
 #include "machine/folder.h"
 
-/* What StarPU finds its folder by; it looks for models in those of XDG_CACHE_HOME too where the first is set. */
+/* The variables by which StarPU finds its folder; if the first is set, it also looks for models in
+ * XDG_CACHE_HOME. */
 enum { DIRECTORY, HOME, NUM_PLACES };
 static const char *const places[NUM_PLACES] = { "STARPU_PERF_MODEL_DIR", "XDG_CACHE_HOME" };
 
-/* The program's, not a world's: an exit without weft_finalize() has to find it. */
+/* Of the program, not of a world: an exit without weft_finalize() has to find it. */
 static struct {
     char folder[PATH_MAX]; /* "": there is none */
-    pid_t process;         /* that has made it: children have it too */
+    pid_t process;         /* the process that made it: children see it too */
     bool at_exit;          /* remove_at_exit() has been registered */
     bool changed;          /* the variables */
     char *before[NUM_PLACES];
@@ -88,7 +89,7 @@ static int open_buses(const char *models, mode_t mode)
                : -1;
 }
 
-/* What StarPU reads, and writes when the machine has changed. */
+/* Files that StarPU reads, and writes if the machine has changed. */
 static bool files_are_usable(int buses)
 {
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(bus_endings); i++) {
@@ -119,7 +120,7 @@ static bool is_usable(const char *models)
 
 /* ---- one of the process's own -------------------------------------------------------------------------- */
 
-/* Buses have been measured where nothing can be written: these figures do for StarPU. */
+/* Buses have been measured, and nothing can be written: StarPU can use these figures. */
 static void copy_file(int from, int to, const char *name)
 {
     enum { MAX_BYTES = 1 << 20, BLOCK = 1 << 14 };

@@ -1,4 +1,4 @@
-/* The figures of a machine, for the reader. */
+/* Prints the figures of a machine. */
 #include <stdio.h>
 
 #include "machine/machine.h"

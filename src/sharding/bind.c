@@ -1,4 +1,5 @@
-/* A rule on given shapes: its runs spelled out, its factors' sizes found, the output's shape inferred. */
+/* Binds a rule to shapes: expands its runs, determines the sizes of its factors, infers the output's
+ * shape. */
 #include "sharding/rule.h"
 
 #include <stdarg.h>
@@ -42,7 +43,8 @@ static const char *plural(int n)
 
 /* ---- how long the runs are ----------------------------------------------------------------------------- */
 
-/* Dimensions that the run of `term` has in an operand with `ndim` of which all other terms take `others`. */
+/* The dimensions of the run of `term` in an operand with `ndim` dimensions, of which all other terms take
+ * `others`. */
 static weft_status take_run(binder *b, int input, int factor, int others)
 {
     const weft_operand_shape *shape = &b->shapes[input];
@@ -109,7 +111,7 @@ static weft_status measure_runs(binder *b)
 
 /* ---- factors ------------------------------------------------------------------------------------------- */
 
-/* Gives the factors of an operand their places in the binding, unless they have them. */
+/* Assigns the factors of an operand their positions in the binding, unless they have them. */
 static weft_status place_factors(binder *b, const weft_rule_operand *operand, bool contracted)
 {
     weft_binding *binding = b->binding;
@@ -136,7 +138,7 @@ static weft_status place_factors(binder *b, const weft_rule_operand *operand, bo
     return WEFT_OK;
 }
 
-/* The output's first: their order is that in which strategies are listed. */
+/* The output's first: strategies are listed in their order. */
 static weft_status place_all(binder *b)
 {
     for (int f = 0; f < b->rule->num_factors; f++) {
@@ -176,7 +178,7 @@ static int factor_at(const binder *b, int factor, int own, int index)
     return b->first[factor] + b->length[factor] - own + index;
 }
 
-/* Dimensions that an input has of a term. */
+/* The dimensions of a term in an input. */
 static int own_length(const binder *b, int input, const weft_rule_term *term)
 {
     if (term->num_factors == 0 || !b->rule->factors[term->factors[0]].broadcasts) {
@@ -185,8 +187,8 @@ static int own_length(const binder *b, int input, const weft_rule_term *term)
     return b->shapes[input].ndim - (b->rule->inputs[input].num_terms - 1);
 }
 
-/* A dimension of several factors: its size; the factor along which it may be sharded, the first one that does
- * not have size 1; and what comes behind that. The others can be sharded nowhere. */
+/* A compound dimension: its size; the factor along which it may be sharded, the first one whose size is
+ * not 1; and the product of the sizes behind that one. The other factors cannot be sharded here. */
 static weft_status measure_compound(binder *b, const weft_rule_term *term, int64_t *size, int *leading,
                                     int64_t *inner)
 {
@@ -262,7 +264,7 @@ static weft_status size_input(binder *b, int input)
     return WEFT_OK;
 }
 
-/* The dimensions of several factors. */
+/* Compound dimensions. */
 static weft_status size_compounds(binder *b, int input)
 {
     const weft_rule_operand *operand = &b->rule->inputs[input];
@@ -277,7 +279,7 @@ static weft_status size_compounds(binder *b, int input)
     return status;
 }
 
-/* A dimension of size 1 that is repeated has not the factor. */
+/* A repeated dimension of size 1 does not have the factor. */
 static void drop_repeated(binder *b, int input)
 {
     for (int d = 0; d < b->shapes[input].ndim; d++) {
@@ -312,7 +314,7 @@ static weft_status size_given(binder *b)
     return WEFT_OK;
 }
 
-/* One dimension of the output, or one of a run. */
+/* One dimension of the output, or one dimension of a run. */
 static weft_status shape_dim(binder *b, const weft_rule_term *term, int index, int dim)
 {
     weft_binding *binding = b->binding;

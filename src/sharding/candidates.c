@@ -54,7 +54,7 @@ int64_t weft_rows_of_access(const weft_binding *binding, int input, int dim)
     return access_map ? binding->factors[binding->input_factor_of[input][dim]].size : -1;
 }
 
-/* What it costs to give ranks their windows of an input in a layout: picoseconds. */
+/* The cost of an input's access maps in a layout: picoseconds. */
 static int64_t cost_of_windows(weft_searcher *s, int input, const weft_layout *layout)
 {
     int64_t rows[WEFT_MAX_DIMS];

@@ -1,15 +1,15 @@
-/* The layouts that the search for strategies meets, and what it costs to get there. PURE. */
+/* The layouts that the search for strategies considers, and the cost of reaching them. PURE. */
 #ifndef WEFT_SRC_SHARDING_CANDIDATES_H
 #define WEFT_SRC_SHARDING_CANDIDATES_H
 
 #include "sharding/strategy.h"
 
-/* Of an input: a layout to work on. Of the output: a layout with Partial placements that will have to be
+/* For an input: a layout to work on. For the output: a layout with Partial placements that will have to be
  * reduced. */
 typedef struct weft_candidate {
     weft_placement placements[WEFT_MAX_DIMS];
     const weft_layout *layout;
-    int64_t cost; /* picoseconds: whole numbers, so that equal costs are equal; negative: impossible */
+    int64_t cost; /* picoseconds: integers, so that equal costs are equal; negative: impossible */
 } weft_candidate;
 
 typedef struct weft_searcher {
@@ -18,22 +18,22 @@ typedef struct weft_searcher {
     const weft_layout *const *inputs;
     const weft_mesh_impl *mesh;
     weft_strategy strategies[WEFT_MAX_DIMS]
-                            [WEFT_MAX_STRATEGIES]; /* of each mesh dimension, those that are possible */
+                            [WEFT_MAX_STRATEGIES]; /* for each mesh dimension, the possible ones */
     int num_strategies[WEFT_MAX_DIMS];
-    weft_vec candidates[WEFT_MAX_INPUTS]; /* weft_candidate: the layouts of each input that were met */
-    weft_vec reductions;                  /* weft_candidate: those of the output whose reduction counts */
+    weft_vec candidates[WEFT_MAX_INPUTS]; /* weft_candidate: the considered layouts of each input */
+    weft_vec reductions;                  /* weft_candidate: output layouts whose reduction counts */
     weft_dtype output_type;
-    bool has_compounds; /* dimensions of several factors */
+    bool has_compounds; /* some dimension is compound */
     bool out_of_memory;
 } weft_searcher;
 
-/* The size of what an input's dimension is seen through windows for, or -1 where it is not. */
+/* The size of the dimension that reads an input's dimension through an access map, or -1 without one. */
 int64_t weft_rows_of_access(const weft_binding *binding, int input, int dim);
 
-/* An input in other placements: moving it there, and its windows. NULL: no memory. */
+/* An input in other placements: moving it there, and its access maps. NULL: no memory. */
 const weft_candidate *weft_input_candidate(weft_searcher *s, int input, const weft_placement placements[]);
-/* The output in placements of which some are Partial: the cheapest reduction, to a shard where it has
- * dimensions. NULL: no memory. */
+/* The output in placements that include Partial: its cheapest reduction, to a shard if it has dimensions.
+ * NULL: no memory. */
 const weft_candidate *weft_output_candidate(weft_searcher *s, const weft_placement placements[]);
 const weft_layout *weft_searched_output(const weft_searcher *s, const weft_placement placements[]);
 

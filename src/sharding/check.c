@@ -1,4 +1,4 @@
-/* What the inputs of a call must be: of one mesh, and of the right types. */
+/* Checks the inputs of a call: one mesh, and types that the operation takes. */
 #include <stdio.h>
 
 #include "base/text.h"

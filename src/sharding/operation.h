@@ -1,5 +1,6 @@
-/* Operations, as data: a constant beside the public function, or what a program has registered. What the sharding of
- * its calls follows from is read here (sharding.h); what its tasks follow from is opaque here. PURE. */
+/* Operations as data: constants beside the public functions, and a program's own. The fields that the
+ * sharding of a call depends on are read here (sharding.h); the fields that its tasks depend on are opaque
+ * here. PURE. */
 #ifndef WEFT_SRC_SHARDING_OPERATION_H
 #define WEFT_SRC_SHARDING_OPERATION_H
 
@@ -10,7 +11,7 @@
 
 enum { WEFT_MAX_RULES = 4 }; /* of one operation */
 
-/* A call, as far as its sharding depends on it: no tensor. */
+/* A call without its tensors: everything that its sharding depends on. */
 typedef struct weft_call_layouts {
     const weft_operation *operation;
     int num_inputs;
@@ -22,12 +23,13 @@ typedef struct weft_call_layouts {
 typedef weft_status (*weft_choose_function)(const weft_call_layouts *call, weft_sharding *sharding, char *why,
                                             size_t why_size);
 
-/* Writes the rule of a call where it depends on how many dimensions there are, or which of them the attributes name.
- * Called for inputs of the right types; what does not fit shows when the rule is bound. PURE. */
+/* Writes the rule of a call, if it depends on the number of dimensions or on the dimensions that the
+ * attributes name. Called with inputs of the right types; a misfit shows when the rule is bound. PURE. */
 typedef void (*weft_rule_function)(const weft_call_layouts *call, char *text, size_t size);
 
-/* Which indices of an input's dimension some rows of its factor need, where the rule says "~": all but the size. Where
- * that is dimension 0, the operation has a lowering of its own: kernels take rows by number. PURE. */
+/* The indices of an input's dimension that some rows of its factor read, if the rule says "~": all fields
+ * but the size. For dimension 0 the operation has a lowering of its own, because kernels take rows by
+ * number. PURE. */
 typedef weft_window (*weft_window_function)(const weft_call_layouts *call, int input, int dim);
 
 /* How a call becomes tasks (src/dispatch). */
@@ -39,9 +41,9 @@ struct weft_operation {
     const char *name;                  /* for traces */
     const char *rules[WEFT_MAX_RULES]; /* attributes.rule says which; or none, and one of the next two */
     weft_rule_function write_rule;
-    const char *rule_like; /* of write_rule: what a rule looks like, for docs/operations.md */
+    const char *rule_like; /* with write_rule: an example of a rule, for docs/operations.md */
     weft_choose_function choose;
-    bool numbers_are_shape; /* attributes.numbers: what the rule makes of the inputs is compared with it */
+    bool numbers_are_shape;      /* attributes.numbers is the output's shape */
     weft_window_function window; /* of rules with "~" */
     weft_linearity linear;
     /* The operations that the gradients of its inputs are made of, "itself" being that of its output; for
@@ -49,16 +51,17 @@ struct weft_operation {
      * use it have. */
     const char *gradient;
     weft_operation_input inputs[WEFT_MAX_INPUTS];
-    int num_inputs; /* of an operation that is registered; others are called by functions that know */
+    int num_inputs; /* of a registered operation; other operations are called by functions that know */
     weft_output_type output_type;
     bool in_place; /* the output is input 0 itself, which keeps its layout */
     /* Write-only, in place: the output becomes input 1, where there is one, and takes over its memory where it can. */
     bool overwrites;
-    /* The output has what access maps bring, where it has all of it: they are placed there if they can be. */
+    /* Access maps are placed in the output if they can be: their data lands there, and the lowering leaves
+     * it out. */
     bool places;
-    /* The output has the elements of input 0, rank by rank in the same order: it shares the memory where it
-     * can, and `lower` copies where it cannot. With `first_row`: those from this row of each shard on, as
-     * many as the output has; -1: not in this call. */
+    /* The output has the elements of input 0, rank by rank in the same order: it shares the memory if it
+     * can, and `lower` copies if it cannot. With `first_row`: the elements from this row of each shard on,
+     * as many as the output has; -1: no view in this call. */
     bool views;
     int64_t (*first_row)(const struct weft_lowering *lowering);
     /* How it becomes tasks: one of

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The text, and how far it has been read. */
+/* The text, and the current position in it. */
 typedef struct reader {
     const char *text, *at;
     weft_rule *rule;
@@ -16,7 +16,7 @@ typedef struct reader {
 
 static bool complain(const reader *r, const char *format, ...) WEFT_PRINTF(2, 3);
 
-/* Always false: what a function that has met a mistake returns. */
+/* Always false: the result of a function that has met a mistake. */
 static bool complain(const reader *r, const char *format, ...)
 {
     if (r->why != NULL && r->why_size > 0) {
@@ -80,7 +80,7 @@ static bool add_term(reader *r, weft_rule_operand *operand, weft_rule_term term)
     return true;
 }
 
-/* At most two runs, of which none broadcasts: else their lengths would not follow from a shape. */
+/* At most two runs, neither of which broadcasts: otherwise a shape would not determine their lengths. */
 static bool check_runs(const reader *r, const weft_rule_operand *operand)
 {
     int runs = 0;
@@ -101,7 +101,7 @@ static bool check_runs(const reader *r, const weft_rule_operand *operand)
     return true;
 }
 
-/* The "~" behind a letter. */
+/* The "~" after a letter. */
 static bool read_windows(reader *r, weft_rule_operand *operand, int factor)
 {
     if (peek(r) != '~') {

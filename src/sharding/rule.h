@@ -69,17 +69,17 @@ weft_status weft_rule_parse(const char *text, weft_rule *rule, char *why, size_t
 
 enum { WEFT_MAX_ATTRIBUTES = 12, WEFT_MAX_SIZES = 16 };
 
-/* What a call decides beside its tensors and what its layouts depend on. Integers alone, so that it can be
+/* The choices of a call beside its tensors that its layouts depend on. Integers alone, so that it can be
  * hashed and compared as bytes: zero-initialise it. */
 typedef struct weft_attributes {
     int64_t rule;    /* which of the operation's rules */
     int64_t leading; /* dimensions of the first run, where an operand has two */
-    int64_t type;    /* of the output, where the operation leaves it to the call (WEFT_TYPE_GIVEN) */
-    /* Sizes of all factors that no input has as a dimension of its own, in the order in which the rule's text
-     * names them; without a rule, what the operation defines. */
+    int64_t type;    /* of the output, if the operation leaves it to the call (WEFT_TYPE_GIVEN) */
+    /* Sizes of all factors that no input has as a dimension of its own, in the order in which the rule's
+     * text names them; without a rule, the operation defines them. */
     int64_t num_sizes;
     int64_t sizes[WEFT_MAX_SIZES];
-    int64_t num_numbers; /* whole numbers for the operation, its rule and its kernel */
+    int64_t num_numbers; /* integers for the operation, its rule and its kernel */
     int64_t numbers[WEFT_MAX_ATTRIBUTES];
 } weft_attributes;
 
@@ -92,13 +92,13 @@ typedef struct weft_operand_shape {
 typedef struct weft_factor {
     char name;
     bool whole;      /* must not be sharded */
-    bool contracted; /* the output has it not: sharding it makes the output Partial(sum) */
+    bool contracted; /* the output lacks it: sharding it makes the output Partial(sum) */
     int64_t size;
 } weft_factor;
 
 /* factor_of[...][d]: the factor of dimension d, or -1 for a dimension that is repeated or of size 1; of a
- * compound dimension the first one, along which it may be sharded. inner[...][d]: how many indices of a
- * compound dimension have the same index of that factor; 1 of all others. */
+ * compound dimension the first one, along which it may be sharded. inner[...][d]: the number of indices of
+ * a compound dimension with the same index of that factor; 1 for all other dimensions. */
 typedef struct weft_binding {
     int num_factors; /* those of the output first, in its order */
     weft_factor factors[WEFT_MAX_FACTORS];
@@ -106,16 +106,15 @@ typedef struct weft_binding {
     int input_ndim[WEFT_MAX_INPUTS];
     int input_factor_of[WEFT_MAX_INPUTS][WEFT_MAX_DIMS];
     int64_t input_inner[WEFT_MAX_INPUTS][WEFT_MAX_DIMS];
-    bool input_access[WEFT_MAX_INPUTS]
-                      [WEFT_MAX_DIMS]; /* the dimension is seen through windows of its factor */
+    bool input_access[WEFT_MAX_INPUTS][WEFT_MAX_DIMS]; /* the dimension has an access map over its factor */
     int output_ndim;
     int output_factor_of[WEFT_MAX_DIMS];
     int64_t output_inner[WEFT_MAX_DIMS];
     int64_t output_shape[WEFT_MAX_DIMS];
 } weft_binding;
 
-/* Spells out the rule's runs for `rule->num_inputs` shapes. WEFT_ERR_SHAPE with why, which names the
- * argument, what it has and what was expected; WEFT_ERR_INVALID when the attributes do not fit the rule. */
+/* Expands the rule's runs for `rule->num_inputs` shapes. WEFT_ERR_SHAPE with why, which names the
+ * argument, its shape and the expected one; WEFT_ERR_INVALID if the attributes do not fit the rule. */
 weft_status weft_rule_bind(const weft_rule *rule, const weft_operand_shape shapes[],
                            const weft_attributes *attributes, weft_binding *binding, char *why,
                            size_t why_size);

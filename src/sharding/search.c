@@ -6,7 +6,7 @@
 
 #include "sharding/candidates.h"
 
-/* Whether the strategy of a mesh dimension leaves all inputs as they lie along it. */
+/* Whether the strategy of a mesh dimension leaves all inputs as they are along it. */
 static bool keeps_inputs(const weft_searcher *s, const weft_strategy *strategy, int mesh_dim)
 {
     for (int i = 0; i < s->binding->num_inputs; i++) {
@@ -27,7 +27,7 @@ typedef struct combination {
     double work; /* index points of the loop nest on the busiest rank */
 } combination;
 
-/* The largest chunks are those of the mesh's first coordinate. */
+/* The mesh's first coordinate has the largest chunks. */
 static double work_of(const weft_searcher *s, const combination *c)
 {
     int64_t sizes[WEFT_MAX_FACTORS];
@@ -47,8 +47,8 @@ static double work_of(const weft_searcher *s, const combination *c)
     return work;
 }
 
-/* Whether `size` indices, cut into parts[0] chunks, each of these into parts[1], ..., have the cuts of size *
- * inner indices that are cut likewise. */
+/* Whether nested chunks of `size` indices, by parts[0], parts[1], ..., are cut at the same places as
+ * nested chunks of size * inner indices. */
 static bool cuts_agree(int64_t size, int64_t inner, int num_cuts, const int64_t parts[])
 {
     if (num_cuts == 0 || size == 0) {
@@ -112,9 +112,9 @@ static bool all_chunks_agree(const weft_searcher *s, const combination *c)
     return true;
 }
 
-/* What a Partial output will cost. It is free along a mesh dimension whose inputs lie so already: that is
- * what the program asked for. Where inputs are moved to get there, its reduction counts: else products would
- * move a small operand and leave a huge Partial one. False: impossible. */
+/* The future cost of a Partial output. It is free along a mesh dimension whose inputs lie so already: the
+ * program asked for it. If inputs move to get there, its reduction counts: otherwise products would move a
+ * small operand and leave a huge Partial one. False: impossible. */
 static bool add_reduction(weft_searcher *s, combination *c)
 {
     weft_placement output[WEFT_MAX_DIMS];
@@ -135,7 +135,7 @@ static bool add_reduction(weft_searcher *s, combination *c)
     return true;
 }
 
-/* Fills in what the strategies of `c` lead to. False: impossible. */
+/* Fills in the layouts that the strategies of `c` lead to. False: impossible. */
 static bool evaluate(weft_searcher *s, combination *c)
 {
     c->cost = 0;
@@ -171,7 +171,7 @@ static bool better(const combination *a, const combination *b)
     return a->work < b->work;
 }
 
-/* Counts `c` on to the next combination, the last mesh dimension fastest. False after the last one. */
+/* Advances `c` to the next combination, the last mesh dimension fastest. False after the last one. */
 static bool advance(const weft_searcher *s, combination *c)
 {
     for (int d = s->mesh->ndim - 1; d >= 0; d--) {
@@ -201,7 +201,7 @@ static bool is_forced(const weft_searcher *s)
     return s->search->forced != NULL && s->search->forced->active;
 }
 
-/* The combination that is asked for, by its number in the order of advance(). False: impossible. */
+/* The combination of a given number, in the order of advance(). False: impossible. */
 static bool find_forced(weft_searcher *s, combination *c)
 {
     weft_forced_sharding *forced = s->search->forced;
@@ -222,7 +222,7 @@ static bool find_forced(weft_searcher *s, combination *c)
 
 /* Whether the Partial placement of `mesh_dim` can stay while all others are reduced. Reductions nest, the
  * last mesh dimension innermost: one that stays must not be inside one of another kind. Sums and averages
- * change places freely. */
+ * commute. */
 static bool can_stay_partial(const weft_layout *layout, int mesh_dim)
 {
     weft_reduce_op op = layout->placements[mesh_dim].op;
@@ -236,9 +236,9 @@ static bool can_stay_partial(const weft_layout *layout, int mesh_dim)
     return true;
 }
 
-/* Whether it makes no difference that addends are reduced after they have become the output's type, not
- * before. Those of integers wrap around in their own type alone; to fewer bits, order is lost, and products
- * of numbers that are out of range are. Sums of floating numbers are as exact as the type that they go to. */
+/* Whether addends may be reduced after their conversion to the output's type instead of before. Integers
+ * wrap around only in their own type; conversion to fewer bits loses the order, and products of values
+ * that are out of range. Sums of floating numbers are as exact as their target type. */
 static bool converts(const weft_searcher *s, int input, weft_reduce_op op)
 {
     weft_dtype type = s->inputs[input]->dtype, to = s->output_type;
@@ -252,7 +252,7 @@ static bool converts(const weft_searcher *s, int input, weft_reduce_op op)
     return (op == WEFT_MIN || op == WEFT_MAX) && (wider || (WEFT_TYPES_FLOAT & WEFT_TYPE_BIT(to)));
 }
 
-/* A tensor becomes Partial by no redistribution; in place, the target stays as it is. */
+/* No redistribution makes a tensor Partial; in place, the target keeps its layout. */
 static bool is_possible(const weft_searcher *s, const weft_strategy *strategy, int mesh_dim)
 {
     for (int i = 0; i < s->binding->num_inputs; i++) {
@@ -269,7 +269,7 @@ static bool is_possible(const weft_searcher *s, const weft_strategy *strategy, i
     return !s->search->in_place || weft_placement_equal(strategy->output, strategy->inputs[0]);
 }
 
-/* Cost of a strategy for one mesh dimension when the others stay as they are; an estimate to rank by. */
+/* The cost of a strategy for one mesh dimension with the others unchanged; an estimate for ranking. */
 static int64_t cost_alone(weft_searcher *s, const weft_strategy *strategy, int mesh_dim)
 {
     int64_t cost = 0;
@@ -287,7 +287,7 @@ static int64_t cost_alone(weft_searcher *s, const weft_strategy *strategy, int m
 }
 
 /* Keeps the `keep` cheapest strategies of a mesh dimension, in their order. All Replicate, the last one,
- * stays: it is what is always possible. */
+ * stays: it is always possible. */
 static void prune(weft_searcher *s, int mesh_dim, int keep)
 {
     weft_strategy *all = s->strategies[mesh_dim];
@@ -309,8 +309,8 @@ static void prune(weft_searcher *s, int mesh_dim, int keep)
     s->num_strategies[mesh_dim] = kept;
 }
 
-/* Where every mesh dimension has a strategy that leaves the inputs as they are, and these fit together,
- * nothing that moves one can be better: then keeps these alone. False: there are none. */
+/* If every mesh dimension has strategies that leave the inputs as they are, and these fit together,
+ * nothing that moves an input can be better: keeps these alone. False: there are none. */
 static bool drop_needless_moves(weft_searcher *s)
 {
     weft_strategy fitting[WEFT_MAX_DIMS][WEFT_MAX_STRATEGIES];

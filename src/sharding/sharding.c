@@ -50,7 +50,7 @@ weft_status weft_rule_table_get(weft_rule_table *table, const char *text, const 
     return WEFT_OK;
 }
 
-/* The rule of a call; `written`: room for one that the operation writes. */
+/* The rule of a call; `written`: room for a rule that the operation writes. */
 static weft_status find_rule(const weft_sharding_world *world, const weft_call_layouts *call,
                              weft_rule *written, const weft_rule **rule, char *why, size_t why_size)
 {
@@ -77,7 +77,7 @@ static bool same_shape(int ndim, const int64_t shape[], const weft_layout *layou
     return ndim == layout->ndim && memcmp(shape, layout->shape, (size_t)ndim * sizeof(shape[0])) == 0;
 }
 
-/* Whether a shape, aligned at its end, can be repeated to a layout's. */
+/* Whether a shape, aligned at its end, broadcasts to a layout's. */
 static bool broadcasts_to(const weft_layout *layout, const weft_layout *target)
 {
     bool fits = layout->ndim <= target->ndim;
@@ -88,7 +88,7 @@ static bool broadcasts_to(const weft_layout *layout, const weft_layout *target)
     return fits;
 }
 
-/* Of an operation in place whose result has another shape than its target. */
+/* For an in-place operation whose result has another shape than its target. */
 static void describe_misfit(const weft_call_layouts *call, const weft_binding *binding, char *why,
                             size_t why_size)
 {
@@ -108,7 +108,7 @@ static void describe_misfit(const weft_call_layouts *call, const weft_binding *b
              described[0].name, target, binding->output_ndim, (long long)count);
 }
 
-/* Of an operation that is told its output's shape: whether its rule gives that. */
+/* For an operation whose call names the output's shape: whether its rule gives that shape. */
 static bool gives_shape_asked_for(const weft_call_layouts *call, const weft_binding *binding)
 {
     bool same = binding->output_ndim == call->attributes->num_numbers;

@@ -14,17 +14,17 @@
 #include "sharding/operation.h"
 #include "sharding/types.h"
 
-/* Rules that have been parsed, by the address of their text, which must stay. Zero-initialise it. */
+/* Parsed rules, by the address of their text, which must stay. Zero-initialise it. */
 typedef struct weft_rule_table {
     weft_map rules;
 } weft_rule_table;
 
 void weft_rule_table_free(weft_rule_table *table);
-/* The rule of a text, parsed the first time that it is asked for. WEFT_ERR_INVALID with why; WEFT_ERR_NOMEM. */
+/* The rule of a text, parsed at the first use. WEFT_ERR_INVALID with why; WEFT_ERR_NOMEM. */
 weft_status weft_rule_table_get(weft_rule_table *table, const char *text, const weft_rule **rule, char *why,
                                 size_t why_size);
 
-/* What a sharding depends on beside the call. */
+/* The inputs of a sharding beside the call. */
 typedef struct weft_sharding_world {
     weft_layout_table *table; /* where the layouts that are considered are interned */
     const weft_topology *topology;

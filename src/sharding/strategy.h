@@ -1,5 +1,5 @@
-/* Strategies: the ways in which one mesh dimension can share an operation out, and the search for the best
- * combination of them. PURE: layouts in, layouts out; the same on every process. */
+/* Strategies: the ways in which one mesh dimension can share an operation, and the search for the best
+ * combination. PURE: layouts in, layouts out; the same on every process. */
 #ifndef WEFT_SRC_SHARDING_STRATEGY_H
 #define WEFT_SRC_SHARDING_STRATEGY_H
 
@@ -10,7 +10,7 @@
 
 /* Placements of all operands along one mesh dimension. */
 typedef struct weft_strategy {
-    int factor; /* the one that is sharded, or -1 */
+    int factor; /* the sharded factor, or -1 */
     weft_placement inputs[WEFT_MAX_INPUTS];
     weft_placement output;
 } weft_strategy;
@@ -23,15 +23,15 @@ enum { WEFT_MAX_STRATEGIES = WEFT_MAX_FACTORS + 5 * WEFT_MAX_INPUTS + 1 };
 int weft_strategy_list(const weft_binding *binding, const weft_linearity *linear,
                        weft_strategy strategies[WEFT_MAX_STRATEGIES]);
 
-/* Which rows (dimension 0) of an input some rows of the output are made of, as the rule says. */
+/* The rows (dimension 0) of an input that some rows of the output depend on, according to the rule. */
 typedef enum weft_rows_relation {
-    WEFT_ROWS_ALL = 0, /* all that the rank has */
-    WEFT_ROWS_SAME,    /* those with the same numbers */
+    WEFT_ROWS_ALL = 0, /* all rows of the rank */
+    WEFT_ROWS_SAME,    /* the rows with the same numbers */
     WEFT_ROWS_SUMMED   /* all, and they are contracted: they may come piece by piece */
 } weft_rows_relation;
 
-/* Of one input of a bound rule. Of several inputs whose rows are contracted, those of input 0's factor are
- * WEFT_ROWS_SUMMED. */
+/* For one input of a bound rule. Of several inputs whose rows are contracted, those of input 0's factor
+ * are WEFT_ROWS_SUMMED. */
 weft_rows_relation weft_binding_rows(const weft_binding *binding, int input);
 
 /* The layouts that an operation works on. */
@@ -46,11 +46,11 @@ typedef struct weft_sharding {
     bool whole_rows; /* the output's dimension 0 must not be sharded */
 } weft_sharding;
 
-/* A choice other than the cheapest: for tests that want to see all of them at work. */
+/* A choice other than the cheapest: for tests of all strategies. */
 typedef struct weft_forced_sharding {
     bool active;
-    int64_t combination; /* the number of one, modulo how many are possible */
-    int64_t most;        /* how many were possible in the search that had the most: kept by the searches */
+    int64_t combination; /* its number, modulo the number of possible ones */
+    int64_t most;        /* the largest number of possible ones in any search: kept by the searches */
 } weft_forced_sharding;
 
 /* What the search knows of the world. */
@@ -60,15 +60,15 @@ typedef struct weft_search {
     const weft_cost_model *cost;
     bool in_place;              /* the output is input 0, and keeps its layout */
     weft_forced_sharding *forced; /* NULL, or not active: the cheapest */
-    /* Of the inputs' dimensions that are seen through windows: all but the size. NULL: the rule has none. */
+    /* Access maps of the inputs' dimensions: all fields but the size. NULL: the rule has none. */
     weft_window (*access_map)[WEFT_MAX_DIMS];
 } weft_search;
 
-/* The combination of strategies, one per mesh dimension, with the least predicted cost: weft_plan_cost() and
- * weft_access_map_cost() summed over the inputs, and that of reducing what becomes Partial along mesh dimensions
- * where an input is moved. Among equals: the fewest inputs changed, the least work for the busiest rank, the
- * first in order (mesh dimension 0 varying slowest). The inputs are on one mesh. The output has the type
- * `output_type`. WEFT_ERR_LAYOUT with why when nothing is possible; WEFT_ERR_NOMEM. */
+/* The combination of strategies, one per mesh dimension, with the least predicted cost: weft_plan_cost()
+ * and weft_access_map_cost() summed over the inputs, and the reduction of an output that becomes Partial
+ * along mesh dimensions where an input moves. Among equals: the fewest inputs changed, the least work for
+ * the busiest rank, the first in order (mesh dimension 0 varying slowest). The inputs are on one mesh. The
+ * output has the type `output_type`. WEFT_ERR_LAYOUT with why if nothing is possible; WEFT_ERR_NOMEM. */
 weft_status weft_strategy_search(const weft_search *search, const weft_binding *binding,
                                  const weft_linearity *linear, const weft_layout *const inputs[],
                                  weft_dtype output_type, weft_sharding *sharding, char *why, size_t why_size);

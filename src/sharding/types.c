@@ -34,7 +34,7 @@ weft_dtype weft_promote(weft_dtype a, weft_dtype b)
 
 weft_dtype weft_promoted(int num_inputs, const weft_layout *const inputs[])
 {
-    weft_dtype types[2] = { WEFT_BOOL, WEFT_BOOL }; /* of those without dimensions, of the others */
+    weft_dtype types[2] = { WEFT_BOOL, WEFT_BOOL }; /* of inputs without dimensions, and of the others */
     bool any[2] = { false, false };
     for (int i = 0; i < num_inputs; i++) {
         int which = inputs[i]->ndim > 0;

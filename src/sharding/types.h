@@ -8,15 +8,15 @@
 #include "layout/layout.h"
 
 bool weft_dtype_is_floating(weft_dtype dtype);
-/* Whether values of `from` may be stored as `to`: not where that is of a lower category (truth value,
+/* Whether values of `from` may be stored as `to`: not if the category of `to` is lower (truth value,
  * integer, floating). */
 bool weft_dtype_can_hold(weft_dtype to, weft_dtype from);
 
-/* PyTorch's promote_types(): the smaller type that both fit in, of the same category where they share one;
- * two 16-bit floating types give WEFT_F32. */
+/* PyTorch's promote_types(): the smaller type that holds both, of their category if they share one; two
+ * 16-bit floating types give WEFT_F32. */
 weft_dtype weft_promote(weft_dtype a, weft_dtype b);
-/* PyTorch's result_type(): tensors without dimensions count only where theirs is the higher category (truth
- * value, integer, floating). */
+/* PyTorch's result_type(): tensors without dimensions count only if their category is higher (truth value,
+ * integer, floating). */
 weft_dtype weft_promoted(int num_inputs, const weft_layout *const inputs[]);
 
 weft_dtype weft_output_dtype(weft_output_type kind, int num_inputs, const weft_layout *const inputs[],
