@@ -1,7 +1,7 @@
 #include "in_place_scene.h"
+#include "values.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- tensors ------------------------------------------------------------------------------------------- */
@@ -12,69 +12,58 @@ static void say(scene *s, const char *text)
     snprintf(s->text + used, sizeof(s->text) - used, " %s", text);
 }
 
+/* What a shard is written of. */
+typedef struct numbers {
+    const scene *scene;
+    int ndim;
+    const int64_t *shape;
+    uint64_t salt;
+} numbers;
+
 /* Whole numbers 0 .. size of dimension 0 - 1, so that they can be indices too. */
+static void write_numbers(const hosted_shard *shard, const void *context)
+{
+    const numbers *n = context;
+    const scene *s = n->scene;
+    int64_t limit = s->ndim > 0 && s->shape[0] > 0 ? s->shape[0] : 1;
+    for (int64_t e = 0; e < shard->count; e++) {
+        int64_t number = dense_index(n->ndim, n->shape, shard->offset, shard->extent, e);
+        prng element = { n->salt + (uint64_t)number * 77 };
+        write_as(s->dtype, shard->values, e, (double)prng_below(&element, limit));
+    }
+}
+
+/* `lent` (NULL: no): gets the shards' memory, which the tensor uses. */
 static weft_tensor *fresh(const scene *s, int ndim, const int64_t shape[], const weft_placement *placements,
                           void **lent)
 {
-    void *locals[MAX_RANKS] = { NULL };
-    uint64_t salt = prng_next(&source);
-    int64_t limit = s->ndim > 0 && s->shape[0] > 0 ? s->shape[0] : 1;
-    for (int i = 0; i < weft_local_ranks(); i++) {
-        int64_t offset[WEFT_MAX_DIMS], extent[WEFT_MAX_DIMS], coordinate[3];
-        int rank = weft_first_rank() + i;
-        if (!weft_mesh_coordinate(s->mesh, rank, coordinate)) {
-            continue;
-        }
-        weft_shard_box(s->mesh, placements, ndim, shape, rank, offset, extent);
-        int64_t count = shape_count(ndim, extent);
-        locals[i] = malloc((size_t)count * sizeof(int64_t) + 1);
-        for (int64_t e = 0; e < count; e++) {
-            prng element = { salt + (uint64_t)dense_index(ndim, shape, offset, extent, e) * 77 };
-            int64_t value = prng_below(&element, limit);
-            if (s->dtype == WEFT_F32) {
-                ((float *)locals[i])[e] = (float)value;
-            } else {
-                ((int64_t *)locals[i])[e] = value;
-            }
-        }
+    numbers n = { s, ndim, shape, prng_next(&source) };
+    if (lent == NULL) {
+        return make_of_shards(s->dtype, ndim, shape, s->mesh, placements, write_numbers, &n);
     }
-    weft_tensor *tensor =
-        weft_from_local(s->dtype, ndim, shape, locals, s->mesh, placements, lent == NULL ? WEFT_COPY : 0);
-    for (int i = 0; i < weft_local_ranks(); i++) {
-        if (lent != NULL) {
-            lent[i] = locals[i];
-        } else {
-            free(locals[i]);
-        }
-    }
+    make_locals(s->dtype, ndim, shape, s->mesh, placements, write_numbers, &n, lent);
+    weft_tensor *tensor = weft_from_local(s->dtype, ndim, shape, lent, s->mesh, placements, 0);
     assert_no_error();
     return tensor;
 }
 
+static void write_copy(const hosted_shard *shard, const void *context)
+{
+    weft_tensor *tensor = *(weft_tensor *const *)context;
+    int local_rank = shard->rank - weft_first_rank();
+    assert_int_equal(
+        weft_local_to_host(tensor, local_rank, shard->values, weft_local_bytes(tensor, local_rank)), WEFT_OK);
+}
+
 weft_tensor *copy_of(weft_tensor *tensor)
 {
-    void *locals[MAX_RANKS] = { NULL };
-    int64_t shape[WEFT_MAX_DIMS], coordinate[3];
-    weft_mesh *mesh = weft_tensor_mesh(tensor);
+    int64_t shape[WEFT_MAX_DIMS];
     int ndim = weft_tensor_ndim(tensor);
     for (int d = 0; d < ndim; d++) {
         shape[d] = weft_tensor_size(tensor, d);
     }
-    for (int i = 0; i < weft_local_ranks(); i++) {
-        int64_t offset[WEFT_MAX_DIMS], extent[WEFT_MAX_DIMS];
-        if (weft_mesh_coordinate(mesh, weft_first_rank() + i, coordinate)) {
-            weft_local_box(tensor, i, offset, extent);
-            locals[i] = malloc(weft_local_bytes(tensor, i) + 1);
-            assert_int_equal(weft_local_to_host(tensor, i, locals[i], weft_local_bytes(tensor, i)), WEFT_OK);
-        }
-    }
-    weft_tensor *copy = weft_from_local(weft_tensor_dtype(tensor), ndim, shape, locals, mesh,
-                                        weft_tensor_placements(tensor), WEFT_COPY);
-    for (int i = 0; i < weft_local_ranks(); i++) {
-        free(locals[i]);
-    }
-    assert_no_error();
-    return copy;
+    return make_of_shards(weft_tensor_dtype(tensor), ndim, shape, weft_tensor_mesh(tensor),
+                          weft_tensor_placements(tensor), write_copy, &tensor);
 }
 
 /* ---- what shares memory -------------------------------------------------------------------------------- */
@@ -234,7 +223,7 @@ scene make_scene(const call *c)
     for (int m = 0; m < weft_mesh_ndim(s.mesh) && c->partial && below(4) == 0; m++) {
         s.placements[m] = below(2) ? weft_partial(WEFT_SUM) : s.placements[m];
     }
-    snprintf(s.text, sizeof(s.text), "%s of %s, target", c->function,
+    snprintf(s.text, sizeof(s.text), "%s:%d: %s of %s, target", c->place.file, c->place.line, c->function,
              describe(s.mesh, s.placements, s.ndim, s.shape));
     s.tensors[0] = make_target(&s);
     s.num_tensors = 1;

@@ -17,6 +17,7 @@ typedef enum role {
 } role;
 
 typedef struct call {
+    row_place place;
     const char *function;
     const char *operations[6]; /* names of those in place that it carries out */
     role roles[MAX_TENSORS];   /* of tensors 1, 2, ...; the target is tensor 0 */
@@ -39,7 +40,7 @@ typedef struct scene {
     weft_tensor *others[MAX_OTHERS]; /* share memory with those */
     int num_others;
     char *lent[MAX_RANKS]; /* memory that the target's shards lie in */
-    char text[400];
+    char text[500];
 } scene;
 
 scene make_scene(const call *c);

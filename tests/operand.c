@@ -70,36 +70,29 @@ static int64_t partial_index(const operand *x, const int64_t coordinate[], int64
     return index;
 }
 
-static void *make_local(const operand *x, int rank, uint64_t salt)
+/* What a shard is written of. */
+typedef struct salted {
+    const operand *operand;
+    uint64_t salt;
+} salted;
+
+static void write_addends(const hosted_shard *s, const void *context)
 {
-    int64_t offset[WEFT_MAX_DIMS], extent[WEFT_MAX_DIMS], coordinate[3];
-    if (!weft_mesh_coordinate(x->mesh, rank, coordinate)) {
-        return NULL;
-    }
-    weft_shard_box(x->mesh, x->placements, x->ndim, x->shape, rank, offset, extent);
-    int64_t count = shape_count(x->ndim, extent), parts;
+    const salted *given = context;
+    const operand *x = given->operand;
+    int64_t parts;
     weft_reduce_op op = WEFT_SUM;
-    int64_t part = partial_index(x, coordinate, &parts, &op);
-    void *local = malloc((size_t)count * 8 + 8);
-    for (int64_t i = 0; i < count; i++) {
-        int64_t element = dense_index(x->ndim, x->shape, offset, extent, i);
-        write_as(x->dtype, local, i, addend_of(op, x->dense[element], parts, part, salt, element));
+    int64_t part = partial_index(x, s->coordinate, &parts, &op);
+    for (int64_t i = 0; i < s->count; i++) {
+        int64_t element = dense_index(x->ndim, x->shape, s->offset, s->extent, i);
+        write_as(x->dtype, s->values, i, addend_of(op, x->dense[element], parts, part, given->salt, element));
     }
-    return local;
 }
 
 void realise(operand *x)
 {
-    void *locals[MAX_RANKS];
-    uint64_t salt = prng_next(&source);
-    for (int i = 0; i < weft_local_ranks(); i++) {
-        locals[i] = make_local(x, weft_first_rank() + i, salt);
-    }
-    x->tensor = weft_from_local(x->dtype, x->ndim, x->shape, locals, x->mesh, x->placements, WEFT_COPY);
-    assert_no_error();
-    for (int i = 0; i < weft_local_ranks(); i++) {
-        free(locals[i]);
-    }
+    salted given = { x, prng_next(&source) };
+    x->tensor = make_of_shards(x->dtype, x->ndim, x->shape, x->mesh, x->placements, write_addends, &given);
 }
 
 operand make_operand(weft_mesh *mesh, weft_dtype dtype, int ndim, const int64_t shape[], value_kind kind,

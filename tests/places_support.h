@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "child.h"
+#include "folder.h"
 
 /* Seconds after which a run hangs. */
 enum { LONG_S = 60 };
@@ -29,7 +30,6 @@ int tear_down(void **state);
 /* folder/name; static storage, of the last few calls. */
 const char *in(const char *folder, const char *name);
 void make_folder(const char *path);
-void remove_tree(const char *name);
 int count_entries(const char *name);
 void write_text(const char *path, const char *text);
 void assert_text(const char *path, const char *text);

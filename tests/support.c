@@ -383,3 +383,39 @@ void assert_same_shards(weft_tensor *tensor, weft_tensor *expected, const char *
                         dims * sizeof(weft_placement));
     assert_shards(tensor, judge_same, &expected, what);
 }
+
+/* ---- tensors of given shards --------------------------------------------------------------------------- */
+
+void make_locals(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
+                 const weft_placement placements[], shard_writer write, const void *context, void *locals[])
+{
+    for (int i = 0; i < weft_local_ranks(); i++) {
+        hosted_shard s = { .rank = weft_first_rank() + i };
+        if (weft_mesh_coordinate(mesh, s.rank, s.coordinate)) {
+            weft_shard_box(mesh, placements, ndim, shape, s.rank, s.offset, s.extent);
+            s.count = shape_count(ndim, s.extent);
+            s.values = malloc((size_t)s.count * weft_dtype_size(dtype) + 1);
+            write(&s, context);
+        }
+        locals[i] = s.values;
+    }
+}
+
+void free_locals(void *locals[])
+{
+    for (int i = 0; i < weft_local_ranks(); i++) {
+        free(locals[i]);
+    }
+}
+
+weft_tensor *make_of_shards(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
+                            const weft_placement placements[], shard_writer write, const void *context)
+{
+    void **locals = calloc((size_t)weft_local_ranks() + 1, sizeof(*locals));
+    make_locals(dtype, ndim, shape, mesh, placements, write, context, locals);
+    weft_tensor *tensor = weft_from_local(dtype, ndim, shape, locals, mesh, placements, WEFT_COPY);
+    free_locals(locals);
+    free(locals);
+    assert_no_error();
+    return tensor;
+}

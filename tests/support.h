@@ -28,6 +28,16 @@ int64_t shape_count(int ndim, const int64_t shape[]);
 /* The text of a case, for messages of tests that fail. */
 const char *describe(weft_mesh *mesh, const weft_placement *placements, int ndim, const int64_t shape[]);
 
+/* Where a row of a table stands, for messages of tests that fail: the first field of a row, THIS_ROW. */
+typedef struct row_place {
+    const char *file;
+    int line;
+} row_place;
+#define THIS_ROW                                                                                             \
+    {                                                                                                        \
+        __FILE__, __LINE__                                                                                   \
+    }
+
 /* Asserts that no error is kept; prints it when there is one. */
 void assert_no_error(void);
 /* Asserts that the first error has this status and that its message contains the text; clears it. */
@@ -57,6 +67,19 @@ void assert_shards(weft_tensor *tensor, shard_judge judge, const void *expected,
 void assert_same_shards(weft_tensor *tensor, weft_tensor *expected, const char *what);
 /* The tensor with its addends reduced, and no other placement changed: itself where nothing is Partial. */
 weft_tensor *without_partial(weft_tensor *tensor);
+
+/* ---- tensors of given shards --------------------------------------------------------------------------- */
+
+/* Writes the elements of a hosted rank's shard to s->values. */
+typedef void (*shard_writer)(const hosted_shard *s, const void *context);
+/* Shards for weft_from_local(): what the writer writes for each hosted rank of the mesh, NULL for the other
+ * hosted ones. */
+void make_locals(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
+                 const weft_placement placements[], shard_writer write, const void *context, void *locals[]);
+void free_locals(void *locals[]);
+/* A tensor of a copy of these. */
+weft_tensor *make_of_shards(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
+                            const weft_placement placements[], shard_writer write, const void *context);
 
 /* The row-major number, in a tensor of `shape`, of element i of a box. */
 int64_t dense_index(int ndim, const int64_t shape[], const int64_t offset[], const int64_t extent[],

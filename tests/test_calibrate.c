@@ -1,8 +1,8 @@
 /* Calibration: what is measured is kept, and is the same on every process; files that are broken, missing,
  * not to be written, or others on each process. */
+#include "folder.h"
 #include "support.h"
 
-#include <dirent.h>
 #include <math.h>
 #if WEFT_HAVE_MPI
 #include <mpi.h>
@@ -42,23 +42,6 @@ static int make_folder(void **state)
     setenv("STARPU_HOSTNAME", "a-host", 1);
     setenv("STARPU_PERF_MODEL_DIR", folder, 1);
     return 0;
-}
-
-/* With what StarPU has put there. */
-static void remove_tree(const char *name)
-{
-    DIR *directory = opendir(name);
-    for (struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;) {
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
-            char inner[512];
-            snprintf(inner, sizeof(inner), "%s/%s", name, entry->d_name);
-            remove_tree(inner);
-        }
-    }
-    if (directory != NULL) {
-        closedir(directory);
-    }
-    remove(name);
 }
 
 static int remove_folder(void **state)

@@ -2,14 +2,13 @@
  * with a status and a message, soon after the time-out. Looked at from outside, as in test_divergence.c.
  *
  * Argument: the program missing. */
+#include "folder.h"
 #include "launch.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { TIMEOUT_S = 2, A_FEW_SECONDS = 12 }; /* the machine may be busy */
 
@@ -147,22 +146,6 @@ static const scenario scenarios[] = {
 static int make_folder(void **state)
 {
     return mkdtemp(models) == NULL || launch_setup(state) != 0;
-}
-
-static void remove_tree(const char *name)
-{
-    DIR *directory = opendir(name);
-    for (struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;) {
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
-            char inner[512];
-            snprintf(inner, sizeof(inner), "%s/%s", name, entry->d_name);
-            remove_tree(inner);
-        }
-    }
-    if (directory != NULL) {
-        closedir(directory);
-    }
-    remove(name);
 }
 
 static int remove_folder(void **state)

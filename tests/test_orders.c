@@ -2,52 +2,22 @@
  * (combinations of strategies, which the dispatcher is forced to) in two worlds: one of this process
  * alone, and that of the test, whose ranks may be spread over several processes. Every rank must get the
  * same bits in both, and replicas in each. Numbers are large ones that cancel, so that other orders show. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "dispatch/dispatch.h"
+#include "forced_calls.h"
+#include "values.h"
 
-#include "operand.h"
-
-enum { CASES = 12, WAYS = 3, MAX_OPERANDS = 3 };
+enum { CASES = 12, WAYS = 3 };
 
 /* ---- what is called ------------------------------------------------------------------------------------ */
-
-/* One call before its inputs are laid out. */
-typedef struct plan {
-    int num_inputs;
-    struct {
-        int ndim;
-        int64_t shape[WEFT_MAX_DIMS];
-        int64_t limit; /* above 0: indices below it */
-    } inputs[MAX_OPERANDS];
-    weft_dtype dtype;
-    int dim;
-    int64_t size;
-    bool first, second;
-    double large; /* half of the numbers are about that large */
-} plan;
-
-typedef struct program {
-    const char *name;
-    void (*draw)(plan *p);
-    weft_tensor *(*call)(const plan *p, weft_tensor *const in[]);
-} program;
-
-static void add_input(plan *p, int ndim, const int64_t shape[], int64_t limit)
-{
-    p->inputs[p->num_inputs].ndim = ndim;
-    p->inputs[p->num_inputs].limit = limit;
-    memcpy(p->inputs[p->num_inputs++].shape, shape, (size_t)ndim * sizeof(shape[0]));
-}
 
 static void draw_one(plan *p)
 {
     int64_t shape[] = { 1 + below(12), 1 + below(9), 1 + below(5) };
     int ndim = 1 + (int)below(3);
-    add_input(p, ndim, shape, 0);
+    add_input(p, p->dtype, ndim, shape);
     p->dim = (int)below(ndim);
 }
 
@@ -61,13 +31,13 @@ static void draw_small(plan *p)
 static void draw_small_like(plan *p)
 {
     draw_small(p);
-    add_input(p, p->inputs[0].ndim, p->inputs[0].shape, 0);
+    add_input(p, p->dtype, p->inputs[0].ndim, p->inputs[0].shape);
 }
 
 static void draw_two(plan *p)
 {
     draw_one(p);
-    add_input(p, p->inputs[0].ndim, p->inputs[0].shape, 0);
+    add_input(p, p->dtype, p->inputs[0].ndim, p->inputs[0].shape);
 }
 
 static void draw_product(plan *p)
@@ -75,17 +45,17 @@ static void draw_product(plan *p)
     int64_t m = 1 + below(7), n = 1 + below(7), k = 1 + below(12);
     p->first = below(2);
     p->second = below(2);
-    add_input(p, 2, p->first ? (int64_t[]){ k, m } : (int64_t[]){ m, k }, 0);
-    add_input(p, 2, p->second ? (int64_t[]){ n, k } : (int64_t[]){ k, n }, 0);
+    add_input(p, p->dtype, 2, p->first ? (int64_t[]){ k, m } : (int64_t[]){ m, k });
+    add_input(p, p->dtype, 2, p->second ? (int64_t[]){ n, k } : (int64_t[]){ k, n });
 }
 
 static void draw_convolution(plan *p)
 {
     int64_t x[] = { 1 + below(5), 1 + below(4), 3 + below(9) }, weight[] = { 1 + below(4), x[1], 3 };
     int64_t y[] = { x[0], weight[0], x[2] - 2 };
-    add_input(p, 3, x, 0);
-    add_input(p, 3, weight, 0);
-    add_input(p, 3, y, 0);
+    add_input(p, p->dtype, 3, x);
+    add_input(p, p->dtype, 3, weight);
+    add_input(p, p->dtype, 3, y);
 }
 
 /* A gradient of rows, and where they go. */
@@ -93,51 +63,44 @@ static void draw_rows(plan *p)
 {
     int64_t shape[] = { 1 + below(12), 1 + below(5) };
     p->size = 1 + below(7);
-    add_input(p, 2, shape, 0);
-    add_input(p, 1, shape, p->size);
+    add_input(p, p->dtype, 2, shape);
+    add_indices(p, WEFT_I64, 1, shape, p->size);
 }
 
 static void draw_addition(plan *p)
 {
     int64_t shape[] = { 1 + below(7), 1 + below(5) }, n = 1 + below(12);
-    add_input(p, 2, shape, 0);
-    add_input(p, 1, &n, shape[0]);
-    add_input(p, 2, (int64_t[]){ n, shape[1] }, 0);
+    add_input(p, p->dtype, 2, shape);
+    add_indices(p, WEFT_I64, 1, &n, shape[0]);
+    add_input(p, p->dtype, 2, (int64_t[]){ n, shape[1] });
 }
 
 static void draw_classes(plan *p)
 {
     int64_t shape[] = { 1 + below(12), 1 + below(6) };
-    add_input(p, 2, shape, 0);
-    add_input(p, 1, shape, shape[1]);
+    add_input(p, p->dtype, 2, shape);
+    add_indices(p, WEFT_I64, 1, shape, shape[1]);
     p->large = 1;
 }
 
 static void draw_norm(plan *p)
 {
     int64_t shape[] = { 1 + below(12), 1 + below(6) };
-    add_input(p, 2, shape, 0);
-    add_input(p, 2, shape, 0);
-    add_input(p, 1, shape + 1, 0);
+    add_input(p, p->dtype, 2, shape);
+    add_input(p, p->dtype, 2, shape);
+    add_input(p, p->dtype, 1, shape + 1);
     p->large = 1;
 }
 
 static void draw_attention(plan *p)
 {
     int64_t s = 1 + below(6), t = 1 + below(9), e = 1 + below(4);
-    add_input(p, 3, (int64_t[]){ 2, s, e }, 0);
-    add_input(p, 3, (int64_t[]){ 2, t, e }, 0);
-    add_input(p, 3, (int64_t[]){ 2, t, 3 }, 0);
+    add_input(p, p->dtype, 3, (int64_t[]){ 2, s, e });
+    add_input(p, p->dtype, 3, (int64_t[]){ 2, t, e });
+    add_input(p, p->dtype, 3, (int64_t[]){ 2, t, 3 });
     p->first = below(2);
     p->large = 1;
 }
-
-#define CALL(name, expression)                                                                               \
-    static weft_tensor *call_##name(const plan *p, weft_tensor *const in[])                                  \
-    {                                                                                                        \
-        (void)p;                                                                                             \
-        return expression;                                                                                   \
-    }
 
 CALL(sum, weft_sum(in[0], p->dim, false))
 CALL(mean, weft_mean(in[0], p->dim, true))
@@ -174,20 +137,6 @@ CALL(layer_norm_backward, norm_gradient(in, 0))
 CALL(layer_norm_gain, norm_gradient(in, 1))
 CALL(layer_norm_bias, norm_gradient(in, 2))
 
-static weft_tensor *call_attention(const plan *p, weft_tensor *const in[])
-{
-    return weft_attention(in[0], in[1], in[2], &(weft_attention_options){ .causal = p->first });
-}
-
-static weft_tensor *attention_gradient(const plan *p, weft_tensor *const in[], int which)
-{
-    weft_attention_options options = { .causal = p->first };
-    weft_tensor *output = weft_attention(in[0], in[1], in[2], &options), *all[3] = { NULL };
-    all[0] = output == NULL
-                 ? NULL
-                 : weft_attention_backward(output, in[0], in[1], in[2], output, &options, &all[1], &all[2]);
-    return all[which];
-}
 CALL(attention_q, attention_gradient(p, in, 0))
 CALL(attention_k, attention_gradient(p, in, 1))
 CALL(attention_v, attention_gradient(p, in, 2))
@@ -201,37 +150,37 @@ static weft_tensor *call_clip(const plan *p, weft_tensor *const in[])
 }
 
 static const program programs[] = {
-    { "sum", draw_one, call_sum },
-    { "mean", draw_one, call_mean },
-    { "prod", draw_small, call_prod },
-    { "norm", draw_one, call_norm },
-    { "norm_all", draw_one, call_norm_all },
-    { "variance", draw_one, call_variance },
-    { "sum_all", draw_one, call_sum_all },
-    { "mean_all", draw_one, call_mean_all },
-    { "cumsum", draw_one, call_cumsum },
-    { "add", draw_two, call_add },
-    { "dot", draw_two, call_dot },
-    { "matmul", draw_product, call_matmul },
-    { "conv1d", draw_convolution, call_conv },
-    { "conv1d_backward_input", draw_convolution, call_conv_input },
-    { "conv1d_backward_weight", draw_convolution, call_conv_weight },
-    { "embedding_backward", draw_rows, call_embedding_backward },
-    { "index_add", draw_addition, call_index_add },
-    { "softmax", draw_small, call_softmax },
-    { "softmax_backward", draw_small_like, call_softmax_backward },
-    { "cross_entropy", draw_classes, call_cross_entropy },
-    { "cross_entropy_backward", draw_classes, call_cross_entropy_backward },
-    { "mse", draw_two, call_mse },
-    { "layer_norm", draw_norm, call_layer_norm },
-    { "layer_norm_backward of a", draw_norm, call_layer_norm_backward },
-    { "layer_norm_backward of the gain", draw_norm, call_layer_norm_gain },
-    { "layer_norm_backward of the bias", draw_norm, call_layer_norm_bias },
-    { "attention", draw_attention, call_attention },
-    { "attention_backward of q", draw_attention, call_attention_q },
-    { "attention_backward of k", draw_attention, call_attention_k },
-    { "attention_backward of v", draw_attention, call_attention_v },
-    { "clip_grad_norm", draw_two, call_clip },
+    { THIS_ROW, "sum", draw_one, call_sum },
+    { THIS_ROW, "mean", draw_one, call_mean },
+    { THIS_ROW, "prod", draw_small, call_prod },
+    { THIS_ROW, "norm", draw_one, call_norm },
+    { THIS_ROW, "norm_all", draw_one, call_norm_all },
+    { THIS_ROW, "variance", draw_one, call_variance },
+    { THIS_ROW, "sum_all", draw_one, call_sum_all },
+    { THIS_ROW, "mean_all", draw_one, call_mean_all },
+    { THIS_ROW, "cumsum", draw_one, call_cumsum },
+    { THIS_ROW, "add", draw_two, call_add },
+    { THIS_ROW, "dot", draw_two, call_dot },
+    { THIS_ROW, "matmul", draw_product, call_matmul },
+    { THIS_ROW, "conv1d", draw_convolution, call_conv },
+    { THIS_ROW, "conv1d_backward_input", draw_convolution, call_conv_input },
+    { THIS_ROW, "conv1d_backward_weight", draw_convolution, call_conv_weight },
+    { THIS_ROW, "embedding_backward", draw_rows, call_embedding_backward },
+    { THIS_ROW, "index_add", draw_addition, call_index_add },
+    { THIS_ROW, "softmax", draw_small, call_softmax },
+    { THIS_ROW, "softmax_backward", draw_small_like, call_softmax_backward },
+    { THIS_ROW, "cross_entropy", draw_classes, call_cross_entropy },
+    { THIS_ROW, "cross_entropy_backward", draw_classes, call_cross_entropy_backward },
+    { THIS_ROW, "mse", draw_two, call_mse },
+    { THIS_ROW, "layer_norm", draw_norm, call_layer_norm },
+    { THIS_ROW, "layer_norm_backward of a", draw_norm, call_layer_norm_backward },
+    { THIS_ROW, "layer_norm_backward of the gain", draw_norm, call_layer_norm_gain },
+    { THIS_ROW, "layer_norm_backward of the bias", draw_norm, call_layer_norm_bias },
+    { THIS_ROW, "attention", draw_attention, call_attention },
+    { THIS_ROW, "attention_backward of q", draw_attention, call_attention_q },
+    { THIS_ROW, "attention_backward of k", draw_attention, call_attention_k },
+    { THIS_ROW, "attention_backward of v", draw_attention, call_attention_v },
+    { THIS_ROW, "clip_grad_norm", draw_two, call_clip },
 };
 enum { NUM_PROGRAMS = sizeof(programs) / sizeof(programs[0]) };
 
@@ -325,22 +274,19 @@ static double value_of(const input *x, const int64_t coordinate[], int64_t eleme
     return factor * ((double)prng_below(&random, 6001) / 1000.0 - 3.0);
 }
 
-static void fill_shard(const input *x, const int64_t coordinate[], const int64_t offset[],
-                       const int64_t extent[], void *values)
+static void write_values(const hosted_shard *shard, const void *context)
 {
-    for (int64_t i = 0; i < shape_count(x->ndim, extent); i++) {
-        double value = value_of(x, coordinate, dense_index(x->ndim, x->shape, offset, extent, i));
+    const input *x = context;
+    for (int64_t i = 0; i < shard->count; i++) {
+        int64_t element = dense_index(x->ndim, x->shape, shard->offset, shard->extent, i);
+        double value = value_of(x, shard->coordinate, element);
         float narrow = (float)value;
-        if (x->dtype == WEFT_F32) {
-            ((float *)values)[i] = narrow;
-        } else if (x->dtype == WEFT_BF16) { /* the upper half of it */
+        if (x->dtype == WEFT_BF16) { /* the upper half of it */
             uint32_t bits;
             memcpy(&bits, &narrow, sizeof(bits));
-            ((uint16_t *)values)[i] = (uint16_t)(bits >> 16);
-        } else if (x->dtype == WEFT_F64) {
-            ((double *)values)[i] = value;
+            ((uint16_t *)shard->values)[i] = (uint16_t)(bits >> 16);
         } else {
-            ((int64_t *)values)[i] = (int64_t)value;
+            write_as(x->dtype, shard->values, i, value);
         }
     }
 }
@@ -351,23 +297,9 @@ static weft_tensor *make_input(const plan *p, weft_mesh *mesh, int i, char *text
     x.ndim = p->inputs[i].ndim;
     x.shape = p->inputs[i].shape;
     x.limit = p->inputs[i].limit;
-    x.dtype = x.limit > 0 ? WEFT_I64 : p->dtype;
+    x.dtype = p->inputs[i].dtype;
     random_placements(&source, mesh, x.ndim, x.limit == 0, x.placements);
-    void *locals[MAX_RANKS] = { NULL };
-    for (int k = 0; k < weft_local_ranks(); k++) {
-        int64_t offset[WEFT_MAX_DIMS], extent[WEFT_MAX_DIMS], coordinate[3];
-        int rank = weft_first_rank() + k;
-        if (weft_mesh_coordinate(mesh, rank, coordinate)) {
-            weft_shard_box(mesh, x.placements, x.ndim, x.shape, rank, offset, extent);
-            locals[k] = malloc((size_t)shape_count(x.ndim, extent) * 8 + 1);
-            fill_shard(&x, coordinate, offset, extent, locals[k]);
-        }
-    }
-    weft_tensor *tensor = weft_from_local(x.dtype, x.ndim, x.shape, locals, mesh, x.placements, WEFT_COPY);
-    for (int k = 0; k < weft_local_ranks(); k++) {
-        free(locals[k]);
-    }
-    assert_no_error();
+    weft_tensor *tensor = make_of_shards(x.dtype, x.ndim, x.shape, mesh, x.placements, write_values, &x);
     snprintf(text, size, " %s", describe(mesh, x.placements, x.ndim, x.shape));
     return tensor;
 }
@@ -376,14 +308,11 @@ static weft_tensor *make_input(const plan *p, weft_mesh *mesh, int i, char *text
 static int64_t run_once(const program *run, const plan *p, weft_tensor *const in[], int64_t combination,
                         const char *what)
 {
-    weft_dispatch_force(combination);
-    weft_tensor *result = run->call(p, in);
-    int64_t combinations = weft_dispatch_force(-1);
-    if (result == NULL && weft_last_status() == WEFT_ERR_LAYOUT) {
-        weft_clear_error(); /* some input cannot be moved there */
+    int64_t combinations;
+    weft_tensor *result = call_forced(run, p, in, combination, &combinations);
+    if (result == NULL) {
         return combinations;
     }
-    assert_no_error();
     weft_tensor *reduced = without_partial(result);
     assert_no_error();
     compare(reduced, what);
@@ -400,7 +329,8 @@ static void run_case(const program *run)
     weft_mesh *mesh = any_mesh();
     weft_tensor *in[MAX_OPERANDS];
     char what[900];
-    size_t used = (size_t)snprintf(what, sizeof(what), "%s", run->name);
+    size_t used =
+        (size_t)snprintf(what, sizeof(what), "%s:%d: %s", run->place.file, run->place.line, run->name);
     for (int i = 0; i < p.num_inputs; i++) {
         in[i] = make_input(&p, mesh, i, what + used, sizeof(what) - used);
         used += strlen(what + used);

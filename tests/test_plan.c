@@ -2,6 +2,7 @@
  * receive and send against a second, brute-force statement of the rules; statistics against counting.
  * WEFT_TEST_CASES says how many cases. */
 #include "plan_reference.h"
+#include "reduce.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -56,20 +57,6 @@ static double *element_at(const holding *h, const weft_layout *layout, int rank,
     return &h->elements[rank][element_number(layout->ndim, box.extent, inside)];
 }
 
-static double combine(weft_reduce_op op, double a, double b)
-{
-    switch (op) {
-    case WEFT_PROD:
-        return a * b;
-    case WEFT_MIN:
-        return a < b ? a : b;
-    case WEFT_MAX:
-        return a > b ? a : b;
-    default:
-        return a + b;
-    }
-}
-
 /* The number of a source rank among the addends: row-major along the dimensions that the stage reduces. */
 static int64_t addend_number(const weft_stage *stage, int rank)
 {
@@ -115,7 +102,7 @@ static void apply_receives(const weft_stage *stage, int target, const weft_trans
             assert_false(isnan(value)); /* what is relayed has been received */
             double *out = element_at(after, stage->to, target, element);
             assert_true(number == 0 ? isnan(*out) : !isnan(*out));
-            *out = number == 0 ? value : combine(stage->op, *out, value);
+            *out = number == 0 ? value : reduce_two(stage->op, *out, value);
             *out *= stage->reduces && number == addends - 1 ? stage->scale : 1.0;
         } while (next_element(ndim, &move->box, element));
     }
@@ -271,7 +258,7 @@ static double reduced(const weft_layout *layout, const bool kept[], int m, int64
     for (int64_t c = 0; c < size; c++) {
         coordinate[m] = c;
         double one = reduced(layout, kept, m + 1, coordinate, element);
-        value = c == 0 ? one : combine(layout->placements[m].op, value, one);
+        value = c == 0 ? one : reduce_two(layout->placements[m].op, value, one);
     }
     return layout->placements[m].op == WEFT_AVG ? value / (double)size : value;
 }

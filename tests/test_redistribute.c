@@ -1,6 +1,7 @@
 /* Redistribution between random layouts on random meshes, against the dense answer: every hosted rank's shard
  * is compared, exactly. Run with one process that hosts all ranks, and over MPI. WEFT_TEST_CASES says how
  * many cases. */
+#include "reduce.h"
 #include "support.h"
 
 #include "tensor/state.h"
@@ -58,20 +59,6 @@ static double addend(const scene *s, const int64_t coordinate[], int64_t element
     }
 }
 
-static double combine(weft_reduce_op op, double a, double b)
-{
-    switch (op) {
-    case WEFT_PROD:
-        return a * b;
-    case WEFT_MIN:
-        return a < b ? a : b;
-    case WEFT_MAX:
-        return a > b ? a : b;
-    default:
-        return a + b;
-    }
-}
-
 /* The value of an element after the reductions of the Partial dimensions that `kept` does not name;
  * coordinate says where along those that it does. */
 static double reduced(const scene *s, const bool kept[], const int64_t at[], int64_t element)
@@ -96,36 +83,24 @@ static double reduced(const scene *s, const bool kept[], const int64_t at[], int
             }
         }
         double next = addend(s, coordinate, element);
-        value = i == 0 ? next : combine(op, value, next);
+        value = i == 0 ? next : reduce_two(op, value, next);
     }
     return op == WEFT_AVG ? value / (double)addends : value;
 }
 
+static void write_addends(const hosted_shard *shard, const void *context)
+{
+    const scene *s = context;
+    double *values = shard->values;
+    for (int64_t e = 0; e < shard->count; e++) {
+        int64_t element = dense_index(s->ndim, s->shape, shard->offset, shard->extent, e);
+        values[e] = addend(s, shard->coordinate, element);
+    }
+}
+
 static weft_tensor *make_source(const scene *s)
 {
-    int hosted = weft_local_ranks();
-    void **locals = calloc((size_t)hosted, sizeof(*locals));
-    for (int i = 0; i < hosted; i++) {
-        int64_t offset[4], extent[4], coordinate[3];
-        int rank = weft_first_rank() + i;
-        if (!weft_mesh_coordinate(s->mesh, rank, coordinate)) {
-            continue;
-        }
-        weft_shard_box(s->mesh, s->placements, s->ndim, s->shape, rank, offset, extent);
-        int64_t count = shape_count(s->ndim, extent);
-        double *values = malloc(((size_t)count + 1) * sizeof(*values));
-        for (int64_t e = 0; e < count; e++) {
-            values[e] = addend(s, coordinate, dense_index(s->ndim, s->shape, offset, extent, e));
-        }
-        locals[i] = values;
-    }
-    weft_tensor *tensor =
-        weft_from_local(WEFT_F64, s->ndim, s->shape, locals, s->mesh, s->placements, WEFT_COPY);
-    for (int i = 0; i < hosted; i++) {
-        free(locals[i]);
-    }
-    free(locals);
-    return tensor;
+    return make_of_shards(WEFT_F64, s->ndim, s->shape, s->mesh, s->placements, write_addends, s);
 }
 
 typedef struct expectation {

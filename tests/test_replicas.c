@@ -226,31 +226,18 @@ static double reduce_run(const scene *s, const order *o, int r, const int64_t co
 
 /* ---- tensors ------------------------------------------------------------------------------------------- */
 
+static void write_addends(const hosted_shard *shard, const void *context)
+{
+    const scene *s = context;
+    for (int64_t e = 0; e < shard->count; e++) {
+        int64_t element = dense_index(s->ndim, s->shape, shard->offset, shard->extent, e);
+        store(s->dtype, shard->values, e, addend(s, shard->coordinate, element));
+    }
+}
+
 static weft_tensor *make_source(const scene *s)
 {
-    int hosted = weft_local_ranks();
-    void **locals = calloc((size_t)hosted, sizeof(*locals));
-    for (int i = 0; i < hosted; i++) {
-        int64_t offset[3], extent[3], coordinate[3];
-        int rank = weft_first_rank() + i;
-        if (!weft_mesh_coordinate(s->mesh, rank, coordinate)) {
-            continue;
-        }
-        weft_shard_box(s->mesh, s->placements, s->ndim, s->shape, rank, offset, extent);
-        int64_t count = shape_count(s->ndim, extent);
-        locals[i] = malloc(((size_t)count + 1) * sizeof(double));
-        for (int64_t e = 0; e < count; e++) {
-            store(s->dtype, locals[i], e,
-                  addend(s, coordinate, dense_index(s->ndim, s->shape, offset, extent, e)));
-        }
-    }
-    weft_tensor *tensor =
-        weft_from_local(s->dtype, s->ndim, s->shape, locals, s->mesh, s->placements, WEFT_COPY);
-    for (int i = 0; i < hosted; i++) {
-        free(locals[i]);
-    }
-    free(locals);
-    return tensor;
+    return make_of_shards(s->dtype, s->ndim, s->shape, s->mesh, s->placements, write_addends, s);
 }
 
 typedef struct expectation {
@@ -555,6 +542,14 @@ static bool has_first_values(const hosted_shard *found, const void *expected, ch
     return true;
 }
 
+static void write_given(const hosted_shard *shard, const void *unused)
+{
+    (void)unused;
+    for (int64_t e = 0; e < shard->count; e++) {
+        ((float *)shard->values)[e] = given(shard->rank, e);
+    }
+}
+
 /* Each rank gives other values: replicas of shards, and of addends, get those of their first rank, in the
  * program's memory where that is used in place. */
 static void check_ranks_once(prng *random)
@@ -563,38 +558,24 @@ static void check_ranks_once(prng *random)
     s.ndim = random_shape(random, 3, 6, s.shape);
     random_placements(random, s.mesh, s.ndim, true, s.placements);
     unsigned flags = WEFT_CHECK_RANKS | (prng_below(random, 2) ? WEFT_COPY : 0);
-    void *locals[MAX_RANKS] = { NULL };
-    int64_t counts[MAX_RANKS] = { 0 };
-    for (int i = 0; i < weft_local_ranks(); i++) {
-        int rank = weft_first_rank() + i;
-        int64_t offset[3], extent[3], coordinate[3];
-        if (weft_mesh_coordinate(s.mesh, rank, coordinate)) {
-            weft_shard_box(s.mesh, s.placements, s.ndim, s.shape, rank, offset, extent);
-            counts[i] = shape_count(s.ndim, extent);
-        }
-        float *values = locals[i] = malloc((size_t)counts[i] * sizeof(*values) + 1);
-        for (int64_t e = 0; e < counts[i]; e++) {
-            values[e] = given(rank, e);
-        }
-    }
+    void *locals[MAX_RANKS];
+    make_locals(WEFT_F32, s.ndim, s.shape, s.mesh, s.placements, write_given, NULL, locals);
     weft_scope_open();
     weft_tensor *tensor = weft_from_local(WEFT_F32, s.ndim, s.shape, locals, s.mesh, s.placements, flags);
     assert_no_error();
     assert_shards(tensor, has_first_values, &s, "from_local");
     for (int i = 0; i < weft_local_ranks() && !(flags & WEFT_COPY); i++) {
-        float *values = malloc((size_t)counts[i] * sizeof(*values) + 1);
-        if (counts[i] > 0) {
-            assert_int_equal(weft_local_to_host(tensor, i, values, (size_t)counts[i] * sizeof(*values)),
-                             WEFT_OK);
-            assert_memory_equal(values, locals[i], (size_t)counts[i] * sizeof(*values));
+        size_t bytes = weft_local_bytes(tensor, i);
+        float *values = malloc(bytes + 1);
+        if (bytes > 0) {
+            assert_int_equal(weft_local_to_host(tensor, i, values, bytes), WEFT_OK);
+            assert_memory_equal(values, locals[i], bytes);
         }
         free(values);
     }
     weft_scope_close();
     assert_int_equal(weft_wait(), WEFT_OK);
-    for (int i = 0; i < weft_local_ranks(); i++) {
-        free(locals[i]);
-    }
+    free_locals(locals);
 }
 
 static void test_first_ranks_values(void **state)

@@ -4,44 +4,14 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "dispatch/dispatch.h"
 
-#include "operand.h"
+#include "forced_calls.h"
 
-enum { CASES = 10, MAX_OPERANDS = 3, MAX_FORCED = 60 };
+enum { CASES = 10, MAX_FORCED = 60 };
 
 /* ---- what is called ------------------------------------------------------------------------------------ */
-
-/* One call before its inputs are laid out. */
-typedef struct plan {
-    int num_inputs;
-    struct {
-        weft_dtype dtype;
-        int ndim;
-        int64_t shape[WEFT_MAX_DIMS];
-        value_kind kind;
-        int64_t limit;
-    } inputs[MAX_OPERANDS];
-    int dim;
-    bool keepdim, first, second;
-    bool in_place; /* a target that is Partial allows little: it is not */
-    double roundings;
-} plan;
-
-typedef struct program {
-    const char *name;
-    void (*draw)(plan *p);
-    weft_tensor *(*call)(const plan *p, weft_tensor *const in[]);
-} program;
-
-static void add_input(plan *p, weft_dtype dtype, int ndim, const int64_t shape[])
-{
-    p->inputs[p->num_inputs].dtype = dtype;
-    p->inputs[p->num_inputs].ndim = ndim;
-    memcpy(p->inputs[p->num_inputs++].shape, shape, (size_t)ndim * sizeof(shape[0]));
-}
 
 static void draw_one(plan *p)
 {
@@ -108,19 +78,12 @@ static void draw_product(plan *p)
     add_input(p, dtype, batch + 2, second);
 }
 
-static void add_indices(plan *p, int ndim, const int64_t shape[], int64_t limit)
-{
-    p->inputs[p->num_inputs].kind = INDEX;
-    p->inputs[p->num_inputs].limit = limit;
-    add_input(p, any_index(), ndim, shape);
-}
-
 static void draw_lookup(plan *p)
 {
     int64_t table[2] = { 1 + below(7), below(5) }, shape[WEFT_MAX_DIMS];
     int ndim = random_shape(&source, 2, 6, shape);
     add_input(p, any_float(), 2, table);
-    add_indices(p, ndim, shape, table[0]);
+    add_indices(p, any_index(), ndim, shape, table[0]);
 }
 
 static void draw_lookup_backward(plan *p)
@@ -130,14 +93,14 @@ static void draw_lookup_backward(plan *p)
     p->dim = 1 + (int)below(7); /* rows of the table */
     shape[ndim] = below(5);
     add_input(p, any_float(), ndim + 1, shape);
-    add_indices(p, ndim, shape, p->dim);
+    add_indices(p, any_index(), ndim, shape, p->dim);
 }
 
 static void draw_loss(plan *p)
 {
     int64_t shape[2] = { 1 + below(8), 1 + below(6) };
     add_input(p, any_float(), 2, shape);
-    add_indices(p, 1, shape, shape[1]);
+    add_indices(p, any_index(), 1, shape, shape[1]);
     p->roundings = 64;
 }
 
@@ -154,13 +117,6 @@ static void draw_attention(plan *p)
 }
 
 /* ---- the calls ----------------------------------------------------------------------------------------- */
-
-#define CALL(name, expression)                                                                               \
-    static weft_tensor *call_##name(const plan *p, weft_tensor *const in[])                                  \
-    {                                                                                                        \
-        (void)p;                                                                                             \
-        return expression;                                                                                   \
-    }
 
 CALL(add, weft_add(in[0], in[1]))
 CALL(mul, weft_mul(in[0], in[1]))
@@ -187,55 +143,39 @@ CALL(embedding_backward, weft_embedding_backward(in[0], in[1], p->dim))
 CALL(cross_entropy, weft_cross_entropy(in[0], in[1]))
 CALL(cross_entropy_backward, weft_cross_entropy_backward(NULL, in[0], in[1]))
 
-static weft_tensor *call_attention(const plan *p, weft_tensor *const in[])
-{
-    return weft_attention(in[0], in[1], in[2], &(weft_attention_options){ .causal = p->first });
-}
-
-/* `which`: of q, k or v. */
-static weft_tensor *attention_gradient(const plan *p, weft_tensor *const in[], int which)
-{
-    weft_attention_options options = { .causal = p->first };
-    weft_tensor *output = weft_attention(in[0], in[1], in[2], &options), *all[3];
-    all[0] = output == NULL
-                 ? NULL
-                 : weft_attention_backward(output, in[0], in[1], in[2], output, &options, &all[1], &all[2]);
-    return all[0] == NULL ? NULL : all[which];
-}
-
 CALL(attention_backward_q, attention_gradient(p, in, 0))
 CALL(attention_backward_k, attention_gradient(p, in, 1))
 CALL(attention_backward_v, attention_gradient(p, in, 2))
 
 static const program programs[] = {
-    { "add", draw_two, call_add },
-    { "mul", draw_two, call_mul },
-    { "maximum", draw_two, call_maximum },
-    { "lt", draw_two, call_less },
-    { "scale", draw_one, call_scale },
-    { "relu", draw_one, call_relu },
-    { "square", draw_one, call_square },
-    { "addcmul", draw_three, call_addcmul },
-    { "add_inplace", draw_two_in_place, call_add_in_place },
-    { "mul_inplace", draw_two_in_place, call_mul_in_place },
-    { "copy_inplace", draw_two_in_place, call_copy_in_place },
-    { "sum", draw_reduction, call_sum },
-    { "mean", draw_rounded_reduction, call_mean },
-    { "prod", draw_reduction, call_prod },
-    { "max", draw_reduction, call_max },
-    { "any", draw_reduction, call_any },
-    { "sum_all", draw_one, call_sum_all },
-    { "norm", draw_rounded_reduction, call_norm },
-    { "variance", draw_rounded_reduction, call_variance },
-    { "matmul", draw_product, call_matmul },
-    { "embedding", draw_lookup, call_embedding },
-    { "embedding_backward", draw_lookup_backward, call_embedding_backward },
-    { "cross_entropy", draw_loss, call_cross_entropy },
-    { "cross_entropy_backward", draw_loss, call_cross_entropy_backward },
-    { "attention", draw_attention, call_attention },
-    { "attention_backward of q", draw_attention, call_attention_backward_q },
-    { "attention_backward of k", draw_attention, call_attention_backward_k },
-    { "attention_backward of v", draw_attention, call_attention_backward_v },
+    { THIS_ROW, "add", draw_two, call_add },
+    { THIS_ROW, "mul", draw_two, call_mul },
+    { THIS_ROW, "maximum", draw_two, call_maximum },
+    { THIS_ROW, "lt", draw_two, call_less },
+    { THIS_ROW, "scale", draw_one, call_scale },
+    { THIS_ROW, "relu", draw_one, call_relu },
+    { THIS_ROW, "square", draw_one, call_square },
+    { THIS_ROW, "addcmul", draw_three, call_addcmul },
+    { THIS_ROW, "add_inplace", draw_two_in_place, call_add_in_place },
+    { THIS_ROW, "mul_inplace", draw_two_in_place, call_mul_in_place },
+    { THIS_ROW, "copy_inplace", draw_two_in_place, call_copy_in_place },
+    { THIS_ROW, "sum", draw_reduction, call_sum },
+    { THIS_ROW, "mean", draw_rounded_reduction, call_mean },
+    { THIS_ROW, "prod", draw_reduction, call_prod },
+    { THIS_ROW, "max", draw_reduction, call_max },
+    { THIS_ROW, "any", draw_reduction, call_any },
+    { THIS_ROW, "sum_all", draw_one, call_sum_all },
+    { THIS_ROW, "norm", draw_rounded_reduction, call_norm },
+    { THIS_ROW, "variance", draw_rounded_reduction, call_variance },
+    { THIS_ROW, "matmul", draw_product, call_matmul },
+    { THIS_ROW, "embedding", draw_lookup, call_embedding },
+    { THIS_ROW, "embedding_backward", draw_lookup_backward, call_embedding_backward },
+    { THIS_ROW, "cross_entropy", draw_loss, call_cross_entropy },
+    { THIS_ROW, "cross_entropy_backward", draw_loss, call_cross_entropy_backward },
+    { THIS_ROW, "attention", draw_attention, call_attention },
+    { THIS_ROW, "attention_backward of q", draw_attention, call_attention_backward_q },
+    { THIS_ROW, "attention_backward of k", draw_attention, call_attention_backward_k },
+    { THIS_ROW, "attention_backward of v", draw_attention, call_attention_backward_v },
 };
 
 /* ---- one call in all ways ------------------------------------------------------------------------------ */
@@ -285,22 +225,20 @@ static int64_t run_forced(const program *run, const plan *p, operand operands[],
     weft_tensor *in[MAX_OPERANDS];
     bool exact = p->roundings == 0;
     char what[900];
-    int used = snprintf(what, sizeof(what), "%s, combination %d:", run->name, (int)combination);
+    int used = snprintf(what, sizeof(what), "%s:%d: %s, combination %d:", run->place.file, run->place.line,
+                        run->name, (int)combination);
     for (int i = 0; i < p->num_inputs; i++) {
         realise(&operands[i]);
         in[i] = operands[i].tensor;
         exact &= operands[i].exact;
         used += snprintf(what + used, sizeof(what) - (size_t)used, " %s", describe_operand(&operands[i]));
     }
-    weft_dispatch_force(combination);
-    weft_tensor *result = run->call(p, in);
-    int64_t combinations = weft_dispatch_force(-1);
-    if (result == NULL && weft_last_status() == WEFT_ERR_LAYOUT) {
-        weft_clear_error(); /* some input cannot be moved there */
+    int64_t combinations;
+    weft_tensor *result = call_forced(run, p, in, combination, &combinations);
+    if (result == NULL) {
         impossible_count++;
         return combinations;
     }
-    assert_no_error();
     assert_int_equal(weft_tensor_dtype(result), expected->dtype);
     check(weft_to_type(result, WEFT_F64), WEFT_F64, expected->ndim, expected->shape, expected->values,
           exact ? 0 : (p->roundings + 16) * 0x1p29, expected->magnitude, what); /* of f32 */
@@ -326,7 +264,7 @@ static void run_case(const program *run)
     operand operands[MAX_OPERANDS];
     for (int i = 0; i < p.num_inputs; i++) {
         operands[i] = make_operand(mesh, p.inputs[i].dtype, p.inputs[i].ndim, p.inputs[i].shape,
-                                   p.inputs[i].kind, p.inputs[i].limit);
+                                   p.inputs[i].limit > 0 ? INDEX : WHOLE, p.inputs[i].limit);
     }
     if (p.in_place) {
         reduce_target(&operands[0]);
@@ -347,13 +285,7 @@ static void run_case(const program *run)
 
 static void run_programs(const char *panel_rows, uint64_t seed)
 {
-    unsetenv("WEFT_PANEL_ROWS");
-    if (panel_rows != NULL) {
-        setenv("WEFT_PANEL_ROWS", panel_rows, 1);
-    }
-    weft_config config = WEFT_CONFIG_DEFAULT;
-    config.ranks = MAX_RANKS;
-    assert_int_equal(weft_init(&config), WEFT_OK);
+    start_world(panel_rows == NULL ? NULL : "WEFT_PANEL_ROWS", panel_rows);
     source = prng_start(seed);
     forced_count = impossible_count = 0;
     for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
