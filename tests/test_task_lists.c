@@ -23,10 +23,10 @@ static const char *const mutation_names[] = { "a task is missing", "a task stand
                                               "a task reads beyond its slot",
                                               "two tasks have changed places" };
 
-/* What was found of one registered operation. */
+/* What was found of one registered operation, or (NULL) of redistributions. */
 typedef struct record {
     const weft_operation *operation;
-    uint64_t lists, tasks, most_tasks;
+    uint64_t lists, tasks;
     uint64_t tried[NUM_MUTATIONS], passed[NUM_MUTATIONS];
 } record;
 
@@ -46,6 +46,11 @@ static record *record_of(const weft_operation *of)
     num_records = i == num_records ? i + 1 : num_records;
     records[i].operation = of;
     return &records[i];
+}
+
+static const char *name_of(const record *r)
+{
+    return r->operation == NULL ? "redistribution" : r->operation->name;
 }
 
 /* ---- mutations ----------------------------------------------------------------------------------------- */
@@ -76,8 +81,11 @@ static void note_update(void *context, const weft_kernel_access *access)
 static bool is_update(const weft_task *task)
 {
     bool updates = false;
-    weft_kernel_info_of(task->kernel)->accesses(task->arguments, (int)task->num_operands,
-                                                note_update, &updates);
+    if (task->kind != WEFT_RECORD_TASK) {
+        return false;
+    }
+    weft_kernel_info_of(task->kernel)
+        ->accesses(task->arguments, (int)task->num_operands, note_update, &updates);
     return updates;
 }
 
@@ -100,6 +108,9 @@ static size_t successor(weft_task_list *list, size_t at)
 static bool mutate(weft_task_list *list, mutation how, size_t at, size_t size)
 {
     weft_task *tasks = list->tasks.items, *task = &tasks[at];
+    if (task->kind == WEFT_RECORD_SEND && (how == MISSING || how == MOVED)) {
+        return false; /* that would show at the other process */
+    }
     weft_task_operand *operands = operands_of(list, task);
     size_t behind = (list->tasks.count - at - 1) * sizeof(*tasks), other;
     switch (how) {
@@ -132,26 +143,28 @@ static bool mutate(weft_task_list *list, mutation how, size_t at, size_t size)
     }
 }
 
-static weft_status check(const weft_task_list *list, int count, const weft_task_tensor tensors[])
-{
-    char why[300];
-    return weft_task_list_check(list, count, tensors, weft_runtime.first_rank, weft_runtime.local_ranks, why,
-                                sizeof(why));
-}
+/* Linked in front of weft_task_list_check() and weft_check_lowered() (--wrap). */
+weft_status __real_weft_task_list_check(const weft_task_list *list, const weft_task_call *call, char *why,
+                                        size_t why_size);
+weft_status __wrap_weft_task_list_check(const weft_task_list *list, const weft_task_call *call, char *why,
+                                        size_t why_size);
+bool __real_weft_check_lowered(const weft_lowering *lowering);
+bool __wrap_weft_check_lowered(const weft_lowering *lowering);
 
-static void try_mutations(record *r, const weft_task_list *list, int count, const weft_task_tensor tensors[])
+static void try_mutations(record *r, const weft_task_list *list, const weft_task_call *call)
 {
-    size_t size = weft_dtype_size(tensors[count - 1].layout->dtype);
+    size_t size = weft_dtype_size(call->tensors[call->num_tensors - 1].layout->dtype);
     for (int how = 0; how < NUM_MUTATIONS; how++) {
         for (int i = 0; i < TRIES && list->tasks.count > 0; i++) {
+            char why[300];
             weft_task_list copy = copy_list(list);
             size_t at = (size_t)prng_below(&numbers, (int64_t)list->tasks.count);
             if (mutate(&copy, (mutation)how, at, size)) {
-                bool passed = check(&copy, count, tensors) == WEFT_OK;
+                bool passed = __real_weft_task_list_check(&copy, call, why, sizeof(why)) == WEFT_OK;
                 r->tried[how]++;
                 r->passed[how] += passed;
                 if (passed && getenv("WEFT_TEST_VERBOSE") != NULL) {
-                    printf("%s: %s\n", r->operation->name, mutation_names[how]);
+                    printf("%s: %s\n", name_of(r), mutation_names[how]);
                     weft_task_list_print(list, stdout);
                 }
             }
@@ -161,34 +174,41 @@ static void try_mutations(record *r, const weft_task_list *list, int count, cons
     }
 }
 
-/* Linked in front of weft_check_lowered() (--wrap). */
-bool __real_weft_check_lowered(const weft_lowering *lowering);
-bool __wrap_weft_check_lowered(const weft_lowering *lowering);
+/* The operation whose list is being checked; NULL: it is a redistribution. */
+static const weft_operation *checked;
+
+weft_status __wrap_weft_task_list_check(const weft_task_list *list, const weft_task_call *call, char *why,
+                                        size_t why_size)
+{
+    weft_status status = __real_weft_task_list_check(list, call, why, why_size);
+    record *r = record_of(checked);
+    r->lists += status == WEFT_OK;
+    r->tasks += list->tasks.count;
+    if (status == WEFT_OK) {
+        try_mutations(r, list, call);
+    }
+    return status;
+}
 
 bool __wrap_weft_check_lowered(const weft_lowering *lowering)
 {
-    weft_task_tensor tensors[WEFT_MAX_INPUTS + 1];
-    const weft_task_list *list = lowering->tasks;
-    int count = weft_lowered_tensors(lowering, tensors);
-    record *r = record_of(lowering->operation);
+    checked = lowering->operation;
     bool right = __real_weft_check_lowered(lowering);
-    r->lists += right;
-    r->tasks += list->tasks.count;
-    r->most_tasks = list->tasks.count > r->most_tasks ? list->tasks.count : r->most_tasks;
-    if (right) {
-        try_mutations(r, list, count, tensors);
-    }
+    checked = NULL;
     return right;
 }
 
 /* ---- tests --------------------------------------------------------------------------------------------- */
 
 enum { PROGRAMS = 1500 };
+static int processes;
 
 static void test_lists_of_programs(void **state)
 {
     (void)state;
-    order all = { .processes = 1, .from = 5000, .count = PROGRAMS, .checks = true };
+    order all = {
+        .processes = processes, .from = 5000, .count = PROGRAMS / (uint64_t)processes, .checks = true
+    };
     assert_int_equal(worker(&all), 0);
     uint64_t lists = 0, tasks = 0;
     for (int i = 0; i < num_records; i++) {
@@ -222,7 +242,7 @@ static bool is_expected(const weft_operation *of, mutation how)
     static const char *const parts[] = { "cat", "slice_backward", "attention_state", "attention_backward_q",
                                          "attention_backward_kv" };
     bool found = false;
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && of != NULL; i++) {
         found = found || strcmp(of->name, parts[i]) == 0;
     }
     return found && (how == MISSING || how == MOVED);
@@ -240,7 +260,7 @@ static void test_mutations_are_refused(void **state)
             passed += r->passed[how];
             if (r->passed[how] > 0 && !is_expected(r->operation, (mutation)how)) {
                 print_error("%s, and nothing is said: %s, %" PRIu64 " of %" PRIu64 "\n", mutation_names[how],
-                            r->operation->name, r->passed[how], r->tried[how]);
+                            name_of(r), r->passed[how], r->tried[how]);
                 missed++;
             }
         }
@@ -251,12 +271,17 @@ static void test_mutations_are_refused(void **state)
     assert_int_equal(missed, 0);
 }
 
-int main(void)
+/* One argument: the number of processes. */
+int main(int count, char *arguments[])
 {
-    const struct CMUnitTest tests[] = {
+    processes = count > 1 ? atoi(arguments[1]) : 1;
+    struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lists_of_programs),
         cmocka_unit_test(test_every_operation_was_checked),
         cmocka_unit_test(test_mutations_are_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    if (processes > 1) { /* few programs do not call everything */
+        tests[1] = tests[2];
+    }
+    return _cmocka_run_group_tests("task_lists", tests, processes > 1 ? 2 : 3, NULL, NULL);
 }

@@ -49,8 +49,11 @@ bool weft_check_lowered(const weft_lowering *lowering)
     weft_task_tensor tensors[WEFT_MAX_INPUTS + 1];
     char why[300] = "no memory";
     int count = weft_lowered_tensors(lowering, tensors);
-    weft_status status = weft_task_list_check(lowering->tasks, count, tensors, weft_runtime.first_rank,
-                                              weft_runtime.local_ranks, why, sizeof(why));
+    weft_task_call checked = { .num_tensors = count,
+                               .tensors = tensors,
+                               .first_rank = weft_runtime.first_rank,
+                               .num_shards = weft_runtime.local_ranks };
+    weft_status status = weft_task_list_check(lowering->tasks, &checked, why, sizeof(why));
     if (status != WEFT_OK) {
         weft_fail_alone(status, lowering->function, "the tasks of %s: %s", lowering->operation->name, why);
         return false;

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- state --------------------------------------------------------------------------------------------- */
 
@@ -16,6 +17,7 @@ typedef struct unit {
     bool read;            /* since it was written */
     uint32_t first, last; /* tasks, of those whose addends it has */
     int64_t addends;
+    int64_t rank_addend; /* of what a rank has: the number of its addend, of sums the last one's; else -1 */
 } unit;
 
 typedef struct slot_state {
@@ -29,17 +31,17 @@ typedef struct sources {
     int64_t addends, of_this; /* of all; of the one that is looked at */
     bool any, tasks;          /* there was one; the last one is a sum that tasks have made: these */
     uint32_t first, last;
+    int64_t first_rank_addend, last_rank_addend; /* -1: not what a rank has */
 } sources;
 
 typedef struct checker {
     const weft_task_list *list;
-    int num_tensors;
-    const weft_task_tensor *tensors;
-    int first_rank, num_shards;
+    const weft_task_call *call;
     slot_state *slots;
     uint32_t task; /* that is looked at */
     bool measures; /* the first time: units are found */
     sources sources;
+    int64_t message_addend; /* of the message that is received: see unit; else -1 */
     bool failed, out_of_memory;
     char *why;
     size_t why_size;
@@ -76,13 +78,20 @@ static const char *slot_text(const weft_slot *slot, char text[64])
     return text;
 }
 
+static const char *name_of(const weft_task *task)
+{
+    return task->kind == WEFT_RECORD_SEND      ? "send"
+           : task->kind == WEFT_RECORD_RECEIVE ? "receive"
+                                               : weft_kernel_info_of(task->kernel)->name;
+}
+
 /* "task 3 (weft_copy) reads bytes 16 to 32 of tensor 0, shard 0, panel 1: ..." */
 static void refuse_bytes(checker *c, uint32_t slot, const char *does, int64_t first, int64_t last,
                          const char *why)
 {
     char text[64];
     refuse(c, "task %" PRIu32 " (%s) %s bytes %" PRId64 " to %" PRId64 " of %s: %s", c->task,
-           weft_kernel_info_of(task_at(c, c->task)->kernel)->name, does, first, last,
+           name_of(task_at(c, c->task)), does, first, last,
            slot_text(weft_task_list_slots(c->list) + slot, text), why);
 }
 
@@ -91,12 +100,13 @@ static void refuse_bytes(checker *c, uint32_t slot, const char *does, int64_t fi
 /* Bytes of a panel; -1: there is none. */
 static int64_t panel_bytes(const checker *c, const weft_slot *slot)
 {
-    if (slot->tensor < 0 || slot->tensor >= c->num_tensors || slot->shard < 0 ||
-        slot->shard >= c->num_shards) {
+    const weft_task_call *call = c->call;
+    if (slot->tensor < 0 || slot->tensor >= call->num_tensors || slot->shard < 0 ||
+        slot->shard >= call->num_shards) {
         return -1;
     }
-    const weft_layout *layout = c->tensors[slot->tensor].layout;
-    weft_shard_info shard = weft_layout_shard(layout, c->first_rank + slot->shard);
+    const weft_layout *layout = call->tensors[slot->tensor].layout;
+    weft_shard_info shard = weft_layout_shard(layout, call->first_rank + slot->shard);
     if (slot->panel < 0 || slot->panel >= shard.num_panels) {
         return -1;
     }
@@ -128,6 +138,11 @@ static void size_slots(checker *c)
     }
 }
 
+static int64_t rank_addend_of(const checker *c, int rank)
+{
+    return c->call->addend == NULL ? -1 : c->call->addend(c->call->context, rank);
+}
+
 static void make_units(checker *c)
 {
     for (size_t i = 0; i < c->list->slots.count && !c->failed; i++) {
@@ -136,9 +151,11 @@ static void make_units(checker *c)
         size_t count = s->bytes == 0 ? 0 : (size_t)(s->bytes / s->unit_bytes);
         s->units = calloc(count + 1, sizeof(*s->units));
         c->failed = c->out_of_memory = s->units == NULL;
-        bool given = slot->tensor != WEFT_TEMPORARY && c->tensors[slot->tensor].given;
-        for (size_t k = 0; k < count && !c->failed && given; k++) {
-            s->units[k].state = GIVEN;
+        bool given = slot->tensor != WEFT_TEMPORARY && c->call->tensors[slot->tensor].given;
+        int64_t rank_addend = given ? rank_addend_of(c, c->call->first_rank + slot->shard) : -1;
+        for (size_t k = 0; k < count && !c->failed; k++) {
+            s->units[k].state = given ? GIVEN : NOTHING;
+            s->units[k].rank_addend = rank_addend;
         }
     }
 }
@@ -223,7 +240,8 @@ static void measure(checker *c, uint32_t slot, const runs *r, const char *does)
         s->unit_bytes = common_divisor(s->unit_bytes, r->stride[d]);
     }
     const weft_slot *of = weft_task_list_slots(c->list) + slot;
-    size_t size = of->tensor == WEFT_TEMPORARY ? 1 : weft_dtype_size(c->tensors[of->tensor].layout->dtype);
+    size_t size =
+        of->tensor == WEFT_TEMPORARY ? 1 : weft_dtype_size(c->call->tensors[of->tensor].layout->dtype);
     if (s->unit_bytes % (int64_t)size != 0) {
         refuse_bytes(c, slot, does, r->offset, end, "elements are cut");
     }
@@ -286,18 +304,27 @@ static bool has_value(const unit *u)
 
 /* ---- units --------------------------------------------------------------------------------------------- */
 
+/* Of what ranks have. */
+static bool ranks_come_after(int64_t earlier, int64_t later)
+{
+    return earlier < 0 || later < 0 || earlier < later;
+}
+
 /* A source of a sum: its addends come behind those of the sources before. All its elements have as many. */
 static const char *add_source(checker *c, const unit *u, bool begins)
 {
     sources *s = &c->sources;
     if (begins) {
-        if (s->any && u->addends > 0 && s->tasks && !comes_after(c, s->last, u->first)) {
+        if (s->any && ((u->addends > 0 && s->tasks && !comes_after(c, s->last, u->first)) ||
+                       !ranks_come_after(s->last_rank_addend, u->rank_addend))) {
             return "its addends do not come behind those of the operand before";
         }
         s->addends += s->of_this = u->addends > 0 ? u->addends : 1;
         s->tasks = u->addends > 0;
         s->first = s->any ? s->first : u->first;
         s->last = u->last;
+        s->first_rank_addend = s->any ? s->first_rank_addend : u->rank_addend;
+        s->last_rank_addend = u->rank_addend;
         s->any = true;
     } else if (s->of_this != (u->addends > 0 ? u->addends : 1)) {
         return "its elements are not of as many addends";
@@ -338,6 +365,9 @@ static const char *continue_unit(const checker *c, unit *u, const weft_kernel_ac
         !comes_after(c, u->last, from_tasks ? c->sources.first : c->task)) {
         return "its addends do not come behind those of the tasks before";
     }
+    if (access->adds_sources && !ranks_come_after(u->rank_addend, c->sources.first_rank_addend)) {
+        return "the ranks' addends do not come behind those of the tasks before";
+    }
     u->state = WRITTEN;
     return NULL;
 }
@@ -349,6 +379,7 @@ static const char *write_unit(const checker *c, unit *u, const weft_kernel_acces
     bool from_tasks = access->adds_sources && c->sources.tasks;
     u->addends += access->adds_sources ? c->sources.addends : access->addends;
     u->last = from_tasks ? c->sources.last : c->task;
+    u->rank_addend = access->adds_sources ? c->sources.last_rank_addend : c->message_addend;
     u->first = from_tasks && access->kind != WEFT_KERNEL_UPDATE ? c->sources.first : u->first;
     u->read = false;
     return why;
@@ -406,8 +437,7 @@ static void visit_access(void *context, const weft_kernel_access *access)
         return;
     }
     if (access->operand < 0 || (uint32_t)access->operand >= task->num_operands) {
-        refuse(c, "task %" PRIu32 " (%s) has no operand %d", c->task, weft_kernel_info_of(task->kernel)->name,
-               access->operand);
+        refuse(c, "task %" PRIu32 " (%s) has no operand %d", c->task, name_of(task), access->operand);
         return;
     }
     const weft_task_operand *operand = weft_task_operands(c->list, task) + access->operand;
@@ -459,6 +489,24 @@ static void declare_accesses(checker *c, const weft_task *task)
     }
 }
 
+/* What a transfer's messages bring to its operand, or take from it. */
+static void visit_transfer(checker *c, const weft_task *transfer)
+{
+    bool receives = transfer->kind == WEFT_RECORD_RECEIVE;
+    for (uint32_t i = 0; i < transfer->num_messages; i++) {
+        const weft_task_message *message = weft_task_messages(c->list, transfer) + i;
+        const weft_region *region = &message->region;
+        weft_kernel_access access = { .kind = receives ? WEFT_KERNEL_WRITE : WEFT_KERNEL_READ,
+                                      .offset = region->offset,
+                                      .element = region->run_bytes,
+                                      .ndim = region->ndim };
+        memcpy(access.extent, region->count, sizeof(region->count));
+        memcpy(access.stride, region->stride, sizeof(region->stride));
+        c->message_addend = receives ? rank_addend_of(c, message->source_rank) : -1;
+        visit_access(c, &access);
+    }
+}
+
 static void visit_tasks(checker *c, bool measures)
 {
     c->measures = measures;
@@ -468,7 +516,13 @@ static void visit_tasks(checker *c, bool measures)
         if (!measures) {
             declare_accesses(c, task);
         }
-        weft_kernel_info_of(task->kernel)->accesses(task->arguments, (int)task->num_operands, visit_access, c);
+        c->message_addend = -1;
+        if (task->kind == WEFT_RECORD_TASK) {
+            weft_kernel_info_of(task->kernel)
+                ->accesses(task->arguments, (int)task->num_operands, visit_access, c);
+        } else {
+            visit_transfer(c, task);
+        }
     }
 }
 
@@ -478,6 +532,7 @@ static void visit_tasks(checker *c, bool measures)
 typedef struct shard_state {
     int64_t panels; /* that have a slot */
     bool some_read, some_unread;
+    int64_t written;     /* bytes */
     int64_t least, most; /* addends */
 } shard_state;
 
@@ -490,6 +545,7 @@ static void add_slot(const slot_state *s, shard_state *shard)
         shard->some_read = shard->some_read || u->read;
         shard->some_unread = shard->some_unread || !u->read;
         if (u->state == WRITTEN) {
+            shard->written += s->unit_bytes;
             shard->least = weft_min_i64(shard->least, u->addends);
             shard->most = weft_max_i64(shard->most, u->addends);
         }
@@ -525,9 +581,42 @@ static void check_written(checker *c, size_t slot)
     }
 }
 
+/* Whether element `number` of a panel, row-major, is in a box of the tensor's indices. */
+static bool is_inside(const weft_layout *layout, const weft_box *shard, int64_t first_row, int64_t number,
+                      const weft_box *box)
+{
+    bool inside = true;
+    for (int d = layout->ndim - 1; d >= 0; d--) {
+        int64_t index = d == 0 ? number + first_row : number % shard->extent[d] + shard->offset[d];
+        inside = inside && index >= box->offset[d] && index < box->offset[d] + box->extent[d];
+        number /= shard->extent[d];
+    }
+    return inside;
+}
+
+/* Whether no unit outside a box is written. */
+static void check_inside(checker *c, size_t number, const weft_box *box)
+{
+    const slot_state *s = &c->slots[number];
+    const weft_slot *slot = weft_task_list_slots(c->list) + number;
+    const weft_layout *layout = c->call->tensors[slot->tensor].layout;
+    int64_t size = (int64_t)weft_dtype_size(layout->dtype), first, last;
+    weft_shard_info shard = weft_layout_shard(layout, c->call->first_rank + slot->shard);
+    weft_panel_range(layout, &shard.box, slot->panel, &first, &last);
+    for (int64_t i = 0; s->bytes > 0 && i < s->bytes / s->unit_bytes; i++) {
+        if (s->units[i].state == WRITTEN &&
+            !is_inside(layout, &shard.box, first, i * s->unit_bytes / size, box)) {
+            char text[64];
+            refuse(c, "a task writes element %" PRId64 " of %s, which is not asked for",
+                   i * s->unit_bytes / size, slot_text(slot, text));
+            return;
+        }
+    }
+}
+
 static void check_shard(checker *c, int tensor, int shard)
 {
-    const weft_task_tensor *t = &c->tensors[tensor];
+    const weft_task_tensor *t = &c->call->tensors[tensor];
     shard_state found = { .least = INT64_MAX, .most = INT64_MIN };
     for (size_t i = 0; i < c->list->slots.count; i++) {
         const weft_slot *slot = weft_task_list_slots(c->list) + i;
@@ -536,9 +625,12 @@ static void check_shard(checker *c, int tensor, int shard)
             if (t->written == WEFT_TASKS_ALL) {
                 check_written(c, i);
             }
+            if (t->boxes != NULL) {
+                check_inside(c, i, &t->boxes[shard]);
+            }
         }
     }
-    int64_t panels = weft_layout_shard(t->layout, c->first_rank + shard).num_panels;
+    int64_t panels = weft_layout_shard(t->layout, c->call->first_rank + shard).num_panels;
     if (t->written == WEFT_TASKS_ALL && found.panels < panels) {
         refuse(c, "no task writes %" PRId64 " of %" PRId64 " panels of tensor %d, shard %d",
                panels - found.panels, panels, tensor, shard);
@@ -547,37 +639,93 @@ static void check_shard(checker *c, int tensor, int shard)
         refuse(c, "elements of tensor %d, shard %d have from %" PRId64 " to %" PRId64 " addends", tensor,
                shard, found.least, found.most);
     }
+    if (t->written != WEFT_TASKS_NONE && c->call->addend != NULL && found.panels > 0 &&
+        (found.least != c->call->num_addends || found.most != c->call->num_addends)) {
+        refuse(c, "elements of tensor %d, shard %d have %" PRId64 " addends, expected %" PRId64, tensor,
+               shard, found.least, c->call->num_addends);
+    }
+    int64_t size = (int64_t)weft_dtype_size(t->layout->dtype);
+    int64_t expected = t->boxes == NULL ? 0 : weft_box_count(t->layout->ndim, &t->boxes[shard]);
+    if (t->boxes != NULL && found.written != expected * size) {
+        refuse(c, "tasks write %" PRId64 " elements of tensor %d, shard %d, expected %" PRId64,
+               found.written / size, tensor, shard, expected);
+    }
     if (t->read == WEFT_TASKS_ALL && t->written == WEFT_TASKS_NONE && found.some_read &&
         (found.some_unread || found.panels < panels)) {
         refuse(c, "tasks read some of tensor %d, shard %d, but not all", tensor, shard);
     }
 }
 
+typedef struct message_tag {
+    weft_record_kind kind;
+    int32_t peer;
+    uint32_t tag;
+} message_tag;
+
+static int compare_tags(const void *a, const void *b)
+{
+    const message_tag *p = a, *q = b;
+    return p->kind != q->kind   ? (p->kind < q->kind ? -1 : 1)
+           : p->peer != q->peer ? (p->peer < q->peer ? -1 : 1)
+           : p->tag != q->tag   ? (p->tag < q->tag ? -1 : 1)
+                                : 0;
+}
+
+static void collect_tags(const checker *c, message_tag tags[])
+{
+    size_t count = 0;
+    for (size_t i = 0; i < c->list->tasks.count; i++) {
+        const weft_task *transfer = task_at(c, (uint32_t)i);
+        for (uint32_t k = 0; k < transfer->num_messages; k++) {
+            const weft_task_message *message = weft_task_messages(c->list, transfer) + k;
+            tags[count++] = (message_tag){ transfer->kind, message->peer, message->tag };
+        }
+    }
+    qsort(tags, count, sizeof(tags[0]), compare_tags);
+}
+
+static void check_tags(checker *c)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < c->list->tasks.count; i++) {
+        count += task_at(c, (uint32_t)i)->num_messages;
+    }
+    message_tag *tags = malloc((count + 1) * sizeof(*tags));
+    if (tags == NULL) {
+        c->failed = c->out_of_memory = true;
+        return;
+    }
+    collect_tags(c, tags);
+    for (size_t i = 0; i < count; i++) {
+        bool same = i > 0 && tags[i].kind == tags[i - 1].kind && tags[i].peer == tags[i - 1].peer;
+        uint32_t expected = same ? tags[i - 1].tag + 1 : 0;
+        if (tags[i].tag != expected) {
+            refuse(c, "a message with process %" PRId32 " has tag %" PRIu32 ", expected %" PRIu32,
+                   tags[i].peer, tags[i].tag, expected);
+        }
+    }
+    free(tags);
+}
+
 static void check_end(checker *c)
 {
+    check_tags(c);
     for (size_t i = 0; i < c->list->slots.count; i++) {
         if (weft_task_list_slots(c->list)[i].tensor == WEFT_TEMPORARY) {
             check_temporary(c, i);
         }
     }
-    for (int t = 0; t < c->num_tensors; t++) {
-        for (int s = 0; s < c->num_shards && c->tensors[t].layout != NULL; s++) {
+    for (int t = 0; t < c->call->num_tensors; t++) {
+        for (int s = 0; s < c->call->num_shards && c->call->tensors[t].layout != NULL; s++) {
             check_shard(c, t, s);
         }
     }
 }
 
-weft_status weft_task_list_check(const weft_task_list *list, int num_tensors,
-                                 const weft_task_tensor tensors[], int first_rank, int num_shards, char *why,
+weft_status weft_task_list_check(const weft_task_list *list, const weft_task_call *call, char *why,
                                  size_t why_size)
 {
-    checker c = { .list = list,
-                  .num_tensors = num_tensors,
-                  .tensors = tensors,
-                  .first_rank = first_rank,
-                  .num_shards = num_shards,
-                  .why = why,
-                  .why_size = why_size };
+    checker c = { .list = list, .call = call, .why = why, .why_size = why_size };
     c.slots = calloc(list->slots.count + 1, sizeof(*c.slots));
     if (c.slots == NULL) {
         return WEFT_ERR_NOMEM;

@@ -22,6 +22,7 @@ void weft_task_list_free(weft_task_list *list)
     weft_vec_free(&list->slots);
     weft_vec_free(&list->temporaries);
     weft_vec_free(&list->arguments);
+    weft_vec_free(&list->messages);
     free(list->pending);
     free(list->slot_index);
     *list = (weft_task_list){ 0 };
@@ -168,6 +169,11 @@ static const void *keep_arguments(weft_task_list *list)
     return memcpy(bytes, list->pending, list->pending_size);
 }
 
+void weft_task_trim(weft_task_list *list, size_t size)
+{
+    list->pending_size = size;
+}
+
 bool weft_task_end(weft_task_list *list, double position)
 {
     const void *arguments = list->failed ? NULL : keep_arguments(list);
@@ -182,6 +188,35 @@ bool weft_task_end(weft_task_list *list, double position)
     if (task->num_operands > list->max_operands) {
         list->max_operands = task->num_operands;
     }
+    return true;
+}
+
+/* ---- transfers ----------------------------------------------------------------------------------------- */
+
+void weft_transfer_begin(weft_task_list *list, weft_record_kind kind, weft_slot slot, weft_slot_access access)
+{
+    weft_task *transfer = weft_vec_push(&list->tasks, sizeof(*transfer));
+    if (transfer == NULL) {
+        list->failed = true;
+        return;
+    }
+    transfer->kind = kind;
+    transfer->first_operand = (uint32_t)list->operands.count;
+    transfer->first_message = (uint32_t)list->messages.count;
+    weft_task_add(list, slot, 0, access);
+    list->max_operands = list->max_operands == 0 ? 1 : list->max_operands;
+}
+
+bool weft_transfer_add(weft_task_list *list, const weft_task_message *message)
+{
+    weft_task_message *added = list->failed ? NULL : weft_vec_push(&list->messages, sizeof(*added));
+    if (added == NULL) {
+        list->failed = true;
+        return false;
+    }
+    *added = *message;
+    size_t count = ++last_task(list)->num_messages;
+    list->max_messages = count > list->max_messages ? count : list->max_messages;
     return true;
 }
 
@@ -203,6 +238,7 @@ size_t weft_task_list_bytes(const weft_task_list *list)
                    list->operands.capacity * sizeof(weft_task_operand) +
                    list->slots.capacity * sizeof(weft_slot) +
                    list->temporaries.capacity * sizeof(weft_temporary) +
+                   list->messages.capacity * sizeof(weft_task_message) +
                    list->arguments.capacity * sizeof(argument_block);
     const argument_block *blocks = list->arguments.items;
     for (size_t i = 0; i < list->arguments.count; i++) {
@@ -227,12 +263,36 @@ int64_t weft_task_list_peak(const weft_task_list *list)
     return peak;
 }
 
+static bool same_region(const weft_region *a, const weft_region *b)
+{
+    size_t size = (size_t)a->ndim * sizeof(a->count[0]);
+    return a->offset == b->offset && a->run_bytes == b->run_bytes && a->ndim == b->ndim &&
+           memcmp(a->count, b->count, size) == 0 && memcmp(a->stride, b->stride, size) == 0;
+}
+
+static bool same_messages(const weft_task_list *a, const weft_task *p, const weft_task_list *b,
+                          const weft_task *q)
+{
+    const weft_task_message *x = weft_task_messages(a, p), *y = weft_task_messages(b, q);
+    bool same = p->num_messages == q->num_messages;
+    for (uint32_t i = 0; same && i < p->num_messages; i++) {
+        same = x[i].peer == y[i].peer && x[i].tag == y[i].tag && x[i].source_rank == y[i].source_rank &&
+               x[i].target_rank == y[i].target_rank && same_region(&x[i].region, &y[i].region);
+    }
+    return same;
+}
+
+static bool same_arguments(const weft_task *p, const weft_task *q)
+{
+    return p->arguments_size == q->arguments_size &&
+           (p->arguments_size == 0 || memcmp(p->arguments, q->arguments, p->arguments_size) == 0);
+}
+
 static bool same_task(const weft_task_list *a, const weft_task *p, const weft_task_list *b,
                       const weft_task *q)
 {
-    if (p->kernel != q->kernel || p->num_operands != q->num_operands || p->position != q->position ||
-        p->arguments_size != q->arguments_size ||
-        memcmp(p->arguments, q->arguments, p->arguments_size) != 0) {
+    if (p->kind != q->kind || p->kernel != q->kernel || p->num_operands != q->num_operands ||
+        p->position != q->position || !same_arguments(p, q) || !same_messages(a, p, b, q)) {
         return false;
     }
     const weft_task_operand *x = weft_task_operands(a, p), *y = weft_task_operands(b, q);

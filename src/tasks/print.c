@@ -26,9 +26,18 @@ void weft_task_list_print(const weft_task_list *list, FILE *file)
     }
     for (size_t i = 0; i < list->tasks.count; i++) {
         const weft_task *task = weft_task_list_tasks(list) + i;
-        fprintf(file, "%zu %s", i, weft_kernel_info_of(task->kernel)->name);
+        static const char *const transfers[] = {
+            [WEFT_RECORD_SEND] = "send", [WEFT_RECORD_RECEIVE] = "receive"
+        };
+        fprintf(file, "%zu %s", i,
+                task->kind == WEFT_RECORD_TASK ? weft_kernel_info_of(task->kernel)->name : transfers[task->kind]);
         for (uint32_t k = 0; k < task->num_operands; k++) {
             print_operand(list, weft_task_operands(list, task) + k, file);
+        }
+        for (uint32_t k = 0; k < task->num_messages; k++) {
+            const weft_task_message *message = weft_task_messages(list, task) + k;
+            fprintf(file, "  process %" PRId32 ": %" PRId64, message->peer,
+                    weft_region_bytes(&message->region));
         }
         fputc('\n', file);
     }

@@ -7,9 +7,10 @@
  * their accesses to slots: a task waits for the tasks before it that write what it reads or writes, and for
  * those that read what it writes.
  *
- *     slot     (tensor number in the call, hosted shard, panel), or a temporary of so many bytes
- *     operand  slot, bytes from the panel's first row, access
- *     task     kernel, arguments (shared with other tasks where they are equal), operands, position
+ *     slot      (tensor number in the call, hosted shard, panel), or a temporary of so many bytes
+ *     operand   slot, bytes from the panel's first row, access
+ *     task      kernel, arguments (shared with other tasks where they are equal), operands, position
+ *     transfer  stands among the tasks: send or receive, messages with other processes, one operand
  *
  * What changes from call to call (a learning rate, an offset of random numbers) is no part of a list: kernels
  * get the call's scalars beside their arguments. */
@@ -20,6 +21,7 @@
 
 #include "base/base.h"
 #include "codelets/kernels.h"
+#include "tasks/region.h"
 
 enum { WEFT_TEMPORARY = -1 }; /* the tensor number of temporaries */
 
@@ -41,11 +43,24 @@ typedef struct weft_task_operand {
     uint32_t access;
 } weft_task_operand;
 
+/* One message of a transfer. */
+typedef struct weft_task_message {
+    int32_t peer; /* process */
+    uint32_t tag; /* counts from 0 in the list, for each peer and direction; both sides count alike */
+    int32_t source_rank, target_rank;
+    weft_region region; /* from the panel's first row */
+} weft_task_message;
+
+typedef enum weft_record_kind { WEFT_RECORD_TASK, WEFT_RECORD_SEND, WEFT_RECORD_RECEIVE } weft_record_kind;
+
+/* A task; or a transfer, which has messages in place of a kernel, and reads or writes its operand. */
 typedef struct weft_task {
     weft_kernel_id kernel;
     const void *arguments; /* the kernel's own structure; of the list */
     size_t arguments_size;
     uint32_t first_operand, num_operands;
+    uint32_t first_message, num_messages; /* of a transfer */
+    weft_record_kind kind;
     double position; /* of its rows in the tensor, 0 to 1: which tasks of an operation go first */
 } weft_task;
 
@@ -61,7 +76,9 @@ typedef struct weft_task_list {
     weft_vec slots;       /* weft_slot, each once */
     weft_vec temporaries; /* weft_temporary */
     weft_vec arguments;   /* weft_argument_block: what tasks point to */
+    weft_vec messages;    /* weft_task_message: those of one transfer follow each other */
     size_t max_operands;  /* of one task */
+    size_t max_messages;  /* of one transfer */
     /* While it is built: the arguments of the task that was begun, and where slots are found again. */
     void *pending;
     size_t pending_size, pending_capacity;
@@ -81,8 +98,16 @@ void weft_task_list_free(weft_task_list *list);
 void *weft_task_begin(weft_task_list *list, weft_kernel_id kernel, size_t size);
 /* Adds an operand, in the order that the kernel's header gives; returns its number in the task. */
 int weft_task_add(weft_task_list *list, weft_slot slot, int64_t offset, weft_slot_access access);
+/* The arguments of the task that was begun are `size` bytes, fewer than asked for. */
+void weft_task_trim(weft_task_list *list, size_t size);
 /* Ends the task. False: no memory, and the list has failed. */
 bool weft_task_end(weft_task_list *list, double position);
+
+/* Adds a transfer on a panel, without messages. */
+void weft_transfer_begin(weft_task_list *list, weft_record_kind kind, weft_slot slot,
+                         weft_slot_access access);
+/* Adds a message to it. False: no memory, and the list has failed. */
+bool weft_transfer_add(weft_task_list *list, const weft_task_message *message);
 
 /* Memory for the time of the list, of undefined contents: the slot's panel begins at offset 0. */
 weft_slot weft_task_new_temporary(weft_task_list *list, int64_t bytes);
@@ -100,6 +125,12 @@ static inline const weft_task *weft_task_list_tasks(const weft_task_list *list)
 static inline const weft_task_operand *weft_task_operands(const weft_task_list *list, const weft_task *task)
 {
     return (const weft_task_operand *)list->operands.items + task->first_operand;
+}
+
+static inline const weft_task_message *weft_task_messages(const weft_task_list *list,
+                                                          const weft_task *transfer)
+{
+    return (const weft_task_message *)list->messages.items + transfer->first_message;
 }
 
 static inline const weft_slot *weft_task_list_slots(const weft_task_list *list)

@@ -1,15 +1,29 @@
-/* Builds this process's part of a stage: the steps that its pieces (exchange_pieces.h) become.
+/* Makes the task list of a stage, this process's part of it: the transfers and tasks that its pieces
+ * (exchange_pieces.h) become.
  *
- * The steps that receive are submitted in the order of the pieces. So what a step waits for, a landing that is
- * used again or a panel that is relayed, never waits for a message that comes later: sends.h builds on it.
+ * Receives stand in the order of the pieces. So what a record waits for, a staging buffer that is used again
+ * or a panel that is relayed, never waits for a message that comes later: sends.h builds on it.
  *
- * A piece that is relayed is read from the target tensor, where its source rank has received it. Relays go
- * up in the order of the target's mesh (plan/relay.h), and so do the steps that fill panels: a panel is
- * written by steps before those that read it, and StarPU keeps that order. */
+ * A piece that is relayed is read from the target tensor, where its source rank has received it. Relays go up
+ * in the order of the target's mesh (plan/broadcast_tree.h), and so do the records that fill panels: a panel
+ * is written before it is read, and StarPU keeps that order. */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "codelets/copy.h"
 #include "tensor/exchange_pieces.h"
+#include "tensor/staging.h"
+
+enum { SOURCE = WEFT_EXCHANGE_SOURCE, TARGET = WEFT_EXCHANGE_TARGET, MAX_SOURCES = WEFT_MAX_OPERANDS - 1 };
+
+/* The list that is made. */
+typedef struct lowering {
+    const weft_stage *stage;
+    weft_task_list *list;
+    weft_staging staging;
+    bool streams; /* copies go past the caches */
+} lowering;
 
 /* ---- where a piece lies in a panel --------------------------------------------------------------------- */
 
@@ -43,67 +57,56 @@ static weft_box box_in_target(const weft_stage *stage, const piece *p)
     return box;
 }
 
-static weft_message message_of(const weft_layout *layout, int rank, int64_t panel, const weft_box *box,
-                               const piece *p)
+static weft_task_message message_of(const weft_layout *layout, int rank, int64_t panel, const weft_box *box,
+                                    const piece *p)
 {
     int64_t stride[WEFT_MAX_DIMS];
     int64_t offset = box_in_panel(layout, rank, panel, box, stride);
-    return (weft_message){
+    return (weft_task_message){
         .peer = p->peer,
         .tag = p->tag,
-        .region =
-            weft_region_of_box(layout->ndim, p->box.extent, stride, weft_dtype_size(layout->dtype), offset),
-        .bytes = p->bytes,
         .source_rank = p->source_rank,
         .target_rank = p->target_rank,
+        .region =
+            weft_region_of_box(layout->ndim, p->box.extent, stride, weft_dtype_size(layout->dtype), offset),
     };
 }
 
-/* ---- steps --------------------------------------------------------------------------------------------- */
-
-/* Of a panel of a hosted shard. */
-static double panel_position(const weft_layout *layout, place panel)
+static weft_slot panel_slot(int tensor, int rank, int64_t panel)
 {
-    int rank = weft_runtime.first_rank + panel.shard;
+    return (weft_slot){ tensor, rank - weft_runtime.first_rank, panel };
+}
+
+static weft_slot source_slot(const piece *p)
+{
+    return panel_slot(p->relayed ? TARGET : SOURCE, p->source_rank, p->source_panel);
+}
+
+static weft_slot target_slot(const piece *p)
+{
+    return panel_slot(TARGET, p->target_rank, p->target_panel);
+}
+
+static weft_slot_access write_access(bool whole)
+{
+    return whole ? WEFT_SLOT_WRITE : WEFT_SLOT_READ_WRITE;
+}
+
+/* Of the target panel of a piece. */
+static double panel_position(const weft_layout *layout, const piece *p)
+{
     weft_box shard;
-    weft_layout_shard_box(layout, rank, &shard);
+    weft_layout_shard_box(layout, p->target_rank, &shard);
     int64_t first, last;
-    weft_panel_range(layout, &shard, panel.panel, &first, &last);
-    return weft_row_position(layout, rank, first);
+    weft_panel_range(layout, &shard, p->target_panel, &first, &last);
+    return weft_row_position(layout, p->target_rank, first);
 }
 
-static exchange_step *add_step(weft_exchange *exchange, step_kind kind, place target, bool whole)
-{
-    exchange_step *s = weft_vec_push(&exchange->steps, sizeof(*s));
-    if (s != NULL) {
-        *s = (exchange_step){ .kind = kind, .target = target, .whole = whole };
-        s->position = kind == COPY || kind == REDUCE ? panel_position(exchange->stage.to, target) : 0;
-    }
-    return s;
-}
+/* ---- transfers ----------------------------------------------------------------------------------------- */
 
-static exchange_step *add_transfer(weft_exchange *exchange, step_kind kind, place target, bool whole,
-                                   size_t count)
-{
-    exchange_step *s = add_step(exchange, kind, target, whole);
-    if (s == NULL) {
-        return NULL;
-    }
-    s->messages = malloc(count * sizeof(*s->messages));
-    if ((int)count > exchange->max_messages) {
-        exchange->max_messages = (int)count;
-    }
-    return s->messages == NULL ? NULL : s;
-}
-
-static int shard_of(int rank)
-{
-    return rank - weft_runtime.first_rank;
-}
-
-/* One SEND per source panel, with a message for each piece that leaves it: what is relayed, or what is
+/* One send for each source panel, with a message for each piece that leaves it: what is relayed, or what is
  * not. */
-static bool add_sends(weft_exchange *exchange, const weft_vec *pieces, bool relayed)
+static bool add_sends(const lowering *l, const weft_vec *pieces, bool relayed)
 {
     const piece *all = pieces->items;
     for (size_t begin = 0, end; begin < pieces->count; begin = end) {
@@ -116,44 +119,56 @@ static bool add_sends(weft_exchange *exchange, const weft_vec *pieces, bool rela
         if (p->relayed != relayed) {
             continue;
         }
-        place source = { shard_of(p->source_rank), p->source_panel, relayed };
-        exchange_step *s = add_transfer(exchange, SEND, source, false, end - begin);
-        if (s == NULL) {
-            return false;
-        }
+        weft_transfer_begin(l->list, WEFT_RECORD_SEND, source_slot(p), WEFT_SLOT_READ);
         for (size_t i = begin; i < end; i++) {
-            s->messages[s->count++] = message_of(source_layout(&exchange->stage, p), p->source_rank,
-                                                 p->source_panel, &all[i].box, &all[i]);
+            weft_task_message message =
+                message_of(source_layout(l->stage, p), p->source_rank, p->source_panel, &all[i].box, &all[i]);
+            if (!weft_transfer_add(l->list, &message)) {
+                return false;
+            }
         }
     }
     return true;
 }
 
 /* The pieces of one target panel that come from other processes: received in place, all in one transfer. */
-static bool add_receive(weft_exchange *exchange, const piece *pieces, size_t count, bool *whole)
+static bool add_receive(const lowering *l, const piece *pieces, size_t count, bool *whole)
 {
-    size_t remote = 0;
+    bool begun = false;
     for (size_t i = 0; i < count; i++) {
-        remote += pieces[i].peer >= 0;
-    }
-    if (remote == 0) {
-        return true;
-    }
-    place target = { shard_of(pieces->target_rank), pieces->target_panel, true };
-    exchange_step *s = add_transfer(exchange, RECEIVE, target, *whole, remote);
-    if (s == NULL) {
-        return false;
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (pieces[i].peer >= 0) {
-            weft_box box = box_in_target(&exchange->stage, &pieces[i]);
-            s->messages[s->count++] =
-                message_of(exchange->stage.to, pieces->target_rank, pieces->target_panel, &box, &pieces[i]);
+        if (pieces[i].peer < 0) {
+            continue;
+        }
+        if (!begun) {
+            weft_transfer_begin(l->list, WEFT_RECORD_RECEIVE, target_slot(pieces), write_access(*whole));
+            begun = true;
+            *whole = false;
+        }
+        weft_box box = box_in_target(l->stage, &pieces[i]);
+        weft_task_message message =
+            message_of(l->stage->to, pieces->target_rank, pieces->target_panel, &box, &pieces[i]);
+        if (!weft_transfer_add(l->list, &message)) {
+            return false;
         }
     }
-    *whole = false;
     return true;
 }
+
+/* An addend that another process has: received into a staging buffer, contiguous. */
+static weft_slot add_staged(lowering *l, const piece *p)
+{
+    weft_slot slot = weft_staging_obtain(&l->staging, l->list, p->bytes);
+    weft_task_message message = { .peer = p->peer,
+                                  .tag = p->tag,
+                                  .source_rank = p->source_rank,
+                                  .target_rank = p->target_rank,
+                                  .region = { .run_bytes = p->bytes } };
+    weft_transfer_begin(l->list, WEFT_RECORD_RECEIVE, slot, WEFT_SLOT_WRITE);
+    weft_transfer_add(l->list, &message);
+    return slot;
+}
+
+/* ---- tasks --------------------------------------------------------------------------------------------- */
 
 static weft_strided_box strided_box(const weft_layout *layout, const piece *p, const int64_t source_stride[],
                                     const int64_t target_stride[])
@@ -166,110 +181,76 @@ static weft_strided_box strided_box(const weft_layout *layout, const piece *p, c
     return box;
 }
 
-/* The pieces of one target panel that are hosted here: tasks of up to MAX_SOURCES copies. */
-static bool add_copies(weft_exchange *exchange, const piece *pieces, size_t count, bool whole)
+/* Adds the copy of a piece to the task that was begun. */
+static void add_copy(const lowering *l, const piece *p, weft_copy_args *args, int number)
 {
-    const weft_stage *stage = &exchange->stage;
-    exchange_step *s = NULL;
+    const weft_stage *stage = l->stage;
+    int64_t source_stride[WEFT_MAX_DIMS], target_stride[WEFT_MAX_DIMS];
+    int64_t source_offset =
+        box_in_panel(source_layout(stage, p), p->source_rank, p->source_panel, &p->box, source_stride);
+    weft_box in_target = box_in_target(stage, p);
+    args->target_offset[number] =
+        box_in_panel(stage->to, p->target_rank, p->target_panel, &in_target, target_stride);
+    args->boxes[number] = strided_box(stage->from, p, source_stride, target_stride);
+    weft_task_add(l->list, source_slot(p), source_offset, WEFT_SLOT_READ);
+}
+
+static bool end_copies(const lowering *l, const piece *pieces, int count)
+{
+    weft_task_trim(l->list, offsetof(weft_copy_args, boxes) + (size_t)count * sizeof(weft_strided_box));
+    return weft_task_end(l->list, panel_position(l->stage->to, pieces));
+}
+
+/* The pieces of one target panel that are hosted here: tasks of up to MAX_SOURCES copies. */
+static bool add_copies(const lowering *l, const piece *pieces, size_t count, bool whole)
+{
+    weft_copy_args *args = NULL;
+    int copies = 0;
     for (size_t i = 0; i < count; i++) {
-        const piece *p = &pieces[i];
-        if (p->peer >= 0) {
+        if (pieces[i].peer >= 0) {
             continue;
         }
-        if (s == NULL || s->count == MAX_SOURCES) {
-            s = add_step(exchange, COPY, (place){ shard_of(p->target_rank), p->target_panel, true }, whole);
-            if (s == NULL || (s->args = calloc(1, sizeof(*s->args))) == NULL) {
+        if (copies == MAX_SOURCES) {
+            if (!end_copies(l, pieces, copies)) {
                 return false;
             }
-            s->args->copy.element_size = weft_dtype_size(stage->from->dtype);
+            copies = 0;
+        }
+        if (copies == 0) {
+            args = weft_task_begin(l->list, WEFT_KERNEL_copy, sizeof(*args));
+            if (args == NULL) {
+                return false;
+            }
+            args->base.dtype = l->stage->from->dtype;
+            args->element_size = weft_dtype_size(l->stage->from->dtype);
+            args->streams = l->streams;
+            weft_task_add(l->list, target_slot(pieces), 0, write_access(whole));
             whole = false;
         }
-        int64_t source_stride[WEFT_MAX_DIMS], target_stride[WEFT_MAX_DIMS];
-        /* The source's place in its panel is the operand's offset, which run_copy() takes from here. */
-        int64_t source_offset =
-            box_in_panel(source_layout(stage, p), p->source_rank, p->source_panel, &p->box, source_stride);
-        s->offsets[s->count + 1] = source_offset;
-        weft_box in_target = box_in_target(stage, p);
-        s->args->copy.target_offset[s->count] =
-            box_in_panel(stage->to, p->target_rank, p->target_panel, &in_target, target_stride);
-        s->args->copy.boxes[s->count] = strided_box(stage->from, p, source_stride, target_stride);
-        s->sources[s->count++] = (place){ shard_of(p->source_rank), p->source_panel, p->relayed };
+        add_copy(l, &pieces[i], args, copies++);
     }
-    return true;
+    return copies == 0 || end_copies(l, pieces, copies);
 }
 
-static int64_t add_new_landing(weft_exchange *exchange, landing_ring *ring, int64_t bytes)
-{
-    int64_t *number = weft_vec_push(&ring->numbers, sizeof(*number));
-    landing *added = number == NULL ? NULL : weft_vec_push(&exchange->landings, sizeof(*added));
-    if (added == NULL) {
-        return -1;
-    }
-    *added = (landing){ .bytes = bytes };
-    *number = (int64_t)exchange->landings.count - 1;
-    exchange->landing_bytes += bytes;
-    return *number;
-}
+/* Where an addend is, and how it lies there. */
+typedef struct addend {
+    weft_slot slot;
+    int64_t offset, stride[WEFT_MAX_DIMS];
+} addend;
 
-/* The number of a landing for so many bytes: a new one, or, where there are enough, the one of that size that
- * was read first. Sizes are powers of two, so that the last piece of a panel finds one too. -1: no memory. */
-static int64_t obtain_landing(weft_exchange *exchange, int64_t bytes)
+static addend addend_of(lowering *l, const piece *p)
 {
-    int size = 0;
-    while ((int64_t)1 << size < bytes) {
-        size++;
-    }
-    landing_ring *ring = &exchange->rings[size];
-    bool enough = exchange->landing_bytes + bytes > weft_runtime.messages.landing_bytes;
-    if (enough && ring->numbers.count > 0) {
-        int64_t oldest = ((int64_t *)ring->numbers.items)[ring->oldest];
-        landing *found = (landing *)exchange->landings.items + oldest;
-        if (found->read) {
-            found->read = false;
-            ring->oldest = (ring->oldest + 1) % ring->numbers.count;
-            return oldest;
-        }
-    }
-    return add_new_landing(exchange, ring, (int64_t)1 << size);
-}
-
-/* An addend that another process has: received into a buffer of its own, contiguous. */
-static bool add_landing(weft_exchange *exchange, const piece *p, place *where)
-{
-    int64_t number = obtain_landing(exchange, p->bytes);
-    *where = (place){ -1, number, false };
-    exchange_step *s = number < 0 ? NULL : add_transfer(exchange, LAND, *where, true, 1);
-    if (s == NULL) {
-        return false;
-    }
-    s->count = 1;
-    s->messages[0] = (weft_message){
-        .peer = p->peer,
-        .tag = p->tag,
-        .region = { .run_bytes = p->bytes },
-        .bytes = p->bytes,
-        .source_rank = p->source_rank,
-        .target_rank = p->target_rank,
-    };
-    return true;
-}
-
-/* Where the addend is and how it lies there. */
-static bool addend_source(weft_exchange *exchange, const piece *p, place *source, int64_t *offset,
-                          int64_t stride[])
-{
+    addend a = { .offset = 0 };
     if (p->peer < 0) {
-        *source = (place){ shard_of(p->source_rank), p->source_panel, false };
-        *offset = box_in_panel(exchange->stage.from, p->source_rank, p->source_panel, &p->box, stride);
-        return true;
+        a.slot = source_slot(p);
+        a.offset = box_in_panel(l->stage->from, p->source_rank, p->source_panel, &p->box, a.stride);
+        return a;
     }
-    *offset = 0;
-    int64_t step = 1;
-    for (int d = exchange->stage.from->ndim - 1; d >= 0; d--) {
-        stride[d] = step;
-        step *= p->box.extent[d];
+    for (int64_t d = l->stage->from->ndim - 1, step = 1; d >= 0; step *= p->box.extent[d--]) {
+        a.stride[d] = step;
     }
-    return add_landing(exchange, p, source);
+    a.slot = add_staged(l, p);
+    return a;
 }
 
 static weft_combine combine_of(weft_reduce_op op)
@@ -286,52 +267,53 @@ static weft_combine combine_of(weft_reduce_op op)
     }
 }
 
+/* A task that reduces `count` addends of one box; the receives of those that others have stand before it. */
+static bool add_reduction(lowering *l, const piece *pieces, int count, weft_slot_access access, bool first,
+                          bool last)
+{
+    const weft_stage *stage = l->stage;
+    addend addends[MAX_SOURCES];
+    for (int i = 0; i < count; i++) {
+        addends[i] = addend_of(l, &pieces[i]);
+    }
+    weft_reduce_args *args = weft_task_begin(l->list, WEFT_KERNEL_reduce, sizeof(*args));
+    if (args == NULL) {
+        return false;
+    }
+    int64_t stride[WEFT_MAX_DIMS];
+    int64_t offset = box_in_panel(stage->to, pieces->target_rank, pieces->target_panel, &pieces->box, stride);
+    args->base.dtype = stage->from->dtype;
+    args->combine = combine_of(stage->op);
+    args->accumulate = !first;
+    args->scale = last ? stage->scale : 1.0;
+    weft_task_add(l->list, target_slot(pieces), offset, access);
+    for (int i = 0; i < count; i++) {
+        args->boxes[i] = strided_box(stage->from, &pieces[i], addends[i].stride, stride);
+        weft_task_add(l->list, addends[i].slot, addends[i].offset, WEFT_SLOT_READ);
+        weft_staging_was_read(&l->staging, addends[i].slot);
+    }
+    weft_task_trim(l->list, offsetof(weft_reduce_args, boxes) + (size_t)count * sizeof(args->boxes[0]));
+    return weft_task_end(l->list, panel_position(stage->to, pieces));
+}
+
 /* Reduces the addends of one box, in their order: tasks of up to MAX_SOURCES addends, each going on from the
  * last. */
-static bool add_reduction(weft_exchange *exchange, const piece *addends, size_t count, bool whole)
+static bool add_reductions(lowering *l, const piece *addends, size_t count, bool whole)
 {
-    const weft_stage *stage = &exchange->stage;
-    int64_t target_stride[WEFT_MAX_DIMS];
-    int64_t target_offset =
-        box_in_panel(stage->to, addends->target_rank, addends->target_panel, &addends->box, target_stride);
     for (size_t begin = 0; begin < count; begin += MAX_SOURCES) {
         size_t end = begin + MAX_SOURCES < count ? begin + MAX_SOURCES : count;
-        place sources[MAX_SOURCES];
-        int64_t offsets[MAX_SOURCES], strides[MAX_SOURCES][WEFT_MAX_DIMS];
-        for (size_t i = begin; i < end; i++) {
-            /* Landings come before the task that reads them. */
-            size_t k = i - begin;
-            if (!addend_source(exchange, &addends[i], &sources[k], &offsets[k], strides[k])) {
-                return false;
-            }
-        }
-        place target = { shard_of(addends->target_rank), addends->target_panel, true };
-        exchange_step *s = add_step(exchange, REDUCE, target, whole && begin == 0);
-        if (s == NULL || (s->args = calloc(1, sizeof(*s->args))) == NULL) {
+        if (!add_reduction(l, &addends[begin], (int)(end - begin), write_access(whole && begin == 0),
+                           begin == 0, end == count)) {
             return false;
-        }
-        s->count = (int)(end - begin);
-        s->args->base.dtype = stage->from->dtype;
-        s->args->reduce.combine = combine_of(stage->op);
-        s->args->reduce.accumulate = begin > 0;
-        s->args->reduce.scale = end == count ? stage->scale : 1.0;
-        s->offsets[0] = target_offset;
-        for (int k = 0; k < s->count; k++) {
-            s->sources[k] = sources[k];
-            if (sources[k].shard < 0) {
-                landing *all = exchange->landings.items;
-                all[sources[k].panel].read = true;
-            }
-            s->offsets[k + 1] = offsets[k];
-            s->args->reduce.boxes[k] =
-                strided_box(stage->from, &addends[begin + (size_t)k], strides[k], target_stride);
         }
     }
     return true;
 }
 
-/* Whether nothing of a panel's former contents is needed: windows that are placed may leave some of it. */
-static bool fill_panel(const weft_stage *stage, const piece *pieces, size_t count)
+/* ---- panels -------------------------------------------------------------------------------------------- */
+
+/* Whether nothing of a panel's former contents is needed: placed access maps may leave some of it. */
+static bool fills_panel(const weft_stage *stage, const piece *pieces, size_t count)
 {
     if (stage->access_map == NULL || !stage->access_map->placed) {
         return true;
@@ -351,19 +333,18 @@ static bool fill_panel(const weft_stage *stage, const piece *pieces, size_t coun
 }
 
 /* All that one target panel gets. */
-static bool add_panel(weft_exchange *exchange, const piece *pieces, size_t count)
+static bool add_panel(lowering *l, const piece *pieces, size_t count)
 {
-    bool whole = fill_panel(&exchange->stage, pieces, count);
-    if (!exchange->stage.reduces) {
-        return add_receive(exchange, pieces, count, &whole) && add_copies(exchange, pieces, count, whole);
+    bool whole = fills_panel(l->stage, pieces, count);
+    if (!l->stage->reduces) {
+        return add_receive(l, pieces, count, &whole) && add_copies(l, pieces, count, whole);
     }
     for (size_t begin = 0, end; begin < count; begin = end) {
         end = begin + 1;
-        while (end < count &&
-               weft_box_equal(exchange->stage.from->ndim, &pieces[end].box, &pieces[begin].box)) {
+        while (end < count && weft_box_equal(l->stage->from->ndim, &pieces[end].box, &pieces[begin].box)) {
             end++;
         }
-        if (!add_reduction(exchange, &pieces[begin], end - begin, whole)) {
+        if (!add_reductions(l, &pieces[begin], end - begin, whole)) {
             return false;
         }
         whole = false;
@@ -371,7 +352,7 @@ static bool add_panel(weft_exchange *exchange, const piece *pieces, size_t count
     return true;
 }
 
-static bool add_targets(weft_exchange *exchange, weft_vec *pieces)
+static bool add_targets(lowering *l, weft_vec *pieces)
 {
     weft_sort_by_target(pieces);
     const piece *all = pieces->items;
@@ -381,48 +362,28 @@ static bool add_targets(weft_exchange *exchange, weft_vec *pieces)
                all[end].target_panel == all[begin].target_panel) {
             end++;
         }
-        if (!add_panel(exchange, &all[begin], end - begin)) {
+        if (!add_panel(l, &all[begin], end - begin)) {
             return false;
         }
     }
     return true;
 }
 
-static void count_received(weft_exchange *exchange, const weft_vec *pieces)
+static weft_received count_received(const weft_vec *pieces)
 {
+    weft_received received = { 0 };
     const piece *all = pieces->items;
     for (size_t i = 0; i < pieces->count; i++) {
         if (all[i].source_rank != all[i].target_rank) {
-            exchange->transfers++;
-            exchange->bytes += (uint64_t)all[i].bytes;
-            exchange->messages += all[i].peer >= 0;
+            received.transfers++;
+            received.bytes += (uint64_t)all[i].bytes;
+            received.messages += all[i].peer >= 0;
         }
     }
+    return received;
 }
 
-/* ---- building ------------------------------------------------------------------------------------------ */
-
-static bool build(weft_exchange *exchange)
-{
-    weft_vec sends = { 0 }, receives = { 0 };
-    bool done = true;
-    for (int i = 0; i < weft_runtime.local_ranks && done; i++) {
-        int rank = weft_runtime.first_rank + i;
-        done = weft_collect_sends(&sends, &exchange->stage, rank) &&
-               weft_collect_receives(&receives, &exchange->stage, rank);
-    }
-    if (done) {
-        weft_number_messages(&sends, exchange->sends);
-        weft_number_messages(&receives, exchange->receives);
-        count_received(exchange, &receives);
-        weft_sort_by_source(&sends);
-        done = add_sends(exchange, &sends, false) && add_targets(exchange, &receives) &&
-               add_sends(exchange, &sends, true);
-    }
-    weft_vec_free(&sends);
-    weft_vec_free(&receives);
-    return done;
-}
+/* ---- all of it ----------------------------------------------------------------------------------------- */
 
 /* Whether the shards that are written here are more than the last cache holds: then what was written first is
  * not there any more when it is read. */
@@ -436,63 +397,25 @@ static bool outgrows_cache(const weft_layout *layout)
     return weft_runtime.cache_bytes > 0 && bytes > (double)weft_runtime.cache_bytes;
 }
 
-static uint64_t digest_of(const weft_stage *stage)
+bool weft_exchange_lower(weft_exchange *exchange, weft_task_list *list)
 {
-    uint64_t digest = stage->from->mesh->digest;
-    digest = weft_digest_add(digest, stage->to->mesh->digest);
-    digest = weft_digest_add(digest, stage->from->digest);
-    digest = weft_digest_add(digest, stage->to->digest);
-    digest = weft_digest_add(digest, (uint64_t)stage->from->panel_rows);
-    return weft_digest_add(digest, (uint64_t)stage->to->panel_rows);
-}
-
-weft_exchange *weft_exchange_new(const char *function, const weft_stage *stage)
-{
-    weft_exchange *exchange = calloc(1, sizeof(*exchange));
-    if (exchange != NULL) {
-        exchange->stage = *stage;
-        exchange->digest = digest_of(stage);
-        exchange->streams = outgrows_cache(stage->to);
-        exchange->sends = calloc((size_t)weft_runtime.num_processes, sizeof(tag_range));
-        exchange->receives = calloc((size_t)weft_runtime.num_processes, sizeof(tag_range));
+    lowering l = { .stage = &exchange->stage, .list = list, .streams = outgrows_cache(exchange->stage.to) };
+    weft_vec sends = { 0 }, receives = { 0 };
+    bool done = true;
+    for (int i = 0; i < weft_runtime.local_ranks && done; i++) {
+        int rank = weft_runtime.first_rank + i;
+        done = weft_collect_sends(&sends, &exchange->stage, rank) &&
+               weft_collect_receives(&receives, &exchange->stage, rank);
     }
-    if (exchange == NULL || exchange->sends == NULL || exchange->receives == NULL || !build(exchange)) {
-        weft_exchange_free(exchange);
-        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a redistribution");
-        return NULL;
+    if (done) {
+        weft_number_messages(&sends, exchange->sends);
+        weft_number_messages(&receives, exchange->receives);
+        exchange->received = count_received(&receives);
+        weft_sort_by_source(&sends);
+        done = add_sends(&l, &sends, false) && add_targets(&l, &receives) && add_sends(&l, &sends, true);
     }
-    return exchange;
-}
-
-size_t weft_exchange_bytes(const weft_exchange *exchange)
-{
-    const exchange_step *steps = exchange->steps.items;
-    size_t bytes = sizeof(*exchange) + exchange->steps.capacity * sizeof(*steps) +
-                   exchange->landings.capacity * sizeof(landing) +
-                   2 * (size_t)weft_runtime.num_processes * sizeof(tag_range);
-    for (size_t i = 0; i < exchange->steps.count; i++) {
-        bytes += steps[i].args != NULL ? sizeof(*steps[i].args) : 0;
-        bytes += steps[i].messages != NULL ? (size_t)steps[i].count * sizeof(weft_message) : 0;
-    }
-    return bytes;
-}
-
-void weft_exchange_free(weft_exchange *exchange)
-{
-    if (exchange == NULL) {
-        return;
-    }
-    exchange_step *steps = exchange->steps.items;
-    for (size_t i = 0; i < exchange->steps.count; i++) {
-        free(steps[i].messages);
-        free(steps[i].args);
-    }
-    weft_vec_free(&exchange->steps);
-    weft_vec_free(&exchange->landings);
-    for (size_t i = 0; i < WEFT_ARRAY_SIZE(exchange->rings); i++) {
-        weft_vec_free(&exchange->rings[i].numbers);
-    }
-    free(exchange->sends);
-    free(exchange->receives);
-    free(exchange);
+    weft_vec_free(&sends);
+    weft_vec_free(&receives);
+    weft_staging_free(&l.staging);
+    return weft_task_list_finish(list) && done;
 }

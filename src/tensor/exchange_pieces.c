@@ -179,7 +179,7 @@ void weft_sort_by_source(weft_vec *pieces)
     sort(pieces, by_source_panel);
 }
 
-void weft_number_messages(weft_vec *pieces, tag_range *ranges)
+void weft_number_messages(weft_vec *pieces, weft_tag_range *ranges)
 {
     piece *all = pieces->items;
     sort(pieces, by_message_order);

@@ -1,4 +1,4 @@
-/* The boxes that a stage moves, cut into pieces: what exchange.c makes steps of.
+/* The boxes that a stage moves, cut into pieces: which exchange.c makes records of.
  *
  * Every move of the stage (a box from one rank to another) is cut where panels of the source or of the
  * target begin, and where a message would become too large: into pieces, each of which lies in one panel
@@ -11,7 +11,7 @@
 #ifndef WEFT_SRC_TENSOR_EXCHANGE_PIECES_H
 #define WEFT_SRC_TENSOR_EXCHANGE_PIECES_H
 
-#include "tensor/exchange_steps.h"
+#include "tensor/exchange.h"
 
 typedef struct piece {
     int source_rank, target_rank;
@@ -37,7 +37,7 @@ bool weft_collect_receives(weft_vec *pieces, const weft_stage *stage, int target
 bool weft_collect_sends(weft_vec *pieces, const weft_stage *stage, int source);
 
 /* Gives the messages with each process their tags, which count from 0: both sides count alike. */
-void weft_number_messages(weft_vec *pieces, tag_range *ranges);
+void weft_number_messages(weft_vec *pieces, weft_tag_range *ranges);
 /* By the panels that are written, or read. */
 void weft_sort_by_target(weft_vec *pieces);
 void weft_sort_by_source(weft_vec *pieces);

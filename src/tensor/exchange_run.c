@@ -1,143 +1,149 @@
-/* Submits the steps of an exchange for one pair of tensors. */
-#include <stddef.h>
+/* Exchanges: kept lists, tags, counters, and the transfers of a list. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "tensor/exchange_steps.h"
+#include "tasks/check.h"
+#include "tensor/exchange.h"
 #include "tensor/run.h"
 #include "tensor/state.h"
 
-typedef struct run {
-    const char *function;
-    const weft_exchange *exchange;
-    const weft_tensor_impl *source;
-    weft_tensor_impl *target;
-    weft_buffer **landings;
-    weft_message *messages; /* room for the largest step's */
-} run;
+/* ---- made once ----------------------------------------------------------------------------------------- */
 
-static weft_panel panel_at(const run *r, place p)
+static uint64_t digest_of(const weft_stage *stage)
 {
-    const weft_tensor_impl *tensor = p.in_target ? r->target : r->source;
-    return p.shard < 0 ? r->landings[p.panel]->panels[0] : tensor->shards[p.shard].panels[p.panel];
+    uint64_t digest = stage->from->mesh->digest;
+    digest = weft_digest_add(digest, stage->to->mesh->digest);
+    digest = weft_digest_add(digest, stage->from->digest);
+    digest = weft_digest_add(digest, stage->to->digest);
+    digest = weft_digest_add(digest, (uint64_t)stage->from->panel_rows);
+    return weft_digest_add(digest, (uint64_t)stage->to->panel_rows);
 }
 
-static bool run_transfer(const run *r, const exchange_step *s)
+static int64_t addend_of(const void *stage, int rank)
 {
-    const weft_exchange *exchange = r->exchange;
-    const tag_range *ranges = s->kind == SEND ? exchange->sends : exchange->receives;
-    weft_panel panel = panel_at(r, s->target);
-    uint64_t calls = weft_digest_add(weft_runtime.digest, exchange->digest);
-    if (s->kind == SEND && !s->target.in_target) {
-        r->source->shards[s->target.shard].buffer->sends++;
+    return weft_stage_addend(stage, rank);
+}
+
+/* How many addends each element has: their numbers count from 0. */
+static int64_t num_addends_of(const weft_stage *stage)
+{
+    const weft_mesh_impl *mesh = stage->from->mesh;
+    int64_t count = 0;
+    for (int64_t i = 0; i < mesh->num_ranks && stage->reduces; i++) {
+        int rank = mesh->ranks == NULL ? (int)i : mesh->ranks[i];
+        count = weft_max_i64(count, weft_stage_addend(stage, rank) + 1);
     }
-    for (int i = 0; i < s->count; i++) {
-        r->messages[i] = s->messages[i];
-        r->messages[i].tag += ranges[s->messages[i].peer].first;
-        r->messages[i].region.offset += panel.offset;
-        r->messages[i].calls = calls;
+    return count;
+}
+
+/* The target's elements that a rank gets: through an access map not all of its shard. */
+static weft_box box_of(const weft_stage *stage, int rank)
+{
+    int64_t index = weft_mesh_index_of(stage->to->mesh, rank);
+    int64_t coordinate[WEFT_MAX_DIMS], shift[WEFT_MAX_DIMS];
+    weft_box box = { .extent = { 0 } };
+    if (index >= 0) {
+        weft_mesh_unravel(stage->to->mesh, index, coordinate);
+        weft_stage_wanted(stage, coordinate, &box);
+        weft_stage_shift(stage, rank, shift);
     }
-    weft_acquired_follow_transfer(panel.handle, s->kind != SEND, weft_comm_pending_tasks(s->count));
-    return weft_comm_submit(weft_runtime.comm, panel.handle, s->kind != SEND, s->whole, s->count, r->messages,
-                            s->target.in_target ? r->target->layout : r->source->layout,
-                            weft_tensor_label(r->source));
-}
-
-/* A tensor redistributed into one that shares memory with it has its own values there already. */
-static bool same_memory(weft_panel a, int64_t a_offset, weft_panel b, int64_t b_offset)
-{
-    return a.handle == b.handle && a.offset + a_offset == b.offset + b_offset;
-}
-
-static bool submit(const run *r, const exchange_step *s, weft_kernel_id kernel,
-                   const void *arguments, size_t size, int num_operands, const weft_bound_operand operands[])
-{
-    return weft_task_submit(&(weft_single_task){ .kernel = kernel,
-                                                 .name = s->kind == COPY ? "copy" : "reduce",
-                                                 .function = r->function,
-                                                 .arguments = arguments,
-                                                 .arguments_size = size,
-                                                 .num_operands = num_operands,
-                                                 .operands = operands,
-                                                 .position = s->position });
-}
-
-static bool run_copy(const run *r, const exchange_step *s)
-{
-    weft_panel target = panel_at(r, s->target);
-    weft_copy_args args;
-    const weft_copy_args *like = &s->args->copy;
-    args.base.dtype = r->exchange->stage.from->dtype;
-    args.element_size = like->element_size;
-    args.streams = r->exchange->streams;
-    weft_bound_operand operands[WEFT_MAX_OPERANDS];
-    operands[0] = weft_bound(&target, 0, s->whole ? STARPU_W : STARPU_RW);
-    int count = 0;
-    for (int i = 0; i < s->count; i++) {
-        weft_panel source = panel_at(r, s->sources[i]);
-        int64_t offset = s->offsets[i + 1];
-        if (same_memory(source, offset, target, like->target_offset[i])) {
-            continue;
-        }
-        args.target_offset[count] = like->target_offset[i];
-        args.boxes[count++] = like->boxes[i];
-        operands[count] = weft_bound(&source, offset, STARPU_R);
+    for (int d = 0; d < stage->to->ndim && index >= 0; d++) {
+        box.offset[d] += shift[d];
     }
-    return count == 0 || submit(r, s, WEFT_KERNEL_copy, &args,
-                                offsetof(weft_copy_args, boxes) + (size_t)count * sizeof(args.boxes[0]),
-                                1 + count, operands);
+    return box;
 }
 
-static bool run_reduce(const run *r, const exchange_step *s)
+/* WEFT_TASK_CACHE=check. False with the error kept. */
+static bool check(const char *function, const weft_exchange *exchange)
 {
-    weft_panel target = panel_at(r, s->target);
-    weft_bound_operand operands[WEFT_MAX_OPERANDS];
-    operands[0] = weft_bound(&target, s->offsets[0], s->whole ? STARPU_W : STARPU_RW);
-    for (int i = 0; i < s->count; i++) {
-        weft_panel source = panel_at(r, s->sources[i]);
-        operands[i + 1] = weft_bound(&source, s->offsets[i + 1], STARPU_R);
+    const weft_stage *stage = &exchange->stage;
+    bool parts = stage->access_map != NULL;
+    weft_box *boxes = calloc((size_t)weft_runtime.local_ranks + 1, sizeof(*boxes));
+    for (int i = 0; i < weft_runtime.local_ranks && boxes != NULL; i++) {
+        boxes[i] = box_of(stage, weft_runtime.first_rank + i);
     }
-    return submit(r, s, WEFT_KERNEL_reduce, &s->args->reduce,
-                  offsetof(weft_reduce_args, boxes) + (size_t)s->count * sizeof(s->args->reduce.boxes[0]),
-                  1 + s->count, operands);
+    weft_task_tensor tensors[WEFT_EXCHANGE_TENSORS] = {
+        [WEFT_EXCHANGE_SOURCE] = { .layout = stage->from, .given = true, .read = WEFT_TASKS_SOME },
+        [WEFT_EXCHANGE_TARGET] = { .layout = stage->to,
+                                   .written = parts ? WEFT_TASKS_SOME : WEFT_TASKS_ALL,
+                                   .boxes = parts ? boxes : NULL },
+    };
+    weft_task_call call = { .num_tensors = WEFT_EXCHANGE_TENSORS,
+                            .tensors = tensors,
+                            .first_rank = weft_runtime.first_rank,
+                            .num_shards = weft_runtime.local_ranks,
+                            .addend = stage->reduces ? addend_of : NULL,
+                            .num_addends = num_addends_of(stage),
+                            .context = stage };
+    char why[300] = "no memory";
+    weft_status status =
+        boxes == NULL ? WEFT_ERR_NOMEM : weft_task_list_check(&exchange->list, &call, why, sizeof(why));
+    free(boxes);
+    if (status != WEFT_OK) {
+        weft_fail_alone(status, function, "the tasks of a redistribution: %s", why);
+    }
+    return status == WEFT_OK;
 }
 
-static bool run_steps(const run *r)
+weft_exchange *weft_exchange_new(const char *function, const weft_stage *stage)
 {
-    const exchange_step *steps = r->exchange->steps.items;
-    bool done = true;
-    for (size_t i = 0; i < r->exchange->steps.count && done; i++) {
-        const exchange_step *s = &steps[i];
-        done = s->kind == COPY ? run_copy(r, s) : s->kind == REDUCE ? run_reduce(r, s) : run_transfer(r, s);
+    weft_exchange *exchange = calloc(1, sizeof(*exchange));
+    if (exchange != NULL) {
+        exchange->stage = *stage;
+        exchange->digest = digest_of(stage);
+        exchange->sends = calloc((size_t)weft_runtime.num_processes, sizeof(weft_tag_range));
+        exchange->receives = calloc((size_t)weft_runtime.num_processes, sizeof(weft_tag_range));
     }
-    return done;
+    if (exchange == NULL || exchange->sends == NULL || exchange->receives == NULL ||
+        !weft_exchange_lower(exchange, &exchange->list)) {
+        weft_exchange_free(exchange);
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a redistribution");
+        return NULL;
+    }
+    if (weft_runtime.task_cache == WEFT_TASK_CACHE_CHECK && !check(function, exchange)) {
+        weft_exchange_free(exchange);
+        return NULL;
+    }
+    return exchange;
 }
 
-static void reserve_tags(const weft_exchange *exchange)
+bool weft_exchange_check_again(const char *function, const weft_exchange *exchange)
+{
+    weft_exchange *other = weft_exchange_new(function, &exchange->stage);
+    bool same = other != NULL && weft_task_list_equal(&other->list, &exchange->list);
+    if (other != NULL && !same) {
+        weft_fail_alone(WEFT_ERR_STATE, function,
+                        "the tasks of a redistribution that are kept are not those that a new one makes");
+    }
+    weft_exchange_free(other);
+    return same;
+}
+
+size_t weft_exchange_bytes(const weft_exchange *exchange)
+{
+    return sizeof(*exchange) - sizeof(exchange->list) + weft_task_list_bytes(&exchange->list) +
+           2 * (size_t)weft_runtime.num_processes * sizeof(weft_tag_range);
+}
+
+void weft_exchange_free(weft_exchange *exchange)
+{
+    if (exchange != NULL) {
+        weft_task_list_free(&exchange->list);
+        free(exchange->sends);
+        free(exchange->receives);
+        free(exchange);
+    }
+}
+
+/* ---- run many times ------------------------------------------------------------------------------------ */
+
+static void reserve_tags(weft_tag_range ranges[], bool receive)
 {
     for (int p = 0; p < weft_runtime.num_processes; p++) {
-        tag_range *send = &exchange->sends[p], *receive = &exchange->receives[p];
-        if (send->count > 0) {
-            send->first = weft_comm_reserve(weft_runtime.comm, p, false, send->count);
-        }
-        if (receive->count > 0) {
-            receive->first = weft_comm_reserve(weft_runtime.comm, p, true, receive->count);
+        if (ranges[p].count > 0) {
+            ranges[p].first = weft_comm_reserve(weft_runtime.comm, p, receive, ranges[p].count);
         }
     }
-}
-
-/* Landing buffers go back to the pool at once: StarPU orders their next use after this one. */
-static bool obtain_landings(run *r)
-{
-    const landing *all = r->exchange->landings.items;
-    for (size_t i = 0; i < r->exchange->landings.count; i++) {
-        int64_t bytes = all[i].bytes;
-        r->landings[i] = weft_buffer_new(weft_runtime.pool, (weft_cut){ bytes, bytes, bytes });
-        if (r->landings[i] == NULL) {
-            return false;
-        }
-    }
-    return true;
 }
 
 /* Before anything is sent: a send of an older call may be waited for, one of this call not, for others may wait
@@ -151,28 +157,55 @@ static void renew_source(const weft_tensor_impl *source)
     }
 }
 
-bool weft_exchange_run(const char *function, const weft_exchange *exchange, const weft_tensor_impl *source,
+bool weft_exchange_run(const char *function, weft_exchange *exchange, weft_tensor_impl *source,
                        weft_tensor_impl *target)
 {
-    run r = { function, exchange, source, target, NULL, NULL };
-    r.landings = calloc(exchange->landings.count + 1, sizeof(*r.landings));
-    r.messages = malloc(((size_t)exchange->max_messages + 1) * sizeof(*r.messages));
-    bool done = r.landings != NULL && r.messages != NULL && obtain_landings(&r);
-    if (!done) {
-        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a redistribution");
-    } else {
-        weft_runtime.operations++;
-        renew_source(source);
-        reserve_tags(exchange);
-        done = run_steps(&r);
-        weft_runtime.counters.transfers += exchange->transfers;
-        weft_runtime.counters.bytes_moved += exchange->bytes;
-        weft_runtime.counters.messages += exchange->messages;
+    weft_tensor_impl *tensors[] = { [WEFT_EXCHANGE_SOURCE] = source, [WEFT_EXCHANGE_TARGET] = target };
+    weft_bindings bindings = { .function = function, .tensors = tensors, .exchange = exchange };
+    weft_bound_list bound;
+    if (!weft_task_list_bind(&bound, &exchange->list, &bindings)) {
+        return false;
     }
-    for (size_t i = 0; r.landings != NULL && i < exchange->landings.count; i++) {
-        weft_buffer_release(r.landings[i]);
+    weft_runtime.operations++;
+    renew_source(source);
+    if (exchange->list.messages.count > 0) {
+        reserve_tags(exchange->sends, false);
+        reserve_tags(exchange->receives, true);
     }
-    free(r.landings);
-    free(r.messages);
+    bool done = weft_task_list_submit(&bound);
+    weft_runtime.counters.transfers += exchange->received.transfers;
+    weft_runtime.counters.bytes_moved += exchange->received.bytes;
+    weft_runtime.counters.messages += exchange->received.messages;
     return done;
+}
+
+bool weft_transfer_submit(const weft_bindings *bindings, const weft_task_list *list,
+                          const weft_task *transfer, const weft_panel *panel, weft_message room[])
+{
+    const weft_exchange *exchange = bindings->exchange;
+    const weft_slot *slot = weft_task_list_slots(list) + weft_task_operands(list, transfer)->slot;
+    bool receives = transfer->kind == WEFT_RECORD_RECEIVE;
+    const weft_tensor_impl *source = bindings->tensors[WEFT_EXCHANGE_SOURCE];
+    const weft_tag_range *ranges = receives ? exchange->receives : exchange->sends;
+    uint64_t calls = weft_digest_add(weft_runtime.digest, exchange->digest);
+    if (!receives && slot->tensor == WEFT_EXCHANGE_SOURCE) {
+        source->shards[slot->shard].buffer->sends++;
+    }
+    int count = (int)transfer->num_messages;
+    for (int i = 0; i < count; i++) {
+        const weft_task_message *message = weft_task_messages(list, transfer) + i;
+        room[i] = (weft_message){ .peer = message->peer,
+                                  .tag = ranges[message->peer].first + message->tag,
+                                  .region = message->region,
+                                  .bytes = weft_region_bytes(&message->region),
+                                  .source_rank = message->source_rank,
+                                  .target_rank = message->target_rank,
+                                  .calls = calls };
+        room[i].region.offset += panel->offset;
+    }
+    weft_acquired_follow_transfer(panel->handle, receives, weft_comm_pending_tasks(count));
+    bool whole = weft_task_operands(list, transfer)->access == WEFT_SLOT_WRITE;
+    bool of_target = slot->tensor == WEFT_EXCHANGE_TARGET;
+    return weft_comm_submit(weft_runtime.comm, panel->handle, receives, whole, count, room,
+                            of_target ? exchange->stage.to : exchange->stage.from, weft_tensor_label(source));
 }

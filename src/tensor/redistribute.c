@@ -89,6 +89,17 @@ static bool same_windows(const weft_cached_plan *cached, const weft_access_map *
            memcmp(cached->access_map.turn, access_map->turn, sizeof(access_map->turn)) == 0;
 }
 
+/* WEFT_TASK_CACHE=check. False with the error kept. */
+static bool check_again(const char *function, const weft_cached_plan *cached)
+{
+    bool right = true;
+    bool checks = weft_runtime.task_cache == WEFT_TASK_CACHE_CHECK;
+    for (int i = 0; i < cached->plan.num_stages && checks && right; i++) {
+        right = weft_exchange_check_again(function, cached->exchanges[i]);
+    }
+    return right;
+}
+
 static weft_cached_plan *obtain(const char *function, const weft_layout *from, const weft_layout *to,
                                 const weft_access_map *access_map)
 {
@@ -102,7 +113,7 @@ static weft_cached_plan *obtain(const char *function, const weft_layout *from, c
     for (weft_cached_plan *cached = *bucket; cached != NULL; cached = cached->next) {
         if (cached->plan.from == from && cached->plan.to == to && same_windows(cached, access_map)) {
             weft_runtime.counters.plan_hits++;
-            return cached;
+            return check_again(function, cached) ? cached : NULL;
         }
     }
     weft_runtime.counters.plan_misses++;

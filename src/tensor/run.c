@@ -1,6 +1,7 @@
 /* Tasks, the cheap way: starpu_task_create() and starpu_task_submit(), no variadic insertion. */
 #include "tensor/run.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -176,34 +177,79 @@ bool weft_task_copy_panel(const weft_panel *target, const weft_panel *source, in
 
 /* ---- a list -------------------------------------------------------------------------------------------- */
 
-/* What a list's slots are in one run. */
-typedef struct binding {
-    weft_panel *slots;         /* by their numbers */
-    weft_buffer **temporaries; /* by theirs */
-    weft_bound_operand *operands; /* room for those of one task */
-} binding;
-
-static bool obtain_temporaries(const weft_task_list *list, binding *b)
+/* Temporaries go back to the pool at once: StarPU orders their next use after this one. */
+static void unbind(weft_bound_list *bound)
 {
-    const weft_temporary *all = list->temporaries.items;
-    for (size_t i = 0; i < list->temporaries.count; i++) {
+    for (size_t i = 0; bound->temporaries != NULL && i < bound->list->temporaries.count; i++) {
+        if (bound->temporaries[i] != NULL) {
+            weft_buffer_release(bound->temporaries[i]);
+        }
+    }
+    free(bound->temporaries);
+    free(bound->messages);
+    if (bound->slots != bound->few_slots) {
+        free(bound->slots);
+        free(bound->operands);
+    }
+}
+
+static bool obtain_room(weft_bound_list *bound)
+{
+    const weft_task_list *list = bound->list;
+    bound->slots = bound->few_slots;
+    bound->operands = bound->few_operands;
+    if (list->slots.count > WEFT_FEW_SLOTS || list->max_operands > WEFT_FEW_SLOTS) {
+        bound->slots = malloc(list->slots.count * sizeof(*bound->slots));
+        bound->operands = malloc(list->max_operands * sizeof(*bound->operands));
+    }
+    if (list->temporaries.count > 0) {
+        bound->temporaries = calloc(list->temporaries.count, sizeof(*bound->temporaries));
+    }
+    if (list->max_messages > 0) {
+        bound->messages = malloc(list->max_messages * sizeof(*bound->messages));
+    }
+    return bound->slots != NULL && bound->operands != NULL &&
+           (list->temporaries.count == 0 || bound->temporaries != NULL) &&
+           (list->max_messages == 0 || bound->messages != NULL);
+}
+
+static bool obtain_temporaries(weft_bound_list *bound)
+{
+    const weft_temporary *all = bound->list->temporaries.items;
+    for (size_t i = 0; i < bound->list->temporaries.count; i++) {
         int64_t bytes = all[i].bytes;
-        b->temporaries[i] = weft_buffer_new(weft_runtime.pool, (weft_cut){ bytes, bytes, bytes });
-        if (b->temporaries[i] == NULL) {
+        bound->temporaries[i] = weft_buffer_new(weft_runtime.pool, (weft_cut){ bytes, bytes, bytes });
+        if (bound->temporaries[i] == NULL) {
             return false;
         }
     }
     return true;
 }
 
-static void bind_slots(const weft_task_list *list, const weft_bindings *bindings, binding *b)
+static void bind_slots(weft_bound_list *bound)
 {
-    const weft_slot *slots = weft_task_list_slots(list);
-    for (size_t i = 0; i < list->slots.count; i++) {
-        b->slots[i] = slots[i].tensor == WEFT_TEMPORARY
-                          ? b->temporaries[slots[i].panel]->panels[0]
-                          : bindings->tensors[slots[i].tensor]->shards[slots[i].shard].panels[slots[i].panel];
+    const weft_slot *slots = weft_task_list_slots(bound->list);
+    weft_tensor_impl *const *tensors = bound->bindings->tensors;
+    for (size_t i = 0; i < bound->list->slots.count; i++) {
+        bound->slots[i] = slots[i].tensor == WEFT_TEMPORARY
+                              ? bound->temporaries[slots[i].panel]->panels[0]
+                              : tensors[slots[i].tensor]->shards[slots[i].shard].panels[slots[i].panel];
     }
+}
+
+bool weft_task_list_bind(weft_bound_list *bound, const weft_task_list *list, const weft_bindings *bindings)
+{
+    bound->list = list;
+    bound->bindings = bindings;
+    bound->temporaries = NULL;
+    bound->messages = NULL;
+    if (!obtain_room(bound) || !obtain_temporaries(bound)) {
+        unbind(bound);
+        weft_fail(WEFT_ERR_NOMEM, bindings->function, "no memory for tasks");
+        return false;
+    }
+    bind_slots(bound);
+    return true;
 }
 
 static enum starpu_data_access_mode starpu_mode(uint32_t access)
@@ -211,60 +257,77 @@ static enum starpu_data_access_mode starpu_mode(uint32_t access)
     return access == WEFT_SLOT_READ ? STARPU_R : access == WEFT_SLOT_WRITE ? STARPU_W : STARPU_RW;
 }
 
-static bool run_task(const weft_task_list *list, const weft_task *task, const weft_bindings *bindings,
-                     const binding *b)
+/* A tensor that is copied into one which shares memory with it has its own values there already. */
+static bool copies_onto_itself(const weft_single_task *task, int source)
 {
-    const weft_task_operand *operands = weft_task_operands(list, task);
-    for (uint32_t i = 0; i < task->num_operands; i++) {
-        b->operands[i] =
-            weft_bound(&b->slots[operands[i].slot], operands[i].offset, starpu_mode(operands[i].access));
+    const weft_copy_args *args = task->arguments;
+    const weft_bound_operand *to = &task->operands[0], *from = &task->operands[1 + source];
+    return from->handle == to->handle && from->offset == to->offset + args->target_offset[source];
+}
+
+static bool submit_copy(const weft_single_task *task)
+{
+    int count = task->num_operands - 1, kept = 0;
+    weft_copy_args args;
+    weft_bound_operand operands[WEFT_MAX_OPERANDS] = { task->operands[0] };
+    for (int i = 0; i < count; i++) {
+        if (!copies_onto_itself(task, i)) {
+            const weft_copy_args *given = task->arguments;
+            args.target_offset[kept] = given->target_offset[i];
+            args.boxes[kept++] = given->boxes[i];
+            operands[kept] = task->operands[1 + i];
+        }
     }
-    return weft_task_submit(&(weft_single_task){ .kernel = task->kernel,
-                                                 .name = bindings->name,
-                                                 .function = bindings->function,
-                                                 .arguments = task->arguments,
-                                                 .arguments_size = task->arguments_size,
-                                                 .scalars = bindings->scalars,
-                                                 .num_operands = (int)task->num_operands,
-                                                 .operands = b->operands,
-                                                 .position = task->position });
+    if (kept == 0 || kept == count) {
+        return kept == 0 || weft_task_submit(task);
+    }
+    memcpy(&args, task->arguments, offsetof(weft_copy_args, target_offset));
+    weft_single_task rest = *task;
+    rest.arguments = &args;
+    rest.arguments_size = offsetof(weft_copy_args, boxes) + (size_t)kept * sizeof(args.boxes[0]);
+    rest.num_operands = 1 + kept;
+    rest.operands = operands;
+    return weft_task_submit(&rest);
+}
+
+static bool submit_task(const weft_bound_list *bound, const weft_task *task)
+{
+    const weft_bindings *bindings = bound->bindings;
+    const weft_task_operand *operands = weft_task_operands(bound->list, task);
+    for (uint32_t i = 0; i < task->num_operands; i++) {
+        bound->operands[i] =
+            weft_bound(&bound->slots[operands[i].slot], operands[i].offset, starpu_mode(operands[i].access));
+    }
+    weft_single_task single = { .kernel = task->kernel,
+                                .name = bindings->name != NULL ? bindings->name
+                                                               : weft_kernel_info_of(task->kernel)->name,
+                                .function = bindings->function,
+                                .arguments = task->arguments,
+                                .arguments_size = task->arguments_size,
+                                .scalars = bindings->scalars,
+                                .num_operands = (int)task->num_operands,
+                                .operands = bound->operands,
+                                .position = task->position };
+    return task->kernel == WEFT_KERNEL_copy ? submit_copy(&single) : weft_task_submit(&single);
+}
+
+bool weft_task_list_submit(weft_bound_list *bound)
+{
+    bool done = true;
+    for (size_t i = 0; i < bound->list->tasks.count && done; i++) {
+        const weft_task *task = weft_task_list_tasks(bound->list) + i;
+        done = task->kind == WEFT_RECORD_TASK
+                   ? submit_task(bound, task)
+                   : weft_transfer_submit(bound->bindings, bound->list, task,
+                                          &bound->slots[weft_task_operands(bound->list, task)->slot],
+                                          bound->messages);
+    }
+    unbind(bound);
+    return done;
 }
 
 bool weft_task_list_run(const weft_task_list *list, const weft_bindings *bindings)
 {
-    enum { FEW = 32 };
-    weft_panel few_slots[FEW];
-    weft_bound_operand few_operands[FEW];
-    bool few = list->slots.count <= FEW && list->max_operands <= FEW;
-    binding b = { .slots = few_slots, .operands = few_operands };
-    if (!few) {
-        b.slots = malloc(list->slots.count * sizeof(*b.slots));
-        b.operands = malloc(list->max_operands * sizeof(*b.operands));
-    }
-    if (list->temporaries.count > 0) {
-        b.temporaries = calloc(list->temporaries.count, sizeof(weft_buffer *));
-    }
-    bool done = b.slots != NULL && b.operands != NULL &&
-                (list->temporaries.count == 0 ||
-                 (b.temporaries != NULL && obtain_temporaries(list, &b)));
-    if (!done) {
-        weft_fail(WEFT_ERR_NOMEM, bindings->function, "no memory for tasks");
-    } else {
-        bind_slots(list, bindings, &b);
-    }
-    for (size_t i = 0; i < list->tasks.count && done; i++) {
-        done = run_task(list, weft_task_list_tasks(list) + i, bindings, &b);
-    }
-    /* Temporaries go back to the pool at once: StarPU orders their next use after this one. */
-    for (size_t i = 0; b.temporaries != NULL && i < list->temporaries.count; i++) {
-        if (b.temporaries[i] != NULL) {
-            weft_buffer_release(b.temporaries[i]);
-        }
-    }
-    free(b.temporaries);
-    if (!few) {
-        free(b.slots);
-        free(b.operands);
-    }
-    return done;
+    weft_bound_list bound;
+    return weft_task_list_bind(&bound, list, bindings) && weft_task_list_submit(&bound);
 }

@@ -1,4 +1,4 @@
-#include "comm/comm.h"
+#include "tasks/region.h"
 
 #include <string.h>
 
