@@ -217,31 +217,22 @@ void call_everything(const call_arguments *arguments, void (*after)(const char *
     /* <weft/reductions.h> */
     TRY(weft_sum, tensor, 0, false);
     TRY(weft_sum_over, tensor, 1, (int[]){ 0 }, false);
-    TRY(weft_sum_all, tensor);
     TRY(weft_prod, tensor, 0, false);
     TRY(weft_prod_over, tensor, 1, (int[]){ 0 }, false);
-    TRY(weft_prod_all, tensor);
     TRY(weft_mean, tensor, 0, false);
     TRY(weft_mean_over, tensor, 1, (int[]){ 0 }, false);
-    TRY(weft_mean_all, tensor);
     TRY(weft_max, tensor, 0, false);
     TRY(weft_max_over, tensor, 1, (int[]){ 0 }, false);
-    TRY(weft_max_all, tensor);
     TRY(weft_min, tensor, 0, false);
     TRY(weft_min_over, tensor, 1, (int[]){ 0 }, false);
-    TRY(weft_min_all, tensor);
     TRY(weft_any, tensor, 0, false);
     TRY(weft_any_over, tensor, 1, (int[]){ 0 }, false);
-    TRY(weft_any_all, tensor);
     TRY(weft_all, tensor, 0, false);
     TRY(weft_all_over, tensor, 1, (int[]){ 0 }, false);
-    TRY(weft_all_all, tensor);
     TRY(weft_norm, tensor, 0.5, 0, false);
     TRY(weft_norm_over, tensor, 0.5, 1, (int[]){ 0 }, false);
-    TRY(weft_norm_all, tensor, 0.5);
     TRY(weft_var, tensor, 0, 0.5, false);
     TRY(weft_var_over, tensor, 1, (int[]){ 0 }, 0.5, false);
-    TRY(weft_var_all, tensor, 0.5);
     /* <weft/products.h> */
     TRY(weft_matmul, tensor, tensor);
     TRY(weft_matmul_ex, tensor, false, tensor, false);
@@ -262,7 +253,6 @@ void call_everything(const call_arguments *arguments, void (*after)(const char *
     TRY(weft_flatten, tensor, 0, 1);
     TRY(weft_unflatten, tensor, 0, 1, shape);
     TRY(weft_squeeze, tensor, 0);
-    TRY(weft_squeeze_all, tensor);
     TRY(weft_unsqueeze, tensor, 0);
     TRY(weft_transpose, tensor, 0, 1);
     TRY(weft_permute, tensor, 2, (int[]){ 0 });
@@ -284,8 +274,6 @@ void call_everything(const call_arguments *arguments, void (*after)(const char *
     /* <weft/indexing.h> */
     TRY(weft_argmax, tensor, 0, false);
     TRY(weft_argmin, tensor, 0, false);
-    TRY(weft_argmax_all, tensor);
-    TRY(weft_argmin_all, tensor);
     TRY(weft_cumsum, tensor, 0);
     TRY(weft_cumprod, tensor, 0);
     TRY(weft_index_select, tensor, 0, indices);

@@ -192,7 +192,7 @@ static weft_tensor *work(bool blocks)
         weft_tensor_set_name(sum, "running");
         if (blocks) {
             double total;
-            weft_tensor_item(weft_sum_all(sum), &total);
+            weft_tensor_item(weft_sum(sum, WEFT_ALL_DIMS, false), &total);
         }
     }
     return sum;

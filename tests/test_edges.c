@@ -91,16 +91,16 @@ static void test_variance(void **state)
             check_all(weft_reshape(weft_var_over(a, 1, (const int[]){ 0 }, corrections[c], true), 1,
                                    (int64_t[]){ LENGTH }),
                       NAN);
-            check_one(weft_var_all(a, corrections[c]), NAN);
+            check_one(weft_var(a, WEFT_ALL_DIMS, corrections[c], false), NAN);
         }
     }
     static const float pair[] = { 1, 2 };
     weft_placement rows = weft_shard(0);
     weft_tensor *a = weft_distribute(WEFT_F32, 1, (int64_t[]){ 2 }, pair, mesh, &rows);
-    check_one(weft_var_all(a, -2), 0.125);
-    check_one(weft_var_all(a, 1), 0.5);
-    check_one(weft_var_all(a, 2), INFINITY);
-    check_one(weft_var_all(a, 7), INFINITY);
+    check_one(weft_var(a, WEFT_ALL_DIMS, -2, false), 0.125);
+    check_one(weft_var(a, WEFT_ALL_DIMS, 1, false), 0.5);
+    check_one(weft_var(a, WEFT_ALL_DIMS, 2, false), INFINITY);
+    check_one(weft_var(a, WEFT_ALL_DIMS, 7, false), INFINITY);
 }
 
 /* What placement.h says of addends and infinite factors. */

@@ -250,7 +250,7 @@ static void test_popped_mesh(void **state)
 static void test_chains(void **state)
 {
     (void)state;
-    weft_tensor *sum = weft_sum_all(weft_add(weft_matmul(matrix, matrix), square));
+    weft_tensor *sum = weft_sum(weft_add(weft_matmul(matrix, matrix), square), WEFT_ALL_DIMS, false);
     assert_null(sum);
     assert_error(WEFT_ERR_SHAPE, "weft_matmul");
     assert_int_equal(weft_last_status(), WEFT_OK);

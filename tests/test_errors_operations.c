@@ -64,7 +64,8 @@ static void test_operations(void **state)
     ONE_ROWS(gelu, NOTHING);
     ONE_ROWS(scale, FACTOR);
     ONE_ROWS(sum, DIM_0);
-    ONE_ROWS(sum_all, NOTHING);
+    GIVES_NULL(weft_sum(NULL, WEFT_ALL_DIMS, false), INVALID, "weft_sum", "a");
+    GIVES_NULL(weft_sum_over(matrix, 2, (const int[]){ WEFT_ALL_DIMS, 0 }, false), INVALID, "weft_sum_over", "dims");
     ONE_ROWS(reshape, TO_20);
     GIVES_NULL(weft_gelu(indices), DTYPE, "weft_gelu", "i64");
     GIVES_NULL(weft_mean(booleans, 0, false), DTYPE, "weft_mean", "bool");
@@ -157,9 +158,10 @@ static void test_operations(void **state)
     ONE_ROWS(argmax, DIM_0);
     GIVES_NULL(weft_argmax(matrix, 2, false), INVALID, "weft_argmax", "dim");
     GIVES_NULL(weft_argmin(empty, 0, false), SHAPE, "weft_argmin", "size 0");
-    GIVES_NULL(weft_argmin_all(empty), SHAPE, "weft_argmin_all", "size 0");
+    GIVES_NULL(weft_argmin(empty, WEFT_ALL_DIMS, false), SHAPE, "weft_argmin", "size 0");
     ONE_ROWS(cumsum, ROWS_0);
     GIVES_NULL(weft_cumsum(matrix, -3), INVALID, "weft_cumsum", "dim is -3");
+    GIVES_NULL(weft_cumsum(matrix, WEFT_ALL_DIMS), INVALID, "weft_cumsum", "dim is ");
     GIVES_NULL(weft_cumprod(scalar, 0), INVALID, "weft_cumprod", "a is a scalar");
     GIVES_NULL(weft_index_select(NULL, 0, indices), INVALID, "weft_index_select", "a");
     GIVES_NULL(weft_index_select(matrix, 0, NULL), INVALID, "weft_index_select", "indices");
@@ -371,7 +373,7 @@ static void test_shapes(void **state)
     ONE_ROWS(transpose, DIMS_01);
     ONE_ROWS(select, DIMS_01);
     ONE_ROWS(flatten, DIMS_01);
-    ONE_ROWS(squeeze_all, NOTHING);
+    GIVES_NULL(weft_squeeze(NULL, WEFT_ALL_DIMS), INVALID, "weft_squeeze", "a");
     ONE_ROWS(expand, TO_45);
     ONE_ROWS(sum_to, TO_45);
     GIVES_NULL(weft_squeeze(matrix, 2), INVALID, "weft_squeeze", "dim");

@@ -171,7 +171,7 @@ static void run(void (*call)(int64_t v))
         weft_clear_error();
     }
     /* All is as it was. */
-    weft_tensor *sum = weft_sum_all(weft_add(matrix, matrix));
+    weft_tensor *sum = weft_sum(weft_add(matrix, matrix), WEFT_ALL_DIMS, false);
     double value = 0;
     assert_no_error();
     if (weft_local_ranks() > 0) {

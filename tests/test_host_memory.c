@@ -168,7 +168,7 @@ static void test_addends(void **state)
     weft_scope_open();
     weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ RANKS }, NULL);
     weft_placement rows = weft_shard(0);
-    weft_tensor *ones = weft_ones(WEFT_F64, 1, (int64_t[]){ RANKS }, mesh, &rows), *sum = weft_sum_all(ones);
+    weft_tensor *ones = weft_ones(WEFT_F64, 1, (int64_t[]){ RANKS }, mesh, &rows), *sum = weft_sum(ones, WEFT_ALL_DIMS, false);
     assert_int_equal(weft_tensor_placements(sum)->kind, WEFT_PARTIAL);
     double value = 0;
     for (int i = 0; i < weft_local_ranks(); i++) {

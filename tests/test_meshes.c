@@ -81,7 +81,7 @@ static void test_scalars_are_replicated(void **state)
     expect(weft_sub(factor, vector), lower(), N, 2);
     expect(weft_add_inplace(vector, factor, 2), lower(), N, 13);
     /* Addends on the other mesh. */
-    weft_tensor *total = weft_sum_all(filled(2, 1, line, upper(), shards));
+    weft_tensor *total = weft_sum(filled(2, 1, line, upper(), shards), WEFT_ALL_DIMS, false);
     assert_int_equal(weft_tensor_placements(total)[0].kind, WEFT_PARTIAL);
     expect(weft_mul(vector, total), lower(), N, 13 * 2 * N);
     /* Three meshes, and one tensor twice. */
@@ -206,7 +206,7 @@ static void test_ranks_outside(void **state)
     weft_scope_open();
     weft_mesh *mesh = lower();
     weft_tensor *vector = weft_scale(filled(3, 1, line, mesh, shards), 2);
-    weft_tensor *sum = weft_redistribute(weft_sum_all(vector), mesh, NULL);
+    weft_tensor *sum = weft_redistribute(weft_sum(vector, WEFT_ALL_DIMS, false), mesh, NULL);
     for (int i = 0; i < weft_local_ranks(); i++) {
         int64_t offset, extent, coordinate;
         double values[N] = { -1 };
@@ -244,7 +244,7 @@ static void test_redistributed_on_its_own_mesh(void **state)
     (void)state;
     weft_scope_open();
     weft_tensor *vector = filled(3, 1, line, lower(), shards);
-    weft_tensor *addends = weft_sum_all(vector);
+    weft_tensor *addends = weft_sum(vector, WEFT_ALL_DIMS, false);
     for (int pushed = 0; pushed < 3; pushed++) {
         weft_mesh *const current[] = { NULL, lower(), upper() };
         if (current[pushed] != NULL) {
@@ -284,7 +284,7 @@ static void test_chains_over_meshes(void **state)
             mesh = random_mesh(&source, RANKS);
             random_placements(&source, mesh, ndim, false, placements);
             weft_tensor *x = filled(value, ndim, shape, mesh, placements);
-            scale = weft_sum_all(prng_below(&source, 2) ? weft_mul(x, scale) : weft_mul(scale, x));
+            scale = weft_sum(prng_below(&source, 2) ? weft_mul(x, scale) : weft_mul(scale, x), WEFT_ALL_DIMS, false);
             total *= value * (double)shape_count(ndim, shape);
         }
         double result = -1;

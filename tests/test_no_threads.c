@@ -86,7 +86,7 @@ static void assert_starts(void)
     int64_t ranks = weft_world_size();
     weft_placement rows = weft_shard(0);
     weft_tensor *ones = weft_ones(WEFT_F64, 2, (int64_t[]){ 4, 3 }, weft_mesh_create(1, &ranks, NULL), &rows);
-    assert_int_equal(weft_tensor_item(weft_sum_all(ones), &sum), WEFT_OK);
+    assert_int_equal(weft_tensor_item(weft_sum(ones, WEFT_ALL_DIMS, false), &sum), WEFT_OK);
     assert_true(sum == 12);
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
@@ -143,7 +143,7 @@ static void test_none_for_messages(void **state)
         weft_placement rows = weft_shard(0);
         weft_tensor *ones =
             weft_ones(WEFT_F64, 2, (int64_t[]){ 4, 3 }, weft_mesh_create(1, &ranks, NULL), &rows);
-        assert_int_not_equal(weft_tensor_item(weft_sum_all(ones), &sum), WEFT_OK);
+        assert_int_not_equal(weft_tensor_item(weft_sum(ones, WEFT_ALL_DIMS, false), &sum), WEFT_OK);
         assert_true(sum == 0);
         weft_finalize();
     }

@@ -98,7 +98,7 @@ static void case_sum_all(void)
     for (int64_t i = 0; i < a.count; i++) {
         expected += a.dense[i];
     }
-    check(weft_sum_all(a.tensor), type_of_sum(a.dtype), 0, NULL, &expected, a.exact ? 0 : 32,
+    check(weft_sum(a.tensor, WEFT_ALL_DIMS, false), type_of_sum(a.dtype), 0, NULL, &expected, a.exact ? 0 : 32,
           5.0 * (double)a.count + 100, describe_operand(&a));
     release(&a);
 }

@@ -54,7 +54,7 @@ static void one_argument(bool all)
     char what[400];
     snprintf(what, sizeof(what), "%s%s(%s %s, %d)", largest ? "argmax" : "argmin", all ? "_all" : "",
              weft_dtype_name(a.dtype), describe_operand(&a.base), l.dim);
-    weft_tensor *result = all       ? (largest ? weft_argmax_all(a.tensor) : weft_argmin_all(a.tensor))
+    weft_tensor *result = all       ? (largest ? weft_argmax(a.tensor, WEFT_ALL_DIMS, false) : weft_argmin(a.tensor, WEFT_ALL_DIMS, false))
                           : largest ? weft_argmax(a.tensor, spoken(&l), keepdim)
                                     : weft_argmin(a.tensor, spoken(&l), keepdim);
     check(result, WEFT_I64, ndim, shape, expected, 0, 0, what);
@@ -92,7 +92,7 @@ static void case_extreme_of_few(void)
     char what[400];
     snprintf(what, sizeof(what), "%s(%s %s)", largest ? "max" : "min", weft_dtype_name(a.dtype),
              describe_operand(&a.base));
-    check_typed(largest ? weft_max_all(a.tensor) : weft_min_all(a.tensor), a.dtype, 0, NULL, &expected, what);
+    check_typed(largest ? weft_max(a.tensor, WEFT_ALL_DIMS, false) : weft_min(a.tensor, WEFT_ALL_DIMS, false), a.dtype, 0, NULL, &expected, what);
     release(&a.base);
 }
 

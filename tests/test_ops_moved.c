@@ -133,7 +133,7 @@ static void test_views(void **state)
         weft_tensor *a = make_filled(mesh, 3, (const int64_t[]){ 8, 4, 6 }, placements[i]);
         weft_tensor *b = weft_unsqueeze(a, 1), *c = weft_squeeze(b, 1),
                     *d = weft_unflatten(a, 2, 2, (int64_t[]){ 2, 3 });
-        assert_non_null(weft_squeeze_all(c));
+        assert_non_null(weft_squeeze(c, WEFT_ALL_DIMS));
         assert_non_null(weft_flatten(d, 2, 3));
         assert_non_null(weft_unflatten(a, 1, 2, (const int64_t[]){ 4, 1 }));
         if (i != 1) { /* all ranks have all rows */

@@ -176,7 +176,7 @@ static void test_large_integers(void)
     assert_int_equal(weft_allclose(a, b, 0, 0, true, &result), WEFT_OK);
     assert_false(result);
     double place = -1;
-    assert_int_equal(weft_tensor_item(weft_argmax_all(a), &place), WEFT_OK);
+    assert_int_equal(weft_tensor_item(weft_argmax(a, WEFT_ALL_DIMS, false), &place), WEFT_OK);
     assert_true(place == 1);
     int64_t order[2];
     assert_int_equal(weft_to_host(weft_argsort(a, 0, true), order, sizeof(order)), WEFT_OK);
@@ -247,9 +247,9 @@ static void test_sums_of_narrow_addends(void)
     }
     const double expected[] = { 1, 2, 2 }, two = 2;
     check(weft_cumsum(a, 0), WEFT_I64, 1, shape, expected, 0, 0, "cumsum of truths");
-    check(weft_sum_all(a), WEFT_I64, 0, NULL, &two, 0, 0, "sum of truths");
-    check(weft_sum_all(b), WEFT_I64, 0, NULL, &sum_of_b, 0, 0, "sum of bytes");
-    check(weft_prod_all(c), WEFT_I64, 0, NULL, &product_of_c, 0, 0, "product of bytes");
+    check(weft_sum(a, WEFT_ALL_DIMS, false), WEFT_I64, 0, NULL, &two, 0, 0, "sum of truths");
+    check(weft_sum(b, WEFT_ALL_DIMS, false), WEFT_I64, 0, NULL, &sum_of_b, 0, 0, "sum of bytes");
+    check(weft_prod(c, WEFT_ALL_DIMS, false), WEFT_I64, 0, NULL, &product_of_c, 0, 0, "product of bytes");
 }
 
 /* ---- the suites ---------------------------------------------------------------------------------------- */

@@ -38,7 +38,7 @@ static weft_tensor *step(weft_tensor *x, int64_t rows)
 {
     weft_tensor *sum, *mean, *zeros, *means, *next;
     weft_scope_open();
-    MAKE(sum, weft_sum_all(x));
+    MAKE(sum, weft_sum(x, WEFT_ALL_DIMS, false));
     MAKE(mean, weft_scale(sum, 1.0 / (double)rows));
     MAKE(zeros, weft_scale(x, 0));
     MAKE(means, weft_add(zeros, mean));

@@ -33,7 +33,7 @@ CALL(gelu_backward, weft_gelu_backward(a, b))
 CALL(matmul, weft_matmul(a, b))
 CALL(matmul_ex, weft_matmul_ex(a, false, b, false))
 CALL(sum, weft_sum(a, 0, false))
-CALL(sum_all, weft_sum_all(a))
+CALL(sum_all, weft_sum(a, WEFT_ALL_DIMS, false))
 CALL(embedding, weft_embedding(a, b))
 CALL(embedding_backward, weft_embedding_backward(a, b, 7))
 CALL(cross_entropy, weft_cross_entropy(a, b))
@@ -379,12 +379,12 @@ static void test_chain_after_an_error(void **state)
     weft_scope_open();
     weft_tensor *a = ones(WEFT_F32, 4, 6, -1);
     expect_no_more_tasks();
-    weft_tensor *result = weft_sum_all(weft_relu(weft_add(weft_matmul(a, a), a)));
+    weft_tensor *result = weft_sum(weft_relu(weft_add(weft_matmul(a, a), a)), WEFT_ALL_DIMS, false);
     assert_null(result);
     assert_int_equal(tasks(), tasks_before);
     assert_error(WEFT_ERR_SHAPE, "weft_matmul: b has size 4");
     float sum = 0;
-    assert_int_equal(weft_to_host(weft_sum_all(weft_relu(weft_add(a, a))), &sum, sizeof(sum)), WEFT_OK);
+    assert_int_equal(weft_to_host(weft_sum(weft_relu(weft_add(a, a)), WEFT_ALL_DIMS, false), &sum, sizeof(sum)), WEFT_OK);
     assert_true(sum == 48);
     weft_scope_close();
 }

@@ -312,7 +312,7 @@ static void test_check_ranks_finds_differences(void **state)
     }
     double sum = 0;
     weft_tensor *ones = weft_ones(WEFT_F64, 1, (int64_t[]){ 9 }, line(4), &split);
-    assert_int_equal(weft_to_host(weft_sum_all(ones), &sum, sizeof(sum)), WEFT_OK);
+    assert_int_equal(weft_to_host(weft_sum(ones, WEFT_ALL_DIMS, false), &sum, sizeof(sum)), WEFT_OK);
     assert_true(sum == 9);
     stop();
 }
@@ -382,7 +382,7 @@ static void test_ranks_outside(void **state)
     }
     assert_all(b, 20, 6);
     double sum;
-    assert_int_equal(weft_to_host(weft_sum_all(b), &sum, sizeof(sum)), WEFT_OK);
+    assert_int_equal(weft_to_host(weft_sum(b, WEFT_ALL_DIMS, false), &sum, sizeof(sum)), WEFT_OK);
     assert_true(sum == 120);
     assert_all(weft_redistribute(b, line(12), &rows), 20, 6);
     weft_scope_close();

@@ -53,9 +53,9 @@ static void assert_library_works(void)
     weft_scope_open();
     weft_placement rows = weft_shard(0);
     weft_tensor *ones = weft_ones(WEFT_F64, 2, (int64_t[]){ 4, 3 }, things.mesh, &rows);
-    assert_int_equal(weft_to_host(weft_sum_all(weft_add(ones, ones)), &sum, sizeof(sum)), WEFT_OK);
+    assert_int_equal(weft_to_host(weft_sum(weft_add(ones, ones), WEFT_ALL_DIMS, false), &sum, sizeof(sum)), WEFT_OK);
     assert_true(sum == 24);
-    assert_int_equal(weft_to_host(weft_sum_all(things.tensor), &sum, sizeof(sum)), WEFT_OK);
+    assert_int_equal(weft_to_host(weft_sum(things.tensor, WEFT_ALL_DIMS, false), &sum, sizeof(sum)), WEFT_OK);
     weft_scope_close();
     assert_no_error();
 }
@@ -250,7 +250,7 @@ static int live(void)
     weft_placement rows = weft_shard(0);
     weft_mesh *mesh = weft_mesh_create(1, &ranks, NULL);
     weft_tensor *ones = weft_ones(WEFT_F64, 2, (int64_t[]){ 4, 3 }, mesh, &rows);
-    bool right = weft_to_host(weft_sum_all(ones), &sum, sizeof(sum)) == WEFT_OK && sum == 12;
+    bool right = weft_to_host(weft_sum(ones, WEFT_ALL_DIMS, false), &sum, sizeof(sum)) == WEFT_OK && sum == 12;
     return weft_finalize() == WEFT_OK && right ? 0 : 2;
 }
 

@@ -45,6 +45,8 @@ WEFT_BEGIN_DECLS
 
 /** Largest number of dimensions of a tensor, and of a mesh. */
 #define WEFT_MAX_DIMS 8
+/** In the place of a dimension, where a function says so: all of them. */
+#define WEFT_ALL_DIMS INT32_MIN
 
 typedef enum weft_status {
     WEFT_OK = 0,

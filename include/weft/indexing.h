@@ -15,13 +15,11 @@ WEFT_BEGIN_DECLS
 
 /**
  * Where the largest and the smallest value is: WEFT_I64, the first place among equals; NaN is larger, and
- * smaller, than all else. Over one dimension, which stays with size 1 when keepdim; or over all (a scalar:
- * the place in the row-major order). The same on every layout. WEFT_ERR_SHAPE of no elements. \{
+ * smaller, than all else. Over one dimension, or with WEFT_ALL_DIMS over all (the place in the
+ * row-major order); what is reduced stays with size 1 when keepdim. The same on every layout. WEFT_ERR_SHAPE of no elements. \{
  */
 WEFT_API weft_tensor *weft_argmax(weft_tensor *a, int dim, bool keepdim);
 WEFT_API weft_tensor *weft_argmin(weft_tensor *a, int dim, bool keepdim);
-WEFT_API weft_tensor *weft_argmax_all(weft_tensor *a);
-WEFT_API weft_tensor *weft_argmin_all(weft_tensor *a);
 /** \} */
 
 /** Element k is the sum, or product, of elements 0 .. k along `dim`. Of integers and truth values WEFT_I64,

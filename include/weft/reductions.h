@@ -1,10 +1,10 @@
 /** \file
- * Reductions: over one dimension `dim`, over several (`dims`; none: over all), or over all of them (named
- * *_all: a scalar). What is reduced stays with size 1 when keepdim. Along sharded dimensions each rank
- * reduces what it has, and the result is Partial. The order of sums depends on the layout, but not on timing:
- * results repeat bit for bit. Floating types are added in double precision; 16-bit ones are rounded once, at
- * the end. Errors, beside those of all operations: WEFT_ERR_INVALID for a dimension that is out of range or
- * named twice, WEFT_ERR_SHAPE for the largest or smallest of no elements.
+ * Reductions: over one dimension `dim`, or over all with WEFT_ALL_DIMS in its place (a scalar, unless keepdim); named
+ * *_over, over several (`dims`; none: over all). What is reduced stays with size 1 when keepdim. Along sharded
+ * dimensions each rank reduces what it has, and the result is Partial. The order of sums depends on the layout, but not
+ * on timing: results repeat bit for bit. Floating types are added in double precision; 16-bit ones are rounded once, at
+ * the end. Errors, beside those of all operations: WEFT_ERR_INVALID for a dimension that is out of range or named
+ * twice, WEFT_ERR_SHAPE for the largest or smallest of no elements.
  */
 #ifndef WEFT_REDUCTIONS_H
 #define WEFT_REDUCTIONS_H
@@ -16,41 +16,33 @@ WEFT_BEGIN_DECLS
 /** Sums and products; of integers and truth values WEFT_I64, which wraps around. \{ */
 WEFT_API weft_tensor *weft_sum(weft_tensor *a, int dim, bool keepdim);
 WEFT_API weft_tensor *weft_sum_over(weft_tensor *a, int num_dims, const int dims[], bool keepdim);
-WEFT_API weft_tensor *weft_sum_all(weft_tensor *a);
 WEFT_API weft_tensor *weft_prod(weft_tensor *a, int dim, bool keepdim);
 WEFT_API weft_tensor *weft_prod_over(weft_tensor *a, int num_dims, const int dims[], bool keepdim);
-WEFT_API weft_tensor *weft_prod_all(weft_tensor *a);
 /** \} */
 
 /** Averages of floating types; NaN of no elements. \{ */
 WEFT_API weft_tensor *weft_mean(weft_tensor *a, int dim, bool keepdim);
 WEFT_API weft_tensor *weft_mean_over(weft_tensor *a, int num_dims, const int dims[], bool keepdim);
-WEFT_API weft_tensor *weft_mean_all(weft_tensor *a);
 /** \} */
 
 /** The largest and the smallest value; NaN where there is one. \{ */
 WEFT_API weft_tensor *weft_max(weft_tensor *a, int dim, bool keepdim);
 WEFT_API weft_tensor *weft_max_over(weft_tensor *a, int num_dims, const int dims[], bool keepdim);
-WEFT_API weft_tensor *weft_max_all(weft_tensor *a);
 WEFT_API weft_tensor *weft_min(weft_tensor *a, int dim, bool keepdim);
 WEFT_API weft_tensor *weft_min_over(weft_tensor *a, int num_dims, const int dims[], bool keepdim);
-WEFT_API weft_tensor *weft_min_all(weft_tensor *a);
 /** \} */
 
 /** Whether any value, or each value, is not 0: WEFT_BOOL. \{ */
 WEFT_API weft_tensor *weft_any(weft_tensor *a, int dim, bool keepdim);
 WEFT_API weft_tensor *weft_any_over(weft_tensor *a, int num_dims, const int dims[], bool keepdim);
-WEFT_API weft_tensor *weft_any_all(weft_tensor *a);
 WEFT_API weft_tensor *weft_all(weft_tensor *a, int dim, bool keepdim);
 WEFT_API weft_tensor *weft_all_over(weft_tensor *a, int num_dims, const int dims[], bool keepdim);
-WEFT_API weft_tensor *weft_all_all(weft_tensor *a);
 /** \} */
 
 /** (sum |a|^p)^(1/p); p = INFINITY: the largest |a| (WEFT_ERR_SHAPE where there is none); p = 0: how many are
  * not 0. Floating types; p is at least 0. \{ */
 WEFT_API weft_tensor *weft_norm(weft_tensor *a, double p, int dim, bool keepdim);
 WEFT_API weft_tensor *weft_norm_over(weft_tensor *a, double p, int num_dims, const int dims[], bool keepdim);
-WEFT_API weft_tensor *weft_norm_all(weft_tensor *a, double p);
 /** \} */
 
 /** Squared distance from the mean, summed over n values and divided by n - correction (1: the sample's
@@ -59,7 +51,6 @@ WEFT_API weft_tensor *weft_norm_all(weft_tensor *a, double p);
 WEFT_API weft_tensor *weft_var(weft_tensor *a, int dim, double correction, bool keepdim);
 WEFT_API weft_tensor *weft_var_over(weft_tensor *a, int num_dims, const int dims[], double correction,
                                     bool keepdim);
-WEFT_API weft_tensor *weft_var_all(weft_tensor *a, double correction);
 /** \} */
 
 WEFT_END_DECLS

@@ -25,11 +25,9 @@ WEFT_API weft_tensor *weft_flatten(weft_tensor *a, int first, int last);
 /** One dimension becomes num_sizes dimensions, at least one; one size may be -1. */
 WEFT_API weft_tensor *weft_unflatten(weft_tensor *a, int dim, int num_sizes, const int64_t sizes[]);
 
-/** Removes a dimension of size 1 (a dimension of another size stays), or all of them. Shares the memory if
- * it can. Gradient: weft_reshape() to the shape of a. \{ */
+/** Removes a dimension of size 1 (a dimension of another size stays), or with WEFT_ALL_DIMS all of them. Shares the
+ * memory if it can. Gradient: weft_reshape() to the shape of a. */
 WEFT_API weft_tensor *weft_squeeze(weft_tensor *a, int dim);
-WEFT_API weft_tensor *weft_squeeze_all(weft_tensor *a);
-/** \} */
 /** A new dimension of size 1 before dimension `dim`, -(ndim + 1) .. ndim. Gradient: weft_squeeze(gradient,
  * dim). */
 WEFT_API weft_tensor *weft_unsqueeze(weft_tensor *a, int dim);

@@ -37,7 +37,7 @@ static bool are_alike(const weft_layout *a, const weft_layout *b)
 /* `truths`: of each element, or NULL with the error kept. */
 static weft_status all_true(const char *function, weft_tensor *truths, bool *result)
 {
-    weft_tensor *answer = truths == NULL ? NULL : weft_all_all(truths);
+    weft_tensor *answer = truths == NULL ? NULL : weft_all(truths, WEFT_ALL_DIMS, false);
     unsigned char truth = 0;
     weft_status status = answer == NULL
                              ? weft_latest_status()

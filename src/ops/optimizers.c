@@ -420,8 +420,8 @@ static weft_tensor *part_of_norm(const char *function, weft_tensor *gradient, do
     int64_t count = 0;
     weft_count_checked(weft_layout_of(gradient)->ndim, weft_layout_of(gradient)->shape, &count);
     return !isinf(p)    ? weft_sum_of_powers(function, gradient, p)
-           : count == 0 ? weft_sum_all(gradient) /* 0: there is no largest */
-                        : weft_norm_all(gradient, p);
+           : count == 0 ? weft_sum(gradient, WEFT_ALL_DIMS, false) /* 0: there is no largest */
+                        : weft_norm(gradient, p, WEFT_ALL_DIMS, false);
 }
 
 /* Put together before they are reduced over the ranks, so that one reduction does for all tensors that lie

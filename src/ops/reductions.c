@@ -89,14 +89,14 @@ static const weft_operation operation_place = {
 
 /* ---- checks -------------------------------------------------------------------------------------------- */
 
-/* What is reduced: bit d for dimension d. -1 with the error kept. num_dims 0: all. */
+/* What is reduced: bit d for dimension d. -1 with the error kept. num_dims 0, or WEFT_ALL_DIMS alone: all. */
 static int64_t check_dims(const char *function, weft_tensor *a, int num_dims, const int dims[])
 {
     if (weft_check_tensor(function, "a", a) == NULL) {
         return -1;
     }
     int ndim = weft_layout_of(a)->ndim;
-    if (num_dims == 0) {
+    if (num_dims == 0 || (num_dims == 1 && dims != NULL && dims[0] == WEFT_ALL_DIMS)) {
         return ((int64_t)1 << ndim) - 1;
     }
     if (num_dims < 0 || num_dims > WEFT_MAX_DIMS || dims == NULL) {
@@ -248,7 +248,7 @@ weft_tensor *weft_sum_statistic(const char *function, weft_row_statistic kind, w
 
 /* ---- public -------------------------------------------------------------------------------------------- */
 
-/* Over one dimension, several, and all. */
+/* Over one dimension or all, and over several. */
 #define PUBLIC(name, call)                                                                                   \
     weft_tensor *weft_##name(weft_tensor *a, int dim, bool keepdim)                                          \
     {                                                                                                        \
@@ -259,13 +259,6 @@ weft_tensor *weft_sum_statistic(const char *function, weft_row_statistic kind, w
     weft_tensor *weft_##name##_over(weft_tensor *a, int num_dims, const int dims[], bool keepdim)            \
     {                                                                                                        \
         static const char function[] = "weft_" #name "_over";                                                \
-        return call;                                                                                         \
-    }                                                                                                        \
-    weft_tensor *weft_##name##_all(weft_tensor *a)                                                           \
-    {                                                                                                        \
-        static const char function[] = "weft_" #name "_all";                                                 \
-        const int num_dims = 0, *const dims = NULL;                                                          \
-        const bool keepdim = false;                                                                          \
         return call;                                                                                         \
     }
 
@@ -356,11 +349,6 @@ weft_tensor *weft_norm_over(weft_tensor *a, double p, int num_dims, const int di
     return norm("weft_norm_over", a, p, num_dims, dims, keepdim);
 }
 
-weft_tensor *weft_norm_all(weft_tensor *a, double p)
-{
-    return norm("weft_norm_all", a, p, 0, NULL, false);
-}
-
 /* ---- variance ------------------------------------------------------------------------------------------ */
 
 /* Infinity, and NaN of 0: of the sum, not of addends of which some may be 0. */
@@ -415,19 +403,14 @@ weft_tensor *weft_var_over(weft_tensor *a, int num_dims, const int dims[], doubl
     return variance("weft_var_over", a, num_dims, dims, correction, keepdim);
 }
 
-weft_tensor *weft_var_all(weft_tensor *a, double correction)
-{
-    return variance("weft_var_all", a, 0, NULL, correction, false);
-}
-
 /* ---- places ------------------------------------------------------------------------------------------- */
 
 /* First what the largest or smallest value is, then where: rows need not come together for that. */
-static weft_tensor *place_of(const char *function, const weft_operation *extreme, weft_tensor *a,
-                             int num_dims, const int dims[], bool keepdim)
+static weft_tensor *place_of(const char *function, const weft_operation *extreme, weft_tensor *a, int dim,
+                             bool keepdim)
 {
     reduction r = { function, extreme, a, .keepdim = true };
-    r.mask = check_dims(function, a, num_dims, dims);
+    r.mask = check_dims(function, a, 1, &dim);
     if (r.mask < 0 || !check_not_empty(function, a, r.mask)) {
         return NULL;
     }
@@ -446,22 +429,12 @@ static weft_tensor *place_of(const char *function, const weft_operation *extreme
 
 weft_tensor *weft_argmax(weft_tensor *a, int dim, bool keepdim)
 {
-    return place_of("weft_argmax", &operation_max, a, 1, &dim, keepdim);
+    return place_of("weft_argmax", &operation_max, a, dim, keepdim);
 }
 
 weft_tensor *weft_argmin(weft_tensor *a, int dim, bool keepdim)
 {
-    return place_of("weft_argmin", &operation_min, a, 1, &dim, keepdim);
-}
-
-weft_tensor *weft_argmax_all(weft_tensor *a)
-{
-    return place_of("weft_argmax_all", &operation_max, a, 0, NULL, false);
-}
-
-weft_tensor *weft_argmin_all(weft_tensor *a)
-{
-    return place_of("weft_argmin_all", &operation_min, a, 0, NULL, false);
+    return place_of("weft_argmin", &operation_min, a, dim, keepdim);
 }
 
 /* ---- all of them --------------------------------------------------------------------------------------- */

@@ -46,22 +46,17 @@ weft_tensor *weft_same(const char *function, weft_tensor *a)
 weft_tensor *weft_squeeze(weft_tensor *a, int dim)
 {
     static const char function[] = "weft_squeeze";
-    dim = weft_check_tensor(function, "a", a) == NULL ? -1 : weft_check_own_dim(function, "dim", a, dim);
-    if (dim < 0) {
+    if (weft_check_tensor(function, "a", a) == NULL) {
         return NULL;
     }
-    return weft_squeeze_dims(function, a, weft_layout_of(a)->shape[dim] == 1 ? (int64_t)1 << dim : 0);
-}
-
-weft_tensor *weft_squeeze_all(weft_tensor *a)
-{
-    static const char function[] = "weft_squeeze_all";
-    if (weft_check_tensor(function, "a", a) == NULL) {
+    bool all = dim == WEFT_ALL_DIMS;
+    dim = all ? 0 : weft_check_own_dim(function, "dim", a, dim);
+    if (dim < 0) {
         return NULL;
     }
     int64_t mask = 0;
     for (int d = 0; d < weft_layout_of(a)->ndim; d++) {
-        mask |= (int64_t)(weft_layout_of(a)->shape[d] == 1) << d;
+        mask |= (int64_t)((all || d == dim) && weft_layout_of(a)->shape[d] == 1) << d;
     }
     return weft_squeeze_dims(function, a, mask);
 }

@@ -54,7 +54,7 @@ static weft_tensor *product(weft_tensor *a, bool transpose_a, weft_tensor *b)
     divergence d = fault_turn();
     leaves = leaves || d == EARLY_RETURN;
     if (d == EXTRA_CALL || d == OTHER_OPERATION) {
-        weft_tensor *sum = weft_sum_all(a);
+        weft_tensor *sum = weft_sum(a, WEFT_ALL_DIMS, false);
         b = d == EXTRA_CALL ? b : weft_mul(b, sum);
     }
     b = d == OTHER_SHAPE ? weft_sum(b, 1, true) : b;
@@ -70,7 +70,7 @@ static weft_tensor *sum(weft_tensor *a, weft_tensor *b)
     divergence d = fault_turn();
     leaves = leaves || d == EARLY_RETURN;
     if (d == EXTRA_CALL) {
-        weft_mean_all(a);
+        weft_mean(a, WEFT_ALL_DIMS, false);
     }
     return d == MISSING_CALL      ? a
            : d == BAD_ARGUMENT    ? weft_add(a, weft_sum(a, 3, false))
@@ -86,14 +86,14 @@ static weft_tensor *total(weft_tensor *a)
     divergence d = fault_turn();
     leaves = leaves || d == EARLY_RETURN;
     if (d == EXTRA_CALL) {
-        weft_max_all(a);
+        weft_max(a, WEFT_ALL_DIMS, false);
     }
-    return d == OTHER_OPERATION                       ? weft_mean_all(a)
+    return d == OTHER_OPERATION                       ? weft_mean(a, WEFT_ALL_DIMS, false)
            : d == OTHER_ATTRIBUTE || d == OTHER_SHAPE ? weft_sum(a, 0, false)
            : d == MISSING_CALL                        ? NULL
            : d == BAD_ARGUMENT                        ? weft_sum(a, 7, false)
-           : d == OTHER_TYPE                          ? weft_sum_all(weft_to_type(a, WEFT_I64))
-                                                      : weft_sum_all(a);
+           : d == OTHER_TYPE                          ? weft_sum(weft_to_type(a, WEFT_I64), WEFT_ALL_DIMS, false)
+                                                      : weft_sum(a, WEFT_ALL_DIMS, false);
 }
 
 static weft_tensor *zeros_from_random(weft_mesh *mesh, const char *text)

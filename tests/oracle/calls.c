@@ -71,6 +71,8 @@ void oracle_call(const oracle_operation *operation, const oracle_case *c, weft_t
         out[0] = operation->ternary(in[0], in[1], in[2]);
     } else if (operation->over_dim != NULL) {
         out[0] = operation->over_dim(in[0], (int)oracle_whole(c, "dim"), oracle_keepdim(c));
+    } else if (operation->over_all != NULL) {
+        out[0] = operation->over_all(in[0], WEFT_ALL_DIMS, false);
     } else if (operation->over_dims != NULL) {
         int dims[WEFT_MAX_DIMS], count = oracle_dims(c, dims);
         out[0] = operation->over_dims(in[0], count, dims, oracle_keepdim(c));

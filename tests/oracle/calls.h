@@ -70,7 +70,7 @@ int64_t oracle_whole(const oracle_case *c, const char *name);
     { .name = #name_, .over_dim = weft_##name_, __VA_ARGS__ },                                               \
         { .name = #name_ "_over", .over_dims = weft_##name_##_over, __VA_ARGS__ },                           \
     {                                                                                                        \
-        .name = #name_ "_all", .unary = weft_##name_##_all, __VA_ARGS__                                      \
+        .name = #name_ "_all", .over_all = weft_##name_, __VA_ARGS__                                         \
     }
 #define WITHIN(ulps_, why_) .ulps = (ulps_), .why = (why_)
 

@@ -10,8 +10,6 @@ WITH_NUMBER(leaky_relu, "slope")
 WITH_NUMBER(elu, "alpha")
 WITH_NUMBER(scale_inplace, "factor")
 WITH_NUMBER(fill_inplace, "value")
-WITH_NUMBER(norm_all, "p")
-WITH_NUMBER(var_all, "correction")
 TWO_WITH_NUMBER(add_scaled, "factor")
 TWO_WITH_NUMBER(lerp, "weight")
 TWO_WITH_NUMBER(masked_fill, "value")
@@ -22,6 +20,16 @@ TWO_WITH_NUMBER(add_inplace, "alpha")
 TWO_WITH_NUMBER(lerp_inplace, "weight")
 THREE_WITH_NUMBER(addcmul, "factor")
 THREE_WITH_NUMBER(addcdiv, "factor")
+
+CALL(norm_all)
+{
+    return weft_norm(in[0], oracle_number(c, "p"), WEFT_ALL_DIMS, false);
+}
+
+CALL(var_all)
+{
+    return weft_var(in[0], WEFT_ALL_DIMS, oracle_number(c, "correction"), false);
+}
 
 CALL(clamp)
 {

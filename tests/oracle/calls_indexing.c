@@ -59,7 +59,7 @@ CALL_SEVERAL(topk)
 #define PLACE(name_)                                                                                         \
     { .name = #name_, .over_dim = weft_##name_ },                                                            \
     {                                                                                                        \
-        .name = #name_ "_all", .unary = weft_##name_##_all                                                   \
+        .name = #name_ "_all", .over_all = weft_##name_                                                      \
     }
 
 const oracle_operation oracle_indexing_operations[] = {

@@ -100,7 +100,7 @@ static bool reduced(scene *s)
     const reduction *r = s->step->operation->details;
     const dense *x = s->in[0];
     int mask = x == NULL || !(r->types & BIT(x->dtype)) ? -1 : mask_of(s, r), ndim = 0;
-    bool keeps = r->form != ALL && whole_of_call(s, 1) != 0;
+    bool keeps = whole_of_call(s, 1) != 0;
     int64_t shape[WEFT_MAX_DIMS];
     for (int d = 0; mask >= 0 && d < x->ndim; d++) {
         bool goes = mask >> d & 1;
@@ -307,7 +307,7 @@ static void variance(const group *g)
 #define REDUCTION(name_, types_, needs_, type_, ...)                                                         \
     CALLS(name_, out[0] = weft_##name_(in[0], (int)whole[0], whole[1] != 0))                                 \
     CALLS(name_##_over, out[0] = weft_##name_##_over(in[0], ndim, dims, whole[1] != 0))                      \
-    CALLS(name_##_all, out[0] = weft_##name_##_all(in[0]))                                                   \
+    CALLS(name_##_all, out[0] = weft_##name_(in[0], WEFT_ALL_DIMS, whole[1] != 0))                            \
     static const reduction details_##name_ = { ONE, types_, needs_, type_, __VA_ARGS__ };                    \
     static const reduction details_##name_##_over = { SEVERAL, types_, needs_, type_, __VA_ARGS__ };         \
     static const reduction details_##name_##_all = { ALL, types_, needs_, type_, __VA_ARGS__ };
@@ -321,21 +321,22 @@ REDUCTION(any, ALL_TYPES, false, TRUTH, is_any, false)
 REDUCTION(all, ALL_TYPES, false, TRUTH, is_every, false)
 
 #define NUMBERED_REDUCTION(name_, reduce_)                                                                   \
-    CALLS(name_##_all, out[0] = weft_##name_##_all(in[0], real[0]))                                          \
     static const reduction details_##name_ = { ONE, FLOATS, false, SAME, reduce_ };                          \
     static const reduction details_##name_##_over = { SEVERAL, FLOATS, false, SAME, reduce_ };               \
     static const reduction details_##name_##_all = { ALL, FLOATS, false, SAME, reduce_ };
 
 CALLS(norm, out[0] = weft_norm(in[0], real[0], (int)whole[0], whole[1] != 0))
+CALLS(norm_all, out[0] = weft_norm(in[0], real[0], WEFT_ALL_DIMS, whole[1] != 0))
 CALLS(norm_over, out[0] = weft_norm_over(in[0], real[0], ndim, dims, whole[1] != 0))
 NUMBERED_REDUCTION(norm, norm)
 CALLS(var, out[0] = weft_var(in[0], (int)whole[0], real[0], whole[1] != 0))
+CALLS(var_all, out[0] = weft_var(in[0], WEFT_ALL_DIMS, real[0], whole[1] != 0))
 CALLS(var_over, out[0] = weft_var_over(in[0], ndim, dims, real[0], whole[1] != 0))
 NUMBERED_REDUCTION(var, variance)
 
 #define PLACES(name_, reduce_)                                                                               \
     CALLS(name_, out[0] = weft_##name_(in[0], (int)whole[0], whole[1] != 0))                                 \
-    CALLS(name_##_all, out[0] = weft_##name_##_all(in[0]))                                                   \
+    CALLS(name_##_all, out[0] = weft_##name_(in[0], WEFT_ALL_DIMS, whole[1] != 0))                            \
     static const reduction details_##name_ = { ONE, ALL_TYPES, true, PLACE, reduce_ };                       \
     static const reduction details_##name_##_all = { ALL, ALL_TYPES, true, PLACE, reduce_ };
 PLACES(argmax, place_largest)

@@ -7,7 +7,7 @@ CALLS(reshape, out[0] = weft_reshape(in[0], ndim, shape))
 CALLS(flatten, out[0] = weft_flatten(in[0], (int)whole[0], (int)whole[1]))
 CALLS(unflatten, out[0] = weft_unflatten(in[0], (int)whole[0], ndim, shape))
 CALLS(squeeze, out[0] = weft_squeeze(in[0], (int)whole[0]))
-CALLS(squeeze_all, out[0] = weft_squeeze_all(in[0]))
+CALLS(squeeze_all, out[0] = weft_squeeze(in[0], WEFT_ALL_DIMS))
 CALLS(unsqueeze, out[0] = weft_unsqueeze(in[0], (int)whole[0]))
 
 /* The size that is -1 from the others; false where there is none. */
