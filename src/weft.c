@@ -291,11 +291,28 @@ weft_status weft_get_counters(weft_counters *counters)
     return WEFT_OK;
 }
 
-void weft_print_pending(void)
+static weft_status print_pending(const char *function, FILE *file)
 {
     if (weft_thread_forked()) {
-        weft_require_init("weft_print_pending");
-    } else if (weft_runtime.comm != NULL) {
-        weft_comm_print_pending(weft_runtime.comm, stderr);
+        return weft_require_init(function);
     }
+    if (weft_runtime.comm != NULL) {
+        weft_comm_print_pending(weft_runtime.comm, file);
+    }
+    return WEFT_OK;
+}
+
+weft_status weft_print_pending(void)
+{
+    return print_pending("weft_print_pending", stderr);
+}
+
+weft_status weft_print_pending_text(char *text, size_t size, size_t *length)
+{
+    static const char function[] = "weft_print_pending_text";
+    weft_text_file file;
+    weft_status status = weft_print_begin(function, text, size, &file);
+    return status != WEFT_OK
+               ? status
+               : weft_print_end(function, print_pending(function, file.file), &file, text, size, length);
 }

@@ -33,7 +33,9 @@ void call_everything(const call_arguments *arguments, void (*after)(const char *
     double memory[16] = { 0 }, number = 0;
     void *locals[] = { memory, memory, memory, memory };
     bool truth_value = false;
-    const char *names[4];
+    const char *names[WEFT_MAX_DIMS];
+    char text[64];
+    int ranks[64];
     weft_counters counters;
     weft_random_state random_state = { 0 };
     const weft_local_output like_tensor = { WEFT_F32, 2, shape, NULL };
@@ -52,6 +54,7 @@ void call_everything(const call_arguments *arguments, void (*after)(const char *
     TRY(weft_scope_close, );
     TRY(weft_get_counters, &counters);
     TRY(weft_print_machine, stderr);
+    TRY(weft_print_machine_text, text, sizeof(text), NULL);
     /* <weft/mesh.h> */
     TRY(weft_mesh_create, 2, shape, NULL);
     TRY(weft_mesh_of_ranks, 2, shape, (int[]){ 0 }, NULL);
@@ -63,6 +66,8 @@ void call_everything(const call_arguments *arguments, void (*after)(const char *
     TRY(weft_mesh_size, mesh, 0);
     TRY(weft_mesh_dim_name, mesh, 0);
     TRY(weft_mesh_num_ranks, mesh);
+    TRY(weft_mesh_ranks, mesh, ranks);
+    TRY(weft_mesh_names, mesh, names);
     TRY(weft_mesh_coordinate, mesh, 0, place);
     TRY(weft_mesh_push, mesh);
     TRY(weft_mesh_pop, );
@@ -91,6 +96,9 @@ void call_everything(const call_arguments *arguments, void (*after)(const char *
     TRY(weft_local_release, tensor, 0);
     TRY(weft_tensor_ndim, tensor);
     TRY(weft_tensor_size, tensor, 0);
+    TRY(weft_tensor_shape, tensor);
+    TRY(weft_tensor_num_elements, tensor);
+    TRY(weft_tensor_num_placements, tensor);
     TRY(weft_tensor_dtype, tensor);
     TRY(weft_tensor_mesh, tensor);
     TRY(weft_tensor_placements, tensor);
@@ -99,7 +107,9 @@ void call_everything(const call_arguments *arguments, void (*after)(const char *
     TRY(weft_local_bytes, tensor, 0);
     TRY(weft_tensor_set_name, tensor, "name");
     TRY(weft_tensor_print, tensor, stderr);
+    TRY(weft_tensor_print_text, tensor, text, sizeof(text), NULL);
     TRY(weft_visualize_sharding, tensor, WEFT_SHARDING_TEXT, stderr);
+    TRY(weft_visualize_sharding_text, tensor, WEFT_SHARDING_TEXT, text, sizeof(text), NULL);
     /* <weft/local_map.h> */
     TRY(weft_local_map, no_local_function, 1, list, 1, &like_tensor, NULL, outputs);
     /* <weft/operation.h> */
@@ -358,7 +368,7 @@ void assert_everything_is_called(int num_headers, char *const headers[])
 {
     /* Of any thread, at any time; what starts. */
     static char names[1 << 14] = "weft_last_status weft_last_error weft_clear_error weft_print_pending "
-                                 "weft_tensor_describe "
+                                 "weft_tensor_describe weft_version weft_placements_format weft_print_pending_text "
                                  "weft_status_string weft_dtype_size "
                                  "weft_dtype_name weft_shard weft_replicate weft_partial "
                                  "weft_placements_parse weft_init weft_init_mpi ";

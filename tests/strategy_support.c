@@ -77,6 +77,6 @@ const weft_layout *layout_of(problem *p, int input, const char *placements)
 void assert_placements(const weft_layout *layout, const char *expected)
 {
     char text[100];
-    weft_placements_format(layout->placements, layout->mesh->ndim, text, sizeof(text));
+    weft_placements_text(layout->placements, layout->mesh->ndim, text, sizeof(text));
     assert_string_equal(text, expected);
 }

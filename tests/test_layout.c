@@ -159,7 +159,7 @@ static void expect_read(const char *text, int n, const char *formatted)
     if (weft_placements_read(text, n, out, why, sizeof(why)) != WEFT_OK) {
         fail_msg("\"%s\": %s", text, why);
     }
-    assert_string_equal(weft_placements_format(out, n, again, sizeof(again)), formatted);
+    assert_string_equal(weft_placements_text(out, n, again, sizeof(again)), formatted);
 }
 
 static void texts_that_are_placements(void **state)
@@ -229,7 +229,7 @@ static void what_is_printed_reads_back(void **state)
         weft_placement placements[WEFT_MAX_DIMS], again[WEFT_MAX_DIMS];
         random_placements(&random, mesh, (int)prng_below(&random, 9), true, placements);
         char text[100];
-        weft_placements_format(placements, mesh->ndim, text, sizeof(text));
+        weft_placements_text(placements, mesh->ndim, text, sizeof(text));
         size_t length = strlen(text);
         assert_true(text[0] == '[' && text[length - 1] == ']');
         text[length - 1] = '\0';
@@ -250,7 +250,7 @@ static void printing_into_too_little_room(void **state)
     for (size_t size = 1; size <= strlen(whole) + 3; size++) {
         char text[40];
         memset(text, '#', sizeof(text));
-        assert_ptr_equal(weft_placements_format(placements, 3, text, size), text);
+        assert_ptr_equal(weft_placements_text(placements, 3, text, size), text);
         size_t expected = size - 1 < strlen(whole) ? size - 1 : strlen(whole);
         assert_int_equal(strlen(text), expected);
         assert_memory_equal(text, whole, expected);

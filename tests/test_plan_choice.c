@@ -10,7 +10,7 @@
 static const char *placements_of(const weft_layout *layout)
 {
     static char text[100];
-    return weft_placements_format(layout->placements, layout->mesh->ndim, text, sizeof(text));
+    return weft_placements_text(layout->placements, layout->mesh->ndim, text, sizeof(text));
 }
 
 /* ---- stages -------------------------------------------------------------------------------------------- */

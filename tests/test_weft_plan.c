@@ -180,8 +180,8 @@ static void figures_and_boxes_of_random_layouts(void **state)
         const weft_layout *to = weft_layout_intern(f->table, b, placements[1], ndim, shape, dtype);
 
         char arguments[800], texts[3][100], from_text[60], to_text[60];
-        weft_placements_format(placements[0], a->ndim, from_text, sizeof(from_text));
-        weft_placements_format(placements[1], b->ndim, to_text, sizeof(to_text));
+        weft_placements_text(placements[0], a->ndim, from_text, sizeof(from_text));
+        weft_placements_text(placements[1], b->ndim, to_text, sizeof(to_text));
         from_text[strlen(from_text) - 1] = to_text[strlen(to_text) - 1] = '\0';
         snprintf(arguments, sizeof(arguments),
                  "--mesh %s --to-mesh %s --shape %s --dtype %s --from '%s' --to '%s' --json",

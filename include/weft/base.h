@@ -43,6 +43,23 @@
 
 WEFT_BEGIN_DECLS
 
+/** The version of these headers. Before 1.0 a minor version may change names (CHANGES.md). \{ */
+#define WEFT_VERSION_MAJOR 0
+#define WEFT_VERSION_MINOR 1
+#define WEFT_VERSION_PATCH 0
+#define WEFT_VERSION "0.1.0"
+/** \} */
+/** The version of the library that runs, as WEFT_VERSION: static storage. May be called at any time. */
+WEFT_API const char *weft_version(void);
+
+/**
+ * \page options Structs of options
+ * Zero-initialise one and set what matters, or begin with its initialiser, weft_..._init(), which sets the defaults
+ * and `size`. Later versions append fields: those are read only where `size` says that the program's struct has
+ * them. `size` 0 stands for the fields up to `size` itself. WEFT_ERR_INVALID for a size that no version has;
+ * WEFT_ERR_UNSUPPORTED where a field is set that this version does not know.
+ */
+
 /** Largest number of dimensions of a tensor, and of a mesh. */
 #define WEFT_MAX_DIMS 8
 /** In the place of a dimension, where a function says so: all of them. */

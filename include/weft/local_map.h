@@ -65,12 +65,21 @@ typedef struct weft_local_map_options {
     void *context;       /**< for the function */
     size_t context_size; /**< > 0: so many bytes of it are copied before the call returns; 0: the pointer itself
                               is handed on, and what it points to must stay until weft_wait() has returned */
+    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
 } weft_local_map_options;
 
 #define WEFT_LOCAL_MAP_OPTIONS_DEFAULT                                                                       \
     {                                                                                                        \
         NULL, NULL, NULL, NULL, NULL, 0                                                                      \
     }
+
+/** Sets all fields to 0, and `size`. */
+static inline void weft_local_map_options_init(weft_local_map_options *options)
+{
+    const weft_local_map_options all = WEFT_LOCAL_MAP_OPTIONS_DEFAULT;
+    *options = all;
+    options->size = sizeof(*options);
+}
 
 /**
  * Calls `function` on the shards of each hosted rank, as a task for each, and makes tensors of what it writes.

@@ -83,6 +83,11 @@ WEFT_API int64_t weft_mesh_size(const weft_mesh *mesh, int dim);
 WEFT_API const char *weft_mesh_dim_name(const weft_mesh *mesh, int dim);
 /** Number of ranks in the mesh; 0 on error. */
 WEFT_API int64_t weft_mesh_num_ranks(const weft_mesh *mesh);
+/** Writes all ranks of the mesh, row-major: weft_mesh_num_ranks() of them. WEFT_ERR_INVALID for NULL. */
+WEFT_API weft_status weft_mesh_ranks(const weft_mesh *mesh, int ranks[]);
+/** Writes the names of all dimensions: weft_mesh_ndim() of them, NULL where there is none, valid as long as the mesh.
+ * WEFT_ERR_INVALID for NULL. */
+WEFT_API weft_status weft_mesh_names(const weft_mesh *mesh, const char *names[]);
 /** Writes the `ndim` coordinates of `rank`. \return 1, or 0 when the rank is no member (nothing is written).
  */
 WEFT_API int weft_mesh_coordinate(const weft_mesh *mesh, int rank, int64_t coordinate[]);

@@ -59,11 +59,20 @@ typedef struct weft_cross_entropy_options {
     weft_loss_reduction reduction;
     int64_t ignore_index;   /**< rows with this target count as 0, and not in the mean */
     double label_smoothing; /**< 0 .. 1: this share of the target's probability is spread over all classes */
+    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
 } weft_cross_entropy_options;
 #define WEFT_CROSS_ENTROPY_OPTIONS_DEFAULT                                                                   \
     {                                                                                                        \
         WEFT_LOSS_MEAN, -100, 0                                                                              \
     }
+
+/** Sets the defaults, and `size`. */
+static inline void weft_cross_entropy_options_init(weft_cross_entropy_options *options)
+{
+    const weft_cross_entropy_options all = WEFT_CROSS_ENTROPY_OPTIONS_DEFAULT;
+    *options = all;
+    options->size = sizeof(*options);
+}
 
 /** The same with options, NULL for those by default. `gradient` is [n] where nothing is reduced. \{ */
 WEFT_API weft_tensor *weft_cross_entropy_ex(weft_tensor *logits, weft_tensor *targets,

@@ -130,7 +130,16 @@ typedef struct weft_apply_options {
     int64_t sizes[WEFT_MAX_NUMBERS];
     int leading;     /**< dimensions of the first run, where an operand has two */
     weft_dtype type; /**< of the output: of WEFT_TYPE_GIVEN */
+    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
 } weft_apply_options;
+
+/** Sets all fields to 0, and `size`. */
+static inline void weft_apply_options_init(weft_apply_options *options)
+{
+    const weft_apply_options all = { 0, { 0 }, 0, { 0 }, 0, { 0 }, 0, WEFT_F64, 0 };
+    *options = all;
+    options->size = sizeof(*options);
+}
 
 /**
  * Calls an operation.

@@ -29,7 +29,16 @@ typedef struct weft_sgd_options {
     /** The momenta have no values yet: they become the gradients, without dampening, as PyTorch's first step
      * does. */
     bool first_step;
+    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
 } weft_sgd_options;
+
+/** Sets all fields to 0, and `size`. */
+static inline void weft_sgd_options_init(weft_sgd_options *options)
+{
+    const weft_sgd_options all = { 0, 0, 0, 0, false, false, 0 };
+    *options = all;
+    options->size = sizeof(*options);
+}
 
 /**
  * momentum' = momentum * m + (1 - dampening) * g; the parameter loses learning_rate times it (nesterov:
@@ -44,6 +53,7 @@ typedef struct weft_adam_options {
     double beta1, beta2; /**< of the first and the second moment: at least 0, less than 1 */
     double epsilon;
     double weight_decay;
+    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
 } weft_adam_options;
 
 /** PyTorch's defaults. \{ */
@@ -56,6 +66,22 @@ typedef struct weft_adam_options {
         1e-3, 0.9, 0.999, 1e-8, 1e-2                                                                         \
     }
 /** \} */
+
+/** Sets PyTorch's defaults for Adam, and `size`. */
+static inline void weft_adam_options_init(weft_adam_options *options)
+{
+    const weft_adam_options all = WEFT_ADAM_DEFAULT;
+    *options = all;
+    options->size = sizeof(*options);
+}
+
+/** Sets those for AdamW, and `size`. */
+static inline void weft_adamw_options_init(weft_adam_options *options)
+{
+    const weft_adam_options all = WEFT_ADAMW_DEFAULT;
+    *options = all;
+    options->size = sizeof(*options);
+}
 
 /**
  * Adam: weight_decay times the parameter is added to the gradient. AdamW: the parameter is multiplied by

@@ -57,6 +57,15 @@ WEFT_API weft_placement weft_partial(weft_reduce_op op);
  */
 WEFT_API weft_status weft_placements_parse(const char *text, int n, weft_placement out[]);
 
+/**
+ * Writes `n` placements as weft_placements_parse() reads them: "S0,R,P(max)".
+ * \param placements  NULL: Replicate, n times
+ * \param size        bytes at `text`, the terminating 0 included
+ * \return WEFT_ERR_INVALID when `text` is NULL, n is not in 0..WEFT_MAX_DIMS, or the text does not fit;
+ *         WEFT_ERR_LAYOUT for a placement that is none. Nothing is written then.
+ */
+WEFT_API weft_status weft_placements_format(const weft_placement *placements, int n, char *text, size_t size);
+
 WEFT_END_DECLS
 
 #endif

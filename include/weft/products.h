@@ -40,7 +40,16 @@ typedef struct weft_convolution {
     int64_t padding[2];  /**< zeros before and after h and w */
     int64_t dilation[2]; /**< distance between weights; 0 stands for 1 */
     int64_t groups;      /**< channels, and features, are so many groups that do not mix; 0 stands for 1 */
+    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
 } weft_convolution;
+
+/** Sets all fields to 0, and `size`. */
+static inline void weft_convolution_init(weft_convolution *options)
+{
+    const weft_convolution all = { { 0 }, { 0 }, { 0 }, 0, 0 };
+    *options = all;
+    options->size = sizeof(*options);
+}
 
 /**
  * Convolution (cross-correlation, as everywhere) of x [n, c, h, w] with weight [o, c / groups, i, j], plus
@@ -72,7 +81,16 @@ typedef struct weft_attention_options {
     double scale; /**< 0 stands for 1 / sqrt(e) */
     weft_tensor
         *mask; /**< broadcast to [..., s, t]: WEFT_BOOL (what is true is seen), or numbers to add; or NULL */
+    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
 } weft_attention_options;
+
+/** Sets all fields to 0, and `size`. */
+static inline void weft_attention_options_init(weft_attention_options *options)
+{
+    const weft_attention_options all = { false, 0, NULL, 0 };
+    *options = all;
+    options->size = sizeof(*options);
+}
 
 /**
  * softmax(scale q k^T + mask) v, the softmax over keys: q [..., s, e], k [..., t, e] and v [..., t, f] give

@@ -55,12 +55,21 @@ typedef struct weft_config {
     int64_t max_pending_tasks; /**< WEFT_MAX_PENDING_TASKS: tasks of this process that may be pending before a
                                   call waits ("Back-pressure" above); default 16384, about 60 MB. Negative
                                   (WEFT_MAX_PENDING_TASKS=-1): no limit. Processes may differ in it */
+    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
 } weft_config;
 
 #define WEFT_CONFIG_DEFAULT                                                                                  \
     {                                                                                                        \
         WEFT_WORLD_AUTO, 0, 0, 0, 0, 0, 0, 0, 0                                                              \
     }
+
+/** Sets all fields to 0, and `size`. */
+static inline void weft_config_init(weft_config *options)
+{
+    const weft_config all = WEFT_CONFIG_DEFAULT;
+    *options = all;
+    options->size = sizeof(*options);
+}
 
 /**
  * Threads. From weft_init() to weft_finalize() weft belongs to the thread that called weft_init(), which may
@@ -159,8 +168,8 @@ WEFT_API void weft_clear_error(void);
  * the rest. A scope for which there is no memory (WEFT_ERR_NOMEM is kept) must be closed like any other: what
  * is new in it belongs to the enclosing one.
  */
-WEFT_API void weft_scope_open(void);
-WEFT_API void weft_scope_close(void);
+WEFT_API weft_status weft_scope_open(void);
+WEFT_API weft_status weft_scope_close(void); /**< WEFT_ERR_STATE where none is open */
 
 /** Counts of this process since weft_init(). */
 typedef struct weft_counters {
@@ -180,13 +189,18 @@ WEFT_API weft_status weft_get_counters(weft_counters *counters);
 /** Prints the oldest 20 unfinished messages of this process (tensor, peer, ranks, bytes, call, age), and
  * the number of the others, to standard error: for both sides of a program that seems to hang. Happens by
  * itself when WEFT_TIMEOUT_S is over. */
-WEFT_API void weft_print_pending(void);
+WEFT_API weft_status weft_print_pending(void);
+/** The same into a buffer, as weft_tensor_print_text() does; "" where nothing is pending. May be called from any thread
+ * too. WEFT_ERR_INVALID, WEFT_ERR_NOMEM. */
+WEFT_API weft_status weft_print_pending_text(char *text, size_t size, size_t *length);
 
 /** Prints the figures of this world's machines and their consequences: the cost of a task, the rates of
  * copies and products, the links between processes, panel heights and message sizes (docs/machine.md).
  * The same on every process. WEFT_CALIBRATE says where the figures come from. WEFT_ERR_INVALID for NULL,
  * WEFT_ERR_STATE before weft_init(). */
 WEFT_API weft_status weft_print_machine(FILE *file);
+/** The same into a buffer, as weft_tensor_print_text() does. */
+WEFT_API weft_status weft_print_machine_text(char *text, size_t size, size_t *length);
 
 WEFT_END_DECLS
 

@@ -18,8 +18,8 @@ typedef struct weft_tensor weft_tensor;
 /** A reference of the caller's own, beside the scope's. Releasing never blocks: pending tasks keep the
  * tensor's memory. Releasing a reference that the caller does not have is WEFT_ERR_STATE while the tensor
  * lives, and WEFT_ERR_INVALID afterwards. \{ */
-WEFT_API void weft_tensor_retain(weft_tensor *tensor);
-WEFT_API void weft_tensor_release(weft_tensor *tensor);
+WEFT_API weft_status weft_tensor_retain(weft_tensor *tensor);
+WEFT_API weft_status weft_tensor_release(weft_tensor *tensor);
 /** \} */
 
 /** Moves the tensor from the innermost scope to the enclosing one (from the outermost: to the caller).
@@ -130,11 +130,17 @@ WEFT_API weft_status weft_local_release(weft_tensor *tensor, int local_rank);
 /** Properties. On error: 0, WEFT_F32 with the error set, NULL. \{ */
 WEFT_API int weft_tensor_ndim(const weft_tensor *tensor);
 WEFT_API int64_t weft_tensor_size(const weft_tensor *tensor, int dim);
+/** All sizes: weft_tensor_ndim() of them, valid until weft_finalize(). */
+WEFT_API const int64_t *weft_tensor_shape(const weft_tensor *tensor);
+/** The product of the sizes: 1 of a tensor without dimensions. */
+WEFT_API int64_t weft_tensor_num_elements(const weft_tensor *tensor);
 WEFT_API weft_dtype weft_tensor_dtype(const weft_tensor *tensor);
 WEFT_API weft_mesh *weft_tensor_mesh(const weft_tensor *tensor);
 /** One per mesh dimension, in canonical form (Shard dimensions not negative); valid as long as the library.
  */
 WEFT_API const weft_placement *weft_tensor_placements(const weft_tensor *tensor);
+/** How many these are: the dimensions of its mesh. */
+WEFT_API int weft_tensor_num_placements(const weft_tensor *tensor);
 /** Offset and extent (ndim entries each) of what a hosted rank holds. */
 WEFT_API weft_status weft_local_box(const weft_tensor *tensor, int local_rank, int64_t offset[],
                                     int64_t extent[]);
@@ -155,6 +161,10 @@ WEFT_API const char *weft_tensor_describe(const weft_tensor *tensor, char *text,
 /** BLOCKS, every process must call it; process 0 prints dtype, shape, placements, mesh and contents (long
  * ones abbreviated). */
 WEFT_API weft_status weft_tensor_print(weft_tensor *tensor, FILE *file);
+/** The same into a buffer, on every process: at most `size` bytes, the terminating 0 included; what does not fit is cut
+ * off. `text` may be NULL where `size` is 0. `*length`, where not NULL, gets the length of the whole text, without
+ * the 0. WEFT_ERR_INVALID for a NULL text of a size. */
+WEFT_API weft_status weft_tensor_print_text(weft_tensor *tensor, char *text, size_t size, size_t *length);
 
 /** What weft_visualize_sharding() writes. */
 typedef enum weft_sharding_format { WEFT_SHARDING_TEXT = 0, WEFT_SHARDING_SVG } weft_sharding_format;
@@ -175,6 +185,9 @@ typedef enum weft_sharding_format { WEFT_SHARDING_TEXT = 0, WEFT_SHARDING_SVG } 
  */
 WEFT_API weft_status weft_visualize_sharding(const weft_tensor *tensor, weft_sharding_format format,
                                              FILE *file);
+/** The same into a buffer, as weft_tensor_print_text() does. */
+WEFT_API weft_status weft_visualize_sharding_text(const weft_tensor *tensor, weft_sharding_format format, char *text,
+                                                  size_t size, size_t *length);
 
 WEFT_END_DECLS
 

@@ -4,10 +4,6 @@
 #ifndef WEFT_WEFT_H
 #define WEFT_WEFT_H
 
-#define WEFT_VERSION_MAJOR 0
-#define WEFT_VERSION_MINOR 1
-#define WEFT_VERSION_PATCH 0
-
 #include <weft/base.h>
 #include <weft/local_map.h>
 #include <weft/mesh.h>

@@ -1,5 +1,10 @@
 #include "base/base.h"
 
+const char *weft_version(void)
+{
+    return WEFT_VERSION;
+}
+
 const char *weft_status_string(weft_status status)
 {
     switch (status) {

@@ -1,7 +1,7 @@
 #include "base/text.h"
 
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 weft_text weft_text_in(char *buffer, size_t size)
 {
@@ -73,4 +73,26 @@ void weft_text_add_sizes(weft_text *text, int count, const int64_t sizes[], cons
     for (int i = 0; i < count; i++) {
         weft_text_add(text, "%s%lld", i == 0 ? "" : between, (long long)sizes[i]);
     }
+}
+
+bool weft_text_file_open(weft_text_file *file)
+{
+    *file = (weft_text_file){ .characters = NULL };
+    file->file = open_memstream(&file->characters, &file->length);
+    return file->file != NULL;
+}
+
+bool weft_text_file_close(weft_text_file *file, char *buffer, size_t size, size_t *length)
+{
+    bool complete = fclose(file->file) == 0 && file->characters != NULL;
+    if (complete && size > 0) {
+        size_t kept = file->length < size ? file->length : size - 1;
+        memcpy(buffer, file->characters, kept);
+        buffer[kept] = '\0';
+    }
+    if (complete && length != NULL) {
+        *length = file->length;
+    }
+    free(file->characters);
+    return complete;
 }

@@ -4,6 +4,7 @@
 #define WEFT_SRC_BASE_TEXT_H
 
 #include <stdarg.h>
+#include <stdio.h>
 
 #include "base/base.h"
 
@@ -25,5 +26,18 @@ void weft_text_add(weft_text *text, const char *format, ...) WEFT_PRINTF(2, 3);
 void weft_text_add_list(weft_text *text, const char *format, va_list arguments);
 /* Numbers with `between` between them: "2x2", "5, 3". */
 void weft_text_add_sizes(weft_text *text, int count, const int64_t sizes[], const char *between);
+
+/* What functions that print to a file write, for a buffer. */
+typedef struct weft_text_file {
+    FILE *file;
+    char *characters;
+    size_t length;
+} weft_text_file;
+
+/* False: no memory. */
+bool weft_text_file_open(weft_text_file *file);
+/* Copies as much as fits into the buffer, with a 0 behind it, and frees the file; *length, where not NULL, gets the
+ * length of the whole. False, and nothing is written: no memory. */
+bool weft_text_file_close(weft_text_file *file, char *buffer, size_t size, size_t *length);
 
 #endif

@@ -255,11 +255,10 @@ static bool check_call(const char *function, const weft_operation *operation, in
 }
 
 weft_tensor *weft_apply(const weft_operation *handle, int num_tensors, weft_tensor *const tensors[],
-                        const weft_apply_options *options)
+                        const weft_apply_options *given)
 {
     static const char function[] = "weft_apply";
-    static const weft_apply_options none = { 0 };
-    options = options == NULL ? &none : options;
+    weft_apply_options own = { 0 };
     if (weft_require_init(function) != WEFT_OK) {
         return NULL;
     }
@@ -268,7 +267,9 @@ weft_tensor *weft_apply(const weft_operation *handle, int num_tensors, weft_tens
         weft_fail(WEFT_ERR_INVALID, function, "operation %p is not one of weft_operation_register()",
                   (const void *)handle);
     }
-    if (operation == NULL || !check_call(function, operation, num_tensors, tensors, options)) {
+    const weft_apply_options *options = &own;
+    if (operation == NULL || (given != NULL && !WEFT_TAKE_OPTIONS(function, &own, given)) ||
+        !check_call(function, operation, num_tensors, tensors, options)) {
         weft_check_spmd(&(weft_call_signature){ .function = function, .failed = true });
         return NULL;
     }

@@ -278,32 +278,29 @@ int64_t weft_layout_shard_count(const weft_layout *layout, int rank)
 
 /* ---- printing ------------------------------------------------------------------------------------------ */
 
-static char *format(const weft_layout *layout, const char *mesh, char *text, size_t size)
+/* All but the mesh. */
+static weft_text begin_format(const weft_layout *layout, char *buffer, size_t size)
 {
-    char shape[WEFT_MAX_DIMS * 22] = "", placements[WEFT_MAX_DIMS * 12];
-    size_t used = 0;
-    for (int d = 0; d < layout->ndim; d++) {
-        used += (size_t)snprintf(shape + used, sizeof(shape) - used, "%s%lld", d > 0 ? ", " : "",
-                                 (long long)layout->shape[d]);
-    }
-    weft_placements_format(layout->placements, layout->mesh->ndim, placements, sizeof(placements));
-    snprintf(text, size, "%s[%s] %s on %s", weft_dtype_name(layout->dtype), shape, placements, mesh);
+    weft_text text = weft_text_in(buffer, size);
+    weft_text_add(&text, "%s[", weft_dtype_name(layout->dtype));
+    weft_text_add_sizes(&text, layout->ndim, layout->shape, ", ");
+    weft_text_add(&text, "] [");
+    weft_placements_write(&text, layout->placements, layout->mesh->ndim);
+    weft_text_add(&text, "] on ");
     return text;
 }
 
-char *weft_layout_format(const weft_layout *layout, char *text, size_t size)
+char *weft_layout_format(const weft_layout *layout, char *buffer, size_t size)
 {
-    char mesh[WEFT_MAX_DIMS * 22] = "";
-    size_t used = 0;
-    for (int m = 0; m < layout->mesh->ndim; m++) {
-        used += (size_t)snprintf(mesh + used, sizeof(mesh) - used, "%s%lld", m > 0 ? "x" : "",
-                                 (long long)layout->mesh->shape[m]);
-    }
-    return format(layout, mesh, text, size);
+    weft_text text = begin_format(layout, buffer, size);
+    weft_text_add_sizes(&text, layout->mesh->ndim, layout->mesh->shape, "x");
+    return buffer;
 }
 
-char *weft_layout_describe(const weft_layout *layout, char *text, size_t size)
+char *weft_layout_describe(const weft_layout *layout, char *buffer, size_t size)
 {
     char mesh[256];
-    return format(layout, weft_mesh_format(layout->mesh, mesh, sizeof(mesh)), text, size);
+    weft_text text = begin_format(layout, buffer, size);
+    weft_text_add(&text, "%s", weft_mesh_format(layout->mesh, mesh, sizeof(mesh)));
+    return buffer;
 }

@@ -10,6 +10,7 @@
 #include <weft/placement.h>
 
 #include "base/base.h"
+#include "base/text.h"
 
 /* ---- boxes --------------------------------------------------------------------------------------------- */
 
@@ -72,8 +73,10 @@ weft_status weft_placements_normalize(const weft_placement *in, int n, int ndim,
                                       char *why, size_t why_size);
 /* weft_placements_parse(), with the reason of a failure. */
 weft_status weft_placements_read(const char *text, int n, weft_placement out[], char *why, size_t why_size);
+/* Adds "S0,R,P(sum)". */
+void weft_placements_write(weft_text *text, const weft_placement *placements, int n);
 /* "[S0,R,P(sum)]"; always terminated; returns text. */
-char *weft_placements_format(const weft_placement *placements, int n, char *text, size_t size);
+char *weft_placements_text(const weft_placement *placements, int n, char *text, size_t size);
 const char *weft_reduce_op_name(weft_reduce_op op);
 
 /* The chunk of a dimension of n rows that part `index` of `parts` holds (torch.chunk); may be empty, at n. */

@@ -235,29 +235,24 @@ bool weft_mesh_same(const weft_mesh_impl *a, const weft_mesh_impl *b)
     return a->ranks == NULL || memcmp(a->ranks, b->ranks, (size_t)a->num_ranks * sizeof(int)) == 0;
 }
 
-char *weft_mesh_format(const weft_mesh_impl *mesh, char *text, size_t size)
+char *weft_mesh_format(const weft_mesh_impl *mesh, char *buffer, size_t size)
 {
-    size_t used = 0;
+    weft_text text = weft_text_in(buffer, size);
     bool named = false;
-#define APPEND(...) used += used < size ? (size_t)snprintf(text + used, size - used, __VA_ARGS__) : 0
+    weft_text_add_sizes(&text, mesh->ndim, mesh->shape, "x");
     for (int d = 0; d < mesh->ndim; d++) {
-        APPEND("%s%lld", d == 0 ? "" : "x", (long long)mesh->shape[d]);
         named |= mesh->names[d] != NULL;
     }
     for (int d = 0; d < mesh->ndim && named; d++) {
-        APPEND("%s%s", d == 0 ? " (" : ", ", mesh->names[d] == NULL ? "-" : mesh->names[d]);
+        weft_text_add(&text, "%s%s", d == 0 ? " (" : ", ", mesh->names[d] == NULL ? "-" : mesh->names[d]);
     }
-    APPEND("%s", named ? ")" : "");
+    weft_text_add(&text, "%s", named ? ")" : "");
     enum { SHOWN = 8 };
-    for (int64_t i = 0; mesh->ranks != NULL && i < mesh->num_ranks && i <= SHOWN; i++) {
-        if (i == SHOWN) {
-            APPEND(", ...");
-        } else {
-            APPEND("%s%d", i == 0 ? " of ranks " : ", ", mesh->ranks[i]);
-        }
+    for (int64_t i = 0; mesh->ranks != NULL && i < mesh->num_ranks && i < SHOWN; i++) {
+        weft_text_add(&text, "%s%d", i == 0 ? " of ranks " : ", ", mesh->ranks[i]);
     }
-#undef APPEND
-    return text;
+    weft_text_add(&text, "%s", mesh->ranks != NULL && mesh->num_ranks > SHOWN ? ", ..." : "");
+    return buffer;
 }
 
 int weft_mesh_rank_at(const weft_mesh_impl *mesh, int64_t index)

@@ -183,39 +183,30 @@ weft_status weft_placements_read(const char *text, int n, weft_placement out[], 
 
 /* ---- printing ------------------------------------------------------------------------------------------ */
 
-static int format_one(weft_placement p, char *text, size_t size)
+void weft_placements_write(weft_text *text, const weft_placement *placements, int n)
 {
-    switch (p.kind) {
-    case WEFT_SHARD:
-        return snprintf(text, size, "S%d", p.dim);
-    case WEFT_PARTIAL:
-        return snprintf(text, size, "P(%s)", weft_reduce_op_name(p.op));
-    default:
-        return snprintf(text, size, "R");
+    for (int m = 0; m < n; m++) {
+        const char *between = m == 0 ? "" : ",";
+        switch (placements[m].kind) {
+        case WEFT_SHARD:
+            weft_text_add(text, "%sS%d", between, placements[m].dim);
+            break;
+        case WEFT_PARTIAL:
+            weft_text_add(text, "%sP(%s)", between, weft_reduce_op_name(placements[m].op));
+            break;
+        default:
+            weft_text_add(text, "%sR", between);
+        }
     }
 }
 
-char *weft_placements_format(const weft_placement *placements, int n, char *text, size_t size)
+char *weft_placements_text(const weft_placement *placements, int n, char *buffer, size_t size)
 {
-    size_t used = 0;
-    for (int m = -1; m <= n && size > 0; m++) {
-        char part[24];
-        int length = 0;
-        if (m < 0 || m == n) {
-            length = snprintf(part, sizeof(part), m < 0 ? "[" : "]");
-        } else {
-            part[0] = ',';
-            length = format_one(placements[m], part + (m > 0), sizeof(part) - 1) + (m > 0);
-        }
-        size_t room = size - 1 - used;
-        size_t taken = (size_t)length < room ? (size_t)length : room;
-        memcpy(text + used, part, taken);
-        used += taken;
-    }
-    if (size > 0) {
-        text[used] = '\0';
-    }
-    return text;
+    weft_text text = weft_text_in(buffer, size);
+    weft_text_add(&text, "[");
+    weft_placements_write(&text, placements, n);
+    weft_text_add(&text, "]");
+    return buffer;
 }
 
 /* ---- chunks -------------------------------------------------------------------------------------------- */

@@ -9,7 +9,10 @@ typedef weft_attention_operands attention;
 
 bool weft_attention_begin(attention *a, const weft_attention_options *options)
 {
-    weft_attention_options given = options == NULL ? (weft_attention_options){ .causal = false } : *options;
+    weft_attention_options given = { .causal = false };
+    if (options != NULL && !WEFT_TAKE_OPTIONS(a->function, &given, options)) {
+        return false;
+    }
     a->causal = given.causal;
     a->scale = given.scale;
     a->mask = given.mask;

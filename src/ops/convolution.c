@@ -158,7 +158,10 @@ static bool check_option(const convolution *c, const char *name, int d, int64_t 
 
 static bool take_options(convolution *c, const weft_convolution *options)
 {
-    c->options = options == NULL ? (weft_convolution){ .groups = 1 } : *options;
+    c->options = (weft_convolution){ .groups = 1 };
+    if (options != NULL && !WEFT_TAKE_OPTIONS(c->function, &c->options, options)) {
+        return false;
+    }
     for (int d = 0; d < 2; d++) {
         if (d >= c->spatial) {
             c->options.stride[d] = c->options.dilation[d] = 1;

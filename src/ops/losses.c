@@ -299,14 +299,19 @@ static loss cross_entropy(const char *function, weft_tensor *logits, weft_tensor
                    .sign = 1 };
 }
 
-static void set_options(loss *l, const weft_cross_entropy_options *options)
+/* False with the error kept. */
+static bool set_options(loss *l, const weft_cross_entropy_options *given)
 {
-    static const weft_cross_entropy_options by_default = WEFT_CROSS_ENTROPY_OPTIONS_DEFAULT;
-    options = options == NULL ? &by_default : options;
-    l->reduction = options->reduction;
+    weft_cross_entropy_options options = WEFT_CROSS_ENTROPY_OPTIONS_DEFAULT;
+    if (weft_require_init(l->function) != WEFT_OK ||
+        (given != NULL && !WEFT_TAKE_OPTIONS(l->function, &options, given))) {
+        return false;
+    }
+    l->reduction = options.reduction;
     l->ignores = true;
-    l->ignored = options->ignore_index;
-    l->smoothing = options->label_smoothing;
+    l->ignored = options.ignore_index;
+    l->smoothing = options.label_smoothing;
+    return true;
 }
 
 weft_tensor *weft_cross_entropy(weft_tensor *logits, weft_tensor *targets)
@@ -319,8 +324,7 @@ weft_tensor *weft_cross_entropy_ex(weft_tensor *logits, weft_tensor *targets,
                                    const weft_cross_entropy_options *options)
 {
     loss l = cross_entropy("weft_cross_entropy_ex", logits, targets);
-    set_options(&l, options);
-    return run(&l);
+    return set_options(&l, options) ? run(&l) : NULL;
 }
 
 static loss cross_entropy_backward(const char *function, weft_tensor *gradient, weft_tensor *logits,
@@ -343,8 +347,7 @@ weft_tensor *weft_cross_entropy_ex_backward(weft_tensor *gradient, weft_tensor *
                                             const weft_cross_entropy_options *options)
 {
     loss l = cross_entropy_backward("weft_cross_entropy_ex_backward", gradient, logits, targets);
-    set_options(&l, options);
-    return run(&l);
+    return set_options(&l, options) ? run(&l) : NULL;
 }
 
 /* ---- negative logarithms of probabilities -------------------------------------------------------------- */

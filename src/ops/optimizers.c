@@ -258,13 +258,17 @@ static bool sgd_one(const stepping *s, const void *given, int i, weft_tensor *gr
                                 (double[4]){ -o->learning_rate });
 }
 
-static bool check_sgd(const char *function, const weft_sgd_options *o)
+/* Copies the program's options. */
+static bool take_sgd(const char *function, weft_sgd_options *o, const weft_sgd_options *given)
 {
     if (weft_require_init(function) != WEFT_OK) {
         return false;
     }
-    if (o == NULL) {
+    if (given == NULL) {
         weft_fail(WEFT_ERR_INVALID, function, "options is NULL");
+        return false;
+    }
+    if (!WEFT_TAKE_OPTIONS(function, o, given)) {
         return false;
     }
     if (!check_not_negative(function, "learning_rate", o->learning_rate) ||
@@ -286,12 +290,15 @@ weft_status weft_sgd(int n, weft_tensor *const parameters[], weft_tensor *const 
                      const weft_sgd_options *options, weft_tensor *const momenta[])
 {
     stepping s = { .function = "weft_sgd", .n = n, .parameters = parameters, .gradients = gradients };
-    if (options != NULL && options->momentum != 0) {
+    weft_sgd_options own;
+    if (!take_sgd(s.function, &own, options)) {
+        return refuse(s.function);
+    }
+    if (own.momentum != 0) {
         s.states[0] = momenta;
         s.state_names[0] = "momenta";
     }
-    return check_sgd(s.function, options) && check_step(&s) ? step_all(&s, sgd_one, options)
-                                                            : refuse(s.function);
+    return check_step(&s) ? step_all(&s, sgd_one, &own) : refuse(s.function);
 }
 
 /* ---- Adam ---------------------------------------------------------------------------------------------- */
@@ -326,13 +333,14 @@ static bool adam_one(const stepping *s, const void *given, int i, weft_tensor *g
                                1 / sqrt(a->correction2), a->factor });
 }
 
-static bool check_adam(const char *function, int64_t step, const weft_adam_options *o)
+/* Copies the program's options. */
+static bool take_adam(const char *function, int64_t step, weft_adam_options *o, const weft_adam_options *given)
 {
     if (weft_require_init(function) != WEFT_OK) {
         return false;
     }
-    if (o == NULL || step < 1) {
-        if (o == NULL) {
+    if (given == NULL || step < 1) {
+        if (given == NULL) {
             weft_fail(WEFT_ERR_INVALID, function, "options is NULL");
         } else {
             weft_fail(WEFT_ERR_INVALID, function, "step is %lld, expected at least 1", (long long)step);
@@ -340,7 +348,8 @@ static bool check_adam(const char *function, int64_t step, const weft_adam_optio
         return false;
     }
     static const char beta[] = "at least 0 and less than 1";
-    return check_not_negative(function, "learning_rate", o->learning_rate) &&
+    return WEFT_TAKE_OPTIONS(function, o, given) &&
+           check_not_negative(function, "learning_rate", o->learning_rate) &&
            check_number(function, "beta1", o->beta1, o->beta1 >= 0 && o->beta1 < 1, beta) &&
            check_number(function, "beta2", o->beta2, o->beta2 >= 0 && o->beta2 < 1, beta) &&
            check_not_negative(function, "epsilon", o->epsilon) &&
@@ -351,14 +360,15 @@ static weft_status adam(stepping s, int64_t step, const weft_adam_options *optio
 {
     s.state_names[0] = "first_moments";
     s.state_names[1] = "second_moments";
-    if (!check_adam(s.function, step, options) || !check_step(&s)) {
+    weft_adam_options own;
+    if (!take_adam(s.function, step, &own, options) || !check_step(&s)) {
         return refuse(s.function);
     }
-    adam_step a = { .options = *options,
-                    .gradient_decay = decoupled ? 0 : options->weight_decay,
-                    .factor = decoupled ? 1 - options->learning_rate * options->weight_decay : 1,
-                    .correction1 = 1 - pow(options->beta1, (double)step),
-                    .correction2 = 1 - pow(options->beta2, (double)step) };
+    adam_step a = { .options = own,
+                    .gradient_decay = decoupled ? 0 : own.weight_decay,
+                    .factor = decoupled ? 1 - own.learning_rate * own.weight_decay : 1,
+                    .correction1 = 1 - pow(own.beta1, (double)step),
+                    .correction2 = 1 - pow(own.beta2, (double)step) };
     return step_all(&s, adam_one, &a);
 }
 

@@ -1,6 +1,8 @@
 /* Checks of arguments: one place for the messages that all public functions share. */
 #include "runtime/runtime.h"
 
+#include <string.h>
+
 bool weft_check_shape(const char *function, int ndim, const int64_t shape[])
 {
     char why[160];
@@ -67,4 +69,41 @@ const weft_layout *weft_check_layout(const char *function, const weft_mesh_impl 
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a layout");
     }
     return layout;
+}
+
+weft_status weft_print_begin(const char *function, const char *text, size_t size, weft_text_file *file)
+{
+    if (text == NULL && size > 0) {
+        return weft_fail(WEFT_ERR_INVALID, function, "text is NULL with size %zu", size);
+    }
+    return weft_text_file_open(file) ? WEFT_OK : weft_fail(WEFT_ERR_NOMEM, function, "no memory for a text");
+}
+
+weft_status weft_print_end(const char *function, weft_status status, weft_text_file *file, char *text, size_t size,
+                           size_t *length)
+{
+    bool printed = status == WEFT_OK;
+    bool complete = weft_text_file_close(file, printed ? text : NULL, printed ? size : 0, printed ? length : NULL);
+    return printed && !complete ? weft_fail(WEFT_ERR_NOMEM, function, "no memory for a text") : status;
+}
+
+bool weft_check_options(const char *function, void *own, size_t own_size, const void *given, size_t given_size,
+                        size_t first)
+{
+    size_t size = given_size == 0 ? first : given_size;
+    if (size < first || size > 2 * own_size + 4096) {
+        weft_fail(WEFT_ERR_INVALID, function, "size is %zu in the options, expected 0 or %zu", given_size, own_size);
+        return false;
+    }
+    for (size_t i = own_size; i < size; i++) {
+        if (((const unsigned char *)given)[i] != 0) {
+            weft_fail(WEFT_ERR_UNSUPPORTED, function,
+                      "the options have a field that is set at byte %zu, and this version of weft knows %zu bytes", i,
+                      own_size);
+            return false;
+        }
+    }
+    memset(own, 0, own_size);
+    memcpy(own, given, size < own_size ? size : own_size);
+    return true;
 }

@@ -1,17 +1,17 @@
-/* weft_print_machine(). */
+/* weft_print_machine(), and the same as a text. */
 #include <limits.h>
 
 #include "machine/keep.h"
 #include "runtime/runtime.h"
 
-weft_status weft_print_machine(FILE *file)
+static weft_status print_machine(const char *function, FILE *file)
 {
-    weft_status status = weft_require_init("weft_print_machine");
+    weft_status status = weft_require_init(function);
     if (status != WEFT_OK) {
         return status;
     }
     if (file == NULL) {
-        return weft_fail(WEFT_ERR_INVALID, "weft_print_machine", "file is NULL");
+        return weft_fail(WEFT_ERR_INVALID, function, "file is NULL");
     }
     const weft_runtime_state *state = &weft_runtime;
     bool builtin = state->machine_source == weft_machine_builtin;
@@ -27,4 +27,19 @@ weft_status weft_print_machine(FILE *file)
                                               .messages = &state->messages },
                        file);
     return WEFT_OK;
+}
+
+weft_status weft_print_machine(FILE *file)
+{
+    return print_machine("weft_print_machine", file);
+}
+
+weft_status weft_print_machine_text(char *text, size_t size, size_t *length)
+{
+    static const char function[] = "weft_print_machine_text";
+    weft_text_file file;
+    weft_status status = weft_print_begin(function, text, size, &file);
+    return status != WEFT_OK
+               ? status
+               : weft_print_end(function, print_machine(function, file.file), &file, text, size, length);
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "runtime/runtime.h"
 #include "runtime/thread.h"
 
@@ -89,6 +90,32 @@ int64_t weft_mesh_num_ranks(const weft_mesh *handle)
     return mesh == NULL ? 0 : mesh->num_ranks;
 }
 
+weft_status weft_mesh_ranks(const weft_mesh *handle, int ranks[])
+{
+    static const char function[] = "weft_mesh_ranks";
+    const weft_mesh_impl *mesh = weft_check_mesh(function, handle);
+    if (mesh == NULL || ranks == NULL) {
+        return mesh == NULL ? weft_latest_status() : weft_fail(WEFT_ERR_INVALID, function, "ranks is NULL");
+    }
+    for (int64_t i = 0; i < mesh->num_ranks; i++) {
+        ranks[i] = weft_mesh_rank_at(mesh, i);
+    }
+    return WEFT_OK;
+}
+
+weft_status weft_mesh_names(const weft_mesh *handle, const char *names[])
+{
+    static const char function[] = "weft_mesh_names";
+    const weft_mesh_impl *mesh = weft_check_mesh(function, handle);
+    if (mesh == NULL || names == NULL) {
+        return mesh == NULL ? weft_latest_status() : weft_fail(WEFT_ERR_INVALID, function, "names is NULL");
+    }
+    for (int d = 0; d < mesh->ndim; d++) {
+        names[d] = mesh->names[d];
+    }
+    return WEFT_OK;
+}
+
 int weft_mesh_coordinate(const weft_mesh *handle, int rank, int64_t coordinate[])
 {
     const weft_mesh_impl *mesh = weft_check_mesh("weft_mesh_coordinate", handle);
@@ -159,6 +186,42 @@ weft_status weft_placements_parse(const char *text, int n, weft_placement out[])
     char why[200] = "";
     weft_status status = weft_placements_read(text, n, out, why, sizeof(why));
     return status == WEFT_OK ? WEFT_OK : weft_fail(status, "weft_placements_parse", "%s", why);
+}
+
+static bool check_placement(const char *function, int index, weft_placement p)
+{
+    bool right = p.kind == WEFT_REPLICATE || p.kind == WEFT_SHARD ||
+                 (p.kind == WEFT_PARTIAL && (int)p.op >= WEFT_SUM && p.op <= WEFT_MAX);
+    if (!right) {
+        weft_fail(WEFT_ERR_LAYOUT, function, "placements[%d] has kind %d and op %d, which are no placement", index,
+                  (int)p.kind, (int)p.op);
+    }
+    return right;
+}
+
+weft_status weft_placements_format(const weft_placement *placements, int n, char *text, size_t size)
+{
+    static const char function[] = "weft_placements_format";
+    if (text == NULL || n < 0 || n > WEFT_MAX_DIMS) {
+        return text == NULL ? weft_fail(WEFT_ERR_INVALID, function, "text is NULL")
+                            : weft_fail(WEFT_ERR_INVALID, function, "n is %d, expected 0 to %d", n, WEFT_MAX_DIMS);
+    }
+    weft_placement given[WEFT_MAX_DIMS];
+    for (int m = 0; m < n; m++) {
+        given[m] = placements == NULL ? weft_replicate() : placements[m];
+        if (!check_placement(function, m, given[m])) {
+            return WEFT_ERR_LAYOUT;
+        }
+    }
+    char own[WEFT_MAX_DIMS * 24];
+    weft_text written = weft_text_in(own, sizeof(own));
+    weft_placements_write(&written, given, n);
+    if (written.length >= size) {
+        return weft_fail(WEFT_ERR_INVALID, function, "size is %zu, and the text has %zu characters", size,
+                         written.length);
+    }
+    memcpy(text, own, written.length + 1);
+    return WEFT_OK;
 }
 
 weft_status weft_shard_box(weft_mesh *handle, const weft_placement *placements, int ndim,

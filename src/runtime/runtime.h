@@ -7,6 +7,7 @@
 #include <weft/runtime.h>
 
 #include "base/handles.h"
+#include "base/text.h"
 #include "layout/layout.h"
 #include "machine/agree.h"
 #include "plan/plan.h"
@@ -122,6 +123,17 @@ bool weft_may_call(void);
 
 /* Each keeps an error that names the argument, and returns false, when it is wrong. */
 bool weft_check_shape(const char *function, int ndim, const int64_t shape[]);
+/* Begins and ends what is printed for a buffer of the program's. */
+weft_status weft_print_begin(const char *function, const char *text, size_t size, weft_text_file *file);
+weft_status weft_print_end(const char *function, weft_status status, weft_text_file *file, char *text, size_t size,
+                           size_t *length);
+/* Copies a struct of options into `own`, where what the program's struct does not have is 0. `given_size`: what its
+ * field `size` says; `first`: what 0 stands for. False with the error kept. */
+bool weft_check_options(const char *function, void *own, size_t own_size, const void *given, size_t given_size,
+                        size_t first);
+#define WEFT_TAKE_OPTIONS(function, own, given)                                                              \
+    weft_check_options(function, (own), sizeof(*(own)), (given), (given)->size,                              \
+                       (size_t)((const char *)&(given)->size - (const char *)(given)) + sizeof((given)->size))
 bool weft_check_dtype(const char *function, weft_dtype dtype);
 /* The mesh meant by an argument: its own when alive, the stack's top for NULL. NULL on error. */
 weft_mesh_impl *weft_check_mesh(const char *function, const weft_mesh *mesh);

@@ -245,12 +245,15 @@ static bool read_environment(const char *function, weft_settings *settings)
     return right;
 }
 
-weft_status weft_settings_read(const char *function, const weft_config *config, weft_settings *settings)
+weft_status weft_settings_read(const char *function, const weft_config *given, weft_settings *settings)
 {
+    weft_config own = WEFT_CONFIG_DEFAULT;
+    bool taken = given == NULL || WEFT_TAKE_OPTIONS(function, &own, given);
+    const weft_config *config = given == NULL ? NULL : &own;
     *settings = (weft_settings){ .algorithm = WEFT_ALGORITHM_AUTO,
                                  .calibration = WEFT_CALIBRATE_ONCE,
                                  .pack_bytes = -1 };
-    bool right = config == NULL || check_config(function, config);
+    bool right = taken && (config == NULL || check_config(function, config));
     right = read_environment(function, settings) && right;
     if (config != NULL) {
         take_config(config, settings);

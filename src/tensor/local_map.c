@@ -300,14 +300,14 @@ weft_status weft_local_map(weft_local_function function, int num_inputs, weft_te
     if (weft_require_init(function_name) != WEFT_OK) {
         return weft_latest_status();
     }
-    r.options = options == NULL ? (weft_local_map_options)WEFT_LOCAL_MAP_OPTIONS_DEFAULT : *options;
+    bool taken = options == NULL || WEFT_TAKE_OPTIONS(function_name, &r.options, options);
     if (r.options.name == NULL) {
         r.options.name = "local_map";
     }
     for (int i = 0; outputs != NULL && i < num_outputs; i++) {
         outputs[i] = NULL;
     }
-    if (!check_arguments(&r, inputs, descriptions, outputs)) {
+    if (!taken || !check_arguments(&r, inputs, descriptions, outputs)) {
         weft_check_spmd(&(weft_call_signature){ .function = function_name, .failed = true });
         return weft_latest_status();
     }

@@ -86,15 +86,12 @@ const char *weft_tensor_describe(const weft_tensor *handle, char *text, size_t s
     return text;
 }
 
-weft_status weft_tensor_print(weft_tensor *handle, FILE *file)
+/* BLOCKS: every process gathers the tensor; this one prints it where `here`. */
+static weft_status print_tensor(const char *function, weft_tensor *handle, bool here, FILE *file)
 {
-    static const char function[] = "weft_tensor_print";
     weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
     if (tensor == NULL) {
         return weft_latest_status();
-    }
-    if (file == NULL) {
-        return weft_fail(WEFT_ERR_INVALID, function, "file is NULL");
     }
     const weft_layout *layout = tensor->layout;
     int64_t count = 1;
@@ -106,7 +103,7 @@ weft_status weft_tensor_print(weft_tensor *handle, FILE *file)
         return weft_fail(WEFT_ERR_NOMEM, function, "no memory for %lld elements", (long long)count);
     }
     weft_status status = fake ? WEFT_OK : weft_tensor_to_host(function, tensor, values, bytes);
-    if (status == WEFT_OK && weft_runtime.process == 0) {
+    if (status == WEFT_OK && here) {
         char text[512];
         fprintf(file, "weft_tensor%s%s %s\n", tensor->name == NULL ? "" : " ",
                 tensor->name == NULL ? "" : tensor->name, weft_layout_describe(layout, text, sizeof(text)));
@@ -120,9 +117,27 @@ weft_status weft_tensor_print(weft_tensor *handle, FILE *file)
     return status;
 }
 
-weft_status weft_visualize_sharding(const weft_tensor *handle, weft_sharding_format format, FILE *file)
+weft_status weft_tensor_print(weft_tensor *handle, FILE *file)
 {
-    static const char function[] = "weft_visualize_sharding";
+    static const char function[] = "weft_tensor_print";
+    if (file == NULL && weft_check_tensor(function, "tensor", handle) != NULL) {
+        return weft_fail(WEFT_ERR_INVALID, function, "file is NULL");
+    }
+    return print_tensor(function, handle, weft_runtime.process == 0, file);
+}
+
+weft_status weft_tensor_print_text(weft_tensor *handle, char *text, size_t size, size_t *length)
+{
+    static const char function[] = "weft_tensor_print_text";
+    weft_text_file file;
+    weft_status status = weft_print_begin(function, text, size, &file);
+    return status != WEFT_OK
+               ? status
+               : weft_print_end(function, print_tensor(function, handle, true, file.file), &file, text, size, length);
+}
+
+static weft_status draw(const char *function, const weft_tensor *handle, weft_sharding_format format, FILE *file)
+{
     const weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
     if (tensor == NULL) {
         return weft_latest_status();
@@ -144,4 +159,20 @@ weft_status weft_visualize_sharding(const weft_tensor *handle, weft_sharding_for
                          (long long)tensor->layout->mesh->num_ranks);
     }
     return ferror(file) ? weft_fail(WEFT_ERR_IO, function, "writing failed") : WEFT_OK;
+}
+
+weft_status weft_visualize_sharding(const weft_tensor *handle, weft_sharding_format format, FILE *file)
+{
+    return draw("weft_visualize_sharding", handle, format, file);
+}
+
+weft_status weft_visualize_sharding_text(const weft_tensor *handle, weft_sharding_format format, char *text,
+                                         size_t size, size_t *length)
+{
+    static const char function[] = "weft_visualize_sharding_text";
+    weft_text_file file;
+    weft_status status = weft_print_begin(function, text, size, &file);
+    return status != WEFT_OK
+               ? status
+               : weft_print_end(function, draw(function, handle, format, file.file), &file, text, size, length);
 }

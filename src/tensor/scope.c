@@ -59,40 +59,44 @@ void weft_tensor_unreference(weft_tensor_impl *tensor)
     }
 }
 
-void weft_scope_open(void)
+weft_status weft_scope_open(void)
 {
-    if (weft_require_init("weft_scope_open") != WEFT_OK) {
-        return;
+    static const char function[] = "weft_scope_open";
+    weft_status status = weft_require_init(function);
+    if (status != WEFT_OK) {
+        return status;
     }
     weft_tensors *tensors = weft_runtime.tensors;
     size_t *begin = tensors->unopened > 0 ? NULL : weft_vec_push(&tensors->scopes, sizeof(size_t));
     if (begin == NULL) {
         /* Counted, and so are those inside it: each weft_scope_close() then finds the one that it means. */
         tensors->unopened++;
-        weft_fail(WEFT_ERR_NOMEM, "weft_scope_open", "no memory for a scope");
-        return;
+        return weft_fail(WEFT_ERR_NOMEM, function, "no memory for a scope");
     }
     *begin = tensors->references.count;
+    return WEFT_OK;
 }
 
-void weft_scope_close(void)
+weft_status weft_scope_close(void)
 {
-    if (weft_require_init("weft_scope_close") != WEFT_OK) {
-        return;
+    static const char function[] = "weft_scope_close";
+    weft_status status = weft_require_init(function);
+    if (status != WEFT_OK) {
+        return status;
     }
     weft_tensors *tensors = weft_runtime.tensors;
     if (tensors->unopened > 0) {
         tensors->unopened--;
-        return;
+        return WEFT_OK;
     }
     if (tensors->scopes.count == 0) {
-        weft_fail(WEFT_ERR_STATE, "weft_scope_close", "no scope is open");
-        return;
+        return weft_fail(WEFT_ERR_STATE, function, "no scope is open");
     }
     size_t begin = scopes()[--tensors->scopes.count];
     while (tensors->references.count > begin) {
         weft_tensor_unreference(references()[--tensors->references.count]);
     }
+    return WEFT_OK;
 }
 
 bool weft_composite_open(const char *function)
@@ -149,29 +153,31 @@ weft_tensor *weft_scope_keep(weft_tensor *handle)
     return handle;
 }
 
-void weft_tensor_retain(weft_tensor *handle)
+weft_status weft_tensor_retain(weft_tensor *handle)
 {
     weft_tensor_impl *tensor = weft_check_tensor("weft_tensor_retain", "tensor", handle);
-    if (tensor != NULL) {
-        tensor->references++;
-        tensor->caller_references++;
+    if (tensor == NULL) {
+        return weft_latest_status();
     }
+    tensor->references++;
+    tensor->caller_references++;
+    return WEFT_OK;
 }
 
-void weft_tensor_release(weft_tensor *handle)
+weft_status weft_tensor_release(weft_tensor *handle)
 {
     static const char function[] = "weft_tensor_release";
     weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
     if (tensor == NULL) {
-        return;
+        return weft_latest_status();
     }
     if (tensor->caller_references == 0) {
-        weft_fail(WEFT_ERR_STATE, function,
-                  "the caller has no reference of the tensor: it belongs to a scope");
-        return;
+        return weft_fail(WEFT_ERR_STATE, function,
+                         "the caller has no reference of the tensor: it belongs to a scope");
     }
     tensor->caller_references--;
     weft_tensor_unreference(tensor);
+    return WEFT_OK;
 }
 
 weft_tensor_impl *weft_tensor_share(weft_tensor_impl *tensor)
