@@ -316,10 +316,6 @@ static void initialisers(void **state)
     assert_int_equal(weft_sgd(1, &p, &x, &sgd, NULL), WEFT_OK);
     assert_int_equal(weft_last_status(), WEFT_OK);
     convolution.size = attention.size = cross_entropy.size = sgd.size = apply.size = local_map.size = 1;
-    weft_operation_description description = {
-        .name = "own", .rule = "a->a", .inputs = { { "a", WEFT_TYPES_ALL, false } }, .kernel = NULL
-    };
-    (void)description;
     assert_null(weft_conv1d(x, x, NULL, &convolution));
     expect_status(weft_last_status(), WEFT_ERR_INVALID, "weft_conv1d: size is 1");
     assert_null(weft_attention(x, x, x, &attention));
