@@ -8,7 +8,7 @@
 #include "comm/comm.h"
 #include "comm/flight.h"
 #include "comm/judge.h"
-#include "comm/sends.h"
+#include "comm/start_queue.h"
 
 enum { WEFT_LABEL_SIZE = 32 };
 
@@ -37,7 +37,7 @@ typedef struct weft_comm_transfer {
     weft_message messages[];
 } weft_comm_transfer;
 
-/* What inquiries send to other processes (weft_transport.send_words). */
+/* What inquiries send to other processes (weft_control.send). */
 typedef enum weft_word { WEFT_ASK = 1, WEFT_ANSWER } weft_word;
 
 typedef struct weft_ask {
@@ -74,10 +74,11 @@ struct weft_comm {
     uint32_t *next_send, *next_receive; /* tags, one per process; of the submitting thread */
     weft_flight *flight;
     char *report_path; /* WEFT_REPORT; NULL: none */
-    atomic_bool meets; /* the submitting thread is at a meeting */
+    atomic_bool gathers; /* the submitting thread is in a gather or broadcast */
     atomic_bool told;  /* the others know that the world is broken */
     /* Of the progress thread: */
-    weft_sends *sends;
+    weft_start_queue *sends;
+    weft_start_queue *receives; /* NULL where the transport matches by tags: they start at once */
     weft_inquiry inquiry;
     int active; /* messages under way */
     int64_t active_bytes;

@@ -1,4 +1,4 @@
-/* The first meeting of a world: all processes start, or none does. */
+/* The startup handshake: all processes start, or none does. */
 #ifndef WEFT_SRC_COMM_HANDSHAKE_H
 #define WEFT_SRC_COMM_HANDSHAKE_H
 
