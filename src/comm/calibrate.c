@@ -91,7 +91,8 @@ static bool gather(void *state, const void *mine, void *all, size_t size)
     bool gathers = transport->place.process == 0;
     bool *came = gathers ? calloc((size_t)processes, sizeof(*came)) : NULL;
     if (gathers && came == NULL) {
-        weft_break(WEFT_ERR_NOMEM, w->function, "no memory to measure the machines of %d processes", processes);
+        weft_break(WEFT_ERR_NOMEM, w->function, "no memory to measure the machines of %d processes",
+                   processes);
         return false;
     }
     transport->control.gather(transport->control.state, mine, all, size, w->timeout_s, came);
@@ -127,7 +128,8 @@ weft_status weft_calibrate(const char *function, const weft_settings *settings,
                                .pass = pass };
     bool fake = settings->world == WEFT_WORLD_FAKE;
     weft_machine_found found;
-    weft_status status = weft_machine_agree(&peers, fake ? WEFT_CALIBRATE_OFF : settings->calibration, &found);
+    weft_status status =
+        weft_machine_agree(&peers, fake ? WEFT_CALIBRATE_OFF : settings->calibration, &found);
     weft_runtime.machine = found.machine;
     weft_runtime.machine_source = found.source;
     weft_runtime.spread = found.spread;

@@ -18,7 +18,6 @@
 
 #include "comm/engine.h"
 #include "comm/trace.h"
-#include "runtime/pending.h"
 
 enum { MAX_FINISHED = 64 };
 
@@ -38,72 +37,6 @@ typedef struct backoff {
 } backoff;
 
 /* ---- the submitting thread ----------------------------------------------------------------------------- */
-
-uint32_t weft_comm_reserve(weft_comm *comm, int peer, bool receive, uint32_t count)
-{
-    uint32_t *next = &(receive ? comm->next_receive : comm->next_send)[peer];
-    uint32_t first = *next;
-    *next += count;
-    return first;
-}
-
-static void pending_add(weft_comm *comm, weft_comm_transfer *t)
-{
-    starpu_pthread_mutex_lock(&comm->mutex);
-    comm->pending++;
-    t->older = comm->newest;
-    *(comm->newest ? &comm->newest->newer : &comm->oldest) = t;
-    comm->newest = t;
-    starpu_pthread_mutex_unlock(&comm->mutex);
-}
-
-/* Runs on any thread. */
-static void on_acquired(void *argument)
-{
-    weft_comm_transfer *t = argument;
-    weft_comm *comm = t->comm;
-    starpu_pthread_mutex_lock(&comm->mutex);
-    t->phase = WEFT_READY;
-    comm->granted++;
-    comm->last_progress_us = starpu_timing_now();
-    bool first = comm->first_ready == NULL; /* else the progress thread has been woken for those before it */
-    *(first ? &comm->first_ready : &comm->last_ready->next) = t;
-    comm->last_ready = t;
-    if (first) {
-        starpu_pthread_cond_signal(&comm->wake);
-    }
-    starpu_pthread_mutex_unlock(&comm->mutex);
-}
-
-bool weft_comm_submit(weft_comm *comm, starpu_data_handle_t handle, bool receive, bool whole, int count,
-                      const weft_message messages[], const weft_layout *layout, const char *label)
-{
-    size_t size = sizeof(weft_comm_transfer) + (size_t)count * sizeof(weft_message);
-    weft_comm_transfer *t = calloc(1, size + (size_t)count * sizeof(weft_posted));
-    if (t == NULL) {
-        weft_fail(WEFT_ERR_NOMEM, "weft_comm_submit", "no memory for a transfer of %d messages", count);
-        return false;
-    }
-    t->comm = comm;
-    t->handle = handle;
-    t->receive = receive;
-    t->count = t->unfinished = count;
-    t->submitted_us = starpu_timing_now();
-    t->call = weft_runtime.call;
-    t->call_number = weft_runtime.call_number;
-    t->layout = layout;
-    strncpy(t->label, label == NULL ? "" : label, WEFT_LABEL_SIZE - 1);
-    memcpy(t->messages, messages, (size_t)count * sizeof(t->messages[0]));
-    t->posted = (weft_posted *)((char *)t + size);
-    for (int i = 0; i < count; i++) {
-        t->posted[i].transfer = t;
-    }
-    pending_add(comm, t);
-    weft_pending_begin(weft_runtime.pending, weft_comm_pending_tasks(count));
-    enum starpu_data_access_mode mode = !receive ? STARPU_R : whole ? STARPU_W : STARPU_RW;
-    starpu_data_acquire_on_node_cb(handle, STARPU_MAIN_RAM, mode, on_acquired, t);
-    return true;
-}
 
 void weft_comm_wait(weft_comm *comm)
 {
@@ -162,36 +95,6 @@ void weft_comm_leave(weft_comm *comm)
     }
 }
 
-/* Puts the panel elsewhere, so that a message that could not be taken back goes on with memory that nothing
- * else uses: a peer that wakes up late must not be sent what later tasks write. The old memory is left to the
- * transport. */
-static void leave_memory(const weft_comm_transfer *t)
-{
-    struct starpu_variable_interface *panel = starpu_data_get_interface_on_node(t->handle, STARPU_MAIN_RAM);
-    void *elsewhere = malloc(panel->elemsize);
-    if (elsewhere != NULL) {
-        memcpy(elsewhere, (void *)panel->ptr, panel->elemsize);
-        panel->ptr = panel->dev_handle = (uintptr_t)elsewhere;
-    }
-}
-
-static void end_transfer(weft_comm *comm, weft_comm_transfer *t);
-
-/* A list linked by `next`; they stay among the pending. */
-static weft_comm_transfer *active_transfers(weft_comm *comm)
-{
-    weft_comm_transfer *first = NULL;
-    starpu_pthread_mutex_lock(&comm->mutex);
-    for (weft_comm_transfer *t = comm->oldest; t != NULL; t = t->newer) {
-        if (t->phase == WEFT_ACTIVE) {
-            t->next = first;
-            first = t;
-        }
-    }
-    starpu_pthread_mutex_unlock(&comm->mutex);
-    return first;
-}
-
 /* On the progress thread. Ends what is under way; the rest ends as it becomes ready. */
 static void give_up(weft_comm *comm)
 {
@@ -208,31 +111,15 @@ static void give_up(weft_comm *comm)
     }
     comm->active = 0;
     comm->active_bytes = 0;
-    for (weft_comm_transfer *t = active_transfers(comm); t != NULL;) {
+    for (weft_comm_transfer *t = weft_transfers_active(comm); t != NULL;) {
         weft_comm_transfer *next = t->next;
-        leave_memory(t);
-        end_transfer(comm, t);
+        weft_transfer_leave_memory(t);
+        weft_transfer_end(comm, t);
         t = next;
     }
 }
 
 /* ---- the progress thread ------------------------------------------------------------------------------- */
-
-static void end_transfer(weft_comm *comm, weft_comm_transfer *t)
-{
-    starpu_data_release_on_node(t->handle, STARPU_MAIN_RAM);
-    starpu_pthread_mutex_lock(&comm->mutex);
-    comm->granted--;
-    *(t->newer ? &t->newer->older : &comm->newest) = t->older;
-    *(t->older ? &t->older->newer : &comm->oldest) = t->newer;
-    comm->last_progress_us = starpu_timing_now();
-    if (--comm->pending == 0) {
-        starpu_pthread_cond_broadcast(&comm->idle);
-    }
-    starpu_pthread_mutex_unlock(&comm->mutex);
-    weft_pending_end(weft_runtime.pending, weft_comm_pending_tasks(t->count));
-    free(t);
-}
 
 static void message_ended(weft_comm *comm, weft_posted *message, weft_status status)
 {
@@ -250,7 +137,7 @@ static void message_ended(weft_comm *comm, weft_posted *message, weft_status sta
         weft_start_queue_ended(queue, m->peer, m->tag, m->bytes);
     }
     if (--t->unfinished == 0) {
-        end_transfer(comm, t);
+        weft_transfer_end(comm, t);
     }
 }
 
@@ -291,7 +178,7 @@ static int enqueue_message(weft_comm *comm, weft_comm_transfer *t, int i)
 static int start_transfer(weft_comm *comm, weft_comm_transfer *t)
 {
     if (comm->gave_up) {
-        end_transfer(comm, t);
+        weft_transfer_end(comm, t);
         return 0;
     }
     int started = 0;
@@ -520,7 +407,8 @@ weft_comm *weft_comm_start(const char *function, weft_transport transport, doubl
 {
     if ((transport.data.memories & 1u << STARPU_CPU_RAM) == 0) {
         weft_fail(WEFT_ERR_UNSUPPORTED, function,
-                  "the transport %s does not reach main memory, where the engine acquires panels", transport.name);
+                  "the transport %s does not reach main memory, where the engine acquires panels",
+                  transport.name);
         return NULL;
     }
     weft_comm *comm = calloc(1, sizeof(*comm));

@@ -22,7 +22,7 @@ static const char *const setting_names[] = {
 typedef struct handshake {
     weft_status status;
     uint64_t values[NUM_SETTINGS]; /* where that is WEFT_OK */
-    char error[ERROR_SIZE];     /* else */
+    char error[ERROR_SIZE];        /* else */
 } handshake;
 
 /* What process 0 makes of it. */
@@ -73,8 +73,8 @@ static void report_difference(const handshake *first, const handshake *other, in
     print_value(t, other->values[t], there, sizeof(there));
     out->status = WEFT_ERR_MISMATCH;
     snprintf(out->text, sizeof(out->text),
-             "%s is %s on process 0 and %s on process %d, expected the same on every process", setting_names[t],
-             here, there, process);
+             "%s is %s on process 0 and %s on process %d, expected the same on every process",
+             setting_names[t], here, there, process);
 }
 
 /* A failure explains more than a difference. */
@@ -97,7 +97,7 @@ static void compare(const handshake all[], int processes, outcome *out)
 
 /* Breaks the world where one of them has not come. */
 static void compare_all(const char *function, const handshake *mine, double timeout_s,
-                      const weft_transport *transport, outcome *out)
+                        const weft_transport *transport, outcome *out)
 {
     int processes = transport->place.num_processes;
     handshake *all = calloc((size_t)processes, sizeof(*all));
@@ -122,22 +122,23 @@ static void compare_all(const char *function, const handshake *mine, double time
 
 /* ---- everywhere ---------------------------------------------------------------------------------------- */
 
-static void exchange(const char *function, const handshake *mine, double timeout_s, const weft_transport *transport,
-                 outcome *out)
+static void exchange(const char *function, const handshake *mine, double timeout_s,
+                     const weft_transport *transport, outcome *out)
 {
     if (transport->place.process == 0) {
         compare_all(function, mine, timeout_s, transport, out);
     } else {
         transport->control.gather(transport->control.state, mine, NULL, sizeof(*mine), timeout_s, NULL);
     }
-    if (!weft_is_broken() && !transport->control.broadcast(transport->control.state, out, sizeof(*out), timeout_s)) {
+    if (!weft_is_broken() &&
+        !transport->control.broadcast(transport->control.state, out, sizeof(*out), timeout_s)) {
         weft_break(WEFT_ERR_TIMEOUT, function, "process 0 has not come to %s() within %.1f s", function,
                    timeout_s);
     }
 }
 
 weft_status weft_handshake(const char *function, weft_status status, const weft_settings *settings,
-                       const weft_transport *transport)
+                           const weft_transport *transport)
 {
     if (transport->place.num_processes == 1) {
         return status;

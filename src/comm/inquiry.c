@@ -177,7 +177,8 @@ static void listen(weft_comm *comm)
     text heard;
     int process = 0;
     size_t size;
-    while ((size = comm->transport.control.receive(comm->transport.control.state, &process, &heard, sizeof(heard))) > 0) {
+    while ((size = comm->transport.control.receive(comm->transport.control.state, &process, &heard,
+                                                   sizeof(heard))) > 0) {
         if (heard.kind == WEFT_ASK && size == sizeof(heard.ask)) {
             give_answer(comm, process, &heard.ask);
         } else if (heard.kind == WEFT_ANSWER && size == sizeof(heard.answer)) {

@@ -21,7 +21,7 @@ typedef struct weft_account {
     weft_awaited receive, send;
     int32_t transfers;      /* pending */
     int32_t without_panels; /* of these, those whose panels tasks, or the program, still have */
-    int32_t gathers;          /* the submitting thread waits for the others in a gather or broadcast */
+    int32_t gathers;        /* the submitting thread waits for the others in a gather or broadcast */
     double since_last_call_s;
     uint64_t asked; /* a call that was asked for */
     char text
@@ -45,7 +45,8 @@ typedef struct weft_finding {
     int count;      /* DIFFERS, SILENT: processes of which the same is true */
     bool undecided; /* DIFFERS: as many made one call as the other */
     bool earlier;   /* DIFFERS: they may have differed before this call, of which nothing is kept */
-    uint64_t call;  /* DIFFERS: the first known to differ; BEHIND, COMPUTES, LINK: the one that is waited for */
+    uint64_t
+        call; /* DIFFERS: the first known to differ; BEHIND, COMPUTES, LINK: the one that is waited for */
 } weft_finding;
 
 /* The first call that differs between two processes, both of which have it; 0: none that is kept. */

@@ -27,7 +27,8 @@ static weft_status open_tables(const char *function, const weft_mpi_common *comm
         return weft_fail(WEFT_ERR_NOMEM, function, "no memory for the MPI transport");
     }
     *transport = opened;
-    return moves ? check_threads(function) : weft_fail(WEFT_ERR_NOMEM, function, "no memory for small messages");
+    return moves ? check_threads(function)
+                 : weft_fail(WEFT_ERR_NOMEM, function, "no memory for small messages");
 }
 
 weft_status weft_mpi_open(const char *function, const void *communicator, int64_t pack_bytes,

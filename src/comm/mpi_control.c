@@ -106,8 +106,7 @@ static void forget_sent(mpi_control *control)
 }
 
 /* Sends to the processes first .. last - 1, and does not wait: at the next gather or broadcast they have read it. */
-static void send_to_some(mpi_control *control, int first, int last, int tag, const void *bytes,
-                       size_t size)
+static void send_to_some(mpi_control *control, int first, int last, int tag, const void *bytes, size_t size)
 {
     forget_sent(control);
     control->bytes = malloc(size);
@@ -135,8 +134,8 @@ static void say_here(const mpi_control *control, int processes)
 }
 
 /* Of process 0. Buffers that MPI may still write to are left to it. */
-static void gather_records(mpi_control *control, const void *mine, void *all, size_t size,
-                           double timeout_s, bool came[])
+static void gather_records(mpi_control *control, const void *mine, void *all, size_t size, double timeout_s,
+                           bool came[])
 {
     int processes = 0;
     MPI_Comm_size(control->comm, &processes);

@@ -70,8 +70,7 @@ static int tag_of(const mpi_data *state, const weft_message *message)
     return (int)(message->tag % (state->tags / digests) * digests + weft_message_digest(message) % digests);
 }
 
-static int post(mpi_data *state, const weft_message *message, bool receive, char *first,
-                MPI_Request *request)
+static int post(mpi_data *state, const weft_message *message, bool receive, char *first, MPI_Request *request)
 {
     int tag = tag_of(state, message);
     const weft_region *region = &message->region;
