@@ -54,18 +54,6 @@ static weft_tensor *placed(weft_tensor *tensor, const char *text)
     return weft_redistribute(tensor, NULL, &placement);
 }
 
-/* Ones from the odd process, which has none to give. */
-static weft_tensor *distribute_nothing(const int64_t shape[], const weft_placement *placement)
-{
-    enum { MAX_RANKS = 8 };
-    int ranks[MAX_RANKS];
-    int64_t size = weft_world_size();
-    for (int i = 0; i < size; i++) {
-        ranks[i] = (int)size - 1 - i;
-    }
-    return weft_distribute(WEFT_F32, 2, shape, NULL, weft_mesh_of_ranks(1, &size, ranks, NULL), placement);
-}
-
 /* All make a tensor for which the odd process has no memory. */
 static void make_large(void)
 {
@@ -113,8 +101,7 @@ static weft_tensor *work(void)
 {
     weft_placement by_rows = weft_shard(0);
     int64_t shape[] = { rows, goes("shape") ? columns + 1 : columns };
-    weft_tensor *ones = strcmp(way, "missing") == 0 ? distribute_nothing(shape, &by_rows)
-                                                    : weft_ones(WEFT_F32, 2, shape, NULL, &by_rows);
+    weft_tensor *ones = weft_ones(WEFT_F32, 2, shape, NULL, &by_rows);
     if (strcmp(way, "memory_at_once") == 0) {
         make_large();
     }

@@ -88,6 +88,7 @@ void call_everything(const call_arguments *arguments, void (*after)(const char *
     TRY(weft_distribute, WEFT_F32, 2, shape, memory, mesh, NULL);
     TRY(weft_from_local, WEFT_F32, 2, shape, locals, mesh, NULL, 0);
     TRY(weft_from_local_even, WEFT_F32, 2, shape, locals, mesh, NULL, 0);
+    TRY(weft_from_local_ex, WEFT_F32, 2, locals, mesh, NULL, &(weft_from_local_options){ .shape = shape });
     TRY(weft_redistribute, tensor, mesh, NULL);
     TRY(weft_to_host, tensor, memory, sizeof(memory));
     TRY(weft_tensor_item, tensor, &number);

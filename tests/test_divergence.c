@@ -104,7 +104,7 @@ static void check_process(const scenario *s, int process)
     }
     /* One whose own arguments are wrong says that first. */
     bool own_error =
-        process == s->processes - 1 && (strcmp(s->way, "fails") == 0 || strcmp(s->way, "missing") == 0);
+        process == s->processes - 1 && strcmp(s->way, "fails") == 0;
     if (!own_error) {
         check_message(s, line);
     }
@@ -199,7 +199,6 @@ static const scenario scenarios[] = {
       false,
       DIFFERS,
       { WHO "calls weft_", "), which fails", "process 0 (rank 0) calls weft_add_inplace(" } },
-    { "missing", 3, false, DIFFERS, { WHO "calls weft_distribute(" LARGE, "), which fails" } },
     { "sleeps", 2, false, "timed out", BEHIND(LARGE) },
     { "stopped", 3, false, "timed out", SILENT(LARGE) },
     { "woken", 3, false, "timed out", SILENT(LARGE) },
@@ -263,11 +262,6 @@ static const scenario scenarios[] = {
       true,
       "ranks differ",
       { "calls weft_add_inplace(f32", "which fails", "weft_add_inplace: b is NULL" } },
-    { "missing",
-      3,
-      true,
-      "ranks differ",
-      { "calls weft_distribute(f32[600, 500]", "which fails", "weft_distribute: global is NULL" } },
     { "sleeps", 3, true, "timed out", { WHO "has not come to call ", LARGE } },
     { "woken", 2, true, "timed out", { WHO "does not answer", LARGE } },
     { "killed", 3, true, "timed out", { WHO "does not answer", LARGE } },

@@ -52,10 +52,13 @@ WEFT_API weft_tensor *weft_full_like(weft_tensor *a, double value);
 
 /**
  * Distributes a global array. `global` (row-major, contiguous) is read on the process that hosts the mesh's
- * first rank alone; others may pass NULL. BLOCKS until it has been read. Partial is WEFT_ERR_LAYOUT; NULL on
- * the process that reads, WEFT_ERR_INVALID. That process alone sees that: the others get a tensor that
- * nothing comes to, and the error WEFT_ERR_TIMEOUT from what waits for it; with WEFT_CHECK=1 (see
- * weft_wait()) they get NULL and WEFT_ERR_MISMATCH at once.
+ * first rank alone, the one at coordinate 0 of every dimension: the source of all values. Others may pass
+ * NULL. BLOCKS there until it has been read, and elsewhere until that process has come to the call and says
+ * whether there is an array: NULL where it is read is WEFT_ERR_INVALID on every process.
+ * \param mesh        NULL: the current mesh
+ * \param placements  one per mesh dimension; NULL: Replicate everywhere. Partial is WEFT_ERR_LAYOUT.
+ * \return NULL on error, as the factories; WEFT_ERR_STATE on a process where messages to others wait for a shard
+ *         that weft_local_acquire() holds: the call has not been made there, and the others wait for it.
  */
 WEFT_API weft_tensor *weft_distribute(weft_dtype dtype, int ndim, const int64_t shape[], const void *global,
                                       weft_mesh *mesh, const weft_placement *placements);
@@ -63,8 +66,8 @@ WEFT_API weft_tensor *weft_distribute(weft_dtype dtype, int ndim, const int64_t 
 /** Flags of weft_from_local(), to be combined by |. */
 enum {
     WEFT_COPY = 1, /**< copy the memory (before the call returns) instead of using it in place */
-    /** BLOCKS: compare shapes and types across ranks (WEFT_ERR_MISMATCH on every rank when they differ),
-     * and give replicas the values of their first rank, that at coordinate 0 of the mesh dimensions that
+    /** BLOCKS: compare shapes and types across ranks (WEFT_ERR_MISMATCH on every rank when they differ; wrong
+     * arguments on one process are an error on all), and give replicas the values of their first rank, that at coordinate 0 of the mesh dimensions that
      * replicate; replicas of a Partial tensor's addends too. WEFT_ERR_STATE while tasks wait for a shard
      * that weft_local_acquire() holds. */
     WEFT_CHECK_RANKS = 2
@@ -90,6 +93,39 @@ WEFT_API weft_tensor *weft_from_local(weft_dtype dtype, int ndim, const int64_t 
 WEFT_API weft_tensor *weft_from_local_even(weft_dtype dtype, int ndim, const int64_t local_shape[],
                                            void *const locals[], weft_mesh *mesh,
                                            const weft_placement *placements, unsigned flags);
+
+/** What weft_from_local_ex() may be told. Zero-initialise it and set what matters. Of sizes and strides there are
+ * `ndim` for each hosted rank, those of local rank 0 first: weft_local_ranks() * ndim numbers. */
+typedef struct weft_from_local_options {
+    const int64_t *shape; /**< of the whole tensor; NULL: it follows from local_shapes */
+    /** The sizes of the hosted ranks' shards; those of ranks outside the mesh are not read. May be NULL where
+     * `shape` is given. */
+    const int64_t *local_shapes;
+    /** Elements from one index to the next, of each dimension; NULL: all shards are row-major and contiguous.
+     * Others need WEFT_COPY. */
+    const int64_t *strides;
+    unsigned flags; /**< as those of weft_from_local() */
+} weft_from_local_options;
+
+/**
+ * weft_from_local() for shards of sizes that only their ranks know, and for strided memory. Where `shape` is NULL
+ * all processes tell each other the sizes of their shards: BLOCKS until they have, and an error on one of them is
+ * an error on all. Dimensions that are sharded have the sum of the shards' sizes, which must be those that
+ * weft_shard_box() gives for it; every size without elements fits a shard that is empty.
+ *
+ * \return NULL on error, as weft_from_local(). WEFT_ERR_INVALID where shape and local_shapes are both NULL, and for
+ *         strides that are not row-major without WEFT_COPY; WEFT_ERR_SHAPE where a rank's sizes are not those of
+ *         its shard: the message names the rank; WEFT_ERR_UNSUPPORTED without a shape in a fake world.
+ *
+ * Example: this process's rows, however many they are, of a matrix with `columns` columns.
+ *
+ *     const int64_t mine[] = { rows_here, columns };
+ *     const weft_from_local_options options = { .local_shapes = mine };
+ *     weft_tensor *a = weft_from_local_ex(WEFT_F64, 2, (void *[]){ memory }, mesh, by_rows, &options);
+ */
+WEFT_API weft_tensor *weft_from_local_ex(weft_dtype dtype, int ndim, void *const locals[], weft_mesh *mesh,
+                                         const weft_placement *placements,
+                                         const weft_from_local_options *options);
 
 /**
  * The same values in another layout, on the same mesh or another. Any layout to any layout; to Partial only

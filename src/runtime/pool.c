@@ -218,7 +218,9 @@ weft_buffer *weft_buffer_copy(weft_pool *pool, weft_cut cut, const void *memory)
     weft_buffer *buffer = buffer_create(pool, cut, NULL);
     if (buffer != NULL) {
         buffer->pooled = false;
-        memcpy(buffer->memory, memory, (size_t)cut.total);
+        if (memory != NULL) {
+            memcpy(buffer->memory, memory, (size_t)cut.total);
+        }
     }
     return buffer;
 }

@@ -47,7 +47,8 @@ void weft_pool_delete(weft_pool *pool);
 
 /* A buffer with one reference; its contents are undefined, and tasks may still use it. NULL: no memory. */
 weft_buffer *weft_buffer_new(weft_pool *pool, weft_cut cut);
-/* The same with a copy of `memory` in it: new memory, so that nothing has to be waited for. */
+/* The same with a copy of `memory` in it (NULL: of undefined contents): new memory, so that nothing has to be
+ * waited for. */
 weft_buffer *weft_buffer_copy(weft_pool *pool, weft_cut cut, const void *memory);
 /* The same on the program's memory. */
 weft_buffer *weft_buffer_borrow(weft_pool *pool, weft_cut cut, void *memory);

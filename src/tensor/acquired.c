@@ -183,6 +183,11 @@ bool weft_check_nothing_waits(const char *function)
     return !weft_runtime.tensors->held.tasks_wait || refuse_to_wait(function);
 }
 
+bool weft_check_no_send_waits(const char *function)
+{
+    return !weft_runtime.tensors->held.sends_wait || refuse_to_wait(function);
+}
+
 /* ---- all of them --------------------------------------------------------------------------------------- */
 
 int weft_tensors_acquired(void)

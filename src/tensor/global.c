@@ -24,17 +24,35 @@ static const weft_layout *distributed_layout(const char *function, weft_dtype dt
     return layout;
 }
 
-/* The root alone reads it. */
+/* The process that hosts the mesh's first rank alone reads the array, and alone knows whether there is one: it tells all
+ * others, which wait for that. The same answer everywhere; false with the error kept. */
 static bool check_global(const char *function, const weft_layout *layout, const void *global)
 {
-    int64_t count = 1;
+    int64_t count = 1, missing = 0;
     weft_count_checked(layout->ndim, layout->shape, &count);
-    if (weft_hosts(weft_mesh_rank_at(layout->mesh, 0)) && count > 0 && global == NULL) {
+    int root = weft_mesh_rank_at(layout->mesh, 0);
+    int process = weft_topology_process_of(&weft_runtime.topology, root);
+    if (weft_hosts(root) && count > 0 && global == NULL) {
         weft_fail(WEFT_ERR_INVALID, function,
                   "global is NULL on the process that hosts the mesh's first rank");
+        missing = 1;
+    }
+    if (!weft_numbers_broadcast(function, process, 1, &missing)) {
         return false;
     }
-    return true;
+    if (missing != 0 && !weft_hosts(root)) {
+        char name[64];
+        weft_fail(WEFT_ERR_INVALID, function, "global is NULL on %s, which hosts the mesh's first rank",
+                  weft_process_text(process, name, sizeof(name)));
+    }
+    return missing == 0;
+}
+
+/* Whether this process may wait for the one that reads. False with the error kept: no call has been made. */
+static bool may_wait_for_root(const char *function, const weft_layout *layout)
+{
+    return layout == NULL || weft_runtime.num_processes == 1 || weft_hosts(weft_mesh_rank_at(layout->mesh, 0)) ||
+           weft_check_no_send_waits(function);
 }
 
 /* A tensor of the layout's, whole on the root, whose memory is the caller's array, or `copied` from it. NULL
@@ -89,9 +107,11 @@ weft_tensor *weft_distribute(weft_dtype dtype, int ndim, const int64_t shape[], 
 {
     static const char function[] = "weft_distribute";
     const weft_layout *layout = distributed_layout(function, dtype, ndim, shape, mesh, placements);
-    bool right = layout != NULL && check_global(function, layout, global);
-    weft_call_signature call = { function, .failed = !right, .num_layouts = 1, .layouts = &layout };
-    if (!weft_check_spmd(&call) || !right) {
+    if (!may_wait_for_root(function, layout)) {
+        return NULL;
+    }
+    weft_call_signature call = { function, .failed = layout == NULL, .num_layouts = 1, .layouts = &layout };
+    if (!weft_check_spmd(&call) || layout == NULL || !check_global(function, layout, global)) {
         return NULL;
     }
     weft_scope_open();

@@ -1,53 +1,73 @@
-/* Tensors of the program's own shards: weft_from_local() and what its flags ask for. */
+/* Tensors of the program's own shards: weft_from_local() and the like. */
+#include "tensor/import.h"
+
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "comm/check_spmd.h"
 #include "tensor/state.h"
 
-/* ---- from_local ---------------------------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------------------------------------- */
 
-static bool check_flags(const char *function, unsigned flags)
+/* Dimensions of one element may have any stride, and so may those of a shard without elements. */
+static bool is_row_major(int ndim, const int64_t extent[], const int64_t strides[])
 {
-    if ((flags & ~(unsigned)(WEFT_COPY | WEFT_CHECK_RANKS)) != 0) {
-        weft_fail(WEFT_ERR_INVALID, function, "flags is 0x%x, expected WEFT_COPY and WEFT_CHECK_RANKS only",
-                  flags);
-        return false;
+    int64_t expected = 1;
+    bool row_major = true;
+    for (int d = ndim - 1; d >= 0; d--) {
+        row_major &= extent[d] == 1 || strides[d] == expected;
+        expected *= extent[d];
     }
-    return true;
+    return row_major || expected == 0;
 }
 
-static bool check_locals(const char *function, const weft_layout *layout, void *const locals[])
+/* Copies a box without empty dimensions, of elements at `strides`, to `packed`, row-major. */
+static void pack(int ndim, const int64_t extent[], const int64_t strides[], size_t element_size, const char *memory,
+                 char *packed)
 {
-    for (int i = 0; i < weft_runtime.local_ranks; i++) {
-        int rank = weft_runtime.first_rank + i;
-        if (weft_layout_shard_count(layout, rank) > 0 && (locals == NULL || locals[i] == NULL)) {
-            char name[32] = "locals";
-            if (locals != NULL) {
-                snprintf(name, sizeof(name), "locals[%d]", i);
-            }
-            weft_fail(WEFT_ERR_INVALID, function, "%s is NULL, but rank %d holds %lld elements", name, rank,
-                      (long long)weft_layout_shard_count(layout, rank));
-            return false;
-        }
+    if (ndim == 0) {
+        memcpy(packed, memory, element_size);
+        return;
     }
-    return true;
+    size_t inner = element_size;
+    for (int d = 1; d < ndim; d++) {
+        inner *= (size_t)extent[d];
+    }
+    bool run = strides[0] == 1 && ndim == 1;
+    if (run) {
+        memcpy(packed, memory, (size_t)extent[0] * element_size);
+    }
+    for (int64_t i = 0; i < extent[0] && !run; i++) {
+        pack(ndim - 1, extent + 1, strides + 1, element_size, memory + i * strides[0] * (int64_t)element_size,
+             packed + (size_t)i * inner);
+    }
 }
 
+/* The memory of one shard, which is not empty; NULL: no memory. `strides` NULL: row-major. */
+static weft_buffer *buffer_of(const weft_layout *layout, const weft_local_shard *shard, void *memory, bool copy,
+                              const int64_t strides[])
+{
+    weft_cut cut = weft_shard_cut(layout, shard);
+    if (!copy) {
+        return weft_buffer_borrow(weft_runtime.pool, cut, memory);
+    }
+    weft_buffer *buffer = weft_buffer_copy(weft_runtime.pool, cut, strides == NULL ? memory : NULL);
+    if (buffer != NULL && strides != NULL) {
+        pack(layout->ndim, shard->box.extent, strides, weft_dtype_size(layout->dtype), memory, buffer->memory);
+    }
+    return buffer;
+}
+
+/* `strides`: of each hosted shard in turn, NULL: row-major; they need a copy. NULL with the error kept. */
 static weft_tensor_impl *import_shards(const char *function, const weft_layout *layout, void *const locals[],
-                                       bool copy)
+                                       bool copy, const int64_t strides[])
 {
     weft_tensor_impl *tensor = weft_tensor_allocate(function, layout);
     for (int i = 0; tensor != NULL && i < tensor->num_shards; i++) {
         weft_local_shard *shard = &tensor->shards[i];
-        if (shard->count == 0) {
-            continue;
-        }
-        weft_cut cut = weft_shard_cut(layout, shard);
-        weft_buffer *buffer = copy ? weft_buffer_copy(weft_runtime.pool, cut, locals[i])
-                                   : weft_buffer_borrow(weft_runtime.pool, cut, locals[i]);
-        if (!weft_shard_attach(shard, buffer)) {
+        const int64_t *own_strides = strides == NULL ? NULL : strides + (ptrdiff_t)i * layout->ndim;
+        if (shard->count > 0 &&
+            !weft_shard_attach(shard, buffer_of(layout, shard, locals[i], copy, own_strides))) {
             weft_fail(WEFT_ERR_NOMEM, function, "no memory for a shard of %lld elements",
                       (long long)shard->count);
             weft_tensor_delete(tensor);
@@ -61,75 +81,185 @@ static weft_tensor_impl *import_shards(const char *function, const weft_layout *
     return tensor;
 }
 
-/* ---- the check flag ------------------------------------------------------------------------------------ */
-
-static uint64_t layout_fingerprint(const weft_layout *layout)
+weft_tensor_impl *weft_tensor_import(const char *function, const weft_layout *layout, void *const locals[],
+                                     bool copy)
 {
-    uint64_t hash = weft_hash_bytes(layout->shape, (size_t)layout->ndim * sizeof(layout->shape[0]),
-                                    (uint64_t)layout->dtype * 16 + (uint64_t)layout->ndim);
-    for (int d = 0; d < layout->mesh->ndim; d++) {
-        weft_placement p = layout->placements[d];
-        int64_t words[4] = { (int64_t)p.kind, p.dim, (int64_t)p.op, layout->mesh->shape[d] };
-        hash = weft_hash_bytes(words, sizeof(words), hash);
-    }
-    return hash;
+    return import_shards(function, layout, locals, copy, NULL);
 }
 
-/* The same answer on every process: whether all gave the same layout. BLOCKS. What tasks of this process
- * report meanwhile concerns other calls, and must not part it from the others: it stays where it is. */
-static bool layouts_agree(const char *function, const weft_layout *layout)
+/* ---- checks of this process's arguments ---------------------------------------------------------------- */
+
+static bool check_flags(const char *function, unsigned flags)
 {
-    int64_t processes = weft_runtime.num_processes;
-    if (processes == 1) {
-        return true;
+    if ((flags & ~(unsigned)(WEFT_COPY | WEFT_CHECK_RANKS)) != 0) {
+        weft_fail(WEFT_ERR_INVALID, function, "flags is 0x%x, expected WEFT_COPY and WEFT_CHECK_RANKS only",
+                  flags);
+        return false;
     }
-    int64_t mine = (int64_t)layout_fingerprint(layout);
-    const weft_mesh_impl *mesh = weft_host_mesh();
-    weft_placement split = weft_shard(0);
-    int64_t *all = malloc((size_t)processes * sizeof(*all));
-    void *locals[] = { &mine };
-    const weft_layout *one_each =
-        mesh == NULL ? NULL : weft_check_layout(function, mesh, &split, 1, &processes, WEFT_I64);
-    void **hosted = calloc((size_t)weft_runtime.local_ranks, sizeof(*hosted));
-    bool agree = all != NULL && hosted != NULL && one_each != NULL;
-    if (agree) {
-        hosted[0] = locals[0];
-        weft_scope_open();
-        weft_tensor_impl *fingerprints = import_shards(function, one_each, hosted, true);
-        agree = fingerprints != NULL &&
-                weft_tensor_gather(function, fingerprints, all, (size_t)processes * sizeof(*all)) == WEFT_OK;
-        weft_scope_close();
+    return true;
+}
+
+/* Sizes of what a hosted rank gives: as the layout says, or as the program does. `sizes`: room for them. */
+static int64_t shard_sizes(const weft_import *import, int local_rank, int64_t sizes[WEFT_MAX_DIMS])
+{
+    int rank = weft_runtime.first_rank + local_rank;
+    int64_t count = weft_mesh_index_of(import->mesh, rank) >= 0;
+    if (import->layout != NULL) {
+        weft_shard_info held = weft_layout_shard(import->layout, rank);
+        memcpy(sizes, held.box.extent, sizeof(held.box.extent));
+        return held.count;
     }
-    for (int64_t i = 0; i < processes && agree; i++) {
-        agree = all[i] == all[0];
-        if (!agree) {
-            weft_fail(WEFT_ERR_MISMATCH, function,
-                      "process %lld gave another shape, dtype or placements than process 0", (long long)i);
+    for (int d = 0; d < import->ndim; d++) {
+        sizes[d] = import->local_shapes[local_rank * import->ndim + d];
+        count = weft_mul_saturated(count, sizes[d]);
+    }
+    return count;
+}
+
+static bool check_local_shapes(const weft_import *import)
+{
+    for (int i = 0; i < weft_runtime.local_ranks && import->local_shapes != NULL; i++) {
+        for (int d = 0; d < import->ndim; d++) {
+            int64_t size = import->local_shapes[i * import->ndim + d];
+            if (size < 0) {
+                weft_fail(WEFT_ERR_SHAPE, import->function, "local_shapes[%d] is %lld, expected at least 0",
+                          i * import->ndim + d, (long long)size);
+                return false;
+            }
         }
     }
-    free(hosted);
-    free(all);
-    return agree;
+    return true;
 }
 
-static weft_tensor *from_local(const char *function, const weft_layout *layout, void *const locals[],
-                               unsigned flags)
+/* Where the program says both. */
+static bool check_both_shapes(const weft_import *import)
 {
-    bool check = (flags & WEFT_CHECK_RANKS) != 0;
-    if (check && !weft_check_nothing_waits(function)) {
+    for (int i = 0; i < weft_runtime.local_ranks && import->local_shapes != NULL && import->layout != NULL; i++) {
+        weft_shard_info held = weft_layout_shard(import->layout, weft_runtime.first_rank + i);
+        for (int d = 0; d < import->ndim && held.count > 0; d++) {
+            int64_t given = import->local_shapes[i * import->ndim + d];
+            if (given != held.box.extent[d]) {
+                weft_fail(WEFT_ERR_SHAPE, import->function,
+                          "local_shapes[%d] is %lld, but with this shape and placements rank %d holds %lld",
+                          i * import->ndim + d, (long long)given, held.rank, (long long)held.box.extent[d]);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool check_local(const weft_import *import, int local_rank)
+{
+    int64_t sizes[WEFT_MAX_DIMS], count = shard_sizes(import, local_rank, sizes);
+    int rank = weft_runtime.first_rank + local_rank;
+    if (count > 0 && (import->locals == NULL || import->locals[local_rank] == NULL)) {
+        char name[32] = "locals";
+        if (import->locals != NULL) {
+            snprintf(name, sizeof(name), "locals[%d]", local_rank);
+        }
+        weft_fail(WEFT_ERR_INVALID, import->function, "%s is NULL, but rank %d holds %lld elements", name, rank,
+                  (long long)count);
+        return false;
+    }
+    if (count > 0 && import->strides != NULL && (import->flags & WEFT_COPY) == 0 &&
+        !is_row_major(import->ndim, sizes, import->strides + (ptrdiff_t)local_rank * import->ndim)) {
+        weft_fail(WEFT_ERR_INVALID, import->function,
+                  "strides of rank %d are not row-major, and memory that is used in place must be: WEFT_COPY copies it",
+                  rank);
+        return false;
+    }
+    return true;
+}
+
+/* The sizes that were given, whichever they are. */
+static bool check_given_shape(const weft_import *import)
+{
+    if (!import->asks) {
+        const int64_t *given = import->even_shape == NULL ? import->shape : import->even_shape;
+        return weft_check_shape(import->function, import->ndim, given);
+    }
+    if (import->ndim > 0 && import->local_shapes == NULL) {
+        weft_fail(WEFT_ERR_INVALID, import->function, "shape is NULL, and so is local_shapes");
+        return false;
+    }
+    return weft_check_shape(import->function, import->ndim, import->local_shapes);
+}
+
+/* The whole tensor's shape, where it follows from what is here. */
+static bool find_whole(weft_import *import)
+{
+    for (int d = 0; d < import->ndim; d++) {
+        import->whole[d] = import->even_shape == NULL ? import->shape[d] : import->even_shape[d];
+    }
+    for (int m = 0; m < import->mesh->ndim && import->even_shape != NULL; m++) {
+        int d = import->canonical[m].dim;
+        if (import->canonical[m].kind == WEFT_SHARD &&
+            !weft_mul_checked(import->whole[d], import->mesh->shape[m], &import->whole[d])) {
+            weft_fail(WEFT_ERR_SHAPE, import->function, "local_shape[%d] times the mesh is too large", d);
+            return false;
+        }
+    }
+    return weft_check_shape(import->function, import->ndim, import->whole);
+}
+
+/* False with the error kept. The layout is known then, unless the others have to be asked for it. */
+static bool check_here(weft_import *import)
+{
+    const char *function = import->function;
+    if (!weft_check_dtype(function, import->dtype) || !check_given_shape(import) || !check_local_shapes(import)) {
+        return false;
+    }
+    char why[200];
+    weft_status status = weft_placements_normalize(import->placements, import->mesh->ndim, import->ndim,
+                                                   import->canonical, why, sizeof(why));
+    if (status != WEFT_OK) {
+        weft_fail(status, function, "placements: %s", why);
+        return false;
+    }
+    if (!import->asks) {
+        import->layout = find_whole(import) ? weft_check_layout(function, import->mesh, import->canonical,
+                                                                import->ndim, import->whole, import->dtype)
+                                            : NULL;
+    }
+    bool right = (import->asks || import->layout != NULL) && check_both_shapes(import);
+    for (int i = 0; i < weft_runtime.local_ranks && right; i++) {
+        right = check_local(import, i);
+    }
+    return right;
+}
+
+/* ---- the calls ----------------------------------------------------------------------------------------- */
+
+static weft_tensor *from_local(weft_import *import, const weft_mesh *mesh)
+{
+    const char *function = import->function;
+    import->mesh = weft_check_mesh(function, mesh);
+    if (import->mesh == NULL || !check_flags(function, import->flags)) {
         return NULL;
     }
-    double number = flags;
+    if (import->asks && weft_runtime.world == WEFT_WORLD_FAKE) {
+        weft_fail(WEFT_ERR_UNSUPPORTED, function, "shape is NULL, and a fake world has no ranks to ask for it");
+        return NULL;
+    }
+    bool check = (import->flags & WEFT_CHECK_RANKS) != 0, compares = check || import->asks;
+    if (compares && !weft_check_nothing_waits(function)) {
+        return NULL;
+    }
+    bool right = check_here(import);
+    if (!compares && !right) {
+        return NULL;
+    }
+    double number = import->flags;
     weft_call_signature call = { .function = function, .num_numbers = 1, .numbers = &number };
-    call.num_layouts = check ? 0 : 1; /* else compared below, where a difference breaks nothing */
-    call.layouts = &layout;
-    if (!weft_check_spmd(&call)) {
+    call.num_layouts = compares ? 0 : 1; /* else compared below, where a difference breaks nothing */
+    call.layouts = &import->layout;
+    if (!weft_check_spmd(&call) || (compares && !weft_import_compare(import, right))) {
         return NULL;
     }
-    if (check && !layouts_agree(function, layout)) {
-        return NULL;
-    }
-    weft_tensor_impl *tensor = import_shards(function, layout, locals, (flags & WEFT_COPY) != 0);
+    bool copy = (import->flags & WEFT_COPY) != 0;
+    weft_tensor_impl *tensor =
+        import_shards(function, import->layout, import->locals, copy, copy ? import->strides : NULL);
     if (tensor != NULL && check && !weft_tensor_replicate_first(function, tensor)) {
         return NULL;
     }
@@ -137,55 +267,46 @@ static weft_tensor *from_local(const char *function, const weft_layout *layout, 
 }
 
 weft_tensor *weft_from_local(weft_dtype dtype, int ndim, const int64_t shape[], void *const locals[],
-                             weft_mesh *handle, const weft_placement *placements, unsigned flags)
+                             weft_mesh *mesh, const weft_placement *placements, unsigned flags)
 {
-    static const char function[] = "weft_from_local";
-    const weft_mesh_impl *mesh = weft_check_mesh(function, handle);
-    if (mesh == NULL || !weft_check_dtype(function, dtype) || !weft_check_shape(function, ndim, shape) ||
-        !check_flags(function, flags)) {
-        return NULL;
-    }
-    const weft_layout *layout = weft_check_layout(function, mesh, placements, ndim, shape, dtype);
-    if (layout == NULL || !check_locals(function, layout, locals)) {
-        return NULL;
-    }
-    return from_local(function, layout, locals, flags);
+    weft_import import = { .function = "weft_from_local",
+                           .dtype = dtype,
+                           .ndim = ndim,
+                           .placements = placements,
+                           .locals = locals,
+                           .flags = flags,
+                           .shape = shape };
+    return from_local(&import, mesh);
 }
 
 weft_tensor *weft_from_local_even(weft_dtype dtype, int ndim, const int64_t local_shape[],
-                                  void *const locals[], weft_mesh *handle, const weft_placement *placements,
+                                  void *const locals[], weft_mesh *mesh, const weft_placement *placements,
                                   unsigned flags)
 {
-    static const char function[] = "weft_from_local_even";
-    const weft_mesh_impl *mesh = weft_check_mesh(function, handle);
-    if (mesh == NULL || !weft_check_dtype(function, dtype) ||
-        !weft_check_shape(function, ndim, local_shape) || !check_flags(function, flags)) {
-        return NULL;
-    }
-    weft_placement canonical[WEFT_MAX_DIMS];
-    char why[200];
-    weft_status status = weft_placements_normalize(placements, mesh->ndim, ndim, canonical, why, sizeof(why));
-    if (status != WEFT_OK) {
-        weft_fail(status, function, "placements: %s", why);
-        return NULL;
-    }
-    int64_t shape[WEFT_MAX_DIMS] = { 0 };
-    for (int d = 0; d < ndim; d++) {
-        shape[d] = local_shape[d];
-    }
-    for (int m = 0; m < mesh->ndim; m++) {
-        int d = canonical[m].dim;
-        if (canonical[m].kind == WEFT_SHARD && !weft_mul_checked(shape[d], mesh->shape[m], &shape[d])) {
-            weft_fail(WEFT_ERR_SHAPE, function, "local_shape[%d] times the mesh is too large", d);
-            return NULL;
-        }
-    }
-    if (!weft_check_shape(function, ndim, shape)) {
-        return NULL;
-    }
-    const weft_layout *layout = weft_check_layout(function, mesh, canonical, ndim, shape, dtype);
-    if (layout == NULL || !check_locals(function, layout, locals)) {
-        return NULL;
-    }
-    return from_local(function, layout, locals, flags);
+    static const int64_t scalar[] = { 0 };
+    weft_import import = { .function = "weft_from_local_even",
+                           .dtype = dtype,
+                           .ndim = ndim,
+                           .placements = placements,
+                           .locals = locals,
+                           .flags = flags,
+                           .even_shape = ndim == 0 ? scalar : local_shape };
+    return from_local(&import, mesh);
+}
+
+weft_tensor *weft_from_local_ex(weft_dtype dtype, int ndim, void *const locals[], weft_mesh *mesh,
+                                const weft_placement *placements, const weft_from_local_options *options)
+{
+    weft_from_local_options o = options == NULL ? (weft_from_local_options){ NULL, NULL, NULL, 0 } : *options;
+    weft_import import = { .function = "weft_from_local_ex",
+                           .dtype = dtype,
+                           .ndim = ndim,
+                           .placements = placements,
+                           .locals = locals,
+                           .flags = o.flags,
+                           .shape = o.shape,
+                           .asks = o.shape == NULL && ndim != 0,
+                           .local_shapes = o.local_shapes,
+                           .strides = o.strides };
+    return from_local(&import, mesh);
 }

@@ -61,6 +61,18 @@ void weft_plans_free(weft_tensors *tensors);
 bool weft_random_start(weft_tensors *tensors, uint64_t seed);
 void weft_random_stop(weft_tensors *tensors);
 
+/* A tensor on the memory of the hosted shards, each row-major, or on a copy of it. NULL with the error kept. */
+weft_tensor_impl *weft_tensor_import(const char *function, const weft_layout *layout, void *const locals[],
+                                     bool copy);
+
+/* ---- numbers from process to process (numbers.c) ------------------------------------------------------- */
+
+/* Every process calls them, and they wait for no task of the program's. False with the error kept. BLOCKS: the `count`
+ * numbers of every process, one process after another. */
+bool weft_numbers_gather(const char *function, int count, const int64_t mine[], int64_t all[]);
+/* BLOCKS, but on `process`: its numbers on all of them. */
+bool weft_numbers_broadcast(const char *function, int process, int count, int64_t numbers[]);
+
 /* Gives replicas the values of their first rank, in the memory that they have, also where addends are
  * replicated. For a tensor that is new. False with the error kept. */
 bool weft_tensor_replicate_first(const char *function, weft_tensor_impl *tensor);
@@ -98,6 +110,9 @@ bool weft_acquired_refuse(const char *function, const char *why);
  * same would wait for ever. */
 bool weft_check_shard_waits_not(const char *function, const weft_local_shard *shard, bool write);
 bool weft_check_nothing_waits(const char *function);
+/* Whether no message to another process waits for the program: who waits for what that process makes of it may wait for
+ * ever. False with the error kept. */
+bool weft_check_no_send_waits(const char *function);
 /* BLOCKS: copies a hosted shard. Errors of tasks stay where they are; nothing is written in a world that is
  * broken. */
 weft_status weft_shard_read(const char *function, const weft_tensor_impl *tensor, int local_rank, void *host);

@@ -1,0 +1,73 @@
+/* A few whole numbers from process to process: what a call has to know before it can go on. They travel as tensors do,
+ * in memory of their own that no task waits for. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tensor/state.h"
+
+/* One row of `count` numbers for each entry of the mesh; this process's is `mine`. Belongs to the innermost scope. NULL
+ * with the error kept. */
+static weft_tensor_impl *numbers_tensor(const char *function, const weft_mesh_impl *mesh, weft_placement placement,
+                                        int count, const int64_t mine[])
+{
+    const int64_t shape[] = { placement.kind == WEFT_SHARD ? mesh->num_ranks : 1, count };
+    const weft_layout *layout = weft_check_layout(function, mesh, &placement, 2, shape, WEFT_I64);
+    void **locals = calloc((size_t)weft_runtime.local_ranks, sizeof(*locals));
+    weft_tensor_impl *tensor = NULL;
+    if (locals == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for %d pointers", weft_runtime.local_ranks);
+    } else if (layout != NULL) {
+        locals[0] = (void *)(uintptr_t)mine;
+        tensor = weft_tensor_import(function, layout, locals, true);
+    }
+    free(locals);
+    return tensor;
+}
+
+bool weft_numbers_gather(const char *function, int count, const int64_t mine[], int64_t all[])
+{
+    size_t bytes = (size_t)count * sizeof(*mine);
+    if (weft_runtime.num_processes == 1) {
+        memcpy(all, mine, bytes);
+        return true;
+    }
+    weft_scope_open();
+    const weft_mesh_impl *mesh = weft_host_mesh();
+    weft_tensor_impl *tensor = mesh == NULL ? NULL : numbers_tensor(function, mesh, weft_shard(0), count, mine);
+    bool done = tensor != NULL && weft_tensor_gather(function, tensor, all,
+                                                     bytes * (size_t)weft_runtime.num_processes) == WEFT_OK;
+    weft_scope_close();
+    return done;
+}
+
+/* One rank of each process, `first` at the front; NULL with the error kept. */
+static const weft_mesh_impl *processes_from(const char *function, int first)
+{
+    int64_t size = weft_runtime.num_processes;
+    int *ranks = malloc((size_t)size * sizeof(*ranks));
+    if (ranks == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for %lld ranks", (long long)size);
+        return NULL;
+    }
+    for (int64_t i = 0; i < size; i++) {
+        ranks[i] = weft_runtime.first_rank_of[i == 0 ? first : i <= first ? i - 1 : i];
+    }
+    const weft_mesh_impl *mesh = weft_mesh_obtain(function, 1, &size, ranks, NULL);
+    free(ranks);
+    return mesh;
+}
+
+bool weft_numbers_broadcast(const char *function, int process, int count, int64_t numbers[])
+{
+    if (weft_runtime.num_processes == 1) {
+        return true;
+    }
+    weft_scope_open();
+    const weft_mesh_impl *mesh = processes_from(function, process);
+    weft_tensor_impl *tensor =
+        mesh == NULL ? NULL : numbers_tensor(function, mesh, weft_replicate(), count, numbers);
+    bool done = tensor != NULL && weft_tensor_replicate_first(function, tensor) &&
+                (weft_runtime.process == process || weft_shard_read(function, tensor, 0, numbers) == WEFT_OK);
+    weft_scope_close();
+    return done;
+}
