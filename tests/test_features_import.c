@@ -128,7 +128,7 @@ static void a4_while_a_shard_is_held(void **state)
 /* ---- A5: memory ---------------------------------------------------------------------------------------- */
 
 /* Memory for the shards that this process hosts, of a tensor of `shape`. */
-static void allocate_locals(weft_mesh *mesh, const weft_placement *placements, int ndim, const int64_t shape[],
+static void prepare_locals(weft_mesh *mesh, const weft_placement *placements, int ndim, const int64_t shape[],
                             void *locals[])
 {
     for (int i = 0; i < weft_local_ranks(); i++) {
@@ -144,7 +144,7 @@ static void allocate_locals(weft_mesh *mesh, const weft_placement *placements, i
     }
 }
 
-static void free_locals(void *locals[])
+static void release_locals(void *locals[])
 {
     assert_int_equal(weft_wait(), WEFT_OK);
     for (int i = 0; i < weft_local_ranks(); i++) {
@@ -159,7 +159,7 @@ static void a5_memory_is_used_in_place(void **state)
     const int64_t shape[] = { N, 3 };
     const weft_placement blocks[] = { weft_shard(0), weft_shard(1) };
     void *locals[RANKS];
-    allocate_locals(grid, blocks, 2, shape, locals);
+    prepare_locals(grid, blocks, 2, shape, locals);
     for (unsigned flags = 0; flags <= (WEFT_COPY | WEFT_CHECK_RANKS); flags++) {
         weft_tensor *x = weft_from_local(WEFT_F64, 2, shape, locals, grid, blocks, flags);
         assert_no_error();
@@ -178,7 +178,7 @@ static void a5_memory_is_used_in_place(void **state)
     }
     weft_tensor_release(x);
     assert_no_error();
-    free_locals(locals);
+    release_locals(locals);
 }
 
 /* ---- A5: shapes ---------------------------------------------------------------------------------------- */
@@ -202,7 +202,7 @@ static void a5_uneven_shards_are_asked_for(void **state)
         int ndim = random_shape(&source, 3, 6, shape);
         weft_mesh *mesh = random_mesh(&source, RANKS);
         random_placements(&source, mesh, ndim, false, placements);
-        allocate_locals(mesh, placements, ndim, shape, locals);
+        prepare_locals(mesh, placements, ndim, shape, locals);
         int64_t count = shape_count(ndim, shape);
         for (int i = 0; i < weft_local_ranks(); i++) {
             int64_t offset[WEFT_MAX_DIMS];
@@ -224,7 +224,7 @@ static void a5_uneven_shards_are_asked_for(void **state)
             assert_true(values[i] == (double)i);
         }
         weft_tensor_release(x);
-        free_locals(locals);
+        release_locals(locals);
     }
 }
 
