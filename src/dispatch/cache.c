@@ -52,12 +52,20 @@ static weft_map_slot *slot_of(const weft_dispatch_state *state, const weft_cache
     return slot;
 }
 
+static void free_entry(weft_cached_call *entry)
+{
+    if (entry != NULL) {
+        free(entry->access_maps);
+        free(entry);
+    }
+}
+
 static void forget_call(weft_dispatch_state *state, weft_cached_call *entry)
 {
     weft_map_remove(&state->calls, slot_of(state, entry));
     unlink_entry(state, entry);
     drop_tasks(state, entry);
-    free(entry);
+    free_entry(entry);
 }
 
 /* ---- start and stop ------------------------------------------------------------------------------------ */
@@ -109,11 +117,14 @@ weft_rule_table *weft_rules(void)
 /* ---- calls --------------------------------------------------------------------------------------------- */
 
 /* The layouts of the inputs are interned: their addresses stand for them. */
-uint64_t weft_cache_hash(const weft_call_layouts *call)
+uint64_t weft_cache_hash(const weft_cache_key *key)
 {
+    const weft_call_layouts *call = &key->layouts;
     uint64_t hash = weft_hash_pointer(call->operation);
     for (int i = 0; i < call->num_inputs; i++) {
+        const weft_access_map *map = key->access_map[i];
         hash = weft_hash_u64(hash ^ (uint64_t)(uintptr_t)call->inputs[i]);
+        hash = map == NULL ? hash : weft_hash_bytes(map->turn, sizeof(map->turn), hash);
     }
     /* What lies beyond num_sizes and num_numbers is 0. */
     const weft_attributes *attributes = call->attributes;
@@ -126,18 +137,32 @@ uint64_t weft_cache_hash(const weft_call_layouts *call)
                                  (size_t)attributes->num_numbers * sizeof(attributes->numbers[0]), hash);
 }
 
-static bool entry_is(const weft_cached_call *entry, const weft_call_layouts *call)
+static bool same_maps(const weft_cached_call *entry, const weft_cache_key *key)
 {
-    return entry->operation == call->operation && entry->num_inputs == call->num_inputs &&
-           memcmp(entry->inputs, call->inputs, (size_t)call->num_inputs * sizeof(call->inputs[0])) == 0 &&
-           memcmp(&entry->attributes, call->attributes, sizeof(entry->attributes)) == 0;
+    const weft_access_map *kept = entry->access_maps;
+    bool same = true;
+    for (int i = 0; i < entry->num_inputs && same; i++) {
+        bool mapped = entry->mapped >> i & 1;
+        same = mapped == (key->access_map[i] != NULL) &&
+               (!mapped || weft_access_map_equal(kept++, key->access_map[i]));
+    }
+    return same;
 }
 
-weft_cached_call *weft_cache_find(const weft_call_layouts *call, uint64_t hash)
+static bool entry_is(const weft_cached_call *entry, const weft_cache_key *key)
+{
+    const weft_call_layouts *call = &key->layouts;
+    return entry->operation == call->operation && entry->num_inputs == call->num_inputs &&
+           memcmp(entry->inputs, call->inputs, (size_t)call->num_inputs * sizeof(call->inputs[0])) == 0 &&
+           memcmp(&entry->attributes, call->attributes, sizeof(entry->attributes)) == 0 &&
+           same_maps(entry, key);
+}
+
+weft_cached_call *weft_cache_find(const weft_cache_key *key)
 {
     weft_dispatch_state *state = weft_runtime.dispatch;
-    weft_map_slot *slot = weft_map_first(&state->calls, hash);
-    while (slot != NULL && !entry_is(slot->value, call)) {
+    weft_map_slot *slot = weft_map_first(&state->calls, key->hash);
+    while (slot != NULL && !entry_is(slot->value, key)) {
         slot = weft_map_next(&state->calls, slot);
     }
     if (slot == NULL) {
@@ -151,25 +176,48 @@ weft_cached_call *weft_cache_find(const weft_call_layouts *call, uint64_t hash)
     return entry;
 }
 
-weft_cached_call *weft_cache_add(const char *function, const weft_call_layouts *call, uint64_t hash,
+/* False: no memory. */
+static bool copy_maps(weft_cached_call *entry, const weft_cache_key *key)
+{
+    int count = 0;
+    for (int i = 0; i < entry->num_inputs; i++) {
+        entry->mapped |= key->access_map[i] != NULL ? 1u << i : 0;
+        count += key->access_map[i] != NULL;
+    }
+    entry->access_maps = count == 0 ? NULL : malloc((size_t)count * sizeof(*entry->access_maps));
+    if (count > 0 && entry->access_maps == NULL) {
+        return false;
+    }
+    for (int i = 0, k = 0; i < entry->num_inputs; i++) {
+        if (key->access_map[i] != NULL) {
+            entry->access_maps[k++] = *key->access_map[i];
+        }
+    }
+    return true;
+}
+
+weft_cached_call *weft_cache_add(const char *function, const weft_cache_key *key,
                                  const weft_sharding *sharding)
 {
     weft_dispatch_state *state = weft_runtime.dispatch;
+    const weft_call_layouts *call = &key->layouts;
     if (state->calls.count == MAX_CALLS) {
         forget_call(state, state->oldest);
     }
     weft_cached_call *entry = calloc(1, sizeof(*entry));
-    if (entry == NULL || !weft_map_add(&state->calls, hash, entry)) {
-        free(entry);
+    if (entry != NULL) {
+        entry->num_inputs = call->num_inputs;
+    }
+    if (entry == NULL || !copy_maps(entry, key) || !weft_map_add(&state->calls, key->hash, entry)) {
+        free_entry(entry);
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for the layouts");
         return NULL;
     }
     entry->operation = call->operation;
-    entry->num_inputs = call->num_inputs;
     memcpy(entry->inputs, call->inputs, (size_t)call->num_inputs * sizeof(call->inputs[0]));
     entry->attributes = *call->attributes;
     entry->sharding = *sharding;
-    entry->hash = hash;
+    entry->hash = key->hash;
     link_newest(state, entry);
     return entry;
 }

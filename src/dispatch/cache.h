@@ -5,12 +5,15 @@
 
 #include "dispatch/dispatch.h"
 
-/* What is remembered of a call: (operation, input layouts, attributes) -> the layouts to work on, and the tasks
- * on these. */
+/* What is remembered of a call: (operation, input layouts, the inputs' own access maps, attributes) -> the
+ * layouts to work on, and the tasks on these. Which inputs are one tensor is no part of it: a lowering is not
+ * told, and running a list joins what is one handle. */
 typedef struct weft_cached_call {
     const weft_operation *operation;
     int num_inputs;
     const weft_layout *inputs[WEFT_MAX_INPUTS];
+    unsigned mapped;              /* bit i: input i has an access map of its own */
+    weft_access_map *access_maps; /* of these, in their order; NULL: none */
     weft_attributes attributes;
     uint64_t hash;
     weft_sharding sharding;
@@ -21,11 +24,18 @@ typedef struct weft_cached_call {
     struct weft_cached_call *newer, *older; /* by their last use */
 } weft_cached_call;
 
-uint64_t weft_cache_hash(const weft_call_layouts *call);
+/* A call as the cache sees it. */
+typedef struct weft_cache_key {
+    weft_call_layouts layouts;
+    const weft_access_map *const *access_map; /* of each input; those are NULL that have none of their own */
+    uint64_t hash;                            /* weft_cache_hash() */
+} weft_cache_key;
+
+uint64_t weft_cache_hash(const weft_cache_key *key);
 /* No allocation. NULL when it is not there. Entries are valid until the next one is added. */
-weft_cached_call *weft_cache_find(const weft_call_layouts *call, uint64_t hash);
+weft_cached_call *weft_cache_find(const weft_cache_key *key);
 /* NULL with the error kept: no memory. Where there are too many entries, the least recently used goes. */
-weft_cached_call *weft_cache_add(const char *function, const weft_call_layouts *call, uint64_t hash,
+weft_cached_call *weft_cache_add(const char *function, const weft_cache_key *key,
                                  const weft_sharding *sharding);
 /* Whether a list that is built now is worth keeping: from its second use on. */
 bool weft_cache_wants_tasks(weft_cached_call *cached);

@@ -26,28 +26,29 @@ static bool find_sharding(const weft_call *call, const weft_call_layouts *layout
 const weft_sharding *weft_obtain_layouts(const weft_call *call, weft_tensor_impl *const tensors[],
                                          weft_sharding *own, int *guessed, weft_cached_call **cached)
 {
-    weft_call_layouts layouts; /* of its inputs as many are written as there are */
-    layouts.operation = call->operation;
-    layouts.num_inputs = call->num_inputs;
-    layouts.attributes = &call->attributes;
+    weft_cache_key key; /* of its inputs as many are written as there are */
+    key.access_map = call->access_map;
+    key.layouts.operation = call->operation;
+    key.layouts.num_inputs = call->num_inputs;
+    key.layouts.attributes = &call->attributes;
     *cached = NULL;
-    if (!weft_gather_layouts(call, tensors, layouts.inputs, guessed)) {
+    if (!weft_gather_layouts(call, tensors, key.layouts.inputs, guessed)) {
         return NULL;
     }
     bool forced = weft_forced()->active;
-    uint64_t hash = weft_cache_hash(&layouts);
-    *cached = forced ? NULL : weft_cache_find(&layouts, hash);
+    key.hash = weft_cache_hash(&key);
+    *cached = forced ? NULL : weft_cache_find(&key);
     if (*cached != NULL) {
         weft_runtime.counters.dispatch_hits++;
         return &(*cached)->sharding;
     }
     weft_runtime.counters.dispatch_misses++;
-    if (!find_sharding(call, &layouts, own)) {
+    if (!find_sharding(call, &key.layouts, own)) {
         return NULL;
     }
     if (forced) {
         return own;
     }
-    *cached = weft_cache_add(call->function, &layouts, hash, own);
+    *cached = weft_cache_add(call->function, &key, own);
     return *cached == NULL ? NULL : &(*cached)->sharding;
 }

@@ -328,16 +328,6 @@ bool weft_dispatch_accepts(const weft_call *call)
     return accepts;
 }
 
-/* Windows that the caller made are no part of what the cache looks at. */
-static bool has_own_access_maps(const weft_call *call)
-{
-    bool has = false;
-    for (int i = 0; i < call->num_inputs; i++) {
-        has |= call->access_map[i] != NULL;
-    }
-    return has;
-}
-
 weft_tensor *weft_dispatch(const weft_call *call)
 {
     operands o = { .call = call };
@@ -354,7 +344,7 @@ weft_tensor *weft_dispatch(const weft_call *call)
     }
     o.sharding = sharding;
     memcpy(o.access_map, call->access_map, sizeof(o.access_map));
-    if (weft_runtime.task_cache == WEFT_TASK_CACHE_OFF || has_own_access_maps(call)) {
+    if (weft_runtime.task_cache == WEFT_TASK_CACHE_OFF) {
         o.cached = NULL;
     }
     if (!needs_moves(call, sharding, inputs)) {

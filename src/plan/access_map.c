@@ -1,5 +1,7 @@
 #include "plan/access_map.h"
 
+#include <string.h>
+
 /* Rounded towards minus infinity; b > 0. */
 static int64_t floor_div(int64_t a, int64_t b)
 {
@@ -51,6 +53,12 @@ bool weft_access_map_make(weft_layout_table *table, const weft_layout *from, con
             weft_layout_intern(table, from->mesh, from->placements, from->ndim, shape, from->dtype);
     }
     return !any || access_map->cut != NULL;
+}
+
+bool weft_access_map_equal(const weft_access_map *a, const weft_access_map *b)
+{
+    return a->cut == b->cut && a->placed == b->placed && memcmp(a->has, b->has, sizeof(a->has)) == 0 &&
+           memcmp(a->of, b->of, sizeof(a->of)) == 0 && memcmp(a->turn, b->turn, sizeof(a->turn)) == 0;
 }
 
 bool weft_access_map_consecutive(const weft_access_map *access_map)

@@ -88,6 +88,8 @@ bool weft_access_map_make(weft_layout_table *table, const weft_layout *from, con
  * some ranks. */
 double weft_access_map_cost(const weft_topology *topology, const weft_cost_model *cost,
                             const weft_layout *from, const weft_access_map *access_map);
+/* Maps are compared as bytes: what says nothing is zero. */
+bool weft_access_map_equal(const weft_access_map *a, const weft_access_map *b);
 /* Whether the map may be placed. */
 bool weft_access_map_consecutive(const weft_access_map *access_map);
 /* An upper bound of the number of indices that a part reads. */

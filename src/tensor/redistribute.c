@@ -77,16 +77,10 @@ static weft_cached_plan *plan_build(const char *function, const weft_layout *fro
     return cached;
 }
 
-/* What they are along dimensions has no padding, and is zero where it says nothing: compared as bytes. */
-static bool same_windows(const weft_cached_plan *cached, const weft_access_map *access_map)
+static bool same_map(const weft_cached_plan *cached, const weft_access_map *access_map)
 {
-    if (access_map == NULL || cached->access_map.cut != access_map->cut) {
-        return access_map == NULL && cached->access_map.cut == NULL;
-    }
-    return cached->access_map.placed == access_map->placed &&
-           memcmp(cached->access_map.has, access_map->has, sizeof(access_map->has)) == 0 &&
-           memcmp(cached->access_map.of, access_map->of, sizeof(access_map->of)) == 0 &&
-           memcmp(cached->access_map.turn, access_map->turn, sizeof(access_map->turn)) == 0;
+    return access_map == NULL ? cached->access_map.cut == NULL
+                              : weft_access_map_equal(&cached->access_map, access_map);
 }
 
 /* WEFT_TASK_CACHE=check. False with the error kept. */
@@ -111,7 +105,7 @@ static weft_cached_plan *obtain(const char *function, const weft_layout *from, c
     }
     weft_cached_plan **bucket = &tensors->plans[hash % WEFT_PLAN_BUCKETS];
     for (weft_cached_plan *cached = *bucket; cached != NULL; cached = cached->next) {
-        if (cached->plan.from == from && cached->plan.to == to && same_windows(cached, access_map)) {
+        if (cached->plan.from == from && cached->plan.to == to && same_map(cached, access_map)) {
             weft_runtime.counters.plan_hits++;
             return check_again(function, cached) ? cached : NULL;
         }
