@@ -17,6 +17,7 @@
 #include "dispatch/dispatch.h"
 #include "runtime/failures.h"
 #include "runtime/pool.h"
+#include "runtime/task_memory.h"
 #include "runtime/thread.h"
 #include "runtime/variables.h"
 #include "tensor/tensor.h"
@@ -87,7 +88,7 @@ static void give_up_world(const char *function, weft_status status, const weft_t
     }
     weft_break(status, function, "%s", bare_message(function));
     if (weft_runtime.comm == NULL) { /* else its thread tells them */
-        weft_transport_abort(transport);
+        transport->abandon(transport->state);
     }
 }
 
@@ -97,19 +98,19 @@ static void stop_floors(const weft_transport *transport)
     weft_tensors_stop();
     if (weft_runtime.comm != NULL) {
         weft_comm_stop(weft_runtime.comm);
-    } else if (transport->data.state != NULL) {
-        weft_transport_close(transport);
+    } else if (transport->close != NULL) {
+        transport->close(transport->state);
     }
     weft_runtime_stop();
 }
 
 static weft_status start_comm(const char *function, const weft_settings *settings, weft_transport transport)
 {
-    if (transport.data.state == NULL) {
+    if (transport.state == NULL) {
         return WEFT_OK;
     }
-    if (transport.data.enable_packing != NULL) {
-        transport.data.enable_packing(transport.data.state);
+    if (transport.settle != NULL) {
+        transport.settle(transport.state);
     }
     weft_runtime.comm = weft_comm_start(function, transport, settings->timeout_s);
     return weft_runtime.comm == NULL ? weft_latest_status() : WEFT_OK;
@@ -146,7 +147,7 @@ static void watch_exit(void)
     watches_exit = watches_exit || atexit(leave_at_exit) == 0;
 }
 
-/* A process that cannot start comes as far as the others' handshake all the same, where it can: they wait
+/* A process that cannot start comes as far as the others' first meeting all the same, where it can: they wait
  * for it. */
 static weft_status start(const char *function, const weft_config *config, const void *communicator)
 {
@@ -213,6 +214,7 @@ weft_status weft_wait(void)
         weft_comm_wait(weft_runtime.comm);
     }
     starpu_task_wait_for_all();
+    weft_task_memory_collect(weft_runtime.task_memory);
     weft_pool_collect(weft_runtime.pool);
     weft_errors_forget_operations();
     return weft_error_collect();

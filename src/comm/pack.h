@@ -6,7 +6,7 @@
 #ifndef WEFT_SRC_COMM_PACK_H
 #define WEFT_SRC_COMM_PACK_H
 
-#include "comm/transport.h"
+#include "comm/comm.h"
 
 /* Of a pack. What MPI sends without asking first over TCP (64 KB), less something. */
 enum { WEFT_PACK_CAPACITY = 48 * 1024 };

@@ -62,6 +62,7 @@ typedef struct weft_runtime_state {
     uint64_t operations; /* and redistributions submitted: what tasks are ordered by */
     struct weft_pending *pending;
     struct weft_pool *pool;
+    struct weft_task_memory *task_memory;
     struct weft_codelet *codelets; /* by the kernels' numbers (codelets.c) */
     weft_vec own_codelets;         /* weft_codelet *: of the program's kernels */
     int *codelet_nodes;            /* read by StarPU for tasks of many buffers: all 0 */
@@ -127,8 +128,8 @@ bool weft_check_shape(const char *function, int ndim, const int64_t shape[]);
 weft_status weft_print_begin(const char *function, const char *text, size_t size, weft_text_file *file);
 weft_status weft_print_end(const char *function, weft_status status, weft_text_file *file, char *text, size_t size,
                            size_t *length);
-/* Copies a struct of options into `own`, where what the program's struct does not have is 0. `given_size`: what its
- * field `size` says; `first`: what 0 stands for. False with the error kept. */
+/* Copies a struct of options into `own`, where what the program's struct does not have is 0. `given_size`:
+ * what its field `size` says; `first`: what 0 stands for. False with the error kept. */
 bool weft_check_options(const char *function, void *own, size_t own_size, const void *given, size_t given_size,
                         size_t first);
 #define WEFT_TAKE_OPTIONS(function, own, given)                                                              \

@@ -11,6 +11,7 @@
 #include "runtime/pending.h"
 #include "runtime/pool.h"
 #include "runtime/runtime.h"
+#include "runtime/task_memory.h"
 #include "runtime/trace.h"
 #include "sched/sched.h"
 
@@ -191,7 +192,8 @@ weft_status weft_runtime_start(const char *function, const weft_settings *settin
         state->pool =
             weft_pool_new(settings->pool_bytes > 0 ? settings->pool_bytes : default_pool_bytes(place));
         state->pending = weft_pending_new(settings->max_pending_tasks);
-        if (state->pool == NULL || state->pending == NULL) {
+        state->task_memory = weft_task_memory_new();
+        if (state->pool == NULL || state->pending == NULL || state->task_memory == NULL) {
             status = weft_fail(WEFT_ERR_NOMEM, function, "no memory for the runtime");
         }
         status = status == WEFT_OK ? weft_codelets_start(function) : status;
@@ -219,6 +221,7 @@ weft_status weft_runtime_configure(const char *function, const weft_settings *se
 void weft_runtime_stop(void)
 {
     weft_runtime_state *state = &weft_runtime;
+    weft_task_memory_delete(state->task_memory);
     weft_pool_delete(state->pool);
     weft_pending_delete(state->pending);
     weft_layout_table_delete(state->layouts);

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "codelets/copy.h"
-#include "runtime/codelets.h"
 #include "runtime/pending.h"
+#include "runtime/task_memory.h"
 #include "sched/sched.h"
 #include "tensor/state.h"
 
@@ -80,62 +80,59 @@ static size_t aligned(size_t bytes)
     return (bytes + 15) / 16 * 16;
 }
 
-/* The run, its operands, room for pointers, and a copy of the arguments: one block. NULL: no memory. */
-static weft_submitted_run *new_run(const weft_single_task *task, size_t *size)
+/* The block of a task: StarPU's structure, the run, its operands' places, room for pointers, and a copy of the
+ * arguments. NULL: no memory. */
+static weft_task_block *new_block(const weft_single_task *task)
 {
     size_t n = (size_t)task->num_operands;
     size_t places = aligned(sizeof(weft_submitted_run) + n * sizeof(weft_run_place));
     size_t pointers = aligned(n * sizeof(void *));
-    *size = places + pointers + task->arguments_size;
-    weft_submitted_run *submitted = malloc(*size);
-    if (submitted == NULL) {
+    size_t size = places + pointers + task->arguments_size;
+    weft_task_block *block = weft_task_obtain(weft_runtime.task_memory, size);
+    if (block == NULL) {
         return NULL;
     }
-    void *arguments = (char *)submitted + places + pointers;
-    weft_task_run *run = &submitted->run;
+    const weft_codelet *codelet = weft_codelet_of(task->kernel);
+    block->starpu.cl = (struct starpu_codelet *)(uintptr_t)&codelet->starpu;
+    block->starpu.cl_arg_size = size;
+    weft_task_run *run = &weft_block_run(block)->run;
     run->kernel = task->kernel;
-    run->cpu = &weft_codelet_of(task->kernel)->cpu;
-    run->arguments = memcpy(arguments, task->arguments, task->arguments_size);
+    run->cpu = &codelet->cpu;
+    run->arguments = memcpy(block->bytes + places + pointers, task->arguments, task->arguments_size);
     run->function = task->function;
     run->operation = weft_runtime.operations;
     run->fail = weft_fail_later;
     run->num_operands = task->num_operands;
-    run->operands = (void **)(void *)((char *)submitted + places);
+    run->operands = (void **)(void *)(block->bytes + places);
     if (task->scalars != NULL) {
         memcpy(run->scalars, task->scalars, sizeof(run->scalars));
     }
-    return submitted;
-}
-
-/* On the worker. */
-static void task_ended(void *pending)
-{
-    weft_pending_end(pending, 1);
+    return block;
 }
 
 bool weft_task_submit(const weft_single_task *task)
 {
-    size_t size;
-    weft_submitted_run *run = new_run(task, &size);
-    struct starpu_task *starpu = starpu_task_create();
-    buffers all = { .handles = starpu->handles, .modes = starpu->modes };
+    weft_task_block *block = new_block(task);
+    buffers all = { 0 };
+    if (block != NULL) {
+        all.handles = block->starpu.handles;
+        all.modes = block->starpu.modes;
+    }
     bool many = task->num_operands > STARPU_NMAXBUFS;
-    if (run == NULL || (many && !reserve_buffers(&all, task->num_operands))) {
-        free(run);
-        starpu->destroy = 0;
-        starpu_task_destroy(starpu);
+    if (block == NULL || (many && !reserve_buffers(&all, task->num_operands))) {
+        if (block != NULL) {
+            weft_task_give_back(weft_runtime.task_memory, block);
+        }
         weft_fail(WEFT_ERR_NOMEM, task->function, "no memory for a task");
         return false;
     }
+    weft_submitted_run *run = weft_block_run(block);
     for (int i = 0; i < task->num_operands; i++) {
         run->places[i].offset = task->operands[i].offset;
         run->places[i].buffer = buffer_of(&all, &task->operands[i]);
     }
-    starpu->cl = &weft_codelet_of(task->kernel)->starpu;
+    struct starpu_task *starpu = &block->starpu;
     starpu->name = weft_runtime.trace == NULL ? task->name : weft_task_trace_name(task->name, all.handles[0]);
-    starpu->cl_arg = run;
-    starpu->cl_arg_size = size;
-    starpu->cl_arg_free = 1;
     starpu->nbuffers = all.count;
     starpu->priority = weft_sched_priority(weft_runtime.operations, task->position);
     if (many) {
@@ -143,15 +140,12 @@ bool weft_task_submit(const weft_single_task *task)
         starpu->dyn_modes = all.modes;
         free(all.places);
     }
-    starpu->callback_func = task_ended;
-    starpu->callback_arg = weft_runtime.pending;
     weft_acquired_follow_task(all.count, all.handles, all.modes);
     weft_pending_begin(weft_runtime.pending, 1);
     int failed = starpu_task_submit(starpu);
     if (failed != 0) {
         weft_pending_end(weft_runtime.pending, 1);
-        starpu->destroy = 0;
-        starpu_task_destroy(starpu); /* frees the run too */
+        weft_task_give_back(weft_runtime.task_memory, block);
         weft_fail_alone(WEFT_ERR_UNSUPPORTED, task->function, "StarPU takes no such task: %s",
                         strerror(-failed));
         return false;
@@ -185,32 +179,36 @@ static void unbind(weft_bound_list *bound)
             weft_buffer_release(bound->temporaries[i]);
         }
     }
-    free(bound->temporaries);
-    free(bound->messages);
-    if (bound->slots != bound->few_slots) {
-        free(bound->slots);
-        free(bound->operands);
-    }
+    weft_room_give_back(bound->room);
 }
 
+/* What a run needs beside its tasks: slots and operands only where there are many. */
 static bool obtain_room(weft_bound_list *bound)
 {
     const weft_task_list *list = bound->list;
+    bool many = list->slots.count > WEFT_FEW_SLOTS || list->max_operands > WEFT_FEW_SLOTS;
+    size_t slots = many ? aligned(list->slots.count * sizeof(*bound->slots)) : 0;
+    size_t operands = many ? aligned(list->max_operands * sizeof(*bound->operands)) : 0;
+    size_t temporaries = aligned(list->temporaries.count * sizeof(*bound->temporaries));
+    size_t messages = list->max_messages * sizeof(*bound->messages);
     bound->slots = bound->few_slots;
     bound->operands = bound->few_operands;
-    if (list->slots.count > WEFT_FEW_SLOTS || list->max_operands > WEFT_FEW_SLOTS) {
-        bound->slots = malloc(list->slots.count * sizeof(*bound->slots));
-        bound->operands = malloc(list->max_operands * sizeof(*bound->operands));
+    if (slots + operands + temporaries + messages == 0) {
+        return true;
     }
-    if (list->temporaries.count > 0) {
-        bound->temporaries = calloc(list->temporaries.count, sizeof(*bound->temporaries));
+    bound->room = weft_room_obtain(slots + operands + temporaries + messages);
+    if (bound->room == NULL) {
+        return false;
     }
-    if (list->max_messages > 0) {
-        bound->messages = malloc(list->max_messages * sizeof(*bound->messages));
+    char *place = bound->room->memory;
+    if (many) {
+        bound->slots = (weft_panel *)(void *)place;
+        bound->operands = (weft_bound_operand *)(void *)(place + slots);
     }
-    return bound->slots != NULL && bound->operands != NULL &&
-           (list->temporaries.count == 0 || bound->temporaries != NULL) &&
-           (list->max_messages == 0 || bound->messages != NULL);
+    bound->temporaries = (weft_buffer **)(void *)(place + slots + operands);
+    memset(place + slots + operands, 0, temporaries);
+    bound->messages = (weft_message *)(void *)(place + slots + operands + temporaries);
+    return true;
 }
 
 static bool obtain_temporaries(weft_bound_list *bound)
@@ -241,6 +239,7 @@ bool weft_task_list_bind(weft_bound_list *bound, const weft_task_list *list, con
 {
     bound->list = list;
     bound->bindings = bindings;
+    bound->room = NULL;
     bound->temporaries = NULL;
     bound->messages = NULL;
     if (!obtain_room(bound) || !obtain_temporaries(bound)) {

@@ -35,6 +35,7 @@ typedef struct weft_bound_list {
     weft_buffer **temporaries;            /* by theirs */
     weft_bound_operand *operands;         /* room for those of one task */
     weft_message *messages;               /* and of one transfer */
+    struct weft_room *room;               /* where these are, if there are any; else NULL */
     weft_panel few_slots[WEFT_FEW_SLOTS]; /* most lists need no more: nothing is allocated for them */
     weft_bound_operand few_operands[WEFT_FEW_SLOTS];
 } weft_bound_list;

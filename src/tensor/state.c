@@ -21,6 +21,42 @@ weft_status weft_tensors_start(void)
     return WEFT_OK;
 }
 
+/* The one that was used last; in place of one that is too small a larger one. */
+weft_room *weft_room_obtain(size_t bytes)
+{
+    weft_tensors *tensors = weft_runtime.tensors;
+    weft_room *room = tensors->rooms;
+    if (room != NULL) {
+        tensors->rooms = room->next;
+        if (room->bytes >= bytes) {
+            return room;
+        }
+        free(room);
+    }
+    room = malloc(sizeof(*room) + 2 * bytes);
+    if (room != NULL) {
+        room->bytes = 2 * bytes;
+    }
+    return room;
+}
+
+void weft_room_give_back(weft_room *room)
+{
+    if (room != NULL) {
+        room->next = weft_runtime.tensors->rooms;
+        weft_runtime.tensors->rooms = room;
+    }
+}
+
+static void free_rooms(weft_tensors *tensors)
+{
+    while (tensors->rooms != NULL) {
+        weft_room *next = tensors->rooms->next;
+        free(tensors->rooms);
+        tensors->rooms = next;
+    }
+}
+
 void weft_tensors_tell_left_over(FILE *file)
 {
     const weft_tensors *tensors = weft_runtime.tensors;
@@ -56,6 +92,8 @@ void weft_tensors_stop(void)
     while (tensors->newest != NULL) {
         weft_tensor_delete(tensors->newest);
     }
+    free_rooms(tensors);
+    weft_tensor_free_spare(tensors);
     weft_plans_free(tensors);
     weft_random_stop(tensors);
     weft_vec_free(&tensors->references);

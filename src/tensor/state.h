@@ -2,6 +2,8 @@
 #ifndef WEFT_SRC_TENSOR_STATE_H
 #define WEFT_SRC_TENSOR_STATE_H
 
+#include <stdalign.h>
+
 #include "base/map.h"
 #include "tensor/exchange.h"
 #include "tensor/tensor.h"
@@ -32,6 +34,9 @@ typedef struct weft_acquired {
 
 typedef struct weft_tensors {
     weft_tensor_impl *newest;
+    weft_tensor_impl *spare; /* memory of tensors that are gone, which all have one size: used again */
+    int num_spare;
+    struct weft_room *rooms; /* that are not used */
     weft_vec references; /* weft_tensor_impl *: the scopes' references, outermost scope first */
     weft_vec scopes;     /* size_t: where each open scope begins in `references` */
     int64_t unopened;    /* scopes inside these for which there was no memory */
@@ -77,6 +82,18 @@ bool weft_numbers_broadcast(const char *function, int process, int count, int64_
  * replicated. For a tensor that is new. False with the error kept. */
 bool weft_tensor_replicate_first(const char *function, weft_tensor_impl *tensor);
 
+/* Memory for the time of one run of a task list, of undefined contents; kept and used again. */
+typedef struct weft_room {
+    struct weft_room *next;
+    size_t bytes;
+    alignas(16) char memory[];
+} weft_room;
+
+/* NULL: no memory. */
+weft_room *weft_room_obtain(size_t bytes);
+/* NULL: nothing. */
+void weft_room_give_back(weft_room *room);
+
 /* Drops one reference of any kind; deletes the tensor at the last. */
 void weft_tensor_unreference(weft_tensor_impl *tensor);
 /* Gives a new reference to the innermost scope, or to the caller where none is open. False: no memory. */
@@ -87,6 +104,7 @@ bool weft_scope_adopt(weft_tensor_impl *tensor);
 weft_tensor_impl *weft_tensor_allocate(const char *function, const weft_layout *layout);
 bool weft_tensor_register(const char *function, weft_tensor_impl *tensor);
 void weft_tensor_delete(weft_tensor_impl *tensor);
+void weft_tensor_free_spare(weft_tensors *tensors);
 
 /* ---- what is held (holds.c) ---------------------------------------------------------------------------- */
 

@@ -74,7 +74,8 @@ static int64_t panel_holding(const weft_layout *layout, const weft_local_shard *
 bool weft_shard_view(const weft_layout *layout, weft_local_shard *shard,
                      const weft_tensor_impl *source_tensor, const weft_local_shard *source, int64_t offset)
 {
-    weft_panel *panels = malloc((size_t)shard->num_panels * sizeof(*panels));
+    bool single = shard->num_panels == 1;
+    weft_panel own, *panels = single ? &own : malloc((size_t)shard->num_panels * sizeof(*panels));
     if (panels == NULL) {
         return false;
     }
@@ -84,14 +85,16 @@ bool weft_shard_view(const weft_layout *layout, weft_local_shard *shard,
         int64_t panel_begin;
         int64_t panel = panel_holding(source_tensor->layout, source, begin, end, &panel_begin);
         if (panel < 0) {
-            free(panels);
+            free(single ? NULL : panels);
             return false;
         }
         panels[i] = source->panels[panel];
         panels[i].offset += begin - panel_begin;
     }
     weft_buffer_retain(source->buffer);
-    shard->panels = shard->view_panels = panels;
+    shard->view_panels = single ? NULL : panels;
+    shard->view_panel = single ? own : (weft_panel){ 0 };
+    shard->panels = single ? &shard->view_panel : panels;
     shard->buffer = source->buffer;
     shard->offset = source->offset + offset;
     return true;
@@ -99,11 +102,46 @@ bool weft_shard_view(const weft_layout *layout, weft_local_shard *shard,
 
 /* ---- tensors ------------------------------------------------------------------------------------------- */
 
+enum { MAX_SPARE = 1024 };
+
+static weft_tensor_impl *take_memory(size_t size)
+{
+    weft_tensors *tensors = weft_runtime.tensors;
+    weft_tensor_impl *tensor = tensors->spare;
+    if (tensor == NULL) {
+        return malloc(size);
+    }
+    tensors->spare = tensor->older;
+    tensors->num_spare--;
+    return tensor;
+}
+
+static void give_memory_back(weft_tensor_impl *tensor)
+{
+    weft_tensors *tensors = weft_runtime.tensors;
+    if (tensors->num_spare >= MAX_SPARE) {
+        free(tensor);
+        return;
+    }
+    tensor->older = tensors->spare;
+    tensors->spare = tensor;
+    tensors->num_spare++;
+}
+
+void weft_tensor_free_spare(weft_tensors *tensors)
+{
+    while (tensors->spare != NULL) {
+        weft_tensor_impl *older = tensors->spare->older;
+        free(tensors->spare);
+        tensors->spare = older;
+    }
+}
+
 weft_tensor_impl *weft_tensor_allocate(const char *function, const weft_layout *layout)
 {
     int num_shards = weft_runtime.local_ranks;
     size_t size = sizeof(weft_tensor_impl) + (size_t)num_shards * sizeof(weft_local_shard);
-    weft_tensor_impl *tensor = malloc(size);
+    weft_tensor_impl *tensor = take_memory(size);
     if (tensor == NULL) {
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a tensor");
         return NULL;
@@ -139,5 +177,5 @@ void weft_tensor_delete(weft_tensor_impl *tensor)
         free(shard->view_panels);
     }
     free(tensor->name);
-    free(tensor);
+    give_memory_back(tensor);
 }

@@ -19,7 +19,8 @@ typedef struct weft_local_shard {
     int64_t num_panels; /* cut as weft_panel_range(layout, &box, ...) says */
     /* Those of the buffer, or a view's own; two panels of a view may share a handle. */
     const weft_panel *panels;
-    weft_panel *view_panels;       /* NULL: not a view */
+    weft_panel *view_panels;       /* of a view of several panels: allocated; else NULL */
+    weft_panel view_panel;         /* of a view of one */
     weft_buffer *buffer;           /* the memory; shared with other tensors by views */
     int64_t offset;                /* bytes from the buffer's start to the shard's first element */
     struct weft_acquisition *hold; /* while weft_local_acquire() holds it; else NULL */
