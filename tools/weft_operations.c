@@ -13,6 +13,9 @@ static void print_rules(const weft_operation *operation)
     if (operation->choose != NULL) {
         printf("inputs as they lie");
     }
+    if (operation->expand != NULL && operation->expands == NULL) {
+        printf("those of its calls");
+    }
     for (int i = 0; i < WEFT_MAX_RULES && operation->rules[i] != NULL; i++) {
         printf("%s`%s`", i == 0 ? "" : ", ", operation->rules[i]);
     }
@@ -90,7 +93,15 @@ static const char *tasks_text(const weft_operation *operation)
     return operation->lower != NULL                        ? "a lowering of its own"
            : weft_kernel_is_elementwise(operation->kernel) ? "elementwise"
            : operation->accumulates                        ? "kernel, piece by piece"
-                                                           : "kernel";
+           : operation->kernel != WEFT_KERNEL_NONE         ? "kernel"
+                                                           : "";
+}
+
+static const char *calls_text(const weft_operation *operation)
+{
+    return operation->expand == NULL    ? ""
+           : operation->expands == NULL ? "other calls"
+                                        : "; some calls: other calls";
 }
 
 static void print_operation(const weft_operation *operation)
@@ -101,9 +112,10 @@ static void print_operation(const weft_operation *operation)
     print_types(operation->inputs[0].types);
     printf(" | %s | ", output_text(operation->output_type));
     print_linear(operation);
-    printf(" | %s | %s | %s |\n",
+    printf(" | %s | %s | %s%s |\n",
            operation->linear.contracts == WEFT_SUM ? "" : weft_reduce_op_name(operation->linear.contracts),
-           operation->gradient == NULL ? "" : operation->gradient, tasks_text(operation));
+           operation->gradient == NULL ? "" : operation->gradient, tasks_text(operation),
+           calls_text(operation));
 }
 
 int main(void)

@@ -263,6 +263,12 @@ static bool may_submit(const weft_call_signature *call)
 
 bool weft_check_spmd(const weft_call_signature *call)
 {
+    if (weft_runtime.steps != NULL) {
+        return !call->failed;
+    }
+    if (weft_runtime.expanded > 0) {
+        return !call->failed && (!weft_is_broken() || weft_error_collect() == WEFT_OK);
+    }
     if (!call->failed && !may_submit(call)) {
         return false;
     }

@@ -23,7 +23,8 @@ char *weft_process_text(int process, char *text, size_t size);
 
 /* Called once by each of them, after its checks and before anything is submitted. False with the error kept:
  * submit nothing. With WEFT_CHECK it BLOCKS until all processes have come to this call, or WEFT_TIMEOUT_S has
- * passed; a difference, or a process that does not come, breaks the world. */
+ * passed; a difference, or a process that does not come, breaks the world. Calls of an expansion follow from the call
+ * that is expanded, and are not compared. */
 bool weft_check_spmd(const weft_call_signature *call);
 
 /* Called by weft_finalize() when everything here has ended, with WEFT_CHECK or without: BLOCKS until all

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dispatch/expansion.h"
+
 typedef struct weft_dispatch {
     weft_map calls;                    /* weft_cached_call */
     weft_cached_call *newest, *oldest; /* by their last use */
@@ -11,6 +13,7 @@ typedef struct weft_dispatch {
     weft_rule_table rules;
     weft_map warned; /* operations that a warning was given of: a set */
     weft_forced_sharding forced;
+    weft_expansions expansions;
 } weft_dispatch_state;
 
 /* At most so many entries, of 1.5 KB each, and so many bytes of task lists: a program whose attributes never
@@ -92,6 +95,7 @@ void weft_dispatch_stop(void)
     weft_map_free(&state->calls);
     weft_rule_table_free(&state->rules);
     weft_map_free(&state->warned);
+    weft_expansions_free(&state->expansions);
     free(state);
     weft_runtime.dispatch = NULL;
 }
@@ -102,6 +106,11 @@ int64_t weft_dispatch_force(int64_t combination)
     int64_t most = forced->most;
     *forced = (weft_forced_sharding){ .active = combination >= 0, .combination = combination };
     return most;
+}
+
+weft_expansions *weft_expansions_kept(void)
+{
+    return &weft_runtime.dispatch->expansions;
 }
 
 weft_forced_sharding *weft_forced(void)

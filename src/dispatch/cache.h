@@ -5,6 +5,8 @@
 
 #include "dispatch/dispatch.h"
 
+struct weft_expansions; /* dispatch/expansion.h */
+
 /* What is remembered of a call: (operation, input layouts, the inputs' own access maps, attributes) -> the
  * layouts to work on, and the tasks on these. Which inputs are one tensor is no part of it: a lowering is not
  * told, and running a list joins what is one handle. */
@@ -41,6 +43,9 @@ weft_cached_call *weft_cache_add(const char *function, const weft_cache_key *key
 bool weft_cache_wants_tasks(weft_cached_call *cached);
 /* Takes the list over, where it fits into the budget; drops those that were used least recently. */
 void weft_cache_keep_tasks(weft_cached_call *cached, weft_task_list *tasks);
+
+/* The expansions of composites that are kept. */
+struct weft_expansions *weft_expansions_kept(void);
 
 /* What weft_dispatch_force() has set. */
 weft_forced_sharding *weft_forced(void);

@@ -1,7 +1,7 @@
 /* The road of every operation: checks, layouts, moves, the output, its tasks. */
 #include <string.h>
 
-#include "comm/check_spmd.h"
+#include "codelets/random.h"
 #include "dispatch/cache.h"
 #include "dispatch/check.h"
 #include "dispatch/inputs.h"
@@ -277,43 +277,6 @@ static bool needs_moves(const weft_call *call, const weft_sharding *sharding,
     return false;
 }
 
-/* `valid`: the inputs are live tensors that fit together. */
-static bool check_spmd(const weft_call *call, weft_tensor_impl *const inputs[], bool valid)
-{
-    if (weft_runtime.comm == NULL) {
-        return weft_check_spmd(&(weft_call_signature){ .function = call->function, .failed = !valid });
-    }
-    const weft_attributes *attributes = &call->attributes;
-    const weft_layout *layouts[WEFT_MAX_INPUTS];
-    enum { OWN = 3, MOST = OWN + WEFT_MAX_SCALARS + WEFT_MAX_SIZES + WEFT_MAX_ATTRIBUTES };
-    double numbers[MOST] = { (double)attributes->rule, (double)attributes->leading,
-                             (double)attributes->type };
-    int num_numbers = OWN;
-    for (int i = 0; i < WEFT_MAX_SCALARS; i++) {
-        numbers[num_numbers++] = call->scalars[i];
-    }
-    for (int i = 0; i < attributes->num_sizes; i++) {
-        numbers[num_numbers++] = (double)attributes->sizes[i];
-    }
-    for (int i = 0; i < attributes->num_numbers; i++) {
-        numbers[num_numbers++] = (double)attributes->numbers[i];
-    }
-    while (num_numbers > 0 && numbers[num_numbers - 1] == 0) {
-        num_numbers--; /* most operations have few of them */
-    }
-    for (int i = 0; valid && i < call->num_inputs; i++) {
-        layouts[i] = inputs[i]->layout;
-    }
-    return weft_check_spmd(&(weft_call_signature){
-        .function = call->function,
-        .failed = !valid,
-        .num_layouts = valid ? call->num_inputs : 0,
-        .layouts = layouts,
-        .num_numbers = num_numbers,
-        .numbers = numbers,
-    });
-}
-
 bool weft_dispatch_accepts(const weft_call *call)
 {
     weft_tensor_impl *inputs[WEFT_MAX_INPUTS];
@@ -323,26 +286,56 @@ bool weft_dispatch_accepts(const weft_call *call)
     bool accepts =
         check_inputs(call, inputs) && weft_obtain_layouts(call, inputs, &own, &guessed, &cached) != NULL;
     if (!accepts) {
-        check_spmd(call, inputs, false);
+        weft_dispatch_check_spmd(call, inputs, false);
     }
     return accepts;
 }
 
-weft_tensor *weft_dispatch(const weft_call *call)
+/* Nothing is submitted, and no other process need come along. */
+static weft_tensor *make_without_data(const operands *o)
+{
+    const weft_call *call = o->call;
+    weft_tensor *output = NULL;
+    if (!call->operation->in_place) {
+        output = weft_tensor_handle(weft_tensor_fake(call->function, o->sharding->output));
+    } else if (o->inputs[0]->fake) {
+        output = call->inputs[0];
+    } else {
+        weft_fail(WEFT_ERR_STATE, call->function, "%s has data, and another input has none (weft_fake())",
+                  call->operation->inputs[0].name);
+    }
+    bool done = output != NULL && (weft_runtime.steps == NULL || weft_runtime.steps->add(weft_runtime.steps, call, 1, &output));
+    return done ? output : NULL;
+}
+
+static bool any_without_data(const weft_call *call, weft_tensor_impl *const inputs[])
+{
+    bool any = false;
+    for (int i = 0; i < call->num_inputs; i++) {
+        any |= inputs[i]->fake;
+    }
+    return any;
+}
+
+/* The call of an operation that becomes tasks by itself. */
+static weft_tensor *dispatch(const weft_call *call)
 {
     operands o = { .call = call };
     weft_tensor_impl **inputs = o.inputs;
     weft_sharding own;
     int guessed = -1;
-    const weft_sharding *sharding =
-        check_inputs(call, inputs) ? weft_obtain_layouts(call, inputs, &own, &guessed, &o.cached) : NULL;
-    if (!check_spmd(call, inputs, sharding != NULL) || sharding == NULL) {
+    bool live = check_inputs(call, inputs);
+    const weft_sharding *sharding = live ? weft_obtain_layouts(call, inputs, &own, &guessed, &o.cached) : NULL;
+    o.sharding = sharding;
+    if (live && any_without_data(call, inputs)) {
+        return sharding == NULL ? NULL : make_without_data(&o);
+    }
+    if (!weft_dispatch_check_spmd(call, inputs, sharding != NULL) || sharding == NULL) {
         return NULL;
     }
     if (guessed >= 0) {
         weft_warn_of_guess(call, guessed, inputs[guessed]->layout);
     }
-    o.sharding = sharding;
     memcpy(o.access_map, call->access_map, sizeof(o.access_map));
     if (weft_runtime.task_cache == WEFT_TASK_CACHE_OFF) {
         o.cached = NULL;
@@ -360,4 +353,53 @@ weft_tensor *weft_dispatch(const weft_call *call)
     }
     weft_scope_close();
     return output;
+}
+
+/* ---- every call of an operation ------------------------------------------------------------------------- */
+
+/* With the state in use, which has moved on when this succeeds. */
+static weft_tensor *dispatch_drawing(const weft_call *call)
+{
+    weft_call drawing = *call;
+    weft_random_state *state = weft_random_in_use();
+    weft_random_pack(drawing.scalars + WEFT_RANDOM_SEED, state->seed);
+    weft_random_pack(drawing.scalars + WEFT_RANDOM_OFFSET, state->offset);
+    weft_tensor *output = dispatch(&drawing);
+    state->offset += output != NULL && !weft_tensor_get(output)->fake;
+    return output;
+}
+
+weft_tensor *weft_dispatch_itself(const weft_call *call)
+{
+    bool draws = call->operation->draws && weft_require_init(call->function) == WEFT_OK;
+    return draws && weft_runtime.steps == NULL ? dispatch_drawing(call) : dispatch(call);
+}
+
+static weft_status carry_out(const weft_call *call, weft_tensor *outputs[])
+{
+    if (weft_call_expands(call)) {
+        return weft_composite_call(call, outputs) ? WEFT_OK : weft_latest_status();
+    }
+    outputs[0] = weft_dispatch_itself(call);
+    return outputs[0] != NULL ? WEFT_OK : weft_latest_status();
+}
+
+weft_tensor *weft_dispatch(const weft_call *call)
+{
+    weft_tensor *output = NULL;
+    return weft_dispatch_all(call, &output) ? output : NULL;
+}
+
+bool weft_dispatch_all(const weft_call *call, weft_tensor *outputs[])
+{
+    return (weft_is_listened_to() ? weft_call_tell(call, weft_call_num_outputs(call), outputs, carry_out)
+                                  : carry_out(call, outputs)) == WEFT_OK;
+}
+
+weft_status weft_invoke(const weft_call *call, weft_tensor *outputs[])
+{
+    if (call->action != NULL) {
+        return weft_act(call, outputs);
+    }
+    return weft_dispatch_all(call, outputs) ? WEFT_OK : weft_latest_status();
 }

@@ -6,20 +6,9 @@
 
 #include "sharding/sharding.h"
 #include "tasks/tasks.h"
-#include "tensor/tensor.h"
+#include "tensor/actions.h"
 
-/* One call of an operation, as its public function puts it together. */
-typedef struct weft_call {
-    const char *function; /* the public function, for messages */
-    const weft_operation *operation;
-    int num_inputs;
-    weft_tensor *inputs[WEFT_MAX_INPUTS];
-    /* Of inputs that weft_tensor_access() made, and that stay as they are (weft_choose_function): what they
-     * are windows of. */
-    const weft_access_map *access_map[WEFT_MAX_INPUTS];
-    weft_attributes attributes;       /* what the layouts depend on */
-    double scalars[WEFT_MAX_SCALARS]; /* what they do not depend on */
-} weft_call;
+enum { WEFT_MAX_STEP_OUTPUTS = 4 };
 
 /* What a lowering makes tasks from: layouts and attributes, and nothing else. So the tasks of one call are
  * those of any other call with the same. One hosted shard of the output, which is not empty; the shards of
@@ -46,8 +35,17 @@ extern const weft_operation *const *const weft_operation_families[];
 
 /* The output, or NULL with the error kept. All checks come before anything is submitted. */
 weft_tensor *weft_dispatch(const weft_call *call);
-/* Whether weft_dispatch() would carry the call out; else it has failed, as by weft_dispatch(). For what is put
- * together from several operations where that is better than one, and is checked as the one would be. */
+/* All outputs: weft_call_num_outputs(), of which those that were not asked for are NULL. False with the error kept. */
+bool weft_dispatch_all(const weft_call *call, weft_tensor *outputs[]);
+/* The operation itself, also where the call expands: for its body. */
+weft_tensor *weft_dispatch_itself(const weft_call *call);
+/* Carries out what a recorder was told: a call of an operation or of an action. */
+weft_status weft_invoke(const weft_call *call, weft_tensor *outputs[]);
+int weft_call_num_outputs(const weft_call *call);
+/* What the sharding of a call depends on, whose inputs are live. */
+void weft_call_get_layouts(const weft_call *call, weft_call_layouts *layouts);
+
+/* Whether weft_dispatch() would carry the call out itself; else it has failed, as by weft_dispatch(). */
 bool weft_dispatch_accepts(const weft_call *call);
 
 /* What weft_dispatch() checks of its inputs, for functions that need it before they call it. False with the
@@ -60,6 +58,17 @@ bool weft_check_same_mesh(const char *function, const char *first_name, const we
  * the cheapest again. Returns how many combinations the call with the most had since the last time.
  * Operations that choose their layouts themselves take no part. */
 int64_t weft_dispatch_force(int64_t combination);
+
+/* ---- inside src/dispatch -------------------------------------------------------------------------------- */
+
+/* Whether the call is one of a composite that becomes other calls; and that call (composite.c). */
+bool weft_call_expands(const weft_call *call);
+bool weft_composite_call(const weft_call *call, weft_tensor *outputs[]);
+/* Whether a composite that may also become tasks by itself would be accepted then: it is checked as that is. False with
+ * the error kept. */
+bool weft_composite_accepts(const weft_call *call, weft_tensor_impl *const inputs[]);
+/* weft_check_spmd(); `valid`: the inputs are live tensors that fit together (signature.c). */
+bool weft_dispatch_check_spmd(const weft_call *call, weft_tensor_impl *const inputs[], bool valid);
 
 weft_status weft_dispatch_start(void);
 void weft_dispatch_stop(void);

@@ -6,6 +6,7 @@
 
 #include "comm/check_spmd.h"
 #include "dispatch/cache.h"
+#include "tensor/actions.h"
 
 /* ---- meshes -------------------------------------------------------------------------------------------- */
 
@@ -106,15 +107,26 @@ void weft_warn_of_guess(const weft_call *call, int guessed, const weft_layout *l
         weft_layout_format(layout, text, sizeof(text)));
 }
 
+static weft_status perform_set(const weft_call *call, weft_tensor *outputs[])
+{
+    (void)outputs;
+    const double number = (double)call->attributes.numbers[0];
+    if (!weft_check_spmd(
+            &(weft_call_signature){ .function = call->function, .num_numbers = 1, .numbers = &number })) {
+        return weft_latest_status();
+    }
+    weft_runtime.implicit_replication = number != 0;
+    return WEFT_OK;
+}
+
 weft_status weft_set_implicit_replication(bool allowed)
 {
     static const char function[] = "weft_set_implicit_replication";
-    const double number = allowed;
-    if (weft_require_init(function) != WEFT_OK ||
-        !weft_check_spmd(
-            &(weft_call_signature){ .function = function, .num_numbers = 1, .numbers = &number })) {
-        return weft_latest_status();
-    }
-    weft_runtime.implicit_replication = allowed;
-    return WEFT_OK;
+    static const weft_action action = { .name = "set_implicit_replication", .perform = perform_set };
+    return weft_require_init(function) == WEFT_OK
+               ? weft_act(&(weft_call){ .function = function,
+                                        .action = &action,
+                                        .attributes = { .num_numbers = 1, .numbers = { allowed } } },
+                          NULL)
+               : weft_latest_status();
 }

@@ -48,28 +48,83 @@ static weft_status all_true(const char *function, weft_tensor *truths, bool *res
     return status;
 }
 
+static weft_status compare(const char *function, weft_tensor *truths, bool *result)
+{
+    weft_status status = all_true(function, truths, result);
+    weft_composite_close();
+    return status;
+}
+
+/* details->memory: for the answer. */
+static bool *answer_of(const weft_call *call)
+{
+    return call->details->memory;
+}
+
+/* Whether there is an answer already: they are not alike, or the call is not admitted. */
+static bool has_ended(const weft_call *call, weft_status *status)
+{
+    *status = WEFT_OK;
+    if (!are_alike(weft_layout_of(call->inputs[0]), weft_layout_of(call->inputs[1]))) {
+        *answer_of(call) = false;
+        return true;
+    }
+    if (!weft_composite_open(call->function)) {
+        *status = weft_latest_status();
+        return true;
+    }
+    return false;
+}
+
+static weft_status perform_equal(const weft_call *call, weft_tensor *outputs[])
+{
+    (void)outputs;
+    weft_status status;
+    return has_ended(call, &status)
+               ? status
+               : compare(call->function, weft_eq(call->inputs[0], call->inputs[1]), answer_of(call));
+}
+
+/* scalars: rtol, atol, and whether NaN is NaN's equal. */
+static weft_status perform_allclose(const weft_call *call, weft_tensor *outputs[])
+{
+    (void)outputs;
+    weft_status status;
+    if (has_ended(call, &status)) {
+        return status;
+    }
+    weft_call close = {
+        .function = call->function, .operation = &operation_close, .num_inputs = 2, .inputs = { call->inputs[0], call->inputs[1] }
+    };
+    memcpy(close.scalars, call->scalars, sizeof(close.scalars));
+    return compare(call->function, weft_dispatch(&close), answer_of(call));
+}
+
+static weft_status act(const char *function, const weft_action *action, weft_tensor *a, weft_tensor *b,
+                       const double scalars[3], bool *result)
+{
+    return weft_act(&(weft_call){ .function = function,
+                                  .action = action,
+                                  .num_inputs = 2,
+                                  .inputs = { a, b },
+                                  .scalars = { scalars[0], scalars[1], scalars[2] },
+                                  .details = &(weft_call_details){ .memory = result } },
+                    NULL);
+}
+
 weft_status weft_equal(weft_tensor *a, weft_tensor *b, bool *result)
 {
     static const char function[] = "weft_equal";
-    if (!check_pair(function, a, b, result)) {
-        return weft_latest_status();
-    }
-    if (!are_alike(weft_layout_of(a), weft_layout_of(b))) {
-        *result = false;
-        return WEFT_OK;
-    }
-    if (!weft_composite_open(function)) {
-        return weft_latest_status();
-    }
-    weft_status status = all_true(function, weft_eq(a, b), result);
-    weft_composite_close();
-    return status;
+    static const weft_action action = { .name = "equal", .perform = perform_equal, .needs_data = true };
+    return check_pair(function, a, b, result) ? act(function, &action, a, b, (const double[3]){ 0 }, result)
+                                              : weft_latest_status();
 }
 
 weft_status weft_allclose(weft_tensor *a, weft_tensor *b, double rtol, double atol, bool equal_nan,
                           bool *result)
 {
     static const char function[] = "weft_allclose";
+    static const weft_action action = { .name = "allclose", .perform = perform_allclose, .needs_data = true };
     if (!check_pair(function, a, b, result)) {
         return weft_latest_status();
     }
@@ -77,21 +132,7 @@ weft_status weft_allclose(weft_tensor *a, weft_tensor *b, double rtol, double at
         return weft_fail(WEFT_ERR_INVALID, function, "%s is %g, expected at least 0",
                          rtol >= 0 ? "atol" : "rtol", rtol >= 0 ? atol : rtol);
     }
-    if (!are_alike(weft_layout_of(a), weft_layout_of(b))) {
-        *result = false;
-        return WEFT_OK;
-    }
-    if (!weft_composite_open(function)) {
-        return weft_latest_status();
-    }
-    weft_tensor *close = weft_dispatch(&(weft_call){ .function = function,
-                                                     .operation = &operation_close,
-                                                     .num_inputs = 2,
-                                                     .inputs = { a, b },
-                                                     .scalars = { rtol, atol, equal_nan } });
-    weft_status status = all_true(function, close, result);
-    weft_composite_close();
-    return status;
+    return act(function, &action, a, b, (const double[3]){ rtol, atol, equal_nan }, result);
 }
 
 const weft_operation *const weft_compare_operations[] = {

@@ -24,7 +24,18 @@ weft_tensor *weft_leave_scope(weft_tensor *result)
 
 weft_tensor *weft_in_layout(const char *function, weft_tensor *tensor, const weft_layout *layout)
 {
-    return weft_tensor_handle(weft_tensor_to_layout(function, weft_tensor_get(tensor), layout));
+    return weft_act_for_tensor(&(weft_call){ .function = function,
+                                             .action = &weft_action_to_layout,
+                                             .num_inputs = 1,
+                                             .inputs = { tensor },
+                                             .details = &(weft_call_details){ .layout = layout } });
+}
+
+weft_tensor *weft_new_tensor(const char *function, const weft_layout *layout)
+{
+    return weft_act_for_tensor(&(weft_call){ .function = function,
+                                             .action = &weft_action_new,
+                                             .details = &(weft_call_details){ .layout = layout } });
 }
 
 /* Where else what one mesh dimension holds may go: to the largest dimension but `whole`. */
@@ -59,6 +70,21 @@ weft_dtype weft_wide_type(weft_dtype dtype)
     return dtype == WEFT_BF16 || dtype == WEFT_F16 ? WEFT_F32 : dtype;
 }
 
+bool weft_sum_is_rounded(const weft_call_layouts *call)
+{
+    return weft_dtype_size(call->inputs[0]->dtype) == 2 && call->attributes->type == (int64_t)call->inputs[0]->dtype;
+}
+
+bool weft_expand_rounded_sum(const weft_call *call, weft_tensor *outputs[])
+{
+    weft_call wide = *call;
+    wide.inherited = WEFT_ALL_SCALARS;
+    wide.attributes.type = weft_wide_type((weft_dtype)call->attributes.type);
+    weft_tensor *sum = weft_dispatch(&wide);
+    outputs[0] = sum == NULL ? NULL : weft_to_type(sum, (weft_dtype)call->attributes.type);
+    return outputs[0] != NULL;
+}
+
 weft_tensor *weft_dispatch_sum(const weft_call *call)
 {
     for (int i = 0; i < call->num_inputs; i++) {
@@ -66,15 +92,28 @@ weft_tensor *weft_dispatch_sum(const weft_call *call)
             return NULL;
         }
     }
-    weft_call wide = *call;
-    weft_dtype type = weft_layout_of(call->inputs[0])->dtype;
-    wide.attributes.type = weft_wide_type(type);
-    if (wide.attributes.type == (int64_t)type) {
-        return weft_dispatch(&wide);
-    }
-    if (!weft_composite_open(call->function)) {
-        return NULL;
-    }
-    weft_tensor *sum = weft_dispatch(&wide);
-    return weft_leave_scope(sum == NULL ? NULL : weft_to_type(sum, type));
+    weft_call sum = *call;
+    sum.attributes.type = (int64_t)weft_layout_of(call->inputs[0])->dtype;
+    return weft_dispatch(&sum);
 }
+
+static bool expand_itself(const weft_call *call, weft_tensor *outputs[])
+{
+    outputs[0] = call->inputs[0];
+    return true;
+}
+
+static const weft_operation operation_itself = {
+    .name = "itself",
+    .gradient = "itself",
+    .inputs = { { "a", WEFT_TYPES_ALL, false } },
+    .expand = expand_itself,
+};
+
+weft_tensor *weft_itself(const char *function, weft_tensor *a)
+{
+    return weft_dispatch(
+        &(weft_call){ .function = function, .operation = &operation_itself, .num_inputs = 1, .inputs = { a } });
+}
+
+const weft_operation *const weft_composite_operations[] = { &operation_itself, NULL };

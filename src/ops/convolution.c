@@ -108,6 +108,7 @@ static const weft_operation operation_forward = {
     .output_type = WEFT_TYPE_GIVEN,
     .kernel = WEFT_KERNEL_convolution,
     .lower = lower_forward,
+    WEFT_ROUNDED_SUM,
 };
 
 static const weft_operation operation_backward_input = {
@@ -119,6 +120,7 @@ static const weft_operation operation_backward_input = {
     .inputs = { { "gradient", WEFT_TYPES_FLOAT, true }, { "weight", WEFT_TYPES_FLOAT, true } },
     .output_type = WEFT_TYPE_GIVEN,
     .kernel = WEFT_KERNEL_convolution_backward_input,
+    WEFT_ROUNDED_SUM,
 };
 
 static const weft_operation operation_backward_weight = {
@@ -131,6 +133,7 @@ static const weft_operation operation_backward_weight = {
     .output_type = WEFT_TYPE_GIVEN,
     .kernel = WEFT_KERNEL_convolution_backward_weight,
     .accumulates = true,
+    WEFT_ROUNDED_SUM,
 };
 
 /* ---- checks -------------------------------------------------------------------------------------------- */

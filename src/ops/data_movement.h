@@ -41,8 +41,8 @@ bool weft_lower_move(weft_describe_function describe, const weft_lowering *lower
     }
 
 /* first_row: which rows of the input the output is, where these are all that it is; NULL: as `views` says.
- * gradient: see weft_operation. */
-#define WEFT_MOVES(name_, like, views_, first_row_, gradient_)                                               \
+ * gradient: see weft_operation; and what else is to be said. */
+#define WEFT_MOVES_AND(name_, like, views_, first_row_, gradient_, ...)                                               \
     WEFT_MOVE_FUNCTIONS(name_)                                                                               \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
@@ -56,7 +56,10 @@ bool weft_lower_move(weft_describe_function describe, const weft_lowering *lower
         .views = views_,                                                                                     \
         .first_row = first_row_,                                                                             \
         .lower = lower_##name_,                                                                              \
+        __VA_ARGS__                                                                                          \
     };
+#define WEFT_MOVES(name_, like, views_, first_row_, gradient_)                                               \
+    WEFT_MOVES_AND(name_, like, views_, first_row_, gradient_, .num_inputs = 1)
 
 /* A call with one input. */
 weft_tensor *weft_dispatch_move(const char *function, const weft_operation *operation, weft_tensor *a,

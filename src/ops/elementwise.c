@@ -175,7 +175,7 @@ weft_tensor *weft_to_type(weft_tensor *a, weft_dtype dtype)
         return NULL;
     }
     if (weft_layout_of(a)->dtype == dtype) {
-        return weft_tensor_handle(weft_tensor_share(weft_tensor_get(a)));
+        return weft_itself(function, a);
     }
     return weft_dispatch(&(weft_call){ .function = function,
                                        .operation = &operation_to_type,

@@ -90,6 +90,20 @@ static bool lower_embedding(const weft_lowering *lowering)
     return true;
 }
 
+/* The result has no elements, and hence no tasks that would see a wrong index. */
+static bool has_no_columns(const weft_call_layouts *call)
+{
+    return call->inputs[0]->ndim == 2 && call->inputs[0]->shape[1] == 0;
+}
+
+static bool expand_unseen(const weft_call *call, weft_tensor *outputs[])
+{
+    weft_tensor *result = weft_dispatch_itself(call);
+    outputs[0] = weft_with_checked_indices(call->function, result, call->inputs[1],
+                                           weft_layout_of(call->inputs[0])->shape[0]);
+    return outputs[0] != NULL;
+}
+
 static const weft_operation operation_embedding = {
     .name = "embedding",
     .gradient = "embedding_backward",
@@ -97,22 +111,17 @@ static const weft_operation operation_embedding = {
     .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS },
     .inputs = { { "table", WEFT_TYPES_FLOAT, true }, { "indices", WEFT_TYPES_INDEX, false } },
     .lower = lower_embedding,
+    .expand = expand_unseen,
+    .expands = has_no_columns,
 };
 
 weft_tensor *weft_embedding(weft_tensor *table, weft_tensor *indices)
 {
     static const char function[] = "weft_embedding";
-    if (!weft_composite_open(function)) {
-        return NULL;
-    }
-    weft_tensor *result = weft_dispatch(&(weft_call){ .function = function,
-                                                      .operation = &operation_embedding,
-                                                      .num_inputs = 2,
-                                                      .inputs = { table, indices } });
-    return weft_leave_scope(
-        result == NULL
-            ? NULL
-            : weft_with_checked_indices(function, result, indices, weft_layout_of(table)->shape[0]));
+    return weft_dispatch(&(weft_call){ .function = function,
+                                       .operation = &operation_embedding,
+                                       .num_inputs = 2,
+                                       .inputs = { table, indices } });
 }
 
 /* ---- gradient of the table ----------------------------------------------------------------------------- */
@@ -204,6 +213,25 @@ static bool lower_embedding_backward(const weft_lowering *lowering)
     return true;
 }
 
+/* Sums that are rounded; indices that no task sees. */
+static bool backward_expands(const weft_call_layouts *call)
+{
+    int last = call->inputs[0]->ndim - 1;
+    return weft_sum_is_rounded(call) || call->attributes->sizes[0] == 0 ||
+           (last >= 0 && call->inputs[0]->shape[last] == 0);
+}
+
+static bool expand_backward(const weft_call *call, weft_tensor *outputs[])
+{
+    weft_call sum = *call;
+    weft_dtype type = (weft_dtype)call->attributes.type;
+    sum.attributes.type = weft_wide_type(type);
+    weft_tensor *result = weft_dispatch_itself(&sum);
+    result = result == NULL ? NULL : weft_to_type(result, type);
+    outputs[0] = weft_with_checked_indices(call->function, result, call->inputs[1], call->attributes.sizes[0]);
+    return outputs[0] != NULL;
+}
+
 /* attributes.sizes[0]: rows of the table. Its type is the call's: rows of 16 bits are added up in WEFT_F32.
  */
 static const weft_operation operation_embedding_backward = {
@@ -214,6 +242,8 @@ static const weft_operation operation_embedding_backward = {
     .inputs = { { "gradient", WEFT_TYPES_FLOAT, true }, { "indices", WEFT_TYPES_INDEX, false } },
     .output_type = WEFT_TYPE_GIVEN,
     .lower = lower_embedding_backward,
+    .expand = expand_backward,
+    .expands = backward_expands,
 };
 
 weft_tensor *weft_embedding_backward(weft_tensor *gradient, weft_tensor *indices, int64_t num_rows)
@@ -226,17 +256,13 @@ weft_tensor *weft_embedding_backward(weft_tensor *gradient, weft_tensor *indices
         weft_fail(WEFT_ERR_INVALID, function, "num_rows is %lld, expected at least 0", (long long)num_rows);
         return NULL;
     }
-    if (!weft_composite_open(function)) {
-        return NULL;
-    }
-    weft_tensor *result = weft_dispatch_sum(&(weft_call){
+    return weft_dispatch_sum(&(weft_call){
         .function = function,
         .operation = &operation_embedding_backward,
         .num_inputs = 2,
         .inputs = { gradient, indices },
         .attributes = { .num_sizes = 1, .sizes = { num_rows } },
     });
-    return weft_leave_scope(weft_with_checked_indices(function, result, indices, num_rows));
 }
 
 const weft_operation *const weft_embedding_operations[] = {

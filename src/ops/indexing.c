@@ -8,6 +8,24 @@ enum { EACH, TOGETHER };
 
 /* ---- look-ups ------------------------------------------------------------------------------------------ */
 
+/* weft_index_select() whose result has no elements, and hence no tasks that would see a wrong index. */
+static bool selects_nothing(const weft_call_layouts *call)
+{
+    bool nothing = false;
+    for (int d = 0; d < call->inputs[0]->ndim && call->attributes->rule == TOGETHER; d++) {
+        nothing |= d != call->attributes->leading && call->inputs[0]->shape[d] == 0;
+    }
+    return nothing;
+}
+
+static bool expand_unseen(const weft_call *call, weft_tensor *outputs[])
+{
+    int64_t size = weft_layout_of(call->inputs[0])->shape[call->attributes.leading];
+    outputs[0] =
+        weft_with_checked_indices(call->function, weft_dispatch_itself(call), call->inputs[1], size);
+    return outputs[0] != NULL;
+}
+
 /* Choosing elements commutes with everything that reduces them; a rank without the element adds 0. */
 static const weft_operation operation_lookup = {
     .name = "lookup",
@@ -16,6 +34,8 @@ static const weft_operation operation_lookup = {
     .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = ~0u, .contracts = WEFT_SUM },
     .inputs = { { "a", WEFT_TYPES_ALL, false }, { "indices", WEFT_TYPES_INDEX, false } },
     .kernel = WEFT_KERNEL_lookup,
+    .expand = expand_unseen,
+    .expands = selects_nothing,
 };
 
 static weft_tensor *look_up(const char *function, weft_tensor *a, int dim, weft_tensor *indices, int rule)
@@ -84,12 +104,7 @@ weft_tensor *weft_index_select(weft_tensor *a, int dim, weft_tensor *indices)
 {
     static const char function[] = "weft_index_select";
     dim = weft_check_dim_of(function, a, dim);
-    if (dim < 0 || !weft_composite_open(function)) {
-        return NULL;
-    }
-    weft_tensor *result = look_up(function, a, dim, indices, TOGETHER);
-    return weft_leave_scope(
-        weft_with_checked_indices(function, result, indices, weft_layout_of(a)->shape[dim]));
+    return dim < 0 ? NULL : look_up(function, a, dim, indices, TOGETHER);
 }
 
 /* ---- scattered sums ------------------------------------------------------------------------------------ */
@@ -157,21 +172,23 @@ static bool check_addition(addition *x)
     return true;
 }
 
-static weft_tensor *scatter(const addition *x)
+static weft_tensor *scatter(const weft_call *like)
 {
+    const weft_layout *a = weft_layout_of(like->inputs[0]);
+    int dim = (int)like->attributes.leading;
     return weft_dispatch(&(weft_call){
-        .function = x->function,
+        .function = like->function,
         .operation = &operation_scatter,
         .num_inputs = 2,
-        .inputs = { x->source, x->indices },
-        .attributes = { .rule = x->rule,
-                        .leading = x->dim,
-                        .type = weft_wide_type(weft_layout_of(x->source)->dtype),
+        .inputs = { like->inputs[2], like->inputs[1] },
+        .attributes = { .rule = like->attributes.rule,
+                        .leading = dim,
+                        .type = weft_wide_type(weft_layout_of(like->inputs[2])->dtype),
                         .num_sizes = 1,
-                        .sizes = { weft_layout_of(x->a)->shape[x->dim] },
+                        .sizes = { a->shape[dim] },
                         .num_numbers = 2,
-                        .numbers = { [WEFT_INDEXED_DIM] = x->dim,
-                                     [WEFT_INDEXED_TOGETHER] = x->rule == TOGETHER } },
+                        .numbers = { [WEFT_INDEXED_DIM] = dim,
+                                     [WEFT_INDEXED_TOGETHER] = like->attributes.rule == TOGETHER } },
     });
 }
 
@@ -182,23 +199,48 @@ static weft_tensor *add_in_place(weft_tensor *a, weft_tensor *sums)
                                                  : weft_add_inplace(a, sums, 1);
 }
 
+/* Of a, indices and source. */
+static bool expand_addition(const weft_call *call, weft_tensor *outputs[])
+{
+    weft_tensor *a = call->inputs[0];
+    weft_tensor *sums = weft_with_checked_indices(call->function, scatter(call), call->inputs[1],
+                                                  weft_layout_of(a)->shape[call->attributes.leading]);
+    if (sums == NULL) {
+        return false;
+    }
+    if (weft_operation_changes(call->operation, 0)) {
+        outputs[0] = add_in_place(a, sums);
+    } else {
+        weft_tensor *result = weft_add(a, sums);
+        outputs[0] = result == NULL ? NULL : weft_to_type(result, weft_layout_of(a)->dtype);
+    }
+    return outputs[0] != NULL;
+}
+
+#define ADDITION(name_, in_place_, gradient_)                                                                \
+    static const weft_operation operation_##name_ = {                                                        \
+        .name = #name_,                                                                                      \
+        .gradient = gradient_,                                                                               \
+        .inputs = { { "a", WEFT_TYPES_ALL, false },                                                          \
+                    { "indices", WEFT_TYPES_INDEX, false },                                                  \
+                    { "source", WEFT_TYPES_ALL, true } },                                                    \
+        .in_place = in_place_,                                                                               \
+        .expand = expand_addition,                                                                           \
+    };
+
+ADDITION(index_add, false, "itself, lookup")
+ADDITION(index_add_inplace, true, NULL)
+
 static weft_tensor *add(addition x)
 {
-    if (!check_addition(&x)) {
-        return NULL;
-    }
-    if (!weft_composite_open(x.function)) {
-        return NULL;
-    }
-    weft_tensor *sums =
-        weft_with_checked_indices(x.function, scatter(&x), x.indices, weft_layout_of(x.a)->shape[x.dim]);
-    if (!x.in_place) {
-        weft_tensor *result = sums == NULL ? NULL : weft_add(x.a, sums);
-        return weft_leave_scope(result == NULL ? NULL : weft_to_type(result, weft_layout_of(x.a)->dtype));
-    }
-    weft_tensor *target = sums == NULL ? NULL : add_in_place(x.a, sums);
-    weft_composite_close();
-    return target;
+    return !check_addition(&x) ? NULL
+                               : weft_dispatch(&(weft_call){
+                                     .function = x.function,
+                                     .operation = x.in_place ? &operation_index_add_inplace : &operation_index_add,
+                                     .num_inputs = 3,
+                                     .inputs = { x.a, x.indices, x.source },
+                                     .attributes = { .rule = x.rule, .leading = x.dim },
+                                 });
 }
 
 weft_tensor *weft_scatter_add(weft_tensor *a, int dim, weft_tensor *indices, weft_tensor *source)
@@ -223,12 +265,25 @@ weft_tensor *weft_index_add_inplace(weft_tensor *a, int dim, weft_tensor *indice
 
 /* ---- one-hot rows -------------------------------------------------------------------------------------- */
 
+static bool has_no_classes(const weft_call_layouts *call)
+{
+    return call->attributes->sizes[0] == 0;
+}
+
+static bool expand_no_classes(const weft_call *call, weft_tensor *outputs[])
+{
+    outputs[0] = weft_with_checked_indices(call->function, weft_dispatch_itself(call), call->inputs[0], 0);
+    return outputs[0] != NULL;
+}
+
 static const weft_operation operation_one_hot = {
     .name = "one_hot",
     .rules = { "A->Ac" },
     .inputs = { { "indices", WEFT_TYPES_INDEX, false } },
     .output_type = WEFT_TYPE_INDEX,
     .kernel = WEFT_KERNEL_one_hot,
+    .expand = expand_no_classes,
+    .expands = has_no_classes,
 };
 
 weft_tensor *weft_one_hot(weft_tensor *indices, int64_t num_classes)
@@ -242,19 +297,16 @@ weft_tensor *weft_one_hot(weft_tensor *indices, int64_t num_classes)
                   (long long)num_classes);
         return NULL;
     }
-    if (!weft_composite_open(function)) {
-        return NULL;
-    }
-    weft_tensor *result = weft_dispatch(&(weft_call){
+    return weft_dispatch(&(weft_call){
         .function = function,
         .operation = &operation_one_hot,
         .num_inputs = 1,
         .inputs = { indices },
         .attributes = { .num_sizes = 1, .sizes = { num_classes } },
     });
-    return weft_leave_scope(weft_with_checked_indices(function, result, indices, num_classes));
 }
 
 const weft_operation *const weft_indexing_operations[] = {
-    &operation_lookup, &operation_check_indices, &operation_scatter, &operation_one_hot, NULL,
+    &operation_lookup,    &operation_check_indices,     &operation_scatter, &operation_one_hot,
+    &operation_index_add, &operation_index_add_inplace, NULL,
 };

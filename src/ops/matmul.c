@@ -335,6 +335,7 @@ static bool lower_product(const weft_lowering *lowering)
         .output_type = WEFT_TYPE_GIVEN,                                                                      \
         .kernel = WEFT_KERNEL_bmm,                                                                           \
         .lower = lower_product,                                                                              \
+        WEFT_ROUNDED_SUM,                                                                                    \
     };
 
 /* They differ in what messages call their inputs. */
@@ -422,6 +423,20 @@ weft_tensor *weft_linear(weft_tensor *x, weft_tensor *weight, weft_tensor *bias)
     return product_call(call, LINEAR, 2);
 }
 
+static bool expand_outer(const weft_call *call, weft_tensor *outputs[])
+{
+    const int64_t column[] = { weft_layout_of(call->inputs[0])->shape[0], 1 };
+    outputs[0] = weft_mul(weft_reshape(call->inputs[0], 2, column), call->inputs[1]);
+    return outputs[0] != NULL;
+}
+
+static const weft_operation operation_outer = {
+    .name = "outer",
+    .gradient = "matmul",
+    .inputs = { { "a", WEFT_TYPES_ALL, false }, { "b", WEFT_TYPES_ALL, false } },
+    .expand = expand_outer,
+};
+
 weft_tensor *weft_outer(weft_tensor *a, weft_tensor *b)
 {
     static const char function[] = "weft_outer";
@@ -437,20 +452,13 @@ weft_tensor *weft_outer(weft_tensor *a, weft_tensor *b)
             return NULL;
         }
     }
-    int64_t column[] = { weft_layout_of(a)->shape[0], 1 };
-    if (!weft_composite_open(function)) {
-        return NULL;
-    }
-    weft_tensor *result = weft_mul(weft_reshape(a, 2, column), b);
-    if (result != NULL) {
-        weft_scope_keep(result);
-    }
-    weft_composite_close();
-    return result;
+    return weft_dispatch(
+        &(weft_call){ .function = function, .operation = &operation_outer, .num_inputs = 2, .inputs = { a, b } });
 }
 
 const weft_operation *const weft_matmul_operations[] = {
     &operation_matmul,
     &operation_linear,
+    &operation_outer,
     NULL,
 };

@@ -10,6 +10,23 @@
 #include "comm/check_spmd.h"
 #include "ops/ops.h"
 
+/* A tensor that the call makes, of details->layout. */
+static bool fills_new(const weft_call_layouts *call)
+{
+    return call->num_inputs == 0;
+}
+
+static bool expand_new(const weft_call *call, weft_tensor *outputs[])
+{
+    weft_call filling = *call;
+    filling.details = NULL;
+    filling.inherited = WEFT_ALL_SCALARS;
+    filling.num_inputs = 1;
+    filling.inputs[0] = weft_new_tensor(call->function, call->details->layout);
+    outputs[0] = filling.inputs[0] == NULL ? NULL : weft_dispatch(&filling);
+    return outputs[0] != NULL;
+}
+
 #define FILLING(name_, types_)                                                                               \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
@@ -18,6 +35,10 @@
         .in_place = true,                                                                                    \
         .overwrites = true,                                                                                  \
         .kernel = WEFT_KERNEL_##name_,                                                                       \
+        .expand = expand_new,                                                                                \
+        .expands = fills_new,                                                                                \
+        .passes_scalars = true,                                                                              \
+        .draws = true,                                                                                       \
     };
 
 FILLING(uniform, WEFT_TYPES_FLOAT)
@@ -37,20 +58,11 @@ typedef struct drawing {
     double own[OWN_SCALARS];
 } drawing;
 
-/* Dispatches it with the state in use, which has advanced when this succeeds. */
 static weft_tensor *draw(const drawing *d, weft_tensor *a)
 {
     weft_call call = { .function = d->function, .operation = d->operation, .num_inputs = 1, .inputs = { a } };
-    if (weft_require_init(d->function) != WEFT_OK) {
-        return NULL;
-    }
-    weft_random_state *state = weft_random_in_use();
-    weft_random_pack(call.scalars + WEFT_RANDOM_SEED, state->seed);
-    weft_random_pack(call.scalars + WEFT_RANDOM_OFFSET, state->offset);
     memcpy(call.scalars + WEFT_RANDOM_OWN, d->own, sizeof(d->own));
-    weft_tensor *result = weft_dispatch(&call);
-    state->offset += result != NULL;
-    return result;
+    return weft_dispatch(&call);
 }
 
 /* What all processes take part in where the arguments are wrong. NULL. */
@@ -66,16 +78,11 @@ static weft_tensor *draw_new(const drawing *d, const weft_layout *layout)
     if (layout == NULL) {
         return refuse(d->function);
     }
-    if (!weft_composite_open(d->function)) {
-        return NULL;
-    }
-    weft_tensor *tensor = weft_tensor_handle(weft_tensor_new(d->function, layout));
-    tensor = tensor == NULL ? NULL : draw(d, tensor);
-    if (tensor != NULL) {
-        weft_scope_keep(tensor);
-    }
-    weft_composite_close();
-    return tensor;
+    weft_call call = { .function = d->function,
+                       .operation = d->operation,
+                       .details = &(weft_call_details){ .layout = layout } };
+    memcpy(call.scalars + WEFT_RANDOM_OWN, d->own, sizeof(d->own));
+    return weft_dispatch(&call);
 }
 
 /* ---- checks -------------------------------------------------------------------------------------------- */
@@ -278,6 +285,7 @@ static const weft_operation operation_bernoulli = {
     .rules = { "A->A" },
     .inputs = { { "p", WEFT_TYPES_FLOAT, false } },
     .kernel = WEFT_KERNEL_bernoulli,
+    .draws = true,
 };
 
 weft_tensor *weft_bernoulli(weft_tensor *p)
@@ -309,18 +317,48 @@ weft_tensor *weft_bernoulli_scalar(double p, weft_dtype dtype, int ndim, const i
         .kernel = WEFT_KERNEL_masked_scale,                                                                  \
     };
 
-MASKED_SCALE(operation_dropout, "dropout", "a", "dropout_backward")
+MASKED_SCALE(operation_masked_scale, "masked_scale", "a", "dropout_backward")
 MASKED_SCALE(operation_dropout_backward, "dropout_backward", "gradient", "dropout_backward")
 
-static weft_tensor *masked_scale(const char *function, const weft_operation *operation, weft_tensor *a,
-                                 weft_tensor *mask, double p)
+/* What is left is multiplied by; the probability to stay. */
+enum { FACTOR, KEPT = WEFT_RANDOM_OWN };
+
+static double factor_of(double p)
 {
-    return weft_dispatch(&(weft_call){ .function = function,
-                                       .operation = operation,
-                                       .num_inputs = 2,
-                                       .inputs = { a, mask },
-                                       .scalars = { p < 1 ? 1 / (1 - p) : 0 } });
+    return p < 1 ? 1 / (1 - p) : 0;
 }
+
+/* Outputs: the result, and the mask where numbers[0] asks for it. */
+static bool expand_dropout(const weft_call *call, weft_tensor *outputs[])
+{
+    const weft_layout *layout = weft_layout_like(call->function, weft_layout_of(call->inputs[0]), WEFT_BOOL);
+    if (layout == NULL) {
+        return false;
+    }
+    weft_tensor *mask = weft_dispatch(&(weft_call){ .function = call->function,
+                                                    .operation = &operation_bernoulli_scalar,
+                                                    .scalars = { [KEPT] = call->scalars[KEPT] },
+                                                    .inherited = 1u << KEPT,
+                                                    .details = &(weft_call_details){ .layout = layout } });
+    outputs[0] = mask == NULL ? NULL
+                              : weft_dispatch(&(weft_call){ .function = call->function,
+                                                            .operation = &operation_masked_scale,
+                                                            .num_inputs = 2,
+                                                            .inputs = { call->inputs[0], mask },
+                                                            .scalars = { [FACTOR] = call->scalars[FACTOR] },
+                                                            .inherited = 1u << FACTOR });
+    outputs[1] = call->attributes.numbers[0] ? mask : NULL;
+    return outputs[0] != NULL;
+}
+
+static const weft_operation operation_dropout = {
+    .name = "dropout",
+    .gradient = "dropout_backward",
+    .inputs = { { "a", WEFT_TYPES_FLOAT, false } },
+    .expand = expand_dropout,
+    .passes_scalars = true,
+    .num_outputs = 2,
+};
 
 weft_tensor *weft_dropout(weft_tensor *a, double p, bool training, weft_tensor **mask)
 {
@@ -333,22 +371,20 @@ weft_tensor *weft_dropout(weft_tensor *a, double p, bool training, weft_tensor *
         return refuse(function);
     }
     if (!training) {
-        return weft_tensor_handle(weft_tensor_share(weft_tensor_get(a)));
+        return weft_itself(function, a);
     }
-    if (!weft_composite_open(function)) {
-        return NULL;
+    weft_tensor *outputs[2];
+    bool done = weft_dispatch_all(&(weft_call){ .function = function,
+                                                .operation = &operation_dropout,
+                                                .num_inputs = 1,
+                                                .inputs = { a },
+                                                .attributes = { .num_numbers = 1, .numbers = { mask != NULL } },
+                                                .scalars = { [FACTOR] = factor_of(p), [KEPT] = 1 - p } },
+                                  outputs);
+    if (done && mask != NULL) {
+        *mask = outputs[1];
     }
-    drawing d = { function, &operation_bernoulli_scalar, { 1 - p } };
-    weft_tensor *kept = draw_new(&d, weft_layout_like(function, weft_layout_of(a), WEFT_BOOL));
-    weft_tensor *result = kept == NULL ? NULL : masked_scale(function, &operation_dropout, a, kept, p);
-    if (result != NULL) {
-        weft_scope_keep(result);
-        if (mask != NULL) {
-            *mask = weft_scope_keep(kept);
-        }
-    }
-    weft_composite_close();
-    return result;
+    return done ? outputs[0] : NULL;
 }
 
 weft_tensor *weft_dropout_backward(weft_tensor *gradient, weft_tensor *mask, double p, bool training)
@@ -359,12 +395,17 @@ weft_tensor *weft_dropout_backward(weft_tensor *gradient, weft_tensor *mask, dou
         !check_probability(function, p)) {
         return refuse(function);
     }
-    return training ? masked_scale(function, &operation_dropout_backward, gradient, mask, p)
-                    : weft_tensor_handle(weft_tensor_share(weft_tensor_get(gradient)));
+    return training ? weft_dispatch(&(weft_call){ .function = function,
+                                                  .operation = &operation_dropout_backward,
+                                                  .num_inputs = 2,
+                                                  .inputs = { gradient, mask },
+                                                  .scalars = { [FACTOR] = factor_of(p) } })
+                    : weft_itself(function, gradient);
 }
 
 const weft_operation *const weft_random_operations[] = {
     &operation_uniform,          &operation_normal,           &operation_randint,
     &operation_bernoulli_scalar, &operation_randperm,         &operation_bernoulli,
-    &operation_dropout,          &operation_dropout_backward, NULL,
+    &operation_masked_scale,     &operation_dropout,
+    &operation_dropout_backward, NULL,
 };

@@ -30,6 +30,54 @@ static void write_rule(const weft_call_layouts *call, char *text, size_t size)
     }
 }
 
+/* The rows are reduced into one: with more dimensions kept behind it, the result would be cut along these,
+ * and every panel of it would go through all rows by itself. So they stay one row, of which the result is a
+ * view. */
+static bool drops_rows(const weft_call_layouts *call)
+{
+    int64_t mask = call->attributes->numbers[MASK], all = ((int64_t)1 << call->inputs[0]->ndim) - 1;
+    return !call->attributes->numbers[KEEPS] && (mask & 1) && mask != all;
+}
+
+/* Addends of few bits wrap around, and truth values are or'ed: they must not pass to a result of more bits. */
+static bool widens(const weft_call_layouts *call)
+{
+    const weft_layout *input = call->inputs[0];
+    return call->operation->output_type == WEFT_TYPE_GIVEN && input->has_partial &&
+           !weft_dtype_is_floating(input->dtype) && input->dtype != WEFT_I64;
+}
+
+static bool is_rounded(const weft_call_layouts *call)
+{
+    return call->operation->output_type == WEFT_TYPE_GIVEN && weft_sum_is_rounded(call);
+}
+
+static bool reduction_expands(const weft_call_layouts *call)
+{
+    return drops_rows(call) || widens(call) || is_rounded(call);
+}
+
+static bool expand_reduction(const weft_call *call, weft_tensor *outputs[])
+{
+    weft_call_layouts layouts;
+    weft_call_get_layouts(call, &layouts);
+    const weft_layout *input = layouts.inputs[0];
+    bool rounded = is_rounded(&layouts), drops = drops_rows(&layouts);
+    weft_call inner = *call;
+    inner.inherited = WEFT_ALL_SCALARS;
+    inner.inputs[0] = widens(&layouts) ? weft_to_type(call->inputs[0], WEFT_I64) : call->inputs[0];
+    inner.attributes.type = rounded ? (int64_t)weft_wide_type(input->dtype) : call->attributes.type;
+    inner.attributes.numbers[KEEPS] = drops || call->attributes.numbers[KEEPS];
+    weft_tensor *result = inner.inputs[0] == NULL ? NULL : weft_dispatch_itself(&inner);
+    if (drops && result != NULL) {
+        result = weft_squeeze_dims(call->function, result, call->attributes.numbers[MASK]);
+    }
+    outputs[0] = rounded && result != NULL ? weft_to_type(result, input->dtype) : result;
+    return outputs[0] != NULL;
+}
+
+#define REDUCTION_EXPANDS .expand = expand_reduction, .expands = reduction_expands, .passes_scalars = true
+
 #define REDUCTION(name_, types_, type, linear_, gradient_)                                                   \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
@@ -41,6 +89,7 @@ static void write_rule(const weft_call_layouts *call, char *text, size_t size)
         .output_type = type,                                                                                 \
         .kernel = WEFT_KERNEL_##name_,                                                                       \
         .accumulates = true,                                                                                 \
+        REDUCTION_EXPANDS,                                                                                   \
     };
 #define LINEAR                                                                                               \
     {                                                                                                        \
@@ -73,6 +122,7 @@ static const weft_operation operation_sum_square_difference = {
     .output_type = WEFT_TYPE_GIVEN,
     .kernel = WEFT_KERNEL_sum_square_difference,
     .accumulates = true,
+    REDUCTION_EXPANDS,
 };
 
 /* The least place of a rank's is the first of all. */
@@ -85,6 +135,7 @@ static const weft_operation operation_place = {
     .output_type = WEFT_TYPE_INDEX,
     .kernel = WEFT_KERNEL_place,
     .accumulates = true,
+    REDUCTION_EXPANDS,
 };
 
 /* ---- checks -------------------------------------------------------------------------------------------- */
@@ -149,7 +200,7 @@ typedef struct reduction {
     double p;        /* the power */
 } reduction;
 
-static weft_tensor *dispatch(const reduction *r, bool keeps)
+static weft_tensor *reduce(const reduction *r)
 {
     return weft_dispatch(&(weft_call){
         .function = r->function,
@@ -158,25 +209,9 @@ static weft_tensor *dispatch(const reduction *r, bool keeps)
         .inputs = { r->a, r->centre },
         .attributes = { .type = r->operation->output_type == WEFT_TYPE_GIVEN ? (int64_t)r->type : 0,
                         .num_numbers = 2,
-                        .numbers = { [MASK] = r->mask, [KEEPS] = keeps } },
+                        .numbers = { [MASK] = r->mask, [KEEPS] = r->keepdim } },
         .scalars = { r->scale, r->p },
     });
-}
-
-/* The rows are reduced into one: with more dimensions kept behind it, the result would be cut along these,
- * and every panel of it would go through all rows by itself. So they stay one row, of which the result is a
- * view. */
-static weft_tensor *reduce(const reduction *r)
-{
-    int64_t all = ((int64_t)1 << weft_layout_of(r->a)->ndim) - 1;
-    if (r->keepdim || !(r->mask & 1) || r->mask == all) {
-        return dispatch(r, r->keepdim);
-    }
-    if (!weft_composite_open(r->function)) {
-        return NULL;
-    }
-    weft_tensor *kept = dispatch(r, true);
-    return weft_leave_scope(kept == NULL ? NULL : weft_squeeze_dims(r->function, kept, r->mask));
 }
 
 /* The type in which sums of a type are made, and the one they have. */
@@ -205,19 +240,9 @@ static weft_tensor *sum_like(const char *function, const weft_operation *operati
         weft_fail(WEFT_ERR_DTYPE, function, "a is %s, expected a floating type", weft_dtype_name(type));
         return NULL;
     }
-    r.type = type_of_sum(type);
+    r.type = weft_dtype_is_floating(type) ? type : WEFT_I64;
     r.scale = averages ? 1 / weft_count_along(weft_layout_of(a), r.mask) : 0;
-    /* Addends of few bits wrap around, and truth values are or'ed: they must not pass to a result of more
-     * bits. */
-    bool widens = weft_layout_of(a)->has_partial && !weft_dtype_is_floating(type) && type != WEFT_I64;
-    if (!widens && weft_dtype_size(type) != 2) {
-        return reduce(&r);
-    }
-    if (!weft_composite_open(r.function)) {
-        return NULL;
-    }
-    r.a = widens ? weft_to_type(a, WEFT_I64) : a;
-    return weft_leave_scope(r.a == NULL ? NULL : narrowed(&r, reduce(&r)));
+    return reduce(&r);
 }
 
 static weft_tensor *extremum_like(const char *function, const weft_operation *operation, weft_tensor *a,
@@ -311,12 +336,45 @@ static weft_tensor *norm_of(const reduction *r)
     return r->p == 2 ? weft_sqrt(sum) : weft_pow_scalar(sum, 1 / r->p);
 }
 
+/* scalars[0]: p. */
+static bool expand_norm(const weft_call *call, weft_tensor *outputs[])
+{
+    double p = call->scalars[0];
+    reduction r = { call->function, operation_for_power(p), call->inputs[0], .p = p };
+    r.mask = call->attributes.numbers[MASK];
+    r.keepdim = call->attributes.numbers[KEEPS] != 0;
+    r.type = type_of_sum(weft_layout_of(r.a)->dtype);
+    outputs[0] = narrowed(&r, norm_of(&r));
+    return outputs[0] != NULL;
+}
+
+#define COMPOSITE(variable, name_, types_, expand_, gradient_)                                               \
+    static const weft_operation variable = {                                                                 \
+        .name = name_,                                                                                       \
+        .gradient = gradient_,                                                                               \
+        .inputs = { { "a", types_, false } },                                                                \
+        .expand = expand_,                                                                                   \
+    };
+
+COMPOSITE(operation_norm, "p_norm", WEFT_TYPES_FLOAT, expand_norm, "sum_abs, sum_square, sum_pow, sqrt, pow_scalar")
+
+static weft_tensor *dispatch_composite(const char *function, const weft_operation *operation, weft_tensor *a,
+                                       int64_t mask, bool keepdim, double scalar)
+{
+    return weft_dispatch(&(weft_call){
+        .function = function,
+        .operation = operation,
+        .num_inputs = 1,
+        .inputs = { a },
+        .attributes = { .num_numbers = 2, .numbers = { [MASK] = mask, [KEEPS] = keepdim } },
+        .scalars = { scalar } });
+}
+
 static weft_tensor *norm(const char *function, weft_tensor *a, double p, int num_dims, const int dims[],
                          bool keepdim)
 {
-    reduction r = { function, NULL, a, .keepdim = keepdim, .p = p };
-    r.mask = check_dims(function, a, num_dims, dims);
-    if (r.mask < 0) {
+    int64_t mask = check_dims(function, a, num_dims, dims);
+    if (mask < 0) {
         return NULL;
     }
     weft_dtype type = weft_layout_of(a)->dtype;
@@ -328,15 +386,8 @@ static weft_tensor *norm(const char *function, weft_tensor *a, double p, int num
         weft_fail(WEFT_ERR_INVALID, function, "p is %g, expected at least 0", p);
         return NULL;
     }
-    if (isinf(p) && !check_not_empty(function, a, r.mask)) {
-        return NULL;
-    }
-    r.type = type_of_sum(type);
-    r.operation = operation_for_power(p);
-    if (!weft_composite_open(r.function)) {
-        return NULL;
-    }
-    return weft_leave_scope(narrowed(&r, norm_of(&r)));
+    bool right = !isinf(p) || check_not_empty(function, a, mask);
+    return right ? dispatch_composite(function, &operation_norm, a, mask, keepdim, p) : NULL;
 }
 
 weft_tensor *weft_norm(weft_tensor *a, double p, int dim, bool keepdim)
@@ -358,13 +409,39 @@ static weft_tensor *divided_by_0(const char *function, weft_tensor *sum)
     return sum == NULL ? NULL : weft_scale(sum, INFINITY);
 }
 
-/* Twice through the values: first their mean, then the squares of what they differ from it. */
+/* Twice through the values: first their mean, then the squares of what they differ from it. scalars[0]: the
+ * correction. */
+static bool expand_var(const weft_call *call, weft_tensor *outputs[])
+{
+    double correction = call->scalars[0];
+    reduction r = { call->function, &operation_sum, call->inputs[0], .keepdim = true };
+    r.mask = call->attributes.numbers[MASK];
+    double count = weft_count_along(weft_layout_of(r.a), r.mask);
+    r.type = type_of_sum(weft_layout_of(r.a)->dtype);
+    r.scale = 1 / count;
+    r.centre = reduce(&r);
+    if (r.centre == NULL) {
+        return false;
+    }
+    r.operation = &operation_sum_square_difference;
+    r.keepdim = call->attributes.numbers[KEEPS] != 0;
+    bool divides = count > 0 && count > correction;
+    r.scale = divides ? 1 / (count - correction) : 0;
+    weft_tensor *result = reduce(&r);
+    if (!divides && result != NULL) {
+        result = divided_by_0(r.function, result);
+    }
+    outputs[0] = narrowed(&r, result);
+    return outputs[0] != NULL;
+}
+
+COMPOSITE(operation_var, "var", WEFT_TYPES_FLOAT, expand_var, "sub, scale")
+
 static weft_tensor *variance(const char *function, weft_tensor *a, int num_dims, const int dims[],
                              double correction, bool keepdim)
 {
-    reduction r = { function, &operation_sum, a, .keepdim = true };
-    r.mask = check_dims(function, a, num_dims, dims);
-    if (r.mask < 0) {
+    int64_t mask = check_dims(function, a, num_dims, dims);
+    if (mask < 0) {
         return NULL;
     }
     weft_dtype type = weft_layout_of(a)->dtype;
@@ -372,25 +449,7 @@ static weft_tensor *variance(const char *function, weft_tensor *a, int num_dims,
         weft_fail(WEFT_ERR_DTYPE, function, "a is %s, expected a floating type", weft_dtype_name(type));
         return NULL;
     }
-    double count = weft_count_along(weft_layout_of(a), r.mask);
-    r.type = type_of_sum(type);
-    r.scale = 1 / count;
-    if (!weft_composite_open(r.function)) {
-        return NULL;
-    }
-    r.centre = reduce(&r);
-    if (r.centre == NULL) {
-        return weft_leave_scope(NULL);
-    }
-    r.operation = &operation_sum_square_difference;
-    r.keepdim = keepdim;
-    bool divides = count > 0 && count > correction;
-    r.scale = divides ? 1 / (count - correction) : 0;
-    weft_tensor *result = reduce(&r);
-    if (!divides && result != NULL) {
-        result = divided_by_0(function, result);
-    }
-    return weft_leave_scope(narrowed(&r, result));
+    return dispatch_composite(function, &operation_var, a, mask, keepdim, correction);
 }
 
 weft_tensor *weft_var(weft_tensor *a, int dim, double correction, bool keepdim)
@@ -406,35 +465,50 @@ weft_tensor *weft_var_over(weft_tensor *a, int num_dims, const int dims[], doubl
 /* ---- places ------------------------------------------------------------------------------------------- */
 
 /* First what the largest or smallest value is, then where: rows need not come together for that. */
-static weft_tensor *place_of(const char *function, const weft_operation *extreme, weft_tensor *a, int dim,
-                             bool keepdim)
+static bool expand_place(const weft_call *call, const weft_operation *extreme, weft_tensor *outputs[])
 {
-    reduction r = { function, extreme, a, .keepdim = true };
-    r.mask = check_dims(function, a, 1, &dim);
-    if (r.mask < 0 || !check_not_empty(function, a, r.mask)) {
-        return NULL;
-    }
-    if (!weft_composite_open(function)) {
-        return NULL;
-    }
-    r.a = weft_unshard_dim(function, a, -1);
+    reduction r = { call->function, extreme, .keepdim = true };
+    r.mask = call->attributes.numbers[MASK];
+    r.a = weft_unshard_dim(call->function, call->inputs[0], -1);
     r.centre = r.a == NULL ? NULL : reduce(&r);
     if (r.centre == NULL) {
-        return weft_leave_scope(NULL);
+        return false;
     }
     r.operation = &operation_place;
-    r.keepdim = keepdim;
-    return weft_leave_scope(reduce(&r));
+    r.keepdim = call->attributes.numbers[KEEPS] != 0;
+    outputs[0] = reduce(&r);
+    return outputs[0] != NULL;
+}
+
+static bool expand_argmax(const weft_call *call, weft_tensor *outputs[])
+{
+    return expand_place(call, &operation_max, outputs);
+}
+
+static bool expand_argmin(const weft_call *call, weft_tensor *outputs[])
+{
+    return expand_place(call, &operation_min, outputs);
+}
+
+COMPOSITE(operation_argmax, "argmax", WEFT_TYPES_ALL, expand_argmax, NULL)
+COMPOSITE(operation_argmin, "argmin", WEFT_TYPES_ALL, expand_argmin, NULL)
+
+static weft_tensor *place_of(const char *function, const weft_operation *operation, weft_tensor *a, int dim,
+                             bool keepdim)
+{
+    int64_t mask = check_dims(function, a, 1, &dim);
+    bool right = mask >= 0 && check_not_empty(function, a, mask);
+    return right ? dispatch_composite(function, operation, a, mask, keepdim, 0) : NULL;
 }
 
 weft_tensor *weft_argmax(weft_tensor *a, int dim, bool keepdim)
 {
-    return place_of("weft_argmax", &operation_max, a, dim, keepdim);
+    return place_of("weft_argmax", &operation_argmax, a, dim, keepdim);
 }
 
 weft_tensor *weft_argmin(weft_tensor *a, int dim, bool keepdim)
 {
-    return place_of("weft_argmin", &operation_min, a, dim, keepdim);
+    return place_of("weft_argmin", &operation_argmin, a, dim, keepdim);
 }
 
 /* ---- all of them --------------------------------------------------------------------------------------- */
@@ -452,5 +526,9 @@ const weft_operation *const weft_reduction_operations[] = {
     &operation_max_abs,
     &operation_sum_square_difference,
     &operation_place,
+    &operation_norm,
+    &operation_var,
+    &operation_argmax,
+    &operation_argmin,
     NULL,
 };

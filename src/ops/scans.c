@@ -3,15 +3,30 @@
 
 #include "ops/ops.h"
 
-/* Integers of fewer bits come here as WEFT_I64, so that addends do not wrap around before they are added. */
+/* Integers of fewer bits become WEFT_I64, so that addends do not wrap around before they are added. */
+static bool is_narrow(const weft_call_layouts *call)
+{
+    return !weft_dtype_is_floating(call->inputs[0]->dtype) && call->inputs[0]->dtype != WEFT_I64;
+}
+
+static bool expand_widened(const weft_call *call, weft_tensor *outputs[])
+{
+    weft_call wide = *call;
+    wide.inputs[0] = weft_to_type(call->inputs[0], WEFT_I64);
+    outputs[0] = wide.inputs[0] == NULL ? NULL : weft_dispatch(&wide);
+    return outputs[0] != NULL;
+}
+
 #define SCAN(name_, ops_, gradient_)                                                                         \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .gradient = gradient_,                                                                               \
         .rules = { "A[n]B->A[n]B" },                                                                         \
         .linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = (ops_) },                                            \
-        .inputs = { { "a", WEFT_TYPES_FLOAT | WEFT_TYPE_BIT(WEFT_I64), false } },                            \
+        .inputs = { { "a", WEFT_TYPES_ALL, false } },                                                    \
         .kernel = WEFT_KERNEL_##name_,                                                                       \
+        .expand = expand_widened,                                                                            \
+        .expands = is_narrow,                                                                                \
     };                                                                                                       \
     weft_tensor *weft_##name_(weft_tensor *a, int dim)                                                       \
     {                                                                                                        \
@@ -24,19 +39,13 @@ static weft_tensor *scan(const char *function, const weft_operation *operation, 
     if (dim < 0) {
         return NULL;
     }
-    if (!weft_composite_open(function)) {
-        return NULL;
-    }
-    weft_tensor *wide = weft_dtype_is_floating(weft_layout_of(a)->dtype) ? a : weft_to_type(a, WEFT_I64);
-    return weft_leave_scope(wide == NULL
-                                ? NULL
-                                : weft_dispatch(&(weft_call){
-                                      .function = function,
-                                      .operation = operation,
-                                      .num_inputs = 1,
-                                      .inputs = { wide },
-                                      .attributes = { .leading = dim, .num_numbers = 1, .numbers = { dim } },
-                                  }));
+    return weft_dispatch(&(weft_call){
+        .function = function,
+        .operation = operation,
+        .num_inputs = 1,
+        .inputs = { a },
+        .attributes = { .leading = dim, .num_numbers = 1, .numbers = { dim } },
+    });
 }
 
 SCAN(cumsum, WEFT_LINEAR_OPS, "flip, cumsum")

@@ -255,6 +255,27 @@ static int64_t mask_of_sum(const weft_tensor *a, int ndim, const int64_t shape[]
     return mask;
 }
 
+/* numbers[0]: the dimensions that are added up, bit d for dimension d; numbers[1]: those that go. */
+static bool expand_sum_to(const weft_call *call, weft_tensor *outputs[])
+{
+    weft_tensor *a = call->inputs[0];
+    int dims[WEFT_MAX_DIMS], num_dims = 0;
+    for (int d = 0; d < weft_layout_of(a)->ndim; d++) {
+        dims[num_dims] = d;
+        num_dims += (int)(call->attributes.numbers[0] >> d & 1);
+    }
+    weft_tensor *sum = weft_sum_over(a, num_dims, dims, true);
+    outputs[0] = sum == NULL ? NULL : weft_squeeze_dims(call->function, sum, call->attributes.numbers[1]);
+    return outputs[0] != NULL;
+}
+
+static const weft_operation operation_sum_to = {
+    .name = "sum_to",
+    .gradient = "expand",
+    .inputs = { { "a", WEFT_TYPES_ALL, false } },
+    .expand = expand_sum_to,
+};
+
 weft_tensor *weft_sum_to(weft_tensor *a, int ndim, const int64_t shape[])
 {
     static const char function[] = "weft_sum_to";
@@ -265,27 +286,14 @@ weft_tensor *weft_sum_to(weft_tensor *a, int ndim, const int64_t shape[])
     if (mask == 0) {
         return weft_same(function, a);
     }
-    int dims[WEFT_MAX_DIMS], num_dims = 0;
-    for (int d = 0; d < weft_layout_of(a)->ndim; d++) {
-        dims[num_dims] = d;
-        num_dims += (int)(mask >> d & 1);
-    }
-    if (!weft_composite_open(function)) {
-        return NULL;
-    }
-    weft_tensor *sum = weft_sum_over(a, num_dims, dims, true);
-    weft_tensor *result =
-        sum == NULL ? NULL
-                    : weft_squeeze_dims(function, sum, ((int64_t)1 << (weft_layout_of(a)->ndim - ndim)) - 1);
-    if (result != NULL) {
-        weft_scope_keep(result);
-    }
-    weft_composite_close();
-    return result;
+    int64_t gone = ((int64_t)1 << (weft_layout_of(a)->ndim - ndim)) - 1;
+    return weft_dispatch_move(function, &operation_sum_to, a,
+                              &(weft_attributes){ .num_numbers = 2, .numbers = { mask, gone } });
 }
 
 /* ---- all of them --------------------------------------------------------------------------------------- */
 
 const weft_operation *const weft_shape_operations[] = {
-    &operation_squeeze, &operation_unsqueeze, &operation_permute, &operation_expand, NULL,
+    &operation_squeeze, &operation_unsqueeze, &operation_permute, &operation_expand, &operation_sum_to,
+    NULL,
 };

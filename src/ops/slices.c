@@ -166,15 +166,24 @@ static int describe_select(const weft_attributes *attributes, const weft_layout 
     return 1;
 }
 
-WEFT_MOVES(select, "a[s]b->ab", true, first_row_of_cut, "unsqueeze, slice_backward")
-
-static weft_tensor *take_index(const char *function, weft_tensor *a, int dim, int64_t index)
+/* One rank has it: that much is moved, and not the whole dimension. */
+static bool selects_from_parts(const weft_call_layouts *call)
 {
-    return weft_dispatch_move(
-        function, &operation_select, a,
-        &(weft_attributes){ .num_numbers = 3,
-                            .numbers = { [CUT_DIM] = dim, [CUT_START] = index, [CUT_STEP] = 1 } });
+    return weft_layout_parts(call->inputs[0], (int)call->attributes->numbers[CUT_DIM]) > 1;
 }
+
+static bool expand_select(const weft_call *call, weft_tensor *outputs[])
+{
+    int64_t dim = call->attributes.numbers[CUT_DIM], index = call->attributes.numbers[CUT_START];
+    weft_call rest = *call;
+    rest.inputs[0] = take_slice(call->function, call->inputs[0], (int)dim, index, index + 1, 1);
+    rest.attributes.numbers[CUT_START] = 0;
+    outputs[0] = rest.inputs[0] == NULL ? NULL : weft_dispatch_itself(&rest);
+    return outputs[0] != NULL;
+}
+
+WEFT_MOVES_AND(select, "a[s]b->ab", true, first_row_of_cut, "unsqueeze, slice_backward", .expand = expand_select,
+               .expands = selects_from_parts)
 
 weft_tensor *weft_select(weft_tensor *a, int dim, int64_t index)
 {
@@ -191,15 +200,10 @@ weft_tensor *weft_select(weft_tensor *a, int dim, int64_t index)
         return NULL;
     }
     index = index < 0 ? index + size : index;
-    if (weft_layout_parts(weft_layout_of(a), dim) == 1) {
-        return take_index(function, a, dim, index);
-    }
-    /* One rank has it: that much is moved, and not the whole dimension. */
-    if (!weft_composite_open(function)) {
-        return NULL;
-    }
-    weft_tensor *single = take_slice(function, a, dim, index, index + 1, 1);
-    return weft_leave_scope(single == NULL ? NULL : take_index(function, single, dim, 0));
+    return weft_dispatch_move(
+        function, &operation_select, a,
+        &(weft_attributes){ .num_numbers = 3,
+                            .numbers = { [CUT_DIM] = dim, [CUT_START] = index, [CUT_STEP] = 1 } });
 }
 
 /* ---- writing into a tensor ----------------------------------------------------------------------------- */

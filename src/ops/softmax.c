@@ -47,6 +47,21 @@ static void write_sum_product_rule(const weft_call_layouts *call, char *text, si
     }
 }
 
+/* ---- where rows lie in parts --------------------------------------------------------------------------- */
+
+static bool has_parts_of_rows(const weft_call_layouts *call)
+{
+    bool has = false;
+    for (int i = 0; i < call->num_inputs; i++) {
+        has |= weft_is_cut(call->inputs[i], mask_of(call->attributes)) &&
+               call->inputs[i]->shape[call->attributes->numbers[0]] > 0;
+    }
+    return has;
+}
+
+static bool expand_forward(const weft_call *call, weft_tensor *outputs[]);
+static bool expand_backward(const weft_call *call, weft_tensor *outputs[]);
+
 /* ---- the operations ------------------------------------------------------------------------------------ */
 
 #define WHOLE_ROWS(name_, gradient_)                                                                         \
@@ -57,6 +72,8 @@ static void write_sum_product_rule(const weft_call_layouts *call, char *text, si
         .rule_like = "a[b]c->a[b]c",                                                                         \
         .inputs = { { "a", WEFT_TYPES_FLOAT, false } },                                                      \
         .kernel = WEFT_KERNEL_##name_,                                                                       \
+        .expand = expand_forward,                                                                            \
+        .expands = has_parts_of_rows,                                                                        \
     };
 #define WHOLE_ROWS_BACKWARD(name_)                                                                           \
     static const weft_operation operation_##name_ = {                                                        \
@@ -66,6 +83,8 @@ static void write_sum_product_rule(const weft_call_layouts *call, char *text, si
         .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS },                   \
         .inputs = { { "gradient", WEFT_TYPES_FLOAT, true }, { "output", WEFT_TYPES_FLOAT, true } },          \
         .kernel = WEFT_KERNEL_##name_,                                                                       \
+        .expand = expand_backward,                                                                           \
+        .expands = has_parts_of_rows,                                                                        \
     };
 /* The last step: of each element and two values of its row; of its gradient, itself and a value of the row.
  */
@@ -156,82 +175,75 @@ static bool set_dim(weft_call *call, const weft_tensor *tensor, int dim)
     return place >= 0;
 }
 
-static bool has_parts_of_rows(const weft_call *call, const weft_layout *layout)
+/* No row is gathered: the largest values, the sums, and a last step on each element. */
+static bool expand_forward(const weft_call *call, weft_tensor *outputs[])
 {
-    return weft_is_cut(layout, mask_of(&call->attributes)) && layout->shape[call->attributes.numbers[0]] > 0;
-}
-
-static weft_tensor *forward(const char *function, const weft_operation *whole, const weft_operation *step,
-                            weft_tensor *a, int dim)
-{
-    weft_call call = { .function = function, .operation = whole, .num_inputs = 1, .inputs = { a } };
-    if (weft_check_tensor(function, "a", a) == NULL || !set_dim(&call, a, dim)) {
-        return NULL;
-    }
-    if (!has_parts_of_rows(&call, weft_layout_of(a))) {
-        return weft_dispatch(&call);
-    }
-    if (!weft_dispatch_accepts(&call) || !weft_composite_open(function)) {
-        return NULL;
-    }
-    a = weft_place_like(function, a, weft_layout_of(a), 0);
+    const weft_operation *step =
+        call->operation == &operation_softmax ? &operation_softmax_step : &operation_log_softmax_step;
+    weft_tensor *a = weft_place_like(call->function, call->inputs[0], weft_layout_of(call->inputs[0]), 0);
     if (a == NULL) {
-        return weft_leave_scope(NULL);
+        return false;
     }
-    weft_row_statistics s = weft_softmax_statistics(function, a, (int)call.attributes.numbers[0]);
-    return weft_leave_scope(s.sum == NULL ? NULL : last_step(function, step, a, s.largest, s.sum));
+    weft_row_statistics s = weft_softmax_statistics(call->function, a, (int)call->attributes.numbers[0]);
+    outputs[0] = s.sum == NULL ? NULL : last_step(call->function, step, a, s.largest, s.sum);
+    return outputs[0] != NULL;
 }
 
-/* `weighted`: the sum is that of the gradient times the output. */
-static weft_tensor *backward(const char *function, const weft_operation *whole, const weft_operation *step,
-                             weft_tensor *gradient, weft_tensor *output, int dim, bool weighted)
+/* Where the output has parts of rows, else where the gradient has. Of softmax, the sum is that of the gradient times the
+ * output. */
+static bool expand_backward(const weft_call *call, weft_tensor *outputs[])
+{
+    bool weighted = call->operation == &operation_softmax_backward;
+    const weft_operation *step =
+        weighted ? &operation_softmax_backward_step : &operation_log_softmax_backward_step;
+    weft_tensor *gradient = call->inputs[0], *output = call->inputs[1];
+    const weft_layout *layout =
+        weft_is_cut(weft_layout_of(output), mask_of(&call->attributes)) ? weft_layout_of(output) : weft_layout_of(gradient);
+    output = weft_place_like(call->function, output, layout, 0);
+    gradient = weft_place_like(call->function, gradient, layout, 0);
+    weft_tensor *sum =
+        output == NULL ? NULL : sum_of(call, &operation_sum_product, gradient, weighted ? output : NULL);
+    sum = weft_place_like(call->function, sum, layout, mask_of(&call->attributes));
+    outputs[0] = sum == NULL ? NULL : last_step(call->function, step, gradient, output, sum);
+    return outputs[0] != NULL;
+}
+
+static weft_tensor *forward(const char *function, const weft_operation *operation, weft_tensor *a, int dim)
+{
+    weft_call call = { .function = function, .operation = operation, .num_inputs = 1, .inputs = { a } };
+    bool right = weft_check_tensor(function, "a", a) != NULL && set_dim(&call, a, dim);
+    return right ? weft_dispatch(&call) : NULL;
+}
+
+static weft_tensor *backward(const char *function, const weft_operation *operation, weft_tensor *gradient,
+                             weft_tensor *output, int dim)
 {
     weft_call call = {
-        .function = function, .operation = whole, .num_inputs = 2, .inputs = { gradient, output }
+        .function = function, .operation = operation, .num_inputs = 2, .inputs = { gradient, output }
     };
-    if (weft_check_tensor(function, "gradient", gradient) == NULL ||
-        weft_check_tensor(function, "output", output) == NULL || !set_dim(&call, output, dim)) {
-        return NULL;
-    }
-    if (!weft_dispatch_accepts(&call)) {
-        return NULL;
-    }
-    const weft_layout *layout =
-        has_parts_of_rows(&call, weft_layout_of(output)) ? weft_layout_of(output) : weft_layout_of(gradient);
-    if (!has_parts_of_rows(&call, layout)) {
-        return weft_dispatch(&call);
-    }
-    if (!weft_composite_open(function)) {
-        return NULL;
-    }
-    output = weft_place_like(function, output, layout, 0);
-    gradient = weft_place_like(function, gradient, layout, 0);
-    weft_tensor *sum =
-        output == NULL ? NULL : sum_of(&call, &operation_sum_product, gradient, weighted ? output : NULL);
-    sum = weft_place_like(function, sum, layout, mask_of(&call.attributes));
-    return weft_leave_scope(sum == NULL ? NULL : last_step(function, step, gradient, output, sum));
+    bool right = weft_check_tensor(function, "gradient", gradient) != NULL &&
+                 weft_check_tensor(function, "output", output) != NULL && set_dim(&call, output, dim);
+    return right ? weft_dispatch(&call) : NULL;
 }
 
 weft_tensor *weft_softmax(weft_tensor *a, int dim)
 {
-    return forward("weft_softmax", &operation_softmax, &operation_softmax_step, a, dim);
+    return forward("weft_softmax", &operation_softmax, a, dim);
 }
 
 weft_tensor *weft_log_softmax(weft_tensor *a, int dim)
 {
-    return forward("weft_log_softmax", &operation_log_softmax, &operation_log_softmax_step, a, dim);
+    return forward("weft_log_softmax", &operation_log_softmax, a, dim);
 }
 
 weft_tensor *weft_softmax_backward(weft_tensor *gradient, weft_tensor *output, int dim)
 {
-    return backward("weft_softmax_backward", &operation_softmax_backward, &operation_softmax_backward_step,
-                    gradient, output, dim, true);
+    return backward("weft_softmax_backward", &operation_softmax_backward, gradient, output, dim);
 }
 
 weft_tensor *weft_log_softmax_backward(weft_tensor *gradient, weft_tensor *output, int dim)
 {
-    return backward("weft_log_softmax_backward", &operation_log_softmax_backward,
-                    &operation_log_softmax_backward_step, gradient, output, dim, false);
+    return backward("weft_log_softmax_backward", &operation_log_softmax_backward, gradient, output, dim);
 }
 
 const weft_operation *const weft_softmax_operations[] = {

@@ -11,5 +11,6 @@ const weft_operation *const *const weft_operation_families[] = {
     weft_sorting_operations,        weft_compare_operations,
     weft_random_operations,         weft_optimizer_operations,
     weft_softmax_operations,        weft_norm_operations,
-    weft_loss_operations,           NULL,
+    weft_loss_operations,           weft_composite_operations,
+    NULL,
 };

@@ -18,6 +18,8 @@ struct weft_pool;     /* runtime/pool.h */
 struct weft_tensors;  /* src/tensor */
 struct weft_dispatch; /* src/dispatch */
 struct weft_trace;    /* runtime/trace.h */
+struct weft_recorder; /* runtime/recorder.h */
+struct weft_steps;    /* tensor/actions.h */
 
 /* WEFT_TASK_CACHE: what becomes of the tasks of calls that were made before */
 typedef enum weft_task_cache {
@@ -58,6 +60,10 @@ typedef struct weft_runtime_state {
     uint64_t call_number;
     uint64_t digest; /* of all of them: of what WEFT_CHECK compares */
     bool check;      /* WEFT_CHECK */
+    struct weft_recorder *recorder; /* the newest of those that are told of public calls; NULL: nobody listens */
+    int call_depth;                 /* of what is told: public calls under way, one inside the other */
+    struct weft_steps *steps;       /* what is called is collected, and not carried out; NULL: it is carried out */
+    int expanded;                   /* expansions that are run: their calls are no public ones */
     weft_counters counters;
     uint64_t operations; /* and redistributions submitted: what tasks are ordered by */
     struct weft_pending *pending;

@@ -37,6 +37,14 @@ struct weft_lowering;
 struct weft_elementwise;
 typedef bool (*weft_lower_function)(const struct weft_lowering *lowering);
 
+/* The body of a composite (src/dispatch/expansion.h): carries a call out by other calls, of operations and of what
+ * composites share (weft_in_layout(), weft_new_tensor()). It works on tensors without data and sees layouts, attributes
+ * and scalars alone; outputs[] gets what it returns. False with the error kept: the call is not accepted. */
+struct weft_call;
+typedef bool (*weft_expand_function)(const struct weft_call *call, weft_tensor *outputs[]);
+/* Whether a call with these layouts expands. PURE. */
+typedef bool (*weft_expands_function)(const weft_call_layouts *call);
+
 struct weft_operation {
     const char *name;                  /* for traces */
     const char *rules[WEFT_MAX_RULES]; /* attributes.rule says which; or none, and one of the next two */
@@ -71,6 +79,21 @@ struct weft_operation {
     weft_kernel_id kernel;
     bool accumulates; /* the kernel takes contracted rows piece by piece */
     weft_lower_function lower;
+    /* A composite: its calls become others, which are kept. `expands`: whether this call does, which else becomes tasks
+     * by itself; NULL: all do. */
+    weft_expand_function expand;
+    weft_expands_function expands;
+    /* Its scalars change from call to call: the body hands them on (weft_call.inherited) and does not look at them. Else
+     * calls with other scalars are expanded by themselves. */
+    bool passes_scalars;
+    bool draws;      /* it takes random numbers from the state in use, and moves that on (codelets/random.h) */
+    int num_outputs; /* 0: one */
 };
+
+/* Whether an output is an input that the call changes. */
+static inline bool weft_operation_changes(const weft_operation *of, int output)
+{
+    return of->in_place && output == 0;
+}
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "codelets/constant.h"
 #include "comm/check_spmd.h"
+#include "tensor/actions.h"
 #include "tensor/run.h"
 
 const weft_layout *weft_factory_layout(const weft_factory *r)
@@ -63,18 +64,6 @@ const weft_layout *weft_layout_like(const char *function, const weft_layout *lay
     return like;
 }
 
-/* A tensor without its values; `layout` NULL: the arguments are wrong here. NULL with the error kept. */
-static weft_tensor_impl *new_tensor(const char *function, const weft_layout *layout, double value)
-{
-    weft_call_signature call = { .function = function,
-                                 .failed = layout == NULL,
-                                 .num_layouts = 1,
-                                 .layouts = &layout,
-                                 .num_numbers = 1,
-                                 .numbers = &value };
-    return weft_check_spmd(&call) && layout != NULL ? weft_tensor_new(function, layout) : NULL;
-}
-
 static bool submit_fill(const weft_panel *panel, int64_t count, weft_dtype dtype, double value)
 {
     weft_constant_args args = { .base.dtype = dtype, .count = count, .value = value };
@@ -102,36 +91,90 @@ static bool fill_shard(const weft_tensor_impl *tensor, const weft_local_shard *s
     return true;
 }
 
-static weft_tensor *constant(const char *function, const weft_layout *layout, double value)
+/* ---- calls -------------------------------------------------------------------------------------------- */
+
+static bool check_spmd(const char *function, const weft_layout *layout, double value)
 {
-    weft_tensor_impl *tensor = new_tensor(function, layout, value);
+    return weft_check_spmd(&(weft_call_signature){ .function = function,
+                                                   .failed = layout == NULL,
+                                                   .num_layouts = 1,
+                                                   .layouts = &layout,
+                                                   .num_numbers = 1,
+                                                   .numbers = &value });
+}
+
+static weft_status perform_new(const weft_call *call, weft_tensor *outputs[])
+{
+    outputs[0] = weft_tensor_handle(weft_tensor_new(call->function, call->details->layout));
+    return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
+}
+
+const weft_action weft_action_new = { .name = "new", .perform = perform_new, .num_outputs = 1, .makes = true };
+
+static weft_status perform_empty(const weft_call *call, weft_tensor *outputs[])
+{
+    return check_spmd(call->function, call->details->layout, 0) ? perform_new(call, outputs) : weft_latest_status();
+}
+
+static const weft_action action_empty = {
+    .name = "empty", .perform = perform_empty, .num_outputs = 1, .makes = true
+};
+
+/* scalars[0]: the value. */
+static weft_status perform_full(const weft_call *call, weft_tensor *outputs[])
+{
+    double value = call->scalars[0];
+    if (!check_spmd(call->function, call->details->layout, value)) {
+        return weft_latest_status();
+    }
+    weft_tensor_impl *tensor = weft_tensor_new(call->function, call->details->layout);
     for (int i = 0; tensor != NULL && i < tensor->num_shards; i++) {
         if (!fill_shard(tensor, &tensor->shards[i], value)) {
-            return NULL;
+            return weft_latest_status();
         }
     }
-    return weft_tensor_handle(tensor);
+    outputs[0] = weft_tensor_handle(tensor);
+    return tensor == NULL ? weft_latest_status() : WEFT_OK;
+}
+
+static const weft_action action_full = { .name = "full", .perform = perform_full, .num_outputs = 1, .makes = true };
+
+/* `layout` NULL: the arguments are wrong here, and the error is kept. `like`: the tensor that it is the layout of, or
+ * NULL. */
+static weft_tensor *make(const char *function, const weft_action *action, const weft_layout *layout, double value,
+                         weft_tensor *like)
+{
+    if (layout == NULL) {
+        check_spmd(function, layout, value);
+        return NULL;
+    }
+    return weft_act_for_tensor(&(weft_call){ .function = function,
+                                             .action = action,
+                                             .num_inputs = like != NULL,
+                                             .inputs = { like },
+                                             .scalars = { value },
+                                             .details = &(weft_call_details){ .layout = layout } });
 }
 
 weft_tensor *weft_empty(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
                         const weft_placement *placements)
 {
     weft_factory request = { "weft_empty", dtype, ndim, shape, mesh, placements, .partial_allowed = true };
-    return weft_tensor_handle(new_tensor(request.function, weft_factory_layout(&request), 0.0));
+    return make(request.function, &action_empty, weft_factory_layout(&request), 0, NULL);
 }
 
 weft_tensor *weft_zeros(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
                         const weft_placement *placements)
 {
     weft_factory request = { "weft_zeros", dtype, ndim, shape, mesh, placements, false };
-    return constant(request.function, weft_factory_layout(&request), 0.0);
+    return make(request.function, &action_full, weft_factory_layout(&request), 0, NULL);
 }
 
 weft_tensor *weft_ones(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
                        const weft_placement *placements)
 {
     weft_factory request = { "weft_ones", dtype, ndim, shape, mesh, placements, false };
-    return constant(request.function, weft_factory_layout(&request), 1.0);
+    return make(request.function, &action_full, weft_factory_layout(&request), 1, NULL);
 }
 
 weft_tensor *weft_full(weft_dtype dtype, int ndim, const int64_t shape[], double value, weft_mesh *mesh,
@@ -140,7 +183,7 @@ weft_tensor *weft_full(weft_dtype dtype, int ndim, const int64_t shape[], double
     weft_factory request = { "weft_full", dtype, ndim, shape, mesh, placements, false };
     const weft_layout *layout = weft_factory_layout(&request);
     bool fits = layout != NULL && weft_check_number(request.function, "value", dtype, value);
-    return constant(request.function, fits ? layout : NULL, value);
+    return make(request.function, &action_full, fits ? layout : NULL, value, NULL);
 }
 
 /* ---- like another tensor ------------------------------------------------------------------------------- */
@@ -154,17 +197,17 @@ static const weft_layout *layout_like(const char *function, const weft_tensor *a
 
 weft_tensor *weft_empty_like(weft_tensor *a)
 {
-    return weft_tensor_handle(new_tensor("weft_empty_like", layout_like("weft_empty_like", a), 0.0));
+    return make("weft_empty_like", &action_empty, layout_like("weft_empty_like", a), 0, a);
 }
 
 weft_tensor *weft_zeros_like(weft_tensor *a)
 {
-    return constant("weft_zeros_like", layout_like("weft_zeros_like", a), 0.0);
+    return make("weft_zeros_like", &action_full, layout_like("weft_zeros_like", a), 0, a);
 }
 
 weft_tensor *weft_ones_like(weft_tensor *a)
 {
-    return constant("weft_ones_like", layout_like("weft_ones_like", a), 1.0);
+    return make("weft_ones_like", &action_full, layout_like("weft_ones_like", a), 1, a);
 }
 
 weft_tensor *weft_full_like(weft_tensor *a, double value)
@@ -172,5 +215,5 @@ weft_tensor *weft_full_like(weft_tensor *a, double value)
     static const char function[] = "weft_full_like";
     const weft_layout *layout = layout_like(function, a);
     bool fits = layout != NULL && weft_check_number(function, "value", layout->dtype, value);
-    return constant(function, fits ? layout : NULL, value);
+    return make(function, &action_full, fits ? layout : NULL, value, a);
 }

@@ -4,6 +4,7 @@
 
 #include "codelets/convert.h"
 #include "comm/check_spmd.h"
+#include "tensor/actions.h"
 #include "tensor/state.h"
 
 /* After all checks that are the same on every process; NULL with the error kept. */
@@ -102,6 +103,30 @@ static bool wait_for_readers(const char *function, const weft_tensor_impl *sourc
     return !weft_is_broken() || weft_error_collect() == WEFT_OK;
 }
 
+/* details->memory: the array. */
+static weft_status perform_distribute(const weft_call *call, weft_tensor *outputs[])
+{
+    const char *function = call->function;
+    const weft_layout *layout = call->details->layout;
+    if (!weft_check_spmd(&(weft_call_signature){ function, .num_layouts = 1, .layouts = &layout }) ||
+        !check_global(function, layout, call->details->memory)) {
+        return weft_latest_status();
+    }
+    weft_scope_open();
+    /* While the program holds a shard, the memory that the target gets may be waited for. */
+    bool copied = weft_tensors_acquired() > 0;
+    weft_tensor_impl *source = lend_global(function, layout, call->details->memory, copied);
+    /* A copy: on the same one-rank mesh a redistribution would give the caller's memory itself. */
+    weft_tensor_impl *target = source == NULL ? NULL : weft_tensor_new(function, layout);
+    bool done = target != NULL && weft_tensor_copy_into(function, target, source) &&
+                (copied || wait_for_readers(function, source));
+    outputs[0] = done ? weft_scope_keep(target->handle) : NULL;
+    weft_scope_close();
+    return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
+}
+
+static const weft_action action_distribute = { .name = "distribute", .perform = perform_distribute, .num_outputs = 1 };
+
 weft_tensor *weft_distribute(weft_dtype dtype, int ndim, const int64_t shape[], const void *global,
                              weft_mesh *mesh, const weft_placement *placements)
 {
@@ -110,21 +135,13 @@ weft_tensor *weft_distribute(weft_dtype dtype, int ndim, const int64_t shape[], 
     if (!may_wait_for_root(function, layout)) {
         return NULL;
     }
-    weft_call_signature call = { function, .failed = layout == NULL, .num_layouts = 1, .layouts = &layout };
-    if (!weft_check_spmd(&call) || layout == NULL || !check_global(function, layout, global)) {
+    if (layout == NULL) {
+        weft_check_spmd(&(weft_call_signature){ function, .failed = true, .num_layouts = 1, .layouts = &layout });
         return NULL;
     }
-    weft_scope_open();
-    /* While the program holds a shard, the memory that the target gets may be waited for. */
-    bool copied = weft_tensors_acquired() > 0;
-    weft_tensor_impl *source = lend_global(function, layout, global, copied);
-    /* A copy: on the same one-rank mesh a redistribution would give the caller's memory itself. */
-    weft_tensor_impl *target = source == NULL ? NULL : weft_tensor_new(function, layout);
-    bool done = target != NULL && weft_tensor_copy_into(function, target, source) &&
-                (copied || wait_for_readers(function, source));
-    weft_tensor *result = done ? weft_scope_keep(target->handle) : NULL;
-    weft_scope_close();
-    return result;
+    const weft_call_details details = { .layout = layout, .memory = (void *)(uintptr_t)global };
+    return weft_act_for_tensor(
+        &(weft_call){ .function = function, .action = &action_distribute, .details = &details });
 }
 
 bool weft_check_not_acquired(const char *function, const char *argument, const weft_tensor_impl *tensor)
@@ -205,11 +222,43 @@ weft_status weft_tensor_to_host(const char *function, weft_tensor_impl *tensor, 
     return status == WEFT_OK ? weft_error_collect() : status;
 }
 
+static weft_status perform_to_host(const weft_call *call, weft_tensor *outputs[])
+{
+    (void)outputs;
+    return weft_tensor_to_host(call->function, weft_tensor_get(call->inputs[0]), call->details->memory,
+                               call->details->bytes);
+}
+
+static const weft_action action_to_host = { .name = "to_host", .perform = perform_to_host, .needs_data = true };
+
 weft_status weft_to_host(weft_tensor *handle, void *global, size_t bytes)
 {
     static const char function[] = "weft_to_host";
-    return weft_tensor_to_host(function, weft_check_tensor(function, "tensor", handle), global, bytes);
+    if (weft_check_tensor(function, "tensor", handle) == NULL) {
+        return weft_tensor_to_host(function, NULL, global, bytes);
+    }
+    return weft_act(&(weft_call){ .function = function,
+                                  .action = &action_to_host,
+                                  .num_inputs = 1,
+                                  .inputs = { handle },
+                                  .details = &(weft_call_details){ .memory = global, .bytes = bytes } },
+                    NULL);
 }
+
+/* details->memory: for the value. */
+static weft_status perform_item(const weft_call *call, weft_tensor *outputs[])
+{
+    (void)outputs;
+    weft_tensor_impl *tensor = weft_tensor_get(call->inputs[0]);
+    int64_t element;
+    weft_status status = weft_tensor_to_host(call->function, tensor, &element, sizeof(element));
+    if (status == WEFT_OK) {
+        weft_load(WEFT_F64, call->details->memory, tensor->layout->dtype, &element, 1, 1);
+    }
+    return status;
+}
+
+static const weft_action action_item = { .name = "item", .perform = perform_item, .needs_data = true };
 
 weft_status weft_tensor_item(weft_tensor *handle, double *value)
 {
@@ -218,20 +267,20 @@ weft_status weft_tensor_item(weft_tensor *handle, double *value)
     if (tensor == NULL) {
         return weft_latest_status();
     }
-    const weft_layout *layout = tensor->layout;
-    int64_t count = 1, element;
-    weft_count_checked(layout->ndim, layout->shape, &count);
+    int64_t count = 1;
+    weft_count_checked(tensor->layout->ndim, tensor->layout->shape, &count);
     if (value == NULL) {
         return weft_fail(WEFT_ERR_INVALID, function, "value is NULL");
     }
     if (count != 1) {
         return weft_fail(WEFT_ERR_SHAPE, function, "tensor has %lld elements, expected 1", (long long)count);
     }
-    weft_status status = weft_tensor_to_host(function, tensor, &element, sizeof(element));
-    if (status == WEFT_OK) {
-        weft_load(WEFT_F64, value, layout->dtype, &element, 1, 1);
-    }
-    return status;
+    return weft_act(&(weft_call){ .function = function,
+                                  .action = &action_item,
+                                  .num_inputs = 1,
+                                  .inputs = { handle },
+                                  .details = &(weft_call_details){ .memory = value } },
+                    NULL);
 }
 
 /* ---- properties ---------------------------------------------------------------------------------------- */

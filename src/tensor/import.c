@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "comm/check_spmd.h"
+#include "tensor/actions.h"
 #include "tensor/state.h"
 
 /* ---- memory -------------------------------------------------------------------------------------------- */
@@ -231,11 +232,10 @@ static bool check_here(weft_import *import)
 
 /* ---- the calls ----------------------------------------------------------------------------------------- */
 
-static weft_tensor *from_local(weft_import *import, const weft_mesh *mesh)
+static weft_tensor *from_local(weft_import *import)
 {
     const char *function = import->function;
-    import->mesh = weft_check_mesh(function, mesh);
-    if (import->mesh == NULL || !check_flags(function, import->flags)) {
+    if (!check_flags(function, import->flags)) {
         return NULL;
     }
     if (import->asks && weft_runtime.world == WEFT_WORLD_FAKE) {
@@ -266,6 +266,25 @@ static weft_tensor *from_local(weft_import *import, const weft_mesh *mesh)
     return weft_tensor_handle(tensor);
 }
 
+/* details->memory: a weft_import, whose arrays are the program's. */
+static weft_status perform_from_local(const weft_call *call, weft_tensor *outputs[])
+{
+    weft_import import = *(const weft_import *)call->details->memory;
+    outputs[0] = from_local(&import);
+    return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
+}
+
+static weft_tensor *call_from_local(weft_import *import, const weft_mesh *mesh)
+{
+    static const weft_action action = { .name = "from_local", .perform = perform_from_local, .num_outputs = 1 };
+    import->mesh = weft_check_mesh(import->function, mesh);
+    return import->mesh == NULL
+               ? NULL
+               : weft_act_for_tensor(&(weft_call){ .function = import->function,
+                                                   .action = &action,
+                                                   .details = &(weft_call_details){ .memory = import } });
+}
+
 weft_tensor *weft_from_local(weft_dtype dtype, int ndim, const int64_t shape[], void *const locals[],
                              weft_mesh *mesh, const weft_placement *placements, unsigned flags)
 {
@@ -276,7 +295,7 @@ weft_tensor *weft_from_local(weft_dtype dtype, int ndim, const int64_t shape[], 
                            .locals = locals,
                            .flags = flags,
                            .shape = shape };
-    return from_local(&import, mesh);
+    return call_from_local(&import, mesh);
 }
 
 weft_tensor *weft_from_local_even(weft_dtype dtype, int ndim, const int64_t local_shape[],
@@ -291,7 +310,7 @@ weft_tensor *weft_from_local_even(weft_dtype dtype, int ndim, const int64_t loca
                            .locals = locals,
                            .flags = flags,
                            .even_shape = ndim == 0 ? scalar : local_shape };
-    return from_local(&import, mesh);
+    return call_from_local(&import, mesh);
 }
 
 weft_tensor *weft_from_local_ex(weft_dtype dtype, int ndim, void *const locals[], weft_mesh *mesh,
@@ -308,5 +327,5 @@ weft_tensor *weft_from_local_ex(weft_dtype dtype, int ndim, void *const locals[]
                            .asks = o.shape == NULL && ndim != 0,
                            .local_shapes = o.local_shapes,
                            .strides = o.strides };
-    return from_local(&import, mesh);
+    return call_from_local(&import, mesh);
 }

@@ -1,22 +1,23 @@
 /* Access to what a hosted rank holds. */
 #include <string.h>
 
+#include "tensor/actions.h"
 #include "tensor/state.h"
 
 /* False with the error kept. */
-static bool check_local_rank(const char *function, const weft_tensor_impl *tensor, int local_rank)
+static bool check_local_rank(const char *function, int local_rank)
 {
-    bool hosted = local_rank >= 0 && local_rank < tensor->num_shards;
+    bool hosted = local_rank >= 0 && local_rank < weft_runtime.local_ranks;
     if (!hosted) {
         weft_fail(WEFT_ERR_INVALID, function, "local_rank is %d, expected 0 to %d", local_rank,
-                  tensor->num_shards - 1);
+                  weft_runtime.local_ranks - 1);
     }
     return hosted;
 }
 
 static weft_local_shard *check_shard(const char *function, weft_tensor_impl *tensor, int local_rank)
 {
-    if (!check_local_rank(function, tensor, local_rank)) {
+    if (!check_local_rank(function, local_rank) || !weft_check_data(function, "tensor", tensor)) {
         return NULL;
     }
     weft_local_shard *shard = &tensor->shards[local_rank];
@@ -55,6 +56,57 @@ static bool make_accessible(const char *function, weft_tensor_impl *tensor, cons
            weft_check_shard_waits_not(function, shard, true);
 }
 
+/* Numbers of the three. */
+enum { LOCAL_RANK, ACCESS };
+
+static weft_status act(const char *function, const weft_action *action, weft_tensor *tensor, int local_rank,
+                       weft_access access, void *memory, size_t bytes)
+{
+    return weft_act(&(weft_call){ .function = function,
+                                  .action = action,
+                                  .num_inputs = 1,
+                                  .inputs = { tensor },
+                                  .attributes = { .num_numbers = 2,
+                                                  .numbers = { [LOCAL_RANK] = local_rank, [ACCESS] = access } },
+                                  .details = &(weft_call_details){ .memory = memory, .bytes = bytes } },
+                    NULL);
+}
+
+static weft_local_shard *shard_of(const weft_call *call)
+{
+    return &weft_tensor_get(call->inputs[0])->shards[call->attributes.numbers[LOCAL_RANK]];
+}
+
+/* details->memory: for the pointer. */
+static weft_status perform_acquire(const weft_call *call, weft_tensor *outputs[])
+{
+    (void)outputs;
+    weft_tensor_impl *tensor = weft_tensor_get(call->inputs[0]);
+    weft_local_shard *shard = shard_of(call);
+    int local_rank = (int)call->attributes.numbers[LOCAL_RANK];
+    weft_access access = (weft_access)call->attributes.numbers[ACCESS];
+    if (weft_is_broken()) {
+        return weft_error_collect();
+    }
+    if (!make_accessible(call->function, tensor, shard, access != WEFT_READ)) {
+        return weft_latest_status();
+    }
+    if (!weft_shard_hold(tensor, local_rank, starpu_mode(access))) {
+        return weft_fail(WEFT_ERR_NOMEM, call->function, "no memory to hold a shard");
+    }
+    weft_status status = weft_error_collect();
+    if (status != WEFT_OK) { /* of a task; or the world broke while we waited */
+        weft_shard_let_go(shard);
+        return status;
+    }
+    static int64_t nothing; /* an address for empty shards */
+    *(void **)call->details->memory =
+        shard->count == 0 ? (void *)&nothing : (char *)shard->buffer->memory + shard->offset;
+    return WEFT_OK;
+}
+
+static const weft_action action_acquire = { .name = "local_acquire", .perform = perform_acquire, .needs_data = true };
+
 void *weft_local_acquire(weft_tensor *handle, int local_rank, weft_access access)
 {
     static const char function[] = "weft_local_acquire";
@@ -71,24 +123,18 @@ void *weft_local_acquire(weft_tensor *handle, int local_rank, weft_access access
         weft_fail(WEFT_ERR_STATE, function, "the shard of local rank %d is acquired already", local_rank);
         return NULL;
     }
-    if (weft_is_broken()) {
-        weft_error_collect();
-        return NULL;
-    }
-    if (!make_accessible(function, tensor, shard, access != WEFT_READ)) {
-        return NULL;
-    }
-    if (!weft_shard_hold(tensor, local_rank, starpu_mode(access))) {
-        weft_fail(WEFT_ERR_NOMEM, function, "no memory to hold a shard");
-        return NULL;
-    }
-    if (weft_error_collect() != WEFT_OK) { /* of a task; or the world broke while we waited */
-        weft_shard_let_go(shard);
-        return NULL;
-    }
-    static int64_t nothing; /* an address for empty shards */
-    return shard->count == 0 ? (void *)&nothing : (char *)shard->buffer->memory + shard->offset;
+    void *memory = NULL;
+    return act(function, &action_acquire, handle, local_rank, access, &memory, 0) == WEFT_OK ? memory : NULL;
 }
+
+static weft_status perform_release(const weft_call *call, weft_tensor *outputs[])
+{
+    (void)outputs;
+    weft_shard_let_go(shard_of(call));
+    return WEFT_OK;
+}
+
+static const weft_action action_release = { .name = "local_release", .perform = perform_release, .needs_data = true };
 
 weft_status weft_local_release(weft_tensor *handle, int local_rank)
 {
@@ -101,8 +147,7 @@ weft_status weft_local_release(weft_tensor *handle, int local_rank)
     if (shard->hold == NULL) {
         return weft_fail(WEFT_ERR_STATE, function, "the shard of local rank %d is not acquired", local_rank);
     }
-    weft_shard_let_go(shard);
-    return WEFT_OK;
+    return act(function, &action_release, handle, local_rank, 0, NULL, 0);
 }
 
 /* The shard is held. */
@@ -139,6 +184,18 @@ weft_status weft_shard_read(const char *function, const weft_tensor_impl *tensor
     return broken ? weft_error_collect() : WEFT_OK;
 }
 
+static weft_status perform_to_host(const weft_call *call, weft_tensor *outputs[])
+{
+    (void)outputs;
+    weft_status status = weft_shard_read(call->function, weft_tensor_get(call->inputs[0]),
+                                         (int)call->attributes.numbers[LOCAL_RANK], call->details->memory);
+    return status == WEFT_OK ? weft_error_collect() : status;
+}
+
+static const weft_action action_to_host = {
+    .name = "local_to_host", .perform = perform_to_host, .needs_data = true
+};
+
 weft_status weft_local_to_host(weft_tensor *handle, int local_rank, void *host, size_t bytes)
 {
     static const char function[] = "weft_local_to_host";
@@ -153,16 +210,16 @@ weft_status weft_local_to_host(weft_tensor *handle, int local_rank, void *host, 
     if (shard->hold != NULL) {
         return weft_fail(WEFT_ERR_STATE, function, "the shard of local rank %d is acquired", local_rank);
     }
-    weft_status status = weft_shard_read(function, tensor, local_rank, host);
-    return status == WEFT_OK ? weft_error_collect() : status;
+    return act(function, &action_to_host, handle, local_rank, 0, host, bytes);
 }
 
 size_t weft_local_bytes(const weft_tensor *handle, int local_rank)
 {
     static const char function[] = "weft_local_bytes";
     const weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
-    if (tensor == NULL || !check_local_rank(function, tensor, local_rank)) {
+    if (tensor == NULL || !check_local_rank(function, local_rank)) {
         return 0;
     }
-    return shard_bytes(tensor, &tensor->shards[local_rank]);
+    int64_t count = weft_layout_shard_count(tensor->layout, weft_runtime.first_rank + local_rank);
+    return (size_t)count * weft_dtype_size(tensor->layout->dtype);
 }

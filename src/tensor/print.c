@@ -5,7 +5,7 @@
 
 #include "codelets/half.h"
 #include "layout/drawing.h"
-#include "tensor/tensor.h"
+#include "tensor/actions.h"
 
 enum { EDGE = 3, LONGEST = 8 }; /* a dimension longer than LONGEST shows EDGE entries at both ends */
 
@@ -86,17 +86,19 @@ const char *weft_tensor_describe(const weft_tensor *handle, char *text, size_t s
     return text;
 }
 
-/* BLOCKS: every process gathers the tensor; this one prints it where `here`. */
-static weft_status print_tensor(const char *function, weft_tensor *handle, bool here, FILE *file)
+/* BLOCKS: every process gathers the tensor; this one prints it to the file, details->memory, where numbers[0] says so.
+ */
+static weft_status perform_print(const weft_call *call, weft_tensor *outputs[])
 {
-    weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
-    if (tensor == NULL) {
-        return weft_latest_status();
-    }
+    (void)outputs;
+    const char *function = call->function;
+    bool here = call->attributes.numbers[0] != 0;
+    weft_tensor_impl *tensor = weft_tensor_get(call->inputs[0]);
+    FILE *file = call->details->memory;
     const weft_layout *layout = tensor->layout;
     int64_t count = 1;
     weft_count_checked(layout->ndim, layout->shape, &count);
-    bool fake = weft_runtime.world == WEFT_WORLD_FAKE;
+    bool fake = weft_runtime.world == WEFT_WORLD_FAKE || tensor->fake;
     size_t bytes = (size_t)count * weft_dtype_size(layout->dtype);
     void *values = fake ? NULL : malloc(bytes + 1);
     if (values == NULL && !fake) {
@@ -115,6 +117,21 @@ static weft_status print_tensor(const char *function, weft_tensor *handle, bool 
     }
     free(values);
     return status;
+}
+
+static weft_status print_tensor(const char *function, weft_tensor *handle, bool here, FILE *file)
+{
+    static const weft_action action = { .name = "tensor_print", .perform = perform_print };
+    if (weft_check_tensor(function, "tensor", handle) == NULL) {
+        return weft_latest_status();
+    }
+    return weft_act(&(weft_call){ .function = function,
+                                  .action = &action,
+                                  .num_inputs = 1,
+                                  .inputs = { handle },
+                                  .attributes = { .num_numbers = 1, .numbers = { here } },
+                                  .details = &(weft_call_details){ .memory = file } },
+                    NULL);
 }
 
 weft_status weft_tensor_print(weft_tensor *handle, FILE *file)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "comm/check_spmd.h"
+#include "tensor/actions.h"
 #include "tensor/state.h"
 
 bool weft_random_start(weft_tensors *tensors, uint64_t seed)
@@ -76,16 +77,49 @@ static bool check_spmd(const char *function, bool failed, const char *name, weft
            !failed;
 }
 
+/* ---- calls -------------------------------------------------------------------------------------------- */
+
+/* Each has details->text, the state's name, and its numbers. */
+enum { SEED, OFFSET };
+
+static weft_status act(const char *function, const weft_action *action, const char *name, weft_random_state state)
+{
+    return weft_act(
+        &(weft_call){ .function = function,
+                      .action = action,
+                      .attributes = { .num_numbers = 2,
+                                      .numbers = { [SEED] = (int64_t)state.seed, [OFFSET] = (int64_t)state.offset } },
+                      .details = &(weft_call_details){ .text = name } },
+        NULL);
+}
+
+static weft_random_state state_of(const weft_call *call)
+{
+    return (weft_random_state){ .seed = (uint64_t)call->attributes.numbers[SEED],
+                                .offset = (uint64_t)call->attributes.numbers[OFFSET] };
+}
+
+static bool check_call(const weft_call *call)
+{
+    return check_spmd(call->function, false, call->details->text, state_of(call));
+}
+
+static weft_status perform_seed(const weft_call *call, weft_tensor *outputs[])
+{
+    (void)outputs;
+    if (!check_spmd(call->function, false, weft_random_state_current(), state_of(call))) {
+        return weft_latest_status();
+    }
+    *weft_random_in_use() = state_of(call);
+    return WEFT_OK;
+}
+
 weft_status weft_random_seed(uint64_t seed)
 {
     static const char function[] = "weft_random_seed";
-    weft_random_state state = { .seed = seed };
-    bool ready = weft_require_init(function) == WEFT_OK;
-    if (!ready || !check_spmd(function, false, weft_random_state_current(), state)) {
-        return weft_latest_status();
-    }
-    *weft_random_in_use() = state;
-    return WEFT_OK;
+    static const weft_action action = { .name = "random_seed", .perform = perform_seed };
+    return weft_require_init(function) == WEFT_OK ? act(function, &action, NULL, (weft_random_state){ .seed = seed })
+                                                  : weft_latest_status();
 }
 
 /* False with the error kept. */
@@ -102,15 +136,11 @@ static bool check_new_name(const char *function, const char *name)
     return true;
 }
 
-weft_status weft_random_state_create(const char *name, uint64_t seed)
+static weft_status perform_create(const weft_call *call, weft_tensor *outputs[])
 {
-    static const char function[] = "weft_random_state_create";
-    if (weft_require_init(function) != WEFT_OK) {
-        return weft_latest_status();
-    }
-    weft_random_state state = { .seed = seed };
-    bool valid = check_new_name(function, name);
-    if (!check_spmd(function, !valid, name, state)) {
+    (void)outputs;
+    const char *name = call->details->text;
+    if (!check_call(call)) {
         return weft_latest_status();
     }
     char *copy = malloc(strlen(name) + 1);
@@ -118,22 +148,48 @@ weft_status weft_random_state_create(const char *name, uint64_t seed)
         copy == NULL ? NULL : weft_vec_push(&weft_runtime.tensors->random_states, sizeof(*new));
     if (new == NULL) {
         free(copy);
-        return weft_fail(WEFT_ERR_NOMEM, function, "no memory for a state");
+        return weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for a state");
     }
-    *new = (weft_named_state){ strcpy(copy, name), state };
+    *new = (weft_named_state){ strcpy(copy, name), state_of(call) };
+    return WEFT_OK;
+}
+
+weft_status weft_random_state_create(const char *name, uint64_t seed)
+{
+    static const char function[] = "weft_random_state_create";
+    static const weft_action action = { .name = "random_state_create", .perform = perform_create };
+    if (weft_require_init(function) != WEFT_OK) {
+        return weft_latest_status();
+    }
+    weft_random_state state = { .seed = seed };
+    if (!check_new_name(function, name)) {
+        check_spmd(function, true, name, state);
+        return weft_latest_status();
+    }
+    return act(function, &action, name, state);
+}
+
+static weft_status perform_use(const weft_call *call, weft_tensor *outputs[])
+{
+    (void)outputs;
+    const weft_named_state *found = check_state(call->function, call->details->text);
+    if (found == NULL || !check_call(call)) {
+        return weft_latest_status();
+    }
+    weft_runtime.tensors->random_in_use =
+        (size_t)(found - (weft_named_state *)weft_runtime.tensors->random_states.items);
     return WEFT_OK;
 }
 
 weft_status weft_random_state_use(const char *name)
 {
     static const char function[] = "weft_random_state_use";
-    weft_named_state *found = check_state(function, name);
-    if (!check_spmd(function, found == NULL, name, (weft_random_state){ 0 })) {
+    static const weft_action action = { .name = "random_state_use", .perform = perform_use };
+    if (check_state(function, name) == NULL) {
+        check_spmd(function, true, name, (weft_random_state){ 0 });
         return weft_latest_status();
     }
-    weft_runtime.tensors->random_in_use =
-        (size_t)(found - (weft_named_state *)weft_runtime.tensors->random_states.items);
-    return WEFT_OK;
+    return act(function, &action, name, (weft_random_state){ 0 });
 }
 
 const char *weft_random_state_current(void)
@@ -159,15 +215,26 @@ weft_status weft_random_state_get(const char *name, weft_random_state *state)
     return WEFT_OK;
 }
 
+static weft_status perform_set(const weft_call *call, weft_tensor *outputs[])
+{
+    (void)outputs;
+    weft_named_state *found = check_state(call->function, call->details->text);
+    if (found == NULL || !check_call(call)) {
+        return weft_latest_status();
+    }
+    found->state = state_of(call);
+    return WEFT_OK;
+}
+
 weft_status weft_random_state_set(const char *name, weft_random_state state)
 {
     static const char function[] = "weft_random_state_set";
-    weft_named_state *found = check_state(function, name);
-    if (!check_spmd(function, found == NULL, name, state)) {
+    static const weft_action action = { .name = "random_state_set", .perform = perform_set };
+    if (check_state(function, name) == NULL) {
+        check_spmd(function, true, name, state);
         return weft_latest_status();
     }
-    found->state = state;
-    return WEFT_OK;
+    return act(function, &action, name, state);
 }
 
 int weft_random_states(int max, const char *names[])

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "comm/check_spmd.h"
+#include "tensor/actions.h"
 #include "tensor/run.h"
 #include "tensor/state.h"
 
@@ -161,6 +162,11 @@ static bool is_local_slice(const weft_layout *from, const weft_layout *to)
     return true;
 }
 
+bool weft_check_redistribution(const char *function, const weft_layout *from, const weft_layout *to)
+{
+    return is_local_slice(from, to) || weft_plan_obtain(function, from, to) != NULL;
+}
+
 /* Elements from the first of `outer` to the first of `inner`, when inner is contiguous in it; else -1. */
 static int64_t contiguous_offset(int ndim, const weft_box *outer, const weft_box *inner)
 {
@@ -316,7 +322,37 @@ bool weft_tensor_copy_into(const char *function, weft_tensor_impl *target, weft_
     return cached != NULL && weft_plan_run(function, cached, source, target);
 }
 
-/* ---- public -------------------------------------------------------------------------------------------- */
+/* ---- calls ------------------------------------------------------------------------------------------- */
+
+static weft_status perform_to_layout(const weft_call *call, weft_tensor *outputs[])
+{
+    outputs[0] = weft_tensor_handle(
+        weft_tensor_to_layout(call->function, weft_tensor_get(call->inputs[0]), call->details->layout));
+    return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
+}
+
+const weft_action weft_action_to_layout = {
+    .name = "to_layout",
+    .perform = perform_to_layout,
+    .num_outputs = 1,
+    .makes = true,
+    .moves = true,
+};
+
+static weft_status perform_redistribute(const weft_call *call, weft_tensor *outputs[])
+{
+    const weft_layout *layouts[] = { weft_layout_of(call->inputs[0]), call->details->layout };
+    weft_call_signature signature = { .function = call->function, .num_layouts = 2, .layouts = layouts };
+    return weft_check_spmd(&signature) ? perform_to_layout(call, outputs) : weft_latest_status();
+}
+
+static const weft_action action_redistribute = {
+    .name = "redistribute",
+    .perform = perform_redistribute,
+    .num_outputs = 1,
+    .makes = true,
+    .moves = true,
+};
 
 weft_tensor *weft_redistribute(weft_tensor *handle, weft_mesh *target, const weft_placement *placements)
 {
@@ -329,10 +365,15 @@ weft_tensor *weft_redistribute(weft_tensor *handle, weft_mesh *target, const wef
     const weft_layout *to =
         mesh == NULL ? NULL
                      : weft_check_layout(function, mesh, placements, from->ndim, from->shape, from->dtype);
-    const weft_layout *layouts[] = { from, to };
-    weft_call_signature call = {
-        .function = function, .failed = to == NULL, .num_layouts = 2, .layouts = layouts
-    };
-    bool right = weft_check_spmd(&call) && to != NULL;
-    return right ? weft_tensor_handle(weft_tensor_to_layout(function, tensor, to)) : NULL;
+    if (to == NULL) {
+        const weft_layout *layouts[] = { from, to };
+        weft_check_spmd(&(weft_call_signature){
+            .function = function, .failed = true, .num_layouts = 2, .layouts = layouts });
+        return NULL;
+    }
+    return weft_act_for_tensor(&(weft_call){ .function = function,
+                                             .action = &action_redistribute,
+                                             .num_inputs = 1,
+                                             .inputs = { handle },
+                                             .details = &(weft_call_details){ .layout = to } });
 }

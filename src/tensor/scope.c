@@ -1,5 +1,6 @@
 /* References and scopes. All scopes' references lie in one array; a scope is a place in it. */
 #include "runtime/pending.h"
+#include "tensor/actions.h"
 #include "tensor/state.h"
 
 static weft_tensor_impl **references(void)
@@ -59,38 +60,41 @@ void weft_tensor_unreference(weft_tensor_impl *tensor)
     }
 }
 
-weft_status weft_scope_open(void)
+static weft_status open_scope(const weft_call *call, weft_tensor *outputs[])
 {
-    static const char function[] = "weft_scope_open";
-    weft_status status = weft_require_init(function);
-    if (status != WEFT_OK) {
-        return status;
-    }
+    (void)call;
+    (void)outputs;
     weft_tensors *tensors = weft_runtime.tensors;
     size_t *begin = tensors->unopened > 0 ? NULL : weft_vec_push(&tensors->scopes, sizeof(size_t));
     if (begin == NULL) {
         /* Counted, and so are those inside it: each weft_scope_close() then finds the one that it means. */
         tensors->unopened++;
-        return weft_fail(WEFT_ERR_NOMEM, function, "no memory for a scope");
+        return weft_fail(WEFT_ERR_NOMEM, "weft_scope_open", "no memory for a scope");
     }
     *begin = tensors->references.count;
     return WEFT_OK;
 }
 
-weft_status weft_scope_close(void)
+weft_status weft_scope_open(void)
 {
-    static const char function[] = "weft_scope_close";
-    weft_status status = weft_require_init(function);
-    if (status != WEFT_OK) {
-        return status;
-    }
+    static const weft_action action = { .name = "scope_open", .perform = open_scope };
+    weft_status status = weft_require_init("weft_scope_open");
+    return status != WEFT_OK          ? status
+           : !weft_is_listened_to() ? open_scope(NULL, NULL)
+                                      : weft_act(&(weft_call){ .function = "weft_scope_open", .action = &action }, NULL);
+}
+
+static weft_status close_scope(const weft_call *call, weft_tensor *outputs[])
+{
+    (void)call;
+    (void)outputs;
     weft_tensors *tensors = weft_runtime.tensors;
     if (tensors->unopened > 0) {
         tensors->unopened--;
         return WEFT_OK;
     }
     if (tensors->scopes.count == 0) {
-        return weft_fail(WEFT_ERR_STATE, function, "no scope is open");
+        return weft_fail(WEFT_ERR_STATE, "weft_scope_close", "no scope is open");
     }
     size_t begin = scopes()[--tensors->scopes.count];
     while (tensors->references.count > begin) {
@@ -99,14 +103,28 @@ weft_status weft_scope_close(void)
     return WEFT_OK;
 }
 
+weft_status weft_scope_close(void)
+{
+    static const weft_action action = { .name = "scope_close", .perform = close_scope };
+    weft_status status = weft_require_init("weft_scope_close");
+    return status != WEFT_OK          ? status
+           : !weft_is_listened_to() ? close_scope(NULL, NULL)
+                                      : weft_act(&(weft_call){ .function = "weft_scope_close", .action = &action }, NULL);
+}
+
 bool weft_composite_open(const char *function)
 {
     if (weft_require_init(function) != WEFT_OK || !weft_pending_admit(weft_runtime.pending, function)) {
         return false;
     }
+    weft_composite_enter();
+    return true;
+}
+
+void weft_composite_enter(void)
+{
     weft_runtime.pending->composites++;
     weft_scope_open();
-    return true;
 }
 
 void weft_composite_close(void)
@@ -115,20 +133,15 @@ void weft_composite_close(void)
     weft_runtime.pending->composites--;
 }
 
-weft_tensor *weft_scope_keep(weft_tensor *handle)
+static weft_status keep(weft_tensor_impl *tensor)
 {
     static const char function[] = "weft_scope_keep";
-    weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
-    if (tensor == NULL) {
-        return NULL;
-    }
     weft_tensors *tensors = weft_runtime.tensors;
     if (tensors->unopened > 0) {
-        return handle; /* it belongs to the enclosing one already */
+        return WEFT_OK; /* it belongs to the enclosing one already */
     }
     if (tensors->scopes.count == 0) {
-        weft_fail(WEFT_ERR_STATE, function, "no scope is open");
-        return NULL;
+        return weft_fail(WEFT_ERR_STATE, function, "no scope is open");
     }
     size_t *begin = &scopes()[tensors->scopes.count - 1];
     weft_tensor_impl **all = references();
@@ -137,8 +150,7 @@ weft_tensor *weft_scope_keep(weft_tensor *handle)
         place--;
     }
     if (place == *begin) {
-        weft_fail(WEFT_ERR_STATE, function, "tensor does not belong to the innermost scope");
-        return NULL;
+        return weft_fail(WEFT_ERR_STATE, function, "tensor does not belong to the innermost scope");
     }
     place--;
     if (tensors->scopes.count > 1) {
@@ -150,23 +162,65 @@ weft_tensor *weft_scope_keep(weft_tensor *handle)
         all[place] = all[--tensors->references.count];
         tensor->caller_references++;
     }
-    return handle;
+    return WEFT_OK;
+}
+
+static weft_status perform_keep(const weft_call *call, weft_tensor *outputs[])
+{
+    outputs[0] = call->inputs[0];
+    return keep(weft_tensor_get(call->inputs[0]));
+}
+
+weft_tensor *weft_scope_keep(weft_tensor *handle)
+{
+    static const char function[] = "weft_scope_keep";
+    static const weft_action action = { .name = "scope_keep", .perform = perform_keep, .num_outputs = 1 };
+    weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
+    if (tensor == NULL) {
+        return NULL;
+    }
+    if (weft_is_listened_to()) {
+        return weft_act_for_tensor(
+            &(weft_call){ .function = function, .action = &action, .num_inputs = 1, .inputs = { handle } });
+    }
+    return keep(tensor) == WEFT_OK ? handle : NULL;
+}
+
+static weft_status perform_retain(const weft_call *call, weft_tensor *outputs[])
+{
+    (void)outputs;
+    weft_tensor_impl *tensor = weft_tensor_get(call->inputs[0]);
+    tensor->references++;
+    tensor->caller_references++;
+    return WEFT_OK;
 }
 
 weft_status weft_tensor_retain(weft_tensor *handle)
 {
-    weft_tensor_impl *tensor = weft_check_tensor("weft_tensor_retain", "tensor", handle);
-    if (tensor == NULL) {
-        return weft_latest_status();
-    }
-    tensor->references++;
-    tensor->caller_references++;
+    static const char function[] = "weft_tensor_retain";
+    static const weft_action action = { .name = "retain", .perform = perform_retain };
+    return weft_check_tensor(function, "tensor", handle) == NULL
+               ? weft_latest_status()
+               : weft_act(&(weft_call){ .function = function,
+                                        .action = &action,
+                                        .num_inputs = 1,
+                                        .inputs = { handle } },
+                          NULL);
+}
+
+static weft_status perform_release(const weft_call *call, weft_tensor *outputs[])
+{
+    (void)outputs;
+    weft_tensor_impl *tensor = weft_tensor_get(call->inputs[0]);
+    tensor->caller_references--;
+    weft_tensor_unreference(tensor);
     return WEFT_OK;
 }
 
 weft_status weft_tensor_release(weft_tensor *handle)
 {
     static const char function[] = "weft_tensor_release";
+    static const weft_action action = { .name = "release", .perform = perform_release };
     weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
     if (tensor == NULL) {
         return weft_latest_status();
@@ -175,9 +229,8 @@ weft_status weft_tensor_release(weft_tensor *handle)
         return weft_fail(WEFT_ERR_STATE, function,
                          "the caller has no reference of the tensor: it belongs to a scope");
     }
-    tensor->caller_references--;
-    weft_tensor_unreference(tensor);
-    return WEFT_OK;
+    return weft_act(
+        &(weft_call){ .function = function, .action = &action, .num_inputs = 1, .inputs = { handle } }, NULL);
 }
 
 weft_tensor_impl *weft_tensor_share(weft_tensor_impl *tensor)

@@ -61,6 +61,8 @@ weft_cached_plan *weft_plan_obtain(const char *function, const weft_layout *from
 bool weft_plan_run(const char *function, const weft_cached_plan *cached, weft_tensor_impl *source,
                    weft_tensor_impl *target);
 void weft_plans_free(weft_tensors *tensors);
+/* Whether weft_tensor_to_layout() can do it; false with the error kept. */
+bool weft_check_redistribution(const char *function, const weft_layout *from, const weft_layout *to);
 
 /* The default state of random numbers; false: no memory. And the end of all. */
 bool weft_random_start(weft_tensors *tensors, uint64_t seed);
@@ -102,6 +104,8 @@ bool weft_scope_adopt(weft_tensor_impl *tensor);
 /* A tensor whose shards are not filled in yet (no panels, no buffers), or NULL with the error kept; and its
  * end. */
 weft_tensor_impl *weft_tensor_allocate(const char *function, const weft_layout *layout);
+/* The same without data: it has no shards. */
+weft_tensor_impl *weft_tensor_allocate_fake(const char *function, const weft_layout *layout);
 bool weft_tensor_register(const char *function, weft_tensor_impl *tensor);
 void weft_tensor_delete(weft_tensor_impl *tensor);
 void weft_tensor_free_spare(weft_tensors *tensors);

@@ -137,10 +137,10 @@ void weft_tensor_free_spare(weft_tensors *tensors)
     }
 }
 
-weft_tensor_impl *weft_tensor_allocate(const char *function, const weft_layout *layout)
+/* All have one size: one without shards has room for them. */
+static weft_tensor_impl *allocate(const char *function, const weft_layout *layout, int num_shards)
 {
-    int num_shards = weft_runtime.local_ranks;
-    size_t size = sizeof(weft_tensor_impl) + (size_t)num_shards * sizeof(weft_local_shard);
+    size_t size = sizeof(weft_tensor_impl) + (size_t)weft_runtime.local_ranks * sizeof(weft_local_shard);
     weft_tensor_impl *tensor = take_memory(size);
     if (tensor == NULL) {
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a tensor");
@@ -157,6 +157,20 @@ weft_tensor_impl *weft_tensor_allocate(const char *function, const weft_layout *
         shard->box = info.box;
         shard->count = info.count;
         shard->num_panels = info.num_panels;
+    }
+    return tensor;
+}
+
+weft_tensor_impl *weft_tensor_allocate(const char *function, const weft_layout *layout)
+{
+    return allocate(function, layout, weft_runtime.local_ranks);
+}
+
+weft_tensor_impl *weft_tensor_allocate_fake(const char *function, const weft_layout *layout)
+{
+    weft_tensor_impl *tensor = allocate(function, layout, 0);
+    if (tensor != NULL) {
+        tensor->fake = true;
     }
     return tensor;
 }

@@ -35,6 +35,8 @@ typedef struct weft_tensor_impl {
     char *name;            /* NULL: none */
     const char *origin;    /* the operation that made it, or what it was moved from; NULL: not tracing */
     int num_shards;        /* ranks that this process hosts */
+    bool fake;             /* without data, and without shards: actions.h */
+    int number;            /* of one without data: in the expansion that it belongs to */
     struct weft_tensor_impl *newer, *older; /* every live tensor */
     weft_local_shard shards[];
 } weft_tensor_impl;
@@ -85,6 +87,8 @@ bool weft_tensor_take(weft_tensor_impl *target, weft_tensor_impl *source);
  * anything is moved for them. Composites nest; the outermost one may be refused: false with the error kept,
  * nothing is open. */
 bool weft_composite_open(const char *function);
+/* The same within a call that has been admitted. */
+void weft_composite_enter(void);
 void weft_composite_close(void);
 
 /* ---- new ones (factories.c) ---------------------------------------------------------------------------- */

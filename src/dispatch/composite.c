@@ -1,0 +1,248 @@
+/* Composites: operations whose calls are put together from other calls. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "dispatch/cache.h"
+#include "dispatch/expansion.h"
+#include "tensor/state.h"
+
+int weft_call_num_outputs(const weft_call *call)
+{
+    const weft_operation *operation = call->operation;
+    return call->action != NULL                                           ? call->action->num_outputs
+           : call->details != NULL && call->details->num_outputs > 0      ? call->details->num_outputs
+           : operation->num_outputs > 0                                   ? operation->num_outputs
+                                                                          : 1;
+}
+
+void weft_call_get_layouts(const weft_call *call, weft_call_layouts *layouts)
+{
+    layouts->operation = call->operation;
+    layouts->num_inputs = call->num_inputs;
+    layouts->attributes = &call->attributes;
+    for (int i = 0; i < call->num_inputs; i++) {
+        layouts->inputs[i] = weft_layout_of(call->inputs[i]);
+    }
+}
+
+bool weft_call_expands(const weft_call *call)
+{
+    const weft_operation *operation = call->operation;
+    if (operation->expand == NULL || operation->expands == NULL) {
+        return operation->expand != NULL;
+    }
+    for (int i = 0; i < call->num_inputs; i++) {
+        if (call->inputs[i] == NULL || weft_tensor_get(call->inputs[i]) == NULL) {
+            return false; /* for weft_dispatch() to say so */
+        }
+    }
+    weft_call_layouts layouts;
+    weft_call_get_layouts(call, &layouts);
+    return operation->expands(&layouts);
+}
+
+bool weft_composite_accepts(const weft_call *call, weft_tensor_impl *const inputs[])
+{
+    weft_sharding own;
+    weft_cached_call *cached;
+    int guessed;
+    bool has_rule = call->operation->expands != NULL && call->num_inputs > 0;
+    return !has_rule || weft_obtain_layouts(call, inputs, &own, &guessed, &cached) != NULL;
+}
+
+/* Outputs that a scope has are handed to the enclosing one; an input that is an output gets one more reference, but in
+ * place, where the program has it already. */
+static bool close_and_keep(const weft_call *call, int num_outputs, weft_tensor *const outputs[])
+{
+    for (int i = 0; i < num_outputs; i++) {
+        if (outputs[i] != NULL) {
+            weft_tensor_get(outputs[i])->references++;
+        }
+    }
+    weft_scope_close();
+    bool done = true;
+    for (int i = 0; i < num_outputs; i++) {
+        weft_tensor_impl *output = outputs[i] == NULL ? NULL : weft_tensor_get(outputs[i]);
+        if (output == NULL) {
+            continue;
+        }
+        bool changed = weft_operation_changes(call->operation, i) && i < call->num_inputs &&
+                       outputs[i] == call->inputs[i];
+        done = (changed || weft_tensor_share(output) != NULL) && done;
+        weft_tensor_unreference(output);
+    }
+    return done;
+}
+
+/* The body itself, on tensors without data: what it calls is collected by what it is a part of, or only accepted. */
+static bool carry_body_out(const weft_call *call, weft_tensor *outputs[])
+{
+    int num_outputs = weft_call_num_outputs(call);
+    weft_steps *steps = weft_runtime.steps;
+    unsigned inherited = steps == NULL ? 0 : steps->inherited;
+    weft_scope_open();
+    if (steps != NULL) {
+        steps->inherited &= call->inherited;
+    }
+    bool done = call->operation->expand(call, outputs);
+    if (steps != NULL) {
+        steps->inherited = inherited;
+    }
+    return close_and_keep(call, done ? num_outputs : 0, outputs) && done;
+}
+
+static bool run_composite(const weft_call *call, weft_tensor_impl *const inputs[], weft_tensor *outputs[])
+{
+    bool owned = false;
+    weft_expansion *expansion = weft_expansion_obtain(call, inputs, &owned);
+    bool right = weft_dispatch_check_spmd(call, inputs, expansion != NULL) && expansion != NULL;
+    bool done = right && weft_expansion_run(expansion, call, inputs, outputs);
+    if (owned) {
+        weft_expansion_free(expansion);
+    }
+    return done;
+}
+
+/* "tensors[3]"; returns `text`, or the name that the operation has for the input. */
+static const char *name_of(const weft_call *call, int input, char *text, size_t size)
+{
+    if (input < call->num_inputs) {
+        return call->operation->inputs[input].name;
+    }
+    snprintf(text, size, "tensors[%d]", input - call->num_inputs);
+    return text;
+}
+
+bool weft_composite_call(const weft_call *call, weft_tensor *outputs[])
+{
+    enum { FEW = 16 };
+    weft_tensor_impl *few[FEW];
+    int num_inputs = weft_call_num_tensors(call);
+    weft_tensor_impl **inputs = num_inputs <= FEW ? few : malloc((size_t)num_inputs * sizeof(*inputs));
+    if (inputs == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for %d tensors", num_inputs);
+        return false;
+    }
+    bool fake = weft_runtime.steps != NULL, valid = weft_require_init(call->function) == WEFT_OK;
+    for (int i = 0; i < num_inputs && valid; i++) {
+        char text[32];
+        inputs[i] = weft_check_tensor(call->function, name_of(call, i, text, sizeof(text)), weft_call_tensor(call, i));
+        valid = inputs[i] != NULL;
+        fake = valid && (fake || inputs[i]->fake);
+    }
+    memset(outputs, 0, (size_t)weft_call_num_outputs(call) * sizeof(outputs[0]));
+    bool done = !valid ? weft_dispatch_check_spmd(call, NULL, false)
+                : fake ? (weft_runtime.steps != NULL || weft_composite_accepts(call, inputs)) && carry_body_out(call, outputs)
+                       : run_composite(call, inputs, outputs);
+    if (inputs != few) {
+        free(inputs);
+    }
+    return valid && done;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------- */
+
+/* The tensors of an expansion that runs; those behind the inputs have a reference of its own. */
+typedef struct running {
+    const weft_call *composite;
+    weft_tensor_impl **tensors;
+    int num_inputs;
+} running;
+
+static void let_go(const running *r, int number)
+{
+    if (number >= r->num_inputs && r->tensors[number] != NULL) {
+        weft_tensor_unreference(r->tensors[number]);
+        r->tensors[number] = NULL;
+    }
+}
+
+static bool run_step(const running *r, const weft_step *step)
+{
+    weft_call call = *step->call;
+    for (int i = 0; i < call.num_inputs; i++) {
+        call.inputs[i] = r->tensors[step->inputs[i]]->handle;
+    }
+    for (int i = 0; i < WEFT_MAX_SCALARS && call.inherited >> i != 0; i++) {
+        if (call.inherited >> i & 1) {
+            call.scalars[i] = r->composite->scalars[i];
+        }
+    }
+    weft_tensor *outputs[WEFT_MAX_STEP_OUTPUTS] = { NULL };
+    weft_scope_open();
+    bool done;
+    if (call.action != NULL) {
+        done = call.action->perform(&call, outputs) == WEFT_OK;
+    } else {
+        outputs[0] = weft_dispatch_itself(&call);
+        done = outputs[0] != NULL;
+    }
+    for (int i = 0; i < step->num_outputs && done; i++) {
+        weft_tensor_impl **place = &r->tensors[step->outputs[i]];
+        if (*place == NULL) {
+            *place = weft_tensor_get(outputs[i]);
+            (*place)->references++;
+        }
+    }
+    weft_scope_close();
+    for (int i = 0; i < call.num_inputs; i++) {
+        if (step->last_inputs >> i & 1) {
+            let_go(r, step->inputs[i]);
+        }
+    }
+    for (int i = 0; i < step->num_outputs; i++) {
+        if (step->last_outputs >> i & 1) {
+            let_go(r, step->outputs[i]);
+        }
+    }
+    return done;
+}
+
+/* Hands the outputs to the innermost scope. */
+static bool give_outputs(const running *r, const weft_expansion *expansion, weft_tensor *outputs[])
+{
+    bool done = true;
+    for (int i = 0; i < expansion->num_outputs; i++) {
+        int number = expansion->outputs[i];
+        weft_tensor_impl *output = number < 0 ? NULL : r->tensors[number];
+        outputs[i] = weft_tensor_handle(output);
+        bool changed = number == i && i < r->num_inputs && weft_operation_changes(r->composite->operation, i);
+        done = (output == NULL || changed || weft_tensor_share(output) != NULL) && done;
+    }
+    return done;
+}
+
+bool weft_expansion_run(const weft_expansion *expansion, const weft_call *call, weft_tensor_impl *const inputs[],
+                        weft_tensor *outputs[])
+{
+    enum { FEW = 64 };
+    weft_tensor_impl *few[FEW], **tensors = few;
+    if (expansion->num_tensors > FEW) {
+        tensors = malloc((size_t)expansion->num_tensors * sizeof(*tensors));
+    }
+    if (tensors == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for %d tensors", expansion->num_tensors);
+        return false;
+    }
+    memcpy(tensors, inputs, (size_t)expansion->num_inputs * sizeof(*tensors));
+    memset(tensors + expansion->num_inputs, 0,
+           (size_t)(expansion->num_tensors - expansion->num_inputs) * sizeof(*tensors));
+    const running r = { call, tensors, expansion->num_inputs };
+    const weft_step *steps = expansion->steps.items;
+    bool done = true;
+    weft_composite_enter();
+    weft_runtime.expanded++;
+    for (size_t i = 0; i < expansion->steps.count && done; i++) {
+        done = run_step(&r, &steps[i]);
+    }
+    weft_runtime.expanded--;
+    weft_composite_close();
+    done = done && give_outputs(&r, expansion, outputs);
+    for (int i = expansion->num_inputs; i < expansion->num_tensors; i++) {
+        let_go(&r, i);
+    }
+    if (tensors != few) {
+        free(tensors);
+    }
+    return done;
+}

@@ -1,0 +1,445 @@
+/* Expanding a composite, and what is kept of it. */
+#include "dispatch/expansion.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "dispatch/cache.h"
+
+/* ---- steps --------------------------------------------------------------------------------------------- */
+
+/* Collects the calls of a body. */
+typedef struct collector {
+    weft_steps steps;
+    weft_expansion *expansion;
+} collector;
+
+/* The number of a tensor without data, which gets the next one if it is new here. */
+static int number_of(weft_expansion *expansion, const weft_tensor *handle)
+{
+    weft_tensor_impl *tensor = weft_tensor_get(handle);
+    if (tensor->number == 0) {
+        tensor->number = ++expansion->num_tensors;
+    }
+    return tensor->number - 1;
+}
+
+static bool add_step(weft_steps *self, const weft_call *call, int num_outputs, weft_tensor *const outputs[])
+{
+    weft_expansion *expansion = ((collector *)self)->expansion;
+    size_t bytes = 0;
+    weft_call *copy = weft_call_copy(call, &bytes);
+    weft_step *step = copy == NULL ? NULL : weft_vec_push(&expansion->steps, sizeof(*step));
+    if (step == NULL) {
+        free(copy);
+        weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for its calls");
+        return false;
+    }
+    *step = (weft_step){ .call = copy, .num_outputs = num_outputs };
+    copy->inherited &= self->inherited;
+    for (int i = 0; i < call->num_inputs; i++) {
+        step->inputs[i] = number_of(expansion, call->inputs[i]);
+    }
+    for (int i = 0; i < num_outputs; i++) {
+        step->outputs[i] = number_of(expansion, outputs[i]);
+    }
+    expansion->bytes += sizeof(*step) + bytes;
+    return true;
+}
+
+static weft_step *steps_of(const weft_expansion *expansion)
+{
+    return expansion->steps.items;
+}
+
+/* Whether a step is the last one to use a tensor that is needed no longer: noted in `used`. */
+static bool is_last(bool used[], int number)
+{
+    bool last = !used[number];
+    used[number] = true;
+    return last;
+}
+
+/* From the last step to the first. False with the error kept. */
+static bool find_last_uses(const char *function, weft_expansion *expansion)
+{
+    bool *used = calloc((size_t)expansion->num_tensors + 1, sizeof(*used));
+    if (used == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for its calls");
+        return false;
+    }
+    memset(used, true, (size_t)expansion->num_inputs * sizeof(*used)); /* they are not ours */
+    for (int i = 0; i < expansion->num_outputs; i++) {
+        if (expansion->outputs[i] >= 0) {
+            used[expansion->outputs[i]] = true;
+        }
+    }
+    for (size_t s = expansion->steps.count; s-- > 0;) {
+        weft_step *step = &steps_of(expansion)[s];
+        for (int i = 0; i < step->num_outputs; i++) {
+            step->last_outputs |= (unsigned)is_last(used, step->outputs[i]) << i;
+        }
+        for (int i = 0; i < step->call->num_inputs; i++) {
+            step->last_inputs |= (unsigned)is_last(used, step->inputs[i]) << i;
+        }
+    }
+    free(used);
+    return true;
+}
+
+void weft_expansion_free(weft_expansion *expansion)
+{
+    if (expansion == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < expansion->steps.count; i++) {
+        free(steps_of(expansion)[i].call);
+    }
+    weft_vec_free(&expansion->steps);
+    free(expansion->outputs);
+    free(expansion->key);
+    free(expansion);
+}
+
+/* ---- expanding ----------------------------------------------------------------------------------------- */
+
+/* The call on tensors without data of the same layouts; the same tensor where the inputs are one. */
+static bool make_fakes(const weft_call *call, weft_expansion *expansion, weft_tensor_impl *const inputs[],
+                       weft_tensor *fakes[])
+{
+    for (int i = 0; i < expansion->num_inputs; i++) {
+        fakes[i] = NULL;
+        for (int k = 0; k < i && fakes[i] == NULL && expansion->num_inputs <= WEFT_MAX_INPUTS; k++) {
+            fakes[i] = inputs[k] == inputs[i] ? fakes[k] : NULL;
+        }
+        if (fakes[i] == NULL) {
+            fakes[i] = weft_tensor_handle(weft_tensor_fake(call->function, inputs[i]->layout));
+        }
+        if (fakes[i] == NULL) {
+            return false;
+        }
+        if (weft_tensor_get(fakes[i])->number == 0) {
+            weft_tensor_get(fakes[i])->number = i + 1;
+        }
+    }
+    return true;
+}
+
+/* In a scope that is open. */
+static bool carry_body_out(const weft_call *call, weft_expansion *expansion, weft_tensor *fakes[], weft_tensor *outputs[])
+{
+    collector c = { .steps = { .inherited = ~0u, .add = add_step }, .expansion = expansion };
+    weft_call on_fakes = *call;
+    weft_call_details details = call->details == NULL ? (weft_call_details){ 0 } : *call->details;
+    memcpy(on_fakes.inputs, fakes, (size_t)call->num_inputs * sizeof(fakes[0]));
+    details.tensors = fakes + call->num_inputs;
+    on_fakes.details = call->details == NULL ? NULL : &details;
+    weft_runtime.steps = &c.steps;
+    bool done = call->operation->expand(&on_fakes, outputs);
+    weft_runtime.steps = NULL;
+    for (int i = 0; i < expansion->num_outputs && done; i++) {
+        expansion->outputs[i] = outputs[i] == NULL ? -1 : number_of(expansion, outputs[i]);
+    }
+    return done;
+}
+
+/* NULL with the error kept. */
+static weft_expansion *expand(const weft_call *call, weft_tensor_impl *const inputs[])
+{
+    if (!weft_composite_accepts(call, inputs)) {
+        return NULL;
+    }
+    weft_expansion *expansion = calloc(1, sizeof(*expansion));
+    int num_inputs = weft_call_num_tensors(call), num_outputs = weft_call_num_outputs(call);
+    weft_tensor **tensors = calloc((size_t)(num_inputs + num_outputs) + 1, sizeof(weft_tensor *));
+    int *numbers = calloc((size_t)num_outputs + 1, sizeof(*numbers));
+    if (expansion == NULL || tensors == NULL || numbers == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for its calls");
+        free(expansion);
+        free(tensors);
+        free(numbers);
+        return NULL;
+    }
+    expansion->num_inputs = expansion->num_tensors = num_inputs;
+    expansion->num_outputs = num_outputs;
+    expansion->outputs = numbers;
+    expansion->bytes = sizeof(*expansion) + (size_t)num_outputs * sizeof(*numbers);
+    weft_scope_open();
+    bool done = make_fakes(call, expansion, inputs, tensors) &&
+                carry_body_out(call, expansion, tensors, tensors + num_inputs) &&
+                find_last_uses(call->function, expansion);
+    weft_scope_close();
+    free(tensors);
+    if (!done) {
+        weft_expansion_free(expansion);
+    }
+    return done ? expansion : NULL;
+}
+
+/* ---- what it is made from ------------------------------------------------------------------------------ */
+
+enum { MAX_WORDS = 96 };
+
+/* A key in words: `own` as long as that is enough. */
+typedef struct key {
+    uint64_t own[MAX_WORDS], *words;
+    size_t count;
+} key;
+
+static void add_word(key *k, uint64_t word)
+{
+    k->words[k->count++] = word;
+}
+
+static void add_words(key *k, const void *words, size_t count)
+{
+    memcpy(k->words + k->count, words, count * sizeof(uint64_t));
+    k->count += count;
+}
+
+/* The first input that is the same tensor. Of long lists each stands for itself: their bodies do not ask. */
+static uint64_t first_same(weft_tensor_impl *const inputs[], int num_inputs, int i)
+{
+    int first = num_inputs <= WEFT_MAX_INPUTS ? 0 : i;
+    while (first < i && inputs[first] != inputs[i]) {
+        first++;
+    }
+    return (uint64_t)first;
+}
+
+/* False: no memory. */
+static bool make_key(key *k, const weft_call *call, weft_tensor_impl *const inputs[])
+{
+    static const weft_call_details none = { 0 };
+    const weft_call_details *details = call->details == NULL ? &none : call->details;
+    const weft_attributes *attributes = &call->attributes;
+    int num_inputs = weft_call_num_tensors(call);
+    size_t most = 24 + 2 * (size_t)num_inputs + WEFT_MAX_SIZES + WEFT_MAX_ATTRIBUTES + WEFT_MAX_SCALARS +
+                  (size_t)details->num_numbers;
+    k->count = 0;
+    k->words = most <= MAX_WORDS ? k->own : malloc(most * sizeof(uint64_t));
+    if (k->words == NULL) {
+        return false;
+    }
+    add_word(k, (uint64_t)(uintptr_t)call->operation);
+    add_word(k, (uint64_t)(uintptr_t)call->function); /* messages of its calls name it */
+    add_word(k, (uint64_t)weft_runtime.implicit_replication);
+    add_word(k, (uint64_t)num_inputs);
+    add_word(k, (uint64_t)weft_call_num_outputs(call));
+    for (int i = 0; i < num_inputs; i++) {
+        add_word(k, (uint64_t)(uintptr_t)inputs[i]->layout);
+        add_word(k, first_same(inputs, num_inputs, i));
+    }
+    add_word(k, (uint64_t)attributes->rule);
+    add_word(k, (uint64_t)attributes->leading);
+    add_word(k, (uint64_t)attributes->type);
+    add_word(k, (uint64_t)attributes->num_sizes);
+    add_words(k, attributes->sizes, (size_t)attributes->num_sizes);
+    add_word(k, (uint64_t)attributes->num_numbers);
+    add_words(k, attributes->numbers, (size_t)attributes->num_numbers);
+    if (!call->operation->passes_scalars) {
+        add_words(k, call->scalars, WEFT_MAX_SCALARS);
+    }
+    add_word(k, (uint64_t)(uintptr_t)details->layout);
+    add_word(k, (uint64_t)details->num_numbers);
+    add_words(k, details->numbers, (size_t)details->num_numbers);
+    return true;
+}
+
+static void free_key(key *k)
+{
+    if (k->words != k->own) {
+        free(k->words);
+    }
+}
+
+/* ---- those that are kept ------------------------------------------------------------------------------- */
+
+enum { FIRST_BUCKETS = 64, MAX_EXPANSIONS = 1 << 13, MAX_BYTES = 32 << 20 };
+
+static void unlink_used(weft_expansions *kept, weft_expansion *e)
+{
+    *(e->newer == NULL ? &kept->newest : &e->newer->older) = e->older;
+    *(e->older == NULL ? &kept->oldest : &e->older->newer) = e->newer;
+}
+
+static void link_used(weft_expansions *kept, weft_expansion *e)
+{
+    e->newer = NULL;
+    e->older = kept->newest;
+    *(kept->newest == NULL ? &kept->oldest : &kept->newest->newer) = e;
+    kept->newest = e;
+}
+
+static weft_expansion **bucket_of(const weft_expansions *kept, uint64_t hash)
+{
+    return &kept->buckets[hash & (kept->num_buckets - 1)];
+}
+
+static void forget(weft_expansions *kept, weft_expansion *e)
+{
+    weft_expansion **link = bucket_of(kept, e->hash);
+    while (*link != e) {
+        link = &(*link)->next;
+    }
+    *link = e->next;
+    unlink_used(kept, e);
+    kept->bytes -= e->bytes;
+    kept->count--;
+    weft_expansion_free(e);
+}
+
+void weft_expansions_free(weft_expansions *kept)
+{
+    while (kept->newest != NULL) {
+        forget(kept, kept->newest);
+    }
+    free(kept->buckets);
+    *kept = (weft_expansions){ .buckets = NULL };
+}
+
+static weft_expansion *find(weft_expansions *kept, const key *k, uint64_t hash)
+{
+    weft_expansion *e = kept->num_buckets == 0 ? NULL : *bucket_of(kept, hash);
+    while (e != NULL && !(e->hash == hash && e->num_words == k->count &&
+                          memcmp(e->key, k->words, k->count * sizeof(uint64_t)) == 0)) {
+        e = e->next;
+    }
+    if (e != NULL && e != kept->newest) {
+        unlink_used(kept, e);
+        link_used(kept, e);
+    }
+    return e;
+}
+
+/* Twice as many buckets. False: no memory. */
+static bool grow(weft_expansions *kept)
+{
+    size_t num_buckets = kept->num_buckets == 0 ? FIRST_BUCKETS : 2 * kept->num_buckets;
+    weft_expansion **buckets = calloc(num_buckets, sizeof(*buckets));
+    if (buckets == NULL) {
+        return kept->num_buckets > 0;
+    }
+    free(kept->buckets);
+    kept->buckets = buckets;
+    kept->num_buckets = num_buckets;
+    for (weft_expansion *e = kept->newest; e != NULL; e = e->older) {
+        weft_expansion **bucket = bucket_of(kept, e->hash);
+        e->next = *bucket;
+        *bucket = e;
+    }
+    return true;
+}
+
+/* False: it stays the caller's. */
+static bool keep(weft_expansions *kept, weft_expansion *e, const key *k, uint64_t hash)
+{
+    size_t key_bytes = k->count * sizeof(uint64_t);
+    e->key = e->bytes + key_bytes > MAX_BYTES ? NULL : malloc(key_bytes);
+    if (e->key == NULL || (kept->count >= kept->num_buckets && !grow(kept))) {
+        return false;
+    }
+    memcpy(e->key, k->words, key_bytes);
+    e->num_words = k->count;
+    e->hash = hash;
+    e->bytes += key_bytes;
+    while (kept->oldest != NULL && (kept->bytes + e->bytes > MAX_BYTES || kept->count == MAX_EXPANSIONS)) {
+        forget(kept, kept->oldest);
+    }
+    weft_expansion **bucket = bucket_of(kept, hash);
+    e->next = *bucket;
+    *bucket = e;
+    link_used(kept, e);
+    kept->bytes += e->bytes;
+    kept->count++;
+    return true;
+}
+
+/* ---- comparing ----------------------------------------------------------------------------------------- */
+
+static bool same_call(const weft_call *a, const weft_call *b)
+{
+    bool same = a->operation == b->operation && a->action == b->action && a->num_inputs == b->num_inputs &&
+                memcmp(&a->attributes, &b->attributes, sizeof(a->attributes)) == 0 && a->inherited == b->inherited;
+    for (int i = 0; i < WEFT_MAX_SCALARS && same; i++) {
+        same = (a->inherited >> i & 1) || memcmp(&a->scalars[i], &b->scalars[i], sizeof(a->scalars[i])) == 0;
+    }
+    return same && (a->details == NULL) == (b->details == NULL) &&
+           (a->details == NULL || a->details->layout == b->details->layout);
+}
+
+bool weft_expansion_equal(const weft_expansion *a, const weft_expansion *b)
+{
+    bool same = a->num_tensors == b->num_tensors && a->steps.count == b->steps.count &&
+                a->num_outputs == b->num_outputs &&
+                memcmp(a->outputs, b->outputs, (size_t)a->num_outputs * sizeof(a->outputs[0])) == 0;
+    for (size_t i = 0; i < a->steps.count && same; i++) {
+        const weft_step *one = &steps_of(a)[i], *other = &steps_of(b)[i];
+        same = same_call(one->call, other->call) && one->num_outputs == other->num_outputs &&
+               memcmp(one->inputs, other->inputs, (size_t)one->call->num_inputs * sizeof(one->inputs[0])) == 0 &&
+               memcmp(one->outputs, other->outputs, (size_t)one->num_outputs * sizeof(one->outputs[0])) == 0;
+    }
+    return same;
+}
+
+/* Whether a body makes the same calls as before. False with the error kept. */
+static bool check_kept(const weft_call *call, weft_tensor_impl *const inputs[], const weft_expansion *kept)
+{
+    weft_expansion *now = expand(call, inputs);
+    bool same = now != NULL && weft_expansion_equal(now, kept);
+    if (now != NULL && !same) {
+        weft_fail_alone(WEFT_ERR_STATE, call->function, "the calls of %s that are kept are not those that it makes now",
+                        call->operation->name);
+    }
+    weft_expansion_free(now);
+    return same;
+}
+
+weft_expansion *weft_expansion_obtain(const weft_call *call, weft_tensor_impl *const inputs[], bool *owned)
+{
+    key k;
+    weft_expansions *kept = weft_expansions_kept();
+    bool keeps = !weft_forced()->active && weft_runtime.task_cache != WEFT_TASK_CACHE_OFF && make_key(&k, call, inputs);
+    if (!keeps) {
+        *owned = true;
+        return expand(call, inputs);
+    }
+    uint64_t hash = weft_hash_bytes(k.words, k.count * sizeof(uint64_t), 0);
+    weft_expansion *e = find(kept, &k, hash);
+    *owned = false;
+    if (e == NULL) {
+        weft_runtime.counters.expansion_misses++;
+        e = expand(call, inputs);
+        *owned = e != NULL && !keep(kept, e, &k, hash);
+    } else {
+        weft_runtime.counters.expansion_hits++;
+        if (weft_runtime.task_cache == WEFT_TASK_CACHE_CHECK && !check_kept(call, inputs, e)) {
+            e = NULL;
+        }
+    }
+    free_key(&k);
+    return e;
+}
+
+/* ---- as text ------------------------------------------------------------------------------------------- */
+
+void weft_expansion_print(const weft_expansion *expansion, FILE *file)
+{
+    for (size_t s = 0; s < expansion->steps.count; s++) {
+        const weft_step *step = &steps_of(expansion)[s];
+        const weft_call *call = step->call;
+        fprintf(file, "  ");
+        for (int i = 0; i < step->num_outputs; i++) {
+            fprintf(file, "%s%%%d", i > 0 ? ", " : "", step->outputs[i]);
+        }
+        fprintf(file, "%s%s(", step->num_outputs > 0 ? " = " : "",
+                call->operation != NULL ? call->operation->name : call->action->name);
+        for (int i = 0; i < call->num_inputs; i++) {
+            fprintf(file, "%s%%%d", i > 0 ? ", " : "", step->inputs[i]);
+        }
+        char text[160];
+        const weft_layout *layout = call->details == NULL ? NULL : call->details->layout;
+        fprintf(file, ")%s%s\n", layout == NULL ? "" : " ",
+                layout == NULL ? "" : weft_layout_format(layout, text, sizeof(text)));
+    }
+}

@@ -1,0 +1,102 @@
+#include "runtime/recorder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void weft_recorder_install(weft_recorder *recorder)
+{
+    recorder->next = weft_runtime.recorder;
+    weft_runtime.recorder = recorder;
+}
+
+void weft_recorder_remove(weft_recorder *recorder)
+{
+    weft_recorder **link = &weft_runtime.recorder;
+    while (*link != NULL && *link != recorder) {
+        link = &(*link)->next;
+    }
+    if (*link != NULL) {
+        *link = recorder->next;
+    }
+}
+
+static bool begin(const weft_call *call, int num_outputs, weft_tensor *outputs[], weft_status *status)
+{
+    for (weft_recorder *r = weft_runtime.recorder; r != NULL; r = r->next) {
+        if (r->begin != NULL && r->begin(r, call, num_outputs, outputs, status)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What a recorder does by public calls is no call of the program's: the depth is that of the call itself. */
+weft_status weft_call_tell(const weft_call *call, int num_outputs, weft_tensor *outputs[],
+                           weft_carry_out_function carry_out)
+{
+    weft_status status = WEFT_OK;
+    weft_runtime.call_depth++;
+    if (!begin(call, num_outputs, outputs, &status)) {
+        status = carry_out(call, outputs);
+    }
+    for (weft_recorder *r = weft_runtime.recorder, *next; r != NULL; r = next) {
+        next = r->next; /* it may remove itself */
+        if (r->end != NULL) {
+            r->end(r, call, status == WEFT_OK ? num_outputs : 0, outputs, status);
+        }
+    }
+    weft_runtime.call_depth--;
+    return status;
+}
+
+/* ---- copies -------------------------------------------------------------------------------------------- */
+
+/* Appends `bytes` bytes to a block, aligned for anything; with `block` NULL only their size is counted. */
+static void *append(char *block, size_t *used, const void *from, size_t bytes)
+{
+    size_t at = *used;
+    *used = at + (bytes + 15) / 16 * 16;
+    if (block == NULL || from == NULL) {
+        return NULL;
+    }
+    return bytes == 0 ? block + at : memcpy(block + at, from, bytes);
+}
+
+/* Writes the copy, or counts what it takes. */
+static size_t copy_into(char *block, const weft_call *call)
+{
+    size_t used = 0;
+    weft_call *copy = append(block, &used, call, sizeof(*call));
+    for (int i = 0; i < call->num_inputs; i++) {
+        const weft_access_map *map = call->access_map[i];
+        void *own = map == NULL ? NULL : append(block, &used, map, sizeof(*map));
+        if (copy != NULL) {
+            copy->access_map[i] = own;
+        }
+    }
+    const weft_call_details *details = call->details;
+    if (details == NULL) {
+        return used;
+    }
+    weft_call_details *own = append(block, &used, details, sizeof(*details));
+    void *tensors = append(block, &used, details->tensors, (size_t)details->num_tensors * sizeof(details->tensors[0]));
+    void *numbers = append(block, &used, details->numbers, (size_t)details->num_numbers * sizeof(details->numbers[0]));
+    void *text = append(block, &used, details->text, details->text == NULL ? 0 : strlen(details->text) + 1);
+    if (own != NULL) {
+        own->tensors = tensors;
+        own->numbers = numbers;
+        own->text = text;
+        copy->details = own;
+    }
+    return used;
+}
+
+weft_call *weft_call_copy(const weft_call *call, size_t *bytes)
+{
+    *bytes = copy_into(NULL, call);
+    char *block = malloc(*bytes);
+    if (block != NULL) {
+        copy_into(block, call);
+    }
+    return (weft_call *)block;
+}

@@ -1,0 +1,74 @@
+#include "tensor/actions.h"
+
+#include "tensor/state.h"
+
+weft_tensor_impl *weft_tensor_fake(const char *function, const weft_layout *layout)
+{
+    weft_tensor_impl *tensor = weft_tensor_allocate_fake(function, layout);
+    if (tensor != NULL && !weft_tensor_register(function, tensor)) {
+        weft_tensor_delete(tensor);
+        return NULL;
+    }
+    return tensor;
+}
+
+bool weft_check_data(const char *function, const char *argument, const weft_tensor_impl *tensor)
+{
+    if (tensor->fake) {
+        weft_fail(WEFT_ERR_STATE, function, "%s has no data: it is a layout alone (weft_fake())", argument);
+    }
+    return !tensor->fake;
+}
+
+/* Whether the call makes a tensor without data. False in *valid, with the error kept: it needs data that there are
+ * not. */
+static bool is_without_data(const weft_call *call, bool *valid)
+{
+    bool fake = weft_runtime.steps != NULL;
+    *valid = true;
+    for (int i = 0; i < call->num_inputs && *valid; i++) {
+        const weft_tensor_impl *input = weft_tensor_get(call->inputs[i]);
+        fake |= input->fake;
+        *valid = !call->action->needs_data || weft_check_data(call->function, "tensor", input);
+    }
+    return fake && call->action->makes;
+}
+
+static weft_status make_without_data(const weft_call *call, weft_tensor *outputs[])
+{
+    const weft_action *action = call->action;
+    const weft_layout *layout = call->details->layout;
+    weft_tensor_impl *input = call->num_inputs == 0 ? NULL : weft_tensor_get(call->inputs[0]);
+    if (action->moves && input->layout == layout) {
+        outputs[0] = weft_tensor_handle(weft_tensor_share(input));
+        return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
+    }
+    if (action->moves && !weft_check_redistribution(call->function, input->layout, layout)) {
+        return weft_latest_status();
+    }
+    outputs[0] = weft_tensor_handle(weft_tensor_fake(call->function, layout));
+    bool done = outputs[0] != NULL &&
+                (weft_runtime.steps == NULL || weft_runtime.steps->add(weft_runtime.steps, call, 1, outputs));
+    return done ? WEFT_OK : weft_latest_status();
+}
+
+static weft_status carry_out(const weft_call *call, weft_tensor *outputs[])
+{
+    bool valid;
+    if (is_without_data(call, &valid)) {
+        return make_without_data(call, outputs);
+    }
+    return valid ? call->action->perform(call, outputs) : weft_latest_status();
+}
+
+weft_status weft_act(const weft_call *call, weft_tensor *outputs[])
+{
+    return weft_is_listened_to() ? weft_call_tell(call, call->action->num_outputs, outputs, carry_out)
+                                 : carry_out(call, outputs);
+}
+
+weft_tensor *weft_act_for_tensor(const weft_call *call)
+{
+    weft_tensor *output = NULL;
+    return weft_act(call, &output) == WEFT_OK ? output : NULL;
+}
