@@ -20,15 +20,18 @@ static void no_local_function(const weft_local_call *call)
 }
 
 /* clang-format off */
-void call_everything(const call_arguments *arguments, void (*after)(const char *function, void *argument),
-                     void *argument)
+void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char *function),
+                     void (*after)(const char *function, void *argument), void *argument)
 {
     weft_mesh *mesh = arguments->mesh;
     weft_tensor *tensor = arguments->tensor, *indices = arguments->indices, *truth = arguments->truth;
     const weft_operation *operation = arguments->operation;
-    weft_tensor *const list[] = { tensor };
+    weft_tensor *scalar = arguments->scalar, *line = arguments->line, *places = arguments->places;
+    weft_tensor *cube = arguments->cube, *image = arguments->image;
+    weft_tensor *const list[] = { tensor }, *const first[] = { arguments->first };
+    weft_tensor *const second[] = { arguments->second }, *const third[] = { arguments->third };
     weft_tensor *other = NULL, *outputs[4] = { NULL };
-    const int64_t shape[] = { 2, 2, 1, 1 };
+    const int64_t shape[] = { 2, 2, 1, 1 }, ones[] = { 1, 1, 1, 1 }, deep[] = { 1, 2, 2, 2 };
     int64_t place[WEFT_MAX_DIMS];
     double memory[16] = { 0 }, number = 0;
     void *locals[] = { memory, memory, memory, memory };
@@ -36,13 +39,16 @@ void call_everything(const call_arguments *arguments, void (*after)(const char *
     const char *names[WEFT_MAX_DIMS];
     char text[64];
     int ranks[64];
+    const weft_sgd_options sgd = { .learning_rate = 0.5, .momentum = 0.5 };
+    const weft_adam_options adam = WEFT_ADAM_DEFAULT;
     weft_counters counters;
     weft_random_state random_state = { 0 };
     const weft_local_output like_tensor = { WEFT_F32, 2, shape, NULL };
     const weft_operation_description description = {
         .name = "own", .rule = "ab->ab", .inputs = { { "a", WEFT_TYPES_FLOAT, false } }, .kernel = no_kernel
     };
-#define TRY(function, ...) ((void)function(__VA_ARGS__), after(#function, argument))
+#define TRY(function, ...)                                                                                   \
+    (wanted == NULL || wanted(#function) ? ((void)function(__VA_ARGS__), after(#function, argument)) : (void)0)
     /* <weft/runtime.h> */
     TRY(weft_wait, );
     TRY(weft_world_size, );
@@ -56,12 +62,12 @@ void call_everything(const call_arguments *arguments, void (*after)(const char *
     TRY(weft_print_machine, stderr);
     TRY(weft_print_machine_text, text, sizeof(text), NULL);
     /* <weft/mesh.h> */
-    TRY(weft_mesh_create, 2, shape, NULL);
-    TRY(weft_mesh_of_ranks, 2, shape, (int[]){ 0 }, NULL);
+    TRY(weft_mesh_create, 2, ones, NULL);
+    TRY(weft_mesh_of_ranks, 2, ones, (int[]){ 0 }, NULL);
     TRY(weft_mesh_slice, mesh, "name");
     TRY(weft_mesh_submesh, mesh, 1, (const char *const[]){ "name" }, 0);
-    TRY(weft_mesh_flatten, mesh, 0, 1, "name");
-    TRY(weft_mesh_unflatten, mesh, 0, 1, shape, NULL);
+    TRY(weft_mesh_flatten, mesh, 0, 0, "name");
+    TRY(weft_mesh_unflatten, mesh, 0, 1, &arguments->mesh_size, NULL);
     TRY(weft_mesh_ndim, mesh);
     TRY(weft_mesh_size, mesh, 0);
     TRY(weft_mesh_dim_name, mesh, 0);
@@ -128,7 +134,7 @@ void call_everything(const call_arguments *arguments, void (*after)(const char *
     TRY(weft_randn, WEFT_F32, 2, shape, mesh, NULL);
     TRY(weft_rand_like, tensor);
     TRY(weft_randn_like, tensor);
-    TRY(weft_randint, 0, 2, WEFT_F32, 2, shape, mesh, NULL);
+    TRY(weft_randint, 0, 2, WEFT_I64, 2, shape, mesh, NULL);
     TRY(weft_randperm, 1, mesh, NULL);
     TRY(weft_bernoulli, tensor);
     TRY(weft_bernoulli_scalar, 0.5, WEFT_F32, 2, shape, mesh, NULL);
@@ -247,18 +253,18 @@ void call_everything(const call_arguments *arguments, void (*after)(const char *
     /* <weft/products.h> */
     TRY(weft_matmul, tensor, tensor);
     TRY(weft_matmul_ex, tensor, false, tensor, false);
-    TRY(weft_dot, tensor, tensor);
-    TRY(weft_outer, tensor, tensor);
+    TRY(weft_dot, line, line);
+    TRY(weft_outer, line, line);
     TRY(weft_addmm, tensor, tensor, tensor, 0.5, 0.5);
-    TRY(weft_linear, tensor, tensor, tensor);
-    TRY(weft_conv2d, tensor, tensor, tensor, NULL);
-    TRY(weft_conv1d, tensor, tensor, tensor, NULL);
-    TRY(weft_conv2d_backward_input, tensor, tensor, shape, NULL);
-    TRY(weft_conv2d_backward_weight, tensor, tensor, shape, NULL);
-    TRY(weft_conv1d_backward_input, tensor, tensor, shape, NULL);
-    TRY(weft_conv1d_backward_weight, tensor, tensor, shape, NULL);
-    TRY(weft_attention, tensor, tensor, tensor, NULL);
-    TRY(weft_attention_backward, tensor, tensor, tensor, tensor, tensor, NULL, &other, &other);
+    TRY(weft_linear, tensor, tensor, line);
+    TRY(weft_conv2d, image, image, NULL, NULL);
+    TRY(weft_conv1d, cube, cube, NULL, NULL);
+    TRY(weft_conv2d_backward_input, weft_reshape(scalar, 4, ones), image, deep, NULL);
+    TRY(weft_conv2d_backward_weight, weft_reshape(scalar, 4, ones), image, deep, NULL);
+    TRY(weft_conv1d_backward_input, weft_reshape(scalar, 3, ones), cube, deep, NULL);
+    TRY(weft_conv1d_backward_weight, weft_reshape(scalar, 3, ones), cube, deep, NULL);
+    TRY(weft_attention, cube, cube, cube, NULL);
+    TRY(weft_attention_backward, cube, cube, cube, cube, cube, NULL, &other, &other);
     /* <weft/shapes.h> */
     TRY(weft_reshape, tensor, 2, shape);
     TRY(weft_flatten, tensor, 0, 1);
@@ -266,13 +272,13 @@ void call_everything(const call_arguments *arguments, void (*after)(const char *
     TRY(weft_squeeze, tensor, 0);
     TRY(weft_unsqueeze, tensor, 0);
     TRY(weft_transpose, tensor, 0, 1);
-    TRY(weft_permute, tensor, 2, (int[]){ 0 });
+    TRY(weft_permute, tensor, 2, (int[]){ 1, 0 });
     TRY(weft_movedim, tensor, 0, 1);
     TRY(weft_expand, tensor, 2, shape);
     TRY(weft_sum_to, tensor, 2, shape);
     TRY(weft_slice, tensor, 0, 0, 1);
     TRY(weft_slice_step, tensor, 0, 0, 1, 1);
-    TRY(weft_slice_backward, tensor, 0, 4, 0, 1, 1);
+    TRY(weft_slice_backward, tensor, 0, 4, 0, 2, 1);
     TRY(weft_select, tensor, 0, 0);
     TRY(weft_flip, tensor, 1, (int[]){ 0 });
     TRY(weft_roll, tensor, 0, 0);
@@ -288,9 +294,9 @@ void call_everything(const call_arguments *arguments, void (*after)(const char *
     TRY(weft_cumsum, tensor, 0);
     TRY(weft_cumprod, tensor, 0);
     TRY(weft_index_select, tensor, 0, indices);
-    TRY(weft_gather, tensor, 0, indices);
-    TRY(weft_scatter_add, tensor, 0, indices, tensor);
-    TRY(weft_scatter_add_inplace, tensor, 0, indices, tensor);
+    TRY(weft_gather, tensor, 0, places);
+    TRY(weft_scatter_add, tensor, 0, places, tensor);
+    TRY(weft_scatter_add_inplace, tensor, 0, places, tensor);
     TRY(weft_index_add, tensor, 0, indices, tensor);
     TRY(weft_index_add_inplace, tensor, 0, indices, tensor);
     TRY(weft_one_hot, indices, 1);
@@ -304,30 +310,38 @@ void call_everything(const call_arguments *arguments, void (*after)(const char *
     TRY(weft_log_softmax, tensor, 0);
     TRY(weft_softmax_backward, tensor, tensor, 0);
     TRY(weft_log_softmax_backward, tensor, tensor, 0);
-    TRY(weft_layer_norm, tensor, tensor, tensor, 0.5);
-    TRY(weft_layer_norm_backward, tensor, tensor, tensor, 0.5, &other, &other);
-    TRY(weft_rms_norm, tensor, tensor, 0.5);
-    TRY(weft_rms_norm_backward, tensor, tensor, tensor, 0.5, &other);
+    TRY(weft_layer_norm, tensor, line, line, 0.5);
+    TRY(weft_layer_norm_backward, tensor, tensor, line, 0.5, &other, &other);
+    TRY(weft_rms_norm, tensor, line, 0.5);
+    TRY(weft_rms_norm_backward, tensor, tensor, line, 0.5, &other);
     TRY(weft_cross_entropy, tensor, indices);
-    TRY(weft_cross_entropy_backward, tensor, tensor, indices);
+    TRY(weft_cross_entropy_backward, scalar, tensor, indices);
     TRY(weft_cross_entropy_ex, tensor, indices, NULL);
-    TRY(weft_cross_entropy_ex_backward, tensor, tensor, indices, NULL);
+    TRY(weft_cross_entropy_ex_backward, scalar, tensor, indices, NULL);
     TRY(weft_nll, tensor, indices, 0, WEFT_LOSS_MEAN);
-    TRY(weft_nll_backward, tensor, tensor, indices, 0, WEFT_LOSS_MEAN);
+    TRY(weft_nll_backward, scalar, tensor, indices, 0, WEFT_LOSS_MEAN);
     TRY(weft_mse, tensor, tensor, WEFT_LOSS_MEAN);
-    TRY(weft_mse_backward, tensor, tensor, tensor, WEFT_LOSS_MEAN);
+    TRY(weft_mse_backward, scalar, tensor, tensor, WEFT_LOSS_MEAN);
     TRY(weft_embedding, tensor, indices);
     TRY(weft_embedding_backward, tensor, indices, 4);
     /* <weft/optimizers.h> */
-    TRY(weft_sgd, 1, list, list, NULL, list);
-    TRY(weft_adam, 1, list, list, list, list, 1, NULL);
-    TRY(weft_adamw, 1, list, list, list, list, 1, NULL);
+    TRY(weft_sgd, 1, first, list, &sgd, second);
+    TRY(weft_adam, 1, first, list, second, third, 1, &adam);
+    TRY(weft_adamw, 1, first, list, second, third, 1, &adam);
     TRY(weft_clip_grad_norm, 1, list, 0.5, 0.5, &other);
     /* <weft/ops.h> */
-    TRY(weft_set_implicit_replication, false);
+    TRY(weft_implicit_replication_begin, );
+    TRY(weft_implicit_replication_end, );
+    TRY(weft_implicit_replication, );
     /* The last, for where it does not fail. */
     TRY(weft_finalize, );
 #undef TRY
+}
+
+void call_everything(const call_arguments *arguments, void (*after)(const char *function, void *argument),
+                     void *argument)
+{
+    call_all_wanted(arguments, NULL, after, argument);
 }
 /* clang-format on */
 

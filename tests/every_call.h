@@ -4,16 +4,23 @@
 
 #include <weft/weft.h>
 
-/* What the calls are given: live objects of the shape [2, 2], or what is left of them. */
+/* What the calls are given: live objects, or what is left of them. All but `mesh` and `operation` are on the mesh. */
 typedef struct call_arguments {
-    weft_mesh *mesh;
-    weft_tensor *tensor, *indices, *truth; /* f32, i64 of one dimension, bool */
+    weft_mesh *mesh; /* of one dimension, "name" */
+    int64_t mesh_size;
+    weft_tensor *tensor, *indices, *truth; /* f32 [2, 2], i64 [2] of zeros, bool [2, 2] */
+    weft_tensor *first, *second, *third;   /* f32 [2, 2], of which nothing else is a part */
+    weft_tensor *scalar, *line, *places;   /* f32 [], f32 [2], i64 [2, 2] of zeros */
+    weft_tensor *cube, *image;             /* f32 [1, 2, 2], f32 [1, 2, 2, 2] */
     const weft_operation *operation;       /* of one input */
 } call_arguments;
 
 /* One after another; `after` is told the name of each that has returned, and `argument`. */
 void call_everything(const call_arguments *arguments, void (*after)(const char *function, void *argument),
                      void *argument);
+/* The same of the functions that are wanted. */
+void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char *function),
+                     void (*after)(const char *function, void *argument), void *argument);
 
 /* Asserts that each function which the headers declare (paths) is among the calls, or is one of those that any
  * thread may call at any time. */

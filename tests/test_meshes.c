@@ -173,11 +173,11 @@ static void test_others_are_moved_when_allowed(void **state)
     weft_tensor *a = filled(3, 1, line, lower(), shards), *b = filled(4, 1, line, upper(), shards);
     assert_null(weft_add(a, b));
     assert_error(WEFT_ERR_MESH, "a is on mesh 2 and b on mesh 2 of ranks 4, 5: weft_redistribute()");
-    assert_int_equal(weft_set_implicit_replication(true), WEFT_OK);
+    assert_int_equal(weft_implicit_replication_begin(), WEFT_OK);
     expect(weft_add(a, b), lower(), N, 7);
     expect(weft_add(b, a), upper(), N, 7);
     expect(weft_add_inplace(b, a, 1), upper(), N, 7);
-    assert_int_equal(weft_set_implicit_replication(false), WEFT_OK);
+    assert_int_equal(weft_implicit_replication_end(), WEFT_OK);
     assert_null(weft_add(a, b));
     assert_error(WEFT_ERR_MESH, "weft_redistribute");
     weft_scope_close();
@@ -185,10 +185,10 @@ static void test_others_are_moved_when_allowed(void **state)
 
 static void test_replication_ends_with_the_world(void **state)
 {
-    assert_int_equal(weft_set_implicit_replication(true), WEFT_ERR_STATE);
-    assert_error(WEFT_ERR_STATE, "weft_set_implicit_replication");
+    assert_int_equal(weft_implicit_replication_begin(), WEFT_ERR_STATE);
+    assert_error(WEFT_ERR_STATE, "weft_implicit_replication_begin");
     assert_int_equal(start(state), 0);
-    assert_int_equal(weft_set_implicit_replication(true), WEFT_OK);
+    assert_int_equal(weft_implicit_replication_begin(), WEFT_OK);
     assert_int_equal(stop(state), 0);
     assert_int_equal(start(state), 0);
     weft_scope_open();

@@ -72,7 +72,8 @@ typedef struct visit {
 static bool may_be_quiet(const char *function)
 {
     static const char *const names[] = { "weft_world_size",    "weft_first_rank",    "weft_local_ranks",
-                                         "weft_num_processes", "weft_process_index", "weft_mesh_current" };
+                                         "weft_num_processes", "weft_process_index", "weft_mesh_current",
+                                         "weft_implicit_replication" };
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(names); i++) {
         if (strcmp(names[i], function) == 0) {
             return true;

@@ -105,7 +105,15 @@ typedef struct weft_from_local_options {
      * Others need WEFT_COPY. */
     const int64_t *strides;
     unsigned flags; /**< as those of weft_from_local() */
+    size_t size;    /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
 } weft_from_local_options;
+
+/** Sets all fields to 0, and `size`. */
+static inline void weft_from_local_options_init(weft_from_local_options *options)
+{
+    const weft_from_local_options all = { NULL, NULL, NULL, 0, sizeof(all) };
+    *options = all;
+}
 
 /**
  * weft_from_local() for shards of sizes that only their ranks know, and for strided memory. Where `shape` is NULL
@@ -197,7 +205,7 @@ WEFT_API const char *weft_tensor_describe(const weft_tensor *tensor, char *text,
 /** BLOCKS, every process must call it; process 0 prints dtype, shape, placements, mesh and contents (long
  * ones abbreviated). */
 WEFT_API weft_status weft_tensor_print(weft_tensor *tensor, FILE *file);
-/** The same into a buffer, on every process: at most `size` bytes, the terminating 0 included; what does not fit is cut
+/** BLOCKS, every process must call it: the same into a buffer, on every process: at most `size` bytes, the terminating 0 included; what does not fit is cut
  * off. `text` may be NULL where `size` is 0. `*length`, where not NULL, gets the length of the whole text, without
  * the 0. WEFT_ERR_INVALID for a NULL text of a size. */
 WEFT_API weft_status weft_tensor_print_text(weft_tensor *tensor, char *text, size_t size, size_t *length);

@@ -6,6 +6,7 @@
 
 #include "comm/check_spmd.h"
 #include "dispatch/cache.h"
+#include "runtime/thread.h"
 #include "tensor/actions.h"
 
 /* ---- meshes -------------------------------------------------------------------------------------------- */
@@ -73,10 +74,10 @@ bool weft_gather_layouts(const weft_call *call, weft_tensor_impl *const inputs[]
     for (int i = 0; i < call->num_inputs; i++) {
         const weft_layout *own = layouts[i];
         bool single = count_of(own) == 1;
-        if (own->mesh == mesh || !(single || weft_runtime.implicit_replication)) {
+        if (own->mesh == mesh || !(single || weft_runtime.implicit_replications > 0)) {
             continue;
         }
-        if (own->ndim > 0 && !weft_runtime.implicit_replication && *guessed < 0) {
+        if (own->ndim > 0 && weft_runtime.implicit_replications == 0 && *guessed < 0) {
             *guessed = i;
         }
         weft_placement replicated[WEFT_MAX_DIMS];
@@ -107,26 +108,48 @@ void weft_warn_of_guess(const weft_call *call, int guessed, const weft_layout *l
         weft_layout_format(layout, text, sizeof(text)));
 }
 
-static weft_status perform_set(const weft_call *call, weft_tensor *outputs[])
+/* ---- regions of implicit replication ------------------------------------------------------------------- */
+
+static weft_status perform_change(const weft_call *call, weft_tensor *outputs[])
 {
     (void)outputs;
-    const double number = (double)call->attributes.numbers[0];
-    if (!weft_check_spmd(
-            &(weft_call_signature){ .function = call->function, .num_numbers = 1, .numbers = &number })) {
+    if (!weft_check_spmd(&(weft_call_signature){ .function = call->function })) {
         return weft_latest_status();
     }
-    weft_runtime.implicit_replication = number != 0;
+    weft_runtime.implicit_replications += (int)call->attributes.numbers[0];
     return WEFT_OK;
 }
 
-weft_status weft_set_implicit_replication(bool allowed)
+static weft_status change_regions(const char *function, const weft_action *action, int by)
 {
-    static const char function[] = "weft_set_implicit_replication";
-    static const weft_action action = { .name = "set_implicit_replication", .perform = perform_set };
-    return weft_require_init(function) == WEFT_OK
-               ? weft_act(&(weft_call){ .function = function,
-                                        .action = &action,
-                                        .attributes = { .num_numbers = 1, .numbers = { allowed } } },
-                          NULL)
-               : weft_latest_status();
+    if (weft_require_init(function) != WEFT_OK) {
+        return weft_latest_status();
+    }
+    if (by < 0 && weft_runtime.implicit_replications == 0) {
+        weft_fail(WEFT_ERR_STATE, function, "no region has begun");
+        weft_check_spmd(&(weft_call_signature){ .function = function, .failed = true });
+        return WEFT_ERR_STATE;
+    }
+    return weft_act(&(weft_call){ .function = function,
+                                  .action = action,
+                                  .attributes = { .num_numbers = 1, .numbers = { by } } },
+                    NULL);
+}
+
+weft_status weft_implicit_replication_begin(void)
+{
+    static const weft_action action = { .name = "implicit_replication_begin", .perform = perform_change };
+    return change_regions("weft_implicit_replication_begin", &action, 1);
+}
+
+weft_status weft_implicit_replication_end(void)
+{
+    static const weft_action action = { .name = "implicit_replication_end", .perform = perform_change };
+    return change_regions("weft_implicit_replication_end", &action, -1);
+}
+
+bool weft_implicit_replication(void)
+{
+    return !weft_thread_none() && weft_require_init("weft_implicit_replication") == WEFT_OK &&
+           weft_runtime.implicit_replications > 0;
 }

@@ -53,7 +53,7 @@ typedef struct weft_runtime_state {
     bool silent;                /* WEFT_SILENT: no warnings */
     bool tells_left_over;       /* weft_finalize() says what the program has not released: WEFT_CHECK */
     weft_task_cache task_cache; /* WEFT_TASK_CACHE */
-    bool implicit_replication;  /* weft_set_implicit_replication() */
+    int implicit_replications;  /* regions of weft_implicit_replication_begin(), one inside the other */
     /* The public call that submits at present, or did last: for reports. Calls are numbered from 1 in worlds
      * of several processes. */
     const char *call;

@@ -316,8 +316,13 @@ weft_tensor *weft_from_local_even(weft_dtype dtype, int ndim, const int64_t loca
 weft_tensor *weft_from_local_ex(weft_dtype dtype, int ndim, void *const locals[], weft_mesh *mesh,
                                 const weft_placement *placements, const weft_from_local_options *options)
 {
-    weft_from_local_options o = options == NULL ? (weft_from_local_options){ NULL, NULL, NULL, 0 } : *options;
-    weft_import import = { .function = "weft_from_local_ex",
+    static const char function[] = "weft_from_local_ex";
+    weft_from_local_options o = { .size = 0 };
+    if (weft_require_init(function) != WEFT_OK ||
+        (options != NULL && !WEFT_TAKE_OPTIONS(function, &o, options))) {
+        return NULL;
+    }
+    weft_import import = { .function = function,
                            .dtype = dtype,
                            .ndim = ndim,
                            .placements = placements,

@@ -374,7 +374,7 @@ static void print_world(FILE *file, const program *p)
         fprintf(file, ", (const char *[]){ \"a\", \"b\", \"c\" });\n");
     }
     if (p->implicit) {
-        fprintf(file, "    weft_set_implicit_replication(true);\n");
+        fprintf(file, "    weft_implicit_replication_begin();\n");
     }
 }
 

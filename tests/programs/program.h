@@ -77,7 +77,7 @@ typedef struct program {
     int cache;      /* WEFT_TASK_CACHE: index in program_caches[] */
     bool compares;  /* WEFT_CHECK=1 */
     bool packs;     /* WEFT_PACK_BYTES=4096 */
-    bool implicit;  /* weft_set_implicit_replication() */
+    bool implicit;  /* all of it in weft_implicit_replication_begin() */
     bool scoped;    /* all of it is in a scope; else the program releases what it made */
     int num_meshes, num_steps, num_values;
     mesh_plan meshes[MAX_MESHES];

@@ -433,7 +433,9 @@ void run_program(const program *p, tally *counts)
         r->meshes[m] = make_mesh(r, &p->meshes[m]);
     }
     set_states(r);
-    weft_set_implicit_replication(p->implicit);
+    if (p->implicit) {
+        weft_implicit_replication_begin();
+    }
     run_expect_no_error(r, "the meshes");
     if (p->scoped) {
         weft_scope_open();
@@ -449,6 +451,9 @@ void run_program(const program *p, tally *counts)
         }
     }
     compare_replicas(r);
+    if (p->implicit) {
+        weft_implicit_replication_end();
+    }
     release_all(r);
     run_expect_no_error(r, "releasing");
     if (weft_runtime.handles.tensors.num_objects != live ||
