@@ -182,6 +182,8 @@ typedef struct weft_counters {
     uint64_t dispatch_hits, dispatch_misses; /**< look-ups of operations' layouts */
     uint64_t expansion_hits, expansion_misses; /**< look-ups of the calls that a call is made of */
     uint64_t buffers_created, buffers_reused;
+    uint64_t views_copied; /**< calls that share memory elsewhere, and made a copy because the memory is the
+                                program's (weft_from_local()); counted where a copied part is held */
 } weft_counters;
 
 /** Copies the counters. WEFT_ERR_INVALID for NULL, WEFT_ERR_STATE before weft_init(). */

@@ -32,6 +32,12 @@ weft_tensor_impl *weft_tensor_new(const char *function, const weft_layout *layou
     return tensor == NULL ? NULL : finish(function, tensor);
 }
 
+bool weft_shard_may_be_viewed(const weft_local_shard *shard)
+{
+    weft_runtime.counters.views_copied += shard->buffer->borrowed;
+    return !shard->buffer->borrowed;
+}
+
 weft_tensor_impl *weft_tensor_view(const char *function, weft_tensor_impl *source, int64_t first_row,
                                    const weft_layout *layout)
 {
@@ -45,7 +51,7 @@ weft_tensor_impl *weft_tensor_view(const char *function, weft_tensor_impl *sourc
                     (shard->count == 0 || shard->count <= from->count - skipped);
         if (fits && shard->count > 0) {
             int64_t offset = skipped * (int64_t)weft_dtype_size(from_layout->dtype);
-            fits = !from->buffer->borrowed && weft_shard_view(layout, shard, source, from, offset);
+            fits = weft_shard_may_be_viewed(from) && weft_shard_view(layout, shard, source, from, offset);
         }
         if (!fits) {
             weft_tensor_delete(tensor);

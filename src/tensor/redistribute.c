@@ -194,11 +194,10 @@ static weft_tensor_impl *slice_view(const char *function, weft_tensor_impl *tens
         if (shard->count == 0) {
             continue;
         }
-        int64_t offset = source->count == 0 || source->buffer->borrowed
-                             ? -1
-                             : contiguous_offset(layout->ndim, &source->box, &shard->box);
+        int64_t offset = source->count == 0 ? -1 : contiguous_offset(layout->ndim, &source->box, &shard->box);
         int64_t bytes = offset * (int64_t)weft_dtype_size(layout->dtype);
-        if (offset < 0 || !weft_shard_view(layout, shard, tensor, source, bytes)) {
+        if (offset < 0 || !weft_shard_may_be_viewed(source) ||
+            !weft_shard_view(layout, shard, tensor, source, bytes)) {
             weft_tensor_delete(view);
             return NULL;
         }

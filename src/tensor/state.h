@@ -145,6 +145,9 @@ weft_status weft_tensor_gather(const char *function, weft_tensor_impl *tensor, v
 weft_cut weft_shard_cut(const weft_layout *layout, const weft_local_shard *shard);
 /* Gives a shard its buffer, taking over the reference. False when there is none: no memory. */
 bool weft_shard_attach(weft_local_shard *shard, weft_buffer *buffer);
+/* Whether views may share a shard's memory: not where it is the program's, which looks for the tensor's values there.
+ * Such a view is a copy, and counted. */
+bool weft_shard_may_be_viewed(const weft_local_shard *shard);
 /* Gives a shard a view of `source` beginning `offset` bytes after its first element. False, and nothing
  * changed, when a panel would not lie inside one panel of the source, or for lack of memory. */
 bool weft_shard_view(const weft_layout *layout, weft_local_shard *shard,
