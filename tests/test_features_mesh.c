@@ -2,7 +2,10 @@
  * ranks outside a mesh. In one process that hosts all ranks, in several, and in a fake world. */
 #include "support.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#include "every_call.h"
 
 enum { RANKS = 12, N = 7 };
 
@@ -315,6 +318,90 @@ static void a1_ranks_outside(void **state)
     }
 }
 
+/* ---- every call, from outside -------------------------------------------------------------------------- */
+
+static char failures[2048];
+static int num_calls;
+
+/* Fail by right: the tensor is of an outer scope; it has several elements; a process without a rank of the mesh. */
+static bool may_fail(const char *function)
+{
+    return strcmp(function, "weft_scope_keep") == 0 || strcmp(function, "weft_tensor_item") == 0 ||
+           (strcmp(function, "weft_mesh_slice") == 0 && weft_last_status() == WEFT_ERR_MESH) ||
+           (strcmp(function, "weft_mesh_submesh") == 0 && weft_last_status() == WEFT_ERR_MESH);
+}
+
+static void note_call(const char *function, void *unused)
+{
+    (void)unused;
+    num_calls++;
+    if (weft_last_status() != WEFT_OK && !may_fail(function)) {
+        size_t used = strlen(failures);
+        snprintf(failures + used, sizeof(failures) - used, "%s\n", weft_last_error());
+    }
+    weft_clear_error();
+}
+
+static bool is_wanted(const char *function)
+{
+    return strcmp(function, "weft_finalize") != 0;
+}
+
+static void copy_row(const weft_kernel_call *call)
+{
+    memcpy(weft_view_row(&call->output, 0, NULL), weft_view_row(&call->inputs[0], 0, NULL),
+           (size_t)call->output.row_elements * weft_dtype_size(call->output.dtype));
+}
+
+static weft_tensor *zeros(weft_dtype dtype, int ndim, weft_mesh *mesh)
+{
+    static const int64_t shapes[][4] = { { 0 }, { 2 }, { 2, 2 }, { 1, 2, 2 }, { 1, 2, 2, 2 } };
+    return weft_zeros(dtype, ndim, shapes[ndim], mesh, NULL);
+}
+
+/* Every public function, blocking ones too, on the tensors of a mesh of one rank: the others make the same calls, none
+ * hangs, none fails. */
+static void a1_every_call_from_outside(void **state)
+{
+    (void)state;
+    for (int rank = 0; rank < 4; rank++) {
+        weft_config config = { .ranks = 4 };
+        assert_int_equal(weft_init(&config), WEFT_OK);
+        const int64_t one = 1;
+        weft_mesh *mesh = weft_mesh_of_ranks(1, &one, &rank, (const char *const[]){ "name" });
+        weft_scope_open();
+        const call_arguments arguments = {
+            .mesh = mesh,
+            .mesh_size = 1,
+            .tensor = zeros(WEFT_F32, 2, mesh),
+            .indices = zeros(WEFT_I64, 1, mesh),
+            .truth = zeros(WEFT_BOOL, 2, mesh),
+            .first = zeros(WEFT_F32, 2, mesh),
+            .second = zeros(WEFT_F32, 2, mesh),
+            .third = zeros(WEFT_F32, 2, mesh),
+            .scalar = zeros(WEFT_F32, 0, mesh),
+            .line = zeros(WEFT_F32, 1, mesh),
+            .places = zeros(WEFT_I64, 2, mesh),
+            .cube = zeros(WEFT_F32, 3, mesh),
+            .image = zeros(WEFT_F32, 4, mesh),
+            .operation = weft_operation_register(
+                &(weft_operation_description){ .name = "copy",
+                                               .rule = "a[b]->a[b]",
+                                               .inputs = { { "a", WEFT_TYPES_ALL, false } },
+                                               .kernel = copy_row }),
+        };
+        num_calls = 0;
+        call_all_wanted(&arguments, is_wanted, note_call, NULL);
+        weft_scope_close();
+        assert_int_equal(weft_wait(), WEFT_OK);
+        if (failures[0] != '\0') {
+            fail_msg("%s", failures);
+        }
+        assert_true(num_calls > 250);
+        assert_int_equal(weft_finalize(), WEFT_OK);
+    }
+}
+
 int main(void)
 {
 #define ROW(test) cmocka_unit_test_setup_teardown(test, start, stop)
@@ -329,6 +416,7 @@ int main(void)
         ROW(a1_unflatten_refuses),
         ROW(a1_tensors_on_both),
         ROW(a1_ranks_outside),
+        cmocka_unit_test(a1_every_call_from_outside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
