@@ -223,7 +223,7 @@ static bool make_key(key *k, const weft_call *call, weft_tensor_impl *const inpu
     }
     add_word(k, (uint64_t)(uintptr_t)call->operation);
     add_word(k, (uint64_t)(uintptr_t)call->function); /* messages of its calls name it */
-    add_word(k, (uint64_t)weft_runtime.implicit_replication);
+    add_word(k, weft_runtime.implicit_replications > 0);
     add_word(k, (uint64_t)num_inputs);
     add_word(k, (uint64_t)weft_call_num_outputs(call));
     for (int i = 0; i < num_inputs; i++) {

@@ -28,7 +28,7 @@ typedef struct weft_action {
 
 /* What few calls have; zero or NULL where there is none. */
 typedef struct weft_call_details {
-    int num_outputs;         /* of an operation for which the call says it */
+    int num_outputs;         /* of an operation or action for which the call says it */
     int num_tensors;         /* inputs behind those of weft_call.inputs: as many as the program gives */
     weft_tensor *const *tensors;
     int num_numbers;         /* attributes beyond those of weft_attributes */

@@ -63,7 +63,9 @@ static weft_status carry_out(const weft_call *call, weft_tensor *outputs[])
 
 weft_status weft_act(const weft_call *call, weft_tensor *outputs[])
 {
-    return weft_is_listened_to() ? weft_call_tell(call, call->action->num_outputs, outputs, carry_out)
+    bool own = call->details != NULL && call->details->num_outputs > 0;
+    int num_outputs = own ? call->details->num_outputs : call->action->num_outputs;
+    return weft_is_listened_to() ? weft_call_tell(call, num_outputs, outputs, carry_out)
                                  : carry_out(call, outputs);
 }
 

@@ -7,6 +7,7 @@
 
 #include "codelets/local.h"
 #include "comm/check_spmd.h"
+#include "tensor/actions.h"
 #include "tensor/run.h"
 #include "tensor/state.h"
 
@@ -249,38 +250,89 @@ static bool submit(const region *r, int shard)
 /* All checks have been made. New tensors belong to the innermost scope. False with the error kept. */
 static bool run(region *r)
 {
-    bool done = true;
+    bool done = true, fake = false;
     for (int i = 0; i < r->num_inputs && done; i++) {
-        if (r->tensors[i]->layout != r->layouts[i]) {
+        fake |= r->tensors[i]->fake;
+        if (r->tensors[i]->layout != r->layouts[i] && !fake) {
             r->tensors[i] = weft_tensor_to_layout(function_name, r->tensors[i], r->layouts[i]);
             done = r->tensors[i] != NULL;
         }
     }
     for (int i = r->num_inputs; i < r->num_inputs + r->num_outputs && done; i++) {
-        r->tensors[i] = weft_tensor_new(function_name, r->layouts[i]);
+        r->tensors[i] = fake ? weft_tensor_fake(function_name, r->layouts[i]) : weft_tensor_new(function_name, r->layouts[i]);
         done = r->tensors[i] != NULL;
     }
     weft_runtime.operations++;
-    for (int shard = 0; shard < weft_runtime.local_ranks && done; shard++) {
+    for (int shard = 0; shard < weft_runtime.local_ranks && done && !fake; shard++) {
         done = !writes_anything(r, shard) || submit(r, shard);
     }
     return done;
 }
 
-static bool call(region *r, weft_tensor *const inputs[], const weft_local_output descriptions[],
-                 weft_tensor *outputs[])
+/* The call's numbers: the function, its context, the layouts, which live as long as the library, and the context's
+ * bytes where they are copied. */
+enum { FUNCTION, CONTEXT, CONTEXT_SIZE, LAYOUTS };
+
+static int context_words(size_t size)
+{
+    return (int)((size + sizeof(int64_t) - 1) / sizeof(int64_t));
+}
+
+static void pack(const region *r, int64_t numbers[])
 {
     int count = r->num_inputs + r->num_outputs;
-    bool right = find_inputs(r, inputs) && find_layouts(r, descriptions) && check_moves(r);
-    double numbers[] = { r->num_inputs, r->num_outputs };
-    weft_call_signature signature = { .function = function_name, .failed = !right };
-    if (right) {
-        signature.num_layouts = count;
-        signature.layouts = r->layouts;
-        signature.num_numbers = 2;
-        signature.numbers = numbers;
+    numbers[FUNCTION] = (int64_t)(uintptr_t)r->function;
+    numbers[CONTEXT] = (int64_t)(uintptr_t)r->options.context;
+    numbers[CONTEXT_SIZE] = (int64_t)r->options.context_size;
+    for (int i = 0; i < count; i++) {
+        numbers[LAYOUTS + i] = (int64_t)(uintptr_t)r->layouts[i];
     }
-    if (!weft_check_spmd(&signature) || !right) {
+    if (r->options.context_size > 0) {
+        memcpy(numbers + LAYOUTS + count, r->options.context, r->options.context_size);
+    }
+}
+
+static void unpack(const weft_call *call, region *r)
+{
+    const int64_t *numbers = call->details->numbers;
+    int count = r->num_inputs + r->num_outputs;
+    r->function = (weft_local_function)(uintptr_t)numbers[FUNCTION];
+    r->options.name = call->details->text;
+    r->options.context_size = (size_t)numbers[CONTEXT_SIZE];
+    r->options.context = r->options.context_size > 0 ? (void *)(uintptr_t)(numbers + LAYOUTS + count)
+                                                     : (void *)(uintptr_t)numbers[CONTEXT];
+    for (int i = 0; i < count; i++) {
+        r->layouts[i] = (const weft_layout *)(uintptr_t)numbers[LAYOUTS + i];
+        r->tensors[i] = i < r->num_inputs ? weft_tensor_get(call->details->tensors[i]) : NULL;
+    }
+}
+
+static bool obtain_lists(region *r)
+{
+    size_t count = (size_t)r->num_inputs + (size_t)r->num_outputs;
+    r->tensors = calloc(count, sizeof(*r->tensors));
+    r->layouts = calloc(count, sizeof(*r->layouts));
+    if (r->tensors == NULL || r->layouts == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, function_name, "no memory for %zu tensors", count);
+    }
+    return r->tensors != NULL && r->layouts != NULL;
+}
+
+static void free_lists(region *r)
+{
+    free(r->tensors);
+    free(r->layouts);
+}
+
+static bool carry_out(region *r, const weft_call *call, weft_tensor *outputs[])
+{
+    unpack(call, r);
+    double numbers[] = { r->num_inputs, r->num_outputs };
+    if (!weft_check_spmd(&(weft_call_signature){ .function = function_name,
+                                                 .num_layouts = r->num_inputs + r->num_outputs,
+                                                 .layouts = r->layouts,
+                                                 .num_numbers = 2,
+                                                 .numbers = numbers })) {
         return false;
     }
     weft_scope_open();
@@ -292,6 +344,35 @@ static bool call(region *r, weft_tensor *const inputs[], const weft_local_output
     return done;
 }
 
+static weft_status perform_local_map(const weft_call *call, weft_tensor *outputs[])
+{
+    region r = { .num_inputs = call->details->num_tensors, .num_outputs = call->details->num_outputs };
+    bool done = obtain_lists(&r) && carry_out(&r, call, outputs);
+    free_lists(&r);
+    return done ? WEFT_OK : weft_latest_status();
+}
+
+static weft_status act(const region *r, weft_tensor *const inputs[], weft_tensor *outputs[])
+{
+    static const weft_action action = { .name = "local_map", .perform = perform_local_map };
+    int num_numbers = LAYOUTS + r->num_inputs + r->num_outputs + context_words(r->options.context_size);
+    int64_t *numbers = calloc((size_t)num_numbers, sizeof(*numbers));
+    if (numbers == NULL) {
+        return weft_fail(WEFT_ERR_NOMEM, function_name, "no memory for a call");
+    }
+    pack(r, numbers);
+    const weft_call_details details = { .num_outputs = r->num_outputs,
+                                        .num_tensors = r->num_inputs,
+                                        .tensors = inputs,
+                                        .num_numbers = num_numbers,
+                                        .numbers = numbers,
+                                        .text = r->options.name };
+    weft_status status =
+        weft_act(&(weft_call){ .function = function_name, .action = &action, .details = &details }, outputs);
+    free(numbers);
+    return status;
+}
+
 weft_status weft_local_map(weft_local_function function, int num_inputs, weft_tensor *const inputs[],
                            int num_outputs, const weft_local_output descriptions[],
                            const weft_local_map_options *options, weft_tensor *outputs[])
@@ -300,27 +381,20 @@ weft_status weft_local_map(weft_local_function function, int num_inputs, weft_te
     if (weft_require_init(function_name) != WEFT_OK) {
         return weft_latest_status();
     }
-    bool taken = options == NULL || WEFT_TAKE_OPTIONS(function_name, &r.options, options);
-    if (r.options.name == NULL) {
-        r.options.name = "local_map";
-    }
+    bool right = options == NULL || WEFT_TAKE_OPTIONS(function_name, &r.options, options);
+    r.options.name = r.options.name == NULL ? "local_map" : r.options.name;
     for (int i = 0; outputs != NULL && i < num_outputs; i++) {
         outputs[i] = NULL;
     }
-    if (!taken || !check_arguments(&r, inputs, descriptions, outputs)) {
-        weft_check_spmd(&(weft_call_signature){ .function = function_name, .failed = true });
-        return weft_latest_status();
-    }
-    size_t count = (size_t)num_inputs + (size_t)num_outputs;
-    r.tensors = calloc(count, sizeof(*r.tensors));
-    r.layouts = calloc(count, sizeof(*r.layouts));
-    bool done = false;
-    if (r.tensors == NULL || r.layouts == NULL) {
-        weft_fail(WEFT_ERR_NOMEM, function_name, "no memory for %zu tensors", count);
+    right = right && check_arguments(&r, inputs, descriptions, outputs) && obtain_lists(&r) &&
+            find_inputs(&r, inputs) && find_layouts(&r, descriptions) && check_moves(&r);
+    weft_status status = WEFT_OK;
+    if (right) {
+        status = act(&r, inputs, outputs);
     } else {
-        done = call(&r, inputs, descriptions, outputs);
+        weft_check_spmd(&(weft_call_signature){ .function = function_name, .failed = true });
+        status = weft_latest_status();
     }
-    free(r.tensors);
-    free(r.layouts);
-    return done ? WEFT_OK : weft_latest_status();
+    free_lists(&r);
+    return status;
 }
