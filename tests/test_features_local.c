@@ -4,11 +4,8 @@
 
 #include <math.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "codelets/local.h"
 
 enum { RANKS = 4, ROWS = 11, COLUMNS = 6 };
 
@@ -453,65 +450,6 @@ static void a13_refuses(void **state)
     weft_scope_close();
 }
 
-/* ---- memory in pieces ---------------------------------------------------------------------------------- */
-
-static char failure[160];
-
-static void note_failure(uint64_t operation, weft_status status, const char *function, const char *format, ...)
-{
-    (void)operation;
-    snprintf(failure, sizeof(failure), "%s: %s %s", function, weft_status_string(status), format);
-}
-
-/* Panels that do not lie one after another, as on several memory nodes: the function sees one piece all the same. */
-static void a13_panels_apart(void **state)
-{
-    (void)state;
-    enum { PANELS = 3, EACH = 4 };
-    double in[PANELS][2 * EACH], out[PANELS][3 * EACH];
-    size_t size = weft_local_context_offset(2) + sizeof("apart");
-    weft_local_args *args = calloc(1, size);
-    args->function = double_and_add_row;
-    args->num_inputs = args->num_outputs = 1;
-    void *pointers[2 * PANELS];
-    for (int p = 0; p < PANELS; p++) {
-        pointers[p] = in[p];
-        pointers[PANELS + p] = out[p];
-        for (int i = 0; i < EACH; i++) {
-            in[p][i] = EACH * p + i;
-            out[p][i] = out[p][i + EACH] = -1;
-        }
-    }
-    for (int o = 0; o < 2; o++) {
-        args->operands[o] = (weft_local_operand){
-            .tensor = { .dtype = WEFT_F64, .ndim = 2, .shape = { 7, 2 }, .offset = { 1, 0 }, .extent = { 6, 2 }, .count = 12 },
-            .total_bytes = 12 * sizeof(double),
-            .first_bytes = EACH * sizeof(double),
-            .step_bytes = EACH * sizeof(double),
-            .first_panel = o * PANELS,
-            .num_panels = PANELS,
-        };
-    }
-    strcpy((char *)args + weft_local_context_offset(2), "apart");
-    const weft_task_run run = { .kernel = WEFT_KERNEL_local_map,
-                                .cpu = &weft_cpu_kernels[WEFT_KERNEL_local_map],
-                                .arguments = args,
-                                .num_operands = 2 * PANELS,
-                                .operands = pointers,
-                                .function = "weft_local_map",
-                                .fail = note_failure };
-    failure[0] = '\0';
-    run.cpu->run(&run);
-    assert_string_equal(failure, "");
-    for (int p = 0; p < PANELS; p++) {
-        for (int i = 0; i < EACH; i++) {
-            assert_true(out[p][i] == 2 * (EACH * p + i) + 1 + 2 * p + i / 2);
-            assert_true(out[p][i + EACH] == -1);
-        }
-    }
-    free(args);
-}
-
 /* ---- any layout ---------------------------------------------------------------------------------------- */
 
 /* What weft_add() of two tensors of random layouts gives, a local region on random in_placements gives too. */
@@ -569,7 +507,6 @@ int main(void)
         ROW(a13_context),
         ROW(a13_function_fails),
         ROW(a13_refuses),
-        cmocka_unit_test(a13_panels_apart),
         ROW(a13_random_layouts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

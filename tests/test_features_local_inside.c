@@ -1,0 +1,164 @@
+/* Row A13 of what weft must do, seen from inside: memory in pieces, and local regions as calls that are values. */
+#include "support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "codelets/local.h"
+#include "dispatch/dispatch.h"
+#include "runtime/recorder.h"
+
+enum { RANKS = 4, ROWS = 11, COLUMNS = 6 };
+
+/* y = 2 x + the element's global row. */
+static void double_and_add_row(const weft_local_call *call)
+{
+    const weft_local_tensor *x = &call->inputs[0], *y = &call->outputs[0];
+    for (int64_t i = 0; i < y->count; i++) {
+        int64_t row = y->offset[0] + i / y->extent[1];
+        ((double *)y->data)[i] = 2 * ((const double *)x->data)[i] + (double)row;
+    }
+}
+
+/* ---- memory in pieces ---------------------------------------------------------------------------------- */
+
+static char failure[160];
+
+static void note_failure(uint64_t operation, weft_status status, const char *function, const char *format, ...)
+{
+    (void)operation;
+    snprintf(failure, sizeof(failure), "%s: %s %s", function, weft_status_string(status), format);
+}
+
+/* Panels that do not lie one after another, as on several memory nodes: the function sees one piece all the same. */
+static void a13_panels_apart(void **state)
+{
+    (void)state;
+    enum { PANELS = 3, EACH = 4 };
+    double in[PANELS][2 * EACH], out[PANELS][3 * EACH];
+    size_t size = weft_local_context_offset(2) + sizeof("apart");
+    weft_local_args *args = calloc(1, size);
+    args->function = double_and_add_row;
+    args->num_inputs = args->num_outputs = 1;
+    void *pointers[2 * PANELS];
+    for (int p = 0; p < PANELS; p++) {
+        pointers[p] = in[p];
+        pointers[PANELS + p] = out[p];
+        for (int i = 0; i < EACH; i++) {
+            in[p][i] = EACH * p + i;
+            out[p][i] = out[p][i + EACH] = -1;
+        }
+    }
+    for (int o = 0; o < 2; o++) {
+        args->operands[o] = (weft_local_operand){
+            .tensor = { .dtype = WEFT_F64, .ndim = 2, .shape = { 7, 2 }, .offset = { 1, 0 }, .extent = { 6, 2 }, .count = 12 },
+            .total_bytes = 12 * sizeof(double),
+            .first_bytes = EACH * sizeof(double),
+            .step_bytes = EACH * sizeof(double),
+            .first_panel = o * PANELS,
+            .num_panels = PANELS,
+        };
+    }
+    strcpy((char *)args + weft_local_context_offset(2), "apart");
+    const weft_task_run run = { .kernel = WEFT_KERNEL_local_map,
+                                .cpu = &weft_cpu_kernels[WEFT_KERNEL_local_map],
+                                .arguments = args,
+                                .num_operands = 2 * PANELS,
+                                .operands = pointers,
+                                .function = "weft_local_map",
+                                .fail = note_failure };
+    failure[0] = '\0';
+    run.cpu->run(&run);
+    assert_string_equal(failure, "");
+    for (int p = 0; p < PANELS; p++) {
+        for (int i = 0; i < EACH; i++) {
+            assert_true(out[p][i] == 2 * (EACH * p + i) + 1 + 2 * p + i / 2);
+            assert_true(out[p][i + EACH] == -1);
+        }
+    }
+    free(args);
+}
+
+/* ---- a call as a value --------------------------------------------------------------------------------- */
+
+typedef struct constant {
+    double value;
+} constant;
+
+static void write_constant(const weft_local_call *call)
+{
+    const constant *c = call->context;
+    for (int64_t i = 0; i < call->outputs[0].count; i++) {
+        ((double *)call->outputs[0].data)[i] = c->value;
+    }
+}
+
+static void expect_thousand(weft_tensor *tensor)
+{
+    double values[ROWS * COLUMNS];
+    assert_shards(tensor, NULL, NULL, "a result of a local region");
+    assert_int_equal(weft_to_host(tensor, values, sizeof(values)), WEFT_OK);
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        assert_true(values[i] == 1000);
+    }
+}
+
+static weft_call *noted;
+static int num_told;
+
+static void note_call(weft_recorder *self, const weft_call *called, int num_outputs, weft_tensor *const outputs[],
+                      weft_status status)
+{
+    (void)self;
+    assert_int_equal(num_outputs, 1);
+    assert_non_null(outputs[0]);
+    assert_int_equal(status, WEFT_OK);
+    size_t bytes;
+    noted = weft_call_copy(called, &bytes);
+    num_told++;
+}
+
+/* A recorder is told of it once, and what it keeps can be carried out again, when all that the call was given is gone. */
+static void a13_is_a_call(void **state)
+{
+    (void)state;
+    weft_config config = { .ranks = RANKS };
+    assert_int_equal(weft_init(&config), WEFT_OK);
+    weft_mesh *mesh = weft_mesh_create(1, (const int64_t[]){ RANKS }, NULL);
+    weft_recorder recorder = { .end = note_call };
+    constant thousand = { 1000 };
+    const int64_t shape[] = { ROWS, COLUMNS };
+    const weft_placement rows[] = { weft_shard(0) };
+    weft_local_output output = { .dtype = WEFT_F64, .ndim = 2, .shape = shape, .placements = rows };
+    weft_local_map_options options = { .context = &thousand, .context_size = sizeof(thousand) };
+    char name[] = "constant";
+    options.name = name;
+    weft_tensor *input = weft_ones(WEFT_F64, 0, NULL, mesh, NULL), *first, *again = NULL;
+    num_told = 0;
+    weft_recorder_install(&recorder);
+    assert_int_equal(weft_local_map(write_constant, 1, &input, 1, &output, &options, &first), WEFT_OK);
+    weft_recorder_remove(&recorder);
+    assert_int_equal(num_told, 1);
+    thousand.value = -1;
+    name[0] = '?';
+    output.shape = NULL;
+    assert_int_equal(weft_invoke(noted, &again), WEFT_OK);
+    free(noted);
+    expect_thousand(first);
+    expect_thousand(again);
+    weft_tensor_release(input);
+    weft_tensor_release(first);
+    weft_tensor_release(again);
+    assert_no_error();
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a13_panels_apart),
+        cmocka_unit_test(a13_is_a_call),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
