@@ -36,6 +36,14 @@ static void test_meshes(void **state)
     GIVES_NULL(weft_mesh_slice(NOT_A_MESH, "dp"), INVALID, "weft_mesh_slice", "mesh");
     GIVES_NULL(weft_mesh_slice(mesh, NULL), INVALID, "weft_mesh_slice", "name");
     GIVES_NULL(weft_mesh_slice(mesh, "pp"), INVALID, "weft_mesh_slice", "name");
+    GIVES_NULL(weft_mesh_submesh(stale_mesh, 1, (const char *const[]){ "dp" }, 0), INVALID, "weft_mesh_submesh",
+               "mesh");
+    GIVES_NULL(weft_mesh_submesh(mesh, 1, (const char *const[]){ "pp" }, 0), INVALID, "weft_mesh_submesh",
+               "names[0]");
+    GIVES_NULL(weft_mesh_submesh(mesh, 1, (const char *const[]){ "dp" }, 99), INVALID, "weft_mesh_submesh", "rank");
+    GIVES_NULL(weft_mesh_unflatten(stale_mesh, 0, 1, shape_45, NULL), INVALID, "weft_mesh_unflatten", "mesh");
+    GIVES_NULL(weft_mesh_unflatten(mesh, 2, 1, shape_45, NULL), INVALID, "weft_mesh_unflatten", "dim");
+    GIVES_NULL(weft_mesh_unflatten(mesh, 0, 2, shape_45, NULL), SHAPE, "weft_mesh_unflatten", "sizes");
     GIVES_NULL(weft_mesh_flatten(stale_mesh, 0, 1, NULL), INVALID, "weft_mesh_flatten", "mesh");
     GIVES_NULL(weft_mesh_flatten(mesh, 2, 2, NULL), INVALID, "weft_mesh_flatten", "first");
     GIVES_NULL(weft_mesh_flatten(mesh, 0, 5, NULL), INVALID, "weft_mesh_flatten", "last");
@@ -225,10 +233,8 @@ static void test_missing_locals(void **state)
         assert_null(weft_from_local(WEFT_F32, 2, shape_45, one_null, mesh, rows, 0));
         assert_error(WEFT_ERR_INVALID, "locals");
     }
-    if (weft_num_processes() == 1) { /* others cannot know: see test_divergence.c, "missing" */
-        assert_null(weft_distribute(WEFT_F32, 2, shape_45, NULL, mesh, rows));
-        assert_error(WEFT_ERR_INVALID, "global");
-    }
+    assert_null(weft_distribute(WEFT_F32, 2, shape_45, NULL, mesh, rows));
+    assert_error(WEFT_ERR_INVALID, "global");
 }
 
 /* The mesh stack after the last pop is as good as none. */
