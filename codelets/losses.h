@@ -14,6 +14,7 @@ enum {
     WEFT_LOSS_IGNORED, /* and which */
     WEFT_LOSS_PARTS,   /* what of the next is given; see the kernels */
     WEFT_LOSS_PER_ROW, /* the output, or the gradient, has a value for each row */
+    WEFT_LOSS_COUNTS,  /* the mean is over the rows that are not ignored; of a call that has no count yet */
     WEFT_LOSS_NUMBERS
 };
 /* Inputs that a call may have, in this order. */

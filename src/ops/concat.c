@@ -281,7 +281,7 @@ static weft_tensor *make_target(const char *function, int n, weft_tensor *const 
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a layout");
         return NULL;
     }
-    return weft_tensor_handle(weft_tensor_new(function, layout));
+    return weft_new_tensor(function, layout);
 }
 
 /* Tensors that fit together, along a dimension that they have. Changes the list to those of the common type;
@@ -336,25 +336,29 @@ static int check_grown(const char *function, int n, weft_tensor *const tensors[]
     return dim >= 0 && check_shapes(function, n, tensors, dim) ? dim : -1;
 }
 
-weft_tensor *weft_cat(int n, weft_tensor *const tensors[], int dim)
+/* What both bodies begin with: a list of their own. NULL with the error kept. */
+static weft_tensor **own_list(const weft_call *call)
 {
-    static const char function[] = "weft_cat";
+    weft_tensor **list = malloc((size_t)call->details->num_tensors * sizeof(weft_tensor *));
+    if (list == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for the tensors");
+    }
+    return list;
+}
+
+/* Of all, also of those without a shape, is the type. */
+static bool expand_cat(const weft_call *call, weft_tensor *outputs[])
+{
+    int n = call->details->num_tensors;
+    weft_tensor *const *tensors = call->details->tensors;
     weft_dtype type;
-    dim = check_tensors(function, n, tensors) ? check_grown(function, n, tensors, dim) : -1;
-    if (dim < 0 || !find_type(function, n, tensors, &type)) {
-        return NULL;
+    weft_tensor **left = own_list(call);
+    if (left != NULL && find_type(call->function, n, tensors, &type)) {
+        int count = with_shape(n, tensors, left);
+        outputs[0] = join(call->function, count, left, (int)call->attributes.numbers[0], type);
     }
-    weft_tensor **left = malloc((size_t)n * sizeof(weft_tensor *));
-    if (left == NULL) {
-        weft_fail(WEFT_ERR_NOMEM, function, "no memory for the tensors");
-        return NULL;
-    }
-    int count = with_shape(n, tensors, left);
-    weft_tensor *result = weft_composite_open(function)
-                              ? weft_leave_scope(join(function, count, left, dim, type))
-                              : NULL;
     free(left);
-    return result;
+    return outputs[0] != NULL;
 }
 
 static weft_tensor *stack(const char *function, int n, weft_tensor *const tensors[], int dim,
@@ -371,21 +375,52 @@ static weft_tensor *stack(const char *function, int n, weft_tensor *const tensor
     return find_type(function, n, tensors, &type) ? join(function, n, raised, dim, type) : NULL;
 }
 
+static bool expand_stack(const weft_call *call, weft_tensor *outputs[])
+{
+    weft_tensor **raised = own_list(call);
+    if (raised != NULL) {
+        outputs[0] = stack(call->function, call->details->num_tensors, call->details->tensors,
+                           (int)call->attributes.numbers[0], raised);
+    }
+    free(raised);
+    return outputs[0] != NULL;
+}
+
+static const weft_operation operation_concat = {
+    .name = "concat",
+    .gradient = "split",
+    .inputs = { { "tensors", WEFT_TYPES_ALL, false } },
+    .expand = expand_cat,
+};
+
+static const weft_operation operation_stack = {
+    .name = "stack",
+    .gradient = "split, squeeze",
+    .inputs = { { "tensors", WEFT_TYPES_ALL, false } },
+    .expand = expand_stack,
+};
+
+static weft_tensor *dispatch_list(const char *function, const weft_operation *operation, int n,
+                                  weft_tensor *const tensors[], int dim)
+{
+    return weft_dispatch(&(weft_call){ .function = function,
+                                       .operation = operation,
+                                       .attributes = { .num_numbers = 1, .numbers = { dim } },
+                                       .details = &(weft_call_details){ .num_tensors = n, .tensors = tensors } });
+}
+
+weft_tensor *weft_cat(int n, weft_tensor *const tensors[], int dim)
+{
+    static const char function[] = "weft_cat";
+    dim = check_tensors(function, n, tensors) ? check_grown(function, n, tensors, dim) : -1;
+    return dim < 0 ? NULL : dispatch_list(function, &operation_concat, n, tensors, dim);
+}
+
 weft_tensor *weft_stack(int n, weft_tensor *const tensors[], int dim)
 {
     static const char function[] = "weft_stack";
-    if (!check_tensors(function, n, tensors) || !check_shapes(function, n, tensors, -1)) {
-        return NULL;
-    }
-    weft_tensor **raised = malloc((size_t)n * sizeof(weft_tensor *));
-    if (raised == NULL) {
-        weft_fail(WEFT_ERR_NOMEM, function, "no memory for the tensors");
-        return NULL;
-    }
-    weft_tensor *result =
-        weft_composite_open(function) ? weft_leave_scope(stack(function, n, tensors, dim, raised)) : NULL;
-    free(raised);
-    return result;
+    bool right = check_tensors(function, n, tensors) && check_shapes(function, n, tensors, -1);
+    return right ? dispatch_list(function, &operation_stack, n, tensors, dim) : NULL;
 }
 
 /* ---- taking apart -------------------------------------------------------------------------------------- */
@@ -434,16 +469,33 @@ static bool cut(weft_tensor *a, int n, const int64_t sizes[], int dim, weft_tens
     return moved != NULL;
 }
 
+/* numbers[0]: the dimension; details->numbers: the sizes. */
+static bool expand_split(const weft_call *call, weft_tensor *outputs[])
+{
+    return cut(call->inputs[0], call->details->num_numbers, call->details->numbers,
+               (int)call->attributes.numbers[0], outputs);
+}
+
+static const weft_operation operation_split = {
+    .name = "split",
+    .gradient = "concat",
+    .inputs = { { "a", WEFT_TYPES_ALL, false } },
+    .expand = expand_split,
+};
+
 static weft_status split(const char *function, weft_tensor *a, int n, const int64_t sizes[], int dim,
                          weft_tensor *outputs[])
 {
-    bool opened = weft_composite_open(function);
-    bool done = opened && cut(a, n, sizes, dim, outputs);
-    for (int i = 0; i < n; i++) {
-        outputs[i] = done ? weft_scope_keep(outputs[i]) : NULL;
-    }
-    if (opened) {
-        weft_composite_close();
+    const weft_call_details details = { .num_outputs = n, .num_numbers = n, .numbers = sizes };
+    bool done = weft_dispatch_all(&(weft_call){ .function = function,
+                                                .operation = &operation_split,
+                                                .num_inputs = 1,
+                                                .inputs = { a },
+                                                .attributes = { .num_numbers = 1, .numbers = { dim } },
+                                                .details = &details },
+                                  outputs);
+    if (!done) {
+        memset(outputs, 0, (size_t)n * sizeof(outputs[0]));
     }
     return done ? WEFT_OK : weft_latest_status();
 }
@@ -517,3 +569,10 @@ int weft_chunk(weft_tensor *a, int chunks, int dim, weft_tensor *outputs[])
     free(sizes);
     return status == WEFT_OK ? count : 0;
 }
+
+const weft_operation *const weft_concat_operations[] = {
+    &operation_concat,
+    &operation_stack,
+    &operation_split,
+    NULL,
+};

@@ -58,6 +58,9 @@ static void write_pick_backward_rule(const weft_call_layouts *call, char *text, 
 
 /* ---- the operations ------------------------------------------------------------------------------------ */
 
+static bool loss_expands(const weft_call_layouts *call);
+static bool expand_loss(const weft_call *call, weft_tensor *outputs[]);
+
 /* The parts have any types: what the program gives of them is checked beforehand. */
 #define LOSS(name_, first, rule_, like, kernel_, type, linear_, adds, gradient_)                             \
     static const weft_operation operation_##name_ = {                                                        \
@@ -75,6 +78,8 @@ static void write_pick_backward_rule(const weft_call_layouts *call, char *text, 
         .output_type = type,                                                                                 \
         .kernel = kernel_,                                                                                   \
         .accumulates = adds,                                                                                 \
+        .expand = expand_loss,                                                                               \
+        .expands = loss_expands,                                                                             \
     };
 #define NOT_LINEAR                                                                                           \
     {                                                                                                        \
@@ -190,83 +195,118 @@ static weft_call begin_call(const loss *l, weft_tensor *first)
     weft_call call = {
         .function = l->function, .operation = l->operation, .num_inputs = 2, .inputs = { first, l->targets }
     };
-    call.attributes.type = per_row ? (int64_t)layout->dtype : (int64_t)weft_wide_type(layout->dtype);
+    call.attributes.type = (int64_t)layout->dtype;
     call.attributes.num_numbers = WEFT_LOSS_NUMBERS;
     call.attributes.numbers[WEFT_LOSS_CLASSES] = layout->ndim == 2 ? layout->shape[1] : 0;
     call.attributes.numbers[WEFT_LOSS_IGNORES] = l->ignores;
     call.attributes.numbers[WEFT_LOSS_IGNORED] = l->ignored;
     call.attributes.numbers[WEFT_LOSS_PER_ROW] = per_row;
+    call.attributes.numbers[WEFT_LOSS_COUNTS] = l->reduction == WEFT_LOSS_MEAN && l->ignores;
     bool by_rows = l->reduction == WEFT_LOSS_MEAN && !l->ignores && layout->ndim > 0;
     call.scalars[WEFT_LOSS_SCALE] = l->sign / (by_rows ? (double)layout->shape[0] : 1);
     call.scalars[WEFT_LOSS_SMOOTHING] = l->smoothing;
     return call;
 }
 
-/* How many rows the mean is over, where that depends on the targets. */
-static weft_tensor *count_targets(const loss *l)
+/* ---- calls of parts ------------------------------------------------------------------------------------ */
+
+static bool is_backward(const weft_operation *operation)
 {
-    return weft_dispatch(&(weft_call){
-        .function = l->function,
-        .operation = &operation_count_targets,
-        .num_inputs = 1,
-        .inputs = { l->targets },
-        .attributes = { .num_numbers = WEFT_LOSS_NUMBERS,
-                        .numbers = { [WEFT_LOSS_IGNORES] = true, [WEFT_LOSS_IGNORED] = l->ignored } } });
+    return operation == &operation_cross_entropy_backward || operation == &operation_nll_backward;
 }
 
-static weft_tensor *target_logits(const loss *l, weft_tensor *logits)
-{
-    weft_call call = begin_call(l, logits);
-    call.operation = &operation_target_logits;
-    call.attributes.type = (int64_t)weft_layout_of(logits)->dtype;
-    call.scalars[WEFT_LOSS_SCALE] = 1;
-    return weft_place_like(l->function, weft_dispatch(&call), weft_layout_of(logits), 1 << 1);
-}
-
-static bool needs_statistics(const loss *l)
+/* Rows lie in parts: they are not gathered. */
+static bool needs_statistics(const weft_call_layouts *call)
 {
     bool of_rows =
-        l->operation == &operation_cross_entropy || l->operation == &operation_cross_entropy_backward;
-    return of_rows && weft_is_cut(weft_layout_of(l->values), 1 << 1) &&
-           weft_layout_of(l->values)->shape[1] > 0;
+        call->operation == &operation_cross_entropy || call->operation == &operation_cross_entropy_backward;
+    const weft_layout *values = call->inputs[0];
+    return of_rows && values->ndim == 2 && weft_is_cut(values, 1 << 1) && values->shape[1] > 0;
+}
+
+/* A mean over rows that have to be counted; a sum that is rounded. */
+static bool loss_expands(const weft_call_layouts *call)
+{
+    const int64_t *numbers = call->attributes->numbers;
+    bool rounded = !is_backward(call->operation) && !numbers[WEFT_LOSS_PER_ROW] && weft_sum_is_rounded(call);
+    return numbers[WEFT_LOSS_COUNTS] || rounded || needs_statistics(call);
+}
+
+/* The call with other values, and no parts yet. */
+static weft_call begin_part(const weft_call *call, weft_tensor *first)
+{
+    weft_call part = *call;
+    weft_dtype type = weft_layout_of(call->inputs[0])->dtype;
+    part.num_inputs = 2;
+    part.inputs[0] = first;
+    part.attributes.type = call->attributes.numbers[WEFT_LOSS_PER_ROW] ? type : weft_wide_type(type);
+    part.attributes.numbers[WEFT_LOSS_PARTS] = 0;
+    part.attributes.numbers[WEFT_LOSS_COUNTS] = false;
+    return part;
+}
+
+/* How many rows the mean is over, where that depends on the targets. */
+static weft_tensor *count_targets(const weft_call *call)
+{
+    return weft_dispatch(&(weft_call){
+        .function = call->function,
+        .operation = &operation_count_targets,
+        .num_inputs = 1,
+        .inputs = { call->inputs[1] },
+        .attributes = { .num_numbers = WEFT_LOSS_NUMBERS,
+                        .numbers = { [WEFT_LOSS_IGNORES] = true,
+                                     [WEFT_LOSS_IGNORED] = call->attributes.numbers[WEFT_LOSS_IGNORED] } } });
+}
+
+static weft_tensor *target_logits(const weft_call *call, weft_tensor *logits)
+{
+    weft_call part = begin_part(call, logits);
+    part.operation = &operation_target_logits;
+    part.attributes.type = (int64_t)weft_layout_of(logits)->dtype;
+    part.scalars[WEFT_LOSS_SCALE] = 1;
+    return weft_place_like(call->function, weft_dispatch_itself(&part), weft_layout_of(logits), 1 << 1);
 }
 
 /* The call over parts of rows: forward from values of the rows alone. False with the error kept. */
-static bool begin_parts(const loss *l, weft_call *call)
+static bool add_statistics(const weft_call *call, weft_call *part)
 {
-    weft_tensor *logits = weft_place_like(l->function, l->values, weft_layout_of(l->values), 0);
+    bool backward = is_backward(call->operation);
+    weft_tensor *logits = weft_place_like(call->function, call->inputs[0], weft_layout_of(call->inputs[0]), 0);
     if (logits == NULL) {
         return false;
     }
-    weft_row_statistics s = weft_softmax_statistics(l->function, logits, 1);
-    weft_tensor *first = l->backward ? logits : target_logits(l, logits);
-    if (s.sum == NULL || first == NULL) {
+    weft_row_statistics s = weft_softmax_statistics(call->function, logits, 1);
+    part->inputs[0] = backward ? logits : target_logits(call, logits);
+    if (s.sum == NULL || part->inputs[0] == NULL) {
         return false;
     }
-    *call = begin_call(l, first);
-    add_part(call, WEFT_LOSS_HAS_STATISTICS, s.largest);
-    call->inputs[call->num_inputs++] = s.sum;
-    if (l->backward || l->smoothing == 0) {
+    add_part(part, WEFT_LOSS_HAS_STATISTICS, s.largest);
+    part->inputs[part->num_inputs++] = s.sum;
+    if (backward || call->scalars[WEFT_LOSS_SMOOTHING] == 0) {
         return true;
     }
-    weft_tensor *mean = weft_sum_statistic(l->function, WEFT_STATISTIC_SUM, logits, NULL, 1 << 1, 0);
-    mean = weft_place_like(l->function, mean, weft_layout_of(logits), 1 << 1);
-    add_part(call, WEFT_LOSS_HAS_MEAN, mean);
+    weft_tensor *mean = weft_sum_statistic(call->function, WEFT_STATISTIC_SUM, logits, NULL, 1 << 1, 0);
+    mean = weft_place_like(call->function, mean, weft_layout_of(logits), 1 << 1);
+    add_part(part, WEFT_LOSS_HAS_MEAN, mean);
     return mean != NULL;
 }
 
-/* In a scope of its own. */
-static weft_tensor *compose(const loss *l, bool counts)
+static bool expand_loss(const weft_call *call, weft_tensor *outputs[])
 {
-    weft_tensor *count = counts ? count_targets(l) : NULL;
-    weft_call call = begin_call(l, l->values);
-    if ((counts && count == NULL) || (needs_statistics(l) && !begin_parts(l, &call))) {
-        return NULL;
+    bool counts = call->attributes.numbers[WEFT_LOSS_COUNTS];
+    bool has_gradient = call->attributes.numbers[WEFT_LOSS_PARTS] & WEFT_LOSS_HAS_GRADIENT;
+    weft_call_layouts layouts;
+    weft_call_get_layouts(call, &layouts);
+    weft_tensor *count = counts ? count_targets(call) : NULL;
+    weft_call part = begin_part(call, call->inputs[0]);
+    if ((counts && count == NULL) || (needs_statistics(&layouts) && !add_statistics(call, &part))) {
+        return false;
     }
-    add_part(&call, WEFT_LOSS_HAS_GRADIENT, l->gradient);
-    add_part(&call, WEFT_LOSS_HAS_COUNT, count);
-    weft_tensor *result = weft_dispatch(&call);
-    return result == NULL ? NULL : weft_to_type(result, weft_layout_of(l->values)->dtype);
+    add_part(&part, WEFT_LOSS_HAS_GRADIENT, has_gradient ? call->inputs[2] : NULL);
+    add_part(&part, WEFT_LOSS_HAS_COUNT, count);
+    weft_tensor *result = weft_dispatch_itself(&part);
+    outputs[0] = result == NULL ? NULL : weft_to_type(result, layouts.inputs[0]->dtype);
+    return outputs[0] != NULL;
 }
 
 static weft_tensor *run(const loss *l)
@@ -274,17 +314,9 @@ static weft_tensor *run(const loss *l)
     if (!check(l)) {
         return NULL;
     }
-    weft_call whole = begin_call(l, l->values);
-    add_part(&whole, WEFT_LOSS_HAS_GRADIENT, l->gradient);
-    bool counts = l->reduction == WEFT_LOSS_MEAN && l->ignores;
-    bool narrows = !l->backward && (weft_dtype)whole.attributes.type != weft_layout_of(l->values)->dtype;
-    if (!counts && !narrows && !needs_statistics(l)) {
-        return weft_dispatch(&whole);
-    }
-    if (!weft_dispatch_accepts(&whole) || !weft_composite_open(l->function)) {
-        return NULL;
-    }
-    return weft_leave_scope(compose(l, counts));
+    weft_call call = begin_call(l, l->values);
+    add_part(&call, WEFT_LOSS_HAS_GRADIENT, l->gradient);
+    return weft_dispatch(&call);
 }
 
 /* ---- cross-entropy ------------------------------------------------------------------------------------- */
@@ -392,6 +424,7 @@ static const weft_operation operation_mse = {
     .output_type = WEFT_TYPE_GIVEN,
     .kernel = WEFT_KERNEL_sum_square_distance,
     .accumulates = true,
+    WEFT_ROUNDED_SUM,
 };
 
 /* Of each element. */

@@ -14,6 +14,7 @@ extern const weft_operation *const weft_attention_backward_operations[];
 extern const weft_operation *const weft_attention_ring_operations[];
 extern const weft_operation *const weft_compare_operations[];
 extern const weft_operation *const weft_composite_operations[];
+extern const weft_operation *const weft_concat_operations[];
 extern const weft_operation *const weft_convolution_operations[];
 extern const weft_operation *const weft_elementwise_operations[];
 extern const weft_operation *const weft_embedding_operations[];

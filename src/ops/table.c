@@ -12,5 +12,5 @@ const weft_operation *const *const weft_operation_families[] = {
     weft_random_operations,         weft_optimizer_operations,
     weft_softmax_operations,        weft_norm_operations,
     weft_loss_operations,           weft_composite_operations,
-    NULL,
+    weft_concat_operations,         NULL,
 };
