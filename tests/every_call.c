@@ -91,6 +91,9 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_zeros_like, tensor);
     TRY(weft_ones_like, tensor);
     TRY(weft_full_like, tensor, 0.5);
+    TRY(weft_fake, WEFT_F32, 2, shape, mesh, NULL);
+    TRY(weft_fake_like, tensor);
+    TRY(weft_tensor_is_fake, tensor);
     TRY(weft_distribute, WEFT_F32, 2, shape, memory, mesh, NULL);
     TRY(weft_from_local, WEFT_F32, 2, shape, locals, mesh, NULL, 0);
     TRY(weft_from_local_even, WEFT_F32, 2, shape, locals, mesh, NULL, 0);

@@ -51,6 +51,21 @@ WEFT_API weft_tensor *weft_full_like(weft_tensor *a, double value);
 /** \} */
 
 /**
+ * A tensor without data, in a world of any kind: a layout that stands for a tensor. Calls on it give tensors without
+ * data, whose shapes, types and placements are those that the same calls on data have; they submit nothing, move
+ * nothing, use no memory of shards, and fail as those would. Other processes need not make them. What reads or writes
+ * values (weft_to_host(), weft_tensor_item(), weft_equal(), weft_local_acquire(), ..., and calls in place on a tensor
+ * that has data) is WEFT_ERR_STATE.
+ * weft_fake_like: the layout of a, Partial included. weft_tensor_is_fake: also true of every tensor of a fake world.
+ * \{
+ */
+WEFT_API weft_tensor *weft_fake(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
+                                const weft_placement *placements);
+WEFT_API weft_tensor *weft_fake_like(weft_tensor *a);
+WEFT_API bool weft_tensor_is_fake(const weft_tensor *tensor);
+/** \} */
+
+/**
  * Distributes a global array. `global` (row-major, contiguous) is read on the process that hosts the mesh's
  * first rank alone, the one at coordinate 0 of every dimension: the source of all values. Others may pass
  * NULL. BLOCKS there until it has been read, and elsewhere until that process has come to the call and says

@@ -6,15 +6,6 @@
 #include "dispatch/expansion.h"
 #include "tensor/state.h"
 
-int weft_call_num_outputs(const weft_call *call)
-{
-    const weft_operation *operation = call->operation;
-    return call->action != NULL                                           ? call->action->num_outputs
-           : call->details != NULL && call->details->num_outputs > 0      ? call->details->num_outputs
-           : operation->num_outputs > 0                                   ? operation->num_outputs
-                                                                          : 1;
-}
-
 void weft_call_get_layouts(const weft_call *call, weft_call_layouts *layouts)
 {
     layouts->operation = call->operation;

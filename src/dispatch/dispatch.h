@@ -41,7 +41,6 @@ bool weft_dispatch_all(const weft_call *call, weft_tensor *outputs[]);
 weft_tensor *weft_dispatch_itself(const weft_call *call);
 /* Carries out what a recorder was told: a call of an operation or of an action. */
 weft_status weft_invoke(const weft_call *call, weft_tensor *outputs[]);
-int weft_call_num_outputs(const weft_call *call);
 /* What the sharding of a call depends on, whose inputs are live. */
 void weft_call_get_layouts(const weft_call *call, weft_call_layouts *layouts);
 

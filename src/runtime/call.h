@@ -3,10 +3,7 @@
 #ifndef WEFT_SRC_RUNTIME_CALL_H
 #define WEFT_SRC_RUNTIME_CALL_H
 
-#include <weft/operation.h>
-
-#include "plan/plan.h"
-#include "sharding/rule.h"
+#include "sharding/operation.h"
 
 struct weft_call;
 
@@ -28,7 +25,7 @@ typedef struct weft_action {
 
 /* What few calls have; zero or NULL where there is none. */
 typedef struct weft_call_details {
-    int num_outputs;         /* of an operation or action for which the call says it */
+    int num_outputs;         /* where the call says it; 0: as the operation or the action does */
     int num_tensors;         /* inputs behind those of weft_call.inputs: as many as the program gives */
     weft_tensor *const *tensors;
     int num_numbers;         /* attributes beyond those of weft_attributes */
@@ -62,6 +59,17 @@ enum { WEFT_ALL_SCALARS = (1 << WEFT_MAX_SCALARS) - 1 };
 static inline int weft_call_num_tensors(const weft_call *call)
 {
     return call->num_inputs + (call->details == NULL ? 0 : call->details->num_tensors);
+}
+
+/* Tensors that it returns, those that are not asked for included. */
+static inline int weft_call_num_outputs(const weft_call *call)
+{
+    if (call->details != NULL && call->details->num_outputs > 0) {
+        return call->details->num_outputs;
+    }
+    return call->action != NULL                ? call->action->num_outputs
+           : call->operation->num_outputs > 0 ? call->operation->num_outputs
+                                               : 1;
 }
 
 /* Input `input` of weft_call_num_tensors(). */

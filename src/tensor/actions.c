@@ -26,10 +26,13 @@ static bool is_without_data(const weft_call *call, bool *valid)
 {
     bool fake = weft_runtime.steps != NULL;
     *valid = true;
-    for (int i = 0; i < call->num_inputs && *valid; i++) {
-        const weft_tensor_impl *input = weft_tensor_get(call->inputs[i]);
-        fake |= input->fake;
-        *valid = !call->action->needs_data || weft_check_data(call->function, "tensor", input);
+    for (int i = 0, count = weft_call_num_tensors(call); i < count && *valid; i++) {
+        const weft_tensor *handle = weft_call_tensor(call, i);
+        const weft_tensor_impl *input = handle == NULL ? NULL : weft_tensor_get(handle);
+        if (input != NULL) { /* else it is for the action to say so */
+            fake |= input->fake;
+            *valid = !call->action->needs_data || weft_check_data(call->function, "tensor", input);
+        }
     }
     return fake && call->action->makes;
 }
@@ -63,9 +66,7 @@ static weft_status carry_out(const weft_call *call, weft_tensor *outputs[])
 
 weft_status weft_act(const weft_call *call, weft_tensor *outputs[])
 {
-    bool own = call->details != NULL && call->details->num_outputs > 0;
-    int num_outputs = own ? call->details->num_outputs : call->action->num_outputs;
-    return weft_is_listened_to() ? weft_call_tell(call, num_outputs, outputs, carry_out)
+    return weft_is_listened_to() ? weft_call_tell(call, weft_call_num_outputs(call), outputs, carry_out)
                                  : carry_out(call, outputs);
 }
 

@@ -354,7 +354,7 @@ static weft_status perform_local_map(const weft_call *call, weft_tensor *outputs
 
 static weft_status act(const region *r, weft_tensor *const inputs[], weft_tensor *outputs[])
 {
-    static const weft_action action = { .name = "local_map", .perform = perform_local_map };
+    static const weft_action action = { .name = "local_map", .perform = perform_local_map, .needs_data = true };
     int num_numbers = LAYOUTS + r->num_inputs + r->num_outputs + context_words(r->options.context_size);
     int64_t *numbers = calloc((size_t)num_numbers, sizeof(*numbers));
     if (numbers == NULL) {

@@ -1,0 +1,427 @@
+/* A public call as a value: who is told of it, carrying it out again, on other tensors and on tensors without data; what
+ * composites expand into. */
+#include "support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dispatch/dispatch.h"
+#include "every_call.h"
+
+static call_arguments things;
+
+static weft_tensor *make(weft_dtype dtype, int ndim, weft_placement placement)
+{
+    const int64_t shape[] = { 2, 2 };
+    weft_tensor *tensor = dtype == WEFT_F32 ? weft_rand(dtype, ndim, shape, things.mesh, &placement)
+                                            : weft_zeros(dtype, ndim, shape, things.mesh, &placement);
+    assert_non_null(tensor);
+    return tensor;
+}
+
+static void no_kernel(const weft_kernel_call *call)
+{
+    (void)call;
+}
+
+static void start(int ranks, weft_placement placement)
+{
+    weft_config config = WEFT_CONFIG_DEFAULT;
+    config.world = WEFT_WORLD_SELF;
+    config.ranks = ranks;
+    const int64_t size = ranks;
+    assert_int_equal(weft_init(&config), WEFT_OK);
+    things.mesh = weft_mesh_create(1, &size, NULL);
+    things.tensor = make(WEFT_F32, 2, placement);
+    things.indices = make(WEFT_I64, 1, weft_replicate());
+    things.truth = make(WEFT_BOOL, 2, placement);
+    const weft_operation_description description = {
+        .name = "given", .rule = "ab->ab", .inputs = { { "a", WEFT_TYPES_FLOAT, false } }, .kernel = no_kernel
+    };
+    things.operation = weft_operation_register(&description);
+    assert_no_error();
+}
+
+static void stop(void)
+{
+    weft_clear_error();
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+/* ---- a recorder that checks what it is told ------------------------------------------------------------- */
+
+enum { MAX_OUTPUTS = 8 };
+
+typedef struct listener {
+    weft_recorder recorder;
+    int begun, ended;     /* since the last public function returned */
+    int told, run_again;  /* functions that were told; calls that were carried out again */
+    weft_status status;   /* of the last call */
+    char function[64];
+    weft_tensor *changed; /* a copy of the input that the call changes; NULL: it changes none */
+    weft_random_state state;
+    weft_tensor *fakes[MAX_OUTPUTS]; /* the outputs on tensors without data, where accepted */
+    bool accepted;
+} listener;
+
+/* Their values have no meaning, or are the program's, or the call ends what it is about. */
+static bool can_run_again(const weft_call *call)
+{
+    static const char *const not[] = { "empty",       "new",           "local_acquire", "local_release",
+                                       "retain",      "release",       "scope_open",    "scope_close",
+                                       "scope_keep",  "random_state_create", "local_map" };
+    const char *name = call->action != NULL ? call->action->name : call->operation->name;
+    for (size_t i = 0; i < sizeof(not) / sizeof(not[0]); i++) {
+        if (strcmp(name, not[i]) == 0) {
+            return false;
+        }
+    }
+    /* A program's own, whose kernel here writes nothing; nor does the local function above. */
+    return strcmp(name, "given") != 0;
+}
+
+static bool changes(const weft_call *call)
+{
+    return call->operation != NULL && call->num_inputs > 0 && weft_operation_changes(call->operation, 0);
+}
+
+/* The call on inputs of the same layouts without data. */
+static void call_on_fakes(listener *l, const weft_call *call)
+{
+    size_t bytes;
+    weft_call *copy = weft_call_copy(call, &bytes);
+    for (int i = 0; i < call->num_inputs; i++) {
+        copy->inputs[i] = weft_fake_like(call->inputs[i]);
+    }
+    weft_counters before, after;
+    weft_get_counters(&before);
+    memset(l->fakes, 0, sizeof(l->fakes));
+    l->accepted = weft_invoke(copy, l->fakes) == WEFT_OK;
+    weft_get_counters(&after);
+    if (before.tasks != after.tasks ||
+        before.buffers_created + before.buffers_reused != after.buffers_created + after.buffers_reused) {
+        fail_msg("%s: something was done for tensors without data", call->function);
+    }
+    free(copy);
+    weft_clear_error();
+}
+
+static bool begin(weft_recorder *self, const weft_call *call, int num_outputs, weft_tensor *outputs[],
+                  weft_status *status)
+{
+    (void)outputs;
+    (void)status;
+    listener *l = (listener *)self;
+    l->begun++;
+    assert_true((call->operation == NULL) != (call->action == NULL));
+    assert_true(num_outputs <= MAX_OUTPUTS);
+    l->changed = NULL;
+    weft_random_state_get(weft_random_state_current(), &l->state);
+    if (changes(call)) {
+        l->changed = weft_empty_like(call->inputs[0]);
+        weft_copy_inplace(l->changed, call->inputs[0]);
+    }
+    l->accepted = false;
+    bool lists = call->details != NULL && call->details->num_tensors > 0, any = call->num_inputs > 0;
+    if (call->operation != NULL && any && !lists) {
+        call_on_fakes(l, call);
+    }
+    return false;
+}
+
+static void assert_same_bits(const char *function, weft_tensor *a, weft_tensor *b)
+{
+    size_t bytes = weft_tensor_bytes(a);
+    assert_int_equal(weft_tensor_bytes(b), bytes);
+    unsigned char *first = calloc(1, bytes + 1), *second = calloc(1, bytes + 1);
+    assert_int_equal(weft_to_host(a, first, bytes), WEFT_OK);
+    assert_int_equal(weft_to_host(b, second, bytes), WEFT_OK);
+    if (memcmp(first, second, bytes) != 0) {
+        fail_msg("%s: other bits when it is carried out again", function);
+    }
+    free(first);
+    free(second);
+}
+
+static void run_again(listener *l, const weft_call *call, int num_outputs, weft_tensor *const outputs[])
+{
+    size_t bytes;
+    weft_tensor *again[MAX_OUTPUTS] = { NULL };
+    weft_call *copy = weft_call_copy(call, &bytes);
+    assert_non_null(copy);
+    for (int i = 0; i < call->num_inputs && l->changed != NULL; i++) {
+        copy->inputs[i] = call->inputs[i] == call->inputs[0] ? l->changed : call->inputs[i];
+    }
+    weft_random_state after;
+    weft_random_state_get(weft_random_state_current(), &after);
+    weft_random_state_set(weft_random_state_current(), l->state);
+    assert_int_equal(weft_invoke(copy, again), WEFT_OK);
+    weft_random_state now;
+    weft_random_state_get(weft_random_state_current(), &now);
+    assert_int_equal(now.offset, after.offset);
+    for (int i = 0; i < num_outputs; i++) {
+        assert_true((again[i] == NULL) == (outputs[i] == NULL));
+        if (again[i] != NULL && !weft_tensor_is_fake(again[i])) {
+            assert_same_bits(call->function, outputs[i], again[i]);
+        }
+    }
+    free(copy);
+    l->run_again++;
+}
+
+static void end(weft_recorder *self, const weft_call *call, int num_outputs, weft_tensor *const outputs[],
+                weft_status status)
+{
+    listener *l = (listener *)self;
+    l->ended++;
+    l->status = status;
+    snprintf(l->function, sizeof(l->function), "%s", call->function);
+    if (status != WEFT_OK) {
+        assert_int_equal(num_outputs, 0);
+        assert_false(l->accepted);
+        return;
+    }
+    weft_status kept = weft_last_status();
+    for (int i = 0; i < num_outputs && l->accepted; i++) {
+        assert_true((outputs[i] == NULL) == (l->fakes[i] == NULL));
+        if (outputs[i] != NULL && weft_layout_of(outputs[i]) != weft_layout_of(l->fakes[i])) {
+            fail_msg("%s: another layout without data", call->function);
+        }
+    }
+    if (can_run_again(call)) {
+        run_again(l, call, num_outputs, outputs);
+    }
+    assert_int_equal(weft_last_status(), kept);
+}
+
+/* ---- every public function ----------------------------------------------------------------------------- */
+
+/* They look at layouts, names, meshes, settings: no tensor is made, changed, moved, read or released. */
+static bool only_asks(const char *function)
+{
+    static const char *const asks[] = { "weft_mesh", "weft_world_size",  "weft_first_rank", "weft_local_ranks",
+                                        "weft_num_processes", "weft_process_index", "weft_get_counters",
+                                        "weft_print_machine", "weft_shard_box", "weft_tensor_ndim", "weft_tensor_size",
+                                        "weft_tensor_dtype", "weft_tensor_mesh", "weft_tensor_placements",
+                                        "weft_tensor_num_", "weft_tensor_shape", "weft_tensor_is_fake",
+                                        "weft_tensor_bytes", "weft_tensor_set_name", "weft_tensor_describe",
+                                        "weft_local_box", "weft_local_bytes", "weft_visualize", "weft_operation_register",
+                                        "weft_random_state_current", "weft_random_state_get", "weft_random_states",
+                                        "weft_wait", "weft_finalize", "weft_init" };
+    for (size_t i = 0; i < sizeof(asks) / sizeof(asks[0]); i++) {
+        if (strncmp(function, asks[i], strlen(asks[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Put together from other calls without an expansion: those are told. */
+static bool is_told_in_parts(const char *function)
+{
+    static const char *const parts[] = { "weft_attention_backward", "weft_layer_norm_backward",
+                                         "weft_rms_norm_backward",  "weft_sort",
+                                         "weft_topk",               "weft_sgd",
+                                         "weft_adam",               "weft_clip_grad_norm",
+                                         "weft_attention",          "weft_layer_norm",
+                                         "weft_rms_norm" };
+    bool is = false;
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        is |= strcmp(parts[i], function) == 0;
+    }
+    return is;
+}
+
+static void after(const char *function, void *argument)
+{
+    listener *l = argument;
+    if (is_told_in_parts(function)) {
+        l->begun = l->ended = 0;
+        weft_clear_error();
+        return;
+    }
+    bool failed = weft_last_status() != WEFT_OK;
+    if (l->begun != l->ended || l->begun > 1 || (l->begun == 0 && !failed && !only_asks(function))) {
+        fail_msg("%s (%s): told %d times of its beginning, %d times of its end; last of %s", function,
+                 weft_last_error(), l->begun, l->ended, l->function);
+    }
+    if (l->begun == 1) {
+        assert_true(failed == (l->status != WEFT_OK));
+        assert_true(strcmp(l->function, function) == 0 || strcmp(function, "weft_apply") == 0);
+        l->told++;
+    }
+    l->begun = l->ended = 0;
+    weft_clear_error();
+}
+
+static void walk(int ranks, weft_placement placement)
+{
+    start(ranks, placement);
+    listener l = { .recorder = { .begin = begin, .end = end } };
+    weft_tensor_retain(things.tensor); /* one of the calls releases it */
+    weft_recorder_install(&l.recorder);
+    call_everything(&things, after, &l);
+    assert_null(weft_runtime.recorder);
+    print_message("# %d functions told, %d carried out again\n", l.told, l.run_again);
+    assert_in_range(l.told, 190, 1000);
+    assert_in_range(l.run_again, 150, 1000);
+    assert_int_equal(weft_world_size(), 0); /* the last call was weft_finalize() */
+}
+
+static void test_every_call_is_told_once(void **state)
+{
+    (void)state;
+    walk(1, weft_replicate());
+}
+
+static void test_every_call_on_two_ranks(void **state)
+{
+    (void)state;
+    walk(2, weft_shard(1));
+}
+
+/* ---- recorders ------------------------------------------------------------------------------------------ */
+
+static bool take_over(weft_recorder *self, const weft_call *call, int num_outputs, weft_tensor *outputs[],
+                      weft_status *status)
+{
+    (void)self;
+    assert_int_equal(num_outputs, 1);
+    outputs[0] = call->inputs[0];
+    *status = WEFT_OK;
+    return true;
+}
+
+static void test_recorder_takes_over(void **state)
+{
+    (void)state;
+    start(2, weft_shard(0));
+    weft_counters before, after_it;
+    weft_recorder recorder = { .begin = take_over };
+    weft_recorder_install(&recorder);
+    weft_get_counters(&before);
+    assert_ptr_equal(weft_softmax(things.tensor, 0), things.tensor);
+    assert_ptr_equal(weft_exp(things.tensor), things.tensor);
+    weft_get_counters(&after_it);
+    assert_int_equal(before.tasks, after_it.tasks);
+    weft_recorder_remove(&recorder);
+    assert_ptr_not_equal(weft_exp(things.tensor), things.tensor);
+    stop();
+}
+
+/* ---- composites ----------------------------------------------------------------------------------------- */
+
+static void test_expansions_are_kept(void **state)
+{
+    (void)state;
+    start(2, weft_shard(0));
+    weft_counters c[3];
+    for (int i = 0; i < 3; i++) {
+        assert_non_null(weft_softmax(things.tensor, 0));
+        weft_get_counters(&c[i]);
+    }
+    bool kept = weft_runtime.task_cache != WEFT_TASK_CACHE_OFF;
+    assert_int_equal(c[2].expansion_misses, c[0].expansion_misses);
+    assert_int_equal(c[2].expansion_hits - c[0].expansion_hits, kept ? 2 : 0);
+    stop();
+}
+
+/* 512 tensors are one call and one expansion, and come apart again. */
+static void test_long_lists(void **state)
+{
+    (void)state;
+    enum { MANY = 512 };
+    start(2, weft_replicate());
+    static weft_tensor *tensors[MANY], *parts[MANY];
+    int64_t sizes[MANY];
+    for (int i = 0; i < MANY; i++) {
+        tensors[i] = weft_full(WEFT_F32, 1, (int64_t[]){ 1 }, i, things.mesh, NULL);
+        sizes[i] = 1;
+    }
+    listener l = { .recorder = { .begin = NULL } };
+    weft_counters before, now;
+    for (int turn = 0; turn < 2; turn++) {
+        weft_get_counters(&before);
+        weft_scope_open();
+        weft_recorder_install(&l.recorder);
+        weft_tensor *all = weft_cat(MANY, tensors, 0);
+        assert_int_equal(weft_split(all, MANY, sizes, 0, parts), WEFT_OK);
+        weft_recorder_remove(&l.recorder);
+        float values[MANY], last;
+        assert_int_equal(weft_to_host(all, values, sizeof(values)), WEFT_OK);
+        assert_int_equal(weft_to_host(parts[MANY - 1], &last, sizeof(last)), WEFT_OK);
+        for (int i = 0; i < MANY; i++) {
+            assert_true(values[i] == (float)i);
+        }
+        assert_true(last == MANY - 1);
+        weft_scope_close();
+        weft_get_counters(&now);
+        if (weft_runtime.task_cache != WEFT_TASK_CACHE_OFF) {
+            assert_int_equal(now.expansion_misses - before.expansion_misses, turn == 0 ? 2 : 0);
+        }
+    }
+    stop();
+}
+
+/* The second of its calls is refused, so the first one is not made. */
+static void test_accepted_before_anything_happens(void **state)
+{
+    (void)state;
+    start(2, weft_shard(0));
+    weft_mesh *other = weft_mesh_of_ranks(1, (int64_t[]){ 1 }, (int[]){ 1 }, NULL);
+    weft_placement rows = weft_shard(0);
+    weft_tensor *a = weft_rand(WEFT_F32, 1, (int64_t[]){ 64 }, things.mesh, &rows);
+    weft_tensor *b = weft_rand(WEFT_F32, 1, (int64_t[]){ 64 }, other, NULL);
+    weft_counters before, now;
+    weft_get_counters(&before);
+    assert_null(weft_outer(a, b));
+    assert_int_equal(weft_last_status(), WEFT_ERR_MESH);
+    weft_get_counters(&now);
+    assert_int_equal(before.tasks, now.tasks);
+    assert_int_equal(before.transfers, now.transfers);
+    stop();
+}
+
+/* ---- tensors without data (features.md, A14) ------------------------------------------------------------ */
+
+static void test_data_is_refused(void **state)
+{
+    (void)state;
+    start(2, weft_shard(0));
+    /* 4 TB. */
+    weft_placement rows = weft_shard(0);
+    weft_tensor *huge = weft_fake(WEFT_F32, 2, (int64_t[]){ 1 << 20, 1 << 20 }, things.mesh, &rows);
+    weft_tensor *product = weft_matmul(huge, weft_softmax(huge, 0));
+    assert_true(weft_tensor_is_fake(product) && !weft_tensor_is_fake(things.tensor));
+    assert_int_equal(weft_tensor_bytes(product), (size_t)1 << 42);
+    assert_no_error();
+    float value;
+    assert_int_equal(weft_to_host(huge, &value, sizeof(value)), WEFT_ERR_STATE);
+    assert_non_null(strstr(weft_last_error(), "has no data"));
+    weft_clear_error();
+    assert_null(weft_local_acquire(huge, 0, WEFT_READ));
+    assert_int_equal(weft_last_status(), WEFT_ERR_STATE);
+    weft_clear_error();
+    assert_null(weft_add_inplace(things.tensor, weft_fake_like(things.tensor), 1));
+    assert_int_equal(weft_last_status(), WEFT_ERR_STATE);
+    weft_clear_error();
+    assert_int_equal(weft_tensor_print(huge, stdout), WEFT_OK);
+    assert_null(weft_matmul(huge, weft_fake(WEFT_F32, 2, (int64_t[]){ 3, 3 }, things.mesh, NULL)));
+    assert_int_equal(weft_last_status(), WEFT_ERR_SHAPE);
+    stop();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_call_is_told_once),
+        cmocka_unit_test(test_every_call_on_two_ranks),
+        cmocka_unit_test(test_recorder_takes_over),
+        cmocka_unit_test(test_expansions_are_kept),
+        cmocka_unit_test(test_long_lists),
+        cmocka_unit_test(test_accepted_before_anything_happens),
+        cmocka_unit_test(test_data_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
