@@ -193,7 +193,9 @@ static void add_word(key *k, uint64_t word)
 
 static void add_words(key *k, const void *words, size_t count)
 {
-    memcpy(k->words + k->count, words, count * sizeof(uint64_t));
+    if (count > 0) { /* else words may be NULL */
+        memcpy(k->words + k->count, words, count * sizeof(uint64_t));
+    }
     k->count += count;
 }
 
