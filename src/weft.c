@@ -88,7 +88,7 @@ static void give_up_world(const char *function, weft_status status, const weft_t
     }
     weft_break(status, function, "%s", bare_message(function));
     if (weft_runtime.comm == NULL) { /* else its thread tells them */
-        transport->abandon(transport->state);
+        weft_transport_abort(transport);
     }
 }
 
@@ -98,19 +98,19 @@ static void stop_floors(const weft_transport *transport)
     weft_tensors_stop();
     if (weft_runtime.comm != NULL) {
         weft_comm_stop(weft_runtime.comm);
-    } else if (transport->close != NULL) {
-        transport->close(transport->state);
+    } else if (transport->data.state != NULL) {
+        weft_transport_close(transport);
     }
     weft_runtime_stop();
 }
 
 static weft_status start_comm(const char *function, const weft_settings *settings, weft_transport transport)
 {
-    if (transport.state == NULL) {
+    if (transport.data.state == NULL) {
         return WEFT_OK;
     }
-    if (transport.settle != NULL) {
-        transport.settle(transport.state);
+    if (transport.data.enable_packing != NULL) {
+        transport.data.enable_packing(transport.data.state);
     }
     weft_runtime.comm = weft_comm_start(function, transport, settings->timeout_s);
     return weft_runtime.comm == NULL ? weft_latest_status() : WEFT_OK;
@@ -147,7 +147,7 @@ static void watch_exit(void)
     watches_exit = watches_exit || atexit(leave_at_exit) == 0;
 }
 
-/* A process that cannot start comes as far as the others' first meeting all the same, where it can: they wait
+/* A process that cannot start comes as far as the others' handshake all the same, where it can: they wait
  * for it. */
 static weft_status start(const char *function, const weft_config *config, const void *communicator)
 {

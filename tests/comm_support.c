@@ -102,12 +102,13 @@ weft_comm *start_engine_with(double timeout_s)
     the_loopback.random.state = 7;
     weft_transport transport = {
         .name = "loopback",
-        .state = &the_loopback,
         .place = { 0, 1, 0, 1 },
-        .start = loopback_start,
-        .poll = loopback_poll,
-        .abandon = loopback_abandon,
-        .close = loopback_close,
+        .data = { .state = &the_loopback,
+                  .memories = 1u << STARPU_CPU_RAM,
+                  .start = loopback_start,
+                  .poll = loopback_poll,
+                  .abandon = loopback_abandon,
+                  .close = loopback_close },
     };
     weft_comm *comm = weft_comm_start("test", transport, timeout_s);
     assert_non_null(comm);

@@ -134,7 +134,7 @@ static void assert_agreement(void)
                 all[p].cost.remote_byte_us == mine.cost.remote_byte_us &&
                 all[p].cost.local_message_us == mine.cost.local_message_us;
     }
-    assert_true(weft_comm_tell(weft_runtime.comm, &equal, sizeof(equal)));
+    assert_true(weft_comm_broadcast(weft_runtime.comm, &equal, sizeof(equal)));
     assert_true(equal);
 }
 

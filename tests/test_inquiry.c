@@ -43,7 +43,7 @@ static void put_in_box(int process, const void *words, size_t size)
     }
 }
 
-static void world_send_words(void *state, int process, const void *words, size_t size)
+static void world_send(void *state, int process, const void *words, size_t size)
 {
     (void)state;
     pthread_mutex_lock(&world.mutex);
@@ -61,7 +61,7 @@ static void world_send_words(void *state, int process, const void *words, size_t
     pthread_mutex_unlock(&world.mutex);
 }
 
-static size_t world_take_words(void *state, int *process, void *words, size_t size)
+static size_t world_receive(void *state, int *process, void *words, size_t size)
 {
     (void)state;
     size_t taken = 0;
@@ -123,14 +123,14 @@ static weft_comm *start_engine(double timeout_s)
     world.mutex = mutex;
     weft_transport transport = {
         .name = "scripted",
-        .state = &world,
         .place = { .process = 0, .num_processes = PROCESSES },
-        .start = world_start,
-        .poll = world_poll,
-        .abandon = world_abandon,
-        .send_words = world_send_words,
-        .take_words = world_take_words,
-        .close = world_close,
+        .control = { .state = &world, .send = world_send, .receive = world_receive },
+        .data = { .state = &world,
+                  .memories = 1u << STARPU_CPU_RAM,
+                  .start = world_start,
+                  .poll = world_poll,
+                  .abandon = world_abandon,
+                  .close = world_close },
     };
     weft_comm *comm = weft_comm_start("test", transport, timeout_s);
     assert_non_null(comm);
@@ -310,7 +310,7 @@ static void test_questions_are_answered(void **state)
     assert_int_equal(answer.account.asked, 7);
     assert_string_equal(answer.account.text, "weft_here()");
     assert_true(answer.account.digests[CALLS] == 100 + CALLS && answer.account.digests[1] == 101);
-    assert_false(answer.account.receive.waits || answer.account.send.waits || answer.account.meets);
+    assert_false(answer.account.receive.waits || answer.account.send.waits || answer.account.gathers);
     stop_engine(comm);
 }
 
@@ -328,7 +328,7 @@ static void test_absence_from_meetings(void **state)
         strstr(blame.text, "process 1 (ranks 1 to 2) has not come to this call: its last is call 12"));
     pthread_mutex_lock(&world.mutex);
     world.accounts[1].calls = CALLS;
-    world.accounts[1].meets = true;
+    world.accounts[1].gathers = true;
     pthread_mutex_unlock(&world.mutex);
     weft_comm_inquire(comm, 1, &blame);
     assert_true(blame.has_come);

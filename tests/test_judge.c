@@ -200,7 +200,7 @@ static void test_meetings(void **state)
     expect(weft_judge(3, heard, 0, &wait), WEFT_FAULT_BEHIND, 1, UINT64_MAX);
     accounts[1].calls = 40;
     expect(weft_judge(3, heard, 0, &wait), WEFT_FAULT_COMPUTES, 1, 40);
-    accounts[1].meets = true;
+    accounts[1].gathers = true;
     expect(weft_judge(3, heard, 0, &wait), WEFT_FAULT_NONE, 1, UINT64_MAX);
     wait_for(1, 2, 12);
     heard[2] = NULL;

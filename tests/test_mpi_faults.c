@@ -78,7 +78,7 @@ static int poll_until(weft_transport *transport, weft_finished finished[], int w
 {
     int count = 0;
     while (count < wanted && !weft_is_broken()) {
-        count += transport->poll(transport->state, finished + count, 16 - count);
+        count += transport->data.poll(transport->data.state, finished + count, 16 - count);
     }
     return count;
 }
@@ -97,23 +97,23 @@ static void test_failure_of_a_test(void **state)
     assert_int_equal(weft_mpi_open("test", NULL, 0, 0, &transport), WEFT_OK);
     for (int i = 0; i < COUNT; i++) {
         messages[i] = plain_message((uint32_t)i, sizeof(int));
-        assert_int_equal(transport.start(transport.state, &messages[i], true, &to[i], &to[i]), WEFT_OK);
+        assert_int_equal(transport.data.start(transport.data.state, &messages[i], true, &to[i], &to[i]), WEFT_OK);
     }
-    assert_int_equal(transport.start(transport.state, &messages[0], false, &from[0], &from[0]), WEFT_OK);
+    assert_int_equal(transport.data.start(transport.data.state, &messages[0], false, &from[0], &from[0]), WEFT_OK);
     assert_int_equal(poll_until(&transport, finished, 2), 2);
     assert_int_equal(to[0], 1);
     assert_false(weft_is_broken());
-    assert_int_equal(transport.start(transport.state, &messages[1], false, &from[1], &from[1]), WEFT_OK);
+    assert_int_equal(transport.data.start(transport.data.state, &messages[1], false, &from[1], &from[1]), WEFT_OK);
     calls.tests_before_failing = 1;
     assert_int_equal(poll_until(&transport, finished, 2), 0);
     assert_true(weft_is_broken());
-    transport.abandon(transport.state);
+    weft_transport_abort(&transport);
     assert_int_equal(calls.cancelled_nothing, 0);
     assert_true(calls.cancelled >= COUNT - 2); /* the second may have come with the test that failed */
     assert_int_equal(weft_error_collect(), WEFT_ERR_COMM);
     assert_non_null(strstr(weft_last_error(), "MPI_Testsome() failed"));
     weft_clear_error();
-    transport.close(transport.state);
+    weft_transport_close(&transport);
     weft_unbreak();
 }
 

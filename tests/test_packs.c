@@ -5,23 +5,23 @@
 #include <string.h>
 
 #include "comm/pack.h"
-#include "comm/sends.h"
+#include "comm/start_queue.h"
 
 /* A message that could not be queued starts at once, and its end is told all the same. */
 static void test_sends_end_without_a_queue(void **state)
 {
     (void)state;
-    weft_sends *sends = weft_sends_new(0, 3, 100);
+    weft_start_queue *sends = weft_start_queue_new(0, 3, 100, false);
     assert_non_null(sends);
-    weft_sends_ended(sends, 1, 7, 8);
-    weft_send send = { .peer = 2, .tag = 5, .bytes = 8 }, next;
-    assert_true(weft_sends_add(sends, &send));
-    weft_sends_ended(sends, 2, 4, 8);
-    assert_true(weft_sends_next(sends, &next));
+    weft_start_queue_ended(sends, 1, 7, 8);
+    weft_waiting_message send = { .peer = 2, .tag = 5, .bytes = 8 }, next;
+    assert_true(weft_start_queue_add(sends, &send));
+    weft_start_queue_ended(sends, 2, 4, 8);
+    assert_true(weft_start_queue_next(sends, &next));
     assert_int_equal(next.tag, 5);
-    weft_sends_ended(sends, 2, 5, 8);
-    assert_false(weft_sends_next(sends, &next));
-    weft_sends_free(sends);
+    weft_start_queue_ended(sends, 2, 5, 8);
+    assert_false(weft_start_queue_next(sends, &next));
+    weft_start_queue_free(sends);
 }
 
 /* Regions of boxes against a plain walk over their elements. */

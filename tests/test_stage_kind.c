@@ -137,8 +137,9 @@ static void test_access_maps(void **state)
 {
     fixture *f = *state;
     bool along[WEFT_MAX_DIMS];
-    assert_int_equal(kind_of_map(f, (weft_window){ .times = 1, .over = 1, .before = 2, .after = 1 }, 64, 0, along),
-                     WEFT_STAGE_HALO);
+    assert_int_equal(
+        kind_of_map(f, (weft_window){ .times = 1, .over = 1, .before = 2, .after = 1 }, 64, 0, along),
+        WEFT_STAGE_HALO);
     assert_true(along[0]);
     assert_int_equal(kind_of_map(f, (weft_window){ .times = 1, .over = 1 }, 64, 1, along), WEFT_STAGE_SHIFT);
     assert_true(along[0]);

@@ -30,14 +30,17 @@ static bool wait_for(const way *w, int messages)
 {
     const double awake_us = 200, stopped_us = 1e6;
     double begin_us = starpu_timing_now(), last_us = begin_us, looked_us = begin_us;
+    const weft_control *control = &w->transport->control;
+    const weft_data *data = &w->transport->data;
     bool failed = false;
     while (messages > 0 && !failed) {
         weft_finished finished[MAX_ENDED];
-        int count = w->transport->poll(w->transport->state, finished, MAX_ENDED);
+        int count = data->poll(data->state, finished, MAX_ENDED);
         for (int i = 0; i < count; i++) {
             failed = failed || finished[i].status != WEFT_OK;
         }
         messages -= count;
+        control->hear_abort(control->state);
         double now_us = starpu_timing_now();
         last_us = count > 0 ? now_us : last_us;
         begin_us += now_us - looked_us > stopped_us ? now_us - looked_us : 0;
@@ -55,6 +58,7 @@ static bool wait_for(const way *w, int messages)
 static bool pass(void *state, int peer, bool receive, int count, int64_t bytes, char *memory)
 {
     way *w = state;
+    const weft_data *data = &w->transport->data;
     int self = w->transport->place.process;
     int source = receive ? peer : self, target = receive ? self : peer;
     bool started = true;
@@ -65,7 +69,10 @@ static bool pass(void *state, int peer, bool receive, int count, int64_t bytes, 
                                  .bytes = bytes,
                                  .source_rank = weft_runtime.first_rank_of[source],
                                  .target_rank = weft_runtime.first_rank_of[target] };
-        started = w->transport->start(w->transport->state, &message, receive, memory, w) == WEFT_OK;
+        started = data->start(data->state, &message, receive, memory, w) == WEFT_OK;
+    }
+    if (started && data->flush != NULL) {
+        data->flush(data->state);
     }
     if (!started || !wait_for(w, count)) {
         give_up_on(w, peer);
@@ -84,10 +91,11 @@ static bool gather(void *state, const void *mine, void *all, size_t size)
     bool gathers = transport->place.process == 0;
     bool *came = gathers ? calloc((size_t)processes, sizeof(*came)) : NULL;
     if (gathers && came == NULL) {
-        weft_break(WEFT_ERR_NOMEM, w->function, "no memory to measure the machines of %d processes", processes);
+        weft_break(WEFT_ERR_NOMEM, w->function, "no memory to measure the machines of %d processes",
+                   processes);
         return false;
     }
-    transport->gather(transport->state, mine, all, size, w->timeout_s, came);
+    transport->control.gather(transport->control.state, mine, all, size, w->timeout_s, came);
     for (int p = 1; p < processes && gathers; p++) {
         if (!came[p]) {
             give_up_on(w, p);
@@ -100,7 +108,8 @@ static bool gather(void *state, const void *mine, void *all, size_t size)
 static bool broadcast(void *state, void *bytes, size_t size)
 {
     way *w = state;
-    if (!weft_is_broken() && !w->transport->tell(w->transport->state, bytes, size, w->timeout_s)) {
+    const weft_control *control = &w->transport->control;
+    if (!weft_is_broken() && !control->broadcast(control->state, bytes, size, w->timeout_s)) {
         give_up_on(w, 0);
     }
     return !weft_is_broken();
@@ -119,7 +128,8 @@ weft_status weft_calibrate(const char *function, const weft_settings *settings,
                                .pass = pass };
     bool fake = settings->world == WEFT_WORLD_FAKE;
     weft_machine_found found;
-    weft_status status = weft_machine_agree(&peers, fake ? WEFT_CALIBRATE_OFF : settings->calibration, &found);
+    weft_status status =
+        weft_machine_agree(&peers, fake ? WEFT_CALIBRATE_OFF : settings->calibration, &found);
     weft_runtime.machine = found.machine;
     weft_runtime.machine_source = found.source;
     weft_runtime.spread = found.spread;
@@ -130,6 +140,6 @@ weft_status weft_calibrate(const char *function, const weft_settings *settings,
         weft_break(WEFT_ERR_NOMEM, function, "no memory to measure the machines of %d processes",
                    transport->place.num_processes);
     }
-    transport->abandon(transport->state);
+    weft_transport_abort(transport);
     return weft_error_collect();
 }

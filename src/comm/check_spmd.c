@@ -11,7 +11,7 @@
 #include "runtime/pending.h"
 #include "runtime/pool.h"
 
-enum { CALL_SIZE = 1536, ERROR_SIZE = 256, VERDICT_SIZE = 2048 };
+enum { CALL_SIZE = 1536, ERROR_SIZE = 256, RESULT_SIZE = 2048 };
 
 typedef struct record {
     uint64_t number;
@@ -22,10 +22,10 @@ typedef struct record {
     char error[ERROR_SIZE]; /* that was kept before: why a process may have come to another call */
 } record;
 
-typedef struct verdict {
+typedef struct comparison {
     weft_status status;
-    char text[VERDICT_SIZE];
-} verdict;
+    char text[RESULT_SIZE];
+} comparison;
 
 /* ---- what is compared ---------------------------------------------------------------------------------- */
 
@@ -87,30 +87,30 @@ static bool records_agree(const record *a, const record *b)
 }
 
 /* The two differ in their calls, or else in the ranks of their meshes. */
-static void report_difference(const record *all, int a, int b, verdict *out)
+static void report_difference(const record *all, int a, int b, comparison *out)
 {
     char first[64], second[64];
     const char *after_a = all[a].error[0] != '\0' ? ", after the error " : "";
     const char *after_b = all[b].error[0] != '\0' ? ", after the error " : "";
     const char *how = records_agree(&all[a], &all[b]) ? ", on meshes of other ranks" : "";
     out->status = WEFT_ERR_MISMATCH;
-    snprintf(out->text, VERDICT_SIZE, "call %llu: %s calls %.640s%s%s, %s calls %.640s%s%s%s",
+    snprintf(out->text, RESULT_SIZE, "call %llu: %s calls %.640s%s%s, %s calls %.640s%s%s%s",
              (unsigned long long)all[a].number, weft_process_text(a, first, sizeof(first)), all[a].call,
              after_a, all[a].error, weft_process_text(b, second, sizeof(second)), all[b].call, after_b,
              all[b].error, how);
 }
 
 /* At the end: who has made other calls, and which. */
-static void report_calls(weft_comm *comm, int process, verdict *out)
+static void report_calls(weft_comm *comm, int process, comparison *out)
 {
     char first[64], second[64];
     weft_blame blame;
     weft_comm_inquire(comm, process, &blame);
     out->status = WEFT_ERR_MISMATCH;
     if (blame.status == WEFT_ERR_MISMATCH) {
-        snprintf(out->text, VERDICT_SIZE, "%s", blame.text);
+        snprintf(out->text, RESULT_SIZE, "%s", blame.text);
     } else {
-        snprintf(out->text, VERDICT_SIZE,
+        snprintf(out->text, RESULT_SIZE,
                  "%s and %s have not made the same calls; WEFT_CHECK=1 shows where they differ",
                  weft_process_text(0, first, sizeof(first)),
                  weft_process_text(process, second, sizeof(second)));
@@ -119,7 +119,7 @@ static void report_calls(weft_comm *comm, int process, verdict *out)
 
 /* One that does not come may wait for another one, which the blame names. */
 static void report_absence(const weft_comm *comm, const record *mine, int absent, int others,
-                           const weft_blame *blame, verdict *out)
+                           const weft_blame *blame, comparison *out)
 {
     char name[64], more[40] = "", number[40] = "";
     if (others > 0) {
@@ -129,12 +129,12 @@ static void report_absence(const weft_comm *comm, const record *mine, int absent
     if (mine->number > 0) {
         snprintf(number, sizeof(number), "call %llu, ", (unsigned long long)mine->number);
     }
-    snprintf(out->text, VERDICT_SIZE, "%s%s%s has not come to %s%.320s, within %.1f s%s", blame->text,
+    snprintf(out->text, RESULT_SIZE, "%s%s%s has not come to %s%.320s, within %.1f s%s", blame->text,
              blame->text[0] != '\0' ? "; " : "", weft_process_text(absent, name, sizeof(name)), number,
              mine->call, weft_comm_timeout_s(comm), more);
 }
 
-static void compare(weft_comm *comm, const record *all, const bool came[], verdict *out)
+static void compare(weft_comm *comm, const record *all, const bool came[], comparison *out)
 {
     int processes = weft_runtime.num_processes, absent = -1, missing = 0;
     for (int p = processes - 1; p >= 0; p--) {
@@ -159,13 +159,13 @@ static void compare(weft_comm *comm, const record *all, const bool came[], verdi
     }
 }
 
-/* ---- the meeting --------------------------------------------------------------------------------------- */
+/* ---- gather and broadcast --------------------------------------------------------------------------------------- */
 
-/* Process 0 tells; elsewhere waits for it, as long as that waits for others. */
-static void hear_verdict(weft_comm *comm, const record *mine, verdict *out)
+/* From process 0. Elsewhere waits for it, as long as that waits for others. */
+static void broadcast_result(weft_comm *comm, const record *mine, comparison *out)
 {
     weft_blame blame;
-    while (!weft_comm_tell(comm, out, sizeof(*out)) && !weft_is_broken()) {
+    while (!weft_comm_broadcast(comm, out, sizeof(*out)) && !weft_is_broken()) {
         weft_comm_inquire(comm, 0, &blame);
         if (!blame.has_come && !weft_is_broken()) {
             report_absence(comm, mine, 0, 0, &blame, out);
@@ -174,20 +174,20 @@ static void hear_verdict(weft_comm *comm, const record *mine, verdict *out)
     }
 }
 
-static void meet(weft_comm *comm, const record *mine, verdict *out)
+static void compare_on_all(weft_comm *comm, const record *mine, comparison *out)
 {
     size_t processes = (size_t)weft_runtime.num_processes;
     bool gathers = weft_runtime.process == 0;
     record *all = gathers ? calloc(processes, sizeof(*all)) : NULL;
     bool *came = gathers ? calloc(processes, sizeof(*came)) : NULL;
     if (gathers && (all == NULL || came == NULL)) {
-        *out = (verdict){ WEFT_ERR_NOMEM, "no memory to compare calls" };
+        *out = (comparison){ WEFT_ERR_NOMEM, "no memory to compare calls" };
     } else {
         weft_comm_gather(comm, mine, all, sizeof(*mine), came);
         if (gathers && !weft_is_broken()) {
             compare(comm, all, came, out);
         }
-        hear_verdict(comm, mine, out);
+        broadcast_result(comm, mine, out);
     }
     free(all);
     free(came);
@@ -197,11 +197,11 @@ static void meet(weft_comm *comm, const record *mine, verdict *out)
 static bool all_come(const char *function, record *mine)
 {
     strncpy(mine->error, weft_kept_message(), ERROR_SIZE - 1);
-    verdict *result = calloc(1, sizeof(*result));
+    comparison *result = calloc(1, sizeof(*result));
     if (result == NULL) {
         weft_break(WEFT_ERR_NOMEM, function, "no memory to compare calls");
     } else {
-        meet(weft_runtime.comm, mine, result);
+        compare_on_all(weft_runtime.comm, mine, result);
         if (result->status != WEFT_OK) {
             weft_break(result->status, function, "%s", result->text);
         }

@@ -18,7 +18,6 @@
 
 #include "comm/engine.h"
 #include "comm/trace.h"
-#include "runtime/pending.h"
 
 enum { MAX_FINISHED = 64 };
 
@@ -38,72 +37,6 @@ typedef struct backoff {
 } backoff;
 
 /* ---- the submitting thread ----------------------------------------------------------------------------- */
-
-uint32_t weft_comm_reserve(weft_comm *comm, int peer, bool receive, uint32_t count)
-{
-    uint32_t *next = &(receive ? comm->next_receive : comm->next_send)[peer];
-    uint32_t first = *next;
-    *next += count;
-    return first;
-}
-
-static void pending_add(weft_comm *comm, weft_comm_transfer *t)
-{
-    starpu_pthread_mutex_lock(&comm->mutex);
-    comm->pending++;
-    t->older = comm->newest;
-    *(comm->newest ? &comm->newest->newer : &comm->oldest) = t;
-    comm->newest = t;
-    starpu_pthread_mutex_unlock(&comm->mutex);
-}
-
-/* Runs on any thread. */
-static void on_acquired(void *argument)
-{
-    weft_comm_transfer *t = argument;
-    weft_comm *comm = t->comm;
-    starpu_pthread_mutex_lock(&comm->mutex);
-    t->phase = WEFT_READY;
-    comm->granted++;
-    comm->last_progress_us = starpu_timing_now();
-    bool first = comm->first_ready == NULL; /* else the progress thread has been woken for those before it */
-    *(first ? &comm->first_ready : &comm->last_ready->next) = t;
-    comm->last_ready = t;
-    if (first) {
-        starpu_pthread_cond_signal(&comm->wake);
-    }
-    starpu_pthread_mutex_unlock(&comm->mutex);
-}
-
-bool weft_comm_submit(weft_comm *comm, starpu_data_handle_t handle, bool receive, bool whole, int count,
-                      const weft_message messages[], const weft_layout *layout, const char *label)
-{
-    size_t size = sizeof(weft_comm_transfer) + (size_t)count * sizeof(weft_message);
-    weft_comm_transfer *t = calloc(1, size + (size_t)count * sizeof(weft_posted));
-    if (t == NULL) {
-        weft_fail(WEFT_ERR_NOMEM, "weft_comm_submit", "no memory for a transfer of %d messages", count);
-        return false;
-    }
-    t->comm = comm;
-    t->handle = handle;
-    t->receive = receive;
-    t->count = t->unfinished = count;
-    t->submitted_us = starpu_timing_now();
-    t->call = weft_runtime.call;
-    t->call_number = weft_runtime.call_number;
-    t->layout = layout;
-    strncpy(t->label, label == NULL ? "" : label, WEFT_LABEL_SIZE - 1);
-    memcpy(t->messages, messages, (size_t)count * sizeof(t->messages[0]));
-    t->posted = (weft_posted *)((char *)t + size);
-    for (int i = 0; i < count; i++) {
-        t->posted[i].transfer = t;
-    }
-    pending_add(comm, t);
-    weft_pending_begin(weft_runtime.pending, weft_comm_pending_tasks(count));
-    enum starpu_data_access_mode mode = !receive ? STARPU_R : whole ? STARPU_W : STARPU_RW;
-    starpu_data_acquire_on_node_cb(handle, STARPU_MAIN_RAM, mode, on_acquired, t);
-    return true;
-}
 
 void weft_comm_wait(weft_comm *comm)
 {
@@ -126,15 +59,17 @@ struct weft_flight *weft_comm_flight(weft_comm *comm)
 
 void weft_comm_gather(weft_comm *comm, const void *mine, void *all, size_t size, bool came[])
 {
-    comm->meets = true;
-    comm->transport.gather(comm->transport.state, mine, all, size, weft_comm_timeout_s(comm), came);
+    const weft_control *control = &comm->transport.control;
+    comm->gathers = true;
+    control->gather(control->state, mine, all, size, weft_comm_timeout_s(comm), came);
 }
 
-bool weft_comm_tell(weft_comm *comm, void *words, size_t size)
+bool weft_comm_broadcast(weft_comm *comm, void *bytes, size_t size)
 {
-    bool told = comm->transport.tell(comm->transport.state, words, size, weft_comm_timeout_s(comm));
-    comm->meets = !told;
-    return told;
+    const weft_control *control = &comm->transport.control;
+    bool came = control->broadcast(control->state, bytes, size, weft_comm_timeout_s(comm));
+    comm->gathers = !came;
+    return came;
 }
 
 /* ---- breaking ------------------------------------------------------------------------------------------ */
@@ -160,74 +95,31 @@ void weft_comm_leave(weft_comm *comm)
     }
 }
 
-/* Puts the panel elsewhere, so that a message that could not be taken back goes on with memory that nothing
- * else uses: a peer that wakes up late must not be sent what later tasks write. The old memory is left to the
- * transport. */
-static void leave_memory(const weft_comm_transfer *t)
-{
-    struct starpu_variable_interface *panel = starpu_data_get_interface_on_node(t->handle, STARPU_MAIN_RAM);
-    void *elsewhere = malloc(panel->elemsize);
-    if (elsewhere != NULL) {
-        memcpy(elsewhere, (void *)panel->ptr, panel->elemsize);
-        panel->ptr = panel->dev_handle = (uintptr_t)elsewhere;
-    }
-}
-
-static void end_transfer(weft_comm *comm, weft_comm_transfer *t);
-
-/* A list linked by `next`; they stay among the pending. */
-static weft_comm_transfer *active_transfers(weft_comm *comm)
-{
-    weft_comm_transfer *first = NULL;
-    starpu_pthread_mutex_lock(&comm->mutex);
-    for (weft_comm_transfer *t = comm->oldest; t != NULL; t = t->newer) {
-        if (t->phase == WEFT_ACTIVE) {
-            t->next = first;
-            first = t;
-        }
-    }
-    starpu_pthread_mutex_unlock(&comm->mutex);
-    return first;
-}
-
 /* On the progress thread. Ends what is under way; the rest ends as it becomes ready. */
 static void give_up(weft_comm *comm)
 {
     starpu_pthread_mutex_lock(&comm->mutex);
     comm->gave_up = true;
     starpu_pthread_mutex_unlock(&comm->mutex);
-    comm->transport.abandon(comm->transport.state);
+    weft_transport_abort(&comm->transport);
     weft_report_write(comm);
     weft_inquiry_end(comm);
     comm->told = true;
-    weft_sends_clear(comm->sends);
+    weft_start_queue_clear(comm->sends);
+    if (comm->receives != NULL) {
+        weft_start_queue_clear(comm->receives);
+    }
     comm->active = 0;
     comm->active_bytes = 0;
-    for (weft_comm_transfer *t = active_transfers(comm); t != NULL;) {
+    for (weft_comm_transfer *t = weft_transfers_active(comm); t != NULL;) {
         weft_comm_transfer *next = t->next;
-        leave_memory(t);
-        end_transfer(comm, t);
+        weft_transfer_leave_memory(t);
+        weft_transfer_end(comm, t);
         t = next;
     }
 }
 
 /* ---- the progress thread ------------------------------------------------------------------------------- */
-
-static void end_transfer(weft_comm *comm, weft_comm_transfer *t)
-{
-    starpu_data_release_on_node(t->handle, STARPU_MAIN_RAM);
-    starpu_pthread_mutex_lock(&comm->mutex);
-    comm->granted--;
-    *(t->newer ? &t->newer->older : &comm->newest) = t->older;
-    *(t->older ? &t->older->newer : &comm->oldest) = t->newer;
-    comm->last_progress_us = starpu_timing_now();
-    if (--comm->pending == 0) {
-        starpu_pthread_cond_broadcast(&comm->idle);
-    }
-    starpu_pthread_mutex_unlock(&comm->mutex);
-    weft_pending_end(weft_runtime.pending, weft_comm_pending_tasks(t->count));
-    free(t);
-}
 
 static void message_ended(weft_comm *comm, weft_posted *message, weft_status status)
 {
@@ -239,12 +131,13 @@ static void message_ended(weft_comm *comm, weft_posted *message, weft_status sta
         snprintf(what, sizeof(what), "transport %s: %s", comm->transport.name, weft_status_string(status));
         weft_break_for(t, (int)(message - t->posted), status, what);
     }
-    if (!t->receive) {
+    weft_start_queue *queue = t->receive ? comm->receives : comm->sends;
+    if (queue != NULL) {
         const weft_message *m = &t->messages[message - t->posted];
-        weft_sends_ended(comm->sends, m->peer, m->tag, m->bytes);
+        weft_start_queue_ended(queue, m->peer, m->tag, m->bytes);
     }
     if (--t->unfinished == 0) {
-        end_transfer(comm, t);
+        weft_transfer_end(comm, t);
     }
 }
 
@@ -253,8 +146,8 @@ static int start_message(weft_comm *comm, weft_comm_transfer *t, int i)
 {
     void *memory = (void *)starpu_variable_get_local_ptr(t->handle);
     weft_comm_trace(&t->messages[i], t->receive, false, t->label);
-    weft_status status =
-        comm->transport.start(comm->transport.state, &t->messages[i], t->receive, memory, &t->posted[i]);
+    const weft_data *data = &comm->transport.data;
+    weft_status status = data->start(data->state, &t->messages[i], t->receive, memory, &t->posted[i]);
     if (status != WEFT_OK) {
         message_ended(comm, &t->posted[i], status);
         return 0;
@@ -264,34 +157,62 @@ static int start_message(weft_comm *comm, weft_comm_transfer *t, int i)
     return 1;
 }
 
-/* Receives start at once, so that nothing arrives that is not expected; sends when it is their turn. Returns
- * the number of messages now under way. */
+/* Returns the number of messages now under way. */
+static int enqueue_message(weft_comm *comm, weft_comm_transfer *t, int i)
+{
+    const weft_message *m = &t->messages[i];
+    weft_start_queue *queue = t->receive ? comm->receives : comm->sends;
+    weft_waiting_message message = { t, i, m->peer, m->tag, m->bytes };
+    if (queue != NULL && weft_start_queue_add(queue, &message)) {
+        return 0;
+    }
+    if (comm->receives != NULL) { /* out of turn it would meet another message */
+        message_ended(comm, &t->posted[i], WEFT_ERR_NOMEM);
+        return 0;
+    }
+    return start_message(comm, t, i);
+}
+
+/* Receives start at once, so that nothing arrives that is not expected, and sends when it is their turn; both in turn
+ * where messages are matched by their order. Returns the number of messages now under way. */
 static int start_transfer(weft_comm *comm, weft_comm_transfer *t)
 {
     if (comm->gave_up) {
-        end_transfer(comm, t);
+        weft_transfer_end(comm, t);
         return 0;
     }
     int started = 0;
     int count = t->count; /* the last message to fail ends the weft_comm_transfer */
-    bool receive = t->receive;
     for (int i = 0; i < count; i++) {
-        const weft_message *m = &t->messages[i];
-        bool waits = !receive && weft_sends_add(comm->sends, &(weft_send){ t, i, m->peer, m->tag, m->bytes });
-        started += waits ? 0 : start_message(comm, t, i);
+        started += enqueue_message(comm, t, i);
     }
     return started;
 }
 
 /* Returns the number of messages. */
-static int start_sends(weft_comm *comm)
+static int start_from(weft_comm *comm, weft_start_queue *queue)
 {
     int started = 0;
-    weft_send send;
-    while (weft_sends_next(comm->sends, &send)) {
-        started += start_message(comm, send.transfer, send.message);
+    weft_waiting_message next;
+    while (weft_start_queue_next(queue, &next)) {
+        started += start_message(comm, next.transfer, next.message);
     }
     return started;
+}
+
+/* What was ready together may leave together. */
+static void flush(weft_comm *comm)
+{
+    const weft_data *data = &comm->transport.data;
+    if (data->flush != NULL && !comm->gave_up) {
+        data->flush(data->state);
+    }
+}
+
+/* Those whose turn it is. */
+static int start_waiting(weft_comm *comm)
+{
+    return (comm->receives == NULL ? 0 : start_from(comm, comm->receives)) + start_from(comm, comm->sends);
 }
 
 /* Starts what has become ready. Returns the number of messages. */
@@ -310,14 +231,18 @@ static int start_ready(weft_comm *comm)
         started += start_transfer(comm, t);
         t = next;
     }
-    return started + start_sends(comm);
+    started += start_waiting(comm);
+    if (started > 0) {
+        flush(comm);
+    }
+    return started;
 }
 
 /* Returns the number of messages that have ended. */
 static int poll_transport(weft_comm *comm)
 {
     weft_finished finished[MAX_FINISHED];
-    int count = comm->transport.poll(comm->transport.state, finished, MAX_FINISHED);
+    int count = comm->transport.data.poll(comm->transport.data.state, finished, MAX_FINISHED);
     for (int i = 0; i < count; i++) {
         weft_posted *message = finished[i].token;
         comm->active--;
@@ -337,7 +262,7 @@ static void sleep_locked(weft_comm *comm, double sleep_us)
     starpu_pthread_cond_timedwait(&comm->wake, &comm->mutex, &until);
 }
 
-/* The world has broken, and this thread has not drawn the consequences yet. */
+/* An abort is pending. */
 static bool must_give_up(const weft_comm *comm)
 {
     return !comm->gave_up && weft_is_broken();
@@ -351,7 +276,7 @@ static void sleep_idle(weft_comm *comm)
 {
     if (comm->inquiry.reason != WEFT_INQUIRY_NONE) {
         sleep_locked(comm, longest_sleep_us);
-    } else if (comm->transport.take_words != NULL && !comm->gave_up) {
+    } else if (comm->transport.control.receive != NULL && !comm->gave_up) {
         sleep_locked(comm, idle_sleep_us);
     } else {
         starpu_pthread_cond_wait(&comm->wake, &comm->mutex);
@@ -413,8 +338,8 @@ static void *progress(void *argument)
         if (must_give_up(comm)) {
             give_up(comm);
         }
-        if (ended > 0) {
-            started += start_sends(comm);
+        if (ended > 0) { /* which has made room */
+            started += start_ready(comm);
         }
         if (started > 0 || ended > 0) {
             left = fresh_backoff(comm);
@@ -454,7 +379,8 @@ static void comm_free(weft_comm *comm)
     if (comm != NULL) {
         free(comm->next_send);
         free(comm->next_receive);
-        weft_sends_free(comm->sends);
+        weft_start_queue_free(comm->sends);
+        weft_start_queue_free(comm->receives);
         weft_flight_free(comm->flight);
         free(comm->report_path);
         free(comm->inquiry.accounts);
@@ -463,20 +389,30 @@ static void comm_free(weft_comm *comm)
     free(comm);
 }
 
+static bool allocate(weft_comm *comm, const weft_transport *transport)
+{
+    int process = transport->place.process, processes = transport->place.num_processes;
+    bool ordered = transport->data.matching == WEFT_MATCH_ORDER;
+    comm->next_send = calloc((size_t)processes, sizeof(uint32_t));
+    comm->next_receive = calloc((size_t)processes, sizeof(uint32_t));
+    comm->sends = weft_start_queue_new(process, processes, weft_runtime.messages.window_bytes, ordered);
+    comm->receives = ordered ? weft_start_queue_new(process, processes, INT64_MAX, true) : NULL;
+    comm->flight = weft_flight_new();
+    comm->report_path = weft_report_path(process);
+    return comm->next_send != NULL && comm->next_receive != NULL && comm->sends != NULL &&
+           (comm->receives != NULL) == ordered && comm->flight != NULL;
+}
+
 weft_comm *weft_comm_start(const char *function, weft_transport transport, double timeout_s)
 {
-    weft_comm *comm = calloc(1, sizeof(*comm));
-    size_t processes = (size_t)transport.place.num_processes;
-    if (comm != NULL) {
-        comm->next_send = calloc(processes, sizeof(uint32_t));
-        comm->next_receive = calloc(processes, sizeof(uint32_t));
-        comm->sends = weft_sends_new(transport.place.process, transport.place.num_processes,
-                                     weft_runtime.messages.window_bytes);
-        comm->flight = weft_flight_new();
-        comm->report_path = weft_report_path(transport.place.process);
+    if ((transport.data.memories & 1u << STARPU_CPU_RAM) == 0) {
+        weft_fail(WEFT_ERR_UNSUPPORTED, function,
+                  "the transport %s does not reach main memory, where the engine acquires panels",
+                  transport.name);
+        return NULL;
     }
-    if (comm == NULL || comm->next_send == NULL || comm->next_receive == NULL || comm->sends == NULL ||
-        comm->flight == NULL || !make_locks(comm)) {
+    weft_comm *comm = calloc(1, sizeof(*comm));
+    if (comm == NULL || !allocate(comm, &transport) || !make_locks(comm)) {
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for the communication engine");
         comm_free(comm);
         return NULL;
@@ -504,7 +440,7 @@ void weft_comm_stop(weft_comm *comm)
     starpu_pthread_cond_signal(&comm->wake);
     starpu_pthread_mutex_unlock(&comm->mutex);
     starpu_pthread_join(comm->thread, NULL);
-    comm->transport.close(comm->transport.state);
+    weft_transport_close(&comm->transport);
     free_locks(comm);
     comm_free(comm);
 }

@@ -1,4 +1,4 @@
-/* What the files of the engine share: engine.c (the progress thread and the life of a transfer), report.c
+/* What the files of the engine share: engine.c (the progress thread), transfer.c (the life of a transfer), report.c
  * (what is pending, in words) and inquiry.c (who is to blame when nothing moves). */
 #ifndef WEFT_SRC_COMM_ENGINE_H
 #define WEFT_SRC_COMM_ENGINE_H
@@ -8,7 +8,7 @@
 #include "comm/comm.h"
 #include "comm/flight.h"
 #include "comm/judge.h"
-#include "comm/sends.h"
+#include "comm/start_queue.h"
 
 enum { WEFT_LABEL_SIZE = 32 };
 
@@ -37,7 +37,7 @@ typedef struct weft_comm_transfer {
     weft_message messages[];
 } weft_comm_transfer;
 
-/* What inquiries send to other processes (weft_transport.send_words). */
+/* What inquiries send to other processes (weft_control.send). */
 typedef enum weft_word { WEFT_ASK = 1, WEFT_ANSWER } weft_word;
 
 typedef struct weft_ask {
@@ -73,11 +73,12 @@ struct weft_comm {
     double timeout_us;
     uint32_t *next_send, *next_receive; /* tags, one per process; of the submitting thread */
     weft_flight *flight;
-    char *report_path; /* WEFT_REPORT; NULL: none */
-    atomic_bool meets; /* the submitting thread is at a meeting */
-    atomic_bool told;  /* the others know that the world is broken */
+    char *report_path;   /* WEFT_REPORT; NULL: none */
+    atomic_bool gathers; /* the submitting thread is in a gather or broadcast */
+    atomic_bool told;    /* the others know that the world is broken */
     /* Of the progress thread: */
-    weft_sends *sends;
+    weft_start_queue *sends;
+    weft_start_queue *receives; /* NULL where the transport matches by tags: they start at once */
     weft_inquiry inquiry;
     int active; /* messages under way */
     int64_t active_bytes;
@@ -95,6 +96,17 @@ struct weft_comm {
     double last_progress_us;
     double last_look_us; /* of the watchdog */
 };
+
+/* ---- transfer.c ---------------------------------------------------------------------------------------- */
+
+/* The panel is released, which lets go of the tasks behind it. */
+void weft_transfer_end(weft_comm *comm, weft_comm_transfer *t);
+/* Of those whose messages have been started: a list linked by `next`; they stay among the pending. */
+weft_comm_transfer *weft_transfers_active(weft_comm *comm);
+/* Puts the panel elsewhere, so that a message that could not be taken back goes on with memory that nothing else
+ * uses: a peer that wakes up late must not be sent what later tasks write. The old memory is left to the
+ * transport. */
+void weft_transfer_leave_memory(const weft_comm_transfer *t);
 
 /* ---- report.c ------------------------------------------------------------------------------------------ */
 

@@ -7,9 +7,9 @@
 enum { ERROR_SIZE = 768, TEXT_SIZE = 896 };
 
 /* What makes later calls differ when it differs. */
-typedef enum term { RANKS, SEED, PANEL_BYTES, PANEL_ROWS, ALGORITHM, CHECK, NUM_TERMS } term;
+typedef enum setting { RANKS, SEED, PANEL_BYTES, PANEL_ROWS, ALGORITHM, CHECK, NUM_SETTINGS } setting;
 
-static const char *const term_names[] = {
+static const char *const setting_names[] = {
     [RANKS] = "the number of ranks (WEFT_RANKS, WEFT_LOCAL_RANKS)",
     [SEED] = "the seed (WEFT_SEED)",
     [PANEL_BYTES] = "WEFT_PANEL_BYTES",
@@ -19,21 +19,21 @@ static const char *const term_names[] = {
 };
 
 /* What a process says of itself. */
-typedef struct terms {
+typedef struct handshake {
     weft_status status;
-    uint64_t values[NUM_TERMS]; /* where that is WEFT_OK */
-    char error[ERROR_SIZE];     /* else */
-} terms;
+    uint64_t values[NUM_SETTINGS]; /* where that is WEFT_OK */
+    char error[ERROR_SIZE];        /* else */
+} handshake;
 
 /* What process 0 makes of it. */
-typedef struct verdict {
+typedef struct outcome {
     weft_status status;
     char text[TEXT_SIZE];
-} verdict;
+} outcome;
 
-static terms own_terms(weft_status status, const weft_settings *settings)
+static handshake own_handshake(weft_status status, const weft_settings *settings)
 {
-    terms mine;
+    handshake mine;
     memset(&mine, 0, sizeof(mine)); /* it travels whole */
     mine.status = status;
     if (status != WEFT_OK) {
@@ -51,7 +51,7 @@ static terms own_terms(weft_status status, const weft_settings *settings)
 
 /* ---- at process 0 -------------------------------------------------------------------------------------- */
 
-static void print_value(term t, uint64_t value, char *text, size_t size)
+static void print_value(setting t, uint64_t value, char *text, size_t size)
 {
     if (t == ALGORITHM) {
         snprintf(text, size, "%s", weft_algorithm_name((weft_algorithm)value));
@@ -62,9 +62,9 @@ static void print_value(term t, uint64_t value, char *text, size_t size)
     }
 }
 
-static void report_difference(const terms *first, const terms *other, int process, verdict *out)
+static void report_difference(const handshake *first, const handshake *other, int process, outcome *out)
 {
-    term t = RANKS;
+    setting t = RANKS;
     while (first->values[t] == other->values[t]) {
         t++;
     }
@@ -73,12 +73,12 @@ static void report_difference(const terms *first, const terms *other, int proces
     print_value(t, other->values[t], there, sizeof(there));
     out->status = WEFT_ERR_MISMATCH;
     snprintf(out->text, sizeof(out->text),
-             "%s is %s on process 0 and %s on process %d, expected the same on every process", term_names[t],
-             here, there, process);
+             "%s is %s on process 0 and %s on process %d, expected the same on every process",
+             setting_names[t], here, there, process);
 }
 
-/* One that has failed tells more than one that differs. */
-static void judge(const terms all[], int processes, verdict *out)
+/* A failure explains more than a difference. */
+static void compare(const handshake all[], int processes, outcome *out)
 {
     for (int p = 0; p < processes; p++) {
         if (all[p].status != WEFT_OK) {
@@ -96,16 +96,16 @@ static void judge(const terms all[], int processes, verdict *out)
 }
 
 /* Breaks the world where one of them has not come. */
-static void judge_all(const char *function, const terms *mine, double timeout_s,
-                      const weft_transport *transport, verdict *out)
+static void compare_all(const char *function, const handshake *mine, double timeout_s,
+                        const weft_transport *transport, outcome *out)
 {
     int processes = transport->place.num_processes;
-    terms *all = calloc((size_t)processes, sizeof(*all));
+    handshake *all = calloc((size_t)processes, sizeof(*all));
     bool *came = calloc((size_t)processes, sizeof(*came));
     if (all == NULL || came == NULL) {
         weft_break(WEFT_ERR_NOMEM, function, "no memory to compare the settings of %d processes", processes);
     } else {
-        transport->gather(transport->state, mine, all, sizeof(*mine), timeout_s, came);
+        transport->control.gather(transport->control.state, mine, all, sizeof(*mine), timeout_s, came);
         for (int p = 1; p < processes; p++) {
             if (!came[p]) {
                 weft_break(WEFT_ERR_TIMEOUT, function, "process %d has not come to %s() within %.1f s", p,
@@ -113,7 +113,7 @@ static void judge_all(const char *function, const terms *mine, double timeout_s,
             }
         }
         if (!weft_is_broken()) {
-            judge(all, processes, out);
+            compare(all, processes, out);
         }
     }
     free(all);
@@ -122,32 +122,33 @@ static void judge_all(const char *function, const terms *mine, double timeout_s,
 
 /* ---- everywhere ---------------------------------------------------------------------------------------- */
 
-static void meet(const char *function, const terms *mine, double timeout_s, const weft_transport *transport,
-                 verdict *out)
+static void exchange(const char *function, const handshake *mine, double timeout_s,
+                     const weft_transport *transport, outcome *out)
 {
     if (transport->place.process == 0) {
-        judge_all(function, mine, timeout_s, transport, out);
+        compare_all(function, mine, timeout_s, transport, out);
     } else {
-        transport->gather(transport->state, mine, NULL, sizeof(*mine), timeout_s, NULL);
+        transport->control.gather(transport->control.state, mine, NULL, sizeof(*mine), timeout_s, NULL);
     }
-    if (!weft_is_broken() && !transport->tell(transport->state, out, sizeof(*out), timeout_s)) {
+    if (!weft_is_broken() &&
+        !transport->control.broadcast(transport->control.state, out, sizeof(*out), timeout_s)) {
         weft_break(WEFT_ERR_TIMEOUT, function, "process 0 has not come to %s() within %.1f s", function,
                    timeout_s);
     }
 }
 
 weft_status weft_handshake(const char *function, weft_status status, const weft_settings *settings,
-                       const weft_transport *transport)
+                           const weft_transport *transport)
 {
     if (transport->place.num_processes == 1) {
         return status;
     }
-    terms mine = own_terms(status, settings);
-    verdict common;
+    handshake mine = own_handshake(status, settings);
+    outcome common;
     memset(&common, 0, sizeof(common));
-    meet(function, &mine, settings->timeout_s, transport, &common);
+    exchange(function, &mine, settings->timeout_s, transport, &common);
     if (weft_is_broken()) {
-        transport->abandon(transport->state);
+        weft_transport_abort(transport);
         weft_error_collect();
         return status != WEFT_OK ? status : weft_latest_status();
     }

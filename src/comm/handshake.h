@@ -1,4 +1,4 @@
-/* The first meeting of a world: all processes start, or none does. */
+/* The startup handshake: all processes start, or none does. */
 #ifndef WEFT_SRC_COMM_HANDSHAKE_H
 #define WEFT_SRC_COMM_HANDSHAKE_H
 
@@ -10,6 +10,6 @@
  * usual. BLOCKS; collective. Where a process does not come within the time-out the world is broken and the
  * transport abandoned. */
 weft_status weft_handshake(const char *function, weft_status status, const weft_settings *settings,
-                       const weft_transport *transport);
+                           const weft_transport *transport);
 
 #endif

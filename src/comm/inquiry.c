@@ -6,8 +6,8 @@
  *   the processes whose messages are waited for, when nothing has moved for a quarter of a second, and again
  *   after twice as long: calls that differ are known then, long before the time-out;
  *
- *   all processes, when the time-out is over, when calls differ, or when the submitting thread asks (calls.c)
- *   because another process does not come to a meeting. The answers are judged (judge.h) when they are complete,
+ *   all processes, when the time-out is over, when calls differ, or when the submitting thread asks (check_spmd.c)
+ *   because another process does not come to a gather or broadcast. The answers are judged (judge.h) when they are complete,
  *   or after some seconds: processes that have ended or are stopped give none.
  *
  * Nothing waits for an answer but the inquiry itself: messages go on, and one that moves ends it. */
@@ -22,14 +22,14 @@
 static const double ANSWERS_US = 4e6, TEXTS_US = 1e6;
 /* How long nothing may move before the peers are asked. */
 static const double SUSPECT_AFTER_US = 250e3;
-/* How often words of others are listened for. */
+/* How often texts of others are looked for. */
 static const double LISTEN_EVERY_US = 2000;
 
-typedef union words {
+typedef union text {
     uint32_t kind;
     weft_ask ask;
     weft_answer answer;
-} words;
+} text;
 
 /* ---- accounts ------------------------------------------------------------------------------------------ */
 
@@ -41,7 +41,7 @@ static weft_awaited wait_of(const weft_comm_transfer *t)
     return (weft_awaited){ true, t->messages[weft_first_unfinished(t)].peer, t->call_number };
 }
 
-static void tell_of_calls(const weft_flight *flight, uint64_t call, weft_account *account)
+static void describe_calls(const weft_flight *flight, uint64_t call, weft_account *account)
 {
     account->calls = weft_flight_last(flight);
     for (uint64_t i = 0; i < WEFT_ACCOUNT_CALLS && i < account->calls; i++) {
@@ -58,11 +58,11 @@ static void tell_of_calls(const weft_flight *flight, uint64_t call, weft_account
 static void give_account(weft_comm *comm, uint64_t call, weft_account *account)
 {
     memset(account, 0, sizeof(*account)); /* it travels whole */
-    tell_of_calls(comm->flight, call, account);
+    describe_calls(comm->flight, call, account);
     starpu_pthread_mutex_lock(&comm->mutex);
     account->receive = wait_of(weft_oldest_granted(comm, true));
     account->send = wait_of(weft_oldest_granted(comm, false));
-    account->meets = atomic_load(&comm->meets);
+    account->gathers = atomic_load(&comm->gathers);
     account->transfers = comm->pending;
     account->without_panels = comm->pending - comm->granted;
     starpu_pthread_mutex_unlock(&comm->mutex);
@@ -70,15 +70,15 @@ static void give_account(weft_comm *comm, uint64_t call, weft_account *account)
 
 /* ---- asking -------------------------------------------------------------------------------------------- */
 
-static void send_words(weft_comm *comm, int process, const void *bytes, size_t size)
+static void send_text(weft_comm *comm, int process, const void *bytes, size_t size)
 {
-    comm->transport.send_words(comm->transport.state, process, bytes, size);
+    comm->transport.control.send(comm->transport.control.state, process, bytes, size);
 }
 
 static void ask_process(weft_comm *comm, int process)
 {
     weft_ask question = { WEFT_ASK, comm->inquiry.id, comm->inquiry.call };
-    send_words(comm, process, &question, sizeof(question));
+    send_text(comm, process, &question, sizeof(question));
 }
 
 /* Answers to what was asked before are old from here on. */
@@ -148,7 +148,7 @@ static void give_answer(weft_comm *comm, int process, const weft_ask *question)
 {
     weft_answer mine = { .kind = WEFT_ANSWER, .id = question->id };
     give_account(comm, question->call, &mine.account);
-    send_words(comm, process, &mine, sizeof(mine));
+    send_text(comm, process, &mine, sizeof(mine));
 }
 
 static void take_answer(weft_comm *comm, int process, const weft_answer *theirs)
@@ -174,10 +174,11 @@ static void take_answer(weft_comm *comm, int process, const weft_answer *theirs)
 
 static void listen(weft_comm *comm)
 {
-    words heard;
+    text heard;
     int process = 0;
     size_t size;
-    while ((size = comm->transport.take_words(comm->transport.state, &process, &heard, sizeof(heard))) > 0) {
+    while ((size = comm->transport.control.receive(comm->transport.control.state, &process, &heard,
+                                                   sizeof(heard))) > 0) {
         if (heard.kind == WEFT_ASK && size == sizeof(heard.ask)) {
             give_answer(comm, process, &heard.ask);
         } else if (heard.kind == WEFT_ANSWER && size == sizeof(heard.answer)) {
@@ -267,7 +268,7 @@ static void begin_stuck(weft_comm *comm)
     weft_print_pending_locked(comm, stderr); /* who hears that the world is broken may end the program */
     const weft_comm_transfer *oldest = weft_oldest_granted(comm, true);
     weft_awaited wait = wait_of(oldest == NULL ? weft_oldest_granted(comm, false) : oldest);
-    bool asks = comm->transport.send_words != NULL && make_room(comm);
+    bool asks = comm->transport.control.send != NULL && make_room(comm);
     if (!asks) {
         break_stuck(comm, "");
     }
@@ -280,7 +281,7 @@ static void begin_stuck(weft_comm *comm)
 /* ---- the end of an inquiry ----------------------------------------------------------------------------- */
 
 /* The mutex is held. */
-static void tell_submitter(weft_comm *comm, const weft_blame *blame)
+static void answer_submitter(weft_comm *comm, const weft_blame *blame)
 {
     comm->inquiry.blame = *blame;
     comm->inquiry.wanted = false;
@@ -288,9 +289,9 @@ static void tell_submitter(weft_comm *comm, const weft_blame *blame)
 }
 
 /* The mutex is held. */
-static void tell_nothing(weft_comm *comm)
+static void answer_nothing(weft_comm *comm)
 {
-    tell_submitter(comm, &(weft_blame){ .status = WEFT_ERR_TIMEOUT, .process = -1 });
+    answer_submitter(comm, &(weft_blame){ .status = WEFT_ERR_TIMEOUT, .process = -1 });
 }
 
 static bool has_moved(weft_comm *comm)
@@ -319,7 +320,7 @@ static void conclude(weft_comm *comm)
     q->reason = WEFT_INQUIRY_NONE;
     starpu_pthread_mutex_lock(&comm->mutex);
     if (reason == WEFT_INQUIRY_WANTED) {
-        tell_submitter(comm, &blame);
+        answer_submitter(comm, &blame);
     } else if (differs) {
         weft_break(blame.status, "weft", "%s", blame.text);
     } else if (reason == WEFT_INQUIRY_STUCK) {
@@ -345,9 +346,9 @@ static void begin_wanted(weft_comm *comm)
     starpu_pthread_mutex_lock(&comm->mutex);
     bool wanted = comm->inquiry.wanted;
     int absent = comm->inquiry.absent;
-    bool asks = wanted && comm->transport.send_words != NULL && make_room(comm);
+    bool asks = wanted && comm->transport.control.send != NULL && make_room(comm);
     if (wanted && !asks) {
-        tell_nothing(comm);
+        answer_nothing(comm);
     }
     starpu_pthread_mutex_unlock(&comm->mutex);
     if (asks) {
@@ -365,7 +366,7 @@ static void look(weft_comm *comm)
     }
     if (comm->timeout_us > 0 && still > comm->timeout_us) {
         begin_stuck(comm);
-    } else if (comm->transport.send_words != NULL && suspects(comm, still)) {
+    } else if (comm->transport.control.send != NULL && suspects(comm, still)) {
         suspect(comm);
     }
 }
@@ -381,7 +382,10 @@ void weft_inquiry_step(weft_comm *comm)
         q->id = (uint32_t)weft_hash_u64((uint64_t)now_us ^ (uint64_t)getpid() << 32);
     }
     q->last_listen_us = now_us;
-    if (comm->transport.take_words != NULL) {
+    if (comm->transport.control.hear_abort != NULL) {
+        comm->transport.control.hear_abort(comm->transport.control.state);
+    }
+    if (comm->transport.control.receive != NULL) {
         listen(comm);
     }
     if (q->reason != WEFT_INQUIRY_NONE) {
@@ -399,7 +403,7 @@ void weft_inquiry_end(weft_comm *comm)
     comm->inquiry.reason = WEFT_INQUIRY_NONE;
     starpu_pthread_mutex_lock(&comm->mutex);
     if (comm->inquiry.wanted) {
-        tell_nothing(comm);
+        answer_nothing(comm);
     }
     starpu_pthread_mutex_unlock(&comm->mutex);
 }

@@ -105,16 +105,16 @@ static int count_silent(int processes, const weft_account *const accounts[])
 }
 
 /* Of the process `at`, which waits for nobody, and for which the process `from` waits. `made`: calls that the
- * process has made which waits for it to come to a meeting. */
+ * process has made which waits for it in a gather or broadcast. */
 static weft_finding end_of_waits(const weft_account *account, int at, int from, uint64_t call, uint64_t made)
 {
     weft_finding finding = { .fault = WEFT_FAULT_COMPUTES, .process = at, .other = from, .call = call };
-    bool meeting = call == UINT64_MAX;
-    if (meeting && account->meets) {
+    bool gathers = call == UINT64_MAX;
+    if (gathers && account->gathers) {
         finding.fault = WEFT_FAULT_NONE;
-    } else if (account->calls < (meeting ? made : call)) {
+    } else if (account->calls < (gathers ? made : call)) {
         finding.fault = WEFT_FAULT_BEHIND;
-    } else if (meeting) {
+    } else if (gathers) {
         finding.call = account->calls;
     } else if (account->send.waits && account->send.peer == from && account->send.call <= call) {
         finding.fault = WEFT_FAULT_LINK;

@@ -21,7 +21,7 @@ typedef struct weft_account {
     weft_awaited receive, send;
     int32_t transfers;      /* pending */
     int32_t without_panels; /* of these, those whose panels tasks, or the program, still have */
-    int32_t meets;          /* the submitting thread waits for the others at a meeting */
+    int32_t gathers;        /* the submitting thread waits for the others in a gather or broadcast */
     double since_last_call_s;
     uint64_t asked; /* a call that was asked for */
     char text
@@ -35,7 +35,7 @@ typedef enum weft_fault {
     WEFT_FAULT_BEHIND,   /* has not come to the call, and waits for nobody */
     WEFT_FAULT_COMPUTES, /* has made the call, and has not computed what it is to send, or to receive into */
     WEFT_FAULT_LINK,     /* has done all: the messages to `other` do not move */
-    WEFT_FAULT_NONE      /* has come to the meeting too, and waits for the others */
+    WEFT_FAULT_NONE      /* is in a gather or broadcast too, and waits for the others */
 } weft_fault;
 
 typedef struct weft_finding {
@@ -45,14 +45,15 @@ typedef struct weft_finding {
     int count;      /* DIFFERS, SILENT: processes of which the same is true */
     bool undecided; /* DIFFERS: as many made one call as the other */
     bool earlier;   /* DIFFERS: they may have differed before this call, of which nothing is kept */
-    uint64_t call;  /* DIFFERS: the first known to differ; BEHIND, COMPUTES, LINK: the one that is waited for */
+    uint64_t
+        call; /* DIFFERS: the first known to differ; BEHIND, COMPUTES, LINK: the one that is waited for */
 } weft_finding;
 
 /* The first call that differs between two processes, both of which have it; 0: none that is kept. */
 uint64_t weft_accounts_differ(const weft_account *a, const weft_account *b);
 
 /* `accounts`: of `processes` processes; NULL: did not answer. The process `self` waits as `wait` says (with
- * wait->call UINT64_MAX: for that process to come to a meeting). What is true of all processes comes first:
+ * wait->call UINT64_MAX: for that process to come to a gather or broadcast). What is true of all processes comes first:
  * calls that differ; else the waits are followed from process to process. */
 weft_finding weft_judge(int processes, const weft_account *const accounts[], int self,
                         const weft_awaited *wait);

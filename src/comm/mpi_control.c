@@ -1,53 +1,66 @@
 #include "comm/mpi_control.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "comm/mpi_life.h"
 #include "comm/mpi_requests.h"
+#include "comm/mpi_texts.h"
 
-enum { TAG_RECORD = 1, TAG_WORDS, TAG_NEWS, TAG_HERE };
+enum { TAG_RECORD = 1, TAG_BROADCAST, TAG_ABORT, TAG_HERE, TAG_TEXT };
 
-/* What a process that gives up tells the others. */
-typedef struct news {
+typedef struct mpi_control {
+    MPI_Comm comm;
+    weft_mpi_texts texts;
+    atomic_bool told; /* an abort notice has come */
+    bool gathered;    /* since the last broadcast: process 0 will say that it has come */
+    /* What this process sent in the last gather or broadcast: the same bytes to some processes. */
+    void *bytes;
+    int num_sent;
+    MPI_Request *sent;
+} mpi_control;
+
+typedef struct abort_notice {
     weft_status status;
     char message[2000]; /* short enough to leave at once */
-} news;
+} abort_notice;
 
-/* ---- news ---------------------------------------------------------------------------------------------- */
+/* ---- abort notices ------------------------------------------------------------------------------------- */
 
-void weft_mpi_hear_news(weft_mpi_control *meetings)
+static void hear_abort(void *state)
 {
+    mpi_control *control = state;
     int there = 0;
     MPI_Message message;
     MPI_Status status;
     if (weft_is_broken() ||
-        MPI_Improbe(MPI_ANY_SOURCE, TAG_NEWS, meetings->comm, &there, &message, &status) != MPI_SUCCESS ||
+        MPI_Improbe(MPI_ANY_SOURCE, TAG_ABORT, control->comm, &there, &message, &status) != MPI_SUCCESS ||
         !there) {
         return;
     }
-    news theirs;
+    abort_notice theirs;
     if (MPI_Mrecv(&theirs, (int)sizeof(theirs), MPI_BYTE, &message, MPI_STATUS_IGNORE) == MPI_SUCCESS) {
-        meetings->told = true;
+        control->told = true;
         weft_break(theirs.status, "weft", "process %d gave up: %s", status.MPI_SOURCE, theirs.message);
     }
 }
 
 /* The messages are short, so that they leave at once; their memory stays with MPI. */
-static void spread_news(const weft_mpi_control *meetings)
+static void send_notices(const mpi_control *control)
 {
-    news *mine = malloc(sizeof(*mine));
-    if (mine == NULL || meetings->told) {
+    abort_notice *mine = malloc(sizeof(*mine));
+    if (mine == NULL || control->told) {
         free(mine);
         return;
     }
     mine->status = weft_broken_by(mine->message, sizeof(mine->message));
     int process = 0, processes = 0, sent = 0;
-    MPI_Comm_rank(meetings->comm, &process);
-    MPI_Comm_size(meetings->comm, &processes);
+    MPI_Comm_rank(control->comm, &process);
+    MPI_Comm_size(control->comm, &processes);
     for (int p = 0; p < processes; p++) {
         MPI_Request request;
-        if (p != process && MPI_Isend(mine, (int)sizeof(*mine), MPI_BYTE, p, TAG_NEWS, meetings->comm,
+        if (p != process && MPI_Isend(mine, (int)sizeof(*mine), MPI_BYTE, p, TAG_ABORT, control->comm,
                                       &request) == MPI_SUCCESS) {
             MPI_Request_free(&request);
             sent++;
@@ -58,18 +71,14 @@ static void spread_news(const weft_mpi_control *meetings)
     }
 }
 
-void weft_mpi_give_up(weft_mpi_control *meetings)
+static void send_abort(void *state)
 {
-    weft_mpi_leave(meetings->comm);
-    spread_news(meetings);
+    mpi_control *control = state;
+    weft_mpi_leave(control->comm);
+    send_notices(control);
 }
 
-/* ---- meetings ------------------------------------------------------------------------------------------ */
-
-static void hear(void *meetings)
-{
-    weft_mpi_hear_news(meetings);
-}
+/* ---- gather and broadcast ------------------------------------------------------------------------------ */
 
 /* The requests that have ended, one by one; takes the others back. Returns whether nothing is left behind. */
 static bool end_receives(MPI_Request requests[], int count, bool ended[])
@@ -85,52 +94,51 @@ static bool end_receives(MPI_Request requests[], int count, bool ended[])
 }
 
 /* Gives back the memory of what has been sent; what is still on its way keeps it. */
-static void forget_words(weft_mpi_control *meetings)
+static void forget_sent(mpi_control *control)
 {
     int ended = 0;
-    MPI_Testall(meetings->num_sent, meetings->sent, &ended, MPI_STATUSES_IGNORE);
+    MPI_Testall(control->num_sent, control->sent, &ended, MPI_STATUSES_IGNORE);
     if (ended) {
-        free(meetings->words);
+        free(control->bytes);
     }
-    free(meetings->sent);
-    meetings->num_sent = 0;
+    free(control->sent);
+    control->num_sent = 0;
 }
 
-/* Sends to the processes first .. last - 1, and does not wait: at the next meeting they have read it. */
-static void send_words(weft_mpi_control *meetings, int first, int last, int tag, const void *words,
-                       size_t size)
+/* Sends to the processes first .. last - 1, and does not wait: at the next gather or broadcast they have read it. */
+static void send_to_some(mpi_control *control, int first, int last, int tag, const void *bytes, size_t size)
 {
-    forget_words(meetings);
-    meetings->words = malloc(size);
-    meetings->sent = malloc((size_t)(last - first) * sizeof(MPI_Request));
-    if (meetings->words == NULL || meetings->sent == NULL) {
+    forget_sent(control);
+    control->bytes = malloc(size);
+    control->sent = malloc((size_t)(last - first) * sizeof(MPI_Request));
+    if (control->bytes == NULL || control->sent == NULL) {
         weft_break(WEFT_ERR_NOMEM, "weft", "no memory to compare calls");
         return;
     }
-    memcpy(meetings->words, words, size);
+    memcpy(control->bytes, bytes, size);
     for (int p = first; p < last; p++) {
-        MPI_Isend(meetings->words, (int)size, MPI_BYTE, p, tag, meetings->comm,
-                  &meetings->sent[meetings->num_sent++]);
+        MPI_Isend(control->bytes, (int)size, MPI_BYTE, p, tag, control->comm,
+                  &control->sent[control->num_sent++]);
     }
 }
 
-/* Process 0 says that it has come, so that the others know how long to wait for what it will tell. */
-static void say_here(const weft_mpi_control *meetings, int processes)
+/* Process 0 says that it has come, so that the others know how long to wait for the broadcast. */
+static void say_here(const mpi_control *control, int processes)
 {
     for (int p = 1; p < processes; p++) {
         MPI_Request request;
-        if (MPI_Isend(NULL, 0, MPI_BYTE, p, TAG_HERE, meetings->comm, &request) == MPI_SUCCESS) {
+        if (MPI_Isend(NULL, 0, MPI_BYTE, p, TAG_HERE, control->comm, &request) == MPI_SUCCESS) {
             MPI_Request_free(&request); /* there is no memory to be kept */
         }
     }
 }
 
 /* Of process 0. Buffers that MPI may still write to are left to it. */
-static void gather_records(weft_mpi_control *meetings, const void *mine, void *all, size_t size,
-                           double timeout_s, bool came[])
+static void gather_records(mpi_control *control, const void *mine, void *all, size_t size, double timeout_s,
+                           bool came[])
 {
     int processes = 0;
-    MPI_Comm_size(meetings->comm, &processes);
+    MPI_Comm_size(control->comm, &processes);
     char *inbox = malloc(size * (size_t)processes);
     MPI_Request *requests = malloc((size_t)processes * sizeof(*requests));
     if (inbox == NULL || requests == NULL) {
@@ -139,13 +147,13 @@ static void gather_records(weft_mpi_control *meetings, const void *mine, void *a
         weft_break(WEFT_ERR_NOMEM, "weft", "no memory to compare the calls of %d processes", processes);
         return;
     }
-    say_here(meetings, processes);
+    say_here(control, processes);
     memcpy(inbox, mine, size);
     requests[0] = MPI_REQUEST_NULL;
     for (int p = 1; p < processes; p++) {
-        MPI_Irecv(inbox + size * (size_t)p, (int)size, MPI_BYTE, p, TAG_RECORD, meetings->comm, &requests[p]);
+        MPI_Irecv(inbox + size * (size_t)p, (int)size, MPI_BYTE, p, TAG_RECORD, control->comm, &requests[p]);
     }
-    weft_mpi_wait(processes, requests, timeout_s, hear, meetings);
+    weft_mpi_wait(processes, requests, timeout_s, hear_abort, control);
     bool done = end_receives(requests, processes, came);
     memcpy(all, inbox, size * (size_t)processes);
     if (done) {
@@ -154,21 +162,21 @@ static void gather_records(weft_mpi_control *meetings, const void *mine, void *a
     free(requests);
 }
 
-void weft_mpi_gather(weft_mpi_control *meetings, const void *mine, void *all, size_t size, double timeout_s,
-                     bool came[])
+static void gather(void *state, const void *mine, void *all, size_t size, double timeout_s, bool came[])
 {
+    mpi_control *control = state;
     int process = 0;
-    MPI_Comm_rank(meetings->comm, &process);
+    MPI_Comm_rank(control->comm, &process);
     if (process == 0) {
-        gather_records(meetings, mine, all, size, timeout_s, came);
+        gather_records(control, mine, all, size, timeout_s, came);
         return;
     }
-    send_words(meetings, 0, 1, TAG_RECORD, mine, size);
-    meetings->gathered = true;
+    send_to_some(control, 0, 1, TAG_RECORD, mine, size);
+    control->gathered = true;
 }
 
 /* From process 0, within the time. Memory that MPI may still write to is left to it. */
-static bool receive(weft_mpi_control *meetings, int tag, void *words, size_t size, double timeout_s)
+static bool receive(mpi_control *control, int tag, void *bytes, size_t size, double timeout_s)
 {
     void *inbox = malloc(size + 1);
     if (inbox == NULL) {
@@ -176,11 +184,11 @@ static bool receive(weft_mpi_control *meetings, int tag, void *words, size_t siz
     }
     MPI_Request request;
     bool came = false;
-    MPI_Irecv(inbox, (int)size, MPI_BYTE, 0, tag, meetings->comm, &request);
-    weft_mpi_wait(1, &request, timeout_s, hear, meetings);
+    MPI_Irecv(inbox, (int)size, MPI_BYTE, 0, tag, control->comm, &request);
+    weft_mpi_wait(1, &request, timeout_s, hear_abort, control);
     bool ended = end_receives(&request, 1, &came);
     if (came && size > 0) {
-        memcpy(words, inbox, size);
+        memcpy(bytes, inbox, size);
     }
     if (ended) {
         free(inbox);
@@ -189,34 +197,74 @@ static bool receive(weft_mpi_control *meetings, int tag, void *words, size_t siz
 }
 
 /* Process 0 waits for the others as long as these have waited for it, and has something to do then. */
-static bool receive_words(weft_mpi_control *meetings, void *words, size_t size, double timeout_s)
+static bool receive_broadcast(mpi_control *control, void *bytes, size_t size, double timeout_s)
 {
     const double work_s = 5;
-    bool here = !meetings->gathered || receive(meetings, TAG_HERE, NULL, 0, timeout_s);
-    meetings->gathered = false;
-    return here && receive(meetings, TAG_WORDS, words, size, timeout_s > 0 ? timeout_s + work_s : 0);
+    bool here = !control->gathered || receive(control, TAG_HERE, NULL, 0, timeout_s);
+    control->gathered = false;
+    return here && receive(control, TAG_BROADCAST, bytes, size, timeout_s > 0 ? timeout_s + work_s : 0);
 }
 
-bool weft_mpi_tell(weft_mpi_control *meetings, void *words, size_t size, double timeout_s)
+static bool broadcast(void *state, void *bytes, size_t size, double timeout_s)
 {
+    mpi_control *control = state;
     int process = 0, processes = 0;
-    MPI_Comm_rank(meetings->comm, &process);
-    MPI_Comm_size(meetings->comm, &processes);
+    MPI_Comm_rank(control->comm, &process);
+    MPI_Comm_size(control->comm, &processes);
     if (process != 0) {
-        return receive_words(meetings, words, size, timeout_s);
+        return receive_broadcast(control, bytes, size, timeout_s);
     }
     /* One that has not come reads them when it comes. */
-    send_words(meetings, 1, processes, TAG_WORDS, words, size);
+    send_to_some(control, 1, processes, TAG_BROADCAST, bytes, size);
     return true;
 }
 
-void weft_mpi_control_close(weft_mpi_control *meetings)
+/* ---- texts --------------------------------------------------------------------------------------------- */
+
+static void send_text(void *state, int process, const void *bytes, size_t size)
 {
-    if (weft_mpi_has_left()) { /* freeing a communicator is collective */
-        return;
+    mpi_control *control = state;
+    weft_mpi_texts_send(&control->texts, control->comm, TAG_TEXT, process, bytes, size);
+}
+
+static size_t receive_text(void *state, int *process, void *bytes, size_t size)
+{
+    const mpi_control *control = state;
+    return weft_mpi_texts_take(control->comm, TAG_TEXT, process, bytes, size);
+}
+
+/* ---- opening and closing ------------------------------------------------------------------------------- */
+
+/* Freeing a communicator is collective. What is under way keeps its memory. */
+static void close_control(void *state)
+{
+    mpi_control *control = state;
+    const double bytes_are_there_s = 5;
+    weft_mpi_texts_close(&control->texts);
+    if (!weft_mpi_has_left()) {
+        weft_mpi_wait(control->num_sent, control->sent, bytes_are_there_s, NULL, NULL);
+        forget_sent(control);
+        MPI_Comm_free(&control->comm);
     }
-    const double words_are_there_s = 5;
-    weft_mpi_wait(meetings->num_sent, meetings->sent, words_are_there_s, NULL, NULL);
-    forget_words(meetings);
-    MPI_Comm_free(&meetings->comm);
+    free(control);
+}
+
+bool weft_mpi_control_open(MPI_Comm comm, weft_control *table)
+{
+    mpi_control *control = calloc(1, sizeof(*control));
+    if (control == NULL) {
+        return false;
+    }
+    control->comm = comm;
+    *table = (weft_control){
+        .state = control,
+        .gather = gather,
+        .broadcast = broadcast,
+        .send = send_text,
+        .receive = receive_text,
+        .send_abort = send_abort,
+        .hear_abort = hear_abort,
+        .close = close_control,
+    };
+    return true;
 }

@@ -86,7 +86,7 @@ static bool meet(const opening *o, MPI_Comm comm)
     }
     common->pack_bytes = min_pack_bytes(common);
     find_places(common);
-    return duplicate(o, common->messages, &common->meetings) &&
+    return duplicate(o, common->messages, &common->control) &&
            (common->pack_bytes == 0 || duplicate(o, common->messages, &common->packs));
 }
 
@@ -97,7 +97,7 @@ weft_mpi_common *weft_mpi_meet(const char *function, MPI_Comm comm, int64_t pack
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for the MPI transport");
         return NULL;
     }
-    common->messages = common->meetings = common->packs = MPI_COMM_NULL;
+    common->messages = common->control = common->packs = MPI_COMM_NULL;
     common->mine = (weft_mpi_card){ pack_bytes, weft_machine_id() };
     MPI_Comm_rank(comm, &common->place.process);
     MPI_Comm_size(comm, &common->place.num_processes);

@@ -15,7 +15,7 @@ typedef struct weft_mpi_card {
 } weft_mpi_card;
 
 typedef struct weft_mpi_common {
-    MPI_Comm messages, meetings, packs; /* duplicates; packs: MPI_COMM_NULL where nobody packs */
+    MPI_Comm messages, control, packs; /* duplicates; packs: MPI_COMM_NULL where nobody packs */
     weft_process_place place;
     weft_mpi_card mine, *cards; /* of each process */
     int *nodes;                 /* the same: the first process of its machine */

@@ -172,7 +172,7 @@ static void pack_waiting(weft_mpi_packs *packs, outbox *to, weft_vec *finished)
     }
 }
 
-static void send_all_packs(weft_mpi_packs *packs, weft_vec *finished)
+void weft_mpi_packs_flush(weft_mpi_packs *packs, weft_vec *finished)
 {
     for (int i = 0; i < packs->num_busy; i++) {
         outbox *to = &packs->outboxes[packs->busy[i]];
@@ -262,7 +262,6 @@ static void close_ranks(weft_mpi_packs *packs)
 
 void weft_mpi_packs_poll(weft_mpi_packs *packs, weft_vec *finished)
 {
-    send_all_packs(packs, finished);
     weft_mpi_requests *active = &packs->active;
     int count = weft_mpi_requests_test(active);
     if (count < 0) {
@@ -282,7 +281,7 @@ void weft_mpi_packs_poll(weft_mpi_packs *packs, weft_vec *finished)
     }
     if (sent) {
         close_ranks(packs);
-        send_all_packs(packs, finished);
+        weft_mpi_packs_flush(packs, finished);
     }
 }
 

@@ -1,7 +1,7 @@
 /* Small messages over MPI: those for one process that are ready together leave in one message (comm/pack.h),
  * on a communicator of their own.
  *
- * A send is copied into the open pack of its process, which leaves when it is full or at the next poll. All
+ * A send is copied into the open pack of its process, which leaves when it is full or flushed. All
  * messages of a pack but the last have ended with that: their panels are free. The last one ends when the
  * pack has left, so that the engine polls until then. Few packs are under way to one process; beyond, sends
  * wait uncopied, so the memory is bounded.
@@ -14,7 +14,7 @@
 
 #include <mpi.h>
 
-#include "comm/comm.h"
+#include "comm/transport.h"
 
 typedef struct weft_mpi_packs weft_mpi_packs;
 
@@ -26,13 +26,15 @@ weft_mpi_packs *weft_mpi_packs_open(MPI_Comm comm, int64_t limit, const int node
 void weft_mpi_packs_close(weft_mpi_packs *packs);
 
 bool weft_mpi_packs_takes(const weft_mpi_packs *packs, const weft_message *message);
-/* As weft_transport.start(). May append to `finished`. */
+/* As weft_data.start(). May append to `finished`. */
 weft_status weft_mpi_packs_start(weft_mpi_packs *packs, const weft_message *message, bool receive,
                                  void *memory, void *token, weft_vec *finished);
-/* Sends what is packed, takes what has come; appends the messages that have ended to `finished`
+/* As weft_data.flush(): the open packs leave. */
+void weft_mpi_packs_flush(weft_mpi_packs *packs, weft_vec *finished);
+/* Takes what has come; appends the messages that have ended to `finished`
  * (weft_finished). Calls weft_break() when what came is lost. */
 void weft_mpi_packs_poll(weft_mpi_packs *packs, weft_vec *finished);
-/* As weft_transport.abandon(). */
+/* As weft_data.abandon(). */
 void weft_mpi_packs_abandon(weft_mpi_packs *packs);
 
 #endif

@@ -6,7 +6,7 @@
 #ifndef WEFT_SRC_COMM_PACK_H
 #define WEFT_SRC_COMM_PACK_H
 
-#include "comm/comm.h"
+#include "comm/transport.h"
 
 /* Of a pack. What MPI sends without asking first over TCP (64 KB), less something. */
 enum { WEFT_PACK_CAPACITY = 48 * 1024 };

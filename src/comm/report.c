@@ -136,8 +136,8 @@ static void describe_difference(const weft_account *accounts, const weft_finding
         snprintf(more, sizeof(more), " (not it alone: %d processes)", f->count);
     }
     snprintf(text, size, "call %llu: %s calls %.320s%s, %s calls %.320s%s", (unsigned long long)f->call,
-             weft_process_text(f->process, first, sizeof(first)), text_of(accounts, f->process, f->call), more,
-             weft_process_text(f->other, second, sizeof(second)), text_of(accounts, f->other, f->call),
+             weft_process_text(f->process, first, sizeof(first)), text_of(accounts, f->process, f->call),
+             more, weft_process_text(f->other, second, sizeof(second)), text_of(accounts, f->other, f->call),
              f->earlier ? "; they may have differed before: older calls are not kept, WEFT_CHECK=1 finds them"
                         : "");
 }
@@ -184,8 +184,7 @@ void weft_finding_text(const weft_account *accounts, const weft_finding *f, char
                  "%s has made %s, and its tasks have not ended, or the program holds a shard (%d of its %d "
                  "pending "
                  "transfers wait for that)",
-                 who, call, (int)accounts[f->process].without_panels,
-                 (int)accounts[f->process].transfers);
+                 who, call, (int)accounts[f->process].without_panels, (int)accounts[f->process].transfers);
         break;
     case WEFT_FAULT_LINK:
         snprintf(text, size, "messages of %s from %s to %s do not move", call, who,

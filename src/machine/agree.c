@@ -121,7 +121,8 @@ static weft_status agree(const weft_peers *peers, weft_calibration calibration, 
     return status == WEFT_OK ? broadcast(peers, b) : status;
 }
 
-weft_status weft_machine_agree(const weft_peers *peers, weft_calibration calibration, weft_machine_found *found)
+weft_status weft_machine_agree(const weft_peers *peers, weft_calibration calibration,
+                               weft_machine_found *found)
 {
     int lock = -1; /* until the measured figures have been kept */
     weft_status status = WEFT_OK;
@@ -139,7 +140,9 @@ weft_status weft_machine_agree(const weft_peers *peers, weft_calibration calibra
     weft_machine_unlock(lock);
     *found = (weft_machine_found){
         .machine = b.machine,
-        .source = b.builtin ? weft_machine_builtin : b.kept ? weft_machine_kept : weft_machine_measured,
+        .source = b.builtin ? weft_machine_builtin
+                  : b.kept  ? weft_machine_kept
+                            : weft_machine_measured,
         .spread = { peers->num_processes, b.machines },
     };
     return status;

@@ -97,10 +97,9 @@ weft_status weft_link_measure(const weft_peers *peers, int peer, weft_link *link
 {
     /* The remainder is below the resolution of clock and scheduler. */
     const double least_us = 0.05;
-    probe p = { .peers = peers,
-                .peer = peer,
-                .asks = peers->process == 0,
-                .memory = calloc(PIECES, PIECE_BYTES) };
+    probe p = {
+        .peers = peers, .peer = peer, .asks = peers->process == 0, .memory = calloc(PIECES, PIECE_BYTES)
+    };
     if (p.memory == NULL) {
         return WEFT_ERR_NOMEM;
     }

@@ -217,15 +217,16 @@ weft_status weft_models_prepare(bool warn, char *why, size_t why_size)
 {
     char models[PATH_MAX];
     if (!weft_models_folder(models, sizeof(models))) {
-        return refuse(WEFT_ERR_INVALID, "the folder for StarPU's files (STARPU_HOME, ...) has too long a name",
-                      why, why_size);
+        return refuse(WEFT_ERR_INVALID,
+                      "the folder for StarPU's files (STARPU_HOME, ...) has too long a name", why, why_size);
     }
     if (is_usable(models)) {
         return WEFT_OK;
     }
     if (!make_own()) {
         snprintf(why, why_size,
-                 "StarPU must keep files, and neither %s nor a folder in TMPDIR or /tmp can be written", models);
+                 "StarPU must keep files, and neither %s nor a folder in TMPDIR or /tmp can be written",
+                 models);
         return WEFT_ERR_IO;
     }
     copy_buses(models);

@@ -6,18 +6,12 @@
 const char *weft_stage_kind_name(weft_stage_kind kind)
 {
     static const char *const names[] = {
-        [WEFT_STAGE_GENERAL] = "general",
-        [WEFT_STAGE_LOCAL] = "local",
-        [WEFT_STAGE_ALL_GATHER] = "all-gather",
-        [WEFT_STAGE_REDUCE_SCATTER] = "reduce-scatter",
-        [WEFT_STAGE_ALL_REDUCE] = "all-reduce",
-        [WEFT_STAGE_ALL_TO_ALL] = "all-to-all",
-        [WEFT_STAGE_BROADCAST] = "broadcast",
-        [WEFT_STAGE_SCATTER] = "scatter",
-        [WEFT_STAGE_GATHER] = "gather",
-        [WEFT_STAGE_REDUCE] = "reduce",
-        [WEFT_STAGE_SHIFT] = "shift",
-        [WEFT_STAGE_HALO] = "halo",
+        [WEFT_STAGE_GENERAL] = "general",       [WEFT_STAGE_LOCAL] = "local",
+        [WEFT_STAGE_ALL_GATHER] = "all-gather", [WEFT_STAGE_REDUCE_SCATTER] = "reduce-scatter",
+        [WEFT_STAGE_ALL_REDUCE] = "all-reduce", [WEFT_STAGE_ALL_TO_ALL] = "all-to-all",
+        [WEFT_STAGE_BROADCAST] = "broadcast",   [WEFT_STAGE_SCATTER] = "scatter",
+        [WEFT_STAGE_GATHER] = "gather",         [WEFT_STAGE_REDUCE] = "reduce",
+        [WEFT_STAGE_SHIFT] = "shift",           [WEFT_STAGE_HALO] = "halo",
     };
     return names[kind];
 }

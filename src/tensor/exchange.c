@@ -2,7 +2,7 @@
  * (exchange_pieces.h) become.
  *
  * Receives stand in the order of the pieces. So what a record waits for, a staging buffer that is used again
- * or a panel that is relayed, never waits for a message that comes later: sends.h builds on it.
+ * or a panel that is relayed, never waits for a message that comes later: start_queue.h builds on it.
  *
  * A piece that is relayed is read from the target tensor, where its source rank has received it. Relays go up
  * in the order of the target's mesh (plan/broadcast_tree.h), and so do the records that fill panels: a panel

@@ -147,7 +147,7 @@ static void reserve_tags(weft_tag_range ranges[], bool receive)
 }
 
 /* Before anything is sent: a send of an older call may be waited for, one of this call not, for others may wait
- * for what comes after it (comm/sends.h). */
+ * for what comes after it (comm/start_queue.h). */
 static void renew_source(const weft_tensor_impl *source)
 {
     for (int i = 0; i < source->num_shards; i++) {

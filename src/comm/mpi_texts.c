@@ -1,4 +1,4 @@
-#include "comm/mpi_words.h"
+#include "comm/mpi_texts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +9,11 @@ typedef struct sent {
 } sent;
 
 /* Forgets those that have ended. */
-static void sweep(weft_mpi_words *words)
+static void sweep(weft_mpi_texts *texts)
 {
-    sent *all = words->sent.items;
+    sent *all = texts->sent.items;
     size_t kept = 0;
-    for (size_t i = 0; i < words->sent.count; i++) {
+    for (size_t i = 0; i < texts->sent.count; i++) {
         int ended = 0;
         MPI_Test(&all[i].request, &ended, MPI_STATUS_IGNORE);
         if (ended) {
@@ -22,20 +22,20 @@ static void sweep(weft_mpi_words *words)
             all[kept++] = all[i];
         }
     }
-    words->sent.count = kept;
+    texts->sent.count = kept;
 }
 
-void weft_mpi_words_send(weft_mpi_words *words, MPI_Comm comm, int tag, int process, const void *text,
+void weft_mpi_texts_send(weft_mpi_texts *texts, MPI_Comm comm, int tag, int process, const void *text,
                          size_t size)
 {
     int processes = 0;
     MPI_Comm_size(comm, &processes);
-    sweep(words);
-    if (words->sent.count > 4 * (size_t)processes) {
+    sweep(texts);
+    if (texts->sent.count > 4 * (size_t)processes) {
         return;
     }
     void *copy = malloc(size);
-    sent *new = copy == NULL ? NULL : weft_vec_push(&words->sent, sizeof(*new));
+    sent *new = copy == NULL ? NULL : weft_vec_push(&texts->sent, sizeof(*new));
     if (new == NULL) {
         free(copy);
         return;
@@ -43,12 +43,12 @@ void weft_mpi_words_send(weft_mpi_words *words, MPI_Comm comm, int tag, int proc
     memcpy(copy, text, size);
     new->text = copy;
     if (MPI_Isend(copy, (int)size, MPI_BYTE, process, tag, comm, &new->request) != MPI_SUCCESS) {
-        words->sent.count--;
+        texts->sent.count--;
         free(copy);
     }
 }
 
-size_t weft_mpi_words_take(MPI_Comm comm, int tag, int *process, void *text, size_t size)
+size_t weft_mpi_texts_take(MPI_Comm comm, int tag, int *process, void *text, size_t size)
 {
     int there = 0, count = 0;
     MPI_Message message;
@@ -64,8 +64,8 @@ size_t weft_mpi_words_take(MPI_Comm comm, int tag, int *process, void *text, siz
     return (size_t)count <= size ? (size_t)count : 0;
 }
 
-void weft_mpi_words_close(weft_mpi_words *words)
+void weft_mpi_texts_close(weft_mpi_texts *texts)
 {
-    sweep(words);
-    weft_vec_free(&words->sent);
+    sweep(texts);
+    weft_vec_free(&texts->sent);
 }

@@ -1,4 +1,4 @@
-#include "comm/sends.h"
+#include "comm/start_queue.h"
 
 #include <stdlib.h>
 
@@ -8,52 +8,55 @@
 enum { ALWAYS = 2, MOST = 64 };
 
 typedef struct peer_queue {
-    weft_vec heap;      /* weft_send; the oldest tag on top */
+    weft_vec heap;      /* weft_waiting_message; the oldest tag on top */
     weft_vec under_way; /* uint32_t: tags, in no order; room for those of the heap too */
     int64_t bytes;      /* under way */
+    uint32_t next;      /* where all go in order: the tag to start */
     bool listed;        /* among `waiting` */
 } peer_queue;
 
-struct weft_sends {
+struct weft_start_queue {
     int process, num_processes;
     int64_t window_bytes;
-    peer_queue **peers; /* NULL: nothing was ever sent there */
+    bool in_order;
+    peer_queue **peers; /* NULL: nothing ever waited for that process */
     int *waiting;       /* peers whose heaps are not empty */
     int num_waiting;
 };
 
-weft_sends *weft_sends_new(int process, int num_processes, int64_t window_bytes)
+weft_start_queue *weft_start_queue_new(int process, int num_processes, int64_t window_bytes, bool in_order)
 {
-    weft_sends *sends = calloc(1, sizeof(*sends));
-    if (sends != NULL) {
-        sends->process = process;
-        sends->num_processes = num_processes;
-        sends->window_bytes = window_bytes;
-        sends->peers = calloc((size_t)num_processes, sizeof(*sends->peers));
-        sends->waiting = calloc((size_t)num_processes, sizeof(*sends->waiting));
+    weft_start_queue *all = calloc(1, sizeof(*all));
+    if (all != NULL) {
+        all->process = process;
+        all->num_processes = num_processes;
+        all->window_bytes = window_bytes;
+        all->in_order = in_order;
+        all->peers = calloc((size_t)num_processes, sizeof(*all->peers));
+        all->waiting = calloc((size_t)num_processes, sizeof(*all->waiting));
     }
-    if (sends != NULL && (sends->peers == NULL || sends->waiting == NULL)) {
-        weft_sends_free(sends);
+    if (all != NULL && (all->peers == NULL || all->waiting == NULL)) {
+        weft_start_queue_free(all);
         return NULL;
     }
-    return sends;
+    return all;
 }
 
-void weft_sends_free(weft_sends *sends)
+void weft_start_queue_free(weft_start_queue *all)
 {
-    if (sends == NULL) {
+    if (all == NULL) {
         return;
     }
-    for (int p = 0; sends->peers != NULL && p < sends->num_processes; p++) {
-        if (sends->peers[p] != NULL) {
-            weft_vec_free(&sends->peers[p]->heap);
-            weft_vec_free(&sends->peers[p]->under_way);
-            free(sends->peers[p]);
+    for (int p = 0; all->peers != NULL && p < all->num_processes; p++) {
+        if (all->peers[p] != NULL) {
+            weft_vec_free(&all->peers[p]->heap);
+            weft_vec_free(&all->peers[p]->under_way);
+            free(all->peers[p]);
         }
     }
-    free(sends->peers);
-    free(sends->waiting);
-    free(sends);
+    free(all->peers);
+    free(all->waiting);
+    free(all);
 }
 
 /* Tags wrap around; those that are alive together are close. */
@@ -64,17 +67,17 @@ static bool is_older(uint32_t a, uint32_t b)
 
 /* ---- the heap ------------------------------------------------------------------------------------------ */
 
-static void sift_up(weft_send *heap, size_t i)
+static void sift_up(weft_waiting_message *heap, size_t i)
 {
     while (i > 0 && is_older(heap[i].tag, heap[(i - 1) / 2].tag)) {
-        weft_send above = heap[(i - 1) / 2];
+        weft_waiting_message above = heap[(i - 1) / 2];
         heap[(i - 1) / 2] = heap[i];
         heap[i] = above;
         i = (i - 1) / 2;
     }
 }
 
-static void sift_down(weft_send *heap, size_t count)
+static void sift_down(weft_waiting_message *heap, size_t count)
 {
     for (size_t i = 0, child; (child = 2 * i + 1) < count; i = child) {
         if (child + 1 < count && is_older(heap[child + 1].tag, heap[child].tag)) {
@@ -83,21 +86,21 @@ static void sift_down(weft_send *heap, size_t count)
         if (!is_older(heap[child].tag, heap[i].tag)) {
             return;
         }
-        weft_send below = heap[child];
+        weft_waiting_message below = heap[child];
         heap[child] = heap[i];
         heap[i] = below;
     }
 }
 
-bool weft_sends_add(weft_sends *sends, const weft_send *send)
+bool weft_start_queue_add(weft_start_queue *all, const weft_waiting_message *send)
 {
-    peer_queue **queue = &sends->peers[send->peer];
+    peer_queue **queue = &all->peers[send->peer];
     if (*queue == NULL && (*queue = calloc(1, sizeof(**queue))) == NULL) {
         return false;
     }
     size_t room = (*queue)->under_way.count + (*queue)->heap.count + 1;
     bool has_room = weft_vec_reserve(&(*queue)->under_way, room, sizeof(uint32_t));
-    weft_send *last = has_room ? weft_vec_push(&(*queue)->heap, sizeof(*last)) : NULL;
+    weft_waiting_message *last = has_room ? weft_vec_push(&(*queue)->heap, sizeof(*last)) : NULL;
     if (last == NULL) {
         return false;
     }
@@ -105,7 +108,7 @@ bool weft_sends_add(weft_sends *sends, const weft_send *send)
     sift_up((*queue)->heap.items, (*queue)->heap.count - 1);
     if (!(*queue)->listed) {
         (*queue)->listed = true;
-        sends->waiting[sends->num_waiting++] = send->peer;
+        all->waiting[all->num_waiting++] = send->peer;
     }
     return true;
 }
@@ -123,59 +126,63 @@ static bool older_than_all(const peer_queue *queue, uint32_t tag)
     return true;
 }
 
-static bool may_start(const weft_sends *sends, const peer_queue *queue)
+static bool may_start(const weft_start_queue *all, const peer_queue *queue)
 {
     size_t count = queue->under_way.count;
-    if (count < ALWAYS || (queue->bytes < sends->window_bytes && count < MOST)) {
+    const weft_waiting_message *oldest = queue->heap.items;
+    if (all->in_order && oldest->tag != queue->next) {
+        return false;
+    }
+    if (count < ALWAYS || (queue->bytes < all->window_bytes && count < MOST)) {
         return true;
     }
-    const weft_send *oldest = queue->heap.items;
     return older_than_all(queue, oldest->tag);
 }
 
-static void take_top(peer_queue *queue, weft_send *send)
+static void take_top(peer_queue *queue, weft_waiting_message *send)
 {
-    weft_send *heap = queue->heap.items;
+    weft_waiting_message *heap = queue->heap.items;
     *send = heap[0];
     heap[0] = heap[--queue->heap.count];
     sift_down(heap, queue->heap.count);
     uint32_t *tag = weft_vec_push(&queue->under_way, sizeof(*tag)); /* there is room */
     *tag = send->tag;
     queue->bytes += send->bytes;
+    queue->next = send->tag + 1;
 }
 
 /* How far a process lies after this one: each begins with the next one, so that not all send to one. */
-static int distance(const weft_sends *sends, int peer)
+static int distance(const weft_start_queue *all, int peer)
 {
-    return peer > sends->process ? peer - sends->process : peer - sends->process + sends->num_processes;
+    return peer > all->process ? peer - all->process : peer - all->process + all->num_processes;
 }
 
-bool weft_sends_next(weft_sends *sends, weft_send *send)
+bool weft_start_queue_next(weft_start_queue *all, weft_waiting_message *send)
 {
     int best = -1;
-    for (int i = 0; i < sends->num_waiting; i++) {
-        int peer = sends->waiting[i];
-        if (may_start(sends, sends->peers[peer]) &&
-            (best < 0 || distance(sends, peer) < distance(sends, sends->waiting[best]))) {
+    for (int i = 0; i < all->num_waiting; i++) {
+        int peer = all->waiting[i];
+        if (may_start(all, all->peers[peer]) &&
+            (best < 0 || distance(all, peer) < distance(all, all->waiting[best]))) {
             best = i;
         }
     }
     if (best < 0) {
         return false;
     }
-    peer_queue *queue = sends->peers[sends->waiting[best]];
+    peer_queue *queue = all->peers[all->waiting[best]];
     take_top(queue, send);
     if (queue->heap.count == 0) {
         queue->listed = false;
-        sends->waiting[best] = sends->waiting[--sends->num_waiting];
+        all->waiting[best] = all->waiting[--all->num_waiting];
     }
     return true;
 }
 
-void weft_sends_ended(weft_sends *sends, int peer, uint32_t tag, int64_t bytes)
+void weft_start_queue_ended(weft_start_queue *all, int peer, uint32_t tag, int64_t bytes)
 {
-    peer_queue *queue = sends->peers[peer];
-    if (queue == NULL) { /* nothing was ever added for that process: there was no memory */
+    peer_queue *queue = all->peers[peer];
+    if (queue == NULL) { /* nothing was ever added for that process */
         return;
     }
     uint32_t *tags = queue->under_way.items;
@@ -188,15 +195,15 @@ void weft_sends_ended(weft_sends *sends, int peer, uint32_t tag, int64_t bytes)
     }
 }
 
-void weft_sends_clear(weft_sends *sends)
+void weft_start_queue_clear(weft_start_queue *all)
 {
-    for (int p = 0; p < sends->num_processes; p++) {
-        peer_queue *queue = sends->peers[p];
+    for (int p = 0; p < all->num_processes; p++) {
+        peer_queue *queue = all->peers[p];
         if (queue != NULL) {
             queue->heap.count = queue->under_way.count = 0;
             queue->bytes = 0;
             queue->listed = false;
         }
     }
-    sends->num_waiting = 0;
+    all->num_waiting = 0;
 }

@@ -1,0 +1,114 @@
+/* The life of a transfer, from its submission to the release of its panel. engine.c has what is between. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/engine.h"
+#include "runtime/pending.h"
+
+uint32_t weft_comm_reserve(weft_comm *comm, int peer, bool receive, uint32_t count)
+{
+    uint32_t *next = &(receive ? comm->next_receive : comm->next_send)[peer];
+    uint32_t first = *next;
+    *next += count;
+    return first;
+}
+
+static void pending_add(weft_comm *comm, weft_comm_transfer *t)
+{
+    starpu_pthread_mutex_lock(&comm->mutex);
+    comm->pending++;
+    t->older = comm->newest;
+    *(comm->newest ? &comm->newest->newer : &comm->oldest) = t;
+    comm->newest = t;
+    starpu_pthread_mutex_unlock(&comm->mutex);
+}
+
+/* Runs on any thread. */
+static void on_acquired(void *argument)
+{
+    weft_comm_transfer *t = argument;
+    weft_comm *comm = t->comm;
+    starpu_pthread_mutex_lock(&comm->mutex);
+    t->phase = WEFT_READY;
+    comm->granted++;
+    comm->last_progress_us = starpu_timing_now();
+    bool first = comm->first_ready == NULL; /* else the progress thread has been woken for those before it */
+    *(first ? &comm->first_ready : &comm->last_ready->next) = t;
+    comm->last_ready = t;
+    if (first) {
+        starpu_pthread_cond_signal(&comm->wake);
+    }
+    starpu_pthread_mutex_unlock(&comm->mutex);
+}
+
+bool weft_comm_submit(weft_comm *comm, starpu_data_handle_t handle, bool receive, bool whole, int count,
+                      const weft_message messages[], const weft_layout *layout, const char *label)
+{
+    size_t size = sizeof(weft_comm_transfer) + (size_t)count * sizeof(weft_message);
+    weft_comm_transfer *t = calloc(1, size + (size_t)count * sizeof(weft_posted));
+    if (t == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, "weft_comm_submit", "no memory for a transfer of %d messages", count);
+        return false;
+    }
+    t->comm = comm;
+    t->handle = handle;
+    t->receive = receive;
+    t->count = t->unfinished = count;
+    t->submitted_us = starpu_timing_now();
+    t->call = weft_runtime.call;
+    t->call_number = weft_runtime.call_number;
+    t->layout = layout;
+    strncpy(t->label, label == NULL ? "" : label, WEFT_LABEL_SIZE - 1);
+    memcpy(t->messages, messages, (size_t)count * sizeof(t->messages[0]));
+    t->posted = (weft_posted *)((char *)t + size);
+    for (int i = 0; i < count; i++) {
+        t->posted[i].transfer = t;
+    }
+    pending_add(comm, t);
+    weft_pending_begin(weft_runtime.pending, weft_comm_pending_tasks(count));
+    enum starpu_data_access_mode mode = !receive ? STARPU_R : whole ? STARPU_W : STARPU_RW;
+    starpu_data_acquire_on_node_cb(handle, STARPU_MAIN_RAM, mode, on_acquired, t);
+    return true;
+}
+
+/* ---- the end ------------------------------------------------------------------------------------------- */
+
+void weft_transfer_leave_memory(const weft_comm_transfer *t)
+{
+    struct starpu_variable_interface *panel = starpu_data_get_interface_on_node(t->handle, STARPU_MAIN_RAM);
+    void *elsewhere = malloc(panel->elemsize);
+    if (elsewhere != NULL) {
+        memcpy(elsewhere, (void *)panel->ptr, panel->elemsize);
+        panel->ptr = panel->dev_handle = (uintptr_t)elsewhere;
+    }
+}
+
+weft_comm_transfer *weft_transfers_active(weft_comm *comm)
+{
+    weft_comm_transfer *first = NULL;
+    starpu_pthread_mutex_lock(&comm->mutex);
+    for (weft_comm_transfer *t = comm->oldest; t != NULL; t = t->newer) {
+        if (t->phase == WEFT_ACTIVE) {
+            t->next = first;
+            first = t;
+        }
+    }
+    starpu_pthread_mutex_unlock(&comm->mutex);
+    return first;
+}
+
+void weft_transfer_end(weft_comm *comm, weft_comm_transfer *t)
+{
+    starpu_data_release_on_node(t->handle, STARPU_MAIN_RAM);
+    starpu_pthread_mutex_lock(&comm->mutex);
+    comm->granted--;
+    *(t->newer ? &t->newer->older : &comm->newest) = t->older;
+    *(t->older ? &t->older->newer : &comm->oldest) = t->newer;
+    comm->last_progress_us = starpu_timing_now();
+    if (--comm->pending == 0) {
+        starpu_pthread_cond_broadcast(&comm->idle);
+    }
+    starpu_pthread_mutex_unlock(&comm->mutex);
+    weft_pending_end(weft_runtime.pending, weft_comm_pending_tasks(t->count));
+    free(t);
+}
