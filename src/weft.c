@@ -20,12 +20,30 @@
 #include "runtime/task_memory.h"
 #include "runtime/thread.h"
 #include "runtime/variables.h"
+#include "start.h"
 #include "tensor/tensor.h"
 
 /* No transport: this process is alone. */
 static const weft_transport no_transport = { .name = "self", .place = { 0, 1, 0, 1 } };
 
-static weft_status open_transport(const char *function, weft_settings *settings, const void *communicator,
+#if WEFT_HAVE_MPI
+static weft_status open_mpi(const char *function, const weft_settings *settings, const void *communicator,
+                            weft_transport *transport)
+{
+    return weft_mpi_open(function, communicator, settings->pack_bytes, settings->timeout_s, transport);
+}
+#else
+static weft_status open_mpi(const char *function, const weft_settings *settings, const void *communicator,
+                            weft_transport *transport)
+{
+    (void)settings;
+    (void)communicator;
+    (void)transport;
+    return weft_fail(WEFT_ERR_UNSUPPORTED, function, "this library was built without MPI");
+}
+#endif
+
+static weft_status open_transport(const char *function, weft_settings *settings, const weft_opener *opener,
                                   weft_transport *transport)
 {
     *transport = no_transport;
@@ -39,25 +57,15 @@ static weft_status open_transport(const char *function, weft_settings *settings,
     if (settings->world != WEFT_WORLD_MPI) {
         return WEFT_OK;
     }
-#if WEFT_HAVE_MPI
-    return weft_mpi_open(function, communicator, settings->pack_bytes, settings->timeout_s, transport);
-#else
-    (void)communicator;
-    return weft_fail(WEFT_ERR_UNSUPPORTED, function, "this library was built without MPI");
-#endif
+    return opener == NULL ? open_mpi(function, settings, NULL, transport)
+                          : opener->open(function, settings, opener->argument, transport);
 }
 
 /* Whether all processes that a launcher has started should be in the world: not where the program names a
- * world of one process, or has a communicator of its own. */
-static bool expects_all(weft_world asked, const void *communicator)
+ * world of one process. */
+static bool expects_all(weft_world asked, const weft_opener *opener)
 {
-#if WEFT_HAVE_MPI
-    if (communicator != NULL) {
-        return *(const MPI_Comm *)communicator == MPI_COMM_WORLD;
-    }
-#endif
-    (void)communicator;
-    return asked == WEFT_WORLD_AUTO || asked == WEFT_WORLD_MPI;
+    return opener != NULL ? opener->expects_all : asked == WEFT_WORLD_AUTO || asked == WEFT_WORLD_MPI;
 }
 
 static void warn(const weft_settings *settings, bool all_expected, const weft_transport *transport)
@@ -149,16 +157,16 @@ static void watch_exit(void)
 
 /* A process that cannot start comes as far as the others' handshake all the same, where it can: they wait
  * for it. */
-static weft_status start(const char *function, const weft_config *config, const void *communicator)
+static weft_status start(const char *function, const weft_config *config, const weft_opener *opener)
 {
     weft_settings settings;
     weft_status status = weft_settings_read(function, config, &settings);
-    if (communicator != NULL) {
+    if (opener != NULL) {
         settings.world = WEFT_WORLD_MPI;
     }
-    bool all_expected = expects_all(settings.world, communicator);
+    bool all_expected = expects_all(settings.world, opener);
     weft_transport transport;
-    weft_status opened = open_transport(function, &settings, communicator, &transport);
+    weft_status opened = open_transport(function, &settings, opener, &transport);
     status = status != WEFT_OK ? status : opened;
     status = status == WEFT_OK ? weft_runtime_start(function, &settings, transport.place) : status;
     status = weft_handshake(function, status, &settings, &transport);
@@ -176,10 +184,10 @@ static weft_status start(const char *function, const weft_config *config, const 
     return WEFT_OK;
 }
 
-static weft_status claim_and_start(const char *function, const weft_config *config, const void *communicator)
+weft_status weft_init_over(const char *function, const weft_opener *opener, const weft_config *config)
 {
     weft_status status = weft_thread_claim(function);
-    if (status == WEFT_OK && (status = start(function, config, communicator)) != WEFT_OK) {
+    if (status == WEFT_OK && (status = start(function, config, opener)) != WEFT_OK) {
         weft_thread_leave();
     }
     return status;
@@ -187,13 +195,14 @@ static weft_status claim_and_start(const char *function, const weft_config *conf
 
 weft_status weft_init(const weft_config *config)
 {
-    return claim_and_start("weft_init", config, NULL);
+    return weft_init_over("weft_init", NULL, config);
 }
 
 #if WEFT_HAVE_MPI
 weft_status weft_init_mpi(MPI_Comm comm, const weft_config *config)
 {
-    return claim_and_start("weft_init_mpi", config, &comm);
+    weft_opener opener = { .open = open_mpi, .argument = &comm, .expects_all = comm == MPI_COMM_WORLD };
+    return weft_init_over("weft_init_mpi", &opener, config);
 }
 #endif
 

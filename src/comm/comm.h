@@ -61,6 +61,22 @@ uint32_t weft_comm_reserve(weft_comm *comm, int peer, bool receive, uint32_t cou
 bool weft_comm_submit(weft_comm *comm, starpu_data_handle_t handle, bool receive, bool whole, int count,
                       const weft_message messages[], const weft_layout *layout, const char *label);
 
+/* Whether the transport carries out a stage as a whole: the same on every process (weft_data.claims). */
+bool weft_comm_claims(const weft_comm *comm, const weft_stage *stage);
+
+/* A panel of such a stage. */
+typedef struct weft_stage_operand {
+    weft_stage_panel panel; /* memory: filled in later */
+    starpu_data_handle_t handle;
+    int64_t offset; /* of the panel in it */
+    bool whole;     /* of a target: the panel is all of the handle */
+} weft_stage_operand;
+
+/* Submits a stage that was claimed: with the panels of all hosted ranks, of which there is one at least. What it
+ * is given is copied. False with the error kept: no memory, nothing submitted. */
+bool weft_comm_submit_stage(weft_comm *comm, const weft_stage *stage, int count,
+                            const weft_stage_operand operands[], const char *label);
+
 /* What a transfer of `count` messages counts in weft_pending. StarPU makes two tasks of an acquisition, and a
  * message takes 0.2 KB more. */
 static inline int64_t weft_comm_pending_tasks(int count)

@@ -105,6 +105,7 @@ static void give_up(weft_comm *comm)
     weft_report_write(comm);
     weft_inquiry_end(comm);
     comm->told = true;
+    weft_claimed_clear(comm);
     weft_start_queue_clear(comm->sends);
     if (comm->receives != NULL) {
         weft_start_queue_clear(comm->receives);
@@ -181,6 +182,9 @@ static int start_transfer(weft_comm *comm, weft_comm_transfer *t)
         weft_transfer_end(comm, t);
         return 0;
     }
+    if (t->claimed != NULL) {
+        return weft_claimed_granted(comm, t);
+    }
     int started = 0;
     int count = t->count; /* the last message to fail ends the weft_comm_transfer */
     for (int i = 0; i < count; i++) {
@@ -245,6 +249,10 @@ static int poll_transport(weft_comm *comm)
     int count = comm->transport.data.poll(comm->transport.data.state, finished, MAX_FINISHED);
     for (int i = 0; i < count; i++) {
         weft_posted *message = finished[i].token;
+        if (message->transfer->claimed != NULL) {
+            weft_claimed_end(message->transfer->claimed, finished[i].status);
+            continue;
+        }
         comm->active--;
         comm->active_bytes -= message->transfer->messages[message - message->transfer->posted].bytes;
         message_ended(comm, message, finished[i].status);

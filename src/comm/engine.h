@@ -20,8 +20,11 @@ typedef struct weft_posted {
     atomic_bool ended; /* set by the progress thread; whoever prints reads it */
 } weft_posted;
 
+typedef struct weft_claimed_stage weft_claimed_stage; /* claimed_stage.c */
+
 typedef struct weft_comm_transfer {
     weft_comm *comm;
+    weft_claimed_stage *claimed; /* that it is a panel of; NULL: a transfer of messages */
     starpu_data_handle_t handle;
     bool receive;
     weft_phase phase;
@@ -72,6 +75,7 @@ struct weft_comm {
     weft_transport transport;
     double timeout_us;
     uint32_t *next_send, *next_receive; /* tags, one per process; of the submitting thread */
+    uint64_t claimed_stages;            /* so far; of the submitting thread */
     weft_flight *flight;
     char *report_path;   /* WEFT_REPORT; NULL: none */
     atomic_bool gathers; /* the submitting thread is in a gather or broadcast */
@@ -89,6 +93,7 @@ struct weft_comm {
     starpu_pthread_cond_t idle; /* nothing is pending, or an inquiry is done */
     weft_comm_transfer *first_ready, *last_ready;
     weft_comm_transfer *newest, *oldest; /* pending: from submitted to ended */
+    weft_claimed_stage *first_claimed, *last_claimed; /* that have not begun */
     int pending;
     int granted; /* of these, those whose handle is held: it is the messages that they wait for */
     bool stopping;
@@ -99,6 +104,11 @@ struct weft_comm {
 
 /* ---- transfer.c ---------------------------------------------------------------------------------------- */
 
+/* As weft_comm_submit(), in two steps. NULL with the error kept; what has not been submitted is to be freed. */
+weft_comm_transfer *weft_transfer_new(weft_comm *comm, starpu_data_handle_t handle, bool receive, int count,
+                                      const weft_message messages[], const weft_layout *layout,
+                                      const char *label);
+void weft_transfer_submit(weft_comm_transfer *t, bool whole);
 /* The panel is released, which lets go of the tasks behind it. */
 void weft_transfer_end(weft_comm *comm, weft_comm_transfer *t);
 /* Of those whose messages have been started: a list linked by `next`; they stay among the pending. */
@@ -107,6 +117,17 @@ weft_comm_transfer *weft_transfers_active(weft_comm *comm);
  * uses: a peer that wakes up late must not be sent what later tasks write. The old memory is left to the
  * transport. */
 void weft_transfer_leave_memory(const weft_comm_transfer *t);
+
+/* ---- claimed_stage.c: of the progress thread ----------------------------------------------------------- */
+
+/* A panel has been granted. Returns the number of stages that have begun with that. */
+int weft_claimed_granted(weft_comm *comm, weft_comm_transfer *t);
+/* The stage has ended, or has failed: so have the transfers of all its panels. */
+void weft_claimed_end(weft_claimed_stage *claimed, weft_status status);
+/* Called for each of them. */
+void weft_claimed_panel_ended(weft_claimed_stage *claimed);
+/* The world is broken: forgets the stages that have not begun. Their panels end when they are granted. */
+void weft_claimed_clear(weft_comm *comm);
 
 /* ---- report.c ------------------------------------------------------------------------------------------ */
 

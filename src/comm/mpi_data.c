@@ -1,7 +1,6 @@
 /* The data table over MPI: messages are matched by their tags, in main memory. */
 #include <limits.h>
 #include <mpi.h>
-#include <starpu.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -29,6 +29,16 @@ static void print_message(const weft_comm_transfer *t, const weft_message *m, do
 {
     static const char *const phases[] = { "waits for its panel", "ready", "under way" };
     char tensor[256];
+    if (t->claimed != NULL) {
+        fprintf(file,
+                "weft: process %d: stage of transport %s, %s panel of rank %d, %lld bytes, %s, of call %llu, %s, %s "
+                "for %.3f s\n",
+                t->comm->transport.place.process, t->comm->transport.name, t->receive ? "target" : "source",
+                m->target_rank, (long long)m->bytes, tensor_text(t, tensor, sizeof(tensor)),
+                (unsigned long long)t->call_number, call_name(t), phases[t->phase],
+                (now_us - t->submitted_us) * 1e-6);
+        return;
+    }
     fprintf(file,
             "weft: process %d: %s %s process %d, rank %d to rank %d, tag %u, %lld bytes, %s, of call %llu, "
             "%s, %s for %.3f s\n",
@@ -108,7 +118,10 @@ void weft_break_for(const weft_comm_transfer *t, int message, weft_status status
     const weft_message *m = &t->messages[message];
     char tensor[256], who[200];
     tensor_text(t, tensor, sizeof(tensor));
-    if (t->receive) {
+    if (t->claimed != NULL) {
+        snprintf(who, sizeof(who), "rank %d waits for a stage that transport %s carries out", m->target_rank,
+                 t->comm->transport.name);
+    } else if (t->receive) {
         snprintf(who, sizeof(who), "rank %d waits for %lld bytes from rank %d in process %d", m->target_rank,
                  (long long)m->bytes, m->source_rank, m->peer);
     } else {

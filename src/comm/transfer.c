@@ -41,14 +41,15 @@ static void on_acquired(void *argument)
     starpu_pthread_mutex_unlock(&comm->mutex);
 }
 
-bool weft_comm_submit(weft_comm *comm, starpu_data_handle_t handle, bool receive, bool whole, int count,
-                      const weft_message messages[], const weft_layout *layout, const char *label)
+weft_comm_transfer *weft_transfer_new(weft_comm *comm, starpu_data_handle_t handle, bool receive, int count,
+                                      const weft_message messages[], const weft_layout *layout,
+                                      const char *label)
 {
     size_t size = sizeof(weft_comm_transfer) + (size_t)count * sizeof(weft_message);
     weft_comm_transfer *t = calloc(1, size + (size_t)count * sizeof(weft_posted));
     if (t == NULL) {
         weft_fail(WEFT_ERR_NOMEM, "weft_comm_submit", "no memory for a transfer of %d messages", count);
-        return false;
+        return NULL;
     }
     t->comm = comm;
     t->handle = handle;
@@ -64,11 +65,25 @@ bool weft_comm_submit(weft_comm *comm, starpu_data_handle_t handle, bool receive
     for (int i = 0; i < count; i++) {
         t->posted[i].transfer = t;
     }
-    pending_add(comm, t);
-    weft_pending_begin(weft_runtime.pending, weft_comm_pending_tasks(count));
-    enum starpu_data_access_mode mode = !receive ? STARPU_R : whole ? STARPU_W : STARPU_RW;
-    starpu_data_acquire_on_node_cb(handle, STARPU_MAIN_RAM, mode, on_acquired, t);
-    return true;
+    return t;
+}
+
+void weft_transfer_submit(weft_comm_transfer *t, bool whole)
+{
+    pending_add(t->comm, t);
+    weft_pending_begin(weft_runtime.pending, weft_comm_pending_tasks(t->count));
+    enum starpu_data_access_mode mode = !t->receive ? STARPU_R : whole ? STARPU_W : STARPU_RW;
+    starpu_data_acquire_on_node_cb(t->handle, STARPU_MAIN_RAM, mode, on_acquired, t);
+}
+
+bool weft_comm_submit(weft_comm *comm, starpu_data_handle_t handle, bool receive, bool whole, int count,
+                      const weft_message messages[], const weft_layout *layout, const char *label)
+{
+    weft_comm_transfer *t = weft_transfer_new(comm, handle, receive, count, messages, layout, label);
+    if (t != NULL) {
+        weft_transfer_submit(t, whole);
+    }
+    return t != NULL;
 }
 
 /* ---- the end ------------------------------------------------------------------------------------------- */
@@ -110,5 +125,9 @@ void weft_transfer_end(weft_comm *comm, weft_comm_transfer *t)
     }
     starpu_pthread_mutex_unlock(&comm->mutex);
     weft_pending_end(weft_runtime.pending, weft_comm_pending_tasks(t->count));
+    weft_claimed_stage *claimed = t->claimed;
     free(t);
+    if (claimed != NULL) {
+        weft_claimed_panel_ended(claimed);
+    }
 }

@@ -9,6 +9,8 @@
 #ifndef WEFT_SRC_COMM_TRANSPORT_H
 #define WEFT_SRC_COMM_TRANSPORT_H
 
+#include <starpu.h>
+
 #include "comm/message.h"
 #include "plan/plan.h"
 #include "runtime/runtime.h"

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "tasks/check.h"
+#include "tensor/claimed_stage.h"
 #include "tensor/exchange.h"
 #include "tensor/run.h"
 #include "tensor/state.h"
@@ -160,6 +161,9 @@ static void renew_source(const weft_tensor_impl *source)
 bool weft_exchange_run(const char *function, weft_exchange *exchange, weft_tensor_impl *source,
                        weft_tensor_impl *target)
 {
+    if (weft_stage_is_claimed(&exchange->stage)) {
+        return weft_claimed_stage_run(function, &exchange->stage, source, target);
+    }
     weft_tensor_impl *tensors[] = { [WEFT_EXCHANGE_SOURCE] = source, [WEFT_EXCHANGE_TARGET] = target };
     weft_bindings bindings = { .function = function, .tensors = tensors, .exchange = exchange };
     weft_bound_list bound;

@@ -1,0 +1,18 @@
+/* src: the roof of the house. weft_init() over a transport that is given, for tests. */
+#ifndef WEFT_SRC_START_H
+#define WEFT_SRC_START_H
+
+#include "comm/transport.h"
+
+/* Opens a transport; an error is kept. */
+typedef struct weft_opener {
+    weft_status (*open)(const char *function, const weft_settings *settings, const void *argument,
+                        weft_transport *transport);
+    const void *argument;
+    bool expects_all; /* processes that a launcher has started: one that is alone is told so */
+} weft_opener;
+
+/* weft_init() over that transport, in a world of WEFT_WORLD_MPI. NULL: the one that config and the environment name. */
+weft_status weft_init_over(const char *function, const weft_opener *opener, const weft_config *config);
+
+#endif
