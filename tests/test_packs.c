@@ -24,6 +24,38 @@ static void test_sends_end_without_a_queue(void **state)
     weft_start_queue_free(sends);
 }
 
+/* Whatever becomes ready first, messages start in the order of their tags, and apart
+ * for each process. */
+static void test_starts_in_order(void **state)
+{
+    (void)state;
+    enum { COUNT = 1000, PEERS = 3 };
+    prng random = prng_start(3);
+    weft_start_queue *queue = weft_start_queue_new(0, PEERS, INT64_MAX, true);
+    assert_non_null(queue);
+    uint32_t expected[PEERS] = { 0 };
+    for (uint32_t first = 0; first < COUNT; first += 8) {
+        uint32_t tags[8];
+        for (uint32_t i = 0; i < 8; i++) { /* a random order of the next eight */
+            uint32_t k = (uint32_t)prng_below(&random, i + 1);
+            tags[i] = tags[k];
+            tags[k] = first + i;
+        }
+        for (int i = 0; i < 8 * PEERS; i++) {
+            weft_waiting_message ready = { .peer = i % PEERS, .tag = tags[i / PEERS], .bytes = 1 }, next;
+            assert_true(weft_start_queue_add(queue, &ready));
+            while (weft_start_queue_next(queue, &next)) {
+                assert_int_equal(next.tag, expected[next.peer]++);
+                weft_start_queue_ended(queue, next.peer, next.tag, next.bytes);
+            }
+        }
+    }
+    for (int p = 0; p < PEERS; p++) {
+        assert_int_equal(expected[p], COUNT);
+    }
+    weft_start_queue_free(queue);
+}
+
 /* Regions of boxes against a plain walk over their elements. */
 static void test_regions(void **state)
 {
@@ -193,6 +225,7 @@ static void test_packs_that_differ(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_starts_in_order),
         cmocka_unit_test(test_regions),
         cmocka_unit_test(test_packs),
         cmocka_unit_test(test_packs_that_differ),

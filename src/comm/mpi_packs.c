@@ -6,34 +6,20 @@
 #include "comm/mpi_requests.h"
 #include "comm/pack.h"
 
-enum {
-    RECEIVES = 8,          /* posted always */
-    PACKS_PER_PROCESS = 4, /* under way */
-};
+enum { RECEIVES = 8 }; /* posted always */
 
-typedef struct waiting_send {
-    const weft_message *message;
-    const void *memory;
-    void *token;
-} waiting_send;
-
-/* Of one process that something was sent to. */
+/* Of one process. */
 typedef struct outbox {
     int process;
-    bool plain;       /* messages from and to it are not packed */
-    weft_pack *open;  /* NULL: nothing to send */
-    void *last;       /* token of the last message in it */
-    int under_way;    /* packs */
-    weft_vec waiting; /* waiting_send; those before `next` have been packed */
-    size_t next;
-    bool listed; /* among `busy` */
+    bool plain;      /* messages from and to it are not packed */
+    weft_pack *open; /* NULL: nothing to send */
+    void *last;      /* token of the last message in it */
 } outbox;
 
 /* What a request is for. */
 typedef struct purpose {
     weft_pack *pack;
-    outbox *to; /* the rest is for sends */
-    void *token;
+    void *token; /* of a send */
 } purpose;
 
 struct weft_mpi_packs {
@@ -44,7 +30,6 @@ struct weft_mpi_packs {
     outbox *outboxes; /* one per process */
     int *busy;        /* processes with an open pack */
     int num_busy;
-    weft_vec spare;           /* weft_pack *: to be sent again */
     weft_mpi_requests active; /* purpose; the first RECEIVES are receives. None at all: nothing is packed */
     bool abandoned;
 };
@@ -55,26 +40,6 @@ struct weft_mpi_packs {
 static purpose *purpose_of(weft_mpi_packs *packs, int i)
 {
     return (purpose *)packs->active.purposes + i;
-}
-
-static weft_pack *obtain_pack(weft_mpi_packs *packs)
-{
-    weft_pack **spare = packs->spare.items;
-    weft_pack *pack = packs->spare.count > 0 ? spare[--packs->spare.count] : malloc(sizeof(*pack));
-    if (pack != NULL) {
-        pack->used = pack->count = 0;
-    }
-    return pack;
-}
-
-static void put_aside(weft_mpi_packs *packs, weft_pack *pack)
-{
-    weft_pack **spare = weft_vec_push(&packs->spare, sizeof(pack));
-    if (spare != NULL) {
-        *spare = pack;
-    } else {
-        free(pack);
-    }
 }
 
 static void report(weft_vec *finished, void *token, weft_status status)
@@ -93,8 +58,6 @@ static void report(weft_vec *finished, void *token, weft_status status)
 static void send_pack(weft_mpi_packs *packs, outbox *to, weft_vec *finished)
 {
     weft_pack *pack = to->open;
-    void *token = to->last;
-    to->open = NULL;
     weft_mpi_requests *active = &packs->active;
     int i = active->count;
     weft_status status = weft_mpi_requests_reserve(active, sizeof(purpose)) ? WEFT_OK : WEFT_ERR_NOMEM;
@@ -102,81 +65,44 @@ static void send_pack(weft_mpi_packs *packs, outbox *to, weft_vec *finished)
                                        &active->requests[i]) != MPI_SUCCESS) {
         status = WEFT_ERR_COMM;
     }
+    to->open = NULL;
     if (status != WEFT_OK) {
-        report(finished, token, status);
-        put_aside(packs, pack);
+        report(finished, to->last, status);
+        free(pack);
         return;
     }
-    *purpose_of(packs, i) = (purpose){ pack, to, token };
+    *purpose_of(packs, i) = (purpose){ pack, to->last };
     active->count++;
-    to->under_way++;
 }
 
-/* False: as many packs are under way as may be, and this message waits. */
-static bool pack_message(weft_mpi_packs *packs, outbox *to, const waiting_send *send, weft_vec *finished,
-                         weft_status *status)
+static weft_status start_send(weft_mpi_packs *packs, const weft_message *message, const void *memory,
+                              void *token, weft_vec *finished)
 {
-    *status = WEFT_OK;
-    if (to->open != NULL && !weft_pack_put(to->open, send->message, send->memory)) {
-        send_pack(packs, to, finished);
+    outbox *to = &packs->outboxes[message->peer];
+    bool fits = to->open != NULL && weft_pack_put(to->open, message, memory);
+    if (fits) {
+        report(finished, to->last, WEFT_OK); /* which has been copied */
     } else if (to->open != NULL) {
-        report(finished, to->last, WEFT_OK);
-        to->last = send->token;
-        return true;
-    }
-    if (to->under_way >= PACKS_PER_PROCESS) {
-        return false;
-    }
-    to->open = obtain_pack(packs);
-    if (to->open == NULL) {
-        *status = WEFT_ERR_NOMEM;
-        return true;
-    }
-    weft_pack_put(to->open, send->message, send->memory); /* one message always fits */
-    to->last = send->token;
-    if (!to->listed) {
-        to->listed = true;
+        send_pack(packs, to, finished);
+    } else {
         packs->busy[packs->num_busy++] = to->process;
     }
-    return true;
-}
-
-static weft_status start_send(weft_mpi_packs *packs, const waiting_send *send, weft_vec *finished)
-{
-    outbox *to = &packs->outboxes[send->message->peer];
-    weft_status status;
-    if (to->next == to->waiting.count && pack_message(packs, to, send, finished, &status)) {
-        return status;
-    }
-    waiting_send *waiting = weft_vec_push(&to->waiting, sizeof(*waiting));
-    if (waiting == NULL) {
-        return WEFT_ERR_NOMEM;
-    }
-    *waiting = *send;
-    return WEFT_OK;
-}
-
-/* After a pack has left. */
-static void pack_waiting(weft_mpi_packs *packs, outbox *to, weft_vec *finished)
-{
-    const waiting_send *sends = to->waiting.items;
-    weft_status status;
-    while (to->next < to->waiting.count && pack_message(packs, to, &sends[to->next], finished, &status)) {
-        if (status != WEFT_OK) {
-            report(finished, sends[to->next].token, status);
+    if (!fits) {
+        to->open = malloc(sizeof(*to->open));
+        if (to->open == NULL) {
+            return WEFT_ERR_NOMEM;
         }
-        to->next++;
+        to->open->used = to->open->count = 0;
+        weft_pack_put(to->open, message, memory); /* one message always fits */
     }
-    if (to->next == to->waiting.count) {
-        to->next = to->waiting.count = 0;
-    }
+    to->last = token;
+    return WEFT_OK;
 }
 
 void weft_mpi_packs_flush(weft_mpi_packs *packs, weft_vec *finished)
 {
     for (int i = 0; i < packs->num_busy; i++) {
         outbox *to = &packs->outboxes[packs->busy[i]];
-        to->listed = false;
         if (to->open != NULL) {
             send_pack(packs, to, finished);
         }
@@ -234,18 +160,16 @@ weft_status weft_mpi_packs_start(weft_mpi_packs *packs, const weft_message *mess
     if (receive) {
         return start_receive(packs, message, memory, token, finished);
     }
-    return start_send(packs, &(waiting_send){ message, memory, token }, finished);
+    return start_send(packs, message, memory, token, finished);
 }
 
 static void end_pack(weft_mpi_packs *packs, int i, int error, weft_vec *finished)
 {
-    purpose ended = *purpose_of(packs, i);
+    purpose *ended = purpose_of(packs, i);
     packs->active.requests[i] = MPI_REQUEST_NULL; /* its place is filled later */
-    purpose_of(packs, i)->pack = NULL;
-    ended.to->under_way--;
-    put_aside(packs, ended.pack);
-    report(finished, ended.token, error == MPI_SUCCESS ? WEFT_OK : WEFT_ERR_COMM);
-    pack_waiting(packs, ended.to, finished);
+    free(ended->pack);
+    ended->pack = NULL;
+    report(finished, ended->token, error == MPI_SUCCESS ? WEFT_OK : WEFT_ERR_COMM);
 }
 
 static void close_ranks(weft_mpi_packs *packs)
@@ -281,7 +205,6 @@ void weft_mpi_packs_poll(weft_mpi_packs *packs, weft_vec *finished)
     }
     if (sent) {
         close_ranks(packs);
-        weft_mpi_packs_flush(packs, finished);
     }
 }
 
@@ -316,17 +239,11 @@ static void cancel_receives(weft_mpi_packs *packs)
 
 static void free_packs(weft_mpi_packs *packs)
 {
-    weft_pack **spare = packs->spare.items;
-    for (size_t i = 0; i < packs->spare.count; i++) {
-        free(spare[i]);
-    }
-    weft_vec_free(&packs->spare);
     for (int i = 0; i < packs->active.count; i++) {
         free(purpose_of(packs, i)->pack);
     }
     for (int p = 0; packs->outboxes != NULL && p < packs->num_processes; p++) {
         free(packs->outboxes[p].open);
-        weft_vec_free(&packs->outboxes[p].waiting);
     }
 }
 

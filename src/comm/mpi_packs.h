@@ -1,14 +1,14 @@
 /* Small messages over MPI: those for one process that are ready together leave in one message (comm/pack.h),
  * on a communicator of their own.
  *
- * A send is copied into the open pack of its process, which leaves when it is full or flushed. All
- * messages of a pack but the last have ended with that: their panels are free. The last one ends when the
- * pack has left, so that the engine polls until then. Few packs are under way to one process; beyond, sends
- * wait uncopied, so the memory is bounded.
+ * A send is copied into the open pack of its process, which leaves when it is full or flushed. All messages of a
+ * pack but the last have ended with that: their panels are free. The last one ends when the pack has left, so
+ * that the engine polls until then. The memory of packs under way is bounded as that of the receiver is, by paced
+ * messages (comm/message.h), which do not travel in packs.
  *
  * A receive is an entry of the inbox. Receives of packs from anyone are always posted, and a pack is emptied
  * when it has come. What comes before its receive is kept, so packs never wait for each other. How much that
- * is, is bounded by paced messages (comm.h), which do not travel in packs. */
+ * is, is bounded by paced messages too. */
 #ifndef WEFT_SRC_COMM_MPI_PACKS_H
 #define WEFT_SRC_COMM_MPI_PACKS_H
 

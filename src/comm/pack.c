@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/map.h"
+
 /* What both sides must agree on, so that messages of processes that do different things do not match. */
 typedef struct header {
     uint32_t tag, bytes;
@@ -35,10 +37,9 @@ bool weft_pack_put(weft_pack *pack, const weft_message *message, const void *mem
     return true;
 }
 
-/* ---- the inbox: a hash table with chains --------------------------------------------------------------- */
+/* ---- the inbox ----------------------------------------------------------------------------------------- */
 
 typedef struct item {
-    struct item *next;
     int peer;
     header head;
     const weft_message *message; /* a receive that waits; NULL: a message that came, in `kept` */
@@ -47,24 +48,12 @@ typedef struct item {
 } item;
 
 struct weft_inbox {
-    item **chains;
-    size_t num_chains; /* a power of two */
-    int count;
+    weft_map items;
 };
 
 weft_inbox *weft_inbox_new(void)
 {
-    enum { FIRST_CHAINS = 256 };
-    weft_inbox *inbox = calloc(1, sizeof(*inbox));
-    if (inbox != NULL) {
-        inbox->num_chains = FIRST_CHAINS;
-        inbox->chains = calloc(FIRST_CHAINS, sizeof(item *));
-    }
-    if (inbox != NULL && inbox->chains == NULL) {
-        free(inbox);
-        return NULL;
-    }
-    return inbox;
+    return calloc(1, sizeof(weft_inbox));
 }
 
 void weft_inbox_free(weft_inbox *inbox)
@@ -72,50 +61,27 @@ void weft_inbox_free(weft_inbox *inbox)
     if (inbox == NULL) {
         return;
     }
-    for (size_t i = 0; i < inbox->num_chains; i++) {
-        for (item *each = inbox->chains[i], *next; each != NULL; each = next) {
-            next = each->next;
-            free(each);
-        }
+    for (weft_map_slot *slot = NULL; (slot = weft_map_each(&inbox->items, slot)) != NULL;) {
+        free(slot->value);
     }
-    free(inbox->chains);
+    weft_map_free(&inbox->items);
     free(inbox);
 }
 
-static item **chain_of(const weft_inbox *inbox, int peer, const header *head)
+static uint64_t hash_of(int peer, const header *head)
 {
-    uint64_t hash = weft_hash_u64(head->digest ^ (uint64_t)head->tag << 32 ^ (uint32_t)peer);
-    return &inbox->chains[hash & (inbox->num_chains - 1)];
-}
-
-/* Without memory the chains stay as long as they are. */
-static void spread_out(weft_inbox *inbox)
-{
-    weft_inbox wider = { calloc(2 * inbox->num_chains, sizeof(item *)), 2 * inbox->num_chains, inbox->count };
-    if (wider.chains == NULL) {
-        return;
-    }
-    for (size_t i = 0; i < inbox->num_chains; i++) {
-        for (item *each = inbox->chains[i], *next; each != NULL; each = next) {
-            next = each->next;
-            item **chain = chain_of(&wider, each->peer, &each->head);
-            each->next = *chain;
-            *chain = each;
-        }
-    }
-    free(inbox->chains);
-    *inbox = wider;
+    return weft_hash_u64(head->digest ^ (uint64_t)head->tag << 32 ^ (uint32_t)peer);
 }
 
 /* Takes out one that waits for a message, or one that was kept. NULL: there is none. */
 static item *take_out(weft_inbox *inbox, int peer, const header *head, bool waiting)
 {
-    for (item **link = chain_of(inbox, peer, head); *link != NULL; link = &(*link)->next) {
-        item *each = *link;
+    weft_map_slot *slot = weft_map_first(&inbox->items, hash_of(peer, head));
+    for (; slot != NULL; slot = weft_map_next(&inbox->items, slot)) {
+        item *each = slot->value;
         if (each->peer == peer && each->head.tag == head->tag && each->head.bytes == head->bytes &&
             each->head.digest == head->digest && (each->message != NULL) == waiting) {
-            *link = each->next;
-            inbox->count--;
+            weft_map_remove(&inbox->items, slot);
             return each;
         }
     }
@@ -125,16 +91,11 @@ static item *take_out(weft_inbox *inbox, int peer, const header *head, bool wait
 static item *put_in(weft_inbox *inbox, int peer, const header *head, size_t kept_bytes)
 {
     item *new = malloc(sizeof(*new) + kept_bytes);
-    if (new == NULL) {
+    if (new == NULL || !weft_map_add(&inbox->items, hash_of(peer, head), new)) {
+        free(new);
         return NULL;
     }
-    if ((size_t)inbox->count >= inbox->num_chains) {
-        spread_out(inbox);
-    }
-    item **chain = chain_of(inbox, peer, head);
-    *new = (item){ .next = *chain, .peer = peer, .head = *head };
-    *chain = new;
-    inbox->count++;
+    *new = (item){ .peer = peer, .head = *head };
     return new;
 }
 
