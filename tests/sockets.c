@@ -152,7 +152,7 @@ typedef struct item {
     struct item *next;
     const weft_message *message;
     void *memory, *token;
-    int64_t done;   /* bytes */
+    int64_t done;  /* bytes */
     char packed[]; /* the region, contiguous */
 } item;
 

@@ -29,7 +29,8 @@ static bool concerns_all(const weft_stage *stage)
     for (int p = 0; p < topology->num_processes; p++) {
         bool concerned = false;
         for (int rank = topology->first_rank[p]; rank < topology->first_rank[p + 1] && !concerned; rank++) {
-            concerned = weft_layout_shard_count(stage->from, rank) > 0 || weft_layout_shard_count(stage->to, rank) > 0;
+            concerned = weft_layout_shard_count(stage->from, rank) > 0 ||
+                        weft_layout_shard_count(stage->to, rank) > 0;
         }
         if (!concerned) {
             return false;
@@ -101,8 +102,8 @@ static bool make_transfers(weft_claimed_stage *c, const weft_stage_operand opera
         c->panels[i] = operand->panel;
         c->offsets[i] = operand->offset;
         c->bytes += operand->panel.bytes;
-        c->transfers[i] = weft_transfer_new(c->comm, operand->handle, operand->panel.target, 1, &message,
-                                            operand->panel.target ? c->stage.to : c->stage.from, label);
+        c->transfers[i] = weft_comm_transfer_new(c->comm, operand->handle, operand->panel.target, 1, &message,
+                                                 operand->panel.target ? c->stage.to : c->stage.from, label);
         if (c->transfers[i] == NULL) {
             return false;
         }
@@ -137,7 +138,7 @@ bool weft_comm_submit_stage(weft_comm *comm, const weft_stage *stage, int count,
     c->work.number = comm->claimed_stages++;
     append(comm, c);
     for (int i = 0; i < count; i++) {
-        weft_transfer_submit(c->transfers[i], operands[i].whole);
+        weft_comm_transfer_submit(c->transfers[i], operands[i].whole);
     }
     return true;
 }
@@ -193,7 +194,7 @@ void weft_claimed_end(weft_claimed_stage *c, weft_status status)
     for (int i = 0, count = c->work.count; i < count; i++) { /* the last one frees the stage */
         weft_comm_transfer *t = c->transfers[i];
         t->posted->ended = true;
-        weft_transfer_end(comm, t);
+        weft_comm_transfer_end(comm, t);
     }
 }
 

@@ -112,10 +112,10 @@ static void give_up(weft_comm *comm)
     }
     comm->active = 0;
     comm->active_bytes = 0;
-    for (weft_comm_transfer *t = weft_transfers_active(comm); t != NULL;) {
+    for (weft_comm_transfer *t = weft_comm_transfers_active(comm); t != NULL;) {
         weft_comm_transfer *next = t->next;
-        weft_transfer_leave_memory(t);
-        weft_transfer_end(comm, t);
+        weft_comm_transfer_leave_memory(t);
+        weft_comm_transfer_end(comm, t);
         t = next;
     }
 }
@@ -138,7 +138,7 @@ static void message_ended(weft_comm *comm, weft_posted *message, weft_status sta
         weft_start_queue_ended(queue, m->peer, m->tag, m->bytes);
     }
     if (--t->unfinished == 0) {
-        weft_transfer_end(comm, t);
+        weft_comm_transfer_end(comm, t);
     }
 }
 
@@ -179,7 +179,7 @@ static int enqueue_message(weft_comm *comm, weft_comm_transfer *t, int i)
 static int start_transfer(weft_comm *comm, weft_comm_transfer *t)
 {
     if (comm->gave_up) {
-        weft_transfer_end(comm, t);
+        weft_comm_transfer_end(comm, t);
         return 0;
     }
     if (t->claimed != NULL) {

@@ -92,7 +92,7 @@ struct weft_comm {
     starpu_pthread_cond_t wake; /* there is something ready, or `stopping`, or an inquiry is wanted */
     starpu_pthread_cond_t idle; /* nothing is pending, or an inquiry is done */
     weft_comm_transfer *first_ready, *last_ready;
-    weft_comm_transfer *newest, *oldest; /* pending: from submitted to ended */
+    weft_comm_transfer *newest, *oldest;              /* pending: from submitted to ended */
     weft_claimed_stage *first_claimed, *last_claimed; /* that have not begun */
     int pending;
     int granted; /* of these, those whose handle is held: it is the messages that they wait for */
@@ -105,18 +105,18 @@ struct weft_comm {
 /* ---- transfer.c ---------------------------------------------------------------------------------------- */
 
 /* As weft_comm_submit(), in two steps. NULL with the error kept; what has not been submitted is to be freed. */
-weft_comm_transfer *weft_transfer_new(weft_comm *comm, starpu_data_handle_t handle, bool receive, int count,
-                                      const weft_message messages[], const weft_layout *layout,
-                                      const char *label);
-void weft_transfer_submit(weft_comm_transfer *t, bool whole);
+weft_comm_transfer *weft_comm_transfer_new(weft_comm *comm, starpu_data_handle_t handle, bool receive,
+                                           int count, const weft_message messages[],
+                                           const weft_layout *layout, const char *label);
+void weft_comm_transfer_submit(weft_comm_transfer *t, bool whole);
 /* The panel is released, which lets go of the tasks behind it. */
-void weft_transfer_end(weft_comm *comm, weft_comm_transfer *t);
+void weft_comm_transfer_end(weft_comm *comm, weft_comm_transfer *t);
 /* Of those whose messages have been started: a list linked by `next`; they stay among the pending. */
-weft_comm_transfer *weft_transfers_active(weft_comm *comm);
+weft_comm_transfer *weft_comm_transfers_active(weft_comm *comm);
 /* Puts the panel elsewhere, so that a message that could not be taken back goes on with memory that nothing else
  * uses: a peer that wakes up late must not be sent what later tasks write. The old memory is left to the
  * transport. */
-void weft_transfer_leave_memory(const weft_comm_transfer *t);
+void weft_comm_transfer_leave_memory(const weft_comm_transfer *t);
 
 /* ---- claimed_stage.c: of the progress thread ----------------------------------------------------------- */
 

@@ -31,7 +31,8 @@ static void print_message(const weft_comm_transfer *t, const weft_message *m, do
     char tensor[256];
     if (t->claimed != NULL) {
         fprintf(file,
-                "weft: process %d: stage of transport %s, %s panel of rank %d, %lld bytes, %s, of call %llu, %s, %s "
+                "weft: process %d: stage of transport %s, %s panel of rank %d, %lld bytes, %s, of call %llu, "
+                "%s, %s "
                 "for %.3f s\n",
                 t->comm->transport.place.process, t->comm->transport.name, t->receive ? "target" : "source",
                 m->target_rank, (long long)m->bytes, tensor_text(t, tensor, sizeof(tensor)),

@@ -41,9 +41,9 @@ static void on_acquired(void *argument)
     starpu_pthread_mutex_unlock(&comm->mutex);
 }
 
-weft_comm_transfer *weft_transfer_new(weft_comm *comm, starpu_data_handle_t handle, bool receive, int count,
-                                      const weft_message messages[], const weft_layout *layout,
-                                      const char *label)
+weft_comm_transfer *weft_comm_transfer_new(weft_comm *comm, starpu_data_handle_t handle, bool receive,
+                                           int count, const weft_message messages[],
+                                           const weft_layout *layout, const char *label)
 {
     size_t size = sizeof(weft_comm_transfer) + (size_t)count * sizeof(weft_message);
     weft_comm_transfer *t = calloc(1, size + (size_t)count * sizeof(weft_posted));
@@ -68,7 +68,7 @@ weft_comm_transfer *weft_transfer_new(weft_comm *comm, starpu_data_handle_t hand
     return t;
 }
 
-void weft_transfer_submit(weft_comm_transfer *t, bool whole)
+void weft_comm_transfer_submit(weft_comm_transfer *t, bool whole)
 {
     pending_add(t->comm, t);
     weft_pending_begin(weft_runtime.pending, weft_comm_pending_tasks(t->count));
@@ -79,16 +79,16 @@ void weft_transfer_submit(weft_comm_transfer *t, bool whole)
 bool weft_comm_submit(weft_comm *comm, starpu_data_handle_t handle, bool receive, bool whole, int count,
                       const weft_message messages[], const weft_layout *layout, const char *label)
 {
-    weft_comm_transfer *t = weft_transfer_new(comm, handle, receive, count, messages, layout, label);
+    weft_comm_transfer *t = weft_comm_transfer_new(comm, handle, receive, count, messages, layout, label);
     if (t != NULL) {
-        weft_transfer_submit(t, whole);
+        weft_comm_transfer_submit(t, whole);
     }
     return t != NULL;
 }
 
 /* ---- the end ------------------------------------------------------------------------------------------- */
 
-void weft_transfer_leave_memory(const weft_comm_transfer *t)
+void weft_comm_transfer_leave_memory(const weft_comm_transfer *t)
 {
     struct starpu_variable_interface *panel = starpu_data_get_interface_on_node(t->handle, STARPU_MAIN_RAM);
     void *elsewhere = malloc(panel->elemsize);
@@ -98,7 +98,7 @@ void weft_transfer_leave_memory(const weft_comm_transfer *t)
     }
 }
 
-weft_comm_transfer *weft_transfers_active(weft_comm *comm)
+weft_comm_transfer *weft_comm_transfers_active(weft_comm *comm)
 {
     weft_comm_transfer *first = NULL;
     starpu_pthread_mutex_lock(&comm->mutex);
@@ -112,7 +112,7 @@ weft_comm_transfer *weft_transfers_active(weft_comm *comm)
     return first;
 }
 
-void weft_transfer_end(weft_comm *comm, weft_comm_transfer *t)
+void weft_comm_transfer_end(weft_comm *comm, weft_comm_transfer *t)
 {
     starpu_data_release_on_node(t->handle, STARPU_MAIN_RAM);
     starpu_pthread_mutex_lock(&comm->mutex);

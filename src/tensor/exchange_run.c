@@ -162,6 +162,7 @@ bool weft_exchange_run(const char *function, weft_exchange *exchange, weft_tenso
                        weft_tensor_impl *target)
 {
     if (weft_stage_is_claimed(&exchange->stage)) {
+        weft_runtime.counters.bytes_moved += exchange->received.bytes;
         return weft_claimed_stage_run(function, &exchange->stage, source, target);
     }
     weft_tensor_impl *tensors[] = { [WEFT_EXCHANGE_SOURCE] = source, [WEFT_EXCHANGE_TARGET] = target };
