@@ -52,13 +52,15 @@ static size_t take_packet(use u, int process, void *bytes, size_t size)
     return count > 0 ? (size_t)count : 0;
 }
 
+typedef struct abort_notice {
+    weft_status status;
+    char message[1000];
+} abort_notice;
+
 static void hear_abort(void *state)
 {
     (void)state;
-    struct {
-        weft_status status;
-        char message[1000];
-    } notice;
+    abort_notice notice;
     for (int p = 0; p < num_processes; p++) {
         if (p != self && take_packet(ABORT, p, &notice, sizeof(notice)) == sizeof(notice)) {
             is_broken = true;
@@ -70,10 +72,7 @@ static void hear_abort(void *state)
 static void send_abort(void *state)
 {
     (void)state;
-    struct {
-        weft_status status;
-        char message[1000];
-    } notice = { 0 };
+    abort_notice notice = { .message = "" };
     is_broken = true;
     notice.status = weft_broken_by(notice.message, sizeof(notice.message));
     for (int p = 0; p < num_processes; p++) {

@@ -163,7 +163,7 @@ static void one_case(prng *random)
 }
 
 /* Messages of a few elements, and room for few addends: 0 leaves what the machine's figures give. */
-static int64_t max_bytes, landing_bytes;
+static int64_t max_bytes, staging_bytes;
 /* Copies go past the caches. */
 static bool streams;
 
@@ -174,7 +174,7 @@ static void start(void)
     assert_int_equal(weft_init(&config), WEFT_OK);
     if (max_bytes > 0) {
         weft_runtime.messages.max_bytes = max_bytes;
-        weft_runtime.messages.landing_bytes = landing_bytes;
+        weft_runtime.messages.staging_bytes = staging_bytes;
     }
     if (streams) {
         weft_runtime.cache_bytes = 1;
@@ -228,7 +228,7 @@ static void test_small_messages(void **state)
 {
     (void)state;
     max_bytes = 40;
-    landing_bytes = 100;
+    staging_bytes = 100;
     run_cases(NULL, 4, 10);
     run_cases("2", 5, 10);
     max_bytes = 0;
@@ -251,7 +251,7 @@ static void test_addends_without_room(void **state)
     enum { ROWS = MAX_RANKS * 512, COLUMNS = 128 };
     setenv("WEFT_PANEL_ROWS", "8192", 1);
     max_bytes = 8192;
-    landing_bytes = 3 * 8192;
+    staging_bytes = 3 * 8192;
     start();
     int64_t all = MAX_RANKS, shape[] = { ROWS, COLUMNS };
     int descending[MAX_RANKS];

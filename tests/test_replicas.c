@@ -404,7 +404,7 @@ static void run_cases(const char *panel_rows, uint64_t seed, bool small_messages
     start(MAX_RANKS, panel_rows);
     if (small_messages) {
         weft_runtime.messages.max_bytes = 40;
-        weft_runtime.messages.landing_bytes = 100;
+        weft_runtime.messages.staging_bytes = 100;
     }
     prng random = prng_start(seed);
     int cases = (weft_num_processes() == 1 ? num_cases : num_cases_mpi) / 4;

@@ -101,7 +101,7 @@ weft_panel_policy weft_machine_prescribed_panels(const weft_machine *machine, in
 weft_message_sizes weft_machine_messages(const weft_machine *machine, weft_spread spread)
 {
     enum { FEWEST_BYTES = 60 * 1024, MAX_BYTES = 1 << 20, TIMES_OVERHEAD = 50, FEWEST_WINDOW = 300 * 1024 };
-    enum { LANDINGS = 32 << 20 };         /* enough to keep a link of 100 Gbit/s busy */
+    enum { STAGING_BYTES = 32 << 20 };    /* enough to keep a link of 100 Gbit/s busy */
     const double fast_bytes_per_us = 500; /* 4 Gbit/s */
     weft_link link = weft_machine_link(machine, spread);
     bool fast = link.bytes_per_us > fast_bytes_per_us;
@@ -109,7 +109,7 @@ weft_message_sizes weft_machine_messages(const weft_machine *machine, weft_sprea
     int64_t most = well_above < FEWEST_BYTES ? FEWEST_BYTES
                    : well_above > MAX_BYTES  ? MAX_BYTES
                                              : (int64_t)well_above;
-    return (weft_message_sizes){ most, weft_max_i64(FEWEST_WINDOW, 5 * most), LANDINGS };
+    return (weft_message_sizes){ most, weft_max_i64(FEWEST_WINDOW, 5 * most), STAGING_BYTES };
 }
 
 /* ---- the text form ------------------------------------------------------------------------------------- */

@@ -63,7 +63,7 @@ weft_panel_policy weft_machine_prescribed_panels(const weft_machine *machine, in
 typedef struct weft_message_sizes {
     int64_t max_bytes;     /* of a message: larger pieces are cut */
     int64_t window_bytes;  /* under way to one process at a time */
-    int64_t landing_bytes; /* of other processes' addends, held by one redistribution at a time; about */
+    int64_t staging_bytes; /* of other processes' addends, held by one redistribution at a time; about */
 } weft_message_sizes;
 weft_message_sizes weft_machine_messages(const weft_machine *machine, weft_spread spread);
 
