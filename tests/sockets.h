@@ -1,5 +1,6 @@
 /* A second transport, for tests: processes of one machine over UNIX socket pairs, made before the processes are
- * forked. It has what a transport must have, and nothing else. */
+ * forked. It has what a transport must have, and nothing else: a control table (sockets_control.c) and a data table
+ * (sockets_data.c). */
 #ifndef WEFT_TESTS_SOCKETS_H
 #define WEFT_TESTS_SOCKETS_H
 
@@ -7,11 +8,34 @@
 
 enum { SOCKETS_MAX_PROCESSES = 8 };
 
+/* One pair of sockets for each use, so that nothing has to be told apart. Packets keep their borders; data is a
+ * stream. */
+typedef enum sockets_use {
+    SOCKETS_COLLECTIVE,
+    SOCKETS_TEXT,
+    SOCKETS_ABORT,
+    SOCKETS_DATA,
+    SOCKETS_USES
+} sockets_use;
+
 /* Before fork(): sockets between every two of so many processes. False: there are none. */
 bool sockets_make(int processes);
 /* After fork(): which process this one is. */
 void sockets_choose(int process);
 /* Collective. The sockets serve one world after the other, until one breaks. WEFT_ERR_NOMEM; WEFT_ERR_COMM: one broke. */
 weft_status sockets_open(weft_transport *transport);
+
+/* ---- for the two tables -------------------------------------------------------------------------------- */
+
+int sockets_self(void);
+int sockets_processes(void);
+/* The end of this process, to another one. */
+int sockets_to(sockets_use use, int process);
+/* No world comes after this one. */
+void sockets_break(void);
+
+weft_control sockets_control(void);
+/* False: no memory. */
+bool sockets_data(weft_data *data);
 
 #endif

@@ -2,9 +2,9 @@
  *
  * A transfer acquires one StarPU handle in main memory (read to send, write to receive) and holds it while
  * its messages are under way; releasing it releases the tasks behind it. One progress thread owns every call
- * of the transport. The submitting thread gives transfers in any order: messages are matched by a tag, a
- * counter per ordered pair of processes that both sides advance alike because both execute the same plans in
- * the same order. */
+ * of the transport (transport.h). The submitting thread gives transfers in any order. Messages are numbered by a
+ * tag, a counter for each ordered pair of processes, which both sides advance alike because both execute the
+ * same plans in the same order; transports match them by tags, or by their order. */
 #ifndef WEFT_SRC_COMM_H
 #define WEFT_SRC_COMM_H
 

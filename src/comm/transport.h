@@ -5,7 +5,7 @@
  *
  * One library may serve both (MPI), or one of them (NCCL moves data, and cannot say why a process gives up). The
  * engine (engine.c) does the rest: which message comes next, what waits for it, time-outs, reports.
- * docs/engine.md tells what a transport has to do, and tests/pipes.c is a small one. */
+ * docs/transports.md tells what a transport has to do, and tests/sockets.h is a small one. */
 #ifndef WEFT_SRC_COMM_TRANSPORT_H
 #define WEFT_SRC_COMM_TRANSPORT_H
 
