@@ -95,12 +95,12 @@ static void loopback_close(void *state)
 
 loopback the_loopback;
 
-weft_comm *start_engine_with(double timeout_s)
+weft_transport loopback_transport(void)
 {
     memset(&the_loopback, 0, sizeof(the_loopback));
     the_loopback.fail_start = the_loopback.fail_end = -1;
     the_loopback.random.state = 7;
-    weft_transport transport = {
+    return (weft_transport){
         .name = "loopback",
         .place = { 0, 1, 0, 1 },
         .data = { .state = &the_loopback,
@@ -110,7 +110,11 @@ weft_comm *start_engine_with(double timeout_s)
                   .abandon = loopback_abandon,
                   .close = loopback_close },
     };
-    weft_comm *comm = weft_comm_start("test", transport, timeout_s);
+}
+
+weft_comm *start_engine_with(double timeout_s)
+{
+    weft_comm *comm = weft_comm_start("test", loopback_transport(), timeout_s);
     assert_non_null(comm);
     return comm;
 }

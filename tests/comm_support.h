@@ -29,6 +29,7 @@ typedef struct loopback {
 /* That of the engine that was started last. */
 extern loopback the_loopback;
 
+weft_transport loopback_transport(void);
 weft_comm *start_engine(void);
 weft_comm *start_engine_with(double timeout_s);
 
