@@ -196,11 +196,14 @@ void weft_kernel_call_accesses(const void *arguments, int num_operands, weft_ker
 {
     (void)num_operands;
     const weft_kernel_args *args = arguments;
+    const weft_kernel_operand *inputs = args->operands + args->num_outputs;
     for (int i = 0; i < args->num_inputs; i++) {
-        visit_view(&args->operands[1 + i], WEFT_KERNEL_READ, 0, visit, context);
+        visit_view(&inputs[i], WEFT_KERNEL_READ, 0, visit, context);
     }
     /* The pieces of what is accumulated are those of the rows of input 0. */
     bool piece = !(args->first && args->last);
-    visit_view(&args->operands[0], args->first ? WEFT_KERNEL_WRITE : WEFT_KERNEL_UPDATE,
-               piece ? weft_view_rows(&args->operands[1].view) : 0, visit, context);
+    for (int o = 0; o < args->num_outputs; o++) {
+        visit_view(&args->operands[o], args->first ? WEFT_KERNEL_WRITE : WEFT_KERNEL_UPDATE,
+                   piece ? weft_view_rows(&inputs[0].view) : 0, visit, context);
+    }
 }

@@ -14,19 +14,19 @@ typedef struct weft_kernel_operand {
     int first_panel, num_panels;
 } weft_kernel_operand;
 
-/* The panels of all operands, the output's first, are the task's operands. */
+/* The panels of all operands, the outputs' first, are the task's operands. */
 typedef struct weft_kernel_args {
     weft_task_args base;
     bool first, last;
     int64_t numbers[WEFT_MAX_NUMBERS];
-    int num_inputs;
-    weft_kernel_operand operands[]; /* the output, then the inputs */
+    int num_outputs, num_inputs;
+    weft_kernel_operand operands[]; /* the outputs, then the inputs */
 } weft_kernel_args;
 
-/* Bytes of arguments with so many inputs. */
-static inline size_t weft_kernel_args_size(int num_inputs)
+/* Bytes of arguments with so many operands. */
+static inline size_t weft_kernel_args_size(int num_operands)
 {
-    return sizeof(weft_kernel_args) + (size_t)(1 + num_inputs) * sizeof(weft_kernel_operand);
+    return sizeof(weft_kernel_args) + (size_t)num_operands * sizeof(weft_kernel_operand);
 }
 
 /* The CPU function of all kernels on views. */

@@ -89,9 +89,9 @@ static void register_operation(void)
         .name = "own",
         .rule = "nc->nc",
         .inputs = { { "a", WEFT_TYPES_FLOAT, goes("registers_types") } },
-        .linear = { .kind = goes("registers_linear") ? WEFT_LINEAR_JOINTLY : WEFT_NOT_LINEAR,
+        .outputs[0].linear = { .kind = goes("registers_linear") ? WEFT_LINEAR_JOINTLY : WEFT_NOT_LINEAR,
                     .ops = WEFT_LINEAR_OPS },
-        .in_place = goes("registers_in_place"),
+        .outputs[0].in_place = goes("registers_in_place"),
         .kernel = no_kernel });
 }
 

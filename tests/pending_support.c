@@ -55,7 +55,7 @@ void let_doze(weft_tensor *tensor, double ms)
         &(weft_operation_description){ .name = "doze",
                                        .rule = "A->A",
                                        .inputs = { { "a", WEFT_TYPE_BIT(WEFT_F64), false } },
-                                       .in_place = true,
+                                       .outputs[0].in_place = true,
                                        .kernel = doze });
     weft_apply_options options = { .num_scalars = 1, .scalars = { ms } };
     assert_non_null(weft_apply(operation, 1, &tensor, &options));

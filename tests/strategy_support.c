@@ -74,6 +74,29 @@ const weft_layout *layout_of(problem *p, int input, const char *placements)
     return weft_layout_intern(p->table, p->mesh, canonical, p->ndim[input], p->shape[input], WEFT_F32);
 }
 
+static void describe_outputs(const problem *p, const weft_linearity *linear, weft_output_kind outputs[])
+{
+    for (int o = 0; o < WEFT_MAX_OUTPUTS; o++) {
+        outputs[o] =
+            (weft_output_kind){ .dtype = WEFT_F32, .linear = *linear, .in_place = o == 0 && p->in_place };
+    }
+}
+
+weft_status search_problem(const problem *p, const weft_linearity *linear, const weft_layout *const inputs[],
+                           weft_sharding *sharding, char *why, size_t why_size)
+{
+    weft_output_kind outputs[WEFT_MAX_OUTPUTS];
+    describe_outputs(p, linear, outputs);
+    return weft_strategy_search(&p->search, &p->binding, outputs, inputs, sharding, why, why_size);
+}
+
+int list_strategies(const problem *p, weft_strategy strategies[WEFT_MAX_STRATEGIES])
+{
+    weft_output_kind outputs[WEFT_MAX_OUTPUTS];
+    describe_outputs(p, &p->linear, outputs);
+    return weft_strategy_list(&p->binding, outputs, strategies);
+}
+
 void assert_placements(const weft_layout *layout, const char *expected)
 {
     char text[100];

@@ -28,6 +28,7 @@ typedef struct problem {
     weft_topology topology;
     weft_cost_model cost;
     weft_search search;
+    bool in_place; /* output 0 is */
 } problem;
 
 /* A mesh of the ranks from 0 on, all on one process. Asserts that the rule can be read. */
@@ -38,6 +39,10 @@ void set_shape(problem *p, int input, int ndim, const int64_t shape[]);
 void problem_bind(problem *p, weft_attributes attributes);
 /* The canonical layout of an input by a text such as "S0,R". */
 const weft_layout *layout_of(problem *p, int input, const char *placements);
+/* weft_strategy_search() with outputs in WEFT_F32, all linear in the same way. */
+weft_status search_problem(const problem *p, const weft_linearity *linear, const weft_layout *const inputs[],
+                           weft_sharding *sharding, char *why, size_t why_size);
+int list_strategies(const problem *p, weft_strategy strategies[WEFT_MAX_STRATEGIES]);
 void assert_placements(const weft_layout *layout, const char *expected);
 
 #endif

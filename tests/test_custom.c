@@ -138,27 +138,27 @@ static void register_all(void)
                                                                         .accumulates = true,
                                                                         .kernel = column_squares });
     op_place = weft_operation_register(&(weft_operation_description){
-        .name = "add_place", .rule = "nc->nc", .inputs = { a }, .in_place = true, .kernel = add_place });
+        .name = "add_place", .rule = "nc->nc", .inputs = { a }, .outputs[0].in_place = true, .kernel = add_place });
     op_one_hot = weft_operation_register(
         &(weft_operation_description){ .name = "one_hot",
                                        .rule = "n->nv",
                                        .inputs = { { "indices", WEFT_TYPE_BIT(WEFT_I64), false } },
-                                       .output_type = WEFT_TYPE_GIVEN,
+                                       .outputs[0].type = WEFT_TYPE_GIVEN,
                                        .kernel = one_hot });
     const weft_operation_input b = { "b", WEFT_TYPES_WIDE, true };
     op_add_sum = weft_operation_register(&(weft_operation_description){
-        .name = "add_sum", .rule = "n,[m]->n", .inputs = { a, b }, .in_place = true, .kernel = add_sum });
+        .name = "add_sum", .rule = "n,[m]->n", .inputs = { a, b }, .outputs[0].in_place = true, .kernel = add_sum });
     op_shift = weft_operation_register(&(weft_operation_description){ .name = "shift_columns",
                                                                       .rule = "n[c],n[c]->n[c]",
                                                                       .inputs = { a, b },
-                                                                      .in_place = true,
+                                                                      .outputs[0].in_place = true,
                                                                       .kernel = shift_columns });
     char name[] = "multiply", rule[] = "A->A", input[] = "a"; /* copied */
     op_multiply = weft_operation_register(
         &(weft_operation_description){ .name = name,
                                        .rule = rule,
                                        .inputs = { { input, WEFT_TYPES_WIDE, false } },
-                                       .linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = WEFT_LINEAR_OPS },
+                                       .outputs[0].linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = WEFT_LINEAR_OPS },
                                        .kernel = multiply });
     memset(name, 'x', sizeof(name) - 1);
     memset(rule, '(', sizeof(rule) - 1);

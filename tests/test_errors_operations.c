@@ -325,28 +325,28 @@ static void test_registered(void **state)
         weft_operation_register(DESCRIBED("f", "a->a", .kernel = no_kernel, .inputs = { { "a", 0, false } })),
         INVALID, "weft_operation_register", "types");
     GIVES_NULL(weft_operation_register(DESCRIBED("f", "a->a", .kernel = no_kernel, ONE_INPUT,
-                                                 .output_type = (weft_output_type)99)),
-               INVALID, "weft_operation_register", "output_type");
+                                                 .outputs[0].type = (weft_output_type)99)),
+               INVALID, "weft_operation_register", "outputs[0].type");
     GIVES_NULL(weft_operation_register(
-                   DESCRIBED("f", "a->a", .kernel = no_kernel, ONE_INPUT, .linear = { .inputs = 2 })),
+                   DESCRIBED("f", "a->a", .kernel = no_kernel, ONE_INPUT, .outputs[0].linear = { .inputs = 2 })),
                INVALID, "weft_operation_register", "inputs");
     GIVES_NULL(weft_operation_register(DESCRIBED("", "a->a", .kernel = no_kernel, ONE_INPUT)), INVALID,
                "weft_operation_register", "name is empty");
     GIVES_NULL(weft_operation_register(DESCRIBED("f", "a->", .kernel = no_kernel, ONE_INPUT,
-                                                 .linear = { .contracts = WEFT_AVG })),
+                                                 .outputs[0].linear = { .contracts = WEFT_AVG })),
                INVALID, "weft_operation_register", "contracts");
     GIVES_NULL(weft_operation_register(DESCRIBED("f", "a->a", .kernel = no_kernel, ONE_INPUT,
-                                                 .linear = { .kind = WEFT_LINEAR_JOINTLY })),
+                                                 .outputs[0].linear = { .kind = WEFT_LINEAR_JOINTLY })),
                INVALID, "weft_operation_register", "ops");
     GIVES_NULL(
         weft_operation_register(DESCRIBED("f", "a->a", .kernel = no_kernel, ONE_INPUT,
-                                          .linear = { .kind = WEFT_LINEAR_EACH, .ops = WEFT_LINEAR_OPS })),
+                                          .outputs[0].linear = { .kind = WEFT_LINEAR_EACH, .ops = WEFT_LINEAR_OPS })),
         INVALID, "weft_operation_register", "inputs");
     GIVES_NULL(weft_operation_register(
-                   DESCRIBED("f", "(ab)->(ac)", .kernel = no_kernel, ONE_INPUT, .in_place = true)),
+                   DESCRIBED("f", "(ab)->(ac)", .kernel = no_kernel, ONE_INPUT, .outputs[0].in_place = true)),
                INVALID, "weft_operation_register", "in_place");
     GIVES_NULL(
-        weft_operation_register(DESCRIBED("f", "ab->a", .kernel = no_kernel, ONE_INPUT, .in_place = true)),
+        weft_operation_register(DESCRIBED("f", "ab->a", .kernel = no_kernel, ONE_INPUT, .outputs[0].in_place = true)),
         INVALID, "weft_operation_register", "in_place");
     GIVES_NULL(weft_apply(NULL, 1, LIST1(matrix), NULL), INVALID, "weft_apply", "operation");
     GIVES_NULL(weft_apply((const weft_operation *)memory, 1, LIST1(matrix), NULL), INVALID, "weft_apply",

@@ -112,7 +112,7 @@ static void register_operations(void)
     op_add_rows = weft_operation_register(&(weft_operation_description){ .name = "add_rows",
                                                                          .rule = "n,[m]->n",
                                                                          .inputs = { input, input },
-                                                                         .in_place = true,
+                                                                         .outputs[0].in_place = true,
                                                                          .kernel = add_rows });
     assert_no_error();
 }
@@ -343,7 +343,7 @@ static void test_all_operations(void **state)
     for (int f = 0; weft_operation_families[f] != NULL; f++) {
         for (int i = 0; weft_operation_families[f][i] != NULL; i++) {
             const weft_operation *operation = weft_operation_families[f][i];
-            bool found = !operation->in_place;
+            bool found = !operation->outputs[0].in_place;
             for (int k = 0; k < NUM_CALLS * 6 && !found; k++) {
                 const char *name = calls[k / 6].operations[k % 6];
                 found = name != NULL && strcmp(name, operation->name) == 0;

@@ -121,8 +121,8 @@ static void test_malformed(void **state)
         { "ab", "->" },
         { "ab-", "->" },
         { "ab>c", "expected a letter" },
-        { "ab->a->b", "one output" },
-        { "ab->a,b", "one output" },
+        { "ab->a->b", "the end" },
+        { "ab->a,b,ab,,b", "more than 4 outputs" },
         { "a?->a", "expected a letter" },
         { "na~~->na", "expected a letter" },
         { "nA~->nA", "single dimensions" },
@@ -183,7 +183,7 @@ static void test_structure(void **state)
     assert_int_equal(rule.num_inputs, 2);
     assert_int_equal(rule.inputs[0].num_terms, 2);
     assert_int_equal(rule.inputs[1].num_terms, 1);
-    assert_int_equal(rule.output.num_terms, 0);
+    assert_int_equal(rule.outputs[0].num_terms, 0);
     assert_int_equal(rule.num_factors, 2);
     assert_false(rule.factors[0].whole);
     assert_true(rule.factors[1].whole);
@@ -289,9 +289,9 @@ static void test_output_shapes(void **state)
             fail_msg("%s on %s: %s", cases[i].rule, cases[i].inputs, why);
         }
         shape_list expected = read_shapes(cases[i].output);
-        assert_int_equal(binding.output_ndim, expected.ndim[0]);
-        for (int d = 0; d < binding.output_ndim; d++) {
-            assert_int_equal(binding.output_shape[d], expected.shape[0][d]);
+        assert_int_equal(binding.outputs[0].ndim, expected.ndim[0]);
+        for (int d = 0; d < binding.outputs[0].ndim; d++) {
+            assert_int_equal(binding.outputs[0].shape[d], expected.shape[0][d]);
         }
     }
 }
@@ -398,10 +398,10 @@ static void test_compound_factors(void **state)
     assert_int_equal(binding.input_inner[0][0], 3);
     assert_int_equal(binding.input_factor_of[0][1], 2);
     assert_int_equal(binding.input_inner[0][1], 1);
-    assert_int_equal(binding.output_factor_of[0], 0);
-    assert_int_equal(binding.output_inner[0], 1);
-    assert_int_equal(binding.output_factor_of[1], 1);
-    assert_int_equal(binding.output_inner[1], 5);
+    assert_int_equal(binding.outputs[0].factor_of[0], 0);
+    assert_int_equal(binding.outputs[0].inner[0], 1);
+    assert_int_equal(binding.outputs[0].factor_of[1], 1);
+    assert_int_equal(binding.outputs[0].inner[1], 5);
     /* b is behind a, c behind b. */
     assert_true(!binding.factors[0].whole && binding.factors[1].whole && binding.factors[2].whole);
 
@@ -410,7 +410,7 @@ static void test_compound_factors(void **state)
     assert_int_equal(bind("(ab)c->a(bc)", "3,5", sizes, &binding, NULL, 0), WEFT_OK);
     assert_int_equal(binding.input_factor_of[0][0], 1);
     assert_int_equal(binding.input_inner[0][0], 1);
-    assert_int_equal(binding.output_factor_of[1], 1);
+    assert_int_equal(binding.outputs[0].factor_of[1], 1);
     assert_true(binding.factors[0].whole && !binding.factors[1].whole && binding.factors[2].whole);
 }
 
@@ -422,17 +422,17 @@ static void test_windows(void **state)
     char why[200] = "";
     weft_attributes sizes = { .num_sizes = 1, .sizes = { 7 } };
     assert_int_equal(bind("nh~,n->nh", "5,9 5", sizes, &binding, why, sizeof(why)), WEFT_OK);
-    assert_int_equal(binding.output_shape[1], 7);
+    assert_int_equal(binding.outputs[0].shape[1], 7);
     assert_true(binding.input_access[0][1] && !binding.input_access[0][0]);
-    assert_int_equal(binding.input_factor_of[0][1], binding.output_factor_of[1]);
+    assert_int_equal(binding.input_factor_of[0][1], binding.outputs[0].factor_of[1]);
     assert_int_equal(bind("nh~,n->nh", "5,1 5", sizes, &binding, why, sizeof(why)), WEFT_OK);
-    assert_int_equal(binding.input_factor_of[0][1], binding.output_factor_of[1]);
+    assert_int_equal(binding.input_factor_of[0][1], binding.outputs[0].factor_of[1]);
     assert_int_equal(bind("nh,nh~->n", "5,4 5,6", (weft_attributes){ 0 }, &binding, why, sizeof(why)),
                      WEFT_OK);
     assert_int_equal(binding.factors[binding.input_factor_of[1][1]].size, 4);
     assert_true(binding.factors[binding.input_factor_of[1][1]].contracted);
     assert_int_equal(bind("n~h->nh", "5,9", sizes, &binding, why, sizeof(why)), WEFT_OK);
-    assert_int_equal(binding.output_shape[0], 7);
+    assert_int_equal(binding.outputs[0].shape[0], 7);
     assert_int_equal(weft_binding_rows(&binding, 0), WEFT_ROWS_ALL);
     assert_int_equal(bind("nh~->nh", "5,9", (weft_attributes){ 0 }, &binding, why, sizeof(why)),
                      WEFT_ERR_INVALID);
@@ -442,16 +442,48 @@ static void test_windows(void **state)
     assert_non_null(strstr(why, "no size is given for h"));
 }
 
+/* Each output has its own dimensions; a factor is contracted in those that lack it, and in no other. */
+static void test_several_outputs(void **state)
+{
+    (void)state;
+    weft_rule rule;
+    weft_binding binding;
+    char why[160] = "";
+    int64_t shape[] = { 6, 5 };
+    weft_operand_shape a = { "a", 2, shape };
+    const weft_attributes attributes = { .num_sizes = 1, .sizes = { 3 } };
+    assert_int_equal(weft_rule_parse("nc->c,nc1,,vn", &rule, why, sizeof(why)), WEFT_OK);
+    assert_int_equal(rule.num_outputs, 4);
+    assert_int_equal(weft_rule_bind(&rule, &a, &attributes, &binding, why, sizeof(why)), WEFT_OK);
+    const struct {
+        int ndim;
+        int64_t shape[3];
+        const char *lacks; /* factors that an input has */
+    } expected[] = { { 1, { 5 }, "n" }, { 3, { 6, 5, 1 }, "" }, { 0, { 0 }, "nc" }, { 2, { 3, 6 }, "c" } };
+    assert_int_equal(binding.num_outputs, 4);
+    for (int o = 0; o < 4; o++) {
+        assert_int_equal(binding.outputs[o].ndim, expected[o].ndim);
+        assert_memory_equal(binding.outputs[o].shape, expected[o].shape,
+                            (size_t)expected[o].ndim * sizeof(shape[0]));
+        for (int f = 0; f < binding.num_factors; f++) {
+            bool lacks = strchr(expected[o].lacks, binding.factors[f].name) != NULL;
+            assert_int_equal(binding.factors[f].contracted >> o & 1, lacks);
+        }
+    }
+    assert_int_equal(weft_binding_rows(&binding, 0), WEFT_ROWS_SUMMED);
+    assert_int_equal(weft_binding_output_rows(&binding, 1), WEFT_ROWS_ALL);
+}
+
 int main(int argc, char **argv)
 {
     page = argc > 2 ? argv[1] : "";
     program = argc > 2 ? argv[2] : "";
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_operations), cmocka_unit_test(test_page),
-        cmocka_unit_test(test_malformed),      cmocka_unit_test(test_structure),
-        cmocka_unit_test(test_output_shapes),  cmocka_unit_test(test_wrong_shapes),
-        cmocka_unit_test(test_factors),        cmocka_unit_test(test_compound_factors),
-        cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_all_operations),   cmocka_unit_test(test_page),
+        cmocka_unit_test(test_malformed),        cmocka_unit_test(test_structure),
+        cmocka_unit_test(test_several_outputs),  cmocka_unit_test(test_output_shapes),
+        cmocka_unit_test(test_wrong_shapes),     cmocka_unit_test(test_factors),
+        cmocka_unit_test(test_compound_factors), cmocka_unit_test(test_windows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -89,7 +89,7 @@ static void assert_refused(world *w, const weft_call_layouts *call, weft_status 
 static const weft_operation product = {
     .name = "product",
     .rules = { "mk,kn->mn", "mk,nk->mn" },
-    .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 3, .ops = WEFT_LINEAR_OPS },
+    .outputs[0].linear = { .kind = WEFT_LINEAR_EACH, .inputs = 3, .ops = WEFT_LINEAR_OPS },
     .inputs = { { "a", WEFT_TYPES_FLOAT, false }, { "b", WEFT_TYPES_FLOAT, true } },
 };
 
@@ -97,7 +97,7 @@ static const weft_operation add_to = {
     .name = "add_to",
     .rules = { "...,...->..." },
     .inputs = { { "target", WEFT_TYPES_ALL, false }, { "b", WEFT_TYPES_ALL, false } },
-    .in_place = true,
+    .outputs[0].in_place = true,
 };
 
 /* numbers: the shape that is asked for. */
@@ -120,7 +120,7 @@ static weft_status choose_first(const weft_call_layouts *call, weft_sharding *sh
         snprintf(why, size, "numbers[0] is %lld", (long long)call->attributes->numbers[0]);
         return WEFT_ERR_LAYOUT;
     }
-    sharding->inputs[0] = sharding->output = call->inputs[0];
+    sharding->inputs[0] = sharding->outputs[0] = call->inputs[0];
     return WEFT_OK;
 }
 
@@ -145,13 +145,13 @@ static void by_rule(void **state)
     assert_int_equal(weft_call_shard(&w->sharding, &call, &sharding, why, sizeof(why)), WEFT_OK);
     assert_ptr_equal(sharding.inputs[0], call.inputs[0]);
     assert_ptr_equal(sharding.inputs[1], call.inputs[1]);
-    assert_layout(sharding.output, "f32[64, 16] [S0,S1] on 2x2");
+    assert_layout(sharding.outputs[0], "f32[64, 16] [S0,S1] on 2x2");
     /* The second rule: b moves to the mesh dimension that a leaves free. */
     attributes.rule = 1;
     call.inputs[1] = layout(w, WEFT_F32, 2, (int64_t[]){ 16, 32 }, "S0,R");
     assert_int_equal(weft_call_shard(&w->sharding, &call, &sharding, why, sizeof(why)), WEFT_OK);
     assert_layout(sharding.inputs[1], "f32[16, 32] [R,S0] on 2x2");
-    assert_layout(sharding.output, "f32[64, 16] [S0,S1] on 2x2");
+    assert_layout(sharding.outputs[0], "f32[64, 16] [S0,S1] on 2x2");
 }
 
 static void rules_are_parsed_once(void **state)
@@ -179,14 +179,14 @@ static void written_and_chosen(void **state)
     char why[400] = "";
     weft_sharding sharding;
     assert_int_equal(weft_call_shard(&w->sharding, &call, &sharding, why, sizeof(why)), WEFT_OK);
-    assert_layout(sharding.output, "i32[6, 4] [S1,R] on 2x2");
+    assert_layout(sharding.outputs[0], "i32[6, 4] [S1,R] on 2x2");
     attributes.numbers[0] = 5;
     assert_refused(w, &call, WEFT_ERR_INTERNAL,
                    "a mistake in weft: the rule of reversed does not give the shape asked for");
     call.operation = &chosen;
     attributes = (weft_attributes){ 0 };
     assert_int_equal(weft_call_shard(&w->sharding, &call, &sharding, why, sizeof(why)), WEFT_OK);
-    assert_ptr_equal(sharding.output, call.inputs[0]);
+    assert_ptr_equal(sharding.outputs[0], call.inputs[0]);
     attributes.numbers[0] = 7;
     assert_refused(w, &call, WEFT_ERR_LAYOUT, "numbers[0] is 7");
 }

@@ -28,12 +28,11 @@ static void check_known(const char *rule, const weft_linearity *linear, const in
         const weft_layout *inputs[] = { layout_of(&p, 0, cases[i].a), layout_of(&p, 1, cases[i].b) };
         weft_sharding sharding;
         char why[200] = "";
-        weft_status status = weft_strategy_search(&p.search, &p.binding, linear, inputs, WEFT_F32, &sharding,
-                                                  why, sizeof(why));
+        weft_status status = search_problem(&p, linear, inputs, &sharding, why, sizeof(why));
         assert_int_equal(status, WEFT_OK);
         assert_placements(sharding.inputs[0], cases[i].wanted_a);
         assert_placements(sharding.inputs[1], cases[i].wanted_b);
-        assert_placements(sharding.output, cases[i].wanted_out);
+        assert_placements(sharding.outputs[0], cases[i].wanted_out);
         problem_close(&p);
     }
 }
@@ -115,11 +114,9 @@ static void test_brackets(void **state)
     problem_bind(&p, (weft_attributes){ 0 });
     const weft_layout *inputs[] = { layout_of(&p, 0, "S1"), layout_of(&p, 1, "R") };
     weft_sharding sharding;
-    assert_int_equal(
-        weft_strategy_search(&p.search, &p.binding, &not_linear, inputs, WEFT_F32, &sharding, NULL, 0),
-        WEFT_OK);
+    assert_int_equal(search_problem(&p, &not_linear, inputs, &sharding, NULL, 0), WEFT_OK);
     assert_placements(sharding.inputs[0], "[S0]");
-    assert_placements(sharding.output, "[P(sum)]");
+    assert_placements(sharding.outputs[0], "[P(sum)]");
     problem_close(&p);
 }
 
@@ -134,15 +131,11 @@ static void test_output_only(void **state)
     problem_bind(&p, (weft_attributes){ .num_sizes = 1, .sizes = { 100 } });
     weft_sharding sharding;
     const weft_layout *whole[] = { layout_of(&p, 0, "R"), layout_of(&p, 1, "R") };
-    assert_int_equal(
-        weft_strategy_search(&p.search, &p.binding, &not_linear, whole, WEFT_F32, &sharding, NULL, 0),
-        WEFT_OK);
-    assert_placements(sharding.output, "[S0]"); /* each rank its own rows: less work, nothing moved */
+    assert_int_equal(search_problem(&p, &not_linear, whole, &sharding, NULL, 0), WEFT_OK);
+    assert_placements(sharding.outputs[0], "[S0]"); /* each rank its own rows: less work, nothing moved */
     const weft_layout *sharded[] = { layout_of(&p, 0, "S0"), layout_of(&p, 1, "S0") };
-    assert_int_equal(
-        weft_strategy_search(&p.search, &p.binding, &not_linear, sharded, WEFT_F32, &sharding, NULL, 0),
-        WEFT_OK);
-    assert_placements(sharding.output, "[P(sum)]");
+    assert_int_equal(search_problem(&p, &not_linear, sharded, &sharding, NULL, 0), WEFT_OK);
+    assert_placements(sharding.outputs[0], "[P(sum)]");
     problem_close(&p);
 }
 
@@ -159,10 +152,9 @@ static void check_compound(int mesh_ndim, const int64_t mesh[], int64_t a, int64
     problem_bind(&p, (weft_attributes){ .num_sizes = 2, .sizes = { a, b } });
     const weft_layout *inputs[] = { layout_of(&p, 0, given) };
     weft_sharding sharding;
-    assert_int_equal(
-        weft_strategy_search(&p.search, &p.binding, &jointly, inputs, WEFT_F32, &sharding, NULL, 0), WEFT_OK);
+    assert_int_equal(search_problem(&p, &jointly, inputs, &sharding, NULL, 0), WEFT_OK);
     assert_placements(sharding.inputs[0], wanted);
-    assert_placements(sharding.output, wanted);
+    assert_placements(sharding.outputs[0], wanted);
     problem_close(&p);
 }
 
@@ -199,22 +191,21 @@ static void test_in_place(void **state)
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(cases); i++) {
         problem p;
         problem_open(&p, "...,...->...", 2, mesh);
-        p.search.in_place = true;
+        p.in_place = true;
         set_shape(&p, 0, 2, shape);
         set_shape(&p, 1, 2, shape);
         problem_bind(&p, (weft_attributes){ 0 });
         const weft_layout *inputs[] = { layout_of(&p, 0, cases[i].a), layout_of(&p, 1, cases[i].b) };
         weft_sharding sharding;
         char why[200] = "";
-        weft_status status = weft_strategy_search(&p.search, &p.binding, &jointly, inputs, WEFT_F32,
-                                                  &sharding, why, sizeof(why));
+        weft_status status = search_problem(&p, &jointly, inputs, &sharding, why, sizeof(why));
         if (cases[i].wanted_b == NULL) {
             assert_int_equal(status, WEFT_ERR_LAYOUT);
             assert_non_null(strstr(why, "stays as it is"));
         } else {
             assert_int_equal(status, WEFT_OK);
             assert_ptr_equal(sharding.inputs[0], inputs[0]);
-            assert_ptr_equal(sharding.output, inputs[0]);
+            assert_ptr_equal(sharding.outputs[0], inputs[0]);
             assert_placements(sharding.inputs[1], cases[i].wanted_b);
         }
         problem_close(&p);
@@ -238,8 +229,7 @@ static void test_nested_reductions(void **state)
     problem_bind(&p, (weft_attributes){ 0 });
     const weft_layout *inputs[] = { layout_of(&p, 0, cases[0].a), layout_of(&p, 1, cases[0].b) };
     weft_sharding sharding;
-    assert_int_equal(
-        weft_strategy_search(&p.search, &p.binding, &jointly, inputs, WEFT_F32, &sharding, NULL, 0), WEFT_OK);
+    assert_int_equal(search_problem(&p, &jointly, inputs, &sharding, NULL, 0), WEFT_OK);
     assert_false(sharding.inputs[0]->has_partial);
     problem_close(&p);
 }
@@ -258,11 +248,10 @@ static void test_many_mesh_dimensions(void **state)
     weft_sharding sharding;
     const weft_layout *fit[] = { layout_of(&p, 0, "S0,S0,R,R,S1,S1,R,P"),
                                  layout_of(&p, 1, "R,R,S1,S1,S0,S0,R,R") };
-    assert_int_equal(weft_strategy_search(&p.search, &p.binding, &each, fit, WEFT_F32, &sharding, NULL, 0),
-                     WEFT_OK);
+    assert_int_equal(search_problem(&p, &each, fit, &sharding, NULL, 0), WEFT_OK);
     assert_ptr_equal(sharding.inputs[0], fit[0]);
     assert_ptr_equal(sharding.inputs[1], fit[1]);
-    assert_placements(sharding.output, "[S0,S0,S1,S1,P(sum),P(sum),R,P(sum)]");
+    assert_placements(sharding.outputs[0], "[S0,S0,S1,S1,P(sum),P(sum),R,P(sum)]");
     problem_close(&p);
 }
 
@@ -277,25 +266,19 @@ static void test_many_ranks(void **state)
     problem_bind(&p, (weft_attributes){ 0 });
     weft_sharding sharding;
     const weft_layout *inputs[] = { layout_of(&p, 0, "S0,R"), layout_of(&p, 1, "S0,S1") };
-    assert_int_equal(weft_strategy_search(&p.search, &p.binding, &each, inputs, WEFT_F32, &sharding, NULL, 0),
-                     WEFT_OK);
-    assert_placements(sharding.output, "[S0,S1]"); /* the weights are gathered, the activations stay */
+    assert_int_equal(search_problem(&p, &each, inputs, &sharding, NULL, 0), WEFT_OK);
+    assert_placements(sharding.outputs[0], "[S0,S1]"); /* the weights are gathered, the activations stay */
     problem_close(&p);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_product_1d),
-        cmocka_unit_test(test_product_2d),
-        cmocka_unit_test(test_sum_of_two),
-        cmocka_unit_test(test_broadcast),
-        cmocka_unit_test(test_brackets),
-        cmocka_unit_test(test_output_only),
-        cmocka_unit_test(test_compound),
-        cmocka_unit_test(test_in_place),
-        cmocka_unit_test(test_nested_reductions),
-        cmocka_unit_test(test_many_mesh_dimensions),
+        cmocka_unit_test(test_product_1d),        cmocka_unit_test(test_product_2d),
+        cmocka_unit_test(test_sum_of_two),        cmocka_unit_test(test_broadcast),
+        cmocka_unit_test(test_brackets),          cmocka_unit_test(test_output_only),
+        cmocka_unit_test(test_compound),          cmocka_unit_test(test_in_place),
+        cmocka_unit_test(test_nested_reductions), cmocka_unit_test(test_many_mesh_dimensions),
         cmocka_unit_test(test_many_ranks),
     };
     return cmocka_run_group_tests(tests, seed_random, NULL);

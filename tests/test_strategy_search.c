@@ -30,6 +30,14 @@ static const rule_case rules[] = {
     { "(abc)->a(bc)", { WEFT_LINEAR_JOINTLY, 0, ~0u } },
     { "(ab)c,a->bc", { WEFT_NOT_LINEAR, 0, 0 } },
     { "(a[x])y->(a[z])w", { WEFT_LINEAR_JOINTLY, 0, ~0u } },
+    { "i,i,i,i->i,i,i", { WEFT_NOT_LINEAR, 0, 0 } },
+    { "nc,nc,c->nc,c,c", { WEFT_LINEAR_EACH, 3, WEFT_LINEAR_OPS } },
+    { "mn,mk,kn->mk,kn", { WEFT_LINEAR_EACH, 1, WEFT_LINEAR_OPS } },
+    { "A[b]->A[b],A,A1", { WEFT_NOT_LINEAR, 0, 0 } },
+    { "AbC->AC,,b", { WEFT_LINEAR_JOINTLY, 0, WEFT_LINEAR_OPS } },
+    { "...,...->...,...", { WEFT_LINEAR_JOINTLY, 0, WEFT_LINEAR_OPS } },
+    { "(ab)c,a->bc,a,(ab)", { WEFT_NOT_LINEAR, 0, 0 } },
+    { "Ad,A->vd,A", { WEFT_LINEAR_EACH, 1, WEFT_LINEAR_OPS } },
 };
 
 static bool is_dimension(const problem *p, int factor)
@@ -166,8 +174,11 @@ static bool choice_fits(const problem *p, const weft_sharding *sharding)
             fits &= operand_fits(p, sharding->inputs[i], p->binding.input_factor_of[i],
                                  p->binding.input_inner[i], coordinate, offset, extent);
         }
-        fits &= operand_fits(p, sharding->output, p->binding.output_factor_of, p->binding.output_inner,
-                             coordinate, offset, extent);
+        for (int o = 0; o < p->binding.num_outputs; o++) {
+            const weft_bound_output *output = &p->binding.outputs[o];
+            fits &= operand_fits(p, sharding->outputs[o], output->factor_of, output->inner, coordinate,
+                                 offset, extent);
+        }
     }
     return fits;
 }
@@ -178,17 +189,40 @@ static bool has_compounds(const rule_case *rule)
     return strchr(rule->text, '(') != NULL;
 }
 
-/* Where a contracted factor is sharded the output is Partial(sum), and nowhere else does it become Partial.
- */
+/* Where a factor that an output contracts is sharded, this output is Partial(sum), and nowhere else does it become
+ * Partial. */
 static void check_partial(const weft_binding *binding, const weft_strategy *strategy)
 {
     bool input_partial = false;
     for (int i = 0; i < binding->num_inputs; i++) {
         input_partial |= strategy->inputs[i].kind == WEFT_PARTIAL;
     }
-    bool contracted = strategy->factor >= 0 && binding->factors[strategy->factor].contracted;
-    assert_int_equal(strategy->output.kind == WEFT_PARTIAL, contracted || input_partial);
-    assert_false(contracted && strategy->output.op != WEFT_SUM);
+    for (int o = 0; o < binding->num_outputs; o++) {
+        bool contracted = strategy->factor >= 0 && binding->factors[strategy->factor].contracted >> o & 1;
+        assert_int_equal(strategy->outputs[o].kind == WEFT_PARTIAL, contracted || input_partial);
+        assert_false(contracted && strategy->outputs[o].op != WEFT_SUM);
+    }
+}
+
+static void note_outputs(const problem *p, const weft_strategy *strategy, int mesh_dim,
+                         weft_placement outputs[][WEFT_MAX_DIMS])
+{
+    for (int o = 0; o < p->binding.num_outputs; o++) {
+        outputs[o][mesh_dim] = strategy->outputs[o];
+    }
+}
+
+static const weft_layout *output_layout(const problem *p, int output, const weft_placement placements[])
+{
+    const weft_bound_output *bound = &p->binding.outputs[output];
+    return weft_layout_intern(p->table, p->mesh, placements, bound->ndim, bound->shape, WEFT_F32);
+}
+
+static void intern_outputs(const problem *p, weft_placement outputs[][WEFT_MAX_DIMS], weft_sharding *sharding)
+{
+    for (int o = 0; o < p->binding.num_outputs; o++) {
+        sharding->outputs[o] = output_layout(p, o, outputs[o]);
+    }
 }
 
 enum { CASES_PER_RULE = 200 };
@@ -202,23 +236,23 @@ static void test_strategies_are_consistent(void **state)
             problem p;
             random_problem(&p, &rules[r]);
             weft_strategy all[WEFT_MAX_STRATEGIES];
-            int count = weft_strategy_list(&p.binding, &p.linear, all);
-            weft_placement placements[WEFT_MAX_INPUTS + 1][WEFT_MAX_DIMS];
+            int count = list_strategies(&p, all);
+            weft_placement placements[WEFT_MAX_INPUTS][WEFT_MAX_DIMS];
+            weft_placement outputs[WEFT_MAX_OUTPUTS][WEFT_MAX_DIMS];
             for (int d = 0; d < p.mesh->ndim; d++) {
                 const weft_strategy *strategy = &all[random_below(count)];
                 check_partial(&p.binding, strategy);
                 for (int i = 0; i < p.binding.num_inputs; i++) {
                     placements[i][d] = strategy->inputs[i];
                 }
-                placements[WEFT_MAX_INPUTS][d] = strategy->output;
+                note_outputs(&p, strategy, d, outputs);
             }
             weft_sharding sharding;
             for (int i = 0; i < p.binding.num_inputs; i++) {
                 sharding.inputs[i] =
                     weft_layout_intern(p.table, p.mesh, placements[i], p.ndim[i], p.shape[i], WEFT_F32);
             }
-            sharding.output = weft_layout_intern(p.table, p.mesh, placements[WEFT_MAX_INPUTS],
-                                                 p.binding.output_ndim, p.binding.output_shape, WEFT_F32);
+            intern_outputs(&p, outputs, &sharding);
             assert_true(choice_fits(&p, &sharding) || has_compounds(&rules[r]));
             checked++;
             problem_close(&p);
@@ -227,9 +261,9 @@ static void test_strategies_are_consistent(void **state)
     print_message("# %d random combinations\n", checked);
 }
 
-/* The reduction of the output along the mesh dimensions where it becomes Partial though an input is moved. */
+/* The reduction of an output along the mesh dimensions where it becomes Partial though an input is moved. */
 static double reduction_cost(problem *p, const weft_layout *const from[], const weft_layout *const to[],
-                             const weft_placement output[])
+                             int o, const weft_placement output[])
 {
     weft_placement partial[WEFT_MAX_DIMS], reduced[WEFT_MAX_DIMS];
     for (int d = 0; d < p->mesh->ndim; d++) {
@@ -241,22 +275,23 @@ static double reduction_cost(problem *p, const weft_layout *const from[], const 
         if (output[d].kind == WEFT_PARTIAL && !moved) {
             partial[d] = reduced[d] = weft_replicate();
         } else if (output[d].kind == WEFT_PARTIAL) {
-            reduced[d] = p->binding.output_ndim > 0 ? weft_shard(0) : weft_replicate();
+            reduced[d] = p->binding.outputs[o].ndim > 0 ? weft_shard(0) : weft_replicate();
         }
     }
-    const weft_layout *before = weft_layout_intern(p->table, p->mesh, partial, p->binding.output_ndim,
-                                                   p->binding.output_shape, WEFT_F32);
-    const weft_layout *after = weft_layout_intern(p->table, p->mesh, reduced, p->binding.output_ndim,
-                                                  p->binding.output_shape, WEFT_F32);
+    const weft_layout *before = output_layout(p, o, partial), *after = output_layout(p, o, reduced);
     return before == after ? 0 : weft_plan_cost(p->table, &p->topology, &p->cost, before, after);
 }
 
-static double cost_of(problem *p, const weft_layout *const from[], const weft_layout *const to[],
-                      const weft_placement output[])
+static double cost_of(problem *p, const weft_layout *const from[], const weft_sharding *sharding)
 {
-    double cost = reduction_cost(p, from, to, output);
-    if (cost < 0) {
-        return -1;
+    const weft_layout *const *to = sharding->inputs;
+    double cost = 0;
+    for (int o = 0; o < p->binding.num_outputs; o++) {
+        double one = reduction_cost(p, from, to, o, sharding->outputs[o]->placements);
+        if (one < 0) {
+            return -1;
+        }
+        cost += one;
     }
     for (int i = 0; i < p->binding.num_inputs; i++) {
         double one = from[i] == to[i] ? 0 : weft_plan_cost(p->table, &p->topology, &p->cost, from[i], to[i]);
@@ -273,11 +308,11 @@ static double cost_of(problem *p, const weft_layout *const from[], const weft_la
 static bool compare_with_random(problem *p, const weft_layout *const inputs[], double chosen)
 {
     weft_strategy all[WEFT_MAX_STRATEGIES];
-    int count = weft_strategy_list(&p->binding, &p->linear, all);
-    weft_placement placements[WEFT_MAX_INPUTS][WEFT_MAX_DIMS], output[WEFT_MAX_DIMS];
+    int count = list_strategies(p, all);
+    weft_placement placements[WEFT_MAX_INPUTS][WEFT_MAX_DIMS], outputs[WEFT_MAX_OUTPUTS][WEFT_MAX_DIMS];
     for (int d = 0; d < p->mesh->ndim; d++) {
         const weft_strategy *strategy = &all[random_below(count)];
-        output[d] = strategy->output;
+        note_outputs(p, strategy, d, outputs);
         for (int i = 0; i < p->binding.num_inputs; i++) {
             placements[i][d] = strategy->inputs[i];
             if (placements[i][d].kind == WEFT_PARTIAL &&
@@ -291,12 +326,11 @@ static bool compare_with_random(problem *p, const weft_layout *const inputs[], d
     for (int i = 0; i < p->binding.num_inputs; i++) {
         wanted[i] = weft_layout_intern(p->table, p->mesh, placements[i], p->ndim[i], p->shape[i], WEFT_F32);
     }
-    other.output = weft_layout_intern(p->table, p->mesh, output, p->binding.output_ndim,
-                                      p->binding.output_shape, WEFT_F32);
+    intern_outputs(p, outputs, &other);
     if (!choice_fits(p, &other)) {
         return false;
     }
-    double cost = cost_of(p, inputs, wanted, output);
+    double cost = cost_of(p, inputs, &other);
     if (cost >= 0 && cost < chosen - 1e-3) {
         char given[100], better[100];
         fail_msg("%s is %g us, chosen was %g us, from %s",
@@ -320,17 +354,16 @@ static void test_search_finds_the_cheapest(void **state)
             }
             weft_sharding sharding, again;
             char why[200] = "";
-            weft_status status = weft_strategy_search(&p.search, &p.binding, &p.linear, inputs, WEFT_F32,
-                                                      &sharding, why, sizeof(why));
+            weft_status status = search_problem(&p, &p.linear, inputs, &sharding, why, sizeof(why));
             if (status != WEFT_OK) {
                 fail_msg("%s: %s", rules[r].text, why);
             }
             assert_true(choice_fits(&p, &sharding));
-            assert_int_equal(
-                weft_strategy_search(&p.search, &p.binding, &p.linear, inputs, WEFT_F32, &again, NULL, 0),
-                WEFT_OK);
-            assert_memory_equal(&sharding.output, &again.output, sizeof(sharding.output));
-            double chosen = cost_of(&p, inputs, sharding.inputs, sharding.output->placements);
+            assert_int_equal(search_problem(&p, &p.linear, inputs, &again, NULL, 0), WEFT_OK);
+            assert_int_equal(sharding.num_outputs, p.binding.num_outputs);
+            assert_memory_equal(sharding.outputs, again.outputs,
+                                (size_t)sharding.num_outputs * sizeof(sharding.outputs[0]));
+            double chosen = cost_of(&p, inputs, &sharding);
             assert_true(chosen >= 0);
             for (int i = 0; i < 20; i++) {
                 compared += compare_with_random(&p, inputs, chosen);

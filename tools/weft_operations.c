@@ -67,10 +67,41 @@ static const char *output_text(weft_output_type type)
     return "of input 0";
 }
 
+/* As many as the rule has; operations that choose their layouts themselves have one. */
+static int outputs_of(const weft_operation *operation)
+{
+    weft_rule rule;
+    const char *text = operation->rule_like != NULL ? operation->rule_like : operation->rules[0];
+    return text != NULL && weft_rule_parse(text, &rule, NULL, 0) == WEFT_OK ? rule.num_outputs : 1;
+}
+
+/* "" of one output that is new; else the inputs that are changed. */
+static void print_targets(const weft_operation *operation, int num_outputs)
+{
+    const char *before = num_outputs == 1 ? "" : ": ";
+    for (int o = 0; o < num_outputs; o++) {
+        if (operation->outputs[o].in_place) {
+            bool first = o == 0 || !operation->outputs[o - 1].in_place;
+            printf("%s%s%s", first ? ", in place" : "", before,
+                   num_outputs == 1 ? "" : operation->inputs[o].name);
+            before = ", ";
+        }
+    }
+}
+
+static void print_outputs(const weft_operation *operation, int num_outputs)
+{
+    for (int o = 0; o < num_outputs; o++) {
+        bool in_place = operation->outputs[o].in_place && o > 0;
+        printf("%s%s%s", o == 0 ? "" : "; ", in_place ? "of " : "",
+               in_place ? operation->inputs[o].name : output_text(operation->outputs[o].type));
+    }
+}
+
 /* What passes through unreduced. */
 static void print_linear(const weft_operation *operation)
 {
-    const weft_linearity *linear = &operation->linear;
+    const weft_linearity *linear = &operation->outputs[0].linear;
     if (linear->kind == WEFT_NOT_LINEAR) {
         return;
     }
@@ -106,14 +137,19 @@ static const char *calls_text(const weft_operation *operation)
 
 static void print_operation(const weft_operation *operation)
 {
-    printf("| `%s`%s | ", operation->name, operation->in_place ? ", in place" : "");
+    int num_outputs = outputs_of(operation);
+    weft_reduce_op contracts = operation->outputs[0].linear.contracts;
+    printf("| `%s`", operation->name);
+    print_targets(operation, num_outputs);
+    printf(" | ");
     print_rules(operation);
     printf(" | ");
     print_types(operation->inputs[0].types);
-    printf(" | %s | ", output_text(operation->output_type));
+    printf(" | ");
+    print_outputs(operation, num_outputs);
+    printf(" | ");
     print_linear(operation);
-    printf(" | %s | %s | %s%s |\n",
-           operation->linear.contracts == WEFT_SUM ? "" : weft_reduce_op_name(operation->linear.contracts),
+    printf(" | %s | %s | %s%s |\n", contracts == WEFT_SUM ? "" : weft_reduce_op_name(contracts),
            operation->gradient == NULL ? "" : operation->gradient, tasks_text(operation),
            calls_text(operation));
 }

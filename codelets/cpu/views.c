@@ -12,7 +12,7 @@ void weft_cpu_views(const weft_task_run *run)
 {
     const weft_kernel_args *args = run->arguments;
     weft_kernel_call call = {
-        .output = view_of(&args->operands[0], run->operands),
+        .num_outputs = args->num_outputs,
         .num_inputs = args->num_inputs,
         .first = args->first,
         .last = args->last,
@@ -22,8 +22,11 @@ void weft_cpu_views(const weft_task_run *run)
         .operation = run->operation,
         .fail = run->fail,
     };
+    for (int i = 0; i < args->num_outputs; i++) {
+        call.outputs[i] = view_of(&args->operands[i], run->operands);
+    }
     for (int i = 0; i < args->num_inputs; i++) {
-        call.inputs[i] = view_of(&args->operands[1 + i], run->operands);
+        call.inputs[i] = view_of(&args->operands[args->num_outputs + i], run->operands);
     }
     run->cpu->views(&call);
 }

@@ -58,6 +58,7 @@ static inline void *weft_view_row(const weft_view *view, int64_t row, int64_t *r
 }
 
 #define WEFT_MAX_KERNEL_INPUTS 7
+#define WEFT_MAX_KERNEL_OUTPUTS 4
 #define WEFT_MAX_NUMBERS 12 /**< integers that a call passes to its kernel */
 #define WEFT_MAX_SCALARS 8  /**< real numbers that it passes */
 
@@ -68,8 +69,13 @@ typedef void (*weft_fail_function)(uint64_t operation, weft_status status, const
 
 /** One call of a kernel. Equal calls must give equal outputs, whatever else runs. */
 typedef struct weft_kernel_call {
-    weft_view output; /**< to be written; if the operation is in place, to be changed */
-    int num_inputs;   /**< number of inputs; in place, without the target */
+    int num_outputs;
+    /** To be written; those that are in place, to be changed. */
+    union {
+        weft_view output; /**< the first one */
+        weft_view outputs[WEFT_MAX_KERNEL_OUTPUTS];
+    };
+    int num_inputs; /**< number of inputs; without those that are changed in place */
     weft_view inputs[WEFT_MAX_KERNEL_INPUTS];
     /** For operations that accumulate: the inputs are one of several pieces of rows, in order. The output
      * is undefined before the first one. */

@@ -90,16 +90,22 @@ typedef struct weft_operation_input {
     bool type_of_first; /**< and the type must be input 0's */
 } weft_operation_input;
 
+/** One output. Zero: a new tensor of input 0's type. */
+typedef struct weft_operation_output {
+    weft_output_type type; /**< of one that is in place: WEFT_TYPE_FIRST, and its type is that of the input */
+    weft_linearity linear; /**< of several outputs: Partial passes where all of them let it */
+    /** It is the input of the same number, changed: it keeps its layout, and the rule has the same for both.
+     * Inputs that are changed come first. */
+    bool in_place;
+} weft_operation_output;
+
 /** A program's description of an operation. Zero-initialise it and set the fields that matter; everything
  * is copied. */
 typedef struct weft_operation_description {
     const char *name; /**< for messages and traces */
     const char *rule;
-    weft_operation_input inputs[WEFT_MAX_KERNEL_INPUTS]; /**< as many as the rule has */
-    weft_output_type output_type;
-    weft_linearity linear;
-    bool
-        in_place; /**< the output is input 0 itself, which keeps its layout; the rule has the same for both */
+    weft_operation_input inputs[WEFT_MAX_KERNEL_INPUTS];    /**< as many as the rule has */
+    weft_operation_output outputs[WEFT_MAX_KERNEL_OUTPUTS]; /**< as many as the rule has */
     /** The kernel takes the rows of input 0 piece by piece (weft_kernel_call.first, .last) where they are
      * contracted: all of them, or several groups of them whose results are put together as ranks' are. */
     bool accumulates;
@@ -142,7 +148,7 @@ static inline void weft_apply_options_init(weft_apply_options *options)
 }
 
 /**
- * Calls an operation.
+ * Calls an operation of one output.
  * \param tensors  as many as its rule has inputs, of one mesh
  * \param options  NULL: none
  * \return a new tensor; in place, the first one. NULL on error: as weft's own operations (WEFT_ERR_INVALID,
@@ -150,6 +156,16 @@ static inline void weft_apply_options_init(weft_apply_options *options)
  */
 WEFT_API weft_tensor *weft_apply(const weft_operation *operation, int num_tensors,
                                  weft_tensor *const tensors[], const weft_apply_options *options);
+
+/**
+ * Calls an operation of any number of outputs.
+ * \param num_outputs  as many as its rule has
+ * \param outputs      get new tensors, or the inputs that are changed in place; all NULL on error
+ * \return as weft_apply(). Two inputs that are changed and are one tensor: WEFT_ERR_INVALID.
+ */
+WEFT_API weft_status weft_apply_all(const weft_operation *operation, int num_tensors,
+                                    weft_tensor *const tensors[], const weft_apply_options *options,
+                                    int num_outputs, weft_tensor *outputs[]);
 
 WEFT_END_DECLS
 

@@ -12,10 +12,10 @@ static bool reads_parts(const weft_lowering *lowering, int input)
 }
 
 /* What is placed in the output comes behind the list. */
-static weft_task_share share_written(const weft_lowering *lowering)
+static weft_task_share share_written(const weft_lowering *lowering, int output)
 {
     const weft_operation *operation = lowering->operation;
-    bool parts = operation->in_place && operation->lower != NULL;
+    bool parts = operation->outputs[output].in_place && operation->lower != NULL;
     for (int i = 0; i < lowering->num_inputs; i++) {
         parts = parts || (lowering->access_map[i] != NULL && lowering->access_map[i]->placed);
     }
@@ -37,16 +37,20 @@ int weft_lowered_tensors(const weft_lowering *lowering, weft_task_tensor tensors
                                 .given = true,
                                 .read = reads_parts(lowering, i) ? WEFT_TASKS_SOME : WEFT_TASKS_ALL };
     }
-    int output = operation->in_place ? 0 : lowering->num_inputs;
-    tensors[output] = (weft_task_tensor){ .layout = lowering->output,
-                                          .given = operation->in_place && !is_undefined(operation),
-                                          .written = share_written(lowering) };
-    return operation->in_place ? lowering->num_inputs : lowering->num_inputs + 1;
+    for (int o = 0; o < lowering->num_outputs; o++) {
+        bool in_place = operation->outputs[o].in_place;
+        weft_task_tensor *output = &tensors[in_place ? o : lowering->num_inputs + o];
+        tensors[lowering->num_inputs + o] = (weft_task_tensor){ .layout = lowering->outputs[o] };
+        *output = (weft_task_tensor){ .layout = lowering->outputs[o],
+                                      .given = in_place && !is_undefined(operation),
+                                      .written = share_written(lowering, o) };
+    }
+    return lowering->num_inputs + lowering->num_outputs;
 }
 
 bool weft_check_lowered(const weft_lowering *lowering)
 {
-    weft_task_tensor tensors[WEFT_MAX_INPUTS + 1];
+    weft_task_tensor tensors[WEFT_MAX_INPUTS + WEFT_MAX_OUTPUTS];
     char why[300] = "no memory";
     int count = weft_lowered_tensors(lowering, tensors);
     weft_task_call checked = { .num_tensors = count,

@@ -13,9 +13,26 @@ typedef struct operands {
     const weft_sharding *sharding;
     weft_tensor_impl *inputs[WEFT_MAX_INPUTS];          /* as given, then in the layouts that were chosen */
     const weft_access_map *access_map[WEFT_MAX_INPUTS]; /* see weft_lowering */
-    weft_tensor_impl *output;
+    int num_outputs;
+    weft_tensor_impl *outputs[WEFT_MAX_OUTPUTS];
     weft_cached_call *cached; /* where its tasks are kept; NULL: nowhere */
 } operands;
+
+/* Of several inputs that are changed, each must be a tensor of its own. False with the error kept. */
+static bool check_targets(const weft_call *call)
+{
+    const weft_operation *operation = call->operation;
+    for (int t = 1; t < WEFT_MAX_OUTPUTS; t++) {
+        for (int i = 0; operation->outputs[t].in_place && i < t; i++) {
+            if (operation->outputs[i].in_place && call->inputs[i] == call->inputs[t]) {
+                weft_fail(WEFT_ERR_INVALID, call->function, "%s and %s are one tensor, and both are changed",
+                          operation->inputs[i].name, operation->inputs[t].name);
+                return false;
+            }
+        }
+    }
+    return true;
+}
 
 /* False with the error kept. */
 static bool check_inputs(const weft_call *call, weft_tensor_impl *inputs[])
@@ -26,7 +43,7 @@ static bool check_inputs(const weft_call *call, weft_tensor_impl *inputs[])
             return false;
         }
     }
-    return true;
+    return check_targets(call);
 }
 
 /* One tensor that is several inputs is moved once. */
@@ -84,7 +101,7 @@ static bool make_access(operands *o, int input, weft_access_map *access_map)
         return true;
     }
     o->access_map[input] = access_map;
-    access_map->placed = call->operation->places && access_map->cut == sharding->output &&
+    access_map->placed = call->operation->places && access_map->cut == sharding->outputs[0] &&
                          weft_access_map_consecutive(access_map);
     if (access_map->placed) {
         return true;
@@ -111,14 +128,27 @@ static weft_lowering begin_lowering(const operands *o, weft_task_list *tasks)
                                .operation = call->operation,
                                .attributes = &call->attributes,
                                .num_inputs = call->num_inputs,
-                               .output = o->sharding->output,
+                               .num_outputs = o->sharding->num_outputs,
+                               .output = o->sharding->outputs[0],
                                .sharding = o->sharding,
                                .tasks = tasks };
     for (int i = 0; i < call->num_inputs; i++) {
         lowering.inputs[i] = o->inputs[i]->layout;
         lowering.access_map[i] = o->access_map[i];
     }
+    memcpy(lowering.outputs, o->sharding->outputs, sizeof(lowering.outputs));
     return lowering;
+}
+
+/* Those of a rank; false: all are empty. */
+static bool find_output_shards(weft_lowering *lowering, int rank)
+{
+    bool any = false;
+    for (int i = 0; i < lowering->num_outputs; i++) {
+        lowering->output_shards[i] = weft_layout_shard(lowering->outputs[i], rank);
+        any |= lowering->output_shards[i].count > 0;
+    }
+    return any;
 }
 
 /* Appends the tasks of all shards that are hosted here. False with the error kept. */
@@ -133,8 +163,7 @@ static bool lower_shards(const operands *o, weft_task_list *tasks)
     for (int i = 0; i < weft_runtime.local_ranks && done; i++) {
         int rank = weft_runtime.first_rank + i;
         lowering.shard = i;
-        lowering.output_shard = weft_layout_shard(lowering.output, rank);
-        if (lowering.output_shard.count == 0) {
+        if (!find_output_shards(&lowering, rank)) {
             continue;
         }
         for (int k = 0; k < lowering.num_inputs; k++) {
@@ -167,9 +196,9 @@ static bool check_tasks(const operands *o)
 static bool run_tasks(const operands *o)
 {
     const weft_call *call = o->call;
-    weft_tensor_impl *tensors[WEFT_MAX_INPUTS + 1];
-    memcpy(tensors, o->inputs, sizeof(o->inputs));
-    tensors[call->num_inputs] = o->output;
+    weft_tensor_impl *tensors[WEFT_MAX_INPUTS + WEFT_MAX_OUTPUTS];
+    memcpy(tensors, o->inputs, (size_t)call->num_inputs * sizeof(tensors[0]));
+    memcpy(tensors + call->num_inputs, o->outputs, sizeof(o->outputs));
     weft_bindings bindings = {
         .name = call->operation->name,
         .function = call->function,
@@ -198,69 +227,99 @@ static bool place_access(const operands *o)
     for (int i = 0; i < o->call->num_inputs; i++) {
         const weft_access_map *access_map = o->access_map[i];
         if (access_map != NULL && access_map->placed &&
-            !weft_tensor_place(o->call->function, o->output, o->inputs[i], access_map)) {
+            !weft_tensor_place(o->call->function, o->outputs[0], o->inputs[i], access_map)) {
             return false;
         }
     }
     return true;
 }
 
-/* The output with its tasks submitted; NULL with the error kept. A new tensor belongs to the innermost scope.
- */
-static weft_tensor_impl *make_output(operands *o)
+/* The output becomes input 1 itself, or a view of input 0, where memory allows it. False, perhaps with the
+ * error kept: it takes tasks. */
+static bool share_memory(operands *o)
 {
     const weft_call *call = o->call;
     const weft_operation *operation = call->operation;
-    if (operation->in_place) {
-        o->output = o->inputs[0];
-        if (operation->overwrites && call->num_inputs > 1 && weft_tensor_take(o->output, o->inputs[1])) {
-            return o->output;
-        }
-        bool writable = weft_tensor_make_writable(call->function, o->output, !operation->overwrites);
-        return writable && run_tasks(o) && place_access(o) ? o->output : NULL;
+    if (operation->overwrites && call->num_inputs > 1 && weft_tensor_take(o->inputs[0], o->inputs[1])) {
+        o->outputs[0] = o->inputs[0];
+        return true;
     }
-    if (operation->views) {
-        weft_lowering lowering = begin_lowering(o, NULL);
-        int64_t row = operation->first_row == NULL ? 0 : operation->first_row(&lowering);
-        weft_tensor_impl *view =
-            row < 0 ? NULL : weft_tensor_view(call->function, o->inputs[0], row, o->sharding->output);
-        if (view != NULL) {
-            return view;
-        }
+    if (!operation->views) {
+        return false;
     }
-    o->output = weft_tensor_new(call->function, o->sharding->output);
-    return o->output != NULL && run_tasks(o) && place_access(o) ? o->output : NULL;
+    weft_lowering lowering = begin_lowering(o, NULL);
+    int64_t row = operation->first_row == NULL ? 0 : operation->first_row(&lowering);
+    o->outputs[0] =
+        row < 0 ? NULL : weft_tensor_view(call->function, o->inputs[0], row, o->sharding->outputs[0]);
+    return o->outputs[0] != NULL;
 }
 
-/* The target is another input as well, and tasks that write to some of it may read more: what was there
- * before the call is meant. Elementwise tasks read what they write. */
+/* Memory for all outputs. False with the error kept. */
+static bool obtain_outputs(operands *o)
+{
+    const weft_call *call = o->call;
+    const weft_operation *operation = call->operation;
+    for (int i = 0; i < o->num_outputs; i++) {
+        bool in_place = operation->outputs[i].in_place;
+        o->outputs[i] = in_place ? o->inputs[i] : weft_tensor_new(call->function, o->sharding->outputs[i]);
+        if (o->outputs[i] == NULL ||
+            (in_place && !weft_tensor_make_writable(call->function, o->outputs[i], !operation->overwrites))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The outputs with their tasks submitted; false with the error kept. New tensors belong to the innermost
+ * scope. */
+static bool make_outputs(operands *o)
+{
+    return share_memory(o) || (obtain_outputs(o) && run_tasks(o) && place_access(o));
+}
+
+/* An input that is changed in place is another input as well, and tasks that write to some of it may read
+ * more: what was there before the call is meant. Elementwise tasks read what they write. */
 static bool reads_target(const weft_call *call)
 {
     const weft_operation *operation = call->operation;
     bool reads = false;
-    bool may = operation->in_place && !weft_kernel_is_elementwise(operation->kernel);
-    for (int i = 1; i < call->num_inputs && may; i++) {
-        reads |= call->inputs[i] == call->inputs[0];
+    for (int t = 0; t < WEFT_MAX_OUTPUTS; t++) {
+        bool may = operation->outputs[t].in_place && !weft_kernel_is_elementwise(operation->kernel);
+        for (int i = 0; i < call->num_inputs && may; i++) {
+            reads |= i != t && call->inputs[i] == call->inputs[t];
+        }
     }
     return reads;
 }
 
 /* Gives those inputs a copy, of the innermost scope. Others that share the target's memory keep it:
  * weft_tensor_make_writable(). False with the error kept. */
-static bool copy_target(operands *o)
+static bool copy_target(operands *o, int number)
 {
     const weft_call *call = o->call;
-    weft_tensor_impl *target = o->inputs[0];
-    weft_tensor_impl *copy = weft_tensor_new(call->function, target->layout);
-    if (copy == NULL || !weft_tensor_copy_into(call->function, copy, target)) {
-        return false;
-    }
-    for (int i = 1; i < call->num_inputs; i++) {
-        if (o->inputs[i] == target) {
-            o->inputs[i] = copy;
+    weft_tensor_impl *target = o->inputs[number], *copy = NULL;
+    for (int i = 0; i < call->num_inputs; i++) {
+        if (i == number || o->inputs[i] != target) {
+            continue;
         }
+        if (copy == NULL) {
+            copy = weft_tensor_new(call->function, target->layout);
+            if (copy == NULL || !weft_tensor_copy_into(call->function, copy, target)) {
+                return false;
+            }
+        }
+        o->inputs[i] = copy;
     }
     return true;
+}
+
+static bool copy_targets(operands *o)
+{
+    bool done = true;
+    for (int t = 0; t < o->num_outputs && done; t++) {
+        done = !o->call->operation->outputs[t].in_place || copy_target(o, t);
+    }
+    return done;
 }
 
 static bool needs_moves(const weft_call *call, const weft_sharding *sharding,
@@ -292,20 +351,25 @@ bool weft_dispatch_accepts(const weft_call *call)
 }
 
 /* Nothing is submitted, and no other process need come along. */
-static weft_tensor *make_without_data(const operands *o)
+static bool make_without_data(operands *o)
 {
     const weft_call *call = o->call;
-    weft_tensor *output = NULL;
-    if (!call->operation->in_place) {
-        output = weft_tensor_handle(weft_tensor_fake(call->function, o->sharding->output));
-    } else if (o->inputs[0]->fake) {
-        output = call->inputs[0];
-    } else {
-        weft_fail(WEFT_ERR_STATE, call->function, "%s has data, and another input has none (weft_fake())",
-                  call->operation->inputs[0].name);
+    weft_tensor *outputs[WEFT_MAX_OUTPUTS];
+    for (int i = 0; i < o->num_outputs; i++) {
+        bool in_place = call->operation->outputs[i].in_place;
+        if (in_place && !o->inputs[i]->fake) {
+            weft_fail(WEFT_ERR_STATE, call->function, "%s has data, and another input has none (weft_fake())",
+                      call->operation->inputs[i].name);
+            return false;
+        }
+        o->outputs[i] = in_place ? o->inputs[i] : weft_tensor_fake(call->function, o->sharding->outputs[i]);
+        if (o->outputs[i] == NULL) {
+            return false;
+        }
+        outputs[i] = weft_tensor_handle(o->outputs[i]);
     }
-    bool done = output != NULL && (weft_runtime.steps == NULL || weft_runtime.steps->add(weft_runtime.steps, call, 1, &output));
-    return done ? output : NULL;
+    return weft_runtime.steps == NULL ||
+           weft_runtime.steps->add(weft_runtime.steps, call, o->num_outputs, outputs);
 }
 
 static bool any_without_data(const weft_call *call, weft_tensor_impl *const inputs[])
@@ -317,71 +381,88 @@ static bool any_without_data(const weft_call *call, weft_tensor_impl *const inpu
     return any;
 }
 
-/* The call of an operation that becomes tasks by itself. */
-static weft_tensor *dispatch(const weft_call *call)
+/* Moves the inputs first, in a scope of its own; then makes the outputs. */
+static bool move_and_make(operands *o)
 {
-    operands o = { .call = call };
-    weft_tensor_impl **inputs = o.inputs;
+    weft_access_map access_map[WEFT_MAX_INPUTS] = { { 0 } };
+    const weft_operation *operation = o->call->operation;
+    weft_scope_open();
+    bool done = move_inputs(o) && (!reads_target(o->call) || copy_targets(o)) &&
+                (!o->sharding->has_access_maps || make_all_access(o, access_map)) && make_outputs(o);
+    for (int i = 0; i < o->num_outputs && done; i++) {
+        if (!operation->outputs[i].in_place) {
+            weft_scope_keep(weft_tensor_handle(o->outputs[i]));
+        }
+    }
+    weft_scope_close();
+    return done;
+}
+
+/* The call of an operation that becomes tasks by itself. */
+static bool dispatch(operands *o)
+{
+    const weft_call *call = o->call;
+    weft_tensor_impl **inputs = o->inputs;
     weft_sharding own;
     int guessed = -1;
     bool live = check_inputs(call, inputs);
-    const weft_sharding *sharding = live ? weft_obtain_layouts(call, inputs, &own, &guessed, &o.cached) : NULL;
-    o.sharding = sharding;
+    const weft_sharding *sharding =
+        live ? weft_obtain_layouts(call, inputs, &own, &guessed, &o->cached) : NULL;
+    o->sharding = sharding;
+    o->num_outputs = sharding == NULL ? 0 : sharding->num_outputs;
     if (live && any_without_data(call, inputs)) {
-        return sharding == NULL ? NULL : make_without_data(&o);
+        return sharding != NULL && make_without_data(o);
     }
     if (!weft_dispatch_check_spmd(call, inputs, sharding != NULL) || sharding == NULL) {
-        return NULL;
+        return false;
     }
     if (guessed >= 0) {
         weft_warn_of_guess(call, guessed, inputs[guessed]->layout);
     }
-    memcpy(o.access_map, call->access_map, sizeof(o.access_map));
+    memcpy(o->access_map, call->access_map, sizeof(o->access_map));
     if (weft_runtime.task_cache == WEFT_TASK_CACHE_OFF) {
-        o.cached = NULL;
+        o->cached = NULL;
     }
-    if (!needs_moves(call, sharding, inputs)) {
-        return weft_tensor_handle(make_output(&o));
-    }
-    weft_access_map access_map[WEFT_MAX_INPUTS] = { { 0 } };
-    weft_scope_open();
-    bool done = move_inputs(&o) && (!reads_target(call) || copy_target(&o)) &&
-                (!sharding->has_access_maps || make_all_access(&o, access_map));
-    weft_tensor *output = done ? weft_tensor_handle(make_output(&o)) : NULL;
-    if (output != NULL && !call->operation->in_place) {
-        weft_scope_keep(output);
-    }
-    weft_scope_close();
-    return output;
+    return needs_moves(call, sharding, inputs) ? move_and_make(o) : make_outputs(o);
 }
 
 /* ---- every call of an operation ------------------------------------------------------------------------- */
 
 /* With the state in use, which has moved on when this succeeds. */
-static weft_tensor *dispatch_drawing(const weft_call *call)
+static bool dispatch_drawing(const weft_call *call, operands *o)
 {
     weft_call drawing = *call;
     weft_random_state *state = weft_random_in_use();
     weft_random_pack(drawing.scalars + WEFT_RANDOM_SEED, state->seed);
     weft_random_pack(drawing.scalars + WEFT_RANDOM_OFFSET, state->offset);
-    weft_tensor *output = dispatch(&drawing);
-    state->offset += output != NULL && !weft_tensor_get(output)->fake;
-    return output;
+    o->call = &drawing;
+    bool done = dispatch(o);
+    state->offset += done && !o->outputs[0]->fake;
+    return done;
+}
+
+/* All outputs of the operation itself. */
+static bool dispatch_itself(const weft_call *call, weft_tensor *outputs[])
+{
+    operands o = { .call = call };
+    bool draws = call->operation->draws && weft_require_init(call->function) == WEFT_OK;
+    bool done = draws && weft_runtime.steps == NULL ? dispatch_drawing(call, &o) : dispatch(&o);
+    for (int i = 0; i < o.num_outputs && done; i++) {
+        outputs[i] = weft_tensor_handle(o.outputs[i]);
+    }
+    return done;
 }
 
 weft_tensor *weft_dispatch_itself(const weft_call *call)
 {
-    bool draws = call->operation->draws && weft_require_init(call->function) == WEFT_OK;
-    return draws && weft_runtime.steps == NULL ? dispatch_drawing(call) : dispatch(call);
+    weft_tensor *outputs[WEFT_MAX_OUTPUTS];
+    return dispatch_itself(call, outputs) ? outputs[0] : NULL;
 }
 
 static weft_status carry_out(const weft_call *call, weft_tensor *outputs[])
 {
-    if (weft_call_expands(call)) {
-        return weft_composite_call(call, outputs) ? WEFT_OK : weft_latest_status();
-    }
-    outputs[0] = weft_dispatch_itself(call);
-    return outputs[0] != NULL ? WEFT_OK : weft_latest_status();
+    bool done = weft_call_expands(call) ? weft_composite_call(call, outputs) : dispatch_itself(call, outputs);
+    return done ? WEFT_OK : weft_latest_status();
 }
 
 weft_tensor *weft_dispatch(const weft_call *call)

@@ -11,8 +11,8 @@
 enum { WEFT_MAX_STEP_OUTPUTS = 4 };
 
 /* What a lowering makes tasks from: layouts and attributes, and nothing else. So the tasks of one call are
- * those of any other call with the same. One hosted shard of the output, which is not empty; the shards of
- * the inputs are those of the same rank, and may be empty. A weft_lower_function appends the tasks of the shard to
+ * those of any other call with the same. One hosted shard of each output, of which one at least is not empty; the
+ * shards of the inputs are those of the same rank, and may be empty. A weft_lower_function appends the tasks of the shard to
  * `tasks`; false: no memory (the list has failed), or an error is kept. PURE. */
 typedef struct weft_lowering {
     const char *function; /* the public function, for messages */
@@ -23,17 +23,20 @@ typedef struct weft_lowering {
     /* The input is what the ranks need of it; NULL: it is itself. Windows that are placed: it is itself, and
      * is written into the output behind the tasks of the lowering, which leaves it out. */
     const weft_access_map *access_map[WEFT_MAX_INPUTS];
-    const weft_layout *output;
+    int num_outputs;
+    const weft_layout *output; /* the first one */
+    const weft_layout *outputs[WEFT_MAX_OUTPUTS];
     const weft_sharding *sharding;
-    int shard;                                        /* number of the rank among those hosted here */
-    weft_shard_info input_shards[WEFT_MAX_INPUTS], output_shard;
+    int shard; /* number of the rank among those hosted here */
+    weft_shard_info input_shards[WEFT_MAX_INPUTS], output_shards[WEFT_MAX_OUTPUTS];
     weft_task_list *tasks; /* where they go */
 } weft_lowering;
 
 /* Every operation of the library, family by family; both lists end with NULL (src/ops/table.c). */
 extern const weft_operation *const *const weft_operation_families[];
 
-/* The output, or NULL with the error kept. All checks come before anything is submitted. */
+/* The output of an operation that has one, or NULL with the error kept. All checks come before anything is submitted.
+ */
 weft_tensor *weft_dispatch(const weft_call *call);
 /* All outputs: weft_call_num_outputs(), of which those that were not asked for are NULL. False with the error kept. */
 bool weft_dispatch_all(const weft_call *call, weft_tensor *outputs[]);
@@ -90,16 +93,16 @@ static inline const weft_shard_info *weft_lowering_input(const weft_lowering *lo
 
 static inline const weft_shard_info *weft_lowering_output(const weft_lowering *lowering)
 {
-    return &lowering->output_shard;
+    return &lowering->output_shards[0];
 }
 
-/* A panel of an input, and of the output, which in place is input 0. */
+/* A panel of an input, and of an output, which in place is the input of the same number. */
 static inline weft_slot weft_input_slot(const weft_lowering *lowering, int input, int64_t panel)
 {
     return (weft_slot){ input, lowering->shard, panel };
 }
 
-weft_slot weft_output_slot(const weft_lowering *lowering, int64_t panel);
+weft_slot weft_output_slot(const weft_lowering *lowering, int output, int64_t panel);
 
 /* The number of the panel that holds global row `row` of a shard, and the rows [*first, *last) that the panel
  * holds: what row-wise lowering walks along. ndim 0: row 0 of [0, 1). */
@@ -115,7 +118,7 @@ typedef struct weft_row_walk {
     int64_t end;         /* one past the shard's last row */
     int64_t first, last; /* rows of the present piece */
     weft_slot output;
-    int64_t output_first, output_last;         /* rows of the panel that the piece is in */
+    int64_t output_first, output_last; /* rows of the panel that the piece is in */
     weft_slot inputs[WEFT_MAX_INPUTS]; /* of those aligned */
     int64_t input_first[WEFT_MAX_INPUTS];
     weft_slot_access access; /* of the output: written by the first piece of a panel, then changed */

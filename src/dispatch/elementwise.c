@@ -28,7 +28,7 @@ typedef struct part {
 static weft_dtype common_type(const weft_lowering *lowering)
 {
     weft_dtype type = weft_promoted(lowering->num_inputs, lowering->inputs);
-    if (lowering->operation->output_type == WEFT_TYPE_GIVEN) {
+    if (lowering->operation->outputs[0].type == WEFT_TYPE_GIVEN) {
         type = weft_promote(type, lowering->output->dtype);
     }
     bool integers = weft_kernel_infos[lowering->operation->kernel].integers;
@@ -75,8 +75,7 @@ static void set_strides(elementwise *e, int input)
 
 static elementwise prepare(const weft_lowering *lowering)
 {
-    elementwise e = { .lowering = lowering,
-                      .common = common_type(lowering) };
+    elementwise e = { .lowering = lowering, .common = common_type(lowering) };
     e.arithmetic = weft_arithmetic_type(e.common);
     for (int i = 0; i < lowering->num_inputs; i++) {
         set_strides(&e, i);
@@ -109,8 +108,8 @@ static int64_t offset_across(const elementwise *e, const part *p, int input)
     if (p->panel[input] > 0) {
         int64_t first, last;
         weft_panel_range(layout, &shard->box, p->panel[input], &first, &last);
-        offset -= (first - shard->box.offset[0]) * e->strides[input][dim] *
-                  (int64_t)weft_dtype_size(layout->dtype);
+        offset -=
+            (first - shard->box.offset[0]) * e->strides[input][dim] * (int64_t)weft_dtype_size(layout->dtype);
     }
     return offset;
 }
@@ -119,15 +118,15 @@ static void add_input(const elementwise *e, const weft_row_walk *walk, const par
 {
     weft_task_list *tasks = e->lowering->tasks;
     weft_dtype type = e->lowering->inputs[input]->dtype;
-    if (e->lowering->operation->in_place && input == 0) {
+    if (e->lowering->operation->outputs[0].in_place && input == 0) {
         int64_t offset = weft_rows_output_offset(walk) + column_offset(e, p, e->strides[0], type);
         weft_task_add(tasks, walk->output, offset, WEFT_SLOT_READ_WRITE);
     } else if (e->aligned & (1u << input)) {
         int64_t offset = weft_rows_input_offset(walk, input) + column_offset(e, p, e->strides[input], type);
         weft_task_add(tasks, walk->inputs[input], offset, WEFT_SLOT_READ);
     } else {
-        weft_task_add(tasks, weft_input_slot(e->lowering, input, p->panel[input]),
-                      offset_across(e, p, input), WEFT_SLOT_READ);
+        weft_task_add(tasks, weft_input_slot(e->lowering, input, p->panel[input]), offset_across(e, p, input),
+                      WEFT_SLOT_READ);
     }
 }
 

@@ -45,8 +45,10 @@ static int64_t count_of(const weft_layout *layout)
  * elements, or at least with dimensions, if there is one. */
 static int leading_input(const weft_call *call, const weft_layout *const layouts[])
 {
-    if (call->operation->in_place) {
-        return 0;
+    for (int o = 0; o < WEFT_MAX_OUTPUTS; o++) {
+        if (call->operation->outputs[o].in_place) {
+            return o;
+        }
     }
     int with_dimensions = 0;
     for (int i = call->num_inputs - 1; i >= 0; i--) {

@@ -14,21 +14,30 @@ typedef struct part {
     int64_t first_panel, num_panels;
     weft_slot slot; /* of panel 0; or (is_own) of the only one: memory in place of the shard's */
     bool is_own;
-    weft_slot_access access;
+    weft_slot_access access; /* WEFT_SLOT_WRITE: of a panel whose first rows another task writes, changed */
 } part;
 
-enum { OUTPUT = -1 };
+/* An operand by its number: inputs, then outputs, as slots are numbered. */
+static int output_operand(const weft_lowering *lowering, int output)
+{
+    return lowering->num_inputs + output;
+}
 
-/* `operand`: number of an input, or OUTPUT. */
 static part part_of(const weft_lowering *lowering, int operand, int64_t first, int64_t last)
 {
-    bool output = operand == OUTPUT;
-    part p = { .layout = output ? lowering->output : lowering->inputs[operand],
-               .shard = output ? weft_lowering_output(lowering) : weft_lowering_input(lowering, operand),
-               .first = first,
-               .last = last,
-               .slot = output ? weft_output_slot(lowering, 0) : weft_input_slot(lowering, operand, 0),
-               .access = WEFT_SLOT_READ };
+    int output = operand - lowering->num_inputs;
+    part p = { .first = first, .last = last };
+    if (output >= 0) {
+        p.layout = lowering->outputs[output];
+        p.shard = &lowering->output_shards[output];
+        p.slot = weft_output_slot(lowering, output, 0);
+        p.access = lowering->operation->outputs[output].in_place ? WEFT_SLOT_READ_WRITE : WEFT_SLOT_WRITE;
+    } else {
+        p.layout = lowering->inputs[operand];
+        p.shard = weft_lowering_input(lowering, operand);
+        p.slot = weft_input_slot(lowering, operand, 0);
+        p.access = WEFT_SLOT_READ;
+    }
     if (p.shard->count > 0 && last > first) {
         p.first_panel = weft_panel_of_row(p.layout, &p.shard->box, first);
         p.num_panels = weft_panel_of_row(p.layout, &p.shard->box, last - 1) - p.first_panel + 1;
@@ -108,81 +117,129 @@ static void add_part(weft_task_list *tasks, weft_kernel_operand *operand, int *n
         int64_t panel = p->first_panel + i;
         weft_slot slot = p->slot;
         slot.panel += p->is_own ? 0 : panel;
-        weft_task_add(tasks, slot, offset_in_panel(p, panel), p->access);
+        int64_t offset = offset_in_panel(p, panel);
+        weft_task_add(tasks, slot, offset,
+                      offset > 0 && p->access == WEFT_SLOT_WRITE ? WEFT_SLOT_READ_WRITE : p->access);
     }
     *num_panels += (int)p->num_panels;
 }
 
-/* One task: the output's part, and the inputs'. */
-static bool add_task(const weft_lowering *lowering, const part *output, const part inputs[], int num_inputs,
-                     bool first, bool last)
+/* The parts of one task. */
+typedef struct job {
+    part outputs[WEFT_MAX_OUTPUTS];
+    int num_inputs; /* those that are read */
+    part inputs[WEFT_MAX_INPUTS];
+    bool first, last; /* see weft_kernel_call */
+} job;
+
+static int64_t panels_of(const weft_lowering *lowering, const job *j)
 {
-    int64_t needed = output->num_panels;
-    for (int i = 0; i < num_inputs; i++) {
-        needed += inputs[i].num_panels;
+    int64_t panels = 0;
+    for (int o = 0; o < lowering->num_outputs; o++) {
+        panels += j->outputs[o].num_panels;
     }
+    for (int i = 0; i < j->num_inputs; i++) {
+        panels += j->inputs[i].num_panels;
+    }
+    return panels;
+}
+
+static bool add_task(const weft_lowering *lowering, const job *j)
+{
+    int64_t needed = panels_of(lowering, j);
     if (needed > WEFT_KERNEL_MAX_PANELS) {
         weft_fail_alone(WEFT_ERR_UNSUPPORTED, lowering->function,
                         "a task would need %lld panels, and takes at most %d: WEFT_PANEL_ROWS is too small",
                         (long long)needed, WEFT_KERNEL_MAX_PANELS);
         return false;
     }
+    int num_operands = lowering->num_outputs + j->num_inputs;
     weft_kernel_args *args =
-        weft_task_begin(lowering->tasks, lowering->operation->kernel, weft_kernel_args_size(num_inputs));
+        weft_task_begin(lowering->tasks, lowering->operation->kernel, weft_kernel_args_size(num_operands));
     if (args == NULL) {
         return false;
     }
     args->base.dtype = lowering->output->dtype;
-    args->first = first;
-    args->last = last;
-    args->num_inputs = num_inputs;
+    args->first = j->first;
+    args->last = j->last;
+    args->num_outputs = lowering->num_outputs;
+    args->num_inputs = j->num_inputs;
     memcpy(args->numbers, lowering->attributes->numbers, sizeof(args->numbers));
     int num_panels = 0;
-    add_part(lowering->tasks, &args->operands[0], &num_panels, output);
-    for (int i = 0; i < num_inputs; i++) {
-        add_part(lowering->tasks, &args->operands[1 + i], &num_panels, &inputs[i]);
+    for (int o = 0; o < lowering->num_outputs; o++) {
+        add_part(lowering->tasks, &args->operands[o], &num_panels, &j->outputs[o]);
     }
-    return weft_task_end(lowering->tasks, weft_lowering_position(lowering, output->first));
-}
-
-/* The tensors that are read: in place, the target is input 0. */
-static int first_read(const weft_lowering *lowering)
-{
-    return lowering->operation->in_place ? 1 : 0;
-}
-
-/* The parts of all inputs for rows [first, last) of what has relation `same` to them. */
-static int choose_parts(const weft_lowering *lowering, weft_rows_relation same, int64_t first, int64_t last,
-                        part parts[])
-{
-    int count = 0;
-    for (int i = first_read(lowering); i < lowering->num_inputs; i++) {
-        parts[count] = lowering->sharding->rows[i] == same && same != WEFT_ROWS_ALL
-                           ? part_of(lowering, i, first, last)
-                           : whole_shard(lowering, i);
-        parts[count++].access_map = lowering->access_map[i];
+    for (int i = 0; i < j->num_inputs; i++) {
+        add_part(lowering->tasks, &args->operands[lowering->num_outputs + i], &num_panels, &j->inputs[i]);
     }
-    return count;
+    return weft_task_end(lowering->tasks, weft_lowering_position(lowering, j->outputs[0].first));
 }
 
-static bool lower_output(const weft_lowering *lowering, part output, bool in_place)
+/* Those that are changed in place are outputs. */
+static bool is_read(const weft_lowering *lowering, int input)
 {
-    part inputs[WEFT_MAX_INPUTS];
-    output.access = in_place ? WEFT_SLOT_READ_WRITE : WEFT_SLOT_WRITE;
-    int count = choose_parts(lowering, WEFT_ROWS_SAME, output.first, output.last, inputs);
-    return add_task(lowering, &output, inputs, count, true, true);
+    return input >= lowering->num_outputs || !lowering->operation->outputs[input].in_place;
 }
+
+/* Fills in the parts of all inputs for rows [first, last) of what has relation `same` to them. */
+static void choose_inputs(const weft_lowering *lowering, weft_rows_relation same, int64_t first, int64_t last,
+                          job *j)
+{
+    j->num_inputs = 0;
+    for (int i = 0; i < lowering->num_inputs; i++) {
+        if (is_read(lowering, i)) {
+            part *p = &j->inputs[j->num_inputs++];
+            *p = lowering->sharding->rows[i] == same && same != WEFT_ROWS_ALL
+                     ? part_of(lowering, i, first, last)
+                     : whole_shard(lowering, i);
+            p->access_map = lowering->access_map[i];
+        }
+    }
+}
+
+/* The outputs' parts for rows [first, last) of output 0, whose rows all of them have. */
+static job job_of_rows(const weft_lowering *lowering, int64_t first, int64_t last)
+{
+    job j = { .first = true, .last = true };
+    for (int o = 0; o < lowering->num_outputs; o++) {
+        j.outputs[o] = part_of(lowering, output_operand(lowering, o), first, last);
+    }
+    return j;
+}
+
+static bool lower_rows(const weft_lowering *lowering, int64_t first, int64_t last)
+{
+    job j = job_of_rows(lowering, first, last);
+    choose_inputs(lowering, WEFT_ROWS_SAME, first, last, &j);
+    return add_task(lowering, &j);
+}
+
+/* One task for all that the rank has. */
+static bool lower_whole(const weft_lowering *lowering)
+{
+    job j = { .first = true, .last = true };
+    for (int o = 0; o < lowering->num_outputs; o++) {
+        j.outputs[o] = whole_shard(lowering, output_operand(lowering, o));
+    }
+    choose_inputs(lowering, WEFT_ROWS_SAME, j.outputs[0].first, j.outputs[0].last, &j);
+    return add_task(lowering, &j);
+}
+
+/* ---- piece by piece ------------------------------------------------------------------------------------ */
 
 /* Pieces [from, to) of the rows that are contracted, those of the panels of input 0, one after another. */
-static bool accumulate_pieces(const weft_lowering *lowering, part output, int64_t from, int64_t to)
+static bool accumulate_pieces(const weft_lowering *lowering, job j, int64_t from, int64_t to)
 {
     const weft_shard_info *shard = weft_lowering_input(lowering, 0);
     for (int64_t piece = from; piece < to; piece++) {
         part rows = shard->num_panels == 0 ? whole_shard(lowering, 0) : panel_part(lowering, 0, piece);
-        part inputs[WEFT_MAX_INPUTS];
-        int count = choose_parts(lowering, WEFT_ROWS_SUMMED, rows.first, rows.last, inputs);
-        output.access = piece == from ? WEFT_SLOT_WRITE : WEFT_SLOT_READ_WRITE;
-        if (!add_task(lowering, &output, inputs, count, piece == from, piece == to - 1)) {
+        choose_inputs(lowering, WEFT_ROWS_SUMMED, rows.first, rows.last, &j);
+        j.first = piece == from;
+        j.last = piece == to - 1;
+        for (int o = 0; o < lowering->num_outputs && !j.first; o++) {
+            j.outputs[o].access = WEFT_SLOT_READ_WRITE;
+        }
+        if (!add_task(lowering, &j)) {
             return false;
         }
     }
@@ -201,14 +258,18 @@ static int64_t output_bytes(const weft_lowering *lowering, const part *output)
            (int64_t)weft_dtype_size(layout->dtype);
 }
 
+/* 1 of several outputs, which belong together (a value and its index). */
 static int64_t groups_of(const weft_lowering *lowering, const part *output, int64_t pieces)
 {
+    if (lowering->num_outputs > 1 || lowering->operation->outputs[0].in_place) {
+        return 1;
+    }
     const weft_shard_info *shard = weft_lowering_input(lowering, 0);
     int64_t input_bytes = shard->count * (int64_t)weft_dtype_size(lowering->inputs[0]->dtype);
     int64_t groups = weft_min_i64(MAX_GROUPS, pieces / 2);
     /* What is written and read again is little beside what is read. */
     groups = weft_min_i64(groups, input_bytes / (4 * output_bytes(lowering, output)));
-    return lowering->operation->in_place ? 1 : weft_max_i64(1, groups);
+    return weft_max_i64(1, groups);
 }
 
 /* output = output op others[1] op ..., in their order. */
@@ -222,10 +283,11 @@ static bool combine(const weft_lowering *lowering, const part *output, const wef
     }
     int64_t count = output_bytes(lowering, output) / (int64_t)weft_dtype_size(dtype);
     args->base.dtype = dtype;
-    args->combine = (weft_combine)lowering->operation->linear.contracts;
+    args->combine = (weft_combine)lowering->operation->outputs[0].linear.contracts;
     args->accumulate = true;
     args->scale = 1;
-    weft_task_add(lowering->tasks, weft_output_slot(lowering, output->first_panel), 0, WEFT_SLOT_READ_WRITE);
+    weft_task_add(lowering->tasks, weft_output_slot(lowering, 0, output->first_panel), 0,
+                  WEFT_SLOT_READ_WRITE);
     for (int64_t g = 1; g < groups; g++) {
         weft_strided_box *box = &args->boxes[g - 1];
         box->ndim = 1;
@@ -236,22 +298,26 @@ static bool combine(const weft_lowering *lowering, const part *output, const wef
     return weft_task_end(lowering->tasks, weft_lowering_position(lowering, output->first));
 }
 
-static bool accumulate(const weft_lowering *lowering, part output)
+static bool accumulate(const weft_lowering *lowering, int64_t first, int64_t last)
 {
+    job whole = job_of_rows(lowering, first, last);
+    const part *output = &whole.outputs[0];
     int64_t pieces = weft_max_i64(1, weft_lowering_input(lowering, 0)->num_panels);
-    int64_t groups = groups_of(lowering, &output, pieces), bytes = output_bytes(lowering, &output);
+    int64_t groups = groups_of(lowering, output, pieces), bytes = output_bytes(lowering, output);
     weft_slot others[MAX_GROUPS];
     bool done = true;
     for (int64_t g = 0; g < groups && done; g++) {
-        part own = output;
+        job own = whole;
         if (g > 0) {
-            own.slot = others[g] = weft_task_new_temporary(lowering->tasks, bytes);
-            own.is_own = true;
+            own.outputs[0].slot = others[g] = weft_task_new_temporary(lowering->tasks, bytes);
+            own.outputs[0].is_own = true;
         }
         done = accumulate_pieces(lowering, own, pieces * g / groups, pieces * (g + 1) / groups);
     }
-    return done && (groups == 1 || combine(lowering, &output, others, groups));
+    return done && (groups == 1 || combine(lowering, output, others, groups));
 }
+
+/* ---- all tasks ----------------------------------------------------------------------------------------- */
 
 static bool has_windows_of_rows(const weft_lowering *lowering)
 {
@@ -262,6 +328,16 @@ static bool has_windows_of_rows(const weft_lowering *lowering)
     return has;
 }
 
+/* Whether all outputs can be made panel by panel of output 0. */
+static bool goes_by_rows(const weft_lowering *lowering)
+{
+    bool by_rows = !lowering->sharding->whole_rows && weft_lowering_output(lowering)->count > 0;
+    for (int o = 1; o < lowering->num_outputs; o++) {
+        by_rows &= lowering->sharding->output_rows[o] == WEFT_ROWS_SAME;
+    }
+    return by_rows;
+}
+
 bool weft_lower_kernel(const weft_lowering *lowering)
 {
     if (has_windows_of_rows(lowering)) {
@@ -269,16 +345,13 @@ bool weft_lower_kernel(const weft_lowering *lowering)
                   "the rule has windows along dimension 0, where kernels take rows by number");
         return false;
     }
-    const weft_operation *operation = lowering->operation;
-    const weft_shard_info *shard = weft_lowering_output(lowering);
-    bool by_piece = operation->accumulates && lowering->sharding->rows[0] == WEFT_ROWS_SUMMED;
-    if (lowering->sharding->whole_rows) {
-        return lower_output(lowering, whole_shard(lowering, OUTPUT), operation->in_place);
+    if (!goes_by_rows(lowering)) {
+        return lower_whole(lowering);
     }
-    for (int64_t panel = 0; panel < shard->num_panels; panel++) {
-        part output = panel_part(lowering, OUTPUT, panel);
-        if (!(by_piece ? accumulate(lowering, output)
-                       : lower_output(lowering, output, operation->in_place))) {
+    bool by_piece = lowering->operation->accumulates && lowering->sharding->rows[0] == WEFT_ROWS_SUMMED;
+    for (int64_t panel = 0; panel < weft_lowering_output(lowering)->num_panels; panel++) {
+        part rows = panel_part(lowering, output_operand(lowering, 0), panel);
+        if (!(by_piece ? accumulate : lower_rows)(lowering, rows.first, rows.last)) {
             return false;
         }
     }

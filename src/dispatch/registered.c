@@ -45,7 +45,7 @@ static bool check_inputs(const char *function, const weft_operation_description 
     return true;
 }
 
-static bool check_linearity(const char *function, const weft_linearity *linear, int num_inputs)
+static bool check_linearity(const char *function, int output, const weft_linearity *linear, int num_inputs)
 {
     const unsigned all_ops = (1u << (WEFT_MAX + 1)) - 1, all_inputs = (1u << num_inputs) - 1;
     const char *wrong = NULL;
@@ -64,7 +64,7 @@ static bool check_linearity(const char *function, const weft_linearity *linear, 
         wrong = "inputs, which names one that the rule has not";
     }
     if (wrong != NULL) {
-        weft_fail(WEFT_ERR_INVALID, function, "linear has a wrong field: %s", wrong);
+        weft_fail(WEFT_ERR_INVALID, function, "outputs[%d].linear has a wrong field: %s", output, wrong);
     }
     return wrong == NULL;
 }
@@ -81,8 +81,49 @@ static bool has_access_maps(const weft_rule *rule)
     return has;
 }
 
+static bool is_described(const weft_operation_output *output)
+{
+    return output->type != WEFT_TYPE_FIRST || output->in_place || output->linear.kind != WEFT_NOT_LINEAR ||
+           output->linear.contracts != WEFT_SUM;
+}
+
 /* False with the error kept. */
-static bool check_description(const char *function, const weft_operation_description *d)
+static bool check_outputs(const char *function, const weft_operation_description *d, const weft_rule *rule)
+{
+    for (int o = 0; o < WEFT_MAX_OUTPUTS; o++) {
+        const weft_operation_output *output = &d->outputs[o];
+        if (o >= rule->num_outputs) {
+            if (is_described(output)) {
+                weft_fail(WEFT_ERR_INVALID, function,
+                          "outputs[%d] is described, but the rule has %d output%s", o, rule->num_outputs,
+                          rule->num_outputs == 1 ? "" : "s");
+                return false;
+            }
+            continue;
+        }
+        if (!check_linearity(function, o, &output->linear, rule->num_inputs)) {
+            return false;
+        }
+        if ((int)output->type < WEFT_TYPE_FIRST || output->type > WEFT_TYPE_GIVEN) {
+            weft_fail(WEFT_ERR_INVALID, function, "outputs[%d].type is %d, which is no weft_output_type", o,
+                      (int)output->type);
+            return false;
+        }
+        if (output->in_place && (o >= rule->num_inputs || !same_terms(&rule->inputs[o], &rule->outputs[o]) ||
+                                 output->type != WEFT_TYPE_FIRST)) {
+            weft_fail(
+                WEFT_ERR_INVALID, function,
+                "outputs[%d].in_place with rule \"%s\"%s, expected the dimensions and the type of input "
+                "%d",
+                o, d->rule, output->type != WEFT_TYPE_FIRST ? " and another type" : "", o);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* False with the error kept. */
+static bool check_description(const char *function, const weft_operation_description *d, int *num_outputs)
 {
     if (d != NULL && d->name != NULL && d->name[0] == '\0') {
         weft_fail(WEFT_ERR_INVALID, function, "name is empty");
@@ -108,22 +149,8 @@ static bool check_description(const char *function, const weft_operation_descrip
                   d->rule);
         return false;
     }
-    if (!check_inputs(function, d, rule.num_inputs) ||
-        !check_linearity(function, &d->linear, rule.num_inputs)) {
-        return false;
-    }
-    if ((int)d->output_type < WEFT_TYPE_FIRST || d->output_type > WEFT_TYPE_GIVEN) {
-        weft_fail(WEFT_ERR_INVALID, function, "output_type is %d, which is no weft_output_type",
-                  (int)d->output_type);
-        return false;
-    }
-    if (d->in_place && (!same_terms(&rule.inputs[0], &rule.output) || d->output_type != WEFT_TYPE_FIRST)) {
-        weft_fail(WEFT_ERR_INVALID, function,
-                  "in_place with rule \"%s\"%s, expected the dimensions and the type of input 0", d->rule,
-                  d->output_type != WEFT_TYPE_FIRST ? " and another type" : "");
-        return false;
-    }
-    return true;
+    *num_outputs = rule.num_outputs;
+    return check_inputs(function, d, rule.num_inputs) && check_outputs(function, d, &rule);
 }
 
 /* ---- registering --------------------------------------------------------------------------------------- */
@@ -138,7 +165,7 @@ static const char *copy_text(char **place, const char *text)
 }
 
 /* The operation and its texts in one piece of memory; NULL: there is none. */
-static weft_operation *copy_of(const weft_operation_description *d)
+static weft_operation *copy_of(const weft_operation_description *d, int num_outputs)
 {
     size_t size = sizeof(weft_operation) + strlen(d->name) + 1 + strlen(d->rule) + 1;
     for (int i = 0; i < WEFT_MAX_INPUTS && d->inputs[i].name != NULL; i++) {
@@ -151,14 +178,13 @@ static weft_operation *copy_of(const weft_operation_description *d)
     char *place = (char *)(operation + 1);
     operation->name = copy_text(&place, d->name);
     operation->rules[0] = copy_text(&place, d->rule);
-    operation->linear = d->linear;
     for (int i = 0; i < WEFT_MAX_INPUTS && d->inputs[i].name != NULL; i++) {
         operation->inputs[i] = d->inputs[i];
         operation->inputs[i].name = copy_text(&place, d->inputs[i].name);
         operation->num_inputs++;
     }
-    operation->output_type = d->output_type;
-    operation->in_place = d->in_place;
+    memcpy(operation->outputs, d->outputs, sizeof(operation->outputs));
+    operation->num_outputs = num_outputs;
     operation->accumulates = d->accumulates;
     return operation;
 }
@@ -168,9 +194,13 @@ static uint64_t fingerprint(const weft_operation_description *d)
 {
     uint64_t hash = weft_hash_bytes(d->name, strlen(d->name), 1);
     hash = weft_hash_bytes(d->rule, strlen(d->rule), hash);
-    const uint64_t numbers[] = { d->linear.kind, d->linear.ops, d->linear.inputs, d->linear.contracts,
-                                 d->output_type, d->in_place,   d->accumulates };
-    hash = weft_hash_bytes(numbers, sizeof(numbers), hash);
+    for (int o = 0; o < WEFT_MAX_OUTPUTS; o++) {
+        const weft_operation_output *output = &d->outputs[o];
+        const uint64_t numbers[] = { output->linear.kind,      output->linear.ops, output->linear.inputs,
+                                     output->linear.contracts, output->type,       output->in_place };
+        hash = weft_hash_bytes(numbers, sizeof(numbers), hash);
+    }
+    hash = weft_hash_u64(hash ^ d->accumulates);
     for (int i = 0; i < WEFT_MAX_INPUTS && d->inputs[i].name != NULL; i++) {
         const uint64_t types[] = { d->inputs[i].types, d->inputs[i].type_of_first };
         hash = weft_hash_bytes(types, sizeof(types), hash);
@@ -193,11 +223,12 @@ static bool check_spmd(const char *function, const weft_operation_description *d
 const weft_operation *weft_operation_register(const weft_operation_description *description)
 {
     static const char function[] = "weft_operation_register";
+    int num_outputs = 0;
     if (weft_require_init(function) != WEFT_OK ||
-        !check_spmd(function, description, check_description(function, description))) {
+        !check_spmd(function, description, check_description(function, description, &num_outputs))) {
         return NULL;
     }
-    weft_operation *operation = copy_of(description);
+    weft_operation *operation = copy_of(description, num_outputs);
     if (operation != NULL) {
         operation->kernel = weft_codelet_register(operation->name, description->kernel);
     }
@@ -237,54 +268,104 @@ static bool check_count(const char *function, const char *name, int count, int m
     return true;
 }
 
-static bool check_call(const char *function, const weft_operation *operation, int num_tensors,
-                       weft_tensor *const tensors[], const weft_apply_options *options)
+static bool takes_type(const weft_operation *operation)
 {
-    if (num_tensors != operation->num_inputs || tensors == NULL) {
-        weft_fail(WEFT_ERR_INVALID, function, "%s: num_tensors is %d%s, expected %d", operation->name,
-                  num_tensors, tensors == NULL ? " and tensors NULL" : "", operation->num_inputs);
-        return false;
+    bool takes = false;
+    for (int o = 0; o < operation->num_outputs; o++) {
+        takes |= operation->outputs[o].type == WEFT_TYPE_GIVEN;
     }
-    if (!check_count(function, "num_numbers", options->num_numbers, WEFT_MAX_NUMBERS) ||
-        !check_count(function, "num_scalars", options->num_scalars, WEFT_MAX_SCALARS) ||
-        !check_count(function, "num_sizes", options->num_sizes, WEFT_MAX_NUMBERS) ||
-        !check_count(function, "leading", options->leading, WEFT_MAX_DIMS)) {
-        return false;
-    }
-    return operation->output_type != WEFT_TYPE_GIVEN || weft_check_dtype(function, options->type);
+    return takes;
 }
 
-weft_tensor *weft_apply(const weft_operation *handle, int num_tensors, weft_tensor *const tensors[],
-                        const weft_apply_options *given)
+/* What a program has asked for. */
+typedef struct request {
+    const char *function;
+    const weft_operation *handle;
+    int num_tensors, num_outputs;
+    weft_tensor *const *tensors;
+    const weft_apply_options *options;
+} request;
+
+/* False with the error kept. */
+static bool check_request(const request *r, const weft_operation *operation)
 {
-    static const char function[] = "weft_apply";
-    weft_apply_options own = { 0 };
-    if (weft_require_init(function) != WEFT_OK) {
-        return NULL;
-    }
-    const weft_operation *operation = weft_handle_get(&weft_runtime.handles.operations, handle);
+    const weft_apply_options *options = r->options;
     if (operation == NULL) {
-        weft_fail(WEFT_ERR_INVALID, function, "operation %p is not one of weft_operation_register()",
-                  (const void *)handle);
+        weft_fail(WEFT_ERR_INVALID, r->function, "operation %p is not one of weft_operation_register()",
+                  (const void *)r->handle);
+        return false;
     }
-    const weft_apply_options *options = &own;
-    if (operation == NULL || (given != NULL && !WEFT_TAKE_OPTIONS(function, &own, given)) ||
-        !check_call(function, operation, num_tensors, tensors, options)) {
-        weft_check_spmd(&(weft_call_signature){ .function = function, .failed = true });
-        return NULL;
+    if (r->num_tensors != operation->num_inputs || r->tensors == NULL) {
+        weft_fail(WEFT_ERR_INVALID, r->function, "%s: num_tensors is %d%s, expected %d", operation->name,
+                  r->num_tensors, r->tensors == NULL ? " and tensors NULL" : "", operation->num_inputs);
+        return false;
     }
-    weft_call call = { .function = operation->name,
-                       .operation = operation,
-                       .num_inputs = num_tensors,
-                       .attributes = {
-                           .leading = options->leading,
-                           .type = operation->output_type == WEFT_TYPE_GIVEN ? (int64_t)options->type : 0,
-                           .num_sizes = options->num_sizes,
-                           .num_numbers = options->num_numbers } };
-    memcpy(call.inputs, tensors, (size_t)num_tensors * sizeof(tensors[0]));
-    memcpy(call.attributes.sizes, options->sizes, (size_t)options->num_sizes * sizeof(options->sizes[0]));
-    memcpy(call.attributes.numbers, options->numbers,
+    if (r->num_outputs != operation->num_outputs) {
+        weft_fail(WEFT_ERR_INVALID, r->function, "%s: num_outputs is %d, expected %d", operation->name,
+                  r->num_outputs, operation->num_outputs);
+        return false;
+    }
+    return check_count(r->function, "num_numbers", options->num_numbers, WEFT_MAX_NUMBERS) &&
+           check_count(r->function, "num_scalars", options->num_scalars, WEFT_MAX_SCALARS) &&
+           check_count(r->function, "num_sizes", options->num_sizes, WEFT_MAX_NUMBERS) &&
+           check_count(r->function, "leading", options->leading, WEFT_MAX_DIMS) &&
+           (!takes_type(operation) || weft_check_dtype(r->function, options->type));
+}
+
+/* The call asked for; false with the error kept, on all processes. */
+static bool prepare_call(request r, weft_call *call)
+{
+    weft_apply_options own = { 0 };
+    if (weft_require_init(r.function) != WEFT_OK) {
+        return false;
+    }
+    const weft_operation *operation = weft_handle_get(&weft_runtime.handles.operations, r.handle);
+    bool taken = r.options == NULL || WEFT_TAKE_OPTIONS(r.function, &own, r.options);
+    const weft_apply_options *options = r.options = &own;
+    if (!taken || !check_request(&r, operation)) {
+        weft_check_spmd(&(weft_call_signature){ .function = r.function, .failed = true });
+        return false;
+    }
+    *call = (weft_call){ .function = operation->name,
+                         .operation = operation,
+                         .num_inputs = r.num_tensors,
+                         .attributes = { .leading = options->leading,
+                                         .type = takes_type(operation) ? (int64_t)options->type : 0,
+                                         .num_sizes = options->num_sizes,
+                                         .num_numbers = options->num_numbers } };
+    memcpy(call->inputs, r.tensors, (size_t)r.num_tensors * sizeof(r.tensors[0]));
+    memcpy(call->attributes.sizes, options->sizes, (size_t)options->num_sizes * sizeof(options->sizes[0]));
+    memcpy(call->attributes.numbers, options->numbers,
            (size_t)options->num_numbers * sizeof(options->numbers[0]));
-    memcpy(call.scalars, options->scalars, (size_t)options->num_scalars * sizeof(options->scalars[0]));
-    return weft_dispatch(&call);
+    memcpy(call->scalars, options->scalars, (size_t)options->num_scalars * sizeof(options->scalars[0]));
+    return true;
+}
+
+weft_tensor *weft_apply(const weft_operation *operation, int num_tensors, weft_tensor *const tensors[],
+                        const weft_apply_options *options)
+{
+    weft_call call;
+    return prepare_call((request){ "weft_apply", operation, num_tensors, 1, tensors, options }, &call)
+               ? weft_dispatch(&call)
+               : NULL;
+}
+
+weft_status weft_apply_all(const weft_operation *operation, int num_tensors, weft_tensor *const tensors[],
+                           const weft_apply_options *options, int num_outputs, weft_tensor *outputs[])
+{
+    static const char function[] = "weft_apply_all";
+    weft_call call;
+    for (int o = 0; o < num_outputs && outputs != NULL; o++) {
+        outputs[o] = NULL;
+    }
+    if (outputs == NULL) {
+        weft_fail(WEFT_ERR_INVALID, function, "outputs is NULL");
+        weft_check_spmd(&(weft_call_signature){ .function = function, .failed = true });
+        return weft_latest_status();
+    }
+    return prepare_call((request){ function, operation, num_tensors, num_outputs, tensors, options },
+                        &call) &&
+                   weft_dispatch_all(&call, outputs)
+               ? WEFT_OK
+               : weft_latest_status();
 }

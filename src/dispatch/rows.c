@@ -9,10 +9,10 @@ static void shard_rows(int ndim, const weft_box *box, int64_t *first, int64_t *l
     *last = ndim == 0 ? 1 : box->offset[0] + box->extent[0];
 }
 
-weft_slot weft_output_slot(const weft_lowering *lowering, int64_t panel)
+weft_slot weft_output_slot(const weft_lowering *lowering, int output, int64_t panel)
 {
-    int32_t tensor = lowering->operation->in_place ? 0 : lowering->num_inputs;
-    return (weft_slot){ tensor, lowering->shard, panel };
+    bool in_place = lowering->operation->outputs[output].in_place;
+    return (weft_slot){ in_place ? output : lowering->num_inputs + output, lowering->shard, panel };
 }
 
 int64_t weft_shard_panel_at(const weft_layout *layout, const weft_shard_info *shard, int64_t row,
@@ -36,9 +36,10 @@ bool weft_rows_next(weft_row_walk *walk)
         return false;
     }
     walk->first = walk->last;
-    walk->output = weft_output_slot(
-        lowering, weft_shard_panel_at(lowering->output, weft_lowering_output(lowering), walk->first,
-                                      &walk->output_first, &walk->output_last));
+    walk->output =
+        weft_output_slot(lowering, 0,
+                         weft_shard_panel_at(lowering->output, weft_lowering_output(lowering), walk->first,
+                                             &walk->output_first, &walk->output_last));
     walk->access = walk->first == walk->output_first ? WEFT_SLOT_WRITE : WEFT_SLOT_READ_WRITE;
     walk->last = weft_min_i64(walk->end, walk->output_last);
     for (int i = 0; i < lowering->num_inputs; i++) {
@@ -84,7 +85,7 @@ void weft_rows_add_input(const weft_row_walk *walk, int input)
 
 double weft_lowering_position(const weft_lowering *lowering, int64_t row)
 {
-    return weft_row_position(lowering->output, lowering->output_shard.rank, row);
+    return weft_row_position(lowering->output, weft_lowering_output(lowering)->rank, row);
 }
 
 bool weft_rows_end_task(const weft_row_walk *walk)

@@ -220,7 +220,7 @@ static bool begin_task(copier *c)
     c->num_sources = 0;
     c->args->base.dtype = c->to.layout->dtype;
     c->args->element_size = weft_dtype_size(c->to.layout->dtype);
-    weft_task_add(tasks, weft_output_slot(c->lowering, c->to.panel), 0, c->access);
+    weft_task_add(tasks, weft_output_slot(c->lowering, 0, c->to.panel), 0, c->access);
     c->access = WEFT_SLOT_READ_WRITE;
     return true;
 }

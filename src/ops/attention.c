@@ -9,8 +9,7 @@ typedef weft_attention_operands attention;
 static void write_rule(const weft_call_layouts *call, char *text, size_t size)
 {
     char mask[16];
-    snprintf(text, size, "...s[e],...[te],...[t]f%s->...sf",
-             weft_attention_write_mask(call, 0, mask));
+    snprintf(text, size, "...s[e],...[te],...[t]f%s->...sf", weft_attention_write_mask(call, 0, mask));
 }
 
 static const weft_operation operation_attention = {

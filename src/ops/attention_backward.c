@@ -41,7 +41,7 @@ static const weft_operation operation_state = {
     .write_rule = write_state_rule,
     .rule_like = "...s[e],...[te]->...s[w]",
     .inputs = { WEFT_ATTENTION_FLOATING("q"), WEFT_ATTENTION_FLOATING("k"), WEFT_ATTENTION_MASK },
-    .output_type = WEFT_TYPE_GIVEN,
+    .outputs[0].type = WEFT_TYPE_GIVEN,
     .kernel = WEFT_KERNEL_attention_state,
 };
 
@@ -61,7 +61,7 @@ static const weft_operation operation_statistics = {
         .inputs = { WEFT_ATTENTION_FLOATING("gradient"), WEFT_ATTENTION_FLOATING("q"),                       \
                     WEFT_ATTENTION_FLOATING("k"), WEFT_ATTENTION_FLOATING("v"),                              \
                     WEFT_ATTENTION_WIDE("statistics"), WEFT_ATTENTION_MASK },                                \
-        .output_type = WEFT_TYPE_GIVEN,                                                                      \
+        .outputs[0].type = WEFT_TYPE_GIVEN,                                                                  \
         .kernel = kernel_,                                                                                   \
     };                                                                                                       \
     static const weft_operation operation_##name_##_step = {                                                 \
@@ -71,7 +71,7 @@ static const weft_operation operation_statistics = {
                     WEFT_ATTENTION_ANY_FLOATING("q"), WEFT_ATTENTION_ANY_FLOATING("k"),                      \
                     WEFT_ATTENTION_ANY_FLOATING("v"), WEFT_ATTENTION_WIDE("statistics"),                     \
                     WEFT_ATTENTION_MASK },                                                                   \
-        .in_place = true,                                                                                    \
+        .outputs[0].in_place = true,                                                                         \
         .kernel = kernel_,                                                                                   \
         .lower = lower_backward_step,                                                                        \
     };

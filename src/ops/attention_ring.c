@@ -15,7 +15,8 @@ weft_status weft_attention_choose(const weft_call_layouts *call, weft_sharding *
 {
     (void)why;
     (void)why_size;
-    const weft_layout *const *inputs = call->inputs, *target = sharding->output = inputs[0];
+    const weft_layout *const *inputs = call->inputs, *target = sharding->outputs[0] = inputs[0];
+    sharding->num_outputs = 1;
     for (int i = 0; i < call->num_inputs; i++) {
         bool same_rows = inputs[i]->ndim == target->ndim && inputs[i]->shape[0] == target->shape[0];
         sharding->inputs[i] = inputs[i];
@@ -68,7 +69,7 @@ static const weft_operation operation_state_step = {
     .choose = weft_attention_choose,
     .inputs = { WEFT_ATTENTION_WIDE("state"), WEFT_ATTENTION_ANY_FLOATING("q"),
                 WEFT_ATTENTION_ANY_FLOATING("k"), WEFT_ATTENTION_MASK, WEFT_ATTENTION_MASK },
-    .in_place = true,
+    .outputs[0].in_place = true,
     .kernel = WEFT_KERNEL_attention_state,
     .lower = lower_state_step,
 };
@@ -77,7 +78,7 @@ static const weft_operation operation_finish = {
     .name = "attention_finish",
     .rules = { "A[w]->A[f]" },
     .inputs = { WEFT_ATTENTION_WIDE("state") },
-    .output_type = WEFT_TYPE_GIVEN,
+    .outputs[0].type = WEFT_TYPE_GIVEN,
     .kernel = WEFT_KERNEL_attention_finish,
 };
 

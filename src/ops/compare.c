@@ -9,7 +9,7 @@ static const weft_operation operation_close = {
     .name = "close",
     .rules = { "A,A->A" },
     .inputs = { { "a", WEFT_TYPES_ALL, false }, { "b", WEFT_TYPES_ALL, true } },
-    .output_type = WEFT_TYPE_BOOL,
+    .outputs[0].type = WEFT_TYPE_BOOL,
     .kernel = WEFT_KERNEL_close,
 };
 

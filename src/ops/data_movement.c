@@ -2,14 +2,14 @@
 
 static int describe_call(weft_describe_function describe, const weft_call_layouts *call, weft_affine maps[])
 {
-    return describe(call->attributes, call->inputs[call->operation->in_place ? 1 : 0], maps);
+    return describe(call->attributes, call->inputs[call->operation->outputs[0].in_place ? 1 : 0], maps);
 }
 
 void weft_write_move(weft_describe_function describe, const weft_call_layouts *call, char *text, size_t size)
 {
     weft_affine maps[WEFT_MAX_MAPS];
     int count = describe_call(describe, call, maps);
-    weft_affine_rule(count, maps, call->operation->in_place, text, size);
+    weft_affine_rule(count, maps, call->operation->outputs[0].in_place, text, size);
 }
 
 weft_window weft_window_of_move(weft_describe_function describe, const weft_call_layouts *call, int input,
@@ -27,7 +27,7 @@ bool weft_lower_move(weft_describe_function describe, const weft_lowering *lower
 {
     weft_affine maps[WEFT_MAX_MAPS];
     /* The input itself: what the ranks have of it has other sizes. */
-    const weft_layout *from = lowering->sharding->inputs[lowering->operation->in_place ? 1 : 0];
+    const weft_layout *from = lowering->sharding->inputs[lowering->operation->outputs[0].in_place ? 1 : 0];
     int count = describe(lowering->attributes, from, maps);
     return weft_lower_affine(lowering, count, maps);
 }

@@ -50,7 +50,7 @@ bool weft_lower_move(weft_describe_function describe, const weft_lowering *lower
         .write_rule = write_##name_##_rule,                                                                  \
         .rule_like = like,                                                                                   \
         .window = window_of_##name_,                                                                         \
-        .linear = WEFT_PASSES_ALL,                                                                           \
+        .outputs[0].linear = WEFT_PASSES_ALL,                                                                \
         .inputs = { { "a", WEFT_TYPES_ALL, false } },                                                        \
         .places = true,                                                                                      \
         .views = views_,                                                                                     \

@@ -35,14 +35,14 @@
     }
 
 /* The operation and its public function, of tensors alone. */
-#define UNARY(name_, types, type, linear_, gradient_)                                                        \
+#define UNARY(name_, types, type_, linear_, gradient_)                                                       \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .rules = { "A->A" },                                                                                 \
-        .linear = linear_,                                                                                   \
+        .outputs[0].linear = linear_,                                                                        \
         .gradient = gradient_,                                                                               \
         .inputs = { { "a", types, false } },                                                                 \
-        .output_type = type,                                                                                 \
+        .outputs[0].type = type_,                                                                            \
         .kernel = WEFT_KERNEL_##name_,                                                                       \
     };                                                                                                       \
     weft_tensor *weft_##name_(weft_tensor *a)                                                                \
@@ -53,14 +53,14 @@
                                            .inputs = { a } });                                               \
     }
 
-#define BINARY(name_, types, type, linear_, gradient_)                                                       \
+#define BINARY(name_, types, type_, linear_, gradient_)                                                      \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .rules = { "...,...->..." },                                                                         \
-        .linear = linear_,                                                                                   \
+        .outputs[0].linear = linear_,                                                                        \
         .gradient = gradient_,                                                                               \
         .inputs = { { "a", types, false }, { "b", types, false } },                                          \
-        .output_type = type,                                                                                 \
+        .outputs[0].type = type_,                                                                            \
         .kernel = WEFT_KERNEL_##name_,                                                                       \
     };                                                                                                       \
     weft_tensor *weft_##name_(weft_tensor *a, weft_tensor *b)                                                \
@@ -76,7 +76,7 @@
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .rules = { "A,A->A" },                                                                               \
-        .linear = LINEAR_IN(1u << 0),                                                                        \
+        .outputs[0].linear = LINEAR_IN(1u << 0),                                                             \
         .inputs = { { "gradient", WEFT_TYPES_FLOAT, true }, { #second, WEFT_TYPES_FLOAT, true } },           \
         .kernel = WEFT_KERNEL_##name_,                                                                       \
     };                                                                                                       \
@@ -160,7 +160,7 @@ static const weft_operation operation_to_type = {
     .gradient = "to_type",
     .rules = { "A->A" },
     .inputs = { { "a", WEFT_TYPES_ALL, false } },
-    .output_type = WEFT_TYPE_GIVEN,
+    .outputs[0].type = WEFT_TYPE_GIVEN,
     .kernel = WEFT_KERNEL_convert,
 };
 
@@ -211,7 +211,7 @@ static bool check_number_of(const char *function, const char *argument, weft_ten
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .rules = { "A->A" },                                                                                 \
-        .linear = linear_,                                                                                   \
+        .outputs[0].linear = linear_,                                                                        \
         .gradient = gradient_,                                                                               \
         .inputs = { { "a", types, false } },                                                                 \
         .kernel = WEFT_KERNEL_##name_,                                                                       \
@@ -267,7 +267,7 @@ static const weft_operation operation_clamp = {
     .name = "clamp",
     .gradient = "ge, le, mul",
     .rules = { "A->A" },
-    .linear = MONOTONE,
+    .outputs[0].linear = MONOTONE,
     .inputs = { { "a", WEFT_TYPES_NUMBER, false } },
     .kernel = WEFT_KERNEL_clamp,
 };
@@ -311,7 +311,7 @@ static const weft_operation operation_where = {
     .inputs = { { "condition", WEFT_TYPES_BOOL, false },
                 { "a", WEFT_TYPES_ALL, false },
                 { "b", WEFT_TYPES_ALL, false } },
-    .output_type = WEFT_TYPE_PROMOTED, /* truth values change no other type */
+    .outputs[0].type = WEFT_TYPE_PROMOTED, /* truth values change no other type */
     .kernel = WEFT_KERNEL_where,
 };
 
@@ -348,10 +348,10 @@ weft_tensor *weft_masked_fill(weft_tensor *a, weft_tensor *mask, double value)
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .rules = { rule },                                                                                   \
-        .linear = linear_,                                                                                   \
+        .outputs[0].linear = linear_,                                                                        \
         .gradient = gradient_,                                                                               \
         .inputs = { { "a", types, false }, { "b", types, false }, { "c", types, false } },                   \
-        .output_type = WEFT_TYPE_PROMOTED,                                                                   \
+        .outputs[0].type = WEFT_TYPE_PROMOTED,                                                               \
         .kernel = WEFT_KERNEL_##name_,                                                                       \
     };                                                                                                       \
     static weft_tensor *name_(weft_tensor *a, weft_tensor *b, weft_tensor *c, double argument)               \
@@ -454,10 +454,10 @@ weft_tensor *weft_pow_scalar_backward(weft_tensor *gradient, weft_tensor *input,
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .rules = { rule },                                                                                   \
-        .linear = linear_,                                                                                   \
+        .outputs[0].linear = linear_,                                                                        \
         .gradient = gradient_,                                                                               \
         .inputs = { { "a", types, false }, { "b", types, false } },                                          \
-        .in_place = true,                                                                                    \
+        .outputs[0].in_place = true,                                                                         \
         .overwrites = overwrites_,                                                                           \
         .kernel = WEFT_KERNEL_##kernel_,                                                                     \
     };                                                                                                       \

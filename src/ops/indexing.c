@@ -21,8 +21,7 @@ static bool selects_nothing(const weft_call_layouts *call)
 static bool expand_unseen(const weft_call *call, weft_tensor *outputs[])
 {
     int64_t size = weft_layout_of(call->inputs[0])->shape[call->attributes.leading];
-    outputs[0] =
-        weft_with_checked_indices(call->function, weft_dispatch_itself(call), call->inputs[1], size);
+    outputs[0] = weft_with_checked_indices(call->function, weft_dispatch_itself(call), call->inputs[1], size);
     return outputs[0] != NULL;
 }
 
@@ -31,7 +30,7 @@ static const weft_operation operation_lookup = {
     .name = "lookup",
     .gradient = "scatter",
     .rules = { [EACH] = "AvB,AnB->AnB", [TOGETHER] = "AvB,n->AnB" },
-    .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = ~0u, .contracts = WEFT_SUM },
+    .outputs[0].linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = ~0u, .contracts = WEFT_SUM },
     .inputs = { { "a", WEFT_TYPES_ALL, false }, { "indices", WEFT_TYPES_INDEX, false } },
     .kernel = WEFT_KERNEL_lookup,
     .expand = expand_unseen,
@@ -69,7 +68,7 @@ static const weft_operation operation_check_indices = {
     .name = "check_indices",
     .rules = { "A->A" },
     .inputs = { { "indices", WEFT_TYPES_INDEX, false } },
-    .output_type = WEFT_TYPE_BOOL,
+    .outputs[0].type = WEFT_TYPE_BOOL,
     .kernel = WEFT_KERNEL_check_indices,
 };
 
@@ -114,9 +113,12 @@ static const weft_operation operation_scatter = {
     .name = "scatter",
     .gradient = "lookup",
     .rules = { [EACH] = "AnB,AnB->AvB", [TOGETHER] = "AnB,n->AvB" },
-    .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS, .contracts = WEFT_SUM },
+    .outputs[0].linear = { .kind = WEFT_LINEAR_EACH,
+                           .inputs = 1u << 0,
+                           .ops = WEFT_LINEAR_OPS,
+                           .contracts = WEFT_SUM },
     .inputs = { { "source", WEFT_TYPES_ALL, false }, { "indices", WEFT_TYPES_INDEX, false } },
-    .output_type = WEFT_TYPE_GIVEN,
+    .outputs[0].type = WEFT_TYPE_GIVEN,
     .kernel = WEFT_KERNEL_scatter,
     .accumulates = true,
 };
@@ -224,7 +226,7 @@ static bool expand_addition(const weft_call *call, weft_tensor *outputs[])
         .inputs = { { "a", WEFT_TYPES_ALL, false },                                                          \
                     { "indices", WEFT_TYPES_INDEX, false },                                                  \
                     { "source", WEFT_TYPES_ALL, true } },                                                    \
-        .in_place = in_place_,                                                                               \
+        .outputs[0].in_place = in_place_,                                                                    \
         .expand = expand_addition,                                                                           \
     };
 
@@ -233,14 +235,15 @@ ADDITION(index_add_inplace, true, NULL)
 
 static weft_tensor *add(addition x)
 {
-    return !check_addition(&x) ? NULL
-                               : weft_dispatch(&(weft_call){
-                                     .function = x.function,
-                                     .operation = x.in_place ? &operation_index_add_inplace : &operation_index_add,
-                                     .num_inputs = 3,
-                                     .inputs = { x.a, x.indices, x.source },
-                                     .attributes = { .rule = x.rule, .leading = x.dim },
-                                 });
+    return !check_addition(&x)
+               ? NULL
+               : weft_dispatch(&(weft_call){
+                     .function = x.function,
+                     .operation = x.in_place ? &operation_index_add_inplace : &operation_index_add,
+                     .num_inputs = 3,
+                     .inputs = { x.a, x.indices, x.source },
+                     .attributes = { .rule = x.rule, .leading = x.dim },
+                 });
 }
 
 weft_tensor *weft_scatter_add(weft_tensor *a, int dim, weft_tensor *indices, weft_tensor *source)
@@ -280,7 +283,7 @@ static const weft_operation operation_one_hot = {
     .name = "one_hot",
     .rules = { "A->Ac" },
     .inputs = { { "indices", WEFT_TYPES_INDEX, false } },
-    .output_type = WEFT_TYPE_INDEX,
+    .outputs[0].type = WEFT_TYPE_INDEX,
     .kernel = WEFT_KERNEL_one_hot,
     .expand = expand_no_classes,
     .expands = has_no_classes,
@@ -307,6 +310,11 @@ weft_tensor *weft_one_hot(weft_tensor *indices, int64_t num_classes)
 }
 
 const weft_operation *const weft_indexing_operations[] = {
-    &operation_lookup,    &operation_check_indices,     &operation_scatter, &operation_one_hot,
-    &operation_index_add, &operation_index_add_inplace, NULL,
+    &operation_lookup,
+    &operation_check_indices,
+    &operation_scatter,
+    &operation_one_hot,
+    &operation_index_add,
+    &operation_index_add_inplace,
+    NULL,
 };

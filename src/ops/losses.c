@@ -62,20 +62,20 @@ static bool loss_expands(const weft_call_layouts *call);
 static bool expand_loss(const weft_call *call, weft_tensor *outputs[]);
 
 /* The parts have any types: what the program gives of them is checked beforehand. */
-#define LOSS(name_, first, rule_, like, kernel_, type, linear_, adds, gradient_)                             \
+#define LOSS(name_, first, rule_, like, kernel_, type_, linear_, adds, gradient_)                            \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .gradient = gradient_,                                                                               \
         .write_rule = rule_,                                                                                 \
         .rule_like = like,                                                                                   \
-        .linear = linear_,                                                                                   \
+        .outputs[0].linear = linear_,                                                                        \
         .inputs = { { #first, WEFT_TYPES_FLOAT, false },                                                     \
                     { "targets", WEFT_TYPES_INDEX, false },                                                  \
                     { "gradient", WEFT_TYPES_ALL, false },                                                   \
                     { "sum", WEFT_TYPES_ALL, false },                                                        \
                     { "mean", WEFT_TYPES_ALL, false },                                                       \
                     { "count", WEFT_TYPES_ALL, false } },                                                    \
-        .output_type = type,                                                                                 \
+        .outputs[0].type = type_,                                                                            \
         .kernel = kernel_,                                                                                   \
         .accumulates = adds,                                                                                 \
         .expand = expand_loss,                                                                               \
@@ -106,7 +106,7 @@ static const weft_operation operation_count_targets = {
     .name = "count_targets",
     .rules = { "n->" },
     .inputs = { { "targets", WEFT_TYPES_INDEX, false } },
-    .output_type = WEFT_TYPE_INDEX,
+    .outputs[0].type = WEFT_TYPE_INDEX,
     .kernel = WEFT_KERNEL_count_targets,
     .accumulates = true,
 };
@@ -421,7 +421,7 @@ static const weft_operation operation_mse = {
     .gradient = "mse_backward",
     .rules = { "A,A->" },
     .inputs = { { "a", WEFT_TYPES_FLOAT, true }, { "b", WEFT_TYPES_FLOAT, true } },
-    .output_type = WEFT_TYPE_GIVEN,
+    .outputs[0].type = WEFT_TYPE_GIVEN,
     .kernel = WEFT_KERNEL_sum_square_distance,
     .accumulates = true,
     WEFT_ROUNDED_SUM,
@@ -450,7 +450,7 @@ static const weft_operation operation_mse_difference = {
     .name = "mse_difference",
     .gradient = "scale",
     .rules = { "A,A->A" },
-    .linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = WEFT_LINEAR_OPS },
+    .outputs[0].linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = WEFT_LINEAR_OPS },
     .inputs = { { "a", WEFT_TYPES_FLOAT, true }, { "b", WEFT_TYPES_FLOAT, true } },
     .kernel = WEFT_KERNEL_scaled_difference,
 };

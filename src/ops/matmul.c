@@ -86,12 +86,11 @@ static bool product_of(const weft_lowering *lowering, product *p)
                     .b = swaps ? A : B,
                     .transpose_a = swaps ? !(transposes & 2) : (transposes & 1) || ndim_a == 1,
                     .transpose_b = !swaps && (transposes & 2) };
-    if (lowering->inputs[p->b]->ndim > 2 ||
-        (p->transpose_a && lowering->inputs[p->a]->ndim > 2)) {
+    if (lowering->inputs[p->b]->ndim > 2 || (p->transpose_a && lowering->inputs[p->a]->ndim > 2)) {
         return false;
     }
     const weft_shard_info *output = weft_lowering_output(lowering), *a = weft_lowering_input(lowering, p->a),
-                           *b = weft_lowering_input(lowering, p->b);
+                          *b = weft_lowering_input(lowering, p->b);
     int output_ndim = lowering->output->ndim, a_ndim = lowering->inputs[p->a]->ndim;
     p->k = p->transpose_a ? a->box.extent[0] : a->box.extent[a_ndim - 1];
     p->n = lowering->inputs[p->b]->ndim == 1 ? 1 : b->box.extent[p->transpose_b ? 0 : 1];
@@ -157,10 +156,10 @@ static void add_b(const product *p, const block *b)
 {
     const weft_lowering *lowering = p->lowering;
     int64_t row = p->transpose_b ? b->n_first : b->k_first, column = p->transpose_b ? b->k_first : b->n_first;
-    weft_task_add(lowering->tasks, weft_input_slot(lowering, p->b, b->b_panel),
-                  element_offset(lowering->inputs[p->b], row - b->b_panel_row, column,
-                                 p->transpose_b ? p->k : p->n),
-                  WEFT_SLOT_READ);
+    weft_task_add(
+        lowering->tasks, weft_input_slot(lowering, p->b, b->b_panel),
+        element_offset(lowering->inputs[p->b], row - b->b_panel_row, column, p->transpose_b ? p->k : p->n),
+        WEFT_SLOT_READ);
 }
 
 /* Whether the rows of c lie along the columns of the product. */
@@ -222,8 +221,8 @@ static bool add_block(const product *p, weft_row_walk *walk, const block *b)
 }
 
 /* Local rows [*first, *last) of a panel. */
-static void panel_rows(const weft_layout *layout, const weft_shard_info *shard, int64_t panel,
-                       int64_t *first, int64_t *last)
+static void panel_rows(const weft_layout *layout, const weft_shard_info *shard, int64_t panel, int64_t *first,
+                       int64_t *last)
 {
     weft_panel_range(layout, &shard->box, panel, first, last);
     *first -= shard->box.offset[0];
@@ -328,11 +327,13 @@ static bool lower_product(const weft_lowering *lowering)
         .gradient = gradient_,                                                                               \
         .write_rule = write_rule,                                                                            \
         .rule_like = like,                                                                                   \
-        .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << A | 1u << B, .ops = WEFT_LINEAR_OPS },         \
+        .outputs[0].linear = { .kind = WEFT_LINEAR_EACH,                                                     \
+                               .inputs = 1u << A | 1u << B,                                                  \
+                               .ops = WEFT_LINEAR_OPS },                                                     \
         .inputs = { { a, WEFT_TYPES_NUMBER, true },                                                          \
                     { b, WEFT_TYPES_NUMBER, true },                                                          \
                     { c, WEFT_TYPES_NUMBER, true } },                                                        \
-        .output_type = WEFT_TYPE_GIVEN,                                                                      \
+        .outputs[0].type = WEFT_TYPE_GIVEN,                                                                  \
         .kernel = WEFT_KERNEL_bmm,                                                                           \
         .lower = lower_product,                                                                              \
         WEFT_ROUNDED_SUM,                                                                                    \

@@ -41,7 +41,8 @@ static void write_inputs(const weft_call_layouts *call, const letters *l, int nu
                          char *text, size_t size)
 {
     int64_t parts = call->attributes->numbers[WEFT_NORM_PARTS];
-    bool centred = call->attributes->numbers[WEFT_NORM_CENTRED], statistics = parts & WEFT_NORM_HAS_STATISTICS;
+    bool centred = call->attributes->numbers[WEFT_NORM_CENTRED],
+         statistics = parts & WEFT_NORM_HAS_STATISTICS;
     int used = snprintf(text, size, "%s", l->tensor);
 #define APPEND(condition, what)                                                                              \
     used += (condition) && (size_t)used < size ? snprintf(text + used, size - (size_t)used, ",%s", what) : 0
@@ -109,19 +110,19 @@ static const weft_operation operation_norm_bias = {
     .kernel = WEFT_KERNEL_norm,
 };
 
-#define BACKWARD(name_, rule, like, type, adds)                                                              \
+#define BACKWARD(name_, rule, like, type_, adds)                                                             \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .write_rule = rule,                                                                                  \
         .rule_like = like,                                                                                   \
-        .linear = LINEAR_IN_GRADIENT,                                                                        \
+        .outputs[0].linear = LINEAR_IN_GRADIENT,                                                             \
         .inputs = { { "a", WEFT_TYPES_FLOAT, false },                                                        \
                     { "gradient", WEFT_TYPES_FLOAT, true },                                                  \
                     { "gain", WEFT_TYPES_FLOAT, false },                                                     \
                     { "variance", WEFT_TYPES_FLOAT, false },                                                 \
                     { "sums", WEFT_TYPES_FLOAT, false },                                                     \
                     { "gain", WEFT_TYPES_FLOAT, false } },                                                   \
-        .output_type = type,                                                                                 \
+        .outputs[0].type = type_,                                                                            \
         .kernel = WEFT_KERNEL_##name_,                                                                       \
         .accumulates = adds,                                                                                 \
     };
@@ -153,7 +154,7 @@ static weft_call call_of(const norm *n, const weft_operation *operation, weft_dt
                          weft_tensor *gain, weft_tensor *bias)
 {
     weft_call call = { .function = n->function, .operation = operation, .scalars = { n->epsilon } };
-    call.attributes.type = operation->output_type == WEFT_TYPE_GIVEN ? (int64_t)type : 0;
+    call.attributes.type = operation->outputs[0].type == WEFT_TYPE_GIVEN ? (int64_t)type : 0;
     call.attributes.num_numbers = WEFT_NORM_NUMBERS;
     call.attributes.numbers[WEFT_NORM_FIRST] = n->first;
     call.attributes.numbers[WEFT_NORM_CENTRED] = n->centred;

@@ -63,7 +63,7 @@ weft_tensor *weft_in_layout(const char *function, weft_tensor *tensor, const wef
 weft_tensor *weft_unshard_dim(const char *function, weft_tensor *a, int whole);
 /* The type in which values of a type are added up: WEFT_F32 of 16 bits, else itself. */
 weft_dtype weft_wide_type(weft_dtype dtype);
-/* weft_dispatch() of an operation with output_type WEFT_TYPE_GIVEN, which gets the type of input 0. Of the operation
+/* weft_dispatch() of an operation with the output type WEFT_TYPE_GIVEN, which gets the type of input 0. Of the operation
  * itself: where that is of 16 bits, it is computed as WEFT_F32 and then rounded. */
 weft_tensor *weft_dispatch_sum(const weft_call *call);
 bool weft_sum_is_rounded(const weft_call_layouts *call);

@@ -16,7 +16,7 @@
         .inputs = { { "target", WEFT_TYPES_FLOAT, false },                                                   \
                     { "b", WEFT_TYPES_FLOAT, false },                                                        \
                     { "c", WEFT_TYPES_FLOAT, false } },                                                      \
-        .in_place = true,                                                                                    \
+        .outputs[0].in_place = true,                                                                         \
         .kernel = WEFT_KERNEL_##kernel_,                                                                     \
     };
 

@@ -32,7 +32,7 @@ static bool expand_new(const weft_call *call, weft_tensor *outputs[])
         .name = #name_,                                                                                      \
         .rules = { "A->A" },                                                                                 \
         .inputs = { { "a", types_, false } },                                                                \
-        .in_place = true,                                                                                    \
+        .outputs[0].in_place = true,                                                                         \
         .overwrites = true,                                                                                  \
         .kernel = WEFT_KERNEL_##name_,                                                                       \
         .expand = expand_new,                                                                                \
@@ -312,7 +312,7 @@ weft_tensor *weft_bernoulli_scalar(double p, weft_dtype dtype, int ndim, const i
         .name = name_,                                                                                       \
         .gradient = gradient_,                                                                               \
         .rules = { "A,A->A" },                                                                               \
-        .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS },                   \
+        .outputs[0].linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS },        \
         .inputs = { { argument, WEFT_TYPES_FLOAT, false }, { "mask", WEFT_TYPES_BOOL, false } },             \
         .kernel = WEFT_KERNEL_masked_scale,                                                                  \
     };

@@ -43,13 +43,13 @@ static bool drops_rows(const weft_call_layouts *call)
 static bool widens(const weft_call_layouts *call)
 {
     const weft_layout *input = call->inputs[0];
-    return call->operation->output_type == WEFT_TYPE_GIVEN && input->has_partial &&
+    return call->operation->outputs[0].type == WEFT_TYPE_GIVEN && input->has_partial &&
            !weft_dtype_is_floating(input->dtype) && input->dtype != WEFT_I64;
 }
 
 static bool is_rounded(const weft_call_layouts *call)
 {
-    return call->operation->output_type == WEFT_TYPE_GIVEN && weft_sum_is_rounded(call);
+    return call->operation->outputs[0].type == WEFT_TYPE_GIVEN && weft_sum_is_rounded(call);
 }
 
 static bool reduction_expands(const weft_call_layouts *call)
@@ -78,15 +78,15 @@ static bool expand_reduction(const weft_call *call, weft_tensor *outputs[])
 
 #define REDUCTION_EXPANDS .expand = expand_reduction, .expands = reduction_expands, .passes_scalars = true
 
-#define REDUCTION(name_, types_, type, linear_, gradient_)                                                   \
+#define REDUCTION(name_, types_, type_, linear_, gradient_)                                                  \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .gradient = gradient_,                                                                               \
         .write_rule = write_rule,                                                                            \
         .rule_like = "abc->ac",                                                                              \
-        .linear = linear_,                                                                                   \
+        .outputs[0].linear = linear_,                                                                        \
         .inputs = { { "a", types_, false } },                                                                \
-        .output_type = type,                                                                                 \
+        .outputs[0].type = type_,                                                                            \
         .kernel = WEFT_KERNEL_##name_,                                                                       \
         .accumulates = true,                                                                                 \
         REDUCTION_EXPANDS,                                                                                   \
@@ -119,7 +119,7 @@ static const weft_operation operation_sum_square_difference = {
     .write_rule = write_rule,
     .rule_like = "abc,a1c->ac",
     .inputs = { { "a", WEFT_TYPES_FLOAT, false }, { "centre", WEFT_TYPES_FLOAT, false } },
-    .output_type = WEFT_TYPE_GIVEN,
+    .outputs[0].type = WEFT_TYPE_GIVEN,
     .kernel = WEFT_KERNEL_sum_square_difference,
     .accumulates = true,
     REDUCTION_EXPANDS,
@@ -130,9 +130,9 @@ static const weft_operation operation_place = {
     .name = "place",
     .write_rule = write_rule,
     .rule_like = "abc,a1c->ac",
-    .linear = { .contracts = WEFT_MIN },
+    .outputs[0].linear = { .contracts = WEFT_MIN },
     .inputs = { { "a", WEFT_TYPES_ALL, false }, { "extreme", WEFT_TYPES_ALL, true } },
-    .output_type = WEFT_TYPE_INDEX,
+    .outputs[0].type = WEFT_TYPE_INDEX,
     .kernel = WEFT_KERNEL_place,
     .accumulates = true,
     REDUCTION_EXPANDS,
@@ -207,7 +207,7 @@ static weft_tensor *reduce(const reduction *r)
         .operation = r->operation,
         .num_inputs = r->centre == NULL ? 1 : 2,
         .inputs = { r->a, r->centre },
-        .attributes = { .type = r->operation->output_type == WEFT_TYPE_GIVEN ? (int64_t)r->type : 0,
+        .attributes = { .type = r->operation->outputs[0].type == WEFT_TYPE_GIVEN ? (int64_t)r->type : 0,
                         .num_numbers = 2,
                         .numbers = { [MASK] = r->mask, [KEEPS] = r->keepdim } },
         .scalars = { r->scale, r->p },
@@ -356,18 +356,19 @@ static bool expand_norm(const weft_call *call, weft_tensor *outputs[])
         .expand = expand_,                                                                                   \
     };
 
-COMPOSITE(operation_norm, "p_norm", WEFT_TYPES_FLOAT, expand_norm, "sum_abs, sum_square, sum_pow, sqrt, pow_scalar")
+COMPOSITE(operation_norm, "p_norm", WEFT_TYPES_FLOAT, expand_norm,
+          "sum_abs, sum_square, sum_pow, sqrt, pow_scalar")
 
 static weft_tensor *dispatch_composite(const char *function, const weft_operation *operation, weft_tensor *a,
                                        int64_t mask, bool keepdim, double scalar)
 {
-    return weft_dispatch(&(weft_call){
-        .function = function,
-        .operation = operation,
-        .num_inputs = 1,
-        .inputs = { a },
-        .attributes = { .num_numbers = 2, .numbers = { [MASK] = mask, [KEEPS] = keepdim } },
-        .scalars = { scalar } });
+    return weft_dispatch(
+        &(weft_call){ .function = function,
+                      .operation = operation,
+                      .num_inputs = 1,
+                      .inputs = { a },
+                      .attributes = { .num_numbers = 2, .numbers = { [MASK] = mask, [KEEPS] = keepdim } },
+                      .scalars = { scalar } });
 }
 
 static weft_tensor *norm(const char *function, weft_tensor *a, double p, int num_dims, const int dims[],

@@ -35,7 +35,7 @@ static bool copy_to_panel(const weft_lowering *lowering, int64_t panel, int64_t 
         }
         args->base.dtype = input->dtype;
         args->element_size = 1;
-        weft_task_add(lowering->tasks, weft_output_slot(lowering, panel), 0,
+        weft_task_add(lowering->tasks, weft_output_slot(lowering, 0, panel), 0,
                       at == first ? WEFT_SLOT_WRITE : WEFT_SLOT_READ_WRITE);
         for (int i = 0; i < WEFT_MAX_OPERANDS - 1 && at < last; i++) {
             int64_t source_first, source_last;
@@ -300,7 +300,7 @@ static const weft_operation operation_reshape = {
     .write_rule = write_reshape_rule,
     .rule_like = "(ab)c->a(bc)",
     .numbers_are_shape = true,
-    .linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = ~0u },
+    .outputs[0].linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = ~0u },
     .inputs = { { "a", WEFT_TYPES_ALL, false } },
     .views = true,
     .lower = lower_copy,

@@ -22,7 +22,7 @@ static bool expand_widened(const weft_call *call, weft_tensor *outputs[])
         .name = #name_,                                                                                      \
         .gradient = gradient_,                                                                               \
         .rules = { "A[n]B->A[n]B" },                                                                         \
-        .linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = (ops_) },                                            \
+        .outputs[0].linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = (ops_) },                                            \
         .inputs = { { "a", WEFT_TYPES_ALL, false } },                                                    \
         .kernel = WEFT_KERNEL_##name_,                                                                       \
         .expand = expand_widened,                                                                            \

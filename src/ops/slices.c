@@ -91,7 +91,8 @@ weft_tensor *weft_slice_step(weft_tensor *a, int dim, int64_t start, int64_t sto
 }
 
 /* The same the other way round; sizes[0]: of the output. */
-static int describe_slice_backward(const weft_attributes *attributes, const weft_layout *from, weft_affine maps[])
+static int describe_slice_backward(const weft_attributes *attributes, const weft_layout *from,
+                                   weft_affine maps[])
 {
     const int64_t *numbers = attributes->numbers;
     int dim = (int)numbers[CUT_DIM];
@@ -115,7 +116,7 @@ static const weft_operation operation_slice_backward = {
     .write_rule = write_slice_backward_rule,
     .rule_like = "as~b->asb",
     .window = window_of_slice_backward,
-    .linear = WEFT_PASSES_ALL,
+    .outputs[0].linear = WEFT_PASSES_ALL,
     .inputs = { { "gradient", WEFT_TYPES_ALL, false } },
     .places = true,
     .lower = lower_slice_gradient,
@@ -227,9 +228,9 @@ static const weft_operation operation_put = {
     .write_rule = write_put_rule,
     .rule_like = "as,as~->as",
     .window = window_of_put,
-    .linear = WEFT_PASSES_ALL,
+    .outputs[0].linear = WEFT_PASSES_ALL,
     .inputs = { { "target", WEFT_TYPES_ALL, false }, { "tensor", WEFT_TYPES_ALL, true } },
-    .in_place = true,
+    .outputs[0].in_place = true,
     .places = true,
     .lower = lower_put,
 };
@@ -251,7 +252,7 @@ bool weft_put_part(const char *function, weft_tensor *target, weft_tensor *part,
         .name = #name_,                                                                                      \
         .gradient = #name_,                                                                                  \
         .rules = { "Abc->Abc" },                                                                             \
-        .linear = WEFT_PASSES_ALL,                                                                           \
+        .outputs[0].linear = WEFT_PASSES_ALL,                                                                \
         .inputs = { { "a", WEFT_TYPES_ALL, false } },                                                        \
         .kernel = WEFT_KERNEL_##name_,                                                                       \
     };                                                                                                       \

@@ -80,7 +80,7 @@ static bool expand_backward(const weft_call *call, weft_tensor *outputs[]);
         .name = #name_,                                                                                      \
         .write_rule = write_whole_rule,                                                                      \
         .rule_like = "a[b]c,a[b]c->a[b]c",                                                                   \
-        .linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS },                   \
+        .outputs[0].linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS },        \
         .inputs = { { "gradient", WEFT_TYPES_FLOAT, true }, { "output", WEFT_TYPES_FLOAT, true } },          \
         .kernel = WEFT_KERNEL_##name_,                                                                       \
         .expand = expand_backward,                                                                           \
@@ -111,9 +111,9 @@ static const weft_operation operation_sum_exp = {
     .name = "sum_exp",
     .write_rule = write_sum_exp_rule,
     .rule_like = "abc,a1c->a1c",
-    .linear = { .contracts = WEFT_SUM },
+    .outputs[0].linear = { .contracts = WEFT_SUM },
     .inputs = { { "a", WEFT_TYPES_FLOAT, false }, { "largest", WEFT_TYPES_FLOAT, true } },
-    .output_type = WEFT_TYPE_GIVEN,
+    .outputs[0].type = WEFT_TYPE_GIVEN,
     .kernel = WEFT_KERNEL_sum_exp,
     .accumulates = true,
 };
@@ -122,9 +122,9 @@ static const weft_operation operation_sum_product = {
     .name = "sum_product",
     .write_rule = write_sum_product_rule,
     .rule_like = "abc,abc->a1c",
-    .linear = { .contracts = WEFT_SUM },
+    .outputs[0].linear = { .contracts = WEFT_SUM },
     .inputs = { { "a", WEFT_TYPES_FLOAT, false }, { "b", WEFT_TYPES_FLOAT, true } },
-    .output_type = WEFT_TYPE_GIVEN,
+    .outputs[0].type = WEFT_TYPE_GIVEN,
     .kernel = WEFT_KERNEL_sum_product,
     .accumulates = true,
 };

@@ -8,7 +8,7 @@ static const weft_operation operation_argsort = {
     .name = "order",
     .rules = { "A[n]B->A[k]B" },
     .inputs = { { "a", WEFT_TYPES_ALL, false } },
-    .output_type = WEFT_TYPE_INDEX,
+    .outputs[0].type = WEFT_TYPE_INDEX,
     .kernel = WEFT_KERNEL_order,
 };
 

@@ -112,7 +112,7 @@ static weft_status measure_runs(binder *b)
 /* ---- factors ------------------------------------------------------------------------------------------- */
 
 /* Assigns the factors of an operand their positions in the binding, unless they have them. */
-static weft_status place_factors(binder *b, const weft_rule_operand *operand, bool contracted)
+static weft_status place_factors(binder *b, const weft_rule_operand *operand)
 {
     weft_binding *binding = b->binding;
     for (int t = 0; t < operand->num_terms; t++) {
@@ -129,7 +129,6 @@ static weft_status place_factors(binder *b, const weft_rule_operand *operand, bo
                 binding->factors[binding->num_factors++] = (weft_factor){
                     .name = b->rule->factors[factor].name,
                     .whole = b->rule->factors[factor].whole,
-                    .contracted = contracted,
                     .size = -1,
                 };
             }
@@ -138,17 +137,40 @@ static weft_status place_factors(binder *b, const weft_rule_operand *operand, bo
     return WEFT_OK;
 }
 
-/* The output's first: strategies are listed in their order. */
+/* The outputs' first: strategies are listed in their order. */
 static weft_status place_all(binder *b)
 {
+    weft_status status = WEFT_OK;
     for (int f = 0; f < b->rule->num_factors; f++) {
         b->first[f] = -1;
     }
-    weft_status status = place_factors(b, &b->rule->output, false);
+    for (int o = 0; o < b->rule->num_outputs && status == WEFT_OK; o++) {
+        status = place_factors(b, &b->rule->outputs[o]);
+    }
     for (int i = 0; i < b->rule->num_inputs && status == WEFT_OK; i++) {
-        status = place_factors(b, &b->rule->inputs[i], true);
+        status = place_factors(b, &b->rule->inputs[i]);
     }
     return status;
+}
+
+/* The bits of the outputs that do not have a rule's factor. */
+static unsigned outputs_without(const weft_rule *rule, int factor)
+{
+    unsigned without = 0;
+    for (int o = 0; o < rule->num_outputs; o++) {
+        without |= weft_rule_operand_has(&rule->outputs[o], factor) ? 0 : 1u << o;
+    }
+    return without;
+}
+
+static void mark_contracted(binder *b)
+{
+    for (int f = 0; f < b->rule->num_factors; f++) {
+        unsigned contracted = b->rule->factors[f].output_only ? 0 : outputs_without(b->rule, f);
+        for (int i = 0; i < b->length[f]; i++) {
+            b->binding->factors[b->first[f] + i].contracted = contracted;
+        }
+    }
 }
 
 /* ---- sizes --------------------------------------------------------------------------------------------- */
@@ -314,32 +336,30 @@ static weft_status size_given(binder *b)
     return WEFT_OK;
 }
 
-/* One dimension of the output, or one dimension of a run. */
-static weft_status shape_dim(binder *b, const weft_rule_term *term, int index, int dim)
+/* One dimension of an output, or one dimension of a run. */
+static weft_status shape_dim(binder *b, const weft_rule_term *term, int index, weft_bound_output *output,
+                             int dim)
 {
-    weft_binding *binding = b->binding;
-    binding->output_inner[dim] = 1;
+    output->inner[dim] = 1;
     if (term->num_factors > 1) {
-        return measure_compound(b, term, &binding->output_shape[dim], &binding->output_factor_of[dim],
-                                &binding->output_inner[dim]);
+        return measure_compound(b, term, &output->shape[dim], &output->factor_of[dim], &output->inner[dim]);
     }
     int factor = term->num_factors == 0 ? -1 : b->first[term->factors[0]] + index;
-    binding->output_factor_of[dim] = factor;
-    binding->output_shape[dim] = factor < 0 ? 1 : binding->factors[factor].size;
+    output->factor_of[dim] = factor;
+    output->shape[dim] = factor < 0 ? 1 : b->binding->factors[factor].size;
     return WEFT_OK;
 }
 
-static weft_status shape_output(binder *b)
+static weft_status shape_output(binder *b, const weft_rule_operand *operand, weft_bound_output *output)
 {
-    const weft_rule_operand *output = &b->rule->output;
-    for (int t = 0; t < output->num_terms; t++) {
-        const weft_rule_term *term = &output->terms[t];
+    for (int t = 0; t < operand->num_terms; t++) {
+        const weft_rule_term *term = &operand->terms[t];
         int length = term->num_factors == 1 ? b->length[term->factors[0]] : 1;
         for (int i = 0; i < length; i++) {
-            if (b->binding->output_ndim == WEFT_MAX_DIMS) {
+            if (output->ndim == WEFT_MAX_DIMS) {
                 return refuse(b, WEFT_ERR_SHAPE, "the output has more than %d dimensions", WEFT_MAX_DIMS);
             }
-            weft_status status = shape_dim(b, term, i, b->binding->output_ndim++);
+            weft_status status = shape_dim(b, term, i, output, output->ndim++);
             if (status != WEFT_OK) {
                 return status;
             }
@@ -354,6 +374,7 @@ weft_status weft_rule_bind(const weft_rule *rule, const weft_operand_shape shape
 {
     memset(binding, 0, sizeof(*binding));
     binding->num_inputs = rule->num_inputs;
+    binding->num_outputs = rule->num_outputs;
     binder b = { .rule = rule,
                  .shapes = shapes,
                  .attributes = attributes,
@@ -363,6 +384,9 @@ weft_status weft_rule_bind(const weft_rule *rule, const weft_operand_shape shape
     weft_status status = measure_runs(&b);
     if (status == WEFT_OK) {
         status = place_all(&b);
+    }
+    if (status == WEFT_OK) {
+        mark_contracted(&b);
     }
     for (int i = 0; i < rule->num_inputs && status == WEFT_OK; i++) {
         status = size_input(&b, i);
@@ -379,5 +403,8 @@ weft_status weft_rule_bind(const weft_rule *rule, const weft_operand_shape shape
     for (int i = 0; i < rule->num_inputs; i++) {
         drop_repeated(&b, i);
     }
-    return shape_output(&b);
+    for (int o = 0; o < rule->num_outputs && status == WEFT_OK; o++) {
+        status = shape_output(&b, &rule->outputs[o], &binding->outputs[o]);
+    }
+    return status;
 }

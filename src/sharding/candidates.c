@@ -92,15 +92,16 @@ const weft_candidate *weft_input_candidate(weft_searcher *s, int input, const we
     return new;
 }
 
-const weft_layout *weft_searched_output(const weft_searcher *s, const weft_placement placements[])
+const weft_layout *weft_searched_output(const weft_searcher *s, int output, const weft_placement placements[])
 {
-    return weft_layout_intern(s->search->table, s->mesh, placements, s->binding->output_ndim,
-                              s->binding->output_shape, s->output_type);
+    const weft_bound_output *bound = &s->binding->outputs[output];
+    return weft_layout_intern(s->search->table, s->mesh, placements, bound->ndim, bound->shape,
+                              s->outputs[output].dtype);
 }
 
-const weft_candidate *weft_output_candidate(weft_searcher *s, const weft_placement placements[])
+const weft_candidate *weft_output_candidate(weft_searcher *s, int output, const weft_placement placements[])
 {
-    const weft_candidate *known = find_candidate(s, &s->reductions, placements);
+    const weft_candidate *known = find_candidate(s, &s->reductions[output], placements);
     if (known != NULL) {
         return known;
     }
@@ -108,10 +109,11 @@ const weft_candidate *weft_output_candidate(weft_searcher *s, const weft_placeme
     for (int d = 0; d < s->mesh->ndim; d++) {
         reduced[d] = placements[d];
         if (placements[d].kind == WEFT_PARTIAL) {
-            reduced[d] =
-                (weft_placement){ s->binding->output_ndim > 0 ? WEFT_SHARD : WEFT_REPLICATE, 0, WEFT_SUM };
+            bool has_rows = s->binding->outputs[output].ndim > 0;
+            reduced[d] = (weft_placement){ has_rows ? WEFT_SHARD : WEFT_REPLICATE, 0, WEFT_SUM };
         }
     }
-    const weft_layout *from = weft_searched_output(s, placements);
-    return add_candidate(s, &s->reductions, placements, from, from, weft_searched_output(s, reduced));
+    const weft_layout *from = weft_searched_output(s, output, placements);
+    return add_candidate(s, &s->reductions[output], placements, from, from,
+                         weft_searched_output(s, output, reduced));
 }

@@ -20,9 +20,9 @@ typedef struct weft_searcher {
     weft_strategy strategies[WEFT_MAX_DIMS]
                             [WEFT_MAX_STRATEGIES]; /* for each mesh dimension, the possible ones */
     int num_strategies[WEFT_MAX_DIMS];
-    weft_vec candidates[WEFT_MAX_INPUTS]; /* weft_candidate: the considered layouts of each input */
-    weft_vec reductions;                  /* weft_candidate: output layouts whose reduction counts */
-    weft_dtype output_type;
+    weft_vec candidates[WEFT_MAX_INPUTS];  /* weft_candidate: the considered layouts of each input */
+    weft_vec reductions[WEFT_MAX_OUTPUTS]; /* weft_candidate: layouts of each output whose reduction counts */
+    const weft_output_kind *outputs;
     bool has_compounds; /* some dimension is compound */
     bool out_of_memory;
 } weft_searcher;
@@ -32,9 +32,10 @@ int64_t weft_rows_of_access(const weft_binding *binding, int input, int dim);
 
 /* An input in other placements: moving it there, and its access maps. NULL: no memory. */
 const weft_candidate *weft_input_candidate(weft_searcher *s, int input, const weft_placement placements[]);
-/* The output in placements that include Partial: its cheapest reduction, to a shard if it has dimensions.
+/* An output in placements that include Partial: its cheapest reduction, to a shard if it has dimensions.
  * NULL: no memory. */
-const weft_candidate *weft_output_candidate(weft_searcher *s, const weft_placement placements[]);
-const weft_layout *weft_searched_output(const weft_searcher *s, const weft_placement placements[]);
+const weft_candidate *weft_output_candidate(weft_searcher *s, int output, const weft_placement placements[]);
+const weft_layout *weft_searched_output(const weft_searcher *s, int output,
+                                        const weft_placement placements[]);
 
 #endif

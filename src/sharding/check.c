@@ -72,11 +72,14 @@ static weft_status check_types(const weft_call_layouts *call, char *why, size_t 
             return status;
         }
     }
-    weft_dtype type = weft_promoted(call->num_inputs, call->inputs), own = call->inputs[0]->dtype;
-    if (call->operation->in_place && !weft_dtype_can_hold(own, type)) {
-        snprintf(why, why_size, "%s is %s and cannot hold the result, which is %s",
-                 call->operation->inputs[0].name, weft_dtype_name(own), weft_dtype_name(type));
-        return WEFT_ERR_DTYPE;
+    weft_dtype type = weft_promoted(call->num_inputs, call->inputs);
+    for (int o = 0; o < WEFT_MAX_OUTPUTS; o++) {
+        if (call->operation->outputs[o].in_place && !weft_dtype_can_hold(call->inputs[o]->dtype, type)) {
+            snprintf(why, why_size, "%s is %s and cannot hold the result, which is %s",
+                     call->operation->inputs[o].name, weft_dtype_name(call->inputs[o]->dtype),
+                     weft_dtype_name(type));
+            return WEFT_ERR_DTYPE;
+        }
     }
     return WEFT_OK;
 }

@@ -53,15 +53,15 @@ struct weft_operation {
     weft_choose_function choose;
     bool numbers_are_shape;      /* attributes.numbers is the output's shape */
     weft_window_function window; /* of rules with "~" */
-    weft_linearity linear;
     /* The operations that the gradients of its inputs are made of, "itself" being that of its output; for
      * docs/operations.md. NULL: it has none (truth values, indices, random numbers), or the functions that
      * use it have. */
     const char *gradient;
     weft_operation_input inputs[WEFT_MAX_INPUTS];
-    int num_inputs; /* of a registered operation; other operations are called by functions that know */
-    weft_output_type output_type;
-    bool in_place; /* the output is input 0 itself, which keeps its layout */
+    /* As many as the rule has. `overwrites`, `places` and `views` are of operations with one output. */
+    weft_operation_output outputs[WEFT_MAX_OUTPUTS];
+    /* Of an operation that is registered; others are called by functions that know. */
+    int num_inputs;
     /* Write-only, in place: the output becomes input 1, where there is one, and takes over its memory where it can. */
     bool overwrites;
     /* Access maps are placed in the output if they can be: their data lands there, and the lowering leaves
@@ -87,13 +87,13 @@ struct weft_operation {
      * calls with other scalars are expanded by themselves. */
     bool passes_scalars;
     bool draws;      /* it takes random numbers from the state in use, and moves that on (codelets/random.h) */
-    int num_outputs; /* 0: one */
+    int num_outputs; /* as many as the rule has, where that is more than one */
 };
 
 /* Whether an output is an input that the call changes. */
 static inline bool weft_operation_changes(const weft_operation *of, int output)
 {
-    return of->in_place && output == 0;
+    return of->outputs[output].in_place;
 }
 
 #endif

@@ -59,7 +59,7 @@ static int factor_named(reader *r, char name)
     return rule->num_factors++;
 }
 
-static bool operand_has(const weft_rule_operand *operand, int factor)
+bool weft_rule_operand_has(const weft_rule_operand *operand, int factor)
 {
     for (int t = 0; t < operand->num_terms; t++) {
         for (int i = 0; i < operand->terms[t].num_factors; i++) {
@@ -107,7 +107,7 @@ static bool read_windows(reader *r, weft_rule_operand *operand, int factor)
     if (peek(r) != '~') {
         return true;
     }
-    if (r->rule->factors[factor].run || operand == &r->rule->output) {
+    if (r->rule->factors[factor].run || operand >= r->rule->outputs) {
         return complain(r, "windows are seen through in single dimensions of inputs");
     }
     operand->terms[operand->num_terms - 1].access_map = true;
@@ -128,7 +128,7 @@ static int read_name(reader *r, const weft_rule_operand *operand, bool whole)
     if (factor < 0) {
         return -1;
     }
-    if (operand_has(operand, factor)) {
+    if (weft_rule_operand_has(operand, factor)) {
         complain(r, "%s is twice in one operand", dots ? "\"...\"" : (char[]){ name, '\0' });
         return -1;
     }
@@ -237,37 +237,45 @@ static bool read_operand(reader *r, weft_rule_operand *operand)
     }
 }
 
-static bool read_inputs(reader *r)
+/* Operands between commas, `max` at most. */
+static bool read_operands(reader *r, weft_rule_operand operands[], int *count, int max, const char *name)
 {
-    weft_rule *rule = r->rule;
     for (;;) {
-        if (rule->num_inputs == WEFT_MAX_INPUTS) {
-            return complain(r, "more than %d inputs", WEFT_MAX_INPUTS);
+        if (*count == max) {
+            return complain(r, "more than %d %s", max, name);
         }
-        if (!read_operand(r, &rule->inputs[rule->num_inputs++])) {
+        if (!read_operand(r, &operands[(*count)++])) {
             return false;
         }
         if (*r->at != ',') {
-            break;
+            return true;
         }
         r->at++;
     }
+}
+
+static bool read_inputs(reader *r)
+{
+    weft_rule *rule = r->rule;
+    if (!read_operands(r, rule->inputs, &rule->num_inputs, WEFT_MAX_INPUTS, "inputs")) {
+        return false;
+    }
     if (strncmp(r->at, "->", 2) != 0) {
-        return complain(r, "expected \"->\" and the output");
+        return complain(r, "expected \"->\" and the outputs");
     }
     r->at += 2;
     return true;
 }
 
-static bool read_output(reader *r)
+static bool read_outputs(reader *r)
 {
     weft_rule *rule = r->rule;
     int from_inputs = rule->num_factors;
-    if (!read_operand(r, &rule->output)) {
+    if (!read_operands(r, rule->outputs, &rule->num_outputs, WEFT_MAX_OUTPUTS, "outputs")) {
         return false;
     }
     if (*r->at != '\0') {
-        return complain(r, "expected the end: there is one output");
+        return complain(r, "expected the end");
     }
     for (int i = from_inputs; i < rule->num_factors; i++) {
         rule->factors[i].output_only = true;
@@ -284,5 +292,5 @@ weft_status weft_rule_parse(const char *text, weft_rule *rule, char *why, size_t
 {
     memset(rule, 0, sizeof(*rule));
     reader r = { text == NULL ? "" : text, text == NULL ? "" : text, rule, why, why_size };
-    return read_inputs(&r) && read_output(&r) ? WEFT_OK : WEFT_ERR_INVALID;
+    return read_inputs(&r) && read_outputs(&r) ? WEFT_OK : WEFT_ERR_INVALID;
 }

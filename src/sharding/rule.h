@@ -1,6 +1,6 @@
 /* Rules: a rule says in one line of text which dimensions of an operation's operands belong together.
  *
- *  "mk,kn->mn"    inputs, an arrow, the output. A letter is a FACTOR: one index of the operation's loop nest.
+ *  "mk,kn->mn"    inputs, an arrow, the outputs. A letter is a FACTOR: one index of the operation's loop nest.
  *                 Equal letters have equal sizes. What the output lacks is contracted (summed over).
  *  "A,A->A"       a capital letter is a run of any number of dimensions, the same in every operand that has
  *                 it. An operand may have two ("AbC->AC"): the call then says how long the first one is.
@@ -14,6 +14,8 @@
  *                 size and its indices are its own. Where no other input has the factor, the call says how
  *                 large it is.
  *  ",n->n"        an operand without dimensions is a scalar.
+ *  "nc->n,n"      several outputs. Each is made of all inputs: a factor that one of them lacks and an input has
+ *                 is contracted there, and not in the others.
  *  "(ab)c->a(bc)" a dimension of several factors, row-major, the first one outermost: its size is their
  *                 product. It can be sharded along its first factor (of those of a size other than 1), where
  *                 that cuts the dimension at the same places as the factor itself is cut elsewhere. The call
@@ -27,6 +29,7 @@
 
 enum {
     WEFT_MAX_INPUTS = 7,        /* tensors that an operation takes */
+    WEFT_MAX_OUTPUTS = 4,       /* and that it gives */
     WEFT_MAX_RULE_FACTORS = 20, /* letters of a rule */
     WEFT_MAX_TERM_FACTORS = 8,  /* letters of one compound dimension */
     WEFT_MAX_FACTORS = 24       /* factors of a rule with its runs spelled out */
@@ -57,13 +60,16 @@ typedef struct weft_rule_operand {
 typedef struct weft_rule {
     int num_inputs;
     weft_rule_operand inputs[WEFT_MAX_INPUTS];
-    weft_rule_operand output;
+    int num_outputs;
+    weft_rule_operand outputs[WEFT_MAX_OUTPUTS];
     int num_factors; /* in the order in which the text names them */
     weft_rule_factor factors[WEFT_MAX_RULE_FACTORS];
 } weft_rule;
 
 /* WEFT_ERR_INVALID with why, a text that names the place in the rule. */
 weft_status weft_rule_parse(const char *text, weft_rule *rule, char *why, size_t why_size);
+
+bool weft_rule_operand_has(const weft_rule_operand *operand, int factor);
 
 /* ---- a rule on given shapes ---------------------------------------------------------------------------- */
 
@@ -91,26 +97,32 @@ typedef struct weft_operand_shape {
 
 typedef struct weft_factor {
     char name;
-    bool whole;      /* must not be sharded */
-    bool contracted; /* the output lacks it: sharding it makes the output Partial(sum) */
+    bool whole; /* must not be sharded */
+    /* Bit o: output o lacks it, and an input has it. Sharding it makes that output Partial. */
+    unsigned contracted;
     int64_t size;
 } weft_factor;
 
 /* factor_of[...][d]: the factor of dimension d, or -1 for a dimension that is repeated or of size 1; of a
  * compound dimension the first one, along which it may be sharded. inner[...][d]: the number of indices of
  * a compound dimension with the same index of that factor; 1 for all other dimensions. */
+typedef struct weft_bound_output {
+    int ndim;
+    int factor_of[WEFT_MAX_DIMS];
+    int64_t inner[WEFT_MAX_DIMS];
+    int64_t shape[WEFT_MAX_DIMS];
+} weft_bound_output;
+
 typedef struct weft_binding {
-    int num_factors; /* those of the output first, in its order */
+    int num_factors; /* those of the outputs first, in their order */
     weft_factor factors[WEFT_MAX_FACTORS];
     int num_inputs;
     int input_ndim[WEFT_MAX_INPUTS];
     int input_factor_of[WEFT_MAX_INPUTS][WEFT_MAX_DIMS];
     int64_t input_inner[WEFT_MAX_INPUTS][WEFT_MAX_DIMS];
     bool input_access[WEFT_MAX_INPUTS][WEFT_MAX_DIMS]; /* the dimension has an access map over its factor */
-    int output_ndim;
-    int output_factor_of[WEFT_MAX_DIMS];
-    int64_t output_inner[WEFT_MAX_DIMS];
-    int64_t output_shape[WEFT_MAX_DIMS];
+    int num_outputs;
+    weft_bound_output outputs[WEFT_MAX_OUTPUTS];
 } weft_binding;
 
 /* Expands the rule's runs for `rule->num_inputs` shapes. WEFT_ERR_SHAPE with why, which names the

@@ -80,9 +80,11 @@ static bool chunks_agree(const weft_searcher *s, const combination *c, int facto
                      cuts_agree(size, binding->input_inner[i][d], num_cuts, parts);
         }
     }
-    for (int d = 0; d < binding->output_ndim; d++) {
-        agree &= binding->output_factor_of[d] != factor ||
-                 cuts_agree(size, binding->output_inner[d], num_cuts, parts);
+    for (int o = 0; o < binding->num_outputs; o++) {
+        const weft_bound_output *output = &binding->outputs[o];
+        for (int d = 0; d < output->ndim; d++) {
+            agree &= output->factor_of[d] != factor || cuts_agree(size, output->inner[d], num_cuts, parts);
+        }
     }
     return agree;
 }
@@ -95,8 +97,10 @@ static bool has_compounds(const weft_binding *binding)
             has |= binding->input_inner[i][d] != 1;
         }
     }
-    for (int d = 0; d < binding->output_ndim; d++) {
-        has |= binding->output_inner[d] != 1;
+    for (int o = 0; o < binding->num_outputs; o++) {
+        for (int d = 0; d < binding->outputs[o].ndim; d++) {
+            has |= binding->outputs[o].inner[d] != 1;
+        }
     }
     return has;
 }
@@ -115,24 +119,33 @@ static bool all_chunks_agree(const weft_searcher *s, const combination *c)
 /* The future cost of a Partial output. It is free along a mesh dimension whose inputs lie so already: the
  * program asked for it. If inputs move to get there, its reduction counts: otherwise products would move a
  * small operand and leave a huge Partial one. False: impossible. */
-static bool add_reduction(weft_searcher *s, combination *c)
+static bool add_reduction(weft_searcher *s, combination *c, int o)
 {
     weft_placement output[WEFT_MAX_DIMS];
     bool counts = false;
     for (int d = 0; d < s->mesh->ndim; d++) {
         const weft_strategy *strategy = &s->strategies[d][c->strategy[d]];
-        output[d] = strategy->output;
+        output[d] = strategy->outputs[o];
         if (output[d].kind == WEFT_PARTIAL && keeps_inputs(s, strategy, d)) {
             output[d] = (weft_placement){ WEFT_REPLICATE, 0, WEFT_SUM };
         }
         counts |= output[d].kind == WEFT_PARTIAL;
     }
-    const weft_candidate *reduction = counts ? weft_output_candidate(s, output) : NULL;
+    const weft_candidate *reduction = counts ? weft_output_candidate(s, o, output) : NULL;
     if (counts && (reduction == NULL || reduction->cost < 0)) {
         return false;
     }
     c->cost += counts ? reduction->cost : 0;
     return true;
+}
+
+static bool add_reductions(weft_searcher *s, combination *c)
+{
+    bool possible = true;
+    for (int o = 0; o < s->binding->num_outputs && possible; o++) {
+        possible = add_reduction(s, c, o);
+    }
+    return possible;
 }
 
 /* Fills in the layouts that the strategies of `c` lead to. False: impossible. */
@@ -157,7 +170,7 @@ static bool evaluate(weft_searcher *s, combination *c)
         c->changed += input->layout != s->inputs[i];
     }
     c->work = work_of(s, c);
-    return add_reduction(s, c);
+    return add_reductions(s, c);
 }
 
 static bool better(const combination *a, const combination *b)
@@ -236,12 +249,12 @@ static bool can_stay_partial(const weft_layout *layout, int mesh_dim)
     return true;
 }
 
-/* Whether addends may be reduced after their conversion to the output's type instead of before. Integers
+/* Whether addends may be reduced after their conversion to an output's type instead of before. Integers
  * wrap around only in their own type; conversion to fewer bits loses the order, and products of values
  * that are out of range. Sums of floating numbers are as exact as their target type. */
-static bool converts(const weft_searcher *s, int input, weft_reduce_op op)
+static bool converts(const weft_searcher *s, int input, int output, weft_reduce_op op)
 {
-    weft_dtype type = s->inputs[input]->dtype, to = s->output_type;
+    weft_dtype type = s->inputs[input]->dtype, to = s->outputs[output].dtype;
     bool wider = weft_dtype_size(to) > weft_dtype_size(type) || type == WEFT_BOOL;
     if (type == to) {
         return true;
@@ -252,21 +265,33 @@ static bool converts(const weft_searcher *s, int input, weft_reduce_op op)
     return (op == WEFT_MIN || op == WEFT_MAX) && (wider || (WEFT_TYPES_FLOAT & WEFT_TYPE_BIT(to)));
 }
 
-/* No redistribution makes a tensor Partial; in place, the target keeps its layout. */
+static bool converts_to_all(const weft_searcher *s, int input, weft_reduce_op op)
+{
+    bool all = true;
+    for (int o = 0; o < s->binding->num_outputs; o++) {
+        all &= converts(s, input, o, op);
+    }
+    return all;
+}
+
+/* No redistribution makes a tensor Partial; in place, targets keep their layouts. */
 static bool is_possible(const weft_searcher *s, const weft_strategy *strategy, int mesh_dim)
 {
     for (int i = 0; i < s->binding->num_inputs; i++) {
         weft_placement now = s->inputs[i]->placements[mesh_dim], wanted = strategy->inputs[i];
-        bool same = weft_placement_equal(now, wanted);
-        if ((wanted.kind == WEFT_PARTIAL || (s->search->in_place && i == 0)) && !same) {
+        bool changed = i < s->binding->num_outputs && s->outputs[i].in_place;
+        if ((wanted.kind == WEFT_PARTIAL || changed) && !weft_placement_equal(now, wanted)) {
             return false;
         }
         if (wanted.kind == WEFT_PARTIAL &&
-            (!can_stay_partial(s->inputs[i], mesh_dim) || !converts(s, i, wanted.op))) {
+            (!can_stay_partial(s->inputs[i], mesh_dim) || !converts_to_all(s, i, wanted.op))) {
+            return false;
+        }
+        if (changed && !weft_placement_equal(strategy->outputs[i], wanted)) {
             return false;
         }
     }
-    return !s->search->in_place || weft_placement_equal(strategy->output, strategy->inputs[0]);
+    return true;
 }
 
 /* The cost of a strategy for one mesh dimension with the others unchanged; an estimate for ranking. */
@@ -351,11 +376,20 @@ static void prune_all(weft_searcher *s)
     }
 }
 
+static const weft_layout *first_target(const weft_searcher *s)
+{
+    int target = 0;
+    while (target + 1 < s->binding->num_outputs && !s->outputs[target].in_place) {
+        target++;
+    }
+    return s->inputs[target];
+}
+
 /* False with why: a mesh dimension has no strategy at all, which happens in place only. */
-static bool list_possible(weft_searcher *s, const weft_linearity *linear, char *why, size_t why_size)
+static bool list_possible(weft_searcher *s, char *why, size_t why_size)
 {
     weft_strategy all[WEFT_MAX_STRATEGIES];
-    int count = weft_strategy_list(s->binding, linear, all);
+    int count = weft_strategy_list(s->binding, s->outputs, all);
     for (int d = 0; d < s->mesh->ndim; d++) {
         s->num_strategies[d] = 0;
         for (int i = 0; i < count; i++) {
@@ -367,7 +401,7 @@ static bool list_possible(weft_searcher *s, const weft_linearity *linear, char *
             char text[160];
             snprintf(why, why_size,
                      "the target %s stays as it is: no other input has a layout that fits mesh dimension %d",
-                     weft_layout_format(s->inputs[0], text, sizeof(text)), d);
+                     weft_layout_format(first_target(s), text, sizeof(text)), d);
             return false;
         }
     }
@@ -375,14 +409,14 @@ static bool list_possible(weft_searcher *s, const weft_linearity *linear, char *
 }
 
 /* Chunks of compound dimensions may not fit together without a move. */
-static bool find_among_all(weft_searcher *s, const weft_linearity *linear, combination *best)
+static bool find_among_all(weft_searcher *s, combination *best)
 {
     if (drop_needless_moves(s)) {
         prune_all(s);
         if (find_best(s, best)) {
             return true;
         }
-        list_possible(s, linear, NULL, 0);
+        list_possible(s, NULL, 0);
     }
     prune_all(s);
     return find_best(s, best);
@@ -399,9 +433,26 @@ static void note_windows(const weft_binding *binding, weft_sharding *sharding)
     }
 }
 
+/* False: no memory. */
+static bool note_outputs(const weft_searcher *s, const combination *best, weft_sharding *sharding)
+{
+    bool all = true;
+    sharding->num_outputs = s->binding->num_outputs;
+    for (int o = 0; o < s->binding->num_outputs; o++) {
+        weft_placement placements[WEFT_MAX_DIMS];
+        for (int d = 0; d < s->mesh->ndim; d++) {
+            placements[d] = s->strategies[d][best->strategy[d]].outputs[o];
+        }
+        sharding->outputs[o] = weft_searched_output(s, o, placements);
+        sharding->output_rows[o] = weft_binding_output_rows(s->binding, o);
+        all &= sharding->outputs[o] != NULL;
+    }
+    return all;
+}
+
 weft_status weft_strategy_search(const weft_search *search, const weft_binding *binding,
-                                 const weft_linearity *linear, const weft_layout *const inputs[],
-                                 weft_dtype output_type, weft_sharding *sharding, char *why, size_t why_size)
+                                 const weft_output_kind outputs[], const weft_layout *const inputs[],
+                                 weft_sharding *sharding, char *why, size_t why_size)
 {
     weft_searcher *s = calloc(1, sizeof(*s));
     if (s == NULL) {
@@ -411,25 +462,20 @@ weft_status weft_strategy_search(const weft_search *search, const weft_binding *
     s->binding = binding;
     s->inputs = inputs;
     s->mesh = inputs[0]->mesh;
-    s->output_type = output_type;
+    s->outputs = outputs;
     s->has_compounds = has_compounds(binding);
     weft_status status = WEFT_ERR_LAYOUT;
     combination best = { .cost = 0 };
-    if (list_possible(s, linear, why, why_size)) {
-        if (is_forced(s) ? find_forced(s, &best) : find_among_all(s, linear, &best)) {
-            weft_placement output[WEFT_MAX_DIMS];
-            for (int d = 0; d < s->mesh->ndim; d++) {
-                output[d] = s->strategies[d][best.strategy[d]].output;
-            }
+    if (list_possible(s, why, why_size)) {
+        if (is_forced(s) ? find_forced(s, &best) : find_among_all(s, &best)) {
             *sharding = best.sharding;
-            sharding->output = weft_searched_output(s, output);
             for (int i = 0; i < binding->num_inputs; i++) {
                 sharding->rows[i] = weft_binding_rows(binding, i);
             }
             note_windows(binding, sharding);
-            int first = binding->output_ndim > 0 ? binding->output_factor_of[0] : -1;
+            int first = binding->outputs[0].ndim > 0 ? binding->outputs[0].factor_of[0] : -1;
             sharding->whole_rows = first >= 0 && binding->factors[first].whole;
-            status = sharding->output == NULL ? WEFT_ERR_NOMEM : WEFT_OK;
+            status = note_outputs(s, &best, sharding) ? WEFT_OK : WEFT_ERR_NOMEM;
         } else {
             snprintf(why, why_size, "its inputs cannot be redistributed to any layout that it can work on");
         }
@@ -438,7 +484,9 @@ weft_status weft_strategy_search(const weft_search *search, const weft_binding *
     for (int i = 0; i < binding->num_inputs; i++) {
         weft_vec_free(&s->candidates[i]);
     }
-    weft_vec_free(&s->reductions);
+    for (int o = 0; o < binding->num_outputs; o++) {
+        weft_vec_free(&s->reductions[o]);
+    }
     free(s);
     return status;
 }

@@ -88,47 +88,53 @@ static bool broadcasts_to(const weft_layout *layout, const weft_layout *target)
     return fits;
 }
 
-/* For an in-place operation whose result has another shape than its target. */
-static void describe_misfit(const weft_call_layouts *call, const weft_binding *binding, char *why,
-                            size_t why_size)
+/* Of an output in place that has another shape than its target, the input of the same number. */
+static void describe_misfit(const weft_call_layouts *call, int number, const weft_bound_output *output,
+                            char *why, size_t why_size)
 {
     const weft_operation_input *described = call->operation->inputs;
-    char target[160], other[160];
-    weft_layout_format(call->inputs[0], target, sizeof(target));
-    for (int i = 1; i < call->num_inputs; i++) {
-        if (!broadcasts_to(call->inputs[i], call->inputs[0])) {
+    const weft_layout *target = call->inputs[number];
+    char target_text[160], other[160];
+    weft_layout_format(target, target_text, sizeof(target_text));
+    for (int i = 0; i < call->num_inputs; i++) {
+        if (i != number && !broadcasts_to(call->inputs[i], target)) {
             snprintf(why, why_size, "%s, %s, does not broadcast to %s, %s", described[i].name,
-                     weft_layout_format(call->inputs[i], other, sizeof(other)), described[0].name, target);
+                     weft_layout_format(call->inputs[i], other, sizeof(other)), described[number].name,
+                     target_text);
             return;
         }
     }
     int64_t count = 0;
-    weft_count_checked(binding->output_ndim, binding->output_shape, &count);
+    weft_count_checked(output->ndim, output->shape, &count);
     snprintf(why, why_size, "%s is %s, and the result would have %d dimensions and %lld elements",
-             described[0].name, target, binding->output_ndim, (long long)count);
+             described[number].name, target_text, output->ndim, (long long)count);
 }
 
 /* For an operation whose call names the output's shape: whether its rule gives that shape. */
 static bool gives_shape_asked_for(const weft_call_layouts *call, const weft_binding *binding)
 {
-    bool same = binding->output_ndim == call->attributes->num_numbers;
-    for (int d = 0; d < binding->output_ndim && same; d++) {
-        same = binding->output_shape[d] == call->attributes->numbers[d];
+    const weft_bound_output *output = &binding->outputs[0];
+    bool same = output->ndim == call->attributes->num_numbers;
+    for (int d = 0; d < output->ndim && same; d++) {
+        same = output->shape[d] == call->attributes->numbers[d];
     }
     return same;
 }
 
-static weft_status check_output(const weft_call_layouts *call, const weft_binding *binding, char *why,
-                                size_t why_size)
+static weft_status check_outputs(const weft_call_layouts *call, const weft_binding *binding, char *why,
+                                 size_t why_size)
 {
     const weft_operation *operation = call->operation;
-    weft_status status = weft_shape_check(binding->output_ndim, binding->output_shape, why, why_size);
-    if (status != WEFT_OK) {
-        return status;
-    }
-    if (operation->in_place && !same_shape(binding->output_ndim, binding->output_shape, call->inputs[0])) {
-        describe_misfit(call, binding, why, why_size);
-        return WEFT_ERR_SHAPE;
+    for (int o = 0; o < binding->num_outputs; o++) {
+        const weft_bound_output *output = &binding->outputs[o];
+        weft_status status = weft_shape_check(output->ndim, output->shape, why, why_size);
+        if (status != WEFT_OK) {
+            return status;
+        }
+        if (operation->outputs[o].in_place && !same_shape(output->ndim, output->shape, call->inputs[o])) {
+            describe_misfit(call, o, output, why, why_size);
+            return WEFT_ERR_SHAPE;
+        }
     }
     if (operation->numbers_are_shape && !gives_shape_asked_for(call, binding)) {
         snprintf(why, why_size, "a mistake in weft: the rule of %s does not give the shape asked for",
@@ -151,6 +157,18 @@ static void list_windows(const weft_call_layouts *call, const weft_binding *bind
     }
 }
 
+static void list_outputs(const weft_call_layouts *call, int num_outputs, weft_output_kind outputs[])
+{
+    for (int o = 0; o < num_outputs; o++) {
+        const weft_operation_output *described = &call->operation->outputs[o];
+        outputs[o] = (weft_output_kind){ .linear = described->linear, .in_place = described->in_place };
+        outputs[o].dtype = described->in_place
+                               ? call->inputs[o]->dtype
+                               : weft_output_dtype(described->type, call->num_inputs, call->inputs,
+                                                   (weft_dtype)call->attributes->type);
+    }
+}
+
 static weft_status shard_by_rule(const weft_sharding_world *world, const weft_call_layouts *call,
                                  weft_sharding *sharding, char *why, size_t why_size)
 {
@@ -169,7 +187,7 @@ static weft_status shard_by_rule(const weft_sharding_world *world, const weft_ca
     weft_binding binding;
     status = weft_rule_bind(rule, shapes, call->attributes, &binding, why, why_size);
     if (status == WEFT_OK) {
-        status = check_output(call, &binding, why, why_size);
+        status = check_outputs(call, &binding, why, why_size);
     }
     if (status != WEFT_OK) {
         return status;
@@ -180,20 +198,18 @@ static weft_status shard_by_rule(const weft_sharding_world *world, const weft_ca
         .table = world->table,
         .topology = world->topology,
         .cost = world->cost,
-        .in_place = operation->in_place,
         .forced = world->forced,
         .access_map = windows,
     };
-    weft_dtype type = weft_output_dtype(operation->output_type, call->num_inputs, call->inputs,
-                                        (weft_dtype)call->attributes->type);
-    return weft_strategy_search(&search, &binding, &operation->linear, call->inputs, type, sharding, why,
-                                why_size);
+    weft_output_kind outputs[WEFT_MAX_OUTPUTS];
+    list_outputs(call, binding.num_outputs, outputs);
+    return weft_strategy_search(&search, &binding, outputs, call->inputs, sharding, why, why_size);
 }
 
 weft_status weft_call_shard(const weft_sharding_world *world, const weft_call_layouts *call,
                             weft_sharding *sharding, char *why, size_t why_size)
 {
-    *sharding = (weft_sharding){ .output = NULL };
+    *sharding = (weft_sharding){ .num_outputs = 0 };
     return call->operation->choose != NULL ? call->operation->choose(call, sharding, why, why_size)
                                            : shard_by_rule(world, call, sharding, why, why_size);
 }

@@ -16,16 +16,17 @@ static weft_strategy all_replicate(void)
     return (weft_strategy){ .factor = -1 }; /* WEFT_REPLICATE is 0 */
 }
 
-static weft_strategy shard_factor(const weft_binding *binding, int factor, weft_reduce_op contracts)
+static weft_strategy shard_factor(const weft_binding *binding, const weft_output_kind outputs[], int factor)
 {
     weft_strategy strategy = { .factor = factor };
     for (int i = 0; i < binding->num_inputs; i++) {
         strategy.inputs[i] = shard_of(factor, binding->input_ndim[i], binding->input_factor_of[i]);
     }
-    if (binding->factors[factor].contracted) {
-        strategy.output = (weft_placement){ WEFT_PARTIAL, 0, contracts };
-    } else {
-        strategy.output = shard_of(factor, binding->output_ndim, binding->output_factor_of);
+    for (int o = 0; o < binding->num_outputs; o++) {
+        const weft_bound_output *output = &binding->outputs[o];
+        bool contracted = binding->factors[factor].contracted >> o & 1;
+        strategy.outputs[o] = contracted ? (weft_placement){ WEFT_PARTIAL, 0, outputs[o].linear.contracts }
+                                         : shard_of(factor, output->ndim, output->factor_of);
     }
     return strategy;
 }
@@ -33,34 +34,49 @@ static weft_strategy shard_factor(const weft_binding *binding, int factor, weft_
 static weft_strategy pass_partial(const weft_binding *binding, unsigned partial_inputs, weft_reduce_op op)
 {
     weft_strategy strategy = all_replicate();
-    strategy.output = (weft_placement){ WEFT_PARTIAL, 0, op };
+    for (int o = 0; o < binding->num_outputs; o++) {
+        strategy.outputs[o] = (weft_placement){ WEFT_PARTIAL, 0, op };
+    }
     for (int i = 0; i < binding->num_inputs; i++) {
         if (partial_inputs & (1u << i)) {
-            strategy.inputs[i] = strategy.output;
+            strategy.inputs[i] = (weft_placement){ WEFT_PARTIAL, 0, op };
         }
     }
     return strategy;
 }
 
-int weft_strategy_list(const weft_binding *binding, const weft_linearity *linear,
+/* How all outputs are linear. */
+static weft_linearity common_linearity(const weft_binding *binding, const weft_output_kind outputs[])
+{
+    weft_linearity common = outputs[0].linear;
+    for (int o = 1; o < binding->num_outputs; o++) {
+        common.ops &= outputs[o].linear.ops;
+        common.inputs &= outputs[o].linear.inputs;
+        common.kind = common.kind == outputs[o].linear.kind ? common.kind : WEFT_NOT_LINEAR;
+    }
+    return common;
+}
+
+int weft_strategy_list(const weft_binding *binding, const weft_output_kind outputs[],
                        weft_strategy strategies[WEFT_MAX_STRATEGIES])
 {
+    const weft_linearity linear = common_linearity(binding, outputs);
     int count = 0;
     for (int f = 0; f < binding->num_factors; f++) {
         if (!binding->factors[f].whole) {
-            strategies[count++] = shard_factor(binding, f, linear->contracts);
+            strategies[count++] = shard_factor(binding, outputs, f);
         }
     }
     for (int op = WEFT_SUM; op <= WEFT_MAX; op++) {
-        if (linear->kind == WEFT_NOT_LINEAR || !(linear->ops & (1u << op))) {
+        if (linear.kind == WEFT_NOT_LINEAR || !(linear.ops & (1u << op))) {
             continue;
         }
-        if (linear->kind == WEFT_LINEAR_JOINTLY) {
+        if (linear.kind == WEFT_LINEAR_JOINTLY) {
             strategies[count++] = pass_partial(binding, ~0u, (weft_reduce_op)op);
             continue;
         }
         for (int i = 0; i < binding->num_inputs; i++) {
-            if (linear->inputs & (1u << i)) {
+            if (linear.inputs & (1u << i)) {
                 strategies[count++] = pass_partial(binding, 1u << i, (weft_reduce_op)op);
             }
         }
@@ -76,10 +92,23 @@ weft_rows_relation weft_binding_rows(const weft_binding *binding, int input)
         binding->input_access[input][0]) {
         return WEFT_ROWS_ALL;
     }
-    if (binding->output_ndim > 0 && binding->output_factor_of[0] == factor) {
-        return binding->output_inner[0] == 1 ? WEFT_ROWS_SAME : WEFT_ROWS_ALL;
+    const weft_bound_output *output = &binding->outputs[0];
+    if (output->ndim > 0 && output->factor_of[0] == factor) {
+        return output->inner[0] == 1 ? WEFT_ROWS_SAME : WEFT_ROWS_ALL;
     }
     bool of_first = binding->input_ndim[0] > 0 && binding->input_factor_of[0][0] == factor &&
                     binding->input_inner[0][0] == 1 && !binding->input_access[0][0];
-    return binding->factors[factor].contracted && of_first ? WEFT_ROWS_SUMMED : WEFT_ROWS_ALL;
+    return (binding->factors[factor].contracted & 1) && of_first ? WEFT_ROWS_SUMMED : WEFT_ROWS_ALL;
+}
+
+weft_rows_relation weft_binding_output_rows(const weft_binding *binding, int output)
+{
+    const weft_bound_output *own = &binding->outputs[output], *first = &binding->outputs[0];
+    if (output == 0) {
+        return WEFT_ROWS_SAME;
+    }
+    int factor = own->ndim > 0 ? own->factor_of[0] : -1;
+    bool same = factor >= 0 && !binding->factors[factor].whole && first->ndim > 0 &&
+                first->factor_of[0] == factor && own->inner[0] == 1 && first->inner[0] == 1;
+    return same ? WEFT_ROWS_SAME : WEFT_ROWS_ALL;
 }

@@ -5,25 +5,33 @@
 
 #include <weft/operation.h>
 
-#include "sharding/rule.h"
 #include "plan/plan.h"
+#include "sharding/rule.h"
 
 /* Placements of all operands along one mesh dimension. */
 typedef struct weft_strategy {
     int factor; /* the sharded factor, or -1 */
     weft_placement inputs[WEFT_MAX_INPUTS];
-    weft_placement output;
+    weft_placement outputs[WEFT_MAX_OUTPUTS];
 } weft_strategy;
+
+/* What is known of an output before its layout is. */
+typedef struct weft_output_kind {
+    weft_dtype dtype;
+    weft_linearity linear;
+    bool in_place; /* it is the input of the same number, and keeps its layout */
+} weft_output_kind;
 
 /* A shard of each factor, Partial passing through for every op and input, all Replicate. */
 enum { WEFT_MAX_STRATEGIES = WEFT_MAX_FACTORS + 5 * WEFT_MAX_INPUTS + 1 };
 
-/* All strategies in the order of preference among equals: shards of the output's factors, shards of
- * contracted factors, Partial passing through, all Replicate. Returns how many were written. */
-int weft_strategy_list(const weft_binding *binding, const weft_linearity *linear,
+/* All strategies in the order of preference among equals: shards of the outputs' factors, shards of
+ * contracted factors, Partial passing through, all Replicate. Partial passes where every output is linear in
+ * the same way. Returns how many were written. */
+int weft_strategy_list(const weft_binding *binding, const weft_output_kind outputs[],
                        weft_strategy strategies[WEFT_MAX_STRATEGIES]);
 
-/* The rows (dimension 0) of an input that some rows of the output depend on, according to the rule. */
+/* The rows (dimension 0) of an operand that belong to some rows of output 0, according to the rule. */
 typedef enum weft_rows_relation {
     WEFT_ROWS_ALL = 0, /* all rows of the rank */
     WEFT_ROWS_SAME,    /* the rows with the same numbers */
@@ -33,17 +41,20 @@ typedef enum weft_rows_relation {
 /* For one input of a bound rule. Of several inputs whose rows are contracted, those of input 0's factor
  * are WEFT_ROWS_SUMMED. */
 weft_rows_relation weft_binding_rows(const weft_binding *binding, int input);
+/* Of an output: WEFT_ROWS_SAME or WEFT_ROWS_ALL. */
+weft_rows_relation weft_binding_output_rows(const weft_binding *binding, int output);
 
 /* The layouts that an operation works on. */
 typedef struct weft_sharding {
     const weft_layout *inputs[WEFT_MAX_INPUTS];
-    const weft_layout *output;
-    weft_rows_relation rows[WEFT_MAX_INPUTS];
+    int num_outputs;
+    const weft_layout *outputs[WEFT_MAX_OUTPUTS];
+    weft_rows_relation rows[WEFT_MAX_INPUTS], output_rows[WEFT_MAX_OUTPUTS];
     bool has_access_maps;
     /* Of an input's dimension that is seen through windows: the size of what they are windows for. Else -1.
      */
     int64_t window_rows[WEFT_MAX_INPUTS][WEFT_MAX_DIMS];
-    bool whole_rows; /* the output's dimension 0 must not be sharded */
+    bool whole_rows; /* dimension 0 of output 0 must not be sharded */
 } weft_sharding;
 
 /* A choice other than the cheapest: for tests of all strategies. */
@@ -58,19 +69,18 @@ typedef struct weft_search {
     weft_layout_table *table; /* where the layouts that are considered are interned */
     const weft_topology *topology;
     const weft_cost_model *cost;
-    bool in_place;              /* the output is input 0, and keeps its layout */
     weft_forced_sharding *forced; /* NULL, or not active: the cheapest */
     /* Access maps of the inputs' dimensions: all fields but the size. NULL: the rule has none. */
     weft_window (*access_map)[WEFT_MAX_DIMS];
 } weft_search;
 
-/* The combination of strategies, one per mesh dimension, with the least predicted cost: weft_plan_cost()
- * and weft_access_map_cost() summed over the inputs, and the reduction of an output that becomes Partial
- * along mesh dimensions where an input moves. Among equals: the fewest inputs changed, the least work for
- * the busiest rank, the first in order (mesh dimension 0 varying slowest). The inputs are on one mesh. The
- * output has the type `output_type`. WEFT_ERR_LAYOUT with why if nothing is possible; WEFT_ERR_NOMEM. */
+/* The combination of strategies, one per mesh dimension, with the least predicted cost: weft_plan_cost() and
+ * weft_access_map_cost() summed over the inputs, and the reduction of outputs that become Partial along mesh
+ * dimensions where an input moves. Among equals: the fewest inputs changed, the least work for the busiest rank, the
+ * first in order (mesh dimension 0 varying slowest). The inputs are on one mesh. `outputs`: as many as the
+ * binding has. WEFT_ERR_LAYOUT with why if nothing is possible; WEFT_ERR_NOMEM. */
 weft_status weft_strategy_search(const weft_search *search, const weft_binding *binding,
-                                 const weft_linearity *linear, const weft_layout *const inputs[],
-                                 weft_dtype output_type, weft_sharding *sharding, char *why, size_t why_size);
+                                 const weft_output_kind outputs[], const weft_layout *const inputs[],
+                                 weft_sharding *sharding, char *why, size_t why_size);
 
 #endif
