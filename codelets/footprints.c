@@ -143,7 +143,7 @@ uint32_t weft_views_footprint(const weft_task_run *run)
     hash h = begin();
     add(&h, args->first);
     add_all(&h, WEFT_MAX_NUMBERS, args->numbers);
-    for (int i = 0; i < 1 + args->num_inputs; i++) {
+    for (int i = 0; i < args->num_outputs + args->num_inputs; i++) {
         const weft_view *view = &args->operands[i].view;
         add(&h, view->dtype);
         add_all(&h, view->ndim, view->extent);

@@ -11,6 +11,7 @@
 #include "codelets/lookup.h"
 #include "codelets/losses.h"
 #include "codelets/norms.h"
+#include "codelets/optimizers.h"
 #include "codelets/random.h"
 #include "codelets/reductions.h"
 #include "codelets/scans.h"

@@ -1,5 +1,5 @@
-/* Steps of optimisers: a few elementwise operations in place for each parameter. */
-#include "codelets/elementwise.h"
+/* Steps of optimisers: one operation for each parameter, which changes it and what is kept for it. */
+#include "codelets/optimizers.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -9,26 +9,36 @@
 #include "comm/check_spmd.h"
 #include "ops/ops.h"
 
-#define UPDATE(name_, rule, kernel_)                                                                         \
-    static const weft_operation operation_##name_ = {                                                        \
-        .name = #name_,                                                                                      \
-        .rules = { rule },                                                                                   \
-        .inputs = { { "target", WEFT_TYPES_FLOAT, false },                                                   \
-                    { "b", WEFT_TYPES_FLOAT, false },                                                        \
-                    { "c", WEFT_TYPES_FLOAT, false } },                                                      \
-        .outputs[0].in_place = true,                                                                         \
-        .kernel = WEFT_KERNEL_##kernel_,                                                                     \
-    };
+static const weft_operation operation_sgd = {
+    .name = "sgd",
+    .rules = { "A,A->A" },
+    .inputs = { { "parameter", WEFT_TYPES_FLOAT, false }, { "gradient", WEFT_TYPES_FLOAT, false } },
+    .outputs[0].in_place = true,
+    .kernel = WEFT_KERNEL_sgd_update,
+};
 
-UPDATE(momentum, "A,A,A->A", momentum)
-UPDATE(sgd, "A,A->A", sgd_update)
-UPDATE(sgd_momentum, "A,A->A", add_scaled)
-UPDATE(sgd_nesterov, "A,A,A->A", nesterov_update)
-UPDATE(moment, "A,A->A", lerp)
-UPDATE(moment_decayed, "A,A,A->A", lerp_decayed)
-UPDATE(square_moment, "A,A->A", average_square)
-UPDATE(square_moment_decayed, "A,A,A->A", average_square_decayed)
-UPDATE(adam, "A,A,A->A", adam_update)
+static const weft_operation operation_sgd_momentum = {
+    .name = "sgd_momentum",
+    .rules = { "A,A,A->A,A" },
+    .num_outputs = 2,
+    .inputs = { { "parameter", WEFT_TYPES_FLOAT, false },
+                { "momentum", WEFT_TYPES_FLOAT, false },
+                { "gradient", WEFT_TYPES_FLOAT, false } },
+    .outputs = { { .in_place = true }, { .in_place = true } },
+    .kernel = WEFT_KERNEL_sgd_momentum,
+};
+
+static const weft_operation operation_adam = {
+    .name = "adam",
+    .rules = { "A,A,A,A->A,A,A" },
+    .num_outputs = 3,
+    .inputs = { { "parameter", WEFT_TYPES_FLOAT, false },
+                { "first_moment", WEFT_TYPES_FLOAT, false },
+                { "second_moment", WEFT_TYPES_FLOAT, false },
+                { "gradient", WEFT_TYPES_FLOAT, false } },
+    .outputs = { { .in_place = true }, { .in_place = true }, { .in_place = true } },
+    .kernel = WEFT_KERNEL_adam,
+};
 
 /* ---- one step ------------------------------------------------------------------------------------------ */
 
@@ -46,18 +56,6 @@ typedef struct stepping {
 
 /* The update of one parameter, with the gradient in its layout. False with the error kept. */
 typedef bool (*update_function)(const stepping *s, const void *options, int i, weft_tensor *gradient);
-
-/* operation(target, b, c) in place, c NULL for two. */
-static bool update(const stepping *s, const weft_operation *operation, weft_tensor *target, weft_tensor *b,
-                   weft_tensor *c, const double scalars[4])
-{
-    weft_call call = { .function = s->function,
-                       .operation = operation,
-                       .num_inputs = c == NULL ? 2 : 3,
-                       .inputs = { target, b, c } };
-    memcpy(call.scalars, scalars, 4 * sizeof(scalars[0]));
-    return weft_dispatch(&call) != NULL;
-}
 
 /* What all processes take part in where the arguments are wrong. */
 static weft_status refuse(const char *function)
@@ -241,21 +239,26 @@ static weft_status step_all(const stepping *s, update_function update_one, const
 static bool sgd_one(const stepping *s, const void *given, int i, weft_tensor *gradient)
 {
     const weft_sgd_options *o = given;
-    weft_tensor *parameter = s->parameters[i];
     if (o->momentum == 0) {
-        return update(s, &operation_sgd, parameter, gradient, NULL,
-                      (double[4]){ o->learning_rate, o->weight_decay });
+        return weft_dispatch(&(weft_call){ .function = s->function,
+                                           .operation = &operation_sgd,
+                                           .num_inputs = 2,
+                                           .inputs = { s->parameters[i], gradient },
+                                           .scalars = { o->learning_rate, o->weight_decay } }) != NULL;
     }
-    weft_tensor *momentum = s->states[0][i];
-    double kept = o->first_step ? 0 : o->momentum, added = o->first_step ? 1 : 1 - o->dampening;
-    if (!update(s, &operation_momentum, momentum, gradient, parameter,
-                (double[4]){ kept, added, o->weight_decay })) {
-        return false;
-    }
-    return o->nesterov ? update(s, &operation_sgd_nesterov, parameter, gradient, momentum,
-                                (double[4]){ o->learning_rate, o->weight_decay, o->momentum })
-                       : update(s, &operation_sgd_momentum, parameter, momentum, NULL,
-                                (double[4]){ -o->learning_rate });
+    weft_tensor *changed[2];
+    return weft_dispatch_all(
+        &(weft_call){ .function = s->function,
+                      .operation = &operation_sgd_momentum,
+                      .num_inputs = 3,
+                      .inputs = { s->parameters[i], s->states[0][i], gradient },
+                      .attributes = { .num_numbers = 1, .numbers = { o->nesterov } },
+                      .scalars = { [WEFT_SGD_KEPT] = o->first_step ? 0 : o->momentum,
+                                   [WEFT_SGD_ADDED] = o->first_step ? 1 : 1 - o->dampening,
+                                   [WEFT_SGD_DECAY] = o->weight_decay,
+                                   [WEFT_SGD_RATE] = o->learning_rate,
+                                   [WEFT_SGD_AHEAD] = o->momentum } },
+        changed);
 }
 
 /* Copies the program's options. */
@@ -310,27 +313,23 @@ typedef struct adam_step {
     double correction1, correction2; /* of the moments, which began as zeros */
 } adam_step;
 
-/* A moment, with what is added to the gradient where there is something. */
-static bool update_moment(const stepping *s, const adam_step *a, const weft_operation *plain,
-                          const weft_operation *decayed, weft_tensor *moment, weft_tensor *gradient,
-                          weft_tensor *parameter, double beta)
-{
-    bool decays = a->gradient_decay != 0;
-    return update(s, decays ? decayed : plain, moment, gradient, decays ? parameter : NULL,
-                  (double[4]){ 1 - beta, beta, a->gradient_decay });
-}
-
 static bool adam_one(const stepping *s, const void *given, int i, weft_tensor *gradient)
 {
     const adam_step *a = given;
-    weft_tensor *parameter = s->parameters[i], *first = s->states[0][i], *second = s->states[1][i];
-    return update_moment(s, a, &operation_moment, &operation_moment_decayed, first, gradient, parameter,
-                         a->options.beta1) &&
-           update_moment(s, a, &operation_square_moment, &operation_square_moment_decayed, second, gradient,
-                         parameter, a->options.beta2) &&
-           update(s, &operation_adam, parameter, first, second,
-                  (double[4]){ a->options.learning_rate / a->correction1, a->options.epsilon,
-                               1 / sqrt(a->correction2), a->factor });
+    weft_tensor *changed[3];
+    return weft_dispatch_all(
+        &(weft_call){ .function = s->function,
+                      .operation = &operation_adam,
+                      .num_inputs = 4,
+                      .inputs = { s->parameters[i], s->states[0][i], s->states[1][i], gradient },
+                      .scalars = { [WEFT_ADAM_BETA1] = a->options.beta1,
+                                   [WEFT_ADAM_BETA2] = a->options.beta2,
+                                   [WEFT_ADAM_DECAY] = a->gradient_decay,
+                                   [WEFT_ADAM_RATE] = a->options.learning_rate / a->correction1,
+                                   [WEFT_ADAM_EPSILON] = a->options.epsilon,
+                                   [WEFT_ADAM_SCALE] = 1 / sqrt(a->correction2),
+                                   [WEFT_ADAM_FACTOR] = a->factor } },
+        changed);
 }
 
 /* Copies the program's options. */
@@ -482,9 +481,8 @@ weft_status weft_clip_grad_norm(int n, weft_tensor *const gradients[], double ma
 }
 
 const weft_operation *const weft_optimizer_operations[] = {
-    &operation_momentum,      &operation_sgd,
-    &operation_sgd_momentum,  &operation_sgd_nesterov,
-    &operation_moment,        &operation_moment_decayed,
-    &operation_square_moment, &operation_square_moment_decayed,
-    &operation_adam,          NULL,
+    &operation_sgd,
+    &operation_sgd_momentum,
+    &operation_adam,
+    NULL,
 };

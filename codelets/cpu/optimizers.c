@@ -1,0 +1,136 @@
+/* A step is a few elementwise updates of a block, one after the other, while the block is in the first-level cache. */
+#include "codelets/optimizers.h"
+
+#include "codelets/convert.h"
+#include "codelets/elementwise.h"
+
+enum { BLOCK = 512, MAX_TENSORS = 4, MAX_READ = WEFT_MAX_ELEMENTWISE_INPUTS };
+
+/* One update: target = expression(read[0], ...), by the numbers that the operands have in the step. */
+typedef struct update {
+    weft_kernel_id expression;
+    int target, num_read, read[MAX_READ];
+    double scalars[4];
+} update;
+
+typedef union block {
+    double f64[BLOCK];
+    float f32[BLOCK];
+} block;
+
+static weft_dtype arithmetic_of(const update *u, const weft_view *const tensors[])
+{
+    weft_dtype type = WEFT_F32;
+    for (int i = 0; i < u->num_read; i++) {
+        type = tensors[u->read[i]]->dtype == WEFT_F64 ? WEFT_F64 : type;
+    }
+    return type;
+}
+
+/* `n` elements, at most a block. */
+static void run_update(const update *u, const weft_view *const tensors[], void *const at[], int64_t n)
+{
+    weft_dtype arithmetic = arithmetic_of(u, tensors), type = tensors[u->target]->dtype;
+    const weft_elementwise_loops *loops =
+        &weft_elementwise_loops_table[u->expression - WEFT_KERNEL_ELEMENTWISE];
+    block loaded[MAX_READ], result;
+    const void *read[MAX_READ] = { NULL };
+    for (int i = 0; i < u->num_read; i++) {
+        const weft_view *tensor = tensors[u->read[i]];
+        read[i] = at[u->read[i]];
+        if (tensor->dtype != arithmetic) {
+            weft_load(arithmetic, &loaded[i], tensor->dtype, read[i], 1, n);
+            read[i] = &loaded[i];
+        }
+    }
+    void *target = type == arithmetic ? at[u->target] : &result;
+    (arithmetic == WEFT_F64 ? loops->f64 : loops->f32)(target, read[0], read[1], read[2], n, u->scalars);
+    if (type != arithmetic) {
+        weft_store(type, at[u->target], 1, arithmetic, &result, n);
+    }
+}
+
+/* Contiguous elements of all tensors from row `row` on; `at` gets where they begin. */
+static int64_t find_run(const weft_view *const tensors[], int count, int64_t row, void *at[], int64_t *rows)
+{
+    *rows = INT64_MAX;
+    for (int k = 0; k < count; k++) {
+        int64_t own;
+        at[k] = weft_view_row(tensors[k], row, &own);
+        *rows = own < *rows ? own : *rows;
+    }
+    return *rows * (tensors[0]->ndim == 0 ? 1 : tensors[0]->row_elements);
+}
+
+/* The outputs' tensors come first. */
+static void run_step(const weft_kernel_call *call, const update updates[], int num_updates)
+{
+    const weft_view *tensors[MAX_TENSORS];
+    int count = call->num_outputs + 1;
+    for (int o = 0; o < call->num_outputs; o++) {
+        tensors[o] = &call->outputs[o];
+    }
+    tensors[call->num_outputs] = &call->inputs[0];
+    for (int64_t row = 0, rows; row < weft_view_rows(tensors[0]); row += rows) {
+        void *at[MAX_TENSORS];
+        int64_t left = find_run(tensors, count, row, at, &rows);
+        for (int64_t n; left > 0; left -= n) {
+            n = left < BLOCK ? left : BLOCK;
+            for (int i = 0; i < num_updates; i++) {
+                run_update(&updates[i], tensors, at, n);
+            }
+            for (int k = 0; k < count; k++) {
+                at[k] = (char *)at[k] + (size_t)n * weft_dtype_size(tensors[k]->dtype);
+            }
+        }
+    }
+}
+
+void weft_kernel_adam(const weft_kernel_call *call)
+{
+    enum { PARAMETER, FIRST, SECOND, GRADIENT };
+    const double *s = call->scalars, decay = s[WEFT_ADAM_DECAY];
+    const double beta1 = s[WEFT_ADAM_BETA1], beta2 = s[WEFT_ADAM_BETA2];
+    const bool decays = decay != 0;
+    const update updates[] = {
+        { decays ? WEFT_KERNEL_lerp_decayed : WEFT_KERNEL_lerp,
+          FIRST,
+          decays ? 3 : 2,
+          { FIRST, GRADIENT, PARAMETER },
+          { 1 - beta1, beta1, decay } },
+        { decays ? WEFT_KERNEL_average_square_decayed : WEFT_KERNEL_average_square,
+          SECOND,
+          decays ? 3 : 2,
+          { SECOND, GRADIENT, PARAMETER },
+          { 1 - beta2, beta2, decay } },
+        { WEFT_KERNEL_adam_update,
+          PARAMETER,
+          3,
+          { PARAMETER, FIRST, SECOND },
+          { s[WEFT_ADAM_RATE], s[WEFT_ADAM_EPSILON], s[WEFT_ADAM_SCALE], s[WEFT_ADAM_FACTOR] } },
+    };
+    run_step(call, updates, 3);
+}
+
+void weft_kernel_sgd_momentum(const weft_kernel_call *call)
+{
+    enum { PARAMETER, MOMENTUM, GRADIENT };
+    const double *s = call->scalars;
+    const bool nesterov = call->numbers[0] != 0;
+    update updates[] = {
+        { WEFT_KERNEL_momentum,
+          MOMENTUM,
+          3,
+          { MOMENTUM, GRADIENT, PARAMETER },
+          { s[WEFT_SGD_KEPT], s[WEFT_SGD_ADDED], s[WEFT_SGD_DECAY] } },
+        { WEFT_KERNEL_add_scaled, PARAMETER, 2, { PARAMETER, MOMENTUM }, { -s[WEFT_SGD_RATE] } },
+    };
+    if (nesterov) {
+        updates[1] = (update){ WEFT_KERNEL_nesterov_update,
+                               PARAMETER,
+                               3,
+                               { PARAMETER, GRADIENT, MOMENTUM },
+                               { s[WEFT_SGD_RATE], s[WEFT_SGD_DECAY], s[WEFT_SGD_AHEAD] } };
+    }
+    run_step(call, updates, 2);
+}
