@@ -78,14 +78,18 @@ static void note_update(void *context, const weft_kernel_access *access)
     *updates = *updates || access->kind == WEFT_KERNEL_UPDATE;
 }
 
-static bool is_update(const weft_task *task)
+static bool is_update(const weft_task_list *list, const weft_task *task)
 {
     bool updates = false;
     if (task->kind != WEFT_RECORD_TASK) {
         return false;
     }
+    void *arguments = malloc(list->max_arguments + 8);
+    assert_non_null(arguments);
     weft_kernel_info_of(task->kernel)
-        ->accesses(task->arguments, (int)task->num_operands, note_update, &updates);
+        ->accesses(weft_task_arguments(list, task, arguments), (int)task->num_operands, note_update,
+                   &updates);
+    free(arguments);
     return updates;
 }
 
@@ -98,7 +102,7 @@ static size_t successor(weft_task_list *list, size_t at)
     size_t next = at + 1;
     while (next < list->tasks.count &&
            (operands_of(list, &tasks[next])->slot != slot ||
-            operands_of(list, &tasks[next])->offset != offset || !is_update(&tasks[next]))) {
+            operands_of(list, &tasks[next])->offset != offset || !is_update(list, &tasks[next]))) {
         next++;
     }
     return next;

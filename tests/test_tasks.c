@@ -68,13 +68,44 @@ static void test_equal_arguments_are_shared(void **state)
     add_task(&list, SECOND, 3, 0, 1);
     assert_int_equal(list.arguments.count, 3);
     const weft_task *tasks = weft_task_list_tasks(&list);
-    assert_ptr_equal(tasks[0].arguments, tasks[98].arguments);
-    assert_ptr_not_equal(tasks[0].arguments, tasks[99].arguments);
-    assert_ptr_not_equal(tasks[0].arguments, tasks[100].arguments); /* of another kernel */
-    assert_int_equal(((const arguments *)tasks[99].arguments)->number, 7);
-    assert_int_equal(tasks[99].arguments_size, sizeof(arguments));
+    assert_int_equal(tasks[0].arguments, tasks[98].arguments);
+    assert_int_not_equal(tasks[0].arguments, tasks[99].arguments);
+    assert_int_not_equal(tasks[0].arguments, tasks[100].arguments); /* of another kernel */
+    arguments own;
+    assert_int_equal(((arguments *)weft_task_arguments(&list, &tasks[99], &own))->number, 7);
+    assert_int_equal(weft_task_block_of(&list, &tasks[99])->size, sizeof(arguments));
     /* A task of a product takes less than 100 bytes where its arguments are those of others. */
     assert_true(weft_task_list_bytes(&list) < 101 * 100 + 4096);
+    weft_task_list_free(&list);
+}
+
+/* Arguments that differ in few words are one block, and the words. */
+static void test_different_words_are_kept(void **state)
+{
+    (void)state;
+    enum { WORDS = 40, TASKS = 500 };
+    prng random = prng_start(4);
+    weft_task_list list = { .failed = false };
+    static int64_t expected[TASKS][WORDS];
+    for (int i = 0; i < TASKS; i++) {
+        int64_t *own = weft_task_begin(&list, FIRST, sizeof(expected[0]));
+        assert_non_null(own);
+        for (int k = 0; k < WORDS; k++) {
+            bool other = prng_below(&random, i % 50 == 0 ? 2 : 20) == 0;
+            own[k] = expected[i][k] = other ? prng_below(&random, 1000) : k;
+        }
+        weft_task_add(&list, (weft_slot){ 0, 0, i }, 0, WEFT_SLOT_WRITE);
+        assert_true(weft_task_end(&list, 0));
+    }
+    assert_true(weft_task_list_finish(&list));
+    int64_t own[WORDS];
+    for (int i = 0; i < TASKS; i++) {
+        weft_task_arguments(&list, weft_task_list_tasks(&list) + i, own);
+        assert_memory_equal(own, expected[i], sizeof(own));
+    }
+    print_message("# %d tasks with %d words: %zu bytes each\n", TASKS, WORDS,
+                  weft_task_list_bytes(&list) / TASKS);
+    assert_true(list.arguments.count < TASKS / 4);
     weft_task_list_free(&list);
 }
 
@@ -163,6 +194,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_slots_are_numbered_once), cmocka_unit_test(test_equal_arguments_are_shared),
+        cmocka_unit_test(test_different_words_are_kept),
         cmocka_unit_test(test_lists_are_compared),      cmocka_unit_test(test_peak_of_temporaries),
         cmocka_unit_test(test_printing),
     };

@@ -64,6 +64,8 @@ typedef struct weft_vec {
 void *weft_vec_push(weft_vec *vec, size_t size);
 /* Makes room for `count` elements in all. */
 bool weft_vec_reserve(weft_vec *vec, size_t count, size_t size);
+/* Gives back room that is not used. */
+void weft_vec_trim(weft_vec *vec, size_t size);
 void weft_vec_free(weft_vec *vec);
 
 /* 64-bit mixing (the finaliser of MurmurHash3 by A. Appleby) and the hash of a block of bytes built on it. */

@@ -33,6 +33,15 @@ void *weft_vec_push(weft_vec *vec, size_t size)
     return memset(item, 0, size);
 }
 
+void weft_vec_trim(weft_vec *vec, size_t size)
+{
+    void *items = vec->count == 0 ? NULL : realloc(vec->items, vec->count * size);
+    if (items != NULL) {
+        vec->items = items;
+        vec->capacity = vec->count;
+    }
+}
+
 void weft_vec_free(weft_vec *vec)
 {
     free(vec->items);

@@ -1,5 +1,6 @@
 #include "ops/affine.h"
 
+#include <stddef.h>
 #include <stdio.h>
 
 #include "codelets/copy.h"
@@ -231,6 +232,8 @@ static bool end_task(copier *c)
         return true;
     }
     c->open = false;
+    weft_task_trim(c->lowering->tasks,
+                   offsetof(weft_copy_args, boxes) + (size_t)c->num_sources * sizeof(c->args->boxes[0]));
     int64_t row = c->to.layout->ndim == 0 ? 0 : c->to.box.offset[0];
     return weft_task_end(c->lowering->tasks, weft_lowering_position(c->lowering, row));
 }

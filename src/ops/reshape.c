@@ -1,4 +1,5 @@
 /* Other shapes for the same elements. */
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,7 +38,8 @@ static bool copy_to_panel(const weft_lowering *lowering, int64_t panel, int64_t 
         args->element_size = 1;
         weft_task_add(lowering->tasks, weft_output_slot(lowering, 0, panel), 0,
                       at == first ? WEFT_SLOT_WRITE : WEFT_SLOT_READ_WRITE);
-        for (int i = 0; i < WEFT_MAX_OPERANDS - 1 && at < last; i++) {
+        int i = 0;
+        for (; i < WEFT_MAX_OPERANDS - 1 && at < last; i++) {
             int64_t source_first, source_last;
             panel_bytes(input, from, *source, &source_first, &source_last);
             int64_t end = weft_min_i64(last, source_last);
@@ -50,6 +52,7 @@ static bool copy_to_panel(const weft_lowering *lowering, int64_t panel, int64_t 
             at = end;
             *source += end == source_last;
         }
+        weft_task_trim(lowering->tasks, offsetof(weft_copy_args, boxes) + (size_t)i * sizeof(args->boxes[0]));
         if (!weft_task_end(lowering->tasks, weft_lowering_position(lowering, row))) {
             return false;
         }

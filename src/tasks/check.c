@@ -38,8 +38,9 @@ typedef struct checker {
     const weft_task_list *list;
     const weft_task_call *call;
     slot_state *slots;
-    uint32_t task; /* that is looked at */
-    bool measures; /* the first time: units are found */
+    void *arguments; /* of the task that is looked at */
+    uint32_t task;   /* that is looked at */
+    bool measures;   /* the first time: units are found */
     sources sources;
     int64_t message_addend; /* of the message that is received: see unit; else -1 */
     bool failed, out_of_memory;
@@ -493,7 +494,7 @@ static void declare_accesses(checker *c, const weft_task *task)
 static void visit_transfer(checker *c, const weft_task *transfer)
 {
     bool receives = transfer->kind == WEFT_RECORD_RECEIVE;
-    for (uint32_t i = 0; i < transfer->num_messages; i++) {
+    for (uint32_t i = 0; i < weft_task_num_messages(transfer); i++) {
         const weft_task_message *message = weft_task_messages(c->list, transfer) + i;
         const weft_region *region = &message->region;
         weft_kernel_access access = { .kind = receives ? WEFT_KERNEL_WRITE : WEFT_KERNEL_READ,
@@ -519,7 +520,8 @@ static void visit_tasks(checker *c, bool measures)
         c->message_addend = -1;
         if (task->kind == WEFT_RECORD_TASK) {
             weft_kernel_info_of(task->kernel)
-                ->accesses(task->arguments, (int)task->num_operands, visit_access, c);
+                ->accesses(weft_task_arguments(c->list, task, c->arguments), (int)task->num_operands,
+                           visit_access, c);
         } else {
             visit_transfer(c, task);
         }
@@ -676,7 +678,7 @@ static void collect_tags(const checker *c, message_tag tags[])
     size_t count = 0;
     for (size_t i = 0; i < c->list->tasks.count; i++) {
         const weft_task *transfer = task_at(c, (uint32_t)i);
-        for (uint32_t k = 0; k < transfer->num_messages; k++) {
+        for (uint32_t k = 0; k < weft_task_num_messages(transfer); k++) {
             const weft_task_message *message = weft_task_messages(c->list, transfer) + k;
             tags[count++] = (message_tag){ transfer->kind, message->peer, message->tag };
         }
@@ -688,7 +690,7 @@ static void check_tags(checker *c)
 {
     size_t count = 0;
     for (size_t i = 0; i < c->list->tasks.count; i++) {
-        count += task_at(c, (uint32_t)i)->num_messages;
+        count += weft_task_num_messages(task_at(c, (uint32_t)i));
     }
     message_tag *tags = malloc((count + 1) * sizeof(*tags));
     if (tags == NULL) {
@@ -727,7 +729,10 @@ weft_status weft_task_list_check(const weft_task_list *list, const weft_task_cal
 {
     checker c = { .list = list, .call = call, .why = why, .why_size = why_size };
     c.slots = calloc(list->slots.count + 1, sizeof(*c.slots));
-    if (c.slots == NULL) {
+    c.arguments = malloc(list->max_arguments + sizeof(uint64_t));
+    if (c.slots == NULL || c.arguments == NULL) {
+        free(c.slots);
+        free(c.arguments);
         return WEFT_ERR_NOMEM;
     }
     size_slots(&c);
@@ -741,5 +746,6 @@ weft_status weft_task_list_check(const weft_task_list *list, const weft_task_cal
         free(c.slots[i].units);
     }
     free(c.slots);
+    free(c.arguments);
     return c.out_of_memory ? WEFT_ERR_NOMEM : c.failed ? WEFT_ERR_STATE : WEFT_OK;
 }

@@ -4,19 +4,13 @@
 
 #include "tasks/tasks.h"
 
-/* Arguments that several tasks may share. */
-typedef struct argument_block {
-    weft_kernel_id kernel;
-    void *bytes;
-    size_t size;
-} argument_block;
-
 void weft_task_list_free(weft_task_list *list)
 {
-    argument_block *blocks = list->arguments.items;
+    weft_argument_block *blocks = list->arguments.items;
     for (size_t i = 0; i < list->arguments.count; i++) {
-        free(blocks[i].bytes);
+        free(blocks[i].memory);
     }
+    weft_vec_free(&list->patches);
     weft_vec_free(&list->tasks);
     weft_vec_free(&list->operands);
     weft_vec_free(&list->slots);
@@ -100,18 +94,34 @@ weft_slot weft_task_new_temporary(weft_task_list *list, int64_t bytes)
     return (weft_slot){ WEFT_TEMPORARY, 0, (int64_t)list->temporaries.count - 1 };
 }
 
+/* Arguments are looked at in words. */
+typedef uint64_t word;
+
+static size_t words_of(size_t bytes)
+{
+    return (bytes + sizeof(word) - 1) / sizeof(word);
+}
+
+static word word_at(const void *memory, size_t i)
+{
+    word value;
+    memcpy(&value, (const char *)memory + i * sizeof(word), sizeof(value));
+    return value;
+}
+
 /* ---- tasks --------------------------------------------------------------------------------------------- */
 
 void *weft_task_begin(weft_task_list *list, weft_kernel_id kernel, size_t size)
 {
-    if (size > list->pending_capacity) {
-        void *larger = realloc(list->pending, size);
+    size_t capacity = words_of(size) * sizeof(word);
+    if (capacity > list->pending_capacity) {
+        void *larger = realloc(list->pending, capacity);
         if (larger == NULL) {
             list->failed = true;
             return NULL;
         }
         list->pending = larger;
-        list->pending_capacity = size;
+        list->pending_capacity = capacity;
     }
     weft_task *task = weft_vec_push(&list->tasks, sizeof(*task));
     if (task == NULL) {
@@ -122,7 +132,7 @@ void *weft_task_begin(weft_task_list *list, weft_kernel_id kernel, size_t size)
     task->first_operand = (uint32_t)list->operands.count;
     list->pending_size = size;
     list->pending_kernel = kernel;
-    return memset(list->pending, 0, size);
+    return capacity == 0 ? &list->pending : memset(list->pending, 0, capacity);
 }
 
 static weft_task *last_task(weft_task_list *list)
@@ -147,47 +157,128 @@ int weft_task_add(weft_task_list *list, weft_slot slot, int64_t offset, weft_slo
     return (int)last_task(list)->num_operands++;
 }
 
-/* The pending arguments, or equal ones of a task before: neighbouring panels mostly have the same. */
-static const void *keep_arguments(weft_task_list *list)
+/* ---- arguments ----------------------------------------------------------------------------------------- */
+
+/* Words in which the pending arguments differ from a block, as many as `most` or fewer; else most + 1. */
+static size_t count_differences(const weft_task_list *list, const weft_argument_block *block, size_t most)
 {
-    enum { LOOKED_AT = 8 };
-    argument_block *blocks = list->arguments.items;
-    size_t count = list->arguments.count, first = count > LOOKED_AT ? count - LOOKED_AT : 0;
-    for (size_t i = count; i-- > first;) {
-        if (blocks[i].kernel == list->pending_kernel && blocks[i].size == list->pending_size &&
-            memcmp(blocks[i].bytes, list->pending, list->pending_size) == 0) {
-            return blocks[i].bytes;
+    size_t differences = 0;
+    if (block->kernel != list->pending_kernel || block->size != list->pending_size) {
+        return most + 1;
+    }
+    for (size_t i = 0; i < words_of(block->size) && differences <= most; i++) {
+        differences += word_at(list->pending, i) != word_at(block->memory, i);
+    }
+    return differences;
+}
+
+/* The block from which the pending arguments differ least, in a quarter of their words at most: among those of
+ * the last tasks, for neighbouring panels have mostly the same. No such block: their number. */
+static size_t find_block(const weft_task_list *list, size_t *differences)
+{
+    enum { LOOKED_AT = 8, FEW = 2 };
+    const weft_argument_block *blocks = list->arguments.items;
+    size_t count = list->arguments.count, found = count, least = words_of(list->pending_size) / 4;
+    for (size_t i = count; i > 0 && i + LOOKED_AT > count; i--) {
+        size_t here = count_differences(list, &blocks[i - 1], least);
+        if (here <= least) {
+            found = i - 1;
+            *differences = here;
+            if (here <= FEW) {
+                break;
+            }
+            least = here - 1;
         }
     }
-    void *bytes = malloc(list->pending_size + (list->pending_size == 0));
-    argument_block *added = bytes == NULL ? NULL : weft_vec_push(&list->arguments, sizeof(*added));
+    return found;
+}
+
+static bool add_block(weft_task_list *list)
+{
+    size_t words = words_of(list->pending_size);
+    void *copy = malloc(words == 0 ? 1 : words * sizeof(word));
+    weft_argument_block *added = copy == NULL ? NULL : weft_vec_push(&list->arguments, sizeof(*added));
     if (added == NULL) {
-        free(bytes);
-        return NULL;
+        free(copy);
+        return false;
     }
-    *added = (argument_block){ list->pending_kernel, bytes, list->pending_size };
-    return memcpy(bytes, list->pending, list->pending_size);
+    *added = (weft_argument_block){ list->pending_kernel, (uint32_t)list->pending_size, copy };
+    if (words > 0) {
+        memcpy(copy, list->pending, words * sizeof(word));
+    }
+    return true;
+}
+
+static bool same_patches(const weft_task_list *a, const weft_task *p, const weft_task_list *b,
+                         const weft_task *q)
+{
+    const weft_task_patch *m = weft_task_patches(a, p), *n = weft_task_patches(b, q);
+    bool same = p->num_items == q->num_items;
+    for (uint32_t i = 0; same && i < p->num_items; i++) {
+        same = m[i].word == n[i].word && m[i].value == n[i].value;
+    }
+    return same;
+}
+
+/* The patches of the task before, where they are the same. */
+static void share_patches(weft_task_list *list, weft_task *task)
+{
+    const weft_task *before = task - 1;
+    if (task > weft_task_list_tasks(list) && before->kind == WEFT_RECORD_TASK && task->num_items > 0 &&
+        same_patches(list, before, list, task)) {
+        list->patches.count = task->first_item;
+        task->first_item = before->first_item;
+    }
+}
+
+/* Gives a task the pending arguments. False: no memory. */
+static bool keep_arguments(weft_task_list *list, weft_task *task)
+{
+    size_t differences = 0, block = find_block(list, &differences);
+    if (block == list->arguments.count && !add_block(list)) {
+        return false;
+    }
+    const void *shared = ((weft_argument_block *)list->arguments.items)[block].memory;
+    task->arguments = (uint32_t)block;
+    task->first_item = (uint32_t)list->patches.count;
+    for (size_t i = 0; task->num_items < differences; i++) {
+        if (word_at(list->pending, i) != word_at(shared, i)) {
+            weft_task_patch *patch = weft_vec_push(&list->patches, sizeof(*patch));
+            if (patch == NULL) {
+                return false;
+            }
+            *patch = (weft_task_patch){ .value = word_at(list->pending, i), .word = (uint32_t)i };
+            task->num_items++;
+        }
+    }
+    share_patches(list, task);
+    return true;
+}
+
+void *weft_task_arguments(const weft_task_list *list, const weft_task *task, void *memory)
+{
+    const weft_argument_block *block = weft_task_block_of(list, task);
+    memcpy(memory, block->memory, words_of(block->size) * sizeof(word));
+    weft_task_apply(memory, weft_task_patches(list, task), task->num_items);
+    return memory;
 }
 
 void weft_task_trim(weft_task_list *list, size_t size)
 {
+    memset((char *)list->pending + size, 0, list->pending_size - size);
     list->pending_size = size;
 }
 
 bool weft_task_end(weft_task_list *list, double position)
 {
-    const void *arguments = list->failed ? NULL : keep_arguments(list);
-    if (arguments == NULL) {
+    if (list->failed || !keep_arguments(list, last_task(list))) {
         list->failed = true;
         return false;
     }
     weft_task *task = last_task(list);
-    task->arguments = arguments;
-    task->arguments_size = list->pending_size;
     task->position = position;
-    if (task->num_operands > list->max_operands) {
-        list->max_operands = task->num_operands;
-    }
+    list->max_operands = task->num_operands > list->max_operands ? task->num_operands : list->max_operands;
+    list->max_arguments = list->pending_size > list->max_arguments ? list->pending_size : list->max_arguments;
     return true;
 }
 
@@ -202,7 +293,7 @@ void weft_transfer_begin(weft_task_list *list, weft_record_kind kind, weft_slot 
     }
     transfer->kind = kind;
     transfer->first_operand = (uint32_t)list->operands.count;
-    transfer->first_message = (uint32_t)list->messages.count;
+    transfer->first_item = (uint32_t)list->messages.count;
     weft_task_add(list, slot, 0, access);
     list->max_operands = list->max_operands == 0 ? 1 : list->max_operands;
 }
@@ -215,13 +306,20 @@ bool weft_transfer_add(weft_task_list *list, const weft_task_message *message)
         return false;
     }
     *added = *message;
-    size_t count = ++last_task(list)->num_messages;
+    size_t count = ++last_task(list)->num_items;
     list->max_messages = count > list->max_messages ? count : list->max_messages;
     return true;
 }
 
 bool weft_task_list_finish(weft_task_list *list)
 {
+    weft_vec_trim(&list->tasks, sizeof(weft_task));
+    weft_vec_trim(&list->operands, sizeof(weft_task_operand));
+    weft_vec_trim(&list->slots, sizeof(weft_slot));
+    weft_vec_trim(&list->temporaries, sizeof(weft_temporary));
+    weft_vec_trim(&list->messages, sizeof(weft_task_message));
+    weft_vec_trim(&list->arguments, sizeof(weft_argument_block));
+    weft_vec_trim(&list->patches, sizeof(weft_task_patch));
     free(list->pending);
     free(list->slot_index);
     list->pending = NULL;
@@ -239,10 +337,11 @@ size_t weft_task_list_bytes(const weft_task_list *list)
                    list->slots.capacity * sizeof(weft_slot) +
                    list->temporaries.capacity * sizeof(weft_temporary) +
                    list->messages.capacity * sizeof(weft_task_message) +
-                   list->arguments.capacity * sizeof(argument_block);
-    const argument_block *blocks = list->arguments.items;
+                   list->patches.capacity * sizeof(weft_task_patch) +
+                   list->arguments.capacity * sizeof(weft_argument_block);
+    const weft_argument_block *blocks = list->arguments.items;
     for (size_t i = 0; i < list->arguments.count; i++) {
-        bytes += blocks[i].size;
+        bytes += words_of(blocks[i].size) * sizeof(word);
     }
     return bytes;
 }
@@ -274,25 +373,29 @@ static bool same_messages(const weft_task_list *a, const weft_task *p, const wef
                           const weft_task *q)
 {
     const weft_task_message *x = weft_task_messages(a, p), *y = weft_task_messages(b, q);
-    bool same = p->num_messages == q->num_messages;
-    for (uint32_t i = 0; same && i < p->num_messages; i++) {
+    bool same = p->num_items == q->num_items;
+    for (uint32_t i = 0; same && i < p->num_items; i++) {
         same = x[i].peer == y[i].peer && x[i].tag == y[i].tag && x[i].source_rank == y[i].source_rank &&
                x[i].target_rank == y[i].target_rank && same_region(&x[i].region, &y[i].region);
     }
     return same;
 }
 
-static bool same_arguments(const weft_task *p, const weft_task *q)
+/* Lists that are built alike share alike. */
+static bool same_arguments(const weft_task_list *a, const weft_task *p, const weft_task_list *b,
+                           const weft_task *q)
 {
-    return p->arguments_size == q->arguments_size &&
-           (p->arguments_size == 0 || memcmp(p->arguments, q->arguments, p->arguments_size) == 0);
+    const weft_argument_block *x = weft_task_block_of(a, p), *y = weft_task_block_of(b, q);
+    return x->size == y->size && same_patches(a, p, b, q) &&
+           (x->size == 0 || memcmp(x->memory, y->memory, words_of(x->size) * sizeof(word)) == 0);
 }
 
 static bool same_task(const weft_task_list *a, const weft_task *p, const weft_task_list *b,
                       const weft_task *q)
 {
     if (p->kind != q->kind || p->kernel != q->kernel || p->num_operands != q->num_operands ||
-        p->position != q->position || !same_arguments(p, q) || !same_messages(a, p, b, q)) {
+        p->position != q->position ||
+        !(p->kind == WEFT_RECORD_TASK ? same_arguments(a, p, b, q) : same_messages(a, p, b, q))) {
         return false;
     }
     const weft_task_operand *x = weft_task_operands(a, p), *y = weft_task_operands(b, q);

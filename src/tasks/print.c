@@ -30,11 +30,12 @@ void weft_task_list_print(const weft_task_list *list, FILE *file)
             [WEFT_RECORD_SEND] = "send", [WEFT_RECORD_RECEIVE] = "receive"
         };
         fprintf(file, "%zu %s", i,
-                task->kind == WEFT_RECORD_TASK ? weft_kernel_info_of(task->kernel)->name : transfers[task->kind]);
+                task->kind == WEFT_RECORD_TASK ? weft_kernel_info_of(task->kernel)->name
+                                               : transfers[task->kind]);
         for (uint32_t k = 0; k < task->num_operands; k++) {
             print_operand(list, weft_task_operands(list, task) + k, file);
         }
-        for (uint32_t k = 0; k < task->num_messages; k++) {
+        for (uint32_t k = 0; k < weft_task_num_messages(task); k++) {
             const weft_task_message *message = weft_task_messages(list, task) + k;
             fprintf(file, "  process %" PRId32 ": %" PRId64, message->peer,
                     weft_region_bytes(&message->region));

@@ -9,8 +9,11 @@
  *
  *     slot      (tensor number in the call, hosted shard, panel), or a temporary of so many bytes
  *     operand   slot, bytes from the panel's first row, access
- *     task      kernel, arguments (shared with other tasks where they are equal), operands, position
+ *     task      kernel, arguments, operands, position
  *     transfer  stands among the tasks: send or receive, messages with other processes, one operand
+ *
+ * Arguments are shared: those of a task are a block that several tasks have, and patches, the words in which its
+ * own are others (where its rows begin).
  *
  * What changes from call to call (a learning rate, an offset of random numbers) is no part of a list: kernels
  * get the call's scalars beside their arguments. */
@@ -18,6 +21,7 @@
 #define WEFT_SRC_TASKS_H
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/base.h"
 #include "codelets/kernels.h"
@@ -53,14 +57,26 @@ typedef struct weft_task_message {
 
 typedef enum weft_record_kind { WEFT_RECORD_TASK, WEFT_RECORD_SEND, WEFT_RECORD_RECEIVE } weft_record_kind;
 
+/* Bytes 8 * word to 8 * word + 7 of a task's arguments. */
+typedef struct weft_task_patch {
+    uint64_t value;
+    uint32_t word;
+} weft_task_patch;
+
+static inline void weft_task_apply(void *arguments, const weft_task_patch patches[], uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        memcpy((char *)arguments + 8 * (size_t)patches[i].word, &patches[i].value, 8);
+    }
+}
+
 /* A task; or a transfer, which has messages in place of a kernel, and reads or writes its operand. */
 typedef struct weft_task {
     weft_kernel_id kernel;
-    const void *arguments; /* the kernel's own structure; of the list */
-    size_t arguments_size;
-    uint32_t first_operand, num_operands;
-    uint32_t first_message, num_messages; /* of a transfer */
     weft_record_kind kind;
+    uint32_t first_operand, num_operands;
+    uint32_t arguments;             /* number of the block; none of a transfer */
+    uint32_t first_item, num_items; /* of its patches; of the messages of a transfer */
     double position; /* of its rows in the tensor, 0 to 1: which tasks of an operation go first */
 } weft_task;
 
@@ -69,15 +85,24 @@ typedef struct weft_temporary {
     uint32_t first_task, last_task; /* that use it */
 } weft_temporary;
 
+/* Arguments that several tasks share. */
+typedef struct weft_argument_block {
+    weft_kernel_id kernel;
+    uint32_t size; /* bytes; memory of whole words belongs to it */
+    void *memory;
+} weft_argument_block;
+
 /* Built by the functions below; read by everybody. */
 typedef struct weft_task_list {
     weft_vec tasks;       /* weft_task */
     weft_vec operands;    /* weft_task_operand: those of one task follow each other */
     weft_vec slots;       /* weft_slot, each once */
     weft_vec temporaries; /* weft_temporary */
-    weft_vec arguments;   /* weft_argument_block: what tasks point to */
+    weft_vec arguments;   /* weft_argument_block */
+    weft_vec patches;     /* weft_task_patch: those of one task follow each other */
     weft_vec messages;    /* weft_task_message: those of one transfer follow each other */
     size_t max_operands;  /* of one task */
+    size_t max_arguments; /* bytes, of one task */
     size_t max_messages;  /* of one transfer */
     /* While it is built: the arguments of the task that was begun, and where slots are found again. */
     void *pending;
@@ -130,8 +155,27 @@ static inline const weft_task_operand *weft_task_operands(const weft_task_list *
 static inline const weft_task_message *weft_task_messages(const weft_task_list *list,
                                                           const weft_task *transfer)
 {
-    return (const weft_task_message *)list->messages.items + transfer->first_message;
+    return (const weft_task_message *)list->messages.items + transfer->first_item;
 }
+
+/* How many messages a transfer has; 0 of a task. */
+static inline uint32_t weft_task_num_messages(const weft_task *record)
+{
+    return record->kind == WEFT_RECORD_TASK ? 0 : record->num_items;
+}
+
+static inline const weft_argument_block *weft_task_block_of(const weft_task_list *list, const weft_task *task)
+{
+    return (const weft_argument_block *)list->arguments.items + task->arguments;
+}
+
+static inline const weft_task_patch *weft_task_patches(const weft_task_list *list, const weft_task *task)
+{
+    return (const weft_task_patch *)list->patches.items + task->first_item;
+}
+
+/* Writes a task's arguments to memory that is aligned as malloc()'s, with room for whole words. Returns it. */
+void *weft_task_arguments(const weft_task_list *list, const weft_task *task, void *memory);
 
 static inline const weft_slot *weft_task_list_slots(const weft_task_list *list)
 {

@@ -196,7 +196,7 @@ bool weft_transfer_submit(const weft_bindings *bindings, const weft_task_list *l
     if (!receives && slot->tensor == WEFT_EXCHANGE_SOURCE) {
         source->shards[slot->shard].buffer->sends++;
     }
-    int count = (int)transfer->num_messages;
+    int count = (int)transfer->num_items;
     for (int i = 0; i < count; i++) {
         const weft_task_message *message = weft_task_messages(list, transfer) + i;
         room[i] = (weft_message){ .peer = message->peer,

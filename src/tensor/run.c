@@ -87,7 +87,7 @@ static weft_task_block *new_block(const weft_single_task *task)
     size_t n = (size_t)task->num_operands;
     size_t places = aligned(sizeof(weft_submitted_run) + n * sizeof(weft_run_place));
     size_t pointers = aligned(n * sizeof(void *));
-    size_t size = places + pointers + task->arguments_size;
+    size_t size = places + pointers + aligned(task->arguments_size);
     weft_task_block *block = weft_task_obtain(weft_runtime.task_memory, size);
     if (block == NULL) {
         return NULL;
@@ -98,7 +98,9 @@ static weft_task_block *new_block(const weft_single_task *task)
     weft_task_run *run = &weft_block_run(block)->run;
     run->kernel = task->kernel;
     run->cpu = &codelet->cpu;
-    run->arguments = memcpy(block->bytes + places + pointers, task->arguments, task->arguments_size);
+    void *arguments = memcpy(block->bytes + places + pointers, task->arguments, task->arguments_size);
+    weft_task_apply(arguments, task->patches, task->num_patches);
+    run->arguments = arguments;
     run->function = task->function;
     run->operation = weft_runtime.operations;
     run->fail = weft_fail_later;
@@ -257,42 +259,50 @@ static enum starpu_data_access_mode starpu_mode(uint32_t access)
 }
 
 /* A tensor that is copied into one which shares memory with it has its own values there already. */
-static bool copies_onto_itself(const weft_single_task *task, int source)
+static bool copies_onto_itself(const weft_single_task *task, const weft_copy_args *args, int source)
 {
-    const weft_copy_args *args = task->arguments;
     const weft_bound_operand *to = &task->operands[0], *from = &task->operands[1 + source];
     return from->handle == to->handle && from->offset == to->offset + args->target_offset[source];
 }
 
-static bool submit_copy(const weft_single_task *task)
+/* Submits those copies of a task that do not stay where they are. */
+static bool submit_moved(const weft_single_task *task)
 {
-    int count = task->num_operands - 1, kept = 0;
+    int kept = 0;
     weft_copy_args args;
     weft_bound_operand operands[WEFT_MAX_OPERANDS] = { task->operands[0] };
-    for (int i = 0; i < count; i++) {
-        if (!copies_onto_itself(task, i)) {
-            const weft_copy_args *given = task->arguments;
-            args.target_offset[kept] = given->target_offset[i];
-            args.boxes[kept++] = given->boxes[i];
+    memcpy(&args, task->arguments, task->arguments_size);
+    weft_task_apply(&args, task->patches, task->num_patches);
+    for (int i = 0; i < task->num_operands - 1; i++) {
+        if (!copies_onto_itself(task, &args, i)) {
+            args.target_offset[kept] = args.target_offset[i];
+            args.boxes[kept++] = args.boxes[i];
             operands[kept] = task->operands[1 + i];
         }
     }
-    if (kept == 0 || kept == count) {
-        return kept == 0 || weft_task_submit(task);
-    }
-    memcpy(&args, task->arguments, offsetof(weft_copy_args, target_offset));
     weft_single_task rest = *task;
     rest.arguments = &args;
     rest.arguments_size = offsetof(weft_copy_args, boxes) + (size_t)kept * sizeof(args.boxes[0]);
+    rest.num_patches = 0;
     rest.num_operands = 1 + kept;
     rest.operands = operands;
-    return weft_task_submit(&rest);
+    return kept == 0 || weft_task_submit(&rest);
+}
+
+static bool submit_copy(const weft_single_task *task)
+{
+    bool shared = false;
+    for (int i = 1; i < task->num_operands; i++) {
+        shared = shared || task->operands[i].handle == task->operands[0].handle;
+    }
+    return shared ? submit_moved(task) : weft_task_submit(task);
 }
 
 static bool submit_task(const weft_bound_list *bound, const weft_task *task)
 {
     const weft_bindings *bindings = bound->bindings;
     const weft_task_operand *operands = weft_task_operands(bound->list, task);
+    const weft_argument_block *block = weft_task_block_of(bound->list, task);
     for (uint32_t i = 0; i < task->num_operands; i++) {
         bound->operands[i] =
             weft_bound(&bound->slots[operands[i].slot], operands[i].offset, starpu_mode(operands[i].access));
@@ -301,8 +311,10 @@ static bool submit_task(const weft_bound_list *bound, const weft_task *task)
                                 .name = bindings->name != NULL ? bindings->name
                                                                : weft_kernel_info_of(task->kernel)->name,
                                 .function = bindings->function,
-                                .arguments = task->arguments,
-                                .arguments_size = task->arguments_size,
+                                .arguments = block->memory,
+                                .arguments_size = block->size,
+                                .patches = weft_task_patches(bound->list, task),
+                                .num_patches = task->num_items,
                                 .scalars = bindings->scalars,
                                 .num_operands = (int)task->num_operands,
                                 .operands = bound->operands,

@@ -53,12 +53,14 @@ bool weft_task_list_run(const weft_task_list *list, const weft_bindings *binding
 bool weft_transfer_submit(const weft_bindings *bindings, const weft_task_list *list,
                           const weft_task *transfer, const weft_panel *panel, weft_message room[]);
 
-/* A task that is no part of a list. The arguments are copied. */
+/* One task, of a list or of none. The arguments are copied. */
 typedef struct weft_single_task {
     weft_kernel_id kernel;
     const char *name, *function;
     const void *arguments;
     size_t arguments_size;
+    const weft_task_patch *patches; /* words of the arguments that are others */
+    uint32_t num_patches;
     const double *scalars; /* NULL: none */
     int num_operands;
     const weft_bound_operand *operands;
