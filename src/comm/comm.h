@@ -54,6 +54,16 @@ struct weft_flight *weft_comm_flight(weft_comm *comm);
 /* The next `count` tags for messages to (or from) `peer`: returns the first. */
 uint32_t weft_comm_reserve(weft_comm *comm, int peer, bool receive, uint32_t count);
 
+/* A transfer of `count` messages that the caller fills in, weft_comm_messages(), and submits or discards. NULL:
+ * no memory. */
+struct weft_comm_transfer *weft_comm_prepare(int count);
+weft_message *weft_comm_messages(struct weft_comm_transfer *transfer);
+void weft_comm_discard(struct weft_comm_transfer *transfer);
+/* As weft_comm_submit() below; takes the transfer, and cannot fail. */
+void weft_comm_submit_prepared(weft_comm *comm, struct weft_comm_transfer *transfer,
+                               starpu_data_handle_t handle, bool receive, bool whole,
+                               const weft_layout *layout, const char *label);
+
 /* Submits a transfer of `count` messages, which are copied, on a handle. Sends read the handle; receives
  * write it: `whole` says that nothing of its former contents is needed (STARPU_W instead of STARPU_RW).
  * `label` (copied, may be NULL) and `layout` are for reports. False with the error kept: no memory, nothing

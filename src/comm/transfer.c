@@ -41,30 +41,56 @@ static void on_acquired(void *argument)
     starpu_pthread_mutex_unlock(&comm->mutex);
 }
 
-weft_comm_transfer *weft_comm_transfer_new(weft_comm *comm, starpu_data_handle_t handle, bool receive,
-                                           int count, const weft_message messages[],
-                                           const weft_layout *layout, const char *label)
+weft_comm_transfer *weft_comm_prepare(int count)
 {
     size_t size = sizeof(weft_comm_transfer) + (size_t)count * sizeof(weft_message);
     weft_comm_transfer *t = calloc(1, size + (size_t)count * sizeof(weft_posted));
     if (t == NULL) {
-        weft_fail(WEFT_ERR_NOMEM, "weft_comm_submit", "no memory for a transfer of %d messages", count);
         return NULL;
     }
+    t->count = t->unfinished = count;
+    t->posted = (weft_posted *)((char *)t + size);
+    for (int i = 0; i < count; i++) {
+        t->posted[i].transfer = t;
+    }
+    return t;
+}
+
+weft_message *weft_comm_messages(weft_comm_transfer *transfer)
+{
+    return transfer->messages;
+}
+
+void weft_comm_discard(weft_comm_transfer *transfer)
+{
+    free(transfer);
+}
+
+/* All but the messages. */
+static void fill_in(weft_comm_transfer *t, weft_comm *comm, starpu_data_handle_t handle, bool receive,
+                    const weft_layout *layout, const char *label)
+{
     t->comm = comm;
     t->handle = handle;
     t->receive = receive;
-    t->count = t->unfinished = count;
     t->submitted_us = starpu_timing_now();
     t->call = weft_runtime.call;
     t->call_number = weft_runtime.call_number;
     t->layout = layout;
     strncpy(t->label, label == NULL ? "" : label, WEFT_LABEL_SIZE - 1);
-    memcpy(t->messages, messages, (size_t)count * sizeof(t->messages[0]));
-    t->posted = (weft_posted *)((char *)t + size);
-    for (int i = 0; i < count; i++) {
-        t->posted[i].transfer = t;
+}
+
+weft_comm_transfer *weft_comm_transfer_new(weft_comm *comm, starpu_data_handle_t handle, bool receive,
+                                           int count, const weft_message messages[],
+                                           const weft_layout *layout, const char *label)
+{
+    weft_comm_transfer *t = weft_comm_prepare(count);
+    if (t == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, "weft_comm_submit", "no memory for a transfer of %d messages", count);
+        return NULL;
     }
+    fill_in(t, comm, handle, receive, layout, label);
+    memcpy(t->messages, messages, (size_t)count * sizeof(t->messages[0]));
     return t;
 }
 
@@ -74,6 +100,13 @@ void weft_comm_transfer_submit(weft_comm_transfer *t, bool whole)
     weft_pending_begin(weft_runtime.pending, weft_comm_pending_tasks(t->count));
     enum starpu_data_access_mode mode = !t->receive ? STARPU_R : whole ? STARPU_W : STARPU_RW;
     starpu_data_acquire_on_node_cb(t->handle, STARPU_MAIN_RAM, mode, on_acquired, t);
+}
+
+void weft_comm_submit_prepared(weft_comm *comm, weft_comm_transfer *t, starpu_data_handle_t handle,
+                               bool receive, bool whole, const weft_layout *layout, const char *label)
+{
+    fill_in(t, comm, handle, receive, layout, label);
+    weft_comm_transfer_submit(t, whole);
 }
 
 bool weft_comm_submit(weft_comm *comm, starpu_data_handle_t handle, bool receive, bool whole, int count,

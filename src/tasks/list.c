@@ -292,6 +292,7 @@ void weft_transfer_begin(weft_task_list *list, weft_record_kind kind, weft_slot 
         return;
     }
     transfer->kind = kind;
+    list->num_transfers++;
     transfer->first_operand = (uint32_t)list->operands.count;
     transfer->first_item = (uint32_t)list->messages.count;
     weft_task_add(list, slot, 0, access);
@@ -306,8 +307,7 @@ bool weft_transfer_add(weft_task_list *list, const weft_task_message *message)
         return false;
     }
     *added = *message;
-    size_t count = ++last_task(list)->num_items;
-    list->max_messages = count > list->max_messages ? count : list->max_messages;
+    last_task(list)->num_items++;
     return true;
 }
 

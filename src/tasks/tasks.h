@@ -103,7 +103,7 @@ typedef struct weft_task_list {
     weft_vec messages;    /* weft_task_message: those of one transfer follow each other */
     size_t max_operands;  /* of one task */
     size_t max_arguments; /* bytes, of one task */
-    size_t max_messages;  /* of one transfer */
+    size_t num_transfers;
     /* While it is built: the arguments of the task that was begun, and where slots are found again. */
     void *pending;
     size_t pending_size, pending_capacity;

@@ -184,11 +184,14 @@ bool weft_exchange_run(const char *function, weft_exchange *exchange, weft_tenso
     return done;
 }
 
-bool weft_transfer_submit(const weft_bindings *bindings, const weft_task_list *list,
-                          const weft_task *transfer, const weft_panel *panel, weft_message room[])
+void weft_transfer_submit(const weft_bound_list *bound, const weft_task *transfer,
+                          struct weft_comm_transfer *prepared)
 {
+    const weft_bindings *bindings = bound->bindings;
     const weft_exchange *exchange = bindings->exchange;
-    const weft_slot *slot = weft_task_list_slots(list) + weft_task_operands(list, transfer)->slot;
+    const weft_task_operand *operand = weft_task_operands(bound->list, transfer);
+    const weft_slot *slot = weft_task_list_slots(bound->list) + operand->slot;
+    const weft_panel *panel = &bound->slots[operand->slot];
     bool receives = transfer->kind == WEFT_RECORD_RECEIVE;
     const weft_tensor_impl *source = bindings->tensors[WEFT_EXCHANGE_SOURCE];
     const weft_tag_range *ranges = receives ? exchange->receives : exchange->sends;
@@ -196,21 +199,21 @@ bool weft_transfer_submit(const weft_bindings *bindings, const weft_task_list *l
     if (!receives && slot->tensor == WEFT_EXCHANGE_SOURCE) {
         source->shards[slot->shard].buffer->sends++;
     }
-    int count = (int)transfer->num_items;
-    for (int i = 0; i < count; i++) {
-        const weft_task_message *message = weft_task_messages(list, transfer) + i;
-        room[i] = (weft_message){ .peer = message->peer,
-                                  .tag = ranges[message->peer].first + message->tag,
-                                  .region = message->region,
-                                  .bytes = weft_region_bytes(&message->region),
-                                  .source_rank = message->source_rank,
-                                  .target_rank = message->target_rank,
-                                  .calls = calls };
-        room[i].region.offset += panel->offset;
+    weft_message *messages = weft_comm_messages(prepared);
+    for (uint32_t i = 0; i < transfer->num_items; i++) {
+        const weft_task_message *message = weft_task_messages(bound->list, transfer) + i;
+        messages[i] = (weft_message){ .peer = message->peer,
+                                      .tag = ranges[message->peer].first + message->tag,
+                                      .region = message->region,
+                                      .bytes = weft_region_bytes(&message->region),
+                                      .source_rank = message->source_rank,
+                                      .target_rank = message->target_rank,
+                                      .calls = calls };
+        messages[i].region.offset += panel->offset;
     }
-    weft_acquired_follow_transfer(panel->handle, receives, weft_comm_pending_tasks(count));
-    bool whole = weft_task_operands(list, transfer)->access == WEFT_SLOT_WRITE;
+    weft_acquired_follow_transfer(panel->handle, receives, weft_comm_pending_tasks((int)transfer->num_items));
     bool of_target = slot->tensor == WEFT_EXCHANGE_TARGET;
-    return weft_comm_submit(weft_runtime.comm, panel->handle, receives, whole, count, room,
-                            of_target ? exchange->stage.to : exchange->stage.from, weft_tensor_label(source));
+    weft_comm_submit_prepared(
+        weft_runtime.comm, prepared, panel->handle, receives, operand->access == WEFT_SLOT_WRITE,
+        of_target ? exchange->stage.to : exchange->stage.from, weft_tensor_label(source));
 }

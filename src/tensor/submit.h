@@ -1,0 +1,53 @@
+/* Single tasks: their memory, and how they become StarPU's. */
+#ifndef WEFT_SRC_TENSOR_SUBMIT_H
+#define WEFT_SRC_TENSOR_SUBMIT_H
+
+#include "codelets/args.h"
+#include "runtime/task_memory.h"
+#include "tasks/tasks.h"
+#include "tensor/tensor.h"
+
+/* One operand of a task. */
+typedef struct weft_bound_operand {
+    starpu_data_handle_t handle;
+    int64_t offset; /* bytes from the handle's start */
+    enum starpu_data_access_mode mode;
+} weft_bound_operand;
+
+/* One task, of a list or of none. The arguments are copied. */
+typedef struct weft_single_task {
+    weft_kernel_id kernel;
+    const char *name, *function;
+    const void *arguments;
+    size_t arguments_size;
+    const weft_task_patch *patches; /* words of the arguments that are others */
+    uint32_t num_patches;
+    const double *scalars; /* NULL: none */
+    int num_operands;
+    const weft_bound_operand *operands;
+    double position;
+} weft_single_task;
+
+/* Memory of its own: for single tasks, beside all lists. False with the error kept. */
+bool weft_task_submit(const weft_single_task *task);
+
+/* The memory of a task with so many operands and bytes of arguments, obtained before anything is submitted.
+ * NULL: no memory. What is not submitted goes back by weft_task_give_back(). */
+weft_task_block *weft_task_prepare(int num_operands, size_t arguments_size);
+/* Numbers in the table by which a task of many operands finds its handles again; 0 of few. */
+size_t weft_task_table_size(size_t num_operands);
+/* Takes the block, of as many operands or more. `table`: room for those numbers. False with the error kept: StarPU
+ * has no worker for the task. */
+bool weft_task_submit_prepared(const weft_single_task *task, weft_task_block *block, uint32_t *table);
+
+/* Bytes `offset` after the panel's first row. */
+static inline weft_bound_operand weft_bound(const weft_panel *panel, int64_t offset,
+                                            enum starpu_data_access_mode mode)
+{
+    return (weft_bound_operand){ panel->handle, panel->offset + offset, mode };
+}
+
+/* A task that copies `bytes` bytes from one panel to another of the same size. False with the error kept. */
+bool weft_task_copy_panel(const weft_panel *target, const weft_panel *source, int64_t bytes);
+
+#endif
