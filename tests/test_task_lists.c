@@ -229,7 +229,8 @@ static void test_every_operation_was_checked(void **state)
     for (size_t f = 0; weft_operation_families[f] != NULL; f++) {
         for (size_t i = 0; weft_operation_families[f][i] != NULL; i++, operations++) {
             const record *r = record_of(weft_operation_families[f][i]);
-            if (r->lists == 0) {
+            bool composite = r->operation->expand != NULL && r->operation->expands == NULL;
+            if (r->lists == 0 && !composite) { /* which become calls of others */
                 print_error("no list of %s was checked\n", r->operation->name);
                 missing++;
             }
