@@ -19,8 +19,7 @@ typedef struct arguments {
 } arguments;
 
 /* A task with one argument and one slot per panel of [panel, panel + operands) of tensor 0. */
-static void add_task(weft_task_list *list, weft_kernel_id kernel, int64_t number, int64_t panel,
-                     int operands)
+static void add_task(weft_task_list *list, weft_kernel_id kernel, int64_t number, int64_t panel, int operands)
 {
     arguments *args = weft_task_begin(list, kernel, sizeof(*args));
     assert_non_null(args);
@@ -118,9 +117,8 @@ static void test_lists_are_compared(void **state)
             bool other = k == 1;
             for (int i = 0; i < 3; i++) {
                 bool here = other && i == 1;
-                add_task(&lists[k], here && difference == 1 ? SECOND : FIRST,
-                         here && difference == 2 ? 4 : 3, here && difference == 3 ? 9 : i,
-                         here && difference == 4 ? 1 : 2);
+                add_task(&lists[k], here && difference == 1 ? SECOND : FIRST, here && difference == 2 ? 4 : 3,
+                         here && difference == 3 ? 9 : i, here && difference == 4 ? 1 : 2);
             }
             if (other && difference == 5) {
                 weft_task_new_temporary(&lists[k], 16);
@@ -146,9 +144,11 @@ static void test_peak_of_temporaries(void **state)
         int first[MOST], last[MOST];
         weft_slot slots[MOST];
         for (int i = 0; i < count; i++) {
-            bytes[i] = prng_below(&random, 100);
+            bool in_order = round % 2 == 1; /* of one size, in the order of their first use */
+            bytes[i] = in_order ? 64 : prng_below(&random, 100);
             slots[i] = weft_task_new_temporary(&list, bytes[i]);
-            first[i] = (int)prng_below(&random, TASKS);
+            int least = in_order && i > 0 ? first[i - 1] : 0;
+            first[i] = least + (int)prng_below(&random, TASKS - least);
             last[i] = first[i] + (int)prng_below(&random, TASKS - first[i]);
         }
         for (int t = 0; t < TASKS; t++) {
@@ -166,6 +166,17 @@ static void test_peak_of_temporaries(void **state)
             peak = weft_max_i64(peak, live[t]);
         }
         assert_int_equal(weft_task_list_peak(&list), peak);
+        assert_true(weft_task_list_finish(&list));
+        const weft_temporary *all = list.temporaries.items;
+        for (int i = 0; i < count; i++) {
+            for (int k = 0; k < i; k++) {
+                bool apart = last[i] < first[k] || last[k] < first[i];
+                assert_true(all[i].buffer != all[k].buffer || (apart && bytes[i] == bytes[k]));
+            }
+        }
+        /* Memory is what lives at the same time. */
+        assert_true(weft_task_list_buffer_bytes(&list) >= peak);
+        assert_true(round % 2 == 0 || weft_task_list_buffer_bytes(&list) == peak);
         weft_task_list_free(&list);
     }
 }
@@ -193,10 +204,9 @@ static void test_printing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_slots_are_numbered_once), cmocka_unit_test(test_equal_arguments_are_shared),
-        cmocka_unit_test(test_different_words_are_kept),
-        cmocka_unit_test(test_lists_are_compared),      cmocka_unit_test(test_peak_of_temporaries),
-        cmocka_unit_test(test_printing),
+        cmocka_unit_test(test_slots_are_numbered_once),  cmocka_unit_test(test_equal_arguments_are_shared),
+        cmocka_unit_test(test_different_words_are_kept), cmocka_unit_test(test_lists_are_compared),
+        cmocka_unit_test(test_peak_of_temporaries),      cmocka_unit_test(test_printing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -109,6 +109,15 @@ static word word_at(const void *memory, size_t i)
     return value;
 }
 
+weft_slot weft_task_new_buffer(weft_task_list *list, int64_t bytes)
+{
+    weft_slot slot = weft_task_new_temporary(list, bytes);
+    if (!list->failed) {
+        ((weft_temporary *)list->temporaries.items)[slot.panel].apart = true;
+    }
+    return slot;
+}
+
 /* ---- tasks --------------------------------------------------------------------------------------------- */
 
 void *weft_task_begin(weft_task_list *list, weft_kernel_id kernel, size_t size)
@@ -311,8 +320,41 @@ bool weft_transfer_add(weft_task_list *list, const weft_task_message *message)
     return true;
 }
 
+/* A buffer, and the last task that uses it so far. */
+typedef struct buffer {
+    int64_t bytes;
+    uint32_t last_task;
+} buffer;
+
+/* Gives each temporary a buffer: one of its size whose last task comes before its first, or a new one. */
+static void share_buffers(weft_task_list *list)
+{
+    weft_temporary *all = list->temporaries.items;
+    buffer *buffers = malloc((list->temporaries.count + 1) * sizeof(*buffers));
+    if (buffers == NULL) {
+        list->failed = true;
+        return;
+    }
+    size_t count = 0;
+    for (size_t i = 0; i < list->temporaries.count; i++) {
+        size_t b = 0;
+        while (b < count && (all[i].apart || buffers[b].bytes != all[i].bytes ||
+                             buffers[b].last_task >= all[i].first_task)) {
+            b++;
+        }
+        buffers[b].last_task =
+            b == count || buffers[b].last_task < all[i].last_task ? all[i].last_task : buffers[b].last_task;
+        buffers[b].bytes = all[i].apart ? -1 : all[i].bytes;
+        count = b == count ? count + 1 : count;
+        all[i].buffer = (uint32_t)b;
+    }
+    list->num_buffers = count;
+    free(buffers);
+}
+
 bool weft_task_list_finish(weft_task_list *list)
 {
+    share_buffers(list);
     weft_vec_trim(&list->tasks, sizeof(weft_task));
     weft_vec_trim(&list->operands, sizeof(weft_task_operand));
     weft_vec_trim(&list->slots, sizeof(weft_slot));
@@ -360,6 +402,30 @@ int64_t weft_task_list_peak(const weft_task_list *list)
         peak = weft_max_i64(peak, bytes);
     }
     return peak;
+}
+
+int64_t weft_task_list_buffer_bytes(const weft_task_list *list)
+{
+    const weft_temporary *all = list->temporaries.items;
+    int64_t bytes = 0;
+    size_t seen = 0;
+    for (size_t i = 0; i < list->temporaries.count; i++) {
+        bool is_new = all[i].buffer == seen; /* they are numbered in the order of their first use */
+        bytes += is_new ? all[i].bytes : 0;
+        seen += is_new;
+    }
+    return bytes;
+}
+
+static bool same_temporaries(const weft_task_list *a, const weft_task_list *b)
+{
+    const weft_temporary *p = a->temporaries.items, *q = b->temporaries.items;
+    bool same = a->temporaries.count == b->temporaries.count;
+    for (size_t i = 0; same && i < a->temporaries.count; i++) {
+        same = p[i].bytes == q[i].bytes && p[i].first_task == q[i].first_task &&
+               p[i].last_task == q[i].last_task && p[i].buffer == q[i].buffer;
+    }
+    return same;
 }
 
 static bool same_region(const weft_region *a, const weft_region *b)
@@ -410,10 +476,9 @@ static bool same_task(const weft_task_list *a, const weft_task *p, const weft_ta
 
 bool weft_task_list_equal(const weft_task_list *a, const weft_task_list *b)
 {
-    bool equal = a->tasks.count == b->tasks.count && a->temporaries.count == b->temporaries.count;
+    bool equal = a->tasks.count == b->tasks.count && same_temporaries(a, b);
     for (size_t i = 0; i < a->tasks.count && equal; i++) {
         equal = same_task(a, weft_task_list_tasks(a) + i, b, weft_task_list_tasks(b) + i);
     }
-    size_t bytes = a->temporaries.count * sizeof(weft_temporary);
-    return equal && (bytes == 0 || memcmp(a->temporaries.items, b->temporaries.items, bytes) == 0);
+    return equal;
 }

@@ -83,6 +83,8 @@ typedef struct weft_task {
 typedef struct weft_temporary {
     int64_t bytes;
     uint32_t first_task, last_task; /* that use it */
+    uint32_t buffer; /* number of its memory: temporaries of one size that live one after another share it */
+    bool apart;      /* it shares none */
 } weft_temporary;
 
 /* Arguments that several tasks share. */
@@ -103,6 +105,7 @@ typedef struct weft_task_list {
     weft_vec messages;    /* weft_task_message: those of one transfer follow each other */
     size_t max_operands;  /* of one task */
     size_t max_arguments; /* bytes, of one task */
+    size_t num_buffers;   /* of temporaries */
     size_t num_transfers;
     /* While it is built: the arguments of the task that was begun, and where slots are found again. */
     void *pending;
@@ -136,6 +139,8 @@ bool weft_transfer_add(weft_task_list *list, const weft_task_message *message);
 
 /* Memory for the time of the list, of undefined contents: the slot's panel begins at offset 0. */
 weft_slot weft_task_new_temporary(weft_task_list *list, int64_t bytes);
+/* The same with a buffer of its own, also where another one would do: what is written there need not wait. */
+weft_slot weft_task_new_buffer(weft_task_list *list, int64_t bytes);
 
 /* Drops what is needed for building alone. False: the list has failed. */
 bool weft_task_list_finish(weft_task_list *list);
@@ -185,8 +190,9 @@ static inline const weft_slot *weft_task_list_slots(const weft_task_list *list)
 /* Bytes of memory that the list takes. */
 size_t weft_task_list_bytes(const weft_task_list *list);
 
-/* Bytes of temporaries that live at the same time, at most. */
+/* Bytes of temporaries that live at the same time, at most; and those of their buffers, which a run takes. */
 int64_t weft_task_list_peak(const weft_task_list *list);
+int64_t weft_task_list_buffer_bytes(const weft_task_list *list);
 
 /* Whether two lists do the same: equal tasks with equal operands in the same order. */
 bool weft_task_list_equal(const weft_task_list *a, const weft_task_list *b);

@@ -15,7 +15,7 @@ static size_t aligned(size_t bytes)
 /* Temporaries go back to the pool at once: StarPU orders their next use after this one. */
 static void unbind(weft_bound_list *bound)
 {
-    for (size_t i = 0; bound->temporaries != NULL && i < bound->list->temporaries.count; i++) {
+    for (size_t i = 0; bound->temporaries != NULL && i < bound->list->num_buffers; i++) {
         if (bound->temporaries[i] != NULL) {
             weft_buffer_release(bound->temporaries[i]);
         }
@@ -38,7 +38,7 @@ static bool obtain_room(weft_bound_list *bound)
     bool many = list->slots.count > WEFT_FEW_SLOTS || list->max_operands > WEFT_FEW_SLOTS;
     size_t slots = many ? aligned(list->slots.count * sizeof(*bound->slots)) : 0;
     size_t operands = many ? aligned(list->max_operands * sizeof(*bound->operands)) : 0;
-    size_t temporaries = aligned(list->temporaries.count * sizeof(*bound->temporaries));
+    size_t temporaries = aligned(list->num_buffers * sizeof(*bound->temporaries));
     size_t transfers = aligned(list->num_transfers * sizeof(*bound->transfers));
     size_t table = weft_task_table_size(list->max_operands) * sizeof(*bound->table);
     bound->slots = bound->few_slots;
@@ -67,8 +67,11 @@ static bool obtain_temporaries(weft_bound_list *bound)
     const weft_temporary *all = bound->list->temporaries.items;
     for (size_t i = 0; i < bound->list->temporaries.count; i++) {
         int64_t bytes = all[i].bytes;
-        bound->temporaries[i] = weft_buffer_new(weft_runtime.pool, (weft_cut){ bytes, bytes, bytes });
-        if (bound->temporaries[i] == NULL) {
+        weft_buffer **buffer = &bound->temporaries[all[i].buffer];
+        if (*buffer == NULL) {
+            *buffer = weft_buffer_new(weft_runtime.pool, (weft_cut){ bytes, bytes, bytes });
+        }
+        if (*buffer == NULL) {
             return false;
         }
     }
@@ -105,10 +108,11 @@ static bool obtain_blocks(weft_bound_list *bound)
 static void bind_slots(weft_bound_list *bound)
 {
     const weft_slot *slots = weft_task_list_slots(bound->list);
+    const weft_temporary *temporaries = bound->list->temporaries.items;
     weft_tensor_impl *const *tensors = bound->bindings->tensors;
     for (size_t i = 0; i < bound->list->slots.count; i++) {
         bound->slots[i] = slots[i].tensor == WEFT_TEMPORARY
-                              ? bound->temporaries[slots[i].panel]->panels[0]
+                              ? bound->temporaries[temporaries[slots[i].panel].buffer]->panels[0]
                               : tensors[slots[i].tensor]->shards[slots[i].shard].panels[slots[i].panel];
     }
 }

@@ -4,7 +4,7 @@
 
 static weft_slot add_new(weft_staging *staging, weft_task_list *list, weft_staging_ring *ring, int64_t bytes)
 {
-    weft_slot slot = weft_task_new_temporary(list, bytes);
+    weft_slot slot = weft_task_new_buffer(list, bytes);
     weft_slot *kept = weft_vec_push(&ring->slots, sizeof(*kept));
     bool *read = weft_vec_push(&staging->read, sizeof(*read));
     if (kept == NULL || read == NULL) {
