@@ -45,7 +45,7 @@ weft_status weft_mpi_open(const char *function, const void *communicator, int64_
     if (comm == MPI_COMM_NULL) {
         return weft_fail(WEFT_ERR_INVALID, function, "comm is MPI_COMM_NULL");
     }
-    weft_mpi_common *common = weft_mpi_meet(function, comm, pack_bytes, timeout_s);
+    weft_mpi_common *common = weft_mpi_common_open(function, comm, pack_bytes, timeout_s);
     if (common == NULL) {
         return weft_latest_status();
     }

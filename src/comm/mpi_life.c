@@ -33,7 +33,7 @@ bool weft_mpi_has_left(void)
 /* ---- the end ------------------------------------------------------------------------------------------- */
 
 /* How long a process waits at its end for the others of a world that broke. */
-static const double LAST_MEETING_S = 5;
+static const double LAST_BARRIER_S = 5;
 
 static int world_size(void)
 {
@@ -51,12 +51,12 @@ static bool all_have_come(void)
     if (given_up.comm == MPI_COMM_NULL) {
         /* One is missing; the rest, if there is one, began to wait for it at about the same time. */
         if (world_size() > 2) {
-            nanosleep(&(struct timespec){ (time_t)LAST_MEETING_S, 0 }, NULL);
+            nanosleep(&(struct timespec){ (time_t)LAST_BARRIER_S, 0 }, NULL);
         }
         return false;
     }
     return MPI_Ibarrier(given_up.comm, &request) == MPI_SUCCESS &&
-           weft_mpi_wait(1, &request, LAST_MEETING_S, NULL, NULL);
+           weft_mpi_wait(1, &request, LAST_BARRIER_S, NULL, NULL);
 }
 
 static void finalize_at_exit(void)

@@ -78,7 +78,7 @@ static void find_places(weft_mpi_common *common)
     }
 }
 
-static bool meet(const opening *o, MPI_Comm comm)
+static bool open_common(const opening *o, MPI_Comm comm)
 {
     weft_mpi_common *common = o->common;
     if (!duplicate(o, comm, &common->messages) || !exchange_cards(o)) {
@@ -90,7 +90,8 @@ static bool meet(const opening *o, MPI_Comm comm)
            (common->pack_bytes == 0 || duplicate(o, common->messages, &common->packs));
 }
 
-weft_mpi_common *weft_mpi_meet(const char *function, MPI_Comm comm, int64_t pack_bytes, double timeout_s)
+weft_mpi_common *weft_mpi_common_open(const char *function, MPI_Comm comm, int64_t pack_bytes,
+                                      double timeout_s)
 {
     weft_mpi_common *common = calloc(1, sizeof(*common));
     if (common == NULL) {
@@ -108,7 +109,7 @@ weft_mpi_common *weft_mpi_meet(const char *function, MPI_Comm comm, int64_t pack
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for the MPI transport");
         return NULL;
     }
-    return meet(&(opening){ function, timeout_s, common }, comm) ? common : NULL;
+    return open_common(&(opening){ function, timeout_s, common }, comm) ? common : NULL;
 }
 
 void weft_mpi_common_free(weft_mpi_common *common)

@@ -24,7 +24,8 @@ typedef struct weft_mpi_common {
 
 /* Collective over `comm`. NULL with the error kept: nothing collective is possible any more (weft_mpi_leave()), unless it
  * is WEFT_ERR_NOMEM, and what MPI may still write to is left to it. */
-weft_mpi_common *weft_mpi_meet(const char *function, MPI_Comm comm, int64_t pack_bytes, double timeout_s);
+weft_mpi_common *weft_mpi_common_open(const char *function, MPI_Comm comm, int64_t pack_bytes,
+                                      double timeout_s);
 /* Frees the memory alone: the communicators are their users'. */
 void weft_mpi_common_free(weft_mpi_common *common);
 
