@@ -60,6 +60,11 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_scope_close, );
     TRY(weft_get_counters, &counters);
     TRY(weft_print_machine, stderr);
+    /* <weft/regions.h> */
+    TRY(weft_region_begin, "name", WEFT_REGION_STRICT);
+    TRY(weft_region_end, );
+    TRY(weft_region_counts, 0, NULL);
+    TRY(weft_print_regions, stderr);
     TRY(weft_print_machine_text, text, sizeof(text), NULL);
     /* <weft/mesh.h> */
     TRY(weft_mesh_create, 2, ones, NULL);

@@ -178,6 +178,7 @@ typedef struct weft_counters {
                              they are received */
     uint64_t bytes_moved; /**< bytes of these */
     uint64_t messages;    /**< of these transfers, those that came from another process */
+    uint64_t stages;      /**< of redistributions and halos, in which they were moved */
     uint64_t plan_hits, plan_misses;         /**< look-ups of redistribution plans */
     uint64_t dispatch_hits, dispatch_misses; /**< look-ups of operations' layouts */
     uint64_t expansion_hits, expansion_misses; /**< look-ups of the calls that a call is made of */

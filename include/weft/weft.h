@@ -9,6 +9,7 @@
 #include <weft/mesh.h>
 #include <weft/ops.h>
 #include <weft/placement.h>
+#include <weft/regions.h>
 #include <weft/runtime.h>
 #include <weft/tensor.h>
 

@@ -5,6 +5,7 @@
 #include "dispatch/cache.h"
 #include "dispatch/check.h"
 #include "dispatch/inputs.h"
+#include "tensor/regions.h"
 #include "tensor/run.h"
 
 /* The tensors of a call on their way. */
@@ -381,6 +382,17 @@ static bool any_without_data(const weft_call *call, weft_tensor_impl *const inpu
     return any;
 }
 
+/* Nothing moves that the program has not asked for, where a region says so. */
+static bool check_explicit(const weft_call *call, weft_tensor_impl *const inputs[], const weft_sharding *sharding)
+{
+    bool right = true;
+    for (int i = 0; i < call->num_inputs && right; i++) {
+        right = weft_check_explicit(call->function, call->operation->inputs[i].name, inputs[i]->layout,
+                                    sharding->inputs[i]);
+    }
+    return right;
+}
+
 /* Moves the inputs first, in a scope of its own; then makes the outputs. */
 static bool move_and_make(operands *o)
 {
@@ -408,6 +420,10 @@ static bool dispatch(operands *o)
     bool live = check_inputs(call, inputs);
     const weft_sharding *sharding =
         live ? weft_obtain_layouts(call, inputs, &own, &guessed, &o->cached) : NULL;
+    if (sharding != NULL && weft_runtime.regions != NULL && weft_runtime.expanded == 0 &&
+        !check_explicit(call, inputs, sharding)) {
+        sharding = NULL;
+    }
     o->sharding = sharding;
     o->num_outputs = sharding == NULL ? 0 : sharding->num_outputs;
     if (live && any_without_data(call, inputs)) {

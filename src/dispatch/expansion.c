@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "dispatch/cache.h"
+#include "tensor/regions.h"
 
 /* ---- steps --------------------------------------------------------------------------------------------- */
 
@@ -401,7 +402,7 @@ weft_expansion *weft_expansion_obtain(const weft_call *call, weft_tensor_impl *c
 {
     key k;
     weft_expansions *kept = weft_expansions_kept();
-    bool keeps = !weft_forced()->active && weft_runtime.task_cache != WEFT_TASK_CACHE_OFF && make_key(&k, call, inputs);
+    bool keeps = !weft_forced()->active && !weft_is_strict() && weft_runtime.task_cache != WEFT_TASK_CACHE_OFF && make_key(&k, call, inputs);
     if (!keeps) {
         *owned = true;
         return expand(call, inputs);

@@ -20,6 +20,7 @@ struct weft_dispatch; /* src/dispatch */
 struct weft_trace;    /* runtime/trace.h */
 struct weft_recorder; /* runtime/recorder.h */
 struct weft_steps;    /* tensor/actions.h */
+struct weft_regions;  /* tensor/regions.c */
 
 /* WEFT_TASK_CACHE: what becomes of the tasks of calls that were made before */
 typedef enum weft_task_cache {
@@ -63,6 +64,7 @@ typedef struct weft_runtime_state {
     struct weft_recorder *recorder; /* the newest of those that are told of public calls; NULL: nobody listens */
     int call_depth;                 /* of what is told: public calls under way, one inside the other */
     struct weft_steps *steps;       /* what is called is collected, and not carried out; NULL: it is carried out */
+    struct weft_regions *regions;   /* tensor/regions.c; NULL: none has begun */
     int expanded;                   /* expansions that are run: their calls are no public ones */
     weft_counters counters;
     uint64_t operations; /* and redistributions submitted: what tasks are ordered by */

@@ -1,5 +1,6 @@
 #include "tensor/actions.h"
 
+#include "tensor/regions.h"
 #include "tensor/state.h"
 
 weft_tensor_impl *weft_tensor_fake(const char *function, const weft_layout *layout)
@@ -47,6 +48,10 @@ static weft_status make_without_data(const weft_call *call, weft_tensor *outputs
         return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
     }
     if (action->moves && !weft_check_redistribution(call->function, input->layout, layout)) {
+        return weft_latest_status();
+    }
+    if (action->moves && weft_runtime.steps != NULL &&
+        !weft_check_explicit(call->function, "a tensor on its way", input->layout, layout)) {
         return weft_latest_status();
     }
     outputs[0] = weft_tensor_handle(weft_tensor_fake(call->function, layout));

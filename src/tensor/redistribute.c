@@ -4,6 +4,7 @@
 
 #include "comm/check_spmd.h"
 #include "tensor/actions.h"
+#include "tensor/regions.h"
 #include "tensor/run.h"
 #include "tensor/state.h"
 
@@ -146,7 +147,7 @@ static bool sharded_after(const weft_layout *layout, int m, int d)
 /* True when EVERY rank finds its part of `to` in what it holds of `from`: Replicate became Shard, nothing
  * else changed. It must not depend on who asks: a process that took a view would not send what another one
  * waits for. */
-static bool is_local_slice(const weft_layout *from, const weft_layout *to)
+bool weft_is_local_slice(const weft_layout *from, const weft_layout *to)
 {
     if (from->mesh != to->mesh) {
         return false;
@@ -164,7 +165,7 @@ static bool is_local_slice(const weft_layout *from, const weft_layout *to)
 
 bool weft_check_redistribution(const char *function, const weft_layout *from, const weft_layout *to)
 {
-    return is_local_slice(from, to) || weft_plan_obtain(function, from, to) != NULL;
+    return weft_is_local_slice(from, to) || weft_plan_obtain(function, from, to) != NULL;
 }
 
 /* Elements from the first of `outer` to the first of `inner`, when inner is contiguous in it; else -1. */
@@ -233,6 +234,10 @@ static bool run_stages(const char *function, const weft_cached_plan *cached, wef
 bool weft_plan_run(const char *function, const weft_cached_plan *cached, weft_tensor_impl *source,
                    weft_tensor_impl *target)
 {
+    if (weft_runtime.regions != NULL) {
+        weft_print_move(function, &cached->plan);
+    }
+    weft_runtime.counters.stages += (uint64_t)cached->plan.num_stages;
     weft_scope_open();
     bool done = run_stages(function, cached, source, target);
     weft_scope_close();
@@ -245,7 +250,7 @@ weft_tensor_impl *weft_tensor_to_layout(const char *function, weft_tensor_impl *
     if (tensor->layout == layout) {
         return weft_tensor_share(tensor);
     }
-    if (is_local_slice(tensor->layout, layout)) {
+    if (weft_is_local_slice(tensor->layout, layout)) {
         weft_tensor_impl *view = slice_view(function, tensor, layout);
         if (view != NULL) {
             return view;

@@ -3,6 +3,7 @@
 
 #include "runtime/failures.h"
 #include "runtime/pending.h"
+#include "tensor/regions.h"
 #include "tensor/state.h"
 
 enum { MAX_PLAN_BYTES = 128 << 20 };
@@ -85,6 +86,7 @@ void weft_tensors_tell_left_over(FILE *file)
 
 void weft_tensors_stop(void)
 {
+    weft_regions_stop();
     weft_tensors *tensors = weft_runtime.tensors;
     if (tensors == NULL) {
         return;

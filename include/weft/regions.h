@@ -1,0 +1,62 @@
+/** \file
+ * What moves, and where from. Between weft_region_begin() and weft_region_end() the calls of a program have a name, by
+ * which their communication is counted; and what an operation moves without being asked for can be printed, or
+ * refused. (PyTorch: CommDebugMode, ExplicitRedistributionContext.)
+ *
+ *     weft_region_begin("attention", WEFT_REGION_PRINT);
+ *     scores = weft_matmul(q, k);
+ *     weft_region_end();
+ *     weft_print_regions(stdout);
+ */
+#ifndef WEFT_REGIONS_H
+#define WEFT_REGIONS_H
+
+#include <stdio.h>
+
+#include <weft/base.h>
+
+WEFT_BEGIN_DECLS
+
+/** Of weft_region_begin(). They hold for the regions inside as well. */
+enum {
+    /** An operation that would bring an input into another layout, or move a tensor on its way, is WEFT_ERR_LAYOUT: the
+     * message names the tensor and both layouts. It fails on every process, before anything is submitted. What moves
+     * no byte between ranks (Replicate to Shard) is allowed, and so are weft_redistribute(), the halos and shifted
+     * blocks of convolutions, slices and attention, and calls that say by their name that they gather
+     * (weft_to_host(), weft_equal(), ...). */
+    WEFT_REGION_STRICT = 1,
+    /** Process 0 prints a line to standard error for each redistribution, asked for or not: the public function, both
+     * layouts, the stages, the predicted time. */
+    WEFT_REGION_PRINT = 2
+};
+
+/** Regions nest: inside "step", "attention" is counted as "step/attention". The name is copied. Counting begins with the
+ * first region; calls outside of all of them are counted as region "". Every process begins and ends them at the same
+ * place. WEFT_ERR_INVALID for a name that is NULL, empty or longer than 63 bytes, or other flags; WEFT_ERR_STATE from
+ * weft_region_end() where none has begun. \{ */
+WEFT_API weft_status weft_region_begin(const char *name, unsigned flags);
+WEFT_API weft_status weft_region_end(void);
+/** \} */
+
+/** What the calls of one public function in one region did on this process. */
+typedef struct weft_region_counters {
+    const char *region;   /**< "step/attention"; valid until weft_finalize() */
+    const char *function; /**< "weft_matmul" */
+    uint64_t calls;
+    uint64_t failed;      /**< of these */
+    uint64_t tasks;       /**< StarPU tasks submitted */
+    uint64_t stages;      /**< of redistributions and halos */
+    uint64_t transfers;   /**< boxes that hosted ranks got from other ranks */
+    uint64_t bytes;       /**< of these boxes */
+    uint64_t messages;    /**< of these boxes, those from other processes */
+} weft_region_counters;
+
+/** Copies at most `max` of them, in the order in which they were first counted. Returns how many there are; -1 on
+ * error: WEFT_ERR_INVALID, WEFT_ERR_STATE before weft_init(). */
+WEFT_API int weft_region_counts(int max, weft_region_counters counters[]);
+/** Prints them as a table. */
+WEFT_API weft_status weft_print_regions(FILE *file);
+
+WEFT_END_DECLS
+
+#endif
