@@ -130,6 +130,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     /* <weft/operation.h> */
     TRY(weft_operation_register, &description);
     TRY(weft_apply, operation, 1, list, NULL);
+    TRY(weft_apply_all, operation, 1, list, NULL, 1, outputs);
     /* <weft/random.h> */
     TRY(weft_random_seed, 0);
     TRY(weft_random_state_create, "name", 0);
