@@ -21,7 +21,7 @@ static void no_local_function(const weft_local_call *call)
 
 /* clang-format off */
 void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char *function),
-                     void (*after)(const char *function, void *argument), void *argument)
+                     void (*after)(row_place row, const char *function, void *argument), void *argument)
 {
     weft_mesh *mesh = arguments->mesh;
     weft_tensor *tensor = arguments->tensor, *indices = arguments->indices, *truth = arguments->truth;
@@ -48,7 +48,9 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
         .name = "own", .rule = "ab->ab", .inputs = { { "a", WEFT_TYPES_FLOAT, false } }, .kernel = no_kernel
     };
 #define TRY(function, ...)                                                                                   \
-    (wanted == NULL || wanted(#function) ? ((void)function(__VA_ARGS__), after(#function, argument)) : (void)0)
+    (wanted == NULL || wanted(#function)                                                                     \
+         ? ((void)function(__VA_ARGS__), after((row_place)THIS_ROW, #function, argument))                    \
+         : (void)0)
     /* <weft/runtime.h> */
     TRY(weft_wait, );
     TRY(weft_world_size, );
@@ -347,8 +349,8 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
 #undef TRY
 }
 
-void call_everything(const call_arguments *arguments, void (*after)(const char *function, void *argument),
-                     void *argument)
+void call_everything(const call_arguments *arguments,
+                     void (*after)(row_place row, const char *function, void *argument), void *argument)
 {
     call_all_wanted(arguments, NULL, after, argument);
 }
@@ -356,8 +358,9 @@ void call_everything(const call_arguments *arguments, void (*after)(const char *
 
 /* ---- whether these are all ----------------------------------------------------------------------------- */
 
-static void note(const char *function, void *argument)
+static void note(row_place row, const char *function, void *argument)
 {
+    (void)row;
     strcat(argument, function);
     strcat(argument, " ");
 }

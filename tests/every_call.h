@@ -4,6 +4,8 @@
 
 #include <weft/weft.h>
 
+#include "rows.h"
+
 /* What the calls are given: live objects, or what is left of them. All but `mesh` and `operation` are on the mesh. */
 typedef struct call_arguments {
     weft_mesh *mesh; /* of one dimension, "name" */
@@ -15,12 +17,12 @@ typedef struct call_arguments {
     const weft_operation *operation;       /* of one input */
 } call_arguments;
 
-/* One after another; `after` is told the name of each that has returned, and `argument`. */
-void call_everything(const call_arguments *arguments, void (*after)(const char *function, void *argument),
-                     void *argument);
+/* One after another; `after` is told where each that has returned stands, its name, and `argument`. */
+void call_everything(const call_arguments *arguments,
+                     void (*after)(row_place row, const char *function, void *argument), void *argument);
 /* The same of the functions that are wanted. */
 void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char *function),
-                     void (*after)(const char *function, void *argument), void *argument);
+                     void (*after)(row_place row, const char *function, void *argument), void *argument);
 
 /* Asserts that each function which the headers declare (paths) is among the calls, or is one of those that any
  * thread may call at any time. */

@@ -12,6 +12,7 @@
 
 #include "plan/plan.h"
 #include "prng.h"
+#include "rows.h"
 
 /* Asserts that it is valid. The caller deletes it. */
 weft_mesh_impl *mesh_of(int ndim, const int64_t shape[], const int ranks[]);

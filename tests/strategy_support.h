@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "prng.h"
+#include "rows.h"
 #include "sharding/strategy.h"
 
 /* Of the generator of a test's random numbers: 0 .. n - 1. */

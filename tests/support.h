@@ -13,6 +13,7 @@
 #include <weft/weft.h>
 
 #include "prng.h"
+#include "rows.h"
 
 /* A random mesh of up to 3 dimensions and up to `max_ranks` ranks of the world, which may be any, in any
  * order. */
@@ -27,16 +28,6 @@ int64_t shape_count(int ndim, const int64_t shape[]);
 
 /* The text of a case, for messages of tests that fail. */
 const char *describe(weft_mesh *mesh, const weft_placement *placements, int ndim, const int64_t shape[]);
-
-/* Where a row of a table stands, for messages of tests that fail: the first field of a row, THIS_ROW. */
-typedef struct row_place {
-    const char *file;
-    int line;
-} row_place;
-#define THIS_ROW                                                                                             \
-    {                                                                                                        \
-        __FILE__, __LINE__                                                                                   \
-    }
 
 /* Asserts that no error is kept; prints it when there is one. */
 void assert_no_error(void);

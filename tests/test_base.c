@@ -13,6 +13,7 @@
 #include "base/handles.h"
 #include "base/map.h"
 #include "base/text.h"
+#include "rows.h"
 
 /* ---- names --------------------------------------------------------------------------------------------- */
 
@@ -32,19 +33,30 @@ static void every_status_has_a_text_of_its_own(void **state)
 static void types_have_names_and_sizes(void **state)
 {
     (void)state;
+    /* clang-format off */
     static const struct {
+        row_place place;
         weft_dtype dtype;
         const char *name;
         size_t size;
     } expected[] = {
-        { WEFT_F64, "f64", 8 }, { WEFT_F32, "f32", 4 }, { WEFT_BF16, "bf16", 2 }, { WEFT_F16, "f16", 2 },
-        { WEFT_I64, "i64", 8 }, { WEFT_I32, "i32", 4 }, { WEFT_U8, "u8", 1 },     { WEFT_BOOL, "bool", 1 },
+        { THIS_ROW, WEFT_F64, "f64", 8 },
+        { THIS_ROW, WEFT_F32, "f32", 4 },
+        { THIS_ROW, WEFT_BF16, "bf16", 2 },
+        { THIS_ROW, WEFT_F16, "f16", 2 },
+        { THIS_ROW, WEFT_I64, "i64", 8 },
+        { THIS_ROW, WEFT_I32, "i32", 4 },
+        { THIS_ROW, WEFT_U8, "u8", 1 },
+        { THIS_ROW, WEFT_BOOL, "bool", 1 },
     };
+    /* clang-format on */
     assert_int_equal(WEFT_ARRAY_SIZE(expected), WEFT_DTYPE_COUNT);
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(expected); i++) {
+        enter_row(expected[i].place, __func__);
         assert_string_equal(weft_dtype_name(expected[i].dtype), expected[i].name);
         assert_int_equal(weft_dtype_size(expected[i].dtype), expected[i].size);
     }
+    leave_rows();
 }
 
 static void values_that_are_no_type(void **state)

@@ -324,6 +324,7 @@ static void test_not_initialized(void **state)
 }
 
 typedef struct setting {
+    row_place place;
     const char *variable, *value;
 } setting;
 
@@ -331,38 +332,55 @@ static void test_environment(void **state)
 {
     (void)state;
     assert_int_equal(weft_finalize(), WEFT_OK);
+    /* clang-format off */
     static const setting settings[] = {
-        { "WEFT_WORLD", "moon" },     { "WEFT_LOCAL_RANKS", "0" },  { "WEFT_LOCAL_RANKS", "two" },
-        { "WEFT_FAKE_SIZE", "-3" },   { "WEFT_RANKS", "1e3" },      { "WEFT_SEED", "-1" },
-        { "WEFT_SEED", "abc" },       { "WEFT_WORKERS", "0" },      { "WEFT_POOL_BYTES", "-1" },
-        { "WEFT_TIMEOUT_S", "soon" }, { "WEFT_PANEL_BYTES", "0" },  { "WEFT_PANEL_ROWS", "0" },
-        { "WEFT_PLAN", "ring" },      { "WEFT_PACK_BYTES", "1e6" }, { "WEFT_CALIBRATE", "yes" },
-        { "WEFT_SILENT", "please" },
+        { THIS_ROW, "WEFT_WORLD", "moon" },
+        { THIS_ROW, "WEFT_LOCAL_RANKS", "0" },
+        { THIS_ROW, "WEFT_LOCAL_RANKS", "two" },
+        { THIS_ROW, "WEFT_FAKE_SIZE", "-3" },
+        { THIS_ROW, "WEFT_RANKS", "1e3" },
+        { THIS_ROW, "WEFT_SEED", "-1" },
+        { THIS_ROW, "WEFT_SEED", "abc" },
+        { THIS_ROW, "WEFT_WORKERS", "0" },
+        { THIS_ROW, "WEFT_POOL_BYTES", "-1" },
+        { THIS_ROW, "WEFT_TIMEOUT_S", "soon" },
+        { THIS_ROW, "WEFT_PANEL_BYTES", "0" },
+        { THIS_ROW, "WEFT_PANEL_ROWS", "0" },
+        { THIS_ROW, "WEFT_PLAN", "ring" },
+        { THIS_ROW, "WEFT_PACK_BYTES", "1e6" },
+        { THIS_ROW, "WEFT_CALIBRATE", "yes" },
+        { THIS_ROW, "WEFT_SILENT", "please" },
     };
+    /* clang-format on */
     for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
+        enter_row(settings[i].place, __func__);
         setenv(settings[i].variable, settings[i].value, 1);
         assert_int_equal(weft_init(NULL), WEFT_ERR_INVALID);
         assert_error(WEFT_ERR_INVALID, settings[i].variable);
         unsetenv(settings[i].variable);
     }
+    leave_rows();
     setenv("WEFT_CALIBRATE", "off", 1);
     static const struct {
+        row_place place;
         weft_config config;
         const char *names;
     } configs[] = {
-        { { .world = (weft_world)9 }, "world" },
-        { { .local_ranks = -1 }, "local_ranks" },
-        { { .fake_size = -1 }, "fake_size" },
-        { { .ranks = -1 }, "ranks" },
-        { { .workers = -1 }, "workers" },
-        { { .pool_bytes = -1 }, "pool_bytes" },
-        { { .ranks = 2, .local_ranks = 2 }, "ranks" },
-        { { .world = WEFT_WORLD_FAKE, .fake_size = 1 << 30 }, "ranks" },
+        { THIS_ROW, { .world = (weft_world)9 }, "world" },
+        { THIS_ROW, { .local_ranks = -1 }, "local_ranks" },
+        { THIS_ROW, { .fake_size = -1 }, "fake_size" },
+        { THIS_ROW, { .ranks = -1 }, "ranks" },
+        { THIS_ROW, { .workers = -1 }, "workers" },
+        { THIS_ROW, { .pool_bytes = -1 }, "pool_bytes" },
+        { THIS_ROW, { .ranks = 2, .local_ranks = 2 }, "ranks" },
+        { THIS_ROW, { .world = WEFT_WORLD_FAKE, .fake_size = 1 << 30 }, "ranks" },
     };
     for (size_t i = 0; i < sizeof(configs) / sizeof(configs[0]); i++) {
+        enter_row(configs[i].place, __func__);
         assert_int_equal(weft_init(&configs[i].config), WEFT_ERR_INVALID);
         assert_error(WEFT_ERR_INVALID, configs[i].names);
     }
+    leave_rows();
     start();
     make_fixtures();
     assert_library_works();

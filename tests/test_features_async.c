@@ -166,8 +166,9 @@ static bool may_fail(const char *function)
     return strcmp(function, "weft_scope_keep") == 0 || strcmp(function, "weft_local_release") == 0;
 }
 
-static void note_call(const char *function, void *unused)
+static void note_call(row_place row, const char *function, void *unused)
 {
+    (void)row;
     (void)unused;
     num_calls++;
     if (weft_last_status() != WEFT_OK && !may_fail(function)) {

@@ -331,8 +331,9 @@ static bool may_fail(const char *function)
            (strcmp(function, "weft_mesh_submesh") == 0 && weft_last_status() == WEFT_ERR_MESH);
 }
 
-static void note_call(const char *function, void *unused)
+static void note_call(row_place row, const char *function, void *unused)
 {
+    (void)row;
     (void)unused;
     num_calls++;
     if (weft_last_status() != WEFT_OK && !may_fail(function)) {

@@ -6,14 +6,15 @@
 #include <math.h>
 #include <sys/mman.h>
 
-#include "codelets/functions.h"
 #include "codelets/elementwise.h"
+#include "codelets/functions.h"
 #include "codelets/linear.h"
 #include "codelets/lookup.h"
 
 /* ---- elementwise --------------------------------------------------------------------------------------- */
 
 typedef struct operation {
+    row_place place;
     const char *name;
     weft_kernel_id kernel;
     int inputs;
@@ -68,15 +69,15 @@ static double reference_gelu_backward(double o, double a, double b, double alpha
 }
 
 static const operation operations[] = {
-    { "add", WEFT_KERNEL_add, 2, reference_add, true },
-    { "sub", WEFT_KERNEL_sub, 2, reference_sub, true },
-    { "mul", WEFT_KERNEL_mul, 2, reference_mul, true },
-    { "scale", WEFT_KERNEL_scale, 1, reference_scale, true },
-    { "add_scaled", WEFT_KERNEL_add_scaled, 2, reference_add_scaled, true },
-    { "relu", WEFT_KERNEL_relu, 1, reference_relu, true },
-    { "relu_backward", WEFT_KERNEL_relu_backward, 2, reference_relu_backward, true },
-    { "gelu", WEFT_KERNEL_gelu, 1, reference_gelu, false },
-    { "gelu_backward", WEFT_KERNEL_gelu_backward, 2, reference_gelu_backward, false },
+    { THIS_ROW, "add", WEFT_KERNEL_add, 2, reference_add, true },
+    { THIS_ROW, "sub", WEFT_KERNEL_sub, 2, reference_sub, true },
+    { THIS_ROW, "mul", WEFT_KERNEL_mul, 2, reference_mul, true },
+    { THIS_ROW, "scale", WEFT_KERNEL_scale, 1, reference_scale, true },
+    { THIS_ROW, "add_scaled", WEFT_KERNEL_add_scaled, 2, reference_add_scaled, true },
+    { THIS_ROW, "relu", WEFT_KERNEL_relu, 1, reference_relu, true },
+    { THIS_ROW, "relu_backward", WEFT_KERNEL_relu_backward, 2, reference_relu_backward, true },
+    { THIS_ROW, "gelu", WEFT_KERNEL_gelu, 1, reference_gelu, false },
+    { THIS_ROW, "gelu_backward", WEFT_KERNEL_gelu_backward, 2, reference_gelu_backward, false },
 };
 
 static void elementwise_case(prng *random, const operation *op, weft_dtype dtype)
@@ -134,6 +135,7 @@ static void test_elementwise(void **state)
     (void)state;
     prng random = prng_start(4);
     for (size_t k = 0; k < sizeof(operations) / sizeof(operations[0]); k++) {
+        enter_row(operations[k].place, __func__);
         for (int i = 0; i < 300; i++) {
             elementwise_case(&random, &operations[k], WEFT_F64);
             elementwise_case(&random, &operations[k], WEFT_F32);
@@ -143,6 +145,7 @@ static void test_elementwise(void **state)
             }
         }
     }
+    leave_rows();
 }
 
 static void test_relu_keeps_nan(void **state)

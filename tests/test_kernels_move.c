@@ -352,21 +352,26 @@ static void test_philox(void **state)
 {
     (void)state;
     static const struct {
+        row_place place;
         uint32_t counter[4], key[2], answer[4];
     } known[] = {
-        { { 0, 0, 0, 0 }, { 0, 0 }, { 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8 } },
-        { { 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff },
+        { THIS_ROW, { 0, 0, 0, 0 }, { 0, 0 }, { 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8 } },
+        { THIS_ROW,
+          { 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff },
           { 0xffffffff, 0xffffffff },
           { 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd } },
-        { { 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344 },
+        { THIS_ROW,
+          { 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344 },
           { 0xa4093822, 0x299f31d0 },
           { 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 } },
     };
     for (size_t i = 0; i < 3; i++) {
+        enter_row(known[i].place, __func__);
         uint32_t out[4];
         weft_philox4x32(known[i].counter, known[i].key, out);
         assert_memory_equal(out, known[i].answer, sizeof(out));
     }
+    leave_rows();
 }
 
 static void draw(weft_dtype dtype, bool normal, int64_t count, void *values)

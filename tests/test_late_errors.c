@@ -101,21 +101,22 @@ static weft_tensor *call_bernoulli(const char *table, weft_tensor *line)
 }
 
 static const struct {
+    row_place place;
     const char *name;
     weft_tensor *(*call)(const char *table, weft_tensor *line);
     bool shares; /* ranks share the work even where all have everything */
 } calls[] = {
-    { "embedding", call_embedding, false },
-    { "embedding_backward", call_embedding_backward, false },
-    { "index_select", call_index_select, false },
-    { "gather", call_gather, false },
-    { "scatter_add", call_scatter_add, false },
-    { "index_add_inplace", call_index_add, false },
-    { "one_hot", call_one_hot, false },
-    { "cross_entropy", call_cross_entropy, true },
-    { "cross_entropy_backward", call_cross_entropy_backward, false },
-    { "nll", call_nll, true },
-    { "bernoulli", call_bernoulli, false },
+    { THIS_ROW, "embedding", call_embedding, false },
+    { THIS_ROW, "embedding_backward", call_embedding_backward, false },
+    { THIS_ROW, "index_select", call_index_select, false },
+    { THIS_ROW, "gather", call_gather, false },
+    { THIS_ROW, "scatter_add", call_scatter_add, false },
+    { THIS_ROW, "index_add_inplace", call_index_add, false },
+    { THIS_ROW, "one_hot", call_one_hot, false },
+    { THIS_ROW, "cross_entropy", call_cross_entropy, true },
+    { THIS_ROW, "cross_entropy_backward", call_cross_entropy_backward, false },
+    { THIS_ROW, "nll", call_nll, true },
+    { THIS_ROW, "bernoulli", call_bernoulli, false },
 };
 enum { CALLS = sizeof(calls) / sizeof(calls[0]) };
 
@@ -134,6 +135,7 @@ static void test_once(void **state)
 {
     (void)state;
     for (int call = 0; call < CALLS; call++) {
+        enter_row(calls[call].place, __func__);
         if (calls[call].shares) {
             continue;
         }
@@ -150,6 +152,7 @@ static void test_once(void **state)
         check_status(weft_wait(), WEFT_OK, call, "R", "when the last one has met it");
         weft_scope_close();
     }
+    leave_rows();
 }
 
 /* Each call is told by itself, and is told where tables and indices are sharded. */
@@ -158,6 +161,7 @@ static void test_each_call(void **state)
     (void)state;
     static const char *const placements[] = { "R", "S0", "S1" };
     for (int call = 0; call < CALLS; call++) {
+        enter_row(calls[call].place, __func__);
         for (int i = 0; i < 30; i++) {
             const char *table = placements[i % 3];
             weft_scope_open();
@@ -167,6 +171,7 @@ static void test_each_call(void **state)
             weft_scope_close();
         }
     }
+    leave_rows();
 }
 
 /* ---- results without elements -------------------------------------------------------------------------- */

@@ -181,29 +181,49 @@ static void texts_that_are_placements(void **state)
 static void texts_that_are_not(void **state)
 {
     (void)state;
+    /* clang-format off */
     static const struct {
+        row_place place;
         const char *text;
         int n;
     } bad[] = {
-        { NULL, 1 },          { "R", -1 },
-        { "R", 9 },           { "", 1 },
-        { "R", 2 },           { "R,R", 1 },
-        { "R,", 1 },          { "R,", 2 },
-        { ",R", 1 },          { "Q", 1 },
-        { "S", 1 },           { "S(", 1 },
-        { "S()", 1 },         { "S(0", 1 },
-        { "S(x)", 1 },        { "S0)", 1 },
-        { "S--1", 1 },        { "P(", 1 },
-        { "P()", 1 },         { "P(sum", 1 },
-        { "P(mean)", 1 },     { "P(summ)", 1 },
-        { "Psum", 1 },        { "R R", 2 },
-        { "RR", 2 },          { "S0 R", 2 },
-        { "R;R", 2 },         { "[R]", 1 },
-        { "R", 0 },           { "S99999999999999999999", 1 },
-        { "S2147483648", 1 }, { "S0x", 1 },
-        { "Shard(0)", 1 },
+        { THIS_ROW, NULL, 1 },
+        { THIS_ROW, "R", -1 },
+        { THIS_ROW, "R", 9 },
+        { THIS_ROW, "", 1 },
+        { THIS_ROW, "R", 2 },
+        { THIS_ROW, "R,R", 1 },
+        { THIS_ROW, "R,", 1 },
+        { THIS_ROW, "R,", 2 },
+        { THIS_ROW, ",R", 1 },
+        { THIS_ROW, "Q", 1 },
+        { THIS_ROW, "S", 1 },
+        { THIS_ROW, "S(", 1 },
+        { THIS_ROW, "S()", 1 },
+        { THIS_ROW, "S(0", 1 },
+        { THIS_ROW, "S(x)", 1 },
+        { THIS_ROW, "S0)", 1 },
+        { THIS_ROW, "S--1", 1 },
+        { THIS_ROW, "P(", 1 },
+        { THIS_ROW, "P()", 1 },
+        { THIS_ROW, "P(sum", 1 },
+        { THIS_ROW, "P(mean)", 1 },
+        { THIS_ROW, "P(summ)", 1 },
+        { THIS_ROW, "Psum", 1 },
+        { THIS_ROW, "R R", 2 },
+        { THIS_ROW, "RR", 2 },
+        { THIS_ROW, "S0 R", 2 },
+        { THIS_ROW, "R;R", 2 },
+        { THIS_ROW, "[R]", 1 },
+        { THIS_ROW, "R", 0 },
+        { THIS_ROW, "S99999999999999999999", 1 },
+        { THIS_ROW, "S2147483648", 1 },
+        { THIS_ROW, "S0x", 1 },
+        { THIS_ROW, "Shard(0)", 1 },
     };
+    /* clang-format on */
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(bad); i++) {
+        enter_row(bad[i].place, __func__);
         weft_placement out[WEFT_MAX_DIMS];
         memset(out, 0x5a, sizeof(out));
         char why[200] = "";
@@ -217,6 +237,7 @@ static void texts_that_are_not(void **state)
         }
         assert_int_equal(weft_placements_read(bad[i].text, bad[i].n, out, NULL, 0), WEFT_ERR_INVALID);
     }
+    leave_rows();
     assert_int_equal(weft_placements_read("R", 1, NULL, NULL, 0), WEFT_ERR_INVALID);
 }
 

@@ -37,6 +37,7 @@ static void digests_are_of_values(void **state)
 {
     (void)state;
     static const struct {
+        row_place place;
         int mesh_ndim;
         int64_t mesh_shape[2];
         const char *placements;
@@ -44,11 +45,15 @@ static void digests_are_of_values(void **state)
         int64_t shape[2];
         weft_dtype dtype;
     } all[] = {
-        { 2, { 2, 2 }, "S0,R", 2, { 5, 3 }, WEFT_F32 }, { 2, { 2, 2 }, "S0,R", 2, { 5, 3 }, WEFT_I32 },
-        { 2, { 2, 2 }, "S0,R", 2, { 3, 5 }, WEFT_F32 }, { 2, { 2, 2 }, "S0,R", 1, { 5 }, WEFT_F32 },
-        { 2, { 4, 1 }, "S0,R", 2, { 5, 3 }, WEFT_F32 }, { 1, { 4 }, "S0", 2, { 5, 3 }, WEFT_F32 },
-        { 2, { 2, 2 }, "R,S0", 2, { 5, 3 }, WEFT_F32 }, { 2, { 2, 2 }, "S1,R", 2, { 5, 3 }, WEFT_F32 },
-        { 2, { 2, 2 }, "S0,P", 2, { 5, 3 }, WEFT_F32 },
+        { THIS_ROW, 2, { 2, 2 }, "S0,R", 2, { 5, 3 }, WEFT_F32 },
+        { THIS_ROW, 2, { 2, 2 }, "S0,R", 2, { 5, 3 }, WEFT_I32 },
+        { THIS_ROW, 2, { 2, 2 }, "S0,R", 2, { 3, 5 }, WEFT_F32 },
+        { THIS_ROW, 2, { 2, 2 }, "S0,R", 1, { 5 }, WEFT_F32 },
+        { THIS_ROW, 2, { 4, 1 }, "S0,R", 2, { 5, 3 }, WEFT_F32 },
+        { THIS_ROW, 1, { 4 }, "S0", 2, { 5, 3 }, WEFT_F32 },
+        { THIS_ROW, 2, { 2, 2 }, "R,S0", 2, { 5, 3 }, WEFT_F32 },
+        { THIS_ROW, 2, { 2, 2 }, "S1,R", 2, { 5, 3 }, WEFT_F32 },
+        { THIS_ROW, 2, { 2, 2 }, "S0,P", 2, { 5, 3 }, WEFT_F32 },
     };
     enum { COUNT = sizeof(all) / sizeof(*all), SAME_SHAPES_FROM = 6 };
     weft_layout_table *tables[2];
@@ -65,6 +70,7 @@ static void digests_are_of_values(void **state)
     }
     assert_true(meshes[0][0]->digest != meshes[0][1]->digest);
     for (int i = 0; i < COUNT; i++) {
+        enter_row(all[i].place, __func__);
         assert_true(layouts[i][0]->digest == layouts[i][1]->digest);
         assert_true(layouts[i][0]->shape_digest == layouts[i][1]->shape_digest);
         for (int k = 0; k < i; k++) {
@@ -73,6 +79,7 @@ static void digests_are_of_values(void **state)
             assert_int_equal(layouts[i][0]->shape_digest == layouts[k][1]->shape_digest, same_shape);
         }
     }
+    leave_rows();
     for (int t = 0; t < 2; t++) {
         for (int i = 0; i < COUNT; i++) {
             weft_mesh_delete(meshes[i][t]);
@@ -136,10 +143,8 @@ static void the_longest_layout_in_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_layouts_are_one),
-        cmocka_unit_test(digests_are_of_values),
-        cmocka_unit_test(thousands_of_layouts_stay_found),
-        cmocka_unit_test(layouts_in_words),
+        cmocka_unit_test(equal_layouts_are_one),           cmocka_unit_test(digests_are_of_values),
+        cmocka_unit_test(thousands_of_layouts_stay_found), cmocka_unit_test(layouts_in_words),
         cmocka_unit_test(the_longest_layout_in_words),
     };
     return cmocka_run_group_tests_name("layout_table", tests, NULL, NULL);

@@ -364,18 +364,21 @@ static void test_single_addends(void **state)
     expect_one(addends(WEFT_BF16, WEFT_AVG, 0x1.02p0, 0x1p0), 0x1p0);
     /* To a type in which they would not keep their order, or overflow. */
     static const struct {
+        row_place place;
         weft_dtype from, to;
         weft_reduce_op op;
         double first, second;
-    } narrow[] = { { WEFT_I64, WEFT_I32, WEFT_MAX, 0x1p32, 5 },
-                   { WEFT_F64, WEFT_F32, WEFT_PROD, 1e200, 1e-200 } };
+    } narrow[] = { { THIS_ROW, WEFT_I64, WEFT_I32, WEFT_MAX, 0x1p32, 5 },
+                   { THIS_ROW, WEFT_F64, WEFT_F32, WEFT_PROD, 1e200, 1e-200 } };
     for (size_t i = 0; i < sizeof(narrow) / sizeof(narrow[0]); i++) {
+        enter_row(narrow[i].place, __func__);
         weft_tensor *target = addends(narrow[i].to, narrow[i].op, 1, 1);
         weft_tensor *given = addends(narrow[i].from, narrow[i].op, narrow[i].first, narrow[i].second);
         assert_null(weft_copy_inplace(target, given));
         assert_error(WEFT_ERR_LAYOUT, "weft_copy_inplace");
         expect_one(target, 1);
     }
+    leave_rows();
     expect_one(weft_copy_inplace(addends(WEFT_I64, WEFT_MAX, 1, 1), addends(WEFT_I32, WEFT_MAX, -3, 5)), 5);
     weft_scope_close();
     assert_int_equal(weft_finalize(), WEFT_OK);

@@ -63,42 +63,44 @@ static void test_layouts(void **state)
 {
     (void)state;
     static const struct {
+        row_place place;
         weft_tensor *(*call)(weft_tensor *);
         const char *given, *wanted;
     } cases[] = {
-        { transposed, "S0,S1", "S1,S0" },
-        { transposed, "P(max),S1", "P(max),S0" },
-        { joined, "S0,R", "S0,R" },
-        { joined, "S0,S0", "S0,S0" },
-        { joined, "P(min),P(min)", "P(min),P(min)" },
-        { parted, "S1,R", "S1,R" },
-        { parted, "S1,S1", "S1,S1" },
-        { parted, "S0,S1", "S0,S1" },
-        { parted, "P,R", "P,R" },
-        { halved, "S1,R", "S1,R" },
-        { halved, "P,S1", "P,S1" },
-        { halved, "S0,R", "S0,R" },
-        { halved, "S0,S0", "S0,S0" },
-        { halved, "P(max),S0", "P(max),S0" },
-        { repeated, "S0,S1", "S0,S2" },
-        { repeated, "P,P", "P,P" },
-        { doubled, "S1,R", "S1,R" },
-        { doubled, "P,S1", "P,S1" },
-        { doubled, "R,R", "R,R" },
-        { doubled, "R,S0", "R,S0" },
-        { doubled, "S0,P", "S0,P" },
-        { mirrored, "S1,P(max)", "S1,P(max)" },
-        { mirrored, "S0,S1", "S0,S1" },
-        { rolled_over, "S0,S0", "S0,S0" },
-        { rolled_over, "P,R", "P,R" },
-        { lower, "S0,S1", "S0,S1" },
-        { lower, "P,S1", "P,S1" },
+        { THIS_ROW, transposed, "S0,S1", "S1,S0" },
+        { THIS_ROW, transposed, "P(max),S1", "P(max),S0" },
+        { THIS_ROW, joined, "S0,R", "S0,R" },
+        { THIS_ROW, joined, "S0,S0", "S0,S0" },
+        { THIS_ROW, joined, "P(min),P(min)", "P(min),P(min)" },
+        { THIS_ROW, parted, "S1,R", "S1,R" },
+        { THIS_ROW, parted, "S1,S1", "S1,S1" },
+        { THIS_ROW, parted, "S0,S1", "S0,S1" },
+        { THIS_ROW, parted, "P,R", "P,R" },
+        { THIS_ROW, halved, "S1,R", "S1,R" },
+        { THIS_ROW, halved, "P,S1", "P,S1" },
+        { THIS_ROW, halved, "S0,R", "S0,R" },
+        { THIS_ROW, halved, "S0,S0", "S0,S0" },
+        { THIS_ROW, halved, "P(max),S0", "P(max),S0" },
+        { THIS_ROW, repeated, "S0,S1", "S0,S2" },
+        { THIS_ROW, repeated, "P,P", "P,P" },
+        { THIS_ROW, doubled, "S1,R", "S1,R" },
+        { THIS_ROW, doubled, "P,S1", "P,S1" },
+        { THIS_ROW, doubled, "R,R", "R,R" },
+        { THIS_ROW, doubled, "R,S0", "R,S0" },
+        { THIS_ROW, doubled, "S0,P", "S0,P" },
+        { THIS_ROW, mirrored, "S1,P(max)", "S1,P(max)" },
+        { THIS_ROW, mirrored, "S0,S1", "S0,S1" },
+        { THIS_ROW, rolled_over, "S0,S0", "S0,S0" },
+        { THIS_ROW, rolled_over, "P,R", "P,R" },
+        { THIS_ROW, lower, "S0,S1", "S0,S1" },
+        { THIS_ROW, lower, "P,S1", "P,S1" },
     };
     weft_config config = WEFT_CONFIG_DEFAULT;
     config.ranks = 4;
     assert_int_equal(weft_init(&config), WEFT_OK);
     weft_mesh *mesh = weft_mesh_create(2, (const int64_t[]){ 2, 2 }, NULL);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        enter_row(cases[i].place, __func__);
         weft_scope_open();
         weft_tensor *result = cases[i].call(make_filled(mesh, 2, (const int64_t[]){ 8, 8 }, cases[i].given));
         assert_no_error();
@@ -114,6 +116,7 @@ static void test_layouts(void **state)
         }
         weft_scope_close();
     }
+    leave_rows();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
@@ -206,25 +209,27 @@ static void test_bytes_moved(void **state)
 {
     (void)state;
     static const struct {
+        row_place place;
         const char *name;
         void (*call)(weft_tensor *a, int dim);
         int rows;
     } cases[] = {
-        { "without_first", without_first, 3 }, /* one for each border */
-        { "without_last", without_last, 1 + 2 + 3 },
-        { "every_second", every_second, 0 },
-        { "gradient_of_slice", gradient_of_slice, 3 + 2 + 1 }, /* from index 4 on in parts of 17 */
-        { "one_of_them", one_of_them, 1 }, /* and in parts from its new rank to all others */
-        { "backwards", backwards, 64 },    /* all of them change places */
-        { "one_further", one_further, 4 },
-        { "twice", twice, 16 + 32 + 32 + 16 },
-        { "two_halves", two_halves, 24 + 24 },
+        { THIS_ROW, "without_first", without_first, 3 }, /* one for each border */
+        { THIS_ROW, "without_last", without_last, 1 + 2 + 3 },
+        { THIS_ROW, "every_second", every_second, 0 },
+        { THIS_ROW, "gradient_of_slice", gradient_of_slice, 3 + 2 + 1 }, /* from index 4 on in parts of 17 */
+        { THIS_ROW, "one_of_them", one_of_them, 1 }, /* and in parts from its new rank to all others */
+        { THIS_ROW, "backwards", backwards, 64 },    /* all of them change places */
+        { THIS_ROW, "one_further", one_further, 4 },
+        { THIS_ROW, "twice", twice, 16 + 32 + 32 + 16 },
+        { THIS_ROW, "two_halves", two_halves, 24 + 24 },
     };
     weft_config config = WEFT_CONFIG_DEFAULT;
     config.ranks = WIRE_RANKS;
     assert_int_equal(weft_init(&config), WEFT_OK);
     weft_mesh *mesh = weft_mesh_create(1, (const int64_t[]){ WIRE_RANKS }, NULL);
     for (size_t i = 0; i < 2 * (sizeof(cases) / sizeof(cases[0])); i++) {
+        enter_row(cases[i / 2].place, __func__);
         const int dim = (int)i % 2;
         const int64_t shape[] = { dim == 0 ? WIRE_ROWS : 8, dim == 1 ? WIRE_ROWS : 8 };
         weft_counters before, after;
@@ -243,6 +248,7 @@ static void test_bytes_moved(void **state)
                      cases[i / 2].rows);
         }
     }
+    leave_rows();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 

@@ -159,6 +159,7 @@ static void check_same(weft_tensor *got, weft_tensor *expected, const char *name
 /* ---- two operands -------------------------------------------------------------------------------------- */
 
 typedef struct binary {
+    row_place place;
     const char *name;
     weft_tensor *(*call)(weft_tensor *a, weft_tensor *b);
     int least;     /* category of the operands */
@@ -178,30 +179,30 @@ static weft_tensor *lerp(weft_tensor *a, weft_tensor *b)
 }
 
 static const binary binaries[] = {
-    { "add", weft_add, 0, false, false, false },
-    { "sub", weft_sub, 1, false, false, false },
-    { "mul", weft_mul, 0, false, true, false },
-    { "div", weft_div, 0, true, true, false },
-    { "floor_div", weft_floor_div, 1, false, false, true },
-    { "remainder", weft_remainder, 1, false, false, true },
-    { "fmod", weft_fmod, 1, false, false, true },
-    { "pow", weft_pow, 1, false, false, false },
-    { "maximum", weft_maximum, 0, false, false, false },
-    { "minimum", weft_minimum, 0, false, false, false },
-    { "atan2", weft_atan2, 0, true, false, false },
-    { "hypot", weft_hypot, 2, false, false, false },
-    { "logaddexp", weft_logaddexp, 2, false, false, false },
-    { "eq", weft_eq, 0, false, false, false },
-    { "ne", weft_ne, 0, false, false, false },
-    { "lt", weft_lt, 0, false, false, false },
-    { "le", weft_le, 0, false, false, false },
-    { "gt", weft_gt, 0, false, false, false },
-    { "ge", weft_ge, 0, false, false, false },
-    { "logical_and", weft_logical_and, 0, false, false, false },
-    { "logical_or", weft_logical_or, 0, false, false, false },
-    { "logical_xor", weft_logical_xor, 0, false, false, false },
-    { "add_scaled", add_scaled, 1, false, false, false },
-    { "lerp", lerp, 2, false, false, false },
+    { THIS_ROW, "add", weft_add, 0, false, false, false },
+    { THIS_ROW, "sub", weft_sub, 1, false, false, false },
+    { THIS_ROW, "mul", weft_mul, 0, false, true, false },
+    { THIS_ROW, "div", weft_div, 0, true, true, false },
+    { THIS_ROW, "floor_div", weft_floor_div, 1, false, false, true },
+    { THIS_ROW, "remainder", weft_remainder, 1, false, false, true },
+    { THIS_ROW, "fmod", weft_fmod, 1, false, false, true },
+    { THIS_ROW, "pow", weft_pow, 1, false, false, false },
+    { THIS_ROW, "maximum", weft_maximum, 0, false, false, false },
+    { THIS_ROW, "minimum", weft_minimum, 0, false, false, false },
+    { THIS_ROW, "atan2", weft_atan2, 0, true, false, false },
+    { THIS_ROW, "hypot", weft_hypot, 2, false, false, false },
+    { THIS_ROW, "logaddexp", weft_logaddexp, 2, false, false, false },
+    { THIS_ROW, "eq", weft_eq, 0, false, false, false },
+    { THIS_ROW, "ne", weft_ne, 0, false, false, false },
+    { THIS_ROW, "lt", weft_lt, 0, false, false, false },
+    { THIS_ROW, "le", weft_le, 0, false, false, false },
+    { THIS_ROW, "gt", weft_gt, 0, false, false, false },
+    { THIS_ROW, "ge", weft_ge, 0, false, false, false },
+    { THIS_ROW, "logical_and", weft_logical_and, 0, false, false, false },
+    { THIS_ROW, "logical_or", weft_logical_or, 0, false, false, false },
+    { THIS_ROW, "logical_xor", weft_logical_xor, 0, false, false, false },
+    { THIS_ROW, "add_scaled", add_scaled, 1, false, false, false },
+    { THIS_ROW, "lerp", lerp, 2, false, false, false },
 };
 
 /* What it has to be, from operands of one type. */
@@ -227,6 +228,7 @@ static void test_two(void **state)
     start(21);
     for (size_t i = 0; i < sizeof(binaries) / sizeof(binaries[0]); i++) {
         const binary *b = &binaries[i];
+        enter_row(b->place, __func__);
         for (int types = 0; types < WEFT_DTYPE_COUNT * WEFT_DTYPE_COUNT; types++) {
             weft_dtype first = (weft_dtype)(types % WEFT_DTYPE_COUNT),
                        second = (weft_dtype)(types / WEFT_DTYPE_COUNT);
@@ -244,6 +246,7 @@ static void test_two(void **state)
             weft_scope_close();
         }
     }
+    leave_rows();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
@@ -338,15 +341,16 @@ static void test_in_place(void **state)
         binary out_of_place;
         weft_tensor *(*call)(weft_tensor *a, weft_tensor *b);
     } operations[] = {
-        { { "copy_inplace", second, 0, false, false, false }, weft_copy_inplace },
-        { { "add_inplace", add_scaled, 1, false, false, false }, add_in_place },
-        { { "mul_inplace", weft_mul, 0, false, true, false }, weft_mul_inplace },
-        { { "div_inplace", weft_div, 2, false, true, false }, weft_div_inplace },
-        { { "lerp_inplace", lerp, 2, false, false, false }, lerp_in_place },
+        { { THIS_ROW, "copy_inplace", second, 0, false, false, false }, weft_copy_inplace },
+        { { THIS_ROW, "add_inplace", add_scaled, 1, false, false, false }, add_in_place },
+        { { THIS_ROW, "mul_inplace", weft_mul, 0, false, true, false }, weft_mul_inplace },
+        { { THIS_ROW, "div_inplace", weft_div, 2, false, true, false }, weft_div_inplace },
+        { { THIS_ROW, "lerp_inplace", lerp, 2, false, false, false }, lerp_in_place },
     };
     start(23);
     for (int i = 0; i < 3000; i++) {
         const binary *b = &operations[i % 5].out_of_place;
+        enter_row(b->place, __func__);
         weft_dtype target = any_of(b->least), other = any_of(b->least);
         if (category(other) > category(target)) {
             continue;
@@ -358,6 +362,7 @@ static void test_in_place(void **state)
         check_same(operations[i % 5].call(x[0].tensor, x[1].tensor), expected, b->name, 2, x);
         weft_scope_close();
     }
+    leave_rows();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 

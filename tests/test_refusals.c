@@ -49,6 +49,7 @@ CALL(reshape, weft_reshape(a, 1, reshaped))
 
 /* How a call is refused whose inputs would be right but for one: arguments[i] is the name of input i. */
 typedef struct operation_row {
+    row_place place;
     const char *function;
     call_function call;
     const char *arguments[3]; /* NULL: it has no more */
@@ -59,90 +60,107 @@ typedef struct operation_row {
 } operation_row;
 
 static const operation_row operations[] = {
-    { "weft_add", call_add, { "a", "b" }, { 2, 2 }, { 0 }, WEFT_TYPES_ALL, true },
-    { "weft_sub", call_sub, { "a", "b" }, { 2, 2 }, { 0 }, WEFT_TYPES_NUMBER, true },
-    { "weft_mul", call_mul, { "a", "b" }, { 2, 2 }, { 0 }, WEFT_TYPES_ALL, true },
-    { "weft_scale", call_scale, { "a" }, { 2 }, { 0 }, WEFT_TYPES_NUMBER, true },
-    { "weft_add_inplace", call_add_inplace, { "a", "b" }, { 2, 2 }, { 0 }, WEFT_TYPES_NUMBER, true },
-    { "weft_relu", call_relu, { "a" }, { 2 }, { 0 }, WEFT_TYPES_NUMBER, true },
-    { "weft_relu_backward",
+    { THIS_ROW, "weft_add", call_add, { "a", "b" }, { 2, 2 }, { 0 }, WEFT_TYPES_ALL, true },
+    { THIS_ROW, "weft_sub", call_sub, { "a", "b" }, { 2, 2 }, { 0 }, WEFT_TYPES_NUMBER, true },
+    { THIS_ROW, "weft_mul", call_mul, { "a", "b" }, { 2, 2 }, { 0 }, WEFT_TYPES_ALL, true },
+    { THIS_ROW, "weft_scale", call_scale, { "a" }, { 2 }, { 0 }, WEFT_TYPES_NUMBER, true },
+    { THIS_ROW,
+      "weft_add_inplace",
+      call_add_inplace,
+      { "a", "b" },
+      { 2, 2 },
+      { 0 },
+      WEFT_TYPES_NUMBER,
+      true },
+    { THIS_ROW, "weft_relu", call_relu, { "a" }, { 2 }, { 0 }, WEFT_TYPES_NUMBER, true },
+    { THIS_ROW,
+      "weft_relu_backward",
       call_relu_backward,
       { "gradient", "input" },
       { 2, 2 },
       { 0 },
       WEFT_TYPES_FLOAT,
       false },
-    { "weft_gelu", call_gelu, { "a" }, { 2 }, { 0 }, WEFT_TYPES_FLOAT, true },
-    { "weft_gelu_backward",
+    { THIS_ROW, "weft_gelu", call_gelu, { "a" }, { 2 }, { 0 }, WEFT_TYPES_FLOAT, true },
+    { THIS_ROW,
+      "weft_gelu_backward",
       call_gelu_backward,
       { "gradient", "input" },
       { 2, 2 },
       { 0 },
       WEFT_TYPES_FLOAT,
       false },
-    { "weft_matmul", call_matmul, { "a", "b" }, { 2, 2 }, { 0 }, WEFT_TYPES_NUMBER, false },
-    { "weft_matmul_ex", call_matmul_ex, { "a", "b" }, { 3, 3 }, { 0 }, WEFT_TYPES_NUMBER, false },
-    { "weft_sum", call_sum, { "a" }, { 2 }, { 0 }, WEFT_TYPES_ALL, true },
-    { "weft_sum_all", call_sum_all, { "a" }, { 2 }, { 0 }, WEFT_TYPES_ALL, true },
-    { "weft_embedding",
+    { THIS_ROW, "weft_matmul", call_matmul, { "a", "b" }, { 2, 2 }, { 0 }, WEFT_TYPES_NUMBER, false },
+    { THIS_ROW, "weft_matmul_ex", call_matmul_ex, { "a", "b" }, { 3, 3 }, { 0 }, WEFT_TYPES_NUMBER, false },
+    { THIS_ROW, "weft_sum", call_sum, { "a" }, { 2 }, { 0 }, WEFT_TYPES_ALL, true },
+    { THIS_ROW, "weft_sum_all", call_sum_all, { "a" }, { 2 }, { 0 }, WEFT_TYPES_ALL, true },
+    { THIS_ROW,
+      "weft_embedding",
       call_embedding,
       { "table", "indices" },
       { 2, 1 },
       { false, true },
       WEFT_TYPES_FLOAT,
       false },
-    { "weft_embedding_backward",
+    { THIS_ROW,
+      "weft_embedding_backward",
       call_embedding_backward,
       { "gradient", "indices" },
       { 2, 1 },
       { false, true },
       WEFT_TYPES_FLOAT,
       false },
-    { "weft_cross_entropy",
+    { THIS_ROW,
+      "weft_cross_entropy",
       call_cross_entropy,
       { "logits", "targets" },
       { 2, 1 },
       { false, true },
       WEFT_TYPES_FLOAT,
       false },
-    { "weft_cross_entropy_backward",
+    { THIS_ROW,
+      "weft_cross_entropy_backward",
       call_cross_entropy_backward,
       { "logits", "targets", "gradient" },
       { 2, 1, 0 },
       { false, true },
       WEFT_TYPES_FLOAT,
       false },
-    { "weft_softmax", call_softmax, { "a" }, { 2 }, { 0 }, WEFT_TYPES_FLOAT, true },
-    { "weft_softmax_backward",
+    { THIS_ROW, "weft_softmax", call_softmax, { "a" }, { 2 }, { 0 }, WEFT_TYPES_FLOAT, true },
+    { THIS_ROW,
+      "weft_softmax_backward",
       call_softmax_backward,
       { "gradient", "output" },
       { 2, 2 },
       { 0 },
       WEFT_TYPES_FLOAT,
       false },
-    { "weft_layer_norm_backward",
+    { THIS_ROW,
+      "weft_layer_norm_backward",
       call_layer_norm_backward,
       { "a", "gradient" },
       { 2, 2 },
       { 0 },
       WEFT_TYPES_FLOAT,
       false },
-    { "weft_nll",
+    { THIS_ROW,
+      "weft_nll",
       call_nll,
       { "log_probabilities", "targets" },
       { 2, 1 },
       { false, true },
       WEFT_TYPES_FLOAT,
       false },
-    { "weft_mse", call_mse, { "a", "b" }, { 2, 2 }, { 0 }, WEFT_TYPES_FLOAT, false },
-    { "weft_mse_backward",
+    { THIS_ROW, "weft_mse", call_mse, { "a", "b" }, { 2, 2 }, { 0 }, WEFT_TYPES_FLOAT, false },
+    { THIS_ROW,
+      "weft_mse_backward",
       call_mse_backward,
       { "a", "b", "gradient" },
       { 2, 2, 0 },
       { 0 },
       WEFT_TYPES_FLOAT,
       false },
-    { "weft_reshape", call_reshape, { "a" }, { 2 }, { 0 }, WEFT_TYPES_ALL, true },
+    { THIS_ROW, "weft_reshape", call_reshape, { "a" }, { 2 }, { 0 }, WEFT_TYPES_ALL, true },
 };
 
 static weft_tensor *sixes(weft_dtype dtype, int ndim, weft_mesh *mesh)
@@ -199,6 +217,7 @@ static void test_null_and_released(void **state)
     (void)state;
     for (size_t r = 0; r < sizeof(operations) / sizeof(operations[0]); r++) {
         const operation_row *row = &operations[r];
+        enter_row(row->place, __func__);
         weft_scope_open();
         for (int i = 0; i < count_inputs(row); i++) {
             if (strcmp(row->arguments[i], "gradient") != 0 || i == 0) { /* else NULL means 1 */
@@ -208,6 +227,7 @@ static void test_null_and_released(void **state)
         }
         weft_scope_close();
     }
+    leave_rows();
 }
 
 static void test_wrong_types(void **state)
@@ -215,6 +235,7 @@ static void test_wrong_types(void **state)
     (void)state;
     for (size_t r = 0; r < sizeof(operations) / sizeof(operations[0]); r++) {
         const operation_row *row = &operations[r];
+        enter_row(row->place, __func__);
         weft_scope_open();
         for (int i = 0; i < count_inputs(row); i++) {
             for (int dtype = 0; dtype < WEFT_DTYPE_COUNT; dtype++) {
@@ -233,6 +254,7 @@ static void test_wrong_types(void **state)
         }
         weft_scope_close();
     }
+    leave_rows();
 }
 
 static void test_wrong_meshes(void **state)
@@ -240,6 +262,7 @@ static void test_wrong_meshes(void **state)
     (void)state;
     for (size_t r = 0; r < sizeof(operations) / sizeof(operations[0]); r++) {
         const operation_row *row = &operations[r];
+        enter_row(row->place, __func__);
         weft_scope_open();
         for (int i = 1; i < count_inputs(row); i++) {
             weft_dtype dtype = row->index[i] ? WEFT_I64 : WEFT_F32;
@@ -251,6 +274,7 @@ static void test_wrong_meshes(void **state)
         }
         weft_scope_close();
     }
+    leave_rows();
     /* The same shape, other ranks. */
     int ranks[] = { 5, 4, 3, 2 };
     int64_t mesh_shape[] = { 4 };
@@ -324,26 +348,29 @@ static void test_wrong_reshapes(void **state)
     weft_scope_open();
     weft_tensor *m46 = ones(WEFT_F32, 4, 6, -1), *empty = ones(WEFT_F32, 0, 6, -1);
     static const struct {
+        row_place place;
         int ndim;
         int64_t shape[3];
         weft_status status;
         const char *text;
     } cases[] = {
-        { 2, { 5, 5 }, WEFT_ERR_SHAPE, "a has shape [4, 6], which does not become shape [5, 5]" },
-        { 2, { -1, 5 }, WEFT_ERR_SHAPE, "which does not become shape [-1, 5]" },
-        { 2, { -1, -1 }, WEFT_ERR_SHAPE, "-1 in dimensions 0 and 1" },
-        { 2, { -2, 12 }, WEFT_ERR_SHAPE, "shape[0] is -2" },
-        { 2, { -1, 0 }, WEFT_ERR_SHAPE, "does not become" },
-        { 0, { 0 }, WEFT_ERR_SHAPE, "does not become shape []" },
-        { 9, { 24 }, WEFT_ERR_INVALID, "ndim is 9" },
-        { -1, { 24 }, WEFT_ERR_INVALID, "ndim is -1" },
-        { 3, { INT64_MAX, INT64_MAX, 4 }, WEFT_ERR_SHAPE, "shape" },
+        { THIS_ROW, 2, { 5, 5 }, WEFT_ERR_SHAPE, "a has shape [4, 6], which does not become shape [5, 5]" },
+        { THIS_ROW, 2, { -1, 5 }, WEFT_ERR_SHAPE, "which does not become shape [-1, 5]" },
+        { THIS_ROW, 2, { -1, -1 }, WEFT_ERR_SHAPE, "-1 in dimensions 0 and 1" },
+        { THIS_ROW, 2, { -2, 12 }, WEFT_ERR_SHAPE, "shape[0] is -2" },
+        { THIS_ROW, 2, { -1, 0 }, WEFT_ERR_SHAPE, "does not become" },
+        { THIS_ROW, 0, { 0 }, WEFT_ERR_SHAPE, "does not become shape []" },
+        { THIS_ROW, 9, { 24 }, WEFT_ERR_INVALID, "ndim is 9" },
+        { THIS_ROW, -1, { 24 }, WEFT_ERR_INVALID, "ndim is -1" },
+        { THIS_ROW, 3, { INT64_MAX, INT64_MAX, 4 }, WEFT_ERR_SHAPE, "shape" },
     };
     expect_no_more_tasks();
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        enter_row(cases[i].place, __func__);
         refused(weft_reshape(m46, cases[i].ndim, cases[i].shape), cases[i].status, "weft_reshape",
                 cases[i].text);
     }
+    leave_rows();
     refused(weft_reshape(m46, 2, NULL), WEFT_ERR_INVALID, "weft_reshape", "shape is NULL");
     int64_t unknown[] = { -1, 0 };
     refused(weft_reshape(empty, 2, unknown), WEFT_ERR_SHAPE, "weft_reshape", "does not become");

@@ -473,14 +473,26 @@ static void test_many_addends(void **state)
 {
     (void)state;
     start(MANY_RANKS, NULL);
+    /* clang-format off */
     static const struct {
+        row_place place;
         int ndim;
         int64_t shape[3];
-    } meshes[] = { { 1, { 128 } },      { 1, { 67 } },       { 1, { 140 } },
-                   { 2, { 9, 13 } },    { 2, { 2, 66 } },    { 3, { 4, 5, 7 } },
-                   { 3, { 5, 2, 14 } }, { 3, { 2, 33, 2 } }, { 2, { 70, 2 } } };
+    } meshes[] = {
+        { THIS_ROW, 1, { 128 } },
+        { THIS_ROW, 1, { 67 } },
+        { THIS_ROW, 1, { 140 } },
+        { THIS_ROW, 2, { 9, 13 } },
+        { THIS_ROW, 2, { 2, 66 } },
+        { THIS_ROW, 3, { 4, 5, 7 } },
+        { THIS_ROW, 3, { 5, 2, 14 } },
+        { THIS_ROW, 3, { 2, 33, 2 } },
+        { THIS_ROW, 2, { 70, 2 } },
+    };
+    /* clang-format on */
     prng random = prng_start(5);
     for (size_t i = 0; i < sizeof(meshes) / sizeof(meshes[0]); i++) {
+        enter_row(meshes[i].place, __func__);
         scene s = { .salt = prng_next(&random), .dtype = i % 3 == 0 ? WEFT_BF16 : WEFT_F32 };
         s.mesh = weft_mesh_create(meshes[i].ndim, meshes[i].shape, NULL);
         s.ndim = (int)i % 2;
@@ -501,6 +513,7 @@ static void test_many_addends(void **state)
         check_host(&s, tensor);
         weft_scope_close();
     }
+    leave_rows();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 

@@ -187,20 +187,23 @@ static void test_known_pairs(void **state)
 {
     (void)state;
     static const struct {
+        row_place place;
         int ndim, new_ndim;
         int64_t shape[4], new_shape[4];
     } pairs[] = {
-        { 3, 4, { 6, 2, 6 }, { 4, 3, 3, 2 } },
-        { 4, 4, { 4, 3, 6, 2 }, { 6, 2, 4, 3 } },
-        { 3, 4, { 2, 6, 8 }, { 3, 4, 2, 4 } },
-        { 4, 4, { 4, 3, 3, 6 }, { 6, 6, 2, 3 } },
+        { THIS_ROW, 3, 4, { 6, 2, 6 }, { 4, 3, 3, 2 } },
+        { THIS_ROW, 4, 4, { 4, 3, 6, 2 }, { 6, 2, 4, 3 } },
+        { THIS_ROW, 3, 4, { 2, 6, 8 }, { 3, 4, 2, 4 } },
+        { THIS_ROW, 4, 4, { 4, 3, 3, 6 }, { 6, 6, 2, 3 } },
     };
     source = prng_start(12);
     start_world("WEFT_PANEL_ROWS", "2");
     for (int i = 0; i < 40; i++) {
         for (size_t p = 0; p < sizeof(pairs) / sizeof(pairs[0]); p++) {
+            enter_row(pairs[p].place, __func__);
             check_values(pairs[p].ndim, pairs[p].shape, pairs[p].new_ndim, pairs[p].new_shape);
         }
+        leave_rows();
     }
     assert_int_equal(weft_finalize(), WEFT_OK);
 }

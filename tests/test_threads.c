@@ -82,14 +82,14 @@ static bool may_be_quiet(const char *function)
     return false;
 }
 
-static void check_call(const char *function, void *argument)
+static void check_call(row_place row, const char *function, void *argument)
 {
     visit *v = argument;
     bool quiet = strcmp(v->needle, "has not been called") == 0 && may_be_quiet(function) &&
                  weft_last_status() == WEFT_OK;
     bool refused = weft_last_status() == WEFT_ERR_STATE && strstr(weft_last_error(), v->needle) != NULL;
     if (!quiet && !refused && v->wrong[0] == '\0') {
-        snprintf(v->wrong, sizeof(v->wrong), "%s(): %s, \"%.300s\"", function,
+        snprintf(v->wrong, sizeof(v->wrong), "%s:%d: %s(): %s, \"%.300s\"", row.file, row.line, function,
                  weft_status_string(weft_last_status()), weft_last_error());
     }
     v->calls++;

@@ -312,46 +312,48 @@ static void bad_input_is_named(void **state)
 {
     (void)state;
     static const struct {
+        row_place place;
         const char *arguments, *says;
     } bad[] = {
-        { "", "--mesh" },
-        { "--mesh 2 --shape 5 --from S0", "--to" },
-        { "--mesh 2 --shape 5 --to R", "--from" },
-        { "--mesh 2 --from S0 --to R", "--shape" },
-        { "--mesh 2x --shape 5 --from S0 --to R", "--mesh" },
-        { "--mesh 0 --shape 5 --from S0 --to R", "--mesh" },
-        { "--mesh -2 --shape 5 --from S0 --to R", "--mesh" },
-        { "--mesh x2 --shape 5 --from S0 --to R", "--mesh" },
-        { "--mesh '' --shape 5 --from S0 --to R", "--mesh" },
-        { "--mesh 2,2 --shape 5 --from S0 --to R", "--mesh" },
-        { "--mesh 1x1x1x1x1x1x1x1x1 --shape 5 --from S0 --to R", "--mesh" },
-        { "--mesh 1048577 --shape 5 --from S0 --to R", "--mesh" },
-        { "--mesh 4294967296x4294967296 --shape 5 --from S0,R --to R,R", "--mesh" },
-        { "--mesh 99999999999999999999 --shape 5 --from S0 --to R", "--mesh" },
-        { "--mesh 2 --to-mesh 2097152 --shape 5 --from S0 --to R", "--to-mesh" },
-        { "--mesh 2 --shape 5xx3 --from S0 --to R", "--shape" },
-        { "--mesh 2 --shape -5 --from S0 --to R", "--shape" },
-        { "--mesh 2 --shape 4294967296x4294967296 --from S0 --to R", "--shape" },
-        { "--mesh 2 --shape 4611686018427387904 --from S0 --to R", "--shape" },
-        { "--mesh 2 --shape 5 --dtype f31 --from S0 --to R", "--dtype" },
-        { "--mesh 2 --shape 5 --from S1 --to R", "--from" },
-        { "--mesh 2 --shape 5 --from S0,S0 --to R", "--from" },
-        { "--mesh 2 --shape 5 --from Q --to R", "--from" },
-        { "--mesh 2 --shape scalar --from S0 --to R", "--from" },
-        { "--mesh 2 --shape 5 --from S0 --to S3", "--to:" },
-        { "--mesh 2 --shape 5 --from S0 --to P", "--to:" },
-        { "--mesh 2 --to-mesh 2x2 --shape 5 --from S0 --to R", "--to:" },
-        { "--mesh 2 --shape 5 --dtype i32 --from 'P(avg)' --to R", "--dtype" },
-        { "--mesh 2 --shape 5 --from S0 --to R --rank 2", "--rank" },
-        { "--mesh 2 --shape 5 --from S0 --to R --rank -1", "--rank" },
-        { "--mesh 2 --shape 5 --from S0 --to R --rank 1x", "--rank" },
-        { "--mesh 2 --shape 5 --from S0 --to R --local-ranks 0", "--local-ranks" },
-        { "--mesh 2 --shape 5 --from S0 --to R --algorithm ring", "--algorithm" },
-        { "--mesh 2 --shape 5 --from S0 --to R --color", "color" },
-        { "--mesh 2 --shape 5 --from S0 --to R --rank", "rank" },
-        { "--mesh 2 --shape 5 --from S0 --to R 7", "7" },
+        { THIS_ROW, "", "--mesh" },
+        { THIS_ROW, "--mesh 2 --shape 5 --from S0", "--to" },
+        { THIS_ROW, "--mesh 2 --shape 5 --to R", "--from" },
+        { THIS_ROW, "--mesh 2 --from S0 --to R", "--shape" },
+        { THIS_ROW, "--mesh 2x --shape 5 --from S0 --to R", "--mesh" },
+        { THIS_ROW, "--mesh 0 --shape 5 --from S0 --to R", "--mesh" },
+        { THIS_ROW, "--mesh -2 --shape 5 --from S0 --to R", "--mesh" },
+        { THIS_ROW, "--mesh x2 --shape 5 --from S0 --to R", "--mesh" },
+        { THIS_ROW, "--mesh '' --shape 5 --from S0 --to R", "--mesh" },
+        { THIS_ROW, "--mesh 2,2 --shape 5 --from S0 --to R", "--mesh" },
+        { THIS_ROW, "--mesh 1x1x1x1x1x1x1x1x1 --shape 5 --from S0 --to R", "--mesh" },
+        { THIS_ROW, "--mesh 1048577 --shape 5 --from S0 --to R", "--mesh" },
+        { THIS_ROW, "--mesh 4294967296x4294967296 --shape 5 --from S0,R --to R,R", "--mesh" },
+        { THIS_ROW, "--mesh 99999999999999999999 --shape 5 --from S0 --to R", "--mesh" },
+        { THIS_ROW, "--mesh 2 --to-mesh 2097152 --shape 5 --from S0 --to R", "--to-mesh" },
+        { THIS_ROW, "--mesh 2 --shape 5xx3 --from S0 --to R", "--shape" },
+        { THIS_ROW, "--mesh 2 --shape -5 --from S0 --to R", "--shape" },
+        { THIS_ROW, "--mesh 2 --shape 4294967296x4294967296 --from S0 --to R", "--shape" },
+        { THIS_ROW, "--mesh 2 --shape 4611686018427387904 --from S0 --to R", "--shape" },
+        { THIS_ROW, "--mesh 2 --shape 5 --dtype f31 --from S0 --to R", "--dtype" },
+        { THIS_ROW, "--mesh 2 --shape 5 --from S1 --to R", "--from" },
+        { THIS_ROW, "--mesh 2 --shape 5 --from S0,S0 --to R", "--from" },
+        { THIS_ROW, "--mesh 2 --shape 5 --from Q --to R", "--from" },
+        { THIS_ROW, "--mesh 2 --shape scalar --from S0 --to R", "--from" },
+        { THIS_ROW, "--mesh 2 --shape 5 --from S0 --to S3", "--to:" },
+        { THIS_ROW, "--mesh 2 --shape 5 --from S0 --to P", "--to:" },
+        { THIS_ROW, "--mesh 2 --to-mesh 2x2 --shape 5 --from S0 --to R", "--to:" },
+        { THIS_ROW, "--mesh 2 --shape 5 --dtype i32 --from 'P(avg)' --to R", "--dtype" },
+        { THIS_ROW, "--mesh 2 --shape 5 --from S0 --to R --rank 2", "--rank" },
+        { THIS_ROW, "--mesh 2 --shape 5 --from S0 --to R --rank -1", "--rank" },
+        { THIS_ROW, "--mesh 2 --shape 5 --from S0 --to R --rank 1x", "--rank" },
+        { THIS_ROW, "--mesh 2 --shape 5 --from S0 --to R --local-ranks 0", "--local-ranks" },
+        { THIS_ROW, "--mesh 2 --shape 5 --from S0 --to R --algorithm ring", "--algorithm" },
+        { THIS_ROW, "--mesh 2 --shape 5 --from S0 --to R --color", "color" },
+        { THIS_ROW, "--mesh 2 --shape 5 --from S0 --to R --rank", "rank" },
+        { THIS_ROW, "--mesh 2 --shape 5 --from S0 --to R 7", "7" },
     };
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(bad); i++) {
+        enter_row(bad[i].place, __func__);
         run r = run_tool(bad[i].arguments, true);
         if (r.status != 2) {
             fail_msg("%s: exit status %d", bad[i].arguments, r.status);
@@ -363,6 +365,7 @@ static void bad_input_is_named(void **state)
         assert_string_equal(r.text, "");
         free(r.text);
     }
+    leave_rows();
 }
 
 /* Shapes of up to 2^62 bytes: what all ranks move may be more than 64 bits tell. Figures are right, or refused;
