@@ -93,7 +93,7 @@ static const operation_row operations[] = {
     { THIS_ROW, "weft_matmul", call_matmul, { "a", "b" }, { 2, 2 }, { 0 }, WEFT_TYPES_NUMBER, false },
     { THIS_ROW, "weft_matmul_ex", call_matmul_ex, { "a", "b" }, { 3, 3 }, { 0 }, WEFT_TYPES_NUMBER, false },
     { THIS_ROW, "weft_sum", call_sum, { "a" }, { 2 }, { 0 }, WEFT_TYPES_ALL, true },
-    { THIS_ROW, "weft_sum_all", call_sum_all, { "a" }, { 2 }, { 0 }, WEFT_TYPES_ALL, true },
+    { THIS_ROW, "weft_sum", call_sum_all, { "a" }, { 2 }, { 0 }, WEFT_TYPES_ALL, true },
     { THIS_ROW,
       "weft_embedding",
       call_embedding,
