@@ -371,6 +371,18 @@ static void run_height(void **state)
     unsetenv("WEFT_CHECK");
 }
 
+void run_single_calls(uint64_t seed, size_t count, void (*const calls[])(void))
+{
+    start_world(NULL, NULL);
+    source = prng_start(seed);
+    weft_scope_open();
+    for (size_t i = 0; i < count; i++) {
+        calls[i]();
+    }
+    weft_scope_close();
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
 int run_suite(const suite *given, const struct CMUnitTest own[], size_t num_own)
 {
     suite s = *given;

@@ -86,6 +86,9 @@ typedef struct suite {
     void (*start)(const char *variable, const char *value); /* NULL: start_world() */
 } suite;
 
+/* Runs functions one after another, in a world with panels by default and in one scope. */
+void run_single_calls(uint64_t seed, size_t count, void (*const calls[])(void));
+
 /* Runs them (of the families, only the one that WEFT_TEST_ONLY names) and then the file's own tests; what
  * main() returns. */
 int run_suite(const suite *s, const struct CMUnitTest own[], size_t num_own);

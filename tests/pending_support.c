@@ -7,15 +7,20 @@
 
 weft_mesh *mesh;
 
+void start_configured(const weft_config *config)
+{
+    assert_int_equal(weft_init(config), WEFT_OK);
+    int64_t size = weft_world_size();
+    mesh = weft_mesh_create(1, &size, NULL);
+    assert_no_error();
+}
+
 void start(int64_t most, int ranks)
 {
     weft_config config = WEFT_CONFIG_DEFAULT;
     config.max_pending_tasks = most;
     config.ranks = ranks;
-    assert_int_equal(weft_init(&config), WEFT_OK);
-    int64_t size = weft_world_size();
-    mesh = weft_mesh_create(1, &size, NULL);
-    assert_no_error();
+    start_configured(&config);
 }
 
 void stop(void)

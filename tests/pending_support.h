@@ -18,6 +18,7 @@ extern weft_mesh *mesh;
 
 /* With a limit of so many pending tasks. */
 void start(int64_t most, int ranks);
+void start_configured(const weft_config *config);
 void stop(void);
 long long pending_now(void);
 int64_t resident_mb(void);

@@ -54,7 +54,8 @@ static void one_argument(bool all)
     char what[400];
     snprintf(what, sizeof(what), "%s%s(%s %s, %d)", largest ? "argmax" : "argmin", all ? "_all" : "",
              weft_dtype_name(a.dtype), describe_operand(&a.base), l.dim);
-    weft_tensor *result = all       ? (largest ? weft_argmax(a.tensor, WEFT_ALL_DIMS, false) : weft_argmin(a.tensor, WEFT_ALL_DIMS, false))
+    weft_tensor *result = all       ? (largest ? weft_argmax(a.tensor, WEFT_ALL_DIMS, false)
+                                               : weft_argmin(a.tensor, WEFT_ALL_DIMS, false))
                           : largest ? weft_argmax(a.tensor, spoken(&l), keepdim)
                                     : weft_argmin(a.tensor, spoken(&l), keepdim);
     check(result, WEFT_I64, ndim, shape, expected, 0, 0, what);
@@ -92,7 +93,8 @@ static void case_extreme_of_few(void)
     char what[400];
     snprintf(what, sizeof(what), "%s(%s %s)", largest ? "max" : "min", weft_dtype_name(a.dtype),
              describe_operand(&a.base));
-    check_typed(largest ? weft_max(a.tensor, WEFT_ALL_DIMS, false) : weft_min(a.tensor, WEFT_ALL_DIMS, false), a.dtype, 0, NULL, &expected, what);
+    check_typed(largest ? weft_max(a.tensor, WEFT_ALL_DIMS, false) : weft_min(a.tensor, WEFT_ALL_DIMS, false),
+                a.dtype, 0, NULL, &expected, what);
     release(&a.base);
 }
 
@@ -352,12 +354,8 @@ static const suite operations = { families, sizeof(families) / sizeof(families[0
 static void test_single_calls(void **state)
 {
     (void)state;
-    start_world(NULL, NULL);
-    source = prng_start(5);
-    weft_scope_open();
-    test_indices_out_of_range();
-    weft_scope_close();
-    assert_int_equal(weft_finalize(), WEFT_OK);
+    static void (*const calls[])(void) = { test_indices_out_of_range };
+    run_single_calls(5, sizeof(calls) / sizeof(calls[0]), calls);
 }
 
 int main(void)

@@ -362,30 +362,16 @@ static void special_softmax(weft_dtype type, weft_mesh *mesh, int cut)
     const double inf = INFINITY;
     const double values[N * C] = { 1,   -inf, 2, -inf, -inf, -inf, -inf, -inf, inf,  0,    1,    2,
                                    NAN, 0,    1, 2,    1000, 1000, 1000, 1000, -3e4, -3e4, -inf, -3e4 };
-    const double wanted[N * C] = { 1 / (1 + exp(1)),
-                                   0,
-                                   exp(1) / (1 + exp(1)),
-                                   0,
-                                   NAN,
-                                   NAN,
-                                   NAN,
-                                   NAN,
-                                   NAN,
-                                   NAN,
-                                   NAN,
-                                   NAN,
-                                   NAN,
-                                   NAN,
-                                   NAN,
-                                   NAN,
-                                   0.25,
-                                   0.25,
-                                   0.25,
-                                   0.25,
-                                   1.0 / 3,
-                                   1.0 / 3,
-                                   0,
-                                   1.0 / 3 };
+    /* clang-format off */
+    const double wanted[N * C] = {
+        1 / (1 + exp(1)), 0, exp(1) / (1 + exp(1)), 0,
+        NAN, NAN, NAN, NAN,
+        NAN, NAN, NAN, NAN,
+        NAN, NAN, NAN, NAN,
+        0.25, 0.25, 0.25, 0.25,
+        1.0 / 3, 1.0 / 3, 0, 1.0 / 3,
+    };
+    /* clang-format on */
     double logarithms[N * C];
     for (int i = 0; i < N * C; i++) {
         logarithms[i] = log(wanted[i]);

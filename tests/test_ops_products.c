@@ -388,50 +388,46 @@ static void case_convolution(void)
     release(&bias);
 }
 
-static void case_convolution_backward_input(void)
+/* The gradient of the input, or of the weight, from the result's and the other one. */
+static void one_convolution_backward(bool of_weight)
 {
     convolution_case c = any_convolution();
     weft_convolution options = options_of(&c);
     weft_mesh *mesh = any_mesh();
     weft_dtype type = any_float_type();
-    int64_t shape_x[4], shape_weight[4], shape[4];
-    int ndim = shape_of(&c, c.x, shape_x);
-    shape_of(&c, c.weight, shape_weight);
-    shape_of(&c, c.result, shape);
+    int64_t shape[4], shape_found[4], shape_other[4];
+    int ndim = shape_of(&c, c.result, shape);
+    shape_of(&c, of_weight ? c.weight : c.x, shape_found);
+    shape_of(&c, of_weight ? c.x : c.weight, shape_other);
     operand gradient = make_narrow(mesh, type, ndim, shape, WHOLE),
-            weight = make_narrow(mesh, type, ndim, shape_weight, WHOLE);
-    double *expected = calloc((size_t)shape_count(ndim, shape_x) + 1, sizeof(double));
-    visit_products(&c, add_input, &(convolved){ NULL, weight.dense, gradient.dense, expected });
-    weft_tensor *result = (c.spatial == 2 ? weft_conv2d_backward_input : weft_conv1d_backward_input)(
-        gradient.tensor, weight.tensor, shape_x, &options);
-    check_narrow(result, type, ndim, shape_x, expected, gradient.exact && weight.exact ? 0 : 64, 500,
-                 describe_convolution(&c, &gradient, &weight, type));
+            other = make_narrow(mesh, type, ndim, shape_other, WHOLE);
+    double *expected = calloc((size_t)shape_count(ndim, shape_found) + 1, sizeof(double));
+    convolved all = { of_weight ? other.dense : NULL, of_weight ? NULL : other.dense, gradient.dense,
+                      expected };
+    visit_products(&c, of_weight ? add_weight : add_input, &all);
+    weft_tensor *(*const functions[2][2])(weft_tensor *, weft_tensor *, const int64_t[],
+                                          const weft_convolution *) = {
+        { weft_conv1d_backward_input, weft_conv2d_backward_input },
+        { weft_conv1d_backward_weight, weft_conv2d_backward_weight },
+    };
+    weft_tensor *result =
+        functions[of_weight][c.spatial - 1](gradient.tensor, other.tensor, shape_found, &options);
+    double roundings = gradient.exact && other.exact ? 0 : of_weight ? 256 : 64;
+    check_narrow(result, type, ndim, shape_found, expected, roundings, of_weight ? 2000 : 500,
+                 describe_convolution(&c, &gradient, &other, type));
     free(expected);
     release(&gradient);
-    release(&weight);
+    release(&other);
+}
+
+static void case_convolution_backward_input(void)
+{
+    one_convolution_backward(false);
 }
 
 static void case_convolution_backward_weight(void)
 {
-    convolution_case c = any_convolution();
-    weft_convolution options = options_of(&c);
-    weft_mesh *mesh = any_mesh();
-    weft_dtype type = any_float_type();
-    int64_t shape_x[4], shape_weight[4], shape[4];
-    int ndim = shape_of(&c, c.x, shape_x);
-    shape_of(&c, c.weight, shape_weight);
-    shape_of(&c, c.result, shape);
-    operand gradient = make_narrow(mesh, type, ndim, shape, WHOLE),
-            x = make_narrow(mesh, type, ndim, shape_x, WHOLE);
-    double *expected = calloc((size_t)shape_count(ndim, shape_weight) + 1, sizeof(double));
-    visit_products(&c, add_weight, &(convolved){ x.dense, NULL, gradient.dense, expected });
-    weft_tensor *result = (c.spatial == 2 ? weft_conv2d_backward_weight : weft_conv1d_backward_weight)(
-        gradient.tensor, x.tensor, shape_weight, &options);
-    check_narrow(result, type, ndim, shape_weight, expected, gradient.exact && x.exact ? 0 : 256, 2000,
-                 describe_convolution(&c, &gradient, &x, type));
-    free(expected);
-    release(&gradient);
-    release(&x);
+    one_convolution_backward(true);
 }
 
 /* Reals, twice; also with more rows than columns are made for at a time. */
@@ -510,7 +506,8 @@ static void test_halo(void **state)
     assert_no_error();
     assert_int_equal(weft_tensor_placements(dweight)[0].kind, WEFT_PARTIAL);
     double sum = 0;
-    assert_int_equal(weft_to_host(weft_to_type(weft_sum(y, WEFT_ALL_DIMS, false), WEFT_F64), &sum, sizeof(sum)), WEFT_OK);
+    assert_int_equal(
+        weft_to_host(weft_to_type(weft_sum(y, WEFT_ALL_DIMS, false), WEFT_F64), &sum, sizeof(sum)), WEFT_OK);
     /* Of 3 x 3 taps, 3 H - 2 times 3 W - 2 meet the image. */
     assert_true(sum == (double)(N * 6 * CHANNELS * (3 * H - 2) * (3 * W - 2)));
     assert_int_equal(weft_finalize(), WEFT_OK);

@@ -278,16 +278,9 @@ static void test_no_indices_on_failure(void)
 static void test_single_calls(void **state)
 {
     (void)state;
-    start_world(NULL, NULL);
-    source = prng_start(5);
-    weft_scope_open();
-    test_closeness();
-    test_large_integers();
-    test_unlike_tensors();
-    test_sums_of_narrow_addends();
-    test_no_indices_on_failure();
-    weft_scope_close();
-    assert_int_equal(weft_finalize(), WEFT_OK);
+    static void (*const calls[])(void) = { test_closeness, test_large_integers, test_unlike_tensors,
+                                           test_sums_of_narrow_addends, test_no_indices_on_failure };
+    run_single_calls(5, sizeof(calls) / sizeof(calls[0]), calls);
 }
 
 int main(void)

@@ -181,9 +181,7 @@ static void test_broken_world_ends_the_wait(void **state)
     weft_config config = WEFT_CONFIG_DEFAULT;
     config.max_pending_tasks = MOST;
     config.timeout_s = TIMEOUT_S;
-    assert_int_equal(weft_init(&config), WEFT_OK);
-    int64_t size = weft_world_size();
-    mesh = weft_mesh_create(1, &size, NULL);
+    start_configured(&config);
     weft_tensor *x = full(ROWS, 0, "S0");
     if (is_last()) {
         sleep_ms(TIMEOUT_S * 1200);

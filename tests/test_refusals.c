@@ -212,69 +212,67 @@ static void refused_with(const operation_row *row, int i, weft_tensor *wrong, we
     refused(row->call(inputs[0], inputs[1], inputs[2]), status, row->function, expected);
 }
 
-static void test_null_and_released(void **state)
+/* `check` is done with each row and each of its inputs, from `first` on. */
+static void for_all_inputs(const char *test, int first, void (*check)(const operation_row *row, int i))
 {
-    (void)state;
     for (size_t r = 0; r < sizeof(operations) / sizeof(operations[0]); r++) {
-        const operation_row *row = &operations[r];
-        enter_row(row->place, __func__);
+        enter_row(operations[r].place, test);
         weft_scope_open();
-        for (int i = 0; i < count_inputs(row); i++) {
-            if (strcmp(row->arguments[i], "gradient") != 0 || i == 0) { /* else NULL means 1 */
-                refused_with(row, i, NULL, WEFT_ERR_INVALID, "is NULL");
-            }
-            refused_with(row, i, a_released_one, WEFT_ERR_INVALID, "(0x");
+        for (int i = first; i < count_inputs(&operations[r]); i++) {
+            check(&operations[r], i);
         }
         weft_scope_close();
     }
     leave_rows();
+}
+
+static void check_null_and_released(const operation_row *row, int i)
+{
+    if (strcmp(row->arguments[i], "gradient") != 0 || i == 0) { /* else NULL means 1 */
+        refused_with(row, i, NULL, WEFT_ERR_INVALID, "is NULL");
+    }
+    refused_with(row, i, a_released_one, WEFT_ERR_INVALID, "(0x");
+}
+
+static void test_null_and_released(void **state)
+{
+    (void)state;
+    for_all_inputs(__func__, 0, check_null_and_released);
+}
+
+static void check_wrong_types(const operation_row *row, int i)
+{
+    for (int dtype = 0; dtype < WEFT_DTYPE_COUNT; dtype++) {
+        unsigned types = row->index[i] ? WEFT_TYPES_INDEX : row->types;
+        bool accepted = (types & WEFT_TYPE_BIT(dtype)) != 0,
+             alike = i > 0 && !row->index[i] && !row->mixed; /* as input 0, which is f32 */
+        if (!accepted || (alike && dtype != WEFT_F32)) {
+            char text[60];
+            snprintf(text, sizeof(text), "is %s, expected", weft_dtype_name((weft_dtype)dtype));
+            refused_with(row, i, sixes((weft_dtype)dtype, row->ndim[i], line()), WEFT_ERR_DTYPE, text);
+        }
+    }
 }
 
 static void test_wrong_types(void **state)
 {
     (void)state;
-    for (size_t r = 0; r < sizeof(operations) / sizeof(operations[0]); r++) {
-        const operation_row *row = &operations[r];
-        enter_row(row->place, __func__);
-        weft_scope_open();
-        for (int i = 0; i < count_inputs(row); i++) {
-            for (int dtype = 0; dtype < WEFT_DTYPE_COUNT; dtype++) {
-                unsigned types = row->index[i] ? WEFT_TYPES_INDEX : row->types;
-                bool accepted = (types & WEFT_TYPE_BIT(dtype)) != 0;
-                char text[60];
-                snprintf(text, sizeof(text), "is %s, expected", weft_dtype_name((weft_dtype)dtype));
-                if (!accepted) {
-                    refused_with(row, i, sixes((weft_dtype)dtype, row->ndim[i], line()), WEFT_ERR_DTYPE,
-                                 text);
-                } else if (i > 0 && !row->index[i] && !row->mixed && dtype != WEFT_F32) {
-                    refused_with(row, i, sixes((weft_dtype)dtype, row->ndim[i], line()), WEFT_ERR_DTYPE,
-                                 text);
-                }
-            }
-        }
-        weft_scope_close();
+    for_all_inputs(__func__, 0, check_wrong_types);
+}
+
+static void check_wrong_mesh(const operation_row *row, int i)
+{
+    weft_dtype dtype = row->index[i] ? WEFT_I64 : WEFT_F32;
+    if (row->ndim[i] > 0) { /* scalars are moved by themselves: test_meshes.c */
+        refused_with(row, i, sixes(dtype, row->ndim[i], grid()), WEFT_ERR_MESH,
+                     "on mesh 2x3 (data, model): weft_redistribute()");
     }
-    leave_rows();
 }
 
 static void test_wrong_meshes(void **state)
 {
     (void)state;
-    for (size_t r = 0; r < sizeof(operations) / sizeof(operations[0]); r++) {
-        const operation_row *row = &operations[r];
-        enter_row(row->place, __func__);
-        weft_scope_open();
-        for (int i = 1; i < count_inputs(row); i++) {
-            weft_dtype dtype = row->index[i] ? WEFT_I64 : WEFT_F32;
-            if (row->ndim[i] == 0) {
-                continue; /* scalars are moved by themselves: test_meshes.c */
-            }
-            refused_with(row, i, sixes(dtype, row->ndim[i], grid()), WEFT_ERR_MESH,
-                         "on mesh 2x3 (data, model): weft_redistribute()");
-        }
-        weft_scope_close();
-    }
-    leave_rows();
+    for_all_inputs(__func__, 1, check_wrong_mesh);
     /* The same shape, other ranks. */
     int ranks[] = { 5, 4, 3, 2 };
     int64_t mesh_shape[] = { 4 };
@@ -411,7 +409,8 @@ static void test_chain_after_an_error(void **state)
     assert_int_equal(tasks(), tasks_before);
     assert_error(WEFT_ERR_SHAPE, "weft_matmul: b has size 4");
     float sum = 0;
-    assert_int_equal(weft_to_host(weft_sum(weft_relu(weft_add(a, a)), WEFT_ALL_DIMS, false), &sum, sizeof(sum)), WEFT_OK);
+    assert_int_equal(
+        weft_to_host(weft_sum(weft_relu(weft_add(a, a)), WEFT_ALL_DIMS, false), &sum, sizeof(sum)), WEFT_OK);
     assert_true(sum == 48);
     weft_scope_close();
 }
