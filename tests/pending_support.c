@@ -48,22 +48,40 @@ void sleep_ms(long ms)
     nanosleep(&(struct timespec){ ms / 1000, ms % 1000 * 1000000 }, NULL);
 }
 
+/* scalars[0]: how many tasks must be pending before it ends. In place: what comes after it waits. */
+static void await_pending(const weft_kernel_call *call)
+{
+    while (pending_now() < (long long)call->scalars[0]) {
+        sleep_ms(1);
+    }
+}
+
 /* scalars[0]: milliseconds. In place: what comes after it waits. */
 static void doze(const weft_kernel_call *call)
 {
     sleep_ms((long)call->scalars[0]);
 }
 
-void let_doze(weft_tensor *tensor, double ms)
+static void hold_up(weft_tensor *tensor, const char *name, weft_kernel kernel, double number)
 {
     const weft_operation *operation = weft_operation_register(
-        &(weft_operation_description){ .name = "doze",
+        &(weft_operation_description){ .name = name,
                                        .rule = "A->A",
                                        .inputs = { { "a", WEFT_TYPE_BIT(WEFT_F64), false } },
                                        .outputs[0].in_place = true,
-                                       .kernel = doze });
-    weft_apply_options options = { .num_scalars = 1, .scalars = { ms } };
+                                       .kernel = kernel });
+    weft_apply_options options = { .num_scalars = 1, .scalars = { number } };
     assert_non_null(weft_apply(operation, 1, &tensor, &options));
+}
+
+void let_doze(weft_tensor *tensor, double ms)
+{
+    hold_up(tensor, "doze", doze, ms);
+}
+
+void let_await_pending(weft_tensor *tensor, int64_t count)
+{
+    hold_up(tensor, "await_pending", await_pending, (double)count);
 }
 
 void check_values(weft_tensor *tensor, int64_t rows, double expected)

@@ -28,6 +28,8 @@ void sleep_ms(long ms);
 weft_tensor *full(int64_t rows, double value, const char *text);
 /* A task in place that takes so long: the tasks after it wait. */
 void let_doze(weft_tensor *tensor, double ms);
+/* One that ends when so many tasks are pending. */
+void let_await_pending(weft_tensor *tensor, int64_t count);
 void check_values(weft_tensor *tensor, int64_t rows, double expected);
 
 #endif

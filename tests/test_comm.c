@@ -242,12 +242,13 @@ static void test_waiting_for_a_panel_is_no_time_out(void **state)
     weft_comm_stop(comm);
 }
 
-/* A transfer of many messages that takes longer than the time-out, while messages begin and end all the time.
- */
+/* A transfer of many messages that takes longer than the time-out, while messages begin and end all the
+ * time: on a busy machine too, for many gaps fit into the time-out. */
 static void test_slow_messages_are_no_time_out(void **state)
 {
     (void)state;
-    enum { COUNT = 20, GAP_MS = 50 };
+    enum { COUNT = 60, GAP_MS = 40, TIMEOUT_MS = 2000 };
+    _Static_assert((COUNT - 1) * GAP_MS > TIMEOUT_MS, "the gaps take longer than the time-out");
     int from[COUNT], to[COUNT] = { 0 };
     starpu_data_handle_t source, target;
     weft_message messages[COUNT];
@@ -256,15 +257,13 @@ static void test_slow_messages_are_no_time_out(void **state)
         messages[i] = plain_message((uint32_t)i, sizeof(int));
         messages[i].region.offset = i * (int64_t)sizeof(int);
     }
-    weft_comm *comm = start_engine_with(COUNT * GAP_MS * 1e-3 / 2);
+    weft_comm *comm = start_engine_with(TIMEOUT_MS * 1e-3);
     the_loopback.gap_us = GAP_MS * 1e3;
     starpu_variable_data_register(&source, STARPU_MAIN_RAM, (uintptr_t)from, sizeof(from));
     starpu_variable_data_register(&target, STARPU_MAIN_RAM, (uintptr_t)to, sizeof(to));
-    double begin_us = starpu_timing_now();
     assert_true(weft_comm_submit(comm, target, true, true, COUNT, messages, NULL, NULL));
     assert_true(weft_comm_submit(comm, source, false, false, COUNT, messages, NULL, NULL));
     weft_comm_wait(comm);
-    assert_true((starpu_timing_now() - begin_us) * 1e-6 > weft_comm_timeout_s(comm));
     assert_int_equal(weft_error_collect(), WEFT_OK);
     starpu_data_unregister(source);
     starpu_data_unregister(target);
