@@ -90,6 +90,17 @@ const char *describe(weft_mesh *mesh, const weft_placement *placements, int ndim
     return text;
 }
 
+void start_with_panels(int ranks, const char *panel_rows)
+{
+    unsetenv("WEFT_PANEL_ROWS");
+    if (panel_rows != NULL) {
+        setenv("WEFT_PANEL_ROWS", panel_rows, 1);
+    }
+    weft_config config = WEFT_CONFIG_DEFAULT;
+    config.ranks = ranks;
+    assert_int_equal(weft_init(&config), WEFT_OK);
+}
+
 void assert_no_error(void)
 {
     if (weft_last_status() != WEFT_OK) {

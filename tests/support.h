@@ -29,6 +29,9 @@ int64_t shape_count(int ndim, const int64_t shape[]);
 /* The text of a case, for messages of tests that fail. */
 const char *describe(weft_mesh *mesh, const weft_placement *placements, int ndim, const int64_t shape[]);
 
+/* Starts the library with this number of ranks, and this height of panels (NULL: by default). */
+void start_with_panels(int ranks, const char *panel_rows);
+
 /* Asserts that no error is kept; prints it when there is one. */
 void assert_no_error(void);
 /* Asserts that the first error has this status and that its message contains the text; clears it. */

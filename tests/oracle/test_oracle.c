@@ -277,13 +277,7 @@ static int64_t run_case(const oracle_file *file, const oracle_case *c, int64_t c
 
 static void start_world(const char *panel_rows)
 {
-    unsetenv("WEFT_PANEL_ROWS");
-    if (panel_rows != NULL) {
-        setenv("WEFT_PANEL_ROWS", panel_rows, 1);
-    }
-    weft_config config = WEFT_CONFIG_DEFAULT;
-    config.ranks = ORACLE_RANKS;
-    assert_int_equal(weft_init(&config), WEFT_OK);
+    start_with_panels(ORACLE_RANKS, panel_rows);
     failures = 0;
 }
 
