@@ -61,7 +61,8 @@ static void expect_values(weft_tensor *tensor, int64_t count, double (*value)(in
     free(values);
 }
 
-static weft_local_output output_of(weft_dtype dtype, int ndim, const int64_t *of, const weft_placement *placements)
+static weft_local_output output_of(weft_dtype dtype, int ndim, const int64_t *of,
+                                   const weft_placement *placements)
 {
     return (weft_local_output){ .dtype = dtype, .ndim = ndim, .shape = of, .placements = placements };
 }
@@ -141,7 +142,8 @@ static void a13_several_inputs_and_outputs(void **state)
     weft_scope_open();
     weft_tensor *x = numbered(rows), *bound = weft_full(WEFT_F64, 0, NULL, 450, mesh, NULL), *results[3];
     weft_tensor *const inputs[] = { x, x, bound };
-    const weft_local_output outputs[] = { output_of(WEFT_F64, 0, NULL, sums), output_of(WEFT_I64, 0, NULL, sums),
+    const weft_local_output outputs[] = { output_of(WEFT_F64, 0, NULL, sums),
+                                          output_of(WEFT_I64, 0, NULL, sums),
                                           output_of(WEFT_BOOL, 2, shape, rows) };
     assert_int_equal(weft_local_map(three_results, 3, inputs, 3, outputs, NULL, results), WEFT_OK);
     double sum = 0, count = 0, expected = 0;
@@ -207,7 +209,8 @@ static void a13_in_placements(void **state)
     weft_tensor *const inputs[] = { elsewhere, numbered(blocks), bound };
     const weft_placement *const placements[] = { rows, rows, NULL };
     const weft_local_map_options options = { .mesh = mesh, .in_placements = placements };
-    const weft_local_output outputs[] = { output_of(WEFT_F64, 0, NULL, sums), output_of(WEFT_I64, 0, NULL, sums),
+    const weft_local_output outputs[] = { output_of(WEFT_F64, 0, NULL, sums),
+                                          output_of(WEFT_I64, 0, NULL, sums),
                                           output_of(WEFT_BOOL, 2, shape, rows) };
     assert_int_equal(weft_local_map(three_results, 3, inputs, 3, outputs, &options, results), WEFT_OK);
     double count = 0;
@@ -402,10 +405,13 @@ static void a13_refuses(void **state)
                             bad_shape = output_of(WEFT_F64, 2, negative, rows),
                             bad_ndim = output_of(WEFT_F64, 9, shape, rows),
                             bad_layout = output_of(WEFT_F64, 2, shape, third);
-    const weft_local_map_options no_mesh = { .mesh = (weft_mesh *)&y }, bad_placements = { .in_placements = bad_in },
+    const weft_local_map_options no_mesh = { .mesh = (weft_mesh *)&y },
+                                 bad_placements = { .in_placements = bad_in },
                                  partial = { .in_placements = to_partial },
-                                 gradients = { .grad_placements = bad_in }, no_context = { .context_size = 8 };
+                                 gradients = { .grad_placements = bad_in },
+                                 no_context = { .context_size = 8 };
     const struct {
+        row_place place;
         weft_local_function function;
         int num_inputs;
         weft_tensor *const *inputs;
@@ -415,26 +421,28 @@ static void a13_refuses(void **state)
         weft_status status;
         const char *text;
     } table[] = {
-        { NULL, 1, &x, 1, &good, NULL, WEFT_ERR_INVALID, "function is NULL" },
-        { add_one, -1, &x, 1, &good, NULL, WEFT_ERR_INVALID, "num_inputs is -1" },
-        { add_one, 1, &x, 0, &good, NULL, WEFT_ERR_INVALID, "num_outputs is 0" },
-        { add_one, 1, NULL, 1, &good, NULL, WEFT_ERR_INVALID, "inputs is NULL" },
-        { add_one, 1, nothing, 1, &good, NULL, WEFT_ERR_INVALID, "inputs[0] is NULL" },
-        { add_one, 1, &x, 1, NULL, NULL, WEFT_ERR_INVALID, "descriptions is NULL" },
-        { add_one, 1, &x, 1, &bad_type, NULL, WEFT_ERR_DTYPE, "descriptions[0]: dtype is 99" },
-        { add_one, 1, &x, 1, &bad_shape, NULL, WEFT_ERR_SHAPE, "descriptions[0]: shape[0] is -1" },
-        { add_one, 1, &x, 1, &bad_ndim, NULL, WEFT_ERR_INVALID, "descriptions[0]: ndim is 9" },
-        { add_one, 1, &x, 1, &bad_layout, NULL, WEFT_ERR_LAYOUT, "descriptions[0]: placements" },
-        { add_one, 1, &x, 1, &good, &no_mesh, WEFT_ERR_INVALID, "is not a mesh" },
-        { add_one, 0, NULL, 1, &good, NULL, WEFT_ERR_MESH, "mesh stack is empty" },
-        { add_one, 1, &x, 1, &good, &bad_placements, WEFT_ERR_LAYOUT, "options.in_placements[0]: placements" },
-        { add_one, 1, &x, 1, &good, &partial, WEFT_ERR_LAYOUT, "weft_local_map" },
-        { add_one, 1, &x, 1, &good, &gradients, WEFT_ERR_UNSUPPORTED, "options.grad_placements" },
-        { add_one, 1, &x, 1, &good, &no_context, WEFT_ERR_INVALID, "options.context is NULL" },
+        { THIS_ROW, NULL, 1, &x, 1, &good, NULL, WEFT_ERR_INVALID, "function is NULL" },
+        { THIS_ROW, add_one, -1, &x, 1, &good, NULL, WEFT_ERR_INVALID, "num_inputs is -1" },
+        { THIS_ROW, add_one, 1, &x, 0, &good, NULL, WEFT_ERR_INVALID, "num_outputs is 0" },
+        { THIS_ROW, add_one, 1, NULL, 1, &good, NULL, WEFT_ERR_INVALID, "inputs is NULL" },
+        { THIS_ROW, add_one, 1, nothing, 1, &good, NULL, WEFT_ERR_INVALID, "inputs[0] is NULL" },
+        { THIS_ROW, add_one, 1, &x, 1, NULL, NULL, WEFT_ERR_INVALID, "descriptions is NULL" },
+        { THIS_ROW, add_one, 1, &x, 1, &bad_type, NULL, WEFT_ERR_DTYPE, "descriptions[0]: dtype is 99" },
+        { THIS_ROW, add_one, 1, &x, 1, &bad_shape, NULL, WEFT_ERR_SHAPE, "descriptions[0]: shape[0] is -1" },
+        { THIS_ROW, add_one, 1, &x, 1, &bad_ndim, NULL, WEFT_ERR_INVALID, "descriptions[0]: ndim is 9" },
+        { THIS_ROW, add_one, 1, &x, 1, &bad_layout, NULL, WEFT_ERR_LAYOUT, "descriptions[0]: placements" },
+        { THIS_ROW, add_one, 1, &x, 1, &good, &no_mesh, WEFT_ERR_INVALID, "is not a mesh" },
+        { THIS_ROW, add_one, 0, NULL, 1, &good, NULL, WEFT_ERR_MESH, "mesh stack is empty" },
+        { THIS_ROW, add_one, 1, &x, 1, &good, &bad_placements, WEFT_ERR_LAYOUT,
+          "options.in_placements[0]: placements" },
+        { THIS_ROW, add_one, 1, &x, 1, &good, &partial, WEFT_ERR_LAYOUT, "weft_local_map" },
+        { THIS_ROW, add_one, 1, &x, 1, &good, &gradients, WEFT_ERR_UNSUPPORTED, "options.grad_placements" },
+        { THIS_ROW, add_one, 1, &x, 1, &good, &no_context, WEFT_ERR_INVALID, "options.context is NULL" },
     };
     weft_counters before, after;
     weft_get_counters(&before);
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        enter_row(table[i].place, __func__);
         y = x;
         assert_int_equal(weft_local_map(table[i].function, table[i].num_inputs, table[i].inputs,
                                         table[i].num_outputs, table[i].outputs, table[i].options, &y),
@@ -442,6 +450,7 @@ static void a13_refuses(void **state)
         assert_error(table[i].status, table[i].text);
         assert_true(y == (table[i].num_outputs > 0 ? NULL : x));
     }
+    leave_rows();
     assert_int_equal(weft_local_map(add_one, 1, &x, 1, &good, NULL, NULL), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "outputs is NULL");
     weft_get_counters(&after);

@@ -138,6 +138,7 @@ static void a1_submesh_refuses(void **state)
     const char *const twice[] = { "dp", "dp" }, *const unknown[] = { "dp", "cp" }, *const null[] = { NULL };
     static const char function[] = "weft_mesh_submesh";
     struct {
+        row_place place;
         weft_mesh *mesh;
         int count;
         const char *const *names;
@@ -145,23 +146,25 @@ static void a1_submesh_refuses(void **state)
         weft_status status;
         const char *text;
     } rows[] = {
-        { (weft_mesh *)rows, 1, names, 0, WEFT_ERR_INVALID, "mesh" },
-        { NULL, 1, names, 0, WEFT_ERR_MESH, "mesh stack is empty" },
-        { mesh, 0, names, 0, WEFT_ERR_INVALID, "num_names is 0, expected 1 to 3" },
-        { mesh, 4, names, 0, WEFT_ERR_INVALID, "num_names" },
-        { mesh, 1, NULL, 0, WEFT_ERR_INVALID, "names is NULL" },
-        { mesh, 1, null, 0, WEFT_ERR_INVALID, "names[0] is NULL" },
-        { mesh, 2, twice, 0, WEFT_ERR_INVALID, "names[0] and names[1] are both \"dp\"" },
-        { mesh, 2, unknown, 0, WEFT_ERR_INVALID, "names[1] is \"cp\"" },
-        { mesh, 1, names, -1, WEFT_ERR_INVALID, "rank is -1" },
-        { mesh, 1, names, RANKS, WEFT_ERR_INVALID, "rank is 12" },
-        { part, 1, names, 1, WEFT_ERR_MESH, "rank 1 is not in the mesh 2 (pp)" },
+        { THIS_ROW, (weft_mesh *)rows, 1, names, 0, WEFT_ERR_INVALID, "mesh" },
+        { THIS_ROW, NULL, 1, names, 0, WEFT_ERR_MESH, "mesh stack is empty" },
+        { THIS_ROW, mesh, 0, names, 0, WEFT_ERR_INVALID, "num_names is 0, expected 1 to 3" },
+        { THIS_ROW, mesh, 4, names, 0, WEFT_ERR_INVALID, "num_names" },
+        { THIS_ROW, mesh, 1, NULL, 0, WEFT_ERR_INVALID, "names is NULL" },
+        { THIS_ROW, mesh, 1, null, 0, WEFT_ERR_INVALID, "names[0] is NULL" },
+        { THIS_ROW, mesh, 2, twice, 0, WEFT_ERR_INVALID, "names[0] and names[1] are both \"dp\"" },
+        { THIS_ROW, mesh, 2, unknown, 0, WEFT_ERR_INVALID, "names[1] is \"cp\"" },
+        { THIS_ROW, mesh, 1, names, -1, WEFT_ERR_INVALID, "rank is -1" },
+        { THIS_ROW, mesh, 1, names, RANKS, WEFT_ERR_INVALID, "rank is 12" },
+        { THIS_ROW, part, 1, names, 1, WEFT_ERR_MESH, "rank 1 is not in the mesh 2 (pp)" },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        enter_row(rows[i].place, __func__);
         assert_null(weft_mesh_submesh(rows[i].mesh, rows[i].count, rows[i].names, rows[i].rank));
         assert_non_null(strstr(weft_last_error(), function));
         assert_error(rows[i].status, rows[i].text);
     }
+    leave_rows();
 }
 
 /* Tensors on several sub-meshes at once, each computed with by all processes: groups of expert ranks, say. */
@@ -276,7 +279,8 @@ static void a1_tensors_on_both(void **state)
 {
     (void)state;
     weft_mesh *mesh = scattered_mesh(), *joined = weft_mesh_flatten(mesh, 0, 2, "all");
-    const weft_placement split[] = { weft_shard(0), weft_shard(0), weft_shard(0) }, whole[] = { weft_shard(0) };
+    const weft_placement split[] = { weft_shard(0), weft_shard(0), weft_shard(0) },
+                         whole[] = { weft_shard(0) };
     double values[N], expected[N] = { 0, 1, 2, 3, 4, 5, 6 };
     weft_scope_open();
     weft_tensor *x = weft_distribute(WEFT_F64, 1, (const int64_t[]){ N }, expected, mesh, split);

@@ -73,7 +73,8 @@ static void a9_contents(void **state)
     weft_tensor_set_name(x, "x");
     const char *text = written(weft_tensor_print, x);
     if (weft_process_index() == 0) {
-        assert_string_equal(text, "weft_tensor x f32[3, 2] [S0,R] on 2x2 (dp, t<&p)\n[[1, 2],\n [3, 4],\n [5, 6]]\n");
+        assert_string_equal(
+            text, "weft_tensor x f32[3, 2] [S0,R] on 2x2 (dp, t<&p)\n[[1, 2],\n [3, 4],\n [5, 6]]\n");
     } else {
         assert_string_equal(text, "");
     }
@@ -136,22 +137,28 @@ static void a9_sharding_as_text(void **state)
 {
     (void)state;
     static const struct {
+        row_place place;
         int ndim;
         int64_t shape[3];
         const char *placements, *drawing;
     } rows[] = {
-        { 2, { 8, 6 }, "S0,S1", "[down, across]\n    | 0:3 | 3:6\n0:4 | 0   | 1\n4:8 | 2   | 3\n" },
-        { 2, { 8, 6 }, "S1,S0", "[down, across]\n    | 0:3 | 3:6\n0:4 | 0   | 2\n4:8 | 1   | 3\n" },
-        { 2, { 8, 6 }, "R,S1", "[down, across]\n  | 0:3 | 3:6\n: | 0,2 | 1,3\n" },
-        { 2, { 8, 6 }, "P,S1", "[down, across]\n  | 0:3   | 3:6\n: | 0 + 2 | 1 + 3\n" },
-        { 2, { 8, 6 }, "R,P", "[down, across]\n  | :\n: | 0,2 + 1,3\n" },
-        { 1, { 5 }, "S0,S0", "[across]\n | 0:2 | 2:3 | 3:4 | 4:5\n | 0   | 1   | 2   | 3\n" },
-        { 1, { 1 }, "S0,R", "[across]\n | :\n | 0,1\nno elements: 2,3\n" },
-        { 2, { 0, 3 }, "S0,R", "no elements: 0,1,2,3\n" },
-        { 0, { 0 }, "R,R", "scalar\n | 0-3\n" },
-        { 3, { 4, 2, 4 }, "S2,S0", "[down, :, across]\n    | 0:2 | 2:4\n0:2 | 0   | 2\n2:4 | 1   | 3\n" },
+        { THIS_ROW, 2, { 8, 6 }, "S0,S1", "[down, across]\n    | 0:3 | 3:6\n0:4 | 0   | 1\n4:8 | 2   | 3\n" },
+        { THIS_ROW, 2, { 8, 6 }, "S1,S0", "[down, across]\n    | 0:3 | 3:6\n0:4 | 0   | 2\n4:8 | 1   | 3\n" },
+        { THIS_ROW, 2, { 8, 6 }, "R,S1", "[down, across]\n  | 0:3 | 3:6\n: | 0,2 | 1,3\n" },
+        { THIS_ROW, 2, { 8, 6 }, "P,S1", "[down, across]\n  | 0:3   | 3:6\n: | 0 + 2 | 1 + 3\n" },
+        { THIS_ROW, 2, { 8, 6 }, "R,P", "[down, across]\n  | :\n: | 0,2 + 1,3\n" },
+        { THIS_ROW, 1, { 5 }, "S0,S0", "[across]\n | 0:2 | 2:3 | 3:4 | 4:5\n | 0   | 1   | 2   | 3\n" },
+        { THIS_ROW, 1, { 1 }, "S0,R", "[across]\n | :\n | 0,1\nno elements: 2,3\n" },
+        { THIS_ROW, 2, { 0, 3 }, "S0,R", "no elements: 0,1,2,3\n" },
+        { THIS_ROW, 0, { 0 }, "R,R", "scalar\n | 0-3\n" },
+        { THIS_ROW,
+          3,
+          { 4, 2, 4 },
+          "S2,S0",
+          "[down, :, across]\n    | 0:2 | 2:4\n0:2 | 0   | 2\n2:4 | 1   | 3\n" },
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        enter_row(rows[i].place, __func__);
         weft_scope_open();
         const char *text = written(draw_text, laid_out(rows[i].ndim, rows[i].shape, rows[i].placements));
         const char *drawing = strchr(text, '\n');
@@ -159,6 +166,7 @@ static void a9_sharding_as_text(void **state)
         assert_string_equal(drawing + 1, rows[i].drawing);
         weft_scope_close();
     }
+    leave_rows();
 }
 
 /* Three dimensions sharded: two planes. */
@@ -171,9 +179,10 @@ static void a9_sharding_in_planes(void **state)
     weft_mesh *cube = weft_mesh_create(3, (const int64_t[]){ 2, 2, 2 }, NULL);
     const weft_placement all[] = { weft_shard(0), weft_shard(1), weft_shard(2) };
     weft_tensor *x = weft_empty(WEFT_F32, 3, (const int64_t[]){ 2, 3, 5 }, cube, all);
-    assert_string_equal(written(draw_text, x), "f32[2, 3, 5] [S0,S1,S2] on 2x2x2\n"
-                                               "[down, across, 0:3]\n    | 0:2 | 2:3\n0:1 | 0   | 2\n1:2 | 4   | 6\n"
-                                               "[down, across, 3:5]\n    | 0:2 | 2:3\n0:1 | 1   | 3\n1:2 | 5   | 7\n");
+    assert_string_equal(written(draw_text, x),
+                        "f32[2, 3, 5] [S0,S1,S2] on 2x2x2\n"
+                        "[down, across, 0:3]\n    | 0:2 | 2:3\n0:1 | 0   | 2\n1:2 | 4   | 6\n"
+                        "[down, across, 3:5]\n    | 0:2 | 2:3\n0:1 | 1   | 3\n1:2 | 5   | 7\n");
     weft_tensor_release(x);
 }
 

@@ -9,39 +9,40 @@
 /* ---- a table ------------------------------------------------------------------------------------------- */
 
 typedef struct row {
+    row_place place;
     const char *from, *to, *kind, *along; /* along: '1' for a mesh dimension, else '0' */
 } row;
 
 /* On a 2 x 4 mesh, of f32[64, 64]. */
 static const row rows[] = {
-    { "S0,R", "R,R", "all-gather", "10" },
-    { "R,S1", "R,R", "all-gather", "01" },
-    { "S0,S0", "R,R", "all-gather", "11" },
-    { "S0,S1", "R,R", "all-gather", "11" },
-    { "S0,S0", "S0,R", "all-gather", "01" },
-    { "S0,S0", "R,S0", "general", "00" }, /* chunks of chunks become chunks of the whole */
-    { "P,S0", "P,R", "all-gather", "01" },
-    { "P,R", "S0,R", "reduce-scatter", "10" },
-    { "P,P", "S0,S0", "reduce-scatter", "11" },
-    { "P,P", "S0,S1", "reduce-scatter", "11" },
-    { "P,S0", "S1,S0", "reduce-scatter", "10" },
-    { "P,S0", "S0,S0", "general", "00" },
-    { "S0,P", "S0,S0", "reduce-scatter", "01" },
-    { "P,R", "R,R", "all-reduce", "10" },
-    { "P(max),S1", "R,S1", "all-reduce", "10" },
-    { "P,P", "R,R", "all-reduce", "11" },
-    { "P,P", "P,R", "all-reduce", "01" },
-    { "P,P", "S0,R", "general", "00" },
-    { "S0,R", "S1,R", "all-to-all", "10" },
-    { "R,S1", "R,S0", "all-to-all", "01" },
-    { "S0,S0", "S0,S1", "all-to-all", "01" },
-    { "S0,S1", "S1,S1", "general", "00" },
-    { "S0,S1", "S1,S0", "general", "00" },
-    { "R,R", "S0,R", "local", "10" },
-    { "R,R", "S1,S0", "local", "11" },
-    { "R,S0", "S0,S0", "general", "00" },
-    { "S0,R", "S0,S0", "local", "01" },
-    { "R,S0", "S0,R", "general", "00" },
+    { THIS_ROW, "S0,R", "R,R", "all-gather", "10" },
+    { THIS_ROW, "R,S1", "R,R", "all-gather", "01" },
+    { THIS_ROW, "S0,S0", "R,R", "all-gather", "11" },
+    { THIS_ROW, "S0,S1", "R,R", "all-gather", "11" },
+    { THIS_ROW, "S0,S0", "S0,R", "all-gather", "01" },
+    { THIS_ROW, "S0,S0", "R,S0", "general", "00" }, /* chunks of chunks become chunks of the whole */
+    { THIS_ROW, "P,S0", "P,R", "all-gather", "01" },
+    { THIS_ROW, "P,R", "S0,R", "reduce-scatter", "10" },
+    { THIS_ROW, "P,P", "S0,S0", "reduce-scatter", "11" },
+    { THIS_ROW, "P,P", "S0,S1", "reduce-scatter", "11" },
+    { THIS_ROW, "P,S0", "S1,S0", "reduce-scatter", "10" },
+    { THIS_ROW, "P,S0", "S0,S0", "general", "00" },
+    { THIS_ROW, "S0,P", "S0,S0", "reduce-scatter", "01" },
+    { THIS_ROW, "P,R", "R,R", "all-reduce", "10" },
+    { THIS_ROW, "P(max),S1", "R,S1", "all-reduce", "10" },
+    { THIS_ROW, "P,P", "R,R", "all-reduce", "11" },
+    { THIS_ROW, "P,P", "P,R", "all-reduce", "01" },
+    { THIS_ROW, "P,P", "S0,R", "general", "00" },
+    { THIS_ROW, "S0,R", "S1,R", "all-to-all", "10" },
+    { THIS_ROW, "R,S1", "R,S0", "all-to-all", "01" },
+    { THIS_ROW, "S0,S0", "S0,S1", "all-to-all", "01" },
+    { THIS_ROW, "S0,S1", "S1,S1", "general", "00" },
+    { THIS_ROW, "S0,S1", "S1,S0", "general", "00" },
+    { THIS_ROW, "R,R", "S0,R", "local", "10" },
+    { THIS_ROW, "R,R", "S1,S0", "local", "11" },
+    { THIS_ROW, "R,S0", "S0,S0", "general", "00" },
+    { THIS_ROW, "S0,R", "S0,S0", "local", "01" },
+    { THIS_ROW, "R,S0", "S0,R", "general", "00" },
 };
 
 static const char *flags(const bool along[], int n, char text[])
@@ -68,15 +69,16 @@ static void test_table(void **state)
     fixture *f = *state;
     const weft_mesh_impl *m = mesh(f, 2, (int64_t[]){ 2, 4 });
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(rows); i++) {
+        enter_row(rows[i].place, __func__);
         const int64_t shape[] = { 64, 64 };
         weft_stage stage = stage_between(layout_of(f->table, m, rows[i].from, 2, shape, WEFT_F32),
                                          layout_of(f->table, m, rows[i].to, 2, shape, WEFT_F32));
         bool along[WEFT_MAX_DIMS];
         char text[WEFT_MAX_DIMS + 1];
-        print_message("%s to %s\n", rows[i].from, rows[i].to);
         assert_string_equal(weft_stage_kind_name(weft_stage_kind_of(&stage, along)), rows[i].kind);
         assert_string_equal(flags(along, 2, text), rows[i].along);
     }
+    leave_rows();
 }
 
 /* Mesh dimensions of one rank change nothing. */
@@ -99,23 +101,26 @@ static void test_roots(void **state)
     const weft_mesh_impl *one = mesh(f, 1, (int64_t[]){ 1 }), *m = mesh(f, 2, (int64_t[]){ 2, 4 });
     const int64_t shape[] = { 64, 64 };
     static const struct {
+        row_place place;
         const char *placements;
         weft_stage_kind from_root, to_root;
     } cases[] = {
-        { "R,R", WEFT_STAGE_BROADCAST, WEFT_STAGE_GENERAL },
-        { "S0,S1", WEFT_STAGE_SCATTER, WEFT_STAGE_GATHER },
-        { "S0,R", WEFT_STAGE_GENERAL, WEFT_STAGE_GENERAL },
-        { "P,P", WEFT_STAGE_GENERAL, WEFT_STAGE_REDUCE },
-        { "P,R", WEFT_STAGE_GENERAL, WEFT_STAGE_GENERAL },
+        { THIS_ROW, "R,R", WEFT_STAGE_BROADCAST, WEFT_STAGE_GENERAL },
+        { THIS_ROW, "S0,S1", WEFT_STAGE_SCATTER, WEFT_STAGE_GATHER },
+        { THIS_ROW, "S0,R", WEFT_STAGE_GENERAL, WEFT_STAGE_GENERAL },
+        { THIS_ROW, "P,P", WEFT_STAGE_GENERAL, WEFT_STAGE_REDUCE },
+        { THIS_ROW, "P,R", WEFT_STAGE_GENERAL, WEFT_STAGE_GENERAL },
     };
     const weft_layout *root = layout_of(f->table, one, "R", 2, shape, WEFT_F32);
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(cases); i++) {
+        enter_row(cases[i].place, __func__);
         const weft_layout *spread = layout_of(f->table, m, cases[i].placements, 2, shape, WEFT_F32);
         bool along[WEFT_MAX_DIMS];
         weft_stage from_root = stage_between(root, spread), to_root = stage_between(spread, root);
         assert_int_equal(weft_stage_kind_of(&from_root, along), cases[i].from_root);
         assert_int_equal(weft_stage_kind_of(&to_root, along), cases[i].to_root);
     }
+    leave_rows();
 }
 
 /* ---- access maps --------------------------------------------------------------------------------------- */
