@@ -80,42 +80,47 @@ static void a_part_of_a_file_is_none(void **state)
 static void texts_that_are_no_machine(void **state)
 {
     (void)state;
-    static const char *const changes[][2] = {
-        { "weft-machine 2", "weft-machine 1" },
-        { "weft-machine 2", "weft-machine 3" },
-        { "weft-machine 2", "starpu 2" },
-        { "task_us 2.000", "task_us 0.000" },
-        { "task_us 2.000", "task_us -2.000" },
-        { "task_us 2.000", "task_us nan" },
-        { "task_us 2.000", "task_us inf" },
-        { "task_us 2.000", "task_us" },
-        { "task_us 2.000", "task_us two" },
-        { "task_us 2.000", "task_us 2" },
-        { "task_us 2.000", "task_us 2,000" },
-        { "task_us 2.000", "task_us 2.0" },
-        { "task_us 2.000", "task_us 2.0000" },
-        { "task_us 2.000", "task_us .000" },
-        { "task_us 2.000", "task_us 2.000.000" },
-        { "task_us 2.000", "task_us 0x2.000" },
-        { "5000.000", "1e300" },
-        { "5000.000", "100000000.001" },
-        { "5000.000", "99999999999999999999.000" },
-        { "copy_bytes", "copied_bytes" },
-        { "near_latency_us 30.000", "near_latency_us 0.000" },
-        { "near_message_us 3.000", "near_message_us -3.000" },
-        { "end", "" },
+    static const struct {
+        row_place place;
+        const char *from, *to;
+    } changes[] = {
+        { THIS_ROW, "weft-machine 2", "weft-machine 1" },
+        { THIS_ROW, "weft-machine 2", "weft-machine 3" },
+        { THIS_ROW, "weft-machine 2", "starpu 2" },
+        { THIS_ROW, "task_us 2.000", "task_us 0.000" },
+        { THIS_ROW, "task_us 2.000", "task_us -2.000" },
+        { THIS_ROW, "task_us 2.000", "task_us nan" },
+        { THIS_ROW, "task_us 2.000", "task_us inf" },
+        { THIS_ROW, "task_us 2.000", "task_us" },
+        { THIS_ROW, "task_us 2.000", "task_us two" },
+        { THIS_ROW, "task_us 2.000", "task_us 2" },
+        { THIS_ROW, "task_us 2.000", "task_us 2,000" },
+        { THIS_ROW, "task_us 2.000", "task_us 2.0" },
+        { THIS_ROW, "task_us 2.000", "task_us 2.0000" },
+        { THIS_ROW, "task_us 2.000", "task_us .000" },
+        { THIS_ROW, "task_us 2.000", "task_us 2.000.000" },
+        { THIS_ROW, "task_us 2.000", "task_us 0x2.000" },
+        { THIS_ROW, "5000.000", "1e300" },
+        { THIS_ROW, "5000.000", "100000000.001" },
+        { THIS_ROW, "5000.000", "99999999999999999999.000" },
+        { THIS_ROW, "copy_bytes", "copied_bytes" },
+        { THIS_ROW, "near_latency_us 30.000", "near_latency_us 0.000" },
+        { THIS_ROW, "near_message_us 3.000", "near_message_us -3.000" },
+        { THIS_ROW, "end", "" },
     };
     char whole[1024] = "";
     weft_machine machine = WEFT_MACHINE_DEFAULT;
     written(&machine, whole, sizeof(whole));
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(changes); i++) {
+        enter_row(changes[i].place, __func__);
         char text[2048];
-        const char *place = strstr(whole, changes[i][0]);
+        const char *place = strstr(whole, changes[i].from);
         assert_non_null(place);
-        int length = snprintf(text, sizeof(text), "%.*s%s%s", (int)(place - whole), whole, changes[i][1],
-                              place + strlen(changes[i][0]));
+        int length = snprintf(text, sizeof(text), "%.*s%s%s", (int)(place - whole), whole, changes[i].to,
+                              place + strlen(changes[i].from));
         assert_false(read_back(text, (size_t)length, &machine));
     }
+    leave_rows();
     prng random = prng_start(2);
     for (int i = 0; i < 2000; i++) { /* any bytes may lie there: nothing to be met but an answer */
         char text[1024];
