@@ -176,16 +176,26 @@ static void test_out_in_place(void **state)
 static void test_no_transfers(void **state)
 {
     (void)state;
-    static const char *const forms[][3] = {
-        { "S0,R", "R,R", "S0,R" },   { "R,R", "R,S1", "R,S1" },   { "R,S1", "R,S0", "R,P" },
-        { "S0,R", "R,S1", "S0,S1" }, { "S0,S1", "R,S0", "S0,P" }, { "S1,S1", "S0,S0", "P,P" },
+    /* clang-format off */
+    static const struct {
+        row_place place;
+        const char *placements[3];
+    } forms[] = {
+        { THIS_ROW, { "S0,R", "R,R", "S0,R" } },
+        { THIS_ROW, { "R,R", "R,S1", "R,S1" } },
+        { THIS_ROW, { "R,S1", "R,S0", "R,P" } },
+        { THIS_ROW, { "S0,R", "R,S1", "S0,S1" } },
+        { THIS_ROW, { "S0,S1", "R,S0", "S0,P" } },
+        { THIS_ROW, { "S1,S1", "S0,S0", "P,P" } },
     };
+    /* clang-format on */
     weft_scope_open();
     int64_t a_shape[] = { 12, 24 }, b_shape[] = { 24, 18 };
     for (size_t f = 0; f < sizeof(forms) / sizeof(forms[0]); f++) {
+        enter_row(forms[f].place, __func__);
         weft_placement placements[3][2];
         for (int i = 0; i < 3; i++) {
-            assert_int_equal(weft_placements_parse(forms[f][i], 2, placements[i]), WEFT_OK);
+            assert_int_equal(weft_placements_parse(forms[f].placements[i], 2, placements[i]), WEFT_OK);
         }
         weft_tensor *a = weft_ones(WEFT_F32, 2, a_shape, grid(), placements[0]);
         weft_tensor *b = weft_ones(WEFT_F32, 2, b_shape, grid(), placements[1]);
@@ -198,6 +208,7 @@ static void test_no_transfers(void **state)
             assert_int_equal(weft_tensor_placements(c)[m].dim, placements[2][m].dim);
         }
     }
+    leave_rows();
     weft_scope_close();
 }
 
@@ -218,7 +229,8 @@ static void test_repeats(void **state)
     for (int i = 0; i < 20; i++) {
         weft_tensor *product = weft_matmul(a, b);
         assert_int_equal(weft_to_host(product, i == 0 ? first : again, sizeof(first)), WEFT_OK);
-        assert_int_equal(weft_to_host(weft_sum(product, WEFT_ALL_DIMS, false), &sum[i > 0], sizeof(sum[i > 0])), WEFT_OK);
+        assert_int_equal(
+            weft_to_host(weft_sum(product, WEFT_ALL_DIMS, false), &sum[i > 0], sizeof(sum[i > 0])), WEFT_OK);
         assert_true(i == 0 || (memcmp(first, again, sizeof(first)) == 0 &&
                                memcmp(&sum[0], &sum[1], sizeof(float)) == 0));
     }

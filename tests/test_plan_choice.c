@@ -293,15 +293,25 @@ static void nothing_becomes_partial(void **state)
 {
     fixture *f = *state;
     const weft_mesh_impl *m = mesh(f, 2, (int64_t[]){ 2, 2 }), *other = mesh(f, 2, (int64_t[]){ 2, 2 });
-    static const char *const pairs[][2] = {
-        { "R,R", "R,P" },           { "S0,R", "P,R" },          { "P,R", "R,P" },
-        { "P(sum),R", "P(max),R" }, { "P(sum),R", "P(avg),R" },
+    /* clang-format off */
+    static const struct {
+        row_place place;
+        const char *placements[2];
+    } pairs[] = {
+        { THIS_ROW, { "R,R", "R,P" } },
+        { THIS_ROW, { "S0,R", "P,R" } },
+        { THIS_ROW, { "P,R", "R,P" } },
+        { THIS_ROW, { "P(sum),R", "P(max),R" } },
+        { THIS_ROW, { "P(sum),R", "P(avg),R" } },
     };
+    /* clang-format on */
     const int64_t shape[] = { 4, 4 };
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(pairs); i++) {
-        expect_refusal(f, layout_of(f->table, m, pairs[i][0], 2, shape, WEFT_F32),
-                       layout_of(f->table, m, pairs[i][1], 2, shape, WEFT_F32), WEFT_ERR_LAYOUT);
+        enter_row(pairs[i].place, __func__);
+        expect_refusal(f, layout_of(f->table, m, pairs[i].placements[0], 2, shape, WEFT_F32),
+                       layout_of(f->table, m, pairs[i].placements[1], 2, shape, WEFT_F32), WEFT_ERR_LAYOUT);
     }
+    leave_rows();
     expect_refusal(f, layout_of(f->table, m, "P,R", 2, shape, WEFT_F32),
                    layout_of(f->table, other, "P,R", 2, shape, WEFT_F32), WEFT_ERR_LAYOUT);
 }
@@ -382,22 +392,34 @@ static void exchanges_within_processes_cost_less(void **state)
     const weft_mesh_impl *m = mesh(f, 2, (int64_t[]){ 2, 4 });
     const int64_t shape[] = { 1024, 1024 };
     weft_topology topology = { 8, 2, (int[]){ 0, 4, 8 } };
-    static const char *const layouts[][3] = {
-        { "R,S0", "R,R", "local" },    { "S1,S0", "S1,R", "local" },  { "S1,P", "S1,S0", "local" },
-        { "S0,R", "R,R", "remote" },   { "R,S0", "S0,S0", "remote" }, { "S0,S0", "S0,R", "local" },
-        { "S0,S0", "R,S0", "remote" }, { "P,S0", "S1,S0", "remote" },
+    /* clang-format off */
+    static const struct {
+        row_place place;
+        const char *texts[3];
+    } exchanges[] = {
+        { THIS_ROW, { "R,S0", "R,R", "local" } },
+        { THIS_ROW, { "S1,S0", "S1,R", "local" } },
+        { THIS_ROW, { "S1,P", "S1,S0", "local" } },
+        { THIS_ROW, { "S0,R", "R,R", "remote" } },
+        { THIS_ROW, { "R,S0", "S0,S0", "remote" } },
+        { THIS_ROW, { "S0,S0", "S0,R", "local" } },
+        { THIS_ROW, { "S0,S0", "R,S0", "remote" } },
+        { THIS_ROW, { "P,S0", "S1,S0", "remote" } },
     };
-    for (size_t i = 0; i < WEFT_ARRAY_SIZE(layouts); i++) {
-        const weft_layout *from = layout_of(f->table, m, layouts[i][0], 2, shape, WEFT_F32);
-        const weft_layout *to = layout_of(f->table, m, layouts[i][1], 2, shape, WEFT_F32);
+    /* clang-format on */
+    for (size_t i = 0; i < WEFT_ARRAY_SIZE(exchanges); i++) {
+        enter_row(exchanges[i].place, __func__);
+        const weft_layout *from = layout_of(f->table, m, exchanges[i].texts[0], 2, shape, WEFT_F32);
+        const weft_layout *to = layout_of(f->table, m, exchanges[i].texts[1], 2, shape, WEFT_F32);
         weft_stage stage = {
-            .from = from, .to = to, .reduces = strchr(layouts[i][0], 'P') != NULL, .scale = 1
+            .from = from, .to = to, .reduces = strchr(exchanges[i].texts[0], 'P') != NULL, .scale = 1
         };
         weft_topology one = { 8, 1, (int[]){ 0, 8 } };
         double us = weft_stage_cost(&stage, &topology, &f->cost),
                local = weft_stage_cost(&stage, &one, &f->cost);
-        assert_int_equal(us > local, strcmp(layouts[i][2], "remote") == 0);
+        assert_int_equal(us > local, strcmp(exchanges[i].texts[2], "remote") == 0);
     }
+    leave_rows();
 }
 
 /* ---- cuts ---------------------------------------------------------------------------------------------- */
