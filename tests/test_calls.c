@@ -237,24 +237,27 @@ static bool is_told_in_parts(const char *function)
     return is;
 }
 
-static void after(const char *function, void *argument)
+static void after(row_place row, const char *function, void *argument)
 {
     listener *l = argument;
+    enter_row(row, __func__);
     if (is_told_in_parts(function)) {
+        leave_rows();
         l->begun = l->ended = 0;
         weft_clear_error();
         return;
     }
     bool failed = weft_last_status() != WEFT_OK;
     if (l->begun != l->ended || l->begun > 1 || (l->begun == 0 && !failed && !only_asks(function))) {
-        fail_msg("%s (%s): told %d times of its beginning, %d times of its end; last of %s", function,
-                 weft_last_error(), l->begun, l->ended, l->function);
+        fail_msg("%s:%d: %s (%s): told %d times of its beginning, %d times of its end; last of %s", row.file,
+                 row.line, function, weft_last_error(), l->begun, l->ended, l->function);
     }
     if (l->begun == 1) {
         assert_true(failed == (l->status != WEFT_OK));
         assert_true(strcmp(l->function, function) == 0 || strncmp(function, "weft_apply", strlen("weft_apply")) == 0);
         l->told++;
     }
+    leave_rows();
     l->begun = l->ended = 0;
     weft_clear_error();
 }
