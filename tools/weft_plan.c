@@ -1,24 +1,22 @@
-/* weft-plan: shows how a tensor gets from one layout to another. Needs no MPI and no StarPU and allocates
- * no tensor: the world is fake, as many ranks as the meshes need. */
-#include <errno.h>
+/* weft-plan: shows how a tensor gets from one layout to another; with --op, how a call is shared out. Needs no MPI and
+ * no StarPU and allocates no tensor: the world is fake, as many ranks as the meshes need. */
 #include <getopt.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "plan/plan.h"
-
-static const int64_t max_ranks = (int64_t)1 << 20;
+#include "weft_plan.h"
 
 /* Boxes of one list that the page shows before it says how many more there are. */
 enum { SHOWN_BOXES = 20 };
 
 static const char usage[] =
     "Usage: weft-plan --mesh SIZES --shape SIZES --from PLACEMENTS --to PLACEMENTS [OPTION...]\n"
+    "       weft-plan --mesh SIZES --op OPERATION --input SHAPE:PLACEMENTS[:TYPE]... [OPTION...]\n"
     "Shows how a distributed tensor gets from one layout to another: the stages, what one rank receives\n"
-    "and sends, and how much moves in all. Nothing is allocated or moved.\n"
+    "and sends, and how much moves in all. With --op: the strategies of a call, what they cost, which is\n"
+    "chosen and why, and how the inputs get there. Nothing is allocated or moved.\n"
     "\n"
     "  --mesh 2x2           the mesh of the source, and of the destination unless --to-mesh says otherwise\n"
     "  --shape 5x3          of the global tensor; sizes may be 0; \"scalar\" or \"\" for no dimensions\n"
@@ -33,25 +31,30 @@ static const char usage[] =
     "  --json               one object instead of a page; with --rank also the rank's receives and sends\n"
     "  -h, --help           this text\n"
     "\n"
+    "  --op mk,kn->mn       a rule (docs/operations.md), or the name of an operation whose rule is static\n"
+    "  --input 64x32:S0,R   an input: shape, placements on --mesh, and its type, f32 if not given; once for each\n"
+    "  --rule N             which of the operation's rules; the first of as many inputs if not given\n"
+    "  --sizes 4x3          sizes of the letters that no input has as a dimension of its own\n"
+    "  --leading N          dimensions of the first run, of an operand that has two\n"
+    "  --type f32           of the output, where the call says it; of a rule, if not that of input 0\n"
+    "  --linear each        how a rule lets sums pass: none (if not given), jointly (a + b) or each (a b)\n"
+    "  and --mesh, --local-ranks, --algorithm and --json as above.\n"
+    "\n"
     "bytes_total, bytes_in_max and the like count what moves between different ranks, over all stages.\n"
     "Exit status: 0, or 2 when an option is wrong.\n";
 
 /* ---- options ------------------------------------------------------------------------------------------- */
 
-typedef struct sizes {
-    int count;
-    int64_t items[WEFT_MAX_DIMS];
-} sizes;
-
 typedef struct options {
     const char *mesh, *to_mesh, *shape, *dtype, *from, *to, *rank, *local_ranks, *algorithm;
+    plan_op_options op; /* without those of both */
     bool json;
 } options;
 
 /* What the options say. The meshes are one and the same where they are equal. */
 typedef struct request {
     weft_mesh_impl *mesh, *to_mesh;
-    sizes shape;
+    plan_sizes shape;
     weft_dtype dtype;
     weft_placement from[WEFT_MAX_DIMS], to[WEFT_MAX_DIMS];
     int rank;
@@ -59,44 +62,58 @@ typedef struct request {
     weft_algorithm algorithm;
 } request;
 
-WEFT_PRINTF(2, 3)
-static _Noreturn void refuse(const char *option, const char *text, ...)
+static void add_input(plan_op_options *op, const char *text)
 {
-    va_list arguments;
-    va_start(arguments, text);
-    fprintf(stderr, "weft-plan: %s: ", option);
-    vfprintf(stderr, text, arguments);
-    fprintf(stderr, " (try --help)\n");
-    va_end(arguments);
-    exit(2);
+    if (op->num_inputs == PLAN_MAX_INPUTS) {
+        plan_refuse("--input", "more than %d", PLAN_MAX_INPUTS);
+    }
+    op->inputs[op->num_inputs++] = text;
 }
 
-static _Noreturn void out_of_memory(void)
+/* Options that are given without the one that they belong to, or missing. */
+static void check_options(const options *given)
 {
-    fprintf(stderr, "weft-plan: out of memory\n");
-    exit(1);
+    const plan_op_options *op = &given->op;
+    const char *of_op[] = { "--rule", op->rule, "--sizes",  op->sizes,  "--leading", op->leading,
+                            "--type", op->type, "--linear", op->linear, "--input",   op->inputs[0] };
+    const char *of_plan[] = { "--shape", given->shape, "--from",    given->from,    "--to",   given->to,
+                              "--dtype", given->dtype, "--to-mesh", given->to_mesh, "--rank", given->rank };
+    const char *const *others = op->op != NULL ? of_plan : of_op;
+    for (size_t i = 0; i < WEFT_ARRAY_SIZE(of_op); i += 2) {
+        if (others[i + 1] != NULL) {
+            plan_refuse(others[i], op->op != NULL ? "not with --op" : "not without --op");
+        }
+    }
+    const char *needed[] = { "--mesh", given->mesh, "--shape", given->shape,
+                             "--from", given->from, "--to",    given->to };
+    size_t count = op->op != NULL ? 2 : WEFT_ARRAY_SIZE(needed);
+    for (size_t i = 0; i < count; i += 2) {
+        if (needed[i + 1] == NULL) {
+            plan_refuse(needed[i], "missing");
+        }
+    }
 }
 
 static options read_options(int argc, char **argv)
 {
-    enum { MESH = 256, TO_MESH, SHAPE, DTYPE, FROM, TO, RANK, LOCAL_RANKS, ALGORITHM, JSON };
-    static const struct option known[] = {
-        { "mesh", required_argument, NULL, MESH },
-        { "to-mesh", required_argument, NULL, TO_MESH },
-        { "shape", required_argument, NULL, SHAPE },
-        { "dtype", required_argument, NULL, DTYPE },
-        { "from", required_argument, NULL, FROM },
-        { "to", required_argument, NULL, TO },
-        { "rank", required_argument, NULL, RANK },
-        { "local-ranks", required_argument, NULL, LOCAL_RANKS },
-        { "algorithm", required_argument, NULL, ALGORITHM },
-        { "json", no_argument, NULL, JSON },
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
-    };
-    options given = { .dtype = "f32", .local_ranks = "1", .algorithm = "auto" };
-    const char **texts[] = { &given.mesh, &given.to_mesh, &given.shape,       &given.dtype,    &given.from,
-                             &given.to,   &given.rank,    &given.local_ranks, &given.algorithm };
+    enum { FIRST = 256, JSON = 300, INPUT };
+    options given = { .local_ranks = "1", .algorithm = "auto" };
+    const struct {
+        const char *name, **text;
+    } texts[] = { { "mesh", &given.mesh },          { "to-mesh", &given.to_mesh },
+                  { "shape", &given.shape },        { "dtype", &given.dtype },
+                  { "from", &given.from },          { "to", &given.to },
+                  { "rank", &given.rank },          { "local-ranks", &given.local_ranks },
+                  { "algorithm", &given.algorithm }, { "op", &given.op.op },
+                  { "rule", &given.op.rule },       { "sizes", &given.op.sizes },
+                  { "leading", &given.op.leading }, { "type", &given.op.type },
+                  { "linear", &given.op.linear } };
+    struct option known[WEFT_ARRAY_SIZE(texts) + 4] = { { "json", no_argument, NULL, JSON },
+                                                        { "input", required_argument, NULL, INPUT },
+                                                        { "help", no_argument, NULL, 'h' } };
+    for (size_t i = 0; i < WEFT_ARRAY_SIZE(texts); i++) {
+        known[3 + i] = (struct option){ texts[i].name, required_argument, NULL, FIRST + (int)i };
+    }
     int option;
     while ((option = getopt_long(argc, argv, "h", known, NULL)) != -1) {
         if (option == 'h') {
@@ -104,161 +121,40 @@ static options read_options(int argc, char **argv)
             exit(0);
         } else if (option == JSON) {
             given.json = true;
+        } else if (option == INPUT) {
+            add_input(&given.op, optarg);
         } else if (option == '?') {
             exit(2); /* getopt_long() has named it */
         } else {
-            *texts[option - MESH] = optarg;
+            *texts[option - FIRST].text = optarg;
         }
     }
     if (optind < argc) {
-        refuse(argv[optind], "not an option");
+        plan_refuse(argv[optind], "not an option");
     }
-    const char *needed[] = { "--mesh", given.mesh, "--shape", given.shape,
-                             "--from", given.from, "--to",    given.to };
-    for (size_t i = 0; i < WEFT_ARRAY_SIZE(needed); i += 2) {
-        if (needed[i + 1] == NULL) {
-            refuse(needed[i], "missing");
-        }
-    }
+    check_options(&given);
     return given;
-}
-
-/* A whole number from `least` to `most`; *end is where it stops. */
-static int64_t read_number(const char *option, const char *text, int64_t least, int64_t most, char **end)
-{
-    errno = 0;
-    long long value = strtoll(text, end, 10);
-    bool is_digit = *text >= '0' && *text <= '9';
-    if (!is_digit || errno != 0 || value < least || value > most) {
-        refuse(option, "\"%s\": expected a number from %lld to %lld", text, (long long)least,
-               (long long)most);
-    }
-    return value;
-}
-
-static int64_t read_whole_number(const char *option, const char *text, int64_t least, int64_t most)
-{
-    char *end;
-    int64_t value = read_number(option, text, least, most, &end);
-    if (*end != '\0') {
-        refuse(option, "\"%s\": expected a number from %lld to %lld", text, (long long)least,
-               (long long)most);
-    }
-    return value;
-}
-
-/* "5x3" */
-static sizes read_sizes(const char *option, const char *text, int64_t least)
-{
-    sizes read = { 0, { 0 } };
-    const char *rest = text;
-    for (;;) {
-        char *end;
-        if (read.count == WEFT_MAX_DIMS) {
-            refuse(option, "\"%s\": more than %d dimensions", text, WEFT_MAX_DIMS);
-        }
-        read.items[read.count++] = read_number(option, rest, least, INT64_MAX, &end);
-        if (*end == '\0') {
-            return read;
-        }
-        if (*end != 'x') {
-            refuse(option, "\"%s\": expected sizes with an x between them, as in 5x3", text);
-        }
-        rest = end + 1;
-    }
-}
-
-static sizes read_shape(const char *text, weft_dtype dtype)
-{
-    if (*text == '\0' || strcmp(text, "scalar") == 0) {
-        return (sizes){ 0, { 0 } };
-    }
-    sizes shape = read_sizes("--shape", text, 0);
-    int64_t bytes;
-    if (!weft_count_checked(shape.count, shape.items, &bytes) ||
-        !weft_mul_checked(bytes, (int64_t)weft_dtype_size(dtype), &bytes)) {
-        refuse("--shape", "\"%s\": more than 2^63 bytes", text);
-    }
-    return shape;
-}
-
-static weft_dtype read_dtype(const char *text)
-{
-    for (int dtype = 0; dtype < WEFT_DTYPE_COUNT; dtype++) {
-        if (strcmp(text, weft_dtype_name((weft_dtype)dtype)) == 0) {
-            return (weft_dtype)dtype;
-        }
-    }
-    refuse("--dtype", "\"%s\": expected f64, f32, bf16, f16, i64, i32, u8 or bool", text);
-}
-
-static weft_algorithm read_algorithm(const char *text)
-{
-    for (weft_algorithm a = WEFT_DIRECT; a <= WEFT_ALGORITHM_AUTO; a++) {
-        if (strcmp(text, weft_algorithm_name(a)) == 0) {
-            return a;
-        }
-    }
-    refuse("--algorithm", "\"%s\": expected auto, direct, chain, tree or once", text);
-}
-
-static weft_mesh_impl *read_mesh(const char *option, const char *text)
-{
-    sizes shape = read_sizes(option, text, 1);
-    weft_status status;
-    char why[200] = "";
-    weft_mesh_impl *mesh =
-        weft_mesh_new(shape.count, shape.items, NULL, NULL, max_ranks, &status, why, sizeof(why));
-    if (mesh == NULL) {
-        refuse(option, "\"%s\": %s", text, why);
-    }
-    return mesh;
-}
-
-static void read_placements(const char *option, const char *text, const weft_mesh_impl *mesh, int ndim,
-                            weft_placement out[])
-{
-    char why[400] = "";
-    if (weft_placements_read(text, mesh->ndim, out, why, sizeof(why)) != WEFT_OK ||
-        weft_placements_normalize(out, mesh->ndim, ndim, out, why, sizeof(why)) != WEFT_OK) {
-        refuse(option, "%s", why);
-    }
-}
-
-static weft_topology make_topology(int64_t num_ranks, int64_t local_ranks)
-{
-    int processes = (int)weft_ceil_div(num_ranks, local_ranks);
-    if (local_ranks == 1) {
-        return (weft_topology){ (int)num_ranks, processes, NULL };
-    }
-    int *first = malloc(((size_t)processes + 1) * sizeof(*first));
-    if (first == NULL) {
-        out_of_memory();
-    }
-    for (int p = 0; p <= processes; p++) {
-        first[p] = (int)weft_min_i64(num_ranks, p * local_ranks);
-    }
-    return (weft_topology){ (int)num_ranks, processes, first };
 }
 
 static request understand(const options *given)
 {
-    request r = { .dtype = read_dtype(given->dtype), .algorithm = read_algorithm(given->algorithm) };
-    r.mesh = r.to_mesh = read_mesh("--mesh", given->mesh);
+    request r = { .dtype = plan_read_dtype("--dtype", given->dtype == NULL ? "f32" : given->dtype),
+                  .algorithm = plan_read_algorithm(given->algorithm) };
+    r.mesh = r.to_mesh = plan_read_mesh("--mesh", given->mesh);
     if (given->to_mesh != NULL) {
-        r.to_mesh = read_mesh("--to-mesh", given->to_mesh);
+        r.to_mesh = plan_read_mesh("--to-mesh", given->to_mesh);
         if (weft_mesh_same(r.mesh, r.to_mesh)) {
             weft_mesh_delete(r.to_mesh);
             r.to_mesh = r.mesh;
         }
     }
-    r.shape = read_shape(given->shape, r.dtype);
-    read_placements("--from", given->from, r.mesh, r.shape.count, r.from);
-    read_placements("--to", given->to, r.to_mesh, r.shape.count, r.to);
+    r.shape = plan_read_shape("--shape", given->shape, r.dtype);
+    plan_read_placements("--from", given->from, r.mesh, r.shape.count, r.from);
+    plan_read_placements("--to", given->to, r.to_mesh, r.shape.count, r.to);
     int64_t num_ranks = weft_max_i64(r.mesh->num_ranks, r.to_mesh->num_ranks);
-    r.rank = given->rank == NULL ? 0 : (int)read_whole_number("--rank", given->rank, 0, num_ranks - 1);
+    r.rank = given->rank == NULL ? 0 : (int)plan_read_number("--rank", given->rank, 0, num_ranks - 1);
     r.topology =
-        make_topology(num_ranks, read_whole_number("--local-ranks", given->local_ranks, 1, max_ranks));
+        plan_make_topology(num_ranks, plan_read_number("--local-ranks", given->local_ranks, 1, PLAN_MAX_RANKS));
     return r;
 }
 
@@ -299,7 +195,7 @@ static const weft_layout *intern(weft_layout_table *table, const request *r, con
     const weft_layout *layout =
         weft_layout_intern(table, mesh, placements, r->shape.count, r->shape.items, r->dtype);
     if (layout == NULL) {
-        out_of_memory();
+        plan_out_of_memory();
     }
     return layout;
 }
@@ -310,7 +206,7 @@ static rank_plan plan_rank(const request *r)
     cost.algorithm = r->algorithm;
     rank_plan p = { .table = weft_layout_table_new((weft_panel_policy)WEFT_PANEL_POLICY_DEFAULT) };
     if (p.table == NULL) {
-        out_of_memory();
+        plan_out_of_memory();
     }
     const weft_layout *from = intern(p.table, r, r->mesh, r->from),
                       *to = intern(p.table, r, r->to_mesh, r->to);
@@ -318,16 +214,16 @@ static rank_plan plan_rank(const request *r)
     double start = now_us();
     weft_status status = weft_plan_make(p.table, &r->topology, &cost, from, to, &p.plan, why, sizeof(why));
     if (status == WEFT_ERR_NOMEM) {
-        out_of_memory();
+        plan_out_of_memory();
     }
     if (status != WEFT_OK) {
-        refuse(status == WEFT_ERR_DTYPE ? "--dtype" : "--to", "%s", why);
+        plan_refuse(status == WEFT_ERR_DTYPE ? "--dtype" : "--to", "%s", why);
     }
     for (int i = 0; i < p.plan.num_stages; i++) {
         const weft_stage *stage = &p.plan.stages[i];
         if (weft_stage_receives(stage, &r->topology, r->rank, &p.stages[i].receives) != WEFT_OK ||
             weft_stage_sends(stage, &r->topology, r->rank, &p.stages[i].sends) != WEFT_OK) {
-            out_of_memory();
+            plan_out_of_memory();
         }
     }
     p.us = now_us() - start;
@@ -511,15 +407,22 @@ static void print_json(const request *r, const rank_plan *p, const weft_plan_sta
 int main(int argc, char **argv)
 {
     options given = read_options(argc, argv);
+    if (given.op.op != NULL) {
+        given.op.mesh = given.mesh;
+        given.op.local_ranks = given.local_ranks;
+        given.op.algorithm = given.algorithm;
+        given.op.json = given.json;
+        return plan_explain(&given.op);
+    }
     request r = understand(&given);
     double plan_us = median_plan_us(&r);
     rank_plan p = plan_rank(&r);
     weft_plan_statistics statistics;
     if (weft_plan_measure(&p.plan, &r.topology, &statistics) != WEFT_OK) {
-        out_of_memory();
+        plan_out_of_memory();
     }
     if (statistics.bytes_total == INT64_MAX) {
-        refuse("--shape", "\"%s\": what all ranks receive together is more than 2^63 bytes", given.shape);
+        plan_refuse("--shape", "\"%s\": what all ranks receive together is more than 2^63 bytes", given.shape);
     }
     if (given.json) {
         print_json(&r, &p, &statistics, plan_us, given.rank != NULL);

@@ -38,4 +38,8 @@ const weft_candidate *weft_output_candidate(weft_searcher *s, int output, const 
 const weft_layout *weft_searched_output(const weft_searcher *s, int output,
                                         const weft_placement placements[]);
 
+/* Notes a combination in the search's record, by the numbers of its strategies; `figures`: all but factors and outputs,
+ * NULL where it is impossible. */
+void weft_search_note(const weft_searcher *s, const int strategies[], const weft_considered *figures);
+
 #endif

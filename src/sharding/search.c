@@ -201,7 +201,13 @@ static bool find_best(weft_searcher *s, combination *best)
     combination c = { .cost = 0 };
     bool found = false;
     do {
-        if (evaluate(s, &c) && (!found || better(&c, best))) {
+        bool possible = evaluate(s, &c);
+        if (s->search->record != NULL) {
+            weft_considered figures = { .us = (double)c.cost * 1e-6, .changed = c.changed, .work = c.work };
+            memcpy(figures.inputs, c.sharding.inputs, sizeof(figures.inputs));
+            weft_search_note(s, c.strategy, possible ? &figures : NULL);
+        }
+        if (possible && (!found || better(&c, best))) {
             *best = c;
             found = true;
         }
@@ -411,7 +417,8 @@ static bool list_possible(weft_searcher *s, char *why, size_t why_size)
 /* Chunks of compound dimensions may not fit together without a move. */
 static bool find_among_all(weft_searcher *s, combination *best)
 {
-    if (drop_needless_moves(s)) {
+    bool complete = s->search->record != NULL && s->search->record->complete;
+    if (!complete && drop_needless_moves(s)) {
         prune_all(s);
         if (find_best(s, best)) {
             return true;

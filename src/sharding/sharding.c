@@ -199,6 +199,7 @@ static weft_status shard_by_rule(const weft_sharding_world *world, const weft_ca
         .topology = world->topology,
         .cost = world->cost,
         .forced = world->forced,
+        .record = world->record,
         .access_map = windows,
     };
     weft_output_kind outputs[WEFT_MAX_OUTPUTS];

@@ -31,6 +31,7 @@ typedef struct weft_sharding_world {
     const weft_cost_model *cost;
     weft_rule_table *rules;
     weft_forced_sharding *forced; /* NULL, or not active: the cheapest */
+    weft_search_record *record;   /* NULL: none. For calls by rule */
 } weft_sharding_world;
 
 /* Whether the inputs are of one mesh, and of types that the operation takes. WEFT_ERR_DTYPE, WEFT_ERR_MESH with why,

@@ -64,12 +64,32 @@ typedef struct weft_forced_sharding {
     int64_t most;        /* the largest number of possible ones in any search: kept by the searches */
 } weft_forced_sharding;
 
+/* One combination of strategies that a search has compared. */
+typedef struct weft_considered {
+    const weft_layout *inputs[WEFT_MAX_INPUTS];
+    weft_placement outputs[WEFT_MAX_OUTPUTS][WEFT_MAX_DIMS];
+    char factors[WEFT_MAX_DIMS]; /* names of the factors that each mesh dimension shards; 0: none */
+    double us;                   /* predicted: redistributions of inputs, reductions of outputs */
+    int changed;                 /* inputs that are redistributed */
+    double work;                 /* index points of the loop nest on the busiest rank */
+} weft_considered;
+
+/* What a search has looked at, for explanations. Zero-initialise it. */
+typedef struct weft_search_record {
+    /* Compare also combinations that move an input where none has to move: the result is the same. */
+    bool complete;
+    weft_vec considered; /* weft_considered: those that are possible, in the order of preference among equals */
+    int64_t num_impossible;
+    bool failed; /* no memory for all of them */
+} weft_search_record;
+
 /* What the search knows of the world. */
 typedef struct weft_search {
     weft_layout_table *table; /* where the layouts that are considered are interned */
     const weft_topology *topology;
     const weft_cost_model *cost;
     weft_forced_sharding *forced; /* NULL, or not active: the cheapest */
+    weft_search_record *record;   /* NULL: none */
     /* Access maps of the inputs' dimensions: all fields but the size. NULL: the rule has none. */
     weft_window (*access_map)[WEFT_MAX_DIMS];
 } weft_search;

@@ -1,0 +1,24 @@
+/* What a search has looked at. */
+#include "sharding/candidates.h"
+
+void weft_search_note(const weft_searcher *s, const int strategies[], const weft_considered *figures)
+{
+    weft_search_record *record = s->search->record;
+    if (figures == NULL) {
+        record->num_impossible++;
+        return;
+    }
+    weft_considered *considered = weft_vec_push(&record->considered, sizeof(*considered));
+    if (considered == NULL) {
+        record->failed = true;
+        return;
+    }
+    *considered = *figures;
+    for (int d = 0; d < s->mesh->ndim; d++) {
+        const weft_strategy *strategy = &s->strategies[d][strategies[d]];
+        considered->factors[d] = strategy->factor < 0 ? '\0' : s->binding->factors[strategy->factor].name;
+        for (int o = 0; o < s->binding->num_outputs; o++) {
+            considered->outputs[o][d] = strategy->outputs[o];
+        }
+    }
+}
