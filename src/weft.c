@@ -302,8 +302,9 @@ weft_status weft_get_counters(weft_counters *counters)
     return WEFT_OK;
 }
 
-static weft_status print_pending(const char *function, FILE *file)
+static weft_status print_pending(const char *function, const void *nothing, FILE *file)
 {
+    (void)nothing;
     if (weft_thread_forked()) {
         return weft_require_init(function);
     }
@@ -315,15 +316,10 @@ static weft_status print_pending(const char *function, FILE *file)
 
 weft_status weft_print_pending(void)
 {
-    return print_pending("weft_print_pending", stderr);
+    return print_pending("weft_print_pending", NULL, stderr);
 }
 
 weft_status weft_print_pending_text(char *text, size_t size, size_t *length)
 {
-    static const char function[] = "weft_print_pending_text";
-    weft_text_file file;
-    weft_status status = weft_print_begin(function, text, size, &file);
-    return status != WEFT_OK
-               ? status
-               : weft_print_end(function, print_pending(function, file.file), &file, text, size, length);
+    return weft_print_to_text("weft_print_pending_text", print_pending, NULL, text, size, length);
 }

@@ -284,6 +284,27 @@ static void maps_follow_a_list(void **state)
     }
 }
 
+static void room_that_is_made(void **state)
+{
+    (void)state;
+    static char things[300];
+    weft_map map = { 0 };
+    for (size_t count = 0; count <= 300; count += 60) {
+        assert_true(weft_map_reserve(&map, count));
+        weft_map_slot *slots = map.slots;
+        while (map.count < count) {
+            assert_true(weft_map_add(&map, map.count % 7, &things[map.count]));
+        }
+        assert_ptr_equal(map.slots, slots);
+    }
+    for (size_t i = 0; i < 300; i++) {
+        assert_non_null(slot_of(&map, i % 7, &things[i]));
+    }
+    assert_true(weft_map_reserve(&map, 10));
+    assert_int_equal(map.count, 300);
+    weft_map_free(&map);
+}
+
 static void a_map_as_a_set(void **state)
 {
     (void)state;
@@ -517,6 +538,7 @@ int main(void)
         cmocka_unit_test(empty_maps),
         cmocka_unit_test(values_of_one_hash_stand_beside_each_other),
         cmocka_unit_test(maps_follow_a_list),
+        cmocka_unit_test(room_that_is_made),
         cmocka_unit_test(a_map_as_a_set),
         cmocka_unit_test(texts_are_cut_off_and_counted),
         cmocka_unit_test(texts_grow),

@@ -70,7 +70,7 @@ typedef struct weft_local_map_options {
 
 #define WEFT_LOCAL_MAP_OPTIONS_DEFAULT                                                                       \
     {                                                                                                        \
-        NULL, NULL, NULL, NULL, NULL, 0                                                                      \
+        NULL, NULL, NULL, NULL, NULL, 0, 0                                                                   \
     }
 
 /** Sets all fields to 0, and `size`. */

@@ -63,7 +63,7 @@ typedef struct weft_cross_entropy_options {
 } weft_cross_entropy_options;
 #define WEFT_CROSS_ENTROPY_OPTIONS_DEFAULT                                                                   \
     {                                                                                                        \
-        WEFT_LOSS_MEAN, -100, 0                                                                              \
+        WEFT_LOSS_MEAN, -100, 0, 0                                                                           \
     }
 
 /** Sets the defaults, and `size`. */

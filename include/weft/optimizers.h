@@ -59,11 +59,11 @@ typedef struct weft_adam_options {
 /** PyTorch's defaults. \{ */
 #define WEFT_ADAM_DEFAULT                                                                                    \
     {                                                                                                        \
-        1e-3, 0.9, 0.999, 1e-8, 0                                                                            \
+        1e-3, 0.9, 0.999, 1e-8, 0, 0                                                                         \
     }
 #define WEFT_ADAMW_DEFAULT                                                                                   \
     {                                                                                                        \
-        1e-3, 0.9, 0.999, 1e-8, 1e-2                                                                         \
+        1e-3, 0.9, 0.999, 1e-8, 1e-2, 0                                                                      \
     }
 /** \} */
 

@@ -60,7 +60,7 @@ typedef struct weft_config {
 
 #define WEFT_CONFIG_DEFAULT                                                                                  \
     {                                                                                                        \
-        WEFT_WORLD_AUTO, 0, 0, 0, 0, 0, 0, 0, 0                                                              \
+        WEFT_WORLD_AUTO, 0, 0, 0, 0, 0, 0, 0, 0, 0                                                           \
     }
 
 /** Sets all fields to 0, and `size`. */

@@ -13,10 +13,16 @@ static void put(weft_map *map, uint64_t hash, void *value)
     map->count++;
 }
 
-static bool grow(weft_map *map)
+bool weft_map_reserve(weft_map *map, size_t count)
 {
-    weft_map larger = { .capacity = map->capacity == 0 ? 16 : 2 * map->capacity };
-    larger.slots = calloc(larger.capacity, sizeof(*larger.slots));
+    size_t capacity = map->capacity == 0 ? 16 : map->capacity;
+    while (capacity / 2 < count) {
+        capacity *= 2;
+    }
+    if (capacity == map->capacity) {
+        return true;
+    }
+    weft_map larger = { .slots = calloc(capacity, sizeof(*larger.slots)), .capacity = capacity };
     if (larger.slots == NULL) {
         return false;
     }
@@ -31,7 +37,7 @@ static bool grow(weft_map *map)
 bool weft_map_add(weft_map *map, uint64_t hash, void *value)
 {
     bool half_full = 2 * (map->count + 1) > map->capacity;
-    if (half_full && !grow(map) && map->count + 1 >= map->capacity) {
+    if (half_full && !weft_map_reserve(map, map->count + 1) && map->count + 1 >= map->capacity) {
         return false;
     }
     put(map, hash, value);

@@ -50,6 +50,8 @@ static inline weft_map_slot *weft_map_next(const weft_map *map, const weft_map_s
 
 /* Adds a value, which is not NULL, also where the hash has others. False: no memory. */
 bool weft_map_add(weft_map *map, uint64_t hash, void *value);
+/* Makes room: the next ones, up to `count` values in all, need no more memory. False: no memory. */
+bool weft_map_reserve(weft_map *map, size_t count);
 void weft_map_remove(weft_map *map, weft_map_slot *slot);
 /* The first taken slot behind `slot`, in no particular order; NULL: from the beginning, and after the last one. */
 weft_map_slot *weft_map_each(const weft_map *map, const weft_map_slot *slot);

@@ -29,26 +29,24 @@ typedef struct comparison {
 
 /* ---- what is compared ---------------------------------------------------------------------------------- */
 
-char *weft_call_describe(const weft_call_signature *call, char *text, size_t size)
+char *weft_call_describe(const weft_call_signature *call, char *buffer, size_t size)
 {
-    size_t used = 0;
-#define APPEND(...) used += used < size ? (size_t)snprintf(text + used, size - used, __VA_ARGS__) : 0
-    APPEND("%s(", call->function);
+    weft_text text = weft_text_in(buffer, size);
+    weft_text_add(&text, "%s(", call->function);
     const char *between = "";
     for (int i = 0; i < call->num_layouts; i++) {
         char layout[256] = "";
         if (call->layouts[i] != NULL) {
-            APPEND("%s%s", between, weft_layout_format(call->layouts[i], layout, sizeof(layout)));
+            weft_text_add(&text, "%s%s", between, weft_layout_format(call->layouts[i], layout, sizeof(layout)));
             between = ", ";
         }
     }
     for (int i = 0; i < call->num_numbers; i++) {
-        APPEND("%s%.17g", between, call->numbers[i]);
+        weft_text_add(&text, "%s%.17g", between, call->numbers[i]);
         between = ", ";
     }
-    APPEND(")%s", call->failed ? ", which fails" : "");
-#undef APPEND
-    return text;
+    weft_text_add(&text, ")%s", call->failed ? ", which fails" : "");
+    return buffer;
 }
 
 /* Meshes of the same shape on other ranks are legal on processes that share none (weft_mesh_slice()); but

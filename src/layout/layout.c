@@ -2,30 +2,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "layout/layout.h"
 
 /* ---- the table ----------------------------------------------------------------------------------------- */
 
 struct weft_layout_table {
     weft_panel_policy policy;
-    weft_layout **buckets; /* a power of two */
-    size_t num_buckets, count;
+    weft_map layouts; /* weft_layout */
     weft_vec refined; /* weft_mesh_impl * */
 };
 
 weft_layout_table *weft_layout_table_new(weft_panel_policy policy)
 {
-    enum { FIRST_BUCKETS = 256 };
     weft_layout_table *table = calloc(1, sizeof(*table));
-    weft_layout **buckets = calloc(FIRST_BUCKETS, sizeof(*buckets));
-    if (table == NULL || buckets == NULL) {
-        free(table);
-        free(buckets);
-        return NULL;
+    if (table != NULL) {
+        table->policy = policy;
     }
-    table->policy = policy;
-    table->buckets = buckets;
-    table->num_buckets = FIRST_BUCKETS;
     return table;
 }
 
@@ -34,19 +27,16 @@ void weft_layout_table_delete(weft_layout_table *table)
     if (table == NULL) {
         return;
     }
-    for (size_t i = 0; i < table->num_buckets; i++) {
-        while (table->buckets[i] != NULL) {
-            weft_layout *next = table->buckets[i]->next;
-            free(table->buckets[i]);
-            table->buckets[i] = next;
-        }
+    const weft_map *layouts = &table->layouts;
+    for (weft_map_slot *slot = weft_map_each(layouts, NULL); slot != NULL; slot = weft_map_each(layouts, slot)) {
+        free(slot->value);
     }
+    weft_map_free(&table->layouts);
     weft_mesh_impl **refined = table->refined.items;
     for (size_t i = 0; i < table->refined.count; i++) {
         weft_mesh_delete(refined[i]);
     }
     weft_vec_free(&table->refined);
-    free(table->buckets);
     free(table);
 }
 
@@ -69,27 +59,6 @@ const weft_mesh_impl *weft_layout_table_factor(weft_layout_table *table, const w
         return NULL;
     }
     return *slot = finer;
-}
-
-/* If a table cannot grow, its buckets get longer. */
-static void grow(weft_layout_table *table)
-{
-    size_t num_buckets = 2 * table->num_buckets;
-    weft_layout **buckets = calloc(num_buckets, sizeof(*buckets));
-    if (buckets == NULL) {
-        return;
-    }
-    for (size_t i = 0; i < table->num_buckets; i++) {
-        while (table->buckets[i] != NULL) {
-            weft_layout *layout = table->buckets[i];
-            table->buckets[i] = layout->next;
-            layout->next = buckets[layout->hash & (num_buckets - 1)];
-            buckets[layout->hash & (num_buckets - 1)] = layout;
-        }
-    }
-    free(table->buckets);
-    table->buckets = buckets;
-    table->num_buckets = num_buckets;
 }
 
 static uint64_t hash_of(const weft_mesh_impl *mesh, const weft_placement *placements, int ndim,
@@ -136,12 +105,7 @@ static bool is_layout(const weft_layout *layout, const weft_mesh_impl *mesh, con
             return false;
         }
     }
-    for (int m = 0; m < mesh->ndim; m++) {
-        if (!weft_placement_equal(layout->placements[m], placements[m])) {
-            return false;
-        }
-    }
-    return true;
+    return weft_placements_equal(layout->placements, placements, mesh->ndim);
 }
 
 static weft_layout *layout_new(const weft_layout_table *table, const weft_mesh_impl *mesh,
@@ -173,21 +137,16 @@ const weft_layout *weft_layout_intern(weft_layout_table *table, const weft_mesh_
                                       weft_dtype dtype)
 {
     uint64_t hash = hash_of(mesh, placements, ndim, shape, dtype);
-    weft_layout *found = table->buckets[hash & (table->num_buckets - 1)];
-    for (; found != NULL; found = found->next) {
-        if (found->hash == hash && is_layout(found, mesh, placements, ndim, shape, dtype)) {
-            return found;
+    weft_map_slot *slot = weft_map_first(&table->layouts, hash);
+    for (; slot != NULL; slot = weft_map_next(&table->layouts, slot)) {
+        if (is_layout(slot->value, mesh, placements, ndim, shape, dtype)) {
+            return slot->value;
         }
     }
-    if (table->count >= table->num_buckets) {
-        grow(table);
-    }
     weft_layout *layout = layout_new(table, mesh, placements, ndim, shape, dtype, hash);
-    if (layout != NULL) {
-        weft_layout **bucket = &table->buckets[hash & (table->num_buckets - 1)];
-        layout->next = *bucket;
-        *bucket = layout;
-        table->count++;
+    if (layout != NULL && !weft_map_add(&table->layouts, hash, layout)) {
+        free(layout);
+        return NULL;
     }
     return layout;
 }

@@ -66,6 +66,7 @@ int64_t weft_mesh_ravel(const weft_mesh_impl *mesh, const int64_t coordinate[]);
 /* ---- placements ---------------------------------------------------------------------------------------- */
 
 bool weft_placement_equal(weft_placement a, weft_placement b); /* ignores the fields that its kind ignores */
+bool weft_placements_equal(const weft_placement a[], const weft_placement b[], int n);
 
 /* Copies `n` placements in canonical form: Shard dims made non-negative, unused fields zero; NULL `in` gives
  * Replicate. WEFT_ERR_LAYOUT with why when a kind, op or dim is out of range for a tensor of `ndim`. */
@@ -103,7 +104,6 @@ typedef struct weft_layout {
     /* Equal on every process: a digest of type, shape and the mesh's shape, in the second one also of the
      * placements. Without the mesh's ranks; mesh->digest has them. */
     uint64_t shape_digest, digest;
-    struct weft_layout *next; /* in the table's bucket */
 } weft_layout;
 
 /* Parameters of panel heights, see weft_panel_rows(). weft_machine_panels() derives them from a machine's

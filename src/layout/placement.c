@@ -28,6 +28,16 @@ bool weft_placement_equal(weft_placement a, weft_placement b)
            (a.kind != WEFT_PARTIAL || a.op == b.op);
 }
 
+bool weft_placements_equal(const weft_placement a[], const weft_placement b[], int n)
+{
+    for (int m = 0; m < n; m++) {
+        if (!weft_placement_equal(a[m], b[m])) {
+            return false;
+        }
+    }
+    return true;
+}
+
 const char *weft_reduce_op_name(weft_reduce_op op)
 {
     return (int)op >= 0 && (size_t)op < WEFT_ARRAY_SIZE(op_names) ? op_names[op] : "?";

@@ -71,18 +71,19 @@ static void write_operand(const weft_affine *map, bool target, char *text)
     text[used] = '\0';
 }
 
-void weft_affine_rule(int num_maps, const weft_affine maps[], bool in_place, char *text, size_t size)
+void weft_affine_rule(int num_maps, const weft_affine maps[], bool in_place, char *buffer, size_t size)
 {
     char source[3 * WEFT_MAX_DIMS + 1], target[3 * WEFT_MAX_DIMS + 1];
     write_operand(&maps[0], false, source);
     write_operand(&maps[0], true, target);
-    size_t used = in_place ? (size_t)snprintf(text, size, "%s,", target) : 0;
-    for (int i = 0; i < num_maps && used < size; i++) {
-        used += (size_t)snprintf(text + used, size - used, "%s%s", i == 0 ? "" : ",", source);
+    weft_text text = weft_text_in(buffer, size);
+    if (in_place) {
+        weft_text_add(&text, "%s,", target);
     }
-    if (used < size) {
-        snprintf(text + used, size - used, "->%s", target);
+    for (int i = 0; i < num_maps; i++) {
+        weft_text_add(&text, "%s%s", i == 0 ? "" : ",", source);
     }
+    weft_text_add(&text, "->%s", target);
 }
 
 /* Index target.first + target.step * i is made of source.first + source.step * i. */

@@ -38,22 +38,28 @@ static letters write_letters(const weft_call_layouts *call, const weft_layout *a
 
 /* `num_tensors` tensors with vectors, then the parts that norms.h lists, in their order. */
 static void write_inputs(const weft_call_layouts *call, const letters *l, int num_tensors, const char *output,
-                         char *text, size_t size)
+                         char *buffer, size_t size)
 {
     int64_t parts = call->attributes->numbers[WEFT_NORM_PARTS];
     bool centred = call->attributes->numbers[WEFT_NORM_CENTRED],
          statistics = parts & WEFT_NORM_HAS_STATISTICS;
-    int used = snprintf(text, size, "%s", l->tensor);
-#define APPEND(condition, what)                                                                              \
-    used += (condition) && (size_t)used < size ? snprintf(text + used, size - (size_t)used, ",%s", what) : 0
-    APPEND(num_tensors > 1, l->tensor);
-    APPEND(statistics && centred, l->statistic);
-    APPEND(statistics, l->statistic);
-    APPEND(parts & WEFT_NORM_HAS_SUMS, l->sums);
-    APPEND(parts & WEFT_NORM_HAS_GAIN, l->vector);
-    APPEND(parts & WEFT_NORM_HAS_BIAS, l->vector);
-#undef APPEND
-    snprintf(text + used, size - (size_t)used, "->%s", output);
+    const struct {
+        bool is_there;
+        const char *letters;
+    } further[] = { { num_tensors > 1, l->tensor },
+                    { statistics && centred, l->statistic },
+                    { statistics, l->statistic },
+                    { parts & WEFT_NORM_HAS_SUMS, l->sums },
+                    { parts & WEFT_NORM_HAS_GAIN, l->vector },
+                    { parts & WEFT_NORM_HAS_BIAS, l->vector } };
+    weft_text text = weft_text_in(buffer, size);
+    weft_text_add(&text, "%s", l->tensor);
+    for (size_t i = 0; i < WEFT_ARRAY_SIZE(further); i++) {
+        if (further[i].is_there) {
+            weft_text_add(&text, ",%s", further[i].letters);
+        }
+    }
+    weft_text_add(&text, "->%s", output);
 }
 
 static void write_norm_rule(const weft_call_layouts *call, char *text, size_t size)

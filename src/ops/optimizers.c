@@ -91,16 +91,6 @@ static bool check_list(const char *function, const char *name, int n, weft_tenso
     return true;
 }
 
-static bool same_placements(const weft_layout *a, const weft_layout *b)
-{
-    for (int d = 0; d < a->mesh->ndim; d++) {
-        if (!weft_placement_equal(a->placements[d], b->placements[d])) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* What belongs to a parameter: of its shape, on its mesh, and where it must, with its placements. */
 static bool check_belongs(const stepping *s, const char *list, weft_tensor *const tensors[], int i,
                           bool placed)
@@ -117,7 +107,7 @@ static bool check_belongs(const stepping *s, const char *list, weft_tensor *cons
                       memcmp(own->shape, parameter->shape, (size_t)own->ndim * sizeof(own->shape[0])) == 0;
     weft_status status = !same_shape                                  ? WEFT_ERR_SHAPE
                          : own->mesh != parameter->mesh               ? WEFT_ERR_MESH
-                         : placed && !same_placements(own, parameter) ? WEFT_ERR_LAYOUT
+                         : placed && !weft_placements_equal(own->placements, parameter->placements, own->mesh->ndim) ? WEFT_ERR_LAYOUT
                                                                       : WEFT_OK;
     if (status != WEFT_OK) {
         weft_fail(status, s->function, "%s[%d] is %s, expected the %s of parameters[%d], %s", list, i, text,
@@ -213,7 +203,7 @@ static weft_tensor *placed_gradient(const stepping *s, int i)
 {
     const weft_layout *layout = weft_layout_of(s->parameters[i]);
     weft_tensor *gradient = s->gradients[i];
-    return same_placements(weft_layout_of(gradient), layout)
+    return weft_placements_equal(weft_layout_of(gradient)->placements, layout->placements, layout->mesh->ndim)
                ? gradient
                : weft_redistribute(gradient, layout->mesh->handle, layout->placements);
 }

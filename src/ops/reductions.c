@@ -175,6 +175,16 @@ static int64_t check_dims(const char *function, weft_tensor *a, int num_dims, co
     return mask;
 }
 
+static bool check_floating(const char *function, const weft_tensor *a)
+{
+    weft_dtype type = weft_layout_of(a)->dtype;
+    bool floating = weft_dtype_is_floating(type);
+    if (!floating) {
+        weft_fail(WEFT_ERR_DTYPE, function, "a is %s, expected a floating type", weft_dtype_name(type));
+    }
+    return floating;
+}
+
 static bool check_not_empty(const char *function, const weft_tensor *a, int64_t mask)
 {
     for (int d = 0; d < weft_layout_of(a)->ndim; d++) {
@@ -232,14 +242,10 @@ static weft_tensor *sum_like(const char *function, const weft_operation *operati
 {
     reduction r = { function, operation, a, .keepdim = keepdim };
     r.mask = check_dims(function, a, num_dims, dims);
-    if (r.mask < 0) {
+    if (r.mask < 0 || (averages && !check_floating(function, a))) {
         return NULL;
     }
     weft_dtype type = weft_layout_of(a)->dtype;
-    if (averages && !weft_dtype_is_floating(type)) {
-        weft_fail(WEFT_ERR_DTYPE, function, "a is %s, expected a floating type", weft_dtype_name(type));
-        return NULL;
-    }
     r.type = weft_dtype_is_floating(type) ? type : WEFT_I64;
     r.scale = averages ? 1 / weft_count_along(weft_layout_of(a), r.mask) : 0;
     return reduce(&r);
@@ -375,12 +381,7 @@ static weft_tensor *norm(const char *function, weft_tensor *a, double p, int num
                          bool keepdim)
 {
     int64_t mask = check_dims(function, a, num_dims, dims);
-    if (mask < 0) {
-        return NULL;
-    }
-    weft_dtype type = weft_layout_of(a)->dtype;
-    if (!weft_dtype_is_floating(type)) {
-        weft_fail(WEFT_ERR_DTYPE, function, "a is %s, expected a floating type", weft_dtype_name(type));
+    if (mask < 0 || !check_floating(function, a)) {
         return NULL;
     }
     if (!(p >= 0)) {
@@ -442,12 +443,7 @@ static weft_tensor *variance(const char *function, weft_tensor *a, int num_dims,
                              double correction, bool keepdim)
 {
     int64_t mask = check_dims(function, a, num_dims, dims);
-    if (mask < 0) {
-        return NULL;
-    }
-    weft_dtype type = weft_layout_of(a)->dtype;
-    if (!weft_dtype_is_floating(type)) {
-        weft_fail(WEFT_ERR_DTYPE, function, "a is %s, expected a floating type", weft_dtype_name(type));
+    if (mask < 0 || !check_floating(function, a)) {
         return NULL;
     }
     return dispatch_composite(function, &operation_var, a, mask, keepdim, correction);

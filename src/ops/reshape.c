@@ -312,16 +312,13 @@ static const weft_operation operation_reshape = {
 /* ---- shapes -------------------------------------------------------------------------------------------- */
 
 /* "[2, 3]" */
-static const char *shape_text(int ndim, const int64_t shape[], char *text, size_t size)
+static const char *shape_text(int ndim, const int64_t shape[], char *buffer, size_t size)
 {
-    size_t used = (size_t)snprintf(text, size, "[");
-    for (int d = 0; d < ndim && used < size; d++) {
-        used += (size_t)snprintf(text + used, size - used, "%s%lld", d == 0 ? "" : ", ", (long long)shape[d]);
-    }
-    if (used < size) {
-        snprintf(text + used, size - used, "]");
-    }
-    return text;
+    weft_text text = weft_text_in(buffer, size);
+    weft_text_add(&text, "[");
+    weft_text_add_sizes(&text, ndim, shape, ", ");
+    weft_text_add(&text, "]");
+    return buffer;
 }
 
 static bool refuse_shape(const char *function, const weft_layout *from, int ndim, const int64_t shape[])

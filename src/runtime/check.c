@@ -53,15 +53,23 @@ int weft_check_dim(const char *function, const char *argument, int dim, int ndim
     return positive;
 }
 
+bool weft_check_placements(const char *function, const weft_mesh_impl *mesh, const weft_placement *placements,
+                           int ndim, weft_placement canonical[])
+{
+    char why[200];
+    weft_status status = weft_placements_normalize(placements, mesh->ndim, ndim, canonical, why, sizeof(why));
+    if (status != WEFT_OK) {
+        weft_fail(status, function, "placements: %s", why);
+    }
+    return status == WEFT_OK;
+}
+
 const weft_layout *weft_check_layout(const char *function, const weft_mesh_impl *mesh,
                                      const weft_placement *placements, int ndim, const int64_t shape[],
                                      weft_dtype dtype)
 {
     weft_placement canonical[WEFT_MAX_DIMS];
-    char why[200];
-    weft_status status = weft_placements_normalize(placements, mesh->ndim, ndim, canonical, why, sizeof(why));
-    if (status != WEFT_OK) {
-        weft_fail(status, function, "placements: %s", why);
+    if (!weft_check_placements(function, mesh, placements, ndim, canonical)) {
         return NULL;
     }
     const weft_layout *layout = weft_layout_intern(weft_runtime.layouts, mesh, canonical, ndim, shape, dtype);
@@ -71,20 +79,20 @@ const weft_layout *weft_check_layout(const char *function, const weft_mesh_impl 
     return layout;
 }
 
-weft_status weft_print_begin(const char *function, const char *text, size_t size, weft_text_file *file)
+weft_status weft_print_to_text(const char *function, weft_print_function print, const void *printed, char *text,
+                               size_t size, size_t *length)
 {
     if (text == NULL && size > 0) {
         return weft_fail(WEFT_ERR_INVALID, function, "text is NULL with size %zu", size);
     }
-    return weft_text_file_open(file) ? WEFT_OK : weft_fail(WEFT_ERR_NOMEM, function, "no memory for a text");
-}
-
-weft_status weft_print_end(const char *function, weft_status status, weft_text_file *file, char *text, size_t size,
-                           size_t *length)
-{
-    bool printed = status == WEFT_OK;
-    bool complete = weft_text_file_close(file, printed ? text : NULL, printed ? size : 0, printed ? length : NULL);
-    return printed && !complete ? weft_fail(WEFT_ERR_NOMEM, function, "no memory for a text") : status;
+    weft_text_file file;
+    if (!weft_text_file_open(&file)) {
+        return weft_fail(WEFT_ERR_NOMEM, function, "no memory for a text");
+    }
+    weft_status status = print(function, printed, file.file);
+    bool right = status == WEFT_OK;
+    bool complete = weft_text_file_close(&file, right ? text : NULL, right ? size : 0, right ? length : NULL);
+    return right && !complete ? weft_fail(WEFT_ERR_NOMEM, function, "no memory for a text") : status;
 }
 
 bool weft_check_options(const char *function, void *own, size_t own_size, const void *given, size_t given_size,

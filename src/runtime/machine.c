@@ -4,8 +4,9 @@
 #include "machine/keep.h"
 #include "runtime/runtime.h"
 
-static weft_status print_machine(const char *function, FILE *file)
+static weft_status print_machine(const char *function, const void *nothing, FILE *file)
 {
+    (void)nothing;
     weft_status status = weft_require_init(function);
     if (status != WEFT_OK) {
         return status;
@@ -31,15 +32,10 @@ static weft_status print_machine(const char *function, FILE *file)
 
 weft_status weft_print_machine(FILE *file)
 {
-    return print_machine("weft_print_machine", file);
+    return print_machine("weft_print_machine", NULL, file);
 }
 
 weft_status weft_print_machine_text(char *text, size_t size, size_t *length)
 {
-    static const char function[] = "weft_print_machine_text";
-    weft_text_file file;
-    weft_status status = weft_print_begin(function, text, size, &file);
-    return status != WEFT_OK
-               ? status
-               : weft_print_end(function, print_machine(function, file.file), &file, text, size, length);
+    return weft_print_to_text("weft_print_machine_text", print_machine, NULL, text, size, length);
 }

@@ -4,10 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "runtime/pending.h"
 #include "runtime/runtime.h"
-
-enum { NUM_LISTS = 1024 }; /* a power of two */
 
 /* What StarPU takes for a handle: for each pair of memory nodes two pointers, and its own description. Measured
  * with 8 nodes (StarPU 1.4.10): 2512 bytes when registered, 2551 after use. */
@@ -22,7 +21,7 @@ enum { FEWEST_RETIRED_BYTES = 64 << 20 };
 enum { TASKS_PER_RENEWAL = 1 << 17, TASKS_PER_RENEWED_PANEL = 16 };
 
 struct weft_pool {
-    weft_buffer *free_lists[NUM_LISTS]; /* by hash of the cut */
+    weft_map free_lists;                /* by cut: the newest free buffer, which the others follow */
     weft_buffer *newest, *oldest;       /* the same buffers by the time of their release */
     int64_t free_bytes, max_free_bytes; /* footprints */
     /* Of those that are given up, until they are deleted. */
@@ -69,11 +68,6 @@ static int64_t footprint(const weft_buffer *buffer)
 {
     int64_t panel = HANDLE_BYTES + (int64_t)sizeof(weft_panel);
     return (buffer->borrowed ? 0 : buffer->cut.total) + buffer->num_panels * panel + (int64_t)sizeof(*buffer);
-}
-
-static size_t list_of(const weft_cut *cut)
-{
-    return weft_hash_bytes(cut, sizeof(*cut), 0) & (NUM_LISTS - 1);
 }
 
 static bool same_cut(const weft_cut *a, const weft_cut *b)
@@ -128,6 +122,7 @@ void weft_pool_delete(weft_pool *pool)
     while (pool->all != NULL) {
         buffer_delete(pool->all);
     }
+    weft_map_free(&pool->free_lists);
     pthread_mutex_destroy(&pool->mutex);
     pthread_cond_destroy(&pool->idle);
     pthread_cond_destroy(&pool->fewer);
@@ -173,40 +168,69 @@ static weft_buffer *buffer_create(weft_pool *pool, weft_cut cut, void *borrowed)
     return buffer;
 }
 
-static void free_list_remove(weft_pool *pool, weft_buffer *buffer)
+static uint64_t hash_cut(const weft_cut *cut)
 {
-    weft_buffer **link = &pool->free_lists[list_of(&buffer->cut)];
-    while (*link != buffer) {
-        link = &(*link)->next;
+    return weft_hash_bytes(cut, sizeof(*cut), 0);
+}
+
+/* Of the newest free buffer of a cut; NULL: there is none. */
+static weft_map_slot *free_list_of(const weft_pool *pool, const weft_cut *cut, uint64_t hash)
+{
+    weft_map_slot *slot = weft_map_first(&pool->free_lists, hash);
+    while (slot != NULL && !same_cut(&((const weft_buffer *)slot->value)->cut, cut)) {
+        slot = weft_map_next(&pool->free_lists, slot);
     }
-    *link = buffer->next;
+    return slot;
+}
+
+static void free_list_remove(weft_pool *pool, weft_map_slot *slot, weft_buffer *buffer)
+{
+    weft_buffer *first = slot->value;
+    if (first == buffer && buffer->next == NULL) {
+        weft_map_remove(&pool->free_lists, slot);
+    } else if (first == buffer) {
+        slot->value = buffer->next;
+    } else {
+        while (first->next != buffer) {
+            first = first->next;
+        }
+        first->next = buffer->next;
+    }
     *(buffer->newer ? &buffer->newer->older : &pool->newest) = buffer->older;
     *(buffer->older ? &buffer->older->newer : &pool->oldest) = buffer->newer;
     buffer->next = buffer->newer = buffer->older = NULL;
     pool->free_bytes -= footprint(buffer);
 }
 
-static void free_list_add(weft_pool *pool, weft_buffer *buffer)
+/* False: no memory to know it. */
+static bool free_list_add(weft_pool *pool, weft_buffer *buffer)
 {
-    size_t list = list_of(&buffer->cut);
-    buffer->next = pool->free_lists[list];
-    pool->free_lists[list] = buffer;
+    uint64_t hash = hash_cut(&buffer->cut);
+    weft_map_slot *slot = free_list_of(pool, &buffer->cut, hash);
+    if (slot == NULL && !weft_map_add(&pool->free_lists, hash, buffer)) {
+        return false;
+    }
+    buffer->next = slot == NULL ? NULL : slot->value;
+    if (slot != NULL) {
+        slot->value = buffer;
+    }
     buffer->newer = NULL;
     buffer->older = pool->newest;
     *(pool->newest ? &pool->newest->newer : &pool->oldest) = buffer;
     pool->newest = buffer;
     pool->free_bytes += footprint(buffer);
+    return true;
 }
 
 weft_buffer *weft_buffer_new(weft_pool *pool, weft_cut cut)
 {
-    for (weft_buffer *buffer = pool->free_lists[list_of(&cut)]; buffer != NULL; buffer = buffer->next) {
-        if (same_cut(&buffer->cut, &cut)) {
-            free_list_remove(pool, buffer);
-            buffer->references = 1;
-            weft_runtime.counters.buffers_reused++;
-            return buffer;
-        }
+    weft_map_slot *slot = free_list_of(pool, &cut, hash_cut(&cut));
+    if (slot != NULL) {
+        weft_buffer *buffer = slot->value;
+        free_list_remove(pool, slot, buffer);
+        buffer->references = 1;
+        weft_runtime.counters.buffers_reused++;
+        return buffer;
     }
     weft_pool_collect(pool);
     return buffer_create(pool, cut, NULL);
@@ -310,14 +334,13 @@ void weft_buffer_release(weft_buffer *buffer)
         return;
     }
     weft_pool *pool = buffer->pool;
-    if (!buffer->pooled) {
+    if (!buffer->pooled || !free_list_add(pool, buffer)) {
         retire(buffer);
         return;
     }
-    free_list_add(pool, buffer);
     while (pool->free_bytes > pool->max_free_bytes && pool->oldest != NULL) {
         weft_buffer *oldest = pool->oldest;
-        free_list_remove(pool, oldest);
+        free_list_remove(pool, free_list_of(pool, &oldest->cut, hash_cut(&oldest->cut)), oldest);
         retire(oldest);
     }
 }

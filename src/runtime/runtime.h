@@ -132,12 +132,12 @@ bool weft_may_call(void);
 
 /* Each keeps an error that names the argument, and returns false, when it is wrong. */
 bool weft_check_shape(const char *function, int ndim, const int64_t shape[]);
-/* Begins and ends what is printed for a buffer of the program's. */
-weft_status weft_print_begin(const char *function, const char *text, size_t size, weft_text_file *file);
-weft_status weft_print_end(const char *function, weft_status status, weft_text_file *file, char *text, size_t size,
-                           size_t *length);
-/* Copies a struct of options into `own`, where what the program's struct does not have is 0. `given_size`:
- * what its field `size` says; `first`: what 0 stands for. False with the error kept. */
+/* What a function prints to a file, into a buffer of the program's instead. */
+typedef weft_status (*weft_print_function)(const char *function, const void *printed, FILE *file);
+weft_status weft_print_to_text(const char *function, weft_print_function print, const void *printed, char *text,
+                               size_t size, size_t *length);
+/* Copies a struct of options into `own`, where what the program's struct does not have is 0. `given_size`: what its
+ * field `size` says; `first`: what 0 stands for. False with the error kept. */
 bool weft_check_options(const char *function, void *own, size_t own_size, const void *given, size_t given_size,
                         size_t first);
 #define WEFT_TAKE_OPTIONS(function, own, given)                                                              \
@@ -148,6 +148,9 @@ bool weft_check_dtype(const char *function, weft_dtype dtype);
 weft_mesh_impl *weft_check_mesh(const char *function, const weft_mesh *mesh);
 /* 0 <= result < ndim, or -1 on error; `argument` is its name. */
 int weft_check_dim(const char *function, const char *argument, int dim, int ndim);
+/* Placements of the program in canonical form. False with the error kept. */
+bool weft_check_placements(const char *function, const weft_mesh_impl *mesh, const weft_placement *placements,
+                           int ndim, weft_placement canonical[]);
 /* The interned layout of checked mesh, dtype and shape with these placements; NULL on error. */
 const weft_layout *weft_check_layout(const char *function, const weft_mesh_impl *mesh,
                                      const weft_placement *placements, int ndim, const int64_t shape[],

@@ -9,17 +9,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/map.h"
 #include "machine/folder.h"
 
-enum { NUM_LISTS = 1024, EVENT_SIZE = 128, TEXT_SIZE = 256 }; /* NUM_LISTS: a power of two */
-
-typedef struct text {
-    struct text *next;
-    char characters[];
-} text;
+enum { EVENT_SIZE = 128, TEXT_SIZE = 256 };
 
 struct weft_trace {
-    text *lists[NUM_LISTS]; /* by hash */
+    weft_map texts; /* char * */
 };
 
 /* A StarPU without FxT has neither starpu_fxt_is_enabled() nor starpu_profiling_set_id(). */
@@ -81,13 +77,14 @@ weft_trace *weft_trace_start(weft_process_place place)
 
 void weft_trace_stop(weft_trace *trace)
 {
-    for (int i = 0; trace != NULL && i < NUM_LISTS; i++) {
-        while (trace->lists[i] != NULL) {
-            text *next = trace->lists[i]->next;
-            free(trace->lists[i]);
-            trace->lists[i] = next;
-        }
+    if (trace == NULL) {
+        return;
     }
+    const weft_map *texts = &trace->texts;
+    for (weft_map_slot *slot = weft_map_each(texts, NULL); slot != NULL; slot = weft_map_each(texts, slot)) {
+        free(slot->value);
+    }
+    weft_map_free(&trace->texts);
     free(trace);
 }
 
@@ -111,20 +108,19 @@ const char *weft_trace_intern(const char *format, ...)
     write_plain(buffer, sizeof(buffer), ' ' + 1, format, arguments);
     va_end(arguments);
     size_t size = strlen(buffer) + 1;
-    text **list = &weft_runtime.trace->lists[weft_hash_bytes(buffer, size, 0) & (NUM_LISTS - 1)];
-    for (const text *each = *list; each != NULL; each = each->next) {
-        if (strcmp(each->characters, buffer) == 0) {
-            return each->characters;
+    weft_map *texts = &weft_runtime.trace->texts;
+    uint64_t hash = weft_hash_bytes(buffer, size, 0);
+    for (weft_map_slot *slot = weft_map_first(texts, hash); slot != NULL; slot = weft_map_next(texts, slot)) {
+        if (strcmp(slot->value, buffer) == 0) {
+            return slot->value;
         }
     }
-    text *added = malloc(sizeof(*added) + size);
-    if (added == NULL) {
+    char *added = malloc(size);
+    if (added == NULL || !weft_map_add(texts, hash, added)) {
+        free(added);
         return "";
     }
-    memcpy(added->characters, buffer, size);
-    added->next = *list;
-    *list = added;
-    return added->characters;
+    return memcpy(added, buffer, size);
 }
 
 void weft_trace_event(const char *format, ...)

@@ -3,22 +3,12 @@
 #include <math.h>
 #include <string.h>
 
-static bool same_placements(const weft_placement *a, const weft_placement *b, int n)
-{
-    for (int d = 0; d < n; d++) {
-        if (!weft_placement_equal(a[d], b[d])) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static const weft_candidate *find_candidate(const weft_searcher *s, const weft_vec *known,
                                             const weft_placement placements[])
 {
     const weft_candidate *items = known->items;
     for (size_t i = 0; i < known->count; i++) {
-        if (same_placements(items[i].placements, placements, s->mesh->ndim)) {
+        if (weft_placements_equal(items[i].placements, placements, s->mesh->ndim)) {
             return &items[i];
         }
     }

@@ -18,7 +18,7 @@ void weft_task_list_free(weft_task_list *list)
     weft_vec_free(&list->arguments);
     weft_vec_free(&list->messages);
     free(list->pending);
-    free(list->slot_index);
+    weft_map_free(&list->slot_index);
     *list = (weft_task_list){ 0 };
 }
 
@@ -35,52 +35,24 @@ static uint64_t hash_slot(weft_slot slot)
                          (uint32_t)slot.shard);
 }
 
-/* Where the slot's number is in the index, or would be put. */
-static size_t find_slot(const weft_task_list *list, weft_slot slot)
-{
-    const weft_slot *slots = list->slots.items;
-    size_t mask = list->slot_index_size - 1, place = hash_slot(slot) & mask;
-    while (list->slot_index[place] != 0 && !same_slot(slots[list->slot_index[place] - 1], slot)) {
-        place = (place + 1) & mask;
-    }
-    return place;
-}
-
-static bool grow_index(weft_task_list *list)
-{
-    size_t size = list->slot_index_size == 0 ? 32 : 2 * list->slot_index_size;
-    uint32_t *index = calloc(size, sizeof(*index));
-    if (index == NULL) {
-        return false;
-    }
-    free(list->slot_index);
-    list->slot_index = index;
-    list->slot_index_size = size;
-    const weft_slot *slots = list->slots.items;
-    for (size_t i = 0; i < list->slots.count; i++) {
-        index[find_slot(list, slots[i])] = (uint32_t)i + 1;
-    }
-    return true;
-}
-
-/* The slot's number, a new one when it is new. */
+/* The slot's number, a new one when it is new. The index holds 1 + the number. */
 static uint32_t number_of(weft_task_list *list, weft_slot slot)
 {
-    if (2 * (list->slots.count + 1) > list->slot_index_size && !grow_index(list)) {
+    uint64_t hash = hash_slot(slot);
+    weft_map_slot *known = weft_map_first(&list->slot_index, hash);
+    for (; known != NULL; known = weft_map_next(&list->slot_index, known)) {
+        size_t number = (size_t)(uintptr_t)known->value - 1;
+        if (same_slot(((const weft_slot *)list->slots.items)[number], slot)) {
+            return (uint32_t)number;
+        }
+    }
+    weft_slot *added = weft_vec_push(&list->slots, sizeof(*added));
+    if (added == NULL || !weft_map_add(&list->slot_index, hash, (void *)(uintptr_t)list->slots.count)) {
         list->failed = true;
         return 0;
     }
-    size_t place = find_slot(list, slot);
-    if (list->slot_index[place] == 0) {
-        weft_slot *added = weft_vec_push(&list->slots, sizeof(*added));
-        if (added == NULL) {
-            list->failed = true;
-            return 0;
-        }
-        *added = slot;
-        list->slot_index[place] = (uint32_t)list->slots.count;
-    }
-    return list->slot_index[place] - 1;
+    *added = slot;
+    return (uint32_t)list->slots.count - 1;
 }
 
 weft_slot weft_task_new_temporary(weft_task_list *list, int64_t bytes)
@@ -363,10 +335,9 @@ bool weft_task_list_finish(weft_task_list *list)
     weft_vec_trim(&list->arguments, sizeof(weft_argument_block));
     weft_vec_trim(&list->patches, sizeof(weft_task_patch));
     free(list->pending);
-    free(list->slot_index);
+    weft_map_free(&list->slot_index);
     list->pending = NULL;
-    list->slot_index = NULL;
-    list->pending_capacity = list->slot_index_size = 0;
+    list->pending_capacity = 0;
     return !list->failed;
 }
 

@@ -23,7 +23,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/base.h"
+#include "base/map.h"
 #include "codelets/kernels.h"
 #include "tasks/region.h"
 
@@ -111,8 +111,7 @@ typedef struct weft_task_list {
     void *pending;
     size_t pending_size, pending_capacity;
     weft_kernel_id pending_kernel;
-    uint32_t *slot_index; /* hash table of 1 + number in `slots` */
-    size_t slot_index_size;
+    weft_map slot_index; /* 1 + number in `slots` */
     bool failed; /* no memory: the list is not to be run */
 } weft_task_list;
 

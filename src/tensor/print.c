@@ -134,6 +134,11 @@ static weft_status print_tensor(const char *function, weft_tensor *handle, bool 
                     NULL);
 }
 
+static weft_status print_everywhere(const char *function, const void *handle, FILE *file)
+{
+    return print_tensor(function, (weft_tensor *)(uintptr_t)handle, true, file);
+}
+
 weft_status weft_tensor_print(weft_tensor *handle, FILE *file)
 {
     static const char function[] = "weft_tensor_print";
@@ -145,16 +150,19 @@ weft_status weft_tensor_print(weft_tensor *handle, FILE *file)
 
 weft_status weft_tensor_print_text(weft_tensor *handle, char *text, size_t size, size_t *length)
 {
-    static const char function[] = "weft_tensor_print_text";
-    weft_text_file file;
-    weft_status status = weft_print_begin(function, text, size, &file);
-    return status != WEFT_OK
-               ? status
-               : weft_print_end(function, print_tensor(function, handle, true, file.file), &file, text, size, length);
+    return weft_print_to_text("weft_tensor_print_text", print_everywhere, handle, text, size, length);
 }
 
-static weft_status draw(const char *function, const weft_tensor *handle, weft_sharding_format format, FILE *file)
+/* What is drawn. */
+typedef struct sharding {
+    const weft_tensor *handle;
+    weft_sharding_format format;
+} sharding;
+
+static weft_status draw(const char *function, const void *drawn, FILE *file)
 {
+    const weft_tensor *handle = ((const sharding *)drawn)->handle;
+    weft_sharding_format format = ((const sharding *)drawn)->format;
     const weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
     if (tensor == NULL) {
         return weft_latest_status();
@@ -169,9 +177,9 @@ static weft_status draw(const char *function, const weft_tensor *handle, weft_sh
     char head[640];
     weft_tensor_describe(handle, head, sizeof(head));
     weft_drawing *drawing = weft_drawing_new(tensor->layout);
-    bool drawn = drawing != NULL && weft_drawing_print(drawing, head, format == WEFT_SHARDING_SVG, file);
+    bool done = drawing != NULL && weft_drawing_print(drawing, head, format == WEFT_SHARDING_SVG, file);
     weft_drawing_free(drawing);
-    if (!drawn) {
+    if (!done) {
         return weft_fail(WEFT_ERR_NOMEM, function, "no memory to draw %lld ranks",
                          (long long)tensor->layout->mesh->num_ranks);
     }
@@ -180,16 +188,13 @@ static weft_status draw(const char *function, const weft_tensor *handle, weft_sh
 
 weft_status weft_visualize_sharding(const weft_tensor *handle, weft_sharding_format format, FILE *file)
 {
-    return draw("weft_visualize_sharding", handle, format, file);
+    const sharding drawn = { handle, format };
+    return draw("weft_visualize_sharding", &drawn, file);
 }
 
 weft_status weft_visualize_sharding_text(const weft_tensor *handle, weft_sharding_format format, char *text,
                                          size_t size, size_t *length)
 {
-    static const char function[] = "weft_visualize_sharding_text";
-    weft_text_file file;
-    weft_status status = weft_print_begin(function, text, size, &file);
-    return status != WEFT_OK
-               ? status
-               : weft_print_end(function, draw(function, handle, format, file.file), &file, text, size, length);
+    const sharding drawn = { handle, format };
+    return weft_print_to_text("weft_visualize_sharding_text", draw, &drawn, text, size, length);
 }

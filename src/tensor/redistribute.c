@@ -25,13 +25,11 @@ static void plan_free(weft_cached_plan *cached)
 
 void weft_plans_free(weft_tensors *tensors)
 {
-    for (size_t i = 0; i < WEFT_PLAN_BUCKETS; i++) {
-        while (tensors->plans[i] != NULL) {
-            weft_cached_plan *next = tensors->plans[i]->next;
-            plan_free(tensors->plans[i]);
-            tensors->plans[i] = next;
-        }
+    const weft_map *plans = &tensors->plans;
+    for (weft_map_slot *slot = weft_map_each(plans, NULL); slot != NULL; slot = weft_map_each(plans, slot)) {
+        plan_free(slot->value);
     }
+    weft_map_free(&tensors->plans);
     tensors->plan_bytes = 0;
 }
 
@@ -105,23 +103,28 @@ static weft_cached_plan *obtain(const char *function, const weft_layout *from, c
         hash = weft_hash_bytes(access_map->of, sizeof(access_map->of), hash);
         hash = weft_hash_bytes(access_map->turn, sizeof(access_map->turn), hash);
     }
-    weft_cached_plan **bucket = &tensors->plans[hash % WEFT_PLAN_BUCKETS];
-    for (weft_cached_plan *cached = *bucket; cached != NULL; cached = cached->next) {
-        if (cached->plan.from == from && cached->plan.to == to && same_map(cached, access_map)) {
+    weft_map_slot *slot = weft_map_first(&tensors->plans, hash);
+    for (; slot != NULL; slot = weft_map_next(&tensors->plans, slot)) {
+        weft_cached_plan *known = slot->value;
+        if (known->plan.from == from && known->plan.to == to && same_map(known, access_map)) {
             weft_runtime.counters.plan_hits++;
-            return check_again(function, cached) ? cached : NULL;
+            return check_again(function, known) ? known : NULL;
         }
     }
     weft_runtime.counters.plan_misses++;
     weft_cached_plan *cached = plan_build(function, from, to, access_map);
-    if (cached != NULL) {
-        if (tensors->plan_bytes + cached->bytes > tensors->max_plan_bytes) {
-            weft_plans_free(tensors);
-        }
-        tensors->plan_bytes += cached->bytes;
-        cached->next = *bucket;
-        *bucket = cached;
+    if (cached == NULL) {
+        return NULL;
     }
+    if (tensors->plan_bytes + cached->bytes > tensors->max_plan_bytes) {
+        weft_plans_free(tensors);
+    }
+    if (!weft_map_add(&tensors->plans, hash, cached)) {
+        plan_free(cached);
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a plan");
+        return NULL;
+    }
+    tensors->plan_bytes += cached->bytes;
     return cached;
 }
 

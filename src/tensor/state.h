@@ -14,10 +14,7 @@ typedef struct weft_cached_plan {
     weft_access_map access_map; /* of its only stage; cut: NULL, there are none */
     weft_exchange *exchanges[WEFT_MAX_STAGES];
     size_t bytes; /* of memory */
-    struct weft_cached_plan *next;
 } weft_cached_plan;
-
-enum { WEFT_PLAN_BUCKETS = 1024 };
 
 /* A shard's panels, acquired. */
 typedef struct weft_acquisition weft_acquisition;
@@ -40,7 +37,7 @@ typedef struct weft_tensors {
     weft_vec references; /* weft_tensor_impl *: the scopes' references, outermost scope first */
     weft_vec scopes;     /* size_t: where each open scope begins in `references` */
     int64_t unopened;    /* scopes inside these for which there was no memory */
-    weft_cached_plan *plans[WEFT_PLAN_BUCKETS];
+    weft_map plans; /* weft_cached_plan */
     size_t plan_bytes;     /* of all of them */
     size_t max_plan_bytes; /* a plan that would exceed that has all others dropped */
     weft_acquired held;
