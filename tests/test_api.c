@@ -316,6 +316,12 @@ static void initialisers(void **state)
     assert_int_equal(weft_sgd(1, &p, &x, &sgd, NULL), WEFT_OK);
     assert_int_equal(weft_last_status(), WEFT_OK);
     convolution.size = attention.size = cross_entropy.size = sgd.size = apply.size = local_map.size = 1;
+    weft_operation_description description;
+    weft_operation_description_init(&description);
+    assert_int_equal(description.size, sizeof(description));
+    description.size = 1;
+    assert_null(weft_operation_register(&description));
+    expect_status(weft_last_status(), WEFT_ERR_INVALID, "weft_operation_register: size is 1");
     assert_null(weft_conv1d(x, x, NULL, &convolution));
     expect_status(weft_last_status(), WEFT_ERR_INVALID, "weft_conv1d: size is 1");
     assert_null(weft_attention(x, x, x, &attention));

@@ -36,6 +36,8 @@
 #ifndef WEFT_OPERATION_H
 #define WEFT_OPERATION_H
 
+#include <string.h>
+
 #include <weft/kernel.h>
 #include <weft/placement.h>
 #include <weft/tensor.h>
@@ -110,7 +112,15 @@ typedef struct weft_operation_description {
      * contracted: all of them, or several groups of them whose results are put together as ranks' are. */
     bool accumulates;
     weft_kernel kernel;
+    size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
 } weft_operation_description;
+
+/** Sets all fields to 0, and `size`. */
+static inline void weft_operation_description_init(weft_operation_description *description)
+{
+    memset(description, 0, sizeof(*description));
+    description->size = sizeof(*description);
+}
 
 /** An operation that is registered: a handle, as ::weft_tensor. One of a former weft_init() is refused. */
 typedef struct weft_operation weft_operation;

@@ -220,12 +220,17 @@ static bool check_spmd(const char *function, const weft_operation_description *d
            valid;
 }
 
-const weft_operation *weft_operation_register(const weft_operation_description *description)
+const weft_operation *weft_operation_register(const weft_operation_description *given)
 {
     static const char function[] = "weft_operation_register";
     int num_outputs = 0;
-    if (weft_require_init(function) != WEFT_OK ||
-        !check_spmd(function, description, check_description(function, description, &num_outputs))) {
+    weft_operation_description own;
+    const weft_operation_description *description = given == NULL ? NULL : &own;
+    if (weft_require_init(function) != WEFT_OK) {
+        return NULL;
+    }
+    bool taken = given == NULL || WEFT_TAKE_OPTIONS(function, &own, given);
+    if (!check_spmd(function, description, taken && check_description(function, description, &num_outputs))) {
         return NULL;
     }
     weft_operation *operation = copy_of(description, num_outputs);
