@@ -224,12 +224,8 @@ static bool only_asks(const char *function)
 /* Put together from other calls without an expansion: those are told. */
 static bool is_told_in_parts(const char *function)
 {
-    static const char *const parts[] = { "weft_attention_backward", "weft_layer_norm_backward",
-                                         "weft_rms_norm_backward",  "weft_sort",
-                                         "weft_topk",               "weft_sgd",
-                                         "weft_adam",               "weft_clip_grad_norm",
-                                         "weft_attention",          "weft_layer_norm",
-                                         "weft_rms_norm" };
+    static const char *const parts[] = { "weft_attention", "weft_attention_backward", "weft_sgd", "weft_adam",
+                                         "weft_clip_grad_norm" };
     bool is = false;
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         is |= strcmp(parts[i], function) == 0;

@@ -93,6 +93,9 @@ static void write_gain_rule(const weft_call_layouts *call, char *text, size_t si
         .kind = WEFT_LINEAR_EACH, .inputs = 1u << 1, .ops = WEFT_LINEAR_OPS                                  \
     }
 
+static bool has_parts_of_vectors(const weft_call_layouts *call);
+static bool expand_forward(const weft_call *call, weft_tensor *outputs[]);
+
 static const weft_operation operation_norm = {
     .name = "norm",
     .gradient = "norm_backward, norm_sums, norm_gain_backward, sum",
@@ -104,6 +107,8 @@ static const weft_operation operation_norm = {
                 { "gain", WEFT_TYPES_FLOAT, false },
                 { "bias", WEFT_TYPES_FLOAT, false } },
     .kernel = WEFT_KERNEL_norm,
+    .expand = expand_forward,
+    .expands = has_parts_of_vectors,
 };
 
 /* The same with a bias alone: for the names. */
@@ -114,6 +119,8 @@ static const weft_operation operation_norm_bias = {
     .rule_like = "A[b],[b],[b]->A[b]",
     .inputs = { { "a", WEFT_TYPES_FLOAT, false }, { "bias", WEFT_TYPES_FLOAT, false } },
     .kernel = WEFT_KERNEL_norm,
+    .expand = expand_forward,
+    .expands = has_parts_of_vectors,
 };
 
 #define BACKWARD(name_, rule, like, type_, adds)                                                             \
@@ -237,26 +244,46 @@ static bool has_elements(const weft_layout *layout)
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
 
+static bool has_parts_of_vectors(const weft_call_layouts *call)
+{
+    const weft_layout *a = call->inputs[0];
+    return weft_is_cut(a, vectors_mask(a->ndim, call->attributes->numbers[WEFT_NORM_FIRST])) && has_elements(a);
+}
+
+/* The norm that a call is of; `used`: its inputs before the gain. */
+static norm norm_of(const weft_call *call, int used)
+{
+    const int64_t *numbers = call->attributes.numbers;
+    norm n = { .function = call->function,
+               .centred = numbers[WEFT_NORM_CENTRED] != 0,
+               .a = call->inputs[0],
+               .epsilon = call->scalars[0],
+               .first = numbers[WEFT_NORM_FIRST] };
+    n.mask = vectors_mask(weft_layout_of(n.a)->ndim, n.first);
+    n.gain = numbers[WEFT_NORM_PARTS] & WEFT_NORM_HAS_GAIN ? call->inputs[used++] : NULL;
+    n.bias = numbers[WEFT_NORM_PARTS] & WEFT_NORM_HAS_BIAS ? call->inputs[used] : NULL;
+    return n;
+}
+
+static bool expand_forward(const weft_call *call, weft_tensor *outputs[])
+{
+    norm n = norm_of(call, 1);
+    if (!take_statistics(&n, weft_layout_of(n.a))) {
+        return false;
+    }
+    weft_call parts = call_of(&n, &operation_norm, 0, NULL, n.gain, n.bias);
+    outputs[0] = weft_dispatch_itself(&parts);
+    return outputs[0] != NULL;
+}
+
 static weft_tensor *forward(norm n)
 {
     if (!check(&n, false)) {
         return NULL;
     }
-    const weft_operation *operation =
-        n.gain == NULL && n.bias != NULL ? &operation_norm_bias : &operation_norm;
-    weft_call whole = call_of(&n, operation, 0, NULL, n.gain, n.bias);
-    const weft_layout *layout = weft_layout_of(n.a);
-    if (!weft_is_cut(layout, n.mask) || !has_elements(layout)) {
-        return weft_dispatch(&whole);
-    }
-    if (!weft_dispatch_accepts(&whole) || !weft_composite_open(n.function)) {
-        return NULL;
-    }
-    if (!take_statistics(&n, layout)) {
-        return weft_leave_scope(NULL);
-    }
-    weft_call parts = call_of(&n, &operation_norm, 0, NULL, n.gain, n.bias);
-    return weft_leave_scope(weft_dispatch(&parts));
+    weft_call call = call_of(&n, n.gain == NULL && n.bias != NULL ? &operation_norm_bias : &operation_norm, 0, NULL,
+                             n.gain, n.bias);
+    return weft_dispatch(&call);
 }
 
 weft_tensor *weft_layer_norm(weft_tensor *a, weft_tensor *gain, weft_tensor *bias, double epsilon)
@@ -329,51 +356,60 @@ static weft_tensor *gradient_of_bias(const norm *n)
     return sum == NULL ? NULL : weft_to_type(sum, type);
 }
 
-/* All that are wanted, in a scope that is open; false with the error kept. */
-static bool compute_backward(norm *n, const weft_layout *parts, weft_tensor *results[3], const bool wanted[3])
+/* Of a, and those that numbers[WEFT_NORM_NUMBERS] asks for: bit 0 for the gain's, bit 1 for the bias'. */
+static bool expand_gradients(const weft_call *call, weft_tensor *outputs[])
 {
-    if (parts != NULL && !take_statistics(n, parts)) {
+    norm n = norm_of(call, 2);
+    n.gradient = call->inputs[1];
+    weft_call whole = call_of(&n, &operation_norm_backward, 0, NULL, n.gain, NULL);
+    if (!weft_dispatch_accepts(&whole)) {
         return false;
     }
-    results[0] = gradient_of_a(n);
-    results[1] = wanted[1] ? gradient_of_gain(n) : NULL;
-    results[2] = wanted[2] ? gradient_of_bias(n) : NULL;
-    return results[0] != NULL && (!wanted[1] || results[1] != NULL) && (!wanted[2] || results[2] != NULL);
+    const weft_layout *layout =
+        weft_is_cut(weft_layout_of(n.a), n.mask) ? weft_layout_of(n.a) : weft_layout_of(n.gradient);
+    bool parts = weft_is_cut(layout, n.mask) && has_elements(layout);
+    if (parts && !take_statistics(&n, layout)) {
+        return false;
+    }
+    int64_t wanted = call->attributes.numbers[WEFT_NORM_NUMBERS];
+    outputs[0] = gradient_of_a(&n);
+    outputs[1] = wanted & 1 ? gradient_of_gain(&n) : NULL;
+    outputs[2] = wanted & 2 ? gradient_of_bias(&n) : NULL;
+    return outputs[0] != NULL && (!(wanted & 1) || outputs[1] != NULL) && (!(wanted & 2) || outputs[2] != NULL);
 }
+
+static const weft_operation operation_norm_gradients = {
+    .name = "norm_gradients",
+    .inputs = { { "a", WEFT_TYPES_FLOAT, false },
+                { "gradient", WEFT_TYPES_FLOAT, true },
+                { "gain", WEFT_TYPES_FLOAT, false } },
+    .num_outputs = 3,
+    .expand = expand_gradients,
+};
 
 static weft_tensor *backward(norm n, weft_tensor **gradient_gain, weft_tensor **gradient_bias)
 {
-    weft_tensor **targets[3] = { NULL, gradient_gain, gradient_bias }, *results[3] = { NULL, NULL, NULL };
-    const bool wanted[3] = { true, gradient_gain != NULL, gradient_bias != NULL };
+    weft_tensor **targets[3] = { NULL, gradient_gain, gradient_bias }, *results[3];
     for (int i = 1; i < 3; i++) {
-        if (wanted[i]) {
+        if (targets[i] != NULL) {
             *targets[i] = NULL;
         }
     }
     if (!check(&n, true)) {
         return NULL;
     }
-    weft_call whole = call_of(&n, &operation_norm_backward, 0, NULL, n.gain, NULL);
-    if (!weft_dispatch_accepts(&whole)) {
+    weft_call call = call_of(&n, &operation_norm_gradients, 0, NULL, n.gain, NULL);
+    call.attributes.num_numbers = WEFT_NORM_NUMBERS + 1;
+    call.attributes.numbers[WEFT_NORM_NUMBERS] = (gradient_gain != NULL ? 1 : 0) | (gradient_bias != NULL ? 2 : 0);
+    if (!weft_dispatch_all(&call, results)) {
         return NULL;
     }
-    const weft_layout *layout =
-        weft_is_cut(weft_layout_of(n.a), n.mask) ? weft_layout_of(n.a) : weft_layout_of(n.gradient);
-    bool parts = weft_is_cut(layout, n.mask) && has_elements(layout);
-    if (!weft_composite_open(n.function)) {
-        return NULL;
-    }
-    bool all = compute_backward(&n, parts ? layout : NULL, results, wanted);
-    for (int i = 0; i < 3 && all; i++) {
-        if (wanted[i]) {
-            weft_scope_keep(results[i]);
-        }
-        if (i > 0 && wanted[i]) {
+    for (int i = 1; i < 3; i++) {
+        if (targets[i] != NULL) {
             *targets[i] = results[i];
         }
     }
-    weft_composite_close();
-    return all ? results[0] : NULL;
+    return results[0];
 }
 
 weft_tensor *weft_layer_norm_backward(weft_tensor *gradient, weft_tensor *a, weft_tensor *gain,
@@ -402,5 +438,6 @@ weft_tensor *weft_rms_norm_backward(weft_tensor *gradient, weft_tensor *a, weft_
 
 const weft_operation *const weft_norm_operations[] = {
     &operation_norm,      &operation_norm_bias,          &operation_norm_backward,
-    &operation_norm_sums, &operation_norm_gain_backward, NULL,
+    &operation_norm_sums, &operation_norm_gain_backward,
+    &operation_norm_gradients, NULL,
 };

@@ -27,20 +27,49 @@ static weft_tensor *order(const char *function, weft_tensor *a, int dim, int64_t
     });
 }
 
-/* Values and their order agree, for both are of one tensor that is settled. */
+/* Numbers of both values and order; sizes[0]: how many. */
+enum { DESCENDING, WANTS_INDICES };
+
+/* Values and their order agree, for both are of one tensor whose dimension is whole. */
+static bool expand_sort(const weft_call *call, weft_tensor *outputs[])
+{
+    int dim = (int)call->attributes.leading;
+    weft_tensor *whole = weft_unshard_dim(call->function, call->inputs[0], dim);
+    weft_tensor *indices = whole == NULL ? NULL
+                                         : order(call->function, whole, dim, call->attributes.sizes[0],
+                                                 call->attributes.numbers[DESCENDING] != 0);
+    outputs[0] = indices == NULL ? NULL : weft_look_up(call->function, whole, dim, indices);
+    outputs[1] = call->attributes.numbers[WANTS_INDICES] ? indices : NULL;
+    return outputs[0] != NULL;
+}
+
+static const weft_operation operation_sort = {
+    .name = "sort",
+    .gradient = "scatter",
+    .inputs = { { "a", WEFT_TYPES_ALL, false } },
+    .num_outputs = 2,
+    .expand = expand_sort,
+};
+
 static weft_tensor *first_values(const char *function, weft_tensor *a, int dim, int64_t k, bool descending,
                                  weft_tensor **indices)
 {
-    if (!weft_composite_open(function)) {
-        return NULL;
+    weft_tensor *outputs[2];
+    bool done = weft_dispatch_all(
+        &(weft_call){ .function = function,
+                      .operation = &operation_sort,
+                      .num_inputs = 1,
+                      .inputs = { a },
+                      .attributes = { .leading = dim,
+                                      .num_sizes = 1,
+                                      .sizes = { k },
+                                      .num_numbers = 2,
+                                      .numbers = { [DESCENDING] = descending, [WANTS_INDICES] = indices != NULL } } },
+        outputs);
+    if (done && indices != NULL) {
+        *indices = outputs[1];
     }
-    weft_tensor *settled = weft_unshard_dim(function, a, dim);
-    weft_tensor *places = settled == NULL ? NULL : order(function, settled, dim, k, descending);
-    weft_tensor *values = places == NULL ? NULL : weft_look_up(function, settled, dim, places);
-    if (values != NULL && indices != NULL) {
-        *indices = weft_scope_keep(places);
-    }
-    return weft_leave_scope(values);
+    return done ? outputs[0] : NULL;
 }
 
 /* Until there are some. */
@@ -86,5 +115,6 @@ weft_tensor *weft_topk(weft_tensor *a, int64_t k, int dim, bool largest, weft_te
 
 const weft_operation *const weft_sorting_operations[] = {
     &operation_argsort,
+    &operation_sort,
     NULL,
 };
