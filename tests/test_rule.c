@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "dispatch/dispatch.h"
+#include "rows.h"
 
 /* Returns the number of its rules. */
 static int check_operation(const weft_operation *operation)
@@ -114,52 +115,54 @@ static void test_malformed(void **state)
 {
     (void)state;
     static const struct {
+        row_place place;
         const char *text, *why;
     } cases[] = {
-        { NULL, "->" },
-        { "", "->" },
-        { "ab", "->" },
-        { "ab-", "->" },
-        { "ab>c", "expected a letter" },
-        { "ab->a->b", "the end" },
-        { "ab->a,b,ab,,b", "more than 4 outputs" },
-        { "a?->a", "expected a letter" },
-        { "na~~->na", "expected a letter" },
-        { "nA~->nA", "single dimensions" },
-        { "na->na~", "of inputs" },
-        { "a2->a", "expected a letter" },
-        { "a.b->a", "expected a letter" },
-        { "a..->a", "expected a letter" },
-        { "aa->a", "twice" },
-        { "ab->bb", "twice" },
-        { "......->...", "twice" },
-        { "a[a]->a", "twice" },
-        { "[]a->a", "nothing in brackets" },
-        { "[a->a", "expected a letter" },
-        { "[a", "not closed" },
-        { "[[a]]->a", "expected a letter" },
-        { "a]->a", "expected a letter" },
-        { "(ab->ab", "expected a letter" },
-        { "(ab", "not closed" },
-        { "()a->a", "nothing in parentheses" },
-        { "(a[])->a", "nothing in brackets" },
-        { "(aA)->aA", "a run in parentheses" },
-        { "(ab)a->ab", "twice" },
-        { "a(b1)->a", "expected a letter" },
-        { "((ab)c)->a", "expected a letter" },
-        { "ab)->a", "expected a letter" },
-        { "(abcdefghi)->a", "more than 8 factors" },
-        { "ABC->ABC", "more than two runs" },
-        { "A...->A", "beside another run" },
-        { "...A->A", "beside another run" },
-        { "a->A", "no input has" },
-        { "a->a...", "no input has" },
-        { "a,b,c,d,e,f,g,h->a", "more than 7 inputs" },
-        { "abcdefghi->a", "more than 8 dimensions" },
-        { "abcdefgh,ijklmnop,qrstu->a", "different letters" },
-        { "->", NULL }, /* a scalar without a dimension is a rule */
+        { THIS_ROW, NULL, "->" },
+        { THIS_ROW, "", "->" },
+        { THIS_ROW, "ab", "->" },
+        { THIS_ROW, "ab-", "->" },
+        { THIS_ROW, "ab>c", "expected a letter" },
+        { THIS_ROW, "ab->a->b", "the end" },
+        { THIS_ROW, "ab->a,b,ab,,b", "more than 4 outputs" },
+        { THIS_ROW, "a?->a", "expected a letter" },
+        { THIS_ROW, "na~~->na", "expected a letter" },
+        { THIS_ROW, "nA~->nA", "single dimensions" },
+        { THIS_ROW, "na->na~", "of inputs" },
+        { THIS_ROW, "a2->a", "expected a letter" },
+        { THIS_ROW, "a.b->a", "expected a letter" },
+        { THIS_ROW, "a..->a", "expected a letter" },
+        { THIS_ROW, "aa->a", "twice" },
+        { THIS_ROW, "ab->bb", "twice" },
+        { THIS_ROW, "......->...", "twice" },
+        { THIS_ROW, "a[a]->a", "twice" },
+        { THIS_ROW, "[]a->a", "nothing in brackets" },
+        { THIS_ROW, "[a->a", "expected a letter" },
+        { THIS_ROW, "[a", "not closed" },
+        { THIS_ROW, "[[a]]->a", "expected a letter" },
+        { THIS_ROW, "a]->a", "expected a letter" },
+        { THIS_ROW, "(ab->ab", "expected a letter" },
+        { THIS_ROW, "(ab", "not closed" },
+        { THIS_ROW, "()a->a", "nothing in parentheses" },
+        { THIS_ROW, "(a[])->a", "nothing in brackets" },
+        { THIS_ROW, "(aA)->aA", "a run in parentheses" },
+        { THIS_ROW, "(ab)a->ab", "twice" },
+        { THIS_ROW, "a(b1)->a", "expected a letter" },
+        { THIS_ROW, "((ab)c)->a", "expected a letter" },
+        { THIS_ROW, "ab)->a", "expected a letter" },
+        { THIS_ROW, "(abcdefghi)->a", "more than 8 factors" },
+        { THIS_ROW, "ABC->ABC", "more than two runs" },
+        { THIS_ROW, "A...->A", "beside another run" },
+        { THIS_ROW, "...A->A", "beside another run" },
+        { THIS_ROW, "a->A", "no input has" },
+        { THIS_ROW, "a->a...", "no input has" },
+        { THIS_ROW, "a,b,c,d,e,f,g,h->a", "more than 7 inputs" },
+        { THIS_ROW, "abcdefghi->a", "more than 8 dimensions" },
+        { THIS_ROW, "abcdefgh,ijklmnop,qrstu->a", "different letters" },
+        { THIS_ROW, "->", NULL }, /* a scalar without a dimension is a rule */
     };
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(cases); i++) {
+        enter_row(cases[i].place, __func__);
         weft_rule rule;
         char why[200] = "";
         weft_status status = weft_rule_parse(cases[i].text, &rule, why, sizeof(why));
@@ -173,6 +176,7 @@ static void test_malformed(void **state)
         }
         assert_int_equal(weft_rule_parse(cases[i].text, &rule, NULL, 0), WEFT_ERR_INVALID);
     }
+    leave_rows();
 }
 
 static void test_structure(void **state)
@@ -243,45 +247,47 @@ static void test_output_shapes(void **state)
 {
     (void)state;
     static const struct {
+        row_place place;
         const char *rule, *inputs, *output;
         weft_attributes attributes;
     } cases[] = {
-        { "mk,kn->mn", "5,3 3,4", "5,4", { 0 } },
-        { "mk,kn->mn", "0,3 3,0", "0,0", { 0 } },
-        { "Bmk,Bkn->Bmn", "5,3 3,4", "5,4", { 0 } },
-        { "Bmk,Bkn->Bmn", "7,2,5,3 7,2,3,4", "7,2,5,4", { 0 } },
-        { "Bkm,Bnk->Bmn", "7,3,5 7,4,3", "7,5,4", { 0 } },
-        { "...,...->...", "5,3 3", "5,3", { 0 } },
-        { "...,...->...", "3 5,3", "5,3", { 0 } },
-        { "...,...->...", "5,1 1,3", "5,3", { 0 } },
-        { "...,...->...", "1 -", "1", { 0 } },
-        { "...,...->...", "- -", "-", { 0 } },
-        { "...,...->...", "1,0 4,1", "4,0", { 0 } },
-        { "...,...->...", "2,1,4 3,1", "2,3,4", { 0 } },
-        { "AbC->AC", "5,3,4", "3,4", { .leading = 0 } },
-        { "AbC->AC", "5,3,4", "5,4", { .leading = 1 } },
-        { "AbC->AC", "5,3,4", "5,3", { .leading = 2 } },
-        { "AbC->A1C", "5,3,4", "5,1,4", { .leading = 1 } },
-        { "AbC->A1C", "5", "1", { .leading = 0 } },
-        { "vd,A->Ad", "9,4 5,3", "5,3,4", { 0 } },
-        { "vd,A->Ad", "9,4 -", "4", { 0 } },
-        { "(ab)c->a(bc)", "6,5", "2,15", { .num_sizes = 2, .sizes = { 2, 3 } } },
-        { "a(bc)->(ab)c", "2,15", "6,5", { .num_sizes = 2, .sizes = { 3, 5 } } },
-        { "(ab)->a1b", "6", "2,1,3", { .num_sizes = 2, .sizes = { 2, 3 } } },
-        { "(ab)->ab", "0", "5,0", { .num_sizes = 2, .sizes = { 5, 0 } } },
-        { "ab->(ab)", "4,7", "28", { 0 } },
-        { "(ab),a->bv", "6 2", "3,9", { .num_sizes = 2, .sizes = { 3, 9 } } },
-        { "(a[b])[c]->(a[d])[e]", "4,6", "6,4", { .num_sizes = 4, .sizes = { 2, 2, 3, 4 } } },
-        { "A(bc)->A(cb)", "2,3,12", "2,3,12", { .num_sizes = 2, .sizes = { 3, 4 } } },
-        { "ab->(ba)", "4,7", "28", { 0 } },
-        { "Ad,A->vd", "5,3,4 5,3", "9,4", { .num_sizes = 1, .sizes = { 9 } } },
-        { "n[c],n->", "5,7 5", "-", { 0 } },
-        { "n[c],n,->n[c]", "5,7 5 -", "5,7", { 0 } },
-        { "1A->A", "1,3,4", "3,4", { 0 } },
-        { "A->", "3,4", "-", { 0 } },
-        { "a->xay", "3", "5,3,6", { .num_sizes = 2, .sizes = { 5, 6 } } },
+        { THIS_ROW, "mk,kn->mn", "5,3 3,4", "5,4", { 0 } },
+        { THIS_ROW, "mk,kn->mn", "0,3 3,0", "0,0", { 0 } },
+        { THIS_ROW, "Bmk,Bkn->Bmn", "5,3 3,4", "5,4", { 0 } },
+        { THIS_ROW, "Bmk,Bkn->Bmn", "7,2,5,3 7,2,3,4", "7,2,5,4", { 0 } },
+        { THIS_ROW, "Bkm,Bnk->Bmn", "7,3,5 7,4,3", "7,5,4", { 0 } },
+        { THIS_ROW, "...,...->...", "5,3 3", "5,3", { 0 } },
+        { THIS_ROW, "...,...->...", "3 5,3", "5,3", { 0 } },
+        { THIS_ROW, "...,...->...", "5,1 1,3", "5,3", { 0 } },
+        { THIS_ROW, "...,...->...", "1 -", "1", { 0 } },
+        { THIS_ROW, "...,...->...", "- -", "-", { 0 } },
+        { THIS_ROW, "...,...->...", "1,0 4,1", "4,0", { 0 } },
+        { THIS_ROW, "...,...->...", "2,1,4 3,1", "2,3,4", { 0 } },
+        { THIS_ROW, "AbC->AC", "5,3,4", "3,4", { .leading = 0 } },
+        { THIS_ROW, "AbC->AC", "5,3,4", "5,4", { .leading = 1 } },
+        { THIS_ROW, "AbC->AC", "5,3,4", "5,3", { .leading = 2 } },
+        { THIS_ROW, "AbC->A1C", "5,3,4", "5,1,4", { .leading = 1 } },
+        { THIS_ROW, "AbC->A1C", "5", "1", { .leading = 0 } },
+        { THIS_ROW, "vd,A->Ad", "9,4 5,3", "5,3,4", { 0 } },
+        { THIS_ROW, "vd,A->Ad", "9,4 -", "4", { 0 } },
+        { THIS_ROW, "(ab)c->a(bc)", "6,5", "2,15", { .num_sizes = 2, .sizes = { 2, 3 } } },
+        { THIS_ROW, "a(bc)->(ab)c", "2,15", "6,5", { .num_sizes = 2, .sizes = { 3, 5 } } },
+        { THIS_ROW, "(ab)->a1b", "6", "2,1,3", { .num_sizes = 2, .sizes = { 2, 3 } } },
+        { THIS_ROW, "(ab)->ab", "0", "5,0", { .num_sizes = 2, .sizes = { 5, 0 } } },
+        { THIS_ROW, "ab->(ab)", "4,7", "28", { 0 } },
+        { THIS_ROW, "(ab),a->bv", "6 2", "3,9", { .num_sizes = 2, .sizes = { 3, 9 } } },
+        { THIS_ROW, "(a[b])[c]->(a[d])[e]", "4,6", "6,4", { .num_sizes = 4, .sizes = { 2, 2, 3, 4 } } },
+        { THIS_ROW, "A(bc)->A(cb)", "2,3,12", "2,3,12", { .num_sizes = 2, .sizes = { 3, 4 } } },
+        { THIS_ROW, "ab->(ba)", "4,7", "28", { 0 } },
+        { THIS_ROW, "Ad,A->vd", "5,3,4 5,3", "9,4", { .num_sizes = 1, .sizes = { 9 } } },
+        { THIS_ROW, "n[c],n->", "5,7 5", "-", { 0 } },
+        { THIS_ROW, "n[c],n,->n[c]", "5,7 5 -", "5,7", { 0 } },
+        { THIS_ROW, "1A->A", "1,3,4", "3,4", { 0 } },
+        { THIS_ROW, "A->", "3,4", "-", { 0 } },
+        { THIS_ROW, "a->xay", "3", "5,3,6", { .num_sizes = 2, .sizes = { 5, 6 } } },
     };
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(cases); i++) {
+        enter_row(cases[i].place, __func__);
         weft_binding binding;
         char why[200] = "";
         if (bind(cases[i].rule, cases[i].inputs, cases[i].attributes, &binding, why, sizeof(why)) !=
@@ -294,64 +300,98 @@ static void test_output_shapes(void **state)
             assert_int_equal(binding.outputs[0].shape[d], expected.shape[0][d]);
         }
     }
+    leave_rows();
 }
 
 static void test_wrong_shapes(void **state)
 {
     (void)state;
     static const struct {
+        row_place place;
         const char *rule, *inputs, *why;
         weft_attributes attributes;
         weft_status status;
     } cases[] = {
-        { "mk,kn->mn",
+        { THIS_ROW,
+          "mk,kn->mn",
           "5,3 4,4",
           "b has size 4 in dimension 0, expected 3, as dimension 1 of a has",
           { 0 },
           WEFT_ERR_SHAPE },
-        { "mk,kn->mn", "5 5,4", "a has 1 dimension, expected 2", { 0 }, WEFT_ERR_SHAPE },
-        { "mk,kn->mn", "5,3 3,4,1", "b has 3 dimensions, expected 2", { 0 }, WEFT_ERR_SHAPE },
-        { "Bmk,Bkn->Bmn", "5 5,4", "a has 1 dimension, expected at least 2", { 0 }, WEFT_ERR_SHAPE },
-        { "Bmk,Bkn->Bmn", "2,5,3 3,4", "b has 2 dimensions, expected 3", { 0 }, WEFT_ERR_SHAPE },
-        { "Bmk,Bkn->Bmn", "2,5,3 1,3,4", "b has size 1 in dimension 0, expected 2", { 0 }, WEFT_ERR_SHAPE },
-        { "...,...->...",
+        { THIS_ROW, "mk,kn->mn", "5 5,4", "a has 1 dimension, expected 2", { 0 }, WEFT_ERR_SHAPE },
+        { THIS_ROW, "mk,kn->mn", "5,3 3,4,1", "b has 3 dimensions, expected 2", { 0 }, WEFT_ERR_SHAPE },
+        { THIS_ROW,
+          "Bmk,Bkn->Bmn",
+          "5 5,4",
+          "a has 1 dimension, expected at least 2",
+          { 0 },
+          WEFT_ERR_SHAPE },
+        { THIS_ROW, "Bmk,Bkn->Bmn", "2,5,3 3,4", "b has 2 dimensions, expected 3", { 0 }, WEFT_ERR_SHAPE },
+        { THIS_ROW,
+          "Bmk,Bkn->Bmn",
+          "2,5,3 1,3,4",
+          "b has size 1 in dimension 0, expected 2",
+          { 0 },
+          WEFT_ERR_SHAPE },
+        { THIS_ROW,
+          "...,...->...",
           "5,3 4",
           "b has size 4 in dimension 0, expected 3 or 1, as dimension 1 of a has",
           { 0 },
           WEFT_ERR_SHAPE },
-        { "...,...->...", "5,0 5,2", "b has size 2", { 0 }, WEFT_ERR_SHAPE },
-        { "A,A->A", "5,3 3", "b has 1 dimension, expected 2", { 0 }, WEFT_ERR_SHAPE },
-        { "A,A->A", "5,3 5,1", "b has size 1 in dimension 1, expected 3", { 0 }, WEFT_ERR_SHAPE },
-        { "AbC->AC", "5,3", "a has 2 dimensions, expected at least 3", { .leading = 2 }, WEFT_ERR_SHAPE },
-        { "AbC->AC", "5,3", "first run", { .leading = -1 }, WEFT_ERR_INVALID },
-        { "vd,A->Ad", "2,2 1,1,1,1,1,1,1,1", "the output has more than 8 dimensions", { 0 }, WEFT_ERR_SHAPE },
-        { "Ad,A->vd", "5,4 5", "no size is given for v", { 0 }, WEFT_ERR_INVALID },
-        { "1A->A", "2,3", "a has size 2 in dimension 0, expected 1", { 0 }, WEFT_ERR_SHAPE },
-        { "(ab)->ab",
+        { THIS_ROW, "...,...->...", "5,0 5,2", "b has size 2", { 0 }, WEFT_ERR_SHAPE },
+        { THIS_ROW, "A,A->A", "5,3 3", "b has 1 dimension, expected 2", { 0 }, WEFT_ERR_SHAPE },
+        { THIS_ROW, "A,A->A", "5,3 5,1", "b has size 1 in dimension 1, expected 3", { 0 }, WEFT_ERR_SHAPE },
+        { THIS_ROW,
+          "AbC->AC",
+          "5,3",
+          "a has 2 dimensions, expected at least 3",
+          { .leading = 2 },
+          WEFT_ERR_SHAPE },
+        { THIS_ROW, "AbC->AC", "5,3", "first run", { .leading = -1 }, WEFT_ERR_INVALID },
+        { THIS_ROW,
+          "vd,A->Ad",
+          "2,2 1,1,1,1,1,1,1,1",
+          "the output has more than 8 dimensions",
+          { 0 },
+          WEFT_ERR_SHAPE },
+        { THIS_ROW, "Ad,A->vd", "5,4 5", "no size is given for v", { 0 }, WEFT_ERR_INVALID },
+        { THIS_ROW, "1A->A", "2,3", "a has size 2 in dimension 0, expected 1", { 0 }, WEFT_ERR_SHAPE },
+        { THIS_ROW,
+          "(ab)->ab",
           "7",
           "a has size 7 in dimension 0, expected 6, the product of its factors",
           { .num_sizes = 2, .sizes = { 2, 3 } },
           WEFT_ERR_SHAPE },
-        { "(ab)->ab", "6", "no size is given for b", { .num_sizes = 1, .sizes = { 2 } }, WEFT_ERR_INVALID },
-        { "(ab)->ab",
+        { THIS_ROW,
+          "(ab)->ab",
+          "6",
+          "no size is given for b",
+          { .num_sizes = 1, .sizes = { 2 } },
+          WEFT_ERR_INVALID },
+        { THIS_ROW,
+          "(ab)->ab",
           "6",
           "3 sizes are given, and the rule needs 2",
           { .num_sizes = 3, .sizes = { 2, 3, 1 } },
           WEFT_ERR_INVALID },
-        { "A->A",
+        { THIS_ROW,
+          "A->A",
           "5,4",
           "1 sizes are given, and the rule needs 0",
           { .num_sizes = 1, .sizes = { 5 } },
           WEFT_ERR_INVALID },
-        { "(ab)->ab",
+        { THIS_ROW,
+          "(ab)->ab",
           "6,1",
           "a has 2 dimensions, expected 1",
           { .num_sizes = 2, .sizes = { 2, 3 } },
           WEFT_ERR_SHAPE },
-        { "ab->(ab)", "4000000000,4000000000", "larger than 64 bits", { 0 }, WEFT_ERR_SHAPE },
-        { "n[c],n,->n[c]", "5,7 5 1", "c has 1 dimension, expected 0", { 0 }, WEFT_ERR_SHAPE },
+        { THIS_ROW, "ab->(ab)", "4000000000,4000000000", "larger than 64 bits", { 0 }, WEFT_ERR_SHAPE },
+        { THIS_ROW, "n[c],n,->n[c]", "5,7 5 1", "c has 1 dimension, expected 0", { 0 }, WEFT_ERR_SHAPE },
     };
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(cases); i++) {
+        enter_row(cases[i].place, __func__);
         weft_binding binding;
         char why[200] = "";
         weft_status status =
@@ -361,6 +401,7 @@ static void test_wrong_shapes(void **state)
                      cases[i].why, status, why);
         }
     }
+    leave_rows();
 }
 
 static void test_factors(void **state)
