@@ -154,11 +154,46 @@ static void a13_is_a_call(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
+static void never(const weft_local_call *call)
+{
+    (void)call;
+    abort();
+}
+
+/* Of inputs without data the outputs are layouts alone, and the function is not called. */
+static void a13_without_data(void **state)
+{
+    (void)state;
+    weft_config config = { .ranks = RANKS };
+    assert_int_equal(weft_init(&config), WEFT_OK);
+    const int64_t shape[] = { ROWS, COLUMNS };
+    const weft_placement rows[] = { weft_shard(0) };
+    const weft_placement *const wanted[] = { rows, rows };
+    const weft_local_map_options options = { .in_placements = wanted };
+    weft_local_output output = { .dtype = WEFT_I64, .ndim = 2, .shape = shape, .placements = rows };
+    weft_mesh *mesh = weft_mesh_create(1, (const int64_t[]){ RANKS }, NULL);
+    weft_scope_open();
+    weft_tensor *const inputs[] = { weft_ones(WEFT_F64, 2, shape, mesh, NULL),
+                                    weft_fake(WEFT_F64, 2, shape, mesh, NULL) };
+    weft_tensor *result = NULL;
+    weft_counters before, after;
+    weft_get_counters(&before);
+    assert_int_equal(weft_local_map(never, 2, inputs, 1, &output, &options, &result), WEFT_OK);
+    weft_get_counters(&after);
+    assert_true(weft_tensor_is_fake(result));
+    assert_int_equal(weft_tensor_dtype(result), WEFT_I64);
+    assert_int_equal(weft_tensor_placements(result)[0].kind, WEFT_SHARD);
+    assert_int_equal(after.buffers_created, before.buffers_created);
+    weft_scope_close();
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a13_panels_apart),
         cmocka_unit_test(a13_is_a_call),
+        cmocka_unit_test(a13_without_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -186,6 +186,18 @@ static void a9_sharding_in_planes(void **state)
     weft_tensor_release(x);
 }
 
+/* A layout alone is drawn as a tensor with data is. */
+static void a9_sharding_without_data(void **state)
+{
+    (void)state;
+    const weft_placement how[] = { weft_shard(0), weft_shard(1) };
+    weft_scope_open();
+    weft_tensor *x = weft_fake(WEFT_F32, 2, (const int64_t[]){ 8, 6 }, mesh, how);
+    assert_string_equal(strchr(written(draw_text, x), '\n'),
+                        "\n[down, across]\n    | 0:3 | 3:6\n0:4 | 0   | 1\n4:8 | 2   | 3\n");
+    weft_scope_close();
+}
+
 static int count(const char *text, const char *word)
 {
     int found = 0;
@@ -238,7 +250,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ROW(a9_contents),         ROW(a9_one_line_waits_for_nothing), ROW(a9_one_line_in_another_thread),
         ROW(a9_sharding_as_text), ROW(a9_sharding_in_planes),         ROW(a9_sharding_as_svg),
-        ROW(a9_sharding_refuses),
+        ROW(a9_sharding_refuses), ROW(a9_sharding_without_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,7 +84,8 @@ static inline void weft_local_map_options_init(weft_local_map_options *options)
 /**
  * Calls `function` on the shards of each hosted rank, as a task for each, and makes tensors of what it writes.
  * Returns at once: a task begins when all that it reads is there, and tasks that need its outputs wait for it.
- * Every process calls it, those that host no rank of the mesh too: there the outputs are empty.
+ * Every process calls it, those that host no rank of the mesh too: there the outputs are empty. Of an input without
+ * data (weft_fake()) the outputs have no data either, and the function is not called.
  *
  * \param inputs        num_inputs tensors, 0 or more; one may come several times
  *

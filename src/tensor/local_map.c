@@ -247,19 +247,29 @@ static bool submit(const region *r, int shard)
 
 /* ---- the call ------------------------------------------------------------------------------------------ */
 
+/* Whether an input has no data: then neither have the outputs, and nothing is submitted. */
+static bool is_fake(const region *r)
+{
+    bool fake = false;
+    for (int i = 0; i < r->num_inputs; i++) {
+        fake |= r->tensors[i]->fake;
+    }
+    return fake;
+}
+
 /* All checks have been made. New tensors belong to the innermost scope. False with the error kept. */
 static bool run(region *r)
 {
-    bool done = true, fake = false;
-    for (int i = 0; i < r->num_inputs && done; i++) {
-        fake |= r->tensors[i]->fake;
-        if (r->tensors[i]->layout != r->layouts[i] && !fake) {
+    bool done = true, fake = is_fake(r);
+    for (int i = 0; i < r->num_inputs && done && !fake; i++) {
+        if (r->tensors[i]->layout != r->layouts[i]) {
             r->tensors[i] = weft_tensor_to_layout(function_name, r->tensors[i], r->layouts[i]);
             done = r->tensors[i] != NULL;
         }
     }
     for (int i = r->num_inputs; i < r->num_inputs + r->num_outputs && done; i++) {
-        r->tensors[i] = fake ? weft_tensor_fake(function_name, r->layouts[i]) : weft_tensor_new(function_name, r->layouts[i]);
+        r->tensors[i] = fake ? weft_tensor_fake(function_name, r->layouts[i])
+                             : weft_tensor_new(function_name, r->layouts[i]);
         done = r->tensors[i] != NULL;
     }
     weft_runtime.operations++;
@@ -354,7 +364,7 @@ static weft_status perform_local_map(const weft_call *call, weft_tensor *outputs
 
 static weft_status act(const region *r, weft_tensor *const inputs[], weft_tensor *outputs[])
 {
-    static const weft_action action = { .name = "local_map", .perform = perform_local_map, .needs_data = true };
+    static const weft_action action = { .name = "local_map", .perform = perform_local_map };
     int num_numbers = LAYOUTS + r->num_inputs + r->num_outputs + context_words(r->options.context_size);
     int64_t *numbers = calloc((size_t)num_numbers, sizeof(*numbers));
     if (numbers == NULL) {
