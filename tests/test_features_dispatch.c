@@ -249,6 +249,22 @@ static void check_outside(weft_tensor *result, weft_dtype dtype)
     }
 }
 
+static const weft_operation *halves_and_rows;
+
+/* x / 2, and the number of each element's row. */
+static void halve(const weft_kernel_call *call)
+{
+    for (int64_t row = 0; row < weft_view_rows(&call->outputs[0]); row++) {
+        const float *x = weft_view_row(&call->inputs[0], row, NULL);
+        float *half = weft_view_row(&call->outputs[0], row, NULL);
+        int64_t *number = weft_view_row(&call->outputs[1], row, NULL);
+        for (int64_t i = 0; i < call->outputs[0].row_elements; i++) {
+            half[i] = x[i] / 2;
+            number[i] = call->outputs[0].offset[0] + row;
+        }
+    }
+}
+
 /* The results of one call, of one tensor or several. */
 static int results_of(int number, weft_tensor *x, weft_tensor *labels, weft_tensor *results[MAX_RESULTS])
 {
@@ -290,6 +306,9 @@ static int results_of(int number, weft_tensor *x, weft_tensor *labels, weft_tens
     case 11:
         results[0] = weft_cat(2, (weft_tensor *const[]){ x, x }, 1);
         return 1;
+    case 12:
+        assert_int_equal(weft_apply_all(halves_and_rows, 1, &x, NULL, 2, results), WEFT_OK);
+        return 2;
     default:
         return 0;
     }
@@ -300,6 +319,13 @@ static void b4_results_outside_the_mesh(void **state)
 {
     (void)state;
     weft_mesh *world = mesh_of(0, RANKS);
+    halves_and_rows = weft_operation_register(
+        &(weft_operation_description){ .name = "halves and rows",
+                                       .rule = "ab->ab,ab",
+                                       .inputs = { { "x", WEFT_TYPE_BIT(WEFT_F32), false } },
+                                       .outputs = { { .type = WEFT_TYPE_FIRST }, { .type = WEFT_TYPE_INDEX } },
+                                       .kernel = halve });
+    assert_no_error();
     for (int first = 0; first < RANKS; first++) {
         weft_mesh *few = mesh_of(first, 1);
         for (int number = 0, count = 1; count > 0; number++) {

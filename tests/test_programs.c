@@ -151,7 +151,7 @@ static const char *const not_in_the_table[] = {
     "weft_tensor_ndim", "weft_tensor_size", "weft_tensor_dtype", "weft_tensor_mesh", "weft_tensor_placements",
     "weft_random_state_create", "weft_random_state_get", "weft_random_state_current", "weft_random_states",
     /* Programs have no operations of their own, and their tensors of several elements are on one mesh. */
-    "weft_operation_register", "weft_apply", "weft_implicit_replication",
+    "weft_operation_register", "weft_apply", "weft_apply_all", "weft_implicit_replication",
     "weft_implicit_replication_begin", "weft_implicit_replication_end", NULL
 };
 
