@@ -141,6 +141,7 @@ static const char *const not_in_the_table[] = {
     "weft_partial", "weft_placements_parse", "weft_init", "weft_init_mpi", "weft_finalize",
     "weft_last_status", "weft_last_error", "weft_clear_error", "weft_world_size", "weft_num_processes",
     "weft_process_index", "weft_local_ranks", "weft_first_rank", "weft_get_counters", "weft_print_machine",
+    "weft_apply_all", "weft_fake", "weft_fake_like", "weft_tensor_is_fake",
     "weft_print_pending", "weft_print_pending_text", "weft_print_machine_text", "weft_tensor_print_text",
     "weft_visualize_sharding_text", "weft_version", "weft_placements_format", "weft_tensor_shape",
     "weft_tensor_num_elements", "weft_tensor_num_placements", "weft_mesh_ranks", "weft_mesh_names", "weft_mesh_create", "weft_mesh_of_ranks", "weft_mesh_flatten", "weft_mesh_slice",
