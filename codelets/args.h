@@ -34,9 +34,9 @@ struct weft_task_run {
     void **operands;      /* where each begins, in the order that the kernel's header gives */
     const char *function; /* the public function, for messages: static storage */
     uint64_t operation;   /* number of the call that the task belongs to */
-    /* For a kernel that meets a value it cannot use, or that has no memory: the task goes on with zeros in
-     * its place, and the program gets the status at its next blocking call. Any thread. */
-    weft_fail_function fail;
+    /* Where a kernel says that it met a value which it cannot use, or had no memory (problems.h): it
+     * continues with zeros in its place, and the program gets the status at its next blocking call. */
+    weft_kernel_error *error;
     double scalars[WEFT_MAX_SCALARS]; /* the call's */
 };
 

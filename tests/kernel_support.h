@@ -14,7 +14,7 @@
 typedef struct operands {
     int count;
     double scalars[WEFT_MAX_SCALARS];
-    weft_fail_function fail;
+    weft_kernel_error error; /* of the last run */
     void *memory[WEFT_MAX_OPERANDS];
 } operands;
 
@@ -29,10 +29,11 @@ static inline void run(weft_kernel_id kernel, operands *o, const void *arguments
                           .cpu = &weft_cpu_kernels[kernel],
                           .arguments = arguments,
                           .function = "test",
-                          .fail = o->fail,
+                          .error = &o->error,
                           .num_operands = o->count,
                           .operands = o->memory };
     memcpy(run.scalars, o->scalars, sizeof(run.scalars));
+    o->error = (weft_kernel_error){ WEFT_OK };
     run.cpu->run(&run);
 }
 

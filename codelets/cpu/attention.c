@@ -10,6 +10,7 @@
 #include "codelets/functions.h"
 #include "codelets/cpu/line_sums.h"
 #include "codelets/linear.h"
+#include "codelets/problems.h"
 
 enum { ROWS = WEFT_ATTENTION_BLOCK_ROWS, KEYS = WEFT_ATTENTION_BLOCK_KEYS };
 
@@ -391,7 +392,7 @@ void weft_attention_fail(const weft_kernel_call *call)
         memset(weft_view_row(output, row, NULL), 0,
                (size_t)output->row_elements * weft_dtype_size(output->dtype));
     }
-    weft_kernel_fail(call, WEFT_ERR_NOMEM, "no memory for the blocks of a task");
+    weft_problem_memory(call->error, WEFT_PROBLEM_BLOCKS, 0);
 }
 
 void weft_attention_run(const weft_kernel_call *call, bool backward, bool has_v, void (*work)(const job *j))

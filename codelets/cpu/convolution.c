@@ -7,6 +7,7 @@
 #include "codelets/cpu/clones.h"
 #include "codelets/convert.h"
 #include "codelets/linear.h"
+#include "codelets/problems.h"
 
 /* ---- geometry ------------------------------------------------------------------------------------------ */
 
@@ -213,7 +214,7 @@ static void zero_output(const weft_kernel_call *call)
 static void out_of_memory(const weft_kernel_call *call)
 {
     zero_output(call);
-    weft_kernel_fail(call, WEFT_ERR_NOMEM, "no memory for the columns of a task");
+    weft_problem_memory(call->error, WEFT_PROBLEM_COLUMNS, 0);
 }
 
 /* ---- forward ------------------------------------------------------------------------------------------- */

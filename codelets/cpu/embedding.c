@@ -4,6 +4,9 @@
 #include "codelets/convert.h"
 #include "codelets/cpu/clones.h"
 #include "codelets/lookup.h"
+#include "codelets/problems.h"
+
+enum { INDICES = 1 }; /* number of the input */
 
 static int64_t index_at(const weft_embedding_args *args, const void *indices, int64_t i)
 {
@@ -16,8 +19,7 @@ static int64_t row_of(const weft_task_run *run, const void *indices, int64_t i)
     const weft_embedding_args *args = run->arguments;
     int64_t index = index_at(args, indices, i);
     if ((index < 0 || index >= args->total_rows) && args->checks) {
-        run->fail(run->operation, WEFT_ERR_INVALID, run->function, "indices has %lld, expected 0 to %lld",
-                  (long long)index, (long long)args->total_rows - 1);
+        weft_problem_range(run->error, INDICES, index, args->total_rows - 1);
     }
     int64_t row = index - args->first_row;
     return index >= 0 && index < args->total_rows && row >= 0 && row < args->num_rows ? row : -1;

@@ -7,6 +7,7 @@
 #include "codelets/cpu/clones.h"
 #include "codelets/convert.h"
 #include "codelets/linear.h"
+#include "codelets/problems.h"
 
 /* OpenBLAS only; another BLAS is told through its own environment variables. */
 extern void openblas_set_num_threads(int threads) __attribute__((weak));
@@ -347,7 +348,7 @@ void weft_cpu_matmul(const weft_task_run *run)
     const void *a = gemm.k == 0 ? NULL : run->operands[1];
     const void *b = gemm.k == 0 ? NULL : run->operands[2];
     if (!weft_multiply_from(&gemm, args->input_type, a, b, c)) {
-        run->fail(run->operation, WEFT_ERR_NOMEM, run->function, "no memory for a block of a product");
+        weft_problem_memory(run->error, WEFT_PROBLEM_BLOCK_OF_PRODUCT, 0);
     }
 }
 
@@ -467,7 +468,7 @@ void weft_kernel_bmm(const weft_kernel_call *call)
         done &= multiply_row(&g, &a, &b, output, batch_dims, row);
     }
     if (!done) {
-        weft_kernel_fail(call, WEFT_ERR_NOMEM, "no memory for a product");
+        weft_problem_memory(call->error, WEFT_PROBLEM_PRODUCT, 0);
     }
     free(a.memory);
     free(b.memory);

@@ -5,16 +5,16 @@
 
 #include "codelets/convert.h"
 #include "codelets/cpu/lines.h"
+#include "codelets/problems.h"
 
 enum { BLOCK = 512 };
 
-/* Reports an index that is out of range. */
+/* Reports an index, of the last input, that is out of range. */
 static bool in_range(const weft_kernel_call *call, int64_t index, int64_t size)
 {
     bool fits = index >= 0 && index < size;
     if (!fits) {
-        weft_kernel_fail(call, WEFT_ERR_INVALID, "indices has %lld, expected 0 to %lld", (long long)index,
-                         (long long)size - 1);
+        weft_problem_range(call->error, call->num_inputs - 1, index, size - 1);
     }
     return fits;
 }

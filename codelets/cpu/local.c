@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codelets/problems.h"
+
 static bool in_one_piece(const weft_local_operand *operand, void *const panels[])
 {
     bool one = true;
@@ -78,7 +80,6 @@ void weft_cpu_local_map(const weft_task_run *run)
     const weft_local_args *args = run->arguments;
     int count = args->num_inputs + args->num_outputs;
     char *copied = (char *)(uintptr_t)run->arguments + weft_local_context_offset(count);
-    const char *name = copied + args->context_size;
     weft_local_tensor *tensors = calloc((size_t)count, sizeof(*tensors));
     bool whole = tensors != NULL && assemble(args, run->operands, tensors);
     if (whole) {
@@ -89,12 +90,11 @@ void weft_cpu_local_map(const weft_task_run *run)
             .inputs = tensors,
             .outputs = tensors + args->num_inputs,
             .context = args->context_size > 0 ? copied : args->context,
-            .function = name,
-            .operation = run->operation,
-            .fail = run->fail,
+            .function = run->function,
+            .error = run->error,
         });
     } else {
-        run->fail(run->operation, WEFT_ERR_NOMEM, name, "no memory for the parts of rank %d", args->rank);
+        weft_problem_memory(run->error, WEFT_PROBLEM_PARTS, args->rank);
         zero_outputs(args, run->operands);
     }
     if (tensors != NULL) {

@@ -9,6 +9,7 @@
 #include "codelets/functions.h"
 #include "codelets/cpu/line_sums.h"
 #include "codelets/cpu/vectors.h"
+#include "codelets/problems.h"
 
 /* ---- targets ------------------------------------------------------------------------------------------- */
 
@@ -25,8 +26,7 @@ static int64_t target_of(const weft_kernel_call *call, const weft_view *targets,
         return target;
     }
     if (reports) {
-        weft_kernel_fail(call, WEFT_ERR_INVALID, "targets has %lld, expected 0 to %lld", (long long)target,
-                         (long long)classes - 1);
+        weft_problem_range(call->error, (int)(targets - call->inputs), target, classes - 1);
     }
     return NO_CLASS;
 }
@@ -71,7 +71,7 @@ static void run_rows(const weft_kernel_call *call, row_function function)
     double scale = scale_of(call), total = 0;
     void *line = malloc((size_t)lines.length * sizeof(double) + 1);
     if (line == NULL) {
-        weft_kernel_fail(call, WEFT_ERR_NOMEM, "no memory for a row");
+        weft_problem_memory(call->error, WEFT_PROBLEM_ROW, 0);
         return;
     }
     bool adds = call->output.ndim == 0;
@@ -213,7 +213,7 @@ void weft_kernel_cross_entropy_backward(const weft_kernel_call *call)
     size_t line = (size_t)in.length * weft_dtype_size(type);
     char *memory = malloc(2 * line + 1);
     if (memory == NULL) {
-        weft_kernel_fail(call, WEFT_ERR_NOMEM, "no memory for a row");
+        weft_problem_memory(call->error, WEFT_PROBLEM_ROW, 0);
         return;
     }
     double scale = scale_of(call);

@@ -7,6 +7,7 @@
 #include "codelets/cpu/clones.h"
 #include "codelets/convert.h"
 #include "codelets/half.h"
+#include "codelets/problems.h"
 
 enum { WORDS = 4, BLOCKS = 128 };
 
@@ -330,7 +331,7 @@ static void write_chances(const runner *r, void *out, const void *in, const uint
     for (int64_t i = 0; i < count; i++) {
         bool valid = p[i] >= 0 && p[i] <= 1;
         if (!valid) {
-            weft_kernel_fail(r->call, WEFT_ERR_INVALID, "p has %g, expected 0 to 1", p[i]);
+            weft_problem_chance(r->call->error, 0, p[i]);
         }
         values[i] = valid && (double)words[skip + i] * 0x1p-32 < p[i];
     }

@@ -9,6 +9,7 @@
 
 #include "codelets/cpu/clones.h"
 #include "codelets/convert.h"
+#include "codelets/problems.h"
 
 /* LANES: parts that are reduced side by side, as many as hide the latency of an addition. COLUMNS: results
  * that stay in the nearest cache. */
@@ -389,7 +390,7 @@ static void run(const weft_kernel_call *call, const reduction *kind, prepare_fun
     double few[2 * BLOCK];
     double *memory = j.count <= BLOCK ? few : malloc((size_t)j.count * (centred ? 2 : 1) * sizeof(*memory));
     if (memory == NULL) {
-        weft_kernel_fail(call, WEFT_ERR_NOMEM, "no memory for the results of a task");
+        weft_problem_memory(call->error, WEFT_PROBLEM_RESULTS, 0);
         return;
     }
     j.results = memory;
@@ -446,7 +447,7 @@ void weft_kernel_place(const weft_kernel_call *call)
     job j = { .run = find_run, .whole = is_whole(call->inputs[0].dtype), .count = weft_view_count(out) };
     int64_t *memory = malloc(2 * (size_t)j.count * sizeof(*memory)), *target = weft_view_row(out, 0, NULL);
     if (memory == NULL) {
-        weft_kernel_fail(call, WEFT_ERR_NOMEM, "no memory for the results of a task");
+        weft_problem_memory(call->error, WEFT_PROBLEM_RESULTS, 0);
         memset(target, 0, (size_t)j.count * sizeof(*target));
         return;
     }

@@ -7,6 +7,7 @@
 #include "codelets/functions.h"
 #include "codelets/cpu/line_sums.h"
 #include "codelets/cpu/vectors.h"
+#include "codelets/problems.h"
 
 /* ---- whole rows ---------------------------------------------------------------------------------------- */
 
@@ -98,7 +99,7 @@ static void run_lines(const weft_kernel_call *call, line_function function)
     size_t line = (size_t)out.length * weft_dtype_size(type);
     char *memory = malloc(3 * line);
     if (memory == NULL) {
-        weft_kernel_fail(call, WEFT_ERR_NOMEM, "no memory for a row");
+        weft_problem_memory(call->error, WEFT_PROBLEM_ROW, 0);
         return;
     }
     for (int64_t v = 0; v < out.count; v++) {
@@ -158,7 +159,7 @@ static void run_sums(const weft_kernel_call *call, sum_function function, bool o
     size_t line = (size_t)in.length * weft_dtype_size(type);
     char *memory = malloc(2 * line + 1);
     if (memory == NULL) {
-        weft_kernel_fail(call, WEFT_ERR_NOMEM, "no memory for a row");
+        weft_problem_memory(call->error, WEFT_PROBLEM_ROW, 0);
         return;
     }
     int64_t count = weft_view_count(&call->output);

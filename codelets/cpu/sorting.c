@@ -6,6 +6,7 @@
 
 #include "codelets/convert.h"
 #include "codelets/cpu/lines.h"
+#include "codelets/problems.h"
 
 enum { BLOCK = 512, FEW = 48 }; /* up to FEW values are sorted by insertion */
 
@@ -182,7 +183,7 @@ void weft_kernel_order(const weft_kernel_call *call)
     uint64_t flip = call->numbers[1] != 0 ? UINT64_MAX : 0;
     entry *entries = malloc(2 * (size_t)in.length * sizeof(*entries));
     if (entries == NULL) {
-        weft_kernel_fail(call, WEFT_ERR_NOMEM, "no memory to sort %lld values", (long long)in.length);
+        weft_problem_memory(call->error, WEFT_PROBLEM_SORT, in.length);
         store_zeros(&call->output);
         return;
     }

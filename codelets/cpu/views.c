@@ -19,8 +19,7 @@ void weft_cpu_views(const weft_task_run *run)
         .numbers = args->numbers,
         .scalars = run->scalars,
         .function = run->function,
-        .operation = run->operation,
-        .fail = run->fail,
+        .error = run->error,
     };
     for (int i = 0; i < args->num_outputs; i++) {
         call.outputs[i] = view_of(&args->operands[i], run->operands);

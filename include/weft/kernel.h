@@ -4,6 +4,9 @@
 #ifndef WEFT_KERNEL_H
 #define WEFT_KERNEL_H
 
+#include <stdarg.h>
+#include <stdio.h>
+
 #include <weft/base.h>
 
 WEFT_BEGIN_DECLS
@@ -62,10 +65,34 @@ static inline void *weft_view_row(const weft_view *view, int64_t row, int64_t *r
 #define WEFT_MAX_NUMBERS 12 /**< integers that a call passes to its kernel */
 #define WEFT_MAX_SCALARS 8  /**< real numbers that it passes */
 
-/** Reports an error of a task of operation number `operation`; any thread. The program gets the first
- * report of each operation. */
-typedef void (*weft_fail_function)(uint64_t operation, weft_status status, const char *function,
-                                   const char *format, ...);
+#define WEFT_KERNEL_MESSAGE 160 /**< bytes of a kernel's message, its end included */
+
+/** What a call of a kernel could not do: plain data, which the library looks at after the call. The first
+ * error of a call counts, and the first of an operation's calls. */
+typedef struct weft_kernel_error {
+    weft_status status;                /**< WEFT_OK until there is one */
+    int problem;                       /**< of the library's own kernels; 0: `message` says it */
+    int input;                         /**< number of the input that has the value */
+    int64_t value, bound;              /**< the value, and the largest that was expected */
+    double number;                     /**< the value, if it is a real number */
+    char message[WEFT_KERNEL_MESSAGE]; /**< without the function's name */
+} weft_kernel_error;
+
+/** Keeps an error, if it is the call's first. */
+#ifdef __GNUC__
+__attribute__((format(printf, 3, 4)))
+#endif
+static inline void weft_kernel_error_set(weft_kernel_error *error, weft_status status, const char *format, ...)
+{
+    if (error->status == WEFT_OK) {
+        va_list arguments;
+        va_start(arguments, format);
+        vsnprintf(error->message, sizeof(error->message), format, arguments);
+        va_end(arguments);
+        error->status = status;
+        error->problem = 0;
+    }
+}
 
 /** One call of a kernel. Equal calls must give equal outputs, whatever else runs. */
 typedef struct weft_kernel_call {
@@ -82,16 +109,14 @@ typedef struct weft_kernel_call {
     bool first, last;
     const int64_t *numbers;
     const double *scalars;
-    const char *function; /**< the public function, for messages */
-    uint64_t operation;   /**< the number of the call, for `fail` */
+    const char *function; /**< the public function */
     /** For a value that the kernel cannot use, or a lack of memory: the kernel writes zeros in its place
      * and continues, and the program gets the status at its next blocking call. Use weft_kernel_fail(). */
-    weft_fail_function fail;
+    weft_kernel_error *error;
 } weft_kernel_call;
 
-/* In parentheses: programs may have a macro fail(). */
-#define weft_kernel_fail(call, status, ...)                                                                  \
-    (((call)->fail)((call)->operation, (status), (call)->function, __VA_ARGS__))
+/** Of a weft_kernel_call or a weft_local_call: weft_kernel_fail(call, status, format, ...), as printf(). */
+#define weft_kernel_fail(call, status, ...) weft_kernel_error_set((call)->error, (status), __VA_ARGS__)
 
 typedef void (*weft_kernel)(const weft_kernel_call *call);
 

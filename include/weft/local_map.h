@@ -32,10 +32,9 @@ typedef struct weft_local_call {
     const weft_local_tensor *outputs; /**< of undefined values: the function writes every element */
     void *context;        /**< see ::weft_local_map_options; may be shared by calls that run at once */
     const char *function; /**< the region's name, for messages */
-    uint64_t operation;   /**< the number of the call, for `fail` */
     /** Where a value cannot be used: the function writes zeros in its place and goes on, and the program gets
      * the status at its next call that blocks. weft_kernel_fail(call, status, format, ...) calls it. */
-    weft_fail_function fail;
+    weft_kernel_error *error;
 } weft_local_call;
 
 /** Called by worker threads, several at once: for each rank of the mesh that this process hosts and that holds

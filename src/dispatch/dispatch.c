@@ -205,6 +205,7 @@ static bool run_tasks(const operands *o)
         .function = call->function,
         .tensors = tensors,
         .scalars = call->scalars,
+        .operation = call->operation,
     };
     weft_runtime.operations++;
     weft_cached_call *cached = o->cached;

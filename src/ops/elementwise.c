@@ -1,5 +1,5 @@
-/* Elementwise operations: what is computed is in codelets/cpu/elementwise.c, how it becomes tasks in
- * dispatch/broadcast.c. */
+/* Elementwise operations: what is computed is in codelets/elementwise.inc, how it becomes tasks in
+ * dispatch/elementwise.c. */
 #include "codelets/elementwise.h"
 
 #include <math.h>

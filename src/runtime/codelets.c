@@ -117,11 +117,17 @@ weft_kernel_id weft_codelet_register(const char *name, weft_kernel views)
 
 void weft_task_run_cpu(void *buffers[], void *argument)
 {
-    const weft_submitted_run *submitted = argument;
-    const weft_task_run *run = &submitted->run;
+    weft_submitted_run *submitted = argument;
+    weft_task_run *run = &submitted->run;
+    weft_kernel_error error;
+    error.status = WEFT_OK; /* says that the rest is not set */
+    run->error = &error;
     for (int i = 0; i < run->num_operands; i++) {
         const weft_run_place *place = &submitted->places[i];
         run->operands[i] = (char *)STARPU_VARIABLE_GET_PTR(buffers[place->buffer]) + place->offset;
     }
     run->cpu->run(run);
+    if (error.status != WEFT_OK) {
+        weft_task_run_report(run, submitted->operation);
+    }
 }

@@ -5,6 +5,8 @@
 
 #include <starpu.h>
 
+#include <weft/operation.h>
+
 #include "codelets/args.h"
 #include "runtime/runtime.h"
 
@@ -25,7 +27,8 @@ typedef struct weft_run_place {
 
 /* A task's cl_arg. Every buffer is a StarPU variable: a pointer and a number of bytes. */
 typedef struct weft_submitted_run {
-    weft_task_run run; /* the first member: what kernels see */
+    weft_task_run run;                  /* the first member: what kernels see */
+    const weft_operation *operation;    /* for messages; NULL: none */
     weft_run_place places[];
 } weft_submitted_run;
 
@@ -44,6 +47,9 @@ static inline weft_codelet *weft_codelet_of(weft_kernel_id kernel)
                ? &state->codelets[kernel]
                : ((weft_codelet *const *)state->own_codelets.items)[kernel - WEFT_KERNEL_COUNT];
 }
+
+/* Keeps the error of a run, which has one, with the message that its error word stands for (problems.c). */
+void weft_task_run_report(const weft_task_run *run, const weft_operation *operation);
 
 /* Runs a weft_submitted_run on a CPU: what StarPU calls. */
 void weft_task_run_cpu(void *buffers[], void *run);

@@ -11,8 +11,8 @@
 
 enum { MESSAGE_SIZE = 2048 };
 
-/* Of each thread its own: one that must not call weft is told so, and disturbs nobody. Works before weft_init()
- * and after weft_finalize(), so it is not part of weft_runtime. */
+/* Of each thread its own: one that must not call weft is told so, and disturbs nobody. Works before
+ * weft_init() and after weft_finalize(), so it is not part of weft_runtime. */
 static _Thread_local struct {
     weft_status status;
     char message[MESSAGE_SIZE];

@@ -6,8 +6,8 @@
 #include "runtime/pool.h"
 #include "runtime/runtime.h"
 
-/* A pending task takes 2 to 5 KB. Half of them, when submission goes on, are 16 ms of the smallest tasks (2 us)
- * for one worker: more than waking takes. */
+/* A pending task takes 2 to 5 KB. Half of them, when submission goes on, are 16 ms of the smallest tasks (2
+ * us) for one worker: more than waking takes. */
 enum { DEFAULT_MOST = 16384 };
 
 weft_pending *weft_pending_new(int64_t most)

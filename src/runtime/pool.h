@@ -38,9 +38,9 @@ typedef struct weft_buffer {
     struct weft_pool *pool;
 } weft_buffer;
 
-/* `max_bytes`: of memory that nobody has a reference to: values, StarPU's handles, and our own. Three quarters
- * of it are kept for reuse, and the oldest go first; the rest is for what is on its way back to the system, as
- * soon as its tasks have ended (64 MiB of that at least). */
+/* `max_bytes`: of memory that nobody has a reference to: values, StarPU's handles, and our own. Three
+ * quarters of it are kept for reuse, and the oldest go first; the rest is for what is on its way back to the
+ * system, as soon as its tasks have ended (64 MiB of that at least). */
 weft_pool *weft_pool_new(int64_t max_bytes);
 /* All tasks must have ended. Buffers still referenced are deleted too. */
 void weft_pool_delete(weft_pool *pool);
@@ -55,11 +55,11 @@ weft_buffer *weft_buffer_borrow(weft_pool *pool, weft_cut cut, void *memory);
 void weft_buffer_retain(weft_buffer *buffer);
 /* Never blocks. */
 void weft_buffer_release(weft_buffer *buffer);
-/* StarPU remembers who has read a handle until something writes to it. A StarPU with FxT keeps 32 bytes for each
- * task; any keeps 2 KB for each acquisition while others overlap with it, so for each send of a panel of which
- * another send is always under way. Weights that are only ever read would take more and more. So panels are
- * renewed now and then: acquired for writing, without waiting. Not while the program holds shards: others would
- * come to wait for them. */
+/* StarPU remembers who has read a handle until something writes to it. A StarPU with FxT keeps 32 bytes for
+ * each task; any keeps 2 KB for each acquisition while others overlap with it, so for each send of a panel of
+ * which another send is always under way. Weights that are only ever read would take more and more. So panels
+ * are renewed now and then: acquired for writing, without waiting. Not while the program holds shards: others
+ * would come to wait for them. */
 void weft_pool_renew_when_due(weft_pool *pool);
 void weft_buffer_renew_when_due(weft_buffer *buffer);
 /* Of values, without handles, in memory of the pool's that somebody has a reference to. For tests. */

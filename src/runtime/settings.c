@@ -62,8 +62,8 @@ static bool read_seed(const char *function, uint64_t *seed)
     return true;
 }
 
-/* The number of the word that the variable is; *number stays as it is when it is not set. False with the error
- * kept. */
+/* The number of the word that the variable is; *number stays as it is when it is not set. False with the
+ * error kept. */
 static bool read_word(const char *function, weft_variable variable, int count, const char *const words[],
                       const char *expected, int *number)
 {

@@ -14,8 +14,8 @@
 
 typedef struct weft_trace weft_trace;
 
-/* Before starpu_init(): gives the trace of each process a file of its own. Errors are kept: StarPU ends the program
- * where it cannot make the folder. */
+/* Before starpu_init(): gives the trace of each process a file of its own. Errors are kept: StarPU ends the
+ * program where it cannot make the folder. */
 weft_status weft_trace_identify(const char *function, int process);
 /* After it: what the process traces with; NULL when it does not trace, or for lack of memory. */
 weft_trace *weft_trace_start(weft_process_place place);

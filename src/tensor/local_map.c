@@ -232,6 +232,7 @@ static bool submit(const region *r, int shard)
             .kernel = WEFT_KERNEL_local_map,
             .name = weft_runtime.trace == NULL ? "local_map" : r->options.name,
             .function = function_name,
+            .name_offset = weft_local_context_offset(count) + r->options.context_size,
             .arguments = args,
             .arguments_size = size,
             .num_operands = num_panels,

@@ -202,6 +202,7 @@ static bool submit_task(weft_bound_list *bound, const weft_task *task)
                                 .patches = weft_task_patches(bound->list, task),
                                 .num_patches = task->num_items,
                                 .scalars = bindings->scalars,
+                                .operation = bindings->operation,
                                 .num_operands = (int)task->num_operands,
                                 .operands = bound->operands,
                                 .position = task->position };

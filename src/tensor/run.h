@@ -4,6 +4,8 @@
 #ifndef WEFT_SRC_TENSOR_RUN_H
 #define WEFT_SRC_TENSOR_RUN_H
 
+#include <weft/operation.h>
+
 #include "comm/comm.h"
 #include "tasks/tasks.h"
 #include "tensor/exchange.h"
@@ -15,6 +17,7 @@ typedef struct weft_bindings {
     const char *function;             /* the public function, for messages: static storage */
     weft_tensor_impl *const *tensors; /* by their numbers in the list */
     const double *scalars;            /* WEFT_MAX_SCALARS of the call; NULL: none */
+    const weft_operation *operation;  /* for messages; alive until weft_finalize(). NULL: none */
     const weft_exchange *exchange;    /* of a list with transfers: their tags; else NULL */
 } weft_bindings;
 

@@ -109,16 +109,17 @@ static void fill_run(const weft_single_task *task, weft_task_block *block)
 {
     const weft_codelet *codelet = weft_codelet_of(task->kernel);
     block->starpu.cl = (struct starpu_codelet *)(uintptr_t)&codelet->starpu;
-    weft_task_run *run = &weft_block_run(block)->run;
+    weft_submitted_run *submitted = weft_block_run(block);
+    submitted->operation = task->operation;
+    weft_task_run *run = &submitted->run;
     void *arguments =
         memcpy(block->bytes + arguments_at(task->num_operands), task->arguments, task->arguments_size);
     weft_task_apply(arguments, task->patches, task->num_patches);
     run->kernel = task->kernel;
     run->cpu = &codelet->cpu;
     run->arguments = arguments;
-    run->function = task->function;
+    run->function = task->name_offset > 0 ? (const char *)arguments + task->name_offset : task->function;
     run->operation = weft_runtime.operations;
-    run->fail = weft_fail_later;
     run->num_operands = task->num_operands;
     run->operands = (void **)(void *)(block->bytes + pointers_at(task->num_operands));
     if (task->scalars != NULL) {

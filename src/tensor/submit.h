@@ -18,6 +18,8 @@ typedef struct weft_bound_operand {
 typedef struct weft_single_task {
     weft_kernel_id kernel;
     const char *name, *function;
+    size_t name_offset; /* where the arguments have the name for the kernel's messages; 0: it is `function` */
+    const weft_operation *operation; /* as in weft_bindings */
     const void *arguments;
     size_t arguments_size;
     const weft_task_patch *patches; /* words of the arguments that are others */

@@ -1,0 +1,54 @@
+/* What the library's own kernels report: error words, which src/runtime/problems.c turns into messages. */
+#ifndef WEFT_CODELETS_PROBLEMS_H
+#define WEFT_CODELETS_PROBLEMS_H
+
+#include <weft/kernel.h>
+
+typedef enum weft_problem {
+    WEFT_PROBLEM_NONE,
+    WEFT_PROBLEM_RANGE,  /* input `input` has `value`, expected 0 to `bound` */
+    WEFT_PROBLEM_CHANCE, /* input `input` has `number`, expected 0 to 1 */
+    /* No memory: */
+    WEFT_PROBLEM_SORT, /* for `value` values */
+    WEFT_PROBLEM_RESULTS,
+    WEFT_PROBLEM_ROW,
+    WEFT_PROBLEM_VECTOR,
+    WEFT_PROBLEM_BLOCKS,
+    WEFT_PROBLEM_COLUMNS,
+    WEFT_PROBLEM_BLOCK_OF_PRODUCT,
+    WEFT_PROBLEM_PRODUCT,
+    WEFT_PROBLEM_PARTS /* of rank `value` */
+} weft_problem;
+
+/* Each keeps the first problem alone. */
+static inline void weft_problem_range(weft_kernel_error *error, int input, int64_t value, int64_t bound)
+{
+    if (error->status == WEFT_OK) {
+        error->status = WEFT_ERR_INVALID;
+        error->problem = WEFT_PROBLEM_RANGE;
+        error->input = input;
+        error->value = value;
+        error->bound = bound;
+    }
+}
+
+static inline void weft_problem_chance(weft_kernel_error *error, int input, double number)
+{
+    if (error->status == WEFT_OK) {
+        error->status = WEFT_ERR_INVALID;
+        error->problem = WEFT_PROBLEM_CHANCE;
+        error->input = input;
+        error->number = number;
+    }
+}
+
+static inline void weft_problem_memory(weft_kernel_error *error, weft_problem problem, int64_t value)
+{
+    if (error->status == WEFT_OK) {
+        error->status = WEFT_ERR_NOMEM;
+        error->problem = (int)problem;
+        error->value = value;
+    }
+}
+
+#endif

@@ -1,0 +1,71 @@
+/* Error words of kernels as messages: kept until the program's next blocking call. */
+#include "codelets/problems.h"
+#include "runtime/codelets.h"
+#include "sharding/operation.h"
+
+static void fail(const weft_task_run *run, const char *what)
+{
+    weft_fail_later(run->operation, run->error->status, run->function, "no memory %s", what);
+}
+
+/* What the operation calls an input. Kernels number those that they are given as inputs: all but those that
+ * are changed in place. */
+static const char *input_name(int number, const weft_operation *operation)
+{
+    for (int i = 0; operation != NULL && i < WEFT_MAX_INPUTS && operation->inputs[i].name != NULL; i++) {
+        bool read = i >= WEFT_MAX_OUTPUTS || !operation->outputs[i].in_place;
+        number -= read;
+        if (read && number < 0) {
+            return operation->inputs[i].name;
+        }
+    }
+    return "an input";
+}
+
+void weft_task_run_report(const weft_task_run *run, const weft_operation *operation)
+{
+    const weft_kernel_error *error = run->error;
+    switch ((weft_problem)error->problem) {
+    case WEFT_PROBLEM_NONE:
+        weft_fail_later(run->operation, error->status, run->function, "%s", error->message);
+        break;
+    case WEFT_PROBLEM_RANGE:
+        weft_fail_later(run->operation, error->status, run->function, "%s has %lld, expected 0 to %lld",
+                        input_name(error->input, operation), (long long)error->value,
+                        (long long)error->bound);
+        break;
+    case WEFT_PROBLEM_CHANCE:
+        weft_fail_later(run->operation, error->status, run->function, "%s has %g, expected 0 to 1",
+                        input_name(error->input, operation), error->number);
+        break;
+    case WEFT_PROBLEM_SORT:
+        weft_fail_later(run->operation, error->status, run->function, "no memory to sort %lld values",
+                        (long long)error->value);
+        break;
+    case WEFT_PROBLEM_RESULTS:
+        fail(run, "for the results of a task");
+        break;
+    case WEFT_PROBLEM_ROW:
+        fail(run, "for a row");
+        break;
+    case WEFT_PROBLEM_VECTOR:
+        fail(run, "for a vector");
+        break;
+    case WEFT_PROBLEM_BLOCKS:
+        fail(run, "for the blocks of a task");
+        break;
+    case WEFT_PROBLEM_COLUMNS:
+        fail(run, "for the columns of a task");
+        break;
+    case WEFT_PROBLEM_BLOCK_OF_PRODUCT:
+        fail(run, "for a block of a product");
+        break;
+    case WEFT_PROBLEM_PRODUCT:
+        fail(run, "for a product");
+        break;
+    case WEFT_PROBLEM_PARTS:
+        weft_fail_later(run->operation, error->status, run->function, "no memory for the parts of rank %lld",
+                        (long long)error->value);
+        break;
+    }
+}
