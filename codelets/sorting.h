@@ -8,5 +8,7 @@
  * WEFT_I64, has the first places of the sorted order: as many as its size in that dimension. Equal values
  * keep their order; NaN is larger than all else, and equal to itself. */
 void weft_kernel_order(const weft_kernel_call *call);
+/* The same with two outputs: the values at these places, bit for bit, and the places. */
+void weft_kernel_sort(const weft_kernel_call *call);
 
 #endif

@@ -168,30 +168,62 @@ static void store_places(const weft_lines *out, int64_t outer, int64_t j, const 
     }
 }
 
+static void store_values(const weft_lines *out, const weft_lines *in, int64_t outer, int64_t j,
+                         const entry sorted[])
+{
+    size_t size = weft_dtype_size(in->view->dtype);
+    for (int64_t k = 0, together; k < out->length; k += together) {
+        char *to = weft_line_at(out, outer, k, &together);
+        for (int64_t i = 0; i < together; i++) {
+            int64_t behind;
+            const char *from = weft_line_at(in, outer, sorted[k + i].place, &behind);
+            memcpy(to + (size_t)(i * out->inner + j) * size, from + (size_t)j * size, size);
+        }
+    }
+}
+
 static void store_zeros(const weft_view *out)
 {
     for (int64_t row = 0, rows; row < weft_view_rows(out); row += rows) {
         void *to = weft_view_row(out, row, &rows);
-        memset(to, 0, (size_t)(rows * out->row_elements) * sizeof(int64_t));
+        memset(to, 0, (size_t)(rows * out->row_elements) * weft_dtype_size(out->dtype));
     }
 }
 
-void weft_kernel_order(const weft_kernel_call *call)
+/* `values`: NULL, or where the values go. */
+static void sort_lines(const weft_kernel_call *call, const weft_view *values, const weft_view *places)
 {
     int dim = (int)call->numbers[0];
-    weft_lines in = weft_lines_of(&call->inputs[0], dim), out = weft_lines_of(&call->output, dim);
+    weft_lines in = weft_lines_of(&call->inputs[0], dim), out = weft_lines_of(places, dim);
     uint64_t flip = call->numbers[1] != 0 ? UINT64_MAX : 0;
     entry *entries = malloc(2 * (size_t)in.length * sizeof(*entries));
     if (entries == NULL) {
         weft_problem_memory(call->error, WEFT_PROBLEM_SORT, in.length);
-        store_zeros(&call->output);
+        for (int o = 0; o < call->num_outputs; o++) {
+            store_zeros(&call->outputs[o]);
+        }
         return;
     }
     for (int64_t outer = 0; outer < out.outer; outer++) {
         for (int64_t j = 0; j < out.inner; j++) {
             load_keys(&in, outer, j, flip, entries);
-            store_places(&out, outer, j, sort_entries(entries, entries + in.length, in.length, out.length));
+            const entry *sorted = sort_entries(entries, entries + in.length, in.length, out.length);
+            store_places(&out, outer, j, sorted);
+            if (values != NULL) {
+                weft_lines to = weft_lines_of(values, dim);
+                store_values(&to, &in, outer, j, sorted);
+            }
         }
     }
     free(entries);
+}
+
+void weft_kernel_order(const weft_kernel_call *call)
+{
+    sort_lines(call, NULL, &call->output);
+}
+
+void weft_kernel_sort(const weft_kernel_call *call)
+{
+    sort_lines(call, &call->outputs[0], &call->outputs[1]);
 }

@@ -165,8 +165,7 @@ static bool run_step(const running *r, const weft_step *step)
     if (call.action != NULL) {
         done = call.action->perform(&call, outputs) == WEFT_OK;
     } else {
-        outputs[0] = weft_dispatch_itself(&call);
-        done = outputs[0] != NULL;
+        done = weft_dispatch_itself_all(&call, outputs);
     }
     for (int i = 0; i < step->num_outputs && done; i++) {
         weft_tensor_impl **place = &r->tensors[step->outputs[i]];

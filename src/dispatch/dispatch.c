@@ -458,8 +458,7 @@ static bool dispatch_drawing(const weft_call *call, operands *o)
     return done;
 }
 
-/* All outputs of the operation itself. */
-static bool dispatch_itself(const weft_call *call, weft_tensor *outputs[])
+bool weft_dispatch_itself_all(const weft_call *call, weft_tensor *outputs[])
 {
     operands o = { .call = call };
     bool draws = call->operation->draws && weft_require_init(call->function) == WEFT_OK;
@@ -473,12 +472,12 @@ static bool dispatch_itself(const weft_call *call, weft_tensor *outputs[])
 weft_tensor *weft_dispatch_itself(const weft_call *call)
 {
     weft_tensor *outputs[WEFT_MAX_OUTPUTS];
-    return dispatch_itself(call, outputs) ? outputs[0] : NULL;
+    return weft_dispatch_itself_all(call, outputs) ? outputs[0] : NULL;
 }
 
 static weft_status carry_out(const weft_call *call, weft_tensor *outputs[])
 {
-    bool done = weft_call_expands(call) ? weft_composite_call(call, outputs) : dispatch_itself(call, outputs);
+    bool done = weft_call_expands(call) ? weft_composite_call(call, outputs) : weft_dispatch_itself_all(call, outputs);
     return done ? WEFT_OK : weft_latest_status();
 }
 

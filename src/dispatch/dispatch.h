@@ -42,6 +42,7 @@ weft_tensor *weft_dispatch(const weft_call *call);
 bool weft_dispatch_all(const weft_call *call, weft_tensor *outputs[]);
 /* The operation itself, also where the call expands: for its body. */
 weft_tensor *weft_dispatch_itself(const weft_call *call);
+bool weft_dispatch_itself_all(const weft_call *call, weft_tensor *outputs[]);
 /* Carries out what a recorder was told: a call of an operation or of an action. */
 weft_status weft_invoke(const weft_call *call, weft_tensor *outputs[]);
 /* What the sharding of a call depends on, whose inputs are live. */

@@ -117,3 +117,21 @@ weft_tensor *weft_itself(const char *function, weft_tensor *a)
 }
 
 const weft_operation *const weft_composite_operations[] = { &operation_itself, NULL };
+
+weft_tensor *weft_dispatch_pair(const weft_call *call, weft_tensor **second)
+{
+    weft_tensor *outputs[2] = { NULL, NULL };
+    if (second != NULL) {
+        *second = NULL;
+    }
+    weft_scope_open();
+    bool done = weft_dispatch_all(call, outputs);
+    if (done) {
+        weft_scope_keep(outputs[0]);
+    }
+    if (done && second != NULL) {
+        *second = weft_scope_keep(outputs[1]);
+    }
+    weft_scope_close();
+    return done ? outputs[0] : NULL;
+}

@@ -1,4 +1,4 @@
-/* Sorting: one operation gives the order; the values are looked up in it. */
+/* Sorting: values and their places come from one task. */
 #include "codelets/sorting.h"
 
 #include "ops/ops.h"
@@ -10,6 +10,16 @@ static const weft_operation operation_argsort = {
     .inputs = { { "a", WEFT_TYPES_ALL, false } },
     .outputs[0].type = WEFT_TYPE_INDEX,
     .kernel = WEFT_KERNEL_order,
+};
+
+static const weft_operation operation_sort = {
+    .name = "sort",
+    .gradient = "scatter",
+    .rules = { "A[n]B->A[k]B,A[k]B" },
+    .inputs = { { "a", WEFT_TYPES_ALL, false } },
+    .outputs = { { .type = WEFT_TYPE_FIRST }, { .type = WEFT_TYPE_INDEX } },
+    .num_outputs = 2,
+    .kernel = WEFT_KERNEL_sort,
 };
 
 static weft_tensor *order(const char *function, weft_tensor *a, int dim, int64_t k, bool descending)
@@ -27,49 +37,19 @@ static weft_tensor *order(const char *function, weft_tensor *a, int dim, int64_t
     });
 }
 
-/* Numbers of both values and order; sizes[0]: how many. */
-enum { DESCENDING, WANTS_INDICES };
-
-/* Values and their order agree, for both are of one tensor whose dimension is whole. */
-static bool expand_sort(const weft_call *call, weft_tensor *outputs[])
-{
-    int dim = (int)call->attributes.leading;
-    weft_tensor *whole = weft_unshard_dim(call->function, call->inputs[0], dim);
-    weft_tensor *indices = whole == NULL ? NULL
-                                         : order(call->function, whole, dim, call->attributes.sizes[0],
-                                                 call->attributes.numbers[DESCENDING] != 0);
-    outputs[0] = indices == NULL ? NULL : weft_look_up(call->function, whole, dim, indices);
-    outputs[1] = call->attributes.numbers[WANTS_INDICES] ? indices : NULL;
-    return outputs[0] != NULL;
-}
-
-static const weft_operation operation_sort = {
-    .name = "sort",
-    .gradient = "scatter",
-    .inputs = { { "a", WEFT_TYPES_ALL, false } },
-    .num_outputs = 2,
-    .expand = expand_sort,
-};
-
 static weft_tensor *first_values(const char *function, weft_tensor *a, int dim, int64_t k, bool descending,
                                  weft_tensor **indices)
 {
-    weft_tensor *outputs[2];
-    bool done = weft_dispatch_all(
-        &(weft_call){ .function = function,
-                      .operation = &operation_sort,
-                      .num_inputs = 1,
-                      .inputs = { a },
-                      .attributes = { .leading = dim,
-                                      .num_sizes = 1,
-                                      .sizes = { k },
-                                      .num_numbers = 2,
-                                      .numbers = { [DESCENDING] = descending, [WANTS_INDICES] = indices != NULL } } },
-        outputs);
-    if (done && indices != NULL) {
-        *indices = outputs[1];
-    }
-    return done ? outputs[0] : NULL;
+    return weft_dispatch_pair(&(weft_call){ .function = function,
+                                            .operation = &operation_sort,
+                                            .num_inputs = 1,
+                                            .inputs = { a },
+                                            .attributes = { .leading = dim,
+                                                            .num_sizes = 1,
+                                                            .sizes = { k },
+                                                            .num_numbers = 2,
+                                                            .numbers = { dim, descending } } },
+                              indices);
 }
 
 /* Until there are some. */
