@@ -24,11 +24,14 @@ static void open_page(const char *path)
     }
 }
 
-/* Which operations of the library are really reached: linked in front of weft_dispatch() (--wrap). */
+/* Which operations of the library are really reached: linked in front of weft_dispatch() and, for those with several
+ * outputs, of weft_dispatch_all() (--wrap). */
+bool __real_weft_dispatch_all(const weft_call *call, weft_tensor *outputs[]);
+bool __wrap_weft_dispatch_all(const weft_call *call, weft_tensor *outputs[]);
 weft_tensor *__real_weft_dispatch(const weft_call *call);
 weft_tensor *__wrap_weft_dispatch(const weft_call *call);
 
-weft_tensor *__wrap_weft_dispatch(const weft_call *call)
+static void note(const weft_call *call)
 {
     int i = 0;
     for (size_t f = 0; weft_operation_families[f] != NULL; f++) {
@@ -38,7 +41,18 @@ weft_tensor *__wrap_weft_dispatch(const weft_call *call)
             }
         }
     }
+}
+
+weft_tensor *__wrap_weft_dispatch(const weft_call *call)
+{
+    note(call);
     return __real_weft_dispatch(call);
+}
+
+bool __wrap_weft_dispatch_all(const weft_call *call, weft_tensor *outputs[])
+{
+    note(call);
+    return __real_weft_dispatch_all(call, outputs);
 }
 
 /* ---- worlds -------------------------------------------------------------------------------------------- */
