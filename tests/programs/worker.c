@@ -24,8 +24,10 @@ static void open_page(const char *path)
     }
 }
 
-/* Which operations of the library are really reached: linked in front of weft_dispatch() and, for those with several
- * outputs, of weft_dispatch_all() (--wrap). */
+/* Which operations of the library are really reached: linked in front of weft_dispatch(), weft_dispatch_all() for
+ * those with several outputs, and weft_dispatch_itself() for parts of composites (--wrap). */
+weft_tensor *__real_weft_dispatch_itself(const weft_call *call);
+weft_tensor *__wrap_weft_dispatch_itself(const weft_call *call);
 bool __real_weft_dispatch_all(const weft_call *call, weft_tensor *outputs[]);
 bool __wrap_weft_dispatch_all(const weft_call *call, weft_tensor *outputs[]);
 weft_tensor *__real_weft_dispatch(const weft_call *call);
@@ -47,6 +49,12 @@ weft_tensor *__wrap_weft_dispatch(const weft_call *call)
 {
     note(call);
     return __real_weft_dispatch(call);
+}
+
+weft_tensor *__wrap_weft_dispatch_itself(const weft_call *call)
+{
+    note(call);
+    return __real_weft_dispatch_itself(call);
 }
 
 bool __wrap_weft_dispatch_all(const weft_call *call, weft_tensor *outputs[])
