@@ -118,20 +118,34 @@ weft_tensor *weft_itself(const char *function, weft_tensor *a)
 
 const weft_operation *const weft_composite_operations[] = { &operation_itself, NULL };
 
-weft_tensor *weft_dispatch_pair(const weft_call *call, weft_tensor **second)
+/* Recorders are told of the call, and not of the scope around it. */
+static void scope_untold(weft_status (*change)(void))
+{
+    weft_runtime.call_depth++;
+    change();
+    weft_runtime.call_depth--;
+}
+
+/* The first output alone: the second one is released. */
+static weft_tensor *dispatch_first(const weft_call *call)
 {
     weft_tensor *outputs[2] = { NULL, NULL };
-    if (second != NULL) {
-        *second = NULL;
-    }
-    weft_scope_open();
+    scope_untold(weft_scope_open);
     bool done = weft_dispatch_all(call, outputs);
-    if (done) {
-        weft_scope_keep(outputs[0]);
+    weft_runtime.call_depth++;
+    weft_tensor *first = done ? weft_scope_keep(outputs[0]) : NULL;
+    weft_runtime.call_depth--;
+    scope_untold(weft_scope_close);
+    return first;
+}
+
+weft_tensor *weft_dispatch_pair(const weft_call *call, weft_tensor **second)
+{
+    if (second == NULL) {
+        return dispatch_first(call);
     }
-    if (done && second != NULL) {
-        *second = weft_scope_keep(outputs[1]);
-    }
-    weft_scope_close();
+    weft_tensor *outputs[2] = { NULL, NULL };
+    bool done = weft_dispatch_all(call, outputs);
+    *second = done ? outputs[1] : NULL;
     return done ? outputs[0] : NULL;
 }
