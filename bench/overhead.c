@@ -1,4 +1,4 @@
-/* What an operation costs beside its arithmetic: the sum of two tiny tensors on a mesh of one rank and of two,
+/* The cost of an operation beside its arithmetic: the sum of two tiny tensors on a mesh of one rank and of two,
  * and the same tasks submitted to StarPU by hand, alternating; the least of several runs counts, for others
  * that compute disturb it. Also the look-up of the layouts to work on, when they are known (checks of the inputs
  * included).

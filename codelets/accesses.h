@@ -16,7 +16,7 @@ void weft_embedding_backward_accesses(const void *arguments, int num_operands, w
                                       void *context);
 void weft_local_map_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit,
                              void *context);
-/* Of all kernels on views: weft_kernel_args. */
+/* The accesses of every kernel on views: weft_kernel_args. */
 void weft_kernel_call_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit,
                                void *context);
 

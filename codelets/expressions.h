@@ -65,7 +65,7 @@ WEFT_INLINE int64_t power(int64_t a, int64_t b)
 
 /* ---- parts of expressions ------------------------------------------------------------------------------ */
 
-/* Those of functions.h; of single precision alone where there is no other. */
+/* The functions of functions.h; single precision if there is no other. */
 #ifdef __cplusplus
 WEFT_INLINE float exp_of(float x)
 {

@@ -1,4 +1,4 @@
-/* What the time of a task depends on: a hash of it, from its arguments. PURE, see kernels.h. */
+/* Footprints: a hash of all that determines a task's time, from its arguments. PURE, see kernels.h. */
 #include <string.h>
 
 #include "codelets/constant.h"

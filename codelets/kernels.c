@@ -1,4 +1,4 @@
-/* What is known about each kernel: PURE, see kernels.h. */
+/* The table of kernels: PURE, see kernels.h. */
 #include "codelets/kernels.h"
 
 #include "codelets/accesses.h"

@@ -59,7 +59,7 @@ typedef struct weft_kernel_info {
     weft_kernel_form form;
     weft_kernel_footprint footprint;
     weft_kernel_accesses accesses;
-    /* Of elementwise kernels: */
+    /* for elementwise kernels: */
     int num_inputs;
     bool truth;    /* gives truth values */
     bool integers; /* computes in i64 too; else integers are computed as WEFT_F32 */
@@ -67,7 +67,7 @@ typedef struct weft_kernel_info {
 
 extern const weft_kernel_info weft_kernel_infos[WEFT_KERNEL_COUNT];
 
-/* Of any kernel: those of the program's own are one as another here. */
+/* Any kernel's row; all of the program's own kernels share one. */
 const weft_kernel_info *weft_kernel_info_of(weft_kernel_id kernel);
 
 static inline bool weft_kernel_is_elementwise(weft_kernel_id kernel)

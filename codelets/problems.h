@@ -1,4 +1,4 @@
-/* What the library's own kernels report: error words, which src/runtime/problems.c turns into messages. */
+/* Reports of the library's own kernels: error words, which src/runtime/problems.c turns into messages. */
 #ifndef WEFT_CODELETS_PROBLEMS_H
 #define WEFT_CODELETS_PROBLEMS_H
 
