@@ -443,6 +443,6 @@ void print_program(const program *p, FILE *file)
     fprintf(file,
             "    if (weft_last_status() != WEFT_OK) {\n        printf(\"%%s\\n\", weft_last_error());\n"
             "        wrong = 1;\n    }\n    if (weft_finalize() != WEFT_OK) {\n        wrong = 1;\n    }\n"
-            "    return wrong;\n}\n");
+            "    blocks_free();\n    return wrong;\n}\n");
     evaluation_end(&e);
 }
