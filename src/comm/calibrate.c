@@ -1,4 +1,4 @@
-/* The way between processes that src/machine measures and agrees by. */
+/* The connection between processes over which src/machine measures and agrees on figures. */
 #include "comm/calibrate.h"
 
 #include <sched.h>
@@ -11,7 +11,7 @@ typedef struct way {
     double timeout_s;
 } way;
 
-/* The world is broken with the process that does not answer, unless it was broken before. */
+/* Breaks the world, naming the process that does not answer, unless it is broken already. */
 static void give_up_on(const way *w, int process)
 {
     weft_break(WEFT_ERR_TIMEOUT, w->function,
@@ -23,9 +23,9 @@ static void give_up_on(const way *w, int process)
 
 enum { MAX_ENDED = 64 };
 
-/* Waits without sleeping at first: how soon a message is noticed is measured as well. But where there are
- * more processes than cores the partner may need this one. Time for which this process was stopped does not
- * count. */
+/* Spins at first, because the delay until a message is noticed belongs to the measurement. Then yields:
+ * with more processes than cores the partner may need this core. Time during which this process was
+ * stopped is not counted. */
 static bool wait_for(const way *w, int messages)
 {
     const double awake_us = 200, stopped_us = 1e6;

@@ -1,6 +1,5 @@
-/* Every process sends a record of its call to process 0, which compares them and tells all what came of it.
- * Nothing else is under way for that call meanwhile: slow, and simple enough to be trusted when nothing else
- * is. */
+/* Each process sends a record of its call to process 0, which compares the records and broadcasts the
+ * result. The call submits nothing before that: slow, but simple enough to be trusted in debugging. */
 #include "comm/check_spmd.h"
 
 #include <math.h>
@@ -15,11 +14,11 @@ enum { CALL_SIZE = 1536, ERROR_SIZE = 256, RESULT_SIZE = 2048 };
 
 typedef struct record {
     uint64_t number;
-    uint64_t digest; /* of all calls, at the last one; else 0 */
+    uint64_t digest; /* digest of all calls in the record of the last call; else 0 */
     uint64_t ranks;  /* hash of the ranks of the meshes */
     int leader;      /* the process that hosts the lowest of these ranks */
     char call[CALL_SIZE];
-    char error[ERROR_SIZE]; /* that was kept before: why a process may have come to another call */
+    char error[ERROR_SIZE]; /* an earlier kept error: why this process may make other calls */
 } record;
 
 typedef struct comparison {
@@ -49,8 +48,8 @@ char *weft_call_describe(const weft_call_signature *call, char *buffer, size_t s
     return buffer;
 }
 
-/* Meshes of the same shape on other ranks are legal on processes that share none (weft_mesh_slice()); but
- * whoever uses a mesh must use the one that its lowest rank uses. */
+/* Meshes of one shape on other ranks are legal on processes without a common rank (weft_mesh_slice()).
+ * Every process that uses a mesh must use the same mesh as the process of its lowest rank. */
 static void describe_ranks(const weft_call_signature *call, record *mine)
 {
     int lowest = weft_runtime.topology.num_ranks;
@@ -84,7 +83,7 @@ static bool records_agree(const record *a, const record *b)
     return a->number == b->number && strcmp(a->call, b->call) == 0;
 }
 
-/* The two differ in their calls, or else in the ranks of their meshes. */
+/* The two records differ in their calls, or else in the ranks of their meshes. */
 static void report_difference(const record *all, int a, int b, comparison *out)
 {
     char first[64], second[64];
@@ -98,7 +97,7 @@ static void report_difference(const record *all, int a, int b, comparison *out)
              all[b].error, how);
 }
 
-/* At the end: who has made other calls, and which. */
+/* At the end: the processes that made other calls, and these calls. */
 static void report_calls(weft_comm *comm, int process, comparison *out)
 {
     char first[64], second[64];
@@ -115,7 +114,7 @@ static void report_calls(weft_comm *comm, int process, comparison *out)
     }
 }
 
-/* One that does not come may wait for another one, which the blame names. */
+/* An absent process may be waiting for another process, which the inquiry names. */
 static void report_absence(const weft_comm *comm, const record *mine, int absent, int others,
                            const weft_blame *blame, comparison *out)
 {
@@ -159,7 +158,7 @@ static void compare(weft_comm *comm, const record *all, const bool came[], compa
 
 /* ---- gather and broadcast --------------------------------------------------------------------------------------- */
 
-/* From process 0. Elsewhere waits for it, as long as that waits for others. */
+/* Broadcast from process 0. The others wait as long as process 0 waits for the gather. */
 static void broadcast_result(weft_comm *comm, const record *mine, comparison *out)
 {
     weft_blame blame;
@@ -191,7 +190,7 @@ static void compare_on_all(weft_comm *comm, const record *mine, comparison *out)
     free(came);
 }
 
-/* BLOCKS. False, with the error kept, when the world is broken now. */
+/* BLOCKS. False with the error kept: the world is broken. */
 static bool all_come(const char *function, record *mine)
 {
     strncpy(mine->error, weft_kept_message(), ERROR_SIZE - 1);
@@ -221,16 +220,16 @@ static bool same_everywhere(const weft_call_signature *call)
     return all_come(call->function, &mine);
 }
 
-/* Of a layout, what all processes have in common. weft_mesh_slice() gives them meshes of other ranks, over
- * other links, on which operations may choose other placements. These meshes have no rank in common, so none
- * has more than half of the ranks. */
+/* Compares only the parts of a layout that are equal on all processes. weft_mesh_slice() gives processes
+ * meshes of other ranks, over other links, on which operations may choose other placements. Such meshes
+ * have no common rank, so none has more than half of the ranks. */
 static uint64_t digest_of(const weft_layout *layout)
 {
     bool same_mesh = 2 * layout->mesh->num_ranks > weft_runtime.topology.num_ranks;
     return same_mesh ? layout->digest : layout->shape_digest;
 }
 
-/* Goes on with what is compared. */
+/* Extends the digest. */
 static uint64_t add_to_digest(uint64_t digest, const weft_call_signature *call)
 {
     digest = weft_digest_text(digest, call->function);
@@ -240,7 +239,7 @@ static uint64_t add_to_digest(uint64_t digest, const weft_call_signature *call)
         digest = weft_digest_add(digest, call->layouts[i] == NULL ? 0 : digest_of(call->layouts[i]));
     }
     for (int i = 0; i < call->num_numbers; i++) {
-        uint64_t bits = UINT64_MAX; /* of any NaN: which one it is may depend on the machine */
+        uint64_t bits = UINT64_MAX; /* of any NaN: its bits may depend on the machine */
         if (!isnan(call->numbers[i])) {
             memcpy(&bits, &call->numbers[i], sizeof(bits));
         }
@@ -249,7 +248,7 @@ static uint64_t add_to_digest(uint64_t digest, const weft_call_signature *call)
     return digest;
 }
 
-/* False with the error kept: the call is as good as not made, and has no number. */
+/* False with the error kept: the call is refused, and takes no number. */
 static bool may_submit(const weft_call_signature *call)
 {
     if (!weft_pending_admit(weft_runtime.pending, call->function)) {
@@ -274,7 +273,7 @@ bool weft_check_spmd(const weft_call_signature *call)
         return true;
     }
     if (!weft_may_call()) {
-        return !call->failed && weft_require_init(call->function) == WEFT_OK; /* it has been told already */
+        return !call->failed && weft_require_init(call->function) == WEFT_OK; /* reported already */
     }
     weft_runtime.call = call->function;
     weft_runtime.call_number++;

@@ -1,17 +1,17 @@
-/* The public calls that all processes make together. In worlds of several processes they are numbered, and
- * none is admitted once the world is broken; with WEFT_CHECK=1 all processes compare what they are about to
- * do first. */
+/* Numbers the public calls that all processes make together (worlds of several processes), and refuses
+ * them once the world is broken. With WEFT_CHECK=1 all processes compare each call before it submits
+ * anything. */
 #ifndef WEFT_SRC_COMM_CHECK_SPMD_H
 #define WEFT_SRC_COMM_CHECK_SPMD_H
 
 #include "comm/comm.h"
 
-/* What must be the same on every process. */
+/* A call as compared between processes. */
 typedef struct weft_call_signature {
     const char *function;
     bool failed; /* its arguments are wrong here: it submits nothing, but takes part in the comparison */
     int num_layouts;
-    const weft_layout *const *layouts; /* of tensors given and made; NULL for what there is not */
+    const weft_layout *const *layouts; /* of the input and output tensors; NULL: no such tensor */
     int num_numbers;                   /* shapes, scalars, flags */
     const double *numbers;
 } weft_call_signature;
@@ -21,15 +21,15 @@ char *weft_call_describe(const weft_call_signature *call, char *text, size_t siz
 /* "process 2 (ranks 4 to 5)"; returns text. */
 char *weft_process_text(int process, char *text, size_t size);
 
-/* Called once by each of them, after its checks and before anything is submitted. False with the error kept:
- * submit nothing. With WEFT_CHECK it BLOCKS until all processes have come to this call, or WEFT_TIMEOUT_S has
- * passed; a difference, or a process that does not come, breaks the world. Calls of an expansion follow from the call
- * that is expanded, and are not compared. */
+/* Called once by each such function, after its checks and before the first submission. False with the
+ * error kept: submit nothing. With WEFT_CHECK it BLOCKS until all processes have reached this call, or
+ * WEFT_TIMEOUT_S has passed; a difference or an absent process breaks the world. Calls within an expansion
+ * follow from the expanded call, and are not compared. */
 bool weft_check_spmd(const weft_call_signature *call);
 
-/* Called by weft_finalize() when everything here has ended, with WEFT_CHECK or without: BLOCKS until all
- * processes have come so far, so that none leaves whom others still need, or without hearing that another one
- * gave up. False with the error kept: the world is broken. */
+/* Called by weft_finalize() after all local work, with WEFT_CHECK or without. BLOCKS until all processes
+ * have reached this point, so that no process leaves that others still need, or misses an abort notice.
+ * False with the error kept: the world is broken. */
 bool weft_call_last(const char *function);
 
 #endif

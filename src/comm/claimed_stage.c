@@ -1,7 +1,7 @@
 /* Stages that the transport carries out as a whole (weft_data.claims).
  *
- * Each panel of such a stage is a transfer like any other until StarPU has granted it. The stage begins when all of its
- * panels have been granted and all stages before it have begun; it ends for all of them at once. */
+ * StarPU grants each panel of such a stage as it grants any transfer. The stage begins when all its panels
+ * are granted and all earlier stages have begun. All its panels end together. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,19 +10,19 @@
 struct weft_claimed_stage {
     weft_comm *comm;
     weft_stage stage;
-    weft_access_map access_map; /* of the stage, where it has one */
+    weft_access_map access_map; /* of the stage, if it has one */
     weft_stage_work work;
-    int ungranted, unended; /* panels; of the progress thread */
+    int ungranted, unended; /* panels; progress thread only */
     int64_t bytes;
     weft_claimed_stage *next; /* in the order of their numbers */
     weft_comm_transfer **transfers;
-    int64_t *offsets; /* of the panels in their handles */
+    int64_t *offsets; /* byte offsets of the panels in their handles */
     weft_stage_panel panels[];
 };
 
 /* ---- the submitting thread ----------------------------------------------------------------------------- */
 
-/* Whether each process has panels of the stage: then all of them count the stages alike. */
+/* Whether each process has panels of the stage, so that all processes number such stages alike. */
 static bool concerns_all(const weft_stage *stage)
 {
     const weft_topology *topology = &weft_runtime.topology;
@@ -59,7 +59,7 @@ static void free_claimed(weft_claimed_stage *claimed)
     free(claimed);
 }
 
-/* All memory comes before the first submission. */
+/* Allocates everything before the first submission. */
 static weft_claimed_stage *new_claimed(weft_comm *comm, const weft_stage *stage, int count)
 {
     weft_claimed_stage *c = calloc(1, sizeof(*c) + (size_t)count * sizeof(c->panels[0]));
@@ -83,7 +83,7 @@ static weft_claimed_stage *new_claimed(weft_comm *comm, const weft_stage *stage,
     return c;
 }
 
-/* For reports and inquiries: a process of the stage, which waits for all others, waits for the next one. */
+/* For reports and inquiries: one process stands for the whole stage, the next one. */
 static weft_message message_for(const weft_comm *comm, const weft_stage_panel *panel)
 {
     const weft_process_place *place = &comm->transport.place;
@@ -112,7 +112,7 @@ static bool make_transfers(weft_claimed_stage *c, const weft_stage_operand opera
     return true;
 }
 
-/* Behind those that were submitted before. Nothing is waited for in a world that is broken. */
+/* Behind earlier submissions. In a broken world nothing is waited for. */
 static void append(weft_comm *comm, weft_claimed_stage *c)
 {
     starpu_pthread_mutex_lock(&comm->mutex);
@@ -191,7 +191,7 @@ void weft_claimed_end(weft_claimed_stage *c, weft_status status)
         weft_break(status, "weft", "transport %s: a stage has failed: %s", comm->transport.name,
                    weft_status_string(status));
     }
-    for (int i = 0, count = c->work.count; i < count; i++) { /* the last one frees the stage */
+    for (int i = 0, count = c->work.count; i < count; i++) { /* the last panel frees the stage */
         weft_comm_transfer *t = c->transfers[i];
         t->posted->ended = true;
         weft_comm_transfer_end(comm, t);

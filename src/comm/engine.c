@@ -1,16 +1,14 @@
-/* The progress thread and the life of a transfer:
+/* The progress thread and the states of a transfer:
  *
- *   submitted  the submitting thread asked StarPU for the handle
- *   ready      StarPU granted it (on_acquired, on whichever thread ended the last task before): in the ready
- *              queue
+ *   submitted  the submitting thread has asked StarPU for the handle
+ *   ready      StarPU has granted it (on_acquired, on the thread of the previous task): in the ready queue
  *   active     the progress thread has started its messages
- *   ended      all messages have ended: the handle is released, which releases the tasks behind it
+ *   ended      all messages have ended; the handle is released, so the tasks behind it can run
  *
- * A message that fails, or time that passes without anything moving, breaks the engine: then all transfers go
- * straight to their end. Tasks behind them run on values that are not there; weft_is_broken() keeps these
- * from the program.
+ * A failed message or a time-out breaks the engine: all transfers then end at once. Tasks behind them run
+ * on undefined values, which weft_is_broken() keeps from the program.
  *
- * StarPU's own thread wrappers are used, so that a StarPU built for simulation can run this code too. */
+ * Threads are StarPU's wrappers, so that a StarPU built for simulation can run this code too. */
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,12 +19,12 @@
 
 enum { MAX_FINISHED = 64 };
 
-/* How long the progress thread waits between polls: it must leave the core to the computation. After
- * something has happened, as long as a message takes on the link: there is no use in looking sooner. Where
- * that is short, it yields a few times first, after which the answer is there when nothing is computed; the
- * shortest sleep takes 60 us where the kernel rounds times up. Then twice as long each time that nothing has
- * happened. Over 1 Gbit/s a product beside large messages then takes 1.2 times as long as alone; with 5 to
- * 200 us 1.5 times (two hosts, bench overlap). */
+/* Sleep of the progress thread between polls, which must leave the core to the computation. After an event
+ * it is a message's time on the link, because nothing can arrive sooner. If that is short, the thread
+ * first yields a few times, which suffices when nothing is computed: the shortest sleep takes 60 us on
+ * kernels that round times up. Each poll without an event doubles the sleep. Over 1 Gbit/s a product
+ * beside large messages then takes 1.2 times as long as alone; with 5 to 200 us 1.5 times (two hosts,
+ * bench overlap). */
 static const double shortest_sleep_us = 5, longest_sleep_us = 200, longest_message_us = 500;
 
 enum { YIELDS_FOR_SHORT = 4, SHORT_MESSAGE_US = 50 };
@@ -95,7 +93,7 @@ void weft_comm_leave(weft_comm *comm)
     }
 }
 
-/* On the progress thread. Ends what is under way; the rest ends as it becomes ready. */
+/* Progress thread. Ends active transfers; the others end when they become ready. */
 static void give_up(weft_comm *comm)
 {
     starpu_pthread_mutex_lock(&comm->mutex);
@@ -142,7 +140,7 @@ static void message_ended(weft_comm *comm, weft_posted *message, weft_status sta
     }
 }
 
-/* Returns the number of messages now under way: 0 when it has failed; then the transfer may be gone. */
+/* Returns the number of messages now under way; 0 on failure, after which the transfer may be freed. */
 static int start_message(weft_comm *comm, weft_comm_transfer *t, int i)
 {
     void *memory = (void *)starpu_variable_get_local_ptr(t->handle);
@@ -167,15 +165,15 @@ static int enqueue_message(weft_comm *comm, weft_comm_transfer *t, int i)
     if (queue != NULL && weft_start_queue_add(queue, &message)) {
         return 0;
     }
-    if (comm->receives != NULL) { /* out of turn it would meet another message */
+    if (comm->receives != NULL) { /* out of turn it would match another message */
         message_ended(comm, &t->posted[i], WEFT_ERR_NOMEM);
         return 0;
     }
     return start_message(comm, t, i);
 }
 
-/* Receives start at once, so that nothing arrives that is not expected, and sends when it is their turn; both in turn
- * where messages are matched by their order. Returns the number of messages now under way. */
+/* Receives start at once, so that no message arrives unexpected, and sends in their turn; both in turn if
+ * messages are matched by their order. Returns the number of messages now under way. */
 static int start_transfer(weft_comm *comm, weft_comm_transfer *t)
 {
     if (comm->gave_up) {
@@ -186,7 +184,7 @@ static int start_transfer(weft_comm *comm, weft_comm_transfer *t)
         return weft_claimed_granted(comm, t);
     }
     int started = 0;
-    int count = t->count; /* the last message to fail ends the weft_comm_transfer */
+    int count = t->count; /* the last message to fail ends the transfer */
     for (int i = 0; i < count; i++) {
         started += enqueue_message(comm, t, i);
     }
@@ -204,7 +202,7 @@ static int start_from(weft_comm *comm, weft_start_queue *queue)
     return started;
 }
 
-/* What was ready together may leave together. */
+/* Messages that were ready together may leave together. */
 static void flush(weft_comm *comm)
 {
     const weft_data *data = &comm->transport.data;
@@ -213,13 +211,13 @@ static void flush(weft_comm *comm)
     }
 }
 
-/* Those whose turn it is. */
+/* Starts the messages whose turn has come. */
 static int start_waiting(weft_comm *comm)
 {
     return (comm->receives == NULL ? 0 : start_from(comm, comm->receives)) + start_from(comm, comm->sends);
 }
 
-/* Starts what has become ready. Returns the number of messages. */
+/* Starts the transfers that have become ready. Returns the number of messages. */
 static int start_ready(weft_comm *comm)
 {
     starpu_pthread_mutex_lock(&comm->mutex);
@@ -242,7 +240,7 @@ static int start_ready(weft_comm *comm)
     return started;
 }
 
-/* Returns the number of messages that have ended. */
+/* Returns the number of ended messages. */
 static int poll_transport(weft_comm *comm)
 {
     weft_finished finished[MAX_FINISHED];
@@ -276,10 +274,10 @@ static bool must_give_up(const weft_comm *comm)
     return !comm->gave_up && weft_is_broken();
 }
 
-/* How long an idle thread sleeps where other processes may ask it, or tell it that they gave up. */
+/* Sleep of an idle thread that other processes may send inquiries or abort notices. */
 static const double idle_sleep_us = 100e3;
 
-/* The mutex is held. True when there was something to wait for. */
+/* The mutex is held. True if there was something to wait for. */
 static void sleep_idle(weft_comm *comm)
 {
     if (comm->inquiry.reason != WEFT_INQUIRY_NONE) {
@@ -291,8 +289,8 @@ static void sleep_idle(weft_comm *comm)
     }
 }
 
-/* Waits until something is ready, or for a while when messages are under way, or others may ask. False: time
- * to stop. */
+/* Waits until something is ready; with messages under way, or where inquiries may arrive, for a limited
+ * time. False: stop. */
 static bool rest(weft_comm *comm, backoff *left)
 {
     if (comm->active > 0 && left->yields > 0) {
@@ -327,7 +325,7 @@ static backoff fresh_backoff(const weft_comm *comm)
     };
 }
 
-/* Messages have begun or ended: that is what the watchdog waits for. */
+/* Messages have begun or ended: progress, for the watchdog. */
 static void note_progress(weft_comm *comm)
 {
     starpu_pthread_mutex_lock(&comm->mutex);

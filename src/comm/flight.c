@@ -5,11 +5,11 @@
 #include <string.h>
 #include <time.h>
 
-/* Of a call's layouts and numbers, the first few are kept. */
+/* Only the first few layouts and numbers of a call are recorded. */
 enum { LAYOUTS = 3, NUMBERS = 6 };
 
-/* Whoever reads looks at `number` before and after: 0 while the entry is written. Stores release and loads
- * acquire so that this order holds; on x86 these are plain moves. */
+/* Readers compare `number` before and after: 0 while the entry is being written. Release stores and
+ * acquire loads keep this order; on x86 they are plain moves. */
 typedef struct entry {
     _Atomic(uint64_t) number;
     _Atomic(uint64_t) digest;
@@ -35,7 +35,7 @@ void weft_flight_free(weft_flight *flight)
     free(flight);
 }
 
-/* To some milliseconds, which is read in a fifth of the time that exact clocks take. */
+/* Accurate to some milliseconds; takes a fifth of the time of an exact clock. */
 static double now_s(void)
 {
 #ifdef CLOCK_MONOTONIC_COARSE

@@ -6,7 +6,7 @@
 
 enum { ERROR_SIZE = 768, TEXT_SIZE = 896 };
 
-/* What makes later calls differ when it differs. */
+/* Settings that must be equal on all processes. */
 typedef enum setting { RANKS, SEED, PANEL_BYTES, PANEL_ROWS, ALGORITHM, CHECK, NUM_SETTINGS } setting;
 
 static const char *const setting_names[] = {
@@ -18,14 +18,14 @@ static const char *const setting_names[] = {
     [CHECK] = "WEFT_CHECK",
 };
 
-/* What a process says of itself. */
+/* The account of one process. */
 typedef struct handshake {
     weft_status status;
-    uint64_t values[NUM_SETTINGS]; /* where that is WEFT_OK */
-    char error[ERROR_SIZE];        /* else */
+    uint64_t values[NUM_SETTINGS]; /* where status is WEFT_OK */
+    char error[ERROR_SIZE];        /* otherwise */
 } handshake;
 
-/* What process 0 makes of it. */
+/* The verdict of process 0. */
 typedef struct outcome {
     weft_status status;
     char text[TEXT_SIZE];
@@ -34,7 +34,7 @@ typedef struct outcome {
 static handshake own_handshake(weft_status status, const weft_settings *settings)
 {
     handshake mine;
-    memset(&mine, 0, sizeof(mine)); /* it travels whole */
+    memset(&mine, 0, sizeof(mine)); /* sent as a whole */
     mine.status = status;
     if (status != WEFT_OK) {
         snprintf(mine.error, sizeof(mine.error), "%s", weft_kept_message());
@@ -77,7 +77,7 @@ static void report_difference(const handshake *first, const handshake *other, in
              setting_names[t], here, there, process);
 }
 
-/* A failure explains more than a difference. */
+/* A failure explains more than a difference, and is reported first. */
 static void compare(const handshake all[], int processes, outcome *out)
 {
     for (int p = 0; p < processes; p++) {
@@ -95,7 +95,7 @@ static void compare(const handshake all[], int processes, outcome *out)
     }
 }
 
-/* Breaks the world where one of them has not come. */
+/* Breaks the world if a process does not come. */
 static void compare_all(const char *function, const handshake *mine, double timeout_s,
                         const weft_transport *transport, outcome *out)
 {

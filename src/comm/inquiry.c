@@ -1,28 +1,27 @@
-/* Who is to blame when nothing moves.
+/* Finds the process to blame when nothing moves.
  *
- * Each process answers, on its progress thread, whoever asks what it has called and what it waits for. Asked
- * are
+ * Each process answers, on its progress thread, inquiries about its calls and what they wait for.
+ * Inquiries go to
  *
- *   the processes whose messages are waited for, when nothing has moved for a quarter of a second, and again
- *   after twice as long: calls that differ are known then, long before the time-out;
+ *  - the processes whose messages are awaited, after a quarter of a second without progress, and again after
+ *    twice as long: this finds calls that differ long before the time-out;
+ *  - all processes, at the time-out, when calls differ, or when the submitting thread asks (check_spmd.c)
+ *    because another process does not come to a gather or broadcast. The answers are judged (judge.h) when
+ *    they are complete or after some seconds: processes that have ended or are stopped give none.
  *
- *   all processes, when the time-out is over, when calls differ, or when the submitting thread asks (check_spmd.c)
- *   because another process does not come to a gather or broadcast. The answers are judged (judge.h) when they are complete,
- *   or after some seconds: processes that have ended or are stopped give none.
- *
- * Nothing waits for an answer but the inquiry itself: messages go on, and one that moves ends it. */
+ * Messages go on during an inquiry; progress ends it. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "comm/engine.h"
 
-/* How long an inquiry waits for answers: those of a process that the machine has other work for come late. A
- * second one, for the text of a call, asks who has answered before. */
+/* Limit for answers: processes on a busy machine answer late. A second inquiry, for the text of a call,
+ * asks only those that answered before. */
 static const double ANSWERS_US = 4e6, TEXTS_US = 1e6;
-/* How long nothing may move before the peers are asked. */
+/* Time without progress before the peers are asked. */
 static const double SUSPECT_AFTER_US = 250e3;
-/* How often texts of others are looked for. */
+/* Interval between looks for texts of other processes. */
 static const double LISTEN_EVERY_US = 2000;
 
 typedef union text {
@@ -57,7 +56,7 @@ static void describe_calls(const weft_flight *flight, uint64_t call, weft_accoun
 
 static void give_account(weft_comm *comm, uint64_t call, weft_account *account)
 {
-    memset(account, 0, sizeof(*account)); /* it travels whole */
+    memset(account, 0, sizeof(*account)); /* sent as a whole */
     describe_calls(comm->flight, call, account);
     starpu_pthread_mutex_lock(&comm->mutex);
     account->receive = wait_of(weft_oldest_granted(comm, true));
@@ -81,7 +80,7 @@ static void ask_process(weft_comm *comm, int process)
     send_text(comm, process, &question, sizeof(question));
 }
 
-/* Answers to what was asked before are old from here on. */
+/* From here on answers to earlier questions are ignored. */
 static void renew_id(weft_comm *comm)
 {
     comm->inquiry.id++;
@@ -122,7 +121,7 @@ static void begin(weft_comm *comm, int reason, weft_awaited wait)
     }
 }
 
-/* Who has answered says what it called then. */
+/* Asks those that answered for the text of that call. */
 static void begin_second(weft_comm *comm, const weft_finding *finding)
 {
     weft_inquiry *q = &comm->inquiry;
@@ -189,8 +188,8 @@ static void listen(weft_comm *comm)
 
 /* ---- the watchdog -------------------------------------------------------------------------------------- */
 
-/* The mutex is held. When this was not called for long, this process was stopped, or starved, and that time
- * tells nothing about the others. Returns for how long nothing has moved; 0: nothing waits for messages. */
+/* The mutex is held. Returns the time without progress; 0: nothing waits for messages. A long gap between
+ * calls of this function means that this process itself was stopped or starved, and is not counted. */
 static double still_us(weft_comm *comm)
 {
     double now_us = starpu_timing_now(), since_us = now_us - comm->last_look_us;
@@ -202,7 +201,7 @@ static double still_us(weft_comm *comm)
     return comm->granted > 0 ? now_us - comm->last_progress_us : 0;
 }
 
-/* The mutex is held. The processes that the oldest messages are for or from. */
+/* The mutex is held. The peers of the oldest messages. */
 static int find_peers(const weft_comm *comm, int peers[], int most)
 {
     int count = 0;
@@ -218,7 +217,7 @@ static int find_peers(const weft_comm *comm, int peers[], int most)
     return count;
 }
 
-/* Asks whom this process waits for. Their answers come to take_answer(). */
+/* Asks the processes that this one waits for. Their answers go to take_answer(). */
 static void suspect(weft_comm *comm)
 {
     enum { MAX_PEERS = 4 };
@@ -236,7 +235,7 @@ static void suspect(weft_comm *comm)
 static bool suspects(weft_comm *comm, double still)
 {
     weft_inquiry *q = &comm->inquiry;
-    if (still < q->suspect_since_us || q->suspect_after_us == 0) { /* something has moved since */
+    if (still < q->suspect_since_us || q->suspect_after_us == 0) { /* progress since then */
         q->suspect_after_us = SUSPECT_AFTER_US;
     }
     q->suspect_since_us = still;
@@ -247,7 +246,7 @@ static bool suspects(weft_comm *comm, double still)
     return true;
 }
 
-/* The mutex is held, and given back meanwhile. */
+/* The mutex is held, and released meanwhile. */
 static void break_stuck(weft_comm *comm, const char *finding)
 {
     char what[WEFT_BLAME_SIZE + 64];
@@ -265,7 +264,7 @@ static void break_stuck(weft_comm *comm, const char *finding)
 static void begin_stuck(weft_comm *comm)
 {
     starpu_pthread_mutex_lock(&comm->mutex);
-    weft_print_pending_locked(comm, stderr); /* who hears that the world is broken may end the program */
+    weft_print_pending_locked(comm, stderr); /* the program may end once it hears that the world is broken */
     const weft_comm_transfer *oldest = weft_oldest_granted(comm, true);
     weft_awaited wait = wait_of(oldest == NULL ? weft_oldest_granted(comm, false) : oldest);
     bool asks = comm->transport.control.send != NULL && make_room(comm);
@@ -340,7 +339,7 @@ static void go_on(weft_comm *comm, double since_us)
     }
 }
 
-/* What the submitting thread wants to know goes before the rest: it waits. */
+/* An inquiry of the submitting thread goes first: the program waits for it. */
 static void begin_wanted(weft_comm *comm)
 {
     starpu_pthread_mutex_lock(&comm->mutex);
@@ -378,7 +377,7 @@ void weft_inquiry_step(weft_comm *comm)
     if (since_us < LISTEN_EVERY_US || comm->gave_up || weft_is_broken()) {
         return;
     }
-    if (q->id == 0) { /* the answers to an earlier world's questions have other numbers */
+    if (q->id == 0) { /* answers to questions of an earlier world have other numbers */
         q->id = (uint32_t)weft_hash_u64((uint64_t)now_us ^ (uint64_t)getpid() << 32);
     }
     q->last_listen_us = now_us;

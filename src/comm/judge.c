@@ -26,7 +26,7 @@ uint64_t weft_accounts_differ(const weft_account *a, const weft_account *b)
     return 0;
 }
 
-/* Processes that made this call as process `like` did. */
+/* Number of processes that made the same call as process `like`. */
 static int count_like(int processes, const weft_account *const accounts[], int like, uint64_t call)
 {
     int count = 0;
@@ -36,7 +36,7 @@ static int count_like(int processes, const weft_account *const accounts[], int l
     return count;
 }
 
-/* Those that are fewer are to blame. */
+/* The minority is to blame. */
 static weft_finding split(int processes, const weft_account *const accounts[], uint64_t call)
 {
     weft_finding finding = { .fault = WEFT_FAULT_DIFFERS, .process = -1, .other = -1, .call = call };
@@ -61,7 +61,7 @@ static weft_finding split(int processes, const weft_account *const accounts[], u
     return finding;
 }
 
-/* The process that has made the most calls: it has all that two others may differ in, unless it is far
+/* The process with the most calls: its record covers any difference between two others, unless it is far
  * ahead. */
 static int longest_of(int processes, const weft_account *const accounts[])
 {
@@ -74,7 +74,7 @@ static int longest_of(int processes, const weft_account *const accounts[])
     return longest;
 }
 
-/* Digests go on from call to call, so the first that differs differs in what was called. 0: none does. */
+/* Digests are cumulative, so the first that differs marks the first call that differs. 0: none. */
 static uint64_t first_difference(int processes, const weft_account *const accounts[], bool *earlier)
 {
     uint64_t first = 0;
@@ -104,8 +104,8 @@ static int count_silent(int processes, const weft_account *const accounts[])
     return count;
 }
 
-/* Of the process `at`, which waits for nobody, and for which the process `from` waits. `made`: calls that the
- * process has made which waits for it in a gather or broadcast. */
+/* The verdict on process `at`, which waits for nobody, and for which process `from` waits. `made`: calls
+ * made by the process that waits for it in a gather or broadcast. */
 static weft_finding end_of_waits(const weft_account *account, int at, int from, uint64_t call, uint64_t made)
 {
     weft_finding finding = { .fault = WEFT_FAULT_COMPUTES, .process = at, .other = from, .call = call };
@@ -122,8 +122,9 @@ static weft_finding end_of_waits(const weft_account *account, int at, int from, 
     return finding;
 }
 
-/* What keeps a message of a call are messages of that call, or of earlier ones. So waits lead to calls that
- * are not later, and at last to a process that waits for nobody; in a circle only if messages are lost. */
+/* A message of a call can only wait for messages of that call or of earlier ones. So following the waits
+ * leads to earlier calls, and at last to a process that waits for nobody; in a circle only if messages are
+ * lost. */
 static weft_finding follow(int processes, const weft_account *const accounts[], int self, weft_awaited wait)
 {
     int from = self;

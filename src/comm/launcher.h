@@ -1,4 +1,4 @@
-/* What the environment says of the launcher (mpirun, srun, ...) that started this process. */
+/* The launcher (mpirun, srun, ...) of this process, from its environment. */
 #ifndef WEFT_SRC_COMM_LAUNCHER_H
 #define WEFT_SRC_COMM_LAUNCHER_H
 
@@ -7,8 +7,8 @@
 
 /* Whether MPI_Init() will find a launcher. */
 bool weft_launched_for_mpi(void);
-/* For a world of one process: a line where the launcher has started several, for each of them then computes
- * everything alone. */
+/* In a world of one process: prints a line if the launcher has started several, because each of them then
+ * computes everything alone. */
 void weft_launcher_warn(FILE *file);
 
 #endif

@@ -1,4 +1,4 @@
-/* What moves between two processes. */
+/* Messages between two processes. */
 #ifndef WEFT_SRC_COMM_MESSAGE_H
 #define WEFT_SRC_COMM_MESSAGE_H
 
@@ -12,20 +12,20 @@ typedef struct weft_message {
     int64_t bytes;
     int source_rank, target_rank; /* for reports */
     uint64_t
-        calls; /* digest of the calls up to the one that submits it, and of the layouts it moves between */
+        calls; /* of the calls up to the one that submits it, and of its layouts */
 } weft_message;
 
-/* Of what both sides must agree on beside the tag. In a program whose processes differ, a message then finds
- * no partner, and does not match another one. */
+/* Digest of what both sides must agree on beside the tag. If the program's calls differ between processes,
+ * a message then finds no partner instead of a wrong one. */
 static inline uint64_t weft_message_digest(const weft_message *message)
 {
     uint64_t ranks = (uint64_t)message->source_rank << 32 | (uint32_t)message->target_rank;
     return weft_hash_u64(weft_hash_u64((uint64_t)message->bytes ^ message->calls) ^ ranks);
 }
 
-/* Small messages end when they have left. So a process that only sends could run ahead of a slow receiver as far
- * as it likes, and fill its memory with messages that are not expected yet. One in 64 therefore ends when its
- * receiver has come to it, as large ones do: the window (start_queue.h) then holds the others back. */
+/* A small send ends when it has left, so a process that only sends could run ahead of a slow receiver and
+ * fill the receiver's memory with unexpected messages. One in 64 is therefore sent synchronously, as large
+ * ones are: the window (start_queue.h) then holds the others back. */
 static inline bool weft_message_is_paced(const weft_message *message)
 {
     enum { PACE = 64 };

@@ -17,7 +17,7 @@ static weft_status check_threads(const char *function)
                      "MPI was initialised without MPI_THREAD_MULTIPLE, which weft's progress thread needs");
 }
 
-/* Fills in the transport: from here on this process can tell the others what is wrong with it. */
+/* Sets up the transport: from here on this process can report its errors to the others. */
 static weft_status open_tables(const char *function, const weft_mpi_common *common, weft_transport *transport)
 {
     weft_transport opened = { .name = "mpi", .place = common->place };

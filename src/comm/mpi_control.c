@@ -14,8 +14,8 @@ typedef struct mpi_control {
     MPI_Comm comm;
     weft_mpi_texts texts;
     atomic_bool told; /* an abort notice has come */
-    bool gathered;    /* since the last broadcast: process 0 will say that it has come */
-    /* What this process sent in the last gather or broadcast: the same bytes to some processes. */
+    bool gathered;    /* since the last broadcast: process 0 will announce its own arrival */
+    /* Payload of the last gather or broadcast: the same bytes to several processes. */
     void *bytes;
     int num_sent;
     MPI_Request *sent;
@@ -23,7 +23,7 @@ typedef struct mpi_control {
 
 typedef struct abort_notice {
     weft_status status;
-    char message[2000]; /* short enough to leave at once */
+    char message[2000]; /* short enough to be sent eagerly */
 } abort_notice;
 
 /* ---- abort notices ------------------------------------------------------------------------------------- */
@@ -46,7 +46,7 @@ static void hear_abort(void *state)
     }
 }
 
-/* The messages are short, so that they leave at once; their memory stays with MPI. */
+/* The messages are short enough to be sent eagerly; their memory stays with MPI. */
 static void send_notices(const mpi_control *control)
 {
     abort_notice *mine = malloc(sizeof(*mine));
@@ -80,7 +80,7 @@ static void send_abort(void *state)
 
 /* ---- gather and broadcast ------------------------------------------------------------------------------ */
 
-/* The requests that have ended, one by one; takes the others back. Returns whether nothing is left behind. */
+/* Takes the ended requests and cancels the others. Returns whether none is left. */
 static bool end_receives(MPI_Request requests[], int count, bool ended[])
 {
     bool all = true;
@@ -93,7 +93,7 @@ static bool end_receives(MPI_Request requests[], int count, bool ended[])
     return all;
 }
 
-/* Gives back the memory of what has been sent; what is still on its way keeps it. */
+/* Frees the memory of ended sends; MPI keeps that of the others. */
 static void forget_sent(mpi_control *control)
 {
     int ended = 0;
@@ -105,7 +105,7 @@ static void forget_sent(mpi_control *control)
     control->num_sent = 0;
 }
 
-/* Sends to the processes first .. last - 1, and does not wait: at the next gather or broadcast they have read it. */
+/* Sends to processes first .. last - 1 without waiting: they have read it by the next gather or broadcast. */
 static void send_to_some(mpi_control *control, int first, int last, int tag, const void *bytes, size_t size)
 {
     forget_sent(control);
@@ -122,18 +122,18 @@ static void send_to_some(mpi_control *control, int first, int last, int tag, con
     }
 }
 
-/* Process 0 says that it has come, so that the others know how long to wait for the broadcast. */
+/* Process 0 announces its arrival, so that the others know how long to wait for the broadcast. */
 static void say_here(const mpi_control *control, int processes)
 {
     for (int p = 1; p < processes; p++) {
         MPI_Request request;
         if (MPI_Isend(NULL, 0, MPI_BYTE, p, TAG_HERE, control->comm, &request) == MPI_SUCCESS) {
-            MPI_Request_free(&request); /* there is no memory to be kept */
+            MPI_Request_free(&request); /* an empty message has no buffer */
         }
     }
 }
 
-/* Of process 0. Buffers that MPI may still write to are left to it. */
+/* Process 0 only. Buffers that MPI may still write to are left to MPI. */
 static void gather_records(mpi_control *control, const void *mine, void *all, size_t size, double timeout_s,
                            bool came[])
 {
@@ -175,7 +175,7 @@ static void gather(void *state, const void *mine, void *all, size_t size, double
     control->gathered = true;
 }
 
-/* From process 0, within the time. Memory that MPI may still write to is left to it. */
+/* From process 0, within the time-out. Memory that MPI may still write to is left to MPI. */
 static bool receive(mpi_control *control, int tag, void *bytes, size_t size, double timeout_s)
 {
     void *inbox = malloc(size + 1);
@@ -196,7 +196,7 @@ static bool receive(mpi_control *control, int tag, void *bytes, size_t size, dou
     return came;
 }
 
-/* Process 0 waits for the others as long as these have waited for it, and has something to do then. */
+/* Process 0 itself waits as long for the others, and then needs some time. */
 static bool receive_broadcast(mpi_control *control, void *bytes, size_t size, double timeout_s)
 {
     const double work_s = 5;
@@ -214,7 +214,7 @@ static bool broadcast(void *state, void *bytes, size_t size, double timeout_s)
     if (process != 0) {
         return receive_broadcast(control, bytes, size, timeout_s);
     }
-    /* One that has not come reads them when it comes. */
+    /* An absent process reads them when it comes. */
     send_to_some(control, 1, processes, TAG_BROADCAST, bytes, size);
     return true;
 }
@@ -235,7 +235,7 @@ static size_t receive_text(void *state, int *process, void *bytes, size_t size)
 
 /* ---- opening and closing ------------------------------------------------------------------------------- */
 
-/* Freeing a communicator is collective. What is under way keeps its memory. */
+/* Freeing a communicator is collective. Unfinished sends keep their memory. */
 static void close_control(void *state)
 {
     mpi_control *control = state;

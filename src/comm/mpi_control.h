@@ -6,7 +6,7 @@
 
 #include "comm/transport.h"
 
-/* Takes the communicator over. False: no memory. */
+/* Takes over the communicator. False: no memory. */
 bool weft_mpi_control_open(MPI_Comm comm, weft_control *control);
 
 #endif

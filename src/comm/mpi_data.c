@@ -9,7 +9,7 @@
 #include "comm/mpi_packs.h"
 #include "comm/mpi_requests.h"
 
-/* What a request is for. */
+/* Purpose of a request. */
 typedef struct purpose {
     void *token;
     bool receive;
@@ -17,17 +17,17 @@ typedef struct purpose {
 
 typedef struct mpi_data {
     MPI_Comm comm;
-    uint32_t tags;            /* that there are */
-    weft_mpi_requests active; /* of messages of their own: purpose */
+    uint32_t tags;            /* number of transfers under way */
+    weft_mpi_requests active; /* large messages, one request each: purpose */
     weft_mpi_packs *packs;    /* of small messages; NULL: there are none */
-    bool packing;             /* they are used: from mpi_enable_packing() on */
-    weft_vec finished;        /* weft_finished; those before `reported` have been */
+    bool packing;             /* packs are in use: after mpi_enable_packing() */
+    weft_vec finished;        /* weft_finished; those before `reported` have been reported */
     size_t reported;
 } mpi_data;
 
 /* ---- datatypes ----------------------------------------------------------------------------------------- */
 
-/* `bytes` contiguous bytes; counts in MPI are int, so large runs are made of blocks of 1 GiB. */
+/* `bytes` contiguous bytes; MPI counts are int, so large runs are made of blocks of 1 GiB. */
 static int make_run(int64_t bytes, MPI_Datatype *type)
 {
     enum { BLOCK = 1 << 30 };
@@ -58,10 +58,9 @@ static int make_datatype(const weft_region *region, MPI_Datatype *type)
 
 /* ---- the table's functions ----------------------------------------------------------------------------- */
 
-/* A message's number and digest. Where processes do different things, one message in 16,384 finds a partner
- * all the same; numbers that are under way together are closer than 131,072. Open MPI 4.1 writes a message
- * that is longer than its receive beyond the end of the receive's memory (when it is too long to be sent at
- * once). */
+/* MPI's tag: a message's number and digest. If the processes' calls differ, one message in 16,384 still
+ * finds a wrong partner; numbers under way together differ by less than 131,072. Open MPI 4.1 writes a
+ * message that is longer than its receive beyond the receive's memory (above the eager limit). */
 static int tag_of(const mpi_data *state, const weft_message *message)
 {
     enum { DIGESTS = 1 << 14, FEWEST_NUMBERS = 1 << 16 };
@@ -121,11 +120,11 @@ static int compare_descending(const void *a, const void *b)
     return *(const int *)b - *(const int *)a;
 }
 
-/* Takes out the requests that have ended. */
+/* Removes the ended requests. */
 static void close_ranks(weft_mpi_requests *active, int count)
 {
     purpose *purposes = active->purposes;
-    /* From the last to the first, so that the one that fills the gap is never one that has ended too. */
+    /* From last to first, so that the request that fills the gap has not ended itself. */
     qsort(active->ended, (size_t)count, sizeof(int), compare_descending);
     for (int k = 0; k < count; k++) {
         int i = active->ended[k], last = --active->count;
@@ -134,13 +133,13 @@ static void close_ranks(weft_mpi_requests *active, int count)
     }
 }
 
-/* Messages of their own. When it is not known what has ended, nothing is reported: MPI may still use the
- * memory of any message. */
+/* Large messages. If MPI cannot tell which have ended, none is reported: MPI may still use the memory of
+ * any. */
 static void poll_requests(mpi_data *state)
 {
     weft_mpi_requests *active = &state->active;
     size_t most = state->finished.count + (size_t)active->count;
-    if (!weft_vec_reserve(&state->finished, most, sizeof(weft_finished))) { /* before requests are gone */
+    if (!weft_vec_reserve(&state->finished, most, sizeof(weft_finished))) { /* before the test removes any */
         weft_break(WEFT_ERR_NOMEM, "weft", "no memory to tell which messages have ended");
         return;
     }
@@ -191,8 +190,8 @@ static int mpi_poll(void *opaque, weft_finished finished[], int max)
     return take_finished(state, finished, max);
 }
 
-/* A receive that has no sender yet is taken back. Others, and sends, which MPI implementations do not cancel,
- * are left to MPI with their memory. */
+/* Cancels a receive without a matching sender. Other receives, and sends, which MPI implementations do not
+ * cancel, are left to MPI with their memory. */
 static void mpi_abandon(void *opaque)
 {
     mpi_data *state = opaque;
@@ -211,7 +210,7 @@ static void mpi_abandon(void *opaque)
 
 /* ---- opening and closing ------------------------------------------------------------------------------- */
 
-/* Opening packs is collective and this is not, so a process that fails in between leaves nobody waiting. */
+/* Opening packs is collective and this is not, so a failure in between leaves no process waiting. */
 static void mpi_enable_packing(void *opaque)
 {
     mpi_data *state = opaque;
@@ -230,14 +229,14 @@ static void mpi_close(void *opaque)
     free(state);
 }
 
-/* NULL where none are wanted. False: no memory, or MPI has failed. */
+/* NULL if disabled. False: no memory, or MPI has failed. */
 static bool open_packs(mpi_data *state, const weft_mpi_common *common)
 {
     enum { USUAL_LIMIT = 4096 };
     if (common->packs == MPI_COMM_NULL) {
         return true;
     }
-    bool given = common->pack_bytes >= 0; /* then also between processes of one machine */
+    bool given = common->pack_bytes >= 0; /* from now on also within one machine */
     state->packs = weft_mpi_packs_open(common->packs, given ? common->pack_bytes : USUAL_LIMIT,
                                        given ? NULL : common->nodes);
     return state->packs != NULL;

@@ -5,8 +5,8 @@
 #include "comm/mpi_open.h"
 #include "comm/transport.h"
 
-/* Takes the communicators for messages and packs over. False: no memory, or MPI has failed; the table is to be
- * closed all the same where it has a state. */
+/* Takes over the communicators for messages and packs. False: no memory, or MPI has failed; if the table
+ * has a state it is to be closed all the same. */
 bool weft_mpi_data_open(const weft_mpi_common *common, weft_data *data);
 
 #endif

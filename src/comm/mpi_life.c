@@ -9,14 +9,14 @@
 
 #include "comm/mpi_requests.h"
 
-/* MPI outlives weft_finalize(), and so does what a world that broke has left in it: finalize_at_exit() has to
- * know. */
+/* MPI outlives weft_finalize(), and so do a broken world's messages, which finalize_at_exit() must know
+ * of. */
 static struct {
     atomic_bool happened;
     MPI_Comm comm;
 } given_up = { .comm = MPI_COMM_NULL };
 
-/* The process in which weft has initialised MPI; its children have MPI's memory, and nothing of MPI. 0: none. */
+/* The process that initialised MPI; its forked children have a copy of MPI's memory but no MPI. 0: none. */
 static pid_t mpi_process;
 
 void weft_mpi_leave(MPI_Comm comm)
@@ -32,7 +32,7 @@ bool weft_mpi_has_left(void)
 
 /* ---- the end ------------------------------------------------------------------------------------------- */
 
-/* How long a process waits at its end for the others of a world that broke. */
+/* Time that a process waits at exit for the others of a broken world. */
 static const double LAST_BARRIER_S = 5;
 
 static int world_size(void)
@@ -42,14 +42,14 @@ static int world_size(void)
     return processes;
 }
 
-/* MPI_Finalize() waits for all processes, for ever. When the world broke, each waits for the others a while
- * first: a launcher that sees a process end without MPI_Finalize(), or with a status that is not 0, kills the
- * others, who may just be about to say what they have met. */
+/* MPI_Finalize() waits for all processes without limit. After a break each process first waits a while for
+ * the others: a launcher that sees a process end without MPI_Finalize(), or with a non-zero status, kills
+ * the others before they have reported their errors. */
 static bool all_have_come(void)
 {
     MPI_Request request;
     if (given_up.comm == MPI_COMM_NULL) {
-        /* One is missing; the rest, if there is one, began to wait for it at about the same time. */
+        /* One is absent; the others began to wait for it at about the same time. */
         if (world_size() > 2) {
             nanosleep(&(struct timespec){ (time_t)LAST_BARRIER_S, 0 }, NULL);
         }
@@ -73,7 +73,7 @@ static void finalize_at_exit(void)
 
 /* ---- the beginning ------------------------------------------------------------------------------------- */
 
-/* Looks on while MPI_Init_thread() may wait. */
+/* Watches MPI_Init_thread(), which may wait forever. */
 typedef struct watch {
     pthread_t thread;
     pthread_mutex_t mutex;
@@ -105,7 +105,7 @@ static void *look_on(void *argument)
     return NULL;
 }
 
-/* Where there is no thread for it, nobody looks on. */
+/* Without a thread for it there is no watch. */
 static bool begin_watch(watch *w, const char *function, double timeout_s)
 {
     *w = (watch){ .function = function, .timeout_s = timeout_s };

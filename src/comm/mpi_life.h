@@ -1,5 +1,5 @@
-/* How MPI begins and ends in a process: it can be initialised and finalised once only, while weft can be started
- * again, and a world that breaks leaves messages in it. */
+/* Start and end of MPI in a process: MPI can be initialised and finalised once only, while weft can be
+ * started again, and a broken world leaves messages in MPI. */
 #ifndef WEFT_SRC_COMM_MPI_LIFE_H
 #define WEFT_SRC_COMM_MPI_LIFE_H
 
@@ -7,13 +7,13 @@
 
 #include "runtime/runtime.h"
 
-/* MPI_Init_thread() where the program has not; MPI_Finalize() then follows at the program's exit. MPI_Init_thread()
- * itself may wait for other processes for ever: when the time is over (timeout_s > 0) a line on standard error
- * says so. Errors are kept. */
+/* MPI_Init_thread() unless the program has called it; MPI_Finalize() then follows at the program's exit.
+ * MPI_Init_thread() may itself wait for other processes without limit: after timeout_s (> 0) a line on
+ * standard error says so. Errors are kept. */
 weft_status weft_mpi_begin(const char *function, bool own_communicator, double timeout_s);
 
-/* From here on nothing collective is possible any more. `comm`: of the processes that may be waited for a while
- * at the exit, so that all can say what they have met; MPI_COMM_NULL: there is none that all have. */
+/* Nothing collective is possible from here on. `comm`: processes to wait for at exit for a while, so that
+ * all can report their errors; MPI_COMM_NULL: no communicator of all exists. */
 void weft_mpi_leave(MPI_Comm comm);
 bool weft_mpi_has_left(void);
 

@@ -8,10 +8,10 @@
 typedef struct opening {
     const char *function;
     double timeout_s;
-    weft_mpi_common *common; /* all that MPI may write to */
+    weft_mpi_common *common; /* all memory that MPI may write to */
 } opening;
 
-/* Waits for what has been begun; `error`: of its beginning. False with the error kept. */
+/* Waits for a request; `error`: of its start. False with the error kept. */
 static bool finish(const opening *o, int error, MPI_Request *request)
 {
     if (error == MPI_SUCCESS && weft_mpi_wait(1, request, o->timeout_s, NULL, NULL)) {
@@ -49,7 +49,7 @@ static bool exchange_cards(const opening *o)
     return finish(o, error, &request);
 }
 
-/* Processes that were told different limits agree on the least. */
+/* If the processes' limits differ the least holds. */
 static int64_t min_pack_bytes(const weft_mpi_common *common)
 {
     int64_t least = -1;

@@ -6,17 +6,17 @@
 #include "comm/mpi_requests.h"
 #include "comm/pack.h"
 
-enum { RECEIVES = 8 }; /* posted always */
+enum { RECEIVES = 8 }; /* number of posted receives */
 
-/* Of one process. */
+/* State for one process. */
 typedef struct outbox {
     int process;
     bool plain;      /* messages from and to it are not packed */
     weft_pack *open; /* NULL: nothing to send */
-    void *last;      /* token of the last message in it */
+    void *last;      /* token of its last message */
 } outbox;
 
-/* What a request is for. */
+/* Purpose of a request. */
 typedef struct purpose {
     weft_pack *pack;
     void *token; /* of a send */
@@ -30,13 +30,13 @@ struct weft_mpi_packs {
     outbox *outboxes; /* one per process */
     int *busy;        /* processes with an open pack */
     int num_busy;
-    weft_mpi_requests active; /* purpose; the first RECEIVES are receives. None at all: nothing is packed */
+    weft_mpi_requests active; /* purpose; the first RECEIVES are receives. Empty: nothing is packed */
     bool abandoned;
 };
 
 /* ---- memory -------------------------------------------------------------------------------------------- */
 
-/* What the i-th request is for. */
+/* Purpose of the i-th request. */
 static purpose *purpose_of(weft_mpi_packs *packs, int i)
 {
     return (purpose *)packs->active.purposes + i;
@@ -54,7 +54,7 @@ static void report(weft_vec *finished, void *token, weft_status status)
 
 /* ---- sending ------------------------------------------------------------------------------------------- */
 
-/* The open pack leaves. */
+/* Sends the open pack. */
 static void send_pack(weft_mpi_packs *packs, outbox *to, weft_vec *finished)
 {
     weft_pack *pack = to->open;
@@ -81,7 +81,7 @@ static weft_status start_send(weft_mpi_packs *packs, const weft_message *message
     outbox *to = &packs->outboxes[message->peer];
     bool fits = to->open != NULL && weft_pack_put(to->open, message, memory);
     if (fits) {
-        report(finished, to->last, WEFT_OK); /* which has been copied */
+        report(finished, to->last, WEFT_OK); /* copied into the pack */
     } else if (to->open != NULL) {
         send_pack(packs, to, finished);
     } else {
@@ -93,7 +93,7 @@ static weft_status start_send(weft_mpi_packs *packs, const weft_message *message
             return WEFT_ERR_NOMEM;
         }
         to->open->used = to->open->count = 0;
-        weft_pack_put(to->open, message, memory); /* one message always fits */
+        weft_pack_put(to->open, message, memory); /* a single message always fits */
     }
     to->last = token;
     return WEFT_OK;
@@ -166,7 +166,7 @@ weft_status weft_mpi_packs_start(weft_mpi_packs *packs, const weft_message *mess
 static void end_pack(weft_mpi_packs *packs, int i, int error, weft_vec *finished)
 {
     purpose *ended = purpose_of(packs, i);
-    packs->active.requests[i] = MPI_REQUEST_NULL; /* its place is filled later */
+    packs->active.requests[i] = MPI_REQUEST_NULL; /* filled in later */
     free(ended->pack);
     ended->pack = NULL;
     report(finished, ended->token, error == MPI_SUCCESS ? WEFT_OK : WEFT_ERR_COMM);
@@ -208,7 +208,7 @@ void weft_mpi_packs_poll(weft_mpi_packs *packs, weft_vec *finished)
     }
 }
 
-/* What is not taken back stays with MPI, and so does its memory. */
+/* Requests that cannot be cancelled stay with MPI, and so does their memory. */
 void weft_mpi_packs_abandon(weft_mpi_packs *packs)
 {
     packs->abandoned = true;
@@ -306,10 +306,10 @@ weft_mpi_packs *weft_mpi_packs_open(MPI_Comm comm, int64_t limit, const int node
     packs->inbox = weft_inbox_new();
     bool opened = packs->outboxes != NULL && packs->busy != NULL && packs->inbox != NULL;
     for (int p = 0; p < packs->num_processes && opened; p++) {
-        /* Processes of one machine exchange short messages through memory, for less than a pack costs. */
+        /* Processes of one machine exchange short messages through shared memory, faster than in packs. */
         packs->outboxes[p] = (outbox){ .process = p, .plain = nodes != NULL && nodes[p] == nodes[process] };
     }
-    /* On one machine none packs: then nothing is posted, and nothing polled. It is the same on every process. */
+    /* On a single machine nothing is packed, so nothing is posted or polled. The same on every process. */
     if (!opened || (packs_for_anyone(packs) && !post_receives(packs))) {
         weft_mpi_packs_close(packs);
         return NULL;

@@ -49,7 +49,7 @@ int weft_mpi_requests_test(weft_mpi_requests *all)
     }
     count = count == MPI_UNDEFINED ? 0 : count;
     for (int k = 0; k < count && error == MPI_SUCCESS; k++) {
-        all->statuses[k].MPI_ERROR = MPI_SUCCESS; /* MPI sets it when it returns MPI_ERR_IN_STATUS alone */
+        all->statuses[k].MPI_ERROR = MPI_SUCCESS; /* set by MPI only with MPI_ERR_IN_STATUS */
     }
     return count;
 }

@@ -8,7 +8,7 @@ typedef struct sent {
     void *text;
 } sent;
 
-/* Forgets those that have ended. */
+/* Removes ended sends. */
 static void sweep(weft_mpi_texts *texts)
 {
     sent *all = texts->sent.items;

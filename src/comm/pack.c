@@ -5,7 +5,7 @@
 
 #include "base/map.h"
 
-/* What both sides must agree on, so that messages of processes that do different things do not match. */
+/* Digest of what both sides must agree on, so that messages of different calls do not match. */
 typedef struct header {
     uint32_t tag, bytes;
     uint64_t digest;
@@ -16,7 +16,7 @@ static header header_of(const weft_message *message)
     return (header){ message->tag, (uint32_t)message->bytes, weft_message_digest(message) };
 }
 
-/* Of one message in a pack: every header is aligned as the first one is. */
+/* Header of one message in a pack; each is aligned as the first one is. */
 static int64_t entry_size(int64_t bytes)
 {
     return (int64_t)sizeof(header) + weft_ceil_div(bytes, 16) * 16;
@@ -42,7 +42,7 @@ bool weft_pack_put(weft_pack *pack, const weft_message *message, const void *mem
 typedef struct item {
     int peer;
     header head;
-    const weft_message *message; /* a receive that waits; NULL: a message that came, in `kept` */
+    const weft_message *message; /* a waiting receive; NULL: an arrived message, in `kept` */
     void *memory, *token;
     char kept[];
 } item;
@@ -73,7 +73,7 @@ static uint64_t hash_of(int peer, const header *head)
     return weft_hash_u64(head->digest ^ (uint64_t)head->tag << 32 ^ (uint32_t)peer);
 }
 
-/* Takes out one that waits for a message, or one that was kept. NULL: there is none. */
+/* Takes out a waiting receive, or a kept message. NULL: none. */
 static item *take_out(weft_inbox *inbox, int peer, const header *head, bool waiting)
 {
     weft_map_slot *slot = weft_map_first(&inbox->items, hash_of(peer, head));

@@ -49,8 +49,8 @@ static void print_message(const weft_comm_transfer *t, const weft_message *m, do
             phases[t->phase], (now_us - t->submitted_us) * 1e-6);
 }
 
-/* The mutex is held. The oldest messages that have not ended: of a large transfer there are thousands, and
- * the first that does not come tells most. */
+/* The mutex is held. The oldest messages that have not ended: a large transfer has thousands, of which the
+ * first ones tell most. */
 static void print_oldest(const weft_comm *comm, int most, FILE *file)
 {
     double now_us = starpu_timing_now();
@@ -71,7 +71,7 @@ static void print_oldest(const weft_comm *comm, int most, FILE *file)
     }
 }
 
-/* The mutex is held, and given back meanwhile: the file may be slow, and StarPU's callbacks want the mutex.
+/* The mutex is held, and released meanwhile: the file may be slow, and StarPU's callbacks need the mutex.
  * So the lines are gathered in memory first. */
 void weft_print_pending_locked(weft_comm *comm, FILE *file)
 {
@@ -251,7 +251,7 @@ static void write_wait(const char *what, const weft_awaited *wait, FILE *file)
     }
 }
 
-/* Where this process asked the others. */
+/* Lines on the inquiries of this process. */
 static void write_answers(const weft_comm *comm, FILE *file)
 {
     const weft_inquiry *q = &comm->inquiry;
@@ -278,7 +278,7 @@ static void write_answers(const weft_comm *comm, FILE *file)
     }
 }
 
-/* Into memory: the mutex is held meanwhile. */
+/* Into memory, because the mutex is held. */
 static void write_report(weft_comm *comm, FILE *file)
 {
     enum { MAX_MESSAGES = 5000 };
@@ -312,8 +312,7 @@ char *weft_report_path(int process)
     return path;
 }
 
-/* What is there already is replaced; a pipe that nobody reads is an error and does not hold this thread
- * up. */
+/* Replaces the file. Writing to a pipe without a reader fails instead of blocking this thread. */
 static FILE *open_report(const char *path)
 {
     int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_CLOEXEC, 0666);

@@ -2,25 +2,25 @@
 
 #include <stdlib.h>
 
-/* Measured with 16 MB to each host over 1 Gbit/s and Open MPI's TCP (bench wire). With everything under way
- * at once: 0.77 of the line on four hosts, and every panel is complete at the end only; with a window of
- * 256 KB: 0.94. weft_machine_messages() chooses the window: 300 KB at least. */
+/* Bytes under way to one process. Measured with 16 MB to each host over 1 Gbit/s and Open MPI's TCP (bench
+ * wire): without a limit 0.77 of the line on four hosts, and every panel is complete at the end only; with
+ * 256 KB 0.94. weft_machine_messages() chooses the window: 300 KB at least. */
 enum { ALWAYS = 2, MOST = 64 };
 
 typedef struct peer_queue {
-    weft_vec heap;      /* weft_waiting_message; the oldest tag on top */
-    weft_vec under_way; /* uint32_t: tags, in no order; room for those of the heap too */
-    int64_t bytes;      /* under way */
-    uint32_t next;      /* where all go in order: the tag to start */
-    bool listed;        /* among `waiting` */
+    weft_vec heap;      /* weft_waiting_message; a heap, the oldest tag on top */
+    weft_vec under_way; /* uint32_t: tags under way, in no order; with room for those of the heap too */
+    int64_t bytes;      /* of messages under way */
+    uint32_t next;      /* with in_order: the next tag */
+    bool listed;        /* in `waiting` */
 } peer_queue;
 
 struct weft_start_queue {
     int process, num_processes;
     int64_t window_bytes;
     bool in_order;
-    peer_queue **peers; /* NULL: nothing ever waited for that process */
-    int *waiting;       /* peers whose heaps are not empty */
+    peer_queue **peers; /* NULL: no message ever waited for that process */
+    int *waiting;       /* peers with non-empty heaps */
     int num_waiting;
 };
 
@@ -59,7 +59,7 @@ void weft_start_queue_free(weft_start_queue *all)
     free(all);
 }
 
-/* Tags wrap around; those that are alive together are close. */
+/* Tags wrap around; those alive together are close. */
 static bool is_older(uint32_t a, uint32_t b)
 {
     return (int32_t)(a - b) < 0;
@@ -145,13 +145,14 @@ static void take_top(peer_queue *queue, weft_waiting_message *send)
     *send = heap[0];
     heap[0] = heap[--queue->heap.count];
     sift_down(heap, queue->heap.count);
-    uint32_t *tag = weft_vec_push(&queue->under_way, sizeof(*tag)); /* there is room */
+    uint32_t *tag = weft_vec_push(&queue->under_way, sizeof(*tag)); /* room is reserved */
     *tag = send->tag;
     queue->bytes += send->bytes;
     queue->next = send->tag + 1;
 }
 
-/* How far a process lies after this one: each begins with the next one, so that not all send to one. */
+/* Distance of a process behind this one: each process begins with its successor, so that not all send to
+ * the same one. */
 static int distance(const weft_start_queue *all, int peer)
 {
     return peer > all->process ? peer - all->process : peer - all->process + all->num_processes;
@@ -182,7 +183,7 @@ bool weft_start_queue_next(weft_start_queue *all, weft_waiting_message *send)
 void weft_start_queue_ended(weft_start_queue *all, int peer, uint32_t tag, int64_t bytes)
 {
     peer_queue *queue = all->peers[peer];
-    if (queue == NULL) { /* nothing was ever added for that process */
+    if (queue == NULL) { /* no message was ever added for that process */
         return;
     }
     uint32_t *tags = queue->under_way.items;

@@ -6,7 +6,7 @@
 
 void weft_comm_trace_event(const weft_message *message, bool receive, bool ended, const char *label);
 
-/* Says that a message is about to be handed to the transport, or has ended; nothing when not tracing. */
+/* Marks that a message is handed to the transport, or has ended. Does nothing unless tracing. */
 static inline void weft_comm_trace(const weft_message *message, bool receive, bool ended, const char *label)
 {
     if (weft_runtime.trace != NULL) {

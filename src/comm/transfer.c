@@ -1,4 +1,5 @@
-/* The life of a transfer, from its submission to the release of its panel. engine.c has what is between. */
+/* The life of a transfer from its submission to the release of its panel. engine.c has the part in
+ * between. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +33,7 @@ static void on_acquired(void *argument)
     t->phase = WEFT_READY;
     comm->granted++;
     comm->last_progress_us = starpu_timing_now();
-    bool first = comm->first_ready == NULL; /* else the progress thread has been woken for those before it */
+    bool first = comm->first_ready == NULL; /* else the progress thread has been woken for earlier ones */
     *(first ? &comm->first_ready : &comm->last_ready->next) = t;
     comm->last_ready = t;
     if (first) {
@@ -66,7 +67,7 @@ void weft_comm_discard(weft_comm_transfer *transfer)
     free(transfer);
 }
 
-/* All but the messages. */
+/* Frees all but the messages. */
 static void fill_in(weft_comm_transfer *t, weft_comm *comm, starpu_data_handle_t handle, bool receive,
                     const weft_layout *layout, const char *label)
 {
