@@ -1,6 +1,6 @@
-/* Shards that the program holds (weft_local_acquire()), and what waits for it meanwhile: tasks that need what
- * is held, tasks behind those, and so on. Whoever waits for one of these waits for itself. While nothing is
- * held none of this costs anything. */
+/* Shards acquired by the program (weft_local_acquire()), and what waits for their release: tasks that use
+ * them, tasks behind those, and so on. Blocking on one of these would deadlock. Costs nothing while no
+ * shard is acquired. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -8,10 +8,10 @@
 #include "tensor/state.h"
 
 struct weft_acquisition {
-    const weft_tensor_impl *tensor; /* of one that lasts */
+    const weft_tensor_impl *tensor; /* with weft_shard_hold() */
     int local_rank;
     bool written;
-    struct weft_acquisition *next, *previous; /* those that last */
+    struct weft_acquisition *next, *previous; /* with weft_shard_hold() */
     int count;
     starpu_data_handle_t handles[];
 };
@@ -44,8 +44,8 @@ void weft_acquisition_end(weft_acquisition *hold)
 
 /* ---- what waits for the program ------------------------------------------------------------------------ */
 
-/* Who writes the handle from now on waits, and who reads it where it is going to be written. Without memory
- * to note that, all is taken to wait. */
+/* From now on writers of the handle wait, and with `written` also its readers. Without memory for the
+ * entry, everything is taken to wait. */
 static void note_handle(weft_acquired *held, starpu_data_handle_t handle, bool written)
 {
     bool noted = weft_map_add_pointer(&held->unwritable, handle) &&
@@ -96,7 +96,7 @@ void weft_acquired_follow_task(int count, const starpu_data_handle_t handles[],
 void weft_acquired_follow_transfer(starpu_data_handle_t handle, bool receive, int64_t tasks)
 {
     weft_acquired *held = &weft_runtime.tensors->held;
-    /* What comes from others may be made of what they wait for. */
+    /* Received values may depend on own sends that wait. */
     if (held->count > 0 && (handle_waits(held, handle, receive) || (receive && held->sends_wait))) {
         note_handle(held, handle, receive);
         held->tasks_wait = true;
@@ -141,7 +141,8 @@ void weft_shard_let_go(weft_local_shard *shard)
     }
     shard->hold = NULL;
     weft_acquisition_end(hold);
-    /* Tasks that waited for this one may wait for others too: they stay noted until nothing is held. */
+    /* Tasks that waited for this shard may wait for others too: their entries stay until nothing is
+     * acquired. */
     weft_runtime.pending->held = --held->count > 0;
     if (held->count == 0 || !held->tasks_wait) {
         forget_all(held);
@@ -151,7 +152,7 @@ void weft_shard_let_go(weft_local_shard *shard)
     }
 }
 
-/* Returns false, with the error kept: it names what is held. `why` comes before that. */
+/* Keeps an error: `why`, then the name of an acquired shard. Returns false. */
 bool weft_acquired_refuse(const char *function, const char *why)
 {
     const weft_acquisition *hold = weft_runtime.tensors->held.newest;

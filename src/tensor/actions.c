@@ -21,8 +21,7 @@ bool weft_check_data(const char *function, const char *argument, const weft_tens
     return !tensor->fake;
 }
 
-/* Whether the call makes a tensor without data. False in *valid, with the error kept: it needs data that there are
- * not. */
+/* Whether the call makes a tensor without data. False in *valid, with the error kept: it needs data. */
 static bool is_without_data(const weft_call *call, bool *valid)
 {
     bool fake = weft_runtime.steps != NULL;
@@ -30,7 +29,7 @@ static bool is_without_data(const weft_call *call, bool *valid)
     for (int i = 0, count = weft_call_num_tensors(call); i < count && *valid; i++) {
         const weft_tensor *handle = weft_call_tensor(call, i);
         const weft_tensor_impl *input = handle == NULL ? NULL : weft_tensor_get(handle);
-        if (input != NULL) { /* else it is for the action to say so */
+        if (input != NULL) { /* else the action reports it */
             fake |= input->fake;
             *valid = !call->action->needs_data || weft_check_data(call->function, "tensor", input);
         }

@@ -1,4 +1,4 @@
-/* A stage of a redistribution that the transport carries out as a whole: its panels, and nothing else. */
+/* Submits a stage of a redistribution that the transport carries out as a whole. */
 #include <stdlib.h>
 
 #include "comm/comm.h"

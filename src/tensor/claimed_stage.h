@@ -6,7 +6,7 @@
 
 /* The same on every process. */
 bool weft_stage_is_claimed(const weft_stage *stage);
-/* Submits it. False with the error kept. */
+/* Submits the stage. False with the error kept. */
 bool weft_claimed_stage_run(const char *function, const weft_stage *stage, const weft_tensor_impl *source,
                             weft_tensor_impl *target);
 

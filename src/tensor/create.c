@@ -1,10 +1,10 @@
-/* New tensors, views of others, and memory of their own for those that share it. */
+/* New tensors, views of others, and unsharing of memory before writes. */
 #include <stdlib.h>
 
 #include "tensor/run.h"
 #include "tensor/state.h"
 
-/* Registers a tensor that is filled in; on failure it is gone. */
+/* Registers a complete tensor; deletes it on failure. */
 static weft_tensor_impl *finish(const char *function, weft_tensor_impl *tensor)
 {
     if (weft_tensor_register(function, tensor)) {
@@ -61,7 +61,7 @@ weft_tensor_impl *weft_tensor_view(const char *function, weft_tensor_impl *sourc
     return tensor == NULL ? NULL : finish(function, tensor);
 }
 
-/* Gives one shard memory of its own; `keep`: with the same values. */
+/* Gives one shard memory of its own; `keep`: with its values. */
 static bool shard_detach(const char *function, weft_tensor_impl *tensor, weft_local_shard *shard, bool keep)
 {
     weft_local_shard old = *shard;
@@ -95,8 +95,8 @@ bool weft_tensor_make_writable(const char *function, weft_tensor_impl *tensor, b
     return true;
 }
 
-/* The program may look for its values in memory that it lent, or holds. And what is small must not keep a
- * large buffer alive that it is a view of. */
+/* No view of memory that the program lent or acquired, because the program reads the values there; and no
+ * small view that keeps a large buffer alive. */
 static bool may_take(const weft_layout *layout, const weft_local_shard *target,
                      const weft_local_shard *source)
 {

@@ -1,12 +1,12 @@
-/* Makes the task list of a stage, this process's part of it: the transfers and tasks that its pieces
- * (exchange_pieces.h) become.
+/* Builds the task list of a stage for this process: the transfers and tasks of its pieces
+ * (exchange_pieces.h).
  *
- * Receives stand in the order of the pieces. So what a record waits for, a staging buffer that is used again
- * or a panel that is relayed, never waits for a message that comes later: start_queue.h builds on it.
+ * Receives are in the order of the pieces. So a record never waits for a message that comes later, neither
+ * for a reused staging buffer nor for a forwarded panel: start_queue.h relies on it.
  *
- * A piece that is relayed is read from the target tensor, where its source rank has received it. Relays go up
- * in the order of the target's mesh (plan/broadcast_tree.h), and so do the records that fill panels: a panel
- * is written before it is read, and StarPU keeps that order. */
+ * A forwarded piece is read from the target tensor, into which its source rank has received it. Forwarding
+ * goes from lower to higher mesh index of the target (plan/broadcast_tree.h), and so do the records that
+ * fill panels: a panel is written before it is read, and StarPU keeps that order. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,18 +17,17 @@
 
 enum { SOURCE = WEFT_EXCHANGE_SOURCE, TARGET = WEFT_EXCHANGE_TARGET, MAX_SOURCES = WEFT_MAX_OPERANDS - 1 };
 
-/* The list that is made. */
+/* the list under construction */
 typedef struct lowering {
     const weft_stage *stage;
     weft_task_list *list;
     weft_staging staging;
-    bool streams; /* copies go past the caches */
+    bool streams; /* copies use non-temporal stores */
 } lowering;
 
 /* ---- where a piece lies in a panel --------------------------------------------------------------------- */
 
-/* Strides (elements) of a shard, and the bytes from the first row of panel `panel` to the box's first
- * element. */
+/* Strides (elements) of a shard, and bytes from the first row of panel `panel` to the box's first element. */
 static int64_t box_in_panel(const weft_layout *layout, int rank, int64_t panel, const weft_box *box,
                             int64_t stride[])
 {
@@ -92,7 +91,7 @@ static weft_slot_access write_access(bool whole)
     return whole ? WEFT_SLOT_WRITE : WEFT_SLOT_READ_WRITE;
 }
 
-/* Of the target panel of a piece. */
+/* Offset in the piece's target panel. */
 static double panel_position(const weft_layout *layout, const piece *p)
 {
     weft_box shard;
@@ -104,8 +103,8 @@ static double panel_position(const weft_layout *layout, const piece *p)
 
 /* ---- transfers ----------------------------------------------------------------------------------------- */
 
-/* One send for each source panel, with a message for each piece that leaves it: what is relayed, or what is
- * not. */
+/* One send for each source panel, with a message for each of its pieces; `relayed` selects forwarded
+ * pieces or the others. */
 static bool add_sends(const lowering *l, const weft_vec *pieces, bool relayed)
 {
     const piece *all = pieces->items;
@@ -131,7 +130,7 @@ static bool add_sends(const lowering *l, const weft_vec *pieces, bool relayed)
     return true;
 }
 
-/* The pieces of one target panel that come from other processes: received in place, all in one transfer. */
+/* The pieces of one target panel that come from other processes: received in place, in one transfer. */
 static bool add_receive(const lowering *l, const piece *pieces, size_t count, bool *whole)
 {
     bool begun = false;
@@ -154,7 +153,7 @@ static bool add_receive(const lowering *l, const piece *pieces, size_t count, bo
     return true;
 }
 
-/* An addend that another process has: received into a staging buffer, contiguous. */
+/* An addend of another process: received into a staging buffer, contiguous. */
 static weft_slot add_staged(lowering *l, const piece *p)
 {
     weft_slot slot = weft_staging_obtain(&l->staging, l->list, p->bytes);
@@ -181,7 +180,7 @@ static weft_strided_box strided_box(const weft_layout *layout, const piece *p, c
     return box;
 }
 
-/* Adds the copy of a piece to the task that was begun. */
+/* Adds the copy of a piece to the open task. */
 static void add_copy(const lowering *l, const piece *p, weft_copy_args *args, int number)
 {
     const weft_stage *stage = l->stage;
@@ -201,7 +200,7 @@ static bool end_copies(const lowering *l, const piece *pieces, int count)
     return weft_task_end(l->list, panel_position(l->stage->to, pieces));
 }
 
-/* The pieces of one target panel that are hosted here: tasks of up to MAX_SOURCES copies. */
+/* The pieces of one target panel whose source is hosted here: tasks of up to MAX_SOURCES copies. */
 static bool add_copies(const lowering *l, const piece *pieces, size_t count, bool whole)
 {
     weft_copy_args *args = NULL;
@@ -232,7 +231,7 @@ static bool add_copies(const lowering *l, const piece *pieces, size_t count, boo
     return copies == 0 || end_copies(l, pieces, copies);
 }
 
-/* Where an addend is, and how it lies there. */
+/* Slot, offset and strides of an addend. */
 typedef struct addend {
     weft_slot slot;
     int64_t offset, stride[WEFT_MAX_DIMS];
@@ -267,7 +266,7 @@ static weft_combine combine_of(weft_reduce_op op)
     }
 }
 
-/* A task that reduces `count` addends of one box; the receives of those that others have stand before it. */
+/* A task that reduces `count` addends of one box, after the receives of remote addends. */
 static bool add_reduction(lowering *l, const piece *pieces, int count, weft_slot_access access, bool first,
                           bool last)
 {
@@ -296,8 +295,7 @@ static bool add_reduction(lowering *l, const piece *pieces, int count, weft_slot
     return weft_task_end(l->list, panel_position(stage->to, pieces));
 }
 
-/* Reduces the addends of one box, in their order: tasks of up to MAX_SOURCES addends, each going on from the
- * last. */
+/* Reduces the addends of one box in their order, MAX_SOURCES per task, each task continuing from the last. */
 static bool add_reductions(lowering *l, const piece *addends, size_t count, bool whole)
 {
     for (size_t begin = 0; begin < count; begin += MAX_SOURCES) {
@@ -312,7 +310,7 @@ static bool add_reductions(lowering *l, const piece *addends, size_t count, bool
 
 /* ---- panels -------------------------------------------------------------------------------------------- */
 
-/* Whether nothing of a panel's former contents is needed: placed access maps may leave some of it. */
+/* Whether a panel's former contents are not needed: placed access maps may leave part of it unchanged. */
 static bool fills_panel(const weft_stage *stage, const piece *pieces, size_t count)
 {
     if (stage->access_map == NULL || !stage->access_map->placed) {
@@ -332,7 +330,7 @@ static bool fills_panel(const weft_stage *stage, const piece *pieces, size_t cou
     return left == 0;
 }
 
-/* All that one target panel gets. */
+/* All records of one target panel. */
 static bool add_panel(lowering *l, const piece *pieces, size_t count)
 {
     bool whole = fills_panel(l->stage, pieces, count);
@@ -385,8 +383,8 @@ static weft_received count_received(const weft_vec *pieces)
 
 /* ---- all of it ----------------------------------------------------------------------------------------- */
 
-/* Whether the shards that are written here are more than the last cache holds: then what was written first is
- * not there any more when it is read. */
+/* Whether the target shards exceed the last cache: then their first lines are evicted before they are
+ * read. */
 static bool outgrows_cache(const weft_layout *layout)
 {
     double bytes = 0;

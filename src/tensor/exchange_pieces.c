@@ -1,4 +1,4 @@
-/* Cuts the moves of a stage into pieces, and orders them. */
+/* Cuts the transfers of a stage into pieces, and sorts them. */
 #include "tensor/exchange_pieces.h"
 
 #include <stdlib.h>
@@ -15,10 +15,10 @@ static bool add_piece(weft_vec *pieces, const piece *like, int64_t bytes, const 
     return p != NULL;
 }
 
-/* Larger messages are cut, by rows, and rows by columns. What one brings can be used while the next is under
- * way; and messages that MPI sends without asking first keep a link busy both ways: over TCP, the go-ahead of
- * a larger one queues behind the data of those that go the other way. Measured over 1 Gbit/s, both hosts
- * sending: 48 and 60 KB 119 MB/s, 1 MB 67 to 119 MB/s. On faster links they are larger
+/* Upper limit of a message: larger ones are cut by rows, and rows by columns. The values of one can be
+ * used while the next is under way. And eager messages keep a link busy in both directions: over TCP, the
+ * rendezvous reply for a larger one queues behind data in the other direction. Measured over 1 Gbit/s,
+ * both hosts sending: 48 and 60 KB 119 MB/s, 1 MB 67 to 119 MB/s. On faster links messages are larger
  * (weft_machine_messages()). */
 static bool cut_to_messages(weft_vec *pieces, const weft_layout *layout, const piece *like,
                             const weft_box *box, int dim)
@@ -40,7 +40,7 @@ static bool cut_to_messages(weft_vec *pieces, const weft_layout *layout, const p
     return true;
 }
 
-/* Cuts the box of a move into pieces and appends them. */
+/* Cuts the box of a transfer into pieces and appends them. */
 static bool cut_move(weft_vec *pieces, const weft_stage *stage, const piece *like, const weft_box *box)
 {
     const weft_layout *from = source_layout(stage, like), *to = stage->to;
@@ -51,7 +51,7 @@ static bool cut_move(weft_vec *pieces, const weft_stage *stage, const piece *lik
     int64_t end = from->ndim == 0 ? 1 : begin + box->extent[0];
     int64_t shift[WEFT_MAX_DIMS] = { 0 };
     weft_stage_shift(stage, like->target_rank, shift);
-    /* Addends are cut alike, also those that are hosted here. */
+    /* Local and remote addends are cut alike. */
     bool messages = like->peer >= 0 || (stage->reduces && weft_runtime.num_processes > 1);
     while (begin < end) {
         int64_t source_panel = weft_panel_of_row(from, &source, begin);
@@ -63,7 +63,7 @@ static bool cut_move(weft_vec *pieces, const weft_stage *stage, const piece *lik
         piece p = *like;
         p.source_panel = source_panel;
         p.target_panel = target_panel;
-        weft_box part = { .offset = { 0 } }; /* also beyond ndim: boxes are compared */
+        weft_box part = { .offset = { 0 } }; /* whole arrays: boxes are compared */
         memcpy(part.offset, box->offset, (size_t)from->ndim * sizeof(int64_t));
         memcpy(part.extent, box->extent, (size_t)from->ndim * sizeof(int64_t));
         if (from->ndim > 0) {
@@ -126,7 +126,7 @@ bool weft_collect_sends(weft_vec *pieces, const weft_stage *stage, int source)
     return done;
 }
 
-/* -1, 0 or 1: by the first number in which they differ. */
+/* -1, 0 or 1: lexicographic. */
 static int compare(int count, const int64_t a[], const int64_t b[])
 {
     for (int i = 0; i < count; i++) {
@@ -137,8 +137,8 @@ static int compare(int count, const int64_t a[], const int64_t b[])
     return 0;
 }
 
-/* First panels first; targets in the order in which they may relay. Within a target panel: boxes as they lie,
- * addends of one box in the order to reduce them in. */
+/* By target panel; then target ranks in forwarding order; within a target panel boxes by position, and
+ * addends of one box in the order of their reduction. */
 static int by_target_panel(const void *a, const void *b)
 {
     const piece *p = a, *q = b;

@@ -1,4 +1,4 @@
-/* Exchanges: kept lists, tags, counters, and the transfers of a list. */
+/* Exchanges: cached lists, tags, counters, and submission of a list's transfers. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ static int64_t addend_of(const void *stage, int rank)
     return weft_stage_addend(stage, rank);
 }
 
-/* How many addends each element has: their numbers count from 0. */
+/* Number of addends of each element: addends are numbered from 0. */
 static int64_t num_addends_of(const weft_stage *stage)
 {
     const weft_mesh_impl *mesh = stage->from->mesh;
@@ -37,7 +37,7 @@ static int64_t num_addends_of(const weft_stage *stage)
     return count;
 }
 
-/* The target's elements that a rank gets: through an access map not all of its shard. */
+/* Elements of the target that a rank receives: through an access map not all of its shard. */
 static weft_box box_of(const weft_stage *stage, int rank)
 {
     int64_t index = weft_mesh_index_of(stage->to->mesh, rank);
@@ -147,8 +147,8 @@ static void reserve_tags(weft_tag_range ranges[], bool receive)
     }
 }
 
-/* Before anything is sent: a send of an older call may be waited for, one of this call not, for others may wait
- * for what comes after it (comm/start_queue.h). */
+/* Waits before the first send. Waiting for a send of an older call is safe; a send of this call may depend
+ * on other processes' later calls (comm/start_queue.h). */
 static void renew_source(const weft_tensor_impl *source)
 {
     for (int i = 0; i < source->num_shards; i++) {

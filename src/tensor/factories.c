@@ -1,4 +1,4 @@
-/* Tensors from nothing: empty and constants. */
+/* Factories: empty tensors and constants. */
 #include <math.h>
 
 #include "codelets/constant.h"
@@ -139,7 +139,7 @@ static weft_status perform_full(const weft_call *call, weft_tensor *outputs[])
 
 static const weft_action action_full = { .name = "full", .perform = perform_full, .num_outputs = 1, .makes = true };
 
-/* `layout` NULL: the arguments are wrong here, and the error is kept. `like`: the tensor that it is the layout of, or
+/* `layout` NULL: the arguments are wrong, and the error is kept. `like`: the tensor whose layout it is, or
  * NULL. */
 static weft_tensor *make(const char *function, const weft_action *action, const weft_layout *layout, double value,
                          weft_tensor *like)

@@ -1,4 +1,4 @@
-/* Tensors without data: made by the program to ask for shapes, layouts, plans and costs. */
+/* Tensors without data, from which a program gets shapes, layouts, plans and costs. */
 #include "tensor/actions.h"
 #include "tensor/state.h"
 

@@ -1,4 +1,4 @@
-/* Whole tensors: distributed from one process, gathered to all, and what a tensor tells about itself. */
+/* Whole tensors: distribution from one process, gathering to all, and queries. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "tensor/actions.h"
 #include "tensor/state.h"
 
-/* After all checks that are the same on every process; NULL with the error kept. */
+/* After all checks that are the same on every process. NULL with the error kept. */
 static const weft_layout *distributed_layout(const char *function, weft_dtype dtype, int ndim,
                                              const int64_t shape[], const weft_mesh *handle,
                                              const weft_placement *placements)
@@ -25,8 +25,8 @@ static const weft_layout *distributed_layout(const char *function, weft_dtype dt
     return layout;
 }
 
-/* The process that hosts the mesh's first rank alone reads the array, and alone knows whether there is one: it tells all
- * others, which wait for that. The same answer everywhere; false with the error kept. */
+/* Only the process of the mesh's first rank reads the array, so it alone knows whether there is one, and
+ * broadcasts that. The same result on every process; false with the error kept. */
 static bool check_global(const char *function, const weft_layout *layout, const void *global)
 {
     int64_t count = 1, missing = 0;
@@ -49,14 +49,15 @@ static bool check_global(const char *function, const weft_layout *layout, const 
     return missing == 0;
 }
 
-/* Whether this process may wait for the one that reads. False with the error kept: no call has been made. */
+/* Whether this process may wait for the reading process. False with the error kept: nothing has been
+ * called. */
 static bool may_wait_for_root(const char *function, const weft_layout *layout)
 {
     return layout == NULL || weft_runtime.num_processes == 1 || weft_hosts(weft_mesh_rank_at(layout->mesh, 0)) ||
            weft_check_no_send_waits(function);
 }
 
-/* A tensor of the layout's, whole on the root, whose memory is the caller's array, or `copied` from it. NULL
+/* A tensor of this layout, whole on the root, whose memory is the caller's array or a copy of it. NULL
  * with the error kept. */
 static weft_tensor_impl *lend_global(const char *function, const weft_layout *layout, const void *global,
                                      bool copied)
@@ -89,7 +90,7 @@ static weft_tensor_impl *lend_global(const char *function, const weft_layout *la
     return source;
 }
 
-/* BLOCKS. When the last reader has let a shard go it has been read. */
+/* BLOCKS until all tasks and sends have read the shards: acquires them for writing. */
 static bool wait_for_readers(const char *function, const weft_tensor_impl *source)
 {
     for (int i = 0; i < source->num_shards; i++) {
@@ -113,10 +114,11 @@ static weft_status perform_distribute(const weft_call *call, weft_tensor *output
         return weft_latest_status();
     }
     weft_scope_open();
-    /* While the program holds a shard, the memory that the target gets may be waited for. */
+    /* While the program has acquired a shard, the target's memory may depend on its release. */
     bool copied = weft_tensors_acquired() > 0;
     weft_tensor_impl *source = lend_global(function, layout, call->details->memory, copied);
-    /* A copy: on the same one-rank mesh a redistribution would give the caller's memory itself. */
+    /* A tensor of its own: on the same one-rank mesh a redistribution would return the caller's memory
+     * itself. */
     weft_tensor_impl *target = source == NULL ? NULL : weft_tensor_new(function, layout);
     bool done = target != NULL && weft_tensor_copy_into(function, target, source) &&
                 (copied || wait_for_readers(function, source));
@@ -176,7 +178,8 @@ static size_t bytes_of(const weft_layout *layout)
     return (size_t)count * weft_dtype_size(layout->dtype);
 }
 
-/* The layout with everything on one rank of each process, after all checks; NULL with the error kept. */
+/* The layout with the whole tensor on one rank of each process, after all checks; NULL with the error
+ * kept. */
 static const weft_layout *host_layout(const char *function, const weft_tensor_impl *tensor,
                                       const void *global, size_t bytes)
 {
@@ -245,7 +248,7 @@ weft_status weft_to_host(weft_tensor *handle, void *global, size_t bytes)
                     NULL);
 }
 
-/* details->memory: for the value. */
+/* details->memory: receives the value. */
 static weft_status perform_item(const weft_call *call, weft_tensor *outputs[])
 {
     (void)outputs;

@@ -1,4 +1,4 @@
-/* Tensors of the program's own shards: weft_from_local() and the like. */
+/* weft_from_local() and relatives: tensors of the program's own shards. */
 #include "tensor/import.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 /* ---- memory -------------------------------------------------------------------------------------------- */
 
-/* Dimensions of one element may have any stride, and so may those of a shard without elements. */
+/* Strides of dimensions of size 1, and of empty shards, are arbitrary. */
 static bool is_row_major(int ndim, const int64_t extent[], const int64_t strides[])
 {
     int64_t expected = 1;
@@ -22,7 +22,7 @@ static bool is_row_major(int ndim, const int64_t extent[], const int64_t strides
     return row_major || expected == 0;
 }
 
-/* Copies a box without empty dimensions, of elements at `strides`, to `packed`, row-major. */
+/* Copies a non-empty box of elements at `strides` to `packed`, row-major. */
 static void pack(int ndim, const int64_t extent[], const int64_t strides[], size_t element_size, const char *memory,
                  char *packed)
 {
@@ -44,7 +44,7 @@ static void pack(int ndim, const int64_t extent[], const int64_t strides[], size
     }
 }
 
-/* The memory of one shard, which is not empty; NULL: no memory. `strides` NULL: row-major. */
+/* The memory of one non-empty shard; NULL: no memory. `strides` NULL: row-major. */
 static weft_buffer *buffer_of(const weft_layout *layout, const weft_local_shard *shard, void *memory, bool copy,
                               const int64_t strides[])
 {
@@ -59,7 +59,8 @@ static weft_buffer *buffer_of(const weft_layout *layout, const weft_local_shard 
     return buffer;
 }
 
-/* `strides`: of each hosted shard in turn, NULL: row-major; they need a copy. NULL with the error kept. */
+/* `strides`: of each hosted shard in turn, NULL: row-major; other strides need a copy. NULL with the error
+ * kept. */
 static weft_tensor_impl *import_shards(const char *function, const weft_layout *layout, void *const locals[],
                                        bool copy, const int64_t strides[])
 {
@@ -100,7 +101,7 @@ static bool check_flags(const char *function, unsigned flags)
     return true;
 }
 
-/* Sizes of what a hosted rank gives: as the layout says, or as the program does. `sizes`: room for them. */
+/* Shard sizes of hosted ranks, by the layout or by the program. `sizes`: room for them. */
 static int64_t shard_sizes(const weft_import *import, int local_rank, int64_t sizes[WEFT_MAX_DIMS])
 {
     int rank = weft_runtime.first_rank + local_rank;
@@ -132,7 +133,7 @@ static bool check_local_shapes(const weft_import *import)
     return true;
 }
 
-/* Where the program says both. */
+/* Compares both if the program gives both. */
 static bool check_both_shapes(const weft_import *import)
 {
     for (int i = 0; i < weft_runtime.local_ranks && import->local_shapes != NULL && import->layout != NULL; i++) {
@@ -173,7 +174,7 @@ static bool check_local(const weft_import *import, int local_rank)
     return true;
 }
 
-/* The sizes that were given, whichever they are. */
+/* The given sizes, of either kind. */
 static bool check_given_shape(const weft_import *import)
 {
     if (!import->asks) {
@@ -187,7 +188,7 @@ static bool check_given_shape(const weft_import *import)
     return weft_check_shape(import->function, import->ndim, import->local_shapes);
 }
 
-/* The whole tensor's shape, where it follows from what is here. */
+/* The whole tensor's shape, if local arguments determine it. */
 static bool find_whole(weft_import *import)
 {
     for (int d = 0; d < import->ndim; d++) {
@@ -204,7 +205,7 @@ static bool find_whole(weft_import *import)
     return weft_check_shape(import->function, import->ndim, import->whole);
 }
 
-/* False with the error kept. The layout is known then, unless the others have to be asked for it. */
+/* False with the error kept. Afterwards the layout is known, unless it needs the other processes' sizes. */
 static bool check_here(weft_import *import)
 {
     const char *function = import->function;

@@ -1,4 +1,4 @@
-/* Tensors of the program's own shards, on their way: what weft_from_local() and the like were given. */
+/* Arguments of weft_from_local() and relatives until the tensor exists. */
 #ifndef WEFT_SRC_TENSOR_IMPORT_H
 #define WEFT_SRC_TENSOR_IMPORT_H
 
@@ -9,24 +9,24 @@ typedef struct weft_import {
     weft_dtype dtype;
     int ndim;
     const weft_mesh_impl *mesh;
-    const weft_placement *placements; /* as given */
+    const weft_placement *placements; /* argument */
     void *const *locals;
     unsigned flags;
     const int64_t *shape;        /* of the whole tensor */
-    const int64_t *even_shape;   /* or of every shard */
-    bool asks;                   /* or it follows from the local_shapes of all ranks */
+    const int64_t *even_shape;   /* or the shape of every shard */
+    bool asks;                   /* or computed from the local_shapes of all ranks */
     const int64_t *local_shapes; /* ndim sizes for each hosted rank; NULL: not given */
     const int64_t *strides;      /* ndim strides in elements for each hosted rank; NULL: row-major */
     /* Found by checks and comparison: */
     weft_placement canonical[WEFT_MAX_DIMS];
-    int64_t whole[WEFT_MAX_DIMS]; /* the whole tensor's shape; not of one that asks */
-    const weft_layout *layout;    /* NULL: not known yet */
+    int64_t whole[WEFT_MAX_DIMS]; /* the whole tensor's shape, also if the argument is NULL */
+    const weft_layout *layout;    /* NULL: unknown yet */
 } weft_import;
 
-/* BLOCKS: all processes tell each other what they were given, and come to the same end: the layout is in
- * import->layout, or false with the error kept. `right`: this process's arguments are; else its error is kept already,
- * and the others get its status. What tasks of this process report meanwhile concerns other calls, and must not part it
- * from the others: it stays where it is. */
+/* BLOCKS: all processes compare their arguments, with the same result on each: the layout in
+ * import->layout, or false with the error kept. `right`: this process's arguments are valid; else its
+ * error is kept already, and the others get its status. Errors of tasks, which concern other calls, are
+ * neither collected nor compared here. */
 bool weft_import_compare(weft_import *import, bool right);
 
 #endif

@@ -1,5 +1,5 @@
-/* Processes compare what they were given for a tensor of their own shards: types, placements, and the sizes of all
- * shards, where the whole tensor's follow from these. */
+/* Processes compare their arguments for a tensor of their own shards: types, placements, and all shard
+ * sizes if these determine the tensor's shape. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 #include "tensor/import.h"
 #include "tensor/state.h"
 
-/* What a process tells: its status, a fingerprint, WEFT_MAX_DIMS sizes for each rank that it hosts, as many ranks as any
- * process hosts. */
+/* Message of a process: status, fingerprint, WEFT_MAX_DIMS sizes for each hosted rank, with room for the
+ * largest number of ranks that any process hosts. */
 enum { STATUS, FINGERPRINT, SIZES };
 
 static int max_local_ranks(void)
@@ -78,7 +78,7 @@ static bool all_gave_the_same(const weft_import *import, int count, const int64_
     return true;
 }
 
-/* The sizes that a rank gave. */
+/* The sizes given for a rank. */
 static const int64_t *sizes_of(int count, const int64_t all[], int rank)
 {
     int process = weft_topology_process_of(&weft_runtime.topology, rank);
@@ -116,7 +116,7 @@ static char *sizes_text(int ndim, const int64_t sizes[], char *text, size_t size
     return text;
 }
 
-/* That a rank's shard is what the layout gives it; where that is empty, any sizes without elements. */
+/* A rank's sizes must be those of its shard in the layout; for an empty shard any sizes without elements. */
 static bool fits(const weft_import *import, const weft_layout *layout, int rank, const int64_t sizes[])
 {
     weft_shard_info held = weft_layout_shard(layout, rank);

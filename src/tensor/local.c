@@ -1,4 +1,4 @@
-/* Access to what a hosted rank holds. */
+/* Access to the shards of hosted ranks. */
 #include <string.h>
 
 #include "tensor/actions.h"
@@ -41,7 +41,7 @@ static enum starpu_data_access_mode starpu_mode(weft_access access)
     return access == WEFT_READ ? STARPU_R : access == WEFT_WRITE ? STARPU_W : STARPU_RW;
 }
 
-/* Whoever writes to memory that others share gets a copy first, which is read from there. */
+/* Before writing to shared memory the shard gets a copy, from which it is also read. */
 static bool make_accessible(const char *function, weft_tensor_impl *tensor, const weft_local_shard *shard,
                             bool write)
 {
@@ -56,7 +56,7 @@ static bool make_accessible(const char *function, weft_tensor_impl *tensor, cons
            weft_check_shard_waits_not(function, shard, true);
 }
 
-/* Numbers of the three. */
+/* Indices into call->numbers. */
 enum { LOCAL_RANK, ACCESS };
 
 static weft_status act(const char *function, const weft_action *action, weft_tensor *tensor, int local_rank,
@@ -77,7 +77,7 @@ static weft_local_shard *shard_of(const weft_call *call)
     return &weft_tensor_get(call->inputs[0])->shards[call->attributes.numbers[LOCAL_RANK]];
 }
 
-/* details->memory: for the pointer. */
+/* details->memory: receives the pointer. */
 static weft_status perform_acquire(const weft_call *call, weft_tensor *outputs[])
 {
     (void)outputs;
@@ -95,7 +95,7 @@ static weft_status perform_acquire(const weft_call *call, weft_tensor *outputs[]
         return weft_fail(WEFT_ERR_NOMEM, call->function, "no memory to hold a shard");
     }
     weft_status status = weft_error_collect();
-    if (status != WEFT_OK) { /* of a task; or the world broke while we waited */
+    if (status != WEFT_OK) { /* a task's error; or the world broke during the wait */
         weft_shard_let_go(shard);
         return status;
     }
@@ -150,7 +150,7 @@ weft_status weft_local_release(weft_tensor *handle, int local_rank)
     return act(function, &action_release, handle, local_rank, 0, NULL, 0);
 }
 
-/* The shard is held. */
+/* The shard is acquired. */
 static void copy_out(const weft_layout *layout, const weft_local_shard *shard, void *host)
 {
     weft_cut cut = shard->count == 0 ? (weft_cut){ 0, 0, 0 } : weft_shard_cut(layout, shard);
@@ -162,7 +162,8 @@ static void copy_out(const weft_layout *layout, const weft_local_shard *shard, v
     }
 }
 
-/* All panels before the first byte is copied: what a world that breaks meanwhile leaves is not values. */
+/* All panels are acquired before the first byte is copied: a world that breaks meanwhile leaves undefined
+ * values. */
 weft_status weft_shard_read(const char *function, const weft_tensor_impl *tensor, int local_rank, void *host)
 {
     const weft_local_shard *shard = &tensor->shards[local_rank];

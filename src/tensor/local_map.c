@@ -13,14 +13,14 @@
 
 static const char function_name[] = "weft_local_map";
 
-/* A call on its way. */
+/* Arguments and tensors of one call. */
 typedef struct region {
     weft_local_function function;
     weft_local_map_options options;
     const weft_mesh_impl *mesh;
     int num_inputs, num_outputs;
-    weft_tensor_impl **tensors;  /* inputs, as given and then in their placements; outputs behind them */
-    const weft_layout **layouts; /* those in which the function takes and gives them */
+    weft_tensor_impl **tensors;  /* inputs as given, inputs in the region's placements, outputs */
+    const weft_layout **layouts; /* of the function's inputs and outputs */
 } region;
 
 /* ---- checks -------------------------------------------------------------------------------------------- */
@@ -58,7 +58,7 @@ static bool check_arguments(const region *r, weft_tensor *const inputs[], const 
     return true;
 }
 
-/* The tensors of the program's handles, and the region's mesh. */
+/* Resolves handles, and finds the region's mesh. */
 static bool find_inputs(region *r, weft_tensor *const inputs[])
 {
     char name[32];
@@ -76,14 +76,14 @@ static bool find_inputs(region *r, weft_tensor *const inputs[])
 
 enum { PLACE_SIZE = 64 };
 
-/* "weft_local_map: descriptions[1]": before what is wrong with it. Returns text. */
+/* "weft_local_map: descriptions[1]", the beginning of a message. Returns text. */
 static const char *place_of(const char *list, int i, char text[PLACE_SIZE])
 {
     snprintf(text, PLACE_SIZE, "%s: %s[%d]", function_name, list, i);
     return text;
 }
 
-/* In which layout the function takes input i; NULL with the error kept. */
+/* The layout in which the function takes input i; NULL with the error kept. */
 static const weft_layout *input_layout(const region *r, int i)
 {
     char place[PLACE_SIZE];
@@ -114,7 +114,7 @@ static const weft_layout *output_layout(const region *r, int i, const weft_local
                  : NULL;
 }
 
-/* The same answer on every process: panels that any rank may have. */
+/* The same result on every process: counts the panels of any rank. */
 static int64_t max_panels(const weft_layout *layout)
 {
     return layout->ndim == 0 ? 1 : layout->shape[0] / layout->panel_rows + 2;
@@ -140,7 +140,7 @@ static bool find_layouts(region *r, const weft_local_output descriptions[])
     return true;
 }
 
-/* What redistribution cannot do shows when it is planned: to Partial, from anything else. */
+/* Planning shows impossible redistributions: to Partial from anything else. */
 static bool check_moves(const region *r)
 {
     for (int i = 0; i < r->num_inputs; i++) {
@@ -174,7 +174,7 @@ static void describe_operand(weft_local_operand *operand, const weft_layout *lay
     }
 }
 
-/* Sizes of a shard's task. */
+/* Sizes of one shard's task. */
 static int64_t count_panels(const region *r, int shard)
 {
     int64_t panels = 0;
@@ -227,7 +227,7 @@ static bool submit(const region *r, int shard)
     bool done = args != NULL && operands != NULL;
     if (done) {
         fill_arguments(r, shard, args, operands);
-        /* Traces copy the name; StarPU does not. */
+        /* StarPU keeps a pointer to the name; traces have a copy. */
         done = weft_task_submit(&(weft_single_task){
             .kernel = WEFT_KERNEL_local_map,
             .name = weft_runtime.trace == NULL ? "local_map" : r->options.name,
@@ -248,7 +248,7 @@ static bool submit(const region *r, int shard)
 
 /* ---- the call ------------------------------------------------------------------------------------------ */
 
-/* Whether an input has no data: then neither have the outputs, and nothing is submitted. */
+/* Whether an input has no data: then the outputs have none, and nothing is submitted. */
 static bool is_fake(const region *r)
 {
     bool fake = false;
@@ -258,7 +258,7 @@ static bool is_fake(const region *r)
     return fake;
 }
 
-/* All checks have been made. New tensors belong to the innermost scope. False with the error kept. */
+/* After all checks. New tensors belong to the innermost scope. False with the error kept. */
 static bool run(region *r)
 {
     bool done = true, fake = is_fake(r);
@@ -280,8 +280,8 @@ static bool run(region *r)
     return done;
 }
 
-/* The call's numbers: the function, its context, the layouts, which live as long as the library, and the context's
- * bytes where they are copied. */
+/* Numbers of the call: the function, its context, the layouts (which live as long as the library), and the
+ * context's bytes if they are copied. */
 enum { FUNCTION, CONTEXT, CONTEXT_SIZE, LAYOUTS };
 
 static int context_words(size_t size)

@@ -1,9 +1,9 @@
-/* What StarPU's traces call tasks and panels. But for weft_tensor_label(), of processes that trace.
+/* Names of tasks and panels in StarPU's traces; only in processes that trace, but for weft_tensor_label().
  *
- * A panel's handle carries what follows the operation in the name of a task that writes there: the tensor,
- * the panel's number where there are several, the rank where the process hosts several: "h[3]@1" makes
- * "matmul:h[3]@1". A tensor without a name has an origin, the operation that made it: its transfers and
- * copies are shown under that. */
+ * A panel's handle carries the suffix for names of tasks that write it: the tensor, the panel's number if
+ * there are several, the rank if the process hosts several: "h[3]@1" gives "matmul:h[3]@1". A tensor
+ * without a name has an origin, the operation that made it, under which its transfers and copies are
+ * shown. */
 #include <string.h>
 
 #include "runtime/trace.h"
@@ -36,7 +36,7 @@ static void label_shard(const weft_local_shard *shard, const char *tensor, const
     }
 }
 
-/* Shards whose memory has an older owner keep that one's names. */
+/* Shards in the memory of an older tensor keep that tensor's names. */
 static void label_panels(const weft_tensor_impl *tensor, const char *name)
 {
     for (int i = 0; i < tensor->num_shards; i++) {

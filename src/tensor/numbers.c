@@ -1,12 +1,12 @@
-/* A few whole numbers from process to process: what a call has to know before it can go on. They travel as tensors do,
- * in memory of their own that no task waits for. */
+/* A few integers exchanged between processes before a call can go on. They travel as tensors in memory of
+ * their own that no task waits for. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "tensor/state.h"
 
-/* One row of `count` numbers for each entry of the mesh; this process's is `mine`. Belongs to the innermost scope. NULL
- * with the error kept. */
+/* One row of `count` numbers for each entry of the mesh; this process's are `mine`. Belongs to the
+ * innermost scope. NULL with the error kept. */
 static weft_tensor_impl *numbers_tensor(const char *function, const weft_mesh_impl *mesh, weft_placement placement,
                                         int count, const int64_t mine[])
 {
@@ -40,7 +40,7 @@ bool weft_numbers_gather(const char *function, int count, const int64_t mine[], 
     return done;
 }
 
-/* One rank of each process, `first` at the front; NULL with the error kept. */
+/* One rank of each process, that of process `first` in front; NULL with the error kept. */
 static const weft_mesh_impl *processes_from(const char *function, int first)
 {
     int64_t size = weft_runtime.num_processes;

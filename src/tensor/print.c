@@ -1,5 +1,5 @@
-/* Tensors as text. weft_tensor_print(): dtype, shape, placements, mesh, and the values as nested brackets, long
- * dimensions abbreviated. */
+/* Tensors as text: weft_tensor_print() prints dtype, shape, placements, mesh, and the values in nested
+ * brackets, long dimensions abbreviated. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,8 +86,8 @@ const char *weft_tensor_describe(const weft_tensor *handle, char *text, size_t s
     return text;
 }
 
-/* BLOCKS: every process gathers the tensor; this one prints it to the file, details->memory, where numbers[0] says so.
- */
+/* BLOCKS: every process gathers the tensor; this process prints it to the file details->memory if
+ * numbers[0] says so. */
 static weft_status perform_print(const weft_call *call, weft_tensor *outputs[])
 {
     (void)outputs;
@@ -153,7 +153,7 @@ weft_status weft_tensor_print_text(weft_tensor *handle, char *text, size_t size,
     return weft_print_to_text("weft_tensor_print_text", print_everywhere, handle, text, size, length);
 }
 
-/* What is drawn. */
+/* Arguments of a drawing. */
 typedef struct sharding {
     const weft_tensor *handle;
     weft_sharding_format format;

@@ -1,4 +1,4 @@
-/* States of random numbers: what the program does with them. Those of all processes advance together. */
+/* Public functions on states of random numbers. The states of all processes advance together. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ void weft_random_stop(weft_tensors *tensors)
     weft_vec_free(&tensors->random_states);
 }
 
-/* The state of this name; NULL when there is none. */
+/* The state of this name; NULL: none. */
 static weft_named_state *find(const char *name)
 {
     weft_named_state *states = weft_runtime.tensors->random_states.items;
@@ -59,8 +59,8 @@ weft_random_state *weft_random_in_use(void)
     return &states[weft_runtime.tensors->random_in_use].state;
 }
 
-/* What all processes do alike: compared like calls that submit something, for the values of later ones follow
- * from it. False with the error kept. */
+/* Compared like calls that submit something, because later values follow from it. False with the error
+ * kept. */
 static bool check_spmd(const char *function, bool failed, const char *name, weft_random_state state)
 {
     uint64_t hash = name == NULL ? 0 : weft_hash_bytes(name, strlen(name), 1);

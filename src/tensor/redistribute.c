@@ -1,4 +1,4 @@
-/* From one layout to another: views where the memory is there already, else the plan's stages. */
+/* From one layout to another: a view if the values are in memory already, else the plan's stages. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,10 +10,9 @@
 
 /* ---- cached plans -------------------------------------------------------------------------------------- */
 
-/* A program whose shapes or slices never repeat would else fill the memory with plans. When there are too
- * many all are forgotten, which costs those in use one miss each. What was submitted from a plan has copies
- * of all it needs. (Layouts stay: all that remembers something compares them by address, and they are small.)
- */
+/* Limits the memory of plans in programs whose shapes or slices never repeat. Above the limit all are
+ * dropped, which costs each plan in use one miss. Submitted tasks keep nothing of a plan. (Layouts stay:
+ * caches compare them by address, and they are small.) */
 
 static void plan_free(weft_cached_plan *cached)
 {
@@ -33,7 +32,7 @@ void weft_plans_free(weft_tensors *tensors)
     tensors->plan_bytes = 0;
 }
 
-/* Windows are one stage. */
+/* An access map is one stage. */
 static weft_status plan_stages(weft_cached_plan *cached, const weft_layout *from, const weft_layout *to,
                                char *why, size_t why_size)
 {
@@ -135,8 +134,8 @@ weft_cached_plan *weft_plan_obtain(const char *function, const weft_layout *from
 
 /* ---- views --------------------------------------------------------------------------------------------- */
 
-/* True when a mesh dimension after `m` shards tensor dimension `d`: it splits what `m` leaves, so that a new
- * shard along `m` changes what it holds. */
+/* Whether a mesh dimension after `m` shards tensor dimension `d`: it splits the parts of `m`, so that a
+ * new shard along `m` changes its parts. */
 static bool sharded_after(const weft_layout *layout, int m, int d)
 {
     for (int later = m + 1; later < layout->mesh->ndim; later++) {
@@ -147,9 +146,9 @@ static bool sharded_after(const weft_layout *layout, int m, int d)
     return false;
 }
 
-/* True when EVERY rank finds its part of `to` in what it holds of `from`: Replicate became Shard, nothing
- * else changed. It must not depend on who asks: a process that took a view would not send what another one
- * waits for. */
+/* Whether EVERY rank finds its part of `to` in its part of `from`: Replicate became Shard, nothing else
+ * changed. Must be the same on every process: one that took a view would not send what another one waits
+ * for. */
 bool weft_is_local_slice(const weft_layout *from, const weft_layout *to)
 {
     if (from->mesh != to->mesh) {
@@ -171,11 +170,11 @@ bool weft_check_redistribution(const char *function, const weft_layout *from, co
     return weft_is_local_slice(from, to) || weft_plan_obtain(function, from, to) != NULL;
 }
 
-/* Elements from the first of `outer` to the first of `inner`, when inner is contiguous in it; else -1. */
+/* Elements from the first of `outer` to the first of `inner` if inner is contiguous in it; else -1. */
 static int64_t contiguous_offset(int ndim, const weft_box *outer, const weft_box *inner)
 {
     int64_t offset = 0, step = 1;
-    bool partial = false; /* a dimension further in is not taken whole */
+    bool partial = false; /* an inner dimension is not taken whole */
     for (int d = ndim - 1; d >= 0; d--) {
         int64_t start = inner->offset[d] - outer->offset[d];
         if (start < 0 || start + inner->extent[d] > outer->extent[d] || (partial && inner->extent[d] > 1)) {
@@ -188,7 +187,7 @@ static int64_t contiguous_offset(int ndim, const weft_box *outer, const weft_box
     return offset;
 }
 
-/* The tensor in `layout` on the same memory; NULL, with no error kept, when it cannot be. */
+/* The tensor in `layout` on the same memory; NULL with no error kept: impossible. */
 static weft_tensor_impl *slice_view(const char *function, weft_tensor_impl *tensor, const weft_layout *layout)
 {
     weft_tensor_impl *view = weft_tensor_allocate(function, layout);
@@ -233,7 +232,7 @@ static bool run_stages(const char *function, const weft_cached_plan *cached, wef
     return done;
 }
 
-/* Temporary tensors belong to a scope of their own, so that they go at once. */
+/* A scope of its own releases temporary tensors at once. */
 bool weft_plan_run(const char *function, const weft_cached_plan *cached, weft_tensor_impl *source,
                    weft_tensor_impl *target)
 {

@@ -1,5 +1,5 @@
-/* Named regions of a program: a recorder counts what the public calls inside move; strict ones refuse, printing ones
- * print what moves. */
+/* Named regions of a program: a recorder counts the redistributions of the public calls inside; strict
+ * regions refuse them, printing regions print them. */
 #include <weft/regions.h>
 
 #include <stdlib.h>
@@ -11,16 +11,16 @@
 enum { MAX_NAME = 63, MAX_PATH = 512 };
 
 typedef struct open_region {
-    size_t path_length; /* of the enclosing one */
-    unsigned flags;     /* its own and those of the enclosing ones */
+    size_t path_length; /* the enclosing region */
+    unsigned flags;     /* own flags and those of the enclosing regions */
 } open_region;
 
 typedef struct weft_regions {
-    weft_recorder recorder; /* the first member: told of calls */
-    weft_counters before;   /* as they were when the call began */
+    weft_recorder recorder; /* must be the first member: the recorder's address is the state's */
+    weft_counters before;   /* counters at the beginning of the call */
     char path[MAX_PATH];
     weft_vec open;  /* open_region */
-    weft_vec rows;  /* weft_region_counters; their regions' names are ours */
+    weft_vec rows;  /* weft_region_counters, whose names are owned */
 } weft_regions;
 
 static weft_regions *regions(void)
@@ -47,7 +47,7 @@ static bool begin(weft_recorder *self, const weft_call *call, int num_outputs, w
     return false;
 }
 
-/* The row of a function in the region that is open; NULL: no memory, then it is not counted. */
+/* The counters of a function in the open region; NULL: no memory, the call is not counted. */
 static weft_region_counters *row_of(weft_regions *all, const char *function)
 {
     weft_region_counters *rows = all->rows.items;
@@ -143,7 +143,7 @@ static bool check_name(const char *function, const weft_regions *all, const char
     return true;
 }
 
-/* NULL: no memory. From the first region on calls are counted. */
+/* NULL: no memory. Calls are counted from the first region on. */
 static weft_regions *obtain(void)
 {
     if (weft_runtime.regions == NULL) {

@@ -1,15 +1,15 @@
-/* What named regions of a program do with what moves (<weft/regions.h>). */
+/* Named regions and redistribution (<weft/regions.h>). */
 #ifndef WEFT_SRC_TENSOR_REGIONS_H
 #define WEFT_SRC_TENSOR_REGIONS_H
 
 #include "tensor/tensor.h"
 
 bool weft_is_strict(void);
-/* False with the error kept: a strict region is open, and `what` would be moved without being asked for. */
+/* False with the error kept: a strict region is open, and `what` would be redistributed implicitly. */
 bool weft_check_explicit(const char *function, const char *what, const weft_layout *from, const weft_layout *to);
-/* Prints a plan that is carried out, in a printing region. */
+/* Prints a plan that is carried out in a printing region. */
 void weft_print_move(const char *function, const weft_plan *plan);
-/* Whether every rank has its part of `to` in what it holds of `from` (redistribute.c). */
+/* Whether every rank has its part of `to` in its part of `from` (redistribute.c). */
 bool weft_is_local_slice(const weft_layout *from, const weft_layout *to);
 void weft_regions_stop(void);
 

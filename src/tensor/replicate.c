@@ -1,17 +1,16 @@
-/* Replicas get the values of their first rank: the one at coordinate 0 of the mesh dimensions that
- * replicate. */
+/* Copies the values of the first replica, at coordinate 0 of the Replicate mesh dimensions, to the others. */
 #include <stdlib.h>
 
 #include "tensor/state.h"
 
-/* Some of a mesh's ranks: the dimensions `kept` whole, one coordinate of each other one. */
+/* A part of a mesh: the dimensions `kept` whole, one coordinate of each other one. */
 typedef struct submesh {
     bool kept[WEFT_MAX_DIMS];
     int64_t at[WEFT_MAX_DIMS];
 } submesh;
 
-/* The layout of the tensor's shards on these ranks, which is cut into panels as its own is: dimensions
- * that are not kept cut nothing. NULL with the error kept. */
+/* The layout of the tensor's shards on these ranks, cut into the same panels: dimensions that are not kept
+ * shard nothing. NULL with the error kept. */
 static const weft_layout *layout_there(const char *function, const weft_layout *layout, const submesh *there)
 {
     const weft_mesh_impl *mesh = layout->mesh;
@@ -72,7 +71,7 @@ static weft_tensor_impl *part_there(const char *function, weft_tensor_impl *tens
     return NULL;
 }
 
-/* The replicas of one addend: `there` is all of its ranks. */
+/* The replicas of one addend; `there`: all ranks that have it. */
 static bool replicate_there(const char *function, weft_tensor_impl *tensor, const submesh *there)
 {
     submesh first = *there;
@@ -86,7 +85,7 @@ static bool replicate_there(const char *function, weft_tensor_impl *tensor, cons
     return cached != NULL && weft_plan_run(function, cached, source, target);
 }
 
-/* Addends differ by right, so each coordinate of the Partial dimensions is a mesh of its own. */
+/* Addends differ, so each coordinate of the Partial dimensions is a mesh of its own. */
 bool weft_tensor_replicate_first(const char *function, weft_tensor_impl *tensor)
 {
     const weft_layout *layout = tensor->layout;

@@ -1,4 +1,4 @@
-/* Task lists, bound to memory and submitted. */
+/* Binds task lists to memory and submits them. */
 #include "tensor/run.h"
 
 #include <stddef.h>
@@ -12,7 +12,7 @@ static size_t aligned(size_t bytes)
     return (bytes + 15) / 16 * 16;
 }
 
-/* Temporaries go back to the pool at once: StarPU orders their next use after this one. */
+/* Temporaries return to the pool at once: StarPU orders their next use after this one. */
 static void unbind(weft_bound_list *bound)
 {
     for (size_t i = 0; bound->temporaries != NULL && i < bound->list->num_buffers; i++) {
@@ -31,7 +31,7 @@ static void unbind(weft_bound_list *bound)
     weft_room_give_back(bound->room);
 }
 
-/* What a run needs beside its tasks: slots and operands only where there are many. */
+/* Working memory of a run: slots and operands only if there are many. */
 static bool obtain_room(weft_bound_list *bound)
 {
     const weft_task_list *list = bound->list;
@@ -78,7 +78,7 @@ static bool obtain_temporaries(weft_bound_list *bound)
     return true;
 }
 
-/* In the order of the list. */
+/* Records are in submission order. */
 static bool obtain_blocks(weft_bound_list *bound)
 {
     const weft_task_list *list = bound->list;
@@ -140,14 +140,14 @@ static enum starpu_data_access_mode starpu_mode(uint32_t access)
     return access == WEFT_SLOT_READ ? STARPU_R : access == WEFT_SLOT_WRITE ? STARPU_W : STARPU_RW;
 }
 
-/* A tensor that is copied into one which shares memory with it has its own values there already. */
+/* Copies between tensors that share memory are dropped: the values are there already. */
 static bool copies_onto_itself(const weft_single_task *task, const weft_copy_args *args, int source)
 {
     const weft_bound_operand *to = &task->operands[0], *from = &task->operands[1 + source];
     return from->handle == to->handle && from->offset == to->offset + args->target_offset[source];
 }
 
-/* Submits those copies of a task that do not stay where they are. */
+/* Submits a task's copies, but for those onto themselves. */
 static bool submit_moved(const weft_single_task *task, weft_task_block *block)
 {
     int kept = 0;

@@ -1,5 +1,5 @@
-/* From task lists to StarPU: binds the slots of a list to the panels of actual tensors, and submits. What
- * depends on memory is decided here and nowhere else: two slots in one StarPU handle become one buffer of the
+/* Binds the slots of a task list to the panels of actual tensors, and submits the list to StarPU. All
+ * decisions that depend on memory are made here: two slots in one StarPU handle become one buffer of the
  * task, and operands of views begin where the view begins. */
 #ifndef WEFT_SRC_TENSOR_RUN_H
 #define WEFT_SRC_TENSOR_RUN_H
@@ -11,41 +11,41 @@
 #include "tensor/exchange.h"
 #include "tensor/submit.h"
 
-/* What a list is run with. */
+/* Arguments of a run. */
 typedef struct weft_bindings {
-    const char *name;                 /* the operation, for traces: static storage; NULL: the kernel's */
+    const char *name;                 /* the operation, for traces: static storage; NULL: the kernel's name */
     const char *function;             /* the public function, for messages: static storage */
-    weft_tensor_impl *const *tensors; /* by their numbers in the list */
+    weft_tensor_impl *const *tensors; /* by tensor number in the list */
     const double *scalars;            /* WEFT_MAX_SCALARS of the call; NULL: none */
     const weft_operation *operation;  /* for messages; alive until weft_finalize(). NULL: none */
-    const weft_exchange *exchange;    /* of a list with transfers: their tags; else NULL */
+    const weft_exchange *exchange;    /* of a list with transfers: their first tags; else NULL */
 } weft_bindings;
 
 enum { WEFT_FEW_SLOTS = 32 };
 
-/* A list with all that it needs for one run. */
+/* A list with all memory of one run. */
 typedef struct weft_bound_list {
     const weft_task_list *list;
     const weft_bindings *bindings;
-    weft_panel *slots;                     /* by their numbers */
-    weft_buffer **temporaries;             /* by theirs */
+    weft_panel *slots;                     /* by slot number */
+    weft_buffer **temporaries;             /* by tensor number */
     weft_bound_operand *operands;          /* room for those of one task */
-    weft_task_block *blocks;               /* of the tasks that are not submitted yet, in their order */
+    weft_task_block *blocks;               /* of tasks to be submitted, in their order */
     struct weft_comm_transfer **transfers; /* as prepared, in the order of the list */
     size_t prepared_transfers, submitted_transfers;
-    uint32_t *table;                      /* of the task that is being submitted: weft_task_table_size() */
-    struct weft_room *room;               /* where these are, if there are any; else NULL */
-    weft_panel few_slots[WEFT_FEW_SLOTS]; /* most lists need no more: nothing is allocated for them */
+    uint32_t *table;                      /* of the task being submitted: weft_task_table_size() */
+    struct weft_room *room;               /* where these lie; NULL: none */
+    weft_panel few_slots[WEFT_FEW_SLOTS]; /* enough for most lists, without an allocation */
     weft_bound_operand few_operands[WEFT_FEW_SLOTS];
 } weft_bound_list;
 
-/* Obtains all memory of a run: nothing can fail between the first submission and the last. False with the error
+/* Obtains all memory of a run: afterwards nothing can fail until the last submission. False with the error
  * kept: nothing is left. */
 bool weft_task_list_bind(weft_bound_list *bound, const weft_task_list *list, const weft_bindings *bindings);
-/* Submits all tasks and transfers of a bound list, and gives back what is not used any more. They keep nothing
- * of the list: it may be freed. False with the error kept: StarPU has no worker for a task. */
+/* Submits all tasks and transfers of a bound list, and returns unused memory. They keep no reference to
+ * the list, which may then be freed. False with the error kept: StarPU has no worker for a task. */
 bool weft_task_list_submit(weft_bound_list *bound);
-/* Both. */
+/* weft_task_list_bind() and weft_task_list_submit(). */
 bool weft_task_list_run(const weft_task_list *list, const weft_bindings *bindings);
 
 /* Submits a transfer of a bound list (exchange_run.c). */

@@ -1,4 +1,4 @@
-/* References and scopes. All scopes' references lie in one array; a scope is a place in it. */
+/* References and scopes. The references of all scopes lie in one array; a scope is an index into it. */
 #include "runtime/pending.h"
 #include "tensor/actions.h"
 #include "tensor/state.h"
@@ -67,7 +67,7 @@ static weft_status open_scope(const weft_call *call, weft_tensor *outputs[])
     weft_tensors *tensors = weft_runtime.tensors;
     size_t *begin = tensors->unopened > 0 ? NULL : weft_vec_push(&tensors->scopes, sizeof(size_t));
     if (begin == NULL) {
-        /* Counted, and so are those inside it: each weft_scope_close() then finds the one that it means. */
+        /* Counted, as are scopes inside it, so that each weft_scope_close() closes its own scope. */
         tensors->unopened++;
         return weft_fail(WEFT_ERR_NOMEM, "weft_scope_open", "no memory for a scope");
     }
@@ -138,7 +138,7 @@ static weft_status keep(weft_tensor_impl *tensor)
     static const char function[] = "weft_scope_keep";
     weft_tensors *tensors = weft_runtime.tensors;
     if (tensors->unopened > 0) {
-        return WEFT_OK; /* it belongs to the enclosing one already */
+        return WEFT_OK; /* it belongs to the enclosing scope already */
     }
     if (tensors->scopes.count == 0) {
         return weft_fail(WEFT_ERR_STATE, function, "no scope is open");
@@ -154,7 +154,7 @@ static weft_status keep(weft_tensor_impl *tensor)
     }
     place--;
     if (tensors->scopes.count > 1) {
-        /* To the front of this scope, which then begins one later. */
+        /* Moves the reference to the front of this scope, which then begins one later. */
         all[place] = all[*begin];
         all[*begin] = tensor;
         (*begin)++;

@@ -17,7 +17,7 @@ static weft_slot add_new(weft_staging *staging, weft_task_list *list, weft_stagi
     return slot;
 }
 
-/* Sizes are powers of two, so that the last piece of a panel finds one too. */
+/* Sizes are powers of two, so that the last piece of a panel finds a buffer too. */
 weft_slot weft_staging_obtain(weft_staging *staging, weft_task_list *list, int64_t bytes)
 {
     int size = 0;

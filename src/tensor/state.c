@@ -1,4 +1,4 @@
-/* Start and stop of what src/tensor keeps between calls. */
+/* Start and stop of the state that src/tensor keeps between calls. */
 #include <stdlib.h>
 
 #include "runtime/failures.h"
@@ -22,7 +22,7 @@ weft_status weft_tensors_start(void)
     return WEFT_OK;
 }
 
-/* The one that was used last; in place of one that is too small a larger one. */
+/* The buffer used last; a too small one is replaced. */
 weft_room *weft_room_obtain(size_t bytes)
 {
     weft_tensors *tensors = weft_runtime.tensors;

@@ -1,4 +1,5 @@
-/* Single tasks, the cheap way: starpu_task_submit() on memory of weft's, no variadic insertion. */
+/* Submission of single tasks at low cost: starpu_task_submit() on memory of weft's own, without variadic
+ * insertion. */
 #include "tensor/submit.h"
 
 #include <stdlib.h>
@@ -11,17 +12,17 @@
 
 /* ---- buffers ------------------------------------------------------------------------------------------- */
 
-/* StarPU takes each handle once per task: operands in one panel become one buffer with all their accesses. */
+/* StarPU takes each handle once per task: operands in one panel become one buffer with the union of their
+ * accesses. */
 typedef struct buffers {
     int count;
     starpu_data_handle_t *handles;
     enum starpu_data_access_mode *modes;
-    uint32_t *places;  /* of many handles: hash table of 1 + their number, 0 where there is none */
+    uint32_t *places;  /* with many handles: hash table of 1 + their number; 0: empty entry */
     size_t num_places; /* a power of two, at least twice as many as operands; 0: no table */
 } buffers;
 
-/* The number of a handle that the task has, or else of the next one, which then gets its place in the table.
- */
+/* The number of a handle in the task; a new handle gets the next number, and an entry in the table. */
 static int find_buffer(buffers *all, starpu_data_handle_t handle)
 {
     int found = 0;
@@ -72,7 +73,7 @@ static size_t aligned(size_t bytes)
     return (bytes + 15) / 16 * 16;
 }
 
-/* Where in a task's block the pointers of a kernel are, and behind them the arguments. */
+/* Offsets in a task's block of the kernel's pointers, and of its arguments behind them. */
 static size_t pointers_at(int num_operands)
 {
     return aligned(sizeof(weft_submitted_run) + (size_t)num_operands * sizeof(weft_run_place));
@@ -92,7 +93,7 @@ weft_task_block *weft_task_prepare(int num_operands, size_t arguments_size)
     }
     struct starpu_task *starpu = &block->starpu;
     starpu->cl_arg_size = size;
-    if (num_operands > STARPU_NMAXBUFS) { /* StarPU frees them with the task */
+    if (num_operands > STARPU_NMAXBUFS) { /* freed by StarPU with the task */
         starpu->dyn_handles = malloc((size_t)num_operands * sizeof(*starpu->dyn_handles));
         starpu->dyn_modes = malloc((size_t)num_operands * sizeof(*starpu->dyn_modes));
         if (starpu->dyn_handles == NULL || starpu->dyn_modes == NULL) {
@@ -127,7 +128,7 @@ static void fill_run(const weft_single_task *task, weft_task_block *block)
     }
 }
 
-/* Those of a block of many operands are its own. */
+/* Blocks of many operands have arrays of their own. */
 static buffers buffers_in(weft_task_block *block, const weft_single_task *task, uint32_t *table)
 {
     struct starpu_task *starpu = &block->starpu;

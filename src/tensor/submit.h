@@ -1,4 +1,4 @@
-/* Single tasks: their memory, and how they become StarPU's. */
+/* Single tasks: their memory, and their submission to StarPU. */
 #ifndef WEFT_SRC_TENSOR_SUBMIT_H
 #define WEFT_SRC_TENSOR_SUBMIT_H
 
@@ -10,19 +10,19 @@
 /* One operand of a task. */
 typedef struct weft_bound_operand {
     starpu_data_handle_t handle;
-    int64_t offset; /* bytes from the handle's start */
+    int64_t offset; /* byte offset from the handle's start */
     enum starpu_data_access_mode mode;
 } weft_bound_operand;
 
-/* One task, of a list or of none. The arguments are copied. */
+/* One task, of a list or on its own. The arguments are copied. */
 typedef struct weft_single_task {
     weft_kernel_id kernel;
     const char *name, *function;
-    size_t name_offset; /* where the arguments have the name for the kernel's messages; 0: it is `function` */
+    size_t name_offset; /* offset of the name in the arguments, for the kernel's messages; 0: `function` */
     const weft_operation *operation; /* as in weft_bindings */
     const void *arguments;
     size_t arguments_size;
-    const weft_task_patch *patches; /* words of the arguments that are others */
+    const weft_task_patch *patches; /* words of the arguments that are replaced */
     uint32_t num_patches;
     const double *scalars; /* NULL: none */
     int num_operands;
@@ -30,19 +30,19 @@ typedef struct weft_single_task {
     double position;
 } weft_single_task;
 
-/* Memory of its own: for single tasks, beside all lists. False with the error kept. */
+/* Memory for single tasks outside lists. False with the error kept. */
 bool weft_task_submit(const weft_single_task *task);
 
-/* The memory of a task with so many operands and bytes of arguments, obtained before anything is submitted.
- * NULL: no memory. What is not submitted goes back by weft_task_give_back(). */
+/* The memory of a task with so many operands and bytes of arguments, obtained before the first submission.
+ * If not submitted it is returned by weft_task_give_back(). NULL: no memory. */
 weft_task_block *weft_task_prepare(int num_operands, size_t arguments_size);
-/* Numbers in the table by which a task of many operands finds its handles again; 0 of few. */
+/* Size of the handle table of a task with many operands; 0 for few. */
 size_t weft_task_table_size(size_t num_operands);
-/* Takes the block, of as many operands or more. `table`: room for those numbers. False with the error kept: StarPU
- * has no worker for the task. */
+/* Takes over the block, which has room for at least as many operands. `table`: room for the handle table.
+ * False with the error kept: StarPU has no worker for the task. */
 bool weft_task_submit_prepared(const weft_single_task *task, weft_task_block *block, uint32_t *table);
 
-/* Bytes `offset` after the panel's first row. */
+/* `offset` in bytes from the panel's first row. */
 static inline weft_bound_operand weft_bound(const weft_panel *panel, int64_t offset,
                                             enum starpu_data_access_mode mode)
 {

@@ -1,4 +1,4 @@
-/* What a tensor is made of: shards, their buffers and panels. */
+/* Parts of a tensor: shards, their buffers and panels. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,7 +56,7 @@ bool weft_shard_attach(weft_local_shard *shard, weft_buffer *buffer)
     return true;
 }
 
-/* Finds the panel of `source` that holds the bytes [begin, end) of that shard; -1 when no single one does. */
+/* The panel of `source` that contains the bytes [begin, end) of that shard; -1: no single one does. */
 static int64_t panel_holding(const weft_layout *layout, const weft_local_shard *source, int64_t begin,
                              int64_t end, int64_t *panel_begin)
 {
@@ -137,7 +137,7 @@ void weft_tensor_free_spare(weft_tensors *tensors)
     }
 }
 
-/* All have one size: one without shards has room for them. */
+/* All have the same size, so that an array without shards can be reused with some. */
 static weft_tensor_impl *allocate(const char *function, const weft_layout *layout, int num_shards)
 {
     size_t size = sizeof(weft_tensor_impl) + (size_t)weft_runtime.local_ranks * sizeof(weft_local_shard);
