@@ -302,6 +302,8 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     /* <weft/indexing.h> */
     TRY(weft_argmax, tensor, 0, false);
     TRY(weft_argmin, tensor, 0, false);
+    TRY(weft_max_with_indices, tensor, 0, false, &other);
+    TRY(weft_min_with_indices, tensor, 0, false, &other);
     TRY(weft_cumsum, tensor, 0);
     TRY(weft_cumprod, tensor, 0);
     TRY(weft_index_select, tensor, 0, indices);

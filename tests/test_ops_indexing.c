@@ -54,10 +54,24 @@ static void one_argument(bool all)
     char what[400];
     snprintf(what, sizeof(what), "%s%s(%s %s, %d)", largest ? "argmax" : "argmin", all ? "_all" : "",
              weft_dtype_name(a.dtype), describe_operand(&a.base), l.dim);
-    weft_tensor *result = all       ? (largest ? weft_argmax(a.tensor, WEFT_ALL_DIMS, false)
-                                               : weft_argmin(a.tensor, WEFT_ALL_DIMS, false))
-                          : largest ? weft_argmax(a.tensor, spoken(&l), keepdim)
-                                    : weft_argmin(a.tensor, spoken(&l), keepdim);
+    int dim = all ? WEFT_ALL_DIMS : spoken(&l);
+    bool kept = !all && keepdim, with_values = below(2);
+    weft_tensor *result = NULL;
+    if (with_values) {
+        weft_tensor *values =
+            (largest ? weft_max_with_indices : weft_min_with_indices)(a.tensor, dim, kept, &result);
+        double *found = new_values(l.outer * l.inner + 1);
+        assert_int_equal(
+            weft_to_host(weft_to_type(values, WEFT_F64), found, (size_t)(l.outer * l.inner) * sizeof(double)),
+            WEFT_OK);
+        for (int64_t line = 0; line < l.outer * l.inner; line++) {
+            double x = found[line], y = a.base.dense[place_in(&l, line, (int64_t)expected[line])];
+            assert_true(x == y || (x != x && y != y));
+        }
+        free(found);
+    } else {
+        result = (largest ? weft_argmax : weft_argmin)(a.tensor, dim, kept);
+    }
     check(result, WEFT_I64, ndim, shape, expected, 0, 0, what);
     free(expected);
     release(&a.base);

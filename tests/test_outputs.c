@@ -225,6 +225,18 @@ static void case_exchange(void)
     release(&c);
 }
 
+/* Bit for bit. */
+static void assert_same_values(weft_tensor *a, weft_tensor *b)
+{
+    size_t bytes = weft_tensor_bytes(a);
+    unsigned char *first = calloc(2, bytes + 1), *second = first + bytes + 1;
+    assert_int_equal(weft_tensor_bytes(b), bytes);
+    assert_int_equal(weft_to_host(a, first, bytes), WEFT_OK);
+    assert_int_equal(weft_to_host(b, second, bytes), WEFT_OK);
+    assert_memory_equal(first, second, bytes);
+    free(first);
+}
+
 /* ---- by themselves ------------------------------------------------------------------------------------- */
 
 static void test_wrong_calls(void **state)
@@ -341,6 +353,39 @@ static void test_optimizers_take_one_task(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
+/* Values and indices come from one task for each panel of whole rows; a call that drops one, or rows in parts, give
+ * the same by other calls. */
+static void test_extrema_take_one_task(void **state)
+{
+    (void)state;
+    start_world(NULL, NULL);
+    weft_scope_open();
+    int64_t size = weft_world_size(), shape[] = { 2 * size, 5 };
+    weft_mesh *mesh = weft_mesh_create(1, &size, NULL);
+    weft_placement rows = weft_shard(0), columns = weft_shard(1);
+    weft_tensor *a = weft_randn(WEFT_F32, 2, shape, mesh, &rows), *indices = NULL, *other = NULL;
+    weft_wait();
+    weft_counters before, after;
+    weft_get_counters(&before);
+    weft_tensor *values = weft_max_with_indices(a, 1, false, &indices);
+    weft_get_counters(&after);
+    assert_int_equal(after.tasks - before.tasks, weft_local_ranks());
+    assert_same_values(values, weft_max(a, 1, false));
+    assert_same_values(indices, weft_argmax(a, 1, false));
+    assert_same_values(weft_max_with_indices(weft_redistribute(a, mesh, &columns), 1, false, &other), values);
+    assert_same_values(other, indices);
+    assert_same_values(weft_min_with_indices(a, 1, true, NULL), weft_min(a, 1, true));
+    indices = a;
+    assert_null(weft_max_with_indices(a, 2, false, &indices));
+    assert_null(indices);
+    assert_error(WEFT_ERR_INVALID, "weft_max_with_indices: dim");
+    weft_tensor *empty = weft_zeros(WEFT_F32, 2, (int64_t[]){ 3, 0 }, mesh, NULL);
+    assert_null(weft_min_with_indices(empty, 1, false, NULL));
+    assert_error(WEFT_ERR_SHAPE, "weft_min_with_indices: a has size 0 in dimension 1");
+    weft_scope_close();
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
 /* ---- the suites ---------------------------------------------------------------------------------------- */
 
 static const family families[] = {
@@ -358,6 +403,7 @@ int main(void)
         cmocka_unit_test(test_wrong_descriptions),
         cmocka_unit_test(test_ranks_outside),
         cmocka_unit_test(test_optimizers_take_one_task),
+        cmocka_unit_test(test_extrema_take_one_task),
     };
     return run_suite(&operations, tests, sizeof(tests) / sizeof(tests[0]));
 }

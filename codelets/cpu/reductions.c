@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codelets/cpu/clones.h"
 #include "codelets/convert.h"
+#include "codelets/cpu/clones.h"
+#include "codelets/cpu/vectors.h"
 #include "codelets/problems.h"
 
 /* LANES: parts that are reduced side by side, as many as hide the latency of an addition. COLUMNS: results
@@ -445,23 +446,50 @@ void weft_kernel_place(const weft_kernel_call *call)
 {
     const weft_view *out = &call->output;
     job j = { .run = find_run, .whole = is_whole(call->inputs[0].dtype), .count = weft_view_count(out) };
-    int64_t *memory = malloc(2 * (size_t)j.count * sizeof(*memory)), *target = weft_view_row(out, 0, NULL);
+    int64_t *memory = malloc(2 * (size_t)j.count * sizeof(*memory));
     if (memory == NULL) {
         weft_problem_memory(call->error, WEFT_PROBLEM_RESULTS, 0);
-        memset(target, 0, (size_t)j.count * sizeof(*target));
+        for (int64_t i = 0; i < j.count; i++) {
+            weft_view_set(out, i, 0);
+        }
         return;
     }
     j.results = memory;
     j.centre = memory + j.count;
     load_part(arithmetic_of(&j), &call->inputs[1], j.centre);
-    for (int64_t i = 0; i < j.count; i++) {
-        memory[i] = call->first ? INT64_MAX : target[i];
+    if (!call->first) {
+        weft_view_load(out, WEFT_I64, memory);
+    }
+    for (int64_t i = 0; i < j.count && call->first; i++) {
+        memory[i] = INT64_MAX;
     }
     if (weft_view_count(&call->inputs[0]) > 0) {
         walk_rows(&j, call);
     }
-    memcpy(target, memory, (size_t)j.count * sizeof(*target));
+    weft_view_store(out, WEFT_I64, memory);
     free(memory);
+}
+
+/* The value first, then where it is, while the rows are in the cache. */
+static void with_indices(const weft_kernel_call *call, weft_kernel extreme)
+{
+    weft_kernel_call own = *call;
+    own.num_outputs = 1;
+    extreme(&own);
+    own.num_inputs = 2;
+    own.inputs[1] = call->outputs[0];
+    own.outputs[0] = call->outputs[1];
+    weft_kernel_place(&own);
+}
+
+void weft_kernel_max_with_indices(const weft_kernel_call *call)
+{
+    with_indices(call, weft_kernel_max);
+}
+
+void weft_kernel_min_with_indices(const weft_kernel_call *call)
+{
+    with_indices(call, weft_kernel_min);
 }
 
 /* ---- the kernels --------------------------------------------------------------------------------------- */

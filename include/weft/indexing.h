@@ -22,6 +22,15 @@ WEFT_API weft_tensor *weft_argmax(weft_tensor *a, int dim, bool keepdim);
 WEFT_API weft_tensor *weft_argmin(weft_tensor *a, int dim, bool keepdim);
 /** \} */
 
+/**
+ * The values with their indices, as PyTorch's max(dim): from one task, unless the dimension is sharded.
+ * \param indices  NULL, or where the indices go: those of weft_argmax() and weft_argmin(); NULL on error
+ * \return the values: those of weft_max() and weft_min() \{
+ */
+WEFT_API weft_tensor *weft_max_with_indices(weft_tensor *a, int dim, bool keepdim, weft_tensor **indices);
+WEFT_API weft_tensor *weft_min_with_indices(weft_tensor *a, int dim, bool keepdim, weft_tensor **indices);
+/** \} */
+
 /** Element k is the sum, or product, of elements 0 .. k along `dim`. Of integers and truth values WEFT_I64,
  * which wraps around. Floating types are computed in double precision and rounded once for each element. \{
  */

@@ -18,6 +18,7 @@ extern const weft_operation *const weft_concat_operations[];
 extern const weft_operation *const weft_convolution_operations[];
 extern const weft_operation *const weft_elementwise_operations[];
 extern const weft_operation *const weft_embedding_operations[];
+extern const weft_operation *const weft_extremum_operations[];
 extern const weft_operation *const weft_indexing_operations[];
 extern const weft_operation *const weft_loss_operations[];
 extern const weft_operation *const weft_matmul_operations[];

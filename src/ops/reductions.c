@@ -4,15 +4,13 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "ops/reductions.h"
 #include "ops/row_reduce.h"
-
-/* numbers[0]: bit d for each dimension that is reduced; numbers[1]: they stay with size 1. */
-enum { MASK, KEEPS };
 
 /* "abc->a1c", and of a second input with reduced dimensions of size 1: "abc,a1c->a1c". */
 static void write_rule(const weft_call_layouts *call, char *text, size_t size)
 {
-    int64_t mask = call->attributes->numbers[MASK];
+    int64_t mask = call->attributes->numbers[WEFT_REDUCTION_MASK];
     char whole[WEFT_MAX_DIMS + 1], kept[WEFT_MAX_DIMS + 1], reduced[WEFT_MAX_DIMS + 1];
     int used = 0;
     for (int d = 0; d <= call->inputs[0]->ndim; d++) {
@@ -22,7 +20,7 @@ static void write_rule(const weft_call_layouts *call, char *text, size_t size)
         reduced[used] = whole[d];
         used += !goes;
     }
-    const char *output = call->attributes->numbers[KEEPS] ? kept : reduced;
+    const char *output = call->attributes->numbers[WEFT_REDUCTION_KEEPS] ? kept : reduced;
     if (call->num_inputs == 2) {
         snprintf(text, size, "%s,%s->%s", whole, kept, output);
     } else {
@@ -30,13 +28,10 @@ static void write_rule(const weft_call_layouts *call, char *text, size_t size)
     }
 }
 
-/* The rows are reduced into one: with more dimensions kept behind it, the result would be cut along these,
- * and every panel of it would go through all rows by itself. So they stay one row, of which the result is a
- * view. */
-static bool drops_rows(const weft_call_layouts *call)
+bool weft_reduction_drops_rows(const weft_call_layouts *call)
 {
-    int64_t mask = call->attributes->numbers[MASK], all = ((int64_t)1 << call->inputs[0]->ndim) - 1;
-    return !call->attributes->numbers[KEEPS] && (mask & 1) && mask != all;
+    int64_t mask = call->attributes->numbers[WEFT_REDUCTION_MASK], all = ((int64_t)1 << call->inputs[0]->ndim) - 1;
+    return !call->attributes->numbers[WEFT_REDUCTION_KEEPS] && (mask & 1) && mask != all;
 }
 
 /* Addends of few bits wrap around, and truth values are or'ed: they must not pass to a result of more bits. */
@@ -54,7 +49,7 @@ static bool is_rounded(const weft_call_layouts *call)
 
 static bool reduction_expands(const weft_call_layouts *call)
 {
-    return drops_rows(call) || widens(call) || is_rounded(call);
+    return weft_reduction_drops_rows(call) || widens(call) || is_rounded(call);
 }
 
 static bool expand_reduction(const weft_call *call, weft_tensor *outputs[])
@@ -62,15 +57,15 @@ static bool expand_reduction(const weft_call *call, weft_tensor *outputs[])
     weft_call_layouts layouts;
     weft_call_get_layouts(call, &layouts);
     const weft_layout *input = layouts.inputs[0];
-    bool rounded = is_rounded(&layouts), drops = drops_rows(&layouts);
+    bool rounded = is_rounded(&layouts), drops = weft_reduction_drops_rows(&layouts);
     weft_call inner = *call;
     inner.inherited = WEFT_ALL_SCALARS;
     inner.inputs[0] = widens(&layouts) ? weft_to_type(call->inputs[0], WEFT_I64) : call->inputs[0];
     inner.attributes.type = rounded ? (int64_t)weft_wide_type(input->dtype) : call->attributes.type;
-    inner.attributes.numbers[KEEPS] = drops || call->attributes.numbers[KEEPS];
+    inner.attributes.numbers[WEFT_REDUCTION_KEEPS] = drops || call->attributes.numbers[WEFT_REDUCTION_KEEPS];
     weft_tensor *result = inner.inputs[0] == NULL ? NULL : weft_dispatch_itself(&inner);
     if (drops && result != NULL) {
-        result = weft_squeeze_dims(call->function, result, call->attributes.numbers[MASK]);
+        result = weft_squeeze_dims(call->function, result, call->attributes.numbers[WEFT_REDUCTION_MASK]);
     }
     outputs[0] = rounded && result != NULL ? weft_to_type(result, input->dtype) : result;
     return outputs[0] != NULL;
@@ -138,10 +133,12 @@ static const weft_operation operation_place = {
     REDUCTION_EXPANDS,
 };
 
+const weft_operation *const weft_reduction_max = &operation_max, *const weft_reduction_min = &operation_min,
+                     *const weft_reduction_place = &operation_place;
+
 /* ---- checks -------------------------------------------------------------------------------------------- */
 
-/* What is reduced: bit d for dimension d. -1 with the error kept. num_dims 0, or WEFT_ALL_DIMS alone: all. */
-static int64_t check_dims(const char *function, weft_tensor *a, int num_dims, const int dims[])
+int64_t weft_check_reduced_dims(const char *function, weft_tensor *a, int num_dims, const int dims[])
 {
     if (weft_check_tensor(function, "a", a) == NULL) {
         return -1;
@@ -185,7 +182,7 @@ static bool check_floating(const char *function, const weft_tensor *a)
     return floating;
 }
 
-static bool check_not_empty(const char *function, const weft_tensor *a, int64_t mask)
+bool weft_check_reduced_sizes(const char *function, const weft_tensor *a, int64_t mask)
 {
     for (int d = 0; d < weft_layout_of(a)->ndim; d++) {
         if ((mask >> d & 1) && weft_layout_of(a)->shape[d] == 0) {
@@ -199,18 +196,7 @@ static bool check_not_empty(const char *function, const weft_tensor *a, int64_t 
 
 /* ---- calls --------------------------------------------------------------------------------------------- */
 
-typedef struct reduction {
-    const char *function;
-    const weft_operation *operation;
-    weft_tensor *a, *centre; /* centre: of differences, or what is sought, or NULL */
-    int64_t mask;
-    bool keepdim;
-    weft_dtype type; /* of WEFT_TYPE_GIVEN */
-    double scale;    /* of the result; 0: none */
-    double p;        /* the power */
-} reduction;
-
-static weft_tensor *reduce(const reduction *r)
+weft_tensor *weft_reduce(const weft_reduction *r)
 {
     return weft_dispatch(&(weft_call){
         .function = r->function,
@@ -219,7 +205,7 @@ static weft_tensor *reduce(const reduction *r)
         .inputs = { r->a, r->centre },
         .attributes = { .type = r->operation->outputs[0].type == WEFT_TYPE_GIVEN ? (int64_t)r->type : 0,
                         .num_numbers = 2,
-                        .numbers = { [MASK] = r->mask, [KEEPS] = r->keepdim } },
+                        .numbers = { [WEFT_REDUCTION_MASK] = r->mask, [WEFT_REDUCTION_KEEPS] = r->keepdim } },
         .scalars = { r->scale, r->p },
     });
 }
@@ -231,7 +217,7 @@ static weft_dtype type_of_sum(weft_dtype type)
 }
 
 /* The result in the input's type, where that is of 16 bits. */
-static weft_tensor *narrowed(const reduction *r, weft_tensor *result)
+static weft_tensor *narrowed(const weft_reduction *r, weft_tensor *result)
 {
     weft_dtype type = weft_layout_of(r->a)->dtype;
     return result == NULL || weft_dtype_size(type) != 2 ? result : weft_to_type(result, type);
@@ -240,26 +226,26 @@ static weft_tensor *narrowed(const reduction *r, weft_tensor *result)
 static weft_tensor *sum_like(const char *function, const weft_operation *operation, weft_tensor *a,
                              int num_dims, const int dims[], bool keepdim, bool averages)
 {
-    reduction r = { function, operation, a, .keepdim = keepdim };
-    r.mask = check_dims(function, a, num_dims, dims);
+    weft_reduction r = { function, operation, a, .keepdim = keepdim };
+    r.mask = weft_check_reduced_dims(function, a, num_dims, dims);
     if (r.mask < 0 || (averages && !check_floating(function, a))) {
         return NULL;
     }
     weft_dtype type = weft_layout_of(a)->dtype;
     r.type = weft_dtype_is_floating(type) ? type : WEFT_I64;
     r.scale = averages ? 1 / weft_count_along(weft_layout_of(a), r.mask) : 0;
-    return reduce(&r);
+    return weft_reduce(&r);
 }
 
 static weft_tensor *extremum_like(const char *function, const weft_operation *operation, weft_tensor *a,
                                   int num_dims, const int dims[], bool keepdim, bool needs_elements)
 {
-    reduction r = { function, operation, a, .keepdim = keepdim };
-    r.mask = check_dims(function, a, num_dims, dims);
-    if (r.mask < 0 || (needs_elements && !check_not_empty(function, a, r.mask))) {
+    weft_reduction r = { function, operation, a, .keepdim = keepdim };
+    r.mask = weft_check_reduced_dims(function, a, num_dims, dims);
+    if (r.mask < 0 || (needs_elements && !weft_check_reduced_sizes(function, a, r.mask))) {
         return NULL;
     }
-    return reduce(&r);
+    return weft_reduce(&r);
 }
 
 weft_tensor *weft_sum_statistic(const char *function, weft_row_statistic kind, weft_tensor *a,
@@ -267,7 +253,7 @@ weft_tensor *weft_sum_statistic(const char *function, weft_row_statistic kind, w
 {
     static const weft_operation *const operations[] = { &operation_sum, &operation_sum_square,
                                                         &operation_sum_square_difference };
-    return reduce(&(reduction){ .function = function,
+    return weft_reduce(&(weft_reduction){ .function = function,
                                 .operation = operations[kind],
                                 .a = a,
                                 .centre = centre,
@@ -303,15 +289,15 @@ PUBLIC(all, extremum_like(function, &operation_all, a, num_dims, dims, keepdim, 
 
 /* ---- norms --------------------------------------------------------------------------------------------- */
 
-static weft_tensor *count_nonzero(const reduction *r)
+static weft_tensor *count_nonzero(const weft_reduction *r)
 {
     weft_tensor *zero =
         weft_zeros(weft_layout_of(r->a)->dtype, 0, NULL, weft_layout_of(r->a)->mesh->handle, NULL);
-    reduction count = *r;
+    weft_reduction count = *r;
     count.operation = &operation_sum;
     count.a = weft_ne(r->a, zero);
     count.type = WEFT_I64;
-    return count.a == NULL ? NULL : reduce(&count);
+    return count.a == NULL ? NULL : weft_reduce(&count);
 }
 
 static const weft_operation *operation_for_power(double p)
@@ -324,21 +310,21 @@ static const weft_operation *operation_for_power(double p)
 
 weft_tensor *weft_sum_of_powers(const char *function, weft_tensor *a, double p)
 {
-    reduction r = { function, operation_for_power(p), a, .p = p };
-    r.mask = check_dims(function, a, 0, NULL);
+    weft_reduction r = { function, operation_for_power(p), a, .p = p };
+    r.mask = weft_check_reduced_dims(function, a, 0, NULL);
     r.type = type_of_sum(weft_layout_of(a)->dtype);
-    return reduce(&r);
+    return weft_reduce(&r);
 }
 
-static weft_tensor *norm_of(const reduction *r)
+static weft_tensor *norm_of(const weft_reduction *r)
 {
     if (isinf(r->p) || r->p == 1) {
-        return reduce(r);
+        return weft_reduce(r);
     }
     if (r->p == 0) {
         return weft_to_type(count_nonzero(r), r->type);
     }
-    weft_tensor *sum = reduce(r);
+    weft_tensor *sum = weft_reduce(r);
     return r->p == 2 ? weft_sqrt(sum) : weft_pow_scalar(sum, 1 / r->p);
 }
 
@@ -346,9 +332,9 @@ static weft_tensor *norm_of(const reduction *r)
 static bool expand_norm(const weft_call *call, weft_tensor *outputs[])
 {
     double p = call->scalars[0];
-    reduction r = { call->function, operation_for_power(p), call->inputs[0], .p = p };
-    r.mask = call->attributes.numbers[MASK];
-    r.keepdim = call->attributes.numbers[KEEPS] != 0;
+    weft_reduction r = { call->function, operation_for_power(p), call->inputs[0], .p = p };
+    r.mask = call->attributes.numbers[WEFT_REDUCTION_MASK];
+    r.keepdim = call->attributes.numbers[WEFT_REDUCTION_KEEPS] != 0;
     r.type = type_of_sum(weft_layout_of(r.a)->dtype);
     outputs[0] = narrowed(&r, norm_of(&r));
     return outputs[0] != NULL;
@@ -373,14 +359,14 @@ static weft_tensor *dispatch_composite(const char *function, const weft_operatio
                       .operation = operation,
                       .num_inputs = 1,
                       .inputs = { a },
-                      .attributes = { .num_numbers = 2, .numbers = { [MASK] = mask, [KEEPS] = keepdim } },
+                      .attributes = { .num_numbers = 2, .numbers = { [WEFT_REDUCTION_MASK] = mask, [WEFT_REDUCTION_KEEPS] = keepdim } },
                       .scalars = { scalar } });
 }
 
 static weft_tensor *norm(const char *function, weft_tensor *a, double p, int num_dims, const int dims[],
                          bool keepdim)
 {
-    int64_t mask = check_dims(function, a, num_dims, dims);
+    int64_t mask = weft_check_reduced_dims(function, a, num_dims, dims);
     if (mask < 0 || !check_floating(function, a)) {
         return NULL;
     }
@@ -388,7 +374,7 @@ static weft_tensor *norm(const char *function, weft_tensor *a, double p, int num
         weft_fail(WEFT_ERR_INVALID, function, "p is %g, expected at least 0", p);
         return NULL;
     }
-    bool right = !isinf(p) || check_not_empty(function, a, mask);
+    bool right = !isinf(p) || weft_check_reduced_sizes(function, a, mask);
     return right ? dispatch_composite(function, &operation_norm, a, mask, keepdim, p) : NULL;
 }
 
@@ -416,20 +402,20 @@ static weft_tensor *divided_by_0(const char *function, weft_tensor *sum)
 static bool expand_var(const weft_call *call, weft_tensor *outputs[])
 {
     double correction = call->scalars[0];
-    reduction r = { call->function, &operation_sum, call->inputs[0], .keepdim = true };
-    r.mask = call->attributes.numbers[MASK];
+    weft_reduction r = { call->function, &operation_sum, call->inputs[0], .keepdim = true };
+    r.mask = call->attributes.numbers[WEFT_REDUCTION_MASK];
     double count = weft_count_along(weft_layout_of(r.a), r.mask);
     r.type = type_of_sum(weft_layout_of(r.a)->dtype);
     r.scale = 1 / count;
-    r.centre = reduce(&r);
+    r.centre = weft_reduce(&r);
     if (r.centre == NULL) {
         return false;
     }
     r.operation = &operation_sum_square_difference;
-    r.keepdim = call->attributes.numbers[KEEPS] != 0;
+    r.keepdim = call->attributes.numbers[WEFT_REDUCTION_KEEPS] != 0;
     bool divides = count > 0 && count > correction;
     r.scale = divides ? 1 / (count - correction) : 0;
-    weft_tensor *result = reduce(&r);
+    weft_tensor *result = weft_reduce(&r);
     if (!divides && result != NULL) {
         result = divided_by_0(r.function, result);
     }
@@ -442,7 +428,7 @@ COMPOSITE(operation_var, "var", WEFT_TYPES_FLOAT, expand_var, "sub, scale")
 static weft_tensor *variance(const char *function, weft_tensor *a, int num_dims, const int dims[],
                              double correction, bool keepdim)
 {
-    int64_t mask = check_dims(function, a, num_dims, dims);
+    int64_t mask = weft_check_reduced_dims(function, a, num_dims, dims);
     if (mask < 0 || !check_floating(function, a)) {
         return NULL;
     }
@@ -457,55 +443,6 @@ weft_tensor *weft_var(weft_tensor *a, int dim, double correction, bool keepdim)
 weft_tensor *weft_var_over(weft_tensor *a, int num_dims, const int dims[], double correction, bool keepdim)
 {
     return variance("weft_var_over", a, num_dims, dims, correction, keepdim);
-}
-
-/* ---- places ------------------------------------------------------------------------------------------- */
-
-/* First what the largest or smallest value is, then where: rows need not come together for that. */
-static bool expand_place(const weft_call *call, const weft_operation *extreme, weft_tensor *outputs[])
-{
-    reduction r = { call->function, extreme, .keepdim = true };
-    r.mask = call->attributes.numbers[MASK];
-    r.a = weft_unshard_dim(call->function, call->inputs[0], -1);
-    r.centre = r.a == NULL ? NULL : reduce(&r);
-    if (r.centre == NULL) {
-        return false;
-    }
-    r.operation = &operation_place;
-    r.keepdim = call->attributes.numbers[KEEPS] != 0;
-    outputs[0] = reduce(&r);
-    return outputs[0] != NULL;
-}
-
-static bool expand_argmax(const weft_call *call, weft_tensor *outputs[])
-{
-    return expand_place(call, &operation_max, outputs);
-}
-
-static bool expand_argmin(const weft_call *call, weft_tensor *outputs[])
-{
-    return expand_place(call, &operation_min, outputs);
-}
-
-COMPOSITE(operation_argmax, "argmax", WEFT_TYPES_ALL, expand_argmax, NULL)
-COMPOSITE(operation_argmin, "argmin", WEFT_TYPES_ALL, expand_argmin, NULL)
-
-static weft_tensor *place_of(const char *function, const weft_operation *operation, weft_tensor *a, int dim,
-                             bool keepdim)
-{
-    int64_t mask = check_dims(function, a, 1, &dim);
-    bool right = mask >= 0 && check_not_empty(function, a, mask);
-    return right ? dispatch_composite(function, operation, a, mask, keepdim, 0) : NULL;
-}
-
-weft_tensor *weft_argmax(weft_tensor *a, int dim, bool keepdim)
-{
-    return place_of("weft_argmax", &operation_argmax, a, dim, keepdim);
-}
-
-weft_tensor *weft_argmin(weft_tensor *a, int dim, bool keepdim)
-{
-    return place_of("weft_argmin", &operation_argmin, a, dim, keepdim);
 }
 
 /* ---- all of them --------------------------------------------------------------------------------------- */
@@ -525,7 +462,5 @@ const weft_operation *const weft_reduction_operations[] = {
     &operation_place,
     &operation_norm,
     &operation_var,
-    &operation_argmax,
-    &operation_argmin,
     NULL,
 };

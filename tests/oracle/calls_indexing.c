@@ -44,6 +44,16 @@ CALL_SEVERAL(sort)
     return weft_sort(in[0], dim(c), oracle_whole(c, "descending"), &out[1]);
 }
 
+CALL_SEVERAL(max_with_indices)
+{
+    return weft_max_with_indices(in[0], dim(c), oracle_keepdim(c), &out[1]);
+}
+
+CALL_SEVERAL(min_with_indices)
+{
+    return weft_min_with_indices(in[0], dim(c), oracle_keepdim(c), &out[1]);
+}
+
 CALL(argsort)
 {
     return weft_argsort(in[0], dim(c), oracle_whole(c, "descending"));
@@ -77,5 +87,7 @@ const oracle_operation oracle_indexing_operations[] = {
     SEVERAL(sort, EXACT),
     CALLED(argsort, EXACT),
     SEVERAL(topk, EXACT),
+    SEVERAL(max_with_indices, EXACT),
+    SEVERAL(min_with_indices, EXACT),
     { .name = NULL },
 };

@@ -29,6 +29,18 @@ def place(name, all_of_it):
     return function
 
 
+def with_indices(name):
+    """PyTorch's argmax and argmin are the first among equals on the CPU; its max and min with indices leave that open
+    but for dense tensors of one thread, so indices are those of argmax and argmin."""
+    def function(x, a):
+        keepdim = bool(a["keepdim"])
+        if isinstance(x[0], DTensor):
+            return getattr(torch, name)(x[0], a["dim"], keepdim)
+        values = getattr(torch, name)(x[0], a["dim"], keepdim).values
+        return values, getattr(torch, "arg" + name)(numbers(x[0]), dim=a["dim"], keepdim=keepdim)
+    return function
+
+
 def along(types, domains=(), edges=0.2, attributes=None):
     def sample(random):
         type_name, shape = any_type(random, types), any_shape(random, least=1)
@@ -126,4 +138,6 @@ family("places", [
     Row("sort", along(ALL, TIES, attributes=direction), wide_order),
     Row("argsort", along(ALL, TIES, attributes=direction), lambda x, a: wide_order(x, a)[1]),
     Row("topk", best, topk),
+    Row("max_with_indices", reduction(ALL, "dim", domains=TIES, empty=False), with_indices("max")),
+    Row("min_with_indices", reduction(ALL, "dim", domains=TIES, empty=False), with_indices("min")),
 ])

@@ -307,7 +307,7 @@ static void variance(const group *g)
 #define REDUCTION(name_, types_, needs_, type_, ...)                                                         \
     CALLS(name_, out[0] = weft_##name_(in[0], (int)whole[0], whole[1] != 0))                                 \
     CALLS(name_##_over, out[0] = weft_##name_##_over(in[0], ndim, dims, whole[1] != 0))                      \
-    CALLS(name_##_all, out[0] = weft_##name_(in[0], WEFT_ALL_DIMS, whole[1] != 0))                            \
+    CALLS(name_##_all, out[0] = weft_##name_(in[0], WEFT_ALL_DIMS, whole[1] != 0))                           \
     static const reduction details_##name_ = { ONE, types_, needs_, type_, __VA_ARGS__ };                    \
     static const reduction details_##name_##_over = { SEVERAL, types_, needs_, type_, __VA_ARGS__ };         \
     static const reduction details_##name_##_all = { ALL, types_, needs_, type_, __VA_ARGS__ };
@@ -336,11 +336,15 @@ NUMBERED_REDUCTION(var, variance)
 
 #define PLACES(name_, reduce_)                                                                               \
     CALLS(name_, out[0] = weft_##name_(in[0], (int)whole[0], whole[1] != 0))                                 \
-    CALLS(name_##_all, out[0] = weft_##name_(in[0], WEFT_ALL_DIMS, whole[1] != 0))                            \
+    CALLS(name_##_all, out[0] = weft_##name_(in[0], WEFT_ALL_DIMS, whole[1] != 0))                           \
     static const reduction details_##name_ = { ONE, ALL_TYPES, true, PLACE, reduce_ };                       \
     static const reduction details_##name_##_all = { ALL, ALL_TYPES, true, PLACE, reduce_ };
 PLACES(argmax, place_largest)
 PLACES(argmin, place_smallest)
+
+/* Their values alone. */
+CALLS(max_with_indices, out[0] = weft_max_with_indices(in[0], (int)whole[0], whole[1] != 0, NULL))
+CALLS(min_with_indices, out[0] = weft_min_with_indices(in[0], (int)whole[0], whole[1] != 0, NULL))
 
 static bool make_reduction(maker *m, step *s)
 {
@@ -413,5 +417,7 @@ const operation reduction_calls[] = {
     PLACED(argmax_all),
     PLACED(argmin),
     PLACED(argmin_all),
+    ROW(max_with_indices, make_reduction, reduced, .details = &details_max, .flags = MAY_BE_PARTIAL),
+    ROW(min_with_indices, make_reduction, reduced, .details = &details_min, .flags = MAY_BE_PARTIAL),
     { .name = NULL },
 };

@@ -1,0 +1,190 @@
+/* The largest and smallest values with their indices. */
+#include <stdio.h>
+
+#include "codelets/reductions.h"
+#include "ops/reductions.h"
+#include "ops/row_reduce.h"
+
+static bool is_in_parts(const weft_call_layouts *call)
+{
+    return weft_is_cut(call->inputs[0], call->attributes->numbers[WEFT_REDUCTION_MASK]);
+}
+
+/* The values first, with size 1 in the reduced dimensions, then their indices: rows need not be gathered for that.
+ * False with the error kept. */
+static bool values_then_indices(const weft_call *call, const weft_operation *extreme, weft_tensor **values,
+                                weft_tensor **indices)
+{
+    weft_reduction r = { call->function, extreme, .keepdim = true };
+    r.mask = call->attributes.numbers[WEFT_REDUCTION_MASK];
+    r.a = weft_unshard_dim(call->function, call->inputs[0], -1);
+    *values = r.centre = r.a == NULL ? NULL : weft_reduce(&r);
+    if (r.centre == NULL) {
+        return false;
+    }
+    r.operation = weft_reduction_place;
+    r.keepdim = call->attributes.numbers[WEFT_REDUCTION_KEEPS] != 0;
+    *indices = weft_reduce(&r);
+    return *indices != NULL;
+}
+
+/* ---- indices ------------------------------------------------------------------------------------------- */
+
+static bool expand_argmax(const weft_call *call, weft_tensor *outputs[])
+{
+    weft_tensor *values;
+    return values_then_indices(call, weft_reduction_max, &values, &outputs[0]);
+}
+
+static bool expand_argmin(const weft_call *call, weft_tensor *outputs[])
+{
+    weft_tensor *values;
+    return values_then_indices(call, weft_reduction_min, &values, &outputs[0]);
+}
+
+static const weft_operation operation_argmax = {
+    .name = "argmax",
+    .inputs = { { "a", WEFT_TYPES_ALL, false } },
+    .expand = expand_argmax,
+};
+
+static const weft_operation operation_argmin = {
+    .name = "argmin",
+    .inputs = { { "a", WEFT_TYPES_ALL, false } },
+    .expand = expand_argmin,
+};
+
+/* ---- values and indices -------------------------------------------------------------------------------- */
+
+/* "a[b]c->ac,ac" */
+static void write_rule(const weft_call_layouts *call, char *text, size_t size)
+{
+    char whole[WEFT_LETTERS_SIZE], result[WEFT_LETTERS_SIZE];
+    int64_t mask = call->attributes->numbers[WEFT_REDUCTION_MASK];
+    int ndim = call->inputs[0]->ndim;
+    weft_write_letters(whole, ndim, mask, WEFT_LETTERS_WHOLE);
+    if (call->attributes->numbers[WEFT_REDUCTION_KEEPS]) {
+        weft_write_letters(result, ndim, mask, WEFT_LETTERS_ONES);
+    } else {
+        weft_write_letters(result, ndim, ~mask, WEFT_LETTERS_CHOSEN);
+    }
+    snprintf(text, size, "%s->%s,%s", whole, result, result);
+}
+
+static bool with_indices_expands(const weft_call_layouts *call)
+{
+    return is_in_parts(call) || weft_reduction_drops_rows(call);
+}
+
+/* Whole rows, which stay one row of the results. */
+static bool keep_rows(const weft_call *call, weft_tensor *outputs[])
+{
+    weft_call inner = *call;
+    inner.attributes.numbers[WEFT_REDUCTION_KEEPS] = true;
+    bool done = weft_dispatch_itself_all(&inner, outputs);
+    for (int o = 0; o < 2 && done; o++) {
+        outputs[o] =
+            weft_squeeze_dims(call->function, outputs[o], call->attributes.numbers[WEFT_REDUCTION_MASK]);
+        done = outputs[o] != NULL;
+    }
+    return done;
+}
+
+static bool expand_with_indices(const weft_call *call, const weft_operation *extreme, weft_tensor *outputs[])
+{
+    weft_call_layouts layouts;
+    weft_call_get_layouts(call, &layouts);
+    if (!is_in_parts(&layouts)) {
+        return keep_rows(call, outputs);
+    }
+    bool done = values_then_indices(call, extreme, &outputs[0], &outputs[1]);
+    if (done && !call->attributes.numbers[WEFT_REDUCTION_KEEPS]) {
+        outputs[0] =
+            weft_squeeze_dims(call->function, outputs[0], call->attributes.numbers[WEFT_REDUCTION_MASK]);
+    }
+    return done && outputs[0] != NULL;
+}
+
+static bool expand_max_with_indices(const weft_call *call, weft_tensor *outputs[])
+{
+    return expand_with_indices(call, weft_reduction_max, outputs);
+}
+
+static bool expand_min_with_indices(const weft_call *call, weft_tensor *outputs[])
+{
+    return expand_with_indices(call, weft_reduction_min, outputs);
+}
+
+#define WITH_INDICES(name_)                                                                                  \
+    static const weft_operation operation_##name_ = {                                                        \
+        .name = #name_,                                                                                      \
+        .gradient = "scatter",                                                                               \
+        .write_rule = write_rule,                                                                            \
+        .rule_like = "a[b]c->ac,ac",                                                                         \
+        .inputs = { { "a", WEFT_TYPES_ALL, false } },                                                        \
+        .outputs = { { .type = WEFT_TYPE_FIRST }, { .type = WEFT_TYPE_INDEX } },                             \
+        .num_outputs = 2,                                                                                    \
+        .kernel = WEFT_KERNEL_##name_,                                                                       \
+        .expand = expand_##name_,                                                                            \
+        .expands = with_indices_expands,                                                                     \
+    };
+WITH_INDICES(max_with_indices)
+WITH_INDICES(min_with_indices)
+
+/* ---- public -------------------------------------------------------------------------------------------- */
+
+/* Of arguments that are right; else .operation is NULL, and the error is kept. */
+static weft_call call_of(const char *function, const weft_operation *operation, weft_tensor *a, int dim,
+                         bool keepdim)
+{
+    int64_t mask = weft_check_reduced_dims(function, a, 1, &dim);
+    bool right = mask >= 0 && weft_check_reduced_sizes(function, a, mask);
+    return (weft_call){ .function = function,
+                        .operation = right ? operation : NULL,
+                        .num_inputs = 1,
+                        .inputs = { a },
+                        .attributes = {
+                            .num_numbers = 2,
+                            .numbers = { [WEFT_REDUCTION_MASK] = mask, [WEFT_REDUCTION_KEEPS] = keepdim } } };
+}
+
+static weft_tensor *indices_of(const char *function, const weft_operation *operation, weft_tensor *a, int dim,
+                               bool keepdim)
+{
+    weft_call call = call_of(function, operation, a, dim, keepdim);
+    return call.operation == NULL ? NULL : weft_dispatch(&call);
+}
+
+weft_tensor *weft_argmax(weft_tensor *a, int dim, bool keepdim)
+{
+    return indices_of("weft_argmax", &operation_argmax, a, dim, keepdim);
+}
+
+weft_tensor *weft_argmin(weft_tensor *a, int dim, bool keepdim)
+{
+    return indices_of("weft_argmin", &operation_argmin, a, dim, keepdim);
+}
+
+static weft_tensor *with_indices(const char *function, const weft_operation *operation, weft_tensor *a,
+                                 int dim, bool keepdim, weft_tensor **indices)
+{
+    if (indices != NULL) {
+        *indices = NULL;
+    }
+    weft_call call = call_of(function, operation, a, dim, keepdim);
+    return call.operation == NULL ? NULL : weft_dispatch_pair(&call, indices);
+}
+
+weft_tensor *weft_max_with_indices(weft_tensor *a, int dim, bool keepdim, weft_tensor **indices)
+{
+    return with_indices("weft_max_with_indices", &operation_max_with_indices, a, dim, keepdim, indices);
+}
+
+weft_tensor *weft_min_with_indices(weft_tensor *a, int dim, bool keepdim, weft_tensor **indices)
+{
+    return with_indices("weft_min_with_indices", &operation_min_with_indices, a, dim, keepdim, indices);
+}
+
+const weft_operation *const weft_extremum_operations[] = {
+    &operation_argmax, &operation_argmin, &operation_max_with_indices, &operation_min_with_indices, NULL,
+};
