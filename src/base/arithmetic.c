@@ -41,7 +41,7 @@ uint64_t weft_hash_u64(uint64_t x)
     return x ^ (x >> 33);
 }
 
-/* Little-endian; of 8 bytes, one load where the machine is. */
+/* Little-endian: one load of 8 bytes on such machines. */
 static inline uint64_t word_of(const unsigned char bytes[], size_t size)
 {
     uint64_t word = 0;

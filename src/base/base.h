@@ -1,5 +1,6 @@
-/* src/base: what every floor uses. Status and type names (weft/base.h), checked arithmetic, growable
- * arrays, hashes; map.h: the hash map; text.h: the text builder; handles.h: handles. Pure C: no threads, no StarPU, no MPI. */
+/* src/base: used by every floor. Status and type names (weft/base.h), checked arithmetic, growable arrays,
+ * hashes; map.h: the hash map; text.h: the text builder; handles.h: handles. Pure C: no threads, no
+ * StarPU, no MPI. */
 #ifndef WEFT_SRC_BASE_H
 #define WEFT_SRC_BASE_H
 
@@ -29,10 +30,10 @@ static inline int64_t weft_ceil_div(int64_t a, int64_t b)
     return a / b + (a % b != 0);
 }
 
-/* Products and sums of non-negative sizes. False when the result does not fit: then *out is untouched. */
+/* Products and sums of non-negative sizes. False: overflow, *out is unchanged. */
 bool weft_mul_checked(int64_t a, int64_t b, int64_t *out);
 bool weft_add_checked(int64_t a, int64_t b, int64_t *out);
-/* Of non-negative numbers; INT64_MAX where the result does not fit, or was made of one that did not. \{ */
+/* Of non-negative numbers; INT64_MAX on overflow, and from operands of INT64_MAX. */
 static inline int64_t weft_mul_saturated(int64_t a, int64_t b)
 {
     int64_t product;
@@ -52,32 +53,33 @@ static inline int64_t weft_sub_saturated(int64_t a, int64_t b)
 /* Number of elements of a shape, 1 for ndim 0. False on overflow. */
 bool weft_count_checked(int ndim, const int64_t shape[], int64_t *out);
 
-/* A growable array: `items` points to `count` elements of the type the user casts to. Zero-initialise it. */
+/* A growable array: `items` points to `count` elements of the type that the user casts to.
+ * Zero-initialise. */
 typedef struct weft_vec {
     void *items;
     size_t count;
     size_t capacity;
 } weft_vec;
 
-/* Address of one more element of `size` bytes (zeroed) at the end; NULL when memory is exhausted. The
- * address of every element may change. */
+/* Appends a zeroed element of `size` bytes and returns its address; NULL: no memory. Addresses of all
+ * elements may change. */
 void *weft_vec_push(weft_vec *vec, size_t size);
-/* Makes room for `count` elements in all. */
+/* Makes room for `count` elements in all. False: no memory. */
 bool weft_vec_reserve(weft_vec *vec, size_t count, size_t size);
-/* Gives back room that is not used. */
+/* Frees unused room. */
 void weft_vec_trim(weft_vec *vec, size_t size);
 void weft_vec_free(weft_vec *vec);
 
 /* 64-bit mixing (the finaliser of MurmurHash3 by A. Appleby) and the hash of a block of bytes built on it. */
 uint64_t weft_hash_u64(uint64_t x);
 uint64_t weft_hash_bytes(const void *data, size_t size, uint64_t seed);
-/* A digest that goes on with every call: one multiplication for each word, the same on every machine. */
+/* Extends a digest: one multiplication per word, the same on every machine. */
 static inline uint64_t weft_digest_add(uint64_t so_far, uint64_t word)
 {
     so_far = (so_far ^ word) * UINT64_C(0x9e3779b97f4a7c15) + UINT64_C(0xd1b54a32d192ed03);
     return so_far ^ (so_far >> 32);
 }
-/* The same for a text. */
+/* Extends a digest by a text. */
 uint64_t weft_digest_text(uint64_t so_far, const char *text);
 
 #endif

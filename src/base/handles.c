@@ -9,7 +9,7 @@ static uint64_t generation_of(uint64_t handle)
     return handle >> WEFT_HANDLE_GENERATION_SHIFT & last_generation;
 }
 
-/* NULL: no memory, or as many slots as a handle can name. */
+/* NULL: no memory, or no handles are left for new slots. */
 static weft_handle_slot *new_slot(weft_handle_table *table, weft_handle_kind kind)
 {
     size_t number = table->slots.count;
@@ -39,7 +39,7 @@ void *weft_handle_add(weft_handle_table *table, weft_handle_kind kind, void *obj
     return (void *)(uintptr_t)slot->handle;
 }
 
-/* The slot is free for the next generation; after the last one it is not used again. */
+/* Frees the slot for its next generation; after the last generation it is not reused. */
 static void vacate(weft_handle_table *table, weft_handle_slot *slot)
 {
     slot->object = NULL;

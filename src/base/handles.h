@@ -1,6 +1,6 @@
-/* Handles: what a program holds instead of an object's address. A handle is never dereferenced: it names a
- * slot of a table and a generation of that slot. Every object that takes the slot has a generation of its own,
- * so that the handle of one that is gone is refused for ever. A table belongs to one thread. PURE.
+/* Handles: given to programs in place of addresses. A handle is never dereferenced: it holds the index of
+ * a slot in a table and a generation of that slot. Every object in a slot has its own generation, so the
+ * handle of a deleted object stays invalid. A table belongs to one thread. PURE.
  *
  *   63 62    61 .. 32      31 .. 4     3 .. 0
  *    1  0    generation     slot        kind
@@ -13,7 +13,7 @@
 
 _Static_assert(sizeof(void *) == 8, "a handle takes the 64 bits of a pointer");
 
-/* Of what a table has objects. A handle of one kind is none of another. */
+/* Type of a table's objects. A handle of one kind is invalid for another. */
 typedef enum weft_handle_kind {
     WEFT_HANDLE_TENSOR = 5,
     WEFT_HANDLE_MESH = 9,
@@ -28,28 +28,28 @@ enum {
 };
 
 typedef struct weft_handle_slot {
-    void *object;    /* NULL: the slot is free */
-    uint64_t handle; /* of the object, or of the next one; 0: all generations have been used */
+    void *object;    /* NULL: free slot */
+    uint64_t handle; /* of the object, or of the next one; 0: no generations are left */
     size_t next_free;
 } weft_handle_slot;
 
-/* Zero-initialise it. */
+/* Zero-initialise. */
 typedef struct weft_handle_table {
     weft_vec slots; /* weft_handle_slot */
     size_t num_objects;
-    size_t first_free; /* 1 + its number; 0: none */
+    size_t first_free; /* 1 + index; 0: none */
 } weft_handle_table;
 
-/* A handle of an object (not NULL); NULL: no memory. */
+/* A handle of an object (not NULL); NULL: no memory, or no handles are left. */
 void *weft_handle_add(weft_handle_table *table, weft_handle_kind kind, void *object);
-/* No object has the handle any more. False: none had. */
+/* Invalidates the handle. False: it was invalid. */
 bool weft_handle_remove(weft_handle_table *table, const void *handle);
-/* The same for all objects. The table keeps its slots: their generations must not come again. */
+/* Invalidates all handles. The table keeps its slots, because generations must not repeat. */
 void weft_handle_remove_all(weft_handle_table *table);
-/* Frees the memory. Handles of a table that begins again begin again too. */
+/* Frees the memory. A table used again afterwards repeats handles. */
 void weft_handle_table_free(weft_handle_table *table);
 
-/* The object; NULL when the handle is none of the table's. */
+/* The object; NULL: invalid handle. */
 static inline void *weft_handle_get(const weft_handle_table *table, const void *handle)
 {
     uint64_t word = (uint64_t)(uintptr_t)handle;

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-/* The slot is free, and there is one. */
+/* Inserts; a free slot exists. */
 static void put(weft_map *map, uint64_t hash, void *value)
 {
     size_t mask = map->capacity - 1, at = (size_t)hash & mask;
@@ -44,7 +44,7 @@ bool weft_map_add(weft_map *map, uint64_t hash, void *value)
     return true;
 }
 
-/* Values behind the slot move up, those that would no longer be found across the gap: no marks stay behind. */
+/* Backward-shift deletion: values that the gap would hide move up, so no tombstones are needed. */
 void weft_map_remove(weft_map *map, weft_map_slot *slot)
 {
     size_t mask = map->capacity - 1, gap = (size_t)(slot - map->slots);

@@ -24,7 +24,7 @@ void weft_text_free(weft_text *text)
     *text = (weft_text){ .characters = NULL };
 }
 
-/* Room for `more` characters and the 0 behind them. */
+/* Room for `more` characters and the terminating 0. */
 static bool reserve(weft_text *text, size_t more)
 {
     size_t needed = text->length + more + 1;

@@ -1,5 +1,4 @@
-/* The text builder of the library: a text that is written piece by piece, into a buffer of the caller's or into
- * memory that grows. It always ends with a 0. PURE. */
+/* The text builder: appends to a buffer of the caller's or to growing memory. Always 0-terminated. PURE. */
 #ifndef WEFT_SRC_BASE_TEXT_H
 #define WEFT_SRC_BASE_TEXT_H
 
@@ -11,23 +10,23 @@
 typedef struct weft_text {
     char *characters;
     size_t size;   /* of the buffer */
-    size_t length; /* of all that was added, as far as it fits or not */
+    size_t length; /* of the whole text, also if truncated */
     bool grows;
-    bool failed; /* there was no memory: `characters` is what came before */
+    bool failed; /* no memory: `characters` is the text before */
 } weft_text;
 
-/* In a buffer: what does not fit is left out. size 0: nothing is written, and length counts. */
+/* Writes to a buffer and truncates. size 0: writes nothing, and counts the length. */
 weft_text weft_text_in(char *buffer, size_t size);
-/* In memory of its own, which weft_text_free() frees. */
+/* Writes to memory of its own; to be freed with weft_text_free(). */
 weft_text weft_text_growing(void);
 void weft_text_free(weft_text *text);
 
 void weft_text_add(weft_text *text, const char *format, ...) WEFT_PRINTF(2, 3);
 void weft_text_add_list(weft_text *text, const char *format, va_list arguments);
-/* Numbers with `between` between them: "2x2", "5, 3". */
+/* Numbers separated by `between`: "2x2", "5, 3". */
 void weft_text_add_sizes(weft_text *text, int count, const int64_t sizes[], const char *between);
 
-/* What functions that print to a file write, for a buffer. */
+/* A FILE whose text goes to a buffer, for functions that print to files. */
 typedef struct weft_text_file {
     FILE *file;
     char *characters;
@@ -36,8 +35,8 @@ typedef struct weft_text_file {
 
 /* False: no memory. */
 bool weft_text_file_open(weft_text_file *file);
-/* Copies as much as fits into the buffer, with a 0 behind it, and frees the file; *length, where not NULL, gets the
- * length of the whole. False, and nothing is written: no memory. */
+/* Copies the text into the buffer, truncated and 0-terminated, and closes the file; *length (may be NULL)
+ * gets the whole length. False: no memory, nothing is written. */
 bool weft_text_file_close(weft_text_file *file, char *buffer, size_t size, size_t *length);
 
 #endif

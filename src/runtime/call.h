@@ -1,5 +1,5 @@
-/* A call as a value: the function, and all that it is called with. What is told of a call (recorder.h), what a
- * composite expands into (dispatch/expansion.h) and what can be carried out again (weft_invoke()) is this. */
+/* A public call as a value: function and arguments. Recorders (recorder.h) receive it, composites expand
+ * into such values (dispatch/expansion.h), and weft_invoke() executes one. */
 #ifndef WEFT_SRC_RUNTIME_CALL_H
 #define WEFT_SRC_RUNTIME_CALL_H
 
@@ -7,53 +7,53 @@
 
 struct weft_call;
 
-/* A function that is no operation: it makes tensors from nothing, moves them, reads them or lets them go. A
- * constant beside its public function. */
+/* A public function that is no operation: factories, redistributions, reads and releases. A constant
+ * beside the public function. */
 typedef struct weft_action {
     const char *name; /* of the public function */
-    /* Carries a call out, whose arguments have been checked; outputs[] gets the tensors that it returns. A status
-     * with the error kept. */
+    /* Executes a call whose arguments have been checked; outputs[] receives the new tensors. A status with
+     * the error kept. */
     weft_status (*perform)(const struct weft_call *call, weft_tensor *outputs[]);
     int num_outputs;
-    /* It reads or writes the values of its inputs: tensors without data are refused. */
+    /* Reads or writes the values of its inputs: refuses tensors without data. */
     bool needs_data;
-    /* Its output has details->layout, and data if its inputs have: of inputs without, or inside an expansion, it
-     * is a tensor without. */
+    /* The output has details->layout. It has data if the inputs have, and the call is not part of an
+     * expansion. */
     bool makes;
-    bool moves; /* and that is input 0's values elsewhere: input 0 itself where it lies there already */
+    bool moves; /* as `makes`, with input 0's values; may return input 0 itself */
 } weft_action;
 
-/* What few calls have; zero or NULL where there is none. */
+/* Arguments that few calls have; zero or NULL: none. */
 typedef struct weft_call_details {
-    int num_outputs;         /* where the call says it; 0: as the operation or the action does */
-    int num_tensors;         /* inputs behind those of weft_call.inputs: as many as the program gives */
+    int num_outputs;         /* if the call determines it; 0: the operation or action does */
+    int num_tensors;         /* inputs behind those of weft_call.inputs: any number */
     weft_tensor *const *tensors;
     int num_numbers;         /* attributes beyond those of weft_attributes */
     const int64_t *numbers;
-    const weft_layout *layout; /* of the output, where the call says it */
-    const char *text;        /* a name; NULL is one too */
-    void *memory;            /* the program's: to read, or for what is no tensor */
-    size_t bytes;            /* of it, where the program says */
+    const weft_layout *layout; /* of the output, if the call determines it */
+    const char *text;        /* a name; may be NULL */
+    void *memory;            /* the program's: to read, or for results that are no tensor */
+    size_t bytes;            /* of `memory`, if the program gives it */
 } weft_call_details;
 
-/* Of an operation or an action, one of which is not NULL. Handles, as the program has them. */
+/* Exactly one of operation and action is not NULL. Tensors are handles. */
 typedef struct weft_call {
     const char *function; /* the public function, for messages: static storage */
     const weft_operation *operation;
     const weft_action *action;
     int num_inputs;
     weft_tensor *inputs[WEFT_MAX_INPUTS];
-    /* Of inputs that weft_tensor_access() made, and that stay as they are (weft_choose_function): what they
-     * are windows of. */
+    /* Access maps of inputs that weft_tensor_access() made, and whose layouts are fixed
+     * (weft_choose_function). */
     const weft_access_map *access_map[WEFT_MAX_INPUTS];
-    weft_attributes attributes;       /* what the layouts depend on */
-    double scalars[WEFT_MAX_SCALARS]; /* what they do not depend on */
-    /* Of a call that a composite makes: bit i, scalar i is the composite's scalar i (weft_operation.passes_scalars). */
+    weft_attributes attributes;       /* layouts may depend on these */
+    double scalars[WEFT_MAX_SCALARS]; /* layouts do not depend on these */
+    /* In a composite: bit i: scalar i is the composite's own scalar i (weft_operation.passes_scalars). */
     unsigned inherited;
     const weft_call_details *details; /* NULL: none */
 } weft_call;
 
-/* weft_call.inherited: all of them. */
+/* Value of weft_call.inherited. */
 enum { WEFT_ALL_SCALARS = (1 << WEFT_MAX_SCALARS) - 1 };
 
 static inline int weft_call_num_tensors(const weft_call *call)
@@ -61,7 +61,7 @@ static inline int weft_call_num_tensors(const weft_call *call)
     return call->num_inputs + (call->details == NULL ? 0 : call->details->num_tensors);
 }
 
-/* Tensors that it returns, those that are not asked for included. */
+/* Number of outputs, also those that the caller does not ask for. */
 static inline int weft_call_num_outputs(const weft_call *call)
 {
     if (call->details != NULL && call->details->num_outputs > 0) {
@@ -72,7 +72,7 @@ static inline int weft_call_num_outputs(const weft_call *call)
                                                : 1;
 }
 
-/* Input `input` of weft_call_num_tensors(). */
+/* 0 <= input < weft_call_num_tensors(). */
 static inline weft_tensor *weft_call_tensor(const weft_call *call, int input)
 {
     return input < call->num_inputs ? call->inputs[input] : call->details->tensors[input - call->num_inputs];

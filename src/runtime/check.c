@@ -1,4 +1,4 @@
-/* Checks of arguments: one place for the messages that all public functions share. */
+/* Argument checks of all public functions, with their messages. */
 #include "runtime/runtime.h"
 
 #include <string.h>

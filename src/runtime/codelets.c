@@ -13,7 +13,7 @@ static uint32_t footprint(struct starpu_task *task)
     return codelet->info->footprint(task->cl_arg);
 }
 
-/* The symbol is a file's name. */
+/* The symbol becomes a file name. */
 static void write_symbol(weft_codelet *codelet)
 {
     snprintf(codelet->symbol, sizeof(codelet->symbol), "weft_%s", codelet->info->name);
@@ -36,7 +36,7 @@ static void fill_in(weft_codelet *codelet, const weft_kernel_info *info, weft_cp
     starpu->cpu_funcs[0] = weft_task_run_cpu;
     starpu->cpu_funcs_name[0] = "weft_task_run_cpu";
     starpu->nbuffers = STARPU_VARIABLE_NBUFFERS;
-    starpu->dyn_nodes = nodes; /* StarPU 1.4 reads one for each of a task's buffers, used or not */
+    starpu->dyn_nodes = nodes; /* StarPU 1.4 reads one for each buffer of a task, used or not */
     starpu->name = info->name;
     starpu->color = info->color;
     starpu->model = &codelet->model;
@@ -56,7 +56,7 @@ weft_status weft_codelets_start(const char *function)
     return WEFT_OK;
 }
 
-/* Of a StarPU that goes on without weft: it must not look at the model any more. */
+/* For a StarPU that the program keeps running: it must not use the model afterwards. */
 static void let_go_of(weft_codelet *codelet)
 {
     struct starpu_perfmodel *model = &codelet->model;
@@ -120,7 +120,7 @@ void weft_task_run_cpu(void *buffers[], void *argument)
     weft_submitted_run *submitted = argument;
     weft_task_run *run = &submitted->run;
     weft_kernel_error error;
-    error.status = WEFT_OK; /* says that the rest is not set */
+    error.status = WEFT_OK; /* the other members are set only with an error */
     run->error = &error;
     for (int i = 0; i < run->num_operands; i++) {
         const weft_run_place *place = &submitted->places[i];

@@ -1,9 +1,9 @@
-/* Which processing units this process computes on, as hwloc shows the machine. */
+/* Chooses the processing units that this process computes on, by hwloc. */
 #include <hwloc.h>
 
 #include "runtime/runtime.h"
 
-/* Cores that this process may run on, in the order of the machine: neighbours share caches and NUMA nodes. */
+/* Cores that this process may use, in hwloc's order: neighbours share caches and NUMA nodes. */
 static int allowed_cores(hwloc_topology_t topology, hwloc_cpuset_t allowed, hwloc_obj_t cores[], int max)
 {
     int depth = hwloc_get_type_or_below_depth(topology, HWLOC_OBJ_CORE);
@@ -18,8 +18,7 @@ static int allowed_cores(hwloc_topology_t topology, hwloc_cpuset_t allowed, hwlo
     return count;
 }
 
-/* The first unit of a core that the process may use: a second hardware thread adds little to dense kernels.
- */
+/* The first usable unit of a core: a second hardware thread adds little to dense kernels. */
 static unsigned first_unit(hwloc_topology_t topology, hwloc_obj_t core, hwloc_cpuset_t allowed)
 {
     hwloc_bitmap_t usable = hwloc_bitmap_alloc();
@@ -29,8 +28,8 @@ static unsigned first_unit(hwloc_topology_t topology, hwloc_obj_t core, hwloc_cp
     return unit == NULL ? 0 : unit->logical_index;
 }
 
-/* When the launcher has bound each process to cores of its own they are all ours; when the processes of this
- * machine see the same cores, each takes its part of them. */
+/* If the launcher has bound each process to its own cores, all are ours; if the processes of this machine
+ * see the same cores, each takes its part. */
 static void own_part(int cores, bool bound_by_launcher, weft_process_place place, int *first, int *count)
 {
     *first = 0;
@@ -41,7 +40,7 @@ static void own_part(int cores, bool bound_by_launcher, weft_process_place place
     }
 }
 
-/* Bytes of the largest cache that cores share; 0: not known. */
+/* Bytes of the largest shared cache; 0: unknown. */
 static int64_t largest_cache(hwloc_topology_t topology)
 {
     int64_t largest = 0;

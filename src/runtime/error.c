@@ -1,4 +1,4 @@
-/* The error that weft_last_error() tells, and those that tasks and the progress thread leave for later. */
+/* The error of weft_last_error(), and errors of tasks and of the progress thread, kept for later. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -11,15 +11,15 @@
 
 enum { MESSAGE_SIZE = 2048 };
 
-/* Of each thread its own: one that must not call weft is told so, and disturbs nobody. Works before
- * weft_init() and after weft_finalize(), so it is not part of weft_runtime. */
+/* Per thread: an error of a thread that must not call weft disturbs no other. Works before weft_init() and
+ * after weft_finalize(), so it is not part of weft_runtime. */
 static _Thread_local struct {
     weft_status status;
     char message[MESSAGE_SIZE];
     weft_status latest;
 } kept;
 
-/* Written by any thread. */
+/* Any thread writes it. */
 typedef struct late_error {
     weft_status status;
     char message[MESSAGE_SIZE];
@@ -29,8 +29,8 @@ static struct {
     pthread_mutex_t mutex;
     late_error next;        /* until it is collected */
     late_error broken;      /* until the world ends */
-    bool broken_told;       /* a call has failed by it; of the submitting thread */
-    weft_map operations; /* numbers of those whose errors have come: a set */
+    bool broken_told;       /* a call has failed because of it; submitting thread only */
+    weft_map operations; /* set: numbers of operations whose errors have arrived */
     atomic_bool is_broken;
 } late = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
@@ -51,7 +51,7 @@ static void keep(weft_status status, const char *message)
     }
 }
 
-/* True: it is the first one. */
+/* True: the first error. */
 static bool keep_late(late_error *error, weft_status status, const char *message)
 {
     pthread_mutex_lock(&late.mutex);
@@ -65,7 +65,7 @@ static bool keep_late(late_error *error, weft_status status, const char *message
     return first;
 }
 
-/* The others go on with what this process could not do: they have to be told. */
+/* The other processes succeed in a call that failed here: breaks the world. */
 static void tell_others(weft_status status, const char *message)
 {
     const weft_runtime_state *state = &weft_runtime;
@@ -80,7 +80,7 @@ static void tell_others(weft_status status, const char *message)
     state->give_up(state->comm);
 }
 
-/* `alone`: the other processes do not fail as this one does. */
+/* `alone`: the call does not fail on the other processes. */
 static void fail(weft_status status, bool alone, const char *function, const char *format, va_list arguments)
 {
     char message[MESSAGE_SIZE];
@@ -111,7 +111,7 @@ weft_status weft_fail_alone(weft_status status, const char *function, const char
     return status;
 }
 
-/* Whether this is the first error of an operation. Without memory to know it is taken for one. */
+/* Whether this is the first error of an operation; without memory to record it, true. */
 static bool is_first_of(uint64_t operation)
 {
     const void *key = (const void *)(uintptr_t)operation;
@@ -183,7 +183,7 @@ void weft_unbreak(void)
 weft_status weft_error_collect(void)
 {
     pthread_mutex_lock(&late.mutex);
-    /* What tasks report once the world is broken comes of their having nothing to work on. */
+    /* Errors of tasks in a broken world follow from undefined inputs, and are dropped. */
     bool broken = late.broken.status != WEFT_OK;
     late_error error = broken ? late.broken : late.next;
     late.next.status = WEFT_OK;

@@ -11,14 +11,14 @@
 
 enum { MESSAGE_SIZE = 1024 };
 
-/* Failures that the program has not looked at: of the thread that may call weft, and of all others, whose
- * errors that thread cannot see. */
+/* Failures that the program has not queried: of the thread that may call weft, and of all others, whose
+ * errors that thread cannot query. */
 typedef struct unseen {
     uint64_t count;
     char first[MESSAGE_SIZE];
 } unseen;
 
-/* Like the errors themselves, they come before weft_init() too. */
+/* Valid before weft_init(), as the errors are. */
 static struct {
     pthread_mutex_t mutex;
     unseen own, elsewhere;
@@ -52,7 +52,7 @@ void weft_failure_show(const char *message)
         fprintf(stderr, "%s%s\n", weft_stderr_prefix(prefix, sizeof(prefix)), message);
     }
     if (wanted == WEFT_ON_ERROR_ABORT) {
-        abort(); /* a debugger has the call that failed on its stack */
+        abort(); /* the debugger's stack shows the call that failed */
     }
 }
 

@@ -1,5 +1,5 @@
-/* Errors on standard error: each where it happens (WEFT_ON_ERROR), or, at the end, those that the program has
- * not looked at. */
+/* Errors on standard error: each when it happens (WEFT_ON_ERROR), or at the end those that the program has
+ * not queried. */
 #ifndef WEFT_SRC_RUNTIME_FAILURES_H
 #define WEFT_SRC_RUNTIME_FAILURES_H
 
@@ -16,17 +16,17 @@ typedef enum weft_on_error {
 
 weft_on_error weft_on_error_read(void);
 
-/* "weft: ", and in a world of several processes which one this is. */
+/* "weft: ", and in a world of several processes the number of this one. */
 const char *weft_stderr_prefix(char *text, size_t size);
 
-/* An error has happened, here: shown or not, or the end, as WEFT_ON_ERROR says. Any thread may call it. */
+/* Shows an error, aborts, or does nothing, by WEFT_ON_ERROR. Any thread. */
 void weft_failure_show(const char *message);
-/* A call has failed by it: counted until the program looks. So may this. */
+/* Counts a failed call until the program queries errors. Any thread. */
 void weft_failure_count(const char *message);
-/* The program looks at the errors of the calling thread. */
+/* The program has queried the calling thread's errors. */
 void weft_failures_seen(void);
-/* Tells how many failures the program has not looked at, and the first of them, and forgets them. Nothing
- * where there are none, or where each was shown. */
+/* Prints the number of unqueried failures and the first of them, and resets the count. Prints nothing if
+ * there are none, or if each was shown. */
 void weft_failures_tell(FILE *file);
 void weft_failures_forget(void);
 

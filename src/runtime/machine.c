@@ -1,4 +1,4 @@
-/* weft_print_machine(), and the same as a text. */
+/* weft_print_machine() and its text variant. */
 #include <limits.h>
 
 #include "machine/keep.h"

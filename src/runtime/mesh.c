@@ -1,4 +1,4 @@
-/* The public functions on meshes and placements: argument checks, the registry of live meshes, the stack. */
+/* Public functions on meshes and placements: argument checks, the registry of live meshes, the stack. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -6,8 +6,8 @@
 #include "runtime/pool.h"
 #include "runtime/runtime.h"
 
-/* A pending task takes 2 to 5 KB. Half of them, when submission goes on, are 16 ms of the smallest tasks (2
- * us) for one worker: more than waking takes. */
+/* A pending task takes 2 to 5 KB. Half of the limit, left when submission resumes, is 16 ms of the
+ * smallest tasks (2 us) for one worker: more than waking takes. */
 enum { DEFAULT_MOST = 16384 };
 
 weft_pending *weft_pending_new(int64_t most)
@@ -32,8 +32,8 @@ void weft_pending_delete(weft_pending *pending)
     }
 }
 
-/* Either this thread sees wake_at, or the submitting thread sees the new count before it waits: all threads
- * see these accesses in one order. Who takes wake_at signals, and no other: ends after it cost no lock. */
+/* Either this thread sees wake_at, or the submitting thread sees the new count before it waits
+ * (sequentially consistent accesses). The thread that takes wake_at signals; later ones need no lock. */
 void weft_pending_end(weft_pending *pending, int64_t tasks)
 {
     long long left = atomic_fetch_sub(&pending->count, tasks) - tasks;
@@ -44,14 +44,14 @@ void weft_pending_end(weft_pending *pending, int64_t tasks)
     }
 }
 
-/* Until the count has fallen to `left`. It does not rise meanwhile: this thread submits, and no other. */
+/* Waits until count <= left. The count cannot rise meanwhile: only this thread submits. */
 static void wait_for(weft_pending *pending, int64_t left)
 {
     starpu_pthread_mutex_lock(&pending->mutex);
     atomic_store(&pending->wake_at, left);
     while (atomic_load(&pending->count) > left) {
         starpu_pthread_cond_wait(&pending->fewer, &pending->mutex);
-        /* It may have been taken by a thread that was late for the wait before this one. */
+        /* A late thread of the previous wait may have taken wake_at. */
         atomic_store(&pending->wake_at, left);
     }
     atomic_store(&pending->wake_at, -1);

@@ -8,34 +8,34 @@
 #include "runtime/pending.h"
 #include "runtime/runtime.h"
 
-/* What StarPU takes for a handle: for each pair of memory nodes two pointers, and its own description. Measured
- * with 8 nodes (StarPU 1.4.10): 2512 bytes when registered, 2551 after use. */
+/* Bytes of a handle in StarPU: two pointers for each pair of memory nodes, and its description. Measured
+ * with 8 nodes (StarPU 1.4.10): 2512 when registered, 2551 after use. */
 enum { HANDLE_BYTES = 16 * STARPU_MAXNODES * STARPU_MAXNODES + 128 * STARPU_MAXNODES + 512 };
 
-/* What may wait for its tasks on the way back to the system, whatever the limit: else a program with a small
- * one would wait for each of its calls. */
+/* Least limit of retired bytes (memory whose tasks have not ended), also with a small pool: else a program
+ * would wait in each call. */
 enum { FEWEST_RETIRED_BYTES = 64 << 20 };
 
-/* Tasks after which StarPU's lists of readers are emptied, at least, and tasks for each panel: then the cost
- * is a small part of theirs. */
+/* Renewal of panels, which empties StarPU's lists of readers: at least so many tasks between two, and so
+ * many for each panel, so that its cost is small. */
 enum { TASKS_PER_RENEWAL = 1 << 17, TASKS_PER_RENEWED_PANEL = 16 };
 
 struct weft_pool {
-    weft_map free_lists;                /* by cut: the newest free buffer, which the others follow */
-    weft_buffer *newest, *oldest;       /* the same buffers by the time of their release */
-    int64_t free_bytes, max_free_bytes; /* footprints */
-    /* Of those that are given up, until they are deleted. */
+    weft_map free_lists;                /* by cut: the newest free buffer, linked to the others */
+    weft_buffer *newest, *oldest;       /* free buffers by time of release */
+    int64_t free_bytes, max_free_bytes; /* of free buffers */
+    /* Of retired buffers that are not deleted yet. */
     int64_t retired_bytes, max_retired_bytes;
     weft_buffer *all;
-    int64_t num_panels; /* of all */
-    uint64_t renewal;   /* due when so many tasks have been submitted */
-    pthread_mutex_t mutex; /* of the rest, and of weft_buffer.retiring: StarPU's callbacks change them */
-    pthread_cond_t idle;   /* retiring has become 0 */
-    pthread_cond_t fewer;  /* unused_bytes have become wanted_bytes */
-    weft_buffer *unused;   /* nobody and no task uses these: to be deleted */
+    int64_t num_panels; /* of all buffers */
+    uint64_t renewal;   /* number of submitted tasks at which the next renewal is due */
+    pthread_mutex_t mutex; /* of the members below and weft_buffer.retiring, which StarPU's callbacks write */
+    pthread_cond_t idle;   /* `retiring` is 0 */
+    pthread_cond_t fewer;  /* unused_bytes >= wanted_bytes */
+    weft_buffer *unused;   /* without references and tasks: to be deleted */
     int64_t unused_bytes;
-    int64_t wanted_bytes; /* that the submitting thread waits for; INT64_MAX: it does not */
-    int retiring;         /* panels that wait for their tasks */
+    int64_t wanted_bytes; /* awaited by the submitting thread; INT64_MAX: it does not wait */
+    int retiring;         /* panels whose tasks have not ended */
 };
 
 weft_pool *weft_pool_new(int64_t max_bytes)
@@ -63,7 +63,7 @@ weft_pool *weft_pool_new(int64_t max_bytes)
     return pool;
 }
 
-/* All the memory that the process has for a buffer. */
+/* All memory that a buffer takes in the process. */
 static int64_t footprint(const weft_buffer *buffer)
 {
     int64_t panel = HANDLE_BYTES + (int64_t)sizeof(weft_panel);
@@ -75,7 +75,7 @@ static bool same_cut(const weft_cut *a, const weft_cut *b)
     return a->total == b->total && a->first == b->first && a->step == b->step;
 }
 
-/* Pinned where a GPU will want to reach it; aligned by StarPU (weft_runtime_start() says how). */
+/* Pinned for GPUs, and aligned (weft_runtime_start()), by StarPU. */
 static void *memory_allocate(int64_t bytes)
 {
     void *memory = NULL;
@@ -83,8 +83,7 @@ static void *memory_allocate(int64_t bytes)
     return failed ? NULL : memory;
 }
 
-/* Messages that were given up may read and write their memory until the process ends, so a broken world gives
- * none back. */
+/* Cancelled messages may read and write their memory until the process ends, so a broken world frees none. */
 static void memory_free(void *memory, int64_t bytes)
 {
     if (!weft_is_broken()) {
@@ -173,7 +172,7 @@ static uint64_t hash_cut(const weft_cut *cut)
     return weft_hash_bytes(cut, sizeof(*cut), 0);
 }
 
-/* Of the newest free buffer of a cut; NULL: there is none. */
+/* The newest free buffer of a cut; NULL: none. */
 static weft_map_slot *free_list_of(const weft_pool *pool, const weft_cut *cut, uint64_t hash)
 {
     weft_map_slot *slot = weft_map_first(&pool->free_lists, hash);
@@ -202,7 +201,7 @@ static void free_list_remove(weft_pool *pool, weft_map_slot *slot, weft_buffer *
     pool->free_bytes -= footprint(buffer);
 }
 
-/* False: no memory to know it. */
+/* False: no memory. */
 static bool free_list_add(weft_pool *pool, weft_buffer *buffer)
 {
     uint64_t hash = hash_cut(&buffer->cut);
@@ -260,13 +259,13 @@ void weft_buffer_retain(weft_buffer *buffer)
     buffer->references++;
 }
 
-/* One panel of a buffer that retires. */
+/* One panel of a retired buffer. */
 typedef struct retirement {
     weft_buffer *buffer;
     starpu_data_handle_t handle;
 } retirement;
 
-/* Runs on any thread, when the tasks that use the panel have ended. */
+/* StarPU's callback once the tasks on the panel have ended; any thread. */
 static void panel_is_idle(void *argument)
 {
     retirement *panel = argument;
@@ -299,8 +298,8 @@ static bool waits_for_program(const weft_buffer *buffer)
     return waits;
 }
 
-/* Has the buffer deleted when no task uses it any more, without waiting for that: unregistering a handle
- * would block. Out of memory it stays until weft_pool_delete(). */
+/* Has the buffer deleted after its last task, without blocking as unregistering a handle would. Without
+ * memory it stays until weft_pool_delete(). */
 static void retire(weft_buffer *buffer)
 {
     weft_pool *pool = buffer->pool;
@@ -325,7 +324,7 @@ static void retire(weft_buffer *buffer)
         starpu_data_acquire_on_node_cb(panel->handle, STARPU_ACQUIRE_NO_NODE, STARPU_RW, panel_is_idle,
                                        panel);
     }
-    pool->retired_bytes += lost ? 0 : footprint(buffer); /* before anything is collected */
+    pool->retired_bytes += lost ? 0 : footprint(buffer); /* added before anything is collected */
 }
 
 void weft_buffer_release(weft_buffer *buffer)
@@ -345,7 +344,7 @@ void weft_buffer_release(weft_buffer *buffer)
     }
 }
 
-/* Until no more than `left` bytes wait for their tasks. */
+/* Waits until at most `left` retired bytes are left. */
 static void wait_for_retired(weft_pool *pool, int64_t left)
 {
     pthread_mutex_lock(&pool->mutex);

@@ -1,5 +1,5 @@
-/* The buffer pool: a buffer is one allocation cut into panels, each a StarPU handle that stays registered. A
- * released buffer is reused at once, even while tasks on it are pending: StarPU orders a write after the
+/* The buffer pool. A buffer is one allocation cut into panels, each a StarPU handle that stays registered.
+ * A released buffer is reused at once, even while tasks on it are pending: StarPU orders a write after the
  * reads before it. */
 #ifndef WEFT_SRC_RUNTIME_POOL_H
 #define WEFT_SRC_RUNTIME_POOL_H
@@ -10,8 +10,7 @@
 
 typedef struct weft_pool weft_pool;
 
-/* How `total` bytes (> 0) are cut: panel 0 has `first` bytes, the others `step`, the last one what is left.
- */
+/* How `total` bytes (> 0) are cut: panel 0 has `first` bytes, the others `step`, the last one the rest. */
 typedef struct weft_cut {
     int64_t total, first, step;
 } weft_cut;
@@ -26,48 +25,48 @@ typedef struct weft_buffer {
     void *memory;
     weft_cut cut;
     int num_panels;
-    weft_panel *panels; /* offsets are 0 */
+    weft_panel *panels; /* with offset 0 */
     int references;
     bool borrowed;            /* the program's memory: used in place, never freed */
-    bool pooled;              /* kept for reuse when released; else deleted as soon as no task uses it */
-    int sends;                /* of its panels, since it was renewed */
-    int retiring;             /* panels that tasks may still use, once nobody can reach the buffer */
-    struct weft_buffer *next; /* in a free list, or in the list of those that can be deleted */
+    bool pooled;              /* released: kept for reuse; else deleted after its last task */
+    int sends;                /* sends of its panels since the last renewal */
+    int retiring;             /* panels that tasks may still use; of a buffer without references */
+    struct weft_buffer *next; /* in a free list, or in the list of buffers to be deleted */
     struct weft_buffer *newer, *older;       /* free buffers by age */
     struct weft_buffer *all_next, *all_prev; /* every buffer of the pool */
     struct weft_pool *pool;
 } weft_buffer;
 
-/* `max_bytes`: of memory that nobody has a reference to: values, StarPU's handles, and our own. Three
- * quarters of it are kept for reuse, and the oldest go first; the rest is for what is on its way back to the
- * system, as soon as its tasks have ended (64 MiB of that at least). */
+/* `max_bytes`: limit of memory without references: values, StarPU's handles, and our own. Three quarters
+ * are for reuse, oldest deleted first; the rest is for retired buffers, which are deleted after their last
+ * task (64 MiB at least). */
 weft_pool *weft_pool_new(int64_t max_bytes);
 /* All tasks must have ended. Buffers still referenced are deleted too. */
 void weft_pool_delete(weft_pool *pool);
 
-/* A buffer with one reference; its contents are undefined, and tasks may still use it. NULL: no memory. */
+/* A buffer with one reference and undefined contents; earlier tasks may still use it. NULL: no memory. */
 weft_buffer *weft_buffer_new(weft_pool *pool, weft_cut cut);
-/* The same with a copy of `memory` in it (NULL: of undefined contents): new memory, so that nothing has to be
- * waited for. */
+/* A new allocation, which no task uses, with a copy of `memory` (NULL: undefined contents). */
 weft_buffer *weft_buffer_copy(weft_pool *pool, weft_cut cut, const void *memory);
-/* The same on the program's memory. */
+/* A buffer on the program's memory. */
 weft_buffer *weft_buffer_borrow(weft_pool *pool, weft_cut cut, void *memory);
 void weft_buffer_retain(weft_buffer *buffer);
 /* Never blocks. */
 void weft_buffer_release(weft_buffer *buffer);
-/* StarPU remembers who has read a handle until something writes to it. A StarPU with FxT keeps 32 bytes for
- * each task; any keeps 2 KB for each acquisition while others overlap with it, so for each send of a panel of
- * which another send is always under way. Weights that are only ever read would take more and more. So panels
- * are renewed now and then: acquired for writing, without waiting. Not while the program holds shards: others
- * would come to wait for them. */
+/* Renews panels: acquires them for writing, without waiting. StarPU remembers the readers of a handle
+ * until the next write: 32 bytes per task with FxT, and in any case 2 KB for each acquisition that
+ * overlaps with another, so for each send of a panel that is always being sent. Weights that are only read
+ * would take ever more memory. Does nothing while the program has acquired shards: other panels would come
+ * to wait for them. */
 void weft_pool_renew_when_due(weft_pool *pool);
 void weft_buffer_renew_when_due(weft_buffer *buffer);
-/* Of values, without handles, in memory of the pool's that somebody has a reference to. For tests. */
+/* Bytes of values in referenced buffers of the pool's own memory. For tests. */
 int64_t weft_pool_bytes_in_use(const weft_pool *pool);
-/* Before a call submits anything. BLOCKS while too much of what is on its way back waits for its tasks, until
- * half of it has gone. False with the error kept (WEFT_ERR_STATE): too much of it waits for the program. */
+/* To be called before the first submission of a call. BLOCKS while too much retired memory waits for its
+ * tasks, until half has been freed. False with the error kept (WEFT_ERR_STATE): too much of it waits for
+ * the program. */
 bool weft_pool_admit(weft_pool *pool, const char *function);
-/* Deletes what has become unused; called now and then by the submitting thread. */
+/* Deletes unused buffers; to be called now and then by the submitting thread. */
 void weft_pool_collect(weft_pool *pool);
 
 static inline int64_t weft_cut_start(const weft_cut *cut, int panel)

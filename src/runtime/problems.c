@@ -1,4 +1,4 @@
-/* Error words of kernels as messages: kept until the program's next blocking call. */
+/* Messages of kernels' error words: kept until the program's next blocking call. */
 #include "codelets/problems.h"
 #include "runtime/codelets.h"
 #include "sharding/operation.h"
@@ -8,8 +8,7 @@ static void fail(const weft_task_run *run, const char *what)
     weft_fail_later(run->operation, run->error->status, run->function, "no memory %s", what);
 }
 
-/* What the operation calls an input. Kernels number those that they are given as inputs: all but those that
- * are changed in place. */
+/* The operation's name of an input. Kernels number inputs without those that are changed in place. */
 static const char *input_name(int number, const weft_operation *operation)
 {
     for (int i = 0; operation != NULL && i < WEFT_MAX_INPUTS && operation->inputs[i].name != NULL; i++) {

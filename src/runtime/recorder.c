@@ -30,7 +30,7 @@ static bool begin(const weft_call *call, int num_outputs, weft_tensor *outputs[]
     return false;
 }
 
-/* What a recorder does by public calls is no call of the program's: the depth is that of the call itself. */
+/* Public calls made by a recorder are not recorded: the depth counts the recorded call. */
 weft_status weft_call_tell(const weft_call *call, int num_outputs, weft_tensor *outputs[],
                            weft_carry_out_function carry_out)
 {
@@ -40,7 +40,7 @@ weft_status weft_call_tell(const weft_call *call, int num_outputs, weft_tensor *
         status = carry_out(call, outputs);
     }
     for (weft_recorder *r = weft_runtime.recorder, *next; r != NULL; r = next) {
-        next = r->next; /* it may remove itself */
+        next = r->next; /* it may be removed by its own end() */
         if (r->end != NULL) {
             r->end(r, call, status == WEFT_OK ? num_outputs : 0, outputs, status);
         }
@@ -51,7 +51,7 @@ weft_status weft_call_tell(const weft_call *call, int num_outputs, weft_tensor *
 
 /* ---- copies -------------------------------------------------------------------------------------------- */
 
-/* Appends `bytes` bytes to a block, aligned for anything; with `block` NULL only their size is counted. */
+/* Appends `bytes` bytes to a block, with malloc()'s alignment; `block` NULL: only counts. */
 static void *append(char *block, size_t *used, const void *from, size_t bytes)
 {
     size_t at = *used;
@@ -62,7 +62,7 @@ static void *append(char *block, size_t *used, const void *from, size_t bytes)
     return bytes == 0 ? block + at : memcpy(block + at, from, bytes);
 }
 
-/* Writes the copy, or counts what it takes. */
+/* Writes the copy; `block` NULL: only counts its bytes. */
 static size_t copy_into(char *block, const weft_call *call)
 {
     size_t used = 0;

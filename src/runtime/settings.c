@@ -1,4 +1,4 @@
-/* weft_config, the environment and the defaults made into one set of settings. */
+/* Settings from weft_config, the environment and the defaults. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -9,13 +9,13 @@
 #include "runtime/runtime.h"
 #include "runtime/variables.h"
 
-/* That of PyTorch's process groups. */
+/* as PyTorch's process groups */
 enum { DEFAULT_TIMEOUT_S = 1800 };
 
 enum { MAX_PACK_BYTES = 16384 };
 
-/* Reads a whole number in [min, max] from the environment into *value, which stays as it is when the variable
- * is not set. False, with the error kept, for anything else. */
+/* Reads an integer in [min, max] from the environment into *value; unset leaves *value as it is. False
+ * with the error kept for anything else. */
 static bool read_integer(const char *function, weft_variable variable, int64_t min, int64_t max,
                          int64_t *value)
 {
@@ -62,8 +62,7 @@ static bool read_seed(const char *function, uint64_t *seed)
     return true;
 }
 
-/* The number of the word that the variable is; *number stays as it is when it is not set. False with the
- * error kept. */
+/* The index of the variable's word in the list; unset leaves *number as it is. False with the error kept. */
 static bool read_word(const char *function, weft_variable variable, int count, const char *const words[],
                       const char *expected, int *number)
 {
@@ -100,7 +99,7 @@ static bool read_task_cache(const char *function, weft_task_cache *cache)
     return right;
 }
 
-/* The same on every process, as the panels' settings must be. */
+/* Must be equal on all processes, as the panels' settings must be. */
 static bool read_algorithm(const char *function, weft_algorithm *algorithm)
 {
     const char *text = weft_variable_text(WEFT_VARIABLE_PLAN);
@@ -143,7 +142,7 @@ static bool read_calibration(const char *function, weft_calibration *calibration
     return false;
 }
 
-/* Read again where an error happens: that may be before weft_init(). */
+/* Reads it at an error too, which may be before weft_init(). */
 static bool check_on_error(const char *function)
 {
     if (weft_on_error_read() == WEFT_ON_ERROR_UNKNOWN) {
@@ -185,8 +184,8 @@ static bool check_config(const char *function, const weft_config *config)
     return wrong == NULL;
 }
 
-/* A field that the program set wins over the environment; ranks and local_ranks exclude each other. Fields
- * that are wrong are left out. */
+/* Members set by the program win over the environment; ranks and local_ranks exclude each other. Invalid
+ * members are ignored. */
 static void take_config(const weft_config *config, weft_settings *settings)
 {
     if (config->world != WEFT_WORLD_AUTO && is_world(config->world)) {
@@ -216,7 +215,7 @@ static void take_config(const weft_config *config, weft_settings *settings)
     }
 }
 
-/* First what the others are met by, should the rest be wrong. */
+/* World and time-out first: they are needed to report errors in the others. */
 static bool read_environment(const char *function, weft_settings *settings)
 {
     int timeout = DEFAULT_TIMEOUT_S;

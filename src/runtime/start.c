@@ -1,4 +1,4 @@
-/* Starts and stops what the floors above stand on: the world's numbers, StarPU, the layouts, the pool. */
+/* Start and stop of the lower floors: numbers of the world, StarPU, layouts, pool. */
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
@@ -21,7 +21,7 @@ extern void openblas_set_num_threads(int) __attribute__((weak));
 
 weft_runtime_state weft_runtime;
 
-/* Every worker is a core and calls BLAS by itself: threads of BLAS's own would fight over the cores. */
+/* BLAS without threads of its own: each worker is a core and calls BLAS itself. */
 static void take_blas_threads(void)
 {
     if (openblas_set_num_threads != NULL && openblas_get_num_threads != NULL &&
@@ -38,8 +38,8 @@ static void give_blas_threads_back(void)
     }
 }
 
-/* first_rank_of: ranks spread evenly, the first processes host one more; or the same number in each process.
- */
+/* Fills first_rank_of: ranks spread evenly, the first processes hosting one more; or the given number per
+ * process. */
 static weft_status spread_ranks(const char *function, const weft_settings *settings, weft_process_place place)
 {
     weft_runtime_state *state = &weft_runtime;
@@ -79,7 +79,7 @@ static void *pass_gate(void *gate)
     return NULL;
 }
 
-/* Makes so many threads at once, and ends them: 0, or why that cannot be done. */
+/* Creates and joins so many threads: 0, or an errno. */
 static int try_threads(int count)
 {
     pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
@@ -99,7 +99,7 @@ static int try_threads(int count)
     return error;
 }
 
-/* Of StarPU's workers, and one for messages, should there be any. */
+/* Checks that threads for StarPU's workers, and one for messages, can be created. */
 static weft_status check_threads(const char *function, int workers)
 {
     const char *given = getenv("STARPU_NCPU");
@@ -119,7 +119,7 @@ static weft_status prepare_models(const char *function, bool warn)
     return status == WEFT_OK ? WEFT_OK : weft_fail(status, function, "%s", why);
 }
 
-/* What StarPU cannot do without, it ends the program for: that is looked at first. */
+/* StarPU aborts without these resources, so they are checked first. */
 static weft_status init_starpu(const char *function, const weft_settings *settings, weft_process_place place,
                                struct starpu_conf *conf)
 {
@@ -144,7 +144,7 @@ static weft_status start_starpu(const char *function, const weft_settings *setti
     bool bind = false;
     int wanted = settings->world == WEFT_WORLD_FAKE ? 1 : settings->workers;
     int workers = weft_devices_choose(wanted, place, units, STARPU_MAXCPUS, &bind);
-    /* STARPU_NCPU in the environment wins over all of this. */
+    /* STARPU_NCPU in the environment wins. */
     conf.ncpus = workers;
     conf.ncuda = 0;
     conf.nopencl = 0;
@@ -155,7 +155,7 @@ static weft_status start_starpu(const char *function, const weft_settings *setti
     } else {
         setenv("STARPU_WORKERS_NOBIND", "1", 0);
     }
-    starpu_malloc_set_align(64); /* a cache line, and the widest vectors */
+    starpu_malloc_set_align(64); /* a cache line, and the widest vector */
     weft_status status = init_starpu(function, settings, place, &conf);
     if (status != WEFT_OK) {
         return status;

@@ -1,4 +1,4 @@
-/* Meshes made from a mesh: some of its dimensions, dimensions joined into one, a dimension split. */
+/* Meshes derived from a mesh: a subset of dimensions, joined dimensions, a split dimension. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 /* ---- some dimensions ----------------------------------------------------------------------------------- */
 
-/* The dimension with this name; -1 with the error kept. */
+/* The index of the dimension with this name; -1 with the error kept. */
 static int check_name(const char *function, const char *argument, const weft_mesh_impl *mesh, const char *name)
 {
     if (name == NULL) {
@@ -25,7 +25,7 @@ static int check_name(const char *function, const char *argument, const weft_mes
     return -1;
 }
 
-/* The sub-mesh along some dimensions, in that order, through a mesh index. NULL with the error kept. */
+/* The sub-mesh along some dimensions, in this order, through a mesh index. NULL with the error kept. */
 static weft_mesh *submesh_through(const char *function, const weft_mesh_impl *mesh, int64_t index, int ndim,
                                   const int dims[])
 {
@@ -55,7 +55,7 @@ static weft_mesh *submesh_through(const char *function, const weft_mesh_impl *me
     return weft_mesh_handle(found);
 }
 
-/* The mesh index that weft_mesh_slice() goes through, or -1 with the error kept. */
+/* The mesh index through which weft_mesh_slice() goes; -1 with the error kept. */
 static int64_t slice_origin(const weft_mesh_impl *mesh, int dim)
 {
     int64_t origin = -1;
@@ -182,7 +182,7 @@ weft_mesh *weft_mesh_flatten(weft_mesh *handle, int first, int last, const char 
     return weft_mesh_handle(weft_mesh_obtain(function, ndim, shape, mesh->ranks, names));
 }
 
-/* That the sizes are those of the dimension. False with the error kept. */
+/* Whether the product of the sizes is the dimension's. False with the error kept. */
 static bool check_sizes(const char *function, const weft_mesh_impl *mesh, int dim, int num_sizes,
                         const int64_t sizes[])
 {

@@ -5,15 +5,15 @@
 
 #include "runtime/pending.h"
 
-/* Class i has room for SMALLEST << i bytes; what needs more is not used again. */
+/* Class i has room for SMALLEST << i bytes; larger blocks are not reused. */
 enum { SMALLEST = 256, NUM_CLASSES = 9, TOO_LARGE = NUM_CLASSES };
-/* What is kept: as many blocks of most operations as may be pending. */
+/* Limit of memory kept: all pending tasks (pending.c) of most operations. */
 enum { MAX_KEPT_BYTES = 32 << 20 };
 
 struct weft_task_memory {
-    alignas(64) _Atomic(weft_task_block *) ended; /* a stack: workers push, the submitting thread takes all */
-    /* Of the submitting thread: */
-    alignas(64) weft_task_block *unfinished; /* noted before StarPU had let go of them */
+    alignas(64) _Atomic(weft_task_block *) ended; /* lock-free stack: workers push, we take all */
+    /* Submitting thread only: */
+    alignas(64) weft_task_block *unfinished; /* ended, but still in use by StarPU */
     weft_task_block *free[NUM_CLASSES];
     size_t kept_bytes;
 };
@@ -42,7 +42,7 @@ weft_task_memory *weft_task_memory_new(void)
     return memory;
 }
 
-/* On the worker that ran the task. */
+/* StarPU's callback, on the worker that ran the task. */
 static void note_end(void *ended)
 {
     weft_task_block *block = ended;
@@ -72,7 +72,7 @@ void weft_task_give_back(weft_task_memory *memory, weft_task_block *block)
     keep_or_free(memory, block);
 }
 
-/* Returns those of which StarPU has not let go yet, before `rest`. */
+/* Prepends the blocks that StarPU still uses to `rest`, and returns that. */
 static weft_task_block *give_back_finished(weft_task_memory *memory, weft_task_block *list,
                                            weft_task_block *rest)
 {

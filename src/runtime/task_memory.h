@@ -1,11 +1,11 @@
-/* Memory for tasks: StarPU's structure and what weft's kernels get, in one block that is used again. Without
- * it both would be allocated on the submitting thread and freed on a worker, and malloc() would lock its
+/* Memory for tasks: StarPU's structure and the arguments of weft's kernels in one reused block. Otherwise
+ * both would be allocated on the submitting thread and freed on a worker, and malloc() would lock its
  * arenas for each of them.
  *
- * StarPU looks at a task after its callback. So an ended task is only noted by the callback
- * (weft_task_ended(), on a worker), and the submitting thread, which finds it noted, asks StarPU whether it
- * has let go of it (starpu_task_finished(): such tasks are not detached), gives StarPU's own memory for it
- * back (starpu_task_clean(): that was allocated on this thread too), and uses the block again. */
+ * StarPU uses a task after its callback. So the callback (weft_task_ended(), on a worker) only pushes the
+ * task on a list, from which the submitting thread takes it: once starpu_task_finished() (such tasks are
+ * not detached), it frees StarPU's own memory of the task (starpu_task_clean(): allocated on this thread
+ * too) and reuses the block. */
 #ifndef WEFT_SRC_TASK_MEMORY_H
 #define WEFT_SRC_TASK_MEMORY_H
 
@@ -34,13 +34,13 @@ weft_task_memory *weft_task_memory_new(void);
 /* All tasks must have ended. */
 void weft_task_memory_delete(weft_task_memory *memory);
 
-/* A block with room for so many bytes, its task initialised: neither detached nor destroyed by StarPU, and
- * with a callback that notes its end. NULL: no memory. */
+/* A block with room for so many bytes, with an initialised task that StarPU neither detaches nor destroys,
+ * and whose callback notes its end. NULL: no memory. */
 weft_task_block *weft_task_obtain(weft_task_memory *memory, size_t bytes);
-/* Gives back a block whose task StarPU has not taken. */
+/* Returns a block whose task was not submitted. */
 void weft_task_give_back(weft_task_memory *memory, weft_task_block *block);
 
-/* Gives back what has ended. */
+/* Returns the blocks of ended tasks. */
 void weft_task_memory_collect(weft_task_memory *memory);
 
 #endif

@@ -4,18 +4,18 @@
 #include <starpu.h>
 #include <stdatomic.h>
 
-/* Its address names the thread. */
+/* its address identifies the thread */
 static _Thread_local char here;
 
-/* Read by any thread, and in children: so it is not part of weft_runtime. */
+/* Any thread reads it, and forked children: so it is not part of weft_runtime. */
 static struct {
-    _Atomic(const char *) owner; /* NULL: weft does not run */
+    _Atomic(const char *) owner; /* NULL: not running */
     atomic_bool forked;
     pthread_once_t once;
     int follow_error; /* of pthread_atfork() */
 } callers = { .once = PTHREAD_ONCE_INIT };
 
-/* In the child of fork(), which has one thread. */
+/* In the child of fork(), which has a single thread. */
 static void become_child(void)
 {
     if (atomic_load(&callers.owner) != NULL) {
@@ -29,7 +29,7 @@ static void follow_forks(void)
     callers.follow_error = pthread_atfork(NULL, NULL, become_child);
 }
 
-/* Why the calling thread may not call. */
+/* Keeps the error that says why the calling thread may not call. */
 static weft_status refuse(const char *function, const char *owner)
 {
     if (atomic_load(&callers.forked)) {

@@ -1,4 +1,4 @@
-/* From where weft may be called: from the thread that called weft_init(), in the process in which it did. */
+/* Which thread may call weft: the one that called weft_init(), in that process. */
 #ifndef WEFT_SRC_RUNTIME_THREAD_H
 #define WEFT_SRC_RUNTIME_THREAD_H
 
@@ -6,16 +6,16 @@
 
 #include "runtime/runtime.h"
 
-/* The calling thread becomes the one that may call. An error, kept, where another one is, or where this
+/* The calling thread becomes the one that may call. WEFT_ERR_STATE, kept: another thread is, or this
  * process was forked from one in which weft runs. */
 weft_status weft_thread_claim(const char *function);
-/* None may any more. */
+/* No thread may call any more. */
 void weft_thread_leave(void);
-/* weft does not run here, nor did it when this process was forked: what only tells something tells nothing,
- * and no error. */
+/* weft does not run here, and did not when this process was forked: functions that only print then print
+ * nothing, without an error. */
 bool weft_thread_none(void);
-/* This process was forked from one in which weft ran: that one's threads, and what it had locked, are not to
- * be waited for. */
+/* This process was forked from one in which weft ran: threads and locks of that process must not be waited
+ * for. */
 bool weft_thread_forked(void);
 
 #endif

@@ -30,7 +30,7 @@ static bool is_wanted(void)
 
 static bool folder_is_writable(const char *path)
 {
-    int folder = weft_folder_open(path, S_IRWXU); /* as StarPU makes it */
+    int folder = weft_folder_open(path, S_IRWXU); /* with the mode that StarPU uses */
     bool writable = folder >= 0 && weft_folder_writable(folder);
     if (folder >= 0) {
         close(folder);
@@ -88,7 +88,7 @@ void weft_trace_stop(weft_trace *trace)
     free(trace);
 }
 
-/* Writes at most size - 1 bytes; those below `lowest`, and quotes, become '_'. */
+/* Writes at most size - 1 bytes; quotes and bytes below `lowest` become '_'. */
 static void write_plain(char *buffer, size_t size, unsigned char lowest, const char *format,
                         va_list arguments)
 {

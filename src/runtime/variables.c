@@ -50,8 +50,8 @@ static int least(int a, int b)
     return a < b ? a : b;
 }
 
-/* Letters to be added, removed, replaced, or exchanged with their neighbours, to make one of the other: row
- * by row, three of which are kept. Both are shorter than LONGEST_NAME. */
+/* Edit distance: letters to insert, delete, replace, or swap with a neighbour. Keeps three rows of the
+ * table. Both names are shorter than LONGEST_NAME. */
 static int edit_distance(const char *a, const char *b)
 {
     int rows[3][LONGEST_NAME + 1];
@@ -73,11 +73,11 @@ static int edit_distance(const char *a, const char *b)
     return rows[lengths[0] % 3][lengths[1]];
 }
 
-/* The known name that is most like it; NULL when none is. */
+/* The nearest known name; NULL: none is near. */
 static const char *nearest(const char *name)
 {
     const char *best = NULL;
-    /* Of what follows WEFT_, a third may differ; two letters of a short name. */
+    /* Behind WEFT_ a third may differ; two letters of a short name. */
     int limit = (int)(strlen(name) - strlen(prefix)) / 3, distance = limit > 2 ? limit : 2;
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(names); i++) {
         int other = edit_distance(name, names[i]);

@@ -1,5 +1,5 @@
-/* The variables of the environment that weft reads: one list, which the readers of settings use and misspelt
- * names are compared with. */
+/* The environment variables of weft: one list, for the readers of settings and for the warning about
+ * misspelt names. */
 #ifndef WEFT_SRC_RUNTIME_VARIABLES_H
 #define WEFT_SRC_RUNTIME_VARIABLES_H
 
@@ -35,10 +35,10 @@ typedef enum weft_variable { WEFT_VARIABLES(WEFT_VARIABLE_OF) WEFT_VARIABLE_COUN
 
 /* "WEFT_SEED" */
 const char *weft_variable_name(weft_variable variable);
-/* Its value in the environment; NULL when it is not set, or empty. */
+/* Its value; NULL: unset or empty. */
 const char *weft_variable_text(weft_variable variable);
-/* A line for each variable of the environment that begins with WEFT_ and is none of these, with the nearest
- * one that is. Those of weft's own tests and benchmarks (WEFT_TEST_, WEFT_BENCH_) are left out. */
+/* Warns of each variable that begins with WEFT_ and is not in the list, naming the nearest one that is.
+ * Variables of weft's tests and benchmarks (WEFT_TEST_, WEFT_BENCH_) are left out. */
 void weft_variables_warn(FILE *file);
 
 #endif

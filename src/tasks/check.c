@@ -1,5 +1,5 @@
-/* Follows the tasks of a list through its slots. A slot is looked at in units: as many bytes as divide all
- * places where an access begins or ends, so that panels that are used as a whole are one unit. */
+/* Follows the tasks of a list through its slots. A slot is divided into units, the greatest common divisor
+ * of all access borders in it, so that a panel that is only used whole is one unit. */
 #include "tasks/check.h"
 
 #include <inttypes.h>
@@ -9,40 +9,40 @@
 
 /* ---- state --------------------------------------------------------------------------------------------- */
 
-/* DISCARDED: it was cleared, and is not any more. */
+/* DISCARDED: was CLEARED, and has undefined contents. */
 typedef enum unit_state { NOTHING, GIVEN, CLEARED, DISCARDED, WRITTEN } unit_state;
 
 typedef struct unit {
     unit_state state;
-    bool read;            /* since it was written */
-    uint32_t first, last; /* tasks, of those whose addends it has */
+    bool read;            /* since the last write */
+    uint32_t first, last; /* tasks whose addends it contains */
     int64_t addends;
-    int64_t rank_addend; /* of what a rank has: the number of its addend, of sums the last one's; else -1 */
+    int64_t rank_addend; /* of rank addends: the number of the addend, in sums of the last one; else -1 */
 } unit;
 
 typedef struct slot_state {
     int64_t bytes, unit_bytes;
     unit *units;
-    uint32_t access; /* of the task that is looked at: that of all its operands in this slot */
+    uint32_t access; /* of the current task: union of its operands in this slot */
 } slot_state;
 
-/* Of a task that adds what it reads. */
+/* Sources of a task that accumulates. */
 typedef struct sources {
-    int64_t addends, of_this; /* of all; of the one that is looked at */
-    bool any, tasks;          /* there was one; the last one is a sum that tasks have made: these */
+    int64_t addends, of_this; /* of all sources; of the current one */
+    bool any, tasks;          /* there was a source; the last one is a sum by tasks first .. last */
     uint32_t first, last;
-    int64_t first_rank_addend, last_rank_addend; /* -1: not what a rank has */
+    int64_t first_rank_addend, last_rank_addend; /* -1: not a rank's addend */
 } sources;
 
 typedef struct checker {
     const weft_task_list *list;
     const weft_task_call *call;
     slot_state *slots;
-    void *arguments; /* of the task that is looked at */
-    uint32_t task;   /* that is looked at */
-    bool measures;   /* the first time: units are found */
+    void *arguments; /* of the current task */
+    uint32_t task;   /* the current task */
+    bool measures;   /* first pass: computes units */
     sources sources;
-    int64_t message_addend; /* of the message that is received: see unit; else -1 */
+    int64_t message_addend; /* of the received message, as unit.rank_addend; else -1 */
     bool failed, out_of_memory;
     char *why;
     size_t why_size;
@@ -50,7 +50,7 @@ typedef struct checker {
 
 static void refuse(checker *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The first reason is kept. */
+/* Keeps the first reason. */
 static void refuse(checker *c, const char *format, ...)
 {
     if (c->failed) {
@@ -98,7 +98,7 @@ static void refuse_bytes(checker *c, uint32_t slot, const char *does, int64_t fi
 
 /* ---- slots --------------------------------------------------------------------------------------------- */
 
-/* Bytes of a panel; -1: there is none. */
+/* Bytes of a panel; -1: no such panel. */
 static int64_t panel_bytes(const checker *c, const weft_slot *slot)
 {
     const weft_task_call *call = c->call;
@@ -168,12 +168,12 @@ static int64_t common_divisor(int64_t a, int64_t b)
     return b == 0 ? a : common_divisor(b, a % b);
 }
 
-/* An access as runs of bytes: strides are positive and ascend; what lies together is one run. */
+/* An access as runs of bytes: positive ascending strides, contiguous dimensions merged. */
 typedef struct runs {
     int64_t offset, bytes;
     int ndim;
     int64_t extent[WEFT_KERNEL_DIMS], stride[WEFT_KERNEL_DIMS];
-    bool repeats; /* elements lie on each other */
+    bool repeats; /* elements overlap */
 } runs;
 
 static void insert_dim(runs *r, int64_t extent, int64_t stride)
@@ -187,7 +187,7 @@ static void insert_dim(runs *r, int64_t extent, int64_t stride)
     r->stride[place] = stride;
 }
 
-/* False: there is no element. */
+/* False: no elements. */
 static bool find_runs(const weft_kernel_access *access, int64_t operand_offset, runs *r)
 {
     *r = (runs){ .offset = operand_offset + access->offset, .bytes = access->element };
@@ -250,7 +250,8 @@ static void measure(checker *c, uint32_t slot, const runs *r, const char *does)
 
 /* ---- the order of addends ------------------------------------------------------------------------------ */
 
-/* Where a task reads a tensor: -1, 0, 1 as what `a` reads of it lies before, at or behind what `b` reads. */
+/* Order of two reads of a tensor: -1, 0, 1 as the bytes read by `a` lie before, at or behind those read by
+ * `b`. */
 static int compare_reads(const checker *c, const weft_task_operand *a, const weft_task_operand *b)
 {
     const weft_slot *slots = weft_task_list_slots(c->list), *p = &slots[a->slot], *q = &slots[b->slot];
@@ -274,8 +275,8 @@ static const weft_task_operand *read_of(const checker *c, const weft_task *task,
     return NULL;
 }
 
-/* Whether the addends of `later` lie behind those of `earlier`: in no tensor before them, in one behind.
- * Tasks that read no tensor, or none that the other one reads, are not ordered by this. */
+/* Whether the addends of `later` lie behind those of `earlier`: before them in no tensor, behind them in
+ * one. Tasks without a common input tensor are not ordered. */
 static bool comes_after(const checker *c, uint32_t earlier, uint32_t later)
 {
     const weft_task *p = task_at(c, earlier), *q = task_at(c, later);
@@ -305,13 +306,14 @@ static bool has_value(const unit *u)
 
 /* ---- units --------------------------------------------------------------------------------------------- */
 
-/* Of what ranks have. */
+/* The same for rank addends. */
 static bool ranks_come_after(int64_t earlier, int64_t later)
 {
     return earlier < 0 || later < 0 || earlier < later;
 }
 
-/* A source of a sum: its addends come behind those of the sources before. All its elements have as many. */
+/* Adds a source to a sum: its addends follow those of the earlier sources. All its elements must have
+ * equally many. */
 static const char *add_source(checker *c, const unit *u, bool begins)
 {
     sources *s = &c->sources;
@@ -459,7 +461,7 @@ static void visit_access(void *context, const weft_kernel_access *access)
     }
 }
 
-/* Where a task declares that nothing of what was in a slot is needed, nothing of it is there afterwards. */
+/* After WEFT_SLOT_WRITE the former contents of a slot are undefined. */
 static void discard(checker *c, uint32_t slot)
 {
     slot_state *s = &c->slots[slot];
@@ -490,7 +492,7 @@ static void declare_accesses(checker *c, const weft_task *task)
     }
 }
 
-/* What a transfer's messages bring to its operand, or take from it. */
+/* Values that a transfer's messages write to its operand, or read from it. */
 static void visit_transfer(checker *c, const weft_task *transfer)
 {
     bool receives = transfer->kind == WEFT_RECORD_RECEIVE;
@@ -530,9 +532,9 @@ static void visit_tasks(checker *c, bool measures)
 
 /* ---- at the end ---------------------------------------------------------------------------------------- */
 
-/* What was found of the units of one shard. */
+/* Summary of the units of one shard. */
 typedef struct shard_state {
-    int64_t panels; /* that have a slot */
+    int64_t panels; /* panels with a slot */
     bool some_read, some_unread;
     int64_t written;     /* bytes */
     int64_t least, most; /* addends */
@@ -583,7 +585,7 @@ static void check_written(checker *c, size_t slot)
     }
 }
 
-/* Whether element `number` of a panel, row-major, is in a box of the tensor's indices. */
+/* Whether element `number` (row-major) of a panel is inside a box of the tensor's indices. */
 static bool is_inside(const weft_layout *layout, const weft_box *shard, int64_t first_row, int64_t number,
                       const weft_box *box)
 {
@@ -596,7 +598,7 @@ static bool is_inside(const weft_layout *layout, const weft_box *shard, int64_t 
     return inside;
 }
 
-/* Whether no unit outside a box is written. */
+/* Checks that no unit outside a box is written. */
 static void check_inside(checker *c, size_t number, const weft_box *box)
 {
     const slot_state *s = &c->slots[number];

@@ -35,7 +35,7 @@ static uint64_t hash_slot(weft_slot slot)
                          (uint32_t)slot.shard);
 }
 
-/* The slot's number, a new one when it is new. The index holds 1 + the number. */
+/* The slot's number, a new one if not found. The index holds 1 + the number. */
 static uint32_t number_of(weft_task_list *list, weft_slot slot)
 {
     uint64_t hash = hash_slot(slot);
@@ -66,7 +66,7 @@ weft_slot weft_task_new_temporary(weft_task_list *list, int64_t bytes)
     return (weft_slot){ WEFT_TEMPORARY, 0, (int64_t)list->temporaries.count - 1 };
 }
 
-/* Arguments are looked at in words. */
+/* arguments are compared in words */
 typedef uint64_t word;
 
 static size_t words_of(size_t bytes)
@@ -140,7 +140,7 @@ int weft_task_add(weft_task_list *list, weft_slot slot, int64_t offset, weft_slo
 
 /* ---- arguments ----------------------------------------------------------------------------------------- */
 
-/* Words in which the pending arguments differ from a block, as many as `most` or fewer; else most + 1. */
+/* Number of words in which the pending arguments differ from a block; more than `most`: most + 1. */
 static size_t count_differences(const weft_task_list *list, const weft_argument_block *block, size_t most)
 {
     size_t differences = 0;
@@ -153,8 +153,8 @@ static size_t count_differences(const weft_task_list *list, const weft_argument_
     return differences;
 }
 
-/* The block from which the pending arguments differ least, in a quarter of their words at most: among those of
- * the last tasks, for neighbouring panels have mostly the same. No such block: their number. */
+/* The block that differs least from the pending arguments, by at most a quarter of their words, among
+ * those of the last tasks, because neighbouring panels have similar arguments. None: the number of blocks. */
 static size_t find_block(const weft_task_list *list, size_t *differences)
 {
     enum { LOOKED_AT = 8, FEW = 2 };
@@ -201,7 +201,7 @@ static bool same_patches(const weft_task_list *a, const weft_task *p, const weft
     return same;
 }
 
-/* The patches of the task before, where they are the same. */
+/* Shares the patches of the previous task if they are equal. */
 static void share_patches(weft_task_list *list, weft_task *task)
 {
     const weft_task *before = task - 1;
@@ -292,13 +292,14 @@ bool weft_transfer_add(weft_task_list *list, const weft_task_message *message)
     return true;
 }
 
-/* A buffer, and the last task that uses it so far. */
+/* A buffer, and its last user so far. */
 typedef struct buffer {
     int64_t bytes;
     uint32_t last_task;
 } buffer;
 
-/* Gives each temporary a buffer: one of its size whose last task comes before its first, or a new one. */
+/* Assigns each temporary a buffer: a free one of its size, whose last task precedes its first, or a new
+ * one. */
 static void share_buffers(weft_task_list *list)
 {
     weft_temporary *all = list->temporaries.items;
@@ -364,7 +365,7 @@ int64_t weft_task_list_peak(const weft_task_list *list)
     const weft_temporary *all = list->temporaries.items;
     int64_t peak = 0;
     for (size_t i = 0; i < list->temporaries.count; i++) {
-        /* Those that live when this one begins: the most live at the beginning of one of them. */
+        /* The temporaries alive when this one begins: the peak is at the beginning of one. */
         int64_t bytes = 0;
         for (size_t k = 0; k < list->temporaries.count; k++) {
             bool lives = all[k].first_task <= all[i].first_task && all[i].first_task <= all[k].last_task;
@@ -381,7 +382,7 @@ int64_t weft_task_list_buffer_bytes(const weft_task_list *list)
     int64_t bytes = 0;
     size_t seen = 0;
     for (size_t i = 0; i < list->temporaries.count; i++) {
-        bool is_new = all[i].buffer == seen; /* they are numbered in the order of their first use */
+        bool is_new = all[i].buffer == seen; /* buffers are numbered in the order of their first use */
         bytes += is_new ? all[i].bytes : 0;
         seen += is_new;
     }
@@ -418,7 +419,7 @@ static bool same_messages(const weft_task_list *a, const weft_task *p, const wef
     return same;
 }
 
-/* Lists that are built alike share alike. */
+/* Lists built alike share arguments alike. */
 static bool same_arguments(const weft_task_list *a, const weft_task *p, const weft_task_list *b,
                            const weft_task *q)
 {

@@ -16,7 +16,7 @@ weft_region weft_region_of_box(int ndim, const int64_t extent[], const int64_t s
 {
     weft_region region = { .offset = offset, .run_bytes = (int64_t)element_size };
     int d = ndim - 1;
-    /* Inner dimensions that are contiguous make one run. */
+    /* Contiguous inner dimensions make one run. */
     int64_t run_elements = 1;
     for (; d >= 0 && (stride[d] == run_elements || extent[d] == 1); d--) {
         run_elements *= extent[d];
@@ -39,7 +39,7 @@ weft_region weft_region_of_box(int ndim, const int64_t extent[], const int64_t s
     return region;
 }
 
-/* Copies the runs between a panel's memory and contiguous bytes, one way or the other. */
+/* Copies the runs between a panel's memory and contiguous bytes, in either direction. */
 static void copy_runs(const weft_region *region, char *memory, char *packed, bool write)
 {
     int64_t index[WEFT_MAX_DIMS] = { 0 }, place = region->offset;
@@ -61,7 +61,7 @@ static void copy_runs(const weft_region *region, char *memory, char *packed, boo
 void weft_region_read(const weft_region *region, const void *memory, void *packed)
 {
     if (weft_region_bytes(region) > 0) {
-        copy_runs(region, (char *)memory, packed, false); /* which writes to `packed` alone */
+        copy_runs(region, (char *)memory, packed, false); /* which writes only to `packed` */
     }
 }
 

@@ -1,11 +1,11 @@
-/* Which bytes of a panel a message has. PURE. */
+/* The bytes of a panel that a message carries. PURE. */
 #ifndef WEFT_SRC_TASKS_REGION_H
 #define WEFT_SRC_TASKS_REGION_H
 
 #include "base/base.h"
 
-/* Bytes in a panel: runs of run_bytes, repeated count[0] times at stride[0] bytes, and so on outwards-in:
- * index 0 is the outermost. ndim 0: one run. */
+/* Bytes in a panel: runs of run_bytes, repeated count[d] times at stride[d] bytes, dimension 0 outermost.
+ * ndim 0: one run. */
 typedef struct weft_region {
     int64_t offset; /* of the first byte, from the handle's start */
     int64_t run_bytes;
@@ -15,7 +15,7 @@ typedef struct weft_region {
 } weft_region;
 
 int64_t weft_region_bytes(const weft_region *region);
-/* Copies a region, from or to the handle's start, to or from contiguous bytes, in the order of its runs. */
+/* Copies a region of a panel (its handle's start) to or from contiguous bytes, in the order of its runs. */
 void weft_region_read(const weft_region *region, const void *memory, void *packed);
 void weft_region_write(const weft_region *region, void *memory, const void *packed);
 /* The region of a box of elements: `extent` elements in `ndim` dimensions at `stride` (in elements). */
