@@ -169,22 +169,23 @@ void weft_local_map_accesses(const void *arguments, int num_operands, weft_kerne
     }
 }
 
-/* The rows of a view, panel by panel. */
-static void visit_view(const weft_kernel_operand *operand, weft_kernel_access_kind kind, int64_t addends,
-                       weft_kernel_visitor visit, void *context)
+/* The rows of an operand, panel by panel. */
+static void visit_view(const weft_kernel_args *args, int number, weft_kernel_access_kind kind,
+                       int64_t addends, weft_kernel_visitor visit, void *context)
 {
-    const weft_view *view = &operand->view;
-    int64_t row = 0, rows = weft_view_rows(view);
+    const weft_kernel_operand *operand = &args->operands[number];
+    const weft_view view = weft_kernel_view(args, number);
+    int64_t row = 0, rows = weft_view_rows(&view);
     for (int i = 0; i < operand->num_panels && row < rows; i++) {
         int64_t count = rows;
-        if (view->ndim > 0) {
-            int64_t global = view->offset[0] + row;
-            int64_t left = view->panel_rows - global % view->panel_rows;
+        if (view.ndim > 0) {
+            int64_t place = view.offset[0] + view.row_shift + row;
+            int64_t left = view.panel_rows - place % view.panel_rows;
             count = left < rows - row ? left : rows - row;
         }
-        int64_t elements = view->ndim == 0 ? 1 : count * view->row_elements;
+        int64_t elements = view.ndim == 0 ? 1 : count * view.row_elements;
         weft_kernel_access access =
-            weft_kernel_access_run(kind, operand->first_panel + i, 0, elements, size_of(view->dtype));
+            weft_kernel_access_run(kind, operand->first_panel + i, 0, elements, size_of(view.dtype));
         access.addends = addends;
         visit(context, &access);
         row += count;
@@ -196,14 +197,14 @@ void weft_kernel_call_accesses(const void *arguments, int num_operands, weft_ker
 {
     (void)num_operands;
     const weft_kernel_args *args = arguments;
-    const weft_kernel_operand *inputs = args->operands + args->num_outputs;
     for (int i = 0; i < args->num_inputs; i++) {
-        visit_view(&inputs[i], WEFT_KERNEL_READ, 0, visit, context);
+        visit_view(args, args->num_outputs + i, WEFT_KERNEL_READ, 0, visit, context);
     }
     /* The pieces of what is accumulated are those of the rows of input 0. */
     bool piece = !(args->first && args->last);
+    const weft_view pieces = weft_kernel_view(args, args->num_outputs);
     for (int o = 0; o < args->num_outputs; o++) {
-        visit_view(&args->operands[o], args->first ? WEFT_KERNEL_WRITE : WEFT_KERNEL_UPDATE,
-                   piece ? weft_view_rows(&inputs[0].view) : 0, visit, context);
+        visit_view(args, o, args->first ? WEFT_KERNEL_WRITE : WEFT_KERNEL_UPDATE,
+                   piece ? weft_view_rows(&pieces) : 0, visit, context);
     }
 }

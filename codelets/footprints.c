@@ -144,9 +144,9 @@ uint32_t weft_views_footprint(const weft_task_run *run)
     add(&h, args->first);
     add_all(&h, WEFT_MAX_NUMBERS, args->numbers);
     for (int i = 0; i < args->num_outputs + args->num_inputs; i++) {
-        const weft_view *view = &args->operands[i].view;
-        add(&h, view->dtype);
-        add_all(&h, view->ndim, view->extent);
+        const weft_kernel_operand *operand = &args->operands[i];
+        add(&h, operand->dtype);
+        add_all(&h, operand->ndim, operand->extent);
     }
     return end(h);
 }

@@ -1,6 +1,7 @@
 /* Operations of a program's own, with the public headers alone: in random layouts and with panels of several
  * heights against plain loops. */
 #include "operand.h"
+#include "view_values.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -8,26 +9,6 @@
 #include <string.h>
 
 /* ---- kernels ------------------------------------------------------------------------------------------- */
-
-/* f32 and f64 alike. */
-static double get(const weft_view *view, const void *row, int64_t i)
-{
-    return view->dtype == WEFT_F64 ? ((const double *)row)[i] : (double)((const float *)row)[i];
-}
-
-static void set(const weft_view *view, void *row, int64_t i, double value)
-{
-    if (view->dtype == WEFT_F64) {
-        ((double *)row)[i] = value;
-    } else {
-        ((float *)row)[i] = (float)value;
-    }
-}
-
-static double row_value(const weft_view *view, int64_t row, int64_t column)
-{
-    return get(view, weft_view_row(view, row, NULL), column);
-}
 
 /* max(s (a + bias), 0): "nc,c->nc". The bias lies in panels of its own. */
 static void bias_scale_relu(const weft_kernel_call *call)

@@ -101,16 +101,17 @@ static void test_footprints(void **state)
     sum.extent[0] = 8;
     assert_int_not_equal(footprint(WEFT_KERNEL_add, &sum, 3), first);
 
-    weft_kernel_args *rows = calloc(1, weft_kernel_args_size(2));
+    weft_kernel_args *rows = calloc(1, weft_kernel_args_size(2, 0));
     assert_non_null(rows);
     rows->num_outputs = 1;
     rows->num_inputs = 1;
-    rows->operands[0].view = (weft_view){ .dtype = WEFT_F32, .ndim = 1, .shape = { 64 }, .extent = { 8 } };
-    rows->operands[1].view = rows->operands[0].view;
+    rows->operands[0] =
+        (weft_kernel_operand){ .dtype = WEFT_F32, .ndim = 1, .shape = { 64 }, .extent = { 8 } };
+    rows->operands[1] = rows->operands[0];
     first = footprint(WEFT_KERNEL_softmax, rows, 2);
-    rows->operands[0].view.offset[0] = 16; /* another part of the tensor */
+    rows->operands[0].offset[0] = 16; /* another part of the tensor */
     assert_int_equal(footprint(WEFT_KERNEL_softmax, rows, 2), first);
-    rows->operands[0].view.extent[0] = 9;
+    rows->operands[0].extent[0] = 9;
     assert_int_not_equal(footprint(WEFT_KERNEL_softmax, rows, 2), first);
     free(rows);
 }

@@ -474,7 +474,7 @@ static void test_windows(void **state)
     assert_true(binding.factors[binding.input_factor_of[1][1]].contracted);
     assert_int_equal(bind("n~h->nh", "5,9", sizes, &binding, why, sizeof(why)), WEFT_OK);
     assert_int_equal(binding.outputs[0].shape[0], 7);
-    assert_int_equal(weft_binding_rows(&binding, 0), WEFT_ROWS_ALL);
+    assert_int_equal(weft_binding_rows(&binding, 0), WEFT_ROWS_WINDOW);
     assert_int_equal(bind("nh~->nh", "5,9", (weft_attributes){ 0 }, &binding, why, sizeof(why)),
                      WEFT_ERR_INVALID);
     assert_non_null(strstr(why, "no size is given for h"));

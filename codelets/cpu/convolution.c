@@ -15,6 +15,7 @@
 typedef struct image {
     const weft_view *view;
     int64_t offset[4], extent[4], shape[4];
+    int64_t room[4]; /* extents of the memory */
 } image;
 
 typedef struct geometry {
@@ -29,12 +30,18 @@ typedef struct geometry {
 static image image_of(const weft_view *view)
 {
     image m = { .view = view };
+    int64_t inner = view->row_elements; /* elements of an index of the dimension before */
     for (int d = 0; d < 4; d++) {
         int own = view->ndim == 4 || d < 2 ? d : d - 1;
         bool added = view->ndim == 3 && d == 2;
         m.offset[d] = added ? 0 : view->offset[own];
         m.extent[d] = added ? 1 : view->extent[own];
         m.shape[d] = added ? 1 : view->shape[own];
+        m.room[d] = m.extent[d];
+        if (d > 0 && !added) {
+            m.room[d] = inner == 0 ? 0 : inner / view->strides[own];
+            inner = view->strides[own];
+        }
     }
     return m;
 }
@@ -106,7 +113,7 @@ static int64_t rows_at_a_time(const geometry *g, int64_t width, int64_t rows)
 /* The element (sample, channel, h, w), by local numbers, or where it would be. */
 static char *element(const image *m, int64_t sample, int64_t channel, int64_t h, int64_t w)
 {
-    int64_t place = (channel * m->extent[2] + h) * m->extent[3] + w;
+    int64_t place = (channel * m->room[2] + h) * m->room[3] + w;
     return (char *)weft_view_row(m->view, sample, NULL) + place * (int64_t)weft_dtype_size(m->view->dtype);
 }
 
@@ -348,11 +355,10 @@ void weft_kernel_convolution_backward_input(const weft_kernel_call *call)
     image gradient = image_of(&call->inputs[0]), w = image_of(&call->inputs[1]),
           out = image_of(&call->output);
     geometry g = geometry_of(call, &w, out.extent[1], gradient.extent[1]);
-    int64_t rows = rows_at_a_time(&g, gradient.extent[3], gradient.extent[2]);
+    int64_t rows = rows_at_a_time(&g, gradient.room[3], gradient.room[2]);
     void *weight_memory;
     const void *weight = contiguous(&g, w.view, &weight_memory);
-    size_t row_bytes = (size_t)(rows * gradient.extent[3]) * g.size,
-           column_bytes = (size_t)g.taps * row_bytes;
+    size_t row_bytes = (size_t)(rows * gradient.room[3]) * g.size, column_bytes = (size_t)g.taps * row_bytes;
     char *memory = malloc(column_bytes + (size_t)g.features * row_bytes + 1);
     zero_output(call);
     if (memory == NULL || (weight == NULL && weft_view_count(w.view) > 0)) {
@@ -404,9 +410,8 @@ void weft_kernel_convolution_backward_weight(const weft_kernel_call *call)
     image gradient = image_of(&call->inputs[0]), x = image_of(&call->inputs[1]),
           out = image_of(&call->output);
     geometry g = geometry_of(call, &out, x.extent[1], gradient.extent[1]);
-    int64_t rows = rows_at_a_time(&g, gradient.extent[3], gradient.extent[2]);
-    size_t row_bytes = (size_t)(rows * gradient.extent[3]) * g.size,
-           column_bytes = (size_t)g.taps * row_bytes;
+    int64_t rows = rows_at_a_time(&g, gradient.room[3], gradient.room[2]);
+    size_t row_bytes = (size_t)(rows * gradient.room[3]) * g.size, column_bytes = (size_t)g.taps * row_bytes;
     char *memory = malloc(column_bytes + (size_t)g.features * row_bytes + 1);
     if (call->first) {
         zero_output(call);

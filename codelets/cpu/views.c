@@ -1,10 +1,10 @@
 /* Runs a weft_kernel on the panels of a task. */
 #include "codelets/kernel.h"
 
-static weft_view view_of(const weft_kernel_operand *operand, void *const *pointers)
+static weft_view view_of(const weft_kernel_args *args, int operand, void *const *pointers)
 {
-    weft_view view = operand->view;
-    view.panels = pointers + operand->first_panel;
+    weft_view view = weft_kernel_view(args, operand);
+    view.panels = pointers + args->operands[operand].first_panel;
     return view;
 }
 
@@ -22,10 +22,10 @@ void weft_cpu_views(const weft_task_run *run)
         .error = run->error,
     };
     for (int i = 0; i < args->num_outputs; i++) {
-        call.outputs[i] = view_of(&args->operands[i], run->operands);
+        call.outputs[i] = view_of(args, i, run->operands);
     }
     for (int i = 0; i < args->num_inputs; i++) {
-        call.inputs[i] = view_of(&args->operands[args->num_outputs + i], run->operands);
+        call.inputs[i] = view_of(args, args->num_outputs + i, run->operands);
     }
     run->cpu->views(&call);
 }

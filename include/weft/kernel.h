@@ -11,24 +11,32 @@
 
 WEFT_BEGIN_DECLS
 
-/** The part of a tensor that a task works on: a box of the global index space, row-major. Rows (dimension 0)
+/** The part of a tensor that a task works on: a box of the global index space. Rows (dimension 0)
  * lie in panels of consecutive rows, each contiguous, not one after another in memory; a tensor without
- * dimensions is one row. A part may be empty: then it has no panels. */
+ * dimensions is one row. A part may be empty: then it has no panels. Within a row elements are row-major; only of an
+ * input with a halo ("~" in the rule) along dimension 1 or later may there be gaps between them, which `strides` tells. */
 typedef struct weft_view {
     weft_dtype dtype;
     int ndim;
     int64_t shape[WEFT_MAX_DIMS];  /**< of the whole tensor */
     int64_t offset[WEFT_MAX_DIMS]; /**< global index of the part's first element */
     int64_t extent[WEFT_MAX_DIMS]; /**< of the part */
-    int64_t row_elements;          /**< product of the extents but the first: elements from row to row */
-    int64_t panel_rows;            /**< panels end where the global row number is a multiple of this */
+    int64_t
+        row_elements; /**< elements from row to row: without gaps, the product of all extents but the first */
+    int64_t strides[WEFT_MAX_DIMS]; /**< elements from index to index in a row; [0] is row_elements */
+    int64_t panel_rows; /**< panels end where the global row number plus row_shift is a multiple of this */
+    int64_t row_shift;  /**< 0, but where rows come with a halo */
     void *const *panels;           /**< where the rows of each panel begin, those of this part */
 } weft_view;
 
 /** Elements of the part. */
 static inline int64_t weft_view_count(const weft_view *view)
 {
-    return view->ndim == 0 ? 1 : view->extent[0] * view->row_elements;
+    int64_t count = 1;
+    for (int d = 0; d < view->ndim; d++) {
+        count *= view->extent[d];
+    }
+    return count;
 }
 
 /** Rows of the part that have elements: 1 of a tensor without dimensions, 0 of an empty part. */
@@ -48,16 +56,15 @@ static inline void *weft_view_row(const weft_view *view, int64_t row, int64_t *r
         }
         return view->panels[0];
     }
-    int64_t global = view->offset[0] + row;
-    int64_t panel = global / view->panel_rows - view->offset[0] / view->panel_rows;
-    int64_t begin = panel == 0 ? view->offset[0] : global - global % view->panel_rows;
+    int64_t first = view->offset[0] + view->row_shift, place = first + row;
+    int64_t panel = place / view->panel_rows - first / view->panel_rows;
+    int64_t begin = panel == 0 ? first : place - place % view->panel_rows;
     if (rows != NULL) {
-        int64_t end = global - global % view->panel_rows + view->panel_rows;
-        int64_t last = view->offset[0] + view->extent[0];
-        *rows = (end < last ? end : last) - global;
+        int64_t end = place - place % view->panel_rows + view->panel_rows, last = first + view->extent[0];
+        *rows = (end < last ? end : last) - place;
     }
     return (char *)view->panels[panel] +
-           (size_t)((global - begin) * view->row_elements) * weft_dtype_size(view->dtype);
+           (size_t)((place - begin) * view->row_elements) * weft_dtype_size(view->dtype);
 }
 
 #define WEFT_MAX_KERNEL_INPUTS 7

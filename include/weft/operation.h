@@ -20,11 +20,17 @@
  *                   own.
  *   "Ad,A->vd"      A letter of the output alone: each rank computes its own part from whole inputs. The
  *                   call says how large it is.
+ *   "h~w~->hw"      An input's dimension that is read with a halo: a place of the letter reads several indices of
+ *                   it, as weft_halo says. Where the letter is sharded each rank gets its neighbours' indices too.
+ *                   The dimension has a size of its own: where no other input has the letter, the call says how
+ *                   large that is.
  *   ",n->n"         An operand without dimensions is a scalar.
  *
  * A kernel is called once for each panel of the output on each rank (or once for all of a rank's, where the
  * output's first letter is in brackets). Of an input whose first letter is the output's first letter it gets
- * the rows with the same numbers, of all others all that the rank has. A part of the output is never empty,
+ * the rows with the same numbers, or with a halo those that these read; of all others all that the rank has.
+ * Halos end where the tensor ends: a kernel finds the border by offset, extent and shape, and does there what it
+ * likes (zeros, the nearest element, nothing). A part of the output is never empty,
  * one of an input may be. So one letter may have different extents in the operands of one call: find a place
  * by its global index (index - offset[d]). Run a program once with WEFT_PANEL_ROWS=1, on several layouts:
  * most mistakes of this kind show then. Where a kernel accumulates, all inputs that begin with the letter
@@ -101,6 +107,24 @@ typedef struct weft_operation_output {
     bool in_place;
 } weft_operation_output;
 
+#define WEFT_MAX_HALOS 12 /**< dimensions with "~" in a rule */
+
+/** The indices of an input's dimension ("~" behind its letter) that place i of the letter reads: from
+ * (i * times - before) / over, rounded up, to (i * times + after) / over, rounded down; what lies outside the tensor
+ * is left out. A stencil of radius 1: before = after = 1. Pooling by 2: times = 2, after = 1. The row before alone:
+ * before = 1, after = -1. */
+typedef struct weft_halo {
+    int input;             /**< its number */
+    char letter;           /**< 0 ends the list */
+    int64_t before, after; /**< may be negative */
+    int64_t times;         /**< 0: 1. Negative: later places read earlier indices */
+    int64_t over;          /**< 0: 1 */
+} weft_halo;
+
+/** Changes a halo for a call with these numbers (weft_apply_options.numbers, WEFT_MAX_NUMBERS of them); may be called
+ * several times for a call. It keeps no state: equal numbers give equal halos on every process. */
+typedef void (*weft_halo_function)(weft_halo *halo, const int64_t numbers[]);
+
 /** A program's description of an operation. Zero-initialise it and set the fields that matter; everything
  * is copied. */
 typedef struct weft_operation_description {
@@ -112,6 +136,8 @@ typedef struct weft_operation_description {
      * contracted: all of them, or several groups of them whose results are put together as ranks' are. */
     bool accumulates;
     weft_kernel kernel;
+    weft_halo halos[WEFT_MAX_HALOS]; /**< one for each "~" of the rule, in any order */
+    weft_halo_function halo;         /**< NULL: the halos are the same in every call */
     size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
 } weft_operation_description;
 

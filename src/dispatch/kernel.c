@@ -11,6 +11,7 @@ typedef struct part {
     const weft_access_map *access_map; /* of the tensor, or NULL */
     const weft_shard_info *shard;
     int64_t first, last;
+    int64_t shift; /* what was added to the rows' global numbers: an access map's data lies elsewhere */
     int64_t first_panel, num_panels;
     weft_slot slot; /* of panel 0; or (is_own) of the only one: memory in place of the shard's */
     bool is_own;
@@ -60,40 +61,93 @@ static part panel_part(const weft_lowering *lowering, int operand, int64_t panel
     return part_of(lowering, operand, first, last);
 }
 
-/* Of a tensor of windows: as a part of the tensor that they are windows of. What its memory has room for
- * behind the window is part of the extent. */
-static void move_windows(weft_view *view, const part *p)
+/* What an input's dimension is read through. */
+static weft_window window_of(const weft_lowering *lowering, int input, int dim)
+{
+    const weft_sharding *sharding = lowering->sharding;
+    weft_call_layouts call = { lowering->operation, lowering->num_inputs, { NULL }, lowering->attributes };
+    memcpy(call.inputs, sharding->inputs, sizeof(call.inputs));
+    weft_window window = lowering->operation->window(&call, input, dim);
+    window.size = sharding->inputs[input]->shape[dim];
+    return window;
+}
+
+/* The rows of an input that rows [first, last) of output 0 read through its access map. */
+static part rows_through_map(const weft_lowering *lowering, int input, int64_t first, int64_t last)
+{
+    const weft_access_map *map = lowering->access_map[input];
+    weft_window window = window_of(lowering, input, 0);
+    int64_t begin, end, shift = 0;
+    weft_window_range(&window, first, last - first, &begin, &end);
+    if (map != NULL && map->has[0]) {
+        const weft_shard_info *shard = weft_lowering_input(lowering, input);
+        weft_box box;
+        weft_access_map_rank_box(map, shard->rank, &box);
+        shift = shard->box.offset[0] - box.offset[0];
+    }
+    part p = part_of(lowering, input, begin + shift, end + shift);
+    p.shift = shift;
+    return p;
+}
+
+/* All that a rank has of an input: its shard, without what its memory has room for behind an access map's rows. */
+static part all_of_input(const weft_lowering *lowering, int input)
+{
+    const weft_access_map *map = lowering->access_map[input];
+    if (map == NULL || !map->has[0]) {
+        return whole_shard(lowering, input);
+    }
+    const weft_shard_info *shard = weft_lowering_input(lowering, input);
+    weft_box box;
+    weft_access_map_rank_box(map, shard->rank, &box);
+    part p = part_of(lowering, input, shard->box.offset[0], shard->box.offset[0] + box.extent[0]);
+    p.shift = shard->box.offset[0] - box.offset[0];
+    return p;
+}
+
+/* Of an access map's data: as a part of the tensor that it is taken from. */
+static void place_in_source(weft_kernel_operand *operand, const part *p)
 {
     weft_box box;
     weft_access_map_rank_box(p->access_map, p->shard->rank, &box);
-    for (int d = 0; d < view->ndim; d++) {
+    for (int d = 0; d < operand->ndim; d++) {
         if (p->access_map->has[d]) {
-            view->shape[d] = p->access_map->of[d].size;
-            view->offset[d] = box.offset[d];
+            operand->shape[d] = p->access_map->of[d].size;
+            operand->offset[d] = d == 0 ? operand->offset[d] : box.offset[d];
+            operand->extent[d] = d == 0 ? operand->extent[d] : box.extent[d];
         }
     }
 }
 
-static weft_view view_of(const part *p)
+/* Whether a part's memory is larger than the part along some dimension but the first. */
+static bool has_room(const part *p)
+{
+    bool has = false;
+    for (int d = 1; d < p->layout->ndim && p->access_map != NULL; d++) {
+        has |= p->access_map->has[d];
+    }
+    return has;
+}
+
+static void fill_operand(weft_kernel_operand *operand, const part *p)
 {
     const weft_layout *layout = p->layout;
-    weft_view view = { .dtype = layout->dtype,
-                       .ndim = layout->ndim,
-                       .row_elements = weft_row_elements(layout->ndim, &p->shard->box),
-                       .panel_rows = layout->panel_rows };
+    operand->dtype = layout->dtype;
+    operand->ndim = layout->ndim;
+    operand->panel_rows = layout->panel_rows;
+    operand->row_shift = p->shift;
     for (int d = 0; d < layout->ndim; d++) {
-        view.shape[d] = layout->shape[d];
-        view.offset[d] = p->shard->box.offset[d];
-        view.extent[d] = p->shard->box.extent[d];
+        operand->shape[d] = layout->shape[d];
+        operand->offset[d] = p->shard->box.offset[d];
+        operand->extent[d] = p->shard->box.extent[d];
     }
     if (layout->ndim > 0) {
-        view.offset[0] = p->first;
-        view.extent[0] = p->last - p->first;
+        operand->offset[0] = p->first - p->shift;
+        operand->extent[0] = p->last - p->first;
     }
     if (p->access_map != NULL) {
-        move_windows(&view, p);
+        place_in_source(operand, p);
     }
-    return view;
 }
 
 /* The first row of a part may lie inside a panel. */
@@ -110,7 +164,7 @@ static int64_t offset_in_panel(const part *p, int64_t panel)
 
 static void add_part(weft_task_list *tasks, weft_kernel_operand *operand, int *num_panels, const part *p)
 {
-    operand->view = view_of(p);
+    fill_operand(operand, p);
     operand->first_panel = *num_panels;
     operand->num_panels = (int)p->num_panels;
     for (int64_t i = 0; i < p->num_panels; i++) {
@@ -144,6 +198,28 @@ static int64_t panels_of(const weft_lowering *lowering, const job *j)
     return panels;
 }
 
+static int rooms_of(const job *j)
+{
+    int rooms = 0;
+    for (int i = 0; i < j->num_inputs; i++) {
+        rooms += has_room(&j->inputs[i]);
+    }
+    return rooms;
+}
+
+/* Notes the extents of the inputs' memory where they are larger than the inputs' own. */
+static void add_rooms(weft_kernel_args *args, const job *j)
+{
+    weft_kernel_room *room = weft_kernel_rooms(args);
+    int number = 0;
+    for (int i = 0; i < j->num_inputs; i++) {
+        if (has_room(&j->inputs[i])) {
+            memcpy(room[number].extent, j->inputs[i].shard->box.extent, sizeof(room->extent));
+            args->operands[args->num_outputs + i].room = ++number;
+        }
+    }
+}
+
 static bool add_task(const weft_lowering *lowering, const job *j)
 {
     int64_t needed = panels_of(lowering, j);
@@ -154,8 +230,8 @@ static bool add_task(const weft_lowering *lowering, const job *j)
         return false;
     }
     int num_operands = lowering->num_outputs + j->num_inputs;
-    weft_kernel_args *args =
-        weft_task_begin(lowering->tasks, lowering->operation->kernel, weft_kernel_args_size(num_operands));
+    weft_kernel_args *args = weft_task_begin(lowering->tasks, lowering->operation->kernel,
+                                             weft_kernel_args_size(num_operands, rooms_of(j)));
     if (args == NULL) {
         return false;
     }
@@ -172,6 +248,7 @@ static bool add_task(const weft_lowering *lowering, const job *j)
     for (int i = 0; i < j->num_inputs; i++) {
         add_part(lowering->tasks, &args->operands[lowering->num_outputs + i], &num_panels, &j->inputs[i]);
     }
+    add_rooms(args, j);
     return weft_task_end(lowering->tasks, weft_lowering_position(lowering, j->outputs[0].first));
 }
 
@@ -185,13 +262,15 @@ static bool is_read(const weft_lowering *lowering, int input)
 static void choose_inputs(const weft_lowering *lowering, weft_rows_relation same, int64_t first, int64_t last,
                           job *j)
 {
+    const part *output = &j->outputs[0];
     j->num_inputs = 0;
     for (int i = 0; i < lowering->num_inputs; i++) {
         if (is_read(lowering, i)) {
+            weft_rows_relation rows = lowering->sharding->rows[i];
             part *p = &j->inputs[j->num_inputs++];
-            *p = lowering->sharding->rows[i] == same && same != WEFT_ROWS_ALL
-                     ? part_of(lowering, i, first, last)
-                     : whole_shard(lowering, i);
+            *p = rows == WEFT_ROWS_WINDOW ? rows_through_map(lowering, i, output->first, output->last)
+                 : rows == same && same != WEFT_ROWS_ALL ? part_of(lowering, i, first, last)
+                                                         : all_of_input(lowering, i);
             p->access_map = lowering->access_map[i];
         }
     }
@@ -319,15 +398,6 @@ static bool accumulate(const weft_lowering *lowering, int64_t first, int64_t las
 
 /* ---- all tasks ----------------------------------------------------------------------------------------- */
 
-static bool has_windows_of_rows(const weft_lowering *lowering)
-{
-    bool has = false;
-    for (int i = 0; i < lowering->num_inputs; i++) {
-        has |= lowering->access_map[i] != NULL && lowering->access_map[i]->has[0];
-    }
-    return has;
-}
-
 /* Whether all outputs can be made panel by panel of output 0. */
 static bool goes_by_rows(const weft_lowering *lowering)
 {
@@ -340,11 +410,6 @@ static bool goes_by_rows(const weft_lowering *lowering)
 
 bool weft_lower_kernel(const weft_lowering *lowering)
 {
-    if (has_windows_of_rows(lowering)) {
-        weft_fail(WEFT_ERR_UNSUPPORTED, lowering->function,
-                  "the rule has windows along dimension 0, where kernels take rows by number");
-        return false;
-    }
     if (!goes_by_rows(lowering)) {
         return lower_whole(lowering);
     }

@@ -4,6 +4,7 @@
 
 #include "comm/check_spmd.h"
 #include "dispatch/dispatch.h"
+#include "dispatch/halos.h"
 #include "runtime/codelets.h"
 
 /* ---- checks -------------------------------------------------------------------------------------------- */
@@ -13,7 +14,7 @@ static bool same_terms(const weft_rule_operand *a, const weft_rule_operand *b)
     bool same = a->num_terms == b->num_terms;
     for (int t = 0; t < a->num_terms && same; t++) {
         const weft_rule_term *x = &a->terms[t], *y = &b->terms[t];
-        same = x->num_factors == y->num_factors &&
+        same = x->num_factors == y->num_factors && x->access_map == y->access_map &&
                memcmp(x->factors, y->factors, (size_t)x->num_factors * sizeof(x->factors[0])) == 0;
     }
     return same;
@@ -67,18 +68,6 @@ static bool check_linearity(const char *function, int output, const weft_lineari
         weft_fail(WEFT_ERR_INVALID, function, "outputs[%d].linear has a wrong field: %s", output, wrong);
     }
     return wrong == NULL;
-}
-
-/* What rows are needed only the library's own operations can say. */
-static bool has_access_maps(const weft_rule *rule)
-{
-    bool has = false;
-    for (int i = 0; i < rule->num_inputs; i++) {
-        for (int t = 0; t < rule->inputs[i].num_terms; t++) {
-            has |= rule->inputs[i].terms[t].access_map;
-        }
-    }
-    return has;
 }
 
 static bool is_described(const weft_operation_output *output)
@@ -144,13 +133,9 @@ static bool check_description(const char *function, const weft_operation_descrip
         weft_fail(WEFT_ERR_INVALID, function, "%s", why);
         return false;
     }
-    if (has_access_maps(&rule)) {
-        weft_fail(WEFT_ERR_INVALID, function, "rule \"%s\" has windows (\"~\"), expected whole dimensions",
-                  d->rule);
-        return false;
-    }
     *num_outputs = rule.num_outputs;
-    return check_inputs(function, d, rule.num_inputs) && check_outputs(function, d, &rule);
+    return check_inputs(function, d, rule.num_inputs) && check_outputs(function, d, &rule) &&
+           weft_check_halos(function, d, &rule);
 }
 
 /* ---- registering --------------------------------------------------------------------------------------- */
@@ -167,7 +152,9 @@ static const char *copy_text(char **place, const char *text)
 /* The operation and its texts in one piece of memory; NULL: there is none. */
 static weft_operation *copy_of(const weft_operation_description *d, int num_outputs)
 {
-    size_t size = sizeof(weft_operation) + strlen(d->name) + 1 + strlen(d->rule) + 1;
+    int num_halos = weft_count_halos(d);
+    size_t fixed = sizeof(weft_operation) + (size_t)num_halos * sizeof(weft_operation_halo);
+    size_t size = fixed + strlen(d->name) + 1 + strlen(d->rule) + 1;
     for (int i = 0; i < WEFT_MAX_INPUTS && d->inputs[i].name != NULL; i++) {
         size += strlen(d->inputs[i].name) + 1;
     }
@@ -175,7 +162,8 @@ static weft_operation *copy_of(const weft_operation_description *d, int num_outp
     if (operation == NULL) {
         return NULL;
     }
-    char *place = (char *)(operation + 1);
+    weft_operation_halo *halos = (weft_operation_halo *)(operation + 1);
+    char *place = (char *)operation + fixed;
     operation->name = copy_text(&place, d->name);
     operation->rules[0] = copy_text(&place, d->rule);
     for (int i = 0; i < WEFT_MAX_INPUTS && d->inputs[i].name != NULL; i++) {
@@ -186,6 +174,11 @@ static weft_operation *copy_of(const weft_operation_description *d, int num_outp
     memcpy(operation->outputs, d->outputs, sizeof(operation->outputs));
     operation->num_outputs = num_outputs;
     operation->accumulates = d->accumulates;
+    weft_halos_copy(d, halos);
+    operation->num_halos = num_halos;
+    operation->halos = halos;
+    operation->halo = d->halo;
+    operation->window = num_halos > 0 ? weft_window_of_halo : NULL;
     return operation;
 }
 
@@ -201,6 +194,12 @@ static uint64_t fingerprint(const weft_operation_description *d)
         hash = weft_hash_bytes(numbers, sizeof(numbers), hash);
     }
     hash = weft_hash_u64(hash ^ d->accumulates);
+    for (int h = 0, count = weft_count_halos(d); h < count; h++) {
+        const weft_halo *halo = &d->halos[h];
+        const int64_t numbers[] = { halo->input, halo->letter, halo->before,
+                                    halo->after, halo->times,  halo->over };
+        hash = weft_hash_bytes(numbers, sizeof(numbers), hash);
+    }
     for (int i = 0; i < WEFT_MAX_INPUTS && d->inputs[i].name != NULL; i++) {
         const uint64_t types[] = { d->inputs[i].types, d->inputs[i].type_of_first };
         hash = weft_hash_bytes(types, sizeof(types), hash);

@@ -13,9 +13,7 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return -floor_div(-a, b);
 }
 
-/* The source indices [*begin, *end) that rows [first, first + extent) of `cut` read; empty, at the end, if
- * none. */
-static void window_of(const weft_window *w, int64_t first, int64_t extent, int64_t *begin, int64_t *end)
+void weft_window_range(const weft_window *w, int64_t first, int64_t extent, int64_t *begin, int64_t *end)
 {
     *begin = *end = w->size;
     if (extent == 0) {
@@ -93,7 +91,7 @@ static void part_box(const weft_access_map *access_map, const int64_t coordinate
     for (int d = 0; d < access_map->cut->ndim; d++) {
         if (access_map->has[d]) {
             int64_t begin, end;
-            window_of(&access_map->of[d], box->offset[d], box->extent[d], &begin, &end);
+            weft_window_range(&access_map->of[d], box->offset[d], box->extent[d], &begin, &end);
             box->offset[d] = begin;
             box->extent[d] = end - begin;
         }

@@ -61,6 +61,9 @@ typedef struct weft_window {
     int64_t times, over, before, after;
 } weft_window;
 
+/* The source's indices [*begin, *end) that rows [first, first + extent) read; empty, at the end, if none. */
+void weft_window_range(const weft_window *w, int64_t first, int64_t extent, int64_t *begin, int64_t *end);
+
 /* A move stage whose target gives each rank the indices that its part of another layout reads (a halo, for
  * instance). The target is a tensor of its own with the placements of `cut`. Along a mapped dimension its
  * size is the number of parts times weft_access_map_largest(); a rank's indices lie at the beginning of

@@ -28,8 +28,7 @@ typedef weft_status (*weft_choose_function)(const weft_call_layouts *call, weft_
 typedef void (*weft_rule_function)(const weft_call_layouts *call, char *text, size_t size);
 
 /* The indices of an input's dimension that some rows of its factor read, if the rule says "~": all fields
- * but the size. For dimension 0 the operation has a lowering of its own, because kernels take rows by
- * number. PURE. */
+ * but the size. PURE. */
 typedef weft_window (*weft_window_function)(const weft_call_layouts *call, int input, int dim);
 
 /* How a call becomes tasks (src/dispatch). */
@@ -44,6 +43,12 @@ struct weft_call;
 typedef bool (*weft_expand_function)(const struct weft_call *call, weft_tensor *outputs[]);
 /* Whether a call with these layouts expands. PURE. */
 typedef bool (*weft_expands_function)(const weft_call_layouts *call);
+
+/* One of a program's own operation. */
+typedef struct weft_operation_halo {
+    weft_halo halo;
+    int dim; /* of the input; negative: from the end */
+} weft_operation_halo;
 
 struct weft_operation {
     const char *name;                  /* for traces */
@@ -62,6 +67,9 @@ struct weft_operation {
     weft_operation_output outputs[WEFT_MAX_OUTPUTS];
     /* Of an operation that is registered; others are called by functions that know. */
     int num_inputs;
+    int num_halos;
+    const weft_operation_halo *halos;
+    weft_halo_function halo; /* NULL: they do not depend on the call */
     /* Write-only, in place: the output becomes input 1, where there is one, and takes over its memory where it can. */
     bool overwrites;
     /* Access maps are placed in the output if they can be: their data lands there, and the lowering leaves

@@ -146,15 +146,37 @@ static weft_status check_outputs(const weft_call_layouts *call, const weft_bindi
 
 /* ---- the search ---------------------------------------------------------------------------------------- */
 
-static void list_windows(const weft_call_layouts *call, const weft_binding *binding,
-                         weft_window windows[][WEFT_MAX_DIMS])
+/* Whether the indices that `rows` rows read of a dimension can be computed with 64 bits. */
+static bool is_window(const weft_window *w, int64_t rows, int64_t size)
+{
+    const int64_t bound = INT64_MAX / 4;
+    int64_t last, behind;
+    return w->over >= 1 && w->times != 0 && w->times > -bound && w->times < bound && w->before > -bound &&
+           w->before < bound && w->after > -bound && w->after < bound &&
+           weft_mul_checked(rows, w->times < 0 ? -w->times : w->times, &last) && last < bound &&
+           weft_mul_checked(size, w->over, &behind) && behind < bound;
+}
+
+static weft_status list_windows(const weft_call_layouts *call, const weft_binding *binding,
+                                weft_window windows[][WEFT_MAX_DIMS], char *why, size_t why_size)
 {
     for (int i = 0; i < binding->num_inputs; i++) {
         for (int d = 0; d < binding->input_ndim[i]; d++) {
-            windows[i][d] =
-                binding->input_access[i][d] ? call->operation->window(call, i, d) : (weft_window){ 0 };
+            weft_window *w = &windows[i][d];
+            *w = binding->input_access[i][d] ? call->operation->window(call, i, d) : (weft_window){ 0 };
+            int64_t size = call->inputs[i]->shape[d];
+            if (binding->input_access[i][d] &&
+                !is_window(w, binding->factors[binding->input_factor_of[i][d]].size, size)) {
+                snprintf(why, why_size,
+                         "the halo of %s in dimension %d (before %lld, after %lld, times %lld, over %lld) is "
+                         "out of range",
+                         call->operation->inputs[i].name, d, (long long)w->before, (long long)w->after,
+                         (long long)w->times, (long long)w->over);
+                return WEFT_ERR_INVALID;
+            }
         }
     }
+    return WEFT_OK;
 }
 
 static void list_outputs(const weft_call_layouts *call, int num_outputs, weft_output_kind outputs[])
@@ -193,7 +215,10 @@ static weft_status shard_by_rule(const weft_sharding_world *world, const weft_ca
         return status;
     }
     weft_window windows[WEFT_MAX_INPUTS][WEFT_MAX_DIMS];
-    list_windows(call, &binding, windows);
+    status = list_windows(call, &binding, windows, why, why_size);
+    if (status != WEFT_OK) {
+        return status;
+    }
     weft_search search = {
         .table = world->table,
         .topology = world->topology,

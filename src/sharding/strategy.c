@@ -88,16 +88,16 @@ int weft_strategy_list(const weft_binding *binding, const weft_output_kind outpu
 weft_rows_relation weft_binding_rows(const weft_binding *binding, int input)
 {
     int factor = binding->input_ndim[input] > 0 ? binding->input_factor_of[input][0] : -1;
-    if (factor < 0 || binding->factors[factor].whole || binding->input_inner[input][0] != 1 ||
-        binding->input_access[input][0]) {
+    if (factor < 0 || binding->factors[factor].whole || binding->input_inner[input][0] != 1) {
         return WEFT_ROWS_ALL;
     }
     const weft_bound_output *output = &binding->outputs[0];
+    bool access_map = binding->input_access[input][0];
     if (output->ndim > 0 && output->factor_of[0] == factor) {
-        return output->inner[0] == 1 ? WEFT_ROWS_SAME : WEFT_ROWS_ALL;
+        return output->inner[0] != 1 ? WEFT_ROWS_ALL : access_map ? WEFT_ROWS_WINDOW : WEFT_ROWS_SAME;
     }
     bool of_first = binding->input_ndim[0] > 0 && binding->input_factor_of[0][0] == factor &&
-                    binding->input_inner[0][0] == 1 && !binding->input_access[0][0];
+                    binding->input_inner[0][0] == 1 && !binding->input_access[0][0] && !access_map;
     return (binding->factors[factor].contracted & 1) && of_first ? WEFT_ROWS_SUMMED : WEFT_ROWS_ALL;
 }
 

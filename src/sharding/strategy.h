@@ -35,6 +35,7 @@ int weft_strategy_list(const weft_binding *binding, const weft_output_kind outpu
 typedef enum weft_rows_relation {
     WEFT_ROWS_ALL = 0, /* all rows of the rank */
     WEFT_ROWS_SAME,    /* the rows with the same numbers */
+    WEFT_ROWS_WINDOW,  /* those that the rows with the same numbers read through the access map */
     WEFT_ROWS_SUMMED   /* all, and they are contracted: they may come piece by piece */
 } weft_rows_relation;
 

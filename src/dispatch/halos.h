@@ -1,0 +1,16 @@
+/* Halos of a program's own operations: access maps, by the letters of its rule. */
+#ifndef WEFT_SRC_DISPATCH_HALOS_H
+#define WEFT_SRC_DISPATCH_HALOS_H
+
+#include "sharding/operation.h"
+
+int weft_count_halos(const weft_operation_description *description);
+/* Whether there is one halo for each "~" of the rule, and no other. False with the error kept. */
+bool weft_check_halos(const char *function, const weft_operation_description *description,
+                      const weft_rule *rule);
+/* Of a description that has been checked: weft_count_halos() of them. */
+void weft_halos_copy(const weft_operation_description *description, weft_operation_halo halos[]);
+/* The window function of these operations. */
+weft_window weft_window_of_halo(const weft_call_layouts *call, int input, int dim);
+
+#endif
