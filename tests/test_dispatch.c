@@ -273,8 +273,7 @@ static void test_fake_world(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
-/* A call for each of more attributes than the cache keeps: what it has forgotten is chosen again, the
- * same. */
+/* A call for each of more attributes than the budget allows: forgotten layouts are chosen again, the same. */
 static void test_cache_is_bounded(void **state)
 {
     (void)state;
@@ -282,6 +281,7 @@ static void test_cache_is_bounded(void **state)
     weft_config config = WEFT_CONFIG_DEFAULT;
     config.world = WEFT_WORLD_FAKE;
     config.fake_size = 4;
+    config.cache_bytes = 8 << 20;
     assert_int_equal(weft_init(&config), WEFT_OK);
     int64_t shape[] = { 8, 2 * SLICES };
     weft_placement rows = weft_shard(0);

@@ -343,6 +343,7 @@ static void test_environment(void **state)
         { THIS_ROW, "WEFT_SEED", "abc" },
         { THIS_ROW, "WEFT_WORKERS", "0" },
         { THIS_ROW, "WEFT_POOL_BYTES", "-1" },
+        { THIS_ROW, "WEFT_CACHE_BYTES", "-1" },
         { THIS_ROW, "WEFT_TIMEOUT_S", "soon" },
         { THIS_ROW, "WEFT_PANEL_BYTES", "0" },
         { THIS_ROW, "WEFT_PANEL_ROWS", "0" },
@@ -372,6 +373,7 @@ static void test_environment(void **state)
         { THIS_ROW, { .ranks = -1 }, "ranks" },
         { THIS_ROW, { .workers = -1 }, "workers" },
         { THIS_ROW, { .pool_bytes = -1 }, "pool_bytes" },
+        { THIS_ROW, { .cache_bytes = -1 }, "cache_bytes" },
         { THIS_ROW, { .ranks = 2, .local_ranks = 2 }, "ranks" },
         { THIS_ROW, { .world = WEFT_WORLD_FAKE, .fake_size = 1 << 30 }, "ranks" },
     };

@@ -386,7 +386,7 @@ static void test_plans_are_bounded(void **state)
     (void)state;
     enum { MAX_BYTES = 100000, MAX_SHAPES = 60 };
     start();
-    weft_runtime.tensors->max_plan_bytes = MAX_BYTES;
+    weft_runtime.call_cache.budget = MAX_BYTES;
     int64_t all = MAX_RANKS;
     weft_mesh *mesh = weft_mesh_create(1, &all, NULL);
     weft_placement rows = weft_shard(0), columns = weft_shard(1);
@@ -400,7 +400,7 @@ static void test_plans_are_bounded(void **state)
             for (int i = 0; i < 4; i++) { /* in flight while their plans go */
                 sum = weft_redistribute(sum, mesh, i % 2 == 0 ? &columns : &rows);
             }
-            assert_true(weft_runtime.tensors->plan_bytes <= MAX_BYTES);
+            assert_true(weft_runtime.call_cache.bytes <= MAX_BYTES);
             double values[MAX_SHAPES * MAX_RANKS];
             assert_int_equal(weft_to_host(sum, values, sizeof(values)), WEFT_OK);
             for (int64_t i = 0; i < size * MAX_RANKS; i++) {
@@ -412,7 +412,7 @@ static void test_plans_are_bounded(void **state)
         misses[turn] = counters.plan_misses;
     }
     assert_true(misses[1] > misses[0]); /* they had been dropped */
-    weft_runtime.tensors->max_plan_bytes = (size_t)1 << 30;
+    weft_runtime.call_cache.budget = (size_t)1 << 30;
     weft_scope_open();
     weft_tensor *again = weft_full(WEFT_F64, 1, (int64_t[]){ 5 }, 1, mesh, &rows);
     weft_redistribute(again, mesh, NULL);

@@ -1,10 +1,11 @@
-/* Task lists that are kept: which calls make none any more, and how many bytes they take. */
+/* What calls leave behind: which calls make no task lists any more, how many bytes these take, and what goes first. */
 #include "support.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "dispatch/cache.h"
+#include "tensor/state.h"
 
 /* Lists that are made, by operations and redistributions: linked in front of weft_task_list_finish() (--wrap). */
 bool __real_weft_task_list_finish(weft_task_list *list);
@@ -202,9 +203,135 @@ static void test_bytes_of_single_rows(void **state)
     assert_true(kept.most < 70);
 }
 
+/* ---- the budget ---------------------------------------------------------------------------------------- */
+
+static size_t bytes_of_call(const weft_cached_call *call)
+{
+    return sizeof(*call) + (call->has_tasks ? weft_task_list_bytes(&call->tasks) - sizeof(call->tasks) : 0);
+}
+
+/* Counts what is kept anew, from what the entries are. */
+static void check_budget(const weft_lru *cache, const weft_map *calls)
+{
+    assert_true(cache->bytes <= cache->budget);
+    size_t bytes = 0;
+    for (const weft_lru_entry *entry = cache->newest; entry != NULL; entry = entry->older) {
+        size_t own = entry->map == calls ? bytes_of_call((const weft_cached_call *)entry) : sizeof(weft_cached_plan);
+        assert_true(entry->map == calls ? entry->bytes == own + WEFT_LRU_ENTRY_BYTES : entry->bytes > own);
+        assert_int_equal(entry->holds, 0);
+        bytes += entry->bytes;
+    }
+    assert_int_equal(bytes, cache->bytes);
+}
+
+/* A call and a redistribution; whether their layouts, plans and lists were there. */
+static void call_with(weft_mesh *mesh, int64_t rows, int times, uint64_t *dispatch_misses, uint64_t *plan_misses)
+{
+    const weft_placement sharded[] = { weft_shard(0) }, everywhere[] = { weft_replicate() };
+    weft_counters before, after;
+    weft_get_counters(&before);
+    weft_scope_open();
+    weft_tensor *x = weft_empty(WEFT_F32, 2, (int64_t[]){ rows, 1 }, mesh, sharded);
+    for (int i = 0; i < times; i++) {
+        weft_redistribute(weft_neg(x), mesh, everywhere);
+    }
+    weft_scope_close();
+    weft_get_counters(&after);
+    *dispatch_misses = after.dispatch_misses - before.dispatch_misses;
+    *plan_misses = after.plan_misses - before.plan_misses;
+}
+
+/* 10,000 layouts, each used twice at once, and one of them time and again. */
+static void test_budget(void **state)
+{
+    (void)state;
+    enum { LAYOUTS = 10000, BUDGET = 1 << 20, OFTEN = 50 };
+    setenv("WEFT_PANEL_ROWS", "1024", 1);
+    weft_config config = WEFT_CONFIG_DEFAULT;
+    config.ranks = 2;
+    config.workers = 1;
+    config.cache_bytes = BUDGET;
+    assert_int_equal(weft_init(&config), WEFT_OK);
+    weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 2 }, NULL);
+    const weft_lru *cache = &weft_runtime.call_cache;
+    uint64_t misses, plan_misses;
+    size_t most = 0;
+    call_with(mesh, 1, 1, &misses, &plan_misses);
+    const weft_map *calls = cache->newest->map == &weft_runtime.tensors->plans ? cache->oldest->map : cache->newest->map;
+    for (int64_t i = 1; i <= LAYOUTS; i++) {
+        call_with(mesh, 1 + i, 2, &misses, &plan_misses);
+        assert_int_equal(misses, 1);
+        assert_int_equal(plan_misses, 1);
+        assert_true(cache->bytes <= BUDGET);
+        most = cache->bytes > most ? cache->bytes : most;
+        if (i % OFTEN == 0) { /* it stays, however many come */
+            check_budget(cache, calls);
+            call_with(mesh, 1, 1, &misses, &plan_misses);
+            assert_int_equal(misses, 0);
+            assert_int_equal(plan_misses, 0);
+        }
+    }
+    assert_true(most > BUDGET - 16384);
+    /* From the newest to the oldest: those that are there, and none behind the first that is not. */
+    size_t kept_layouts = 0;
+    for (int64_t i = LAYOUTS; i > 0; i--, kept_layouts++) {
+        call_with(mesh, 1 + i, 1, &misses, &plan_misses);
+        if (misses > 0) {
+            break;
+        }
+    }
+    assert_in_range(kept_layouts, 2 * OFTEN, LAYOUTS / 4);
+    print_message("# of %d layouts in %d bytes %zu were kept\n", LAYOUTS, BUDGET, kept_layouts);
+    for (int64_t i = 1; i < 20; i++) {
+        call_with(mesh, 1 + i, 1, &misses, &plan_misses);
+        assert_int_equal(misses, 1);
+    }
+    stop();
+}
+
+/* A list is worth keeping when it is used again: the third call makes none. */
+static void test_second_use(void **state)
+{
+    (void)state;
+    start(2, "1024");
+    weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 2 }, NULL);
+    uint64_t misses[2];
+    static const int64_t expected[] = { 2, 2, 0, 0 };
+    for (size_t i = 0; i < WEFT_ARRAY_SIZE(expected); i++) {
+        lists_made = 0;
+        size_t before = weft_runtime.call_cache.bytes;
+        call_with(mesh, 100, 1, &misses[0], &misses[1]);
+        assert_int_equal(lists_made, expected[i]);
+        assert_int_equal(misses[0] + misses[1], i == 0 ? 2 : 0);
+        assert_int_equal(weft_runtime.call_cache.bytes > before, i < 2);
+    }
+    stop();
+}
+
+/* Without a budget all is made anew, and nothing is lost or left. */
+static void test_no_budget(void **state)
+{
+    (void)state;
+    setenv("WEFT_CACHE_BYTES", "0", 1);
+    start(2, "1024");
+    unsetenv("WEFT_CACHE_BYTES");
+    weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 2 }, NULL);
+    uint64_t misses, plan_misses;
+    call_with(mesh, 100, 5, &misses, &plan_misses);
+    assert_int_equal(misses, 5);
+    assert_int_equal(plan_misses, 5);
+    assert_int_equal(weft_runtime.call_cache.bytes, 0);
+    stop();
+}
+
 int main(void)
 {
+    setenv("WEFT_TASK_CACHE", "on", 1); /* this is about what is kept */
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_second_use),
+        cmocka_unit_test(test_no_budget),
+        /* Before tests that leave glibc much free memory, all of which MALLOC_PERTURB_ has each realloc() fill. */
+        cmocka_unit_test(test_budget),
         cmocka_unit_test(test_rings_are_kept),
         cmocka_unit_test(test_bytes_of_char_lm),
         cmocka_unit_test(test_bytes_of_single_rows),

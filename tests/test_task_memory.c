@@ -223,6 +223,7 @@ static void test_tasks_of_all_sizes(void **state)
 
 int main(void)
 {
+    setenv("WEFT_TASK_CACHE", "on", 1); /* this is about what is kept */
     submits = true;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_allocations),

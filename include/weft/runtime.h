@@ -50,6 +50,9 @@ typedef struct weft_config {
     int64_t pool_bytes; /**< WEFT_POOL_BYTES: memory of released tensors that is kept for reuse or on its way
                            back to the system, StarPU's handles included (2.5 KB or more for each panel);
                            default a quarter of the machine's, divided by its processes */
+    int64_t cache_bytes; /**< WEFT_CACHE_BYTES: memory for what calls leave behind for calls like them: layouts chosen,
+                            plans of redistributions, lists of tasks. Least recently used ones go first; default
+                            128 MiB. WEFT_CACHE_BYTES=0: nothing is kept */
     int timeout_s; /**< WEFT_TIMEOUT_S: seconds after which messages that do not move, or a process that does
                         not come, break the world (see weft_wait()); default 1800. WEFT_TIMEOUT_S=0: never */
     int64_t max_pending_tasks; /**< WEFT_MAX_PENDING_TASKS: tasks of this process that may be pending before a
@@ -60,7 +63,7 @@ typedef struct weft_config {
 
 #define WEFT_CONFIG_DEFAULT                                                                                  \
     {                                                                                                        \
-        WEFT_WORLD_AUTO, 0, 0, 0, 0, 0, 0, 0, 0, 0                                                           \
+        WEFT_WORLD_AUTO, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                                        \
     }
 
 /** Sets all fields to 0, and `size`. */

@@ -1,6 +1,6 @@
 /* src/base: used by every floor. Status and type names (weft/base.h), checked arithmetic, growable arrays,
- * hashes; map.h: the hash map; text.h: the text builder; handles.h: handles. Pure C: no threads, no
- * StarPU, no MPI. */
+ * hashes; map.h: the hash map; lru.h: a budget for kept data; text.h: the text builder; handles.h: handles.
+ * Pure C: no threads, no StarPU, no MPI. */
 #ifndef WEFT_SRC_BASE_H
 #define WEFT_SRC_BASE_H
 

@@ -4,72 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dispatch/expansion.h"
-
 typedef struct weft_dispatch {
-    weft_map calls;                    /* weft_cached_call */
-    weft_cached_call *newest, *oldest; /* by their last use */
-    size_t task_bytes;                 /* of all lists that are kept */
+    weft_map calls;      /* weft_cached_call */
+    weft_map expansions; /* weft_expansion */
     weft_rule_table rules;
     weft_map warned; /* operations that a warning was given of: a set */
     weft_forced_sharding forced;
-    weft_expansions expansions;
 } weft_dispatch_state;
-
-/* At most so many entries, of 1.5 KB each, and so many bytes of task lists: a program whose attributes never
- * repeat (a window that slides over its data) would else fill the memory. */
-enum { MAX_CALLS = 1 << 15, MAX_TASK_BYTES = 64 << 20 };
-
-/* ---- the order of last use ----------------------------------------------------------------------------- */
-
-static void unlink_entry(weft_dispatch_state *state, weft_cached_call *entry)
-{
-    *(entry->newer == NULL ? &state->newest : &entry->newer->older) = entry->older;
-    *(entry->older == NULL ? &state->oldest : &entry->older->newer) = entry->newer;
-    entry->newer = entry->older = NULL;
-}
-
-static void link_newest(weft_dispatch_state *state, weft_cached_call *entry)
-{
-    entry->older = state->newest;
-    *(state->newest == NULL ? &state->oldest : &state->newest->newer) = entry;
-    state->newest = entry;
-}
-
-static void drop_tasks(weft_dispatch_state *state, weft_cached_call *entry)
-{
-    if (entry->has_tasks) {
-        weft_task_list_free(&entry->tasks);
-        state->task_bytes -= entry->task_bytes;
-        entry->has_tasks = false;
-    }
-}
-
-/* The slot of an entry that is there. */
-static weft_map_slot *slot_of(const weft_dispatch_state *state, const weft_cached_call *entry)
-{
-    weft_map_slot *slot = weft_map_first(&state->calls, entry->hash);
-    while (slot->value != entry) {
-        slot = weft_map_next(&state->calls, slot);
-    }
-    return slot;
-}
-
-static void free_entry(weft_cached_call *entry)
-{
-    if (entry != NULL) {
-        free(entry->access_maps);
-        free(entry);
-    }
-}
-
-static void forget_call(weft_dispatch_state *state, weft_cached_call *entry)
-{
-    weft_map_remove(&state->calls, slot_of(state, entry));
-    unlink_entry(state, entry);
-    drop_tasks(state, entry);
-    free_entry(entry);
-}
 
 /* ---- start and stop ------------------------------------------------------------------------------------ */
 
@@ -89,13 +30,11 @@ void weft_dispatch_stop(void)
     if (state == NULL) {
         return;
     }
-    while (state->newest != NULL) {
-        forget_call(state, state->newest);
-    }
+    weft_lru_clear(&weft_runtime.call_cache);
     weft_map_free(&state->calls);
+    weft_map_free(&state->expansions);
     weft_rule_table_free(&state->rules);
     weft_map_free(&state->warned);
-    weft_expansions_free(&state->expansions);
     free(state);
     weft_runtime.dispatch = NULL;
 }
@@ -108,7 +47,7 @@ int64_t weft_dispatch_force(int64_t combination)
     return most;
 }
 
-weft_expansions *weft_expansions_kept(void)
+weft_map *weft_expansions_kept(void)
 {
     return &weft_runtime.dispatch->expansions;
 }
@@ -169,20 +108,32 @@ static bool entry_is(const weft_cached_call *entry, const weft_cache_key *key)
 
 weft_cached_call *weft_cache_find(const weft_cache_key *key)
 {
-    weft_dispatch_state *state = weft_runtime.dispatch;
-    weft_map_slot *slot = weft_map_first(&state->calls, key->hash);
+    const weft_map *calls = &weft_runtime.dispatch->calls;
+    weft_map_slot *slot = weft_map_first(calls, key->hash);
     while (slot != NULL && !entry_is(slot->value, key)) {
-        slot = weft_map_next(&state->calls, slot);
+        slot = weft_map_next(calls, slot);
     }
     if (slot == NULL) {
         return NULL;
     }
-    weft_cached_call *entry = slot->value;
-    if (entry != state->newest) {
-        unlink_entry(state, entry);
-        link_newest(state, entry);
+    weft_cached_call *found = slot->value;
+    weft_lru_hold(&found->entry);
+    return found;
+}
+
+void weft_cache_release(weft_cached_call *cached)
+{
+    if (cached != NULL) {
+        weft_lru_release(&cached->entry);
     }
-    return entry;
+}
+
+static void destroy(weft_lru_entry *entry)
+{
+    weft_cached_call *cached = (weft_cached_call *)entry;
+    weft_task_list_free(&cached->tasks);
+    free(cached->access_maps);
+    free(cached);
 }
 
 /* False: no memory. */
@@ -208,27 +159,29 @@ static bool copy_maps(weft_cached_call *entry, const weft_cache_key *key)
 weft_cached_call *weft_cache_add(const char *function, const weft_cache_key *key,
                                  const weft_sharding *sharding)
 {
-    weft_dispatch_state *state = weft_runtime.dispatch;
     const weft_call_layouts *call = &key->layouts;
-    if (state->calls.count == MAX_CALLS) {
-        forget_call(state, state->oldest);
+    weft_cached_call *added = calloc(1, sizeof(*added));
+    if (added != NULL) {
+        added->num_inputs = call->num_inputs;
     }
-    weft_cached_call *entry = calloc(1, sizeof(*entry));
-    if (entry != NULL) {
-        entry->num_inputs = call->num_inputs;
-    }
-    if (entry == NULL || !copy_maps(entry, key) || !weft_map_add(&state->calls, key->hash, entry)) {
-        free_entry(entry);
+    if (added == NULL || !copy_maps(added, key)) {
+        free(added);
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for the layouts");
         return NULL;
     }
-    entry->operation = call->operation;
-    memcpy(entry->inputs, call->inputs, (size_t)call->num_inputs * sizeof(call->inputs[0]));
-    entry->attributes = *call->attributes;
-    entry->sharding = *sharding;
-    entry->hash = key->hash;
-    link_newest(state, entry);
-    return entry;
+    added->operation = call->operation;
+    memcpy(added->inputs, call->inputs, (size_t)call->num_inputs * sizeof(call->inputs[0]));
+    added->attributes = *call->attributes;
+    added->sharding = *sharding;
+    added->entry.destroy = destroy;
+    size_t num_maps = 0;
+    for (int i = 0; i < call->num_inputs; i++) {
+        num_maps += key->access_map[i] != NULL;
+    }
+    weft_lru_hold(&added->entry);
+    weft_lru_keep(&weft_runtime.call_cache, &weft_runtime.dispatch->calls, key->hash, &added->entry,
+                  sizeof(*added) + num_maps * sizeof(*added->access_maps));
+    return added;
 }
 
 bool weft_cache_wants_tasks(weft_cached_call *cached)
@@ -238,20 +191,12 @@ bool weft_cache_wants_tasks(weft_cached_call *cached)
 
 void weft_cache_keep_tasks(weft_cached_call *cached, weft_task_list *tasks)
 {
-    weft_dispatch_state *state = weft_runtime.dispatch;
-    size_t bytes = weft_task_list_bytes(tasks);
-    if (bytes > MAX_TASK_BYTES) {
-        return;
+    /* The structure itself is a part of the entry. */
+    if (weft_lru_grow(&cached->entry, weft_task_list_bytes(tasks) - sizeof(*tasks))) {
+        cached->tasks = *tasks;
+        cached->has_tasks = true;
+        *tasks = (weft_task_list){ .failed = false };
     }
-    for (weft_cached_call *old = state->oldest; state->task_bytes + bytes > MAX_TASK_BYTES;
-         old = old->newer) {
-        drop_tasks(state, old);
-    }
-    cached->tasks = *tasks;
-    cached->task_bytes = bytes;
-    cached->has_tasks = true;
-    state->task_bytes += bytes;
-    *tasks = (weft_task_list){ .failed = false };
 }
 
 bool weft_cache_first_warning(const weft_operation *operation)

@@ -38,7 +38,12 @@ bool weft_composite_accepts(const weft_call *call, weft_tensor_impl *const input
     weft_cached_call *cached;
     int guessed;
     bool has_rule = call->operation->expands != NULL && call->num_inputs > 0;
-    return !has_rule || weft_obtain_layouts(call, inputs, &own, &guessed, &cached) != NULL;
+    if (!has_rule) {
+        return true;
+    }
+    bool accepts = weft_obtain_layouts(call, inputs, &own, &guessed, &cached) != NULL;
+    weft_cache_release(cached);
+    return accepts;
 }
 
 /* Outputs that a scope has are handed to the enclosing one; an input that is an output gets one more reference, but in
@@ -84,13 +89,10 @@ static bool carry_body_out(const weft_call *call, weft_tensor *outputs[])
 
 static bool run_composite(const weft_call *call, weft_tensor_impl *const inputs[], weft_tensor *outputs[])
 {
-    bool owned = false;
-    weft_expansion *expansion = weft_expansion_obtain(call, inputs, &owned);
+    weft_expansion *expansion = weft_expansion_obtain(call, inputs);
     bool right = weft_dispatch_check_spmd(call, inputs, expansion != NULL) && expansion != NULL;
     bool done = right && weft_expansion_run(expansion, call, inputs, outputs);
-    if (owned) {
-        weft_expansion_free(expansion);
-    }
+    weft_expansion_release(expansion);
     return done;
 }
 

@@ -16,7 +16,7 @@ typedef struct operands {
     const weft_access_map *access_map[WEFT_MAX_INPUTS]; /* see weft_lowering */
     int num_outputs;
     weft_tensor_impl *outputs[WEFT_MAX_OUTPUTS];
-    weft_cached_call *cached; /* where its tasks are kept; NULL: nowhere */
+    weft_cached_call *cached; /* where its layouts and its tasks are kept; NULL: nowhere */
 } operands;
 
 /* Of several inputs that are changed, each must be a tensor of its own. False with the error kept. */
@@ -208,7 +208,7 @@ static bool run_tasks(const operands *o)
         .operation = call->operation,
     };
     weft_runtime.operations++;
-    weft_cached_call *cached = o->cached;
+    weft_cached_call *cached = weft_runtime.task_cache == WEFT_TASK_CACHE_OFF ? NULL : o->cached;
     if (cached != NULL && cached->has_tasks) {
         bool right = weft_runtime.task_cache != WEFT_TASK_CACHE_CHECK || check_tasks(o);
         return right && weft_task_list_run(&cached->tasks, &bindings);
@@ -342,10 +342,11 @@ bool weft_dispatch_accepts(const weft_call *call)
 {
     weft_tensor_impl *inputs[WEFT_MAX_INPUTS];
     weft_sharding own;
-    weft_cached_call *cached;
+    weft_cached_call *cached = NULL;
     int guessed;
     bool accepts =
         check_inputs(call, inputs) && weft_obtain_layouts(call, inputs, &own, &guessed, &cached) != NULL;
+    weft_cache_release(cached);
     if (!accepts) {
         weft_dispatch_check_spmd(call, inputs, false);
     }
@@ -411,8 +412,8 @@ static bool move_and_make(operands *o)
     return done;
 }
 
-/* The call of an operation that becomes tasks by itself. */
-static bool dispatch(operands *o)
+/* The call of an operation that becomes tasks by itself; o->cached is released afterwards. */
+static bool dispatch_held(operands *o)
 {
     const weft_call *call = o->call;
     weft_tensor_impl **inputs = o->inputs;
@@ -437,10 +438,14 @@ static bool dispatch(operands *o)
         weft_warn_of_guess(call, guessed, inputs[guessed]->layout);
     }
     memcpy(o->access_map, call->access_map, sizeof(o->access_map));
-    if (weft_runtime.task_cache == WEFT_TASK_CACHE_OFF) {
-        o->cached = NULL;
-    }
     return needs_moves(call, sharding, inputs) ? move_and_make(o) : make_outputs(o);
+}
+
+static bool dispatch(operands *o)
+{
+    bool done = dispatch_held(o);
+    weft_cache_release(o->cached);
+    return done;
 }
 
 /* ---- every call of an operation ------------------------------------------------------------------------- */

@@ -88,11 +88,9 @@ static bool find_last_uses(const char *function, weft_expansion *expansion)
     return true;
 }
 
-void weft_expansion_free(weft_expansion *expansion)
+static void destroy(weft_lru_entry *entry)
 {
-    if (expansion == NULL) {
-        return;
-    }
+    weft_expansion *expansion = (weft_expansion *)entry;
     for (size_t i = 0; i < expansion->steps.count; i++) {
         free(steps_of(expansion)[i].call);
     }
@@ -100,6 +98,13 @@ void weft_expansion_free(weft_expansion *expansion)
     free(expansion->outputs);
     free(expansion->key);
     free(expansion);
+}
+
+void weft_expansion_release(weft_expansion *expansion)
+{
+    if (expansion != NULL) {
+        weft_lru_release(&expansion->entry);
+    }
 }
 
 /* ---- expanding ----------------------------------------------------------------------------------------- */
@@ -144,7 +149,7 @@ static bool carry_body_out(const weft_call *call, weft_expansion *expansion, wef
     return done;
 }
 
-/* NULL with the error kept. */
+/* Held, and not kept. NULL with the error kept. */
 static weft_expansion *expand(const weft_call *call, weft_tensor_impl *const inputs[])
 {
     if (!weft_composite_accepts(call, inputs)) {
@@ -161,6 +166,8 @@ static weft_expansion *expand(const weft_call *call, weft_tensor_impl *const inp
         free(numbers);
         return NULL;
     }
+    expansion->entry.destroy = destroy;
+    weft_lru_hold(&expansion->entry);
     expansion->num_inputs = expansion->num_tensors = num_inputs;
     expansion->num_outputs = num_outputs;
     expansion->outputs = numbers;
@@ -172,7 +179,7 @@ static weft_expansion *expand(const weft_call *call, weft_tensor_impl *const inp
     weft_scope_close();
     free(tensors);
     if (!done) {
-        weft_expansion_free(expansion);
+        weft_expansion_release(expansion);
     }
     return done ? expansion : NULL;
 }
@@ -258,104 +265,29 @@ static void free_key(key *k)
 
 /* ---- those that are kept ------------------------------------------------------------------------------- */
 
-enum { FIRST_BUCKETS = 64, MAX_EXPANSIONS = 1 << 13, MAX_BYTES = 32 << 20 };
-
-static void unlink_used(weft_expansions *kept, weft_expansion *e)
+static weft_expansion *find(const weft_map *kept, const key *k, uint64_t hash)
 {
-    *(e->newer == NULL ? &kept->newest : &e->newer->older) = e->older;
-    *(e->older == NULL ? &kept->oldest : &e->older->newer) = e->newer;
-}
-
-static void link_used(weft_expansions *kept, weft_expansion *e)
-{
-    e->newer = NULL;
-    e->older = kept->newest;
-    *(kept->newest == NULL ? &kept->oldest : &kept->newest->newer) = e;
-    kept->newest = e;
-}
-
-static weft_expansion **bucket_of(const weft_expansions *kept, uint64_t hash)
-{
-    return &kept->buckets[hash & (kept->num_buckets - 1)];
-}
-
-static void forget(weft_expansions *kept, weft_expansion *e)
-{
-    weft_expansion **link = bucket_of(kept, e->hash);
-    while (*link != e) {
-        link = &(*link)->next;
+    for (weft_map_slot *slot = weft_map_first(kept, hash); slot != NULL; slot = weft_map_next(kept, slot)) {
+        weft_expansion *found = slot->value;
+        if (found->num_words == k->count && memcmp(found->key, k->words, k->count * sizeof(uint64_t)) == 0) {
+            weft_lru_hold(&found->entry);
+            return found;
+        }
     }
-    *link = e->next;
-    unlink_used(kept, e);
-    kept->bytes -= e->bytes;
-    kept->count--;
-    weft_expansion_free(e);
+    return NULL;
 }
 
-void weft_expansions_free(weft_expansions *kept)
-{
-    while (kept->newest != NULL) {
-        forget(kept, kept->newest);
-    }
-    free(kept->buckets);
-    *kept = (weft_expansions){ .buckets = NULL };
-}
-
-static weft_expansion *find(weft_expansions *kept, const key *k, uint64_t hash)
-{
-    weft_expansion *e = kept->num_buckets == 0 ? NULL : *bucket_of(kept, hash);
-    while (e != NULL && !(e->hash == hash && e->num_words == k->count &&
-                          memcmp(e->key, k->words, k->count * sizeof(uint64_t)) == 0)) {
-        e = e->next;
-    }
-    if (e != NULL && e != kept->newest) {
-        unlink_used(kept, e);
-        link_used(kept, e);
-    }
-    return e;
-}
-
-/* Twice as many buckets. False: no memory. */
-static bool grow(weft_expansions *kept)
-{
-    size_t num_buckets = kept->num_buckets == 0 ? FIRST_BUCKETS : 2 * kept->num_buckets;
-    weft_expansion **buckets = calloc(num_buckets, sizeof(*buckets));
-    if (buckets == NULL) {
-        return kept->num_buckets > 0;
-    }
-    free(kept->buckets);
-    kept->buckets = buckets;
-    kept->num_buckets = num_buckets;
-    for (weft_expansion *e = kept->newest; e != NULL; e = e->older) {
-        weft_expansion **bucket = bucket_of(kept, e->hash);
-        e->next = *bucket;
-        *bucket = e;
-    }
-    return true;
-}
-
-/* False: it stays the caller's. */
-static bool keep(weft_expansions *kept, weft_expansion *e, const key *k, uint64_t hash)
+/* Where the budget allows; without memory for the key it is not kept. */
+static void keep(weft_map *kept, weft_expansion *expansion, const key *k, uint64_t hash)
 {
     size_t key_bytes = k->count * sizeof(uint64_t);
-    e->key = e->bytes + key_bytes > MAX_BYTES ? NULL : malloc(key_bytes);
-    if (e->key == NULL || (kept->count >= kept->num_buckets && !grow(kept))) {
-        return false;
+    expansion->key = malloc(key_bytes);
+    if (expansion->key != NULL) {
+        memcpy(expansion->key, k->words, key_bytes);
+        expansion->num_words = k->count;
+        expansion->bytes += key_bytes;
+        weft_lru_keep(&weft_runtime.call_cache, kept, hash, &expansion->entry, expansion->bytes);
     }
-    memcpy(e->key, k->words, key_bytes);
-    e->num_words = k->count;
-    e->hash = hash;
-    e->bytes += key_bytes;
-    while (kept->oldest != NULL && (kept->bytes + e->bytes > MAX_BYTES || kept->count == MAX_EXPANSIONS)) {
-        forget(kept, kept->oldest);
-    }
-    weft_expansion **bucket = bucket_of(kept, hash);
-    e->next = *bucket;
-    *bucket = e;
-    link_used(kept, e);
-    kept->bytes += e->bytes;
-    kept->count++;
-    return true;
 }
 
 /* ---- comparing ----------------------------------------------------------------------------------------- */
@@ -394,34 +326,36 @@ static bool check_kept(const weft_call *call, weft_tensor_impl *const inputs[], 
         weft_fail_alone(WEFT_ERR_STATE, call->function, "the calls of %s that are kept are not those that it makes now",
                         call->operation->name);
     }
-    weft_expansion_free(now);
+    weft_expansion_release(now);
     return same;
 }
 
-weft_expansion *weft_expansion_obtain(const weft_call *call, weft_tensor_impl *const inputs[], bool *owned)
+weft_expansion *weft_expansion_obtain(const weft_call *call, weft_tensor_impl *const inputs[])
 {
     key k;
-    weft_expansions *kept = weft_expansions_kept();
-    bool keeps = !weft_forced()->active && !weft_is_strict() && weft_runtime.task_cache != WEFT_TASK_CACHE_OFF && make_key(&k, call, inputs);
+    bool keeps = !weft_forced()->active && !weft_is_strict() && weft_runtime.task_cache != WEFT_TASK_CACHE_OFF &&
+                 make_key(&k, call, inputs);
     if (!keeps) {
-        *owned = true;
         return expand(call, inputs);
     }
+    weft_map *kept = weft_expansions_kept();
     uint64_t hash = weft_hash_bytes(k.words, k.count * sizeof(uint64_t), 0);
-    weft_expansion *e = find(kept, &k, hash);
-    *owned = false;
-    if (e == NULL) {
+    weft_expansion *expansion = find(kept, &k, hash);
+    if (expansion == NULL) {
         weft_runtime.counters.expansion_misses++;
-        e = expand(call, inputs);
-        *owned = e != NULL && !keep(kept, e, &k, hash);
+        expansion = expand(call, inputs);
+        if (expansion != NULL) {
+            keep(kept, expansion, &k, hash);
+        }
     } else {
         weft_runtime.counters.expansion_hits++;
-        if (weft_runtime.task_cache == WEFT_TASK_CACHE_CHECK && !check_kept(call, inputs, e)) {
-            e = NULL;
+        if (weft_runtime.task_cache == WEFT_TASK_CACHE_CHECK && !check_kept(call, inputs, expansion)) {
+            weft_expansion_release(expansion);
+            expansion = NULL;
         }
     }
     free_key(&k);
-    return e;
+    return expansion;
 }
 
 /* ---- as text ------------------------------------------------------------------------------------------- */

@@ -15,6 +15,7 @@ typedef struct weft_step {
 } weft_step;
 
 typedef struct weft_expansion {
+    weft_lru_entry entry; /* its first field */
     int num_inputs, num_tensors;
     weft_vec steps; /* weft_step */
     int num_outputs;
@@ -22,25 +23,15 @@ typedef struct weft_expansion {
     size_t bytes;   /* of memory */
     uint64_t *key;  /* what it was made from */
     size_t num_words;
-    uint64_t hash;
-    struct weft_expansion *next;          /* in the bucket */
-    struct weft_expansion *newer, *older; /* by their last use */
 } weft_expansion;
 
-/* Those that are kept: those used least recently go first. */
-typedef struct weft_expansions {
-    weft_expansion **buckets;
-    size_t num_buckets, count, bytes;
-    weft_expansion *newest, *oldest;
-} weft_expansions;
-
-/* The expansion of a call with these inputs, kept or new; NULL with the error kept: the call is not accepted. *owned:
- * it is not kept, and weft_expansion_free() is the caller's. */
-weft_expansion *weft_expansion_obtain(const weft_call *call, weft_tensor_impl *const inputs[], bool *owned);
-void weft_expansion_free(weft_expansion *expansion);
+/* The expansion of a call with these inputs, kept or new, until it is released; NULL with the error kept: the call is
+ * not accepted. */
+weft_expansion *weft_expansion_obtain(const weft_call *call, weft_tensor_impl *const inputs[]);
+/* NULL: nothing. */
+void weft_expansion_release(weft_expansion *expansion);
 /* Whether two are the same calls on the same tensors. */
 bool weft_expansion_equal(const weft_expansion *a, const weft_expansion *b);
-void weft_expansions_free(weft_expansions *kept);
 
 /* Makes the calls. New tensors among the outputs belong to the innermost scope. False with the error kept. */
 bool weft_expansion_run(const weft_expansion *expansion, const weft_call *call, weft_tensor_impl *const inputs[],

@@ -7,6 +7,7 @@
 #include <weft/runtime.h>
 
 #include "base/handles.h"
+#include "base/lru.h"
 #include "base/text.h"
 #include "layout/layout.h"
 #include "machine/agree.h"
@@ -54,6 +55,7 @@ typedef struct weft_runtime_state {
     bool silent;                /* WEFT_SILENT: no warnings */
     bool tells_left_over;       /* WEFT_CHECK: weft_finalize() reports unreleased resources */
     weft_task_cache task_cache; /* WEFT_TASK_CACHE */
+    weft_lru call_cache; /* sharding, plans, expansions and task lists of former calls */
     int implicit_replications;  /* depth of weft_implicit_replication_begin() */
     /* The current or last submitting public call, for reports. Calls are numbered from 1 in worlds of
      * several processes. */
@@ -175,6 +177,7 @@ typedef struct weft_settings { /* weft_config after environment and defaults */
     int local_ranks, fake_size, ranks, workers;
     uint64_t seed;
     int64_t pool_bytes;        /* 0: default */
+    int64_t cache_bytes;       /* of what is kept from call to call */
     int64_t max_pending_tasks; /* 0: default; negative: no limit */
     double timeout_s;   /* 0: none */
     bool check;         /* compare the calls of all processes */

@@ -10,7 +10,7 @@
 #include "runtime/variables.h"
 
 /* as PyTorch's process groups */
-enum { DEFAULT_TIMEOUT_S = 1800 };
+enum { DEFAULT_TIMEOUT_S = 1800, DEFAULT_CACHE_BYTES = 128 << 20 };
 
 enum { MAX_PACK_BYTES = 16384 };
 
@@ -173,6 +173,8 @@ static bool check_config(const char *function, const weft_config *config)
         wrong = "workers, which is negative";
     } else if (config->pool_bytes < 0) {
         wrong = "pool_bytes, which is negative";
+    } else if (config->cache_bytes < 0) {
+        wrong = "cache_bytes, which is negative";
     } else if (config->timeout_s < 0) {
         wrong = "timeout_s, which is negative";
     } else if (config->ranks > 0 && config->local_ranks > 0) {
@@ -207,6 +209,9 @@ static void take_config(const weft_config *config, weft_settings *settings)
     if (config->pool_bytes > 0) {
         settings->pool_bytes = config->pool_bytes;
     }
+    if (config->cache_bytes > 0) {
+        settings->cache_bytes = config->cache_bytes;
+    }
     if (config->timeout_s > 0) {
         settings->timeout_s = config->timeout_s;
     }
@@ -232,6 +237,7 @@ static bool read_environment(const char *function, weft_settings *settings)
                  read_int(function, WEFT_VARIABLE_WORKERS, 1, &settings->workers) &&
                  read_seed(function, &settings->seed) &&
                  read_integer(function, WEFT_VARIABLE_POOL_BYTES, 0, INT64_MAX, &settings->pool_bytes) &&
+                 read_integer(function, WEFT_VARIABLE_CACHE_BYTES, 0, INT64_MAX, &settings->cache_bytes) &&
                  read_integer(function, WEFT_VARIABLE_MAX_PENDING_TASKS, -1, INT64_MAX,
                               &settings->max_pending_tasks) &&
                  read_integer(function, WEFT_VARIABLE_CHECK, 0, 1, &check) &&
@@ -250,6 +256,7 @@ weft_status weft_settings_read(const char *function, const weft_config *given, w
     bool taken = given == NULL || WEFT_TAKE_OPTIONS(function, &own, given);
     const weft_config *config = given == NULL ? NULL : &own;
     *settings = (weft_settings){ .algorithm = WEFT_ALGORITHM_AUTO,
+                                 .cache_bytes = DEFAULT_CACHE_BYTES,
                                  .calibration = WEFT_CALIBRATE_ONCE,
                                  .pack_bytes = -1 };
     bool right = taken && (config == NULL || check_config(function, config));

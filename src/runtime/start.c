@@ -182,6 +182,7 @@ weft_status weft_runtime_start(const char *function, const weft_settings *settin
     state->silent = settings->silent;
     state->tells_left_over = settings->check && !settings->silent;
     state->task_cache = settings->task_cache;
+    state->call_cache.budget = (size_t)settings->cache_bytes;
     weft_status status = spread_ranks(function, settings, place);
     if (status == WEFT_OK) {
         status = start_starpu(function, settings, place);

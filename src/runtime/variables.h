@@ -19,6 +19,7 @@
     each(PANEL_ROWS) \
     each(PLAN) \
     each(POOL_BYTES) \
+    each(CACHE_BYTES) \
     each(RANKS) \
     each(REPORT) \
     each(SEED) \

@@ -145,7 +145,7 @@ static bool check_moves(const region *r)
 {
     for (int i = 0; i < r->num_inputs; i++) {
         if (r->layouts[i] != r->tensors[i]->layout &&
-            weft_plan_obtain(function_name, r->tensors[i]->layout, r->layouts[i]) == NULL) {
+            !weft_plan_check(function_name, r->tensors[i]->layout, r->layouts[i])) {
             return false;
         }
     }

@@ -1,4 +1,4 @@
-/* From one layout to another: a view if the values are in memory already, else the plan's stages. */
+/* From one layout to another: a view if the values are in memory already, else a plan (plans.c). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,130 +7,6 @@
 #include "tensor/regions.h"
 #include "tensor/run.h"
 #include "tensor/state.h"
-
-/* ---- cached plans -------------------------------------------------------------------------------------- */
-
-/* Limits the memory of plans in programs whose shapes or slices never repeat. Above the limit all are
- * dropped, which costs each plan in use one miss. Submitted tasks keep nothing of a plan. (Layouts stay:
- * caches compare them by address, and they are small.) */
-
-static void plan_free(weft_cached_plan *cached)
-{
-    for (int i = 0; i < cached->plan.num_stages; i++) {
-        weft_exchange_free(cached->exchanges[i]);
-    }
-    free(cached);
-}
-
-void weft_plans_free(weft_tensors *tensors)
-{
-    const weft_map *plans = &tensors->plans;
-    for (weft_map_slot *slot = weft_map_each(plans, NULL); slot != NULL; slot = weft_map_each(plans, slot)) {
-        plan_free(slot->value);
-    }
-    weft_map_free(&tensors->plans);
-    tensors->plan_bytes = 0;
-}
-
-/* An access map is one stage. */
-static weft_status plan_stages(weft_cached_plan *cached, const weft_layout *from, const weft_layout *to,
-                               char *why, size_t why_size)
-{
-    if (cached->access_map.cut == NULL) {
-        return weft_plan_make(weft_runtime.layouts, &weft_runtime.topology, &weft_runtime.cost, from, to,
-                              &cached->plan, why, why_size);
-    }
-    cached->plan = (weft_plan){ .from = from, .to = to, .num_stages = 1, .algorithm = "windows" };
-    cached->plan.stages[0] =
-        (weft_stage){ .from = from, .to = to, .access_map = &cached->access_map, .scale = 1.0 };
-    return WEFT_OK;
-}
-
-static weft_cached_plan *plan_build(const char *function, const weft_layout *from, const weft_layout *to,
-                                    const weft_access_map *access_map)
-{
-    weft_cached_plan *cached = calloc(1, sizeof(*cached));
-    if (cached == NULL) {
-        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a plan");
-        return NULL;
-    }
-    cached->bytes = sizeof(*cached);
-    if (access_map != NULL) {
-        cached->access_map = *access_map;
-    }
-    char why[200] = "";
-    weft_status status = plan_stages(cached, from, to, why, sizeof(why));
-    if (status != WEFT_OK) {
-        weft_fail(status, function, "%s", why);
-        free(cached);
-        return NULL;
-    }
-    for (int i = 0; i < cached->plan.num_stages; i++) {
-        cached->exchanges[i] = weft_exchange_new(function, &cached->plan.stages[i]);
-        if (cached->exchanges[i] == NULL) {
-            plan_free(cached);
-            return NULL;
-        }
-        cached->bytes += weft_exchange_bytes(cached->exchanges[i]);
-    }
-    return cached;
-}
-
-static bool same_map(const weft_cached_plan *cached, const weft_access_map *access_map)
-{
-    return access_map == NULL ? cached->access_map.cut == NULL
-                              : weft_access_map_equal(&cached->access_map, access_map);
-}
-
-/* WEFT_TASK_CACHE=check. False with the error kept. */
-static bool check_again(const char *function, const weft_cached_plan *cached)
-{
-    bool right = true;
-    bool checks = weft_runtime.task_cache == WEFT_TASK_CACHE_CHECK;
-    for (int i = 0; i < cached->plan.num_stages && checks && right; i++) {
-        right = weft_exchange_check_again(function, cached->exchanges[i]);
-    }
-    return right;
-}
-
-static weft_cached_plan *obtain(const char *function, const weft_layout *from, const weft_layout *to,
-                                const weft_access_map *access_map)
-{
-    weft_tensors *tensors = weft_runtime.tensors;
-    uint64_t hash = weft_hash_u64(from->hash ^ weft_hash_u64(to->hash));
-    if (access_map != NULL) {
-        hash = weft_hash_bytes(access_map->of, sizeof(access_map->of), hash);
-        hash = weft_hash_bytes(access_map->turn, sizeof(access_map->turn), hash);
-    }
-    weft_map_slot *slot = weft_map_first(&tensors->plans, hash);
-    for (; slot != NULL; slot = weft_map_next(&tensors->plans, slot)) {
-        weft_cached_plan *known = slot->value;
-        if (known->plan.from == from && known->plan.to == to && same_map(known, access_map)) {
-            weft_runtime.counters.plan_hits++;
-            return check_again(function, known) ? known : NULL;
-        }
-    }
-    weft_runtime.counters.plan_misses++;
-    weft_cached_plan *cached = plan_build(function, from, to, access_map);
-    if (cached == NULL) {
-        return NULL;
-    }
-    if (tensors->plan_bytes + cached->bytes > tensors->max_plan_bytes) {
-        weft_plans_free(tensors);
-    }
-    if (!weft_map_add(&tensors->plans, hash, cached)) {
-        plan_free(cached);
-        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a plan");
-        return NULL;
-    }
-    tensors->plan_bytes += cached->bytes;
-    return cached;
-}
-
-weft_cached_plan *weft_plan_obtain(const char *function, const weft_layout *from, const weft_layout *to)
-{
-    return obtain(function, from, to, NULL);
-}
 
 /* ---- views --------------------------------------------------------------------------------------------- */
 
@@ -167,7 +43,7 @@ bool weft_is_local_slice(const weft_layout *from, const weft_layout *to)
 
 bool weft_check_redistribution(const char *function, const weft_layout *from, const weft_layout *to)
 {
-    return weft_is_local_slice(from, to) || weft_plan_obtain(function, from, to) != NULL;
+    return weft_is_local_slice(from, to) || weft_plan_check(function, from, to);
 }
 
 /* Elements from the first of `outer` to the first of `inner` if inner is contiguous in it; else -1. */
@@ -212,39 +88,7 @@ static weft_tensor_impl *slice_view(const char *function, weft_tensor_impl *tens
     return view;
 }
 
-/* ---- executing a plan ---------------------------------------------------------------------------------- */
-
-/* Runs all stages from `source` into `target`, which has the plan's last layout. */
-static bool run_stages(const char *function, const weft_cached_plan *cached, weft_tensor_impl *source,
-                       weft_tensor_impl *target)
-{
-    weft_tensor_impl *current = source;
-    bool done = true;
-    for (int i = 0; i < cached->plan.num_stages && done; i++) {
-        bool last = i == cached->plan.num_stages - 1;
-        weft_tensor_impl *next = last ? target : weft_tensor_new(function, cached->plan.stages[i].to);
-        if (next != NULL && next->name == NULL && weft_runtime.trace != NULL) {
-            weft_tensor_trace_moved(next, source);
-        }
-        done = next != NULL && weft_exchange_run(function, cached->exchanges[i], current, next);
-        current = next;
-    }
-    return done;
-}
-
-/* A scope of its own releases temporary tensors at once. */
-bool weft_plan_run(const char *function, const weft_cached_plan *cached, weft_tensor_impl *source,
-                   weft_tensor_impl *target)
-{
-    if (weft_runtime.regions != NULL) {
-        weft_print_move(function, &cached->plan);
-    }
-    weft_runtime.counters.stages += (uint64_t)cached->plan.num_stages;
-    weft_scope_open();
-    bool done = run_stages(function, cached, source, target);
-    weft_scope_close();
-    return done;
-}
+/* ---- as a public call and for the floors above -------------------------------------------------------- */
 
 weft_tensor_impl *weft_tensor_to_layout(const char *function, weft_tensor_impl *tensor,
                                         const weft_layout *layout)
@@ -258,12 +102,11 @@ weft_tensor_impl *weft_tensor_to_layout(const char *function, weft_tensor_impl *
             return view;
         }
     }
-    weft_cached_plan *cached = weft_plan_obtain(function, tensor->layout, layout);
-    weft_tensor_impl *target = cached == NULL ? NULL : weft_tensor_new(function, layout);
-    if (target == NULL || !weft_plan_run(function, cached, tensor, target)) {
-        return NULL;
-    }
-    return target;
+    weft_cached_plan *plan = weft_plan_obtain(function, tensor->layout, layout, NULL);
+    weft_tensor_impl *target = plan == NULL ? NULL : weft_tensor_new(function, layout);
+    bool done = target != NULL && weft_plan_run(function, plan, tensor, target);
+    weft_plan_release(plan);
+    return done ? target : NULL;
 }
 
 weft_tensor_impl *weft_tensor_access(const char *function, weft_tensor_impl *tensor,
@@ -286,16 +129,17 @@ weft_tensor_impl *weft_tensor_access(const char *function, weft_tensor_impl *ten
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a layout");
         return NULL;
     }
-    weft_cached_plan *cached = obtain(function, from, to, access_map);
-    weft_tensor_impl *target = cached == NULL ? NULL : weft_tensor_new(function, to);
-    return target != NULL && weft_plan_run(function, cached, tensor, target) ? target : NULL;
+    weft_cached_plan *plan = weft_plan_obtain(function, from, to, access_map);
+    weft_tensor_impl *target = plan == NULL ? NULL : weft_tensor_new(function, to);
+    bool done = target != NULL && weft_plan_run(function, plan, tensor, target);
+    weft_plan_release(plan);
+    return done ? target : NULL;
 }
 
 bool weft_tensor_place(const char *function, weft_tensor_impl *target, weft_tensor_impl *tensor,
                        const weft_access_map *access_map)
 {
-    weft_cached_plan *cached = obtain(function, tensor->layout, target->layout, access_map);
-    return cached != NULL && weft_plan_run(function, cached, tensor, target);
+    return weft_plan_move(function, access_map, tensor, target);
 }
 
 static bool copy_panels(weft_tensor_impl *target, const weft_tensor_impl *source)
@@ -324,8 +168,7 @@ bool weft_tensor_copy_into(const char *function, weft_tensor_impl *target, weft_
     if (target->layout == source->layout) {
         return copy_panels(target, source);
     }
-    weft_cached_plan *cached = weft_plan_obtain(function, source->layout, target->layout);
-    return cached != NULL && weft_plan_run(function, cached, source, target);
+    return weft_plan_move(function, NULL, source, target);
 }
 
 /* ---- calls ------------------------------------------------------------------------------------------- */

@@ -80,9 +80,7 @@ static bool replicate_there(const char *function, weft_tensor_impl *tensor, cons
     }
     weft_tensor_impl *source = part_there(function, tensor, &first);
     weft_tensor_impl *target = source == NULL ? NULL : part_there(function, tensor, there);
-    weft_cached_plan *cached =
-        target == NULL ? NULL : weft_plan_obtain(function, source->layout, target->layout);
-    return cached != NULL && weft_plan_run(function, cached, source, target);
+    return target != NULL && weft_plan_move(function, NULL, source, target);
 }
 
 /* Addends differ, so each coordinate of the Partial dimensions is a mesh of its own. */

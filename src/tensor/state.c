@@ -6,8 +6,6 @@
 #include "tensor/regions.h"
 #include "tensor/state.h"
 
-enum { MAX_PLAN_BYTES = 128 << 20 };
-
 weft_status weft_tensors_start(void)
 {
     weft_tensors *tensors = calloc(1, sizeof(weft_tensors));
@@ -15,7 +13,6 @@ weft_status weft_tensors_start(void)
         free(tensors);
         return weft_fail(WEFT_ERR_NOMEM, "weft_init", "no memory for the tensors");
     }
-    tensors->max_plan_bytes = MAX_PLAN_BYTES;
     weft_runtime.pending->waits = weft_acquired_waits;
     weft_runtime.pending->refuse = weft_acquired_refuse;
     weft_runtime.tensors = tensors;

@@ -10,10 +10,11 @@
 
 /* A cached redistribution: its plan and this process's part of each stage. */
 typedef struct weft_cached_plan {
+    weft_lru_entry entry; /* its first field */
     weft_plan plan;
     weft_access_map access_map; /* of its only stage; cut NULL: none */
-    weft_exchange *exchanges[WEFT_MAX_STAGES];
-    size_t bytes; /* of memory */
+    uint64_t uses; /* how often it was run */
+    weft_exchange *exchanges[WEFT_MAX_STAGES]; /* NULL: not kept, and made for each run */
 } weft_cached_plan;
 
 /* A shard's panels, acquired. */
@@ -38,8 +39,6 @@ typedef struct weft_tensors {
     weft_vec scopes;     /* size_t: where each open scope begins in `references` */
     int64_t unopened;    /* further open scopes, which got no memory */
     weft_map plans; /* weft_cached_plan */
-    size_t plan_bytes;     /* of all plans */
-    size_t max_plan_bytes; /* a plan beyond this limit has all others dropped */
     weft_acquired held;
     weft_vec random_states; /* weft_named_state, the default state first */
     size_t random_in_use;   /* index of the current state */
@@ -50,12 +49,22 @@ typedef struct weft_named_state {
     weft_random_state state;
 } weft_named_state;
 
-/* The cached plan, made if missing, valid until the next call; NULL with the error kept. */
-weft_cached_plan *weft_plan_obtain(const char *function, const weft_layout *from, const weft_layout *to);
+/* ---- plans that are kept (plans.c) --------------------------------------------------------------------- */
+
+/* The plan between two layouts, kept or new, until it is released; through an access map, or NULL. NULL with the error
+ * kept. */
+weft_cached_plan *weft_plan_obtain(const char *function, const weft_layout *from, const weft_layout *to,
+                                   const weft_access_map *access_map);
+/* NULL: nothing. */
+void weft_plan_release(weft_cached_plan *plan);
+/* Whether there is a plan. False with the error kept. */
+bool weft_plan_check(const char *function, const weft_layout *from, const weft_layout *to);
 /* Submits all stages from `source` into `target`, which has the plan's last layout. False with the error
  * kept. */
-bool weft_plan_run(const char *function, const weft_cached_plan *cached, weft_tensor_impl *source,
-                   weft_tensor_impl *target);
+bool weft_plan_run(const char *function, weft_cached_plan *plan, weft_tensor_impl *source, weft_tensor_impl *target);
+/* Obtains the plan between the tensors' layouts and runs it. */
+bool weft_plan_move(const char *function, const weft_access_map *access_map, weft_tensor_impl *source,
+                    weft_tensor_impl *target);
 void weft_plans_free(weft_tensors *tensors);
 /* Whether weft_tensor_to_layout() can redistribute so; false with the error kept. */
 bool weft_check_redistribution(const char *function, const weft_layout *from, const weft_layout *to);
