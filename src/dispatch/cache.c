@@ -8,7 +8,7 @@ typedef struct weft_dispatch {
     weft_map calls;      /* weft_cached_call */
     weft_map expansions; /* weft_expansion */
     weft_rule_table rules;
-    weft_map warned; /* operations that a warning was given of: a set */
+    weft_map warned; /* set: operations that have had their warning */
     weft_forced_sharding forced;
 } weft_dispatch_state;
 
@@ -64,7 +64,7 @@ weft_rule_table *weft_rules(void)
 
 /* ---- calls --------------------------------------------------------------------------------------------- */
 
-/* The layouts of the inputs are interned: their addresses stand for them. */
+/* Input layouts are interned, so their addresses are hashed. */
 uint64_t weft_cache_hash(const weft_cache_key *key)
 {
     const weft_call_layouts *call = &key->layouts;
@@ -74,7 +74,7 @@ uint64_t weft_cache_hash(const weft_cache_key *key)
         hash = weft_hash_u64(hash ^ (uint64_t)(uintptr_t)call->inputs[i]);
         hash = map == NULL ? hash : weft_hash_bytes(map->turn, sizeof(map->turn), hash);
     }
-    /* What lies beyond num_sizes and num_numbers is 0. */
+    /* Members behind num_sizes and num_numbers are 0. */
     const weft_attributes *attributes = call->attributes;
     size_t used =
         offsetof(weft_attributes, sizes) + (size_t)attributes->num_sizes * sizeof(attributes->sizes[0]);

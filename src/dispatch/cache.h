@@ -1,5 +1,4 @@
-/* What the dispatcher remembers: layouts chosen before, the tasks that calls became, and rules that are parsed;
- * and how it comes to layouts (choose.c). */
+/* The cache of calls: chosen layouts, task lists, and parsed rules; and the choice of layouts (choose.c). */
 #ifndef WEFT_SRC_DISPATCH_CACHE_H
 #define WEFT_SRC_DISPATCH_CACHE_H
 
@@ -13,19 +12,19 @@ typedef struct weft_cached_call {
     const weft_operation *operation;
     int num_inputs;
     const weft_layout *inputs[WEFT_MAX_INPUTS];
-    unsigned mapped;              /* bit i: input i has an access map of its own */
-    weft_access_map *access_maps; /* of these, in their order; NULL: none */
+    unsigned mapped;              /* bit i: input i has its own access map */
+    weft_access_map *access_maps; /* in the order of the bits; NULL: none */
     weft_attributes attributes;
     weft_sharding sharding;
-    uint64_t uses;        /* how often its tasks were asked for */
-    weft_task_list tasks; /* where has_tasks */
+    uint64_t uses;        /* number of look-ups of the tasks */
+    weft_task_list tasks; /* valid if has_tasks */
     bool has_tasks;
 } weft_cached_call;
 
-/* A call as the cache sees it. */
+/* The key of a call. */
 typedef struct weft_cache_key {
     weft_call_layouts layouts;
-    const weft_access_map *const *access_map; /* of each input; those are NULL that have none of their own */
+    const weft_access_map *const *access_map; /* one per input; NULL: no access map of its own */
     uint64_t hash;                            /* weft_cache_hash() */
 } weft_cache_key;
 
@@ -45,12 +44,12 @@ void weft_cache_keep_tasks(weft_cached_call *cached, weft_task_list *tasks);
 /* The expansions of composites that are kept (expansion.h). */
 weft_map *weft_expansions_kept(void);
 
-/* What weft_dispatch_force() has set. */
+/* Set by weft_dispatch_force(). */
 weft_forced_sharding *weft_forced(void);
 
 weft_rule_table *weft_rules(void);
 
-/* True the first time that it is asked for an operation: warnings are given once. */
+/* True once per operation: warnings are printed once. */
 bool weft_cache_first_warning(const weft_operation *operation);
 
 /* For a call with these inputs: from the cache, or chosen and added to it; NULL with the error kept. *guessed: see

@@ -1,6 +1,6 @@
 #include "dispatch/check.h"
 
-/* Through an access map a rank may need a part of what it has; data movement may leave out indices. */
+/* Through an access map a rank may read part of its shard only; data movement may leave out indices. */
 static bool reads_parts(const weft_lowering *lowering, int input)
 {
     const weft_sharding *sharding = lowering->sharding;
@@ -11,7 +11,7 @@ static bool reads_parts(const weft_lowering *lowering, int input)
     return parts;
 }
 
-/* What is placed in the output comes behind the list. */
+/* Placed inputs are written to the output behind the list. */
 static weft_task_share share_written(const weft_lowering *lowering, int output)
 {
     const weft_operation *operation = lowering->operation;
@@ -22,7 +22,7 @@ static weft_task_share share_written(const weft_lowering *lowering, int output)
     return parts ? WEFT_TASKS_SOME : WEFT_TASKS_ALL;
 }
 
-/* Elementwise tasks load all operands, also those that their expression does not use. */
+/* Elementwise tasks load all operands, also those that the expression does not use. */
 static bool is_undefined(const weft_operation *operation)
 {
     return operation->overwrites && !weft_kernel_is_elementwise(operation->kernel);

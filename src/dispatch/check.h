@@ -1,14 +1,14 @@
-/* WEFT_TASK_CACHE=check: whether the tasks that a lowering makes can be right, found without running them. */
+/* WEFT_TASK_CACHE=check: checks a lowering's task list without running it. */
 #ifndef WEFT_SRC_DISPATCH_CHECK_H
 #define WEFT_SRC_DISPATCH_CHECK_H
 
 #include "dispatch/dispatch.h"
 #include "tasks/check.h"
 
-/* What the list of a call is checked against: its tensors, inputs first. Returns how many there are. */
+/* The tensors of a call for weft_task_list_check(), inputs first. Returns their number. */
 int weft_lowered_tensors(const weft_lowering *lowering, weft_task_tensor tensors[]);
 
-/* Of the list that the lowering has appended to, for all hosted shards. False with the error kept. */
+/* Checks the list of a lowering for all hosted shards. False with the error kept. */
 bool weft_check_lowered(const weft_lowering *lowering);
 
 #endif

@@ -1,8 +1,8 @@
-/* The layouts that a call works on. */
+/* The choice of layouts for a call. */
 #include "dispatch/cache.h"
 #include "dispatch/inputs.h"
 
-/* The sharding of a call that the cache does not know. False with the error kept. */
+/* The sharding of a call that is not in the cache. False with the error kept. */
 static bool find_sharding(const weft_call *call, const weft_call_layouts *layouts, weft_sharding *sharding)
 {
     weft_sharding_world world = {
@@ -26,7 +26,7 @@ static bool find_sharding(const weft_call *call, const weft_call_layouts *layout
 const weft_sharding *weft_obtain_layouts(const weft_call *call, weft_tensor_impl *const tensors[],
                                          weft_sharding *own, int *guessed, weft_cached_call **cached)
 {
-    weft_cache_key key; /* of its inputs as many are written as there are */
+    weft_cache_key key; /* only num_inputs of its inputs are written */
     key.access_map = call->access_map;
     key.layouts.operation = call->operation;
     key.layouts.num_inputs = call->num_inputs;

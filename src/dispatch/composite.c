@@ -1,4 +1,4 @@
-/* Composites: operations whose calls are put together from other calls. */
+/* Composites: operations made of other calls. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ bool weft_call_expands(const weft_call *call)
     }
     for (int i = 0; i < call->num_inputs; i++) {
         if (call->inputs[i] == NULL || weft_tensor_get(call->inputs[i]) == NULL) {
-            return false; /* for weft_dispatch() to say so */
+            return false; /* weft_dispatch() keeps the error */
         }
     }
     weft_call_layouts layouts;
@@ -46,8 +46,8 @@ bool weft_composite_accepts(const weft_call *call, weft_tensor_impl *const input
     return accepts;
 }
 
-/* Outputs that a scope has are handed to the enclosing one; an input that is an output gets one more reference, but in
- * place, where the program has it already. */
+/* Hands outputs of a scope to the enclosing scope. An input that is returned gets one more reference,
+ * unless it was changed in place: the program has a reference to it already. */
 static bool close_and_keep(const weft_call *call, int num_outputs, weft_tensor *const outputs[])
 {
     for (int i = 0; i < num_outputs; i++) {
@@ -70,7 +70,8 @@ static bool close_and_keep(const weft_call *call, int num_outputs, weft_tensor *
     return done;
 }
 
-/* The body itself, on tensors without data: what it calls is collected by what it is a part of, or only accepted. */
+/* Runs the body on tensors without data: its calls are collected into the enclosing expansion, or only
+ * checked. */
 static bool carry_body_out(const weft_call *call, weft_tensor *outputs[])
 {
     int num_outputs = weft_call_num_outputs(call);
@@ -96,7 +97,7 @@ static bool run_composite(const weft_call *call, weft_tensor_impl *const inputs[
     return done;
 }
 
-/* "tensors[3]"; returns `text`, or the name that the operation has for the input. */
+/* "tensors[3]", in `text`; or the operation's name of the input. */
 static const char *name_of(const weft_call *call, int input, char *text, size_t size)
 {
     if (input < call->num_inputs) {
@@ -135,7 +136,7 @@ bool weft_composite_call(const weft_call *call, weft_tensor *outputs[])
 
 /* ---- running ------------------------------------------------------------------------------------------- */
 
-/* The tensors of an expansion that runs; those behind the inputs have a reference of its own. */
+/* Tensors of an expansion being run; it owns a reference to each of those behind the inputs. */
 typedef struct running {
     const weft_call *composite;
     weft_tensor_impl **tensors;

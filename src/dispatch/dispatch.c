@@ -1,4 +1,4 @@
-/* The road of every operation: checks, layouts, moves, the output, its tasks. */
+/* The path of every operation: checks, layouts, redistributions, outputs, tasks. */
 #include <string.h>
 
 #include "codelets/random.h"
@@ -8,18 +8,18 @@
 #include "tensor/regions.h"
 #include "tensor/run.h"
 
-/* The tensors of a call on their way. */
+/* State of one call. */
 typedef struct operands {
     const weft_call *call;
     const weft_sharding *sharding;
-    weft_tensor_impl *inputs[WEFT_MAX_INPUTS];          /* as given, then in the layouts that were chosen */
+    weft_tensor_impl *inputs[WEFT_MAX_INPUTS];          /* as given, later redistributed */
     const weft_access_map *access_map[WEFT_MAX_INPUTS]; /* see weft_lowering */
     int num_outputs;
     weft_tensor_impl *outputs[WEFT_MAX_OUTPUTS];
     weft_cached_call *cached; /* where its layouts and its tasks are kept; NULL: nowhere */
 } operands;
 
-/* Of several inputs that are changed, each must be a tensor of its own. False with the error kept. */
+/* Several inputs changed in place must be different tensors. False with the error kept. */
 static bool check_targets(const weft_call *call)
 {
     const weft_operation *operation = call->operation;
@@ -47,7 +47,7 @@ static bool check_inputs(const weft_call *call, weft_tensor_impl *inputs[])
     return check_targets(call);
 }
 
-/* One tensor that is several inputs is moved once. */
+/* A tensor that is several inputs is redistributed once. */
 static weft_tensor_impl *moved_before(const operands *o, int input, const weft_layout *wanted)
 {
     const weft_call *call = o->call;
@@ -59,7 +59,7 @@ static weft_tensor_impl *moved_before(const operands *o, int input, const weft_l
     return NULL;
 }
 
-/* Brings the inputs into the layouts chosen. New tensors belong to the innermost scope. */
+/* Redistributes the inputs to the chosen layouts. New tensors belong to the innermost scope. */
 static bool move_inputs(operands *o)
 {
     for (int i = 0; i < o->call->num_inputs; i++) {
@@ -79,8 +79,8 @@ static bool move_inputs(operands *o)
     return true;
 }
 
-/* Where a dimension that is seen through windows is sharded, ranks get what they need of their neighbours'.
- * `windows`: of this input, as long as the call lasts. */
+/* Along a sharded dimension with a window, ranks receive the indices they read from other ranks (halo).
+ * `access_map`: of this input, for the duration of the call. */
 static bool make_access(operands *o, int input, weft_access_map *access_map)
 {
     const weft_call *call = o->call;
@@ -121,7 +121,7 @@ static bool make_all_access(operands *o, weft_access_map access_map[])
     return true;
 }
 
-/* What the lowering is told of the call: no tensor. */
+/* The lowering's view of the call: no tensors. */
 static weft_lowering begin_lowering(const operands *o, weft_task_list *tasks)
 {
     const weft_call *call = o->call;
@@ -141,7 +141,7 @@ static weft_lowering begin_lowering(const operands *o, weft_task_list *tasks)
     return lowering;
 }
 
-/* Those of a rank; false: all are empty. */
+/* The output shards of a hosted rank; false: all are empty. */
 static bool find_output_shards(weft_lowering *lowering, int rank)
 {
     bool any = false;
@@ -152,7 +152,7 @@ static bool find_output_shards(weft_lowering *lowering, int rank)
     return any;
 }
 
-/* Appends the tasks of all shards that are hosted here. False with the error kept. */
+/* Appends the tasks of all hosted shards. False with the error kept. */
 static bool lower_shards(const operands *o, weft_task_list *tasks)
 {
     weft_lowering lowering = begin_lowering(o, tasks);
@@ -179,7 +179,7 @@ static bool lower_shards(const operands *o, weft_task_list *tasks)
     return done && (weft_runtime.task_cache != WEFT_TASK_CACHE_CHECK || weft_check_lowered(&lowering));
 }
 
-/* Whether the tasks that are kept are those that the lowering makes now. False with the error kept. */
+/* Whether the cached list equals the one that the lowering builds now. False with the error kept. */
 static bool check_tasks(const operands *o)
 {
     weft_task_list tasks = { .failed = false };
@@ -193,7 +193,7 @@ static bool check_tasks(const operands *o)
     return same;
 }
 
-/* Submits the tasks that make the output. False with the error kept. */
+/* Submits the tasks of the outputs. False with the error kept. */
 static bool run_tasks(const operands *o)
 {
     const weft_call *call = o->call;
@@ -236,8 +236,8 @@ static bool place_access(const operands *o)
     return true;
 }
 
-/* The output becomes input 1 itself, or a view of input 0, where memory allows it. False, perhaps with the
- * error kept: it takes tasks. */
+/* Makes the output input 1 itself, or a view of input 0, if memory allows. False: tasks are needed, or an
+ * error is kept. */
 static bool share_memory(operands *o)
 {
     const weft_call *call = o->call;
@@ -256,7 +256,7 @@ static bool share_memory(operands *o)
     return o->outputs[0] != NULL;
 }
 
-/* Memory for all outputs. False with the error kept. */
+/* Allocates all outputs. False with the error kept. */
 static bool obtain_outputs(operands *o)
 {
     const weft_call *call = o->call;
@@ -272,15 +272,16 @@ static bool obtain_outputs(operands *o)
     return true;
 }
 
-/* The outputs with their tasks submitted; false with the error kept. New tensors belong to the innermost
- * scope. */
+/* Makes the outputs and submits their tasks. New tensors belong to the innermost scope. False with the
+ * error kept. */
 static bool make_outputs(operands *o)
 {
     return share_memory(o) || (obtain_outputs(o) && run_tasks(o) && place_access(o));
 }
 
-/* An input that is changed in place is another input as well, and tasks that write to some of it may read
- * more: what was there before the call is meant. Elementwise tasks read what they write. */
+/* Whether an input changed in place is also another input: that one means the values before the call,
+ * which some tasks may read after others have written them. Elementwise tasks read only the elements that
+ * they write. */
 static bool reads_target(const weft_call *call)
 {
     const weft_operation *operation = call->operation;
@@ -294,8 +295,8 @@ static bool reads_target(const weft_call *call)
     return reads;
 }
 
-/* Gives those inputs a copy, of the innermost scope. Others that share the target's memory keep it:
- * weft_tensor_make_writable(). False with the error kept. */
+/* Replaces those inputs by a copy in the innermost scope. Other tensors that share the target's memory
+ * keep it (weft_tensor_make_writable()). False with the error kept. */
 static bool copy_target(operands *o, int number)
 {
     const weft_call *call = o->call;
@@ -353,7 +354,7 @@ bool weft_dispatch_accepts(const weft_call *call)
     return accepts;
 }
 
-/* Nothing is submitted, and no other process need come along. */
+/* Submits nothing, and needs no other process. */
 static bool make_without_data(operands *o)
 {
     const weft_call *call = o->call;
@@ -384,7 +385,7 @@ static bool any_without_data(const weft_call *call, weft_tensor_impl *const inpu
     return any;
 }
 
-/* Nothing moves that the program has not asked for, where a region says so. */
+/* In a strict region implicit redistributions are refused. */
 static bool check_explicit(const weft_call *call, weft_tensor_impl *const inputs[], const weft_sharding *sharding)
 {
     bool right = true;
@@ -395,7 +396,7 @@ static bool check_explicit(const weft_call *call, weft_tensor_impl *const inputs
     return right;
 }
 
-/* Moves the inputs first, in a scope of its own; then makes the outputs. */
+/* Redistributes the inputs in a scope of its own, then makes the outputs. */
 static bool move_and_make(operands *o)
 {
     weft_access_map access_map[WEFT_MAX_INPUTS] = { { 0 } };
@@ -450,7 +451,7 @@ static bool dispatch(operands *o)
 
 /* ---- every call of an operation ------------------------------------------------------------------------- */
 
-/* With the state in use, which has moved on when this succeeds. */
+/* Uses the current random state, which advances on success. */
 static bool dispatch_drawing(const weft_call *call, operands *o)
 {
     weft_call drawing = *call;

@@ -1,6 +1,6 @@
-/* src/dispatch: the one road every operation takes. Rule and input layouts give the layouts to work on
- * (cached); inputs that lie otherwise are redistributed; the output is made; the operation's lowering submits
- * tasks for each shard that this process hosts. */
+/* src/dispatch: the path of every operation. Rule and input layouts determine the layouts to work on
+ * (cached); inputs in other layouts are redistributed; outputs are allocated; the operation's lowering
+ * builds a task list (cached) for the shards that this process hosts, which is then run. */
 #ifndef WEFT_SRC_DISPATCH_H
 #define WEFT_SRC_DISPATCH_H
 
@@ -10,77 +10,78 @@
 
 enum { WEFT_MAX_STEP_OUTPUTS = 4 };
 
-/* What a lowering makes tasks from: layouts and attributes, and nothing else. So the tasks of one call are
- * those of any other call with the same. One hosted shard of each output, of which one at least is not empty; the
- * shards of the inputs are those of the same rank, and may be empty. A weft_lower_function appends the tasks of the shard to
+/* Argument of a lowering: layouts and attributes only, so calls that agree in these have the same task
+ * list. Describes one hosted shard of each output, of which at least one is not empty; the input shards
+ * are those of the same rank, and may be empty. A weft_lower_function appends the shard's tasks to
  * `tasks`; false: no memory (the list has failed), or an error is kept. PURE. */
 typedef struct weft_lowering {
     const char *function; /* the public function, for messages */
     const weft_operation *operation;
     const weft_attributes *attributes;
     int num_inputs;
-    const weft_layout *inputs[WEFT_MAX_INPUTS]; /* the layouts that were chosen; of windows, of these */
-    /* The input is what the ranks need of it; NULL: it is itself. Windows that are placed: it is itself, and
-     * is written into the output behind the tasks of the lowering, which leaves it out. */
+    const weft_layout *inputs[WEFT_MAX_INPUTS]; /* chosen; with an access map, of the tensor it reads */
+    /* The input holds the elements that the rank reads through this map; NULL: it holds its shard. Placed
+     * maps: it holds its shard, and is written to the output behind the lowering's tasks, which leave it
+     * out. */
     const weft_access_map *access_map[WEFT_MAX_INPUTS];
     int num_outputs;
-    const weft_layout *output; /* the first one */
+    const weft_layout *output; /* output 0 */
     const weft_layout *outputs[WEFT_MAX_OUTPUTS];
     const weft_sharding *sharding;
-    int shard; /* number of the rank among those hosted here */
+    int shard; /* number of the rank among the hosted ones */
     weft_shard_info input_shards[WEFT_MAX_INPUTS], output_shards[WEFT_MAX_OUTPUTS];
-    weft_task_list *tasks; /* where they go */
+    weft_task_list *tasks; /* receives the tasks */
 } weft_lowering;
 
-/* Every operation of the library, family by family; both lists end with NULL (src/ops/table.c). */
+/* Every operation of the library by family; both lists end with NULL (src/ops/table.c). */
 extern const weft_operation *const *const weft_operation_families[];
 
-/* The output of an operation that has one, or NULL with the error kept. All checks come before anything is submitted.
- */
+/* The output of an operation with one output, or NULL with the error kept. All checks come before the
+ * first submission. */
 weft_tensor *weft_dispatch(const weft_call *call);
-/* All outputs: weft_call_num_outputs(), of which those that were not asked for are NULL. False with the error kept. */
+/* All weft_call_num_outputs() outputs; those not asked for are NULL. False with the error kept. */
 bool weft_dispatch_all(const weft_call *call, weft_tensor *outputs[]);
-/* The operation itself, also where the call expands: for its body. */
+/* The operation's own tasks, even if the call expands: for the body of a composite. */
 weft_tensor *weft_dispatch_itself(const weft_call *call);
 bool weft_dispatch_itself_all(const weft_call *call, weft_tensor *outputs[]);
-/* Carries out what a recorder was told: a call of an operation or of an action. */
+/* Executes a recorded call of an operation or of an action. */
 weft_status weft_invoke(const weft_call *call, weft_tensor *outputs[]);
-/* What the sharding of a call depends on, whose inputs are live. */
+/* The input of the choice of layouts, for a call with live inputs. */
 void weft_call_get_layouts(const weft_call *call, weft_call_layouts *layouts);
 
-/* Whether weft_dispatch() would carry the call out itself; else it has failed, as by weft_dispatch(). */
+/* Whether weft_dispatch() would execute the call by the operation's own tasks; if not, the error is kept
+ * as by weft_dispatch(). */
 bool weft_dispatch_accepts(const weft_call *call);
 
-/* What weft_dispatch() checks of its inputs, for functions that need it before they call it. False with the
- * error kept. */
+/* The check of weft_dispatch(), for functions that need it earlier. False with the error kept. */
 bool weft_check_same_mesh(const char *function, const char *first_name, const weft_layout *first,
                           const char *other_name, const weft_layout *other);
 
-/* For tests: from now on calls work on number `combination` of the combinations of strategies that are
- * possible (modulo how many a call has), not on the cheapest, and nothing is looked up or kept; negative:
- * the cheapest again. Returns how many combinations the call with the most had since the last time.
- * Operations that choose their layouts themselves take no part. */
+/* For tests: calls use number `combination` (modulo their number) of the possible combinations of
+ * strategies instead of the cheapest, without the cache; negative: the cheapest again. Returns the largest
+ * number of combinations of any call since the last time. Operations that choose their own layouts are not
+ * affected. */
 int64_t weft_dispatch_force(int64_t combination);
 
 /* ---- inside src/dispatch -------------------------------------------------------------------------------- */
 
-/* Whether the call is one of a composite that becomes other calls; and that call (composite.c). */
+/* Whether the call is one of a composite that expands; executes it (composite.c). */
 bool weft_call_expands(const weft_call *call);
 bool weft_composite_call(const weft_call *call, weft_tensor *outputs[]);
-/* Whether a composite that may also become tasks by itself would be accepted then: it is checked as that is. False with
- * the error kept. */
+/* Whether a composite that could also run as tasks of its own would be accepted as such. False with the
+ * error kept. */
 bool weft_composite_accepts(const weft_call *call, weft_tensor_impl *const inputs[]);
-/* weft_check_spmd(); `valid`: the inputs are live tensors that fit together (signature.c). */
+/* weft_check_spmd(); `valid`: the inputs are live and compatible tensors (signature.c). */
 bool weft_dispatch_check_spmd(const weft_call *call, weft_tensor_impl *const inputs[], bool valid);
 
 weft_status weft_dispatch_start(void);
 void weft_dispatch_stop(void);
-/* Forgets the operations that the program has registered (registered.c): when nothing names them any more. */
+/* Frees the operations registered by the program (registered.c), when no call names them any longer. */
 void weft_operations_forget(void);
 
-/* The lowering of operations that have a kernel. A task for each panel of the output, or one for the shard
- * where its rows must stay together; it takes of each input the panels that weft_sharding.rows says. Of an
- * operation that accumulates: a task for each panel of the contracted rows, in their order. */
+/* The lowering of operations with a kernel. One task per panel of the output, or one per shard if its rows
+ * must stay together; weft_sharding.rows says which panels of each input it reads. Accumulating
+ * operations: one task per panel of the contracted rows, in their order. */
 bool weft_lower_kernel(const weft_lowering *lowering);
 /* The lowering of elementwise operations, with broadcasting, for inputs of any types. */
 bool weft_lower_elementwise(const weft_lowering *lowering);
@@ -97,7 +98,7 @@ static inline const weft_shard_info *weft_lowering_output(const weft_lowering *l
     return &lowering->output_shards[0];
 }
 
-/* A panel of an input, and of an output, which in place is the input of the same number. */
+/* A panel of an input, and of an output, which in place is the input with the same number. */
 static inline weft_slot weft_input_slot(const weft_lowering *lowering, int input, int64_t panel)
 {
     return (weft_slot){ input, lowering->shard, panel };
@@ -105,47 +106,46 @@ static inline weft_slot weft_input_slot(const weft_lowering *lowering, int input
 
 weft_slot weft_output_slot(const weft_lowering *lowering, int output, int64_t panel);
 
-/* The number of the panel that holds global row `row` of a shard, and the rows [*first, *last) that the panel
- * holds: what row-wise lowering walks along. ndim 0: row 0 of [0, 1). */
+/* The panel with global row `row` of a shard, and its rows [*first, *last), for row-wise lowering. ndim 0:
+ * row 0 of [0, 1). */
 int64_t weft_shard_panel_at(const weft_layout *layout, const weft_shard_info *shard, int64_t row,
                             int64_t *first, int64_t *last);
 
-/* A walk along the rows (dimension 0) of an output shard in pieces that lie in one panel of the output and in
- * one panel of every input that is aligned with it: whose rows are the output's rows, by their global
- * numbers. */
+/* Iterates over the rows (dimension 0) of an output shard in pieces that lie in one panel of the output
+ * and of every aligned input, whose rows are the output's rows by global index. */
 typedef struct weft_row_walk {
     const weft_lowering *lowering;
-    unsigned aligned;    /* bit i: input i is */
+    unsigned aligned;    /* bit i: input i is aligned */
     int64_t end;         /* one past the shard's last row */
-    int64_t first, last; /* rows of the present piece */
+    int64_t first, last; /* rows of the current piece */
     weft_slot output;
-    int64_t output_first, output_last; /* rows of the panel that the piece is in */
-    weft_slot inputs[WEFT_MAX_INPUTS]; /* of those aligned */
+    int64_t output_first, output_last; /* rows of the output's panel that contains the piece */
+    weft_slot inputs[WEFT_MAX_INPUTS]; /* of aligned inputs */
     int64_t input_first[WEFT_MAX_INPUTS];
-    weft_slot_access access; /* of the output: written by the first piece of a panel, then changed */
+    weft_slot_access access; /* of the output: the first piece of a panel writes, later ones change it */
 } weft_row_walk;
 
 void weft_rows_begin(weft_row_walk *walk, const weft_lowering *lowering, unsigned aligned);
 /* The next piece; false after the last one. */
 bool weft_rows_next(weft_row_walk *walk);
 
-/* Bytes from the start of the panel to the present piece's first row. */
+/* Bytes from the start of the panel to the current piece's first row. */
 int64_t weft_rows_output_offset(const weft_row_walk *walk);
 int64_t weft_rows_input_offset(const weft_row_walk *walk, int input);
 
-/* Adds the present piece of the output, or of an input that is aligned, to the task that was begun. */
+/* Adds the current piece of the output, or of an aligned input, to the open task. */
 void weft_rows_add_output(const weft_row_walk *walk);
 void weft_rows_add_input(const weft_row_walk *walk, int input);
-/* Ends it: its position is that of the piece. */
+/* Ends the task, with the position of the piece. */
 bool weft_rows_end_task(const weft_row_walk *walk);
-/* Where row `row` of the output lies among all: see weft_row_position(). */
+/* Position of row `row` of the output among all: see weft_row_position(). */
 double weft_lowering_position(const weft_lowering *lowering, int64_t row);
 
-/* Sets the lowering's output shard to a value: where there is nothing to compute from. */
+/* Fills the lowering's output shard with a value, if there is nothing to compute from. */
 bool weft_lower_fill(const weft_lowering *lowering, double value);
 
-/* Of an operation f(a, b, c) = g(a, b) + c, where g is linear in both: whether this rank adds c, which is
- * `input`. Along mesh dimensions where the output is Partial(sum) and c is not, coordinate 0 alone does. */
+/* For an operation f(a, b, c) = g(a, b) + c with g linear in both: whether this rank adds c, which is
+ * `input`. Along mesh dimensions where the output is Partial(sum) and c is not, only coordinate 0 does. */
 bool weft_lowering_adds(const weft_lowering *lowering, int input);
 
 /* Row-major strides, in elements, of a shard with this box. */

@@ -1,21 +1,21 @@
-/* The lowering of elementwise operations: a task for each piece of rows of the output that lies in one panel
- * of every operand. Inputs with fewer dimensions than the output lie across its rows; where one of these has
- * several panels, a task takes the columns that belong to one of them. */
+/* The lowering of elementwise operations: a task for each piece of rows of the output that lies in one
+ * panel of every operand. Inputs with fewer dimensions than the output broadcast along its rows; if one of
+ * these has several panels, a task is also limited to the columns of one of them. */
 #include "codelets/elementwise.h"
 #include "dispatch/dispatch.h"
 
 typedef struct elementwise {
     const weft_lowering *lowering;
-    weft_dtype common; /* what the operands are converted to */
+    weft_dtype common; /* type that operands are converted to */
     weft_dtype arithmetic;
-    unsigned converted; /* bit i + 1: input i has to be; of the others that makes no difference */
+    unsigned converted; /* bit i + 1: input i must be converted; for the others it makes no difference */
     unsigned aligned;   /* bit i: rows of input i are rows of the output */
     int64_t strides[WEFT_MAX_ELEMENTWISE_INPUTS]
-                   [WEFT_MAX_DIMS]; /* in the output's dimensions: 0 where repeated */
+                   [WEFT_MAX_DIMS]; /* in the output's dimensions; 0: broadcast */
 } elementwise;
 
-/* What one task computes: rows of the walk's present piece, global columns [first, last) in each further
- * dimension; and the panel of each input that is not aligned. */
+/* A task's part of the output: rows of the current piece, global columns [first, last) in each further
+ * dimension; and the panel of each broadcast input. */
 typedef struct part {
     int64_t first[WEFT_MAX_DIMS], last[WEFT_MAX_DIMS];
     int64_t panel[WEFT_MAX_ELEMENTWISE_INPUTS];
@@ -23,8 +23,8 @@ typedef struct part {
 
 /* ---- what depends on the operation --------------------------------------------------------------------- */
 
-/* PyTorch's: the operands become one type, then the operation is computed, for 16 bits in single precision,
- * and its result is rounded once. Where it has no integers that type is WEFT_F32 for them. */
+/* As in PyTorch: operands are converted to one type, 16-bit ones are computed in single precision, and the
+ * result is rounded once. Operations on floating types take WEFT_F32 for integers. */
 static weft_dtype common_type(const weft_lowering *lowering)
 {
     weft_dtype type = weft_promoted(lowering->num_inputs, lowering->inputs);
@@ -42,13 +42,13 @@ static bool is_single(const weft_layout *layout)
     return count == 1;
 }
 
-/* As in PyTorch, a factor that is a single element does not make the others lose digits first. */
+/* As in PyTorch, a one-element factor does not round the other operands first. */
 static bool has_exact_scalar(weft_kernel_id kernel)
 {
     return kernel == WEFT_KERNEL_mul || kernel == WEFT_KERNEL_div;
 }
 
-/* A single input has the common type, or is converted by where it goes. */
+/* A single input has the common type, or is converted by the kernel. */
 static bool must_convert(const elementwise *e, int input)
 {
     const weft_layout *layout = e->lowering->inputs[input];
@@ -87,7 +87,7 @@ static elementwise prepare(const weft_lowering *lowering)
 
 /* ---- one task ------------------------------------------------------------------------------------------ */
 
-/* Bytes from where an aligned operand's row begins to the part's columns. */
+/* Bytes from the beginning of an aligned operand's row to the part's columns. */
 static int64_t column_offset(const elementwise *e, const part *p, const int64_t strides[], weft_dtype type)
 {
     const weft_box *box = &weft_lowering_output(e->lowering)->box;
@@ -98,7 +98,7 @@ static int64_t column_offset(const elementwise *e, const part *p, const int64_t 
     return elements * (int64_t)weft_dtype_size(type);
 }
 
-/* The same from where the panel of an input that lies across begins. */
+/* Bytes from the beginning of a broadcast input's panel. */
 static int64_t offset_across(const elementwise *e, const part *p, int input)
 {
     const weft_layout *layout = e->lowering->inputs[input];
@@ -164,7 +164,7 @@ static bool add_task(const elementwise *e, weft_row_walk *walk, const part *p)
 
 /* ---- all tasks ----------------------------------------------------------------------------------------- */
 
-/* Narrows the part to what meets one panel of each input from `input` on that lies across. */
+/* Narrows the part to one panel of each broadcast input from `input` on. */
 static bool split(const elementwise *e, weft_row_walk *walk, const part *whole, int input)
 {
     const weft_lowering *lowering = e->lowering;

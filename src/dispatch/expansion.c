@@ -1,4 +1,4 @@
-/* Expanding a composite, and what is kept of it. */
+/* Expansion of composites, and its cache. */
 #include "dispatch/expansion.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ typedef struct collector {
     weft_expansion *expansion;
 } collector;
 
-/* The number of a tensor without data, which gets the next one if it is new here. */
+/* The number of a tensor without data; a new one gets the next number. */
 static int number_of(weft_expansion *expansion, const weft_tensor *handle)
 {
     weft_tensor_impl *tensor = weft_tensor_get(handle);
@@ -53,7 +53,7 @@ static weft_step *steps_of(const weft_expansion *expansion)
     return expansion->steps.items;
 }
 
-/* Whether a step is the last one to use a tensor that is needed no longer: noted in `used`. */
+/* Whether no later step uses the tensor; marks it in `used`. */
 static bool is_last(bool used[], int number)
 {
     bool last = !used[number];
@@ -61,7 +61,7 @@ static bool is_last(bool used[], int number)
     return last;
 }
 
-/* From the last step to the first. False with the error kept. */
+/* Goes from the last step to the first. False with the error kept. */
 static bool find_last_uses(const char *function, weft_expansion *expansion)
 {
     bool *used = calloc((size_t)expansion->num_tensors + 1, sizeof(*used));
@@ -69,7 +69,7 @@ static bool find_last_uses(const char *function, weft_expansion *expansion)
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for its calls");
         return false;
     }
-    memset(used, true, (size_t)expansion->num_inputs * sizeof(*used)); /* they are not ours */
+    memset(used, true, (size_t)expansion->num_inputs * sizeof(*used)); /* inputs belong to the caller */
     for (int i = 0; i < expansion->num_outputs; i++) {
         if (expansion->outputs[i] >= 0) {
             used[expansion->outputs[i]] = true;
@@ -109,7 +109,7 @@ void weft_expansion_release(weft_expansion *expansion)
 
 /* ---- expanding ----------------------------------------------------------------------------------------- */
 
-/* The call on tensors without data of the same layouts; the same tensor where the inputs are one. */
+/* The call on tensors without data of the same layouts; equal inputs stay equal. */
 static bool make_fakes(const weft_call *call, weft_expansion *expansion, weft_tensor_impl *const inputs[],
                        weft_tensor *fakes[])
 {
@@ -131,7 +131,7 @@ static bool make_fakes(const weft_call *call, weft_expansion *expansion, weft_te
     return true;
 }
 
-/* In a scope that is open. */
+/* The scope is open. */
 static bool carry_body_out(const weft_call *call, weft_expansion *expansion, weft_tensor *fakes[], weft_tensor *outputs[])
 {
     collector c = { .steps = { .inherited = ~0u, .add = add_step }, .expansion = expansion };
@@ -188,7 +188,7 @@ static weft_expansion *expand(const weft_call *call, weft_tensor_impl *const inp
 
 enum { MAX_WORDS = 96 };
 
-/* A key in words: `own` as long as that is enough. */
+/* Words of a key: in `own` if they fit. */
 typedef struct key {
     uint64_t own[MAX_WORDS], *words;
     size_t count;
@@ -201,13 +201,14 @@ static void add_word(key *k, uint64_t word)
 
 static void add_words(key *k, const void *words, size_t count)
 {
-    if (count > 0) { /* else words may be NULL */
+    if (count > 0) { /* words may be NULL without elements */
         memcpy(k->words + k->count, words, count * sizeof(uint64_t));
     }
     k->count += count;
 }
 
-/* The first input that is the same tensor. Of long lists each stands for itself: their bodies do not ask. */
+/* The number of the first input that is the same tensor. In long lists each stands for itself: their
+ * bodies do not ask. */
 static uint64_t first_same(weft_tensor_impl *const inputs[], int num_inputs, int i)
 {
     int first = num_inputs <= WEFT_MAX_INPUTS ? 0 : i;
@@ -232,7 +233,7 @@ static bool make_key(key *k, const weft_call *call, weft_tensor_impl *const inpu
         return false;
     }
     add_word(k, (uint64_t)(uintptr_t)call->operation);
-    add_word(k, (uint64_t)(uintptr_t)call->function); /* messages of its calls name it */
+    add_word(k, (uint64_t)(uintptr_t)call->function); /* error messages of its calls contain it */
     add_word(k, weft_runtime.implicit_replications > 0);
     add_word(k, (uint64_t)num_inputs);
     add_word(k, (uint64_t)weft_call_num_outputs(call));
@@ -317,7 +318,7 @@ bool weft_expansion_equal(const weft_expansion *a, const weft_expansion *b)
     return same;
 }
 
-/* Whether a body makes the same calls as before. False with the error kept. */
+/* Whether the body makes the same calls as before. False with the error kept. */
 static bool check_kept(const weft_call *call, weft_tensor_impl *const inputs[], const weft_expansion *kept)
 {
     weft_expansion *now = expand(call, inputs);

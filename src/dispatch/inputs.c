@@ -41,8 +41,8 @@ static int64_t count_of(const weft_layout *layout)
     return count;
 }
 
-/* The input to whose mesh the others go: the target, which stays where it is; else the first one of several
- * elements, or at least with dimensions, if there is one. */
+/* The leading input, to whose mesh the others go: the target of an operation in place; else the first with
+ * several elements, or at least with dimensions. */
 static int leading_input(const weft_call *call, const weft_layout *const layouts[])
 {
     for (int o = 0; o < WEFT_MAX_OUTPUTS; o++) {

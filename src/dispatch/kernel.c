@@ -1,24 +1,24 @@
-/* The lowering of operations that have a kernel: the rule says which rows of each input a task needs. */
+/* The lowering of operations with a kernel: the rule says which rows of each input a task reads. */
 #include <string.h>
 
 #include "codelets/copy.h"
 #include "codelets/kernel.h"
 #include "dispatch/dispatch.h"
 
-/* Rows [first, last) of a shard, by their global numbers, as an operand. */
+/* Rows [first, last) (global) of a shard, as an operand. */
 typedef struct part {
     const weft_layout *layout;
-    const weft_access_map *access_map; /* of the tensor, or NULL */
+    const weft_access_map *access_map; /* of the tensor; NULL: none */
     const weft_shard_info *shard;
     int64_t first, last;
     int64_t shift; /* what was added to the rows' global numbers: an access map's data lies elsewhere */
     int64_t first_panel, num_panels;
-    weft_slot slot; /* of panel 0; or (is_own) of the only one: memory in place of the shard's */
+    weft_slot slot; /* panel 0; with is_own: the only panel, of a temporary instead of the shard */
     bool is_own;
-    weft_slot_access access; /* WEFT_SLOT_WRITE: of a panel whose first rows another task writes, changed */
+    weft_slot_access access; /* WRITE becomes READ_WRITE if another task writes the panel's first rows */
 } part;
 
-/* An operand by its number: inputs, then outputs, as slots are numbered. */
+/* Operands are numbered as slots: inputs, then outputs. */
 static int output_operand(const weft_lowering *lowering, int output)
 {
     return lowering->num_inputs + output;
@@ -150,7 +150,7 @@ static void fill_operand(weft_kernel_operand *operand, const part *p)
     }
 }
 
-/* The first row of a part may lie inside a panel. */
+/* Bytes before the part's first row in its first panel. */
 static int64_t offset_in_panel(const part *p, int64_t panel)
 {
     if (panel > p->first_panel || p->layout->ndim == 0) {
@@ -178,10 +178,10 @@ static void add_part(weft_task_list *tasks, weft_kernel_operand *operand, int *n
     *num_panels += (int)p->num_panels;
 }
 
-/* The parts of one task. */
+/* The operands of one task. */
 typedef struct job {
     part outputs[WEFT_MAX_OUTPUTS];
-    int num_inputs; /* those that are read */
+    int num_inputs; /* number of inputs read */
     part inputs[WEFT_MAX_INPUTS];
     bool first, last; /* see weft_kernel_call */
 } job;
@@ -252,13 +252,13 @@ static bool add_task(const weft_lowering *lowering, const job *j)
     return weft_task_end(lowering->tasks, weft_lowering_position(lowering, j->outputs[0].first));
 }
 
-/* Those that are changed in place are outputs. */
+/* Inputs changed in place are outputs. */
 static bool is_read(const weft_lowering *lowering, int input)
 {
     return input >= lowering->num_outputs || !lowering->operation->outputs[input].in_place;
 }
 
-/* Fills in the parts of all inputs for rows [first, last) of what has relation `same` to them. */
+/* Chooses the inputs' parts for rows [first, last): row-aligned inputs by row, the others whole. */
 static void choose_inputs(const weft_lowering *lowering, weft_rows_relation same, int64_t first, int64_t last,
                           job *j)
 {
@@ -276,7 +276,7 @@ static void choose_inputs(const weft_lowering *lowering, weft_rows_relation same
     }
 }
 
-/* The outputs' parts for rows [first, last) of output 0, whose rows all of them have. */
+/* The outputs' parts for rows [first, last) of output 0, which are rows of all outputs. */
 static job job_of_rows(const weft_lowering *lowering, int64_t first, int64_t last)
 {
     job j = { .first = true, .last = true };
@@ -293,7 +293,7 @@ static bool lower_rows(const weft_lowering *lowering, int64_t first, int64_t las
     return add_task(lowering, &j);
 }
 
-/* One task for all that the rank has. */
+/* One task for the whole shard. */
 static bool lower_whole(const weft_lowering *lowering)
 {
     job j = { .first = true, .last = true };
@@ -306,7 +306,7 @@ static bool lower_whole(const weft_lowering *lowering)
 
 /* ---- piece by piece ------------------------------------------------------------------------------------ */
 
-/* Pieces [from, to) of the rows that are contracted, those of the panels of input 0, one after another. */
+/* Accumulates over pieces [from, to) of the contracted rows, one per panel of input 0, in order. */
 static bool accumulate_pieces(const weft_lowering *lowering, job j, int64_t from, int64_t to)
 {
     const weft_shard_info *shard = weft_lowering_input(lowering, 0);
@@ -325,9 +325,9 @@ static bool accumulate_pieces(const weft_lowering *lowering, job j, int64_t from
     return true;
 }
 
-/* Pieces wait for each other. So they are shared out among groups, each of which gives what a rank would that
- * has its rows alone; then these are put together as ranks' are. How many groups there are follows from sizes,
- * not from workers: results repeat. */
+/* Pieces are sequential, so they are divided among groups. Each group computes the result of a rank that
+ * had its rows alone; the results are then reduced as those of ranks are. The number of groups depends on
+ * sizes, not on workers: results are reproducible. */
 enum { MAX_GROUPS = WEFT_MAX_OPERANDS };
 
 static int64_t output_bytes(const weft_lowering *lowering, const part *output)
@@ -337,7 +337,7 @@ static int64_t output_bytes(const weft_lowering *lowering, const part *output)
            (int64_t)weft_dtype_size(layout->dtype);
 }
 
-/* 1 of several outputs, which belong together (a value and its index). */
+/* 1 with several outputs, which belong together (a value and its index). */
 static int64_t groups_of(const weft_lowering *lowering, const part *output, int64_t pieces)
 {
     if (lowering->num_outputs > 1 || lowering->operation->outputs[0].in_place) {
@@ -346,12 +346,12 @@ static int64_t groups_of(const weft_lowering *lowering, const part *output, int6
     const weft_shard_info *shard = weft_lowering_input(lowering, 0);
     int64_t input_bytes = shard->count * (int64_t)weft_dtype_size(lowering->inputs[0]->dtype);
     int64_t groups = weft_min_i64(MAX_GROUPS, pieces / 2);
-    /* What is written and read again is little beside what is read. */
+    /* Reducing must cost little beside reading the input. */
     groups = weft_min_i64(groups, input_bytes / (4 * output_bytes(lowering, output)));
     return weft_max_i64(1, groups);
 }
 
-/* output = output op others[1] op ..., in their order. */
+/* output = output op others[1] op ..., in this order. */
 static bool combine(const weft_lowering *lowering, const part *output, const weft_slot others[],
                     int64_t groups)
 {

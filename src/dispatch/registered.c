@@ -1,4 +1,4 @@
-/* Operations of a program's own: checked, copied, and called like the others. */
+/* Operations of the program: checks, copies, calls. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,7 +140,7 @@ static bool check_description(const char *function, const weft_operation_descrip
 
 /* ---- registering --------------------------------------------------------------------------------------- */
 
-/* Copies a text to *place, which moves on behind it. */
+/* Copies a text to *place, and advances it. */
 static const char *copy_text(char **place, const char *text)
 {
     size_t size = strlen(text) + 1;
@@ -149,7 +149,7 @@ static const char *copy_text(char **place, const char *text)
     return copy;
 }
 
-/* The operation and its texts in one piece of memory; NULL: there is none. */
+/* The operation and its texts in one allocation; NULL: no memory. */
 static weft_operation *copy_of(const weft_operation_description *d, int num_outputs)
 {
     int num_halos = weft_count_halos(d);
@@ -182,7 +182,7 @@ static weft_operation *copy_of(const weft_operation_description *d, int num_outp
     return operation;
 }
 
-/* Of all that must be the same on every process; the kernel's address need not be. */
+/* Of everything that must be equal on all processes; the kernel's address need not be. */
 static uint64_t fingerprint(const weft_operation_description *d)
 {
     uint64_t hash = weft_hash_bytes(d->name, strlen(d->name), 1);
@@ -281,7 +281,7 @@ static bool takes_type(const weft_operation *operation)
     return takes;
 }
 
-/* What a program has asked for. */
+/* Arguments of one call. */
 typedef struct request {
     const char *function;
     const weft_operation *handle;
@@ -316,7 +316,7 @@ static bool check_request(const request *r, const weft_operation *operation)
            (!takes_type(operation) || weft_check_dtype(r->function, options->type));
 }
 
-/* The call asked for; false with the error kept, on all processes. */
+/* The call; false with the error kept, on all processes. */
 static bool prepare_call(request r, weft_call *call)
 {
     weft_apply_options own = { 0 };

@@ -1,8 +1,8 @@
-/* Row-wise lowering: pieces of rows that lie in one panel of every operand. */
+/* Row-wise lowering: pieces of rows in one panel of every operand. */
 #include "codelets/constant.h"
 #include "dispatch/dispatch.h"
 
-/* A scalar is one row. */
+/* a scalar is one row */
 static void shard_rows(int ndim, const weft_box *box, int64_t *first, int64_t *last)
 {
     *first = ndim == 0 ? 0 : box->offset[0];

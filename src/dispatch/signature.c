@@ -1,4 +1,4 @@
-/* What all processes must have in common of a call (comm/check_spmd.h). */
+/* The data of a call that all processes compare (comm/check_spmd.h). */
 #include <stdlib.h>
 
 #include "comm/check_spmd.h"
@@ -27,7 +27,7 @@ static bool check(const weft_call *call, weft_tensor_impl *const inputs[], bool 
         numbers[num_numbers++] = (double)details->numbers[i];
     }
     while (num_numbers > 0 && numbers[num_numbers - 1] == 0) {
-        num_numbers--; /* most operations have few of them */
+        num_numbers--; /* trailing zeros are left out */
     }
     for (int i = 0, count = valid ? weft_call_num_tensors(call) : 0; i < count; i++) {
         layouts[num_layouts++] = inputs[i]->layout;
