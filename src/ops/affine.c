@@ -17,7 +17,7 @@ static const weft_affine_side *side_of(const weft_affine_loop *loop, bool target
     return target ? &loop->target : &loop->source;
 }
 
-/* The loop that goes along a dimension; -1: there is no such dimension. */
+/* The loop along a dimension; -1: no such dimension. */
 static int loop_along(const weft_affine *map, bool target, int dim)
 {
     for (int i = 0; i < map->num_loops; i++) {
@@ -28,7 +28,7 @@ static int loop_along(const weft_affine *map, bool target, int dim)
     return -1;
 }
 
-/* A loop's letter in an operand. */
+/* Writes a loop's letter in an operand's term. */
 static size_t write_term(const weft_affine_loop *loop, int index, bool target, char *text)
 {
     char letter = (char)('a' + index);
@@ -86,7 +86,7 @@ void weft_affine_rule(int num_maps, const weft_affine maps[], bool in_place, cha
     weft_text_add(&text, "->%s", target);
 }
 
-/* Index target.first + target.step * i is made of source.first + source.step * i. */
+/* Maps target index target.first + target.step * i to source index source.first + source.step * i. */
 weft_window weft_affine_window(const weft_affine *map, int dim)
 {
     const weft_affine_loop *loop = &map->loops[loop_along(map, false, dim)];
@@ -98,7 +98,7 @@ weft_window weft_affine_window(const weft_affine *map, int dim)
 
 /* ---- boxes of a map's loops ---------------------------------------------------------------------------- */
 
-/* Indices [first, last) of every loop. */
+/* Indices [first, last) of each loop. */
 typedef struct region {
     int64_t first[WEFT_MAX_DIMS], last[WEFT_MAX_DIMS];
 } region;
@@ -128,7 +128,7 @@ static int64_t steps_to(int64_t distance, int64_t step)
     return distance <= 0 ? 0 : weft_ceil_div(distance, step);
 }
 
-/* Keeps of [*first, *last) the i for which begin <= side->first + side->step * i < end. */
+/* Restricts [*first, *last) to the i for which begin <= side->first + side->step * i < end. */
 static void restrict_loop(const weft_affine_side *side, int64_t begin, int64_t end, int64_t *first,
                           int64_t *last)
 {
@@ -137,7 +137,7 @@ static void restrict_loop(const weft_affine_side *side, int64_t begin, int64_t e
         *last = start >= begin && start < end ? *last : *first;
         return;
     }
-    if (step < 0) { /* the same about 0 */
+    if (step < 0) { /* mirrored about 0 */
         int64_t mirrored = 1 - end;
         end = 1 - begin;
         begin = mirrored;
@@ -148,7 +148,7 @@ static void restrict_loop(const weft_affine_side *side, int64_t begin, int64_t e
     *last = weft_max_i64(*first, weft_min_i64(*last, steps_to(end - start, step)));
 }
 
-/* Keeps what lies inside a box of the source or of the target. */
+/* Restricts a region to a box of the source or of the target. */
 static void restrict_to(const weft_affine *map, bool target, const weft_box *box, region *r)
 {
     for (int i = 0; i < map->num_loops; i++) {
@@ -162,16 +162,16 @@ static void restrict_to(const weft_affine *map, bool target, const weft_box *box
 
 /* ---- one task ------------------------------------------------------------------------------------------ */
 
-/* A tensor's shard, and the panel of it that is looked at. What the rank has of windows lies at the beginning
- * of its part; what is behind it holds nothing. */
+/* A shard and one of its panels. Elements received through an access map lie at the beginning of the
+ * shard's memory; the rest of it is unused. */
 typedef struct place {
     const weft_layout *layout;
     const weft_shard_info *shard;
     int64_t strides[WEFT_MAX_DIMS];
-    weft_box held;                /* of the tensor that is looked at, perhaps through windows */
-    int64_t shift[WEFT_MAX_DIMS]; /* indices of the shard's box minus these */
+    weft_box held;                /* box of the elements in memory, in the tensor's own indices */
+    int64_t shift[WEFT_MAX_DIMS]; /* index in the shard's box minus index in `held` */
     int64_t panel;
-    weft_box box; /* of the panel: of what is held */
+    weft_box box; /* of the panel, within `held` */
 } place;
 
 static place place_of(const weft_layout *layout, const weft_shard_info *shard,
@@ -201,14 +201,14 @@ static void go_to_panel(place *p, int64_t panel)
     }
 }
 
-/* Copies that make one panel of the output, gathered into tasks of as many sources as these take. */
+/* Collects the copies to one panel of the output into tasks with as many sources as a task takes. */
 typedef struct copier {
     const weft_lowering *lowering;
     place from, to;
-    bool open;            /* there is a task that has not ended */
-    weft_copy_args *args; /* of it */
+    bool open;            /* a task has begun */
+    weft_copy_args *args; /* its arguments */
     int num_sources;
-    weft_slot_access access; /* to the panel in the next task */
+    weft_slot_access access; /* of the next task to the panel */
 } copier;
 
 static bool begin_task(copier *c)
@@ -239,7 +239,7 @@ static bool end_task(copier *c)
     return weft_task_end(c->lowering->tasks, weft_lowering_position(c->lowering, row));
 }
 
-/* Bytes from the panel's start to where a region begins. */
+/* Bytes from the panel's start to the beginning of a region. */
 static int64_t region_offset(const weft_affine *map, bool target, const place *p, const region *r)
 {
     int64_t elements = 0;
@@ -284,8 +284,7 @@ static bool add_region(copier *c, const weft_affine *map, const region *r)
 
 /* ---- all tasks ----------------------------------------------------------------------------------------- */
 
-/* The panels of the source that a region of the target may need, [*first, *last): along the source's
- * dimension 0. */
+/* The panels [*first, *last) of the source, along its dimension 0, that a region of the target may read. */
 static void source_panels(const weft_affine *map, const place *from, const region *r, int64_t *first,
                           int64_t *last)
 {

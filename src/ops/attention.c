@@ -1,4 +1,4 @@
-/* Attention: the plain call, whose layouts follow from a rule. */
+/* Attention without a ring: a single call, with a rule. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* The gradients of attention. */
+/* Gradients of attention. */
 #include <stdio.h>
 #include <string.h>
 
@@ -83,7 +83,7 @@ BACKWARD(backward_kv, write_backward_kv_rule, "...s[f],...s[e],...t[e],...t[f],.
 
 /* ---- calls --------------------------------------------------------------------------------------------- */
 
-/* The gradient, or the output, has the result's shape and q's type. */
+/* Whether a gradient or output has the result's shape and q's type. */
 static bool check_like_result(const attention *a, const char *name, const weft_tensor *tensor)
 {
     const weft_layout *layout = weft_layout_of(tensor), *q = weft_layout_of(a->q);
@@ -116,7 +116,8 @@ static bool check_backward(attention *a)
     return check_like_result(a, "gradient", a->gradient) && check_like_result(a, "output", a->output);
 }
 
-/* What is known of each row, without values, where q and k lie; repeated over the batch that they lack. */
+/* The softmax state of each row without values, placed as q and k; broadcast over missing batch
+ * dimensions. */
 static weft_tensor *plain_state(const attention *a)
 {
     int64_t shape[WEFT_MAX_DIMS];
@@ -149,8 +150,8 @@ static weft_tensor *statistics_of(const attention *a, weft_tensor *state)
                       .attributes = { .num_sizes = 1, .sizes = { WEFT_ATTENTION_STATISTICS } } });
 }
 
-/* With a target, in a ring; else where the rule says. `columns`: of the output, where the rule does not say;
- * else -1. */
+/* With a target in a ring; else placed by the rule. `columns`: of the output if the rule does not
+ * determine them; else -1. */
 static weft_tensor *backward(const attention *a, const weft_operation *operation, weft_tensor *target,
                              weft_tensor *statistics, int64_t parts, int64_t columns, unsigned moving)
 {
@@ -186,7 +187,7 @@ static weft_tensor *gradient_of_q(const attention *a, bool ring, weft_tensor *st
                : backward(a, &operation_backward_q_step, target, statistics, 0, -1, 1u << 3 | 1u << 4);
 }
 
-/* Side by side. */
+/* Gradients of k and v side by side. */
 static weft_tensor *gradients_of_kv(const attention *a, bool ring, weft_tensor *statistics, int64_t parts,
                                     int64_t columns)
 {
@@ -203,8 +204,8 @@ static weft_tensor *gradients_of_kv(const attention *a, bool ring, weft_tensor *
                     1u << 1 | 1u << 2 | 1u << 5);
 }
 
-/* `columns` columns of a gradient from `start` on, in the shape and type of what it is of: summed over the
- * batch that this lacks. */
+/* Columns [start, start + columns) of a gradient, in the shape and type of its tensor: summed over batch
+ * dimensions that the tensor lacks. */
 static weft_tensor *fit(const attention *a, weft_tensor *gradient, const weft_tensor *like, int64_t start,
                         int64_t columns)
 {
@@ -224,12 +225,12 @@ static weft_tensor *fit(const attention *a, weft_tensor *gradient, const weft_te
     }
     if (gradient != NULL && weft_layout_of(gradient)->has_partial &&
         weft_layout_of(gradient)->dtype != layout->dtype && weft_layout_of(gradient)->mesh == layout->mesh) {
-        gradient = weft_place_like(a->function, gradient, layout, 0); /* the rounding needs the sums */
+        gradient = weft_place_like(a->function, gradient, layout, 0); /* sums are rounded once complete */
     }
     return gradient == NULL ? NULL : weft_to_type(gradient, layout->dtype);
 }
 
-/* Of q, k and v, those that are wanted; in an open scope. False with the error kept. */
+/* Gradients of q, k and v as wanted; in an open scope. False with the error kept. */
 static bool compute_gradients(attention *a, const bool wanted[3], weft_tensor *results[3])
 {
     const attention given = *a;

@@ -1,4 +1,4 @@
-/* What calls of attention are made of: options, shapes, inputs. */
+/* Calls of attention: options, shapes, inputs. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

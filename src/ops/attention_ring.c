@@ -1,7 +1,7 @@
-/* Attention over keys that stay sharded. Where queries are sharded along the same mesh dimensions, blocks of
- * the keys go round (a ring) and are added to what is known of each row so far; in the gradients of k and v,
- * blocks of the queries. Where queries are not, and are few, each rank finds out what its own keys say of
- * each row, and these states are put together. */
+/* Attention with sharded keys. If queries are sharded along the same mesh dimensions, blocks of keys move
+ * around a ring and are added to the softmax state of each row; in the gradients of k and v blocks of
+ * queries move. If queries are not sharded and are few, each rank computes the state of each row over its
+ * own keys, and the states are combined. */
 #include <string.h>
 
 #include "ops/attention.h"
@@ -25,7 +25,7 @@ weft_status weft_attention_choose(const weft_call_layouts *call, weft_sharding *
     return WEFT_OK;
 }
 
-/* Rows of q, or keys: global numbers of those that the rank has in a step. */
+/* Global numbers of the rows (of q) or keys that the rank has in a step. */
 static void span_of(const weft_lowering *lowering, int input, int64_t *first, int64_t *end)
 {
     const weft_shard_info *shard = weft_lowering_input(lowering, input);
@@ -63,7 +63,7 @@ static bool lower_state_step(const weft_lowering *lowering)
     return weft_attention_lower_step(lowering, 1);
 }
 
-/* Without v the mask is in its place. */
+/* without v the mask has its place */
 static const weft_operation operation_state_step = {
     .name = "attention_state",
     .choose = weft_attention_choose,
@@ -90,14 +90,14 @@ static bool is_sharded(const weft_tensor *tensor, int m, int dim)
     return dim >= 0 && placement.kind == WEFT_SHARD && placement.dim == dim;
 }
 
-/* Along mesh dimension m: its rows (or keys). */
+/* Whether mesh dimension m shards the tensor's rows (or keys). */
 static bool is_sharded_by_rows(const weft_tensor *tensor, int m)
 {
     return is_sharded(tensor, m, weft_layout_of(tensor)->ndim - 2);
 }
 
-/* Where the result lies along a mesh dimension along which nothing goes round: as q, else as k or v, in its
- * batch; or as q in its rows. */
+/* The result's placement along a mesh dimension without a ring: as q's or else k's or v's batch, or as q's
+ * rows. */
 static weft_placement place_result(const attention *a, int m)
 {
     const weft_tensor *all[] = { a->q, a->k, a->v };
@@ -122,8 +122,8 @@ static bool any_turns(const attention *a)
     return any;
 }
 
-/* The dimension of a mask that is sharded along mesh dimension m, along which rows or keys are. Of what comes
- * round the mask has all: along the other mesh dimensions that is not cut at the same places. Negative:
+/* The dimension of a mask to be sharded along mesh dimension m, by rows or keys. The mask is whole in the
+ * dimension that moves around the ring, whose blocks other mesh dimensions cut at other places. Negative:
  * none. */
 static int mask_dim(const attention *a, const weft_layout *layout, weft_attention_kind kind, int m)
 {
@@ -163,7 +163,7 @@ static weft_placement place_operand(const attention *a, const weft_layout *layou
 
 /* ---- what moves less ----------------------------------------------------------------------------------- */
 
-/* Bytes that a rank has of k, or v. */
+/* Bytes of k, or v, per rank. */
 static double bytes_of_keys(const attention *a, const weft_layout *layout)
 {
     double bytes = (double)weft_dtype_size(layout->dtype);
@@ -177,9 +177,9 @@ static double bytes_of_keys(const attention *a, const weft_layout *layout)
     return bytes;
 }
 
-/* Whether the states of all ranks that have keys are less than the keys: what a rank receives of them. Where
- * q is sharded in its batch along such a mesh dimension, its other rows, and those of what is like it, are
- * needed too; but of the keys then only a part. */
+/* Whether gathering the states of all ranks with keys receives fewer bytes than gathering keys. If such a
+ * mesh dimension shards q's batch, the states need q's other rows and all that is placed like them, while
+ * only a part of the keys would be needed. */
 static bool states_move_less(const attention *a)
 {
     const weft_layout *q = weft_layout_of(a->q);
@@ -295,7 +295,7 @@ static weft_placement place_target(const attention *a, weft_attention_kind kind,
                : kind == WEFT_ATTENTION_OF_KEYS ? weft_shard(a->batch)
                                                 : weft_partial(WEFT_SUM);
     }
-    /* What belongs to keys is added up over rows, which other ranks have. */
+    /* Results per key are sums over rows, which are on other ranks. */
     bool adds = kind == WEFT_ATTENTION_OF_KEYS && is_sharded_by_rows(a->q, m) && !a->turns[m];
     return adds ? weft_partial(WEFT_SUM) : a->placements[m];
 }
@@ -327,7 +327,7 @@ static int64_t steps_of(const attention *a)
     return steps;
 }
 
-/* What the ranks work with in a step: the blocks of those further along the mesh dimensions that turn. */
+/* The blocks of a step: those of the next ranks along the ring's mesh dimensions. */
 static weft_access_map blocks_of(const attention *a, const weft_layout *layout, int64_t step)
 {
     weft_access_map access_map = { .cut = layout };
@@ -343,7 +343,7 @@ static weft_access_map blocks_of(const attention *a, const weft_layout *layout, 
     return access_map;
 }
 
-/* The blocks are put into `blocks`, with a reference of the caller's. */
+/* Puts the blocks into `blocks`, with a reference of the caller's. */
 static bool run_step(const attention *a, const weft_call *like, unsigned moving, int64_t step,
                      weft_tensor *blocks[])
 {
@@ -376,9 +376,9 @@ static void let_go(weft_tensor *blocks[])
     }
 }
 
-/* The call for every block of the inputs in `moving` (bits). The blocks of one step are held until those of
- * the next one have their memory, and then give back theirs: two buffers each, and StarPU has what is
- * received into one wait for the tasks that read it before. Returns the target. */
+/* Makes the call for every block of the inputs in `moving` (bits). Blocks of a step are released once
+ * those of the next step have been allocated: two buffers each, and StarPU delays a receive until the
+ * tasks that read the buffer have ended. Returns the target. */
 weft_tensor *weft_attention_go_round(const attention *a, const weft_call *call, unsigned moving)
 {
     weft_tensor *blocks[2][WEFT_MAX_INPUTS] = { { NULL } };
@@ -394,7 +394,7 @@ weft_tensor *weft_attention_go_round(const attention *a, const weft_call *call, 
     return done ? call->inputs[0] : NULL;
 }
 
-/* The states of all ranks that have keys for the same rows. */
+/* Combines the states of all ranks with keys for the same rows. */
 static weft_tensor *gather_states(const attention *a, weft_tensor *states, bool values)
 {
     const weft_layout *from = weft_layout_of(states);

@@ -1,4 +1,4 @@
-/* Whether two tensors have the same values: one answer for all processes. */
+/* Whether two tensors have equal values: the same answer on all processes. */
 #include <math.h>
 #include <string.h>
 
@@ -34,7 +34,7 @@ static bool are_alike(const weft_layout *a, const weft_layout *b)
            memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof(a->shape[0])) == 0;
 }
 
-/* `truths`: of each element, or NULL with the error kept. */
+/* `truths`: one per element, or NULL with the error kept. */
 static weft_status all_true(const char *function, weft_tensor *truths, bool *result)
 {
     weft_tensor *answer = truths == NULL ? NULL : weft_all(truths, WEFT_ALL_DIMS, false);
@@ -55,13 +55,13 @@ static weft_status compare(const char *function, weft_tensor *truths, bool *resu
     return status;
 }
 
-/* details->memory: for the answer. */
+/* details->memory: receives the answer. */
 static bool *answer_of(const weft_call *call)
 {
     return call->details->memory;
 }
 
-/* Whether there is an answer already: they are not alike, or the call is not admitted. */
+/* Whether the answer is known: the tensors differ in kind, or the call is refused. */
 static bool has_ended(const weft_call *call, weft_status *status)
 {
     *status = WEFT_OK;
@@ -85,7 +85,7 @@ static weft_status perform_equal(const weft_call *call, weft_tensor *outputs[])
                : compare(call->function, weft_eq(call->inputs[0], call->inputs[1]), answer_of(call));
 }
 
-/* scalars: rtol, atol, and whether NaN is NaN's equal. */
+/* scalars: rtol, atol, equal_nan. */
 static weft_status perform_allclose(const weft_call *call, weft_tensor *outputs[])
 {
     (void)outputs;

@@ -1,4 +1,4 @@
-/* What operations that are put together from others share. */
+/* Shared by composites. */
 #include "ops/ops.h"
 
 int weft_check_dim_of(const char *function, weft_tensor *a, int dim)
@@ -38,7 +38,7 @@ weft_tensor *weft_new_tensor(const char *function, const weft_layout *layout)
                                              .details = &(weft_call_details){ .layout = layout } });
 }
 
-/* Where else what one mesh dimension holds may go: to the largest dimension but `whole`. */
+/* Fallback: shard the largest dimension but `whole`. */
 static weft_placement place_elsewhere(const weft_layout *layout, int whole)
 {
     weft_placement placement = weft_replicate();
@@ -118,7 +118,7 @@ weft_tensor *weft_itself(const char *function, weft_tensor *a)
 
 const weft_operation *const weft_composite_operations[] = { &operation_itself, NULL };
 
-/* Recorders are told of the call, and not of the scope around it. */
+/* Scopes within a call are not recorded. */
 static void scope_untold(weft_status (*change)(void))
 {
     weft_runtime.call_depth++;
@@ -126,7 +126,7 @@ static void scope_untold(weft_status (*change)(void))
     weft_runtime.call_depth--;
 }
 
-/* The first output alone: the second one is released. */
+/* The first output; releases the second one. */
 static weft_tensor *dispatch_first(const weft_call *call)
 {
     weft_tensor *outputs[2] = { NULL, NULL };

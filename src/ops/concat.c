@@ -1,4 +1,4 @@
-/* Tensors joined and taken apart along a dimension. */
+/* Concatenation and splitting along a dimension. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,8 +7,8 @@
 
 /* ---- layouts to join and to cut in --------------------------------------------------------------------- */
 
-/* Whether the Partial placement of a mesh dimension may stay: all tensors have it, and none has one of
- * another kind around it. Sums and averages change places freely. */
+/* Whether a mesh dimension's Partial placement may stay: all tensors have it, and the mesh dimensions
+ * before it reduce by the same op, or both are sums or averages, which commute. */
 static bool partial_stays(int n, weft_tensor *const tensors[], int mesh_dim)
 {
     weft_placement common = weft_layout_of(tensors[0])->placements[mesh_dim];
@@ -27,8 +27,8 @@ static bool partial_stays(int n, weft_tensor *const tensors[], int mesh_dim)
     return true;
 }
 
-/* What is joined, or cut: tensors of one mesh, of shapes that differ in dimension `dim` alone, where they
- * have `rows` indices together. */
+/* The tensors to be joined (or the one to be cut): on one mesh, with shapes that differ in dimension `dim`
+ * only, where their sizes add up to `rows`. */
 typedef struct row_of_tensors {
     int n;
     weft_tensor *const *tensors;
@@ -36,8 +36,7 @@ typedef struct row_of_tensors {
     int64_t rows;
 } row_of_tensors;
 
-/* A tensor's placements with `instead` for those that cannot stay: `shards` says whether shards of the
- * dimension can. */
+/* A tensor's placements, with `instead` for those that cannot stay; `shards`: shards of the dimension can. */
 static void placements_like(const row_of_tensors *row, int like, bool shards, weft_placement instead,
                             weft_placement placements[])
 {
@@ -56,7 +55,7 @@ static const weft_layout *with_placements(const weft_layout *layout, const weft_
                               layout->dtype);
 }
 
-/* Predicted microseconds to bring a tensor into this layout of its shape; negative: impossible. */
+/* Predicted microseconds of a redistribution to this layout; negative: impossible. */
 static double cost_of_move(const weft_layout *from, const weft_layout *to)
 {
     return to == NULL ? -1
@@ -65,8 +64,7 @@ static double cost_of_move(const weft_layout *from, const weft_layout *to)
                : weft_plan_cost(weft_runtime.layouts, &weft_runtime.topology, &weft_runtime.cost, from, to);
 }
 
-/* And to bring it to its place among `rows` indices of dimension `dim`, of which it takes those from `start`
- * on. */
+/* The same, and of the copy to indices [start, ...) of dimension `dim` of size `rows`. */
 static double cost_of_place(const weft_layout *layout, int dim, int64_t start, int64_t rows)
 {
     int64_t of_dim[WEFT_MAX_DIMS];
@@ -83,8 +81,8 @@ static double cost_of_place(const weft_layout *layout, int dim, int64_t start, i
                             : weft_access_map_cost(&weft_runtime.topology, &weft_runtime.cost, layout, &made);
 }
 
-/* Predicted microseconds to join all in these placements; negative: impossible. Neighbours are often alike.
- */
+/* Predicted microseconds of joining all in these placements; negative: impossible. Neighbours often have
+ * equal layouts, whose cost is computed once. */
 static double cost_of(const row_of_tensors *row, const weft_placement placements[])
 {
     double cost = 0, one = 0;
@@ -104,7 +102,7 @@ static double cost_of(const row_of_tensors *row, const weft_placement placements
     return cost;
 }
 
-/* Whether all lie alike, and can stay as they do. */
+/* Whether all have the same placements, and these can stay. */
 static bool lie_alike(const row_of_tensors *row)
 {
     const weft_layout *first = weft_layout_of(row->tensors[0]);
@@ -121,7 +119,7 @@ static bool lie_alike(const row_of_tensors *row)
     return true;
 }
 
-/* Compares the placements of one of the tensors with what was best before. */
+/* Compares the placements of one tensor with the best so far. */
 static void try_like(const row_of_tensors *row, int like, bool shards, double *least, weft_placement best[])
 {
     for (int dim = -1; dim < weft_layout_of(row->tensors[like])->ndim; dim++) {
@@ -138,12 +136,13 @@ static void try_like(const row_of_tensors *row, int like, bool shards, double *l
     }
 }
 
-/* The placements in which to join or cut. Those in which all lie: who shards a dimension goes on with it
- * sharded. Else the cheapest ones: those of one of the tensors, with what cannot stay replicated or shards of
- * another dimension. Without `shards` the dimension must not be sharded. */
+/* The placements for joining or cutting: those of all tensors if they are equal, so that a sharded
+ * dimension stays sharded. Else the cheapest: those of one of the tensors, in which placements that cannot
+ * stay become Replicate or shards of another dimension. Without `shards` the dimension must not be
+ * sharded. */
 static void choose_placements(const row_of_tensors *row, bool shards, weft_placement best[])
 {
-    enum { MAX_TRIED = 4 }; /* different layouts that are considered */
+    enum { MAX_TRIED = 4 }; /* limit of different layouts compared */
     const weft_layout *first = weft_layout_of(row->tensors[0]);
     if (lie_alike(row) && (shards || weft_layout_parts(first, row->dim) == 1)) {
         memcpy(best, first->placements, sizeof(first->placements));
@@ -197,13 +196,13 @@ static bool check_tensors(const char *function, int n, weft_tensor *const tensor
     return true;
 }
 
-/* A tensor of shape [0], which can be joined to any others. */
+/* A tensor of shape [0] can be joined to any others, as in PyTorch. */
 static bool fits_any(const weft_tensor *tensor)
 {
     return weft_layout_of(tensor)->ndim == 1 && weft_layout_of(tensor)->shape[0] == 0;
 }
 
-/* The first tensor that is not so; 0 where all are. */
+/* The first tensor of another shape; 0: none. */
 static int first_with_shape(int n, weft_tensor *const tensors[])
 {
     for (int i = 0; i < n; i++) {
@@ -214,7 +213,7 @@ static int first_with_shape(int n, weft_tensor *const tensors[])
     return 0;
 }
 
-/* Whether all have one shape, but perhaps in dimension `except`; -1: no exceptions. */
+/* Whether all have one shape, but perhaps in dimension `except`; -1: no exception. */
 static bool check_shapes(const char *function, int n, weft_tensor *const tensors[], int except)
 {
     int reference = except < 0 ? 0 : first_with_shape(n, tensors);
@@ -254,7 +253,7 @@ static bool find_type(const char *function, int n, weft_tensor *const tensors[],
     return true;
 }
 
-/* The shape of all together. False with the error kept. */
+/* The shape of the result. False with the error kept. */
 static bool joined_shape(const char *function, int n, weft_tensor *const tensors[], int dim, int64_t shape[])
 {
     memcpy(shape, weft_layout_of(tensors[0])->shape, WEFT_MAX_DIMS * sizeof(shape[0]));
@@ -268,7 +267,7 @@ static bool joined_shape(const char *function, int n, weft_tensor *const tensors
     return weft_check_shape(function, weft_layout_of(tensors[0])->ndim, shape);
 }
 
-/* A tensor in which all have their place; NULL with the error kept. */
+/* A tensor for the result; NULL with the error kept. */
 static weft_tensor *make_target(const char *function, int n, weft_tensor *const tensors[], int dim,
                                 const int64_t shape[])
 {
@@ -284,8 +283,8 @@ static weft_tensor *make_target(const char *function, int n, weft_tensor *const 
     return weft_new_tensor(function, layout);
 }
 
-/* Tensors that fit together, along a dimension that they have. Changes the list to those of the common type;
- * they belong to the innermost scope. */
+/* Joins compatible tensors along an existing dimension. Replaces the list by tensors of the common type,
+ * in the innermost scope. */
 static weft_tensor *join(const char *function, int n, weft_tensor *tensors[], int dim, weft_dtype type)
 {
     int64_t shape[WEFT_MAX_DIMS], start = 0;
@@ -309,7 +308,7 @@ static weft_tensor *join(const char *function, int n, weft_tensor *tensors[], in
     return target;
 }
 
-/* Those whose shape counts: all, where none has one. Returns how many. */
+/* Keeps the tensors whose shape counts; all of them if none has. Returns their number. */
 static int with_shape(int n, weft_tensor *const tensors[], weft_tensor *left[])
 {
     int count = 0;
@@ -323,7 +322,7 @@ static int with_shape(int n, weft_tensor *const tensors[], weft_tensor *left[])
     return count == 0 ? n : count;
 }
 
-/* The dimension that grows, 0 .. ndim - 1; -1 with the error kept. */
+/* The dimension of concatenation, 0 .. ndim - 1; -1 with the error kept. */
 static int check_grown(const char *function, int n, weft_tensor *const tensors[], int dim)
 {
     int reference = first_with_shape(n, tensors), ndim = weft_layout_of(tensors[reference])->ndim;
@@ -336,7 +335,7 @@ static int check_grown(const char *function, int n, weft_tensor *const tensors[]
     return dim >= 0 && check_shapes(function, n, tensors, dim) ? dim : -1;
 }
 
-/* What both bodies begin with: a list of their own. NULL with the error kept. */
+/* A modifiable list for the bodies of both composites. NULL with the error kept. */
 static weft_tensor **own_list(const weft_call *call)
 {
     weft_tensor **list = malloc((size_t)call->details->num_tensors * sizeof(weft_tensor *));
@@ -346,7 +345,7 @@ static weft_tensor **own_list(const weft_call *call)
     return list;
 }
 
-/* Of all, also of those without a shape, is the type. */
+/* All tensors count for the type, also those of shape [0]. */
 static bool expand_cat(const weft_call *call, weft_tensor *outputs[])
 {
     int n = call->details->num_tensors;
@@ -425,7 +424,7 @@ weft_tensor *weft_stack(int n, weft_tensor *const tensors[], int dim)
 
 /* ---- taking apart -------------------------------------------------------------------------------------- */
 
-/* The tensor and the dimension that is cut; NULL with the error kept. */
+/* The tensor, and the dimension to be cut; NULL with the error kept. */
 static weft_tensor *check_cut(const char *function, weft_tensor *a, int *dim)
 {
     if (weft_check_tensor(function, "a", a) == NULL) {
@@ -439,9 +438,9 @@ static weft_tensor *check_cut(const char *function, weft_tensor *a, int *dim)
     return *dim < 0 ? NULL : a;
 }
 
-/* The tensor as it is to be cut. Pieces of a dimension that is sharded are sharded along it as well; those of
- * fewer indices than there are parts would all lie on the first ranks: then the whole is sharded along
- * another dimension, once for all of them. */
+/* Redistributes a tensor before it is cut. Pieces of a sharded dimension are sharded along it as well.
+ * Pieces with fewer indices than ranks would lie on the first ranks only: then the whole tensor is sharded
+ * along another dimension, once. */
 static weft_tensor *ready_to_cut(weft_tensor *a, int n, const int64_t sizes[], int dim)
 {
     int64_t parts = weft_layout_parts(weft_layout_of(a), dim);
@@ -454,7 +453,7 @@ static weft_tensor *ready_to_cut(weft_tensor *a, int n, const int64_t sizes[], i
     return weft_redistribute(a, weft_layout_of(a)->mesh->handle, placements);
 }
 
-/* Pieces that follow each other. */
+/* Consecutive pieces. */
 static bool cut(weft_tensor *a, int n, const int64_t sizes[], int dim, weft_tensor *outputs[])
 {
     weft_tensor *moved = ready_to_cut(a, n, sizes, dim);
@@ -535,7 +534,7 @@ weft_status weft_split(weft_tensor *a, int n, const int64_t sizes[], int dim, we
     return split(function, a, n, sizes, dim, outputs);
 }
 
-/* Sizes of torch.chunk()'s pieces; returns how many. */
+/* Sizes of torch.chunk()'s pieces; returns their number. */
 static int chunk_sizes(int64_t size, int chunks, int64_t sizes[])
 {
     int64_t each = weft_ceil_div(size, chunks);

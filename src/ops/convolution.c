@@ -7,12 +7,12 @@
 
 /* ---- rules --------------------------------------------------------------------------------------------- */
 
-/* attributes.rule: with ROWS, there are two spatial dimensions; with GROUPED, channels and features stay
- * together: a part of them would not be whole groups. */
+/* attributes.rule: ROWS: two spatial dimensions; GROUPED: channels and features are not sharded, because a
+ * part would not be whole groups. */
 enum { ROWS = 1, GROUPED = 2 };
 
-/* Inputs and output, for each value of attributes.rule. What is on the other side of the weights is seen
- * through windows: shards of it lack what lies beyond their borders. */
+/* Inputs and output, for each value of attributes.rule. The spatial input is read through an access map
+ * (halo). */
 typedef const char *const rules[4][2];
 
 static const rules forward_rules = {
@@ -54,7 +54,7 @@ static void write_backward_weight(const weft_call_layouts *call, char *text, siz
 
 /* ---- windows ------------------------------------------------------------------------------------------- */
 
-/* Of x, for rows of the result; and of the result, for rows of x. */
+/* x's window for rows of the result, or the result's for rows of x. */
 static weft_window window_of(const weft_call_layouts *call, int dim, bool of_result)
 {
     const int64_t *numbers = call->attributes->numbers;
@@ -80,7 +80,7 @@ static weft_window window_of_result(const weft_call_layouts *call, int input, in
 
 /* ---- lowering ------------------------------------------------------------------------------------------ */
 
-/* The bias is an input of the ranks that add it. */
+/* Only ranks that add the bias have it as an input. */
 static bool lower_forward(const weft_lowering *lowering)
 {
     weft_attributes attributes = *lowering->attributes;
@@ -138,10 +138,10 @@ static const weft_operation operation_backward_weight = {
 
 /* ---- checks -------------------------------------------------------------------------------------------- */
 
-/* One call: options with their defaults, and the shapes of all that there is; one of them is the output's. */
+/* Arguments of one call: options with defaults, and all shapes, one of which is the output's. */
 typedef struct convolution {
     const char *function;
-    int spatial; /* dimensions */
+    int spatial; /* number of spatial dimensions */
     weft_convolution options;
     int64_t x[4], weight[4], result[4];
 } convolution;
@@ -185,7 +185,7 @@ static bool take_options(convolution *c, const weft_convolution *options)
     return true;
 }
 
-/* The shape of a tensor of the call. */
+/* Takes the shape of a tensor of the call. */
 static bool take_shape(const convolution *c, const char *name, weft_tensor *tensor, int64_t shape[])
 {
     if (weft_check_tensor(c->function, name, tensor) == NULL) {
@@ -202,7 +202,7 @@ static bool take_shape(const convolution *c, const char *name, weft_tensor *tens
     return true;
 }
 
-/* The shape that the caller gives. */
+/* Takes a shape given by the caller. */
 static bool take_given(const convolution *c, const int64_t given[], int64_t shape[])
 {
     if (!weft_check_shape(c->function, c->spatial + 2, given)) {
@@ -233,7 +233,7 @@ static bool check_groups(const convolution *c)
     return true;
 }
 
-/* The shape of the result, from x, weight and options; or whether it is that. */
+/* Computes the result's shape from x, weight and options; or compares it. */
 static bool check_result(convolution *c, bool known)
 {
     const weft_convolution *o = &c->options;
@@ -265,7 +265,7 @@ static bool check_result(convolution *c, bool known)
 
 /* ---- calls --------------------------------------------------------------------------------------------- */
 
-/* `sizes`: of the output's dimensions that no input has, in the order in which the rule names them. */
+/* `sizes`: of the output's dimensions that no input has, in the order of the rule. */
 static weft_tensor *call_of(const convolution *c, const weft_operation *operation, weft_tensor *a,
                             weft_tensor *b, weft_tensor *bias, const int64_t sizes[], int num_sizes)
 {
@@ -282,7 +282,7 @@ static weft_tensor *call_of(const convolution *c, const weft_operation *operatio
     }
     int64_t *numbers = call.attributes.numbers;
     for (int d = 0; d < 2; d++) {
-        /* A single spatial dimension is the second one of the kernel. */
+        /* With one spatial dimension it is the kernel's second. */
         int own = c->spatial == 2 ? d : 1 - d;
         numbers[WEFT_CONVOLUTION_STRIDE + d] = o->stride[own];
         numbers[WEFT_CONVOLUTION_PADDING + d] = o->padding[own];
@@ -313,7 +313,7 @@ static weft_tensor *backward_input(const char *function, int spatial, weft_tenso
         !take_given(&c, shape, c.x) || !take_options(&c, options) || !check_result(&c, true)) {
         return NULL;
     }
-    int64_t sizes[3] = { c.x[2], c.x[3] }; /* the gradient's rule names its windows first */
+    int64_t sizes[3] = { c.x[2], c.x[3] }; /* the rule names the gradient's windows first */
     sizes[spatial] = c.x[1];
     return call_of(&c, &operation_backward_input, gradient, weight, NULL, sizes,
                    spatial + (c.options.groups > 1));

@@ -26,7 +26,7 @@ weft_window weft_window_of_move(weft_describe_function describe, const weft_call
 bool weft_lower_move(weft_describe_function describe, const weft_lowering *lowering)
 {
     weft_affine maps[WEFT_MAX_MAPS];
-    /* The input itself: what the ranks have of it has other sizes. */
+    /* The layout of the tensor itself: through an access map, sizes in lowering->inputs are others. */
     const weft_layout *from = lowering->sharding->inputs[lowering->operation->outputs[0].in_place ? 1 : 0];
     int count = describe(lowering->attributes, from, maps);
     return weft_lower_affine(lowering, count, maps);

@@ -1,5 +1,4 @@
-/* What the operations that move elements share: each says by which affine maps; its rule and its tasks follow
- * from them. */
+/* Operations that move elements: each gives affine maps, from which rule and tasks follow. */
 #ifndef WEFT_SRC_OPS_DATA_MOVEMENT_H
 #define WEFT_SRC_OPS_DATA_MOVEMENT_H
 
@@ -8,7 +7,7 @@
 
 enum { WEFT_MAX_MAPS = 2 };
 
-/* Fills in the maps from the source, which is of a layout, to the output; returns how many. Each has an input
+/* Fills in the maps from a source of layout `from` to the output; returns their number. Each has an input
  * of its own. The source is input 0, or input 1 of an operation in place. */
 typedef int (*weft_describe_function)(const weft_attributes *attributes, const weft_layout *from,
                                       weft_affine maps[WEFT_MAX_MAPS]);
@@ -18,8 +17,7 @@ weft_window weft_window_of_move(weft_describe_function describe, const weft_call
                                 int dim);
 bool weft_lower_move(weft_describe_function describe, const weft_lowering *lowering);
 
-/* Moved elements stay addends of what they were: Partial passes with any op. So do zeros beside them: every
- * op makes 0 of zeros. */
+/* Moving commutes with every Partial op, also with zeros added: every op maps zeros to 0. */
 #define WEFT_PASSES_ALL                                                                                      \
     {                                                                                                        \
         .kind = WEFT_LINEAR_JOINTLY, .ops = ~0u                                                              \
@@ -40,8 +38,8 @@ bool weft_lower_move(weft_describe_function describe, const weft_lowering *lower
         return weft_lower_move(describe_##name_, lowering);                                                  \
     }
 
-/* first_row: which rows of the input the output is, where these are all that it is; NULL: as `views` says.
- * gradient: see weft_operation; and what else is to be said. */
+/* first_row: the first row of the input that is in the output, if the output is consecutive rows; NULL:
+ * see `views`. gradient: see weft_operation. Further members may follow. */
 #define WEFT_MOVES_AND(name_, like, views_, first_row_, gradient_, ...)                                               \
     WEFT_MOVE_FUNCTIONS(name_)                                                                               \
     static const weft_operation operation_##name_ = {                                                        \
@@ -61,11 +59,11 @@ bool weft_lower_move(weft_describe_function describe, const weft_lowering *lower
 #define WEFT_MOVES(name_, like, views_, first_row_, gradient_)                                               \
     WEFT_MOVES_AND(name_, like, views_, first_row_, gradient_, .num_inputs = 1)
 
-/* A call with one input. */
+/* Calls an operation with one input. */
 weft_tensor *weft_dispatch_move(const char *function, const weft_operation *operation, weft_tensor *a,
                                 const weft_attributes *attributes);
 
-/* A map that leaves everything where it is. */
+/* The identity. */
 weft_affine weft_same_map(const weft_layout *from);
 
 /* The dimension of a live tensor as 0 .. ndim - 1; -1 with the error kept. */

@@ -1,10 +1,10 @@
-/* Rows of a table, and the gradient of the table. */
+/* Look-up of rows in a table, and the gradient of the table. */
 #include "codelets/lookup.h"
 #include "ops/row_reduce.h"
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
 
-/* What of the table a task looks at: a panel, or, where the rank has no rows of it, nothing. */
+/* The part of the table that a task reads: a panel; nothing if the rank has no rows. */
 typedef struct table_part {
     int64_t panel; /* -1: none */
     int64_t first_row, num_rows;
@@ -25,15 +25,15 @@ static table_part table_part_at(const weft_layout *layout, const weft_shard_info
     return (table_part){ panel, first, last - first };
 }
 
-/* Every index is looked at once for each part of the table, but its range is checked with the part that has
- * row 0 only (or with the empty part, of a table without rows). */
+/* A task for each part of the table reads every index; only the part with row 0 (or the empty part of an
+ * empty table) checks its range. */
 static bool is_checked_with(const table_part *part, int64_t total_rows)
 {
     return total_rows == 0 || (part->num_rows > 0 && part->first_row == 0);
 }
 
-/* Looks the walk's present piece up in one part of the table. With a single index the output's rows are the
- * columns of one looked-up row, of which the piece has a range. */
+/* Looks up the current piece in one part of the table. With a single index the output's rows are columns
+ * of the looked-up row, and the piece is a range of them. */
 static bool look_up(const weft_row_walk *walk, const table_part *part, bool first)
 {
     const weft_lowering *lowering = walk->lowering;
@@ -64,7 +64,7 @@ static bool look_up(const weft_row_walk *walk, const table_part *part, bool firs
         weft_task_add(lowering->tasks, weft_input_slot(lowering, 0, part->panel),
                       first_column * (int64_t)weft_dtype_size(table->dtype), WEFT_SLOT_READ);
     } else {
-        weft_task_add(lowering->tasks, walk->output, 0, WEFT_SLOT_READ); /* is not read through */
+        weft_task_add(lowering->tasks, walk->output, 0, WEFT_SLOT_READ); /* a placeholder, not read */
     }
     if (single) {
         weft_task_add(lowering->tasks, weft_input_slot(lowering, 1, 0), 0, WEFT_SLOT_READ);
@@ -90,7 +90,7 @@ static bool lower_embedding(const weft_lowering *lowering)
     return true;
 }
 
-/* The result has no elements, and hence no tasks that would see a wrong index. */
+/* The result has no elements, so no task would report a wrong index. */
 static bool has_no_columns(const weft_call_layouts *call)
 {
     return call->inputs[0]->ndim == 2 && call->inputs[0]->shape[1] == 0;
@@ -126,11 +126,11 @@ weft_tensor *weft_embedding(weft_tensor *table, weft_tensor *indices)
 
 /* ---- gradient of the table ----------------------------------------------------------------------------- */
 
-/* Rows of the gradient and of the indices that lie in one panel of each. With a single index: columns of the
- * gradient's one row. */
+/* Rows of the gradient and of the indices in one panel of each. With a single index: columns of the
+ * gradient's only row. */
 typedef struct source_piece {
-    int64_t gradient, indices;             /* panels */
-    int64_t gradient_first, indices_first; /* first rows of these */
+    int64_t gradient, indices;             /* panel numbers */
+    int64_t gradient_first, indices_first; /* first rows of these panels */
     int64_t first, last;
 } source_piece;
 
@@ -149,7 +149,7 @@ static source_piece source_piece_at(const weft_lowering *lowering, int64_t row)
     return piece;
 }
 
-/* Adds a piece to the rows of the table's gradient that the walk's present piece is. */
+/* Adds a piece to the current rows of the table's gradient. */
 static bool scatter(const weft_row_walk *walk, const source_piece *piece, bool first)
 {
     const weft_lowering *lowering = walk->lowering;
@@ -192,7 +192,7 @@ static bool scatter(const weft_row_walk *walk, const source_piece *piece, bool f
     return weft_rows_end_task(walk);
 }
 
-/* Every part of the table goes over all indices, in their order. */
+/* Every part of the table visits all indices, in their order. */
 static bool lower_embedding_backward(const weft_lowering *lowering)
 {
     const weft_shard_info *gradient = weft_lowering_input(lowering, 0);
@@ -213,7 +213,7 @@ static bool lower_embedding_backward(const weft_lowering *lowering)
     return true;
 }
 
-/* Sums that are rounded; indices that no task sees. */
+/* Sums that are rounded need a wider result; indices may need a check without tasks. */
 static bool backward_expands(const weft_call_layouts *call)
 {
     int last = call->inputs[0]->ndim - 1;
@@ -232,8 +232,7 @@ static bool expand_backward(const weft_call *call, weft_tensor *outputs[])
     return outputs[0] != NULL;
 }
 
-/* attributes.sizes[0]: rows of the table. Its type is the call's: rows of 16 bits are added up in WEFT_F32.
- */
+/* attributes.sizes[0]: rows of the table. The call gives the type: 16-bit rows are summed in WEFT_F32. */
 static const weft_operation operation_embedding_backward = {
     .name = "embedding_backward",
     .gradient = "embedding",

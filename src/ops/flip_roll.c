@@ -1,7 +1,7 @@
-/* Elements of a tensor in another order. */
+/* Elements in another order along dimensions. */
 #include "ops/data_movement.h"
 
-/* numbers[0]: bit d for each dimension that is reversed; sizes: theirs. */
+/* numbers[0]: bit d: dimension d is reversed; sizes: sizes of these. */
 static int describe_flip(const weft_attributes *attributes, const weft_layout *from, weft_affine maps[])
 {
     maps[0] = weft_same_map(from);
@@ -37,8 +37,8 @@ weft_tensor *weft_flip(weft_tensor *a, int num_dims, const int dims[])
     return mask == 0 ? weft_same(function, a) : weft_dispatch_move(function, &operation_flip, a, &attributes);
 }
 
-/* numbers: the dimension, and how far it is moved, 1 .. size - 1; sizes[0]: its size.
- * The end comes first: a is looked at twice. */
+/* numbers: the dimension, and the shift, 1 .. size - 1; sizes[0]: its size. Two maps read the input; the
+ * one of its end is first. */
 static int describe_roll(const weft_attributes *attributes, const weft_layout *from, weft_affine maps[])
 {
     int dim = (int)attributes->numbers[0];

@@ -1,14 +1,14 @@
-/* Look-ups along a dimension, and sums scattered along one. */
+/* Look-up along a dimension, and scattered sums. */
 #include "codelets/indexing.h"
 
 #include "ops/ops.h"
 
-/* Rules of each operation: indices for every element, or for all of one place of the dimension together. */
+/* Rule variants: indices for every element, or shared by all elements at one position of the dimension. */
 enum { EACH, TOGETHER };
 
 /* ---- look-ups ------------------------------------------------------------------------------------------ */
 
-/* weft_index_select() whose result has no elements, and hence no tasks that would see a wrong index. */
+/* The result of weft_index_select() has no elements, so no task would report a wrong index. */
 static bool selects_nothing(const weft_call_layouts *call)
 {
     bool nothing = false;
@@ -25,7 +25,7 @@ static bool expand_unseen(const weft_call *call, weft_tensor *outputs[])
     return outputs[0] != NULL;
 }
 
-/* Choosing elements commutes with everything that reduces them; a rank without the element adds 0. */
+/* Selection commutes with every reduction; a rank without the element contributes 0. */
 static const weft_operation operation_lookup = {
     .name = "lookup",
     .gradient = "scatter",
@@ -108,7 +108,7 @@ weft_tensor *weft_index_select(weft_tensor *a, int dim, weft_tensor *indices)
 
 /* ---- scattered sums ------------------------------------------------------------------------------------ */
 
-/* The sums alone, of the size that the call gives; what a rank has of the source are addends. */
+/* Only the sums, of the size given by the call; a rank's part of the source gives addends. */
 static const weft_operation operation_scatter = {
     .name = "scatter",
     .gradient = "lookup",
@@ -194,14 +194,14 @@ static weft_tensor *scatter(const weft_call *like)
     });
 }
 
-/* Truth values have no sum in place. */
+/* WEFT_BOOL has no sum in place. */
 static weft_tensor *add_in_place(weft_tensor *a, weft_tensor *sums)
 {
     return weft_layout_of(a)->dtype == WEFT_BOOL ? weft_copy_inplace(a, weft_add(a, sums))
                                                  : weft_add_inplace(a, sums, 1);
 }
 
-/* Of a, indices and source. */
+/* Inputs: a, indices and source. */
 static bool expand_addition(const weft_call *call, weft_tensor *outputs[])
 {
     weft_tensor *a = call->inputs[0];

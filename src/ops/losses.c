@@ -1,5 +1,5 @@
-/* Losses. Cross-entropy has a kernel over whole rows; where the classes are sharded it is put together from
- * values of each row that are small: the largest logit, the sum of exponentials, the target's logit. */
+/* Losses. Cross-entropy has a kernel on whole rows; with sharded classes it is computed from statistics of
+ * each row: the largest logit, the sum of exponentials, the target's logit. */
 #include "codelets/losses.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 /* ---- rules --------------------------------------------------------------------------------------------- */
 
-/* Input 0, the targets, and the parts that losses.h lists, in their order. */
+/* Input 0, the targets, and the statistics in the order of losses.h. */
 static void write_inputs(const weft_call_layouts *call, const char *first, const char *output, char *text,
                          size_t size)
 {
@@ -45,7 +45,7 @@ static void write_pick_rule(const weft_call_layouts *call, char *text, size_t si
     write_inputs(call, "nc", call->attributes->numbers[WEFT_LOSS_PER_ROW] ? "n" : "", text, size);
 }
 
-/* The same with rows of one element, as statistics are. */
+/* The same with rows of one element (statistics). */
 static void write_pick_statistic_rule(const weft_call_layouts *call, char *text, size_t size)
 {
     write_inputs(call, "nc", "n1", text, size);
@@ -61,7 +61,7 @@ static void write_pick_backward_rule(const weft_call_layouts *call, char *text, 
 static bool loss_expands(const weft_call_layouts *call);
 static bool expand_loss(const weft_call *call, weft_tensor *outputs[]);
 
-/* The parts have any types: what the program gives of them is checked beforehand. */
+/* The statistics may have any type: arguments of the program are checked before. */
 #define LOSS(name_, first, rule_, like, kernel_, type_, linear_, adds, gradient_)                            \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
@@ -96,7 +96,7 @@ LOSS(nll, log_probabilities, write_pick_rule, "nc,n->", WEFT_KERNEL_pick, WEFT_T
      "nll_backward")
 LOSS(target_logits, logits, write_pick_statistic_rule, "nc,n->n1", WEFT_KERNEL_pick, WEFT_TYPE_GIVEN,
      NOT_LINEAR, false, NULL)
-/* Linear in `gradient`, but that is small: reducing it is cheaper than carrying a Partial result on. */
+/* Linear in `gradient`, but that is small: reducing it is cheaper than a Partial result. */
 LOSS(cross_entropy_backward, logits, write_backward_rule, "n[c],n->n[c]", WEFT_KERNEL_cross_entropy_backward,
      WEFT_TYPE_FIRST, NOT_LINEAR, false, NULL)
 LOSS(nll_backward, log_probabilities, write_pick_backward_rule, "nc,n->nc", WEFT_KERNEL_pick_backward,
@@ -116,7 +116,7 @@ static const weft_operation operation_count_targets = {
 typedef struct loss {
     const char *function, *argument; /* argument: the name of `values` */
     const weft_operation *operation;
-    weft_tensor *values, *targets, *gradient; /* gradient: NULL for 1 */
+    weft_tensor *values, *targets, *gradient; /* gradient NULL: 1 */
     weft_loss_reduction reduction;
     bool backward, ignores;
     int64_t ignored;
@@ -133,7 +133,7 @@ static bool check_reduction(const char *function, weft_loss_reduction reduction)
     return false;
 }
 
-/* The gradient has the type of what it is a gradient of. */
+/* The gradient must have the type of its tensor. */
 static bool check_gradient(const char *function, const char *argument, weft_tensor *gradient,
                            const weft_tensor *values)
 {
@@ -152,7 +152,7 @@ static bool check_gradient(const char *function, const char *argument, weft_tens
     return true;
 }
 
-/* There are rows, but nothing to choose from. */
+/* Rows without classes are refused. */
 static bool check_classes(const loss *l)
 {
     const weft_layout *layout = weft_layout_of(l->values);
@@ -215,7 +215,7 @@ static bool is_backward(const weft_operation *operation)
     return operation == &operation_cross_entropy_backward || operation == &operation_nll_backward;
 }
 
-/* Rows lie in parts: they are not gathered. */
+/* Rows are sharded, and are not gathered. */
 static bool needs_statistics(const weft_call_layouts *call)
 {
     bool of_rows =
@@ -224,7 +224,7 @@ static bool needs_statistics(const weft_call_layouts *call)
     return of_rows && values->ndim == 2 && weft_is_cut(values, 1 << 1) && values->shape[1] > 0;
 }
 
-/* A mean over rows that have to be counted; a sum that is rounded. */
+/* A mean over rows that must be counted, or a sum that is rounded. */
 static bool loss_expands(const weft_call_layouts *call)
 {
     const int64_t *numbers = call->attributes->numbers;
@@ -232,7 +232,7 @@ static bool loss_expands(const weft_call_layouts *call)
     return numbers[WEFT_LOSS_COUNTS] || rounded || needs_statistics(call);
 }
 
-/* The call with other values, and no parts yet. */
+/* The call with other values, and no statistics yet. */
 static weft_call begin_part(const weft_call *call, weft_tensor *first)
 {
     weft_call part = *call;
@@ -245,7 +245,7 @@ static weft_call begin_part(const weft_call *call, weft_tensor *first)
     return part;
 }
 
-/* How many rows the mean is over, where that depends on the targets. */
+/* Number of rows in the mean, where it depends on the targets. */
 static weft_tensor *count_targets(const weft_call *call)
 {
     return weft_dispatch(&(weft_call){
@@ -267,7 +267,7 @@ static weft_tensor *target_logits(const weft_call *call, weft_tensor *logits)
     return weft_place_like(call->function, weft_dispatch_itself(&part), weft_layout_of(logits), 1 << 1);
 }
 
-/* The call over parts of rows: forward from values of the rows alone. False with the error kept. */
+/* Replaces the call by one over shards of rows: statistics first. False with the error kept. */
 static bool add_statistics(const weft_call *call, weft_call *part)
 {
     bool backward = is_backward(call->operation);
@@ -427,7 +427,7 @@ static const weft_operation operation_mse = {
     WEFT_ROUNDED_SUM,
 };
 
-/* Of each element. */
+/* One difference per element. */
 static const weft_operation operation_square_difference = {
     .name = "square_difference",
     .gradient = "mse_difference, mul",
@@ -445,7 +445,7 @@ static const weft_operation operation_mse_backward = {
     .kernel = WEFT_KERNEL_mse_backward,
 };
 
-/* With a gradient of 1. */
+/* For a gradient of 1. */
 static const weft_operation operation_mse_difference = {
     .name = "mse_difference",
     .gradient = "scale",

@@ -6,8 +6,8 @@
 #include "codelets/linear.h"
 #include "ops/ops.h"
 
-/* What calls say: numbers[FORM], numbers[TRANSPOSES] (1 for a transposed a, plus 2 for a transposed b), and
- * of those with an addend scalars[ALPHA] and [BETA]: alpha a b + beta c. */
+/* Attributes: numbers[FORM], numbers[TRANSPOSES] (1: a, 2: b is transposed); with an addend scalars[ALPHA]
+ * and [BETA]: alpha a b + beta c. */
 enum { TRANSPOSES, FORM };
 enum { ALPHA = WEFT_GEMM_ALPHA, BETA = WEFT_GEMM_BETA };
 enum { MATMUL, DOT, ADDMM, LINEAR }; /* forms */
@@ -15,7 +15,7 @@ enum { A, B, C };                    /* inputs */
 
 /* ---- the rule ------------------------------------------------------------------------------------------ */
 
-/* The dimensions of an addend of an [m, n] matrix, aligned at its end; those of size 1 are repeated. */
+/* The letters of an addend of an [m, n] matrix: aligned at the last dimensions; those of size 1 broadcast. */
 static void write_addend(const weft_layout *const inputs[], char text[3])
 {
     const weft_layout *c = inputs[C];
@@ -29,7 +29,7 @@ static void write_addend(const weft_layout *const inputs[], char text[3])
     text[used] = '\0';
 }
 
-/* PyTorch's rules: what comes before matrices broadcasts; an operand of one dimension is a vector. */
+/* PyTorch's rules: dimensions before the matrix broadcast; an operand with one dimension is a vector. */
 static void write_matmul_rule(const weft_call_layouts *call, char *text, size_t size)
 {
     bool row = call->inputs[A]->ndim == 1, column = call->inputs[B]->ndim == 1;
@@ -62,20 +62,19 @@ static void write_rule(const weft_call_layouts *call, char *text, size_t size)
 
 /* ---- lowering ------------------------------------------------------------------------------------------ */
 
-/* The shards of one product of two matrices. A, of input `a`, is m x k, or k x m transposed; B is k x n, or n
- * x k transposed. The rows of C, and of A where it is not transposed, are all but the last dimension: a row
- * of the tensor is `rows` of them. What is one vector is B, with one column. */
+/* The shards of one matrix product. A, from input `a`, is m x k, or k x m transposed; B is k x n, or n x k
+ * transposed. The rows of C, and of an untransposed A, run over all dimensions but the last: a row of the
+ * tensor is `rows` of them. A single vector is B, with one column. */
 typedef struct product {
     const weft_lowering *lowering;
     int a, b;
     bool transpose_a, transpose_b;
     int64_t m, n, k;
     int64_t rows;
-    bool adds; /* c, here */
+    bool adds; /* this rank adds c */
 } product;
 
-/* False: there are further dimensions that B has, or where A is transposed: it is not one product of
- * matrices. */
+/* False: not one matrix product: B has further dimensions, or A has and is transposed. */
 static bool product_of(const weft_lowering *lowering, product *p)
 {
     int64_t transposes = lowering->attributes->numbers[TRANSPOSES];
@@ -100,15 +99,15 @@ static bool product_of(const weft_lowering *lowering, product *p)
     return true;
 }
 
-/* One task computes a block of C from a range of k: its rows are those of the walk's present piece. Local
- * indices, from the shards' first rows and columns. */
+/* A task's block of C, for a range of k; its rows are those of the current piece. Local indices, from the
+ * shards' first rows and columns. */
 typedef struct block {
     int64_t row, n_first, n_last, k_first, k_last;
-    int64_t a_panel, b_panel;         /* a_panel only where A is transposed: else the walk has it */
+    int64_t a_panel, b_panel;         /* a_panel: only if A is transposed; else the walk has it */
     int64_t a_panel_row, b_panel_row; /* first local rows of these panels */
 } block;
 
-/* Bytes of the element at (row, column) of a panel whose rows have `width` elements. */
+/* Byte offset of the element at (row, column) of a panel whose rows have `width` elements. */
 static int64_t element_offset(const weft_layout *layout, int64_t row, int64_t column, int64_t width)
 {
     return (row * width + column) * (int64_t)weft_dtype_size(layout->dtype);
@@ -162,7 +161,7 @@ static void add_b(const product *p, const block *b)
         WEFT_SLOT_READ);
 }
 
-/* Whether the rows of c lie along the columns of the product. */
+/* Whether rows of c are columns of the product. */
 static bool addend_lies_along_n(const product *p)
 {
     const weft_layout *output = p->lowering->output;
@@ -214,7 +213,7 @@ static bool add_block(const product *p, weft_row_walk *walk, const block *b)
         add_addend(args, p, walk, b);
     }
     walk->access = WEFT_SLOT_READ_WRITE;
-    /* A transposed A comes panel by panel along k: a gradient of weights grows with its rows. */
+    /* A transposed A is consumed panel by panel along k, in row order: the gradient of weights. */
     return weft_task_end(lowering->tasks, p->transpose_a && p->k > 0
                                               ? (double)b->k_first / (double)p->k
                                               : weft_lowering_position(lowering, walk->first));
@@ -229,7 +228,7 @@ static void panel_rows(const weft_layout *layout, const weft_shard_info *shard, 
     *last -= shard->box.offset[0];
 }
 
-/* Splits the block's range of k, which is in one panel of B, over the panels of A when they lie along k. */
+/* Splits the block's range of k, which is in one panel of B, by the panels of A if they lie along k. */
 static bool split_over_a(const product *p, weft_row_walk *walk, block b)
 {
     if (!p->transpose_a) {
@@ -250,8 +249,8 @@ static bool split_over_a(const product *p, weft_row_walk *walk, block b)
     return true;
 }
 
-/* The panels of B lie along k, or, transposed, along n. In both cases each element of C gets its addends in
- * the order of k. */
+/* The panels of B lie along k, or, transposed, along n. In both cases each element of C gets its addends
+ * in the order of k. */
 static bool split_over_b(const product *p, weft_row_walk *walk, block b)
 {
     const weft_layout *layout = p->lowering->inputs[p->b];
@@ -279,7 +278,7 @@ static bool split_over_b(const product *p, weft_row_walk *walk, block b)
     return true;
 }
 
-/* Where c is a vector along n, a block takes one panel of it. */
+/* If c is a vector along n, a block uses one panel of it. */
 static bool lower_piece(const product *p, weft_row_walk *walk)
 {
     block b = { .row = walk->first };
@@ -339,7 +338,7 @@ static bool lower_product(const weft_lowering *lowering)
         WEFT_ROUNDED_SUM,                                                                                    \
     };
 
-/* They differ in what messages call their inputs. */
+/* Operations that differ only in the names of their inputs. */
 PRODUCT(operation_matmul, "a", "b", "c", "...mk,...kn->...mn", "matmul, sum")
 PRODUCT(operation_linear, "x", "weight", "bias", "Ak,nk,n->An", "matmul, sum")
 
@@ -353,7 +352,7 @@ static weft_tensor *product_call(weft_call call, int form, int transposes)
 
 /* ---- public -------------------------------------------------------------------------------------------- */
 
-/* False with the error kept: an operand without dimensions, or a vector that is to be transposed. */
+/* False with the error kept: an operand without dimensions, or a transposed vector. */
 static bool check_matrix(const char *function, const char *name, weft_tensor *a, bool transposed)
 {
     int least = transposed ? 2 : 1;

@@ -1,5 +1,5 @@
-/* Normalisation over the last dimensions. There are kernels over whole vectors; where these are sharded, the
- * mean, the variance and what else belongs to a vector is computed first, and no vector is gathered. */
+/* Normalisation over the last dimensions. Kernels take whole vectors; if these are sharded, mean, variance
+ * and other statistics are computed first, and no vector is gathered. */
 #include "codelets/norms.h"
 
 #include <stdio.h>
@@ -8,8 +8,7 @@
 
 /* ---- rules --------------------------------------------------------------------------------------------- */
 
-/* Letters of a tensor with vectors: "ab[c][d]", or "abcd" where they lie in parts; and what belongs to them.
- */
+/* Rule letters of a tensor of vectors, "ab[c][d]", or "abcd" if sharded; and of its statistics. */
 typedef struct letters {
     char tensor[WEFT_LETTERS_SIZE];
     char statistic[WEFT_LETTERS_SIZE];  /* "ab11" */
@@ -36,7 +35,7 @@ static letters write_letters(const weft_call_layouts *call, const weft_layout *a
     return l;
 }
 
-/* `num_tensors` tensors with vectors, then the parts that norms.h lists, in their order. */
+/* `num_tensors` tensors of vectors, then the parts in the order of norms.h. */
 static void write_inputs(const weft_call_layouts *call, const letters *l, int num_tensors, const char *output,
                          char *buffer, size_t size)
 {
@@ -111,7 +110,7 @@ static const weft_operation operation_norm = {
     .expands = has_parts_of_vectors,
 };
 
-/* The same with a bias alone: for the names. */
+/* Only its input names are used: a bias without a gain. */
 static const weft_operation operation_norm_bias = {
     .name = "norm",
     .gradient = "norm_backward, norm_sums, norm_gain_backward, sum",
@@ -150,8 +149,8 @@ typedef struct norm {
     bool centred;
     weft_tensor *a, *gradient, *gain, *bias; /* all but a may be NULL */
     double epsilon;
-    int64_t first, mask;          /* dimensions of the vectors */
-    weft_tensor *mean, *variance; /* of vectors in parts; else NULL */
+    int64_t first, mask;          /* first dimension of the vectors, and mask of their dimensions */
+    weft_tensor *mean, *variance; /* of sharded vectors; else NULL */
 } norm;
 
 static void add_input(weft_call *call, int64_t part, weft_tensor *tensor)
@@ -162,7 +161,7 @@ static void add_input(weft_call *call, int64_t part, weft_tensor *tensor)
     }
 }
 
-/* With all that the norm has. */
+/* With all inputs of the norm. */
 static weft_call call_of(const norm *n, const weft_operation *operation, weft_dtype type, weft_tensor *sums,
                          weft_tensor *gain, weft_tensor *bias)
 {
@@ -181,8 +180,7 @@ static weft_call call_of(const norm *n, const weft_operation *operation, weft_dt
     return call;
 }
 
-/* Finds the vectors' dimensions; the other arguments must be live tensors or NULL. False with the error kept.
- */
+/* Finds the vectors' dimensions; the other arguments are live tensors or NULL. False with the error kept. */
 static bool check(norm *n, bool has_gradient)
 {
     const weft_tensor_impl *a = weft_check_tensor(n->function, "a", n->a);
@@ -212,8 +210,8 @@ static bool check(norm *n, bool has_gradient)
     return true;
 }
 
-/* Brings the tensors to where `layout`'s vectors lie in parts, and computes these vectors' mean and variance.
- * False with the error kept. */
+/* Redistributes the tensors to the shards of `layout`, and computes mean and variance of the sharded
+ * vectors. False with the error kept. */
 static bool take_statistics(norm *n, const weft_layout *layout)
 {
     double scale = 1 / weft_count_along(layout, n->mask);
@@ -250,7 +248,7 @@ static bool has_parts_of_vectors(const weft_call_layouts *call)
     return weft_is_cut(a, vectors_mask(a->ndim, call->attributes->numbers[WEFT_NORM_FIRST])) && has_elements(a);
 }
 
-/* The norm that a call is of; `used`: its inputs before the gain. */
+/* The norm of a call; `used`: number of its inputs before the gain. */
 static norm norm_of(const weft_call *call, int used)
 {
     const int64_t *numbers = call->attributes.numbers;
@@ -319,7 +317,7 @@ static weft_tensor *gradient_of_a(const norm *n)
     return weft_dispatch(&call);
 }
 
-/* What is [1, 1, c, d] as [c, d], in the gain's type. */
+/* [1, 1, c, d] as [c, d], in the gain's type. */
 static weft_tensor *as_gain(const norm *n, const weft_tensor *gain, weft_tensor *sum)
 {
     int64_t others = ~n->mask & (((int64_t)1 << weft_layout_of(n->a)->ndim) - 1);
@@ -350,13 +348,13 @@ static weft_tensor *gradient_of_bias(const norm *n)
         return as_gain(n, n->gain,
                        weft_sum_statistic(n->function, WEFT_STATISTIC_SUM, n->gradient, NULL, others, 0));
     }
-    /* Nothing to add up: a tensor of its own all the same, which the caller may write to. */
+    /* Without a sum a tensor of its own, which the caller may modify. */
     weft_tensor *sum = n->first == 0 ? weft_squeeze_dims(n->function, n->gradient, 0)
                                      : weft_sum_over(n->gradient, (int)n->first, dims, false);
     return sum == NULL ? NULL : weft_to_type(sum, type);
 }
 
-/* Of a, and those that numbers[WEFT_NORM_NUMBERS] asks for: bit 0 for the gain's, bit 1 for the bias'. */
+/* Gradients of a, and by numbers[WEFT_NORM_NUMBERS] of the gain (bit 0) and of the bias (bit 1). */
 static bool expand_gradients(const weft_call *call, weft_tensor *outputs[])
 {
     norm n = norm_of(call, 2);

@@ -1,6 +1,6 @@
-/* src/ops: one file per family of operations; each operation is a constant (what it is, its rule, how it is
- * linear), a kernel or a lowering, and a public function that puts the call together. docs/operations.md
- * tells how to add one. */
+/* src/ops: one file per family of operations. Each operation is a constant (rule, types, linearity), a
+ * kernel or a lowering, and a public function that makes the call. docs/operations.md describes how to add
+ * one. */
 #ifndef WEFT_SRC_OPS_H
 #define WEFT_SRC_OPS_H
 
@@ -34,19 +34,20 @@ extern const weft_operation *const weft_slice_operations[];
 extern const weft_operation *const weft_softmax_operations[];
 extern const weft_operation *const weft_sorting_operations[];
 
-/* The sum of |a|^p over all elements, p finite and above 0: a scalar in f64 for f64, else in f32; Partial
- * where a is sharded. a is a live tensor of a floating type. */
+/* The sum of |a|^p over all elements, p finite and positive: a scalar in f64 for f64, else in f32; Partial
+ * if a is sharded. a is a live tensor of a floating type. */
 weft_tensor *weft_sum_of_powers(const char *function, weft_tensor *a, double p);
 
-/* Drops dimensions of size 1, bit d of the mask for dimension d; every placement stays on its dimension. */
+/* Removes dimensions of size 1 (bit d: dimension d); placements follow their dimensions. */
 weft_tensor *weft_squeeze_dims(const char *function, weft_tensor *a, int64_t mask);
-/* The tensor itself, with one more reference: what a call returns that changes nothing. */
+/* The tensor with one more reference: the result of a call that changes nothing. */
 weft_tensor *weft_itself(const char *function, weft_tensor *a);
-/* What a call that has nothing to do returns: a tensor of its own, on the same memory where that can be. */
+/* A tensor of its own with a's values, on the same memory if possible: the result of a call with nothing
+ * to compute. */
 weft_tensor *weft_same(const char *function, weft_tensor *a);
 /* weft_unsqueeze() of a live tensor. */
 weft_tensor *weft_unsqueeze_dim(const char *function, weft_tensor *a, int dim);
-/* Writes `part` into `target`, from index `start` of a dimension on. False with the error kept. */
+/* Writes `part` into `target` from index `start` of a dimension on. False with the error kept. */
 bool weft_put_part(const char *function, weft_tensor *target, weft_tensor *part, int dim, int64_t start);
 
 /* ---- what operations that are put together from others share (compound.c) ------------------------------ */
@@ -55,30 +56,30 @@ bool weft_put_part(const char *function, weft_tensor *target, weft_tensor *part,
 int weft_check_dim_of(const char *function, weft_tensor *a, int dim);
 /* Closes a composite and keeps the result (or NULL) beyond it. */
 weft_tensor *weft_leave_scope(weft_tensor *result);
-/* Calls an operation with two outputs: returns the first one; the second one goes to *second, and nowhere for NULL. NULL
- * with the error kept. */
+/* Calls an operation with two outputs: returns the first; the second goes to *second, or is released for
+ * NULL. NULL with the error kept. */
 weft_tensor *weft_dispatch_pair(const weft_call *call, weft_tensor **second);
 /* A new tensor with undefined values. */
 weft_tensor *weft_new_tensor(const char *function, const weft_layout *layout);
 /* weft_tensor_to_layout() of a live tensor. */
 weft_tensor *weft_in_layout(const char *function, weft_tensor *tensor, const weft_layout *layout);
-/* The tensor with no Partial and with dimension `whole` (-1: none) not sharded: what several operations on
- * the same values begin with, so that these are reduced and moved once. NULL with the error kept. */
+/* The tensor without Partial, and not sharded along dimension `whole` (-1: none): redistributed once for
+ * several operations on the same values. NULL with the error kept. */
 weft_tensor *weft_unshard_dim(const char *function, weft_tensor *a, int whole);
-/* The type in which values of a type are added up: WEFT_F32 of 16 bits, else itself. */
+/* The type of sums over a type: WEFT_F32 for 16 bits, else itself. */
 weft_dtype weft_wide_type(weft_dtype dtype);
-/* weft_dispatch() of an operation with the output type WEFT_TYPE_GIVEN, which gets the type of input 0. Of the operation
- * itself: where that is of 16 bits, it is computed as WEFT_F32 and then rounded. */
+/* weft_dispatch() of an operation with output type WEFT_TYPE_GIVEN, set to the type of input 0: for 16
+ * bits the result is computed as WEFT_F32 and rounded afterwards. */
 weft_tensor *weft_dispatch_sum(const weft_call *call);
 bool weft_sum_is_rounded(const weft_call_layouts *call);
 bool weft_expand_rounded_sum(const weft_call *call, weft_tensor *outputs[]);
 #define WEFT_ROUNDED_SUM                                                                                     \
     .expand = weft_expand_rounded_sum, .expands = weft_sum_is_rounded, .passes_scalars = true
-/* `result`, of a call with these indices; where it has no elements, and hence no tasks that would see that
- * one is not in 0 .. size - 1, behind tasks that do. NULL for NULL, or with the error kept. */
+/* `result` of a call with these indices. If it has no elements, so that no task checks indices against [0,
+ * size), orders it behind tasks that do. NULL for NULL, or with the error kept. */
 weft_tensor *weft_with_checked_indices(const char *function, weft_tensor *result, weft_tensor *indices,
                                        int64_t size);
-/* Elements along a dimension: weft_gather() of arguments that fit. */
+/* Elements along a dimension: weft_gather() with checked arguments. */
 weft_tensor *weft_look_up(const char *function, weft_tensor *a, int dim, weft_tensor *indices);
 
 #endif

@@ -1,4 +1,4 @@
-/* Steps of optimisers: one operation for each parameter, which changes it and what is kept for it. */
+/* Steps of optimisers: one operation per parameter, which updates it and its state. */
 #include "codelets/optimizers.h"
 
 #include <math.h>
@@ -44,7 +44,7 @@ static const weft_operation operation_adam = {
 
 enum { MAX_STATES = 2 };
 
-/* What a step is given; states[k]: NULL where there are none. */
+/* Arguments of a step; states[k]: NULL if absent. */
 typedef struct stepping {
     const char *function;
     int n;
@@ -54,10 +54,10 @@ typedef struct stepping {
     const char *state_names[MAX_STATES];
 } stepping;
 
-/* The update of one parameter, with the gradient in its layout. False with the error kept. */
+/* Updates one parameter, with the gradient in its layout. False with the error kept. */
 typedef bool (*update_function)(const stepping *s, const void *options, int i, weft_tensor *gradient);
 
-/* What all processes take part in where the arguments are wrong. */
+/* Takes part in the SPMD check with wrong arguments. */
 static weft_status refuse(const char *function)
 {
     weft_status status = weft_latest_status();
@@ -67,7 +67,7 @@ static weft_status refuse(const char *function)
 
 /* ---- checks -------------------------------------------------------------------------------------------- */
 
-/* The layout of the i-th tensor of a list, floating; NULL with the error kept. */
+/* The layout of the i-th tensor of a list, of a floating type; NULL with the error kept. */
 static const weft_layout *check_item(const char *function, const char *list, weft_tensor *const tensors[],
                                      int i)
 {
@@ -91,7 +91,7 @@ static bool check_list(const char *function, const char *name, int n, weft_tenso
     return true;
 }
 
-/* What belongs to a parameter: of its shape, on its mesh, and where it must, with its placements. */
+/* Checks a tensor that belongs to a parameter: same shape and mesh, and same placements if required. */
 static bool check_belongs(const stepping *s, const char *list, weft_tensor *const tensors[], int i,
                           bool placed)
 {
@@ -131,7 +131,7 @@ static bool check_parameter(const stepping *s, int i)
     return parameter != NULL;
 }
 
-/* Of lists of n tensors, those of the first `changed` are changed: none may be in any of the lists again.
+/* Among the lists of n tensors the first `changed` are modified: none of their tensors may occur twice.
  * False with the error kept. */
 static bool check_distinct(const char *function, int n, int changed, int num_lists,
                            weft_tensor *const *const lists[], const char *const names[])
@@ -180,8 +180,7 @@ static bool check_step(const stepping *s)
     return check_distinct(s->function, s->n, 3, 4, lists, names);
 }
 
-/* The name of a number that is out of range, for the message; `valid` is what it must be. False with the
- * error kept. */
+/* Keeps an error if a number is out of range; `valid` describes the range. False with the error kept. */
 static bool check_number(const char *function, const char *name, double value, bool valid,
                          const char *expected)
 {
@@ -198,7 +197,7 @@ static bool check_not_negative(const char *function, const char *name, double va
 
 /* ---- all parameters ------------------------------------------------------------------------------------ */
 
-/* The gradient in its parameter's layout: itself, or a new tensor of the innermost scope. */
+/* The gradient in its parameter's layout: itself, or a new tensor in the innermost scope. */
 static weft_tensor *placed_gradient(const stepping *s, int i)
 {
     const weft_layout *layout = weft_layout_of(s->parameters[i]);
@@ -251,7 +250,7 @@ static bool sgd_one(const stepping *s, const void *given, int i, weft_tensor *gr
         changed);
 }
 
-/* Copies the program's options. */
+/* Copies the options. */
 static bool take_sgd(const char *function, weft_sgd_options *o, const weft_sgd_options *given)
 {
     if (weft_require_init(function) != WEFT_OK) {
@@ -298,9 +297,9 @@ weft_status weft_sgd(int n, weft_tensor *const parameters[], weft_tensor *const 
 
 typedef struct adam_step {
     weft_adam_options options;
-    double gradient_decay;           /* of Adam, */
-    double factor;                   /* of the parameter: AdamW's */
-    double correction1, correction2; /* of the moments, which began as zeros */
+    double gradient_decay;           /* Adam's */
+    double factor;                   /* of the parameter; AdamW's */
+    double correction1, correction2; /* bias corrections of the moments */
 } adam_step;
 
 static bool adam_one(const stepping *s, const void *given, int i, weft_tensor *gradient)
@@ -322,7 +321,7 @@ static bool adam_one(const stepping *s, const void *given, int i, weft_tensor *g
         changed);
 }
 
-/* Copies the program's options. */
+/* Copies the options. */
 static bool take_adam(const char *function, int64_t step, weft_adam_options *o, const weft_adam_options *given)
 {
     if (weft_require_init(function) != WEFT_OK) {
@@ -413,18 +412,18 @@ static bool check_clip(const char *function, int n, weft_tensor *const gradients
     return check_distinct(function, n, 1, 1, &gradients, (const char *const[]){ "gradients" });
 }
 
-/* What one tensor adds to the norm: the sum of its powers, or its largest absolute value. */
+/* One tensor's part of the norm: the sum of its powers, or its largest absolute value. */
 static weft_tensor *part_of_norm(const char *function, weft_tensor *gradient, double p)
 {
     int64_t count = 0;
     weft_count_checked(weft_layout_of(gradient)->ndim, weft_layout_of(gradient)->shape, &count);
     return !isinf(p)    ? weft_sum_of_powers(function, gradient, p)
-           : count == 0 ? weft_sum(gradient, WEFT_ALL_DIMS, false) /* 0: there is no largest */
+           : count == 0 ? weft_sum(gradient, WEFT_ALL_DIMS, false) /* no elements, no largest */
                         : weft_norm(gradient, p, WEFT_ALL_DIMS, false);
 }
 
-/* Put together before they are reduced over the ranks, so that one reduction does for all tensors that lie
- * alike. */
+/* Adds the parts before they are reduced over ranks, so that one reduction serves all tensors of one
+ * layout. */
 static weft_tensor *norm_of_all(const char *function, int n, weft_tensor *const gradients[], double p)
 {
     weft_tensor *total = part_of_norm(function, gradients[0], p);

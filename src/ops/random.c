@@ -1,5 +1,4 @@
-/* Random numbers: all are made in place by kernels to which the global index and the random state say
- * everything. */
+/* Random numbers: kernels that write in place, as a function of global index and random state. */
 #include "codelets/random.h"
 
 #include <float.h>
@@ -10,7 +9,7 @@
 #include "comm/check_spmd.h"
 #include "ops/ops.h"
 
-/* A tensor that the call makes, of details->layout. */
+/* The call makes a tensor of details->layout. */
 static bool fills_new(const weft_call_layouts *call)
 {
     return call->num_inputs == 0;
@@ -51,7 +50,7 @@ FILLING(randperm, WEFT_TYPE_BIT(WEFT_I64))
 
 enum { OWN_SCALARS = WEFT_MAX_SCALARS - WEFT_RANDOM_OWN };
 
-/* One random operation, with what its kernel takes beside the state. */
+/* Arguments of a random operation, with the kernel's parameters. */
 typedef struct drawing {
     const char *function;
     const weft_operation *operation;
@@ -65,14 +64,14 @@ static weft_tensor *draw(const drawing *d, weft_tensor *a)
     return weft_dispatch(&call);
 }
 
-/* What all processes take part in where the arguments are wrong. NULL. */
+/* Takes part in the SPMD check with wrong arguments. NULL. */
 static weft_tensor *refuse(const char *function)
 {
     weft_check_spmd(&(weft_call_signature){ .function = function, .failed = true });
     return NULL;
 }
 
-/* A new tensor of random values; `layout` NULL: the arguments are wrong, and the error is kept. */
+/* A new tensor of random values; `layout` NULL: wrong arguments, the error is kept. */
 static weft_tensor *draw_new(const drawing *d, const weft_layout *layout)
 {
     if (layout == NULL) {
@@ -106,7 +105,7 @@ static bool check_probability(const char *function, double p)
     return true;
 }
 
-/* The layout of a factory of floating types. */
+/* The layout of a factory with a floating type. */
 static const weft_layout *floating_layout(const weft_factory *request)
 {
     const weft_layout *layout = weft_factory_layout(request);
@@ -220,7 +219,7 @@ weft_tensor *weft_normal_inplace(weft_tensor *a, double mean, double deviation)
 
 /* ---- whole numbers ------------------------------------------------------------------------------------- */
 
-/* Whether numbers low .. last have places in a type of whole numbers. */
+/* Whether an integer type contains low .. last. */
 static bool holds(weft_dtype dtype, int64_t low, int64_t last)
 {
     switch (dtype) {
@@ -306,7 +305,7 @@ weft_tensor *weft_bernoulli_scalar(double p, weft_dtype dtype, int ndim, const i
 
 /* ---- dropout ------------------------------------------------------------------------------------------- */
 
-/* What is dropped is the same in all addends of a Partial tensor. */
+/* All addends of a Partial tensor drop the same elements. */
 #define MASKED_SCALE(variable, name_, argument, gradient_)                                                   \
     static const weft_operation variable = {                                                                 \
         .name = name_,                                                                                       \
@@ -320,7 +319,7 @@ weft_tensor *weft_bernoulli_scalar(double p, weft_dtype dtype, int ndim, const i
 MASKED_SCALE(operation_masked_scale, "masked_scale", "a", "dropout_backward")
 MASKED_SCALE(operation_dropout_backward, "dropout_backward", "gradient", "dropout_backward")
 
-/* What is left is multiplied by; the probability to stay. */
+/* The factor of elements kept; the probability to keep one. */
 enum { FACTOR, KEPT = WEFT_RANDOM_OWN };
 
 static double factor_of(double p)
@@ -328,7 +327,7 @@ static double factor_of(double p)
     return p < 1 ? 1 / (1 - p) : 0;
 }
 
-/* Outputs: the result, and the mask where numbers[0] asks for it. */
+/* Outputs: the result, and the mask if numbers[0] asks for it. */
 static bool expand_dropout(const weft_call *call, weft_tensor *outputs[])
 {
     const weft_layout *layout = weft_layout_like(call->function, weft_layout_of(call->inputs[0]), WEFT_BOOL);

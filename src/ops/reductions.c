@@ -1,4 +1,4 @@
-/* Reductions over any dimensions, and what is put together from them. */
+/* Reductions over any dimensions, and functions composed of them. */
 #include "codelets/reductions.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 #include "ops/reductions.h"
 #include "ops/row_reduce.h"
 
-/* "abc->a1c", and of a second input with reduced dimensions of size 1: "abc,a1c->a1c". */
+/* "abc->a1c"; with a second input whose reduced dimensions have size 1: "abc,a1c->a1c". */
 static void write_rule(const weft_call_layouts *call, char *text, size_t size)
 {
     int64_t mask = call->attributes->numbers[WEFT_REDUCTION_MASK];
@@ -34,7 +34,8 @@ bool weft_reduction_drops_rows(const weft_call_layouts *call)
     return !call->attributes->numbers[WEFT_REDUCTION_KEEPS] && (mask & 1) && mask != all;
 }
 
-/* Addends of few bits wrap around, and truth values are or'ed: they must not pass to a result of more bits. */
+/* Addends of a narrow integer type wrap around, and WEFT_BOOL addends are or'ed, so they must not become a
+ * wider Partial result. */
 static bool widens(const weft_call_layouts *call)
 {
     const weft_layout *input = call->inputs[0];
@@ -90,13 +91,13 @@ static bool expand_reduction(const weft_call *call, weft_tensor *outputs[])
     {                                                                                                        \
         .kind = WEFT_LINEAR_JOINTLY, .ops = WEFT_LINEAR_OPS, .contracts = WEFT_SUM                           \
     }
-/* Ranks' parts are put together by `op_`; a tensor that is Partial with the same passes. */
+/* `op_` combines the ranks' results, and commutes with the same Partial op. */
 #define BY(op_)                                                                                              \
     {                                                                                                        \
         .kind = WEFT_LINEAR_JOINTLY, .ops = 1u << (op_), .contracts = (op_)                                  \
     }
 
-/* Sums have the type that the call gives: a wider one than 16 bits, so that they are rounded once. */
+/* The call gives the type of sums: wider than 16 bits, so that they are rounded once. */
 REDUCTION(sum, WEFT_TYPES_ALL, WEFT_TYPE_GIVEN, LINEAR, "expand")
 REDUCTION(prod, WEFT_TYPES_ALL, WEFT_TYPE_GIVEN, BY(WEFT_PROD), "cumprod, flip, mul")
 REDUCTION(max, WEFT_TYPES_ALL, WEFT_TYPE_FIRST, BY(WEFT_MAX), "eq, mul, div")
@@ -120,7 +121,7 @@ static const weft_operation operation_sum_square_difference = {
     REDUCTION_EXPANDS,
 };
 
-/* The least place of a rank's is the first of all. */
+/* The smallest index over ranks is the first. */
 static const weft_operation operation_place = {
     .name = "place",
     .write_rule = write_rule,
@@ -210,13 +211,13 @@ weft_tensor *weft_reduce(const weft_reduction *r)
     });
 }
 
-/* The type in which sums of a type are made, and the one they have. */
+/* The type in which sums are computed, and that of the result. */
 static weft_dtype type_of_sum(weft_dtype type)
 {
     return weft_dtype_is_floating(type) ? weft_wide_type(type) : WEFT_I64;
 }
 
-/* The result in the input's type, where that is of 16 bits. */
+/* Rounds the result to a 16-bit input's type. */
 static weft_tensor *narrowed(const weft_reduction *r, weft_tensor *result)
 {
     weft_dtype type = weft_layout_of(r->a)->dtype;
@@ -265,7 +266,7 @@ weft_tensor *weft_sum_statistic(const char *function, weft_row_statistic kind, w
 
 /* ---- public -------------------------------------------------------------------------------------------- */
 
-/* Over one dimension or all, and over several. */
+/* Variants over one dimension or all, and over several. */
 #define PUBLIC(name, call)                                                                                   \
     weft_tensor *weft_##name(weft_tensor *a, int dim, bool keepdim)                                          \
     {                                                                                                        \
@@ -390,15 +391,14 @@ weft_tensor *weft_norm_over(weft_tensor *a, double p, int num_dims, const int di
 
 /* ---- variance ------------------------------------------------------------------------------------------ */
 
-/* Infinity, and NaN of 0: of the sum, not of addends of which some may be 0. */
+/* Divides the sum, not its addends, by 0: infinity, or NaN for 0; some addends may be 0. */
 static weft_tensor *divided_by_0(const char *function, weft_tensor *sum)
 {
     sum = weft_unshard_dim(function, sum, -1);
     return sum == NULL ? NULL : weft_scale(sum, INFINITY);
 }
 
-/* Twice through the values: first their mean, then the squares of what they differ from it. scalars[0]: the
- * correction. */
+/* Two passes: the mean, then the squared differences from it. scalars[0]: the correction. */
 static bool expand_var(const weft_call *call, weft_tensor *outputs[])
 {
     double correction = call->scalars[0];

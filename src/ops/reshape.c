@@ -1,4 +1,4 @@
-/* Other shapes for the same elements. */
+/* Reshaping. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,8 +20,9 @@ static void panel_bytes(const weft_layout *layout, const weft_shard_info *shard,
     *last = (*last - begin) * row_bytes;
 }
 
-/* Fills one panel, bytes [first, last) of the output's shard, from the input's panels beginning with *source,
- * which is moved on to the last one used. One task for at most WEFT_MAX_OPERANDS - 1 of them. */
+/* Fills bytes [first, last) of the output's shard, which are in one panel, from the input's panels
+ * beginning with *source, which advances to the last one used. Each task reads up to WEFT_MAX_OPERANDS - 1
+ * panels. */
 static bool copy_to_panel(const weft_lowering *lowering, int64_t panel, int64_t *source)
 {
     const weft_layout *input = lowering->inputs[0];
@@ -73,29 +74,29 @@ static bool lower_copy(const weft_lowering *lowering)
 
 /* ---- the rule ------------------------------------------------------------------------------------------ */
 
-/* One of the two shapes, dimension by dimension from the outermost. */
+/* One of the two shapes, traversed from the outermost dimension. */
 typedef struct side {
     int ndim;
     const int64_t *shape;
-    int dim;                                           /* the one that is being taken apart */
-    int64_t left;                                      /* what is left of its size */
-    int count[WEFT_MAX_DIMS];                          /* factors of each dimension */
-    int factors[WEFT_MAX_DIMS][WEFT_MAX_TERM_FACTORS]; /* their numbers */
+    int dim;                                           /* current dimension */
+    int64_t left;                                      /* part of its size without factors yet */
+    int count[WEFT_MAX_DIMS];                          /* number of factors of each dimension */
+    int factors[WEFT_MAX_DIMS][WEFT_MAX_TERM_FACTORS]; /* numbers of the factors */
 } side;
 
 typedef struct part {
     int64_t size;
-    bool whole; /* of one side alone */
+    bool whole; /* a factor of one side only */
 } part;
 
-/* What is common to two shapes of as many elements: their factors. */
+/* The factors of two shapes with equally many elements. */
 typedef struct factoring {
     side from, to;
     int num_factors;
     part factors[WEFT_MAX_RULE_FACTORS];
 } factoring;
 
-/* Goes on to the next dimension whose size is not 1. */
+/* Advances to the next dimension with a size other than 1. */
 static void next_dim(side *s)
 {
     do {
@@ -116,7 +117,7 @@ static void add_part(side *s, int factor)
     s->factors[s->dim][s->count[s->dim]++] = factor;
 }
 
-/* What is left of a dimension is no factor of the other side. Returns its size. */
+/* Makes the rest of a dimension a factor of this side only. Returns its size. */
 static int64_t add_rest(factoring *f, side *s)
 {
     int64_t size = s->left;
@@ -131,7 +132,7 @@ static int64_t common_divisor(int64_t a, int64_t b)
     return b == 0 ? a : common_divisor(b, a % b);
 }
 
-/* Dimensions whose products are equal, and which have no more factors in common that come first in both. */
+/* Takes dimensions from both sides until their products are equal: no further common outer factors. */
 static void add_different(factoring *f)
 {
     int64_t from = add_rest(f, &f->from), to = add_rest(f, &f->to);
@@ -163,7 +164,7 @@ static bool has_elements(const side *s)
     return true;
 }
 
-/* Of tensors without elements: nothing is common. */
+/* Shapes without elements have no common factors. */
 static void factor_empty(factoring *f)
 {
     while (f->from.dim < f->from.ndim) {
@@ -194,7 +195,7 @@ static void find_factors(factoring *f)
     }
 }
 
-/* Numbers the factors of a side that have no number yet in the order in which its text names them. */
+/* Numbers a side's unnumbered factors in the order of its text. */
 static void number_side(const side *s, int number[], int *next)
 {
     for (int d = 0; d < s->ndim; d++) {
@@ -214,8 +215,8 @@ static void renumber_side(side *s, const int number[])
     }
 }
 
-/* Gives the factors the numbers that they have in the rule, which numbers them as its text names them: in
- * this order it takes their sizes. They were found in another one. */
+/* Renumbers the factors in the order of the rule's text, in which the rule takes their sizes; they were
+ * found in another order. */
 static void number_factors(factoring *f)
 {
     part found[WEFT_MAX_RULE_FACTORS];
@@ -281,7 +282,7 @@ static void write_reshape_rule(const weft_call_layouts *call, char *text, size_t
     snprintf(text, size, "%s->%s", from, to);
 }
 
-/* The sizes that the rule does not find in the input: those of factors that are no dimension of it. */
+/* The sizes of factors that are no dimension of the input, for the rule. */
 static void write_sizes(const factoring *f, weft_attributes *attributes)
 {
     bool alone[WEFT_MAX_RULE_FACTORS] = { false };
@@ -367,7 +368,7 @@ static bool complete_shape(const char *function, const weft_layout *from, int nd
     return old_count == new_count || refuse_shape(function, from, ndim, shape);
 }
 
-/* To a shape of as many elements. */
+/* `shape` has equally many elements. */
 static weft_tensor *reshape(const char *function, weft_tensor *a, int ndim, const int64_t shape[])
 {
     weft_call call = {
@@ -399,7 +400,7 @@ weft_tensor *weft_flatten(weft_tensor *a, int first, int last)
         return NULL;
     }
     const weft_layout *layout = weft_layout_of(a);
-    int ndim = layout->ndim == 0 ? 1 : layout->ndim; /* a scalar is as good as [1] */
+    int ndim = layout->ndim == 0 ? 1 : layout->ndim; /* a scalar is reshaped like [1] */
     first = weft_check_dim(function, "first", first, ndim);
     last = first < 0 ? -1 : weft_check_dim(function, "last", last, ndim);
     if (last < 0) {
@@ -442,7 +443,7 @@ weft_tensor *weft_unflatten(weft_tensor *a, int dim, int num_sizes, const int64_
                   sizes == NULL ? " and sizes NULL" : "", WEFT_MAX_DIMS - layout->ndim + 1);
         return NULL;
     }
-    /* The dimension alone, so that a -1 among the sizes follows from it. */
+    /* Only this dimension, so that a -1 among the sizes is computed from it. */
     const weft_layout alone = { .ndim = 1, .shape = { layout->shape[dim] } };
     int64_t shape[WEFT_MAX_DIMS];
     memcpy(shape, layout->shape, (size_t)dim * sizeof(shape[0]));

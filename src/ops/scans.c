@@ -3,7 +3,7 @@
 
 #include "ops/ops.h"
 
-/* Integers of fewer bits become WEFT_I64, so that addends do not wrap around before they are added. */
+/* Narrow integers become WEFT_I64 first, so that addends do not wrap around. */
 static bool is_narrow(const weft_call_layouts *call)
 {
     return !weft_dtype_is_floating(call->inputs[0]->dtype) && call->inputs[0]->dtype != WEFT_I64;

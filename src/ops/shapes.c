@@ -1,9 +1,9 @@
-/* Dimensions: of size 1, in another order, repeated. */
+/* Dimensions: size 1, permutations, repetition. */
 #include "ops/data_movement.h"
 
 /* ---- checks -------------------------------------------------------------------------------------------- */
 
-/* Of a dimension that is added: 0 .. ndim. */
+/* A position for a new dimension: 0 .. ndim. */
 static int check_new_dim(const char *function, const weft_tensor *a, int dim)
 {
     int ndim = weft_layout_of(a)->ndim;
@@ -17,7 +17,7 @@ static int check_new_dim(const char *function, const weft_tensor *a, int dim)
 
 /* ---- dimensions of size 1 ------------------------------------------------------------------------------ */
 
-/* numbers[0]: bit d for each dimension that goes. */
+/* numbers[0]: bit d: dimension d is removed. */
 static int describe_squeeze(const weft_attributes *attributes, const weft_layout *from, weft_affine maps[])
 {
     maps[0] = weft_same_map(from);
@@ -61,7 +61,7 @@ weft_tensor *weft_squeeze(weft_tensor *a, int dim)
     return weft_squeeze_dims(function, a, mask);
 }
 
-/* numbers[0]: where the new dimension is. */
+/* numbers[0]: position of the new dimension. */
 static int describe_unsqueeze(const weft_attributes *attributes, const weft_layout *from, weft_affine maps[])
 {
     int dim = (int)attributes->numbers[0];
@@ -92,7 +92,7 @@ weft_tensor *weft_unsqueeze(weft_tensor *a, int dim)
 
 /* ---- the order of dimensions --------------------------------------------------------------------------- */
 
-/* numbers[i]: the dimension of the input that becomes dimension i. */
+/* numbers[i]: the input's dimension that becomes dimension i. */
 static int describe_permute(const weft_attributes *attributes, const weft_layout *from, weft_affine maps[])
 {
     maps[0] = (weft_affine){ .num_loops = from->ndim };
@@ -164,7 +164,7 @@ weft_tensor *weft_movedim(weft_tensor *a, int from, int to)
 
 /* ---- repetition ---------------------------------------------------------------------------------------- */
 
-/* numbers: the new shape; sizes: those of its dimensions that are repeated. */
+/* numbers: the new shape; sizes: sizes of its repeated dimensions. */
 static int describe_expand(const weft_attributes *attributes, const weft_layout *from, weft_affine maps[])
 {
     int ndim = (int)attributes->num_numbers, added = ndim - from->ndim;
@@ -184,7 +184,7 @@ static int describe_expand(const weft_attributes *attributes, const weft_layout 
 
 WEFT_MOVES(expand, "a1->ab", false, NULL, "sum")
 
-/* Writes the whole shape that a is expanded to. False with the error kept. */
+/* Writes the whole shape of the expanded tensor. False with the error kept. */
 static bool complete_expansion(const weft_tensor *a, int ndim, const int64_t shape[], int64_t complete[])
 {
     static const char function[] = "weft_expand";
@@ -228,7 +228,7 @@ weft_tensor *weft_expand(weft_tensor *a, int ndim, const int64_t shape[])
                                      : weft_dispatch_move(function, &operation_expand, a, &attributes);
 }
 
-/* Which dimensions weft_sum_to() adds up, bit d for dimension d; -1 with the error kept. */
+/* Mask of the dimensions that weft_sum_to() sums over (bit d: dimension d); -1 with the error kept. */
 static int64_t mask_of_sum(const weft_tensor *a, int ndim, const int64_t shape[])
 {
     static const char function[] = "weft_sum_to";
@@ -255,7 +255,7 @@ static int64_t mask_of_sum(const weft_tensor *a, int ndim, const int64_t shape[]
     return mask;
 }
 
-/* numbers[0]: the dimensions that are added up, bit d for dimension d; numbers[1]: those that go. */
+/* numbers[0]: mask of summed dimensions; numbers[1]: mask of those removed. */
 static bool expand_sum_to(const weft_call *call, weft_tensor *outputs[])
 {
     weft_tensor *a = call->inputs[0];

@@ -1,11 +1,11 @@
-/* Parts of a tensor: slices, single indices, triangles; and parts written into one. */
+/* Parts of a tensor: slices, single indices, triangles; and writes to a part. */
 #include "codelets/shapes.h"
 
 #include "ops/data_movement.h"
 
 /* ---- parts --------------------------------------------------------------------------------------------- */
 
-/* What Python's slice() means for a dimension of a size. */
+/* A resolved Python slice of a dimension. */
 typedef struct slice {
     int64_t start, step, extent;
 } slice;
@@ -31,10 +31,10 @@ static bool make_slice(const char *function, int64_t size, int64_t start, int64_
     return true;
 }
 
-/* Numbers of operations that cut along one dimension. */
+/* Attributes of operations that cut along one dimension. */
 enum { CUT_DIM, CUT_START, CUT_STEP };
 
-/* What is cut out of the rows lies together, where the rank has it. */
+/* Rows cut out of a shard are consecutive in memory. */
 static int64_t first_row_of_cut(const weft_lowering *lowering)
 {
     const int64_t *numbers = lowering->attributes->numbers;
@@ -42,7 +42,7 @@ static int64_t first_row_of_cut(const weft_lowering *lowering)
     return together ? numbers[CUT_START] : -1;
 }
 
-/* sizes[0]: how many are taken. */
+/* sizes[0]: number of indices taken. */
 static int describe_slice(const weft_attributes *attributes, const weft_layout *from, weft_affine maps[])
 {
     const int64_t *numbers = attributes->numbers;
@@ -90,7 +90,7 @@ weft_tensor *weft_slice_step(weft_tensor *a, int dim, int64_t start, int64_t sto
     return take_slice("weft_slice_step", a, dim, start, stop, step);
 }
 
-/* The same the other way round; sizes[0]: of the output. */
+/* The inverse of describe_slice(); sizes[0]: of the output. */
 static int describe_slice_backward(const weft_attributes *attributes, const weft_layout *from,
                                    weft_affine maps[])
 {
@@ -167,7 +167,7 @@ static int describe_select(const weft_attributes *attributes, const weft_layout 
     return 1;
 }
 
-/* One rank has it: that much is moved, and not the whole dimension. */
+/* Only the rank with the index sends it; the dimension is not gathered. */
 static bool selects_from_parts(const weft_call_layouts *call)
 {
     return weft_layout_parts(call->inputs[0], (int)call->attributes->numbers[CUT_DIM]) > 1;
@@ -209,7 +209,7 @@ weft_tensor *weft_select(weft_tensor *a, int dim, int64_t index)
 
 /* ---- writing into a tensor ----------------------------------------------------------------------------- */
 
-/* numbers[0]: the dimension along which they follow each other; numbers[1]: where the part begins. */
+/* numbers[0]: the dimension; numbers[1]: the part's first index. */
 static int describe_put(const weft_attributes *attributes, const weft_layout *from, weft_affine maps[])
 {
     int dim = (int)attributes->numbers[0];
@@ -267,7 +267,7 @@ static weft_tensor *triangle(const char *function, const weft_operation *operati
     if (weft_check_tensor(function, "a", a) == NULL) {
         return NULL;
     }
-    /* What is out of the matrix is as good as the next diagonal outside it, and cannot overflow. */
+    /* A diagonal outside the matrix is replaced by the nearest one outside, which cannot overflow. */
     int ndim = weft_layout_of(a)->ndim;
     int64_t rows = ndim < 2 ? 0 : weft_layout_of(a)->shape[ndim - 2],
             columns = ndim < 2 ? 0 : weft_layout_of(a)->shape[ndim - 1];

@@ -1,5 +1,5 @@
-/* Softmax, its logarithm and their gradients. Each has a kernel over whole rows; where these are sharded, it
- * is put together from the largest values, sums, and a last step on each element, and no row is gathered. */
+/* Softmax, its logarithm and their gradients. Kernels take whole rows; if rows are sharded, they are
+ * computed from maxima, sums, and a last elementwise step, and no row is gathered. */
 #include "codelets/softmax.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include "codelets/elementwise.h"
 #include "ops/row_reduce.h"
 
-/* numbers[0]: the dimension. A scalar has none; the kernels take it for one row of one element. */
+/* numbers[0]: the dimension. A scalar is one row of one element. */
 static int64_t mask_of(const weft_attributes *attributes)
 {
     return (int64_t)1 << attributes->numbers[0];
@@ -86,8 +86,7 @@ static bool expand_backward(const weft_call *call, weft_tensor *outputs[]);
         .expand = expand_backward,                                                                           \
         .expands = has_parts_of_rows,                                                                        \
     };
-/* The last step: of each element and two values of its row; of its gradient, itself and a value of the row.
- */
+/* The last step: an element and two statistics of its row; in gradients two elements and one statistic. */
 #define LAST_STEP(name_)                                                                                     \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
@@ -175,7 +174,7 @@ static bool set_dim(weft_call *call, const weft_tensor *tensor, int dim)
     return place >= 0;
 }
 
-/* No row is gathered: the largest values, the sums, and a last step on each element. */
+/* Maxima, sums, and a last elementwise step; no row is gathered. */
 static bool expand_forward(const weft_call *call, weft_tensor *outputs[])
 {
     const weft_operation *step =
@@ -189,8 +188,8 @@ static bool expand_forward(const weft_call *call, weft_tensor *outputs[])
     return outputs[0] != NULL;
 }
 
-/* Where the output has parts of rows, else where the gradient has. Of softmax, the sum is that of the gradient times the
- * output. */
+/* Placed as the output if its rows are sharded, else as the gradient. For softmax the statistic is the sum
+ * of gradient times output. */
 static bool expand_backward(const weft_call *call, weft_tensor *outputs[])
 {
     bool weighted = call->operation == &operation_softmax_backward;

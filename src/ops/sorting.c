@@ -1,9 +1,9 @@
-/* Sorting: values and their places come from one task. */
+/* Sorting: one task computes values and indices. */
 #include "codelets/sorting.h"
 
 #include "ops/ops.h"
 
-/* attributes.sizes[0]: how many places of the order are wanted. */
+/* attributes.sizes[0]: number of indices wanted. */
 static const weft_operation operation_argsort = {
     .name = "order",
     .rules = { "A[n]B->A[k]B" },
@@ -52,7 +52,7 @@ static weft_tensor *first_values(const char *function, weft_tensor *a, int dim, 
                               indices);
 }
 
-/* Until there are some. */
+/* NULL until the call succeeds. */
 static void no_indices(weft_tensor **indices)
 {
     if (indices != NULL) {
