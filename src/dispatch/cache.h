@@ -4,9 +4,9 @@
 
 #include "dispatch/dispatch.h"
 
-/* What is remembered of a call: (operation, input layouts, the inputs' own access maps, attributes) -> the
- * layouts to work on, and the tasks on these. Which inputs are one tensor is no part of it: a lowering is not
- * told, and running a list joins what is one handle. */
+/* Entry of a call: (operation, input layouts, access maps of inputs, attributes) -> layouts to work on,
+ * and the task list for these. Which inputs are the same tensor is not in the key: lowerings cannot see
+ * it, and the run of a list merges equal handles. */
 typedef struct weft_cached_call {
     weft_lru_entry entry; /* its first field */
     const weft_operation *operation;
@@ -36,7 +36,7 @@ weft_cached_call *weft_cache_add(const char *function, const weft_cache_key *key
                                  const weft_sharding *sharding);
 /* What the two have returned lives until then. NULL: nothing. */
 void weft_cache_release(weft_cached_call *cached);
-/* Whether a list that is built now is worth keeping: from its second use on. */
+/* Whether to keep the list that is being built: from its second use on. */
 bool weft_cache_wants_tasks(weft_cached_call *cached);
 /* Takes the list over, where it fits into the budget. */
 void weft_cache_keep_tasks(weft_cached_call *cached, weft_task_list *tasks);

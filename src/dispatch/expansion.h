@@ -31,7 +31,7 @@ typedef struct weft_expansion {
 weft_expansion *weft_expansion_obtain(const weft_call *call, weft_tensor_impl *const inputs[]);
 /* NULL: nothing. */
 void weft_expansion_release(weft_expansion *expansion);
-/* Whether two are the same calls on the same tensors. */
+/* Whether two have the same calls on the same tensors. */
 bool weft_expansion_equal(const weft_expansion *a, const weft_expansion *b);
 
 /* Runs the calls. New output tensors belong to the innermost scope. False with the error kept. */

@@ -398,7 +398,7 @@ static bool accumulate(const weft_lowering *lowering, int64_t first, int64_t las
 
 /* ---- all tasks ----------------------------------------------------------------------------------------- */
 
-/* Whether all outputs can be made panel by panel of output 0. */
+/* Whether one task per panel of output 0 makes all outputs. */
 static bool goes_by_rows(const weft_lowering *lowering)
 {
     bool by_rows = !lowering->sharding->whole_rows && weft_lowering_output(lowering)->count > 0;
