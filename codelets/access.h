@@ -1,5 +1,5 @@
-/* The bytes that a task reads and writes: a pure function of its arguments, beside the kernel. Task lists are
- * checked by it; predicting a task's time, or placing it on a device, needs the same. Needs no StarPU. */
+/* The bytes that a task reads and writes: a pure function of its arguments, defined beside the kernel.
+ * Used to check task lists; also the input of a task's predicted time. Needs no StarPU. */
 #ifndef WEFT_CODELETS_ACCESS_H
 #define WEFT_CODELETS_ACCESS_H
 
@@ -7,9 +7,9 @@
 
 typedef enum weft_kernel_access_kind {
     WEFT_KERNEL_READ,
-    WEFT_KERNEL_WRITE,  /* each element gets its value */
-    WEFT_KERNEL_UPDATE, /* each element is read, and its addend added */
-    WEFT_KERNEL_CLEAR   /* each element gets a value that a later task may replace */
+    WEFT_KERNEL_WRITE,  /* sets each element */
+    WEFT_KERNEL_UPDATE, /* reads each element, and adds an addend */
+    WEFT_KERNEL_CLEAR   /* sets each element to a value that a later task may replace */
 } weft_kernel_access_kind;
 
 enum { WEFT_KERNEL_DIMS = WEFT_MAX_DIMS };
@@ -19,18 +19,18 @@ typedef struct weft_kernel_access {
     weft_kernel_access_kind kind;
     int operand;
     int64_t offset;  /* bytes from the operand's beginning to the first element */
-    int64_t element; /* bytes of one */
+    int64_t element; /* bytes of an element */
     int ndim;
     int64_t extent[WEFT_KERNEL_DIMS];
     int64_t stride[WEFT_KERNEL_DIMS]; /* bytes */
-    /* Of WRITE and UPDATE: how many addends each element gets by it, where elements are sums; else 0. */
+    /* WRITE and UPDATE of sums: number of addends that each element gets; else 0. */
     int64_t addends;
-    bool adds_sources; /* the addends are what the accesses READ with this flag have, in their order */
+    bool adds_sources; /* the addends are those of the READ accesses with this flag, in order */
 } weft_kernel_access;
 
 typedef void (*weft_kernel_visitor)(void *context, const weft_kernel_access *access);
 
-/* Calls `visit` for all that a task with these arguments reads, then for all that it writes. */
+/* Calls `visit` for all reads of a task with these arguments, then for all its writes. */
 typedef void (*weft_kernel_accesses)(const void *arguments, int num_operands, weft_kernel_visitor visit,
                                      void *context);
 

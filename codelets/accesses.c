@@ -79,7 +79,7 @@ void weft_elementwise_accesses(const void *arguments, int num_operands, weft_ker
                                void *context)
 {
     const weft_elementwise_args *args = arguments;
-    for (int k = num_operands; k-- > 0;) { /* operand 0, the output, last */
+    for (int k = num_operands; k-- > 0;) { /* operand 0, the output, comes last */
         weft_kernel_access access = box(k == 0 ? WEFT_KERNEL_WRITE : WEFT_KERNEL_READ, k, 0,
                                         size_of(args->types[k]), args->ndim, args->extent, args->stride[k]);
         visit(context, &access);
@@ -200,7 +200,7 @@ void weft_kernel_call_accesses(const void *arguments, int num_operands, weft_ker
     for (int i = 0; i < args->num_inputs; i++) {
         visit_view(args, args->num_outputs + i, WEFT_KERNEL_READ, 0, visit, context);
     }
-    /* The pieces of what is accumulated are those of the rows of input 0. */
+    /* Accumulated pieces are rows of input 0. */
     bool piece = !(args->first && args->last);
     const weft_view pieces = weft_kernel_view(args, args->num_outputs);
     for (int o = 0; o < args->num_outputs; o++) {

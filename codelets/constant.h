@@ -4,8 +4,8 @@
 
 #include "codelets/args.h"
 
-/* Operand 0 (W): `count` elements of base.dtype get `value`, which their type has (WEFT_U8:
- * or its negative, which wraps around; bool: value != 0). */
+/* Sets `count` elements of base.dtype in operand 0 (W) to `value`, which the type can represent (WEFT_U8:
+ * or its negative, which wraps around; WEFT_BOOL: value != 0). */
 typedef struct weft_constant_args {
     weft_task_args base;
     int64_t count;

@@ -8,14 +8,14 @@
 
 enum { WEFT_MAX_ELEMENTWISE_INPUTS = 3 };
 
-/* n elements, contiguous, in the type of the arithmetic; out may be one of the inputs. `out` has that type
- * too, or is one byte per element, 0 or 1, where the kernel gives truth values. */
+/* n contiguous elements in the type of the arithmetic; out may be one of the inputs. `out` has that type
+ * too, or is one byte per element, 0 or 1, for kernels with WEFT_BOOL results. */
 typedef void (*weft_elementwise_loop)(void *out, const void *a, const void *b, const void *c, int64_t n,
                                       const double scalars[]);
 
-/* What is computed, for each type of arithmetic: f64; f32, for f32, bf16 and f16; i64, for all integers and
- * truth values, which wraps around. i64 NULL: there are no integers of it. In the order of elementwise.inc,
- * which has the expressions. */
+/* The loops of a kernel by type of arithmetic: f64; f32 (for f32, bf16 and f16); i64 (for all integers and
+ * WEFT_BOOL; wraps around; NULL: no integer version). In the order of elementwise.inc, which has the
+ * expressions. */
 typedef struct weft_elementwise_loops {
     weft_elementwise_loop f64, f32, i64;
 } weft_elementwise_loops;
@@ -23,15 +23,15 @@ typedef struct weft_elementwise_loops {
 extern const weft_elementwise_loops weft_elementwise_loops_table[WEFT_KERNEL_COUNT - WEFT_KERNEL_ELEMENTWISE];
 
 /* Operand 0: output (W, or RW in place); the others: inputs (in place, the output is input 0 as well). All
- * over the same index box `extent`; each has its own strides in elements (0 along a broadcast dimension) and
- * its own type. base.dtype: in which the arithmetic is done, WEFT_F64, WEFT_F32 or WEFT_I64. An input whose
- * bit is set in `converted` is converted to the type `common` before that. Values are rounded to nearest even
- * where they are stored in 16 bits; to integers, towards zero, and to the nearest that there is. */
+ * have the index box `extent`, each its own strides in elements (0 along a broadcast dimension) and its
+ * own type. base.dtype: the type of the arithmetic, WEFT_F64, WEFT_F32 or WEFT_I64. An input whose bit is
+ * set in `converted` is first converted to `common`. Stores to 16 bits round to nearest even; stores to
+ * integers go towards zero, and saturate. */
 typedef struct weft_elementwise_args {
     weft_task_args base;
     int ndim;
     weft_dtype common;
-    unsigned converted; /* bit k for operand k */
+    unsigned converted; /* bit k: operand k */
     weft_dtype types[1 + WEFT_MAX_ELEMENTWISE_INPUTS];
     int64_t extent[WEFT_MAX_DIMS];
     int64_t stride[1 + WEFT_MAX_ELEMENTWISE_INPUTS][WEFT_MAX_DIMS];
@@ -41,10 +41,10 @@ typedef struct weft_elementwise_args {
 void weft_cpu_elementwise(const weft_task_run *run);
 uint32_t weft_elementwise_footprint(const weft_task_run *run);
 
-/* One of those three, for values of a type. */
+/* The type of the arithmetic for a type. */
 weft_dtype weft_arithmetic_type(weft_dtype dtype);
-/* Whether it makes a difference that values of `type` become `common` before weft_arithmetic_type(common):
- * not those of a type that is no wider, and none where `common` is that of the arithmetic. */
+/* Whether converting `type` to `common` before weft_arithmetic_type(common) changes values: not if `type`
+ * is no wider, or if `common` is a type of arithmetic. */
 bool weft_conversion_matters(weft_dtype type, weft_dtype common);
 
 #endif

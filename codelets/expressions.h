@@ -1,6 +1,5 @@
-/* What the expressions of elementwise.inc are made of, beside the C library's functions: for the C compiler,
- * which takes the function of the right type from tgmath.h and _Generic, and for nvcc, where overloading
- * does. */
+/* Building blocks of elementwise.inc's expressions, beside the C library: for the C compiler, which
+ * selects the function by type (tgmath.h, _Generic), and for nvcc, which overloads. */
 #ifndef WEFT_CODELETS_EXPRESSIONS_H
 #define WEFT_CODELETS_EXPRESSIONS_H
 
@@ -12,7 +11,7 @@
 
 #include "codelets/functions.h"
 
-/* A scalar as an integer: the nearest that there is. */
+/* A scalar as the nearest integer. */
 WEFT_INLINE int64_t whole(double x)
 {
     return x != x ? 0 : x >= 0x1p63 ? INT64_MAX : x <= -0x1p63 ? INT64_MIN : (int64_t)x;
@@ -25,7 +24,7 @@ WEFT_INLINE int64_t whole(double x)
 
 /* ---- integers ------------------------------------------------------------------------------------------ */
 
-/* Without sign, where wrapping around is defined. */
+/* Unsigned arithmetic, where wrapping around is defined. */
 #define WRAP(a, op, b) ((int64_t)((uint64_t)(a)op(uint64_t)(b)))
 
 WEFT_INLINE int64_t divide_down(int64_t a, int64_t b)
@@ -65,7 +64,7 @@ WEFT_INLINE int64_t power(int64_t a, int64_t b)
 
 /* ---- parts of expressions ------------------------------------------------------------------------------ */
 
-/* The functions of functions.h; single precision if there is no other. */
+/* Functions of functions.h; single precision only if there is no other. */
 #ifdef __cplusplus
 WEFT_INLINE float exp_of(float x)
 {
@@ -102,26 +101,25 @@ WEFT_INLINE double tanh_of(double x)
 /* The distribution function of the normal distribution, and its density. */
 #define NORMAL_CDF(x) ((T)0.5 * (1 + ERF((x) * (T)0.70710678118654752440)))
 #define NORMAL_DENSITY(x) ((T)0.39894228040143267794 * EXP((T)-0.5 * (x) * (x)))
-/* A gradient with the decay of weights: without it the weight does not matter, be it infinite. */
+/* A gradient with weight decay: without decay the weight does not matter, even if infinite. */
 #define DECAYED(gradient, decay, weight) ((decay) == 0 ? (gradient) : (gradient) + (decay) * (weight))
 #define SIGMOID(x) (1 / (1 + EXP(-(x))))
-/* NaN where one of the two is. */
+/* NaN if either is NaN */
 #define NOT_BELOW(x, least) ((x) < (least) || (least) != (least) ? (least) : (x))
 #define NOT_ABOVE(x, most) ((x) > (most) || (most) != (most) ? (most) : (x))
-#define LARGER(x, y) ((x) > (y) ? (x) : (y)) /* y where one of them is NaN */
-/* Without overflow between a and b, and b itself at weight 1. */
+#define LARGER(x, y) ((x) > (y) ? (x) : (y)) /* y if either is NaN */
+/* No overflow between a and b; exactly b at weight 1. */
 #define LERP(a, b, weight)                                                                                   \
     (fabs(weight) < (T)0.5 ? (a) + (weight) * ((b) - (a)) : (b) - ((b) - (a)) * (1 - (weight)))
-/* The quotient rounded down. What is left over says which whole number it is near; then it may still be a
- * rounding off. */
+/* The quotient rounded down: (a - remainder) / b is an integer up to rounding. */
 #define FLOOR_DIVIDE(a, b) ((b) == 0 ? (a) / (b) : nearest(exact_quotient(fmod(a, b), a, b)))
 #define exact_quotient(rest, a, b) (((a) - (rest)) / (b) - ((rest) != 0 && ((rest) < 0) != ((b) < 0)))
 #define nearest(x) (floor(x) + ((x)-floor(x) > (T)0.5))
 #define REMAINDER(a, b) sign_of_divisor(fmod(a, b), b)
 #define sign_of_divisor(rest, b) ((rest) != 0 && ((rest) < 0) != ((b) < 0) ? (rest) + (b) : (rest))
 
-/* |a - b| <= scalars[0] |b| + scalars[1], or both equal; NaN is close to NaN where scalars[2] is not 0.
- * Infinities are close to themselves alone. Without branches. */
+/* |a - b| <= scalars[0] |b| + scalars[1], or equal; NaN is close to NaN if scalars[2] is not 0. Infinities
+ * are close only to themselves. Branchless. */
 WEFT_INLINE bool are_close(double a, double b, const double scalars[])
 {
     double difference = fabs(a - b);
@@ -130,7 +128,7 @@ WEFT_INLINE bool are_close(double a, double b, const double scalars[])
            ((a != a) & (b != b) & (scalars[2] != 0));
 }
 
-/* The difference of integers that differ is at least 1, which double precision does not lose here. */
+/* Different integers differ by at least 1, which is exact in double precision here. */
 WEFT_INLINE bool are_close_whole(int64_t a, int64_t b, const double scalars[])
 {
     uint64_t difference = a > b ? (uint64_t)a - (uint64_t)b : (uint64_t)b - (uint64_t)a;

@@ -1,4 +1,4 @@
-/* Footprints: a hash of all that determines a task's time, from its arguments. PURE, see kernels.h. */
+/* Footprints: a hash of everything in the arguments that a task's time depends on. PURE, see kernels.h. */
 #include <string.h>
 
 #include "codelets/constant.h"
@@ -109,7 +109,7 @@ uint32_t weft_embedding_backward_footprint(const weft_task_run *run)
     return embedding_footprint(run);
 }
 
-/* Which function it is, the footprint does not tell: a program with several has the average of them. */
+/* The function is not part of it: several functions of a program share an average. */
 uint32_t weft_local_map_footprint(const weft_task_run *run)
 {
     const weft_local_args *args = run->arguments;
@@ -135,8 +135,7 @@ uint32_t weft_elementwise_footprint(const weft_task_run *run)
     return end(h);
 }
 
-/* Not where in the tensor the parts are, nor how many panels they lie in: extents, and whether it is the
- * first piece. */
+/* Extents, and whether it is the first piece; not the position in the tensor or the number of panels. */
 uint32_t weft_views_footprint(const weft_task_run *run)
 {
     const weft_kernel_args *args = run->arguments;

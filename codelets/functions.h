@@ -1,15 +1,15 @@
-/* Functions that the compiler vectorises: no branches, no tables, no calls. For every argument, NaN,
- * infinities and subnormal results included; the greatest error is said for each. Arguments are reduced and
- * polynomials fitted here; nothing depends on the rounding of fused operations, which ISO C forbids. */
+/* Vectorisable functions: no branches, tables or calls. Valid for every argument, with NaN, infinities and
+ * subnormal results; the largest error is given for each. Argument reductions and polynomials were fitted
+ * for weft; nothing depends on the rounding of fused operations, which ISO C forbids. */
 #ifndef WEFT_CODELETS_FUNCTIONS_H
 #define WEFT_CODELETS_FUNCTIONS_H
 
 #include "codelets/half.h"
 
-/* e^x, within 1 ulp. x = k ln 2 + r, |r| <= ln 2 / 2. Beyond the bounds the result is infinite, or 0. */
+/* e^x, within 1 ulp. x = k ln 2 + r, |r| <= ln 2 / 2. Outside the bounds the result is infinite, or 0. */
 WEFT_INLINE float weft_exp_f32(float x)
 {
-    const float shifter = 0x1.8p23f; /* added, it leaves a rounded whole number in the low bits */
+    const float shifter = 0x1.8p23f; /* adding it leaves a rounded integer in the low bits */
     const float ln2_high = 0x1.62e4p-1f, ln2_low = 0x1.7f7d1cp-20f; /* k ln2_high is exact */
     float bounded = x > 89.0f ? 89.0f : x;
     bounded = bounded < -104.0f ? -104.0f : bounded;
@@ -19,7 +19,7 @@ WEFT_INLINE float weft_exp_f32(float x)
     float tail =
         0x1p-1f + (0x1.555488p-3f + (0x1.555458p-5f + (0x1.124028p-7f + 0x1.6dba62p-10f * r) * r) * r) * r;
     float power = 1.0f + (r + r * r * tail);
-    /* 2^k in two factors, of which both are normal numbers. */
+    /* 2^k in two normal factors. */
     uint32_t exponent = weft_bits_of_float(shifted) - weft_bits_of_float(shifter) + 256u;
     uint32_t half = exponent >> 1;
     float first = weft_float_of_bits((half - 1u) << 23),
@@ -41,7 +41,7 @@ WEFT_INLINE uint64_t weft_bits_of_double(double value)
     return bits;
 }
 
-/* The same in double precision, within 1 ulp. */
+/* In double precision, within 1 ulp. */
 WEFT_INLINE double weft_exp_f64(double x)
 {
     const double shifter = 0x1.8p52;
@@ -70,7 +70,7 @@ WEFT_INLINE double weft_exp_f64(double x)
     return power * first * second;
 }
 
-/* |x| with the sign of another number. Of a NaN the bits alone. */
+/* |x| with the sign of another number. Of NaN only the bits. */
 WEFT_INLINE float weft_with_sign(float x, float sign)
 {
     return weft_float_of_bits((weft_bits_of_float(x) & 0x7fffffffu) |
@@ -117,11 +117,11 @@ WEFT_INLINE double weft_tanh_f64(double x)
     return weft_double_of_bits((weft_bits_of_double(result) & ~sign) | (weft_bits_of_double(x) & sign));
 }
 
-/* Within 2 ulp. 1 - |erf(x)| = e^q(|x|), and q(x) = k ln 2 + r, |r| <= ln 2 / 2: then |erf(x)| is
- * (1 - 2^k) - 2^k (e^r - 1), of which the last part alone is left where x is small. */
+/* Within 2 ulp. 1 - |erf(x)| = e^q(|x|) with q(x) = k ln 2 + r, |r| <= ln 2 / 2, so |erf(x)| is (1 - 2^k)
+ * - 2^k (e^r - 1); for small x only the last part remains. */
 WEFT_INLINE float weft_erf_f32(float x)
 {
-    const float shifter = 0x1.8p23f + 127.0f; /* added, it leaves k and a float's bias in the low bits */
+    const float shifter = 0x1.8p23f + 127.0f; /* adding it leaves k and a float's bias in the low bits */
     float size = weft_with_sign(x, 0);
     float t = size > 3.95f ? 3.95f : size;
     float high = -0x1.4e2a62p-13f +

@@ -1,6 +1,6 @@
-/* Kernels that take and put elements where indices say. numbers[0]: the dimension of `a` that the indices are
- * of; numbers[1]: 1 where indices have that dimension alone, and say it for all other places together.
- * Indices (WEFT_I64 or WEFT_I32) are global; one that is out of range is reported. */
+/* Gather and scatter. numbers[0]: the dimension of `a` that is indexed; numbers[1]: 1 if the indices have
+ * only that dimension, and are shared by all other positions. Indices (WEFT_I64 or WEFT_I32) are global;
+ * one out of range is reported. */
 #ifndef WEFT_CODELETS_INDEXING_H
 #define WEFT_CODELETS_INDEXING_H
 
@@ -8,21 +8,19 @@
 
 enum { WEFT_INDEXED_DIM, WEFT_INDEXED_TOGETHER };
 
-/* Inputs: a, indices. The output's element is that of `a` that its index says; 0 where that is not in the
- * part of `a` that is given, or out of range. */
+/* Inputs: a, indices. Each output element is the indexed element of `a`; 0 if that is outside the given
+ * part of `a`, or out of range. */
 void weft_kernel_lookup(const weft_kernel_call *call);
 
-/* Input: indices, which are reported where they are not in 0 .. numbers[0] - 1. The output: whether they are;
- * WEFT_BOOL. */
+/* Input: indices, reported if outside [0, numbers[0]). Output: whether they are inside; WEFT_BOOL. */
 void weft_kernel_check_indices(const weft_kernel_call *call);
 
-/* Inputs: source, indices. Elements of the source are added to the output where their indices say, in the
- * index's order; those that belong outside the output's part are left out. Accumulates. The output has the
- * source's type, or WEFT_F32 where that is of 16 bits. */
+/* Inputs: source, indices. Adds elements of the source to the indexed output elements, in index order;
+ * elements outside the output's part are skipped. Accumulates. The output has the source's type, or
+ * WEFT_F32 for 16 bits. */
 void weft_kernel_scatter(const weft_kernel_call *call);
 
-/* Input: indices. The output has one more dimension, the last one: 1 where its number is the index, else 0.
- * WEFT_I64. */
+/* Input: indices. The output has one more dimension, the last: 1 at the index, else 0. WEFT_I64. */
 void weft_kernel_one_hot(const weft_kernel_call *call);
 
 #endif

@@ -1,4 +1,4 @@
-/* Functions that both compilers read: the C compiler, and nvcc for both sides. */
+/* Inline functions for the C compiler and for nvcc (host and device). */
 #ifndef WEFT_CODELETS_INLINE_H
 #define WEFT_CODELETS_INLINE_H
 

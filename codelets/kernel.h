@@ -23,7 +23,7 @@ typedef struct weft_kernel_room {
     int64_t extent[WEFT_MAX_DIMS];
 } weft_kernel_room;
 
-/* The panels of all operands, the outputs' first, are the task's operands. */
+/* The task's operands are the panels of all views, those of the outputs first. */
 typedef struct weft_kernel_args {
     weft_task_args base;
     bool first, last;

@@ -1,4 +1,4 @@
-/* Tasks that run a function of the program's own on what a rank holds (weft/local_map.h). */
+/* Tasks that run a function of the program on a rank's shards (weft/local_map.h). */
 #ifndef WEFT_CODELETS_LOCAL_H
 #define WEFT_CODELETS_LOCAL_H
 
@@ -8,14 +8,14 @@
 
 enum { WEFT_LOCAL_MAX_PANELS = 1 << 16 }; /* of all operands of a task */
 
-/* One tensor: its panels, cut as weft_cut says, are the task's operands first_panel, first_panel + 1, ... */
+/* One tensor: its panels, cut by weft_cut, are the task's operands first_panel, first_panel + 1, ... */
 typedef struct weft_local_operand {
     weft_local_tensor tensor; /* data: NULL until the task runs */
     int64_t total_bytes, first_bytes, step_bytes;
     int first_panel, num_panels;
 } weft_local_operand;
 
-/* Where a panel begins and ends, in bytes of the shard. */
+/* First byte of a panel in the shard, and one past its last. */
 static inline int64_t weft_local_panel_begin(const weft_local_operand *operand, int panel)
 {
     return panel == 0 ? 0 : operand->first_bytes + (panel - 1) * operand->step_bytes;
@@ -27,18 +27,18 @@ static inline int64_t weft_local_panel_end(const weft_local_operand *operand, in
     return end < operand->total_bytes ? end : operand->total_bytes;
 }
 
-/* Behind the operands, inputs first, come the bytes of the context and the name. */
+/* Followed by the operands, inputs first, the bytes of the context, and the name. */
 typedef struct weft_local_args {
     weft_task_args base;
     weft_local_function function;
-    void *context;       /* of the program, where context_size is 0 */
+    void *context;       /* the program's pointer; if context_size is 0 */
     size_t context_size;
     int rank;
     int num_inputs, num_outputs;
     weft_local_operand operands[];
 } weft_local_args;
 
-/* Where the context's copy begins, from the start of the arguments; it is aligned for any type. */
+/* Offset of the context's copy from the start of the arguments; aligned for any type. */
 static inline size_t weft_local_context_offset(int num_operands)
 {
     enum { ALIGNMENT = 16 };

@@ -4,10 +4,10 @@
 
 #include "codelets/args.h"
 
-/* Embedding. Operand 0: output [count, width] (W with `first`, else RW); operand 1: table rows
- * first_row .. first_row + num_rows - 1 of a table of total_rows, [num_rows, width]; operand 2: indices
- * [count]. Rows whose index lies in the part are copied; with `first` all others are set to 0, else left
- * alone. An index out of 0 .. total_rows - 1 is reported and gives 0. num_rows may be 0. */
+/* Embedding. Operand 0: output [count, width] (W with `first`, else RW); operand 1: rows first_row ..
+ * first_row + num_rows - 1 of a table of total_rows, [num_rows, width]; operand 2: indices [count]. Copies
+ * rows with an index in this part; with `first` sets all others to 0, else leaves them. An index outside
+ * [0, total_rows) is reported and gives 0. num_rows may be 0. */
 typedef struct weft_embedding_args {
     weft_task_args base;
     weft_dtype index_type, gradient_type;
@@ -20,10 +20,10 @@ typedef struct weft_embedding_args {
 void weft_cpu_embedding(const weft_task_run *run);
 uint32_t weft_embedding_footprint(const weft_task_run *run);
 
-/* Its derivative: operand 0: gradient of the table's part (W with `first`: set to 0 before; else RW), of
- * WEFT_F32 or WEFT_F64; operand 1: gradient of the output [count, width], of that type or, where that is
- * WEFT_F32, of 16 bits (gradient_type); operand 2: indices. Rows are added in index order: it repeats bit for
- * bit. */
+/* Its gradient: operand 0: gradient of the table's part (W with `first`: cleared before; else RW),
+ * WEFT_F32 or WEFT_F64; operand 1: gradient of the output [count, width], of that type, or of 16 bits for
+ * WEFT_F32 (gradient_type); operand 2: indices. Rows are added in index order, so results are reproducible
+ * bit for bit. */
 void weft_cpu_embedding_backward(const weft_task_run *run);
 uint32_t weft_embedding_backward_footprint(const weft_task_run *run);
 

@@ -1,7 +1,7 @@
-/* Losses: kernels as weft/kernel.h has them. Logits and logarithms of probabilities are [n, c], targets
- * (class numbers) [n] of an index type. A row whose target is not a class gives 0 and is reported; one whose
- * target is the ignored number gives 0. Losses are added up in one element, piece by piece, or written for
- * each row, as the output has no dimensions or some. */
+/* Losses (kernels on views). Logits and log-probabilities are [n, c], targets (class numbers) [n] of an
+ * index type. A row whose target is not a class gives 0 and is reported; one with the ignored target gives
+ * 0. Losses are summed into one element, accumulating over pieces, if the output has no dimensions; else
+ * written per row. */
 #ifndef WEFT_CODELETS_LOSSES_H
 #define WEFT_CODELETS_LOSSES_H
 
@@ -9,39 +9,38 @@
 
 /* numbers[] of all of them. */
 enum {
-    WEFT_LOSS_CLASSES, /* of all ranks together */
-    WEFT_LOSS_IGNORES, /* whether there is an ignored number */
-    WEFT_LOSS_IGNORED, /* and which */
-    WEFT_LOSS_PARTS,   /* what of the next is given; see the kernels */
-    WEFT_LOSS_PER_ROW, /* the output, or the gradient, has a value for each row */
-    WEFT_LOSS_COUNTS,  /* the mean is over the rows that are not ignored; of a call that has no count yet */
+    WEFT_LOSS_CLASSES, /* of all ranks */
+    WEFT_LOSS_IGNORES, /* whether there is an ignored target */
+    WEFT_LOSS_IGNORED, /* the ignored target */
+    WEFT_LOSS_PARTS,   /* flags: which inputs are given */
+    WEFT_LOSS_PER_ROW, /* the output, or the gradient, has one value per row */
+    WEFT_LOSS_COUNTS,  /* a mean over the rows that are not ignored, in a call without a count yet */
     WEFT_LOSS_NUMBERS
 };
-/* Inputs that a call may have, in this order. */
+/* Optional inputs, in this order. */
 enum {
     WEFT_LOSS_HAS_STATISTICS =
-        1,                      /* rows lie in parts: the largest value and the sum of exponentials, [n, 1] */
+        1,                      /* of sharded rows: maximum and sum of exponentials, [n, 1] */
     WEFT_LOSS_HAS_MEAN = 2,     /* with these: the sum of each row's logits, [n, 1] */
-    WEFT_LOSS_HAS_GRADIENT = 4, /* one element, or one for each row */
-    WEFT_LOSS_HAS_COUNT = 8     /* one element: all is divided by it */
+    WEFT_LOSS_HAS_GRADIENT = 4, /* one element, or one per row */
+    WEFT_LOSS_HAS_COUNT = 8     /* one element: divides the result */
 };
-/* scalars[]: what all is multiplied by; and the share of probability that is spread over all classes. */
+/* scalars[]: factor of the result; probability spread over all classes. */
 enum { WEFT_LOSS_SCALE, WEFT_LOSS_SMOOTHING };
 
-/* Cross-entropy: of logits, targets, count; or, of rows in parts, of targets' logits [n, 1], targets,
+/* Cross-entropy from logits, targets, count; or, of sharded rows, from targets' logits [n, 1], targets,
  * statistics, mean, count. */
 void weft_kernel_cross_entropy(const weft_kernel_call *call);
-/* Its derivative by the logits, or by the rank's part of them: of logits, targets, statistics, gradient,
+/* Its gradient by the logits, or by the rank's part of them: from logits, targets, statistics, gradient,
  * count. */
 void weft_kernel_cross_entropy_backward(const weft_kernel_call *call);
 
-/* scale * value of the target's class, of input 0 [n, c] (or the rank's part, which gives 0 where it has not
- * the class) and targets; and its derivative, for a part: input 0 is not read, then come targets, gradient,
- * count. */
+/* scale * value of the target's class, from input 0 [n, c] (or the rank's part, which gives 0 without the
+ * class) and targets; and its gradient, for a part: input 0 is not read, then targets, gradient, count. */
 void weft_kernel_pick(const weft_kernel_call *call);
 void weft_kernel_pick_backward(const weft_kernel_call *call);
 
-/* How many targets are not the ignored number. */
+/* Number of targets that are not ignored. */
 void weft_kernel_count_targets(const weft_kernel_call *call);
 
 /* scale * the sum of squared differences of two tensors of one shape. */

@@ -1,31 +1,31 @@
 /* Normalisation of vectors: a tensor's elements along its last dimensions, from dimension
- * numbers[WEFT_NORM_FIRST] on. Kernels as weft/kernel.h has them. normal(x) = (x - mean) / sqrt(variance +
- * scalars[0]), or, where they are not centred, the same with a mean of 0 and the mean of squares. */
+ * numbers[WEFT_NORM_FIRST] on (kernels on views). normal(x) = (x - mean) / sqrt(variance + scalars[0]); if
+ * not centred, with mean 0 and the mean of squares. */
 #ifndef WEFT_CODELETS_NORMS_H
 #define WEFT_CODELETS_NORMS_H
 
 #include <weft/kernel.h>
 
 enum { WEFT_NORM_FIRST, WEFT_NORM_CENTRED, WEFT_NORM_PARTS, WEFT_NORM_NUMBERS };
-/* numbers[WEFT_NORM_PARTS]: inputs that a call may have after the first one or two, in this order. */
+/* numbers[WEFT_NORM_PARTS]: optional inputs after the first one or two, in this order. */
 enum {
     WEFT_NORM_HAS_STATISTICS =
-        1,                  /* vectors lie in parts: the mean (where they are centred) and the variance */
+        1,                  /* of sharded vectors: the mean (if centred) and the variance */
     WEFT_NORM_HAS_SUMS = 2, /* the result of weft_kernel_norm_sums() */
-    WEFT_NORM_HAS_GAIN = 4, /* as large as a vector */
+    WEFT_NORM_HAS_GAIN = 4, /* of a vector's size */
     WEFT_NORM_HAS_BIAS = 8
 };
 
 /* normal(a) gain + bias. Input 0: a. */
 void weft_kernel_norm(const weft_kernel_call *call);
-/* The gradient of a, from input 0: a, input 1: that of the result. */
+/* The gradient of a, from input 0: a, input 1: the gradient of the result. */
 void weft_kernel_norm_backward(const weft_kernel_call *call);
-/* Of the same inputs, or the rank's parts of them: for each vector the sum of gradient * gain, and of that
- * times normal(a). The output has the vectors' dimensions with size 1, but the last one with 2. Piece by
- * piece. */
+/* From the same inputs, or the rank's parts of them: per vector the sum of gradient * gain, and of that
+ * times normal(a). The output has the vectors' dimensions with size 1, but the last one with 2.
+ * Accumulates. */
 void weft_kernel_norm_sums(const weft_kernel_call *call);
-/* Of the same inputs: the gradient of the gain, gradient * normal(a) summed over all vectors. The output has
- * the size of a vector, after dimensions of size 1 for all others. Piece by piece. */
+/* From the same inputs: the gradient of the gain, gradient * normal(a) summed over all vectors. The output
+ * has the size of a vector, after dimensions of size 1. Accumulates. */
 void weft_kernel_norm_gain_backward(const weft_kernel_call *call);
 
 #endif

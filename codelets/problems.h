@@ -1,4 +1,4 @@
-/* Reports of the library's own kernels: error words, which src/runtime/problems.c turns into messages. */
+/* Error words of the library's kernels; src/runtime/problems.c turns them into messages. */
 #ifndef WEFT_CODELETS_PROBLEMS_H
 #define WEFT_CODELETS_PROBLEMS_H
 
@@ -20,7 +20,7 @@ typedef enum weft_problem {
     WEFT_PROBLEM_PARTS /* of rank `value` */
 } weft_problem;
 
-/* Each keeps the first problem alone. */
+/* Each keeps only the first problem. */
 static inline void weft_problem_range(weft_kernel_error *error, int input, int64_t value, int64_t bound)
 {
     if (error->status == WEFT_OK) {

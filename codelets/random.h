@@ -1,5 +1,5 @@
-/* Kernels that give random values. An element's value depends on seed, offset and its row-major index in the
- * GLOBAL tensor alone, so any layout gives the same tensor. */
+/* Kernels of random values. An element depends only on seed, offset and its row-major index in the GLOBAL
+ * tensor, so any layout gives the same tensor. */
 #ifndef WEFT_CODELETS_RANDOM_H
 #define WEFT_CODELETS_RANDOM_H
 
@@ -8,8 +8,8 @@
 /* Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel Random Numbers: As Easy as 1, 2, 3, SC11). */
 void weft_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
-/* Scalars of all these kernels: seed and offset of the state, the low and the high 32 bits of each; then
- * their own. */
+/* Scalars of all these kernels: seed and offset of the state, low and high 32 bits of each; then their
+ * own. */
 enum { WEFT_RANDOM_SEED = 0, WEFT_RANDOM_OFFSET = 2, WEFT_RANDOM_OWN = 4 };
 
 static inline void weft_random_pack(double halves[2], uint64_t value)
@@ -23,18 +23,18 @@ static inline uint64_t weft_random_unpack(const double halves[2])
     return (uint64_t)(uint32_t)halves[1] << 32 | (uint32_t)halves[0];
 }
 
-/* On [own[0], own[1]), or own[0] where they are equal; both are rounded to the output's type first. 24 random
- * bits, of f64 53. Rounded down, so that the upper end is never reached. */
+/* In [own[0], own[1]), or own[0] if they are equal, after rounding both to the output's type. 24 random
+ * bits, for f64 53. Rounded down, so that the upper bound is excluded. */
 void weft_kernel_uniform(const weft_kernel_call *call);
-/* own[0] + own[1] z, z of mean 0 and variance 1 (Box-Muller); computed in f32, of f64 in f64. */
+/* own[0] + own[1] z, z of mean 0 and variance 1 (Box-Muller); computed in f32, for f64 in f64. */
 void weft_kernel_normal(const weft_kernel_call *call);
-/* Whole numbers from own[0..1] on, own[2..3] different ones (both packed): to integers and truth values. */
+/* Integers from own[0..1] on, own[2..3] different ones (both packed); to integer types and WEFT_BOOL. */
 void weft_kernel_randint(const weft_kernel_call *call);
 /* 1 with probability own[0], else 0. */
 void weft_kernel_bernoulli_scalar(const weft_kernel_call *call);
-/* The same with the probability that input 0 has at the same place. */
+/* The same with the probability in the element of input 0. */
 void weft_kernel_bernoulli(const weft_kernel_call *call);
-/* To i64, one dimension: where 0 .. shape[0] - 1 go in a random permutation. */
+/* To i64, one dimension: element i is the image of i in a random permutation of 0 .. shape[0] - 1. */
 void weft_kernel_randperm(const weft_kernel_call *call);
 
 #endif

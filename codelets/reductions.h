@@ -4,23 +4,22 @@
 
 #include <weft/kernel.h>
 
-/* numbers[0]: bit d where dimension d of the input is reduced; the output has such dimensions with size 1
- * (numbers[1] 1) or not at all (0). Of the call's pieces, the first sets the output, later ones go on with
- * it, and the last one multiplies it by scalars[0], where that is not 0. What has no elements gives the
- * identity. Floating types are computed in double precision and rounded once for each piece, integers in 64
- * bits; the order is that of the index, in eight interleaved parts where the last dimension is reduced. */
+/* numbers[0]: bit d: dimension d of the input is reduced; the output keeps such dimensions with size 1
+ * (numbers[1] 1) or drops them (0). Of the call's pieces, the first sets the output, later ones
+ * accumulate, and the last one multiplies it by scalars[0] unless that is 0. Without elements the result
+ * is the identity. Floating types are computed in double precision and rounded once per piece, integers in
+ * 64 bits; in index order, in eight interleaved parts if the last dimension is reduced. */
 void weft_kernel_sum(const weft_kernel_call *call);
 void weft_kernel_prod(const weft_kernel_call *call);
-void weft_kernel_max(const weft_kernel_call *call); /* NaN where there is one */
+void weft_kernel_max(const weft_kernel_call *call); /* NaN if there is one */
 void weft_kernel_min(const weft_kernel_call *call);
-void weft_kernel_any(const weft_kernel_call *call); /* to truth values */
+void weft_kernel_any(const weft_kernel_call *call); /* WEFT_BOOL */
 void weft_kernel_all(const weft_kernel_call *call);
 void weft_kernel_sum_abs(const weft_kernel_call *call);
 void weft_kernel_sum_square(const weft_kernel_call *call);
 void weft_kernel_max_abs(const weft_kernel_call *call);
 void weft_kernel_sum_pow(const weft_kernel_call *call); /* of the absolute values to the power scalars[1] */
-/* Squares of differences from input 1, which has the shape of the output with reduced dimensions of size 1.
- */
+/* Squared differences from input 1, which has the output's shape with reduced dimensions of size 1. */
 void weft_kernel_sum_square_difference(const weft_kernel_call *call);
 /* The first place that has the value of input 1, which has that shape too, and the input's type: places are
  * numbered in the row-major order of the reduced dimensions of the whole tensor. NaN is found as NaN.

@@ -4,9 +4,8 @@
 
 #include <weft/kernel.h>
 
-/* numbers[0]: the dimension, which input and output have all of. The output has the input's type. Floating
- * types are computed in double precision and rounded once for each element; integers in 64 bits, which wrap
- * around. */
+/* numbers[0]: the dimension, of which the task has all. The output has the input's type. Floating types
+ * are computed in double precision and rounded once per element; integers in 64 bits, which wrap around. */
 void weft_kernel_cumsum(const weft_kernel_call *call);
 void weft_kernel_cumprod(const weft_kernel_call *call);
 

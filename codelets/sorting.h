@@ -1,14 +1,14 @@
-/* The order of values along a dimension. */
+/* Sorting along a dimension. */
 #ifndef WEFT_CODELETS_SORTING_H
 #define WEFT_CODELETS_SORTING_H
 
 #include <weft/kernel.h>
 
-/* numbers[0]: the dimension, which the task has all of; numbers[1]: 1 for the largest first. The output,
- * WEFT_I64, has the first places of the sorted order: as many as its size in that dimension. Equal values
- * keep their order; NaN is larger than all else, and equal to itself. */
+/* numbers[0]: the dimension, of which the task has all; numbers[1]: 1: descending. Output, WEFT_I64: the
+ * first indices of the sorted order, as many as its size in that dimension. Stable; NaN is larger than all
+ * other values, and equal to itself. */
 void weft_kernel_order(const weft_kernel_call *call);
-/* The same with two outputs: the values at these places, bit for bit, and the places. */
+/* Two outputs: the values at these indices, bit for bit, and the indices. */
 void weft_kernel_sort(const weft_kernel_call *call);
 
 #endif

@@ -1,4 +1,4 @@
-/* Attention: blocks of rows against blocks of keys, in their order. */
+/* Attention: blocks of rows times blocks of keys, in order. */
 #include "codelets/cpu/attention.h"
 
 #include <math.h>
@@ -54,18 +54,18 @@ void weft_attention_add(weft_dtype type, void *row, double factor, const void *a
     }
 }
 
-/* By what is multiplied what was added up up to now, where the largest score was `most`. A sum that has seen
- * no key is 0, or NaN. */
+/* Factor of the sums so far, whose largest score was `most`, for a new largest score. A sum without keys
+ * is 0, or NaN. */
 static double factor_of(double most, double now, double sum)
 {
     return most == -INFINITY ? (isnan(sum) ? sum : 0) : weft_exp_f64(most - now);
 }
 
-/* Takes the next scores of row i into account: they become weights, what was added up before is scaled. */
+/* Adds the next scores of row i: turns them into weights, and rescales the sums so far. */
 static void take_scores(const job *j, char *scores, int64_t n, int64_t i)
 {
     double now = fmax(j->most[i], weft_line_max(j->type, scores, n)), sum = j->sum[i];
-    /* With no key yet all weights are 0; but NaN is no key less. */
+    /* Without a key all weights are 0; a NaN score counts as a key. */
     weft_line_exp(j->type, scores, scores, now == -INFINITY ? 0 : now, n);
     double factor = factor_of(j->most[i], now, sum);
     j->sum[i] = sum * factor + weft_line_sum(j->type, scores, n);
@@ -77,7 +77,7 @@ static void take_scores(const job *j, char *scores, int64_t n, int64_t i)
 
 /* ---- parts of tensors ---------------------------------------------------------------------------------- */
 
-/* `number`: which one of the call says how many there are. */
+/* `number`: index of the call's number with the count of rows. */
 static weft_attention_span span_of(const job *j, const weft_view *view, int number)
 {
     int d = view->ndim - 2;
@@ -90,7 +90,7 @@ static int64_t columns_of(const weft_view *view)
     return view == NULL ? 0 : view->extent[view->ndim - 1];
 }
 
-/* Local number in dimension `d` of what the output has as number `index` of its batch dimension `own`. */
+/* The output's batch index `index` of dimension `own` as a local index in dimension `d`. */
 static int64_t local_index(const job *j, const weft_view *view, int d, int own, int64_t index)
 {
     return view->shape[d] == 1 && j->output->shape[own] != 1 ? 0 : index - view->offset[d];
@@ -129,13 +129,13 @@ const char *weft_attention_load(const job *j, const weft_view *view, int64_t fir
     return buffer;
 }
 
-/* Whether dimension `d` of the mask, that of q or k behind, is repeated. */
+/* Whether the mask broadcasts along dimension `d`, which is that of q or k at the end. */
 static bool mask_repeats(const weft_view *mask, int d, const weft_view *side)
 {
     return mask->shape[d] == 1 && side->shape[side->ndim - 2] != 1;
 }
 
-/* What the mask adds to the scores of a row (global) for keys from `first` (global) on, in j->addends. */
+/* The mask's addends for a row (global) and keys from `first` (global) on, in j->addends. */
 static void load_mask(const job *j, int64_t row, int64_t first, int64_t count)
 {
     const weft_view *mask = j->mask;
@@ -212,7 +212,7 @@ int64_t weft_attention_visible(const job *j, int64_t row, int64_t first, int64_t
     return row < first ? 0 : row - first + 1;
 }
 
-/* What the row does not see gets -infinity; the mask is added. */
+/* Sets scores of unseen keys to -infinity, and adds the mask. */
 static void mask_row(const job *j, char *scores, int64_t row, int64_t first, int64_t count)
 {
     if (j->mask != NULL) {
@@ -229,7 +229,7 @@ void weft_attention_scores(const job *j, const block *b)
     int64_t row = j->rows.first + b->row, key = j->keys.first + b->key;
     weft_attention_multiply(j, j->call->scalars[0], b->rows, b->keys, j->depth, b->queries, b->k, j->scores);
     if (j->mask == NULL && weft_attention_visible(j, row, key, b->keys) == b->keys) {
-        return; /* the first row sees all, so all do */
+        return; /* if the first row sees all keys, all rows do */
     }
     for (int64_t i = 0; i < b->rows; i++) {
         mask_row(j, weft_attention_row_of(j, j->scores, b, i), row + i, key, b->keys);
@@ -260,7 +260,7 @@ static void start_rows(const job *j, int64_t rows)
     }
 }
 
-/* The state of rows that the output has. */
+/* The state of rows stored in the output. */
 static void load_state(const job *j, int64_t first, int64_t rows)
 {
     size_t width = (size_t)j->width * j->size;
@@ -283,7 +283,7 @@ static void store_state(const job *j, int64_t first, int64_t rows)
     }
 }
 
-/* The values of a row of results, divided by the sum of the weights; a row that has seen nothing is 0. */
+/* A row of sums divided by the sum of weights; 0 for a row that has seen no key. */
 static void store_result(weft_dtype dtype, char *target, weft_dtype type, char *result, int64_t width,
                          double sum)
 {
@@ -299,7 +299,7 @@ static void store_rows(const job *j, int64_t first, int64_t rows)
     }
 }
 
-/* All rows of the present batch index. */
+/* All rows of the current batch index. */
 static void attend(const job *j, bool state)
 {
     for (int64_t row = 0, n; row < j->rows.count; row += n) {
@@ -348,7 +348,7 @@ static void for_batch(job *j, void (*work)(const job *j))
     }
 }
 
-/* One piece of memory for all blocks; NULL: there is none. */
+/* One allocation for all blocks; NULL: no memory. */
 static char *divide_memory(job *j)
 {
     int64_t back = j->gradient != NULL, result = j->width > j->depth ? j->width : j->depth;

@@ -1,22 +1,22 @@
-/* What attention and its gradients share: the parts of tensors that a task works with, block by block, and
- * the scores of a block. */
+/* Shared by attention and its gradients: a task's parts of tensors, block by block, and the scores of a
+ * block. */
 #ifndef WEFT_CODELETS_CPU_ATTENTION_H
 #define WEFT_CODELETS_CPU_ATTENTION_H
 
 #include "codelets/attention.h"
 
-/* Rows and keys of a block: its scores fill a part of the second cache, and the products are large enough
- * that packing their operands is little of the work. */
+/* Rows and keys of a block: its scores fit into the second cache, and the products are large enough to
+ * hide the packing of operands. */
 enum { WEFT_ATTENTION_BLOCK_ROWS = 128, WEFT_ATTENTION_BLOCK_KEYS = 512 };
 
-/* Rows of q, or of k, that a task works with. */
+/* A range of rows of q, or of k. */
 typedef struct weft_attention_span {
     int64_t first; /* global */
     int64_t count;
 } weft_attention_span;
 
-/* All that a task works with: views that it has not are NULL. Memory for blocks, in the type of the
- * arithmetic; R: rows of a block, K: its keys. */
+/* State of a task; absent views are NULL. Memory for blocks, in the type of the arithmetic; R: rows of a
+ * block, K: its keys. */
 typedef struct weft_attention_job {
     const weft_kernel_call *call;
     const weft_view *output, *q, *k, *v, *mask, *gradient, *statistics;
@@ -36,7 +36,7 @@ typedef struct weft_attention_job {
     char *addends;                      /* K */
 } weft_attention_job;
 
-/* Local rows and keys, how many, and where they are: in the memory above, or in the tensors themselves. */
+/* Local rows and keys, their numbers, and addresses: in the memory above, or in the tensors. */
 typedef struct weft_attention_block {
     int64_t row, rows, key, keys;
     const char *queries, *k, *v, *gradients, *terms;
@@ -48,13 +48,13 @@ static inline int64_t weft_attention_rows_from(const weft_attention_job *job, in
     return rest < WEFT_ATTENTION_BLOCK_ROWS ? rest : WEFT_ATTENTION_BLOCK_ROWS;
 }
 
-/* Of `keys` (those that are seen) from `key` on. */
+/* Number of keys in the block from `key` on, of `keys` visible ones. */
 static inline int64_t weft_attention_keys_from(int64_t keys, int64_t key)
 {
     return keys - key < WEFT_ATTENTION_BLOCK_KEYS ? keys - key : WEFT_ATTENTION_BLOCK_KEYS;
 }
 
-/* Element i of values of the type of the arithmetic. */
+/* Element i as double. */
 static inline double weft_attention_value(weft_dtype type, const char *values, int64_t i)
 {
     return type == WEFT_F64 ? ((const double *)values)[i] : (double)((const float *)values)[i];
@@ -69,25 +69,24 @@ static inline void weft_attention_set_value(weft_dtype type, char *values, int64
     }
 }
 
-/* Runs `work` for every index of the dimensions before the last two. The call's inputs are as attention.h
- * lists them. */
+/* Runs `work` for every index of the dimensions before the last two. Inputs as in attention.h. */
 void weft_attention_run(const weft_kernel_call *call, bool backward, bool has_v,
                         void (*work)(const weft_attention_job *job));
-/* Where memory is exhausted. */
+/* No memory: reports, and clears the outputs. */
 void weft_attention_fail(const weft_kernel_call *call);
 
-/* Where row `row` (local, of the last dimension but one) of the present batch index begins; *together gets
- * how many lie one after another. The view has at least two dimensions, and is not empty. */
+/* Address of row `row` (local, of the last dimension but one) for the current batch index; *together gets
+ * the number of contiguous rows from it on. The view has at least two dimensions, and is not empty. */
 char *weft_attention_row(const weft_attention_job *job, const weft_view *view, int64_t row,
                          int64_t *together);
-/* `count` rows from local row `first` on, one after another in the type of the arithmetic: where they lie, or
- * copied into `buffer`. */
+/* `count` rows from local row `first` on, contiguous in the type of the arithmetic: in place, or copied
+ * into `buffer`. */
 const char *weft_attention_load(const weft_attention_job *job, const weft_view *view, int64_t first,
                                 int64_t count, char *buffer);
 
-/* Of keys first .. first + count - 1 (global), those that row `row` (global) may see. */
+/* Number of keys among first .. first + count - 1 (global) that row `row` (global) sees. */
 int64_t weft_attention_visible(const weft_attention_job *job, int64_t row, int64_t first, int64_t count);
-/* Where row i of the scores of a block is, or of their gradients. */
+/* Row i of a block's scores, or of their gradients. */
 static inline char *weft_attention_row_of(const weft_attention_job *job, char *scores,
                                           const weft_attention_block *block, int64_t i)
 {
@@ -106,8 +105,8 @@ void weft_attention_add_product(const weft_attention_job *job, bool transpose, d
 /* row += factor addend */
 void weft_attention_add(weft_dtype type, void *row, double factor, const void *addend, int64_t n);
 
-/* `count` states of `width` values, one after another, of keys that each of them alone has seen, as one: the
- * sum of the values into `result`; *sum and *most are those of the weights and the scores. */
+/* Combines `count` contiguous states of `width` values, over disjoint sets of keys: the sum of values into
+ * `result`; *sum and *most those of weights and scores. */
 void weft_attention_combine(weft_dtype type, const char *states, int64_t count, int64_t width, char *result,
                             double *sum, double *most);
 

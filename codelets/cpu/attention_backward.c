@@ -1,4 +1,4 @@
-/* The gradients of attention: weights are computed again, block by block. */
+/* Gradients of attention: weights are recomputed block by block. */
 #include <math.h>
 #include <string.h>
 
@@ -46,7 +46,7 @@ static void load_key_block(const job *j, block *b)
     b->v = weft_attention_load(j, j->v, b->key, b->keys, j->values);
 }
 
-/* The weights of a block in j->scores, and the gradient of its scores in j->slopes. */
+/* A block's weights into j->scores, and the gradient of its scores into j->slopes. */
 static void weigh(const job *j, const block *b)
 {
     weft_attention_scores(j, b);
@@ -61,7 +61,7 @@ static void weigh(const job *j, const block *b)
     }
 }
 
-/* Adds to rows of the output, or sets them: `columns` from column `start` on. */
+/* Adds to rows of the output, or sets them: `columns` columns from `start` on. */
 static void put_rows(const job *j, int64_t first, int64_t rows, int64_t start, int64_t columns,
                      const char *values)
 {
@@ -104,14 +104,14 @@ void weft_kernel_attention_backward_q(const weft_kernel_call *call)
 
 /* ---- the gradients of k and v -------------------------------------------------------------------------- */
 
-/* The first row (local) that sees some key from `key` (local) on. */
+/* The first row (local) that sees a key from `key` (local) on. */
 static int64_t first_seeing(const job *j, int64_t key)
 {
     int64_t first = j->keys.first + key - j->rows.first;
     return !j->causal || first < 0 ? 0 : first;
 }
 
-/* All rows against a block of keys. */
+/* All rows times a block of keys. */
 static void add_rows(const job *j, block *b, int64_t k_columns, int64_t v_columns)
 {
     for (b->row = first_seeing(j, b->key); b->row < j->rows.count; b->row += b->rows) {
@@ -152,7 +152,7 @@ void weft_kernel_attention_backward_kv(const weft_kernel_call *call)
 
 /* ---- statistics ---------------------------------------------------------------------------------------- */
 
-/* Of n values of a type each. */
+/* Dot product of n values of one type each. */
 static double product_of(weft_dtype type, const char *a, const char *b, int64_t n)
 {
     enum { BLOCK = 128 };

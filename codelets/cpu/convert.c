@@ -17,7 +17,7 @@ static inline double clamped(double x, double least, double most)
 
 /* ---- loops --------------------------------------------------------------------------------------------- */
 
-/* Contiguous elements have a loop of their own, which is vectorised. */
+/* Contiguous elements have their own, vectorised loop. */
 #define CONVERT(name, from, to, expression)                                                                  \
     WEFT_CLONES static void name(void *target, int64_t target_stride, const void *source,                    \
                                  int64_t source_stride, int64_t n)                                           \
@@ -103,7 +103,7 @@ static const conversion stores[WEFT_DTYPE_COUNT][4] = {
     [WEFT_BOOL] = { f64_to_bool, f32_to_bool, i64_to_bool, bool_to_bool },
 };
 
-/* Columns of the tables. */
+/* Index into the tables. */
 static int column(weft_dtype arithmetic)
 {
     return arithmetic == WEFT_F64 ? 0 : arithmetic == WEFT_F32 ? 1 : arithmetic == WEFT_I64 ? 2 : 3;

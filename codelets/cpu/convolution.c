@@ -1,4 +1,4 @@
-/* Convolutions: im2col and products of matrices. */
+/* Convolutions: im2col and matrix products. */
 #include "codelets/convolution.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 /* ---- geometry ------------------------------------------------------------------------------------------ */
 
-/* A part of a tensor as one of four dimensions: with one spatial dimension, that of rows has size 1. */
+/* A part of a tensor as four dimensions: with one spatial dimension, h has size 1. */
 typedef struct image {
     const weft_view *view;
     int64_t offset[4], extent[4], shape[4];
@@ -21,7 +21,7 @@ typedef struct image {
 typedef struct geometry {
     int64_t stride[2], padding[2], dilation[2], groups;
     int64_t kernel[2];          /* i, j */
-    int64_t channels, features; /* of this rank, in one group: of c and of o */
+    int64_t channels, features; /* per group, on this rank: of c and of o */
     int64_t taps;               /* channels * i * j: rows of the columns */
     weft_dtype type;            /* of the arithmetic: that of the output */
     size_t size;                /* of its elements */
@@ -75,7 +75,7 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Rounded up and down; b > 0. */
+/* Division rounded up, and down; b > 0. */
 static int64_t ceil_of(int64_t a, int64_t b)
 {
     return a >= 0 ? (a + b - 1) / b : -(-a / b);
@@ -86,13 +86,13 @@ static int64_t floor_of(int64_t a, int64_t b)
     return a >= 0 ? a / b : -((-a + b - 1) / b);
 }
 
-/* Where tap `t` of spatial dimension `d` meets output index 0. */
+/* The position under tap `t` of spatial dimension `d` for output index 0. */
 static int64_t tap_place(const geometry *g, int d, int64_t t)
 {
     return t * g->dilation[d] - g->padding[d];
 }
 
-/* The indices [*first, *last) of [begin, end) that tap `t` takes to places [low, high). */
+/* The indices [*first, *last) of [begin, end) for which tap `t` is at positions [low, high). */
 static void meeting(const geometry *g, int d, int64_t t, int64_t low, int64_t high, int64_t begin,
                     int64_t end, int64_t *first, int64_t *last)
 {
@@ -101,7 +101,7 @@ static void meeting(const geometry *g, int d, int64_t t, int64_t low, int64_t hi
     *last = larger(*first, smaller(end, floor_of(high - 1 - place, g->stride[d]) + 1));
 }
 
-/* Rows of `width` whose columns are made at a time: about 512 KB of them. */
+/* Rows of `width` per block of columns: about 512 KB. */
 static int64_t rows_at_a_time(const geometry *g, int64_t width, int64_t rows)
 {
     int64_t row = larger(1, g->taps * width) * (int64_t)g->size;
@@ -110,15 +110,15 @@ static int64_t rows_at_a_time(const geometry *g, int64_t width, int64_t rows)
 
 /* ---- parts of tensors ---------------------------------------------------------------------------------- */
 
-/* The element (sample, channel, h, w), by local numbers, or where it would be. */
+/* Address of the element (sample, channel, h, w), by local index; it may lie outside. */
 static char *element(const image *m, int64_t sample, int64_t channel, int64_t h, int64_t w)
 {
     int64_t place = (channel * m->room[2] + h) * m->room[3] + w;
     return (char *)weft_view_row(m->view, sample, NULL) + place * (int64_t)weft_dtype_size(m->view->dtype);
 }
 
-/* All elements of a part, one after another in the type of the arithmetic: where they lie, or copied to
- * *memory, which the caller frees. NULL: no memory, or no elements. */
+/* All elements of a part, contiguous in the type of the arithmetic: in place, or copied to *memory, which
+ * the caller frees. NULL: no memory, or no elements. */
 static const void *contiguous(const geometry *g, const weft_view *view, void **memory)
 {
     int64_t rows = weft_view_rows(view), together;
@@ -139,7 +139,7 @@ static const void *contiguous(const geometry *g, const weft_view *view, void **m
     return *memory;
 }
 
-/* A block of output indices: rows [first, last) and columns [left, right), by global numbers. */
+/* A block of output indices: rows [first, last), columns [left, right), global. */
 typedef struct block {
     int64_t first, last, left, right;
 } block;
@@ -149,7 +149,7 @@ static int64_t block_count(const block *b)
     return (b->last - b->first) * (b->right - b->left);
 }
 
-/* columns[tap][row, column]: what lies under the tap, 0 beyond the borders. */
+/* columns[tap][row, column]: the elements under the tap, 0 outside the image. */
 static void make_columns(const geometry *g, const image *x, int64_t sample, int64_t group, const block *b,
                          char *columns)
 {
@@ -183,7 +183,7 @@ static void make_columns(const geometry *g, const image *x, int64_t sample, int6
 ADD_RUN(float)
 ADD_RUN(double)
 
-/* The reverse: adds columns to what lies under the taps, in the image's part. */
+/* The transpose: adds columns to the elements under the taps, in the image's part. */
 static void add_columns(const geometry *g, const image *x, int64_t sample, int64_t group, const block *b,
                         const char *columns)
 {
@@ -226,7 +226,7 @@ static void out_of_memory(const weft_kernel_call *call)
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
 
-/* The bias in every element of the sample, or 0. */
+/* Sets every element of the sample to the bias, or 0. */
 static void start_sample(const geometry *g, const image *out, int64_t sample, const char *bias)
 {
     int64_t count = out->extent[2] * out->extent[3];
@@ -234,7 +234,7 @@ static void start_sample(const geometry *g, const image *out, int64_t sample, co
         char *target = element(out, sample, o, 0, 0);
         if (bias == NULL) {
             memset(target, 0, (size_t)count * g->size);
-        } else { /* a source that stays in its place */
+        } else { /* the source is used in place */
             weft_load(g->type, target, g->type, bias + (size_t)o * g->size, 0, count);
         }
     }
@@ -295,8 +295,7 @@ void weft_kernel_convolution(const weft_kernel_call *call)
 
 /* ---- the gradient of the input ------------------------------------------------------------------------- */
 
-/* The indices [*first, *last) of the gradient that some tap takes into the part of x: the last tap the first
- * ones. */
+/* The indices [*first, *last) of the gradient that contribute to this part of x. */
 static void contributing(const geometry *g, int d, const image *gradient, const image *x, int64_t *first,
                          int64_t *last)
 {
@@ -372,7 +371,7 @@ void weft_kernel_convolution_backward_input(const weft_kernel_call *call)
 
 /* ---- the gradient of the weights ----------------------------------------------------------------------- */
 
-/* The output's features, and the taps of each: [first, last) by their numbers in the gradient's part. */
+/* The output's features and taps: [first, last) by local index in the gradient's part. */
 static void gather_group(const geometry *g, const image *gradient, const image *x, const image *out,
                          int64_t sample, int64_t group, int64_t rows, char *columns, char *block_memory)
 {

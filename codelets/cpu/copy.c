@@ -13,8 +13,8 @@
 
 /* ---- boxes as runs ------------------------------------------------------------------------------------- */
 
-/* Dimensions of size 1 go; neighbours that are contiguous on both sides become one. At least one dimension is
- * left. */
+/* Drops dimensions of size 1, and merges neighbours that are contiguous on both sides. At least one
+ * dimension remains. */
 static weft_strided_box simplify(const weft_strided_box *box)
 {
     weft_strided_box out = { .ndim = 0 };
@@ -41,7 +41,7 @@ static weft_strided_box simplify(const weft_strided_box *box)
     return out;
 }
 
-/* A walk over all but the last dimension of a box: places in elements. */
+/* Iterates over all but the last dimension of a box: offsets in elements. */
 typedef struct row_walk {
     int64_t index[WEFT_MAX_DIMS];
     int64_t source, target, rows;
@@ -72,7 +72,7 @@ static void walk_next(row_walk *walk, const weft_strided_box *box)
 
 /* ---- copy ---------------------------------------------------------------------------------------------- */
 
-/* What reverses and what repeats have loops that the compiler vectorises. */
+/* Reversed and repeated rows have their own, vectorised loops. */
 #define DEFINE_COPY_ROW(type)                                                                                \
     WEFT_CLONES static void copy_row_##type(type *restrict target, const type *restrict source, int64_t n,   \
                                             int64_t target_stride, int64_t source_stride)                    \
@@ -118,8 +118,8 @@ static void copy_row(char *target, const char *source, int64_t n, int64_t target
     }
 }
 
-/* Past the caches: a line is written without having been read before, which is a third of what a copy moves.
- * Where a row is as long as memcpy() does this by itself (megabytes), this is memcpy(). */
+/* Non-temporal stores: a line is written without being read first, which saves a third of a copy's
+ * traffic. From a row length (megabytes) on memcpy() does this itself, and is used. */
 static void stream_row(char *to, const char *from, size_t n)
 {
 #if defined(__SSE2__)
@@ -143,8 +143,8 @@ static void stream_row(char *to, const char *from, size_t n)
 #endif
 }
 
-/* What was streamed is in memory before anything that this thread does from here on: other threads may read
- * it. */
+/* A fence: streamed data must be visible before later stores of this thread, because other threads may
+ * read it. */
 static void end_stream(void)
 {
 #if defined(__SSE2__)
@@ -154,11 +154,10 @@ static void end_stream(void)
 
 /* ---- transposes ---------------------------------------------------------------------------------------- */
 
-/* LINE: bytes of a cache line, which a row of a tile is. BLOCK_EDGE: elements, a multiple of every tile's
- * edge. */
+/* LINE: bytes of a cache line, the row of a tile. BLOCK_EDGE: elements, a multiple of every tile's edge. */
 enum { LINE = 64, BLOCK_EDGE = 64 };
 
-/* A line whose address is a multiple of LINE; past the caches, as stream_row() does. */
+/* Writes a line whose address is a multiple of LINE, with non-temporal stores. */
 static inline void write_line(void *target, const void *source, bool streams)
 {
 #if defined(__SSE2__)
@@ -173,9 +172,9 @@ static inline void write_line(void *target, const void *source, bool streams)
     memcpy(target, source, LINE);
 }
 
-/* Tiles are transposed in a buffer. Riffling the halves of an array into each other rotates the bits of every
- * index by one; as many times as the edge has bits, and rows have become columns. Compilers make that the
- * vector units' instructions for interleaving. */
+/* Transposes a tile in a buffer. Interleaving the two halves of an array rotates the bits of every index
+ * by one; log2(edge) times swap rows and columns. Compilers use the vector unit's interleaving
+ * instructions. */
 #define DEFINE_TRANSPOSE_TILE(type, bits)                                                                    \
     WEFT_CLONES static void transpose_tile_##type(char *target, int64_t target_stride, const char *source,   \
                                                   int64_t source_stride, bool streams)                       \
@@ -224,13 +223,13 @@ typedef struct transposition {
     char *target;
     const char *source;
     int64_t rows, columns, target_stride, source_stride;
-    int64_t size, edge; /* of an element, in bytes; of a tile, in elements */
+    int64_t size, edge; /* bytes of an element; elements of a tile's edge */
     bool streams;
 } transposition;
 
-/* Whether to write past the caches. Rows that lie far apart would come into the same few places of a cache,
- * and push each other out before they are written on; what the nearest caches do not hold leaves them anyway.
- * In whole lines only, so these must be aligned in every row. */
+/* Whether to use non-temporal stores. Rows far apart map to few cache sets, and would be evicted before
+ * they are complete; data beyond the size of the nearest caches leaves them anyway. Whole lines only, so
+ * these must be aligned in every row. */
 static bool outgrows_near_caches(const transposition *t)
 {
     enum { NEAR = 4 << 20 }; /* bytes */
@@ -238,8 +237,8 @@ static bool outgrows_near_caches(const transposition *t)
            (uintptr_t)t->target % (size_t)t->size == 0;
 }
 
-/* Asks for what the next block reads: its lines are of as many pages as it has columns, which the machine
- * does not foresee. */
+/* Prefetches the next block: its lines are in as many pages as it has columns, which hardware prefetchers
+ * do not foresee. */
 static void prefetch_block(const transposition *t, int64_t i, int64_t first, int64_t end)
 {
 #if defined(__GNUC__)
@@ -254,8 +253,8 @@ static void prefetch_block(const transposition *t, int64_t i, int64_t first, int
 #endif
 }
 
-/* Rows 0 .. rows - 1 and columns first .. end - 1, whole tiles. In strips of columns: so many rows of the
- * source as stay in the nearest cache, and their pages where they are looked up first. */
+/* Rows 0 .. rows - 1 and columns first .. end - 1, whole tiles. In strips of columns whose source rows fit
+ * into the nearest cache and TLB. */
 static void transpose_tiles(const transposition *t, int64_t rows, int64_t first, int64_t end)
 {
     tile_function tile = tile_of((size_t)t->size);
@@ -273,7 +272,7 @@ static void transpose_tiles(const transposition *t, int64_t rows, int64_t first,
     }
 }
 
-/* Part of row i. */
+/* Part of row i, without tiles. */
 static void copy_columns(const transposition *t, int64_t i, int64_t first, int64_t end)
 {
     copy_row(t->target + (i * t->target_stride + first) * t->size,
@@ -283,7 +282,7 @@ static void copy_columns(const transposition *t, int64_t i, int64_t first, int64
 
 static void transpose(const transposition *t)
 {
-    /* Where lines are written past the caches, the first tile begins with one. */
+    /* With non-temporal stores the first tile begins at a line. */
     int64_t lead = t->streams ? (int64_t)(-(uintptr_t)t->target % LINE) / t->size : 0;
     lead = lead < t->columns ? lead : t->columns;
     int64_t rows = t->rows - t->rows % t->edge, end = t->columns - (t->columns - lead) % t->edge;
@@ -296,7 +295,7 @@ static void transpose(const transposition *t)
     }
 }
 
-/* The dimension of at least a tile's edge in which the strides are 1; -1: none. */
+/* The dimension of at least a tile's edge whose stride is 1; -1: none. */
 static int contiguous_dim(const weft_strided_box *b, const int64_t strides[], int64_t edge)
 {
     for (int d = 0; d < b->ndim; d++) {
@@ -326,18 +325,18 @@ static weft_strided_box with_last(const weft_strided_box *b, int second_last, in
     return out;
 }
 
-/* Copies a box in which source and target are contiguous in different dimensions. False: it is none. */
+/* Copies a box whose source and target are contiguous in different dimensions. False: not such a box. */
 static bool transpose_box(char *target, const char *source, const weft_strided_box *box, size_t element_size)
 {
     int64_t size = (int64_t)element_size, edge = LINE / size;
     int from = contiguous_dim(box, box->source_stride, edge),
         to = contiguous_dim(box, box->target_stride, edge);
     if (from < 0 || to < 0 || from == to || box->source_stride[to] == 0) {
-        return false; /* repeated elements are written in rows */
+        return false; /* repeated elements are copied by rows */
     }
     weft_strided_box b = with_last(box, from, to), outer = b;
     int last = b.ndim - 1;
-    outer.ndim = last; /* a walk leaves out the last dimension */
+    outer.ndim = last; /* the iterator excludes the last dimension */
     row_walk walk = walk_start(&outer);
     bool streamed = false;
     for (int64_t i = 0; i < walk.rows; i++, walk_next(&walk, &outer)) {
@@ -362,7 +361,7 @@ static bool transpose_box(char *target, const char *source, const weft_strided_b
 void weft_cpu_copy_box(void *target, const void *source, const weft_strided_box *box, size_t element_size,
                        bool streams)
 {
-    /* Bytes from which memcpy beats a loop, and streaming memcpy. */
+    /* From so many bytes on memcpy beats a loop; from so many on non-temporal stores. */
     enum { LONG_ROW = 64, LONG_STREAM = 512 };
     for (int d = 0; d < box->ndim; d++) {
         if (box->extent[d] == 0) {
@@ -406,9 +405,9 @@ void weft_cpu_copy(const weft_task_run *run)
 
 /* ---- reduce -------------------------------------------------------------------------------------------- */
 
-/* One row of target = target op source, or (first) target = source. `load` and `store` are how a stored value
- * becomes one to compute with, and back; `wide` is its type. Rows are short enough to stay in a cache while
- * all sources pass. */
+/* One row of target = target op source, or (first) target = source. `load` and `store` convert between the
+ * stored type and the type of the computation, `wide`. Rows are short enough to stay in a cache for all
+ * sources. */
 #define DEFINE_REDUCE(name, type, wide, load, store, sum, prod, min, max)                                    \
     static wide combine_##name(weft_combine how, wide a, wide b)                                             \
     {                                                                                                        \
@@ -454,10 +453,10 @@ DEFINE_REDUCE(i32, int32_t, int32_t, SAME, SAME, (int32_t)((uint32_t)a + (uint32
 DEFINE_REDUCE(u8, uint8_t, uint8_t, SAME, SAME, (uint8_t)(a + b), (uint8_t)(a *b), a<b ? a : b, a> b ? a : b)
 DEFINE_REDUCE(boolean, uint8_t, uint8_t, SAME, SAME, a | b, a &b, a &b, a | b)
 
-/* Contiguous sums, what gradients and partial products are. Up to four addends are read in one loop, so that
- * each byte passes once between memory and registers; more go block by block, so that the sum so far comes
- * from a cache. The same additions in the same order as above, in loops that the compiler vectorises. Each
- * returns how many of the `count` addends it has added. */
+/* Contiguous sums, as of gradients and partial products. Up to four addends are read in one loop, so that
+ * each byte passes once between memory and registers; more are added in blocks whose sums stay in a cache.
+ * Same additions in the same order as above, in vectorised loops. Each returns the number of addends used
+ * of `count`. */
 #define DEFINE_SUM_ROW(name, type)                                                                           \
     static int sum_first_##name(type *restrict out, type *const source[], int64_t begin, int count,          \
                                 int64_t n)                                                                   \
@@ -530,8 +529,8 @@ DEFINE_REDUCE(boolean, uint8_t, uint8_t, SAME, SAME, a | b, a &b, a &b, a | b)
 DEFINE_SUM_ROW(f64, double)
 DEFINE_SUM_ROW(f32, float)
 
-/* The walks of all sources go in step with the target's: their boxes have equal extents. The target's strides
- * are taken from the first box. */
+/* Iterators over all sources in step with the target: their boxes have equal extents. The target's strides
+ * are those of the first box. */
 typedef struct many_walks {
     const weft_reduce_args *args;
     int count;
@@ -586,7 +585,7 @@ static void many_next(many_walks *walk)
 #define FLOAT_ROW(name)                                                                                      \
     (contiguous ? sum_row_##name(args, walk->count, target, rows, walk->row_length) : GENERAL_ROW(name))
 
-/* One row of the target, where the walk stands. */
+/* One row of the target at the iterators' position. */
 #define DEFINE_REDUCE_AT(name, type, reduce_row)                                                             \
     static void reduce_at_##name(void *const operands[], const many_walks *walk, bool contiguous)            \
     {                                                                                                        \

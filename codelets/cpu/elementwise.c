@@ -1,5 +1,5 @@
-/* Elementwise kernels: each expression of elementwise.inc becomes a loop for each type of arithmetic that it
- * has. elementwise_run.c runs them. */
+/* Elementwise kernels: a loop for each expression of elementwise.inc and each type of arithmetic.
+ * elementwise_run.c runs them. */
 #include "codelets/elementwise.h"
 
 #include "codelets/cpu/clones.h"

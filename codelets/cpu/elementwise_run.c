@@ -1,5 +1,5 @@
-/* Runs elementwise kernels over boxes of any strides and types: in blocks, which are converted to the type of
- * the arithmetic where they are not of it, or not contiguous, and stay in the first-level cache meanwhile. */
+/* Runs elementwise kernels over boxes of any strides and types: in blocks that stay in the first-level
+ * cache, converted to the type of the arithmetic if they have another type or are not contiguous. */
 #include "codelets/elementwise.h"
 
 #include "codelets/cpu/clones.h"
@@ -21,7 +21,7 @@ weft_dtype weft_arithmetic_type(weft_dtype dtype)
     }
 }
 
-/* Bits of the values of integers, or of the fractions of floating values, with the leading one. */
+/* Bits of integers, or of floating significands. */
 static int precision_of(weft_dtype type)
 {
     static const int precision[WEFT_DTYPE_COUNT] = {
@@ -36,18 +36,18 @@ bool weft_conversion_matters(weft_dtype type, weft_dtype common)
     if (type == common || common == weft_arithmetic_type(common)) {
         return false;
     }
-    bool halves = weft_dtype_size(type) == 2 && weft_dtype_size(common) == 2; /* of different ranges */
+    bool halves = weft_dtype_size(type) == 2 && weft_dtype_size(common) == 2; /* ranges differ */
     return halves || precision_of(type) > precision_of(common);
 }
 
 /* ---- index space --------------------------------------------------------------------------------------- */
 
-/* The box without dimensions of size 1, and with those that are contiguous for every operand in one: rows
- * along the last one. */
+/* The box without dimensions of size 1, and with dimensions merged that are contiguous for every operand:
+ * rows along the last one. */
 typedef struct rows {
     int num_operands, ndim; /* at least 1 */
     int64_t extent[WEFT_MAX_DIMS], stride[MAX_OPERANDS][WEFT_MAX_DIMS];
-    int64_t index[WEFT_MAX_DIMS], place[MAX_OPERANDS]; /* of the present row; elements */
+    int64_t index[WEFT_MAX_DIMS], place[MAX_OPERANDS]; /* of the current row; elements */
 } rows;
 
 static void add_dimension(rows *r, const weft_elementwise_args *args, int d)
@@ -119,20 +119,20 @@ typedef struct runner {
     const weft_elementwise_args *args;
     weft_elementwise_loop loop;
     const double *scalars;
-    weft_dtype result; /* of the loop */
+    weft_dtype result; /* result type of the loop */
     char *pointers[MAX_OPERANDS];
     int64_t sizes[MAX_OPERANDS]; /* of an element */
     block inputs[WEFT_MAX_ELEMENTWISE_INPUTS], output;
 } runner;
 
-/* Whether the values of input k are those that the loop takes. */
+/* Whether input k can be passed to the loop without conversion. */
 static bool has_loop_type(const weft_elementwise_args *args, int k)
 {
     return args->types[k] == args->base.dtype && !(args->converted & (1u << k));
 }
 
-/* `n` elements of input k of the present row, from element `first` on. A value that is repeated is spread
- * once for the row. */
+/* `n` elements of input k in the current row, from element `first` on. A repeated value is filled in once
+ * per row. */
 static const void *load(runner *run, const rows *r, int k, int64_t first, int64_t n)
 {
     const weft_elementwise_args *args = run->args;

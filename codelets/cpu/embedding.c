@@ -13,7 +13,7 @@ static int64_t index_at(const weft_embedding_args *args, const void *indices, in
     return args->index_type == WEFT_I64 ? ((const int64_t *)indices)[i] : ((const int32_t *)indices)[i];
 }
 
-/* The row of this part of the table that index i means; -1 when it is in another part or in none. */
+/* The row of this part of the table for index i; -1: in another part or out of range. */
 static int64_t row_of(const weft_task_run *run, const void *indices, int64_t i)
 {
     const weft_embedding_args *args = run->arguments;
@@ -55,7 +55,7 @@ enum { BLOCK = 512 };
 DEFINE_ADD(float)
 DEFINE_ADD(double)
 
-/* Adds a row of the gradient to one of the table's. */
+/* Adds a row of the gradient to a row of the table's gradient. */
 static void add_row(const weft_embedding_args *args, void *target, const char *source)
 {
     weft_dtype type = args->base.dtype;

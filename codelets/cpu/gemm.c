@@ -9,7 +9,7 @@
 #include "codelets/linear.h"
 #include "codelets/problems.h"
 
-/* OpenBLAS only; another BLAS is told through its own environment variables. */
+/* OpenBLAS only; other BLAS libraries have environment variables. */
 extern void openblas_set_num_threads(int threads) __attribute__((weak));
 
 void weft_blas_use_one_thread(void)
@@ -26,7 +26,7 @@ static CBLAS_TRANSPOSE transposed(bool yes)
     return yes ? CblasTrans : CblasNoTrans;
 }
 
-/* y = alpha op(M) x + beta y; M is rows x columns as it lies. */
+/* y = alpha op(M) x + beta y; M is rows x columns as stored. */
 static void multiply_vector(const weft_gemm *g, bool transpose, int64_t rows, int64_t columns,
                             const void *matrix, int64_t ld, const void *x, int64_t x_step, void *y,
                             int64_t y_step)
@@ -41,7 +41,7 @@ static void multiply_vector(const weft_gemm *g, bool transpose, int64_t rows, in
     }
 }
 
-/* One of m and n is 1. */
+/* m or n is 1. */
 static void multiply_as_vector(const weft_gemm *g, const void *a, const void *b, void *c)
 {
     if (g->n == 1) {
@@ -66,7 +66,7 @@ static void multiply_matrices(const weft_gemm *g, const void *a, const void *b, 
 
 /* ---- integers ------------------------------------------------------------------------------------------ */
 
-/* Unsigned, because these wrap around; the sums of signed ones have the same bits. */
+/* Unsigned, because these wrap around; signed sums have the same bits. */
 #define INTEGERS(T)                                                                                          \
     WEFT_CLONES static void add_scaled_##T(T *c, T factor, const T *b, int64_t n)                            \
     {                                                                                                        \
@@ -134,8 +134,7 @@ static void scale_row(weft_dtype dtype, void *row, double factor, int64_t n)
     }
 }
 
-/* C = beta C: for a product of nothing, which BLAS implementations treat differently, and before loops that
- * add. */
+/* C = beta C: for k = 0, which BLAS implementations treat differently, and before loops that add. */
 static void scale_rows(const weft_gemm *g, void *c)
 {
     size_t size = weft_dtype_size(g->dtype);
@@ -166,7 +165,7 @@ weft_gemm weft_gemm_part(const weft_gemm *g)
     part.m = single_m ? 1 : g->m < MOST ? g->m : MOST;
     part.n = single_n ? 1 : g->n < MOST ? g->n : MOST;
     part.k = single_k ? 1 : g->k < MOST ? g->k : MOST;
-    /* Of a single row none is used. */
+    /* the stride of a single row is unused */
     part.lda = fits(g->lda) ? g->lda : MOST;
     part.ldb = fits(g->ldb) ? g->ldb : MOST;
     part.ldc = fits(g->ldc) ? g->ldc : MOST;
@@ -178,7 +177,7 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* The sums begin with beta C, which the first part over k takes. */
+/* beta C is added by the first part over k. */
 static void multiply_parts(const weft_gemm *g, const char *a, const char *b, char *c)
 {
     const weft_gemm most = weft_gemm_part(g);
@@ -246,7 +245,7 @@ void weft_multiply(const weft_gemm *g, const void *a, const void *b, void *c)
 
 /* ---- 16 bits ------------------------------------------------------------------------------------------- */
 
-/* Rows and columns of B that are converted at a time: 512 KB, which stay in the cache. */
+/* Block of B for conversion: 512 KB, which stay in the cache. */
 enum { BLOCK_DEPTH = 256, BLOCK_WIDTH = 512 };
 
 static void convert_rows(float *target, weft_dtype type, const void *source, int64_t stride, int64_t rows,
@@ -258,7 +257,7 @@ static void convert_rows(float *target, weft_dtype type, const void *source, int
     }
 }
 
-/* B's rows l .. l + k - 1 and columns j .. j + n - 1, as it lies. */
+/* Rows l .. l + k - 1 and columns j .. j + n - 1 of B, as stored. */
 static void convert_block(const weft_gemm *g, float *target, weft_dtype type, const void *b, int64_t l,
                           int64_t k, int64_t j, int64_t n)
 {
@@ -354,12 +353,12 @@ void weft_cpu_matmul(const weft_task_run *run)
 
 /* ---- many products: a kernel on views ------------------------------------------------------------------ */
 
-/* One input: a matrix, or one for each index of the dimensions before the last two. */
+/* One input: a matrix, or one for each index of the other dimensions. */
 typedef struct side {
     const weft_view *view;
     int batch_dims;
-    int64_t rows, columns; /* as it lies */
-    void *memory;          /* the matrix, of an input that has one and not in one panel */
+    int64_t rows, columns; /* as stored */
+    void *memory;          /* copy of a single matrix that is in several panels */
 } side;
 
 static side side_of(const weft_view *view, bool is_row)
@@ -376,7 +375,7 @@ static side side_of(const weft_view *view, bool is_row)
     return s;
 }
 
-/* Puts the panels of an input without further dimensions one after another. False: no memory. */
+/* Concatenates the panels of an input without further dimensions. False: no memory. */
 static bool gather(side *s)
 {
     int64_t together = 0, rows = weft_view_rows(s->view);
@@ -393,7 +392,7 @@ static bool gather(side *s)
     return s->memory != NULL;
 }
 
-/* The matrix for a global index of the output's batch. */
+/* The matrix for an index (global) of the output's batch. */
 static const void *matrix_at(const side *s, const weft_view *output, int output_batch_dims,
                              const int64_t index[])
 {
@@ -434,7 +433,7 @@ static weft_gemm gemm_of(const weft_kernel_call *call, const side *a, const side
     return g;
 }
 
-/* All products of one row of the output. False: no memory for one of them, which is zero. */
+/* All products of one row of the output. False: no memory for one of them, which is set to zero. */
 static bool multiply_row(const weft_gemm *g, const side *a, const side *b, const weft_view *output,
                          int batch_dims, int64_t row)
 {

@@ -9,7 +9,7 @@
 
 enum { BLOCK = 512 };
 
-/* Reports an index, of the last input, that is out of range. */
+/* Reports an index of the last input if it is out of range. */
 static bool in_range(const weft_kernel_call *call, int64_t index, int64_t size)
 {
     bool fits = index >= 0 && index < size;
@@ -19,7 +19,7 @@ static bool in_range(const weft_kernel_call *call, int64_t index, int64_t size)
     return fits;
 }
 
-/* Where global index `index` of dimension `dim` is in this part of a tensor; -1: elsewhere, or nowhere. */
+/* Local position of global index `index` in dimension `dim` of this part; -1: elsewhere, or out of range. */
 static int64_t place_of(const weft_kernel_call *call, const weft_view *view, int dim, int64_t index)
 {
     if (!in_range(call, index, view->shape[dim])) {
@@ -31,12 +31,12 @@ static int64_t place_of(const weft_kernel_call *call, const weft_view *view, int
 
 /* ---- look-ups ------------------------------------------------------------------------------------------ */
 
-/* One line of what is looked up in. */
+/* One line of the indexed tensor. */
 typedef struct table {
     const weft_kernel_call *call;
     weft_lines lines;
     int64_t outer;
-    const char *whole; /* or NULL: it lies in several panels */
+    const char *whole; /* NULL: in several panels */
     size_t size;       /* of an element */
 } table;
 
@@ -67,7 +67,7 @@ static inline void copy_element(char *target, const char *source, size_t size)
     }
 }
 
-/* `n` indices for the places j, j + 1, ... of the dimensions behind, from which they start again. */
+/* `n` indices for the positions j, j + 1, ... of the inner dimensions, which wrap around. */
 static void look_up_each(const table *t, char *target, const int64_t indices[], int64_t n, int64_t j)
 {
     const weft_view *a = t->lines.view;
@@ -82,7 +82,7 @@ static void look_up_each(const table *t, char *target, const int64_t indices[], 
     }
 }
 
-/* `n` indices, each for all places of the dimensions behind. */
+/* `n` indices, each for all positions of the inner dimensions. */
 static void look_up_runs(const table *t, char *target, const int64_t indices[], int64_t n)
 {
     size_t bytes = (size_t)t->lines.inner * t->size;
@@ -96,7 +96,7 @@ static void look_up_runs(const table *t, char *target, const int64_t indices[], 
     }
 }
 
-/* All of the output's line (outer, ...), which begins at `target`. */
+/* The output's line (outer, ...), at `target`. */
 static void look_up_line(const table *t, const weft_lines *indices, bool together, char *target)
 {
     weft_dtype type = indices->view->dtype;
@@ -137,7 +137,7 @@ void weft_kernel_lookup(const weft_kernel_call *call)
 
 /* ---- scattered sums ------------------------------------------------------------------------------------ */
 
-/* Adds values, each at its place, in elements; none where that is negative. Integers wrap around. */
+/* Adds values at positions in elements; negative ones are skipped. Integers wrap around. */
 typedef void (*add_function)(void *target, const void *values, const int64_t places[], int64_t n);
 
 #define ADD(name, T, V, sum)                                                                                 \
@@ -186,8 +186,8 @@ typedef struct scatter {
     weft_dtype arithmetic;
 } scatter;
 
-/* Where elements first .. first + n - 1 of source rows go, whose indices begin at `indices`: elements from
- * the start of the output's line. */
+/* Target offsets (elements from the start of the output's line) of elements first .. first + n - 1 of
+ * source rows, whose indices are at `indices`. */
 static void find_places(const scatter *s, const char *indices, int64_t first, int64_t n, int64_t places[])
 {
     weft_dtype type = s->indices.view->dtype;
@@ -208,7 +208,7 @@ static void find_places(const scatter *s, const char *indices, int64_t first, in
     }
 }
 
-/* `rows` rows of the source, with as many of indices. */
+/* `rows` rows of the source, with equally many of indices. */
 static void scatter_rows(const scatter *s, char *target, const char *source, const char *indices,
                          int64_t rows)
 {
@@ -264,7 +264,7 @@ void weft_kernel_scatter(const weft_kernel_call *call)
 
 typedef void (*use_function)(const weft_kernel_call *call, int64_t index, void *target, int64_t i);
 
-/* Calls `use` for each index, number i of the part. */
+/* Calls `use` for each index; i: its number in the part. */
 static void for_each_index(const weft_kernel_call *call, use_function use)
 {
     const weft_view *indices = &call->inputs[0];

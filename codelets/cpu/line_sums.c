@@ -5,12 +5,12 @@
 #include "codelets/cpu/clones.h"
 #include "codelets/functions.h"
 
-/* Parts that are reduced side by side, as many as hide the latency of an operation. More of
- * sums slow down rows that come from memory. */
+/* Lanes of a reduction, enough to hide the latency of an operation. More lanes slow down sums of rows that
+ * come from memory. */
 enum { SUM_LANES = 16, MAX_LANES = 32, BLOCK = 512 };
 
-/* a: what there is so far, b: what comes to it. Whole groups of LANES values go to one lane each; then the
- * lanes are put together, half to half; and the rest one by one. `prepared` is made of value number i. */
+/* a: the result so far, b: the next value. Whole groups of LANES values go to one lane each; then the
+ * lanes are combined pairwise, and the remaining values one by one. `prepared` is computed from value i. */
 #define IN_LANES(T, LANES, start, prepared, operation)                                                       \
     T lanes[LANES], total = (start);                                                                         \
     int64_t first = 0;                                                                                       \
@@ -38,7 +38,7 @@ enum { SUM_LANES = 16, MAX_LANES = 32, BLOCK = 512 };
         total = operation;                                                                                   \
     }
 
-/* Value i as a double, and that of the other values. */
+/* Value i of each array as double. */
 #define X ((double)values[i])
 #define Y ((double)others[i])
 #define SUM(name, T, prepared)                                                                               \

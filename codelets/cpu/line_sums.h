@@ -1,20 +1,20 @@
-/* Sums and the like over contiguous values of WEFT_F32 or WEFT_F64: vectorised, in double precision, in
- * sixteen interleaved parts whatever the machine's vectors are, so that results do not depend on it. */
+/* Reductions of contiguous WEFT_F32 or WEFT_F64 values: vectorised, in double precision, in sixteen
+ * interleaved parts for any vector width, so that results do not depend on the machine. */
 #ifndef WEFT_CODELETS_CPU_LINE_SUMS_H
 #define WEFT_CODELETS_CPU_LINE_SUMS_H
 
 #include <weft/base.h>
 
-/* -INFINITY of none; NaN are passed over. */
+/* -INFINITY without values; NaN is ignored. */
 double weft_line_max(weft_dtype type, const void *values, int64_t n);
 double weft_line_sum(weft_dtype type, const void *values, int64_t n);
-/* Of products with other values; of squares of differences from a value. */
+/* Sum of products; sum of squared differences from a value. */
 double weft_line_sum_product(weft_dtype type, const void *values, const void *others, int64_t n);
 double weft_line_sum_square(weft_dtype type, const void *values, double centre, int64_t n);
 
 /* out[i] = e^(values[i] - most); out may be `values`. */
 void weft_line_exp(weft_dtype type, void *out, const void *values, double most, int64_t n);
-/* Their sum. */
+/* The sum of these. */
 double weft_line_sum_exp(weft_dtype type, const void *values, double most, int64_t n);
 
 #endif

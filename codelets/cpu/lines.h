@@ -1,16 +1,16 @@
-/* A view as lines along one dimension: what kernels walk that look along a dimension, wherever it is. */
+/* A view as lines along one dimension, for kernels that work along any dimension. */
 #ifndef WEFT_CODELETS_CPU_LINES_H
 #define WEFT_CODELETS_CPU_LINES_H
 
 #include <weft/kernel.h>
 
-/* Element (outer, k, j): k along the dimension, `outer` row-major over the dimensions before it, j over those
- * behind it. The elements (outer, k, 0 .. inner - 1) lie side by side. */
+/* Element (outer, k, j): k along the dimension, `outer` row-major over the dimensions before it, j over
+ * those behind it. The elements (outer, k, 0 .. inner - 1) are contiguous. */
 typedef struct weft_lines {
     const weft_view *view;
     int dim;
     int64_t outer, length, inner;
-    int64_t middle; /* of `outer`, those in one row (dimension 0) */
+    int64_t middle; /* number of `outer` indices per row (dimension 0) */
 } weft_lines;
 
 static inline weft_lines weft_lines_of(const weft_view *view, int dim)
@@ -24,8 +24,8 @@ static inline weft_lines weft_lines_of(const weft_view *view, int dim)
     return lines;
 }
 
-/* Where (outer, k, 0) is; `*together` gets for how many k, this one included, the elements follow one
- * another, `inner` elements apart. Of dimension 0 these end with the panel. */
+/* Address of (outer, k, 0); `*together` gets the number of k, this one included, that follow at a distance
+ * of `inner` elements. Along dimension 0 these end with the panel. */
 static inline void *weft_line_at(const weft_lines *lines, int64_t outer, int64_t k, int64_t *together)
 {
     if (lines->dim == 0) {
@@ -37,8 +37,8 @@ static inline void *weft_line_at(const weft_lines *lines, int64_t outer, int64_t
                      weft_dtype_size(lines->view->dtype);
 }
 
-/* Where (outer, 0, 0) is if the whole line follows it, `inner` elements apart; else NULL. Not of an empty
- * view. */
+/* Address of (outer, 0, 0) if the whole line follows at a distance of `inner` elements; else NULL. The
+ * view is not empty. */
 static inline void *weft_line_whole(const weft_lines *lines, int64_t outer)
 {
     int64_t together;

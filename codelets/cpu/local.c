@@ -1,5 +1,5 @@
-/* Runs a weft_local_function. A shard is one piece of memory where StarPU has one memory node for CPUs; where its
- * panels lie on several (STARPU_USE_NUMA=1), the function gets a copy in one piece. */
+/* Runs a weft_local_function. If StarPU has one memory node for CPUs a shard is contiguous; if its panels
+ * are on several (STARPU_USE_NUMA=1), the function gets a contiguous copy. */
 #include "codelets/local.h"
 
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static void copy_panels(const weft_local_operand *operand, void *const panels[],
     }
 }
 
-/* Without memory the outputs are zeros. */
+/* On failure (no memory) the outputs are zeros. */
 static void zero_outputs(const weft_local_args *args, void *const pointers[])
 {
     for (int i = args->num_inputs; i < args->num_inputs + args->num_outputs; i++) {

@@ -15,7 +15,7 @@
 
 enum { NO_CLASS = -1 };
 
-/* The class that row `row` wants, or NO_CLASS. */
+/* The target class of row `row`, or NO_CLASS. */
 static int64_t target_of(const weft_kernel_call *call, const weft_view *targets, int64_t row, bool reports)
 {
     int64_t target = weft_view_whole(targets, row), classes = call->numbers[WEFT_LOSS_CLASSES];
@@ -31,7 +31,7 @@ static int64_t target_of(const weft_kernel_call *call, const weft_view *targets,
     return NO_CLASS;
 }
 
-/* The input after the first two that has this part, or NULL. */
+/* The optional input `part`, or NULL. */
 static const weft_view *part_of(const weft_kernel_call *call, int64_t part)
 {
     if (!(call->numbers[WEFT_LOSS_PARTS] & part)) {
@@ -45,7 +45,7 @@ static const weft_view *part_of(const weft_kernel_call *call, int64_t part)
     return &call->inputs[place];
 }
 
-/* What a row's loss, or gradient, is multiplied by. */
+/* Factor of a row's loss, or gradient. */
 static double scale_of(const weft_kernel_call *call)
 {
     const weft_view *count = part_of(call, WEFT_LOSS_HAS_COUNT);
@@ -90,8 +90,7 @@ static void run_rows(const weft_kernel_call *call, row_function function)
     free(line);
 }
 
-/* log(sum(exp(row))) - (1 - smoothing) row[target] - smoothing mean(row), everything less the row's largest
- * value. */
+/* log(sum(exp(row))) - (1 - smoothing) row[target] - smoothing mean(row), relative to the row's maximum. */
 static double combine(const weft_kernel_call *call, double most, double sum, double wanted, double total)
 {
     double smoothing = call->scalars[WEFT_LOSS_SMOOTHING];
@@ -176,7 +175,7 @@ BACKWARD(double, weft_exp_f64)
 
 typedef struct backward_row {
     double most, sum, factor;
-    int64_t target; /* among the elements that are here; else out of their range */
+    int64_t target; /* in this rank's part; else out of its range */
 } backward_row;
 
 static void backward_line(const weft_kernel_call *call, weft_dtype type, const backward_row *r, void *out,

@@ -10,17 +10,17 @@
 
 /* ---- one call ------------------------------------------------------------------------------------------ */
 
-/* Buffers of a vector's length. */
+/* buffers of a vector's length */
 enum { A, GRADIENT, TARGET, GAIN, BIAS, BUFFERS };
 
 typedef struct job {
     const weft_kernel_call *call;
     weft_dtype type; /* of the arithmetic */
     weft_vectors a, gradient;
-    double size; /* elements of whole vectors */
+    double size; /* elements of a whole vector */
     bool centred;
     double epsilon;
-    const weft_view *mean, *variance, *sums; /* of rows in parts, or NULL */
+    const weft_view *mean, *variance, *sums; /* of sharded vectors, or NULL */
     const void *gain, *bias;                 /* in the type of the arithmetic, or NULL */
     char *memory;
     size_t line;
@@ -31,7 +31,7 @@ static void *buffer(const job *j, int which)
     return j->memory + (size_t)which * j->line;
 }
 
-/* The next input where the call has the part, as an array. */
+/* The next input as an array, if the call has this part. */
 static const void *load_part(const job *j, int64_t part, int which, int *next)
 {
     if (!(j->call->numbers[WEFT_NORM_PARTS] & part)) {
@@ -96,7 +96,7 @@ static statistics statistics_of(const job *j, int64_t vector, const void *a)
 
 /* ---- loops --------------------------------------------------------------------------------------------- */
 
-/* The mean is taken away in two parts, so that nothing of it is lost in single precision. */
+/* The mean is subtracted in two parts, to keep its low bits in single precision. */
 #define NORMAL(T, x) ((((x)-mean) - (T)rest) * inverse)
 #define SPLIT(T)                                                                                             \
     const T mean = (T)s->mean, inverse = (T)s->inverse;                                                      \
@@ -132,7 +132,7 @@ static statistics statistics_of(const job *j, int64_t vector, const void *a)
             out[i] = a[i] * b[i];                                                                            \
         }                                                                                                    \
     }                                                                                                        \
-    /* `normal` lies in out. */                                                                              \
+    /* `normal` is in out */                                                                              \
     WEFT_CLONES static void project_##T(T *out, const T *gradient, T inverse, T mean, T slope, int64_t n)    \
     {                                                                                                        \
         for (int64_t i = 0; i < n; i++) { /* vectorised */                                                   \
@@ -149,7 +149,7 @@ static statistics statistics_of(const job *j, int64_t vector, const void *a)
 LOOPS(float)
 LOOPS(double)
 
-/* out = normal(a), times the gain, plus the bias, where they are not NULL. */
+/* out = normal(a), times the gain and plus the bias if given. */
 static void normalise(const job *j, void *out, const void *a, const statistics *s, const void *gain,
                       const void *bias)
 {
@@ -160,7 +160,7 @@ static void normalise(const job *j, void *out, const void *a, const statistics *
     }
 }
 
-/* The gradient of the result times the gain. */
+/* The result's gradient times the gain. */
 static const void *weighted_gradient(const job *j, int64_t vector)
 {
     const void *gradient = weft_vector_load(&j->gradient, j->type, vector, buffer(j, GRADIENT));

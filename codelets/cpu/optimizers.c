@@ -1,4 +1,4 @@
-/* A step is a few elementwise updates of a block, one after the other, while the block is in the first-level cache. */
+/* A step is a sequence of elementwise updates per block, which stays in the first-level cache. */
 #include "codelets/optimizers.h"
 
 #include "codelets/convert.h"
@@ -6,7 +6,7 @@
 
 enum { BLOCK = 512, MAX_TENSORS = 4, MAX_READ = WEFT_MAX_ELEMENTWISE_INPUTS };
 
-/* One update: target = expression(read[0], ...), by the numbers that the operands have in the step. */
+/* One update: target = expression(read[0], ...), by operand numbers of the step. */
 typedef struct update {
     weft_kernel_id expression;
     int target, num_read, read[MAX_READ];
@@ -50,7 +50,7 @@ static void run_update(const update *u, const weft_view *const tensors[], void *
     }
 }
 
-/* Contiguous elements of all tensors from row `row` on; `at` gets where they begin. */
+/* Number of contiguous elements in all tensors from row `row` on; `at` gets their addresses. */
 static int64_t find_run(const weft_view *const tensors[], int count, int64_t row, void *at[], int64_t *rows)
 {
     *rows = INT64_MAX;

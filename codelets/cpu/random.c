@@ -1,5 +1,5 @@
-/* Random numbers from counters: block b of four random words belongs to the elements 4 b .. 4 b + 3 of the
- * global tensor, or to two elements where each takes 64 bits. */
+/* Random numbers from counters: block b of four random words serves elements 4 b .. 4 b + 3 of the global
+ * tensor, or two elements of 64 bits. */
 #include "codelets/random.h"
 
 #include <math.h>
@@ -47,7 +47,7 @@ static state state_of(const weft_kernel_call *call)
                     weft_random_unpack(call->scalars + WEFT_RANDOM_OFFSET) };
 }
 
-/* The blocks first .. first + count - 1. */
+/* Blocks first .. first + count - 1. */
 WEFT_CLONES static void make_words(state s, uint64_t first, int64_t count, uint32_t words[])
 {
     for (int64_t i = 0; i < count; i++) {
@@ -61,11 +61,11 @@ WEFT_CLONES static void make_words(state s, uint64_t first, int64_t count, uint3
 
 typedef struct runner runner;
 
-/* How words become elements: `per_block` for each block. */
+/* Conversion of words to elements: `per_block` elements per block. */
 typedef struct method {
     int per_block;
-    /* `count` elements, of the output from `out` on; `in`: input 0 at the same place, where there is one;
-     * `words`: those of the elements' blocks, `skip` elements before the first. */
+    /* Writes `count` elements to `out`; `in`: the same elements of input 0, if any; `words`: those of the
+     * elements' blocks, beginning `skip` elements earlier. */
     void (*write)(const runner *r, void *out, const void *in, const uint32_t words[], int64_t skip,
                   int64_t count);
 } method;
@@ -75,7 +75,7 @@ struct runner {
     const method *method;
     state state;
     weft_dtype type; /* of the output */
-    double own[2];   /* the kernel's own scalars */
+    double own[2];   /* the kernel's scalars */
 };
 
 static void write_run(const runner *r, char *out, const char *in, uint64_t first, int64_t count)
@@ -96,7 +96,7 @@ static void write_run(const runner *r, char *out, const char *in, uint64_t first
     }
 }
 
-/* Elements of a view that follow each other in the global tensor too; INT64_MAX: all that lie together. */
+/* Length of runs that are contiguous in the global tensor too; INT64_MAX: all. */
 static int64_t run_length(const weft_view *view)
 {
     int64_t length = 1;
@@ -109,7 +109,7 @@ static int64_t run_length(const weft_view *view)
     return INT64_MAX;
 }
 
-/* The global index of the element `place` elements after the beginning of a row of the part. */
+/* The global index of the element `place` elements after a row's beginning. */
 static uint64_t global_index(const weft_view *view, int64_t row, int64_t place)
 {
     uint64_t index = 0, step = 1;
@@ -146,7 +146,7 @@ static void run(const weft_kernel_call *call, const method *how, double own0, do
 
 /* ---- uniform ------------------------------------------------------------------------------------------- */
 
-/* Two words as a number on [0, 1). */
+/* Two words as a number in [0, 1). */
 static double unit_of_words(const uint32_t words[2])
 {
     uint64_t bits = (uint64_t)words[1] << 32 | words[0];
@@ -165,7 +165,7 @@ static void uniform_f64(const runner *r, void *out, const void *in, const uint32
     }
 }
 
-/* The next smaller of the 16-bit numbers of either type, as bits. */
+/* The next smaller 16-bit number of either type, as bits. */
 static uint16_t half_below(uint16_t half)
 {
     return half == 0 ? 0x8001u : (uint16_t)(half & 0x8000u ? half + 1 : half - 1);
@@ -189,7 +189,7 @@ static float f32_rounded_down(double value)
     return (double)rounded > value ? nextafterf(rounded, -INFINITY) : rounded;
 }
 
-/* In f64, where the sum of two f32 that are at least an ulp apart does not round to the upper one. */
+/* In f64, where own[0] + u (own[1] - own[0]) for two f32 an ulp apart does not round to the upper one. */
 static void uniform_f32(const runner *r, void *out, const void *in, const uint32_t words[], int64_t skip,
                         int64_t count)
 {
@@ -205,7 +205,7 @@ static void uniform_f32(const runner *r, void *out, const void *in, const uint32
     }
 }
 
-/* A number as one of a floating type. */
+/* Rounds to a floating type. */
 static double as_type(weft_dtype type, double value)
 {
     switch (type) {
@@ -281,8 +281,7 @@ static uint64_t high_product(uint64_t a, uint64_t b)
     return a1 * b1 + (middle >> 32) + (other >> 32);
 }
 
-/* A random fraction of 64 bits times how many numbers there are: none differs in probability by more than
- * 2^-64. */
+/* High part of a 64-bit random fraction times the count: probabilities differ by at most 2^-64. */
 static void write_whole(const runner *r, void *out, const void *in, const uint32_t words[], int64_t skip,
                         int64_t count)
 {
@@ -346,8 +345,8 @@ void weft_kernel_bernoulli(const weft_kernel_call *call)
 
 /* ---- permutations -------------------------------------------------------------------------------------- */
 
-/* A permutation of 0 .. 2^bits - 1 that can be computed element by element: a Feistel network, each round of
- * which adds a random function of one half of the bits to the other half. */
+/* A permutation of 0 .. 2^bits - 1 computed per element: a Feistel network, whose rounds add a random
+ * function of one half of the bits to the other half. */
 enum { ROUNDS = 12, MIN_BITS = 8 };
 
 typedef struct network {
@@ -356,8 +355,8 @@ typedef struct network {
     uint64_t keys[ROUNDS];
 } network;
 
-/* The domain has at least twice as many numbers as are permuted: what lies outside is skipped, which also
- * makes even and odd permutations equally probable. */
+/* The domain is at least twice the number of elements: values outside are skipped, which also makes even
+ * and odd permutations equally probable. */
 static network make_network(state s, uint64_t n)
 {
     int bits = MIN_BITS;
@@ -375,7 +374,7 @@ static network make_network(state s, uint64_t n)
     return net;
 }
 
-/* 64-bit mixing: two rounds of a shift and an odd factor. */
+/* 64-bit mixing: two rounds of shift and odd factor. */
 static inline uint64_t mix(uint64_t x)
 {
     x = (x ^ x >> 32) * UINT64_C(0xD2511F5309A2B4C5);
@@ -401,7 +400,7 @@ void weft_kernel_randperm(const weft_kernel_call *call)
     for (int64_t row = 0, rows; row < weft_view_rows(out); row += rows) {
         int64_t *values = weft_view_row(out, row, &rows);
         for (int64_t i = 0; i < rows; i++) {
-            /* Along its cycle a number comes back to itself, hence into the range again. */
+            /* Cycle walking: a cycle leads back into the range. */
             uint64_t x = (uint64_t)(out->offset[0] + row + i);
             do {
                 x = permuted(&net, x);

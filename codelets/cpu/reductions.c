@@ -1,6 +1,5 @@
-/* Reductions over any dimensions. A run is what lies together of the input's last dimension; single
- * precision, double precision and 64-bit integers are reduced from where they lie, what else there is block
- * by block, in the type of the arithmetic. */
+/* Reductions over any dimensions. A run is a contiguous part of the input's last dimension; f32, f64 and
+ * i64 are reduced in place, other types block by block, converted to the type of the arithmetic. */
 #include "codelets/reductions.h"
 
 #include <math.h>
@@ -12,14 +11,14 @@
 #include "codelets/cpu/vectors.h"
 #include "codelets/problems.h"
 
-/* LANES: parts that are reduced side by side, as many as hide the latency of an addition. COLUMNS: results
- * that stay in the nearest cache. */
+/* LANES: interleaved parts, enough to hide the latency of an addition. COLUMNS: results that stay in the
+ * nearest cache. */
 enum { BLOCK = 512, LANES = 32, COLUMNS = 2048 };
 
 /* ---- one reduction ------------------------------------------------------------------------------------- */
 
-/* On `n` values side by side: all into one result; or `rows` times, `stride` values apart, each into the
- * result of its column, in the order of the rows. Results are in the type of the arithmetic. */
+/* Loops over `n` contiguous values: into one result; or `rows` times, `stride` values apart, each value
+ * into its column's result, in row order. Results are in the type of the arithmetic. */
 typedef struct loops {
     void (*into_one)(void *result, const void *values, int64_t n);
     void (*into_each)(void *results, const void *values, int64_t n, int64_t rows, int64_t stride);
@@ -28,11 +27,11 @@ typedef struct loops {
 typedef struct reduction {
     double identity;
     int64_t whole_identity; /* of integers */
-    loops f32, f64, i64;    /* by the type of the values */
+    loops f32, f64, i64;    /* by type of the values */
 } reduction;
 
-/* S: the type of the values, T: of the arithmetic. `prepared`: what is reduced, of a value b; `operation`: a
- * with b. */
+/* S: type of the values, T: of the arithmetic. `prepared`: the reduced term of a value b; `operation`:
+ * combines a with b. */
 #define LOOPS(name, S, T, identity, prepared, operation)                                                     \
     WEFT_CLONES static void name##_into_one_##S(void *result, const void *values, int64_t n)                 \
     {                                                                                                        \
@@ -93,7 +92,7 @@ typedef struct reduction {
 
 /* Integers wrap around. */
 #define WHOLE_SUM (int64_t)((uint64_t)a + (uint64_t)b)
-/* NaN wins. With | both comparisons are always made, and the loops have no branches. */
+/* NaN wins. | instead of ||: no branches in the loops. */
 #define GREATER ((a != a) | (a > b) ? a : b)
 #define LESS ((a != a) | (a < b) ? a : b)
 REDUCTION(sum, 0, 0, b, a + b, WHOLE_SUM)
@@ -119,14 +118,14 @@ static void power(double *values, int64_t n, const double *scalars)
 
 /* ---- index space --------------------------------------------------------------------------------------- */
 
-/* From the input's index to the output's element. */
+/* Maps input indices to output elements. */
 typedef struct walker {
     const weft_kernel_call *call;
     bool reduces_last;
-    int64_t stride[WEFT_MAX_DIMS]; /* of the output in the input's dimensions, in elements; 0 where reduced */
-    /* The same of the row-major order of the reduced dimensions, in the whole tensor; 0 where not reduced. */
+    int64_t stride[WEFT_MAX_DIMS]; /* of the output by input dimension, in elements; 0 if reduced */
+    /* The same for the row-major index over the reduced dimensions of the whole tensor; 0 if not reduced. */
     int64_t order[WEFT_MAX_DIMS];
-    int64_t origin; /* the place of the input's first element in that order */
+    int64_t origin; /* that index of the input's first element */
 } walker;
 
 static walker begin(const weft_kernel_call *call)
@@ -150,8 +149,8 @@ static walker begin(const weft_kernel_call *call)
     return w;
 }
 
-/* How far input element (row, rest, 0) is from the first one, in strides; rest: row-major over the dimensions
- * between the first and the last. */
+/* Distance of input element (row, rest, 0) from the first one, in strides; rest: row-major over the
+ * dimensions between first and last. */
 static int64_t distance(const walker *w, const int64_t strides[], int64_t row, int64_t rest)
 {
     const weft_view *in = &w->call->inputs[0];
@@ -181,8 +180,8 @@ typedef union values {
 
 typedef struct job job;
 
-/* What is done with `length` elements of the last dimension that lie at `from`. place: of their first result;
- * position: of the first element in the order of what is reduced. */
+/* Reduces `length` elements of the last dimension at `from`. place: position of their first result;
+ * position: index of the first element in the order of the reduced dimensions. */
 typedef void (*run_function)(const job *j, const walker *w, const char *from, int64_t place, int64_t position,
                              int64_t length);
 
@@ -191,11 +190,11 @@ struct job {
     const reduction *reduction;
     prepare_function prepare;
     bool whole;    /* integers and truth values */
-    void *results; /* in the type of the arithmetic, or places: one for each element of the output's part */
-    /* One for each result, or NULL: what is taken from the values; or, in the type of the arithmetic, what is
-     * sought. */
+    void *results; /* in the type of the arithmetic, or indices: one per element of the output's part */
+    /* Per result, or NULL: subtracted from the values; or, in the type of the arithmetic, the value
+     * searched for. */
     void *centre;
-    int64_t count; /* of results */
+    int64_t count; /* number of results */
 };
 
 static weft_dtype arithmetic_of(const job *j)
@@ -203,7 +202,7 @@ static weft_dtype arithmetic_of(const job *j)
     return j->whole ? WEFT_I64 : WEFT_F64;
 }
 
-/* The identity among the values that the type has: it is the result where there is nothing to reduce. */
+/* The identity in the range of the type: the result without elements. */
 static int64_t whole_identity(const reduction *kind, weft_dtype type)
 {
     int64_t least = type == WEFT_I64 ? INT64_MIN : type == WEFT_I32 ? INT32_MIN : 0;
@@ -243,8 +242,7 @@ static void store_results(const job *j, const weft_kernel_call *call)
                j->count);
 }
 
-/* The loops for what lies in the input as they take it; NULL: there are none, or something is done to the
- * values before. */
+/* The loops for the input as stored; NULL: none, or values are transformed first. */
 static const loops *direct_loops(const job *j, weft_dtype type)
 {
     bool as_it_lies = j->reduction != NULL && j->prepare == NULL && j->centre == NULL;
@@ -255,7 +253,7 @@ static const loops *direct_loops(const job *j, weft_dtype type)
                               : NULL;
 }
 
-/* Part of a run, in the type of the arithmetic; `place` is that of its first result. */
+/* Part of a run, in the type of the arithmetic; `place`: its first result. */
 static void reduce_block(const job *j, const walker *w, values *block, int64_t place, int64_t n)
 {
     for (int64_t i = 0; j->centre != NULL && i < n; i++) {
@@ -295,8 +293,8 @@ static void reduce_run(const job *j, const walker *w, const char *from, int64_t 
     }
 }
 
-/* `count` runs that lie one after another and have the same results: in strips of columns, so that these stay
- * in the nearest cache. */
+/* `count` consecutive runs with common results: in strips of columns, so that these stay in the nearest
+ * cache. */
 static void reduce_runs(const job *j, const loops *direct, const walker *w, const char *from, int64_t place,
                         int64_t length, int64_t count)
 {
@@ -308,8 +306,8 @@ static void reduce_runs(const job *j, const loops *direct, const walker *w, cons
     }
 }
 
-/* Of an input of two and more dimensions: how many runs that lie one after another have the same results,
- * where `together` rows do. */
+/* For inputs with two or more dimensions: number of consecutive runs with common results within `together`
+ * contiguous rows. */
 static int64_t repeated_runs(const walker *w, int64_t together)
 {
     const weft_view *in = &w->call->inputs[0];
@@ -320,8 +318,7 @@ static int64_t repeated_runs(const walker *w, int64_t together)
     return before_last == 0 ? together : in->extent[before_last];
 }
 
-/* Of an input of two and more dimensions that the loops take as it lies, where runs have results in common.
- */
+/* Inputs with two or more dimensions, reduced as stored, whose runs have common results. */
 static void walk_columns(const job *j, const walker *w, const loops *direct)
 {
     const weft_view *in = &w->call->inputs[0];
@@ -341,7 +338,7 @@ static void walk_rows(const job *j, const weft_kernel_call *call)
 {
     const weft_view *in = &call->inputs[0];
     walker w = begin(call);
-    if (in->ndim <= 1) { /* as many elements as lie together are one run */
+    if (in->ndim <= 1) { /* all contiguous elements are one run */
         for (int64_t row = 0, together; row < weft_view_rows(in); row += together) {
             const char *from = weft_view_row(in, row, &together);
             j->run(j, &w, from, w.reduces_last ? 0 : row, w.origin + row * w.order[0], together);
@@ -364,7 +361,7 @@ static void walk_rows(const job *j, const weft_kernel_call *call)
     }
 }
 
-/* The whole part of a view in the type of the arithmetic, each element of which has 8 bytes. */
+/* The whole part of a view in the type of the arithmetic, 8 bytes per element. */
 static void load_part(weft_dtype arithmetic, const weft_view *view, char *target)
 {
     for (int64_t row = 0, together; row < weft_view_rows(view); row += together) {
@@ -411,7 +408,7 @@ static void run(const weft_kernel_call *call, const reduction *kind, prepare_fun
 
 /* ---- places ------------------------------------------------------------------------------------------- */
 
-/* Whether value i of a block is the one that is sought for a result. */
+/* Whether value i of a block is the value searched for. */
 static bool is_sought(const job *j, const values *block, int64_t i, int64_t result)
 {
     if (j->whole) {

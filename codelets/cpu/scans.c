@@ -1,5 +1,5 @@
-/* Cumulative sums and products: a block of neighbouring lines at a time; of lines whose elements follow one
- * another, several at once, because each addition waits for the one before it. */
+/* Cumulative sums and products: blocks of neighbouring lines; lines of contiguous elements several at
+ * once, because each addition depends on the previous one. */
 #include "codelets/scans.h"
 
 #include "codelets/cpu/clones.h"
@@ -13,8 +13,8 @@ typedef union values {
     int64_t i64[BLOCK];
 } values;
 
-/* `n` values of one line, which follow one another; of LINES lines, each in a block of its own; or one value
- * of each of `n` lines. `running`: one value for each line. */
+/* Scans `n` contiguous values of one line; of LINES lines, each in its own block; or one value of each of
+ * `n` lines. `running`: one value per line. */
 typedef void (*scan_function)(void *running, void *blocks, int64_t n);
 
 typedef struct scan {
@@ -95,8 +95,8 @@ static void run_block(const job *j, values *running, char *to, const char *from,
     weft_store(j->type, to, 1, j->arithmetic, &block, n);
 }
 
-/* Lines (outer, j .. j + width - 1); each row of elements that lie together is a block, or, of a single line
- * whose elements follow one another, many of them. */
+/* Lines (outer, j .. j + width - 1); a block is a row of contiguous elements, or several rows of a single
+ * contiguous line. */
 static void run_lines(const job *j, values *running, int64_t outer, int64_t first, int64_t width)
 {
     size_t size = weft_dtype_size(j->type);
@@ -114,7 +114,7 @@ static void run_lines(const job *j, values *running, int64_t outer, int64_t firs
     }
 }
 
-/* Lines outer .. outer + LINES - 1 along a dimension behind the first: each follows itself in memory. */
+/* Lines outer .. outer + LINES - 1 along an inner dimension, each contiguous. */
 static void run_together(const job *j, values *running, int64_t outer)
 {
     size_t size = weft_dtype_size(j->type);

@@ -2,12 +2,11 @@
 
 #include <string.h>
 
-/* Of `n` elements, of which number `to_diagonal` lies on the diagonal: those up to it, or those from it on.
- */
+/* Copies of `n` elements those up to the diagonal at `to_diagonal`, or those from it on; zeros elsewhere. */
 static void copy_part(char *target, const char *source, int64_t n, int64_t to_diagonal, bool lower,
                       size_t size)
 {
-    int64_t cut = lower ? to_diagonal + 1 : to_diagonal; /* where zeros end or begin */
+    int64_t cut = lower ? to_diagonal + 1 : to_diagonal; /* border between elements and zeros */
     cut = cut < 0 ? 0 : cut > n ? n : cut;
     size_t before = (size_t)cut * size, after = (size_t)(n - cut) * size;
     if (lower) {
@@ -19,7 +18,7 @@ static void copy_part(char *target, const char *source, int64_t n, int64_t to_di
     }
 }
 
-/* `row` of the output, and all matrix rows in it: one where it has two dimensions. */
+/* `row` of the output, with all matrix rows in it: one if it has two dimensions. */
 static void copy_row(const weft_kernel_call *call, int64_t row, bool lower)
 {
     const weft_view *output = &call->output;

@@ -134,7 +134,7 @@ void weft_kernel_log_softmax_backward(const weft_kernel_call *call)
 
 /* ---- parts of rows ------------------------------------------------------------------------------------- */
 
-/* `b`: the other values, or the value that belongs to the line. */
+/* `b`: the second input's values, or the line's statistic. */
 typedef double (*sum_function)(weft_dtype type, const void *a, const void *b, int64_t n);
 
 static double sum_exp_line(weft_dtype type, const void *a, const void *b, int64_t n)

@@ -1,4 +1,4 @@
-/* Orders: values become whole numbers that compare as they do, and those are sorted by their bytes. */
+/* Sorting: values become integers with the same order, which are sorted by radix. */
 #include "codelets/sorting.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "codelets/cpu/lines.h"
 #include "codelets/problems.h"
 
-enum { BLOCK = 512, FEW = 48 }; /* up to FEW values are sorted by insertion */
+enum { BLOCK = 512, FEW = 48 }; /* up to FEW values: insertion sort */
 
 typedef struct entry {
     uint64_t key;
@@ -25,7 +25,7 @@ static uint64_t key_of_real(double x)
     if (x != x) {
         return UINT64_MAX;
     }
-    x += 0.0; /* there is one zero */
+    x += 0.0; /* -0 becomes +0 */
     memcpy(&bits, &x, sizeof(bits));
     return bits & sign ? ~bits : bits | sign;
 }
@@ -35,7 +35,7 @@ static uint64_t key_of_whole(int64_t x)
     return (uint64_t)x ^ sign;
 }
 
-/* The keys of line (outer, j). `flip`: all ones where the largest comes first. */
+/* Keys of line (outer, j). `flip`: all ones for descending order. */
 static void load_keys(const weft_lines *in, int64_t outer, int64_t j, uint64_t flip, entry entries[])
 {
     weft_dtype type = in->view->dtype;
@@ -72,8 +72,8 @@ static void insertion_sort(entry entries[], int64_t n)
     }
 }
 
-/* One byte after the other, the lowest first; those that all keys share are skipped. Returns `entries` or
- * `other`: where the result is. */
+/* Radix sort by bytes, lowest first; bytes equal in all keys are skipped. Returns the array with the
+ * result, `entries` or `other`. */
 static entry *radix_sort(entry *entries, entry *other, int64_t n)
 {
     int64_t counts[8][256] = { { 0 } };
@@ -107,7 +107,7 @@ static bool comes_before(entry a, entry b)
     return a.key < b.key || (a.key == b.key && a.place < b.place);
 }
 
-/* A heap whose top is the entry that comes last. */
+/* Heap with the last entry of the order on top. */
 static void sift_down(entry heap[], int64_t n, int64_t at)
 {
     for (int64_t child = 2 * at + 1; child < n; child = 2 * at + 1) {
@@ -122,7 +122,7 @@ static void sift_down(entry heap[], int64_t n, int64_t at)
     }
 }
 
-/* Brings the first `wanted` entries of the order to the front, sorted. */
+/* Moves the first `wanted` entries of the order to the front, sorted. */
 static void select_first(entry entries[], int64_t n, int64_t wanted)
 {
     for (int64_t at = wanted / 2 - 1; at >= 0; at--) {
@@ -142,14 +142,14 @@ static void select_first(entry entries[], int64_t n, int64_t wanted)
     }
 }
 
-/* `other`: room for as many. Returns where the first `wanted` of the sorted entries are. */
+/* `other`: room for equally many. Returns the first `wanted` sorted entries. */
 static entry *sort_entries(entry *entries, entry *other, int64_t n, int64_t wanted)
 {
     if (n <= FEW) {
         insertion_sort(entries, n);
         return entries;
     }
-    if (wanted <= n / 16) { /* a comparison with the heap's top costs less than the passes over all bytes */
+    if (wanted <= n / 16) { /* comparing with the heap's top costs less than passes over all bytes */
         select_first(entries, n, wanted);
         return entries;
     }
@@ -190,7 +190,7 @@ static void store_zeros(const weft_view *out)
     }
 }
 
-/* `values`: NULL, or where the values go. */
+/* `values`: receives the values; may be NULL. */
 static void sort_lines(const weft_kernel_call *call, const weft_view *values, const weft_view *places)
 {
     int dim = (int)call->numbers[0];

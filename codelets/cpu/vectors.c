@@ -18,7 +18,7 @@ weft_vectors weft_vectors_along(const weft_view *view, int first, int last)
     return v;
 }
 
-/* The first element of a vector that does not lie in all rows. */
+/* The first element of a vector that does not extend over all rows. */
 static char *vector_at(const weft_vectors *v, int64_t index)
 {
     int64_t place = index / v->step, row = place / v->outer;
@@ -26,7 +26,7 @@ static char *vector_at(const weft_vectors *v, int64_t index)
     return (char *)weft_view_row(v->view, row, NULL) + (size_t)element * weft_dtype_size(v->view->dtype);
 }
 
-/* Where the vector lies in one piece, in the type of the arithmetic; else NULL. */
+/* The vector's address if contiguous and in the type of the arithmetic; else NULL. */
 static void *direct(const weft_vectors *v, weft_dtype arithmetic, int64_t index)
 {
     if (v->view->dtype != arithmetic || (v->step != 1 && v->length != 1)) {

@@ -7,34 +7,34 @@
 
 typedef struct weft_vectors {
     const weft_view *view;
-    int first;       /* dimension; 0: a vector lies in all rows */
-    int64_t count;   /* of vectors, numbered as the row-major index of the other dimensions is */
-    int64_t length;  /* of each, in elements */
-    int64_t step;    /* from one of its elements to the next, inside a row */
-    int64_t outer;   /* vectors' indices of a row before dimension `first` */
+    int first;       /* first dimension; 0: a vector extends over all rows */
+    int64_t count;   /* number of vectors, in row-major order of the other dimensions */
+    int64_t length;  /* elements of a vector */
+    int64_t step;    /* distance of its elements inside a row */
+    int64_t outer;   /* indices within a row of the dimensions before `first` */
     int64_t per_row; /* elements of a vector in one row */
 } weft_vectors;
 
 /* Along dimensions first .. last; a view without dimensions has one vector of one element. */
 weft_vectors weft_vectors_along(const weft_view *view, int first, int last);
 
-/* Vector `index` as `arithmetic` (WEFT_F32 or WEFT_F64): where it lies, or copied into `buffer`. */
+/* Vector `index` as `arithmetic` (WEFT_F32 or WEFT_F64): in place, or copied into `buffer`. */
 const void *weft_vector_load(const weft_vectors *vectors, weft_dtype arithmetic, int64_t index, void *buffer);
-/* Where to compute vector `index` of an output: in place, or in `buffer`; then weft_vector_store() it. */
+/* Memory for computing vector `index` of an output: in place, or `buffer`; then call weft_vector_store(). */
 void *weft_vector_target(const weft_vectors *vectors, weft_dtype arithmetic, int64_t index, void *buffer);
 void weft_vector_store(const weft_vectors *vectors, weft_dtype arithmetic, int64_t index, const void *values);
 
-/* Element `index`, row-major, of a view of any floating type or index type. */
+/* Element `index` (row-major) of a view of any floating or index type. */
 double weft_view_value(const weft_view *view, int64_t index);
 int64_t weft_view_whole(const weft_view *view, int64_t index);
 void weft_view_set(const weft_view *view, int64_t index, double value);
 
-/* The whole of a view as `arithmetic`, row-major, into memory of weft_view_count() elements; and from there.
- */
+/* Loads a whole view as `arithmetic`, row-major, into memory for weft_view_count() elements; and stores
+ * it. */
 void weft_view_load(const weft_view *view, weft_dtype arithmetic, void *target);
 void weft_view_store(const weft_view *view, weft_dtype arithmetic, const void *source);
 
-/* In which type a kernel computes on values of a floating type. */
+/* The type in which a kernel computes on a floating type. */
 static inline weft_dtype weft_float_arithmetic(weft_dtype dtype)
 {
     return dtype == WEFT_F64 ? WEFT_F64 : WEFT_F32;
