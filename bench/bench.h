@@ -1,5 +1,5 @@
-/* What the benchmarks share: a clock, medians, and one JSON object per line. Figures are ratios of two things
- * measured in one run, alternating, because machines differ and are noisy. */
+/* Shared by the benchmarks: a clock, medians, and one JSON object per line. Figures are ratios of two
+ * measurements alternating in one run, because machines differ and are noisy. */
 #ifndef WEFT_BENCH_H
 #define WEFT_BENCH_H
 
@@ -30,7 +30,7 @@ static inline double bench_median(double values[], size_t count)
     return count % 2 == 1 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
 }
 
-/* Ends the program with the library's message when an error is kept. */
+/* Exits with the library's message if an error is kept. */
 static inline void bench_check(void)
 {
     if (weft_last_status() != WEFT_OK) {

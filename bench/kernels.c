@@ -1,12 +1,12 @@
-/* Operations on one rank, against what the machine can do with the same number of workers:
+/* Operations on one rank, relative to the machine with the same number of workers:
  *
- *   fraction_of_memory   bytes that an operation has to read and to write, per second, over those of memcpy() (which
- *                        reads and writes each byte) between buffers as large.
- *   fraction_of_peak     arithmetic of products per second, over that of one large cblas_sgemm() on one thread, times
- *                        the workers. Of attention: the products that there have to be, two of s x t scores, and five
- *                        for the gradients (eight are computed: the scores are computed again).
+ *   fraction_of_memory   bytes that an operation must read and write, per second, relative to memcpy()
+ *                        between buffers of that size (which reads and writes each byte).
+ *   fraction_of_peak     arithmetic of products per second, relative to one large cblas_sgemm() on one
+ *                        thread, times the workers. Attention: the necessary products, two of s x t scores, and five
+ *                        for the gradients (eight are computed: scores are recomputed).
  *
- * Tensors of 64 MB, so that no cache holds them; output buffers are those of the former repetition. */
+ * Tensors of 64 MB, so that no cache holds them; output buffers are reused from the last repetition. */
 #include <cblas.h>
 #include <pthread.h>
 #include <starpu.h>
@@ -18,14 +18,14 @@ enum { ROWS = 16384, COLUMNS = 1024, SIDE = 1024, MAX_WORKERS = 64 };
 
 static weft_tensor *a, *b, *gain, *bias, *left, *right;
 static weft_tensor *half_a, *half_b; /* of 16 bits: half the bytes */
-static weft_tensor *classes, *order; /* for each row: a column, and another row */
-static weft_tensor *first, *second;  /* moments of Adam */
+static weft_tensor *classes, *order; /* per row: a column, and another row */
+static weft_tensor *first, *second;  /* Adam's moments */
 static weft_mesh *mesh;
 
 typedef struct operation {
     const char *name;
     weft_tensor *(*call)(void);
-    double reads, writes; /* tensors of ROWS x COLUMNS in single precision */
+    double reads, writes; /* in tensors of ROWS x COLUMNS, single precision */
 } operation;
 
 #define CALL(name, expression)                                                                               \
@@ -171,7 +171,7 @@ static void measure_memory(const operation *o, int workers)
     free(source);
 }
 
-/* `products`: how many of SIDE x SIDE x SIDE there are. */
+/* `products`: number of products of SIDE x SIDE x SIDE. */
 static void measure_peak(const char *name, weft_tensor *(*call)(void), double products, int workers)
 {
     static float c[SIDE * SIDE];

@@ -1,14 +1,14 @@
-/* Redistribution between four ranks of one process, against memcpy of the same bytes by as many threads as
- * there are workers. Two fields, for two meanings of "the same bytes" (256 MB is the whole tensor):
+/* Redistribution between four ranks of one process, relative to memcpy by as many threads as workers. Two
+ * ratios, whose bytes differ (256 MB is the whole tensor):
  *
- *   fraction_of_memcpy   what the plan moves: all boxes that targets take from sources, those from the same
- * rank included. S0->S1, S1->S0: 256 MB. S0->R: each of 4 ranks takes all, 1 GB. P->S0: of each element 4
- * addends are taken, 1 GB. P->R: that, and then S0->R, 2 GB. fraction_of_written  the target's shards: 256
- * MB, or 1 GB for R.
+ *   fraction_of_memcpy   bytes moved: all boxes that targets take from sources, also of the same rank.
+ *                        S0->S1, S1->S0: 256 MB. S0->R: each of 4 ranks takes all, 1 GB. P->S0: 4 addends of each
+ *                        element, 1 GB. P->R: P->S0 and S0->R, 2 GB.
+ *   fraction_of_written  bytes of the target's shards: 256 MB, or 1 GB for R.
  *
- * They differ where addends are reduced. memcpy reads and writes each byte; a sum of 4 reads 4 bytes for each
- * one it writes, 5 transfers where memcpy of what is written has 2. So a sum that uses memory as well as
- * memcpy has a fraction_of_written of 0.4, and a fraction_of_memcpy of 1.6. */
+ * They differ if addends are reduced. memcpy reads and writes each byte; a sum of 4 reads 4 bytes for each
+ * one written, 5 transfers instead of memcpy's 2 per written byte. So a sum that uses memory as well as
+ * memcpy does has fraction_of_written 0.4 and fraction_of_memcpy 1.6. */
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
@@ -58,11 +58,11 @@ static double run_weft(weft_tensor *source, weft_mesh *mesh, weft_placement to)
     return us;
 }
 
-/* `written` and `moved`: bytes, as above. */
+/* `written` and `moved`: bytes as above. */
 static void measure(const char *name, weft_tensor *source, weft_mesh *mesh, weft_placement to, size_t written,
                     size_t moved, int threads)
 {
-    size_t bytes = (size_t)1 << 28; /* copied; others are timed in proportion */
+    size_t bytes = (size_t)1 << 28; /* bytes copied; times for others are proportional */
     char *target = malloc(bytes), *origin = malloc(bytes);
     if (target == NULL || origin == NULL) {
         fprintf(stderr, "bench: no memory\n");
@@ -70,7 +70,7 @@ static void measure(const char *name, weft_tensor *source, weft_mesh *mesh, weft
     }
     memset(target, 1, bytes);
     memset(origin, 2, bytes);
-    run_weft(source, mesh, to); /* the plan and the buffers */
+    run_weft(source, mesh, to); /* warm-up: plan and buffers */
     double ours[BENCH_REPETITIONS], plain[BENCH_REPETITIONS];
     for (int i = 0; i < BENCH_REPETITIONS; i++) {
         ours[i] = run_weft(source, mesh, to);

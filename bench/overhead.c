@@ -1,10 +1,10 @@
-/* The cost of an operation beside its arithmetic: the sum of two tiny tensors on a mesh of one rank and of two,
- * and the same tasks submitted to StarPU by hand, alternating; the least of several runs counts, for others
- * that compute disturb it. Also the look-up of the layouts to work on, when they are known (checks of the inputs
- * included).
+/* The cost of an operation beside its arithmetic: the sum of two tiny tensors on meshes of one rank and of
+ * two, alternating with the same tasks submitted to StarPU directly. Takes the minimum over several runs,
+ * because other programs disturb. Also the time of a cache hit for the layouts of a call (with the checks
+ * of inputs).
  *
- *   us_per_op      microseconds from the first call until the last task has ended, for each call
- *   submit_us      of these, processor time of the thread that calls */
+ *   us_per_op      microseconds per call, from the first call to the end of the last task
+ *   submit_us      of these, processor time of the calling thread */
 #include <starpu.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@
 enum { OPERATIONS = 20000, ELEMENTS = 4, MAX_RANKS = 2 };
 
 typedef struct times {
-    double us, submit_us; /* of one operation */
+    double us, submit_us; /* per operation */
 } times;
 
 static double thread_us(void)
@@ -116,7 +116,7 @@ static const weft_operation *find_operation(const char *name)
     exit(1);
 }
 
-/* Nanoseconds; the call has been made before. */
+/* Nanoseconds of a repeated call. */
 static double time_hit(const weft_call *call)
 {
     enum { LOOKUPS = 200000 };
@@ -143,7 +143,7 @@ static void show_hit(const char *name, const weft_call *call)
            (unsigned long long)(weft_runtime.counters.dispatch_misses - misses));
 }
 
-/* Among as many other entries as a program with many layers and shapes leaves. */
+/* Among as many other entries as a program with many layers and shapes has. */
 static void show_hits(weft_mesh *mesh)
 {
     enum { OTHERS = 1000, SIDE = 2 * OTHERS };

@@ -1,15 +1,15 @@
 /* A tensor-parallel MLP block on hosts with links of their own (bench/cluster): all-gather of the rows,
- * product, gelu, product, reduce-scatter; how long it takes against computing alone and communicating alone.
- * The inner width is chosen so that computing takes as long as communicating, twice as long, and half as
+ * product, gelu, product, reduce-scatter; its time relative to computation alone and communication alone.
+ * The inner width is chosen so that computation takes as long as communication, twice as long, and half as
  * long.
  *
  *     bench-overlap [--repetitions N] [--ratio COMPUTING/COMMUNICATING | --inner WIDTH]
  *
- * Computing alone (comp_ms): the same products, of rows that every rank has already, whose sums are left as
- * they are. Communicating alone (comm_ms): the gather and the reduce-scatter of tensors that are there, at
- * once. Free (free_ms): the two of them together, without a dependency between them: more than the longer of
- * both, because moving bytes takes time of the cores that compute; what the dependencies cost is
- * step_over_free. Each ends with weft_wait(). */
+ * Computation alone (comp_ms): the same products on rows that every rank has already, whose addends stay.
+ * Communication alone (comm_ms): gather and reduce-scatter of existing tensors, at once. Free (free_ms):
+ * both together, without a dependency between them: more than the longer of both, because communication
+ * takes time of the cores that compute; step_over_free is the cost of dependencies. Each ends with
+ * weft_wait(). */
 #include <mpi.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ typedef struct block {
     weft_mesh *mesh;
     int64_t inner;
     weft_tensor *x;         /* TOKENS x WIDTH, by rows */
-    weft_tensor *gathered;  /* the same on every rank */
+    weft_tensor *gathered;  /* the same, replicated */
     weft_tensor *up, *down; /* WIDTH x inner by columns, inner x WIDTH by rows */
     weft_tensor *sums;      /* TOKENS x WIDTH, addends */
 } block;
@@ -73,7 +73,7 @@ static void step(const block *b)
     scatter(b, products(b, gather(b)));
 }
 
-/* Milliseconds on the slowest process. */
+/* Milliseconds, maximum over the processes. */
 static double run(void (*part)(const block *), const block *b)
 {
     weft_wait();
@@ -111,7 +111,7 @@ static void make_block(block *b, weft_mesh *mesh, int64_t inner)
     bench_check();
 }
 
-/* The inner width with which computing takes `ratio` times as long as communicating. */
+/* The inner width for which computation takes `ratio` times as long as communication. */
 static int64_t choose_inner(weft_mesh *mesh, double ratio)
 {
     enum { TRIAL = 1024 };

@@ -1,6 +1,6 @@
-/* The time that one rank takes to plan (which stages, and its boxes in all of them), and the most messages of
- * a rank, for several pairs of layouts, from 4 to 65,536 ranks: on a mesh of one dimension and on a square
- * one, with shapes that divide and that do not. No data: a fake world's sizes. */
+/* The time of one rank's planning (stages, and its boxes in them), and the maximum of a rank's messages,
+ * for several pairs of layouts, from 4 to 65,536 ranks: on one-dimensional and square meshes, with shapes
+ * that divide and that do not. No data: a fake world. */
 #include "bench.h"
 
 #include "plan/plan.h"
@@ -30,7 +30,7 @@ static double plan_once(weft_layout_table *table, const weft_topology *topology,
     return us;
 }
 
-/* Each time from an empty table of layouts on. */
+/* Each time from an empty table of layouts. */
 static void measure(int side, const pair *p, const int64_t shape[2])
 {
     int ranks = side * side;

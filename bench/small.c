@@ -1,5 +1,5 @@
-/* Many small all-reduces that are ready together: one tensor each, against as many MPI_Iallreduce, and
- * against weft without packing (WEFT_PACK_BYTES=0), in one run. One rank per process; for mpirun on one
+/* Many small all-reduces that are ready together, one tensor each, relative to as many MPI_Iallreduce, and
+ * to weft without packing (WEFT_PACK_BYTES=0), in one run. One rank per process; for mpirun on one
  * machine, or on hosts with links of their own (bench/cluster). */
 #include <mpi.h>
 #include <string.h>
@@ -15,15 +15,15 @@ typedef struct small_case {
     int tensors, elements; /* f32 */
 } small_case;
 
-/* What one way of doing it has taken. */
+/* Measurement of one variant. */
 typedef struct times {
     double us[BENCH_REPETITIONS];
-    int64_t messages; /* that one process has received */
+    int64_t messages; /* received by one process */
 } times;
 
 static float memory[2][MAX_TENSORS * 1024];
 
-/* From when all have arrived until the last has ended. */
+/* From the arrival of all processes to the end of the last. */
 static double slowest(double start)
 {
     double us = bench_now_us() - start, worst = 0;
@@ -60,7 +60,7 @@ static double run_weft(weft_tensor *sources[], int count)
     return us;
 }
 
-/* In a world of its own: whether messages are packed is decided when it starts. */
+/* In a world of its own: packing is decided at the start. */
 static double run_world(const small_case *c, const char *pack_bytes, int64_t *messages)
 {
     static weft_tensor *sources[MAX_TENSORS];
@@ -82,7 +82,7 @@ static double run_world(const small_case *c, const char *pack_bytes, int64_t *me
         weft_local_release(sources[i], 0);
     }
     weft_counters before, after;
-    for (int i = 0; i < 2; i++) { /* the plan, the buffers, the connections */
+    for (int i = 0; i < 2; i++) { /* warm-up: plan, buffers, connections */
         run_weft(sources, c->tensors);
     }
     weft_get_counters(&before);

@@ -1,9 +1,8 @@
-/* Redistribution between hosts against the link's own speed, and against the MPI collective that does the
- * same. One rank per process; to be run on hosts with links of their own (bench/cluster).
+/* Redistribution between hosts, relative to the link's speed, and to the equivalent MPI collective. One
+ * rank per process; for hosts with links of their own (bench/cluster).
  *
- * The line is the best that plain exchanges between neighbours moved in the same run: the link's rate less
- * its headers. The bytes are those of the plan's lower bound: what no algorithm undercuts on its busiest
- * rank. */
+ * The link's speed is the best that plain exchanges between neighbours reached in the same run: its rate
+ * without headers. The bytes are the plan's lower bound: no algorithm moves fewer on its busiest rank. */
 #include <mpi.h>
 #include <string.h>
 
@@ -24,14 +23,14 @@ typedef struct peers {
 typedef struct wire_case {
     const char *name;
     weft_placement from, to;
-    double bytes; /* the lower bound */
+    double bytes; /* lower bound */
     void (*collective)(const peers *p);
 } wire_case;
 
 /* ---- what MPI offers for the same ---------------------------------------------------------------------- */
 
-/* Every process sends to the next and receives from the one before, in pieces that MPI sends without asking
- * first, few at a time: what this MPI gets out of the link at best. */
+/* Every process sends to the next and receives from the previous one, in eager messages, few at a time:
+ * the best rate of this MPI on the link. */
 static void plain_exchange(const peers *p)
 {
     enum { PIECE = 48 * 1024, WINDOW = 5 };
@@ -98,7 +97,7 @@ static void reduce_scatter(const peers *p)
 
 /* ---- measuring ----------------------------------------------------------------------------------------- */
 
-/* From when all have arrived until the last has ended. */
+/* From the arrival of all processes to the end of the last. */
 static double slowest(double start)
 {
     double us = bench_now_us() - start, worst = 0;
@@ -138,12 +137,12 @@ static weft_tensor *make_source(weft_mesh *mesh, weft_placement from)
     return source;
 }
 
-/* *line: the best rate of plain exchanges so far, bytes per us = MB/s. */
+/* line: the best rate of plain exchanges so far, bytes per us = MB/s. */
 static void measure(const wire_case *c, weft_mesh *mesh, const peers *p, double *line)
 {
     weft_scope_open();
     weft_tensor *source = make_source(mesh, c->from);
-    run_weft(source, mesh, c->to); /* the plan, the buffers, the connections */
+    run_weft(source, mesh, c->to); /* warm-up: plan, buffers, connections */
     run_mpi(c->collective, p);
     double ours[BENCH_REPETITIONS], theirs[BENCH_REPETITIONS];
     for (int i = 0; i < BENCH_REPETITIONS; i++) {

@@ -1,17 +1,16 @@
 /* A next-character model, trained on a mesh of dp x tp ranks.
  *
- *     x    = table[the 16 characters before]     [B, 16 E]
+ *     x    = table[the previous 16 characters]   [B, 16 E]
  *     h1   = x W1 + b1         a1 = gelu(h1)     [B, H]
  *     h2   = a1 W2 + b2        a2 = gelu(h2)     [B, H]
  *     z    = a2 W3 + b3                          [B, V]
- *     loss = cross_entropy(z, the character that follows)
+ *     loss = cross_entropy(z, the next character)
  *
- * dp splits the rows of the batch. tp splits the hidden layer between the first two products: W1 by columns,
- * W2 by rows, so that what lies between them needs no communication and one sum over tp follows W2 (the pair
- * of Megatron-LM).
+ * dp shards the rows of the batch. tp shards the hidden layer between the first two products: W1 by
+ * columns, W2 by rows, so that one sum over tp after W2 is the only communication (as in Megatron-LM).
  *
- * Nothing below waits, but for the loss, which is read some steps after its own. Until then the program goes
- * on handing over work, and a sum over ranks that has not ended holds up only what needs it. */
+ * Only reading a loss waits, some steps after its own. Until then the program keeps submitting, and an
+ * unfinished sum over ranks delays only the tasks that need it. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,12 +22,12 @@
 #include "text.h"
 
 enum {
-    CONTEXT = 16,  /* characters that the model sees */
-    IN_FLIGHT = 8, /* steps that may be unfinished: enough to keep the ranks busy, few enough for memory */
+    CONTEXT = 16,  /* characters of context */
+    IN_FLIGHT = 8, /* submitted steps that may be unfinished: keeps the ranks busy within limited memory */
     MAX_RANKS = 64 * 64
 };
 
-/* Where tensors lie on the mesh [dp, tp]. */
+/* Placements on the mesh [dp, tp]. */
 #define R                                                                                                    \
     {                                                                                                        \
         .kind = WEFT_REPLICATE                                                                               \
@@ -44,7 +43,7 @@ static const weft_placement columns_on_tp[2] = { R, S(1) };
 
 /* ---- the model ----------------------------------------------------------------------------------------- */
 
-/* For profiles: docs/profiling.md. */
+/* For profiles, see docs/profiling.md. */
 typedef struct layer_names {
     const char *weight, *bias, *weight_gradient, *bias_gradient;
 } layer_names;
@@ -59,7 +58,7 @@ typedef struct model {
     layer first, second, last;
 } model;
 
-/* Normal values of mean 0; they depend on the seed and on the order of these calls, not on the mesh. */
+/* Normal values of mean 0; they depend on the seed and on the order of calls, not on the mesh. */
 static weft_tensor *normal(const options *o, int64_t rows, int64_t columns, double deviation,
                            const weft_placement *where)
 {
@@ -100,7 +99,7 @@ static int64_t model_parameters(const options *o)
            (o->hidden + 1) * NUM_SYMBOLS;
 }
 
-/* What the forward pass leaves for the backward pass. */
+/* Values of the forward pass for the backward pass. */
 typedef struct pass {
     weft_tensor *x, *h1, *a1, *h2, *a2, *z;
 } pass;
@@ -112,7 +111,7 @@ static pass forward(const model *m, weft_tensor *context)
     p.x = weft_reshape(weft_embedding(m->table, context), 2, (int64_t[]){ -1, CONTEXT * embed });
     p.h1 = weft_add(weft_matmul(p.x, m->first.weight), m->first.bias);
     p.a1 = weft_gelu(p.h1);
-    /* Each rank along tp has the product with its rows of W2, an addend: the bias comes after their sum. */
+    /* Partial on tp: each rank has the product with its rows of W2. The bias is added after their sum. */
     weft_tensor *addends = weft_matmul(p.a1, m->second.weight);
     p.h2 = weft_add(weft_redistribute(addends, NULL, rows_on_dp), m->second.bias);
     p.a2 = weft_gelu(p.h2);
@@ -120,17 +119,17 @@ static pass forward(const model *m, weft_tensor *context)
     return p;
 }
 
-/* One step down the slope. The gradient is Partial on dp, each rank having seen its rows of the batch; the
- * parameter keeps its layout, so the sum over dp happens here, under whatever part of the backward pass is
- * still to come. */
+/* A step of gradient descent. The gradient is Partial on dp, because each rank has its rows of the batch;
+ * the parameter keeps its layout, so the sum over dp happens here, overlapped with the rest of the
+ * backward pass. */
 static void descend(weft_tensor *parameter, weft_tensor *gradient, const char *name, double rate)
 {
     weft_tensor_set_name(gradient, name);
     weft_add_inplace(parameter, gradient, -rate);
 }
 
-/* From the gradient of x W + b to that of x; W and b take their step on the way. The gradient of W comes
- * first, so that the ranks sum it while they compute that of x, which needs W as it was. */
+/* From the gradient of x W + b to that of x, updating W and b. The gradient of W comes first, so that its
+ * sum over ranks overlaps with computing that of x, which needs the former W. */
 static weft_tensor *layer_backward(const layer *l, weft_tensor *x, weft_tensor *gradient, double rate)
 {
     weft_tensor *of_weight = weft_matmul_ex(x, true, gradient, false);
@@ -152,8 +151,8 @@ static void backward(const model *m, const pass *p, weft_tensor *context, weft_t
 
 /* ---- training ------------------------------------------------------------------------------------------ */
 
-/* Symbols as a tensor whose rows lie on dp. Every process has all rows, and copies from them those of each
- * rank that it hosts. */
+/* Symbols as a tensor sharded by rows on dp. Every process has all rows, and copies those of its hosted
+ * ranks. */
 static weft_tensor *rows_of(int32_t *symbols, int ndim, const int64_t shape[])
 {
     int64_t width = ndim == 2 ? shape[1] : 1, offset[2], extent[2];
@@ -165,7 +164,7 @@ static weft_tensor *rows_of(int32_t *symbols, int ndim, const int64_t shape[])
     return weft_from_local(WEFT_I32, ndim, shape, locals, NULL, rows_on_dp, WEFT_COPY);
 }
 
-/* Places in the text, at random: CONTEXT symbols from each, and the one that follows. */
+/* Random positions of the text: CONTEXT symbols from each, and the next one. */
 static void draw_batch(dice *d, const text *t, int64_t batch, int32_t context[], int32_t next[])
 {
     for (int64_t row = 0; row < batch; row++) {
@@ -177,7 +176,7 @@ static void draw_batch(dice *d, const text *t, int64_t batch, int32_t context[],
     }
 }
 
-/* Hands over one step; the loss comes later, to every rank. It is the caller's to release. */
+/* Submits one step. The loss, Replicate, is the caller's to release. */
 static weft_tensor *train_step(const model *m, const options *o, int32_t context_symbols[],
                                int32_t next_symbols[])
 {
@@ -204,7 +203,7 @@ static double read_loss(weft_tensor *loss)
     return wide ? as_f64 : as_f32;
 }
 
-/* Fills losses[steps]. False: an error, which weft keeps. */
+/* Fills losses[steps]. False: an error, kept by weft. */
 static bool train(const model *m, const options *o, const text *t, dice *d, double losses[])
 {
     int32_t *context = malloc((size_t)(o->batch * CONTEXT) * sizeof(int32_t));
@@ -213,7 +212,7 @@ static bool train(const model *m, const options *o, const text *t, dice *d, doub
     progress line = progress_start(o->steps, weft_process_index() == 0);
     weft_tensor *pending[IN_FLIGHT];
     for (int64_t step = 0; good && step < o->steps + IN_FLIGHT; step++) {
-        int64_t read = step - IN_FLIGHT; /* the step whose loss should be there by now */
+        int64_t read = step - IN_FLIGHT; /* the step whose loss is read now */
         if (read >= 0 && read < o->steps) {
             losses[read] = read_loss(pending[read % IN_FLIGHT]);
             progress_update(&line, read + 1, losses[read]);
@@ -233,8 +232,8 @@ static bool train(const model *m, const options *o, const text *t, dice *d, doub
 
 /* ---- writing ------------------------------------------------------------------------------------------- */
 
-/* BLOCKS: the model's word on what follows, NUM_SYMBOLS logits on every process. The batch has one row: all
- * but the first rank of dp have none. */
+/* BLOCKS: the logits of the next character, NUM_SYMBOLS on every process. The batch has one row: only the
+ * first rank of dp has it. */
 static void predict(const model *m, int32_t context[], double logits[])
 {
     weft_scope_open();
@@ -251,7 +250,7 @@ static void predict(const model *m, int32_t context[], double logits[])
     weft_scope_close();
 }
 
-/* Goes on from a random place of the text. */
+/* Continues from a random position of the text. */
 static bool write_sample(const model *m, const options *o, const text *t, dice *d)
 {
     bool speak = weft_process_index() == 0;
@@ -285,8 +284,8 @@ static bool write_sample(const model *m, const options *o, const text *t, dice *
 
 /* ---- the report ---------------------------------------------------------------------------------------- */
 
-/* Tasks, transfers and bytes of all processes: a tensor with one row per rank, in which a process fills the
- * row of its first rank. */
+/* Tasks, transfers and bytes of all processes: a tensor with one row per rank, in which a process fills
+ * the row of its first rank. */
 static bool count_work(int64_t totals[3])
 {
     int64_t ranks = weft_world_size();
@@ -316,7 +315,7 @@ static bool count_work(int64_t totals[3])
     return status == WEFT_OK;
 }
 
-/* The mean of the last tenth of the steps, but at most 50 of them: one batch alone says little. */
+/* The mean of the last tenth of the steps, at most 50: a single batch varies. */
 static double last_loss(int64_t steps, const double losses[])
 {
     int64_t n = steps / 10 < 1 ? 1 : steps / 10 > 50 ? 50 : steps / 10;
@@ -381,7 +380,7 @@ static bool run(const options *o, const text *t, double losses[])
 {
     model m = model_new(o);
     dice d = { o->seed };
-    weft_wait(); /* so that the clock sees nothing but steps */
+    weft_wait(); /* the clock measures steps only */
     double start = seconds_now();
     if (!train(&m, o, t, &d, losses)) {
         return false;
@@ -406,7 +405,7 @@ int main(int argc, char *argv[])
         return code;
     }
     weft_config config = WEFT_CONFIG_DEFAULT;
-    config.ranks = (int)(o.dp * o.tp); /* spread over however many processes there are */
+    config.ranks = (int)(o.dp * o.tp); /* spread over the processes */
     config.seed = o.seed;
     if (weft_init(&config) != WEFT_OK) {
         return fail();

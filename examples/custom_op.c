@@ -1,17 +1,17 @@
-/* Operations of one's own: heat spreads over a plate, step by step.
+/* Operations of the program's own: heat spreads over a plate, step by step.
  *
  *     custom_op [STEPS]        alone, or under mpirun with any number of processes
  *
- * The plate is a tensor [BLOCKS, ROWS, WIDTH]: blocks of rows, of which each rank has some. A step needs the
- * rows above and below each block. Three operations, each with its rule:
+ * The plate is a tensor [BLOCKS, ROWS, WIDTH], sharded by blocks of rows. A step needs the rows above and
+ * below each block. Three operations, each with its rule:
  *
- *   edge   "b[m][w]->b[w]"              a row of each block, the first or the last one: nothing moves
+ *   edge   "b[m][w]->b[w]"              a row of each block, the first or the last one: no communication
  *   shift  "[b][w]->c[w]"               the same rows, each given to the next block: all blocks' edges are
- *                                       gathered, which is BLOCKS rows, not the plate
- *   heat   "b[m][w],b[w],b[w]->b[m][w]" the mean of the four neighbours: nothing moves
+ *                                       gathered, BLOCKS rows, not the plate
+ *   heat   "b[m][w],b[w],b[w]->b[m][w]" the mean of the four neighbours: no communication
  *
- * Every rank computes what it has in the same way however many there are, so the output is the same, bit for
- * bit. */
+ * The output is the same bit for bit on any number of ranks, because every rank computes its part in the
+ * same way. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ enum { BLOCKS = 8, ROWS = 16, WIDTH = 64 };
 
 /* ---- kernels ------------------------------------------------------------------------------------------- */
 
-/* numbers[0]: which row of each block. A block is one "row" of the view: row_elements are ROWS * WIDTH. */
+/* numbers[0]: the row in each block. A block is one "row" of the view: row_elements is ROWS * WIDTH. */
 static void edge_kernel(const weft_kernel_call *call)
 {
     const weft_view *plate = &call->inputs[0];
@@ -35,8 +35,7 @@ static void edge_kernel(const weft_kernel_call *call)
 }
 
 /* numbers[0]: 1 gives each block the row of the block above it, -1 of the block below. scalars[0]: the
- * temperature outside, where there is no such block. The output's rows have global numbers, of which the rank
- * has some. */
+ * temperature outside the plate. The view's row numbers are global. */
 static void shift_kernel(const weft_kernel_call *call)
 {
     const weft_view *rows = &call->inputs[0], *out = &call->output;
@@ -54,7 +53,7 @@ static void shift_kernel(const weft_kernel_call *call)
     }
 }
 
-/* One row from those above and below it; scalars[0]: the temperature outside. */
+/* One row from those above and below it; scalars[0]: the temperature outside the plate. */
 static void heat_row(float *out, const float *up, const float *row, const float *down, int64_t width,
                      float outside)
 {
@@ -105,7 +104,7 @@ static operations register_operations(void)
     return all;
 }
 
-/* The row that borders each block, from the block above it (`from` 1) or below it (-1). */
+/* The row next to each block, of the block above it (`from` 1) or below it (-1). */
 static weft_tensor *border(const operations *all, weft_tensor *plate, int64_t from, double outside)
 {
     weft_tensor *edges =
@@ -142,7 +141,7 @@ static weft_tensor *simulate(int steps)
             weft_scope_keep(next);
         }
         weft_scope_close();
-        weft_tensor_release(plate); /* tasks that still read it keep its memory */
+        weft_tensor_release(plate); /* memory stays until tasks have read it */
         plate = next;
     }
     return plate;

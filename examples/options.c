@@ -70,7 +70,7 @@ static bool read_positive(const char *text, double *value)
 /* "2x2": exactly two sizes. */
 static bool read_mesh(const char *text, int64_t *dp, int64_t *tp)
 {
-    enum { MOST = 64 }; /* of each: they share one machine when there is no mpirun */
+    enum { MOST = 64 }; /* limit of each size: without mpirun all share one machine */
     const char *cross = strchr(text, 'x');
     char first[8] = "";
     if (cross == NULL || cross == text || (size_t)(cross - text) >= sizeof(first)) {
@@ -149,7 +149,7 @@ int options_read(options *o, int argc, char *argv[])
             return 0;
         }
         if (which == '?') {
-            return 2; /* getopt has said why */
+            return 2; /* getopt has printed a message */
         }
         if (!read_option(o, which, optarg)) {
             fprintf(stderr, "%s: --%s cannot be \"%s\" (see --help)\n", argv[0], long_options[place].name,

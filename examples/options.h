@@ -20,8 +20,8 @@ typedef struct options {
     const char *curve; /* file for the losses; NULL: none */
 } options;
 
-/* Reads the arguments into *o, which gets the defaults first. Returns -1 to go on; else the exit code: 0
- * after --help, 2 after a message on an argument that cannot be used. */
+/* Reads the arguments into *o, beginning with defaults. Returns -1 to continue; else the exit status: 0
+ * after --help, 2 after a message on an invalid argument. */
 int options_read(options *o, int argc, char *argv[]);
 
 #endif

@@ -20,7 +20,7 @@ void progress_update(progress *p, int64_t done, double loss)
 {
     double now = seconds_now(), elapsed = now - p->started;
     if (!p->shown || now - p->printed < 0.1) {
-        return; /* ten lines a second are as many as an eye follows */
+        return; /* at most ten lines a second */
     }
     p->printed = now;
     double rate = (double)done / elapsed;
@@ -48,10 +48,10 @@ static double column_mean(int64_t n, const double values[], int column, int colu
     return sum / (double)(last - first);
 }
 
-/* How much of the cell at (row, column) lies under the curve, in eighths; rows count from the bottom. */
+/* The part of the cell at (row, column) under the curve, in eighths; rows count from the bottom. */
 static int cell_eighths(double column_height, int row)
 {
-    double filled = fmin(fmax(column_height - row, 0), 1); /* fmax also makes a 0 of what is no number */
+    double filled = fmin(fmax(column_height - row, 0), 1); /* fmax also turns NaN into 0 */
     return (int)lround(8 * filled);
 }
 
@@ -65,7 +65,7 @@ void chart_print(FILE *file, int64_t n, const double values[], int width, int he
     }
     for (int row = height - 1; row >= 0; row--) {
         fprintf(file, "  %5.2f │", top * (row + 1) / height);
-        int blanks = 0; /* printed only before something else */
+        int blanks = 0; /* printed only before other characters */
         for (int column = 0; column < columns; column++) {
             int filled = cell_eighths(column_mean(n, values, column, columns) / top * height, row);
             if (filled == 0) {

@@ -1,4 +1,4 @@
-/* What a person sees while a program runs, and after: a progress line and a small chart. */
+/* Output on a terminal: a progress line and a small chart. */
 #ifndef CHAR_LM_TERMINAL_H
 #define CHAR_LM_TERMINAL_H
 
@@ -6,10 +6,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Seconds on a clock that only goes forward. */
+/* Seconds of a monotonic clock. */
 double seconds_now(void);
 
-/* One line on standard error that is rewritten in place; silent where that is no terminal. */
+/* One line on standard error, rewritten in place; silent unless that is a terminal. */
 typedef struct progress {
     bool shown;
     int64_t steps;
@@ -17,13 +17,13 @@ typedef struct progress {
 } progress;
 
 progress progress_start(int64_t steps, bool shown);
-/* `done` steps are known to have ended, the last with this loss. */
+/* `done` steps have ended, the last with this loss. */
 void progress_update(progress *p, int64_t done, double loss);
 /* Removes the line. */
 void progress_end(progress *p);
 
-/* A curve of n values over their number, in block characters: at most `width` columns, `height` rows, as fine
- * as an eighth of a row. The bottom is 0; values must not be negative. */
+/* A curve of n values in block characters: at most `width` columns and `height` rows, in eighths of a row.
+ * The bottom is 0; values must not be negative. */
 void chart_print(FILE *file, int64_t n, const double values[], int width, int height);
 
 #endif

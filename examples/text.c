@@ -36,7 +36,7 @@ static bool append(text *t, int64_t *capacity, int32_t symbol)
     return true;
 }
 
-/* NULL, or what went wrong. */
+/* NULL, or an error message. */
 static const char *read_symbols(text *t, const char *path)
 {
     FILE *file = fopen(path, "rb");
@@ -92,7 +92,7 @@ static uint64_t dice_next(dice *d)
 
 int64_t dice_below(dice *d, int64_t sides)
 {
-    /* The remainder favours small numbers by sides / 2^64: nothing. */
+    /* The remainder favours small numbers by a negligible sides / 2^64. */
     return (int64_t)(dice_next(d) % (uint64_t)sides);
 }
 

@@ -1,4 +1,4 @@
-/* A text as numbers, and random numbers that are the same on every process. */
+/* Text as numbers, and random numbers that are equal on every process. */
 #ifndef CHAR_LM_TEXT_H
 #define CHAR_LM_TEXT_H
 
@@ -13,16 +13,15 @@ typedef struct text {
     int64_t count;
 } text;
 
-/* Reads a whole file; a byte that is neither printable ASCII nor a newline counts as a space. False after a
- * message on standard error (if `speak`): the file cannot be read, or has less than `least` characters. */
+/* Reads a whole file; bytes that are neither printable ASCII nor newlines become spaces. False: cannot be
+ * read, or fewer than `least` characters; with `speak` after a message on standard error. */
 bool text_load(text *t, const char *path, int64_t least, bool speak);
 void text_free(text *t);
 
-/* The character that a symbol stands for. */
+/* The character of a symbol. */
 char text_character(int64_t symbol);
 
-/* A generator of the program's own (SplitMix64): every process that starts with the same seed draws the same
- * numbers. */
+/* A generator of the program's own (SplitMix64): processes with the same seed draw the same numbers. */
 typedef struct dice {
     uint64_t state;
 } dice;

@@ -1,5 +1,5 @@
-/* Prints the operations of the library whose rules do not depend on the call, as initialisers of weft_operation without
- * tasks. Run by the build: weft-plan knows them by name, and links nothing but the pure library. */
+/* Prints the library's operations with call-independent rules as initialisers of weft_operation, without
+ * tasks. Run by the build: weft-plan contains them, and links only the pure library. */
 #include <stdio.h>
 
 #include "ops/ops.h"

@@ -1,4 +1,4 @@
-/* weft-machine: what weft takes this machine for. */
+/* weft-machine: prints weft's figures of this machine. */
 #include <stdio.h>
 #include <string.h>
 

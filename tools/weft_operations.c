@@ -1,5 +1,5 @@
-/* weft-operations: the table of docs/operations.md, from the registry of operations. Looks inside the
- * library. */
+/* weft-operations: prints the table of docs/operations.md from the registry of operations. Uses the
+ * library's internals. */
 #include <stdio.h>
 
 #include "ops/ops.h"
@@ -67,7 +67,7 @@ static const char *output_text(weft_output_type type)
     return "of input 0";
 }
 
-/* As many as the rule has; operations that choose their layouts themselves have one. */
+/* By the rule; operations that choose their own layouts have one. */
 static int outputs_of(const weft_operation *operation)
 {
     weft_rule rule;
@@ -75,7 +75,7 @@ static int outputs_of(const weft_operation *operation)
     return text != NULL && weft_rule_parse(text, &rule, NULL, 0) == WEFT_OK ? rule.num_outputs : 1;
 }
 
-/* "" of one output that is new; else the inputs that are changed. */
+/* "": one new output; else the inputs changed in place. */
 static void print_targets(const weft_operation *operation, int num_outputs)
 {
     const char *before = num_outputs == 1 ? "" : ": ";
@@ -98,7 +98,7 @@ static void print_outputs(const weft_operation *operation, int num_outputs)
     }
 }
 
-/* What passes through unreduced. */
+/* The Partial placements that pass through. */
 static void print_linear(const weft_operation *operation)
 {
     const weft_linearity *linear = &operation->outputs[0].linear;

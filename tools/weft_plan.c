@@ -1,5 +1,6 @@
-/* weft-plan: shows how a tensor gets from one layout to another; with --op, how a call is shared out. Needs no MPI and
- * no StarPU and allocates no tensor: the world is fake, as many ranks as the meshes need. */
+/* weft-plan: shows the redistribution from one layout to another; with --op, the sharding of a call. Needs
+ * neither MPI nor StarPU and allocates no tensor: the world is fake, with as many ranks as the meshes
+ * need. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 
 #include "weft_plan.h"
 
-/* Boxes of one list that the page shows before it says how many more there are. */
+/* Number of boxes in a list before the rest is only counted. */
 enum { SHOWN_BOXES = 20 };
 
 static const char usage[] =
@@ -47,11 +48,11 @@ static const char usage[] =
 
 typedef struct options {
     const char *mesh, *to_mesh, *shape, *dtype, *from, *to, *rank, *local_ranks, *algorithm;
-    plan_op_options op; /* without those of both */
+    plan_op_options op; /* options of --op alone */
     bool json;
 } options;
 
-/* What the options say. The meshes are one and the same where they are equal. */
+/* Parsed options. Equal meshes are the same mesh. */
 typedef struct request {
     weft_mesh_impl *mesh, *to_mesh;
     plan_sizes shape;
@@ -70,7 +71,7 @@ static void add_input(plan_op_options *op, const char *text)
     op->inputs[op->num_inputs++] = text;
 }
 
-/* Options that are given without the one that they belong to, or missing. */
+/* Checks that options that belong together are given together. */
 static void check_options(const options *given)
 {
     const plan_op_options *op = &given->op;
@@ -124,7 +125,7 @@ static options read_options(int argc, char **argv)
         } else if (option == INPUT) {
             add_input(&given.op, optarg);
         } else if (option == '?') {
-            exit(2); /* getopt_long() has named it */
+            exit(2); /* getopt_long() has printed a message */
         } else {
             *texts[option - FIRST].text = optarg;
         }
@@ -169,17 +170,17 @@ static void request_free(request *r)
 
 /* ---- planning ------------------------------------------------------------------------------------------ */
 
-/* What the rank moves in one stage. */
+/* The rank's transfers in one stage. */
 typedef struct stage_moves {
     weft_transfers receives, sends;
 } stage_moves;
 
-/* One rank's whole plan. */
+/* The plan of one rank. */
 typedef struct rank_plan {
     weft_layout_table *table;
     weft_plan plan;
     stage_moves stages[WEFT_MAX_STAGES];
-    double us; /* that the plan and the rank's moves took */
+    double us; /* time of the plan and of the rank's transfers */
 } rank_plan;
 
 static double now_us(void)
@@ -245,7 +246,7 @@ static int by_value(const void *a, const void *b)
     return p < q ? -1 : p > q;
 }
 
-/* The median of several, each from an empty table of layouts on. */
+/* Median of several runs, each from an empty table of layouts. */
 static double median_plan_us(const request *r)
 {
     enum { TIMES = 9 };
@@ -350,7 +351,7 @@ static void print_json_sizes(const char *name, int count, const int64_t items[])
     printf("]");
 }
 
-/* All receives, or all sends, of the rank: stages are counted from 0. */
+/* The rank's receives, or sends, in all stages (counted from 0). */
 static void print_json_moves(const request *r, const rank_plan *p, const char *name, bool receives)
 {
     printf(",\n  \"%s\": [", name);

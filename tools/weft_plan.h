@@ -1,4 +1,4 @@
-/* tools: what the files of weft-plan share. */
+/* tools: shared by the files of weft-plan. */
 #ifndef WEFT_TOOLS_PLAN_H
 #define WEFT_TOOLS_PLAN_H
 
@@ -6,7 +6,7 @@
 
 enum { PLAN_MAX_RANKS = 1 << 20, PLAN_MAX_INPUTS = WEFT_MAX_INPUTS };
 
-/* Says what is wrong with an option, and ends with status 2. */
+/* Prints a message on an option, and exits with status 2. */
 WEFT_PRINTF(2, 3)
 _Noreturn void plan_refuse(const char *option, const char *text, ...);
 _Noreturn void plan_out_of_memory(void);
@@ -30,7 +30,7 @@ weft_topology plan_make_topology(int64_t num_ranks, int64_t local_ranks);
 
 /* ---- operations (weft_plan_op.c) ------------------------------------------------------------------------ */
 
-/* The options of an explanation, as they were given; NULL: not given. */
+/* Options of --op, unparsed; NULL: not given. */
 typedef struct plan_op_options {
     const char *op, *mesh, *local_ranks, *algorithm, *sizes, *leading, *rule, *type, *linear;
     const char *inputs[PLAN_MAX_INPUTS + 1];

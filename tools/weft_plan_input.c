@@ -1,4 +1,4 @@
-/* Options of weft-plan, read. */
+/* Parsing of weft-plan's options. */
 #include "weft_plan.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ _Noreturn void plan_out_of_memory(void)
     exit(1);
 }
 
-/* A whole number from `least` to `most`; *end is where it stops. */
+/* An integer from `least` to `most`; *end: behind it. */
 static int64_t read_number(const char *option, const char *text, int64_t least, int64_t most, char **end)
 {
     errno = 0;

@@ -1,24 +1,24 @@
-/* weft-plan --op: explains a call: the combinations of strategies that its rule allows, with their predicted costs, the
- * one that is chosen and why, and how the inputs get there. */
+/* weft-plan --op: explains a call: the combinations of strategies that its rule allows, their predicted
+ * costs, the chosen one and why, and the inputs' redistributions. */
 #include "weft_plan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The operations of the library whose rules do not depend on the call: weft_operation_table's output. */
+/* The library's operations with call-independent rules: output of weft_operation_table. */
 static const weft_operation named_operations[] = {
 #include "operation_table.inc"
     { .name = NULL },
 };
 
-/* Combinations that the page shows before it says how many more there are. */
+/* Number of combinations before the rest is only counted. */
 enum { SHOWN_COMBINATIONS = 12 };
 
 typedef struct explanation {
     const plan_op_options *options;
     weft_operation operation;
-    char names[PLAN_MAX_INPUTS][24]; /* of the inputs of a rule */
+    char names[PLAN_MAX_INPUTS][24]; /* names of a rule's inputs */
     weft_attributes attributes;
     weft_mesh_impl *mesh;
     weft_topology topology;
@@ -28,10 +28,10 @@ typedef struct explanation {
     weft_call_layouts call;
     weft_sharding sharding;
     weft_search_record record;
-    bool fits; /* no input had to move: combinations that move one were not compared */
+    bool fits; /* no redistribution needed: combinations with one were not compared */
 } explanation;
 
-/* How an input gets to the layout that is chosen. */
+/* The redistribution of an input to the chosen layout. */
 typedef struct redistribution {
     weft_plan plan;
     weft_plan_statistics statistics;
@@ -79,7 +79,7 @@ static weft_rule parse_rule(const char *text)
     return rule;
 }
 
-/* An operation that takes inputs of any types. */
+/* An operation with inputs of any types. */
 static void operation_of_rule(explanation *e)
 {
     const plan_op_options *options = e->options;
@@ -94,7 +94,7 @@ static void operation_of_rule(explanation *e)
     }
 }
 
-/* The first rule of as many inputs as are given, unless --rule says which. */
+/* The first rule with the given number of inputs, unless --rule selects one. */
 static int find_rule(const explanation *e)
 {
     const char *const *rules = e->operation.rules;
@@ -239,7 +239,7 @@ static weft_sharding search(explanation *e, weft_search_record *record)
     return sharding;
 }
 
-/* In the order of preference: cost, inputs that move, work, and the order in which they were found. */
+/* Order of preference: cost, number of redistributed inputs, work, order of search. */
 static int by_preference(const void *a, const void *b)
 {
     const weft_considered *p = *(const weft_considered *const *)a, *q = *(const weft_considered *const *)b;
