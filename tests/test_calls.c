@@ -313,6 +313,51 @@ static void test_recorder_takes_over(void **state)
     stop();
 }
 
+/* Asks for all outputs of each call. */
+typedef struct asker {
+    weft_recorder recorder;
+    weft_tensor *second; /* of the last call */
+} asker;
+
+static bool ask_for_all(weft_recorder *self, const weft_call *call, int num_outputs, weft_tensor *outputs[],
+                        weft_status *status)
+{
+    if (call->operation == NULL || call->attributes.omitted == 0) {
+        return false;
+    }
+    weft_call whole = *call;
+    whole.attributes.omitted = 0;
+    *status = weft_invoke(&whole, outputs);
+    ((asker *)self)->second = outputs[num_outputs - 1];
+    return true;
+}
+
+/* Outputs that the program does not ask for are not computed; a recorder may ask for them. */
+static void test_outputs_asked_for(void **state)
+{
+    (void)state;
+    start(2, weft_shard(0));
+    weft_counters before, now;
+    weft_get_counters(&before);
+    weft_tensor *values = weft_sort(things.tensor, 1, false, NULL), *indices, *asked;
+    weft_get_counters(&now);
+    assert_int_equal(now.buffers_created + now.buffers_reused, before.buffers_created + before.buffers_reused + 2);
+    assert_same_bits("weft_sort", weft_sort(things.tensor, 1, false, &indices), values);
+    asker a = { .recorder = { .begin = ask_for_all } };
+    weft_recorder_install(&a.recorder);
+    assert_same_bits("weft_sort", weft_sort(things.tensor, 1, false, NULL), values);
+    asked = a.second;
+    a.second = NULL;
+    assert_non_null(weft_max_with_indices(things.tensor, 0, false, NULL));
+    assert_non_null(a.second);
+    a.second = NULL;
+    assert_non_null(weft_dropout(things.tensor, 0.5, true, NULL));
+    assert_non_null(a.second);
+    weft_recorder_remove(&a.recorder);
+    assert_same_bits("weft_sort", asked, indices);
+    stop();
+}
+
 /* ---- composites ----------------------------------------------------------------------------------------- */
 
 static void test_expansions_are_kept(void **state)
@@ -421,6 +466,7 @@ int main(void)
         cmocka_unit_test(test_every_call_is_told_once),
         cmocka_unit_test(test_every_call_on_two_ranks),
         cmocka_unit_test(test_recorder_takes_over),
+        cmocka_unit_test(test_outputs_asked_for),
         cmocka_unit_test(test_expansions_are_kept),
         cmocka_unit_test(test_long_lists),
         cmocka_unit_test(test_accepted_before_anything_happens),

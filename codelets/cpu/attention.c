@@ -102,15 +102,14 @@ char *weft_attention_row(const job *j, const weft_view *view, int64_t row, int64
     if (dims == 0) {
         return weft_view_row(view, row, together);
     }
-    int64_t place = 0, first = 0;
+    int64_t place = row * view->strides[dims], first = 0;
     for (int d = 0; d < dims; d++) {
         int own = j->batch_dims - dims + d;
         int64_t local = local_index(j, view, d, own, j->index[own]);
         first = d == 0 ? local : first;
-        place = d == 0 ? 0 : place * view->extent[d] + local;
+        place += d == 0 ? 0 : local * view->strides[d];
     }
     *together = view->extent[dims] - row;
-    place = (place * view->extent[dims] + row) * view->extent[dims + 1];
     return (char *)weft_view_row(view, first, NULL) + place * (int64_t)weft_dtype_size(view->dtype);
 }
 

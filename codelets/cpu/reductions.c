@@ -473,6 +473,9 @@ static void with_indices(const weft_kernel_call *call, weft_kernel extreme)
     weft_kernel_call own = *call;
     own.num_outputs = 1;
     extreme(&own);
+    if (call->num_outputs == 1) {
+        return; /* its place is not asked for */
+    }
     own.num_inputs = 2;
     own.inputs[1] = call->outputs[0];
     own.outputs[0] = call->outputs[1];

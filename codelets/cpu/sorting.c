@@ -190,11 +190,11 @@ static void store_zeros(const weft_view *out)
     }
 }
 
-/* `values`: receives the values; may be NULL. */
+/* Where values and places go: one of them may be NULL. */
 static void sort_lines(const weft_kernel_call *call, const weft_view *values, const weft_view *places)
 {
     int dim = (int)call->numbers[0];
-    weft_lines in = weft_lines_of(&call->inputs[0], dim), out = weft_lines_of(places, dim);
+    weft_lines in = weft_lines_of(&call->inputs[0], dim), out = weft_lines_of(values != NULL ? values : places, dim);
     uint64_t flip = call->numbers[1] != 0 ? UINT64_MAX : 0;
     entry *entries = malloc(2 * (size_t)in.length * sizeof(*entries));
     if (entries == NULL) {
@@ -208,10 +208,12 @@ static void sort_lines(const weft_kernel_call *call, const weft_view *values, co
         for (int64_t j = 0; j < out.inner; j++) {
             load_keys(&in, outer, j, flip, entries);
             const entry *sorted = sort_entries(entries, entries + in.length, in.length, out.length);
-            store_places(&out, outer, j, sorted);
             if (values != NULL) {
-                weft_lines to = weft_lines_of(values, dim);
-                store_values(&to, &in, outer, j, sorted);
+                store_values(&out, &in, outer, j, sorted);
+            }
+            if (places != NULL) {
+                weft_lines to = weft_lines_of(places, dim);
+                store_places(&to, outer, j, sorted);
             }
         }
     }
@@ -225,5 +227,5 @@ void weft_kernel_order(const weft_kernel_call *call)
 
 void weft_kernel_sort(const weft_kernel_call *call)
 {
-    sort_lines(call, &call->outputs[0], &call->outputs[1]);
+    sort_lines(call, &call->outputs[0], call->num_outputs > 1 ? &call->outputs[1] : NULL);
 }

@@ -70,6 +70,15 @@ static bool close_and_keep(const weft_call *call, int num_outputs, weft_tensor *
     return done;
 }
 
+bool weft_composite_body(const weft_call *call, weft_tensor *outputs[])
+{
+    bool done = call->operation->expand(call, outputs);
+    for (int64_t i = weft_call_num_outputs(call), asked = i - call->attributes.omitted; i-- > asked;) {
+        outputs[i] = NULL;
+    }
+    return done;
+}
+
 /* Runs the body on tensors without data: its calls are collected into the enclosing expansion, or only
  * checked. */
 static bool carry_body_out(const weft_call *call, weft_tensor *outputs[])
@@ -81,7 +90,7 @@ static bool carry_body_out(const weft_call *call, weft_tensor *outputs[])
     if (steps != NULL) {
         steps->inherited &= call->inherited;
     }
-    bool done = call->operation->expand(call, outputs);
+    bool done = weft_composite_body(call, outputs);
     if (steps != NULL) {
         steps->inherited = inherited;
     }

@@ -14,7 +14,7 @@ typedef struct operands {
     const weft_sharding *sharding;
     weft_tensor_impl *inputs[WEFT_MAX_INPUTS];          /* as given, later redistributed */
     const weft_access_map *access_map[WEFT_MAX_INPUTS]; /* see weft_lowering */
-    int num_outputs;
+    int num_outputs; /* those that are asked for */
     weft_tensor_impl *outputs[WEFT_MAX_OUTPUTS];
     weft_cached_call *cached; /* where its layouts and its tasks are kept; NULL: nowhere */
 } operands;
@@ -129,7 +129,7 @@ static weft_lowering begin_lowering(const operands *o, weft_task_list *tasks)
                                .operation = call->operation,
                                .attributes = &call->attributes,
                                .num_inputs = call->num_inputs,
-                               .num_outputs = o->sharding->num_outputs,
+                               .num_outputs = o->num_outputs,
                                .output = o->sharding->outputs[0],
                                .sharding = o->sharding,
                                .tasks = tasks };
@@ -428,7 +428,7 @@ static bool dispatch_held(operands *o)
         sharding = NULL;
     }
     o->sharding = sharding;
-    o->num_outputs = sharding == NULL ? 0 : sharding->num_outputs;
+    o->num_outputs = sharding == NULL ? 0 : sharding->num_outputs - (int)call->attributes.omitted;
     if (live && any_without_data(call, inputs)) {
         return sharding != NULL && make_without_data(o);
     }
@@ -472,6 +472,9 @@ bool weft_dispatch_itself_all(const weft_call *call, weft_tensor *outputs[])
     for (int i = 0; i < o.num_outputs && done; i++) {
         outputs[i] = weft_tensor_handle(o.outputs[i]);
     }
+    for (int i = 0; i < (int)call->attributes.omitted && done; i++) {
+        outputs[o.num_outputs + i] = NULL;
+    }
     return done;
 }
 
@@ -489,8 +492,8 @@ static weft_status carry_out(const weft_call *call, weft_tensor *outputs[])
 
 weft_tensor *weft_dispatch(const weft_call *call)
 {
-    weft_tensor *output = NULL;
-    return weft_dispatch_all(call, &output) ? output : NULL;
+    weft_tensor *outputs[WEFT_MAX_OUTPUTS] = { NULL };
+    return weft_dispatch_all(call, outputs) ? outputs[0] : NULL;
 }
 
 bool weft_dispatch_all(const weft_call *call, weft_tensor *outputs[])

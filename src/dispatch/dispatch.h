@@ -36,8 +36,8 @@ typedef struct weft_lowering {
 /* Every operation of the library by family; both lists end with NULL (src/ops/table.c). */
 extern const weft_operation *const *const weft_operation_families[];
 
-/* The output of an operation with one output, or NULL with the error kept. All checks come before the
- * first submission. */
+/* Output 0 of an operation with one output, or with no other asked for (weft_attributes.omitted); NULL with
+ * the error kept. All checks come before the first submission. */
 weft_tensor *weft_dispatch(const weft_call *call);
 /* All weft_call_num_outputs() outputs; those not asked for are NULL. False with the error kept. */
 bool weft_dispatch_all(const weft_call *call, weft_tensor *outputs[]);
@@ -68,6 +68,8 @@ int64_t weft_dispatch_force(int64_t combination);
 /* Whether the call is one of a composite that expands; executes it (composite.c). */
 bool weft_call_expands(const weft_call *call);
 bool weft_composite_call(const weft_call *call, weft_tensor *outputs[]);
+/* Executes its body; outputs that are not asked for become NULL. */
+bool weft_composite_body(const weft_call *call, weft_tensor *outputs[]);
 /* Whether a composite that could also run as tasks of its own would be accepted as such. False with the
  * error kept. */
 bool weft_composite_accepts(const weft_call *call, weft_tensor_impl *const inputs[]);

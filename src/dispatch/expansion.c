@@ -141,7 +141,7 @@ static bool carry_body_out(const weft_call *call, weft_expansion *expansion, wef
     details.tensors = fakes + call->num_inputs;
     on_fakes.details = call->details == NULL ? NULL : &details;
     weft_runtime.steps = &c.steps;
-    bool done = call->operation->expand(&on_fakes, outputs);
+    bool done = weft_composite_body(&on_fakes, outputs);
     weft_runtime.steps = NULL;
     for (int i = 0; i < expansion->num_outputs && done; i++) {
         expansion->outputs[i] = outputs[i] == NULL ? -1 : number_of(expansion, outputs[i]);
@@ -244,6 +244,7 @@ static bool make_key(key *k, const weft_call *call, weft_tensor_impl *const inpu
     add_word(k, (uint64_t)attributes->rule);
     add_word(k, (uint64_t)attributes->leading);
     add_word(k, (uint64_t)attributes->type);
+    add_word(k, (uint64_t)attributes->omitted);
     add_word(k, (uint64_t)attributes->num_sizes);
     add_words(k, attributes->sizes, (size_t)attributes->num_sizes);
     add_word(k, (uint64_t)attributes->num_numbers);

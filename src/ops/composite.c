@@ -118,34 +118,14 @@ weft_tensor *weft_itself(const char *function, weft_tensor *a)
 
 const weft_operation *const weft_composite_operations[] = { &operation_itself, NULL };
 
-/* Scopes within a call are not recorded. */
-static void scope_untold(weft_status (*change)(void))
-{
-    weft_runtime.call_depth++;
-    change();
-    weft_runtime.call_depth--;
-}
-
-/* The first output; releases the second one. */
-static weft_tensor *dispatch_first(const weft_call *call)
-{
-    weft_tensor *outputs[2] = { NULL, NULL };
-    scope_untold(weft_scope_open);
-    bool done = weft_dispatch_all(call, outputs);
-    weft_runtime.call_depth++;
-    weft_tensor *first = done ? weft_scope_keep(outputs[0]) : NULL;
-    weft_runtime.call_depth--;
-    scope_untold(weft_scope_close);
-    return first;
-}
-
 weft_tensor *weft_dispatch_pair(const weft_call *call, weft_tensor **second)
 {
-    if (second == NULL) {
-        return dispatch_first(call);
-    }
+    weft_call own = *call;
+    own.attributes.omitted = second == NULL;
     weft_tensor *outputs[2] = { NULL, NULL };
-    bool done = weft_dispatch_all(call, outputs);
-    *second = done ? outputs[1] : NULL;
+    bool done = weft_dispatch_all(&own, outputs);
+    if (second != NULL) {
+        *second = done ? outputs[1] : NULL;
+    }
     return done ? outputs[0] : NULL;
 }

@@ -56,7 +56,7 @@ bool weft_put_part(const char *function, weft_tensor *target, weft_tensor *part,
 int weft_check_dim_of(const char *function, weft_tensor *a, int dim);
 /* Closes a composite and keeps the result (or NULL) beyond it. */
 weft_tensor *weft_leave_scope(weft_tensor *result);
-/* Calls an operation with two outputs: returns the first; the second goes to *second, or is released for
+/* Calls an operation with two outputs: returns the first; the second goes to *second, or is not computed for
  * NULL. NULL with the error kept. */
 weft_tensor *weft_dispatch_pair(const weft_call *call, weft_tensor **second);
 /* A new tensor with undefined values. */

@@ -346,7 +346,7 @@ static bool expand_dropout(const weft_call *call, weft_tensor *outputs[])
                                                             .inputs = { call->inputs[0], mask },
                                                             .scalars = { [FACTOR] = call->scalars[FACTOR] },
                                                             .inherited = 1u << FACTOR });
-    outputs[1] = call->attributes.numbers[0] ? mask : NULL;
+    outputs[1] = mask;
     return outputs[0] != NULL;
 }
 
@@ -372,18 +372,12 @@ weft_tensor *weft_dropout(weft_tensor *a, double p, bool training, weft_tensor *
     if (!training) {
         return weft_itself(function, a);
     }
-    weft_tensor *outputs[2];
-    bool done = weft_dispatch_all(&(weft_call){ .function = function,
-                                                .operation = &operation_dropout,
-                                                .num_inputs = 1,
-                                                .inputs = { a },
-                                                .attributes = { .num_numbers = 1, .numbers = { mask != NULL } },
-                                                .scalars = { [FACTOR] = factor_of(p), [KEPT] = 1 - p } },
-                                  outputs);
-    if (done && mask != NULL) {
-        *mask = outputs[1];
-    }
-    return done ? outputs[0] : NULL;
+    return weft_dispatch_pair(&(weft_call){ .function = function,
+                                            .operation = &operation_dropout,
+                                            .num_inputs = 1,
+                                            .inputs = { a },
+                                            .scalars = { [FACTOR] = factor_of(p), [KEPT] = 1 - p } },
+                              mask);
 }
 
 weft_tensor *weft_dropout_backward(weft_tensor *gradient, weft_tensor *mask, double p, bool training)

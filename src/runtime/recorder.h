@@ -14,7 +14,8 @@
  * weft_call_copy() copies them. Tensors are handles, without a reference of the recorder's. */
 typedef struct weft_recorder {
     /* A call begins. True: the recorder has executed it, outputs[] and *status are filled in, and only the
-     * end is still recorded. NULL: no interest. */
+     * end is still recorded; so it may ask for outputs that the program has not asked for
+     * (weft_attributes.omitted). NULL: no interest. */
     bool (*begin)(struct weft_recorder *self, const weft_call *call, int num_outputs, weft_tensor *outputs[],
                   weft_status *status);
     /* A call has ended: with its outputs (NULL: not asked for), or with an error status and no outputs.
