@@ -375,6 +375,9 @@ static void test_extrema_take_one_task(void **state)
     assert_same_values(weft_max_with_indices(weft_redistribute(a, mesh, &columns), 1, false, &other), values);
     assert_same_values(other, indices);
     assert_same_values(weft_min_with_indices(a, 1, true, NULL), weft_min(a, 1, true));
+    assert_same_values(weft_min_with_indices(a, 0, false, NULL), weft_min(a, 0, false));
+    weft_tensor *whole = weft_redistribute(a, mesh, NULL);
+    assert_same_values(weft_max_with_indices(whole, 0, false, NULL), weft_max(a, 0, false));
     indices = a;
     assert_null(weft_max_with_indices(a, 2, false, &indices));
     assert_null(indices);

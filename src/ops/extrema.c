@@ -19,8 +19,8 @@ static bool values_then_indices(const weft_call *call, const weft_operation *ext
     r.mask = call->attributes.numbers[WEFT_REDUCTION_MASK];
     r.a = weft_unshard_dim(call->function, call->inputs[0], -1);
     *values = r.centre = r.a == NULL ? NULL : weft_reduce(&r);
-    if (r.centre == NULL) {
-        return false;
+    if (r.centre == NULL || call->attributes.omitted > 0) {
+        return r.centre != NULL;
     }
     r.operation = weft_reduction_place;
     r.keepdim = call->attributes.numbers[WEFT_REDUCTION_KEEPS] != 0;
@@ -82,7 +82,7 @@ static bool keep_rows(const weft_call *call, weft_tensor *outputs[])
     weft_call inner = *call;
     inner.attributes.numbers[WEFT_REDUCTION_KEEPS] = true;
     bool done = weft_dispatch_itself_all(&inner, outputs);
-    for (int o = 0; o < 2 && done; o++) {
+    for (int o = 0; o < 2 - call->attributes.omitted && done; o++) {
         outputs[o] =
             weft_squeeze_dims(call->function, outputs[o], call->attributes.numbers[WEFT_REDUCTION_MASK]);
         done = outputs[o] != NULL;
