@@ -21,13 +21,15 @@ WEFT_BEGIN_DECLS
 enum {
     /** An operation that would bring an input into another layout, or move a tensor on its way, is WEFT_ERR_LAYOUT: the
      * message names the tensor and both layouts. It fails on every process, before anything is submitted. What moves
-     * no byte between ranks (Replicate to Shard) is allowed, and so are weft_redistribute(), the halos and shifted
-     * blocks of convolutions, slices and attention, and calls that say by their name that they gather
-     * (weft_to_host(), weft_equal(), ...). */
+     * no byte between ranks (Replicate to Shard) is allowed, and so are weft_redistribute() and calls that say by
+     * their name that they gather (weft_to_host(), weft_equal(), ...). Halos and shifted blocks count as moved:
+     * those of convolutions, of slices along a sharded dimension, of the program's own operations ("~"). */
     WEFT_REGION_STRICT = 1,
     /** Process 0 prints a line to standard error for each redistribution, asked for or not: the public function, both
-     * layouts, the stages, the predicted time. */
-    WEFT_REGION_PRINT = 2
+     * layouts (of a halo, the input's), the stages, the predicted time. */
+    WEFT_REGION_PRINT = 2,
+    /** In a strict region: halos and shifted blocks are allowed. */
+    WEFT_REGION_ALLOW_HALOS = 4
 };
 
 /** Regions nest: inside "step", "attention" is counted as "step/attention". The name is copied. Counting begins with the

@@ -79,12 +79,10 @@ static bool move_inputs(operands *o)
     return true;
 }
 
-/* Along a sharded dimension with a window, ranks receive the indices they read from other ranks (halo).
- * `access_map`: of this input, for the duration of the call. */
-static bool make_access(operands *o, int input, weft_access_map *access_map)
+/* What ranks need of an input where a dimension is sharded that is seen through windows; none: its `cut` is NULL.
+ * False with the error kept. */
+static bool find_access(const weft_call *call, const weft_sharding *sharding, int input, weft_access_map *access_map)
 {
-    const weft_call *call = o->call;
-    const weft_sharding *sharding = o->sharding;
     const weft_layout *layout = sharding->inputs[input];
     weft_window of[WEFT_MAX_DIMS] = { { 0 } };
     weft_call_layouts layouts = { call->operation, call->num_inputs, { NULL }, &call->attributes };
@@ -96,6 +94,17 @@ static bool make_access(operands *o, int input, weft_access_map *access_map)
     }
     if (!weft_access_map_make(weft_runtime.layouts, layout, sharding->window_rows[input], of, access_map)) {
         weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for a layout");
+        return false;
+    }
+    return true;
+}
+
+/* Ranks get what they need of their neighbours'. `access_map`: of this input, as long as the call lasts. */
+static bool make_access(operands *o, int input, weft_access_map *access_map)
+{
+    const weft_call *call = o->call;
+    const weft_sharding *sharding = o->sharding;
+    if (!find_access(call, sharding, input, access_map)) {
         return false;
     }
     if (access_map->cut == NULL) {
@@ -390,8 +399,11 @@ static bool check_explicit(const weft_call *call, weft_tensor_impl *const inputs
 {
     bool right = true;
     for (int i = 0; i < call->num_inputs && right; i++) {
-        right = weft_check_explicit(call->function, call->operation->inputs[i].name, inputs[i]->layout,
-                                    sharding->inputs[i]);
+        const char *name = call->operation->inputs[i].name;
+        weft_access_map map = { .cut = NULL };
+        right = weft_check_explicit(call->function, name, inputs[i]->layout, sharding->inputs[i]) &&
+                (!sharding->has_access_maps || find_access(call, sharding, i, &map)) &&
+                (map.cut == NULL || weft_check_explicit_access(call->function, name, sharding->inputs[i], &map));
     }
     return right;
 }

@@ -8,6 +8,7 @@
 #include "codelets/local.h"
 #include "comm/check_spmd.h"
 #include "tensor/actions.h"
+#include "tensor/regions.h"
 #include "tensor/run.h"
 #include "tensor/state.h"
 
@@ -140,12 +141,15 @@ static bool find_layouts(region *r, const weft_local_output descriptions[])
     return true;
 }
 
-/* Planning shows impossible redistributions: to Partial from anything else. */
+/* Planning shows impossible redistributions: to Partial from anything else. In a strict region none is made. */
 static bool check_moves(const region *r)
 {
     for (int i = 0; i < r->num_inputs; i++) {
-        if (r->layouts[i] != r->tensors[i]->layout &&
-            !weft_plan_check(function_name, r->tensors[i]->layout, r->layouts[i])) {
+        const weft_layout *given = r->tensors[i]->layout, *wanted = r->layouts[i];
+        char name[32];
+        snprintf(name, sizeof(name), "inputs[%d]", i);
+        if (given != wanted && (!weft_plan_check(function_name, given, wanted) ||
+                                !weft_check_explicit(function_name, name, given, wanted))) {
             return false;
         }
     }

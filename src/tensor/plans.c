@@ -45,7 +45,9 @@ static weft_status plan_stages(weft_cached_plan *plan, const weft_layout *from, 
         return weft_plan_make(weft_runtime.layouts, &weft_runtime.topology, &weft_runtime.cost, from, to, &plan->plan,
                               why, why_size);
     }
-    plan->plan = (weft_plan){ .from = from, .to = to, .num_stages = 1, .algorithm = "windows" };
+    plan->plan = (weft_plan){ .from = from, .to = to, .num_stages = 1, .algorithm = "access map" };
+    plan->plan.predicted_us =
+        weft_access_map_cost(&weft_runtime.topology, &weft_runtime.cost, from, &plan->access_map);
     plan->plan.stages[0] = (weft_stage){ .from = from, .to = to, .access_map = &plan->access_map, .scale = 1.0 };
     return WEFT_OK;
 }

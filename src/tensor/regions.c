@@ -105,6 +105,40 @@ bool weft_check_explicit(const char *function, const char *what, const weft_layo
     return false;
 }
 
+/* Whether each rank has what it reads. */
+static bool is_local_access(const weft_layout *from, const weft_access_map *map)
+{
+    bool local = true;
+    for (int64_t i = 0; i < from->mesh->num_ranks && local; i++) {
+        int64_t coordinate[WEFT_MAX_DIMS];
+        weft_box own, read;
+        weft_mesh_unravel(from->mesh, i, coordinate);
+        weft_layout_coordinate_box(from, coordinate, &own);
+        weft_access_map_box(map, coordinate, &read);
+        if (weft_box_count(from->ndim, &read) > 0) {
+            for (int d = 0; d < from->ndim; d++) {
+                local = local && read.offset[d] >= own.offset[d] &&
+                        read.offset[d] + read.extent[d] <= own.offset[d] + own.extent[d];
+            }
+        }
+    }
+    return local;
+}
+
+bool weft_check_explicit_access(const char *function, const char *what, const weft_layout *from,
+                                const weft_access_map *map)
+{
+    if (!weft_is_strict() || (innermost()->flags & WEFT_REGION_ALLOW_HALOS) || is_local_access(from, map)) {
+        return true;
+    }
+    char text[160];
+    weft_fail(WEFT_ERR_LAYOUT, function,
+              "in the strict region \"%s\" ranks would read each other's parts of %s, %s: weft_redistribute() it, or "
+              "begin a region with WEFT_REGION_ALLOW_HALOS",
+              regions()->path, what, weft_layout_format(from, text, sizeof(text)));
+    return false;
+}
+
 void weft_print_move(const char *function, const weft_plan *plan)
 {
     const open_region *region = innermost();
@@ -113,8 +147,11 @@ void weft_print_move(const char *function, const weft_plan *plan)
     }
     char first[160], second[160];
     bool along[WEFT_MAX_DIMS];
-    fprintf(stderr, "weft: %s: %s moves %s to %s:", regions()->path, function,
-            weft_layout_format(plan->from, first, sizeof(first)), weft_layout_format(plan->to, second, sizeof(second)));
+    weft_layout_format(plan->from, first, sizeof(first));
+    weft_layout_format(plan->to, second, sizeof(second));
+    bool maps = plan->num_stages > 0 && plan->stages[0].access_map != NULL;
+    fprintf(stderr, "weft: %s: %s %s %s%s%s:", regions()->path, function, maps ? "reads across ranks" : "moves", first,
+            maps ? "" : " to ", maps ? "" : second);
     for (int i = 0; i < plan->num_stages; i++) {
         fprintf(stderr, "%s %s", i > 0 ? "," : "", weft_stage_kind_name(weft_stage_kind_of(&plan->stages[i], along)));
     }
@@ -131,9 +168,9 @@ static bool check_name(const char *function, const weft_regions *all, const char
                   name == NULL ? "NULL" : length == 0 ? "empty" : "too long", MAX_NAME);
         return false;
     }
-    if ((flags & ~(unsigned)(WEFT_REGION_STRICT | WEFT_REGION_PRINT)) != 0) {
-        weft_fail(WEFT_ERR_INVALID, function, "flags is 0x%x, expected WEFT_REGION_STRICT and WEFT_REGION_PRINT only",
-                  flags);
+    if ((flags & ~(unsigned)(WEFT_REGION_STRICT | WEFT_REGION_PRINT | WEFT_REGION_ALLOW_HALOS)) != 0) {
+        weft_fail(WEFT_ERR_INVALID, function,
+                  "flags is 0x%x, expected WEFT_REGION_STRICT, WEFT_REGION_PRINT and WEFT_REGION_ALLOW_HALOS only", flags);
         return false;
     }
     if (strlen(all->path) + 1 + length >= sizeof(all->path)) {
