@@ -186,6 +186,42 @@ typedef enum weft_access { WEFT_READ = 1, WEFT_WRITE = 2, WEFT_READ_WRITE = 3 } 
 WEFT_API void *weft_local_acquire(weft_tensor *tensor, int local_rank, weft_access access);
 WEFT_API weft_status weft_local_release(weft_tensor *tensor, int local_rank);
 
+/** A hosted rank's shard: that of local rank `local_rank` of a tensor. */
+typedef struct weft_tensor_shard {
+    weft_tensor *tensor;
+    int local_rank;
+} weft_tensor_shard;
+
+/** What a tensor is without its data: also the arguments of weft_fake(), weft_empty() and the like. */
+typedef struct weft_tensor_layout {
+    weft_dtype dtype;
+    int ndim;
+    int64_t shape[WEFT_MAX_DIMS]; /**< of the whole tensor */
+    weft_mesh *mesh;
+    weft_placement placements[WEFT_MAX_DIMS]; /**< one per mesh dimension */
+} weft_tensor_layout;
+
+/**
+ * A tensor comes apart into the shards of the hosted ranks and its layout, and a tensor is made of such parts: of those
+ * of one tensor, or of several, in the same layout or in another one in which the shards have the same sizes (Partial
+ * for Replicate). (PyTorch: __tensor_flatten__, __tensor_unflatten__.) No communication. Nothing is copied: the new tensor
+ * shares memory with the tensors of its shards, and each keeps its own values where one of them is written
+ * to. There are two exceptions: shards in the program's memory (weft_from_local()), and rows that the new layout cuts into other panels.
+ * Both wait for nothing.
+ *
+ * weft_tensor_flatten() is a call of one process; all make weft_tensor_unflatten().
+ *
+ * \param shards  weft_local_ranks() of them, in the order of the ranks. From weft_tensor_flatten() each has a reference,
+ *                which is the caller's: weft_tensor_release(shards[i].tensor). Those of ranks whose part of the new
+ *                tensor is empty are not looked at. Replicas must have the same values.
+ * \return weft_tensor_unflatten(): a new tensor; NULL on error: WEFT_ERR_SHAPE, WEFT_ERR_DTYPE for a shard that does not
+ *         fit, WEFT_ERR_INVALID, else as weft_empty(). \{
+ */
+WEFT_API weft_status weft_tensor_flatten(weft_tensor *tensor, weft_tensor_shard shards[],
+                                         weft_tensor_layout *layout);
+WEFT_API weft_tensor *weft_tensor_unflatten(const weft_tensor_shard shards[], const weft_tensor_layout *layout);
+/** \} */
+
 /** Properties. On error: 0, WEFT_F32 with the error set, NULL. \{ */
 WEFT_API int weft_tensor_ndim(const weft_tensor *tensor);
 WEFT_API int64_t weft_tensor_size(const weft_tensor *tensor, int dim);

@@ -188,12 +188,12 @@ bool weft_task_submit(const weft_single_task *task)
     return done;
 }
 
-bool weft_task_copy_panel(const weft_panel *target, const weft_panel *source, int64_t bytes)
+static bool copy_bytes(const weft_bound_operand *target, const weft_bound_operand *source, int64_t bytes)
 {
     weft_copy_args args = { .base.dtype = WEFT_U8, .element_size = 1 };
     args.boxes[0] =
         (weft_strided_box){ .ndim = 1, .extent = { bytes }, .source_stride = { 1 }, .target_stride = { 1 } };
-    weft_bound_operand operands[] = { weft_bound(target, 0, STARPU_W), weft_bound(source, 0, STARPU_R) };
+    weft_bound_operand operands[] = { *target, *source };
     return weft_task_submit(&(weft_single_task){ .kernel = WEFT_KERNEL_copy,
                                                  .name = "copy",
                                                  .function = "copy",
@@ -201,4 +201,19 @@ bool weft_task_copy_panel(const weft_panel *target, const weft_panel *source, in
                                                  .arguments_size = sizeof(args),
                                                  .num_operands = 2,
                                                  .operands = operands });
+}
+
+bool weft_task_copy_panel(const weft_panel *target, const weft_panel *source, int64_t bytes)
+{
+    const weft_bound_operand to = weft_bound(target, 0, STARPU_W), from = weft_bound(source, 0, STARPU_R);
+    return copy_bytes(&to, &from, bytes);
+}
+
+bool weft_task_copy_piece(const weft_panel *target, int64_t target_offset, const weft_panel *source,
+                          int64_t source_offset, int64_t bytes)
+{
+    const enum starpu_data_access_mode mode = target_offset == 0 ? STARPU_W : STARPU_RW;
+    const weft_bound_operand to = weft_bound(target, target_offset, mode),
+                             from = weft_bound(source, source_offset, STARPU_R);
+    return copy_bytes(&to, &from, bytes);
 }

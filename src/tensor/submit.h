@@ -49,6 +49,10 @@ static inline weft_bound_operand weft_bound(const weft_panel *panel, int64_t off
     return (weft_bound_operand){ panel->handle, panel->offset + offset, mode };
 }
 
+/* A task that copies `bytes` bytes, from an offset in one panel to an offset in another, whose other bytes stay: False
+ * with the error kept. */
+bool weft_task_copy_piece(const weft_panel *target, int64_t target_offset, const weft_panel *source,
+                          int64_t source_offset, int64_t bytes);
 /* A task that copies `bytes` bytes from one panel to another of the same size. False with the error kept. */
 bool weft_task_copy_panel(const weft_panel *target, const weft_panel *source, int64_t bytes);
 
