@@ -38,7 +38,8 @@ static int stop(void **state)
     return weft_finalize() == WEFT_OK ? 0 : -1;
 }
 
-static weft_tensor *numbered(int ndim, const int64_t shape[], weft_mesh *on, const weft_placement placements[])
+static weft_tensor *numbered(int ndim, const int64_t shape[], weft_mesh *on,
+                             const weft_placement placements[])
 {
     double values[MOST];
     for (int i = 0; i < MOST; i++) {
@@ -86,12 +87,14 @@ static void round_trip(int ndim, const int64_t shape[], weft_mesh *on, const wef
     let_go(shards);
     weft_get_counters(&after);
     assert_non_null(rebuilt);
-    assert_int_equal(after.buffers_created + after.buffers_reused, before.buffers_created + before.buffers_reused);
+    assert_int_equal(after.buffers_created + after.buffers_reused,
+                     before.buffers_created + before.buffers_reused);
     assert_int_equal(after.tasks, before.tasks);
     assert_int_equal(after.transfers, before.transfers);
     assert_int_equal(after.views_copied, before.views_copied);
     for (int m = 0; m < weft_mesh_ndim(on); m++) {
-        assert_memory_equal(&weft_tensor_placements(rebuilt)[m], &layout.placements[m], sizeof(layout.placements[m]));
+        assert_memory_equal(&weft_tensor_placements(rebuilt)[m], &layout.placements[m],
+                            sizeof(layout.placements[m]));
     }
     expect(rebuilt, 1);
     weft_tensor_release(rebuilt);
@@ -171,7 +174,8 @@ static void test_exchanged(void **state)
     int hosted = weft_local_ranks(), first = weft_first_rank();
     weft_tensor_shard of_a[RANKS], of_b[RANKS], mixed[RANKS];
     weft_tensor_layout layout;
-    weft_tensor *a = weft_zeros(WEFT_F64, 2, shape, mesh, &s0), *rows = weft_zeros(WEFT_F64, 2, shape, mesh, &s0);
+    weft_tensor *a = weft_zeros(WEFT_F64, 2, shape, mesh, &s0),
+                *rows = weft_zeros(WEFT_F64, 2, shape, mesh, &s0);
     for (int i = 0; i < hosted; i++) {
         double *x = weft_local_acquire(a, i, WEFT_WRITE), *y;
         y = weft_local_acquire(rows, i, WEFT_WRITE);
@@ -257,7 +261,8 @@ static void test_arguments(void **state)
     assert_refused(weft_tensor_unflatten(shards, &other), WEFT_ERR_DTYPE, "shards[0] is f64, expected f32");
     other = layout;
     other.shape[1] = 5;
-    assert_refused(weft_tensor_unflatten(shards, &other), WEFT_ERR_SHAPE, "shards[0] is shard 0 of f64[6, 4] [S0] on 6");
+    assert_refused(weft_tensor_unflatten(shards, &other), WEFT_ERR_SHAPE,
+                   "shards[0] is shard 0 of f64[6, 4] [S0] on 6");
     other = layout;
     other.placements[0] = weft_shard(2);
     assert_refused(weft_tensor_unflatten(shards, &other), WEFT_ERR_LAYOUT, "weft_tensor_unflatten");

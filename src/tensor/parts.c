@@ -9,9 +9,20 @@
 
 /* ---- apart --------------------------------------------------------------------------------------------- */
 
+/* A reference of the caller's for each shard. */
+static weft_status perform_flatten(const weft_call *call, weft_tensor *outputs[])
+{
+    (void)outputs;
+    weft_tensor_impl *tensor = weft_tensor_get(call->inputs[0]);
+    tensor->references += weft_runtime.local_ranks;
+    tensor->caller_references += weft_runtime.local_ranks;
+    return WEFT_OK;
+}
+
 weft_status weft_tensor_flatten(weft_tensor *handle, weft_tensor_shard shards[], weft_tensor_layout *layout)
 {
     static const char function[] = "weft_tensor_flatten";
+    static const weft_action action = { .name = "tensor_flatten", .perform = perform_flatten };
     const weft_tensor_impl *tensor = weft_check_tensor(function, "tensor", handle);
     if (tensor == NULL) {
         return weft_latest_status();
@@ -20,21 +31,22 @@ weft_status weft_tensor_flatten(weft_tensor *handle, weft_tensor_shard shards[],
         return weft_fail(WEFT_ERR_INVALID, function, "%s is NULL", shards == NULL ? "shards" : "layout");
     }
     const weft_layout *own = tensor->layout;
-    *layout = (weft_tensor_layout){ .dtype = own->dtype, .ndim = own->ndim, .mesh = weft_mesh_handle(own->mesh) };
+    *layout =
+        (weft_tensor_layout){ .dtype = own->dtype, .ndim = own->ndim, .mesh = weft_mesh_handle(own->mesh) };
     memcpy(layout->shape, own->shape, sizeof(layout->shape));
     memcpy(layout->placements, own->placements, (size_t)own->mesh->ndim * sizeof(layout->placements[0]));
-    weft_status status = WEFT_OK;
-    for (int i = 0; i < weft_runtime.local_ranks && status == WEFT_OK; i++) {
+    for (int i = 0; i < weft_runtime.local_ranks; i++) {
         shards[i] = (weft_tensor_shard){ handle, i };
-        status = weft_tensor_retain(handle);
     }
-    return status;
+    return weft_act(
+        &(weft_call){ .function = function, .action = &action, .num_inputs = 1, .inputs = { handle } }, NULL);
 }
 
 /* ---- together ------------------------------------------------------------------------------------------ */
 
 /* Whether a shard can be that of a rank in `layout`. False with the error kept. */
-static bool check_shard(const char *function, const weft_layout *layout, int number, const weft_tensor_shard *given)
+static bool check_shard(const char *function, const weft_layout *layout, int number,
+                        const weft_tensor_shard *given)
 {
     const weft_shard_info wanted = weft_layout_shard(layout, weft_runtime.first_rank + number);
     char name[32];
@@ -44,8 +56,8 @@ static bool check_shard(const char *function, const weft_layout *layout, int num
         return false;
     }
     if (given->local_rank < 0 || given->local_rank >= weft_runtime.local_ranks) {
-        weft_fail(WEFT_ERR_INVALID, function, "shards[%d].local_rank is %d, expected 0 to %d", number, given->local_rank,
-                  weft_runtime.local_ranks - 1);
+        weft_fail(WEFT_ERR_INVALID, function, "shards[%d].local_rank is %d, expected 0 to %d", number,
+                  given->local_rank, weft_runtime.local_ranks - 1);
         return false;
     }
     if (source->layout->dtype != layout->dtype) {
@@ -53,9 +65,11 @@ static bool check_shard(const char *function, const weft_layout *layout, int num
                   weft_dtype_name(source->layout->dtype), weft_dtype_name(layout->dtype));
         return false;
     }
-    const weft_shard_info found = weft_layout_shard(source->layout, weft_runtime.first_rank + given->local_rank);
+    const weft_shard_info found =
+        weft_layout_shard(source->layout, weft_runtime.first_rank + given->local_rank);
     if (source->layout->ndim != layout->ndim || found.count == 0 ||
-        memcmp(found.box.extent, wanted.box.extent, (size_t)layout->ndim * sizeof(wanted.box.extent[0])) != 0) {
+        memcmp(found.box.extent, wanted.box.extent, (size_t)layout->ndim * sizeof(wanted.box.extent[0])) !=
+            0) {
         char source_text[160], layout_text[160];
         weft_fail(WEFT_ERR_SHAPE, function,
                   "shards[%d] is shard %d of %s, and has not the sizes of the rank's part of %s", number,
@@ -81,7 +95,8 @@ static bool copy_shard(const char *function, const weft_layout *layout, weft_loc
                        const weft_layout *from_layout, const weft_local_shard *from)
 {
     if (!weft_shard_attach(shard, weft_buffer_new(weft_runtime.pool, weft_shard_cut(layout, shard)))) {
-        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a shard of %lld elements", (long long)shard->count);
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a shard of %lld elements",
+                  (long long)shard->count);
         return false;
     }
     weft_cut to = weft_shard_cut(layout, shard), source = weft_shard_cut(from_layout, from);
@@ -154,7 +169,8 @@ static weft_tensor *act(const char *function, const weft_layout *layout, const w
                 numbers[details.num_numbers++] = shards[i].local_rank;
             }
         }
-        output = weft_act_for_tensor(&(weft_call){ .function = function, .action = &action, .details = &details });
+        output =
+            weft_act_for_tensor(&(weft_call){ .function = function, .action = &action, .details = &details });
     }
     free(tensors);
     free(numbers);
