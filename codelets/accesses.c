@@ -201,10 +201,12 @@ void weft_kernel_call_accesses(const void *arguments, int num_operands, weft_ker
         visit_view(args, args->num_outputs + i, WEFT_KERNEL_READ, 0, visit, context);
     }
     /* Accumulated pieces are rows of input 0. */
-    bool piece = !(args->first && args->last);
-    const weft_view pieces = weft_kernel_view(args, args->num_outputs);
+    int64_t addends = 0;
+    if (!(args->first && args->last)) {
+        const weft_view piece = weft_kernel_view(args, args->num_outputs);
+        addends = weft_view_rows(&piece);
+    }
     for (int o = 0; o < args->num_outputs; o++) {
-        visit_view(args, o, args->first ? WEFT_KERNEL_WRITE : WEFT_KERNEL_UPDATE,
-                   piece ? weft_view_rows(&pieces) : 0, visit, context);
+        visit_view(args, o, args->first ? WEFT_KERNEL_WRITE : WEFT_KERNEL_UPDATE, addends, visit, context);
     }
 }

@@ -67,9 +67,11 @@ static weft_task_list copy_list(const weft_task_list *list)
     return copy;
 }
 
-static weft_task_operand *operands_of(weft_task_list *list, const weft_task *task)
+/* In the list's own memory, for a change: also of the tasks before that share it. */
+static weft_task_operand *operand_at(weft_task_list *list, const weft_task *task, size_t number)
 {
-    return (weft_task_operand *)list->operands.items + task->first_operand;
+    return (weft_task_operand *)list->operands.items +
+           (weft_task_operand_at(list, task, (uint32_t)number) - (const weft_task_operand *)list->operands.items);
 }
 
 static void note_update(void *context, const weft_kernel_access *access)
@@ -97,12 +99,12 @@ static bool is_update(const weft_task_list *list, const weft_task *task)
 static size_t successor(weft_task_list *list, size_t at)
 {
     weft_task *tasks = list->tasks.items;
-    uint32_t slot = operands_of(list, &tasks[at])->slot;
-    int64_t offset = operands_of(list, &tasks[at])->offset;
+    uint32_t slot = operand_at(list, &tasks[at], 0)->slot;
+    int64_t offset = operand_at(list, &tasks[at], 0)->offset;
     size_t next = at + 1;
     while (next < list->tasks.count &&
-           (operands_of(list, &tasks[next])->slot != slot ||
-            operands_of(list, &tasks[next])->offset != offset || !is_update(list, &tasks[next]))) {
+           (operand_at(list, &tasks[next], 0)->slot != slot ||
+            operand_at(list, &tasks[next], 0)->offset != offset || !is_update(list, &tasks[next]))) {
         next++;
     }
     return next;
@@ -115,7 +117,7 @@ static bool mutate(weft_task_list *list, mutation how, size_t at, size_t size)
     if (task->kind == WEFT_RECORD_SEND && (how == MISSING || how == MOVED)) {
         return false; /* that would show at the other process */
     }
-    weft_task_operand *operands = operands_of(list, task);
+    weft_task_operand *first = operand_at(list, task, 0);
     size_t behind = (list->tasks.count - at - 1) * sizeof(*tasks), other;
     switch (how) {
     case MISSING:
@@ -127,12 +129,12 @@ static bool mutate(weft_task_list *list, mutation how, size_t at, size_t size)
         list->tasks.count++;
         return true;
     case MOVED:
-        operands[0].offset += (int64_t)size;
+        first->offset += (int64_t)size;
         return true;
     case BEYOND:
         other = task->num_operands > 1 ? 1 + (size_t)prng_below(&numbers, task->num_operands - 1) : 0;
-        operands[other].offset += (int64_t)1 << 40;
-        return operands[other].slot != operands[0].slot || other == 0; /* else it may not be read */
+        operand_at(list, task, other)->offset += (int64_t)1 << 40;
+        return operand_at(list, task, other)->slot != first->slot || other == 0; /* else it may not be read */
     case LATER:
         other = successor(list, at);
         if (other == list->tasks.count) {

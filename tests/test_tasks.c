@@ -47,13 +47,75 @@ static void test_slots_are_numbered_once(void **state)
     assert_int_equal(list.max_operands, 2);
     for (size_t i = 0; i < list.tasks.count; i++) {
         const weft_task *task = weft_task_list_tasks(&list) + i;
-        const weft_task_operand *operands = weft_task_operands(&list, task);
         assert_int_equal(task->num_operands, 2);
         for (int k = 0; k < 2; k++) {
-            assert_int_equal(weft_task_list_slots(&list)[operands[k].slot].panel, (int64_t)i + k);
-            assert_int_equal(operands[k].offset, 8 * k);
+            const weft_task_operand *operand = weft_task_operand_at(&list, task, (uint32_t)k);
+            assert_int_equal(weft_task_list_slots(&list)[operand->slot].panel, (int64_t)i + k);
+            assert_int_equal(operand->offset, 8 * k);
         }
     }
+    weft_task_list_free(&list);
+}
+
+/* Random operands, of which more or fewer last ones are those of the task before, beside a plain copy. */
+static void test_equal_operands_are_shared(void **state)
+{
+    (void)state;
+    enum { TASKS = 3000, MOST = 40 };
+    static weft_task_operand plain[TASKS][MOST];
+    static int counts[TASKS];
+    weft_task_list list = { .failed = false };
+    prng r = prng_start(8);
+    size_t all = 0;
+    for (int t = 0; t < TASKS; t++) {
+        int kept = t == 0 ? 0 : (int)prng_below(&r, counts[t - 1] + 1);
+        counts[t] = t > 0 && prng_below(&r, 4) > 0 ? counts[t - 1] : 1 + (int)prng_below(&r, MOST);
+        arguments *args = weft_task_begin(&list, FIRST, sizeof(*args));
+        assert_non_null(args);
+        for (int i = 0; i < counts[t]; i++) {
+            bool same = t > 0 && counts[t] == counts[t - 1] && i >= counts[t] - kept;
+            int64_t panel = prng_below(&r, 50), offset = 8 * prng_below(&r, 2);
+            weft_slot slot = same ? weft_task_list_slots(&list)[plain[t - 1][i].slot] : (weft_slot){ 0, 0, panel };
+            offset = same ? plain[t - 1][i].offset : offset;
+            uint32_t access = same ? plain[t - 1][i].access : prng_below(&r, 3) == 0 ? WEFT_SLOT_WRITE : WEFT_SLOT_READ;
+            assert_int_equal(weft_task_add(&list, slot, offset, (weft_slot_access)access), i);
+            plain[t][i] = *weft_task_operand_at(&list, weft_task_list_tasks(&list) + t, (uint32_t)i);
+            assert_int_equal(plain[t][i].offset, offset);
+            assert_int_equal(plain[t][i].access, access);
+        }
+        all += (size_t)counts[t];
+        assert_true(weft_task_end(&list, 0.5));
+    }
+    assert_true(weft_task_list_finish(&list));
+    assert_in_range(list.operands.count, all / 2, all * 9 / 10);
+    for (int t = 0; t < TASKS; t++) {
+        const weft_task *task = weft_task_list_tasks(&list) + t;
+        assert_int_equal(task->num_operands, counts[t]);
+        for (int i = 0; i < counts[t]; i++) {
+            const weft_task_operand *operand = weft_task_operand_at(&list, task, (uint32_t)i);
+            assert_memory_equal(operand, &plain[t][i], sizeof(*operand));
+        }
+    }
+    weft_task_list_free(&list);
+}
+
+/* As of a kernel that takes all panels of a second input for each of the first: these stand once. */
+static void test_last_operands_stand_once(void **state)
+{
+    (void)state;
+    enum { TASKS = 500, OWN = 2, LAST = 128 };
+    weft_task_list list = { .failed = false };
+    for (int t = 0; t < TASKS; t++) {
+        assert_non_null(weft_task_begin(&list, FIRST, sizeof(arguments)));
+        for (int i = 0; i < OWN + LAST; i++) {
+            weft_slot slot = i < OWN ? (weft_slot){ i, 0, t } : (weft_slot){ OWN, 0, i };
+            weft_task_add(&list, slot, 0, i == 0 ? WEFT_SLOT_WRITE : WEFT_SLOT_READ);
+        }
+        assert_true(weft_task_end(&list, 0));
+    }
+    assert_true(weft_task_list_finish(&list));
+    assert_int_equal(list.operands.count, TASKS * OWN + LAST);
+    assert_in_range(weft_task_list_bytes(&list) / TASKS, 1, 130);
     weft_task_list_free(&list);
 }
 
@@ -204,7 +266,9 @@ static void test_printing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_slots_are_numbered_once),  cmocka_unit_test(test_equal_arguments_are_shared),
+        cmocka_unit_test(test_slots_are_numbered_once),  cmocka_unit_test(test_equal_operands_are_shared),
+        cmocka_unit_test(test_last_operands_stand_once),
+        cmocka_unit_test(test_equal_arguments_are_shared),
         cmocka_unit_test(test_different_words_are_kept), cmocka_unit_test(test_lists_are_compared),
         cmocka_unit_test(test_peak_of_temporaries),      cmocka_unit_test(test_printing),
     };

@@ -258,6 +258,20 @@ static bool is_read(const weft_lowering *lowering, int input)
     return input >= lowering->num_outputs || !lowering->operation->outputs[input].in_place;
 }
 
+/* Whether a rank reads nothing of an input through its access map. */
+static bool reads_nothing(const part *p)
+{
+    weft_box box = { .extent = { 0 } };
+    bool nothing = false;
+    if (p->access_map != NULL) {
+        weft_access_map_rank_box(p->access_map, p->shard->rank, &box);
+    }
+    for (int d = 0; d < p->layout->ndim && p->access_map != NULL; d++) {
+        nothing |= p->access_map->has[d] && box.extent[d] == 0;
+    }
+    return nothing;
+}
+
 /* Chooses the inputs' parts for rows [first, last): row-aligned inputs by row, the others whole. */
 static void choose_inputs(const weft_lowering *lowering, weft_rows_relation same, int64_t first, int64_t last,
                           job *j)
@@ -272,6 +286,7 @@ static void choose_inputs(const weft_lowering *lowering, weft_rows_relation same
                  : rows == same && same != WEFT_ROWS_ALL ? part_of(lowering, i, first, last)
                                                          : all_of_input(lowering, i);
             p->access_map = lowering->access_map[i];
+            p->num_panels = reads_nothing(p) ? 0 : p->num_panels;
         }
     }
 }

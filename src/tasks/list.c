@@ -110,7 +110,7 @@ void *weft_task_begin(weft_task_list *list, weft_kernel_id kernel, size_t size)
         return NULL;
     }
     task->kernel = kernel;
-    task->first_operand = (uint32_t)list->operands.count;
+    task->first_own = (uint32_t)list->operands.count;
     list->pending_size = size;
     list->pending_kernel = kernel;
     return capacity == 0 ? &list->pending : memset(list->pending, 0, capacity);
@@ -135,7 +135,9 @@ int weft_task_add(weft_task_list *list, weft_slot slot, int64_t offset, weft_slo
         temporary->first_task = number < temporary->first_task ? number : temporary->first_task;
         temporary->last_task = number;
     }
-    return (int)last_task(list)->num_operands++;
+    weft_task *task = last_task(list);
+    task->num_own++;
+    return (int)task->num_operands++;
 }
 
 /* ---- arguments ----------------------------------------------------------------------------------------- */
@@ -250,6 +252,31 @@ void weft_task_trim(weft_task_list *list, size_t size)
     list->pending_size = size;
 }
 
+static bool same_operand(const weft_task_operand *a, const weft_task_operand *b)
+{
+    return a->offset == b->offset && a->slot == b->slot && a->access == b->access;
+}
+
+/* The last operands of the task before, where there are as many and they are the same. */
+static void share_operands(weft_task_list *list, weft_task *task)
+{
+    const weft_task *before = task - 1;
+    if (task == weft_task_list_tasks(list) || before->num_operands != task->num_operands) {
+        return;
+    }
+    /* Those that the task before shares itself stand together, and so do its own. */
+    uint32_t count = task->num_operands, first = before->num_own < count ? before->num_own : 0, same = count;
+    while (same > first && same_operand(weft_task_operand_at(list, before, same - 1),
+                                        weft_task_operand_at(list, task, same - 1))) {
+        same--;
+    }
+    if (same < count) {
+        task->first_shared = before->num_own < count ? before->first_shared + (same - first) : before->first_own + same;
+        task->num_own = same;
+        list->operands.count -= count - same;
+    }
+}
+
 bool weft_task_end(weft_task_list *list, double position)
 {
     if (list->failed || !keep_arguments(list, last_task(list))) {
@@ -257,6 +284,7 @@ bool weft_task_end(weft_task_list *list, double position)
         return false;
     }
     weft_task *task = last_task(list);
+    share_operands(list, task);
     task->position = position;
     list->max_operands = task->num_operands > list->max_operands ? task->num_operands : list->max_operands;
     list->max_arguments = list->pending_size > list->max_arguments ? list->pending_size : list->max_arguments;
@@ -274,7 +302,7 @@ void weft_transfer_begin(weft_task_list *list, weft_record_kind kind, weft_slot 
     }
     transfer->kind = kind;
     list->num_transfers++;
-    transfer->first_operand = (uint32_t)list->operands.count;
+    transfer->first_own = (uint32_t)list->operands.count;
     transfer->first_item = (uint32_t)list->messages.count;
     weft_task_add(list, slot, 0, access);
     list->max_operands = list->max_operands == 0 ? 1 : list->max_operands;
@@ -436,10 +464,10 @@ static bool same_task(const weft_task_list *a, const weft_task *p, const weft_ta
         !(p->kind == WEFT_RECORD_TASK ? same_arguments(a, p, b, q) : same_messages(a, p, b, q))) {
         return false;
     }
-    const weft_task_operand *x = weft_task_operands(a, p), *y = weft_task_operands(b, q);
     for (uint32_t i = 0; i < p->num_operands; i++) {
-        if (x[i].offset != y[i].offset || x[i].access != y[i].access ||
-            !same_slot(weft_task_list_slots(a)[x[i].slot], weft_task_list_slots(b)[y[i].slot])) {
+        const weft_task_operand *x = weft_task_operand_at(a, p, i), *y = weft_task_operand_at(b, q, i);
+        if (x->offset != y->offset || x->access != y->access ||
+            !same_slot(weft_task_list_slots(a)[x->slot], weft_task_list_slots(b)[y->slot])) {
             return false;
         }
     }

@@ -33,7 +33,7 @@ void weft_task_list_print(const weft_task_list *list, FILE *file)
                 task->kind == WEFT_RECORD_TASK ? weft_kernel_info_of(task->kernel)->name
                                                : transfers[task->kind]);
         for (uint32_t k = 0; k < task->num_operands; k++) {
-            print_operand(list, weft_task_operands(list, task) + k, file);
+            print_operand(list, weft_task_operand_at(list, task, k), file);
         }
         for (uint32_t k = 0; k < weft_task_num_messages(task); k++) {
             const weft_task_message *message = weft_task_messages(list, task) + k;

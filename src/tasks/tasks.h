@@ -12,7 +12,8 @@
  *     transfer  in the order of the tasks: send or receive, messages with other processes, one operand
  *
  * Arguments are shared: a task has the number of a block, which several tasks share, and patches: the
- * words in which its own arguments differ (the index of its first row).
+ * words in which its own arguments differ (the index of its first row). Operands are shared: the last operands
+ * of a task that equal those of the task before (all panels of a gain) are stored once.
  *
  * Values that change from call to call (a learning rate, an offset of random numbers) are no part of a
  * list: kernels get the call's scalars beside their arguments. */
@@ -72,8 +73,9 @@ static inline void weft_task_apply(void *arguments, const weft_task_patch patche
 /* A task; or a transfer, which has messages instead of a kernel, and reads or writes its operand. */
 typedef struct weft_task {
     weft_kernel_id kernel;
-    weft_record_kind kind;
-    uint32_t first_operand, num_operands;
+    weft_record_kind kind : 2;
+    uint32_t num_own : 30; /* the first operands; the others are shared with the task before */
+    uint32_t num_operands, first_own, first_shared;
     uint32_t arguments;             /* index of the block; unused in a transfer */
     uint32_t first_item, num_items; /* its patches; the messages of a transfer */
     double position; /* of its rows in the tensor, 0 to 1: priority within an operation */
@@ -150,9 +152,12 @@ static inline const weft_task *weft_task_list_tasks(const weft_task_list *list)
     return list->tasks.items;
 }
 
-static inline const weft_task_operand *weft_task_operands(const weft_task_list *list, const weft_task *task)
+static inline const weft_task_operand *weft_task_operand_at(const weft_task_list *list, const weft_task *task,
+                                                           uint32_t number)
 {
-    return (const weft_task_operand *)list->operands.items + task->first_operand;
+    const weft_task_operand *all = list->operands.items;
+    return number < task->num_own ? &all[task->first_own + number]
+                                  : &all[task->first_shared + (number - task->num_own)];
 }
 
 static inline const weft_task_message *weft_task_messages(const weft_task_list *list,

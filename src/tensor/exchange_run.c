@@ -189,7 +189,7 @@ void weft_transfer_submit(const weft_bound_list *bound, const weft_task *transfe
 {
     const weft_bindings *bindings = bound->bindings;
     const weft_exchange *exchange = bindings->exchange;
-    const weft_task_operand *operand = weft_task_operands(bound->list, transfer);
+    const weft_task_operand *operand = weft_task_operand_at(bound->list, transfer, 0);
     const weft_slot *slot = weft_task_list_slots(bound->list) + operand->slot;
     const weft_panel *panel = &bound->slots[operand->slot];
     bool receives = transfer->kind == WEFT_RECORD_RECEIVE;

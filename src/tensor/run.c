@@ -187,11 +187,11 @@ static bool submit_copy(const weft_single_task *task, weft_task_block *block)
 static bool submit_task(weft_bound_list *bound, const weft_task *task)
 {
     const weft_bindings *bindings = bound->bindings;
-    const weft_task_operand *operands = weft_task_operands(bound->list, task);
     const weft_argument_block *block = weft_task_block_of(bound->list, task);
     for (uint32_t i = 0; i < task->num_operands; i++) {
+        const weft_task_operand *operand = weft_task_operand_at(bound->list, task, i);
         bound->operands[i] =
-            weft_bound(&bound->slots[operands[i].slot], operands[i].offset, starpu_mode(operands[i].access));
+            weft_bound(&bound->slots[operand->slot], operand->offset, starpu_mode(operand->access));
     }
     weft_single_task single = { .kernel = task->kernel,
                                 .name = bindings->name != NULL ? bindings->name
