@@ -62,8 +62,7 @@ static bool close_and_keep(const weft_call *call, int num_outputs, weft_tensor *
         if (output == NULL) {
             continue;
         }
-        bool changed = weft_operation_changes(call->operation, i) && i < call->num_inputs &&
-                       outputs[i] == call->inputs[i];
+        bool changed = weft_call_changes(call, i) && outputs[i] == weft_call_tensor(call, i);
         done = (changed || weft_tensor_share(output) != NULL) && done;
         weft_tensor_unreference(output);
     }
@@ -97,15 +96,6 @@ static bool carry_body_out(const weft_call *call, weft_tensor *outputs[])
     return close_and_keep(call, done ? num_outputs : 0, outputs) && done;
 }
 
-static bool run_composite(const weft_call *call, weft_tensor_impl *const inputs[], weft_tensor *outputs[])
-{
-    weft_expansion *expansion = weft_expansion_obtain(call, inputs);
-    bool right = weft_dispatch_check_spmd(call, inputs, expansion != NULL) && expansion != NULL;
-    bool done = right && weft_expansion_run(expansion, call, inputs, outputs);
-    weft_expansion_release(expansion);
-    return done;
-}
-
 /* "tensors[3]", in `text`; or the operation's name of the input. */
 static const char *name_of(const weft_call *call, int input, char *text, size_t size)
 {
@@ -114,6 +104,74 @@ static const char *name_of(const weft_call *call, int input, char *text, size_t 
     }
     snprintf(text, size, "tensors[%d]", input - call->num_inputs);
     return text;
+}
+
+/* False with the error kept: an input with data is changed, and another input has none. */
+static bool check_changed(const weft_call *call, weft_tensor_impl *const inputs[])
+{
+    for (int i = 0, count = weft_call_num_tensors(call); i < count; i++) {
+        if (weft_call_changes(call, i) && !inputs[i]->fake) {
+            char text[32];
+            weft_fail(WEFT_ERR_STATE, call->function, "%s has data, and another input has none (weft_fake())",
+                      name_of(call, i, text, sizeof(text)));
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Inputs without data of the same layouts. False with the error kept. */
+static bool make_without_data(const char *function, weft_tensor_impl *const inputs[], int num_inputs,
+                              weft_tensor *handles[])
+{
+    bool made = true;
+    for (int i = 0; i < num_inputs && made; i++) {
+        handles[i] = weft_tensor_handle(inputs[i]->fake ? inputs[i] : weft_tensor_fake(function, inputs[i]->layout));
+        made = handles[i] != NULL;
+    }
+    return made;
+}
+
+static bool accept_step(weft_steps *self, const weft_call *call, int num_outputs, weft_tensor *const outputs[])
+{
+    (void)self, (void)call, (void)num_outputs, (void)outputs;
+    return true;
+}
+
+/* A call of the program's with an input without data: nothing is submitted. */
+static bool run_without_data(const weft_call *call, weft_tensor_impl *const inputs[], weft_tensor *outputs[])
+{
+    int num_inputs = weft_call_num_tensors(call);
+    weft_tensor **handles = malloc(((size_t)num_inputs + 1) * sizeof(weft_tensor *));
+    if (handles == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for %d tensors", num_inputs);
+        return false;
+    }
+    weft_call own = *call;
+    weft_call_details details = call->details == NULL ? (weft_call_details){ 0 } : *call->details;
+    details.tensors = handles + call->num_inputs;
+    own.details = call->details == NULL ? NULL : &details;
+    weft_scope_open();
+    bool done = make_without_data(call->function, inputs, num_inputs, handles);
+    if (done) {
+        memcpy(own.inputs, handles, (size_t)call->num_inputs * sizeof(handles[0]));
+        weft_steps steps = { .add = accept_step };
+        weft_runtime.steps = &steps;
+        done = weft_composite_accepts(call, inputs) && carry_body_out(&own, outputs);
+        weft_runtime.steps = NULL;
+    }
+    done = close_and_keep(&own, done ? weft_call_num_outputs(call) : 0, outputs) && done;
+    free(handles);
+    return done;
+}
+
+static bool run_composite(const weft_call *call, weft_tensor_impl *const inputs[], weft_tensor *outputs[])
+{
+    weft_expansion *expansion = weft_expansion_obtain(call, inputs);
+    bool right = weft_dispatch_check_spmd(call, inputs, expansion != NULL) && expansion != NULL;
+    bool done = right && weft_expansion_run(expansion, call, inputs, outputs);
+    weft_expansion_release(expansion);
+    return done;
 }
 
 bool weft_composite_call(const weft_call *call, weft_tensor *outputs[])
@@ -135,7 +193,8 @@ bool weft_composite_call(const weft_call *call, weft_tensor *outputs[])
     }
     memset(outputs, 0, (size_t)weft_call_num_outputs(call) * sizeof(outputs[0]));
     bool done = !valid ? weft_dispatch_check_spmd(call, NULL, false)
-                : fake ? (weft_runtime.steps != NULL || weft_composite_accepts(call, inputs)) && carry_body_out(call, outputs)
+                : weft_runtime.steps != NULL ? carry_body_out(call, outputs)
+                : fake ? check_changed(call, inputs) && run_without_data(call, inputs, outputs)
                        : run_composite(call, inputs, outputs);
     if (inputs != few) {
         free(inputs);
@@ -208,7 +267,7 @@ static bool give_outputs(const running *r, const weft_expansion *expansion, weft
         int number = expansion->outputs[i];
         weft_tensor_impl *output = number < 0 ? NULL : r->tensors[number];
         outputs[i] = weft_tensor_handle(output);
-        bool changed = number == i && i < r->num_inputs && weft_operation_changes(r->composite->operation, i);
+        bool changed = number == i && weft_call_changes(r->composite, i);
         done = (output == NULL || changed || weft_tensor_share(output) != NULL) && done;
     }
     return done;

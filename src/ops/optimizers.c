@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/map.h"
@@ -53,9 +54,6 @@ typedef struct stepping {
     weft_tensor *const *states[MAX_STATES];
     const char *state_names[MAX_STATES];
 } stepping;
-
-/* Updates one parameter, with the gradient in its layout. False with the error kept. */
-typedef bool (*update_function)(const stepping *s, const void *options, int i, weft_tensor *gradient);
 
 /* Takes part in the SPMD check with wrong arguments. */
 static weft_status refuse(const char *function)
@@ -197,57 +195,116 @@ static bool check_not_negative(const char *function, const char *name, double va
 
 /* ---- all parameters ------------------------------------------------------------------------------------ */
 
-/* The gradient in its parameter's layout: itself, or a new tensor in the innermost scope. */
-static weft_tensor *placed_gradient(const stepping *s, int i)
+/* The gradient in its parameter's layout: itself, or a new tensor of the innermost scope. */
+static weft_tensor *placed_gradient(weft_tensor *gradient, const weft_layout *parameter)
 {
-    const weft_layout *layout = weft_layout_of(s->parameters[i]);
-    weft_tensor *gradient = s->gradients[i];
-    return weft_placements_equal(weft_layout_of(gradient)->placements, layout->placements, layout->mesh->ndim)
+    return weft_placements_equal(weft_layout_of(gradient)->placements, parameter->placements, parameter->mesh->ndim)
                ? gradient
-               : weft_redistribute(gradient, layout->mesh->handle, layout->placements);
+               : weft_redistribute(gradient, parameter->mesh->handle, parameter->placements);
 }
 
-static weft_status step_all(const stepping *s, update_function update_one, const void *options)
+/* Steps of all parameters: lists of equal length, of what `one` changes in its order, and of the gradients. */
+static bool expand_step(const weft_call *call, const weft_operation *one, weft_tensor *outputs[])
 {
-    if (!weft_composite_open(s->function)) {
-        return weft_latest_status();
+    int num_lists = one->num_outputs > 1 ? one->num_outputs + 1 : 2;
+    int n = weft_call_num_tensors(call) / num_lists;
+    for (int i = 0; i < n; i++) {
+        weft_call step = { .function = call->function,
+                           .operation = one,
+                           .num_inputs = num_lists,
+                           .attributes = call->attributes,
+                           .inherited = WEFT_ALL_SCALARS };
+        memcpy(step.scalars, call->scalars, sizeof(step.scalars));
+        for (int k = 0; k < num_lists; k++) {
+            step.inputs[k] = weft_call_tensor(call, k * n + i);
+        }
+        weft_tensor *changed[WEFT_MAX_OUTPUTS], **gradient = &step.inputs[num_lists - 1];
+        *gradient = placed_gradient(*gradient, weft_layout_of(step.inputs[0]));
+        if (*gradient == NULL || !weft_dispatch_all(&step, changed)) {
+            return false;
+        }
+        for (int k = 0; k < num_lists - 1; k++) {
+            outputs[k * n + i] = changed[k];
+        }
     }
-    bool done = true;
-    for (int i = 0; i < s->n && done; i++) {
-        weft_scope_open();
-        weft_tensor *gradient = placed_gradient(s, i);
-        done = gradient != NULL && update_one(s, options, i, gradient);
-        weft_scope_close();
+    return true;
+}
+
+static bool expand_sgd(const weft_call *call, weft_tensor *outputs[])
+{
+    return expand_step(call, &operation_sgd, outputs);
+}
+
+static bool expand_sgd_momentum(const weft_call *call, weft_tensor *outputs[])
+{
+    return expand_step(call, &operation_sgd_momentum, outputs);
+}
+
+static bool expand_adam(const weft_call *call, weft_tensor *outputs[])
+{
+    return expand_step(call, &operation_adam, outputs);
+}
+
+/* What a program calls: the tensors of the call are lists, and those that are changed come first. */
+#define ALL(name_)                                                                                           \
+    static const weft_operation operation_##name_##_all = {                                                  \
+        .name = #name_ "_all",                                                                               \
+        .expand = expand_##name_,                                                                            \
+        .passes_scalars = true,                                                                              \
+    };
+ALL(sgd)
+ALL(sgd_momentum)
+ALL(adam)
+
+/* The call's lists, one behind another. Returns how many tensors there are. */
+static int write_lists(const stepping *s, weft_tensor *tensors[])
+{
+    weft_tensor *const *const lists[] = { s->parameters, s->states[0], s->states[1], s->gradients };
+    int count = 0;
+    for (size_t k = 0; k < WEFT_ARRAY_SIZE(lists); k++) {
+        for (int i = 0; i < s->n && lists[k] != NULL; i++) {
+            tensors[count++] = lists[k][i];
+        }
     }
-    weft_composite_close();
+    return count;
+}
+
+/* `call`: with all but its tensors. */
+static weft_status step_all(const stepping *s, weft_call call)
+{
+    enum { FEW = 64 };
+    size_t most = (2 + MAX_STATES) * (size_t)s->n + 1;
+    weft_tensor *few[2 * FEW], **tensors = most <= FEW ? few : malloc(2 * most * sizeof(weft_tensor *));
+    if (tensors == NULL) {
+        return weft_fail(WEFT_ERR_NOMEM, s->function, "no memory for %d tensors", s->n);
+    }
+    int count = write_lists(s, tensors), changed = count - s->n;
+    const weft_call_details details = {
+        .num_outputs = changed, .num_changed = changed, .num_tensors = count, .tensors = tensors
+    };
+    call.function = s->function;
+    call.details = &details;
+    bool done = weft_dispatch_all(&call, tensors + most);
+    if (tensors != few) {
+        free(tensors);
+    }
     return done ? WEFT_OK : weft_latest_status();
 }
 
 /* ---- gradient descent ---------------------------------------------------------------------------------- */
 
-static bool sgd_one(const stepping *s, const void *given, int i, weft_tensor *gradient)
+static weft_call call_of_sgd(const weft_sgd_options *o)
 {
-    const weft_sgd_options *o = given;
     if (o->momentum == 0) {
-        return weft_dispatch(&(weft_call){ .function = s->function,
-                                           .operation = &operation_sgd,
-                                           .num_inputs = 2,
-                                           .inputs = { s->parameters[i], gradient },
-                                           .scalars = { o->learning_rate, o->weight_decay } }) != NULL;
+        return (weft_call){ .operation = &operation_sgd_all, .scalars = { o->learning_rate, o->weight_decay } };
     }
-    weft_tensor *changed[2];
-    return weft_dispatch_all(
-        &(weft_call){ .function = s->function,
-                      .operation = &operation_sgd_momentum,
-                      .num_inputs = 3,
-                      .inputs = { s->parameters[i], s->states[0][i], gradient },
-                      .attributes = { .num_numbers = 1, .numbers = { o->nesterov } },
-                      .scalars = { [WEFT_SGD_KEPT] = o->first_step ? 0 : o->momentum,
-                                   [WEFT_SGD_ADDED] = o->first_step ? 1 : 1 - o->dampening,
-                                   [WEFT_SGD_DECAY] = o->weight_decay,
-                                   [WEFT_SGD_RATE] = o->learning_rate,
-                                   [WEFT_SGD_AHEAD] = o->momentum } },
-        changed);
+    return (weft_call){ .operation = &operation_sgd_momentum_all,
+                        .attributes = { .num_numbers = 1, .numbers = { o->nesterov } },
+                        .scalars = { [WEFT_SGD_KEPT] = o->first_step ? 0 : o->momentum,
+                                     [WEFT_SGD_ADDED] = o->first_step ? 1 : 1 - o->dampening,
+                                     [WEFT_SGD_DECAY] = o->weight_decay,
+                                     [WEFT_SGD_RATE] = o->learning_rate,
+                                     [WEFT_SGD_AHEAD] = o->momentum } };
 }
 
 /* Copies the options. */
@@ -290,36 +347,10 @@ weft_status weft_sgd(int n, weft_tensor *const parameters[], weft_tensor *const 
         s.states[0] = momenta;
         s.state_names[0] = "momenta";
     }
-    return check_step(&s) ? step_all(&s, sgd_one, &own) : refuse(s.function);
+    return check_step(&s) ? step_all(&s, call_of_sgd(&own)) : refuse(s.function);
 }
 
 /* ---- Adam ---------------------------------------------------------------------------------------------- */
-
-typedef struct adam_step {
-    weft_adam_options options;
-    double gradient_decay;           /* Adam's */
-    double factor;                   /* of the parameter; AdamW's */
-    double correction1, correction2; /* bias corrections of the moments */
-} adam_step;
-
-static bool adam_one(const stepping *s, const void *given, int i, weft_tensor *gradient)
-{
-    const adam_step *a = given;
-    weft_tensor *changed[3];
-    return weft_dispatch_all(
-        &(weft_call){ .function = s->function,
-                      .operation = &operation_adam,
-                      .num_inputs = 4,
-                      .inputs = { s->parameters[i], s->states[0][i], s->states[1][i], gradient },
-                      .scalars = { [WEFT_ADAM_BETA1] = a->options.beta1,
-                                   [WEFT_ADAM_BETA2] = a->options.beta2,
-                                   [WEFT_ADAM_DECAY] = a->gradient_decay,
-                                   [WEFT_ADAM_RATE] = a->options.learning_rate / a->correction1,
-                                   [WEFT_ADAM_EPSILON] = a->options.epsilon,
-                                   [WEFT_ADAM_SCALE] = 1 / sqrt(a->correction2),
-                                   [WEFT_ADAM_FACTOR] = a->factor } },
-        changed);
-}
 
 /* Copies the options. */
 static bool take_adam(const char *function, int64_t step, weft_adam_options *o, const weft_adam_options *given)
@@ -352,12 +383,17 @@ static weft_status adam(stepping s, int64_t step, const weft_adam_options *optio
     if (!take_adam(s.function, step, &own, options) || !check_step(&s)) {
         return refuse(s.function);
     }
-    adam_step a = { .options = own,
-                    .gradient_decay = decoupled ? 0 : own.weight_decay,
-                    .factor = decoupled ? 1 - own.learning_rate * own.weight_decay : 1,
-                    .correction1 = 1 - pow(own.beta1, (double)step),
-                    .correction2 = 1 - pow(own.beta2, (double)step) };
-    return step_all(&s, adam_one, &a);
+    double correction1 = 1 - pow(own.beta1, (double)step), correction2 = 1 - pow(own.beta2, (double)step);
+    return step_all(
+        &s, (weft_call){ .operation = &operation_adam_all,
+                         .scalars = { [WEFT_ADAM_BETA1] = own.beta1,
+                                      [WEFT_ADAM_BETA2] = own.beta2,
+                                      [WEFT_ADAM_DECAY] = decoupled ? 0 : own.weight_decay,
+                                      [WEFT_ADAM_RATE] = own.learning_rate / correction1,
+                                      [WEFT_ADAM_EPSILON] = own.epsilon,
+                                      [WEFT_ADAM_SCALE] = 1 / sqrt(correction2),
+                                      [WEFT_ADAM_FACTOR] =
+                                          decoupled ? 1 - own.learning_rate * own.weight_decay : 1 } });
 }
 
 weft_status weft_adam(int n, weft_tensor *const parameters[], weft_tensor *const gradients[],
@@ -438,6 +474,28 @@ static weft_tensor *norm_of_all(const char *function, int n, weft_tensor *const 
     return isinf(p) || p == 1 ? total : p == 2 ? weft_sqrt(total) : weft_pow_scalar(total, 1 / p);
 }
 
+/* scalars: the largest norm, and p. Outputs: the gradients, and their norm where it is asked for. */
+enum { CLIP_MAX_NORM, CLIP_P };
+
+static bool expand_clip(const weft_call *call, weft_tensor *outputs[])
+{
+    int n = call->details->num_tensors;
+    weft_tensor *norm = norm_of_all(call->function, n, call->details->tensors, call->scalars[CLIP_P]);
+    weft_tensor *scale = norm == NULL ? NULL
+                                      : weft_scale(weft_reciprocal(weft_add_scalar(norm, 1e-6)),
+                                                   call->scalars[CLIP_MAX_NORM]);
+    scale = scale == NULL ? NULL : weft_clamp(scale, -INFINITY, 1);
+    bool done = scale != NULL;
+    for (int i = 0; i < n && done; i++) {
+        outputs[i] = weft_mul_inplace(call->details->tensors[i], scale);
+        done = outputs[i] != NULL;
+    }
+    outputs[n] = norm;
+    return done;
+}
+
+static const weft_operation operation_clip = { .name = "clip_grad_norm", .expand = expand_clip };
+
 weft_status weft_clip_grad_norm(int n, weft_tensor *const gradients[], double max_norm, double p,
                                 weft_tensor **total_norm)
 {
@@ -451,21 +509,23 @@ weft_status weft_clip_grad_norm(int n, weft_tensor *const gradients[], double ma
     if (n == 0) {
         return WEFT_OK;
     }
-    if (!weft_composite_open(function)) {
-        return weft_latest_status();
+    weft_tensor **outputs = calloc((size_t)n + 1, sizeof(weft_tensor *));
+    if (outputs == NULL) {
+        return weft_fail(WEFT_ERR_NOMEM, function, "no memory for %d tensors", n);
     }
-    weft_tensor *norm = norm_of_all(function, n, gradients, p);
-    weft_tensor *scale =
-        norm == NULL ? NULL : weft_scale(weft_reciprocal(weft_add_scalar(norm, 1e-6)), max_norm);
-    scale = scale == NULL ? NULL : weft_clamp(scale, -INFINITY, 1);
-    bool done = scale != NULL;
-    for (int i = 0; i < n && done; i++) {
-        done = weft_mul_inplace(gradients[i], scale) != NULL;
-    }
+    const weft_call_details details = {
+        .num_outputs = n + 1, .num_changed = n, .num_tensors = n, .tensors = gradients
+    };
+    bool done = weft_dispatch_all(&(weft_call){ .function = function,
+                                                .operation = &operation_clip,
+                                                .attributes.omitted = total_norm == NULL,
+                                                .scalars = { [CLIP_MAX_NORM] = max_norm, [CLIP_P] = p },
+                                                .details = &details },
+                                  outputs);
     if (done && total_norm != NULL) {
-        *total_norm = weft_scope_keep(norm);
+        *total_norm = outputs[n];
     }
-    weft_composite_close();
+    free(outputs);
     return done ? WEFT_OK : weft_latest_status();
 }
 
@@ -473,5 +533,9 @@ const weft_operation *const weft_optimizer_operations[] = {
     &operation_sgd,
     &operation_sgd_momentum,
     &operation_adam,
+    &operation_sgd_all,
+    &operation_sgd_momentum_all,
+    &operation_adam_all,
+    &operation_clip,
     NULL,
 };

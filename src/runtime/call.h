@@ -26,6 +26,7 @@ typedef struct weft_action {
 /* Arguments that few calls have; zero or NULL: none. */
 typedef struct weft_call_details {
     int num_outputs;         /* if the call determines it; 0: the operation or action does */
+    int num_changed;         /* outputs, the first ones, that are the inputs of the same numbers, changed in place */
     int num_tensors;         /* inputs behind those of weft_call.inputs: any number */
     weft_tensor *const *tensors;
     int num_numbers;         /* attributes beyond those of weft_attributes */
@@ -76,6 +77,15 @@ static inline int weft_call_num_outputs(const weft_call *call)
 static inline weft_tensor *weft_call_tensor(const weft_call *call, int input)
 {
     return input < call->num_inputs ? call->inputs[input] : call->details->tensors[input - call->num_inputs];
+}
+
+/* Whether an output is the input of the same number, changed in place. */
+static inline bool weft_call_changes(const weft_call *call, int output)
+{
+    bool listed = call->details != NULL && output < call->details->num_changed;
+    return output < weft_call_num_tensors(call) &&
+           (listed || (call->operation != NULL && output < WEFT_MAX_OUTPUTS &&
+                       weft_operation_changes(call->operation, output)));
 }
 
 #endif
