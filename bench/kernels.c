@@ -3,8 +3,8 @@
  *   fraction_of_memory   bytes that an operation must read and write, per second, relative to memcpy()
  *                        between buffers of that size (which reads and writes each byte).
  *   fraction_of_peak     arithmetic of products per second, relative to one large cblas_sgemm() on one
- *                        thread, times the workers. Attention: the necessary products, two of s x t scores, and five
- *                        for the gradients (eight are computed: scores are recomputed).
+ *                        thread, times the workers. Attention: the necessary products, two of s x t scores,
+ *                        and five for the gradients (eight are computed: scores are recomputed).
  *
  * Tensors of 64 MB, so that no cache holds them; output buffers are reused from the last repetition. */
 #include <cblas.h>

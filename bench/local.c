@@ -2,8 +2,8 @@
  * ratios, whose bytes differ (256 MB is the whole tensor):
  *
  *   fraction_of_memcpy   bytes moved: all boxes that targets take from sources, also of the same rank.
- *                        S0->S1, S1->S0: 256 MB. S0->R: each of 4 ranks takes all, 1 GB. P->S0: 4 addends of each
- *                        element, 1 GB. P->R: P->S0 and S0->R, 2 GB.
+ *                        S0->S1, S1->S0: 256 MB. S0->R: each of 4 ranks takes all, 1 GB. P->S0: 4 addends of
+ *                        each element, 1 GB. P->R: P->S0 and S0->R, 2 GB.
  *   fraction_of_written  bytes of the target's shards: 256 MB, or 1 GB for R.
  *
  * They differ if addends are reduced. memcpy reads and writes each byte; a sum of 4 reads 4 bytes for each

@@ -18,8 +18,8 @@
  *    several calls have failed by then, the first one is reported. Functions that BLOCK and return a tensor
  *    leave the error to the next function, because they must do the same on all processes.
  *  - weft_finalize() reports failures that the program has not looked at. WEFT_ON_ERROR=print writes each
- *    error to standard error where it happens; WEFT_ON_ERROR=abort does so and calls abort(), where a debugger
- *    stops. */
+ *    error to standard error where it happens; WEFT_ON_ERROR=abort does so and calls abort(), where a
+ *    debugger stops. */
 #ifndef WEFT_BASE_H
 #define WEFT_BASE_H
 
@@ -54,10 +54,10 @@ WEFT_API const char *weft_version(void);
 
 /**
  * \page options Structs of options
- * Zero-initialise one and set what matters, or begin with its initialiser, weft_..._init(), which sets the defaults
- * and `size`. Later versions append fields: those are read only where `size` says that the program's struct has
- * them. `size` 0 stands for the fields up to `size` itself. WEFT_ERR_INVALID for a size that no version has;
- * WEFT_ERR_UNSUPPORTED where a field is set that this version does not know.
+ * Zero-initialise one and set what matters, or begin with its initialiser, weft_..._init(), which sets the
+ * defaults and `size`. Later versions append fields: those are read only where `size` says that the program's
+ * struct has them. `size` 0 stands for the fields up to `size` itself. WEFT_ERR_INVALID for a size that no
+ * version has; WEFT_ERR_UNSUPPORTED where a field is set that this version does not know.
  */
 
 /** Largest number of dimensions of a tensor, and of a mesh. */

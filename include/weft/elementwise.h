@@ -1,12 +1,12 @@
 /** \file
  * Elementwise operations, with PyTorch's broadcasting of shapes and promotion of types.
  *
- * Types: all inputs are converted to one type, and the result is computed in that type. It is the smallest type
- * that holds all inputs; a tensor without dimensions counts only if its category is higher (truth value,
- * integer, floating). So the conversion may change values: a WEFT_I64 scalar beside a WEFT_I32 tensor loses its
- * upper bits, and WEFT_I64 beside WEFT_BF16 is rounded to 16 bits. Comparisons and logical operations convert
- * likewise. Operations without an integer result convert integers and truth values to WEFT_F32. In place, the
- * result is converted to the type of the first argument.
+ * Types: all inputs are converted to one type, and the result is computed in that type. It is the smallest
+ * type that holds all inputs; a tensor without dimensions counts only if its category is higher (truth value,
+ * integer, floating). So the conversion may change values: a WEFT_I64 scalar beside a WEFT_I32 tensor loses
+ * its upper bits, and WEFT_I64 beside WEFT_BF16 is rounded to 16 bits. Comparisons and logical operations
+ * convert likewise. Operations without an integer result convert integers and truth values to WEFT_F32. In
+ * place, the result is converted to the type of the first argument.
  *
  * WEFT_BF16 and WEFT_F16 are computed in single precision, and the result is rounded once. Two kinds of
  * operands are not rounded to 16 bits first:
@@ -129,8 +129,8 @@ WEFT_API weft_tensor *weft_leaky_relu(weft_tensor *a, double slope); /**< slope 
 WEFT_API weft_tensor *weft_elu(weft_tensor *a, double alpha);        /**< alpha (exp(a) - 1) below 0 */
 /** \} */
 
-/** Gradients of the input of these functions: of one shape, floating. `output`: what the function returned.
- * \{ */
+/** Gradients of the input of these functions; floating, all tensors of one shape. `output`: the function's
+ * result. \{ */
 WEFT_API weft_tensor *weft_relu_backward(weft_tensor *gradient, weft_tensor *input);
 WEFT_API weft_tensor *weft_gelu_backward(weft_tensor *gradient, weft_tensor *input);
 WEFT_API weft_tensor *weft_silu_backward(weft_tensor *gradient, weft_tensor *input);

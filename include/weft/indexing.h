@@ -1,11 +1,11 @@
 /** \file
- * Indices and orders: look-ups, scattered sums, cumulative sums, sorting, comparing whole tensors. `dim` may be
- * negative: it then counts from the end. Errors, beside those of all operations: WEFT_ERR_INVALID for a
+ * Indices and orders: look-ups, scattered sums, cumulative sums, sorting, comparing whole tensors. `dim` may
+ * be negative: it then counts from the end. Errors, beside those of all operations: WEFT_ERR_INVALID for a
  * dimension that is out of range, as every one is for a tensor without dimensions.
  *
- * Indices are WEFT_I64 or WEFT_I32. An index outside 0 .. size - 1 (negative ones are outside) gives 0, or adds
- * nothing, and the next blocking call returns WEFT_ERR_INVALID, once for each call: on processes that compute
- * a part of the result from it; if the result has no elements, on all processes that host a rank. */
+ * Indices are WEFT_I64 or WEFT_I32. An index outside 0 .. size - 1 (negative ones are outside) gives 0, or
+ * adds nothing, and the next blocking call returns WEFT_ERR_INVALID, once for each call: on processes that
+ * compute a part of the result from it; if the result has no elements, on all processes that host a rank. */
 #ifndef WEFT_INDEXING_H
 #define WEFT_INDEXING_H
 
@@ -13,11 +13,10 @@
 
 WEFT_BEGIN_DECLS
 
-/**
- * Where the largest and the smallest value is: WEFT_I64, the first place among equals; NaN is larger, and
- * smaller, than all else. Over one dimension, or with WEFT_ALL_DIMS over all (the place in the
- * row-major order); what is reduced stays with size 1 when keepdim. The same on every layout. WEFT_ERR_SHAPE of no elements. \{
- */
+/** The index of the largest, and of the smallest, value: WEFT_I64, the first one among equals; NaN is the
+ * largest, and the smallest. Over one dimension, or with WEFT_ALL_DIMS over all (row-major index);
+ * keepdim: reduced dimensions are kept with size 1. The same on every layout. WEFT_ERR_SHAPE without
+ * elements. \{ */
 WEFT_API weft_tensor *weft_argmax(weft_tensor *a, int dim, bool keepdim);
 WEFT_API weft_tensor *weft_argmin(weft_tensor *a, int dim, bool keepdim);
 /** \} */
@@ -80,14 +79,13 @@ WEFT_API weft_tensor *weft_argsort(weft_tensor *a, int dim, bool descending);
  * among equals. WEFT_ERR_INVALID unless k is 0 to the size of dim. */
 WEFT_API weft_tensor *weft_topk(weft_tensor *a, int64_t k, int dim, bool largest, weft_tensor **indices);
 
-/**
- * BLOCKS, every process must call it, and all get the same answer, also those that host no rank of the mesh.
- * weft_equal: whether two tensors have the same values, NaN being equal to nothing; weft_allclose: whether |a
- * - b| <= atol + rtol |b| for all of them (equal ones are close, no other infinities are; NaN is close to NaN
- * when equal_nan). Tensors of different shapes or types are not equal, nor close. *result is set where the
- * status is WEFT_OK. WEFT_ERR_INVALID for a negative tolerance; WEFT_ERR_MESH for tensors of different meshes
- * (weft_redistribute() one of them); WEFT_ERR_STATE while weft_local_acquire() holds a shard of one. \{
- */
+/** Compares whole tensors. BLOCKS, every process must call it; the same result on all, also on those
+ * without a rank of the mesh. weft_equal: equal values, NaN is not equal to itself. weft_allclose: |a -
+ * b| <= atol + rtol |b| for all elements (infinities are close only to themselves; NaN is close to NaN
+ * with equal_nan). Tensors of different shapes or types are neither equal nor close. *result is set if
+ * the status is WEFT_OK. WEFT_ERR_INVALID for a negative tolerance; WEFT_ERR_MESH for tensors of
+ * different meshes (weft_redistribute() one of them); WEFT_ERR_STATE while weft_local_acquire() holds a
+ * shard of one. \{ */
 WEFT_API weft_status weft_equal(weft_tensor *a, weft_tensor *b, bool *result);
 WEFT_API weft_status weft_allclose(weft_tensor *a, weft_tensor *b, double rtol, double atol, bool equal_nan,
                                    bool *result);

@@ -13,8 +13,9 @@ WEFT_BEGIN_DECLS
 
 /** The part of a tensor that a task works on: a box of the global index space. Rows (dimension 0)
  * lie in panels of consecutive rows, each contiguous, not one after another in memory; a tensor without
- * dimensions is one row. A part may be empty: then it has no panels. Within a row elements are row-major; only of an
- * input with a halo ("~" in the rule) along dimension 1 or later may there be gaps between them, which `strides` tells. */
+ * dimensions is one row. A part may be empty: then it has no panels. Within a row elements are row-major;
+ * only of an input with a halo ("~" in the rule) along dimension 1 or later may there be gaps between them,
+ * which `strides` tells. */
 typedef struct weft_view {
     weft_dtype dtype;
     int ndim;
@@ -46,8 +47,8 @@ static inline int64_t weft_view_rows(const weft_view *view)
 }
 
 /**
- * The address of row `row` of the part, 0 .. weft_view_rows() - 1. If `rows` is not NULL, `*rows` is set to the
- * number of rows that follow each other in memory from there, this one included. */
+ * The address of row `row` of the part, 0 .. weft_view_rows() - 1. If `rows` is not NULL, `*rows` is set to
+ * the number of rows that follow each other in memory from there, this one included. */
 static inline void *weft_view_row(const weft_view *view, int64_t row, int64_t *rows)
 {
     if (view->ndim == 0) {
@@ -74,8 +75,8 @@ static inline void *weft_view_row(const weft_view *view, int64_t row, int64_t *r
 
 #define WEFT_KERNEL_MESSAGE 160 /**< bytes of a kernel's message, its end included */
 
-/** What a call of a kernel could not do: plain data, which the library looks at after the call. The first
- * error of a call counts, and the first of an operation's calls. */
+/** The error of a kernel's call: plain data, read by the library after the call. The first error of a call
+ * counts, and the first of an operation's calls. */
 typedef struct weft_kernel_error {
     weft_status status;                /**< WEFT_OK until there is one */
     int problem;                       /**< of the library's own kernels; 0: `message` says it */
@@ -104,12 +105,12 @@ static inline void weft_kernel_error_set(weft_kernel_error *error, weft_status s
 /** One call of a kernel. Equal calls must give equal outputs, whatever else runs. */
 typedef struct weft_kernel_call {
     int num_outputs;
-    /** To be written; those that are in place, to be changed. */
+    /** Outputs to write; those in place, to change. */
     union {
         weft_view output; /**< the first one */
         weft_view outputs[WEFT_MAX_KERNEL_OUTPUTS];
     };
-    int num_inputs; /**< number of inputs; without those that are changed in place */
+    int num_inputs; /**< without the inputs changed in place */
     weft_view inputs[WEFT_MAX_KERNEL_INPUTS];
     /** For operations that accumulate: the inputs are one of several pieces of rows, in order. The output
      * is undefined before the first one. */
@@ -122,7 +123,7 @@ typedef struct weft_kernel_call {
     weft_kernel_error *error;
 } weft_kernel_call;
 
-/** Of a weft_kernel_call or a weft_local_call: weft_kernel_fail(call, status, format, ...), as printf(). */
+/** weft_kernel_fail(call, status, format, ...), as printf(), for a weft_kernel_call or a weft_local_call. */
 #define weft_kernel_fail(call, status, ...) weft_kernel_error_set((call)->error, (status), __VA_ARGS__)
 
 typedef void (*weft_kernel)(const weft_kernel_call *call);

@@ -1,10 +1,9 @@
 /** \file
- * Local regions: a function of the program's own computes with the shards of each rank, as tasks, and what it
- * writes becomes tensors. PyTorch: torch.distributed.tensor.experimental.local_map, JAX: shard_map.
+ * Local regions: a function of the program on the shards of each rank, as tasks; its outputs become
+ * tensors. PyTorch: torch.distributed.tensor.experimental.local_map, JAX: shard_map.
  *
- * An operation (<weft/operation.h>) says how its indices relate and leaves the layouts to weft. A local region
- * says the layouts and leaves everything else to the function, which sees what one rank holds and nothing else.
- */
+ * An operation (<weft/operation.h>) gives the relation of its indices, and weft chooses the layouts. A
+ * local region gives the layouts, and its function sees the shards of one rank. */
 #ifndef WEFT_LOCAL_MAP_H
 #define WEFT_LOCAL_MAP_H
 
@@ -13,7 +12,7 @@
 
 WEFT_BEGIN_DECLS
 
-/** What one rank holds of a tensor: a box of the global index space, row-major, in one piece. */
+/** The shard of one rank: a box of the global index space, row-major, contiguous. */
 typedef struct weft_local_tensor {
     weft_dtype dtype;
     int ndim;
@@ -24,7 +23,7 @@ typedef struct weft_local_tensor {
     void *data;                    /**< NULL where it is empty */
 } weft_local_tensor;
 
-/** One call of a local function: for one rank. */
+/** One call of a local function, for one rank. */
 typedef struct weft_local_call {
     int rank;
     int num_inputs, num_outputs;
@@ -32,14 +31,14 @@ typedef struct weft_local_call {
     const weft_local_tensor *outputs; /**< of undefined values: the function writes every element */
     void *context;        /**< see ::weft_local_map_options; may be shared by calls that run at once */
     const char *function; /**< the region's name, for messages */
-    /** Where a value cannot be used: the function writes zeros in its place and goes on, and the program gets
-     * the status at its next call that blocks. weft_kernel_fail(call, status, format, ...) calls it. */
+    /** For an invalid value: the function writes zeros instead and continues, and the program gets the
+     * status at its next blocking call. Use weft_kernel_fail(call, status, format, ...). */
     weft_kernel_error *error;
 } weft_local_call;
 
-/** Called by worker threads, several at once: for each rank of the mesh that this process hosts and that holds
- * a part of an output. It must write the same for the same inputs, and calls no function of weft but those of
- * <weft/kernel.h>; others return WEFT_ERR_STATE there. */
+/** Called by worker threads, concurrently: for each hosted rank of the mesh with a part of an output. Equal
+ * inputs must give equal outputs. It calls only the functions of <weft/kernel.h>; others return
+ * WEFT_ERR_STATE there. */
 typedef void (*weft_local_function)(const weft_local_call *call);
 
 /** An output: a new tensor of this layout. */
@@ -55,15 +54,15 @@ typedef struct weft_local_output {
 typedef struct weft_local_map_options {
     const char *name; /**< for messages and traces (copied); NULL: "local_map" */
     weft_mesh *mesh;  /**< of the region; NULL: that of input 0, or the current mesh where there are no inputs */
-    /** One entry per input: the placements in which the function takes it, one per mesh dimension; inputs that
-     * lie otherwise, on other meshes too, are redistributed. An entry that is NULL, or NULL for all of them:
-     * as the input is, which must be on the region's mesh. */
+    /** One entry per input: the placements that the function expects, one per mesh dimension; other
+     * inputs, also on other meshes, are redistributed. An entry NULL, or NULL for all: the input's own
+     * placements, on the region's mesh. */
     const weft_placement *const *in_placements;
     /** Reserved for gradients, must be NULL: the placements of the inputs' gradients. */
     const weft_placement *const *grad_placements;
     void *context;       /**< for the function */
-    size_t context_size; /**< > 0: so many bytes of it are copied before the call returns; 0: the pointer itself
-                              is handed on, and what it points to must stay until weft_wait() has returned */
+    size_t context_size; /**< > 0: so many bytes are copied before the call returns; 0: the pointer is
+                              passed on, and its target must stay valid until weft_wait() has returned */
     size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
 } weft_local_map_options;
 
@@ -80,30 +79,29 @@ static inline void weft_local_map_options_init(weft_local_map_options *options)
     options->size = sizeof(*options);
 }
 
-/**
- * Calls `function` on the shards of each hosted rank, as a task for each, and makes tensors of what it writes.
- * Returns at once: a task begins when all that it reads is there, and tasks that need its outputs wait for it.
- * Every process calls it, those that host no rank of the mesh too: there the outputs are empty. Of an input without
- * data (weft_fake()) the outputs have no data either, and the function is not called.
+/** Calls `function` on the shards of each hosted rank, as one task each, and returns its outputs as
+ * tensors, at once. Tasks have dependencies as those of operations do. Every process calls it; without a
+ * rank of the mesh the outputs are empty there. If an input has no data (weft_fake()) the outputs have
+ * none, and the function is not called.
  *
- * \param inputs        num_inputs tensors, 0 or more; one may come several times
+ * \param inputs        num_inputs tensors, 0 or more; one may occur several times
  *
  * \param descriptions  num_outputs descriptions, 1 or more
  *
- * \param options       NULL: none
+ * \param options       NULL: defaults
  *
- * \param outputs       num_outputs new tensors, of the innermost scope; after an error all are NULL
+ * \param outputs       num_outputs new tensors, in the innermost scope; after an error all are NULL
  *
- * \return WEFT_ERR_INVALID for an argument that is missing or out of range, WEFT_ERR_SHAPE, WEFT_ERR_DTYPE and
- *         WEFT_ERR_LAYOUT for an output's, WEFT_ERR_MESH for an input on another mesh without in_placements,
- *         WEFT_ERR_UNSUPPORTED for more than 65,536 panels on a rank, WEFT_ERR_STATE, WEFT_ERR_NOMEM
+ * \return WEFT_ERR_INVALID for an argument that is missing or out of range, WEFT_ERR_SHAPE, WEFT_ERR_DTYPE
+ *         and WEFT_ERR_LAYOUT for an output's, WEFT_ERR_MESH for an input on another mesh without
+ *         in_placements, WEFT_ERR_UNSUPPORTED for more than 65,536 panels on a rank, WEFT_ERR_STATE,
+ *         WEFT_ERR_NOMEM
  *
  * Example: the rows of x, sharded, each divided by its sum.
  *
  *     const weft_placement rows[] = { weft_shard(0) };
  *     const weft_local_output like_x = { WEFT_F32, 2, shape, rows };
- *     weft_local_map(normalise_rows, 1, &x, 1, &like_x, NULL, &y);
- */
+ *     weft_local_map(normalise_rows, 1, &x, 1, &like_x, NULL, &y); */
 WEFT_API weft_status weft_local_map(weft_local_function function, int num_inputs, weft_tensor *const inputs[],
                                     int num_outputs, const weft_local_output descriptions[],
                                     const weft_local_map_options *options, weft_tensor *outputs[]);

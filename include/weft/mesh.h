@@ -1,13 +1,11 @@
 /** \file
  * Meshes: n-D arrays of ranks with optional dimension names.
  *
- * A mesh belongs to the library: it is never freed by the caller and lives until weft_finalize(). Creating
- * one is local (no communication); every process must create the same meshes in the same order. A rank that
- * is not in a mesh still calls the same functions on the mesh's tensors: its shards are empty. Of a tensor
- * without dimensions it has no value, and functions that give access to its shard say so (WEFT_ERR_MESH);
- * weft_to_host() and weft_tensor_print() work on every process, weft_redistribute() brings the value to other
- * meshes.
- */
+ * Meshes belong to the library and live until weft_finalize(). Creating one is local (no communication);
+ * every process must create the same meshes in the same order. A rank outside a mesh calls the same
+ * functions on the mesh's tensors; its shards are empty, and it has no value of tensors without
+ * dimensions: functions that access its shard of such a tensor fail (WEFT_ERR_MESH). weft_to_host() and
+ * weft_tensor_print() work on every process; weft_redistribute() brings values to other meshes. */
 #ifndef WEFT_MESH_H
 #define WEFT_MESH_H
 
@@ -33,17 +31,18 @@ WEFT_API weft_mesh *weft_mesh_of_ranks(int ndim, const int64_t shape[], const in
                                        const char *const names[]);
 
 /**
- * The sub-mesh along the named dimensions that goes through `rank`, in the order of the names: the ranks whose
- * coordinates in the other dimensions are those of `rank`. The answer depends on the arguments alone, so it is
- * the same on every process and in every world. PyTorch: mesh["dp", "tp"], there through the caller's own rank.
+ * The sub-mesh along the named dimensions that goes through `rank`, in the order of the names: the ranks
+ * whose coordinates in the other dimensions are those of `rank`. The answer depends on the arguments alone,
+ * so it is the same on every process and in every world. PyTorch: mesh["dp", "tp"], there through the
+ * caller's own rank.
  *
  * \param num_names,names  1 .. weft_mesh_ndim(mesh) distinct names of dimensions
  *
  * \param rank             a rank of the mesh; weft_first_rank() where each process means a mesh of its own
  *
- * \return NULL on error: WEFT_ERR_INVALID for a name that no dimension has or that comes twice, and for a rank
- *         that the world does not have, WEFT_ERR_MESH for one that the mesh does not have. All dimensions in
- *         their order: the mesh itself.
+ * \return NULL on error: WEFT_ERR_INVALID for a name that no dimension has or that comes twice, and for a
+ *         rank that the world does not have, WEFT_ERR_MESH for one that the mesh does not have. All
+ *         dimensions in their order: the mesh itself.
  *
  * Example, on a mesh 2x2x2 of (pp, dp, tp): the stage of rank 5 is ranks 4, 5, 6, 7 as (dp, tp):
  *

@@ -1,8 +1,8 @@
 /** \file
- * Neural networks: softmax, normalisation, losses, tables. Floating types; WEFT_BF16 and WEFT_F16 are computed
- * in single precision and rounded once, at the end. No rank needs whole rows: along a sharded dimension ranks
- * exchange one or two numbers per row (its maximum, its sum) instead of rows. Functions named *_backward give
- * the gradient of the function's first argument. */
+ * Neural networks: softmax, normalisation, losses, tables. Floating types; WEFT_BF16 and WEFT_F16 are
+ * computed in single precision and rounded once, at the end. No rank needs whole rows: along a sharded
+ * dimension ranks exchange one or two numbers per row (its maximum, its sum) instead of rows. Functions named
+ * *_backward give the gradient of the function's first argument. */
 #ifndef WEFT_NN_H
 #define WEFT_NN_H
 
@@ -14,7 +14,7 @@ WEFT_BEGIN_DECLS
  * NaN. \{ */
 WEFT_API weft_tensor *weft_softmax(weft_tensor *a, int dim);
 WEFT_API weft_tensor *weft_log_softmax(weft_tensor *a, int dim);
-/** `output`: what the function returned. \{ */
+/** `output`: the function's result. \{ */
 WEFT_API weft_tensor *weft_softmax_backward(weft_tensor *gradient, weft_tensor *output, int dim);
 WEFT_API weft_tensor *weft_log_softmax_backward(weft_tensor *gradient, weft_tensor *output, int dim);
 /** \} \} */
@@ -25,9 +25,9 @@ WEFT_API weft_tensor *weft_log_softmax_backward(weft_tensor *gradient, weft_tens
  * of 1, a bias of 0. Both NULL: over the last dimension. Gain and bias may be of any floating type.
  */
 WEFT_API weft_tensor *weft_layer_norm(weft_tensor *a, weft_tensor *gain, weft_tensor *bias, double epsilon);
-/** The gradient of a. Those of the gain and of the bias are put into `*gradient_gain` and `*gradient_bias`,
- * which may be NULL, in the gain's type. gain NULL: those that a gain of ones and a bias of zeros over the
- * last dimension would have, in a's type. On error all are NULL. */
+/** Returns the gradient of a. `*gradient_gain` and `*gradient_bias` (may be NULL) get those of gain and
+ * bias, in the gain's type. gain NULL: as for a gain of ones and a bias of zeros over the last dimension,
+ * in a's type. On error all are NULL. */
 WEFT_API weft_tensor *weft_layer_norm_backward(weft_tensor *gradient, weft_tensor *a, weft_tensor *gain,
                                                double epsilon, weft_tensor **gradient_gain,
                                                weft_tensor **gradient_bias);
@@ -36,7 +36,7 @@ WEFT_API weft_tensor *weft_rms_norm(weft_tensor *a, weft_tensor *gain, double ep
 WEFT_API weft_tensor *weft_rms_norm_backward(weft_tensor *gradient, weft_tensor *a, weft_tensor *gain,
                                              double epsilon, weft_tensor **gradient_gain);
 
-/** How the losses of rows, or of elements, are combined. */
+/** Reduction of the losses of rows, or of elements. */
 typedef enum weft_loss_reduction {
     WEFT_LOSS_MEAN = 0, /**< a scalar; NaN of none */
     WEFT_LOSS_SUM,      /**< a scalar */
@@ -82,8 +82,8 @@ WEFT_API weft_tensor *weft_cross_entropy_ex_backward(weft_tensor *gradient, weft
                                                      const weft_cross_entropy_options *options);
 /** \} */
 
-/** -log_probabilities[i, targets[i]] of [n, c] and [n]; targets as above, -100 by convention for those that are
- * ignored. \{ */
+/** -log_probabilities[i, targets[i]] of [n, c] and [n]; targets as above, by convention -100 for ignored
+ * rows. \{ */
 WEFT_API weft_tensor *weft_nll(weft_tensor *log_probabilities, weft_tensor *targets, int64_t ignore_index,
                                weft_loss_reduction reduction);
 /** The gradient of log_probabilities, of which only shape and layout are used. */

@@ -1,44 +1,42 @@
 /** \file
- * Operations of a program's own: a rule, which says what the dimensions of all operands have to do with each
- * other, and a kernel, which computes one part of the output on one rank (<weft/kernel.h>). They take the
- * road of weft's own operations: layouts are chosen for them and remembered, inputs are moved where they lie
- * otherwise, types and shapes are checked, and tasks run as soon as what they need is there.
+ * Operations of the program: a rule, which gives the relation of all operands' dimensions, and a kernel,
+ * which computes one part of the outputs on one rank (<weft/kernel.h>). They are called like weft's own
+ * operations: layouts are chosen and cached, inputs redistributed, types and shapes checked, and tasks
+ * ordered by their data.
  *
- * A rule is a line of text: inputs, an arrow, the output.
+ * A rule is a line of text: inputs, an arrow, outputs. Blanks are ignored.
  *
  *   "mk,kn->mn"     A letter is one index of the operation's loops; equal letters have equal sizes. Each may
- *                   be sharded over ranks. What the output lacks is contracted: where it is sharded each
- *                   rank's kernel puts together what it has, and the output is Partial.
- *   "A,A->A"        A capital letter is a run of any number of dimensions, the same in every operand that
- *                   has it. An operand may have two ("AbC->AC"): the call then says how long the first is.
- *   "...,...->..."  A run that broadcasts: aligned at its end, sizes of 1 and missing leading dimensions are
- *                   repeated.
- *   "n[c],n->n"     What is in brackets is not sharded: a kernel gets all of it.
+ *                   be sharded over ranks. A letter that the output lacks is contracted: if it is sharded,
+ *                   each rank's kernel combines its own part, and the output is Partial.
+ *   "A,A->A"        A capital letter is a run of any number of dimensions, the same in every operand that has
+ *                   it. An operand may have two ("AbC->AC"): the call then gives the length of the first.
+ *   "...,...->..."  A run that broadcasts: aligned at its end; missing leading dimensions, and sizes of 1,
+ *                   are repeated.
+ *   "n[c],n->n"     Dimensions in brackets are not sharded: a kernel gets all of them.
  *   "AbC->A1C"      1 is a dimension of size 1.
  *   "(ab)c->a(bc)"  A dimension of several letters, the first one outermost. It can be sharded along that
- *                   one. The call says how large those letters are that no input has as a dimension of its
- *                   own.
- *   "Ad,A->vd"      A letter of the output alone: each rank computes its own part from whole inputs. The
- *                   call says how large it is.
- *   "h~w~->hw"      An input's dimension that is read with a halo: a place of the letter reads several indices of
- *                   it, as weft_halo says. Where the letter is sharded each rank gets its neighbours' indices too.
- *                   The dimension has a size of its own: where no other input has the letter, the call says how
- *                   large that is.
+ *                   one. The call gives the sizes of letters that are no dimension of an input.
+ *   "Ad,A->vd"      A letter of the output alone: each rank computes its own part from whole inputs. The call
+ *                   gives its size.
+ *   "h~w~->hw"      A dimension of an input read with a halo: an index of the letter reads several indices of
+ *                   the dimension (weft_halo). If the letter is sharded each rank also gets its neighbours'
+ *                   indices. The dimension has its own size; if no other input has the letter, the call gives
+ *                   that.
  *   ",n->n"         An operand without dimensions is a scalar.
  *
- * A kernel is called once for each panel of the output on each rank (or once for all of a rank's, where the
- * output's first letter is in brackets). Of an input whose first letter is the output's first letter it gets
- * the rows with the same numbers, or with a halo those that these read; of all others all that the rank has.
- * Halos end where the tensor ends: a kernel finds the border by offset, extent and shape, and does there what it
- * likes (zeros, the nearest element, nothing). A part of the output is never empty,
- * one of an input may be. So one letter may have different extents in the operands of one call: find a place
- * by its global index (index - offset[d]). Run a program once with WEFT_PANEL_ROWS=1, on several layouts:
- * most mistakes of this kind show then. Where a kernel accumulates, all inputs that begin with the letter
- * that is contracted are cut alike.
+ * A kernel is called once per panel of the output on each rank (or once per rank, if the output's first
+ * letter is in brackets). An input that begins with the output's first letter is passed as the rows with
+ * the same global indices, or, with a halo, the rows that these read; other inputs are passed as the
+ * rank's whole shard. Halos end at the tensor's borders, which the kernel finds by offset, extent and
+ * shape, and treats as it likes (zeros, the nearest element, nothing). Parts of outputs are never empty,
+ * parts of inputs may be. One letter may have different extents in the operands of a call, so address
+ * elements by global index (index - offset[d]). If a kernel accumulates, all inputs that begin with the
+ * contracted letter are cut alike. Test kernels with WEFT_PANEL_ROWS=1, on several layouts: that shows
+ * most mistakes.
  *
- * Kernels are called by worker threads, several at once: they keep no state that is not locked, change
- * nothing but the output, and call no function of weft but those of <weft/kernel.h>. Blanks in a rule are
- * ignored. */
+ * Kernels are called by worker threads, concurrently: they keep no unlocked state, change only the
+ * outputs, and call only the functions of <weft/kernel.h>. */
 #ifndef WEFT_OPERATION_H
 #define WEFT_OPERATION_H
 
@@ -61,7 +59,7 @@ WEFT_BEGIN_DECLS
 #define WEFT_TYPES_ALL (WEFT_TYPES_NUMBER | WEFT_TYPES_BOOL)
 /** \} */
 
-/** How the type of an operation's output follows from its inputs. */
+/** The type of an operation's output. */
 typedef enum weft_output_type {
     WEFT_TYPE_FIRST = 0, /**< that of input 0 */
     WEFT_TYPE_PROMOTED,  /**< that of all inputs together, as PyTorch promotes types */
@@ -73,7 +71,7 @@ typedef enum weft_output_type {
     WEFT_TYPE_GIVEN      /**< the call says it */
 } weft_output_type;
 
-/** How an operation is linear: whether Partial inputs may pass through it to a Partial output. */
+/** Linearity: whether Partial inputs may pass through the operation to a Partial output. */
 typedef enum weft_linear_kind {
     WEFT_NOT_LINEAR = 0,
     WEFT_LINEAR_JOINTLY, /**< f(a + a', b + b') = f(a, b) + f(a', b'): all inputs Partial together (add) */
@@ -94,7 +92,7 @@ typedef struct weft_linearity {
 
 typedef struct weft_operation_input {
     const char *name;   /**< of the argument, for messages */
-    unsigned types;     /**< WEFT_TYPE_BIT() of those that are accepted */
+    unsigned types;     /**< WEFT_TYPE_BIT() of the accepted types */
     bool type_of_first; /**< and the type must be input 0's */
 } weft_operation_input;
 
@@ -102,17 +100,17 @@ typedef struct weft_operation_input {
 typedef struct weft_operation_output {
     weft_output_type type; /**< of one that is in place: WEFT_TYPE_FIRST, and its type is that of the input */
     weft_linearity linear; /**< of several outputs: Partial passes where all of them let it */
-    /** It is the input of the same number, changed: it keeps its layout, and the rule has the same for both.
-     * Inputs that are changed come first. */
+    /** The input of the same number, changed: it keeps its layout, and has the same term in the rule.
+     * Inputs changed in place come first. */
     bool in_place;
 } weft_operation_output;
 
 #define WEFT_MAX_HALOS 12 /**< dimensions with "~" in a rule */
 
-/** The indices of an input's dimension ("~" behind its letter) that place i of the letter reads: from
- * (i * times - before) / over, rounded up, to (i * times + after) / over, rounded down; what lies outside the tensor
- * is left out. A stencil of radius 1: before = after = 1. Pooling by 2: times = 2, after = 1. The row before alone:
- * before = 1, after = -1. */
+/** The indices of an input's dimension ("~" behind its letter) that index i of the letter reads: from
+ * (i * times - before) / over, rounded up, to (i * times + after) / over, rounded down, clipped to the
+ * tensor. A stencil of radius 1: before = after = 1. Pooling by 2: times = 2, after = 1. Only the previous
+ * row: before = 1, after = -1. */
 typedef struct weft_halo {
     int input;             /**< its number */
     char letter;           /**< 0 ends the list */
@@ -121,8 +119,8 @@ typedef struct weft_halo {
     int64_t over;          /**< 0: 1 */
 } weft_halo;
 
-/** Changes a halo for a call with these numbers (weft_apply_options.numbers, WEFT_MAX_NUMBERS of them); may be called
- * several times for a call. It keeps no state: equal numbers give equal halos on every process. */
+/** Changes a halo for a call with these numbers (weft_apply_options.numbers, WEFT_MAX_NUMBERS of them). May
+ * be called several times per call. Keeps no state: equal numbers give equal halos on every process. */
 typedef void (*weft_halo_function)(weft_halo *halo, const int64_t numbers[]);
 
 /** A program's description of an operation. Zero-initialise it and set the fields that matter; everything
@@ -132,8 +130,8 @@ typedef struct weft_operation_description {
     const char *rule;
     weft_operation_input inputs[WEFT_MAX_KERNEL_INPUTS];    /**< as many as the rule has */
     weft_operation_output outputs[WEFT_MAX_KERNEL_OUTPUTS]; /**< as many as the rule has */
-    /** The kernel takes the rows of input 0 piece by piece (weft_kernel_call.first, .last) where they are
-     * contracted: all of them, or several groups of them whose results are put together as ranks' are. */
+    /** The kernel gets the contracted rows of input 0 in pieces (weft_kernel_call.first, .last): all of
+     * them, or several groups of them, whose results are then reduced as those of ranks are. */
     bool accumulates;
     weft_kernel kernel;
     weft_halo halos[WEFT_MAX_HALOS]; /**< one for each "~" of the rule, in any order */

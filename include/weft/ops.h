@@ -28,15 +28,16 @@
 WEFT_BEGIN_DECLS
 
 /**
- * Regions of implicit replication: inside, operations replicate inputs of any size that are on another mesh than
- * the first one's, as they do with scalars everywhere. Regions nest; each weft_implicit_replication_begin() needs
- * its weft_implicit_replication_end(). Every process begins and ends them at the same place. PyTorch:
- * torch.distributed.tensor.experimental.implicit_replication.
+ * Regions of implicit replication: inside, operations replicate inputs of any size that are on another mesh
+ * than the first one's, as they do with scalars everywhere. Regions nest; each
+ * weft_implicit_replication_begin() needs its weft_implicit_replication_end(). Every process begins and ends
+ * them at the same place. PyTorch: torch.distributed.tensor.experimental.implicit_replication.
  *
- * Exempt, WEFT_ERR_MESH in a region too: weft_cat(), weft_stack(), weft_scatter_add(), weft_index_add() and these
- * two in place, weft_equal(), weft_allclose(), weft_attention_backward(), weft_local_map() (which has
+ * Exempt, WEFT_ERR_MESH in a region too: weft_cat(), weft_stack(), weft_scatter_add(), weft_index_add() and
+ * these two in place, weft_equal(), weft_allclose(), weft_attention_backward(), weft_local_map() (which has
  * in_placements).
- * \return WEFT_ERR_STATE before weft_init(), and from weft_implicit_replication_end() where no region has begun.
+ * \return WEFT_ERR_STATE before weft_init(), and from weft_implicit_replication_end() where no region has
+ *         begun.
  * \{
  */
 WEFT_API weft_status weft_implicit_replication_begin(void);

@@ -44,8 +44,8 @@ typedef struct weft_placement {
     weft_reduce_op op; /**< of WEFT_PARTIAL; else ignored */
 } weft_placement;
 
-/** Placements: Shard(dim), where a negative dim counts from the end; Replicate; Partial(op). Any value gives one: what it
- * is used for checks it. */
+/** Placements: Shard(dim), where a negative dim counts from the end; Replicate; Partial(op). Arguments are
+ * checked where the placement is used. */
 WEFT_API weft_placement weft_shard(int dim);
 WEFT_API weft_placement weft_replicate(void);
 WEFT_API weft_placement weft_partial(weft_reduce_op op);

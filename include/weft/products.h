@@ -92,45 +92,37 @@ static inline void weft_attention_options_init(weft_attention_options *options)
     options->size = sizeof(*options);
 }
 
-/**
- * softmax(scale q k^T + mask) v, the softmax over keys: q [..., s, e], k [..., t, e] and v [..., t, f] give
- * [..., s, f]; what comes before is broadcast. Floating types; the mask may be of another one. The matrix of
- * all scores is never there. A row that sees no key gives 0. NaN in k or v may reach rows that do not see
- * that key: those whose block of keys it is in. `options`: NULL for all defaults.
+/** softmax(scale q k^T + mask) v, the softmax over keys: q [..., s, e], k [..., t, e] and v [..., t, f]
+ * give [..., s, f]; leading dimensions broadcast. Floating types; the mask may have another type. The
+ * matrix of all scores is never stored. A row that sees no key gives 0. NaN in k or v may reach rows that
+ * do not see its key, but are in its block of keys. `options`: NULL for defaults.
  *
- * Where q is sharded in s and k and v are in t, along the same mesh dimensions, the sequence stays sharded:
- * each rank's block of k and v goes to all others along these mesh dimensions, one after the other, while the
- * block before is computed with (a ring). Beyond its inputs and its result a rank then has two blocks of k
- * and v, and f + 2 numbers in single or double precision for each row; it receives (n - 1) / n of k and v,
- * for n blocks, also where `causal` says that some are not seen. Along other mesh dimensions the batch, or
- * rows alone, may be sharded at the same time. Of a mask, which must be on q's mesh for this, a rank has its
- * rows, for all keys.
+ * If q is sharded in s, and k and v in t along the same mesh dimensions, the sequence stays sharded:
+ * blocks of k and v move around a ring along these mesh dimensions, each overlapped with the computation
+ * on the previous block. Beside inputs and result a rank holds two blocks of k and v, and f + 2 numbers
+ * in single or double precision per row; with n blocks it receives (n - 1) / n of k and v, also with
+ * `causal`. Other mesh dimensions may shard the batch, or rows alone. A mask must be on q's mesh; a rank
+ * gets its rows of it, for all keys.
  *
- * Where k and v are sharded in t along mesh dimensions along which q is not in s, and rows are few (decoding
- * with a cache that is sharded), keys stay where they are as well: each rank computes with its own ones, for
- * all rows, and what it found, f + 2 numbers in single or double precision for each row, goes to the others.
- * The result then lies as q along these mesh dimensions. That is done where it moves fewer bytes than to
- * bring the keys: with n ranks and one type of 32 or 64 bits, where s (f + 2) < t (e + f) / n. Else keys are
- * gathered.
- */
+ * If k and v are sharded in t along mesh dimensions that do not shard q in s, and rows are few (decoding
+ * with a sharded cache), keys stay in place too: each rank computes all rows with its own keys, and sends
+ * f + 2 numbers in single or double precision per row. The result is placed as q along these mesh
+ * dimensions. This is done if it moves fewer bytes than gathering the keys: with n ranks and one type of
+ * 32 or 64 bits, if s (f + 2) < t (e + f) / n. Otherwise keys are gathered. */
 WEFT_API weft_tensor *weft_attention(weft_tensor *q, weft_tensor *k, weft_tensor *v,
                                      const weft_attention_options *options);
 
-/**
- * Gradients, of the same operands and options: `output` is the result, and `gradient` that of it, of its
- * shape and type. Returns the gradient of q; those of k and v are put into `*gradient_k` and `*gradient_v`,
- * either of which may be NULL where it is not wanted. All have the shapes and types of what they are
- * gradients of; those of what is broadcast are sums. On error all are NULL. A row that sees no key adds 0.
- * The mask has no gradient.
+/** Gradients, for the same operands and options: `output` is the result, and `gradient` its gradient, of
+ * its shape and type. Returns the gradient of q; `*gradient_k` and `*gradient_v` (may be NULL) get those
+ * of k and v. Each has the shape and type of its operand; for broadcast operands it is summed. On error
+ * all are NULL. A row that sees no key adds 0. The mask has no gradient.
  *
- * The weights are computed again, block by block, from q and k and the logarithm of each row's sum, which is
- * computed first: with it the gradients of q, and of k and v together, cost 8 products of s x t scores where
- * the result cost 2. Ranks that share out rows or keys need no others' to compute their parts: the gradients
- * of k and v are Partial where rows are sharded, that of q where keys are. Where weft_attention() takes a
- * ring, nothing is gathered here either: k goes round for the logarithms, k and v for the gradient of q, then
- * q and `gradient` for those of k and v, which stay sharded as k and v are. Where keys alone are sharded and
- * rows are few, the logarithms are put together from two numbers of each rank for each row, and no key moves.
- */
+ * The weights are recomputed block by block from q, k and the logarithm of each row's sum, which is
+ * computed first: the gradients of q, k and v cost 8 products of s x t scores, the result 2. The
+ * gradients of k and v are Partial along mesh dimensions that shard rows, that of q along those that
+ * shard keys. If weft_attention() uses a ring, so do the gradients: k moves for the logarithms, k and v
+ * for the gradient of q, then q and `gradient` for those of k and v, which stay sharded as k and v are.
+ * If only keys are sharded and rows are few, ranks exchange two numbers per row, and no key moves. */
 WEFT_API weft_tensor *weft_attention_backward(weft_tensor *gradient, weft_tensor *q, weft_tensor *k,
                                               weft_tensor *v, weft_tensor *output,
                                               const weft_attention_options *options, weft_tensor **gradient_k,

@@ -1,16 +1,14 @@
 /** \file
  * Random numbers, and their states.
  *
- * A random value depends on the seed of the state in use, on the number of random operations that the state
- * has seen since it was seeded (its offset), and on the element's place in the GLOBAL tensor (Philox4x32-10):
- * it is the same on every mesh, in every layout and on any number of processes, bit for bit. Every random
- * operation advances the state in use by one, whatever its tensors' meshes are; one that fails leaves it as
- * it is. States belong to the whole world: all processes make the same calls, also those that host no rank of
- * a mesh.
+ * A random value depends only on the seed of the current state, on the number of random operations since
+ * it was seeded (its offset), and on the element's index in the GLOBAL tensor (Philox4x32-10): it is the
+ * same on every mesh, in every layout and on any number of processes, bit for bit. Every random operation
+ * advances the current state by one, on any mesh; one that fails does not. States belong to the whole
+ * world: all processes make the same calls, also those without a rank of the mesh.
  *
- * Factories take placements as those of <weft/tensor.h> do: NULL is Replicate everywhere, Partial is
- * WEFT_ERR_LAYOUT.
- */
+ * Placements of factories are as in <weft/tensor.h>: NULL is Replicate everywhere, Partial is
+ * WEFT_ERR_LAYOUT. */
 #ifndef WEFT_RANDOM_H
 #define WEFT_RANDOM_H
 
@@ -72,8 +70,8 @@ WEFT_API weft_tensor *weft_bernoulli_scalar(double p, weft_dtype dtype, int ndim
                                             weft_mesh *mesh, const weft_placement *placements);
 
 /** In place: random values into a floating tensor that exists, which keeps its layout (no Partial). Returns
- * it. weft_uniform_inplace: on [low, high), or low where they are equal; both, and their distance, finite in the
- * type of a. weft_normal_inplace: the deviation is at least 0. \{ */
+ * it. weft_uniform_inplace: on [low, high), or low where they are equal; both, and their distance, finite in
+ * the type of a. weft_normal_inplace: the deviation is at least 0. \{ */
 WEFT_API weft_tensor *weft_uniform_inplace(weft_tensor *a, double low, double high);
 WEFT_API weft_tensor *weft_normal_inplace(weft_tensor *a, double mean, double deviation);
 /** \} */

@@ -1,11 +1,11 @@
 /** \file
- * Reductions: over one dimension `dim`, or over all with WEFT_ALL_DIMS in its place (a scalar, unless keepdim); named
- * *_over, over several (`dims`; none: over all). What is reduced stays with size 1 when keepdim. Along sharded
- * dimensions each rank reduces what it has, and the result is Partial. The order of sums depends on the layout, but not
- * on timing: results repeat bit for bit. Floating types are added in double precision; 16-bit ones are rounded once, at
- * the end. Errors, beside those of all operations: WEFT_ERR_INVALID for a dimension that is out of range or named
- * twice, WEFT_ERR_SHAPE for the largest or smallest of no elements.
- */
+ * Reductions over one dimension `dim`, or over all with dim WEFT_ALL_DIMS (a scalar, unless keepdim);
+ * *_over: over several (`dims`; none: over all). keepdim: reduced dimensions are kept with size 1. Along
+ * sharded dimensions each rank reduces its part, and the result is Partial. The order of sums depends on
+ * the layout, but not on timing: results are reproducible bit for bit. Floating types are summed in
+ * double precision; 16-bit ones are rounded once, at the end. Errors, beside those of all operations:
+ * WEFT_ERR_INVALID for a dimension out of range or named twice, WEFT_ERR_SHAPE for the largest or
+ * smallest of no elements. */
 #ifndef WEFT_REDUCTIONS_H
 #define WEFT_REDUCTIONS_H
 

@@ -1,13 +1,12 @@
 /** \file
- * What moves, and where from. Between weft_region_begin() and weft_region_end() the calls of a program have a name, by
- * which their communication is counted; and what an operation moves without being asked for can be printed, or
- * refused. (PyTorch: CommDebugMode, ExplicitRedistributionContext.)
+ * Regions: calls between weft_region_begin() and weft_region_end() have a name, under which their
+ * communication is counted; implicit redistributions inside can be printed or refused. (PyTorch:
+ * CommDebugMode, ExplicitRedistributionContext.)
  *
  *     weft_region_begin("attention", WEFT_REGION_PRINT);
  *     scores = weft_matmul(q, k);
  *     weft_region_end();
- *     weft_print_regions(stdout);
- */
+ *     weft_print_regions(stdout); */
 #ifndef WEFT_REGIONS_H
 #define WEFT_REGIONS_H
 
@@ -17,13 +16,14 @@
 
 WEFT_BEGIN_DECLS
 
-/** Of weft_region_begin(). They hold for the regions inside as well. */
+/** Flags of weft_region_begin(). They apply to the regions inside as well. */
 enum {
     /** An operation that would bring an input into another layout, or move a tensor on its way, is WEFT_ERR_LAYOUT: the
-     * message names the tensor and both layouts. It fails on every process, before anything is submitted. What moves
-     * no byte between ranks (Replicate to Shard) is allowed, and so are weft_redistribute() and calls that say by
-     * their name that they gather (weft_to_host(), weft_equal(), ...). Halos and shifted blocks count as moved:
-     * those of convolutions, of slices along a sharded dimension, of the program's own operations ("~"). */
+     * message names the tensor and both layouts. It fails on every process, before anything is submitted.
+     * What moves no byte between ranks (Replicate to Shard) is allowed, and so are weft_redistribute() and
+     * calls that say by their name that they gather (weft_to_host(), weft_equal(), ...). Halos and shifted
+     * blocks count as moved: those of convolutions, of slices along a sharded dimension, of the program's own
+     * operations ("~"). */
     WEFT_REGION_STRICT = 1,
     /** Process 0 prints a line to standard error for each redistribution, asked for or not: the public function, both
      * layouts (of a halo, the input's), the stages, the predicted time. */
@@ -33,14 +33,14 @@ enum {
 };
 
 /** Regions nest: inside "step", "attention" is counted as "step/attention". The name is copied. Counting begins with the
- * first region; calls outside of all of them are counted as region "". Every process begins and ends them at the same
- * place. WEFT_ERR_INVALID for a name that is NULL, empty or longer than 63 bytes, or other flags; WEFT_ERR_STATE from
- * weft_region_end() where none has begun. \{ */
+ * first region; calls outside of all of them are counted as region "". Every process begins and ends them at
+ * the same place. WEFT_ERR_INVALID for a name that is NULL, empty or longer than 63 bytes, or other flags;
+ * WEFT_ERR_STATE from weft_region_end() where none has begun. \{ */
 WEFT_API weft_status weft_region_begin(const char *name, unsigned flags);
 WEFT_API weft_status weft_region_end(void);
 /** \} */
 
-/** What the calls of one public function in one region did on this process. */
+/** Counters of one public function in one region on this process. */
 typedef struct weft_region_counters {
     const char *region;   /**< "step/attention"; valid until weft_finalize() */
     const char *function; /**< "weft_matmul" */

@@ -16,8 +16,8 @@ WEFT_BEGIN_DECLS
  * them have ended, so a program that never waits needs bounded memory. All tasks of one call are submitted
  * together, however many they are.
  *
- * The same holds while memory of released tensors that waits for its tasks to end takes more than a quarter of
- * weft_config.pool_bytes (64 MiB at least): few tasks with large arrays.
+ * The same holds while memory of released tensors that waits for its tasks to end takes more than a quarter
+ * of weft_config.pool_bytes (64 MiB at least): few tasks with large arrays.
  *
  * A call may therefore wait for other processes to make the calls before it. A program that sends messages of
  * its own beside weft's must not have a process wait for such a message while another one makes calls.
@@ -74,76 +74,71 @@ static inline void weft_config_init(weft_config *options)
     options->size = sizeof(*options);
 }
 
-/**
- * Threads. From weft_init() to weft_finalize() weft belongs to the thread that called weft_init(), which may
- * be any. Another thread, a task (a kernel of weft_operation_register(), a callback of StarPU) and a child
- * that fork() makes meanwhile get WEFT_ERR_STATE from every function, and change nothing; but any of them may
- * exit. Errors are kept for each thread apart (weft_last_error()). What needs no weft_init() may be called
- * from anywhere: the functions of <weft/base.h> and <weft/placement.h>, and those that tell and clear errors.
- * weft_print_pending() may be called from any thread, but not in a child, and not during weft_finalize(). A
- * child of a process in which weft does not run may start it, but not on MPI that its parent has initialised.
- */
+/** Threads. From weft_init() to weft_finalize() weft belongs to the thread that called weft_init(), which
+ * may be any. On other threads, in tasks (a kernel of weft_operation_register(), a callback of StarPU)
+ * and in children of fork() every function returns WEFT_ERR_STATE and changes nothing; any of them may
+ * exit. Errors are kept per thread (weft_last_error()). Functions that need no weft_init() may be called
+ * anywhere: those of <weft/base.h> and <weft/placement.h>, and those that query and clear errors.
+ * weft_print_pending() may be called on any thread, but not in a child, and not during weft_finalize(). A
+ * child of a process in which weft does not run may start it, but not on MPI initialised by its parent. */
 
-/**
- * Starts StarPU (unless the program has: then it is shared and left running) and the world. NULL: from the
- * environment, then defaults. In the mpi world weft initialises MPI when the program has not, asking for
- * MPI_THREAD_MULTIPLE, and then also finalises it; <weft/mpi.h> has weft_init_mpi() for a communicator of the
- * program's own.
- * The first start on a machine takes about 0.1 s more, for it measures what the machine can do
- * (WEFT_CALIBRATE="auto"; "again": this one too; "off": never). What is measured is kept with StarPU's
- * performance models; process 0 decides for all. BLOCKS until all processes of the world have come, or
- * WEFT_TIMEOUT_S is over (WEFT_ERR_TIMEOUT; weft cannot be started again then). Where weft initialises MPI,
- * MPI_Init_thread() waits first, without a limit, for processes that have not come to it: after
- * WEFT_TIMEOUT_S a line on standard error says so. All start or none does: where one cannot, the others get
- * its status, and a message that names it. The number of ranks, the seed, WEFT_PANEL_BYTES, WEFT_PANEL_ROWS,
- * WEFT_PLAN and WEFT_CHECK must be the same on every process. Variables that begin with WEFT_ and are not
- * known, and a world of one process where the launcher's variables say several, are warned of on standard
- * error (WEFT_SILENT=1: no warnings). WEFT_ON_ERROR: see <weft/base.h>.
- * \return WEFT_ERR_STATE when already initialised, by whichever thread, WEFT_ERR_INVALID for a field or
- *         variable out of range, WEFT_ERR_MISMATCH for one that is not the same everywhere, WEFT_ERR_TIMEOUT
- *         when a process does not come, WEFT_ERR_NOMEM for lack of memory or of threads, WEFT_ERR_IO
- *         where StarPU has no folder for its files, WEFT_ERR_UNSUPPORTED, WEFT_ERR_COMM.
- */
+/** Starts StarPU (if the program has started it, it is shared and left running) and the world. `config`
+ * NULL: from the environment, then defaults. In the mpi world weft initialises MPI unless the program
+ * has, with MPI_THREAD_MULTIPLE, and then also finalises it; <weft/mpi.h> has weft_init_mpi() for a
+ * communicator of the program.
+ *
+ * BLOCKS until all processes of the world have come, or WEFT_TIMEOUT_S is over (WEFT_ERR_TIMEOUT; weft
+ * cannot be started again then). If weft initialises MPI, MPI_Init_thread() waits first, without a limit,
+ * for absent processes: after WEFT_TIMEOUT_S a line on standard error says so. All processes start or
+ * none does: if one cannot, the others return its status, with a message that names it.
+ *
+ * The number of ranks, the seed, WEFT_PANEL_BYTES, WEFT_PANEL_ROWS, WEFT_PLAN and WEFT_CHECK must be the
+ * same on every process. The first start on a machine takes about 0.1 s longer, because it measures the
+ * machine (WEFT_CALIBRATE="auto"; "again": each start; "off": never) and keeps the figures with StarPU's
+ * performance models; process 0 decides for all. Warnings on standard error (WEFT_SILENT=1: none) name
+ * unknown variables that begin with WEFT_, and a world of one process whose launcher has started several.
+ * WEFT_ON_ERROR: see <weft/base.h>.
+ *
+ * \return WEFT_ERR_STATE if already initialised, on any thread, WEFT_ERR_INVALID for a field or variable out
+ *         of range, WEFT_ERR_MISMATCH for one that differs between processes, WEFT_ERR_TIMEOUT if a process
+ *         does not come, WEFT_ERR_NOMEM for lack of memory or of threads, WEFT_ERR_IO if StarPU has no folder
+ *         for its files, WEFT_ERR_UNSUPPORTED, WEFT_ERR_COMM. */
 WEFT_API weft_status weft_init(const weft_config *config);
 
-/** BLOCKS until all that was submitted has ended, on every process; releases every tensor, mesh and scope
- * that is left. Returns as weft_wait(). In a world that broke it waits for no other process; memory that was
- * given to weft_from_local() or weft_distribute() must then stay as it is until the process ends, for
- * messages that could not be taken back may still use it.
+/** BLOCKS until everything submitted has ended, on every process; releases all remaining tensors, meshes
+ * and scopes. Returns as weft_wait(). In a broken world it waits for no other process; memory given to
+ * weft_from_local() or weft_distribute() must then stay valid until the process ends, because messages
+ * that could not be cancelled may still use it.
  *
- * Where calls have failed, and the program has called none of weft_last_status(), weft_last_error() and
- * weft_clear_error() after that, a line on standard error says how many, and what the first error was. Calls
- * that returned a status count too, for it may have been dropped. WEFT_SILENT=1: no such line; nor with
- * WEFT_ON_ERROR=print, which has shown each. With WEFT_CHECK=1 another line counts the shards that are still
- * acquired, the tensors of the caller's own and the scopes that are left. */
+ * If calls have failed, and the program has not called weft_last_status(), weft_last_error() or
+ * weft_clear_error() afterwards, a line on standard error reports their number and the first error. Calls
+ * that returned a status count too, as it may have been dropped. WEFT_SILENT=1: no such line; nor with
+ * WEFT_ON_ERROR=print, which has shown each. With WEFT_CHECK=1 another line counts the shards still
+ * acquired, the caller's tensors and the open scopes. */
 WEFT_API weft_status weft_finalize(void);
 
-/**
- * BLOCKS until all that was submitted has ended. Returns WEFT_OK, or the error that a task or transfer met;
+/** BLOCKS until everything submitted has ended. Returns WEFT_OK, or the error of a task or transfer;
  * WEFT_ERR_STATE, without waiting, while weft_local_acquire() holds a shard: tasks may wait for that.
  *
- * A world of several processes breaks when messages are under way and none has begun or ended for
+ * A world of several processes breaks when messages are under way and none begins or ends for
  * WEFT_TIMEOUT_S seconds (WEFT_ERR_TIMEOUT), when the transport fails or a process calls exit() without
- * weft_finalize() (WEFT_ERR_COMM), when another process says that its world broke, when one has no memory for
- * what it was to do (WEFT_ERR_NOMEM), or when processes have made different calls (WEFT_ERR_MISMATCH). The
- * message names the process that differs, does not answer, or has not come so far, the call, the tensor and
- * the ranks. From then on nothing that computes, blocks or hands out values succeeds: the status
- * is returned, or NULL, the caller's memory is not written to, and weft_clear_error() does not mend it.
- * Nothing waits for another process any more. A process that is slow by right looks like one that hangs, and
- * so does one message that takes as long: choose a WEFT_TIMEOUT_S that is longer than both.
+ * weft_finalize() (WEFT_ERR_COMM), when another process reports that its world broke, when a process has
+ * no memory (WEFT_ERR_NOMEM), or when processes make different calls (WEFT_ERR_MISMATCH). The message
+ * names the process that differs, does not answer, or is behind, the call, the tensor and the ranks. From
+ * then on all functions that compute, block or return values fail with this status (or NULL), write
+ * nothing to the caller's memory, and wait for no other process; weft_clear_error() does not change that.
+ * A slow process, or one very long message, cannot be told from a hang: choose a larger WEFT_TIMEOUT_S.
  *
  * Processes that have made different calls (another function, shape, type or number) exchange no more
- * messages. That breaks the world about a second later; where no message is left to exchange weft_finalize()
- * returns WEFT_ERR_MISMATCH.
+ * messages, which breaks the world about a second later; without further messages weft_finalize() returns
+ * WEFT_ERR_MISMATCH.
  *
- * WEFT_REPORT=NAME: when the world breaks each process writes a file, NAME.0, NAME.1, ..., by its number: its
- * last 256 calls, the messages that have not ended, and what the other processes answered. Where that cannot
- * be written a line on standard error says so.
+ * WEFT_REPORT=NAME: in a broken world each process writes a file NAME.0, NAME.1, ..., by its number: its
+ * last 256 calls, unfinished messages, and the other processes' answers. If the file cannot be written a
+ * line on standard error says so.
  *
- * WEFT_CHECK=1, on all processes, is for finding mistakes: before a call that creates, computes, moves or
- * gathers tensors, and in weft_finalize(), all processes wait for each other and compare what they are about
- * to do.
- */
+ * WEFT_CHECK=1, on all processes, is for debugging: before a call that creates, computes, redistributes
+ * or gathers tensors, and in weft_finalize(), all processes wait for each other and compare the call. */
 WEFT_API weft_status weft_wait(void);
 
 /** Number of ranks; 0 before weft_init(), as those below, without an error. */
@@ -165,12 +160,10 @@ WEFT_API const char *weft_last_error(void);
 WEFT_API void weft_clear_error(void);
 /** \} */
 
-/**
- * Scopes nest. A new tensor belongs to the innermost open scope, which releases it when it closes; outside of
- * any scope the caller owns the reference and drops it with weft_tensor_release(). weft_finalize() releases
- * the rest. A scope for which there is no memory (WEFT_ERR_NOMEM is kept) must be closed like any other: what
- * is new in it belongs to the enclosing one.
- */
+/** Scopes nest. A new tensor belongs to the innermost open scope, which releases it when it closes;
+ * outside any scope the caller owns the reference and drops it with weft_tensor_release().
+ * weft_finalize() releases the rest. A scope without memory (WEFT_ERR_NOMEM is kept) must be closed like
+ * any other; its new tensors belong to the enclosing one. */
 WEFT_API weft_status weft_scope_open(void);
 WEFT_API weft_status weft_scope_close(void); /**< WEFT_ERR_STATE where none is open */
 

@@ -1,11 +1,11 @@
 /** \file
  * Operations that move elements and compute nothing: other shapes, other orders, parts of a tensor, tensors
- * joined. All types. Partial tensors pass through all of them unreduced (through weft_cat() if all are Partial
- * alike). Results are values: writing to one never shows in its inputs, whether memory is shared or not. A
- * negative dimension counts from the end.
+ * joined. All types. Partial tensors pass through all of them unreduced (through weft_cat() if all are
+ * Partial alike). Results are values: writing to one never shows in its inputs, whether memory is shared or
+ * not. A negative dimension counts from the end.
  *
- * A dimension that is sliced, reversed, rolled or concatenated may be sharded, and the result is sharded along
- * it as well: only elements that change their rank are moved (with a step, also those in between).
+ * A dimension that is sliced, reversed, rolled or concatenated may be sharded, and the result is sharded
+ * along it as well: only elements that change their rank are moved (with a step, also those in between).
  *
  * Errors, beside those of all operations: WEFT_ERR_INVALID for a dimension that is out of range or named
  * twice. The comments name the operation that computes the gradient of a from `gradient`, the result's. */
@@ -49,10 +49,10 @@ WEFT_API weft_tensor *weft_expand(weft_tensor *a, int ndim, const int64_t shape[
  * as in weft_sum(). Without repetitions, a itself. Gradient: weft_expand() to the shape of a. */
 WEFT_API weft_tensor *weft_sum_to(weft_tensor *a, int ndim, const int64_t shape[]);
 
-/** Elements start, start + step, ... before `stop` of a dimension, as Python's a[start:stop:step]: negative
- * ones count from the end, what is out of range is clamped. step is at least 1. Consecutive rows (dimension
- * 0) share the memory where they can. Gradient: weft_slice_backward(gradient, dim, size of a in dim, start,
- * stop, step). \{ */
+/** Elements start, start + step, ... before `stop` of a dimension, as Python's a[start:stop:step]:
+ * negative indices count from the end, indices out of range are clamped. step is at least 1. Consecutive
+ * rows (dimension 0) share memory if possible. Gradient: weft_slice_backward(gradient, dim, size of a in
+ * dim, start, stop, step). \{ */
 WEFT_API weft_tensor *weft_slice(weft_tensor *a, int dim, int64_t start, int64_t stop);
 WEFT_API weft_tensor *weft_slice_step(weft_tensor *a, int dim, int64_t start, int64_t stop, int64_t step);
 /** \} */
@@ -61,7 +61,7 @@ WEFT_API weft_tensor *weft_slice_step(weft_tensor *a, int dim, int64_t start, in
 WEFT_API weft_tensor *weft_slice_backward(weft_tensor *gradient, int dim, int64_t size, int64_t start,
                                           int64_t stop, int64_t step);
 /** One index of a dimension, which is removed; a negative index counts from the end. WEFT_ERR_INVALID if
- * it is out of range. Of a sharded dimension this index alone is moved. Gradient:
+ * it is out of range. Along a sharded dimension only this index is sent. Gradient:
  * weft_slice_backward(weft_unsqueeze(gradient, dim), dim, size, index, index + 1, 1) for index >= 0. */
 WEFT_API weft_tensor *weft_select(weft_tensor *a, int dim, int64_t index);
 
@@ -87,9 +87,8 @@ WEFT_API weft_status weft_split(weft_tensor *a, int n, const int64_t sizes[], in
  * which outputs has room. Returns how many; 0 after an error. */
 WEFT_API int weft_chunk(weft_tensor *a, int chunks, int dim, weft_tensor *outputs[]);
 
-/** Of the last two dimensions the lower (weft_tril) or upper (weft_triu) triangle with the given diagonal,
- * zeros elsewhere: the elements with column - row <= diagonal, or >= diagonal. Gradient: the same of
- * `gradient`. \{ */
+/** The lower (weft_tril) or upper (weft_triu) triangle of the last two dimensions: elements with column -
+ * row <= diagonal, or >= diagonal; zeros elsewhere. Gradient: the same function of `gradient`. \{ */
 WEFT_API weft_tensor *weft_tril(weft_tensor *a, int64_t diagonal);
 WEFT_API weft_tensor *weft_triu(weft_tensor *a, int64_t diagonal);
 /** \} */

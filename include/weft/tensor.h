@@ -50,15 +50,12 @@ WEFT_API weft_tensor *weft_ones_like(weft_tensor *a);
 WEFT_API weft_tensor *weft_full_like(weft_tensor *a, double value);
 /** \} */
 
-/**
- * A tensor without data, in a world of any kind: a layout that stands for a tensor. Calls on it give tensors without
- * data, whose shapes, types and placements are those that the same calls on data have; they submit nothing, move
- * nothing, use no memory of shards, and fail as those would. Other processes need not make them. What reads or writes
- * values (weft_to_host(), weft_tensor_item(), weft_equal(), weft_local_acquire(), ..., and calls in place on a tensor
- * that has data) is WEFT_ERR_STATE.
- * weft_fake_like: the layout of a, Partial included. weft_tensor_is_fake: also true of every tensor of a fake world.
- * \{
- */
+/** A tensor without data, in any world: calls on it return tensors without data, with the shapes, types
+ * and placements of the same calls on data, and the same errors; they submit nothing, communicate
+ * nothing, and use no memory for shards. Other processes need not make them. Calls that read or write
+ * values (weft_to_host(), weft_tensor_item(), weft_equal(), weft_local_acquire(), ..., and calls in place
+ * on a tensor with data) are WEFT_ERR_STATE. weft_fake_like: the layout of a, Partial included.
+ * weft_tensor_is_fake: also true for every tensor of a fake world. \{ */
 WEFT_API weft_tensor *weft_fake(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
                                 const weft_placement *placements);
 WEFT_API weft_tensor *weft_fake_like(weft_tensor *a);
@@ -72,8 +69,8 @@ WEFT_API bool weft_tensor_is_fake(const weft_tensor *tensor);
  * whether there is an array: NULL where it is read is WEFT_ERR_INVALID on every process.
  * \param mesh        NULL: the current mesh
  * \param placements  one per mesh dimension; NULL: Replicate everywhere. Partial is WEFT_ERR_LAYOUT.
- * \return NULL on error, as the factories; WEFT_ERR_STATE on a process where messages to others wait for a shard
- *         that weft_local_acquire() holds: the call has not been made there, and the others wait for it.
+ * \return NULL on error, as the factories; WEFT_ERR_STATE on a process where messages to others wait for a
+ *         shard that weft_local_acquire() holds: the call has not been made there, and the others wait for it.
  */
 WEFT_API weft_tensor *weft_distribute(weft_dtype dtype, int ndim, const int64_t shape[], const void *global,
                                       weft_mesh *mesh, const weft_placement *placements);
@@ -82,9 +79,9 @@ WEFT_API weft_tensor *weft_distribute(weft_dtype dtype, int ndim, const int64_t 
 enum {
     WEFT_COPY = 1, /**< copy the memory (before the call returns) instead of using it in place */
     /** BLOCKS: compare shapes and types across ranks (WEFT_ERR_MISMATCH on every rank when they differ; wrong
-     * arguments on one process are an error on all), and give replicas the values of their first rank, that at coordinate 0 of the mesh dimensions that
-     * replicate; replicas of a Partial tensor's addends too. WEFT_ERR_STATE while tasks wait for a shard
-     * that weft_local_acquire() holds. */
+     * arguments on one process are an error on all), and give replicas the values of their first rank, that
+     * at coordinate 0 of the mesh dimensions that replicate; replicas of a Partial tensor's addends too.
+     * WEFT_ERR_STATE while tasks wait for a shard that weft_local_acquire() holds. */
     WEFT_CHECK_RANKS = 2
 };
 
@@ -109,8 +106,8 @@ WEFT_API weft_tensor *weft_from_local_even(weft_dtype dtype, int ndim, const int
                                            void *const locals[], weft_mesh *mesh,
                                            const weft_placement *placements, unsigned flags);
 
-/** What weft_from_local_ex() may be told. Zero-initialise it and set what matters. Of sizes and strides there are
- * `ndim` for each hosted rank, those of local rank 0 first: weft_local_ranks() * ndim numbers. */
+/** Options of weft_from_local_ex(). Zero-initialise it and set what matters. Sizes and strides: `ndim`
+ * numbers for each hosted rank, local rank 0 first: weft_local_ranks() * ndim. */
 typedef struct weft_from_local_options {
     const int64_t *shape; /**< of the whole tensor; NULL: it follows from local_shapes */
     /** The sizes of the hosted ranks' shards; those of ranks outside the mesh are not read. May be NULL where
@@ -130,22 +127,22 @@ static inline void weft_from_local_options_init(weft_from_local_options *options
     *options = all;
 }
 
-/**
- * weft_from_local() for shards of sizes that only their ranks know, and for strided memory. Where `shape` is NULL
- * all processes tell each other the sizes of their shards: BLOCKS until they have, and an error on one of them is
- * an error on all. Dimensions that are sharded have the sum of the shards' sizes, which must be those that
- * weft_shard_box() gives for it; every size without elements fits a shard that is empty.
+/** weft_from_local() for shards whose sizes only their ranks know, and for strided memory. `shape` NULL:
+ * all processes exchange the sizes of their shards. BLOCKS until they have; an error on one process is an
+ * error on all. The size of a sharded dimension is the sum of the shards' sizes, which must be those of
+ * weft_shard_box(); an empty shard may have any sizes without elements.
  *
- * \return NULL on error, as weft_from_local(). WEFT_ERR_INVALID where shape and local_shapes are both NULL, and for
- *         strides that are not row-major without WEFT_COPY; WEFT_ERR_SHAPE where a rank's sizes are not those of
- *         its shard: the message names the rank; WEFT_ERR_UNSUPPORTED without a shape in a fake world.
+ * \return NULL on error, as weft_from_local(). WEFT_ERR_INVALID if shape and local_shapes are both NULL, and
+ *         for strides that are not row-major without WEFT_COPY; WEFT_ERR_SHAPE if a rank's sizes are not
+ *         those of its shard: the message names the rank; WEFT_ERR_UNSUPPORTED without a shape in a fake
+ *         world.
  *
- * Example: this process's rows, however many they are, of a matrix with `columns` columns.
+ * Example: this process's rows of a matrix with `columns` columns; their number may differ between
+ * processes.
  *
  *     const int64_t mine[] = { rows_here, columns };
  *     const weft_from_local_options options = { .local_shapes = mine };
- *     weft_tensor *a = weft_from_local_ex(WEFT_F64, 2, (void *[]){ memory }, mesh, by_rows, &options);
- */
+ *     weft_tensor *a = weft_from_local_ex(WEFT_F64, 2, (void *[]){ memory }, mesh, by_rows, &options); */
 WEFT_API weft_tensor *weft_from_local_ex(weft_dtype dtype, int ndim, void *const locals[], weft_mesh *mesh,
                                          const weft_placement *placements,
                                          const weft_from_local_options *options);
@@ -170,18 +167,18 @@ WEFT_API weft_status weft_to_host(weft_tensor *tensor, void *global, size_t byte
 WEFT_API weft_status weft_tensor_item(weft_tensor *tensor, double *value);
 
 /** BLOCKS: copies one hosted rank's shard (0 <= local_rank < weft_local_ranks()), row-major. Local: no
- * communication of its own. Of a Partial tensor this is what the rank adds to the value (an addend), not the
- * value: weft_redistribute() or weft_to_host() reduce. `shard` has room for `bytes` bytes. Less than
- * weft_local_bytes(): WEFT_ERR_INVALID at once, nothing is written. */
+ * communication of its own. For a Partial tensor the rank's addend, not the value: weft_redistribute() or
+ * weft_to_host() reduce. `shard` has room for `bytes` bytes. Less than weft_local_bytes():
+ * WEFT_ERR_INVALID at once, nothing is written. */
 WEFT_API weft_status weft_local_to_host(weft_tensor *tensor, int local_rank, void *shard, size_t bytes);
 
 typedef enum weft_access { WEFT_READ = 1, WEFT_WRITE = 2, WEFT_READ_WRITE = 3 } weft_access;
 
 /**
  * BLOCKS: a pointer to a hosted rank's shard (contiguous, row-major), valid until weft_local_release(). Tasks
- * that need the shard wait meanwhile. Do not dereference the pointer of an empty shard. NULL on error, also an
- * earlier task's; WEFT_ERR_STATE if the shard is acquired already. A program may hold several shards; but a
- * call that would wait for a held one (for its memory, or for a task that needs it) is WEFT_ERR_STATE, here
+ * that need the shard wait meanwhile. Do not dereference the pointer of an empty shard. NULL on error, also
+ * an earlier task's; WEFT_ERR_STATE if the shard is acquired already. A program may hold several shards; but
+ * a call that would wait for a held one (for its memory, or for a task that needs it) is WEFT_ERR_STATE, here
  * and in weft_local_to_host(), weft_to_host() and the like: it would deadlock. */
 WEFT_API void *weft_local_acquire(weft_tensor *tensor, int local_rank, weft_access access);
 WEFT_API weft_status weft_local_release(weft_tensor *tensor, int local_rank);
@@ -192,7 +189,7 @@ typedef struct weft_tensor_shard {
     int local_rank;
 } weft_tensor_shard;
 
-/** What a tensor is without its data: also the arguments of weft_fake(), weft_empty() and the like. */
+/** A tensor without its data: the arguments of weft_fake(), weft_empty() and the like. */
 typedef struct weft_tensor_layout {
     weft_dtype dtype;
     int ndim;
@@ -201,22 +198,21 @@ typedef struct weft_tensor_layout {
     weft_placement placements[WEFT_MAX_DIMS]; /**< one per mesh dimension */
 } weft_tensor_layout;
 
-/**
- * A tensor comes apart into the shards of the hosted ranks and its layout, and a tensor is made of such parts: of those
- * of one tensor, or of several, in the same layout or in another one in which the shards have the same sizes (Partial
- * for Replicate). (PyTorch: __tensor_flatten__, __tensor_unflatten__.) No communication. Nothing is copied: the new tensor
- * shares memory with the tensors of its shards, and each keeps its own values where one of them is written
- * to. There are two exceptions: shards in the program's memory (weft_from_local()), and rows that the new layout cuts into other panels.
- * Both wait for nothing.
+/** weft_tensor_flatten: the shards of the hosted ranks, and the layout. weft_tensor_unflatten: a tensor of
+ * given shards, which may belong to one tensor or to several, in their layout or in another one with the
+ * same shard sizes (Partial for Replicate). (PyTorch: __tensor_flatten__, __tensor_unflatten__.) No
+ * communication, no waiting. Nothing is copied: the new tensor shares memory with the tensors of its
+ * shards, and a write to one of them does not show in the others. Exceptions, which are copied: shards in
+ * the program's memory (weft_from_local()), and rows that the new layout cuts into other panels.
  *
- * weft_tensor_flatten() is a call of one process; all make weft_tensor_unflatten().
+ * One process may call weft_tensor_flatten(); all make weft_tensor_unflatten().
  *
- * \param shards  weft_local_ranks() of them, in the order of the ranks. From weft_tensor_flatten() each has a reference,
- *                which is the caller's: weft_tensor_release(shards[i].tensor). Those of ranks whose part of the new
- *                tensor is empty are not looked at. Replicas must have the same values.
- * \return weft_tensor_unflatten(): a new tensor; NULL on error: WEFT_ERR_SHAPE, WEFT_ERR_DTYPE for a shard that does not
- *         fit, WEFT_ERR_INVALID, else as weft_empty(). \{
- */
+ * \param shards  weft_local_ranks() of them, in the order of the ranks. weft_tensor_flatten() gives each a
+ *                reference of the caller's: weft_tensor_release(shards[i].tensor). weft_tensor_unflatten()
+ *                ignores those of ranks whose part of the new tensor is empty. Replicas must have the same
+ *                values.
+ * \return weft_tensor_unflatten(): a new tensor; NULL on error: WEFT_ERR_SHAPE, WEFT_ERR_DTYPE for a shard
+ *         that does not fit, WEFT_ERR_INVALID, else as weft_empty(). \{ */
 WEFT_API weft_status weft_tensor_flatten(weft_tensor *tensor, weft_tensor_shard shards[],
                                          weft_tensor_layout *layout);
 WEFT_API weft_tensor *weft_tensor_unflatten(const weft_tensor_shard shards[], const weft_tensor_layout *layout);
@@ -231,12 +227,11 @@ WEFT_API const int64_t *weft_tensor_shape(const weft_tensor *tensor);
 WEFT_API int64_t weft_tensor_num_elements(const weft_tensor *tensor);
 WEFT_API weft_dtype weft_tensor_dtype(const weft_tensor *tensor);
 WEFT_API weft_mesh *weft_tensor_mesh(const weft_tensor *tensor);
-/** One per mesh dimension, in canonical form (Shard dimensions not negative); valid as long as the library.
- */
+/** One per mesh dimension, in canonical form (Shard dimensions not negative); valid until weft_finalize(). */
 WEFT_API const weft_placement *weft_tensor_placements(const weft_tensor *tensor);
-/** How many these are: the dimensions of its mesh. */
+/** The number of placements: the dimensions of the mesh. */
 WEFT_API int weft_tensor_num_placements(const weft_tensor *tensor);
-/** Offset and extent (ndim entries each) of what a hosted rank holds. */
+/** Offset and extent (ndim entries each) of a hosted rank's shard. */
 WEFT_API weft_status weft_local_box(const weft_tensor *tensor, int local_rank, int64_t offset[],
                                     int64_t extent[]);
 /** Bytes of the full tensor, and of a hosted rank's shard (0 if it is empty). */
@@ -248,27 +243,27 @@ WEFT_API size_t weft_local_bytes(const weft_tensor *tensor, int local_rank);
 WEFT_API weft_status weft_tensor_set_name(weft_tensor *tensor, const char *name);
 
 /** Writes a tensor's name, type, shape, placements and mesh: "h: f32[8, 4] [S0,R] on 2x2 (dp, tp)". For
- * messages and debuggers: waits for nothing, communicates nothing, keeps no error. Of a pointer that is no live
- * tensor, or from another thread than weft_init() was called on, the text says that. At most `size` bytes, the
- * terminating 0 included. Returns `text` ("" where that is NULL or `size` 0). */
+ * messages and debuggers: waits for nothing, communicates nothing, keeps no error. For a pointer that is
+ * no live tensor, or on another thread than weft_init()'s, the text says that. At most `size` bytes, the
+ * terminating 0 included. Returns `text` ("" if that is NULL or `size` 0). */
 WEFT_API const char *weft_tensor_describe(const weft_tensor *tensor, char *text, size_t size);
 
 /** BLOCKS, every process must call it; process 0 prints dtype, shape, placements, mesh and contents (long
  * ones abbreviated). */
 WEFT_API weft_status weft_tensor_print(weft_tensor *tensor, FILE *file);
-/** BLOCKS, every process must call it: the same into a buffer, on every process: at most `size` bytes, the terminating 0 included; what does not fit is cut
- * off. `text` may be NULL where `size` is 0. `*length`, where not NULL, gets the length of the whole text, without
- * the 0. WEFT_ERR_INVALID for a NULL text of a size. */
+/** BLOCKS, every process must call it: the same into a buffer, on every process, truncated to `size` bytes
+ * with the terminating 0. `text` may be NULL if `size` is 0. `*length` (may be NULL) gets the length of
+ * the whole text, without the 0. WEFT_ERR_INVALID for a NULL text with a size. */
 WEFT_API weft_status weft_tensor_print_text(weft_tensor *tensor, char *text, size_t size, size_t *length);
 
-/** What weft_visualize_sharding() writes. */
+/** Format of weft_visualize_sharding(). */
 typedef enum weft_sharding_format { WEFT_SHARDING_TEXT = 0, WEFT_SHARDING_SVG } weft_sharding_format;
 
 /**
  * Draws which rank holds which part of a tensor. Local: needs no other process, waits for nothing, reads no
- * values; each process that calls it writes. Two dimensions are drawn, down and across; where more are sharded,
- * one plane after another. "0,1" are replicas, "0 + 1" are addends of a Partial tensor, "0-3" is "0,1,2,3".
- * PyTorch: torch.distributed.tensor.debug.visualize_sharding.
+ * values; each process that calls it writes. Two dimensions are drawn, down and across; where more are
+ * sharded, one plane after another. "0,1" are replicas, "0 + 1" are addends of a Partial tensor, "0-3" is
+ * "0,1,2,3". PyTorch: torch.distributed.tensor.debug.visualize_sharding.
  *
  *     f32[8, 6] [S0,S1] on 2x2
  *     [down, across]
