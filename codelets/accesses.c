@@ -118,21 +118,29 @@ void weft_matmul_accesses(const void *arguments, int num_operands, weft_kernel_v
     visit(context, &c);
 }
 
+/* Reads a matrix (operand 1) and indices (operand 2), and adds up `addends` rows each in a matrix (operand 0). */
+static void visit_embedding(const weft_embedding_args *args, weft_kernel_access from, weft_kernel_access to,
+                            int64_t addends, weft_kernel_visitor visit, void *context)
+{
+    weft_kernel_access indices =
+        weft_kernel_access_run(WEFT_KERNEL_READ, 2, 0, args->count, size_of(args->index_type));
+    to.kind = args->first ? WEFT_KERNEL_WRITE : WEFT_KERNEL_UPDATE;
+    to.addends = addends;
+    visit(context, &from);
+    visit(context, &indices);
+    visit(context, &to);
+}
+
 void weft_embedding_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit,
                              void *context)
 {
     (void)num_operands;
     const weft_embedding_args *args = arguments;
-    weft_kernel_access table =
-        matrix(WEFT_KERNEL_READ, 1, args->base.dtype, args->num_rows, args->width, args->table_stride, 1);
-    weft_kernel_access indices =
-        weft_kernel_access_run(WEFT_KERNEL_READ, 2, 0, args->count, size_of(args->index_type));
-    weft_kernel_access output = matrix(args->first ? WEFT_KERNEL_WRITE : WEFT_KERNEL_UPDATE, 0,
-                                       args->base.dtype, args->count, args->width, args->output_stride, 1);
-    output.addends = args->num_rows;
-    visit(context, &table);
-    visit(context, &indices);
-    visit(context, &output);
+    weft_dtype type = args->base.dtype;
+    visit_embedding(args,
+                    matrix(WEFT_KERNEL_READ, 1, type, args->num_rows, args->width, args->table_stride, 1),
+                    matrix(WEFT_KERNEL_WRITE, 0, type, args->count, args->width, args->output_stride, 1),
+                    args->num_rows, visit, context);
 }
 
 void weft_embedding_backward_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit,
@@ -140,16 +148,12 @@ void weft_embedding_backward_accesses(const void *arguments, int num_operands, w
 {
     (void)num_operands;
     const weft_embedding_args *args = arguments;
-    weft_kernel_access gradient =
-        matrix(WEFT_KERNEL_READ, 1, args->gradient_type, args->count, args->width, args->output_stride, 1);
-    weft_kernel_access indices =
-        weft_kernel_access_run(WEFT_KERNEL_READ, 2, 0, args->count, size_of(args->index_type));
-    weft_kernel_access table = matrix(args->first ? WEFT_KERNEL_WRITE : WEFT_KERNEL_UPDATE, 0,
-                                      args->base.dtype, args->num_rows, args->width, args->table_stride, 1);
-    table.addends = args->count;
-    visit(context, &gradient);
-    visit(context, &indices);
-    visit(context, &table);
+    weft_dtype type = args->base.dtype;
+    visit_embedding(
+        args,
+        matrix(WEFT_KERNEL_READ, 1, args->gradient_type, args->count, args->width, args->output_stride, 1),
+        matrix(WEFT_KERNEL_WRITE, 0, type, args->num_rows, args->width, args->table_stride, 1), args->count,
+        visit, context);
 }
 
 void weft_local_map_accesses(const void *arguments, int num_operands, weft_kernel_visitor visit,

@@ -22,6 +22,13 @@ WEFT_INLINE int64_t whole(double x)
 #define AS_double(x) (x)
 #define AS_int64_t(x) whole(x)
 
+/* T, and the scalars s, t, u, v as T, from `scalars`, of a loop over an expression, which need not use them. */
+#define SCALARS(T_)                                                                                          \
+    typedef T_ T;                                                                                            \
+    const T s = AS_##T_(scalars[0]), t = AS_##T_(scalars[1]), u = AS_##T_(scalars[2]),                       \
+            v = AS_##T_(scalars[3]);                                                                         \
+    (void)s, (void)t, (void)u, (void)v;
+
 /* ---- integers ------------------------------------------------------------------------------------------ */
 
 /* Unsigned arithmetic, where wrapping around is defined. */

@@ -21,11 +21,19 @@ typedef enum weft_problem {
 } weft_problem;
 
 /* Each keeps only the first problem. */
+static inline bool weft_problem_is_first(weft_kernel_error *error, weft_status status, weft_problem problem)
+{
+    if (error->status != WEFT_OK) {
+        return false;
+    }
+    error->status = status;
+    error->problem = (int)problem;
+    return true;
+}
+
 static inline void weft_problem_range(weft_kernel_error *error, int input, int64_t value, int64_t bound)
 {
-    if (error->status == WEFT_OK) {
-        error->status = WEFT_ERR_INVALID;
-        error->problem = WEFT_PROBLEM_RANGE;
+    if (weft_problem_is_first(error, WEFT_ERR_INVALID, WEFT_PROBLEM_RANGE)) {
         error->input = input;
         error->value = value;
         error->bound = bound;
@@ -34,9 +42,7 @@ static inline void weft_problem_range(weft_kernel_error *error, int input, int64
 
 static inline void weft_problem_chance(weft_kernel_error *error, int input, double number)
 {
-    if (error->status == WEFT_OK) {
-        error->status = WEFT_ERR_INVALID;
-        error->problem = WEFT_PROBLEM_CHANCE;
+    if (weft_problem_is_first(error, WEFT_ERR_INVALID, WEFT_PROBLEM_CHANCE)) {
         error->input = input;
         error->number = number;
     }
@@ -44,9 +50,7 @@ static inline void weft_problem_chance(weft_kernel_error *error, int input, doub
 
 static inline void weft_problem_memory(weft_kernel_error *error, weft_problem problem, int64_t value)
 {
-    if (error->status == WEFT_OK) {
-        error->status = WEFT_ERR_NOMEM;
-        error->problem = (int)problem;
+    if (weft_problem_is_first(error, WEFT_ERR_NOMEM, problem)) {
         error->value = value;
     }
 }

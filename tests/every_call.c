@@ -400,6 +400,27 @@ static void check_declaration(const char *text, const char *names)
     }
 }
 
+void note_outcome(row_place row, const char *function, void *argument)
+{
+    (void)row;
+    call_outcomes *outcomes = argument;
+    outcomes->num_calls++;
+    if (weft_last_status() != WEFT_OK && !outcomes->may_fail(function)) {
+        size_t used = strlen(outcomes->failures);
+        snprintf(outcomes->failures + used, sizeof(outcomes->failures) - used, "%s\n", weft_last_error());
+        outcomes->num_failures++;
+    }
+    weft_clear_error();
+}
+
+void assert_no_failures(const call_outcomes *outcomes)
+{
+    if (outcomes->num_failures > 0) {
+        fail_msg("%d of %d calls failed:\n%s", outcomes->num_failures, outcomes->num_calls, outcomes->failures);
+    }
+    assert_true(outcomes->num_calls > 250);
+}
+
 void assert_everything_is_called(int num_headers, char *const headers[])
 {
     /* Of any thread, at any time; what starts. */

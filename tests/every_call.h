@@ -24,6 +24,17 @@ void call_everything(const call_arguments *arguments,
 void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char *function),
                      void (*after)(row_place row, const char *function, void *argument), void *argument);
 
+/* What has become of the calls; `may_fail`: of calls that fail by right. */
+typedef struct call_outcomes {
+    bool (*may_fail)(const char *function);
+    int num_calls, num_failures;
+    char failures[2048]; /* a line each */
+} call_outcomes;
+
+/* For `after`, with outcomes as its argument. */
+void note_outcome(row_place row, const char *function, void *outcomes);
+void assert_no_failures(const call_outcomes *outcomes);
+
 /* Asserts that each function which the headers declare (paths) is among the calls, or is one of those that any
  * thread may call at any time. */
 void assert_everything_is_called(int num_headers, char *const headers[]);

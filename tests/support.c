@@ -108,6 +108,15 @@ void assert_no_error(void)
     }
 }
 
+int count_in(const char *text, const char *word)
+{
+    int found = 0;
+    for (const char *at = strstr(text, word); at != NULL; at = strstr(at + 1, word)) {
+        found++;
+    }
+    return found;
+}
+
 void assert_error(weft_status status, const char *text)
 {
     if (weft_last_status() != status || strstr(weft_last_error(), text) == NULL) {

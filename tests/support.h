@@ -37,6 +37,9 @@ void assert_no_error(void);
 /* Asserts that the first error has this status and that its message contains the text; clears it. */
 void assert_error(weft_status status, const char *text);
 
+/* How often a word stands in a text. */
+int count_in(const char *text, const char *word);
+
 /* ---- what every rank holds ----------------------------------------------------------------------------- */
 
 /* A hosted rank's part of a tensor, copied. */

@@ -193,16 +193,23 @@ static void test_failed_stages_release(void **state)
     }
 }
 
-/* A world breaks while a stage has some of its panels. */
-static void test_stages_of_a_broken_world(void **state)
+/* An engine with a stage that waits for the first of three handles, which is acquired. */
+static weft_comm *start_with_waiting_stage(starpu_data_handle_t handles[3])
 {
-    (void)state;
     static int memory[3][COUNT];
-    starpu_data_handle_t handles[3];
     weft_comm *comm = start_claiming_engine();
     register_all(3, handles, memory, 1);
     starpu_data_acquire(handles[0], STARPU_RW);
     submit_sum(comm, handles[0], handles[1], handles[2]);
+    return comm;
+}
+
+/* A world breaks while a stage has some of its panels. */
+static void test_stages_of_a_broken_world(void **state)
+{
+    (void)state;
+    starpu_data_handle_t handles[3];
+    weft_comm *comm = start_with_waiting_stage(handles);
     weft_break(WEFT_ERR_MISMATCH, "weft_add", "the others call weft_mul");
     weft_comm_give_up(comm);
     starpu_data_release(handles[0]);
@@ -217,12 +224,8 @@ static void test_stages_of_a_broken_world(void **state)
 static void test_pending_stage_is_reported(void **state)
 {
     (void)state;
-    static int memory[3][COUNT];
     starpu_data_handle_t handles[3];
-    weft_comm *comm = start_claiming_engine();
-    register_all(3, handles, memory, 1);
-    starpu_data_acquire(handles[0], STARPU_RW);
-    submit_sum(comm, handles[0], handles[1], handles[2]);
+    weft_comm *comm = start_with_waiting_stage(handles);
     char *text = NULL;
     size_t size = 0;
     FILE *file = open_memstream(&text, &size);

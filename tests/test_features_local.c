@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "local_constant.h"
+
 enum { RANKS = 4, ROWS = 11, COLUMNS = 6 };
 
 static weft_mesh *mesh;
@@ -322,18 +324,6 @@ static void a13_under_back_pressure(void **state)
 }
 
 /* ---- context and errors -------------------------------------------------------------------------------- */
-
-typedef struct constant {
-    double value;
-} constant;
-
-static void write_constant(const weft_local_call *call)
-{
-    const constant *c = call->context;
-    for (int64_t i = 0; i < call->outputs[0].count; i++) {
-        ((double *)call->outputs[0].data)[i] = c->value;
-    }
-}
 
 /* Copied, or handed on. */
 static void a13_context(void **state)

@@ -7,6 +7,7 @@
 
 #include "codelets/local.h"
 #include "dispatch/dispatch.h"
+#include "local_constant.h"
 #include "runtime/recorder.h"
 
 enum { RANKS = 4, ROWS = 11, COLUMNS = 6 };
@@ -73,18 +74,6 @@ static void a13_panels_apart(void **state)
 }
 
 /* ---- a call as a value --------------------------------------------------------------------------------- */
-
-typedef struct constant {
-    double value;
-} constant;
-
-static void write_constant(const weft_local_call *call)
-{
-    const constant *c = call->context;
-    for (int64_t i = 0; i < call->outputs[0].count; i++) {
-        ((double *)call->outputs[0].data)[i] = c->value;
-    }
-}
 
 static void expect_thousand(weft_tensor *tensor)
 {

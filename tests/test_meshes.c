@@ -138,21 +138,12 @@ static void add_single(void)
     weft_scope_close();
 }
 
-static int count(const char *text, const char *word)
-{
-    int found = 0;
-    for (const char *at = strstr(text, word); at != NULL; at = strstr(at + 1, word)) {
-        found++;
-    }
-    return found;
-}
-
 /* One warning for the operation, by one process. */
 static void test_single_elements_are_replicated(void **state)
 {
     (void)state;
-    assert_int_equal(count(errors_of(add_single), "weft_add: b is f64[1, 1]"), weft_process_index() == 0);
-    assert_int_equal(count(errors_of(add_single), "weft_add"), 0);
+    assert_int_equal(count_in(errors_of(add_single), "weft_add: b is f64[1, 1]"), weft_process_index() == 0);
+    assert_int_equal(count_in(errors_of(add_single), "weft_add"), 0);
 }
 
 static void test_warnings_can_be_silenced(void **state)

@@ -22,34 +22,31 @@ static const weft_operation operation_sort = {
     .kernel = WEFT_KERNEL_sort,
 };
 
+static weft_call call_of(const char *function, const weft_operation *operation, weft_tensor *a, int dim,
+                         int64_t k, bool descending)
+{
+    return (weft_call){ .function = function,
+                        .operation = operation,
+                        .num_inputs = 1,
+                        .inputs = { a },
+                        .attributes = { .leading = dim,
+                                        .num_sizes = 1,
+                                        .sizes = { k },
+                                        .num_numbers = 2,
+                                        .numbers = { dim, descending } } };
+}
+
 static weft_tensor *order(const char *function, weft_tensor *a, int dim, int64_t k, bool descending)
 {
-    return weft_dispatch(&(weft_call){
-        .function = function,
-        .operation = &operation_argsort,
-        .num_inputs = 1,
-        .inputs = { a },
-        .attributes = { .leading = dim,
-                        .num_sizes = 1,
-                        .sizes = { k },
-                        .num_numbers = 2,
-                        .numbers = { dim, descending } },
-    });
+    const weft_call call = call_of(function, &operation_argsort, a, dim, k, descending);
+    return weft_dispatch(&call);
 }
 
 static weft_tensor *first_values(const char *function, weft_tensor *a, int dim, int64_t k, bool descending,
                                  weft_tensor **indices)
 {
-    return weft_dispatch_pair(&(weft_call){ .function = function,
-                                            .operation = &operation_sort,
-                                            .num_inputs = 1,
-                                            .inputs = { a },
-                                            .attributes = { .leading = dim,
-                                                            .num_sizes = 1,
-                                                            .sizes = { k },
-                                                            .num_numbers = 2,
-                                                            .numbers = { dim, descending } } },
-                              indices);
+    const weft_call call = call_of(function, &operation_sort, a, dim, k, descending);
+    return weft_dispatch_pair(&call, indices);
 }
 
 /* NULL until the call succeeds. */

@@ -3,11 +3,6 @@
 #include "runtime/codelets.h"
 #include "sharding/operation.h"
 
-static void fail(const weft_task_run *run, const char *what)
-{
-    weft_fail_later(run->operation, run->error->status, run->function, "no memory %s", what);
-}
-
 /* The operation's name of an input. Kernels number inputs without those that are changed in place. */
 static const char *input_name(int number, const weft_operation *operation)
 {
@@ -23,6 +18,15 @@ static const char *input_name(int number, const weft_operation *operation)
 
 void weft_task_run_report(const weft_task_run *run, const weft_operation *operation)
 {
+    static const char *const memory[] = {
+        [WEFT_PROBLEM_RESULTS] = "the results of a task",
+        [WEFT_PROBLEM_ROW] = "a row",
+        [WEFT_PROBLEM_VECTOR] = "a vector",
+        [WEFT_PROBLEM_BLOCKS] = "the blocks of a task",
+        [WEFT_PROBLEM_COLUMNS] = "the columns of a task",
+        [WEFT_PROBLEM_BLOCK_OF_PRODUCT] = "a block of a product",
+        [WEFT_PROBLEM_PRODUCT] = "a product",
+    };
     const weft_kernel_error *error = run->error;
     switch ((weft_problem)error->problem) {
     case WEFT_PROBLEM_NONE:
@@ -41,30 +45,13 @@ void weft_task_run_report(const weft_task_run *run, const weft_operation *operat
         weft_fail_later(run->operation, error->status, run->function, "no memory to sort %lld values",
                         (long long)error->value);
         break;
-    case WEFT_PROBLEM_RESULTS:
-        fail(run, "for the results of a task");
-        break;
-    case WEFT_PROBLEM_ROW:
-        fail(run, "for a row");
-        break;
-    case WEFT_PROBLEM_VECTOR:
-        fail(run, "for a vector");
-        break;
-    case WEFT_PROBLEM_BLOCKS:
-        fail(run, "for the blocks of a task");
-        break;
-    case WEFT_PROBLEM_COLUMNS:
-        fail(run, "for the columns of a task");
-        break;
-    case WEFT_PROBLEM_BLOCK_OF_PRODUCT:
-        fail(run, "for a block of a product");
-        break;
-    case WEFT_PROBLEM_PRODUCT:
-        fail(run, "for a product");
-        break;
     case WEFT_PROBLEM_PARTS:
         weft_fail_later(run->operation, error->status, run->function, "no memory for the parts of rank %lld",
                         (long long)error->value);
+        break;
+    default:
+        weft_fail_later(run->operation, error->status, run->function, "no memory for %s",
+                        memory[error->problem]);
         break;
     }
 }

@@ -60,6 +60,17 @@ void weft_tensor_unreference(weft_tensor_impl *tensor)
     }
 }
 
+/* An action without tensors. */
+static weft_status act(const char *function, const weft_action *action)
+{
+    weft_status status = weft_require_init(function);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    const weft_call call = { .function = function, .action = action };
+    return weft_is_listened_to() ? weft_act(&call, NULL) : action->perform(&call, NULL);
+}
+
 static weft_status open_scope(const weft_call *call, weft_tensor *outputs[])
 {
     (void)call;
@@ -78,10 +89,7 @@ static weft_status open_scope(const weft_call *call, weft_tensor *outputs[])
 weft_status weft_scope_open(void)
 {
     static const weft_action action = { .name = "scope_open", .perform = open_scope };
-    weft_status status = weft_require_init("weft_scope_open");
-    return status != WEFT_OK          ? status
-           : !weft_is_listened_to() ? open_scope(NULL, NULL)
-                                      : weft_act(&(weft_call){ .function = "weft_scope_open", .action = &action }, NULL);
+    return act("weft_scope_open", &action);
 }
 
 static weft_status close_scope(const weft_call *call, weft_tensor *outputs[])
@@ -106,10 +114,7 @@ static weft_status close_scope(const weft_call *call, weft_tensor *outputs[])
 weft_status weft_scope_close(void)
 {
     static const weft_action action = { .name = "scope_close", .perform = close_scope };
-    weft_status status = weft_require_init("weft_scope_close");
-    return status != WEFT_OK          ? status
-           : !weft_is_listened_to() ? close_scope(NULL, NULL)
-                                      : weft_act(&(weft_call){ .function = "weft_scope_close", .action = &action }, NULL);
+    return act("weft_scope_close", &action);
 }
 
 bool weft_composite_open(const char *function)
