@@ -58,9 +58,7 @@ static const weft_operation *register_heat(void)
 static weft_tensor *simulate(int steps, weft_tensor **change)
 {
     const weft_operation *heat = register_heat();
-    const weft_apply_options options = {
-        .num_scalars = 1, .scalars = { 20 }, .num_sizes = 2, .sizes = { HEIGHT, WIDTH }
-    };
+    const weft_apply_options options = { .num_scalars = 1, .scalars = { 20 } };
     weft_placement by_rows = weft_shard(0);
     weft_tensor *plate = weft_full(WEFT_F32, 2, (int64_t[]){ HEIGHT, WIDTH }, 100, NULL, &by_rows);
     for (int i = 0; i < steps; i++) {

@@ -138,6 +138,8 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_local_map, no_local_function, 1, list, 1, &like_tensor, NULL, outputs);
     /* <weft/operation.h> */
     TRY(weft_operation_register, &description);
+    TRY(weft_operation_restore, "exp");
+    TRY(weft_operation_replace, &(weft_operation_description){ .name = "exp", .rule = "...->..." });
     TRY(weft_apply, operation, 1, list, NULL);
     TRY(weft_apply_all, operation, 1, list, NULL, 1, outputs);
     /* <weft/random.h> */

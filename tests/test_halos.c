@@ -453,10 +453,12 @@ static void test_halos_that_do_not_fit(void **state)
     options.numbers[2] = INT64_MIN;
     assert_null(weft_apply(op_gather, 1, &a, &options));
     assert_error(WEFT_ERR_INVALID, "gather: the halo of a in dimension 0");
-    options.num_sizes = 0;
     options.numbers[2] = 1;
+    options.sizes[0] = -1;
     assert_null(weft_apply(op_gather, 1, &a, &options));
     assert_error(WEFT_ERR_INVALID, "gather: no size is given for x");
+    options.num_sizes = 0; /* as large as the input */
+    assert_int_equal(weft_tensor_size(weft_apply(op_gather, 1, &a, &options), 0), 4);
     weft_scope_close();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }

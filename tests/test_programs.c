@@ -154,7 +154,8 @@ static const char *const not_in_the_table[] = {
     "weft_random_state_get", "weft_random_state_current", "weft_random_states", "weft_region_begin",
     "weft_region_end", "weft_region_counts", "weft_print_regions",
     /* Programs have no operations of their own, and their tensors of several elements are on one mesh. */
-    "weft_operation_register", "weft_apply", "weft_apply_all", "weft_implicit_replication",
+    "weft_operation_register", "weft_operation_replace", "weft_operation_restore",
+    "weft_apply", "weft_apply_all", "weft_implicit_replication",
     "weft_implicit_replication_begin", "weft_implicit_replication_end", NULL
 };
 

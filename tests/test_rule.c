@@ -475,12 +475,16 @@ static void test_windows(void **state)
     assert_int_equal(bind("n~h->nh", "5,9", sizes, &binding, why, sizeof(why)), WEFT_OK);
     assert_int_equal(binding.outputs[0].shape[0], 7);
     assert_int_equal(weft_binding_rows(&binding, 0), WEFT_ROWS_WINDOW);
-    assert_int_equal(bind("nh~->nh", "5,9", (weft_attributes){ 0 }, &binding, why, sizeof(why)),
-                     WEFT_ERR_INVALID);
-    assert_non_null(strstr(why, "no size is given for h"));
-    assert_int_equal(bind("nh~->n", "5,9", (weft_attributes){ 0 }, &binding, why, sizeof(why)),
-                     WEFT_ERR_INVALID);
-    assert_non_null(strstr(why, "no size is given for h"));
+    /* Without a size given: that of the dimension. */
+    assert_int_equal(bind("nh~->nh", "5,9", (weft_attributes){ 0 }, &binding, why, sizeof(why)), WEFT_OK);
+    assert_int_equal(binding.outputs[0].shape[1], 9);
+    assert_int_equal(bind("nh~->n", "5,9", (weft_attributes){ 0 }, &binding, why, sizeof(why)), WEFT_OK);
+    assert_int_equal(binding.factors[binding.input_factor_of[0][1]].size, 9);
+    assert_int_equal(bind("n~h~,v->nhv", "5,9 2", sizes, &binding, why, sizeof(why)), WEFT_OK);
+    assert_int_equal(binding.outputs[0].shape[0], 7);
+    assert_int_equal(binding.outputs[0].shape[1], 9);
+    assert_int_equal(bind("nh~->vnh", "5,9", (weft_attributes){ 0 }, &binding, why, sizeof(why)), WEFT_ERR_INVALID);
+    assert_non_null(strstr(why, "no size is given for v"));
 }
 
 /* Each output has its own dimensions; a factor is contracted in those that lack it, and in no other. */

@@ -21,8 +21,8 @@
  *                   gives its size.
  *   "h~w~->hw"      A dimension of an input read with a halo: an index of the letter reads several indices of
  *                   the dimension (weft_halo). If the letter is sharded each rank also gets its neighbours'
- *                   indices. The dimension has its own size; if no other input has the letter, the call gives
- *                   that.
+ *                   indices. The dimension has its own size, not the letter's. If no input has the letter without
+ *                   "~", the call gives the letter's size; default: that of the first such dimension.
  *   ",n->n"         An operand without dimensions is a scalar.
  *
  * A kernel is called once per panel of the output on each rank (or once per rank, if the output's first
@@ -157,6 +157,28 @@ typedef struct weft_operation weft_operation;
  */
 WEFT_API const weft_operation *weft_operation_register(const weft_operation_description *description);
 
+/**
+ * Replaces the rule or the kernel of one of weft's operations, or both: from now on every call of it takes the new ones,
+ * in public functions of any name and in those that are made of several operations. Gradients stay as they are. A
+ * second replacement replaces the first.
+ *
+ * \param description
+ *   name       of the operation (docs/operations.md)
+ *   kernel     NULL: as it is. Else in place of weft's own way to make the operation's tasks: it is called as that of a
+ *              registered operation is. Its numbers and scalars are those that weft's own kernel gets (src/ops).
+ *              `accumulates` belongs to it
+ *   rule       NULL: as it is. Else with as many outputs as the operation has, and the sizes that the public function
+ *              gives; outputs[].linear and `halos` belong to it. A rule that allows more than the kernel can do
+ *              gives wrong results
+ *   inputs, outputs[].type, outputs[].in_place   are not looked at: they stay as they are
+ * Every process replaces the same in the same order.
+ * \return WEFT_OK; WEFT_ERR_INVALID for a name that no operation has, or a rule that does not fit; WEFT_ERR_STATE,
+ *         WEFT_ERR_NOMEM.
+ */
+WEFT_API weft_status weft_operation_replace(const weft_operation_description *description);
+/** Puts weft's own rule and kernel back. WEFT_ERR_INVALID for a name that no operation has. */
+WEFT_API weft_status weft_operation_restore(const char *name);
+
 /** Arguments of a call beside its tensors. Zero-initialise it and set the fields that matter. */
 typedef struct weft_apply_options {
     int num_numbers;
@@ -166,7 +188,7 @@ typedef struct weft_apply_options {
     double scalars[WEFT_MAX_SCALARS]; /**< for the kernel */
     int num_sizes;
     /** The sizes of the letters that no input has as a dimension of its own, in the order in which the
-     * rule's text names them: of "(ab)c->ac", a and b; of "Ad,A->vd", v. */
+     * rule's text names them: of "(ab)c->ac", a and b; of "Ad,A->vd", v; of "h~w~->hw", h and w, which may be left out. */
     int64_t sizes[WEFT_MAX_NUMBERS];
     int leading;     /**< dimensions of the first run, where an operand has two */
     weft_dtype type; /**< of the output: of WEFT_TYPE_GIVEN */

@@ -348,21 +348,6 @@ static bool needs_moves(const weft_call *call, const weft_sharding *sharding,
     return false;
 }
 
-bool weft_dispatch_accepts(const weft_call *call)
-{
-    weft_tensor_impl *inputs[WEFT_MAX_INPUTS];
-    weft_sharding own;
-    weft_cached_call *cached = NULL;
-    int guessed;
-    bool accepts =
-        check_inputs(call, inputs) && weft_obtain_layouts(call, inputs, &own, &guessed, &cached) != NULL;
-    weft_cache_release(cached);
-    if (!accepts) {
-        weft_dispatch_check_spmd(call, inputs, false);
-    }
-    return accepts;
-}
-
 /* Submits nothing, and needs no other process. */
 static bool make_without_data(operands *o)
 {
@@ -476,8 +461,40 @@ static bool dispatch_drawing(const weft_call *call, operands *o)
     return done;
 }
 
-bool weft_dispatch_itself_all(const weft_call *call, weft_tensor *outputs[])
+/* The call as it is dispatched: of the operation that has taken its operation's place, in `own`. */
+static const weft_call *call_in_use(const weft_call *call, weft_call *own)
 {
+    const weft_operation *operation =
+        weft_runtime.replaced.count == 0 ? call->operation : weft_operation_in_use(call->operation);
+    if (operation == call->operation) {
+        return call;
+    }
+    *own = *call;
+    own->operation = operation;
+    return own;
+}
+
+bool weft_dispatch_accepts(const weft_call *given)
+{
+    weft_call in_use;
+    const weft_call *call = call_in_use(given, &in_use);
+    weft_tensor_impl *inputs[WEFT_MAX_INPUTS];
+    weft_sharding own;
+    weft_cached_call *cached = NULL;
+    int guessed;
+    bool accepts =
+        check_inputs(call, inputs) && weft_obtain_layouts(call, inputs, &own, &guessed, &cached) != NULL;
+    weft_cache_release(cached);
+    if (!accepts) {
+        weft_dispatch_check_spmd(call, inputs, false);
+    }
+    return accepts;
+}
+
+bool weft_dispatch_itself_all(const weft_call *given, weft_tensor *outputs[])
+{
+    weft_call own;
+    const weft_call *call = call_in_use(given, &own);
     operands o = { .call = call };
     bool draws = call->operation->draws && weft_require_init(call->function) == WEFT_OK;
     bool done = draws && weft_runtime.steps == NULL ? dispatch_drawing(call, &o) : dispatch(&o);
@@ -496,8 +513,10 @@ weft_tensor *weft_dispatch_itself(const weft_call *call)
     return weft_dispatch_itself_all(call, outputs) ? outputs[0] : NULL;
 }
 
-static weft_status carry_out(const weft_call *call, weft_tensor *outputs[])
+static weft_status carry_out(const weft_call *given, weft_tensor *outputs[])
 {
+    weft_call own;
+    const weft_call *call = call_in_use(given, &own);
     bool done = weft_call_expands(call) ? weft_composite_call(call, outputs) : weft_dispatch_itself_all(call, outputs);
     return done ? WEFT_OK : weft_latest_status();
 }

@@ -78,6 +78,9 @@ bool weft_dispatch_check_spmd(const weft_call *call, weft_tensor_impl *const inp
 
 weft_status weft_dispatch_start(void);
 void weft_dispatch_stop(void);
+/* The operation that takes this one's place, or itself (replaced.c). */
+const weft_operation *weft_operation_in_use(const weft_operation *operation);
+void weft_replacements_forget(void);
 /* Frees the operations registered by the program (registered.c), when no call names them any longer. */
 void weft_operations_forget(void);
 

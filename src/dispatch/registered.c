@@ -3,13 +3,14 @@
 #include <string.h>
 
 #include "comm/check_spmd.h"
+#include "dispatch/description.h"
 #include "dispatch/dispatch.h"
 #include "dispatch/halos.h"
 #include "runtime/codelets.h"
 
 /* ---- checks -------------------------------------------------------------------------------------------- */
 
-static bool same_terms(const weft_rule_operand *a, const weft_rule_operand *b)
+bool weft_rule_same_dims(const weft_rule_operand *a, const weft_rule_operand *b)
 {
     bool same = a->num_terms == b->num_terms;
     for (int t = 0; t < a->num_terms && same; t++) {
@@ -46,7 +47,7 @@ static bool check_inputs(const char *function, const weft_operation_description 
     return true;
 }
 
-static bool check_linearity(const char *function, int output, const weft_linearity *linear, int num_inputs)
+bool weft_check_linearity(const char *function, int output, const weft_linearity *linear, int num_inputs)
 {
     const unsigned all_ops = (1u << (WEFT_MAX + 1)) - 1, all_inputs = (1u << num_inputs) - 1;
     const char *wrong = NULL;
@@ -90,7 +91,7 @@ static bool check_outputs(const char *function, const weft_operation_description
             }
             continue;
         }
-        if (!check_linearity(function, o, &output->linear, rule->num_inputs)) {
+        if (!weft_check_linearity(function, o, &output->linear, rule->num_inputs)) {
             return false;
         }
         if ((int)output->type < WEFT_TYPE_FIRST || output->type > WEFT_TYPE_GIVEN) {
@@ -98,8 +99,9 @@ static bool check_outputs(const char *function, const weft_operation_description
                       (int)output->type);
             return false;
         }
-        if (output->in_place && (o >= rule->num_inputs || !same_terms(&rule->inputs[o], &rule->outputs[o]) ||
-                                 output->type != WEFT_TYPE_FIRST)) {
+        if (output->in_place &&
+            (o >= rule->num_inputs || !weft_rule_same_dims(&rule->inputs[o], &rule->outputs[o]) ||
+             output->type != WEFT_TYPE_FIRST)) {
             weft_fail(
                 WEFT_ERR_INVALID, function,
                 "outputs[%d].in_place with rule \"%s\"%s, expected the dimensions and the type of input "
@@ -183,10 +185,10 @@ static weft_operation *copy_of(const weft_operation_description *d, int num_outp
 }
 
 /* Of everything that must be equal on all processes; the kernel's address need not be. */
-static uint64_t fingerprint(const weft_operation_description *d)
+uint64_t weft_description_fingerprint(const weft_operation_description *d)
 {
     uint64_t hash = weft_hash_bytes(d->name, strlen(d->name), 1);
-    hash = weft_hash_bytes(d->rule, strlen(d->rule), hash);
+    hash = d->rule == NULL ? hash : weft_hash_bytes(d->rule, strlen(d->rule), hash);
     for (int o = 0; o < WEFT_MAX_OUTPUTS; o++) {
         const weft_operation_output *output = &d->outputs[o];
         const uint64_t numbers[] = { output->linear.kind,      output->linear.ops, output->linear.inputs,
@@ -210,7 +212,7 @@ static uint64_t fingerprint(const weft_operation_description *d)
 /* Compares what the processes register. */
 static bool check_spmd(const char *function, const weft_operation_description *d, bool valid)
 {
-    uint64_t hash = valid ? fingerprint(d) : 0;
+    uint64_t hash = valid ? weft_description_fingerprint(d) : 0;
     const double numbers[] = { (double)(uint32_t)(hash >> 32), (double)(uint32_t)hash };
     return weft_check_spmd(&(weft_call_signature){ .function = function,
                                                    .failed = !valid,
@@ -253,6 +255,7 @@ const weft_operation *weft_operation_register(const weft_operation_description *
 
 void weft_operations_forget(void)
 {
+    weft_replacements_forget();
     weft_handle_remove_all(&weft_runtime.handles.operations);
     weft_operation **operations = weft_runtime.registered.items;
     for (size_t i = 0; i < weft_runtime.registered.count; i++) {

@@ -212,14 +212,15 @@ static weft_call begin_call(const loss *l, weft_tensor *first)
 
 static bool is_backward(const weft_operation *operation)
 {
-    return operation == &operation_cross_entropy_backward || operation == &operation_nll_backward;
+    return weft_operation_is(operation, &operation_cross_entropy_backward) ||
+           weft_operation_is(operation, &operation_nll_backward);
 }
 
 /* Rows are sharded, and are not gathered. */
 static bool needs_statistics(const weft_call_layouts *call)
 {
-    bool of_rows =
-        call->operation == &operation_cross_entropy || call->operation == &operation_cross_entropy_backward;
+    bool of_rows = weft_operation_is(call->operation, &operation_cross_entropy) ||
+                   weft_operation_is(call->operation, &operation_cross_entropy_backward);
     const weft_layout *values = call->inputs[0];
     return of_rows && values->ndim == 2 && weft_is_cut(values, 1 << 1) && values->shape[1] > 0;
 }

@@ -177,8 +177,9 @@ static bool set_dim(weft_call *call, const weft_tensor *tensor, int dim)
 /* Maxima, sums, and a last elementwise step; no row is gathered. */
 static bool expand_forward(const weft_call *call, weft_tensor *outputs[])
 {
-    const weft_operation *step =
-        call->operation == &operation_softmax ? &operation_softmax_step : &operation_log_softmax_step;
+    const weft_operation *step = weft_operation_is(call->operation, &operation_softmax)
+                                     ? &operation_softmax_step
+                                     : &operation_log_softmax_step;
     weft_tensor *a = weft_place_like(call->function, call->inputs[0], weft_layout_of(call->inputs[0]), 0);
     if (a == NULL) {
         return false;
@@ -192,7 +193,7 @@ static bool expand_forward(const weft_call *call, weft_tensor *outputs[])
  * of gradient times output. */
 static bool expand_backward(const weft_call *call, weft_tensor *outputs[])
 {
-    bool weighted = call->operation == &operation_softmax_backward;
+    bool weighted = weft_operation_is(call->operation, &operation_softmax_backward);
     const weft_operation *step =
         weighted ? &operation_softmax_backward_step : &operation_log_softmax_backward_step;
     weft_tensor *gradient = call->inputs[0], *output = call->inputs[1];

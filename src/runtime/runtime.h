@@ -82,6 +82,7 @@ typedef struct weft_runtime_state {
     struct weft_tensors *tensors;
     struct weft_dispatch *dispatch;
     weft_vec registered;      /* weft_operation *: the program's operations */
+    weft_vec replaced; /* of the library's operations, those that the program has replaced (src/dispatch) */
     struct weft_trace *trace; /* NULL: StarPU does not trace */
     /* Survive weft_finalize(): handles of an earlier world stay invalid. */
     struct {

@@ -313,7 +313,20 @@ static void drop_repeated(binder *b, int input)
     }
 }
 
-/* Sizes of the factors that no input has as a dimension of its own. */
+/* The size of the first input dimension that reads a rule's factor through an access map; -1: there is none. */
+static int64_t size_of_access(const binder *b, int factor)
+{
+    for (int i = 0; i < b->rule->num_inputs; i++) {
+        for (int d = 0; d < b->shapes[i].ndim; d++) {
+            if (b->binding->input_access[i][d] && b->binding->input_factor_of[i][d] == b->first[factor]) {
+                return b->shapes[i].shape[d];
+            }
+        }
+    }
+    return -1;
+}
+
+/* Sizes of the factors that no input has as a dimension of its own: given, or those of access maps' dimensions. */
 static weft_status size_given(binder *b)
 {
     int64_t next = 0;
@@ -322,12 +335,14 @@ static weft_status size_given(binder *b)
         if (factor == NULL || factor->size >= 0) {
             continue;
         }
-        if (next >= b->attributes->num_sizes || b->attributes->sizes[next] < 0) {
+        bool given = next < b->attributes->num_sizes;
+        int64_t size = given ? b->attributes->sizes[next++] : size_of_access(b, f);
+        if (size < 0) {
             return refuse(b, WEFT_ERR_INVALID, "no size is given for %c, which %s", b->rule->factors[f].name,
                           b->rule->factors[f].output_only ? "the output alone has"
                                                           : "no input has as a dimension of its own");
         }
-        factor->size = b->attributes->sizes[next++];
+        factor->size = size;
     }
     if (next < b->attributes->num_sizes) {
         return refuse(b, WEFT_ERR_INVALID, "%lld sizes are given, and the rule needs %lld",

@@ -67,6 +67,7 @@ struct weft_operation {
     weft_operation_output outputs[WEFT_MAX_OUTPUTS];
     /* Of an operation that is registered; others are called by functions that know. */
     int num_inputs;
+    const weft_operation *replaces; /* of the library, replaced by the program; NULL: none */
     int num_halos;
     const weft_operation_halo *halos;
     weft_halo_function halo; /* NULL: they do not depend on the call */
@@ -97,6 +98,12 @@ struct weft_operation {
     bool draws;      /* it takes random numbers from the state in use, and moves that on (codelets/random.h) */
     int num_outputs; /* as many as the rule has, where that is more than one */
 };
+
+/* Whether an operation is `other`, or has taken its place. */
+static inline bool weft_operation_is(const weft_operation *one, const weft_operation *other)
+{
+    return one == other || one->replaces == other;
+}
 
 /* Whether an output is an input that the call changes. */
 static inline bool weft_operation_changes(const weft_operation *of, int output)

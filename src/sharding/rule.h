@@ -12,7 +12,7 @@
  *                 says how large it is.
  *  "nh~,oi->noh"  an input's dimension that is seen through windows: it is cut where the factor is, but its
  *                 size and its indices are its own. Where no other input has the factor, the call says how
- *                 large it is.
+ *                 large it is; else it is as large as the first such dimension.
  *  ",n->n"        an operand without dimensions is a scalar.
  *  "nc->n,n"      several outputs. Each is made of all inputs: a factor that one of them lacks and an input has
  *                 is contracted there, and not in the others.

@@ -1,0 +1,270 @@
+/* Operations of the library whose rule or kernel the program has replaced. A replacement is an operation of its own, which
+ * takes the original's place where a call is dispatched: whatever is kept of calls goes by the operation. Recorders are
+ * told of the original. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/check_spmd.h"
+#include "dispatch/description.h"
+#include "dispatch/dispatch.h"
+#include "dispatch/halos.h"
+#include "runtime/codelets.h"
+
+typedef struct replacement {
+    const weft_operation *original;
+    weft_operation *operation; /* freed by weft_finalize(): tasks name it */
+    bool in_use;
+} replacement;
+
+const weft_operation *weft_operation_in_use(const weft_operation *operation)
+{
+    const replacement *all = weft_runtime.replaced.items;
+    for (size_t i = 0; i < weft_runtime.replaced.count; i++) {
+        if (all[i].original == operation && all[i].in_use) {
+            return all[i].operation;
+        }
+    }
+    return operation;
+}
+
+void weft_replacements_forget(void)
+{
+    replacement *all = weft_runtime.replaced.items;
+    for (size_t i = 0; i < weft_runtime.replaced.count; i++) {
+        free(all[i].operation);
+    }
+    weft_vec_free(&weft_runtime.replaced);
+}
+
+/* The next operation of the library with a name, behind the first *number ones; NULL: there is none. Two may have one
+ * name. */
+static const weft_operation *next_named(const char *name, size_t *number)
+{
+    size_t k = 0;
+    for (size_t f = 0; weft_operation_families[f] != NULL; f++) {
+        for (size_t i = 0; weft_operation_families[f][i] != NULL; i++, k++) {
+            if (k >= *number && strcmp(weft_operation_families[f][i]->name, name) == 0) {
+                *number = k + 1;
+                return weft_operation_families[f][i];
+            }
+        }
+    }
+    return NULL;
+}
+
+/* ---- checks -------------------------------------------------------------------------------------------- */
+
+static int inputs_of(const weft_operation *operation)
+{
+    int count = 0;
+    while (count < WEFT_MAX_INPUTS && operation->inputs[count].name != NULL) {
+        count++;
+    }
+    return count;
+}
+
+static int outputs_of(const weft_operation *operation)
+{
+    return operation->num_outputs > 0 ? operation->num_outputs : 1;
+}
+
+/* Whether a rule can be that of an operation. False with the error kept. */
+static bool check_rule(const char *function, const weft_operation_description *d,
+                       const weft_operation *original)
+{
+    weft_rule rule;
+    char why[200];
+    if (weft_rule_parse(d->rule, &rule, why, sizeof(why)) != WEFT_OK) {
+        weft_fail(WEFT_ERR_INVALID, function, "%s", why);
+        return false;
+    }
+    int num_inputs = inputs_of(original), num_outputs = outputs_of(original);
+    if (rule.num_inputs > num_inputs || rule.num_outputs != num_outputs) {
+        weft_fail(WEFT_ERR_INVALID, function,
+                  "rule \"%s\" has %d inputs and %d outputs, and %s has at most %d and %d", d->rule,
+                  rule.num_inputs, rule.num_outputs, original->name, num_inputs, num_outputs);
+        return false;
+    }
+    for (int o = 0; o < num_outputs; o++) {
+        if (!weft_check_linearity(function, o, &d->outputs[o].linear, rule.num_inputs)) {
+            return false;
+        }
+        if (original->outputs[o].in_place &&
+            (o >= rule.num_inputs || !weft_rule_same_dims(&rule.inputs[o], &rule.outputs[o]))) {
+            weft_fail(WEFT_ERR_INVALID, function,
+                      "rule \"%s\": output %d of %s is its input %d, changed, and has other dimensions",
+                      d->rule, o, original->name, o);
+            return false;
+        }
+    }
+    return weft_check_halos(function, d, &rule);
+}
+
+/* False with the error kept. */
+static bool check_replacement(const char *function, const weft_operation_description *d)
+{
+    size_t number = 0;
+    const weft_operation *original = d == NULL || d->name == NULL ? NULL : next_named(d->name, &number);
+    if (d == NULL || d->name == NULL) {
+        weft_fail(WEFT_ERR_INVALID, function, "%s is NULL", d == NULL ? "description" : "name");
+        return false;
+    }
+    if (original == NULL) {
+        weft_fail(WEFT_ERR_INVALID, function, "name is \"%s\", and weft has no such operation", d->name);
+        return false;
+    }
+    if (d->kernel == NULL && d->rule == NULL) {
+        weft_fail(WEFT_ERR_INVALID, function, "rule and kernel are both NULL");
+        return false;
+    }
+    if (d->rule == NULL && weft_count_halos(d) > 0) {
+        weft_fail(WEFT_ERR_INVALID, function, "halos are given, and no rule");
+        return false;
+    }
+    bool has_rule = true;
+    for (; original != NULL && has_rule; original = next_named(d->name, &number)) {
+        has_rule = d->rule != NULL || original->rules[0] != NULL || original->write_rule != NULL;
+        if (!has_rule) {
+            weft_fail(WEFT_ERR_INVALID, function, "rule is NULL, and %s has none", d->name);
+        } else if (d->rule != NULL && !check_rule(function, d, original)) {
+            return false;
+        }
+    }
+    return has_rule;
+}
+
+/* ---- replacing ----------------------------------------------------------------------------------------- */
+
+static void set_rule(weft_operation *operation, const weft_operation_description *d, const char *rule)
+{
+    for (int i = 0; i < WEFT_MAX_RULES; i++) {
+        operation->rules[i] = rule; /* calls that would take another one of the original's take it too */
+    }
+    operation->write_rule = NULL;
+    operation->choose = NULL;
+    operation->numbers_are_shape = false;
+    for (int o = 0; o < outputs_of(operation); o++) {
+        operation->outputs[o].linear = d->outputs[o].linear;
+    }
+    operation->num_halos = weft_count_halos(d);
+    operation->halo = d->halo;
+    operation->window = operation->num_halos > 0 ? weft_window_of_halo : NULL;
+}
+
+static void set_kernel(weft_operation *operation, const weft_operation_description *d, weft_kernel_id kernel)
+{
+    operation->kernel = kernel;
+    operation->accumulates = d->accumulates;
+    operation->lower = NULL;
+    operation->expand = NULL;
+    operation->expands = NULL;
+    operation->overwrites = operation->places = operation->views = false;
+    operation->first_row = NULL;
+}
+
+/* The operation, its halos and its rule in one piece of memory; NULL: there is none. */
+static weft_operation *copy_of(const weft_operation *original, const weft_operation_description *d,
+                               weft_kernel_id kernel)
+{
+    int num_halos = weft_count_halos(d);
+    size_t fixed = sizeof(weft_operation) + (size_t)num_halos * sizeof(weft_operation_halo);
+    size_t size = d->rule == NULL ? 0 : strlen(d->rule) + 1;
+    weft_operation *operation = calloc(1, fixed + size);
+    if (operation == NULL) {
+        return NULL;
+    }
+    *operation = *original;
+    operation->replaces = original;
+    if (d->rule != NULL) {
+        weft_operation_halo *halos = (weft_operation_halo *)(operation + 1);
+        char *rule = memcpy((char *)operation + fixed, d->rule, size);
+        weft_halos_copy(d, halos);
+        operation->halos = halos;
+        set_rule(operation, d, rule);
+    }
+    if (d->kernel != NULL) {
+        set_kernel(operation, d, kernel);
+    }
+    return operation;
+}
+
+/* What is kept of former calls may contain calls of the operation. */
+static void change_use(const weft_operation *original, bool in_use)
+{
+    replacement *all = weft_runtime.replaced.items;
+    for (size_t i = 0; i < weft_runtime.replaced.count; i++) {
+        if (all[i].original == original) {
+            all[i].in_use = in_use && i + 1 == weft_runtime.replaced.count;
+        }
+    }
+    weft_lru_clear(&weft_runtime.call_cache);
+}
+
+static bool replace(const weft_operation *original, const weft_operation_description *d,
+                    weft_kernel_id kernel)
+{
+    weft_operation *operation = copy_of(original, d, kernel);
+    replacement *slot = operation == NULL ? NULL : weft_vec_push(&weft_runtime.replaced, sizeof(*slot));
+    if (slot == NULL) {
+        free(operation);
+        return false;
+    }
+    *slot = (replacement){ .original = original, .operation = operation };
+    change_use(original, true);
+    return true;
+}
+
+/* Compares what the processes do. */
+static bool check_spmd(const char *function, uint64_t hash, bool valid)
+{
+    const double numbers[] = { (double)(uint32_t)(hash >> 32), (double)(uint32_t)hash };
+    return weft_check_spmd(&(weft_call_signature){ .function = function,
+                                                   .failed = !valid,
+                                                   .num_numbers = WEFT_ARRAY_SIZE(numbers),
+                                                   .numbers = numbers }) &&
+           valid;
+}
+
+weft_status weft_operation_replace(const weft_operation_description *given)
+{
+    static const char function[] = "weft_operation_replace";
+    weft_operation_description d;
+    if (weft_require_init(function) != WEFT_OK) {
+        return weft_latest_status();
+    }
+    bool taken = given == NULL || WEFT_TAKE_OPTIONS(function, &d, given);
+    bool valid = taken && check_replacement(function, given == NULL ? NULL : &d);
+    if (!check_spmd(function, valid ? weft_description_fingerprint(&d) : 0, valid)) {
+        return weft_latest_status();
+    }
+    weft_kernel_id kernel = d.kernel == NULL ? WEFT_KERNEL_NONE : weft_codelet_register(d.name, d.kernel);
+    bool done = d.kernel == NULL || kernel != WEFT_KERNEL_NONE;
+    size_t number = 0;
+    for (const weft_operation *next = next_named(d.name, &number); next != NULL && done;
+         next = next_named(d.name, &number)) {
+        done = replace(next, &d, kernel);
+    }
+    return done ? WEFT_OK : weft_fail(WEFT_ERR_NOMEM, function, "no memory for an operation");
+}
+
+weft_status weft_operation_restore(const char *name)
+{
+    static const char function[] = "weft_operation_restore";
+    if (weft_require_init(function) != WEFT_OK) {
+        return weft_latest_status();
+    }
+    size_t number = 0;
+    const weft_operation *original = name == NULL ? NULL : next_named(name, &number);
+    if (original == NULL) {
+        weft_fail(WEFT_ERR_INVALID, function, "name is %s%s%s", name == NULL ? "NULL" : "\"",
+                  name == NULL ? "" : name, name == NULL ? "" : "\", and weft has no such operation");
+    }
+    if (!check_spmd(function, original == NULL ? 0 : weft_hash_bytes(name, strlen(name), 1),
+                    original != NULL)) {
+        return weft_latest_status();
+    }
+    for (; original != NULL; original = next_named(name, &number)) {
+        change_use(original, false);
+    }
+    return WEFT_OK;
+}
