@@ -46,27 +46,16 @@ bool weft_composite_accepts(const weft_call *call, weft_tensor_impl *const input
     return accepts;
 }
 
-/* Hands outputs of a scope to the enclosing scope. An input that is returned gets one more reference,
- * unless it was changed in place: the program has a reference to it already. */
-static bool close_and_keep(const weft_call *call, int num_outputs, weft_tensor *const outputs[])
+typedef struct composite_outputs {
+    const weft_call *call;
+    weft_tensor *const *outputs;
+} composite_outputs;
+
+/* Whether an output is an input that was changed in place: the program has a reference to it already. */
+static bool is_changed_input(const void *context, int output)
 {
-    for (int i = 0; i < num_outputs; i++) {
-        if (outputs[i] != NULL) {
-            weft_tensor_get(outputs[i])->references++;
-        }
-    }
-    weft_scope_close();
-    bool done = true;
-    for (int i = 0; i < num_outputs; i++) {
-        weft_tensor_impl *output = outputs[i] == NULL ? NULL : weft_tensor_get(outputs[i]);
-        if (output == NULL) {
-            continue;
-        }
-        bool changed = weft_call_changes(call, i) && outputs[i] == weft_call_tensor(call, i);
-        done = (changed || weft_tensor_share(output) != NULL) && done;
-        weft_tensor_unreference(output);
-    }
-    return done;
+    const composite_outputs *o = context;
+    return weft_call_changes(o->call, output) && o->outputs[output] == weft_call_tensor(o->call, output);
 }
 
 bool weft_composite_body(const weft_call *call, weft_tensor *outputs[])
@@ -93,7 +82,8 @@ static bool carry_body_out(const weft_call *call, weft_tensor *outputs[])
     if (steps != NULL) {
         steps->inherited = inherited;
     }
-    return close_and_keep(call, done ? num_outputs : 0, outputs) && done;
+    const composite_outputs context = { call, outputs };
+    return weft_scope_close_keeping(done ? num_outputs : 0, outputs, is_changed_input, &context) && done;
 }
 
 /* "tensors[3]", in `text`; or the operation's name of the input. */

@@ -14,7 +14,7 @@ static void write_rule(const weft_call_layouts *call, char *text, size_t size)
 
 static const weft_operation operation_attention = {
     .name = "attention",
-    .gradient = "attention_backward_q, attention_backward_kv",
+    .gradient = WEFT_GRADIENT_MISSING("attention_backward_q, attention_backward_kv"),
     .write_rule = write_rule,
     .rule_like = "...s[e],...[te],...[t]f->...sf",
     .inputs = { WEFT_ATTENTION_FLOATING("q"), WEFT_ATTENTION_FLOATING("k"), WEFT_ATTENTION_FLOATING("v"),

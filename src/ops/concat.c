@@ -385,16 +385,50 @@ static bool expand_stack(const weft_call *call, weft_tensor *outputs[])
     return outputs[0] != NULL;
 }
 
+/* The part of the output's gradient that begins at `start` along a dimension, for one of the tensors. */
+static bool give_part(const weft_gradient *of, int input, int dim, int64_t start, int64_t extent)
+{
+    return !weft_gradient_wanted(of, input) ||
+           weft_give_gradient(of, input, weft_slice(weft_gradient_of_output(of, 0), dim, start, start + extent));
+}
+
+/* Tensors without a shape (one dimension, no elements) are left out. */
+static bool gradient_of_concat(const weft_gradient *of)
+{
+    int ndim = weft_layout_of(weft_gradient_of_output(of, 0))->ndim, dim = (int)of->call->attributes.numbers[0];
+    int64_t start = 0;
+    bool done = true;
+    for (int i = 0; i < of->call->details->num_tensors && done; i++) {
+        const weft_layout *layout = weft_layout_of(of->call->details->tensors[i]);
+        if (layout->ndim == ndim) {
+            done = give_part(of, i, dim, start, layout->shape[dim]);
+            start += layout->shape[dim];
+        }
+    }
+    return done;
+}
+
+static bool gradient_of_stack(const weft_gradient *of)
+{
+    weft_tensor *gradient = weft_gradient_of_output(of, 0);
+    int dim = (int)of->call->attributes.numbers[0];
+    bool done = true;
+    for (int i = 0; i < of->call->details->num_tensors && done; i++) {
+        done = !weft_gradient_wanted(of, i) || weft_give_gradient(of, i, weft_select(gradient, dim, i));
+    }
+    return done;
+}
+
 static const weft_operation operation_concat = {
     .name = "concat",
-    .gradient = "split",
+    .gradient = { .function = gradient_of_concat },
     .inputs = { { "tensors", WEFT_TYPES_ALL, false } },
     .expand = expand_cat,
 };
 
 static const weft_operation operation_stack = {
     .name = "stack",
-    .gradient = "split, squeeze",
+    .gradient = { .function = gradient_of_stack },
     .inputs = { { "tensors", WEFT_TYPES_ALL, false } },
     .expand = expand_stack,
 };
@@ -475,9 +509,28 @@ static bool expand_split(const weft_call *call, weft_tensor *outputs[])
                (int)call->attributes.numbers[0], outputs);
 }
 
+/* Zeros stand for the pieces without a gradient. */
+static bool gradient_of_split(const weft_gradient *of)
+{
+    int n = of->call->details->num_numbers;
+    weft_tensor **pieces = malloc((size_t)n * sizeof(*pieces));
+    bool done = pieces != NULL;
+    if (!done) {
+        weft_fail(WEFT_ERR_NOMEM, of->call->function, "no memory for the gradients");
+    }
+    for (int i = 0; i < n && done; i++) {
+        weft_tensor *gradient = weft_gradient_of_output(of, i);
+        pieces[i] = gradient != NULL ? gradient : weft_zeros_like(of->outputs[i]);
+        done = pieces[i] != NULL;
+    }
+    done = done && weft_give_gradient(of, 0, weft_cat(n, pieces, (int)of->call->attributes.numbers[0]));
+    free(pieces);
+    return done;
+}
+
 static const weft_operation operation_split = {
     .name = "split",
-    .gradient = "concat",
+    .gradient = { .function = gradient_of_split },
     .inputs = { { "a", WEFT_TYPES_ALL, false } },
     .expand = expand_split,
 };

@@ -90,6 +90,10 @@ static bool lower_forward(const weft_lowering *lowering)
     return weft_lower_kernel(&own);
 }
 
+static bool gradients_of_forward(const weft_gradient *of);
+static bool gradients_of_backward_input(const weft_gradient *of);
+static bool gradients_of_backward_weight(const weft_gradient *of);
+
 #define BILINEAR                                                                                             \
     {                                                                                                        \
         .kind = WEFT_LINEAR_EACH, .inputs = 3u, .ops = WEFT_LINEAR_OPS                                       \
@@ -97,7 +101,7 @@ static bool lower_forward(const weft_lowering *lowering)
 
 static const weft_operation operation_forward = {
     .name = "convolution",
-    .gradient = "convolution_backward_input, convolution_backward_weight, sum",
+    .gradient = { .function = gradients_of_forward, .reads = { WEFT_READS_INPUT(1), WEFT_READS_INPUT(0) } },
     .write_rule = write_forward,
     .rule_like = "ncy~z~,oc[ij],o->noyz",
     .window = window_of_x,
@@ -113,6 +117,7 @@ static const weft_operation operation_forward = {
 
 static const weft_operation operation_backward_input = {
     .name = "convolution_backward_input",
+    .gradient = { .function = gradients_of_backward_input, .reads = { WEFT_READS_INPUT(1), WEFT_READS_INPUT(0) } },
     .write_rule = write_backward_input,
     .rule_like = "noh~w~,oc[ij]->nchw",
     .window = window_of_result,
@@ -125,6 +130,7 @@ static const weft_operation operation_backward_input = {
 
 static const weft_operation operation_backward_weight = {
     .name = "convolution_backward_weight",
+    .gradient = { .function = gradients_of_backward_weight, .reads = { WEFT_READS_INPUT(1), WEFT_READS_INPUT(0) } },
     .write_rule = write_backward_weight,
     .rule_like = "noyz,ncy~z~->oc[ij]",
     .window = window_of_x,
@@ -330,6 +336,73 @@ static weft_tensor *backward_weight(const char *function, int spatial, weft_tens
     int num_sizes = spatial + (c.options.groups > 1);
     return call_of(&c, &operation_backward_weight, gradient, x, NULL, c.weight + spatial + 2 - num_sizes,
                    num_sizes);
+}
+
+/* ---- gradients ----------------------------------------------------------------------------------------- */
+
+/* The options of a call. */
+static weft_convolution options_of(const weft_call *call)
+{
+    const int64_t *numbers = call->attributes.numbers;
+    int first = call->attributes.rule & ROWS ? 0 : 1;
+    weft_convolution options = { .groups = numbers[WEFT_CONVOLUTION_GROUPS] };
+    for (int d = first; d < 2; d++) {
+        options.stride[d - first] = numbers[WEFT_CONVOLUTION_STRIDE + d];
+        options.padding[d - first] = numbers[WEFT_CONVOLUTION_PADDING + d];
+        options.dilation[d - first] = numbers[WEFT_CONVOLUTION_DILATION + d];
+    }
+    return options;
+}
+
+static int spatial_of(const weft_call *call)
+{
+    return call->attributes.rule & ROWS ? 2 : 1;
+}
+
+/* Each of x, weight and result from the two others: the function is linear in both of its inputs. */
+static weft_tensor *result_of(const weft_call *call, weft_tensor *x, weft_tensor *weight)
+{
+    weft_convolution options = options_of(call);
+    return forward(call->function, spatial_of(call), x, weight, NULL, &options);
+}
+
+static weft_tensor *x_of(const weft_call *call, weft_tensor *result, weft_tensor *weight, weft_tensor *like)
+{
+    weft_convolution options = options_of(call);
+    return backward_input(call->function, spatial_of(call), result, weight, weft_layout_of(like)->shape, &options);
+}
+
+static weft_tensor *weight_of(const weft_call *call, weft_tensor *result, weft_tensor *x, weft_tensor *like)
+{
+    weft_convolution options = options_of(call);
+    return backward_weight(call->function, spatial_of(call), result, x, weft_layout_of(like)->shape, &options);
+}
+
+static bool gradients_of_forward(const weft_gradient *of)
+{
+    static const int dims[] = { 0, 2, 3 };
+    const weft_call *call = of->call;
+    weft_tensor *g = weft_gradient_of_output(of, 0), *x = call->inputs[0], *weight = call->inputs[1];
+    return (!weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, x_of(call, g, weight, x))) &&
+           (!weft_gradient_wanted(of, 1) || weft_give_gradient(of, 1, weight_of(call, g, x, weight))) &&
+           (call->num_inputs < 3 || !weft_gradient_wanted(of, 2) ||
+            weft_give_gradient(of, 2, weft_sum_over(g, 1 + spatial_of(call), dims, false)));
+}
+
+static bool gradients_of_backward_input(const weft_gradient *of)
+{
+    const weft_call *call = of->call;
+    weft_tensor *h = weft_gradient_of_output(of, 0), *result = call->inputs[0], *weight = call->inputs[1];
+    return (!weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, result_of(call, h, weight))) &&
+           (!weft_gradient_wanted(of, 1) || weft_give_gradient(of, 1, weight_of(call, result, h, weight)));
+}
+
+static bool gradients_of_backward_weight(const weft_gradient *of)
+{
+    const weft_call *call = of->call;
+    weft_tensor *h = weft_gradient_of_output(of, 0), *result = call->inputs[0], *x = call->inputs[1];
+    return (!weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, result_of(call, x, h))) &&
+           (!weft_gradient_wanted(of, 1) || weft_give_gradient(of, 1, x_of(call, result, h, x)));
 }
 
 /* ---- public -------------------------------------------------------------------------------------------- */

@@ -39,12 +39,12 @@ bool weft_lower_move(weft_describe_function describe, const weft_lowering *lower
     }
 
 /* first_row: the first row of the input that is in the output, if the output is consecutive rows; NULL:
- * see `views`. gradient: see weft_operation. Further members may follow. */
+ * see `views`. gradient: a function that reads no values. Further members may follow. */
 #define WEFT_MOVES_AND(name_, like, views_, first_row_, gradient_, ...)                                               \
     WEFT_MOVE_FUNCTIONS(name_)                                                                               \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
-        .gradient = gradient_,                                                                               \
+        .gradient = { .function = gradient_ },                                                               \
         .write_rule = write_##name_##_rule,                                                                  \
         .rule_like = like,                                                                                   \
         .window = window_of_##name_,                                                                         \

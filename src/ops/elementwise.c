@@ -1,64 +1,147 @@
-/* Elementwise operations: what is computed is in codelets/elementwise.inc, how it becomes tasks in
- * dispatch/elementwise.c. */
-#include "codelets/elementwise.h"
+/* Elementwise operations of several tensors, or of a tensor and a number: what is computed is in
+ * codelets/elementwise.inc, how it becomes tasks in dispatch/elementwise.c. */
+#include "ops/elementwise.h"
 
 #include <math.h>
 
-#include "codelets/half.h"
-#include "ops/ops.h"
+/* ---- gradients ----------------------------------------------------------------------------------------- */
 
-/* ---- how one is declared ------------------------------------------------------------------------------- */
+/* The gradients of two inputs, or of one, from g, that of the output y: of inputs a, b, c and scalars s, t. */
+#define GRADIENTS(name_, first, second)                                                                      \
+    static bool gradients_of_##name_(const weft_gradient *of)                                                \
+    {                                                                                                        \
+        weft_tensor *g = weft_gradient_of_output(of, 0), *y = of->outputs[0], *const *inputs = of->call->inputs;\
+        weft_tensor *a = inputs[0], *b = inputs[1], *c = inputs[2];                                          \
+        double s = of->call->scalars[0], t = of->call->scalars[1];                                           \
+        (void)y, (void)a, (void)b, (void)c, (void)s, (void)t;                                                \
+        return (!weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, first)) &&                         \
+               (of->call->num_inputs < 2 || !weft_gradient_wanted(of, 1) || weft_give_gradient(of, 1, second));\
+    }
+#define GRADIENT(name_, first) GRADIENTS(name_, first, NULL)
 
-#define LINEAR                                                                                               \
+#define IN_0 WEFT_READS_INPUT(0)
+#define IN_1 WEFT_READS_INPUT(1)
+#define IN_2 WEFT_READS_INPUT(2)
+#define OUT WEFT_READS_OUTPUT(0)
+#define THREE(name_, ...)                                                                                    \
     {                                                                                                        \
-        .kind = WEFT_LINEAR_JOINTLY, .ops = WEFT_LINEAR_OPS                                                  \
+        .function = gradients_of_##name_, .reads = { __VA_ARGS__ }                                           \
     }
-#define LINEAR_IN(inputs_)                                                                                   \
-    {                                                                                                        \
-        .kind = WEFT_LINEAR_EACH, .inputs = (inputs_), .ops = WEFT_LINEAR_OPS                                \
-    }
-#define MONOTONE                                                                                             \
-    {                                                                                                        \
-        .kind = WEFT_LINEAR_JOINTLY, .ops = WEFT_MONOTONE_OPS                                                \
-    }
-#define PASSES(op_)                                                                                          \
-    {                                                                                                        \
-        .kind = WEFT_LINEAR_JOINTLY, .ops = 1u << (op_)                                                      \
-    }
-#define PASSES_ALL                                                                                           \
-    {                                                                                                        \
-        .kind = WEFT_LINEAR_JOINTLY, .ops = ~0u                                                              \
-    }
-#define NOT_LINEAR                                                                                           \
-    {                                                                                                        \
-        .kind = WEFT_NOT_LINEAR                                                                              \
-    }
+#define BOTH(name_, first, second) THREE(name_, first, second)
+#define ONE(name_, first) THREE(name_, first)
+#define STEPS WEFT_GRADIENT_ZERO("a step function")
+#define TRUTH WEFT_GRADIENT_ZERO("truth values")
 
-/* The operation and its public function, of tensors alone. */
-#define UNARY(name_, types, type_, linear_, gradient_)                                                       \
-    static const weft_operation operation_##name_ = {                                                        \
-        .name = #name_,                                                                                      \
-        .rules = { "A->A" },                                                                                 \
-        .outputs[0].linear = linear_,                                                                        \
-        .gradient = gradient_,                                                                               \
-        .inputs = { { "a", types, false } },                                                                 \
-        .outputs[0].type = type_,                                                                            \
-        .kernel = WEFT_KERNEL_##name_,                                                                       \
-    };                                                                                                       \
-    weft_tensor *weft_##name_(weft_tensor *a)                                                                \
+/* Functions that choose: the gradient where this input was taken, half of it where both were, else 0. */
+#define CHOICE(name_, rule, count)                                                                           \
+    static const weft_operation operation_##name_##_backward;                                                \
+    static weft_tensor *name_##_backward(weft_tensor *gradient, weft_tensor *a, weft_tensor *b, double s, double t)\
     {                                                                                                        \
-        return weft_dispatch(&(weft_call){ .function = "weft_" #name_,                                       \
-                                           .operation = &operation_##name_,                                  \
-                                           .num_inputs = 1,                                                  \
-                                           .inputs = { a } });                                               \
-    }
+        return weft_dispatch(&(weft_call){ .function = "weft_" #name_ "_backward",                           \
+                                           .operation = &operation_##name_##_backward,                       \
+                                           .num_inputs = count,                                              \
+                                           .inputs = { gradient, a, b },                                     \
+                                           .scalars = { s, t } });                                           \
+    }                                                                                                        \
+    GRADIENT(name_##_backward, name_##_backward(g, b, c, s, t))                                              \
+    static const weft_operation operation_##name_##_backward = {                                             \
+        .name = #name_ "_backward",                                                                          \
+        .rules = { rule },                                                                                   \
+        .outputs[0].linear = LINEAR_IN(1u << 0),                                                             \
+        .gradient = ONE(name_##_backward, IN_1 | IN_2),                                                      \
+        .inputs = { { "gradient", WEFT_TYPES_FLOAT, false },                                                 \
+                    { "a", WEFT_TYPES_FLOAT, false },                                                        \
+                    { "b", WEFT_TYPES_FLOAT, false } },                                                      \
+        .kernel = WEFT_KERNEL_##name_##_backward,                                                            \
+    };
 
-#define BINARY(name_, types, type_, linear_, gradient_)                                                      \
+CHOICE(maximum, "...,...,...->...", 3)
+CHOICE(minimum, "...,...,...->...", 3)
+CHOICE(clamp, "A,A->A", 2)
+
+/* |a|^2 + |b|^2 */
+static weft_tensor *sum_of_squares(weft_tensor *a, weft_tensor *b)
+{
+    return weft_addcmul(weft_square(a), b, b, 1);
+}
+
+/* 0 where the condition holds, also for NaN. */
+static weft_tensor *zero_where(weft_tensor *condition, weft_tensor *a)
+{
+    return weft_masked_fill(a, condition, 0);
+}
+
+static weft_tensor *is_zero(weft_tensor *a)
+{
+    return weft_logical_not(a);
+}
+
+static weft_tensor *is_not_below_zero(weft_tensor *a)
+{
+    return weft_eq(a, weft_relu(a));
+}
+
+GRADIENTS(sub, g, weft_neg(g))
+GRADIENTS(mul, weft_mul(g, b), weft_mul(g, a))
+GRADIENTS(div, weft_div(g, b), weft_neg(weft_div(weft_mul(g, y), b)))
+GRADIENTS(remainder, g, weft_neg(weft_mul(g, weft_floor_div(a, b))))
+GRADIENTS(fmod, g, weft_neg(weft_mul(g, weft_trunc(weft_div(a, b)))))
+/* As PyTorch's: a^0 does not depend on a, nor 0^b on b. */
+GRADIENTS(pow, zero_where(is_zero(b), weft_mul(g, weft_mul(b, weft_pow(a, weft_add_scalar(b, -1))))),
+          zero_where(weft_logical_and(is_zero(a), is_not_below_zero(b)), weft_mul(g, weft_mul(y, weft_log(a)))))
+GRADIENTS(maximum, maximum_backward(g, a, b, 0, 0), maximum_backward(g, b, a, 0, 0))
+GRADIENTS(minimum, minimum_backward(g, a, b, 0, 0), minimum_backward(g, b, a, 0, 0))
+GRADIENTS(atan2, weft_div(weft_mul(g, b), sum_of_squares(a, b)),
+          weft_neg(weft_div(weft_mul(g, a), sum_of_squares(a, b))))
+GRADIENTS(hypot, weft_mul(g, weft_div(a, y)), weft_mul(g, weft_div(b, y)))
+GRADIENTS(logaddexp, weft_mul(g, weft_sigmoid(weft_sub(a, b))), weft_mul(g, weft_sigmoid(weft_sub(b, a))))
+GRADIENT(scale, weft_scale(g, s))
+GRADIENT(clamp, clamp_backward(g, a, NULL, s, t))
+GRADIENT(masked_fill, zero_where(b, g))
+GRADIENTS(add_scaled, g, weft_scale(g, s))
+GRADIENTS(lerp, weft_scale(g, 1 - s), weft_scale(g, s))
+GRADIENTS(add_products, g, weft_scale(weft_mul(g, c), s))
+GRADIENTS(add_quotients, g, weft_scale(weft_div(g, c), s))
+
+static bool gradients_of_addcmul(const weft_gradient *of)
+{
+    weft_tensor *g = weft_gradient_of_output(of, 0);
+    double factor = of->call->scalars[0];
+    return gradients_of_add_products(of) &&
+           (!weft_gradient_wanted(of, 2) ||
+            weft_give_gradient(of, 2, weft_scale(weft_mul(g, of->call->inputs[1]), factor)));
+}
+
+static bool gradients_of_addcdiv(const weft_gradient *of)
+{
+    weft_tensor *g = weft_gradient_of_output(of, 0), *b = of->call->inputs[1], *c = of->call->inputs[2];
+    double factor = of->call->scalars[0];
+    return gradients_of_add_quotients(of) &&
+           (!weft_gradient_wanted(of, 2) ||
+            weft_give_gradient(of, 2, weft_scale(weft_div(weft_mul(g, b), weft_square(c)), -factor)));
+}
+
+static bool gradients_of_where(const weft_gradient *of)
+{
+    weft_tensor *g = weft_gradient_of_output(of, 0), *condition = of->call->inputs[0];
+    return (!weft_gradient_wanted(of, 1) ||
+            weft_give_gradient(of, 1, zero_where(weft_logical_not(condition), g))) &&
+           (!weft_gradient_wanted(of, 2) || weft_give_gradient(of, 2, zero_where(condition, g)));
+}
+
+/* All that a had is gone. */
+static bool gradients_of_copy(const weft_gradient *of)
+{
+    return !weft_gradient_wanted(of, 1) || weft_give_gradient(of, 1, weft_gradient_of_output(of, 0));
+}
+/* ---- two tensors --------------------------------------------------------------------------------------- */
+
+#define BINARY(name_, types, type_, linear_, ...)                                                            \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .rules = { "...,...->..." },                                                                         \
         .outputs[0].linear = linear_,                                                                        \
-        .gradient = gradient_,                                                                               \
+        .gradient = __VA_ARGS__,                                                                             \
         .inputs = { { "a", types, false }, { "b", types, false } },                                          \
         .outputs[0].type = type_,                                                                            \
         .kernel = WEFT_KERNEL_##name_,                                                                       \
@@ -71,93 +154,32 @@
                                            .inputs = { a, b } });                                            \
     }
 
-/* The gradient of a function's input, from that of its output and `second`, its input or output. */
-#define BACKWARD(name_, second)                                                                              \
-    static const weft_operation operation_##name_ = {                                                        \
-        .name = #name_,                                                                                      \
-        .rules = { "A,A->A" },                                                                               \
-        .outputs[0].linear = LINEAR_IN(1u << 0),                                                             \
-        .inputs = { { "gradient", WEFT_TYPES_FLOAT, true }, { #second, WEFT_TYPES_FLOAT, true } },           \
-        .kernel = WEFT_KERNEL_##name_,                                                                       \
-    };                                                                                                       \
-    static weft_tensor *name_(weft_tensor *gradient, weft_tensor *second, double scalar, double other)       \
-    {                                                                                                        \
-        return weft_dispatch(&(weft_call){ .function = "weft_" #name_,                                       \
-                                           .operation = &operation_##name_,                                  \
-                                           .num_inputs = 2,                                                  \
-                                           .inputs = { gradient, second },                                   \
-                                           .scalars = { scalar, other } });                                  \
-    }
-
-/* ---- arithmetic ---------------------------------------------------------------------------------------- */
-
-BINARY(add, WEFT_TYPES_ALL, WEFT_TYPE_PROMOTED, LINEAR, "itself, sum")
-BINARY(sub, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, LINEAR, "itself, neg, sum")
-BINARY(mul, WEFT_TYPES_ALL, WEFT_TYPE_PROMOTED, LINEAR_IN(1u << 0 | 1u << 1), "mul, sum")
-BINARY(div, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "div, mul, sum")
-BINARY(floor_div, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, NOT_LINEAR, NULL)
-BINARY(remainder, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, NOT_LINEAR, "itself, floor_div, mul, sum")
-BINARY(fmod, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, NOT_LINEAR, "itself, div, trunc, mul, sum")
-BINARY(pow, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, NOT_LINEAR, "pow, log, mul, sum")
-BINARY(maximum, WEFT_TYPES_ALL, WEFT_TYPE_PROMOTED, PASSES(WEFT_MAX), "eq, where, sum")
-BINARY(minimum, WEFT_TYPES_ALL, WEFT_TYPE_PROMOTED, PASSES(WEFT_MIN), "eq, where, sum")
-BINARY(atan2, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "square, div, mul, sum")
-BINARY(hypot, WEFT_TYPES_FLOAT, WEFT_TYPE_PROMOTED, NOT_LINEAR, "div, mul, sum")
-BINARY(logaddexp, WEFT_TYPES_FLOAT, WEFT_TYPE_PROMOTED, NOT_LINEAR, "sub, sigmoid, mul, sum")
-BINARY(eq, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, NULL)
-BINARY(ne, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, NULL)
-BINARY(lt, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, NULL)
-BINARY(le, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, NULL)
-BINARY(gt, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, NULL)
-BINARY(ge, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, NULL)
-BINARY(logical_and, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, NULL)
-BINARY(logical_or, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, NULL)
-BINARY(logical_xor, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, NULL)
-
-/* ---- functions of one value ---------------------------------------------------------------------------- */
-
-UNARY(neg, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, LINEAR, "neg")
-UNARY(abs, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, NOT_LINEAR, "sign, mul")
-UNARY(sign, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, NOT_LINEAR, NULL) /* of NaN it is 0: not monotone */
-UNARY(square, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, NOT_LINEAR, "scale, mul")
-UNARY(reciprocal, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "square, mul")
-UNARY(sqrt, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "div")
-UNARY(rsqrt, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "pow_scalar, mul")
-UNARY(exp, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "mul")
-UNARY(expm1, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "exp, mul")
-UNARY(log, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "div")
-UNARY(log1p, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "add_scalar, div")
-UNARY(log2, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "scale, div")
-UNARY(log10, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "scale, div")
-UNARY(sin, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "cos, mul")
-UNARY(cos, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "sin, mul")
-UNARY(tan, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "cos, square, div")
-UNARY(asin, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "square, rsqrt, mul")
-UNARY(acos, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "square, rsqrt, mul")
-UNARY(atan, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "square, add_scalar, div")
-UNARY(sinh, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "cosh, mul")
-UNARY(cosh, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "sinh, mul")
-UNARY(tanh, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "tanh_backward")
-UNARY(exp2, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "scale, mul")
-UNARY(erf, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "square, exp, mul")
-UNARY(erfc, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "square, exp, mul")
-UNARY(floor, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE, NULL)
-UNARY(ceil, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE, NULL)
-UNARY(trunc, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE, NULL)
-UNARY(round, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE, NULL)
-UNARY(sigmoid, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, "sigmoid_backward")
-UNARY(silu, WEFT_TYPES_FLOAT, WEFT_TYPE_FIRST, NOT_LINEAR, "silu_backward")
-UNARY(relu, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE, "relu_backward")
-UNARY(gelu, WEFT_TYPES_FLOAT, WEFT_TYPE_FIRST, NOT_LINEAR, "gelu_backward")
-UNARY(softplus, WEFT_TYPES_FLOAT, WEFT_TYPE_FIRST, NOT_LINEAR, "sigmoid, mul")
-UNARY(logical_not, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, NULL)
-UNARY(isnan, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, NULL)
-UNARY(isinf, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, NULL)
-UNARY(isfinite, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, NULL)
+BINARY(add, WEFT_TYPES_ALL, WEFT_TYPE_PROMOTED, LINEAR, WEFT_GRADIENT_SAME)
+BINARY(sub, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, LINEAR, BOTH(sub, 0, 0))
+BINARY(mul, WEFT_TYPES_ALL, WEFT_TYPE_PROMOTED, LINEAR_IN(1u << 0 | 1u << 1), BOTH(mul, IN_1, IN_0))
+BINARY(div, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, BOTH(div, IN_1, IN_1 | OUT))
+BINARY(floor_div, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, NOT_LINEAR, STEPS)
+BINARY(remainder, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, NOT_LINEAR, BOTH(remainder, 0, IN_0 | IN_1))
+BINARY(fmod, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, NOT_LINEAR, BOTH(fmod, 0, IN_0 | IN_1))
+BINARY(pow, WEFT_TYPES_NUMBER, WEFT_TYPE_PROMOTED, NOT_LINEAR, BOTH(pow, IN_0 | IN_1, IN_0 | IN_1 | OUT))
+BINARY(maximum, WEFT_TYPES_ALL, WEFT_TYPE_PROMOTED, PASSES(WEFT_MAX), BOTH(maximum, IN_0 | IN_1, IN_0 | IN_1))
+BINARY(minimum, WEFT_TYPES_ALL, WEFT_TYPE_PROMOTED, PASSES(WEFT_MIN), BOTH(minimum, IN_0 | IN_1, IN_0 | IN_1))
+BINARY(atan2, WEFT_TYPES_ALL, WEFT_TYPE_FLOATING, NOT_LINEAR, BOTH(atan2, IN_0 | IN_1, IN_0 | IN_1))
+BINARY(hypot, WEFT_TYPES_FLOAT, WEFT_TYPE_PROMOTED, NOT_LINEAR, BOTH(hypot, IN_0 | OUT, IN_1 | OUT))
+BINARY(logaddexp, WEFT_TYPES_FLOAT, WEFT_TYPE_PROMOTED, NOT_LINEAR, BOTH(logaddexp, IN_0 | IN_1, IN_0 | IN_1))
+BINARY(eq, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
+BINARY(ne, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
+BINARY(lt, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
+BINARY(le, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
+BINARY(gt, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
+BINARY(ge, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
+BINARY(logical_and, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
+BINARY(logical_or, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
+BINARY(logical_xor, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
 
 static const weft_operation operation_to_type = {
     .name = "to_type",
-    .gradient = "to_type",
+    .gradient = WEFT_GRADIENT_SAME,
     .rules = { "A->A" },
     .inputs = { { "a", WEFT_TYPES_ALL, false } },
     .outputs[0].type = WEFT_TYPE_GIVEN,
@@ -186,10 +208,8 @@ weft_tensor *weft_to_type(weft_tensor *a, weft_dtype dtype)
 
 /* ---- with a number ------------------------------------------------------------------------------------- */
 
-/* Beside tensors of which all are alive: a number that the type of all together has. False with the error
- * kept. */
-static bool check_number(const char *function, const char *argument, int num_inputs,
-                         weft_tensor *const inputs[], double value)
+bool weft_check_number_beside(const char *function, const char *argument, int num_inputs, weft_tensor *const inputs[],
+                              double value)
 {
     static const char *const names[] = { "a", "b", "c" };
     const weft_layout *layouts[WEFT_ARRAY_SIZE(names)];
@@ -202,70 +222,13 @@ static bool check_number(const char *function, const char *argument, int num_inp
     return weft_check_number(function, argument, weft_promoted(num_inputs, layouts), value);
 }
 
-static bool check_number_of(const char *function, const char *argument, weft_tensor *a, double value)
-{
-    return check_number(function, argument, 1, &a, value);
-}
-
-#define WITH_NUMBER(name_, argument, types, linear_, gradient_)                                              \
-    static const weft_operation operation_##name_ = {                                                        \
-        .name = #name_,                                                                                      \
-        .rules = { "A->A" },                                                                                 \
-        .outputs[0].linear = linear_,                                                                        \
-        .gradient = gradient_,                                                                               \
-        .inputs = { { "a", types, false } },                                                                 \
-        .kernel = WEFT_KERNEL_##name_,                                                                       \
-    };                                                                                                       \
-    weft_tensor *weft_##name_(weft_tensor *a, double argument)                                               \
-    {                                                                                                        \
-        if (!check_number_of("weft_" #name_, #argument, a, argument)) {                                      \
-            return NULL;                                                                                     \
-        }                                                                                                    \
-        return weft_dispatch(&(weft_call){ .function = "weft_" #name_,                                       \
-                                           .operation = &operation_##name_,                                  \
-                                           .num_inputs = 1,                                                  \
-                                           .inputs = { a },                                                  \
-                                           .scalars = { argument } });                                       \
-    }
-
-WITH_NUMBER(scale, factor, WEFT_TYPES_NUMBER, LINEAR, "scale")
-WITH_NUMBER(add_scalar, addend, WEFT_TYPES_NUMBER, NOT_LINEAR,
-            "itself") /* integers wrap around: not monotone */
-WITH_NUMBER(leaky_relu, slope, WEFT_TYPES_FLOAT, NOT_LINEAR, "leaky_relu_backward")
-WITH_NUMBER(elu, alpha, WEFT_TYPES_FLOAT, NOT_LINEAR, "elu_backward")
-
-static const weft_operation operation_pow_scalar = {
-    .name = "pow_scalar",
-    .rules = { "A->A" },
-    .gradient = "pow_scalar_backward",
-    .inputs = { { "a", WEFT_TYPES_NUMBER, false } },
-    .kernel = WEFT_KERNEL_pow_scalar,
-};
-
-/* As PyTorch does on all its devices. */
-static double exponent_of_type(weft_dtype dtype, double exponent)
-{
-    return dtype == WEFT_BF16  ? (double)weft_bf16_to_f32(weft_f32_to_bf16((float)exponent))
-           : dtype == WEFT_F16 ? (double)weft_f16_to_f32(weft_f32_to_f16((float)exponent))
-                               : exponent;
-}
-
-weft_tensor *weft_pow_scalar(weft_tensor *a, double exponent)
-{
-    static const char function[] = "weft_pow_scalar";
-    if (!check_number_of(function, "exponent", a, exponent)) {
-        return NULL;
-    }
-    return weft_dispatch(&(weft_call){ .function = function,
-                                       .operation = &operation_pow_scalar,
-                                       .num_inputs = 1,
-                                       .inputs = { a },
-                                       .scalars = { exponent_of_type(weft_layout_of(a)->dtype, exponent) } });
-}
+WITH_NUMBER(scale, factor, WEFT_TYPES_NUMBER, LINEAR, ONE(scale, 0))
+/* Integers wrap around: not monotone. */
+WITH_NUMBER(add_scalar, addend, WEFT_TYPES_NUMBER, NOT_LINEAR, WEFT_GRADIENT_SAME)
 
 static const weft_operation operation_clamp = {
     .name = "clamp",
-    .gradient = "ge, le, mul",
+    .gradient = ONE(clamp, IN_0),
     .rules = { "A->A" },
     .outputs[0].linear = MONOTONE,
     .inputs = { { "a", WEFT_TYPES_NUMBER, false } },
@@ -306,7 +269,7 @@ weft_tensor *weft_clamp(weft_tensor *a, double least, double most)
 
 static const weft_operation operation_where = {
     .name = "where",
-    .gradient = "where, sum",
+    .gradient = { .function = gradients_of_where, .reads = { 0, IN_0, IN_0 } },
     .rules = { "...,...,...->..." },
     .inputs = { { "condition", WEFT_TYPES_BOOL, false },
                 { "a", WEFT_TYPES_ALL, false },
@@ -325,7 +288,7 @@ weft_tensor *weft_where(weft_tensor *condition, weft_tensor *a, weft_tensor *b)
 
 static const weft_operation operation_masked_fill = {
     .name = "masked_fill",
-    .gradient = "masked_fill, sum",
+    .gradient = ONE(masked_fill, IN_1),
     .rules = { "...,...->..." },
     .inputs = { { "a", WEFT_TYPES_ALL, false }, { "mask", WEFT_TYPES_BOOL, false } },
     .kernel = WEFT_KERNEL_masked_fill,
@@ -333,7 +296,7 @@ static const weft_operation operation_masked_fill = {
 
 weft_tensor *weft_masked_fill(weft_tensor *a, weft_tensor *mask, double value)
 {
-    if (!check_number_of("weft_masked_fill", "value", a, value)) {
+    if (!weft_check_number_beside("weft_masked_fill", "value", 1, &a, value)) {
         return NULL;
     }
     return weft_dispatch(&(weft_call){ .function = "weft_masked_fill",
@@ -344,19 +307,19 @@ weft_tensor *weft_masked_fill(weft_tensor *a, weft_tensor *mask, double value)
 }
 
 /* Two or three tensors and a number. */
-#define COMBINED(name_, count, rule, argument, types, linear_, gradient_)                                    \
+#define COMBINED(name_, count, rule, argument, types, linear_, ...)                                          \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .rules = { rule },                                                                                   \
         .outputs[0].linear = linear_,                                                                        \
-        .gradient = gradient_,                                                                               \
+        .gradient = __VA_ARGS__,                                                                             \
         .inputs = { { "a", types, false }, { "b", types, false }, { "c", types, false } },                   \
         .outputs[0].type = WEFT_TYPE_PROMOTED,                                                               \
         .kernel = WEFT_KERNEL_##name_,                                                                       \
     };                                                                                                       \
     static weft_tensor *name_(weft_tensor *a, weft_tensor *b, weft_tensor *c, double argument)               \
     {                                                                                                        \
-        if (!check_number("weft_" #name_, #argument, count, (weft_tensor *[]){ a, b, c }, argument)) {       \
+        if (!weft_check_number_beside("weft_" #name_, #argument, count, (weft_tensor *[]){ a, b, c }, argument)) {\
             return NULL;                                                                                     \
         }                                                                                                    \
         return weft_dispatch(&(weft_call){ .function = "weft_" #name_,                                       \
@@ -366,10 +329,11 @@ weft_tensor *weft_masked_fill(weft_tensor *a, weft_tensor *mask, double value)
                                            .scalars = { argument } });                                       \
     }
 
-COMBINED(add_scaled, 2, "...,...->...", factor, WEFT_TYPES_NUMBER, LINEAR, "itself, scale, sum")
-COMBINED(lerp, 2, "...,...->...", weight, WEFT_TYPES_FLOAT, LINEAR, "scale, sum")
-COMBINED(addcmul, 3, "...,...,...->...", factor, WEFT_TYPES_NUMBER, NOT_LINEAR, "mul, scale, sum")
-COMBINED(addcdiv, 3, "...,...,...->...", factor, WEFT_TYPES_FLOAT, NOT_LINEAR, "div, mul, scale, sum")
+COMBINED(add_scaled, 2, "...,...->...", factor, WEFT_TYPES_NUMBER, LINEAR, BOTH(add_scaled, 0, 0))
+COMBINED(lerp, 2, "...,...->...", weight, WEFT_TYPES_FLOAT, LINEAR, BOTH(lerp, 0, 0))
+COMBINED(addcmul, 3, "...,...,...->...", factor, WEFT_TYPES_NUMBER, NOT_LINEAR, THREE(addcmul, 0, IN_2, IN_1))
+COMBINED(addcdiv, 3, "...,...,...->...", factor, WEFT_TYPES_FLOAT, NOT_LINEAR,
+         THREE(addcdiv, 0, IN_2, IN_1 | IN_2))
 
 weft_tensor *weft_add_scaled(weft_tensor *a, weft_tensor *b, double factor)
 {
@@ -391,71 +355,14 @@ weft_tensor *weft_addcdiv(weft_tensor *a, weft_tensor *b, weft_tensor *c, double
     return addcdiv(a, b, c, factor);
 }
 
-/* ---- gradients ----------------------------------------------------------------------------------------- */
-
-BACKWARD(relu_backward, input)
-BACKWARD(gelu_backward, input)
-BACKWARD(silu_backward, input)
-BACKWARD(leaky_relu_backward, input)
-BACKWARD(elu_backward, input)
-BACKWARD(tanh_backward, output)
-BACKWARD(sigmoid_backward, output)
-BACKWARD(pow_scalar_backward, input)
-
-weft_tensor *weft_relu_backward(weft_tensor *gradient, weft_tensor *input)
-{
-    return relu_backward(gradient, input, 0, 0);
-}
-
-weft_tensor *weft_gelu_backward(weft_tensor *gradient, weft_tensor *input)
-{
-    return gelu_backward(gradient, input, 0, 0);
-}
-
-weft_tensor *weft_silu_backward(weft_tensor *gradient, weft_tensor *input)
-{
-    return silu_backward(gradient, input, 0, 0);
-}
-
-weft_tensor *weft_leaky_relu_backward(weft_tensor *gradient, weft_tensor *input, double slope)
-{
-    return leaky_relu_backward(gradient, input, slope, 0);
-}
-
-weft_tensor *weft_elu_backward(weft_tensor *gradient, weft_tensor *input, double alpha)
-{
-    return elu_backward(gradient, input, alpha, 0);
-}
-
-weft_tensor *weft_tanh_backward(weft_tensor *gradient, weft_tensor *output)
-{
-    return tanh_backward(gradient, output, 0, 0);
-}
-
-weft_tensor *weft_sigmoid_backward(weft_tensor *gradient, weft_tensor *output)
-{
-    return sigmoid_backward(gradient, output, 0, 0);
-}
-
-weft_tensor *weft_pow_scalar_backward(weft_tensor *gradient, weft_tensor *input, double exponent)
-{
-    static const char function[] = "weft_pow_scalar_backward";
-    if (weft_check_tensor(function, "gradient", gradient) == NULL ||
-        weft_check_tensor(function, "input", input) == NULL) {
-        return NULL;
-    }
-    return pow_scalar_backward(gradient, input, exponent,
-                               exponent_of_type(weft_layout_of(input)->dtype, exponent - 1));
-}
-
 /* ---- in place ------------------------------------------------------------------------------------------ */
 
-#define IN_PLACE(name_, kernel_, rule, types, linear_, overwrites_, gradient_)                               \
+#define IN_PLACE(name_, kernel_, rule, types, linear_, overwrites_, ...)                                     \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
         .rules = { rule },                                                                                   \
         .outputs[0].linear = linear_,                                                                        \
-        .gradient = gradient_,                                                                               \
+        .gradient = __VA_ARGS__,                                                                             \
         .inputs = { { "a", types, false }, { "b", types, false } },                                          \
         .outputs[0].in_place = true,                                                                         \
         .overwrites = overwrites_,                                                                           \
@@ -470,17 +377,17 @@ weft_tensor *weft_pow_scalar_backward(weft_tensor *gradient, weft_tensor *input,
                                            .scalars = { scalar } });                                         \
     }
 
-IN_PLACE(copy_inplace, assign, "...,...->...", WEFT_TYPES_ALL, PASSES_ALL, true, "itself, sum")
-IN_PLACE(fill_inplace, fill, "A->A", WEFT_TYPES_ALL, NOT_LINEAR, true, NULL)
-IN_PLACE(add_inplace, add_scaled, "...,...->...", WEFT_TYPES_NUMBER, LINEAR, false, "itself, scale, sum")
-IN_PLACE(mul_inplace, mul, "...,...->...", WEFT_TYPES_ALL, LINEAR_IN(1u << 0), false, "mul, sum")
-IN_PLACE(div_inplace, div, "...,...->...", WEFT_TYPES_FLOAT, NOT_LINEAR, false, "div, mul, sum")
-IN_PLACE(scale_inplace, scale, "A->A", WEFT_TYPES_NUMBER, LINEAR, false, "scale")
-IN_PLACE(lerp_inplace, lerp, "...,...->...", WEFT_TYPES_FLOAT, LINEAR, false, "scale, sum")
+IN_PLACE(copy_inplace, assign, "...,...->...", WEFT_TYPES_ALL, PASSES_ALL, true, BOTH(copy, 0, 0))
+IN_PLACE(fill_inplace, fill, "A->A", WEFT_TYPES_ALL, NOT_LINEAR, true, WEFT_GRADIENT_ZERO("a number"))
+IN_PLACE(add_inplace, add_scaled, "...,...->...", WEFT_TYPES_NUMBER, LINEAR, false, BOTH(add_scaled, 0, 0))
+IN_PLACE(mul_inplace, mul, "...,...->...", WEFT_TYPES_ALL, LINEAR_IN(1u << 0), false, BOTH(mul, IN_1, IN_0))
+IN_PLACE(div_inplace, div, "...,...->...", WEFT_TYPES_FLOAT, NOT_LINEAR, false, BOTH(div, IN_1, IN_1 | OUT))
+IN_PLACE(scale_inplace, scale, "A->A", WEFT_TYPES_NUMBER, LINEAR, false, ONE(scale, 0))
+IN_PLACE(lerp_inplace, lerp, "...,...->...", WEFT_TYPES_FLOAT, LINEAR, false, BOTH(lerp, 0, 0))
 
 weft_tensor *weft_add_inplace(weft_tensor *a, weft_tensor *b, double alpha)
 {
-    return check_number("weft_add_inplace", "alpha", 2, (weft_tensor *[]){ a, b }, alpha)
+    return weft_check_number_beside("weft_add_inplace", "alpha", 2, (weft_tensor *[]){ a, b }, alpha)
                ? add_inplace(a, b, 2, alpha)
                : NULL;
 }
@@ -492,7 +399,7 @@ weft_tensor *weft_copy_inplace(weft_tensor *a, weft_tensor *b)
 
 weft_tensor *weft_fill_inplace(weft_tensor *a, double value)
 {
-    return check_number_of("weft_fill_inplace", "value", a, value) ? fill_inplace(a, NULL, 1, value) : NULL;
+    return weft_check_number_beside("weft_fill_inplace", "value", 1, &a, value) ? fill_inplace(a, NULL, 1, value) : NULL;
 }
 
 weft_tensor *weft_mul_inplace(weft_tensor *a, weft_tensor *b)
@@ -507,7 +414,7 @@ weft_tensor *weft_div_inplace(weft_tensor *a, weft_tensor *b)
 
 weft_tensor *weft_scale_inplace(weft_tensor *a, double factor)
 {
-    return check_number_of("weft_scale_inplace", "factor", a, factor) ? scale_inplace(a, NULL, 1, factor)
+    return weft_check_number_beside("weft_scale_inplace", "factor", 1, &a, factor) ? scale_inplace(a, NULL, 1, factor)
                                                                       : NULL;
 }
 
@@ -541,50 +448,9 @@ const weft_operation *const weft_elementwise_operations[] = {
     &operation_logical_and,
     &operation_logical_or,
     &operation_logical_xor,
-    &operation_neg,
-    &operation_abs,
-    &operation_sign,
-    &operation_square,
-    &operation_reciprocal,
-    &operation_sqrt,
-    &operation_rsqrt,
-    &operation_exp,
-    &operation_expm1,
-    &operation_log,
-    &operation_log1p,
-    &operation_log2,
-    &operation_log10,
-    &operation_sin,
-    &operation_cos,
-    &operation_tan,
-    &operation_asin,
-    &operation_acos,
-    &operation_atan,
-    &operation_sinh,
-    &operation_cosh,
-    &operation_tanh,
-    &operation_exp2,
-    &operation_erf,
-    &operation_erfc,
-    &operation_floor,
-    &operation_ceil,
-    &operation_trunc,
-    &operation_round,
-    &operation_sigmoid,
-    &operation_silu,
-    &operation_relu,
-    &operation_gelu,
-    &operation_softplus,
-    &operation_logical_not,
-    &operation_isnan,
-    &operation_isinf,
-    &operation_isfinite,
     &operation_to_type,
     &operation_scale,
     &operation_add_scalar,
-    &operation_pow_scalar,
-    &operation_leaky_relu,
-    &operation_elu,
     &operation_clamp,
     &operation_where,
     &operation_masked_fill,
@@ -592,14 +458,9 @@ const weft_operation *const weft_elementwise_operations[] = {
     &operation_lerp,
     &operation_addcmul,
     &operation_addcdiv,
-    &operation_relu_backward,
-    &operation_gelu_backward,
-    &operation_silu_backward,
-    &operation_leaky_relu_backward,
-    &operation_elu_backward,
-    &operation_tanh_backward,
-    &operation_sigmoid_backward,
-    &operation_pow_scalar_backward,
+    &operation_maximum_backward,
+    &operation_minimum_backward,
+    &operation_clamp_backward,
     &operation_copy_inplace,
     &operation_fill_inplace,
     &operation_add_inplace,

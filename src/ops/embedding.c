@@ -104,9 +104,16 @@ static bool expand_unseen(const weft_call *call, weft_tensor *outputs[])
     return outputs[0] != NULL;
 }
 
+static bool gradient_of_embedding(const weft_gradient *of)
+{
+    int64_t rows = weft_layout_of(of->call->inputs[0])->shape[0];
+    return weft_give_gradient(
+        of, 0, weft_embedding_backward(weft_gradient_of_output(of, 0), of->call->inputs[1], rows));
+}
+
 static const weft_operation operation_embedding = {
     .name = "embedding",
-    .gradient = "embedding_backward",
+    .gradient = WEFT_GRADIENT_BY(gradient_of_embedding, WEFT_READS_INPUT(1)),
     .rules = { "vd,A->Ad" },
     .outputs[0].linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS },
     .inputs = { { "table", WEFT_TYPES_FLOAT, true }, { "indices", WEFT_TYPES_INDEX, false } },
@@ -232,10 +239,15 @@ static bool expand_backward(const weft_call *call, weft_tensor *outputs[])
     return outputs[0] != NULL;
 }
 
+static bool gradient_of_embedding_backward(const weft_gradient *of)
+{
+    return weft_give_gradient(of, 0, weft_embedding(weft_gradient_of_output(of, 0), of->call->inputs[1]));
+}
+
 /* attributes.sizes[0]: rows of the table. The call gives the type: 16-bit rows are summed in WEFT_F32. */
 static const weft_operation operation_embedding_backward = {
     .name = "embedding_backward",
-    .gradient = "embedding",
+    .gradient = WEFT_GRADIENT_BY(gradient_of_embedding_backward, WEFT_READS_INPUT(1)),
     .rules = { "Ad,A->vd" },
     .outputs[0].linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS },
     .inputs = { { "gradient", WEFT_TYPES_FLOAT, true }, { "indices", WEFT_TYPES_INDEX, false } },

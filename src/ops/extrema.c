@@ -44,12 +44,14 @@ static bool expand_argmin(const weft_call *call, weft_tensor *outputs[])
 
 static const weft_operation operation_argmax = {
     .name = "argmax",
+    .gradient = WEFT_GRADIENT_ZERO("indices"),
     .inputs = { { "a", WEFT_TYPES_ALL, false } },
     .expand = expand_argmax,
 };
 
 static const weft_operation operation_argmin = {
     .name = "argmin",
+    .gradient = WEFT_GRADIENT_ZERO("indices"),
     .inputs = { { "a", WEFT_TYPES_ALL, false } },
     .expand = expand_argmin,
 };
@@ -115,10 +117,39 @@ static bool expand_min_with_indices(const weft_call *call, weft_tensor *outputs[
     return expand_with_indices(call, weft_reduction_min, outputs);
 }
 
+/* The element that was taken has all of it: output 1 says which, of all elements together or of one dimension. */
+static bool gradient_of_extreme(const weft_gradient *of)
+{
+    const char *function = of->call->function;
+    int64_t mask = of->call->attributes.numbers[WEFT_REDUCTION_MASK];
+    const weft_layout *a = weft_layout_of(of->call->inputs[0]);
+    weft_tensor *gradient = weft_gradient_of_output(of, 0), *indices = of->outputs[1];
+    if (gradient == NULL) {
+        return true;
+    }
+    bool one = mask != 0 && (mask & (mask - 1)) == 0;
+    int dim = 0;
+    while (one && mask >> dim != 1) {
+        dim++;
+    }
+    if (!one) {
+        gradient = weft_reshape(gradient, 1, (int64_t[]){ 1 });
+        indices = weft_reshape(indices, 1, (int64_t[]){ 1 });
+    } else if (!of->call->attributes.numbers[WEFT_REDUCTION_KEEPS]) {
+        gradient = weft_unsqueeze_dim(function, gradient, dim);
+        indices = weft_unsqueeze_dim(function, indices, dim);
+    }
+    if (gradient == NULL || indices == NULL) {
+        return false;
+    }
+    weft_tensor *whole = weft_scatter_to(function, gradient, dim, indices, one ? a->shape[dim] : weft_layout_count(a));
+    return whole != NULL && weft_give_gradient(of, 0, one ? whole : weft_reshape(whole, a->ndim, a->shape));
+}
+
 #define WITH_INDICES(name_)                                                                                  \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
-        .gradient = "scatter",                                                                               \
+        .gradient = WEFT_GRADIENT_BY(gradient_of_extreme, WEFT_READS_OUTPUT(1)),                             \
         .write_rule = write_rule,                                                                            \
         .rule_like = "a[b]c->ac,ac",                                                                         \
         .inputs = { { "a", WEFT_TYPES_ALL, false } },                                                        \

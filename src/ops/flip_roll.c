@@ -14,7 +14,16 @@ static int describe_flip(const weft_attributes *attributes, const weft_layout *f
     return 1;
 }
 
-WEFT_MOVES(flip, "ab~->ab", false, NULL, "flip")
+static bool gradient_of_flip(const weft_gradient *of);
+
+WEFT_MOVES(flip, "ab~->ab", false, NULL, gradient_of_flip)
+
+static bool gradient_of_flip(const weft_gradient *of)
+{
+    const weft_call *call = of->call;
+    return weft_give_gradient(
+        of, 0, weft_dispatch_move(call->function, call->operation, weft_gradient_of_output(of, 0), &call->attributes));
+}
 
 weft_tensor *weft_flip(weft_tensor *a, int num_dims, const int dims[])
 {
@@ -52,9 +61,17 @@ static int describe_roll(const weft_attributes *attributes, const weft_layout *f
 
 WEFT_MOVE_FUNCTIONS(roll)
 
+/* Both inputs are a: the first one gets all of it. */
+static bool gradient_of_roll(const weft_gradient *of)
+{
+    const int64_t *numbers = of->call->attributes.numbers;
+    return !weft_gradient_wanted(of, 0) ||
+           weft_give_gradient(of, 0, weft_roll(weft_gradient_of_output(of, 0), -numbers[1], (int)numbers[0]));
+}
+
 static const weft_operation operation_roll = {
     .name = "roll",
-    .gradient = "roll",
+    .gradient = { .function = gradient_of_roll },
     .write_rule = write_roll_rule,
     .rule_like = "ab~,ab~->ab",
     .window = window_of_roll,

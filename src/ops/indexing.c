@@ -25,10 +25,18 @@ static bool expand_unseen(const weft_call *call, weft_tensor *outputs[])
     return outputs[0] != NULL;
 }
 
+static weft_tensor *scatter(const weft_call *like, weft_tensor *source, int64_t size);
+
+static bool gradient_of_lookup(const weft_gradient *of)
+{
+    int64_t size = weft_layout_of(of->call->inputs[0])->shape[of->call->attributes.leading];
+    return weft_give_gradient(of, 0, scatter(of->call, weft_gradient_of_output(of, 0), size));
+}
+
 /* Selection commutes with every reduction; a rank without the element contributes 0. */
 static const weft_operation operation_lookup = {
     .name = "lookup",
-    .gradient = "scatter",
+    .gradient = WEFT_GRADIENT_BY(gradient_of_lookup, WEFT_READS_INPUT(1)),
     .rules = { [EACH] = "AvB,AnB->AnB", [TOGETHER] = "AvB,n->AnB" },
     .outputs[0].linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = ~0u, .contracts = WEFT_SUM },
     .inputs = { { "a", WEFT_TYPES_ALL, false }, { "indices", WEFT_TYPES_INDEX, false } },
@@ -66,6 +74,7 @@ weft_tensor *weft_gather(weft_tensor *a, int dim, weft_tensor *indices)
 /* Whether each index is in range. */
 static const weft_operation operation_check_indices = {
     .name = "check_indices",
+    .gradient = WEFT_GRADIENT_ZERO("truth values"),
     .rules = { "A->A" },
     .inputs = { { "indices", WEFT_TYPES_INDEX, false } },
     .outputs[0].type = WEFT_TYPE_BOOL,
@@ -108,10 +117,18 @@ weft_tensor *weft_index_select(weft_tensor *a, int dim, weft_tensor *indices)
 
 /* ---- scattered sums ------------------------------------------------------------------------------------ */
 
+static bool gradient_of_scatter(const weft_gradient *of)
+{
+    const weft_attributes *attributes = &of->call->attributes;
+    return weft_give_gradient(of, 0,
+                              look_up(of->call->function, weft_gradient_of_output(of, 0), (int)attributes->leading,
+                                      of->call->inputs[1], (int)attributes->rule));
+}
+
 /* Only the sums, of the size given by the call; a rank's part of the source gives addends. */
 static const weft_operation operation_scatter = {
     .name = "scatter",
-    .gradient = "lookup",
+    .gradient = WEFT_GRADIENT_BY(gradient_of_scatter, WEFT_READS_INPUT(1)),
     .rules = { [EACH] = "AnB,AnB->AvB", [TOGETHER] = "AnB,n->AvB" },
     .outputs[0].linear = { .kind = WEFT_LINEAR_EACH,
                            .inputs = 1u << 0,
@@ -174,24 +191,32 @@ static bool check_addition(addition *x)
     return true;
 }
 
-static weft_tensor *scatter(const weft_call *like)
+/* Of the elements of a source, for a call whose input 1 is the indices. */
+static weft_tensor *scatter(const weft_call *like, weft_tensor *source, int64_t size)
 {
-    const weft_layout *a = weft_layout_of(like->inputs[0]);
     int dim = (int)like->attributes.leading;
     return weft_dispatch(&(weft_call){
         .function = like->function,
         .operation = &operation_scatter,
         .num_inputs = 2,
-        .inputs = { like->inputs[2], like->inputs[1] },
+        .inputs = { source, like->inputs[1] },
         .attributes = { .rule = like->attributes.rule,
                         .leading = dim,
-                        .type = weft_wide_type(weft_layout_of(like->inputs[2])->dtype),
+                        .type = weft_wide_type(weft_layout_of(source)->dtype),
                         .num_sizes = 1,
-                        .sizes = { a->shape[dim] },
+                        .sizes = { size },
                         .num_numbers = 2,
                         .numbers = { [WEFT_INDEXED_DIM] = dim,
                                      [WEFT_INDEXED_TOGETHER] = like->attributes.rule == TOGETHER } },
     });
+}
+
+weft_tensor *weft_scatter_to(const char *function, weft_tensor *source, int dim, weft_tensor *indices, int64_t size)
+{
+    const weft_call like = { .function = function,
+                             .inputs = { [1] = indices },
+                             .attributes = { .rule = EACH, .leading = dim } };
+    return scatter(&like, source, size);
 }
 
 /* WEFT_BOOL has no sum in place. */
@@ -205,8 +230,9 @@ static weft_tensor *add_in_place(weft_tensor *a, weft_tensor *sums)
 static bool expand_addition(const weft_call *call, weft_tensor *outputs[])
 {
     weft_tensor *a = call->inputs[0];
-    weft_tensor *sums = weft_with_checked_indices(call->function, scatter(call), call->inputs[1],
-                                                  weft_layout_of(a)->shape[call->attributes.leading]);
+    int64_t size = weft_layout_of(a)->shape[call->attributes.leading];
+    weft_tensor *sums =
+        weft_with_checked_indices(call->function, scatter(call, call->inputs[2], size), call->inputs[1], size);
     if (sums == NULL) {
         return false;
     }
@@ -219,10 +245,21 @@ static bool expand_addition(const weft_call *call, weft_tensor *outputs[])
     return outputs[0] != NULL;
 }
 
-#define ADDITION(name_, in_place_, gradient_)                                                                \
+static bool gradients_of_addition(const weft_gradient *of)
+{
+    weft_tensor *gradient = weft_gradient_of_output(of, 0);
+    const weft_attributes *attributes = &of->call->attributes;
+    return (!weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, gradient)) &&
+           (!weft_gradient_wanted(of, 2) ||
+            weft_give_gradient(of, 2,
+                               look_up(of->call->function, gradient, (int)attributes->leading, of->call->inputs[1],
+                                       (int)attributes->rule)));
+}
+
+#define ADDITION(name_, in_place_)                                                                           \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
-        .gradient = gradient_,                                                                               \
+        .gradient = { .function = gradients_of_addition, .reads = { [2] = WEFT_READS_INPUT(1) } },           \
         .inputs = { { "a", WEFT_TYPES_ALL, false },                                                          \
                     { "indices", WEFT_TYPES_INDEX, false },                                                  \
                     { "source", WEFT_TYPES_ALL, true } },                                                    \
@@ -230,8 +267,8 @@ static bool expand_addition(const weft_call *call, weft_tensor *outputs[])
         .expand = expand_addition,                                                                           \
     };
 
-ADDITION(index_add, false, "itself, lookup")
-ADDITION(index_add_inplace, true, NULL)
+ADDITION(index_add, false)
+ADDITION(index_add_inplace, true)
 
 static weft_tensor *add(addition x)
 {
@@ -281,6 +318,7 @@ static bool expand_no_classes(const weft_call *call, weft_tensor *outputs[])
 
 static const weft_operation operation_one_hot = {
     .name = "one_hot",
+    .gradient = WEFT_GRADIENT_ZERO("indices"),
     .rules = { "A->Ac" },
     .inputs = { { "indices", WEFT_TYPES_INDEX, false } },
     .outputs[0].type = WEFT_TYPE_INDEX,

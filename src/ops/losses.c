@@ -60,12 +60,18 @@ static void write_pick_backward_rule(const weft_call_layouts *call, char *text, 
 
 static bool loss_expands(const weft_call_layouts *call);
 static bool expand_loss(const weft_call *call, weft_tensor *outputs[]);
+static bool gradient_of_cross_entropy(const weft_gradient *of);
+static bool gradients_of_cross_entropy_backward(const weft_gradient *of);
+static bool gradient_of_nll(const weft_gradient *of);
+static bool gradient_of_nll_backward(const weft_gradient *of);
+
+#define BACKWARD_READS (WEFT_READS_INPUT(0) | WEFT_READS_INPUT(1) | WEFT_READS_INPUT(2))
 
 /* The statistics may have any type: arguments of the program are checked before. */
-#define LOSS(name_, first, rule_, like, kernel_, type_, linear_, adds, gradient_)                            \
+#define LOSS(name_, first, rule_, like, kernel_, type_, linear_, adds, ...)                                  \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
-        .gradient = gradient_,                                                                               \
+        .gradient = __VA_ARGS__,                                                                             \
         .write_rule = rule_,                                                                                 \
         .rule_like = like,                                                                                   \
         .outputs[0].linear = linear_,                                                                        \
@@ -91,19 +97,22 @@ static bool expand_loss(const weft_call *call, weft_tensor *outputs[]);
     }
 
 LOSS(cross_entropy, logits, write_forward_rule, "n[c],n->", WEFT_KERNEL_cross_entropy, WEFT_TYPE_GIVEN,
-     NOT_LINEAR, true, "cross_entropy_backward")
+     NOT_LINEAR, true, WEFT_GRADIENT_BY(gradient_of_cross_entropy, WEFT_READS_INPUT(0) | WEFT_READS_INPUT(1)))
 LOSS(nll, log_probabilities, write_pick_rule, "nc,n->", WEFT_KERNEL_pick, WEFT_TYPE_GIVEN, LINEAR, true,
-     "nll_backward")
+     WEFT_GRADIENT_BY(gradient_of_nll, WEFT_READS_INPUT(0) | WEFT_READS_INPUT(1)))
 LOSS(target_logits, logits, write_pick_statistic_rule, "nc,n->n1", WEFT_KERNEL_pick, WEFT_TYPE_GIVEN,
-     NOT_LINEAR, false, NULL)
+     NOT_LINEAR, false, WEFT_GRADIENT_OF_WHOLE("cross_entropy"))
 /* Linear in `gradient`, but that is small: reducing it is cheaper than a Partial result. */
 LOSS(cross_entropy_backward, logits, write_backward_rule, "n[c],n->n[c]", WEFT_KERNEL_cross_entropy_backward,
-     WEFT_TYPE_FIRST, NOT_LINEAR, false, NULL)
+     WEFT_TYPE_FIRST, NOT_LINEAR, false,
+     { .function = gradients_of_cross_entropy_backward, .reads = { BACKWARD_READS, 0, BACKWARD_READS } })
 LOSS(nll_backward, log_probabilities, write_pick_backward_rule, "nc,n->nc", WEFT_KERNEL_pick_backward,
-     WEFT_TYPE_FIRST, NOT_LINEAR, false, NULL)
+     WEFT_TYPE_FIRST, NOT_LINEAR, false,
+     { .function = gradient_of_nll_backward, .reads = { [2] = WEFT_READS_INPUT(1) } })
 
 static const weft_operation operation_count_targets = {
     .name = "count_targets",
+    .gradient = WEFT_GRADIENT_ZERO("a count"),
     .rules = { "n->" },
     .inputs = { { "targets", WEFT_TYPES_INDEX, false } },
     .outputs[0].type = WEFT_TYPE_INDEX,
@@ -310,6 +319,66 @@ static bool expand_loss(const weft_call *call, weft_tensor *outputs[])
     return outputs[0] != NULL;
 }
 
+/* ---- gradients ----------------------------------------------------------------------------------------- */
+
+/* The call's gradient by its values, times a gradient of its output (NULL: 1). */
+static weft_tensor *backward_call(const weft_call *of, const weft_operation *operation, weft_tensor *gradient)
+{
+    weft_call call = *of;
+    call.operation = operation;
+    call.num_inputs = 2;
+    call.attributes.numbers[WEFT_LOSS_PARTS] = 0;
+    add_part(&call, WEFT_LOSS_HAS_GRADIENT, gradient);
+    return weft_dispatch(&call);
+}
+
+static bool gradient_of_cross_entropy(const weft_gradient *of)
+{
+    return weft_give_gradient(
+        of, 0, backward_call(of->call, &operation_cross_entropy_backward, weft_gradient_of_output(of, 0)));
+}
+
+static bool gradient_of_nll(const weft_gradient *of)
+{
+    return weft_give_gradient(of, 0,
+                              backward_call(of->call, &operation_nll_backward, weft_gradient_of_output(of, 0)));
+}
+
+/* g / count (softmax - target) for each row, of logits and g; h is the gradient of that. */
+static bool gradients_of_cross_entropy_backward(const weft_gradient *of)
+{
+    const weft_call *call = of->call;
+    weft_tensor *h = weft_gradient_of_output(of, 0), *logits = call->inputs[0];
+    bool per_row = call->attributes.numbers[WEFT_LOSS_PER_ROW];
+    if (call->num_inputs > 2 && weft_gradient_wanted(of, 2)) {
+        weft_tensor *each = weft_mul(h, backward_call(call, &operation_cross_entropy_backward, NULL));
+        if (each == NULL || !weft_give_gradient(of, 2, per_row ? weft_sum(each, -1, false) : each)) {
+            return false;
+        }
+    }
+    if (!weft_gradient_wanted(of, 0)) {
+        return true;
+    }
+    /* What the derivative of each row's softmax is multiplied by: the loss of its target alone has it there. */
+    int last = weft_layout_of(logits)->ndim - 1;
+    weft_tensor *at_target =
+        backward_call(call, &operation_nll_backward, call->num_inputs > 2 ? call->inputs[2] : NULL);
+    weft_tensor *scaled = at_target == NULL ? NULL : weft_mul(h, weft_sum(at_target, last, true));
+    return weft_give_gradient(of, 0, weft_softmax_backward(scaled, weft_softmax(logits, last), last));
+}
+
+/* Linear in the gradient: the loss of what stands for the values. */
+static bool gradient_of_nll_backward(const weft_gradient *of)
+{
+    weft_call call = *of->call;
+    call.operation = &operation_nll;
+    call.num_inputs = 2;
+    call.inputs[0] = weft_gradient_of_output(of, 0);
+    call.attributes.numbers[WEFT_LOSS_PARTS] = 0;
+    return of->call->num_inputs < 3 || !weft_gradient_wanted(of, 2) ||
+           weft_give_gradient(of, 2, weft_dispatch(&call));
+}
+
 static weft_tensor *run(const loss *l)
 {
     if (!check(l)) {
@@ -417,9 +486,39 @@ weft_tensor *weft_nll_backward(weft_tensor *gradient, weft_tensor *log_probabili
 
 /* ---- squared distances --------------------------------------------------------------------------------- */
 
+static bool gradients_of_mse(const weft_gradient *of);
+
+#define MSE_GRADIENT                                                                                         \
+    {                                                                                                        \
+        .function = gradients_of_mse,                                                                        \
+        .reads = { WEFT_READS_INPUT(0) | WEFT_READS_INPUT(1), WEFT_READS_INPUT(0) | WEFT_READS_INPUT(1) }    \
+    }
+
+/* The gradient of a, and that of b, which is its negative. */
+static bool give_difference(const weft_gradient *of, weft_tensor *gradient)
+{
+    return (!weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, gradient)) &&
+           (!weft_gradient_wanted(of, 1) || weft_give_gradient(of, 1, weft_neg(gradient)));
+}
+
+static bool gradients_of_mse_difference(const weft_gradient *of)
+{
+    return give_difference(of, weft_scale(weft_gradient_of_output(of, 0), of->call->scalars[0]));
+}
+
+static bool gradients_of_mse_backward(const weft_gradient *of)
+{
+    weft_tensor *const *inputs = of->call->inputs;
+    weft_tensor *h = weft_scale(weft_gradient_of_output(of, 0), of->call->scalars[0]);
+    bool values = weft_gradient_wanted(of, 0) || weft_gradient_wanted(of, 1);
+    return h != NULL && (!values || give_difference(of, weft_mul(h, inputs[2]))) &&
+           (!weft_gradient_wanted(of, 2) ||
+            weft_give_gradient(of, 2, weft_mul(h, weft_sub(inputs[0], inputs[1]))));
+}
+
 static const weft_operation operation_mse = {
     .name = "mse",
-    .gradient = "mse_backward",
+    .gradient = MSE_GRADIENT,
     .rules = { "A,A->" },
     .inputs = { { "a", WEFT_TYPES_FLOAT, true }, { "b", WEFT_TYPES_FLOAT, true } },
     .outputs[0].type = WEFT_TYPE_GIVEN,
@@ -431,7 +530,7 @@ static const weft_operation operation_mse = {
 /* One difference per element. */
 static const weft_operation operation_square_difference = {
     .name = "square_difference",
-    .gradient = "mse_difference, mul",
+    .gradient = MSE_GRADIENT,
     .rules = { "A,A->A" },
     .inputs = { { "a", WEFT_TYPES_FLOAT, true }, { "b", WEFT_TYPES_FLOAT, true } },
     .kernel = WEFT_KERNEL_square_difference,
@@ -439,6 +538,8 @@ static const weft_operation operation_square_difference = {
 
 static const weft_operation operation_mse_backward = {
     .name = "mse_backward",
+    .gradient = { .function = gradients_of_mse_backward,
+                  .reads = { WEFT_READS_INPUT(2), WEFT_READS_INPUT(2), WEFT_READS_INPUT(0) | WEFT_READS_INPUT(1) } },
     .rules = { "A,A,->A", "A,A,A->A" },
     .inputs = { { "a", WEFT_TYPES_FLOAT, true },
                 { "b", WEFT_TYPES_FLOAT, true },
@@ -449,12 +550,25 @@ static const weft_operation operation_mse_backward = {
 /* For a gradient of 1. */
 static const weft_operation operation_mse_difference = {
     .name = "mse_difference",
-    .gradient = "scale",
+    .gradient = { .function = gradients_of_mse_difference },
     .rules = { "A,A->A" },
     .outputs[0].linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = WEFT_LINEAR_OPS },
     .inputs = { { "a", WEFT_TYPES_FLOAT, true }, { "b", WEFT_TYPES_FLOAT, true } },
     .kernel = WEFT_KERNEL_scaled_difference,
 };
+
+static bool gradients_of_mse(const weft_gradient *of)
+{
+    const weft_call *call = of->call;
+    return give_difference(
+        of, weft_dispatch(&(weft_call){
+                .function = "weft_mse_backward",
+                .operation = &operation_mse_backward,
+                .num_inputs = 3,
+                .inputs = { call->inputs[0], call->inputs[1], weft_gradient_of_output(of, 0) },
+                .attributes = { .rule = call->operation == &operation_square_difference },
+                .scalars = { 2 * call->scalars[0] } }));
+}
 
 static double mean_scale(weft_loss_reduction reduction, const weft_tensor *a)
 {

@@ -10,7 +10,7 @@
  * and [BETA]: alpha a b + beta c. */
 enum { TRANSPOSES, FORM };
 enum { ALPHA = WEFT_GEMM_ALPHA, BETA = WEFT_GEMM_BETA };
-enum { MATMUL, DOT, ADDMM, LINEAR }; /* forms */
+enum { MATMUL, DOT, ADDMM, LINEAR, OVER_ROWS }; /* forms */
 enum { A, B, C };                    /* inputs */
 
 /* ---- the rule ------------------------------------------------------------------------------------------ */
@@ -54,6 +54,9 @@ static void write_rule(const weft_call_layouts *call, char *text, size_t size)
     case LINEAR:
         snprintf(text, size, call->num_inputs > C ? "Ak,nk,n->An" : "Ak,nk->An");
         break;
+    case OVER_ROWS:
+        snprintf(text, size, "Ak,An->kn");
+        break;
     default:
         write_matmul_rule(call, text, size);
         break;
@@ -71,6 +74,7 @@ typedef struct product {
     bool transpose_a, transpose_b;
     int64_t m, n, k;
     int64_t rows;
+    int64_t k_rows; /* of A and B, where k lies along these, in one row of the tensors */
     bool adds; /* this rank adds c */
 } product;
 
@@ -84,15 +88,24 @@ static bool product_of(const weft_lowering *lowering, product *p)
                     .a = swaps ? B : A,
                     .b = swaps ? A : B,
                     .transpose_a = swaps ? !(transposes & 2) : (transposes & 1) || ndim_a == 1,
-                    .transpose_b = !swaps && (transposes & 2) };
-    if (lowering->inputs[p->b]->ndim > 2 || (p->transpose_a && lowering->inputs[p->a]->ndim > 2)) {
+                    .transpose_b = !swaps && (transposes & 2),
+                    .k_rows = 1 };
+    bool over_rows = lowering->attributes->numbers[FORM] == OVER_ROWS;
+    p->transpose_a |= over_rows;
+    if (!over_rows &&
+        (lowering->inputs[p->b]->ndim > 2 || (p->transpose_a && lowering->inputs[p->a]->ndim > 2))) {
         return false;
     }
     const weft_shard_info *output = weft_lowering_output(lowering), *a = weft_lowering_input(lowering, p->a),
                           *b = weft_lowering_input(lowering, p->b);
     int output_ndim = lowering->output->ndim, a_ndim = lowering->inputs[p->a]->ndim;
-    p->k = p->transpose_a ? a->box.extent[0] : a->box.extent[a_ndim - 1];
-    p->n = lowering->inputs[p->b]->ndim == 1 ? 1 : b->box.extent[p->transpose_b ? 0 : 1];
+    for (int d = 1; d < a_ndim - 1 && over_rows; d++) {
+        p->k_rows *= a->box.extent[d];
+    }
+    p->k = p->transpose_a ? a->box.extent[0] * p->k_rows : a->box.extent[a_ndim - 1];
+    p->n = over_rows                             ? b->box.extent[a_ndim - 1]
+           : lowering->inputs[p->b]->ndim == 1 ? 1
+                                                 : b->box.extent[p->transpose_b ? 0 : 1];
     p->rows = weft_row_elements(output_ndim, &output->box) / p->n;
     p->m = output->count / p->n;
     p->adds = lowering->num_inputs > C && weft_lowering_adds(lowering, C);
@@ -238,9 +251,10 @@ static bool split_over_a(const product *p, weft_row_walk *walk, block b)
     const weft_shard_info *shard = weft_lowering_input(p->lowering, p->a);
     int64_t k_last = b.k_last;
     while (b.k_first < k_last) {
-        b.a_panel = weft_panel_of_row(layout, &shard->box, b.k_first + shard->box.offset[0]);
+        b.a_panel = weft_panel_of_row(layout, &shard->box, b.k_first / p->k_rows + shard->box.offset[0]);
         panel_rows(layout, shard, b.a_panel, &b.a_panel_row, &b.k_last);
-        b.k_last = weft_min_i64(b.k_last, k_last);
+        b.a_panel_row *= p->k_rows;
+        b.k_last = weft_min_i64(b.k_last * p->k_rows, k_last);
         if (!add_block(p, walk, &b)) {
             return false;
         }
@@ -263,13 +277,13 @@ static bool split_over_b(const product *p, weft_row_walk *walk, block b)
     for (b.b_panel = 0; b.b_panel < shard->num_panels; b.b_panel++) {
         int64_t first, last;
         panel_rows(layout, shard, b.b_panel, &first, &last);
-        b.b_panel_row = first;
+        b.b_panel_row = first * (p->transpose_b ? 1 : p->k_rows);
         if (p->transpose_b) {
             b.n_first = weft_max_i64(n_first, first);
             b.n_last = weft_min_i64(n_last, last);
         } else {
-            b.k_first = first;
-            b.k_last = last;
+            b.k_first = first * p->k_rows;
+            b.k_last = last * p->k_rows;
         }
         if (b.n_first < b.n_last && !split_over_a(p, walk, b)) {
             return false;
@@ -318,12 +332,18 @@ static bool lower_product(const weft_lowering *lowering)
     return true;
 }
 
+/* ---- gradients ----------------------------------------------------------------------------------------- */
+
+static bool gradients_of_matmul(const weft_gradient *of);
+static bool gradients_of_linear(const weft_gradient *of);
+
 /* ---- the operation ------------------------------------------------------------------------------------- */
 
 #define PRODUCT(variable, a, b, c, like, gradient_)                                                          \
     static const weft_operation variable = {                                                                 \
         .name = "matmul",                                                                                    \
-        .gradient = gradient_,                                                                               \
+        .gradient = { .function = gradient_,                                                                 \
+                      .reads = { WEFT_READS_INPUT(B), WEFT_READS_INPUT(A) } },                               \
         .write_rule = write_rule,                                                                            \
         .rule_like = like,                                                                                   \
         .outputs[0].linear = { .kind = WEFT_LINEAR_EACH,                                                     \
@@ -339,8 +359,8 @@ static bool lower_product(const weft_lowering *lowering)
     };
 
 /* Operations that differ only in the names of their inputs. */
-PRODUCT(operation_matmul, "a", "b", "c", "...mk,...kn->...mn", "matmul, sum")
-PRODUCT(operation_linear, "x", "weight", "bias", "Ak,nk,n->An", "matmul, sum")
+PRODUCT(operation_matmul, "a", "b", "c", "...mk,...kn->...mn", gradients_of_matmul)
+PRODUCT(operation_linear, "x", "weight", "bias", "Ak,nk,n->An", gradients_of_linear)
 
 static weft_tensor *product_call(weft_call call, int form, int transposes)
 {
@@ -430,9 +450,16 @@ static bool expand_outer(const weft_call *call, weft_tensor *outputs[])
     return outputs[0] != NULL;
 }
 
+static bool gradients_of_outer(const weft_gradient *of)
+{
+    weft_tensor *g = weft_gradient_of_output(of, 0), *a = of->call->inputs[0], *b = of->call->inputs[1];
+    return (!weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, weft_matmul(g, b))) &&
+           (!weft_gradient_wanted(of, 1) || weft_give_gradient(of, 1, weft_matmul_ex(g, true, a, false)));
+}
+
 static const weft_operation operation_outer = {
     .name = "outer",
-    .gradient = "matmul",
+    .gradient = { .function = gradients_of_outer, .reads = { WEFT_READS_INPUT(1), WEFT_READS_INPUT(0) } },
     .inputs = { { "a", WEFT_TYPES_ALL, false }, { "b", WEFT_TYPES_ALL, false } },
     .expand = expand_outer,
 };
@@ -454,6 +481,95 @@ weft_tensor *weft_outer(weft_tensor *a, weft_tensor *b)
     }
     return weft_dispatch(
         &(weft_call){ .function = function, .operation = &operation_outer, .num_inputs = 2, .inputs = { a, b } });
+}
+
+/* ---- gradients ----------------------------------------------------------------------------------------- */
+
+/* The product over all dimensions but the last one: of [.., k] and [.., n], [k, n]. */
+static weft_tensor *product_over_rows(const char *function, weft_tensor *a, weft_tensor *b)
+{
+    weft_call call = { .function = function, .operation = &operation_matmul, .num_inputs = 2, .inputs = { a, b } };
+    return product_call(call, OVER_ROWS, 0);
+}
+
+/* Dimensions are kept; a vector is a matrix of one row, or of one column. */
+typedef struct matrices {
+    weft_tensor *a, *b, *g; /* g: the gradient of the product */
+    bool transpose_a, transpose_b;
+} matrices;
+
+static matrices matrices_of(const weft_gradient *of)
+{
+    const weft_call *call = of->call;
+    int64_t transposes = call->attributes.numbers[TRANSPOSES];
+    matrices m = { call->inputs[A], call->inputs[B], weft_gradient_of_output(of, 0), transposes & 1, transposes & 2 };
+    bool row = weft_layout_of(m.a)->ndim == 1, column = weft_layout_of(m.b)->ndim == 1;
+    if (column) {
+        m.b = weft_unsqueeze_dim(call->function, m.b, 1);
+        m.g = weft_unsqueeze_dim(call->function, m.g, weft_layout_of(m.g)->ndim);
+    }
+    if (row) {
+        m.a = weft_unsqueeze_dim(call->function, m.a, 0);
+        m.g = m.g == NULL ? NULL : weft_unsqueeze_dim(call->function, m.g, weft_layout_of(m.g)->ndim - 1);
+    }
+    return m;
+}
+
+/* Of a = g b^T, or its transpose; leading dimensions that a does not have are summed. */
+static bool give_a(const weft_gradient *of, const matrices *m)
+{
+    weft_tensor *gradient = m->transpose_a ? weft_matmul_ex(m->b, m->transpose_b, m->g, true)
+                                           : weft_matmul_ex(m->g, false, m->b, !m->transpose_b);
+    return weft_give_gradient(of, A, gradient);
+}
+
+/* Of b = a^T g, or its transpose. One b for all leading dimensions of a is summed over them as it is computed. */
+static bool give_b(const weft_gradient *of, const matrices *m)
+{
+    const char *function = of->call->function;
+    bool shared = weft_layout_of(m->b)->ndim == 2 && !m->transpose_a;
+    weft_tensor *gradient = shared && m->transpose_b ? product_over_rows(function, m->g, m->a)
+                            : shared                 ? product_over_rows(function, m->a, m->g)
+                            : m->transpose_b         ? weft_matmul_ex(m->g, true, m->a, m->transpose_a)
+                                                     : weft_matmul_ex(m->a, !m->transpose_a, m->g, false);
+    bool column = weft_layout_of(of->call->inputs[B])->ndim == 1;
+    if (column && gradient != NULL) {
+        int last = weft_layout_of(gradient)->ndim - 1;
+        gradient = weft_squeeze_dims(function, gradient, (int64_t)1 << last);
+    }
+    return weft_give_gradient(of, B, gradient);
+}
+
+/* Of alpha a b + beta c, whose form says whether there are c and the two numbers. */
+static bool gradients_of_matmul(const weft_gradient *of)
+{
+    const weft_call *call = of->call;
+    double alpha = call->scalars[ALPHA], beta = call->scalars[BETA];
+    bool adds = call->attributes.numbers[FORM] == ADDMM;
+    if (call->attributes.numbers[FORM] == OVER_ROWS) {
+        weft_tensor *g = weft_gradient_of_output(of, 0), *a = call->inputs[A], *b = call->inputs[B];
+        return (!weft_gradient_wanted(of, A) || weft_give_gradient(of, A, weft_matmul_ex(b, false, g, true))) &&
+               (!weft_gradient_wanted(of, B) || weft_give_gradient(of, B, weft_matmul(a, g)));
+    }
+    matrices m = matrices_of(of);
+    if (adds && alpha != 1 && m.g != NULL) {
+        m.g = weft_scale(m.g, alpha);
+    }
+    return m.a != NULL && m.b != NULL && m.g != NULL && (!weft_gradient_wanted(of, A) || give_a(of, &m)) &&
+           (!weft_gradient_wanted(of, B) || give_b(of, &m)) &&
+           (!adds || !weft_gradient_wanted(of, C) ||
+            weft_give_gradient(of, C, weft_scale(weft_gradient_of_output(of, 0), beta)));
+}
+
+static bool gradients_of_linear(const weft_gradient *of)
+{
+    const weft_call *call = of->call;
+    weft_tensor *g = weft_gradient_of_output(of, 0), *x = call->inputs[A], *weight = call->inputs[B];
+    bool row = weft_layout_of(x)->ndim == 1;
+    return (!weft_gradient_wanted(of, A) || weft_give_gradient(of, A, weft_matmul(g, weight))) &&
+           (!weft_gradient_wanted(of, B) ||
+            weft_give_gradient(of, B, row ? weft_outer(g, x) : product_over_rows(call->function, g, x))) &&
+           (call->num_inputs <= C || !weft_gradient_wanted(of, C) || weft_give_gradient(of, C, g));
 }
 
 const weft_operation *const weft_matmul_operations[] = {

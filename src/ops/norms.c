@@ -97,7 +97,7 @@ static bool expand_forward(const weft_call *call, weft_tensor *outputs[]);
 
 static const weft_operation operation_norm = {
     .name = "norm",
-    .gradient = "norm_backward, norm_sums, norm_gain_backward, sum",
+    .gradient = WEFT_GRADIENT_MISSING("norm_backward, norm_sums, norm_gain_backward, sum"),
     .write_rule = write_norm_rule,
     .rule_like = "A[b],[b]->A[b]",
     .inputs = { { "a", WEFT_TYPES_FLOAT, false },
@@ -113,7 +113,7 @@ static const weft_operation operation_norm = {
 /* Only its input names are used: a bias without a gain. */
 static const weft_operation operation_norm_bias = {
     .name = "norm",
-    .gradient = "norm_backward, norm_sums, norm_gain_backward, sum",
+    .gradient = WEFT_GRADIENT_MISSING("norm_backward, norm_sums, norm_gain_backward, sum"),
     .write_rule = write_norm_rule,
     .rule_like = "A[b],[b],[b]->A[b]",
     .inputs = { { "a", WEFT_TYPES_FLOAT, false }, { "bias", WEFT_TYPES_FLOAT, false } },

@@ -4,9 +4,7 @@
 #ifndef WEFT_SRC_OPS_H
 #define WEFT_SRC_OPS_H
 
-#include <weft/ops.h>
-
-#include "dispatch/dispatch.h"
+#include "ops/gradient.h"
 
 /* The operations of each file; lists end with NULL. */
 extern const weft_operation *const weft_attention_operations[];
@@ -32,6 +30,7 @@ extern const weft_operation *const weft_scan_operations[];
 extern const weft_operation *const weft_shape_operations[];
 extern const weft_operation *const weft_slice_operations[];
 extern const weft_operation *const weft_softmax_operations[];
+extern const weft_operation *const weft_unary_operations[];
 extern const weft_operation *const weft_sorting_operations[];
 
 /* The sum of |a|^p over all elements, p finite and positive: a scalar in f64 for f64, else in f32; Partial
@@ -79,6 +78,9 @@ bool weft_expand_rounded_sum(const weft_call *call, weft_tensor *outputs[]);
  * size), orders it behind tasks that do. NULL for NULL, or with the error kept. */
 weft_tensor *weft_with_checked_indices(const char *function, weft_tensor *result, weft_tensor *indices,
                                        int64_t size);
+/* Sums of the source's elements, each at its index of a dimension of this size: zeros where there is none. 16-bit sums are
+ * WEFT_F32. */
+weft_tensor *weft_scatter_to(const char *function, weft_tensor *source, int dim, weft_tensor *indices, int64_t size);
 /* Elements along a dimension: weft_gather() with checked arguments. */
 weft_tensor *weft_look_up(const char *function, weft_tensor *a, int dim, weft_tensor *indices);
 

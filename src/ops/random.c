@@ -29,6 +29,7 @@ static bool expand_new(const weft_call *call, weft_tensor *outputs[])
 #define FILLING(name_, types_)                                                                               \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
+        .gradient = WEFT_GRADIENT_ZERO("random numbers"),                                                    \
         .rules = { "A->A" },                                                                                 \
         .inputs = { { "a", types_, false } },                                                                \
         .outputs[0].in_place = true,                                                                         \
@@ -281,6 +282,7 @@ weft_tensor *weft_randperm(int64_t n, weft_mesh *mesh, const weft_placement *pla
 
 static const weft_operation operation_bernoulli = {
     .name = "bernoulli",
+    .gradient = WEFT_GRADIENT_ZERO("random numbers"),
     .rules = { "A->A" },
     .inputs = { { "p", WEFT_TYPES_FLOAT, false } },
     .kernel = WEFT_KERNEL_bernoulli,
@@ -305,29 +307,53 @@ weft_tensor *weft_bernoulli_scalar(double p, weft_dtype dtype, int ndim, const i
 
 /* ---- dropout ------------------------------------------------------------------------------------------- */
 
+/* NAME(gradient, mask), scaled like the values. */
+static bool gradient_of_masked_scale(const weft_gradient *of);
+
 /* All addends of a Partial tensor drop the same elements. */
-#define MASKED_SCALE(variable, name_, argument, gradient_)                                                   \
+#define MASKED_SCALE(variable, name_, argument)                                                              \
     static const weft_operation variable = {                                                                 \
         .name = name_,                                                                                       \
-        .gradient = gradient_,                                                                               \
+        .gradient = WEFT_GRADIENT_BY(gradient_of_masked_scale, WEFT_READS_INPUT(1)),                         \
         .rules = { "A,A->A" },                                                                               \
         .outputs[0].linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS },        \
         .inputs = { { argument, WEFT_TYPES_FLOAT, false }, { "mask", WEFT_TYPES_BOOL, false } },             \
         .kernel = WEFT_KERNEL_masked_scale,                                                                  \
     };
 
-MASKED_SCALE(operation_masked_scale, "masked_scale", "a", "dropout_backward")
-MASKED_SCALE(operation_dropout_backward, "dropout_backward", "gradient", "dropout_backward")
+MASKED_SCALE(operation_masked_scale, "masked_scale", "a")
+MASKED_SCALE(operation_dropout_backward, "dropout_backward", "gradient")
 
 /* The factor of elements kept; the probability to keep one. */
 enum { FACTOR, KEPT = WEFT_RANDOM_OWN };
+
+static weft_tensor *scale_kept(const weft_gradient *of, weft_tensor *mask)
+{
+    return weft_dispatch(&(weft_call){ .function = "weft_dropout_backward",
+                                       .operation = &operation_dropout_backward,
+                                       .num_inputs = 2,
+                                       .inputs = { weft_gradient_of_output(of, 0), mask },
+                                       .scalars = { [FACTOR] = of->call->scalars[FACTOR] } });
+}
+
+static bool gradient_of_masked_scale(const weft_gradient *of)
+{
+    return weft_give_gradient(of, 0, scale_kept(of, of->call->inputs[1]));
+}
+
+/* The mask is output 1. */
+static bool gradient_of_dropout(const weft_gradient *of)
+{
+    weft_tensor *gradient = weft_gradient_of_output(of, 0);
+    return gradient == NULL || weft_give_gradient(of, 0, scale_kept(of, of->outputs[1]));
+}
 
 static double factor_of(double p)
 {
     return p < 1 ? 1 / (1 - p) : 0;
 }
 
-/* Outputs: the result, and the mask if numbers[0] asks for it. */
+/* Outputs: the result, and the mask. */
 static bool expand_dropout(const weft_call *call, weft_tensor *outputs[])
 {
     const weft_layout *layout = weft_layout_like(call->function, weft_layout_of(call->inputs[0]), WEFT_BOOL);
@@ -352,7 +378,7 @@ static bool expand_dropout(const weft_call *call, weft_tensor *outputs[])
 
 static const weft_operation operation_dropout = {
     .name = "dropout",
-    .gradient = "dropout_backward",
+    .gradient = WEFT_GRADIENT_BY(gradient_of_dropout, WEFT_READS_OUTPUT(1)),
     .inputs = { { "a", WEFT_TYPES_FLOAT, false } },
     .expand = expand_dropout,
     .passes_scalars = true,

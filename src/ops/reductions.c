@@ -74,10 +74,10 @@ static bool expand_reduction(const weft_call *call, weft_tensor *outputs[])
 
 #define REDUCTION_EXPANDS .expand = expand_reduction, .expands = reduction_expands, .passes_scalars = true
 
-#define REDUCTION(name_, types_, type_, linear_, gradient_)                                                  \
+#define REDUCTION(name_, types_, type_, linear_, ...)                                                        \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
-        .gradient = gradient_,                                                                               \
+        .gradient = __VA_ARGS__,                                                                             \
         .write_rule = write_rule,                                                                            \
         .rule_like = "abc->ac",                                                                              \
         .outputs[0].linear = linear_,                                                                        \
@@ -97,21 +97,98 @@ static bool expand_reduction(const weft_call *call, weft_tensor *outputs[])
         .kind = WEFT_LINEAR_JOINTLY, .ops = 1u << (op_), .contracts = (op_)                                  \
     }
 
+/* ---- gradients ----------------------------------------------------------------------------------------- */
+
+/* A result, or its gradient, with the dimensions that went: of size 1. */
+static weft_tensor *with_all_dims(const weft_gradient *of, weft_tensor *result)
+{
+    const weft_attributes *attributes = &of->call->attributes;
+    for (int d = 0; d < WEFT_MAX_DIMS && result != NULL && !attributes->numbers[WEFT_REDUCTION_KEEPS]; d++) {
+        if (attributes->numbers[WEFT_REDUCTION_MASK] >> d & 1) {
+            result = weft_unsqueeze(result, d);
+        }
+    }
+    return result;
+}
+
+/* Returns how many. */
+static int reduced_dims(const weft_gradient *of, int dims[])
+{
+    int num_dims = 0;
+    for (int d = 0; d < WEFT_MAX_DIMS; d++) {
+        if (of->call->attributes.numbers[WEFT_REDUCTION_MASK] >> d & 1) {
+            dims[num_dims++] = d;
+        }
+    }
+    return num_dims;
+}
+
+/* Sums over the dimensions of the call, which stay with size 1. */
+static weft_tensor *sum_again(const weft_gradient *of, weft_tensor *a)
+{
+    int dims[WEFT_MAX_DIMS], num_dims = reduced_dims(of, dims);
+    return num_dims == 0 ? a : weft_sum_over(a, num_dims, dims, true);
+}
+
+/* The gradient, repeated along what was added up: of the shape of the input. */
+static bool give_repeated(const weft_gradient *of, weft_tensor *gradient)
+{
+    const weft_layout *a = weft_layout_of(of->call->inputs[0]);
+    return gradient != NULL && weft_give_gradient(of, 0, weft_expand(gradient, a->ndim, a->shape));
+}
+
+/* scalars[0]: the factor of the sum, or 0. */
+static bool gradient_of_sum(const weft_gradient *of)
+{
+    weft_tensor *gradient = with_all_dims(of, weft_gradient_of_output(of, 0));
+    double scale = of->call->scalars[0];
+    return give_repeated(of, scale == 0 ? gradient : weft_scale(gradient, scale));
+}
+
+/* The product of the others: of all divided by the element; where one element is 0, that one has the product of the rest,
+ * and all have 0 where several are. Gradients of this are right where no element is 0. */
+static bool gradient_of_prod(const weft_gradient *of)
+{
+    weft_tensor *a = of->call->inputs[0], *gradient = with_all_dims(of, weft_gradient_of_output(of, 0));
+    int dims[WEFT_MAX_DIMS], num_dims = reduced_dims(of, dims);
+    weft_tensor *zero = weft_logical_not(a), *others = weft_masked_fill(a, zero, 1);
+    weft_tensor *product = others == NULL || num_dims == 0 ? others : weft_prod_over(others, num_dims, dims, true);
+    weft_tensor *zeros = zero == NULL ? NULL : sum_again(of, zero);
+    weft_tensor *passed = product == NULL ? NULL : weft_mul(gradient, product);
+    if (zeros == NULL || passed == NULL) {
+        return false;
+    }
+    /* Elements beside a 0, or beside a second one. */
+    weft_tensor *beside = weft_gt(weft_sub(zeros, weft_to_type(zero, WEFT_I64)), weft_scale(zeros, 0));
+    return beside != NULL && weft_give_gradient(of, 0, weft_masked_fill(weft_div(passed, others), beside, 0));
+}
+
+/* All elements that are the extreme value share its gradient. */
+static bool gradient_of_extreme(const weft_gradient *of)
+{
+    weft_tensor *taken = weft_eq(of->call->inputs[0], with_all_dims(of, of->outputs[0]));
+    weft_tensor *gradient = with_all_dims(of, weft_gradient_of_output(of, 0));
+    return taken != NULL && gradient != NULL &&
+           weft_give_gradient(of, 0, weft_mul(taken, weft_div(gradient, sum_again(of, taken))));
+}
+
+#define EXTREME WEFT_GRADIENT_BY(gradient_of_extreme, WEFT_READS_INPUT(0) | WEFT_READS_OUTPUT(0))
+
 /* The call gives the type of sums: wider than 16 bits, so that they are rounded once. */
-REDUCTION(sum, WEFT_TYPES_ALL, WEFT_TYPE_GIVEN, LINEAR, "expand")
-REDUCTION(prod, WEFT_TYPES_ALL, WEFT_TYPE_GIVEN, BY(WEFT_PROD), "cumprod, flip, mul")
-REDUCTION(max, WEFT_TYPES_ALL, WEFT_TYPE_FIRST, BY(WEFT_MAX), "eq, mul, div")
-REDUCTION(min, WEFT_TYPES_ALL, WEFT_TYPE_FIRST, BY(WEFT_MIN), "eq, mul, div")
-REDUCTION(any, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, { .contracts = WEFT_MAX }, NULL)
-REDUCTION(all, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, { .contracts = WEFT_MIN }, NULL)
-REDUCTION(sum_abs, WEFT_TYPES_FLOAT, WEFT_TYPE_GIVEN, { .contracts = WEFT_SUM }, "sign, mul")
-REDUCTION(sum_square, WEFT_TYPES_FLOAT, WEFT_TYPE_GIVEN, { .contracts = WEFT_SUM }, "scale, mul")
-REDUCTION(sum_pow, WEFT_TYPES_FLOAT, WEFT_TYPE_GIVEN, { .contracts = WEFT_SUM }, "pow_scalar_backward")
-REDUCTION(max_abs, WEFT_TYPES_FLOAT, WEFT_TYPE_FIRST, { .contracts = WEFT_MAX }, "eq, sign, mul")
+REDUCTION(sum, WEFT_TYPES_ALL, WEFT_TYPE_GIVEN, LINEAR, WEFT_GRADIENT_BY(gradient_of_sum, 0))
+REDUCTION(prod, WEFT_TYPES_ALL, WEFT_TYPE_GIVEN, BY(WEFT_PROD), WEFT_GRADIENT_BY(gradient_of_prod, WEFT_READS_INPUT(0)))
+REDUCTION(max, WEFT_TYPES_ALL, WEFT_TYPE_FIRST, BY(WEFT_MAX), EXTREME)
+REDUCTION(min, WEFT_TYPES_ALL, WEFT_TYPE_FIRST, BY(WEFT_MIN), EXTREME)
+REDUCTION(any, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, { .contracts = WEFT_MAX }, WEFT_GRADIENT_ZERO("truth values"))
+REDUCTION(all, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, { .contracts = WEFT_MIN }, WEFT_GRADIENT_ZERO("truth values"))
+REDUCTION(sum_abs, WEFT_TYPES_FLOAT, WEFT_TYPE_GIVEN, { .contracts = WEFT_SUM }, WEFT_GRADIENT_OF_WHOLE("p_norm"))
+REDUCTION(sum_square, WEFT_TYPES_FLOAT, WEFT_TYPE_GIVEN, { .contracts = WEFT_SUM }, WEFT_GRADIENT_OF_WHOLE("p_norm"))
+REDUCTION(sum_pow, WEFT_TYPES_FLOAT, WEFT_TYPE_GIVEN, { .contracts = WEFT_SUM }, WEFT_GRADIENT_OF_WHOLE("p_norm"))
+REDUCTION(max_abs, WEFT_TYPES_FLOAT, WEFT_TYPE_FIRST, { .contracts = WEFT_MAX }, WEFT_GRADIENT_OF_WHOLE("p_norm"))
 
 static const weft_operation operation_sum_square_difference = {
     .name = "sum_square_difference",
-    .gradient = "sub, scale",
+    .gradient = WEFT_GRADIENT_OF_WHOLE("var"),
     .write_rule = write_rule,
     .rule_like = "abc,a1c->ac",
     .inputs = { { "a", WEFT_TYPES_FLOAT, false }, { "centre", WEFT_TYPES_FLOAT, false } },
@@ -124,6 +201,7 @@ static const weft_operation operation_sum_square_difference = {
 /* The smallest index over ranks is the first. */
 static const weft_operation operation_place = {
     .name = "place",
+    .gradient = WEFT_GRADIENT_ZERO("indices"),
     .write_rule = write_rule,
     .rule_like = "abc,a1c->ac",
     .outputs[0].linear = { .contracts = WEFT_MIN },
@@ -341,16 +419,57 @@ static bool expand_norm(const weft_call *call, weft_tensor *outputs[])
     return outputs[0] != NULL;
 }
 
-#define COMPOSITE(variable, name_, types_, expand_, gradient_)                                               \
+/* The derivative of |a|^p / p, without its factors of which |a| may be 0. */
+static weft_tensor *scaled_elements(weft_tensor *a, double p)
+{
+    if (p == 2) {
+        return a;
+    }
+    weft_tensor *sign = weft_sign(a);
+    return p == 1 ? sign : weft_mul(sign, weft_masked_fill(weft_pow_scalar(weft_abs(a), p - 1), weft_logical_not(a), 0));
+}
+
+/* scalars[0]: p. Where the norm is 0, so is the gradient. */
+static bool gradient_of_norm(const weft_gradient *of)
+{
+    weft_tensor *a = of->call->inputs[0], *norm = with_all_dims(of, of->outputs[0]);
+    weft_tensor *gradient = with_all_dims(of, weft_gradient_of_output(of, 0));
+    double p = of->call->scalars[0];
+    if (norm == NULL || gradient == NULL || p == 0) {
+        return p == 0;
+    }
+    if (isinf(p)) {
+        weft_tensor *taken = weft_eq(weft_abs(a), norm);
+        weft_tensor *share = taken == NULL ? NULL : weft_div(gradient, sum_again(of, taken));
+        return share != NULL && weft_give_gradient(of, 0, weft_mul(weft_sign(a), weft_mul(taken, share)));
+    }
+    weft_tensor *divided = p == 1 ? gradient : weft_div(gradient, p == 2 ? norm : weft_pow_scalar(norm, p - 1));
+    weft_tensor *share = weft_masked_fill(divided, weft_logical_not(norm), 0);
+    return share != NULL && weft_give_gradient(of, 0, weft_mul(scaled_elements(a, p), share));
+}
+
+/* 2 (a - mean) / (count - correction). scalars[0]: the correction. */
+static bool gradient_of_var(const weft_gradient *of)
+{
+    weft_tensor *a = of->call->inputs[0], *sum = sum_again(of, a);
+    weft_tensor *gradient = with_all_dims(of, weft_gradient_of_output(of, 0));
+    double count = weft_count_along(weft_layout_of(a), of->call->attributes.numbers[WEFT_REDUCTION_MASK]);
+    double scale = 2 / fmax(count - of->call->scalars[0], 0);
+    return sum != NULL && gradient != NULL &&
+           weft_give_gradient(of, 0,
+                              weft_mul(weft_sub(a, weft_scale(sum, 1 / count)), weft_scale(gradient, scale)));
+}
+
+#define COMPOSITE(variable, name_, types_, expand_, ...)                                                     \
     static const weft_operation variable = {                                                                 \
         .name = name_,                                                                                       \
-        .gradient = gradient_,                                                                               \
+        .gradient = __VA_ARGS__,                                                                             \
         .inputs = { { "a", types_, false } },                                                                \
         .expand = expand_,                                                                                   \
     };
 
 COMPOSITE(operation_norm, "p_norm", WEFT_TYPES_FLOAT, expand_norm,
-          "sum_abs, sum_square, sum_pow, sqrt, pow_scalar")
+          WEFT_GRADIENT_BY(gradient_of_norm, WEFT_READS_INPUT(0) | WEFT_READS_OUTPUT(0)))
 
 static weft_tensor *dispatch_composite(const char *function, const weft_operation *operation, weft_tensor *a,
                                        int64_t mask, bool keepdim, double scalar)
@@ -423,7 +542,8 @@ static bool expand_var(const weft_call *call, weft_tensor *outputs[])
     return outputs[0] != NULL;
 }
 
-COMPOSITE(operation_var, "var", WEFT_TYPES_FLOAT, expand_var, "sub, scale")
+COMPOSITE(operation_var, "var", WEFT_TYPES_FLOAT, expand_var,
+          WEFT_GRADIENT_BY(gradient_of_var, WEFT_READS_INPUT(0)))
 
 static weft_tensor *variance(const char *function, weft_tensor *a, int num_dims, const int dims[],
                              double correction, bool keepdim)

@@ -298,9 +298,15 @@ static void write_sizes(const factoring *f, weft_attributes *attributes)
     }
 }
 
+static bool gradient_of_reshape(const weft_gradient *of)
+{
+    const weft_layout *a = weft_layout_of(of->call->inputs[0]);
+    return weft_give_gradient(of, 0, weft_reshape(weft_gradient_of_output(of, 0), a->ndim, a->shape));
+}
+
 static const weft_operation operation_reshape = {
     .name = "reshape",
-    .gradient = "reshape",
+    .gradient = { .function = gradient_of_reshape },
     .write_rule = write_reshape_rule,
     .rule_like = "(ab)c->a(bc)",
     .numbers_are_shape = true,

@@ -17,10 +17,10 @@ static bool expand_widened(const weft_call *call, weft_tensor *outputs[])
     return outputs[0] != NULL;
 }
 
-#define SCAN(name_, ops_, gradient_)                                                                         \
+#define SCAN(name_, ops_, ...)                                                                               \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
-        .gradient = gradient_,                                                                               \
+        .gradient = __VA_ARGS__,                                                                             \
         .rules = { "A[n]B->A[n]B" },                                                                         \
         .outputs[0].linear = { .kind = WEFT_LINEAR_JOINTLY, .ops = (ops_) },                                            \
         .inputs = { { "a", WEFT_TYPES_ALL, false } },                                                    \
@@ -48,8 +48,36 @@ static weft_tensor *scan(const char *function, const weft_operation *operation, 
     });
 }
 
-SCAN(cumsum, WEFT_LINEAR_OPS, "flip, cumsum")
-SCAN(cumprod, 1u << WEFT_PROD, NULL)
+/* Sums from the end: of each element and all behind it. */
+static weft_tensor *sums_behind(weft_tensor *a, int dim)
+{
+    return weft_flip(weft_cumsum(weft_flip(a, 1, &dim), dim), 1, &dim);
+}
+
+static bool gradient_of_cumsum(const weft_gradient *of)
+{
+    return weft_give_gradient(of, 0,
+                              sums_behind(weft_gradient_of_output(of, 0), (int)of->call->attributes.numbers[0]));
+}
+
+/* The derivative of the product up to i by element j <= i is that product without element j. Where element j is not 0,
+ * that is the product divided by it; for the first 0 of a row, the product with 1 in its place; for all further ones it is
+ * 0, the first one being a factor. */
+static bool gradient_of_cumprod(const weft_gradient *of)
+{
+    weft_tensor *gradient = weft_gradient_of_output(of, 0), *a = of->call->inputs[0];
+    int dim = (int)of->call->attributes.numbers[0];
+    weft_tensor *zero = weft_logical_not(a);
+    weft_tensor *first = weft_logical_and(zero, weft_eq(weft_cumsum(zero, dim), zero));
+    weft_tensor *without_first = weft_cumprod(weft_masked_fill(a, first, 1), dim);
+    weft_tensor *at_first = sums_behind(weft_mul(gradient, without_first), dim);
+    weft_tensor *elsewhere = weft_div(sums_behind(weft_mul(gradient, of->outputs[0]), dim), a);
+    weft_tensor *rest = weft_masked_fill(elsewhere, zero, 0);
+    return rest != NULL && at_first != NULL && weft_give_gradient(of, 0, weft_where(first, at_first, rest));
+}
+
+SCAN(cumsum, WEFT_LINEAR_OPS, WEFT_GRADIENT_BY(gradient_of_cumsum, 0))
+SCAN(cumprod, 1u << WEFT_PROD, WEFT_GRADIENT_BY(gradient_of_cumprod, WEFT_READS_INPUT(0) | WEFT_READS_OUTPUT(0)))
 
 const weft_operation *const weft_scan_operations[] = {
     &operation_cumsum,

@@ -30,7 +30,18 @@ static int describe_squeeze(const weft_attributes *attributes, const weft_layout
     return 1;
 }
 
-WEFT_MOVES(squeeze, "a1b->ab", true, NULL, "unsqueeze")
+static bool gradient_of_squeeze(const weft_gradient *of)
+{
+    weft_tensor *gradient = weft_gradient_of_output(of, 0);
+    for (int d = 0; d < WEFT_MAX_DIMS && gradient != NULL; d++) {
+        if (of->call->attributes.numbers[0] >> d & 1) {
+            gradient = weft_unsqueeze_dim(of->call->function, gradient, d);
+        }
+    }
+    return weft_give_gradient(of, 0, gradient);
+}
+
+WEFT_MOVES(squeeze, "a1b->ab", true, NULL, gradient_of_squeeze)
 
 weft_tensor *weft_squeeze_dims(const char *function, weft_tensor *a, int64_t mask)
 {
@@ -74,7 +85,13 @@ static int describe_unsqueeze(const weft_attributes *attributes, const weft_layo
     return 1;
 }
 
-WEFT_MOVES(unsqueeze, "ab->a1b", true, NULL, "squeeze")
+static bool gradient_of_unsqueeze(const weft_gradient *of)
+{
+    int64_t mask = (int64_t)1 << of->call->attributes.numbers[0];
+    return weft_give_gradient(of, 0, weft_squeeze_dims(of->call->function, weft_gradient_of_output(of, 0), mask));
+}
+
+WEFT_MOVES(unsqueeze, "ab->a1b", true, NULL, gradient_of_unsqueeze)
 
 weft_tensor *weft_unsqueeze_dim(const char *function, weft_tensor *a, int dim)
 {
@@ -103,7 +120,18 @@ static int describe_permute(const weft_attributes *attributes, const weft_layout
     return 1;
 }
 
-WEFT_MOVES(permute, "abc->cab", false, NULL, "permute")
+static bool gradient_of_permute(const weft_gradient *of)
+{
+    const weft_attributes *attributes = &of->call->attributes;
+    int inverse[WEFT_MAX_DIMS];
+    for (int i = 0; i < attributes->num_numbers; i++) {
+        inverse[attributes->numbers[i]] = i;
+    }
+    return weft_give_gradient(of, 0,
+                              weft_permute(weft_gradient_of_output(of, 0), (int)attributes->num_numbers, inverse));
+}
+
+WEFT_MOVES(permute, "abc->cab", false, NULL, gradient_of_permute)
 
 static weft_tensor *permute(const char *function, weft_tensor *a, const int dims[])
 {
@@ -182,7 +210,7 @@ static int describe_expand(const weft_attributes *attributes, const weft_layout 
     return 1;
 }
 
-WEFT_MOVES(expand, "a1->ab", false, NULL, "sum")
+WEFT_MOVES(expand, "a1->ab", false, NULL, weft_gradient_same)
 
 /* Writes the whole shape of the expanded tensor. False with the error kept. */
 static bool complete_expansion(const weft_tensor *a, int ndim, const int64_t shape[], int64_t complete[])
@@ -269,9 +297,15 @@ static bool expand_sum_to(const weft_call *call, weft_tensor *outputs[])
     return outputs[0] != NULL;
 }
 
+static bool gradient_of_sum_to(const weft_gradient *of)
+{
+    const weft_layout *a = weft_layout_of(of->call->inputs[0]);
+    return weft_give_gradient(of, 0, weft_expand(weft_gradient_of_output(of, 0), a->ndim, a->shape));
+}
+
 static const weft_operation operation_sum_to = {
     .name = "sum_to",
-    .gradient = "expand",
+    .gradient = { .function = gradient_of_sum_to },
     .inputs = { { "a", WEFT_TYPES_ALL, false } },
     .expand = expand_sum_to,
 };

@@ -55,7 +55,15 @@ static int describe_slice(const weft_attributes *attributes, const weft_layout *
     return 1;
 }
 
-WEFT_MOVES(slice, "as~b->asb", true, first_row_of_cut, "slice_backward")
+/* The gradient of what was cut out of dimension `dim` of an input, with zeros around it. */
+static bool give_around(const weft_gradient *of, weft_tensor *gradient);
+
+static bool gradient_of_slice(const weft_gradient *of)
+{
+    return give_around(of, weft_gradient_of_output(of, 0));
+}
+
+WEFT_MOVES(slice, "as~b->asb", true, first_row_of_cut, gradient_of_slice)
 
 static weft_attributes slice_attributes(int dim, const slice *s, int64_t size)
 {
@@ -110,9 +118,18 @@ static bool lower_slice_gradient(const weft_lowering *lowering)
     return weft_lower_fill(lowering, 0) && lower_slice_backward(lowering);
 }
 
+static bool gradient_of_slice_backward(const weft_gradient *of)
+{
+    weft_attributes attributes = of->call->attributes;
+    attributes.sizes[0] = weft_layout_of(of->call->inputs[0])->shape[attributes.numbers[CUT_DIM]];
+    return weft_give_gradient(
+        of, 0,
+        weft_dispatch_move(of->call->function, &operation_slice, weft_gradient_of_output(of, 0), &attributes));
+}
+
 static const weft_operation operation_slice_backward = {
     .name = "slice_backward",
-    .gradient = "slice",
+    .gradient = { .function = gradient_of_slice_backward },
     .write_rule = write_slice_backward_rule,
     .rule_like = "as~b->asb",
     .window = window_of_slice_backward,
@@ -121,6 +138,16 @@ static const weft_operation operation_slice_backward = {
     .places = true,
     .lower = lower_slice_gradient,
 };
+
+static bool give_around(const weft_gradient *of, weft_tensor *gradient)
+{
+    weft_attributes attributes = of->call->attributes;
+    attributes.num_sizes = 1;
+    attributes.sizes[0] = weft_layout_of(of->call->inputs[0])->shape[attributes.numbers[CUT_DIM]];
+    return gradient != NULL &&
+           weft_give_gradient(
+               of, 0, weft_dispatch_move(of->call->function, &operation_slice_backward, gradient, &attributes));
+}
 
 weft_tensor *weft_slice_backward(weft_tensor *gradient, int dim, int64_t size, int64_t start, int64_t stop,
                                  int64_t step)
@@ -183,7 +210,13 @@ static bool expand_select(const weft_call *call, weft_tensor *outputs[])
     return outputs[0] != NULL;
 }
 
-WEFT_MOVES_AND(select, "a[s]b->ab", true, first_row_of_cut, "unsqueeze, slice_backward", .expand = expand_select,
+static bool gradient_of_select(const weft_gradient *of)
+{
+    int dim = (int)of->call->attributes.numbers[CUT_DIM];
+    return give_around(of, weft_unsqueeze_dim(of->call->function, weft_gradient_of_output(of, 0), dim));
+}
+
+WEFT_MOVES_AND(select, "a[s]b->ab", true, first_row_of_cut, gradient_of_select, .expand = expand_select,
                .expands = selects_from_parts)
 
 weft_tensor *weft_select(weft_tensor *a, int dim, int64_t index)
@@ -224,7 +257,7 @@ WEFT_MOVE_FUNCTIONS(put)
 
 static const weft_operation operation_put = {
     .name = "cat",
-    .gradient = "slice",
+    .gradient = WEFT_GRADIENT_OF_WHOLE("concat"),
     .write_rule = write_put_rule,
     .rule_like = "as,as~->as",
     .window = window_of_put,
@@ -248,9 +281,14 @@ bool weft_put_part(const char *function, weft_tensor *target, weft_tensor *part,
 /* ---- triangles ----------------------------------------------------------------------------------------- */
 
 #define TRIANGLE(name_)                                                                                      \
+    static bool gradient_of_##name_(const weft_gradient *of)                                                 \
+    {                                                                                                        \
+        int64_t diagonal = of->call->attributes.numbers[0];                                                  \
+        return weft_give_gradient(of, 0, weft_##name_(weft_gradient_of_output(of, 0), diagonal));            \
+    }                                                                                                        \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
-        .gradient = #name_,                                                                                  \
+        .gradient = { .function = gradient_of_##name_ },                                                     \
         .rules = { "Abc->Abc" },                                                                             \
         .outputs[0].linear = WEFT_PASSES_ALL,                                                                \
         .inputs = { { "a", WEFT_TYPES_ALL, false } },                                                        \

@@ -62,12 +62,63 @@ static bool has_parts_of_rows(const weft_call_layouts *call)
 static bool expand_forward(const weft_call *call, weft_tensor *outputs[]);
 static bool expand_backward(const weft_call *call, weft_tensor *outputs[]);
 
+/* ---- gradients ----------------------------------------------------------------------------------------- */
+
+static int dim_of(const weft_gradient *of)
+{
+    return (int)of->call->attributes.numbers[0];
+}
+
+static bool gradient_of_softmax(const weft_gradient *of)
+{
+    return weft_give_gradient(of, 0,
+                              weft_softmax_backward(weft_gradient_of_output(of, 0), of->outputs[0], dim_of(of)));
+}
+
+static bool gradient_of_log_softmax(const weft_gradient *of)
+{
+    return weft_give_gradient(
+        of, 0, weft_log_softmax_backward(weft_gradient_of_output(of, 0), of->outputs[0], dim_of(of)));
+}
+
+static weft_tensor *row_sum(const weft_gradient *of, weft_tensor *a)
+{
+    return weft_layout_of(a)->ndim == 0 ? a : weft_sum(a, dim_of(of), true);
+}
+
+/* y (g - sum(g y)), of g and y; h is the gradient of that. */
+static bool gradients_of_softmax_backward(const weft_gradient *of)
+{
+    weft_tensor *h = weft_gradient_of_output(of, 0), *g = of->call->inputs[0], *y = of->call->inputs[1];
+    if (weft_gradient_wanted(of, 0) && !weft_give_gradient(of, 0, weft_softmax_backward(h, y, dim_of(of)))) {
+        return false;
+    }
+    if (!weft_gradient_wanted(of, 1)) {
+        return true;
+    }
+    weft_tensor *gy = weft_mul(g, y), *hy = weft_mul(h, y);
+    return gy != NULL && hy != NULL &&
+           weft_give_gradient(of, 1,
+                              weft_sub(weft_mul(h, weft_sub(g, row_sum(of, gy))), weft_mul(g, row_sum(of, hy))));
+}
+
+/* g - exp(y) sum(g), of g and y. */
+static bool gradients_of_log_softmax_backward(const weft_gradient *of)
+{
+    weft_tensor *h = weft_gradient_of_output(of, 0), *g = of->call->inputs[0], *y = of->call->inputs[1];
+    weft_tensor *weighted = weft_mul(h, weft_exp(y));
+    return weighted != NULL &&
+           (!weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, weft_sub(h, row_sum(of, weighted)))) &&
+           (!weft_gradient_wanted(of, 1) ||
+            weft_give_gradient(of, 1, weft_neg(weft_mul(weighted, row_sum(of, g)))));
+}
+
 /* ---- the operations ------------------------------------------------------------------------------------ */
 
-#define WHOLE_ROWS(name_, gradient_)                                                                         \
+#define WHOLE_ROWS(name_)                                                                                    \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
-        .gradient = gradient_,                                                                               \
+        .gradient = WEFT_GRADIENT_BY(gradient_of_##name_, WEFT_READS_OUTPUT(0)),                             \
         .write_rule = write_whole_rule,                                                                      \
         .rule_like = "a[b]c->a[b]c",                                                                         \
         .inputs = { { "a", WEFT_TYPES_FLOAT, false } },                                                      \
@@ -80,6 +131,8 @@ static bool expand_backward(const weft_call *call, weft_tensor *outputs[]);
         .name = #name_,                                                                                      \
         .write_rule = write_whole_rule,                                                                      \
         .rule_like = "a[b]c,a[b]c->a[b]c",                                                                   \
+        .gradient = { .function = gradients_of_##name_,                                                      \
+                      .reads = { WEFT_READS_INPUT(1), WEFT_READS_INPUT(0) | WEFT_READS_INPUT(1) } },         \
         .outputs[0].linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS },        \
         .inputs = { { "gradient", WEFT_TYPES_FLOAT, true }, { "output", WEFT_TYPES_FLOAT, true } },          \
         .kernel = WEFT_KERNEL_##name_,                                                                       \
@@ -90,6 +143,7 @@ static bool expand_backward(const weft_call *call, weft_tensor *outputs[]);
 #define LAST_STEP(name_)                                                                                     \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
+        .gradient = WEFT_GRADIENT_OF_WHOLE("softmax"),                                                       \
         .rules = { "...,...,...->..." },                                                                     \
         .inputs = { { "a", WEFT_TYPES_FLOAT, false },                                                        \
                     { "b", WEFT_TYPES_FLOAT, false },                                                        \
@@ -97,8 +151,8 @@ static bool expand_backward(const weft_call *call, weft_tensor *outputs[]);
         .kernel = WEFT_KERNEL_##name_,                                                                       \
     };
 
-WHOLE_ROWS(softmax, "softmax_backward")
-WHOLE_ROWS(log_softmax, "log_softmax_backward")
+WHOLE_ROWS(softmax)
+WHOLE_ROWS(log_softmax)
 WHOLE_ROWS_BACKWARD(softmax_backward)
 WHOLE_ROWS_BACKWARD(log_softmax_backward)
 LAST_STEP(softmax_step)
@@ -108,6 +162,7 @@ LAST_STEP(log_softmax_backward_step)
 
 static const weft_operation operation_sum_exp = {
     .name = "sum_exp",
+    .gradient = WEFT_GRADIENT_OF_WHOLE("softmax"),
     .write_rule = write_sum_exp_rule,
     .rule_like = "abc,a1c->a1c",
     .outputs[0].linear = { .contracts = WEFT_SUM },
@@ -119,6 +174,7 @@ static const weft_operation operation_sum_exp = {
 
 static const weft_operation operation_sum_product = {
     .name = "sum_product",
+    .gradient = WEFT_GRADIENT_OF_WHOLE("softmax_backward"),
     .write_rule = write_sum_product_rule,
     .rule_like = "abc,abc->a1c",
     .outputs[0].linear = { .contracts = WEFT_SUM },

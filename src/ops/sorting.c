@@ -6,15 +6,28 @@
 /* attributes.sizes[0]: number of indices wanted. */
 static const weft_operation operation_argsort = {
     .name = "order",
+    .gradient = WEFT_GRADIENT_ZERO("indices"),
     .rules = { "A[n]B->A[k]B" },
     .inputs = { { "a", WEFT_TYPES_ALL, false } },
     .outputs[0].type = WEFT_TYPE_INDEX,
     .kernel = WEFT_KERNEL_order,
 };
 
+/* The indices are output 1. */
+static bool gradient_of_sort(const weft_gradient *of)
+{
+    const weft_attributes *attributes = &of->call->attributes;
+    weft_tensor *gradient = weft_gradient_of_output(of, 0);
+    int64_t size = weft_layout_of(of->call->inputs[0])->shape[attributes->leading];
+    return gradient == NULL ||
+           weft_give_gradient(of, 0,
+                              weft_scatter_to(of->call->function, gradient, (int)attributes->leading, of->outputs[1],
+                                              size));
+}
+
 static const weft_operation operation_sort = {
     .name = "sort",
-    .gradient = "scatter",
+    .gradient = WEFT_GRADIENT_BY(gradient_of_sort, WEFT_READS_OUTPUT(1)),
     .rules = { "A[n]B->A[k]B,A[k]B" },
     .inputs = { { "a", WEFT_TYPES_ALL, false } },
     .outputs = { { .type = WEFT_TYPE_FIRST }, { .type = WEFT_TYPE_INDEX } },

@@ -1,7 +1,8 @@
 #include "ops/ops.h"
 
 const weft_operation *const *const weft_operation_families[] = {
-    weft_elementwise_operations,    weft_matmul_operations,
+    weft_elementwise_operations,    weft_unary_operations,
+    weft_matmul_operations,
     weft_convolution_operations,    weft_attention_operations,
     weft_attention_ring_operations, weft_attention_backward_operations,
     weft_reduction_operations,      weft_extremum_operations,       weft_shape_operations,

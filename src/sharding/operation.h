@@ -50,6 +50,22 @@ typedef struct weft_operation_halo {
     int dim; /* of the input; negative: from the end */
 } weft_operation_halo;
 
+/* The gradients of a call's inputs, by calls: src/ops/gradient.h. False with the error kept. */
+struct weft_gradient;
+typedef bool (*weft_gradient_function)(const struct weft_gradient *of);
+
+/* weft_gradient_entry.reads: values of an input of the call, as they were before it, and of an output. */
+#define WEFT_READS_INPUT(input) (1u << (input))
+#define WEFT_READS_OUTPUT(output) (1u << (WEFT_MAX_INPUTS + (output)))
+
+/* How the gradients of a call's inputs follow from those of its outputs. One of the first three is set. */
+typedef struct weft_gradient_entry {
+    weft_gradient_function function;
+    const char *zero;    /* why it has none: nothing depends on it by more than a step ("indices") */
+    const char *missing; /* why it is not known here: a call is refused where one is asked for */
+    unsigned reads[WEFT_MAX_INPUTS]; /* [i]: the values that the gradient of input i is computed from */
+} weft_gradient_entry;
+
 struct weft_operation {
     const char *name;                  /* for traces */
     const char *rules[WEFT_MAX_RULES]; /* attributes.rule says which; or none, and one of the next two */
@@ -58,10 +74,7 @@ struct weft_operation {
     weft_choose_function choose;
     bool numbers_are_shape;      /* attributes.numbers is the output's shape */
     weft_window_function window; /* of rules with "~" */
-    /* The operations that the gradients of its inputs are made of, "itself" being that of its output; for
-     * docs/operations.md. NULL: it has none (truth values, indices, random numbers), or the functions that
-     * use it have. */
-    const char *gradient;
+    weft_gradient_entry gradient;
     weft_operation_input inputs[WEFT_MAX_INPUTS];
     /* As many as the rule has. `overwrites`, `places` and `views` are of operations with one output. */
     weft_operation_output outputs[WEFT_MAX_OUTPUTS];

@@ -117,6 +117,26 @@ weft_status weft_scope_close(void)
     return act("weft_scope_close", &action);
 }
 
+bool weft_scope_close_keeping(int num_tensors, weft_tensor *const tensors[],
+                              bool (*has_reference)(const void *context, int number), const void *context)
+{
+    for (int i = 0; i < num_tensors; i++) {
+        if (tensors[i] != NULL) {
+            weft_tensor_get(tensors[i])->references++;
+        }
+    }
+    bool done = close_scope(NULL, NULL) == WEFT_OK;
+    for (int i = 0; i < num_tensors; i++) {
+        weft_tensor_impl *tensor = tensors[i] == NULL ? NULL : weft_tensor_get(tensors[i]);
+        if (tensor != NULL) {
+            bool has = has_reference != NULL && has_reference(context, i);
+            done = (has || weft_tensor_share(tensor) != NULL) && done;
+            weft_tensor_unreference(tensor);
+        }
+    }
+    return done;
+}
+
 bool weft_composite_open(const char *function)
 {
     if (weft_require_init(function) != WEFT_OK || !weft_pending_admit(weft_runtime.pending, function)) {

@@ -72,6 +72,10 @@ weft_tensor_impl *weft_tensor_view(const char *function, weft_tensor_impl *sourc
                                    const weft_layout *layout);
 /* One more reference for the innermost scope. Returns it. */
 weft_tensor_impl *weft_tensor_share(weft_tensor_impl *tensor);
+/* weft_scope_close(), unrecorded, which hands each of tensors[] that is not NULL to the enclosing scope, but those for which
+ * has_reference(context, number) is true (NULL: none). False with the error kept: no memory. */
+bool weft_scope_close_keeping(int num_tensors, weft_tensor *const tensors[],
+                              bool (*has_reference)(const void *context, int number), const void *context);
 /* To be called before tasks write to an existing tensor: gives it memory of its own if it shares, so that
  * the write does not show in other tensors. `keep`: with its values (a copy task per panel); else they are
  * undefined. False with the error kept: no memory. */

@@ -1,0 +1,70 @@
+/* Gradients of calls. An operation has a function that makes the gradients of its inputs from those of its outputs by
+ * further calls (weft_operation.gradient), so that they run as tasks, in any layout, and have gradients themselves. */
+#ifndef WEFT_SRC_OPS_GRADIENT_H
+#define WEFT_SRC_OPS_GRADIENT_H
+
+#include <weft/ops.h>
+
+#include "dispatch/dispatch.h"
+
+/* The gradients of one call that are asked for. Inputs are numbered as by weft_call_tensor(). */
+typedef struct weft_gradient {
+    /* The call. Inputs are as they were before it; those whose values no gradient that is wanted reads
+     * (weft_gradient_entry.reads) may be tensors without data. */
+    const weft_call *call;
+    weft_tensor *const *outputs;          /* likewise; NULL: not asked for in the call */
+    weft_tensor *const *output_gradients; /* NULL: zero. Of the shape and type of the output, in any layout */
+    const bool *wanted;                   /* for each input */
+    weft_tensor **gradients;              /* for each input; NULL: zero, or not wanted */
+} weft_gradient;
+
+/* Writes the gradients of the inputs that are wanted: of the shape and type of the input, in any layout; NULL for zero.
+ * They are new tensors of the innermost scope. WEFT_ERR_UNSUPPORTED where the operation's gradient is not known. */
+weft_status weft_call_gradients(const weft_gradient *of);
+
+/* Why the outputs of a call depend on no input: there is no gradient. NULL: they do depend on some. */
+const char *weft_call_no_gradient(const weft_call *call);
+/* The values that the gradients of the inputs that are wanted are computed from: WEFT_READS_INPUT(), _OUTPUT(). Inputs
+ * behind the first WEFT_MAX_INPUTS are never read. */
+unsigned weft_call_gradient_reads(const weft_call *call, const bool wanted[]);
+
+/* ---- for the functions of operations -------------------------------------------------------------------- */
+
+static inline bool weft_gradient_wanted(const weft_gradient *of, int input)
+{
+    return of->wanted[input];
+}
+
+/* The gradient of an output: NULL for zero. */
+static inline weft_tensor *weft_gradient_of_output(const weft_gradient *of, int output)
+{
+    return of->output_gradients[output];
+}
+
+/* An input's gradient: broadcast dimensions are summed, and the type becomes the input's. NULL: an error is kept. */
+bool weft_give_gradient(const weft_gradient *of, int input, weft_tensor *gradient);
+
+/* The gradient of the output is that of every input, up to broadcasting. */
+bool weft_gradient_same(const weft_gradient *of);
+
+#define WEFT_GRADIENT_SAME                                                                                           \
+    {                                                                                                        \
+        .function = weft_gradient_same                                                                       \
+    }
+#define WEFT_GRADIENT_ZERO(why)                                                                              \
+    {                                                                                                        \
+        .zero = (why)                                                                                        \
+    }
+#define WEFT_GRADIENT_MISSING(why)                                                                           \
+    {                                                                                                        \
+        .missing = (why)                                                                                     \
+    }
+/* Of an operation that other functions call and no program can. */
+#define WEFT_GRADIENT_OF_WHOLE(whole) WEFT_GRADIENT_MISSING("a part of " whole)
+/* A function of one value, from its input or its output. */
+#define WEFT_GRADIENT_BY(function_, reads_)                                                                  \
+    {                                                                                                        \
+        .function = (function_), .reads = { reads_ }                                                         \
+    }
+
+#endif
