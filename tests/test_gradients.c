@@ -415,6 +415,7 @@ static void test_two_ranks(void **state)
     for (int layout = 0; layout < NUM_INPUT_LAYOUTS; layout++) {
         check_rows(2, (input_layout)layout);
     }
+    check_rows(3, FIRST_SHARDED);
     print_message("# %d gradients of calls compared\n", checked);
 }
 

@@ -43,46 +43,17 @@ static int check_operation(const weft_operation *operation)
     return rules;
 }
 
-static bool is_operation(const char *name)
-{
-    for (const weft_operation *const *const *family = weft_operation_families; *family != NULL; family++) {
-        for (const weft_operation *const *operation = *family; *operation != NULL; operation++) {
-            if (strcmp((*operation)->name, name) == 0) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-/* What gradients are made of: names of operations. */
-static int check_gradient(const weft_operation *operation)
-{
-    if (operation->gradient == NULL) {
-        return 0;
-    }
-    char names[200];
-    int count = 0;
-    assert_true(snprintf(names, sizeof(names), "%s", operation->gradient) < (int)sizeof(names));
-    for (char *name = strtok(names, ", "); name != NULL; name = strtok(NULL, ", "), count++) {
-        assert_true(strcmp(name, "itself") == 0 || is_operation(name));
-    }
-    assert_true(count > 0);
-    return 1;
-}
-
 static void test_all_operations(void **state)
 {
     (void)state;
-    int rules = 0, gradients = 0;
+    int rules = 0;
     for (const weft_operation *const *const *family = weft_operation_families; *family != NULL; family++) {
         for (const weft_operation *const *operation = *family; *operation != NULL; operation++) {
             rules += check_operation(*operation);
-            gradients += check_gradient(*operation);
         }
     }
-    print_message("# %d rules, %d operations with a gradient\n", rules, gradients);
-    assert_true(rules > 20 && gradients > 20);
+    print_message("# %d rules\n", rules);
+    assert_true(rules > 20);
 }
 
 /* The page is generated: tools/weft_operations.c. Its path and the program's are arguments. */

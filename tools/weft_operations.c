@@ -98,6 +98,32 @@ static void print_outputs(const weft_operation *operation, int num_outputs)
     }
 }
 
+/* Which values the gradients of the inputs are computed from: "a, b", "output 0", "-" for none. */
+static void print_gradient(const weft_operation *operation)
+{
+    const weft_gradient_entry *entry = &operation->gradient;
+    if (entry->function == NULL) {
+        printf("%s%s", entry->zero != NULL ? "none: " : "", entry->zero != NULL ? entry->zero : entry->missing);
+        return;
+    }
+    unsigned reads = 0;
+    for (int i = 0; i < WEFT_MAX_INPUTS; i++) {
+        reads |= entry->reads[i];
+    }
+    const char *between = "";
+    for (int i = 0; i < WEFT_MAX_INPUTS + WEFT_MAX_OUTPUTS; i++) {
+        if (reads >> i & 1) {
+            bool output = i >= WEFT_MAX_INPUTS;
+            printf("%s%s", between, output ? "output" : operation->inputs[i].name);
+            if (output && operation->num_outputs > 1) {
+                printf(" %d", i - WEFT_MAX_INPUTS);
+            }
+            between = ", ";
+        }
+    }
+    printf("%s", reads == 0 ? "-" : "");
+}
+
 /* The Partial placements that pass through. */
 static void print_linear(const weft_operation *operation)
 {
@@ -149,14 +175,14 @@ static void print_operation(const weft_operation *operation)
     print_outputs(operation, num_outputs);
     printf(" | ");
     print_linear(operation);
-    printf(" | %s | %s | %s%s |\n", contracts == WEFT_SUM ? "" : weft_reduce_op_name(contracts),
-           operation->gradient == NULL ? "" : operation->gradient, tasks_text(operation),
-           calls_text(operation));
+    printf(" | %s | ", contracts == WEFT_SUM ? "" : weft_reduce_op_name(contracts));
+    print_gradient(operation);
+    printf(" | %s%s |\n", tasks_text(operation), calls_text(operation));
 }
 
 int main(void)
 {
-    printf("| operation | rule | types of input 0 | output | Partial that passes | contracted by | gradient "
+    printf("| operation | rule | types of input 0 | output | Partial that passes | contracted by | gradient from "
            "| tasks |\n"
            "| --- | --- | --- | --- | --- | --- | --- | --- |\n");
     for (const weft_operation *const *const *family = weft_operation_families; *family != NULL; family++) {

@@ -38,6 +38,7 @@ static bool lower_backward_step(const weft_lowering *lowering)
 
 static const weft_operation operation_state = {
     .name = "attention_state",
+    .gradient = WEFT_GRADIENT_OF_WHOLE("attention"),
     .write_rule = write_state_rule,
     .rule_like = "...s[e],...[te]->...s[w]",
     .inputs = { WEFT_ATTENTION_FLOATING("q"), WEFT_ATTENTION_FLOATING("k"), WEFT_ATTENTION_MASK },
@@ -47,6 +48,7 @@ static const weft_operation operation_state = {
 
 static const weft_operation operation_statistics = {
     .name = "attention_statistics",
+    .gradient = WEFT_GRADIENT_OF_WHOLE("attention"),
     .rules = { "A[w],A[f],A[f]->A[x]" },
     .inputs = { WEFT_ATTENTION_WIDE("state"), WEFT_ATTENTION_ANY_FLOATING("gradient"),
                 WEFT_ATTENTION_ANY_FLOATING("output") },

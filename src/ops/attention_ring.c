@@ -66,6 +66,7 @@ static bool lower_state_step(const weft_lowering *lowering)
 /* without v the mask has its place */
 static const weft_operation operation_state_step = {
     .name = "attention_state",
+    .gradient = WEFT_GRADIENT_OF_WHOLE("attention"),
     .choose = weft_attention_choose,
     .inputs = { WEFT_ATTENTION_WIDE("state"), WEFT_ATTENTION_ANY_FLOATING("q"),
                 WEFT_ATTENTION_ANY_FLOATING("k"), WEFT_ATTENTION_MASK, WEFT_ATTENTION_MASK },
@@ -76,6 +77,7 @@ static const weft_operation operation_state_step = {
 
 static const weft_operation operation_finish = {
     .name = "attention_finish",
+    .gradient = WEFT_GRADIENT_OF_WHOLE("attention"),
     .rules = { "A[w]->A[f]" },
     .inputs = { WEFT_ATTENTION_WIDE("state") },
     .outputs[0].type = WEFT_TYPE_GIVEN,

@@ -7,6 +7,7 @@
 
 static const weft_operation operation_close = {
     .name = "close",
+    .gradient = WEFT_GRADIENT_ZERO("truth values"),
     .rules = { "A,A->A" },
     .inputs = { { "a", WEFT_TYPES_ALL, false }, { "b", WEFT_TYPES_ALL, true } },
     .outputs[0].type = WEFT_TYPE_BOOL,

@@ -142,7 +142,8 @@ static bool gradient_of_extreme(const weft_gradient *of)
     if (gradient == NULL || indices == NULL) {
         return false;
     }
-    weft_tensor *whole = weft_scatter_to(function, gradient, dim, indices, one ? a->shape[dim] : weft_layout_count(a));
+    weft_tensor *whole = weft_scatter_to(function, gradient, dim, indices, 
+                                         one ? a->shape[dim] : (int64_t)weft_count_along(a, -1));
     return whole != NULL && weft_give_gradient(of, 0, one ? whole : weft_reshape(whole, a->ndim, a->shape));
 }
 

@@ -125,6 +125,7 @@ static const weft_operation operation_norm_bias = {
 #define BACKWARD(name_, rule, like, type_, adds)                                                             \
     static const weft_operation operation_##name_ = {                                                        \
         .name = #name_,                                                                                      \
+        .gradient = WEFT_GRADIENT_OF_WHOLE("norm_gradients"),                                                \
         .write_rule = rule,                                                                                  \
         .rule_like = like,                                                                                   \
         .outputs[0].linear = LINEAR_IN_GRADIENT,                                                             \
@@ -378,6 +379,7 @@ static bool expand_gradients(const weft_call *call, weft_tensor *outputs[])
 
 static const weft_operation operation_norm_gradients = {
     .name = "norm_gradients",
+    .gradient = WEFT_GRADIENT_MISSING("second derivatives of norms"),
     .inputs = { { "a", WEFT_TYPES_FLOAT, false },
                 { "gradient", WEFT_TYPES_FLOAT, true },
                 { "gain", WEFT_TYPES_FLOAT, false } },

@@ -12,6 +12,7 @@
 
 static const weft_operation operation_sgd = {
     .name = "sgd",
+    .gradient = WEFT_GRADIENT_MISSING("a step of an optimiser"),
     .rules = { "A,A->A" },
     .inputs = { { "parameter", WEFT_TYPES_FLOAT, false }, { "gradient", WEFT_TYPES_FLOAT, false } },
     .outputs[0].in_place = true,
@@ -20,6 +21,7 @@ static const weft_operation operation_sgd = {
 
 static const weft_operation operation_sgd_momentum = {
     .name = "sgd_momentum",
+    .gradient = WEFT_GRADIENT_MISSING("a step of an optimiser"),
     .rules = { "A,A,A->A,A" },
     .num_outputs = 2,
     .inputs = { { "parameter", WEFT_TYPES_FLOAT, false },
@@ -31,6 +33,7 @@ static const weft_operation operation_sgd_momentum = {
 
 static const weft_operation operation_adam = {
     .name = "adam",
+    .gradient = WEFT_GRADIENT_MISSING("a step of an optimiser"),
     .rules = { "A,A,A,A->A,A,A" },
     .num_outputs = 3,
     .inputs = { { "parameter", WEFT_TYPES_FLOAT, false },
