@@ -15,6 +15,7 @@
 #include "ops/ops.h"
 #include "prng.h"
 #include "programs/worker.h"
+#include "support.h"
 
 typedef enum mutation { MISSING, TWICE, MOVED, BEYOND, LATER, NUM_MUTATIONS } mutation;
 
@@ -224,6 +225,51 @@ static void test_lists_of_programs(void **state)
     print_message("# %" PRIu64 " lists of %" PRIu64 " tasks\n", lists, tasks);
 }
 
+/* Elementwise operations that gradients alone call: on tensors of one random layout for each. */
+static void check_elementwise(const weft_operation *of, prng *random)
+{
+    weft_rule rule;
+    char why[200];
+    assert_int_equal(weft_rule_parse(of->rules[0], &rule, why, sizeof(why)), WEFT_OK);
+    weft_mesh *mesh = random_mesh(random, weft_world_size());
+    int64_t shape[WEFT_MAX_DIMS];
+    int ndim = random_shape(random, 3, 9, shape);
+    weft_call call = { .function = of->name, .operation = of, .num_inputs = rule.num_inputs };
+    weft_scope_open();
+    for (int i = 0; i < rule.num_inputs; i++) {
+        weft_placement placements[WEFT_MAX_DIMS];
+        random_placements(random, mesh, ndim, false, placements);
+        call.inputs[i] = weft_ones(WEFT_F64, ndim, shape, mesh, placements);
+    }
+    assert_non_null(weft_dispatch(&call));
+    weft_scope_close();
+    weft_wait();
+    weft_mesh_delete(mesh);
+}
+
+static void test_lists_of_gradients(void **state)
+{
+    (void)state;
+    enum { TIMES = 20 };
+    prng random = { 77 };
+    setenv("WEFT_TASK_CACHE", "check", 1);
+    start_with_panels(4, "2");
+    int count = 0;
+    for (size_t f = 0; weft_operation_families[f] != NULL; f++) {
+        for (size_t i = 0; weft_operation_families[f][i] != NULL; i++) {
+            const weft_operation *of = weft_operation_families[f][i];
+            if (record_of(of)->lists == 0 && weft_kernel_is_elementwise(of->kernel) && of->rules[0] != NULL) {
+                for (int turn = 0; turn < TIMES; turn++) {
+                    check_elementwise(of, &random);
+                }
+                count++;
+            }
+        }
+    }
+    assert_int_equal(weft_finalize(), WEFT_OK);
+    print_message("# %d operations\n", count);
+}
+
 static void test_every_operation_was_checked(void **state)
 {
     (void)state;
@@ -282,13 +328,14 @@ static void test_mutations_are_refused(void **state)
 int main(int count, char *arguments[])
 {
     processes = count > 1 ? atoi(arguments[1]) : 1;
-    struct CMUnitTest tests[] = {
+    const struct CMUnitTest all[] = {
         cmocka_unit_test(test_lists_of_programs),
-        cmocka_unit_test(test_every_operation_was_checked),
+        cmocka_unit_test(test_lists_of_gradients),
         cmocka_unit_test(test_mutations_are_refused),
+        cmocka_unit_test(test_every_operation_was_checked),
     };
-    if (processes > 1) { /* few programs do not call everything */
-        tests[1] = tests[2];
-    }
-    return _cmocka_run_group_tests("task_lists", tests, processes > 1 ? 2 : 3, NULL, NULL);
+    /* Few programs do not call everything. */
+    const struct CMUnitTest few[] = { all[0], all[2] };
+    return processes > 1 ? cmocka_run_group_tests_name("task_lists", few, NULL, NULL)
+                         : cmocka_run_group_tests_name("task_lists", all, NULL, NULL);
 }

@@ -58,6 +58,7 @@ static const weft_operation operation_statistics = {
 #define BACKWARD(name_, rule, like, kernel_)                                                                 \
     static const weft_operation operation_##name_ = {                                                        \
         .name = "attention_" #name_,                                                                         \
+        .gradient = WEFT_GRADIENT_OF_WHOLE("attention_backward"),                                            \
         .write_rule = rule,                                                                                  \
         .rule_like = like,                                                                                   \
         .inputs = { WEFT_ATTENTION_FLOATING("gradient"), WEFT_ATTENTION_FLOATING("q"),                       \
@@ -68,6 +69,7 @@ static const weft_operation operation_statistics = {
     };                                                                                                       \
     static const weft_operation operation_##name_##_step = {                                                 \
         .name = "attention_" #name_,                                                                         \
+        .gradient = WEFT_GRADIENT_OF_WHOLE("attention_backward"),                                            \
         .choose = weft_attention_choose,                                                                     \
         .inputs = { WEFT_ATTENTION_WIDE("target"), WEFT_ATTENTION_ANY_FLOATING("gradient"),                  \
                     WEFT_ATTENTION_ANY_FLOATING("q"), WEFT_ATTENTION_ANY_FLOATING("k"),                      \

@@ -20,6 +20,7 @@ extern const weft_operation *const weft_extremum_operations[];
 extern const weft_operation *const weft_indexing_operations[];
 extern const weft_operation *const weft_loss_operations[];
 extern const weft_operation *const weft_matmul_operations[];
+extern const weft_operation *const weft_mse_operations[];
 extern const weft_operation *const weft_norm_operations[];
 extern const weft_operation *const weft_optimizer_operations[];
 extern const weft_operation *const weft_flip_roll_operations[];
@@ -81,6 +82,8 @@ weft_tensor *weft_with_checked_indices(const char *function, weft_tensor *result
 /* Sums of the source's elements, each at its index of a dimension of this size: zeros where there is none. 16-bit sums are
  * WEFT_F32. */
 weft_tensor *weft_scatter_to(const char *function, weft_tensor *source, int dim, weft_tensor *indices, int64_t size);
+/* False with the error kept: no reduction. */
+bool weft_check_loss_reduction(const char *function, weft_loss_reduction reduction);
 /* Elements along a dimension: weft_gather() with checked arguments. */
 weft_tensor *weft_look_up(const char *function, weft_tensor *a, int dim, weft_tensor *indices);
 

@@ -307,22 +307,22 @@ weft_tensor *weft_bernoulli_scalar(double p, weft_dtype dtype, int ndim, const i
 
 /* ---- dropout ------------------------------------------------------------------------------------------- */
 
-/* NAME(gradient, mask), scaled like the values. */
-static bool gradient_of_masked_scale(const weft_gradient *of);
+static bool gradient_of_dropout_backward(const weft_gradient *of);
 
 /* All addends of a Partial tensor drop the same elements. */
-#define MASKED_SCALE(variable, name_, argument)                                                              \
+#define MASKED_SCALE(variable, name_, argument, ...)                                                         \
     static const weft_operation variable = {                                                                 \
         .name = name_,                                                                                       \
-        .gradient = WEFT_GRADIENT_BY(gradient_of_masked_scale, WEFT_READS_INPUT(1)),                         \
+        .gradient = __VA_ARGS__,                                                                             \
         .rules = { "A,A->A" },                                                                               \
         .outputs[0].linear = { .kind = WEFT_LINEAR_EACH, .inputs = 1u << 0, .ops = WEFT_LINEAR_OPS },        \
         .inputs = { { argument, WEFT_TYPES_FLOAT, false }, { "mask", WEFT_TYPES_BOOL, false } },             \
         .kernel = WEFT_KERNEL_masked_scale,                                                                  \
     };
 
-MASKED_SCALE(operation_masked_scale, "masked_scale", "a")
-MASKED_SCALE(operation_dropout_backward, "dropout_backward", "gradient")
+MASKED_SCALE(operation_masked_scale, "masked_scale", "a", WEFT_GRADIENT_OF_WHOLE("dropout"))
+MASKED_SCALE(operation_dropout_backward, "dropout_backward", "gradient",
+             WEFT_GRADIENT_BY(gradient_of_dropout_backward, WEFT_READS_INPUT(1)))
 
 /* The factor of elements kept; the probability to keep one. */
 enum { FACTOR, KEPT = WEFT_RANDOM_OWN };
@@ -336,7 +336,7 @@ static weft_tensor *scale_kept(const weft_gradient *of, weft_tensor *mask)
                                        .scalars = { [FACTOR] = of->call->scalars[FACTOR] } });
 }
 
-static bool gradient_of_masked_scale(const weft_gradient *of)
+static bool gradient_of_dropout_backward(const weft_gradient *of)
 {
     return weft_give_gradient(of, 0, scale_kept(of, of->call->inputs[1]));
 }
