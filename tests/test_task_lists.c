@@ -244,7 +244,6 @@ static void check_elementwise(const weft_operation *of, prng *random)
     assert_non_null(weft_dispatch(&call));
     weft_scope_close();
     weft_wait();
-    weft_mesh_delete(mesh);
 }
 
 static void test_lists_of_gradients(void **state)

@@ -58,6 +58,13 @@ static bool is_changed_input(const void *context, int output)
     return weft_call_changes(o->call, output) && o->outputs[output] == weft_call_tensor(o->call, output);
 }
 
+/* Hands the outputs of a scope to the enclosing scope. */
+static bool close_and_keep(const weft_call *call, int num_outputs, weft_tensor *const outputs[])
+{
+    const composite_outputs context = { call, outputs };
+    return weft_scope_close_keeping(num_outputs, outputs, is_changed_input, &context);
+}
+
 bool weft_composite_body(const weft_call *call, weft_tensor *outputs[])
 {
     bool done = call->operation->expand(call, outputs);
@@ -82,8 +89,7 @@ static bool carry_body_out(const weft_call *call, weft_tensor *outputs[])
     if (steps != NULL) {
         steps->inherited = inherited;
     }
-    const composite_outputs context = { call, outputs };
-    return weft_scope_close_keeping(done ? num_outputs : 0, outputs, is_changed_input, &context) && done;
+    return close_and_keep(call, done ? num_outputs : 0, outputs) && done;
 }
 
 /* "tensors[3]", in `text`; or the operation's name of the input. */

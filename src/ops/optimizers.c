@@ -252,6 +252,7 @@ static bool expand_adam(const weft_call *call, weft_tensor *outputs[])
 #define ALL(name_)                                                                                           \
     static const weft_operation operation_##name_##_all = {                                                  \
         .name = #name_ "_all",                                                                               \
+        .gradient = WEFT_GRADIENT_MISSING("a step of an optimiser"),                                         \
         .expand = expand_##name_,                                                                            \
         .passes_scalars = true,                                                                              \
     };
@@ -497,7 +498,11 @@ static bool expand_clip(const weft_call *call, weft_tensor *outputs[])
     return done;
 }
 
-static const weft_operation operation_clip = { .name = "clip_grad_norm", .expand = expand_clip };
+static const weft_operation operation_clip = {
+    .name = "clip_grad_norm",
+    .gradient = WEFT_GRADIENT_MISSING("clips gradients"),
+    .expand = expand_clip,
+};
 
 weft_status weft_clip_grad_norm(int n, weft_tensor *const gradients[], double max_norm, double p,
                                 weft_tensor **total_norm)
