@@ -72,6 +72,10 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_region_end, );
     TRY(weft_region_counts, 0, NULL);
     TRY(weft_print_regions, stderr);
+    TRY(weft_explain_begin, );
+    TRY(weft_explain_end, );
+    TRY(weft_explain, stderr);
+    TRY(weft_explain_text, text, sizeof(text), NULL);
     TRY(weft_print_machine_text, text, sizeof(text), NULL);
     /* <weft/mesh.h> */
     TRY(weft_mesh_create, 2, ones, NULL);

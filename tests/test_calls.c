@@ -219,7 +219,7 @@ static bool only_asks(const char *function)
                                         "weft_tensor_bytes", "weft_tensor_set_name", "weft_tensor_describe",
                                         "weft_local_box", "weft_local_bytes", "weft_visualize", "weft_operation_re",
                                         "weft_random_state_current", "weft_random_state_get", "weft_random_states",
-                                        "weft_region_", "weft_print_regions",
+                                        "weft_region_", "weft_print_regions", "weft_explain",
                                         "weft_wait", "weft_finalize", "weft_init" };
     if (strcmp(function, "weft_implicit_replication") == 0) {
         return true; /* the setting alone */

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "sharding/halos.h"
 #include "sharding/sharding.h"
 
 static const char *program;
@@ -69,12 +70,12 @@ typedef struct known_rule {
 
 /* Factors have the sizes of one case. */
 static const known_rule rules[] = {
-    { "mk,kn->mn", { 2, 2 }, { { 0, 1 }, { 1, 2 } }, 2 },
-    { "ab->ba", { 2 }, { { 0, 1 } }, 1 },
-    { "ab,ab->ab", { 2, 2 }, { { 0, 1 }, { 0, 1 } }, 2 },
-    { "a[b]c->ac", { 3 }, { { 0, 1, 2 } }, 1 },
-    { "Ab,b->Ab", { 3, 1 }, { { 0, 1, 2 }, { 2 } }, 2 },
+    { "mk,kn->mn", { 2, 2 }, { { 0, 1 }, { 1, 2 } }, 2 }, { "ab->ba", { 2 }, { { 0, 1 } }, 1 },
+    { "ab,ab->ab", { 2, 2 }, { { 0, 1 }, { 0, 1 } }, 2 }, { "a[b]c->ac", { 3 }, { { 0, 1, 2 } }, 1 },
+    { "Ab,b->Ab", { 3, 1 }, { { 0, 1, 2 }, { 2 } }, 2 },  { "b~a,a->ba", { 2, 1 }, { { 1, 0 }, { 0 } }, 2 },
 };
+
+static const weft_operation_halo halo_of_b = { { 0, 'b', 2, 1, 0, 0 }, 0 };
 
 typedef struct problem {
     const known_rule *rule;
@@ -100,6 +101,12 @@ static void draw_problem(prng *random, const fixture *f, problem *p)
     p->call = (weft_call_layouts){ &p->operation, p->rule->num_inputs, { NULL }, &p->attributes };
     int used = snprintf(p->arguments, sizeof(p->arguments), "--mesh %lldx%lld --op '%s' --linear %s --json",
                         (long long)mesh_shape[0], (long long)mesh_shape[1], p->rule->text, linear[kind]);
+    if (strchr(p->rule->text, '~') != NULL) {
+        p->operation.num_halos = 1;
+        p->operation.halos = &halo_of_b;
+        p->operation.window = weft_window_of_halo;
+        used += snprintf(p->arguments + used, sizeof(p->arguments) - (size_t)used, " --halo b:2,1");
+    }
     for (int i = 0; i < p->rule->num_inputs; i++) {
         int64_t shape[3];
         char shape_text[100], placements_text[60];
@@ -226,6 +233,24 @@ static void the_page(void **state)
     assert_says(run_tool("--help", false, 0), "--op mk,kn->mn");
 }
 
+/* 64 rows of 40 bytes on 4 ranks: each of 3 borders is read across from both sides, 2 and 1 rows. */
+static void halos(void **state)
+{
+    (void)state;
+    const char *text = run_tool("--mesh 4 --op 'h~w->hw' --input 64x10:S0 --halo h:2,1", false, 0);
+    assert_says(text, "input 0  f32[64, 10] [S0] on 4\n    as it is\n"
+                      "    read across ranks: halo; 360 bytes in all, at most 120 into a rank; at most 2 "
+                      "messages into a rank");
+    assert_says(text, "output  f32[64, 10] [S0] on 4\n");
+    text = run_tool("--mesh 4 --op 'h~w->hw' --input 64x10:S0 --halo h:0,1,2 --sizes 32", false, 0);
+    assert_says(text, "output  f32[32, 10] [S0] on 4\n");
+    assert_null(strstr(text, "read across")); /* pairs of rows lie together */
+    text = run_tool("--mesh 4 --op 'h~w,h->hw' --input 64x10:S1 --input 64:R --halo 0h:1,1 --json", false, 0);
+    assert_null(strstr(text, "\"reads\""));
+    text = run_tool("--mesh 4 --op 'h~w->hw' --input 64x10:S0 --halo h:2,1 --json", false, 0);
+    assert_says(text, "\"reads\": {\"kind\": \"halo\", \"bytes_total\": 360, \"bytes_in_max\": 120,");
+}
+
 static void operations_by_name(void **state)
 {
     (void)state;
@@ -269,7 +294,15 @@ static void bad_input_is_named(void **state)
         { "--op neg --input 4:R,R --type f32", "--type: the type of the output of neg" },
         { "--op to_type --input 4:R,R", "--type: missing" },
         { "--op neg --input 4:R,R:bool", "--input: a is bool, expected " },
-        { "--op 'a~->a' --input 4:R,R", "--op: rule \"a~->a\" has access maps" },
+        { "--op 'a~->a' --input 4:R,R", "--halo: halos has 0 entries, and rule \"a~->a\" has 1" },
+        { "--op 'a~->a' --input 4:R,R --halo a", "--halo: \"a\": expected LETTER" },
+        { "--op 'a~->a' --input 4:R,R --halo a:", "--halo: \"\": expected a number" },
+        { "--op 'a~->a' --input 4:R,R --halo b:1", "--halo: halos[0] is of input 0 and letter 'b'" },
+        { "--op 'a~->a' --input 4:R,R --halo 3a:1", "--halo: halos[0] is of input 3" },
+        { "--op 'a~->a' --input 4:R,R --halo a:1,1,1,1,1", "--halo: \"a:1,1,1,1,1\"" },
+        { "--op 'a~->a' --input 4:R,R --halo a:1,1,1,-1", "--halo: halos[0].over is -1" },
+        { "--op add --input 4:R,R --input 4:R,R --halo a:1,1", "--halo: operation add says that itself" },
+        { "--halo a:1,1 --shape 4 --from R,R --to R,R", "--halo: not without --op" },
         { "--op 'a->b' --input 4:R,R", "--op: no size is given for b" },
         { "--op 'a->a' --input 4:R,R --sizes 3", "--op: 1 sizes are given" },
         { "--op 'AbC->AC' --input 4x4:R,R --leading 9", "--leading: \"9\"" },
@@ -296,6 +329,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(random_calls, fixture_new, fixture_free),
         cmocka_unit_test(the_page),
+        cmocka_unit_test(halos),
         cmocka_unit_test(operations_by_name),
         cmocka_unit_test(bad_input_is_named),
     };

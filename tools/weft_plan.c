@@ -33,11 +33,15 @@ static const char usage[] =
     "  -h, --help           this text\n"
     "\n"
     "  --op mk,kn->mn       a rule (docs/operations.md), or the name of an operation whose rule is static\n"
-    "  --input 64x32:S0,R   an input: shape, placements on --mesh, and its type, f32 if not given; once for each\n"
+    "  --input 64x32:S0,R   an input: shape, placements on --mesh, and its type, f32 if not given; once for "
+    "each\n"
     "  --rule N             which of the operation's rules; the first of as many inputs if not given\n"
     "  --sizes 4x3          sizes of the letters that no input has as a dimension of its own\n"
     "  --leading N          dimensions of the first run, of an operand that has two\n"
     "  --type f32           of the output, where the call says it; of a rule, if not that of input 0\n"
+    "  --halo h:1,1         of a rule with h~: how many indices before and after an index of h are read, "
+    "then\n"
+    "                       a stride and a dilation (h:1,1,2,1); of input 1: 1h:1,1; once for each \"~\"\n"
     "  --linear each        how a rule lets sums pass: none (if not given), jointly (a + b) or each (a b)\n"
     "  and --mesh, --local-ranks, --algorithm and --json as above.\n"
     "\n"
@@ -63,6 +67,14 @@ typedef struct request {
     weft_algorithm algorithm;
 } request;
 
+static void add_halo(plan_op_options *op, const char *text)
+{
+    if (op->num_halos == WEFT_MAX_HALOS) {
+        plan_refuse("--halo", "more than %d", WEFT_MAX_HALOS);
+    }
+    op->halos[op->num_halos++] = text;
+}
+
 static void add_input(plan_op_options *op, const char *text)
 {
     if (op->num_inputs == PLAN_MAX_INPUTS) {
@@ -75,10 +87,12 @@ static void add_input(plan_op_options *op, const char *text)
 static void check_options(const options *given)
 {
     const plan_op_options *op = &given->op;
-    const char *of_op[] = { "--rule", op->rule, "--sizes",  op->sizes,  "--leading", op->leading,
-                            "--type", op->type, "--linear", op->linear, "--input",   op->inputs[0] };
-    const char *of_plan[] = { "--shape", given->shape, "--from",    given->from,    "--to",   given->to,
-                              "--dtype", given->dtype, "--to-mesh", given->to_mesh, "--rank", given->rank };
+    const char *of_op[] = { "--rule",    op->rule,      "--sizes", op->sizes,   "--leading",
+                            op->leading, "--type",      op->type,  "--linear",  op->linear,
+                            "--input",   op->inputs[0], "--halo",  op->halos[0] };
+    const char *of_plan[] = { "--shape", given->shape, "--from",     given->from, "--to",
+                              given->to, "--dtype",    given->dtype, "--to-mesh", given->to_mesh,
+                              "--rank",  given->rank,  "--halo",     NULL };
     const char *const *others = op->op != NULL ? of_plan : of_op;
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(of_op); i += 2) {
         if (others[i + 1] != NULL) {
@@ -97,7 +111,7 @@ static void check_options(const options *given)
 
 static options read_options(int argc, char **argv)
 {
-    enum { FIRST = 256, JSON = 300, INPUT };
+    enum { FIRST = 256, JSON = 300, INPUT, HALO };
     options given = { .local_ranks = "1", .algorithm = "auto" };
     const struct {
         const char *name, **text;
@@ -109,11 +123,12 @@ static options read_options(int argc, char **argv)
                   { "rule", &given.op.rule },       { "sizes", &given.op.sizes },
                   { "leading", &given.op.leading }, { "type", &given.op.type },
                   { "linear", &given.op.linear } };
-    struct option known[WEFT_ARRAY_SIZE(texts) + 4] = { { "json", no_argument, NULL, JSON },
+    struct option known[WEFT_ARRAY_SIZE(texts) + 5] = { { "json", no_argument, NULL, JSON },
                                                         { "input", required_argument, NULL, INPUT },
+                                                        { "halo", required_argument, NULL, HALO },
                                                         { "help", no_argument, NULL, 'h' } };
     for (size_t i = 0; i < WEFT_ARRAY_SIZE(texts); i++) {
-        known[3 + i] = (struct option){ texts[i].name, required_argument, NULL, FIRST + (int)i };
+        known[4 + i] = (struct option){ texts[i].name, required_argument, NULL, FIRST + (int)i };
     }
     int option;
     while ((option = getopt_long(argc, argv, "h", known, NULL)) != -1) {
@@ -124,6 +139,8 @@ static options read_options(int argc, char **argv)
             given.json = true;
         } else if (option == INPUT) {
             add_input(&given.op, optarg);
+        } else if (option == HALO) {
+            add_halo(&given.op, optarg);
         } else if (option == '?') {
             exit(2); /* getopt_long() has printed a message */
         } else {

@@ -35,6 +35,8 @@ typedef struct plan_op_options {
     const char *op, *mesh, *local_ranks, *algorithm, *sizes, *leading, *rule, *type, *linear;
     const char *inputs[PLAN_MAX_INPUTS + 1];
     int num_inputs;
+    const char *halos[WEFT_MAX_HALOS];
+    int num_halos;
     bool json;
 } plan_op_options;
 

@@ -6,18 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sharding/explain.h"
+#include "sharding/halos.h"
+
 /* The library's operations with call-independent rules: output of weft_operation_table. */
 static const weft_operation named_operations[] = {
 #include "operation_table.inc"
     { .name = NULL },
 };
 
-/* Number of combinations before the rest is only counted. */
-enum { SHOWN_COMBINATIONS = 12 };
-
 typedef struct explanation {
     const plan_op_options *options;
     weft_operation operation;
+    weft_operation_halo halos[WEFT_MAX_HALOS];
     char names[PLAN_MAX_INPUTS][24]; /* names of a rule's inputs */
     weft_attributes attributes;
     weft_mesh_impl *mesh;
@@ -26,16 +27,9 @@ typedef struct explanation {
     weft_layout_table *table;
     weft_rule_table rules;
     weft_call_layouts call;
-    weft_sharding sharding;
-    weft_search_record record;
-    bool fits; /* no redistribution needed: combinations with one were not compared */
+    weft_sharding_world world;
+    weft_explanation found;
 } explanation;
-
-/* The redistribution of an input to the chosen layout. */
-typedef struct redistribution {
-    weft_plan plan;
-    weft_plan_statistics statistics;
-} redistribution;
 
 /* ---- the operation -------------------------------------------------------------------------------------- */
 
@@ -69,14 +63,89 @@ static weft_rule parse_rule(const char *text)
     if (weft_rule_parse(text, &rule, why, sizeof(why)) != WEFT_OK) {
         plan_refuse("--op", "%s", why);
     }
-    for (int i = 0; i < rule.num_inputs; i++) {
-        for (int t = 0; t < rule.inputs[i].num_terms; t++) {
-            if (rule.inputs[i].terms[t].access_map) {
-                plan_refuse("--op", "rule \"%s\" has access maps (\"~\"), which only a call can tell", text);
+    return rule;
+}
+
+/* An integer, and what follows it. */
+static int64_t read_integer(const char *text, const char **rest)
+{
+    char *end;
+    int64_t value = strtoll(text, &end, 10);
+    if (end == text) {
+        plan_refuse("--halo", "\"%s\": expected a number", text);
+    }
+    *rest = end;
+    return value;
+}
+
+/* The first input that reads a letter with "~"; 0 if none does. */
+static int input_with(const weft_rule *rule, char letter)
+{
+    for (int i = 0; i < rule->num_inputs; i++) {
+        for (int t = 0; t < rule->inputs[i].num_terms; t++) {
+            const weft_rule_term *term = &rule->inputs[i].terms[t];
+            if (term->access_map && rule->factors[term->factors[0]].name == letter) {
+                return i;
             }
         }
     }
-    return rule;
+    return 0;
+}
+
+/* "x:1,1", of input 1 "1x:1,1"; with a stride of 2 and a dilation of 3 "x:1,1,2,3" */
+static weft_halo read_halo(const char *text, const weft_rule *rule)
+{
+    const char *rest = text;
+    bool given = *text >= '0' && *text <= '9';
+    int64_t input = given ? read_integer(text, &rest) : 0, numbers[4] = { 0 };
+    char letter = *rest;
+    if (letter == '\0' || rest[1] != ':' || input > PLAN_MAX_INPUTS) {
+        plan_refuse("--halo", "\"%s\": expected LETTER:BEFORE,AFTER, as h:1,1", text);
+    }
+    rest++;
+    for (int i = 0; i < 4 && (i == 0 || *rest != '\0'); i++) {
+        if (*rest != (i == 0 ? ':' : ',')) {
+            break;
+        }
+        numbers[i] = read_integer(rest + 1, &rest);
+    }
+    if (*rest != '\0') {
+        plan_refuse("--halo", "\"%s\": expected at most four numbers with commas between them", text);
+    }
+    return (weft_halo){ .input = given ? (int)input : input_with(rule, letter),
+                        .letter = letter,
+                        .before = numbers[0],
+                        .after = numbers[1],
+                        .times = numbers[2],
+                        .over = numbers[3] };
+}
+
+static void read_halos(explanation *e, const weft_rule *rule)
+{
+    const plan_op_options *options = e->options;
+    weft_operation_description description = { .rule = options->op };
+    char why[300];
+    for (int h = 0; h < options->num_halos; h++) {
+        description.halos[h] = read_halo(options->halos[h], rule);
+    }
+    if (weft_halos_check(&description, rule, why, sizeof(why)) != WEFT_OK) {
+        plan_refuse("--halo", "%s", why);
+    }
+    weft_halos_copy(&description, e->halos);
+    e->operation.halos = e->halos;
+    e->operation.num_halos = options->num_halos;
+    e->operation.window = weft_window_of_halo;
+}
+
+static bool has_access_maps(const weft_rule *rule)
+{
+    bool has = false;
+    for (int i = 0; i < rule->num_inputs; i++) {
+        for (int t = 0; t < rule->inputs[i].num_terms; t++) {
+            has |= rule->inputs[i].terms[t].access_map;
+        }
+    }
+    return has;
 }
 
 /* An operation with inputs of any types. */
@@ -92,6 +161,7 @@ static void operation_of_rule(explanation *e)
     for (int o = 0; o < rule.num_outputs; o++) {
         e->operation.outputs[o].linear = read_linear(options->linear, rule.num_inputs);
     }
+    read_halos(e, &rule);
 }
 
 /* The first rule with the given number of inputs, unless --rule selects one. */
@@ -120,11 +190,16 @@ static void read_operation(explanation *e)
         operation_of_rule(e);
     } else if (options->linear != NULL) {
         plan_refuse("--linear", "operation %s says that itself", options->op);
+    } else if (options->num_halos > 0) {
+        plan_refuse("--halo", "operation %s says that itself", options->op);
     } else {
         e->operation = *operation_named(options->op);
     }
     e->attributes.rule = find_rule(e);
     weft_rule rule = parse_rule(e->operation.rules[e->attributes.rule]);
+    if (!by_rule && has_access_maps(&rule)) {
+        plan_refuse("--op", "rule \"%s\" has access maps (\"~\"), which only a call can tell", options->op);
+    }
     if (rule.num_inputs != options->num_inputs) {
         plan_refuse("--input", "%s takes %d, and %d %s given", options->op, rule.num_inputs, options->num_inputs,
                     options->num_inputs == 1 ? "is" : "are");
@@ -223,100 +298,18 @@ static void refuse_call(weft_status status, const char *why)
     }
 }
 
-static weft_sharding search(explanation *e, weft_search_record *record)
-{
-    weft_sharding_world world = { .table = e->table,
-                                  .topology = &e->topology,
-                                  .cost = &e->cost,
-                                  .rules = &e->rules,
-                                  .record = record };
-    weft_sharding sharding;
-    char why[400] = "";
-    refuse_call(weft_call_shard(&world, &e->call, &sharding, why, sizeof(why)), why);
-    if (record->failed) {
-        plan_out_of_memory();
-    }
-    return sharding;
-}
+typedef struct redistribution {
+    weft_plan plan;
+    weft_plan_statistics statistics;
+    weft_explained_reads reads;
+} redistribution;
 
-/* Order of preference: cost, number of redistributed inputs, work, order of search. */
-static int by_preference(const void *a, const void *b)
-{
-    const weft_considered *p = *(const weft_considered *const *)a, *q = *(const weft_considered *const *)b;
-    double differences[] = { p->us - q->us, p->changed - q->changed, p->work - q->work };
-    for (size_t i = 0; i < WEFT_ARRAY_SIZE(differences); i++) {
-        if (differences[i] != 0) {
-            return differences[i] < 0 ? -1 : 1;
-        }
-    }
-    return p < q ? -1 : p > q;
-}
-
-static bool is_chosen(const explanation *e, const weft_considered *c)
-{
-    bool chosen = true;
-    for (int i = 0; i < e->call.num_inputs; i++) {
-        chosen &= c->inputs[i] == e->sharding.inputs[i];
-    }
-    for (int o = 0; o < e->sharding.num_outputs; o++) {
-        for (int m = 0; m < e->mesh->ndim; m++) {
-            chosen &= weft_placement_equal(c->outputs[o][m], e->sharding.outputs[o]->placements[m]);
-        }
-    }
-    return chosen;
-}
-
-/* All combinations, the chosen one first. */
-static const weft_considered **rank_combinations(const explanation *e)
-{
-    size_t count = e->record.considered.count;
-    const weft_considered **ranked = malloc(count * sizeof(*ranked));
-    if (ranked == NULL) {
-        plan_out_of_memory();
-    }
-    for (size_t i = 0; i < count; i++) {
-        ranked[i] = (const weft_considered *)e->record.considered.items + i;
-    }
-    qsort(ranked, count, sizeof(*ranked), by_preference);
-    size_t chosen = 0;
-    while (chosen < count - 1 && !is_chosen(e, ranked[chosen])) {
-        chosen++;
-    }
-    const weft_considered *first = ranked[chosen];
-    memmove(ranked + 1, ranked, chosen * sizeof(*ranked));
-    ranked[0] = first;
-    return ranked;
-}
-
-static const char *reason(const explanation *e, const weft_considered *const *ranked, char *text, size_t size)
-{
-    if (e->record.considered.count == 1) {
-        snprintf(text, size, "no other combination is possible");
-        return text;
-    }
-    const weft_considered *best = ranked[0], *next = ranked[1];
-    if (next->us != best->us) {
-        snprintf(text, size, "least predicted cost: %.1f us, the next one %.1f us", best->us, next->us);
-    } else if (next->changed != best->changed) {
-        snprintf(text, size, "as cheap as the next one, and redistributes fewer inputs: %d, not %d", best->changed,
-                 next->changed);
-    } else if (next->work != best->work) {
-        snprintf(text, size, "as cheap as the next one, and gives the busiest rank less work: %g, not %g", best->work,
-                 next->work);
-    } else {
-        snprintf(text, size, "as good as the next one, and earlier in the order of preference");
-    }
-    return text;
-}
-
+/* The redistribution of an input to the chosen layout, and what ranks then read of each other. */
 static redistribution plan_input(const explanation *e, int input)
 {
     redistribution r;
-    char why[400] = "";
-    refuse_call(weft_plan_make(e->table, &e->topology, &e->cost, e->call.inputs[input], e->sharding.inputs[input],
-                               &r.plan, why, sizeof(why)),
-                why);
-    if (weft_plan_measure(&r.plan, &e->topology, &r.statistics) != WEFT_OK) {
+    if (weft_explanation_move(&e->found, input, &r.plan, &r.statistics) != WEFT_OK ||
+        weft_explanation_reads(&e->found, input, &r.reads) != WEFT_OK) {
         plan_out_of_memory();
     }
     return r;
@@ -324,81 +317,16 @@ static redistribution plan_input(const explanation *e, int input)
 
 /* ---- the page ------------------------------------------------------------------------------------------- */
 
-static const char *factors_text(const explanation *e, const weft_considered *c, char *buffer, size_t size)
-{
-    weft_text text = weft_text_in(buffer, size);
-    for (int m = 0; m < e->mesh->ndim; m++) {
-        char name[] = { c->factors[m] == '\0' ? '-' : c->factors[m], '\0' };
-        weft_text_add(&text, "%s%s", m == 0 ? "" : ",", c->factors[m] == '.' ? "..." : name);
-    }
-    return buffer;
-}
-
-static void print_combination(const explanation *e, const weft_considered *c, bool chosen)
-{
-    char text[200];
-    printf("%s %12.1f  %5d  %10g  %-8s", chosen ? "*" : " ", c->us, c->changed, c->work,
-           factors_text(e, c, text, sizeof(text)));
-    for (int i = 0; i < e->call.num_inputs; i++) {
-        printf(" %-12s", weft_placements_text(c->inputs[i]->placements, e->mesh->ndim, text, sizeof(text)));
-    }
-    printf(" ->");
-    for (int o = 0; o < e->sharding.num_outputs; o++) {
-        printf(" %-12s", weft_placements_text(c->outputs[o], e->mesh->ndim, text, sizeof(text)));
-    }
-    printf("\n");
-}
-
-static void print_combinations(const explanation *e, const weft_considered *const *ranked)
-{
-    size_t count = e->record.considered.count;
-    printf("\n%zu combination%s of strategies possible, %lld not%s\n", count, count == 1 ? "" : "s",
-           (long long)e->record.num_impossible,
-           e->fits ? "; the inputs fit as they are: no call compares those that move one" : "");
-    printf("  predicted us  moved        work  shards   inputs -> outputs\n");
-    for (size_t i = 0; i < count && i < SHOWN_COMBINATIONS; i++) {
-        print_combination(e, ranked[i], i == 0);
-    }
-    if (count > SHOWN_COMBINATIONS) {
-        printf("    ... and %zu more\n", count - SHOWN_COMBINATIONS);
-    }
-    char why[200];
-    printf("chosen (*): %s\n\n", reason(e, ranked, why, sizeof(why)));
-}
-
-static void print_input(const explanation *e, int input)
-{
-    char text[400];
-    printf("%s  %s\n", e->operation.inputs[input].name,
-           weft_layout_format(e->call.inputs[input], text, sizeof(text)));
-    if (e->call.inputs[input] == e->sharding.inputs[input]) {
-        printf("    as it is\n");
-        return;
-    }
-    redistribution r = plan_input(e, input);
-    printf("    to %s: %s, %d stage%s\n", weft_layout_format(e->sharding.inputs[input], text, sizeof(text)),
-           r.plan.algorithm, r.plan.num_stages, r.plan.num_stages == 1 ? "" : "s");
-    printf("    %lld bytes in all, at most %lld into a rank; at most %lld messages of a rank; %.1f us predicted\n",
-           (long long)r.statistics.bytes_total, (long long)r.statistics.bytes_in_max,
-           (long long)r.statistics.messages_max, r.plan.predicted_us);
-}
-
-static void print_page(const explanation *e, const weft_considered *const *ranked)
+static void print_page(const explanation *e)
 {
     char text[400];
     const char *rule = e->operation.rules[e->attributes.rule];
     printf("operation  %s", e->operation.name);
     printf(strcmp(rule, e->operation.name) == 0 ? "\n" : "  %s\n", rule);
-    printf("mesh       %s, %lld ranks\n", weft_mesh_format(e->mesh, text, sizeof(text)),
+    printf("mesh       %s, %lld ranks\n\n", weft_mesh_format(e->mesh, text, sizeof(text)),
            (long long)e->mesh->num_ranks);
-    print_combinations(e, ranked);
-    for (int i = 0; i < e->call.num_inputs; i++) {
-        print_input(e, i);
-    }
-    for (int o = 0; o < e->sharding.num_outputs; o++) {
-        char name[16];
-        snprintf(name, sizeof(name), e->sharding.num_outputs == 1 ? "output" : "output %d", o);
-        printf("%s  %s\n", name, weft_layout_format(e->sharding.outputs[o], text, sizeof(text)));
+    if (weft_explanation_print(&e->found, "", stdout) != WEFT_OK) {
+        plan_out_of_memory();
     }
 }
 
@@ -425,14 +353,16 @@ static void print_json_layout(const char *name, const weft_layout *layout)
 static void print_json_combination(const explanation *e, const weft_considered *c, bool chosen)
 {
     char shards[64];
-    printf("    {\"chosen\": %s, \"predicted_us\": %.6f, \"inputs_moved\": %d, \"work\": %.17g, \"shards\": \"%s\", "
+    printf("    {\"chosen\": %s, \"predicted_us\": %.6f, \"inputs_moved\": %d, \"work\": %.17g, \"shards\": "
+           "\"%s\", "
            "\"inputs\": [",
-           chosen ? "true" : "false", c->us, c->changed, c->work, factors_text(e, c, shards, sizeof(shards)));
+           chosen ? "true" : "false", c->us, c->changed, c->work,
+           weft_explanation_factors(&e->found, c, shards, sizeof(shards)));
     for (int i = 0; i < e->call.num_inputs; i++) {
         print_json_placements(i == 0 ? "" : ", ", c->inputs[i]->placements, e->mesh->ndim);
     }
     printf("], \"outputs\": [");
-    for (int o = 0; o < e->sharding.num_outputs; o++) {
+    for (int o = 0; o < e->found.sharding.num_outputs; o++) {
         print_json_placements(o == 0 ? "" : ", ", c->outputs[o], e->mesh->ndim);
     }
     printf("]}");
@@ -444,23 +374,31 @@ static void print_json_input(const explanation *e, int input)
     printf("    {\"name\": \"%s\", ", e->operation.inputs[input].name);
     print_json_layout("given", e->call.inputs[input]);
     printf(", ");
-    print_json_layout("chosen", e->sharding.inputs[input]);
+    print_json_layout("chosen", e->found.sharding.inputs[input]);
+    if (r.reads.any) {
+        printf(", \"reads\": {\"kind\": \"%s\", \"bytes_total\": %lld, \"bytes_in_max\": %lld, "
+               "\"predicted_us\": %.3f}",
+               weft_stage_kind_name(r.reads.kind), (long long)r.reads.bytes_total,
+               (long long)r.reads.bytes_in_max, r.reads.predicted_us);
+    }
     printf(", \"algorithm\": \"%s\", \"stages\": %d, \"bytes_total\": %lld, \"bytes_in_max\": %lld, "
            "\"messages_max\": %lld, \"predicted_us\": %.3f}",
-           r.plan.algorithm, r.plan.num_stages, (long long)r.statistics.bytes_total,
-           (long long)r.statistics.bytes_in_max, (long long)r.statistics.messages_max, r.plan.predicted_us);
+           r.plan.num_stages == 0 ? "identity" : r.plan.algorithm, r.plan.num_stages,
+           (long long)r.statistics.bytes_total, (long long)r.statistics.bytes_in_max,
+           (long long)r.statistics.messages_max, r.plan.predicted_us);
 }
 
-static void print_json(const explanation *e, const weft_considered *const *ranked)
+static void print_json(const explanation *e)
 {
+    const weft_considered **ranked = e->found.ranked;
     char why[200];
-    size_t count = e->record.considered.count;
+    size_t count = e->found.record.considered.count;
     printf("{\n  \"operation\": \"%s\",\n  \"rule\": \"%s\",\n  \"ranks\": %lld,\n", e->operation.name,
            e->operation.rules[e->attributes.rule], (long long)e->mesh->num_ranks);
     printf("  \"possible\": %zu,\n  \"impossible\": %lld,\n  \"inputs_fit\": %s,\n", count,
-           (long long)e->record.num_impossible, e->fits ? "true" : "false");
+           (long long)e->found.record.num_impossible, e->found.fits ? "true" : "false");
     printf("  \"predicted_us\": %.6f,\n  \"why\": \"%s\",\n  \"strategies\": [\n", ranked[0]->us,
-           reason(e, ranked, why, sizeof(why)));
+           weft_explanation_reason(&e->found, why, sizeof(why)));
     for (size_t i = 0; i < count; i++) {
         print_json_combination(e, ranked[i], i == 0);
         printf(i + 1 < count ? ",\n" : "\n");
@@ -471,10 +409,10 @@ static void print_json(const explanation *e, const weft_considered *const *ranke
         printf(i + 1 < e->call.num_inputs ? ",\n" : "\n");
     }
     printf("  ],\n  \"outputs\": [\n");
-    for (int o = 0; o < e->sharding.num_outputs; o++) {
+    for (int o = 0; o < e->found.sharding.num_outputs; o++) {
         printf("    {");
-        print_json_layout("chosen", e->sharding.outputs[o]);
-        printf(o + 1 < e->sharding.num_outputs ? "},\n" : "}\n");
+        print_json_layout("chosen", e->found.sharding.outputs[o]);
+        printf(o + 1 < e->found.sharding.num_outputs ? "},\n" : "}\n");
     }
     printf("  ]\n}\n");
 }
@@ -485,21 +423,16 @@ int plan_explain(const plan_op_options *options)
     understand(&e);
     char why[400] = "";
     refuse_call(weft_call_check_inputs(&e.call, why, sizeof(why)), why);
-    weft_search_record compared = { .complete = false };
-    e.sharding = search(&e, &compared);
-    e.record.complete = true;
-    search(&e, &e.record);
-    e.fits = compared.considered.count + (size_t)compared.num_impossible <
-             e.record.considered.count + (size_t)e.record.num_impossible;
-    const weft_considered **ranked = rank_combinations(&e);
+    e.world = (weft_sharding_world){
+        .table = e.table, .topology = &e.topology, .cost = &e.cost, .rules = &e.rules
+    };
+    refuse_call(weft_explanation_make(&e.world, &e.call, &e.found, why, sizeof(why)), why);
     if (options->json) {
-        print_json(&e, ranked);
+        print_json(&e);
     } else {
-        print_page(&e, ranked);
+        print_page(&e);
     }
-    free(ranked);
-    weft_vec_free(&compared.considered);
-    weft_vec_free(&e.record.considered);
+    weft_explanation_free(&e.found);
     weft_rule_table_free(&e.rules);
     weft_layout_table_delete(e.table);
     weft_mesh_delete(e.mesh);

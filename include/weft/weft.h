@@ -5,6 +5,7 @@
 #define WEFT_WEFT_H
 
 #include <weft/base.h>
+#include <weft/explain.h>
 #include <weft/local_map.h>
 #include <weft/mesh.h>
 #include <weft/ops.h>

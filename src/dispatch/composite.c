@@ -151,7 +151,7 @@ static bool run_without_data(const weft_call *call, weft_tensor_impl *const inpu
     bool done = make_without_data(call->function, inputs, num_inputs, handles);
     if (done) {
         memcpy(own.inputs, handles, (size_t)call->num_inputs * sizeof(handles[0]));
-        weft_steps steps = { .add = accept_step };
+        weft_steps steps = { .add = accept_step, .explains = true };
         weft_runtime.steps = &steps;
         done = weft_composite_accepts(call, inputs) && carry_body_out(&own, outputs);
         weft_runtime.steps = NULL;

@@ -79,40 +79,19 @@ static bool move_inputs(operands *o)
     return true;
 }
 
-/* What ranks need of an input where a dimension is sharded that is seen through windows; none: its `cut` is NULL.
- * False with the error kept. */
-static bool find_access(const weft_call *call, const weft_sharding *sharding, int input, weft_access_map *access_map)
-{
-    const weft_layout *layout = sharding->inputs[input];
-    weft_window of[WEFT_MAX_DIMS] = { { 0 } };
-    weft_call_layouts layouts = { call->operation, call->num_inputs, { NULL }, &call->attributes };
-    memcpy(layouts.inputs, sharding->inputs, sizeof(layouts.inputs));
-    for (int d = 0; d < layout->ndim; d++) {
-        if (sharding->window_rows[input][d] >= 0) {
-            of[d] = call->operation->window(&layouts, input, d);
-        }
-    }
-    if (!weft_access_map_make(weft_runtime.layouts, layout, sharding->window_rows[input], of, access_map)) {
-        weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for a layout");
-        return false;
-    }
-    return true;
-}
-
 /* Ranks get what they need of their neighbours'. `access_map`: of this input, as long as the call lasts. */
 static bool make_access(operands *o, int input, weft_access_map *access_map)
 {
     const weft_call *call = o->call;
     const weft_sharding *sharding = o->sharding;
-    if (!find_access(call, sharding, input, access_map)) {
+    if (!weft_find_access(call, sharding, input, access_map)) {
         return false;
     }
     if (access_map->cut == NULL) {
         return true;
     }
     o->access_map[input] = access_map;
-    access_map->placed = call->operation->places && access_map->cut == sharding->outputs[0] &&
-                         weft_access_map_consecutive(access_map);
+    access_map->placed = weft_is_placed(call, sharding, access_map);
     if (access_map->placed) {
         return true;
     }
@@ -150,42 +129,11 @@ static weft_lowering begin_lowering(const operands *o, weft_task_list *tasks)
     return lowering;
 }
 
-/* The output shards of a hosted rank; false: all are empty. */
-static bool find_output_shards(weft_lowering *lowering, int rank)
-{
-    bool any = false;
-    for (int i = 0; i < lowering->num_outputs; i++) {
-        lowering->output_shards[i] = weft_layout_shard(lowering->outputs[i], rank);
-        any |= lowering->output_shards[i].count > 0;
-    }
-    return any;
-}
-
-/* Appends the tasks of all hosted shards. False with the error kept. */
 static bool lower_shards(const operands *o, weft_task_list *tasks)
 {
     weft_lowering lowering = begin_lowering(o, tasks);
-    const weft_operation *operation = o->call->operation;
-    weft_lower_function lower = operation->lower != NULL                        ? operation->lower
-                                : weft_kernel_is_elementwise(operation->kernel) ? weft_lower_elementwise
-                                                                                : weft_lower_kernel;
-    bool done = true;
-    for (int i = 0; i < weft_runtime.local_ranks && done; i++) {
-        int rank = weft_runtime.first_rank + i;
-        lowering.shard = i;
-        if (!find_output_shards(&lowering, rank)) {
-            continue;
-        }
-        for (int k = 0; k < lowering.num_inputs; k++) {
-            lowering.input_shards[k] = weft_layout_shard(lowering.inputs[k], rank);
-        }
-        done = lower(&lowering);
-    }
-    done = weft_task_list_finish(tasks) && done;
-    if (tasks->failed) {
-        weft_fail(WEFT_ERR_NOMEM, o->call->function, "no memory for tasks");
-    }
-    return done && (weft_runtime.task_cache != WEFT_TASK_CACHE_CHECK || weft_check_lowered(&lowering));
+    return weft_lower_shards(&lowering) &&
+           (weft_runtime.task_cache != WEFT_TASK_CACHE_CHECK || weft_check_lowered(&lowering));
 }
 
 /* Whether the cached list equals the one that the lowering builds now. False with the error kept. */
@@ -386,9 +334,10 @@ static bool check_explicit(const weft_call *call, weft_tensor_impl *const inputs
     for (int i = 0; i < call->num_inputs && right; i++) {
         const char *name = call->operation->inputs[i].name;
         weft_access_map map = { .cut = NULL };
-        right = weft_check_explicit(call->function, name, inputs[i]->layout, sharding->inputs[i]) &&
-                (!sharding->has_access_maps || find_access(call, sharding, i, &map)) &&
-                (map.cut == NULL || weft_check_explicit_access(call->function, name, sharding->inputs[i], &map));
+        right =
+            weft_check_explicit(call->function, name, inputs[i]->layout, sharding->inputs[i]) &&
+            (!sharding->has_access_maps || weft_find_access(call, sharding, i, &map)) &&
+            (map.cut == NULL || weft_check_explicit_access(call->function, name, sharding->inputs[i], &map));
     }
     return right;
 }
@@ -420,6 +369,9 @@ static bool dispatch_held(operands *o)
     bool live = check_inputs(call, inputs);
     const weft_sharding *sharding =
         live ? weft_obtain_layouts(call, inputs, &own, &guessed, &o->cached) : NULL;
+    if (sharding != NULL && weft_runtime.explained != NULL) {
+        weft_explain_dispatch(call, inputs);
+    }
     if (sharding != NULL && weft_runtime.regions != NULL && weft_runtime.expanded == 0 &&
         !check_explicit(call, inputs, sharding)) {
         sharding = NULL;

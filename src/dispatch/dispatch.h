@@ -78,6 +78,20 @@ bool weft_dispatch_check_spmd(const weft_call *call, weft_tensor_impl *const inp
 
 weft_status weft_dispatch_start(void);
 void weft_dispatch_stop(void);
+/* The parts of an input that ranks read along sharded dimensions with an access map; none: its `cut` is NULL. False with
+ * the error kept (lower.c). */
+bool weft_find_access(const weft_call *call, const weft_sharding *sharding, int input,
+                      weft_access_map *access_map);
+/* Whether its data go straight into the output. */
+bool weft_is_placed(const weft_call *call, const weft_sharding *sharding, const weft_access_map *map);
+/* Appends the tasks of all hosted shards; the lowering is complete but for these. False with the error kept. */
+bool weft_lower_shards(weft_lowering *lowering);
+/* The tasks of a call in these layouts, whose inputs need no data; layouts[]: those of the list's tensors. False with the
+ * error kept. */
+bool weft_dispatch_lower(const weft_call *call, const weft_sharding *sharding, const weft_layout *layouts[],
+                         weft_task_list *tasks);
+/* Explains an accepted call, while the program asks for that (explain.c). */
+void weft_explain_dispatch(const weft_call *call, weft_tensor_impl *const inputs[]);
 /* The operation that takes this one's place, or itself (replaced.c). */
 const weft_operation *weft_operation_in_use(const weft_operation *operation);
 void weft_replacements_forget(void);

@@ -5,8 +5,8 @@
 #include "comm/check_spmd.h"
 #include "dispatch/description.h"
 #include "dispatch/dispatch.h"
-#include "dispatch/halos.h"
 #include "runtime/codelets.h"
+#include "sharding/halos.h"
 
 /* ---- checks -------------------------------------------------------------------------------------------- */
 
@@ -111,6 +111,16 @@ static bool check_outputs(const char *function, const weft_operation_description
         }
     }
     return true;
+}
+
+bool weft_check_halos(const char *function, const weft_operation_description *d, const weft_rule *rule)
+{
+    char why[300];
+    weft_status status = weft_halos_check(d, rule, why, sizeof(why));
+    if (status != WEFT_OK) {
+        weft_fail(status, function, "%s", why);
+    }
+    return status == WEFT_OK;
 }
 
 /* False with the error kept. */

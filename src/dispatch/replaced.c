@@ -7,8 +7,8 @@
 #include "comm/check_spmd.h"
 #include "dispatch/description.h"
 #include "dispatch/dispatch.h"
-#include "dispatch/halos.h"
 #include "runtime/codelets.h"
+#include "sharding/halos.h"
 
 typedef struct replacement {
     const weft_operation *original;

@@ -84,6 +84,16 @@ int64_t weft_access_map_largest(const weft_access_map *access_map, int dim)
     return weft_max_i64(0, weft_min_i64(most, w->size));
 }
 
+void weft_access_map_shape(const weft_access_map *access_map, const weft_layout *from, int64_t shape[])
+{
+    for (int d = 0; d < from->ndim; d++) {
+        shape[d] = access_map->has[d] ? weft_access_map_largest(access_map, d) : from->shape[d];
+        if (access_map->has[d] && !weft_mul_checked(shape[d], weft_layout_parts(from, d), &shape[d])) {
+            shape[d] = INT64_MAX;
+        }
+    }
+}
+
 /* The source indices that the part at a coordinate of `cut` reads. */
 static void part_box(const weft_access_map *access_map, const int64_t coordinate[], weft_box *box)
 {

@@ -97,6 +97,9 @@ bool weft_access_map_equal(const weft_access_map *a, const weft_access_map *b);
 bool weft_access_map_consecutive(const weft_access_map *access_map);
 /* An upper bound of the number of indices that a part reads. */
 int64_t weft_access_map_largest(const weft_access_map *access_map, int dim);
+/* The shape of the tensor that has the data of a map of `from` (see weft_access_map); INT64_MAX for a size that 64 bits
+ * cannot tell. */
+void weft_access_map_shape(const weft_access_map *access_map, const weft_layout *from, int64_t shape[]);
 /* The box that the rank at a coordinate gets, in the source's indices; if empty, at the end. */
 void weft_access_map_box(const weft_access_map *access_map, const int64_t coordinate[], weft_box *box);
 /* The same for a rank of the mesh. */

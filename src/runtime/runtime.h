@@ -21,6 +21,7 @@ struct weft_dispatch; /* src/dispatch */
 struct weft_trace;    /* runtime/trace.h */
 struct weft_recorder; /* runtime/recorder.h */
 struct weft_steps;    /* tensor/actions.h */
+struct weft_explained; /* tensor/explained.c */
 struct weft_regions;  /* tensor/regions.c */
 
 /* WEFT_TASK_CACHE: reuse of the task lists of repeated calls */
@@ -66,6 +67,7 @@ typedef struct weft_runtime_state {
     struct weft_recorder *recorder; /* the newest recorder; NULL: none */
     int call_depth;                 /* depth of recorded public calls */
     struct weft_steps *steps;       /* calls are collected instead of executed; NULL: executed */
+    struct weft_explained *explained; /* tensor/explained.c; NULL: none yet */
     struct weft_regions *regions;   /* tensor/regions.c; NULL: none yet */
     int expanded;                   /* depth of expansions that are run: their calls are not public */
     weft_counters counters;

@@ -239,3 +239,18 @@ weft_status weft_call_shard(const weft_sharding_world *world, const weft_call_la
     return call->operation->choose != NULL ? call->operation->choose(call, sharding, why, why_size)
                                            : shard_by_rule(world, call, sharding, why, why_size);
 }
+
+bool weft_sharding_access(weft_layout_table *table, const weft_call_layouts *call,
+                          const weft_sharding *sharding, int input, weft_access_map *access_map)
+{
+    const weft_layout *layout = sharding->inputs[input];
+    weft_window of[WEFT_MAX_DIMS] = { { 0 } };
+    weft_call_layouts moved = { call->operation, call->num_inputs, { NULL }, call->attributes };
+    memcpy(moved.inputs, sharding->inputs, sizeof(moved.inputs));
+    for (int d = 0; d < layout->ndim; d++) {
+        if (sharding->window_rows[input][d] >= 0) {
+            of[d] = call->operation->window(&moved, input, d);
+        }
+    }
+    return weft_access_map_make(table, layout, sharding->window_rows[input], of, access_map);
+}

@@ -46,4 +46,9 @@ weft_status weft_check_one_mesh(const char *first_name, const weft_layout *first
 weft_status weft_call_shard(const weft_sharding_world *world, const weft_call_layouts *call,
                             weft_sharding *sharding, char *why, size_t why_size);
 
+/* The access map of an input in the layouts of a sharding, along the dimensions that it is sharded in and the rule reads
+ * through one; `cut` NULL: there is none. False: no memory. */
+bool weft_sharding_access(weft_layout_table *table, const weft_call_layouts *call,
+                          const weft_sharding *sharding, int input, weft_access_map *access_map);
+
 #endif

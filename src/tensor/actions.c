@@ -1,5 +1,6 @@
 #include "tensor/actions.h"
 
+#include "tensor/explained.h"
 #include "tensor/regions.h"
 #include "tensor/state.h"
 
@@ -52,6 +53,9 @@ static weft_status make_without_data(const weft_call *call, weft_tensor *outputs
     if (action->moves && weft_runtime.steps != NULL &&
         !weft_check_explicit(call->function, "a tensor on its way", input->layout, layout)) {
         return weft_latest_status();
+    }
+    if (action->moves && weft_runtime.explained != NULL) {
+        weft_explain_move(call->function, input->layout, layout);
     }
     outputs[0] = weft_tensor_handle(weft_tensor_fake(call->function, layout));
     bool done = outputs[0] != NULL &&

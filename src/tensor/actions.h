@@ -15,6 +15,7 @@
 typedef struct weft_steps {
     /* Scalars of the outermost composite, for the calls of a composite within it. */
     unsigned inherited;
+    bool explains; /* no run follows in which the calls would be explained (explained.h) */
     /* Appends a checked call with its outputs. False with the error kept: no memory. */
     bool (*add)(struct weft_steps *self, const weft_call *call, int num_outputs, weft_tensor *const outputs[]);
 } weft_steps;

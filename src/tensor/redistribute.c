@@ -4,6 +4,7 @@
 
 #include "comm/check_spmd.h"
 #include "tensor/actions.h"
+#include "tensor/explained.h"
 #include "tensor/regions.h"
 #include "tensor/run.h"
 #include "tensor/state.h"
@@ -114,12 +115,7 @@ weft_tensor_impl *weft_tensor_access(const char *function, weft_tensor_impl *ten
 {
     const weft_layout *from = tensor->layout;
     int64_t shape[WEFT_MAX_DIMS];
-    for (int d = 0; d < from->ndim; d++) {
-        shape[d] = access_map->has[d] ? weft_access_map_largest(access_map, d) : from->shape[d];
-        if (access_map->has[d] && !weft_mul_checked(shape[d], weft_layout_parts(from, d), &shape[d])) {
-            shape[d] = INT64_MAX; /* refused below */
-        }
-    }
+    weft_access_map_shape(access_map, from, shape);
     if (!weft_check_shape(function, from->ndim, shape)) {
         return NULL;
     }
@@ -175,6 +171,9 @@ bool weft_tensor_copy_into(const char *function, weft_tensor_impl *target, weft_
 
 static weft_status perform_to_layout(const weft_call *call, weft_tensor *outputs[])
 {
+    if (weft_runtime.explained != NULL) {
+        weft_explain_move(call->function, weft_layout_of(call->inputs[0]), call->details->layout);
+    }
     outputs[0] = weft_tensor_handle(
         weft_tensor_to_layout(call->function, weft_tensor_get(call->inputs[0]), call->details->layout));
     return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;

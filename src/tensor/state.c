@@ -3,6 +3,7 @@
 
 #include "runtime/failures.h"
 #include "runtime/pending.h"
+#include "tensor/explained.h"
 #include "tensor/regions.h"
 #include "tensor/state.h"
 
@@ -84,6 +85,7 @@ void weft_tensors_tell_left_over(FILE *file)
 void weft_tensors_stop(void)
 {
     weft_regions_stop();
+    weft_explained_stop();
     weft_tensors *tensors = weft_runtime.tensors;
     if (tensors == NULL) {
         return;

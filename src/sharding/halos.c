@@ -1,6 +1,6 @@
-#include "dispatch/halos.h"
+#include "sharding/halos.h"
 
-#include "runtime/runtime.h"
+#include <stdio.h>
 
 int weft_count_halos(const weft_operation_description *d)
 {
@@ -33,33 +33,31 @@ static int runs_of(const weft_rule *rule, int input, int num_terms)
     return runs;
 }
 
-static bool check_halo(const char *function, const weft_operation_description *d, const weft_rule *rule,
-                       int number)
+static bool check_halo(const weft_operation_description *d, const weft_rule *rule, int number, char *why,
+                       size_t why_size)
 {
     const weft_halo *halo = &d->halos[number];
     if (halo->input < 0 || halo->input >= rule->num_inputs || term_of(rule, halo->input, halo->letter) < 0) {
-        weft_fail(WEFT_ERR_INVALID, function,
-                  "halos[%d] is of input %d and letter '%c', but rule \"%s\" has no such \"~\"", number,
-                  halo->input, halo->letter, d->rule);
+        snprintf(why, why_size, "halos[%d] is of input %d and letter '%c', but rule \"%s\" has no such \"~\"",
+                 number, halo->input, halo->letter, d->rule);
         return false;
     }
     if (halo->over < 0) {
-        weft_fail(WEFT_ERR_INVALID, function, "halos[%d].over is %lld, expected at least 1", number,
-                  (long long)halo->over);
+        snprintf(why, why_size, "halos[%d].over is %lld, expected at least 1", number, (long long)halo->over);
         return false;
     }
     for (int h = 0; h < number; h++) {
         if (d->halos[h].input == halo->input && d->halos[h].letter == halo->letter) {
-            weft_fail(WEFT_ERR_INVALID, function,
-                      "halos[%d] and halos[%d] are both of input %d and letter '%c'", h, number, halo->input,
-                      halo->letter);
+            snprintf(why, why_size, "halos[%d] and halos[%d] are both of input %d and letter '%c'", h, number,
+                     halo->input, halo->letter);
             return false;
         }
     }
     return true;
 }
 
-bool weft_check_halos(const char *function, const weft_operation_description *d, const weft_rule *rule)
+weft_status weft_halos_check(const weft_operation_description *d, const weft_rule *rule, char *why,
+                             size_t why_size)
 {
     int count = weft_count_halos(d), needed = 0;
     for (int i = 0; i < rule->num_inputs; i++) {
@@ -68,22 +66,21 @@ bool weft_check_halos(const char *function, const weft_operation_description *d,
             maps += rule->inputs[i].terms[t].access_map;
         }
         if (maps > 0 && runs_of(rule, i, rule->inputs[i].num_terms) > 1) {
-            weft_fail(WEFT_ERR_INVALID, function, "rule \"%s\" has \"~\" beside two runs in input %d",
-                      d->rule, i);
-            return false;
+            snprintf(why, why_size, "rule \"%s\" has \"~\" beside two runs in input %d", d->rule, i);
+            return WEFT_ERR_INVALID;
         }
         needed += maps;
     }
     for (int h = 0; h < count; h++) {
-        if (!check_halo(function, d, rule, h)) {
-            return false;
+        if (!check_halo(d, rule, h, why, why_size)) {
+            return WEFT_ERR_INVALID;
         }
     }
     if (count < needed) {
-        weft_fail(WEFT_ERR_INVALID, function, "halos has %d entr%s, and rule \"%s\" has %d \"~\"", count,
-                  count == 1 ? "y" : "ies", d->rule, needed);
+        snprintf(why, why_size, "halos has %d entr%s, and rule \"%s\" has %d \"~\"", count,
+                 count == 1 ? "y" : "ies", d->rule, needed);
     }
-    return count >= needed;
+    return count >= needed ? WEFT_OK : WEFT_ERR_INVALID;
 }
 
 void weft_halos_copy(const weft_operation_description *d, weft_operation_halo halos[])

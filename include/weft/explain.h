@@ -1,0 +1,58 @@
+/** \file
+ * Why a call does what it does. Calls between weft_explain_begin() and weft_explain_end() are explained: the layouts that
+ * were chosen and why, what moves, the tasks, and the predicted time. On tensors without data (weft_fake()) calls are
+ * explained that would be made: nothing is carried out.
+ *
+ *     weft_explain_begin();
+ *     weft_matmul(weft_fake_like(a), weft_fake_like(b));
+ *     weft_explain_end();
+ *     weft_explain(stdout);
+ *
+ * weft-plan --op explains calls in worlds of any size, without a program. */
+#ifndef WEFT_EXPLAIN_H
+#define WEFT_EXPLAIN_H
+
+#include <stdio.h>
+
+#include <weft/base.h>
+
+WEFT_BEGIN_DECLS
+
+/** Begins and ends; what was explained before is forgotten by the next weft_explain_begin(). Local: other processes need
+ * not do the same. Explained calls take longer: each searches for its layouts anew. WEFT_ERR_STATE before
+ * weft_init(), for a second weft_explain_begin(), and for weft_explain_end() without one; WEFT_ERR_NOMEM. \{ */
+WEFT_API weft_status weft_explain_begin(void);
+WEFT_API weft_status weft_explain_end(void);
+/** \} */
+
+/**
+ * Prints what has been explained since the last weft_explain_begin(), for each call of a public function:
+ *
+ *     weft_matmul(f32[64, 32] [S0] on 4, f32[32, 16] [S0] on 4)
+ *       matmul  mk,kn->mn
+ *         4 combinations of strategies possible, 0 not
+ *           predicted us  moved        work  shards   inputs -> outputs
+ *         *         37.5      1       8192  m        S0           R            -> S0
+ *         ...
+ *         chosen (*): least predicted cost: 37.5 us, the next one 42.1 us
+ *         a  f32[64, 32] [S0] on 4
+ *             as it is
+ *         b  f32[32, 16] [S0] on 4
+ *             to f32[32, 16] [R] on 4: direct, 1 stage
+ *             6144 bytes in all, at most 1536 into a rank; at most 3 messages of a rank; 37.5 us predicted
+ *         output  f32[64, 16] [S0] on 4
+ *         tasks of this process: 4 (4 matmul) on 20480 bytes
+ *         predicted: 37.5 us of transfers, 13.1 us of tasks
+ *
+ * A call that becomes several operations has a part for each, and a line for each redistribution between them. Bytes and
+ * messages count what moves between ranks, tasks those of this process. Times are
+ * estimates from this machine's figures (weft_print_machine()), without what runs beside.
+ * WEFT_ERR_INVALID for NULL; WEFT_ERR_STATE where nothing has been begun; WEFT_ERR_IO.
+ */
+WEFT_API weft_status weft_explain(FILE *file);
+/** The same into a buffer, as weft_tensor_print_text() does. */
+WEFT_API weft_status weft_explain_text(char *text, size_t size, size_t *length);
+
+WEFT_END_DECLS
+
+#endif

@@ -1,0 +1,168 @@
+#include "tensor/explained.h"
+
+#include <stdlib.h>
+
+#include <weft/explain.h>
+
+#include "runtime/recorder.h"
+#include "sharding/explain.h"
+#include "tensor/actions.h"
+
+typedef struct weft_explained {
+    weft_recorder recorder; /* the first member */
+    weft_text_file text;
+    bool open; /* between begin and end */
+} weft_explained;
+
+FILE *weft_explained_file(void)
+{
+    const weft_explained *e = weft_runtime.explained;
+    bool collected = weft_runtime.steps != NULL && !weft_runtime.steps->explains;
+    return e != NULL && e->open && !collected ? e->text.file : NULL;
+}
+
+/* ---- public calls -------------------------------------------------------------------------------------- */
+
+static bool begin(weft_recorder *self, const weft_call *call, int num_outputs, weft_tensor *outputs[],
+                  weft_status *status)
+{
+    (void)num_outputs;
+    (void)outputs;
+    (void)status;
+    FILE *file = ((weft_explained *)self)->text.file;
+    fprintf(file, "%s(", call->function);
+    for (int i = 0, count = weft_call_num_tensors(call); i < count; i++) {
+        const weft_tensor *handle = weft_call_tensor(call, i);
+        const weft_tensor_impl *tensor = handle == NULL ? NULL : weft_tensor_get(handle);
+        char text[160];
+        fprintf(file, "%s%s", i > 0 ? ", " : "",
+                tensor == NULL ? "?" : weft_layout_format(tensor->layout, text, sizeof(text)));
+    }
+    fprintf(file, ")\n");
+    return false;
+}
+
+static void end(weft_recorder *self, const weft_call *call, int num_outputs, weft_tensor *const outputs[],
+                weft_status status)
+{
+    (void)call;
+    (void)num_outputs;
+    (void)outputs;
+    if (status != WEFT_OK) {
+        fprintf(((weft_explained *)self)->text.file, "  failed: %s\n", weft_status_string(status));
+    }
+}
+
+void weft_explain_move(const char *function, const weft_layout *from, const weft_layout *to)
+{
+    FILE *file = weft_explained_file();
+    weft_plan plan;
+    weft_plan_statistics statistics;
+    char why[200], text[160];
+    if (file == NULL || from == to) {
+        return;
+    }
+    fprintf(file, "  redistribution  %s\n", weft_layout_format(from, text, sizeof(text)));
+    if (weft_plan_make(weft_runtime.layouts, &weft_runtime.topology, &weft_runtime.cost, from, to, &plan, why,
+                       sizeof(why)) == WEFT_OK &&
+        weft_plan_measure(&plan, &weft_runtime.topology, &statistics) == WEFT_OK) {
+        weft_explanation_print_move(&plan, &statistics, "  ", file);
+    } else {
+        fprintf(file, "      %s cannot be planned\n", function);
+    }
+}
+
+/* ---- the functions ------------------------------------------------------------------------------------- */
+
+static void forget_text(weft_explained *e)
+{
+    if (e->text.file != NULL) {
+        weft_text_file_close(&e->text, NULL, 0, NULL);
+        e->text = (weft_text_file){ .file = NULL };
+    }
+}
+
+weft_status weft_explain_begin(void)
+{
+    static const char function[] = "weft_explain_begin";
+    if (weft_require_init(function) != WEFT_OK) {
+        return weft_latest_status();
+    }
+    if (weft_runtime.explained == NULL) {
+        weft_runtime.explained = calloc(1, sizeof(weft_explained));
+    }
+    weft_explained *e = weft_runtime.explained;
+    if (e == NULL) {
+        return weft_fail(WEFT_ERR_NOMEM, function, "no memory for an explanation");
+    }
+    if (e->open) {
+        return weft_fail(WEFT_ERR_STATE, function, "calls are being explained already");
+    }
+    forget_text(e);
+    if (!weft_text_file_open(&e->text)) {
+        return weft_fail(WEFT_ERR_NOMEM, function, "no memory for an explanation");
+    }
+    e->recorder = (weft_recorder){ .begin = begin, .end = end };
+    weft_recorder_install(&e->recorder);
+    e->open = true;
+    return WEFT_OK;
+}
+
+weft_status weft_explain_end(void)
+{
+    static const char function[] = "weft_explain_end";
+    if (weft_require_init(function) != WEFT_OK) {
+        return weft_latest_status();
+    }
+    weft_explained *e = weft_runtime.explained;
+    if (e == NULL || !e->open) {
+        return weft_fail(WEFT_ERR_STATE, function, "weft_explain_begin() has not been called");
+    }
+    weft_recorder_remove(&e->recorder);
+    e->open = false;
+    return WEFT_OK;
+}
+
+static weft_status print_explained(const char *function, const void *nothing, FILE *file)
+{
+    (void)nothing;
+    if (weft_require_init(function) != WEFT_OK) {
+        return weft_latest_status();
+    }
+    const weft_explained *e = weft_runtime.explained;
+    if (file == NULL) {
+        return weft_fail(WEFT_ERR_INVALID, function, "file is NULL");
+    }
+    if (e == NULL || e->text.file == NULL) {
+        return weft_fail(WEFT_ERR_STATE, function, "weft_explain_begin() has not been called");
+    }
+    if (fflush(e->text.file) != 0) {
+        return weft_fail(WEFT_ERR_NOMEM, function, "no memory for an explanation");
+    }
+    return fwrite(e->text.characters, 1, e->text.length, file) == e->text.length
+               ? WEFT_OK
+               : weft_fail(WEFT_ERR_IO, function, "writing failed");
+}
+
+weft_status weft_explain(FILE *file)
+{
+    return print_explained("weft_explain", NULL, file);
+}
+
+weft_status weft_explain_text(char *text, size_t size, size_t *length)
+{
+    return weft_print_to_text("weft_explain_text", print_explained, NULL, text, size, length);
+}
+
+void weft_explained_stop(void)
+{
+    weft_explained *e = weft_runtime.explained;
+    if (e != NULL) {
+        if (e->open) {
+            weft_recorder_remove(&e->recorder);
+        }
+        forget_text(e);
+        free(e);
+        weft_runtime.explained = NULL;
+    }
+}
