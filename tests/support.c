@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "layout/layout.h"
+
 weft_mesh *random_mesh(prng *random, int max_ranks)
 {
     int ndim = 1 + (int)prng_below(random, 3);
@@ -67,25 +69,16 @@ int64_t shape_count(int ndim, const int64_t shape[])
 
 const char *describe(weft_mesh *mesh, const weft_placement *placements, int ndim, const int64_t shape[])
 {
-    static const char *const ops[] = { "sum", "avg", "prod", "min", "max" };
     static char texts[4][256];
     static int next;
     char *text = texts[next++ % 4];
-    int used = snprintf(text, 256, "[");
-    for (int d = 0; d < ndim; d++) {
-        used += snprintf(text + used, 256 - (size_t)used, "%s%d", d ? "x" : "", (int)shape[d]);
-    }
-    used += snprintf(text + used, 256 - (size_t)used, "] ");
+    weft_text written = weft_text_in(text, sizeof(texts[0]));
+    weft_text_add(&written, "[");
+    weft_text_add_sizes(&written, ndim, shape, "x");
+    weft_text_add(&written, "] ");
     for (int m = 0; m < weft_mesh_ndim(mesh); m++) {
-        used +=
-            snprintf(text + used, 256 - (size_t)used, "%s%d:", m ? "," : "", (int)weft_mesh_size(mesh, m));
-        weft_placement p = placements[m];
-        if (p.kind == WEFT_SHARD) {
-            used += snprintf(text + used, 256 - (size_t)used, "S%d", p.dim);
-        } else {
-            used += snprintf(text + used, 256 - (size_t)used, p.kind == WEFT_PARTIAL ? "P(%s)" : "R",
-                             p.kind == WEFT_PARTIAL ? ops[p.op] : "");
-        }
+        weft_text_add(&written, "%s%d:", m > 0 ? "," : "", (int)weft_mesh_size(mesh, m));
+        weft_placements_write(&written, &placements[m], 1);
     }
     return text;
 }

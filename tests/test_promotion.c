@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "operand.h"
 
 /* ---- PyTorch's rule for types, once more --------------------------------------------------------------- */
@@ -145,10 +146,9 @@ static void check_same(weft_tensor *got, weft_tensor *expected, const char *name
         if (memcmp(a + i * size, b + i * size, size) != 0 && !(isnan(real[0][i]) && isnan(real[1][i]))) {
             static const char *const forms[FORMS] = { "[13,3]", "[3]", "[1]", "[]" };
             char text[100];
-            int used = 0;
+            weft_text written = weft_text_in(text, sizeof(text));
             for (int k = 0; k < count; k++) {
-                used += snprintf(text + used, sizeof(text) - (size_t)used, " %s%s",
-                                 weft_dtype_name(x[k].type), forms[x[k].form]);
+                weft_text_add(&written, " %s%s", weft_dtype_name(x[k].type), forms[x[k].form]);
             }
             fail_msg("%s of%s: element %d is %.17g, expected %.17g", name, text, (int)i, real[0][i],
                      real[1][i]);

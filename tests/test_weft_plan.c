@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static const char *program;
@@ -19,23 +18,8 @@ typedef struct run {
 /* Runs it with these arguments, as a shell takes them; `errors`: its messages, instead of its output. */
 static run run_tool(const char *arguments, bool errors)
 {
-    char command[4096];
-    snprintf(command, sizeof(command), "'%s' %s %s", program, arguments,
-             errors ? "2>&1 >/dev/null" : "2>/dev/null");
-    FILE *pipe = popen(command, "r");
-    assert_non_null(pipe);
-    size_t used = 0, room = 1 << 16;
-    run r = { malloc(room), -1 };
-    for (size_t got; (got = fread(r.text + used, 1, room - used - 1, pipe)) > 0;) {
-        used += got;
-        if (used + 1 == room) {
-            r.text = realloc(r.text, room *= 2);
-        }
-        assert_non_null(r.text);
-    }
-    r.text[used] = '\0';
-    int status = pclose(pipe);
-    r.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    run r;
+    r.text = output_of(program, arguments, errors, &r.status);
     return r;
 }
 
@@ -120,11 +104,8 @@ static figures count_by_hand(const weft_layout *from, const weft_layout *to, int
 
 static char *sizes_text(char *text, size_t room, int count, const int64_t sizes[])
 {
-    size_t used = 0;
-    text[0] = '\0';
-    for (int d = 0; d < count; d++) {
-        used += (size_t)snprintf(text + used, room - used, "%s%lld", d > 0 ? "x" : "", (long long)sizes[d]);
-    }
+    weft_text written = weft_text_in(text, room);
+    weft_text_add_sizes(&written, count, sizes, "x");
     return text;
 }
 

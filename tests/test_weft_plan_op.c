@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "sharding/halos.h"
@@ -15,21 +14,14 @@ static const char *program;
 
 /* ---- running it ---------------------------------------------------------------------------------------- */
 
-/* What the program printed, static until the next call; `errors`: its messages, instead of its output. */
+/* What the program printed, until the next call; `errors`: its messages, instead of its output. */
 static const char *run_tool(const char *arguments, bool errors, int expected)
 {
-    static char text[1 << 20];
-    char command[4096];
-    snprintf(command, sizeof(command), "'%s' %s %s", program, arguments, errors ? "2>&1 >/dev/null" : "2>/dev/null");
-    FILE *pipe = popen(command, "r");
-    assert_non_null(pipe);
-    size_t used = 0;
-    for (size_t got; (got = fread(text + used, 1, sizeof(text) - used - 1, pipe)) > 0;) {
-        used += got;
-    }
-    text[used] = '\0';
-    int status = pclose(pipe);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != expected) {
+    static char *text;
+    free(text);
+    int status;
+    text = output_of(program, arguments, errors, &status);
+    if (status != expected) {
         fail_msg("%s: status %d, expected %d", arguments, status, expected);
     }
     return text;

@@ -308,11 +308,12 @@ static void print_moves(const request *r, const char *verb, const char *preposit
 static const char *kind_text(const weft_stage *stage, char *text, size_t size)
 {
     bool along[WEFT_MAX_DIMS];
+    weft_text written = weft_text_in(text, size);
+    weft_text_add(&written, "%s", weft_stage_kind_name(weft_stage_kind_of(stage, along)));
     const char *between = " along ";
-    size_t used = (size_t)snprintf(text, size, "%s", weft_stage_kind_name(weft_stage_kind_of(stage, along)));
-    for (int m = 0; m < stage->from->mesh->ndim && used < size; m++) {
+    for (int m = 0; m < stage->from->mesh->ndim; m++) {
         if (along[m]) {
-            used += (size_t)snprintf(text + used, size - used, "%s%d", between, m);
+            weft_text_add(&written, "%s%d", between, m);
             between = ", ";
         }
     }

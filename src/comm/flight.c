@@ -118,6 +118,7 @@ bool weft_flight_text(const weft_flight *flight, uint64_t number, char *text, si
     weft_call_describe(&call, text, size);
     bool more = (int)(counts >> 8 & 255) > LAYOUTS || (int)(counts & 255) > NUMBERS;
     size_t used = strlen(text);
-    snprintf(text + used, size - used, "%s", more ? " ..." : "");
+    weft_text rest = weft_text_in(text + used, size - used);
+    weft_text_add(&rest, "%s", more ? " ..." : "");
     return true;
 }

@@ -29,61 +29,50 @@ static int loop_along(const weft_affine *map, bool target, int dim)
 }
 
 /* Writes a loop's letter in an operand's term. */
-static size_t write_term(const weft_affine_loop *loop, int index, bool target, char *text)
+static void write_term(weft_text *text, const weft_affine_loop *loop, int index, bool target)
 {
     char letter = (char)('a' + index);
-    size_t used = 0;
     switch (loop->kind) {
     case WEFT_LOOP_SAME:
-        text[used++] = letter;
+        weft_text_add(text, "%c", letter);
         break;
     case WEFT_LOOP_ACCESS:
-        text[used++] = letter;
-        if (!target) {
-            text[used++] = '~';
-        }
+        weft_text_add(text, "%c%s", letter, target ? "" : "~");
         break;
     case WEFT_LOOP_TAKEN:
-        text[used++] = '[';
-        text[used++] = letter;
-        text[used++] = ']';
+        weft_text_add(text, "[%c]", letter);
         break;
     case WEFT_LOOP_REPEATED:
-        text[used++] = target ? letter : '1';
+        weft_text_add(text, "%c", target ? letter : '1');
         break;
     case WEFT_LOOP_ONE:
-        text[used++] = '1';
+        weft_text_add(text, "1");
         break;
     }
-    return used;
 }
 
-static void write_operand(const weft_affine *map, bool target, char *text)
+static void write_operand(weft_text *text, const weft_affine *map, bool target)
 {
-    size_t used = 0;
-    for (int dim = 0;; dim++) {
-        int loop = loop_along(map, target, dim);
-        if (loop < 0) {
-            break;
-        }
-        used += write_term(&map->loops[loop], loop, target, text + used);
+    int loop = loop_along(map, target, 0);
+    for (int dim = 1; loop >= 0; dim++) {
+        write_term(text, &map->loops[loop], loop, target);
+        loop = loop_along(map, target, dim);
     }
-    text[used] = '\0';
 }
 
 void weft_affine_rule(int num_maps, const weft_affine maps[], bool in_place, char *buffer, size_t size)
 {
-    char source[3 * WEFT_MAX_DIMS + 1], target[3 * WEFT_MAX_DIMS + 1];
-    write_operand(&maps[0], false, source);
-    write_operand(&maps[0], true, target);
     weft_text text = weft_text_in(buffer, size);
     if (in_place) {
-        weft_text_add(&text, "%s,", target);
+        write_operand(&text, &maps[0], true);
+        weft_text_add(&text, ",");
     }
     for (int i = 0; i < num_maps; i++) {
-        weft_text_add(&text, "%s%s", i == 0 ? "" : ",", source);
+        weft_text_add(&text, "%s", i == 0 ? "" : ",");
+        write_operand(&text, &maps[0], false);
     }
-    weft_text_add(&text, "->%s", target);
+    weft_text_add(&text, "->");
+    write_operand(&text, &maps[0], true);
 }
 
 /* Maps target index target.first + target.step * i to source index source.first + source.step * i. */

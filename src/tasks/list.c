@@ -17,7 +17,7 @@ void weft_task_list_free(weft_task_list *list)
     weft_vec_free(&list->temporaries);
     weft_vec_free(&list->arguments);
     weft_vec_free(&list->messages);
-    free(list->pending);
+    weft_vec_free(&list->pending);
     weft_map_free(&list->slot_index);
     *list = (weft_task_list){ 0 };
 }
@@ -94,15 +94,9 @@ weft_slot weft_task_new_buffer(weft_task_list *list, int64_t bytes)
 
 void *weft_task_begin(weft_task_list *list, weft_kernel_id kernel, size_t size)
 {
-    size_t capacity = words_of(size) * sizeof(word);
-    if (capacity > list->pending_capacity) {
-        void *larger = realloc(list->pending, capacity);
-        if (larger == NULL) {
-            list->failed = true;
-            return NULL;
-        }
-        list->pending = larger;
-        list->pending_capacity = capacity;
+    if (!weft_vec_reserve(&list->pending, words_of(size), sizeof(word))) {
+        list->failed = true;
+        return NULL;
     }
     weft_task *task = weft_vec_push(&list->tasks, sizeof(*task));
     if (task == NULL) {
@@ -113,7 +107,7 @@ void *weft_task_begin(weft_task_list *list, weft_kernel_id kernel, size_t size)
     task->first_own = (uint32_t)list->operands.count;
     list->pending_size = size;
     list->pending_kernel = kernel;
-    return capacity == 0 ? &list->pending : memset(list->pending, 0, capacity);
+    return size == 0 ? &list->pending : memset(list->pending.items, 0, words_of(size) * sizeof(word));
 }
 
 static weft_task *last_task(weft_task_list *list)
@@ -150,7 +144,7 @@ static size_t count_differences(const weft_task_list *list, const weft_argument_
         return most + 1;
     }
     for (size_t i = 0; i < words_of(block->size) && differences <= most; i++) {
-        differences += word_at(list->pending, i) != word_at(block->memory, i);
+        differences += word_at(list->pending.items, i) != word_at(block->memory, i);
     }
     return differences;
 }
@@ -187,7 +181,7 @@ static bool add_block(weft_task_list *list)
     }
     *added = (weft_argument_block){ list->pending_kernel, (uint32_t)list->pending_size, copy };
     if (words > 0) {
-        memcpy(copy, list->pending, words * sizeof(word));
+        memcpy(copy, list->pending.items, words * sizeof(word));
     }
     return true;
 }
@@ -225,12 +219,12 @@ static bool keep_arguments(weft_task_list *list, weft_task *task)
     task->arguments = (uint32_t)block;
     task->first_item = (uint32_t)list->patches.count;
     for (size_t i = 0; task->num_items < differences; i++) {
-        if (word_at(list->pending, i) != word_at(shared, i)) {
+        if (word_at(list->pending.items, i) != word_at(shared, i)) {
             weft_task_patch *patch = weft_vec_push(&list->patches, sizeof(*patch));
             if (patch == NULL) {
                 return false;
             }
-            *patch = (weft_task_patch){ .value = word_at(list->pending, i), .word = (uint32_t)i };
+            *patch = (weft_task_patch){ .value = word_at(list->pending.items, i), .word = (uint32_t)i };
             task->num_items++;
         }
     }
@@ -248,7 +242,7 @@ void *weft_task_arguments(const weft_task_list *list, const weft_task *task, voi
 
 void weft_task_trim(weft_task_list *list, size_t size)
 {
-    memset((char *)list->pending + size, 0, list->pending_size - size);
+    memset((char *)list->pending.items + size, 0, list->pending_size - size);
     list->pending_size = size;
 }
 
@@ -363,10 +357,8 @@ bool weft_task_list_finish(weft_task_list *list)
     weft_vec_trim(&list->messages, sizeof(weft_task_message));
     weft_vec_trim(&list->arguments, sizeof(weft_argument_block));
     weft_vec_trim(&list->patches, sizeof(weft_task_patch));
-    free(list->pending);
+    weft_vec_free(&list->pending);
     weft_map_free(&list->slot_index);
-    list->pending = NULL;
-    list->pending_capacity = 0;
     return !list->failed;
 }
 

@@ -109,8 +109,8 @@ typedef struct weft_task_list {
     size_t num_buffers;   /* of temporaries */
     size_t num_transfers;
     /* Used while building: arguments of the open task, and the index of slots. */
-    void *pending;
-    size_t pending_size, pending_capacity;
+    weft_vec pending; /* words */
+    size_t pending_size;
     weft_kernel_id pending_kernel;
     weft_map slot_index; /* 1 + number in `slots` */
     bool failed; /* no memory: do not run the list */

@@ -106,13 +106,10 @@ static int64_t whole_size(const weft_import *import, int count, const int64_t al
 
 static char *sizes_text(int ndim, const int64_t sizes[], char *text, size_t size)
 {
-    size_t used = (size_t)snprintf(text, size, "[");
-    for (int d = 0; d < ndim && used < size; d++) {
-        used += (size_t)snprintf(text + used, size - used, "%s%lld", d == 0 ? "" : ", ", (long long)sizes[d]);
-    }
-    if (used < size) {
-        snprintf(text + used, size - used, "]");
-    }
+    weft_text written = weft_text_in(text, size);
+    weft_text_add(&written, "[");
+    weft_text_add_sizes(&written, ndim, sizes, ", ");
+    weft_text_add(&written, "]");
     return text;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "calls.h"
+#include "layout/layout.h"
 
 bool is_partial(weft_tensor *tensor)
 {
@@ -47,16 +48,13 @@ static const char *layout_of(const running *r, int value, char *text, size_t siz
 {
     const mesh_plan *mesh = &r->program->meshes[r->evaluation.meshes[value]];
     const dense *x = r->evaluation.values[value];
-    int used = snprintf(text, size, "%s[", weft_dtype_name(x->dtype));
-    for (int d = 0; d < x->ndim; d++) {
-        used += snprintf(text + used, size - (size_t)used, "%s%d", d > 0 ? "," : "", (int)x->shape[d]);
-    }
-    used += snprintf(text + used, size - (size_t)used, "] on mesh ");
-    for (int m = 0; m < mesh->ndim; m++) {
-        used += snprintf(text + used, size - (size_t)used, "%s%d", m > 0 ? "x" : "", (int)mesh->shape[m]);
-    }
-    used += snprintf(text + used, size - (size_t)used, " as ");
-    placements_text(mesh->ndim, weft_tensor_placements(r->tensors[value]), text + used, size - (size_t)used);
+    weft_text written = weft_text_in(text, size);
+    weft_text_add(&written, "%s[", weft_dtype_name(x->dtype));
+    weft_text_add_sizes(&written, x->ndim, x->shape, ",");
+    weft_text_add(&written, "] on mesh ");
+    weft_text_add_sizes(&written, mesh->ndim, mesh->shape, "x");
+    weft_text_add(&written, " as ");
+    weft_placements_write(&written, weft_tensor_placements(r->tensors[value]), mesh->ndim);
     return text;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "calls.h"
+#include "layout/layout.h"
 
 const char *const program_plans[] = { NULL, "direct", "chain", "tree", "once" };
 const char *const mesh_names[MAX_MESH_DIMS] = { "a", "b", "c" };
@@ -41,18 +42,8 @@ void mesh_coordinate(const mesh_plan *mesh, int index, int64_t coordinate[])
 
 const char *placements_text(int count, const weft_placement placements[], char *text, size_t size)
 {
-    static const char *const ops[] = { "sum", "avg", "prod", "min", "max" };
-    size_t used = 0;
-    text[0] = '\0';
-    for (int m = 0; m < count && used < size; m++) {
-        const char *comma = m > 0 ? "," : "";
-        weft_placement p = placements[m];
-        int length = p.kind == WEFT_SHARD ? snprintf(text + used, size - used, "%sS%d", comma, p.dim)
-                     : p.kind == WEFT_PARTIAL
-                         ? snprintf(text + used, size - used, "%sP(%s)", comma, ops[p.op])
-                         : snprintf(text + used, size - used, "%sR", comma);
-        used += (size_t)length;
-    }
+    weft_text written = weft_text_in(text, size);
+    weft_placements_write(&written, placements, count);
     return text;
 }
 
