@@ -42,7 +42,9 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     const weft_sgd_options sgd = { .learning_rate = 0.5, .momentum = 0.5 };
     const weft_adam_options adam = WEFT_ADAM_DEFAULT;
     weft_counters counters;
-    weft_tensor_layout replicated = { WEFT_F32, 2, { 2, 2 }, mesh, { { WEFT_REPLICATE, 0, WEFT_SUM } } };
+    const weft_placement *placements = weft_tensor_placements(tensor); /* NULL: it is none, or may not be asked for */
+    weft_clear_error();
+    weft_tensor_layout layout = { WEFT_F32, 2, { 2, 2 }, mesh, { placements == NULL ? weft_replicate() : placements[0] } };
     weft_tensor_shard shards[64];
     for (int i = 0; i < 64; i++) {
         shards[i] = (weft_tensor_shard){ tensor, i };
@@ -114,8 +116,8 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_from_local, WEFT_F32, 2, shape, locals, mesh, NULL, 0);
     TRY(weft_from_local_even, WEFT_F32, 2, shape, locals, mesh, NULL, 0);
     TRY(weft_from_local_ex, WEFT_F32, 2, locals, mesh, NULL, &(weft_from_local_options){ .shape = shape });
-    TRY(weft_tensor_unflatten, shards, &replicated);
-    TRY(weft_tensor_flatten, tensor, shards, &replicated);
+    TRY(weft_tensor_unflatten, shards, &layout);
+    TRY(weft_tensor_flatten, tensor, shards, &layout);
     TRY(weft_redistribute, tensor, mesh, NULL);
     TRY(weft_to_host, tensor, memory, sizeof(memory));
     TRY(weft_tensor_item, tensor, &number);

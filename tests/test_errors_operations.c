@@ -314,7 +314,7 @@ static void test_registered(void **state)
     GIVES_NULL(weft_operation_register(DESCRIBED("f", "a[b->a", .kernel = no_kernel, ONE_INPUT)), INVALID,
                "weft_operation_register", "at character 4");
     GIVES_NULL(weft_operation_register(DESCRIBED("f", "ab~->ab", .kernel = no_kernel, ONE_INPUT)), INVALID,
-               "weft_operation_register", "windows");
+               "weft_operation_register", "halos");
     GIVES_NULL(weft_operation_register(DESCRIBED("f", "a,b->ab", .kernel = no_kernel, ONE_INPUT)), INVALID,
                "weft_operation_register", "inputs[1].name");
     GIVES_NULL(weft_operation_register(
