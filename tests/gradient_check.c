@@ -158,7 +158,8 @@ static bool is_queued(const weft_operation *operation)
 
 static bool is_of_interest(const weft_call *call)
 {
-    if (call->operation == NULL ? !call->action->moves : call->operation->gradient.function == NULL) {
+    if (call->operation == NULL ? !call->action->moves : call->operation->gradient.function == NULL &&
+                                                             call->operation->gradient.by_program == NULL) {
         return false;
     }
     for (int i = 0; i < weft_call_num_tensors(call); i++) {

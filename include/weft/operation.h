@@ -123,6 +123,30 @@ typedef struct weft_halo {
  * be called several times per call. Keeps no state: equal numbers give equal halos on every process. */
 typedef void (*weft_halo_function)(weft_halo *halo, const int64_t numbers[]);
 
+/** An operation that is registered: a handle, as ::weft_tensor. One of a former weft_init() is refused. */
+typedef struct weft_operation weft_operation;
+
+/** A call whose gradients are asked for. Valid until the function returns. */
+typedef struct weft_gradient_request {
+    int num_inputs, num_outputs;
+    /** As they were before the call. An input or output that weft_operation_description.gradient_reads does
+     * not name may be without data (weft_tensor_is_fake()): its layout alone is there. */
+    weft_tensor *const *inputs, *const *outputs;
+    weft_tensor *const *output_gradients;      /**< of the shape and type of the output, in any layout; NULL: zero */
+    const bool *wanted;                        /**< for each input */
+    const struct weft_apply_options *options;  /**< of the call */
+} weft_gradient_request;
+
+/** Writes the gradients of the inputs that are wanted, made by calls of weft, so that nothing waits: each of the shape of
+ * its input, of any floating type, in any layout; NULL: zero. Dimensions that the call broadcast may be left for weft to
+ * sum. Returns WEFT_OK, or the status of the call that failed. */
+typedef weft_status (*weft_operation_gradient)(const weft_gradient_request *request, weft_tensor *gradients[]);
+
+/** Bits of weft_operation_description.gradient_reads. \{ */
+#define WEFT_GRADIENT_READS_INPUT(input) (1u << (input))
+#define WEFT_GRADIENT_READS_OUTPUT(output) (1u << (16 + (output)))
+/** \} */
+
 /** A program's description of an operation. Zero-initialise it and set the fields that matter; everything
  * is copied. */
 typedef struct weft_operation_description {
@@ -136,6 +160,10 @@ typedef struct weft_operation_description {
     weft_kernel kernel;
     weft_halo halos[WEFT_MAX_HALOS]; /**< one for each "~" of the rule, in any order */
     weft_halo_function halo;         /**< NULL: the halos are the same in every call */
+    weft_operation_gradient gradient; /**< NULL: it has none; asking for one is WEFT_ERR_UNSUPPORTED */
+    /** The inputs and outputs whose values `gradient` reads: WEFT_GRADIENT_READS_INPUT() | ...; they are kept
+     * until then. */
+    unsigned gradient_reads;
     size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
 } weft_operation_description;
 
@@ -145,9 +173,6 @@ static inline void weft_operation_description_init(weft_operation_description *d
     memset(description, 0, sizeof(*description));
     description->size = sizeof(*description);
 }
-
-/** An operation that is registered: a handle, as ::weft_tensor. One of a former weft_init() is refused. */
-typedef struct weft_operation weft_operation;
 
 /**
  * Registers an operation; valid until weft_finalize(). Every process registers the same operations in the

@@ -123,6 +123,19 @@ bool weft_check_halos(const char *function, const weft_operation_description *d,
     return status == WEFT_OK;
 }
 
+/* Whether the gradient reads inputs and outputs that there are. */
+static bool check_reads(const char *function, const weft_operation_description *d, const weft_rule *rule)
+{
+    unsigned all = ((1u << rule->num_inputs) - 1) | ((1u << rule->num_outputs) - 1) << 16;
+    if (d->gradient_reads & ~all) {
+        weft_fail(WEFT_ERR_INVALID, function,
+                  "gradient_reads is 0x%x, but the rule has %d inputs and %d outputs", d->gradient_reads,
+                  rule->num_inputs, rule->num_outputs);
+        return false;
+    }
+    return true;
+}
+
 /* False with the error kept. */
 static bool check_description(const char *function, const weft_operation_description *d, int *num_outputs)
 {
@@ -147,7 +160,7 @@ static bool check_description(const char *function, const weft_operation_descrip
     }
     *num_outputs = rule.num_outputs;
     return check_inputs(function, d, rule.num_inputs) && check_outputs(function, d, &rule) &&
-           weft_check_halos(function, d, &rule);
+           weft_check_halos(function, d, &rule) && check_reads(function, d, &rule);
 }
 
 /* ---- registering --------------------------------------------------------------------------------------- */
@@ -191,6 +204,12 @@ static weft_operation *copy_of(const weft_operation_description *d, int num_outp
     operation->halos = halos;
     operation->halo = d->halo;
     operation->window = num_halos > 0 ? weft_window_of_halo : NULL;
+    operation->gradient.by_program = d->gradient;
+    operation->gradient.missing = d->gradient == NULL ? "the program that registered it gave none" : NULL;
+    for (int i = 0; i < WEFT_MAX_INPUTS; i++) {
+        operation->gradient.reads[i] = (d->gradient_reads & ((1u << WEFT_MAX_INPUTS) - 1)) |
+                                       d->gradient_reads >> 16 << WEFT_MAX_INPUTS;
+    }
     return operation;
 }
 
@@ -206,6 +225,7 @@ uint64_t weft_description_fingerprint(const weft_operation_description *d)
         hash = weft_hash_bytes(numbers, sizeof(numbers), hash);
     }
     hash = weft_hash_u64(hash ^ d->accumulates);
+    hash = weft_hash_u64(hash ^ (d->gradient != NULL) ^ (uint64_t)d->gradient_reads << 1);
     for (int h = 0, count = weft_count_halos(d); h < count; h++) {
         const weft_halo *halo = &d->halos[h];
         const int64_t numbers[] = { halo->input, halo->letter, halo->before,

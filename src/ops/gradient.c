@@ -1,5 +1,6 @@
 #include "ops/gradient.h"
 
+#include <stdio.h>
 #include <string.h>
 
 bool weft_give_gradient(const weft_gradient *of, int input, weft_tensor *gradient)
@@ -42,6 +43,58 @@ unsigned weft_call_gradient_reads(const weft_call *call, const bool wanted[])
     return reads;
 }
 
+/* Whether the program gave a gradient that broadcasting leads to; else an error is kept. */
+static bool take_program_gradient(const weft_gradient *of, int input)
+{
+    const weft_call *call = of->call;
+    weft_tensor *gradient = of->gradients[input];
+    char name[32];
+    snprintf(name, sizeof(name), "gradients[%d]", input);
+    if (weft_check_tensor(call->function, name, gradient) == NULL) {
+        return false;
+    }
+    if (!weft_dtype_is_floating(weft_layout_of(gradient)->dtype)) {
+        weft_fail(WEFT_ERR_DTYPE, call->function, "%s, from the gradient of %s, is %s, expected a floating type", name,
+                  call->operation->name, weft_dtype_name(weft_layout_of(gradient)->dtype));
+        return false;
+    }
+    return weft_give_gradient(of, input, gradient);
+}
+
+static bool ask_program(const weft_gradient *of)
+{
+    const weft_call *call = of->call;
+    weft_apply_options options = { .num_numbers = (int)call->attributes.num_numbers,
+                                   .num_scalars = WEFT_MAX_SCALARS,
+                                   .num_sizes = (int)call->attributes.num_sizes,
+                                   .leading = (int)call->attributes.leading,
+                                   .type = (weft_dtype)call->attributes.type,
+                                   .size = sizeof(options) };
+    memcpy(options.numbers, call->attributes.numbers, (size_t)options.num_numbers * sizeof(options.numbers[0]));
+    memcpy(options.sizes, call->attributes.sizes, (size_t)options.num_sizes * sizeof(options.sizes[0]));
+    memcpy(options.scalars, call->scalars, sizeof(call->scalars));
+    const weft_gradient_request request = { .num_inputs = call->num_inputs,
+                                            .num_outputs = weft_call_num_outputs(call),
+                                            .inputs = call->inputs,
+                                            .outputs = of->outputs,
+                                            .output_gradients = of->output_gradients,
+                                            .wanted = of->wanted,
+                                            .options = &options };
+    weft_status status = call->operation->gradient.by_program(&request, of->gradients);
+    if (status != WEFT_OK) {
+        if (weft_last_status() == WEFT_OK) {
+            weft_fail(status, call->function, "the gradient of %s failed", call->operation->name);
+        }
+        return false;
+    }
+    bool done = true;
+    for (int i = 0; i < call->num_inputs && done; i++) {
+        of->gradients[i] = of->wanted[i] ? of->gradients[i] : NULL;
+        done = of->gradients[i] == NULL || take_program_gradient(of, i);
+    }
+    return done;
+}
+
 static bool compute(const weft_gradient *of)
 {
     const weft_call *call = of->call;
@@ -49,12 +102,12 @@ static bool compute(const weft_gradient *of)
         return weft_gradient_same(of); /* its values elsewhere */
     }
     const weft_gradient_entry *entry = &call->operation->gradient;
-    if (entry->function == NULL) {
+    if (entry->missing != NULL) {
         weft_fail(WEFT_ERR_UNSUPPORTED, call->function, "the gradient of %s is not known: %s", call->operation->name,
-                  entry->missing == NULL ? "the program that registered it gave none" : entry->missing);
+                  entry->missing);
         return false;
     }
-    return entry->function(of);
+    return entry->by_program != NULL ? ask_program(of) : entry->function(of);
 }
 
 weft_status weft_call_gradients(const weft_gradient *of)
