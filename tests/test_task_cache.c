@@ -1,4 +1,4 @@
-/* What calls leave behind: which calls make no task lists any more, how many bytes these take, and what goes first. */
+/* What calls leave behind: which calls make no task lists any more, how many bytes these take, what goes first. */
 #include "support.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "dispatch/cache.h"
 #include "tensor/state.h"
 
-/* Lists that are made, by operations and redistributions: linked in front of weft_task_list_finish() (--wrap). */
+/* Lists that are made: linked in front of weft_task_list_finish() (--wrap). */
 bool __real_weft_task_list_finish(weft_task_list *list);
 bool __wrap_weft_task_list_finish(weft_task_list *list);
 
@@ -90,9 +90,12 @@ static const struct {
     const char *operation;
     size_t most;
 } limits[] = {
-    { "matmul", 92 },     { "norm", 230 },   { "softmax", 155 }, { "softmax_backward", 210 },
-    { "permute", 265 },   { "sum", 165 },    { "slice", 125 },   { "cross_entropy_backward", 210 },
-    { "embedding", 110 }, { "embedding_backward", 93 }, { "attention", 260 },
+    { "matmul", 92 },     { "norm", 230 },
+    { "softmax", 155 },   { "softmax_backward", 210 },
+    { "permute", 265 },   { "sum", 165 },
+    { "slice", 125 },     { "cross_entropy_backward", 210 },
+    { "embedding", 110 }, { "embedding_backward", 93 },
+    { "attention", 260 },
 };
 static bool checks_limits;
 static size_t limits_checked;
@@ -245,7 +248,8 @@ static void check_budget(const weft_lru *cache, const weft_map *calls)
     assert_true(cache->bytes <= cache->budget);
     size_t bytes = 0;
     for (const weft_lru_entry *entry = cache->newest; entry != NULL; entry = entry->older) {
-        size_t own = entry->map == calls ? bytes_of_call((const weft_cached_call *)entry) : sizeof(weft_cached_plan);
+        size_t own =
+            entry->map == calls ? bytes_of_call((const weft_cached_call *)entry) : sizeof(weft_cached_plan);
         assert_true(entry->map == calls ? entry->bytes == own + WEFT_LRU_ENTRY_BYTES : entry->bytes > own);
         assert_int_equal(entry->holds, 0);
         bytes += entry->bytes;
@@ -254,7 +258,8 @@ static void check_budget(const weft_lru *cache, const weft_map *calls)
 }
 
 /* A call and a redistribution; whether their layouts, plans and lists were there. */
-static void call_with(weft_mesh *mesh, int64_t rows, int times, uint64_t *dispatch_misses, uint64_t *plan_misses)
+static void call_with(weft_mesh *mesh, int64_t rows, int times, uint64_t *dispatch_misses,
+                      uint64_t *plan_misses)
 {
     const weft_placement sharded[] = { weft_shard(0) }, everywhere[] = { weft_replicate() };
     weft_counters before, after;
@@ -286,7 +291,8 @@ static void test_budget(void **state)
     uint64_t misses, plan_misses;
     size_t most = 0;
     call_with(mesh, 1, 1, &misses, &plan_misses);
-    const weft_map *calls = cache->newest->map == &weft_runtime.tensors->plans ? cache->oldest->map : cache->newest->map;
+    const weft_map *calls =
+        cache->newest->map == &weft_runtime.tensors->plans ? cache->oldest->map : cache->newest->map;
     for (int64_t i = 1; i <= LAYOUTS; i++) {
         call_with(mesh, 1 + i, 2, &misses, &plan_misses);
         assert_int_equal(misses, 1);
@@ -353,13 +359,76 @@ static void test_no_budget(void **state)
     stop();
 }
 
+/* ---- modes --------------------------------------------------------------------------------------------- */
+
+static uint64_t add_values(uint64_t hash, weft_tensor *tensor)
+{
+    static float values[4096];
+    assert_no_error();
+    assert_int_equal(weft_to_host(tensor, values, sizeof(values)), WEFT_OK);
+    return weft_hash_bytes(values, (size_t)weft_tensor_num_elements(tensor) * sizeof(values[0]), hash);
+}
+
+/* Three times the same calls on random values: kernels, composites, access maps, redistributions. */
+static uint64_t bits_of_calls(const char *mode, int64_t cache_bytes)
+{
+    setenv("WEFT_TASK_CACHE", mode, 1);
+    setenv("WEFT_PANEL_ROWS", "3", 1);
+    weft_config config = { .ranks = 4, .workers = 1, .seed = 5, .cache_bytes = cache_bytes };
+    assert_int_equal(weft_init(&config), WEFT_OK);
+    weft_mesh *mesh = weft_mesh_create(2, (int64_t[]){ 2, 2 }, NULL);
+    const weft_placement rows[] = { weft_shard(0), weft_replicate() },
+                         columns[] = { weft_shard(0), weft_shard(1) };
+    const int64_t square[] = { 16, 16 }, sequence[] = { 2, 14, 4 };
+    uint64_t hash = 0;
+    for (int i = 0; i < 3; i++) {
+        weft_scope_open();
+        weft_tensor *a = weft_randn(WEFT_F32, 2, square, mesh, rows),
+                    *b = weft_randn(WEFT_F32, 2, square, mesh, columns);
+        weft_tensor *gain = weft_randn(WEFT_F32, 1, square, mesh, NULL);
+        weft_tensor *q = weft_randn(WEFT_F32, 3, sequence, mesh, columns), *dk, *dv;
+        weft_tensor *attended = weft_attention(q, q, q, NULL);
+        hash = add_values(hash, weft_matmul(a, b));
+        hash = add_values(hash, weft_softmax(b, 1));
+        hash = add_values(hash, weft_layer_norm(b, gain, gain, 1e-5));
+        hash = add_values(hash, weft_cumsum(weft_roll(b, 3, 1), 0));
+        hash = add_values(hash, weft_redistribute(weft_sum(b, 0, false), mesh, NULL));
+        hash = add_values(hash, attended);
+        hash = add_values(hash, weft_attention_backward(attended, q, q, q, attended, NULL, &dk, &dv));
+        hash = add_values(add_values(hash, dk), dv);
+        weft_add_inplace(a, b, -0.5);
+        hash = add_values(hash, a);
+        weft_scope_close();
+    }
+    size_t bytes = weft_runtime.call_cache.bytes;
+    assert_true(bytes <= weft_runtime.call_cache.budget);
+    assert_true((bytes > 0) == (cache_bytes != 1));
+    stop();
+    setenv("WEFT_TASK_CACHE", "on", 1);
+    return hash;
+}
+
+static void test_modes_give_the_same_bits(void **state)
+{
+    (void)state;
+    uint64_t expected = bits_of_calls("on", 0);
+    assert_true(bits_of_calls("off", 0) == expected);
+    assert_true(bits_of_calls("check", 0) == expected);
+    for (int64_t bytes = 1; bytes < 1 << 20;
+         bytes = 4 * bytes + 4096) { /* what is used goes before it is used again */
+        assert_true(bits_of_calls("on", bytes) == expected);
+        assert_true(bits_of_calls("check", bytes) == expected);
+    }
+}
+
 int main(void)
 {
     setenv("WEFT_TASK_CACHE", "on", 1); /* this is about what is kept */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_second_use),
         cmocka_unit_test(test_no_budget),
-        /* Before tests that leave glibc much free memory, all of which MALLOC_PERTURB_ has each realloc() fill. */
+        cmocka_unit_test(test_modes_give_the_same_bits),
+        /* Before tests that leave glibc free memory, all of which each realloc() fills under MALLOC_PERTURB_. */
         cmocka_unit_test(test_budget),
         cmocka_unit_test(test_rings_are_kept),
         cmocka_unit_test(test_bytes_of_char_lm),

@@ -287,6 +287,14 @@ bool weft_check_spmd(const weft_call_signature *call)
     return !weft_runtime.check || same_everywhere(call);
 }
 
+bool weft_check_spmd_number(const char *function, uint64_t number, bool valid)
+{
+    const double halves[] = { (double)(uint32_t)(number >> 32), (double)(uint32_t)number };
+    return weft_check_spmd(&(weft_call_signature){
+               .function = function, .failed = !valid, .num_numbers = 2, .numbers = halves }) &&
+           valid;
+}
+
 bool weft_call_last(const char *function)
 {
     if (weft_runtime.comm == NULL || weft_runtime.num_processes == 1 || weft_is_broken()) {

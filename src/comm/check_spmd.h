@@ -27,6 +27,9 @@ char *weft_process_text(int process, char *text, size_t size);
  * follow from the expanded call, and are not compared. */
 bool weft_check_spmd(const weft_call_signature *call);
 
+/* The same of a call that one number stands for; false where it is not valid, too. */
+bool weft_check_spmd_number(const char *function, uint64_t number, bool valid);
+
 /* Called by weft_finalize() after all local work, with WEFT_CHECK or without. BLOCKS until all processes
  * have reached this point, so that no process leaves that others still need, or misses an abort notice.
  * False with the error kept: the world is broken. */

@@ -239,18 +239,6 @@ uint64_t weft_description_fingerprint(const weft_operation_description *d)
     return hash;
 }
 
-/* Compares what the processes register. */
-static bool check_spmd(const char *function, const weft_operation_description *d, bool valid)
-{
-    uint64_t hash = valid ? weft_description_fingerprint(d) : 0;
-    const double numbers[] = { (double)(uint32_t)(hash >> 32), (double)(uint32_t)hash };
-    return weft_check_spmd(&(weft_call_signature){ .function = function,
-                                                   .failed = !valid,
-                                                   .num_numbers = WEFT_ARRAY_SIZE(numbers),
-                                                   .numbers = numbers }) &&
-           valid;
-}
-
 const weft_operation *weft_operation_register(const weft_operation_description *given)
 {
     static const char function[] = "weft_operation_register";
@@ -261,7 +249,8 @@ const weft_operation *weft_operation_register(const weft_operation_description *
         return NULL;
     }
     bool taken = given == NULL || WEFT_TAKE_OPTIONS(function, &own, given);
-    if (!check_spmd(function, description, taken && check_description(function, description, &num_outputs))) {
+    bool valid = taken && check_description(function, description, &num_outputs);
+    if (!weft_check_spmd_number(function, valid ? weft_description_fingerprint(description) : 0, valid)) {
         return NULL;
     }
     weft_operation *operation = copy_of(description, num_outputs);

@@ -214,17 +214,6 @@ static bool replace(const weft_operation *original, const weft_operation_descrip
     return true;
 }
 
-/* Compares what the processes do. */
-static bool check_spmd(const char *function, uint64_t hash, bool valid)
-{
-    const double numbers[] = { (double)(uint32_t)(hash >> 32), (double)(uint32_t)hash };
-    return weft_check_spmd(&(weft_call_signature){ .function = function,
-                                                   .failed = !valid,
-                                                   .num_numbers = WEFT_ARRAY_SIZE(numbers),
-                                                   .numbers = numbers }) &&
-           valid;
-}
-
 weft_status weft_operation_replace(const weft_operation_description *given)
 {
     static const char function[] = "weft_operation_replace";
@@ -234,7 +223,7 @@ weft_status weft_operation_replace(const weft_operation_description *given)
     }
     bool taken = given == NULL || WEFT_TAKE_OPTIONS(function, &d, given);
     bool valid = taken && check_replacement(function, given == NULL ? NULL : &d);
-    if (!check_spmd(function, valid ? weft_description_fingerprint(&d) : 0, valid)) {
+    if (!weft_check_spmd_number(function, valid ? weft_description_fingerprint(&d) : 0, valid)) {
         return weft_latest_status();
     }
     weft_kernel_id kernel = d.kernel == NULL ? WEFT_KERNEL_NONE : weft_codelet_register(d.name, d.kernel);
@@ -259,7 +248,7 @@ weft_status weft_operation_restore(const char *name)
         weft_fail(WEFT_ERR_INVALID, function, "name is %s%s%s", name == NULL ? "NULL" : "\"",
                   name == NULL ? "" : name, name == NULL ? "" : "\", and weft has no such operation");
     }
-    if (!check_spmd(function, original == NULL ? 0 : weft_hash_bytes(name, strlen(name), 1),
+    if (!weft_check_spmd_number(function, original == NULL ? 0 : weft_hash_bytes(name, strlen(name), 1),
                     original != NULL)) {
         return weft_latest_status();
     }
