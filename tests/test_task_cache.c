@@ -1,4 +1,4 @@
-/* What calls leave behind: which calls make no task lists any more, how many bytes these take, what goes first. */
+/* Kept data of calls: which calls make no task lists any more, how many bytes lists take, what goes first. */
 #include "support.h"
 
 #include <stdio.h>
@@ -428,7 +428,7 @@ int main(void)
         cmocka_unit_test(test_second_use),
         cmocka_unit_test(test_no_budget),
         cmocka_unit_test(test_modes_give_the_same_bits),
-        /* Before tests that leave glibc free memory, all of which each realloc() fills under MALLOC_PERTURB_. */
+        /* First: under MALLOC_PERTURB_ each realloc() fills what the others leave free. */
         cmocka_unit_test(test_budget),
         cmocka_unit_test(test_rings_are_kept),
         cmocka_unit_test(test_bytes_of_char_lm),
