@@ -98,7 +98,20 @@ static const struct {
     { "weft_dropout", EITHER },
     { "weft_copy_inplace", EITHER },
     { "weft_tensor_retain", EITHER },
+    { "weft_tensor_unflatten", EITHER },
 };
+
+/* Apart and together again. */
+static void rebuild(weft_tensor *x)
+{
+    weft_tensor_shard shards[RANKS];
+    weft_tensor_layout layout;
+    weft_tensor_flatten(x, shards, &layout);
+    weft_tensor_unflatten(shards, &layout);
+    for (int i = 0; i < weft_local_ranks(); i++) {
+        weft_tensor_release(shards[i].tensor);
+    }
+}
 
 /* Carries out a row. `other`: of the same layout as x. */
 static void call(size_t row, weft_tensor *x, weft_tensor *other)
@@ -184,6 +197,9 @@ static void call(size_t row, weft_tensor *x, weft_tensor *other)
     case 25:
         weft_tensor_retain(x);
         weft_tensor_release(x);
+        break;
+    case 26:
+        rebuild(x);
         break;
     default:
         fail_msg("no row %zu", row);

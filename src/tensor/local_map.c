@@ -8,6 +8,7 @@
 #include "codelets/local.h"
 #include "comm/check_spmd.h"
 #include "tensor/actions.h"
+#include "tensor/explained.h"
 #include "tensor/regions.h"
 #include "tensor/run.h"
 #include "tensor/state.h"
@@ -266,6 +267,9 @@ static bool is_fake(const region *r)
 static bool run(region *r)
 {
     bool done = true, fake = is_fake(r);
+    for (int i = 0; i < r->num_inputs && weft_runtime.explained != NULL; i++) {
+        weft_explain_move(function_name, r->tensors[i]->layout, r->layouts[i]);
+    }
     for (int i = 0; i < r->num_inputs && done && !fake; i++) {
         if (r->tensors[i]->layout != r->layouts[i]) {
             r->tensors[i] = weft_tensor_to_layout(function_name, r->tensors[i], r->layouts[i]);
