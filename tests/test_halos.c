@@ -1,5 +1,7 @@
 /* Operations of a program's own that read dimensions with halos, with the public headers alone: in random layouts and
  * with panels of several heights against plain loops. */
+#include "dispatch/dispatch.h"
+
 #include "operand.h"
 #include "view_values.h"
 
@@ -170,9 +172,28 @@ static void product_kernel(const weft_kernel_call *call)
     set(&call->output, weft_view_row(&call->output, 0, NULL), 0, sum);
 }
 
+/* "yd,y~c->dc", piece by piece: each place times the next row of the other input, added up over y. */
+static void correlate_kernel(const weft_kernel_call *call)
+{
+    const weft_view *a = &call->inputs[0], *b = &call->inputs[1], *out = &call->output;
+    for (int64_t row = 0; row < weft_view_rows(out); row++) {
+        void *target = weft_view_row(out, row, NULL);
+        for (int64_t c = 0; c < out->extent[1]; c++) {
+            double sum = call->first ? 0 : get(out, target, c);
+            for (int64_t y = 0; y < weft_view_rows(a); y++) {
+                int64_t next = a->offset[0] + y + 1;
+                sum += next < b->shape[0] ? row_value(a, y, out->offset[0] + row - a->offset[1]) *
+                                                at(call, b, next, out->offset[1] + c)
+                                          : 0;
+            }
+            set(out, target, c, sum);
+        }
+    }
+}
+
 /* ---- registered ---------------------------------------------------------------------------------------- */
 
-static const weft_operation *op_line, *op_plane, *op_relax, *op_slope, *op_gather, *op_product;
+static const weft_operation *op_line, *op_plane, *op_relax, *op_slope, *op_gather, *op_product, *op_correlate;
 
 static void by_numbers(weft_halo *halo, const int64_t numbers[])
 {
@@ -234,6 +255,14 @@ static void start_registered(const char *variable, const char *value)
         .halos = { { .letter = 'x', .before = -1, .after = 1 } },
         .outputs[0].linear = { .kind = WEFT_LINEAR_EACH, .inputs = 3, .ops = WEFT_LINEAR_OPS },
         .kernel = product_kernel });
+    op_correlate = weft_operation_register(&(weft_operation_description){
+        .name = "correlate",
+        .rule = "yd,y~c->dc",
+        .inputs = { a, b },
+        .halos = { { .input = 1, .letter = 'y', .before = -1, .after = 1 } },
+        .outputs[0].linear = { .kind = WEFT_LINEAR_EACH, .inputs = 3, .ops = WEFT_LINEAR_OPS },
+        .accumulates = true,
+        .kernel = correlate_kernel });
     assert_no_error();
 }
 
@@ -372,6 +401,27 @@ static void case_product(void)
     release(&b);
 }
 
+static void case_correlate(void)
+{
+    int64_t y = any_size(), of_a[] = { y, any_size() }, of_b[] = { y, any_size() },
+            shape[] = { of_a[1], of_b[1] };
+    weft_mesh *mesh = any_mesh();
+    weft_dtype type = any_float();
+    operand a = make_operand(mesh, type, 2, of_a, WHOLE, 0), b = make_operand(mesh, type, 2, of_b, WHOLE, 0);
+    double *expected = calloc((size_t)(shape[0] * shape[1]) + 1, sizeof(double));
+    for (int64_t i = 0; i < shape[0] * shape[1]; i++) {
+        for (int64_t k = 0; k + 1 < y; k++) {
+            expected[i] += a.dense[k * shape[0] + i / shape[1]] * b.dense[(k + 1) * shape[1] + i % shape[1]];
+        }
+    }
+    weft_tensor *inputs[] = { a.tensor, b.tensor };
+    check(weft_apply(op_correlate, 2, inputs, NULL), type, 2, shape, expected, a.exact && b.exact ? 0 : 64,
+          500, describe_operand(&a));
+    free(expected);
+    release(&a);
+    release(&b);
+}
+
 /* ---- by themselves ------------------------------------------------------------------------------------- */
 
 /* Sharded along the stencil's dimension, the output stays so, and each rank gets its neighbours' rows alone. */
@@ -402,6 +452,40 @@ static void test_halos_alone_move(void **state)
     weft_get_counters(&after);
     assert_int_equal(after.dispatch_misses, before.dispatch_misses);
     weft_scope_close();
+    assert_int_equal(weft_finalize(), WEFT_OK);
+}
+
+/* Every way to share the operation out, on a mesh of two dimensions. */
+static void test_all_strategies(void **state)
+{
+    (void)state;
+    start_registered("WEFT_PANEL_ROWS", "2");
+    unsetenv("WEFT_PANEL_ROWS");
+    const int64_t shape[] = { 11, 7 }, numbers[] = { 2, 1, 0 };
+    weft_apply_options options = { .num_numbers = 3, .numbers = { 2, 1, 0 } };
+    int64_t count = 1, possible = 0;
+    for (int64_t c = 0; c < count; c++) {
+        weft_scope_open();
+        operand a =
+            make_operand(weft_mesh_create(2, (int64_t[]){ 2, 3 }, NULL), WEFT_F64, 2, shape, WHOLE, 0);
+        double expected[77];
+        for (int64_t i = 0; i < 77; i++) {
+            expected[i] = stencil(read_dense, &a, shape, i / 7, i % 7, numbers, false);
+        }
+        weft_dispatch_force(c);
+        weft_tensor *result = weft_apply(op_plane, 1, &a.tensor, &options);
+        int64_t most = weft_dispatch_force(-1);
+        count = most > count ? most : count;
+        if (result == NULL) {
+            weft_clear_error();
+        } else {
+            check(result, WEFT_F64, 2, shape, expected, a.exact ? 0 : 64, 5000, describe_operand(&a));
+            possible++;
+        }
+        release(&a);
+        weft_scope_close();
+    }
+    assert_in_range(possible, 9, count); /* h, w or nothing along each mesh dimension */
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
@@ -466,8 +550,9 @@ static void test_halos_that_do_not_fit(void **state)
 /* ---- the suites ---------------------------------------------------------------------------------------- */
 
 static const family families[] = {
-    { "line", case_line },   { "plane", case_plane },   { "relax", case_relax },
-    { "slope", case_slope }, { "gather", case_gather }, { "product", case_product },
+    { "line", case_line },           { "plane", case_plane },   { "relax", case_relax },
+    { "slope", case_slope },         { "gather", case_gather }, { "product", case_product },
+    { "correlate", case_correlate },
 };
 
 static const suite operations = { families, sizeof(families) / sizeof(families[0]), 60, 1, start_registered };
@@ -476,6 +561,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_halos_alone_move),
+        cmocka_unit_test(test_all_strategies),
         cmocka_unit_test(test_halos_that_do_not_fit),
     };
     return run_suite(&operations, tests, sizeof(tests) / sizeof(tests[0]));
