@@ -191,6 +191,10 @@ CALL(call_mse_difference, weft_mse_backward(NULL, x[0], x[1], WEFT_LOSS_SUM))
 CALL(call_conv2d, weft_conv2d(x[0], x[1], x[2], &(weft_convolution){ { 2, 1 }, { 1, 0 }, { 1, 2 }, 0 }))
 CALL(call_conv2d_groups, weft_conv2d(x[0], x[1], NULL, &(weft_convolution){ { 1, 1 }, { 1, 1 }, { 1, 1 }, 2 }))
 CALL(call_conv1d, weft_conv1d(x[0], x[1], x[2], NULL))
+CALL(call_layer_norm, weft_layer_norm(x[0], x[1], x[2], 1e-5))
+CALL(call_layer_norm_bias, weft_layer_norm(x[0], NULL, x[1], 1e-5))
+CALL(call_rms_norm, weft_rms_norm(x[0], x[1], 1e-5))
+CALL(call_rms_norm_alone, weft_rms_norm(x[0], NULL, 1e-5))
 CALL(call_redistribute, weft_redistribute(x[0], mesh, NULL))
 
 static weft_tensor *call_split(weft_tensor *const x[])
@@ -422,6 +426,11 @@ static const call_row rows[] = {
     { THIS_ROW, { "2x2x4x5:u", "3x2x2x2:u", "3:u" }, call_conv2d, false },
     { THIS_ROW, { "2x2x3x3:u", "2x1x2x2:u" }, call_conv2d_groups, false },
     { THIS_ROW, { "2x2x5:u", "3x2x2:u", "3:u" }, call_conv1d, false },
+    { THIS_ROW, { "5x4:w", "4:p", "4:u" }, call_layer_norm, false },
+    { THIS_ROW, { "3x2x3:w", "2x3:p", "2x3:u" }, call_layer_norm, false },
+    { THIS_ROW, { "5x4:w", "4:u" }, call_layer_norm_bias, false },
+    { THIS_ROW, { "5x4:w", "4:p" }, call_rms_norm, false },
+    { THIS_ROW, { "5x4:w" }, call_rms_norm_alone, false },
     { THIS_ROW, { "5x3:u" }, call_redistribute, false },
     { THIS_ROW, { "5x3:u", "3:u" }, call_own, false },
 };

@@ -95,9 +95,18 @@ static void write_gain_rule(const weft_call_layouts *call, char *text, size_t si
 static bool has_parts_of_vectors(const weft_call_layouts *call);
 static bool expand_forward(const weft_call *call, weft_tensor *outputs[]);
 
+static bool gradients_of_norm(const weft_gradient *of);
+
+/* Inputs: a, and gain and bias where they are given. */
+#define NORM_GRADIENT                                                                                        \
+    {                                                                                                        \
+        .function = gradients_of_norm, .reads = { NORM_READS, NORM_READS, NORM_READS }                       \
+    }
+#define NORM_READS (WEFT_READS_INPUT(0) | WEFT_READS_INPUT(1))
+
 static const weft_operation operation_norm = {
     .name = "norm",
-    .gradient = WEFT_GRADIENT_MISSING("norm_backward, norm_sums, norm_gain_backward, sum"),
+    .gradient = NORM_GRADIENT,
     .write_rule = write_norm_rule,
     .rule_like = "A[b],[b]->A[b]",
     .inputs = { { "a", WEFT_TYPES_FLOAT, false },
@@ -113,7 +122,7 @@ static const weft_operation operation_norm = {
 /* Only its input names are used: a bias without a gain. */
 static const weft_operation operation_norm_bias = {
     .name = "norm",
-    .gradient = WEFT_GRADIENT_MISSING("norm_backward, norm_sums, norm_gain_backward, sum"),
+    .gradient = NORM_GRADIENT,
     .write_rule = write_norm_rule,
     .rule_like = "A[b],[b],[b]->A[b]",
     .inputs = { { "a", WEFT_TYPES_FLOAT, false }, { "bias", WEFT_TYPES_FLOAT, false } },
@@ -434,6 +443,22 @@ weft_tensor *weft_rms_norm_backward(weft_tensor *gradient, weft_tensor *a, weft_
                             .gain = gain,
                             .epsilon = epsilon },
                     gradient_gain, NULL);
+}
+
+static bool gradients_of_norm(const weft_gradient *of)
+{
+    norm n = norm_of(of->call, 1);
+    n.gradient = weft_gradient_of_output(of, 0);
+    int gain = n.gain != NULL ? 1 : 0, bias = n.bias != NULL ? gain + 1 : 0; /* numbers of the inputs; 0: none */
+    bool wants_gain = gain > 0 && weft_gradient_wanted(of, gain), wants_bias = bias > 0 && weft_gradient_wanted(of, bias);
+    weft_call call = call_of(&n, &operation_norm_gradients, 0, NULL, n.gain, NULL);
+    call.attributes.num_numbers = WEFT_NORM_NUMBERS + 1;
+    call.attributes.numbers[WEFT_NORM_NUMBERS] = (wants_gain ? 1 : 0) | (wants_bias ? 2 : 0);
+    weft_tensor *gradients[3];
+    return weft_dispatch_all(&call, gradients) &&
+           (!weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, gradients[0])) &&
+           (!wants_gain || weft_give_gradient(of, gain, gradients[1])) &&
+           (!wants_bias || weft_give_gradient(of, bias, gradients[2]));
 }
 
 const weft_operation *const weft_norm_operations[] = {
