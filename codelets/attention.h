@@ -21,10 +21,12 @@ enum {
     WEFT_ATTENTION_HAS_K_GRADIENT = 4,
     WEFT_ATTENTION_HAS_V_GRADIENT = 8,
     WEFT_ATTENTION_COUNTS = 16,
-    WEFT_ATTENTION_CONTINUES = 32 /* accumulates into the output */
+    WEFT_ATTENTION_CONTINUES = 32, /* accumulates into the output */
+    WEFT_ATTENTION_HAS_LOG_SUMS = 64
 };
 
-/* Output [..., s, f]. A row that sees no key gives 0. */
+/* Outputs [..., s, f] and, where there is a second one, the log-sums [..., s]: of each row the logarithm of the sum of
+ * e^score, in WEFT_F32 or WEFT_F64. A row that sees no key gives 0, and infinity. */
 void weft_kernel_attention(const weft_kernel_call *call);
 
 /* Softmax state of a row after some of the keys, in WEFT_F32 or WEFT_F64: the f sums of values weighted by
@@ -33,14 +35,14 @@ enum { WEFT_ATTENTION_SUM, WEFT_ATTENTION_LARGEST, WEFT_ATTENTION_STATE /* colum
 /* The state [..., s, f + 2], from q, k, v and a mask; without v, f is 0. */
 void weft_kernel_attention_state(const weft_kernel_call *call);
 /* The result [..., s, f] from states over disjoint sets of keys, all keys together, side by side: [..., s,
- * n (f + 2)]. */
+ * n (f + 2)]; and, where there is a second output, the log-sums [..., s]. */
 void weft_kernel_attention_finish(const weft_kernel_call *call);
 
 /* Statistics of a row for the gradients: the logarithm of the sum of e^score (infinite for a row that sees
  * no key, so that all weights are 0), and the dot product of gradient and result. */
 enum { WEFT_ATTENTION_LOG_SUM, WEFT_ATTENTION_PRODUCT, WEFT_ATTENTION_STATISTICS };
-/* The statistics [..., s, 2], from states without values, [..., s, 2 n], the gradient and the result, both
- * [..., s, f]. */
+/* The statistics [..., s, 2], from states without values, [..., s, 2 n], or log-sums, [..., s, 1]; the gradient and the
+ * result, both [..., s, f]. */
 void weft_kernel_attention_statistics(const weft_kernel_call *call);
 
 /* Inputs: the gradient [..., s, f], q, k, v, the statistics, and optionally a mask. Outputs: the gradient

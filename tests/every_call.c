@@ -290,7 +290,9 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_conv1d_backward_input, weft_reshape(scalar, 3, ones), cube, deep, NULL);
     TRY(weft_conv1d_backward_weight, weft_reshape(scalar, 3, ones), cube, deep, NULL);
     TRY(weft_attention, cube, cube, cube, NULL);
+    TRY(weft_attention_with_log_sums, cube, cube, cube, NULL, &other);
     TRY(weft_attention_backward, cube, cube, cube, cube, cube, NULL, &other, &other);
+    TRY(weft_attention_backward_with_log_sums, cube, cube, cube, cube, cube, tensor, NULL, &other, &other);
     /* <weft/shapes.h> */
     TRY(weft_reshape, tensor, 2, shape);
     TRY(weft_flatten, tensor, 0, 1);

@@ -232,27 +232,10 @@ static bool only_asks(const char *function)
     return false;
 }
 
-/* Put together from other calls without an expansion: those are told. */
-static bool is_told_in_parts(const char *function)
-{
-    static const char *const parts[] = { "weft_attention", "weft_attention_backward" };
-    bool is = false;
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        is |= strcmp(parts[i], function) == 0;
-    }
-    return is;
-}
-
 static void after(row_place row, const char *function, void *argument)
 {
     listener *l = argument;
     enter_row(row, __func__);
-    if (is_told_in_parts(function)) {
-        leave_rows();
-        l->begun = l->ended = 0;
-        weft_clear_error();
-        return;
-    }
     bool failed = weft_last_status() != WEFT_OK;
     if (l->begun != l->ended || l->begun > 1 || (l->begun == 0 && !failed && !only_asks(function))) {
         fail_msg("%s:%d: %s (%s): told %d times of its beginning, %d times of its end; last of %s", row.file,

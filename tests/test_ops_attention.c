@@ -40,8 +40,8 @@ typedef struct attention_case {
     bool truth; /* of the mask */
 } attention_case;
 
-/* The weights of a row's keys, by the plain formula. */
-static void row_weights(const attention_case *c, int64_t i, int64_t row, double *weights)
+/* The weights of a row's keys, by the plain formula. Returns the logarithm of the sum of e^score; infinity for none. */
+static double row_weights(const attention_case *c, int64_t i, int64_t row, double *weights)
 {
     double most = -INFINITY, sum = 0;
     for (int64_t t = 0; t < c->t; t++) {
@@ -63,6 +63,7 @@ static void row_weights(const attention_case *c, int64_t i, int64_t row, double 
     for (int64_t t = 0; t < c->t; t++) {
         weights[t] /= sum > 0 ? sum : 1;
     }
+    return sum > 0 ? most + log(sum) : INFINITY;
 }
 
 static void expected_row(const attention_case *c, int64_t i, int64_t row, double *expected)
@@ -228,6 +229,25 @@ static void release_all(attention_operands *x)
     release(&x->gradient);
 }
 
+/* Asking for the log-sums changes nothing else. */
+static void check_log_sums(const attention_case *c, const attention_operands *x, weft_tensor *result)
+{
+    enum { BOUND = 100000 };
+    weft_tensor *log_sums;
+    check_repeats(result,
+                  weft_attention_with_log_sums(x->q.tensor, x->k.tensor, x->v.tensor, &x->options, &log_sums));
+    weft_dtype type = x->type == WEFT_F64 ? WEFT_F64 : WEFT_F32;
+    int64_t rows = shape_count(x->ndim - 1, x->shape);
+    double *expected = malloc(((size_t)rows + 1) * sizeof(double)), *weights = malloc((size_t)(c->t + 1) * sizeof(double));
+    for (int64_t i = 0; i < rows; i++) {
+        expected[i] = fmin(row_weights(c, i / c->s, i % c->s, weights), BOUND);
+    }
+    /* Infinity cannot be compared by differences. */
+    check(weft_clamp(log_sums, -BOUND, BOUND), type, x->ndim - 1, x->shape, expected, 40, 40, x->what);
+    free(expected);
+    free(weights);
+}
+
 static void run_attention(sequences how)
 {
     attention_case c;
@@ -241,6 +261,7 @@ static void run_attention(sequences how)
     check_narrow(result, x.type, x.ndim, x.shape, expected, 100, 10, x.what);
     check_stays(&x.q, result, x.ring, x.what);
     check_repeats(result, weft_attention(x.q.tensor, x.k.tensor, x.v.tensor, &x.options));
+    check_log_sums(&c, &x, result);
     free(expected);
     release_all(&x);
 }
@@ -355,6 +376,14 @@ static void run_attention_backward(sequences how)
     dq = weft_attention_backward(up, q, k, v, output, &x.options, of_k ? &dk : NULL, of_k ? NULL : &dv);
     check_gradient(&x, &sums[0], dq);
     check_gradient(&x, &sums[of_k ? 1 : 2], of_k ? dk : dv);
+    /* So it is with log-sums that were kept. */
+    weft_tensor *log_sums;
+    output = weft_attention_with_log_sums(q, k, v, &x.options, &log_sums);
+    dq = weft_attention_backward_with_log_sums(up, q, k, v, output, log_sums, &x.options, &dk, &dv);
+    check_gradient(&x, &sums[0], dq);
+    check_gradient(&x, &sums[1], dk);
+    check_gradient(&x, &sums[2], dv);
+    check_stays(&x.q, dk, x.ring, x.what);
     for (int i = 0; i < 3; i++) {
         free(sums[i].values);
         free(sums[i].terms);

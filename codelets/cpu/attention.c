@@ -290,9 +290,33 @@ static void store_result(weft_dtype dtype, char *target, weft_dtype type, char *
     weft_store(dtype, target, 1, type, result, width);
 }
 
+double weft_attention_log_sum(double sum, double most)
+{
+    return sum == 0 ? INFINITY : most + log(sum);
+}
+
+/* The log-sum of a row of the present batch index: from its state, rounded as one that is stored. */
+static void store_log_sum(const job *j, int64_t row, double sum, double most)
+{
+    const weft_view *view = j->log_sums;
+    char state[WEFT_ATTENTION_STATE * sizeof(double)], none;
+    weft_attention_set_value(j->type, state, WEFT_ATTENTION_SUM, sum);
+    weft_attention_set_value(j->type, state, WEFT_ATTENTION_LARGEST, most);
+    weft_attention_combine(j->type, state, 1, 0, &none, &sum, &most);
+    int64_t place = j->batch_dims == 0 ? 0 : row;
+    for (int d = 1; d < j->batch_dims; d++) {
+        place += (j->index[d] - view->offset[d]) * view->strides[d];
+    }
+    char *to = weft_view_row(view, j->batch_dims == 0 ? row : j->index[0] - view->offset[0], NULL);
+    weft_attention_set_value(j->type, to, place, weft_attention_log_sum(sum, most));
+}
+
 static void store_rows(const job *j, int64_t first, int64_t rows)
 {
-    for (int64_t i = 0, together; i < rows; i++) {
+    for (int64_t i = 0; i < rows && j->log_sums != NULL; i++) {
+        store_log_sum(j, first + i, j->sum[i], j->most[i]);
+    }
+    for (int64_t i = 0, together; i < rows && j->width > 0; i++) {
         store_result(j->output->dtype, weft_attention_row(j, j->output, first + i, &together), j->type,
                      j->result + (size_t)(i * j->width) * j->size, j->width, j->sum[i]);
     }
@@ -399,6 +423,7 @@ void weft_attention_run(const weft_kernel_call *call, bool backward, bool has_v,
     const weft_view *output = &call->output, *input = call->inputs;
     job j = { .call = call,
               .output = output,
+              .log_sums = call->num_outputs > 1 ? &call->outputs[1] : NULL,
               .type = output->dtype == WEFT_F64 ? WEFT_F64 : WEFT_F32,
               .causal = call->numbers[WEFT_ATTENTION_CAUSAL],
               .parts = call->numbers[WEFT_ATTENTION_PARTS],
@@ -470,9 +495,13 @@ void weft_kernel_attention_finish(const weft_kernel_call *call)
     for (int64_t row = 0; row < weft_view_rows(output); row++) {
         const char *from = weft_view_row(state, row, NULL);
         char *to = weft_view_row(output, row, NULL);
+        char *log_sums = call->num_outputs > 1 ? weft_view_row(&call->outputs[1], row, NULL) : NULL;
         for (int64_t i = 0; i < lines; i++) {
             double sum, most;
             weft_attention_combine(state->dtype, from, count, width, result, &sum, &most);
+            if (log_sums != NULL) {
+                weft_attention_set_value(state->dtype, log_sums, i, weft_attention_log_sum(sum, most));
+            }
             store_result(output->dtype, to, state->dtype, result, width, sum);
             from += (size_t)columns * weft_dtype_size(state->dtype);
             to += (size_t)width * weft_dtype_size(output->dtype);

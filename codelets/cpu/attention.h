@@ -19,7 +19,7 @@ typedef struct weft_attention_span {
  * block, K: its keys. */
 typedef struct weft_attention_job {
     const weft_kernel_call *call;
-    const weft_view *output, *q, *k, *v, *mask, *gradient, *statistics;
+    const weft_view *output, *log_sums, *q, *k, *v, *mask, *gradient, *statistics;
     weft_dtype type;
     size_t size;
     bool causal;
@@ -109,5 +109,8 @@ void weft_attention_add(weft_dtype type, void *row, double factor, const void *a
  * `result`; *sum and *most those of weights and scores. */
 void weft_attention_combine(weft_dtype type, const char *states, int64_t count, int64_t width, char *result,
                             double *sum, double *most);
+
+/* The logarithm of the sum of e^score of states, from weft_attention_combine(). */
+double weft_attention_log_sum(double sum, double most);
 
 #endif

@@ -182,12 +182,15 @@ void weft_kernel_attention_statistics(const weft_kernel_call *call)
         for (int64_t i = 0; i < lines; i++) {
             double sum, most, product = 0;
             char none;
-            weft_attention_combine(state->dtype, from, columns / WEFT_ATTENTION_STATE, 0, &none, &sum, &most);
+            double log_sum = weft_attention_value(state->dtype, from, 0);
+            if (columns > 1) {
+                weft_attention_combine(state->dtype, from, columns / WEFT_ATTENTION_STATE, 0, &none, &sum, &most);
+                log_sum = weft_attention_log_sum(sum, most);
+            }
             if (width > 0) {
                 product = product_of(gradient->dtype, a + (size_t)i * bytes, b + (size_t)i * bytes, width);
             }
-            weft_attention_set_value(output->dtype, to, WEFT_ATTENTION_LOG_SUM,
-                                     sum == 0 ? INFINITY : most + log(sum));
+            weft_attention_set_value(output->dtype, to, WEFT_ATTENTION_LOG_SUM, log_sum);
             weft_attention_set_value(output->dtype, to, WEFT_ATTENTION_PRODUCT, product);
             from += (size_t)columns * size;
             to += WEFT_ATTENTION_STATISTICS * size;

@@ -103,6 +103,8 @@ typedef struct weft_operation_output {
     /** The input of the same number, changed: it keeps its layout, and has the same term in the rule.
      * Inputs changed in place come first. */
     bool in_place;
+    /** Does not depend on letters of the rule that it lacks: ranks along them compute the same, not parts. */
+    bool repeats;
 } weft_operation_output;
 
 #define WEFT_MAX_HALOS 12 /**< dimensions with "~" in a rule */

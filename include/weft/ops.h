@@ -34,8 +34,8 @@ WEFT_BEGIN_DECLS
  * them at the same place. PyTorch: torch.distributed.tensor.experimental.implicit_replication.
  *
  * Exempt, WEFT_ERR_MESH in a region too: weft_cat(), weft_stack(), weft_scatter_add(), weft_index_add() and
- * these two in place, weft_equal(), weft_allclose(), weft_attention_backward(), weft_local_map() (which has
- * in_placements).
+ * these two in place, weft_equal(), weft_allclose(), weft_attention_backward() and the same with
+ * log-sums, weft_local_map() (which has in_placements).
  * \return WEFT_ERR_STATE before weft_init(), and from weft_implicit_replication_end() where no region has
  *         begun.
  * \{

@@ -112,6 +112,13 @@ static inline void weft_attention_options_init(weft_attention_options *options)
 WEFT_API weft_tensor *weft_attention(weft_tensor *q, weft_tensor *k, weft_tensor *v,
                                      const weft_attention_options *options);
 
+/** The same, with the logarithm of the sum of e^score of each row, [..., s], which the gradients need: PyTorch's
+ * logsumexp. In WEFT_F64 for WEFT_F64, else in WEFT_F32; infinite for a row that sees no key.
+ * \param log_sums  where they go, NULL on error; or NULL: not wanted */
+WEFT_API weft_tensor *weft_attention_with_log_sums(weft_tensor *q, weft_tensor *k, weft_tensor *v,
+                                                   const weft_attention_options *options,
+                                                   weft_tensor **log_sums);
+
 /** Gradients, for the same operands and options: `output` is the result, and `gradient` its gradient, of
  * its shape and type. Returns the gradient of q; `*gradient_k` and `*gradient_v` (may be NULL) get those
  * of k and v. Each has the shape and type of its operand; for broadcast operands it is summed. On error
@@ -127,6 +134,13 @@ WEFT_API weft_tensor *weft_attention_backward(weft_tensor *gradient, weft_tensor
                                               weft_tensor *v, weft_tensor *output,
                                               const weft_attention_options *options, weft_tensor **gradient_k,
                                               weft_tensor **gradient_v);
+
+/** The same with the log-sums that weft_attention_with_log_sums() gave for these operands: they are not computed again,
+ * which saves one of the products, and in a ring the first turn of k. */
+WEFT_API weft_tensor *weft_attention_backward_with_log_sums(weft_tensor *gradient, weft_tensor *q, weft_tensor *k,
+                                                            weft_tensor *v, weft_tensor *output, weft_tensor *log_sums,
+                                                            const weft_attention_options *options,
+                                                            weft_tensor **gradient_k, weft_tensor **gradient_v);
 
 WEFT_END_DECLS
 

@@ -37,8 +37,9 @@ bool weft_composite_accepts(const weft_call *call, weft_tensor_impl *const input
     weft_sharding own;
     weft_cached_call *cached;
     int guessed;
-    bool has_rule = call->operation->expands != NULL && call->num_inputs > 0;
-    if (!has_rule) {
+    const weft_operation *operation = call->operation;
+    bool has_rule = operation->expands != NULL || operation->write_rule != NULL || operation->rules[0] != NULL;
+    if (!has_rule || call->num_inputs == 0) {
         return true;
     }
     bool accepts = weft_obtain_layouts(call, inputs, &own, &guessed, &cached) != NULL;

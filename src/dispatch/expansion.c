@@ -301,6 +301,10 @@ static bool same_call(const weft_call *a, const weft_call *b)
     for (int i = 0; i < WEFT_MAX_SCALARS && same; i++) {
         same = (a->inherited >> i & 1) || memcmp(&a->scalars[i], &b->scalars[i], sizeof(a->scalars[i])) == 0;
     }
+    for (int i = 0; i < a->num_inputs && same; i++) {
+        same = (a->access_map[i] == NULL) == (b->access_map[i] == NULL) &&
+               (a->access_map[i] == NULL || weft_access_map_equal(a->access_map[i], b->access_map[i]));
+    }
     return same && (a->details == NULL) == (b->details == NULL) &&
            (a->details == NULL || a->details->layout == b->details->layout);
 }

@@ -413,10 +413,23 @@ static bool accumulate(const weft_lowering *lowering, int64_t first, int64_t las
 
 /* ---- all tasks ----------------------------------------------------------------------------------------- */
 
+/* Panels of output 0; also where a rank has its rows and none of their columns, so that replicas of the other outputs
+ * are made by the same tasks. */
+static int64_t count_panels(const weft_lowering *lowering)
+{
+    const weft_shard_info *shard = weft_lowering_output(lowering);
+    const weft_box *box = &shard->box;
+    int ndim = lowering->output->ndim;
+    return shard->count > 0 ? shard->num_panels
+           : ndim == 0 || box->extent[0] == 0
+               ? 0
+               : weft_panel_of_row(lowering->output, box, box->offset[0] + box->extent[0] - 1) + 1;
+}
+
 /* Whether one task per panel of output 0 makes all outputs. */
 static bool goes_by_rows(const weft_lowering *lowering)
 {
-    bool by_rows = !lowering->sharding->whole_rows && weft_lowering_output(lowering)->count > 0;
+    bool by_rows = !lowering->sharding->whole_rows && count_panels(lowering) > 0;
     for (int o = 1; o < lowering->num_outputs; o++) {
         by_rows &= lowering->sharding->output_rows[o] == WEFT_ROWS_SAME;
     }
@@ -429,7 +442,7 @@ bool weft_lower_kernel(const weft_lowering *lowering)
         return lower_whole(lowering);
     }
     bool by_piece = lowering->operation->accumulates && lowering->sharding->rows[0] == WEFT_ROWS_SUMMED;
-    for (int64_t panel = 0; panel < weft_lowering_output(lowering)->num_panels; panel++) {
+    for (int64_t panel = 0, count = count_panels(lowering); panel < count; panel++) {
         part rows = panel_part(lowering, output_operand(lowering, 0), panel);
         if (!(by_piece ? accumulate : lower_rows)(lowering, rows.first, rows.last)) {
             return false;

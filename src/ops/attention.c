@@ -9,49 +9,106 @@ typedef weft_attention_operands attention;
 static void write_rule(const weft_call_layouts *call, char *text, size_t size)
 {
     char mask[16];
-    snprintf(text, size, "...s[e],...[te],...[t]f%s->...sf", weft_attention_write_mask(call, 0, mask));
+    snprintf(text, size, "...s[e],...[te],...[t]f%s->...sf,...s", weft_attention_write_mask(call, 0, mask));
 }
 
+static bool goes_round(const weft_call_layouts *call)
+{
+    attention a = { .batch = 0 };
+    const weft_attention_layouts of = { call->inputs[0], call->inputs[1], call->inputs[2],
+                                        call->num_inputs > 3 ? call->inputs[3] : NULL };
+    return weft_attention_find_ring(&a, &of, false);
+}
+
+static bool expand_attention(const weft_call *call, weft_tensor *outputs[])
+{
+    attention a = { .function = call->function,
+                    .q = call->inputs[0],
+                    .k = call->inputs[1],
+                    .v = call->inputs[2],
+                    .mask = call->num_inputs > 3 ? call->inputs[3] : NULL,
+                    .causal = call->attributes.numbers[WEFT_ATTENTION_CAUSAL] != 0,
+                    .scale = call->scalars[0] };
+    weft_attention_layouts of = weft_attention_layouts_of(&a);
+    return weft_attention_find_ring(&a, &of, false) &&
+           weft_attention_in_ring(&a, 2 - (int)call->attributes.omitted, outputs);
+}
+
+/* With the log-sums where they were kept. The mask has no gradient. */
+static bool gradients_of_attention(const weft_gradient *of)
+{
+    const weft_call *call = of->call;
+    weft_tensor *const *in = call->inputs, *gradient = weft_gradient_of_output(of, 0), *results[3] = { NULL };
+    bool masked = call->num_inputs > 3;
+    if (weft_gradient_of_output(of, 1) != NULL || (masked && weft_gradient_wanted(of, 3))) {
+        weft_fail(WEFT_ERR_UNSUPPORTED, call->function, "%s has no gradient here",
+                  masked && weft_gradient_wanted(of, 3) ? "the mask" : "the second output");
+        return false;
+    }
+    const weft_attention_options options = { .causal = call->attributes.numbers[WEFT_ATTENTION_CAUSAL] != 0,
+                                             .scale = call->scalars[0],
+                                             .mask = masked ? in[3] : NULL };
+    weft_tensor **k = weft_gradient_wanted(of, 1) ? &results[1] : NULL,
+                **v = weft_gradient_wanted(of, 2) ? &results[2] : NULL;
+    results[0] = of->outputs[1] == NULL
+                     ? weft_attention_backward(gradient, in[0], in[1], in[2], of->outputs[0], &options, k, v)
+                     : weft_attention_backward_with_log_sums(gradient, in[0], in[1], in[2], of->outputs[0],
+                                                             of->outputs[1], &options, k, v);
+    bool done = results[0] != NULL;
+    for (int i = 0; i < 3 && done; i++) {
+        done = !weft_gradient_wanted(of, i) || weft_give_gradient(of, i, results[i]);
+    }
+    return done;
+}
+
+#define READS_ALL                                                                                            \
+    (WEFT_READS_INPUT(0) | WEFT_READS_INPUT(1) | WEFT_READS_INPUT(2) | WEFT_READS_INPUT(3) |                 \
+     WEFT_READS_OUTPUT(0) | WEFT_READS_OUTPUT(1))
+
+/* The result, and the logarithm of the sum of e^score of each row, which its gradients need. Where columns of v are
+ * sharded, all ranks along them have the same log-sums. */
 static const weft_operation operation_attention = {
     .name = "attention",
-    .gradient = WEFT_GRADIENT_MISSING("attention_backward_q, attention_backward_kv"),
+    .gradient = { .function = gradients_of_attention,
+                  .reads = { READS_ALL, READS_ALL, READS_ALL, 0 } },
     .write_rule = write_rule,
-    .rule_like = "...s[e],...[te],...[t]f->...sf",
+    .rule_like = "...s[e],...[te],...[t]f->...sf,...s",
     .inputs = { WEFT_ATTENTION_FLOATING("q"), WEFT_ATTENTION_FLOATING("k"), WEFT_ATTENTION_FLOATING("v"),
                 WEFT_ATTENTION_MASK },
+    .outputs = { { .type = WEFT_TYPE_FIRST }, { .type = WEFT_TYPE_GIVEN, .repeats = true } },
+    .num_outputs = 2,
     .kernel = WEFT_KERNEL_attention,
+    .expand = expand_attention,
+    .expands = goes_round,
 };
 
-weft_call weft_attention_forward(const attention *a)
+static weft_tensor *attend(attention *a, const weft_attention_options *options, weft_tensor **log_sums)
 {
+    if (log_sums != NULL) {
+        *log_sums = NULL;
+    }
+    if (!weft_attention_begin(a, options)) {
+        return NULL;
+    }
     weft_call call = weft_attention_call(a, &operation_attention, WEFT_ATTENTION_HAS_V);
+    call.attributes.type = (int64_t)weft_wide_type(weft_layout_of(a->q)->dtype);
     weft_tensor *const inputs[] = { a->q, a->k, a->v, a->mask };
     memcpy(call.inputs, inputs, sizeof(inputs));
     call.num_inputs = a->mask == NULL ? 3 : 4;
-    return call;
+    return weft_dispatch_pair(&call, log_sums);
 }
 
 weft_tensor *weft_attention(weft_tensor *q, weft_tensor *k, weft_tensor *v,
                             const weft_attention_options *options)
 {
-    attention a = { .function = "weft_attention", .q = q, .k = k, .v = v };
-    if (!weft_attention_begin(&a, options)) {
-        return NULL;
-    }
-    weft_call call = weft_attention_forward(&a);
-    if (weft_layout_of(a.q)->mesh->num_ranks == 1) {
-        return weft_dispatch(&call);
-    }
-    if (!weft_dispatch_accepts(&call)) {
-        return NULL;
-    }
-    if (!weft_attention_find_ring(&a)) {
-        return weft_dispatch(&call);
-    }
-    if (!weft_composite_open(a.function)) {
-        return NULL;
-    }
-    return weft_leave_scope(weft_attention_in_ring(&a));
+    return attend(&(attention){ .function = "weft_attention", .q = q, .k = k, .v = v }, options, NULL);
+}
+
+weft_tensor *weft_attention_with_log_sums(weft_tensor *q, weft_tensor *k, weft_tensor *v,
+                                          const weft_attention_options *options, weft_tensor **log_sums)
+{
+    return attend(&(attention){ .function = "weft_attention_with_log_sums", .q = q, .k = k, .v = v }, options,
+                  log_sums);
 }
 
 const weft_operation *const weft_attention_operations[] = { &operation_attention, NULL };

@@ -22,10 +22,10 @@
         "mask", WEFT_TYPES_FLOAT | WEFT_TYPES_BOOL, false                                                    \
     }
 
-/* All tensors of a call; forward: gradient and output are NULL. */
+/* All tensors of a call; forward: gradient, output and log_sums are NULL. */
 typedef struct weft_attention_operands {
     const char *function;
-    weft_tensor *q, *k, *v, *mask, *gradient, *output;
+    weft_tensor *q, *k, *v, *mask, *gradient, *output, *log_sums;
     bool causal;
     double scale;
     int batch;                    /* number of dimensions of the result before the last two */
@@ -40,8 +40,13 @@ typedef struct weft_attention_operands {
 
 /* Takes the options, with defaults. False with the error kept: q is not a live tensor. */
 bool weft_attention_begin(weft_attention_operands *a, const weft_attention_options *options);
-/* The result's shape; the tensors' shapes are compatible. */
-void weft_attention_find_shape(weft_attention_operands *a);
+/* Layouts of q, k, v and the mask, which may be NULL. */
+typedef struct weft_attention_layouts {
+    const weft_layout *q, *k, *v, *mask;
+} weft_attention_layouts;
+weft_attention_layouts weft_attention_layouts_of(const weft_attention_operands *a);
+/* The result's shape; q, k and v have two dimensions at least. */
+void weft_attention_find_shape(weft_attention_operands *a, const weft_attention_layouts *of);
 
 /* A call without inputs. */
 weft_call weft_attention_call(const weft_attention_operands *a, const weft_operation *operation,
@@ -52,16 +57,11 @@ void weft_attention_add_input(weft_call *call, weft_tensor *tensor);
  * of size 1 broadcast, as do missing leading ones. The mask is the last input. "": no mask. */
 const char *weft_attention_write_mask(const weft_call_layouts *call, int q, char text[16]);
 
-/* ---- the plain call (attention.c) ----------------------------------------------------------------------- */
-
-/* The call for the result. */
-weft_call weft_attention_forward(const weft_attention_operands *a);
-
 /* ---- keys that stay sharded (attention_ring.c) --------------------------------------------------------- */
 
 /* Whether keys stay sharded: if q is sharded in s too, blocks of keys move around a ring; if q is not, the
  * states of few rows may be smaller than the keys. Fills in the shape and the placements. */
-bool weft_attention_find_ring(weft_attention_operands *a);
+bool weft_attention_find_ring(weft_attention_operands *a, const weft_attention_layouts *of, bool backward);
 
 /* Placement of an operand. A mask has the result's rows and all keys; or, if rows move around the ring,
  * all rows and the keys of its rank. States: those of all ranks with keys, side by side. */
@@ -88,8 +88,8 @@ weft_tensor *weft_attention_go_round(const weft_attention_operands *a, const wef
 /* The softmax state of each row, with values or without, combined over all keys. With values it is placed
  * as the result, else as q. */
 weft_tensor *weft_attention_state(const weft_attention_operands *a, bool values);
-/* The result; in an open scope. */
-weft_tensor *weft_attention_in_ring(weft_attention_operands *a);
+/* The result and, unless `results` is to be 1, the log-sums, by other calls. False with the error kept. */
+bool weft_attention_in_ring(weft_attention_operands *a, int results, weft_tensor *outputs[]);
 
 /* Shardings of step operations: in place, the inputs as they are. */
 weft_status weft_attention_choose(const weft_call_layouts *call, weft_sharding *sharding, char *why,

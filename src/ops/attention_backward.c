@@ -108,16 +108,24 @@ static bool check_like_result(const attention *a, const char *name, const weft_t
     return weft_check_same_mesh(a->function, "q", q, name, layout);
 }
 
-/* False with the error kept. */
-static bool check_backward(attention *a)
+/* False with the error kept: log_sums has another type, shape or mesh. */
+static bool check_log_sums(const attention *a)
 {
-    weft_call call = weft_attention_forward(a);
-    if (weft_check_tensor(a->function, "gradient", a->gradient) == NULL ||
-        weft_check_tensor(a->function, "output", a->output) == NULL || !weft_dispatch_accepts(&call)) {
+    if (a->log_sums == NULL) {
+        return true;
+    }
+    const weft_layout *layout = weft_layout_of(a->log_sums), *q = weft_layout_of(a->q);
+    weft_dtype type = weft_wide_type(q->dtype);
+    bool same = layout->ndim == a->batch + 1 &&
+                memcmp(layout->shape, a->shape, (size_t)layout->ndim * sizeof(a->shape[0])) == 0;
+    if (!same || layout->dtype != type) {
+        char text[160];
+        weft_fail(same ? WEFT_ERR_DTYPE : WEFT_ERR_SHAPE, a->function,
+                  "log_sums is %s, expected %s, and the shape of the result without its last dimension",
+                  weft_layout_format(layout, text, sizeof(text)), weft_dtype_name(type));
         return false;
     }
-    weft_attention_find_shape(a);
-    return check_like_result(a, "gradient", a->gradient) && check_like_result(a, "output", a->output);
+    return weft_check_same_mesh(a->function, "q", q, "log_sums", layout);
 }
 
 /* The softmax state of each row without values, placed as q and k; broadcast over missing batch
@@ -243,11 +251,14 @@ static bool compute_gradients(attention *a, const bool wanted[3], weft_tensor *r
     int64_t columns[] = { e, wanted[1] ? e : 0, wanted[2] ? f : 0 };
     int64_t parts =
         (wanted[1] ? WEFT_ATTENTION_HAS_K_GRADIENT : 0) | (wanted[2] ? WEFT_ATTENTION_HAS_V_GRADIENT : 0);
-    bool ring = weft_attention_find_ring(a);
+    const weft_attention_layouts of = weft_attention_layouts_of(a);
+    bool ring = weft_attention_find_ring(a, &of, true);
     if (ring && !weft_attention_place_all(a)) {
         return false;
     }
-    weft_tensor *statistics = statistics_of(a, ring ? weft_attention_state(a, false) : plain_state(a));
+    weft_tensor *statistics = statistics_of(a, a->log_sums != NULL ? a->log_sums
+                                               : ring              ? weft_attention_state(a, false)
+                                                                   : plain_state(a));
     if (statistics == NULL || (ring && !weft_attention_place(a, &statistics, WEFT_ATTENTION_OF_ROWS))) {
         return false;
     }
@@ -264,6 +275,91 @@ static bool compute_gradients(attention *a, const bool wanted[3], weft_tensor *r
     return both != NULL && (!wanted[1] || results[1] != NULL) && (!wanted[2] || results[2] != NULL);
 }
 
+/* Says which calls are right; what they become is other calls. */
+static void write_backward_rule(const weft_call_layouts *call, char *text, size_t size)
+{
+    char mask[16];
+    bool has_log_sums = call->operation->inputs[5].name[0] == 'l';
+    snprintf(text, size, "...s[f],...s[e],...[te],...[tf],...s[f]%s%s->...s[e],...[te],...[tf]",
+             has_log_sums ? ",...s" : "", weft_attention_write_mask(call, 1, mask));
+}
+
+/* numbers[WEFT_ATTENTION_PARTS]: which gradients are wanted beside that of q. */
+static bool expand_backward(const weft_call *call, weft_tensor *outputs[])
+{
+    const int64_t *numbers = call->attributes.numbers;
+    attention a = { .function = call->function,
+                    .gradient = call->inputs[0],
+                    .q = call->inputs[1],
+                    .k = call->inputs[2],
+                    .v = call->inputs[3],
+                    .output = call->inputs[4],
+                    .causal = numbers[WEFT_ATTENTION_CAUSAL] != 0,
+                    .scale = call->scalars[0] };
+    int used = 5;
+    a.log_sums = numbers[WEFT_ATTENTION_PARTS] & WEFT_ATTENTION_HAS_LOG_SUMS ? call->inputs[used++] : NULL;
+    a.mask = numbers[WEFT_ATTENTION_PARTS] & WEFT_ATTENTION_HAS_MASK ? call->inputs[used] : NULL;
+    const weft_attention_layouts of = weft_attention_layouts_of(&a);
+    weft_attention_find_shape(&a, &of);
+    if (!check_like_result(&a, "gradient", a.gradient) || !check_like_result(&a, "output", a.output) ||
+        !check_log_sums(&a)) {
+        return false;
+    }
+    if (a.log_sums != NULL) {
+        a.log_sums = weft_unsqueeze_dim(a.function, a.log_sums, a.batch + 1);
+    }
+    const bool wanted[3] = { true, (numbers[WEFT_ATTENTION_PARTS] & WEFT_ATTENTION_HAS_K_GRADIENT) != 0,
+                             (numbers[WEFT_ATTENTION_PARTS] & WEFT_ATTENTION_HAS_V_GRADIENT) != 0 };
+    bool made = numbers[WEFT_ATTENTION_PARTS] & WEFT_ATTENTION_HAS_LOG_SUMS ? a.log_sums != NULL : true;
+    return made && compute_gradients(&a, wanted, outputs);
+}
+
+/* Outputs: the gradients of q, k and v. Rows' log-sums, where they were kept, need not be computed again. */
+#define ALL_GRADIENTS(suffix, log_sums_, ...)                                                                \
+    static const weft_operation operation_backward##suffix = {                                               \
+        .name = "attention_backward" #suffix,                                                                \
+        .write_rule = write_backward_rule,                                                                   \
+        .rule_like = "...s[f],...s[e],...[te],...[tf],...s[f]" log_sums_ "->...s[e],...[te],...[tf]",        \
+        .gradient = WEFT_GRADIENT_MISSING("second derivatives of attention"),                                \
+        .inputs = { WEFT_ATTENTION_FLOATING("gradient"), WEFT_ATTENTION_FLOATING("q"),                       \
+                    WEFT_ATTENTION_FLOATING("k"), WEFT_ATTENTION_FLOATING("v"),                              \
+                    WEFT_ATTENTION_FLOATING("output"), __VA_ARGS__ },                                        \
+        .num_outputs = 3,                                                                                    \
+        .expand = expand_backward,                                                                           \
+    };
+ALL_GRADIENTS(, "", WEFT_ATTENTION_MASK)
+ALL_GRADIENTS(_with_log_sums, ",...s", WEFT_ATTENTION_WIDE("log_sums"), WEFT_ATTENTION_MASK)
+
+static weft_tensor *all_gradients(attention *a, const weft_operation *operation, const weft_attention_options *options,
+                                  weft_tensor **gradient_k, weft_tensor **gradient_v)
+{
+    bool has_log_sums = operation != &operation_backward;
+    weft_tensor **targets[3] = { NULL, gradient_k, gradient_v }, *results[3] = { NULL, NULL, NULL };
+    for (int i = 1; i < 3; i++) {
+        if (targets[i] != NULL) {
+            *targets[i] = NULL;
+        }
+    }
+    if (!weft_attention_begin(a, options)) {
+        return NULL;
+    }
+    weft_call call = weft_attention_call(a, operation,
+                                         (gradient_k != NULL ? WEFT_ATTENTION_HAS_K_GRADIENT : 0) |
+                                             (gradient_v != NULL ? WEFT_ATTENTION_HAS_V_GRADIENT : 0) |
+                                             (has_log_sums ? WEFT_ATTENTION_HAS_LOG_SUMS : 0));
+    weft_tensor *const inputs[] = { a->gradient, a->q, a->k, a->v, a->output, a->log_sums };
+    call.num_inputs = has_log_sums ? 6 : 5;
+    memcpy(call.inputs, inputs, (size_t)call.num_inputs * sizeof(inputs[0]));
+    weft_attention_add_input(&call, a->mask);
+    bool done = weft_dispatch_all(&call, results);
+    for (int i = 1; i < 3 && done; i++) {
+        if (targets[i] != NULL) {
+            *targets[i] = results[i];
+        }
+    }
+    return done ? results[0] : NULL;
+}
+
 weft_tensor *weft_attention_backward(weft_tensor *gradient, weft_tensor *q, weft_tensor *k, weft_tensor *v,
                                      weft_tensor *output, const weft_attention_options *options,
                                      weft_tensor **gradient_k, weft_tensor **gradient_v)
@@ -271,27 +367,22 @@ weft_tensor *weft_attention_backward(weft_tensor *gradient, weft_tensor *q, weft
     attention a = {
         .function = "weft_attention_backward", .q = q, .k = k, .v = v, .gradient = gradient, .output = output
     };
-    weft_tensor **targets[3] = { NULL, gradient_k, gradient_v }, *results[3] = { NULL, NULL, NULL };
-    const bool wanted[3] = { true, gradient_k != NULL, gradient_v != NULL };
-    for (int i = 1; i < 3; i++) {
-        if (wanted[i]) {
-            *targets[i] = NULL;
-        }
-    }
-    if (!weft_attention_begin(&a, options) || !check_backward(&a) || !weft_composite_open(a.function)) {
-        return NULL;
-    }
-    bool done = compute_gradients(&a, wanted, results);
-    for (int i = 0; i < 3 && done; i++) {
-        if (wanted[i]) {
-            weft_scope_keep(results[i]);
-        }
-        if (i > 0 && wanted[i]) {
-            *targets[i] = results[i];
-        }
-    }
-    weft_composite_close();
-    return done ? results[0] : NULL;
+    return all_gradients(&a, &operation_backward, options, gradient_k, gradient_v);
+}
+
+weft_tensor *weft_attention_backward_with_log_sums(weft_tensor *gradient, weft_tensor *q, weft_tensor *k,
+                                                   weft_tensor *v, weft_tensor *output, weft_tensor *log_sums,
+                                                   const weft_attention_options *options, weft_tensor **gradient_k,
+                                                   weft_tensor **gradient_v)
+{
+    attention a = { .function = "weft_attention_backward_with_log_sums",
+                    .q = q,
+                    .k = k,
+                    .v = v,
+                    .gradient = gradient,
+                    .output = output,
+                    .log_sums = log_sums };
+    return all_gradients(&a, &operation_backward_with_log_sums, options, gradient_k, gradient_v);
 }
 
 const weft_operation *const weft_attention_backward_operations[] = {
@@ -301,5 +392,7 @@ const weft_operation *const weft_attention_backward_operations[] = {
     &operation_backward_q_step,
     &operation_backward_kv,
     &operation_backward_kv_step,
+    &operation_backward,
+    &operation_backward_with_log_sums,
     NULL,
 };

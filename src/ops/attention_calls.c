@@ -26,25 +26,31 @@ bool weft_attention_begin(attention *a, const weft_attention_options *options)
     return true;
 }
 
-void weft_attention_find_shape(attention *a)
+weft_attention_layouts weft_attention_layouts_of(const attention *a)
 {
-    const weft_tensor *all[] = { a->q, a->k, a->v, a->mask };
+    return (weft_attention_layouts){ weft_layout_of(a->q), weft_layout_of(a->k), weft_layout_of(a->v),
+                                     a->mask == NULL ? NULL : weft_layout_of(a->mask) };
+}
+
+void weft_attention_find_shape(attention *a, const weft_attention_layouts *of)
+{
+    const weft_layout *const all[] = { of->q, of->k, of->v, of->mask };
     a->batch = 0;
     for (int i = 0; i < 4; i++) {
-        int dims = all[i] == NULL ? 0 : weft_layout_of(all[i])->ndim - 2;
+        int dims = all[i] == NULL ? 0 : all[i]->ndim - 2;
         a->batch = dims > a->batch ? dims : a->batch;
     }
     for (int d = 0; d < a->batch; d++) {
         a->shape[d] = 1;
         for (int i = 0; i < 4; i++) {
-            int own = all[i] == NULL ? -1 : d - (a->batch - (weft_layout_of(all[i])->ndim - 2));
-            if (own >= 0 && weft_layout_of(all[i])->shape[own] != 1) {
-                a->shape[d] = weft_layout_of(all[i])->shape[own];
+            int own = all[i] == NULL ? -1 : d - (a->batch - (all[i]->ndim - 2));
+            if (own >= 0 && all[i]->shape[own] != 1) {
+                a->shape[d] = all[i]->shape[own];
             }
         }
     }
-    a->shape[a->batch] = weft_layout_of(a->q)->shape[weft_layout_of(a->q)->ndim - 2];
-    a->shape[a->batch + 1] = weft_layout_of(a->v)->shape[weft_layout_of(a->v)->ndim - 1];
+    a->shape[a->batch] = of->q->shape[of->q->ndim - 2];
+    a->shape[a->batch + 1] = of->v->shape[of->v->ndim - 1];
 }
 
 weft_call weft_attention_call(const attention *a, const weft_operation *operation, int64_t parts)

@@ -78,33 +78,34 @@ static const weft_operation operation_state_step = {
 static const weft_operation operation_finish = {
     .name = "attention_finish",
     .gradient = WEFT_GRADIENT_OF_WHOLE("attention"),
-    .rules = { "A[w]->A[f]" },
+    .rules = { "A[w]->A[f],A" },
     .inputs = { WEFT_ATTENTION_WIDE("state") },
-    .outputs[0].type = WEFT_TYPE_GIVEN,
+    .outputs = { { .type = WEFT_TYPE_GIVEN }, { .type = WEFT_TYPE_FIRST } },
+    .num_outputs = 2,
     .kernel = WEFT_KERNEL_attention_finish,
 };
 
 /* ---- where tensors are --------------------------------------------------------------------------------- */
 
-static bool is_sharded(const weft_tensor *tensor, int m, int dim)
+static bool is_sharded(const weft_layout *layout, int m, int dim)
 {
-    weft_placement placement = weft_layout_of(tensor)->placements[m];
+    weft_placement placement = layout->placements[m];
     return dim >= 0 && placement.kind == WEFT_SHARD && placement.dim == dim;
 }
 
 /* Whether mesh dimension m shards the tensor's rows (or keys). */
-static bool is_sharded_by_rows(const weft_tensor *tensor, int m)
+static bool is_sharded_by_rows(const weft_layout *layout, int m)
 {
-    return is_sharded(tensor, m, weft_layout_of(tensor)->ndim - 2);
+    return is_sharded(layout, m, layout->ndim - 2);
 }
 
 /* The result's placement along a mesh dimension without a ring: as q's or else k's or v's batch, or as q's
  * rows. */
-static weft_placement place_result(const attention *a, int m)
+static weft_placement place_result(const attention *a, const weft_attention_layouts *of, int m)
 {
-    const weft_tensor *all[] = { a->q, a->k, a->v };
+    const weft_layout *const all[] = { of->q, of->k, of->v };
     for (int i = 0; i < 3; i++) {
-        const weft_layout *layout = weft_layout_of(all[i]);
+        const weft_layout *layout = all[i];
         weft_placement placement = layout->placements[m];
         int dim = placement.dim + a->batch - (layout->ndim - 2);
         if (placement.kind == WEFT_SHARD && placement.dim < layout->ndim - (i == 0 ? 1 : 2) &&
@@ -182,9 +183,9 @@ static double bytes_of_keys(const attention *a, const weft_layout *layout)
 /* Whether gathering the states of all ranks with keys receives fewer bytes than gathering keys. If such a
  * mesh dimension shards q's batch, the states need q's other rows and all that is placed like them, while
  * only a part of the keys would be needed. */
-static bool states_move_less(const attention *a)
+static bool states_move_less(const attention *a, const weft_attention_layouts *of, bool back)
 {
-    const weft_layout *q = weft_layout_of(a->q);
+    const weft_layout *q = of->q;
     double ranks = 1, spread = 1, rows = 1, e = (double)q->shape[q->ndim - 1],
            f = (double)a->shape[a->batch + 1];
     for (int d = 0; d <= a->batch; d++) {
@@ -196,36 +197,34 @@ static bool states_move_less(const attention *a)
         ranks *= a->splits[m] ? size : 1;
         spread *= a->splits[m] && a->placements[m].kind == WEFT_SHARD ? size : 1;
     }
-    bool back = a->gradient != NULL;
     double row = (back ? e + 2 * f : e) * (double)weft_dtype_size(q->dtype);
     double state =
         ((back ? 0 : f) + WEFT_ATTENTION_STATE) * (double)weft_dtype_size(weft_wide_type(q->dtype));
-    double keys = bytes_of_keys(a, weft_layout_of(a->k)) + bytes_of_keys(a, weft_layout_of(a->v));
+    double keys = bytes_of_keys(a, of->k) + bytes_of_keys(a, of->v);
     return (ranks - 1) * rows * state + (spread - 1) * rows * row < (ranks - 1) * keys / spread;
 }
 
-bool weft_attention_find_ring(attention *a)
+bool weft_attention_find_ring(attention *a, const weft_attention_layouts *of, bool backward)
 {
-    const weft_mesh_impl *mesh = weft_layout_of(a->q)->mesh;
-    bool turns = false, splits = false,
-         empty = weft_layout_of(a->k)->shape[weft_layout_of(a->k)->ndim - 2] == 0;
-    if (weft_layout_of(a->k)->mesh != mesh || weft_layout_of(a->v)->mesh != mesh ||
-        (a->mask != NULL && weft_layout_of(a->mask)->mesh != mesh)) {
+    const weft_mesh_impl *mesh = of->q->mesh;
+    if (mesh->num_ranks == 1 || of->q->ndim < 2 || of->k->ndim < 2 || of->v->ndim < 2 || of->k->mesh != mesh ||
+        of->v->mesh != mesh || (of->mask != NULL && of->mask->mesh != mesh)) {
         return false;
     }
-    weft_attention_find_shape(a);
+    bool turns = false, splits = false, empty = of->k->shape[of->k->ndim - 2] == 0;
+    weft_attention_find_shape(a, of);
     for (int d = 0; d < a->batch + 2; d++) {
         empty = empty || a->shape[d] == 0;
     }
     for (int m = 0; m < mesh->ndim; m++) {
-        bool keys = mesh->shape[m] > 1 && is_sharded_by_rows(a->k, m) && is_sharded_by_rows(a->v, m);
-        a->turns[m] = keys && is_sharded_by_rows(a->q, m);
+        bool keys = mesh->shape[m] > 1 && is_sharded_by_rows(of->k, m) && is_sharded_by_rows(of->v, m);
+        a->turns[m] = keys && is_sharded_by_rows(of->q, m);
         a->splits[m] = keys && !a->turns[m];
-        a->placements[m] = a->turns[m] ? weft_shard(a->batch) : place_result(a, m);
+        a->placements[m] = a->turns[m] ? weft_shard(a->batch) : place_result(a, of, m);
         turns = turns || a->turns[m];
         splits = splits || a->splits[m];
     }
-    splits = splits && !empty && states_move_less(a);
+    splits = splits && !empty && states_move_less(a, of, backward);
     for (int m = 0; m < mesh->ndim; m++) {
         a->splits[m] = a->splits[m] && splits;
     }
@@ -285,7 +284,8 @@ bool weft_attention_place_all(attention *a)
            weft_attention_place(a, &a->v, WEFT_ATTENTION_OF_KEYS) &&
            weft_attention_place(a, &a->mask, WEFT_ATTENTION_OF_MASK) &&
            weft_attention_place(a, &a->gradient, WEFT_ATTENTION_OF_ROWS) &&
-           weft_attention_place(a, &a->output, WEFT_ATTENTION_OF_ROWS);
+           weft_attention_place(a, &a->output, WEFT_ATTENTION_OF_ROWS) &&
+           weft_attention_place(a, &a->log_sums, WEFT_ATTENTION_OF_ROWS);
 }
 
 /* ---- a ring -------------------------------------------------------------------------------------------- */
@@ -298,7 +298,7 @@ static weft_placement place_target(const attention *a, weft_attention_kind kind,
                                                 : weft_partial(WEFT_SUM);
     }
     /* Results per key are sums over rows, which are on other ranks. */
-    bool adds = kind == WEFT_ATTENTION_OF_KEYS && is_sharded_by_rows(a->q, m) && !a->turns[m];
+    bool adds = kind == WEFT_ATTENTION_OF_KEYS && is_sharded_by_rows(weft_layout_of(a->q), m) && !a->turns[m];
     return adds ? weft_partial(WEFT_SUM) : a->placements[m];
 }
 
@@ -317,7 +317,7 @@ weft_tensor *weft_attention_target(const attention *a, weft_attention_kind kind,
     }
     const weft_layout *layout =
         layout_of(a, placements, a->batch + 2, shape, weft_wide_type(weft_layout_of(a->q)->dtype));
-    return layout == NULL ? NULL : weft_tensor_handle(weft_tensor_new(a->function, layout));
+    return layout == NULL ? NULL : weft_new_tensor(a->function, layout);
 }
 
 static int64_t steps_of(const attention *a)
@@ -345,54 +345,37 @@ static weft_access_map blocks_of(const attention *a, const weft_layout *layout, 
     return access_map;
 }
 
-/* Puts the blocks into `blocks`, with a reference of the caller's. */
-static bool run_step(const attention *a, const weft_call *like, unsigned moving, int64_t step,
-                     weft_tensor *blocks[])
+/* The call of a step, with the blocks that it works with. False with the error kept. */
+static bool take_blocks(const attention *a, const weft_call *like, unsigned moving, int64_t step, weft_call *call,
+                        weft_access_map access_map[])
 {
-    weft_call call = *like;
-    weft_access_map access_map[WEFT_MAX_INPUTS];
-    for (int i = 0; i < call.num_inputs && step > 0; i++) {
+    *call = *like;
+    call->attributes.numbers[WEFT_ATTENTION_PARTS] |= WEFT_ATTENTION_CONTINUES;
+    bool done = true;
+    for (int i = 0; i < call->num_inputs && done; i++) {
         if (moving >> i & 1) {
-            weft_tensor_impl *whole = weft_tensor_get(call.inputs[i]);
-            access_map[i] = blocks_of(a, whole->layout, step);
-            call.access_map[i] = &access_map[i];
-            blocks[i] = weft_tensor_handle(weft_tensor_access(a->function, whole, &access_map[i]));
-            call.inputs[i] = blocks[i];
-            if (blocks[i] == NULL) {
-                return false;
-            }
-            weft_tensor_retain(blocks[i]);
+            access_map[i] = blocks_of(a, weft_layout_of(like->inputs[i]), step);
+            call->access_map[i] = &access_map[i];
+            call->inputs[i] = weft_through_map(a->function, like->inputs[i], &access_map[i]);
+            done = call->inputs[i] != NULL;
         }
     }
-    call.attributes.numbers[WEFT_ATTENTION_PARTS] |= step > 0 ? WEFT_ATTENTION_CONTINUES : 0;
-    return weft_dispatch(&call) != NULL;
+    return done;
 }
 
-static void let_go(weft_tensor *blocks[])
-{
-    for (int i = 0; i < WEFT_MAX_INPUTS; i++) {
-        if (blocks[i] != NULL) {
-            weft_tensor_release(blocks[i]);
-        }
-        blocks[i] = NULL;
-    }
-}
-
-/* Makes the call for every block of the inputs in `moving` (bits). Blocks of a step are released once
- * those of the next step have been allocated: two buffers each, and StarPU delays a receive until the
- * tasks that read the buffer have ended. Returns the target. */
+/* Makes the call for every block of the inputs in `moving` (bits). Blocks of the next step are taken before those of
+ * this one are used and let go: two buffers each, and StarPU delays a receive until the tasks that read the buffer
+ * have ended. Returns the target. */
 weft_tensor *weft_attention_go_round(const attention *a, const weft_call *call, unsigned moving)
 {
-    weft_tensor *blocks[2][WEFT_MAX_INPUTS] = { { NULL } };
+    weft_call calls[2] = { *call };
+    weft_access_map access_map[2][WEFT_MAX_INPUTS];
     bool done = true;
     for (int64_t step = 0, steps = steps_of(a); step < steps && done; step++) {
-        weft_scope_open();
-        done = run_step(a, call, moving, step, blocks[step % 2]);
-        weft_scope_close();
-        let_go(blocks[(step + 1) % 2]);
+        int64_t next = (step + 1) % 2;
+        done = step + 1 == steps || take_blocks(a, call, moving, step + 1, &calls[next], access_map[next]);
+        done = done && weft_dispatch(&calls[step % 2]) != NULL;
     }
-    let_go(blocks[0]);
-    let_go(blocks[1]);
     return done ? call->inputs[0] : NULL;
 }
 
@@ -426,22 +409,27 @@ weft_tensor *weft_attention_state(const attention *a, bool values)
     return state == NULL ? NULL : gather_states(a, state, values);
 }
 
-weft_tensor *weft_attention_in_ring(attention *a)
+bool weft_attention_in_ring(attention *a, int results, weft_tensor *outputs[])
 {
     bool flat = a->batch == 0;
     weft_tensor *state = weft_attention_place_all(a) ? weft_attention_state(a, true) : NULL;
     if (state == NULL) {
-        return NULL;
+        return false;
     }
-    weft_tensor *result =
-        weft_dispatch(&(weft_call){ .function = a->function,
-                                    .operation = &operation_finish,
-                                    .num_inputs = 1,
-                                    .inputs = { state },
-                                    .attributes = { .type = (int64_t)weft_layout_of(a->q)->dtype,
-                                                    .num_sizes = 1,
-                                                    .sizes = { a->shape[a->batch + 1] } } });
-    return result == NULL || !flat ? result : weft_squeeze_dims(a->function, result, 1);
+    bool done = weft_dispatch_all(&(weft_call){ .function = a->function,
+                                                .operation = &operation_finish,
+                                                .num_inputs = 1,
+                                                .inputs = { state },
+                                                .attributes = { .type = (int64_t)weft_layout_of(a->q)->dtype,
+                                                                .omitted = 2 - results,
+                                                                .num_sizes = 1,
+                                                                .sizes = { a->shape[a->batch + 1] } } },
+                                  outputs);
+    for (int o = 0; o < results && done && flat; o++) {
+        outputs[o] = weft_squeeze_dims(a->function, outputs[o], 1);
+        done = outputs[o] != NULL;
+    }
+    return done;
 }
 
 const weft_operation *const weft_attention_ring_operations[] = { &operation_state_step, &operation_finish,

@@ -13,15 +13,6 @@ int weft_check_dim_of(const char *function, weft_tensor *a, int dim)
     return weft_check_dim(function, "dim", dim, weft_layout_of(a)->ndim);
 }
 
-weft_tensor *weft_leave_scope(weft_tensor *result)
-{
-    if (result != NULL) {
-        weft_scope_keep(result);
-    }
-    weft_composite_close();
-    return result;
-}
-
 weft_tensor *weft_in_layout(const char *function, weft_tensor *tensor, const weft_layout *layout)
 {
     return weft_act_for_tensor(&(weft_call){ .function = function,
@@ -29,6 +20,18 @@ weft_tensor *weft_in_layout(const char *function, weft_tensor *tensor, const wef
                                              .num_inputs = 1,
                                              .inputs = { tensor },
                                              .details = &(weft_call_details){ .layout = layout } });
+}
+
+weft_tensor *weft_through_map(const char *function, weft_tensor *tensor, const weft_access_map *access_map)
+{
+    const weft_layout *layout = weft_access_layout(function, weft_layout_of(tensor), access_map);
+    return layout == NULL ? NULL
+                          : weft_act_for_tensor(&(weft_call){ .function = function,
+                                                              .action = &weft_action_access,
+                                                              .num_inputs = 1,
+                                                              .inputs = { tensor },
+                                                              .access_map = { access_map },
+                                                              .details = &(weft_call_details){ .layout = layout } });
 }
 
 weft_tensor *weft_new_tensor(const char *function, const weft_layout *layout)

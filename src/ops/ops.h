@@ -54,13 +54,13 @@ bool weft_put_part(const char *function, weft_tensor *target, weft_tensor *part,
 
 /* 0 <= result < ndim, or -1 with the error kept: a is not a live tensor, or has no such dimension. */
 int weft_check_dim_of(const char *function, weft_tensor *a, int dim);
-/* Closes a composite and keeps the result (or NULL) beyond it. */
-weft_tensor *weft_leave_scope(weft_tensor *result);
 /* Calls an operation with two outputs: returns the first; the second goes to *second, or is not computed for
  * NULL. NULL with the error kept. */
 weft_tensor *weft_dispatch_pair(const weft_call *call, weft_tensor **second);
 /* A new tensor with undefined values. */
 weft_tensor *weft_new_tensor(const char *function, const weft_layout *layout);
+/* weft_tensor_access() of a live tensor. */
+weft_tensor *weft_through_map(const char *function, weft_tensor *tensor, const weft_access_map *access_map);
 /* weft_tensor_to_layout() of a live tensor. */
 weft_tensor *weft_in_layout(const char *function, weft_tensor *tensor, const weft_layout *layout);
 /* The tensor without Partial, and not sharded along dimension `whole` (-1: none): redistributed once for

@@ -183,7 +183,9 @@ static void list_outputs(const weft_call_layouts *call, int num_outputs, weft_ou
 {
     for (int o = 0; o < num_outputs; o++) {
         const weft_operation_output *described = &call->operation->outputs[o];
-        outputs[o] = (weft_output_kind){ .linear = described->linear, .in_place = described->in_place };
+        outputs[o] = (weft_output_kind){ .linear = described->linear,
+                                         .in_place = described->in_place,
+                                         .repeats = described->repeats };
         outputs[o].dtype = described->in_place
                                ? call->inputs[o]->dtype
                                : weft_output_dtype(described->type, call->num_inputs, call->inputs,

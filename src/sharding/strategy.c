@@ -25,8 +25,10 @@ static weft_strategy shard_factor(const weft_binding *binding, const weft_output
     for (int o = 0; o < binding->num_outputs; o++) {
         const weft_bound_output *output = &binding->outputs[o];
         bool contracted = binding->factors[factor].contracted >> o & 1;
-        strategy.outputs[o] = contracted ? (weft_placement){ WEFT_PARTIAL, 0, outputs[o].linear.contracts }
-                                         : shard_of(factor, output->ndim, output->factor_of);
+        bool repeats = contracted && outputs[o].repeats;
+        strategy.outputs[o] = repeats      ? (weft_placement){ WEFT_REPLICATE, 0, WEFT_SUM }
+                              : contracted ? (weft_placement){ WEFT_PARTIAL, 0, outputs[o].linear.contracts }
+                                           : shard_of(factor, output->ndim, output->factor_of);
     }
     return strategy;
 }

@@ -20,6 +20,7 @@ typedef struct weft_output_kind {
     weft_dtype dtype;
     weft_linearity linear;
     bool in_place; /* it is the input of the same number, and keeps its layout */
+    bool repeats;  /* along factors that it lacks ranks compute the same, and not parts of it */
 } weft_output_kind;
 
 /* A shard of each factor, Partial passing through for every op and input, all Replicate. */

@@ -31,7 +31,8 @@ weft_status weft_act(const weft_call *call, weft_tensor *outputs[]);
 weft_tensor *weft_act_for_tensor(const weft_call *call);
 
 /* Steps of composites that are no operations: a tensor in the layout details->layout
- * (weft_tensor_to_layout()); a new tensor of this layout with undefined values. */
-extern const weft_action weft_action_to_layout, weft_action_new;
+ * (weft_tensor_to_layout()); a new tensor of this layout with undefined values; what ranks read of a tensor through
+ * access_map[0] (weft_tensor_access()), in the layout details->layout. */
+extern const weft_action weft_action_to_layout, weft_action_new, weft_action_access;
 
 #endif

@@ -110,10 +110,8 @@ weft_tensor_impl *weft_tensor_to_layout(const char *function, weft_tensor_impl *
     return done ? target : NULL;
 }
 
-weft_tensor_impl *weft_tensor_access(const char *function, weft_tensor_impl *tensor,
-                                     const weft_access_map *access_map)
+const weft_layout *weft_access_layout(const char *function, const weft_layout *from, const weft_access_map *access_map)
 {
-    const weft_layout *from = tensor->layout;
     int64_t shape[WEFT_MAX_DIMS];
     weft_access_map_shape(access_map, from, shape);
     if (!weft_check_shape(function, from->ndim, shape)) {
@@ -123,14 +121,31 @@ weft_tensor_impl *weft_tensor_access(const char *function, weft_tensor_impl *ten
                                                shape, from->dtype);
     if (to == NULL) {
         weft_fail(WEFT_ERR_NOMEM, function, "no memory for a layout");
-        return NULL;
     }
-    weft_cached_plan *plan = weft_plan_obtain(function, from, to, access_map);
+    return to;
+}
+
+weft_tensor_impl *weft_tensor_access(const char *function, weft_tensor_impl *tensor,
+                                     const weft_access_map *access_map)
+{
+    const weft_layout *from = tensor->layout, *to = weft_access_layout(function, from, access_map);
+    weft_cached_plan *plan = to == NULL ? NULL : weft_plan_obtain(function, from, to, access_map);
     weft_tensor_impl *target = plan == NULL ? NULL : weft_tensor_new(function, to);
     bool done = target != NULL && weft_plan_run(function, plan, tensor, target);
     weft_plan_release(plan);
     return done ? target : NULL;
 }
+
+static weft_status perform_access(const weft_call *call, weft_tensor *outputs[])
+{
+    weft_tensor_impl *tensor = weft_tensor_get(call->inputs[0]);
+    outputs[0] = weft_tensor_handle(weft_tensor_access(call->function, tensor, call->access_map[0]));
+    return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
+}
+
+const weft_action weft_action_access = {
+    .name = "access", .perform = perform_access, .num_outputs = 1, .makes = true
+};
 
 bool weft_tensor_place(const char *function, weft_tensor_impl *target, weft_tensor_impl *tensor,
                        const weft_access_map *access_map)

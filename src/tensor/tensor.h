@@ -141,6 +141,8 @@ weft_tensor_impl *weft_tensor_to_layout(const char *function, weft_tensor_impl *
  * are the tensor's own: a new tensor, of the shape described at weft_access_map. NULL with the error kept. */
 weft_tensor_impl *weft_tensor_access(const char *function, weft_tensor_impl *tensor,
                                      const weft_access_map *access_map);
+/* The layout of that tensor; NULL with the error kept. */
+const weft_layout *weft_access_layout(const char *function, const weft_layout *from, const weft_access_map *access_map);
 /* Writes through a placed access map into a target of the layout access_map->cut, which shares its memory
  * with no other tensor. False with the error kept. */
 bool weft_tensor_place(const char *function, weft_tensor_impl *target, weft_tensor_impl *tensor,

@@ -63,6 +63,20 @@ CALL_SEVERAL(attention_backward)
     return weft_attention_backward(in[0], in[1], in[2], in[3], output, &options, &out[1], &out[2]);
 }
 
+CALL_SEVERAL(attention_with_log_sums)
+{
+    weft_attention_options options = attention_options(c, c->num_inputs > 3 ? in[3] : NULL);
+    return weft_attention_with_log_sums(in[0], in[1], in[2], &options, &out[1]);
+}
+
+CALL_SEVERAL(attention_backward_with_log_sums)
+{
+    weft_attention_options options = attention_options(c, c->num_inputs > 4 ? in[4] : NULL);
+    weft_tensor *log_sums, *output = weft_attention_with_log_sums(in[1], in[2], in[3], &options, &log_sums);
+    return weft_attention_backward_with_log_sums(in[0], in[1], in[2], in[3], output, log_sums, &options, &out[1],
+                                                 &out[2]);
+}
+
 /* weft_matmul() is with the core. */
 const oracle_operation oracle_product_operations[] = {
     BINARY(dot, ORDER),
@@ -77,5 +91,7 @@ const oracle_operation oracle_product_operations[] = {
     CALLED(conv1d_backward_weight, ORDER),
     CALLED(attention, ORDER),
     SEVERAL(attention_backward, ORDER),
+    SEVERAL(attention_with_log_sums, ORDER),
+    SEVERAL(attention_backward_with_log_sums, ORDER),
     { .name = NULL },
 };

@@ -168,6 +168,18 @@ def attention(x, a):
                                           is_causal=bool(a["causal"]), scale=a["scale"] or None)
 
 
+def attention_with_log_sums(x, a):
+    result = attention(x, a)
+    scale = a["scale"] or 1 / math.sqrt(x[0].shape[-1])
+    scores = scale * x[0] @ x[1].transpose(-2, -1)
+    if len(x) > 3:
+        scores = scores + x[3]
+    if a["causal"]:
+        scores = scores.masked_fill(torch.ones(scores.shape[-2:]).tril() == 0, -math.inf)
+    sums = torch.logsumexp(scores, -1)
+    return result, sums if sums.dtype == torch.float64 else sums.float()
+
+
 def attention_gradient_draft(random):
     """The gradient first. Half of them with the same placements of q, k and v: the sequence is sharded in all."""
     draft = attention_draft(random)
@@ -211,4 +223,6 @@ family("products", [
     Row("attention", attention_draft, attention,
         lambda x, a: torch.tensor(16.0)),  # scores are sums as well; values are averaged by them
     Row("attention_backward", attention_gradient_draft, attention_gradients, attention_gradient_terms),
+    Row("attention_with_log_sums", attention_draft, attention_with_log_sums, lambda x, a: torch.tensor(64.0)),
+    Row("attention_backward_with_log_sums", attention_gradient_draft, attention_gradients, attention_gradient_terms),
 ])

@@ -9,7 +9,20 @@ CALLS(attention_backward,
                                        &(weft_attention_options){ whole[0] != 0, real[0], in[3] }, &out[1],
                                        &out[2]))
 
-enum { Q, K, V, MASK, GRADIENT, OUTPUT };
+CALLS(attention_with_log_sums,
+      out[0] = weft_attention_with_log_sums(in[0], in[1], in[2],
+                                            &(weft_attention_options){ whole[0] != 0, real[0], in[3] }, &out[1]))
+CALLS(attention_backward_with_log_sums,
+      out[0] = weft_attention_backward_with_log_sums(in[4], in[0], in[1], in[2], in[5], in[6],
+                                                     &(weft_attention_options){ whole[0] != 0, real[0], in[3] },
+                                                     &out[1], &out[2]))
+
+enum { Q, K, V, MASK, GRADIENT, OUTPUT, LOG_SUMS, OPERANDS };
+
+static weft_dtype wide(weft_dtype dtype)
+{
+    return dtype == WEFT_F64 ? WEFT_F64 : WEFT_F32;
+}
 
 /* ---- making -------------------------------------------------------------------------------------------- */
 
@@ -84,21 +97,24 @@ static bool make_attention(maker *m, step *s)
     s->wholes[0] = one_in(m, 3);
     s->num_reals = 1;
     s->reals[0] = one_in(m, 2) ? 0 : 0.25;
+    s->num_outputs = s->operation == operation_find("attention_with_log_sums") ? 2 : 1;
+    s->outputs[0] = s->outputs[1] = NO_VALUE;
     return true;
 }
 
 /* The step that the gradient is of, and then its own. */
 static bool make_attention_backward(maker *m, step *s)
 {
-    step forward = { .operation = operation_find("attention") };
+    bool kept = s->operation == operation_find("attention_backward_with_log_sums");
+    step forward = { .operation = operation_find(kept ? "attention_with_log_sums" : "attention") };
     if (!make_attention(m, &forward) || !add_step(m, &forward)) {
         return false;
     }
     int output = forward.outputs[0];
     const dense *x = value_of(m, output);
     int gradient = choose_operand(m, output, x->dtype, x->ndim, x->shape);
-    *s = step_of(s->operation, 6, forward.inputs[Q], forward.inputs[K], forward.inputs[V],
-                 forward.inputs[MASK], gradient, output);
+    *s = step_of(s->operation, kept ? 7 : 6, forward.inputs[Q], forward.inputs[K], forward.inputs[V],
+                 forward.inputs[MASK], gradient, output, forward.outputs[1]);
     s->num_wholes = 1;
     s->wholes[0] = forward.wholes[0];
     s->num_reals = 1;
@@ -111,7 +127,7 @@ static bool make_attention_backward(maker *m, step *s)
 /* ---- what both directions go through ------------------------------------------------------------------- */
 
 typedef struct attention {
-    const dense *in[6];
+    const dense *in[OPERANDS];
     int batch; /* dimensions of it */
     int64_t shape[WEFT_MAX_DIMS];
     int64_t matrices, rows, keys, inner, width;
@@ -135,6 +151,9 @@ static bool find_attention(scene *s, attention *a)
     dense parts[3];
     for (int i = 0; i < s->step->num_inputs; i++) {
         a->in[i] = s->in[i];
+        if (i == LOG_SUMS) {
+            continue;
+        }
         if (i != MASK && (s->in[i] == NULL || s->in[i]->ndim < 2 || !is_floating(s->in[i]->dtype) ||
                           s->in[i]->dtype != s->in[0]->dtype)) {
             return false;
@@ -177,8 +196,9 @@ static bool find_attention(scene *s, attention *a)
     return true;
 }
 
-/* A row's weights; returns a bound of the error of their logarithms, in roundings. */
-static double weigh(const attention *a, int64_t i, int64_t row, double weights[])
+/* A row's weights, from the log-sums where they are given; returns a bound of the error of their logarithms, in roundings.
+ */
+static double weigh(const attention *a, int64_t i, int64_t row, double weights[], double *log_sum)
 {
     int64_t of_q = matrix_at(a, Q, i) + row * a->inner, of_k = matrix_at(a, K, i);
     double most = -(double)INFINITY, total = 0, largest = 0;
@@ -206,10 +226,18 @@ static double weigh(const attention *a, int64_t i, int64_t row, double weights[]
         most = fmax(most, weights[key]);
         largest = fmax(largest, mass + fabs(added));
     }
+    double given = a->in[LOG_SUMS] == NULL ? 0 : a->in[LOG_SUMS]->at[i * a->rows + row].real;
+    for (int64_t key = 0; key < a->keys && a->in[LOG_SUMS] != NULL; key++) {
+        weights[key] = exp(weights[key] - given);
+    }
+    if (a->in[LOG_SUMS] != NULL) {
+        return 4 * ((double)a->inner + 8) * largest + (double)a->keys + 40 + (isinf(given) ? 0 : 4 * fabs(given));
+    }
     for (int64_t key = 0; key < a->keys; key++) {
         weights[key] = most == -(double)INFINITY ? 0 : exp(weights[key] - most);
         total += weights[key];
     }
+    *log_sum = total > 0 ? most + log(total) : (double)INFINITY;
     for (int64_t key = 0; key < a->keys; key++) {
         weights[key] /= total > 0 ? total : 1;
     }
@@ -231,9 +259,13 @@ static bool attended(scene *s)
     shape[a.batch] = a.rows;
     shape[a.batch + 1] = a.width;
     dense *out = scene_output(s, 0, a.in[Q]->dtype, a.batch + 2, shape);
-    double *weights = arena_get(s->arena, (size_t)(a.keys + 1) * sizeof(double));
+    dense *log_sums = s->step->num_outputs < 2 ? NULL : scene_output(s, 1, wide(out->dtype), a.batch + 1, shape);
+    double log_sum, *weights = arena_get(s->arena, (size_t)(a.keys + 1) * sizeof(double));
     for (int64_t at = 0; at < a.matrices * a.rows; at++) {
-        double roundings = weigh(&a, at / a.rows, at % a.rows, weights);
+        double roundings = weigh(&a, at / a.rows, at % a.rows, weights, &log_sum);
+        if (log_sums != NULL) {
+            set_number(s, log_sums, at, log_sum, isinf(log_sum) ? 0 : roundings * epsilon_of(log_sums->dtype));
+        }
         int64_t of_v = matrix_at(&a, V, at / a.rows);
         for (int64_t f = 0; f < a.width; f++) {
             double value = 0, mass = 0;
@@ -246,6 +278,9 @@ static bool attended(scene *s)
         }
     }
     distrust_vague(s, out);
+    if (log_sums != NULL) {
+        distrust_vague(s, log_sums);
+    }
     return true;
 }
 
@@ -254,7 +289,7 @@ static bool attended(scene *s)
 /* One row of scores: what it adds to the gradients of q, k and v. */
 static void go_back(const attention *a, int64_t i, int64_t row, double weights[], sums of[3])
 {
-    double roundings = weigh(a, i, row, weights), dot = 0, dot_mass = 0;
+    double log_sum, roundings = weigh(a, i, row, weights, &log_sum), dot = 0, dot_mass = 0;
     int64_t at = (i * a->rows + row) * a->width, of_v = matrix_at(a, V, i), of_k = matrix_at(a, K, i);
     int64_t of_q = matrix_at(a, Q, i) + row * a->inner;
     const element *g = a->in[GRADIENT]->at + at, *o = a->in[OUTPUT]->at + at;
@@ -296,6 +331,12 @@ static bool attended_backward(scene *s)
             return false;
         }
     }
+    const dense *log_sums = a.in[LOG_SUMS];
+    if (s->step->num_inputs > LOG_SUMS &&
+        (log_sums == NULL || log_sums->dtype != wide(a.in[Q]->dtype) || log_sums->ndim != a.batch + 1 ||
+         log_sums->count != a.matrices * a.rows || log_sums->shape[a.batch] != a.rows)) {
+        return false;
+    }
     double *weights = arena_get(s->arena, (size_t)(a.keys + 1) * sizeof(double));
     sums of[3];
     for (int k = 0; k < 3; k++) {
@@ -318,5 +359,8 @@ const operation attention_calls[] = {
     ROW(attention, make_attention, attended, .flags = MAY_BE_PARTIAL, .weight = 14),
     ROW(attention_backward, make_attention_backward, attended_backward, .flags = MAY_BE_PARTIAL,
         .weight = 10),
+    ROW(attention_with_log_sums, make_attention, attended, .flags = MAY_BE_PARTIAL, .weight = 6),
+    ROW(attention_backward_with_log_sums, make_attention_backward, attended_backward, .flags = MAY_BE_PARTIAL,
+        .weight = 8),
     { .name = NULL },
 };
