@@ -154,6 +154,13 @@ CALL(call_cumsum, weft_cumsum(x[0], 1))
 CALL(call_cumprod, weft_cumprod(x[0], 1))
 CALL(call_softmax, weft_softmax(x[0], 1))
 CALL(call_softmax_rows, weft_softmax(x[0], 0))
+CALL(call_attention, weft_attention(x[0], x[1], x[2], NULL))
+static weft_tensor *call_attention_kept(weft_tensor *const x[])
+{
+    weft_tensor *log_sums;
+    return weft_attention_with_log_sums(x[0], x[1], x[2], &(weft_attention_options){ .causal = true, .scale = 0.7 },
+                                        &log_sums);
+}
 CALL(call_log_softmax, weft_log_softmax(x[0], 1))
 CALL(call_squeeze, weft_squeeze(x[0], WEFT_ALL_DIMS))
 CALL(call_unsqueeze, weft_unsqueeze(x[0], 1))
@@ -385,6 +392,8 @@ static const call_row rows[] = {
     { THIS_ROW, { "5x4:z" }, call_cumprod, false },
     { THIS_ROW, { "5x4:w" }, call_softmax, false },
     { THIS_ROW, { "5x4:w" }, call_softmax_rows, false },
+    { THIS_ROW, { "5x3:u", "4x3:u", "4x2:u" }, call_attention, false },
+    { THIS_ROW, { "2x5x3:u", "6x3:u", "2x6x2:u" }, call_attention_kept, false },
     { THIS_ROW, { "5x4:w" }, call_log_softmax, false },
     { THIS_ROW, { "5x1x3:u" }, call_squeeze, false },
     { THIS_ROW, { "5x3:u" }, call_unsqueeze, false },

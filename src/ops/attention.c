@@ -34,29 +34,56 @@ static bool expand_attention(const weft_call *call, weft_tensor *outputs[])
            weft_attention_in_ring(&a, 2 - (int)call->attributes.omitted, outputs);
 }
 
+/* Adds to a gradient; NULL: there is none yet. */
+static weft_tensor *plus(weft_tensor *sum, weft_tensor *addend)
+{
+    return sum == NULL || addend == NULL ? addend : weft_add(sum, addend);
+}
+
+/* What the gradient of the log-sums adds to those of q and k: scale w k and scale w^T q with the weights w, which are a
+ * result, and a gradient of values. */
+static bool add_log_sums(const weft_gradient *of, const weft_attention_options *options, weft_tensor *results[])
+{
+    weft_tensor *const *in = of->call->inputs, *gradient = weft_gradient_of_output(of, 1), *of_values = NULL;
+    weft_dtype type = weft_layout_of(in[0])->dtype;
+    gradient = weft_scale(weft_unsqueeze_dim(of->call->function, gradient, weft_layout_of(gradient)->ndim),
+                          options->scale);
+    weft_tensor *keys = weft_attention(in[0], in[1], in[1], options), *rows = weft_mul(gradient, in[0]);
+    if (keys == NULL || rows == NULL) {
+        return false;
+    }
+    results[0] = plus(results[0], weft_mul(gradient, keys));
+    rows = weft_to_type(weft_sum_to(rows, weft_layout_of(keys)->ndim, weft_layout_of(keys)->shape), type);
+    bool done = weft_attention_backward(rows, in[0], in[1], in[1], keys, options, NULL, &of_values) != NULL;
+    results[1] = done ? plus(results[1], of_values) : NULL;
+    return results[0] != NULL && results[1] != NULL;
+}
+
 /* With the log-sums where they were kept. The mask has no gradient. */
 static bool gradients_of_attention(const weft_gradient *of)
 {
     const weft_call *call = of->call;
     weft_tensor *const *in = call->inputs, *gradient = weft_gradient_of_output(of, 0), *results[3] = { NULL };
     bool masked = call->num_inputs > 3;
-    if (weft_gradient_of_output(of, 1) != NULL || (masked && weft_gradient_wanted(of, 3))) {
-        weft_fail(WEFT_ERR_UNSUPPORTED, call->function, "%s has no gradient here",
-                  masked && weft_gradient_wanted(of, 3) ? "the mask" : "the second output");
+    if (masked && weft_gradient_wanted(of, 3)) {
+        weft_fail(WEFT_ERR_UNSUPPORTED, call->function, "the mask has no gradient here");
         return false;
     }
     const weft_attention_options options = { .causal = call->attributes.numbers[WEFT_ATTENTION_CAUSAL] != 0,
                                              .scale = call->scalars[0],
                                              .mask = masked ? in[3] : NULL };
-    weft_tensor **k = weft_gradient_wanted(of, 1) ? &results[1] : NULL,
-                **v = weft_gradient_wanted(of, 2) ? &results[2] : NULL;
-    results[0] = of->outputs[1] == NULL
-                     ? weft_attention_backward(gradient, in[0], in[1], in[2], of->outputs[0], &options, k, v)
-                     : weft_attention_backward_with_log_sums(gradient, in[0], in[1], in[2], of->outputs[0],
-                                                             of->outputs[1], &options, k, v);
-    bool done = results[0] != NULL;
+    if (gradient != NULL) {
+        weft_tensor *output = of->outputs[0], *log_sums = of->outputs[1];
+        results[0] = log_sums == NULL ? weft_attention_backward(gradient, in[0], in[1], in[2], output, &options,
+                                                                &results[1], &results[2])
+                                      : weft_attention_backward_with_log_sums(gradient, in[0], in[1], in[2], output,
+                                                                              log_sums, &options, &results[1],
+                                                                              &results[2]);
+    }
+    bool done = gradient == NULL || results[0] != NULL;
+    done = done && (weft_gradient_of_output(of, 1) == NULL || add_log_sums(of, &options, results));
     for (int i = 0; i < 3 && done; i++) {
-        done = !weft_gradient_wanted(of, i) || weft_give_gradient(of, i, results[i]);
+        done = results[i] == NULL || !weft_gradient_wanted(of, i) || weft_give_gradient(of, i, results[i]);
     }
     return done;
 }
