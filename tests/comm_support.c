@@ -169,3 +169,16 @@ weft_message plain_message(uint32_t tag, int64_t bytes)
 {
     return (weft_message){ .peer = 0, .tag = tag, .region = { .run_bytes = bytes }, .bytes = bytes };
 }
+
+void assert_pending_says(weft_comm *comm, const char *first, const char *second)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&text, &size);
+    assert_non_null(file);
+    weft_comm_print_pending(comm, file);
+    fclose(file);
+    assert_non_null(strstr(text, first));
+    assert_non_null(strstr(text, second));
+    free(text);
+}

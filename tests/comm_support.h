@@ -44,4 +44,7 @@ weft_message plain_message(uint32_t tag, int64_t bytes);
 /* Packs a region into contiguous bytes, or the reverse. */
 void move_region(const weft_region *region, char *memory, char *packed, bool unpack);
 
+/* Asserts that what the engine prints of pending transfers has both texts. */
+void assert_pending_says(weft_comm *comm, const char *first, const char *second);
+
 #endif

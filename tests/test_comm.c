@@ -283,14 +283,8 @@ static void test_pending_report(void **state)
     message.source_rank = 3;
     message.target_rank = 8;
     assert_true(weft_comm_submit(comm, handle, true, true, 1, &message, NULL, "lonely"));
-    char *text = NULL;
-    size_t size = 0;
-    FILE *file = open_memstream(&text, &size);
-    weft_comm_print_pending(comm, file);
-    fclose(file);
-    assert_non_null(strstr(text, "1 transfers pending"));
-    assert_non_null(strstr(text, "receive from process 0, rank 3 to rank 8, tag 5, 4 bytes, lonely"));
-    free(text);
+    assert_pending_says(comm, "1 transfers pending",
+                        "receive from process 0, rank 3 to rank 8, tag 5, 4 bytes, lonely");
     /* Give it what it waits for. */
     int gift = 9;
     starpu_data_handle_t giver;
