@@ -1,6 +1,6 @@
-/* Each process writes what its ranks hold into an image of the whole tensor; when all have, each reads what its ranks
- * get. Images are two: a process that writes the next one has read the last but one, and so have all others, for it
- * has seen them come to the last one. */
+/* Each process writes its ranks' shards into an image of the whole tensor, and reads its ranks' parts once
+ * all have written. There are two images, used in turn: a process that writes the next one has read the
+ * last but one, as have all others, because it has seen them arrive at the last one. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "all_gather.h"
 

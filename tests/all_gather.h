@@ -1,4 +1,5 @@
-/* Has a transport carry out all-gathers as whole stages, for tests: over memory that the processes share. */
+/* Makes a transport carry out all-gathers as whole stages, for tests: through memory shared by the
+ * processes. */
 #ifndef WEFT_TESTS_ALL_GATHER_H
 #define WEFT_TESTS_ALL_GATHER_H
 

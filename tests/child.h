@@ -1,5 +1,4 @@
-/* Programs that a test runs as children and looks at from outside: their output, how they end, and whether
- * they end at all. */
+/* Runs programs as children of a test: output, exit status, hangs. */
 #ifndef WEFT_TESTS_CHILD_H
 #define WEFT_TESTS_CHILD_H
 
@@ -10,11 +9,11 @@
 enum { CHILD_OUTPUT = 1 << 16 };
 
 typedef struct child {
-    /* Given. */
+    /* Set by the caller. */
     const char *const *arguments; /* the program first; ends with NULL */
     const char *const *settings;  /* "NAME=VALUE", or "NAME": not set; ends with NULL. NULL: none */
-    double seconds;               /* after which it is killed, and hangs */
-    /* What came of it. */
+    double seconds;               /* then it is killed, and counts as hanging */
+    /* Result. */
     bool hangs;
     int code; /* its exit status; 128 + the signal that ended it */
     double took_s;
@@ -27,7 +26,7 @@ typedef struct child {
 
 /* Fails the test when the program cannot be run. */
 void child_run(child *c);
-/* The same in steps, so that several may run: started, and asked until it has ended, or had to be ended. */
+/* The same in steps, so that several may run: start, then poll until it ends or is killed. */
 void child_start(child *c);
 bool child_has_ended(child *c);
 /* Whether the output has a line that contains all of these (NULL: no more). */

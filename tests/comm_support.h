@@ -1,5 +1,5 @@
-/* What the tests of the communication engine share: a transport of their own, in one process: messages to
- * itself, matched by tag, that end late and out of order; and StarPU around it. */
+/* Shared by the tests of the communication engine: StarPU, and a transport within one process, whose
+ * messages to itself are matched by tag, and end late and out of order. */
 #ifndef WEFT_TESTS_COMM_SUPPORT_H
 #define WEFT_TESTS_COMM_SUPPORT_H
 
@@ -26,7 +26,7 @@ typedef struct loopback {
     double last_end_us;
 } loopback;
 
-/* That of the engine that was started last. */
+/* Of the engine started last. */
 extern loopback the_loopback;
 
 weft_transport loopback_transport(void);

@@ -1,5 +1,5 @@
-/* What the tests of dispatch share: a world of NUM_RANKS ranks in one process, its counters, and calls
- * that are refused. */
+/* Shared by the tests of dispatch: a world of NUM_RANKS ranks in one process, its counters, and refused
+ * calls. */
 #ifndef WEFT_TESTS_DISPATCH_SUPPORT_H
 #define WEFT_TESTS_DISPATCH_SUPPORT_H
 
@@ -18,14 +18,14 @@ weft_mesh *grid(void);
 weft_tensor *ones(weft_dtype dtype, int64_t a, int64_t b, int64_t c);
 
 weft_counters counters(void);
-/* How many tasks have been submitted: now, and at the last expect_no_more_tasks(). */
+/* Number of submitted tasks: now, and at the last expect_no_more_tasks(). */
 uint64_t tasks(void);
 extern uint64_t tasks_before;
 void expect_no_more_tasks(void);
 /* Asserts that a call was refused with this status and a message that begins with `function` and has
  * `text`, and that nothing was submitted since expect_no_more_tasks(). */
 void refused(weft_tensor *result, weft_status status, const char *function, const char *text);
-/* Asserts that the 48 elements of a WEFT_F32 tensor are this. */
+/* Asserts that all 48 elements of a WEFT_F32 tensor have this value. */
 void expect_all(weft_tensor *tensor, float value);
 
 #endif

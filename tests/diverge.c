@@ -1,18 +1,18 @@
-/* A program of several processes, one of which goes another way: what test_divergence.c runs with mpirun.
+/* A program of several processes, one of which diverges: run by test_divergence.c with mpirun.
  *
- * usage: diverge WAY [small], on at least 2 processes. Small: all messages are such as travel together.
- *        diverge start WHO NAME=VALUE: process WHO (first, last) starts with this in its environment, and all
- * others not, in a program that has initialised MPI itself.
+ * usage: diverge WAY [small], on at least 2 processes. Small: all messages are small enough to be packed.
+ *        diverge start WHO NAME=VALUE: only process WHO (first, last) has this in its environment at the
+ *        start, in a program that has initialised MPI itself.
  *
- * All do the same work (redistributions and products of which every value is known) until one, the last, does
+ * All processes do the same work (redistributions and products with known values) until the last one does
  * WAY. Each process prints, in one line each,
  *
- *     process P result OK | WRONG        for every result that it was given
+ *     process P result OK | WRONG        for every result
  *     process P ends: STATUS MESSAGE     the first error, as the program sees it
  *     process P finalized: STATUS
  *
- * (`start`: ends, then `starts again` when all start without it) and `stops PID` before it stops itself. The
- * exit code is 0 when it was given no error and no wrong result, 3 after an error, 4 after a wrong result. */
+ * (`start`: ends, then `starts again` if all start without it) and `stops PID` before it stops itself. The
+ * exit status is 0 without an error or a wrong result, 3 after an error, 4 after a wrong result. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static bool goes(const char *name)
     return odd_one && strcmp(way, name) == 0;
 }
 
-/* One line, whole, at once: mpirun mixes those of all processes. */
+/* Writes one whole line at once, because mpirun mixes the lines of all processes. */
 static void say_as(int process, const char *what, const char *message)
 {
     printf("process %d %s%s\n", process, what, message);
@@ -112,7 +112,7 @@ static weft_tensor *work(void)
             raise(SIGKILL);
         }
         if (i == TURN && (goes("stopped") || goes("woken"))) {
-            printf("stops %d\n", (int)getpid()); /* for whoever wakes it */
+            printf("stops %d\n", (int)getpid()); /* for the process that resumes it */
             fflush(stdout);
             raise(SIGSTOP);
         }
@@ -204,8 +204,8 @@ static int start_twice(const char *who, char *setting)
     return status == WEFT_OK ? 0 : 3;
 }
 
-/* On a busy machine the odd process may have given up before another one has left weft_init(): there this is
- * what that one is told, and as good an end as any. */
+/* On a busy machine one process may have given up before another one has left weft_init(): that one then
+ * gets this error, which is correct too. */
 static int not_started(void)
 {
     const char *rank = getenv("OMPI_COMM_WORLD_RANK"); /* weft does not tell: it has not started */

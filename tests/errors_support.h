@@ -1,5 +1,6 @@
-/* What the tests of errors share: tensors and meshes to call with, and rows. A row is a call with bad
- * input; after it: the status, a message that names the function and the argument, nothing submitted. */
+/* Shared by the tests of errors: tensors and meshes as arguments, and rows. A row is a call with bad
+ * input, then the expected status, and a message that names the function and the argument; nothing may be
+ * submitted. */
 #ifndef WEFT_TESTS_ERRORS_SUPPORT_H
 #define WEFT_TESTS_ERRORS_SUPPORT_H
 
@@ -32,7 +33,7 @@ extern double memory[64];
 /* Starts the library, and makes the tensors. */
 void start(void);
 void make_fixtures(void);
-/* Of a group of tests. */
+/* Setup of a group of tests. */
 int setup(void **state);
 int teardown(void **state);
 /* A sum of ones over everything, right on all ranks. */
@@ -41,7 +42,7 @@ void assert_library_works(void);
 /* ---- rows ---------------------------------------------------------------------------------------------- */
 
 void row_begin(const char *file, int line, const char *call);
-/* `right`: the call returned what it should. */
+/* `right`: the call returned the expected value. */
 void row_end(bool right, weft_status status, const char *function, const char *argument);
 /* For a call that returns its status. */
 void row_end_status(weft_status returned, weft_status status, const char *function, const char *argument);

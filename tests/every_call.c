@@ -433,7 +433,7 @@ void assert_no_failures(const call_outcomes *outcomes)
 
 void assert_everything_is_called(int num_headers, char *const headers[])
 {
-    /* Of any thread, at any time; what starts. */
+    /* Functions that any thread may call at any time; and weft_init(). */
     static char names[1 << 14] = "weft_last_status weft_last_error weft_clear_error weft_print_pending "
                                  "weft_tensor_describe weft_version weft_placements_format weft_print_pending_text "
                                  "weft_status_string weft_dtype_size "

@@ -1,4 +1,5 @@
-/* A call of every public function that needs weft_init(): for tests of where weft must not be called. */
+/* Calls of all public functions that need weft_init(), for tests of threads, kernels and processes that
+ * must not call weft. */
 #ifndef WEFT_TESTS_EVERY_CALL_H
 #define WEFT_TESTS_EVERY_CALL_H
 
@@ -6,7 +7,7 @@
 
 #include "rows.h"
 
-/* What the calls are given: live objects, or what is left of them. All but `mesh` and `operation` are on the mesh. */
+/* Arguments of the calls: live objects, or stale handles. All but `mesh` and `operation` are on the mesh. */
 typedef struct call_arguments {
     weft_mesh *mesh; /* of one dimension, "name" */
     int64_t mesh_size;
@@ -17,7 +18,7 @@ typedef struct call_arguments {
     const weft_operation *operation;       /* of one input */
 } call_arguments;
 
-/* One after another; `after` is told where each that has returned stands, its name, and `argument`. */
+/* Makes all calls; `after` gets the status of each returned one, its name, and `argument`. */
 void call_everything(const call_arguments *arguments,
                      void (*after)(row_place row, const char *function, void *argument), void *argument);
 /* The same of the functions that are wanted. */

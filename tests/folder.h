@@ -1,8 +1,8 @@
-/* Folders that tests make. */
+/* Folders of tests. */
 #ifndef WEFT_TESTS_FOLDER_H
 #define WEFT_TESTS_FOLDER_H
 
-/* The folder with all that is in it; links are not followed. */
+/* Removes the folder with its contents; does not follow links. */
 void remove_tree(const char *name);
 
 #endif

@@ -1,5 +1,5 @@
-/* What the tests share that force the dispatcher to run calls in other ways than the cheapest: calls,
- * drawn before their inputs are laid out. */
+/* Shared by tests that force the dispatcher to use other strategies than the cheapest: calls, drawn before
+ * their inputs' layouts. */
 #ifndef WEFT_TESTS_FORCED_CALLS_H
 #define WEFT_TESTS_FORCED_CALLS_H
 
@@ -7,7 +7,7 @@
 
 enum { MAX_OPERANDS = 3 };
 
-/* One call before its inputs are laid out. */
+/* A call without layouts of inputs. */
 typedef struct plan {
     int num_inputs;
     struct {
@@ -22,7 +22,7 @@ typedef struct plan {
     bool keepdim, first, second;
     bool in_place; /* a target that is Partial allows little: it is not */
     double roundings;
-    double large; /* half of the numbers are about that large */
+    double large; /* about the size of half of the numbers */
 } plan;
 
 typedef struct program {
@@ -48,8 +48,8 @@ void add_indices(plan *p, weft_dtype dtype, int ndim, const int64_t shape[], int
 weft_tensor *call_attention(const plan *p, weft_tensor *const in[]);
 weft_tensor *attention_gradient(const plan *p, weft_tensor *const in[], int which);
 
-/* The call in one of its ways; NULL: some input cannot be moved there. *combinations: how many
- * ways there are. */
+/* The call in one of its combinations; NULL: an input cannot be redistributed so. *combinations: their
+ * number. */
 weft_tensor *call_forced(const program *run, const plan *p, weft_tensor *const in[], int64_t combination,
                          int64_t *combinations);
 

@@ -1,4 +1,4 @@
-/* No test, and never run: the public headers, and how programs begin structs of options, without a warning. */
+/* Compiled, never run: the public headers, and the usual beginnings of options structs, give no warning. */
 #include <weft/weft.h>
 
 void weft_headers_compile(void);

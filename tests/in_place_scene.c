@@ -12,7 +12,7 @@ static void say(scene *s, const char *text)
     snprintf(s->text + used, sizeof(s->text) - used, " %s", text);
 }
 
-/* What a shard is written of. */
+/* Context of the writer of a shard. */
 typedef struct numbers {
     const scene *scene;
     int ndim;
@@ -127,7 +127,7 @@ static weft_tensor *make_target(scene *s)
     return fresh(s, s->ndim, s->shape, s->placements, NULL);
 }
 
-/* Of the target's shape. */
+/* A tensor of the target's shape. */
 static weft_tensor *make_like(scene *s, bool itself)
 {
     weft_tensor *target = s->tensors[0];

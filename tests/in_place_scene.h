@@ -1,5 +1,5 @@
-/* Random tensors for calls in place: a target, inputs that share memory with it or do not, and other
- * tensors that share memory with those. */
+/* Random tensors for calls in place: a target, inputs that may share memory with it, and other tensors
+ * that share memory with those. */
 #ifndef WEFT_TESTS_IN_PLACE_SCENE_H
 #define WEFT_TESTS_IN_PLACE_SCENE_H
 
@@ -22,7 +22,7 @@ typedef struct call {
     const char *operations[6]; /* names of those in place that it carries out */
     role roles[MAX_TENSORS];   /* of tensors 1, 2, ...; the target is tensor 0 */
     bool floating;             /* the types that it takes */
-    bool distinct;             /* what is changed must not be another tensor of the call */
+    bool distinct;             /* the changed tensor must not be another argument of the call */
     bool partial;              /* the target may be Partial(sum) */
     int ndim;                  /* of the target; 0: any */
     bool (*run)(weft_tensor *const t[]);

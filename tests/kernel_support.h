@@ -1,4 +1,4 @@
-/* What the tests of kernels share: calling a kernel's CPU function, without StarPU running. */
+/* Shared by the tests of kernels: calls a kernel's CPU function without StarPU. */
 #ifndef WEFT_TESTS_KERNEL_SUPPORT_H
 #define WEFT_TESTS_KERNEL_SUPPORT_H
 
@@ -42,7 +42,7 @@ static inline double number(prng *random)
     return (double)(prng_below(random, 4001) - 2000) / 64;
 }
 
-/* Where element i (row-major) of a box is on one side. */
+/* Offset of element i (row-major) of a box on one side. */
 static inline int64_t place_of(const weft_strided_box *box, const int64_t stride[], int64_t i)
 {
     int64_t place = 0;

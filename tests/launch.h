@@ -1,5 +1,5 @@
-/* Programs of several processes, looked at from outside: mpirun is a child of the test, and what the
- * processes print is read afterwards. Each line of theirs begins with "process P ". */
+/* Runs programs of several processes with mpirun, as a child of the test, and reads their output
+ * afterwards. Each of their lines begins with "process P ". */
 #ifndef WEFT_TESTS_LAUNCH_H
 #define WEFT_TESTS_LAUNCH_H
 
@@ -22,15 +22,15 @@ typedef struct launch {
     void (*look)(void); /* called 20 times a second while it runs, with the output so far; may be NULL */
 } launch;
 
-/* What has been printed: standard output and standard error of all processes. */
+/* Standard output and standard error of all processes. */
 extern char launch_output[1 << 17];
 
 /* For cmocka_run_group_tests(). */
 int launch_setup(void **state);
 int launch_teardown(void **state);
 
-/* Runs it, for 150 s at most: what is there then hangs, is ended, and fails the test. Returns the exit code,
- * -1 when a signal ended it. */
+/* Runs mpirun for at most 150 s; then kills it and fails the test. Returns the exit status, -1 if a signal
+ * ended it. */
 int launch_run(const launch *l);
 /* The first line that begins with "process P BEGIN". False: there is none. */
 bool launch_line(int process, const char *begin, char *line, size_t size);

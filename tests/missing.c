@@ -1,18 +1,19 @@
-/* A program of several processes, one of which does not come through weft_init(): what test_missing.c runs with
+/* A program of several processes, one of which does not complete weft_init(): run by test_missing.c with
  * mpirun.
  *
  * usage: missing OWNER WHO WAY POINT
  *
  *   OWNER  program (it initialises MPI) or weft
- *   WHO    first or last: the process that goes the WAY; none: nobody does
- *   WAY    sleeps, comes_late (sleeps a while), exits (after MPI_Finalize(), where it has initialised MPI), killed, stopped
- *   POINT  before: instead of weft_init(); N: in the N-th call of a function of MPI's that weft_init() makes
+ *   WHO    first or last: the process that does WAY; none: no process does
+ *   WAY    sleeps, comes_late (sleeps a while), exits (after MPI_Finalize(), if it has initialised MPI),
+ *          killed, stopped
+ *   POINT  before: instead of weft_init(); N: in the N-th call of an MPI function by weft_init()
  *
  * Each process prints, in one line each,
  *
- *     process P calls N                 so many of MPI's functions, in the whole start
- *     process P places NODE I OF N      where it is, and where MPI says it is, of the processes of its machine
- *     process P ends: STATUS MESSAGE    of weft_init(), or of weft_finalize() where that was well
+ *     process P calls N                 number of calls of MPI functions during the start
+ *     process P places NODE I OF N      its place among the processes of its machine, by weft and by MPI
+ *     process P ends: STATUS MESSAGE    of weft_init(), or of weft_finalize() if weft_init() succeeded
  *     process P waited S                until then, in seconds */
 #include <mpi.h>
 #include <signal.h>

@@ -55,7 +55,7 @@ static double addend_of(weft_reduce_op op, double value, int64_t parts, int64_t 
     return value * (op == WEFT_AVG ? (double)parts : 1) - others;
 }
 
-/* Number of a coordinate among those that differ along Partial dimensions, and how many there are. */
+/* Number of a coordinate among those that differ along Partial dimensions, and their count. */
 static int64_t partial_index(const operand *x, const int64_t coordinate[], int64_t *parts, weft_reduce_op *op)
 {
     int64_t index = 0;
@@ -70,7 +70,7 @@ static int64_t partial_index(const operand *x, const int64_t coordinate[], int64
     return index;
 }
 
-/* What a shard is written of. */
+/* Context of the writer of a shard. */
 typedef struct salted {
     const operand *operand;
     uint64_t salt;
@@ -148,7 +148,7 @@ static double epsilon(weft_dtype dtype)
     return dtype == WEFT_F32 ? 0x1p-23 : 0x1p-52;
 }
 
-/* What check() is told. */
+/* Arguments of check(). */
 typedef struct expectation {
     weft_dtype dtype;
     int ndim;
@@ -319,7 +319,7 @@ void start_world(const char *variable, const char *value)
     start_seeded_world(variable, value, config.seed);
 }
 
-/* One world of a suite. */
+/* A world of a suite. */
 typedef struct height {
     const suite *suite;
     const char *name, *variable, *value;
@@ -327,7 +327,7 @@ typedef struct height {
     uint64_t seed;
 } height;
 
-/* What a case makes goes with its scope: tensors and memory. */
+/* A scope releases the tensors and memory of a case. */
 static void run_family(const family *f, int cases)
 {
     size_t live = weft_runtime.handles.tensors.num_objects;

@@ -1,5 +1,4 @@
-/* A distributed tensor in a random layout together with its dense value: what the tests of operations compute
- * with. */
+/* A distributed tensor in a random layout with its dense value, for the tests of operations. */
 #ifndef WEFT_TESTS_OPERAND_H
 #define WEFT_TESTS_OPERAND_H
 
@@ -51,15 +50,15 @@ const char *describe_operand(const operand *x);
  * bits. */
 void check(weft_tensor *tensor, weft_dtype dtype, int ndim, const int64_t shape[], const double *expected,
            double roundings, double magnitude, const char *what);
-/* How often check() has been called. */
+/* Number of calls of check(). */
 extern long checks_made;
 
-/* One of all floating types. */
+/* Any floating type. */
 weft_dtype any_float_type(void);
-/* An operand of a type that may have 16 bits: then made as WEFT_F32 and narrowed, of small whole numbers. */
+/* An operand whose type may have 16 bits: made as WEFT_F32 of small whole numbers, then converted. */
 operand make_narrow(weft_mesh *mesh, weft_dtype type, int ndim, const int64_t shape[], value_kind kind);
-/* check() of a result that may have 16 bits and is then rounded once: of exact sums it is known; others
- * are half a unit away at most, and may lie on either side where a sum is halfway between two numbers. */
+/* check() of a result that may have 16 bits and is rounded once: exact sums have one result; others differ
+ * by at most half a unit, on either side if a sum is halfway between two numbers. */
 void check_narrow(weft_tensor *result, weft_dtype type, int ndim, const int64_t shape[],
                   const double *expected, double roundings, double magnitude, const char *what);
 /* Two results of one call: the same layout, and the same bits on every rank. */
@@ -76,12 +75,11 @@ typedef struct family {
 void start_world(const char *variable, const char *value);
 /* With another seed of random numbers than by default. */
 void start_seeded_world(const char *variable, const char *value, uint64_t seed);
-/* What the files of operations have in common: cases of each family in worlds with panels of several
- * heights. */
+/* Shared by the files of operations: cases of each family in worlds with panels of several heights. */
 typedef struct suite {
     const family *families;
     size_t num_families;
-    int cases; /* of each family and height, a quarter of them with several processes; WEFT_TEST_CASES says another number */
+    int cases; /* per family and height, a quarter with several processes; WEFT_TEST_CASES overrides */
     uint64_t seed;
     void (*start)(const char *variable, const char *value); /* NULL: start_world() */
 } suite;

@@ -48,7 +48,8 @@ void sleep_ms(long ms)
     nanosleep(&(struct timespec){ ms / 1000, ms % 1000 * 1000000 }, NULL);
 }
 
-/* scalars[0]: how many tasks must be pending before it ends. In place: what comes after it waits. */
+/* scalars[0]: number of tasks that must be pending before it ends. In place: later tasks on the tensor
+ * wait. */
 static void await_pending(const weft_kernel_call *call)
 {
     while (pending_now() < (long long)call->scalars[0]) {
@@ -56,7 +57,7 @@ static void await_pending(const weft_kernel_call *call)
     }
 }
 
-/* scalars[0]: milliseconds. In place: what comes after it waits. */
+/* scalars[0]: milliseconds. In place: later tasks on the tensor wait. */
 static void doze(const weft_kernel_call *call)
 {
     sleep_ms((long)call->scalars[0]);

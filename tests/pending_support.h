@@ -1,4 +1,4 @@
-/* What the tests of back-pressure share. */
+/* Shared by the tests of back-pressure. */
 #ifndef WEFT_TESTS_PENDING_SUPPORT_H
 #define WEFT_TESTS_PENDING_SUPPORT_H
 
@@ -13,7 +13,7 @@ enum { SANITIZED = 1 }; /* keeps memory that was freed */
 enum { SANITIZED = 0 };
 #endif
 
-/* Of all ranks, in one dimension. */
+/* One-dimensional, of all ranks. */
 extern weft_mesh *mesh;
 
 /* With a limit of so many pending tasks. */
@@ -28,7 +28,7 @@ void sleep_ms(long ms);
 weft_tensor *full(int64_t rows, double value, const char *text);
 /* A task in place that takes so long: the tasks after it wait. */
 void let_doze(weft_tensor *tensor, double ms);
-/* One that ends when so many tasks are pending. */
+/* A task that ends when so many tasks are pending. */
 void let_await_pending(weft_tensor *tensor, int64_t count);
 void check_values(weft_tensor *tensor, int64_t rows, double expected);
 

@@ -1,5 +1,4 @@
-/* What the tests of places for files share: folders of a test, and the program starter, which is run as a
- * child. */
+/* Shared by the tests of places for files: folders of a test, and the program starter, run as a child. */
 #ifndef WEFT_TESTS_PLACES_SUPPORT_H
 #define WEFT_TESTS_PLACES_SUPPORT_H
 

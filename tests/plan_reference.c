@@ -48,7 +48,7 @@ static int aligned_replica(const weft_stage *stage, int64_t target_index, const 
     return weft_mesh_rank_at(mesh, weft_mesh_ravel(mesh, place));
 }
 
-/* The rank that serves target with what the place `like` of the source mesh holds. */
+/* The rank that sends `target` the part at mesh index `like` of the source mesh. */
 static int serving_rank(const weft_stage *stage, const weft_topology *topology, int target,
                         const int64_t like[])
 {

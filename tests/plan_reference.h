@@ -1,11 +1,11 @@
-/* What a stage has to do, said a second time and by brute force: every rank is tried as a source of every
- * target. */
+/* The transfers of a stage by brute force, independent of src/plan: every rank is tried as a source of
+ * every target. */
 #ifndef WEFT_TESTS_PLAN_REFERENCE_H
 #define WEFT_TESTS_PLAN_REFERENCE_H
 
 #include "plan_support.h"
 
-/* What a dimension of the source mesh means in a stage. */
+/* Role of a dimension of the source mesh in a stage. */
 typedef enum role { REPLICATES, SHARDS, REDUCES, KEEPS } role;
 role role_of(const weft_stage *stage, int m);
 

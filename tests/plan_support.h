@@ -1,5 +1,5 @@
-/* What the tests of layouts and plans share: random meshes, layouts and topologies, from the internal
- * headers alone, and torch.chunk written out a second time, as its documentation says it. */
+/* Shared by the tests of layouts and plans: random meshes, layouts and topologies, from the internal
+ * headers only, and torch.chunk written from its documentation. */
 #ifndef WEFT_TESTS_PLAN_SUPPORT_H
 #define WEFT_TESTS_PLAN_SUPPORT_H
 

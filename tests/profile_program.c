@@ -1,6 +1,6 @@
-/* What tests/test_profile.py profiles: a product, an exchange and a sum over RANKS ranks, and for each
- * process one line on what weft counted: "counted TASKS MESSAGES BYTES". Every process hosts one rank, or one
- * process hosts all: then the bytes are those of messages, or there are none of either. */
+/* The program of tests/test_profile.py: a product, an exchange and a sum over RANKS ranks; each process
+ * prints weft's counters: "counted TASKS MESSAGES BYTES". Either every process hosts one rank, and the
+ * bytes are those of messages, or one process hosts all, and there are no messages or bytes. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* What the tests of random numbers share. */
+/* Shared by the tests of random numbers. */
 #ifndef WEFT_TESTS_RANDOM_SUPPORT_H
 #define WEFT_TESTS_RANDOM_SUPPORT_H
 

@@ -1,4 +1,4 @@
-/* Operands of reals of all floating types, and how near results must be. */
+/* Floating operands of all types, and tolerances. */
 #ifndef WEFT_TESTS_REAL_OPERAND_H
 #define WEFT_TESTS_REAL_OPERAND_H
 
@@ -13,8 +13,8 @@ operand make_real(weft_mesh *mesh, weft_dtype type, int ndim, const int64_t shap
 /* Zeros, to be freed. */
 double *array(int64_t count);
 
-/* Roundings of single precision that a value of the type may differ by: `exactly` where what it is computed
- * from is known exactly; a value of 16 bits that is rounded from an inexact one may be the next one. */
+/* Roundings of single precision by which a value of the type may differ: `exactly` if its inputs are known
+ * exactly; a 16-bit value rounded from an inexact one may be its neighbour. */
 double allowed(weft_dtype type, bool exactly, double roundings);
 /* check() of a tensor of any floating type. */
 void compare(weft_tensor *tensor, weft_dtype type, int ndim, const int64_t shape[], const double *expected,

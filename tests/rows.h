@@ -1,4 +1,4 @@
-/* Tables that a test walks through row by row: a test that fails tells in which row. */
+/* Tables of test cases: a failing test names file and line of the row. */
 #ifndef WEFT_TESTS_ROWS_H
 #define WEFT_TESTS_ROWS_H
 
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where a row stands: its first field, which THIS_ROW initialises. */
+/* Place of a row: its first field, initialised by THIS_ROW. */
 typedef struct row_place {
     const char *file;
     int line;

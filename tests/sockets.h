@@ -1,5 +1,5 @@
-/* A second transport, for tests: processes of one machine over UNIX socket pairs, made before the processes are
- * forked. It has what a transport must have, and nothing else: a control table (sockets_control.c) and a data table
+/* A second transport, for tests: processes of one machine over UNIX socket pairs, made before the
+ * processes are forked. It is minimal: a control table (sockets_control.c) and a data table
  * (sockets_data.c). */
 #ifndef WEFT_TESTS_SOCKETS_H
 #define WEFT_TESTS_SOCKETS_H
@@ -8,7 +8,7 @@
 
 enum { SOCKETS_MAX_PROCESSES = 8 };
 
-/* One pair of sockets for each use, so that nothing has to be told apart. Packets keep their borders; data is a
+/* One pair of sockets per use, so that nothing needs a header. Packets keep their borders; data is a
  * stream. */
 typedef enum sockets_use {
     SOCKETS_COLLECTIVE,
@@ -22,7 +22,8 @@ typedef enum sockets_use {
 bool sockets_make(int processes);
 /* After fork(): which process this one is. */
 void sockets_choose(int process);
-/* Collective. The sockets serve one world after the other, until one breaks. WEFT_ERR_NOMEM; WEFT_ERR_COMM: one broke. */
+/* Collective. The sockets serve one world after the other, until one breaks. WEFT_ERR_NOMEM; WEFT_ERR_COMM:
+ * one broke. */
 weft_status sockets_open(weft_transport *transport);
 
 /* ---- for the two tables -------------------------------------------------------------------------------- */

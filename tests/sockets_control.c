@@ -1,4 +1,4 @@
-/* Control over sockets that keep packets apart. */
+/* The control table, over sockets that keep packets apart. */
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>

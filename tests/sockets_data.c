@@ -1,4 +1,4 @@
-/* Data over streams. */
+/* The data table, over streams. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -6,8 +6,8 @@
 
 #include "sockets.h"
 
-/* A message that has begun. The engine begins those of two processes in the same order on both sides, so a stream
- * needs no tags. */
+/* A message that has begun. The engine begins those of two processes in the same order on both sides, so a
+ * stream needs no tags. */
 typedef struct item {
     struct item *next;
     const weft_message *message;

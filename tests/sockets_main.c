@@ -1,6 +1,6 @@
-/* Has a test's main() run in several processes, over the sockets: linked with -Wl,--wrap=main,--wrap=weft_init. The
- * first argument is the number of processes, the second one, "claims", has all-gathers carried out by the transport.
- * What is printed is process 0's; a process that fails makes the test fail. */
+/* Runs a test's main() in several processes over the sockets: linked with
+ * -Wl,--wrap=main,--wrap=weft_init. Arguments: the number of processes; optionally "claims": the transport
+ * carries out all-gathers. Only process 0 prints; a failing process fails the test. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static weft_status open_sockets(const char *function, const weft_settings *setti
     return WEFT_OK;
 }
 
-/* A world that the test names is what it says. */
+/* A world named by the test is used as it is. */
 weft_status __wrap_weft_init(const weft_config *config)
 {
     if (config != NULL && config->world != WEFT_WORLD_AUTO) {

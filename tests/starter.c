@@ -1,13 +1,12 @@
-/* A program that starts weft, computes a little and ends: what test_start.c runs under conditions that are not
- * fit for it. As root it can become another user first (WEFT_TEST_USER). Each process prints, in one line
- * each,
+/* A program that starts weft, computes a little and ends: run by test_start.c under adverse conditions. As
+ * root it can become another user first (WEFT_TEST_USER). Each process prints, in one line each,
  *
  *     process P starts: STATUS MESSAGE
  *     process P computes SUM            12, from all ranks
  *     process P ends: STATUS
  *
- * and weft_print_machine(), and two variables. `starter exits` ends before it computes, and without
- * weft_finalize(). The exit status is 0 when all went well, 3 after an error. */
+ * and weft_print_machine(), and two variables. `starter exits` exits before it computes, without
+ * weft_finalize(). The exit status is 0 on success, 3 after an error. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +14,7 @@
 
 #include <weft/weft.h>
 
-/* Of launchers and MPIs: weft_process_index() is not known before the start. */
+/* From the launcher's or MPI's variables: weft_process_index() is unknown before the start. */
 static int process_number(void)
 {
     const char *text = getenv("OMPI_COMM_WORLD_RANK");

@@ -1,4 +1,4 @@
-/* What the tests of strategies share: a rule with shapes, a mesh and layouts, without StarPU. */
+/* Shared by the tests of strategies: a rule with shapes, a mesh and layouts, without StarPU. */
 #ifndef WEFT_TESTS_STRATEGY_SUPPORT_H
 #define WEFT_TESTS_STRATEGY_SUPPORT_H
 
@@ -13,7 +13,7 @@
 #include "rows.h"
 #include "sharding/strategy.h"
 
-/* Of the generator of a test's random numbers: 0 .. n - 1. */
+/* From the generator of a test's random numbers: 0 .. n - 1. */
 int random_below(int n);
 /* A group's setup. */
 int seed_random(void **state);

@@ -1,16 +1,17 @@
-/* A program of several processes, one of which strays: what test_stray.c runs with mpirun.
+/* A program of several processes, one of which makes other calls: run by test_stray.c with mpirun.
  *
  * usage: stray WAY WHO WHEN [blocks], on at least 2 processes: process WHO does WAY in step WHEN (0 .. STEPS
- * - 1, or STEPS: when it has the result). "blocks": all wait for each other after each step; else only at the
- * end.
+ *        - 1, or STEPS: after the result). "blocks": all wait for each other after each step; else only at
+ *        the end.
  *
  * Each process prints, in one line each,
  *
- *     process P result OK | WRONG        when it was given a result
+ *     process P result OK | WRONG        if it got a result
  *     process P ends: STATUS MESSAGE     the first error, as the program sees it
  *     process P finalized: STATUS MESSAGE
  *
- * The exit code is 0 without an error and with the right result, 3 after an error, 4 after a wrong result. */
+ * The exit status is 0 without an error and with the right result, 3 after an error, 4 after a wrong
+ * result. */
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -29,13 +30,13 @@ static int when;
 static bool odd_one; /* this process strays */
 static int step;     /* the present one */
 
-/* Whether this process does now what the others do not. */
+/* Whether this process diverges now. */
 static bool goes(const char *name)
 {
     return odd_one && step == when && strcmp(way, name) == 0;
 }
 
-/* One line, whole, at once: mpirun mixes those of all processes. */
+/* Writes one whole line at once, because mpirun mixes the lines of all processes. */
 static void say(int process, const char *what, const char *message)
 {
     printf("process %d %s%s\n", process, what, message);
@@ -209,7 +210,7 @@ static bool right(const float values[])
     return true;
 }
 
-/* Of mpirun: known before weft has started as well. */
+/* From mpirun: known before weft has started. */
 static int number_of_process(void)
 {
     const char *rank = getenv("OMPI_COMM_WORLD_RANK");

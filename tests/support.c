@@ -155,7 +155,7 @@ weft_tensor *without_partial(weft_tensor *tensor)
     return weft_redistribute(tensor, mesh, placements);
 }
 
-/* What each rank of the world tells about its shard. */
+/* A rank's report on its shard. */
 typedef struct shard_report {
     int64_t wrong; /* 1: the process that hosts it has found something */
     int64_t digest;
@@ -172,7 +172,7 @@ typedef struct inspection {
     bool right;
 } inspection;
 
-/* The first thing found is told. */
+/* Keeps the first finding. */
 static void find(inspection *in, const char *format, ...)
 {
     if (in->right) {
@@ -205,7 +205,7 @@ static int64_t digest_of(const void *values, size_t bytes)
     return (int64_t)digest;
 }
 
-/* Of a rank that is not in the mesh: no values. */
+/* Without values for a rank outside the mesh. */
 static hosted_shard copy_shard(inspection *in, int local_rank)
 {
     hosted_shard s = { .rank = weft_first_rank() + local_rank };
@@ -270,7 +270,7 @@ static bool gather_reports(shard_report own[], shard_report all[])
     return gathered;
 }
 
-/* What other processes have found, and replicas that they host. */
+/* Findings of other processes, and their replicas. */
 static void compare_reports(inspection *in, const shard_report all[])
 {
     int64_t num_ranks = weft_mesh_num_ranks(in->mesh), coordinate[WEFT_MAX_DIMS];

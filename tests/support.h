@@ -1,4 +1,4 @@
-/* What the tests over the whole library share: random layouts, and dense references. */
+/* Shared by the tests of the whole library: random layouts, and dense references. */
 #ifndef WEFT_TESTS_SUPPORT_H
 #define WEFT_TESTS_SUPPORT_H
 
@@ -69,8 +69,8 @@ weft_tensor *without_partial(weft_tensor *tensor);
 
 /* Writes the elements of a hosted rank's shard to s->values. */
 typedef void (*shard_writer)(const hosted_shard *s, const void *context);
-/* Shards for weft_from_local(): what the writer writes for each hosted rank of the mesh, NULL for the other
- * hosted ones. */
+/* Shards for weft_from_local(), filled by the writer for each hosted rank of the mesh; NULL for other
+ * hosted ranks. */
 void make_locals(weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,
                  const weft_placement placements[], shard_writer write, const void *context, void *locals[]);
 void free_locals(void *locals[]);

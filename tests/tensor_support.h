@@ -1,4 +1,4 @@
-/* What the tests of tensors share. */
+/* Shared by the tests of tensors. */
 #ifndef WEFT_TESTS_TENSOR_SUPPORT_H
 #define WEFT_TESTS_TENSOR_SUPPORT_H
 

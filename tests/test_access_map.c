@@ -1,13 +1,13 @@
-/* Stages that give ranks windows of what a layout's shards need: random layouts, every index against the
- * definition written out, and sends against receives. WEFT_TEST_CASES says how many cases. */
+/* Stages with access maps: random layouts, every index compared with the definition, and sends with
+ * receives. WEFT_TEST_CASES gives the number of cases. */
 #include "plan_support.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether some row first .. last needs index s: between the bounds of the first and of the last one, which change
- * places where later rows need earlier indices. */
+/* Whether some row first .. last needs index s: between the bounds of the first and of the last one, which
+ * change places where later rows need earlier indices. */
 static bool needs(const weft_window *w, int64_t first, int64_t extent, int64_t s)
 {
     int64_t last = first + extent - 1;
@@ -77,7 +77,7 @@ static void make_case(prng *random, weft_layout_table *table, windows_case *c)
     c->stage = (weft_stage){ .from = c->from, .to = c->to, .access_map = &c->access_map, .scale = 1.0 };
 }
 
-/* What the rank gets the windows of: the part that lies so many turns further. */
+/* The part whose indices the rank gets: the one so many turns further. */
 static weft_box turned_part(const windows_case *c, int rank)
 {
     int64_t coordinate[WEFT_MAX_DIMS];
@@ -108,12 +108,12 @@ static bool wants(const windows_case *c, const weft_box *part, const int64_t ele
             return false;
         }
     }
-    /* Of an empty part nothing is needed, whatever its other dimensions say. */
+    /* An empty part needs nothing, whatever its other dimensions. */
     return weft_box_count(c->ndim, part) > 0;
 }
 
-/* How often the moves bring an element; asserts that its source has it and that it has a place in the target.
- */
+/* Number of transfers that bring an element; asserts that its source has it and that the target has a
+ * place for it. */
 static int times_received(const windows_case *c, int rank, const weft_transfers *moves, const int64_t element[])
 {
     int64_t shift[WEFT_MAX_DIMS], moved[WEFT_MAX_DIMS];

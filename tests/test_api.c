@@ -1,4 +1,4 @@
-/* Conveniences of the public functions: version, getters, texts instead of files, statuses, structs of options that
+/* Conveniences of the public functions: version, getters, text variants, statuses, options structs that
  * grow. */
 #include "support.h"
 
@@ -156,7 +156,8 @@ static weft_status print_machine(FILE *file, char *text, size_t size, size_t *le
     return file != NULL ? weft_print_machine(file) : weft_print_machine_text(text, size, length);
 }
 
-/* What goes to a file, and the same for a buffer of any size. `everywhere`: each process writes the file. */
+/* Compares the text in a file with that in a buffer of any size. `everywhere`: each process writes the
+ * file. */
 static void check_text(print_function print, bool everywhere)
 {
     char *printed = NULL;
@@ -244,7 +245,7 @@ static void before_the_start(void **state)
 
 /* ---- options that grow --------------------------------------------------------------------------------- */
 
-/* The struct of a later version: fields behind those that this one knows. */
+/* The struct of a later version, with additional fields at the end. */
 typedef struct later_options {
     weft_adam_options known;
     double unknown;

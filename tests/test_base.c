@@ -209,7 +209,8 @@ static void values_of_one_hash_stand_beside_each_other(void **state)
     assert_null(weft_map_first(&map, 5));
 }
 
-/* Random additions, removals and look-ups against a list: of hashes that are spread, and of few that collide. */
+/* Random additions, removals and look-ups compared with a list, with spread hashes and with colliding
+ * ones. */
 typedef struct map_entry {
     uint64_t hash;
     void *value;
@@ -268,7 +269,8 @@ static void follow_a_list(uint64_t seed, uint64_t num_hashes, size_t most)
         }
     }
     check_against(&map, list, count);
-    /* Nothing is left of what was removed: the slots stay in proportion to what was there at most. */
+    /* Removed values leave nothing behind: the number of slots is proportional to the largest number of
+     * values. */
     assert_true(map.capacity <= 4 * most + 16);
     weft_map_free(&map);
 }
@@ -458,7 +460,7 @@ static void all_objects_can_be_removed_at_once(void **state)
     weft_handle_table_free(&table);
 }
 
-/* Those of other kinds, numbers, addresses, and every value that differs from a handle in one bit. */
+/* Handles of other kinds, numbers, addresses, and every value that differs from a handle in one bit. */
 static void nothing_but_a_handle_is_one(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* A call obtains its memory before it submits anything: whichever allocation fails, either nothing was submitted of
- * the list that it was for, or the call goes on. */
+/* A call allocates before it submits: whichever allocation fails, either nothing of its list was
+ * submitted, or the call succeeds. */
 #include "support.h"
 
 #include <stdlib.h>
@@ -212,7 +212,7 @@ static void test_memory_comes_first(void **state)
         assert_no_error();
         assert_int_equal(weft_finalize(), WEFT_OK);
     }
-    /* What the queue of ready tasks cannot hold in order waits without one (sched/policy.c). */
+    /* Tasks that the ready queue cannot hold in order wait without one (sched/policy.c). */
     print_message("# %d lists, %d allocations failed, %d of them between two tasks of a list\n", (int)lists,
                   (int)failed, (int)late);
     assert_true(failed > 50 && lists > 100);

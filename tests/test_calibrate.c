@@ -1,5 +1,5 @@
-/* Calibration: what is measured is kept, and is the same on every process; files that are broken, missing,
- * not to be written, or others on each process. */
+/* Calibration: figures are kept, and equal on every process; files that are damaged, missing, not
+ * writable, or different on each process. */
 #include "folder.h"
 #include "support.h"
 
@@ -294,7 +294,7 @@ int MPI_Isend(const void *buffer, int count, MPI_Datatype type, int target, int 
     return PMPI_Isend(buffer, count, type, target, tag, comm, request);
 }
 
-/* What a message costs is measured with messages that leave one by one, whatever travels together later. */
+/* Links are measured with single messages, whatever is packed later. */
 static void test_nothing_is_packed_while_it_measures(void **state)
 {
     (void)state;

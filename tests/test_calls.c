@@ -1,5 +1,5 @@
-/* A public call as a value: who is told of it, carrying it out again, on other tensors and on tensors without data; what
- * composites expand into. */
+/* Public calls as values: recorders, execution again, on other tensors and on tensors without data;
+ * expansions of composites. */
 #include "support.h"
 
 #include <math.h>
@@ -424,8 +424,8 @@ static void test_accepted_before_anything_happens(void **state)
     stop();
 }
 
-/* A step of an optimiser over many parameters is one call, whatever its rates are; and nothing of it happens where one of
- * its tensors is refused. */
+/* A step of an optimiser over many parameters is one call, whatever its rates are; and nothing of it happens
+ * where one of its tensors is refused. */
 static void test_steps_are_one_call(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* The example programs as their users run them: char_lm draws the same curve of losses on every mesh and
- * number of processes, and minimal and custom_op print the same.
+/* The example programs: char_lm has the same losses on every mesh and number of processes, and minimal and
+ * custom_op print the same.
  *
  * Arguments: the programs char_lm and minimal, a text to learn, README.md, minimal.c, and the program
  * custom_op. */
@@ -146,7 +146,7 @@ static void curve_3x1_on_3_processes(void **state)
     compare_with_one_rank(3, "3x1", "", 1e-4);
 }
 
-/* How the ranks are spread over processes changes no bit: the same sums are made in the same order. */
+/* The number of processes changes no bit: the order of sums is the same. */
 static void spreading_changes_nothing(void **state)
 {
     (void)state;

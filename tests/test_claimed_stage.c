@@ -1,5 +1,5 @@
-/* Stages that a transport carries out as a whole, in the engine alone: a transport of one process whose "stage" adds
- * up its source panels into each of its target panels. */
+/* Stages that a transport carries out as a whole, with the engine alone: a transport of one process whose
+ * "stage" adds its source panels into each of its target panels. */
 #include "comm_support.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 enum { COUNT = 500, MAX_STAGES = 64 };
 
-/* What the transport has begun. */
+/* State of the transport's stages. */
 static struct {
     const weft_stage_work *work[MAX_STAGES];
     void *tokens[MAX_STAGES];
@@ -114,7 +114,7 @@ static void submit_sum(weft_comm *comm, starpu_data_handle_t a, starpu_data_hand
     assert_true(weft_comm_submit_stage(comm, &stage, 3, operands, "sum"));
 }
 
-/* Fibonacci numbers: each stage reads what the two before it have written, and what tasks have added to that. */
+/* Fibonacci numbers: each stage reads the results of the two before it, and of tasks in between. */
 static void test_stages_are_edges(void **state)
 {
     (void)state;
@@ -146,7 +146,7 @@ static void test_stages_are_edges(void **state)
     weft_comm_stop(comm);
 }
 
-/* One whose panels are there waits for an older one whose panels are not. */
+/* A stage whose panels are granted waits for an older one whose panels are not. */
 static void test_stages_begin_in_order(void **state)
 {
     (void)state;
@@ -168,8 +168,8 @@ static void test_stages_begin_in_order(void **state)
     weft_comm_stop(comm);
 }
 
-/* A stage that fails, when it begins or when it ends, breaks the world, and releases its panels and those of the
- * stages behind it. */
+/* A stage that fails, when it begins or when it ends, breaks the world, and releases its panels and those of
+ * the stages behind it. */
 static void test_failed_stages_release(void **state)
 {
     (void)state;

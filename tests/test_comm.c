@@ -1,5 +1,5 @@
-/* The communication engine over a transport of the test's own, in one process. Also what ThreadSanitizer
- * looks at: no MPI, all threads of the engine and of StarPU. */
+/* The communication engine over a transport of the test, in one process. Also run under ThreadSanitizer:
+ * no MPI, all threads of the engine and of StarPU. */
 #include "comm_support.h"
 
 #include <stdio.h>
@@ -8,8 +8,8 @@
 
 #include "runtime/pending.h"
 
-/* A chain of tasks and messages: each message must carry what the tasks before it made, and no task may start
- * early. */
+/* A chain of tasks and messages: each message must carry the results of the previous tasks, and no task
+ * may start early. */
 static void test_transfers_are_edges(void **state)
 {
     (void)state;
@@ -124,7 +124,7 @@ static void test_failures_release(void **state)
     }
 }
 
-/* Two messages of one transfer, of which only one is sent, and what comes after them. */
+/* Two messages of one transfer, of which only one is sent, and later transfers. */
 typedef struct lonely {
     int values[2], gift, later, after[2];
     starpu_data_handle_t handle, giver, later_handle, after_handle;
@@ -147,7 +147,7 @@ static void submit_lonely(weft_comm *comm, lonely *l)
     assert_true(weft_comm_submit(comm, l->handle, true, true, 2, messages, NULL, "weights"));
     assert_true(weft_comm_submit(comm, l->giver, false, false, 1, messages, NULL, "weights"));
     weft_runtime.call = "weft_add";
-    /* A send of what never comes, behind a task that waits for it. */
+    /* A send that never starts, behind a task that waits for it. */
     submit_add_one(l->handle);
     weft_message more = plain_message(2, sizeof(l->values));
     assert_true(weft_comm_submit(comm, l->handle, false, false, 1, &more, NULL, NULL));
@@ -161,7 +161,7 @@ static void end_lonely(lonely *l)
     starpu_data_unregister(l->after_handle);
 }
 
-/* A message that never comes: the engine breaks, what is pending ends, and the error stays. */
+/* A message that never comes: the engine breaks, pending transfers end, and the error stays. */
 static void test_time_out_breaks(void **state)
 {
     (void)state;
@@ -182,13 +182,13 @@ static void test_time_out_breaks(void **state)
         }
         weft_clear_error();
     }
-    /* What comes later ends at once, whether its message would come or not. */
+    /* Later transfers end at once, whether their messages would come or not. */
     weft_message later = plain_message(3, sizeof(l.later));
     assert_true(weft_comm_submit(comm, l.later_handle, true, true, 1, &later, NULL, NULL));
     assert_true(weft_comm_submit(comm, l.giver, false, false, 1, &later, NULL, NULL));
     weft_comm_wait(comm);
     assert_int_equal(l.later, 0);
-    /* The transport may still write to what was under way: tasks have gone on in other memory. */
+    /* The transport may still write to the old memory: tasks use other memory. */
     assert_int_equal(l.values[0], 7);
     assert_int_equal(l.values[1], 0);
     assert_ptr_not_equal(starpu_variable_get_local_ptr(l.handle), l.values);
@@ -271,7 +271,7 @@ static void test_slow_messages_are_no_time_out(void **state)
     weft_comm_stop(comm);
 }
 
-/* What is printed about a transfer that waits: direction, ranks, bytes, its name. */
+/* The report of a waiting transfer: direction, ranks, bytes, name. */
 static void test_pending_report(void **state)
 {
     (void)state;
@@ -306,7 +306,7 @@ static int count_lines(const char *text)
     return lines;
 }
 
-/* Of many messages the oldest are printed, and of these not those that have ended. */
+/* Only the oldest of many messages are printed, without ended ones. */
 static void test_pending_report_is_short(void **state)
 {
     (void)state;

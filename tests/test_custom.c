@@ -1,5 +1,5 @@
-/* Operations of a program's own, with the public headers alone: in random layouts and with panels of several
- * heights against plain loops. */
+/* Operations of the program, with public headers only: in random layouts, with panels of several heights,
+ * against plain loops. */
 #include "operand.h"
 #include "view_values.h"
 

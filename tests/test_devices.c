@@ -1,4 +1,4 @@
-/* The share of the machine that each process computes on, on machines that hwloc makes up. */
+/* Each process's share of the machine, on synthetic topologies of hwloc. */
 #include "support.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* The road that operations take: the cache; scopes; results that are views or exist already; transfers
- * that are not needed; the fake world; repetition bit for bit. */
+/* The dispatcher: cache; scopes; results that are views or exist already; unneeded transfers; the fake
+ * world; reproducible bits. */
 #include "dispatch_support.h"
 
 #include <string.h>
@@ -44,8 +44,7 @@ static size_t live(void)
     return weft_runtime.handles.tensors.num_objects;
 }
 
-/* What was redistributed for an operation does not outlive it; its result belongs to the scope of the caller.
- */
+/* Redistributed inputs are released with the operation; its result belongs to the caller's scope. */
 static void test_scopes(void **state)
 {
     (void)state;
@@ -103,8 +102,8 @@ static void test_reshape_is_a_view(void **state)
     weft_scope_close();
 }
 
-/* weft_copy_inplace(out, f(...)) is f with a result that exists: it keeps its layout, and nothing is
- * copied that lies right. Neither of the two shows what is written to the other later. */
+/* weft_copy_inplace(out, f(...)) is f with an existing result: it keeps its layout, and copies nothing
+ * that is placed right. Later writes to one of the two do not show in the other. */
 static void test_out(void **state)
 {
     (void)state;
@@ -130,7 +129,7 @@ static void test_out(void **state)
     weft_copy_inplace(across, sum);
     expect_all(across, 7);
     assert_int_equal(weft_tensor_placements(across)[0].dim, 1);
-    /* What is small is copied: it must not keep what is large. */
+    /* Small tensors are copied: they must not keep a large buffer alive. */
     int64_t large[] = { 80, 6 };
     weft_tensor *whole = weft_full(WEFT_F32, 2, large, 8, line(), NULL),
                 *part = weft_zeros(WEFT_F32, 2, shape, line(), NULL);

@@ -1,7 +1,6 @@
-/* Programs of which one process calls something else, stops answering, or is killed: the others must end,
- * with a status and a message that names call, tensor and rank, and must not be given a wrong result. Looked
- * at from outside: mpirun is a child of this program, and what the processes print (diverge.c says what) is
- * read afterwards.
+/* One process makes another call, stops answering, or is killed: the others must end with a status and a
+ * message that names call, tensor and rank, and must not get a wrong result. mpirun is a child of this
+ * program, whose processes' output (diverge.c) is read afterwards.
  *
  * Argument: the program diverge. */
 #include "launch.h"
@@ -102,7 +101,7 @@ static void check_process(const scenario *s, int process)
     if (!launch_line(process, "ends: ", line, sizeof(line))) {
         fail_msg("process %d has met no error:\n%s", process, launch_output);
     }
-    /* One whose own arguments are wrong says that first. */
+    /* A process with wrong arguments reports that first. */
     bool own_error =
         process == s->processes - 1 && strcmp(s->way, "fails") == 0;
     if (!own_error) {
@@ -265,14 +264,14 @@ static const scenario scenarios[] = {
     { "sleeps", 3, true, "timed out", { WHO "has not come to call ", LARGE } },
     { "woken", 2, true, "timed out", { WHO "does not answer", LARGE } },
     { "killed", 3, true, "timed out", { WHO "does not answer", LARGE } },
-    /* One that cannot start, in a program that owns MPI. */
+    /* A process that cannot start, in a program that owns MPI. */
     START(3, "last", "WEFT_PANEL_ROWS=abc", "invalid", "WEFT_PANEL_ROWS is \"abc\"", "weft_init_mpi"),
     START(3, "first", "WEFT_PANEL_ROWS=abc", "invalid", "WEFT_PANEL_ROWS is \"abc\"", "weft_init_mpi"),
     START(2, "last", "WEFT_WORLD=moon", "invalid", "WEFT_WORLD is \"moon\"", "weft_init_mpi"),
     START(2, "last", "WEFT_TIMEOUT_S=soon", "invalid", "WEFT_TIMEOUT_S is \"soon\"", "weft_init_mpi"),
     START(3, "last", "STARPU_NCPU=0", "not supported", "StarPU does not start", "weft_init_mpi"),
     START(2, "first", "STARPU_NCPU=0", "not supported", "StarPU does not start", "weft_init_mpi"),
-    /* One that would go another way later. */
+    /* A process whose later calls would differ. */
     START(3, "last", "WEFT_PLAN=chain", DIFFERS, "WEFT_PLAN is auto on process 0", "chain on process 2"),
     START(2, "first", "WEFT_PLAN=chain", DIFFERS, "WEFT_PLAN is chain on process 0", "auto on process 1"),
     START(2, "last", "WEFT_SEED=77", DIFFERS, "WEFT_SEED) is 0 on process 0", "77 on process 1"),

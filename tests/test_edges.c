@@ -1,4 +1,4 @@
-/* Values at the edges: what is no number, infinite, or computed from no values at all. */
+/* Edge values: NaN, infinity, and results without elements. */
 #include <math.h>
 #include <string.h>
 
@@ -46,8 +46,8 @@ static void check_all(weft_tensor *tensor, double expected)
     }
 }
 
-/* Where the derivative asks whether the input is above 0, NaN is neither above nor below: PyTorch passes the gradient,
- * leaky_relu's with the slope. Derivatives that are computed are NaN. */
+/* Gradients that compare the input with 0: NaN is neither above nor below. PyTorch passes the gradient,
+ * leaky_relu's with the slope. Computed gradients are NaN. */
 static void test_gradients_of_nan(void **state)
 {
     (void)state;
@@ -103,7 +103,7 @@ static void test_variance(void **state)
     check_one(weft_var(a, WEFT_ALL_DIMS, 7, false), INFINITY);
 }
 
-/* What placement.h says of addends and infinite factors. */
+/* Addends and infinite factors, as placement.h states. */
 static void test_infinity_times_partial(void **state)
 {
     (void)state;

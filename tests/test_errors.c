@@ -1,5 +1,5 @@
 /* Bad input of meshes and tensors; chains after an error; calls before weft_init() and after
- * weft_finalize(); settings that cannot be. */
+ * weft_finalize(); invalid settings. */
 #include "errors_support.h"
 
 #include <math.h>
@@ -225,7 +225,7 @@ static void test_tensors(void **state)
     rows_end();
 }
 
-/* What only some processes can see wrong: a missing pointer for a rank they host. */
+/* An error that only some processes see: a missing pointer for a hosted rank. */
 static void test_missing_locals(void **state)
 {
     (void)state;

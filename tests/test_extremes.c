@@ -1,5 +1,5 @@
-/* The ends of the integers in every whole argument: what does not fit is refused, and nothing overflows on the way (the
- * sanitizers of script/test see that). */
+/* Extreme integers in every integer argument: refused if out of range, without overflow (checked by the
+ * sanitizers of script/test). */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>

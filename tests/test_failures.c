@@ -1,5 +1,5 @@
-/* What is told of failures that the program does not look at, and of what it leaves over. What the library writes
- * to standard error is caught in a file. In one process, and over MPI. */
+/* Reports of failures that the program does not query, and of resources that it leaves open. A file
+ * captures the library's standard error. In one process, and over MPI. */
 #include "support.h"
 
 #include <pthread.h>
@@ -27,7 +27,7 @@ static void catch_errors(void)
     assert_true(dup2(fileno(caught), STDERR_FILENO) >= 0);
 }
 
-/* What has been written since catch_errors(). */
+/* Text written since catch_errors(). */
 static const char *let_go(void)
 {
     static char text[1 << 14];
@@ -83,7 +83,7 @@ static void release(void)
     weft_tensor_release(wrong);
 }
 
-/* What weft_finalize() writes. */
+/* Text written by weft_finalize(). */
 static const char *stop(weft_status expected)
 {
     catch_errors();
@@ -103,7 +103,7 @@ static void test_nothing_failed(void **state)
     assert_string_equal(stop(WEFT_OK), "");
 }
 
-/* A program that goes on, prints what it has not computed, and ends well. */
+/* A program that continues after errors, prints undefined values, and ends well. */
 static void test_nobody_looks(void **state)
 {
     (void)state;
@@ -128,7 +128,7 @@ static void fail_once(void)
     assert_null(weft_add(a, wrong));
 }
 
-/* Each way of looking is one, and only of what was before. */
+/* Each query counts, for earlier failures only. */
 static void test_somebody_looks(void **state)
 {
     (void)state;
@@ -167,7 +167,7 @@ static void test_status_that_is_dropped(void **state)
     weft_clear_error();
 }
 
-/* One call, however it is put together from others. */
+/* One call counts once, also a composite. */
 static void test_one_call_is_counted_once(void **state)
 {
     (void)state;
@@ -183,7 +183,7 @@ static void test_one_call_is_counted_once(void **state)
     weft_clear_error();
 }
 
-/* By a task: what the program would have been told by its next call that blocks. */
+/* An error of a task, which the next blocking call would report. */
 static void test_error_of_a_task(void **state)
 {
     (void)state;

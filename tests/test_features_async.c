@@ -1,4 +1,4 @@
-/* Rows D1 and D2 of what weft must do: nothing waits that is not marked BLOCKS, and computation begins panel by
+/* Rows D1 and D2 of what weft must do: only functions marked BLOCKS wait, and computation begins panel by
  * panel. Arguments: the public headers. */
 #include "support.h"
 
@@ -141,7 +141,7 @@ static void open_gate(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* A function that waits would wait for ever: the process ends, with its name. */
+/* A function that waits would hang: ends the process with the function's name. */
 static void *watch(void *unused)
 {
     enum { SECONDS = 80 };
@@ -213,8 +213,8 @@ static void call_behind_gate(void)
     weft_scope_close();
 }
 
-/* Every public function that is not marked, with inputs that no task can have made yet: it returns, and does what it
- * was asked for. Then the gate opens, and all that was submitted runs. */
+/* Every public function without the mark, with inputs whose tasks wait at a gate: it returns with its
+ * result. Then the gate opens, and everything submitted runs. */
 static void d1_nothing_waits(void **state)
 {
     (void)state;
@@ -233,8 +233,8 @@ static void d1_nothing_waits(void **state)
 
 /* ---- panel by panel ------------------------------------------------------------------------------------ */
 
-/* The last row is withheld until the first task that needs another rank's row has run: it runs all the same. The order
- * in a recorded trace is looked at by test_features_trace.py. */
+/* The last row is withheld until the first task that needs another rank's row has run: it runs all the same.
+ * The order in a recorded trace is looked at by test_features_trace.py. */
 static void d2_first_task_before_last_message(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Rows B3, B4 and B6 of what weft must do: operations on tensors of several meshes, on ranks outside a mesh, and
- * into tensors that exist. */
+/* Rows B3, B4 and B6 of what weft must do: operations on tensors of several meshes, on ranks outside a mesh,
+ * and into tensors that exist. */
 #include "support.h"
 
 #include <stdio.h>
@@ -216,7 +216,8 @@ static void b3_exempt_functions(void **state)
 
 enum { MAX_RESULTS = 4 };
 
-/* Everything about a result on the ranks that this process hosts: they are in its mesh, or have nothing of it. */
+/* Everything about a result on the ranks that this process hosts: they are in its mesh, or have nothing of
+ * it. */
 static void check_outside(weft_tensor *result, weft_dtype dtype)
 {
     assert_no_error();
@@ -342,7 +343,7 @@ static void b4_results_outside_the_mesh(void **state)
     }
 }
 
-/* What is no tensor is the same on every process, or there is none. */
+/* Results that are no tensor are equal on every process, or there are none. */
 static void b4_other_results(void **state)
 {
     (void)state;
@@ -403,7 +404,8 @@ static bool same_placements(const weft_placement *a, const weft_placement *b, in
     return memcmp(a, b, (size_t)count * sizeof(*a)) == 0;
 }
 
-/* The target keeps its layout, whatever the operands' are, and has the values that it has everywhere replicated. */
+/* The target keeps its layout, whatever the operands' are, and has the values that it has everywhere
+ * replicated. */
 static void b6_targets_keep_their_layout(void **state)
 {
     (void)state;
@@ -464,7 +466,8 @@ static void b6_attributes_move_nothing(void **state)
     weft_scope_close();
 }
 
-/* PyTorch's out=: weft_copy_inplace(out, the operation). `out` keeps layout and type; the result comes to it. */
+/* PyTorch's out=: weft_copy_inplace(out, the operation). `out` keeps layout and type; the result comes to
+ * it. */
 static void b6_out(void **state)
 {
     (void)state;
@@ -484,7 +487,7 @@ static void b6_out(void **state)
     }
 }
 
-/* Where the layouts agree nothing is copied: the same tasks as without out, and no more buffers. */
+/* With equal layouts nothing is copied: as many tasks as without out, and no more buffers. */
 static void b6_out_copies_nothing(void **state)
 {
     (void)state;
@@ -505,7 +508,8 @@ static void b6_out_copies_nothing(void **state)
     weft_scope_close();
 }
 
-/* As torch.can_cast(): to a type of the same or a higher category; another shape or mesh is an error, not a resize. */
+/* As torch.can_cast(): to a type of the same or a higher category; another shape or mesh is an error, not a
+ * resize. */
 static void b6_out_refuses(void **state)
 {
     (void)state;

@@ -190,7 +190,7 @@ static weft_tensor *from_sizes(int ndim, const int64_t sizes[], void *locals[], 
     return weft_from_local_ex(WEFT_F64, ndim, locals, mesh, placements, &options);
 }
 
-/* For every pair of placements and many sizes: each rank says what it has, and the whole tensor follows. */
+/* For every pair of placements and many sizes: each rank gives its sizes, and the whole tensor follows. */
 static void a5_uneven_shards_are_asked_for(void **state)
 {
     (void)state;
@@ -228,12 +228,13 @@ static void a5_uneven_shards_are_asked_for(void **state)
     }
 }
 
-/* Sizes that no tensor has: every process gets the same error, which names the rank. Nothing is left behind. */
+/* Sizes that no tensor has: every process gets the same error, which names the rank. Nothing is left
+ * behind. */
 static void a5_shards_that_do_not_fit(void **state)
 {
     (void)state;
     const weft_placement rows[] = { weft_shard(0) };
-    /* Of 9 rows over 4 ranks: 3, 3, 3, 0. */
+    /* 9 rows over 4 ranks are 3, 3, 3, 0. */
     const int64_t wrong[][RANKS] = { { 2, 3, 3, 1 }, { 3, 3, 2, 1 }, { 0, 3, 3, 3 } };
     const char *const texts[] = { "rank 0 gave a shard of [2, 2], but of f64[9, 2] [S0] on 4 it holds [3, 2]",
                                   "rank 2 gave a shard of [2, 2]", "rank 0 gave a shard of [0, 2]" };
@@ -257,7 +258,7 @@ static void a5_shards_that_do_not_fit(void **state)
     assert_error(WEFT_ERR_SHAPE, "rank 2 gave a shard of [4], but of f64[3] [R] on 4 it holds [3]");
 }
 
-/* What one process alone gets wrong is an error on all. */
+/* An error on one process is an error on all. */
 static void a5_one_wrong_process_ends_everywhere(void **state)
 {
     (void)state;
@@ -289,8 +290,8 @@ static void a5_one_wrong_process_ends_everywhere(void **state)
 
 /* ---- A5: replicas -------------------------------------------------------------------------------------- */
 
-/* Along every dimension that replicates the first rank's values, also where another one is Partial: ranks that hold
- * one addend get the same, other addends stay. */
+/* Along every dimension that replicates the first rank's values, also where another one is Partial: ranks
+ * that hold one addend get the same, other addends stay. */
 static void a5_replicas_beside_addends(void **state)
 {
     (void)state;
@@ -327,7 +328,8 @@ static void a5_replicas_beside_addends(void **state)
 
 /* ---- A5: strides --------------------------------------------------------------------------------------- */
 
-/* Every other column of a larger array, and a transposed one: copied where the caller says so, else refused. */
+/* Every other column of a larger array, and a transposed one: copied where the caller says so, else
+ * refused. */
 static void a5_strided_memory(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Row A13 of what weft must do: local regions. A function of the test's gets what each rank holds, as tasks, and
- * its results are tensors. */
+/* Row A13 of what weft must do: local regions. A function of the test gets the shards of each rank, as
+ * tasks, and its results are tensors. */
 #include "support.h"
 
 #include <math.h>
@@ -122,8 +122,8 @@ static void a13_views(void **state)
 
 /* ---- several inputs and outputs ------------------------------------------------------------------------ */
 
-/* Of a and b, which are cut alike: the sum of their rows' products (a part of it), how many rows are there, and the
- * elements of a that are above a bound. */
+/* Of a and b, which are cut alike: the sum of their rows' products (a part of it), how many rows are there,
+ * and the elements of a that are above a bound. */
 static void three_results(const weft_local_call *call)
 {
     const weft_local_tensor *a = &call->inputs[0], *b = &call->inputs[1];
@@ -259,7 +259,8 @@ static void count_calls(const weft_local_call *call)
     atomic_fetch_add(&calls, 1);
 }
 
-/* The call returns while the program holds its input, and the function has not run: it runs after the release. */
+/* The call returns while the program holds its input, and the function has not run: it runs after the
+ * release. */
 static void a13_returns_while_inputs_are_pending(void **state)
 {
     (void)state;
@@ -451,7 +452,7 @@ static void a13_refuses(void **state)
 
 /* ---- any layout ---------------------------------------------------------------------------------------- */
 
-/* What weft_add() of two tensors of random layouts gives, a local region on random in_placements gives too. */
+/* A local region on random in_placements gives weft_add()'s result for tensors of random layouts. */
 static void add_locals(const weft_local_call *call)
 {
     for (int64_t i = 0; i < call->outputs[0].count; i++) {

@@ -1,4 +1,5 @@
-/* Row A13 of what weft must do, seen from inside: memory in pieces, and local regions as calls that are values. */
+/* Row A13 of what weft must do, seen from inside: memory in pieces, and local regions as calls that are
+ * values. */
 #include "support.h"
 
 #include <stdio.h>
@@ -24,7 +25,8 @@ static void double_and_add_row(const weft_local_call *call)
 
 /* ---- memory in pieces ---------------------------------------------------------------------------------- */
 
-/* Panels that do not lie one after another, as on several memory nodes: the function sees one piece all the same. */
+/* Panels that do not lie one after another, as on several memory nodes: the function sees one piece all the
+ * same. */
 static void a13_panels_apart(void **state)
 {
     (void)state;
@@ -100,7 +102,7 @@ static void note_call(weft_recorder *self, const weft_call *called, int num_outp
     num_told++;
 }
 
-/* A recorder is told of it once, and what it keeps can be carried out again, when all that the call was given is gone. */
+/* A recorder sees it once, and its copy can be executed again after all its arguments have been released. */
 static void a13_is_a_call(void **state)
 {
     (void)state;
@@ -141,7 +143,7 @@ static void never(const weft_local_call *call)
     abort();
 }
 
-/* Of inputs without data the outputs are layouts alone, and the function is not called. */
+/* With inputs without data the outputs are layouts only, and the function is not called. */
 static void a13_without_data(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Row A1 of what weft must do: n-D meshes with names, their sub-meshes by names, joined and split dimensions, and
- * ranks outside a mesh. In one process that hosts all ranks, in several, and in a fake world. */
+/* Row A1 of what weft must do: n-D meshes with names, their sub-meshes by names, joined and split dimensions,
+ * and ranks outside a mesh. In one process that hosts all ranks, in several, and in a fake world. */
 #include "support.h"
 
 #include <stdio.h>
@@ -53,7 +53,8 @@ static weft_mesh *scattered_mesh(void)
 
 /* ---- sub-meshes ---------------------------------------------------------------------------------------- */
 
-/* That `sub` has the ranks that agree with `rank` outside the dimensions `dims`, at their coordinates in these. */
+/* Checks that `sub` has the ranks that agree with `rank` outside the dimensions `dims`, at their
+ * coordinates in these. */
 static void check_submesh(weft_mesh *mesh, weft_mesh *sub, int num_dims, const int dims[], int rank)
 {
     int64_t through[3], at[3], own[3], members = 1;
@@ -273,8 +274,8 @@ static void a1_unflatten_refuses(void **state)
     assert_error(WEFT_ERR_INVALID, "both \"tp\"");
 }
 
-/* The chunks of [S0, S0] over a split dimension are other ones than those of the joined dimension: values move
- * between the two meshes as between any. */
+/* The chunks of [S0, S0] over a split dimension are other ones than those of the joined dimension: values
+ * move between the two meshes as between any. */
 static void a1_tensors_on_both(void **state)
 {
     (void)state;
@@ -349,8 +350,8 @@ static weft_tensor *zeros(weft_dtype dtype, int ndim, weft_mesh *mesh)
     return weft_zeros(dtype, ndim, shapes[ndim], mesh, NULL);
 }
 
-/* Every public function, blocking ones too, on the tensors of a mesh of one rank: the others make the same calls, none
- * hangs, none fails. */
+/* Every public function, blocking ones too, on the tensors of a mesh of one rank: the others make the same
+ * calls, none hangs, none fails. */
 static void a1_every_call_from_outside(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Row A10 of what weft must do: a tensor comes apart into shards and a layout, and is rebuilt from them, without copies
- * and without communication, on every hosted rank; a layout alone can stand for a tensor. */
+/* Row A10 of what weft must do: a tensor is split into shards and a layout, and rebuilt from them, without
+ * copies and communication, on every hosted rank; a layout alone can stand for a tensor. */
 #include "support.h"
 
 #include <stdlib.h>
@@ -139,7 +139,7 @@ static void test_values(void **state)
     expect(a, 2);
 }
 
-/* Replicas taken for addends, and the other way round: the layout says what the shards mean. */
+/* Replicas used as addends, and the reverse: the layout gives the meaning of shards. */
 static void test_other_layout(void **state)
 {
     (void)state;

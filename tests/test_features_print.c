@@ -28,7 +28,7 @@ static int stop(void **state)
     return weft_finalize() == WEFT_OK ? 0 : -1;
 }
 
-/* What a function writes to a file. */
+/* The text that a function writes to a file. */
 static const char *written(weft_status (*write)(weft_tensor *, FILE *), weft_tensor *tensor)
 {
     static char text[1 << 16];
@@ -83,7 +83,8 @@ static void a9_contents(void **state)
 
 /* ---- one line, for debuggers --------------------------------------------------------------------------- */
 
-/* While tasks that need the tensor wait for the program: nothing waits, nothing is communicated, no error is kept. */
+/* While tasks that need the tensor wait for the program: nothing waits, nothing is communicated, no error is
+ * kept. */
 static void a9_one_line_waits_for_nothing(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* features.md D6: nothing moves unseen. Strict regions, printing ones, counters by region and function. */
+/* Row D6 of what weft must do: no hidden communication. Strict regions, printing ones, counters by region
+ * and function. */
 #include "support.h"
 
 #include <stdio.h>
@@ -30,7 +31,7 @@ static int stop(void **state)
     return weft_finalize() == WEFT_OK ? 0 : -1;
 }
 
-/* One of them must move: refused, with its name and both layouts, and nothing is submitted. */
+/* An input must be redistributed: refused, with its name and both layouts, and nothing is submitted. */
 static void assert_refused(const weft_tensor *result, const char *text)
 {
     assert_null(result);
@@ -56,7 +57,7 @@ static void test_strict(void **state)
     weft_get_counters(&after);
     assert_int_equal(before.tasks, after.tasks);
     assert_int_equal(before.stages, after.stages);
-    /* What is asked for, and what moves nothing. */
+    /* Explicit redistributions, and implicit ones without communication. */
     const weft_placement first = weft_shard(0);
     weft_tensor *moved = weft_redistribute(columns, mesh, &first);
     assert_non_null(weft_add(rows, moved));
@@ -129,7 +130,7 @@ static weft_tensor *convolved(weft_tensor *image)
     return weft_conv1d(image, weight, NULL, &options);
 }
 
-/* Halos, shifted blocks, and what a local region moves. */
+/* Halos, shifted blocks, and redistributions of a local region. */
 static void test_strict_without_redistributions(void **state)
 {
     (void)state;

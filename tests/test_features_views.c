@@ -1,5 +1,5 @@
-/* Row A11 of what weft must do: new tensors on the same memory. The calls that docs/tensors.md lists make no buffer;
- * views are values; views of the program's own memory are copies, made once and counted. */
+/* Row A11 of what weft must do: new tensors on the same memory. The calls listed in docs/tensors.md make
+ * no buffer; views are values; views of the program's own memory are copies, made once and counted. */
 #include "support.h"
 
 #include <stdio.h>
@@ -67,7 +67,8 @@ static void expect(weft_tensor *tensor, int64_t count, double first, double step
 
 enum { REPLICATED = 1, SHARDED = 2, EITHER = 3 };
 
-/* The calls of docs/tensors.md ("Calls that make no buffer"), and in which of the two layouts they make none. */
+/* The calls of docs/tensors.md ("Calls that make no buffer"), and in which of the two layouts they make
+ * none. */
 static const struct {
     const char *name;
     int where;
@@ -237,7 +238,7 @@ static void a11_listed_calls_make_no_buffer(void **state)
 
 /* ---- values -------------------------------------------------------------------------------------------- */
 
-/* Whoever writes first gets memory of its own: one buffer for each part that is shared here, and none for the other. */
+/* The first writer gets memory of its own: one buffer for each shared part here, and none for the other. */
 static void a11_views_are_values(void **state)
 {
     (void)state;
@@ -306,7 +307,7 @@ static void a11_borrowed_memory_is_copied_once(void **state)
         weft_tensor *flat = weft_flatten(view, 0, 1), *again = weft_unsqueeze(flat, 0);
         assert_int_equal(buffers(), copied);
         assert_int_equal(counters().views_copied, after.views_copied);
-        /* What is written to the tensor is in the program's memory, and not in the views. */
+        /* Writes to the tensor show in the program's memory, and not in the views. */
         assert_non_null(weft_add_inplace(x, weft_ones(WEFT_F64, 0, NULL, mesh, NULL), 100));
         expect(flat, kind == 0 ? 4 * COLUMNS : COUNT, kind == 0 ? 4 * COLUMNS : 0, 1);
         expect(again, kind == 0 ? 4 * COLUMNS : COUNT, kind == 0 ? 4 * COLUMNS : 0, 1);

@@ -48,7 +48,7 @@ static void test_last_calls_are_kept(void **state)
     weft_flight_free(flight);
 }
 
-/* What is not kept of a long call is marked, and a text that does not fit is cut. */
+/* Missing parts of a long call are marked, and a text that does not fit is truncated. */
 static void test_long_calls(void **state)
 {
     (void)state;

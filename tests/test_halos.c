@@ -144,7 +144,7 @@ static void slope_kernel(const weft_kernel_call *call)
     }
 }
 
-/* "x~->x" that reads by weft_halo: numbers before, after, times, over; the sum of what a place reads. */
+/* "x~->x" by weft_halo: numbers before, after, times, over; the sum of the indices read. */
 static void gather_kernel(const weft_kernel_call *call)
 {
     const weft_view *in = &call->inputs[0], *out = &call->output;
@@ -424,7 +424,8 @@ static void case_correlate(void)
 
 /* ---- by themselves ------------------------------------------------------------------------------------- */
 
-/* Sharded along the stencil's dimension, the output stays so, and each rank gets its neighbours' rows alone. */
+/* Sharded along the stencil's dimension, the output stays so, and each rank gets its neighbours' rows
+ * alone. */
 static void test_halos_alone_move(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Handles of what is gone, and what never was one: refused, whatever has been made since. */
+/* Handles of released objects, and values that never were handles: refused, whatever has been made since. */
 #include "support.h"
 
 #include <stdlib.h>
@@ -82,7 +82,7 @@ static void test_released(void **state)
     stop();
 }
 
-/* The second one does not free what has come since. */
+/* The second release does not free newer tensors. */
 static void test_released_twice(void **state)
 {
     (void)state;

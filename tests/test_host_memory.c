@@ -1,5 +1,5 @@
-/* Memory of the program that tensors are copied to: how much it must be, and what is refused. In one process, and
- * over MPI. And tensors described as text, which takes no values. */
+/* Copies to the program's memory: required sizes, refusals. In one process, and over MPI. And tensors
+ * described as text, without their values. */
 #include "support.h"
 
 #include <stdio.h>
@@ -160,7 +160,7 @@ static void test_bytes_of_what_is_not_there(void **state)
     stop();
 }
 
-/* What a rank of a Partial tensor gives is its addend. */
+/* A rank of a Partial tensor gives its addend. */
 static void test_addends(void **state)
 {
     (void)state;
@@ -217,7 +217,7 @@ static void test_description(void **state)
     stop();
 }
 
-/* It may be called where an error is being looked at, and must leave that as it is. */
+/* It may be called while an error is examined, and must not change it. */
 static void test_description_of_nothing(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
-/* Operations in place whose tensors share memory. Values are what a tensor has, not memory: whatever its
- * inputs share with the target, a call gives what it gives of independent copies, and other tensors keep
- * their values.
- * test-in_place HEADER...   functions named weft_..._() in these headers must all be here */
+/* Operations in place on tensors that share memory. Tensors have value semantics: whatever its inputs
+ * share with the target, a call gives the result for independent copies, and other tensors keep their
+ * values.
+ * test-in_place HEADER...   all functions weft_..._inplace() of these headers must be tested here */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -282,7 +282,7 @@ static void test_copy_to_itself(void **state)
     for (int i = 0; i < 12; i++) {
         values[i] = (float)i;
     }
-    /* What is there is not there again by chance. */
+    /* The values are not right by chance. */
     weft_tensor_release(weft_full(WEFT_F32, 1, (int64_t[]){ 3 }, -1, mesh, NULL));
     weft_tensor *all = weft_distribute(WEFT_F32, 1, (int64_t[]){ 12 }, values, mesh, NULL);
     weft_tensor *rows = weft_slice(all, 0, 4, 7);
@@ -329,7 +329,7 @@ static void test_all_functions(void **state)
     assert_in_range(found, 11, 1000);
 }
 
-/* Every operation in place; those that only the library itself calls are named here. */
+/* Every operation in place; those that only the library calls are listed here. */
 static void test_all_operations(void **state)
 {
     (void)state;

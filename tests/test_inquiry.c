@@ -1,5 +1,5 @@
-/* Inquiries over a transport of the test's own, in one process: this is process 0, and what the others answer
- * is written here. Also what ThreadSanitizer looks at. */
+/* Inquiries over a transport of the test, in one process: this is process 0, and the others' answers are
+ * written here. Also run under ThreadSanitizer. */
 #include "support.h"
 
 #include <pthread.h>
@@ -284,7 +284,7 @@ static void test_slow_is_not_broken(void **state)
     stop_engine(comm);
 }
 
-/* What another process asks is answered, while this one waits for nothing. */
+/* Answers questions of another process, while this one waits for nothing. */
 static void test_questions_are_answered(void **state)
 {
     (void)state;
@@ -311,7 +311,7 @@ static void test_questions_are_answered(void **state)
     stop_engine(comm);
 }
 
-/* What the submitting thread wants to know. */
+/* Questions of the submitting thread. */
 static void test_absence_from_meetings(void **state)
 {
     (void)state;
@@ -335,10 +335,10 @@ static void test_absence_from_meetings(void **state)
     weft_comm_inquire(comm, 1, &blame);
     assert_int_equal(blame.status, WEFT_ERR_MISMATCH);
     assert_int_equal(blame.process, 2);
-    assert_false(weft_is_broken()); /* whoever asks draws the consequences */
+    assert_false(weft_is_broken()); /* the caller breaks the world */
     weft_break(WEFT_ERR_NOMEM, "test", "no more");
     weft_comm_give_up(comm);
-    weft_comm_inquire(comm, 1, &blame); /* and does not wait for ever */
+    weft_comm_inquire(comm, 1, &blame); /* and does not hang */
     stop_engine(comm);
 }
 

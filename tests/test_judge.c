@@ -1,4 +1,4 @@
-/* Who is to blame, from what each process tells of itself. */
+/* Blame, from the accounts of all processes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -86,8 +86,7 @@ static void test_calls_that_differ(void **state)
     assert_int_equal(judge(5, 0).count, 2);
 }
 
-/* Who has not come so far has not made another call; and a process that says nothing is not the first to be
- * looked at. */
+/* A process that is behind has not made another call; and a silent process is not the first to be blamed. */
 static void test_differences_of_some(void **state)
 {
     (void)state;

@@ -228,8 +228,8 @@ static size_t place_in(bool transpose, int64_t ld, int64_t i, int64_t j)
     return (size_t)(transpose ? j * ld + i : i * ld + j);
 }
 
-/* Two rows of each matrix, one of which has them further apart than an int says: memory of which next to nothing is
- * touched. */
+/* Two rows of each matrix, one of which has them further apart than an int says: memory of which next to
+ * nothing is touched. */
 static void multiply_far_rows(float *far, int which, bool ta, bool tb)
 {
     enum { SIZE = 2, NEAR = 3 };
@@ -386,7 +386,7 @@ static long double unit_at(long double value)
     return fmaxl(ldexpl(1, exponent - 24), 0x1p-149L);
 }
 
-/* Numbers of all sizes and signs: what is not finite as well. */
+/* Numbers of all magnitudes and signs, also NaN and infinities. */
 static void compare_function(const char *name, float (*function)(float),
                              long double (*reference)(long double), long double units)
 {

@@ -242,7 +242,7 @@ static void test_copy_turned_far(void **state)
 
 /* ---- reductions ---------------------------------------------------------------------------------------- */
 
-/* One step in the precision that the kernel promises: f64, or f32 for the smaller types. */
+/* One step in the kernel's guaranteed precision: f64, or f32 for smaller types. */
 static double combine(weft_dtype dtype, weft_combine how, double a, double b)
 {
     if (dtype == WEFT_BOOL) {

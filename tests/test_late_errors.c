@@ -1,5 +1,5 @@
-/* What goes wrong in tasks reaches the program once for each call: however many tasks meet it, and also
- * where some of them run after it has been told. And it reaches it where the result has no elements. */
+/* Errors in tasks are reported once per call, however many tasks fail, also if some run after the report,
+ * and also if the result has no elements. */
 #include <stdio.h>
 #include <string.h>
 
@@ -155,7 +155,7 @@ static void test_once(void **state)
     leave_rows();
 }
 
-/* Each call is told by itself, and is told where tables and indices are sharded. */
+/* Each call is reported separately, also if tables and indices are sharded. */
 static void test_each_call(void **state)
 {
     (void)state;

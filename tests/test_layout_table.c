@@ -32,7 +32,7 @@ static void equal_layouts_are_one(void **state)
     weft_layout_table_delete(NULL);
 }
 
-/* What processes compare: nothing of it is an address, and the ranks are the mesh's own. */
+/* Digests, which processes compare, contain no addresses, and the mesh's own ranks. */
 static void digests_are_of_values(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* src/base/lru.h: what is kept under a budget of bytes. */
+/* src/base/lru.h: a cache with a budget of bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +34,7 @@ static kept_number *find_number(const weft_map *map, uint64_t number)
     return slot == NULL ? NULL : slot->value;
 }
 
-/* Beside a list of all numbers by their last use, of which the newest that fit are those that are kept. */
+/* Compared with a list of all numbers by last use, of which the newest that fit are kept. */
 static void least_recently_used_go_first(void **state)
 {
     (void)state;
@@ -81,7 +81,7 @@ static void least_recently_used_go_first(void **state)
     weft_map_free(&map);
 }
 
-/* What is held goes only when it is released; what is larger than the budget is the holder's alone. */
+/* A held entry is freed at its release; one larger than the budget belongs to its holder alone. */
 static void what_is_held_goes_when_it_is_released(void **state)
 {
     (void)state;

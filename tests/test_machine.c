@@ -135,7 +135,7 @@ static void texts_that_are_no_machine(void **state)
     }
 }
 
-/* A program may have set a locale in which numbers have a comma; what it keeps is for all programs. */
+/* The program may have set a locale with a decimal comma; kept figures are for all programs. */
 static void figures_are_the_same_in_every_locale(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Several meshes at once: what operations do with inputs of different meshes, and what ranks outside a mesh
- * see. In one process that hosts all ranks, or in several, some of which host no rank of a mesh. */
+/* Several meshes at once: operations on inputs of different meshes, and ranks outside a mesh. In one
+ * process that hosts all ranks, or in several, some of which host no rank of a mesh. */
 #include "support.h"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-/* Processes that never come to weft_init(), or are killed or stopped in it, at any point: the others must end
- * with a status and a message, after the time-out. Looked at from outside, as in test_divergence.c.
+/* Processes that never call weft_init(), or are killed or stopped inside, at any point: the others must
+ * end with a status and a message, after the time-out. Observed from outside, as in test_divergence.c.
  *
  * Argument: the program missing. */
 #include "folder.h"
@@ -37,7 +37,7 @@ static void run(const scenario *s, const char *point)
     launch_run(&l);
 }
 
-/* How many calls of MPI's functions that process makes in a start in which nobody is missing. */
+/* Number of calls of MPI functions by that process in a complete start. */
 static int count_calls(const scenario *s, int process)
 {
     scenario whole = *s;
@@ -53,7 +53,7 @@ static int count_calls(const scenario *s, int process)
     return calls;
 }
 
-/* What the others say. Once the transport is open they know who is missing. */
+/* Messages of the others. Once the transport is open they name the absent process. */
 static void check_others(const scenario *s, int missing, bool named)
 {
     char name[32], line[2048];
@@ -93,8 +93,8 @@ static void test_scenario(void **state)
     check_others(s, missing, at > OPENING_CALLS);
 }
 
-/* MPI_Init_thread() waits, and weft says so. The process that did not come ends after a while, and mpirun ends
- * the others. */
+/* MPI_Init_thread() waits, and weft says so. The process that did not come ends after a while, and mpirun
+ * ends the others. */
 static void test_before_mpi(void **state)
 {
     (void)state;
@@ -105,7 +105,7 @@ static void test_before_mpi(void **state)
     }
 }
 
-/* What the opening finds out for itself, as MPI_Comm_split_type() would. */
+/* The nodes found by the opening, as MPI_Comm_split_type() would find them. */
 static void test_places(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* The MPI transport when MPI fails: MPI's functions can be replaced (its profiling interface has them under a
- * second name), here by some that count and that fail when told. One process, with messages to itself. */
+/* The MPI transport when MPI fails: MPI's functions are replaced (its profiling interface has second
+ * names) by ones that count, and fail on request. One process, with messages to itself. */
 #include "support.h"
 
 #include <mpi.h>
@@ -18,7 +18,7 @@ int MPI_Testsome(int count, MPI_Request requests[], int *ended, int indices[], M
     calls.tests++;
     int error = PMPI_Testsome(count, requests, ended, indices, statuses);
     bool fails = calls.tests_before_failing > 0 && --calls.tests_before_failing == 0;
-    return fails ? MPI_ERR_INTERN : error; /* what has ended is gone from the requests nevertheless */
+    return fails ? MPI_ERR_INTERN : error; /* ended requests have gone from the list all the same */
 }
 
 int MPI_Irecv(void *memory, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
@@ -53,7 +53,7 @@ static weft_message plain_message(uint32_t tag, int64_t bytes)
     return (weft_message){ .peer = 0, .tag = tag, .region = { .run_bytes = bytes }, .bytes = bytes };
 }
 
-/* Where all are on one machine and none is told to pack, packs cost nothing. */
+/* On a single machine, without a setting, packs cost nothing. */
 static void test_no_packs_on_one_machine(void **state)
 {
     (void)state;
@@ -83,8 +83,8 @@ static int poll_until(weft_transport *transport, weft_finished finished[], int w
     return count;
 }
 
-/* It is not known what has ended: nothing is reported, for MPI may still write to the memory of what has not.
- * What can be taken back is; and requests that are gone are not touched. */
+/* The state of requests is unknown: nothing is reported, because MPI may still write to unfinished
+ * messages' memory. Requests that can be cancelled are; those that have gone are not touched. */
 static void test_failure_of_a_test(void **state)
 {
     (void)state;

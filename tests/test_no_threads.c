@@ -1,5 +1,5 @@
-/* A process that gets no more threads: pthread_create() is replaced, here by one that fails when it is told. The
- * start is an error on all processes, which can start again once there are threads. */
+/* A process without further threads: pthread_create() is replaced by one that fails on request. The start
+ * is an error on all processes, which can start again when threads are available. */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include "support.h"
 

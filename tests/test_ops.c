@@ -274,7 +274,7 @@ static void case_reshape(void)
     snprintf(what, sizeof(what), "reshape(%s)", describe_operand(&a));
     weft_tensor *result = weft_reshape(a.tensor, new_ndim, given);
     check(result, a.dtype, new_ndim, new_shape, a.dense, a.exact ? 0 : 32, 10, what);
-    /* Writing to the result does not show in what it was made of. */
+    /* Writes to the result do not show in its inputs. */
     if (a.dtype == WEFT_F64 && !any_partial(&a)) {
         weft_add_inplace(result, weft_ones(WEFT_F64, new_ndim, new_shape, a.mesh, NULL), 1);
         check(a.tensor, a.dtype, ndim, shape, a.dense, 0, 10, what);

@@ -1,5 +1,6 @@
-/* Attention and its gradients on random shapes, meshes and placements against plain loops, with panels of several
- * heights; in one process that hosts all ranks, or in several. What moves where sequences are sharded. */
+/* Attention and its gradients on random shapes, meshes and placements against plain loops, with panels of
+ * several heights; in one process that hosts all ranks, or in several. What moves where sequences are
+ * sharded. */
 #include "operand.h"
 
 #include <math.h>
@@ -124,9 +125,8 @@ static void lay_sequence(operand *x, int m, bool sharded)
     }
 }
 
-/* Sequences sharded along some mesh dimensions: blocks go round there. Returns them, as bits; addends that
- * had to be reduced to change the type may have moved all the rest. Keys alone: along some of these
- * or all. */
+/* Sequences sharded along some mesh dimensions, around which blocks move. Returns these as bits; reducing
+ * addends for a change of type may have replicated the rest. Keys alone: along some of these or all. */
 static unsigned lay_in_ring(operand *const all[3], weft_dtype type, sequences how)
 {
     int dims = weft_mesh_ndim(all[0]->mesh);
@@ -281,7 +281,7 @@ static void case_attention_keys(void)
     run_attention(KEYS_ALONE);
 }
 
-/* Of q, k and v: the values of a gradient, and the magnitudes of what they are sums of. */
+/* For q, k and v: the values of a gradient, and the magnitudes of the terms. */
 typedef struct gradient_sum {
     const operand *of;
     double *values, *terms;
@@ -295,7 +295,7 @@ static void add_term(const attention_case *c, gradient_sum *sum, int64_t i, int6
     sum->terms[index] += fabs(magnitude);
 }
 
-/* What a row of the result adds to the gradients, by the plain formula. */
+/* Adds a row's part of the gradients, by the plain formula. */
 static void add_row(const attention_case *c, const operand *gradient, int64_t i, int64_t row,
                     gradient_sum sums[3])
 {

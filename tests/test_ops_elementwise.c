@@ -218,7 +218,7 @@ static void case_gelu_backward(void)
 
 /* ---- in place ------------------------------------------------------------------------------------------ */
 
-/* What a Partial target allows for the other. */
+/* Restricts the other operand to the layouts that a Partial target allows. */
 static void fit_partial(operand *target, operand *other)
 {
     for (int m = 0; m < weft_mesh_ndim(target->mesh); m++) {
@@ -262,7 +262,7 @@ static void case_add_in_place(void)
     }
     double roundings = a.exact && b.exact ? 0 : 32;
     check(result, dtype, ndim, shape, expected, roundings, 100, what);
-    /* Neither what was computed from it before nor what shares its memory has changed. */
+    /* Neither earlier results nor tensors that share its memory have changed. */
     check(before, dtype, ndim, shape, a.dense, roundings, 100, what);
     if (other != NULL) {
         check(other, dtype, ndim, shape, a.dense, roundings, 100, what);
@@ -323,7 +323,7 @@ static void expect_one(weft_tensor *tensor, double value)
     }
 }
 
-/* What overflows, rounds or is NaN in between and must not. */
+/* Values that overflow, round or become NaN in between, and must not. */
 static void test_single_values(void **state)
 {
     (void)state;
@@ -351,7 +351,7 @@ static void test_single_values(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
-/* What must be reduced first. */
+/* Addends that must be reduced first. */
 static void test_single_addends(void **state)
 {
     (void)state;

@@ -156,7 +156,8 @@ static void test_views(void **state)
 
 enum { WIRE_RANKS = 4, WIRE_ROWS = 64 };
 
-/* What the cases below do along a dimension of WIRE_ROWS indices, cut evenly into WIRE_RANKS parts of 16. */
+/* Calls for the cases below, along a dimension of WIRE_ROWS indices, cut evenly into WIRE_RANKS parts of
+ * 16. */
 static void without_first(weft_tensor *a, int dim)
 {
     weft_slice(a, dim, 1, WIRE_ROWS);

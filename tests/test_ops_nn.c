@@ -1,5 +1,5 @@
 /* Softmax and norms on random shapes, meshes and placements against plain loops, with panels of several
- * heights; what is moved where rows are sharded; and values that are not finite. */
+ * heights; communication with sharded rows; and values that are not finite. */
 #include "real_operand.h"
 
 #include <math.h>

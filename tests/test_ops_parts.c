@@ -1,6 +1,6 @@
-/* Operations that take parts, turn the order of elements round, join and take apart, on random shapes,
- * meshes, placements and types against plain loops, with panels of several heights; in one process that
- * hosts all ranks, or in several. WEFT_TEST_CASES says how many cases of each. */
+/* Slices, flips, rolls, concatenation and splitting on random shapes, meshes, placements and types against
+ * plain loops, with panels of several heights; in one process that hosts all ranks, or in several.
+ * WEFT_TEST_CASES gives the number of cases. */
 #include "typed_operand.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 /* ---- parts --------------------------------------------------------------------------------------------- */
 
-/* What Python's range(size)[start:stop:step] has. */
+/* Python's range(size)[start:stop:step]. */
 typedef struct chosen {
     int dim;
     int64_t count, places[4 * MAX_SIZE];

@@ -1,5 +1,6 @@
-/* Products and convolutions on random shapes, meshes and placements against plain loops, with panels of several
- * heights; in one process that hosts all ranks, or in several. WEFT_TEST_CASES says how many cases of each. */
+/* Products and convolutions on random shapes, meshes and placements against plain loops, with panels of
+ * several heights; in one process that hosts all ranks, or in several. WEFT_TEST_CASES says how many cases of
+ * each. */
 #include "tensor/state.h"
 
 #include "operand.h"
@@ -28,7 +29,7 @@ static int batch_of(int num_batch, const int64_t batch[], int64_t own[])
     return dims;
 }
 
-/* Which matrix of an operand belongs to matrix `i` of the result. */
+/* The operand's matrix for matrix `i` of the result. */
 static int64_t matrix_number(int num_batch, const int64_t batch[], int dims, const int64_t own[], int64_t i)
 {
     int64_t number = 0, step = 1;
@@ -130,7 +131,7 @@ static void case_matmul(void)
     release(&b);
 }
 
-/* Reals, twice: what is added in which order depends on nothing but layouts. */
+/* Reals, twice: the order of additions is a function of layouts. */
 static void case_matmul_repeats(void)
 {
     matmul_shapes s = any_matmul();
@@ -513,7 +514,8 @@ static void test_halo(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
-/* Layouts, plans and task lists that leave the budget while a call that uses them goes on; or never come into it. */
+/* Layouts, plans and task lists that leave the budget while a call that uses them goes on; or never come into
+ * it. */
 static void test_kept_are_dropped(void **state)
 {
     (void)state;

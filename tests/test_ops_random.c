@@ -1,5 +1,5 @@
-/* Random operations: the same values on every mesh, in every layout and with panels of every height, and
- * those that the counters say. */
+/* Random operations: equal values on every mesh, in every layout and with panels of every height, and as
+ * computed from the counters. */
 #include "random_support.h"
 #include "values.h"
 
@@ -43,7 +43,7 @@ static double chance(weft_random_state s, uint64_t element)
 
 /* ---- one operation on one rank and in any layout ------------------------------------------------------- */
 
-/* What the makers below make. */
+/* Arguments of the makers below. */
 static struct {
     weft_dtype dtype;
     int ndim;

@@ -11,7 +11,7 @@
 
 enum { MAX_ITEMS = 3, STEPS = 3 };
 
-/* One parameter with what belongs to it; the arrays have what the tensors should have. */
+/* One parameter with its state; the arrays have the expected values. */
 typedef struct item {
     weft_dtype type, state_type;
     operand parameter; /* its type is that of the states; the tensor below has the item's */

@@ -1,7 +1,7 @@
-/* Operations that add: in which order follows from layouts alone. Each is run in the same ways
- * (combinations of strategies, which the dispatcher is forced to) in two worlds: one of this process
- * alone, and that of the test, whose ranks may be spread over several processes. Every rank must get the
- * same bits in both, and replicas in each. Numbers are large ones that cancel, so that other orders show. */
+/* Order of additions in operations: a function of layouts alone. Each is run in the same forced
+ * combinations of strategies in two worlds: one of this process alone, and that of the test, whose ranks
+ * may be spread over several processes. Every rank must get the same bits in both, and replicas in each.
+ * Large cancelling numbers make other orders visible. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -340,7 +340,7 @@ static void run_case(const program *run)
         snprintf(what + used, sizeof(what) - used, ", way %d", way);
         combinations = run_once(run, &p, in, way == 0 || combinations == 0 ? 0 : below(combinations), what);
     }
-    /* What the dispatcher chooses may differ between the worlds. */
+    /* The dispatcher's choice may differ between the worlds. */
     weft_tensor *chosen = run->call(&p, in);
     assert_no_error();
     assert_shards(chosen, NULL, NULL, what);

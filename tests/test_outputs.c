@@ -1,5 +1,6 @@
-/* Operations with several outputs, with the public headers alone: outputs of other shapes and types, and outputs
- * that are inputs changed in place, in random layouts and with panels of several heights against plain loops. */
+/* Operations with several outputs, with public headers only: outputs of other shapes and types, and
+ * outputs that are inputs changed in place, in random layouts, with panels of several heights, against
+ * plain loops. */
 #include "operand.h"
 
 #include <math.h>
@@ -353,8 +354,8 @@ static void test_optimizers_take_one_task(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
-/* Values and indices come from one task for each panel of whole rows; a call that drops one, or rows in parts, give
- * the same by other calls. */
+/* Values and indices come from one task for each panel of whole rows; a call that drops one, or rows in
+ * parts, give the same by other calls. */
 static void test_extrema_take_one_task(void **state)
 {
     (void)state;

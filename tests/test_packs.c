@@ -1,5 +1,4 @@
-/* Parts of the communication engine alone: regions of memory, queues of sends, small messages that travel
- * together. */
+/* Parts of the communication engine alone: regions of memory, queues of sends, packs. */
 #include "comm_support.h"
 
 #include <string.h>
@@ -7,7 +6,7 @@
 #include "comm/pack.h"
 #include "comm/start_queue.h"
 
-/* A message that could not be queued starts at once, and its end is told all the same. */
+/* A message that could not be queued starts at once, and its end is reported all the same. */
 static void test_sends_end_without_a_queue(void **state)
 {
     (void)state;
@@ -212,7 +211,7 @@ static void test_packs_that_differ(void **state)
     assert_int_equal(weft_inbox_take(inbox, 0, pack.bytes, pack.used, &finished), WEFT_OK);
     assert_int_equal(finished.count, 0);
     assert_int_equal(to[0], 0);
-    /* What is no pack is not read beyond its end. */
+    /* A buffer that is not a pack is not read beyond its end. */
     assert_int_equal(weft_inbox_take(inbox, 0, pack.bytes, pack.used - 1, &finished), WEFT_ERR_COMM);
     assert_int_equal(weft_inbox_take(inbox, 0, pack.bytes, 3, &finished), WEFT_ERR_COMM);
     assert_int_equal(weft_inbox_expect(inbox, &sent, to, NULL, &came), WEFT_OK);

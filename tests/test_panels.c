@@ -1,4 +1,4 @@
-/* src/layout: the panels of a shard, and their heights, as the policy and the cost model say. */
+/* src/layout: the panels of a shard, and their heights by the policy and the cost model. */
 #include "plan_support.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Back-pressure in one process: a program that submits and never waits, or holds a shard that tasks wait
+/* Back-pressure in one process: a program that submits without waiting, or holds a shard that tasks wait
  * for. */
 #include "pending_support.h"
 
@@ -34,7 +34,7 @@ static void test_memory_is_bounded(void **state)
     stop();
 }
 
-/* What StarPU remembers of tasks that read what nobody writes: 96 bytes for three operands. */
+/* StarPU's memory of readers: 96 bytes for three operands. */
 static void test_reading_takes_no_memory(void **state)
 {
     (void)state;
@@ -232,7 +232,7 @@ static void test_refuses_what_waits_for_the_program(void **state)
     stop();
 }
 
-/* What changes several tensors changes all of them or none. */
+/* Calls that change several tensors change all of them or none. */
 static void test_composites_are_refused_whole(void **state)
 {
     (void)state;

@@ -137,7 +137,8 @@ static void test_limits_differ(void **state)
     stop();
 }
 
-/* Where a call is refused on one process, the others wait for it: the program lets go and makes it again. */
+/* If a call is refused on one process, the others wait for it: the program releases its shard and repeats
+ * the call. */
 static void run_with_held_shards(bool everywhere)
 {
     enum { MOST = 150, STEPS = 400, ROWS = 8 };

@@ -1,5 +1,5 @@
-/* Where files are kept, and folders that cannot be written. The start succeeds wherever it can, waits for
- * nothing, and changes nothing elsewhere.
+/* Places of files, and folders that are not writable. The start succeeds if it can, waits for nothing, and
+ * changes nothing elsewhere.
  *
  * Argument: the program starter. */
 #include "places_support.h"
@@ -51,7 +51,7 @@ static void test_the_folder_is_starpus(void **state)
     }
 }
 
-/* Started all the same, with figures that are kept nowhere; the program's variables are what they were. */
+/* Starts all the same, and keeps no figures; the program's variables are unchanged. */
 static void test_homes_that_cannot_be_written(void **state)
 {
     (void)state;
@@ -77,7 +77,7 @@ static void test_homes_that_cannot_be_written(void **state)
     assert_says(start_with("HOME=/proc", "WEFT_CALIBRATE=off"), "machine (built in)", NULL, NULL);
 }
 
-/* An error, for what the program asks for cannot be done: StarPU, built with FxT, would end the program. */
+/* An error, because the request cannot be met: StarPU, built with FxT, would abort. */
 static void test_no_place_for_traces(void **state)
 {
     (void)state;
@@ -166,7 +166,7 @@ static void open_folders(void)
     }
 }
 
-/* What was measured of buses and of the machine is read where it cannot be written. */
+/* Measurements of buses and of the machine are read from a read-only folder. */
 static void test_a_home_that_can_be_read(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Where files are kept, and what others may have put there. The start waits for nothing, and changes nothing
+/* Places of files that are occupied by entries of others. The start waits for nothing, and changes nothing
  * elsewhere.
  *
  * Argument: the program starter. */
@@ -141,7 +141,7 @@ static void test_in_place_of_the_folder(void **state)
     unlink(in(models, "weft"));
 }
 
-/* StarPU itself would wait for ever, write elsewhere, or end the program. */
+/* StarPU itself would hang, write elsewhere, or abort. */
 static void test_in_place_of_files_of_buses(void **state)
 {
     (void)state;
@@ -175,7 +175,7 @@ static void test_a_file_that_cannot_be_read(void **state)
 
 /* ---- what others have put there ------------------------------------------------------------------------ */
 
-/* As in /tmp: everybody may add something, nobody remove what is another's. */
+/* As /tmp: everybody may add entries, nobody may remove those of others. */
 static void open_to_all(const char *path)
 {
     assert_int_equal(chmod(path, 01777), 0);

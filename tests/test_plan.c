@@ -1,6 +1,6 @@
 /* src/plan: plans of random layouts, simulated on plain arrays and compared with the dense answer; every
- * receive and send against a second, brute-force statement of the rules; statistics against counting.
- * WEFT_TEST_CASES says how many cases. */
+ * receive and send compared with brute force; statistics with counts. WEFT_TEST_CASES gives the number of
+ * cases. */
 #include "plan_reference.h"
 #include "reduce.h"
 
@@ -19,7 +19,7 @@ static int64_t num_cases(int64_t usual)
 
 /* ---- a stage, checked and simulated -------------------------------------------------------------------- */
 
-/* What each rank holds of a layout: `elements[rank]`, row-major; NULL where that is nothing. */
+/* The shards of a layout: `elements[rank]`, row-major; NULL: empty. */
 typedef struct holding {
     double *elements[MAX_WORLD];
 } holding;
@@ -78,8 +78,8 @@ static int64_t num_addends(const weft_stage *stage)
     return number;
 }
 
-/* Does what the receives of one rank say; asserts that each element is written once and that addends come
- * in order. */
+/* Executes the receives of one rank; asserts that each element is written once and that addends come in
+ * order. */
 static void apply_receives(const weft_stage *stage, int target, const weft_transfers *moves,
                            const holding *before, const holding *after)
 {
@@ -99,7 +99,7 @@ static void apply_receives(const weft_stage *stage, int target, const weft_trans
         do {
             double value = move->relayed ? *element_at(after, stage->to, move->peer, element)
                                          : *element_at(before, stage->from, move->peer, element);
-            assert_false(isnan(value)); /* what is relayed has been received */
+            assert_false(isnan(value)); /* forwarded elements have been received */
             double *out = element_at(after, stage->to, target, element);
             assert_true(number == 0 ? isnan(*out) : !isnan(*out));
             *out = number == 0 ? value : reduce_two(stage->op, *out, value);
@@ -144,9 +144,8 @@ static void check_totals(const weft_stage *stage, const weft_topology *topology,
     }
 }
 
-/* How often a process takes a part from another one, and how often a rank passes it on: once, with a relay
- * that says so. Replicas of the source are roots of their own, and ranks in no order may belong to any
- * process. */
+/* Number of transfers of a part into a process, and of forwarding by a rank: one, with a tree. Replicas of
+ * the source are roots of their own, and ranks in no order may belong to any process. */
 static void check_relays(const weft_stage *stage, const weft_topology *topology, const weft_vec *received)
 {
     const transfer *all = received->items;
@@ -168,8 +167,8 @@ static void check_relays(const weft_stage *stage, const weft_topology *topology,
     }
 }
 
-/* Checks the stage's receives and sends, does what they say, adds to the traffic, and gives what is held
- * afterwards. Ranks come in the order of the destination mesh: whoever relays has received all before. */
+/* Checks the stage's receives and sends, executes them, adds to the traffic, and returns the new shards.
+ * Ranks come in the order of the destination mesh: a forwarding rank has received everything before. */
 static holding run_stage(const weft_stage *stage, const weft_topology *topology, const holding *before,
                          traffic *all)
 {
@@ -270,8 +269,7 @@ static bool close_enough(const weft_layout *layout, double value, double expecte
     return fabs(value - expected) <= slack;
 }
 
-/* What each rank holds of a layout whose values are those of `source` reduced along the dimensions that
- * are not kept. */
+/* The shards of a layout, with values of `source` reduced along the dimensions that are not kept. */
 static holding holding_of(const weft_layout *layout, const weft_layout *source, const bool kept[],
                           int num_ranks)
 {

@@ -1,5 +1,4 @@
-/* src/plan: which stages are chosen, what is refused, predicted costs, and the cuts that plans are made
- * of. */
+/* src/plan: chosen stages, refusals, predicted costs, and intervals of shards. */
 #include "plan_support.h"
 
 #include <math.h>
@@ -197,7 +196,7 @@ static void many_addends_are_reduced_on_a_finer_mesh(void **state)
         assert_string_equal(placements_of(plan.stages[0].from), "[P(sum),P(sum)]");
         assert_int_equal(plan.stages[1].from->placements[0].kind, WEFT_PARTIAL);
     }
-    /* What stays Partial stays where it is. */
+    /* A Partial dimension that stays is not moved. */
     weft_plan plan = plan_between(f, pair, 2, shapes[0], "P,P", "P,S0");
     assert_int_equal(plan.num_stages, 2);
     assert_string_equal(placements_of(plan.stages[1].to), "[P(sum),S0,S0]");
@@ -385,7 +384,7 @@ static void costs_are_in_the_expected_order(void **state)
     assert_true(fabs(scattered - gathered) < 0.2 * gathered);
 }
 
-/* Two processes of four ranks: what is exchanged along the second mesh dimension does not leave them. */
+/* Two processes of four ranks: exchanges along the second mesh dimension stay inside them. */
 static void exchanges_within_processes_cost_less(void **state)
 {
     fixture *f = *state;

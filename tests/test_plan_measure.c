@@ -85,7 +85,7 @@ static void closed_forms_agree_with_counting(void **state)
     }
 }
 
-/* What comes in is exact all the same; what goes out is shared evenly. */
+/* Incoming traffic is exact all the same; outgoing traffic is an even share. */
 static void too_many_messages_are_estimated(void **state)
 {
     fixture *f = *state;

@@ -1,5 +1,5 @@
-/* Operands of different types: each becomes the type that all have in common, then the operation is computed.
- * So the result is that of operands that weft_to_type() has converted before. */
+/* Operands of different types are converted to their common type before the operation: the result equals
+ * that of operands converted by weft_to_type(). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static weft_dtype promote(weft_dtype a, weft_dtype b)
 
 enum { LENGTH = 13, WIDTH = 3 };
 
-/* How an operand lies in the result's shape, [LENGTH, WIDTH]. */
+/* Shape of an operand in the result's shape, [LENGTH, WIDTH]. */
 typedef enum mixed_form { FULL, ROW, ONE, SCALAR, FORMS } mixed_form;
 
 typedef struct mixed {
@@ -205,7 +205,7 @@ static const binary binaries[] = {
     { THIS_ROW, "lerp", lerp, 2, false, false, false },
 };
 
-/* What it has to be, from operands of one type. */
+/* The expected result, from operands of one type. */
 static weft_tensor *converted_first(const binary *b, const mixed x[2])
 {
     weft_dtype common = common_type(2, x);
@@ -400,7 +400,8 @@ static void test_examples(void **state)
     /* Of one category and both with dimensions, or without: the wider type. */
     check_item(weft_lt(one(WEFT_U8, 1, 6), one(WEFT_I64, 1, -2)), 0);
     check_item(weft_eq(one(WEFT_BF16, 0, 0.1), one(WEFT_F32, 0, 0.1)), 0);
-    /* A factor and a divisor of one element are not rounded to 16 bits: 3 * 0.1 and 3 * bf16(0.1) differ there. */
+    /* A factor and a divisor of one element are not rounded to 16 bits: 3 * 0.1 and 3 * bf16(0.1) differ
+     * there. */
     double factor = 1.00390625 + 0x1p-11; /* between two bf16 numbers */
     check_item(weft_mul(one(WEFT_BF16, 1, 253), one(WEFT_F32, 0, factor)), 254);
     check_item(weft_mul(one(WEFT_F32, 0, factor), one(WEFT_BF16, 1, 253)), 255);

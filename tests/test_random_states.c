@@ -17,8 +17,8 @@ static double chi_square(const int64_t counts[], int bins, double expected)
     return sum;
 }
 
-/* The seed is fixed, so that this cannot fail by chance; the bounds are those that one in a million would
- * exceed. */
+/* The seed is fixed, so that this cannot fail by chance; the bounds have a probability of one in a
+ * million. */
 static void test_whole_numbers_are_even(void **state)
 {
     (void)state;
@@ -73,7 +73,7 @@ static void test_permutations_are_even(void **state)
     assert_int_equal(weft_finalize(), WEFT_OK);
 }
 
-/* Where a number goes, and where its neighbour goes, are all places equally often. */
+/* Images of a number, and of its neighbour, are uniform. */
 static void test_long_permutations_are_even(void **state)
 {
     (void)state;

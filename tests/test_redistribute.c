@@ -1,6 +1,6 @@
-/* Redistribution between random layouts on random meshes, against the dense answer: every hosted rank's shard
- * is compared, exactly. Run with one process that hosts all ranks, and over MPI. WEFT_TEST_CASES says how
- * many cases. */
+/* Redistribution between random layouts on random meshes, compared with the dense answer on every hosted
+ * rank, exactly. In one process that hosts all ranks, and over MPI. WEFT_TEST_CASES gives the number of
+ * cases. */
 #include "reduce.h"
 #include "support.h"
 
@@ -59,8 +59,8 @@ static double addend(const scene *s, const int64_t coordinate[], int64_t element
     }
 }
 
-/* The value of an element after the reductions of the Partial dimensions that `kept` does not name;
- * coordinate says where along those that it does. */
+/* The value of an element after the reductions of the Partial dimensions outside `kept`; coordinate: its
+ * coordinates along those inside. */
 static double reduced(const scene *s, const bool kept[], const int64_t at[], int64_t element)
 {
     int ndim = weft_mesh_ndim(s->mesh);
@@ -162,7 +162,7 @@ static void one_case(prng *random)
     weft_scope_close();
 }
 
-/* Messages of a few elements, and room for few addends: 0 leaves what the machine's figures give. */
+/* Small messages, and little room for addends; 0: the machine's figures. */
 static int64_t max_bytes, staging_bytes;
 /* Copies go past the caches. */
 static bool streams;
@@ -242,9 +242,9 @@ static void test_streams(void **state)
     streams = false;
 }
 
-/* Several ranks of a process send more addends of one panel than there is room for, in messages that MPI does
- * not send before they are received: what the receiver waits for must not be behind what it cannot take. On a
- * mesh whose ranks descend, too. */
+/* Several ranks of a process send more addends of one panel than there is room for, in messages above
+ * MPI's eager limit: the receiver must not wait for a message behind one that it cannot take. Also on a
+ * mesh with descending ranks. */
 static void test_addends_without_room(void **state)
 {
     (void)state;
@@ -291,7 +291,7 @@ static void test_addends_without_room(void **state)
     unsetenv("WEFT_PANEL_ROWS");
 }
 
-/* What goes to several ranks is relayed, in every way, in panels of one row and of many. */
+/* Boxes for several ranks are forwarded, by every algorithm, in panels of one row and of many. */
 static void test_relays(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* What operations refuse, by themselves and as all do, and that nothing happens then; indices out of
- * range, which tasks find. */
+/* Refusals of operations, their own and common ones, without any effect; indices out of range, which tasks
+ * find. */
 #include "dispatch_support.h"
 
 #include "sharding/types.h"
@@ -47,13 +47,13 @@ CALL(mse_backward, weft_mse_backward(c, a, b, WEFT_LOSS_SUM))
 static const int64_t reshaped[] = { 36 };
 CALL(reshape, weft_reshape(a, 1, reshaped))
 
-/* How a call is refused whose inputs would be right but for one: arguments[i] is the name of input i. */
+/* Refusals of a call with one wrong input; arguments[i] is the name of input i. */
 typedef struct operation_row {
     row_place place;
     const char *function;
     call_function call;
     const char *arguments[3]; /* NULL: it has no more */
-    int ndim[3];              /* what the inputs have when all is right; all sizes are 6 */
+    int ndim[3];              /* of valid inputs; all sizes are 6 */
     bool index[3];            /* an index type is right */
     unsigned types;           /* that are right for the others */
     bool mixed;               /* they may differ */
@@ -397,7 +397,7 @@ static void test_partial_target(void **state)
     weft_scope_close();
 }
 
-/* One check at the end of a chain is enough, and tells the first error. The library goes on. */
+/* One check at the end of a chain is enough, and reports the first error. The library continues. */
 static void test_chain_after_an_error(void **state)
 {
     (void)state;

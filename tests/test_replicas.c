@@ -1,7 +1,7 @@
-/* The order in which addends are reduced. It follows from layouts alone: along the mesh dimensions that
- * are reduced, row-major, in runs (include/weft/placement.h). So all replicas of a shard have the same
- * bits, however the ranks are spread over processes. Addends are such that nearly every other order shows:
- * large ones that cancel, zeros of both signs, NaNs of several kinds. */
+/* The order in which addends are reduced, a function of layouts alone: row-major along the reduced mesh
+ * dimensions, in runs (include/weft/placement.h). So all replicas of a shard have the same bits on any
+ * number of processes. The addends make nearly every other order visible: large ones that cancel, zeros of
+ * both signs, NaNs of several kinds. */
 #include "support.h"
 
 #include "tensor/state.h"
@@ -66,7 +66,7 @@ static double bf16_value(uint16_t bits)
     return (double)value;
 }
 
-/* What is computed with: double for f64, else float. */
+/* The type of computation: double for f64, else float. */
 static double computed(weft_dtype dtype, double x)
 {
     return dtype == WEFT_F64 ? x : as_f32(x);
@@ -96,7 +96,8 @@ static double nan_of_kind(uint64_t kind)
 
 /* ---- addends ------------------------------------------------------------------------------------------- */
 
-/* That of an element at a mesh coordinate: depends on the coordinates along the Partial dimensions only. */
+/* The addend of an element at a mesh coordinate: depends on the coordinates along the Partial dimensions
+ * only. */
 static double addend(const scene *s, const int64_t coordinate[], int64_t element)
 {
     prng random = { s->salt + (uint64_t)element * 1000003u };
@@ -193,7 +194,7 @@ static order order_of(const scene *s, const bool kept[])
     return o;
 }
 
-/* What run r gives, at the coordinates of the runs before it. */
+/* The result of run r, at the coordinates of the earlier runs. */
 static double reduce_run(const scene *s, const order *o, int r, const int64_t coordinate[], int64_t element)
 {
     if (r == o->num_runs) {
@@ -217,7 +218,7 @@ static double reduce_run(const scene *s, const order *o, int r, const int64_t co
         if (k == count - 1 && scale != 1) {
             value = computed(s->dtype, value * scale);
         }
-        /* What a task has reduced is stored. */
+        /* The result of a task is stored. */
         value = k % ADDENDS_OF_A_TASK == ADDENDS_OF_A_TASK - 1 || k == count - 1 ? stored(s->dtype, value)
                                                                                  : value;
     }
@@ -267,7 +268,7 @@ static bool selects(const scene *s)
 static bool same_bits(const scene *s, const void *values, int64_t i, double expected)
 {
     unsigned char element[8];
-    /* Which NaN a sum of two is, the compiler decides: but alike for all replicas. */
+    /* The compiler decides which NaN a sum of two is, but alike for all replicas. */
     if (isnan(expected) && !selects(s)) {
         return isnan(load(s->dtype, values, i));
     }

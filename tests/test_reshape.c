@@ -1,4 +1,4 @@
-/* Shapes of as many elements: weft_reshape() turns each into each other one. */
+/* weft_reshape() between all pairs of shapes with equally many elements. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +74,7 @@ static void check_shape(weft_tensor *a, weft_tensor *result, int ndim, const int
     }
 }
 
-/* All pairs of shapes, on one rank, and some with what is sharded over several. */
+/* All pairs of shapes, on one rank, and some sharded over several. */
 static void test_all_pairs(void **state)
 {
     (void)state;
@@ -182,7 +182,7 @@ static void check_values(int ndim, const int64_t shape[], int new_ndim, const in
     weft_scope_close();
 }
 
-/* Those that came out wrong, or not at all, when sizes were given in another order than the rule's. */
+/* Pairs that failed when sizes were given in another order than the rule's. */
 static void test_known_pairs(void **state)
 {
     (void)state;

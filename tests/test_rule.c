@@ -1,4 +1,4 @@
-/* Rules: those of all operations are read; wrong ones are refused with a reason; shapes are inferred and
+/* Rules: those of all operations are parsed; wrong ones are refused with a reason; shapes are inferred and
  * checked. */
 #include <setjmp.h>
 #include <stdarg.h>

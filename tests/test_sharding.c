@@ -1,5 +1,5 @@
-/* The sharding of a call, without StarPU: from an operation's data, the layouts of the inputs and the attributes; what
- * does not fit is refused with a message that names the argument. */
+/* The sharding of a call, without StarPU: a function of an operation, the inputs' layouts and the
+ * attributes; refusals have a message that names the argument. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

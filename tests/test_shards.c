@@ -1,5 +1,5 @@
-/* Shards that the program looks at and writes to while tasks use them; views, references and scopes;
- * errors that tasks report. */
+/* Shards that the program reads and writes while tasks use them; views, references and scopes; errors of
+ * tasks. */
 #include "tensor_support.h"
 
 #include <starpu.h>
@@ -66,8 +66,8 @@ static void test_tasks_wait_for_the_program(void **state)
     stop();
 }
 
-/* What would wait for the program itself is refused; the library goes on, and weft_finalize() takes shards
- * back. */
+/* Waits for the program itself are refused; the library continues, and weft_finalize() releases the
+ * shards. */
 static void test_waiting_for_oneself(void **state)
 {
     (void)state;
@@ -84,7 +84,7 @@ static void test_waiting_for_oneself(void **state)
     stop();
 }
 
-/* Also what depends on what is held, over tasks and memory that is shared; nothing else is. */
+/* Also waits through tasks and shared memory; no other waits. */
 static void test_waiting_for_what_is_held(void **state)
 {
     (void)state;
@@ -180,8 +180,8 @@ static void fail_late(void)
     starpu_task_wait_for_all();
 }
 
-/* What a task reports reaches the program once: by the next call that blocks and returns a status, or gives
- * out a shard. Calls that give tensors do what all processes do, and leave it. */
+/* A task's error is reported once: by the next call that blocks and returns a status, or returns a pointer
+ * to a shard. Calls that return tensors, which must do the same on all processes, do not report it. */
 static void test_late_errors_are_told_once(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* src/plan: which collective a stage is. Names of stages against a table, and what each name promises against
- * what the ranks of random stages really receive. */
+/* src/plan: the collective that a stage is. Names of stages compared with a table, and the meaning of each
+ * name with the receives of random stages. */
 #include "plan_support.h"
 
 #include <stdio.h>
@@ -184,7 +184,7 @@ static int64_t group_size(const weft_mesh_impl *m, const bool along[])
     return size;
 }
 
-/* One received box: is it what the kind says that this rank gets of that one? */
+/* Whether one received box is what the kind means. */
 static void check_receive(const weft_stage *stage, weft_stage_kind kind, int rank, const weft_transfer *r)
 {
     int ndim = stage->from->ndim;

@@ -1,5 +1,5 @@
-/* Starts under conditions that are not fit for it: misspelt settings, a launcher that means another world, no
- * place for files. Looked at from outside: starter.c is run as a child.
+/* Starts under adverse conditions: misspelt settings, a launcher of another world, no place for files.
+ * Observed from outside: starter.c is run as a child.
  *
  * Arguments: the program starter, README.md, runtime.h. */
 #include <setjmp.h>
@@ -90,7 +90,7 @@ static void test_variables_are_documented(void **state)
     }
 }
 
-/* And what the README writes as `WEFT_NAME`, or `WEFT_NAME=value`, is known. */
+/* Every `WEFT_NAME` or `WEFT_NAME=value` of the README is known. */
 static void test_documented_variables_are_known(void **state)
 {
     (void)state;
@@ -164,7 +164,7 @@ int main(int argc, char *argv[])
     }
     starter = argv[1];
     read_manual(argv[2], argv[3]);
-    /* Of the launcher that these tests may have been started by. */
+    /* Variables of the launcher of these tests. */
     static const char *const launchers[] = { "SLURM_NTASKS", "SLURM_STEP_NUM_TASKS", "FLUX_JOB_SIZE" };
     for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
         unsetenv(launchers[i]);

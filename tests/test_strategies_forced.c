@@ -1,6 +1,5 @@
-/* Every way in which the dispatcher could run a call, not only the cheapest: each combination of
- * strategies is forced once, and gives what one rank gives by itself. Random shapes, types, meshes and
- * placements. */
+/* All combinations of strategies of a call, not only the cheapest: each is forced once, and must give the
+ * result of one rank. Random shapes, types, meshes and placements. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -182,7 +181,7 @@ static const program programs[] = {
 
 static long forced_count, impossible_count;
 
-/* What one rank gives by itself. */
+/* The result on one rank. */
 typedef struct answer {
     weft_dtype dtype;
     int ndim;
@@ -312,7 +311,7 @@ static void test_panels_of_one_row(void **state)
     run_programs("1", 22);
 }
 
-/* What is forced is not kept: the cheapest is found again, and nothing is looked up meanwhile. */
+/* Forced choices are not cached: afterwards the cheapest is found again; meanwhile nothing is looked up. */
 static void test_nothing_is_kept(void **state)
 {
     (void)state;

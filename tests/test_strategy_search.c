@@ -1,5 +1,5 @@
-/* Strategies and their search on random problems: every strategy gives each rank operands that fit
- * together; the search finds the cheapest combination. */
+/* Strategies and their search on random problems: every strategy gives each rank compatible operands; the
+ * search finds the cheapest combination. */
 #include "strategy_support.h"
 
 #include <string.h>
@@ -189,8 +189,7 @@ static bool has_compounds(const rule_case *rule)
     return strchr(rule->text, '(') != NULL;
 }
 
-/* Where a factor that an output contracts is sharded, this output is Partial(sum), and nowhere else does it become
- * Partial. */
+/* An output is Partial(sum) exactly where a factor that it contracts is sharded. */
 static void check_partial(const weft_binding *binding, const weft_strategy *strategy)
 {
     bool input_partial = false;
@@ -303,8 +302,8 @@ static double cost_of(problem *p, const weft_layout *const from[], const weft_sh
     return cost;
 }
 
-/* Asserts that a random combination of strategies does not cost less than what was chosen. Returns false when
- * the combination is not possible. */
+/* Asserts that a random combination of strategies costs no less than the chosen one. False: the
+ * combination is impossible. */
 static bool compare_with_random(problem *p, const weft_layout *const inputs[], double chosen)
 {
     weft_strategy all[WEFT_MAX_STRATEGIES];

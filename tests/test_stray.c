@@ -1,6 +1,5 @@
-/* Programs of several processes that must make the same calls, and do not: all end with an error that names
- * who strayed and where, and none is given a wrong result. Looked at from outside (launch.h); stray.c says
- * what the processes print.
+/* Processes that make different calls: all end with an error that names the culprit and the call, and none
+ * gets a wrong result. Observed from outside (launch.h); stray.c describes the output.
  *
  * Argument: the program stray. */
 #include "launch.h"
@@ -42,7 +41,7 @@ static int run(const scenario *s)
     return launch_run(&l);
 }
 
-/* Processes that all go the same way are told of no difference, on sub-meshes and slices too. */
+/* Without a difference none is reported, on sub-meshes and slices too. */
 static void test_nobody_strays(void **state)
 {
     const scenario *s = *state;
@@ -71,7 +70,7 @@ static const char *name_of(const scenario *s, int process, char *name, size_t si
     return name;
 }
 
-/* What is said of a process that is to blame, and of no other. */
+/* Texts on a process that is to blame, and on no other. */
 static const char *const accusations[] = { "does not answer", "has not come to ", "has made call " };
 
 static bool is_accused(const scenario *s, int process, const char *line)
@@ -152,7 +151,7 @@ static void test_late_difference(void **state)
     }
 }
 
-/* One that ends, or does not go on: the others say which, and why. */
+/* A process that ends, or does not continue: the others name it, and the reason. */
 static void test_absence(void **state)
 {
     static const struct {
@@ -208,7 +207,7 @@ static bool file_has(const char *path, const char *const words[])
     return true;
 }
 
-/* Each process writes a file: what was said, its last calls, and what has not ended. */
+/* Each process writes a file: the error, its last calls, unfinished messages. */
 static void test_reports(void **state)
 {
     const scenario *s = *state;

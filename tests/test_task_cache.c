@@ -37,8 +37,8 @@ static void stop(void)
 
 /* ---- calls that are made again ------------------------------------------------------------------------- */
 
-/* Attention and its gradients where the sequence is sharded: blocks go round, which each step sees through
- * access maps of its own. */
+/* Attention and its gradients with a sharded sequence: blocks move around a ring, with an access map per
+ * step. */
 static void attend(weft_mesh *mesh, int64_t rows)
 {
     const weft_placement sharded[] = { weft_shard(1) };
@@ -242,7 +242,7 @@ static size_t bytes_of_call(const weft_cached_call *call)
     return sizeof(*call) + (call->has_tasks ? weft_task_list_bytes(&call->tasks) - sizeof(call->tasks) : 0);
 }
 
-/* Counts what is kept anew, from what the entries are. */
+/* Recomputes the bytes of the cache from its entries. */
 static void check_budget(const weft_lru *cache, const weft_map *calls)
 {
     assert_true(cache->bytes <= cache->budget);
@@ -307,7 +307,7 @@ static void test_budget(void **state)
         }
     }
     assert_true(most > BUDGET - 16384);
-    /* From the newest to the oldest: those that are there, and none behind the first that is not. */
+    /* From newest to oldest: present up to the first missing one. */
     size_t kept_layouts = 0;
     for (int64_t i = LAYOUTS; i > 0; i--, kept_layouts++) {
         call_with(mesh, 1 + i, 1, &misses, &plan_misses);

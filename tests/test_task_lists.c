@@ -1,6 +1,6 @@
-/* Every list that random programs make is checked without running it (tasks/check.h): all operations, on random
- * layouts, meshes and panel heights. The checker is checked as well: it must refuse lists in which a task is
- * missing, stands twice, or accesses something else. */
+/* Checks every list of random programs without running it (tasks/check.h): all operations, on random
+ * layouts, meshes and panel heights. Also tests the checker, which must refuse damaged lists: a task
+ * missing, twice, or with other accesses. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@ static const char *const mutation_names[] = { "a task is missing", "a task stand
                                               "a task reads beyond its slot",
                                               "two tasks have changed places" };
 
-/* What was found of one registered operation, or (NULL) of redistributions. */
+/* Results for one registered operation, or (NULL) for redistributions. */
 typedef struct record {
     const weft_operation *operation;
     uint64_t lists, tasks;
@@ -96,7 +96,8 @@ static bool is_update(const weft_task_list *list, const weft_task *task)
     return updates;
 }
 
-/* The next task that goes on with a sum that task `at` has begun or gone on with; none: the number of tasks. */
+/* The next task that goes on with a sum that task `at` has begun or gone on with; none: the number of
+ * tasks. */
 static size_t successor(weft_task_list *list, size_t at)
 {
     weft_task *tasks = list->tasks.items;
@@ -287,8 +288,8 @@ static void test_every_operation_was_checked(void **state)
     assert_int_equal(missing, 0);
 }
 
-/* What a list alone does not tell. Some tasks of these change a part of what is there, or nothing: which part is
- * not said; of others the rest has been cleared before. */
+/* Limits of the checker: operations that change a part of their target, or nothing, may change any part;
+ * of others the rest has been cleared before. */
 static bool is_expected(const weft_operation *of, mutation how)
 {
     static const char *const parts[] = { "cat", "slice_backward", "attention_state", "attention_backward_q",

@@ -1,6 +1,5 @@
-/* Memory of tasks: a call that hits the cache takes none from malloc(), and blocks are used again. weft's own
- * calls of malloc() are counted: the linker leads them here (-Wl,--wrap); StarPU's, in a library of its own,
- * are not. */
+/* Memory of tasks: a call that hits the cache does not call malloc(), and blocks are reused. Counts weft's
+ * own calls of malloc() (-Wl,--wrap); StarPU's, in a library of its own, are not counted. */
 #include "support.h"
 
 #include <stdlib.h>

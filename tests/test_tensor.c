@@ -1,5 +1,5 @@
-/* Tensors: made, imported, printed; meshes; a world without data. In one process, and over MPI; on worlds
- * of several sizes. */
+/* Tensors: creation, import, printing; meshes; the fake world. In one process, and over MPI; on worlds of
+ * several sizes. */
 #include "tensor_support.h"
 
 #include <stdio.h>
@@ -292,7 +292,7 @@ static void test_check_ranks_broadcasts(void **state)
     stop();
 }
 
-/* One process gives another shape: all of them are told. */
+/* One process gives another shape: an error on all of them. */
 static void test_check_ranks_finds_differences(void **state)
 {
     (void)state;

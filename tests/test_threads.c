@@ -1,5 +1,5 @@
-/* Calls from where weft must not be called: other threads, tasks, children of fork(). Each is refused, hangs
- * nowhere and changes nothing; the program goes on, and so do the other processes.
+/* Calls from other threads, tasks and children of fork(), which must not call weft. Each is refused, does
+ * not hang and changes nothing; the program continues, as do the other processes.
  *
  * Arguments: the public headers. */
 #include "support.h"
@@ -197,7 +197,7 @@ static void test_a_kernel(void **state)
     assert_library_works();
 }
 
-/* The child's end must not end what is the parent's: MPI, for one. */
+/* The child's exit must not end resources of the parent: MPI, for one. */
 static void test_a_child(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* weft-plan: its figures and boxes against brute force, its page, and what it says of bad input. The
- * program's path is the first argument, or WEFT_TEST_PLAN_TOOL. */
+/* weft-plan: its figures and boxes compared with brute force, its output, and its messages on bad input.
+ * The program's path is the first argument, or WEFT_TEST_PLAN_TOOL. */
 #include "plan_support.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 static const char *program;
 
-/* What the program printed, and its exit status. */
+/* The program's output, and its exit status. */
 typedef struct run {
     char *text;
     int status;
@@ -25,7 +25,7 @@ static run run_tool(const char *arguments, bool errors)
 
 /* ---- JSON, as far as it is needed here ----------------------------------------------------------------- */
 
-/* What follows "key": in the text. */
+/* The text behind "key":. */
 static const char *json_value(const char *text, const char *key)
 {
     char quoted[100];
@@ -47,7 +47,7 @@ static bool json_is(const char *text, const char *key, const char *value)
     return strncmp(json_value(text, key), value, strlen(value)) == 0;
 }
 
-/* One entry of "receives" or "sends"; *text goes on behind it. False: there is none. */
+/* One entry of "receives" or "sends"; *text advances behind it. False: none. */
 typedef struct entry {
     int64_t stage, peer;
     weft_box box;
@@ -75,7 +75,7 @@ static bool json_entry(const char **text, int ndim, entry *out)
 
 /* ---- figures ------------------------------------------------------------------------------------------- */
 
-/* A case without Partial and with one stage: whatever the program does, this is what it has to move. */
+/* A case without Partial and with one stage: the necessary transfers of any plan. */
 typedef struct figures {
     int64_t total, in_max;
 } figures;
@@ -349,8 +349,8 @@ static void bad_input_is_named(void **state)
     leave_rows();
 }
 
-/* Shapes of up to 2^62 bytes: what all ranks move may be more than 64 bits tell. Figures are right, or refused;
- * never negative. */
+/* Shapes of up to 2^62 bytes: what all ranks move may be more than 64 bits tell. Figures are right, or
+ * refused; never negative. */
 static void huge_shapes(void **state)
 {
     (void)state;

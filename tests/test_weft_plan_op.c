@@ -1,5 +1,5 @@
-/* weft-plan --op: what it says of random calls against the search itself and against weft-plan's own redistributions, its
- * page, and what it says of bad input. The program's path is the first argument. */
+/* weft-plan --op: random calls compared with the search itself and with weft-plan's own redistributions,
+ * its output, and its messages on bad input. The program's path is the first argument. */
 #include "plan_support.h"
 
 #include <stdio.h>
@@ -27,7 +27,7 @@ static const char *run_tool(const char *arguments, bool errors, int expected)
     return text;
 }
 
-/* What follows "key": behind a place in the text. */
+/* The text behind "key":, after a position. */
 static const char *after(const char *text, const char *key)
 {
     char quoted[100];

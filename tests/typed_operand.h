@@ -1,4 +1,4 @@
-/* Operands of all types, with references for what only moves elements. */
+/* Operands of all types, with references for operations that only move elements. */
 #ifndef WEFT_TESTS_TYPED_OPERAND_H
 #define WEFT_TESTS_TYPED_OPERAND_H
 
@@ -36,13 +36,13 @@ void check_any(weft_tensor *result, const typed *x, int ndim, const int64_t shap
 
 /* Row-major number of an element. */
 int64_t flat(int ndim, const int64_t shape[], const int64_t index[]);
-/* Where an element of a result comes from, by its index: its number in the dense input; -1: it is 0. */
+/* The dense input's element for an element of a result, by index; -1: 0. */
 typedef int64_t (*source_function)(const typed *x, const int64_t index[], const void *how);
 void check_moved(weft_tensor *result, const typed *x, int ndim, const int64_t shape[],
                  source_function source_of, const void *how, const char *what);
 /* The same elements in the same order. */
 void check_same(weft_tensor *result, const typed *x, int ndim, const int64_t shape[], const char *what);
-/* Writing to a result does not show in what it was made of. */
+/* Writes to a result do not show in its inputs. */
 void check_unchanged(weft_tensor *result, const typed *x);
 
 /* A random shape of at least `least` dimensions. */

@@ -122,7 +122,7 @@ static bool compute(weft_mesh *mesh)
 
 weft_status withheld_run(int ranks, withheld_result *result)
 {
-    /* One worker is kept by the row that is withheld. */
+    /* The withheld row keeps one worker busy. */
     weft_config config = { .ranks = ranks, .workers = 3 };
     setenv("WEFT_PANEL_ROWS", "1", 1);
     weft_status status = weft_init(&config);

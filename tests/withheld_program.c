@@ -1,4 +1,4 @@
-/* What tests/test_features_trace.py records: withheld.h, one rank in each process. */
+/* The program of tests/test_features_trace.py: withheld.h, one rank in each process. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -124,7 +124,7 @@ fault_case draw(uint64_t seed)
     c.two_ranks = prng_below(&random, 2) == 0;
     c.two_workers = prng_below(&random, 2) == 0;
     c.calibrates = prng_below(&random, 4) == 0;
-    /* What goes on is slow for less than that, also on a busy machine. */
+    /* Runs that continue are slow for less than this, also on a busy machine. */
     c.timeout_s = faults[f].way == GOES_ON ? 10 : 2 + (int)prng_below(&random, 2);
     int moment = draw_moment(&random, faults[f].moments);
     c.expected = expect(faults[f].way, moment, c.check);

@@ -1,18 +1,18 @@
-/* Which program, and which fault, a seed stands for. */
+/* The program and the fault of a seed. */
 #ifndef WEFT_TESTS_DRAW_H
 #define WEFT_TESTS_DRAW_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What has to come of it. A process that dies or stays stopped is not asked. */
+/* Expected end. A process that dies or stays stopped is not checked. */
 typedef enum expectation {
     ALL_WELL,     /* right results, no error */
     OTHERS_FAIL,  /* all but the culprit end with an error */
     ALL_FAIL,     /* the culprit too */
     ALL_AGREE,    /* all end well, or all with an error */
     OTHERS_AGREE, /* the same, but the culprit may die */
-    LAUNCHER_ENDS /* whoever ends with a status has been given nothing wrong; mpirun ends the others */
+    LAUNCHER_ENDS /* processes that end with a status had no wrong result; mpirun ends the others */
 } expectation;
 
 typedef struct fault_case {

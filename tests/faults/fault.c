@@ -18,13 +18,13 @@
 
 #include <mpi.h>
 
-/* Those of the C library, under their second names. */
+/* The C library's functions, under their second names. */
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *memory, size_t size);
 void *__libc_memalign(size_t alignment, size_t size);
 
-/* Where the code of this program begins and ends, weft's (a static library) included. From the linker. */
+/* Bounds of this program's code, with weft's (a static library); defined by the linker. */
 extern char __executable_start, etext;
 
 static struct {
@@ -88,7 +88,7 @@ static void say_once(void)
 
 /* ---- what goes wrong ----------------------------------------------------------------------------------- */
 
-/* Its address space is what it has now, and a little. */
+/* Limits the address space to its present size and a little more. */
 static void tighten(void)
 {
     long pages = 0;
@@ -331,7 +331,7 @@ static void *run_thread(void *memory)
     return result;
 }
 
-/* Of StarPU, of MPI, and of weft's progress thread: so many at a time. */
+/* Limits the number of threads, those of StarPU, of MPI and of weft. */
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
 {
     int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);

@@ -1,14 +1,14 @@
-/* What goes wrong in one process of a program, and when: the program says where it is, and the fault happens
- * there. fault.c replaces malloc() and its like, pthread_create() and MPI_Init_thread(), so that they can fail
- * too. */
+/* Faults in one process of a program, and their moments: the program announces moments, and the fault
+ * happens there. fault.c replaces malloc() and its like, pthread_create() and MPI_Init_thread(), so that
+ * they can fail. */
 #ifndef WEFT_TESTS_FAULT_H
 #define WEFT_TESTS_FAULT_H
 
 #include <stdbool.h>
 
-/* Moments of a program. NUMBER, which the command line gives beside the moment, is for CALL and KERNEL the
- * number of the call, for IN_MPI whether MPI_Init_thread() has done its work (odd), for the others
- * microseconds after the moment has begun. BEFORE and AFTER happen at once. */
+/* Moments of a program. NUMBER, an argument beside the moment, is for CALL and KERNEL the number of the
+ * call, for IN_MPI whether MPI_Init_thread() has done its work (odd), for the others microseconds after
+ * the beginning of the moment. BEFORE and AFTER happen at once. */
 typedef enum fault_moment {
     BEFORE,    /* weft_init() */
     IN_MPI,    /* MPI_Init_thread() */
@@ -22,7 +22,7 @@ typedef enum fault_moment {
     NUM_MOMENTS
 } fault_moment;
 
-/* What the program does otherwise at one call. */
+/* The program's divergence at one call. */
 typedef enum divergence {
     NO_DIVERGENCE,
     OTHER_OPERATION,
@@ -44,6 +44,7 @@ divergence fault_turn(void);
 /* In each call of the program's kernel, by a worker. */
 void fault_kernel(void);
 
-/* One line, whole, at once, with the time: "process P TEXT at SECONDS". mpirun mixes those of all. */
+/* Writes one whole line at once, with the time: "process P TEXT at SECONDS". mpirun mixes the lines of
+ * all. */
 void say(int process, const char *format, ...) __attribute__((format(printf, 2, 3)));
 #endif

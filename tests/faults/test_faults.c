@@ -1,9 +1,9 @@
-/* Real programs, one process of which meets a fault at a random moment: it is killed, stopped, slow, leaves,
- * calls something else, has no memory, gets no threads, from before weft_init() to after weft_finalize(). The
- * processes that are left must end within the time-out and a little, with a status and a message, and must
- * never have been given a wrong value; and nothing may be left behind. A seed (draw.c) says what happens when,
- * and each run's is its name, so that a run that failed can be had again; as the moments are real time, not
- * always with the same outcome. victim.c is the program, and fault.c makes the fault.
+/* Runs programs in which one process meets a fault at a random moment, from before weft_init() to after
+ * weft_finalize(): it is killed, stopped, slow, exits, makes other calls, has no memory, gets no threads.
+ * The other processes must end within the time-out and a little, with a status and a message, must never
+ * get a wrong value, and must leave nothing behind. A seed (draw.c) determines fault and moment, and names
+ * the run, so that a failed run can be repeated; moments are in real time, so the outcome may differ.
+ * victim.c is the program, fault.c makes the fault.
  *
  * usage: test-faults VICTIM [--seed SEED] [--runs RUNS] [--endless] [--show] */
 #include <getopt.h>
@@ -127,7 +127,7 @@ static int run_batch(uint64_t first_seed, int count)
 
 /* ---- judging -------------------------------------------------------------------------------------------- */
 
-/* What process `p` says in the first line that begins like this, and when. */
+/* The first line of process `p` that begins like this, and its time. */
 static bool line_of(const run *r, int p, const char *begin, char *line, size_t size, double *at_s)
 {
     char start[64];
@@ -178,8 +178,7 @@ static void check_well(const run *r, int p)
     }
 }
 
-/* Who is left tells what the culprit is: each where calls are compared, and somebody at least where the culprit
- * is no more. */
+/* The survivors name the culprit: each one if calls are compared, at least one if the culprit has ended. */
 static void check_blame(const run *r, bool each)
 {
     char line[4200], name[32];
@@ -275,7 +274,7 @@ static void judge(const run *r)
 
 /* ---- tests ---------------------------------------------------------------------------------------------- */
 
-/* A run, which the first one of those that run together starts, with all others. */
+/* A run; the first of those that run together starts it with all others. */
 typedef struct one {
     uint64_t seed;
     int place, together;

@@ -1,18 +1,18 @@
-/* The program that test_faults.c runs with a fault in one of its processes: a loop like a training, of which
- * every value is known. Products, reductions, random numbers, redistributions over several meshes and parts of
- * the world, an operation of its own, updates in place, values handed out. Public headers alone.
+/* The program of test_faults.c, with a fault in one of its processes: a loop like a training, with known
+ * values. Products, reductions, random numbers, redistributions over several meshes and parts of the
+ * world, an operation of its own, updates in place, values read. Public headers only.
  *
  * usage: victim PROCESS FAULT MOMENT NUMBER (fault.h)
  *
  * Each process prints, in one line each,
  *
  *     process P does FAULT
- *     process P has OK | WRONG: WHAT        for every result that it was given
+ *     process P has OK | WRONG: WHAT        for every result
  *     process P ends: STATUS: MESSAGE       the first error, as the program sees it; "no error: "
  *     process P finalizes
  *     process P finalized: STATUS
  *
- * The exit status is 0 without an error and a wrong result, 4 after a wrong result, else 3. */
+ * The exit status is 0 without an error or a wrong result, 4 after a wrong result, else 3. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,7 +129,7 @@ static void add_in_place(weft_tensor *a, weft_tensor *b)
     }
 }
 
-/* One more than each element. */
+/* Adds one to each element. */
 static void count_kernel(const weft_kernel_call *call)
 {
     fault_kernel();

@@ -1,4 +1,4 @@
-/* How each operation is called, and how exact it has to be: the tables together. */
+/* The tables of calls of all operations and of their tolerances. */
 #include "calls.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ int64_t oracle_whole(const oracle_case *c, const char *name)
 
 /* ---- the operations ------------------------------------------------------------------------------------ */
 
-/* Those of all families. */
+/* Of all families. */
 static const oracle_operation *const tables[] = {
     oracle_core_operations,
     oracle_shape_operations,

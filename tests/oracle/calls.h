@@ -1,4 +1,4 @@
-/* What the tables of calls are written with: one for each group of families, calls_*.c. */
+/* For the tables of calls, calls_*.c: one for each group of families. */
 #ifndef WEFT_TESTS_ORACLE_CALLS_H
 #define WEFT_TESTS_ORACLE_CALLS_H
 

@@ -1,4 +1,4 @@
-/* Places and orders: indexing.h. */
+/* Indices and orders: indexing.h. */
 #include "calls.h"
 
 /* ---- calls with attributes ----------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* Inputs as values.py makes them, in the layouts of a case. */
+/* Inputs as in values.py, in the layouts of a case. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -82,7 +82,7 @@ static dense make_dense(const oracle_input *input)
 
 /* ---- addends ------------------------------------------------------------------------------------------- */
 
-/* Which of the addends of each element a rank holds. */
+/* A rank's addends of each element. */
 typedef struct share {
     int64_t parts, part;
     weft_reduce_op op;

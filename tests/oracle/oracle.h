@@ -1,4 +1,4 @@
-/* The oracle: cases with PyTorch's answers (cases/, made by generate.py), and what runs and compares them. */
+/* The oracle: cases with PyTorch's answers (cases/, made by generate.py), their runs and comparisons. */
 #ifndef WEFT_TESTS_ORACLE_H
 #define WEFT_TESTS_ORACLE_H
 
@@ -68,8 +68,8 @@ int64_t oracle_load_whole(weft_dtype dtype, const void *array, int64_t i);
 /* Values that the type holds exactly; integers wrap around. */
 void oracle_store_real(weft_dtype dtype, void *array, int64_t i, double value);
 void oracle_store_whole(weft_dtype dtype, void *array, int64_t i, int64_t value);
-/* How far apart two elements are, in units of the last place of a number as large as `expected` or
- * `magnitude`; INFINITY where only one is NaN or infinite, or where numbers that are not floating differ. */
+/* Distance of two elements in units of the last place of a number as large as `expected` or `magnitude`;
+ * INFINITY if only one is NaN or infinite, or if elements that are not floating differ. */
 double oracle_distance(weft_dtype dtype, const void *got, const void *expected, int64_t i, double magnitude);
 
 /* ---- inputs (inputs.c) --------------------------------------------------------------------------------- */

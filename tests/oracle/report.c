@@ -1,4 +1,4 @@
-/* What the cases showed, as a page of Markdown. */
+/* Results of the cases as a page of Markdown. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ typedef struct operation_count {
     double ulps;
 } operation_count;
 
-/* How outputs differ along a mesh dimension. */
+/* Differences of outputs along a mesh dimension. */
 typedef struct kind_count {
     char inputs[KIND_TEXT], ours[KIND_TEXT], torch[KIND_TEXT];
     bool narrow; /* addends of 16 bits are reduced here */
@@ -95,7 +95,7 @@ static bool same(weft_placement a, weft_placement b)
            (a.kind != WEFT_PARTIAL || a.op == b.op);
 }
 
-/* "Replicate, Shard": what the inputs are along a mesh dimension, each kind once. */
+/* "Replicate, Shard": placements of the inputs along a mesh dimension, each kind once. */
 static void inputs_text(const oracle_case *c, int mesh_dim, char text[KIND_TEXT])
 {
     text[0] = '\0';

@@ -1,9 +1,9 @@
-/* Every operation against PyTorch's answers (README.md), with panels of several heights; in one process that
- * hosts all ranks, or in several.
+/* Every operation against PyTorch's answers (README.md), with panels of several heights; in one process
+ * that hosts all ranks, or in several.
  *   test-oracle CASES                 the folder of cases
- *   test-oracle CASES --report FILE   writes what it showed as well
- *   test-oracle CASES --bits FILE     writes a hash of each result: two builds compute the same bits if the files are equal
- * WEFT_TEST_ONLY names one operation. */
+ *   test-oracle CASES --report FILE   also writes the results as a page
+ *   test-oracle CASES --bits FILE     also writes a hash of each result, to compare two builds bit for bit
+ * WEFT_TEST_ONLY selects one operation. */
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ enum { SHOWN = 20 };
 
 static int failures;
 
-/* All cases are run; the first few that fail are told. Returns false. */
+/* Runs all cases; prints the first few that fail. Returns false. */
 static bool complain(const oracle_file *file, const oracle_case *c, const char *format, ...)
 {
     if (failures++ < SHOWN) {
@@ -78,7 +78,7 @@ static double for_messages(weft_dtype dtype, const void *array, int64_t i)
                                      : (double)oracle_load_whole(dtype, array, i);
 }
 
-/* What elements are compared with. */
+/* Expected values. */
 typedef struct answer {
     const oracle_output *output;
     double allowed;
@@ -115,7 +115,7 @@ static bool judge(const hosted_shard *found, const void *expected, char *text, s
     return near;
 }
 
-/* The shards of all ranks; of addends their sums, and that replicas agree. */
+/* Checks the shards of all ranks; for addends their sums; replicas must be equal. */
 static bool check_shards(weft_tensor *tensor, const answer *a, char *text, size_t size)
 {
     weft_tensor *reduced = without_partial(tensor);
@@ -232,8 +232,7 @@ static void call_in_vain(const oracle_file *file, const oracle_case *c, const or
     weft_clear_error();
 }
 
-/* `combination`: of strategies, which the dispatcher is forced to; negative: what it chooses. Returns how
- * many there are. */
+/* `combination`: of strategies, forced; negative: the dispatcher's choice. Returns their number. */
 static int64_t run_case(const oracle_file *file, const oracle_case *c, int64_t combination, bool counts)
 {
     const oracle_operation *operation = oracle_find(c->operation);

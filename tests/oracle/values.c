@@ -1,4 +1,4 @@
-/* Elements of all types, by themselves: nothing of this is weft's. */
+/* Conversion of elements of all types, independent of weft. */
 #include <math.h>
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #include "evaluate.h"
 #include "program.h"
 
-/* What a call is made with: the names that the text of a row may use. */
+/* Arguments of a call: the names that a row's text may use. */
 typedef struct call_arguments {
     weft_tensor *const *in;
     weft_tensor **out;
@@ -26,7 +26,7 @@ typedef struct call_arguments {
 
 typedef struct maker maker;
 
-/* What the generator and the runner must know of an operation. */
+/* Flags of an operation, for the generator and the runner. */
 enum {
     CHECKS = 1 << 0, /* no call of weft's: input 0 is compared here and now */
     WRITES = 1 << 1, /* no call of weft's: the program writes to the shards of input 0 */
@@ -45,7 +45,7 @@ enum {
     IN_PLACE = 1 << 14,       /* outputs are inputs; those without are new */
     NOT_CHOSEN = 1 << 15,     /* by the generator: it is made where others need it */
     ANY_MESHES = 1 << 17,     /* inputs are on several; a new output on that of input 0 */
-    BLOCKS = 1 << 18,         /* waits for what has been submitted */
+    BLOCKS = 1 << 18,         /* waits for submitted tasks */
     PUSHES = 1 << 19,         /* the step's mesh, to the stack of meshes; the reverse */
     POPS = 1 << 20,
     HERE = 1 << 21,            /* on the mesh that is on top of the stack, which the step has too */
@@ -61,7 +61,7 @@ struct operation {
     bool (*make)(maker *m, step *s);
     /* The outputs from the inputs. False: the call is not valid for these. */
     bool (*reference)(scene *s);
-    const void *details; /* what the family's functions want to know */
+    const void *details; /* for the family's functions */
     int flags;
     int weight; /* how often it is chosen; 0 stands for 4 */
 };

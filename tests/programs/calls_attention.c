@@ -82,7 +82,7 @@ static bool make_attention(maker *m, step *s)
     if (v == NO_VALUE) {
         return false;
     }
-    /* Rows and keys sharded alike go round in a ring. */
+    /* Rows and keys sharded alike: a ring. */
     if (one_in(m, 3)) {
         q = shard_sequence(m, q);
         k = shard_sequence(m, k);
@@ -286,7 +286,7 @@ static bool attended(scene *s)
 
 /* ---- its gradients ------------------------------------------------------------------------------------- */
 
-/* One row of scores: what it adds to the gradients of q, k and v. */
+/* One row of scores: its addends to the gradients of q, k and v. */
 static void go_back(const attention *a, int64_t i, int64_t row, double weights[], sums of[3])
 {
     double log_sum, roundings = weigh(a, i, row, weights, &log_sum), dot = 0, dot_mass = 0;

@@ -34,7 +34,7 @@ CALLS(conv1d_backward_weight,
                                                                 { whole[4], whole[5] },
                                                                 whole[6] }))
 
-/* What a row computes. */
+/* The array that a row computes. */
 typedef enum wanted { RESULT, OF_INPUT, OF_WEIGHT } wanted;
 typedef struct convolution {
     int spatial; /* dimensions: 1 or 2 */
@@ -77,7 +77,7 @@ static bool find_loops(const int64_t wholes[], int spatial, const int64_t input[
     spread(spatial, weight, k);
     *l = (loops){ .n = x[0], .c = x[1], .h = x[2], .w = x[3], .o = k[0], .i = k[2], .j = k[3] };
     for (int d = 0; d < 2; d++) {
-        /* Of conv1d the first of each two counts, for the last dimension. */
+        /* conv1d uses the first of each two, for the last dimension. */
         int from = spatial == 2 ? d : 0;
         bool none = spatial == 1 && d == 0;
         l->stride[d] = none || wholes[from] == 0 ? 1 : wholes[from];

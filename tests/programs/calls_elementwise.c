@@ -1,4 +1,4 @@
-/* Elementwise operations: elementwise.h of weft. Each is what it does to one element. */
+/* Elementwise operations: elementwise.h of weft. Each row is a function of one element. */
 #include "elementwise.h"
 
 /* ---- functions of one element -------------------------------------------------------------------------- */
@@ -506,7 +506,7 @@ static bool make_masked_fill(maker *m, step *s)
     return mask != NO_VALUE;
 }
 
-/* What is chosen, converted to the type of the result. */
+/* The chosen element, converted to the result's type. */
 static element chosen(const dense *x, const dense *out, int64_t i)
 {
     return converted(out->dtype, x->dtype, x->at[broadcast_index(x, out->ndim, out->shape, i)]);

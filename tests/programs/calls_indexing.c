@@ -368,7 +368,7 @@ CALLS(argsort, out[0] = weft_argsort(in[0], (int)whole[0], whole[1] != 0))
 CALLS(topk, out[0] = weft_topk(in[0], whole[2], (int)whole[0], whole[1] != 0, &out[1]))
 CALLS(topk_values, out[0] = weft_topk(in[0], whole[2], (int)whole[0], whole[1] != 0, NULL))
 
-/* Which outputs a row has. */
+/* Outputs of a row. */
 enum { VALUES = 1, PLACES = 2, CHOOSES = 4 };
 static const int of_sort = VALUES | PLACES, of_sort_values = VALUES, of_argsort = PLACES;
 static const int of_topk = VALUES | PLACES | CHOOSES, of_topk_values = VALUES | CHOOSES;

@@ -1,4 +1,4 @@
-/* Tensors joined and taken apart: shapes.h. */
+/* Concatenation and splitting: shapes.h. */
 #include "elementwise.h"
 #include "movement.h"
 
@@ -55,7 +55,7 @@ static void join_addends(scene *s, dense *out)
     }
 }
 
-/* Element `to` of what is joined is an element of x, in the type of the result. */
+/* Sets element `to` of the joined tensor to an element of x, in the type of the result. */
 static void join_element(scene *s, dense *out, int64_t to, const dense *x, int64_t from)
 {
     carry_element(s, out, to, x, from);

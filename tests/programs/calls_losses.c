@@ -20,7 +20,7 @@ CALLS(mse_backward, out[0] = weft_mse_backward(in[2], in[0], in[1], (weft_loss_r
 
 /* ---- of rows with a target ----------------------------------------------------------------------------- */
 
-/* Of the logits, or of their logarithms already; with options. */
+/* A loss of logits, or of log-probabilities; with options. */
 typedef struct loss {
     bool picks, extended, backward;
 } loss;
@@ -126,7 +126,7 @@ static double log_sum(const targets *t, int64_t row)
     return most + log(total);
 }
 
-/* The loss of a row; *mass: of what it is a sum. */
+/* The loss of a row; *mass: sum of the magnitudes of its terms. */
 static double loss_of_row(const targets *t, int64_t row, double *mass)
 {
     const element *x = t->x->at + row * t->classes;

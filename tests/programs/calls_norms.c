@@ -73,7 +73,7 @@ static void softmax_line(scene *s, dense *out, const line *l)
     for (int64_t i = 0; i < l->length; i++) {
         double distance = at(x, l, i) - most,
                value = logarithm ? distance - log(total) : exp(distance) / total;
-        /* What a distance loses shows in its exponential. */
+        /* Rounding errors of a difference show in its exponential. */
         double roundings = (double)l->length + 10 + 2 * (isfinite(distance) ? fabs(distance) : 0);
         double magnitude = logarithm ? 1 + fabs(value) : value;
         set_number(s, out, l->first + i * l->stride, value, roundings * epsilon * magnitude);
@@ -166,7 +166,7 @@ static bool make_norm(maker *m, step *s)
     return !n->backward || gradient != NO_VALUE;
 }
 
-/* Rows that are normalised, each of `length` elements; what is known of one. */
+/* Rows to be normalised, each of `length` elements; statistics of one. */
 typedef struct rows {
     const dense *x, *gain, *bias, *gradient;
     int own; /* dimensions of a row */
@@ -260,7 +260,7 @@ static bool normalised(scene *s)
     return true;
 }
 
-/* The gradient of one row of x; what it adds to those of gain and bias. */
+/* The gradient of one row of x, and its addends to those of gain and bias. */
 static void normalise_row_backward(scene *s, const rows *r, const row *of, dense *out, sums *gain, sums *bias)
 {
     double mean = 0, slope = 0, mass = 0;

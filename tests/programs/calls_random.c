@@ -1,5 +1,5 @@
-/* Random numbers, and their states: random.h. What values follow from is written down there and in docs; here
- * once more, from the seed, the number of the operation and the place in the global tensor. */
+/* Random numbers, and their states: random.h. Computed from the documentation alone: the seed, the number
+ * of the operation and the index in the global tensor. */
 #include "movement.h"
 #include "sums.h"
 
@@ -331,7 +331,7 @@ static bool make_dropout(maker *m, step *s)
     return !backward || mask != NO_VALUE;
 }
 
-/* a times what is left of the mask, divided by the probability that it is. */
+/* a times the mask, divided by the probability to keep an element. */
 static bool scale_masked(scene *s, const dense *a, const dense *mask)
 {
     double p = s->step->reals[0], factor = (double)(float)(p < 1 ? 1 / (1 - p) : 0);

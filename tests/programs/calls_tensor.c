@@ -1,4 +1,4 @@
-/* Tensors that begin, move and end: tensor.h. */
+/* Factories, redistributions, reads: tensor.h. */
 #include <string.h>
 
 #include "make.h"
@@ -88,7 +88,7 @@ CALLS(zeros_like, out[0] = weft_zeros_like(in[0]))
 CALLS(ones_like, out[0] = weft_ones_like(in[0]))
 CALLS(full_like, out[0] = weft_full_like(in[0], real[0]))
 
-/* details: what it is filled with; NULL: with the call's number; `undefined`: with anything. */
+/* details: the value; NULL: the call's number; `undefined`: any value. */
 static const double zero = 0, one = 1, undefined = -1;
 
 static bool make_factory(maker *m, step *s)
@@ -264,7 +264,7 @@ static bool make_comparison(maker *m, step *s)
         return false;
     }
     const dense *x = value_of(m, a);
-    /* What is equal: itself in another layout. */
+    /* The same tensor in another layout. */
     int b;
     if (one_in(m, 2)) {
         step other = step_of(operation_find("redistribute"), 1, a);

@@ -232,7 +232,7 @@ static void compare_properties(running *r, int value)
     }
 }
 
-/* What addends are worth: all of it, or reduced into some layout. */
+/* The value of addends: reduced to all ranks, or into some layout. */
 static void compare_reduced(running *r, int value)
 {
     const dense *x = r->evaluation.values[value];

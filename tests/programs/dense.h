@@ -1,4 +1,4 @@
-/* Dense arrays of all element types: what the reference computes with. */
+/* Dense arrays of all element types, for the reference. */
 #ifndef WEFT_TESTS_DENSE_H
 #define WEFT_TESTS_DENSE_H
 
@@ -17,7 +17,7 @@ typedef struct arena {
 void *arena_get(arena *a, size_t size);
 void arena_free(arena *a);
 
-/* Of floating types `real`, of all others `whole`. */
+/* `real` for floating types, else `whole`. */
 typedef union element {
     double real;
     int64_t whole;
@@ -31,12 +31,12 @@ typedef struct dense {
     element *at; /* row-major; values of the type */
     /* NULL: each element is exact. Else what each may differ by; INFINITY: it may be anything. */
     double *slack;
-    bool inexact;      /* it, or what it is made of, is not exact */
-    bool derived;      /* what it is made of */
+    bool inexact;      /* the value, or one that it was computed from, is inexact */
+    bool derived;      /* the numbers of values that it was computed from */
     bool undefined;    /* nothing has been written to it yet */
     bool signed_zeros; /* whether a zero is -0 is known; else either is right */
-    /* Of sums and averages that have not been reduced (run.c finds out): no element is the reduction of
-     * addends whose magnitudes add up to more than `mass`, and all are multiples of `unit` (0: not known). */
+    /* For unreduced sums and averages (run.c detects them): no element is the reduction of addends whose
+     * magnitudes exceed `mass` in total, and all are multiples of `unit` (0: unknown). */
     bool partial;
     double mass, unit;
     bool factors; /* a Partial product */
@@ -52,7 +52,7 @@ void dense_allow(arena *a, dense *x, int64_t i, double slack);
 bool is_floating(weft_dtype dtype);
 /* Bits of the significand; 2^-digits is half an ulp of 1. */
 int digits_of(weft_dtype dtype);
-/* What arithmetic is done in: WEFT_F32 for 16 bits, WEFT_I64 for integers and truth values. */
+/* The type of arithmetic: WEFT_F32 for 16 bits, WEFT_I64 for integers and WEFT_BOOL. */
 weft_dtype arithmetic_type(weft_dtype dtype);
 
 /* The nearest value of a floating type; single precision comes between for 16 bits. */

@@ -1,4 +1,4 @@
-/* Many programs, in worker processes; and what becomes of one that fails. */
+/* Runs many programs in worker processes, and reports failing ones. */
 #ifndef WEFT_TESTS_DRIVER_H
 #define WEFT_TESTS_DRIVER_H
 
@@ -25,7 +25,7 @@ outcome run_alone(const driver *d, const program *p, int seconds, char **log);
 void shrink(const driver *d, program *p, outcome wanted);
 /* As C, with the public headers alone. */
 void print_program(const program *p, FILE *file);
-/* All that helps to find the mistake: text, C, what it says. */
+/* Prints everything about a failing program: text, C, messages. */
 void report(const driver *d, program *p);
 
 #endif

@@ -86,7 +86,7 @@ void allow_addends(scene *s, dense *x, double mass, double unit)
     }
 }
 
-/* Mass and unit of what an operation makes of inputs that are Partial, or may become so. */
+/* Mass and unit of the result from inputs that are, or may become, Partial. */
 static void pass_addends(scene *s, const elementwise *e, dense *x)
 {
     const dense *a = s->in[0], *b = e->inputs > 1 ? s->in[1] : NULL;
@@ -146,7 +146,7 @@ static void allow_for_partial(scene *s, const elementwise *e, dense *x)
 
 /* ---- the reference ------------------------------------------------------------------------------------- */
 
-/* Whether the types are those that the operation takes, and in place the target's can hold the result. */
+/* Whether the operation accepts the types; in place the target's must hold the result. */
 static bool has_types(const scene *s, const elementwise *e)
 {
     for (int i = 0; i < e->inputs; i++) {
@@ -170,7 +170,7 @@ static weft_dtype type_of_result(const scene *s, const elementwise *e, weft_dtyp
                                        : common;
 }
 
-/* Roundings of the arithmetic, and one of 16 bits where what is rounded is not known exactly. */
+/* Roundings of the arithmetic, and one of 16 bits if the exact value is unknown. */
 static double slack_of(const elementwise *e, const scalars *v, weft_dtype type, double value)
 {
     if (v->unsure) {
@@ -183,7 +183,7 @@ static double slack_of(const elementwise *e, const scalars *v, weft_dtype type, 
     double tiny = type == WEFT_F64 ? 0x1p-1000 : type == WEFT_F16 ? 0x1p-24 : 0x1p-120;
     double slack = tiny + e->roundings * ldexp(magnitude, 1 - digits_of(v->type));
     slack += digits_of(type) < digits_of(v->type) ? ldexp(fabs(value), 1 - digits_of(type)) : 0;
-    /* What is nearly the largest number may overflow. */
+    /* Values near the largest number may overflow. */
     double largest = type == WEFT_F64 ? 0x1p1022 : type == WEFT_F16 ? 65000 : 0x1.f8p127;
     return !isfinite(value) ? 0 : magnitude >= largest ? (double)INFINITY : slack;
 }
@@ -288,7 +288,7 @@ static unsigned other_types(maker *m, const elementwise *e, weft_dtype first)
     return e->same_shape || !one_in(m, MIXED_TYPES_ONE_IN) ? BIT(first) : e->types;
 }
 
-/* In place into addends: of sums and averages, and what is added must be addends of the same ranks. */
+/* In place into addends: only sums and averages, and the other input must have addends on the same ranks. */
 static bool make_into_addends(maker *m, step *s, const elementwise *e)
 {
     int found = NO_VALUE;

@@ -1,11 +1,11 @@
-/* What the rows of elementwise operations share. */
+/* Shared by the rows of elementwise operations. */
 #ifndef WEFT_TESTS_ELEMENTWISE_H
 #define WEFT_TESTS_ELEMENTWISE_H
 
 #include "make.h"
 #include "scalar.h"
 
-/* How often operands have different types. */
+/* Operands have different types once in so many cases. */
 enum { MIXED_TYPES_ONE_IN = 4 };
 
 /* The type of two together, and of all inputs: those without dimensions count only where they are of a higher
@@ -23,7 +23,7 @@ int64_t broadcast_index(const dense *x, int ndim, const int64_t shape[], int64_t
 bool make_elementwise(maker *m, step *s);
 bool elementwise_reference(scene *s);
 
-/* Slack for all elements of what has come through Partial inputs; those that nothing is known of. */
+/* Slack for all elements computed through Partial inputs; unknown elements. */
 void allow_all(scene *s, dense *x, double slack);
 /* Allows for what adding addends of `mass`, multiples of `unit`, in any order does to a result; and notes
  * both. */

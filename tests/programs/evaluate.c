@@ -41,7 +41,7 @@ bool is_alive(const evaluation *e, int value)
     return value >= 0 && (e->lives[value].owner >= 0 || e->lives[value].retained > 0);
 }
 
-/* Whether a step may do to references, and to the stack of meshes, what it does. */
+/* Whether a step's changes of references, and of the stack of meshes, are valid. */
 static bool may_change_hands(const evaluation *e, const step *s)
 {
     int flags = s->operation->flags;
@@ -102,8 +102,8 @@ static bool is_fetched(const evaluation *e, const step *s, int input)
            (s->operation->flags & FETCHES_SCALARS) && !((s->operation->flags & IN_PLACE) && input == 0);
 }
 
-/* Where all inputs may: the mesh of the first of another number of elements than one, else of the first that
- * has dimensions, else of the first. */
+/* The mesh to which the others go: that of the first input with other than one element, else of the first
+ * with dimensions, else of the first. */
 static int mesh_of_leader(const evaluation *e, const step *s)
 {
     for (int i = 0; i < 2 * s->num_inputs; i++) {
@@ -115,7 +115,7 @@ static int mesh_of_leader(const evaluation *e, const step *s)
     return e->meshes[s->inputs[0]];
 }
 
-/* The mesh of what a step gives: the program's choice; else that of the inputs that are not fetched. -1:
+/* The mesh of a step's result: the program's choice; else that of the inputs that are not fetched. -1:
  * these are on several. */
 static int mesh_of_result(const evaluation *e, const step *s)
 {
@@ -301,7 +301,7 @@ element given_addend(weft_reduce_op op, weft_dtype dtype, element value, int64_t
     default:
         break;
     }
-    /* Those of an average are multiples of `parts`, so that it is exact however it is made. */
+    /* Addends of an average are multiples of `parts`, so that it is exact in any order. */
     int64_t factor = op == WEFT_AVG ? parts : 1;
     if (part < parts - 1) {
         return plus(dtype, (element){ 0 }, (noise(salt, i, part) - 4) * factor);

@@ -1,4 +1,4 @@
-/* A program on dense arrays: what its values are, and whether its calls are valid. */
+/* Evaluates a program on dense arrays: its values, and whether its calls are valid. */
 #ifndef WEFT_TESTS_EVALUATE_H
 #define WEFT_TESTS_EVALUATE_H
 
@@ -38,7 +38,7 @@ dense *scene_output(scene *s, int i, weft_dtype dtype, int ndim, const int64_t s
 
 /* ---- all of it ----------------------------------------------------------------------------------------- */
 
-/* Who holds a value's references. */
+/* References to a value. */
 typedef struct life {
     int owner;    /* depth of the scope that does; 0: the program; -1: none */
     int retained; /* further ones of the program's own */
@@ -85,7 +85,7 @@ element given_value(value_kind kind, int64_t limit, weft_dtype dtype, uint64_t s
 /* One of the addends, `part` of `parts`, of such a value. */
 element given_addend(weft_reduce_op op, weft_dtype dtype, element value, int64_t parts, int64_t part,
                      uint64_t salt, int64_t i);
-/* Number of a coordinate among those that differ along Partial dimensions; *parts: how many these are. */
+/* Number of a coordinate among those that differ along Partial dimensions; *parts: their count. */
 int64_t addend_index(const mesh_plan *mesh, const weft_placement placements[], const int64_t coordinate[],
                      int64_t *parts, weft_reduce_op *op);
 /* The values of a step that gives some: kind and limit are its first two whole numbers. */

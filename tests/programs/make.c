@@ -120,7 +120,7 @@ static bool fits(const maker *m, int value, const wish *w)
 {
     const knowledge *k = &m->known[value];
     const dense *x = value_of(m, value);
-    /* What is made from inexact values may come out otherwise when the program is run. */
+    /* Values computed from inexact ones may differ in the run. */
     bool may_differ = x != NULL && x->inexact && w->kind >= VALUES_INDEX;
     return is_alive(&m->evaluation, value) && !k->stale && !may_differ && (w->types & BIT(x->dtype)) &&
            (w->mesh < 0 || w->mesh == mesh_of(m, value)) &&
@@ -229,7 +229,7 @@ int choose_target(maker *m, unsigned types, int least, int most)
     if (one_in(m, 2)) {
         return choose_value(m, &w);
     }
-    /* Of what there is, brought to a layout without Partial. */
+    /* An existing value, redistributed to a layout without Partial. */
     w.writable = false;
     int v = choose_value(m, &w);
     if (v == NO_VALUE || !m->known[v].may_be_partial) {
@@ -257,7 +257,7 @@ step step_of(const operation *row, int num_inputs, ...)
     return s;
 }
 
-/* Values that grow without limit, or are NaN for the most part, would hide what is wrong. */
+/* Values that overflow, or are mostly NaN, would hide errors. */
 static bool is_good(maker *m, const dense *x)
 {
     int64_t wild = 0;
@@ -279,7 +279,7 @@ static bool is_new(const step *s, int output)
     return true;
 }
 
-/* Values that may be one tensor with what was written to are not used any more. */
+/* Values that may share a tensor with a changed one are not used any more. */
 static void make_stale(maker *m, int written)
 {
     for (int v = 0; v < m->program->num_values; v++) {

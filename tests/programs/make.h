@@ -1,4 +1,4 @@
-/* How steps are made up: what the rows' make functions use. */
+/* For the rows' make functions, which choose a step's inputs and attributes. */
 #ifndef WEFT_TESTS_MAKE_H
 #define WEFT_TESTS_MAKE_H
 
@@ -7,13 +7,13 @@
 
 enum { MAX_ELEMENTS = 700, MAX_TENSOR_DIMS = 5 };
 
-/* What the generator knows of a value beside what it is. */
+/* The generator's knowledge of a value beside the value. */
 typedef struct knowledge {
     int group;           /* values that may be one tensor have one */
     bool may_be_partial; /* the tensor may be: its layout is weft's choice */
     bool is_partial;     /* it was made so: then these are known */
     weft_placement placements[MAX_MESH_DIMS];
-    bool stale; /* one of its group was written to: what it is depends on whether they are one tensor */
+    bool stale; /* one of its group was changed: its value depends on whether they are the same tensor */
 } knowledge;
 
 struct maker {
@@ -23,7 +23,7 @@ struct maker {
     knowledge known[MAX_VALUES];
     int64_t largest;  /* elements of a tensor */
     bool special;     /* values that are not finite are welcome */
-    bool calm;        /* only what is known exactly: then nothing is fetched before it is compared */
+    bool calm;        /* only exactly known values: nothing is fetched before it is compared */
     int repeating;    /* one step in so many is a call that was made before */
     int eager;        /* one result in so many is compared at once, others at the end or at random */
     const char *only; /* names of rows, separated by commas; NULL: all. "-" before the first: all but these */
@@ -72,14 +72,14 @@ typedef struct wish {
 int choose_value(maker *m, const wish *w);
 /* A new one in any case. */
 int give_value(maker *m, const wish *w);
-/* Of any shape of least .. most dimensions, on any mesh. */
+/* Any shape of least .. most dimensions, on any mesh. */
 int choose_any(maker *m, unsigned types, int least, int most);
 /* On the mesh of another, of this shape. */
 int choose_like(maker *m, int other, unsigned types, int ndim, const int64_t shape[]);
 const dense *value_of(const maker *m, int value);
 int mesh_of(const maker *m, int value);
 
-/* A value that may be written to, not Partial: redistributed, where that is not known of what there is. */
+/* A value that may be changed, not Partial; redistributed if no existing one is known to be. */
 int choose_target(maker *m, unsigned types, int least, int most);
 
 /* Adds a step: outputs that are not inputs get numbers. False where it is not valid, or nothing good comes of

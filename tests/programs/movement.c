@@ -16,7 +16,7 @@ void carry_element(scene *s, dense *out, int64_t to, const dense *x, int64_t fro
     dense_allow(s->arena, out, to, x->slack == NULL ? 0 : x->slack[from]);
 }
 
-/* Addends stay what they are. */
+/* Addends are moved as values are. */
 static void carry_addends(dense *out, const dense *in)
 {
     out->mass = dense_mass(in);

@@ -1,4 +1,4 @@
-/* Programs as C: with the public headers alone, values and what is expected in tables. */
+/* Prints programs as C, with public headers only; values and expectations are tables. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -213,8 +213,8 @@ static void print_addends(FILE *file, const program *p, const step *s, const den
             strcat(list, rank > 0 ? ", NULL" : "NULL");
             continue;
         }
-        /* Where there are addends, all ranks of the dimension have all of it but what is sharded beside:
-         * print.c knows no boxes, so each rank has an array of the whole that weft's box is cut out of. */
+        /* All ranks of the dimension have all of the addends, but for other shards: print.c has no boxes,
+         * so each rank has an array of the whole, from which weft's box is cut. */
         void *memory = malloc((size_t)x->count * 8 + 8);
         int64_t offset[WEFT_MAX_DIMS] = { 0 };
         fill_shard(NULL, mesh, s->placements, x, offset, x->shape, rank, s->salt, memory);
@@ -256,7 +256,7 @@ static void print_given(FILE *file, const program *p, const step *s, const dense
     }
 }
 
-/* Values that may be one tensor, and of these the ones that are not what they were, if they are. */
+/* Values that may be the same tensor, and those whose values changed if they are. */
 typedef struct aliases {
     int group[MAX_VALUES];
     bool doubtful[MAX_VALUES];
@@ -306,7 +306,7 @@ static void print_check(FILE *file, const aliases *a, const dense *x, int value)
 
 /* ---- the program --------------------------------------------------------------------------------------- */
 
-/* States are made and seeded where random numbers are drawn, so that they are what they were. */
+/* States are created and seeded before each draw, so that they repeat. */
 static void print_states(FILE *file, const program *p)
 {
     evaluation e;

@@ -1,4 +1,4 @@
-/* The functions that every program that is printed as C begins with. */
+/* The first functions of every program printed as C. */
 #include "print_prelude.h"
 
 const char print_prelude_arrays[] =

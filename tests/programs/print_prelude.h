@@ -1,4 +1,4 @@
-/* The text that every program that is printed as C begins with: functions on arrays, and on tensors. */
+/* The first text of every program printed as C: functions on arrays, and on tensors. */
 #ifndef WEFT_TESTS_PRINT_PRELUDE_H
 #define WEFT_TESTS_PRINT_PRELUDE_H
 

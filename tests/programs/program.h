@@ -1,20 +1,20 @@
 /* Random whole programs against a dense reference.
  *
- * A program is data: meshes, and steps that each call one public function on numbered values. It follows from
- * a seed (generate.c), can be written and read as text (program.c), is run against weft (run.c) and in
- * parallel on dense arrays (evaluate.c), is made smaller while it still fails (shrink.c), and is printed
- * as a C program that needs the public headers alone (print.c). driver.c runs many programs in worker
- * processes, in process or under mpirun, so that one that crashes or hangs is found and made smaller too.
+ * A program is data: meshes, and steps, each of which calls one public function on numbered values. It is
+ * a function of a seed (generate.c), can be written and read as text (program.c), runs against weft
+ * (run.c) and on dense arrays (evaluate.c), is shrunk while it still fails (shrink.c), and is printed as a
+ * C program with public headers only (print.c). driver.c runs many programs in worker processes, in
+ * process or under mpirun, so that crashes and hangs are found and shrunk too.
  *
- * Every public function that makes or changes tensors has a row in a table (calls_*.c): the call, how valid
- * arguments are chosen for it, and its dense reference. The generator proposes arguments loosely; the
- * reference says whether they are valid and what the values are. So a change to a program (shrink.c) is
+ * Every public function that makes or changes tensors has a row in a table (calls_*.c): the call, the
+ * choice of valid arguments, and its dense reference. The generator proposes arguments loosely; the
+ * reference decides whether they are valid, and computes the values. So changed programs (shrink.c) are
  * judged without weft.
  *
- * How values are compared: each hosted shard with its box of the dense value, bit for bit wherever the
- * reference is exact (dense.h), else within a tolerance that the row gives in roundings of the type; all
- * replicas of a shard with each other bit for bit, across processes as well. An inexact value is fetched
- * before anything else is computed from it, so tolerances do not add up along a program. */
+ * Comparison: each hosted shard with its box of the dense value, bit for bit if the reference is exact
+ * (dense.h), else within the row's tolerance in roundings of the type; all replicas of a shard with each
+ * other bit for bit, also across processes. An inexact value is fetched before it is used, so tolerances
+ * do not accumulate. */
 #ifndef WEFT_TESTS_PROGRAM_H
 #define WEFT_TESTS_PROGRAM_H
 
@@ -39,7 +39,7 @@ enum {
 
 typedef struct operation operation;
 
-/* One call. What each field means follows from the operation. */
+/* One call. The operation determines the meaning of each field. */
 typedef struct step {
     const operation *operation;
     int num_inputs, num_outputs;
@@ -48,7 +48,7 @@ typedef struct step {
     int num_wholes, num_reals;
     int64_t wholes[MAX_WHOLES];
     double reals[MAX_REALS];
-    /* Of factories and redistributions; shape also of a reshape, and as lists of dimensions or sizes. */
+    /* For factories and redistributions; shape also for reshapes, and as lists of dimensions or sizes. */
     weft_dtype dtype;
     int ndim;
     int64_t shape[WEFT_MAX_DIMS];
@@ -78,7 +78,7 @@ typedef struct program {
     bool compares;  /* WEFT_CHECK=1 */
     bool packs;     /* WEFT_PACK_BYTES=4096 */
     bool implicit;  /* all of it in weft_implicit_replication_begin() */
-    bool scoped;    /* all of it is in a scope; else the program releases what it made */
+    bool scoped;    /* everything is in a scope; else the program releases its tensors */
     int num_meshes, num_steps, num_values;
     mesh_plan meshes[MAX_MESHES];
     step steps[MAX_STEPS];

@@ -265,7 +265,7 @@ static bool must_adopt(const running *r, const step *s, int input)
     return x != NULL && x->slack != NULL && !(s->operation->flags & leaves);
 }
 
-/* What is one tensor has one value. */
+/* Values that are the same tensor are equal. */
 static void share_values(running *r, const step *s)
 {
     evaluation *e = &r->evaluation;
@@ -379,7 +379,7 @@ static const step *only_giver(const running *r, int value)
     return found;
 }
 
-/* What the program lent has the last values of its tensor. */
+/* Lent memory has the last values of its tensor. */
 static void compare_lent_memory(running *r, const lent *memory)
 {
     const step *s = only_giver(r, memory->value);

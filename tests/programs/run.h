@@ -1,10 +1,10 @@
-/* A program run against weft, beside the reference. */
+/* Runs a program against weft and the reference. */
 #ifndef WEFT_TESTS_RUN_H
 #define WEFT_TESTS_RUN_H
 
 #include "evaluate.h"
 
-/* What is compared, of all programs of a process. */
+/* Counts of comparisons over all programs of a process. */
 typedef struct tally {
     int64_t steps, tensors, elements;
     int64_t unknown; /* elements that could be anything */
@@ -53,9 +53,9 @@ void run_expect_no_error(const running *r, const char *what);
 void let_shards_go(running *r);
 /* Compares a value with its reference: shape, type, mesh, each hosted shard. BLOCKS. */
 void compare_value(running *r, int value);
-/* Takes over the values that weft has, within what the reference allows. BLOCKS; on all processes. */
+/* Replaces the reference's inexact values by weft's. BLOCKS; on all processes. */
 void adopt_value(running *r, int value);
-/* Replicas of what was compared: across processes, on all of them. */
+/* Compares replicas across processes; on all of them. */
 void compare_replicas(running *r);
 /* Whether it is made of addends; of sums or averages. */
 bool is_partial(weft_tensor *tensor);

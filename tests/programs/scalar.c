@@ -5,7 +5,7 @@ double nearest(const scalars *v, double x)
     return v->type == WEFT_F32 ? (double)(float)x : x;
 }
 
-/* Where one rounding of the exact result is it already, up to `error`. */
+/* The exact result rounded once, if it is known up to `error`. */
 static double step_of_type(scalars *v, double x, double error)
 {
     v->exact &= !isfinite(x) || (error == 0 && nearest(v, x) == x);

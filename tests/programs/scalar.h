@@ -1,11 +1,11 @@
-/* What an elementwise operation does to one element. */
+/* An elementwise operation on one element. */
 #ifndef WEFT_TESTS_SCALAR_H
 #define WEFT_TESTS_SCALAR_H
 
 #include "dense.h"
 
-/* The operands of one element, in the type of the arithmetic (WEFT_F64, WEFT_F32 or WEFT_I64), and what a
- * function finds out beside the result. */
+/* The operands of one element, in the type of the arithmetic (WEFT_F64, WEFT_F32 or WEFT_I64), and the
+ * function's findings beside the result. */
 typedef struct scalars {
     weft_dtype type;
     weft_dtype
@@ -38,7 +38,7 @@ int64_t wrap_add(int64_t a, int64_t b);
 int64_t wrap_multiply(int64_t a, int64_t b);
 int64_t wrap_power(int64_t a, int64_t b);
 
-/* How Partial tensors pass. */
+/* Passage of Partial tensors. */
 typedef enum passing {
     PASSES_NOT = 0,
     PASSES_SUM,    /* a + b and the like: all inputs together */

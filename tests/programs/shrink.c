@@ -1,5 +1,5 @@
-/* A failing program made smaller: fewer steps, simpler ones, smaller shapes, as long as it is valid and ends
- * the same way. Each try is a worker of its own, so crashes and hangs are made smaller too. */
+/* Shrinks a failing program: fewer and simpler steps, smaller shapes, while it is valid and fails in the
+ * same way. Each try is a worker of its own, so crashes and hangs are shrunk too. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,7 +94,7 @@ static bool drop_steps(shrinker *s)
 
 /* ---- simpler steps ------------------------------------------------------------------------------------- */
 
-/* What a step computes becomes a value that is given, in each layout that is simple. */
+/* Replaces a step's outputs by given values, in each simple layout. */
 static bool give_outputs(shrinker *s)
 {
     bool any = false;
@@ -155,7 +155,7 @@ static bool simplify_steps(shrinker *s)
 
 /* ---- smaller shapes ------------------------------------------------------------------------------------ */
 
-/* Every size `from` of what is given, or made, becomes `to`, in step `only` (-1: in all). */
+/* Replaces every size `from` of given or made values by `to`, in step `only` (-1: in all). */
 static void replace_size(program *p, int only, int64_t from, int64_t to)
 {
     for (int i = 0; i < p->num_steps; i++) {

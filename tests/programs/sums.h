@@ -1,4 +1,4 @@
-/* What references that add up, or that lose bits, share: how exact a result is. */
+/* Shared by references that sum or round: exactness of results. */
 #ifndef WEFT_TESTS_SUMS_H
 #define WEFT_TESTS_SUMS_H
 
@@ -9,7 +9,7 @@ weft_dtype wide_type(weft_dtype dtype);
 /* 2^-23 for WEFT_F32 and 16 bits, 2^-52 for WEFT_F64. */
 double epsilon_of(weft_dtype dtype);
 
-/* Element i becomes a number, rounded to the type; `slack`: what the number is off by before that. */
+/* Sets element i to a number rounded to the type; `slack`: its error before rounding. */
 void set_number(scene *s, dense *out, int64_t i, double value, double slack);
 
 /* A sum whose addends' magnitudes add up to `mass`, all multiples of `unit` (0: not known), in any order and
@@ -30,7 +30,7 @@ void add_to_sum(sums *sum, dense *out, int64_t to, const dense *x, int64_t from)
 /* The sums become the output's values, as set_sum() has it. */
 void finish_sums(scene *s, const sums *sum, dense *out, double unit);
 
-/* A bound for the magnitudes of the addends of an element, and what they are multiples of. */
+/* A bound of the magnitudes of an element's addends, and a common divisor. */
 double mass_at(const dense *x, int64_t i);
 
 /* The largest number of a floating type, about. */
@@ -42,10 +42,10 @@ double largest_of(weft_dtype dtype);
 void set_product_of(scene *s, dense *out, int64_t i, const dense *x, double value, double most, double least,
                     bool whole, int64_t factors, double epsilon);
 
-/* Where an input is Partial and does not add up exactly, nothing is known of results that are not linear. */
+/* If an input is Partial and does not add up exactly, results that are not linear are unknown. */
 void distrust_vague(scene *s, dense *out);
 
-/* Where an input is Partial, an addend of 0 times what is infinite is NaN: nothing is known then either. */
+/* If an input is Partial, an addend of 0 times infinity is NaN: the result is unknown then too. */
 void distrust_infinite(scene *s, dense *out);
 
 /* A number that is off by some roundings of the wide type, relative to a magnitude that the operation is

@@ -24,8 +24,8 @@ static void open_page(const char *path)
     }
 }
 
-/* Which operations of the library are really reached: linked in front of weft_dispatch(), weft_dispatch_all() for
- * those with several outputs, and weft_dispatch_itself() for parts of composites (--wrap). */
+/* Records the operations that are reached: wraps weft_dispatch(), weft_dispatch_all() for several outputs,
+ * and weft_dispatch_itself() for parts of composites (--wrap). */
 weft_tensor *__real_weft_dispatch_itself(const weft_call *call);
 weft_tensor *__wrap_weft_dispatch_itself(const weft_call *call);
 bool __real_weft_dispatch_all(const weft_call *call, weft_tensor *outputs[]);

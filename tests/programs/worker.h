@@ -1,4 +1,4 @@
-/* The process that runs programs: what the driver starts, by itself or under mpirun. */
+/* The process that runs programs, started by the driver, alone or under mpirun. */
 #ifndef WEFT_TESTS_WORKER_H
 #define WEFT_TESTS_WORKER_H
 
@@ -17,7 +17,7 @@ typedef struct worker_page {
         [MAX_REGISTERED]; /* of each registered operation, in the order of weft_operation_families */
 } worker_page;
 
-/* What a worker is told. */
+/* Arguments of a worker. */
 typedef struct order {
     const char *page, *file; /* file: one program as text, in place of seeds */
     const char *only;        /* rows, separated by commas; NULL: all */
