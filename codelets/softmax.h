@@ -12,7 +12,7 @@ void weft_kernel_log_softmax(const weft_kernel_call *call);
 void weft_kernel_softmax_backward(const weft_kernel_call *call);
 void weft_kernel_log_softmax_backward(const weft_kernel_call *call);
 
-/* Of parts of rows; the output has the dimension with size 1; accumulate over pieces of contracted rows:
+/* For parts of rows; the output has the dimension with size 1; accumulate over pieces of contracted rows:
  * sums of e^(input 0 - input 1), input 1 of the output's shape; sums of input 0, times input 1 if given. */
 void weft_kernel_sum_exp(const weft_kernel_call *call);
 void weft_kernel_sum_product(const weft_kernel_call *call);

@@ -8,7 +8,7 @@
  * first indices of the sorted order, as many as its size in that dimension. Stable; NaN is larger than all
  * other values, and equal to itself. */
 void weft_kernel_order(const weft_kernel_call *call);
-/* The same with two outputs: the values at these places, bit for bit, and, where there is a second one, the places. */
+/* Two outputs: the values at these indices, bit for bit, and, if wanted, the indices. */
 void weft_kernel_sort(const weft_kernel_call *call);
 
 #endif

@@ -14,7 +14,7 @@ enum {
      * 16. Gradients of weights are sums over all rows: the further ahead the first rows go, the later the
      * first gradient is complete and can leave. */
     LOOK_AHEAD = 4,
-    /* How often a worker finds the queue empty before it yields its core. */
+    /* Number of looks at an empty queue before a worker yields its core. */
     LOOKS_BEFORE_YIELDING = 8,
 };
 

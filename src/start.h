@@ -9,7 +9,7 @@ typedef struct weft_opener {
     weft_status (*open)(const char *function, const weft_settings *settings, const void *argument,
                         weft_transport *transport);
     const void *argument;
-    bool expects_all; /* processes that a launcher has started: one that is alone is told so */
+    bool expects_all; /* number of processes started by a launcher; a lone one is warned */
 } weft_opener;
 
 /* weft_init() over that transport, in a world of WEFT_WORLD_MPI. NULL: the one that config and the environment name. */

@@ -242,7 +242,7 @@ weft_status weft_finalize(void)
     weft_check_spmd(&(weft_call_signature){ .function = "weft_finalize" });
     status = weft_wait();
     if (!weft_call_last("weft_finalize")) {
-        status = weft_wait(); /* for what the broken world has let go */
+        status = weft_wait(); /* for transfers of the broken world */
     }
     if (weft_runtime.silent) {
         weft_failures_forget();

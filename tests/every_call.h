@@ -36,8 +36,8 @@ typedef struct call_outcomes {
 void note_outcome(row_place row, const char *function, void *outcomes);
 void assert_no_failures(const call_outcomes *outcomes);
 
-/* Asserts that each function which the headers declare (paths) is among the calls, or is one of those that any
- * thread may call at any time. */
+/* Asserts that each function declared in the headers (paths) is among the calls, or may be called by any
+ * thread at any time. */
 void assert_everything_is_called(int num_headers, char *const headers[]);
 
 #endif

@@ -190,7 +190,7 @@ static void store_zeros(const weft_view *out)
     }
 }
 
-/* Where values and places go: one of them may be NULL. */
+/* Sorts lines; either output may be NULL. */
 static void sort_lines(const weft_kernel_call *call, const weft_view *values, const weft_view *places)
 {
     int dim = (int)call->numbers[0];

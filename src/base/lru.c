@@ -30,7 +30,7 @@ static void forget(weft_lru_entry *entry)
     }
 }
 
-/* The oldest entries go until there is room, but `kept` stays. False, before any goes: it would not suffice. */
+/* Evicts the oldest entries but `kept` until there is room. False, and none evicted: it would not suffice. */
 static bool make_room(weft_lru *lru, size_t bytes, const weft_lru_entry *kept)
 {
     size_t stays = kept == NULL ? 0 : kept->bytes;

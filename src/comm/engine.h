@@ -40,7 +40,7 @@ typedef struct weft_comm_transfer {
     weft_message messages[];
 } weft_comm_transfer;
 
-/* What inquiries send to other processes (weft_control.send). */
+/* Messages between inquiries (weft_control.send). */
 typedef enum weft_text_kind { WEFT_ASK = 1, WEFT_ANSWER } weft_text_kind;
 
 typedef struct weft_ask {

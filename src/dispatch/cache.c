@@ -191,7 +191,7 @@ bool weft_cache_wants_tasks(weft_cached_call *cached)
 
 void weft_cache_keep_tasks(weft_cached_call *cached, weft_task_list *tasks)
 {
-    /* The structure itself is a part of the entry. */
+    /* The structure itself is counted in the entry. */
     if (weft_lru_grow(&cached->entry, weft_task_list_bytes(tasks) - sizeof(*tasks))) {
         cached->tasks = *tasks;
         cached->has_tasks = true;

@@ -8,7 +8,7 @@
  * and the task list for these. Which inputs are the same tensor is not in the key: lowerings cannot see
  * it, and the run of a list merges equal handles. */
 typedef struct weft_cached_call {
-    weft_lru_entry entry; /* its first field */
+    weft_lru_entry entry; /* must be the first member */
     const weft_operation *operation;
     int num_inputs;
     const weft_layout *inputs[WEFT_MAX_INPUTS];
@@ -29,19 +29,19 @@ typedef struct weft_cache_key {
 } weft_cache_key;
 
 uint64_t weft_cache_hash(const weft_cache_key *key);
-/* No allocation. NULL when it is not there. */
+/* Allocates nothing. NULL: not found. The entry is held. */
 weft_cached_call *weft_cache_find(const weft_cache_key *key);
-/* NULL with the error kept: no memory. It is kept where the budget allows. */
+/* Adds an entry, cached if the budget allows. The entry is held. NULL with the error kept: no memory. */
 weft_cached_call *weft_cache_add(const char *function, const weft_cache_key *key,
                                  const weft_sharding *sharding);
-/* What the two have returned lives until then. NULL: nothing. */
+/* Releases an entry of the two functions above. May be NULL. */
 void weft_cache_release(weft_cached_call *cached);
 /* Whether to keep the list that is being built: from its second use on. */
 bool weft_cache_wants_tasks(weft_cached_call *cached);
-/* Takes the list over, where it fits into the budget. */
+/* Takes over the list if it fits into the budget. */
 void weft_cache_keep_tasks(weft_cached_call *cached, weft_task_list *tasks);
 
-/* The expansions of composites that are kept (expansion.h). */
+/* The cached expansions of composites (expansion.h). */
 weft_map *weft_expansions_kept(void);
 
 /* Set by weft_dispatch_force(). */
@@ -52,9 +52,9 @@ weft_rule_table *weft_rules(void);
 /* True once per operation: warnings are printed once. */
 bool weft_cache_first_warning(const weft_operation *operation);
 
-/* For a call with these inputs: from the cache, or chosen and added to it; NULL with the error kept. *guessed: see
- * weft_gather_layouts(). *cached is to be released, and the layouts are valid until then; or NULL, and they are in
- * `own`. */
+/* The sharding of a call with these inputs, from the cache or chosen and added to it; NULL with the error
+ * kept. *guessed: see weft_gather_layouts(). The result is valid until *cached is released; if *cached is
+ * NULL, it is in `own`. */
 const weft_sharding *weft_obtain_layouts(const weft_call *call, weft_tensor_impl *const inputs[],
                                          weft_sharding *own, int *guessed, weft_cached_call **cached);
 

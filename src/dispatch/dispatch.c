@@ -14,9 +14,9 @@ typedef struct operands {
     const weft_sharding *sharding;
     weft_tensor_impl *inputs[WEFT_MAX_INPUTS];          /* as given, later redistributed */
     const weft_access_map *access_map[WEFT_MAX_INPUTS]; /* see weft_lowering */
-    int num_outputs; /* those that are asked for */
+    int num_outputs; /* number of wanted outputs */
     weft_tensor_impl *outputs[WEFT_MAX_OUTPUTS];
-    weft_cached_call *cached; /* where its layouts and its tasks are kept; NULL: nowhere */
+    weft_cached_call *cached; /* cache entry of layouts and tasks; NULL: none */
 } operands;
 
 /* Several inputs changed in place must be different tensors. False with the error kept. */
@@ -359,7 +359,7 @@ static bool move_and_make(operands *o)
     return done;
 }
 
-/* The call of an operation that becomes tasks by itself; o->cached is released afterwards. */
+/* Executes a call by tasks of its own operation; the caller releases o->cached. */
 static bool dispatch_held(operands *o)
 {
     const weft_call *call = o->call;

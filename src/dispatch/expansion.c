@@ -279,7 +279,7 @@ static weft_expansion *find(const weft_map *kept, const key *k, uint64_t hash)
     return NULL;
 }
 
-/* Where the budget allows; without memory for the key it is not kept. */
+/* Caches the expansion if the budget allows; without memory for the key it is not cached. */
 static void keep(weft_map *kept, weft_expansion *expansion, const key *k, uint64_t hash)
 {
     size_t key_bytes = k->count * sizeof(uint64_t);

@@ -16,7 +16,7 @@ typedef struct weft_step {
 } weft_step;
 
 typedef struct weft_expansion {
-    weft_lru_entry entry; /* its first field */
+    weft_lru_entry entry; /* must be the first member */
     int num_inputs, num_tensors;
     weft_vec steps; /* weft_step */
     int num_outputs;
@@ -26,10 +26,10 @@ typedef struct weft_expansion {
     size_t num_words;
 } weft_expansion;
 
-/* The expansion of a call with these inputs, kept or new, until it is released; NULL with the error kept: the call is
- * not accepted. */
+/* The expansion of a call with these inputs, cached or new, until it is released; NULL with the error
+ * kept: the call is refused. */
 weft_expansion *weft_expansion_obtain(const weft_call *call, weft_tensor_impl *const inputs[]);
-/* NULL: nothing. */
+/* May be NULL. */
 void weft_expansion_release(weft_expansion *expansion);
 /* Whether two have the same calls on the same tensors. */
 bool weft_expansion_equal(const weft_expansion *a, const weft_expansion *b);

@@ -11,7 +11,7 @@ typedef struct part {
     const weft_access_map *access_map; /* of the tensor; NULL: none */
     const weft_shard_info *shard;
     int64_t first, last;
-    int64_t shift; /* what was added to the rows' global numbers: an access map's data lies elsewhere */
+    int64_t shift; /* added to the rows' global indices: data of an access map has other rows */
     int64_t first_panel, num_panels;
     weft_slot slot; /* panel 0; with is_own: the only panel, of a temporary instead of the shard */
     bool is_own;
@@ -61,7 +61,7 @@ static part panel_part(const weft_lowering *lowering, int operand, int64_t panel
     return part_of(lowering, operand, first, last);
 }
 
-/* What an input's dimension is read through. */
+/* The window of an input's dimension. */
 static weft_window window_of(const weft_lowering *lowering, int input, int dim)
 {
     const weft_sharding *sharding = lowering->sharding;
@@ -90,7 +90,7 @@ static part rows_through_map(const weft_lowering *lowering, int input, int64_t f
     return p;
 }
 
-/* All that a rank has of an input: its shard, without what its memory has room for behind an access map's rows. */
+/* A rank's whole shard of an input, without unused room behind an access map's rows. */
 static part all_of_input(const weft_lowering *lowering, int input)
 {
     const weft_access_map *map = lowering->access_map[input];
@@ -105,7 +105,7 @@ static part all_of_input(const weft_lowering *lowering, int input)
     return p;
 }
 
-/* Of an access map's data: as a part of the tensor that it is taken from. */
+/* Converts the view through an access map to indices of the tensor that the map reads from. */
 static void place_in_source(weft_kernel_operand *operand, const part *p)
 {
     weft_box box;
@@ -119,7 +119,7 @@ static void place_in_source(weft_kernel_operand *operand, const part *p)
     }
 }
 
-/* Whether a part's memory is larger than the part along some dimension but the first. */
+/* Whether the part's memory has unused room along a dimension other than the first. */
 static bool has_room(const part *p)
 {
     bool has = false;
@@ -207,7 +207,7 @@ static int rooms_of(const job *j)
     return rooms;
 }
 
-/* Notes the extents of the inputs' memory where they are larger than the inputs' own. */
+/* Adds the extents of the inputs' memory if it has unused room. */
 static void add_rooms(weft_kernel_args *args, const job *j)
 {
     weft_kernel_room *room = weft_kernel_rooms(args);

@@ -1,4 +1,4 @@
-/* Which processes are on one machine. */
+/* Which processes run on one machine. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

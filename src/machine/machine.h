@@ -18,7 +18,7 @@
 /* Between two processes. bytes_per_us 0: not known. */
 typedef struct weft_link {
     double latency_us;   /* of a small message, one way */
-    double message_us;   /* what a message costs beside its bytes */
+    double message_us;   /* cost of a message beside its bytes */
     double bytes_per_us; /* of a stream of messages, one way */
 } weft_link;
 
@@ -59,7 +59,7 @@ weft_panel_policy weft_machine_panels(const weft_machine *machine);
 weft_panel_policy weft_machine_prescribed_panels(const weft_machine *machine, int64_t panel_bytes,
                                                  int64_t panel_rows);
 
-/* How a panel is sent. */
+/* Sizes of a panel's messages. */
 typedef struct weft_message_sizes {
     int64_t max_bytes;     /* of a message: larger pieces are cut */
     int64_t window_bytes;  /* under way to one process at a time */

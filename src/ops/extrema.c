@@ -10,8 +10,8 @@ static bool is_in_parts(const weft_call_layouts *call)
     return weft_is_cut(call->inputs[0], call->attributes->numbers[WEFT_REDUCTION_MASK]);
 }
 
-/* The values first, with size 1 in the reduced dimensions, then their indices: rows need not be gathered for that.
- * False with the error kept. */
+/* The values first, with size 1 in the reduced dimensions, then their indices, so that rows need not be
+ * gathered. False with the error kept. */
 static bool values_then_indices(const weft_call *call, const weft_operation *extreme, weft_tensor **values,
                                 weft_tensor **indices)
 {
@@ -78,7 +78,7 @@ static bool with_indices_expands(const weft_call_layouts *call)
     return is_in_parts(call) || weft_reduction_drops_rows(call);
 }
 
-/* Whole rows, which stay one row of the results. */
+/* Reduces whole rows into one row of the results. */
 static bool keep_rows(const weft_call *call, weft_tensor *outputs[])
 {
     weft_call inner = *call;
@@ -165,7 +165,7 @@ WITH_INDICES(min_with_indices)
 
 /* ---- public -------------------------------------------------------------------------------------------- */
 
-/* Of arguments that are right; else .operation is NULL, and the error is kept. */
+/* The call with checked arguments; .operation NULL: the error is kept. */
 static weft_call call_of(const char *function, const weft_operation *operation, weft_tensor *a, int dim,
                          bool keepdim)
 {

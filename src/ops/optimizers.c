@@ -206,7 +206,8 @@ static weft_tensor *placed_gradient(weft_tensor *gradient, const weft_layout *pa
                : weft_redistribute(gradient, parameter->mesh->handle, parameter->placements);
 }
 
-/* Steps of all parameters: lists of equal length, of what `one` changes in its order, and of the gradients. */
+/* Steps of all parameters, from lists of equal length: the tensors that `one` changes in its order, and
+ * the gradients. */
 static bool expand_step(const weft_call *call, const weft_operation *one, weft_tensor *outputs[])
 {
     int num_lists = one->num_outputs > 1 ? one->num_outputs + 1 : 2;
@@ -248,7 +249,7 @@ static bool expand_adam(const weft_call *call, weft_tensor *outputs[])
     return expand_step(call, &operation_adam, outputs);
 }
 
-/* What a program calls: the tensors of the call are lists, and those that are changed come first. */
+/* The public operation: its tensors are lists, the changed ones first. */
 #define ALL(name_)                                                                                           \
     static const weft_operation operation_##name_##_all = {                                                  \
         .name = #name_ "_all",                                                                               \
@@ -260,7 +261,7 @@ ALL(sgd)
 ALL(sgd_momentum)
 ALL(adam)
 
-/* The call's lists, one behind another. Returns how many tensors there are. */
+/* Concatenates the lists of the call. Returns the number of tensors. */
 static int write_lists(const stepping *s, weft_tensor *tensors[])
 {
     weft_tensor *const *const lists[] = { s->parameters, s->states[0], s->states[1], s->gradients };
@@ -273,7 +274,7 @@ static int write_lists(const stepping *s, weft_tensor *tensors[])
     return count;
 }
 
-/* `call`: with all but its tensors. */
+/* `call`: complete but for its tensors. */
 static weft_status step_all(const stepping *s, weft_call call)
 {
     enum { FEW = 64 };

@@ -108,7 +108,7 @@ typedef struct relaying {
     double panel; /* bytes of one of its panels that move */
 } relaying;
 
-/* How often 1 is doubled until it is at least that many. */
+/* Number of doublings of 1 until it is at least `count`. */
 static int doublings(int64_t count)
 {
     int steps = 0;

@@ -114,15 +114,17 @@ typedef struct weft_stage {
     weft_algorithm algorithm; /* of a move stage; a reduce stage is direct */
 } weft_stage;
 
-/* What a stage is among MPI's collectives. Within each group of ranks that differ along some mesh dimensions alone:
- *   local           each rank has what it gets: a slice of it
- *   all-gather      each rank gets the boxes of all
- *   reduce-scatter  each rank gets its box of the reduced whole
- *   all-reduce      each rank gets the reduced whole
- *   all-to-all      each rank cuts its box for all others (one mesh dimension)
- *   shift           each rank gets the box of another one, round a ring
- *   halo            each rank gets what lies beside its box
- * With one rank as the source or the target: broadcast, scatter, gather, reduce. Everything else is general. */
+/* The MPI collective that a stage is. Within each group of ranks that differ only along some mesh
+ * dimensions:
+ *     local           each rank already has its part
+ *     all-gather      each rank gets the boxes of all
+ *     reduce-scatter  each rank gets its box of the reduced whole
+ *     all-reduce      each rank gets the reduced whole
+ *     all-to-all      each rank cuts its box for all others (one mesh dimension)
+ *     shift           each rank gets the box of another one, around a ring
+ *     halo            each rank gets the indices beside its box
+ * With one rank as the source or the target: broadcast, scatter, gather, reduce. Everything else is
+ * general. */
 typedef enum weft_stage_kind {
     WEFT_STAGE_GENERAL,
     WEFT_STAGE_LOCAL,
@@ -184,7 +186,7 @@ void weft_transfers_free(weft_transfers *moves);
  * regions are disjoint and cover the destination box. */
 weft_status weft_stage_receives(const weft_stage *stage, const weft_topology *topology, int rank,
                                 weft_transfers *moves);
-/* Of a reduce stage: the number of a source rank's addend among those of its box, which is the order of
+/* For a reduce stage: the number of a source rank's addend among those of its box, which is the order of
  * reduction. Row-major along the reduced mesh dimensions; replicas have one number. */
 int64_t weft_stage_addend(const weft_stage *stage, int rank);
 /* The box that the rank at a coordinate of the target gets, in the source's indices. */

@@ -48,7 +48,7 @@ typedef struct weft_replica_entry {
 } weft_replica_entry;
 
 typedef struct weft_replica_table {
-    int process;  /* those that this process hosts; or -1: */
+    int process;  /* hosted by this process; -1: */
     int64_t base; /* all with this base */
     bool filled, out_of_memory;
     weft_replica_entry *entries; /* by key, then rank; one for each key */

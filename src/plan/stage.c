@@ -101,8 +101,8 @@ static bool serves(sender *s, const weft_target *target)
     return weft_replica_choose(s->roles, &s->table, target, s->base) == s->index;
 }
 
-/* Targets that the box intersects, over the coordinates of the destination mesh that are not fixed. Of
- * several replicas, only the targets that this one serves; `certain`: it serves them all. */
+/* Targets that intersect the box, over the free coordinates of the destination mesh. With several replicas
+ * only the targets that this one serves; `certain`: it serves them all. */
 static bool send_to_all(sender *s, const weft_fixed *fixed, bool certain)
 {
     const weft_layout *to = s->roles->stage->to;

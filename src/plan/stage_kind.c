@@ -1,4 +1,4 @@
-/* What a stage is, in the words of MPI's collectives: read off the placements, one mesh dimension at a time. */
+/* The collective that a stage is, from its placements, one mesh dimension at a time. */
 #include "plan/plan.h"
 
 #include <string.h>
@@ -41,7 +41,7 @@ static bool is_cut_further(const weft_stage *stage, int m, int dim)
     return false;
 }
 
-/* What happens along mesh dimension m, whose placements differ. */
+/* The kind along mesh dimension m, whose placements differ. */
 static weft_stage_kind kind_along(const weft_stage *stage, int m)
 {
     weft_placement from = stage->from->placements[m], to = stage->to->placements[m];

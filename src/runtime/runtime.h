@@ -180,7 +180,7 @@ typedef struct weft_settings { /* weft_config after environment and defaults */
     int local_ranks, fake_size, ranks, workers;
     uint64_t seed;
     int64_t pool_bytes;        /* 0: default */
-    int64_t cache_bytes;       /* of what is kept from call to call */
+    int64_t cache_bytes;       /* limit of cached shardings, plans and task lists */
     int64_t max_pending_tasks; /* 0: default; negative: no limit */
     double timeout_s;   /* 0: none */
     bool check;         /* compare the calls of all processes */

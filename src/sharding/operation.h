@@ -31,20 +31,21 @@ typedef void (*weft_rule_function)(const weft_call_layouts *call, char *text, si
  * but the size. PURE. */
 typedef weft_window (*weft_window_function)(const weft_call_layouts *call, int input, int dim);
 
-/* How a call becomes tasks (src/dispatch). */
+/* The tasks of a call (src/dispatch). */
 struct weft_lowering;
 struct weft_elementwise;
 typedef bool (*weft_lower_function)(const struct weft_lowering *lowering);
 
-/* The body of a composite (src/dispatch/expansion.h): carries a call out by other calls, of operations and of what
- * composites share (weft_in_layout(), weft_new_tensor()). It works on tensors without data and sees layouts, attributes
- * and scalars alone; outputs[] gets what it returns. False with the error kept: the call is not accepted. */
+/* The body of a composite (src/dispatch/expansion.h): executes a call by other calls, of operations and of
+ * composites' helpers (weft_in_layout(), weft_new_tensor()). It runs on tensors without data, and depends
+ * on layouts, attributes and scalars only; outputs[] gets its results. False with the error kept: the call
+ * is refused. */
 struct weft_call;
 typedef bool (*weft_expand_function)(const struct weft_call *call, weft_tensor *outputs[]);
 /* Whether a call with these layouts expands. PURE. */
 typedef bool (*weft_expands_function)(const weft_call_layouts *call);
 
-/* One of a program's own operation. */
+/* A halo of the program's own operation. */
 typedef struct weft_operation_halo {
     weft_halo halo;
     int dim; /* of the input; negative: from the end */
@@ -77,15 +78,16 @@ struct weft_operation {
     weft_window_function window; /* of rules with "~" */
     weft_gradient_entry gradient;
     weft_operation_input inputs[WEFT_MAX_INPUTS];
-    /* As many as the rule has. `overwrites`, `places` and `views` are of operations with one output. */
+    /* As many as the rule has. `overwrites`, `places` and `views` need a single output. */
     weft_operation_output outputs[WEFT_MAX_OUTPUTS];
-    /* Of an operation that is registered; others are called by functions that know. */
+    /* Of a registered operation; callers of others know it. */
     int num_inputs;
     const weft_operation *replaces; /* of the library, replaced by the program; NULL: none */
     int num_halos;
     const weft_operation_halo *halos;
     weft_halo_function halo; /* NULL: they do not depend on the call */
-    /* Write-only, in place: the output becomes input 1, where there is one, and takes over its memory where it can. */
+    /* Write-only, in place: the output becomes input 1, if there is one, and takes over its memory if
+     * possible. */
     bool overwrites;
     /* Access maps are placed in the output if they can be: their data lands there, and the lowering leaves
      * it out. */
@@ -95,19 +97,19 @@ struct weft_operation {
      * as many as the output has; -1: no view in this call. */
     bool views;
     int64_t (*first_row)(const struct weft_lowering *lowering);
-    /* How it becomes tasks: one of
-     *   a kernel on views, and the rule says which rows each task takes: weft_lower_kernel();
-     *   an elementwise kernel: weft_lower_elementwise();
-     *   a lowering of its own, which may hand some cases to one of these two. */
+    /* Its tasks, by one of
+     *     a kernel on views, with the rows given by the rule: weft_lower_kernel();
+     *     an elementwise kernel: weft_lower_elementwise();
+     *     a lowering of its own, which may delegate to one of these two. */
     weft_kernel_id kernel;
     bool accumulates; /* the kernel takes contracted rows piece by piece */
     weft_lower_function lower;
-    /* A composite: its calls become others, which are kept. `expands`: whether this call does, which else becomes tasks
-     * by itself; NULL: all do. */
+    /* A composite: its calls are expanded into others, which are cached. `expands`: whether a call is
+     * expanded, or runs as tasks of its own; NULL: all are. */
     weft_expand_function expand;
     weft_expands_function expands;
-    /* Its scalars change from call to call: the body hands them on (weft_call.inherited) and does not look at them. Else
-     * calls with other scalars are expanded by themselves. */
+    /* Its scalars change from call to call: the body passes them on (weft_call.inherited) and does not
+     * depend on them. Otherwise calls with other scalars are expanded separately. */
     bool passes_scalars;
     bool draws;      /* it takes random numbers from the state in use, and moves that on (codelets/random.h) */
     int num_outputs; /* as many as the rule has, where that is more than one */

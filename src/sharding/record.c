@@ -1,4 +1,4 @@
-/* What a search has looked at. */
+/* The record of a search. */
 #include "sharding/candidates.h"
 
 void weft_search_note(const weft_searcher *s, const int strategies[], const weft_considered *figures)

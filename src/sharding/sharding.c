@@ -88,7 +88,7 @@ static bool broadcasts_to(const weft_layout *layout, const weft_layout *target)
     return fits;
 }
 
-/* Of an output in place that has another shape than its target, the input of the same number. */
+/* For an output in place whose shape differs from its target: names the input of the same number. */
 static void describe_misfit(const weft_call_layouts *call, int number, const weft_bound_output *output,
                             char *why, size_t why_size)
 {

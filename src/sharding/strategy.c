@@ -47,7 +47,7 @@ static weft_strategy pass_partial(const weft_binding *binding, unsigned partial_
     return strategy;
 }
 
-/* How all outputs are linear. */
+/* The linearity of all outputs together. */
 static weft_linearity common_linearity(const weft_binding *binding, const weft_output_kind outputs[])
 {
     weft_linearity common = outputs[0].linear;

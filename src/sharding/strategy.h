@@ -15,7 +15,7 @@ typedef struct weft_strategy {
     weft_placement outputs[WEFT_MAX_OUTPUTS];
 } weft_strategy;
 
-/* What is known of an output before its layout is. */
+/* Properties of an output before its layout is chosen. */
 typedef struct weft_output_kind {
     weft_dtype dtype;
     weft_linearity linear;
@@ -36,14 +36,14 @@ int weft_strategy_list(const weft_binding *binding, const weft_output_kind outpu
 typedef enum weft_rows_relation {
     WEFT_ROWS_ALL = 0, /* all rows of the rank */
     WEFT_ROWS_SAME,    /* the rows with the same numbers */
-    WEFT_ROWS_WINDOW,  /* those that the rows with the same numbers read through the access map */
+    WEFT_ROWS_WINDOW,  /* the rows that the rows with the same indices read through the access map */
     WEFT_ROWS_SUMMED   /* all, and they are contracted: they may come piece by piece */
 } weft_rows_relation;
 
-/* For one input of a bound rule. Of several inputs whose rows are contracted, those of input 0's factor
+/* For one input of a bound rule. Of several inputs whose rows are contracted, those with input 0's factor
  * are WEFT_ROWS_SUMMED. */
 weft_rows_relation weft_binding_rows(const weft_binding *binding, int input);
-/* Of an output: WEFT_ROWS_SAME or WEFT_ROWS_ALL. */
+/* For an output: WEFT_ROWS_SAME or WEFT_ROWS_ALL. */
 weft_rows_relation weft_binding_output_rows(const weft_binding *binding, int output);
 
 /* The layouts that an operation works on. */
@@ -53,8 +53,7 @@ typedef struct weft_sharding {
     const weft_layout *outputs[WEFT_MAX_OUTPUTS];
     weft_rows_relation rows[WEFT_MAX_INPUTS], output_rows[WEFT_MAX_OUTPUTS];
     bool has_access_maps;
-    /* Of an input's dimension that is seen through windows: the size of what they are windows for. Else -1.
-     */
+    /* For an input's dimension read through a window: the size of the dimension that reads it. Else -1. */
     int64_t window_rows[WEFT_MAX_INPUTS][WEFT_MAX_DIMS];
     bool whole_rows; /* dimension 0 of output 0 must not be sharded */
 } weft_sharding;
@@ -76,16 +75,16 @@ typedef struct weft_considered {
     double work;                 /* index points of the loop nest on the busiest rank */
 } weft_considered;
 
-/* What a search has looked at, for explanations. Zero-initialise it. */
+/* The record of a search, for explanations. Zero-initialise. */
 typedef struct weft_search_record {
     /* Compare also combinations that move an input where none has to move: the result is the same. */
     bool complete;
-    weft_vec considered; /* weft_considered: those that are possible, in the order of preference among equals */
+    weft_vec considered; /* weft_considered: possible combinations, in the order of preference among equals */
     int64_t num_impossible;
     bool failed; /* no memory for all of them */
 } weft_search_record;
 
-/* What the search knows of the world. */
+/* The search's knowledge of the world. */
 typedef struct weft_search {
     weft_layout_table *table; /* where the layouts that are considered are interned */
     const weft_topology *topology;

@@ -1,4 +1,4 @@
-/* Where the accesses of tasks lie in their slots: no access leaves its slot or cuts an element. */
+/* Positions of accesses in their slots: no access leaves its slot or cuts an element. */
 #include <inttypes.h>
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
-/* The state of the checker of task lists (check.h), which its files share: check.c goes through the tasks,
- * check_bounds.c says where an access lies in its slot, check_order.c follows the values of each unit, and
- * check_coverage.c checks the result of all tasks. A slot is divided into units, the greatest common divisor of all
- * access borders in it, so that a panel that is only used whole is one unit. */
+/* State of the checker of task lists (check.h), shared by its files: check.c visits the tasks,
+ * check_bounds.c checks an access in its slot, check_order.c follows the values of each unit, and
+ * check_coverage.c checks the result of all tasks. A slot is divided into units, the greatest common
+ * divisor of all access borders in it, so that a panel that is only used whole is one unit. */
 #ifndef WEFT_SRC_TASKS_CHECK_STATE_H
 #define WEFT_SRC_TASKS_CHECK_STATE_H
 
@@ -84,12 +84,12 @@ typedef struct weft_access_runs {
 /* False: no elements. */
 bool weft_access_find_runs(const weft_kernel_access *access, int64_t operand_offset, weft_access_runs *r);
 int64_t weft_access_end(const weft_access_runs *r);
-/* Before anything is measured, and when all is. */
+/* Called before and after the measuring pass. */
 void weft_check_size_slots(weft_checker *c);
 void weft_check_make_units(weft_checker *c);
 /* Whether an access lies in its slot; its places divide the slot's units. */
 void weft_check_measure(weft_checker *c, uint32_t slot, const weft_access_runs *r, const char *does);
-/* The number of a rank's addend; -1: they are not told apart. */
+/* The number of a rank's addend; -1: not told apart. */
 int64_t weft_check_rank_addend(const weft_checker *c, int rank);
 
 /* ---- order (check_order.c) ----------------------------------------------------------------------------- */
@@ -102,7 +102,7 @@ void weft_check_discard(weft_checker *c, uint32_t slot);
 
 /* ---- coverage (check_coverage.c) ----------------------------------------------------------------------- */
 
-/* When all tasks have been visited: outputs, temporaries, tags. */
+/* After all tasks: outputs, temporaries, tags. */
 void weft_check_coverage(weft_checker *c);
 
 #endif

@@ -1,4 +1,4 @@
-/* A tensor apart: its shards and its layout; and together again. */
+/* Flatten: a tensor's shards and layout; unflatten: a tensor of these. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 /* ---- apart --------------------------------------------------------------------------------------------- */
 
-/* A reference of the caller's for each shard. */
+/* Gives the caller a reference per shard. */
 static weft_status perform_flatten(const weft_call *call, weft_tensor *outputs[])
 {
     (void)outputs;
@@ -44,7 +44,7 @@ weft_status weft_tensor_flatten(weft_tensor *handle, weft_tensor_shard shards[],
 
 /* ---- together ------------------------------------------------------------------------------------------ */
 
-/* Whether a shard can be that of a rank in `layout`. False with the error kept. */
+/* Whether a shard fits a rank in `layout`. False with the error kept. */
 static bool check_shard(const char *function, const weft_layout *layout, int number,
                         const weft_tensor_shard *given)
 {
@@ -90,7 +90,7 @@ static bool check_shards(const char *function, const weft_layout *layout, const 
     return right;
 }
 
-/* A copy of all bytes of a shard to one that is cut into other panels. False with the error kept. */
+/* Copies all bytes of a shard to one that is cut into other panels. False with the error kept. */
 static bool copy_shard(const char *function, const weft_layout *layout, weft_local_shard *shard,
                        const weft_layout *from_layout, const weft_local_shard *from)
 {
@@ -148,7 +148,7 @@ static weft_status perform_unflatten(const weft_call *call, weft_tensor *outputs
     return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
 }
 
-/* Details of the call: the tensors of the shards that are not empty, and their numbers there. */
+/* Details of the call: the tensors of the non-empty shards, and their local ranks. */
 static weft_tensor *act(const char *function, const weft_layout *layout, const weft_tensor_shard shards[])
 {
     static const weft_action action = {

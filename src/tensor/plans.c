@@ -1,4 +1,4 @@
-/* Plans of redistributions, from call to call; and running them. */
+/* Cached plans of redistributions, and their execution. */
 #include <stdlib.h>
 
 #include "tensor/regions.h"
@@ -6,8 +6,9 @@
 
 /* ---- kept ---------------------------------------------------------------------------------------------- */
 
-/* Plans are kept under the common budget (weft_runtime.call_cache), their task lists from the second run on. Submitted
- * tasks keep nothing of a list. (Layouts stay: caches compare them by address, and they are small.) */
+/* Plans are cached under the common budget (weft_runtime.call_cache), their task lists from the second run
+ * on. Submitted tasks keep nothing of a list. (Layouts stay: caches compare them by address, and they are
+ * small.) */
 
 static void drop_exchanges(weft_cached_plan *plan)
 {
@@ -52,7 +53,7 @@ static weft_status plan_stages(weft_cached_plan *plan, const weft_layout *from, 
     return WEFT_OK;
 }
 
-/* Held, and not kept yet. */
+/* A new plan, held, not cached yet. */
 static weft_cached_plan *plan_build(const char *function, const weft_layout *from, const weft_layout *to,
                                     const weft_access_map *access_map)
 {
@@ -115,7 +116,7 @@ bool weft_plan_check(const char *function, const weft_layout *from, const weft_l
 
 /* ---- this process's part ------------------------------------------------------------------------------- */
 
-/* WEFT_TASK_CACHE=check, of lists that are used again. False with the error kept. */
+/* With WEFT_TASK_CACHE=check, for reused lists. False with the error kept. */
 static bool check_again(const char *function, const weft_cached_plan *plan)
 {
     bool right = true;
@@ -126,7 +127,7 @@ static bool check_again(const char *function, const weft_cached_plan *plan)
     return right;
 }
 
-/* All lists before the first is run. False with the error kept. */
+/* Builds all lists before the first is run. False with the error kept. */
 static bool make_exchanges(const char *function, weft_cached_plan *plan)
 {
     if (plan->plan.num_stages == 0 || plan->exchanges[0] != NULL) {
@@ -142,7 +143,7 @@ static bool make_exchanges(const char *function, weft_cached_plan *plan)
     return true;
 }
 
-/* After a run that made them. */
+/* After a run that built them. */
 static void keep_or_drop_exchanges(weft_cached_plan *plan)
 {
     weft_task_cache cache = weft_runtime.task_cache;

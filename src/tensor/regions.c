@@ -105,7 +105,7 @@ bool weft_check_explicit(const char *function, const char *what, const weft_layo
     return false;
 }
 
-/* Whether each rank has what it reads. */
+/* Whether each rank has the indices that it reads. */
 static bool is_local_access(const weft_layout *from, const weft_access_map *map)
 {
     bool local = true;
