@@ -82,20 +82,20 @@ static int by_content(const void *a, const void *b)
     if (p->source != q->source || p->target != q->target) {
         return p->source != q->source ? p->source - q->source : p->target - q->target;
     }
-    if (p->relayed != q->relayed) {
-        return p->relayed ? 1 : -1;
+    if (p->forwarded != q->forwarded) {
+        return p->forwarded ? 1 : -1;
     }
     int order = memcmp(p->box.offset, q->box.offset, sizeof(p->box.offset));
     return order != 0 ? order : memcmp(p->box.extent, q->box.extent, sizeof(p->box.extent));
 }
 
-void add_transfer(weft_vec *transfers, int ndim, int source, int target, bool relayed, const weft_box *box)
+void add_transfer(weft_vec *transfers, int ndim, int source, int target, bool forwarded, const weft_box *box)
 {
     transfer *t = weft_vec_push(transfers, sizeof(*t));
     assert_non_null(t);
     t->source = source;
     t->target = target;
-    t->relayed = relayed;
+    t->forwarded = forwarded;
     memcpy(t->box.offset, box->offset, (size_t)ndim * sizeof(int64_t));
     memcpy(t->box.extent, box->extent, (size_t)ndim * sizeof(int64_t));
 }

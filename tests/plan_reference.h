@@ -12,12 +12,12 @@ role role_of(const weft_stage *stage, int m);
 /* A box from one rank to another. Box entries that the tensor does not have are 0. */
 typedef struct transfer {
     int source, target;
-    bool relayed;
+    bool forwarded;
     weft_box box;
 } transfer;
 
 /* Appends to a vector of transfers. */
-void add_transfer(weft_vec *transfers, int ndim, int source, int target, bool relayed, const weft_box *box);
+void add_transfer(weft_vec *transfers, int ndim, int source, int target, bool forwarded, const weft_box *box);
 /* All that `target` receives, in no particular order. */
 void add_expected(weft_vec *expected, const weft_stage *stage, const weft_topology *topology, int target);
 

@@ -97,7 +97,7 @@ static void apply_receives(const weft_stage *stage, int target, const weft_trans
         int64_t element[WEFT_MAX_DIMS];
         memcpy(element, move->box.offset, sizeof(element));
         do {
-            double value = move->relayed ? *element_at(after, stage->to, move->peer, element)
+            double value = move->forwarded ? *element_at(after, stage->to, move->peer, element)
                                          : *element_at(before, stage->from, move->peer, element);
             assert_false(isnan(value)); /* forwarded elements have been received */
             double *out = element_at(after, stage->to, target, element);
@@ -146,7 +146,7 @@ static void check_totals(const weft_stage *stage, const weft_topology *topology,
 
 /* Number of transfers of a part into a process, and of forwarding by a rank: one, with a tree. Replicas of
  * the source are roots of their own, and ranks in no order may belong to any process. */
-static void check_relays(const weft_stage *stage, const weft_topology *topology, const weft_vec *received)
+static void check_forwarding(const weft_stage *stage, const weft_topology *topology, const weft_vec *received)
 {
     const transfer *all = received->items;
     bool replicas = false;
@@ -180,7 +180,7 @@ static holding run_stage(const weft_stage *stage, const weft_topology *topology,
         int rank = weft_mesh_rank_at(stage->to->mesh, i);
         assert_int_equal(weft_stage_receives(stage, topology, rank, &moves), WEFT_OK);
         for (size_t k = 0; k < moves.count; k++) {
-            add_transfer(&received, ndim, moves.items[k].peer, rank, moves.items[k].relayed,
+            add_transfer(&received, ndim, moves.items[k].peer, rank, moves.items[k].forwarded,
                          &moves.items[k].box);
         }
         apply_receives(stage, rank, &moves, before, &after);
@@ -191,7 +191,7 @@ static holding run_stage(const weft_stage *stage, const weft_topology *topology,
         weft_transfers moves = { 0 };
         assert_int_equal(weft_stage_sends(stage, topology, rank, &moves), WEFT_OK);
         for (size_t k = 0; k < moves.count; k++) {
-            add_transfer(&sent, ndim, rank, moves.items[k].peer, moves.items[k].relayed, &moves.items[k].box);
+            add_transfer(&sent, ndim, rank, moves.items[k].peer, moves.items[k].forwarded, &moves.items[k].box);
         }
         moves.count = 0;
         assert_int_equal(weft_stage_receives(stage, topology, rank, &moves), WEFT_OK);
@@ -203,7 +203,7 @@ static holding run_stage(const weft_stage *stage, const weft_topology *topology,
     }
     assert_int_equal(expected.count, received.count);
     assert_same_transfers(&received, &sent, "sends");
-    check_relays(stage, topology, &received);
+    check_forwarding(stage, topology, &received);
     traffic here = { { 0 } };
     count_traffic(stage, &received, &here);
     check_totals(stage, topology, &here);

@@ -146,15 +146,15 @@ static void many_ranks_exchange_on_a_finer_mesh(void **state)
     const weft_mesh_impl *m = mesh(f, 1, (int64_t[]){ 256 });
     const int64_t even[] = { 1024, 256 }, uneven[] = { 1000, 100 };
     weft_plan plan = plan_between(f, m, 2, even, "S0", "R");
-    assert_string_equal(plan.algorithm, "refined");
+    assert_string_equal(plan.algorithm, "factored");
     assert_string_equal(placements_of(plan.stages[0].from), "[S0,S0]");
     assert_string_equal(placements_of(plan.stages[0].to), "[S0,R]");
     assert_int_equal(messages_of(&plan), 15 + 15);
     plan = plan_between(f, m, 2, even, "S0", "S1");
-    assert_string_equal(plan.algorithm, "refined");
+    assert_string_equal(plan.algorithm, "factored");
     assert_int_equal(messages_of(&plan), 15 + 16);
     plan = plan_between(f, m, 2, uneven, "S0", "S1"); /* neither has its boxes on 16 x 16 */
-    assert_string_equal(plan.algorithm, "refined");
+    assert_string_equal(plan.algorithm, "factored");
     assert_ptr_equal(plan.stages[0].from, plan.from);
     assert_ptr_equal(plan.stages[plan.num_stages - 1].to, plan.to);
     assert_true(messages_of(&plan) < 100);
@@ -205,7 +205,7 @@ static void many_addends_are_reduced_on_a_finer_mesh(void **state)
     assert_ptr_equal(plan.stages[0].to, plan.to);
 }
 
-/* ---- relays -------------------------------------------------------------------------------------------- */
+/* ---- broadcast trees ----------------------------------------------------------------------------------- */
 
 /* Rows of 4 KiB from one rank to 16, hosted by several a process; what one rank sends at most. */
 static weft_plan broadcast(fixture *f, const weft_mesh_impl *from, const weft_mesh_impl *to, int64_t rows,
@@ -230,7 +230,7 @@ static weft_plan broadcast(fixture *f, const weft_mesh_impl *from, const weft_me
     return plan;
 }
 
-static void copies_of_one_are_relayed(void **state)
+static void copies_of_one_are_forwarded(void **state)
 {
     fixture *f = *state;
     const weft_mesh_impl *one = mesh(f, 1, (int64_t[]){ 1 }), *all = mesh(f, 1, (int64_t[]){ 16 }),
@@ -252,8 +252,8 @@ static void copies_of_one_are_relayed(void **state)
     assert_string_equal(broadcast(f, one, all, 1024, 16, &out).algorithm, "tree");
 }
 
-/* All send as much as they receive: nothing to relay, unless ranks of one process want the same. */
-static void gathers_are_relayed_within_processes_only(void **state)
+/* All send as much as they receive: nothing to forward, unless ranks of one process want the same. */
+static void gathers_are_forwarded_within_processes_only(void **state)
 {
     fixture *f = *state;
     const weft_mesh_impl *m = mesh(f, 1, (int64_t[]){ 8 });
@@ -501,8 +501,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(many_ranks_exchange_on_a_finer_mesh, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(other_meshes_are_reached_by_few_messages, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(many_addends_are_reduced_on_a_finer_mesh, fixture_new, fixture_free),
-        cmocka_unit_test_setup_teardown(copies_of_one_are_relayed, fixture_new, fixture_free),
-        cmocka_unit_test_setup_teardown(gathers_are_relayed_within_processes_only, fixture_new, fixture_free),
+        cmocka_unit_test_setup_teardown(copies_of_one_are_forwarded, fixture_new, fixture_free),
+        cmocka_unit_test_setup_teardown(gathers_are_forwarded_within_processes_only, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(nothing_becomes_partial, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(inner_reductions_cannot_stay, fixture_new, fixture_free),
         cmocka_unit_test_setup_teardown(averages_need_floating_types, fixture_new, fixture_free),

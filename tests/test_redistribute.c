@@ -292,7 +292,7 @@ static void test_addends_without_room(void **state)
 }
 
 /* Boxes for several ranks are forwarded, by every algorithm, in panels of one row and of many. */
-static void test_relays(void **state)
+static void test_forwarding(void **state)
 {
     (void)state;
     static const char *const algorithms[] = { "chain", "tree", "once" }, *const heights[] = { NULL, "1",
@@ -304,7 +304,7 @@ static void test_relays(void **state)
     unsetenv("WEFT_PLAN");
 }
 
-/* From one rank to all of them: whatever the relay, a process receives each panel once. */
+/* From one rank to all of them: with every algorithm a process receives each panel once. */
 static void broadcast(const char *algorithm)
 {
     enum { ROWS = 24, PANELS = 6 };
@@ -324,8 +324,8 @@ static void broadcast(const char *algorithm)
     weft_counters counters;
     weft_get_counters(&counters);
     check_shards(&s, result, mesh, s.placements);
-    bool relayed = strcmp(algorithm, "direct") != 0;
-    int expected = weft_process_index() == 0 ? 0 : PANELS * (relayed ? 1 : weft_local_ranks());
+    bool forwarded = strcmp(algorithm, "direct") != 0;
+    int expected = weft_process_index() == 0 ? 0 : PANELS * (forwarded ? 1 : weft_local_ranks());
     assert_int_equal(counters.messages, expected);
     assert_int_equal(weft_finalize(), WEFT_OK);
     unsetenv("WEFT_PLAN");
@@ -439,7 +439,7 @@ int main(void)
         cmocka_unit_test(test_streams),
         cmocka_unit_test(test_plans_are_bounded),
         cmocka_unit_test(test_addends_without_room),
-        cmocka_unit_test(test_relays),
+        cmocka_unit_test(test_forwarding),
         cmocka_unit_test(test_broadcasts),
         cmocka_unit_test(test_mixed_reductions),
     };

@@ -257,7 +257,7 @@ static void test_promises(void **state)
                 bool along[WEFT_MAX_DIMS];
                 counts[weft_stage_kind_of(&plan.stages[k], along)]++;
                 weft_stage direct = plan.stages[k];
-                direct.algorithm = WEFT_DIRECT; /* relayed boxes come from others of the group */
+                direct.algorithm = WEFT_DIRECT; /* forwarded boxes come from others of the group */
                 check_promises(&direct, &topology);
             }
         }

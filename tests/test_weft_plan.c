@@ -239,7 +239,7 @@ static void worlds_of_65536_ranks(void **state)
     const int64_t box = 256 * 4, first = 255 * box, second = 256 * box;
     expect_figures("--mesh 65536 --shape 65536x65536 --from S0 --to S1 --json",
                    65536 * (first + second) - 256 * box, first + second, first + second, others * 4, 511,
-                   "\"refined\"");
+                   "\"factored\"");
     expect_figures("--mesh 1 --to-mesh 16 --shape 1024x1024 --from R --to R --json", 15 * 4194304, 4194304,
                    4194304, 4194304, 1, "\"chain\"");
     expect_figures("--mesh 1048576 --shape 1048576 --from R --to S0 --json", 0, 0, 0, 0, 0, "\"direct\"");
@@ -273,7 +273,7 @@ static void the_page(void **state)
     r = run_tool("--mesh 1 --to-mesh 16 --shape 1024x1024 --from R --to R --rank 3", false);
     assert_says(&r, "algorithm  chain, 1 stage");
     assert_says(&r, "stage 1: move (chain)");
-    assert_says(&r, "from 2       [0:1024, 0:1024]  4194304 bytes, relayed");
+    assert_says(&r, "from 2       [0:1024, 0:1024]  4194304 bytes, forwarded");
     free(r.text);
     r = run_tool("--mesh 1 --to-mesh 16 --shape 8 --from R --to R --algorithm tree --json", false);
     assert_says(&r, "\"stage_algorithms\": [\"tree\"]");

@@ -297,7 +297,7 @@ static void print_moves(const request *r, const char *verb, const char *preposit
                    (long long)(move->box.offset[d] + move->box.extent[d]));
         }
         printf("]  %lld bytes%s%s\n", (long long)(weft_box_count(r->shape.count, &move->box) * size),
-               move->peer == r->rank ? ", itself" : "", move->relayed ? ", relayed" : "");
+               move->peer == r->rank ? ", itself" : "", move->forwarded ? ", forwarded" : "");
     }
     if (moves->count > SHOWN_BOXES) {
         printf("    ... and %zu more\n", moves->count - SHOWN_BOXES);
@@ -381,7 +381,7 @@ static void print_json_moves(const request *r, const rank_plan *p, const char *n
             print_json_sizes("offset", r->shape.count, moves->items[i].box.offset);
             printf(", ");
             print_json_sizes("extent", r->shape.count, moves->items[i].box.extent);
-            printf(", \"relayed\": %s}", moves->items[i].relayed ? "true" : "false");
+            printf(", \"forwarded\": %s}", moves->items[i].forwarded ? "true" : "false");
             first = false;
         }
     }

@@ -10,7 +10,7 @@
 struct weft_layout_table {
     weft_panel_policy policy;
     weft_map layouts; /* weft_layout */
-    weft_vec refined; /* weft_mesh_impl * */
+    weft_vec factored; /* weft_mesh_impl * */
 };
 
 weft_layout_table *weft_layout_table_new(weft_panel_policy policy)
@@ -32,33 +32,33 @@ void weft_layout_table_delete(weft_layout_table *table)
         free(slot->value);
     }
     weft_map_free(&table->layouts);
-    weft_mesh_impl **refined = table->refined.items;
-    for (size_t i = 0; i < table->refined.count; i++) {
-        weft_mesh_delete(refined[i]);
+    weft_mesh_impl **factored = table->factored.items;
+    for (size_t i = 0; i < table->factored.count; i++) {
+        weft_mesh_delete(factored[i]);
     }
-    weft_vec_free(&table->refined);
+    weft_vec_free(&table->factored);
     free(table);
 }
 
-/* ---- refined meshes ------------------------------------------------------------------------------------ */
+/* ---- factored meshes ---------------------------------------------------------------------------------- */
 
 const weft_mesh_impl *weft_layout_table_factor(weft_layout_table *table, const weft_mesh_impl *mesh, int ndim,
                                                const int64_t shape[])
 {
-    weft_mesh_impl **refined = table->refined.items;
-    for (size_t i = 0; i < table->refined.count; i++) {
-        if (refined[i]->refines == mesh && refined[i]->ndim == ndim &&
-            memcmp(refined[i]->shape, shape, (size_t)ndim * sizeof(*shape)) == 0) {
-            return refined[i];
+    weft_mesh_impl **factored = table->factored.items;
+    for (size_t i = 0; i < table->factored.count; i++) {
+        if (factored[i]->factored_from == mesh && factored[i]->ndim == ndim &&
+            memcmp(factored[i]->shape, shape, (size_t)ndim * sizeof(*shape)) == 0) {
+            return factored[i];
         }
     }
-    weft_mesh_impl *finer = weft_mesh_factor(mesh, ndim, shape);
-    weft_mesh_impl **slot = finer == NULL ? NULL : weft_vec_push(&table->refined, sizeof(weft_mesh_impl *));
+    weft_mesh_impl *added = weft_mesh_factor(mesh, ndim, shape);
+    weft_mesh_impl **slot = added == NULL ? NULL : weft_vec_push(&table->factored, sizeof(weft_mesh_impl *));
     if (slot == NULL) {
-        weft_mesh_delete(finer);
+        weft_mesh_delete(added);
         return NULL;
     }
-    return *slot = finer;
+    return *slot = added;
 }
 
 static uint64_t hash_of(const weft_mesh_impl *mesh, const weft_placement *placements, int ndim,

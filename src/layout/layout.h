@@ -42,7 +42,7 @@ typedef struct weft_mesh_impl {
     int *sorted;                /* with ranks: positions in `ranks`, by ascending rank (for the look-up) */
     bool ascending;             /* `ranks` is ascending */
     uint64_t digest;            /* of the ranks, in their order */
-    const struct weft_mesh_impl *refines; /* the mesh that owns `ranks` and `sorted`; NULL: itself */
+    const struct weft_mesh_impl *factored_from; /* the mesh that owns `ranks` and `sorted`; NULL: itself */
 } weft_mesh_impl;
 
 /* Copies its arguments. NULL with *status and why: wrong ndim, sizes, names or ranks, or no memory. ranks

@@ -187,18 +187,18 @@ weft_mesh_impl *weft_mesh_new(int ndim, const int64_t shape[], const int ranks[]
 
 weft_mesh_impl *weft_mesh_factor(const weft_mesh_impl *mesh, int ndim, const int64_t shape[])
 {
-    weft_mesh_impl *finer = calloc(1, sizeof(*finer));
-    if (finer != NULL) {
-        finer->ndim = ndim;
-        memcpy(finer->shape, shape, (size_t)ndim * sizeof(*shape));
-        finer->num_ranks = mesh->num_ranks;
-        finer->ranks = mesh->ranks;
-        finer->sorted = mesh->sorted;
-        finer->ascending = mesh->ascending;
-        finer->digest = mesh->digest;
-        finer->refines = mesh;
+    weft_mesh_impl *factored = calloc(1, sizeof(*factored));
+    if (factored != NULL) {
+        factored->ndim = ndim;
+        memcpy(factored->shape, shape, (size_t)ndim * sizeof(*shape));
+        factored->num_ranks = mesh->num_ranks;
+        factored->ranks = mesh->ranks;
+        factored->sorted = mesh->sorted;
+        factored->ascending = mesh->ascending;
+        factored->digest = mesh->digest;
+        factored->factored_from = mesh;
     }
-    return finer;
+    return factored;
 }
 
 void weft_mesh_delete(weft_mesh_impl *mesh)
@@ -206,7 +206,7 @@ void weft_mesh_delete(weft_mesh_impl *mesh)
     if (mesh == NULL) {
         return;
     }
-    if (mesh->refines != NULL) {
+    if (mesh->factored_from != NULL) {
         mesh->ranks = mesh->sorted = NULL;
     }
     for (int d = 0; d < mesh->ndim; d++) {

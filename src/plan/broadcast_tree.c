@@ -238,7 +238,7 @@ static int64_t parent_of(const line *l, int64_t element)
 typedef struct sending {
     const line *line;
     const weft_box *part;
-    bool relayed;
+    bool forwarded;
     weft_transfers *moves;
 } sending;
 
@@ -252,7 +252,7 @@ static bool send_to(const sending *s, int64_t child)
     if (!weft_transfers_reserve_one(s->moves)) {
         return false;
     }
-    weft_transfers_add(s->moves, rank, s->relayed, s->line->grouping->stage->to->ndim, s->part);
+    weft_transfers_add(s->moves, rank, s->forwarded, s->line->grouping->stage->to->ndim, s->part);
     return true;
 }
 
@@ -364,12 +364,12 @@ weft_status weft_broadcast_tree_receives(const weft_stage *stage, const weft_top
         weft_box part;
         line l = wanted_line(&w, &g, &part);
         int source = rank;
-        bool relayed = false;
+        bool forwarded = false;
         if (!holds(&l, rank)) {
             source = rank_of(&l, parent_of(&l, element_of(&l, w.member.number)));
-            relayed = !holds(&l, source);
+            forwarded = !holds(&l, source);
         }
-        weft_transfers_add(moves, source, relayed, stage->to->ndim, &part);
+        weft_transfers_add(moves, source, forwarded, stage->to->ndim, &part);
     }
     weft_box_iterator_free(&w.parts);
     return done ? WEFT_OK : WEFT_ERR_NOMEM;

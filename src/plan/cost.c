@@ -98,15 +98,15 @@ static load load_of(const weft_stage *stage, const weft_topology *topology, cons
     return l;
 }
 
-/* ---- relays -------------------------------------------------------------------------------------------- */
+/* ---- broadcast trees ----------------------------------------------------------------------------------- */
 
 /* Parameters of a broadcast tree's cost. */
-typedef struct relaying {
+typedef struct broadcast_cost {
     load load;
     weft_broadcast_shape shape;
     double held;  /* bytes of the destination shard */
     double panel; /* bytes of one of its panels that move */
-} relaying;
+} broadcast_cost;
 
 /* Number of doublings of 1 until it is at least `count`. */
 static int doublings(int64_t count)
@@ -118,13 +118,13 @@ static int doublings(int64_t count)
     return steps;
 }
 
-static relaying tree_of(const weft_stage *stage, const weft_topology *topology, const load *l)
+static broadcast_cost tree_of(const weft_stage *stage, const weft_topology *topology, const load *l)
 {
     int rank = weft_mesh_rank_at(stage->to->mesh, 0);
     weft_box box;
     weft_layout_shard_box(stage->to, rank, &box);
     double panels = (double)weft_max_i64(1, weft_panel_count(stage->to, &box));
-    relaying r = { *l, weft_broadcast_shape_of(stage, topology), held_bytes(stage->to, rank), 0 };
+    broadcast_cost r = { *l, weft_broadcast_shape_of(stage, topology), held_bytes(stage->to, rank), 0 };
     r.panel = r.held / panels < l->bytes_in ? r.held / panels : l->bytes_in;
     return r;
 }
@@ -136,7 +136,7 @@ static double steps(double times, double latency, double message, double byte, d
 }
 
 /* One panel through the whole chain, and the other panels behind it. */
-static double cost_of_chain(const relaying *r, const weft_cost_model *c)
+static double cost_of_chain(const broadcast_cost *r, const weft_cost_model *c)
 {
     double remote = (double)r->shape.processes, local = (double)(r->shape.ranks - r->shape.processes);
     double panels = r->load.bytes_in > 0 ? r->load.bytes_in / r->panel : 0;
@@ -148,7 +148,7 @@ static double cost_of_chain(const relaying *r, const weft_cost_model *c)
 }
 
 /* log2 steps: first between processes, then within them. */
-static double cost_of_tree(const relaying *r, const weft_cost_model *c)
+static double cost_of_tree(const broadcast_cost *r, const weft_cost_model *c)
 {
     double remote = doublings(r->shape.processes + 1);
     double local = doublings(weft_ceil_div(r->shape.ranks, r->shape.processes));
@@ -160,7 +160,7 @@ static double cost_of_tree(const relaying *r, const weft_cost_model *c)
 }
 
 /* Directly to one rank of each process; the last panel is forwarded from there. */
-static double cost_of_once(const relaying *r, const weft_cost_model *c)
+static double cost_of_once(const broadcast_cost *r, const weft_cost_model *c)
 {
     double share = (double)r->shape.processes / (double)r->shape.ranks;
     return steps(1, c->remote_latency_us, c->remote_message_us, c->remote_byte_us,
@@ -171,7 +171,7 @@ static double cost_of_once(const relaying *r, const weft_cost_model *c)
 }
 
 /* Unlike in weft_stage_cost(), ranks of one process that want the same box share its link. */
-static double cost_of_copies(const relaying *r, const weft_cost_model *c)
+static double cost_of_copies(const broadcast_cost *r, const weft_cost_model *c)
 {
     double sharing = (double)weft_ceil_div(r->shape.ranks, r->shape.processes);
     return steps(1, c->remote_latency_us, c->remote_message_us, c->remote_byte_us,
@@ -179,7 +179,7 @@ static double cost_of_copies(const relaying *r, const weft_cost_model *c)
                  larger(r->load.bytes_in * sharing, r->load.bytes_out));
 }
 
-static double cost_of_algorithm(const relaying *r, const weft_cost_model *c, weft_algorithm algorithm)
+static double cost_of_algorithm(const broadcast_cost *r, const weft_cost_model *c, weft_algorithm algorithm)
 {
     switch (algorithm) {
     case WEFT_CHAIN:
@@ -193,7 +193,7 @@ static double cost_of_algorithm(const relaying *r, const weft_cost_model *c, wef
     }
 }
 
-static double cost_broadcast_tree(const relaying *r, const weft_cost_model *cost, weft_algorithm algorithm)
+static double cost_broadcast_tree(const broadcast_cost *r, const weft_cost_model *cost, weft_algorithm algorithm)
 {
     double us = r->held * cost->local_byte_us;
     return r->load.bytes_in > 0 ? us + cost_of_algorithm(r, cost, algorithm) : us;
@@ -211,7 +211,7 @@ static bool may_broadcast(const weft_stage *stage, const weft_topology *topology
            !stays_in_process(stage, topology, 0) && (same_mesh || weft_roles_of(stage, topology).aligned);
 }
 
-static weft_algorithm cheapest(const relaying *r, const weft_cost_model *cost)
+static weft_algorithm cheapest(const broadcast_cost *r, const weft_cost_model *cost)
 {
     weft_algorithm best = WEFT_DIRECT;
     double least = cost_of_copies(r, cost);
@@ -233,12 +233,12 @@ double weft_stage_choose(weft_stage *stage, const weft_topology *topology, const
     if (stage->reduces || !(prescribed || may_broadcast(stage, topology, &l))) {
         return l.direct_us;
     }
-    relaying r = tree_of(stage, topology, &l);
+    broadcast_cost r = tree_of(stage, topology, &l);
     if (r.shape.ranks > 1) {
         stage->algorithm = prescribed ? cost->algorithm : cheapest(&r, cost);
     }
-    bool relays = stage->algorithm != WEFT_DIRECT && !stays_in_process(stage, topology, 0);
-    return relays ? cost_broadcast_tree(&r, cost, stage->algorithm) : l.direct_us;
+    bool is_tree = stage->algorithm != WEFT_DIRECT && !stays_in_process(stage, topology, 0);
+    return is_tree ? cost_broadcast_tree(&r, cost, stage->algorithm) : l.direct_us;
 }
 
 double weft_stage_cost(const weft_stage *stage, const weft_topology *topology, const weft_cost_model *cost)
@@ -247,7 +247,7 @@ double weft_stage_cost(const weft_stage *stage, const weft_topology *topology, c
     if (stage->algorithm == WEFT_DIRECT || stays_in_process(stage, topology, 0)) {
         return l.direct_us;
     }
-    relaying r = tree_of(stage, topology, &l);
+    broadcast_cost r = tree_of(stage, topology, &l);
     return cost_broadcast_tree(&r, cost, stage->algorithm);
 }
 

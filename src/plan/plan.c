@@ -154,7 +154,7 @@ static int64_t max_messages(const weft_stage *stage)
     return messages;
 }
 
-static bool is_worth_refining(const weft_stage *direct, const bool changed[])
+static bool is_worth_factoring(const weft_stage *direct, const bool changed[])
 {
     int64_t largest = 0;
     for (int m = 0; m < direct->from->mesh->ndim; m++) {
@@ -180,7 +180,7 @@ static bool try_factored(const planner *p, const weft_layout *from, const weft_l
         }
         former = factored.fine;
         bool done = route_factor(p, &factored, from, to, &r, &possible);
-        if (possible && !(done && try_route(p, &r, "refined", best))) {
+        if (possible && !(done && try_route(p, &r, "factored", best))) {
             return false;
         }
     }
@@ -207,7 +207,7 @@ static bool best_exchange(const planner *p, const weft_layout *from, const weft_
             return false;
         }
     }
-    return !is_worth_refining(&direct, changed) || try_factored(p, from, to, changed, best);
+    return !is_worth_factoring(&direct, changed) || try_factored(p, from, to, changed, best);
 }
 
 /* To `middle` first, and from there to the end. Taken if it costs less than `best` by the given factor. */
@@ -285,8 +285,8 @@ static bool best_move(const planner *p, const weft_layout *from, const weft_layo
         !try_other_mesh(p, from, to, best)) {
         return false;
     }
-    bool relays = best->num_stages == 1 && best->stages[0].algorithm != WEFT_DIRECT;
-    return !relays || p->cost->algorithm != WEFT_ALGORITHM_AUTO || try_scattered(p, from, to, best);
+    bool is_tree = best->num_stages == 1 && best->stages[0].algorithm != WEFT_DIRECT;
+    return !is_tree || p->cost->algorithm != WEFT_ALGORITHM_AUTO || try_scattered(p, from, to, best);
 }
 
 /* ---- reductions ---------------------------------------------------------------------------------------- */

@@ -170,7 +170,7 @@ typedef struct weft_transfer {
     int peer; /* of a receive: the source rank; of a send: the destination rank. May be the rank itself. */
     /* The peer sends from its shard of `to`, which it has received in this stage, not from its shard of
      * `from`. */
-    bool relayed;
+    bool forwarded;
     weft_box box;
 } weft_transfer;
 

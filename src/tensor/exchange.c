@@ -78,7 +78,7 @@ static weft_slot panel_slot(int tensor, int rank, int64_t panel)
 
 static weft_slot source_slot(const piece *p)
 {
-    return panel_slot(p->relayed ? TARGET : SOURCE, p->source_rank, p->source_panel);
+    return panel_slot(p->forwarded ? TARGET : SOURCE, p->source_rank, p->source_panel);
 }
 
 static weft_slot target_slot(const piece *p)
@@ -103,19 +103,19 @@ static double panel_position(const weft_layout *layout, const piece *p)
 
 /* ---- transfers ----------------------------------------------------------------------------------------- */
 
-/* One send for each source panel, with a message for each of its pieces; `relayed` selects forwarded
+/* One send for each source panel, with a message for each of its pieces; `forwarded` selects forwarded
  * pieces or the others. */
-static bool add_sends(const lowering *l, const weft_vec *pieces, bool relayed)
+static bool add_sends(const lowering *l, const weft_vec *pieces, bool forwarded)
 {
     const piece *all = pieces->items;
     for (size_t begin = 0, end; begin < pieces->count; begin = end) {
         const piece *p = &all[begin];
         end = begin + 1;
-        while (end < pieces->count && all[end].relayed == p->relayed &&
+        while (end < pieces->count && all[end].forwarded == p->forwarded &&
                all[end].source_rank == p->source_rank && all[end].source_panel == p->source_panel) {
             end++;
         }
-        if (p->relayed != relayed) {
+        if (p->forwarded != forwarded) {
             continue;
         }
         weft_transfer_begin(l->list, WEFT_RECORD_SEND, source_slot(p), WEFT_SLOT_READ);

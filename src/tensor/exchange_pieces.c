@@ -84,14 +84,14 @@ static int process_of(int rank)
     return weft_topology_process_of(&weft_runtime.topology, rank);
 }
 
-static piece piece_between(const weft_stage *stage, int source, int target, bool relayed)
+static piece piece_between(const weft_stage *stage, int source, int target, bool forwarded)
 {
     return (piece){
         .source_rank = source,
         .target_rank = target,
         .target_place = weft_mesh_index_of(stage->to->mesh, target),
         .addend = stage->reduces ? weft_stage_addend(stage, source) : 0,
-        .relayed = relayed,
+        .forwarded = forwarded,
     };
 }
 
@@ -101,7 +101,7 @@ bool weft_collect_receives(weft_vec *pieces, const weft_stage *stage, int target
     bool done = weft_stage_receives(stage, &weft_runtime.topology, target, &moves) == WEFT_OK;
     for (size_t i = 0; i < moves.count && done; i++) {
         int source = moves.items[i].peer;
-        piece like = piece_between(stage, source, target, moves.items[i].relayed);
+        piece like = piece_between(stage, source, target, moves.items[i].forwarded);
         like.peer = weft_hosts(source) ? -1 : process_of(source);
         done = cut_move(pieces, stage, &like, &moves.items[i].box);
     }
@@ -118,7 +118,7 @@ bool weft_collect_sends(weft_vec *pieces, const weft_stage *stage, int source)
         if (weft_hosts(target)) {
             continue;
         }
-        piece like = piece_between(stage, source, target, moves.items[i].relayed);
+        piece like = piece_between(stage, source, target, moves.items[i].forwarded);
         like.peer = process_of(target);
         done = cut_move(pieces, stage, &like, &moves.items[i].box);
     }
@@ -157,8 +157,8 @@ static int by_message_order(const void *a, const void *b)
 static int by_source_panel(const void *a, const void *b)
 {
     const piece *p = a, *q = b;
-    int order = compare(3, (int64_t[]){ p->relayed, p->source_rank, p->source_panel },
-                        (int64_t[]){ q->relayed, q->source_rank, q->source_panel });
+    int order = compare(3, (int64_t[]){ p->forwarded, p->source_rank, p->source_panel },
+                        (int64_t[]){ q->forwarded, q->source_rank, q->source_panel });
     return order != 0 ? order : by_message_order(a, b);
 }
 

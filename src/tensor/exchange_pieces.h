@@ -17,7 +17,7 @@ typedef struct piece {
     int source_rank, target_rank;
     int64_t target_place; /* mesh index of the target rank */
     int64_t addend;       /* number of the addend of its box: the order of reduction */
-    bool relayed;         /* the source panel belongs to the target tensor */
+    bool forwarded;         /* the source panel belongs to the target tensor */
     int64_t source_panel, target_panel;
     int peer; /* the other process; -1: both ranks are hosted here */
     uint32_t tag;
@@ -28,7 +28,7 @@ typedef struct piece {
 /* The layout in whose shards the piece is read. */
 static inline const weft_layout *source_layout(const weft_stage *stage, const piece *p)
 {
-    return p->relayed ? stage->to : stage->from;
+    return p->forwarded ? stage->to : stage->from;
 }
 
 /* Appends the pieces that hosted ranks receive, from any rank, and those that they send to other

@@ -297,22 +297,14 @@ static void write_refusals(FILE *file)
 void oracle_write_report(FILE *file)
 {
     fprintf(file, "# Operations against PyTorch\n\n"
-                  "Written by `test-oracle CASES --report FILE` from the cases in tests/oracle/cases, whose "
-                  "answers PyTorch\n"
-                  "computes with dense tensors, in double precision, rounded to the type that it gives to the "
-                  "types of the\n"
-                  "inputs. Every case of every operation has to have PyTorch's shape, "
-                  "type and values; an\n"
-                  "error is counted in units of the last place (ulps) of the result's type, of sums and "
-                  "products relative to\n"
-                  "the magnitude of their terms. Whole numbers, truth values and what is only moved are "
-                  "exact. 16-bit types\n"
-                  "are rounded once, so 1 is allowed where anything is; each addend of a Partial input adds "
-                  "to what is\n"
-                  "allowed (the column is for f32 and f64). The layouts of results are compared with those that PyTorch's DTensor chooses "
-                  "for the same\n"
-                  "inputs: a difference is no error. Where PyTorch refuses, the result has to be right all "
-                  "the same.\n\n");
+                  "Written by `test-oracle CASES --report FILE` from the cases in tests/oracle/cases. PyTorch computes the\n"
+                  "answers with dense tensors in double precision, rounded to its result type for the inputs' types. Every\n"
+                  "case must have PyTorch's shape, type and values. Errors are in units of the last place (ulps) of the\n"
+                  "result's type; for sums and products relative to the magnitude of their terms. Integers, WEFT_BOOL and\n"
+                  "moved elements are exact. 16-bit results are rounded once, so 1 is allowed unless they are exact; each\n"
+                  "addend of a Partial input adds to the allowance (the column is for f32 and f64). The results' layouts are\n"
+                  "compared with those of PyTorch's DTensor for the same inputs: a difference is no error. If PyTorch refuses\n"
+                  "a case, weft's result must be right all the same.\n\n");
     write_operations(file);
     write_tolerances(file);
     write_kinds(file);
