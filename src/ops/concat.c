@@ -348,7 +348,7 @@ static bool expand_split(const weft_call *call, weft_tensor *outputs[])
                (int)call->attributes.numbers[0], outputs);
 }
 
-/* Zeros stand for the pieces without a gradient. */
+/* Pieces without a gradient have zeros. */
 static bool gradient_of_split(const weft_gradient *of)
 {
     int n = of->call->details->num_numbers;

@@ -1,12 +1,13 @@
-/* Elementwise operations of several tensors, or of a tensor and a number: what is computed is in
- * codelets/elementwise.inc, how it becomes tasks in dispatch/elementwise.c. */
+/* Elementwise operations of several tensors, or of a tensor and a number. codelets/elementwise.inc has the
+ * expressions, dispatch/elementwise.c the lowering. */
 #include "ops/elementwise.h"
 
 #include <math.h>
 
 /* ---- gradients ----------------------------------------------------------------------------------------- */
 
-/* The gradients of two inputs, or of one, from g, that of the output y: of inputs a, b, c and scalars s, t. */
+/* Gradients of two inputs, or of one, from the output's gradient g: y: output, a, b, c: inputs, s, t:
+ * scalars. */
 #define GRADIENTS(name_, first, second)                                                                      \
     static bool gradients_of_##name_(const weft_gradient *of)                                                \
     {                                                                                                        \
@@ -32,7 +33,7 @@
 #define STEPS WEFT_GRADIENT_ZERO("a step function")
 #define TRUTH WEFT_GRADIENT_ZERO("truth values")
 
-/* Functions that choose: the gradient where this input was taken, half of it where both were, else 0. */
+/* Selecting functions: the gradient for the selected input, half of it if both are equal, else 0. */
 #define CHOICE(name_, rule, count)                                                                           \
     static const weft_operation operation_##name_##_backward;                                                \
     static weft_tensor *name_##_backward(weft_tensor *gradient, weft_tensor *a, weft_tensor *b, double s, double t)\

@@ -1,4 +1,4 @@
-/* How elementwise operations are declared: what one computes is in codelets/elementwise.inc. */
+/* Declarations of elementwise operations, whose expressions are in codelets/elementwise.inc. */
 #ifndef WEFT_SRC_OPS_ELEMENTWISE_H
 #define WEFT_SRC_OPS_ELEMENTWISE_H
 
@@ -29,7 +29,8 @@
         .kind = WEFT_NOT_LINEAR                                                                              \
     }
 
-/* A number beside tensors that the type of all together has. False with the error kept: a tensor is not live, too. */
+/* Checks a number beside tensors against their common type. False with the error kept, also for a dead
+ * tensor. */
 bool weft_check_number_beside(const char *function, const char *argument, int num_inputs, weft_tensor *const inputs[],
                               double value);
 

@@ -117,7 +117,8 @@ static bool expand_min_with_indices(const weft_call *call, weft_tensor *outputs[
     return expand_with_indices(call, weft_reduction_min, outputs);
 }
 
-/* The element that was taken has all of it: output 1 says which, of all elements together or of one dimension. */
+/* The selected element gets the whole gradient: output 1 has its index, over all elements or along one
+ * dimension. */
 static bool gradient_of_extreme(const weft_gradient *of)
 {
     const char *function = of->call->function;

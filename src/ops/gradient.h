@@ -1,5 +1,6 @@
-/* Gradients of calls. An operation has a function that makes the gradients of its inputs from those of its outputs by
- * further calls (weft_operation.gradient), so that they run as tasks, in any layout, and have gradients themselves. */
+/* Gradients of calls. An operation has a function that computes the gradients of its inputs from those of
+ * its outputs by further calls (weft_operation.gradient), so that they run as tasks, in any layout, and
+ * have gradients themselves. */
 #ifndef WEFT_SRC_OPS_GRADIENT_H
 #define WEFT_SRC_OPS_GRADIENT_H
 
@@ -7,9 +8,9 @@
 
 #include "dispatch/dispatch.h"
 
-/* The gradients of one call that are asked for. Inputs are numbered as by weft_call_tensor(). */
+/* Arguments: the wanted gradients of one call. Inputs are numbered as by weft_call_tensor(). */
 typedef struct weft_gradient {
-    /* The call. Inputs are as they were before it; those whose values no gradient that is wanted reads
+    /* The call. Inputs are as before it; those whose values no wanted gradient reads
      * (weft_gradient_entry.reads) may be tensors without data. */
     const weft_call *call;
     weft_tensor *const *outputs;          /* likewise; NULL: not asked for in the call */
@@ -18,14 +19,14 @@ typedef struct weft_gradient {
     weft_tensor **gradients;              /* for each input; NULL: zero, or not wanted */
 } weft_gradient;
 
-/* Writes the gradients of the inputs that are wanted: of the shape and type of the input, in any layout; NULL for zero.
- * They are new tensors of the innermost scope. WEFT_ERR_UNSUPPORTED where the operation's gradient is not known. */
+/* Writes the wanted gradients: of the input's shape and type, in any layout, in the innermost scope; NULL
+ * for zero. WEFT_ERR_UNSUPPORTED if the operation's gradient is unknown. */
 weft_status weft_call_gradients(const weft_gradient *of);
 
-/* Why the outputs of a call depend on no input: there is no gradient. NULL: they do depend on some. */
+/* Why the outputs of a call depend on no input, so that there is no gradient. NULL: they depend on some. */
 const char *weft_call_no_gradient(const weft_call *call);
-/* The values that the gradients of the inputs that are wanted are computed from: WEFT_READS_INPUT(), _OUTPUT(). Inputs
- * behind the first WEFT_MAX_INPUTS are never read. */
+/* The values that the wanted gradients are computed from: WEFT_READS_INPUT(), _OUTPUT(). Inputs behind the
+ * first WEFT_MAX_INPUTS are never read. */
 unsigned weft_call_gradient_reads(const weft_call *call, const bool wanted[]);
 
 /* ---- for the functions of operations -------------------------------------------------------------------- */
@@ -59,7 +60,7 @@ bool weft_gradient_same(const weft_gradient *of);
     {                                                                                                        \
         .missing = (why)                                                                                     \
     }
-/* Of an operation that other functions call and no program can. */
+/* For an operation that only other functions call. */
 #define WEFT_GRADIENT_OF_WHOLE(whole) WEFT_GRADIENT_MISSING("a part of " whole)
 /* A function of one value, from its input or its output. */
 #define WEFT_GRADIENT_BY(function_, reads_)                                                                  \

@@ -359,7 +359,7 @@ static bool gradients_of_cross_entropy_backward(const weft_gradient *of)
     if (!weft_gradient_wanted(of, 0)) {
         return true;
     }
-    /* What the derivative of each row's softmax is multiplied by: the loss of its target alone has it there. */
+    /* The factor of each row's softmax gradient, from the loss of its target alone. */
     int last = weft_layout_of(logits)->ndim - 1;
     weft_tensor *at_target =
         backward_call(call, &operation_nll_backward, call->num_inputs > 2 ? call->inputs[2] : NULL);
@@ -367,7 +367,7 @@ static bool gradients_of_cross_entropy_backward(const weft_gradient *of)
     return weft_give_gradient(of, 0, weft_softmax_backward(scaled, weft_softmax(logits, last), last));
 }
 
-/* Linear in the gradient: the loss of what stands for the values. */
+/* Linear in the gradient: the loss with the gradient in place of the values. */
 static bool gradient_of_nll_backward(const weft_gradient *of)
 {
     weft_call call = *of->call;

@@ -485,7 +485,7 @@ weft_tensor *weft_outer(weft_tensor *a, weft_tensor *b)
 
 /* ---- gradients ----------------------------------------------------------------------------------------- */
 
-/* The product over all dimensions but the last one: of [.., k] and [.., n], [k, n]. */
+/* The product over all dimensions but the last: of [.., k] and [.., n], [k, n]. */
 static weft_tensor *product_over_rows(const char *function, weft_tensor *a, weft_tensor *b)
 {
     weft_call call = { .function = function, .operation = &operation_matmul, .num_inputs = 2, .inputs = { a, b } };
@@ -515,7 +515,7 @@ static matrices matrices_of(const weft_gradient *of)
     return m;
 }
 
-/* Of a = g b^T, or its transpose; leading dimensions that a does not have are summed. */
+/* The gradient a = g b^T, or its transpose; leading dimensions that a lacks are summed. */
 static bool give_a(const weft_gradient *of, const matrices *m)
 {
     weft_tensor *gradient = m->transpose_a ? weft_matmul_ex(m->b, m->transpose_b, m->g, true)
@@ -523,7 +523,8 @@ static bool give_a(const weft_gradient *of, const matrices *m)
     return weft_give_gradient(of, A, gradient);
 }
 
-/* Of b = a^T g, or its transpose. One b for all leading dimensions of a is summed over them as it is computed. */
+/* The gradient b = a^T g, or its transpose. One b for all leading dimensions of a is summed in the
+ * product. */
 static bool give_b(const weft_gradient *of, const matrices *m)
 {
     const char *function = of->call->function;
@@ -540,7 +541,7 @@ static bool give_b(const weft_gradient *of, const matrices *m)
     return weft_give_gradient(of, B, gradient);
 }
 
-/* Of alpha a b + beta c, whose form says whether there are c and the two numbers. */
+/* For alpha a b + beta c; the form determines whether c and the two numbers exist. */
 static bool gradients_of_matmul(const weft_gradient *of)
 {
     const weft_call *call = of->call;

@@ -99,7 +99,7 @@ static bool expand_reduction(const weft_call *call, weft_tensor *outputs[])
 
 /* ---- gradients ----------------------------------------------------------------------------------------- */
 
-/* A result, or its gradient, with the dimensions that went: of size 1. */
+/* A result, or its gradient, with the removed dimensions restored with size 1. */
 static weft_tensor *with_all_dims(const weft_gradient *of, weft_tensor *result)
 {
     const weft_attributes *attributes = &of->call->attributes;
@@ -130,7 +130,7 @@ static weft_tensor *sum_again(const weft_gradient *of, weft_tensor *a)
     return num_dims == 0 ? a : weft_sum_over(a, num_dims, dims, true);
 }
 
-/* The gradient, repeated along what was added up: of the shape of the input. */
+/* The gradient broadcast to the shape of the input. */
 static bool give_repeated(const weft_gradient *of, weft_tensor *gradient)
 {
     const weft_layout *a = weft_layout_of(of->call->inputs[0]);
@@ -145,8 +145,8 @@ static bool gradient_of_sum(const weft_gradient *of)
     return give_repeated(of, scale == 0 ? gradient : weft_scale(gradient, scale));
 }
 
-/* The product of the others: of all divided by the element; where one element is 0, that one has the product of the rest,
- * and all have 0 where several are. Gradients of this are right where no element is 0. */
+/* The product of the other elements: the product of all divided by the element; beside one 0, the product
+ * of the rest at that element; 0 everywhere if several are 0. Its own gradient is correct without zeros. */
 static bool gradient_of_prod(const weft_gradient *of)
 {
     weft_tensor *a = of->call->inputs[0], *gradient = with_all_dims(of, weft_gradient_of_output(of, 0));
@@ -163,7 +163,7 @@ static bool gradient_of_prod(const weft_gradient *of)
     return beside != NULL && weft_give_gradient(of, 0, weft_masked_fill(weft_div(passed, others), beside, 0));
 }
 
-/* All elements that are the extreme value share its gradient. */
+/* All elements equal to the extreme value share its gradient. */
 static bool gradient_of_extreme(const weft_gradient *of)
 {
     weft_tensor *taken = weft_eq(of->call->inputs[0], with_all_dims(of, of->outputs[0]));
@@ -419,7 +419,7 @@ static bool expand_norm(const weft_call *call, weft_tensor *outputs[])
     return outputs[0] != NULL;
 }
 
-/* The derivative of |a|^p / p, without its factors of which |a| may be 0. */
+/* The gradient of |a|^p / p, without the factors of which |a| may be 0. */
 static weft_tensor *scaled_elements(weft_tensor *a, double p)
 {
     if (p == 2) {

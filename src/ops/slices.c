@@ -55,7 +55,7 @@ static int describe_slice(const weft_attributes *attributes, const weft_layout *
     return 1;
 }
 
-/* The gradient of what was cut out of dimension `dim` of an input, with zeros around it. */
+/* The gradient of a slice along dimension `dim` of an input, with zeros around it. */
 static bool give_around(const weft_gradient *of, weft_tensor *gradient);
 
 static bool gradient_of_slice(const weft_gradient *of)

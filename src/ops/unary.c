@@ -6,9 +6,10 @@
 
 /* ---- derivatives --------------------------------------------------------------------------------------- */
 
-/* NAME_backward(gradient, value): the gradient times a factor that depends on the function's input or output, which the
- * gradient of the function is. `second`: `product`, which is the gradient times another value, times the derivative of
- * that factor, by calls; it may use `value` and `scalars`. */
+/* NAME_backward(gradient, value), the gradient of a function: the gradient times a factor of the
+ * function's input or output. `second`: the gradient of NAME_backward by its value, from `product`, which
+ * is the gradient times another value: times the derivative of the factor, by calls; may use `value` and
+ * `scalars`. */
 #define DERIVATIVE_KERNEL(name_, kept)                                                                       \
     static const weft_operation operation_##name_##_backward;                                                \
     static weft_tensor *name_##_backward(weft_tensor *gradient, weft_tensor *kept, double scalar, double other)\
@@ -164,7 +165,7 @@ weft_tensor *weft_sigmoid_backward(weft_tensor *gradient, weft_tensor *output)
     return sigmoid_backward(gradient, output, 0, 0);
 }
 
-/* As PyTorch does on all its devices. */
+/* as PyTorch on all its devices */
 static double exponent_of_type(weft_dtype dtype, double exponent)
 {
     return dtype == WEFT_BF16  ? (double)weft_bf16_to_f32(weft_f32_to_bf16((float)exponent))
