@@ -79,7 +79,8 @@ static bool move_inputs(operands *o)
     return true;
 }
 
-/* Ranks get what they need of their neighbours'. `access_map`: of this input, as long as the call lasts. */
+/* Redistributes an input through its access map: ranks receive other ranks' indices (halo). `access_map`:
+ * for the duration of the call. */
 static bool make_access(operands *o, int input, weft_access_map *access_map)
 {
     const weft_call *call = o->call;
