@@ -23,7 +23,7 @@ WEFT_API weft_tensor *weft_argmin(weft_tensor *a, int dim, bool keepdim);
 
 /**
  * The values with their indices, as PyTorch's max(dim): from one task, unless the dimension is sharded.
- * \param indices  NULL, or where the indices go: those of weft_argmax() and weft_argmin(); NULL on error
+ * \param indices  NULL, or gets the indices: those of weft_argmax() and weft_argmin(); NULL on error
  * \return the values: those of weft_max() and weft_min() \{
  */
 WEFT_API weft_tensor *weft_max_with_indices(weft_tensor *a, int dim, bool keepdim, weft_tensor **indices);
@@ -46,9 +46,9 @@ WEFT_API weft_tensor *weft_gather(weft_tensor *a, int dim, weft_tensor *indices)
 
 /**
  * `a` with elements of `source` added: result[i][indices[i][j][k]][k] += source[i][j][k] for dim 1. `source`
- * and `indices` have one shape, that of a but for its size in dim; `source` has the type of a. What goes to
- * one element is added in the order of the index, shard by shard where that dimension is sharded, and its sum
- * is added to a's; 16-bit types are rounded once. Named with _: to `a` itself, which must not be Partial
+ * and `indices` have one shape, that of a but for its size in dim; `source` has the type of a. Addends of one
+ * element are added in index order, shard by shard along a sharded dimension, and their sum is added to a's
+ * element; 16-bit types are rounded once. *_inplace: into `a` itself, which must not be Partial
  * (WEFT_ERR_LAYOUT). \{
  */
 WEFT_API weft_tensor *weft_scatter_add(weft_tensor *a, int dim, weft_tensor *indices, weft_tensor *source);
@@ -67,9 +67,9 @@ WEFT_API weft_tensor *weft_index_add_inplace(weft_tensor *a, int dim, weft_tenso
 WEFT_API weft_tensor *weft_one_hot(weft_tensor *indices, int64_t num_classes);
 
 /**
- * Sorted along `dim`, which is gathered first where it is sharded: smallest first, or largest first when
- * `descending`. Equal values keep their order; NaN counts as the largest. `*indices`, where not NULL, gets
- * where each value was, WEFT_I64, a second new tensor; NULL on error. weft_argsort: these alone. \{
+ * Sorted along `dim`, which is gathered first if it is sharded: ascending, or descending. Stable; NaN counts as
+ * the largest. `*indices`, if not NULL, gets the index of each value, WEFT_I64, a second new tensor; NULL on
+ * error. weft_argsort: only the indices. \{
  */
 WEFT_API weft_tensor *weft_sort(weft_tensor *a, int dim, bool descending, weft_tensor **indices);
 WEFT_API weft_tensor *weft_argsort(weft_tensor *a, int dim, bool descending);

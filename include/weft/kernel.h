@@ -11,11 +11,10 @@
 
 WEFT_BEGIN_DECLS
 
-/** The part of a tensor that a task works on: a box of the global index space. Rows (dimension 0)
- * lie in panels of consecutive rows, each contiguous, not one after another in memory; a tensor without
- * dimensions is one row. A part may be empty: then it has no panels. Within a row elements are row-major;
- * only of an input with a halo ("~" in the rule) along dimension 1 or later may there be gaps between them,
- * which `strides` tells. */
+/** A task's part of a tensor: a box of the global index space. Rows (dimension 0) are stored in panels of
+ * consecutive rows; panels are not contiguous with each other. A tensor without dimensions is one row. An
+ * empty part has no panels. Elements of a row are row-major; only an input with a halo ("~" in the rule)
+ * along dimension 1 or later may have gaps between them, given by `strides`. */
 typedef struct weft_view {
     weft_dtype dtype;
     int ndim;

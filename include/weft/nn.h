@@ -45,8 +45,8 @@ typedef enum weft_loss_reduction {
 
 /**
  * Softmax cross-entropy of logits [n, c] with class numbers [n] (WEFT_I64 or WEFT_I32), the mean over n: a
- * scalar. A class out of 0 .. c - 1 counts as a loss of 0, and the next blocking call returns
- * WEFT_ERR_INVALID. WEFT_ERR_SHAPE where there are rows but no classes.
+ * scalar. A class outside 0 .. c - 1 counts as a loss of 0, and the next blocking call returns
+ * WEFT_ERR_INVALID. WEFT_ERR_SHAPE for rows without classes.
  */
 WEFT_API weft_tensor *weft_cross_entropy(weft_tensor *logits, weft_tensor *targets);
 /** The gradient of the logits: gradient * (softmax(logits) - onehot(targets)) / n; `gradient` is a scalar
@@ -94,8 +94,8 @@ WEFT_API weft_tensor *weft_nll_backward(weft_tensor *gradient, weft_tensor *log_
 
 /** (a - b)^2, of one shape and type. \{ */
 WEFT_API weft_tensor *weft_mse(weft_tensor *a, weft_tensor *b, weft_loss_reduction reduction);
-/** The gradient of a (that of b is its negative). `gradient`: a scalar, of a's shape where nothing is
- * reduced, or NULL for 1. */
+/** The gradient of a (that of b is its negative). `gradient`: a scalar, of a's shape for WEFT_LOSS_NONE, or NULL
+ * for 1. */
 WEFT_API weft_tensor *weft_mse_backward(weft_tensor *gradient, weft_tensor *a, weft_tensor *b,
                                         weft_loss_reduction reduction);
 /** \} */

@@ -2,17 +2,15 @@
  * Steps of optimisers over lists of n parameters, in place: PyTorch's formulas, one step per call. Nothing
  * waits.
  *
- * Parameters are floating and not Partial. A gradient has its parameter's shape and mesh; where it lies
- * otherwise than the parameter (Partial, for instance) it is brought to the parameter's layout, once. What a
- * step keeps between calls are tensors of the caller, of the parameter's shape, mesh and placements
- * (weft_zeros_like()), of any floating type: parameters of 16 bits may have states in WEFT_F32, for example
- * weft_to_type(weft_zeros_like(p), WEFT_F32). Each update is computed in the largest of its tensors' types,
- * at least WEFT_F32, and rounded once. What is changed must not be in the lists of a call twice. Groups of
- * parameters with options of their own are calls of their own.
+ * Parameters are floating and not Partial. A gradient has its parameter's shape and mesh; in another layout
+ * (Partial, for instance) it is redistributed to the parameter's, once. States between calls are the caller's
+ * tensors, of the parameter's shape, mesh and placements (weft_zeros_like()), of any floating type: 16-bit
+ * parameters may have states in WEFT_F32, for example weft_to_type(weft_zeros_like(p), WEFT_F32). Each update
+ * is computed in the widest of its tensors' types, at least WEFT_F32, and rounded once. No changed tensor may
+ * occur twice in a call. Groups of parameters with other options are separate calls.
  *
  * Errors: WEFT_ERR_INVALID, WEFT_ERR_SHAPE, WEFT_ERR_DTYPE, WEFT_ERR_LAYOUT, WEFT_ERR_MESH. They come before
- * anything is changed.
- */
+ * any change. */
 #ifndef WEFT_OPTIMIZERS_H
 #define WEFT_OPTIMIZERS_H
 
@@ -99,13 +97,12 @@ WEFT_API weft_status weft_adamw(int n, weft_tensor *const parameters[], weft_ten
 /** \} */
 
 /**
- * Multiplies all gradients by min(1, max_norm / (norm + 1e-6)), in place, where norm is the p-norm of all
- * their elements together (Partial ones are reduced for it, and stay Partial). The scale is computed where
- * the gradients are: nothing waits.
- * \param gradients   of any floating types and meshes; Partial of sums and averages alone
+ * Multiplies all gradients by min(1, max_norm / (norm + 1e-6)), in place, where norm is the p-norm over all
+ * elements of all gradients (Partial ones are reduced for it, and stay Partial). Nothing waits.
+ * \param gradients   of any floating types and meshes; Partial only with sums and averages
  * \param p           above 0; INFINITY: the largest absolute value
- * \param total_norm  NULL, or where the norm goes: a new scalar on the first one's mesh, WEFT_F64 where a
- *                    gradient is, else WEFT_F32 (p INFINITY: the type of all gradients together). NULL for n 0
+ * \param total_norm  NULL, or gets the norm: a new scalar on the first one's mesh, WEFT_F64 if a gradient is,
+ *                    else WEFT_F32 (p INFINITY: the common type of all gradients). NULL for n 0
  */
 WEFT_API weft_status weft_clip_grad_norm(int n, weft_tensor *const gradients[], double max_norm, double p,
                                          weft_tensor **total_norm);

@@ -32,7 +32,7 @@ typedef enum weft_placement_kind {
  * mesh dimensions that are reduced. Several such dimensions are taken in runs, the last dimensions first: a
  * run ends where the reduction changes (sums and averages are one) and before it would have more than 64
  * addends; its results are the addends of the next run. A dimension of more than 64 ranks is reduced as n1
- * x n2, with factors as near to each other as there are (docs/plan.md, "Finer meshes"). The result of each
+ * x n2, with factors as near to each other as there are (docs/plan.md, "Factored meshes"). The result of each
  * step is rounded to the type; WEFT_BF16 and WEFT_F16 are reduced in single precision and rounded after
  * every seven addends.
  */

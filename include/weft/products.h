@@ -12,10 +12,10 @@ WEFT_BEGIN_DECLS
 
 /**
  * Matrix products, of floating types and integers (which wrap around). [m, k] times [k, n] gives [m, n].
- * Dimensions before the last two are a batch: aligned at their end, sizes of 1 and missing ones are repeated.
- * An operand of one dimension is a vector: [k] times [..., k, n] gives [..., n], [..., m, k] times [k] gives
- * [..., m], [k] times [k] a scalar. Gradients, g being that of the result: of a weft_matmul_ex(g, false, b,
- * true), of b weft_matmul_ex(a, true, g, false), each through weft_sum_to() where its batch was repeated.
+ * Leading dimensions are a batch, which broadcasts: aligned at their end, sizes of 1 and missing ones are
+ * repeated. An operand with one dimension is a vector: [k] times [..., k, n] gives [..., n], [..., m, k] times
+ * [k] gives [..., m], [k] times [k] a scalar. Gradients, g being the result's: of a weft_matmul_ex(g, false,
+ * b, true), of b weft_matmul_ex(a, true, g, false), each through weft_sum_to() if its batch was repeated.
  */
 WEFT_API weft_tensor *weft_matmul(weft_tensor *a, weft_tensor *b);
 /** The same with the last two dimensions of a or b exchanged first (nothing is copied for it); it must have
@@ -25,12 +25,12 @@ WEFT_API weft_tensor *weft_matmul_ex(weft_tensor *a, bool transpose_a, weft_tens
 WEFT_API weft_tensor *weft_dot(weft_tensor *a, weft_tensor *b);
 /** [m] and [n] give [m, n]: every product of two elements. Types as of weft_mul(). */
 WEFT_API weft_tensor *weft_outer(weft_tensor *a, weft_tensor *b);
-/** beta c + alpha a b, of [m, k] and [k, n]; c is broadcast to [m, n], and is not looked at where beta is 0.
- * Factors of integers must be whole numbers (WEFT_ERR_DTYPE). */
+/** beta c + alpha a b, of [m, k] and [k, n]; c is broadcast to [m, n], and not read if beta is 0. With integer
+ * types alpha and beta must be whole numbers (WEFT_ERR_DTYPE). */
 WEFT_API weft_tensor *weft_addmm(weft_tensor *c, weft_tensor *a, weft_tensor *b, double beta, double alpha);
 /** x weight^T + bias: x [..., k], weight [n, k], bias [n] or NULL; the result is [..., n]. Gradients, g being
- * that of the result: of x weft_matmul(g, weight); of weight weft_matmul_ex(g, true, x, false) and of the
- * bias weft_sum(g, 0, false), where g and x have two dimensions (weft_flatten() those before the last). */
+ * the result's: of x weft_matmul(g, weight); with two-dimensional g and x (weft_flatten() leading dimensions)
+ * of weight weft_matmul_ex(g, true, x, false), and of the bias weft_sum(g, 0, false). */
 WEFT_API weft_tensor *weft_linear(weft_tensor *x, weft_tensor *weight, weft_tensor *bias);
 
 /** Parameters of a convolution; zero-initialised, all strides and dilations are 1 and there is no padding.
@@ -52,19 +52,19 @@ static inline void weft_convolution_init(weft_convolution *options)
 }
 
 /**
- * Convolution (cross-correlation, as everywhere) of x [n, c, h, w] with weight [o, c / groups, i, j], plus
- * bias [o] or NULL: [n, o, y, z] with y = (h + 2 padding - dilation (i - 1) - 1) / stride + 1, rounded down,
- * and z likewise. Floating types. `options`: NULL for all defaults. WEFT_ERR_SHAPE where the weights are
- * larger than the padded input.
+ * Convolution (cross-correlation, as usual) of x [n, c, h, w] with weight [o, c / groups, i, j], plus bias [o]
+ * or NULL: [n, o, y, z] with y = (h + 2 padding - dilation (i - 1) - 1) / stride + 1, rounded down, and z
+ * likewise. Floating types. `options`: NULL for defaults. WEFT_ERR_SHAPE if the weights are larger than the
+ * padded input.
  */
 WEFT_API weft_tensor *weft_conv2d(weft_tensor *x, weft_tensor *weight, weft_tensor *bias,
                                   const weft_convolution *options);
 /** The same without h, i and y: x [n, c, w], weight [o, c / groups, j]. */
 WEFT_API weft_tensor *weft_conv1d(weft_tensor *x, weft_tensor *weight, weft_tensor *bias,
                                   const weft_convolution *options);
-/** Gradients of the input, which had `shape` ([n, c, h, w], or [n, c, w] after weft_conv1d()), and of the
- * weights, which had `shape`; `gradient` has the shape of the convolution's result. That of the bias is the
- * sum over n, y and z. \{ */
+/** Gradients of the input, whose shape was `shape` ([n, c, h, w], or [n, c, w] after weft_conv1d()), and of the
+ * weights, whose shape was `shape`; `gradient` has the shape of the convolution's result. The gradient of the
+ * bias is the sum over n, y and z. \{ */
 WEFT_API weft_tensor *weft_conv2d_backward_input(weft_tensor *gradient, weft_tensor *weight,
                                                  const int64_t shape[4], const weft_convolution *options);
 WEFT_API weft_tensor *weft_conv2d_backward_weight(weft_tensor *gradient, weft_tensor *x,

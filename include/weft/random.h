@@ -23,17 +23,17 @@ typedef struct weft_random_state {
 } weft_random_state;
 
 /**
- * States by name. weft_init() makes one, the default (with the seed of ::weft_config), and has it in use; the
- * name NULL means it. Errors: WEFT_ERR_INVALID for a name that is empty or not there (or, in
- * weft_random_state_create(), is there already), WEFT_ERR_STATE before weft_init(), WEFT_ERR_NOMEM.
+ * States by name. weft_init() makes the default state (with the seed of ::weft_config), which is the current
+ * one; its name is NULL. Errors: WEFT_ERR_INVALID for an empty or unknown name (in weft_random_state_create():
+ * an existing one), WEFT_ERR_STATE before weft_init(), WEFT_ERR_NOMEM.
  * \{
  */
-/** Seeds the state in use: its offset is 0 again. */
+/** Seeds the current state: its offset is 0 again. */
 WEFT_API weft_status weft_random_seed(uint64_t seed);
-/** A new state, which is not yet in use. The name is copied. */
+/** A new state, not the current one. The name is copied. */
 WEFT_API weft_status weft_random_state_create(const char *name, uint64_t seed);
 WEFT_API weft_status weft_random_state_use(const char *name);
-/** The name of the state in use, NULL for the default one; valid until weft_finalize(). */
+/** The name of the current state, NULL for the default one; valid until weft_finalize(). */
 WEFT_API const char *weft_random_state_current(void);
 WEFT_API weft_status weft_random_state_get(const char *name, weft_random_state *state);
 WEFT_API weft_status weft_random_state_set(const char *name, weft_random_state state);
@@ -53,8 +53,8 @@ WEFT_API weft_tensor *weft_rand_like(weft_tensor *a);
 WEFT_API weft_tensor *weft_randn_like(weft_tensor *a);
 /** \} */
 
-/** Whole numbers low .. high - 1, each as probable as the others. Integers and truth values, which must be
- * able to hold these numbers; low is less than high (WEFT_ERR_INVALID). */
+/** Integers low .. high - 1, uniformly. Integer types and WEFT_BOOL, which must hold these numbers; low is less
+ * than high (WEFT_ERR_INVALID). */
 WEFT_API weft_tensor *weft_randint(int64_t low, int64_t high, weft_dtype dtype, int ndim,
                                    const int64_t shape[], weft_mesh *mesh, const weft_placement *placements);
 
@@ -62,16 +62,16 @@ WEFT_API weft_tensor *weft_randint(int64_t low, int64_t high, weft_dtype dtype, 
  * the rest. */
 WEFT_API weft_tensor *weft_randperm(int64_t n, weft_mesh *mesh, const weft_placement *placements);
 
-/** 1 with the probability that the element of `p` is (resolved to 2^-32), else 0; the type of p, which is
- * floating. A probability out of 0 .. 1 gives 0, and the next blocking call returns WEFT_ERR_INVALID. */
+/** 1 with the probability in the element of `p` (resolved to 2^-32), else 0; of p's type, which is floating. A
+ * probability outside 0 .. 1 gives 0, and the next blocking call returns WEFT_ERR_INVALID. */
 WEFT_API weft_tensor *weft_bernoulli(weft_tensor *p);
 /** The same with one probability for all elements, in any type. */
 WEFT_API weft_tensor *weft_bernoulli_scalar(double p, weft_dtype dtype, int ndim, const int64_t shape[],
                                             weft_mesh *mesh, const weft_placement *placements);
 
-/** In place: random values into a floating tensor that exists, which keeps its layout (no Partial). Returns
- * it. weft_uniform_inplace: on [low, high), or low where they are equal; both, and their distance, finite in
- * the type of a. weft_normal_inplace: the deviation is at least 0. \{ */
+/** In place: random values for an existing floating tensor, which keeps its layout (no Partial). Returns it.
+ * weft_uniform_inplace: on [low, high), or low if they are equal; both, and their distance, finite in a's
+ * type. weft_normal_inplace: the deviation is at least 0. \{ */
 WEFT_API weft_tensor *weft_uniform_inplace(weft_tensor *a, double low, double high);
 WEFT_API weft_tensor *weft_normal_inplace(weft_tensor *a, double mean, double deviation);
 /** \} */
