@@ -240,6 +240,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_relu, tensor);
     TRY(weft_gelu, tensor);
     TRY(weft_softplus, tensor);
+    TRY(weft_hardswish, tensor);
     TRY(weft_leaky_relu, tensor, 0.5);
     TRY(weft_elu, tensor, 0.5);
     TRY(weft_relu_backward, tensor, tensor);

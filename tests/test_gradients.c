@@ -90,6 +90,7 @@ UNARY_CALL(silu)
 UNARY_CALL(relu)
 UNARY_CALL(gelu)
 UNARY_CALL(softplus)
+UNARY_CALL(hardswish)
 BINARY_CALL(add)
 BINARY_CALL(sub)
 BINARY_CALL(mul)
@@ -311,6 +312,7 @@ static const call_row rows[] = {
     { THIS_ROW, { "5x2:u" }, call_relu, false },
     { THIS_ROW, { "5x2:w" }, call_gelu, false },
     { THIS_ROW, { "5x2:w" }, call_softplus, false },
+    { THIS_ROW, { "5x3:z" }, call_hardswish, false },
     { THIS_ROW, { "5x2:f" }, call_to_type, false },
     { THIS_ROW, { "5x2:f" }, call_same, false },
     { THIS_ROW, { "5x2:u" }, call_scale, false },

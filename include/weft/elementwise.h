@@ -125,6 +125,7 @@ WEFT_API weft_tensor *weft_relu(weft_tensor *a); /**< max(a, 0) */
 WEFT_API weft_tensor *
 weft_gelu(weft_tensor *a); /**< a Phi(a), Phi the normal distribution function (with erf) */
 WEFT_API weft_tensor *weft_softplus(weft_tensor *a); /**< log(1 + exp(a)); a itself above 20 */
+WEFT_API weft_tensor *weft_hardswish(weft_tensor *a); /**< a clamp(a + 3, 0, 6) / 6 */
 WEFT_API weft_tensor *weft_leaky_relu(weft_tensor *a, double slope); /**< slope * a below 0 */
 WEFT_API weft_tensor *weft_elu(weft_tensor *a, double alpha);        /**< alpha (exp(a) - 1) below 0 */
 /** \} */

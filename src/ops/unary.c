@@ -123,6 +123,8 @@ DERIVATIVE_OF_STEPS(relu, input)
 DERIVATIVE(gelu, input,
            weft_mul(product, weft_mul(normal_density(value), weft_add_scalar(weft_neg(weft_square(value)), 2))))
 DERIVATIVE(softplus, input, weft_sigmoid_backward(product, weft_sigmoid(value)))
+/* A third between -3 and 3. */
+DERIVATIVE(hardswish, input, weft_scale(weft_mul(product, weft_eq(weft_clamp(value, -3, 3), value)), 1.0 / 3))
 DERIVATIVE_OF_STEPS(leaky_relu, input)
 /* Above 0 the factor is 1: what relu's would pass does not count. */
 DERIVATIVE(elu, input,
@@ -229,6 +231,7 @@ GRADIENT_FROM(silu, of->call->inputs[0])
 GRADIENT_FROM(relu, of->call->inputs[0])
 GRADIENT_FROM(gelu, of->call->inputs[0])
 GRADIENT_FROM(softplus, of->call->inputs[0])
+GRADIENT_FROM(hardswish, of->call->inputs[0])
 GRADIENT_FROM(leaky_relu, of->call->inputs[0])
 GRADIENT_FROM(elu, of->call->inputs[0])
 GRADIENT_FROM(reciprocal, of->outputs[0])
@@ -301,6 +304,7 @@ UNARY(silu, WEFT_TYPES_FLOAT, WEFT_TYPE_FIRST, NOT_LINEAR, FROM_INPUT(silu))
 UNARY(relu, WEFT_TYPES_NUMBER, WEFT_TYPE_FIRST, MONOTONE, FROM_INPUT(relu))
 UNARY(gelu, WEFT_TYPES_FLOAT, WEFT_TYPE_FIRST, NOT_LINEAR, FROM_INPUT(gelu))
 UNARY(softplus, WEFT_TYPES_FLOAT, WEFT_TYPE_FIRST, NOT_LINEAR, FROM_INPUT(softplus))
+UNARY(hardswish, WEFT_TYPES_FLOAT, WEFT_TYPE_FIRST, NOT_LINEAR, FROM_INPUT(hardswish))
 UNARY(logical_not, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
 UNARY(isnan, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
 UNARY(isinf, WEFT_TYPES_ALL, WEFT_TYPE_BOOL, NOT_LINEAR, TRUTH)
@@ -366,6 +370,7 @@ const weft_operation *const weft_unary_operations[] = {
     &operation_relu,
     &operation_gelu,
     &operation_softplus,
+    &operation_hardswish,
     &operation_logical_not,
     &operation_isnan,
     &operation_isinf,
@@ -399,6 +404,7 @@ const weft_operation *const weft_unary_operations[] = {
     &operation_relu_backward,
     &operation_gelu_backward,
     &operation_softplus_backward,
+    &operation_hardswish_backward,
     &operation_leaky_relu_backward,
     &operation_elu_backward,
     &operation_pow_scalar_backward,

@@ -162,6 +162,7 @@ const oracle_operation oracle_core_operations[] = {
     UNARY(relu, EXACT),
     UNARY(gelu, ROUNDINGS),
     UNARY(softplus, ROUNDINGS),
+    UNARY(hardswish, ROUNDINGS),
     CALLED(leaky_relu, SCALAR),
     CALLED(elu, LIBRARY),
 

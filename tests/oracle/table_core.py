@@ -138,6 +138,7 @@ UNARY = {
     "round": (NUMBER, [REAL, HALVES], torch.round), "sigmoid": (ALL, [REAL, WIDE_RANGE], torch.sigmoid),
     "silu": (FLOATING, [REAL, WIDE_RANGE], F.silu), "relu": (NUMBER, [REAL], torch.relu),
     "gelu": (FLOATING, [REAL, WIDE_RANGE], F.gelu), "softplus": (FLOATING, [REAL, WIDE_RANGE], F.softplus),
+    "hardswish": (FLOATING, [REAL, WIDE_RANGE], F.hardswish),
 }
 
 

@@ -163,6 +163,7 @@ REAL(sigmoid, return inexact(v, sigmoid(x));)
 REAL(silu, return inexact(v, x *sigmoid(x));)
 REAL(gelu, return inexact_by(v, x *normal_cdf(x), fabs(x));)
 REAL(softplus, return inexact(v, x > 20 ? x : log1p(exp(x)));)
+REAL(hardswish, return inexact(v, x *fmin(fmax(x + 3, 0), 6) / 6);)
 REAL(leaky_relu, return x > 0 ? x : s * x;)
 REAL(elu, return x > 0 ? x : inexact(v, s *expm1(x));)
 
@@ -315,6 +316,7 @@ FUNCTION(sigmoid)
 UNARY(silu, .types = FLOATS, ONLY(silu))
 UNARY(gelu, .types = FLOATS, ONLY(gelu))
 UNARY(softplus, .types = FLOATS, ONLY(softplus))
+UNARY(hardswish, .types = FLOATS, ONLY(hardswish))
 
 #define NUMBERED(name_, ...)                                                                                 \
     CALLS(name_, out[0] = weft_##name_(in[0], real[0]))                                                      \
@@ -443,6 +445,7 @@ const operation elementwise_calls[] = {
     PLAIN(silu),
     PLAIN(gelu),
     PLAIN(softplus),
+    PLAIN(hardswish),
     PLAIN(scale),
     PLAIN(add_scalar),
     PLAIN(pow_scalar),
