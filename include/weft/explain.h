@@ -1,7 +1,7 @@
 /** \file
- * Why a call does what it does. Calls between weft_explain_begin() and weft_explain_end() are explained: the layouts that
- * were chosen and why, what moves, the tasks, and the predicted time. On tensors without data (weft_fake()) calls are
- * explained that would be made: nothing is carried out.
+ * Explanations of calls: the chosen layouts and the reason, redistributions, tasks, and the predicted time, for
+ * calls between weft_explain_begin() and weft_explain_end(). On tensors without data (weft_fake()) they explain
+ * without executing anything.
  *
  *     weft_explain_begin();
  *     weft_matmul(weft_fake_like(a), weft_fake_like(b));
@@ -18,15 +18,15 @@
 
 WEFT_BEGIN_DECLS
 
-/** Begins and ends; what was explained before is forgotten by the next weft_explain_begin(). Local: other processes need
- * not do the same. Explained calls take longer: each searches for its layouts anew. WEFT_ERR_STATE before
- * weft_init(), for a second weft_explain_begin(), and for weft_explain_end() without one; WEFT_ERR_NOMEM. \{ */
+/** weft_explain_begin() drops earlier explanations. Local: other processes need not do the same. Explained calls
+ * take longer, because each searches for its layouts anew. WEFT_ERR_STATE before weft_init(), for a second
+ * weft_explain_begin(), and for weft_explain_end() without one; WEFT_ERR_NOMEM. \{ */
 WEFT_API weft_status weft_explain_begin(void);
 WEFT_API weft_status weft_explain_end(void);
 /** \} */
 
 /**
- * Prints what has been explained since the last weft_explain_begin(), for each call of a public function:
+ * Prints the explanations since the last weft_explain_begin(), for each call of a public function:
  *
  *     weft_matmul(f32[64, 32] [S0] on 4, f32[32, 16] [S0] on 4)
  *       matmul  mk,kn->mn
@@ -44,10 +44,10 @@ WEFT_API weft_status weft_explain_end(void);
  *         tasks of this process: 4 (4 matmul) on 20480 bytes
  *         predicted: 37.5 us of transfers, 13.1 us of tasks
  *
- * A call that becomes several operations has a part for each, and a line for each redistribution between them. Bytes and
- * messages count what moves between ranks, tasks those of this process. Times are
- * estimates from this machine's figures (weft_print_machine()), without what runs beside.
- * WEFT_ERR_INVALID for NULL; WEFT_ERR_STATE where nothing has been begun; WEFT_ERR_IO.
+ * A call of several operations has a part for each, and a line for each redistribution between them. Bytes
+ * and messages count the traffic between ranks, tasks those of this process. Times are estimates from the
+ * machine's figures (weft_print_machine()), without other load. WEFT_ERR_INVALID for NULL; WEFT_ERR_STATE
+ * without an earlier weft_explain_begin(); WEFT_ERR_IO.
  */
 WEFT_API weft_status weft_explain(FILE *file);
 /** The same into a buffer, as weft_tensor_print_text() does. */

@@ -103,7 +103,7 @@ typedef struct weft_operation_output {
     /** The input of the same number, changed: it keeps its layout, and has the same term in the rule.
      * Inputs changed in place come first. */
     bool in_place;
-    /** Does not depend on letters of the rule that it lacks: ranks along them compute the same, not parts. */
+    /** Independent of letters that it lacks: ranks along them compute the same, not parts. */
     bool repeats;
 } weft_operation_output;
 
@@ -128,20 +128,20 @@ typedef void (*weft_halo_function)(weft_halo *halo, const int64_t numbers[]);
 /** An operation that is registered: a handle, as ::weft_tensor. One of a former weft_init() is refused. */
 typedef struct weft_operation weft_operation;
 
-/** A call whose gradients are asked for. Valid until the function returns. */
+/** The wanted gradients of a call. Valid until the function returns. */
 typedef struct weft_gradient_request {
     int num_inputs, num_outputs;
-    /** As they were before the call. An input or output that weft_operation_description.gradient_reads does
-     * not name may be without data (weft_tensor_is_fake()): its layout alone is there. */
+    /** As before the call. Inputs and outputs that weft_operation_description.gradient_reads does not name may
+     * be without data (weft_tensor_is_fake()): layouts only. */
     weft_tensor *const *inputs, *const *outputs;
-    weft_tensor *const *output_gradients;      /**< of the shape and type of the output, in any layout; NULL: zero */
-    const bool *wanted;                        /**< for each input */
-    const struct weft_apply_options *options;  /**< of the call */
+    weft_tensor *const *output_gradients;     /**< of the output's shape and type, in any layout; NULL: zero */
+    const bool *wanted;                       /**< per input */
+    const struct weft_apply_options *options; /**< of the call */
 } weft_gradient_request;
 
-/** Writes the gradients of the inputs that are wanted, made by calls of weft, so that nothing waits: each of the shape of
- * its input, of any floating type, in any layout; NULL: zero. Dimensions that the call broadcast may be left for weft to
- * sum. Returns WEFT_OK, or the status of the call that failed. */
+/** Writes the wanted gradients, computed by calls of weft, so that nothing waits: each of its input's shape, of
+ * any floating type, in any layout; NULL: zero. Broadcast dimensions may be left for weft to sum. Returns
+ * WEFT_OK, or the status of a failed call. */
 typedef weft_status (*weft_operation_gradient)(const weft_gradient_request *request, weft_tensor *gradients[]);
 
 /** Bits of weft_operation_description.gradient_reads. \{ */

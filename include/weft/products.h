@@ -112,9 +112,9 @@ static inline void weft_attention_options_init(weft_attention_options *options)
 WEFT_API weft_tensor *weft_attention(weft_tensor *q, weft_tensor *k, weft_tensor *v,
                                      const weft_attention_options *options);
 
-/** The same, with the logarithm of the sum of e^score of each row, [..., s], which the gradients need: PyTorch's
- * logsumexp. In WEFT_F64 for WEFT_F64, else in WEFT_F32; infinite for a row that sees no key.
- * \param log_sums  where they go, NULL on error; or NULL: not wanted */
+/** The same, with the log-sums, [..., s], which the gradients need: the logarithm of each row's sum of e^score
+ * (PyTorch's logsumexp). WEFT_F64 for WEFT_F64, else WEFT_F32; infinite for a row that sees no key.
+ * \param log_sums  gets them, NULL on error; may be NULL */
 WEFT_API weft_tensor *weft_attention_with_log_sums(weft_tensor *q, weft_tensor *k, weft_tensor *v,
                                                    const weft_attention_options *options,
                                                    weft_tensor **log_sums);
@@ -135,8 +135,8 @@ WEFT_API weft_tensor *weft_attention_backward(weft_tensor *gradient, weft_tensor
                                               const weft_attention_options *options, weft_tensor **gradient_k,
                                               weft_tensor **gradient_v);
 
-/** The same with the log-sums that weft_attention_with_log_sums() gave for these operands: they are not computed again,
- * which saves one of the products, and in a ring the first turn of k. */
+/** The same with the log-sums of weft_attention_with_log_sums() for these operands, which saves their computation:
+ * one of the products, and in a ring the first turn of k. */
 WEFT_API weft_tensor *weft_attention_backward_with_log_sums(weft_tensor *gradient, weft_tensor *q, weft_tensor *k,
                                                             weft_tensor *v, weft_tensor *output, weft_tensor *log_sums,
                                                             const weft_attention_options *options,

@@ -14,7 +14,7 @@ static const char indent[] = "    ";
 
 /* ---- tasks --------------------------------------------------------------------------------------------- */
 
-/* Of a call, on this process. */
+/* Work of a call on this process. */
 typedef struct workload {
     const weft_layout *layouts[WEFT_MAX_INPUTS + WEFT_MAX_OUTPUTS]; /* of the list's tensors */
     const weft_task_list *list;

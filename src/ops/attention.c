@@ -40,7 +40,7 @@ static weft_tensor *plus(weft_tensor *sum, weft_tensor *addend)
     return sum == NULL || addend == NULL ? addend : weft_add(sum, addend);
 }
 
-/* What the gradient of the log-sums adds to those of q and k: scale w k and scale w^T q with the weights w, which are a
+/* Adds the gradient of the log-sums to those of q and k: scale w k and scale w^T q with the weights w, which are a
  * result, and a gradient of values. */
 static bool add_log_sums(const weft_gradient *of, const weft_attention_options *options, weft_tensor *results[])
 {

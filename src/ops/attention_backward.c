@@ -275,7 +275,7 @@ static bool compute_gradients(attention *a, const bool wanted[3], weft_tensor *r
     return both != NULL && (!wanted[1] || results[1] != NULL) && (!wanted[2] || results[2] != NULL);
 }
 
-/* Says which calls are right; what they become is other calls. */
+/* Accepts valid calls; the call itself expands into others. */
 static void write_backward_rule(const weft_call_layouts *call, char *text, size_t size)
 {
     char mask[16];
