@@ -300,6 +300,8 @@ static void test_arguments(void **state)
         (weft_operation_description){ .name = "exp", .kernel = minus_two, .halos = { { .letter = 'a' } } },
         "halos are given, and no rule");
     assert_refused((weft_operation_description){ .name = "add_scaled_inplace", .rule = "a,b->b" }, "");
+    assert_refused((weft_operation_description){ .name = "exp", .kernel = minus_two, .gradient_reads = 1 },
+                   "gradient is given");
     assert_int_equal(weft_operation_restore(NULL), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "name is NULL");
     assert_int_equal(weft_operation_restore("expo"), WEFT_ERR_INVALID);

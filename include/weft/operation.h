@@ -197,6 +197,7 @@ WEFT_API const weft_operation *weft_operation_register(const weft_operation_desc
  *   rule       NULL: as it is. Else with as many outputs as the operation has, and the sizes that the public function
  *              gives; outputs[].linear and `halos` belong to it. A rule that allows more than the kernel can do
  *              gives wrong results
+ *   gradient   NULL
  *   inputs, outputs[].type, outputs[].in_place   are not looked at: they stay as they are
  * Every process replaces the same in the same order.
  * \return WEFT_OK; WEFT_ERR_INVALID for a name that no operation has, or a rule that does not fit; WEFT_ERR_STATE,

@@ -117,6 +117,10 @@ static bool check_replacement(const char *function, const weft_operation_descrip
         weft_fail(WEFT_ERR_INVALID, function, "rule and kernel are both NULL");
         return false;
     }
+    if (d->gradient != NULL || d->gradient_reads != 0) {
+        weft_fail(WEFT_ERR_INVALID, function, "gradient is given, and those of weft's operations stay as they are");
+        return false;
+    }
     if (d->rule == NULL && weft_count_halos(d) > 0) {
         weft_fail(WEFT_ERR_INVALID, function, "halos are given, and no rule");
         return false;
