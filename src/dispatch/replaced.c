@@ -118,7 +118,8 @@ static bool check_replacement(const char *function, const weft_operation_descrip
         return false;
     }
     if (d->gradient != NULL || d->gradient_reads != 0) {
-        weft_fail(WEFT_ERR_INVALID, function, "gradient is given, and those of weft's operations stay as they are");
+        weft_fail(WEFT_ERR_INVALID, function,
+                  "gradient is given, and those of weft's operations stay as they are");
         return false;
     }
     if (d->rule == NULL && weft_count_halos(d) > 0) {
@@ -253,7 +254,7 @@ weft_status weft_operation_restore(const char *name)
                   name == NULL ? "" : name, name == NULL ? "" : "\", and weft has no such operation");
     }
     if (!weft_check_spmd_number(function, original == NULL ? 0 : weft_hash_bytes(name, strlen(name), 1),
-                    original != NULL)) {
+                                original != NULL)) {
         return weft_latest_status();
     }
     for (; original != NULL; original = next_named(name, &number)) {

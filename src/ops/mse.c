@@ -81,7 +81,7 @@ static bool gradients_of_mse(const weft_gradient *of)
                 .operation = &operation_mse_backward,
                 .num_inputs = 3,
                 .inputs = { call->inputs[0], call->inputs[1], weft_gradient_of_output(of, 0) },
-                .attributes = { .rule = call->operation == &operation_square_difference },
+                .attributes = { .rule = weft_operation_is(call->operation, &operation_square_difference) },
                 .scalars = { 2 * call->scalars[0] } }));
 }
 

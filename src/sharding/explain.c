@@ -156,6 +156,35 @@ weft_status weft_explanation_move(const weft_explanation *e, int input, weft_pla
     return status == WEFT_OK ? weft_plan_measure(plan, world->topology, statistics) : status;
 }
 
+weft_explained_reads weft_access_map_reads(const weft_topology *topology, const weft_cost_model *cost,
+                                           const weft_layout *from, const weft_access_map *access_map)
+{
+    const weft_stage stage = { .from = from, .to = access_map->cut, .access_map = access_map, .scale = 1.0 };
+    weft_explained_reads reads = { .any = false };
+    bool along[WEFT_MAX_DIMS];
+    for (int64_t i = 0; i < from->mesh->num_ranks; i++) {
+        weft_traffic traffic = weft_access_map_traffic(&stage, weft_mesh_rank_at(from->mesh, i));
+        reads.bytes_total = weft_add_saturated(reads.bytes_total, traffic.bytes_in);
+        reads.bytes_in_max = weft_max_i64(reads.bytes_in_max, traffic.bytes_in);
+        reads.messages_max = weft_max_i64(reads.messages_max, traffic.messages_in);
+    }
+    reads.any = reads.bytes_total > 0;
+    reads.kind = weft_stage_kind_of(&stage, along);
+    reads.predicted_us = weft_access_map_cost(topology, cost, from, access_map);
+    return reads;
+}
+
+void weft_explained_reads_print(const weft_explained_reads *reads, const char *indent, FILE *file)
+{
+    if (reads->any) {
+        fprintf(file,
+                "%s    read across ranks: %s; %lld bytes in all, at most %lld into a rank; at most %lld messages into a "
+                "rank; %.1f us predicted\n",
+                indent, weft_stage_kind_name(reads->kind), (long long)reads->bytes_total,
+                (long long)reads->bytes_in_max, (long long)reads->messages_max, reads->predicted_us);
+    }
+}
+
 weft_status weft_explanation_reads(const weft_explanation *e, int input, weft_explained_reads *reads)
 {
     const weft_layout *from = e->sharding.inputs[input];
@@ -170,17 +199,7 @@ weft_status weft_explanation_reads(const weft_explanation *e, int input, weft_ex
     if (map.cut == NULL) {
         return WEFT_OK;
     }
-    const weft_stage stage = { .from = from, .to = map.cut, .access_map = &map, .scale = 1.0 };
-    bool along[WEFT_MAX_DIMS];
-    for (int64_t i = 0; i < from->mesh->num_ranks; i++) {
-        weft_traffic traffic = weft_access_map_traffic(&stage, weft_mesh_rank_at(from->mesh, i));
-        reads->bytes_total = weft_add_saturated(reads->bytes_total, traffic.bytes_in);
-        reads->bytes_in_max = weft_max_i64(reads->bytes_in_max, traffic.bytes_in);
-        reads->messages_max = weft_max_i64(reads->messages_max, traffic.messages_in);
-    }
-    reads->any = reads->bytes_total > 0;
-    reads->kind = weft_stage_kind_of(&stage, along);
-    reads->predicted_us = weft_access_map_cost(e->world->topology, e->world->cost, from, &map);
+    *reads = weft_access_map_reads(e->world->topology, e->world->cost, from, &map);
     return WEFT_OK;
 }
 
@@ -272,14 +291,7 @@ static weft_status print_input(const weft_explanation *e, int input, const char 
     } else {
         weft_explanation_print_move(&plan, &statistics, indent, file);
     }
-    if (reads.any) {
-        fprintf(file,
-                "%s    read across ranks: %s; %lld bytes in all, at most %lld into a rank; at most %lld "
-                "messages into a "
-                "rank; %.1f us predicted\n",
-                indent, weft_stage_kind_name(reads.kind), (long long)reads.bytes_total,
-                (long long)reads.bytes_in_max, (long long)reads.messages_max, reads.predicted_us);
-    }
+    weft_explained_reads_print(&reads, indent, file);
     return WEFT_OK;
 }
 

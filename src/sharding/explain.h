@@ -37,6 +37,11 @@ typedef struct weft_explained_reads {
     int64_t bytes_total, bytes_in_max, messages_max; /* from other ranks */
     double predicted_us;
 } weft_explained_reads;
+/* Of any access map. */
+weft_explained_reads weft_access_map_reads(const weft_topology *topology, const weft_cost_model *cost,
+                                           const weft_layout *from, const weft_access_map *access_map);
+/* One line, where there are any. */
+void weft_explained_reads_print(const weft_explained_reads *reads, const char *indent, FILE *file);
 weft_status weft_explanation_reads(const weft_explanation *explanation, int input,
                                    weft_explained_reads *reads);
 

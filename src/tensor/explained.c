@@ -72,6 +72,18 @@ void weft_explain_move(const char *function, const weft_layout *from, const weft
     }
 }
 
+void weft_explain_access(const weft_layout *from, const weft_access_map *access_map)
+{
+    FILE *file = weft_explained_file();
+    char text[160];
+    if (file != NULL) {
+        const weft_explained_reads reads =
+            weft_access_map_reads(&weft_runtime.topology, &weft_runtime.cost, from, access_map);
+        fprintf(file, "  access map  %s\n", weft_layout_format(from, text, sizeof(text)));
+        weft_explained_reads_print(&reads, "  ", file);
+    }
+}
+
 /* ---- the functions ------------------------------------------------------------------------------------- */
 
 static void forget_text(weft_explained *e)

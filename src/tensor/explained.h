@@ -8,6 +8,8 @@
 FILE *weft_explained_file(void);
 /* Explains a redistribution that was asked for, or is a part of a call. */
 void weft_explain_move(const char *function, const weft_layout *from, const weft_layout *to);
+/* The same of what ranks read of each other through an access map. */
+void weft_explain_access(const weft_layout *from, const weft_access_map *access_map);
 void weft_explained_stop(void);
 
 #endif
