@@ -91,9 +91,16 @@ static weft_tensor *shifted(weft_tensor *a, weft_tensor *b)
     return weft_roll(a, 3, 0);
 }
 
+/* Sharded rows go round in a ring. */
+static weft_tensor *attended(weft_tensor *a, weft_tensor *b)
+{
+    (void)b;
+    return weft_attention(a, a, a, NULL);
+}
+
 typedef weft_tensor *(*called)(weft_tensor *a, weft_tensor *b);
 
-static const called calls[] = { product, sum, halo, normalised, moved, shifted };
+static const called calls[] = { product, sum, halo, normalised, moved, shifted, attended };
 enum { CALLS = sizeof(calls) / sizeof(calls[0]) };
 
 /* What is explained of a call, in `text`. */

@@ -136,6 +136,8 @@ static void test_strict_without_redistributions(void **state)
     (void)state;
     const weft_placement last = weft_shard(2);
     weft_tensor *image = weft_ones(WEFT_F32, 3, (int64_t[]){ 1, 1, 8 }, mesh, &last), *output;
+    const weft_placement by_sequence = weft_shard(1);
+    weft_tensor *sequence = weft_rand(WEFT_F32, 3, (int64_t[]){ 2, 8, 4 }, mesh, &by_sequence);
     weft_counters before, after;
     assert_int_equal(weft_region_begin("strict", WEFT_REGION_STRICT), WEFT_OK);
     weft_get_counters(&before);
@@ -143,6 +145,8 @@ static void test_strict_without_redistributions(void **state)
     assert_refused(weft_roll(rows, 1, 0), "weft_roll: in the strict region");
     assert_refused(weft_slice(rows, 0, 2, 8), "weft_slice: in the strict region");
     assert_refused(convolved(image), "parts of x, f32[1, 1, 8] [S2]");
+    assert_refused(weft_attention(sequence, sequence, sequence, NULL),
+                   "weft_attention: in the strict region");
     assert_int_equal(by_columns(rows, &output), WEFT_ERR_LAYOUT);
     assert_refused(output, "weft_local_map: in the strict region \"strict\" inputs[0] would be moved from f32[8, 8] [S0]");
     weft_get_counters(&after);
@@ -157,6 +161,7 @@ static void test_strict_without_redistributions(void **state)
     assert_int_equal(weft_region_begin("halos", WEFT_REGION_ALLOW_HALOS), WEFT_OK);
     assert_non_null(difference(rows));
     assert_non_null(convolved(image));
+    assert_non_null(weft_attention(sequence, sequence, sequence, NULL));
     assert_refused(weft_add(rows, columns), "in the strict region \"strict/halos\"");
     assert_int_equal(weft_region_end(), WEFT_OK);
     assert_refused(difference(rows), "difference");

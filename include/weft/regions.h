@@ -22,8 +22,8 @@ enum {
      * message names the tensor and both layouts. It fails on every process, before anything is submitted.
      * What moves no byte between ranks (Replicate to Shard) is allowed, and so are weft_redistribute() and
      * calls that say by their name that they gather (weft_to_host(), weft_equal(), ...). Halos and shifted
-     * blocks count as moved: those of convolutions, of slices along a sharded dimension, of the program's own
-     * operations ("~"). */
+     * blocks count as moved: those of convolutions, attention in a ring, slices along a sharded dimension, the
+     * program's own operations ("~"). */
     WEFT_REGION_STRICT = 1,
     /** Process 0 prints a line to standard error for each redistribution, asked for or not: the public function, both
      * layouts (of a halo, the input's), the stages, the predicted time. */

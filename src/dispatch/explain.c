@@ -156,6 +156,12 @@ void weft_explain_dispatch(const weft_call *call, weft_tensor_impl *const inputs
         fprintf(file, "%sno memory for an explanation\n", indent);
         return;
     }
+    for (int i = 1; i < call->num_inputs; i++) {
+        for (int k = 0; k < i && e.same_as[i] < 0; k++) {
+            bool same = call->inputs[k] == call->inputs[i] && e.sharding.inputs[k] == e.sharding.inputs[i];
+            e.same_as[i] = same ? k : -1;
+        }
+    }
     if (weft_explanation_print(&e, indent, file) == WEFT_OK) {
         explain_tasks(call, &e, file);
     }

@@ -10,29 +10,31 @@
 #include "runtime/codelets.h"
 #include "sharding/halos.h"
 
+/* Those in use. */
 typedef struct replacement {
     const weft_operation *original;
-    weft_operation *operation; /* freed by weft_finalize(): tasks name it */
-    bool in_use;
+    const weft_operation *operation; /* one of weft_runtime.registered: tasks name it until weft_finalize() */
 } replacement;
+
+static replacement *find(const weft_operation *original)
+{
+    replacement *all = weft_runtime.replaced.items;
+    for (size_t i = 0; i < weft_runtime.replaced.count; i++) {
+        if (all[i].original == original) {
+            return &all[i];
+        }
+    }
+    return NULL;
+}
 
 const weft_operation *weft_operation_in_use(const weft_operation *operation)
 {
-    const replacement *all = weft_runtime.replaced.items;
-    for (size_t i = 0; i < weft_runtime.replaced.count; i++) {
-        if (all[i].original == operation && all[i].in_use) {
-            return all[i].operation;
-        }
-    }
-    return operation;
+    const replacement *found = find(operation);
+    return found == NULL ? operation : found->operation;
 }
 
 void weft_replacements_forget(void)
 {
-    replacement *all = weft_runtime.replaced.items;
-    for (size_t i = 0; i < weft_runtime.replaced.count; i++) {
-        free(all[i].operation);
-    }
     weft_vec_free(&weft_runtime.replaced);
 }
 
@@ -194,14 +196,8 @@ static weft_operation *copy_of(const weft_operation *original, const weft_operat
 }
 
 /* What is kept of former calls may contain calls of the operation. */
-static void change_use(const weft_operation *original, bool in_use)
+static void forget_calls(void)
 {
-    replacement *all = weft_runtime.replaced.items;
-    for (size_t i = 0; i < weft_runtime.replaced.count; i++) {
-        if (all[i].original == original) {
-            all[i].in_use = in_use && i + 1 == weft_runtime.replaced.count;
-        }
-    }
     weft_lru_clear(&weft_runtime.call_cache);
 }
 
@@ -209,14 +205,30 @@ static bool replace(const weft_operation *original, const weft_operation_descrip
                     weft_kernel_id kernel)
 {
     weft_operation *operation = copy_of(original, d, kernel);
-    replacement *slot = operation == NULL ? NULL : weft_vec_push(&weft_runtime.replaced, sizeof(*slot));
-    if (slot == NULL) {
+    weft_operation **owned =
+        operation == NULL ? NULL : weft_vec_push(&weft_runtime.registered, sizeof(*owned));
+    if (owned == NULL) {
         free(operation);
         return false;
     }
-    *slot = (replacement){ .original = original, .operation = operation };
-    change_use(original, true);
-    return true;
+    *owned = operation;
+    replacement *slot = find(original);
+    slot = slot == NULL ? weft_vec_push(&weft_runtime.replaced, sizeof(*slot)) : slot;
+    if (slot != NULL) {
+        *slot = (replacement){ .original = original, .operation = operation };
+    }
+    forget_calls();
+    return slot != NULL;
+}
+
+static void put_back(const weft_operation *original)
+{
+    replacement *slot = find(original);
+    if (slot != NULL) {
+        const replacement *all = weft_runtime.replaced.items;
+        *slot = all[--weft_runtime.replaced.count];
+        forget_calls();
+    }
 }
 
 weft_status weft_operation_replace(const weft_operation_description *given)
@@ -258,7 +270,7 @@ weft_status weft_operation_restore(const char *name)
         return weft_latest_status();
     }
     for (; original != NULL; original = next_named(name, &number)) {
-        change_use(original, false);
+        put_back(original);
     }
     return WEFT_OK;
 }

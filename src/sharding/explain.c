@@ -77,6 +77,9 @@ weft_status weft_explanation_make(const weft_sharding_world *world, const weft_c
                                   weft_explanation *e, char *why, size_t why_size)
 {
     *e = (weft_explanation){ .world = world, .call = call, .record = { .complete = true } };
+    for (int i = 0; i < WEFT_MAX_INPUTS; i++) {
+        e->same_as[i] = -1;
+    }
     weft_search_record compared = { .complete = false };
     weft_sharding unused;
     weft_status status = search(e, &compared, &e->sharding, why, why_size);
@@ -147,7 +150,7 @@ weft_status weft_explanation_move(const weft_explanation *e, int input, weft_pla
     const weft_layout *from = e->call->inputs[input], *to = e->sharding.inputs[input];
     *plan = (weft_plan){ .from = from, .to = to };
     *statistics = (weft_plan_statistics){ .exact = true };
-    if (from == to) {
+    if (from == to || e->same_as[input] >= 0) {
         return WEFT_OK;
     }
     char why[200];
@@ -288,6 +291,9 @@ static weft_status print_input(const weft_explanation *e, int input, const char 
             weft_layout_format(e->call->inputs[input], text, sizeof(text)));
     if (e->call->inputs[input] == e->sharding.inputs[input]) {
         fprintf(file, "%s    as it is\n", indent);
+    } else if (e->same_as[input] >= 0) {
+        fprintf(file, "%s    with %s, which is the same tensor\n", indent,
+                e->call->operation->inputs[e->same_as[input]].name);
     } else {
         weft_explanation_print_move(&plan, &statistics, indent, file);
     }

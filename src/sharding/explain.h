@@ -13,6 +13,9 @@ typedef struct weft_explanation {
     weft_sharding sharding;
     weft_search_record record;      /* considered: none where the operation chooses its layouts itself */
     const weft_considered **ranked; /* all of these, the chosen one first */
+    /* The number of an earlier input that is the same tensor, and is redistributed once for both; -1: none. The caller
+     * may set it. */
+    int same_as[WEFT_MAX_INPUTS];
     bool fits; /* no redistribution is needed: a call does not compare combinations with one */
 } weft_explanation;
 

@@ -54,8 +54,16 @@ static weft_status make_without_data(const weft_call *call, weft_tensor *outputs
         !weft_check_explicit(call->function, "a tensor on its way", input->layout, layout)) {
         return weft_latest_status();
     }
+    if (call->access_map[0] != NULL && weft_runtime.steps != NULL &&
+        !weft_check_explicit_access(call->function, "a tensor on its way", input->layout,
+                                    call->access_map[0])) {
+        return weft_latest_status();
+    }
     if (action->moves && weft_runtime.explained != NULL) {
         weft_explain_move(call->function, input->layout, layout);
+    }
+    if (call->access_map[0] != NULL && weft_runtime.explained != NULL) {
+        weft_explain_access(input->layout, call->access_map[0]);
     }
     outputs[0] = weft_tensor_handle(weft_tensor_fake(call->function, layout));
     bool done = outputs[0] != NULL &&

@@ -11,14 +11,25 @@
 typedef struct weft_explained {
     weft_recorder recorder; /* the first member */
     weft_text_file text;
-    bool open; /* between begin and end */
+    bool open;      /* between begin and end */
+    weft_text call; /* the public call, as long as nothing of it has been explained */
 } weft_explained;
+
+/* Calls with nothing to explain (scopes, references) leave no line. */
+static FILE *write_call(weft_explained *e)
+{
+    if (e->call.characters != NULL) {
+        fputs(e->call.characters, e->text.file);
+        weft_text_free(&e->call);
+    }
+    return e->text.file;
+}
 
 FILE *weft_explained_file(void)
 {
-    const weft_explained *e = weft_runtime.explained;
+    weft_explained *e = weft_runtime.explained;
     bool collected = weft_runtime.steps != NULL && !weft_runtime.steps->explains;
-    return e != NULL && e->open && !collected ? e->text.file : NULL;
+    return e != NULL && e->open && !collected ? write_call(e) : NULL;
 }
 
 /* ---- public calls -------------------------------------------------------------------------------------- */
@@ -29,16 +40,18 @@ static bool begin(weft_recorder *self, const weft_call *call, int num_outputs, w
     (void)num_outputs;
     (void)outputs;
     (void)status;
-    FILE *file = ((weft_explained *)self)->text.file;
-    fprintf(file, "%s(", call->function);
+    weft_text *line = &((weft_explained *)self)->call;
+    weft_text_free(line);
+    *line = weft_text_growing();
+    weft_text_add(line, "%s(", call->function);
     for (int i = 0, count = weft_call_num_tensors(call); i < count; i++) {
         const weft_tensor *handle = weft_call_tensor(call, i);
         const weft_tensor_impl *tensor = handle == NULL ? NULL : weft_tensor_get(handle);
         char text[160];
-        fprintf(file, "%s%s", i > 0 ? ", " : "",
-                tensor == NULL ? "?" : weft_layout_format(tensor->layout, text, sizeof(text)));
+        weft_text_add(line, "%s%s", i > 0 ? ", " : "",
+                      tensor == NULL ? "?" : weft_layout_format(tensor->layout, text, sizeof(text)));
     }
-    fprintf(file, ")\n");
+    weft_text_add(line, ")\n");
     return false;
 }
 
@@ -49,8 +62,9 @@ static void end(weft_recorder *self, const weft_call *call, int num_outputs, wef
     (void)num_outputs;
     (void)outputs;
     if (status != WEFT_OK) {
-        fprintf(((weft_explained *)self)->text.file, "  failed: %s\n", weft_status_string(status));
+        fprintf(write_call((weft_explained *)self), "  failed: %s\n", weft_status_string(status));
     }
+    weft_text_free(&((weft_explained *)self)->call);
 }
 
 void weft_explain_move(const char *function, const weft_layout *from, const weft_layout *to)

@@ -139,6 +139,9 @@ weft_tensor_impl *weft_tensor_access(const char *function, weft_tensor_impl *ten
 static weft_status perform_access(const weft_call *call, weft_tensor *outputs[])
 {
     weft_tensor_impl *tensor = weft_tensor_get(call->inputs[0]);
+    if (weft_runtime.explained != NULL) {
+        weft_explain_access(tensor->layout, call->access_map[0]);
+    }
     outputs[0] = weft_tensor_handle(weft_tensor_access(call->function, tensor, call->access_map[0]));
     return outputs[0] == NULL ? weft_latest_status() : WEFT_OK;
 }
