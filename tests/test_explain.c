@@ -165,9 +165,9 @@ static void test_what_it_says_happens(void **state)
                 assert_int_equal(sum_before(" bytes in all"), after.bytes_moved - before.bytes_moved);
             }
             int64_t tasks = sum_behind("tasks of this process: ");
-            assert_in_range(tasks, 0, after.tasks - before.tasks);
-            if (after.stages == before.stages) {
-                assert_int_equal(tasks, after.tasks - before.tasks);
+            if (strstr(text, "no tasks where") == NULL) { /* else views may take none */
+                assert_in_range(tasks, 0, after.tasks - before.tasks);
+                assert_true(after.stages != before.stages || tasks == (int64_t)(after.tasks - before.tasks));
             }
         }
     }
