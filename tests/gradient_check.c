@@ -85,13 +85,17 @@ static weft_tensor *partial_of(weft_mesh *mesh, weft_dtype dtype, int ndim, cons
                                const double values[])
 {
     enum { MAX_RANKS = 8 };
-    int ranks = weft_world_size(), first = weft_first_rank();
+    int first = weft_first_rank();
     void *locals[MAX_RANKS] = { NULL };
     for (int r = 0; r < weft_local_ranks(); r++) {
+        int64_t coordinate[WEFT_MAX_DIMS];
+        if (!weft_mesh_coordinate(mesh, first + r, coordinate)) {
+            continue;
+        }
         locals[r] = calloc((size_t)count + 1, weft_dtype_size(dtype));
         for (int64_t i = 0; i < count; i++) {
-            double addend = 0.25 * (double)(i % 3);
-            store(dtype, locals[r], i, first + r == 0 ? values[i] - addend * (ranks - 1) : addend);
+            double addend = 0.25 * (double)(i % 3), others = addend * (double)(weft_mesh_size(mesh, 0) - 1);
+            store(dtype, locals[r], i, coordinate[0] == 0 ? values[i] - others : addend);
         }
     }
     weft_placement placement = weft_partial(WEFT_SUM);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "gradient_check.h"
-#include "ops/ops.h"
 
 enum { MAX_INPUTS = 4 };
 
@@ -223,65 +222,6 @@ static weft_tensor *cross_entropy(weft_tensor *const x[], weft_loss_reduction re
 CALL(call_cross_entropy_mean, cross_entropy(x, WEFT_LOSS_MEAN))
 CALL(call_cross_entropy_each, cross_entropy(x, WEFT_LOSS_NONE))
 
-/* Operations of the program's own: p = s a b^2 and q = a + b, for each row of a. */
-static const weft_operation *own;
-
-static double element(const weft_view *view, int64_t i, int64_t j)
-{
-    const double *row = weft_view_row(view, i - view->offset[0], NULL);
-    return view->ndim < 2 ? row[0] : row[j - view->offset[1]];
-}
-
-static void own_kernel(const weft_kernel_call *call)
-{
-    const weft_view *p = &call->outputs[0], *q = &call->outputs[1];
-    for (int64_t i = 0; i < weft_view_rows(p); i++) {
-        double *p_row = weft_view_row(p, i, NULL), *q_row = weft_view_row(q, i, NULL);
-        for (int64_t j = 0; j < p->extent[1]; j++) {
-            int64_t row = p->offset[0] + i, column = p->offset[1] + j;
-            double a = element(&call->inputs[0], row, column), b = element(&call->inputs[1], column, 0);
-            p_row[j] = call->scalars[0] * a * b * b;
-            q_row[j] = a + b;
-        }
-    }
-}
-
-static weft_status own_gradient(const weft_gradient_request *request, weft_tensor *gradients[])
-{
-    weft_tensor *a = request->inputs[0], *b = request->inputs[1];
-    weft_tensor *p = request->output_gradients[0], *q = request->output_gradients[1];
-    assert_int_equal(request->num_inputs, 2);
-    assert_int_equal(request->num_outputs, 2);
-    weft_tensor *scaled = weft_scale(p, request->options->scalars[0]);
-    if (request->wanted[0]) {
-        gradients[0] = weft_add(weft_mul(scaled, weft_square(b)), q);
-    }
-    if (request->wanted[1]) {
-        gradients[1] = weft_add(weft_scale(weft_mul(scaled, weft_mul(a, b)), 2), q); /* summed over rows by weft */
-    }
-    return weft_last_status();
-}
-
-static const weft_operation *register_own(const char *name, weft_operation_gradient gradient)
-{
-    const weft_operation_description description = {
-        .name = name,
-        .rule = "ab,b->ab,ab",
-        .inputs = { { "a", WEFT_TYPE_BIT(WEFT_F64), false }, { "b", WEFT_TYPE_BIT(WEFT_F64), false } },
-        .kernel = own_kernel,
-        .gradient = gradient,
-        .gradient_reads = gradient == NULL ? 0 : WEFT_GRADIENT_READS_INPUT(0) | WEFT_GRADIENT_READS_INPUT(1),
-    };
-    return weft_operation_register(&description);
-}
-
-static weft_tensor *call_own(weft_tensor *const x[])
-{
-    weft_tensor *outputs[2] = { NULL };
-    const weft_apply_options options = { .num_scalars = 1, .scalars = { -0.75 } };
-    return weft_apply_all(own, 2, x, &options, 2, outputs) == WEFT_OK ? outputs[0] : NULL;
-}
-
 static const call_row rows[] = {
     { THIS_ROW, { "5x2:u" }, call_neg, false },
     { THIS_ROW, { "5x2:u" }, call_abs, false },
@@ -443,7 +383,6 @@ static const call_row rows[] = {
     { THIS_ROW, { "5x4:w", "4:p" }, call_rms_norm, false },
     { THIS_ROW, { "5x4:w" }, call_rms_norm_alone, false },
     { THIS_ROW, { "5x3:u" }, call_redistribute, false },
-    { THIS_ROW, { "5x3:u", "3:u" }, call_own, false },
 };
 
 static int checked;
@@ -471,12 +410,17 @@ static void check_row(const call_row *row, int ranks, input_layout layout)
     leave_rows();
 }
 
-static void check_rows(int ranks, input_layout layout)
+/* `ranks` in each process; `outside` of all are not in the mesh. */
+static void check_rows(int ranks, int outside, input_layout layout)
 {
+    enum { MAX_RANKS = 8 };
     start_with_panels(ranks, "2");
-    const int64_t size = ranks;
-    mesh = weft_mesh_create(1, &size, NULL);
-    own = register_own("own", own_gradient);
+    const int64_t size = weft_world_size() - outside;
+    int members[MAX_RANKS];
+    for (int i = 0; i < (int)size; i++) {
+        members[i] = (int)size - 1 - i + outside;
+    }
+    mesh = weft_mesh_of_ranks(1, &size, members, NULL);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         if (!(rows[i].in_place && layout == PARTIAL_SUM)) {
             check_row(&rows[i], ranks, layout);
@@ -488,81 +432,32 @@ static void check_rows(int ranks, input_layout layout)
 static void test_one_rank(void **state)
 {
     (void)state;
-    check_rows(1, REPLICATED);
+    check_rows(1, 0, REPLICATED);
 }
 
 static void test_two_ranks(void **state)
 {
     (void)state;
     for (int layout = 0; layout < NUM_INPUT_LAYOUTS; layout++) {
-        check_rows(2, (input_layout)layout);
+        check_rows(2, 0, (input_layout)layout);
     }
-    check_rows(3, FIRST_SHARDED);
+    check_rows(3, 0, FIRST_SHARDED);
     print_message("# %d gradients of calls compared\n", checked);
 }
 
-/* ---- refusals ------------------------------------------------------------------------------------------ */
-
-static weft_status give_integers(const weft_gradient_request *request, weft_tensor *gradients[])
-{
-    gradients[0] = weft_to_type(request->output_gradients[0], WEFT_I64);
-    return WEFT_OK;
-}
-
-static weft_status give_nothing(const weft_gradient_request *request, weft_tensor *gradients[])
-{
-    (void)request;
-    (void)gradients;
-    return WEFT_ERR_IO;
-}
-
-/* The gradients of an operation whose inputs are ones. */
-static weft_status gradients_of_own(const weft_operation *operation, weft_tensor *gradients[2])
-{
-    weft_tensor *ones = weft_ones(WEFT_F64, 2, (int64_t[]){ 4, 3 }, mesh, NULL);
-    weft_tensor *row = weft_ones(WEFT_F64, 1, (int64_t[]){ 3 }, mesh, NULL);
-    weft_tensor *const outputs[] = { ones, ones };
-    const bool wanted[] = { true, false };
-    const weft_call call = { .function = "weft_apply_all",
-                             .operation = weft_handle_get(&weft_runtime.handles.operations, operation),
-                             .num_inputs = 2,
-                             .inputs = { ones, row } };
-    return weft_call_gradients(&(weft_gradient){ .call = &call,
-                                                 .outputs = outputs,
-                                                 .output_gradients = outputs,
-                                                 .wanted = wanted,
-                                                 .gradients = gradients });
-}
-
-static void test_refused(void **state)
+/* The mesh has the ranks in falling order, and not rank 0. */
+static void test_ranks_outside(void **state)
 {
     (void)state;
-    start_with_panels(2, NULL);
-    mesh = weft_mesh_create(1, (int64_t[]){ 2 }, NULL);
-    weft_tensor *gradients[2];
-    const struct {
-        const char *name;
-        weft_operation_gradient gradient;
-        weft_status status;
-        const char *text;
-    } refused[] = { { "without", NULL, WEFT_ERR_UNSUPPORTED, "gradient of without" },
-                    { "integers", give_integers, WEFT_ERR_DTYPE, "gradients[0]" },
-                    { "nothing", give_nothing, WEFT_ERR_IO, "gradient of nothing" } };
-    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
-        const weft_operation *operation = register_own(refused[i].name, refused[i].gradient);
-        assert_int_equal(gradients_of_own(operation, gradients), refused[i].status);
-        assert_null(gradients[0]);
-        assert_error(refused[i].status, refused[i].text);
-    }
-    weft_operation_description description = { .name = "beyond",
-                                               .rule = "a->a",
-                                               .inputs = { { "a", WEFT_TYPES_FLOAT, false } },
-                                               .kernel = own_kernel,
-                                               .gradient = own_gradient,
-                                               .gradient_reads = WEFT_GRADIENT_READS_OUTPUT(1) };
-    assert_null(weft_operation_register(&description));
-    assert_error(WEFT_ERR_INVALID, "gradient_reads");
-    assert_int_equal(weft_finalize(), WEFT_OK);
+    check_rows(3, 1, FIRST_SHARDED);
+    check_rows(3, 1, PARTIAL_SUM);
+}
+
+static void test_processes(void **state)
+{
+    (void)state;
+    check_rows(1, 0, FIRST_SHARDED);
+    check_rows(2, 1, LAST_SHARDED);
 }
 
 /* Behind the others: each operation has a gradient, which was compared, or says why it has none. */
@@ -587,13 +482,16 @@ static void test_every_operation_says(void **state)
     print_message("# %d operations with a gradient, %d that none depends on, %d without\n", with, zero, missing);
 }
 
-int main(void)
+int main(int count, char *arguments[])
 {
+    (void)arguments;
+    const struct CMUnitTest on_processes[] = { cmocka_unit_test(test_processes) };
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_rank),
         cmocka_unit_test(test_two_ranks),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_ranks_outside),
         cmocka_unit_test(test_every_operation_says),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return count > 1 ? cmocka_run_group_tests(on_processes, NULL, NULL)
+                     : cmocka_run_group_tests(tests, NULL, NULL);
 }
