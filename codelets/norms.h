@@ -13,10 +13,13 @@ enum {
         1,                  /* of sharded vectors: the mean (if centred) and the variance */
     WEFT_NORM_HAS_SUMS = 2, /* the result of weft_kernel_norm_sums() */
     WEFT_NORM_HAS_GAIN = 4, /* of a vector's size */
-    WEFT_NORM_HAS_BIAS = 8
+    WEFT_NORM_HAS_BIAS = 8,
+    WEFT_NORM_IN_PARTS = 16, /* the statistics and the sums are there because vectors are sharded */
+    WEFT_NORM_HAS_RSTD = 32  /* in the place of the variance, 1 / sqrt(variance + epsilon) */
 };
 
-/* normal(a) gain + bias. Input 0: a. */
+/* normal(a) gain + bias; and, where there are further outputs, 1 / sqrt(variance + epsilon) and the mean, in WEFT_F64,
+ * with size 1 along vectors. Input 0: a. */
 void weft_kernel_norm(const weft_kernel_call *call);
 /* The gradient of a, from input 0: a, input 1: the gradient of the result. */
 void weft_kernel_norm_backward(const weft_kernel_call *call);

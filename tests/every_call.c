@@ -345,6 +345,10 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_layer_norm_backward, tensor, tensor, line, 0.5, &other, &other);
     TRY(weft_rms_norm, tensor, line, 0.5);
     TRY(weft_rms_norm_backward, tensor, tensor, line, 0.5, &other);
+    TRY(weft_layer_norm_with_statistics, tensor, line, line, 0.5, &other, &other);
+    TRY(weft_layer_norm_backward_with_statistics, tensor, tensor, tensor, tensor, line, &other, &other);
+    TRY(weft_rms_norm_with_statistics, tensor, line, 0.5, &other);
+    TRY(weft_rms_norm_backward_with_statistics, tensor, tensor, tensor, line, &other);
     TRY(weft_cross_entropy, tensor, indices);
     TRY(weft_cross_entropy_backward, scalar, tensor, indices);
     TRY(weft_cross_entropy_ex, tensor, indices, NULL);

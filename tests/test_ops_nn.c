@@ -234,6 +234,62 @@ static void reference_norm_backward(const norm_case *c, double *of_a, double *of
     }
 }
 
+/* Whether every rank has whole vectors. */
+static bool has_whole_vectors(const norm_case *c, const operand *x)
+{
+    bool whole = true;
+    for (int m = 0; m < weft_mesh_ndim(x->mesh); m++) {
+        weft_placement placement = weft_tensor_placements(x->tensor)[m];
+        whole &= placement.kind == WEFT_REPLICATE ||
+                 (placement.kind == WEFT_SHARD && placement.dim < c->ndim - c->own);
+    }
+    return whole;
+}
+
+/* A gradient from statistics that were kept. Of whole vectors, where both have one layout, bit for bit the one without;
+ * of others they may be made from other parts. */
+static void compare_kept(const norm_case *c, weft_tensor *kept, weft_tensor *other, int ndim, const int64_t shape[],
+                         const double *expected, double roundings, double magnitude)
+{
+    if (other == NULL) {
+        return;
+    }
+    bool same = has_whole_vectors(c, &c->a) && has_whole_vectors(c, &c->gradient);
+    for (int m = 0; m < weft_tensor_num_placements(other); m++) {
+        weft_placement x = weft_tensor_placements(kept)[m], y = weft_tensor_placements(other)[m];
+        same &= memcmp(&x, &y, sizeof(x)) == 0;
+    }
+    compare(kept, c->type, ndim, shape, expected, roundings, magnitude, c->what);
+    if (same) {
+        check_repeats(kept, other);
+    }
+}
+
+typedef struct norm_gradients {
+    weft_tensor *a, *gain, *bias; /* NULL: not asked for */
+} norm_gradients;
+
+static norm_gradients with_statistics(const norm_case *c, weft_tensor *gain, const norm_gradients *like)
+{
+    norm_gradients kept = { NULL };
+    weft_tensor *a = c->a.tensor, *up = c->gradient.tensor, *mean, *rstd,
+                **of_gain = like->gain == NULL ? NULL : &kept.gain, **of_bias = like->bias == NULL ? NULL : &kept.bias;
+    if (c->centred) {
+        check_repeats(weft_layer_norm_with_statistics(a, gain, NULL, EPSILON, &mean, &rstd),
+                      weft_layer_norm(a, gain, NULL, EPSILON));
+        kept.a = weft_layer_norm_backward_with_statistics(up, a, mean, rstd, gain, of_gain, of_bias);
+    } else {
+        check_repeats(weft_rms_norm_with_statistics(a, gain, EPSILON, &rstd), weft_rms_norm(a, gain, EPSILON));
+        kept.a = weft_rms_norm_backward_with_statistics(up, a, rstd, gain, of_gain);
+    }
+    assert_no_error();
+    assert_int_equal(weft_tensor_dtype(rstd), WEFT_F64);
+    for (int d = 0; d < c->ndim; d++) {
+        assert_int_equal(weft_tensor_size(rstd, d), d < c->ndim - (gain == NULL ? 1 : c->own) ? c->shape[d] : 1);
+    }
+    return kept;
+}
+
 static void one_norm_backward(bool centred)
 {
     norm_case c = make_norm_case(centred, true);
@@ -252,6 +308,10 @@ static void one_norm_backward(bool centred)
     if (wants_gain) {
         compare(gain_result, c.type, c.own, vector, of_gain, roundings, sums, c.what);
     }
+    norm_gradients all = { result, gain_result, bias_result }, kept = with_statistics(&c, gain, &all);
+    compare_kept(&c, kept.a, all.a, c.ndim, c.shape, of_a, roundings, 100);
+    compare_kept(&c, kept.gain, all.gain, c.own, vector, of_gain, roundings, sums);
+    compare_kept(&c, kept.bias, all.bias, c.own, vector, of_bias, roundings, sums);
     assert_ptr_not_equal(result, c.gradient.tensor);
     assert_true(bias_result == NULL || bias_result != c.gradient.tensor);
     if (wants_bias) {

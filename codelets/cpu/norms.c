@@ -90,7 +90,8 @@ static statistics statistics_of(const job *j, int64_t vector, const void *a)
         s.mean = j->centred ? weft_line_sum(j->type, a, j->a.length) / j->size : 0;
         variance = weft_line_sum_square(j->type, a, s.mean, j->a.length) / j->size;
     }
-    s.inverse = 1 / sqrt(variance + j->epsilon);
+    bool kept = j->call->numbers[WEFT_NORM_PARTS] & WEFT_NORM_HAS_RSTD;
+    s.inverse = kept ? variance : 1 / sqrt(variance + j->epsilon);
     return s;
 }
 
@@ -177,6 +178,16 @@ static const void *weighted_gradient(const job *j, int64_t vector)
 
 /* ---- the kernels --------------------------------------------------------------------------------------- */
 
+static void store_statistics(const weft_kernel_call *call, int64_t vector, const statistics *s)
+{
+    if (call->num_outputs > 1) {
+        weft_view_set(&call->outputs[1], vector, s->inverse);
+    }
+    if (call->num_outputs > 2) {
+        weft_view_set(&call->outputs[2], vector, s->mean);
+    }
+}
+
 void weft_kernel_norm(const weft_kernel_call *call)
 {
     job j;
@@ -186,11 +197,16 @@ void weft_kernel_norm(const weft_kernel_call *call)
     weft_vectors out =
         weft_vectors_along(&call->output, (int)call->numbers[WEFT_NORM_FIRST], call->output.ndim - 1);
     for (int64_t v = 0; v < out.count; v++) {
+        if (out.length == 0) {
+            store_statistics(call, v, &(statistics){ NAN, NAN });
+            continue;
+        }
         const void *a = weft_vector_load(&j.a, j.type, v, buffer(&j, A));
         void *target = weft_vector_target(&out, j.type, v, buffer(&j, TARGET));
         statistics s = statistics_of(&j, v, a);
         normalise(&j, target, a, &s, j.gain, j.bias);
         weft_vector_store(&out, j.type, v, target);
+        store_statistics(call, v, &s);
     }
     free(j.memory);
 }

@@ -31,10 +31,27 @@ WEFT_API weft_tensor *weft_layer_norm(weft_tensor *a, weft_tensor *gain, weft_te
 WEFT_API weft_tensor *weft_layer_norm_backward(weft_tensor *gradient, weft_tensor *a, weft_tensor *gain,
                                                double epsilon, weft_tensor **gradient_gain,
                                                weft_tensor **gradient_bias);
+/** The same with each vector's statistics, as PyTorch's native_layer_norm: the mean, and `rstd`, 1 / sqrt(variance +
+ * epsilon), in WEFT_F64, with size 1 in the last dimensions; on error both are NULL. The backward pass takes them
+ * instead of computing them again, with the same bits. \{ */
+WEFT_API weft_tensor *weft_layer_norm_with_statistics(weft_tensor *a, weft_tensor *gain, weft_tensor *bias,
+                                                      double epsilon, weft_tensor **mean, weft_tensor **rstd);
+WEFT_API weft_tensor *weft_layer_norm_backward_with_statistics(weft_tensor *gradient, weft_tensor *a,
+                                                               weft_tensor *mean, weft_tensor *rstd,
+                                                               weft_tensor *gain, weft_tensor **gradient_gain,
+                                                               weft_tensor **gradient_bias);
+/** \} */
 /** a / sqrt(mean of squares + epsilon) * gain, over the last dimensions as above. */
 WEFT_API weft_tensor *weft_rms_norm(weft_tensor *a, weft_tensor *gain, double epsilon);
 WEFT_API weft_tensor *weft_rms_norm_backward(weft_tensor *gradient, weft_tensor *a, weft_tensor *gain,
                                              double epsilon, weft_tensor **gradient_gain);
+/** The same with `rstd`, 1 / sqrt(mean of squares + epsilon), of each vector. \{ */
+WEFT_API weft_tensor *weft_rms_norm_with_statistics(weft_tensor *a, weft_tensor *gain, double epsilon,
+                                                    weft_tensor **rstd);
+WEFT_API weft_tensor *weft_rms_norm_backward_with_statistics(weft_tensor *gradient, weft_tensor *a,
+                                                             weft_tensor *rstd, weft_tensor *gain,
+                                                             weft_tensor **gradient_gain);
+/** \} */
 
 /** Reduction of the losses of rows, or of elements. */
 typedef enum weft_loss_reduction {

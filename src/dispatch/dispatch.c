@@ -427,23 +427,6 @@ static const weft_call *call_in_use(const weft_call *call, weft_call *own)
     return own;
 }
 
-bool weft_dispatch_accepts(const weft_call *given)
-{
-    weft_call in_use;
-    const weft_call *call = call_in_use(given, &in_use);
-    weft_tensor_impl *inputs[WEFT_MAX_INPUTS];
-    weft_sharding own;
-    weft_cached_call *cached = NULL;
-    int guessed;
-    bool accepts =
-        check_inputs(call, inputs) && weft_obtain_layouts(call, inputs, &own, &guessed, &cached) != NULL;
-    weft_cache_release(cached);
-    if (!accepts) {
-        weft_dispatch_check_spmd(call, inputs, false);
-    }
-    return accepts;
-}
-
 bool weft_dispatch_itself_all(const weft_call *given, weft_tensor *outputs[])
 {
     weft_call own;

@@ -49,10 +49,6 @@ weft_status weft_invoke(const weft_call *call, weft_tensor *outputs[]);
 /* The input of the choice of layouts, for a call with live inputs. */
 void weft_call_get_layouts(const weft_call *call, weft_call_layouts *layouts);
 
-/* Whether weft_dispatch() would execute the call by the operation's own tasks; if not, the error is kept
- * as by weft_dispatch(). */
-bool weft_dispatch_accepts(const weft_call *call);
-
 /* The check of weft_dispatch(), for functions that need it earlier. False with the error kept. */
 bool weft_check_same_mesh(const char *function, const char *first_name, const weft_layout *first,
                           const char *other_name, const weft_layout *other);

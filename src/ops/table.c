@@ -23,6 +23,7 @@ const weft_operation *const *const weft_operation_families[] = {
     weft_optimizer_operations,
     weft_softmax_operations,
     weft_norm_operations,
+    weft_norm_backward_operations,
     weft_loss_operations,
     weft_mse_operations,
     weft_composite_operations,

@@ -130,6 +130,24 @@ CALLS(layer_norm_backward_input, out[0] = weft_layer_norm_backward(in[0], in[1],
 CALLS(rms_norm_backward, out[0] = weft_rms_norm_backward(in[0], in[1], in[2], real[0], &out[1]))
 CALLS(rms_norm_backward_input, out[0] = weft_rms_norm_backward(in[0], in[1], in[2], real[0], NULL))
 
+/* With statistics that were kept. */
+CALLS(layer_norm_kept, {
+    weft_tensor *mean, *rstd;
+    weft_scope_open();
+    weft_layer_norm_with_statistics(in[1], in[2], NULL, real[0], &mean, &rstd);
+    out[0] = weft_layer_norm_backward_with_statistics(in[0], in[1], mean, rstd, in[2], NULL, NULL);
+    weft_scope_keep(out[0]);
+    weft_scope_close();
+})
+CALLS(rms_norm_kept, {
+    weft_tensor *rstd;
+    weft_scope_open();
+    weft_rms_norm_with_statistics(in[1], in[2], real[0], &rstd);
+    out[0] = weft_rms_norm_backward_with_statistics(in[0], in[1], rstd, in[2], NULL);
+    weft_scope_keep(out[0]);
+    weft_scope_close();
+})
+
 typedef struct normalisation {
     bool centred, backward;
     int outputs;
@@ -140,6 +158,7 @@ static const normalisation details_layer_norm_backward = { true, true, 3 };
 static const normalisation details_layer_norm_backward_input = { true, true, 1 };
 static const normalisation details_rms_norm_backward = { false, true, 2 };
 static const normalisation details_rms_norm_backward_input = { false, true, 1 };
+static const normalisation details_layer_norm_kept = { true, true, 1 }, details_rms_norm_kept = { false, true, 1 };
 
 static bool make_norm(maker *m, step *s)
 {
@@ -341,5 +360,7 @@ const operation norm_calls[] = {
     NORM(layer_norm_backward_input, normalised_backward),
     NORM(rms_norm_backward, normalised_backward),
     NORM(rms_norm_backward_input, normalised_backward),
+    NORM(layer_norm_kept, normalised_backward),
+    NORM(rms_norm_kept, normalised_backward),
     { .name = NULL },
 };
