@@ -173,7 +173,8 @@ static bool make_norm(maker *m, step *s)
     const int64_t *shape = x->shape + x->ndim - own;
     unsigned types = one_in(m, 3) ? FLOATS : BIT(x->dtype);
     int gain = one_in(m, 3) ? NO_VALUE : choose_like(m, a, types, own, shape);
-    int bias = n->backward || !n->centred || one_in(m, 2) ? NO_VALUE : choose_like(m, a, types, own, shape);
+    bool alone = gain == NO_VALUE; /* a bias without a gain has an operation of its own */
+    int bias = n->backward || !n->centred || one_in(m, alone ? 5 : 2) ? NO_VALUE : choose_like(m, a, types, own, shape);
     int gradient = n->backward ? choose_like(m, a, BIT(x->dtype), x->ndim, x->shape) : NO_VALUE;
     *s = n->backward ? step_of(s->operation, 3, gradient, a, gain) : step_of(s->operation, 3, a, gain, bias);
     s->num_outputs = n->outputs;
