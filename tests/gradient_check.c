@@ -153,7 +153,8 @@ int gradient_checks_of(const weft_operation *operation)
 static bool is_queued(const weft_operation *operation)
 {
     for (int i = 0; i < checker.count; i++) {
-        if (checker.queue[i].call->operation == operation) {
+        const weft_call *call = checker.queue[i].call; /* NULL: checked already */
+        if (call != NULL && call->operation == operation) {
             return true;
         }
     }
@@ -403,6 +404,7 @@ int gradient_check_recorded(void)
             free(r.arguments[n].values);
         }
         free(r.call);
+        checker.queue[i].call = NULL;
     }
     checker.count = 0;
     return i;
