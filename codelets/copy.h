@@ -1,6 +1,6 @@
 /* Kernels that copy and reduce boxes, for redistributions within a process. */
-#ifndef WEFT_CODELETS_MOVE_H
-#define WEFT_CODELETS_MOVE_H
+#ifndef WEFT_CODELETS_COPY_H
+#define WEFT_CODELETS_COPY_H
 
 #include "codelets/args.h"
 

@@ -31,7 +31,8 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     weft_tensor *const list[] = { tensor }, *const first[] = { arguments->first };
     weft_tensor *const second[] = { arguments->second }, *const third[] = { arguments->third };
     weft_tensor *other = NULL, *outputs[4] = { NULL };
-    const int64_t shape[] = { 2, 2, 1, 1 }, ones[] = { 1, 1, 1, 1 }, deep[] = { 1, 2, 2, 2 };
+    const int64_t shape[] = { 2, 2, 1, 1 }, ones[] = { 1, 1, 1, 1 }, deep[] = { 1, 2, 2, 2 },
+                  one_by_two[] = { 1, 2 }, two_by_one[] = { 2, 1 };
     int64_t place[WEFT_MAX_DIMS];
     double memory[16] = { 0 }, number = 0;
     void *locals[] = { memory, memory, memory, memory };
@@ -293,7 +294,8 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_attention, cube, cube, cube, NULL);
     TRY(weft_attention_with_log_sums, cube, cube, cube, NULL, &other);
     TRY(weft_attention_backward, cube, cube, cube, cube, cube, NULL, &other, &other);
-    TRY(weft_attention_backward_with_log_sums, cube, cube, cube, cube, cube, tensor, NULL, &other, &other);
+    TRY(weft_attention_backward_with_log_sums, cube, cube, cube, cube, cube, weft_reshape(line, 2, one_by_two), NULL,
+        &other, &other);
     /* <weft/shapes.h> */
     TRY(weft_reshape, tensor, 2, shape);
     TRY(weft_flatten, tensor, 0, 1);
@@ -345,10 +347,12 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_layer_norm_backward, tensor, tensor, line, 0.5, &other, &other);
     TRY(weft_rms_norm, tensor, line, 0.5);
     TRY(weft_rms_norm_backward, tensor, tensor, line, 0.5, &other);
+#define STATISTICS weft_to_type(weft_reshape(line, 2, two_by_one), WEFT_F64)
     TRY(weft_layer_norm_with_statistics, tensor, line, line, 0.5, &other, &other);
-    TRY(weft_layer_norm_backward_with_statistics, tensor, tensor, tensor, tensor, line, &other, &other);
+    TRY(weft_layer_norm_backward_with_statistics, tensor, tensor, STATISTICS, STATISTICS, line, &other,
+        &other);
     TRY(weft_rms_norm_with_statistics, tensor, line, 0.5, &other);
-    TRY(weft_rms_norm_backward_with_statistics, tensor, tensor, tensor, line, &other);
+    TRY(weft_rms_norm_backward_with_statistics, tensor, tensor, STATISTICS, line, &other);
     TRY(weft_cross_entropy, tensor, indices);
     TRY(weft_cross_entropy_backward, scalar, tensor, indices);
     TRY(weft_cross_entropy_ex, tensor, indices, NULL);

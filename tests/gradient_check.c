@@ -176,15 +176,12 @@ static bool is_of_interest(const weft_call *call)
     return !again && weft_call_num_tensors(call) <= MAX_TENSORS;
 }
 
-static bool begin(weft_recorder *self, const weft_call *call, int num_outputs, weft_tensor *outputs[],
-                  weft_status *status)
+static void begin(weft_recorder *self, const weft_call *call, int num_outputs)
 {
     (void)self;
     (void)num_outputs;
-    (void)outputs;
-    (void)status;
     if (!is_of_interest(call)) {
-        return false;
+        return;
     }
     assert_true(checker.count < MAX_QUEUE);
     recorded *r = &checker.queue[checker.count++];
@@ -210,7 +207,6 @@ static bool begin(weft_recorder *self, const weft_call *call, int num_outputs, w
         }
         r->number[i] = n;
     }
-    return false;
 }
 
 void gradient_check_begin(weft_mesh *mesh, input_layout layout)
@@ -266,9 +262,11 @@ static double weight(int output, int64_t i)
     return 0.5 + 0.25 * (double)((i * 7 + output * 3) % 5) - 0.125 * (double)(i % 2);
 }
 
-static bool counts(const weft_tensor *output)
+/* The first of a list of outputs does not, so that its gradient is NULL. */
+static bool counts(const weft_call *call, int number, const weft_tensor *output)
 {
-    return output != NULL && weft_dtype_is_floating(weft_tensor_dtype(output));
+    bool listed = call->details != NULL && call->details->num_outputs > 1;
+    return !(listed && number == 0) && output != NULL && weft_dtype_is_floating(weft_tensor_dtype(output));
 }
 
 static double weighted_sum(const recorded *r)
@@ -278,7 +276,7 @@ static double weighted_sum(const recorded *r)
     weft_scope_open();
     run(r, tensors, outputs);
     for (int k = 0; k < weft_call_num_outputs(r->call); k++) {
-        if (counts(outputs[k])) {
+        if (counts(r->call, k, outputs[k])) {
             int64_t count;
             double *values = values_of(outputs[k], &count);
             for (int64_t i = 0; i < count; i++) {
@@ -331,7 +329,7 @@ static void analytic(const recorded *r, int argument_number, double sum[])
     for (int k = 0; k < weft_call_num_outputs(r->call); k++) {
         bool read = reads & WEFT_READS_OUTPUT(k);
         saved_outputs[k] = outputs[k] == NULL || read ? outputs[k] : weft_fake_like(outputs[k]);
-        output_gradients[k] = counts(outputs[k]) ? weights_like(outputs[k], k) : NULL;
+        output_gradients[k] = counts(r->call, k, outputs[k]) ? weights_like(outputs[k], k) : NULL;
     }
     weft_call_details details;
     weft_call call = with_tensors(r, saved, list, &details);

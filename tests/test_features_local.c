@@ -400,7 +400,8 @@ static void a13_refuses(void **state)
                                  bad_placements = { .in_placements = bad_in },
                                  partial = { .in_placements = to_partial },
                                  gradients = { .grad_placements = bad_in },
-                                 no_context = { .context_size = 8 };
+                                 no_context = { .context_size = 8 },
+                                 huge_context = { .context = &y, .context_size = (size_t)-1 };
     const struct {
         row_place place;
         weft_local_function function;
@@ -429,6 +430,7 @@ static void a13_refuses(void **state)
         { THIS_ROW, add_one, 1, &x, 1, &good, &partial, WEFT_ERR_LAYOUT, "weft_local_map" },
         { THIS_ROW, add_one, 1, &x, 1, &good, &gradients, WEFT_ERR_UNSUPPORTED, "options.grad_placements" },
         { THIS_ROW, add_one, 1, &x, 1, &good, &no_context, WEFT_ERR_INVALID, "options.context is NULL" },
+        { THIS_ROW, add_one, 1, &x, 1, &good, &huge_context, WEFT_ERR_INVALID, "options.context_size is" },
     };
     weft_counters before, after;
     weft_get_counters(&before);

@@ -64,6 +64,10 @@ static void test_strict(void **state)
     assert_non_null(weft_softmax(rows, 1));
     weft_tensor *whole = weft_ones(WEFT_F32, 2, (int64_t[]){ 8, 8 }, mesh, NULL);
     assert_non_null(weft_add(rows, whole));
+    /* Along a mesh dimension of one rank nothing moves. */
+    weft_mesh *flat = weft_mesh_of_ranks(2, (int64_t[]){ 2, 1 }, (int[]){ 0, 1 }, NULL);
+    const weft_placement along_one[] = { weft_shard(1), weft_shard(0) };
+    assert_non_null(weft_softmax(weft_ones(WEFT_F32, 2, (int64_t[]){ 4, 4 }, flat, along_one), 0));
     assert_no_error();
     assert_int_equal(weft_region_end(), WEFT_OK);
     assert_int_equal(weft_region_end(), WEFT_OK);

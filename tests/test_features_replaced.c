@@ -302,6 +302,19 @@ static void test_arguments(void **state)
     assert_refused((weft_operation_description){ .name = "add_scaled_inplace", .rule = "a,b->b" }, "");
     assert_refused((weft_operation_description){ .name = "exp", .kernel = minus_two, .gradient_reads = 1 },
                    "gradient is given");
+    /* Other dimensions than those of the kernel that stays: found when a call has some. */
+    weft_tensor *a = weft_ones(WEFT_F32, 2, (int64_t[]){ 64, 64 }, line(1), NULL);
+    replace((weft_operation_description){ .name = "relu", .rule = "ab->ba" });
+    assert_null(weft_relu(a));
+    assert_error(WEFT_ERR_INVALID, "other dimensions");
+    restore("relu");
+    replace((weft_operation_description){ .name = "matmul", .rule = "mk,kn->mn" });
+    assert_non_null(weft_matmul(a, a));
+    assert_null(weft_linear(a, a, NULL));
+    assert_error(WEFT_ERR_INVALID, "other dimensions");
+    assert_null(weft_matmul_ex(a, true, a, false));
+    assert_error(WEFT_ERR_INVALID, "other dimensions");
+    restore("matmul");
     assert_int_equal(weft_operation_restore(NULL), WEFT_ERR_INVALID);
     assert_error(WEFT_ERR_INVALID, "name is NULL");
     assert_int_equal(weft_operation_restore("expo"), WEFT_ERR_INVALID);

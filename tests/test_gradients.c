@@ -336,6 +336,7 @@ static const call_row rows[] = {
     { THIS_ROW, { "5x4:w" }, call_softmax_rows, false },
     { THIS_ROW, { "5x3:u", "4x3:u", "4x2:u" }, call_attention, false },
     { THIS_ROW, { "2x5x3:u", "6x3:u", "2x6x2:u" }, call_attention_kept, false },
+    { THIS_ROW, { "5x3:u", "2x6x3:u", "2x6x2:u" }, call_attention_kept, false },
     { THIS_ROW, { "5x4:w" }, call_log_softmax, false },
     { THIS_ROW, { "5x1x3:u" }, call_squeeze, false },
     { THIS_ROW, { "5x3:u" }, call_unsqueeze, false },

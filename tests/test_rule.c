@@ -98,7 +98,7 @@ static void test_malformed(void **state)
         { THIS_ROW, "ab->a,b,ab,,b", "more than 4 outputs" },
         { THIS_ROW, "a?->a", "expected a letter" },
         { THIS_ROW, "na~~->na", "expected a letter" },
-        { THIS_ROW, "nA~->nA", "single dimensions" },
+        { THIS_ROW, "nA~->nA", "single dimension" },
         { THIS_ROW, "na->na~", "of inputs" },
         { THIS_ROW, "a2->a", "expected a letter" },
         { THIS_ROW, "a.b->a", "expected a letter" },

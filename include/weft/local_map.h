@@ -61,7 +61,7 @@ typedef struct weft_local_map_options {
     /** Reserved for gradients, must be NULL: the placements of the inputs' gradients. */
     const weft_placement *const *grad_placements;
     void *context;       /**< for the function */
-    size_t context_size; /**< > 0: so many bytes are copied before the call returns; 0: the pointer is
+    size_t context_size; /**< > 0: so many bytes, at most 2^20, are copied before the call returns; 0: the pointer is
                               passed on, and its target must stay valid until weft_wait() has returned */
     size_t size; /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
 } weft_local_map_options;

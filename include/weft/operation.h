@@ -195,8 +195,9 @@ WEFT_API const weft_operation *weft_operation_register(const weft_operation_desc
  *              registered operation is. Its numbers and scalars are those that weft's own kernel gets (src/ops).
  *              `accumulates` belongs to it
  *   rule       NULL: as it is. Else with as many outputs as the operation has, and the sizes that the public function
- *              gives; outputs[].linear and `halos` belong to it. A rule that allows more than the kernel can do
- *              gives wrong results
+ *              gives; outputs[].linear and `halos` belong to it. Without a kernel it may keep more dimensions whole,
+ *              by brackets, and nothing else: calls fail with WEFT_ERR_INVALID where it says other dimensions. With
+ *              a kernel, a rule that shards more than the kernel can do gives wrong results
  *   gradient   NULL
  *   inputs, outputs[].type, outputs[].in_place   are not looked at: they stay as they are
  * Every process replaces the same in the same order.

@@ -18,9 +18,9 @@ WEFT_BEGIN_DECLS
 
 /** Flags of weft_region_begin(). They apply to the regions inside as well. */
 enum {
-    /** An operation that would bring an input into another layout, or move a tensor on its way, is WEFT_ERR_LAYOUT: the
+    /** An operation that would bring an input into another layout, or an intermediate tensor, is WEFT_ERR_LAYOUT: the
      * message names the tensor and both layouts. It fails on every process, before anything is submitted.
-     * What moves no byte between ranks (Replicate to Shard) is allowed, and so are weft_redistribute() and
+     * Replicate to Shard, and any change along mesh dimensions of one rank, is allowed; so are weft_redistribute() and
      * calls that say by their name that they gather (weft_to_host(), weft_equal(), ...). Halos and shifted
      * blocks count as moved: those of convolutions, attention in a ring, slices along a sharded dimension, the
      * program's own operations ("~"). */

@@ -145,7 +145,7 @@ static bool check_tasks(const operands *o)
     weft_task_list_free(&tasks);
     if (done && !same) {
         weft_fail_alone(WEFT_ERR_STATE, o->call->function,
-                        "the tasks of %s that are kept are not those that a new call makes",
+                        "the cached task list of %s differs from a new one",
                         o->call->operation->name);
     }
     return same;

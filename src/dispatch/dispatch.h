@@ -66,8 +66,7 @@ bool weft_call_expands(const weft_call *call);
 bool weft_composite_call(const weft_call *call, weft_tensor *outputs[]);
 /* Executes its body; outputs that are not asked for become NULL. */
 bool weft_composite_body(const weft_call *call, weft_tensor *outputs[]);
-/* Whether a composite's rule, if it has one, accepts the call: that of the tasks that it could run as, or one that only
- * says which calls are right. False with the error kept. */
+/* Checks the call against the composite's rule; true without one. False with the error kept. */
 bool weft_composite_accepts(const weft_call *call, weft_tensor_impl *const inputs[]);
 /* weft_check_spmd(); `valid`: the inputs are live and compatible tensors (signature.c). */
 bool weft_dispatch_check_spmd(const weft_call *call, weft_tensor_impl *const inputs[], bool valid);

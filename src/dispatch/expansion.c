@@ -329,7 +329,7 @@ static bool check_kept(const weft_call *call, weft_tensor_impl *const inputs[], 
     weft_expansion *now = expand(call, inputs);
     bool same = now != NULL && weft_expansion_equal(now, kept);
     if (now != NULL && !same) {
-        weft_fail_alone(WEFT_ERR_STATE, call->function, "the calls of %s that are kept are not those that it makes now",
+        weft_fail_alone(WEFT_ERR_STATE, call->function, "the cached calls of %s differ from those that it makes now",
                         call->operation->name);
     }
     weft_expansion_release(now);

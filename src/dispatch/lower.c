@@ -2,8 +2,8 @@
 #include "codelets/kernels.h"
 #include "dispatch/dispatch.h"
 
-/* What ranks need of an input where a dimension is sharded that is seen through windows; none: its `cut` is NULL.
- * False with the error kept. */
+/* The access map of an input of which a sharded dimension has one in the rule; else its `cut` is NULL. False with the error
+ * kept. */
 bool weft_find_access(const weft_call *call, const weft_sharding *sharding, int input,
                       weft_access_map *access_map)
 {

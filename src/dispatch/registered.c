@@ -123,7 +123,7 @@ bool weft_check_halos(const char *function, const weft_operation_description *d,
     return status == WEFT_OK;
 }
 
-/* Whether the gradient reads inputs and outputs that there are. */
+/* gradient_reads names existing inputs and outputs. */
 static bool check_reads(const char *function, const weft_operation_description *d, const weft_rule *rule)
 {
     unsigned all = ((1u << rule->num_inputs) - 1) | ((1u << rule->num_outputs) - 1) << 16;
@@ -225,6 +225,7 @@ uint64_t weft_description_fingerprint(const weft_operation_description *d)
         hash = weft_hash_bytes(numbers, sizeof(numbers), hash);
     }
     hash = weft_hash_u64(hash ^ d->accumulates);
+    hash = weft_hash_u64(hash ^ (uint64_t)(d->kernel != NULL) ^ (uint64_t)(d->halo != NULL) << 1);
     hash = weft_hash_u64(hash ^ (d->gradient != NULL) ^ (uint64_t)d->gradient_reads << 1);
     for (int h = 0, count = weft_count_halos(d); h < count; h++) {
         const weft_halo *halo = &d->halos[h];
@@ -381,6 +382,9 @@ weft_status weft_apply_all(const weft_operation *operation, int num_tensors, wef
 {
     static const char function[] = "weft_apply_all";
     weft_call call;
+    if (weft_require_init(function) != WEFT_OK) {
+        return weft_latest_status();
+    }
     for (int o = 0; o < num_outputs && outputs != NULL; o++) {
         outputs[o] = NULL;
     }

@@ -1,6 +1,6 @@
 /* Operations of the library whose rule or kernel the program has replaced. A replacement is an operation of its own, which
- * takes the original's place where a call is dispatched: whatever is kept of calls goes by the operation. Recorders are
- * told of the original. */
+ * takes the original's place where a call is dispatched: caches are keyed by operation. Recorders see the
+ * original. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -133,6 +133,10 @@ static bool check_replacement(const char *function, const weft_operation_descrip
         has_rule = d->rule != NULL || original->rules[0] != NULL || original->write_rule != NULL;
         if (!has_rule) {
             weft_fail(WEFT_ERR_INVALID, function, "rule is NULL, and %s has none", d->name);
+        } else if (d->kernel == NULL && original->rules[0] == NULL && original->write_rule == NULL) {
+            weft_fail(WEFT_ERR_INVALID, function, "kernel is NULL, and %s has no rule that could be compared",
+                      d->name);
+            return false;
         } else if (d->rule != NULL && !check_rule(function, d, original)) {
             return false;
         }
@@ -182,6 +186,7 @@ static weft_operation *copy_of(const weft_operation *original, const weft_operat
     }
     *operation = *original;
     operation->replaces = original;
+    operation->keeps_kernel = d->kernel == NULL;
     if (d->rule != NULL) {
         weft_operation_halo *halos = (weft_operation_halo *)(operation + 1);
         char *rule = memcpy((char *)operation + fixed, d->rule, size);

@@ -52,7 +52,9 @@ static bool add_log_sums(const weft_gradient *of, const weft_attention_options *
     if (keys == NULL || rows == NULL) {
         return false;
     }
-    results[0] = plus(results[0], weft_mul(gradient, keys));
+    /* q may broadcast over the batch, as its gradient in results[0] does not any more. */
+    const weft_layout *q = weft_layout_of(in[0]);
+    results[0] = plus(results[0], weft_sum_to(weft_mul(gradient, keys), q->ndim, q->shape));
     rows = weft_to_type(weft_sum_to(rows, weft_layout_of(keys)->ndim, weft_layout_of(keys)->shape), type);
     bool done = weft_attention_backward(rows, in[0], in[1], in[1], keys, options, NULL, &of_values) != NULL;
     results[1] = done ? plus(results[1], of_values) : NULL;

@@ -279,7 +279,7 @@ static bool compute_gradients(attention *a, const bool wanted[3], weft_tensor *r
 static void write_backward_rule(const weft_call_layouts *call, char *text, size_t size)
 {
     char mask[16];
-    bool has_log_sums = call->operation->inputs[5].name[0] == 'l';
+    bool has_log_sums = call->attributes->numbers[WEFT_ATTENTION_PARTS] & WEFT_ATTENTION_HAS_LOG_SUMS;
     snprintf(text, size, "...s[f],...s[e],...[te],...[tf],...s[f]%s%s->...s[e],...[te],...[tf]",
              has_log_sums ? ",...s" : "", weft_attention_write_mask(call, 1, mask));
 }

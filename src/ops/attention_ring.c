@@ -63,7 +63,7 @@ static bool lower_state_step(const weft_lowering *lowering)
     return weft_attention_lower_step(lowering, 1);
 }
 
-/* without v the mask has its place */
+/* Input 3 is v, or the mask if there is no v. */
 static const weft_operation operation_state_step = {
     .name = "attention_state",
     .gradient = WEFT_GRADIENT_OF_WHOLE("attention"),

@@ -348,6 +348,18 @@ static bool expand_split(const weft_call *call, weft_tensor *outputs[])
                (int)call->attributes.numbers[0], outputs);
 }
 
+/* Zeros, where a Partial tensor may be replicated. The tensor itself may be without data. */
+static weft_tensor *zeros_of(weft_tensor *tensor)
+{
+    const weft_layout *layout = weft_layout_of(tensor);
+    weft_placement placements[WEFT_MAX_DIMS];
+    for (int m = 0; m < layout->mesh->ndim; m++) {
+        bool partial = layout->placements[m].kind == WEFT_PARTIAL;
+        placements[m] = partial ? weft_replicate() : layout->placements[m];
+    }
+    return weft_zeros(layout->dtype, layout->ndim, layout->shape, layout->mesh->handle, placements);
+}
+
 /* Pieces without a gradient have zeros. */
 static bool gradient_of_split(const weft_gradient *of)
 {
@@ -359,7 +371,7 @@ static bool gradient_of_split(const weft_gradient *of)
     }
     for (int i = 0; i < n && done; i++) {
         weft_tensor *gradient = weft_gradient_of_output(of, i);
-        pieces[i] = gradient != NULL ? gradient : weft_zeros_like(of->outputs[i]);
+        pieces[i] = gradient != NULL ? gradient : zeros_of(of->outputs[i]);
         done = pieces[i] != NULL;
     }
     done = done && weft_give_gradient(of, 0, weft_cat(n, pieces, (int)of->call->attributes.numbers[0]));

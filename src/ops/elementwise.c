@@ -33,7 +33,7 @@
 #define STEPS WEFT_GRADIENT_ZERO("a step function")
 #define TRUTH WEFT_GRADIENT_ZERO("truth values")
 
-/* Selecting functions: the gradient for the selected input, half of it if both are equal, else 0. */
+/* Selecting functions: the gradient for the selected input, else 0; half of it for two equal inputs. */
 #define CHOICE(name_, rule, count)                                                                           \
     static const weft_operation operation_##name_##_backward;                                                \
     static weft_tensor *name_##_backward(weft_tensor *gradient, weft_tensor *a, weft_tensor *b, double s, double t)\
@@ -130,11 +130,12 @@ static bool gradients_of_where(const weft_gradient *of)
            (!weft_gradient_wanted(of, 2) || weft_give_gradient(of, 2, zero_where(condition, g)));
 }
 
-/* All that a had is gone. */
+/* a is overwritten: its gradient is zero. */
 static bool gradients_of_copy(const weft_gradient *of)
 {
     return !weft_gradient_wanted(of, 1) || weft_give_gradient(of, 1, weft_gradient_of_output(of, 0));
 }
+
 /* ---- two tensors --------------------------------------------------------------------------------------- */
 
 #define BINARY(name_, types, type_, linear_, ...)                                                            \

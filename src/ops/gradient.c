@@ -43,7 +43,17 @@ unsigned weft_call_gradient_reads(const weft_call *call, const bool wanted[])
     return reads;
 }
 
-/* Whether the program gave a gradient that broadcasting leads to; else an error is kept. */
+/* One is not NULL. */
+static weft_tensor *some_output_gradient(const weft_gradient *of)
+{
+    int o = 0;
+    while (of->output_gradients[o] == NULL) {
+        o++;
+    }
+    return of->output_gradients[o];
+}
+
+/* Checks a program's gradient: live, floating, with data, broadcast from its input. False with the error kept. */
 static bool take_program_gradient(const weft_gradient *of, int input)
 {
     const weft_call *call = of->call;
@@ -56,6 +66,12 @@ static bool take_program_gradient(const weft_gradient *of, int input)
     if (!weft_dtype_is_floating(weft_layout_of(gradient)->dtype)) {
         weft_fail(WEFT_ERR_DTYPE, call->function, "%s, from the gradient of %s, is %s, expected a floating type", name,
                   call->operation->name, weft_dtype_name(weft_layout_of(gradient)->dtype));
+        return false;
+    }
+    if (weft_tensor_is_fake(gradient) && !weft_tensor_is_fake(some_output_gradient(of))) {
+        weft_fail(WEFT_ERR_INVALID, call->function,
+                  "%s, from the gradient of %s, has no data: gradient_reads must name the values that it reads", name,
+                  call->operation->name);
         return false;
     }
     return weft_give_gradient(of, input, gradient);
@@ -82,9 +98,7 @@ static bool ask_program(const weft_gradient *of)
                                             .options = &options };
     weft_status status = call->operation->gradient.by_program(&request, of->gradients);
     if (status != WEFT_OK) {
-        if (weft_last_status() == WEFT_OK) {
-            weft_fail(status, call->function, "the gradient of %s failed", call->operation->name);
-        }
+        weft_fail(status, call->function, "the gradient of %s failed", call->operation->name);
         return false;
     }
     bool done = true;
@@ -133,5 +147,5 @@ weft_status weft_call_gradients(const weft_gradient *of)
     for (int i = 0; i < num_inputs && !done; i++) {
         of->gradients[i] = NULL;
     }
-    return done ? WEFT_OK : weft_last_status();
+    return done ? WEFT_OK : weft_latest_status();
 }

@@ -1,5 +1,5 @@
-/* Normalisation over the last dimensions. There are kernels over whole vectors; where these are sharded, the
- * mean, the variance and what else belongs to a vector is computed first, and no vector is gathered. */
+/* Normalisation over the last dimensions, with kernels over whole vectors. If vectors are sharded, their statistics are
+ * reduced first; no vector is gathered. */
 #include "ops/norm_calls.h"
 
 #include <stdio.h>

@@ -51,7 +51,7 @@ weft_tensor *weft_unsqueeze_dim(const char *function, weft_tensor *a, int dim);
 /* Writes `part` into `target` from index `start` of a dimension on. False with the error kept. */
 bool weft_put_part(const char *function, weft_tensor *target, weft_tensor *part, int dim, int64_t start);
 
-/* ---- what operations that are put together from others share (compound.c) ------------------------------ */
+/* ---- what operations that are put together from others share (composite.c) ------------------------------ */
 
 /* 0 <= result < ndim, or -1 with the error kept: a is not a live tensor, or has no such dimension. */
 int weft_check_dim_of(const char *function, weft_tensor *a, int dim);

@@ -20,10 +20,19 @@ void weft_recorder_remove(weft_recorder *recorder)
     }
 }
 
-static bool begin(const weft_call *call, int num_outputs, weft_tensor *outputs[], weft_status *status)
+static void begin(const weft_call *call, int num_outputs)
 {
     for (weft_recorder *r = weft_runtime.recorder; r != NULL; r = r->next) {
-        if (r->begin != NULL && r->begin(r, call, num_outputs, outputs, status)) {
+        if (r->begin != NULL) {
+            r->begin(r, call, num_outputs);
+        }
+    }
+}
+
+static bool is_executed(const weft_call *call, int num_outputs, weft_tensor *outputs[], weft_status *status)
+{
+    for (weft_recorder *r = weft_runtime.recorder; r != NULL; r = r->next) {
+        if (r->execute != NULL && r->execute(r, call, num_outputs, outputs, status)) {
             return true;
         }
     }
@@ -36,7 +45,8 @@ weft_status weft_call_tell(const weft_call *call, int num_outputs, weft_tensor *
 {
     weft_status status = WEFT_OK;
     weft_runtime.call_depth++;
-    if (!begin(call, num_outputs, outputs, &status)) {
+    begin(call, num_outputs);
+    if (!is_executed(call, num_outputs, outputs, &status)) {
         status = carry_out(call, outputs);
     }
     for (weft_recorder *r = weft_runtime.recorder, *next; r != NULL; r = next) {

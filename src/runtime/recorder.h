@@ -13,11 +13,13 @@
 /* First members of a recorder. The call, its details and arrays are valid until the function returns;
  * weft_call_copy() copies them. Tensors are handles, without a reference of the recorder's. */
 typedef struct weft_recorder {
-    /* A call begins. True: the recorder has executed it, outputs[] and *status are filled in, and only the
-     * end is still recorded; so it may ask for outputs that the program has not asked for
-     * (weft_attributes.omitted). NULL: no interest. */
-    bool (*begin)(struct weft_recorder *self, const weft_call *call, int num_outputs, weft_tensor *outputs[],
-                  weft_status *status);
+    /* A call begins. NULL: no interest. */
+    void (*begin)(struct weft_recorder *self, const weft_call *call, int num_outputs);
+    /* All have seen its beginning. True: this recorder has executed it, outputs[] and *status are filled in; so it may
+     * ask for outputs that the program has not asked for (weft_attributes.omitted). The newest that returns true
+     * counts. NULL: executes none. */
+    bool (*execute)(struct weft_recorder *self, const weft_call *call, int num_outputs, weft_tensor *outputs[],
+                    weft_status *status);
     /* A call has ended: with its outputs (NULL: not asked for), or with an error status and no outputs.
      * NULL: no interest. */
     void (*end)(struct weft_recorder *self, const weft_call *call, int num_outputs, weft_tensor *const outputs[],
@@ -25,7 +27,7 @@ typedef struct weft_recorder {
     struct weft_recorder *next; /* installed before */
 } weft_recorder;
 
-/* To be called between two public calls. The newest recorder is called first. weft_finalize() removes all. */
+/* To be called between two public calls; an end() may remove its own recorder. The newest recorder is called first. weft_finalize() removes all. */
 void weft_recorder_install(weft_recorder *recorder);
 void weft_recorder_remove(weft_recorder *recorder);
 

@@ -83,6 +83,7 @@ struct weft_operation {
     /* Of a registered operation; callers of others know it. */
     int num_inputs;
     const weft_operation *replaces; /* of the library, replaced by the program; NULL: none */
+    bool keeps_kernel;              /* its rule alone is replaced: the dimensions must stay as they were */
     int num_halos;
     const weft_operation_halo *halos;
     weft_halo_function halo; /* NULL: they do not depend on the call */

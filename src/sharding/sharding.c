@@ -193,10 +193,10 @@ static void list_outputs(const weft_call_layouts *call, int num_outputs, weft_ou
     }
 }
 
-static weft_status shard_by_rule(const weft_sharding_world *world, const weft_call_layouts *call,
-                                 weft_sharding *sharding, char *why, size_t why_size)
+/* Binds the operation's rule for the call. */
+static weft_status bind_rule(const weft_sharding_world *world, const weft_call_layouts *call, weft_binding *binding,
+                             char *why, size_t why_size)
 {
-    const weft_operation *operation = call->operation;
     weft_rule written;
     const weft_rule *rule;
     weft_status status = find_rule(world, call, &written, &rule, why, why_size);
@@ -206,10 +206,60 @@ static weft_status shard_by_rule(const weft_sharding_world *world, const weft_ca
     weft_operand_shape shapes[WEFT_MAX_INPUTS];
     for (int i = 0; i < call->num_inputs; i++) {
         const weft_layout *input = call->inputs[i];
-        shapes[i] = (weft_operand_shape){ operation->inputs[i].name, input->ndim, input->shape };
+        shapes[i] = (weft_operand_shape){ call->operation->inputs[i].name, input->ndim, input->shape };
     }
+    return weft_rule_bind(rule, shapes, call->attributes, binding, why, why_size);
+}
+
+/* Whether two bindings of one call have the same dimensions, and the first one shards no factor that the second keeps
+ * whole. */
+static bool same_dims(const weft_binding *a, const weft_binding *b)
+{
+    bool same = a->num_factors == b->num_factors && a->num_outputs == b->num_outputs;
+    for (int f = 0; f < a->num_factors && same; f++) {
+        same = a->factors[f].size == b->factors[f].size && (a->factors[f].whole || !b->factors[f].whole);
+    }
+    for (int i = 0; i < a->num_inputs && same; i++) {
+        for (int d = 0; d < a->input_ndim[i] && same; d++) {
+            same = a->input_factor_of[i][d] == b->input_factor_of[i][d] &&
+                   a->input_inner[i][d] == b->input_inner[i][d] && a->input_access[i][d] == b->input_access[i][d];
+        }
+    }
+    for (int o = 0; o < a->num_outputs && same; o++) {
+        const weft_bound_output *one = &a->outputs[o], *other = &b->outputs[o];
+        same = one->ndim == other->ndim;
+        for (int d = 0; d < one->ndim && same; d++) {
+            same = one->factor_of[d] == other->factor_of[d] && one->inner[d] == other->inner[d] &&
+                   one->shape[d] == other->shape[d];
+        }
+    }
+    return same;
+}
+
+/* A rule that replaces another one, whose kernel stays, may keep more dimensions whole, and nothing else. */
+static weft_status check_replaced_rule(const weft_sharding_world *world, const weft_call_layouts *call,
+                                       const weft_binding *binding, char *why, size_t why_size)
+{
+    weft_call_layouts original = *call;
+    weft_binding own;
+    original.operation = call->operation->replaces;
+    weft_status status = bind_rule(world, &original, &own, why, why_size);
+    if (status == WEFT_OK && !same_dims(binding, &own)) {
+        snprintf(why, why_size, "rule \"%s\" in the place of that of %s has other dimensions, or shards more of them, "
+                 "and the kernel is still weft's", call->operation->rules[0], original.operation->name);
+        status = WEFT_ERR_INVALID;
+    }
+    return status;
+}
+
+static weft_status shard_by_rule(const weft_sharding_world *world, const weft_call_layouts *call,
+                                 weft_sharding *sharding, char *why, size_t why_size)
+{
     weft_binding binding;
-    status = weft_rule_bind(rule, shapes, call->attributes, &binding, why, why_size);
+    weft_status status = bind_rule(world, call, &binding, why, why_size);
+    if (status == WEFT_OK && call->operation->keeps_kernel && call->operation->replaces->choose == NULL) {
+        status = check_replaced_rule(world, call, &binding, why, why_size);
+    }
     if (status == WEFT_OK) {
         status = check_outputs(call, &binding, why, why_size);
     }

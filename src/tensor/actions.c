@@ -51,11 +51,11 @@ static weft_status make_without_data(const weft_call *call, weft_tensor *outputs
         return weft_latest_status();
     }
     if (action->moves && weft_runtime.steps != NULL &&
-        !weft_check_explicit(call->function, "a tensor on its way", input->layout, layout)) {
+        !weft_check_explicit(call->function, "an intermediate tensor", input->layout, layout)) {
         return weft_latest_status();
     }
     if (call->access_map[0] != NULL && weft_runtime.steps != NULL &&
-        !weft_check_explicit_access(call->function, "a tensor on its way", input->layout,
+        !weft_check_explicit_access(call->function, "an intermediate tensor", input->layout,
                                     call->access_map[0])) {
         return weft_latest_status();
     }

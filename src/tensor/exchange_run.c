@@ -114,7 +114,7 @@ bool weft_exchange_check_again(const char *function, const weft_exchange *exchan
     bool same = other != NULL && weft_task_list_equal(&other->list, &exchange->list);
     if (other != NULL && !same) {
         weft_fail_alone(WEFT_ERR_STATE, function,
-                        "the tasks of a redistribution that are kept are not those that a new one makes");
+                        "the cached task list of a redistribution differs from a new one");
     }
     weft_exchange_free(other);
     return same;

@@ -34,12 +34,9 @@ FILE *weft_explained_file(void)
 
 /* ---- public calls -------------------------------------------------------------------------------------- */
 
-static bool begin(weft_recorder *self, const weft_call *call, int num_outputs, weft_tensor *outputs[],
-                  weft_status *status)
+static void begin(weft_recorder *self, const weft_call *call, int num_outputs)
 {
     (void)num_outputs;
-    (void)outputs;
-    (void)status;
     weft_text *line = &((weft_explained *)self)->call;
     weft_text_free(line);
     *line = weft_text_growing();
@@ -52,7 +49,6 @@ static bool begin(weft_recorder *self, const weft_call *call, int num_outputs, w
                       tensor == NULL ? "?" : weft_layout_format(tensor->layout, text, sizeof(text)));
     }
     weft_text_add(line, ")\n");
-    return false;
 }
 
 static void end(weft_recorder *self, const weft_call *call, int num_outputs, weft_tensor *const outputs[],

@@ -164,7 +164,7 @@ bool weft_check_room(const char *function, const char *name, const void *memory,
         return false;
     }
     if (bytes < needed) {
-        weft_fail(WEFT_ERR_INVALID, function, "bytes is %zu, but what %s is to hold has %zu bytes", bytes,
+        weft_fail(WEFT_ERR_INVALID, function, "bytes is %zu, but %s needs %zu bytes", bytes,
                   name, needed);
         return false;
     }

@@ -121,7 +121,8 @@ static int64_t shard_sizes(const weft_import *import, int local_rank, int64_t si
 static bool check_local_shapes(const weft_import *import)
 {
     for (int i = 0; i < weft_runtime.local_ranks && import->local_shapes != NULL; i++) {
-        for (int d = 0; d < import->ndim; d++) {
+        bool outside = weft_mesh_index_of(import->mesh, weft_runtime.first_rank + i) < 0;
+        for (int d = 0; d < import->ndim && !outside; d++) {
             int64_t size = import->local_shapes[i * import->ndim + d];
             if (size < 0) {
                 weft_fail(WEFT_ERR_SHAPE, import->function, "local_shapes[%d] is %lld, expected at least 0",
@@ -185,7 +186,8 @@ static bool check_given_shape(const weft_import *import)
         weft_fail(WEFT_ERR_INVALID, import->function, "shape is NULL, and so is local_shapes");
         return false;
     }
-    return weft_check_shape(import->function, import->ndim, import->local_shapes);
+    static const int64_t ones[WEFT_MAX_DIMS] = { 1, 1, 1, 1, 1, 1, 1, 1 };
+    return weft_check_shape(import->function, import->ndim, ones); /* the sizes: check_local_shapes() */
 }
 
 /* The whole tensor's shape, if local arguments determine it. */

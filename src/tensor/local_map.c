@@ -27,6 +27,8 @@ typedef struct region {
 
 /* ---- checks -------------------------------------------------------------------------------------------- */
 
+enum { MAX_CONTEXT = 1 << 20 }; /* bytes that are copied for each task */
+
 static bool refuse(weft_status status, const char *what)
 {
     weft_fail(status, function_name, "%s", what);
@@ -53,6 +55,12 @@ static bool check_arguments(const region *r, weft_tensor *const inputs[], const 
     }
     if (r->options.grad_placements != NULL) {
         return refuse(WEFT_ERR_UNSUPPORTED, "options.grad_placements is reserved, expected NULL");
+    }
+    if (r->options.context_size > MAX_CONTEXT) {
+        char text[100];
+        snprintf(text, sizeof(text), "options.context_size is %zu, expected at most %d", r->options.context_size,
+                 MAX_CONTEXT);
+        return refuse(WEFT_ERR_INVALID, text);
     }
     if (r->options.context_size > 0 && r->options.context == NULL) {
         return refuse(WEFT_ERR_INVALID, "options.context is NULL, but options.context_size is not 0");

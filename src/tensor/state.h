@@ -115,7 +115,7 @@ bool weft_tensor_register(const char *function, weft_tensor_impl *tensor);
 void weft_tensor_delete(weft_tensor_impl *tensor);
 void weft_tensor_free_spare(weft_tensors *tensors);
 
-/* ---- what is held (holds.c) ---------------------------------------------------------------------------- */
+/* ---- what is held (acquired.c) ---------------------------------------------------------------------------- */
 
 /* BLOCKS: acquires the shard's panels; and releases them. The handles are remembered, because the shard
  * may get other memory meanwhile. NULL: no memory. */

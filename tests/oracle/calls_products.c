@@ -60,7 +60,7 @@ CALL_SEVERAL(attention_backward)
 {
     weft_attention_options options = attention_options(c, c->num_inputs > 4 ? in[4] : NULL);
     weft_tensor *output = weft_attention(in[1], in[2], in[3], &options);
-    return weft_attention_backward(in[0], in[1], in[2], in[3], output, &options, &out[1], &out[2]);
+    return output == NULL ? NULL : weft_attention_backward(in[0], in[1], in[2], in[3], output, &options, &out[1], &out[2]);
 }
 
 CALL_SEVERAL(attention_with_log_sums)
@@ -73,8 +73,9 @@ CALL_SEVERAL(attention_backward_with_log_sums)
 {
     weft_attention_options options = attention_options(c, c->num_inputs > 4 ? in[4] : NULL);
     weft_tensor *log_sums, *output = weft_attention_with_log_sums(in[1], in[2], in[3], &options, &log_sums);
-    return weft_attention_backward_with_log_sums(in[0], in[1], in[2], in[3], output, log_sums, &options, &out[1],
-                                                 &out[2]);
+    return output == NULL ? NULL
+                          : weft_attention_backward_with_log_sums(in[0], in[1], in[2], in[3], output, log_sums,
+                                                                  &options, &out[1], &out[2]);
 }
 
 /* weft_matmul() is with the core. */
