@@ -99,7 +99,7 @@ static void test_malformed(void **state)
         { THIS_ROW, "a?->a", "expected a letter" },
         { THIS_ROW, "na~~->na", "expected a letter" },
         { THIS_ROW, "nA~->nA", "single dimension" },
-        { THIS_ROW, "na->na~", "of inputs" },
+        { THIS_ROW, "na->na~", "of an input" },
         { THIS_ROW, "a2->a", "expected a letter" },
         { THIS_ROW, "a.b->a", "expected a letter" },
         { THIS_ROW, "a..->a", "expected a letter" },
