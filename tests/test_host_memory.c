@@ -43,7 +43,7 @@ static void assert_refused(weft_status status, const char *function, size_t give
     assert_int_equal(status, WEFT_ERR_INVALID);
     snprintf(text, sizeof(text), "%s: bytes is %zu, but ", function, given);
     assert_non_null(strstr(weft_last_error(), text));
-    snprintf(text, sizeof(text), "has %zu bytes", needed);
+    snprintf(text, sizeof(text), "needs %zu bytes", needed);
     assert_error(WEFT_ERR_INVALID, text);
 }
 
