@@ -25,7 +25,7 @@ void weft_kernel_sum_square_difference(const weft_kernel_call *call);
  * numbered in the row-major order of the reduced dimensions of the whole tensor. NaN is found as NaN.
  * INT64_MAX where there is none. */
 void weft_kernel_place(const weft_kernel_call *call);
-/* Of whole rows: the largest value, and its first index if there is a second output. */
+/* The largest value of whole rows, and its first index if there is a second output. */
 void weft_kernel_max_with_indices(const weft_kernel_call *call);
 void weft_kernel_min_with_indices(const weft_kernel_call *call);
 

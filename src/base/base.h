@@ -33,7 +33,7 @@ static inline int64_t weft_ceil_div(int64_t a, int64_t b)
 /* Products and sums of non-negative sizes. False: overflow, *out is unchanged. */
 bool weft_mul_checked(int64_t a, int64_t b, int64_t *out);
 bool weft_add_checked(int64_t a, int64_t b, int64_t *out);
-/* Of non-negative numbers; INT64_MAX on overflow, and from operands of INT64_MAX. */
+/* Operands are not negative; INT64_MAX on overflow, and from operands of INT64_MAX. */
 static inline int64_t weft_mul_saturated(int64_t a, int64_t b)
 {
     int64_t product;

@@ -1,4 +1,4 @@
-/* Who is to blame when nothing moves: a pure function of the accounts of all processes. */
+/* Finds the process to blame when nothing moves: a pure function of the accounts of all processes. */
 #ifndef WEFT_SRC_COMM_JUDGE_H
 #define WEFT_SRC_COMM_JUDGE_H
 

@@ -11,7 +11,7 @@ bool weft_rule_same_dims(const weft_rule_operand *a, const weft_rule_operand *b)
 bool weft_check_linearity(const char *function, int output, const weft_linearity *linear, int num_inputs);
 bool weft_check_halos(const char *function, const weft_operation_description *description,
                       const weft_rule *rule);
-/* Of all that must be the same on every process; the kernel's address need not be. */
+/* A hash of the fields that must be equal on all processes: not of addresses. */
 uint64_t weft_description_fingerprint(const weft_operation_description *description);
 
 #endif

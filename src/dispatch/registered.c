@@ -213,7 +213,7 @@ static weft_operation *copy_of(const weft_operation_description *d, int num_outp
     return operation;
 }
 
-/* Of everything that must be equal on all processes; the kernel's address need not be. */
+/* Functions count as given or not: their addresses differ between processes. */
 uint64_t weft_description_fingerprint(const weft_operation_description *d)
 {
     uint64_t hash = weft_hash_bytes(d->name, strlen(d->name), 1);

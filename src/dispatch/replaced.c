@@ -10,7 +10,7 @@
 #include "runtime/codelets.h"
 #include "sharding/halos.h"
 
-/* Those in use. */
+/* Replacements in use. */
 typedef struct replacement {
     const weft_operation *original;
     const weft_operation *operation; /* one of weft_runtime.registered: tasks name it until weft_finalize() */
@@ -200,7 +200,7 @@ static weft_operation *copy_of(const weft_operation *original, const weft_operat
     return operation;
 }
 
-/* What is kept of former calls may contain calls of the operation. */
+/* Cached calls may contain calls of the operation. */
 static void forget_calls(void)
 {
     weft_lru_clear(&weft_runtime.call_cache);

@@ -14,7 +14,7 @@ typedef struct weft_gradient {
      * (weft_gradient_entry.reads) may be tensors without data. */
     const weft_call *call;
     weft_tensor *const *outputs;          /* likewise; NULL: not asked for in the call */
-    weft_tensor *const *output_gradients; /* NULL: zero. Of the shape and type of the output, in any layout */
+    weft_tensor *const *output_gradients; /* NULL: zero; the shape and type of the output, in any layout */
     const bool *wanted;                   /* for each input */
     weft_tensor **gradients;              /* for each input; NULL: zero, or not wanted */
 } weft_gradient;

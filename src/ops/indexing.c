@@ -191,7 +191,7 @@ static bool check_addition(addition *x)
     return true;
 }
 
-/* Of the elements of a source, for a call whose input 1 is the indices. */
+/* Sums of a source's elements, for a call whose input 1 is the indices. */
 static weft_tensor *scatter(const weft_call *like, weft_tensor *source, int64_t size)
 {
     int dim = (int)like->attributes.leading;

@@ -1,4 +1,4 @@
-/* What the norms and their gradients share: the rules' letters, and calls of norms. */
+/* Shared by norms and their gradients: the letters of their rules, and their calls. */
 #ifndef WEFT_SRC_OPS_NORM_CALLS_H
 #define WEFT_SRC_OPS_NORM_CALLS_H
 
