@@ -75,6 +75,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_region_end, );
     TRY(weft_region_counts, 0, NULL);
     TRY(weft_print_regions, stderr);
+    TRY(weft_print_regions_text, text, sizeof(text), NULL);
     TRY(weft_explain_begin, );
     TRY(weft_explain_end, );
     TRY(weft_explain, stderr);

@@ -229,6 +229,13 @@ static void test_counters(void **state)
     fclose(file);
     assert_non_null(strstr(text, "step/gather"));
     assert_non_null(strstr(text, "weft_redistribute"));
+    char same[4096];
+    size_t length;
+    assert_int_equal(weft_print_regions_text(same, sizeof(same), &length), WEFT_OK);
+    assert_string_equal(same, text);
+    assert_int_equal(length, strlen(text));
+    assert_int_equal(weft_print_regions_text(NULL, 1, NULL), WEFT_ERR_INVALID);
+    weft_clear_error();
 }
 
 /* Standard error from now on, until what came there is read. */

@@ -178,8 +178,8 @@ static const char *const not_in_the_table[] = {
     "weft_tensor_bytes", "weft_tensor_describe", "weft_tensor_ndim", "weft_tensor_size",
     "weft_tensor_dtype", "weft_tensor_mesh", "weft_tensor_placements", "weft_random_state_create",
     "weft_random_state_get", "weft_random_state_current", "weft_random_states", "weft_region_begin",
-    "weft_region_end", "weft_region_counts", "weft_print_regions", "weft_explain_begin", "weft_explain_end",
-    "weft_explain", "weft_explain_text",
+    "weft_region_end", "weft_region_counts", "weft_print_regions", "weft_print_regions_text",
+    "weft_explain_begin", "weft_explain_end", "weft_explain", "weft_explain_text",
     /* Programs have no operations of their own, and their tensors of several elements are on one mesh. */
     "weft_operation_register", "weft_operation_replace", "weft_operation_restore",
     "weft_apply", "weft_apply_all", "weft_implicit_replication",

@@ -58,6 +58,8 @@ typedef struct weft_region_counters {
 WEFT_API int weft_region_counts(int max, weft_region_counters counters[]);
 /** Prints them as a table. */
 WEFT_API weft_status weft_print_regions(FILE *file);
+/** The same into a buffer, as weft_tensor_print_text() does. WEFT_ERR_INVALID, WEFT_ERR_NOMEM, WEFT_ERR_STATE. */
+WEFT_API weft_status weft_print_regions_text(char *text, size_t size, size_t *length);
 
 WEFT_END_DECLS
 

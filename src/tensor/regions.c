@@ -257,15 +257,9 @@ int weft_region_counts(int max, weft_region_counters counters[])
     return count;
 }
 
-weft_status weft_print_regions(FILE *file)
+static weft_status print_rows(const char *function, const void *nothing, FILE *file)
 {
-    static const char function[] = "weft_print_regions";
-    if (weft_require_init(function) != WEFT_OK) {
-        return weft_latest_status();
-    }
-    if (file == NULL) {
-        return weft_fail(WEFT_ERR_INVALID, function, "file is NULL");
-    }
+    (void)nothing;
     fprintf(file, "%-32s %-28s %8s %8s %8s %10s %14s %10s\n", "region", "function", "calls", "tasks", "stages", "transfers",
             "bytes", "messages");
     const weft_region_counters *rows = regions() == NULL ? NULL : regions()->rows.items;
@@ -276,6 +270,23 @@ weft_status weft_print_regions(FILE *file)
                 (unsigned long long)rows[i].bytes, (unsigned long long)rows[i].messages);
     }
     return ferror(file) ? weft_fail(WEFT_ERR_IO, function, "writing failed") : WEFT_OK;
+}
+
+weft_status weft_print_regions(FILE *file)
+{
+    static const char function[] = "weft_print_regions";
+    if (weft_require_init(function) != WEFT_OK) {
+        return weft_latest_status();
+    }
+    return file == NULL ? weft_fail(WEFT_ERR_INVALID, function, "file is NULL") : print_rows(function, NULL, file);
+}
+
+weft_status weft_print_regions_text(char *text, size_t size, size_t *length)
+{
+    static const char function[] = "weft_print_regions_text";
+    return weft_require_init(function) != WEFT_OK
+               ? weft_latest_status()
+               : weft_print_to_text(function, print_rows, NULL, text, size, length);
 }
 
 void weft_regions_stop(void)
