@@ -5,7 +5,7 @@
 #include <weft/kernel.h>
 
 /* numbers[0]: bit d: dimension d of the input is reduced; the output keeps such dimensions with size 1
- * (numbers[1] 1) or drops them (0). Of the call's pieces, the first sets the output, later ones
+ * (numbers[1] 1) or drops them (0). A call's first piece sets the output, later ones
  * accumulate, and the last one multiplies it by scalars[0] unless that is 0. Without elements the result
  * is the identity. Floating types are computed in double precision and rounded once per piece, integers in
  * 64 bits; in index order, in eight interleaved parts if the last dimension is reduced. */

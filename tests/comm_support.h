@@ -26,7 +26,7 @@ typedef struct loopback {
     double last_end_us;
 } loopback;
 
-/* Of the engine started last. */
+/* The transport of the engine started last. */
 extern loopback the_loopback;
 
 weft_transport loopback_transport(void);

@@ -25,7 +25,7 @@ void call_everything(const call_arguments *arguments,
 void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char *function),
                      void (*after)(row_place row, const char *function, void *argument), void *argument);
 
-/* What has become of the calls; `may_fail`: of calls that fail by right. */
+/* Results of the calls; `may_fail`: calls that are expected to fail. */
 typedef struct call_outcomes {
     bool (*may_fail)(const char *function);
     int num_calls, num_failures;

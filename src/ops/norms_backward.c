@@ -244,7 +244,7 @@ weft_tensor *weft_rms_norm_backward(weft_tensor *gradient, weft_tensor *a, weft_
                     gradient_gain, NULL);
 }
 
-/* What the gradients of the statistics add to that of a: (g_mean - g_rstd rstd^3 (a - mean)) / count. */
+/* The addend of a's gradient that comes from the gradients of the statistics: (g_mean - g_rstd rstd^3 (a - mean)) / count. */
 static weft_tensor *gradient_of_statistics(const weft_gradient *of, const weft_norm_call *n, weft_tensor *sum)
 {
     const weft_layout *layout = weft_layout_of(n->a);

@@ -24,7 +24,7 @@ struct weft_pool {
     weft_map free_lists;                /* by cut: the newest free buffer, linked to the others */
     weft_buffer *newest, *oldest;       /* free buffers by time of release */
     int64_t free_bytes, max_free_bytes; /* of free buffers */
-    /* Of retired buffers that are not deleted yet. */
+    /* Retired buffers that are not deleted yet. */
     int64_t retired_bytes, max_retired_bytes;
     weft_buffer *all;
     int64_t num_panels; /* of all buffers */

@@ -33,14 +33,14 @@ const char *weft_explanation_factors(const weft_explanation *explanation, const 
 weft_status weft_explanation_move(const weft_explanation *explanation, int input, weft_plan *plan,
                                   weft_plan_statistics *statistics);
 
-/* What ranks read of each other's parts of an input, in the chosen layout, through an access map. */
+/* The parts of an input, in the chosen layout, that ranks read from each other through an access map. */
 typedef struct weft_explained_reads {
     bool any;
     weft_stage_kind kind;
     int64_t bytes_total, bytes_in_max, messages_max; /* from other ranks */
     double predicted_us;
 } weft_explained_reads;
-/* Of any access map. */
+/* The same for any access map. */
 weft_explained_reads weft_access_map_reads(const weft_topology *topology, const weft_cost_model *cost,
                                            const weft_layout *from, const weft_access_map *access_map);
 /* One line, where there are any. */

@@ -80,7 +80,7 @@ struct weft_operation {
     weft_operation_input inputs[WEFT_MAX_INPUTS];
     /* As many as the rule has. `overwrites`, `places` and `views` need a single output. */
     weft_operation_output outputs[WEFT_MAX_OUTPUTS];
-    /* Of a registered operation; callers of others know it. */
+    /* Registered operations only; callers of others know it. */
     int num_inputs;
     const weft_operation *replaces; /* of the library, replaced by the program; NULL: none */
     bool keeps_kernel;              /* its rule alone is replaced: the dimensions must stay as they were */

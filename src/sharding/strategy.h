@@ -40,7 +40,7 @@ typedef enum weft_rows_relation {
     WEFT_ROWS_SUMMED   /* all, and they are contracted: they may come piece by piece */
 } weft_rows_relation;
 
-/* For one input of a bound rule. Of several inputs whose rows are contracted, those with input 0's factor
+/* For one input of a bound rule. If several inputs have contracted rows, those with input 0's factor
  * are WEFT_ROWS_SUMMED. */
 weft_rows_relation weft_binding_rows(const weft_binding *binding, int input);
 /* For an output: WEFT_ROWS_SAME or WEFT_ROWS_ALL. */

@@ -258,7 +258,7 @@ static void share_operands(weft_task_list *list, weft_task *task)
     if (task == weft_task_list_tasks(list) || before->num_operands != task->num_operands) {
         return;
     }
-    /* Those that the task before shares itself stand together, and so do its own. */
+    /* The operands that the task before shares are consecutive, and so are its own. */
     uint32_t count = task->num_operands, first = before->num_own < count ? before->num_own : 0, same = count;
     while (same > first && same_operand(weft_task_operand_at(list, before, same - 1),
                                         weft_task_operand_at(list, task, same - 1))) {
