@@ -54,7 +54,7 @@ WEFT_API weft_tensor *weft_logaddexp(weft_tensor *a, weft_tensor *b); /**< float
 WEFT_API weft_tensor *weft_scale(weft_tensor *a, double factor);
 WEFT_API weft_tensor *weft_add_scalar(weft_tensor *a, double addend);
 WEFT_API weft_tensor *weft_pow_scalar(weft_tensor *a, double exponent);
-/** min(max(a, least), most); -INFINITY and INFINITY bound nothing. */
+/** min(max(a, least), most); -INFINITY and INFINITY bound nothing. Gradient at a bound: 0, as PyTorch's. */
 WEFT_API weft_tensor *weft_clamp(weft_tensor *a, double least, double most);
 /** \} */
 

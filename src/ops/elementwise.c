@@ -60,6 +60,12 @@ CHOICE(maximum, "...,...,...->...", 3)
 CHOICE(minimum, "...,...,...->...", 3)
 CHOICE(clamp, "A,A->A", 2)
 
+/* An integer, or a truth value, as it is computed with: in the type of the output's gradient. */
+static weft_tensor *as_floating(const weft_tensor *gradient, weft_tensor *a)
+{
+    return weft_dtype_is_floating(weft_layout_of(a)->dtype) ? a : weft_to_type(a, weft_layout_of(gradient)->dtype);
+}
+
 /* |a|^2 + |b|^2 */
 static weft_tensor *sum_of_squares(weft_tensor *a, weft_tensor *b)
 {
@@ -77,6 +83,13 @@ static weft_tensor *is_zero(weft_tensor *a)
     return weft_logical_not(a);
 }
 
+/* gradient * a / (a^2 + b^2); 0 at the origin. */
+static weft_tensor *share_of_angle(weft_tensor *gradient, weft_tensor *a, weft_tensor *b)
+{
+    weft_tensor *squares = sum_of_squares(a, b);
+    return zero_where(is_zero(squares), weft_div(weft_mul(gradient, a), squares));
+}
+
 static weft_tensor *is_not_below_zero(weft_tensor *a)
 {
     return weft_eq(a, weft_relu(a));
@@ -90,10 +103,9 @@ GRADIENTS(fmod, g, weft_neg(weft_mul(g, weft_trunc(weft_div(a, b)))))
 /* As PyTorch's: a^0 does not depend on a, nor 0^b on b. */
 GRADIENTS(pow, zero_where(is_zero(b), weft_mul(g, weft_mul(b, weft_pow(a, weft_add_scalar(b, -1))))),
           zero_where(weft_logical_and(is_zero(a), is_not_below_zero(b)), weft_mul(g, weft_mul(y, weft_log(a)))))
-GRADIENTS(maximum, maximum_backward(g, a, b, 0, 0), maximum_backward(g, b, a, 0, 0))
-GRADIENTS(minimum, minimum_backward(g, a, b, 0, 0), minimum_backward(g, b, a, 0, 0))
-GRADIENTS(atan2, weft_div(weft_mul(g, b), sum_of_squares(a, b)),
-          weft_neg(weft_div(weft_mul(g, a), sum_of_squares(a, b))))
+GRADIENTS(maximum, maximum_backward(g, a, as_floating(g, b), 0, 0), maximum_backward(g, b, as_floating(g, a), 0, 0))
+GRADIENTS(minimum, minimum_backward(g, a, as_floating(g, b), 0, 0), minimum_backward(g, b, as_floating(g, a), 0, 0))
+GRADIENTS(atan2, share_of_angle(g, as_floating(g, b), a), weft_neg(share_of_angle(g, as_floating(g, a), b)))
 GRADIENTS(hypot, weft_mul(g, weft_div(a, y)), weft_mul(g, weft_div(b, y)))
 GRADIENTS(logaddexp, weft_mul(g, weft_sigmoid(weft_sub(a, b))), weft_mul(g, weft_sigmoid(weft_sub(b, a))))
 GRADIENT(scale, weft_scale(g, s))

@@ -151,8 +151,11 @@ static bool gradient_of_prod(const weft_gradient *of)
 {
     weft_tensor *a = of->call->inputs[0], *gradient = with_all_dims(of, weft_gradient_of_output(of, 0));
     int dims[WEFT_MAX_DIMS], num_dims = reduced_dims(of, dims);
+    if (num_dims == 0) {
+        return weft_give_gradient(of, 0, gradient); /* the element itself */
+    }
     weft_tensor *zero = weft_logical_not(a), *others = weft_masked_fill(a, zero, 1);
-    weft_tensor *product = others == NULL || num_dims == 0 ? others : weft_prod_over(others, num_dims, dims, true);
+    weft_tensor *product = others == NULL ? NULL : weft_prod_over(others, num_dims, dims, true);
     weft_tensor *zeros = zero == NULL ? NULL : sum_again(of, zero);
     weft_tensor *passed = product == NULL ? NULL : weft_mul(gradient, product);
     if (zeros == NULL || passed == NULL) {

@@ -52,7 +52,7 @@ CALL(rms_norm)
 
 CALL_SEVERAL(layer_norm_backward)
 {
-    bool more = c->num_outputs > 1;
+    bool more = oracle_results(c) > 1;
     return weft_layer_norm_backward(in[0], in[1], gain_of(c, in, 2), oracle_number(c, "epsilon"),
                                     more ? &out[1] : NULL, more ? &out[2] : NULL);
 }
@@ -60,7 +60,7 @@ CALL_SEVERAL(layer_norm_backward)
 CALL_SEVERAL(rms_norm_backward)
 {
     return weft_rms_norm_backward(in[0], in[1], gain_of(c, in, 2), oracle_number(c, "epsilon"),
-                                  c->num_outputs > 1 ? &out[1] : NULL);
+                                  oracle_results(c) > 1 ? &out[1] : NULL);
 }
 
 static weft_loss_reduction reduction(const oracle_case *c)

@@ -8,7 +8,7 @@ static weft_tensor *after_step(const oracle_case *c, weft_status status, weft_te
     if (status != WEFT_OK) {
         return NULL;
     }
-    for (int i = 1; i < c->num_outputs; i++) {
+    for (int i = 1; i < oracle_results(c); i++) {
         out[i] = in[i + 1]; /* in[1] is the gradient */
     }
     return in[0];
@@ -56,7 +56,7 @@ CALL_SEVERAL(clip_grad_norm)
 {
     weft_status status =
         weft_clip_grad_norm(c->num_inputs, in, oracle_number(c, "max_norm"), oracle_number(c, "p"), NULL);
-    for (int i = 0; i < c->num_outputs; i++) {
+    for (int i = 0; i < oracle_results(c); i++) {
         out[i] = in[i];
     }
     return status == WEFT_OK ? in[0] : NULL;

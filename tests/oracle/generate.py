@@ -11,6 +11,7 @@ import warnings
 
 import torch
 
+import gradients
 import layouts
 from drafts import CATEGORY
 from table import FAMILIES
@@ -23,6 +24,12 @@ HEAD = """\
 #   operation mesh inputs attributes -> output = elements
 #   input     type[shape]@placements~seed~domain
 #   output    type[shape]@PyTorch's placements^magnitude of the terms; @!n: PyTorch refuses, for reason n
+# README.md says what these are.
+"""
+
+GRADIENT_HEAD = """\
+# Made by generate.py with PyTorch {version}. A line is a case:
+#   operation mesh inputs attributes | gradients of outputs | directions -> gradients of inputs
 # README.md says what these are.
 """
 
@@ -189,10 +196,26 @@ def write_family(folder, name, rows):
     return len(text)
 
 
+def write_gradients(folder, name, rows):
+    lines = []
+    for row in rows:
+        try:
+            lines += gradients.row_lines(row, lay_out, attribute_text)
+        except Exception as error:
+            raise RuntimeError(f"gradient of {row.name}") from error
+    if not lines:
+        return 0
+    text = GRADIENT_HEAD.format(version=torch.__version__.split("+")[0]) + "\n".join(lines) + "\n"
+    (folder / f"{name}.txt").write_text(text, encoding="ascii")
+    print(f"gradients of {name}: {len(lines)} cases, {len(text)} bytes")
+    return len(text)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("families", nargs="*", help="only these")
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(__file__).parent / "cases")
+    parser.add_argument("--gradients", action="store_true", help="only gradients")
     arguments = parser.parse_args()
     unknown = set(arguments.families) - set(FAMILIES)
     if unknown:
@@ -201,8 +224,9 @@ def main():
     logging.disable(logging.CRITICAL)  # PyTorch tells at length why it refuses
     torch.set_num_threads(1)
     layouts.start()
-    size = sum(write_family(arguments.folder, name, rows) for name, rows in FAMILIES.items()
-               if not arguments.families or name in arguments.families)
+    families = {name: rows for name, rows in FAMILIES.items() if not arguments.families or name in arguments.families}
+    size = 0 if arguments.gradients else sum(write_family(arguments.folder, *f) for f in families.items())
+    size += sum(write_gradients(arguments.folder / "gradients", *f) for f in families.items() if f[0] != "mixed")
     print(f"{size} bytes in all")
 
 

@@ -64,6 +64,10 @@ static dense make_dense(const oracle_input *input)
 {
     dense d = { malloc(((size_t)input->count + 1) * sizeof(int64_t)), calloc((size_t)input->count + 1, 8) };
     prng random = { input->seed };
+    if (input->literal != NULL) {
+        memcpy(d.elements, input->literal, (size_t)input->count * weft_dtype_size(input->dtype));
+        return d;
+    }
     if (input->distinct) {
         make_distinct(input, &random, d.steps);
     }
@@ -137,7 +141,7 @@ static int64_t addend(const oracle_input *input, const share *s, int64_t steps, 
 int64_t oracle_parts(const oracle_case *c, const oracle_input *input)
 {
     int64_t parts = 1;
-    for (int m = 0; m < c->mesh_ndim; m++) {
+    for (int m = 0; m < c->mesh_ndim && !input->absent; m++) {
         parts *= input->placements[m].kind == WEFT_PARTIAL ? c->mesh_shape[m] : 1;
     }
     return parts;

@@ -2,13 +2,22 @@
 #ifndef WEFT_TESTS_ORACLE_H
 #define WEFT_TESTS_ORACLE_H
 
+#include <stdio.h>
+
 #include "../support.h"
 
-enum { ORACLE_MESH_DIMS = 2, ORACLE_RANKS = 6, ORACLE_INPUTS = 6, ORACLE_OUTPUTS = 8, ORACLE_ATTRIBUTES = 8 };
+enum {
+    ORACLE_MESH_DIMS = 2,
+    ORACLE_RANKS = 6,
+    ORACLE_INPUTS = 6,
+    ORACLE_OUTPUTS = 12,
+    ORACLE_ATTRIBUTES = 8
+};
 
 /* ---- a case as it is written (reader.c) ---------------------------------------------------------------- */
 
 typedef struct oracle_input {
+    bool absent; /* "-" */
     weft_dtype dtype;
     int ndim;
     int64_t shape[WEFT_MAX_DIMS], count;
@@ -17,15 +26,17 @@ typedef struct oracle_input {
     int64_t low, high, denominator; /* values are whole numbers low .. high, divided by a power of two */
     bool special;                   /* one element in eight is at the edge of its type */
     bool distinct;                  /* no value twice */
+    void *literal;                  /* elements, in place of all these; NULL: none */
 } oracle_input;
 
 typedef struct oracle_output {
+    bool absent; /* "-" */
     weft_dtype dtype;
     int ndim;
     int64_t shape[WEFT_MAX_DIMS], count;
     void *elements;    /* PyTorch's, row-major */
     double magnitude;  /* of the terms of a sum, where these are larger than it */
-    const char *torch; /* PyTorch's placements as text, or "!n" */
+    const char *torch; /* PyTorch's placements as text, or "!n"; of gradients: NULL */
 } oracle_output;
 
 typedef struct oracle_case {
@@ -38,6 +49,10 @@ typedef struct oracle_case {
     struct {
         const char *name, *value;
     } attributes[ORACLE_ATTRIBUTES];
+    /* Of gradients: those of the operation's outputs, and directions for second derivatives. `outputs` are gradients of
+     * inputs then, and with directions those of seeds behind them. */
+    int num_seeds, num_directions;
+    oracle_input seeds[ORACLE_OUTPUTS], directions[ORACLE_INPUTS];
     oracle_output outputs[ORACLE_OUTPUTS];
 } oracle_case;
 
@@ -51,6 +66,9 @@ typedef struct oracle_file {
 /* Fails the test with file and line where the text is not as it should be. */
 oracle_file oracle_read(const char *folder, const char *name);
 void oracle_close(oracle_file *file);
+
+/* Outputs of the operation. */
+int oracle_results(const oracle_case *c);
 
 /* Attributes by name. A list has at most WEFT_MAX_DIMS numbers and may be empty; it returns how many. \{ */
 bool oracle_has(const oracle_case *c, const char *name);
@@ -76,7 +94,7 @@ double oracle_distance(weft_dtype dtype, const void *got, const void *expected, 
 
 /* In the layout of the case; Partial ones are made of addends that depend on the seed. */
 weft_tensor *oracle_tensor(const oracle_input *input, weft_mesh *mesh, bool from_local);
-/* Addends of each element. */
+/* Addends of each element; an absent one: 1. */
 int64_t oracle_parts(const oracle_case *c, const oracle_input *input);
 
 /* ---- the operations (calls*.c) ------------------------------------------------------------------------- */
@@ -105,10 +123,56 @@ bool oracle_operation_at(int i, const oracle_operation **operation);
 void oracle_call(const oracle_operation *operation, const oracle_case *c, weft_tensor *const in[],
                  weft_tensor *out[]);
 
+/* ---- comparison (compare.c) ---------------------------------------------------------------------------- */
+
+/* The file that gets a hash of each result that is compared; NULL: none. */
+extern FILE *oracle_bits;
+/* Cases that failed since oracle_start(). */
+extern int oracle_failures;
+
+/* Counts a case that fails; prints the first few. Returns false. */
+bool oracle_complain(const oracle_file *file, const oracle_case *c, const char *format, ...);
+/* Compares a result on all ranks and on the host; *ulps becomes the largest distance, if that is more. */
+bool oracle_compare(const oracle_file *file, const oracle_case *c, const oracle_output *expected,
+                    double allowed, weft_tensor *tensor, double *ulps);
+/* The library with this height of panels (NULL: by default), and its end, which fails the test for cases that failed. \{ */
+void oracle_start(const char *panel_rows);
+void oracle_stop(void);
+/* \} */
+
+/* What gradients may be off by. */
+enum { ORACLE_GRADIENT_ULPS = 8 };
+
+/* ---- gradients (gradients.c) --------------------------------------------------------------------------- */
+
+/* Reads the files of a folder; 0: done. And frees them. \{ */
+int oracle_open_gradients(const char *folder);
+void oracle_close_gradients(void);
+/* \} */
+void oracle_test_gradients(void **state);
+void oracle_test_gradients_in_panels(void **state);
+/* Behind the first: each differentiable operation has a case. */
+void oracle_test_gradients_of_all(void **state);
+
+/* ---- files (reader.c) ---------------------------------------------------------------------------------- */
+
+enum { ORACLE_FILES = 64 };
+
+typedef struct oracle_folder {
+    oracle_file files[ORACLE_FILES];
+    int num_files;
+} oracle_folder;
+
+/* Reads all files of a folder; 0: done. */
+int oracle_open_folder(oracle_folder *folder, const char *path);
+void oracle_close_folder(oracle_folder *folder);
+
 /* ---- the report (report.c) ----------------------------------------------------------------------------- */
 
 /* One case that has run: the largest distance, and the output's placements beside PyTorch's. */
 void oracle_count(const oracle_file *file, const oracle_case *c, double ulps, weft_tensor *const out[]);
+/* The same of gradients: only the distance. */
+void oracle_count_gradient(const oracle_case *c, double ulps);
 void oracle_write_report(FILE *file);
 
 #endif

@@ -1,3 +1,4 @@
+#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,6 +82,31 @@ static void read_shape(const reader *r, char *text, weft_dtype *dtype, int *ndim
     *count = shape_count(*ndim, shape);
 }
 
+/* ---- elements ------------------------------------------------------------------------------------------ */
+
+/* "3f8" is 3f800000 of f32. */
+static void read_element(const reader *r, const char *text, weft_dtype dtype, void *elements, int64_t i)
+{
+    char *end;
+    if (!oracle_is_floating(dtype)) {
+        oracle_store_whole(dtype, elements, i, strtoll(text, &end, 10));
+        expect(r, *end == '\0', "a whole number");
+        return;
+    }
+    if (strcmp(text, "nan") == 0) {
+        oracle_store_real(dtype, elements, i, NAN);
+        return;
+    }
+    size_t digits = 2 * weft_dtype_size(dtype), length = strlen(text);
+    uint64_t bits = strtoull(text, &end, 16);
+    expect(r, *end == '\0' && length > 0 && length <= digits, "hexadecimal digits");
+    bits <<= 4 * (digits - length);
+    uint32_t bits_32 = (uint32_t)bits;
+    uint16_t bits_16 = (uint16_t)bits;
+    const void *source = digits == 16 ? (void *)&bits : digits == 8 ? (void *)&bits_32 : (void *)&bits_16;
+    memcpy((char *)elements + (size_t)i * digits / 2, source, digits / 2);
+}
+
 /* ---- inputs -------------------------------------------------------------------------------------------- */
 
 /* "-240:240/64*!" */
@@ -106,46 +132,43 @@ static const char *usual_domain(weft_dtype dtype)
                                      : "-9:9";
 }
 
-/* "f32[2,3]@S0,R~1f" or "f32[2,3]@S0,R~1f~-240:240/4" */
+/* "3f8,0,bf8" */
+static void *read_literal(const reader *r, char *text, weft_dtype dtype, int64_t count)
+{
+    void *elements = calloc((size_t)count + 1, 8);
+    for (int64_t i = 0; i < count; i++) {
+        expect(r, text != NULL, "more elements");
+        char *rest = cut(text, ',');
+        read_element(r, text, dtype, elements, i);
+        text = rest;
+    }
+    return elements;
+}
+
+/* "f32[2,3]@S0,R~1f", "f32[2,3]@S0,R~1f~-240:240/4", "f32[2]@S0,R=3f8,0", or "-" */
 static oracle_input read_input(const reader *r, char *word, int mesh_ndim)
 {
-    oracle_input input = { .denominator = 1 };
+    oracle_input input = { .denominator = 1, .absent = strcmp(word, "-") == 0 };
+    if (input.absent) {
+        return input;
+    }
     char *placements = cut(word, '@');
     expect(r, placements != NULL, "@placements");
-    char *seed = cut(placements, '~');
-    expect(r, seed != NULL, "~seed");
-    char *domain = cut(seed, '~');
+    char *literal = cut(placements, '='), *seed = cut(placements, '~');
+    expect(r, (seed != NULL) != (literal != NULL), "~seed or =elements");
     read_shape(r, word, &input.dtype, &input.ndim, input.shape, &input.count);
     expect(r, weft_placements_parse(placements, mesh_ndim, input.placements) == WEFT_OK, "placements");
+    if (literal != NULL) {
+        input.literal = read_literal(r, literal, input.dtype, input.count);
+        return input;
+    }
+    char *domain = cut(seed, '~');
     input.seed = strtoull(seed, NULL, 16);
     read_domain(r, domain != NULL ? domain : usual_domain(input.dtype), &input);
     return input;
 }
 
 /* ---- outputs ------------------------------------------------------------------------------------------- */
-
-/* "3f8" is 3f800000 of f32. */
-static void read_element(const reader *r, const char *text, weft_dtype dtype, void *elements, int64_t i)
-{
-    char *end;
-    if (!oracle_is_floating(dtype)) {
-        oracle_store_whole(dtype, elements, i, strtoll(text, &end, 10));
-        expect(r, *end == '\0', "a whole number");
-        return;
-    }
-    if (strcmp(text, "nan") == 0) {
-        oracle_store_real(dtype, elements, i, NAN);
-        return;
-    }
-    size_t digits = 2 * weft_dtype_size(dtype), length = strlen(text);
-    uint64_t bits = strtoull(text, &end, 16);
-    expect(r, *end == '\0' && length > 0 && length <= digits, "hexadecimal digits");
-    bits <<= 4 * (digits - length);
-    uint32_t bits_32 = (uint32_t)bits;
-    uint16_t bits_16 = (uint16_t)bits;
-    const void *source = digits == 16 ? (void *)&bits : digits == 8 ? (void *)&bits_32 : (void *)&bits_16;
-    memcpy((char *)elements + (size_t)i * digits / 2, source, digits / 2);
-}
 
 /* Up to ";" or the end of the line. True: another output follows. */
 static bool read_elements(reader *r, oracle_output *output)
@@ -165,15 +188,19 @@ static bool read_elements(reader *r, oracle_output *output)
     return word != NULL;
 }
 
-/* "f32[2,3]@S0,R^1.5 = ..." */
+/* "f32[2,3]@S0,R^1.5 = ...", a gradient "f32[2,3]^1.5 = ...", or "-" */
 static bool read_output(reader *r, oracle_output *output)
 {
     char *word = next_word(r);
     expect(r, word != NULL, "an output");
-    char *placements = cut(word, '@');
-    expect(r, placements != NULL, "@placements");
-    char *magnitude = cut(placements, '^');
-    output->torch = placements;
+    output->absent = strcmp(word, "-") == 0;
+    if (output->absent) {
+        word = next_word(r);
+        expect(r, word == NULL || strcmp(word, ";") == 0, ";");
+        return word != NULL;
+    }
+    char *magnitude = cut(word, '^');
+    output->torch = cut(word, '@');
     output->magnitude = magnitude == NULL ? 0 : strtod(magnitude, NULL);
     read_shape(r, word, &output->dtype, &output->ndim, output->shape, &output->count);
     word = next_word(r);
@@ -183,22 +210,35 @@ static bool read_output(reader *r, oracle_output *output)
 
 /* ---- cases --------------------------------------------------------------------------------------------- */
 
+static void add_input(const reader *r, oracle_case *c, char *word, int section)
+{
+    int *const counts[] = { &c->num_inputs, &c->num_seeds, &c->num_directions };
+    oracle_input *const lists[] = { c->inputs, c->seeds, c->directions };
+    static const int limits[] = { ORACLE_INPUTS, ORACLE_OUTPUTS, ORACLE_INPUTS };
+    expect(r, section < 3 && *counts[section] < limits[section], "fewer inputs");
+    lists[section][(*counts[section])++] = read_input(r, word, c->mesh_ndim);
+}
+
 static void read_case(reader *r, oracle_case *c)
 {
+    int section = 0;
     c->line = r->line;
     c->operation = next_word(r);
     char *word = next_word(r);
     expect(r, word != NULL, "a mesh");
     c->mesh_ndim = read_numbers(r, word, 'x', ORACLE_MESH_DIMS, c->mesh_shape);
     while ((word = next_word(r)) != NULL && strcmp(word, "->") != 0) {
+        if (strcmp(word, "|") == 0) {
+            section++;
+            continue;
+        }
         char *value = strchr(word, '@') == NULL ? cut(word, '=') : NULL;
         if (value != NULL) {
             expect(r, c->num_attributes < ORACLE_ATTRIBUTES, "fewer attributes");
             c->attributes[c->num_attributes].name = word;
             c->attributes[c->num_attributes++].value = value;
         } else {
-            expect(r, c->num_inputs < ORACLE_INPUTS, "fewer inputs");
-            c->inputs[c->num_inputs++] = read_input(r, word, c->mesh_ndim);
+            add_input(r, c, word, section);
         }
     }
     expect(r, word != NULL, "->");
@@ -263,11 +303,50 @@ void oracle_close(oracle_file *file)
         for (int o = 0; o < file->cases[i].num_outputs; o++) {
             free(file->cases[i].outputs[o].elements);
         }
+        for (int k = 0; k < file->cases[i].num_inputs; k++) {
+            free(file->cases[i].inputs[k].literal);
+        }
     }
     free(file->cases);
     free(file->refusals);
     free(file->text);
     free(file->path);
+}
+
+/* ---- folders ------------------------------------------------------------------------------------------- */
+
+static int is_case_file(const struct dirent *entry)
+{
+    size_t length = strlen(entry->d_name);
+    return length > 4 && strcmp(entry->d_name + length - 4, ".txt") == 0;
+}
+
+int oracle_open_folder(oracle_folder *folder, const char *path)
+{
+    struct dirent **entries;
+    int count = scandir(path, &entries, is_case_file, alphasort);
+    for (int i = 0; i < count; i++) {
+        if (i < ORACLE_FILES) {
+            folder->files[folder->num_files++] = oracle_read(path, entries[i]->d_name);
+        }
+        free(entries[i]);
+    }
+    if (count >= 0) {
+        free(entries);
+    }
+    return count > 0 && count <= ORACLE_FILES ? 0 : -1;
+}
+
+void oracle_close_folder(oracle_folder *folder)
+{
+    for (int f = 0; f < folder->num_files; f++) {
+        oracle_close(&folder->files[f]);
+    }
+}
+
+int oracle_results(const oracle_case *c)
+{
+    return c->num_seeds > 0 ? c->num_seeds : c->num_outputs;
 }
 
 /* ---- attributes ---------------------------------------------------------------------------------------- */

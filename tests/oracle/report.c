@@ -12,8 +12,8 @@ enum { MAX_OPERATIONS = 512, MAX_KINDS = 256, MAX_REFUSALS = 512, KIND_TEXT = 48
 
 typedef struct operation_count {
     const char *name; /* of the table: lives as long as the program */
-    long cases, agree, differ, refused;
-    double ulps;
+    long cases, agree, differ, refused, gradients;
+    double ulps, gradient_ulps;
 } operation_count;
 
 /* Differences of outputs along a mesh dimension. */
@@ -164,6 +164,13 @@ void oracle_count(const oracle_file *file, const oracle_case *c, double ulps, we
     count->differ += !agree;
 }
 
+void oracle_count_gradient(const oracle_case *c, double ulps)
+{
+    operation_count *count = count_of(oracle_find(c->operation));
+    count->gradients++;
+    count->gradient_ulps = fmax(count->gradient_ulps, ulps);
+}
+
 /* ---- reasons ------------------------------------------------------------------------------------------- */
 
 enum { ANY_TYPE, NARROW };
@@ -226,19 +233,25 @@ static void write_operations(FILE *file)
 {
     operation_count all = { "all" };
     fprintf(file, "| operation | cases | largest error, ulps | allowed | placements agree | differ | PyTorch "
-                  "refuses or was not asked |\n"
-                  "|---|--:|--:|--:|--:|--:|--:|\n");
+                  "refuses or was not asked | gradients | largest error, ulps |\n"
+                  "|---|--:|--:|--:|--:|--:|--:|--:|--:|\n");
     for (int i = 0; i < num_operations; i++) {
         const operation_count *o = &operations[i];
-        fprintf(file, "| %s | %ld | %.2g | %g | %ld | %ld | %ld |\n", o->name, o->cases, o->ulps,
+        fprintf(file, "| %s | %ld | %.2g | %g | %ld | %ld | %ld |", o->name, o->cases, o->ulps,
                 oracle_find(o->name)->ulps, o->agree, o->differ, o->refused);
+        if (o->gradients > 0) {
+            fprintf(file, " %ld | %.2g |\n", o->gradients, o->gradient_ulps);
+        } else {
+            fprintf(file, " | |\n");
+        }
         all.cases += o->cases;
         all.agree += o->agree;
         all.differ += o->differ;
         all.refused += o->refused;
+        all.gradients += o->gradients;
     }
-    fprintf(file, "| **all %d** | %ld | | | %ld | %ld | %ld |\n", num_operations, all.cases, all.agree,
-            all.differ, all.refused);
+    fprintf(file, "| **all %d** | %ld | | | %ld | %ld | %ld | %ld | |\n", num_operations, all.cases,
+            all.agree, all.differ, all.refused, all.gradients);
 }
 
 /* The operations with the reason of number `first`, unless one before has it. */
@@ -288,7 +301,9 @@ static void write_kinds(FILE *file)
 static void write_refusals(FILE *file)
 {
     qsort(refusals, (size_t)num_refusals, sizeof(refusals[0]), refused_more_often);
-    fprintf(file, "\n## What PyTorch refuses, or was not asked\n\n| times | for example | message |\n|--:|---|---|\n");
+    fprintf(
+        file,
+        "\n## What PyTorch refuses, or was not asked\n\n| times | for example | message |\n|--:|---|---|\n");
     for (int i = 0; i < num_refusals; i++) {
         fprintf(file, "| %ld | %s | `%s` |\n", refusals[i].times, refusals[i].example, refusals[i].text);
     }
@@ -296,15 +311,26 @@ static void write_refusals(FILE *file)
 
 void oracle_write_report(FILE *file)
 {
-    fprintf(file, "# Operations against PyTorch\n\n"
-                  "Written by `test-oracle CASES --report FILE` from the cases in tests/oracle/cases. PyTorch computes the\n"
-                  "answers with dense tensors in double precision, rounded to its result type for the inputs' types. Every\n"
-                  "case must have PyTorch's shape, type and values. Errors are in units of the last place (ulps) of the\n"
-                  "result's type; for sums and products relative to the magnitude of their terms. Integers, WEFT_BOOL and\n"
-                  "moved elements are exact. 16-bit results are rounded once, so 1 is allowed unless they are exact; each\n"
-                  "addend of a Partial input adds to the allowance (the column is for f32 and f64). The results' layouts are\n"
-                  "compared with those of PyTorch's DTensor for the same inputs: a difference is no error. If PyTorch refuses\n"
-                  "a case, weft's result must be right all the same.\n\n");
+    fprintf(file,
+            "# Operations against PyTorch\n\n"
+            "Written by `test-oracle CASES --report FILE` from the cases in tests/oracle/cases. PyTorch "
+            "computes the\n"
+            "answers with dense tensors in double precision, rounded to its result type for the inputs' "
+            "types. Every\n"
+            "case must have PyTorch's shape, type and values. Errors are in units of the last place (ulps) "
+            "of the\n"
+            "result's type; for sums and products relative to the magnitude of their terms. Integers, "
+            "WEFT_BOOL and\n"
+            "moved elements are exact. 16-bit results are rounded once, so 1 is allowed unless they are "
+            "exact; each\n"
+            "addend of a Partial input adds to the allowance (the column is for f32 and f64). The results' "
+            "layouts are\n"
+            "compared with those of PyTorch's DTensor for the same inputs: a difference is no error. If "
+            "PyTorch refuses\n"
+            "a case, weft's result must be right all the same. Gradients are those of PyTorch's autograd, in "
+            "f32 and\n"
+            "f64; %d ulps are allowed, of the element or of the magnitude of its terms.\n\n",
+            ORACLE_GRADIENT_ULPS);
     write_operations(file);
     write_tolerances(file);
     write_kinds(file);

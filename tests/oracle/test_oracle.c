@@ -4,7 +4,6 @@
  *   test-oracle CASES --report FILE   also writes the results as a page
  *   test-oracle CASES --bits FILE     also writes a hash of each result, to compare two builds bit for bit
  * WEFT_TEST_ONLY selects one operation. */
-#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,53 +13,10 @@
 #include "oracle.h"
 #include "runtime/pending.h"
 
-enum { MAX_FILES = 64 };
-
-static oracle_file files[MAX_FILES];
-static int num_files;
+static oracle_folder cases;
 static const char *folder, *report_path;
-static FILE *bits; /* NULL: not asked for */
-
-/* ---- what went wrong ----------------------------------------------------------------------------------- */
-
-enum { SHOWN = 20 };
-
-static int failures;
-
-/* Runs all cases; prints the first few that fail. Returns false. */
-static bool complain(const oracle_file *file, const oracle_case *c, const char *format, ...)
-{
-    if (failures++ < SHOWN) {
-        char text[400];
-        va_list arguments;
-        va_start(arguments, format);
-        vsnprintf(text, sizeof(text), format, arguments);
-        va_end(arguments);
-        print_error("%s:%d: %s: %s\n", file->path, c->line, c->operation, text);
-    }
-    return false;
-}
 
 /* ---- one case ------------------------------------------------------------------------------------------ */
-
-static bool check_description(const oracle_file *file, const oracle_case *c, const oracle_output *expected,
-                              weft_tensor *tensor)
-{
-    if (tensor == NULL) {
-        complain(file, c, "%s", weft_last_error());
-        weft_clear_error();
-        return false;
-    }
-    if (weft_tensor_dtype(tensor) != expected->dtype) {
-        return complain(file, c, "the type is %s, expected %s", weft_dtype_name(weft_tensor_dtype(tensor)),
-                        weft_dtype_name(expected->dtype));
-    }
-    bool same = weft_tensor_ndim(tensor) == expected->ndim;
-    for (int d = 0; same && d < expected->ndim; d++) {
-        same = weft_tensor_size(tensor, d) == expected->shape[d];
-    }
-    return same || complain(file, c, "another shape, of %d dimensions", weft_tensor_ndim(tensor));
-}
 
 static double allowed_ulps(const oracle_case *c, const oracle_operation *operation, weft_dtype dtype)
 {
@@ -70,104 +26,6 @@ static double allowed_ulps(const oracle_case *c, const oracle_operation *operati
         ulps = parts > 1 ? (ulps + 1) * (double)parts : ulps;
     }
     return ulps;
-}
-
-static double for_messages(weft_dtype dtype, const void *array, int64_t i)
-{
-    return oracle_is_floating(dtype) ? oracle_load_real(dtype, array, i)
-                                     : (double)oracle_load_whole(dtype, array, i);
-}
-
-/* Expected values. */
-typedef struct answer {
-    const oracle_output *output;
-    double allowed;
-    double *ulps; /* gets the largest distance, where that is more */
-} answer;
-
-/* Element i of both arrays. */
-static bool is_near(const answer *a, const void *got, const void *expected, int64_t i, char *text,
-                    size_t size)
-{
-    weft_dtype dtype = a->output->dtype;
-    double distance = oracle_distance(dtype, got, expected, i, a->output->magnitude);
-    if (!(distance <= a->allowed)) {
-        snprintf(text, size, "element %d is %.17g, expected %.17g: %.3g ulps, allowed %.3g", (int)i,
-                 for_messages(dtype, got, i), for_messages(dtype, expected, i), distance, a->allowed);
-        return false;
-    }
-    *a->ulps = fmax(*a->ulps, distance);
-    return true;
-}
-
-static bool judge(const hosted_shard *found, const void *expected, char *text, size_t size)
-{
-    const answer *a = expected;
-    const oracle_output *output = a->output;
-    void *box = malloc((size_t)found->count * 8 + 8);
-    copy_box_out(output->ndim, output->shape, weft_dtype_size(output->dtype), output->elements, found->offset,
-                 found->extent, box);
-    bool near = true;
-    for (int64_t i = 0; i < found->count && near; i++) {
-        near = is_near(a, found->values, box, i, text, size);
-    }
-    free(box);
-    return near;
-}
-
-/* Checks the shards of all ranks; for addends their sums; replicas must be equal. */
-static bool check_shards(weft_tensor *tensor, const answer *a, char *text, size_t size)
-{
-    weft_tensor *reduced = without_partial(tensor);
-    if (reduced == NULL) {
-        snprintf(text, size, "%s", weft_last_error());
-        weft_clear_error();
-        return false;
-    }
-    bool is_reduced = weft_tensor_placements(reduced) == weft_tensor_placements(tensor);
-    return shards_are_right(reduced, judge, a, text, size) &&
-           (is_reduced || shards_are_right(tensor, NULL, NULL, text, size));
-}
-
-/* FNV-1a. */
-static void write_bits(const void *host, size_t size)
-{
-    uint64_t hash = 14695981039346656037u;
-    for (size_t i = 0; i < size; i++) {
-        hash = (hash ^ ((const unsigned char *)host)[i]) * 1099511628211u;
-    }
-    fprintf(bits, " %016llx", (unsigned long long)hash);
-}
-
-/* The whole tensor, as every process gets it. */
-static bool check_host(weft_tensor *tensor, const answer *a, char *text, size_t size)
-{
-    void *host = calloc((size_t)a->output->count + 1, 8);
-    bool right = weft_to_host(tensor, host, (size_t)a->output->count * 8) == WEFT_OK;
-    if (right && bits != NULL) {
-        write_bits(host, (size_t)a->output->count * weft_dtype_size(weft_tensor_dtype(tensor)));
-    }
-    if (!right) {
-        snprintf(text, size, "%s", weft_last_error());
-        weft_clear_error();
-    }
-    for (int64_t i = 0; i < a->output->count && right; i++) {
-        right = is_near(a, host, a->output->elements, i, text, size);
-    }
-    free(host);
-    return right;
-}
-
-static bool check_output(const oracle_file *file, const oracle_case *c, const oracle_operation *operation,
-                         const oracle_output *expected, weft_tensor *tensor, double *ulps)
-{
-    if (!check_description(file, c, expected, tensor)) {
-        return false;
-    }
-    answer a = { expected, allowed_ulps(c, operation, expected->dtype), ulps };
-    char text[400];
-    bool right = check_shards(tensor, &a, text, sizeof(text)) && check_host(tensor, &a, text, sizeof(text));
-    return right || complain(file, c, "%s", text);
 }
 
 static bool is_in_place(const oracle_case *c)
@@ -181,10 +39,11 @@ static void check_outputs(const oracle_file *file, const oracle_case *c, const o
                           weft_tensor *const in[], weft_tensor *const out[], bool counts)
 {
     double ulps = 0;
-    bool right =
-        !is_in_place(c) || out[0] == NULL || out[0] == in[0] || complain(file, c, "not the target itself");
+    bool right = !is_in_place(c) || out[0] == NULL || out[0] == in[0] ||
+                 oracle_complain(file, c, "not the target itself");
     for (int i = 0; right && i < c->num_outputs; i++) {
-        right = check_output(file, c, operation, &c->outputs[i], out[i], &ulps);
+        right = oracle_compare(file, c, &c->outputs[i], allowed_ulps(c, operation, c->outputs[i].dtype),
+                               out[i], &ulps);
     }
     if (right && counts) {
         oracle_count(file, c, ulps, out);
@@ -224,10 +83,10 @@ static void call_in_vain(const oracle_file *file, const oracle_case *c, const or
     if (weft_runtime.counters.tasks != counters.tasks ||
         weft_runtime.counters.transfers != counters.transfers || weft_runtime.call_number != number ||
         weft_random_in_use()->offset != random.offset) {
-        complain(file, c, "a call that was refused has submitted something");
+        oracle_complain(file, c, "a call that was refused has submitted something");
     }
     if (weft_last_status() != WEFT_OK && weft_last_status() != WEFT_ERR_STATE) {
-        complain(file, c, "refused, with another error: %s", weft_last_error());
+        oracle_complain(file, c, "refused, with another error: %s", weft_last_error());
     }
     weft_clear_error();
 }
@@ -237,7 +96,7 @@ static int64_t run_case(const oracle_file *file, const oracle_case *c, int64_t c
 {
     const oracle_operation *operation = oracle_find(c->operation);
     if (operation == NULL) {
-        complain(file, c, "the tables of calls have no row for it");
+        oracle_complain(file, c, "the tables of calls have no row for it");
         return 0;
     }
     weft_scope_open();
@@ -252,15 +111,15 @@ static int64_t run_case(const oracle_file *file, const oracle_case *c, int64_t c
     }
     uint64_t calls = weft_runtime.pending->calls;
     weft_dispatch_force(combination);
-    if (bits != NULL) {
-        fprintf(bits, "\n%s:%d", strrchr(file->path, '/'), c->line);
+    if (oracle_bits != NULL) {
+        fprintf(oracle_bits, "\n%s:%d", strrchr(file->path, '/'), c->line);
     }
     oracle_call(operation, c, in, out);
     int64_t combinations = weft_dispatch_force(-1);
     /* The rows of attention's gradients call weft_attention() first. */
     calls += strncmp(c->operation, "attention_backward", strlen("attention_backward")) == 0 ? 2 : 1;
     if (weft_runtime.pending->calls > calls) {
-        complain(file, c, "may be refused in the middle");
+        oracle_complain(file, c, "may be refused in the middle");
     }
     bool impossible = combination >= 0 && out[0] == NULL && weft_last_status() == WEFT_ERR_LAYOUT;
     if (impossible) {
@@ -274,34 +133,20 @@ static int64_t run_case(const oracle_file *file, const oracle_case *c, int64_t c
 
 /* ---- all cases ----------------------------------------------------------------------------------------- */
 
-static void start_world(const char *panel_rows)
-{
-    start_with_panels(ORACLE_RANKS, panel_rows);
-    failures = 0;
-}
-
-static void stop_world(void)
-{
-    assert_int_equal(weft_finalize(), WEFT_OK);
-    if (failures > 0) {
-        fail_msg("%d cases are wrong", failures);
-    }
-}
-
 /* Every `step`th case from number `first` on. `forced`: in all ways that there are, up to so many. */
 static void run_cases(int first, int step, int64_t forced, bool counts)
 {
     const char *only = getenv("WEFT_TEST_ONLY");
     int number = 0;
-    for (int f = 0; f < num_files; f++) {
-        for (int i = 0; i < files[f].num_cases; i++) {
-            const oracle_case *c = &files[f].cases[i];
+    for (int f = 0; f < cases.num_files; f++) {
+        for (int i = 0; i < cases.files[f].num_cases; i++) {
+            const oracle_case *c = &cases.files[f].cases[i];
             if (number++ % step != first || (only != NULL && strcmp(only, c->operation) != 0)) {
                 continue;
             }
-            int64_t ways = run_case(&files[f], c, forced > 0 ? 0 : -1, counts);
+            int64_t ways = run_case(&cases.files[f], c, forced > 0 ? 0 : -1, counts);
             for (int64_t way = 1; way < ways && way < forced; way++) {
-                run_case(&files[f], c, way, false);
+                run_case(&cases.files[f], c, way, false);
             }
         }
     }
@@ -318,20 +163,20 @@ static uint64_t dispatch_misses(void)
 static void test_panels_by_default(void **state)
 {
     (void)state;
-    start_world(NULL);
+    oracle_start(NULL);
     bool several = weft_num_processes() > 1;
     run_cases(0, several ? 10 : 1, 0, true);
     uint64_t misses = dispatch_misses();
     run_cases(0, several ? 100 : 10, 0, false);
     assert_int_equal(dispatch_misses(), misses);
-    stop_world();
+    oracle_stop();
 }
 
 static void run_with_panels(const char *rows, int first)
 {
-    start_world(rows);
+    oracle_start(rows);
     run_cases(first, weft_num_processes() > 1 ? 30 : 3, 0, false);
-    stop_world();
+    oracle_stop();
 }
 
 static void test_panels_of_one_row(void **state)
@@ -356,9 +201,9 @@ static void test_panels_of_three_rows(void **state)
 static void test_all_strategies(void **state)
 {
     (void)state;
-    start_world("2");
+    oracle_start("2");
     run_cases(3, weft_num_processes() > 1 ? 200 : 20, 40, false);
-    stop_world();
+    oracle_stop();
 }
 
 /* Each row of the table has cases. */
@@ -367,14 +212,14 @@ static void test_all_operations_have_cases(void **state)
     (void)state;
     const oracle_operation *operation;
     for (int i = 0; oracle_operation_at(i, &operation); i++) {
-        int cases = 0;
-        for (int f = 0; f < num_files; f++) {
-            for (int k = 0; k < files[f].num_cases; k++) {
-                cases += strcmp(files[f].cases[k].operation, operation->name) == 0;
+        int count = 0;
+        for (int f = 0; f < cases.num_files; f++) {
+            for (int k = 0; k < cases.files[f].num_cases; k++) {
+                count += strcmp(cases.files[f].cases[k].operation, operation->name) == 0;
             }
         }
-        if (cases < 40) {
-            fail_msg("%s has %d cases, expected 40 at least", operation->name, cases);
+        if (count < 40) {
+            fail_msg("%s has %d cases, expected 40 at least", operation->name, count);
         }
     }
 }
@@ -392,35 +237,19 @@ static bool write_report(void)
 
 /* ---- files --------------------------------------------------------------------------------------------- */
 
-static int is_case_file(const struct dirent *entry)
-{
-    size_t length = strlen(entry->d_name);
-    return length > 4 && strcmp(entry->d_name + length - 4, ".txt") == 0;
-}
-
 static int read_files(void **state)
 {
     (void)state;
-    struct dirent **entries;
-    int count = scandir(folder, &entries, is_case_file, alphasort);
-    for (int i = 0; i < count; i++) {
-        if (num_files < MAX_FILES) {
-            files[num_files++] = oracle_read(folder, entries[i]->d_name);
-        }
-        free(entries[i]);
-    }
-    if (count >= 0) {
-        free(entries);
-    }
-    return count > 0 && count <= MAX_FILES ? 0 : -1;
+    char gradients[4096];
+    snprintf(gradients, sizeof(gradients), "%s/gradients", folder);
+    return oracle_open_folder(&cases, folder) == 0 && oracle_open_gradients(gradients) == 0 ? 0 : -1;
 }
 
 static int close_cases(void **state)
 {
     (void)state;
-    for (int f = 0; f < num_files; f++) {
-        oracle_close(&files[f]);
-    }
+    oracle_close_folder(&cases);
+    oracle_close_gradients();
     return 0;
 }
 
@@ -434,8 +263,8 @@ int main(int count, char **arguments)
     }
     folder = arguments[1];
     report_path = reports ? arguments[3] : NULL;
-    bits = writes_bits ? fopen(arguments[3], "w") : NULL;
-    if (writes_bits && bits == NULL) {
+    oracle_bits = writes_bits ? fopen(arguments[3], "w") : NULL;
+    if (writes_bits && oracle_bits == NULL) {
         fprintf(stderr, "cannot write %s\n", arguments[3]);
         return 1;
     }
@@ -443,9 +272,10 @@ int main(int count, char **arguments)
         cmocka_unit_test(test_all_operations_have_cases), cmocka_unit_test(test_panels_by_default),
         cmocka_unit_test(test_panels_of_one_row),         cmocka_unit_test(test_panels_of_two_rows),
         cmocka_unit_test(test_panels_of_three_rows),      cmocka_unit_test(test_all_strategies),
+        cmocka_unit_test(oracle_test_gradients),          cmocka_unit_test(oracle_test_gradients_in_panels),
     };
     int failed = cmocka_run_group_tests(tests, read_files, close_cases);
-    if (bits != NULL && fclose(bits) != 0) {
+    if (oracle_bits != NULL && fclose(oracle_bits) != 0) {
         fprintf(stderr, "cannot write %s\n", arguments[3]);
         return 1;
     }

@@ -80,6 +80,7 @@ class Operand:
     placements: list = None
     may_be_partial: bool = True
     like: int = None  # the input whose placements it has
+    literal: list = None  # elements, in place of seed and domain
 
     def __post_init__(self):
         self.domain = self.domain or DEFAULT[self.type]
@@ -99,6 +100,8 @@ class Operand:
         return torch.tensor(numbers, dtype=dtype).reshape(self.shape)
 
     def numbers(self):
+        if self.literal is not None:
+            return self.literal
         stream, domain = Stream(self.seed), self.domain
         if domain.distinct:
             wholes = list(range(domain.low, domain.low + self.count()))
@@ -121,9 +124,11 @@ class Operand:
         return whole / self.domain.denominator if self.type in FLOATING else whole
 
     def text(self):
+        head = f"{self.type}[{','.join(map(str, self.shape))}]@{','.join(self.placements)}"
+        if self.literal is not None:
+            return f"{head}={','.join(element_texts(self.dense()))}"
         domain = "" if self.domain == DEFAULT[self.type] else "~" + self.domain.text()
-        return (f"{self.type}[{','.join(map(str, self.shape))}]@{','.join(self.placements)}"
-                f"~{self.seed:x}{domain}")
+        return f"{head}~{self.seed:x}{domain}"
 
 
 # ---- answers --------------------------------------------------------------------------------------------

@@ -1,0 +1,258 @@
+"""Gradients, beside the rows of the other tables: which have none, functions that PyTorch can differentiate where a
+row's own cannot, and named cases for the places where conventions matter."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+from drafts import WIDE, Draft, any_type
+from table_nn import cross_entropy, mse, nll
+from table_products import attention_draft, convolved
+from values import Domain, Operand
+
+INF, NAN = math.inf, math.nan
+
+# Rows whose outputs nothing depends on, or that are no functions.
+WITHOUT = {
+    *("eq ne lt le gt ge logical_and logical_or logical_xor logical_not isnan isinf isfinite".split()),
+    *("any any_over any_all all all_over all_all".split()),
+    *("argmax argmin argmax_all argmin_all argsort one_hot".split()),
+    "floor_div",
+    "layer_norm_backward", "rms_norm_backward",  # second derivatives of norms are not known
+    *("sgd adam adamw clip_grad_norm".split()),  # steps
+}
+
+# ---- functions ------------------------------------------------------------------------------------------
+
+
+def gradient_function(function, given=None, first=None):
+    """The gradients of function(inputs, attributes), themselves differentiable. `given`: the number of the output's
+    gradient among the inputs, or ones if there are not so many; `first`: of the inputs before it."""
+    def gradients(x, a):
+        others = [t for i, t in enumerate(x) if i != given]
+        variables = [t if t.requires_grad or not t.is_floating_point() else t.detach().requires_grad_() for t in others]
+        result = function(variables, a)
+        seed = x[given] if len(x) > given else torch.ones_like(result)
+        wanted = [t for t in variables if t.is_floating_point()][:first]
+        return torch.autograd.grad(result, wanted, seed, create_graph=True)
+    return gradients
+
+
+def loss_of_rows(x, a):
+    return F.cross_entropy(x[0], x[1].long())
+
+
+def norm_gradients(name):
+    def function(x, a):
+        gradients = list(gradient_function(lambda y, b: standardized(y, b, name), 0)(x, a))
+        if name == "layer" and a["gain"]:
+            lost = x[0].dim() - x[2].dim()
+            gradients.append(x[0].sum(tuple(range(lost))) if lost else x[0].clone())
+        return gradients
+    return function
+
+
+def standardized(x, a, name):
+    """As normalized(); PyTorch's layer_norm() has no second derivative where it has a bias but no gain."""
+    rest = list(x[1:])
+    gain = rest.pop(0) if a["gain"] else None
+    bias = rest.pop(0) if a["bias"] else None
+    own = gain if gain is not None else bias
+    dims = tuple(range(-(own.dim() if own is not None else 1), 0))
+    centred = x[0] - x[0].mean(dims, keepdim=True) if name == "layer" else x[0]
+    result = centred * torch.rsqrt(centred.square().mean(dims, keepdim=True) + a["epsilon"])
+    result = result * gain if gain is not None else result
+    return result + bias if bias is not None else result
+
+
+def silu_gradient(x, _):
+    """PyTorch's has no derivative."""
+    part = torch.sigmoid(x[1])
+    return x[0] * part * (1 + x[1] * (1 - part))
+
+
+def scores(x, a):
+    scale = a["scale"] or 1 / math.sqrt(x[0].shape[-1])
+    result = scale * x[0] @ x[1].transpose(-2, -1)
+    if len(x) > 3:
+        result = result + x[3]
+    if a["causal"]:
+        result = result.masked_fill(torch.ones(result.shape[-2:]).tril() == 0, -INF)
+    return result
+
+
+def attention(x, a):
+    """PyTorch's has no second derivative but for some backends."""
+    return torch.softmax(scores(x, a), -1) @ x[2]
+
+
+def convolution_gradient(of_input):
+    def function(x, a):
+        asked = torch.zeros(a["shape"], dtype=x[1].dtype, requires_grad=True)
+        result = convolved((asked, x[1]) if of_input else (x[1], asked), a)
+        return torch.autograd.grad(result, asked, x[0], create_graph=True)
+    return function
+
+
+def angle(x, a):
+    """PyTorch's derivative by one of f32 squares the other as u8."""
+    return torch.atan2(*(t if t.is_floating_point() else t.to(torch.float32) for t in x))
+
+
+FUNCTIONS = {
+    "atan2": angle,
+    "cross_entropy_backward": gradient_function(loss_of_rows, 2),
+    "cross_entropy_ex_backward": gradient_function(cross_entropy, 2),
+    "nll_backward": gradient_function(nll, 2),
+    "mse_backward": gradient_function(mse, 2, 1),
+    "embedding": lambda x, a: x[0][x[1].long()],  # PyTorch's fails for second derivatives of nothing
+    "layer_norm": lambda x, a: standardized(x, a, "layer"),
+    "rms_norm": lambda x, a: standardized(x, a, "rms"),
+    "silu_backward": silu_gradient,
+    "layer_norm_backward": norm_gradients("layer"),
+    "rms_norm_backward": norm_gradients("rms"),
+    "attention": attention,
+    "attention_with_log_sums": lambda x, a: (attention(x, a), torch.logsumexp(scores(x, a), -1)),
+    "attention_backward": gradient_function(attention, 0, 3),
+    "attention_backward_with_log_sums": gradient_function(attention, 0, 3),
+    **{f"conv{n}d_backward_{name}": convolution_gradient(name == "input")
+       for n in (1, 2) for name in ("input", "weight")},
+}
+
+# ---- drafts ---------------------------------------------------------------------------------------------
+
+
+def narrow_conversion(random):
+    """Between floating types."""
+    return Draft([Operand(any_type(random, WIDE), [random.randint(1, 6), 3])], {"type": random.choice(WIDE)})
+
+
+# What the magnitudes of terms are multiplied by: scores are sums as well.
+MARGINS = {name: 4 for name in ("attention", "attention_with_log_sums")}
+# Without empty tensors: PyTorch's mean of no rows is NaN, and so is what it is multiplied by.
+FILLED = {"cross_entropy_backward", "cross_entropy_ex_backward", "nll_backward", "mse_backward"}
+def attention_without_mask(random):
+    """The mask's gradient is not known."""
+    draft = attention_draft(random)
+    draft.inputs = draft.inputs[:3]
+    return draft
+
+
+SAMPLES = {"attention": attention_without_mask, "attention_with_log_sums": attention_without_mask, "to_type": narrow_conversion}
+
+# ---- named cases ----------------------------------------------------------------------------------------
+
+
+def literal(*values, shape=None, type="f64"):
+    return Operand(type, list(shape) if shape else [len(values)], literal=list(values), may_be_partial=False)
+
+
+def whole(*values, shape=None):
+    return literal(*values, shape=shape, type="i64")
+
+
+def reduced(values, shape, dim, **more):
+    return [literal(*values, shape=shape)], {"dim": dim, "keepdim": 0, **more}
+
+
+# Two rows: ties, and none.
+TIES = [3.0, 1.0, 3.0, 3.0, -1.0, -1.0, 2.0, 0.5]
+ZEROS = [0.0, 2.0, 3.0, 4.0, 0.0, 5.0, 0.0, 2.0, 1.0, 2.0, 3.0, -4.0]
+LOGITS = [0.5, -1.0, 2.0, 0.25, 0.25, 0.25, -3.0, 1.0, 1.5]
+EDGES = [-INF, -1.0, -0.0, 0.0, 1.0, INF, NAN]
+PAIRS = [literal(2.0, 1.0, -3.0, 0.0, -0.0, 5.0), literal(2.0, 2.0, -3.0, 0.0, 0.0, NAN)]
+INFINITIES = [literal(INF, -INF, INF, -INF, 1.0, -1.0, INF), literal(INF, -INF, 1.0, 2.0, INF, -INF, -INF)]
+ORIGIN = [literal(0.0, 0.0, -0.0, 1.0, -2.0), literal(0.0, -0.0, 0.0, 0.0, 0.0)]
+
+
+def at_edges(*names, edges=EDGES, **attributes):
+    return {name: [("edges", [literal(*edges)], attributes)] for name in names}
+
+
+NAMED = {
+    **at_edges("abs", "relu", "sqrt", "rsqrt", "reciprocal", "square", "sign", "exp", "log", "log1p", "log2", "log10",
+               "tanh", "sigmoid", "silu", "gelu", "softplus", "hardswish", "exp2", "expm1", "erf", "erfc", "floor",
+               "atan", "asin", "acos", "sinh", "cosh"),
+    "hardswish": [("corners", [literal(-3.0, 3.0, -2.5, 0.0, 4.0, -4.0)], {})],
+    "softplus": [("threshold", [literal(20.0, 20.5, 19.5, -30.0, 0.0)], {})],
+    "leaky_relu": [("zero", [literal(*EDGES)], {"slope": 0.25}), ("negative slope", [literal(*EDGES)], {"slope": -0.5})],
+    "elu": [("zero", [literal(*EDGES)], {"alpha": 0.25})],
+    "clamp": [("bounds", [literal(-1.0, 2.0, 0.0, -1.5, 2.5, NAN)], {"least": -1.0, "most": 2.0}),
+              ("crossed", [literal(1.0, 2.0, 3.0, 0.0)], {"least": 3.0, "most": 1.0}),
+              ("one side", [literal(-INF, 1.0, INF)], {"least": -INF, "most": 1.0})],
+    "maximum": [("ties", PAIRS, {})],
+    "minimum": [("ties", PAIRS, {})],
+    "atan2": [("origin", ORIGIN, {}), ("infinities", INFINITIES, {})],
+    "hypot": [("origin", ORIGIN, {}), ("infinities", INFINITIES, {})],
+    "logaddexp": [("infinities", INFINITIES, {}),
+                  ("far apart", [literal(1000.0, -1000.0, 0.0), literal(-1000.0, 1000.0, 0.0)], {})],
+    "pow": [("zeros", [literal(0.0, 0.0, 0.0, 0.0, 2.0, -2.0), literal(0.0, 1.0, 2.0, 0.5, 0.0, 0.0)], {}),
+            ("negative base", [literal(-2.0, -2.0, -1.0), literal(2.0, 3.0, 0.0)], {})],
+    "pow_scalar": [("zero to " + str(e), [literal(0.0, *([-0.0] if e != 0.5 else []), 2.0, -2.0)], {"exponent": e})
+                   for e in (0.0, 1.0, 2.0, 0.5, -1.0)],
+    "div": [("by zero", [literal(1.0, 0.0, -1.0), literal(0.0, 0.0, 2.0)], {}),
+            ("broadcast", [literal(*range(1, 7), shape=(2, 3)), literal(4.0, shape=(1,))], {})],
+    "remainder": [("multiples", [literal(6.0, -6.0, 5.0, -5.0), literal(3.0, 3.0, -3.0, 3.0)], {})],
+    "fmod": [("multiples", [literal(6.0, -6.0, 5.0, -5.0), literal(3.0, 3.0, -3.0, 3.0)], {})],
+    "where": [("not taken", [literal(1, 0, 1, 0, type="bool"), literal(1.0, NAN, 2.0, INF),
+                             literal(NAN, 3.0, INF, 4.0)], {})],
+    "masked_fill": [("filled", [literal(NAN, 1.0, INF), literal(1, 0, 1, type="bool")], {"value": 7.0})],
+    **{name: [("ties", *reduced(TIES, (2, 4), 1))] for name in
+       ("max", "min", "max_with_indices", "min_with_indices")},
+    "max_all": [("ties", [literal(*TIES)], {})],
+    "min_all": [("ties", [literal(*TIES)], {})],
+    "max_over": [("ties", [literal(*TIES, shape=(2, 4))], {"dims": [0, 1], "keepdim": 0})],
+    "min_over": [("ties", [literal(*TIES, shape=(2, 4))], {"dims": [1], "keepdim": 1})],
+    "prod": [("zeros", *reduced(ZEROS, (3, 4), 1)), ("along zeros", *reduced(ZEROS, (3, 4), 0))],
+    "prod_all": [("a zero", [literal(0.0, 2.0, 3.0)], {}), ("zeros", [literal(0.0, 2.0, 0.0)], {})],
+    "prod_over": [("zeros", [literal(*ZEROS, shape=(3, 4))], {"dims": [0, 1], "keepdim": 0})],
+    "cumprod": [("zeros", [literal(*ZEROS, shape=(3, 4))], {"dim": 1}),
+                ("zeros across", [literal(*ZEROS, shape=(3, 4))], {"dim": 0})],
+    **{"norm": [(f"zero p {p}", *reduced([0.0, 0.0, 0.0, 1.0, -2.0, 0.0], (2, 3), 1, p=p))
+                for p in (0.0, 0.5, 1.0, 2.0, 3.0, INF)]
+       + [("ties infinite p", *reduced([2.0, -2.0, 1.0, 0.0, 3.0, 3.0], (2, 3), 1, p=INF))]},
+    "norm_all": [("zero", [literal(0.0, 0.0)], {"p": 2.0})],
+    "var": [("equal", *reduced([2.0, 2.0, 2.0, 1.0, 2.0, 3.0], (2, 3), 1, correction=1.0)),
+            ("one element", *reduced([2.0, 3.0], (2, 1), 1, correction=1.0))],
+    "sort": [("ties", [literal(*TIES, shape=(2, 4))], {"dim": 1, "descending": 0}),
+             ("ties descending", [literal(*TIES, shape=(2, 4))], {"dim": 1, "descending": 1})],
+    "topk": [("ties", [literal(*TIES, shape=(2, 4))], {"dim": 1, "k": 2, "largest": 1})],
+    **{name: [("minus infinity", [literal(0.0, -INF, 1.0, -INF, -INF, 2.0, shape=(2, 3))], {"dim": 1}),
+              ("all minus infinity", [literal(-INF, -INF, 1.0, 2.0, shape=(2, 2))], {"dim": 1}),
+              ("large", [literal(1000.0, -1000.0, 999.0, -3.0, shape=(2, 2))], {"dim": 1})]
+       for name in ("softmax", "log_softmax")},
+    "cross_entropy": [("large", [literal(1000.0, -1000.0, 0.0, 5.0, shape=(2, 2)), whole(1, 0)], {})],
+    "cross_entropy_ex": [
+        (f"ignored reduction {r} smoothing {s}", [literal(*LOGITS, shape=(3, 3)), whole(1, 2, 1)],
+         {"reduction": r, "ignore_index": 1, "label_smoothing": s}) for r in range(3) for s in (0.0, 0.25)]
+    + [("all ignored", [literal(*LOGITS, shape=(3, 3)), whole(1, 1, 1)],
+        {"reduction": r, "ignore_index": 1, "label_smoothing": 0.0}) for r in (0, 1)]
+    + [("minus infinity", [literal(0.0, -INF, 1.0, 2.0, shape=(2, 2)), whole(0, 1)],
+        {"reduction": 1, "ignore_index": -100, "label_smoothing": 0.0})],
+    "nll": [(f"ignored reduction {r}", [literal(*LOGITS, shape=(3, 3)), whole(1, 2, 1)],
+             {"reduction": r, "ignore_index": 1}) for r in range(3)],
+    "embedding": [("repeated", [literal(*range(8), shape=(4, 2)), whole(1, 1, 3, 1, 0)], {})],
+    "index_add": [("repeated", [literal(*range(6), shape=(3, 2)), whole(2, 2, 0, 2), literal(*range(8), shape=(4, 2))],
+                   {"dim": 0})],
+    "scatter_add": [("repeated", [literal(*range(6), shape=(3, 2)), whole(2, 1, 2, 1, 2, 1, shape=(3, 2)),
+                                  literal(*range(6), shape=(3, 2))], {"dim": 0})],
+    "gather": [("repeated", [literal(*range(6), shape=(3, 2)), whole(2, 1, 2, 1, 2, 1, shape=(3, 2))], {"dim": 0})],
+    "index_select": [("repeated", [literal(*range(6), shape=(3, 2)), whole(2, 2, 0, 2)], {"dim": 0})],
+    "layer_norm": [("equal rows", [literal(2.0, 2.0, 2.0, 1.0, 2.0, 4.0, shape=(2, 3))],
+                    {"gain": 0, "bias": 0, "epsilon": 1e-5})],
+    "rms_norm": [("zero rows", [literal(0.0, 0.0, 1.0, 2.0, shape=(2, 2))], {"gain": 0, "bias": 0, "epsilon": 1e-5})],
+}
+
+# ---- second derivatives ---------------------------------------------------------------------------------
+
+SECOND = set("""
+add sub mul div pow maximum atan2 hypot logaddexp scale pow_scalar clamp addcmul addcdiv lerp where to_type
+square reciprocal sqrt rsqrt exp log log1p sin cos tan tanh asin atan sinh erf sigmoid silu relu gelu softplus elu
+mul_inplace sum mean prod max norm var norm_all var_all prod_all
+embedding cross_entropy cross_entropy_ex nll mse reshape
+transpose expand slice cat stack split tril
+cumsum cumprod index_select gather scatter_add index_add sort topk
+matmul matmul_ex dot outer addmm linear conv2d conv1d attention
+softmax log_softmax layer_norm rms_norm
+""".split())
