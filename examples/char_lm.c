@@ -18,13 +18,14 @@
 #include <weft/weft.h>
 
 #include "options.h"
+#include "report.h"
+#include "sample.h"
 #include "terminal.h"
 #include "text.h"
 
 enum {
     CONTEXT = 16,  /* characters of context */
-    IN_FLIGHT = 8, /* submitted steps that may be unfinished: keeps the ranks busy within limited memory */
-    MAX_RANKS = 64 * 64
+    IN_FLIGHT = 8 /* submitted steps that may be unfinished: keeps the ranks busy within limited memory */
 };
 
 /* Placements on the mesh [dp, tp]. */
@@ -151,28 +152,20 @@ static void backward(const model *m, const pass *p, weft_tensor *context, weft_t
 
 /* ---- training ------------------------------------------------------------------------------------------ */
 
-/* Symbols as a tensor sharded by rows on dp. Every process has all rows, and copies those of its hosted
- * ranks. */
 static weft_tensor *rows_of(int32_t *symbols, int ndim, const int64_t shape[])
 {
-    int64_t width = ndim == 2 ? shape[1] : 1, offset[2], extent[2];
-    static void *locals[MAX_RANKS];
-    for (int i = 0; i < weft_local_ranks(); i++) {
-        weft_shard_box(NULL, rows_on_dp, ndim, shape, weft_first_rank() + i, offset, extent);
-        locals[i] = extent[0] > 0 ? symbols + offset[0] * width : NULL;
-    }
-    return weft_from_local(WEFT_I32, ndim, shape, locals, NULL, rows_on_dp, WEFT_COPY);
+    return tensor_of_rows(symbols, ndim, shape, rows_on_dp);
 }
 
 /* Random positions of the text: CONTEXT symbols from each, and the next one. */
 static void draw_batch(dice *d, const text *t, int64_t batch, int32_t context[], int32_t next[])
 {
     for (int64_t row = 0; row < batch; row++) {
-        const int32_t *from = t->symbols + dice_below(d, t->count - CONTEXT);
+        int64_t from = dice_below(d, t->count - CONTEXT);
         for (int i = 0; i < CONTEXT; i++) {
-            context[row * CONTEXT + i] = from[i];
+            context[row * CONTEXT + i] = text_symbol(t, from + i);
         }
-        next[row] = from[CONTEXT];
+        next[row] = text_symbol(t, from + CONTEXT);
     }
 }
 
@@ -189,18 +182,6 @@ static weft_tensor *train_step(const model *m, const options *o, int32_t context
     backward(m, &p, context, next, o->rate);
     weft_scope_close();
     return loss;
-}
-
-/* Waits for a loss, reads and releases it. */
-static double read_loss(weft_tensor *loss)
-{
-    double as_f64 = 0;
-    float as_f32 = 0;
-    bool wide = weft_tensor_dtype(loss) == WEFT_F64;
-    weft_local_to_host(loss, 0, wide ? (void *)&as_f64 : (void *)&as_f32,
-                       wide ? sizeof(as_f64) : sizeof(as_f32));
-    weft_tensor_release(loss);
-    return wide ? as_f64 : as_f32;
 }
 
 /* Fills losses[steps]. False: an error, kept by weft. */
@@ -234,10 +215,10 @@ static bool train(const model *m, const options *o, const text *t, dice *d, doub
 
 /* BLOCKS: the logits of the next character, NUM_SYMBOLS on every process. The batch has one row: only the
  * first rank of dp has it. */
-static void predict(const model *m, int32_t context[], double logits[])
+static void predict(void *trained, int32_t context[], double logits[])
 {
     weft_scope_open();
-    weft_tensor *z = forward(m, rows_of(context, 2, (int64_t[]){ 1, CONTEXT })).z;
+    weft_tensor *z = forward(trained, rows_of(context, 2, (int64_t[]){ 1, CONTEXT })).z;
     if (weft_tensor_dtype(z) == WEFT_F64) {
         weft_to_host(z, logits, NUM_SYMBOLS * sizeof(*logits));
     } else {
@@ -251,150 +232,44 @@ static void predict(const model *m, int32_t context[], double logits[])
 }
 
 /* Continues from a random position of the text. */
-static bool write_sample(const model *m, const options *o, const text *t, dice *d)
+static bool write_sample(model *m, const options *o, const text *t, dice *d)
 {
-    bool speak = weft_process_index() == 0;
+    const sampler writer = { CONTEXT, NUM_SYMBOLS, o->temperature, predict, m, text_character };
     int32_t context[CONTEXT], next = 0;
     draw_batch(d, t, 1, context, &next);
-    if (speak) {
-        printf("What it writes, at temperature %g, after \"", o->temperature);
-        for (int i = 0; i < CONTEXT; i++) {
-            printf(context[i] == 0 ? "\\n" : "%c", text_character(context[i]));
-        }
-        printf("\":\n\n  ");
-    }
-    for (int64_t n = 0; n < o->sample && weft_last_status() == WEFT_OK; n++) {
-        double logits[NUM_SYMBOLS] = { 0 };
-        predict(m, context, logits);
-        next = (int32_t)dice_softmax(d, NUM_SYMBOLS, logits, o->temperature);
-        for (int i = 0; i + 1 < CONTEXT; i++) {
-            context[i] = context[i + 1];
-        }
-        context[CONTEXT - 1] = next;
-        if (speak) {
-            printf(next == 0 ? "\n  " : "%c", text_character(next));
-            fflush(stdout);
-        }
-    }
-    if (speak) {
-        printf("\n\n");
-    }
+    sample_write(&writer, o->sample, context, d);
     return weft_last_status() == WEFT_OK;
-}
-
-/* ---- the report ---------------------------------------------------------------------------------------- */
-
-/* Tasks, transfers and bytes of all processes: a tensor with one row per rank, in which a process fills
- * the row of its first rank. */
-static bool count_work(int64_t totals[3])
-{
-    int64_t ranks = weft_world_size();
-    static int64_t rows[MAX_RANKS][3];
-    static void *locals[MAX_RANKS];
-    weft_counters counters;
-    if (weft_get_counters(&counters) != WEFT_OK) {
-        return false;
-    }
-    for (int i = 0; i < weft_local_ranks(); i++) {
-        locals[i] = rows[i];
-    }
-    rows[0][0] = (int64_t)counters.tasks;
-    rows[0][1] = (int64_t)counters.transfers;
-    rows[0][2] = (int64_t)counters.bytes_moved;
-    weft_placement one_row_each = weft_shard(0);
-    weft_tensor *all = weft_from_local(WEFT_I64, 2, (int64_t[]){ ranks, 3 }, locals,
-                                       weft_mesh_create(1, &ranks, NULL), &one_row_each, WEFT_COPY);
-    static int64_t everyone[MAX_RANKS][3];
-    weft_status status = weft_to_host(all, everyone, sizeof(everyone));
-    for (int i = 0; i < 3; i++) {
-        totals[i] = 0;
-        for (int64_t rank = 0; rank < ranks; rank++) {
-            totals[i] += everyone[rank][i];
-        }
-    }
-    return status == WEFT_OK;
-}
-
-/* The mean of the last tenth of the steps, at most 50: a single batch varies. */
-static double last_loss(int64_t steps, const double losses[])
-{
-    int64_t n = steps / 10 < 1 ? 1 : steps / 10 > 50 ? 50 : steps / 10;
-    double sum = 0;
-    for (int64_t i = steps - n; i < steps; i++) {
-        sum += losses[i];
-    }
-    return sum / (double)n;
-}
-
-static void print_summary(const options *o, const double losses[], double seconds, const int64_t work[3])
-{
-    int dp = (int)o->dp, tp = (int)o->tp, processes = weft_num_processes();
-    double first = losses[0], last = last_loss(o->steps, losses);
-    double rate = (double)(o->steps * o->batch) / seconds;
-    long long steps = o->steps, tasks = work[0], transfers = work[1], bytes = work[2];
-
-    printf("Loss\n\n");
-    chart_print(stdout, o->steps, losses, 72, 10);
-    printf("\n  mesh         dp %d x tp %d: %d rank%s in %d process%s\n", dp, tp, dp * tp,
-           dp * tp > 1 ? "s" : "", processes, processes > 1 ? "es" : "");
-    printf("  parameters   %lld\n", (long long)model_parameters(o));
-    printf("  steps        %lld in %.1f s, %.0f characters/s\n", steps, seconds, rate);
-    printf("  loss         %.3f at first, %.3f at last\n", first, last);
-    printf("  work         %lld tasks, %lld transfers, %.1f MB moved between ranks\n", tasks, transfers,
-           1e-6 * (double)bytes);
-    if (o->json) {
-        printf("{\"example\": \"char_lm\", \"mesh\": [%d, %d], \"ranks\": %d, \"processes\": %d, "
-               "\"steps\": %lld, \"loss_first\": %.6g, \"loss_last\": %.6g, \"seconds\": %.3f, "
-               "\"tokens_per_s\": %.1f, \"tasks\": %lld, \"transfers\": %lld, \"bytes_moved\": %lld}\n",
-               dp, tp, dp * tp, processes, steps, first, last, seconds, rate, tasks, transfers, bytes);
-    }
-}
-
-static bool write_curve(const char *path, int64_t steps, const double losses[])
-{
-    FILE *file = fopen(path, "w");
-    bool good = file != NULL;
-    for (int64_t i = 0; good && i < steps; i++) {
-        good = fprintf(file, "%.9g\n", losses[i]) > 0;
-    }
-    if (file != NULL && fclose(file) != 0) {
-        good = false;
-    }
-    if (!good) {
-        perror(path);
-    }
-    return good;
 }
 
 /* ---- the program --------------------------------------------------------------------------------------- */
 
-static int fail(void)
-{
-    if (weft_last_status() != WEFT_OK) {
-        fprintf(stderr, "char_lm: %s\n", weft_last_error());
-    }
-    return EXIT_FAILURE;
-}
-
 static bool run(const options *o, const text *t, double losses[])
 {
     model m = model_new(o);
-    dice d = { o->seed };
+    dice d = { (uint64_t)o->seed };
     weft_wait(); /* the clock measures steps only */
     double start = seconds_now();
     if (!train(&m, o, t, &d, losses)) {
         return false;
     }
-    double seconds = seconds_now() - start;
-    int64_t work[3];
-    if (!count_work(work) || (o->sample > 0 && !write_sample(&m, o, t, &d))) {
+    summary s = { .example = "char_lm",
+                  .dp = o->dp,
+                  .tp = o->tp,
+                  .parameters = model_parameters(o),
+                  .steps = o->steps,
+                  .tokens = o->steps * o->batch,
+                  .token = "characters",
+                  .losses = losses,
+                  .validation_loss = NAN,
+                  .seconds = seconds_now() - start };
+    if (!work_count(s.work) || (o->sample > 0 && !write_sample(&m, o, t, &d))) {
         return false;
     }
     if (weft_process_index() > 0) {
         return true;
     }
-    print_summary(o, losses, seconds, work);
-    return o->curve == NULL || write_curve(o->curve, o->steps, losses);
+    summary_print(&s, o->json);
+    return o->curve == NULL || curve_write(o->curve, o->steps, losses);
 }
 
 int main(int argc, char *argv[])
@@ -404,33 +279,16 @@ int main(int argc, char *argv[])
     if (code >= 0) {
         return code;
     }
-    weft_config config = WEFT_CONFIG_DEFAULT;
-    config.ranks = (int)(o.dp * o.tp); /* spread over the processes */
-    config.seed = o.seed;
-    if (weft_init(&config) != WEFT_OK) {
-        return fail();
-    }
-    bool speak = weft_process_index() == 0;
-    if (weft_world_size() != config.ranks) {
-        if (speak) {
-            fprintf(stderr, "char_lm: --mesh %dx%d has %d ranks, too few for %d processes\n", (int)o.dp,
-                    (int)o.tp, config.ranks, weft_num_processes());
-        }
-        weft_finalize();
-        return EXIT_FAILURE;
-    }
     text t;
     double *losses = calloc((size_t)o.steps, sizeof(*losses));
-    bool good = losses != NULL && text_load(&t, o.text, CONTEXT + 1, speak);
+    bool good = world_start("char_lm", o.dp, o.tp, o.seed) && losses != NULL &&
+                text_load(&t, o.text, CONTEXT + 1, weft_process_index() == 0 ? "char_lm" : NULL);
     if (good) {
-        weft_mesh_push(weft_mesh_create(2, (int64_t[]){ o.dp, o.tp }, (const char *const[]){ "dp", "tp" }));
         weft_scope_open();
         good = run(&o, &t, losses);
         weft_scope_close();
         text_free(&t);
     }
     free(losses);
-    code = good ? EXIT_SUCCESS : fail();
-    weft_finalize();
-    return code;
+    return world_end("char_lm", good);
 }

@@ -1,10 +1,8 @@
 #include "options.h"
 
-#include <errno.h>
-#include <getopt.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "arguments.h"
 
 static const options defaults = {
     .dp = 2,
@@ -21,145 +19,49 @@ static const options defaults = {
     .dtype = WEFT_F32,
 };
 
-static void print_help(const char *program)
-{
-    const options *d = &defaults;
-    printf("usage: %s [OPTION]...\n"
-           "Trains a next-character model on a mesh of ranks, and lets it write. All ranks live in this\n"
-           "process; under mpirun they are spread over the processes, and every loss stays what it was.\n\n",
-           program);
-    printf("  --mesh DPxTP      dp splits the batch, tp the hidden layer (%dx%d)\n", (int)d->dp, (int)d->tp);
-    printf("  --steps N         (%d)\n", (int)d->steps);
-    printf("  --batch N         characters predicted in a step (%d)\n", (int)d->batch);
-    printf("  --hidden N        width of the two hidden layers (%d)\n", (int)d->hidden);
-    printf("  --embed N         numbers per character (%d)\n", (int)d->embed);
-    printf("  --lr X            learning rate of plain gradient descent (%g)\n", d->rate);
-    printf("  --dtype f32|f64   (f32)\n");
-    printf("  --text FILE       what to learn (%s)\n", d->text);
-    printf("  --sample N        characters to write at the end (%d)\n", (int)d->sample);
-    printf("  --temperature X   of that writing: low is cautious (%g)\n", d->temperature);
-    printf("  --seed N          of the weights, the batches and the writing (%d)\n", (int)d->seed);
-    printf("  --curve FILE      write the loss of every step, one per line\n");
-    printf("  --json            last line of the output: the summary as one JSON object\n");
-    printf("  --help\n");
-}
-
-static bool read_integer(const char *text, int64_t least, int64_t most, int64_t *value)
-{
-    char *end = NULL;
-    errno = 0;
-    long long number = strtoll(text, &end, 10);
-    if (errno != 0 || end == text || *end != '\0' || number < least || number > most) {
-        return false;
-    }
-    *value = number;
-    return true;
-}
-
-static bool read_positive(const char *text, double *value)
-{
-    char *end = NULL;
-    double number = strtod(text, &end);
-    if (end == text || *end != '\0' || !(number > 0) || number > 1e6) {
-        return false;
-    }
-    *value = number;
-    return true;
-}
+static const char introduction[] =
+    "Trains a next-character model on a mesh of ranks, and lets it write. All ranks live in this\n"
+    "process; under mpirun they are spread over the processes, and every loss stays what it was.\n";
 
 /* "2x2": exactly two sizes. */
-static bool read_mesh(const char *text, int64_t *dp, int64_t *tp)
+static bool read_mesh(const char *text, void *into)
 {
     enum { MOST = 64 }; /* limit of each size: without mpirun all share one machine */
+    options *o = into;
     const char *cross = strchr(text, 'x');
     char first[8] = "";
     if (cross == NULL || cross == text || (size_t)(cross - text) >= sizeof(first)) {
         return false;
     }
     memcpy(first, text, (size_t)(cross - text));
-    return read_integer(first, 1, MOST, dp) && read_integer(cross + 1, 1, MOST, tp);
+    return integer_read(first, 1, MOST, &o->dp) && integer_read(cross + 1, 1, MOST, &o->tp);
 }
 
-static bool read_dtype(const char *text, weft_dtype *dtype)
+static bool read_dtype(const char *text, void *into)
 {
-    if (strcmp(text, "f32") == 0) {
-        *dtype = WEFT_F32;
-    } else if (strcmp(text, "f64") == 0) {
-        *dtype = WEFT_F64;
-    } else {
-        return false;
-    }
-    return true;
-}
-
-enum { MESH, STEPS, BATCH, HIDDEN, EMBED, RATE, DTYPE, TEXT, SAMPLE, TEMPERATURE, SEED, CURVE, JSON, HELP };
-
-static const struct option long_options[] = {
-    { "mesh", required_argument, NULL, MESH },
-    { "steps", required_argument, NULL, STEPS },
-    { "batch", required_argument, NULL, BATCH },
-    { "hidden", required_argument, NULL, HIDDEN },
-    { "embed", required_argument, NULL, EMBED },
-    { "lr", required_argument, NULL, RATE },
-    { "dtype", required_argument, NULL, DTYPE },
-    { "text", required_argument, NULL, TEXT },
-    { "sample", required_argument, NULL, SAMPLE },
-    { "temperature", required_argument, NULL, TEMPERATURE },
-    { "seed", required_argument, NULL, SEED },
-    { "curve", required_argument, NULL, CURVE },
-    { "json", no_argument, NULL, JSON },
-    { "help", no_argument, NULL, HELP },
-    { NULL, 0, NULL, 0 },
-};
-
-static bool read_option(options *o, int which, const char *text)
-{
-    enum { MOST = 1 << 24 };
-    int64_t seed = 0;
-    switch (which) {
-    case MESH: return read_mesh(text, &o->dp, &o->tp);
-    case STEPS: return read_integer(text, 1, MOST, &o->steps);
-    case BATCH: return read_integer(text, 1, MOST, &o->batch);
-    case HIDDEN: return read_integer(text, 1, MOST, &o->hidden);
-    case EMBED: return read_integer(text, 1, MOST, &o->embed);
-    case RATE: return read_positive(text, &o->rate);
-    case DTYPE: return read_dtype(text, &o->dtype);
-    case TEXT: o->text = text; return true;
-    case SAMPLE: return read_integer(text, 0, MOST, &o->sample);
-    case TEMPERATURE: return read_positive(text, &o->temperature);
-    case SEED:
-        if (!read_integer(text, 1, INT64_MAX, &seed)) {
-            return false;
-        }
-        o->seed = (uint64_t)seed;
-        return true;
-    case CURVE: o->curve = text; return true;
-    case JSON: o->json = true; return true;
-    default: return false;
-    }
+    bool single = strcmp(text, "f32") == 0;
+    *(weft_dtype *)into = single ? WEFT_F32 : WEFT_F64;
+    return single || strcmp(text, "f64") == 0;
 }
 
 int options_read(options *o, int argc, char *argv[])
 {
+    enum { MOST = 1 << 24 };
     *o = defaults;
-    int which = 0, place = 0;
-    while ((which = getopt_long(argc, argv, "", long_options, &place)) != -1) {
-        if (which == HELP) {
-            print_help(argv[0]);
-            return 0;
-        }
-        if (which == '?') {
-            return 2; /* getopt has printed a message */
-        }
-        if (!read_option(o, which, optarg)) {
-            fprintf(stderr, "%s: --%s cannot be \"%s\" (see --help)\n", argv[0], long_options[place].name,
-                    optarg);
-            return 2;
-        }
-    }
-    if (optind < argc) {
-        fprintf(stderr, "%s: \"%s\" is no option (see --help)\n", argv[0], argv[optind]);
-        return 2;
-    }
-    return -1;
+    const argument table[] = {
+        { "mesh", ARGUMENT_OTHER, o, "DPxTP", "dp splits the batch, tp the hidden layer (2x2)", .read = read_mesh },
+        { "steps", ARGUMENT_INTEGER, &o->steps, "N", "updates of the weights", 1, MOST },
+        { "batch", ARGUMENT_INTEGER, &o->batch, "N", "characters predicted in a step", 1, MOST },
+        { "hidden", ARGUMENT_INTEGER, &o->hidden, "N", "width of the two hidden layers", 1, MOST },
+        { "embed", ARGUMENT_INTEGER, &o->embed, "N", "numbers per character", 1, MOST },
+        { "lr", ARGUMENT_NUMBER, &o->rate, "X", "learning rate of plain gradient descent" },
+        { "dtype", ARGUMENT_OTHER, &o->dtype, "f32|f64", "(f32)", .read = read_dtype },
+        { "text", ARGUMENT_STRING, &o->text, "FILE", "what to learn" },
+        { "sample", ARGUMENT_INTEGER, &o->sample, "N", "characters to write at the end", 0, MOST },
+        { "temperature", ARGUMENT_NUMBER, &o->temperature, "X", "of that writing: low is cautious" },
+        { "seed", ARGUMENT_INTEGER, &o->seed, "N", "of the weights, the batches and the writing", 1, INT64_MAX },
+        { "curve", ARGUMENT_STRING, &o->curve, "FILE", "write the loss of every step, one per line" },
+        { "json", ARGUMENT_FLAG, &o->json, NULL, "last line of the output: the summary as one JSON object" },
+    };
+    return arguments_read((int)(sizeof(table) / sizeof(*table)), table, introduction, argc, argv);
 }

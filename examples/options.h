@@ -14,7 +14,7 @@ typedef struct options {
     double rate;
     double temperature;
     const char *text;
-    uint64_t seed;
+    int64_t seed;
     weft_dtype dtype;
     bool json;
     const char *curve; /* file for the losses; NULL: none */

@@ -1,6 +1,6 @@
 /* Output on a terminal: a progress line and a small chart. */
-#ifndef CHAR_LM_TERMINAL_H
-#define CHAR_LM_TERMINAL_H
+#ifndef EXAMPLES_TERMINAL_H
+#define EXAMPLES_TERMINAL_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int32_t symbol_of(int byte)
+int32_t text_symbol(const text *t, int64_t position)
 {
+    int byte = t->bytes[position];
     if (byte == '\n') {
         return 0;
     }
@@ -20,24 +21,29 @@ char text_character(int64_t symbol)
     return symbol == 0 ? '\n' : (char)(' ' + symbol - 1);
 }
 
-/* Appends one symbol; capacity doubles. */
-static bool append(text *t, int64_t *capacity, int32_t symbol)
+char text_byte(int64_t byte)
+{
+    return (byte < ' ' && byte != '\n') || byte == 127 ? '?' : (char)byte;
+}
+
+/* Appends one byte; capacity doubles. */
+static bool append(text *t, int64_t *capacity, int byte)
 {
     if (t->count == *capacity) {
         int64_t larger = *capacity > 0 ? 2 * *capacity : 1 << 16;
-        int32_t *moved = realloc(t->symbols, (size_t)larger * sizeof(int32_t));
+        unsigned char *moved = realloc(t->bytes, (size_t)larger);
         if (moved == NULL) {
             return false;
         }
-        t->symbols = moved;
+        t->bytes = moved;
         *capacity = larger;
     }
-    t->symbols[t->count++] = symbol;
+    t->bytes[t->count++] = (unsigned char)byte;
     return true;
 }
 
 /* NULL, or an error message. */
-static const char *read_symbols(text *t, const char *path)
+static const char *read_bytes(text *t, const char *path)
 {
     FILE *file = fopen(path, "rb");
     if (file == NULL) {
@@ -47,7 +53,7 @@ static const char *read_symbols(text *t, const char *path)
     int64_t capacity = 0;
     int byte = 0;
     while (trouble == NULL && (byte = getc(file)) != EOF) {
-        if (!append(t, &capacity, symbol_of(byte))) {
+        if (!append(t, &capacity, byte)) {
             trouble = "no memory for it";
         }
     }
@@ -58,16 +64,16 @@ static const char *read_symbols(text *t, const char *path)
     return trouble;
 }
 
-bool text_load(text *t, const char *path, int64_t least, bool speak)
+bool text_load(text *t, const char *path, int64_t min, const char *program)
 {
     *t = (text){ NULL, 0 };
-    const char *trouble = read_symbols(t, path);
-    if (trouble == NULL && t->count < least) {
+    const char *trouble = read_bytes(t, path);
+    if (trouble == NULL && t->count < min) {
         trouble = "it is too short to learn from";
     }
     if (trouble != NULL) {
-        if (speak) {
-            fprintf(stderr, "char_lm: text %s: %s (--text FILE takes another)\n", path, trouble);
+        if (program != NULL) {
+            fprintf(stderr, "%s: text %s: %s (--text FILE takes another)\n", program, path, trouble);
         }
         text_free(t);
         return false;
@@ -77,17 +83,24 @@ bool text_load(text *t, const char *path, int64_t least, bool speak)
 
 void text_free(text *t)
 {
-    free(t->symbols);
+    free(t->bytes);
     *t = (text){ NULL, 0 };
 }
 
 /* Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014. */
-static uint64_t dice_next(dice *d)
+uint64_t splitmix64(uint64_t x)
 {
-    uint64_t z = d->state += UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t z = x + UINT64_C(0x9e3779b97f4a7c15);
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
     return z ^ (z >> 31);
+}
+
+static uint64_t dice_next(dice *d)
+{
+    uint64_t number = splitmix64(d->state);
+    d->state += UINT64_C(0x9e3779b97f4a7c15);
+    return number;
 }
 
 int64_t dice_below(dice *d, int64_t sides)

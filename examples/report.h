@@ -1,0 +1,45 @@
+/* Beginning and end of a training program: the mesh, numbers as tensors and back, a summary, files. */
+#ifndef EXAMPLES_REPORT_H
+#define EXAMPLES_REPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weft/weft.h>
+
+/* weft_init() with dp * tp ranks, spread over the processes, and a mesh of them as the current one. False: an error, kept
+ * by weft, or after a message of its own. */
+bool world_start(const char *program, int64_t dp, int64_t tp, int64_t seed);
+/* weft_finalize(), after weft's message if the program has failed. The exit status. */
+int world_end(const char *program, bool good);
+
+/* Symbols [rows, width], or [rows] with width 1 and ndim 1, as a tensor. Every process has all of them, and copies
+ * those of its hosted ranks. */
+weft_tensor *tensor_of_rows(int32_t *symbols, int ndim, const int64_t shape[], const weft_placement *placements);
+
+/* Waits for a replicated scalar, reads and releases it. */
+double read_loss(weft_tensor *loss);
+
+typedef struct summary {
+    const char *example;
+    int64_t dp, tp; /* sizes of the mesh */
+    int64_t parameters, steps;
+    int64_t tokens;          /* in all steps */
+    const char *token;       /* their name in the plural */
+    const double *losses;    /* of the steps */
+    double validation_loss;  /* NAN: none */
+    double seconds;          /* of the steps */
+    int64_t work[3];         /* of work_count(), after the steps */
+    bool all_losses;         /* in the JSON object */
+} summary;
+
+/* Counts tasks, transfers and bytes of all processes until now. False: an error, kept by weft. */
+bool work_count(int64_t work[3]);
+
+/* Prints the chart and the table, and with `json` one object in the last line. */
+void summary_print(const summary *s, bool json);
+
+/* Writes n numbers, one per line. False, after a message: it cannot. */
+bool curve_write(const char *path, int64_t n, const double losses[]);
+
+#endif
