@@ -8,6 +8,7 @@
 #include <weft/mpi.h>
 #endif
 
+#include "autograd/tape.h"
 #include "codelets/linear.h"
 #include "comm/calibrate.h"
 #include "comm/check_spmd.h"
@@ -102,6 +103,7 @@ static void give_up_world(const char *function, weft_status status, const weft_t
 
 static void stop_floors(const weft_transport *transport)
 {
+    weft_autograd_stop();
     weft_dispatch_stop();
     weft_tensors_stop();
     if (weft_runtime.comm != NULL) {
@@ -248,6 +250,7 @@ weft_status weft_finalize(void)
         weft_failures_forget();
     }
     weft_failures_tell(stderr);
+    weft_autograd_stop();
     weft_dispatch_stop();
     weft_tensors_stop();
     weft_comm_stop(weft_runtime.comm);

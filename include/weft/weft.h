@@ -4,6 +4,7 @@
 #ifndef WEFT_WEFT_H
 #define WEFT_WEFT_H
 
+#include <weft/autograd.h>
 #include <weft/base.h>
 #include <weft/explain.h>
 #include <weft/local_map.h>

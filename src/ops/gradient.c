@@ -139,11 +139,9 @@ weft_status weft_call_gradients(const weft_gradient *of)
     if (!any || !some || weft_call_no_gradient(call) != NULL) {
         return WEFT_OK;
     }
-    weft_runtime.call_depth++;
-    weft_status status = weft_scope_open();
-    weft_runtime.call_depth--;
-    bool done = status == WEFT_OK && compute(of);
-    done = (status != WEFT_OK || weft_scope_close_keeping(done ? num_inputs : 0, of->gradients, NULL, NULL)) && done;
+    bool opened = weft_scope_open_unrecorded();
+    bool done = opened && compute(of);
+    done = (!opened || weft_scope_close_keeping(done ? num_inputs : 0, of->gradients, NULL, NULL)) && done;
     for (int i = 0; i < num_inputs && !done; i++) {
         of->gradients[i] = NULL;
     }

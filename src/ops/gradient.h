@@ -60,6 +60,10 @@ bool weft_gradient_same(const weft_gradient *of);
     {                                                                                                        \
         .missing = (why)                                                                                     \
     }
+#define WEFT_GRADIENT_STEP                                                                                  \
+    {                                                                                                        \
+        .missing = "a step of an optimiser", .steps = true                                                   \
+    }
 /* For an operation that only other functions call. */
 #define WEFT_GRADIENT_OF_WHOLE(whole) WEFT_GRADIENT_MISSING("a part of " whole)
 /* A function of one value, from its input or its output. */

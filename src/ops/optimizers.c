@@ -12,7 +12,7 @@
 
 static const weft_operation operation_sgd = {
     .name = "sgd",
-    .gradient = WEFT_GRADIENT_MISSING("a step of an optimiser"),
+    .gradient = WEFT_GRADIENT_STEP,
     .rules = { "A,A->A" },
     .inputs = { { "parameter", WEFT_TYPES_FLOAT, false }, { "gradient", WEFT_TYPES_FLOAT, false } },
     .outputs[0].in_place = true,
@@ -21,7 +21,7 @@ static const weft_operation operation_sgd = {
 
 static const weft_operation operation_sgd_momentum = {
     .name = "sgd_momentum",
-    .gradient = WEFT_GRADIENT_MISSING("a step of an optimiser"),
+    .gradient = WEFT_GRADIENT_STEP,
     .rules = { "A,A,A->A,A" },
     .num_outputs = 2,
     .inputs = { { "parameter", WEFT_TYPES_FLOAT, false },
@@ -33,7 +33,7 @@ static const weft_operation operation_sgd_momentum = {
 
 static const weft_operation operation_adam = {
     .name = "adam",
-    .gradient = WEFT_GRADIENT_MISSING("a step of an optimiser"),
+    .gradient = WEFT_GRADIENT_STEP,
     .rules = { "A,A,A,A->A,A,A" },
     .num_outputs = 3,
     .inputs = { { "parameter", WEFT_TYPES_FLOAT, false },
@@ -253,7 +253,7 @@ static bool expand_adam(const weft_call *call, weft_tensor *outputs[])
 #define ALL(name_)                                                                                           \
     static const weft_operation operation_##name_##_all = {                                                  \
         .name = #name_ "_all",                                                                               \
-        .gradient = WEFT_GRADIENT_MISSING("a step of an optimiser"),                                         \
+        .gradient = WEFT_GRADIENT_STEP,                                         \
         .expand = expand_##name_,                                                                            \
         .passes_scalars = true,                                                                              \
     };

@@ -101,12 +101,20 @@ static size_t copy_into(char *block, const weft_call *call)
     return used;
 }
 
+size_t weft_call_copy_bytes(const weft_call *call)
+{
+    return copy_into(NULL, call);
+}
+
+weft_call *weft_call_copy_to(void *memory, const weft_call *call)
+{
+    copy_into(memory, call);
+    return memory;
+}
+
 weft_call *weft_call_copy(const weft_call *call, size_t *bytes)
 {
-    *bytes = copy_into(NULL, call);
-    char *block = malloc(*bytes);
-    if (block != NULL) {
-        copy_into(block, call);
-    }
-    return (weft_call *)block;
+    *bytes = weft_call_copy_bytes(call);
+    void *memory = malloc(*bytes);
+    return memory == NULL ? NULL : weft_call_copy_to(memory, call);
 }

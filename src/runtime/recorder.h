@@ -42,8 +42,11 @@ static inline bool weft_is_listened_to(void)
 weft_status weft_call_tell(const weft_call *call, int num_outputs, weft_tensor *outputs[],
                            weft_carry_out_function carry_out);
 
-/* A copy of a call with everything it points to but the program's memory, in one allocation of *bytes
- * bytes, to be freed with free(). Takes no references. NULL: no memory. */
+/* A copy of a call with everything it points to but the program's memory: its bytes; in memory of so many bytes,
+ * aligned as malloc()'s; and in an allocation of *bytes bytes, to be freed with free() (NULL: no memory). Takes no
+ * references. */
+size_t weft_call_copy_bytes(const weft_call *call);
+weft_call *weft_call_copy_to(void *memory, const weft_call *call);
 weft_call *weft_call_copy(const weft_call *call, size_t *bytes);
 
 #endif

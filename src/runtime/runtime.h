@@ -31,6 +31,8 @@ typedef enum weft_task_cache {
     WEFT_TASK_CACHE_CHECK /* each call builds its list, and compares it with the cached one */
 } weft_task_cache;
 
+struct weft_tensor_impl;
+
 /* The library's one state. Written by the submitting thread alone. */
 typedef struct weft_runtime_state {
     bool initialized; /* weft_init() has succeeded */
@@ -66,6 +68,9 @@ typedef struct weft_runtime_state {
     bool check;      /* WEFT_CHECK */
     struct weft_recorder *recorder; /* the newest recorder; NULL: none */
     int call_depth;                 /* depth of recorded public calls */
+    struct weft_tape *tape;         /* src/autograd; NULL: no tensor has required a gradient */
+    /* Drops the tape's reference that a tensor has (weft_tensor_impl.tape). Set where there is a tape. */
+    void (*drop_tape)(struct weft_tensor_impl *tensor);
     struct weft_steps *steps;       /* calls are collected instead of executed; NULL: executed */
     struct weft_explained *explained; /* tensor/explained.c; NULL: none yet */
     struct weft_regions *regions;   /* tensor/regions.c; NULL: none yet */

@@ -64,6 +64,7 @@ typedef struct weft_gradient_entry {
     weft_gradient_function function;
     const char *zero;    /* why it has none: nothing depends on it by more than a step ("indices") */
     const char *missing; /* why it is not known here: a call is refused where one is asked for */
+    bool steps;          /* a step of an optimiser, never recorded: may change leaves */
     weft_operation_gradient by_program; /* of a registered operation: called by `function` */
     unsigned reads[WEFT_MAX_INPUTS]; /* [i]: the values that the gradient of input i is computed from */
 } weft_gradient_entry;

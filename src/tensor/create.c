@@ -61,6 +61,35 @@ weft_tensor_impl *weft_tensor_view(const char *function, weft_tensor_impl *sourc
     return tensor == NULL ? NULL : finish(function, tensor);
 }
 
+/* Like weft_shard_view() of the whole shard; without an allocation if the source is no view. */
+static bool share_shard(const weft_layout *layout, weft_local_shard *shard, const weft_tensor_impl *source,
+                        const weft_local_shard *from)
+{
+    if (from->panels != from->buffer->panels) {
+        return weft_shard_view(layout, shard, source, from, 0);
+    }
+    weft_buffer_retain(from->buffer);
+    return weft_shard_attach(shard, from->buffer);
+}
+
+weft_tensor_impl *weft_tensor_save(const char *function, const weft_tensor_impl *tensor)
+{
+    weft_tensor_impl *saved = tensor->fake ? weft_tensor_allocate_fake(function, tensor->layout)
+                                           : weft_tensor_allocate(function, tensor->layout);
+    for (int i = 0; saved != NULL && i < saved->num_shards; i++) {
+        if (saved->shards[i].count > 0 &&
+            !share_shard(tensor->layout, &saved->shards[i], tensor, &tensor->shards[i])) {
+            weft_fail(WEFT_ERR_NOMEM, function, "no memory for a share of a tensor");
+            weft_tensor_delete(saved);
+            return NULL;
+        }
+    }
+    if (saved != NULL) {
+        saved->references = 1;
+    }
+    return saved;
+}
+
 /* Gives one shard memory of its own; `keep`: with its values. */
 static bool shard_detach(const char *function, weft_tensor_impl *tensor, weft_local_shard *shard, bool keep)
 {
@@ -85,6 +114,7 @@ static bool shard_detach(const char *function, weft_tensor_impl *tensor, weft_lo
 
 bool weft_tensor_make_writable(const char *function, weft_tensor_impl *tensor, bool keep)
 {
+    tensor->version++;
     for (int i = 0; i < tensor->num_shards; i++) {
         weft_local_shard *shard = &tensor->shards[i];
         if (shard->count > 0 && shard->buffer->references > 1 &&

@@ -80,6 +80,9 @@ static weft_tensor_impl *import_shards(const char *function, const weft_layout *
         weft_tensor_delete(tensor);
         return NULL;
     }
+    if (tensor != NULL) {
+        tensor->borrowed = !copy;
+    }
     return tensor;
 }
 

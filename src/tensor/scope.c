@@ -117,6 +117,11 @@ weft_status weft_scope_close(void)
     return act("weft_scope_close", &action);
 }
 
+bool weft_scope_open_unrecorded(void)
+{
+    return open_scope(NULL, NULL) == WEFT_OK || (close_scope(NULL, NULL), false);
+}
+
 bool weft_scope_close_keeping(int num_tensors, weft_tensor *const tensors[],
                               bool (*has_reference)(const void *context, int number), const void *context)
 {

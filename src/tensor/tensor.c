@@ -178,6 +178,9 @@ weft_tensor_impl *weft_tensor_allocate_fake(const char *function, const weft_lay
 void weft_tensor_delete(weft_tensor_impl *tensor)
 {
     weft_tensors *tensors = weft_runtime.tensors;
+    if (tensor->tape != NULL) {
+        weft_runtime.drop_tape(tensor);
+    }
     if (weft_handle_remove(&weft_runtime.handles.tensors, tensor->handle)) {
         *(tensor->newer ? &tensor->newer->older : &tensors->newest) = tensor->older;
         if (tensor->older != NULL) {

@@ -37,6 +37,9 @@ typedef struct weft_tensor_impl {
     int num_shards;        /* number of hosted ranks */
     bool fake;             /* no data and no shards: actions.h */
     int number;            /* of one without data: its number in the expansion */
+    bool borrowed;         /* on the program's memory (weft_from_local()), also on ranks whose shard is empty */
+    uint64_t version;      /* number of calls that have written to it */
+    struct weft_tape_value *tape; /* src/autograd: the value that it is of the tape; NULL: a constant */
     struct weft_tensor_impl *newer, *older; /* list of all live tensors */
     weft_local_shard shards[];
 } weft_tensor_impl;
@@ -72,6 +75,12 @@ weft_tensor_impl *weft_tensor_view(const char *function, weft_tensor_impl *sourc
                                    const weft_layout *layout);
 /* One more reference for the innermost scope. Returns it. */
 weft_tensor_impl *weft_tensor_share(weft_tensor_impl *tensor);
+/* An unregistered tensor on the same memory with one reference, the caller's: another handle-less object with
+ * these values, which writes to the tensor do not show in. Not of a borrowed tensor. NULL with the error kept: no
+ * memory. */
+weft_tensor_impl *weft_tensor_save(const char *function, const weft_tensor_impl *tensor);
+/* weft_scope_open(), unrecorded. False with the error kept: no memory, and no scope is open. */
+bool weft_scope_open_unrecorded(void);
 /* weft_scope_close(), unrecorded, which hands each of tensors[] that is not NULL to the enclosing scope, but those for which
  * has_reference(context, number) is true (NULL: none). False with the error kept: no memory. */
 bool weft_scope_close_keeping(int num_tensors, weft_tensor *const tensors[],

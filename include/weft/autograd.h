@@ -1,0 +1,95 @@
+/** \file
+ * Gradients. Calls on a tensor that requires a gradient are recorded on a tape; weft_backward() walks the
+ * tape back. The gradients' computations are calls like any other: tasks, in any layout, which overlap with
+ * what else runs. Nothing here waits.
+ *
+ *     weft_set_requires_grad(w, true);
+ *     weft_scope_open();
+ *     weft_tensor *loss = weft_cross_entropy(weft_matmul(x, w), targets);
+ *     weft_backward(loss);
+ *     weft_sgd(1, &w, (weft_tensor *[]){ weft_grad(w) }, &options, NULL);
+ *     weft_zero_grad(1, &w);
+ *     weft_scope_close();
+ *
+ * A leaf is a tensor that requires a gradient by weft_set_requires_grad(). What is computed from leaves
+ * requires a gradient too; its values that gradients read are saved: shares of its memory, copied when the
+ * program writes to it. Memory of the program's own (weft_from_local() without WEFT_COPY) cannot be shared:
+ * weft_backward() refuses (WEFT_ERR_STATE) after a write to it.
+ *
+ * All processes make the same calls in the same order; ranks outside a mesh too. */
+#ifndef WEFT_AUTOGRAD_H
+#define WEFT_AUTOGRAD_H
+
+#include <weft/tensor.h>
+
+WEFT_BEGIN_DECLS
+
+/* ---- leaves ---------------------------------------------------------------------------------------------- */
+
+/** Makes a tensor a leaf (on), or a constant again (off; its gradient is dropped). WEFT_ERR_DTYPE: not of a
+ * floating type. WEFT_ERR_STATE: computed from leaves (weft_detach() gives its values without). */
+WEFT_API weft_status weft_set_requires_grad(weft_tensor *leaf, bool on);
+/** Whether it is a leaf or was computed from leaves. */
+WEFT_API bool weft_requires_grad(const weft_tensor *tensor);
+/** Whether it is a leaf. */
+WEFT_API bool weft_is_leaf(const weft_tensor *tensor);
+
+/** The accumulated gradient of a leaf: its shape and type, in its layout (Replicate in place of Partial) or
+ * that of weft_set_grad_placements(). Borrowed: valid until weft_zero_grad() or the leaf's end. NULL where
+ * there is none yet; with the error kept where the tensor is no leaf. */
+WEFT_API weft_tensor *weft_grad(weft_tensor *leaf);
+/** Drops the gradients of n leaves. */
+WEFT_API weft_status weft_zero_grad(int n, weft_tensor *const leaves[]);
+
+/** Placements of the leaf's gradient, on its mesh. NULL: the leaf's own again. A sharded gradient of a replicated leaf is
+ * reduce-scattered instead of all-reduced. Not Partial. */
+WEFT_API weft_status weft_set_grad_placements(weft_tensor *leaf, const weft_placement *placements);
+
+/** Hook: called in weft_backward() by the submitting thread, without recording, as soon as the leaf's gradient
+ * is complete: all its contributions have been submitted and added to weft_grad(leaf). The rest of the backward
+ * pass is submitted after it, so an optimiser's step in a hook overlaps with that. An error ends the pass with it. */
+typedef weft_status (*weft_grad_hook)(weft_tensor *leaf, weft_tensor *gradient, void *context);
+/** One hook of each leaf; NULL: none. */
+WEFT_API weft_status weft_set_grad_hook(weft_tensor *leaf, weft_grad_hook hook, void *context);
+
+/** A leaf whose redistributions to other layouts are repeated in the backward pass, instead of being saved for
+ * it: a gathered parameter is released after its last use, and gathered again (PyTorch: FSDP's
+ * reshard_after_forward). */
+WEFT_API weft_status weft_set_regather(weft_tensor *leaf, bool on);
+
+/* ---- the backward pass ----------------------------------------------------------------------------------- */
+
+/** Adds the gradients of a loss of one element to those of all leaves that it was computed from. Its tape is
+ * released on the way: a second pass over it is WEFT_ERR_STATE. */
+WEFT_API weft_status weft_backward(weft_tensor *loss);
+
+typedef struct weft_backward_options {
+    weft_tensor *output_gradient; /**< NULL: one, for a loss of one element */
+    bool retain;                  /**< keep the tape for another pass */
+    bool create_graph;            /**< record the pass, so that gradients can be differentiated; retains */
+    size_t size;                  /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
+} weft_backward_options;
+WEFT_API weft_status weft_backward_ex(weft_tensor *loss, const weft_backward_options *options);
+
+/** Gradients of the sum of outputs[i] * output_gradients[i] by chosen inputs: leaves, or tensors computed from
+ * leaves. Adds nothing to weft_grad(), calls no hooks. gradients[i] is new, in the input's layout (Replicate in
+ * place of Partial); NULL where the outputs do not depend on the input.
+ * \param output_gradients  NULL: ones, for outputs of one element; an entry NULL likewise
+ * \param create_graph      the results can be differentiated again; else the tape is released, as by weft_backward() */
+WEFT_API weft_status weft_gradients(int num_outputs, weft_tensor *const outputs[],
+                                    weft_tensor *const output_gradients[], int num_inputs,
+                                    weft_tensor *const inputs[], bool create_graph, weft_tensor *gradients[]);
+
+/* ---- without recording ------------------------------------------------------------------------------------ */
+
+/** The same values as a constant: a new tensor on the same memory. */
+WEFT_API weft_tensor *weft_detach(weft_tensor *tensor);
+/** Calls between these are not recorded, and leaves may be changed in place. They nest. \{ */
+WEFT_API void weft_no_grad_begin(void);
+WEFT_API void weft_no_grad_end(void);
+/** \} */
+/** Steps of optimisers (<weft/optimizers.h>) are never recorded, and may change leaves. */
+
+WEFT_END_DECLS
+
+#endif

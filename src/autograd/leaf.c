@@ -1,0 +1,214 @@
+/* The public functions of leaves, and of regions without recording. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "autograd/tape.h"
+
+static weft_tape_leaf *leaf_of(const weft_tensor_impl *tensor)
+{
+    return tensor->tape == NULL ? NULL : weft_tape_leaf_of(tensor->tape);
+}
+
+/* NULL with the error kept: not a live tensor, or not a leaf. */
+static weft_tape_leaf *check_leaf(const char *function, const char *argument, const weft_tensor *handle)
+{
+    const weft_tensor_impl *tensor = weft_check_tensor(function, argument, handle);
+    weft_tape_leaf *leaf = tensor == NULL ? NULL : leaf_of(tensor);
+    if (tensor != NULL && leaf == NULL) {
+        weft_fail(WEFT_ERR_INVALID, function, "%s is not a leaf: %s", argument,
+                  tensor->tape == NULL ? "it requires no gradient (weft_set_requires_grad())"
+                                       : "it was computed from leaves (weft_gradients() computes its gradient)");
+    }
+    return leaf;
+}
+
+static bool make_leaf(const char *function, weft_tensor_impl *tensor)
+{
+    weft_tape *tape = weft_tape_obtain(function);
+    const weft_layout *gradient = tape == NULL ? NULL : weft_layout_like(function, tensor->layout, tensor->layout->dtype);
+    weft_tape_leaf *leaf = gradient == NULL ? NULL : calloc(1, sizeof(*leaf));
+    if (leaf == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a leaf");
+        return false;
+    }
+    leaf->node = (weft_tape_node){ .kind = WEFT_TAPE_LEAF, .number = ++tape->numbers };
+    leaf->value = (weft_tape_value){ .node = &leaf->node, .layout = tensor->layout };
+    leaf->tensor = tensor;
+    leaf->gradient_layout = gradient;
+    leaf->next = tape->leaves;
+    if (leaf->next != NULL) {
+        leaf->next->previous = leaf;
+    }
+    tape->leaves = leaf;
+    weft_tape_set(tensor, &leaf->value);
+    return true;
+}
+
+weft_status weft_set_requires_grad(weft_tensor *handle, bool on)
+{
+    static const char function[] = "weft_set_requires_grad";
+    weft_tensor_impl *tensor = weft_check_tensor(function, "leaf", handle);
+    if (tensor == NULL) {
+        return weft_latest_status();
+    }
+    if (on && !weft_dtype_is_floating(tensor->layout->dtype)) {
+        return weft_fail(WEFT_ERR_DTYPE, function, "leaf is %s, expected a floating type",
+                         weft_dtype_name(tensor->layout->dtype));
+    }
+    if (tensor->tape != NULL && leaf_of(tensor) == NULL) {
+        return weft_fail(WEFT_ERR_STATE, function,
+                         "leaf was computed from leaves: weft_detach() gives its values as a constant");
+    }
+    if (!on) {
+        weft_tape_set(tensor, NULL);
+    }
+    return !on || tensor->tape != NULL || make_leaf(function, tensor) ? WEFT_OK : weft_latest_status();
+}
+
+bool weft_requires_grad(const weft_tensor *handle)
+{
+    const weft_tensor_impl *tensor = weft_check_tensor("weft_requires_grad", "tensor", handle);
+    return tensor != NULL && tensor->tape != NULL;
+}
+
+bool weft_is_leaf(const weft_tensor *handle)
+{
+    const weft_tensor_impl *tensor = weft_check_tensor("weft_is_leaf", "tensor", handle);
+    return tensor != NULL && leaf_of(tensor) != NULL;
+}
+
+weft_tensor *weft_grad(weft_tensor *handle)
+{
+    const weft_tape_leaf *leaf = check_leaf("weft_grad", "leaf", handle);
+    return leaf == NULL ? NULL : weft_tensor_handle(leaf->gradient);
+}
+
+weft_status weft_zero_grad(int n, weft_tensor *const leaves[])
+{
+    static const char function[] = "weft_zero_grad";
+    if (weft_require_init(function) != WEFT_OK) {
+        return weft_latest_status();
+    }
+    if (n < 0 || (n > 0 && leaves == NULL)) {
+        return n < 0 ? weft_fail(WEFT_ERR_INVALID, function, "n is %d, expected at least 0", n)
+                     : weft_fail(WEFT_ERR_INVALID, function, "leaves is NULL");
+    }
+    for (int i = 0; i < n; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "leaves[%d]", i);
+        if (check_leaf(function, name, leaves[i]) == NULL) {
+            return weft_latest_status();
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        weft_tape_leaf *leaf = leaf_of(weft_tensor_get(leaves[i]));
+        if (leaf->gradient != NULL) {
+            weft_tensor_unreference(leaf->gradient);
+            leaf->gradient = NULL;
+        }
+    }
+    return WEFT_OK;
+}
+
+weft_status weft_set_grad_placements(weft_tensor *handle, const weft_placement *placements)
+{
+    static const char function[] = "weft_set_grad_placements";
+    weft_tape_leaf *leaf = check_leaf(function, "leaf", handle);
+    if (leaf == NULL) {
+        return weft_latest_status();
+    }
+    const weft_layout *own = leaf->value.layout;
+    const weft_layout *layout =
+        placements == NULL
+            ? weft_layout_like(function, own, own->dtype)
+            : weft_check_layout(function, own->mesh, placements, own->ndim, own->shape, own->dtype);
+    if (layout == NULL) {
+        return weft_latest_status();
+    }
+    for (int m = 0; m < own->mesh->ndim; m++) {
+        if (layout->placements[m].kind == WEFT_PARTIAL) {
+            return weft_fail(WEFT_ERR_LAYOUT, function, "placements[%d] is Partial: gradients are whole", m);
+        }
+    }
+    if (leaf->gradient != NULL && leaf->gradient->layout != layout) {
+        return weft_fail(WEFT_ERR_STATE, function, "leaf has a gradient in another layout: weft_zero_grad() drops it");
+    }
+    leaf->gradient_layout = layout;
+    return WEFT_OK;
+}
+
+weft_status weft_set_grad_hook(weft_tensor *handle, weft_grad_hook hook, void *context)
+{
+    weft_tape_leaf *leaf = check_leaf("weft_set_grad_hook", "leaf", handle);
+    if (leaf == NULL) {
+        return weft_latest_status();
+    }
+    leaf->hook = hook;
+    leaf->hook_context = context;
+    return WEFT_OK;
+}
+
+weft_status weft_set_regather(weft_tensor *handle, bool on)
+{
+    weft_tape_leaf *leaf = check_leaf("weft_set_regather", "leaf", handle);
+    if (leaf == NULL) {
+        return weft_latest_status();
+    }
+    leaf->regathers = on;
+    return WEFT_OK;
+}
+
+/* ---- constants ------------------------------------------------------------------------------------------- */
+
+static weft_status perform_detach(const weft_call *call, weft_tensor *outputs[])
+{
+    weft_tensor_impl *tensor = weft_tensor_get(call->inputs[0]), *constant;
+    if (tensor->borrowed) {
+        constant = weft_tensor_new(call->function, tensor->layout);
+        if (constant != NULL && !weft_tensor_copy_into(call->function, constant, tensor)) {
+            constant = NULL;
+        }
+    } else {
+        constant = weft_tensor_save(call->function, tensor);
+        bool registered = constant != NULL && weft_tensor_register(call->function, constant);
+        if (constant != NULL) {
+            weft_tensor_unreference(constant); /* the scope has a reference */
+        }
+        constant = registered ? constant : NULL;
+    }
+    outputs[0] = weft_tensor_handle(constant);
+    return constant == NULL ? weft_latest_status() : WEFT_OK;
+}
+
+weft_tensor *weft_detach(weft_tensor *handle)
+{
+    static const char function[] = "weft_detach";
+    static const weft_action action = { .name = "detach", .perform = perform_detach, .num_outputs = 1 };
+    return weft_check_tensor(function, "tensor", handle) == NULL
+               ? NULL
+               : weft_act_for_tensor(&(weft_call){
+                     .function = function, .action = &action, .num_inputs = 1, .inputs = { handle } });
+}
+
+/* Counted without a tape too, so that leaves made inside such a region are not recorded there. */
+void weft_no_grad_begin(void)
+{
+    weft_tape *tape = weft_require_init("weft_no_grad_begin") == WEFT_OK ? weft_tape_obtain("weft_no_grad_begin") : NULL;
+    if (tape != NULL) {
+        tape->no_grad++;
+    }
+}
+
+void weft_no_grad_end(void)
+{
+    static const char function[] = "weft_no_grad_end";
+    if (weft_require_init(function) != WEFT_OK) {
+        return;
+    }
+    weft_tape *tape = weft_runtime.tape;
+    if (tape == NULL || tape->no_grad <= tape->no_grad_least) {
+        weft_fail(WEFT_ERR_STATE, function, "no weft_no_grad_begin() is open");
+        return;
+    }
+    tape->no_grad--;
+}

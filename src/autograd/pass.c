@@ -1,0 +1,428 @@
+/* A backward pass. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "autograd/tape.h"
+
+static weft_tape_node *node_at(const weft_pass *pass, size_t i)
+{
+    return ((weft_tape_node **)pass->nodes.items)[i];
+}
+
+static bool is_wanted(const weft_pass *pass, const weft_tape_value *value)
+{
+    if (value == NULL) {
+        return false;
+    }
+    return value->chosen > 0 ||
+           (value->node->kind == WEFT_TAPE_LEAF ? pass->accumulates
+                                                : value->node->pass == pass->number && value->node->needed);
+}
+
+/* ---- what is to be visited ------------------------------------------------------------------------------- */
+
+static int reach(const weft_pass *pass, const weft_tape_value *value)
+{
+    weft_tape_node *node = value == NULL ? NULL : value->node;
+    if (node == NULL || node->kind == WEFT_TAPE_LEAF || node->pass == pass->number) {
+        return 0;
+    }
+    node->pass = pass->number;
+    node->needed = false;
+    return 1;
+}
+
+/* Collects the nodes that the outputs depend on. Nodes that nobody refers to any more are not on the tape. */
+static bool collect(weft_pass *pass, int num_outputs, weft_tape_value *const outputs[])
+{
+    int left = 0;
+    for (int i = 0; i < num_outputs; i++) {
+        left += reach(pass, outputs[i]);
+    }
+    for (weft_tape_node *node = weft_runtime.tape->newest; node != NULL && left > 0; node = node->older) {
+        if (node->pass != pass->number) {
+            continue;
+        }
+        left--;
+        weft_tape_node **entry = weft_vec_push(&pass->nodes, sizeof(weft_tape_node *));
+        if (entry == NULL) {
+            weft_fail(WEFT_ERR_NOMEM, pass->function, "no memory for a backward pass");
+            return false;
+        }
+        *entry = node;
+        node->references++;
+        for (int i = 0; i < node->num_inputs; i++) {
+            left += reach(pass, node->inputs[i].value);
+        }
+    }
+    return true;
+}
+
+/* Marks the nodes that a wanted gradient passes through, and counts those that each leaf will get. */
+static void mark(weft_pass *pass)
+{
+    for (size_t n = pass->nodes.count; n-- > 0;) {
+        weft_tape_node *node = node_at(pass, n);
+        for (int i = 0; i < node->num_inputs; i++) {
+            const weft_tape_value *value = node->inputs[i].value;
+            bool wanted = is_wanted(pass, value);
+            weft_tape_leaf *leaf = wanted ? weft_tape_leaf_of(value) : NULL;
+            node->needed |= wanted;
+            if (leaf != NULL) {
+                leaf->expected++;
+            }
+        }
+    }
+}
+
+/* Everything that can be refused is refused before the first gradient. */
+static bool check(const weft_pass *pass, const weft_tape_node *node)
+{
+    const weft_call *call = node->call;
+    const char *name = node->kind == WEFT_TAPE_SEGMENT ? "weft_recompute" : call->function;
+    if (node->spent) { /* it knows its inputs no more, and so not whether it is needed */
+        weft_fail(WEFT_ERR_STATE, pass->function,
+                  "the tape of %s has been released by a former backward pass: ask that one to retain it", name);
+        return false;
+    }
+    if (!node->needed) {
+        return true;
+    }
+    const char *missing =
+        call != NULL && call->operation != NULL ? call->operation->gradient.missing : NULL;
+    if (missing != NULL) {
+        weft_fail(WEFT_ERR_UNSUPPORTED, pass->function, "the gradient of %s (%s) is not known: %s", name,
+                  call->operation->name, missing);
+        return false;
+    }
+    bool right = true;
+    for (int i = 0; i < node->num_inputs && right; i++) {
+        right = weft_saved_check(pass->function, &node->inputs[i].saved, "an input", name);
+    }
+    for (int i = 0; i < node->num_outputs && right; i++) {
+        right = weft_saved_check(pass->function, &node->outputs[i].saved, "the result", name);
+    }
+    return right;
+}
+
+static bool check_all(const weft_pass *pass)
+{
+    bool right = true;
+    for (size_t n = 0; n < pass->nodes.count && right; n++) {
+        right = check(pass, node_at(pass, n));
+    }
+    return right;
+}
+
+/* ---- leaves ---------------------------------------------------------------------------------------------- */
+
+/* A gradient that nothing else shares: as a share, with a reference of the leaf's. NULL with the error kept. */
+static weft_tensor_impl *own_gradient(const weft_pass *pass, weft_tensor_impl *sum)
+{
+    weft_tensor_impl *own;
+    if (sum->borrowed) {
+        own = weft_tensor_new(pass->function, sum->layout);
+        if (own == NULL || !weft_tensor_copy_into(pass->function, own, sum)) {
+            return NULL;
+        }
+        own->references++;
+    } else {
+        own = weft_tensor_save(pass->function, sum);
+        if (own == NULL || !weft_tensor_register(pass->function, own)) {
+            return NULL;
+        }
+    }
+    if (pass->create_graph) {
+        weft_tape_set(own, sum->tape);
+    }
+    return own;
+}
+
+static bool add_to_leaf(const weft_pass *pass, weft_tape_leaf *leaf, weft_tensor *sum)
+{
+    weft_tensor_impl *former = leaf->gradient;
+    if (former != NULL && !pass->create_graph) {
+        return weft_add_inplace(former->handle, sum, 1) != NULL;
+    }
+    if (former != NULL) {
+        sum = weft_add(former->handle, sum);
+    }
+    leaf->gradient = sum == NULL ? former : own_gradient(pass, weft_tensor_get(sum));
+    if (leaf->gradient == NULL) {
+        leaf->gradient = former;
+        return false;
+    }
+    if (former != NULL) {
+        weft_tensor_unreference(former);
+    }
+    return sum != NULL;
+}
+
+static bool call_hook(const weft_pass *pass, weft_tape_leaf *leaf)
+{
+    if (leaf->hook == NULL || leaf->tensor == NULL) {
+        return true;
+    }
+    weft_tape *tape = weft_runtime.tape;
+    leaf->node.references++; /* the hook may release the leaf */
+    int no_grad = tape->no_grad;
+    tape->no_grad_least = ++tape->no_grad;
+    weft_status status = leaf->hook(leaf->tensor->handle, leaf->gradient->handle, leaf->hook_context);
+    tape->no_grad = no_grad;
+    tape->no_grad_least = 0;
+    weft_tape_node_release(&leaf->node);
+    if (status != WEFT_OK) {
+        weft_fail(status, pass->function, "a hook of a leaf's gradient returned an error");
+    }
+    return status == WEFT_OK;
+}
+
+/* All gradients of a leaf have come: adds their sum to its gradient. */
+static bool complete(const weft_pass *pass, weft_tape_leaf *leaf)
+{
+    weft_tensor *sum;
+    if (leaf->value.first.sum == NULL) {
+        return true;
+    }
+    if (!weft_scope_open_unrecorded()) {
+        weft_sums_drop(&leaf->value);
+        return false;
+    }
+    bool done = weft_sums_take(pass, &leaf->value, leaf->gradient_layout, &sum) && add_to_leaf(pass, leaf, sum);
+    weft_scope_close_keeping(0, NULL, NULL, NULL);
+    return done && call_hook(pass, leaf);
+}
+
+/* ---- a node ---------------------------------------------------------------------------------------------- */
+
+/* Arguments of weft_call_gradients() for a node. */
+typedef struct visit {
+    const weft_pass *pass;
+    weft_tape_node *node;
+    weft_call call;
+    weft_call_details details;
+    bool *wanted;
+    weft_tensor **tensors, **outputs, **output_gradients, **gradients;
+    weft_tape_leaf **complete; /* with references: leaves that wait for no other gradient */
+    int num_complete;
+} visit;
+
+static bool begin_visit(visit *v)
+{
+    weft_tape_node *node = v->node;
+    size_t inputs = (size_t)node->num_inputs, outputs = (size_t)node->num_outputs;
+    v->tensors = calloc(2 * inputs + 2 * outputs + 1, sizeof(weft_tensor *));
+    v->complete = calloc(inputs + 1, sizeof(weft_tape_leaf *));
+    v->wanted = calloc(inputs + 1, sizeof(bool));
+    if (v->tensors == NULL || v->complete == NULL || v->wanted == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, v->pass->function, "no memory for the gradients of a call");
+        return false;
+    }
+    v->gradients = v->tensors + inputs;
+    v->outputs = v->gradients + inputs;
+    v->output_gradients = v->outputs + outputs;
+    for (int i = 0; i < node->num_inputs; i++) {
+        v->wanted[i] = is_wanted(v->pass, node->inputs[i].value);
+        weft_tape_leaf *leaf = v->wanted[i] ? weft_tape_leaf_of(node->inputs[i].value) : NULL;
+        if (leaf != NULL && --leaf->expected == 0 && v->pass->accumulates) {
+            leaf->node.references++;
+            v->complete[v->num_complete++] = leaf;
+        }
+    }
+    return true;
+}
+
+/* A saved value, or a tensor without data where the gradient reads none; as `value` of the tape, if the pass is
+ * recorded. NULL with the error kept. */
+static weft_tensor *restored(const visit *v, weft_saved *saved, const weft_layout *layout, weft_tape_value *value)
+{
+    const char *function = v->pass->function;
+    if (saved->tensor == NULL) {
+        return weft_tensor_handle(weft_tensor_fake(function, layout));
+    }
+    bool versioned = saved->versioned && saved->gathered == NULL;
+    weft_tensor_impl *tensor = weft_saved_restore(function, saved, !v->pass->retain);
+    if (tensor != NULL && v->pass->create_graph && value != NULL && !versioned) {
+        weft_tape_set(tensor, value);
+    }
+    return weft_tensor_handle(tensor);
+}
+
+static bool restore(visit *v)
+{
+    weft_tape_node *node = v->node;
+    bool done = true;
+    for (int i = 0; i < node->num_inputs && done; i++) {
+        weft_tape_input *input = &node->inputs[i];
+        v->tensors[i] = input->layout == NULL ? NULL : restored(v, &input->saved, input->layout, input->value);
+        done = input->layout == NULL || v->tensors[i] != NULL;
+    }
+    for (int i = 0; i < node->num_outputs && done; i++) {
+        weft_tape_value *value = &node->outputs[i];
+        v->outputs[i] = value->layout == NULL ? NULL : restored(v, &value->saved, value->layout, value);
+        done = value->layout == NULL || v->outputs[i] != NULL;
+    }
+    return done;
+}
+
+/* The recorded call on the restored tensors. */
+static void make_call(visit *v)
+{
+    v->call = *v->node->call;
+    for (int i = 0; i < v->call.num_inputs; i++) {
+        v->call.inputs[i] = v->tensors[i];
+    }
+    if (v->call.details != NULL) {
+        v->details = *v->call.details;
+        v->details.tensors = v->tensors + v->call.num_inputs;
+        v->call.details = &v->details;
+    }
+}
+
+/* The sums of the outputs' gradients; *any: there are some. The gradient of a chosen output remains its sum. */
+static bool take_output_gradients(visit *v, bool *any)
+{
+    bool done = true;
+    for (int i = 0; i < v->node->num_outputs && done; i++) {
+        weft_tape_value *value = &v->node->outputs[i];
+        if (value->layout == NULL) {
+            continue;
+        }
+        done = weft_sums_take(v->pass, value, NULL, &v->output_gradients[i]);
+        weft_tensor *gradient = v->output_gradients[i];
+        *any |= gradient != NULL;
+        if (done && gradient != NULL && value->chosen > 0) {
+            done = weft_sums_add(v->pass, value, gradient);
+        }
+    }
+    return done;
+}
+
+/* The gradient of a redistribution's input in the dual of the input's layout; others on the input's mesh. */
+static weft_tensor *placed(const visit *v, const weft_tape_value *value, weft_tensor *gradient)
+{
+    const weft_layout *layout = weft_layout_of(gradient);
+    bool redistribution = v->node->call != NULL && v->node->call->action != NULL;
+    if (layout->mesh == value->layout->mesh && (!redistribution || weft_tape_leaf_of(value) != NULL)) {
+        return gradient;
+    }
+    const weft_layout *dual = weft_dual_layout(v->pass->function, value->layout, 1, &layout);
+    return dual == NULL ? NULL : weft_redistribute(gradient, dual->mesh->handle, dual->placements);
+}
+
+static bool deliver(visit *v)
+{
+    bool done = true;
+    for (int i = 0; i < v->node->num_inputs && done; i++) {
+        weft_tape_value *value = v->wanted[i] ? v->node->inputs[i].value : NULL;
+        if (value == NULL || v->gradients[i] == NULL) {
+            continue;
+        }
+        weft_tensor *gradient = placed(v, value, v->gradients[i]);
+        done = gradient != NULL && weft_sums_add(v->pass, value, gradient);
+    }
+    return done;
+}
+
+static bool compute(visit *v)
+{
+    bool any = false;
+    if (!take_output_gradients(v, &any)) {
+        return false;
+    }
+    if (!any || !v->node->needed) {
+        return true;
+    }
+    if (!restore(v)) {
+        return false;
+    }
+    make_call(v);
+    return weft_call_gradients(&(weft_gradient){ .call = &v->call,
+                                                 .outputs = v->outputs,
+                                                 .output_gradients = v->output_gradients,
+                                                 .wanted = v->wanted,
+                                                 .gradients = v->gradients }) == WEFT_OK &&
+           deliver(v);
+}
+
+/* Saved values are released before hooks are called, so that an optimiser's step in a hook copies nothing. */
+static bool run_visit(visit *v)
+{
+    bool done = begin_visit(v) && weft_scope_open_unrecorded();
+    if (done) {
+        done = compute(v);
+        weft_scope_close_keeping(0, NULL, NULL, NULL);
+    }
+    if (done && v->node->needed && !v->pass->retain) {
+        weft_tape_node_spend(v->node);
+    }
+    for (int i = 0; i < v->num_complete; i++) {
+        done = done && complete(v->pass, v->complete[i]);
+        weft_tape_node_release(&v->complete[i]->node);
+    }
+    free(v->tensors);
+    free(v->complete);
+    free(v->wanted);
+    return done;
+}
+
+/* ---- the pass -------------------------------------------------------------------------------------------- */
+
+/* Outputs that are leaves themselves. */
+static bool complete_outputs(const weft_pass *pass, int num_outputs, weft_tape_value *const outputs[])
+{
+    bool done = true;
+    for (int i = 0; i < num_outputs && pass->accumulates && done; i++) {
+        weft_tape_leaf *leaf = outputs[i] == NULL ? NULL : weft_tape_leaf_of(outputs[i]);
+        done = leaf == NULL || leaf->expected > 0 || complete(pass, leaf);
+    }
+    return done;
+}
+
+/* What an interrupted pass has left. */
+static void clear(const weft_pass *pass)
+{
+    for (size_t n = 0; n < pass->nodes.count; n++) {
+        weft_tape_node *node = node_at(pass, n);
+        for (int i = 0; i < node->num_outputs; i++) {
+            if (node->outputs[i].chosen == 0) {
+                weft_sums_drop(&node->outputs[i]);
+            }
+        }
+        weft_tape_node_release(node);
+    }
+    for (weft_tape_leaf *leaf = weft_runtime.tape->leaves; leaf != NULL; leaf = leaf->next) {
+        leaf->expected = 0;
+        if (leaf->value.chosen == 0) {
+            weft_sums_drop(&leaf->value);
+        }
+    }
+}
+
+bool weft_pass_run(weft_pass *pass, int num_outputs, weft_tape_value *const outputs[],
+                   weft_tensor *const output_gradients[])
+{
+    weft_tape *tape = weft_runtime.tape;
+    int no_grad = tape->no_grad;
+    tape->in_pass = true;
+    tape->no_grad = pass->create_graph ? 0 : no_grad + 1;
+    pass->number = ++tape->passes;
+    bool done = collect(pass, num_outputs, outputs);
+    if (done) {
+        mark(pass);
+    }
+    done = done && check_all(pass);
+    for (int i = 0; i < num_outputs && done; i++) {
+        bool seeded = outputs[i] != NULL && is_wanted(pass, outputs[i]);
+        done = !seeded || weft_sums_add(pass, outputs[i], output_gradients[i]);
+    }
+    done = done && complete_outputs(pass, num_outputs, outputs);
+    for (size_t n = 0; n < pass->nodes.count && done; n++) {
+        done = run_visit(&(visit){ .pass = pass, .node = node_at(pass, n) });
+    }
+    clear(pass);
+    weft_vec_free(&pass->nodes);
+    tape->no_grad = no_grad;
+    tape->in_pass = false;
+    return done;
+}

@@ -1,0 +1,219 @@
+/* The recorder: a node for each public call on values that require a gradient. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "autograd/tape.h"
+
+static bool is_floating(const weft_tensor_impl *tensor)
+{
+    return weft_dtype_is_floating(tensor->layout->dtype);
+}
+
+static weft_tensor_impl *input_of(const weft_call *call, int input)
+{
+    const weft_tensor *handle = weft_call_tensor(call, input);
+    return handle == NULL ? NULL : weft_tensor_get(handle);
+}
+
+static bool any_requires(const weft_call *call)
+{
+    for (int i = 0, n = weft_call_num_tensors(call); i < n; i++) {
+        const weft_tensor_impl *tensor = input_of(call, i);
+        if (tensor != NULL && tensor->tape != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Steps of optimisers change leaves; so may releases and the like be called on them. */
+static bool is_of_interest(const weft_call *call)
+{
+    return call->operation != NULL ? !call->operation->gradient.steps
+                                   : call->action->moves || call->details != NULL;
+}
+
+/* 1 + the number of an input that is a leaf and would be changed; 0: none. */
+static int changed_leaf(const weft_call *call)
+{
+    for (int i = 0; i < weft_call_num_outputs(call); i++) {
+        const weft_tensor_impl *tensor = weft_call_changes(call, i) ? input_of(call, i) : NULL;
+        if (tensor != NULL && tensor->tape != NULL && weft_tape_leaf_of(tensor->tape) != NULL) {
+            return 1 + i;
+        }
+    }
+    return 0;
+}
+
+static unsigned reads_of(const weft_call *call)
+{
+    bool wanted[WEFT_MAX_INPUTS] = { false };
+    for (int i = 0; i < call->num_inputs; i++) {
+        const weft_tensor_impl *tensor = input_of(call, i);
+        wanted[i] = tensor != NULL && tensor->tape != NULL;
+    }
+    return weft_call_gradient_reads(call, wanted);
+}
+
+static bool changes_input(const weft_call *call, const weft_tensor_impl *tensor)
+{
+    for (int i = 0; i < weft_call_num_outputs(call); i++) {
+        if (weft_call_changes(call, i) && input_of(call, i) == tensor) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A leaf that is to be gathered again: the redistribution keeps its values, for those who save the result. */
+static bool regathers(const weft_call *call)
+{
+    const weft_tensor_impl *tensor = call->action == NULL || call->num_inputs == 0 ? NULL : input_of(call, 0);
+    const weft_tape_leaf *leaf = tensor == NULL || tensor->tape == NULL ? NULL : weft_tape_leaf_of(tensor->tape);
+    return leaf != NULL && leaf->regathers;
+}
+
+static bool save_inputs(weft_tape_node *node, const weft_call *call)
+{
+    unsigned reads = reads_of(call) | (regathers(call) ? WEFT_READS_INPUT(0) : 0);
+    bool done = true;
+    for (int i = 0; i < node->num_inputs && done; i++) {
+        weft_tape_input *input = &node->inputs[i];
+        weft_tensor_impl *tensor = input_of(call, i);
+        if (tensor == NULL) {
+            continue;
+        }
+        input->layout = tensor->layout;
+        if (tensor->tape != NULL) {
+            input->value = tensor->tape;
+            input->value->node->references++;
+        }
+        bool read = i < call->num_inputs && (reads & WEFT_READS_INPUT(i)) != 0 && !tensor->fake;
+        done = !read || weft_save(call->function, tensor, changes_input(call, tensor), &input->saved);
+    }
+    return done;
+}
+
+static void begin(weft_recorder *self, const weft_call *call, int num_outputs)
+{
+    weft_tape *tape = (weft_tape *)self;
+    tape->pending = (weft_tape_pending){ .node = NULL };
+    if (tape->no_grad > 0 || !is_of_interest(call) || !any_requires(call)) {
+        return;
+    }
+    tape->pending.refused = changed_leaf(call);
+    if (tape->pending.refused > 0 || weft_call_no_gradient(call) != NULL) {
+        return;
+    }
+    size_t bytes = weft_call_copy_bytes(call);
+    void *room;
+    weft_tape_node *node = weft_tape_node_new(call->function, WEFT_TAPE_CALL, weft_call_num_tensors(call),
+                                              num_outputs, bytes, &room);
+    tape->pending.failed = node == NULL || !save_inputs(node, call);
+    if (tape->pending.failed) {
+        if (node != NULL) {
+            weft_tape_node_release(node);
+        }
+        return;
+    }
+    weft_call *copy = weft_call_copy_to(room, call);
+    unsigned kept = (1u << (WEFT_MAX_INPUTS + num_outputs - (int)call->attributes.omitted)) - 1;
+    if (call->operation != NULL && call->attributes.omitted > 0 && (reads_of(call) & ~kept) != 0) {
+        tape->pending.fills_omitted = true;
+        copy->attributes.omitted = 0;
+    }
+    node->call = copy;
+    tape->pending.node = node;
+}
+
+static bool execute(weft_recorder *self, const weft_call *call, int num_outputs, weft_tensor *outputs[],
+                    weft_status *status)
+{
+    const weft_tape_pending *pending = &((weft_tape *)self)->pending;
+    (void)num_outputs;
+    if (pending->refused > 0) {
+        int input = pending->refused - 1;
+        *status = weft_fail(WEFT_ERR_STATE, call->function,
+                            "%s is a leaf that requires a gradient: it can be changed between weft_no_grad_begin() "
+                            "and weft_no_grad_end()",
+                            call->operation != NULL && input < call->num_inputs ? call->operation->inputs[input].name
+                                                                                 : "a changed tensor");
+        return true;
+    }
+    if (pending->failed) {
+        *status = weft_latest_status();
+        return true;
+    }
+    if (pending->fills_omitted) {
+        weft_call whole = *call;
+        whole.attributes.omitted = 0;
+        *status = weft_invoke(&whole, outputs);
+        return true;
+    }
+    return false;
+}
+
+/* A changed tensor is a new value; of a call without a gradient, a constant. */
+static void forget_changed(const weft_call *call, int num_outputs, weft_tensor *const outputs[])
+{
+    for (int i = 0; i < num_outputs && i < weft_call_num_outputs(call); i++) {
+        weft_tensor_impl *tensor =
+            outputs[i] != NULL && weft_call_changes(call, i) ? weft_tensor_get(outputs[i]) : NULL;
+        if (tensor != NULL && tensor->tape != NULL && weft_tape_leaf_of(tensor->tape) == NULL) {
+            weft_tape_set(tensor, NULL);
+        }
+    }
+}
+
+/* Outputs that are inputs, unchanged, need no node. */
+static bool is_identity(const weft_call *call, weft_tensor *const outputs[])
+{
+    return call->action != NULL && call->num_inputs > 0 && outputs[0] == call->inputs[0];
+}
+
+/* Makes the outputs values of the node. False with the error kept. */
+static bool attach(weft_tape_node *node, const weft_call *call, weft_tensor *const outputs[])
+{
+    unsigned reads = reads_of(node->call);
+    bool done = true;
+    for (int i = 0; i < node->num_outputs && done; i++) {
+        weft_tensor_impl *tensor = outputs[i] == NULL ? NULL : weft_tensor_get(outputs[i]);
+        if (tensor == NULL) {
+            continue;
+        }
+        weft_tape_value *value = &node->outputs[i];
+        bool listed = i >= WEFT_MAX_OUTPUTS;
+        value->layout = tensor->layout;
+        if (!listed && (reads & WEFT_READS_OUTPUT(i)) != 0 && !tensor->fake) {
+            done = weft_save(call->function, tensor, false, &value->saved);
+        }
+    }
+    for (int i = 0; i < node->num_outputs && done; i++) {
+        weft_tensor_impl *tensor = outputs[i] == NULL ? NULL : weft_tensor_get(outputs[i]);
+        if (tensor != NULL && is_floating(tensor)) {
+            weft_tape_set(tensor, &node->outputs[i]);
+        }
+    }
+    return done;
+}
+
+static void end(weft_recorder *self, const weft_call *call, int num_outputs, weft_tensor *const outputs[],
+                weft_status status)
+{
+    weft_tape *tape = (weft_tape *)self;
+    weft_tape_node *node = tape->pending.node;
+    tape->pending.node = NULL;
+    if (status == WEFT_OK && node != NULL && !is_identity(call, outputs)) {
+        attach(node, call, outputs);
+    } else if (status == WEFT_OK && node == NULL && tape->no_grad == 0 && is_of_interest(call)) {
+        forget_changed(call, num_outputs, outputs);
+    }
+    if (node != NULL) {
+        weft_tape_node_release(node);
+    }
+}
+
+void weft_tape_record_with(weft_recorder *recorder)
+{
+    *recorder = (weft_recorder){ .begin = begin, .execute = execute, .end = end };
+}

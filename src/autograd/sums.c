@@ -1,0 +1,130 @@
+/* Sums of the gradients that come to one value. */
+#include <stdlib.h>
+
+#include "autograd/tape.h"
+
+static weft_partial_sum *sum_in(weft_tape_value *value, const weft_layout *layout)
+{
+    weft_partial_sum *sum = value->first.sum == NULL ? NULL : &value->first;
+    while (sum != NULL && sum->sum->layout != layout) {
+        sum = sum->next;
+    }
+    return sum;
+}
+
+static void set_sum(weft_partial_sum *sum, weft_tensor_impl *tensor, bool own)
+{
+    weft_tensor_impl *former = sum->sum;
+    tensor->references++;
+    sum->sum = tensor;
+    sum->own = own;
+    if (former != NULL) {
+        weft_tensor_unreference(former);
+    }
+}
+
+static weft_partial_sum *new_sum(const char *function, weft_tape_value *value)
+{
+    if (value->first.sum == NULL) {
+        return &value->first;
+    }
+    weft_partial_sum *sum = calloc(1, sizeof(*sum)), **end = &value->first.next;
+    if (sum == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory for a gradient");
+        return NULL;
+    }
+    while (*end != NULL) {
+        end = &(*end)->next;
+    }
+    *end = sum;
+    return sum;
+}
+
+bool weft_sums_add(const weft_pass *pass, weft_tape_value *value, weft_tensor *gradient)
+{
+    weft_tensor_impl *tensor = weft_tensor_get(gradient);
+    weft_partial_sum *sum = sum_in(value, tensor->layout);
+    if (sum == NULL) {
+        sum = new_sum(pass->function, value);
+        if (sum != NULL) {
+            set_sum(sum, tensor, false);
+        }
+        return sum != NULL;
+    }
+    if (sum->own && !pass->create_graph) {
+        return weft_add_inplace(sum->sum->handle, gradient, 1) != NULL;
+    }
+    weft_tensor *added = weft_add(sum->sum->handle, gradient);
+    if (added != NULL) {
+        set_sum(sum, weft_tensor_get(added), true);
+    }
+    return added != NULL;
+}
+
+void weft_sums_drop(weft_tape_value *value)
+{
+    weft_partial_sum *sum = value->first.next;
+    if (value->first.sum != NULL) {
+        weft_tensor_unreference(value->first.sum);
+    }
+    value->first = (weft_partial_sum){ .sum = NULL };
+    while (sum != NULL) {
+        weft_partial_sum *next = sum->next;
+        weft_tensor_unreference(sum->sum);
+        free(sum);
+        sum = next;
+    }
+}
+
+const weft_layout *weft_dual_layout(const char *function, const weft_layout *layout, int num_gradients,
+                                    const weft_layout *const gradients[])
+{
+    weft_placement placements[WEFT_MAX_DIMS];
+    for (int m = 0; m < layout->mesh->ndim; m++) {
+        weft_placement first = gradients[0]->placements[m];
+        bool partial = layout->placements[m].kind == WEFT_REPLICATE;
+        for (int i = 0; i < num_gradients && partial; i++) {
+            partial = gradients[i]->mesh == layout->mesh && gradients[i]->placements[m].kind == WEFT_PARTIAL &&
+                      gradients[i]->placements[m].op == first.op;
+        }
+        placements[m] = partial                                          ? first
+                        : layout->placements[m].kind == WEFT_PARTIAL ? weft_replicate()
+                                                                         : layout->placements[m];
+    }
+    return weft_check_layout(function, layout->mesh, placements, layout->ndim, layout->shape, layout->dtype);
+}
+
+/* Of all sums, if there are several layouts. */
+static const weft_layout *dual_of_sums(const char *function, const weft_tape_value *value)
+{
+    enum { SOME = 16 };
+    const weft_layout *layouts[SOME];
+    int count = 0;
+    for (const weft_partial_sum *sum = &value->first; sum != NULL && count < SOME; sum = sum->next) {
+        layouts[count++] = sum->sum->layout;
+    }
+    return weft_dual_layout(function, value->layout, count, layouts);
+}
+
+bool weft_sums_take(const weft_pass *pass, weft_tape_value *value, const weft_layout *layout, weft_tensor **sum)
+{
+    *sum = NULL;
+    if (value->first.sum == NULL) {
+        return true;
+    }
+    /* One sum, on the value's mesh, may have any layout. */
+    bool stays = value->first.next == NULL && value->first.sum->layout->mesh == value->layout->mesh;
+    const weft_layout *target = layout != NULL ? layout
+                                : stays      ? value->first.sum->layout
+                                               : dual_of_sums(pass->function, value);
+    bool done = target != NULL;
+    for (const weft_partial_sum *part = &value->first; part != NULL && done; part = part->next) {
+        weft_tensor *placed = part->sum->layout == target
+                                  ? weft_tensor_handle(weft_tensor_share(part->sum))
+                                  : weft_redistribute(part->sum->handle, target->mesh->handle, target->placements);
+        *sum = placed == NULL || *sum == NULL ? placed : weft_add(*sum, placed);
+        done = *sum != NULL;
+    }
+    weft_sums_drop(value);
+    return done;
+}

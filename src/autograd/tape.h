@@ -1,0 +1,162 @@
+/* src/autograd: the tape. A recorder of public calls keeps a node for each call on values that require a gradient:
+ * the call, the values it was made of, and those values that its gradient reads. A backward pass visits nodes by
+ * falling number, the order of the calls reversed: the same on every process.
+ *
+ *     tensor --tape--> value (an output of a node) <--inputs-- node of a later call
+ *
+ * A node lives as long as a tensor or a later node refers to one of its values. Tensors that are copies of one
+ * another (shares) may refer to one value. */
+#ifndef WEFT_SRC_AUTOGRAD_TAPE_H
+#define WEFT_SRC_AUTOGRAD_TAPE_H
+
+#include <weft/autograd.h>
+
+#include "ops/gradient.h"
+#include "runtime/recorder.h"
+#include "tensor/state.h"
+
+struct weft_tape_node;
+
+/* A value for the backward pass: a share of the tensor, or what it can be made from again. */
+typedef struct weft_saved {
+    weft_tensor_impl *tensor; /* NULL: nothing; with a reference */
+    /* The program's memory, of which there are no shares: `tensor` is the tensor itself, and may not have been
+     * written to since. */
+    bool versioned;
+    uint64_t version;
+    const weft_layout *gathered; /* the value is the tensor in this layout; NULL: in its own */
+} weft_saved;
+
+/* The sum of the gradients of a value that have come in one layout. */
+typedef struct weft_partial_sum {
+    weft_tensor_impl *sum; /* with a reference */
+    bool own;              /* nothing else refers to it: it may be changed in place */
+    struct weft_partial_sum *next;
+} weft_partial_sum;
+
+/* An output of a node, or a leaf. */
+typedef struct weft_tape_value {
+    struct weft_tape_node *node;
+    const weft_layout *layout; /* NULL: the output was not asked for, or is no floating tensor */
+    weft_saved saved;
+    /* Of the pass in progress. */
+    weft_partial_sum first; /* sum NULL: none yet */
+    int chosen;             /* its gradient is wanted: 1 + its number among the inputs; 0: not */
+} weft_tape_value;
+
+typedef struct weft_tape_input {
+    weft_tape_value *value;    /* NULL: a constant; else with a reference of its node */
+    const weft_layout *layout; /* of the tensor at the time of the call */
+    weft_saved saved;
+} weft_tape_input;
+
+typedef enum weft_tape_kind { WEFT_TAPE_LEAF, WEFT_TAPE_CALL, WEFT_TAPE_SEGMENT } weft_tape_kind;
+
+/* One call. In one allocation with its arrays and the call. */
+typedef struct weft_tape_node {
+    weft_tape_kind kind;
+    uint64_t number; /* of creation */
+    int references;  /* by tensors, inputs of later nodes, and passes */
+    bool spent;      /* a pass has released what it saved */
+    /* Of the pass in progress. */
+    uint64_t pass; /* the last one that has reached it */
+    bool needed;   /* a wanted gradient passes through it */
+    int num_inputs, num_outputs;
+    weft_tape_input *inputs;
+    weft_tape_value *outputs;
+    const weft_call *call; /* of WEFT_TAPE_CALL */
+    struct weft_tape_node *older, *newer; /* all nodes but leaves */
+} weft_tape_node;
+
+typedef struct weft_tape_leaf {
+    weft_tape_node node;
+    weft_tape_value value;
+    weft_tensor_impl *tensor;   /* NULL: it is gone */
+    weft_tensor_impl *gradient; /* with a reference; NULL: none yet */
+    const weft_layout *gradient_layout;
+    weft_grad_hook hook;
+    void *hook_context;
+    bool regathers;
+    int expected; /* gradients still to come in the pass in progress */
+    struct weft_tape_leaf *previous, *next; /* all leaves */
+} weft_tape_leaf;
+
+/* A call that has begun. */
+typedef struct weft_tape_pending {
+    weft_tape_node *node; /* NULL: it is not recorded */
+    int refused;          /* 1 + the number of the input, a leaf, that it would change; 0: none */
+    bool failed;          /* no memory to record it */
+    bool fills_omitted;   /* its gradient reads outputs that the program has not asked for */
+} weft_tape_pending;
+
+/* weft_runtime.tape. */
+typedef struct weft_tape {
+    weft_recorder recorder; /* first member */
+    uint64_t numbers, passes;
+    int no_grad; /* depth of weft_no_grad_begin() and of passes that are not recorded */
+    int no_grad_least; /* depth at which a hook was called, which must not end what it has not begun */
+    bool in_pass;
+    weft_tape_node *newest;
+    weft_tape_leaf *leaves;
+    weft_tape_pending pending;
+} weft_tape;
+
+/* Installed with the first leaf; NULL with the error kept. */
+weft_tape *weft_tape_obtain(const char *function);
+/* Fills in its functions (record.c). */
+void weft_tape_record_with(weft_recorder *recorder);
+/* Drops everything. Called by the roof, before tensors stop. */
+void weft_autograd_stop(void);
+
+/* ---- nodes and values (node.c) --------------------------------------------------------------------------- */
+
+/* With room for the arrays and `extra` bytes behind them at *room. NULL with the error kept. */
+weft_tape_node *weft_tape_node_new(const char *function, weft_tape_kind kind, int num_inputs, int num_outputs,
+                                   size_t extra, void **room);
+void weft_tape_node_release(weft_tape_node *node);
+/* Releases what it has saved, and its inputs: it is spent. */
+void weft_tape_node_spend(weft_tape_node *node);
+static inline weft_tape_leaf *weft_tape_leaf_of(const weft_tape_value *value)
+{
+    return value->node->kind == WEFT_TAPE_LEAF ? (weft_tape_leaf *)value->node : NULL;
+}
+/* Makes the tensor refer to another value; NULL: to none. */
+void weft_tape_set(weft_tensor_impl *tensor, weft_tape_value *value);
+
+/* ---- saved values (saved.c) ------------------------------------------------------------------------------ */
+
+/* `changes`: the call that is about to begin writes to the tensor. False with the error kept. */
+bool weft_save(const char *function, weft_tensor_impl *tensor, bool changes, weft_saved *saved);
+void weft_saved_release(weft_saved *saved);
+/* Whether the value is still what was saved; false with the error kept that names `what` and the call. */
+bool weft_saved_check(const char *function, const weft_saved *saved, const char *what, const char *of);
+/* The value as a tensor of the innermost scope; `last`: the saved share itself, which is given up. NULL with the error kept. */
+weft_tensor_impl *weft_saved_restore(const char *function, weft_saved *saved, bool last);
+
+/* ---- passes (pass.c, sums.c) ------------------------------------------------------------------------------ */
+
+typedef struct weft_pass {
+    const char *function;
+    bool retain, create_graph;
+    bool accumulates; /* to leaves, with hooks; else chosen values alone */
+    uint64_t number;
+    weft_vec nodes; /* weft_tape_node *, by falling number, each with a reference */
+} weft_pass;
+
+/* Runs it; chosen values are left with their sums. False with the error kept. */
+bool weft_pass_run(weft_pass *pass, int num_outputs, weft_tape_value *const outputs[],
+                   weft_tensor *const output_gradients[]);
+
+/* The layout in which gradients of a value come together (JAX: the cotangent's type is a function of the primal's):
+ * Shard for Shard, Replicate for Partial; for Replicate Partial if all of `gradients` are, else Replicate. NULL with
+ * the error kept. */
+const weft_layout *weft_dual_layout(const char *function, const weft_layout *layout, int num_gradients,
+                                    const weft_layout *const gradients[]);
+/* Adds a gradient to a value's sums. False with the error kept. */
+bool weft_sums_add(const weft_pass *pass, weft_tape_value *value, weft_tensor *gradient);
+/* The sum of them in the innermost scope, in `layout`; NULL: in the layout dual to the value's. *sum is NULL if there
+ * are none. Empties the sums. False with the error kept. */
+bool weft_sums_take(const weft_pass *pass, weft_tape_value *value, const weft_layout *layout, weft_tensor **sum);
+void weft_sums_drop(weft_tape_value *value);
+
+#endif
