@@ -28,7 +28,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     const weft_operation *operation = arguments->operation;
     weft_tensor *scalar = arguments->scalar, *line = arguments->line, *places = arguments->places;
     weft_tensor *cube = arguments->cube, *image = arguments->image;
-    weft_tensor *const list[] = { tensor }, *const first[] = { arguments->first };
+    weft_tensor *const scalars[] = { scalar }, *const list[] = { tensor }, *const first[] = { arguments->first };
     weft_tensor *const second[] = { arguments->second }, *const third[] = { arguments->third };
     weft_tensor *other = NULL, *outputs[4] = { NULL };
     const int64_t shape[] = { 2, 2, 1, 1 }, ones[] = { 1, 1, 1, 1 }, deep[] = { 1, 2, 2, 2 },
@@ -112,6 +112,21 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_ones_like, tensor);
     TRY(weft_full_like, tensor, 0.5);
     TRY(weft_fake, WEFT_F32, 2, shape, mesh, NULL);
+    TRY(weft_set_requires_grad, scalar, true);
+    TRY(weft_requires_grad, scalar);
+    TRY(weft_is_leaf, scalar);
+    TRY(weft_set_grad_placements, scalar, NULL);
+    TRY(weft_set_grad_hook, scalar, NULL, NULL);
+    TRY(weft_set_regather, scalar, false);
+    TRY(weft_backward, scalar);
+    TRY(weft_backward_ex, scalar, NULL);
+    TRY(weft_gradients, 1, scalars, NULL, 1, scalars, false, outputs);
+    TRY(weft_grad, scalar);
+    TRY(weft_zero_grad, 1, scalars);
+    TRY(weft_detach, scalar);
+    TRY(weft_no_grad_begin, );
+    TRY(weft_no_grad_end, );
+    TRY(weft_set_requires_grad, scalar, false);
     TRY(weft_fake_like, tensor);
     TRY(weft_tensor_is_fake, tensor);
     TRY(weft_distribute, WEFT_F32, 2, shape, memory, mesh, NULL);

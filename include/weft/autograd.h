@@ -69,6 +69,16 @@ typedef struct weft_backward_options {
     bool create_graph;            /**< record the pass, so that gradients can be differentiated; retains */
     size_t size;                  /**< 0, or sizeof of this struct ("Structs of options" in <weft/base.h>) */
 } weft_backward_options;
+
+/** Sets all fields to 0, and `size`. */
+static inline void weft_backward_options_init(weft_backward_options *options)
+{
+    const weft_backward_options all = { NULL, false, false, 0 };
+    *options = all;
+    options->size = sizeof(*options);
+}
+
+/** The same with options; NULL: defaults. */
 WEFT_API weft_status weft_backward_ex(weft_tensor *loss, const weft_backward_options *options);
 
 /** Gradients of the sum of outputs[i] * output_gradients[i] by chosen inputs: leaves, or tensors computed from
