@@ -362,6 +362,8 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_layer_norm, tensor, line, line, 0.5);
     TRY(weft_layer_norm_backward, tensor, tensor, line, 0.5, &other, &other);
     TRY(weft_rms_norm, tensor, line, 0.5);
+    TRY(weft_rotary, tensor, 7, 2);
+    TRY(weft_rotary_backward, tensor, 7, 2);
     TRY(weft_rms_norm_backward, tensor, tensor, line, 0.5, &other);
 #define STATISTICS weft_to_type(weft_reshape(line, 2, two_by_one), WEFT_F64)
     TRY(weft_layer_norm_with_statistics, tensor, line, line, 0.5, &other, &other);

@@ -111,6 +111,16 @@ static void test_operations(void **state)
     GIVES_NULL(weft_softmax_backward(matrix, square, 0), SHAPE, "weft_softmax_backward", "output has size 5");
     GIVES_NULL(weft_softmax_backward(cut, whole, 1), DTYPE, "weft_softmax_backward", "output is f64");
     GIVES_NULL(weft_log_softmax_backward(cut, on_other, 1), MESH, "weft_log_softmax_backward", "output");
+    GIVES_NULL(weft_rotary(NULL, 7, 0), INVALID, "weft_rotary", "a");
+    GIVES_NULL(weft_rotary(scalar, 7, 0), SHAPE, "weft_rotary", "a has 0 dimensions");
+    GIVES_NULL(weft_rotary(indices, 7, 0), SHAPE, "weft_rotary", "a has 1 dimensions");
+    GIVES_NULL(weft_rotary(square, 7, 0), SHAPE, "weft_rotary", "a's last dimension has 5 elements");
+    GIVES_NULL(weft_rotary(square, 0, 0), INVALID, "weft_rotary", "theta is 0");
+    GIVES_NULL(weft_rotary(square, NAN, 0), INVALID, "weft_rotary", "theta is nan");
+    GIVES_NULL(weft_rotary(square, INFINITY, 0), INVALID, "weft_rotary", "theta is inf");
+    GIVES_NULL(weft_rotary(square, 7, -1), INVALID, "weft_rotary", "first_position is -1");
+    GIVES_NULL(weft_rotary_backward(NULL, 7, 0), INVALID, "weft_rotary_backward", "gradient");
+    GIVES_NULL(weft_rotary_backward(square, 7, 0), SHAPE, "weft_rotary_backward", "gradient's last dimension");
     GIVES_NULL(weft_layer_norm(NULL, NULL, NULL, 0), INVALID, "weft_layer_norm", "a");
     GIVES_NULL(weft_layer_norm(matrix, dead, NULL, 0), INVALID, "weft_layer_norm", "gain");
     GIVES_NULL(weft_layer_norm(scalar, NULL, NULL, 0), SHAPE, "weft_layer_norm", "a is a scalar");

@@ -152,6 +152,8 @@ CALL(call_var, weft_var(x[0], 1, 1, false))
 CALL(call_var_all, weft_var(x[0], WEFT_ALL_DIMS, 0, true))
 CALL(call_cumsum, weft_cumsum(x[0], 1))
 CALL(call_cumprod, weft_cumprod(x[0], 1))
+CALL(call_rotary, weft_rotary(x[0], 7, 3))
+CALL(call_rotary_backward, weft_rotary_backward(x[0], 7, 3))
 CALL(call_softmax, weft_softmax(x[0], 1))
 CALL(call_softmax_rows, weft_softmax(x[0], 0))
 CALL(call_attention, weft_attention(x[0], x[1], x[2], NULL))
@@ -332,6 +334,8 @@ static const call_row rows[] = {
     { THIS_ROW, { "5x4:u" }, call_cumsum, false },
     { THIS_ROW, { "5x4:u" }, call_cumprod, false },
     { THIS_ROW, { "5x4:z" }, call_cumprod, false },
+    { THIS_ROW, { "5x4:u" }, call_rotary, false },
+    { THIS_ROW, { "2x3x4:u" }, call_rotary_backward, false },
     { THIS_ROW, { "5x4:w" }, call_softmax, false },
     { THIS_ROW, { "5x4:w" }, call_softmax_rows, false },
     { THIS_ROW, { "5x3:u", "4x3:u", "4x2:u" }, call_attention, false },

@@ -333,6 +333,52 @@ static void case_rms_norm_backward(void)
     one_norm_backward(false);
 }
 
+/* ---- rotary positions ---------------------------------------------------------------------------------- */
+
+static void one_rotary(bool backward)
+{
+    int64_t shape[WEFT_MAX_DIMS];
+    int ndim;
+    do {
+        ndim = any_shape(shape);
+    } while (ndim < 2);
+    shape[ndim - 1] += shape[ndim - 1] % 2;
+    const double theta = below(2) ? 10000 : 7;
+    const int64_t width = shape[ndim - 1], half = width / 2, positions = shape[ndim - 2];
+    weft_dtype type = any_real_type();
+    int64_t first = below(type == WEFT_F64 ? 40 : 2000);
+    /* An angle's own rounding grows with it. */
+    double of_angles = type == WEFT_F64 ? (double)(first + positions) : 0;
+    operand a = make_real(any_mesh(), type, ndim, shape);
+    double *expected = array(a.count);
+    for (int64_t v = 0; width > 0 && v < a.count / width; v++) {
+        for (int64_t j = 0; j < half; j++) {
+            double angle = (double)(first + v % positions) * pow(theta, -2.0 * (double)j / (double)width);
+            double one = a.dense[v * width + j], other = a.dense[v * width + j + half];
+            double sine = backward ? -sin(angle) : sin(angle);
+            expected[v * width + j] = one * cos(angle) - other * sine;
+            expected[v * width + j + half] = other * cos(angle) + one * sine;
+        }
+    }
+    char what[400];
+    snprintf(what, sizeof(what), "rotary%s(%s, %g, %lld) of %s", backward ? "_backward" : "", describe_operand(&a), theta,
+             (long long)first, weft_dtype_name(type));
+    compare((backward ? weft_rotary_backward : weft_rotary)(a.tensor, theta, first), type, ndim, shape, expected,
+            allowed(type, a.exact, 4 + of_angles), 6, what);
+    free(expected);
+    release(&a);
+}
+
+static void case_rotary(void)
+{
+    one_rotary(false);
+}
+
+static void case_rotary_backward(void)
+{
+    one_rotary(true);
+}
+
 /* ---- the suites --------------------------------------------------------------------------------------- */
 
 static const family families[] = {
@@ -343,6 +389,8 @@ static const family families[] = {
     { "layer_norm", case_layer_norm },
     { "layer_norm_backward", case_layer_norm_backward },
     { "rms_norm", case_rms_norm },
+    { "rotary", case_rotary },
+    { "rotary_backward", case_rotary_backward },
     { "rms_norm_backward", case_rms_norm_backward },
 };
 

@@ -14,6 +14,7 @@
 #include "codelets/optimizers.h"
 #include "codelets/random.h"
 #include "codelets/reductions.h"
+#include "codelets/rotary.h"
 #include "codelets/scans.h"
 #include "codelets/shapes.h"
 #include "codelets/softmax.h"

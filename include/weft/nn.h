@@ -53,6 +53,15 @@ WEFT_API weft_tensor *weft_rms_norm_backward_with_statistics(weft_tensor *gradie
                                                              weft_tensor **gradient_gain);
 /** \} */
 
+/**
+ * Rotary positions: a [..., t, d], d even. The vector at index i of dimension t has position p = first_position + i; its
+ * elements j and j + d / 2 are rotated by the angle p theta^(-2j/d), the first towards the second, as in LLaMA's
+ * checkpoints of Hugging Face. Dimension d is not sharded. \{ */
+WEFT_API weft_tensor *weft_rotary(weft_tensor *a, double theta, int64_t first_position);
+/** The gradient of a: `gradient` rotated back. */
+WEFT_API weft_tensor *weft_rotary_backward(weft_tensor *gradient, double theta, int64_t first_position);
+/** \} */
+
 /** Reduction of the losses of rows, or of elements. */
 typedef enum weft_loss_reduction {
     WEFT_LOSS_MEAN = 0, /**< a scalar; NaN of none */

@@ -28,6 +28,7 @@ extern const weft_operation *const weft_flip_roll_operations[];
 extern const weft_operation *const weft_random_operations[];
 extern const weft_operation *const weft_reduction_operations[];
 extern const weft_operation *const weft_reshape_operations[];
+extern const weft_operation *const weft_rotary_operations[];
 extern const weft_operation *const weft_scan_operations[];
 extern const weft_operation *const weft_shape_operations[];
 extern const weft_operation *const weft_slice_operations[];

@@ -63,6 +63,16 @@ CALL_SEVERAL(rms_norm_backward)
                                   oracle_results(c) > 1 ? &out[1] : NULL);
 }
 
+CALL(rotary)
+{
+    return weft_rotary(in[0], oracle_number(c, "theta"), oracle_whole(c, "first"));
+}
+
+CALL(rotary_backward)
+{
+    return weft_rotary_backward(in[0], oracle_number(c, "theta"), oracle_whole(c, "first"));
+}
+
 static weft_loss_reduction reduction(const oracle_case *c)
 {
     return (weft_loss_reduction)oracle_whole(c, "reduction");
@@ -132,5 +142,7 @@ const oracle_operation oracle_nn_operations[] = {
     CALLED(nll_backward, ORDER),
     CALLED(mse, ORDER),
     CALLED(mse_backward, ORDER),
+    CALLED(rotary, ROUNDINGS),
+    CALLED(rotary_backward, ROUNDINGS),
     { .name = NULL },
 };

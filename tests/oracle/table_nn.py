@@ -156,6 +156,22 @@ def mse(x, a):
     return F.mse_loss(x[0], x[1], reduction=REDUCTIONS[a["reduction"]])
 
 
+def rotary_draft(random):
+    type_name, shape = any_type(random, FLOATING), any_shape(random, least=2)
+    shape[-1] = 2 * shape[-1] if shape[-1] < 4 else shape[-1] // 2 * 2
+    return Draft([Operand(type_name, shape)], {"theta": random.choice([10000.0, 7.0]), "first": random.choice([0, 0, 3, 17])})
+
+
+def rotary(x, a, sign=1):
+    """Vectors of two halves, as complex numbers, times e^(i angle)."""
+    positions, width = x[0].shape[-2:]
+    pairs = torch.arange(width // 2, dtype=torch.float64)
+    angles = torch.outer(a["first"] + torch.arange(positions, dtype=torch.float64), a["theta"] ** (-2 * pairs / max(width, 1)))
+    cosine, sine = angles.cos().to(x[0].dtype), sign * angles.sin().to(x[0].dtype)
+    first, second = x[0].chunk(2, -1) if width else (x[0], x[0])
+    return torch.cat([first * cosine - second * sine, second * cosine + first * sine], -1)
+
+
 family("networks", [
     Row("softmax", softmax_draft, lambda x, a: F.softmax(x[0], a["dim"])),
     Row("log_softmax", softmax_draft, lambda x, a: F.log_softmax(x[0], a["dim"]), magnitude_of(4)),
@@ -173,4 +189,6 @@ family("networks", [
     Row("nll_backward", loss_draft(False, True, True), gradient_of(nll), loss_gradient_terms),
     Row("mse", squares_draft(False), mse),
     Row("mse_backward", squares_draft(True), gradient_of(mse), lambda x, a: largest(x[0]) + largest(x[1])),
+    Row("rotary", rotary_draft, rotary, lambda x, a: 2 * largest(x[0])),
+    Row("rotary_backward", rotary_draft, lambda x, a: rotary(x, a, -1), lambda x, a: 2 * largest(x[0])),
 ])

@@ -341,6 +341,46 @@ static bool normalised_backward(scene *s)
     return true;
 }
 
+/* ---- rotary positions ---------------------------------------------------------------------------------- */
+
+CALLS(rotary, out[0] = weft_rotary(in[0], real[0], whole[0]))
+CALLS(rotary_backward, out[0] = weft_rotary_backward(in[0], real[0], whole[0]))
+
+static bool make_rotary(maker *m, step *s)
+{
+    int ndim = 2 + (int)below(m, 3);
+    int64_t shape[MAX_TENSOR_DIMS] = { -1, -1, -1, -1 };
+    shape[ndim - 1] = 2 * (int64_t)below(m, 4);
+    int a = choose_value(m, &(wish){ .types = FLOATS, .mesh = -1, .least = ndim, .shape = shape, .kind = VALUES_SMALL });
+    *s = step_of(s->operation, 1, a);
+    s->num_reals = s->num_wholes = 1;
+    s->reals[0] = one_in(m, 2) ? 10000 : 7;
+    s->wholes[0] = (int64_t)below(m, 50);
+    return a != NO_VALUE;
+}
+
+static bool rotated(scene *s)
+{
+    const dense *x = s->in[0];
+    int dim = x == NULL ? -1 : x->ndim - 1;
+    if (dim < 1 || !is_floating(x->dtype) || x->shape[dim] % 2 != 0) {
+        return false;
+    }
+    dense *out = scene_output(s, 0, x->dtype, x->ndim, x->shape);
+    double sign = strcmp(s->step->operation->name, "rotary") == 0 ? 1 : -1;
+    int64_t width = x->shape[dim], half = width / 2;
+    for (int64_t i = 0; i < x->count; i++) {
+        int64_t j = i % half, place = i % width, other = place < half ? i + half : i - half;
+        double position = (double)(s->step->wholes[0] + i / width % x->shape[dim - 1]);
+        double angle = position * pow(s->step->reals[0], -2.0 * (double)j / (double)width);
+        double sine = place < half ? -sign * sin(angle) : sign * sin(angle);
+        double magnitude = mass_at(x, i) + mass_at(x, other);
+        set_linear(s, out, i, x->at[i].real * cos(angle) + x->at[other].real * sine, 8 + position, magnitude);
+    }
+    distrust_infinite(s, out);
+    return true;
+}
+
 /* ---- the tables ---------------------------------------------------------------------------------------- */
 
 const operation softmax_calls[] = {
@@ -355,6 +395,8 @@ const operation softmax_calls[] = {
     ROW(name_, make_norm, reference_, .details = &details_##name_, .flags = MAY_BE_PARTIAL, .weight = 5)
 
 const operation norm_calls[] = {
+    ROW(rotary, make_rotary, rotated, .weight = 5),
+    ROW(rotary_backward, make_rotary, rotated, .weight = 5),
     NORM(layer_norm, normalised),
     NORM(rms_norm, normalised),
     NORM(layer_norm_backward, normalised_backward),
