@@ -25,6 +25,7 @@
 
 enum {
     CONTEXT = 16,  /* characters of context */
+    NUM_PARAMETERS = 7,
     IN_FLIGHT = 8 /* submitted steps that may be unfinished: keeps the ranks busy within limited memory */
 };
 
@@ -44,14 +45,8 @@ static const weft_placement columns_on_tp[2] = { R, S(1) };
 
 /* ---- the model ----------------------------------------------------------------------------------------- */
 
-/* For profiles, see docs/profiling.md. */
-typedef struct layer_names {
-    const char *weight, *bias, *weight_gradient, *bias_gradient;
-} layer_names;
-
 typedef struct layer {
     weft_tensor *weight, *bias;
-    layer_names names;
 } layer;
 
 typedef struct model {
@@ -70,28 +65,39 @@ static weft_tensor *normal(const options *o, int64_t rows, int64_t columns, doub
     return values;
 }
 
-static layer layer_new(const options *o, layer_names names, int64_t in, int64_t out,
-                       const weft_placement *weight_where, const weft_placement *bias_where)
+/* A step of gradient descent, in the backward pass as soon as the gradient is complete: its sum over dp overlaps
+ * with the rest of the pass. */
+static weft_status descend(weft_tensor *parameter, weft_tensor *gradient, void *rate)
 {
-    layer l = { .weight = normal(o, in, out, 1 / sqrt((double)in), weight_where),
-                .bias = weft_zeros(o->dtype, 1, &out, NULL, bias_where),
-                .names = names };
-    weft_tensor_set_name(l.weight, names.weight);
-    weft_tensor_set_name(l.bias, names.bias);
-    return l;
+    weft_add_inplace(parameter, gradient, -*(const double *)rate);
+    return weft_last_status();
 }
 
-static model model_new(const options *o)
+/* The name is for profiles: docs/profiling.md. */
+static weft_tensor *parameter(options *o, weft_tensor *values, const char *name)
 {
-    static const layer_names first = { "W1", "b1", "W1.grad", "b1.grad" };
-    static const layer_names second = { "W2", "b2", "W2.grad", "b2.grad" };
-    static const layer_names last = { "W3", "b3", "W3.grad", "b3.grad" };
-    model m = { .table = normal(o, NUM_SYMBOLS, o->embed, 1, everywhere),
-                .first = layer_new(o, first, CONTEXT * o->embed, o->hidden, columns_on_tp, rows_on_tp),
-                .second = layer_new(o, second, o->hidden, o->hidden, rows_on_tp, everywhere),
-                .last = layer_new(o, last, o->hidden, NUM_SYMBOLS, everywhere, everywhere) };
-    weft_tensor_set_name(m.table, "table");
-    return m;
+    weft_tensor_set_name(values, name);
+    weft_set_requires_grad(values, true);
+    weft_set_grad_hook(values, descend, &o->rate);
+    return values;
+}
+
+static layer layer_new(options *o, const char *weight_name, const char *bias_name, int64_t in, int64_t out,
+                       const weft_placement *weight_where, const weft_placement *bias_where)
+{
+    weft_tensor *weight = normal(o, in, out, 1 / sqrt((double)in), weight_where);
+    weft_tensor *bias = weft_zeros(o->dtype, 1, &out, NULL, bias_where);
+    return (layer){ parameter(o, weight, weight_name), parameter(o, bias, bias_name) };
+}
+
+static model model_new(options *o)
+{
+    int64_t in = CONTEXT * o->embed;
+    weft_tensor *table = normal(o, NUM_SYMBOLS, o->embed, 1, everywhere);
+    return (model){ .table = parameter(o, table, "table"),
+                    .first = layer_new(o, "W1", "b1", in, o->hidden, columns_on_tp, rows_on_tp),
+                    .second = layer_new(o, "W2", "b2", o->hidden, o->hidden, rows_on_tp, everywhere),
+                    .last = layer_new(o, "W3", "b3", o->hidden, NUM_SYMBOLS, everywhere, everywhere) };
 }
 
 static int64_t model_parameters(const options *o)
@@ -100,54 +106,16 @@ static int64_t model_parameters(const options *o)
            (o->hidden + 1) * NUM_SYMBOLS;
 }
 
-/* Values of the forward pass for the backward pass. */
-typedef struct pass {
-    weft_tensor *x, *h1, *a1, *h2, *a2, *z;
-} pass;
-
-static pass forward(const model *m, weft_tensor *context)
+/* The logits of the next character. */
+static weft_tensor *forward(const model *m, weft_tensor *context)
 {
-    int64_t embed = weft_tensor_size(m->table, 1);
-    pass p;
-    p.x = weft_reshape(weft_embedding(m->table, context), 2, (int64_t[]){ -1, CONTEXT * embed });
-    p.h1 = weft_add(weft_matmul(p.x, m->first.weight), m->first.bias);
-    p.a1 = weft_gelu(p.h1);
+    const int64_t shape[] = { -1, CONTEXT * weft_tensor_size(m->table, 1) };
+    weft_tensor *x = weft_reshape(weft_embedding(m->table, context), 2, shape);
+    weft_tensor *a1 = weft_gelu(weft_add(weft_matmul(x, m->first.weight), m->first.bias));
     /* Partial on tp: each rank has the product with its rows of W2. The bias is added after their sum. */
-    weft_tensor *addends = weft_matmul(p.a1, m->second.weight);
-    p.h2 = weft_add(weft_redistribute(addends, NULL, rows_on_dp), m->second.bias);
-    p.a2 = weft_gelu(p.h2);
-    p.z = weft_add(weft_matmul(p.a2, m->last.weight), m->last.bias);
-    return p;
-}
-
-/* A step of gradient descent. The gradient is Partial on dp, because each rank has its rows of the batch;
- * the parameter keeps its layout, so the sum over dp happens here, overlapped with the rest of the
- * backward pass. */
-static void descend(weft_tensor *parameter, weft_tensor *gradient, const char *name, double rate)
-{
-    weft_tensor_set_name(gradient, name);
-    weft_add_inplace(parameter, gradient, -rate);
-}
-
-/* From the gradient of x W + b to that of x, updating W and b. The gradient of W comes first, so that its
- * sum over ranks overlaps with computing that of x, which needs the former W. */
-static weft_tensor *layer_backward(const layer *l, weft_tensor *x, weft_tensor *gradient, double rate)
-{
-    weft_tensor *of_weight = weft_matmul_ex(x, true, gradient, false);
-    weft_tensor *of_x = weft_matmul_ex(gradient, false, l->weight, true);
-    descend(l->weight, of_weight, l->names.weight_gradient, rate);
-    descend(l->bias, weft_sum(gradient, 0, false), l->names.bias_gradient, rate);
-    return of_x;
-}
-
-static void backward(const model *m, const pass *p, weft_tensor *context, weft_tensor *next, double rate)
-{
-    int64_t embed = weft_tensor_size(m->table, 1);
-    weft_tensor *g = weft_cross_entropy_backward(NULL, p->z, next);
-    g = weft_gelu_backward(layer_backward(&m->last, p->a2, g, rate), p->h2);
-    g = weft_gelu_backward(layer_backward(&m->second, p->a1, g, rate), p->h1);
-    g = weft_reshape(layer_backward(&m->first, p->x, g, rate), 3, (int64_t[]){ -1, CONTEXT, embed });
-    descend(m->table, weft_embedding_backward(g, context, NUM_SYMBOLS), "table.grad", rate);
+    weft_tensor *addends = weft_matmul(a1, m->second.weight);
+    weft_tensor *a2 = weft_gelu(weft_add(weft_redistribute(addends, NULL, rows_on_dp), m->second.bias));
+    return weft_add(weft_matmul(a2, m->last.weight), m->last.bias);
 }
 
 /* ---- training ------------------------------------------------------------------------------------------ */
@@ -176,10 +144,11 @@ static weft_tensor *train_step(const model *m, const options *o, int32_t context
     weft_scope_open();
     weft_tensor *context = rows_of(context_symbols, 2, (int64_t[]){ o->batch, CONTEXT });
     weft_tensor *next = rows_of(next_symbols, 1, &o->batch);
-    pass p = forward(m, context);
-    weft_tensor *loss = weft_redistribute(weft_cross_entropy(p.z, next), NULL, everywhere);
+    weft_tensor *loss = weft_redistribute(weft_cross_entropy(forward(m, context), next), NULL, everywhere);
+    weft_backward(loss); /* with the updates: descend() */
+    weft_zero_grad(NUM_PARAMETERS, (weft_tensor *[]){ m->table, m->first.weight, m->first.bias, m->second.weight,
+                                                      m->second.bias, m->last.weight, m->last.bias });
     weft_tensor_retain(loss);
-    backward(m, &p, context, next, o->rate);
     weft_scope_close();
     return loss;
 }
@@ -218,7 +187,9 @@ static bool train(const model *m, const options *o, const text *t, dice *d, doub
 static void predict(void *trained, int32_t context[], double logits[])
 {
     weft_scope_open();
-    weft_tensor *z = forward(trained, rows_of(context, 2, (int64_t[]){ 1, CONTEXT })).z;
+    weft_no_grad_begin();
+    weft_tensor *z = forward(trained, rows_of(context, 2, (int64_t[]){ 1, CONTEXT }));
+    weft_no_grad_end();
     if (weft_tensor_dtype(z) == WEFT_F64) {
         weft_to_host(z, logits, NUM_SYMBOLS * sizeof(*logits));
     } else {
@@ -243,7 +214,7 @@ static bool write_sample(model *m, const options *o, const text *t, dice *d)
 
 /* ---- the program --------------------------------------------------------------------------------------- */
 
-static bool run(const options *o, const text *t, double losses[])
+static bool run(options *o, const text *t, double losses[])
 {
     model m = model_new(o);
     dice d = { (uint64_t)o->seed };

@@ -11,70 +11,30 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
+
+#include "example_runs.h"
 
 enum { STEPS = 30 };
 
 static const char *char_lm, *minimal, *text, *readme, *minimal_source, *custom_op;
-static char folder[] = "/tmp/weft-char_lm-XXXXXX";
-
-/* Runs a shell command, its output in folder/out. Returns the exit code. */
-static int run(int processes, const char *program, const char *arguments)
-{
-    char launcher[128] = "", command[2048];
-    if (processes > 0) {
-        snprintf(launcher, sizeof(launcher), "mpirun --oversubscribe --bind-to none -n %d", processes);
-    }
-    snprintf(command, sizeof(command), "%s '%s' %s >%s/out 2>%s/err </dev/null", launcher, program, arguments,
-             folder, folder);
-    int status = system(command);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-/* A whole file of the test's folder, or any; at most size - 1 bytes. */
-static char *read_file(const char *path, char *buffer, size_t size)
-{
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    size_t length = fread(buffer, 1, size - 1, file);
-    assert_true(length < size - 1);
-    buffer[length] = '\0';
-    fclose(file);
-    return buffer;
-}
-
-static char *output(const char *stream)
-{
-    static char buffer[1 << 16];
-    char path[64];
-    snprintf(path, sizeof(path), "%s/%s", folder, stream);
-    return read_file(path, buffer, sizeof(buffer));
-}
 
 /* A small model of odd sizes, so that no mesh divides it evenly. `processes` 0: without mpirun. */
 static void train(int processes, const char *mesh, const char *more, double losses[STEPS])
 {
-    char arguments[1024], path[64];
-    snprintf(path, sizeof(path), "%s/curve", folder);
+    char arguments[1024];
+    const char *path = example_path("curve");
     remove(path);
     snprintf(
         arguments, sizeof(arguments),
         "--mesh %s --steps %d --batch 13 --hidden 27 --embed 6 --sample 5 --text '%s' --curve %s --json %s",
         mesh, STEPS, text, path, more);
-    int code = run(processes, char_lm, arguments);
+    int code = example_run(processes, char_lm, arguments);
     if (code != 0) {
-        fail_msg("char_lm %s on %d processes gave %d: %s", arguments, processes, code, output("err"));
+        fail_msg("char_lm %s on %d processes gave %d: %s", arguments, processes, code, example_output("err"));
     }
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    for (int i = 0; i < STEPS; i++) {
-        assert_int_equal(fscanf(file, "%lf", &losses[i]), 1);
-        assert_true(isfinite(losses[i]));
-    }
-    fclose(file);
+    example_curve("curve", STEPS, losses);
 }
 
 static void assert_near(const char *what, const double a[STEPS], const double b[STEPS], double tolerance)
@@ -174,10 +134,7 @@ static void last_line_is_json(void **state)
     (void)state;
     double losses[STEPS];
     train(0, "2x2", "", losses);
-    char *line = output("out");
-    for (char *end = strchr(line, '\n'); end != NULL && end[1] != '\0'; end = strchr(line, '\n')) {
-        line = end + 1;
-    }
+    char *line = example_last_line();
     int ranks = 0, processes = 0, steps = 0;
     double first = 0;
     assert_int_equal(sscanf(line,
@@ -197,27 +154,27 @@ static void last_line_is_json(void **state)
 static void bad_arguments_are_named(void **state)
 {
     (void)state;
-    assert_int_equal(run(0, char_lm, "--steps 2 --text /nonexistent/text"), 1);
-    assert_non_null(strstr(output("err"), "/nonexistent/text"));
-    assert_int_equal(run(0, char_lm, "--mesh 2x2x2"), 2);
-    assert_non_null(strstr(output("err"), "--mesh"));
-    assert_int_equal(run(0, char_lm, "--lr fast"), 2);
-    assert_non_null(strstr(output("err"), "--lr"));
-    assert_int_equal(run(0, char_lm, "--help"), 0);
-    assert_string_equal(output("err"), "");
+    assert_int_equal(example_run(0, char_lm, "--steps 2 --text /nonexistent/text"), 1);
+    assert_non_null(strstr(example_output("err"), "/nonexistent/text"));
+    assert_int_equal(example_run(0, char_lm, "--mesh 2x2x2"), 2);
+    assert_non_null(strstr(example_output("err"), "--mesh"));
+    assert_int_equal(example_run(0, char_lm, "--lr fast"), 2);
+    assert_non_null(strstr(example_output("err"), "--lr"));
+    assert_int_equal(example_run(0, char_lm, "--help"), 0);
+    assert_string_equal(example_output("err"), "");
 }
 
 static void minimal_prints_the_same(void **state)
 {
     (void)state;
     static char alone[1 << 16];
-    assert_int_equal(run(0, minimal, ""), 0);
-    strcpy(alone, output("out"));
+    assert_int_equal(example_run(0, minimal, ""), 0);
+    strcpy(alone, example_output("out"));
     assert_non_null(strstr(alone, "f64"));
 #ifdef WEFT_HAVE_MPI
     for (int processes = 1; processes <= 4; processes++) {
-        assert_int_equal(run(processes, minimal, ""), 0);
-        assert_string_equal(output("out"), alone);
+        assert_int_equal(example_run(processes, minimal, ""), 0);
+        assert_string_equal(example_output("out"), alone);
     }
 #endif
 }
@@ -227,19 +184,19 @@ static void custom_op_prints_the_same(void **state)
     (void)state;
     static char alone[1 << 16];
     static const char *const ranks[] = { "2", "3", "4" };
-    assert_int_equal(run(0, custom_op, "30"), 0);
-    strcpy(alone, output("out"));
+    assert_int_equal(example_run(0, custom_op, "30"), 0);
+    strcpy(alone, example_output("out"));
     assert_non_null(strstr(alone, "after 30 steps"));
     for (int i = 0; i < 3; i++) {
         setenv("WEFT_RANKS", ranks[i], 1);
-        assert_int_equal(run(0, custom_op, "30"), 0);
-        assert_string_equal(output("out"), alone);
+        assert_int_equal(example_run(0, custom_op, "30"), 0);
+        assert_string_equal(example_output("out"), alone);
     }
     unsetenv("WEFT_RANKS");
 #ifdef WEFT_HAVE_MPI
     for (int processes = 1; processes <= 4; processes *= 2) {
-        assert_int_equal(run(processes, custom_op, "30"), 0);
-        assert_string_equal(output("out"), alone);
+        assert_int_equal(example_run(processes, custom_op, "30"), 0);
+        assert_string_equal(example_output("out"), alone);
     }
 #endif
 }
@@ -248,26 +205,8 @@ static void readme_shows_minimal(void **state)
 {
     (void)state;
     static char page[1 << 17], source[1 << 14];
-    read_file(readme, page, sizeof(page));
-    assert_non_null(strstr(page, read_file(minimal_source, source, sizeof(source))));
-}
-
-static int make_folder(void **state)
-{
-    (void)state;
-    return mkdtemp(folder) == NULL;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    static const char *const files[] = { "out", "err", "curve" };
-    for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
-        char path[64];
-        snprintf(path, sizeof(path), "%s/%s", folder, files[i]);
-        remove(path);
-    }
-    return rmdir(folder);
+    example_file(readme, page, sizeof(page));
+    assert_non_null(strstr(page, example_file(minimal_source, source, sizeof(source))));
 }
 
 int main(int argc, char *argv[])
@@ -301,5 +240,5 @@ int main(int argc, char *argv[])
         cmocka_unit_test(custom_op_prints_the_same),
         cmocka_unit_test(readme_shows_minimal),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, example_folder_make, example_folder_remove);
 }
