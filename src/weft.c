@@ -16,6 +16,7 @@
 #include "comm/handshake.h"
 #include "comm/launcher.h"
 #include "dispatch/dispatch.h"
+#include "module/module.h"
 #include "runtime/failures.h"
 #include "runtime/pool.h"
 #include "runtime/task_memory.h"
@@ -250,6 +251,7 @@ weft_status weft_finalize(void)
         weft_failures_forget();
     }
     weft_failures_tell(stderr);
+    weft_modules_stop();
     weft_autograd_stop();
     weft_dispatch_stop();
     weft_tensors_stop();

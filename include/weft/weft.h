@@ -9,6 +9,7 @@
 #include <weft/explain.h>
 #include <weft/local_map.h>
 #include <weft/mesh.h>
+#include <weft/module.h>
 #include <weft/ops.h>
 #include <weft/placement.h>
 #include <weft/regions.h>

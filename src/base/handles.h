@@ -15,6 +15,7 @@ _Static_assert(sizeof(void *) == 8, "a handle takes the 64 bits of a pointer");
 
 /* Type of a table's objects. A handle of one kind is invalid for another. */
 typedef enum weft_handle_kind {
+    WEFT_HANDLE_MODULE = 1,
     WEFT_HANDLE_TENSOR = 5,
     WEFT_HANDLE_MESH = 9,
     WEFT_HANDLE_OPERATION = 13

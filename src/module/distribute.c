@@ -1,0 +1,284 @@
+/* Distribution of a tree over a mesh: by a partition function; what it leaves becomes Replicate. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "module/module.h"
+#include "tensor/state.h"
+
+/* ---- one slot -------------------------------------------------------------------------------------------- */
+
+static const char *kind_of(const weft_module_slot *slot)
+{
+    return slot->is_parameter ? "parameter" : "buffer";
+}
+
+/* The program's placements for a slot's tensor, in canonical form; no Partial. A status with the error kept. */
+static weft_status check_placements(const char *function, const weft_module_slot *slot, const weft_mesh_impl *mesh,
+                                    const weft_placement *placements, weft_placement canonical[])
+{
+    char why[200];
+    weft_status status = weft_placements_normalize(placements, mesh->ndim, slot->tensor->layout->ndim, canonical, why,
+                                                   sizeof(why));
+    if (status != WEFT_OK) {
+        return weft_fail(status, function, "%s \"%s\": placements: %s", kind_of(slot), slot->path, why);
+    }
+    for (int d = 0; d < mesh->ndim; d++) {
+        if (canonical[d].kind == WEFT_PARTIAL) {
+            return weft_fail(WEFT_ERR_LAYOUT, function, "%s \"%s\": placements[%d] is Partial", kind_of(slot), slot->path,
+                             d);
+        }
+    }
+    return WEFT_OK;
+}
+
+/* The use of a tensor in all slots that it is in. NULL: none. */
+static void use_everywhere(const weft_module_impl *module, const weft_tensor_impl *tensor, const weft_placement *use)
+{
+    const weft_module_impl *root = weft_module_root(module);
+    weft_slot_walk walk = { root, root, 0 };
+    for (weft_module_slot *slot; (slot = weft_slot_next(&walk)) != NULL;) {
+        if (slot->tensor == tensor) {
+            slot->settled = true;
+            slot->has_use = use != NULL;
+            memcpy(slot->use, use, use == NULL ? 0 : sizeof(slot->use));
+        }
+    }
+}
+
+/* The new tensor takes the former one's place in all slots. */
+static weft_status replace_everywhere(const weft_module_impl *module, weft_module_slot *slot, weft_tensor *tensor)
+{
+    weft_tensor_impl *former = slot->tensor, *made = weft_tensor_get(tensor);
+    if (made == former) {
+        return WEFT_OK;
+    }
+    weft_status status = weft_tensor_set_name(tensor, weft_tensor_label(former));
+    if (status == WEFT_OK) {
+        former->references++; /* the slots may hold its last ones */
+        weft_module_hold_everywhere(module, former, made);
+        weft_tensor_unreference(former);
+    }
+    return status;
+}
+
+weft_status weft_module_place_slot(const char *function, const weft_module_impl *module, weft_module_slot *slot,
+                                   const weft_mesh_impl *mesh, const weft_placement *placements)
+{
+    weft_placement canonical[WEFT_MAX_DIMS];
+    if (slot->tensor == NULL) {
+        slot->settled = true;
+        return WEFT_OK;
+    }
+    weft_status status = check_placements(function, slot, mesh, placements, canonical);
+    status = status == WEFT_OK ? weft_scope_open() : status;
+    if (status != WEFT_OK) {
+        return status;
+    }
+    weft_tensor *made = weft_redistribute(slot->tensor->handle, mesh->handle, canonical);
+    if (made == NULL) {
+        status = weft_latest_status();
+        weft_fail(status, function, "%s \"%s\" cannot be redistributed", kind_of(slot), slot->path);
+    } else {
+        status = replace_everywhere(module, slot, made);
+    }
+    weft_scope_close();
+    if (status == WEFT_OK) {
+        use_everywhere(module, slot->tensor, NULL);
+    }
+    return status;
+}
+
+weft_status weft_module_use_slot(const char *function, const weft_module_impl *module, weft_module_slot *slot,
+                                 const weft_placement *placements)
+{
+    if (slot->tensor == NULL) {
+        return WEFT_OK;
+    }
+    weft_placement canonical[WEFT_MAX_DIMS] = { { WEFT_REPLICATE, 0, WEFT_SUM } };
+    const weft_mesh_impl *mesh = slot->tensor->layout->mesh;
+    weft_status status =
+        placements == NULL ? WEFT_OK : check_placements(function, slot, mesh, placements, canonical);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    use_everywhere(module, slot->tensor, placements == NULL ? NULL : canonical);
+    return WEFT_OK;
+}
+
+weft_status weft_module_place(weft_module *handle, const char *path, weft_mesh *mesh_handle,
+                              const weft_placement *placements)
+{
+    static const char function[] = "weft_module_place";
+    const weft_module_impl *module = weft_check_module(function, "module", handle);
+    weft_module_slot *slot = module == NULL ? NULL : weft_module_find_slot(function, module, path);
+    const weft_mesh_impl *mesh = slot == NULL ? NULL : weft_check_mesh(function, mesh_handle);
+    return mesh == NULL ? weft_latest_status() : weft_module_place_slot(function, module, slot, mesh, placements);
+}
+
+weft_status weft_module_set_use(weft_module *handle, const char *path, const weft_placement *placements)
+{
+    static const char function[] = "weft_module_set_use";
+    const weft_module_impl *module = weft_check_module(function, "module", handle);
+    weft_module_slot *slot = module == NULL ? NULL : weft_module_find_slot(function, module, path);
+    return slot == NULL ? weft_latest_status() : weft_module_use_slot(function, module, slot, placements);
+}
+
+/* ---- the state before, for a distribution that fails ----------------------------------------------------- */
+
+/* What a distribution changes of a slot, and of a module's hooks. */
+typedef struct weft_saved_slot {
+    weft_module_slot *slot, former; /* former.tensor with a reference */
+} weft_saved_slot;
+
+typedef struct weft_saved_hooks {
+    weft_module_impl *module;
+    size_t counts[2];
+} weft_saved_hooks;
+
+typedef struct weft_saved_tree {
+    weft_vec slots; /* weft_saved_slot */
+    weft_vec hooks; /* weft_saved_hooks */
+} weft_saved_tree;
+
+/* All of the root's tree: tied parameters may be outside of what is distributed. False: no memory; to be freed all the
+ * same. */
+static bool tree_save(weft_saved_tree *saved, const weft_module_impl *root)
+{
+    for (const weft_module_impl *at = root; at != NULL; at = weft_module_next(root, at)) {
+        weft_saved_hooks *hooks = weft_vec_push(&saved->hooks, sizeof(*hooks));
+        if (hooks == NULL) {
+            return false;
+        }
+        *hooks = (weft_saved_hooks){ (weft_module_impl *)at, { at->hooks[0].count, at->hooks[1].count } };
+    }
+    weft_slot_walk walk = { root, root, 0 };
+    for (weft_module_slot *slot; (slot = weft_slot_next(&walk)) != NULL;) {
+        weft_saved_slot *one = weft_vec_push(&saved->slots, sizeof(*one));
+        if (one == NULL) {
+            return false;
+        }
+        one->slot = slot;
+        one->former = *slot;
+        one->former.tensor = NULL;
+        weft_module_hold(&one->former, slot->tensor);
+    }
+    return true;
+}
+
+static void tree_restore(const weft_saved_tree *saved)
+{
+    for (size_t i = 0; i < saved->slots.count; i++) {
+        const weft_saved_slot *one = &((const weft_saved_slot *)saved->slots.items)[i];
+        weft_module_hold(one->slot, one->former.tensor);
+        one->slot->settled = one->former.settled;
+        one->slot->has_use = one->former.has_use;
+        memcpy(one->slot->use, one->former.use, sizeof(one->former.use));
+    }
+    for (size_t i = 0; i < saved->hooks.count; i++) {
+        const weft_saved_hooks *one = &((const weft_saved_hooks *)saved->hooks.items)[i];
+        weft_module_hooks_cut(one->module, WEFT_BEFORE_FORWARD, one->counts[WEFT_BEFORE_FORWARD]);
+        weft_module_hooks_cut(one->module, WEFT_AFTER_FORWARD, one->counts[WEFT_AFTER_FORWARD]);
+    }
+}
+
+static void tree_saved_free(weft_saved_tree *saved)
+{
+    for (size_t i = 0; i < saved->slots.count; i++) {
+        weft_module_hold(&((weft_saved_slot *)saved->slots.items)[i].former, NULL);
+    }
+    weft_vec_free(&saved->slots);
+    weft_vec_free(&saved->hooks);
+}
+
+/* ---- the tree -------------------------------------------------------------------------------------------- */
+
+static weft_status call_partition(const char *function, const weft_module_impl *top, const weft_mesh_impl *mesh,
+                                  weft_partition_function partition, void *context)
+{
+    weft_status status = WEFT_OK;
+    for (const weft_module_impl *at = top; at != NULL && status == WEFT_OK; at = weft_module_next(top, at)) {
+        status = partition(weft_module_path_from(top, at->path), at->handle, mesh->handle, context);
+        if (status != WEFT_OK) {
+            weft_fail(status, function, "the partition function has failed for %s", weft_module_label(at));
+        }
+    }
+    return status;
+}
+
+static weft_status replicate_others(const char *function, const weft_module_impl *top, const weft_mesh_impl *mesh)
+{
+    weft_status status = WEFT_OK;
+    weft_slot_walk walk = { top, top, 0 };
+    for (weft_module_slot *slot; status == WEFT_OK && (slot = weft_slot_next(&walk)) != NULL;) {
+        status = slot->settled ? WEFT_OK : weft_module_place_slot(function, top, slot, mesh, NULL);
+    }
+    return status;
+}
+
+static weft_status add_functions(const char *function, weft_module_impl *module, weft_module_function input,
+                                 weft_module_function output, void *context)
+{
+    bool done =
+        (input == NULL || weft_module_hook_add(function, module, WEFT_BEFORE_FORWARD, input, context, NULL)) &&
+        (output == NULL || weft_module_hook_add(function, module, WEFT_AFTER_FORWARD, output, context, NULL));
+    return done ? WEFT_OK : weft_latest_status();
+}
+
+static void set_mesh(weft_module_impl *top, const weft_mesh_impl *mesh)
+{
+    for (weft_module_impl *at = top; at != NULL; at = weft_module_next(top, at)) {
+        at->mesh = at->mesh == NULL ? mesh->handle : at->mesh;
+    }
+}
+
+/* False with the error kept. */
+static bool check_undistributed(const char *function, const weft_module_impl *module)
+{
+    const char *why = module->mesh != NULL      ? "has been distributed already"
+                      : module->distributing    ? "is being distributed"
+                      : module->running > 0     ? "is in a forward pass"
+                                                : NULL;
+    if (why != NULL) {
+        weft_fail(WEFT_ERR_STATE, function, "%s %s", weft_module_label(module), why);
+    }
+    return why == NULL;
+}
+
+weft_status weft_module_distribute(const char *function, weft_module_impl *module, const weft_mesh_impl *mesh,
+                                   weft_partition_function partition, weft_module_function input,
+                                   weft_module_function output, void *context)
+{
+    if (!check_undistributed(function, module)) {
+        return weft_latest_status();
+    }
+    weft_saved_tree saved = { 0 };
+    weft_status status = tree_save(&saved, weft_module_root(module))
+                             ? WEFT_OK
+                             : weft_fail(WEFT_ERR_NOMEM, function, "no memory for the state before");
+    module->distributing = true;
+    module->running++;
+    if (status == WEFT_OK && partition != NULL) {
+        status = call_partition(function, module, mesh, partition, context);
+    }
+    status = status == WEFT_OK ? replicate_others(function, module, mesh) : status;
+    status = status == WEFT_OK ? add_functions(function, module, input, output, context) : status;
+    module->running--;
+    module->distributing = false;
+    if (status == WEFT_OK) {
+        set_mesh(module, mesh);
+    } else {
+        tree_restore(&saved);
+    }
+    tree_saved_free(&saved);
+    return status;
+}
+
+weft_status weft_distribute_module(weft_module *handle, weft_mesh *mesh_handle, weft_partition_function partition,
+                                   weft_module_function input, weft_module_function output, void *context)
+{
+    static const char function[] = "weft_distribute_module";
+    weft_module_impl *module = weft_check_module(function, "module", handle);
+    const weft_mesh_impl *mesh = module == NULL ? NULL : weft_check_mesh(function, mesh_handle);
+    return mesh == NULL ? weft_latest_status()
+                        : weft_module_distribute(function, module, mesh, partition, input, output, context);
+}
