@@ -19,6 +19,27 @@ static void no_local_function(const weft_local_call *call)
     (void)call;
 }
 
+static weft_status pass_on(weft_module *module, int num_inputs, weft_tensor *const inputs[], int num_outputs,
+                           weft_tensor *outputs[], void *context)
+{
+    (void)module;
+    (void)context;
+    for (int i = 0; i < num_outputs && i < num_inputs; i++) {
+        outputs[i] = inputs[i];
+    }
+    return WEFT_OK;
+}
+
+static weft_status no_hook(weft_module *module, weft_mesh *mesh, int num_tensors, weft_tensor *tensors[], void *context)
+{
+    (void)module;
+    (void)mesh;
+    (void)num_tensors;
+    (void)tensors;
+    (void)context;
+    return WEFT_OK;
+}
+
 /* clang-format off */
 void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char *function),
                      void (*after)(row_place row, const char *function, void *argument), void *argument)
@@ -44,6 +65,10 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     const weft_adam_options adam = WEFT_ADAM_DEFAULT;
     weft_counters counters;
     const weft_placement *placements = weft_tensor_placements(tensor); /* NULL: it is none, or may not be asked for */
+    weft_module *module = weft_module_new("type"), *other_module = weft_module_new("type"),
+                *third_module = weft_module_new("type");
+    weft_module *modules[2];
+    const weft_parallel plan = { "", WEFT_PARALLEL_DATA, NULL };
     weft_clear_error();
     weft_tensor_layout layout = { WEFT_F32, 2, { 2, 2 }, mesh, { placements == NULL ? weft_replicate() : placements[0] } };
     weft_tensor_shard shards[64];
@@ -99,6 +124,34 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_mesh_pop, );
     TRY(weft_mesh_current, );
     TRY(weft_shard_box, mesh, NULL, 2, shape, 0, place, place);
+    /* <weft/module.h> */
+    TRY(weft_module_new, "type");
+    TRY(weft_module_add_child, module, "child", other_module);
+    TRY(weft_module_add_parameter, module, "weight", NULL);
+    TRY(weft_module_add_buffer, module, "buffer", tensor);
+    TRY(weft_module_set_tensor, module, "buffer", tensor);
+    TRY(weft_module_parameter, module, "weight");
+    TRY(weft_module_buffer, module, "buffer");
+    TRY(weft_module_use, module, "buffer");
+    TRY(weft_module_child, module, "child");
+    TRY(weft_module_parameters, module, 4, names, outputs);
+    TRY(weft_module_buffers, module, 4, names, outputs);
+    TRY(weft_module_modules, module, 2, names, modules);
+    TRY(weft_module_type, module);
+    TRY(weft_module_name, module);
+    TRY(weft_module_mesh, module);
+    TRY(weft_module_print, module, stderr);
+    TRY(weft_module_print_text, module, text, sizeof(text), NULL);
+    TRY(weft_module_set_forward, module, pass_on, NULL);
+    TRY(weft_module_context, module);
+    TRY(weft_module_forward, module, 0, NULL, 0, NULL);
+    TRY(weft_module_call, module, tensor);
+    TRY(weft_module_add_hook, module, WEFT_BEFORE_FORWARD, no_hook, NULL);
+    TRY(weft_module_place, module, "weight", mesh, NULL);
+    TRY(weft_module_set_use, module, "weight", NULL);
+    TRY(weft_distribute_module, module, mesh, NULL, NULL, NULL, NULL);
+    TRY(weft_parallelize, third_module, mesh, 1, &plan);
+    TRY(weft_module_free, module);
     /* <weft/tensor.h> */
     TRY(weft_tensor_retain, tensor);
     TRY(weft_tensor_release, tensor);

@@ -183,6 +183,13 @@ static const char *const not_in_the_table[] = {
     "weft_random_state_get", "weft_random_state_current", "weft_random_states", "weft_region_begin",
     "weft_region_end", "weft_region_counts", "weft_print_regions", "weft_print_regions_text",
     "weft_explain_begin", "weft_explain_end", "weft_explain", "weft_explain_text",
+    /* Modules make no tensors but by the functions that they are given. */
+    "weft_module_new", "weft_module_free", "weft_module_add_child", "weft_module_add_parameter", "weft_module_add_buffer",
+    "weft_module_set_tensor", "weft_module_parameter", "weft_module_buffer", "weft_module_use", "weft_module_child",
+    "weft_module_parameters", "weft_module_buffers", "weft_module_modules", "weft_module_type", "weft_module_name",
+    "weft_module_mesh", "weft_module_print", "weft_module_print_text", "weft_module_set_forward", "weft_module_context",
+    "weft_module_forward", "weft_module_call", "weft_module_add_hook", "weft_distribute_module", "weft_module_place",
+    "weft_module_set_use", "weft_parallelize",
     /* Programs have no operations of their own, and their tensors of several elements are on one mesh. */
     "weft_operation_register", "weft_operation_replace", "weft_operation_restore",
     "weft_apply", "weft_apply_all", "weft_implicit_replication",

@@ -59,15 +59,15 @@ WEFT_API weft_status weft_module_free(weft_module *module);
 
 /** Makes `child`, a root, a child of `module`, which owns it from then on. WEFT_ERR_STATE: it has a parent already. */
 WEFT_API weft_status weft_module_add_child(weft_module *module, const char *name, weft_module *child);
-/** Adds a parameter: a floating tensor, which becomes a leaf (weft_set_requires_grad()). The module takes a reference
- * of its own, and names the tensor by its path from the root, in traces and messages. One tensor may be a parameter
- * several times (tied weights). NULL: an empty slot. */
+/** Adds a parameter: a floating tensor, which becomes a leaf (weft_set_requires_grad()); of one that was computed from
+ * leaves the values (weft_detach()). The module takes a reference of its own, and names the tensor by its path from the
+ * root, in traces and messages. One tensor may be a parameter several times (tied weights). NULL: an empty slot. */
 WEFT_API weft_status weft_module_add_parameter(weft_module *module, const char *name, weft_tensor *tensor);
 /** The same for a tensor of any type that is no parameter: it stays as it is, and needs no gradient. */
 WEFT_API weft_status weft_module_add_buffer(weft_module *module, const char *name, weft_tensor *tensor);
-/** Puts another tensor (NULL: none) into a slot, a parameter's or a buffer's. A parameter's requires a gradient if the
- * former one did, or the slot was empty. Gradients and hooks of the former one stay with that. In a partition
- * function: the layout of this slot is settled. */
+/** Puts another tensor (NULL: none) into a slot, a parameter's or a buffer's. A parameter's becomes a leaf if the former
+ * one is, or the slot was empty; so its redistributed version may take a parameter's place. Gradients and hooks of the
+ * former one stay with that. In a partition function: the layout of this slot is settled. */
 WEFT_API weft_status weft_module_set_tensor(weft_module *module, const char *path, weft_tensor *tensor);
 
 /** Borrowed: valid while the module holds it. NULL without an error: an empty slot; with WEFT_ERR_INVALID: there is no

@@ -2,6 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <weft/autograd.h>
+
 #include "module/module.h"
 #include "tensor/state.h"
 
@@ -45,6 +47,16 @@ static void use_everywhere(const weft_module_impl *module, const weft_tensor_imp
     }
 }
 
+/* The same values in another layout: a constant, or a leaf if the tensor is one. NULL with the error kept. */
+static weft_tensor *redistribute_leaf(weft_tensor *tensor, const weft_mesh_impl *mesh, const weft_placement *placements)
+{
+    weft_no_grad_begin();
+    weft_tensor *made = weft_redistribute(tensor, mesh->handle, placements);
+    weft_no_grad_end();
+    bool done = made != NULL && (!weft_is_leaf(tensor) || weft_set_requires_grad(made, true) == WEFT_OK);
+    return done ? made : NULL;
+}
+
 /* The new tensor takes the former one's place in all slots. */
 static weft_status replace_everywhere(const weft_module_impl *module, weft_module_slot *slot, weft_tensor *tensor)
 {
@@ -74,7 +86,7 @@ weft_status weft_module_place_slot(const char *function, const weft_module_impl 
     if (status != WEFT_OK) {
         return status;
     }
-    weft_tensor *made = weft_redistribute(slot->tensor->handle, mesh->handle, canonical);
+    weft_tensor *made = redistribute_leaf(slot->tensor->handle, mesh, canonical);
     if (made == NULL) {
         status = weft_latest_status();
         weft_fail(status, function, "%s \"%s\" cannot be redistributed", kind_of(slot), slot->path);
@@ -101,8 +113,12 @@ weft_status weft_module_use_slot(const char *function, const weft_module_impl *m
     if (status != WEFT_OK) {
         return status;
     }
-    use_everywhere(module, slot->tensor, placements == NULL ? NULL : canonical);
-    return WEFT_OK;
+    weft_tensor *tensor = slot->tensor->handle;
+    status = weft_is_leaf(tensor) ? weft_set_regather(tensor, placements != NULL) : WEFT_OK;
+    if (status == WEFT_OK) {
+        use_everywhere(module, slot->tensor, placements == NULL ? NULL : canonical);
+    }
+    return status;
 }
 
 weft_status weft_module_place(weft_module *handle, const char *path, weft_mesh *mesh_handle,

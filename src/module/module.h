@@ -88,7 +88,10 @@ weft_module_slot *weft_slot_next(weft_slot_walk *walk);
 
 /* Puts a tensor (NULL: none) into a slot, which takes a reference and gives up that of the former tensor. */
 void weft_module_hold(weft_module_slot *slot, weft_tensor_impl *tensor);
-/* The same in all slots of the root's tree that hold `former`. */
+/* The same for a tensor of the program's, that becomes a leaf in a parameter's slot, unless the former one was none; if it
+ * was computed from leaves, its values. False with the error kept. */
+bool weft_module_fill(weft_module_slot *slot, weft_tensor *tensor);
+/* weft_module_hold() in all slots of the root's tree that hold `former`. */
 void weft_module_hold_everywhere(const weft_module_impl *module, weft_tensor_impl *former, weft_tensor_impl *tensor);
 /* Names a slot's tensor, if there is one, by the path of its first slot in the tree. False with the error kept. */
 bool weft_module_name_tensor(const weft_module_slot *slot, const weft_module_impl *module);

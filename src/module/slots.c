@@ -1,8 +1,9 @@
 /* The tensors of modules: references, names, walking the tree. */
-#include <string.h>
+#include <weft/autograd.h>
 
 #include "base/map.h"
 #include "module/module.h"
+#include "sharding/types.h"
 #include "tensor/state.h"
 
 weft_module_slot *weft_slot_next(weft_slot_walk *walk)
@@ -63,13 +64,28 @@ bool weft_module_check_tensor(const char *function, const char *path, bool is_pa
     if (given == NULL) {
         return false;
     }
-    weft_dtype dtype = given->layout->dtype;
-    if (is_parameter && dtype != WEFT_F64 && dtype != WEFT_F32 && dtype != WEFT_BF16 && dtype != WEFT_F16) {
+    if (is_parameter && !weft_dtype_is_floating(given->layout->dtype)) {
         weft_fail(WEFT_ERR_DTYPE, function, "tensor is of type %s, but parameters (\"%s\") are floating; buffers are of any type",
-                  weft_dtype_name(dtype), path);
+                  weft_dtype_name(given->layout->dtype), path);
         return false;
     }
     return true;
+}
+
+bool weft_module_fill(weft_module_slot *slot, weft_tensor *tensor)
+{
+    bool becomes_leaf = slot->is_parameter && (slot->tensor == NULL || weft_is_leaf(slot->tensor->handle));
+    bool computed = weft_requires_grad(tensor) && !weft_is_leaf(tensor);
+    if (weft_scope_open() != WEFT_OK) {
+        return false;
+    }
+    weft_tensor *own = slot->is_parameter && computed ? weft_detach(tensor) : tensor;
+    bool done = own != NULL && (!becomes_leaf || weft_set_requires_grad(own, true) == WEFT_OK);
+    if (done) {
+        weft_module_hold(slot, weft_tensor_get(own));
+    }
+    weft_scope_close();
+    return done;
 }
 
 /* The slot of a public function's arguments; NULL with the error kept. */
@@ -116,7 +132,11 @@ weft_status weft_module_set_tensor(weft_module *handle, const char *path, weft_t
         (tensor != NULL && !weft_module_check_tensor(function, slot->path, slot->is_parameter, tensor))) {
         return weft_latest_status();
     }
-    weft_module_hold(slot, tensor == NULL ? NULL : weft_tensor_get(tensor));
+    if (tensor == NULL) {
+        weft_module_hold(slot, NULL);
+    } else if (!weft_module_fill(slot, tensor)) {
+        return weft_latest_status();
+    }
     for (; module != NULL; module = module->parent) {
         slot->settled = slot->settled || module->distributing;
     }

@@ -412,7 +412,11 @@ static weft_status add_tensor(const char *function, weft_module *handle, const c
     if (slot == NULL || tensor == NULL) {
         return slot == NULL ? weft_latest_status() : WEFT_OK;
     }
-    weft_module_hold(slot, weft_tensor_get(tensor));
+    if (!weft_module_fill(slot, tensor)) {
+        delete_slot(slot);
+        module->slots.count--;
+        return weft_latest_status();
+    }
     return weft_module_name_tensor(slot, module) ? WEFT_OK : weft_latest_status();
 }
 
