@@ -14,6 +14,16 @@ static void no_kernel(const weft_kernel_call *call)
     (void)call;
 }
 
+static weft_status no_segment(void *context, int num_inputs, weft_tensor *const inputs[], int num_outputs,
+                              weft_tensor *outputs[])
+{
+    (void)context;
+    (void)num_inputs;
+    (void)num_outputs;
+    outputs[0] = inputs[0];
+    return WEFT_OK;
+}
+
 static void no_local_function(const weft_local_call *call)
 {
     (void)call;
@@ -180,6 +190,11 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_no_grad_begin, );
     TRY(weft_no_grad_end, );
     TRY(weft_set_requires_grad, scalar, false);
+    TRY(weft_recompute, no_segment, NULL, 0, 1, list, 1, outputs);
+    TRY(weft_autocast_begin, WEFT_BF16);
+    TRY(weft_autocast_end, );
+    TRY(weft_autocast_dtype, );
+    TRY(weft_autocast_print, stdout);
     TRY(weft_fake_like, tensor);
     TRY(weft_tensor_is_fake, tensor);
     TRY(weft_distribute, WEFT_F32, 2, shape, memory, mesh, NULL);

@@ -218,7 +218,7 @@ static bool only_asks(const char *function)
                                         "weft_region_", "weft_print_regions", "weft_explain",
                                         "weft_wait", "weft_finalize", "weft_init",
                                         "weft_set_requires_grad", "weft_requires_grad", "weft_is_leaf", "weft_set_grad_",
-                                        "weft_set_regather", "weft_grad", "weft_zero_grad", "weft_no_grad_" };
+                                        "weft_set_regather", "weft_autocast_", "weft_grad", "weft_zero_grad", "weft_no_grad_" };
     if (strcmp(function, "weft_implicit_replication") == 0) {
         return true; /* the setting alone */
     }
@@ -235,7 +235,8 @@ static bool is_transparent(const char *function)
 {
     return strncmp(function, "weft_backward", strlen("weft_backward")) == 0 || strcmp(function, "weft_gradients") == 0 ||
            strncmp(function, "weft_module_", strlen("weft_module_")) == 0 ||
-           strcmp(function, "weft_distribute_module") == 0 || strcmp(function, "weft_parallelize") == 0;
+           strcmp(function, "weft_distribute_module") == 0 || strcmp(function, "weft_parallelize") == 0 ||
+           strcmp(function, "weft_recompute") == 0;
 }
 
 static void after(row_place row, const char *function, void *argument)

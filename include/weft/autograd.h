@@ -20,6 +20,8 @@
 #ifndef WEFT_AUTOGRAD_H
 #define WEFT_AUTOGRAD_H
 
+#include <stdio.h>
+
 #include <weft/tensor.h>
 
 WEFT_BEGIN_DECLS
@@ -99,6 +101,31 @@ WEFT_API void weft_no_grad_begin(void);
 WEFT_API void weft_no_grad_end(void);
 /** \} */
 /** Steps of optimisers (<weft/optimizers.h>) are never recorded, and may change leaves. */
+
+/* ---- segments that are computed again ---------------------------------------------------------------------- */
+
+/** A function of tensors, for weft_recompute(): makes the same calls each time. Writes num_outputs tensors. */
+typedef weft_status (*weft_segment_function)(void *context, int num_inputs, weft_tensor *const inputs[],
+                                             int num_outputs, weft_tensor *outputs[]);
+/** Calls the function, and saves nothing but its inputs: the backward pass calls it again, with the same random
+ * numbers (PyTorch: torch.utils.checkpoint). Leaves that it uses beside its inputs get their gradients.
+ * \param context       must stay valid until the backward pass, or until the outputs are released
+ * \param context_size  > 0: so many bytes are copied instead */
+WEFT_API weft_status weft_recompute(weft_segment_function function, void *context, size_t context_size, int num_inputs,
+                                    weft_tensor *const inputs[], int num_outputs, weft_tensor *outputs[]);
+
+/* ---- mixed precision ------------------------------------------------------------------------------------- */
+
+/** Region in which products, convolutions and attention convert floating inputs to `dtype` (WEFT_BF16 or
+ * WEFT_F16), and reductions, norms, softmax and losses convert 16-bit inputs to WEFT_F32 (PyTorch: torch.amp.autocast).
+ * A leaf is converted once in a region. They nest; dtype WEFT_F32: none within. \{ */
+WEFT_API weft_status weft_autocast_begin(weft_dtype dtype);
+WEFT_API weft_status weft_autocast_end(void);
+/** \} */
+/** The type of 16 bits that suits the kind of device that the tensors are on: WEFT_BF16 on CPUs, WEFT_F16 on CUDA devices. */
+WEFT_API weft_dtype weft_autocast_dtype(void);
+/** Writes which operations convert to which type. */
+WEFT_API weft_status weft_autocast_print(FILE *file);
 
 WEFT_END_DECLS
 

@@ -168,6 +168,7 @@ void weft_autograd_stop(void)
         return;
     }
     weft_recorder_remove(&tape->recorder);
+    weft_autocast_stop(tape);
     /* Saved tensors and gradients go with the nodes; tensors may be in any order. */
     for (weft_tensor_impl *tensor = weft_runtime.tensors->newest; tensor != NULL;) {
         weft_tensor_impl *older = tensor->older;
@@ -179,6 +180,7 @@ void weft_autograd_stop(void)
         }
         tensor = older;
     }
+    weft_vec_free(&tape->used);
     free(tape);
     weft_runtime.tape = NULL;
     weft_runtime.drop_tape = NULL;

@@ -24,7 +24,7 @@ static bool is_wanted(const weft_pass *pass, const weft_tape_value *value)
 static int reach(const weft_pass *pass, const weft_tape_value *value)
 {
     weft_tape_node *node = value == NULL ? NULL : value->node;
-    if (node == NULL || node->kind == WEFT_TAPE_LEAF || node->pass == pass->number) {
+    if (node == NULL || node->kind == WEFT_TAPE_LEAF || node->pass == pass->number || node->number <= pass->oldest) {
         return 0;
     }
     node->pass = pass->number;
@@ -58,8 +58,24 @@ static bool collect(weft_pass *pass, int num_outputs, weft_tape_value *const out
     return true;
 }
 
+static bool expect(weft_pass *pass, weft_tape_leaf *leaf)
+{
+    if (leaf->expected++ > 0) {
+        return true;
+    }
+    weft_tape_leaf **entry = weft_vec_push(&pass->leaves, sizeof(*entry));
+    if (entry == NULL) {
+        leaf->expected = 0;
+        weft_fail(WEFT_ERR_NOMEM, pass->function, "no memory for a backward pass");
+        return false;
+    }
+    *entry = leaf;
+    leaf->node.references++;
+    return true;
+}
+
 /* Marks the nodes that a wanted gradient passes through, and counts those that each leaf will get. */
-static void mark(weft_pass *pass)
+static bool mark(weft_pass *pass)
 {
     for (size_t n = pass->nodes.count; n-- > 0;) {
         weft_tape_node *node = node_at(pass, n);
@@ -68,11 +84,12 @@ static void mark(weft_pass *pass)
             bool wanted = is_wanted(pass, value);
             weft_tape_leaf *leaf = wanted ? weft_tape_leaf_of(value) : NULL;
             node->needed |= wanted;
-            if (leaf != NULL) {
-                leaf->expected++;
+            if (leaf != NULL && !expect(pass, leaf)) {
+                return false;
             }
         }
     }
+    return true;
 }
 
 /* Everything that can be refused is refused before the first gradient. */
@@ -333,6 +350,9 @@ static bool compute(visit *v)
     if (!any || !v->node->needed) {
         return true;
     }
+    if (v->node->kind == WEFT_TAPE_SEGMENT) {
+        return weft_segment_gradients(v->pass, v->node, v->wanted, v->output_gradients, v->gradients) && deliver(v);
+    }
     if (!restore(v)) {
         return false;
     }
@@ -391,11 +411,13 @@ static void clear(const weft_pass *pass)
         }
         weft_tape_node_release(node);
     }
-    for (weft_tape_leaf *leaf = weft_runtime.tape->leaves; leaf != NULL; leaf = leaf->next) {
-        leaf->expected = 0;
-        if (leaf->value.chosen == 0) {
-            weft_sums_drop(&leaf->value);
+    weft_tape_leaf **leaves = pass->leaves.items;
+    for (size_t i = 0; i < pass->leaves.count; i++) {
+        leaves[i]->expected = 0;
+        if (leaves[i]->value.chosen == 0) {
+            weft_sums_drop(&leaves[i]->value);
         }
+        weft_tape_node_release(&leaves[i]->node);
     }
 }
 
@@ -404,14 +426,12 @@ bool weft_pass_run(weft_pass *pass, int num_outputs, weft_tape_value *const outp
 {
     weft_tape *tape = weft_runtime.tape;
     int no_grad = tape->no_grad;
+    bool in_pass = tape->in_pass, in_segment = tape->in_segment;
     tape->in_pass = true;
+    tape->in_segment = false;
     tape->no_grad = pass->create_graph ? 0 : no_grad + 1;
     pass->number = ++tape->passes;
-    bool done = collect(pass, num_outputs, outputs);
-    if (done) {
-        mark(pass);
-    }
-    done = done && check_all(pass);
+    bool done = collect(pass, num_outputs, outputs) && mark(pass) && check_all(pass);
     for (int i = 0; i < num_outputs && done; i++) {
         bool seeded = outputs[i] != NULL && is_wanted(pass, outputs[i]);
         done = !seeded || weft_sums_add(pass, outputs[i], output_gradients[i]);
@@ -422,7 +442,9 @@ bool weft_pass_run(weft_pass *pass, int num_outputs, weft_tape_value *const outp
     }
     clear(pass);
     weft_vec_free(&pass->nodes);
+    weft_vec_free(&pass->leaves);
     tape->no_grad = no_grad;
-    tape->in_pass = false;
+    tape->in_pass = in_pass;
+    tape->in_segment = in_segment;
     return done;
 }

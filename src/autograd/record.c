@@ -94,10 +94,18 @@ static bool save_inputs(weft_tape_node *node, const weft_call *call)
     return done;
 }
 
+static const weft_call *prepare(weft_recorder *self, const weft_call *call, weft_call *own)
+{
+    return weft_autocast((weft_tape *)self, call, own);
+}
+
 static void begin(weft_recorder *self, const weft_call *call, int num_outputs)
 {
     weft_tape *tape = (weft_tape *)self;
     tape->pending = (weft_tape_pending){ .node = NULL };
+    if (tape->in_first_run && is_of_interest(call)) {
+        tape->pending.failed = !weft_segment_note(tape, call);
+    }
     if (tape->no_grad > 0 || !is_of_interest(call) || !any_requires(call)) {
         return;
     }
@@ -215,5 +223,5 @@ static void end(weft_recorder *self, const weft_call *call, int num_outputs, wef
 
 void weft_tape_record_with(weft_recorder *recorder)
 {
-    *recorder = (weft_recorder){ .begin = begin, .execute = execute, .end = end };
+    *recorder = (weft_recorder){ .prepare = prepare, .begin = begin, .execute = execute, .end = end };
 }

@@ -64,7 +64,8 @@ typedef struct weft_tape_node {
     int num_inputs, num_outputs;
     weft_tape_input *inputs;
     weft_tape_value *outputs;
-    const weft_call *call; /* of WEFT_TAPE_CALL */
+    const weft_call *call;         /* of WEFT_TAPE_CALL */
+    const struct segment *segment; /* of WEFT_TAPE_SEGMENT */
     struct weft_tape_node *older, *newer; /* all nodes but leaves */
 } weft_tape_node;
 
@@ -99,6 +100,13 @@ typedef struct weft_tape {
     weft_tape_node *newest;
     weft_tape_leaf *leaves;
     weft_tape_pending pending;
+    /* Regions of mixed precision (autocast.c). */
+    weft_vec casts; /* weft_dtype: of the open regions */
+    weft_vec cast_rules, converted;
+    /* Segments (segment.c). */
+    bool in_first_run; /* of a segment's function: values used are noted */
+    bool in_segment;   /* in the second run of one, within a pass */
+    weft_vec used;     /* weft_tape_value *, with references */
 } weft_tape;
 
 /* Installed with the first leaf; NULL with the error kept. */
@@ -139,8 +147,10 @@ typedef struct weft_pass {
     const char *function;
     bool retain, create_graph;
     bool accumulates; /* to leaves, with hooks; else chosen values alone */
+    uint64_t oldest;  /* nodes up to this number are not reached */
     uint64_t number;
-    weft_vec nodes; /* weft_tape_node *, by falling number, each with a reference */
+    weft_vec nodes;  /* weft_tape_node *, by falling number, each with a reference */
+    weft_vec leaves; /* weft_tape_leaf *: those that are reached, each with a reference */
 } weft_pass;
 
 /* Runs it; chosen values are left with their sums. False with the error kept. */
@@ -158,5 +168,19 @@ bool weft_sums_add(const weft_pass *pass, weft_tape_value *value, weft_tensor *g
  * are none. Empties the sums. False with the error kept. */
 bool weft_sums_take(const weft_pass *pass, weft_tape_value *value, const weft_layout *layout, weft_tensor **sum);
 void weft_sums_drop(weft_tape_value *value);
+
+/* ---- segments that are computed again (segment.c) ---------------------------------------------------------- */
+
+/* Notes the values that a call in a first run uses. False with the error kept: no memory. */
+bool weft_segment_note(weft_tape *tape, const weft_call *call);
+/* weft_call_gradients() for the node of a segment. False with the error kept. */
+bool weft_segment_gradients(const weft_pass *pass, weft_tape_node *node, const bool wanted[],
+                            weft_tensor *const output_gradients[], weft_tensor *gradients[]);
+
+/* ---- mixed precision (autocast.c) -------------------------------------------------------------------------- */
+
+/* The call with converted inputs, in `own`, or the call itself. NULL with the error kept. */
+const weft_call *weft_autocast(weft_tape *tape, const weft_call *call, weft_call *own);
+void weft_autocast_stop(weft_tape *tape);
 
 #endif

@@ -20,6 +20,16 @@ void weft_recorder_remove(weft_recorder *recorder)
     }
 }
 
+static const weft_call *prepare(const weft_call *call, weft_call *own)
+{
+    for (weft_recorder *r = weft_runtime.recorder; r != NULL && call != NULL; r = r->next) {
+        if (r->prepare != NULL) {
+            call = r->prepare(r, call, own);
+        }
+    }
+    return call;
+}
+
 static void begin(const weft_call *call, int num_outputs)
 {
     for (weft_recorder *r = weft_runtime.recorder; r != NULL; r = r->next) {
@@ -44,6 +54,11 @@ weft_status weft_call_tell(const weft_call *call, int num_outputs, weft_tensor *
                            weft_carry_out_function carry_out)
 {
     weft_status status = WEFT_OK;
+    weft_call own;
+    call = prepare(call, &own);
+    if (call == NULL) {
+        return weft_latest_status();
+    }
     weft_runtime.call_depth++;
     begin(call, num_outputs);
     if (!is_executed(call, num_outputs, outputs, &status)) {

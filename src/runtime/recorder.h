@@ -13,6 +13,9 @@
 /* First members of a recorder. The call, its details and arrays are valid until the function returns;
  * weft_call_copy() copies them. Tensors are handles, without a reference of the recorder's. */
 typedef struct weft_recorder {
+    /* A call is about to be made; public calls made here are calls of their own, told before it. Returns the call to
+     * make instead, written to *own, or the call; NULL: it fails, with the error kept. NULL: changes none. */
+    const weft_call *(*prepare)(struct weft_recorder *self, const weft_call *call, weft_call *own);
     /* A call begins. NULL: no interest. */
     void (*begin)(struct weft_recorder *self, const weft_call *call, int num_outputs);
     /* All have seen its beginning. True: this recorder has executed it, outputs[] and *status are filled in; so it may

@@ -1,0 +1,328 @@
+/* Segments that are computed again in the backward pass. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "autograd/tape.h"
+
+/* Behind a node of WEFT_TAPE_SEGMENT; its first inputs are the function's, the others are values that the function
+ * uses beside them. */
+typedef struct segment {
+    weft_segment_function function;
+    void *context;
+    size_t context_size;
+    weft_random_state random;
+    weft_dtype cast; /* of the region of mixed precision; WEFT_F32: none */
+    int num_inputs;  /* of the function */
+    char bytes[];    /* of the context */
+} segment;
+
+/* ---- the first run --------------------------------------------------------------------------------------- */
+
+static bool is_noted(const weft_tape *tape, const weft_tape_value *value)
+{
+    weft_tape_value *const *used = tape->used.items;
+    for (size_t i = 0; i < tape->used.count; i++) {
+        if (used[i] == value) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool weft_segment_note(weft_tape *tape, const weft_call *call)
+{
+    for (int i = 0; i < weft_call_num_tensors(call); i++) {
+        const weft_tensor *handle = weft_call_tensor(call, i);
+        const weft_tensor_impl *tensor = handle == NULL ? NULL : weft_tensor_get(handle);
+        if (tensor == NULL || tensor->tape == NULL || is_noted(tape, tensor->tape)) {
+            continue;
+        }
+        weft_tape_value **entry = weft_vec_push(&tape->used, sizeof(*entry));
+        if (entry == NULL) {
+            weft_fail(WEFT_ERR_NOMEM, call->function, "no memory to record the call for its gradient");
+            return false;
+        }
+        *entry = tensor->tape;
+        tensor->tape->node->references++;
+    }
+    return true;
+}
+
+/* Gives up the list of values used. */
+static void forget_used(weft_tape *tape)
+{
+    weft_tape_value **used = tape->used.items;
+    for (size_t i = 0; i < tape->used.count; i++) {
+        weft_tape_node_release(used[i]->node);
+    }
+    tape->used.count = 0;
+}
+
+static weft_dtype cast_in_use(const weft_tape *tape)
+{
+    return tape->casts.count == 0 ? WEFT_F32 : ((const weft_dtype *)tape->casts.items)[tape->casts.count - 1];
+}
+
+/* The node: inputs of the function, then the other values used. NULL with the error kept. */
+static weft_tape_node *make_node(const char *function, const segment *s, weft_tensor *const inputs[], int num_outputs)
+{
+    weft_tape *tape = weft_runtime.tape;
+    void *room;
+    weft_tape_node *node = weft_tape_node_new(function, WEFT_TAPE_SEGMENT, s->num_inputs + (int)tape->used.count,
+                                              num_outputs, sizeof(*s) + s->context_size, &room);
+    if (node == NULL) {
+        return NULL;
+    }
+    segment *own = room;
+    memcpy(own, s, sizeof(*s));
+    if (s->context_size > 0) {
+        memcpy(own->bytes, s->context, s->context_size);
+    }
+    node->segment = own;
+    bool done = true;
+    for (int i = 0; i < s->num_inputs && done; i++) {
+        weft_tensor_impl *tensor = weft_tensor_get(inputs[i]);
+        node->inputs[i].layout = tensor->layout;
+        node->inputs[i].value = tensor->tape;
+        if (tensor->tape != NULL) {
+            tensor->tape->node->references++;
+        }
+        done = weft_save(function, tensor, false, &node->inputs[i].saved);
+    }
+    weft_tape_value **used = tape->used.items;
+    for (size_t i = 0; i < tape->used.count; i++) {
+        node->inputs[s->num_inputs + (int)i].value = used[i]; /* with its reference */
+        node->inputs[s->num_inputs + (int)i].layout = used[i]->layout;
+    }
+    tape->used.count = 0;
+    if (!done) {
+        weft_tape_node_release(node);
+    }
+    return done ? node : NULL;
+}
+
+static bool any_value(const weft_tape *tape, int num_inputs, weft_tensor *const inputs[])
+{
+    bool any = tape->used.count > 0;
+    for (int i = 0; i < num_inputs; i++) {
+        any |= weft_tensor_get(inputs[i])->tape != NULL;
+    }
+    return any;
+}
+
+/* Inputs of the function are constants in the first run: they are noted as such, not among the values used. */
+static weft_status run_unrecorded(const segment *s, weft_tensor *const inputs[], int num_outputs,
+                                  weft_tensor *outputs[])
+{
+    weft_tape *tape = weft_runtime.tape;
+    tape->no_grad++;
+    tape->in_first_run = true;
+    weft_status status = s->function(s->context, s->num_inputs, inputs, num_outputs, outputs);
+    tape->in_first_run = false;
+    tape->no_grad--;
+    return status;
+}
+
+static bool check_outputs(const char *function, int num_outputs, weft_tensor *const outputs[])
+{
+    bool right = true;
+    for (int i = 0; i < num_outputs && right; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "outputs[%d]", i);
+        right = weft_check_tensor(function, name, outputs[i]) != NULL;
+    }
+    return right;
+}
+
+static weft_status record(const char *function, const segment *s, weft_tensor *const inputs[], int num_outputs,
+                          weft_tensor *outputs[])
+{
+    weft_tape *tape = weft_runtime.tape;
+    weft_status status = run_unrecorded(s, inputs, num_outputs, outputs);
+    if (status == WEFT_OK && !check_outputs(function, num_outputs, outputs)) {
+        status = weft_latest_status();
+    }
+    /* The inputs themselves are noted where calls read them; they are the first inputs of the node already. */
+    if (status != WEFT_OK || !any_value(tape, s->num_inputs, inputs)) {
+        forget_used(tape);
+        return status;
+    }
+    weft_tape_node *node = make_node(function, s, inputs, num_outputs);
+    forget_used(tape);
+    if (node == NULL) {
+        return weft_latest_status();
+    }
+    for (int i = 0; i < num_outputs; i++) {
+        weft_tensor_impl *tensor = weft_tensor_get(outputs[i]);
+        if (weft_dtype_is_floating(tensor->layout->dtype)) {
+            node->outputs[i].layout = tensor->layout;
+            weft_tape_set(tensor, &node->outputs[i]);
+        }
+    }
+    weft_tape_node_release(node);
+    return WEFT_OK;
+}
+
+weft_status weft_recompute(weft_segment_function run, void *context, size_t context_size, int num_inputs,
+                           weft_tensor *const inputs[], int num_outputs, weft_tensor *outputs[])
+{
+    static const char function[] = "weft_recompute";
+    if (weft_require_init(function) != WEFT_OK) {
+        return weft_latest_status();
+    }
+    if (run == NULL || num_inputs < 0 || num_outputs < 1 || (num_inputs > 0 && inputs == NULL) || outputs == NULL) {
+        return run == NULL        ? weft_fail(WEFT_ERR_INVALID, function, "function is NULL")
+               : num_inputs < 0   ? weft_fail(WEFT_ERR_INVALID, function, "num_inputs is %d", num_inputs)
+               : num_outputs < 1  ? weft_fail(WEFT_ERR_INVALID, function, "num_outputs is %d, expected at least 1", num_outputs)
+               : outputs == NULL ? weft_fail(WEFT_ERR_INVALID, function, "outputs is NULL")
+                                  : weft_fail(WEFT_ERR_INVALID, function, "inputs is NULL");
+    }
+    for (int i = 0; i < num_inputs; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "inputs[%d]", i);
+        if (weft_check_tensor(function, name, inputs[i]) == NULL) {
+            return weft_latest_status();
+        }
+    }
+    weft_tape *tape = weft_runtime.tape;
+    if (tape == NULL || tape->no_grad > 0) { /* nothing is recorded; within another segment, that one's */
+        return run(context, num_inputs, inputs, num_outputs, outputs);
+    }
+    const segment s = { .function = run,
+                        .context = context,
+                        .context_size = context_size,
+                        .random = *weft_random_in_use(),
+                        .cast = cast_in_use(tape),
+                        .num_inputs = num_inputs };
+    return record(function, &s, inputs, num_outputs, outputs);
+}
+
+/* ---- the second run -------------------------------------------------------------------------------------- */
+
+/* The state of a pass in a value that another pass uses within. */
+typedef struct aside {
+    weft_partial_sum first;
+    int chosen, expected;
+} aside;
+
+static void put_aside(weft_tape_value *value, aside *a)
+{
+    weft_tape_leaf *leaf = weft_tape_leaf_of(value);
+    *a = (aside){ value->first, value->chosen, leaf == NULL ? 0 : leaf->expected };
+    value->first = (weft_partial_sum){ .sum = NULL };
+    value->chosen = 0;
+    if (leaf != NULL) {
+        leaf->expected = 0;
+    }
+}
+
+static void put_back(weft_tape_value *value, const aside *a)
+{
+    weft_tape_leaf *leaf = weft_tape_leaf_of(value);
+    value->first = a->first;
+    value->chosen = a->chosen;
+    if (leaf != NULL) {
+        leaf->expected = a->expected;
+    }
+}
+
+/* Inputs of the second run: leaves with the saved values. */
+static bool restore_inputs(const weft_pass *pass, weft_tape_node *node, const bool wanted[], weft_tensor *inputs[])
+{
+    bool done = true;
+    for (int i = 0; i < node->segment->num_inputs && done; i++) {
+        weft_tensor_impl *tensor = weft_saved_restore(pass->function, &node->inputs[i].saved,
+                                                      !pass->retain && !node->inputs[i].saved.versioned);
+        inputs[i] = weft_tensor_handle(tensor);
+        bool own = tensor != NULL && tensor->tape == NULL && !tensor->borrowed;
+        if (tensor != NULL && !own) { /* the program's tensor itself */
+            inputs[i] = weft_detach(inputs[i]);
+        }
+        done = inputs[i] != NULL && (!wanted[i] || weft_set_requires_grad(inputs[i], true) == WEFT_OK);
+    }
+    return done;
+}
+
+/* Runs the function as it was run first. */
+static bool run_again(const weft_pass *pass, const weft_tape_node *node, weft_tensor *const inputs[],
+                      weft_tensor *outputs[])
+{
+    weft_tape *tape = weft_runtime.tape;
+    const segment *s = node->segment;
+    weft_random_state *state = weft_random_in_use(), now = *state;
+    int no_grad = tape->no_grad;
+    bool in_segment = tape->in_segment;
+    void *context = s->context_size > 0 ? (void *)(uintptr_t)s->bytes : s->context;
+    if (weft_autocast_begin(s->cast) != WEFT_OK) {
+        return false;
+    }
+    *state = s->random;
+    tape->no_grad = 0;
+    tape->in_segment = true;
+    weft_status status = s->function(context, s->num_inputs, inputs, node->num_outputs, outputs);
+    tape->in_segment = in_segment;
+    tape->no_grad = no_grad;
+    *weft_random_in_use() = now;
+    weft_autocast_end();
+    if (status != WEFT_OK) {
+        weft_fail(status, pass->function, "the function of weft_recompute() returned an error in the backward pass");
+    }
+    return status == WEFT_OK && check_outputs(pass->function, node->num_outputs, outputs);
+}
+
+/* The gradients of the second run's inputs, and of the other values used, by a pass over it alone. */
+static bool pass_back(const weft_pass *outer, weft_tape_node *node, const bool wanted[], weft_tensor *const inputs[],
+                      weft_tensor *const outputs[], weft_tensor *const output_gradients[], uint64_t oldest,
+                      weft_tensor *gradients[])
+{
+    int total = node->num_inputs, own = node->segment->num_inputs;
+    weft_tape_value **values = calloc((size_t)(total + node->num_outputs), sizeof(*values)), **ends = values + total;
+    aside *asides = calloc((size_t)total + 1, sizeof(*asides));
+    bool done = values != NULL && asides != NULL;
+    if (!done) {
+        weft_fail(WEFT_ERR_NOMEM, outer->function, "no memory for a segment's gradients");
+    }
+    for (int i = 0; i < total && done; i++) {
+        values[i] = !wanted[i] ? NULL : i < own ? weft_tensor_get(inputs[i])->tape : node->inputs[i].value;
+        if (values[i] != NULL) {
+            put_aside(values[i], &asides[i]);
+            values[i]->chosen = 1 + i;
+        }
+    }
+    for (int i = 0; i < node->num_outputs && done; i++) {
+        ends[i] = output_gradients[i] == NULL ? NULL : weft_tensor_get(outputs[i])->tape;
+    }
+    weft_pass inner = { .function = outer->function, .oldest = oldest };
+    done = done && weft_pass_run(&inner, node->num_outputs, ends, output_gradients);
+    for (int i = 0; i < total && values != NULL && asides != NULL; i++) {
+        if (values[i] != NULL) {
+            done = done && weft_sums_take(&inner, values[i], NULL, &gradients[i]);
+            weft_sums_drop(values[i]);
+            put_back(values[i], &asides[i]);
+        }
+    }
+    free(values);
+    free(asides);
+    return done;
+}
+
+bool weft_segment_gradients(const weft_pass *pass, weft_tape_node *node, const bool wanted[],
+                            weft_tensor *const output_gradients[], weft_tensor *gradients[])
+{
+    if (pass->create_graph) {
+        weft_fail(WEFT_ERR_UNSUPPORTED, pass->function,
+                  "gradients through weft_recompute() cannot be differentiated again");
+        return false;
+    }
+    weft_tensor **inputs = calloc((size_t)node->num_inputs + (size_t)node->num_outputs, sizeof(*inputs)),
+                **outputs = inputs + node->num_inputs;
+    if (inputs == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, pass->function, "no memory for a segment's gradients");
+        return false;
+    }
+    uint64_t oldest = weft_runtime.tape->numbers;
+    bool done = restore_inputs(pass, node, wanted, inputs) && run_again(pass, node, inputs, outputs) &&
+                pass_back(pass, node, wanted, inputs, outputs, output_gradients, oldest, gradients);
+    free(inputs);
+    return done;
+}

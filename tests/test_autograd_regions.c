@@ -1,0 +1,308 @@
+/* Regions of the tape: segments that are computed again, and mixed precision (row E4). */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/pool.h"
+#include "runtime/runtime.h"
+#include "support.h"
+
+enum { RANKS = 4, ROWS = 6, COLUMNS = 8, COUNT = ROWS * COLUMNS };
+
+static weft_mesh *line(void)
+{
+    int64_t ranks = weft_world_size();
+    return weft_mesh_create(1, &ranks, NULL);
+}
+
+static weft_tensor *leaf(weft_dtype dtype, int64_t rows, int64_t columns, int dim, int number)
+{
+    double values[COLUMNS * COLUMNS];
+    weft_placement placement = dim < 0 ? weft_replicate() : weft_shard(dim);
+    for (int64_t i = 0; i < rows * columns; i++) {
+        values[i] = 0.25 * sin((double)(i * 3 + number));
+    }
+    weft_tensor *wide = weft_distribute(WEFT_F64, 2, (int64_t[]){ rows, columns }, values, line(), &placement);
+    weft_tensor *tensor = dtype == WEFT_F64 ? wide : weft_to_type(wide, dtype);
+    assert_int_equal(weft_set_requires_grad(tensor, true), WEFT_OK);
+    return tensor;
+}
+
+static void values_of(weft_tensor *tensor, double values[])
+{
+    assert_non_null(tensor);
+    weft_tensor *wide = weft_detach(weft_to_type(tensor, WEFT_F64));
+    assert_int_equal(weft_to_host(wide, values, COLUMNS * COLUMNS * sizeof(double)), WEFT_OK);
+}
+
+/* ---- segments ---------------------------------------------------------------------------------------------- */
+
+/* What a segment uses beside its inputs. */
+typedef struct closure {
+    weft_tensor *weight, *scale; /* a leaf; a value computed from one */
+    double p;
+    int *runs;
+    weft_status answer;
+} closure;
+
+static weft_status block(void *context, int num_inputs, weft_tensor *const inputs[], int num_outputs,
+                         weft_tensor *outputs[])
+{
+    const closure *c = context;
+    assert_int_equal(num_inputs, 1);
+    assert_int_equal(num_outputs, 2);
+    ++*c->runs;
+    weft_tensor *h = weft_gelu(weft_matmul(inputs[0], c->weight));
+    weft_tensor *dropped = weft_dropout(weft_mul(weft_exp(h), c->scale), c->p, true, NULL);
+    outputs[0] = weft_softmax(weft_add(dropped, inputs[0]), 1);
+    outputs[1] = weft_sum(weft_mul(dropped, dropped), 1, false);
+    return c->answer;
+}
+
+static weft_status nested(void *context, int num_inputs, weft_tensor *const inputs[], int num_outputs,
+                          weft_tensor *outputs[])
+{
+    weft_tensor *middle[2];
+    weft_status status = weft_recompute(block, context, sizeof(closure), num_inputs, inputs, 2, middle);
+    return status != WEFT_OK ? status
+                             : weft_recompute(block, context, sizeof(closure), 1, middle, num_outputs, outputs);
+}
+
+typedef struct outcome {
+    double x[COUNT], weight[COLUMNS * COLUMNS], base[COLUMNS * COLUMNS];
+    int runs;
+} outcome;
+
+typedef enum way { PLAIN, RECOMPUTED, PLAIN_TWICE, NESTED } way;
+
+static void train(way how, int dim, outcome *result)
+{
+    weft_random_seed(7);
+    weft_scope_open();
+    result->runs = 0;
+    weft_tensor *x = leaf(WEFT_F64, ROWS, COLUMNS, dim, 0), *weight = leaf(WEFT_F64, COLUMNS, COLUMNS, -1, 1);
+    weft_tensor *base = leaf(WEFT_F64, 1, COLUMNS, -1, 2), *outputs[2], *middle[2];
+    closure c = { weight, weft_scale(base, 2), 0.3, &result->runs, WEFT_OK };
+    weft_tensor *before = weft_mul(x, weft_sigmoid(base));
+    weft_status status = how == PLAIN        ? block(&c, 1, &before, 2, outputs)
+                         : how == RECOMPUTED ? weft_recompute(block, &c, sizeof(c), 1, &before, 2, outputs)
+                         : how == NESTED     ? weft_recompute(nested, &c, sizeof(c), 1, &before, 2, outputs)
+                         : block(&c, 1, &before, 2, middle) != WEFT_OK ? WEFT_ERR_INVALID
+                                                                        : block(&c, 1, middle, 2, outputs);
+    assert_int_equal(status, WEFT_OK);
+    weft_rand_like(x); /* the second run does not move the state */
+    weft_random_state middle_state, end_state;
+    weft_random_state_get(NULL, &middle_state);
+    weft_tensor *loss = weft_add(weft_sum(weft_mul(outputs[0], before), WEFT_ALL_DIMS, false),
+                                 weft_mean(outputs[1], WEFT_ALL_DIMS, false));
+    assert_int_equal(weft_backward(loss), WEFT_OK);
+    weft_random_state_get(NULL, &end_state);
+    assert_memory_equal(&middle_state, &end_state, sizeof(end_state));
+    values_of(weft_grad(x), result->x);
+    values_of(weft_grad(weight), result->weight);
+    values_of(weft_grad(base), result->base);
+    weft_scope_close();
+    assert_no_error();
+}
+
+/* The same bits as without, on replicated and sharded inputs. */
+static void test_segments(void **state)
+{
+    (void)state;
+    static outcome plain, again;
+    for (int dim = -1; dim < 2; dim++) {
+        train(PLAIN, dim, &plain);
+        train(RECOMPUTED, dim, &again);
+        assert_int_equal(plain.runs, 1);
+        assert_int_equal(again.runs, 2);
+        again.runs = plain.runs;
+        for (int i = 0; i < COUNT; i++) {
+            assert_float_equal(plain.x[i], again.x[i], 1e-13);
+        }
+        assert_memory_equal(plain.weight, again.weight, sizeof(plain.weight));
+        train(PLAIN_TWICE, dim, &plain);
+        train(NESTED, dim, &again);
+        for (int i = 0; i < COUNT; i++) {
+            assert_float_equal(plain.x[i], again.x[i], 1e-12);
+            assert_float_equal(plain.weight[i], again.weight[i], 1e-12);
+        }
+        for (int i = 0; i < COLUMNS; i++) {
+            assert_float_equal(plain.base[i], again.base[i], 1e-12);
+        }
+    }
+}
+
+static void test_segments_refuse(void **state)
+{
+    (void)state;
+    int runs = 0;
+    weft_scope_open();
+    weft_tensor *x = leaf(WEFT_F64, ROWS, COLUMNS, 0, 0), *weight = leaf(WEFT_F64, COLUMNS, COLUMNS, -1, 1);
+    weft_tensor *base = leaf(WEFT_F64, 1, COLUMNS, -1, 2), *outputs[2], *gradient;
+    closure c = { weight, base, 0, &runs, WEFT_OK };
+    assert_int_equal(weft_recompute(NULL, &c, 0, 1, &x, 2, outputs), WEFT_ERR_INVALID);
+    assert_error(WEFT_ERR_INVALID, "function is NULL");
+    assert_int_equal(weft_recompute(block, &c, 0, 1, NULL, 2, outputs), WEFT_ERR_INVALID);
+    assert_error(WEFT_ERR_INVALID, "inputs is NULL");
+    assert_int_equal(weft_recompute(block, &c, 0, 1, &x, 0, outputs), WEFT_ERR_INVALID);
+    assert_error(WEFT_ERR_INVALID, "num_outputs");
+    c.answer = WEFT_ERR_IO;
+    assert_int_equal(weft_recompute(block, &c, 0, 1, &x, 2, outputs), WEFT_ERR_IO);
+    weft_clear_error();
+    c.answer = WEFT_OK;
+    assert_int_equal(weft_recompute(block, &c, 0, 1, &x, 2, outputs), WEFT_OK);
+    weft_tensor *loss = weft_sum(outputs[1], 0, false);
+    assert_int_equal(weft_gradients(1, &loss, NULL, 1, &x, true, &gradient), WEFT_ERR_UNSUPPORTED);
+    assert_error(WEFT_ERR_UNSUPPORTED, "weft_recompute()");
+    c.answer = WEFT_ERR_IO; /* in the second run */
+    assert_int_equal(weft_backward(loss), WEFT_ERR_IO);
+    assert_error(WEFT_ERR_IO, "weft_recompute()");
+    assert_null(weft_grad(x));
+    weft_scope_close();
+    assert_no_error();
+}
+
+static weft_status deep(void *context, int num_inputs, weft_tensor *const inputs[], int num_outputs,
+                        weft_tensor *outputs[])
+{
+    (void)context;
+    (void)num_inputs;
+    (void)num_outputs;
+    weft_scope_open();
+    weft_tensor *x = inputs[0];
+    for (int i = 0; i < 10; i++) {
+        x = weft_sin(x);
+    }
+    outputs[0] = weft_scope_keep(x);
+    weft_scope_close();
+    return WEFT_OK;
+}
+
+/* Ten values that the gradient of sin reads, or one. */
+static void test_segments_save_little(void **state)
+{
+    (void)state;
+    int64_t held[2];
+    for (int again = 0; again < 2; again++) {
+        weft_scope_open();
+        weft_tensor *x = weft_ones(WEFT_F64, 2, (int64_t[]){ 400, 100 }, line(), NULL), *y;
+        weft_set_requires_grad(x, true);
+        int64_t before = weft_pool_bytes_in_use(weft_runtime.pool);
+        if (again == 1) {
+            assert_int_equal(weft_recompute(deep, NULL, 0, 1, &x, 1, &y), WEFT_OK);
+        } else {
+            deep(NULL, 1, &x, 1, &y);
+        }
+        held[again] = (weft_pool_bytes_in_use(weft_runtime.pool) - before) / (weft_local_ranks() * 400 * 100 * 8);
+        weft_scope_close();
+    }
+    assert_int_equal(held[0], 10); /* x is there anyhow; sin's results are read by the next sin's gradient, the last is y */
+    assert_int_equal(held[1], 1);
+    assert_no_error();
+}
+
+/* ---- mixed precision ----------------------------------------------------------------------------------------- */
+
+static void test_e4_types(void **state)
+{
+    (void)state;
+    weft_scope_open();
+    weft_tensor *x = leaf(WEFT_F32, ROWS, COLUMNS, 0, 0), *w = leaf(WEFT_F32, COLUMNS, COLUMNS, 1, 1);
+    assert_int_equal(weft_autocast_dtype(), WEFT_BF16);
+    assert_int_equal(weft_autocast_begin(WEFT_I32), WEFT_ERR_DTYPE);
+    assert_error(WEFT_ERR_DTYPE, "dtype is i32");
+    assert_int_equal(weft_autocast_end(), WEFT_ERR_STATE);
+    assert_error(WEFT_ERR_STATE, "weft_autocast_begin");
+    assert_int_equal(weft_tensor_dtype(weft_matmul(x, w)), WEFT_F32);
+    assert_int_equal(weft_autocast_begin(WEFT_BF16), WEFT_OK);
+    weft_tensor *h = weft_matmul(x, w);
+    assert_int_equal(weft_tensor_dtype(h), WEFT_BF16);
+    assert_int_equal(weft_tensor_dtype(weft_gelu(h)), WEFT_BF16);
+    assert_int_equal(weft_tensor_dtype(weft_softmax(h, 1)), WEFT_F32);
+    assert_int_equal(weft_tensor_dtype(weft_sum(h, 0, false)), WEFT_F32);
+    assert_int_equal(weft_tensor_dtype(weft_rms_norm(h, NULL, 1e-5)), WEFT_F32);
+    assert_int_equal(weft_tensor_dtype(weft_matmul(weft_to_type(x, WEFT_F64), weft_to_type(w, WEFT_F64))), WEFT_F64);
+    assert_int_equal(weft_autocast_begin(WEFT_F32), WEFT_OK);
+    assert_int_equal(weft_tensor_dtype(weft_matmul(x, w)), WEFT_F32);
+    assert_int_equal(weft_autocast_end(), WEFT_OK);
+    assert_int_equal(weft_tensor_dtype(weft_matmul(x, w)), WEFT_BF16);
+    assert_int_equal(weft_autocast_end(), WEFT_OK);
+    assert_int_equal(weft_tensor_dtype(weft_matmul(x, w)), WEFT_F32);
+    weft_scope_close();
+    assert_no_error();
+}
+
+/* A leaf is converted once, unless it has been written to; its gradient has its type. */
+static void test_e4_gradients(void **state)
+{
+    (void)state;
+    double wide[COLUMNS * COLUMNS], narrow[COLUMNS * COLUMNS];
+    for (int cast = 0; cast < 2; cast++) {
+        weft_scope_open();
+        weft_tensor *x = leaf(WEFT_F32, ROWS, COLUMNS, 0, 0), *w = leaf(WEFT_F32, COLUMNS, COLUMNS, -1, 1);
+        weft_autocast_begin(cast == 0 ? WEFT_F32 : WEFT_BF16);
+        weft_tensor *y = weft_matmul(weft_gelu(weft_matmul(x, w)), w);
+        weft_tensor *loss = weft_sum(weft_mul(y, y), WEFT_ALL_DIMS, false);
+        assert_int_equal(weft_backward(loss), WEFT_OK);
+        weft_autocast_end();
+        assert_int_equal(weft_tensor_dtype(loss), WEFT_F32);
+        assert_int_equal(weft_tensor_dtype(weft_grad(w)), WEFT_F32);
+        values_of(weft_grad(w), cast == 0 ? wide : narrow);
+        weft_scope_close();
+    }
+    double difference = 0, size = 0;
+    for (int i = 0; i < COLUMNS * COLUMNS; i++) {
+        difference = fmax(difference, fabs(wide[i] - narrow[i]));
+        size = fmax(size, fabs(wide[i]));
+    }
+    assert_true(difference > 0 && difference < 0.03 * size);
+
+    weft_scope_open();
+    weft_tensor *x = leaf(WEFT_F32, ROWS, COLUMNS, 0, 0), *w = leaf(WEFT_F32, COLUMNS, COLUMNS, -1, 1);
+    weft_autocast_begin(WEFT_BF16);
+    weft_tensor *first = weft_matmul(x, w);
+    weft_no_grad_begin();
+    weft_scale_inplace(w, 2);
+    weft_no_grad_end();
+    double once[COLUMNS * COLUMNS], twice[COLUMNS * COLUMNS];
+    values_of(first, once);
+    values_of(weft_matmul(x, w), twice);
+    weft_autocast_end();
+    for (int i = 0; i < COUNT; i++) {
+        assert_float_equal(twice[i], 2 * once[i], 1e-12);
+    }
+    weft_scope_close();
+    assert_no_error();
+}
+
+static void test_e4_list(void **state)
+{
+    (void)state;
+    char text[2000] = "";
+    FILE *file = fmemopen(text, sizeof(text), "w");
+    assert_int_equal(weft_autocast_print(file), WEFT_OK);
+    fclose(file);
+    assert_non_null(strstr(text, "16 bits: matmul"));
+    assert_non_null(strstr(text, "softmax"));
+    assert_int_equal(weft_autocast_print(NULL), WEFT_ERR_INVALID);
+    assert_error(WEFT_ERR_INVALID, "file is NULL");
+}
+
+int main(int count, char *arguments[])
+{
+    (void)arguments;
+    weft_config config = { .local_ranks = count > 1 ? 0 : RANKS };
+    if (weft_init(&config) != WEFT_OK) {
+        fprintf(stderr, "%s\n", weft_last_error());
+        return 1;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_segments),  cmocka_unit_test(test_segments_refuse),
+        cmocka_unit_test(test_segments_save_little),
+        cmocka_unit_test(test_e4_types),  cmocka_unit_test(test_e4_gradients),
+        cmocka_unit_test(test_e4_list),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    return weft_finalize() == WEFT_OK ? failed : 1;
+}
