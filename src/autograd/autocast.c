@@ -232,7 +232,8 @@ weft_status weft_autocast_end(void)
 
 weft_dtype weft_autocast_dtype(void)
 {
-    return WEFT_BF16; /* tensors are on CPUs */
+    /* Tensors are on CPUs. */
+    return weft_require_init("weft_autocast_dtype") == WEFT_OK ? WEFT_BF16 : WEFT_F32;
 }
 
 weft_status weft_autocast_print(FILE *file)
