@@ -157,6 +157,7 @@ CALL(call_rotary_backward, weft_rotary_backward(x[0], 7, 3))
 CALL(call_softmax, weft_softmax(x[0], 1))
 CALL(call_softmax_rows, weft_softmax(x[0], 0))
 CALL(call_attention, weft_attention(x[0], x[1], x[2], NULL))
+CALL(call_attention_masked, weft_attention(x[0], x[1], x[2], &(weft_attention_options){ .mask = x[3] }))
 static weft_tensor *call_attention_kept(weft_tensor *const x[])
 {
     weft_tensor *log_sums;
@@ -204,6 +205,8 @@ CALL(call_layer_norm, weft_layer_norm(x[0], x[1], x[2], 1e-5))
 CALL(call_layer_norm_bias, weft_layer_norm(x[0], NULL, x[1], 1e-5))
 CALL(call_rms_norm, weft_rms_norm(x[0], x[1], 1e-5))
 CALL(call_rms_norm_alone, weft_rms_norm(x[0], NULL, 1e-5))
+CALL(call_layer_norm_backward, weft_layer_norm_backward(x[0], x[1], x[2], 1e-5, NULL, NULL))
+CALL(call_rms_norm_backward, weft_rms_norm_backward(x[0], x[1], NULL, 1e-5, NULL))
 CALL(call_redistribute, weft_redistribute(x[0], mesh, NULL))
 
 static weft_tensor *call_split(weft_tensor *const x[])
@@ -339,6 +342,8 @@ static const call_row rows[] = {
     { THIS_ROW, { "5x4:w" }, call_softmax, false },
     { THIS_ROW, { "5x4:w" }, call_softmax_rows, false },
     { THIS_ROW, { "5x3:u", "4x3:u", "4x2:u" }, call_attention, false },
+    { THIS_ROW, { "2x5x3:u", "4x3:u", "2x4x2:u", "5x4:u" }, call_attention_masked, false },
+    { THIS_ROW, { "5x3:u", "6x3:u", "6x2:u", "1x6:b" }, call_attention_masked, false },
     { THIS_ROW, { "2x5x3:u", "6x3:u", "2x6x2:u" }, call_attention_kept, false },
     { THIS_ROW, { "5x3:u", "2x6x3:u", "2x6x2:u" }, call_attention_kept, false },
     { THIS_ROW, { "5x4:w" }, call_log_softmax, false },
@@ -387,6 +392,8 @@ static const call_row rows[] = {
     { THIS_ROW, { "5x4:w", "4:u" }, call_layer_norm_bias, false },
     { THIS_ROW, { "5x4:w", "4:p" }, call_rms_norm, false },
     { THIS_ROW, { "5x4:w" }, call_rms_norm_alone, false },
+    { THIS_ROW, { "5x4:w", "5x4:w", "4:p" }, call_layer_norm_backward, false },
+    { THIS_ROW, { "5x4:w", "5x4:w" }, call_rms_norm_backward, false },
     { THIS_ROW, { "5x3:u" }, call_redistribute, false },
 };
 

@@ -122,7 +122,7 @@ WEFT_API weft_tensor *weft_attention_with_log_sums(weft_tensor *q, weft_tensor *
 /** Gradients, for the same operands and options: `output` is the result, and `gradient` its gradient, of
  * its shape and type. Returns the gradient of q; `*gradient_k` and `*gradient_v` (may be NULL) get those
  * of k and v. Each has the shape and type of its operand; for broadcast operands it is summed. On error
- * all are NULL. A row that sees no key adds 0. The mask has no gradient.
+ * all are NULL. A row that sees no key adds 0.
  *
  * The weights are recomputed block by block from q, k and the logarithm of each row's sum, which is
  * computed first: the gradients of q, k and v cost 8 products of s x t scores, the result 2. The

@@ -176,7 +176,7 @@ static void forget_changed(const weft_call *call, int num_outputs, weft_tensor *
 /* Outputs that are inputs, unchanged, need no node. */
 static bool is_identity(const weft_call *call, weft_tensor *const outputs[])
 {
-    return call->action != NULL && call->num_inputs > 0 && outputs[0] == call->inputs[0];
+    return call->num_inputs > 0 && outputs[0] == call->inputs[0] && !weft_call_changes(call, 0);
 }
 
 /* Makes the outputs values of the node. False with the error kept. */

@@ -61,16 +61,12 @@ static bool add_log_sums(const weft_gradient *of, const weft_attention_options *
     return results[0] != NULL && results[1] != NULL;
 }
 
-/* With the log-sums where they were kept. The mask has no gradient. */
+/* With the log-sums where they were kept. */
 static bool gradients_of_attention(const weft_gradient *of)
 {
     const weft_call *call = of->call;
     weft_tensor *const *in = call->inputs, *gradient = weft_gradient_of_output(of, 0), *results[3] = { NULL };
     bool masked = call->num_inputs > 3;
-    if (masked && weft_gradient_wanted(of, 3)) {
-        weft_fail(WEFT_ERR_UNSUPPORTED, call->function, "the mask has no gradient here");
-        return false;
-    }
     const weft_attention_options options = { .causal = call->attributes.numbers[WEFT_ATTENTION_CAUSAL] != 0,
                                              .scale = call->scalars[0],
                                              .mask = masked ? in[3] : NULL };
@@ -87,7 +83,7 @@ static bool gradients_of_attention(const weft_gradient *of)
     for (int i = 0; i < 3 && done; i++) {
         done = results[i] == NULL || !weft_gradient_wanted(of, i) || weft_give_gradient(of, i, results[i]);
     }
-    return done;
+    return done && (!masked || !weft_gradient_wanted(of, 3) || weft_attention_give_mask(of, &options));
 }
 
 #define READS_ALL                                                                                            \
@@ -99,7 +95,7 @@ static bool gradients_of_attention(const weft_gradient *of)
 static const weft_operation operation_attention = {
     .name = "attention",
     .gradient = { .function = gradients_of_attention,
-                  .reads = { READS_ALL, READS_ALL, READS_ALL, 0 } },
+                  .reads = { READS_ALL, READS_ALL, READS_ALL, READS_ALL } },
     .write_rule = write_rule,
     .rule_like = "...s[e],...[te],...[t]f->...sf,...s",
     .inputs = { WEFT_ATTENTION_FLOATING("q"), WEFT_ATTENTION_FLOATING("k"), WEFT_ATTENTION_FLOATING("v"),

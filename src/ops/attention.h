@@ -57,6 +57,13 @@ void weft_attention_add_input(weft_call *call, weft_tensor *tensor);
  * of size 1 broadcast, as do missing leading ones. The mask is the last input. "": no mask. */
 const char *weft_attention_write_mask(const weft_call_layouts *call, int q, char text[16]);
 
+/* ---- with all scores (attention_second.c) --------------------------------------------------------------- */
+
+/* The mask's gradient of a call of attention. */
+bool weft_attention_give_mask(const weft_gradient *of, const weft_attention_options *options);
+/* Of a call of its backward pass. */
+bool weft_gradients_of_attention_backward(const weft_gradient *of);
+
 /* ---- keys that stay sharded (attention_ring.c) --------------------------------------------------------- */
 
 /* Whether keys stay sharded: if q is sharded in s too, blocks of keys move around a ring; if q is not, the

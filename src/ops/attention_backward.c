@@ -314,13 +314,18 @@ static bool expand_backward(const weft_call *call, weft_tensor *outputs[])
     return made && compute_gradients(&a, wanted, outputs);
 }
 
+#define READS_ALL                                                                                            \
+    (WEFT_READS_INPUT(0) | WEFT_READS_INPUT(1) | WEFT_READS_INPUT(2) | WEFT_READS_INPUT(3) |                 \
+     WEFT_READS_INPUT(4) | WEFT_READS_INPUT(5) | WEFT_READS_INPUT(6))
+
 /* Outputs: the gradients of q, k and v. Rows' log-sums, where they were kept, need not be computed again. */
 #define ALL_GRADIENTS(suffix, log_sums_, ...)                                                                \
     static const weft_operation operation_backward##suffix = {                                               \
         .name = "attention_backward" #suffix,                                                                \
         .write_rule = write_backward_rule,                                                                   \
         .rule_like = "...s[f],...s[e],...[te],...[tf],...s[f]" log_sums_ "->...s[e],...[te],...[tf]",        \
-        .gradient = WEFT_GRADIENT_MISSING("second derivatives of attention"),                                \
+        .gradient = { .function = weft_gradients_of_attention_backward,                                      \
+                      .reads = { READS_ALL, READS_ALL, READS_ALL, READS_ALL, READS_ALL, READS_ALL, READS_ALL } },\
         .inputs = { WEFT_ATTENTION_FLOATING("gradient"), WEFT_ATTENTION_FLOATING("q"),                       \
                     WEFT_ATTENTION_FLOATING("k"), WEFT_ATTENTION_FLOATING("v"),                              \
                     WEFT_ATTENTION_FLOATING("output"), __VA_ARGS__ },                                        \

@@ -46,5 +46,7 @@ bool weft_norm_take_statistics(weft_norm_call *n, const weft_layout *layout);
 
 /* The gradients of a call of a norm (norms_backward.c). */
 bool weft_gradients_of_norm(const weft_gradient *of);
+/* The gradients of these (norms_second.c). */
+bool weft_gradients_of_norm_gradients(const weft_gradient *of);
 
 #endif

@@ -137,10 +137,13 @@ static void write_gradients_rule(const weft_call_layouts *call, char *text, size
 }
 
 #define F64 (1u << WEFT_F64)
+#define READS_ALL                                                                                            \
+    (WEFT_READS_INPUT(0) | WEFT_READS_INPUT(1) | WEFT_READS_INPUT(2) | WEFT_READS_INPUT(3) | WEFT_READS_INPUT(4))
 #define GRADIENTS(suffix, like, ...)                                                                         \
     static const weft_operation operation_norm_gradients##suffix = {                                         \
         .name = "norm_gradients" #suffix,                                                                    \
-        .gradient = WEFT_GRADIENT_MISSING("second derivatives of norms"),                                    \
+        .gradient = { .function = weft_gradients_of_norm_gradients,                                          \
+                      .reads = { READS_ALL, READS_ALL, READS_ALL, READS_ALL, READS_ALL } },                  \
         .write_rule = write_gradients_rule,                                                                  \
         .rule_like = like "->A[b],[b],[b]",                                                                  \
         .inputs = { { "a", WEFT_TYPES_FLOAT, false }, { "gradient", WEFT_TYPES_FLOAT, true }, __VA_ARGS__ }, \

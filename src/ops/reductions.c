@@ -457,7 +457,7 @@ static bool gradient_of_var(const weft_gradient *of)
     weft_tensor *a = of->call->inputs[0], *sum = sum_again(of, a);
     weft_tensor *gradient = with_all_dims(of, weft_gradient_of_output(of, 0));
     double count = weft_count_along(weft_layout_of(a), of->call->attributes.numbers[WEFT_REDUCTION_MASK]);
-    double scale = 2 / fmax(count - of->call->scalars[0], 0);
+    double scale = count > 0 ? 2 / fmax(count - of->call->scalars[0], 0) : 0;
     return sum != NULL && gradient != NULL &&
            weft_give_gradient(of, 0,
                               weft_mul(weft_sub(a, weft_scale(sum, 1 / count)), weft_scale(gradient, scale)));

@@ -2,13 +2,16 @@
 gradients of the inputs; and second derivatives, with a direction for each gradient."""
 
 import dataclasses
+import math
 import random
 
 import torch
 
 import layouts
 from drafts import WIDE, Draft
-from table_gradients import FILLED, FUNCTIONS, MARGINS, NAMED, SAMPLES, SECOND, WITHOUT
+from table_core import largest
+from table_gradients import (FILLED, FUNCTIONS, MARGINS, NAMED, SAMPLES, SECOND, SECOND_FILLED, SECOND_SAMPLES,
+                             WITHOUT)
 from values import FLOATING, NAMES, Operand, answer_text
 
 CASES, SECOND_CASES = 24, 8  # of each operation
@@ -41,9 +44,11 @@ def is_differentiable(row, draft):
     return any(o.requires_grad for o in outputs)
 
 
-def sampled(row, source):
+def sampled(row, source, is_second):
     sample = SAMPLES.get(row.name, row.sample)
-    filled = row.name in FILLED
+    if is_second:
+        sample = SECOND_SAMPLES.get(row.name, sample)
+    filled = row.name in FILLED or (is_second and row.name in SECOND_FILLED)
     for _ in range(TRIES):
         draft = sample(source)
         draft.inputs = [plain(o) for o in draft.inputs]
@@ -141,13 +146,13 @@ def error_in_f32(gradient, narrow):
     return float(error.amax()), float(units.nan_to_num(0, 0, 0).amax())
 
 
-def magnitude(gradient, narrow, found, is_partial, margin):
+def magnitude(gradient, narrow, found, is_partial, margin, product):
     """What errors are measured by where the element itself is too small: its terms; and the conditioning, as PyTorch's
-    own error in f32 shows it."""
+    own error in f32 shows it. `product`: of the largest inputs, where there is a margin and nothing else."""
     error, units = error_in_f32(gradient, narrow)
     size = 0.0
     if found.most > 1 or units > 4 or margin > 1:
-        size = margin * max(found.size, error / UNIT)
+        size = margin * max(found.size, error / UNIT) or (product if margin > 1 else 0.0)
     if is_partial:
         finite = gradient[gradient.isfinite()].abs()
         size = max(size, float(finite.amax()) if finite.numel() else 0.0) + 1
@@ -159,7 +164,8 @@ def magnitudes(row, draft, seeds, directions, mesh, gradients, found):
     is_partial = any(layouts.parts(mesh, o.placements) > 1
                      for o in draft.inputs + list(seeds) + list(directions or []) if o is not None)
     margin = MARGINS.get(row.name, 1)
-    return [0.0 if g is None else magnitude(g.detach(), n.detach(), f, is_partial, margin)
+    product = math.prod(1 + float(largest(o.dense())) for o in draft.inputs + list(seeds) if o is not None)
+    return [0.0 if g is None else magnitude(g.detach(), n.detach(), f, is_partial, margin, product)
             for g, n, f in zip(gradients, narrow, found)]
 
 
@@ -218,7 +224,7 @@ def row_lines(row, lay_out, attribute_text):
             lines.append(line(row, draft, mesh, source, False, attribute_text))
     for number in range(CASES + (SECOND_CASES if row.name in SECOND else 0)):
         source = random.Random(f"gradient {row.name} {number}")
-        draft = sampled(row, source)
+        draft = sampled(row, source, number >= CASES)
         mesh = source.choice(layouts.MESHES)
         lay_out(source, mesh, draft)
         lines.append(line(row, draft, mesh, source, number >= CASES, attribute_text))

@@ -6,9 +6,10 @@ import math
 import torch
 import torch.nn.functional as F
 
-from drafts import WIDE, Draft, any_type
-from table_nn import cross_entropy, mse, nll
-from table_products import attention_draft, convolved
+from drafts import WIDE, Draft, any_type, binary, reduction
+from table_indexing import along
+from table_nn import cross_entropy, loss_draft, mse, nll
+from table_products import convolved
 from values import Domain, Operand
 
 INF, NAN = math.inf, math.nan
@@ -19,7 +20,6 @@ WITHOUT = {
     *("any any_over any_all all all_over all_all".split()),
     *("argmax argmin argmax_all argmin_all argsort one_hot".split()),
     "floor_div",
-    "layer_norm_backward", "rms_norm_backward",  # second derivatives of norms are not known
     *("sgd adam adamw clip_grad_norm".split()),  # steps
 }
 
@@ -128,19 +128,39 @@ def narrow_conversion(random):
     return Draft([Operand(any_type(random, WIDE), [random.randint(1, 6), 3])], {"type": random.choice(WIDE)})
 
 
-# What the magnitudes of terms are multiplied by: scores are sums as well.
-MARGINS = {name: 4 for name in ("attention", "attention_with_log_sums")}
+# What the magnitudes of terms are multiplied by: scores and statistics are sums as well.
+MARGINS = {name: 4 for name in ("attention", "attention_with_log_sums", "attention_backward",
+                                "attention_backward_with_log_sums", "layer_norm_backward", "rms_norm_backward",
+                                "rotary", "rotary_backward")}
 # Without empty tensors: PyTorch's mean of no rows is NaN, and so is what it is multiplied by.
 FILLED = {"cross_entropy_backward", "cross_entropy_ex_backward", "nll_backward", "mse_backward"}
-def attention_without_mask(random):
-    """The mask's gradient is not known."""
-    draft = attention_draft(random)
-    draft.inputs = draft.inputs[:3]
-    return draft
+SAMPLES = {"to_type": narrow_conversion}
+
+POSITIVE = Domain(8, 240, 64)
 
 
-SAMPLES = {"attention": attention_without_mask, "attention_with_log_sums": attention_without_mask, "to_type": narrow_conversion}
+def factors(form):
+    """Products of what is not 0: their second derivatives by a 0 are not those of PyTorch."""
+    return reduction(WIDE, form, domains=[POSITIVE])
 
+
+def counting_all(sample):
+    """Losses of rows that are all ignored are 0 / 0; PyTorch's second derivatives then NaN, here 0."""
+    def counting(random):
+        draft = sample(random)
+        draft.attributes["ignore_index"] = -100
+        return draft
+    return counting
+
+
+SECOND_SAMPLES = {
+    "cross_entropy_ex": counting_all(loss_draft(True, False)),
+    "nll": counting_all(loss_draft(False, False, True)),
+    "pow": binary(WIDE, [POSITIVE]),  # at 0 some of PyTorch's are NaN
+    "prod": factors("dim"), "prod_all": factors("all"),
+    "cumprod": along(WIDE, [POSITIVE], 0),
+}
+SECOND_FILLED = {"cross_entropy", "cross_entropy_ex", "nll"}  # 0 where PyTorch's are NaN
 # ---- named cases ----------------------------------------------------------------------------------------
 
 
@@ -247,12 +267,12 @@ NAMED = {
 # ---- second derivatives ---------------------------------------------------------------------------------
 
 SECOND = set("""
-add sub mul div pow maximum atan2 hypot logaddexp scale pow_scalar clamp addcmul addcdiv lerp where to_type
-square reciprocal sqrt rsqrt exp log log1p sin cos tan tanh asin atan sinh erf sigmoid silu relu gelu softplus elu
-mul_inplace sum mean prod max norm var norm_all var_all prod_all
-embedding cross_entropy cross_entropy_ex nll mse reshape
-transpose expand slice cat stack split tril
-cumsum cumprod index_select gather scatter_add index_add sort topk
-matmul matmul_ex dot outer addmm linear conv2d conv1d attention
-softmax log_softmax layer_norm rms_norm
+add sub mul div pow maximum minimum atan2 hypot logaddexp scale pow_scalar clamp addcmul addcdiv lerp where to_type
+masked_fill square reciprocal sqrt rsqrt exp exp2 expm1 log log1p log2 log10 sin cos tan tanh asin acos atan sinh cosh
+abs erf erfc sigmoid silu relu gelu softplus hardswish leaky_relu elu
+mul_inplace add_inplace div_inplace sum mean prod max min norm var norm_all var_all prod_all
+embedding cross_entropy cross_entropy_ex nll mse reshape transpose expand slice flip roll cat stack split tril
+max_with_indices cumsum cumprod index_select gather scatter_add index_add sort topk
+matmul matmul_ex dot outer addmm linear conv2d conv1d attention attention_with_log_sums
+softmax log_softmax layer_norm rms_norm dropout_backward rotary
 """.split())

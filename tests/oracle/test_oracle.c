@@ -273,6 +273,7 @@ int main(int count, char **arguments)
         cmocka_unit_test(test_panels_of_one_row),         cmocka_unit_test(test_panels_of_two_rows),
         cmocka_unit_test(test_panels_of_three_rows),      cmocka_unit_test(test_all_strategies),
         cmocka_unit_test(oracle_test_gradients),          cmocka_unit_test(oracle_test_gradients_in_panels),
+        cmocka_unit_test(oracle_test_gradients_of_all),
     };
     int failed = cmocka_run_group_tests(tests, read_files, close_cases);
     if (oracle_bits != NULL && fclose(oracle_bits) != 0) {
