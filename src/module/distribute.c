@@ -48,12 +48,14 @@ static void use_everywhere(const weft_module_impl *module, const weft_tensor_imp
 }
 
 /* The same values in another layout: a constant, or a leaf if the tensor is one. NULL with the error kept. */
-static weft_tensor *redistribute_leaf(weft_tensor *tensor, const weft_mesh_impl *mesh, const weft_placement *placements)
+static weft_tensor *redistribute_leaf(const char *function, weft_tensor *tensor, const weft_mesh_impl *mesh,
+                                      const weft_placement *placements)
 {
     weft_no_grad_begin();
     weft_tensor *made = weft_redistribute(tensor, mesh->handle, placements);
     weft_no_grad_end();
-    bool done = made != NULL && (!weft_is_leaf(tensor) || weft_set_requires_grad(made, true) == WEFT_OK);
+    bool done = made != NULL && weft_module_own_memory(function, weft_tensor_get(made)) &&
+                (!weft_is_leaf(tensor) || weft_set_requires_grad(made, true) == WEFT_OK);
     return done ? made : NULL;
 }
 
@@ -86,7 +88,7 @@ weft_status weft_module_place_slot(const char *function, const weft_module_impl 
     if (status != WEFT_OK) {
         return status;
     }
-    weft_tensor *made = redistribute_leaf(slot->tensor->handle, mesh, canonical);
+    weft_tensor *made = redistribute_leaf(function, slot->tensor->handle, mesh, canonical);
     if (made == NULL) {
         status = weft_latest_status();
         weft_fail(status, function, "%s \"%s\" cannot be redistributed", kind_of(slot), slot->path);
@@ -286,6 +288,8 @@ weft_status weft_module_distribute(const char *function, weft_module_impl *modul
         tree_restore(&saved);
     }
     tree_saved_free(&saved);
+    /* The memory of whole parameters: it is the largest that the program had, and too large for what follows. */
+    weft_pool_trim(weft_runtime.pool);
     return status;
 }
 

@@ -90,7 +90,10 @@ weft_module_slot *weft_slot_next(weft_slot_walk *walk);
 void weft_module_hold(weft_module_slot *slot, weft_tensor_impl *tensor);
 /* The same for a tensor of the program's, that becomes a leaf in a parameter's slot, unless the former one was none; if it
  * was computed from leaves, its values. False with the error kept. */
-bool weft_module_fill(weft_module_slot *slot, weft_tensor *tensor);
+bool weft_module_fill(const char *function, weft_module_slot *slot, weft_tensor *tensor);
+/* A view of a part of a larger buffer, as which Replicate becomes Shard, gets memory of its own: it would keep all of that.
+ * False with the error kept. */
+bool weft_module_own_memory(const char *function, weft_tensor_impl *tensor);
 /* weft_module_hold() in all slots of the root's tree that hold `former`. */
 void weft_module_hold_everywhere(const weft_module_impl *module, weft_tensor_impl *former, weft_tensor_impl *tensor);
 /* Names a slot's tensor, if there is one, by the path of its first slot in the tree. False with the error kept. */

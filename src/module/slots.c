@@ -72,7 +72,18 @@ bool weft_module_check_tensor(const char *function, const char *path, bool is_pa
     return true;
 }
 
-bool weft_module_fill(weft_module_slot *slot, weft_tensor *tensor)
+bool weft_module_own_memory(const char *function, weft_tensor_impl *tensor)
+{
+    bool is_part = false;
+    for (int i = 0; i < tensor->num_shards; i++) {
+        const weft_local_shard *shard = &tensor->shards[i];
+        int64_t bytes = shard->count * (int64_t)weft_dtype_size(tensor->layout->dtype);
+        is_part = is_part || (shard->count > 0 && shard->buffer->cut.total > bytes);
+    }
+    return !is_part || weft_tensor_make_writable(function, tensor, true);
+}
+
+bool weft_module_fill(const char *function, weft_module_slot *slot, weft_tensor *tensor)
 {
     bool becomes_leaf = slot->is_parameter && (slot->tensor == NULL || weft_is_leaf(slot->tensor->handle));
     bool computed = weft_requires_grad(tensor) && !weft_is_leaf(tensor);
@@ -80,7 +91,8 @@ bool weft_module_fill(weft_module_slot *slot, weft_tensor *tensor)
         return false;
     }
     weft_tensor *own = slot->is_parameter && computed ? weft_detach(tensor) : tensor;
-    bool done = own != NULL && (!becomes_leaf || weft_set_requires_grad(own, true) == WEFT_OK);
+    bool done = own != NULL && weft_module_own_memory(function, weft_tensor_get(own)) &&
+                (!becomes_leaf || weft_set_requires_grad(own, true) == WEFT_OK);
     if (done) {
         weft_module_hold(slot, weft_tensor_get(own));
     }
@@ -134,7 +146,7 @@ weft_status weft_module_set_tensor(weft_module *handle, const char *path, weft_t
     }
     if (tensor == NULL) {
         weft_module_hold(slot, NULL);
-    } else if (!weft_module_fill(slot, tensor)) {
+    } else if (!weft_module_fill(function, slot, tensor)) {
         return weft_latest_status();
     }
     for (; module != NULL; module = module->parent) {

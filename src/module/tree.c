@@ -412,7 +412,7 @@ static weft_status add_tensor(const char *function, weft_module *handle, const c
     if (slot == NULL || tensor == NULL) {
         return slot == NULL ? weft_latest_status() : WEFT_OK;
     }
-    if (!weft_module_fill(slot, tensor)) {
+    if (!weft_module_fill(function, slot, tensor)) {
         delete_slot(slot);
         module->slots.count--;
         return weft_latest_status();

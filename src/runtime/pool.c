@@ -24,6 +24,8 @@ struct weft_pool {
     weft_map free_lists;                /* by cut: the newest free buffer, linked to the others */
     weft_buffer *newest, *oldest;       /* free buffers by time of release */
     int64_t free_bytes, max_free_bytes; /* of free buffers */
+    int64_t used_bytes, most_used_bytes; /* of values in referenced buffers: now, and at most since weft_pool_peak() */
+    int64_t own_bytes, most_own_bytes;   /* of values in all buffers */
     /* Retired buffers that are not deleted yet. */
     int64_t retired_bytes, max_retired_bytes;
     weft_buffer *all;
@@ -91,6 +93,13 @@ static void memory_free(void *memory, int64_t bytes)
     }
 }
 
+/* A buffer of the pool's own memory gets its first reference, or has given up its last one. */
+static void count_used(weft_pool *pool, const weft_buffer *buffer, int change)
+{
+    pool->used_bytes += buffer->borrowed ? 0 : change * buffer->cut.total;
+    pool->most_used_bytes = weft_max_i64(pool->most_used_bytes, pool->used_bytes);
+}
+
 static void buffer_delete(weft_buffer *buffer)
 {
     *(buffer->all_prev ? &buffer->all_prev->all_next : &buffer->pool->all) = buffer->all_next;
@@ -103,6 +112,7 @@ static void buffer_delete(weft_buffer *buffer)
     buffer->pool->num_panels -= buffer->num_panels;
     if (!buffer->borrowed) {
         memory_free(buffer->memory, buffer->cut.total);
+        buffer->pool->own_bytes -= buffer->cut.total;
     }
     free(buffer->panels);
     free(buffer);
@@ -163,6 +173,9 @@ static weft_buffer *buffer_create(weft_pool *pool, weft_cut cut, void *borrowed)
                                       (size_t)(weft_cut_end(&cut, i) - start));
     }
     pool->num_panels += panels;
+    pool->own_bytes += buffer->borrowed ? 0 : cut.total;
+    pool->most_own_bytes = weft_max_i64(pool->most_own_bytes, pool->own_bytes);
+    count_used(pool, buffer, 1);
     weft_runtime.counters.buffers_created++;
     return buffer;
 }
@@ -228,6 +241,7 @@ weft_buffer *weft_buffer_new(weft_pool *pool, weft_cut cut)
         weft_buffer *buffer = slot->value;
         free_list_remove(pool, slot, buffer);
         buffer->references = 1;
+        count_used(pool, buffer, 1);
         weft_runtime.counters.buffers_reused++;
         return buffer;
     }
@@ -327,21 +341,33 @@ static void retire(weft_buffer *buffer)
     pool->retired_bytes += lost ? 0 : footprint(buffer); /* added before anything is collected */
 }
 
+/* Retires the oldest free buffers until so many bytes are left. */
+static void retire_free(weft_pool *pool, int64_t left)
+{
+    while (pool->free_bytes > left && pool->oldest != NULL) {
+        weft_buffer *oldest = pool->oldest;
+        free_list_remove(pool, free_list_of(pool, &oldest->cut, hash_cut(&oldest->cut)), oldest);
+        retire(oldest);
+    }
+}
+
 void weft_buffer_release(weft_buffer *buffer)
 {
     if (buffer == NULL || --buffer->references > 0) {
         return;
     }
     weft_pool *pool = buffer->pool;
+    count_used(pool, buffer, -1);
     if (!buffer->pooled || !free_list_add(pool, buffer)) {
         retire(buffer);
         return;
     }
-    while (pool->free_bytes > pool->max_free_bytes && pool->oldest != NULL) {
-        weft_buffer *oldest = pool->oldest;
-        free_list_remove(pool, free_list_of(pool, &oldest->cut, hash_cut(&oldest->cut)), oldest);
-        retire(oldest);
-    }
+    retire_free(pool, pool->max_free_bytes);
+}
+
+void weft_pool_trim(weft_pool *pool)
+{
+    retire_free(pool, 0);
 }
 
 /* Waits until at most `left` retired bytes are left. */
@@ -418,11 +444,15 @@ void weft_buffer_renew_when_due(weft_buffer *buffer)
 
 int64_t weft_pool_bytes_in_use(const weft_pool *pool)
 {
-    int64_t bytes = 0;
-    for (const weft_buffer *buffer = pool->all; buffer != NULL; buffer = buffer->all_next) {
-        bytes += buffer->references > 0 && !buffer->borrowed ? buffer->cut.total : 0;
-    }
-    return bytes;
+    return pool->used_bytes;
+}
+
+void weft_pool_peak(weft_pool *pool, int64_t *used, int64_t *own)
+{
+    *used = pool->most_used_bytes;
+    *own = pool->most_own_bytes;
+    pool->most_used_bytes = pool->used_bytes;
+    pool->most_own_bytes = pool->own_bytes;
 }
 
 void weft_pool_collect(weft_pool *pool)

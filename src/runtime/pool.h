@@ -60,8 +60,12 @@ void weft_buffer_release(weft_buffer *buffer);
  * to wait for them. */
 void weft_pool_renew_when_due(weft_pool *pool);
 void weft_buffer_renew_when_due(weft_buffer *buffer);
+/* Deletes all free buffers after their last tasks: for a program that goes over to tensors of other sizes. */
+void weft_pool_trim(weft_pool *pool);
 /* Bytes of values in referenced buffers of the pool's own memory. For tests. */
 int64_t weft_pool_bytes_in_use(const weft_pool *pool);
+/* The most of these since the last call, and the most bytes of values in all buffers of its own memory. For tests. */
+void weft_pool_peak(weft_pool *pool, int64_t *used, int64_t *own);
 /* To be called before the first submission of a call. BLOCKS while too much retired memory waits for its
  * tasks, until half has been freed. False with the error kept (WEFT_ERR_STATE): too much of it waits for
  * the program. */

@@ -1,0 +1,170 @@
+/* Fully sharded training holds little more than each rank's part of parameters, gradients and states of the optimiser: a
+ * stack of layers is trained by AdamW in hooks, and the buffer pool counts. */
+#include "support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/pool.h"
+#include "runtime/runtime.h"
+
+enum { RANKS = 4, LAYERS = 12, WIDTH = 128, ROWS = 8, STEPS = 4 };
+enum { LAYER_BYTES = WIDTH * WIDTH * 4, ALL_BYTES = LAYERS * LAYER_BYTES };
+
+static weft_mesh *mesh;
+
+static int start(void **state)
+{
+    (void)state;
+    weft_config config = { .ranks = RANKS, .seed = 3 };
+    weft_status status = weft_init(&config);
+    mesh = weft_mesh_create(1, (int64_t[]){ RANKS }, (const char *[]){ "dp" });
+    weft_mesh_push(mesh);
+    return status == WEFT_OK ? 0 : -1;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    return weft_finalize() == WEFT_OK ? 0 : -1;
+}
+
+/* ---- a stack --------------------------------------------------------------------------------------------- */
+
+static weft_status layer_forward(weft_module *self, int num_inputs, weft_tensor *const inputs[], int num_outputs,
+                                 weft_tensor *outputs[], void *context)
+{
+    (void)num_inputs;
+    (void)num_outputs;
+    (void)context;
+    outputs[0] = weft_tanh(weft_matmul(inputs[0], weft_module_use(self, "weight")));
+    return WEFT_OK;
+}
+
+static weft_status stack_forward(weft_module *self, int num_inputs, weft_tensor *const inputs[], int num_outputs,
+                                 weft_tensor *outputs[], void *context)
+{
+    (void)num_outputs;
+    (void)context;
+    assert_int_equal(num_inputs, 2);
+    weft_tensor *x = inputs[0];
+    for (int i = 0; i < LAYERS; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "%d", i);
+        x = weft_module_call(weft_module_child(self, name), x);
+    }
+    outputs[0] = weft_mse(x, inputs[1], WEFT_LOSS_MEAN);
+    return WEFT_OK;
+}
+
+static weft_module *stack_new(void)
+{
+    weft_module *root = weft_module_new("stack");
+    for (int i = 0; i < LAYERS; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "%d", i);
+        weft_scope_open();
+        weft_module *layer = weft_module_new("layer");
+        weft_tensor *weight = weft_randn(WEFT_F32, 2, (int64_t[]){ WIDTH, WIDTH }, NULL, NULL);
+        weft_module_add_parameter(layer, "weight", weft_scale(weight, 1 / sqrt(WIDTH)));
+        weft_module_set_forward(layer, layer_forward, NULL);
+        weft_module_add_child(root, name, layer);
+        weft_scope_close();
+    }
+    weft_module_set_forward(root, stack_forward, NULL);
+    return root;
+}
+
+/* ---- AdamW in hooks -------------------------------------------------------------------------------------- */
+
+typedef struct states {
+    weft_tensor *first, *second;
+    int64_t step;
+} states;
+
+static weft_status step_in_hook(weft_tensor *leaf, weft_tensor *gradient, void *context)
+{
+    states *s = context;
+    weft_adam_options options = WEFT_ADAMW_DEFAULT;
+    return weft_adamw(1, &leaf, &gradient, &s->first, &s->second, ++s->step, &options);
+}
+
+static void add_hooks(weft_module *root, states all[])
+{
+    weft_tensor *parameters[LAYERS];
+    assert_int_equal(weft_module_parameters(root, LAYERS, NULL, parameters), LAYERS);
+    for (int i = 0; i < LAYERS; i++) {
+        all[i] = (states){ weft_zeros_like(parameters[i]), weft_zeros_like(parameters[i]), 0 };
+        assert_int_equal(weft_set_grad_hook(parameters[i], step_in_hook, &all[i]), WEFT_OK);
+    }
+}
+
+static double train(weft_module *root)
+{
+    const weft_placement rows = weft_shard(0);
+    const int64_t shape[] = { ROWS, WIDTH };
+    weft_tensor *parameters[LAYERS], *loss;
+    double value;
+    weft_scope_open();
+    weft_tensor *inputs[] = { weft_full(WEFT_F32, 2, shape, 0.5, mesh, &rows), weft_full(WEFT_F32, 2, shape, 0.25, mesh, &rows) };
+    assert_int_equal(weft_module_forward(root, 2, inputs, 1, &loss), WEFT_OK);
+    assert_int_equal(weft_backward(loss), WEFT_OK);
+    int count = weft_module_parameters(root, LAYERS, NULL, parameters);
+    assert_int_equal(weft_zero_grad(count, parameters), WEFT_OK);
+    assert_int_equal(weft_tensor_item(loss, &value), WEFT_OK);
+    weft_scope_close();
+    assert_no_error();
+    return value;
+}
+
+/* The most that steps after the first hold, referenced and in all, on this process. */
+static void peak_of_training(int num_entries, const weft_parallel plan[], int64_t *used, int64_t *own, double *loss)
+{
+    static states all[LAYERS];
+    weft_scope_open();
+    weft_module *root = stack_new();
+    assert_int_equal(weft_parallelize(root, mesh, num_entries, plan), WEFT_OK);
+    add_hooks(root, all);
+    train(root);
+    assert_int_equal(weft_wait(), WEFT_OK);
+    weft_pool_peak(weft_runtime.pool, used, own);
+    for (int i = 0; i < STEPS; i++) {
+        *loss = train(root);
+    }
+    weft_pool_peak(weft_runtime.pool, used, own);
+    weft_module_free(root);
+    weft_scope_close();
+    assert_no_error();
+}
+
+static void test_g3_fully_sharded_memory(void **state)
+{
+    (void)state;
+    static const weft_parallel plan[] = { { "**", WEFT_PARALLEL_FULLY_SHARDED } };
+    static const weft_parallel replicated[] = { { "", WEFT_PARALLEL_DATA } };
+    int64_t used, own, replicated_used, replicated_own;
+    double loss, replicated_loss;
+    weft_random_state weights;
+    assert_int_equal(weft_random_state_get(weft_random_state_current(), &weights), WEFT_OK);
+    peak_of_training(1, plan, &used, &own, &loss);
+    /* Parameter, gradient, two moments; on each hosted rank its part of them, and two gathered layers. */
+    int64_t most = weft_local_ranks() * (int64_t)(1.2 * (4 * ALL_BYTES / RANKS) + 2 * LAYER_BYTES);
+    print_message("# used %lld, with free buffers %lld, allowed %lld\n", (long long)used, (long long)own, (long long)most);
+    weft_random_state_set(weft_random_state_current(), weights);
+    peak_of_training(1, replicated, &replicated_used, &replicated_own, &replicated_loss);
+    print_message("# replicated: used %lld, with free buffers %lld\n", (long long)replicated_used, (long long)replicated_own);
+    assert_true(used <= most);
+    assert_true(own <= most);
+    assert_true(replicated_used > most); /* it can fail */
+    assert_true(fabs(loss - replicated_loss) < 1e-5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_g3_fully_sharded_memory),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
