@@ -67,7 +67,8 @@ WEFT_API weft_status weft_module_add_parameter(weft_module *module, const char *
 WEFT_API weft_status weft_module_add_buffer(weft_module *module, const char *name, weft_tensor *tensor);
 /** Puts another tensor (NULL: none) into a slot, a parameter's or a buffer's. A parameter's becomes a leaf if the former
  * one is, or the slot was empty; so its redistributed version may take a parameter's place. Gradients and hooks of the
- * former one stay with that. In a partition function: the layout of this slot is settled. */
+ * former one stay with that. A layout that the former one is used in holds for a tensor with as many dimensions on the
+ * same mesh. In a partition function: the layout of this slot is settled. */
 WEFT_API weft_status weft_module_set_tensor(weft_module *module, const char *path, weft_tensor *tensor);
 
 /** Borrowed: valid while the module holds it. NULL without an error: an empty slot; with WEFT_ERR_INVALID: there is no
@@ -172,7 +173,7 @@ WEFT_API weft_status weft_distribute_module(weft_module *module, weft_mesh *mesh
 WEFT_API weft_status weft_module_place(weft_module *module, const char *path, weft_mesh *mesh,
                                        const weft_placement *placements);
 /** The layout that weft_module_use() brings a parameter or buffer to, on its mesh. NULL: its own again. A parameter's
- * gathered copies are not kept for the backward pass (weft_set_regather()). Does nothing to an empty slot. */
+ * gathered copies are not kept for the backward pass; with weft_set_regather(parameter, false) they are. Does nothing to an empty slot. */
 WEFT_API weft_status weft_module_set_use(weft_module *module, const char *path, const weft_placement *placements);
 
 /* ---- parallel styles ------------------------------------------------------------------------------------- */

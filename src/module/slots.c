@@ -83,6 +83,13 @@ bool weft_module_own_memory(const char *function, weft_tensor_impl *tensor)
     return !is_part || weft_tensor_make_writable(function, tensor, true);
 }
 
+/* Whether the placements in which a tensor is used are some for another one too. */
+static bool fits_use(const weft_tensor_impl *former, const weft_tensor_impl *tensor)
+{
+    return former != NULL && former->layout->mesh == tensor->layout->mesh &&
+           former->layout->ndim == tensor->layout->ndim;
+}
+
 bool weft_module_fill(const char *function, weft_module_slot *slot, weft_tensor *tensor)
 {
     bool becomes_leaf = slot->is_parameter && (slot->tensor == NULL || weft_is_leaf(slot->tensor->handle));
@@ -94,10 +101,11 @@ bool weft_module_fill(const char *function, weft_module_slot *slot, weft_tensor 
     bool done = own != NULL && weft_module_own_memory(function, weft_tensor_get(own)) &&
                 (!becomes_leaf || weft_set_requires_grad(own, true) == WEFT_OK);
     if (done) {
+        slot->has_use = slot->has_use && fits_use(slot->tensor, weft_tensor_get(own));
         weft_module_hold(slot, weft_tensor_get(own));
     }
     weft_scope_close();
-    return done;
+    return done && (!slot->has_use || !weft_is_leaf(own) || weft_set_regather(own, true) == WEFT_OK);
 }
 
 /* The slot of a public function's arguments; NULL with the error kept. */
