@@ -42,7 +42,9 @@ static void use_everywhere(const weft_module_impl *module, const weft_tensor_imp
         if (slot->tensor == tensor) {
             slot->settled = true;
             slot->has_use = use != NULL;
-            memcpy(slot->use, use, use == NULL ? 0 : sizeof(slot->use));
+            if (use != NULL) {
+                memcpy(slot->use, use, sizeof(slot->use));
+            }
         }
     }
 }
