@@ -34,7 +34,7 @@ def parse():
     for name, value in {"layers": 4, "width": 512, "heads": 8, "kv-heads": 4, "context": 256, "batch": 8, "steps": 10, "seed": 0,
                         "warmup": 20, "threads": 2}.items():
         parser.add_argument("--" + name, type=int, default=value)
-    parser.add_argument("--rate", type=float, default=1e-3)
+    parser.add_argument("--lr", type=float, default=1e-3, help="highest learning rate")
     parser.add_argument("--text", required=True)
     parser.add_argument("--load", help="initial weights")
     parser.add_argument("--parallel", choices=["tp", "fsdp"])
@@ -122,7 +122,7 @@ class Training:
                 {"params": [p for p in parameters if p.ndim == 2], "weight_decay": 0.1},
                 {"params": [p for p in parameters if p.ndim != 2], "weight_decay": 0.0},
             ],
-            lr=options.rate, betas=(0.9, 0.95), eps=1e-8, fused=True,
+            lr=options.lr, betas=(0.9, 0.95), eps=1e-8, fused=True,
         )
         self.batches = Batches(options.text, options.seed, options.batch, options.context)
         self.forward = torch.compile(self.loss_of) if options.compile else self.loss_of
@@ -134,7 +134,7 @@ class Training:
         options = self.options
         tokens, targets = self.batches.rows(step, *self.rows)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate_of(step, options.steps, options.rate, options.warmup)
+            group["lr"] = rate_of(step, options.steps, options.lr, options.warmup)
         if options.parallel == "tp":
             with loss_parallel():
                 loss = self.forward(tokens, targets)

@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""The operations of bench/training.c with PyTorch, beside weft's: `operations.py BUILD [NAME...]` prints one JSON object for each.
+
+Both run in turns, --turns times; a ratio is PyTorch's time over weft's, of the least times and of the medians.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import time
+
+import torch
+import torch.nn.functional as F
+from model import Sizes, rotary_table, rotate
+
+B, T, D, HIDDEN, KV_HEADS, SHARING, E, CLASSES = 8, 256, 512, 1408, 4, 2, 64, 256
+ROWS = B * T
+
+
+def backward_of(function, *inputs):
+    """A call of the backward pass alone, of a function of leaves."""
+    leaves = [tensor.detach().requires_grad_() for tensor in inputs]
+    output = function(*leaves)
+    gradient = torch.randn_like(output) if output.ndim else torch.ones(())
+    return lambda: torch.autograd.grad(output, leaves, gradient, retain_graph=True)
+
+
+def operations():
+    randn = torch.randn
+    x, dx, hidden, dhidden, up = randn(ROWS, D), randn(ROWS, D), randn(ROWS, HIDDEN), randn(ROWS, HIDDEN), randn(ROWS, HIDDEN)
+    to_hidden, from_hidden, gain = randn(HIDDEN, D), randn(D, HIDDEN), randn(D)  # [out, in], as nn.Linear has them
+    q, k, v = randn(B, KV_HEADS * SHARING, T, E), randn(B, KV_HEADS, T, E), randn(B, KV_HEADS, T, E)
+    by_position = randn(B, T, KV_HEADS * SHARING, E)
+    table, logits = randn(CLASSES, D), randn(ROWS, CLASSES)
+    tokens, classes = torch.randint(CLASSES, (ROWS,)), torch.randint(CLASSES, (ROWS,))
+    cosine, sine = rotary_table(Sizes(1, D, KV_HEADS * SHARING, KV_HEADS, T))
+    parameters = [torch.nn.Parameter(randn(D, HIDDEN)) for _ in range(4)]
+    for parameter in parameters:
+        parameter.grad = torch.randn_like(parameter)
+    adamw = torch.optim.AdamW(parameters, fused=True)
+
+    def attend(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+
+    def norm(x, gain):
+        return F.rms_norm(x, (D,), gain, 1e-5)
+
+    def gate(hidden, up):
+        return F.silu(hidden) * up
+
+    return {
+        "matmul": lambda: F.linear(x, to_hidden),
+        "matmul_back": lambda: F.linear(hidden, from_hidden),
+        "matmul_gradient_of_x": lambda: dhidden @ to_hidden,
+        "matmul_gradient_of_w": lambda: dhidden.T @ x,
+        "attention": lambda: attend(q, k, v),
+        "attention_backward": backward_of(attend, q, k, v),
+        "rms_norm": lambda: norm(x, gain),
+        "rms_norm_backward": backward_of(norm, x, gain),
+        "add": lambda: x + dx,
+        "silu_mul": lambda: gate(hidden, up),
+        "silu_mul_backward": backward_of(gate, hidden, up),
+        "rotary": lambda: rotate(by_position, cosine, sine),
+        "permute": lambda: by_position.transpose(1, 2).contiguous(),
+        "embedding": lambda: F.embedding(tokens, table),
+        "embedding_backward": backward_of(lambda table: F.embedding(tokens, table), table),
+        "cross_entropy": lambda: F.cross_entropy(logits, classes),
+        "cross_entropy_backward": backward_of(lambda logits: F.cross_entropy(logits, classes), logits),
+        "adamw": adamw.step,
+        "clip": lambda: torch.nn.utils.clip_grad_norm_(parameters, 1.0, foreach=True),
+    }
+
+
+def timed(call, repetitions, calls):
+    times = []
+    for _ in range(repetitions):
+        start = time.perf_counter()
+        for _ in range(calls):
+            call()
+        times.append(1e6 * (time.perf_counter() - start) / calls)
+    return times
+
+
+class Weft:
+    def __init__(self, build):
+        self.process = subprocess.Popen(
+            [os.path.join(build, "bench/bench-training")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def timed(self, name, repetitions, calls):
+        self.process.stdin.write(f"{name} {repetitions} {calls}\n")
+        self.process.stdin.flush()
+        return [float(word) for word in self.process.stdout.readline().split()]
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build")
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--turns", type=int, default=7)
+    parser.add_argument("--repetitions", type=int, default=5, help="of one turn")
+    parser.add_argument("--calls", type=int, default=8, help="of one repetition, together; products: a quarter")
+    arguments = parser.parse_args()
+    torch.set_num_threads(2)
+    calls, weft = operations(), Weft(arguments.build)
+    for name in arguments.names or calls:
+        times = {"weft": [], "torch": []}
+        for turn in range(arguments.turns + 1):
+            together = max(1, arguments.calls // 4) if "mat" in name or "attention" in name else arguments.calls
+            pair = {
+                "weft": weft.timed(name, arguments.repetitions, together),
+                "torch": timed(calls[name], arguments.repetitions, together),
+            }
+            for who, values in pair.items():
+                times[who] += values if turn > 0 else []  # the first turn allocates
+        least = {who: min(values) for who, values in times.items()}
+        median = {who: statistics.median(values) for who, values in times.items()}
+        print(json.dumps({
+            "bench": "operations", "case": name, "weft_us": round(least["weft"]), "torch_us": round(least["torch"]),
+            "torch_over_weft": round(least["torch"] / least["weft"], 3),
+            "torch_over_weft_median": round(median["torch"] / median["weft"], 3),
+        }), flush=True)
+    weft.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+/* The operations of a transformer's training step, one at a time, at the sizes of a step: B batches of T positions, D wide,
+ * F hidden, H heads of which each two share keys. For bench/peers/operations.py, which asks for them beside PyTorch's:
+ *
+ *     echo matmul 20 4 | bench-training     prints 20 times in microseconds, on one line; each is that of 4 calls, which are
+ *                                           submitted together, over 4 */
+#include <string.h>
+
+#include "bench.h"
+
+enum { B = 8, T = 256, D = 512, F = 1408, KV_HEADS = 4, SHARING = 2, E = 64, CLASSES = 256, ROWS = B * T };
+
+static weft_mesh *mesh;
+static weft_tensor *x, *dx, *hidden, *dhidden, *up, *to_hidden, *from_hidden, *gain, *rstd;
+static weft_tensor *q, *k, *v, *attended, *dattended, *log_sums, *by_position;
+static weft_tensor *tokens, *table, *logits, *classes;
+static weft_tensor *parameters[4], *gradients[4], *first[4], *second[4];
+
+typedef struct operation {
+    const char *name;
+    void (*call)(void);
+} operation;
+
+#define CALL(name, ...)                                                                                      \
+    static void call_##name(void)                                                                            \
+    {                                                                                                        \
+        __VA_ARGS__;                                                                                         \
+    }
+
+static weft_tensor *other;
+static const weft_attention_options causal = { .causal = true };
+
+CALL(matmul, weft_matmul(x, to_hidden))
+CALL(matmul_back, weft_matmul(hidden, from_hidden))
+CALL(matmul_gradient_of_x, weft_matmul_ex(dhidden, false, to_hidden, true))
+CALL(matmul_gradient_of_w, weft_matmul_ex(x, true, dhidden, false))
+CALL(attention, weft_attention_with_log_sums(q, k, v, &causal, &other))
+CALL(rms_norm, weft_rms_norm_with_statistics(x, gain, 1e-5, &other))
+CALL(rms_norm_backward, weft_rms_norm_backward_with_statistics(dx, x, rstd, gain, &other))
+CALL(add, weft_add(x, dx))
+CALL(silu_mul, weft_mul(weft_silu(hidden), up))
+CALL(silu_mul_backward, {
+    weft_mul(dhidden, weft_silu(hidden));
+    weft_silu_backward(weft_mul(dhidden, up), hidden);
+})
+CALL(rotary, weft_rotary(q, 10000, 0))
+CALL(permute, weft_transpose(by_position, 1, 2))
+CALL(embedding, weft_embedding(table, tokens))
+CALL(embedding_backward, weft_embedding_backward(x, tokens, CLASSES))
+CALL(cross_entropy, weft_cross_entropy(logits, classes))
+CALL(cross_entropy_backward, weft_cross_entropy_backward(NULL, logits, classes))
+
+static void call_attention_backward(void)
+{
+    weft_tensor *dk, *dv;
+    weft_attention_backward_with_log_sums(dattended, q, k, v, attended, log_sums, &causal, &dk, &dv);
+}
+
+static void call_adamw(void)
+{
+    const weft_adam_options options = WEFT_ADAMW_DEFAULT;
+    weft_adamw(4, parameters, gradients, first, second, 1, &options);
+}
+
+CALL(clip, weft_clip_grad_norm(4, gradients, 1, 2, NULL))
+
+#define OPERATION(name)                                                                                      \
+    {                                                                                                        \
+#name, call_##name                                                                                   \
+    }
+static const operation operations[] = {
+    OPERATION(matmul),        OPERATION(matmul_back),       OPERATION(matmul_gradient_of_x), OPERATION(matmul_gradient_of_w),
+    OPERATION(attention),     OPERATION(attention_backward), OPERATION(rms_norm),            OPERATION(rms_norm_backward),
+    OPERATION(add),           OPERATION(silu_mul),          OPERATION(silu_mul_backward),    OPERATION(rotary),
+    OPERATION(permute),       OPERATION(embedding),         OPERATION(embedding_backward),   OPERATION(cross_entropy),
+    OPERATION(cross_entropy_backward), OPERATION(adamw),    OPERATION(clip),
+};
+enum { OPERATIONS = sizeof(operations) / sizeof(operations[0]) };
+
+static weft_tensor *make(int ndim, const int64_t shape[])
+{
+    return weft_randn(WEFT_F32, ndim, shape, mesh, NULL);
+}
+
+#define MAKE(...) make(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t), (const int64_t[]){ __VA_ARGS__ })
+
+static void make_tensors(void)
+{
+    int64_t one = 1, rows = ROWS;
+    mesh = weft_mesh_create(1, &one, NULL);
+    x = MAKE(ROWS, D);
+    dx = MAKE(ROWS, D);
+    hidden = MAKE(ROWS, F);
+    dhidden = MAKE(ROWS, F);
+    up = MAKE(ROWS, F);
+    to_hidden = MAKE(D, F);
+    from_hidden = MAKE(F, D);
+    gain = MAKE(D);
+    weft_rms_norm_with_statistics(x, gain, 1e-5, &rstd);
+    q = MAKE(B, KV_HEADS, SHARING, T, E);
+    k = MAKE(B, KV_HEADS, 1, T, E);
+    v = MAKE(B, KV_HEADS, 1, T, E);
+    dattended = MAKE(B, KV_HEADS, SHARING, T, E);
+    attended = weft_attention_with_log_sums(q, k, v, &causal, &log_sums);
+    by_position = MAKE(B, T, KV_HEADS * SHARING, E);
+    table = MAKE(CLASSES, D);
+    logits = MAKE(ROWS, CLASSES);
+    tokens = weft_randint(0, CLASSES, WEFT_I64, 1, &rows, mesh, NULL);
+    classes = weft_randint(0, CLASSES, WEFT_I64, 1, &rows, mesh, NULL);
+    for (int i = 0; i < 4; i++) {
+        parameters[i] = MAKE(D, F);
+        gradients[i] = MAKE(D, F);
+        first[i] = weft_zeros_like(parameters[i]);
+        second[i] = weft_zeros_like(parameters[i]);
+    }
+    weft_wait();
+    bench_check();
+}
+
+static void run(const operation *o, int repetitions, int calls)
+{
+    for (int i = 0; i < repetitions; i++) {
+        double start = bench_now_us();
+        for (int c = 0; c < calls; c++) {
+            weft_scope_open();
+            o->call();
+            weft_scope_close();
+        }
+        weft_wait();
+        printf("%s%.1f", i == 0 ? "" : " ", (bench_now_us() - start) / calls);
+        bench_check();
+    }
+    printf("\n");
+    fflush(stdout);
+}
+
+int main(void)
+{
+    char name[64];
+    int repetitions, calls, status = 0;
+    if (weft_init(NULL) != WEFT_OK) {
+        bench_check();
+    }
+    make_tensors();
+    while (status == 0 && scanf("%63s %d %d", name, &repetitions, &calls) == 3) {
+        int found = 0;
+        while (found < OPERATIONS && strcmp(operations[found].name, name) != 0) {
+            found++;
+        }
+        if (found < OPERATIONS) {
+            run(&operations[found], repetitions, calls);
+        } else {
+            fprintf(stderr, "bench: there is no operation %s\n", name);
+            status = 1;
+        }
+    }
+    weft_finalize();
+    return status;
+}
