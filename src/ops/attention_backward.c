@@ -314,29 +314,29 @@ static bool expand_backward(const weft_call *call, weft_tensor *outputs[])
     return made && compute_gradients(&a, wanted, outputs);
 }
 
-#define READS_ALL                                                                                            \
-    (WEFT_READS_INPUT(0) | WEFT_READS_INPUT(1) | WEFT_READS_INPUT(2) | WEFT_READS_INPUT(3) |                 \
-     WEFT_READS_INPUT(4) | WEFT_READS_INPUT(5) | WEFT_READS_INPUT(6))
+#define READS(n) (WEFT_READS_INPUT(n) - 1) /* the first n inputs */
 
 /* Outputs: the gradients of q, k and v. Rows' log-sums, where they were kept, need not be computed again. */
-#define ALL_GRADIENTS(suffix, log_sums_, ...)                                                                \
+#define ALL_GRADIENTS(suffix, log_sums_, num_, ...)                                                          \
     static const weft_operation operation_backward##suffix = {                                               \
         .name = "attention_backward" #suffix,                                                                \
         .write_rule = write_backward_rule,                                                                   \
         .rule_like = "...s[f],...s[e],...[te],...[tf],...s[f]" log_sums_ "->...s[e],...[te],...[tf]",        \
         .gradient = { .function = weft_gradients_of_attention_backward,                                      \
-                      .reads = { READS_ALL, READS_ALL, READS_ALL, READS_ALL, READS_ALL, READS_ALL, READS_ALL } },\
+                      .reads = { READS(num_), READS(num_), READS(num_), READS(num_), READS(num_),            \
+                                 READS(num_), READS(num_) } },                                               \
         .inputs = { WEFT_ATTENTION_FLOATING("gradient"), WEFT_ATTENTION_FLOATING("q"),                       \
                     WEFT_ATTENTION_FLOATING("k"), WEFT_ATTENTION_FLOATING("v"),                              \
                     WEFT_ATTENTION_FLOATING("output"), __VA_ARGS__ },                                        \
         .num_outputs = 3,                                                                                    \
         .expand = expand_backward,                                                                           \
     };
-ALL_GRADIENTS(, "", WEFT_ATTENTION_MASK)
-ALL_GRADIENTS(_with_log_sums, ",...s", WEFT_ATTENTION_WIDE("log_sums"), WEFT_ATTENTION_MASK)
+ALL_GRADIENTS(, "", 6, WEFT_ATTENTION_MASK)
+ALL_GRADIENTS(_with_log_sums, ",...s", 7, WEFT_ATTENTION_WIDE("log_sums"), WEFT_ATTENTION_MASK)
 
-static weft_tensor *all_gradients(attention *a, const weft_operation *operation, const weft_attention_options *options,
-                                  weft_tensor **gradient_k, weft_tensor **gradient_v)
+static weft_tensor *all_gradients(attention *a, const weft_operation *operation,
+                                  const weft_attention_options *options, weft_tensor **gradient_k,
+                                  weft_tensor **gradient_v)
 {
     bool has_log_sums = operation != &operation_backward;
     weft_tensor **targets[3] = { NULL, gradient_k, gradient_v }, *results[3] = { NULL, NULL, NULL };
@@ -377,8 +377,8 @@ weft_tensor *weft_attention_backward(weft_tensor *gradient, weft_tensor *q, weft
 
 weft_tensor *weft_attention_backward_with_log_sums(weft_tensor *gradient, weft_tensor *q, weft_tensor *k,
                                                    weft_tensor *v, weft_tensor *output, weft_tensor *log_sums,
-                                                   const weft_attention_options *options, weft_tensor **gradient_k,
-                                                   weft_tensor **gradient_v)
+                                                   const weft_attention_options *options,
+                                                   weft_tensor **gradient_k, weft_tensor **gradient_v)
 {
     attention a = { .function = "weft_attention_backward_with_log_sums",
                     .q = q,

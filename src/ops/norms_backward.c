@@ -137,23 +137,22 @@ static void write_gradients_rule(const weft_call_layouts *call, char *text, size
 }
 
 #define F64 (1u << WEFT_F64)
-#define READS_ALL                                                                                            \
-    (WEFT_READS_INPUT(0) | WEFT_READS_INPUT(1) | WEFT_READS_INPUT(2) | WEFT_READS_INPUT(3) | WEFT_READS_INPUT(4))
-#define GRADIENTS(suffix, like, ...)                                                                         \
+#define READS(n) (WEFT_READS_INPUT(n) - 1) /* the first n inputs */
+#define GRADIENTS(suffix, like, num_, ...)                                                                   \
     static const weft_operation operation_norm_gradients##suffix = {                                         \
         .name = "norm_gradients" #suffix,                                                                    \
         .gradient = { .function = weft_gradients_of_norm_gradients,                                          \
-                      .reads = { READS_ALL, READS_ALL, READS_ALL, READS_ALL, READS_ALL } },                  \
+                      .reads = { READS(num_), READS(num_), READS(num_), READS(num_), READS(num_) } },        \
         .write_rule = write_gradients_rule,                                                                  \
         .rule_like = like "->A[b],[b],[b]",                                                                  \
         .inputs = { { "a", WEFT_TYPES_FLOAT, false }, { "gradient", WEFT_TYPES_FLOAT, true }, __VA_ARGS__ }, \
         .num_outputs = 3,                                                                                    \
         .expand = expand_gradients,                                                                          \
     };
-GRADIENTS(, "A[b],A[b],[b]", { "gain", WEFT_TYPES_FLOAT, false })
-GRADIENTS(_with_statistics, "A[b],A[b],A1,A1,[b]", { "mean", F64, false }, { "rstd", F64, false },
+GRADIENTS(, "A[b],A[b],[b]", 3, { "gain", WEFT_TYPES_FLOAT, false })
+GRADIENTS(_with_statistics, "A[b],A[b],A1,A1,[b]", 5, { "mean", F64, false }, { "rstd", F64, false },
           { "gain", WEFT_TYPES_FLOAT, false })
-GRADIENTS(_with_rstd, "A[b],A[b],A1,[b]", { "rstd", F64, false }, { "gain", WEFT_TYPES_FLOAT, false })
+GRADIENTS(_with_rstd, "A[b],A[b],A1,[b]", 4, { "rstd", F64, false }, { "gain", WEFT_TYPES_FLOAT, false })
 
 static const weft_operation *gradients_of(const weft_norm_call *n)
 {

@@ -26,6 +26,7 @@ static struct {
     weft_recorder recorder;
     const weft_operation *operations[MAX_OPERATIONS];
     int count;
+    bool all; /* all cases have run */
 } seen;
 
 static bool is_seen(const weft_operation *operation)
@@ -239,6 +240,7 @@ static void run_cases(int step, bool counts)
 {
     const char *only = getenv("WEFT_TEST_ONLY");
     int number = 0;
+    seen.all |= step == 1 && only == NULL;
     seen.recorder = (weft_recorder){ .begin = note };
     for (int f = 0; f < cases.num_files; f++) {
         for (int i = 0; i < cases.files[f].num_cases; i++) {
@@ -254,7 +256,7 @@ void oracle_test_gradients(void **state)
 {
     (void)state;
     oracle_start(NULL);
-    run_cases(weft_num_processes() > 1 ? 10 : 1, true);
+    run_cases(weft_num_processes() > 1 ? 5 : 1, true);
     oracle_stop();
 }
 
@@ -262,7 +264,7 @@ void oracle_test_gradients_in_panels(void **state)
 {
     (void)state;
     oracle_start("2");
-    run_cases(weft_num_processes() > 1 ? 30 : 3, false);
+    run_cases(weft_num_processes() > 1 ? 15 : 3, false);
     oracle_stop();
 }
 
@@ -289,7 +291,7 @@ void oracle_test_gradients_of_all(void **state)
             const char *why = exempt(*o);
             if (why != NULL) {
                 print_message("# %s: %s\n", (*o)->name, why);
-            } else if ((*o)->gradient.function != NULL && !is_seen(*o)) {
+            } else if (seen.all && (*o)->gradient.function != NULL && !is_seen(*o)) {
                 print_error("%s has no case of its gradient\n", (*o)->name);
                 lacking++;
             }
