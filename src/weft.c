@@ -16,6 +16,8 @@
 #include "comm/handshake.h"
 #include "comm/launcher.h"
 #include "dispatch/dispatch.h"
+#include "io/contents.h"
+#include "io/saving.h"
 #include "module/module.h"
 #include "runtime/failures.h"
 #include "runtime/pool.h"
@@ -243,6 +245,7 @@ weft_status weft_finalize(void)
     }
     weft_tensors_let_go();
     weft_check_spmd(&(weft_call_signature){ .function = "weft_finalize" });
+    weft_savings_join();
     status = weft_wait();
     if (!weft_call_last("weft_finalize")) {
         status = weft_wait(); /* for transfers of the broken world */
@@ -253,6 +256,8 @@ weft_status weft_finalize(void)
     weft_failures_tell(stderr);
     weft_modules_stop();
     weft_autograd_stop();
+    weft_savings_stop();
+    weft_files_stop();
     weft_dispatch_stop();
     weft_tensors_stop();
     weft_comm_stop(weft_runtime.comm);

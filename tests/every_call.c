@@ -68,6 +68,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     double memory[16] = { 0 }, number = 0;
     void *locals[] = { memory, memory, memory, memory };
     bool truth_value = false;
+    const char *const names_of_list[] = { "name" };
     const char *names[WEFT_MAX_DIMS];
     char text[64];
     int ranks[64];
@@ -116,6 +117,22 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_explain, stderr);
     TRY(weft_explain_text, text, sizeof(text), NULL);
     TRY(weft_print_machine_text, text, sizeof(text), NULL);
+    /* <weft/checkpoint.h>: no file can be there */
+    TRY(weft_checkpoint_save, "/dev/null/file", 1, names_of_list, list);
+    TRY(weft_checkpoint_save_ex, "/dev/null/file", 1, names_of_list, list, NULL);
+    TRY(weft_checkpoint_save_async, "/dev/null/file", 1, names_of_list, list, NULL);
+    TRY(weft_checkpoint_test, NULL, &truth_value);
+    TRY(weft_checkpoint_wait, NULL);
+    TRY(weft_checkpoint_load, "/dev/null/file", 1, names_of_list, list);
+    TRY(weft_checkpoint_open, "/dev/null/file");
+    TRY(weft_checkpoint_close, NULL);
+    TRY(weft_checkpoint_num_tensors, NULL);
+    TRY(weft_checkpoint_index, NULL, "name");
+    TRY(weft_checkpoint_tensor, NULL, 0, NULL);
+    TRY(weft_checkpoint_metadata, NULL, "key");
+    TRY(weft_checkpoint_num_keys, NULL);
+    TRY(weft_checkpoint_key, NULL, 0, NULL, NULL);
+    TRY(weft_checkpoint_random_states, NULL);
     /* <weft/mesh.h> */
     TRY(weft_mesh_create, 2, ones, NULL);
     TRY(weft_mesh_of_ranks, 2, ones, (int[]){ 0 }, NULL);

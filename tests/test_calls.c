@@ -71,7 +71,8 @@ static bool can_run_again(const weft_call *call)
 {
     static const char *const not[] = { "empty",       "new",           "local_acquire", "local_release",
                                        "retain",      "release",       "scope_open",    "scope_close",
-                                       "scope_keep",  "random_state_create", "local_map", "tensor_flatten" };
+                                       "scope_keep",  "random_state_create", "local_map", "tensor_flatten",
+                                       "checkpoint_save" };
     const char *name = call->action != NULL ? call->action->name : call->operation->name;
     for (size_t i = 0; i < sizeof(not) / sizeof(not[0]); i++) {
         if (strcmp(name, not[i]) == 0) {

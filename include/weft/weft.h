@@ -6,6 +6,7 @@
 
 #include <weft/autograd.h>
 #include <weft/base.h>
+#include <weft/checkpoint.h>
 #include <weft/explain.h>
 #include <weft/local_map.h>
 #include <weft/mesh.h>

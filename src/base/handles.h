@@ -16,7 +16,9 @@ _Static_assert(sizeof(void *) == 8, "a handle takes the 64 bits of a pointer");
 /* Type of a table's objects. A handle of one kind is invalid for another. */
 typedef enum weft_handle_kind {
     WEFT_HANDLE_MODULE = 1,
+    WEFT_HANDLE_SAVING = 3,
     WEFT_HANDLE_TENSOR = 5,
+    WEFT_HANDLE_FILE = 7,
     WEFT_HANDLE_MESH = 9,
     WEFT_HANDLE_OPERATION = 13
 } weft_handle_kind;

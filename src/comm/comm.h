@@ -94,7 +94,11 @@ static inline int64_t weft_comm_pending_tasks(int count)
     return TASKS + count / MESSAGES_PER_TASK;
 }
 
-/* BLOCKS until no transfer is pending. */
+/* Transfers submitted from here on wait for something that may take long (a file that is written): weft_comm_wait() does
+ * not wait for them. Or do not, again. */
+void weft_comm_background(weft_comm *comm, bool on);
+
+/* BLOCKS until no other transfer is pending. */
 void weft_comm_wait(weft_comm *comm);
 
 /* Prints the oldest 20 messages that have not ended, and the number of the others. */

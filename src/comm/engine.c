@@ -36,10 +36,15 @@ typedef struct backoff {
 
 /* ---- the submitting thread ----------------------------------------------------------------------------- */
 
+void weft_comm_background(weft_comm *comm, bool on)
+{
+    comm->submits_in_background = on;
+}
+
 void weft_comm_wait(weft_comm *comm)
 {
     starpu_pthread_mutex_lock(&comm->mutex);
-    while (comm->pending > 0) {
+    while (comm->pending > comm->in_background) {
         starpu_pthread_cond_wait(&comm->idle, &comm->mutex);
     }
     starpu_pthread_mutex_unlock(&comm->mutex);

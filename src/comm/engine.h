@@ -36,6 +36,7 @@ typedef struct weft_comm_transfer {
     char label[WEFT_LABEL_SIZE];
     struct weft_comm_transfer *next;          /* in the ready queue */
     struct weft_comm_transfer *newer, *older; /* among the pending */
+    bool in_background;                       /* weft_comm_wait() does not wait for it */
     weft_posted *posted;                      /* one per message */
     weft_message messages[];
 } weft_comm_transfer;
@@ -76,6 +77,7 @@ struct weft_comm {
     double timeout_us;
     uint32_t *next_send, *next_receive; /* next tags, one per process; submitting thread only */
     uint64_t claimed_stages;            /* so far; submitting thread only */
+    bool submits_in_background;         /* weft_comm_background(); submitting thread only */
     weft_flight *flight;
     char *report_path;   /* file named by WEFT_REPORT; NULL: none */
     atomic_bool gathers; /* the submitting thread is in a gather or broadcast */
@@ -95,6 +97,7 @@ struct weft_comm {
     weft_comm_transfer *newest, *oldest;              /* pending transfers: from submitted to ended */
     weft_claimed_stage *first_claimed, *last_claimed; /* stages that have not begun */
     int pending;
+    int in_background; /* of the pending */
     int granted; /* pending transfers whose handle is granted: these wait for messages */
     bool stopping;
     bool gave_up; /* written by the progress thread: broken, and all active messages have ended */

@@ -17,7 +17,9 @@ uint32_t weft_comm_reserve(weft_comm *comm, int peer, bool receive, uint32_t cou
 static void pending_add(weft_comm *comm, weft_comm_transfer *t)
 {
     starpu_pthread_mutex_lock(&comm->mutex);
+    t->in_background = comm->submits_in_background;
     comm->pending++;
+    comm->in_background += t->in_background;
     t->older = comm->newest;
     *(comm->newest ? &comm->newest->newer : &comm->oldest) = t;
     comm->newest = t;
@@ -154,7 +156,8 @@ void weft_comm_transfer_end(weft_comm *comm, weft_comm_transfer *t)
     *(t->newer ? &t->newer->older : &comm->newest) = t->older;
     *(t->older ? &t->older->newer : &comm->oldest) = t->newer;
     comm->last_progress_us = starpu_timing_now();
-    if (--comm->pending == 0) {
+    comm->in_background -= t->in_background;
+    if (--comm->pending == comm->in_background) {
         starpu_pthread_cond_broadcast(&comm->idle);
     }
     starpu_pthread_mutex_unlock(&comm->mutex);

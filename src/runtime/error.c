@@ -198,6 +198,16 @@ weft_status weft_error_collect(void)
     return error.status;
 }
 
+weft_status weft_error_peek(char *message, size_t size)
+{
+    pthread_mutex_lock(&late.mutex);
+    const late_error *error = late.broken.status != WEFT_OK ? &late.broken : &late.next;
+    weft_status status = error->status;
+    snprintf(message, size, "%s", status == WEFT_OK ? "" : error->message);
+    pthread_mutex_unlock(&late.mutex);
+    return status;
+}
+
 weft_status weft_latest_status(void)
 {
     return kept.latest;

@@ -23,6 +23,8 @@ struct weft_recorder; /* runtime/recorder.h */
 struct weft_steps;    /* tensor/actions.h */
 struct weft_explained; /* tensor/explained.c */
 struct weft_regions;  /* tensor/regions.c */
+struct weft_saving;   /* src/io */
+struct weft_open_file; /* src/io */
 
 /* WEFT_TASK_CACHE: reuse of the task lists of repeated calls */
 typedef enum weft_task_cache {
@@ -90,10 +92,12 @@ typedef struct weft_runtime_state {
     struct weft_dispatch *dispatch;
     weft_vec registered;      /* weft_operation *: the program's operations */
     weft_vec replaced; /* of the library's operations, those that the program has replaced (src/dispatch) */
+    struct weft_saving *savings;   /* src/io: saves of checkpoints, the newest first */
+    struct weft_open_file *files;  /* src/io: headers that the program reads */
     struct weft_trace *trace; /* NULL: StarPU does not trace */
     /* Survive weft_finalize(): handles of an earlier world stay invalid. */
     struct {
-        weft_handle_table tensors, meshes, operations, modules;
+        weft_handle_table tensors, meshes, operations, modules, savings, files;
     } handles;
 } weft_runtime_state;
 
@@ -118,6 +122,9 @@ const char *weft_kept_message(void);
 /* Called by all that BLOCKS, after the wait: reports an error of a task. WEFT_OK: none. In a broken world:
  * that error, every time. */
 weft_status weft_error_collect(void);
+/* The error of a task that weft_error_collect() would report, or of a broken world, without reporting it; WEFT_OK and
+ * "": none. Thread-safe. */
+weft_status weft_error_peek(char *message, size_t size);
 /* No task is left that could fail: clears the set of failed operations. */
 void weft_errors_forget_operations(void);
 /* Breaks the world: messages are lost, or calls differ between processes, so that values are undefined.

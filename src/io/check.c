@@ -1,0 +1,109 @@
+#include "io/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/json.h"
+#include "tensor/actions.h"
+#include "tensor/state.h"
+
+static bool refuse(const char *function, const char *argument, const char *why)
+{
+    weft_fail(WEFT_ERR_INVALID, function, "%s is %s", argument, why);
+    return false;
+}
+
+static bool check_entry(const weft_file_call *call, int i)
+{
+    char name[32];
+    snprintf(name, sizeof(name), "names[%d]", i);
+    if (call->names[i] == NULL || call->names[i][0] == '\0' || !weft_is_utf8(call->names[i])) {
+        const char *why = call->names[i] == NULL ? "NULL" : call->names[i][0] == '\0' ? "empty" : "not UTF-8";
+        return refuse(call->function, name, why);
+    }
+    snprintf(name, sizeof(name), "tensors[%d]", i);
+    if (call->tensors[i] == NULL) { /* a NULL tensor as an argument */
+        return refuse(call->function, name, "NULL");
+    }
+    const weft_tensor_impl *tensor = weft_check_tensor(call->function, name, call->tensors[i]);
+    return tensor != NULL && weft_check_data(call->function, name, tensor);
+}
+
+bool weft_check_file_call(const weft_file_call *call)
+{
+    if (weft_require_init(call->function) != WEFT_OK) {
+        return false;
+    }
+    if (call->path == NULL || call->path[0] == '\0') {
+        return refuse(call->function, "path", call->path == NULL ? "NULL" : "empty");
+    }
+    if (call->n < 0) {
+        return refuse(call->function, "n", "negative");
+    }
+    if (call->n > 0 && (call->names == NULL || call->tensors == NULL)) {
+        return refuse(call->function, call->names == NULL ? "names" : "tensors", "NULL");
+    }
+    if (weft_runtime.world == WEFT_WORLD_FAKE) {
+        weft_fail(WEFT_ERR_UNSUPPORTED, call->function, "a fake world has no data");
+        return false;
+    }
+    bool right = true;
+    for (int i = 0; i < call->n && right; i++) {
+        right = check_entry(call, i);
+    }
+    return right;
+}
+
+bool weft_check_file_waits(const weft_file_call *call)
+{
+    bool right = weft_check_nothing_waits(call->function);
+    for (int i = 0; i < call->n && right; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "tensors[%d]", i);
+        right = weft_check_not_acquired(call->function, name, weft_tensor_get(call->tensors[i]));
+    }
+    return right;
+}
+
+static uint64_t digest_of(const weft_file_call *call)
+{
+    uint64_t digest = weft_digest_text(call->digest, call->path);
+    for (int i = 0; i < call->n; i++) {
+        digest = weft_digest_text(digest, call->names[i]);
+    }
+    return digest;
+}
+
+bool weft_check_file_spmd(const weft_file_call *call, bool valid)
+{
+    if (!valid) {
+        weft_check_spmd(&(weft_call_signature){ .function = call->function, .failed = true });
+        return false;
+    }
+    const weft_layout **layouts = malloc(((size_t)call->n + 1) * sizeof(*layouts));
+    if (layouts == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, call->function, "no memory for %d layouts", call->n);
+        return false;
+    }
+    for (int i = 0; i < call->n; i++) {
+        layouts[i] = weft_layout_of(call->tensors[i]);
+    }
+    uint64_t digest = digest_of(call);
+    const double numbers[] = { call->n, (double)(uint32_t)(digest >> 32), (double)(uint32_t)digest };
+    bool same = weft_check_spmd(&(weft_call_signature){ .function = call->function,
+                                                        .num_layouts = call->n,
+                                                        .layouts = layouts,
+                                                        .num_numbers = 3,
+                                                        .numbers = numbers });
+    free(layouts);
+    return same;
+}
+
+weft_status weft_act_on_file(const weft_file_call *call, const weft_action *action, void *request)
+{
+    const weft_call_details details = {
+        .num_tensors = call->n, .tensors = call->tensors, .text = call->path, .memory = request
+    };
+    return weft_act(&(weft_call){ .function = call->function, .action = action, .details = &details }, NULL);
+}

@@ -1,0 +1,35 @@
+/* The JSON of safetensors headers: objects, arrays, strings and non-negative integers. A scanner, without a tree and
+ * without recursion: all else (true, 1.5, -1, deeper nesting) is not of the format, and is refused where it stands. */
+#ifndef WEFT_SRC_IO_JSON_H
+#define WEFT_SRC_IO_JSON_H
+
+#include "base/text.h"
+
+/* A scan of `length` characters. The first error is kept, and nothing is scanned behind it. */
+typedef struct weft_json {
+    const char *text;
+    size_t length, at;
+    bool failed;
+    char why[160]; /* the error and its position */
+} weft_json;
+
+/* Keeps an error at the present position; returns false. */
+bool weft_json_fail(weft_json *json, const char *format, ...) WEFT_PRINTF(2, 3);
+/* The next character behind spaces is this one, which is skipped. */
+bool weft_json_take(weft_json *json, char character);
+/* Else false and an error. */
+bool weft_json_expect(weft_json *json, char character);
+/* A string as UTF-8 without escapes, to be freed; NULL with an error: none, not UTF-8, a control character, U+0000, or
+ * no memory. */
+char *weft_json_string(weft_json *json);
+/* An integer 0 .. INT64_MAX. */
+bool weft_json_integer(weft_json *json, int64_t *value);
+/* Nothing but spaces is left. */
+bool weft_json_end(weft_json *json);
+
+/* Whether a text is UTF-8 (without surrogates and overlong forms). */
+bool weft_is_utf8(const char *text);
+/* Adds a text in quotes, with escapes. */
+void weft_json_add_string(weft_text *text, const char *string);
+
+#endif

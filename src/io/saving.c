@@ -1,0 +1,362 @@
+#include "io/saving.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "comm/check_spmd.h"
+#include "io/collection.h"
+#include "io/crc32c.h"
+#include "io/disk.h"
+#include "tensor/state.h"
+
+/* Bytes that are written at a time: their checksum is computed while they are in the cache. */
+static const int64_t CHUNK_BYTES = 1 << 20;
+
+struct weft_saving {
+    weft_saving *older;
+    char *path, *temporary;
+    weft_file_header header;
+    weft_tensor_impl **snapshots; /* one per tensor of the header; NULL: released */
+    weft_collection *collection;
+    pthread_t thread;
+    bool has_thread; /* and it has not been joined */
+    atomic_bool ended;
+    weft_outcome outcome;
+};
+
+/* ---- outcomes -------------------------------------------------------------------------------------------- */
+
+_Static_assert(sizeof(weft_outcome) % sizeof(int64_t) == 0, "an outcome travels as whole numbers");
+enum { OUTCOME_NUMBERS = sizeof(weft_outcome) / sizeof(int64_t) };
+
+void weft_outcome_fail(weft_outcome *outcome, weft_status status, const char *format, ...)
+{
+    if (outcome->status == WEFT_OK) {
+        weft_text text = weft_text_in(outcome->text, sizeof(outcome->text));
+        va_list arguments;
+        va_start(arguments, format);
+        weft_text_add_list(&text, format, arguments);
+        va_end(arguments);
+        outcome->status = status;
+    }
+}
+
+void weft_outcome_fail_disk(weft_outcome *outcome, const char *path, const char *step)
+{
+    char reason[80] = "the file ends there", process[64];
+    if (errno != 0 && strerror_r(errno, reason, sizeof(reason)) != 0) {
+        snprintf(reason, sizeof(reason), "error %d", errno);
+    }
+    weft_process_text(weft_runtime.process, process, sizeof(process));
+    weft_outcome_fail(outcome, WEFT_ERR_IO, "%s: %.150s: %s: %s", process, path, step, reason);
+}
+
+weft_status weft_outcome_report(const char *function, const weft_outcome *outcome)
+{
+    return outcome->status == WEFT_OK ? WEFT_OK
+                                      : weft_fail((weft_status)outcome->status, function, "%s", outcome->text);
+}
+
+/* ---- the thread: own rows ---------------------------------------------------------------------------------- */
+
+/* A process's numbers: its outcome, then the checksum of each piece, ranks of a tensor side by side. */
+static int64_t checksum_place(size_t tensor, int local_rank)
+{
+    return OUTCOME_NUMBERS + (int64_t)tensor * weft_most_local_ranks() + local_rank;
+}
+
+static const weft_file_tensor *file_tensor(const weft_saving *s, size_t i)
+{
+    return &weft_file_tensors(&s->header)[i];
+}
+
+/* Values of a broken world, or of calls whose tasks have failed, must not become a checkpoint. */
+static void await_values(const weft_saving *s, weft_outcome *outcome)
+{
+    for (size_t i = 0; i < s->header.tensors.count; i++) {
+        for (int k = 0; k < s->snapshots[i]->num_shards; k++) {
+            weft_rows_await(&s->snapshots[i]->shards[k], false);
+        }
+    }
+    char why[256];
+    weft_status status = weft_error_peek(why, sizeof(why));
+    if (status != WEFT_OK) {
+        weft_outcome_fail(outcome, status, "not saved, because a call before has failed: %s", why);
+    }
+}
+
+/* The steps of disk.h, of one piece; writes its checksum. */
+static const char *write_piece(int file, const char *memory, int64_t bytes, int64_t offset, int64_t *checksum)
+{
+    uint32_t crc = 0;
+    const char *failed = NULL;
+    for (int64_t done = 0; done < bytes && failed == NULL; done += CHUNK_BYTES) {
+        int64_t count = weft_min_i64(CHUNK_BYTES, bytes - done);
+        crc = weft_crc32c(crc, memory + done, (size_t)count);
+        failed = weft_disk_write(file, memory + done, count, offset + done);
+    }
+    *checksum = crc;
+    return failed;
+}
+
+static const char *write_tensor(const weft_saving *s, int file, size_t number, int64_t numbers[])
+{
+    const weft_tensor_impl *rows = s->snapshots[number];
+    int64_t begin = s->header.data_begin + file_tensor(s, number)->begin;
+    const char *failed = NULL;
+    for (int i = 0; i < rows->num_shards && failed == NULL; i++) {
+        const weft_local_shard *shard = &rows->shards[i];
+        int64_t index = weft_mesh_index_of(rows->layout->mesh, shard->rank);
+        if (index >= 0) {
+            weft_rows_piece piece = weft_rows_piece_at(rows->layout, index);
+            failed = write_piece(file, weft_rows_memory(shard), piece.bytes, begin + piece.begin,
+                                 &numbers[checksum_place(number, i)]);
+        }
+    }
+    return failed;
+}
+
+static void write_rows(const weft_saving *s, weft_outcome *outcome, int64_t numbers[])
+{
+    int file = -1;
+    const char *failed = weft_disk_create(s->temporary, &file);
+    for (size_t i = 0; i < s->header.tensors.count && failed == NULL; i++) {
+        failed = write_tensor(s, file, i, numbers);
+    }
+    if (failed != NULL) {
+        weft_outcome_fail_disk(outcome, s->temporary, failed);
+        if (file >= 0) {
+            close(file);
+        }
+        return;
+    }
+    failed = weft_disk_finish(file);
+    if (failed != NULL) {
+        weft_outcome_fail_disk(outcome, s->temporary, failed);
+    }
+}
+
+/* ---- the thread of process 0: the commit ----------------------------------------------------------------- */
+
+/* The steps of disk.h. An older, longer file of the temporary's name is cut. */
+static const char *write_header(weft_saving *s)
+{
+    int file = -1;
+    weft_text text;
+    bool made = weft_file_header_write(&s->header, &text);
+    errno = ENOMEM;
+    const char *failed = made ? weft_disk_create(s->temporary, &file) : "header";
+    if (failed == NULL) {
+        failed = weft_disk_write(file, text.characters, (int64_t)text.length, 0);
+        if (failed == NULL && ftruncate(file, s->header.data_begin + s->header.data_bytes) != 0) {
+            failed = "truncate";
+        }
+        int reason = errno;
+        const char *finished = weft_disk_finish(file);
+        errno = failed != NULL ? reason : errno;
+        failed = failed != NULL ? failed : finished;
+    }
+    weft_text_free(&text);
+    return failed;
+}
+
+/* `all`: the numbers of all processes. */
+static void commit(weft_saving *s, const int64_t all[], int64_t count, weft_outcome *outcome)
+{
+    for (int p = 0; p < weft_runtime.num_processes; p++) {
+        const weft_outcome *theirs = (const weft_outcome *)(const void *)(all + p * count);
+        if (theirs->status != WEFT_OK) {
+            *outcome = *theirs;
+            unlink(s->temporary);
+            return;
+        }
+    }
+    for (size_t i = 0; i < s->header.tensors.count; i++) {
+        weft_file_tensors(&s->header)[i].crc =
+            weft_join_checksums(s->snapshots[i]->layout, all, count, checksum_place(i, 0));
+    }
+    const char *failed = write_header(s);
+    if (failed != NULL) {
+        weft_outcome_fail_disk(outcome, s->temporary, failed);
+        unlink(s->temporary);
+    } else if ((failed = weft_disk_rename(s->temporary, s->path)) != NULL) {
+        weft_outcome_fail_disk(outcome, s->path, failed);
+        unlink(s->temporary);
+    }
+}
+
+static int64_t count_numbers(const weft_saving *s)
+{
+    return checksum_place(s->header.tensors.count, 0);
+}
+
+static void *write_file(void *argument)
+{
+    weft_saving *s = argument;
+    int64_t *mine = weft_collection_mine(s->collection);
+    weft_outcome *own = (weft_outcome *)(void *)mine;
+    await_values(s, own);
+    if (own->status == WEFT_OK) {
+        write_rows(s, own, mine);
+    }
+    const int64_t *all = weft_collection_gather(s->collection);
+    if (all != NULL) {
+        commit(s, all, count_numbers(s), (weft_outcome *)(void *)weft_collection_to_answer(s->collection));
+    }
+    const int64_t *answer = weft_collection_answer(s->collection);
+    if (answer != NULL) {
+        memcpy(&s->outcome, answer, sizeof(s->outcome));
+    } else {
+        weft_status status = weft_broken_by(s->outcome.text, sizeof(s->outcome.text));
+        s->outcome.status = status == WEFT_OK ? WEFT_ERR_COMM : status;
+    }
+    atomic_store(&s->ended, true);
+    return NULL;
+}
+
+/* ---- the submitting thread ---------------------------------------------------------------------------------- */
+
+static weft_saving *saving_new(const char *path, weft_file_header *header)
+{
+    weft_saving *s = calloc(1, sizeof(*s));
+    if (s == NULL) {
+        return NULL;
+    }
+    size_t length = strlen(path);
+    s->header = *header;
+    *header = (weft_file_header){ .data_bytes = 0 };
+    atomic_init(&s->ended, false);
+    s->path = malloc(length + 1);
+    s->temporary = malloc(length + sizeof(".tmp"));
+    s->snapshots = calloc(s->header.tensors.count + 1, sizeof(weft_tensor_impl *));
+    if (s->path == NULL || s->temporary == NULL || s->snapshots == NULL) {
+        weft_saving_delete(s);
+        return NULL;
+    }
+    memcpy(s->path, path, length + 1);
+    snprintf(s->temporary, length + sizeof(".tmp"), "%s.tmp", path);
+    return s;
+}
+
+/* The snapshots keep a reference of their own. False with the error kept. */
+static bool take_snapshots(const char *function, weft_saving *s, weft_tensor *const tensors[])
+{
+    bool done = true;
+    weft_scope_open();
+    for (size_t i = 0; i < s->header.tensors.count && done; i++) {
+        s->snapshots[i] = weft_rows_snapshot(function, weft_tensor_get(tensors[i]));
+        done = s->snapshots[i] != NULL;
+        if (done) {
+            s->snapshots[i]->references++;
+        }
+    }
+    weft_scope_close();
+    return done;
+}
+
+static void release_snapshots(weft_saving *s)
+{
+    for (size_t i = 0; s->snapshots != NULL && i < s->header.tensors.count; i++) {
+        if (s->snapshots[i] != NULL) {
+            weft_tensor_unreference(s->snapshots[i]);
+        }
+        s->snapshots[i] = NULL;
+    }
+}
+
+/* Signals of the program go to its own threads. Without a thread the rows are written here. */
+static void start_thread(weft_saving *s)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    s->has_thread = pthread_create(&s->thread, NULL, write_file, s) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!s->has_thread) {
+        write_file(s);
+    }
+}
+
+weft_saving *weft_saving_start(const char *function, const char *path, weft_file_header *header,
+                               weft_tensor *const tensors[])
+{
+    weft_savings_join(); /* two would write one file, if their paths are the same */
+    weft_saving *s = saving_new(path, header);
+    if (s == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, function, "no memory to save %zu tensors", header->tensors.count);
+        return NULL;
+    }
+    if (take_snapshots(function, s, tensors)) {
+        s->collection = weft_collection_new(function, count_numbers(s), OUTCOME_NUMBERS);
+    }
+    if (s->collection == NULL) {
+        weft_saving_delete(s);
+        return NULL;
+    }
+    s->older = weft_runtime.savings;
+    weft_runtime.savings = s;
+    start_thread(s);
+    return s;
+}
+
+bool weft_saving_has_ended(const weft_saving *saving)
+{
+    return atomic_load(&saving->ended);
+}
+
+void weft_saving_join(weft_saving *s)
+{
+    if (s->has_thread) {
+        pthread_join(s->thread, NULL);
+        s->has_thread = false;
+    }
+    if (s->snapshots != NULL) {
+        release_snapshots(s);
+    }
+    weft_collection_delete(s->collection);
+    s->collection = NULL;
+}
+
+const weft_outcome *weft_saving_outcome(const weft_saving *saving)
+{
+    return &saving->outcome;
+}
+
+void weft_saving_delete(weft_saving *s)
+{
+    if (s == NULL) {
+        return;
+    }
+    for (weft_saving **link = &weft_runtime.savings; *link != NULL; link = &(*link)->older) {
+        if (*link == s) {
+            *link = s->older;
+            break;
+        }
+    }
+    release_snapshots(s);
+    weft_file_header_free(&s->header);
+    free(s->snapshots);
+    free(s->path);
+    free(s->temporary);
+    free(s);
+}
+
+void weft_savings_join(void)
+{
+    for (weft_saving *s = weft_runtime.savings; s != NULL; s = s->older) {
+        weft_saving_join(s);
+    }
+}
+
+void weft_savings_stop(void)
+{
+    while (weft_runtime.savings != NULL) {
+        weft_saving_delete(weft_runtime.savings);
+    }
+    weft_handle_remove_all(&weft_runtime.handles.savings);
+}

@@ -1,0 +1,51 @@
+/* A save of a checkpoint: a snapshot, and the writing of it by a thread of each process.
+ *
+ *     submitting threads          snapshot, messages of the collection; start the threads
+ *     threads                     wait for the tasks that compute the values; write own rows to PATH.tmp; fsync
+ *     thread of process 0         collects status and checksums of all; writes the header; fsync; rename; fsync of the
+ *                                 folder; answers
+ *
+ * Until the rename the former file stands under PATH, afterwards the new one, each whole. */
+#ifndef WEFT_SRC_IO_SAVING_H
+#define WEFT_SRC_IO_SAVING_H
+
+#include <weft/checkpoint.h>
+
+#include "io/header.h"
+#include "io/rows.h"
+
+enum { WEFT_OUTCOME_TEXT = 320 };
+
+/* How a step ended, in words that all processes can be told. A multiple of 8 bytes, without padding. */
+typedef struct weft_outcome {
+    int64_t status; /* weft_status */
+    char text[WEFT_OUTCOME_TEXT];
+} weft_outcome;
+
+/* Keeps the first failure of an outcome. */
+void weft_outcome_fail(weft_outcome *outcome, weft_status status, const char *format, ...) WEFT_PRINTF(3, 4);
+/* A step of disk.h that failed with errno: "process 2 (rank 2): run.tmp: write: No space left on device". */
+void weft_outcome_fail_disk(weft_outcome *outcome, const char *path, const char *step);
+/* Reports it as the error of a function; returns its status. */
+weft_status weft_outcome_report(const char *function, const weft_outcome *outcome);
+
+typedef struct weft_saving weft_saving;
+
+/* Begins to save tensors[i] as tensor i of the header, whose tensors and data have places; takes over the header's
+ * contents. BLOCKS until earlier saves have ended. Every process calls it, after all checks. NULL with the error kept. */
+weft_saving *weft_saving_start(const char *function, const char *path, weft_file_header *header,
+                               weft_tensor *const tensors[]);
+/* Whether its thread has ended. */
+bool weft_saving_has_ended(const weft_saving *saving);
+/* BLOCKS until the thread has ended, and releases the snapshot. */
+void weft_saving_join(weft_saving *saving);
+/* After weft_saving_join(). */
+const weft_outcome *weft_saving_outcome(const weft_saving *saving);
+void weft_saving_delete(weft_saving *saving);
+
+/* All saves of this world: BLOCKS until they have ended. */
+void weft_savings_join(void);
+/* The end of all, after weft_savings_join(). */
+void weft_savings_stop(void);
+
+#endif
