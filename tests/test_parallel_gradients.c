@@ -195,6 +195,62 @@ static void test_g1_tied_parameters_have_one_gradient(void **state)
     }
 }
 
+/* Modules may go before the backward pass: the tape has what it needs. */
+static void test_g1_backward_after_the_modules(void **state)
+{
+    (void)state;
+    static const weft_parallel plan[] = { { "**", WEFT_PARALLEL_FULLY_SHARDED } };
+    weft_scope_open();
+    weft_mesh *mesh = weft_mesh_create(1, (int64_t[]){ 3 }, NULL);
+    weft_module *root = network_new(false);
+    assert_int_equal(weft_parallelize(root, mesh, 1, plan), WEFT_OK);
+    weft_tensor *embedding = weft_module_parameter(root, "embed.weight"), *outputs[2];
+    weft_tensor_retain(embedding);
+    weft_tensor *inputs[] = { network_tokens(1), network_tokens(2) };
+    assert_int_equal(weft_module_forward(root, 2, inputs, 2, outputs), WEFT_OK);
+    weft_module_free(root);
+    assert_int_equal(weft_backward(outputs[1]), WEFT_OK);
+    assert_non_null(weft_grad(embedding));
+    weft_tensor_release(embedding);
+    weft_scope_close();
+    assert_no_error();
+}
+
+/* A network in a segment that is computed again: gathered parameters too. */
+static weft_status run_network(void *context, int num_inputs, weft_tensor *const inputs[], int num_outputs,
+                               weft_tensor *outputs[])
+{
+    return weft_module_forward(*(weft_module **)context, num_inputs, inputs, num_outputs, outputs);
+}
+
+static void test_g3_modules_in_segments_that_are_computed_again(void **state)
+{
+    (void)state;
+    static gradients expected;
+    weft_scope_open();
+    weft_module *alone = network_new(false);
+    run_backward(alone, NULL);
+    read_gradients(alone, &expected);
+    for (const named_plan *plan = plans; plan->name != NULL; plan++) {
+        weft_scope_open();
+        weft_mesh *mesh = mesh_number(plan, 0);
+        weft_module *root = network_new(false);
+        assert_int_equal(weft_parallelize(root, mesh, plan->count, plan->entries), WEFT_OK);
+        weft_tensor *inputs[2], *outputs[2];
+        for (int i = 0; i < 2; i++) {
+            inputs[i] = weft_redistribute(network_tokens(i + 1), mesh, NULL);
+        }
+        assert_int_equal(weft_recompute(run_network, &root, sizeof(root), 2, inputs, 2, outputs), WEFT_OK);
+        assert_int_equal(weft_backward(outputs[1]), WEFT_OK);
+        compare(plan->name, root, &expected, 0);
+        weft_module_free(root);
+        weft_scope_close();
+    }
+    weft_module_free(alone);
+    weft_scope_close();
+    assert_no_error();
+}
+
 /* ---- traps ----------------------------------------------------------------------------------------------- */
 
 /* The network under a plan on a mesh (dp, tp) of 2 x 3 has the gradients of one rank. */
@@ -426,6 +482,8 @@ int main(void)
         cmocka_unit_test(test_g3_gradients_of_cross_entropy_on_a_sharded_vocabulary),
         cmocka_unit_test(test_g1_parameters_are_leaves),
         cmocka_unit_test(test_g1_tied_parameters_have_one_gradient),
+        cmocka_unit_test(test_g1_backward_after_the_modules),
+        cmocka_unit_test(test_g3_modules_in_segments_that_are_computed_again),
         cmocka_unit_test(test_issue_172932_addends_passed_on_or_reduced),
         cmocka_unit_test(test_issue_175867_input_gradient_of_column_wise_layers),
         cmocka_unit_test(test_issue_2106_replicated_parameters_beside_sharded_ones),

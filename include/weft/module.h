@@ -185,7 +185,8 @@ typedef enum weft_parallel_style {
     WEFT_PARALLEL_LAYOUTS = 0,
     /** Column-wise: each rank has some of the outputs. Matrices Shard(-1), and vectors (biases) too. Inputs Replicate,
      * outputs as they come: Shard(-1). With tensor parallelism the first of two linear layers, queries, keys and
-     * values, and a head whose vocabulary is sharded. */
+     * values, and a head whose vocabulary is sharded. Where several of them read one sharded tensor, an entry LAYOUTS
+     * with inputs "R" for the module around them gathers it once for all. */
     WEFT_PARALLEL_COLUMNS,
     /** Row-wise: each rank has some of the inputs. Matrices Shard(-2), vectors Replicate. Inputs Shard(-1); outputs,
      * which come as addends, Replicate ("S1": on a sharded sequence). The second of two linear layers. */

@@ -1,5 +1,6 @@
-/* Fully sharded training holds little more than each rank's part of parameters, gradients and states of the optimiser: a
- * stack of layers is trained by AdamW in hooks, and the buffer pool counts. */
+/* Row G3 of what weft must do, its costs. Fully sharded training holds little more than each rank's part of parameters,
+ * gradients and states of the optimiser: a stack of layers is trained by AdamW in hooks, and the buffer pool counts. Each
+ * style moves the bytes of the collectives that it is known for, and no more. */
 #include "support.h"
 
 #include <math.h>
@@ -11,6 +12,7 @@
 #include "runtime/runtime.h"
 
 enum { RANKS = 4, LAYERS = 12, WIDTH = 128, ROWS = 8, STEPS = 4 };
+enum { TOKENS = 2048, ACTIVATION_BYTES = TOKENS * WIDTH * 4 };
 enum { LAYER_BYTES = WIDTH * WIDTH * 4, ALL_BYTES = LAYERS * LAYER_BYTES };
 
 static weft_mesh *mesh;
@@ -161,10 +163,131 @@ static void test_g3_fully_sharded_memory(void **state)
     assert_true(fabs(loss - replicated_loss) < 1e-5);
 }
 
+/* ---- bytes ----------------------------------------------------------------------------------------------- */
+
+/* Bytes that this process's ranks have got from others in a region. */
+static uint64_t bytes_in(const char *region)
+{
+    weft_region_counters counters[256];
+    int count = weft_region_counts(256, counters);
+    uint64_t bytes = 0;
+    assert_true(count >= 0 && count <= 256);
+    for (int i = 0; i < count; i++) {
+        bytes += strcmp(counters[i].region, region) == 0 ? counters[i].bytes : 0;
+    }
+    return bytes;
+}
+
+/* An all-gather or a reduce-scatter of so many bytes brings each rank all parts but its own; an all-reduce is both. The
+ * scalars of losses are allowed for. */
+static void assert_bytes(const char *region, int64_t collectives, int64_t bytes)
+{
+    uint64_t each = (uint64_t)(bytes / RANKS * (RANKS - 1)), expected = (uint64_t)weft_local_ranks() * (uint64_t)collectives * each;
+    uint64_t found = bytes_in(region);
+    if (found < expected || found > expected + 1024) {
+        fail_msg("%s: %llu bytes, expected %llu", region, (unsigned long long)found, (unsigned long long)expected);
+    }
+}
+
+static void test_g3_fully_sharded_bytes(void **state)
+{
+    (void)state;
+    static const weft_parallel plan[] = { { "**", WEFT_PARALLEL_FULLY_SHARDED } };
+    const weft_placement rows = weft_shard(0);
+    const int64_t shape[] = { ROWS, WIDTH };
+    weft_scope_open();
+    weft_module *root = stack_new();
+    assert_int_equal(weft_parallelize(root, mesh, 1, plan), WEFT_OK);
+    weft_tensor *inputs[] = { weft_ones(WEFT_F32, 2, shape, mesh, &rows), weft_ones(WEFT_F32, 2, shape, mesh, &rows) };
+    weft_tensor *loss;
+    weft_region_begin("fsdp forward", 0);
+    assert_int_equal(weft_module_forward(root, 2, inputs, 1, &loss), WEFT_OK);
+    weft_region_end();
+    weft_region_begin("fsdp backward", 0);
+    assert_int_equal(weft_backward(loss), WEFT_OK);
+    weft_region_end();
+    assert_bytes("fsdp forward", LAYERS, LAYER_BYTES);
+    /* Gathered again, but for the first layer, whose input needs no gradient; and reduce-scattered. */
+    assert_bytes("fsdp backward", 2 * LAYERS - 1, LAYER_BYTES);
+    weft_module_free(root);
+    weft_scope_close();
+    assert_no_error();
+}
+
+static weft_status linear_forward(weft_module *self, int num_inputs, weft_tensor *const inputs[], int num_outputs,
+                                  weft_tensor *outputs[], void *context)
+{
+    (void)num_inputs;
+    (void)num_outputs;
+    (void)context;
+    outputs[0] = weft_matmul(inputs[0], weft_module_use(self, "weight"));
+    return WEFT_OK;
+}
+
+/* A block of two linear layers with a residual. */
+static weft_status block_forward(weft_module *self, int num_inputs, weft_tensor *const inputs[], int num_outputs,
+                                 weft_tensor *outputs[], void *context)
+{
+    (void)num_inputs;
+    (void)num_outputs;
+    (void)context;
+    weft_tensor *h = weft_tanh(weft_module_call(weft_module_child(self, "up"), inputs[0]));
+    outputs[0] = weft_add(inputs[0], weft_module_call(weft_module_child(self, "down"), h));
+    return WEFT_OK;
+}
+
+/* A block's outputs, and its gradients for those of its outputs that are in their layout. */
+static void run_block(int count, const weft_parallel plan[], const char *forward, const char *backward)
+{
+    const int64_t width = WIDTH, hidden = 2 * WIDTH, shape[] = { 1, TOKENS, WIDTH };
+    weft_scope_open();
+    weft_module *block = weft_module_new("block"), *up = weft_module_new("layer"), *down = weft_module_new("layer");
+    weft_module_add_parameter(up, "weight", weft_full(WEFT_F32, 2, (int64_t[]){ width, hidden }, 1e-3, mesh, NULL));
+    weft_module_add_parameter(down, "weight", weft_full(WEFT_F32, 2, (int64_t[]){ hidden, width }, 1e-3, mesh, NULL));
+    weft_module_set_forward(up, linear_forward, NULL);
+    weft_module_set_forward(down, linear_forward, NULL);
+    weft_module_add_child(block, "up", up);
+    weft_module_add_child(block, "down", down);
+    weft_module_set_forward(block, block_forward, NULL);
+    assert_int_equal(weft_parallelize(block, mesh, count, plan), WEFT_OK);
+    weft_tensor *x = weft_ones(WEFT_F32, 3, shape, mesh, NULL);
+    assert_int_equal(weft_set_requires_grad(x, true), WEFT_OK);
+    weft_region_begin(forward, 0);
+    weft_tensor *y = weft_module_call(block, x);
+    weft_region_end();
+    const weft_backward_options options = { .output_gradient = weft_ones_like(y) };
+    weft_region_begin(backward, 0);
+    assert_int_equal(weft_backward_ex(y, &options), WEFT_OK);
+    weft_region_end();
+    weft_module_free(block);
+    weft_scope_close();
+    assert_no_error();
+}
+
+static void test_g3_tensor_parallel_bytes(void **state)
+{
+    (void)state;
+    static const weft_parallel tp[] = { { "up", WEFT_PARALLEL_COLUMNS }, { "down", WEFT_PARALLEL_ROWS } };
+    static const weft_parallel sequence[] = { { "", WEFT_PARALLEL_SEQUENCE },
+                                              { "up", WEFT_PARALLEL_COLUMNS },
+                                              { "down", WEFT_PARALLEL_ROWS, NULL, NULL, "S1", NULL } };
+    run_block(2, tp, "tp forward", "tp backward");
+    /* One all-reduce each way: of the second layer's outputs, and of the first one's input gradient. */
+    assert_bytes("tp forward", 2, ACTIVATION_BYTES);
+    assert_bytes("tp backward", 2, ACTIVATION_BYTES);
+    run_block(3, sequence, "sequence forward", "sequence backward");
+    /* The same as an all-gather and a reduce-scatter; and the gradient of the block's input, a replicated leaf, is
+     * gathered. */
+    assert_bytes("sequence forward", 2, ACTIVATION_BYTES);
+    assert_bytes("sequence backward", 3, ACTIVATION_BYTES);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_g3_fully_sharded_memory),
+        cmocka_unit_test(test_g3_fully_sharded_bytes),
+        cmocka_unit_test(test_g3_tensor_parallel_bytes),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }
