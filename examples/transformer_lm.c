@@ -1,0 +1,490 @@
+/* A transformer that continues a text, byte by byte: the model that people train today, small.
+ *
+ *     x = embed[tokens]                                       [N, D], N = sequences x context
+ *     each layer:
+ *         n = norm(x)      x = x + wo attention(rotary(wq n), rotary(wk n), wv n)
+ *         n = norm(x)      x = x + w2 (silu(w1 n) * w3 n)
+ *     loss = cross_entropy(head norm(x), the next byte)
+ *
+ * norm is RMSNorm, attention is causal and has groups of heads with common keys and values. The forward functions
+ * know nothing of ranks: the plan below says where the weights lie, and communication follows from that.
+ *
+ * Only reading a loss waits, some steps after its own. Until then the program keeps submitting, and an unfinished
+ * sum over ranks delays only the tasks that need it. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <weft/weft.h>
+
+#include "arguments.h"
+#include "batches.h"
+#include "report.h"
+#include "sample.h"
+#include "terminal.h"
+#include "text.h"
+#include "transformer_options.h"
+
+enum {
+    BYTES = 256,
+    IN_FLIGHT = 4 /* submitted steps that may be unfinished: keeps the ranks busy within limited memory */
+};
+
+static transformer_options o; /* read once, in main() */
+
+/* ---- the model ------------------------------------------------------------------------------------------- */
+
+typedef weft_tensor *formula(weft_module *m, weft_tensor *x);
+
+static weft_tensor *call(weft_module *m, const char *child, weft_tensor *x)
+{
+    return weft_module_call(weft_module_child(m, child), x);
+}
+
+static weft_tensor *linear(weft_module *m, weft_tensor *x)
+{
+    return weft_matmul(x, weft_module_use(m, "weight"));
+}
+
+static weft_tensor *embedding(weft_module *m, weft_tensor *tokens)
+{
+    return weft_embedding(weft_module_use(m, "weight"), tokens);
+}
+
+static weft_tensor *norm(weft_module *m, weft_tensor *x)
+{
+    return weft_rms_norm(x, weft_module_use(m, "weight"), 1e-5);
+}
+
+/* [N, kv_heads * group * Dh] to [sequences, kv_heads, group, context, Dh]. */
+static weft_tensor *split_heads(weft_tensor *x, int64_t group)
+{
+    const int64_t shape[] = { -1, o.context, o.kv_heads, group, o.width / o.heads };
+    return weft_permute(weft_reshape(x, 5, shape), 5, (int[]){ 0, 2, 3, 1, 4 });
+}
+
+/* The reverse, with all heads. */
+static weft_tensor *join_heads(weft_tensor *x)
+{
+    return weft_reshape(weft_permute(x, 5, (int[]){ 0, 3, 1, 2, 4 }), 2, (int64_t[]){ -1, o.width });
+}
+
+static weft_tensor *attention(weft_module *m, weft_tensor *x)
+{
+    const weft_attention_options causal = { .causal = true };
+    weft_tensor *q = weft_rotary(split_heads(call(m, "wq", x), o.heads / o.kv_heads), 10000, 0);
+    weft_tensor *k = weft_rotary(split_heads(call(m, "wk", x), 1), 10000, 0);
+    weft_tensor *v = split_heads(call(m, "wv", x), 1);
+    return call(m, "wo", join_heads(weft_attention(q, k, v, &causal)));
+}
+
+static weft_tensor *mlp(weft_module *m, weft_tensor *x)
+{
+    return call(m, "w2", weft_mul(weft_silu(call(m, "w1", x)), call(m, "w3", x)));
+}
+
+static weft_tensor *layer(weft_module *m, weft_tensor *x)
+{
+    weft_tensor *h = weft_add(x, call(m, "attention", call(m, "attention_norm", x)));
+    return weft_add(h, call(m, "mlp", call(m, "mlp_norm", h)));
+}
+
+static weft_tensor *transformer(weft_module *m, weft_tensor *tokens)
+{
+    weft_tensor *x = call(m, "embed", tokens);
+    for (int64_t i = 0; i < o.layers; i++) {
+        char name[40];
+        snprintf(name, sizeof(name), "layers.%lld", (long long)i);
+        x = call(m, name, x);
+    }
+    return call(m, "head", call(m, "norm", x));
+}
+
+/* ---- its weights ----------------------------------------------------------------------------------------- */
+
+/* The forward function of all modules: the formula in their context. */
+static weft_status forward(weft_module *m, int num_inputs, weft_tensor *const inputs[], int num_outputs,
+                           weft_tensor *outputs[], void *context)
+{
+    (void)num_inputs, (void)num_outputs; /* one each */
+    outputs[0] = (*(formula **)context)(m, inputs[0]);
+    return weft_last_status();
+}
+
+/* A child, or with parent NULL the root. */
+static weft_module *add(weft_module *parent, const char *name, formula **f)
+{
+    weft_module *m = weft_module_new(name);
+    if (f != NULL) {
+        weft_module_set_forward(m, forward, f);
+    }
+    if (parent != NULL) {
+        weft_module_add_child(parent, name, m);
+    }
+    return m;
+}
+
+/* Normal values of mean 0; they depend on the seed and on the order of calls, not on the mesh. */
+static weft_tensor *normal(int64_t rows, int64_t columns, double deviation)
+{
+    return weft_scale(weft_randn(WEFT_F32, 2, (int64_t[]){ rows, columns }, NULL, NULL), deviation);
+}
+
+static void add_linear(weft_module *parent, const char *name, int64_t in, int64_t out, double gain)
+{
+    static formula *f = linear;
+    weft_module_add_parameter(add(parent, name, &f), "weight", normal(in, out, gain / sqrt((double)in)));
+}
+
+static void add_norm(weft_module *parent, const char *name)
+{
+    static formula *f = norm;
+    weft_module_add_parameter(add(parent, name, &f), "weight", weft_ones(WEFT_F32, 1, &o.width, NULL, NULL));
+}
+
+static void add_layer(weft_module *parent, const char *name)
+{
+    static formula *fs[] = { layer, attention, mlp };
+    const int64_t kv_width = o.width / o.heads * o.kv_heads;
+    const double residual = 1 / sqrt(2.0 * (double)o.layers); /* x is the sum of so many outputs */
+    weft_module *m = add(parent, name, &fs[0]);
+    add_norm(m, "attention_norm");
+    weft_module *attend = add(m, "attention", &fs[1]);
+    add_linear(attend, "wq", o.width, o.width, 1);
+    add_linear(attend, "wk", o.width, kv_width, 1);
+    add_linear(attend, "wv", o.width, kv_width, 1);
+    add_linear(attend, "wo", o.width, o.width, residual);
+    add_norm(m, "mlp_norm");
+    weft_module *gated = add(m, "mlp", &fs[2]);
+    add_linear(gated, "w1", o.width, o.hidden, 1);
+    add_linear(gated, "w2", o.hidden, o.width, residual);
+    add_linear(gated, "w3", o.width, o.hidden, 1);
+}
+
+static weft_module *transformer_new(void)
+{
+    static formula *fs[] = { transformer, embedding };
+    weft_scope_open();
+    weft_module *m = add(NULL, "transformer", &fs[0]);
+    weft_tensor *table = normal(BYTES, o.width, 1 / sqrt((double)o.width));
+    weft_module_add_parameter(add(m, "embed", &fs[1]), "weight", table);
+    weft_module *layers = add(m, "layers", NULL);
+    for (int64_t i = 0; i < o.layers; i++) {
+        char name[24];
+        snprintf(name, sizeof(name), "%lld", (long long)i);
+        add_layer(layers, name);
+    }
+    add_norm(m, "norm");
+    add_linear(m, "head", o.width, BYTES, 1);
+    weft_scope_close();
+    return m;
+}
+
+/* ---- its plan -------------------------------------------------------------------------------------------- */
+
+/* Along dp each rank has some of the sequences, and of fully sharded weights some of the rows. Along tp each rank has
+ * some of the heads, of the MLP's hidden numbers, and of the vocabulary; with `sequence`, also of the rows between
+ * products, where x is [N, D]. For each module and mesh dimension the first row that fits counts. */
+#define AT(parallel) (1u << (parallel))
+static const unsigned replicated = AT(DATA) | AT(TENSOR) | AT(SEQUENCE);
+static const unsigned sharded = AT(FULLY_SHARDED) | AT(TENSOR_AND_FULLY_SHARDED);
+static const unsigned tensor = AT(TENSOR) | AT(TENSOR_AND_FULLY_SHARDED);
+static const unsigned sequence = AT(SEQUENCE);
+
+typedef struct plan_row {
+    unsigned when; /* --parallel */
+    weft_parallel entry;
+} plan_row;
+
+static weft_status distribute(weft_module *m)
+{
+    const plan_row plan[] = {
+        { replicated, { "**", WEFT_PARALLEL_DATA, "dp" } },
+        { sharded, { "**", WEFT_PARALLEL_FULLY_SHARDED, "dp" } },
+        { tensor, { "embed", WEFT_PARALLEL_EMBEDDING, "tp" } },
+        { tensor, { "layers.*.attention.wo", WEFT_PARALLEL_ROWS, "tp" } },
+        { tensor, { "layers.*.mlp.w2", WEFT_PARALLEL_ROWS, "tp" } },
+        { sequence, { "embed", WEFT_PARALLEL_EMBEDDING, "tp", .outputs = "S0" } },
+        { sequence, { "layers.*.attention.wo", WEFT_PARALLEL_ROWS, "tp", .outputs = "S0" } },
+        { sequence, { "layers.*.mlp.w2", WEFT_PARALLEL_ROWS, "tp", .outputs = "S0" } },
+        { sequence, { "layers.*.attention", WEFT_PARALLEL_LAYOUTS, "tp", .inputs = "R" } },
+        { sequence, { "layers.*.mlp", WEFT_PARALLEL_LAYOUTS, "tp", .inputs = "R" } },
+        { tensor | sequence, { "layers.*.attention.w?", WEFT_PARALLEL_COLUMNS, "tp" } }, /* wq, wk, wv */
+        { tensor | sequence, { "layers.*.mlp.w?", WEFT_PARALLEL_COLUMNS, "tp" } },       /* w1, w3 */
+        { tensor | sequence, { "head", WEFT_PARALLEL_COLUMNS, "tp" } },
+    };
+    enum { ROWS = sizeof(plan) / sizeof(*plan) };
+    weft_parallel entries[ROWS];
+    int count = 0;
+    for (int i = 0; i < ROWS; i++) {
+        if ((plan[i].when & AT(o.parallel)) != 0) {
+            entries[count++] = plan[i].entry;
+        }
+    }
+    return weft_parallelize(m, NULL, count, entries);
+}
+
+/* ---- training -------------------------------------------------------------------------------------------- */
+
+enum { MAX_PARAMETERS = 9 * 256 + 3 }; /* of the most layers */
+
+typedef struct training {
+    weft_module *model;
+    batches data;
+    int n, matrices;  /* parameters; matrices, which have weight decay, come first */
+    int64_t elements; /* of all parameters */
+    int64_t step;
+    weft_tensor *tensors[3 * MAX_PARAMETERS]; /* parameters, then their first moments, then their second ones */
+    const char *names[3 * MAX_PARAMETERS];    /* of these, in checkpoints */
+    char moments[2 * MAX_PARAMETERS][64];
+} training;
+
+static void training_start(training *t)
+{
+    const char *names[MAX_PARAMETERS];
+    weft_tensor *parameters[MAX_PARAMETERS];
+    int count = weft_module_parameters(t->model, MAX_PARAMETERS, names, parameters);
+    for (int ndim = 2; ndim >= 1; ndim--) {
+        t->matrices = t->n;
+        for (int i = 0; i < count; i++) {
+            if (weft_tensor_ndim(parameters[i]) == ndim) {
+                t->elements += weft_tensor_num_elements(parameters[i]);
+                t->names[t->n] = names[i];
+                t->tensors[t->n++] = parameters[i];
+            }
+        }
+    }
+    for (int i = 0; i < 2 * t->n; i++) {
+        snprintf(t->moments[i], sizeof(t->moments[i]), "adam.%s.%s", i < t->n ? "first" : "second", t->names[i % t->n]);
+        t->names[t->n + i] = t->moments[i];
+        t->tensors[t->n + i] = weft_zeros_like(t->tensors[i % t->n]);
+    }
+}
+
+/* Rises for `warmup` steps, then falls to a tenth along a cosine. */
+static double learning_rate(int64_t step)
+{
+    if (step < o.warmup) {
+        return o.rate * (double)(step + 1) / (double)o.warmup;
+    }
+    double part = (double)(step - o.warmup) / (double)(o.steps - o.warmup);
+    return o.rate * (0.1 + 0.9 * (1 + cos(acos(-1) * part)) / 2);
+}
+
+static weft_tensor *rows_of(int32_t *bytes, int64_t count)
+{
+    const weft_placement on_dp[] = { weft_shard(0), weft_replicate() };
+    return tensor_of_rows(bytes, 1, &count, on_dp);
+}
+
+static weft_tensor *logits_of(training *t, int32_t *tokens, int64_t count)
+{
+    return weft_module_call(t->model, rows_of(tokens, count));
+}
+
+/* Of the batch that the data hold. With bf16, products are in 16 bits, and norms and the loss in 32. */
+static weft_tensor *loss_of(training *t)
+{
+    weft_autocast_begin(o.dtype);
+    weft_tensor *targets = rows_of(t->data.targets, t->data.count);
+    weft_tensor *loss = weft_cross_entropy(logits_of(t, t->data.tokens, t->data.count), targets);
+    weft_autocast_end();
+    return weft_redistribute(loss, NULL, NULL);
+}
+
+/* AdamW; with clipped gradients. */
+static void update(training *t)
+{
+    weft_tensor *gradients[MAX_PARAMETERS], **parameters = t->tensors;
+    weft_tensor **first = t->tensors + t->n, **second = first + t->n;
+    const int n = t->n, m = t->matrices;
+    for (int i = 0; i < n; i++) {
+        gradients[i] = weft_grad(parameters[i]);
+    }
+    weft_clip_grad_norm(n, gradients, 1, 2, NULL);
+    weft_adam_options adam = { learning_rate(t->step), 0.9, 0.95, 1e-8, 0.1, 0 };
+    t->step++;
+    weft_adamw(m, parameters, gradients, first, second, t->step, &adam);
+    adam.weight_decay = 0;
+    weft_adamw(n - m, parameters + m, gradients + m, first + m, second + m, t->step, &adam);
+    weft_zero_grad(n, parameters);
+}
+
+/* Submits one step. The loss, Replicate, is the caller's to release. */
+static weft_tensor *train_step(training *t)
+{
+    weft_scope_open();
+    batches_draw(&t->data, t->step);
+    weft_tensor *loss = loss_of(t);
+    weft_backward(loss);
+    update(t);
+    weft_tensor_retain(loss);
+    weft_scope_close();
+    return loss;
+}
+
+/* BLOCKS. */
+static double validation_loss(training *t)
+{
+    double loss = NAN;
+    weft_scope_open();
+    weft_no_grad_begin();
+    batches_validation(&t->data);
+    weft_tensor_item(loss_of(t), &loss);
+    weft_no_grad_end();
+    weft_scope_close();
+    return loss;
+}
+
+/* Trains until step `until`; losses[step] gets those of the steps. */
+static void train_until(training *t, int64_t until, double losses[], progress *line)
+{
+    weft_tensor *pending[IN_FLIGHT];
+    for (int64_t read = t->step; read < until && weft_last_status() == WEFT_OK;) {
+        if (t->step < until && t->step < read + IN_FLIGHT) {
+            int64_t step = t->step;
+            pending[step % IN_FLIGHT] = train_step(t);
+        } else {
+            losses[read] = read_loss(pending[read % IN_FLIGHT]);
+            progress_update(line, read + 1, losses[read]);
+            read++;
+        }
+    }
+}
+
+/* ---- checkpoints ----------------------------------------------------------------------------------------- */
+
+/* BLOCKS. Before the first step: the weights alone. */
+static void save(const training *t)
+{
+    char step[24];
+    const char *keys[] = { "step" }, *values[] = { step };
+    const weft_checkpoint_options options = { .num_entries = 1, .keys = keys, .values = values, .random_states = true };
+    snprintf(step, sizeof(step), "%lld", (long long)t->step);
+    bool all = t->step > 0;
+    weft_checkpoint_save_ex(o.save, all ? 3 * t->n : t->n, t->names, t->tensors, all ? &options : NULL);
+}
+
+/* BLOCKS. A file of weights alone: the training begins with these. False: an error, kept by weft or after a message. */
+static bool load(training *t)
+{
+    weft_checkpoint_file *file = weft_checkpoint_open(o.load);
+    const char *step = weft_checkpoint_metadata(file, "step");
+    bool resumes = step != NULL, known = !resumes || integer_read(step, 0, o.steps, &t->step);
+    if (resumes && known) {
+        weft_checkpoint_random_states(file);
+    } else if (!known && weft_process_index() == 0) {
+        fprintf(stderr, "transformer_lm: --load %s: %s steps were made, and --steps is %lld\n", o.load, step,
+                (long long)o.steps);
+    }
+    weft_checkpoint_close(file);
+    if (known && weft_last_status() == WEFT_OK) {
+        weft_no_grad_begin();
+        weft_checkpoint_load(o.load, resumes ? 3 * t->n : t->n, t->names, t->tensors);
+        weft_no_grad_end();
+    }
+    return known && weft_last_status() == WEFT_OK;
+}
+
+/* ---- writing --------------------------------------------------------------------------------------------- */
+
+/* BLOCKS: the logits of the byte after a window of the text. */
+static void predict(void *context, int32_t window[], double logits[])
+{
+    float last[BYTES] = { 0 };
+    weft_scope_open();
+    weft_no_grad_begin();
+    weft_to_host(weft_slice(logits_of(context, window, o.context), 0, -1, o.context), last, sizeof(last));
+    weft_no_grad_end();
+    weft_scope_close();
+    for (int i = 0; i < BYTES; i++) {
+        logits[i] = last[i];
+    }
+}
+
+/* Continues the first sequence of the next batch. */
+static void write_sample(training *t)
+{
+    const sampler writer = { o.context, BYTES, o.temperature, predict, t, text_byte };
+    dice d = { (uint64_t)o.seed };
+    batches_draw(&t->data, t->step);
+    sample_write(&writer, o.sample, t->data.tokens, &d);
+}
+
+/* ---- the program ----------------------------------------------------------------------------------------- */
+
+/* Trains until `stop`, with pauses for validation and checkpoints, which the clock leaves out. */
+static void train(training *t, int64_t stop, double losses[], summary *s)
+{
+    const int64_t start = t->step, interval = o.validate > 0 ? o.validate : stop;
+    progress line = progress_start(stop, weft_process_index() == 0);
+    while (t->step < stop && weft_last_status() == WEFT_OK) {
+        int64_t until = t->step - t->step % interval + interval;
+        until = until < stop ? until : stop;
+        double began = seconds_now();
+        train_until(t, until, losses, &line);
+        weft_wait();
+        s->seconds += seconds_now() - began;
+        s->validation_loss = validation_loss(t);
+        progress_end(&line);
+        if (weft_process_index() == 0 && weft_last_status() == WEFT_OK) {
+            printf("  step %6lld   loss %.3f   validation %.3f\n", (long long)until, losses[until - 1],
+                   s->validation_loss);
+            fflush(stdout);
+        }
+        if (o.save != NULL && weft_last_status() == WEFT_OK) {
+            save(t);
+        }
+    }
+    s->steps = t->step - start;
+    s->losses = losses + start;
+    s->tokens = s->steps * o.batch * o.context;
+}
+
+static bool run(training *t, double losses[])
+{
+    const int64_t stop = o.stop > 0 ? o.stop : o.steps;
+    t->model = transformer_new();
+    distribute(t->model);
+    training_start(t);
+    if (o.load != NULL && !load(t)) {
+        return false;
+    }
+    weft_wait(); /* the clock measures steps only */
+    summary s = { .example = "transformer_lm", .dp = o.dp, .tp = o.tp, .token = "bytes",
+                  .validation_loss = NAN, .parameters = t->elements, .all_losses = true };
+    train(t, stop, losses, &s);
+    work_count(s.work);
+    if (s.steps == 0 && o.save != NULL && weft_last_status() == WEFT_OK) {
+        save(t);
+    }
+    if (o.sample > 0 && s.steps > 0) {
+        write_sample(t);
+    }
+    if (weft_last_status() != WEFT_OK || weft_process_index() > 0) {
+        return weft_last_status() == WEFT_OK;
+    }
+    summary_print(&s, o.json);
+    return o.curve == NULL || curve_write(o.curve, s.steps, s.losses);
+}
+
+int main(int argc, char *argv[])
+{
+    int code = transformer_options_read(&o, argc, argv);
+    if (code >= 0) {
+        return code;
+    }
+    static training t;
+    t.data = (batches){ .context = o.context, .rows = o.batch, .seed = o.seed };
+    double *losses = calloc((size_t)o.steps + 1, sizeof(*losses));
+    bool good = world_start("transformer_lm", o.dp, o.tp, o.seed) && losses != NULL &&
+                batches_load(&t.data, o.text, weft_process_index() == 0 ? "transformer_lm" : NULL);
+    if (good) {
+        weft_scope_open();
+        good = run(&t, losses);
+        weft_scope_close();
+    }
+    batches_free(&t.data);
+    free(losses);
+    return world_end("transformer_lm", good);
+}

@@ -1,0 +1,141 @@
+#include "transformer_options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "arguments.h"
+
+static const transformer_options defaults = {
+    .dp = 1,
+    .tp = 1,
+    .parallel = DEFAULT,
+    .layers = 4,
+    .width = 128,
+    .heads = 4,
+    .kv_heads = 2,
+    .context = 128,
+    .batch = 16,
+    .steps = 200,
+    .warmup = 40,
+    .rate = 3e-3,
+    .dtype = WEFT_F32,
+    .seed = 1,
+    .validate = 50,
+    .sample = 320,
+    .temperature = 0.6,
+    .text = "/usr/share/common-licenses/GPL-3",
+};
+
+static const char introduction[] =
+    "Trains a transformer to continue a text, byte by byte, on a mesh of ranks. All ranks live in this\n"
+    "process; under mpirun they are spread over the processes. Batches depend on the seed and the text alone.\n";
+
+static const char *const parallel_names[] = { "dp", "tp", "sequence", "fsdp", "tp+fsdp" };
+
+/* "tp=2,dp=4": each name at most once; a missing one has size 1. */
+static bool read_mesh(const char *text, void *into)
+{
+    enum { MOST = 64 }; /* limit of each size: without mpirun all share one machine */
+    transformer_options *o = into;
+    int64_t sizes[2] = { 0, 0 };
+    const char *rest = text;
+    do {
+        char entry[16] = "";
+        size_t length = strcspn(rest, ",");
+        if (length >= sizeof(entry)) {
+            return false;
+        }
+        memcpy(entry, rest, length);
+        int which = strncmp(entry, "tp=", 3) == 0;
+        if ((which == 0 && strncmp(entry, "dp=", 3) != 0) || sizes[which] > 0 ||
+            !integer_read(entry + 3, 1, MOST, &sizes[which])) {
+            return false;
+        }
+        rest += length;
+    } while (*rest++ == ',');
+    o->dp = sizes[0] > 0 ? sizes[0] : 1;
+    o->tp = sizes[1] > 0 ? sizes[1] : 1;
+    return true;
+}
+
+static bool read_parallel(const char *text, void *into)
+{
+    for (int i = 0; i < DEFAULT; i++) {
+        if (strcmp(text, parallel_names[i]) == 0) {
+            *(parallel *)into = (parallel)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_dtype(const char *text, void *into)
+{
+    bool half = strcmp(text, "bf16") == 0;
+    *(weft_dtype *)into = half ? WEFT_BF16 : WEFT_F32;
+    return half || strcmp(text, "f32") == 0;
+}
+
+/* What options alone do not say: an error message, or NULL. */
+static const char *conflict(const transformer_options *o)
+{
+    bool tensor = o->parallel != DATA && o->parallel != FULLY_SHARDED;
+    if (o->width % o->heads != 0 || o->width / o->heads % 2 != 0) {
+        return "--width must be an even multiple of --heads";
+    }
+    if (o->heads % o->kv_heads != 0) {
+        return "--heads must be a multiple of --kv-heads";
+    }
+    if (tensor && o->kv_heads % o->tp != 0) {
+        return "--kv-heads must be a multiple of the mesh's tp: each rank has whole heads";
+    }
+    if (o->stop > o->steps) {
+        return "--stop must not be above --steps";
+    }
+    return NULL;
+}
+
+int transformer_options_read(transformer_options *o, int argc, char *argv[])
+{
+    enum { MOST = 1 << 24, LARGE = 1 << 16 };
+    *o = defaults;
+    const argument table[] = {
+        { "mesh", ARGUMENT_OTHER, o, "dp=N,tp=N", "sizes of the mesh, in any order (dp=1,tp=1)", .read = read_mesh },
+        { "parallel", ARGUMENT_OTHER, &o->parallel, "HOW",
+          "dp, tp, fsdp, tp+fsdp, sequence (tp if the mesh has it, else dp)", .read = read_parallel },
+        { "layers", ARGUMENT_INTEGER, &o->layers, "N", "blocks of attention and MLP", 1, 256 },
+        { "width", ARGUMENT_INTEGER, &o->width, "N", "numbers per byte of the text", 2, LARGE },
+        { "heads", ARGUMENT_INTEGER, &o->heads, "N", "of queries", 1, LARGE },
+        { "kv-heads", ARGUMENT_INTEGER, &o->kv_heads, "N", "of keys and values", 1, LARGE },
+        { "context", ARGUMENT_INTEGER, &o->context, "N", "bytes in a sequence", 1, LARGE },
+        { "batch", ARGUMENT_INTEGER, &o->batch, "N", "sequences in a step", 1, LARGE },
+        { "steps", ARGUMENT_INTEGER, &o->steps, "N", "updates of the weights", 0, MOST },
+        { "stop", ARGUMENT_INTEGER, &o->stop, "N", "end before this step of them; 0: after all", 0, MOST },
+        { "lr", ARGUMENT_NUMBER, &o->rate, "X", "highest learning rate" },
+        { "warmup", ARGUMENT_INTEGER, &o->warmup, "N", "steps until that is reached", 0, MOST },
+        { "dtype", ARGUMENT_OTHER, &o->dtype, "f32|bf16", "of products; weights are f32 (f32)", .read = read_dtype },
+        { "seed", ARGUMENT_INTEGER, &o->seed, "N", "of the weights, the batches and the writing", 0, UINT32_MAX },
+        { "text", ARGUMENT_STRING, &o->text, "FILE", "what to learn; the last tenth is for validation" },
+        { "validate", ARGUMENT_INTEGER, &o->validate, "N", "steps between validations; 0: one at the end", 0, MOST },
+        { "load", ARGUMENT_STRING, &o->load, "FILE", "begin with these weights, or resume that run" },
+        { "save", ARGUMENT_STRING, &o->save, "FILE", "write a checkpoint at each validation and at the end" },
+        { "sample", ARGUMENT_INTEGER, &o->sample, "N", "bytes to write at the end", 0, MOST },
+        { "temperature", ARGUMENT_NUMBER, &o->temperature, "X", "of that writing: low is cautious" },
+        { "curve", ARGUMENT_STRING, &o->curve, "FILE", "write the loss of every step, one per line" },
+        { "json", ARGUMENT_FLAG, &o->json, NULL, "last line of the output: the summary as one JSON object" },
+    };
+    int code = arguments_read((int)(sizeof(table) / sizeof(*table)), table, introduction, argc, argv);
+    if (code >= 0) {
+        return code;
+    }
+    if (o->parallel == DEFAULT) {
+        o->parallel = o->tp > 1 ? TENSOR : DATA;
+    }
+    const char *trouble = conflict(o);
+    if (trouble != NULL) {
+        fprintf(stderr, "%s: %s\n", argv[0], trouble);
+        return 2;
+    }
+    o->hidden = ((8 * o->width + 2) / 3 + 63) / 64 * 64;
+    return -1;
+}
