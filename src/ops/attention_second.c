@@ -1,4 +1,6 @@
 /* Gradients of attention that need the matrix of all scores: of the mask, and second derivatives. */
+#include <math.h>
+
 #include "ops/attention.h"
 
 /* Tensors of a call and matrices [..., s, t] in f32 or f64. */

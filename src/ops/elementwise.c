@@ -60,10 +60,11 @@ CHOICE(maximum, "...,...,...->...", 3)
 CHOICE(minimum, "...,...,...->...", 3)
 CHOICE(clamp, "A,A->A", 2)
 
-/* An integer, or a truth value, as it is computed with: in the type of the output's gradient. */
-static weft_tensor *as_floating(const weft_tensor *gradient, weft_tensor *a)
+/* An input as it is computed with: in the output's type, which is that of its gradient. */
+static weft_tensor *as_computed(const weft_tensor *gradient, weft_tensor *a)
 {
-    return weft_dtype_is_floating(weft_layout_of(a)->dtype) ? a : weft_to_type(a, weft_layout_of(gradient)->dtype);
+    weft_dtype type = weft_layout_of(gradient)->dtype;
+    return weft_layout_of(a)->dtype == type ? a : weft_to_type(a, type);
 }
 
 /* |a|^2 + |b|^2 */
@@ -103,9 +104,12 @@ GRADIENTS(fmod, g, weft_neg(weft_mul(g, weft_trunc(weft_div(a, b)))))
 /* As PyTorch's: a^0 does not depend on a, nor 0^b on b. */
 GRADIENTS(pow, zero_where(is_zero(b), weft_mul(g, weft_mul(b, weft_pow(a, weft_add_scalar(b, -1))))),
           zero_where(weft_logical_and(is_zero(a), is_not_below_zero(b)), weft_mul(g, weft_mul(y, weft_log(a)))))
-GRADIENTS(maximum, maximum_backward(g, a, as_floating(g, b), 0, 0), maximum_backward(g, b, as_floating(g, a), 0, 0))
-GRADIENTS(minimum, minimum_backward(g, a, as_floating(g, b), 0, 0), minimum_backward(g, b, as_floating(g, a), 0, 0))
-GRADIENTS(atan2, share_of_angle(g, as_floating(g, b), a), weft_neg(share_of_angle(g, as_floating(g, a), b)))
+GRADIENTS(maximum, maximum_backward(g, as_computed(g, a), as_computed(g, b), 0, 0),
+          maximum_backward(g, as_computed(g, b), as_computed(g, a), 0, 0))
+GRADIENTS(minimum, minimum_backward(g, as_computed(g, a), as_computed(g, b), 0, 0),
+          minimum_backward(g, as_computed(g, b), as_computed(g, a), 0, 0))
+GRADIENTS(atan2, share_of_angle(g, as_computed(g, b), as_computed(g, a)),
+          weft_neg(share_of_angle(g, as_computed(g, a), as_computed(g, b))))
 GRADIENTS(hypot, weft_mul(g, weft_div(a, y)), weft_mul(g, weft_div(b, y)))
 GRADIENTS(logaddexp, weft_mul(g, weft_sigmoid(weft_sub(a, b))), weft_mul(g, weft_sigmoid(weft_sub(b, a))))
 GRADIENT(scale, weft_scale(g, s))

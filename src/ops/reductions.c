@@ -142,7 +142,8 @@ static bool gradient_of_sum(const weft_gradient *of)
 {
     weft_tensor *gradient = with_all_dims(of, weft_gradient_of_output(of, 0));
     double scale = of->call->scalars[0];
-    return give_repeated(of, scale == 0 ? gradient : weft_scale(gradient, scale));
+    bool scales = scale != 0 && !isinf(scale); /* infinite: the mean of nothing */
+    return give_repeated(of, scales ? weft_scale(gradient, scale) : gradient);
 }
 
 /* The product of the other elements: the product of all divided by the element; beside one 0, the product
