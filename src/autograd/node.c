@@ -121,6 +121,17 @@ void weft_tape_node_spend(weft_tape_node *node)
     release_dead(dead);
 }
 
+/* Nobody can ask for the gradient any more; one that was recorded would hold the leaf. */
+static void forget_tensor(weft_tape_leaf *leaf)
+{
+    weft_tensor_impl *gradient = leaf->gradient;
+    leaf->tensor = NULL;
+    leaf->gradient = NULL;
+    if (gradient != NULL) {
+        weft_tensor_unreference(gradient);
+    }
+}
+
 void weft_tape_set(weft_tensor_impl *tensor, weft_tape_value *value)
 {
     weft_tape_value *former = tensor->tape;
@@ -131,7 +142,7 @@ void weft_tape_set(weft_tensor_impl *tensor, weft_tape_value *value)
     if (former != NULL) {
         weft_tape_leaf *leaf = weft_tape_leaf_of(former);
         if (leaf != NULL && leaf->tensor == tensor) {
-            leaf->tensor = NULL;
+            forget_tensor(leaf);
         }
         weft_tape_node_release(former->node);
     }

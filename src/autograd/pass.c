@@ -14,9 +14,10 @@ static bool is_wanted(const weft_pass *pass, const weft_tape_value *value)
     if (value == NULL) {
         return false;
     }
+    const weft_tape_leaf *leaf = weft_tape_leaf_of(value);
     return value->chosen > 0 ||
-           (value->node->kind == WEFT_TAPE_LEAF ? pass->accumulates
-                                                : value->node->pass == pass->number && value->node->needed);
+           (leaf != NULL ? pass->accumulates && leaf->tensor != NULL /* else nobody can ask for its gradient */
+                         : value->node->pass == pass->number && value->node->needed);
 }
 
 /* ---- what is to be visited ------------------------------------------------------------------------------- */

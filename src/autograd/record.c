@@ -134,33 +134,6 @@ static void begin(weft_recorder *self, const weft_call *call, int num_outputs)
     tape->pending.node = node;
 }
 
-static bool execute(weft_recorder *self, const weft_call *call, int num_outputs, weft_tensor *outputs[],
-                    weft_status *status)
-{
-    const weft_tape_pending *pending = &((weft_tape *)self)->pending;
-    (void)num_outputs;
-    if (pending->refused > 0) {
-        int input = pending->refused - 1;
-        *status = weft_fail(WEFT_ERR_STATE, call->function,
-                            "%s is a leaf that requires a gradient: it can be changed between weft_no_grad_begin() "
-                            "and weft_no_grad_end()",
-                            call->operation != NULL && input < call->num_inputs ? call->operation->inputs[input].name
-                                                                                 : "a changed tensor");
-        return true;
-    }
-    if (pending->failed) {
-        *status = weft_latest_status();
-        return true;
-    }
-    if (pending->fills_omitted) {
-        weft_call whole = *call;
-        whole.attributes.omitted = 0;
-        *status = weft_invoke(&whole, outputs);
-        return true;
-    }
-    return false;
-}
-
 /* A changed tensor is a new value; of a call without a gradient, a constant. */
 static void forget_changed(const weft_call *call, int num_outputs, weft_tensor *const outputs[])
 {
@@ -173,7 +146,7 @@ static void forget_changed(const weft_call *call, int num_outputs, weft_tensor *
     }
 }
 
-/* Outputs that are inputs, unchanged, need no node. */
+/* An output that is an input, unchanged (a conversion to the same type), needs no node: it remains a leaf if it is one. */
 static bool is_identity(const weft_call *call, weft_tensor *const outputs[])
 {
     return call->num_inputs > 0 && outputs[0] == call->inputs[0] && !weft_call_changes(call, 0);
@@ -193,7 +166,7 @@ static bool attach(weft_tape_node *node, const weft_call *call, weft_tensor *con
         bool listed = i >= WEFT_MAX_OUTPUTS;
         value->layout = tensor->layout;
         if (!listed && (reads & WEFT_READS_OUTPUT(i)) != 0 && !tensor->fake) {
-            done = weft_save(call->function, tensor, false, &value->saved);
+            done = weft_save(call->function, tensor, true, &value->saved); /* itself would be held by its node */
         }
     }
     for (int i = 0; i < node->num_outputs && done; i++) {
@@ -205,15 +178,63 @@ static bool attach(weft_tape_node *node, const weft_call *call, weft_tensor *con
     return done;
 }
 
+/* With the outputs that the program has not asked for: these are saved alone. */
+static weft_status execute_whole(weft_tape_pending *pending, const weft_call *call, int num_outputs, weft_tensor *outputs[])
+{
+    int asked = num_outputs - (int)call->attributes.omitted;
+    weft_call whole = *call;
+    whole.attributes.omitted = 0;
+    if (!weft_scope_open_unrecorded()) {
+        return weft_latest_status();
+    }
+    weft_status status = weft_invoke(&whole, outputs);
+    if (status == WEFT_OK) {
+        attach(pending->node, call, outputs);
+        weft_tape_node_release(pending->node);
+        pending->node = NULL;
+        pending->attached = true;
+    }
+    bool kept = weft_scope_close_keeping(status == WEFT_OK ? asked : 0, outputs, NULL, NULL);
+    for (int i = asked; i < num_outputs; i++) {
+        outputs[i] = NULL;
+    }
+    return status == WEFT_OK && !kept ? weft_latest_status() : status;
+}
+
+static bool execute(weft_recorder *self, const weft_call *call, int num_outputs, weft_tensor *outputs[],
+                    weft_status *status)
+{
+    weft_tape_pending *pending = &((weft_tape *)self)->pending;
+    if (pending->refused > 0) {
+        int input = pending->refused - 1;
+        *status = weft_fail(WEFT_ERR_STATE, call->function,
+                            "%s is a leaf that requires a gradient: it can be changed between weft_no_grad_begin() "
+                            "and weft_no_grad_end()",
+                            call->operation != NULL && input < call->num_inputs ? call->operation->inputs[input].name
+                                                                                 : "a changed tensor");
+        return true;
+    }
+    if (pending->failed) {
+        *status = weft_latest_status();
+        return true;
+    }
+    if (pending->fills_omitted) {
+        *status = execute_whole(pending, call, num_outputs, outputs);
+        return true;
+    }
+    return false;
+}
+
 static void end(weft_recorder *self, const weft_call *call, int num_outputs, weft_tensor *const outputs[],
                 weft_status status)
 {
     weft_tape *tape = (weft_tape *)self;
     weft_tape_node *node = tape->pending.node;
+    bool attached = tape->pending.attached;
     tape->pending.node = NULL;
     if (status == WEFT_OK && node != NULL && !is_identity(call, outputs)) {
         attach(node, call, outputs);
-    } else if (status == WEFT_OK && node == NULL && tape->no_grad == 0 && is_of_interest(call)) {
+    } else if (status == WEFT_OK && node == NULL && !attached && tape->no_grad == 0 && is_of_interest(call)) {
         forget_changed(call, num_outputs, outputs);
     }
     if (node != NULL) {

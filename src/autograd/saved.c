@@ -10,10 +10,21 @@ static const weft_saved *source_of(const weft_tensor_impl *tensor)
     return regathered ? &node->inputs[0].saved : NULL;
 }
 
+/* A new tensor of the same values, with a reference of the caller's alone. NULL with the error kept. */
 static weft_tensor_impl *copy_of(const char *function, weft_tensor_impl *tensor)
 {
+    if (!weft_scope_open_unrecorded()) {
+        return NULL;
+    }
     weft_tensor_impl *copy = weft_tensor_new(function, tensor->layout);
-    return copy != NULL && weft_tensor_copy_into(function, copy, tensor) ? copy : NULL;
+    if (copy != NULL && !weft_tensor_copy_into(function, copy, tensor)) {
+        copy = NULL;
+    }
+    if (copy != NULL) {
+        copy->references++;
+    }
+    weft_scope_close_keeping(0, NULL, NULL, NULL);
+    return copy;
 }
 
 bool weft_save(const char *function, weft_tensor_impl *tensor, bool changes, weft_saved *saved)
@@ -38,7 +49,7 @@ bool weft_save(const char *function, weft_tensor_impl *tensor, bool changes, wef
     if (saved->tensor == NULL) {
         return false;
     }
-    saved->tensor->references++;
+    saved->tensor->references += !changes;
     saved->version = saved->tensor->version;
     return true;
 }

@@ -88,6 +88,7 @@ typedef struct weft_tape_pending {
     int refused;          /* 1 + the number of the input, a leaf, that it would change; 0: none */
     bool failed;          /* no memory to record it */
     bool fills_omitted;   /* its gradient reads outputs that the program has not asked for */
+    bool attached;        /* its outputs are values already */
 } weft_tape_pending;
 
 /* weft_runtime.tape. */
@@ -133,7 +134,7 @@ void weft_tape_set(weft_tensor_impl *tensor, weft_tape_value *value);
 
 /* ---- saved values (saved.c) ------------------------------------------------------------------------------ */
 
-/* `changes`: the call that is about to begin writes to the tensor. False with the error kept. */
+/* `changes`: the call writes to the tensor, or gives it. False with the error kept. */
 bool weft_save(const char *function, weft_tensor_impl *tensor, bool changes, weft_saved *saved);
 void weft_saved_release(weft_saved *saved);
 /* Whether the value is still what was saved; false with the error kept that names `what` and the call. */
