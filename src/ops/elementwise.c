@@ -6,19 +6,24 @@
 
 /* ---- gradients ----------------------------------------------------------------------------------------- */
 
-/* Gradients of two inputs, or of one, from the output's gradient g: y: output, a, b, c: inputs, s, t:
- * scalars. */
-#define GRADIENTS(name_, first, second)                                                                      \
+/* Gradients of two inputs, or of the first alone (of others it is 0), from the output's gradient g: y: output, a, b, c:
+ * inputs, s, t: scalars. */
+#define GRADIENT_FUNCTION(name_, ...)                                                                        \
     static bool gradients_of_##name_(const weft_gradient *of)                                                \
     {                                                                                                        \
         weft_tensor *g = weft_gradient_of_output(of, 0), *y = of->outputs[0], *const *inputs = of->call->inputs;\
         weft_tensor *a = inputs[0], *b = inputs[1], *c = inputs[2];                                          \
         double s = of->call->scalars[0], t = of->call->scalars[1];                                           \
         (void)y, (void)a, (void)b, (void)c, (void)s, (void)t;                                                \
-        return (!weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, first)) &&                         \
-               (of->call->num_inputs < 2 || !weft_gradient_wanted(of, 1) || weft_give_gradient(of, 1, second));\
+        return __VA_ARGS__;                                                                                  \
     }
-#define GRADIENT(name_, first) GRADIENTS(name_, first, NULL)
+#define GRADIENT(name_, first)                                                                               \
+    GRADIENT_FUNCTION(name_, !weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, first))
+#define GRADIENTS(name_, first, second)                                                                      \
+    GRADIENT_FUNCTION(name_,                                                                                 \
+                      (!weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, first)) &&                  \
+                          (of->call->num_inputs < 2 || !weft_gradient_wanted(of, 1) ||                       \
+                           weft_give_gradient(of, 1, second)))
 
 #define IN_0 WEFT_READS_INPUT(0)
 #define IN_1 WEFT_READS_INPUT(1)
