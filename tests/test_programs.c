@@ -3,10 +3,13 @@
  *   test-programs COUNT PROCESSES [HEADER...] [FILE.txt...] [PROGRAM...]
  *                                       the test: COUNT programs; those of the files, each by
  *                                       itself; and whether all functions of the public headers have been called
+ *   test-programs gradients COUNT PROCESSES
+ *                                       the same of programs with gradients (programs/gradients.h)
  *   test-programs --endless             until one fails; says how far it is
  *   test-programs --from SEED --count N, --seconds S, --processes P, --only add,sub    some of them
  *   test-programs --seed SEED           one, which is made smaller and printed as C if it fails
  *   test-programs --seed SEED --print   one, as C
+ *   --gradients                         programs with gradients
  *   --shrink SECONDS                    for making a program smaller, at most
  *   test-programs --file FILE           one, as it is printed (--print: as C)
  */
@@ -41,6 +44,14 @@ static void test_programs(void **state)
     (void)state;
     if (!drive(&test_driver, FIRST_SEED, test_count, 0)) {
         fail_msg("program %" PRIu64 " failed", test_driver.failed_seed);
+    }
+    if (test_driver.gradients) {
+        print_message("# %" PRId64 " programs, %" PRId64 " refused; %" PRId64 " gradients of %" PRId64
+                      " elements compared, %" PRId64 " elements with differences, %" PRId64 " are not smooth\n",
+                      test_driver.total.programs, test_driver.total.tally.refused, test_driver.total.tally.tensors,
+                      test_driver.total.tally.elements, test_driver.total.tally.differences,
+                      test_driver.total.tally.unknown);
+        return;
     }
     print_message("# %" PRId64 " programs, %" PRId64 " calls, %" PRId64 " tensors and %" PRId64
                   " elements compared, %" PRId64 " of which could be anything\n",
@@ -141,7 +152,7 @@ static void test_everything_was_called(void **state)
         skip(); /* one failed, and there were no more */
     }
     for (int i = 0; operation_at(i, &row); i++) {
-        if (test_driver.total.calls[i] == 0) {
+        if (test_driver.total.calls[i] == 0 && !(row->flags & OF_GRADIENTS)) {
             print_error("no program called %s\n", row->name);
             missing++;
         }
@@ -266,6 +277,8 @@ static void read_options(int count, char *arguments[], given_options *o)
         { "seconds", required_argument, NULL, 's' },
         { "endless", no_argument, NULL, 'e' },
         { "seed", required_argument, NULL, 'i' },
+        { "gradients", no_argument, NULL, 'g' },
+        { "no-gradients", no_argument, NULL, 'G' },
         { "print", no_argument, NULL, 'P' },
         { "shrink", required_argument, NULL, 'S' },
         { NULL, 0, NULL, 0 },
@@ -306,6 +319,10 @@ static void read_options(int count, char *arguments[], given_options *o)
         case 'S':
             test_driver.shrink_seconds = atoi(optarg);
             break;
+        case 'g':
+        case 'G':
+            o->order.gradients = c == 'g';
+            break;
         case 'P':
             o->print = true;
             break;
@@ -321,6 +338,7 @@ static int run_one(driver *d, const given_options *o)
     static program p;
     if (o->order.file == NULL) {
         choose_world(&p, o->seed, d->processes);
+        p.gradients = d->gradients;
         generate(&p, d->only);
     } else if (!read_file(&p, o->order.file)) {
         return 2;
@@ -358,6 +376,12 @@ int main(int count, char *arguments[])
     }
     test_driver.self = arguments[0];
     test_driver.only = o.order.only;
+    test_driver.gradients = o.order.gradients;
+    if (as_test && strcmp(arguments[1], "gradients") == 0) {
+        test_driver.gradients = true;
+        arguments++;
+        count--;
+    }
     if (as_test) {
         test_count = strtoull(arguments[1], NULL, 10);
         test_driver.processes = count > 2 ? atoi(arguments[2]) : 1;

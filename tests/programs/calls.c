@@ -6,6 +6,7 @@ static const operation *const tables[] = {
     tensor_calls,    scope_calls,   elementwise_calls, combined_calls, reduction_calls, shape_calls,
     part_calls,      join_calls,    indexing_calls,    sorting_calls,  product_calls,   convolution_calls,
     attention_calls, softmax_calls, norm_calls,        loss_calls,     random_calls,    optimizer_calls,
+    gradient_calls,
 };
 
 bool operation_at(int i, const operation **found)
@@ -53,4 +54,14 @@ int operation_count(void)
         count++;
     }
     return count;
+}
+
+bool operation_steps(const operation *row)
+{
+    for (const operation *known = optimizer_calls; known->name != NULL; known++) {
+        if (known == row) {
+            return strcmp(row->name, "clip_grad_norm") != 0; /* it changes gradients */
+        }
+    }
+    return false;
 }

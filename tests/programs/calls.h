@@ -51,6 +51,12 @@ enum {
     HERE = 1 << 21,            /* on the mesh that is on top of the stack, which the step has too */
     HOLDS = 1 << 22,           /* no call of weft's: the program acquires the shards of input 0 to read */
     FETCHES_SCALARS = 1 << 16, /* tensors of one element may be on other meshes */
+    OF_GRADIENTS = 1 << 23,    /* for programs with gradients alone */
+    LEAVES = 1 << 24,          /* input 0 becomes a leaf */
+    CUTS = 1 << 25,            /* the result is a constant */
+    NO_GRAD_BEGINS = 1 << 26,
+    NO_GRAD_ENDS = 1 << 27,
+    DIFFERENTIATES = 1 << 28, /* input 0, a loss; outputs are gradients by inputs 1 and above */
 };
 
 struct operation {
@@ -71,12 +77,14 @@ bool operation_at(int i, const operation **found);
 const operation *operation_find(const char *name);
 int operation_index(const operation *wanted);
 int operation_count(void);
+/* A step of an optimiser. */
+bool operation_steps(const operation *row);
 
 /* The tables of the families; each ends with a row without a name. */
 extern const operation tensor_calls[], scope_calls[], elementwise_calls[], combined_calls[],
     reduction_calls[], shape_calls[], part_calls[], join_calls[], indexing_calls[], sorting_calls[],
     product_calls[], convolution_calls[], attention_calls[], softmax_calls[], norm_calls[], loss_calls[],
-    random_calls[], optimizer_calls[];
+    random_calls[], optimizer_calls[], gradient_calls[];
 
 /* ---- how rows are written ------------------------------------------------------------------------------ */
 

@@ -140,6 +140,8 @@ static void add_page(worker_page *total, const worker_page *one)
     total->tally.tensors += one->tally.tensors;
     total->tally.elements += one->tally.elements;
     total->tally.unknown += one->tally.unknown;
+    total->tally.differences += one->tally.differences;
+    total->tally.refused += one->tally.refused;
     for (int i = 0; i < MAX_OPERATIONS; i++) {
         total->calls[i] += one->calls[i];
     }
@@ -153,6 +155,7 @@ static void explain(driver *d, uint64_t from, outcome result, const char *log)
     static const char *const texts[] = { "passed", "gave something wrong", "crashed", "hung" };
     program *p = malloc(sizeof(*p));
     choose_world(p, d->failed_seed, d->processes);
+    p->gradients = d->gradients;
     generate(p, d->only);
     printf("\nprogram %" PRIu64 " on %d processes %s:\n%.4000s\n", d->failed_seed, d->processes,
            texts[result], log);
@@ -205,6 +208,7 @@ static bool drive_some(driver *d, uint64_t from, uint64_t count)
                                       texts[1],
                                       "--count",
                                       texts[2],
+                                      d->gradients ? "--gradients" : "--no-gradients",
                                       d->only == NULL ? NULL : "--only",
                                       d->only,
                                       NULL };

@@ -10,6 +10,7 @@ typedef struct driver {
     const char *self; /* the program that is a worker too */
     const char *only;
     int processes; /* 1: no mpirun */
+    bool gradients; /* programs with gradients */
     bool verbose;  /* says how far it is */
     int shrink_seconds;
     worker_page total; /* of all workers */

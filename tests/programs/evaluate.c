@@ -139,6 +139,56 @@ static int mesh_of_result(const evaluation *e, const step *s)
     return mesh >= 0 ? mesh : mesh_of_leader(e, s);
 }
 
+/* ---- gradients ----------------------------------------------------------------------------------------- */
+
+bool is_unrecorded(const evaluation *e, const step *s)
+{
+    return e->no_grad > 0 || s->operation->flags & CUTS || operation_steps(s->operation);
+}
+
+static bool any_requires_grad(const evaluation *e, const step *s)
+{
+    for (int i = 0; i < s->num_inputs; i++) {
+        if (s->inputs[i] != NO_VALUE && e->requires_grad[s->inputs[i]]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Leaves are new values that nobody else has; a change of one must not be recorded. A result that may be its input
+ * must not depend on whether it is. */
+static bool may_be_recorded(const evaluation *e, const step *s)
+{
+    int flags = s->operation->flags;
+    bool valid = !(flags & NO_GRAD_ENDS) || e->no_grad > 0;
+    valid &= !(flags & LEAVES) || (is_floating(e->values[s->inputs[0]]->dtype) && !e->requires_grad[s->inputs[0]]);
+    valid &= !(flags & MAY_BE_SAME) || flags & CUTS || e->no_grad == 0 || !any_requires_grad(e, s);
+    for (int i = 0; i < s->num_outputs && !is_unrecorded(e, s); i++) {
+        valid &= !is_in_place(s, i) || !e->is_leaf[s->outputs[i]];
+    }
+    valid &= !(flags & WRITES) || !e->requires_grad[s->outputs[0]];
+    return valid;
+}
+
+static void note_gradients(evaluation *e, const scene *seen)
+{
+    const step *s = seen->step;
+    int flags = s->operation->flags;
+    bool requires_grad = any_requires_grad(e, s) && !is_unrecorded(e, s);
+    for (int i = 0; i < s->num_outputs; i++) {
+        bool kept = is_in_place(s, i) && is_unrecorded(e, s);
+        if (!kept) {
+            e->requires_grad[s->outputs[i]] = requires_grad && is_floating(seen->out[i]->dtype);
+            e->is_leaf[s->outputs[i]] = flags & MAY_BE_SAME && e->is_leaf[s->inputs[0]];
+        }
+    }
+    if (flags & LEAVES) {
+        e->requires_grad[s->inputs[0]] = e->is_leaf[s->inputs[0]] = true;
+    }
+    e->no_grad += ((flags & NO_GRAD_BEGINS) != 0) - ((flags & NO_GRAD_ENDS) != 0);
+}
+
 bool evaluate_step(evaluation *e, const step *s, scene *seen)
 {
     *seen = (scene){ .program = e->program, .step = s, .arena = &e->arena, .states = &e->states };
@@ -153,7 +203,7 @@ bool evaluate_step(evaluation *e, const step *s, scene *seen)
         }
     }
     seen->mesh = mesh_of_result(e, s);
-    if ((seen->mesh < 0 && s->num_inputs > 0) || !may_change_hands(e, s) ||
+    if ((seen->mesh < 0 && s->num_inputs > 0) || !may_change_hands(e, s) || !may_be_recorded(e, s) ||
         (s->operation->reference != NULL && !s->operation->reference(seen))) {
         return false;
     }
@@ -178,6 +228,7 @@ void evaluation_commit(evaluation *e, const scene *seen)
         }
         e->values[s->outputs[i]] = seen->out[i];
     }
+    note_gradients(e, seen);
     change_hands(e, s);
 }
 

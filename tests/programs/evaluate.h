@@ -53,11 +53,17 @@ typedef struct evaluation {
     random_states states;
     int depth;                       /* open scopes */
     int num_stack, stack[MAX_STACK]; /* meshes */
+    int no_grad;                     /* open regions without recording */
+    bool is_leaf[MAX_VALUES];        /* or may be the same tensor as a leaf */
+    bool requires_grad[MAX_VALUES];  /* computed from leaves, by operations that may all have gradients */
 } evaluation;
 
 void evaluation_start(evaluation *e, const program *p);
 void evaluation_end(evaluation *e);
 bool is_alive(const evaluation *e, int value);
+
+/* Whether the results of a step are constants, whatever its inputs. */
+bool is_unrecorded(const evaluation *e, const step *s);
 
 /* The scene of a step that has been looked at, but not yet done; false where it is not valid. */
 bool evaluate_step(evaluation *e, const step *s, scene *seen);

@@ -122,10 +122,17 @@ static bool lists(const char *names, const char *name)
     return false;
 }
 
+/* Nothing is compared on the way, and no memory is written to behind the tape's back. */
+static bool suits_gradients(const operation *row)
+{
+    return !(row->flags & (CHECKS | WRITES | HOLDS | ANSWERS | COUNTS));
+}
+
 static int weight_of(const maker *m, const operation *row)
 {
     bool all_but = m->only != NULL && m->only[0] == '-';
-    if (row->flags & NOT_CHOSEN || (m->only != NULL && lists(m->only + all_but, row->name) == all_but)) {
+    if (row->flags & NOT_CHOSEN || (row->flags & OF_GRADIENTS && !m->program->gradients) ||
+        (m->program->gradients && !suits_gradients(row)) || (m->only != NULL && lists(m->only + all_but, row->name) == all_but)) {
         return 0;
     }
     return row->weight == 0 ? 4 : row->weight;
@@ -152,7 +159,8 @@ static const operation *choose_operation(maker *m)
 static bool repeat_step(maker *m, step *s)
 {
     *s = m->program->steps[below(m, m->program->num_steps)];
-    const int not = OPENS | CLOSES | KEEPS | RETAINS | RELEASES | PUSHES | POPS | CHECKS | BLOCKS;
+    const int not = OPENS | CLOSES | KEEPS | RETAINS | RELEASES | PUSHES | POPS | CHECKS | BLOCKS | LEAVES |
+                    NO_GRAD_BEGINS | NO_GRAD_ENDS;
     for (int i = 0; i < s->num_outputs; i++) {
         bool in_place = false;
         for (int k = 0; k < s->num_inputs; k++) {
@@ -180,6 +188,30 @@ static void add_random_step(maker *m)
     }
 }
 
+/* Small values that are known well and differ. */
+static void prefer_smooth(maker *m)
+{
+    m->largest = between(m, 20, 150);
+    m->special = m->calm = false;
+    m->eager = 1 << 30;
+}
+
+/* All steps but a loss. */
+static void add_steps(maker *m)
+{
+    program *p = m->program;
+    if (p->num_steps > 0) {
+        evaluation_end(&m->evaluation);
+    }
+    p->num_steps = p->num_values = 0;
+    memset(m->known, 0, sizeof(m->known));
+    evaluation_start(&m->evaluation, p);
+    int64_t steps = between(m, 4, m->largest > MAX_ELEMENTS ? 12 : 36);
+    for (int tries = 0; p->num_steps < steps && tries < 400; tries++) {
+        add_random_step(m);
+    }
+}
+
 void generate(program *p, const char *only)
 {
     maker *m = malloc(sizeof(*m));
@@ -198,12 +230,13 @@ void generate(program *p, const char *only)
     m->calm = one_in(m, 2);
     m->eager = one_in(m, 3) ? 2 : 30;
     m->repeating = one_in(m, 3) ? 2 : 12;
-    choose_meshes(m);
-    evaluation_start(&m->evaluation, p);
-    int64_t steps = between(m, 4, m->largest > MAX_ELEMENTS ? 12 : 36);
-    for (int tries = 0; p->num_steps < steps && tries < 400; tries++) {
-        add_random_step(m);
+    if (p->gradients) {
+        prefer_smooth(m);
     }
+    choose_meshes(m);
+    do {
+        add_steps(m);
+    } while (p->gradients && !end_with_loss(m));
     evaluation_end(&m->evaluation);
     free(m);
 }

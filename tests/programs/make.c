@@ -23,6 +23,13 @@ bool one_in(maker *m, int64_t n)
 weft_dtype any_type(maker *m, unsigned types)
 {
     weft_dtype dtype;
+    if (m->program->gradients && types & BIT(WEFT_F64)) {
+        unsigned whole = types & ~(unsigned)FLOATS;
+        if (whole == 0 || !one_in(m, 20)) {
+            return WEFT_F64;
+        }
+        types = whole;
+    }
     do {
         dtype = (weft_dtype)below(m, WEFT_DTYPE_COUNT);
     } while (!(types & BIT(dtype)));
@@ -125,6 +132,9 @@ static bool fits(const maker *m, int value, const wish *w)
     return is_alive(&m->evaluation, value) && !k->stale && !may_differ && (w->types & BIT(x->dtype)) &&
            (w->mesh < 0 || w->mesh == mesh_of(m, value)) &&
            (!(w->whole || w->writable) || !k->may_be_partial) && has_shape(x, w) &&
+           !(w->writable && m->evaluation.is_leaf[value] && m->evaluation.no_grad == 0) &&
+           /* Backward passes refuse lent memory that was written to. */
+           !(w->writable && m->program->gradients && k->lent) &&
            has_values(x, w->kind, w->limit);
 }
 
@@ -136,10 +146,13 @@ static value_kind kind_to_give(maker *m, weft_dtype dtype, const wish *w)
     if (w->kind == VALUES_ANY && m->special && is_floating(dtype) && one_in(m, 3)) {
         return VALUES_SPECIAL;
     }
-    if (w->kind == VALUES_ANY && one_in(m, 25)) {
+    if (w->kind == VALUES_ANY && !m->program->gradients && one_in(m, 25)) {
         return VALUES_WIDE;
     }
     int64_t choice = below(m, 10);
+    if (is_floating(dtype) && m->program->gradients && choice < 6) {
+        return VALUES_FINE;
+    }
     return is_floating(dtype) && choice == 0  ? VALUES_FINE
            : is_floating(dtype) && choice < 3 ? VALUES_EIGHTHS
                                               : VALUES_SMALL;
@@ -172,6 +185,11 @@ static bool has_partial(const maker *m, const step *s)
     return false;
 }
 
+bool records_passes(const program *p)
+{
+    return p->seed % 4 == 0;
+}
+
 int give_value(maker *m, const wish *w)
 {
     step s = { .num_outputs = 1, .outputs = { NO_VALUE }, .mesh = w->mesh < 0 ? any_mesh(m) : w->mesh };
@@ -192,11 +210,22 @@ int give_value(maker *m, const wish *w)
     s.salt = prng_next(&m->random);
     bool partial = has_partial(m, &s);
     int64_t choice = below(m, 10);
+    bool lends = choice >= 2 && choice < 5 && !(w->writable && m->program->gradients);
     s.operation = operation_find(choice < 2 && !partial ? "distribute"
-                                 : choice < 5           ? "from_local_lent"
+                                 : lends                ? "from_local_lent"
                                  : choice < 6           ? "from_local_checked"
                                                         : "from_local");
-    return add_step(m, &s) ? s.outputs[0] : NO_VALUE;
+    if (!add_step(m, &s)) {
+        return NO_VALUE;
+    }
+    /* A value that is about to be changed must not be a leaf. */
+    if (m->program->gradients && s.dtype == WEFT_F64 && !w->writable && !one_in(m, 3) &&
+        !(s.operation->flags & LENDS && records_passes(m->program))) {
+        step leaf = step_of(operation_find("leaf"), 1, s.outputs[0]);
+        leaf.num_outputs = 0;
+        add_step(m, &leaf);
+    }
+    return s.outputs[0];
 }
 
 int choose_value(maker *m, const wish *w)
@@ -269,6 +298,12 @@ static bool is_good(maker *m, const dense *x)
            (wild == 0 || (m->special && wild * 2 <= x->count + 1) || (wild * 4 <= x->count && one_in(m, 8)));
 }
 
+/* Programs with gradients are compared with differences: all reals are in double precision, and finite. */
+static bool is_smooth(const dense *x)
+{
+    return !is_floating(x->dtype) || (x->dtype == WEFT_F64 && dense_is_finite(x));
+}
+
 static bool is_new(const step *s, int output)
 {
     for (int i = 0; i < s->num_inputs; i++) {
@@ -297,6 +332,7 @@ static knowledge know(const maker *m, const step *s, int value)
     if (flags & MAY_BE_SAME) {
         k.group = m->known[s->inputs[0]].group;
     }
+    k.lent = flags & LENDS || (flags & MAY_BE_SAME && m->known[s->inputs[0]].lent);
     k.may_be_partial = (flags & MAY_BE_PARTIAL) != 0;
     if (s->mesh >= 0) { /* the program says where it lies */
         k.may_be_partial = k.is_partial = has_partial(m, s);
@@ -330,7 +366,7 @@ bool add_step(maker *m, step *s)
     scene seen;
     bool good = evaluate_step(&m->evaluation, s, &seen);
     for (int i = 0; i < s->num_outputs && good; i++) {
-        good = is_good(m, seen.out[i]) && !(m->calm && seen.out[i]->inexact && s->operation->details != NULL);
+        good = is_good(m, seen.out[i]) && !(m->program->gradients && !is_smooth(seen.out[i])) && !(m->calm && seen.out[i]->inexact && s->operation->details != NULL);
     }
     if (!good) {
         m->evaluation.states = states;

@@ -13,6 +13,7 @@ typedef struct knowledge {
     bool may_be_partial; /* the tensor may be: its layout is weft's choice */
     bool is_partial;     /* it was made so: then these are known */
     weft_placement placements[MAX_MESH_DIMS];
+    bool lent;  /* it may be on memory that the program has lent */
     bool stale; /* one of its group was changed: its value depends on whether they are the same tensor */
 } knowledge;
 
@@ -91,6 +92,12 @@ step step_of(const operation *row, int num_inputs, ...);
 
 /* Fills in a program from its seed; the world is there already. `only`: the names of rows, or NULL. */
 void generate(program *p, const char *only);
+/* Sums some values up to a loss, and differentiates it by leaves (calls_gradients.c). False: there is nothing to
+ * differentiate. */
+bool end_with_loss(maker *m);
+/* Whether it may be differentiated by weft_backward_ex() with create_graph. A leaf on lent memory would be held by its
+ * gradient. */
+bool records_passes(const program *p);
 /* The world of a seed: seeds that follow each other share one, up to a multiple of this. */
 enum { PROGRAMS_PER_WORLD = 64 };
 void choose_world(program *p, uint64_t seed, int processes);

@@ -95,8 +95,8 @@ void program_write(const program *p, FILE *file)
 {
     fprintf(file, "world seed %" PRIu64 " processes %d ranks %d panel_rows %d plan %d", p->seed, p->processes,
             p->ranks, p->panel_rows, p->plan);
-    fprintf(file, " cache %d compares %d packs %d implicit %d scoped %d\n", p->cache, p->compares, p->packs,
-            p->implicit, p->scoped);
+    fprintf(file, " cache %d compares %d packs %d implicit %d scoped %d gradients %d\n", p->cache, p->compares,
+            p->packs, p->implicit, p->scoped, p->gradients);
     for (int m = 0; m < p->num_meshes; m++) {
         const mesh_plan *mesh = &p->meshes[m];
         fprintf(file, "mesh %d of %d %d %d", (int)mesh->kind, mesh->of, mesh->first, mesh->last);
@@ -258,6 +258,8 @@ static bool read_world(program *p, words *w)
             p->implicit = number != 0;
         } else if (strcmp(key, "scoped") == 0) {
             p->scoped = number != 0;
+        } else if (strcmp(key, "gradients") == 0) {
+            p->gradients = number != 0;
         } else if (strcmp(key, "seed") == 0) {
             p->seed = text == NULL ? 0 : strtoull(text, NULL, 10);
         } else {

@@ -79,6 +79,7 @@ typedef struct program {
     bool packs;     /* WEFT_PACK_BYTES=4096 */
     bool implicit;  /* all of it in weft_implicit_replication_begin() */
     bool scoped;    /* everything is in a scope; else the program releases its tensors */
+    bool gradients; /* it has leaves, and ends with a loss and a backward pass (gradients.h) */
     int num_meshes, num_steps, num_values;
     mesh_plan meshes[MAX_MESHES];
     step steps[MAX_STEPS];

@@ -232,6 +232,13 @@ static void call(running *r, const step *s, const scene *now)
     } else if (locals != NULL) {
         free_locals(locals);
     }
+    if (flags & DIFFERENTIATES && weft_last_status() != WEFT_OK) {
+        /* A loss that depends on no leaf: its gradients are 0. */
+        r->refused = s->num_outputs > 0 || strstr(weft_last_error(), "was not computed from leaves") == NULL;
+        snprintf(r->refusal, sizeof(r->refusal), "%s: %s", weft_status_string(weft_last_status()), weft_last_error());
+        weft_clear_error();
+        return;
+    }
     run_expect_no_error(r, "the call");
     if (flags & ANSWERS && truth != now->truth) {
         run_fail(r, "the answer is %d, expected %d", truth, now->truth);
@@ -262,7 +269,7 @@ static bool must_adopt(const running *r, const step *s, int input)
     int v = s->inputs[input];
     const dense *x = v == NO_VALUE ? NULL : r->evaluation.values[v];
     const int leaves = MOVES | CHECKS | WRITES | OPENS | CLOSES | KEEPS | RETAINS | RELEASES | HOLDS;
-    return x != NULL && x->slack != NULL && !(s->operation->flags & leaves);
+    return !r->plain && x != NULL && x->slack != NULL && !(s->operation->flags & leaves);
 }
 
 /* Values that are the same tensor are equal. */
@@ -279,7 +286,7 @@ static void share_values(running *r, const step *s)
     }
 }
 
-static void do_step(running *r, const step *s)
+void run_step(running *r, const step *s)
 {
     evaluation *e = &r->evaluation;
     for (int i = 0; i < s->num_inputs; i++) {
@@ -303,8 +310,11 @@ static void do_step(running *r, const step *s)
         run_expect_no_error(r, "writing");
     } else {
         call(r, s, &now);
+        if (r->refused) {
+            return;
+        }
     }
-    for (int i = 0; i < s->num_outputs; i++) {
+    for (int i = 0; i < s->num_outputs && !r->plain; i++) {
         weft_tensor *tensor = r->tensors[s->outputs[i]];
         now.out[i]->partial = is_partial_sum(tensor);
         if (now.out[i]->partial && now.out[i]->mass == 0 && now.out[i]->unit == 0 && now.out[i]->count > 0) {
@@ -416,16 +426,18 @@ static void compare_lent(running *r)
     while (r->lent != NULL) {
         lent *memory = r->lent;
         r->lent = memory->next;
-        compare_lent_memory(r, memory);
+        if (!r->plain) {
+            compare_lent_memory(r, memory);
+        }
         free_locals(memory);
     }
 }
 
-void run_program(const program *p, tally *counts)
+running *run_begin(const program *p, tally *counts)
 {
     running *r = calloc(1, sizeof(*r));
-    size_t live = weft_runtime.handles.tensors.num_objects;
-    int64_t bytes = weft_pool_bytes_in_use(weft_runtime.pool);
+    r->live = weft_runtime.handles.tensors.num_objects;
+    r->bytes = weft_pool_bytes_in_use(weft_runtime.pool);
     r->program = p;
     r->tally = counts;
     evaluation_start(&r->evaluation, p);
@@ -440,8 +452,35 @@ void run_program(const program *p, tally *counts)
     if (p->scoped) {
         weft_scope_open();
     }
+    return r;
+}
+
+void run_end(running *r)
+{
+    if (r->program->implicit) {
+        weft_implicit_replication_end();
+    }
+    release_all(r);
+    run_expect_no_error(r, "releasing");
+    if (weft_runtime.handles.tensors.num_objects != r->live ||
+        weft_pool_bytes_in_use(weft_runtime.pool) != r->bytes) {
+        run_fail(r, "%ld tensors and %ld bytes are left",
+                 (long)weft_runtime.handles.tensors.num_objects - (long)r->live,
+                 (long)(weft_pool_bytes_in_use(weft_runtime.pool) - r->bytes));
+    }
+    if (r->lent != NULL && weft_wait() != WEFT_OK) {
+        run_fail(r, "weft_wait(): %s", weft_last_error());
+    }
+    compare_lent(r);
+    evaluation_end(&r->evaluation);
+    free(r);
+}
+
+void run_program(const program *p, tally *counts)
+{
+    running *r = run_begin(p, counts);
     for (; r->step < p->num_steps; r->step++) {
-        do_step(r, &p->steps[r->step]);
+        run_step(r, &p->steps[r->step]);
     }
     let_shards_go(r);
     compare_states(r);
@@ -451,21 +490,5 @@ void run_program(const program *p, tally *counts)
         }
     }
     compare_replicas(r);
-    if (p->implicit) {
-        weft_implicit_replication_end();
-    }
-    release_all(r);
-    run_expect_no_error(r, "releasing");
-    if (weft_runtime.handles.tensors.num_objects != live ||
-        weft_pool_bytes_in_use(weft_runtime.pool) != bytes) {
-        run_fail(r, "%ld tensors and %ld bytes are left",
-                 (long)weft_runtime.handles.tensors.num_objects - (long)live,
-                 (long)(weft_pool_bytes_in_use(weft_runtime.pool) - bytes));
-    }
-    if (r->lent != NULL && weft_wait() != WEFT_OK) {
-        run_fail(r, "weft_wait(): %s", weft_last_error());
-    }
-    compare_lent(r);
-    evaluation_end(&r->evaluation);
-    free(r);
+    run_end(r);
 }

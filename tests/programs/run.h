@@ -7,7 +7,9 @@
 /* Counts of comparisons over all programs of a process. */
 typedef struct tally {
     int64_t steps, tensors, elements;
-    int64_t unknown; /* elements that could be anything */
+    int64_t unknown; /* elements that could be anything; of gradients: not differentiable there */
+    int64_t differences; /* elements of gradients that were compared with differences */
+    int64_t refused;     /* programs whose backward pass was */
 } tally;
 
 typedef struct lent {
@@ -36,11 +38,20 @@ typedef struct running {
     int num_digests;
     digest digests[MAX_DIGESTS];
     tally *tally;
+    size_t live;   /* tensors, and bytes of the pool, at the beginning */
+    int64_t bytes;
+    bool plain;         /* values are not compared with their reference */
+    bool refused;       /* a backward pass was, and the rest has not been done */
+    char refusal[1000]; /* with this status and error */
 } running;
 
 /* Runs it in the world that is there. What is wrong is printed, and ends the process with RUN_FAILED. */
 void run_program(const program *p, tally *counts);
 enum { RUN_FAILED = 3 };
+/* Its parts, for those who compare something else. */
+running *run_begin(const program *p, tally *counts);
+void run_step(running *r, const step *s);
+void run_end(running *r);
 
 /* ---- what run.c and compare.c share -------------------------------------------------------------------- */
 

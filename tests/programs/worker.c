@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "gradients.h"
 #include "make.h"
 #include "ops/ops.h"
 
@@ -122,7 +123,7 @@ static int run_file(const char *path)
     if (!start_world(&p)) {
         return RUN_FAILED;
     }
-    run_program(&p, &counts);
+    (p.gradients ? run_gradients : run_program)(&p, &counts);
     return weft_finalize() == WEFT_OK ? 0 : RUN_FAILED;
 }
 
@@ -145,8 +146,9 @@ static int run_seeds(const order *o)
             shown = &own_page;
         }
         shown->seed = seed;
+        p.gradients = o->gradients;
         generate(&p, o->only);
-        run_program(&p, &counts);
+        (p.gradients ? run_gradients : run_program)(&p, &counts);
         count_calls(&p);
         shown->tally = counts;
         shown->programs++;

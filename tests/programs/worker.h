@@ -23,6 +23,7 @@ typedef struct order {
     const char *only;        /* rows, separated by commas; NULL: all */
     int processes;
     uint64_t from, count; /* seeds */
+    bool gradients;       /* programs with gradients */
     bool checks;          /* every world has WEFT_TASK_CACHE=check */
 } order;
 
