@@ -298,6 +298,71 @@ static void test_random_trees(void **state)
     }
 }
 
+/* ---- functions that change the tree themselves ------------------------------------------------------------ */
+
+/* Distributes the part "a", and fails at "b". */
+static weft_status distribute_a_part(const char *name, weft_module *module, weft_mesh *on, void *context)
+{
+    if (strcmp(name, "a") == 0) {
+        return weft_distribute_module(module, on, NULL, NULL, NULL, NULL);
+    }
+    return strcmp(name, "b") == 0 && *(bool *)context ? WEFT_ERR_UNSUPPORTED : WEFT_OK;
+}
+
+static void test_parts_distributed_within(void **state)
+{
+    (void)state;
+    weft_scope_open();
+    weft_module *root = weft_module_new("root"), *part = weft_module_new("part");
+    weft_module_add_child(root, "a", part);
+    weft_module_add_child(root, "b", weft_module_new("part"));
+    for (int fails = 1; fails >= 0; fails--) {
+        bool failing = fails > 0;
+        weft_status status = weft_distribute_module(root, mesh, distribute_a_part, NULL, NULL, &failing);
+        assert_int_equal(status, failing ? WEFT_ERR_UNSUPPORTED : WEFT_OK);
+        weft_clear_error();
+        assert_ptr_equal(weft_module_mesh(part), failing ? NULL : mesh);
+        assert_ptr_equal(weft_module_mesh(root), failing ? NULL : mesh);
+    }
+    weft_module_free(root);
+    weft_scope_close();
+    assert_no_error();
+}
+
+static weft_status add_itself(weft_module *module, weft_mesh *on, int num_tensors, weft_tensor *of[], void *context)
+{
+    (void)on;
+    (void)of;
+    (void)num_tensors;
+    ++*(int *)context;
+    return weft_module_add_hook(module, WEFT_BEFORE_FORWARD, add_itself, context);
+}
+
+static weft_status nothing(weft_module *self, int num_inputs, weft_tensor *const inputs[], int num_outputs,
+                           weft_tensor *outputs[], void *context)
+{
+    (void)self;
+    (void)inputs;
+    (void)outputs;
+    (void)context;
+    return num_inputs + num_outputs == 0 ? WEFT_OK : WEFT_ERR_INVALID;
+}
+
+static void test_hooks_that_add_hooks(void **state)
+{
+    (void)state;
+    int calls = 0;
+    weft_module *module = weft_module_new("any");
+    weft_module_set_forward(module, nothing, NULL);
+    weft_module_add_hook(module, WEFT_BEFORE_FORWARD, add_itself, &calls);
+    for (int i = 0, expected = 1; i < 4; i++, expected = 2 * expected + 1) {
+        assert_int_equal(weft_module_forward(module, 0, NULL, 0, NULL), WEFT_OK);
+        assert_int_equal(calls, expected);
+    }
+    weft_module_free(module);
+    assert_no_error();
+}
+
 /* ---- patterns -------------------------------------------------------------------------------------------- */
 
 /* Whether the first p characters of a pattern match the first n of a path, for all p and n from the front. */
@@ -354,6 +419,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_trees),
+        cmocka_unit_test(test_parts_distributed_within),
+        cmocka_unit_test(test_hooks_that_add_hooks),
         cmocka_unit_test(test_random_patterns),
     };
     return cmocka_run_group_tests(tests, start, stop);

@@ -145,19 +145,20 @@ weft_status weft_module_set_use(weft_module *handle, const char *path, const wef
 
 /* ---- the state before, for a distribution that fails ----------------------------------------------------- */
 
-/* What a distribution changes of a slot, and of a module's hooks. */
+/* What a distribution changes of a slot and of a module: the program's functions may distribute parts, and add hooks. */
 typedef struct weft_saved_slot {
     weft_module_slot *slot, former; /* former.tensor with a reference */
 } weft_saved_slot;
 
-typedef struct weft_saved_hooks {
+typedef struct weft_saved_module {
     weft_module_impl *module;
-    size_t counts[2];
-} weft_saved_hooks;
+    weft_mesh *mesh;
+    size_t num_hooks[2];
+} weft_saved_module;
 
 typedef struct weft_saved_tree {
-    weft_vec slots; /* weft_saved_slot */
-    weft_vec hooks; /* weft_saved_hooks */
+    weft_vec slots;   /* weft_saved_slot */
+    weft_vec modules; /* weft_saved_module */
 } weft_saved_tree;
 
 /* All of the root's tree: tied parameters may be outside of what is distributed. False: no memory; to be freed all the
@@ -165,11 +166,11 @@ typedef struct weft_saved_tree {
 static bool tree_save(weft_saved_tree *saved, const weft_module_impl *root)
 {
     for (const weft_module_impl *at = root; at != NULL; at = weft_module_next(root, at)) {
-        weft_saved_hooks *hooks = weft_vec_push(&saved->hooks, sizeof(*hooks));
-        if (hooks == NULL) {
+        weft_saved_module *module = weft_vec_push(&saved->modules, sizeof(*module));
+        if (module == NULL) {
             return false;
         }
-        *hooks = (weft_saved_hooks){ (weft_module_impl *)at, { at->hooks[0].count, at->hooks[1].count } };
+        *module = (weft_saved_module){ (weft_module_impl *)at, at->mesh, { at->hooks[0].count, at->hooks[1].count } };
     }
     weft_slot_walk walk = { root, root, 0 };
     for (weft_module_slot *slot; (slot = weft_slot_next(&walk)) != NULL;) {
@@ -194,10 +195,11 @@ static void tree_restore(const weft_saved_tree *saved)
         one->slot->has_use = one->former.has_use;
         memcpy(one->slot->use, one->former.use, sizeof(one->former.use));
     }
-    for (size_t i = 0; i < saved->hooks.count; i++) {
-        const weft_saved_hooks *one = &((const weft_saved_hooks *)saved->hooks.items)[i];
-        weft_module_hooks_cut(one->module, WEFT_BEFORE_FORWARD, one->counts[WEFT_BEFORE_FORWARD]);
-        weft_module_hooks_cut(one->module, WEFT_AFTER_FORWARD, one->counts[WEFT_AFTER_FORWARD]);
+    for (size_t i = 0; i < saved->modules.count; i++) {
+        const weft_saved_module *one = &((const weft_saved_module *)saved->modules.items)[i];
+        one->module->mesh = one->mesh;
+        weft_module_hooks_cut(one->module, WEFT_BEFORE_FORWARD, one->num_hooks[WEFT_BEFORE_FORWARD]);
+        weft_module_hooks_cut(one->module, WEFT_AFTER_FORWARD, one->num_hooks[WEFT_AFTER_FORWARD]);
     }
 }
 
@@ -207,7 +209,7 @@ static void tree_saved_free(weft_saved_tree *saved)
         weft_module_hold(&((weft_saved_slot *)saved->slots.items)[i].former, NULL);
     }
     weft_vec_free(&saved->slots);
-    weft_vec_free(&saved->hooks);
+    weft_vec_free(&saved->modules);
 }
 
 /* ---- the tree -------------------------------------------------------------------------------------------- */

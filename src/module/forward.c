@@ -110,7 +110,8 @@ static weft_status call_hooks(const weft_forward *pass, weft_module_when when)
     int count = before ? pass->num_inputs : pass->num_outputs;
     weft_tensor **tensors = before ? pass->inputs : pass->outputs;
     weft_status status = WEFT_OK;
-    for (size_t i = 0; i < pass->module->hooks[when].count && status == WEFT_OK; i++) {
+    size_t num_hooks = pass->module->hooks[when].count; /* a hook may add others, for later passes */
+    for (size_t i = 0; i < num_hooks && status == WEFT_OK; i++) {
         weft_module_hook hook = weft_module_hooks_of(pass->module, when)[i];
         status = hook.function(pass->module->handle, pass->module->mesh, count, tensors, hook.context);
         status = named_status(pass, parts[when], status);

@@ -1,6 +1,6 @@
 /* Parallel styles: the partition function and the layouts that a plan stands for. */
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "module/layouts.h"
 
@@ -90,24 +90,9 @@ typedef struct weft_parallel_plan {
 /* The mesh dimension of an entry; -1 with the error kept. */
 static int find_mesh_dim(const char *function, int number, const weft_mesh_impl *mesh, const char *name)
 {
-    if (name == NULL && mesh->ndim == 1) {
-        return 0;
-    }
-    char text[160];
-    weft_mesh_format(mesh, text, sizeof(text));
-    if (name == NULL) {
-        weft_fail(WEFT_ERR_INVALID, function, "plan[%d].mesh_dim is NULL, but the mesh %s has %d dimensions", number, text,
-                  mesh->ndim);
-        return -1;
-    }
-    for (int d = 0; d < mesh->ndim; d++) {
-        if (mesh->names[d] != NULL && strcmp(mesh->names[d], name) == 0) {
-            return d;
-        }
-    }
-    weft_fail(WEFT_ERR_INVALID, function, "plan[%d].mesh_dim is \"%s\", which no dimension of the mesh %s has", number, name,
-              text);
-    return -1;
+    char argument[40];
+    snprintf(argument, sizeof(argument), "plan[%d].mesh_dim", number);
+    return name == NULL && mesh->ndim == 1 ? 0 : weft_check_mesh_name(function, argument, mesh, name);
 }
 
 /* False with the error kept. */

@@ -162,6 +162,8 @@ bool weft_check_options(const char *function, void *own, size_t own_size, const 
 bool weft_check_dtype(const char *function, weft_dtype dtype);
 /* The mesh of an argument: a live mesh, or for NULL the top of the stack. NULL with the error kept. */
 weft_mesh_impl *weft_check_mesh(const char *function, const weft_mesh *mesh);
+/* The index of the dimension of a mesh with this name, or -1 with the error kept; `argument` is what gives the name. */
+int weft_check_mesh_name(const char *function, const char *argument, const weft_mesh_impl *mesh, const char *name);
 /* 0 <= result < ndim, or -1 with the error kept; `argument` is its name. */
 int weft_check_dim(const char *function, const char *argument, int dim, int ndim);
 /* The program's placements in canonical form. False with the error kept. */

@@ -7,8 +7,7 @@
 
 /* ---- some dimensions ----------------------------------------------------------------------------------- */
 
-/* The index of the dimension with this name; -1 with the error kept. */
-static int check_name(const char *function, const char *argument, const weft_mesh_impl *mesh, const char *name)
+int weft_check_mesh_name(const char *function, const char *argument, const weft_mesh_impl *mesh, const char *name)
 {
     if (name == NULL) {
         weft_fail(WEFT_ERR_INVALID, function, "%s is NULL", argument);
@@ -93,7 +92,7 @@ weft_mesh *weft_mesh_slice(weft_mesh *handle, const char *name)
 {
     static const char function[] = "weft_mesh_slice";
     const weft_mesh_impl *mesh = weft_check_mesh(function, handle);
-    int dim = mesh == NULL ? -1 : check_name(function, "name", mesh, name);
+    int dim = mesh == NULL ? -1 : weft_check_mesh_name(function, "name", mesh, name);
     int64_t origin = dim < 0 ? -1 : slice_origin(mesh, dim);
     return origin < 0 ? NULL : submesh_through(function, mesh, origin, 1, &dim);
 }
@@ -113,7 +112,7 @@ static bool check_names(const char *function, const weft_mesh_impl *mesh, int co
     for (int i = 0; i < count; i++) {
         char argument[32];
         snprintf(argument, sizeof(argument), "names[%d]", i);
-        dims[i] = check_name(function, argument, mesh, names[i]);
+        dims[i] = weft_check_mesh_name(function, argument, mesh, names[i]);
         for (int j = 0; j < i && dims[i] >= 0; j++) {
             if (dims[j] == dims[i]) {
                 weft_fail(WEFT_ERR_INVALID, function, "names[%d] and names[%d] are both \"%s\"", j, i, names[i]);
