@@ -520,6 +520,87 @@ static void test_of_values_on_the_way(void **state)
     weft_scope_close();
 }
 
+/* Gradients of many slices are added to parts of one tensor. */
+static void test_many_slices(void **state)
+{
+    (void)state;
+    enum { SLICES = 64 };
+    for (int dim = -1; dim < 2; dim++) {
+        weft_scope_open();
+        weft_placement placement = dim < 0 ? weft_replicate() : weft_shard(dim);
+        weft_tensor *a = weft_ones(WEFT_F64, 2, (int64_t[]){ SLICES, 6 }, line(), &placement), *parts[SLICES + 2];
+        weft_set_requires_grad(a, true);
+        weft_tensor *b = weft_scale(a, 2);
+        for (int i = 0; i < SLICES; i++) {
+            parts[i] = weft_scale(weft_slice(b, 0, i, i + 1 + i % 2), i);
+        }
+        parts[SLICES] = weft_unsqueeze(weft_select(b, 0, 5), 0);
+        parts[SLICES + 1] = weft_slice_step(b, 0, 0, 64, 9);
+        weft_tensor *all = weft_cat(SLICES + 2, parts, 0);
+        assert_int_equal(weft_backward(weft_sum(all, WEFT_ALL_DIMS, false)), WEFT_OK);
+        double values[SLICES][6];
+        assert_int_equal(weft_to_host(weft_grad(a), values, sizeof(values)), WEFT_OK);
+        for (int i = 0; i < SLICES; i++) {
+            double expected = 2.0 * (i + (i % 2 == 0 && i > 0 ? i - 1 : 0) + (i == 5) + (i % 9 == 0));
+            for (int j = 0; j < 6; j++) {
+                assert_float_equal(values[i][j], expected, 1e-12);
+            }
+        }
+        weft_scope_close();
+        assert_no_error();
+    }
+}
+
+/* A step in a hook: the tape has given up its share of the leaf, so that nothing is copied. */
+static weft_status step(weft_tensor *leaf, weft_tensor *gradient, void *context)
+{
+    weft_tensor **moments = context;
+    const weft_adam_options options = WEFT_ADAMW_DEFAULT;
+    return weft_adamw(1, &leaf, &gradient, &moments[0], &moments[1], 1, &options);
+}
+
+static const void *memory_of(weft_tensor *tensor)
+{
+    const void *memory = weft_local_acquire(tensor, 0, WEFT_READ);
+    weft_local_release(tensor, 0);
+    return memory;
+}
+
+static void test_steps_in_hooks_copy_nothing(void **state)
+{
+    (void)state;
+    weft_scope_open();
+    weft_tensor *x = weft_ones(WEFT_F64, 2, (int64_t[]){ 8, 8 }, line(), NULL), *w[3], *moments[3][2];
+    const void *memory[3][3];
+    for (int i = 0; i < 3; i++) {
+        w[i] = weft_full(WEFT_F64, 2, (int64_t[]){ 8, 8 }, 0.1, line(), NULL);
+        moments[i][0] = weft_zeros_like(w[i]);
+        moments[i][1] = weft_zeros_like(w[i]);
+        weft_set_requires_grad(w[i], true);
+        weft_set_grad_hook(w[i], step, moments[i]);
+        memory[i][0] = memory_of(w[i]);
+        memory[i][1] = memory_of(moments[i][0]);
+        memory[i][2] = memory_of(moments[i][1]);
+    }
+    for (int n = 0; n < 3; n++) {
+        weft_scope_open();
+        weft_tensor *h = x;
+        for (int i = 0; i < 3; i++) {
+            h = weft_tanh(weft_matmul(h, weft_mul(w[i], w[i])));
+        }
+        assert_int_equal(weft_backward(weft_sum(h, WEFT_ALL_DIMS, false)), WEFT_OK);
+        assert_int_equal(weft_zero_grad(3, w), WEFT_OK);
+        weft_scope_close();
+        for (int i = 0; i < 3; i++) {
+            assert_ptr_equal(memory_of(w[i]), memory[i][0]);
+            assert_ptr_equal(memory_of(moments[i][0]), memory[i][1]);
+            assert_ptr_equal(memory_of(moments[i][1]), memory[i][2]);
+        }
+    }
+    weft_scope_close();
+    assert_no_error();
+}
+
 /* A chain of calls is released without recursion, also where nobody passes backward. */
 static void test_long_chains(void **state)
 {
@@ -551,6 +632,7 @@ int main(int count, char *arguments[])
         cmocka_unit_test(test_hooks),              cmocka_unit_test(test_e2_gradient_layouts),
         cmocka_unit_test(test_regather),           cmocka_unit_test(test_second_derivatives),
         cmocka_unit_test(test_of_values_on_the_way), cmocka_unit_test(test_long_chains),
+        cmocka_unit_test(test_many_slices),        cmocka_unit_test(test_steps_in_hooks_copy_nothing),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     return weft_finalize() == WEFT_OK ? failed : 1;

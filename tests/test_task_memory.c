@@ -3,6 +3,7 @@
 #include "support.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/task_memory.h"
 #include "tensor/run.h"
@@ -90,9 +91,29 @@ static void make_calls(const call *c, int count, bool together)
     assert_int_equal(weft_wait(), WEFT_OK);
 }
 
+enum { CALLS = 40 };
+
+/* With a tape: one allocation for each call on the leaf `weights`, none for others. */
+static void count_recorded(int ranks)
+{
+    static const char *const on_weights[] = { "matmul", "embedding" };
+    assert_int_equal(weft_set_requires_grad(weights, true), WEFT_OK);
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        bool recorded = strcmp(calls[i].name, on_weights[0]) == 0 || strcmp(calls[i].name, on_weights[1]) == 0;
+        make_calls(&calls[i], 3, false);
+        make_calls(&calls[i], CALLS, true);
+        allocations = 0;
+        make_calls(&calls[i], CALLS, false);
+        if (allocations != (recorded ? CALLS : 0)) {
+            fail_msg("%s on %d ranks, with a tape: %lld allocations in %d calls", calls[i].name, ranks,
+                     (long long)allocations, CALLS);
+        }
+    }
+    assert_int_equal(weft_set_requires_grad(weights, false), WEFT_OK);
+}
+
 static void count_allocations(int ranks)
 {
-    enum { CALLS = 40 };
     weft_config config = WEFT_CONFIG_DEFAULT;
     config.world = WEFT_WORLD_SELF;
     config.ranks = ranks;
@@ -116,6 +137,7 @@ static void count_allocations(int ranks)
                      (long long)allocations, CALLS);
         }
     }
+    count_recorded(ranks);
     weft_scope_close();
     assert_int_equal(weft_finalize(), WEFT_OK);
 }

@@ -310,7 +310,7 @@ static bool take_output_gradients(visit *v, bool *any)
         weft_tensor *gradient = v->output_gradients[i];
         *any |= gradient != NULL;
         if (done && gradient != NULL && value->chosen > 0) {
-            done = weft_sums_add(v->pass, value, gradient);
+            done = weft_sums_add(v->pass, value, gradient, false);
         }
     }
     return done;
@@ -337,7 +337,7 @@ static bool deliver(visit *v)
             continue;
         }
         weft_tensor *gradient = placed(v, value, v->gradients[i]);
-        done = gradient != NULL && weft_sums_add(v->pass, value, gradient);
+        done = gradient != NULL && weft_sums_add(v->pass, value, gradient, true);
     }
     return done;
 }
@@ -353,6 +353,14 @@ static bool compute(visit *v)
     }
     if (v->node->kind == WEFT_TAPE_SEGMENT) {
         return weft_segment_gradients(v->pass, v->node, v->wanted, v->output_gradients, v->gradients) && deliver(v);
+    }
+    bool added = false;
+    if (v->wanted[0] && v->node->num_outputs == 1 &&
+        !weft_sums_add_part(v->pass, v->node->inputs[0].value, v->node->call, v->output_gradients[0], &added)) {
+        return false;
+    }
+    if (added) {
+        return true;
     }
     if (!restore(v)) {
         return false;
@@ -435,7 +443,7 @@ bool weft_pass_run(weft_pass *pass, int num_outputs, weft_tape_value *const outp
     bool done = collect(pass, num_outputs, outputs) && mark(pass) && check_all(pass);
     for (int i = 0; i < num_outputs && done; i++) {
         bool seeded = outputs[i] != NULL && is_wanted(pass, outputs[i]);
-        done = !seeded || weft_sums_add(pass, outputs[i], output_gradients[i]);
+        done = !seeded || weft_sums_add(pass, outputs[i], output_gradients[i], false);
     }
     done = done && complete_outputs(pass, num_outputs, outputs);
     for (size_t n = 0; n < pass->nodes.count && done; n++) {

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "autograd/tape.h"
+#include "ops/ops.h"
 
 static weft_partial_sum *sum_in(weft_tape_value *value, const weft_layout *layout)
 {
@@ -40,14 +41,14 @@ static weft_partial_sum *new_sum(const char *function, weft_tape_value *value)
     return sum;
 }
 
-bool weft_sums_add(const weft_pass *pass, weft_tape_value *value, weft_tensor *gradient)
+bool weft_sums_add(const weft_pass *pass, weft_tape_value *value, weft_tensor *gradient, bool computed)
 {
     weft_tensor_impl *tensor = weft_tensor_get(gradient);
     weft_partial_sum *sum = sum_in(value, tensor->layout);
     if (sum == NULL) {
         sum = new_sum(pass->function, value);
         if (sum != NULL) {
-            set_sum(sum, tensor, false);
+            set_sum(sum, tensor, computed && tensor->references == 1);
         }
         return sum != NULL;
     }
@@ -59,6 +60,15 @@ bool weft_sums_add(const weft_pass *pass, weft_tape_value *value, weft_tensor *g
         set_sum(sum, weft_tensor_get(added), true);
     }
     return added != NULL;
+}
+
+bool weft_sums_add_part(const weft_pass *pass, weft_tape_value *value, const weft_call *call, weft_tensor *gradient,
+                        bool *added)
+{
+    weft_partial_sum *sum = &value->first;
+    *added = !pass->create_graph && sum->sum != NULL && sum->own && sum->next == NULL &&
+             sum->sum->layout->mesh == weft_layout_of(gradient)->mesh && weft_is_slice(call);
+    return !*added || weft_add_to_slice(call, sum->sum->handle, gradient);
 }
 
 void weft_sums_drop(weft_tape_value *value)

@@ -163,8 +163,13 @@ bool weft_pass_run(weft_pass *pass, int num_outputs, weft_tape_value *const outp
  * the error kept. */
 const weft_layout *weft_dual_layout(const char *function, const weft_layout *layout, int num_gradients,
                                     const weft_layout *const gradients[]);
-/* Adds a gradient to a value's sums. False with the error kept. */
-bool weft_sums_add(const weft_pass *pass, weft_tape_value *value, weft_tensor *gradient);
+/* Adds a gradient to a value's sums. `computed`: by the pass, so that it may be changed if nothing else refers to it.
+ * False with the error kept. */
+bool weft_sums_add(const weft_pass *pass, weft_tape_value *value, weft_tensor *gradient, bool computed);
+/* Adds the gradient of a slice of the value to the slice of its sum: many slices need no tensor of the value's size each.
+ * *added: it could; else nothing is changed. False with the error kept. */
+bool weft_sums_add_part(const weft_pass *pass, weft_tape_value *value, const weft_call *call, weft_tensor *gradient,
+                        bool *added);
 /* The sum of them in the innermost scope, in `layout`; NULL: in the layout dual to the value's. *sum is NULL if there
  * are none. Empties the sums. False with the error kept. */
 bool weft_sums_take(const weft_pass *pass, weft_tape_value *value, const weft_layout *layout, weft_tensor **sum);

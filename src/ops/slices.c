@@ -278,6 +278,33 @@ bool weft_put_part(const char *function, weft_tensor *target, weft_tensor *part,
            NULL;
 }
 
+bool weft_is_slice(const weft_call *call)
+{
+    return call->operation != NULL && call->attributes.numbers[CUT_STEP] == 1 &&
+           (weft_operation_is(call->operation, &operation_slice) ||
+            weft_operation_is(call->operation, &operation_select));
+}
+
+/* The slice of `whole` is released before it is written to, so that nothing shares its memory then. */
+bool weft_add_to_slice(const weft_call *call, weft_tensor *whole, weft_tensor *part)
+{
+    int dim = (int)call->attributes.numbers[CUT_DIM];
+    int64_t start = call->attributes.numbers[CUT_START];
+    if (!weft_scope_open_unrecorded()) {
+        return false;
+    }
+    if (weft_operation_is(call->operation, &operation_select)) {
+        part = weft_unsqueeze_dim(call->function, part, dim);
+    }
+    weft_tensor *sum = NULL;
+    if (part != NULL) {
+        weft_tensor *former = weft_slice(whole, dim, start, start + weft_layout_of(part)->shape[dim]);
+        sum = former == NULL ? NULL : weft_add(former, part);
+    }
+    bool done = weft_scope_close_keeping(1, &sum, NULL, NULL) && sum != NULL;
+    return done && (weft_tensor_num_elements(sum) == 0 || weft_put_part(call->function, whole, sum, dim, start));
+}
+
 /* ---- triangles ----------------------------------------------------------------------------------------- */
 
 #define TRIANGLE(name_)                                                                                      \
