@@ -428,7 +428,7 @@ static void a13_refuses(void **state)
         { THIS_ROW, add_one, 1, &x, 1, &good, &bad_placements, WEFT_ERR_LAYOUT,
           "options.in_placements[0]: placements" },
         { THIS_ROW, add_one, 1, &x, 1, &good, &partial, WEFT_ERR_LAYOUT, "weft_local_map" },
-        { THIS_ROW, add_one, 1, &x, 1, &good, &gradients, WEFT_ERR_UNSUPPORTED, "options.grad_placements" },
+        { THIS_ROW, add_one, 1, &x, 1, &good, &gradients, WEFT_ERR_INVALID, "options.grad_placements" },
         { THIS_ROW, add_one, 1, &x, 1, &good, &no_context, WEFT_ERR_INVALID, "options.context is NULL" },
         { THIS_ROW, add_one, 1, &x, 1, &good, &huge_context, WEFT_ERR_INVALID, "options.context_size is" },
     };

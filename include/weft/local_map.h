@@ -58,7 +58,14 @@ typedef struct weft_local_map_options {
      * inputs, also on other meshes, are redistributed. An entry NULL, or NULL for all: the input's own
      * placements, on the region's mesh. */
     const weft_placement *const *in_placements;
-    /** Reserved for gradients, must be NULL: the placements of the inputs' gradients. */
+    /** Computes the gradients of the inputs (<weft/autograd.h>): a function like the region's own, with the same
+     * context. Its inputs: those of the region, then a gradient for each output, with that output's type and
+     * placements (Replicate for Partial; zeros where the loss does not depend on it). Its outputs: a gradient for each
+     * floating input, in their order. NULL: a backward pass that needs one is WEFT_ERR_UNSUPPORTED. */
+    weft_local_function gradient;
+    /** One entry per input: the placements in which `gradient` writes that input's gradient (PyTorch:
+     * in_grad_placements); Partial: the ranks write addends. An entry NULL, or NULL for all: those in which the function
+     * takes the input, with Replicate for Partial. Without `gradient` only NULL. */
     const weft_placement *const *grad_placements;
     void *context;       /**< for the function */
     size_t context_size; /**< > 0: so many bytes, at most 2^20, are copied before the call returns; 0: the pointer is
@@ -68,7 +75,7 @@ typedef struct weft_local_map_options {
 
 #define WEFT_LOCAL_MAP_OPTIONS_DEFAULT                                                                       \
     {                                                                                                        \
-        NULL, NULL, NULL, NULL, NULL, 0, 0                                                                   \
+        NULL, NULL, NULL, NULL, NULL, NULL, 0, 0                                                                   \
     }
 
 /** Sets all fields to 0, and `size`. */

@@ -106,11 +106,13 @@ static bool check(const weft_pass *pass, const weft_tape_node *node)
     if (!node->needed) {
         return true;
     }
-    const char *missing =
-        call != NULL && call->operation != NULL ? call->operation->gradient.missing : NULL;
+    const char *missing = call == NULL ? NULL : weft_call_missing_gradient(call);
     if (missing != NULL) {
         weft_fail(WEFT_ERR_UNSUPPORTED, pass->function, "the gradient of %s (%s) is not known: %s", name,
-                  call->operation->name, missing);
+                  call->operation != NULL          ? call->operation->name
+                  : call->details->text != NULL ? call->details->text
+                                                   : call->action->name,
+                  missing);
         return false;
     }
     bool right = true;
@@ -320,7 +322,7 @@ static bool take_output_gradients(visit *v, bool *any)
 static weft_tensor *placed(const visit *v, const weft_tape_value *value, weft_tensor *gradient)
 {
     const weft_layout *layout = weft_layout_of(gradient);
-    bool redistribution = v->node->call != NULL && v->node->call->action != NULL;
+    bool redistribution = v->node->call != NULL && v->node->call->action != NULL && v->node->call->action->moves;
     if (layout->mesh == value->layout->mesh && (!redistribution || weft_tape_leaf_of(value) != NULL)) {
         return gradient;
     }

@@ -68,7 +68,8 @@ static bool changes_input(const weft_call *call, const weft_tensor_impl *tensor)
 /* A leaf that is to be gathered again: the redistribution keeps its values, for those who save the result. */
 static bool regathers(const weft_call *call)
 {
-    const weft_tensor_impl *tensor = call->action == NULL || call->num_inputs == 0 ? NULL : input_of(call, 0);
+    bool moves = call->action != NULL && call->action->moves;
+    const weft_tensor_impl *tensor = moves ? input_of(call, 0) : NULL;
     const weft_tape_leaf *leaf = tensor == NULL || tensor->tape == NULL ? NULL : weft_tape_leaf_of(tensor->tape);
     return leaf != NULL && leaf->regathers;
 }
@@ -76,7 +77,7 @@ static bool regathers(const weft_call *call)
 static bool save_inputs(weft_tape_node *node, const weft_call *call)
 {
     unsigned reads = reads_of(call) | (regathers(call) ? WEFT_READS_INPUT(0) : 0);
-    bool done = true;
+    bool all = weft_call_gradient_reads_all(call), done = true;
     for (int i = 0; i < node->num_inputs && done; i++) {
         weft_tape_input *input = &node->inputs[i];
         weft_tensor_impl *tensor = input_of(call, i);
@@ -88,8 +89,8 @@ static bool save_inputs(weft_tape_node *node, const weft_call *call)
             input->value = tensor->tape;
             input->value->node->references++;
         }
-        bool read = i < call->num_inputs && (reads & WEFT_READS_INPUT(i)) != 0 && !tensor->fake;
-        done = !read || weft_save(call->function, tensor, changes_input(call, tensor), &input->saved);
+        bool read = all || (i < call->num_inputs && (reads & WEFT_READS_INPUT(i)) != 0);
+        done = !read || tensor->fake || weft_save(call->function, tensor, changes_input(call, tensor), &input->saved);
     }
     return done;
 }

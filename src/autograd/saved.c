@@ -6,7 +6,7 @@ static const weft_saved *source_of(const weft_tensor_impl *tensor)
 {
     const weft_tape_node *node = tensor->tape == NULL ? NULL : tensor->tape->node;
     bool regathered = node != NULL && node->kind == WEFT_TAPE_CALL && node->call->action != NULL &&
-                      !node->spent && node->inputs[0].saved.tensor != NULL;
+                      node->call->action->moves && !node->spent && node->inputs[0].saved.tensor != NULL;
     return regathered ? &node->inputs[0].saved : NULL;
 }
 

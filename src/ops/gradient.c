@@ -27,11 +27,30 @@ bool weft_gradient_same(const weft_gradient *of)
     return done;
 }
 
+/* NULL: of an action without one. */
+static const weft_gradient_entry *entry_of(const weft_call *call)
+{
+    return call->operation != NULL ? &call->operation->gradient : call->action->gradient;
+}
+
 const char *weft_call_no_gradient(const weft_call *call)
 {
-    return call->operation != NULL ? call->operation->gradient.zero
-           : call->action->moves   ? NULL
-                                   : "it makes, reads or releases tensors";
+    const weft_gradient_entry *entry = entry_of(call);
+    return entry != NULL         ? entry->zero
+           : call->action->moves ? NULL
+                                 : "it makes, reads or releases tensors";
+}
+
+const char *weft_call_missing_gradient(const weft_call *call)
+{
+    const weft_gradient_entry *entry = entry_of(call);
+    return entry == NULL ? NULL : entry->missing;
+}
+
+bool weft_call_gradient_reads_all(const weft_call *call)
+{
+    const weft_gradient_entry *entry = entry_of(call);
+    return entry != NULL && entry->reads_inputs;
 }
 
 unsigned weft_call_gradient_reads(const weft_call *call, const bool wanted[])
@@ -112,13 +131,13 @@ static bool ask_program(const weft_gradient *of)
 static bool compute(const weft_gradient *of)
 {
     const weft_call *call = of->call;
-    if (call->operation == NULL) {
+    const weft_gradient_entry *entry = entry_of(call);
+    if (entry == NULL) {
         return weft_gradient_same(of); /* its values elsewhere */
     }
-    const weft_gradient_entry *entry = &call->operation->gradient;
     if (entry->missing != NULL) {
-        weft_fail(WEFT_ERR_UNSUPPORTED, call->function, "the gradient of %s is not known: %s", call->operation->name,
-                  entry->missing);
+        weft_fail(WEFT_ERR_UNSUPPORTED, call->function, "the gradient of %s is not known: %s",
+                  call->operation != NULL ? call->operation->name : call->action->name, entry->missing);
         return false;
     }
     return entry->by_program != NULL ? ask_program(of) : entry->function(of);

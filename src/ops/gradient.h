@@ -8,26 +8,18 @@
 
 #include "dispatch/dispatch.h"
 
-/* Arguments: the wanted gradients of one call. Inputs are numbered as by weft_call_tensor(). */
-typedef struct weft_gradient {
-    /* The call. Inputs are as before it; those whose values no wanted gradient reads
-     * (weft_gradient_entry.reads) may be tensors without data. */
-    const weft_call *call;
-    weft_tensor *const *outputs;          /* likewise; NULL: not asked for in the call */
-    weft_tensor *const *output_gradients; /* NULL: zero; the shape and type of the output, in any layout */
-    const bool *wanted;                   /* for each input */
-    weft_tensor **gradients;              /* for each input; NULL: zero, or not wanted */
-} weft_gradient;
-
 /* Writes the wanted gradients: of the input's shape and type, in any layout, in the innermost scope; NULL
  * for zero. WEFT_ERR_UNSUPPORTED if the operation's gradient is unknown. */
 weft_status weft_call_gradients(const weft_gradient *of);
 
 /* Why the outputs of a call depend on no input, so that there is no gradient. NULL: they depend on some. */
 const char *weft_call_no_gradient(const weft_call *call);
+/* Why the gradient of a call is not known, though its outputs depend on inputs. NULL: it is. */
+const char *weft_call_missing_gradient(const weft_call *call);
 /* The values that the wanted gradients are computed from: WEFT_READS_INPUT(), _OUTPUT(). Inputs behind the
- * first WEFT_MAX_INPUTS are never read. */
+ * first WEFT_MAX_INPUTS are read only by calls for which weft_call_gradient_reads_all(). */
 unsigned weft_call_gradient_reads(const weft_call *call, const bool wanted[]);
+bool weft_call_gradient_reads_all(const weft_call *call);
 
 /* ---- for the functions of operations -------------------------------------------------------------------- */
 

@@ -21,6 +21,7 @@ typedef struct weft_action {
      * expansion. */
     bool makes;
     bool moves; /* as `makes`, with input 0's values; may return input 0 itself */
+    const weft_gradient_entry *gradient; /* NULL: that of `moves` is the output's, and others have none */
 } weft_action;
 
 /* Arguments that few calls have; zero or NULL: none. */
@@ -87,5 +88,16 @@ static inline bool weft_call_changes(const weft_call *call, int output)
            (listed || (call->operation != NULL && output < WEFT_MAX_OUTPUTS &&
                        weft_operation_changes(call->operation, output)));
 }
+
+/* Arguments: the wanted gradients of one call. Inputs are numbered as by weft_call_tensor(). */
+typedef struct weft_gradient {
+    /* The call. Inputs are as before it; those whose values no wanted gradient reads
+     * (weft_gradient_entry.reads) may be tensors without data. */
+    const weft_call *call;
+    weft_tensor *const *outputs;          /* likewise; NULL: not asked for in the call */
+    weft_tensor *const *output_gradients; /* NULL: zero; the shape and type of the output, in any layout */
+    const bool *wanted;                   /* for each input */
+    weft_tensor **gradients;              /* for each input; NULL: zero, or not wanted */
+} weft_gradient;
 
 #endif

@@ -66,6 +66,7 @@ typedef struct weft_gradient_entry {
     const char *missing; /* why it is not known here: a call is refused where one is asked for */
     bool steps;          /* a step of an optimiser, never recorded: may change leaves */
     weft_operation_gradient by_program; /* of a registered operation: called by `function` */
+    bool reads_inputs; /* all of them, any number */
     unsigned reads[WEFT_MAX_INPUTS]; /* [i]: the values that the gradient of input i is computed from */
 } weft_gradient_entry;
 

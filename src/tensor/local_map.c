@@ -7,6 +7,7 @@
 
 #include "codelets/local.h"
 #include "comm/check_spmd.h"
+#include "sharding/types.h"
 #include "tensor/actions.h"
 #include "tensor/explained.h"
 #include "tensor/regions.h"
@@ -22,7 +23,7 @@ typedef struct region {
     const weft_mesh_impl *mesh;
     int num_inputs, num_outputs;
     weft_tensor_impl **tensors;  /* inputs as given, inputs in the region's placements, outputs */
-    const weft_layout **layouts; /* of the function's inputs and outputs */
+    const weft_layout **layouts; /* of the function's inputs and outputs, and of the inputs' gradients */
 } region;
 
 /* ---- checks -------------------------------------------------------------------------------------------- */
@@ -53,8 +54,8 @@ static bool check_arguments(const region *r, weft_tensor *const inputs[], const 
     if (descriptions == NULL || outputs == NULL) {
         return refuse(WEFT_ERR_INVALID, descriptions == NULL ? "descriptions is NULL" : "outputs is NULL");
     }
-    if (r->options.grad_placements != NULL) {
-        return refuse(WEFT_ERR_UNSUPPORTED, "options.grad_placements is reserved, expected NULL");
+    if (r->options.grad_placements != NULL && r->options.gradient == NULL) {
+        return refuse(WEFT_ERR_INVALID, "options.grad_placements is given, but options.gradient is NULL");
     }
     if (r->options.context_size > MAX_CONTEXT) {
         char text[100];
@@ -130,6 +131,28 @@ static int64_t max_panels(const weft_layout *layout)
     return layout->ndim == 0 ? 1 : layout->shape[0] / layout->panel_rows + 2;
 }
 
+/* Of an input's gradient; NULL with the error kept. */
+static const weft_layout *gradient_layout(const region *r, int i)
+{
+    char place[PLACE_SIZE];
+    const weft_layout *taken = r->layouts[i];
+    const weft_placement *wanted = r->options.grad_placements == NULL ? NULL : r->options.grad_placements[i];
+    return wanted == NULL ? weft_layout_like(function_name, taken, taken->dtype)
+                          : weft_check_layout(place_of("options.grad_placements", i, place), r->mesh, wanted,
+                                              taken->ndim, taken->shape, taken->dtype);
+}
+
+static bool find_gradient_layouts(region *r)
+{
+    const weft_layout **layouts = r->layouts + r->num_inputs + r->num_outputs;
+    bool right = true;
+    for (int i = 0; i < r->num_inputs && right && r->options.gradient != NULL; i++) {
+        layouts[i] = gradient_layout(r, i);
+        right = layouts[i] != NULL;
+    }
+    return right;
+}
+
 static bool find_layouts(region *r, const weft_local_output descriptions[])
 {
     int64_t panels = 0;
@@ -147,7 +170,7 @@ static bool find_layouts(region *r, const weft_local_output descriptions[])
                   (long long)panels, WEFT_LOCAL_MAX_PANELS);
         return false;
     }
-    return true;
+    return find_gradient_layouts(r);
 }
 
 /* Planning shows impossible redistributions: to Partial from anything else. In a strict region none is made. */
@@ -296,9 +319,14 @@ static bool run(region *r)
     return done;
 }
 
-/* Numbers of the call: the function, its context, the layouts (which live as long as the library), and the
- * context's bytes if they are copied. */
-enum { FUNCTION, CONTEXT, CONTEXT_SIZE, LAYOUTS };
+/* Numbers of the call: the function, its gradient, their context, the layouts (which live as long as the library), and
+ * the context's bytes if they are copied. */
+enum { FUNCTION, GRADIENT, CONTEXT, CONTEXT_SIZE, LAYOUTS };
+
+static int num_layouts(const region *r)
+{
+    return 2 * r->num_inputs + r->num_outputs;
+}
 
 static int context_words(size_t size)
 {
@@ -307,8 +335,9 @@ static int context_words(size_t size)
 
 static void pack(const region *r, int64_t numbers[])
 {
-    int count = r->num_inputs + r->num_outputs;
+    int count = num_layouts(r);
     numbers[FUNCTION] = (int64_t)(uintptr_t)r->function;
+    numbers[GRADIENT] = (int64_t)(uintptr_t)r->options.gradient;
     numbers[CONTEXT] = (int64_t)(uintptr_t)r->options.context;
     numbers[CONTEXT_SIZE] = (int64_t)r->options.context_size;
     for (int i = 0; i < count; i++) {
@@ -322,8 +351,9 @@ static void pack(const region *r, int64_t numbers[])
 static void unpack(const weft_call *call, region *r)
 {
     const int64_t *numbers = call->details->numbers;
-    int count = r->num_inputs + r->num_outputs;
+    int count = num_layouts(r);
     r->function = (weft_local_function)(uintptr_t)numbers[FUNCTION];
+    r->options.gradient = (weft_local_function)(uintptr_t)numbers[GRADIENT];
     r->options.name = call->details->text;
     r->options.context_size = (size_t)numbers[CONTEXT_SIZE];
     r->options.context = r->options.context_size > 0 ? (void *)(uintptr_t)(numbers + LAYOUTS + count)
@@ -336,7 +366,7 @@ static void unpack(const weft_call *call, region *r)
 
 static bool obtain_lists(region *r)
 {
-    size_t count = (size_t)r->num_inputs + (size_t)r->num_outputs;
+    size_t count = (size_t)num_layouts(r);
     r->tensors = calloc(count, sizeof(*r->tensors));
     r->layouts = calloc(count, sizeof(*r->layouts));
     if (r->tensors == NULL || r->layouts == NULL) {
@@ -379,10 +409,101 @@ static weft_status perform_local_map(const weft_call *call, weft_tensor *outputs
     return done ? WEFT_OK : weft_latest_status();
 }
 
+/* ---- the gradient ---------------------------------------------------------------------------------------- */
+
+/* The region of the gradients. */
+typedef struct gradient_region {
+    weft_tensor **inputs, **outputs;
+    const weft_placement **in_placements;
+    weft_local_output *descriptions;
+    int num_inputs, num_outputs;
+} gradient_region;
+
+/* The gradient of an output in its placements, without Partial; zeros for NULL. */
+static bool add_output_gradient(gradient_region *g, const weft_layout *output, weft_tensor *gradient)
+{
+    const weft_layout *whole = weft_layout_like(function_name, output, output->dtype);
+    if (whole == NULL) {
+        return false;
+    }
+    g->in_placements[g->num_inputs] = whole->placements;
+    g->inputs[g->num_inputs] = gradient != NULL ? gradient
+                                                : weft_zeros(whole->dtype, whole->ndim, whole->shape,
+                                                             whole->mesh->handle, whole->placements);
+    return g->inputs[g->num_inputs++] != NULL;
+}
+
+static bool describe_gradients(gradient_region *g, const region *r, const weft_gradient *of)
+{
+    const weft_layout *const *layouts = r->layouts + r->num_inputs + r->num_outputs;
+    for (int i = 0; i < r->num_inputs; i++) {
+        g->inputs[i] = weft_tensor_handle(r->tensors[i]);
+        g->in_placements[i] = r->layouts[i]->placements;
+        if (weft_dtype_is_floating(layouts[i]->dtype)) {
+            g->descriptions[g->num_outputs++] = (weft_local_output){ layouts[i]->dtype, layouts[i]->ndim,
+                                                                     layouts[i]->shape, layouts[i]->placements };
+        }
+    }
+    g->num_inputs = r->num_inputs;
+    bool done = true;
+    for (int i = 0; i < r->num_outputs && done; i++) {
+        done = add_output_gradient(g, r->layouts[r->num_inputs + i], of->output_gradients[i]);
+    }
+    return done;
+}
+
+static bool run_gradient(gradient_region *g, const region *r, const weft_gradient *of)
+{
+    const weft_local_map_options options = { .name = r->options.name,
+                                             .mesh = r->layouts[0]->mesh->handle,
+                                             .in_placements = g->in_placements,
+                                             .context = r->options.context,
+                                             .context_size = r->options.context_size };
+    bool done = describe_gradients(g, r, of) &&
+                weft_local_map(r->options.gradient, g->num_inputs, g->inputs, g->num_outputs, g->descriptions,
+                               &options, g->outputs) == WEFT_OK;
+    for (int i = 0, output = 0; i < r->num_inputs && done; i++) {
+        if (weft_dtype_is_floating(r->layouts[i]->dtype)) {
+            of->gradients[i] = of->wanted[i] ? g->outputs[output] : NULL;
+            output++;
+        }
+    }
+    return done;
+}
+
+static bool gradients_of_region(const weft_gradient *of)
+{
+    region r = { .num_inputs = of->call->details->num_tensors, .num_outputs = of->call->details->num_outputs };
+    size_t all = (size_t)r.num_inputs + (size_t)r.num_outputs;
+    gradient_region g = { .inputs = calloc(all, sizeof(weft_tensor *)),
+                          .outputs = calloc(all, sizeof(weft_tensor *)),
+                          .in_placements = calloc(all, sizeof(weft_placement *)),
+                          .descriptions = calloc(all, sizeof(weft_local_output)) };
+    bool done = obtain_lists(&r);
+    if (g.inputs == NULL || g.outputs == NULL || g.in_placements == NULL || g.descriptions == NULL) {
+        weft_fail(WEFT_ERR_NOMEM, function_name, "no memory for %zu tensors", all);
+        done = false;
+    }
+    if (done) {
+        unpack(of->call, &r);
+        done = run_gradient(&g, &r, of);
+    }
+    free_lists(&r);
+    free(g.inputs);
+    free(g.outputs);
+    free(g.in_placements);
+    free(g.descriptions);
+    return done;
+}
+
 static weft_status act(const region *r, weft_tensor *const inputs[], weft_tensor *outputs[])
 {
-    static const weft_action action = { .name = "local_map", .perform = perform_local_map };
-    int num_numbers = LAYOUTS + r->num_inputs + r->num_outputs + context_words(r->options.context_size);
+    static const weft_gradient_entry known = { .function = gradients_of_region, .reads_inputs = true },
+                                     unknown = { .missing = "options.gradient is NULL" };
+    static const weft_action with_gradient = { .name = "local_map", .perform = perform_local_map, .gradient = &known },
+                             without = { .name = "local_map", .perform = perform_local_map, .gradient = &unknown };
+    const weft_action *action = r->options.gradient == NULL ? &without : &with_gradient;
+    int num_numbers = LAYOUTS + num_layouts(r) + context_words(r->options.context_size);
     int64_t *numbers = calloc((size_t)num_numbers, sizeof(*numbers));
     if (numbers == NULL) {
         return weft_fail(WEFT_ERR_NOMEM, function_name, "no memory for a call");
@@ -395,7 +516,7 @@ static weft_status act(const region *r, weft_tensor *const inputs[], weft_tensor
                                         .numbers = numbers,
                                         .text = r->options.name };
     weft_status status =
-        weft_act(&(weft_call){ .function = function_name, .action = &action, .details = &details }, outputs);
+        weft_act(&(weft_call){ .function = function_name, .action = action, .details = &details }, outputs);
     free(numbers);
     return status;
 }
