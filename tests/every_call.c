@@ -75,6 +75,7 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     const weft_sgd_options sgd = { .learning_rate = 0.5, .momentum = 0.5 };
     const weft_adam_options adam = WEFT_ADAM_DEFAULT;
     weft_counters counters;
+    weft_loss_scaler scaler = WEFT_LOSS_SCALER_DEFAULT;
     const weft_placement *placements = weft_tensor_placements(tensor); /* NULL: it is none, or may not be asked for */
     weft_module *module = weft_module_new("type"), *other_module = weft_module_new("type"),
                 *third_module = weft_module_new("type");
@@ -207,6 +208,8 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_no_grad_begin, );
     TRY(weft_no_grad_end, );
     TRY(weft_set_requires_grad, scalar, false);
+    TRY(weft_scale_loss, &scaler, tensor);
+    TRY(weft_unscale_gradients, &scaler, 1, list, &truth_value);
     TRY(weft_recompute, no_segment, NULL, 0, 1, list, 1, outputs);
     TRY(weft_autocast_begin, WEFT_BF16);
     TRY(weft_autocast_end, );

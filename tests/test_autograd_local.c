@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support.h"
+#include "autograd_support.h"
 
-enum { RANKS = 4, ROWS = 7, COLUMNS = 3 };
+enum { ROWS = 7, COLUMNS = 3 };
 
 /* y = factor * x * w, by rows of x; sums = the sum of each row of y; w and the index are whole. */
 static void region(const weft_local_call *call)
@@ -37,12 +37,6 @@ static void gradient(const weft_local_call *call)
             of_w[j] += g * x[i * COLUMNS + j];
         }
     }
-}
-
-static weft_mesh *line(void)
-{
-    int64_t ranks = weft_world_size();
-    return weft_mesh_create(1, &ranks, NULL);
 }
 
 static const int64_t shape[] = { ROWS, COLUMNS };
@@ -146,15 +140,9 @@ static void test_regions_without_gradient(void **state)
 int main(int count, char *arguments[])
 {
     (void)arguments;
-    weft_config config = { .local_ranks = count > 1 ? 0 : RANKS };
-    if (weft_init(&config) != WEFT_OK) {
-        fprintf(stderr, "%s\n", weft_last_error());
-        return 1;
-    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_e2_local_regions),
         cmocka_unit_test(test_regions_without_gradient),
     };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    return weft_finalize() == WEFT_OK ? failed : 1;
+    return RUN_ON_RANKS(count, tests);
 }

@@ -6,15 +6,9 @@
 
 #include "runtime/pool.h"
 #include "runtime/runtime.h"
-#include "support.h"
+#include "autograd_support.h"
 
-enum { RANKS = 4, ROWS = 6, COLUMNS = 8, COUNT = ROWS * COLUMNS };
-
-static weft_mesh *line(void)
-{
-    int64_t ranks = weft_world_size();
-    return weft_mesh_create(1, &ranks, NULL);
-}
+enum { ROWS = 6, COLUMNS = 8, COUNT = ROWS * COLUMNS };
 
 static weft_tensor *leaf(weft_dtype dtype, int64_t rows, int64_t columns, int dim, int number)
 {
@@ -289,20 +283,49 @@ static void test_e4_list(void **state)
     assert_error(WEFT_ERR_INVALID, "file is NULL");
 }
 
+/* Gradients below the smallest number of 16 bits survive; infinite ones halve the scale. */
+static void test_loss_scaling(void **state)
+{
+    (void)state;
+    weft_scope_open();
+    weft_loss_scaler scaler = WEFT_LOSS_SCALER_DEFAULT;
+    scaler.interval = 2;
+    weft_tensor *x = leaf(WEFT_F32, ROWS, COLUMNS, 0, 0), *gradient;
+    for (int n = 0; n < 4; n++) {
+        bool finite = n == 2;
+        weft_zero_grad(1, &x);
+        /* The gradient of `half` is 1e-6 / 48 without scaling: less than half of the smallest number, 6e-8. */
+        weft_tensor *half = weft_to_type(x, WEFT_F16), *scaled = weft_scale(half, n == 2 ? 60000 : 1e-6);
+        weft_tensor *loss = weft_mean(weft_to_type(scaled, WEFT_F32), WEFT_ALL_DIMS, false);
+        assert_int_equal(weft_backward(weft_scale_loss(&scaler, loss)), WEFT_OK);
+        gradient = weft_grad(x);
+        assert_int_equal(weft_unscale_gradients(&scaler, 1, &gradient, &finite), WEFT_OK);
+        assert_true(finite == (n != 2));
+        double values[COLUMNS * COLUMNS];
+        values_of(gradient, values);
+        assert_true(n == 2 || fabs(values[0] * COUNT - 1e-6) < 1e-8);
+        assert_true(scaler.scale == (n == 0 ? 65536 : n == 1 ? 131072 : 65536));
+    }
+    bool finite;
+    assert_int_equal(weft_unscale_gradients(NULL, 1, &gradient, &finite), WEFT_ERR_INVALID);
+    assert_error(WEFT_ERR_INVALID, "scaler is NULL");
+    assert_int_equal(weft_unscale_gradients(&scaler, 1, NULL, &finite), WEFT_ERR_INVALID);
+    assert_error(WEFT_ERR_INVALID, "gradients is NULL");
+    scaler.scale = 0;
+    assert_null(weft_scale_loss(&scaler, x));
+    assert_error(WEFT_ERR_INVALID, "scale 0");
+    weft_scope_close();
+    assert_no_error();
+}
+
 int main(int count, char *arguments[])
 {
     (void)arguments;
-    weft_config config = { .local_ranks = count > 1 ? 0 : RANKS };
-    if (weft_init(&config) != WEFT_OK) {
-        fprintf(stderr, "%s\n", weft_last_error());
-        return 1;
-    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_segments),  cmocka_unit_test(test_segments_refuse),
         cmocka_unit_test(test_segments_save_little),
         cmocka_unit_test(test_e4_types),  cmocka_unit_test(test_e4_gradients),
-        cmocka_unit_test(test_e4_list),
+        cmocka_unit_test(test_e4_list),   cmocka_unit_test(test_loss_scaling),
     };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    return weft_finalize() == WEFT_OK ? failed : 1;
+    return RUN_ON_RANKS(count, tests);
 }

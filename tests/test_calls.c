@@ -237,7 +237,8 @@ static bool is_transparent(const char *function)
     return strncmp(function, "weft_backward", strlen("weft_backward")) == 0 || strcmp(function, "weft_gradients") == 0 ||
            strncmp(function, "weft_module_", strlen("weft_module_")) == 0 ||
            strcmp(function, "weft_distribute_module") == 0 || strcmp(function, "weft_parallelize") == 0 ||
-           strcmp(function, "weft_recompute") == 0;
+           strcmp(function, "weft_recompute") == 0 || strcmp(function, "weft_scale_loss") == 0 ||
+           strcmp(function, "weft_unscale_gradients") == 0;
 }
 
 static void after(row_place row, const char *function, void *argument)

@@ -128,6 +128,31 @@ WEFT_API weft_dtype weft_autocast_dtype(void);
 /** Writes which operations convert to which type. */
 WEFT_API weft_status weft_autocast_print(FILE *file);
 
+/** Loss scaling (PyTorch: torch.amp.GradScaler), for gradients in WEFT_F16, which would be rounded to zero. The
+ * program multiplies the loss, divides the gradients, and steps where they are finite. The same numbers on every
+ * process. */
+typedef struct weft_loss_scaler {
+    double scale;       /**< the loss is multiplied by it */
+    double growth;      /**< of the scale, after `interval` steps with finite gradients in a row */
+    double backoff;     /**< of the scale, after one without */
+    int64_t interval;   /**< steps */
+    int64_t good_steps; /**< in a row so far */
+} weft_loss_scaler;
+
+/** PyTorch's defaults. */
+#define WEFT_LOSS_SCALER_DEFAULT                                                                             \
+    {                                                                                                        \
+        65536, 2, 0.5, 2000, 0                                                                               \
+    }
+
+/** The loss times the scale: a new tensor, for weft_backward(). */
+WEFT_API weft_tensor *weft_scale_loss(const weft_loss_scaler *scaler, weft_tensor *loss);
+/** BLOCKS: divides n gradients by the scale, in place, and changes the scale for the next step.
+ * \param finite  set to whether all their elements are: the same on every process. If not, skip the step.
+ * WEFT_ERR_INVALID, WEFT_ERR_DTYPE for a gradient that is not floating: nothing is changed. */
+WEFT_API weft_status weft_unscale_gradients(weft_loss_scaler *scaler, int n, weft_tensor *const gradients[],
+                                            bool *finite);
+
 WEFT_END_DECLS
 
 #endif
