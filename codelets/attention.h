@@ -50,5 +50,8 @@ void weft_kernel_attention_statistics(const weft_kernel_call *call);
  * t, e + f]; in WEFT_F32 or WEFT_F64. */
 void weft_kernel_attention_backward_q(const weft_kernel_call *call);
 void weft_kernel_attention_backward_kv(const weft_kernel_call *call);
+/* The same with three outputs, the gradients of q, k and v, for tasks that have all rows and all keys: five products of rows
+ * and keys instead of seven. With a dimension before the last two. */
+void weft_kernel_attention_backward_all(const weft_kernel_call *call);
 
 #endif

@@ -410,10 +410,12 @@ static char *divide_memory(job *j)
 
 void weft_attention_fail(const weft_kernel_call *call)
 {
-    const weft_view *output = &call->output;
-    for (int64_t row = 0; row < weft_view_rows(output); row++) {
-        memset(weft_view_row(output, row, NULL), 0,
-               (size_t)output->row_elements * weft_dtype_size(output->dtype));
+    for (int o = 0; o < call->num_outputs; o++) {
+        const weft_view *output = &call->outputs[o];
+        for (int64_t row = 0; row < weft_view_rows(output); row++) {
+            memset(weft_view_row(output, row, NULL), 0,
+                   (size_t)output->row_elements * weft_dtype_size(output->dtype));
+        }
     }
     weft_problem_memory(call->error, WEFT_PROBLEM_BLOCKS, 0);
 }

@@ -150,6 +150,57 @@ void weft_kernel_attention_backward_kv(const weft_kernel_call *call)
     weft_attention_run(call, true, true, backward_keys);
 }
 
+/* ---- all gradients --------------------------------------------------------------------------------------- */
+
+/* Row `row` of the current batch index of an output. */
+static char *row_of_output(const job *j, int output, int64_t row)
+{
+    int64_t together;
+    return weft_attention_row(j, &j->call->outputs[output], row, &together);
+}
+
+/* Blocks of rows that see a block of keys; each with the keys that its last row sees. */
+static void backward_block(const job *j, int64_t key, int64_t count)
+{
+    block b = { .key = key, .keys = count };
+    load_key_block(j, &b);
+    for (b.row = first_seeing(j, key); b.row < j->rows.count; b.row += b.rows) {
+        b.rows = weft_attention_rows_from(j, b.row);
+        b.keys = weft_attention_visible(j, j->rows.first + b.row + b.rows - 1, j->keys.first + key, count);
+        load_row_block(j, &b);
+        weigh(j, &b);
+        weft_attention_add_product(j, false, j->call->scalars[0], b.rows, j->depth, b.keys, j->slopes, b.k,
+                                   row_of_output(j, 0, b.row));
+        weft_attention_add_product(j, true, j->call->scalars[0], b.keys, j->depth, b.rows, j->slopes, b.queries,
+                                   row_of_output(j, 1, key));
+        weft_attention_add_product(j, true, 1, b.keys, j->width, b.rows, j->scores, b.gradients,
+                                   row_of_output(j, 2, key));
+    }
+}
+
+static void clear(const job *j, int output, int64_t rows, int64_t columns)
+{
+    if (rows > 0 && columns > 0) {
+        memset(row_of_output(j, output, 0), 0, (size_t)(rows * columns) * j->size);
+    }
+}
+
+static void backward_all(const job *j)
+{
+    clear(j, 0, j->rows.count, j->depth);
+    clear(j, 1, j->keys.count, j->depth);
+    clear(j, 2, j->keys.count, j->width);
+    for (int64_t key = 0, n; key < j->keys.count; key += n) {
+        n = weft_attention_keys_from(j->keys.count, key);
+        backward_block(j, key, n);
+    }
+}
+
+void weft_kernel_attention_backward_all(const weft_kernel_call *call)
+{
+    weft_attention_run(call, true, true, backward_all);
+}
+
 /* ---- statistics ---------------------------------------------------------------------------------------- */
 
 /* Dot product of n values of one type each. */

@@ -29,6 +29,13 @@ static void write_backward_kv_rule(const weft_call_layouts *call, char *text, si
              weft_attention_write_mask(call, 1, mask));
 }
 
+static void write_backward_all_rule(const weft_call_layouts *call, char *text, size_t size)
+{
+    char mask[16];
+    snprintf(text, size, "...[sf],...[se],...[te],...[tf],...[sw]%s->...[se],...[te],...[tf]",
+             weft_attention_write_mask(call, 1, mask));
+}
+
 static bool lower_backward_step(const weft_lowering *lowering)
 {
     return weft_attention_lower_step(lowering, 2);
@@ -84,6 +91,19 @@ BACKWARD(backward_q, write_backward_q_rule, "...s[f],...s[e],...t[e],...t[f],...
          WEFT_KERNEL_attention_backward_q)
 BACKWARD(backward_kv, write_backward_kv_rule, "...s[f],...s[e],...t[e],...t[f],...s[w]->...t[x]",
          WEFT_KERNEL_attention_backward_kv)
+
+/* For ranks that have all rows and all keys of their batch. */
+static const weft_operation operation_backward_all = {
+    .name = "attention_backward_all",
+    .gradient = WEFT_GRADIENT_OF_WHOLE("attention_backward"),
+    .write_rule = write_backward_all_rule,
+    .rule_like = "...[sf],...[se],...[te],...[tf],...[sw]->...[se],...[te],...[tf]",
+    .inputs = { WEFT_ATTENTION_FLOATING("gradient"), WEFT_ATTENTION_FLOATING("q"), WEFT_ATTENTION_FLOATING("k"),
+                WEFT_ATTENTION_FLOATING("v"), WEFT_ATTENTION_WIDE("statistics"), WEFT_ATTENTION_MASK },
+    .outputs = { { .type = WEFT_TYPE_GIVEN }, { .type = WEFT_TYPE_GIVEN }, { .type = WEFT_TYPE_GIVEN } },
+    .num_outputs = 3,
+    .kernel = WEFT_KERNEL_attention_backward_all,
+};
 
 /* ---- calls --------------------------------------------------------------------------------------------- */
 
@@ -162,10 +182,8 @@ static weft_tensor *statistics_of(const attention *a, weft_tensor *state)
                       .attributes = { .num_sizes = 1, .sizes = { WEFT_ATTENTION_STATISTICS } } });
 }
 
-/* With a target in a ring; else placed by the rule. `columns`: of the output if the rule does not
- * determine them; else -1. */
-static weft_tensor *backward(const attention *a, const weft_operation *operation, weft_tensor *target,
-                             weft_tensor *statistics, int64_t parts, int64_t columns, unsigned moving)
+static weft_call backward_call(const attention *a, const weft_operation *operation, weft_tensor *target,
+                               weft_tensor *statistics, int64_t parts)
 {
     weft_call call = weft_attention_call(a, operation, parts);
     weft_attention_add_input(&call, target);
@@ -175,10 +193,19 @@ static weft_tensor *backward(const attention *a, const weft_operation *operation
     weft_attention_add_input(&call, a->v);
     weft_attention_add_input(&call, statistics);
     weft_attention_add_input(&call, a->mask);
+    call.attributes.type = target != NULL ? 0 : (int64_t)weft_wide_type(weft_layout_of(a->q)->dtype);
+    return call;
+}
+
+/* With a target in a ring; else placed by the rule. `columns`: of the output if the rule does not
+ * determine them; else -1. */
+static weft_tensor *backward(const attention *a, const weft_operation *operation, weft_tensor *target,
+                             weft_tensor *statistics, int64_t parts, int64_t columns, unsigned moving)
+{
+    weft_call call = backward_call(a, operation, target, statistics, parts);
     if (target != NULL) {
         return weft_attention_go_round(a, &call, moving);
     }
-    call.attributes.type = (int64_t)weft_wide_type(weft_layout_of(a->q)->dtype);
     if (columns >= 0) {
         call.attributes.num_sizes = 1;
         call.attributes.sizes[0] = columns;
@@ -242,6 +269,38 @@ static weft_tensor *fit(const attention *a, weft_tensor *gradient, const weft_te
     return gradient == NULL ? NULL : weft_to_type(gradient, layout->dtype);
 }
 
+/* Whether a tensor's rows (of its last dimension but one) are cut. */
+static bool rows_are_cut(const weft_layout *layout)
+{
+    return layout->ndim < 2 || weft_is_cut(layout, (int64_t)1 << (layout->ndim - 2));
+}
+
+/* One operation for the three gradients saves products, but needs all rows and keys of a task's batch: several tasks only
+ * where the first dimension is of the batch. */
+static bool makes_all_at_once(const attention *a, const bool wanted[3])
+{
+    const weft_tensor *inputs[] = { a->gradient, a->q, a->k, a->v };
+    bool whole = wanted[1] && wanted[2] && a->batch > 0 && a->shape[0] > 1;
+    for (int i = 0; i < 4; i++) {
+        whole = whole && !rows_are_cut(weft_layout_of(inputs[i]));
+    }
+    return whole;
+}
+
+static bool all_at_once(const attention *a, weft_tensor *statistics, weft_tensor *results[3])
+{
+    const weft_tensor *like[] = { a->q, a->k, a->v };
+    weft_tensor *made[3];
+    weft_call call = backward_call(a, &operation_backward_all, NULL, statistics, 0);
+    bool done = weft_dispatch_all(&call, made);
+    for (int i = 0; i < 3 && done; i++) {
+        const weft_layout *layout = weft_layout_of(like[i]);
+        results[i] = fit(a, made[i], like[i], 0, layout->shape[layout->ndim - 1]);
+        done = results[i] != NULL;
+    }
+    return done;
+}
+
 /* Gradients of q, k and v as wanted; in an open scope. False with the error kept. */
 static bool compute_gradients(attention *a, const bool wanted[3], weft_tensor *results[3])
 {
@@ -261,6 +320,9 @@ static bool compute_gradients(attention *a, const bool wanted[3], weft_tensor *r
                                                                    : plain_state(a));
     if (statistics == NULL || (ring && !weft_attention_place(a, &statistics, WEFT_ATTENTION_OF_ROWS))) {
         return false;
+    }
+    if (!ring && makes_all_at_once(a, wanted)) {
+        return all_at_once(a, statistics, results);
     }
     results[0] = fit(a, gradient_of_q(a, ring, statistics), given.q, 0, e);
     if (results[0] == NULL || parts == 0) {
@@ -397,6 +459,7 @@ const weft_operation *const weft_attention_backward_operations[] = {
     &operation_backward_q_step,
     &operation_backward_kv,
     &operation_backward_kv_step,
+    &operation_backward_all,
     &operation_backward,
     &operation_backward_with_log_sums,
     NULL,
