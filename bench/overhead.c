@@ -3,6 +3,8 @@
  * because other programs disturb. Also the time of a cache hit for the layouts of a call (with the checks
  * of inputs).
  *
+ * With "recorded" one of the tensors requires a gradient; "backward" is the pass over such an addition.
+ *
  *   us_per_op      microseconds per call, from the first call to the end of the last task
  *   submit_us      of these, processor time of the calling thread */
 #include <starpu.h>
@@ -51,6 +53,70 @@ static void run_weft(weft_mesh *mesh, int ranks, times *least)
     weft_scope_close();
     bench_check();
     keep_least(least, us / OPERATIONS, submit_us / OPERATIONS);
+}
+
+/* Additions on the tape, which forgets them with their results. */
+static void run_recorded(weft_mesh *mesh, int ranks, times *least)
+{
+    int64_t shape[] = { ELEMENTS * ranks };
+    weft_placement split = weft_shard(0);
+    weft_scope_open();
+    weft_tensor *a = weft_ones(WEFT_F32, 1, shape, mesh, &split),
+                *b = weft_ones(WEFT_F32, 1, shape, mesh, &split);
+    weft_set_requires_grad(b, true);
+    weft_wait();
+    double start = bench_now_us(), thread = thread_us();
+    for (int i = 0; i < OPERATIONS; i++) {
+        weft_scope_open();
+        weft_add(a, b);
+        weft_scope_close();
+    }
+    double submit_us = thread_us() - thread;
+    weft_wait();
+    double us = bench_now_us() - start;
+    weft_scope_close();
+    bench_check();
+    keep_least(least, us / OPERATIONS, submit_us / OPERATIONS);
+}
+
+/* A chain of additions, and the pass back over it: its gradients are computed by no task, as that of a sum is the
+ * gradient itself. */
+static void run_backward(weft_mesh *mesh, int ranks, times *least)
+{
+    enum { CHAIN = OPERATIONS / 10 };
+    int64_t shape[] = { ELEMENTS * ranks };
+    weft_placement split = weft_shard(0);
+    weft_scope_open();
+    weft_tensor *a = weft_ones(WEFT_F32, 1, shape, mesh, &split), *b = weft_ones_like(a), *sum = b;
+    weft_set_requires_grad(b, true);
+    for (int i = 0; i < CHAIN; i++) {
+        sum = weft_add(a, sum);
+    }
+    weft_wait();
+    const weft_backward_options options = { .output_gradient = a };
+    double start = bench_now_us(), thread = thread_us();
+    weft_backward_ex(sum, &options);
+    double submit_us = thread_us() - thread;
+    weft_wait();
+    double us = bench_now_us() - start;
+    weft_scope_close();
+    bench_check();
+    keep_least(least, us / CHAIN, submit_us / CHAIN);
+}
+
+static void show_tape(weft_mesh *mesh, int ranks)
+{
+    times recorded = { 1e9, 1e9 }, plain = { 1e9, 1e9 }, back = { 1e9, 1e9 };
+    for (int i = 0; i < BENCH_REPETITIONS; i++) {
+        run_weft(mesh, ranks, &plain);
+        run_recorded(mesh, ranks, &recorded);
+        run_backward(mesh, ranks, &back);
+    }
+    printf("{\"bench\": \"overhead\", \"case\": \"add, %d rank%s, recorded\", \"us_per_op\": %.3f, "
+           "\"vs_unrecorded\": %.3f, \"submit_us\": %.3f, \"unrecorded_submit_us\": %.3f, "
+           "\"backward_us_per_op\": %.3f}\n",
+           ranks, ranks == 1 ? "" : "s", recorded.us, recorded.us / plain.us, recorded.submit_us, plain.submit_us,
+           back.submit_us);
 }
 
 static void add(void *buffers[], void *argument)
@@ -211,6 +277,7 @@ static void show(int ranks)
            "\"vs_raw_starpu\": %.3f, \"submit_us\": %.3f, \"raw_submit_us\": %.3f}\n",
            ranks, ranks == 1 ? "" : "s", tunables == NULL ? "" : ", ", tunables == NULL ? "" : tunables,
            ours.us, raw.us, ours.us / raw.us, ours.submit_us, raw.submit_us);
+    show_tape(mesh, ranks);
     if (ranks == MAX_RANKS) {
         show_hits(mesh);
     }
