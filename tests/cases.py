@@ -21,6 +21,10 @@ class Result(unittest.TestResult):
         super().addError(test, error)
         self.complain(test, self.errors[-1][1])
 
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        print(f"{reason}\n[  SKIPPED ] {test._testMethodName}", flush=True)
+
     def complain(self, test, text):
         print(f"{text}[  FAILED  ] {getattr(test, '_testMethodName', test)}", flush=True)
 

@@ -69,6 +69,8 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     void *locals[] = { memory, memory, memory, memory };
     bool truth_value = false;
     const char *const names_of_list[] = { "name" };
+    const int64_t origin[] = { 0, 0 };
+    weft_checkpoint_chunk chunk;
     const char *names[WEFT_MAX_DIMS];
     char text[64];
     int ranks[64];
@@ -134,6 +136,11 @@ void call_all_wanted(const call_arguments *arguments, bool (*wanted)(const char 
     TRY(weft_checkpoint_num_keys, NULL);
     TRY(weft_checkpoint_key, NULL, 0, NULL, NULL);
     TRY(weft_checkpoint_random_states, NULL);
+    TRY(weft_tensor_write_items, tensor, 0, NULL);
+    TRY(weft_tensor_chunks, tensor, 0, NULL);
+    TRY(weft_tensor_shard_at, tensor, origin, &chunk);
+    TRY(weft_hdf5_save, "/dev/null/file", 1, names_of_list, list);
+    TRY(weft_hdf5_load, "/dev/null/file", 1, names_of_list, list);
     /* <weft/mesh.h> */
     TRY(weft_mesh_create, 2, ones, NULL);
     TRY(weft_mesh_of_ranks, 2, ones, (int[]){ 0 }, NULL);

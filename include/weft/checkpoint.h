@@ -156,6 +156,49 @@ WEFT_API weft_status weft_checkpoint_key(const weft_checkpoint_file *file, int i
  * none. */
 WEFT_API weft_status weft_checkpoint_random_states(const weft_checkpoint_file *file);
 
+/* ---- hooks: for writers of other formats ------------------------------------------------------------------- */
+
+/** A box of a tensor, which one rank has. */
+typedef struct weft_checkpoint_chunk {
+    int rank;
+    int local_rank;                /**< for weft_local_acquire(); -1: another process hosts the rank */
+    int64_t offset[WEFT_MAX_DIMS]; /**< global index of the first element */
+    int64_t extent[WEFT_MAX_DIMS]; /**< of the box, which is row-major and contiguous in memory */
+    int64_t bytes;
+} weft_checkpoint_chunk;
+
+/** The parts of a tensor that this process has to write: those of all processes together have each element once, of
+ * replicas the first one. Local: they follow from the layout. The first `max` of them go to `items`; returns how many
+ * there are, at most weft_local_ranks(); -1 on error: WEFT_ERR_LAYOUT for a Partial tensor (redistribute it first),
+ * WEFT_ERR_INVALID. PyTorch: __create_write_items__.
+ *
+ *     weft_checkpoint_chunk items[MAX_RANKS];
+ *     int count = weft_tensor_write_items(tensor, MAX_RANKS, items);
+ *     for (int i = 0; i < count; i++) {
+ *         const void *values = weft_local_acquire(tensor, items[i].local_rank, WEFT_READ);
+ *         ... write the box items[i].offset, items[i].extent ...
+ *         weft_local_release(tensor, items[i].local_rank);
+ *     } */
+WEFT_API int weft_tensor_write_items(const weft_tensor *tensor, int max, weft_checkpoint_chunk items[]);
+/** The parts of a tensor that this process has: the shards of its ranks, replicas once; a reader fills those, and their
+ * replicas. As weft_tensor_write_items(). PyTorch: __create_chunk_list__. */
+WEFT_API int weft_tensor_chunks(const weft_tensor *tensor, int max, weft_checkpoint_chunk chunks[]);
+/** The shard that has the element at a global index (one number per dimension): a hosted one where there is one, else
+ * that of the first rank. WEFT_ERR_INVALID for an index outside, WEFT_ERR_LAYOUT for a Partial tensor. PyTorch:
+ * __get_tensor_shard__. */
+WEFT_API weft_status weft_tensor_shard_at(const weft_tensor *tensor, const int64_t index[], weft_checkpoint_chunk *chunk);
+
+/* ---- HDF5 -------------------------------------------------------------------------------------------------- */
+
+/** BLOCKS: the same as weft_checkpoint_save() in an HDF5 file, for programs of HPC: one dataset for each tensor, of its
+ * shape and type (WEFT_F16, WEFT_BF16: floating types of 16 bits; WEFT_BOOL: the enumeration FALSE, TRUE of h5py); a name
+ * with '/' stands in groups. Attributes: "name", "dtype", "layout" at the time of saving. Processes write in turn:
+ * libhdf5 need not be parallel. WEFT_ERR_UNSUPPORTED where weft was built without libhdf5. */
+WEFT_API weft_status weft_hdf5_save(const char *path, int n, const char *const names[], weft_tensor *const tensors[]);
+/** BLOCKS: the reverse, as weft_checkpoint_load(); the file may be another program's. Each process reads the shards of its
+ * ranks. */
+WEFT_API weft_status weft_hdf5_load(const char *path, int n, const char *const names[], weft_tensor *const tensors[]);
+
 WEFT_END_DECLS
 
 #endif

@@ -66,6 +66,20 @@ bool weft_check_file_waits(const weft_file_call *call)
     return right;
 }
 
+bool weft_check_file_layouts(const weft_file_call *call)
+{
+    for (int i = 0; i < call->n; i++) {
+        const weft_layout *layout = weft_layout_of(call->tensors[i]);
+        if (layout->has_partial) {
+            char text[160];
+            weft_fail(WEFT_ERR_LAYOUT, call->function, "tensors[%d] is %s: values are Shard or Replicate", i,
+                      weft_layout_format(layout, text, sizeof(text)));
+            return false;
+        }
+    }
+    return true;
+}
+
 static uint64_t digest_of(const weft_file_call *call)
 {
     uint64_t digest = weft_digest_text(call->digest, call->path);

@@ -20,6 +20,8 @@ typedef struct weft_file_call {
 bool weft_check_file_call(const weft_file_call *call);
 /* That the call may wait for the tensors. False with the error kept. */
 bool weft_check_file_waits(const weft_file_call *call);
+/* That no tensor is Partial: values are to be written to them. False with the error kept. */
+bool weft_check_file_layouts(const weft_file_call *call);
 /* weft_check_spmd() of the call, with the layouts of its tensors and a digest of path and names. `valid`: it has passed
  * the checks here. */
 bool weft_check_file_spmd(const weft_file_call *call, bool valid);

@@ -226,27 +226,13 @@ static weft_status perform_load(const weft_call *call, weft_tensor *outputs[])
     return status;
 }
 
-static bool check_layouts(const weft_file_call *call)
-{
-    for (int i = 0; i < call->n; i++) {
-        const weft_layout *layout = weft_layout_of(call->tensors[i]);
-        if (layout->has_partial) {
-            char text[160];
-            weft_fail(WEFT_ERR_LAYOUT, call->function, "tensors[%d] is %s: values are Shard or Replicate", i,
-                      weft_layout_format(layout, text, sizeof(text)));
-            return false;
-        }
-    }
-    return true;
-}
-
 weft_status weft_checkpoint_load(const char *path, int n, const char *const names[], weft_tensor *const tensors[])
 {
     static const weft_action action = { .name = "checkpoint_load", .perform = perform_load, .needs_data = true };
     weft_file_call call = {
         .function = "weft_checkpoint_load", .path = path, .n = n, .names = names, .tensors = tensors
     };
-    if (!weft_check_file_call(&call) || !weft_check_file_waits(&call) || !check_layouts(&call)) {
+    if (!weft_check_file_call(&call) || !weft_check_file_waits(&call) || !weft_check_file_layouts(&call)) {
         weft_check_file_spmd(&call, false);
         return weft_latest_status();
     }

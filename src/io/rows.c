@@ -61,18 +61,20 @@ static weft_tensor_impl *copy_of(const char *function, weft_tensor_impl *tensor)
     return copy != NULL && weft_tensor_copy_into(function, copy, tensor) ? copy : NULL;
 }
 
-weft_tensor_impl *weft_rows_snapshot(const char *function, weft_tensor_impl *tensor)
+weft_tensor_impl *weft_snapshot(const char *function, weft_tensor_impl *tensor)
 {
-    const weft_layout *layout = weft_rows_layout(function, tensor->layout);
-    weft_tensor_impl *rows = layout == NULL ? NULL : weft_tensor_to_layout(function, tensor, layout);
-    if (rows != tensor) {
-        return rows; /* new, or a view; NULL: no memory */
-    }
     bool viewable = true;
     for (int i = 0; i < tensor->num_shards; i++) {
         viewable &= tensor->shards[i].count == 0 || !tensor->shards[i].buffer->borrowed;
     }
-    return viewable ? weft_tensor_view(function, tensor, 0, layout) : copy_of(function, tensor);
+    return viewable ? weft_tensor_view(function, tensor, 0, tensor->layout) : copy_of(function, tensor);
+}
+
+weft_tensor_impl *weft_rows_snapshot(const char *function, weft_tensor_impl *tensor)
+{
+    const weft_layout *layout = weft_rows_layout(function, tensor->layout);
+    weft_tensor_impl *rows = layout == NULL ? NULL : weft_tensor_to_layout(function, tensor, layout);
+    return rows != tensor ? rows : weft_snapshot(function, tensor); /* else new, or a view; NULL: no memory */
 }
 
 char *weft_rows_memory(const weft_local_shard *shard)

@@ -25,8 +25,9 @@ typedef struct weft_rows_piece {
 } weft_rows_piece;
 weft_rows_piece weft_rows_piece_at(const weft_layout *rows, int64_t index);
 
-/* The values of now as a tensor of its own in row shards, on the same memory if possible, which is then copied on write;
- * belongs to the innermost scope. NULL with the error kept. */
+/* The values of now as a tensor of its own, on the same memory if possible, which is then copied on write; the same in row
+ * shards. Belongs to the innermost scope. NULL with the error kept. */
+weft_tensor_impl *weft_snapshot(const char *function, weft_tensor_impl *tensor);
 weft_tensor_impl *weft_rows_snapshot(const char *function, weft_tensor_impl *tensor);
 
 /* Checksums travel in a row of numbers for each process, of which a tensor has weft_most_local_ranks(): one for each hosted

@@ -1,0 +1,307 @@
+/* HDF5 files: another writer on the hooks of hooks.c. Processes take turns, with serial libhdf5. */
+#include <weft/checkpoint.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "io/check.h"
+#include "io/disk.h"
+#include "io/hdf5_file.h"
+#include "io/rows.h"
+#include "tensor/actions.h"
+#include "tensor/state.h"
+
+#if !WEFT_HAVE_HDF5
+static weft_status unsupported(const char *function, const weft_file_call *call)
+{
+    bool valid = weft_check_file_call(call);
+    weft_check_file_spmd(call, false);
+    return valid ? weft_fail(WEFT_ERR_UNSUPPORTED, function, "this library was built without HDF5")
+                 : weft_latest_status();
+}
+
+weft_status weft_hdf5_save(const char *path, int n, const char *const names[], weft_tensor *const tensors[])
+{
+    static const char function[] = "weft_hdf5_save";
+    const weft_file_call call = { function, path, n, names, tensors, 0 };
+    return unsupported(function, &call);
+}
+
+weft_status weft_hdf5_load(const char *path, int n, const char *const names[], weft_tensor *const tensors[])
+{
+    static const char function[] = "weft_hdf5_load";
+    const weft_file_call call = { function, path, n, names, tensors, 0 };
+    return unsupported(function, &call);
+}
+#else
+
+enum { OUTCOME_NUMBERS = sizeof(weft_outcome) / sizeof(int64_t) };
+
+/* The outcome of one process, on all of them. A status with the error kept. */
+static weft_status broadcast(const char *function, int process, weft_outcome *outcome)
+{
+    int64_t numbers[OUTCOME_NUMBERS];
+    memcpy(numbers, outcome, sizeof(numbers));
+    if (!weft_numbers_broadcast(function, process, OUTCOME_NUMBERS, numbers)) {
+        return weft_latest_status();
+    }
+    memcpy(outcome, numbers, sizeof(*outcome));
+    return weft_outcome_report(function, outcome);
+}
+
+/* ---- saving ----------------------------------------------------------------------------------------------------- */
+
+/* A tensor of its own, so that it can be acquired; Replicate for Partial. In the innermost scope. NULL with the error
+ * kept. */
+static weft_tensor_impl *without_partial(const char *function, weft_tensor_impl *tensor)
+{
+    const weft_layout *layout = weft_layout_like(function, tensor->layout, tensor->layout->dtype);
+    weft_tensor_impl *reduced = layout == NULL ? NULL : weft_tensor_to_layout(function, tensor, layout);
+    return reduced != tensor ? reduced : weft_snapshot(function, tensor);
+}
+
+/* What this process writes: the items of all tensors. */
+typedef struct own_items {
+    int count;
+    weft_checkpoint_chunk *chunks;
+    weft_hdf5_part *parts;
+    int *of;         /* the tensor of each part */
+} own_items;
+
+static bool items_new(own_items *items, int n, weft_tensor_impl *const tensors[])
+{
+    int64_t most = (int64_t)n * weft_runtime.local_ranks + 1;
+    *items = (own_items){ .chunks = calloc((size_t)most, sizeof(*items->chunks)),
+                          .parts = calloc((size_t)most, sizeof(*items->parts)),
+                          .of = calloc((size_t)most, sizeof(int)) };
+    bool done = items->chunks != NULL && items->parts != NULL && items->of != NULL;
+    for (int i = 0; i < n && done; i++) {
+        int first = items->count;
+        items->count += weft_tensor_write_items(tensors[i]->handle, weft_runtime.local_ranks, items->chunks + first);
+        for (int k = first; k < items->count; k++) {
+            items->of[k] = i;
+        }
+    }
+    return done;
+}
+
+static void items_free(own_items *items)
+{
+    free(items->chunks);
+    free(items->parts);
+    free(items->of);
+}
+
+/* Acquires all, writes them, releases them. */
+static void write_items(const weft_file_call *call, const char *path, weft_tensor_impl *const tensors[],
+                        weft_outcome *outcome)
+{
+    own_items items;
+    if (!items_new(&items, call->n, tensors)) {
+        weft_outcome_fail(outcome, WEFT_ERR_IO, "no memory for the parts of %d tensors", call->n);
+    }
+    int acquired = 0;
+    for (; acquired < items.count && outcome->status == WEFT_OK; acquired++) {
+        const weft_checkpoint_chunk *chunk = &items.chunks[acquired];
+        weft_tensor *tensor = tensors[items.of[acquired]]->handle;
+        void *memory = weft_local_acquire(tensor, chunk->local_rank, WEFT_READ);
+        if (memory == NULL) {
+            weft_outcome_fail(outcome, weft_latest_status(), "%s", weft_kept_message());
+            break;
+        }
+        items.parts[acquired] =
+            (weft_hdf5_part){ call->names[items.of[acquired]], weft_layout_of(tensor), chunk->offset, chunk->extent, memory };
+    }
+    if (outcome->status == WEFT_OK) {
+        weft_hdf5_write(path, items.count, items.parts, outcome);
+    }
+    for (int i = 0; i < acquired; i++) {
+        weft_local_release(tensors[items.of[i]]->handle, items.chunks[i].local_rank);
+    }
+    items_free(&items);
+}
+
+static void create(const weft_file_call *call, const char *path, weft_tensor_impl *const tensors[], weft_outcome *outcome)
+{
+    const weft_layout **layouts = calloc((size_t)call->n + 1, sizeof(*layouts));
+    if (layouts == NULL) {
+        weft_outcome_fail(outcome, WEFT_ERR_IO, "no memory for %d layouts", call->n);
+        return;
+    }
+    for (int i = 0; i < call->n; i++) {
+        layouts[i] = tensors[i]->layout;
+    }
+    weft_hdf5_create(path, call->n, call->names, layouts, outcome);
+    free(layouts);
+}
+
+/* One process after the other; the first one creates the file before. */
+static weft_status write_in_turn(const weft_file_call *call, const char *path, weft_tensor_impl *const tensors[])
+{
+    weft_status status = WEFT_OK;
+    for (int p = 0; p < weft_runtime.num_processes && status == WEFT_OK; p++) {
+        weft_outcome outcome = { .status = WEFT_OK };
+        if (p == weft_runtime.process && p == 0) {
+            create(call, path, tensors, &outcome);
+        }
+        if (p == weft_runtime.process && outcome.status == WEFT_OK) {
+            write_items(call, path, tensors, &outcome);
+        }
+        status = broadcast(call->function, p, &outcome);
+    }
+    return status;
+}
+
+/* On process 0. */
+static void take_place(const char *temporary, const char *path, weft_outcome *outcome)
+{
+    int file;
+    const char *failed = weft_disk_create(temporary, &file);
+    failed = failed == NULL ? weft_disk_finish(file) : failed;
+    failed = failed == NULL ? weft_disk_rename(temporary, path) : failed;
+    if (failed != NULL) {
+        weft_outcome_fail_disk(outcome, path, failed);
+    }
+}
+
+static weft_status save(const weft_file_call *call, const char *temporary, weft_tensor_impl *tensors[])
+{
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < call->n && status == WEFT_OK; i++) {
+        tensors[i] = without_partial(call->function, weft_tensor_get(call->tensors[i]));
+        status = tensors[i] == NULL ? weft_latest_status() : WEFT_OK;
+    }
+    status = status == WEFT_OK ? write_in_turn(call, temporary, tensors) : status;
+    weft_outcome outcome = { .status = WEFT_OK };
+    if (status == WEFT_OK && weft_runtime.process == 0) {
+        take_place(temporary, call->path, &outcome);
+    }
+    status = status == WEFT_OK ? broadcast(call->function, 0, &outcome) : status;
+    if (status != WEFT_OK && weft_runtime.process == 0) {
+        unlink(temporary);
+    }
+    return status;
+}
+
+static weft_status perform_save(const weft_call *call, weft_tensor *outputs[])
+{
+    (void)outputs;
+    const weft_file_call *given = call->details->memory;
+    if (!weft_check_file_spmd(given, true)) {
+        return weft_latest_status();
+    }
+    size_t length = strlen(given->path) + sizeof(".tmp");
+    char *temporary = malloc(length);
+    weft_tensor_impl **tensors = calloc((size_t)given->n + 1, sizeof(*tensors));
+    weft_status status;
+    if (temporary == NULL || tensors == NULL) {
+        status = weft_fail(WEFT_ERR_NOMEM, call->function, "no memory to save %d tensors", given->n);
+    } else {
+        snprintf(temporary, length, "%s.tmp", given->path);
+        weft_scope_open();
+        status = save(given, temporary, tensors);
+        weft_scope_close();
+    }
+    free(temporary);
+    free(tensors);
+    return status;
+}
+
+weft_status weft_hdf5_save(const char *path, int n, const char *const names[], weft_tensor *const tensors[])
+{
+    static const weft_action action = { .name = "hdf5_save", .perform = perform_save, .needs_data = true };
+    weft_file_call call = { "weft_hdf5_save", path, n, names, tensors, 0 };
+    if (!weft_check_file_call(&call) || !weft_check_file_waits(&call)) {
+        weft_check_file_spmd(&call, false);
+        return weft_latest_status();
+    }
+    return weft_act_on_file(&call, &action, &call);
+}
+
+/* ---- loading ----------------------------------------------------------------------------------------------------- */
+
+/* The shards of this process's ranks, read: weft_local_ranks() of each tensor, to be freed. */
+static void read_tensors(const weft_file_call *call, void *shards[], weft_outcome *outcome)
+{
+    int num_parts = 0, ranks = weft_runtime.local_ranks;
+    weft_hdf5_part *parts = calloc((size_t)call->n * (size_t)ranks + 1, sizeof(*parts));
+    bool done = parts != NULL;
+    for (int i = 0; i < call->n * ranks && done; i++) {
+        const weft_tensor_impl *tensor = weft_tensor_get(call->tensors[i / ranks]);
+        const weft_local_shard *shard = &tensor->shards[i % ranks];
+        shards[i] = malloc((size_t)shard->count * weft_dtype_size(tensor->layout->dtype) + 1);
+        done = shards[i] != NULL;
+        if (shard->member) {
+            parts[num_parts++] = (weft_hdf5_part){ call->names[i / ranks], tensor->layout, shard->box.offset,
+                                                   shard->box.extent, shards[i] };
+        }
+    }
+    if (done) {
+        weft_hdf5_read(call->path, num_parts, parts, outcome);
+    } else {
+        weft_outcome_fail(outcome, WEFT_ERR_IO, "no memory to read %d tensors", call->n);
+    }
+    free(parts);
+}
+
+/* All or none of the processes have read all. A status with the error kept. */
+static weft_status agree(const char *function, weft_outcome *outcome)
+{
+    weft_status status = WEFT_OK;
+    for (int p = 0; p < weft_runtime.num_processes && status == WEFT_OK; p++) {
+        weft_outcome theirs = *outcome;
+        status = broadcast(function, p, &theirs);
+    }
+    return status;
+}
+
+static weft_status set_tensors(const weft_file_call *call, void *shards[])
+{
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < call->n && status == WEFT_OK; i++) {
+        weft_tensor_impl *target = weft_tensor_get(call->tensors[i]);
+        weft_tensor_impl *read = weft_tensor_import(call->function, target->layout,
+                                                    shards + (ptrdiff_t)i * weft_runtime.local_ranks, true);
+        status = read != NULL && weft_tensor_copy_into(call->function, target, read) ? WEFT_OK : weft_latest_status();
+    }
+    return status;
+}
+
+static weft_status perform_load(const weft_call *call, weft_tensor *outputs[])
+{
+    (void)outputs;
+    const weft_file_call *given = call->details->memory;
+    if (!weft_check_file_spmd(given, true)) {
+        return weft_latest_status();
+    }
+    size_t count = (size_t)given->n * (size_t)weft_runtime.local_ranks;
+    void **shards = calloc(count + 1, sizeof(*shards));
+    if (shards == NULL) {
+        return weft_fail(WEFT_ERR_NOMEM, call->function, "no memory to load %d tensors", given->n);
+    }
+    weft_outcome outcome = { .status = WEFT_OK };
+    read_tensors(given, shards, &outcome);
+    weft_scope_open();
+    weft_status status = agree(call->function, &outcome);
+    status = status == WEFT_OK ? set_tensors(given, shards) : status;
+    weft_scope_close();
+    for (size_t i = 0; i < count; i++) {
+        free(shards[i]);
+    }
+    free(shards);
+    return status;
+}
+
+weft_status weft_hdf5_load(const char *path, int n, const char *const names[], weft_tensor *const tensors[])
+{
+    static const weft_action action = { .name = "hdf5_load", .perform = perform_load, .needs_data = true };
+    weft_file_call call = { "weft_hdf5_load", path, n, names, tensors, 0 };
+    if (!weft_check_file_call(&call) || !weft_check_file_waits(&call) || !weft_check_file_layouts(&call)) {
+        weft_check_file_spmd(&call, false);
+        return weft_latest_status();
+    }
+    return weft_act_on_file(&call, &action, &call);
+}
+#endif
