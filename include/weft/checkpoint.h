@@ -3,7 +3,7 @@
  *
  * The file does not depend on meshes, layouts and processes: a run on 2 x 2 ranks saves, one of 3 ranks or of
  * one process loads. Each process writes and reads its own rows alone, at their place in the file: all
- * processes must see one file system.
+ * processes must see one file system. docs/checkpoints.md shows the format.
  *
  *     const char *keys[] = { "step" }, *values[] = { "1200" };
  *     weft_checkpoint_options options = { .num_entries = 1, .keys = keys, .values = values, .random_states = true };
