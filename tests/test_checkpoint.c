@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MAX_TENSORS = 24 };
 
@@ -241,6 +242,52 @@ static void test_finalize_waits(void **state)
     checkpoint_remove();
 }
 
+/* ---- failures --------------------------------------------------------------------------------------------- */
+
+/* The last process sees another folder: all get the same status and message, and the former file remains. */
+static void test_one_process_fails(void **state)
+{
+    (void)state;
+    const int64_t shape[] = { 9, 4 };
+    const char *const names[] = { "a" };
+    char folder[400], message[400], relative[200];
+    start_ranks(4);
+    if (weft_num_processes() == 1) {
+        stop();
+        skip();
+    }
+    bool last = weft_process_index() == weft_num_processes() - 1;
+    weft_mesh *mesh = weft_mesh_create(1, (const int64_t[]){ weft_world_size() }, NULL);
+    const weft_placement rows[] = { weft_shard(0) };
+    weft_tensor *tensor = make_numbered(3, WEFT_I32, 2, shape, mesh, rows);
+    assert_int_equal(weft_checkpoint_save(checkpoint_path(), 1, names, &tensor), WEFT_OK);
+    assert_non_null(getcwd(folder, sizeof(folder)));
+    snprintf(relative, sizeof(relative), "%s", strrchr(checkpoint_path(), '/') + 1);
+    snprintf(message, sizeof(message), "%.*s", (int)(strrchr(checkpoint_path(), '/') - checkpoint_path()),
+             checkpoint_path());
+    assert_int_equal(chdir(last ? "/proc" : message), 0); /* where no file can be made */
+    snprintf(message, sizeof(message), "process %d", weft_num_processes() - 1);
+    weft_fill_inplace(tensor, 5);
+    assert_int_equal(weft_checkpoint_save(relative, 1, names, &tensor), WEFT_ERR_IO);
+    assert_error(WEFT_ERR_IO, message);
+    weft_checkpoint_saving *saving = weft_checkpoint_save_async(relative, 1, names, &tensor, NULL);
+    assert_non_null(saving);
+    assert_int_equal(weft_checkpoint_wait(saving), WEFT_ERR_IO);
+    assert_error(WEFT_ERR_IO, message);
+    assert_int_equal(weft_checkpoint_load(relative, 1, names, &tensor), WEFT_ERR_IO);
+    assert_error(WEFT_ERR_IO, message);
+    double values[36];
+    assert_int_equal(weft_to_host(weft_to_type(tensor, WEFT_F64), values, sizeof(values)), WEFT_OK);
+    for (int i = 0; i < 36; i++) {
+        assert_true(values[i] == 5);
+    }
+    assert_int_equal(weft_checkpoint_load(checkpoint_path(), 1, names, &tensor), WEFT_OK);
+    assert_numbered(tensor, 3);
+    assert_int_equal(chdir(folder), 0);
+    stop();
+    checkpoint_remove();
+}
+
 /* ---- metadata and contents --------------------------------------------------------------------------------- */
 
 static void test_contents(void **state)
@@ -333,7 +380,7 @@ int main(void)
         cmocka_unit_test(test_2x2_to_others),     cmocka_unit_test(test_any_layout_to_any_layout),
         cmocka_unit_test(test_own_memory),        cmocka_unit_test(test_async_is_a_snapshot),
         cmocka_unit_test(test_finalize_waits),    cmocka_unit_test(test_contents),
-        cmocka_unit_test(test_random_states),
+        cmocka_unit_test(test_random_states),     cmocka_unit_test(test_one_process_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

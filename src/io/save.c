@@ -118,7 +118,7 @@ static weft_status perform_save(const weft_call *call, weft_tensor *outputs[])
         return weft_latest_status();
     }
     weft_saving *saving =
-        weft_saving_start(call->function, request->call.path, request->header, request->call.tensors);
+        weft_saving_start(call->function, request->call.path, request->header, request->call.tensors, !request->waits);
     if (saving == NULL) {
         return weft_latest_status();
     }

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "comm/check_spmd.h"
@@ -24,6 +25,7 @@ struct weft_saving {
     weft_tensor_impl **snapshots; /* one per tensor of the header; NULL: released */
     weft_collection *collection;
     pthread_t thread;
+    bool in_background;
     bool has_thread; /* and it has not been joined */
     atomic_bool ended;
     weft_outcome outcome;
@@ -195,6 +197,12 @@ static int64_t count_numbers(const weft_saving *s)
     return checksum_place(s->header.tensors.count, 0);
 }
 
+/* Of this thread, as Linux has it: a tenth of a core while all cores compute, and all of an idle one. */
+static void leave_cores_to_workers(void)
+{
+    setpriority(PRIO_PROCESS, 0, 10);
+}
+
 static void *write_file(void *argument)
 {
     weft_saving *s = argument;
@@ -269,13 +277,23 @@ static void release_snapshots(weft_saving *s)
     }
 }
 
+/* The thread. */
+static void *write_file_beside(void *argument)
+{
+    const weft_saving *s = argument;
+    if (s->in_background) {
+        leave_cores_to_workers();
+    }
+    return write_file(argument);
+}
+
 /* Signals of the program go to its own threads. Without a thread the rows are written here. */
 static void start_thread(weft_saving *s)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    s->has_thread = pthread_create(&s->thread, NULL, write_file, s) == 0;
+    s->has_thread = pthread_create(&s->thread, NULL, write_file_beside, s) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!s->has_thread) {
         write_file(s);
@@ -283,7 +301,7 @@ static void start_thread(weft_saving *s)
 }
 
 weft_saving *weft_saving_start(const char *function, const char *path, weft_file_header *header,
-                               weft_tensor *const tensors[])
+                               weft_tensor *const tensors[], bool in_background)
 {
     weft_savings_join(); /* two would write one file, if their paths are the same */
     weft_saving *s = saving_new(path, header);
@@ -298,6 +316,7 @@ weft_saving *weft_saving_start(const char *function, const char *path, weft_file
         weft_saving_delete(s);
         return NULL;
     }
+    s->in_background = in_background;
     s->older = weft_runtime.savings;
     weft_runtime.savings = s;
     start_thread(s);
