@@ -89,11 +89,11 @@ static weft_tensor *is_zero(weft_tensor *a)
     return weft_logical_not(a);
 }
 
-/* gradient * a / (a^2 + b^2); 0 at the origin. */
+/* gradient * a / (a^2 + b^2); 0 at the origin, as its own gradients: there it divides by 1. */
 static weft_tensor *share_of_angle(weft_tensor *gradient, weft_tensor *a, weft_tensor *b)
 {
-    weft_tensor *squares = sum_of_squares(a, b);
-    return zero_where(is_zero(squares), weft_div(weft_mul(gradient, a), squares));
+    weft_tensor *squares = sum_of_squares(a, b), *origin = is_zero(squares);
+    return zero_where(origin, weft_div(weft_mul(gradient, a), weft_masked_fill(squares, origin, 1)));
 }
 
 static weft_tensor *is_not_below_zero(weft_tensor *a)

@@ -124,13 +124,20 @@ DERIVATIVE(gelu, input,
            weft_mul(product, weft_mul(normal_density(value), weft_add_scalar(weft_neg(weft_square(value)), 2))))
 DERIVATIVE(softplus, input, weft_sigmoid_backward(product, weft_sigmoid(value)))
 /* A third between -3 and 3. */
-DERIVATIVE(hardswish, input, weft_scale(weft_mul(product, weft_eq(weft_clamp(value, -3, 3), value)), 1.0 / 3))
+DERIVATIVE(hardswish, input,
+           weft_scale(weft_relu_backward(weft_relu_backward(product, weft_add_scalar(value, 3)),
+                                         weft_add_scalar(weft_neg(value), 3)),
+                      1.0 / 3))
 DERIVATIVE_OF_STEPS(leaky_relu, input)
-/* Above 0 the factor is 1: what relu's would pass does not count. */
+/* Below 0; of NaN 0. */
 DERIVATIVE(elu, input,
-           weft_sub(weft_elu_backward(product, value, scalars[0]), weft_relu_backward(product, value)))
+           weft_relu_backward(weft_sub(weft_elu_backward(product, value, scalars[0]),
+                                       weft_relu_backward(product, value)),
+                              weft_neg(value)))
+/* Of a^0: 0, not 0 times an infinite one. */
 DERIVATIVE(pow_scalar, input,
-           weft_scale(weft_pow_scalar_backward(product, value, scalars[1]), scalars[0]))
+           scalars[0] == 0 ? weft_pow_scalar_backward(product, value, 0)
+                           : weft_scale(weft_pow_scalar_backward(product, value, scalars[1]), scalars[0]))
 
 weft_tensor *weft_relu_backward(weft_tensor *gradient, weft_tensor *input)
 {

@@ -10,8 +10,8 @@ import torch
 import layouts
 from drafts import WIDE, Draft
 from table_core import largest
-from table_gradients import (FILLED, FUNCTIONS, MARGINS, NAMED, SAMPLES, SECOND, SECOND_FILLED, SECOND_SAMPLES,
-                             WITHOUT)
+from table_gradients import (FILLED, FUNCTIONS, MARGINS, NAMED, SAMPLES, SECOND, SECOND_FILLED, SECOND_NOT_NAMED,
+                             SECOND_SAMPLES,                             WITHOUT)
 from values import FLOATING, NAMES, Operand, answer_text
 
 CASES, SECOND_CASES = 24, 8  # of each operation
@@ -184,6 +184,16 @@ def seed_operands(source, mesh, tensors):
     return operands
 
 
+def keep_whole(operands, gradients):
+    """No addends where a gradient is infinite: with a factor that is infinite those of different signs give NaN, or
+    not, as they are added before or after."""
+    if all(g is None or bool(g.isfinite().all()) for g in gradients):
+        return
+    for operand in operands:
+        if operand is not None:
+            operand.placements = ["R" if p.startswith("P") else p for p in operand.placements]
+
+
 def texts(operands):
     return " ".join("-" if o is None else o.text() for o in operands)
 
@@ -201,6 +211,7 @@ def line(row, draft, mesh, source, is_second, attribute_text):
     seeds = seed_operands(source, mesh, evaluated(row, draft, own))
     directions = seed_operands(source, mesh, own) if is_second else None
     gradients, term_sums = all_gradients(row, draft, seeds, directions, torch.float64)
+    keep_whole(list(seeds) + list(directions or []), gradients)
     sizes = magnitudes(row, draft, seeds, directions, mesh, gradients, term_sums)
     operands = draft.inputs + (seeds if is_second else [])
     results = [gradient_text(g, None if g is None else o.dense().dtype, m)
@@ -216,12 +227,13 @@ def row_lines(row, lay_out, attribute_text):
     if row.name in WITHOUT:
         return lines
     for name, inputs, attributes in NAMED.get(row.name, []):
-        for number in range(2):
+        twice = row.name in SECOND and not {row.name, f"{row.name} {name}"} & SECOND_NOT_NAMED
+        for number in range(3 if twice else 2):
             source = random.Random(f"{row.name} {name} {number}")
             mesh = source.choice(layouts.MESHES)
             draft = Draft([dataclasses.replace(o) for o in inputs], {"case": name.replace(" ", "_"), **attributes})
             lay_out(source, mesh, draft)
-            lines.append(line(row, draft, mesh, source, False, attribute_text))
+            lines.append(line(row, draft, mesh, source, number == 2, attribute_text))
     for number in range(CASES + (SECOND_CASES if row.name in SECOND else 0)):
         source = random.Random(f"gradient {row.name} {number}")
         draft = sampled(row, source, number >= CASES)

@@ -264,6 +264,10 @@ NAMED = {
     "rms_norm": [("zero rows", [literal(0.0, 0.0, 1.0, 2.0, shape=(2, 2))], {"gain": 0, "bias": 0, "epsilon": 1e-5})],
 }
 
+# Named cases, or rows, without second derivatives: zeros of products, and where PyTorch's are NaN, here 0.
+SECOND_NOT_NAMED = {"prod", "prod_all", "cumprod", "pow", "logaddexp", "norm", "norm_all", "softplus", "cross_entropy_ex",
+                    "atan2 infinities"}
+
 # ---- second derivatives ---------------------------------------------------------------------------------
 
 SECOND = set("""
