@@ -266,7 +266,7 @@ NAMED = {
 
 # Named cases, or rows, without second derivatives: zeros of products, and where PyTorch's are NaN, here 0.
 SECOND_NOT_NAMED = {"prod", "prod_all", "cumprod", "pow", "logaddexp", "norm", "norm_all", "softplus", "cross_entropy_ex",
-                    "atan2 infinities"}
+                    "atan2"}
 
 # ---- second derivatives ---------------------------------------------------------------------------------
 
