@@ -197,6 +197,21 @@ static bool call_hook(const weft_pass *pass, weft_tape_leaf *leaf)
     return status == WEFT_OK;
 }
 
+/* So that its sum over ranks is found in timelines: docs/profiling.md. */
+static void name_gradient(const weft_tape_leaf *leaf)
+{
+    if (weft_runtime.trace == NULL || leaf->tensor == NULL || leaf->tensor->name == NULL) {
+        return;
+    }
+    char name[128];
+    snprintf(name, sizeof(name), "%s.grad", leaf->tensor->name);
+    for (const weft_partial_sum *part = &leaf->value.first; part != NULL; part = part->next) {
+        if (part->sum->name == NULL) {
+            weft_tensor_set_name(part->sum->handle, name);
+        }
+    }
+}
+
 /* All gradients of a leaf have come: adds their sum to its gradient. */
 static bool complete(const weft_pass *pass, weft_tape_leaf *leaf)
 {
@@ -208,6 +223,7 @@ static bool complete(const weft_pass *pass, weft_tape_leaf *leaf)
         weft_sums_drop(&leaf->value);
         return false;
     }
+    name_gradient(leaf);
     bool done = weft_sums_take(pass, &leaf->value, leaf->gradient_layout, &sum) && add_to_leaf(pass, leaf, sum);
     weft_scope_close_keeping(0, NULL, NULL, NULL);
     return done && call_hook(pass, leaf);
