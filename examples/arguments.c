@@ -34,11 +34,18 @@ static bool read_positive(const char *text, double *value)
 static bool read_one(const argument *a, const char *text)
 {
     switch (a->kind) {
-    case ARGUMENT_FLAG: *(bool *)a->into = true; return true;
-    case ARGUMENT_INTEGER: return integer_read(text, a->min, a->max, a->into);
-    case ARGUMENT_NUMBER: return read_positive(text, a->into);
-    case ARGUMENT_STRING: *(const char **)a->into = text; return true;
-    default: return a->read(text, a->into);
+    case ARGUMENT_FLAG:
+        *(bool *)a->into = true;
+        return true;
+    case ARGUMENT_INTEGER:
+        return integer_read(text, a->min, a->max, a->into);
+    case ARGUMENT_NUMBER:
+        return read_positive(text, a->into);
+    case ARGUMENT_STRING:
+        *(const char **)a->into = text;
+        return true;
+    default:
+        return a->read(text, a->into);
     }
 }
 
@@ -72,7 +79,8 @@ int arguments_read(int n, const argument table[], const char *introduction, int 
     struct option options[MAX_ARGUMENTS + 2] = { { 0 } };
     for (int i = 0; i < n && i < MAX_ARGUMENTS; i++) {
         options[i] =
-            (struct option){ table[i].name, table[i].kind == ARGUMENT_FLAG ? no_argument : required_argument, NULL, i };
+            (struct option){ table[i].name, table[i].kind == ARGUMENT_FLAG ? no_argument : required_argument,
+                             NULL, i };
     }
     options[n] = (struct option){ "help", no_argument, NULL, n };
     int which = 0;

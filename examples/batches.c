@@ -1,5 +1,6 @@
 #include "batches.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { MAX_VALIDATION = 64 }; /* sequences */
@@ -7,9 +8,16 @@ enum { MAX_VALIDATION = 64 }; /* sequences */
 bool batches_load(batches *b, const char *path, const char *program)
 {
     const int64_t rows = b->rows > MAX_VALIDATION ? b->rows : MAX_VALIDATION;
+    if (!text_load(&b->text, path, 10 * (b->context + 1), program)) {
+        return false;
+    }
     b->tokens = calloc((size_t)(rows * b->context), sizeof(*b->tokens));
     b->targets = calloc((size_t)(rows * b->context), sizeof(*b->targets));
-    return b->tokens != NULL && b->targets != NULL && text_load(&b->text, path, 10 * (b->context + 1), program);
+    bool good = b->tokens != NULL && b->targets != NULL;
+    if (!good && program != NULL) {
+        fprintf(stderr, "%s: no memory for batches of %lld bytes\n", program, (long long)(rows * b->context));
+    }
+    return good;
 }
 
 void batches_free(batches *b)

@@ -7,7 +7,7 @@
 typedef struct batches {
     text text; /* the last tenth is for validation */
     int64_t context, rows, seed;
-    int64_t count;             /* bytes in the batch that the next two hold: sequences of `context`, one after another */
+    int64_t count; /* bytes in the batch that the next two hold: sequences of `context`, one after another */
     int32_t *tokens, *targets; /* targets: the byte after each token */
 } batches;
 

@@ -24,7 +24,7 @@
 #include "text.h"
 
 enum {
-    CONTEXT = 16,  /* characters of context */
+    CONTEXT = 16, /* characters of context */
     NUM_PARAMETERS = 7,
     IN_FLIGHT = 8 /* submitted steps that may be unfinished: keeps the ranks busy within limited memory */
 };
@@ -146,8 +146,9 @@ static weft_tensor *train_step(const model *m, const options *o, int32_t context
     weft_tensor *next = rows_of(next_symbols, 1, &o->batch);
     weft_tensor *loss = weft_redistribute(weft_cross_entropy(forward(m, context), next), NULL, everywhere);
     weft_backward(loss); /* with the updates: descend() */
-    weft_zero_grad(NUM_PARAMETERS, (weft_tensor *[]){ m->table, m->first.weight, m->first.bias, m->second.weight,
-                                                      m->second.bias, m->last.weight, m->last.bias });
+    weft_zero_grad(NUM_PARAMETERS,
+                   (weft_tensor *[]){ m->table, m->first.weight, m->first.bias, m->second.weight,
+                                      m->second.bias, m->last.weight, m->last.bias });
     weft_tensor_retain(loss);
     weft_scope_close();
     return loss;
@@ -236,11 +237,7 @@ static bool run(options *o, const text *t, double losses[])
     if (!work_count(s.work) || (o->sample > 0 && !write_sample(&m, o, t, &d))) {
         return false;
     }
-    if (weft_process_index() > 0) {
-        return true;
-    }
-    summary_print(&s, o->json);
-    return o->curve == NULL || curve_write(o->curve, o->steps, losses);
+    return summary_print(&s, o->curve, o->json);
 }
 
 int main(int argc, char *argv[])

@@ -49,7 +49,8 @@ int options_read(options *o, int argc, char *argv[])
     enum { MOST = 1 << 24 };
     *o = defaults;
     const argument table[] = {
-        { "mesh", ARGUMENT_OTHER, o, "DPxTP", "dp splits the batch, tp the hidden layer (2x2)", .read = read_mesh },
+        { "mesh", ARGUMENT_OTHER, o, "DPxTP", "dp splits the batch, tp the hidden layer (2x2)",
+          .read = read_mesh },
         { "steps", ARGUMENT_INTEGER, &o->steps, "N", "updates of the weights", 1, MOST },
         { "batch", ARGUMENT_INTEGER, &o->batch, "N", "characters predicted in a step", 1, MOST },
         { "hidden", ARGUMENT_INTEGER, &o->hidden, "N", "width of the two hidden layers", 1, MOST },
@@ -59,7 +60,8 @@ int options_read(options *o, int argc, char *argv[])
         { "text", ARGUMENT_STRING, &o->text, "FILE", "what to learn" },
         { "sample", ARGUMENT_INTEGER, &o->sample, "N", "characters to write at the end", 0, MOST },
         { "temperature", ARGUMENT_NUMBER, &o->temperature, "X", "of that writing: low is cautious" },
-        { "seed", ARGUMENT_INTEGER, &o->seed, "N", "of the weights, the batches and the writing", 1, INT64_MAX },
+        { "seed", ARGUMENT_INTEGER, &o->seed, "N", "of the weights, the batches and the writing", 1,
+          INT64_MAX },
         { "curve", ARGUMENT_STRING, &o->curve, "FILE", "write the loss of every step, one per line" },
         { "json", ARGUMENT_FLAG, &o->json, NULL, "last line of the output: the summary as one JSON object" },
     };

@@ -18,12 +18,13 @@ bool world_start(const char *program, int64_t dp, int64_t tp, int64_t seed)
     }
     if (weft_world_size() != config.ranks) {
         if (weft_process_index() == 0) {
-            fprintf(stderr, "%s: --mesh %dx%d has %d ranks, too few for %d processes\n", program, (int)dp, (int)tp,
-                    config.ranks, weft_num_processes());
+            fprintf(stderr, "%s: --mesh %dx%d has %d ranks, too few for %d processes\n", program, (int)dp,
+                    (int)tp, config.ranks, weft_num_processes());
         }
         return false;
     }
-    return weft_mesh_push(weft_mesh_create(2, (int64_t[]){ dp, tp }, (const char *const[]){ "dp", "tp" })) == WEFT_OK;
+    return weft_mesh_push(weft_mesh_create(2, (int64_t[]){ dp, tp }, (const char *const[]){ "dp", "tp" })) ==
+           WEFT_OK;
 }
 
 int world_end(const char *program, bool good)
@@ -35,7 +36,8 @@ int world_end(const char *program, bool good)
     return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-weft_tensor *tensor_of_rows(int32_t *symbols, int ndim, const int64_t shape[], const weft_placement *placements)
+weft_tensor *tensor_of_rows(int32_t *symbols, int ndim, const int64_t shape[],
+                            const weft_placement *placements)
 {
     int64_t width = ndim == 2 ? shape[1] : 1, offset[2], extent[2];
     static void *locals[MAX_RANKS];
@@ -114,9 +116,10 @@ static void print_json(const summary *s, double last, double rate)
     printf("{\"example\": \"%s\", \"mesh\": [%d, %d], \"ranks\": %d, \"processes\": %d, "
            "\"steps\": %lld, \"loss_first\": %s, \"loss_last\": %s, \"seconds\": %.3f, "
            "\"tokens_per_s\": %s, \"tasks\": %lld, \"transfers\": %lld, \"bytes_moved\": %lld",
-           s->example, (int)s->dp, (int)s->tp, (int)(s->dp * s->tp), weft_num_processes(), (long long)s->steps,
-           number(s->steps > 0 ? s->losses[0] : NAN, first_text), number(last, last_text), s->seconds,
-           number(rate, rate_text), (long long)s->work[0], (long long)s->work[1], (long long)s->work[2]);
+           s->example, (int)s->dp, (int)s->tp, (int)(s->dp * s->tp), weft_num_processes(),
+           (long long)s->steps, number(s->steps > 0 ? s->losses[0] : NAN, first_text),
+           number(last, last_text), s->seconds, number(rate, rate_text), (long long)s->work[0],
+           (long long)s->work[1], (long long)s->work[2]);
     if (!isnan(s->validation_loss)) {
         printf(", \"validation_loss\": %.9g", s->validation_loss);
     }
@@ -130,10 +133,9 @@ static void print_json(const summary *s, double last, double rate)
     printf("}\n");
 }
 
-void summary_print(const summary *s, bool json)
+static void print_table(const summary *s, double last, double rate)
 {
     int dp = (int)s->dp, tp = (int)s->tp, processes = weft_num_processes();
-    double last = last_loss(s->steps, s->losses), rate = (double)s->tokens / s->seconds;
     if (s->steps > 0) {
         printf("Loss\n\n");
         chart_print(stdout, s->steps, s->losses, 72, 10);
@@ -151,12 +153,9 @@ void summary_print(const summary *s, bool json)
     }
     printf("  work         %lld tasks, %lld transfers, %.1f MB moved between ranks\n", (long long)s->work[0],
            (long long)s->work[1], 1e-6 * (double)s->work[2]);
-    if (json) {
-        print_json(s, last, rate);
-    }
 }
 
-bool curve_write(const char *path, int64_t n, const double losses[])
+static bool write_curve(const char *path, int64_t n, const double losses[])
 {
     FILE *file = fopen(path, "w");
     bool good = file != NULL;
@@ -168,6 +167,28 @@ bool curve_write(const char *path, int64_t n, const double losses[])
     }
     if (!good) {
         perror(path);
+    }
+    return good;
+}
+
+void validation_print(int64_t step, double loss, double validation_loss)
+{
+    if (weft_process_index() == 0 && weft_last_status() == WEFT_OK) {
+        printf("  step %6lld   loss %.3f   validation %.3f\n", (long long)step, loss, validation_loss);
+        fflush(stdout);
+    }
+}
+
+bool summary_print(const summary *s, const char *curve, bool json)
+{
+    if (weft_last_status() != WEFT_OK || weft_process_index() > 0) {
+        return weft_last_status() == WEFT_OK;
+    }
+    double last = last_loss(s->steps, s->losses), rate = (double)s->tokens / s->seconds;
+    print_table(s, last, rate);
+    bool good = curve == NULL || write_curve(curve, s->steps, s->losses);
+    if (json) {
+        print_json(s, last, rate);
     }
     return good;
 }

@@ -15,7 +15,8 @@ int world_end(const char *program, bool good);
 
 /* Symbols [rows, width], or [rows] with width 1 and ndim 1, as a tensor. Every process has all of them, and copies
  * those of its hosted ranks. */
-weft_tensor *tensor_of_rows(int32_t *symbols, int ndim, const int64_t shape[], const weft_placement *placements);
+weft_tensor *tensor_of_rows(int32_t *symbols, int ndim, const int64_t shape[],
+                            const weft_placement *placements);
 
 /* Waits for a replicated scalar, reads and releases it. */
 double read_loss(weft_tensor *loss);
@@ -24,22 +25,23 @@ typedef struct summary {
     const char *example;
     int64_t dp, tp; /* sizes of the mesh */
     int64_t parameters, steps;
-    int64_t tokens;          /* in all steps */
-    const char *token;       /* their name in the plural */
-    const double *losses;    /* of the steps */
-    double validation_loss;  /* NAN: none */
-    double seconds;          /* of the steps */
-    int64_t work[3];         /* of work_count(), after the steps */
-    bool all_losses;         /* in the JSON object */
+    int64_t tokens;         /* in all steps */
+    const char *token;      /* their name in the plural */
+    const double *losses;   /* of the steps */
+    double validation_loss; /* NAN: none */
+    double seconds;         /* of the steps */
+    int64_t work[3];        /* of work_count(), after the steps */
+    bool all_losses;        /* in the JSON object */
 } summary;
 
 /* Counts tasks, transfers and bytes of all processes until now. False: an error, kept by weft. */
 bool work_count(int64_t work[3]);
 
-/* Prints the chart and the table, and with `json` one object in the last line. */
-void summary_print(const summary *s, bool json);
+/* Process 0 prints a line on a training that goes on. */
+void validation_print(int64_t step, double loss, double validation_loss);
 
-/* Writes n numbers, one per line. False, after a message: it cannot. */
-bool curve_write(const char *path, int64_t n, const double losses[]);
+/* Process 0 prints the chart and the table, writes the losses to the file `curve`, one per line (NULL: to none), and
+ * prints one JSON object if asked. False: weft has kept an error, or the file cannot be written, after a message. */
+bool summary_print(const summary *s, const char *curve, bool json);
 
 #endif

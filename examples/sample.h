@@ -5,8 +5,8 @@
 #include "text.h"
 
 typedef struct sampler {
-    int64_t window;   /* symbols that a prediction reads */
-    int64_t symbols;  /* how many there are */
+    int64_t window;  /* symbols that a prediction reads */
+    int64_t symbols; /* how many there are */
     double temperature;
     /* Fills the logits of the symbol after the window; every process gets the same. */
     void (*predict)(void *context, int32_t window[], double logits[]);

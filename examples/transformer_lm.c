@@ -191,14 +191,12 @@ static const unsigned sharded = AT(FULLY_SHARDED) | AT(TENSOR_AND_FULLY_SHARDED)
 static const unsigned tensor = AT(TENSOR) | AT(TENSOR_AND_FULLY_SHARDED);
 static const unsigned sequence = AT(SEQUENCE);
 
-typedef struct plan_row {
-    unsigned when; /* --parallel */
-    weft_parallel entry;
-} plan_row;
-
 static weft_status distribute(weft_module *m)
 {
-    const plan_row plan[] = {
+    const struct {
+        unsigned when; /* --parallel */
+        weft_parallel entry;
+    } plan[] = {
         { replicated, { "**", WEFT_PARALLEL_DATA, "dp" } },
         { sharded, { "**", WEFT_PARALLEL_FULLY_SHARDED, "dp" } },
         { tensor, { "embed", WEFT_PARALLEL_EMBEDDING, "tp" } },
@@ -234,7 +232,8 @@ typedef struct training {
     int n, matrices;  /* parameters; matrices, which have weight decay, come first */
     int64_t elements; /* of all parameters */
     int64_t step;
-    weft_tensor *tensors[3 * MAX_PARAMETERS]; /* parameters, then their first moments, then their second ones */
+    weft_checkpoint_saving *saving;           /* the last one, under way or ended; NULL: none */
+    weft_tensor *tensors[3 * MAX_PARAMETERS]; /* parameters, first moments, second ones */
     const char *names[3 * MAX_PARAMETERS];    /* of these, in checkpoints */
     char moments[2 * MAX_PARAMETERS][64];
 } training;
@@ -255,7 +254,8 @@ static void training_start(training *t)
         }
     }
     for (int i = 0; i < 2 * t->n; i++) {
-        snprintf(t->moments[i], sizeof(t->moments[i]), "adam.%s.%s", i < t->n ? "first" : "second", t->names[i % t->n]);
+        const char *kind = i < t->n ? "first" : "second";
+        snprintf(t->moments[i], sizeof(t->moments[i]), "adam.%s.%s", kind, t->names[i % t->n]);
         t->names[t->n + i] = t->moments[i];
         t->tensors[t->n + i] = weft_zeros_like(t->tensors[i % t->n]);
     }
@@ -295,9 +295,9 @@ static weft_tensor *loss_of(training *t)
 /* AdamW; with clipped gradients. */
 static void update(training *t)
 {
-    weft_tensor *gradients[MAX_PARAMETERS], **parameters = t->tensors;
-    weft_tensor **first = t->tensors + t->n, **second = first + t->n;
     const int n = t->n, m = t->matrices;
+    weft_tensor **parameters = t->tensors, **first = parameters + n, **second = first + n;
+    weft_tensor *gradients[MAX_PARAMETERS];
     for (int i = 0; i < n; i++) {
         gradients[i] = weft_grad(parameters[i]);
     }
@@ -354,15 +354,26 @@ static void train_until(training *t, int64_t until, double losses[], progress *l
 
 /* ---- checkpoints ----------------------------------------------------------------------------------------- */
 
-/* BLOCKS. Before the first step: the weights alone. */
-static void save(const training *t)
+/* BLOCKS until the last save has ended. */
+static void save_end(training *t)
+{
+    if (t->saving != NULL) {
+        weft_checkpoint_wait(t->saving);
+        t->saving = NULL;
+    }
+}
+
+/* The values of this moment; the training goes on meanwhile. Before the first step: the weights alone. */
+static void save(training *t)
 {
     char step[24];
     const char *keys[] = { "step" }, *values[] = { step };
-    const weft_checkpoint_options options = { .num_entries = 1, .keys = keys, .values = values, .random_states = true };
-    snprintf(step, sizeof(step), "%lld", (long long)t->step);
+    const weft_checkpoint_options options = { 1, keys, values, true, 0 }; /* random states too */
     bool all = t->step > 0;
-    weft_checkpoint_save_ex(o.save, all ? 3 * t->n : t->n, t->names, t->tensors, all ? &options : NULL);
+    snprintf(step, sizeof(step), "%lld", (long long)t->step);
+    save_end(t);
+    t->saving = weft_checkpoint_save_async(o.save, all ? 3 * t->n : t->n, t->names, t->tensors,
+                                           all ? &options : NULL);
 }
 
 /* BLOCKS. A file of weights alone: the training begins with these. False: an error, kept by weft or after a message. */
@@ -427,11 +438,7 @@ static void train(training *t, int64_t stop, double losses[], summary *s)
         s->seconds += seconds_now() - began;
         s->validation_loss = validation_loss(t);
         progress_end(&line);
-        if (weft_process_index() == 0 && weft_last_status() == WEFT_OK) {
-            printf("  step %6lld   loss %.3f   validation %.3f\n", (long long)until, losses[until - 1],
-                   s->validation_loss);
-            fflush(stdout);
-        }
+        validation_print(until, losses[until - 1], s->validation_loss);
         if (o.save != NULL && weft_last_status() == WEFT_OK) {
             save(t);
         }
@@ -451,21 +458,23 @@ static bool run(training *t, double losses[])
         return false;
     }
     weft_wait(); /* the clock measures steps only */
-    summary s = { .example = "transformer_lm", .dp = o.dp, .tp = o.tp, .token = "bytes",
-                  .validation_loss = NAN, .parameters = t->elements, .all_losses = true };
+    summary s = { .example = "transformer_lm",
+                  .dp = o.dp,
+                  .tp = o.tp,
+                  .token = "bytes",
+                  .validation_loss = NAN,
+                  .parameters = t->elements,
+                  .all_losses = true };
     train(t, stop, losses, &s);
     work_count(s.work);
     if (s.steps == 0 && o.save != NULL && weft_last_status() == WEFT_OK) {
         save(t);
     }
+    save_end(t);
     if (o.sample > 0 && s.steps > 0) {
         write_sample(t);
     }
-    if (weft_last_status() != WEFT_OK || weft_process_index() > 0) {
-        return weft_last_status() == WEFT_OK;
-    }
-    summary_print(&s, o.json);
-    return o.curve == NULL || curve_write(o.curve, s.steps, s.losses);
+    return summary_print(&s, o.curve, o.json);
 }
 
 int main(int argc, char *argv[])

@@ -28,7 +28,8 @@ static const transformer_options defaults = {
 
 static const char introduction[] =
     "Trains a transformer to continue a text, byte by byte, on a mesh of ranks. All ranks live in this\n"
-    "process; under mpirun they are spread over the processes. Batches depend on the seed and the text alone.\n";
+    "process; under mpirun they are spread over the processes. Batches depend on the seed and the text "
+    "alone.\n";
 
 static const char *const parallel_names[] = { "dp", "tp", "sequence", "fsdp", "tp+fsdp" };
 
@@ -100,7 +101,8 @@ int transformer_options_read(transformer_options *o, int argc, char *argv[])
     enum { MOST = 1 << 24, LARGE = 1 << 16 };
     *o = defaults;
     const argument table[] = {
-        { "mesh", ARGUMENT_OTHER, o, "dp=N,tp=N", "sizes of the mesh, in any order (dp=1,tp=1)", .read = read_mesh },
+        { "mesh", ARGUMENT_OTHER, o, "dp=N,tp=N", "sizes of the mesh, in any order (dp=1,tp=1)",
+          .read = read_mesh },
         { "parallel", ARGUMENT_OTHER, &o->parallel, "HOW",
           "dp, tp, fsdp, tp+fsdp, sequence (tp if the mesh has it, else dp)", .read = read_parallel },
         { "layers", ARGUMENT_INTEGER, &o->layers, "N", "blocks of attention and MLP", 1, 256 },
@@ -113,10 +115,13 @@ int transformer_options_read(transformer_options *o, int argc, char *argv[])
         { "stop", ARGUMENT_INTEGER, &o->stop, "N", "end before this step of them; 0: after all", 0, MOST },
         { "lr", ARGUMENT_NUMBER, &o->rate, "X", "highest learning rate" },
         { "warmup", ARGUMENT_INTEGER, &o->warmup, "N", "steps until that is reached", 0, MOST },
-        { "dtype", ARGUMENT_OTHER, &o->dtype, "f32|bf16", "of products; weights are f32 (f32)", .read = read_dtype },
-        { "seed", ARGUMENT_INTEGER, &o->seed, "N", "of the weights, the batches and the writing", 0, UINT32_MAX },
+        { "dtype", ARGUMENT_OTHER, &o->dtype, "f32|bf16", "of products; weights are f32 (f32)",
+          .read = read_dtype },
+        { "seed", ARGUMENT_INTEGER, &o->seed, "N", "of the weights, the batches and the writing", 0,
+          UINT32_MAX },
         { "text", ARGUMENT_STRING, &o->text, "FILE", "what to learn; the last tenth is for validation" },
-        { "validate", ARGUMENT_INTEGER, &o->validate, "N", "steps between validations; 0: one at the end", 0, MOST },
+        { "validate", ARGUMENT_INTEGER, &o->validate, "N", "steps between validations; 0: one at the end", 0,
+          MOST },
         { "load", ARGUMENT_STRING, &o->load, "FILE", "begin with these weights, or resume that run" },
         { "save", ARGUMENT_STRING, &o->save, "FILE", "write a checkpoint at each validation and at the end" },
         { "sample", ARGUMENT_INTEGER, &o->sample, "N", "bytes to write at the end", 0, MOST },

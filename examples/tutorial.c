@@ -78,16 +78,16 @@ static void descent(void)
 
 /* ---- modules --------------------------------------------------------------------------------------------- */
 
-static weft_status linear(weft_module *m, int num_inputs, weft_tensor *const x[], int num_outputs, weft_tensor *y[],
-                          void *context)
+static weft_status linear(weft_module *m, int num_inputs, weft_tensor *const x[], int num_outputs,
+                          weft_tensor *y[], void *context)
 {
     (void)num_inputs, (void)num_outputs, (void)context;
     y[0] = weft_matmul(x[0], weft_module_use(m, "weight"));
     return weft_last_status();
 }
 
-static weft_status mlp(weft_module *m, int num_inputs, weft_tensor *const x[], int num_outputs, weft_tensor *y[],
-                       void *context)
+static weft_status mlp(weft_module *m, int num_inputs, weft_tensor *const x[], int num_outputs,
+                       weft_tensor *y[], void *context)
 {
     (void)num_inputs, (void)num_outputs, (void)context;
     weft_tensor *hidden = weft_gelu(weft_module_call(weft_module_child(m, "up"), x[0]));
@@ -162,7 +162,8 @@ static void train(training *t, int steps)
 {
     double value = 0;
     weft_tensor *x = weft_randn(WEFT_F32, 2, (int64_t[]){ 64, 32 }, NULL, rows);
-    weft_tensor *wanted = weft_tanh(weft_matmul(x, weft_randn(WEFT_F32, 2, (int64_t[]){ 32, 16 }, NULL, NULL)));
+    weft_tensor *wanted =
+        weft_tanh(weft_matmul(x, weft_randn(WEFT_F32, 2, (int64_t[]){ 32, 16 }, NULL, NULL)));
     for (int i = 0; i <= steps; i++) {
         weft_scope_open();
         weft_tensor *loss = step(t, x, wanted);

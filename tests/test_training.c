@@ -8,24 +8,24 @@
 enum { STEPS = 1000, EVERY = 50, PARAMETERS = 5, TOKENS = 24, VOCABULARY = 32, WIDTH = 8, HIDDEN = 24 };
 
 /* x = norm(embed[tokens]);  z = head (x + down gelu(up x)) */
-static weft_status linear(weft_module *m, int num_inputs, weft_tensor *const x[], int num_outputs, weft_tensor *y[],
-                          void *context)
+static weft_status linear(weft_module *m, int num_inputs, weft_tensor *const x[], int num_outputs,
+                          weft_tensor *y[], void *context)
 {
     (void)num_inputs, (void)num_outputs, (void)context;
     y[0] = weft_matmul(x[0], weft_module_use(m, "weight"));
     return weft_last_status();
 }
 
-static weft_status embedding(weft_module *m, int num_inputs, weft_tensor *const x[], int num_outputs, weft_tensor *y[],
-                             void *context)
+static weft_status embedding(weft_module *m, int num_inputs, weft_tensor *const x[], int num_outputs,
+                             weft_tensor *y[], void *context)
 {
     (void)num_inputs, (void)num_outputs, (void)context;
     y[0] = weft_embedding(weft_module_use(m, "weight"), x[0]);
     return weft_last_status();
 }
 
-static weft_status norm(weft_module *m, int num_inputs, weft_tensor *const x[], int num_outputs, weft_tensor *y[],
-                        void *context)
+static weft_status norm(weft_module *m, int num_inputs, weft_tensor *const x[], int num_outputs,
+                        weft_tensor *y[], void *context)
 {
     (void)num_inputs, (void)num_outputs, (void)context;
     y[0] = weft_rms_norm(x[0], weft_module_use(m, "weight"), 1e-5);
@@ -53,7 +53,8 @@ static void add(weft_module *m, const char *name, weft_forward_function forward,
     weft_tensor *weight = ndim == 1 ? weft_ones(WEFT_F32, 1, &rows, NULL, NULL)
                                     : weft_randn(WEFT_F32, 2, (int64_t[]){ rows, columns }, NULL, NULL);
     weft_module_set_forward(child, forward, NULL);
-    weft_module_add_parameter(child, "weight", ndim == 1 ? weight : weft_scale(weight, 1 / sqrt((double)rows)));
+    weft_module_add_parameter(child, "weight",
+                              ndim == 1 ? weight : weft_scale(weight, 1 / sqrt((double)rows)));
     weft_module_add_child(m, name, child);
 }
 
@@ -82,7 +83,8 @@ static weft_tensor *loss_of(weft_module *m)
     return weft_redistribute(weft_cross_entropy(weft_module_call(m, tokens), targets), NULL, NULL);
 }
 
-static void step(weft_module *m, weft_tensor *parameters[], weft_tensor *first[], weft_tensor *second[], int number)
+static void step(weft_module *m, weft_tensor *parameters[], weft_tensor *first[], weft_tensor *second[],
+                 int number)
 {
     weft_tensor *gradients[PARAMETERS];
     weft_backward(loss_of(m));
@@ -135,8 +137,10 @@ static double train(int num_entries, const weft_parallel plan[], int steps)
 
 static const weft_parallel data[] = { { "**", WEFT_PARALLEL_DATA, "dp", NULL, NULL, NULL } };
 static const weft_parallel tensor_and_data[] = {
-    { "embed", WEFT_PARALLEL_EMBEDDING, "tp", NULL, NULL, NULL }, { "up", WEFT_PARALLEL_COLUMNS, "tp", NULL, NULL, NULL },
-    { "down", WEFT_PARALLEL_ROWS, "tp", NULL, NULL, NULL },       { "head", WEFT_PARALLEL_COLUMNS, "tp", NULL, NULL, NULL },
+    { "embed", WEFT_PARALLEL_EMBEDDING, "tp", NULL, NULL, NULL },
+    { "up", WEFT_PARALLEL_COLUMNS, "tp", NULL, NULL, NULL },
+    { "down", WEFT_PARALLEL_ROWS, "tp", NULL, NULL, NULL },
+    { "head", WEFT_PARALLEL_COLUMNS, "tp", NULL, NULL, NULL },
     { "**", WEFT_PARALLEL_DATA, "dp", NULL, NULL, NULL },
 };
 static const weft_parallel sharded[] = { { "**", WEFT_PARALLEL_FULLY_SHARDED, "dp", NULL, NULL, NULL } };

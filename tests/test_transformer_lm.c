@@ -25,7 +25,8 @@ static int start(int processes, const char *more)
     const char *path = example_path("curve");
     remove(path);
     snprintf(arguments, sizeof(arguments),
-             "--layers 2 --width 32 --heads 4 --kv-heads 2 --context 16 --batch 8 --steps %d --warmup 5 --validate 0 "
+             "--layers 2 --width 32 --heads 4 --kv-heads 2 --context 16 --batch 8 --steps %d --warmup 5 "
+             "--validate 0 "
              "--sample 3 --text '%s' --curve %s --json %s",
              STEPS, text, path, more);
     return example_run(processes, program, arguments);
@@ -35,7 +36,8 @@ static void train(int processes, const char *more, int steps, double losses[])
 {
     int code = start(processes, more);
     if (code != 0) {
-        fail_msg("transformer_lm %s on %d processes gave %d: %s", more, processes, code, example_output("err"));
+        fail_msg("transformer_lm %s on %d processes gave %d: %s", more, processes, code,
+                 example_output("err"));
     }
     example_curve("curve", steps, losses);
 }
@@ -125,7 +127,8 @@ static void groups_of_heads(void **state)
 static void spreading_changes_nothing(void **state)
 {
     (void)state;
-    static const char *const layouts[] = { "--mesh dp=2,tp=2 --parallel tp", "--mesh dp=2,tp=2 --parallel tp+fsdp",
+    static const char *const layouts[] = { "--mesh dp=2,tp=2 --parallel tp",
+                                           "--mesh dp=2,tp=2 --parallel tp+fsdp",
                                            "--mesh dp=2,tp=2 --parallel sequence" };
     double together[STEPS], apart[STEPS];
     for (int i = 0; i < 3; i++) {
@@ -173,9 +176,12 @@ static void initial_weights(void **state)
     for (size_t i = 0; i < length; i++) {
         header[i] = header[i] == '\0' ? ' ' : header[i]; /* so that strstr() sees all */
     }
-    static const char *const names[] = { "embed.weight",           "layers.0.attention_norm.weight",
-                                         "layers.1.mlp.w3.weight", "layers.1.attention.wk.weight",
-                                         "norm.weight",            "head.weight" };
+    static const char *const names[] = { "embed.weight",
+                                         "layers.0.attention_norm.weight",
+                                         "layers.1.mlp.w3.weight",
+                                         "layers.1.attention.wk.weight",
+                                         "norm.weight",
+                                         "head.weight" };
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         assert_non_null(strstr(header, names[i]));
     }
@@ -218,12 +224,13 @@ static void last_line_is_json(void **state)
     double losses[STEPS], first = 0, last = 0, seconds = 0;
     train(0, "--mesh tp=2", STEPS, losses);
     const char *line = example_last_line();
-    assert_int_equal(sscanf(line,
-                            "{\"example\": \"transformer_lm\", \"mesh\": [1, 2], \"ranks\": 2, \"processes\": 1, "
-                            "\"steps\": 20, \"loss_first\": %lf, \"loss_last\": %lf, \"seconds\": %lf, "
-                            "\"tokens_per_s\": ",
-                            &first, &last, &seconds),
-                     3);
+    assert_int_equal(
+        sscanf(line,
+               "{\"example\": \"transformer_lm\", \"mesh\": [1, 2], \"ranks\": 2, \"processes\": 1, "
+               "\"steps\": 20, \"loss_first\": %lf, \"loss_last\": %lf, \"seconds\": %lf, "
+               "\"tokens_per_s\": ",
+               &first, &last, &seconds),
+        3);
     assert_true(fabs(first - losses[0]) < 1e-4);
     const char *list = strstr(line, "\"losses\": [");
     assert_non_null(list);
