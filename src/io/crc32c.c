@@ -100,6 +100,11 @@ static int has_instruction(void)
 }
 #endif
 
+uint32_t weft_crc32c_by_tables(uint32_t crc, const void *bytes, size_t count)
+{
+    return ~by_tables(~crc, bytes, count);
+}
+
 uint32_t weft_crc32c(uint32_t crc, const void *bytes, size_t count)
 {
     return ~(has_instruction() ? by_instruction : by_tables)(~crc, bytes, count);

@@ -8,6 +8,8 @@
 
 /* The checksum of the bytes behind those of `crc`; 0: of no bytes. */
 uint32_t weft_crc32c(uint32_t crc, const void *bytes, size_t count);
+/* The same without the processor's instruction. */
+uint32_t weft_crc32c_by_tables(uint32_t crc, const void *bytes, size_t count);
 /* The checksum of two joined strings; `count`: bytes of the second one. */
 uint32_t weft_crc32c_join(uint32_t first, uint32_t second, int64_t count);
 
