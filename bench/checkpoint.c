@@ -1,6 +1,6 @@
-/* The delay of training steps by asynchronous saves. A step is the forward and backward pass of an MLP and AdamW on its
- * parameters, in place; a save takes parameters and both moments. Times of steps without a save and of those during which
- * one is under way alternate in one run; then blocking saves, for comparison.
+/* The delay of training steps by asynchronous saves. A step is the forward and backward pass of an MLP and AdamW
+ * on its parameters, in place; a save takes parameters and both moments. Times of steps without a save and of
+ * those during which one is under way alternate in one run; then blocking saves, for comparison.
  *
  *     bench-checkpoint [LAYERS WIDTH BATCH]
  *     {"bench": "checkpoint", "mbytes": ..., "step_ms": ..., "step_during_save_ms": ..., "delay_percent": ...,

@@ -1,5 +1,5 @@
-/* No test: what test_checkpoint_kill.c kills. Saves generation after generation to the path of its first argument, and
- * prints each that is saved. All elements of a generation have its number. */
+/* No test: what test_checkpoint_kill.c kills. Saves generation after generation to the path of its first argument,
+ * and prints each that is saved. All elements of a generation have its number. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -13,8 +13,8 @@ void checkpoint_remove(void);
 char *read_bytes(const char *path, int64_t *count);
 void write_bytes(const char *path, const char *bytes, int64_t count);
 
-/* `number`: of a tensor. Values of its elements by their row-major number, in any type: small integers, which all types
- * hold (WEFT_BOOL: 0 and 1). */
+/* `number`: of a tensor. Values of its elements by their row-major number, in any type: small integers, which all
+ * types hold (WEFT_BOOL: 0 and 1). */
 int64_t element_value(int number, int64_t i, weft_dtype dtype);
 /* A tensor of these values, in this layout; addends of a Partial one add up to them. */
 weft_tensor *make_numbered(int number, weft_dtype dtype, int ndim, const int64_t shape[], weft_mesh *mesh,

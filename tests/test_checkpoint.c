@@ -1,4 +1,5 @@
-/* Checkpoints: what is saved from one mesh and layout is loaded into any other, on any number of ranks and processes. */
+/* Checkpoints: what is saved from one mesh and layout is loaded into any other, on any number of ranks and
+ * processes. */
 #include "checkpoint_support.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* A process that saves is killed at random moments: what its path names is whole each time, and no older than the last
- * save that it has reported. Argument: the program that saves. */
+/* A process that saves is killed at random moments: what its path names is whole each time, and no older than the
+ * last save that it has reported. Argument: the program that saves. */
 #include "checkpoint_support.h"
 
 #include <signal.h>

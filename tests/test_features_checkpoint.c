@@ -1,5 +1,5 @@
-/* Row A12 of what weft must do: hooks from which another writer of checkpoints is built; and HDF5 files, which are built on
- * them. */
+/* Row A12 of what weft must do: hooks from which another writer of checkpoints is built; and HDF5 files, which are
+ * built on them. */
 #include "checkpoint_support.h"
 
 #include <fcntl.h>
@@ -215,7 +215,8 @@ static void await_all(void)
     assert_int_equal(weft_to_host(ones, values, sizeof(values)), WEFT_OK);
 }
 
-/* The program's own format: each process writes its items; those of another mesh read the shards of all their ranks. */
+/* The program's own format: each process writes its items; those of another mesh read the shards of all their
+ * ranks. */
 static void a12_another_writer(void **state)
 {
     (void)state;

@@ -80,9 +80,9 @@ typedef struct weft_checkpoint_saving weft_checkpoint_saving;
 /**
  * The same without waiting: the values are those of this moment of the program, whatever it does to the tensors
  * afterwards. They share the tensors' memory; a tensor that is written meanwhile gets other memory (copy on
- * write), and one in the program's own memory is copied at once. A thread of each process writes its rows as
- * soon as the tasks that compute them have ended. weft_wait() does not wait for it, weft_finalize() does. BLOCKS while an
- * earlier save is under way.
+ * write), and one in the program's own memory is copied at once. A thread of each process writes its rows as soon
+ * as the tasks that compute them have ended. weft_wait() does not wait for it, weft_finalize() does. BLOCKS while
+ * an earlier save is under way.
  *
  * \return NULL on error, as weft_checkpoint_save(); errors of writing are weft_checkpoint_wait()'s. */
 WEFT_API weft_checkpoint_saving *weft_checkpoint_save_async(const char *path, int n, const char *const names[],
@@ -98,8 +98,8 @@ WEFT_API weft_status weft_checkpoint_wait(weft_checkpoint_saving *saving);
 /* ---- loading --------------------------------------------------------------------------------------------- */
 
 /**
- * BLOCKS: values for tensors that exist, in any layout without Partial, on any meshes. Every process calls it, with the
- * same arguments; the status is the same on all. Tensors of the file that no name asks for are not read.
+ * BLOCKS: values for tensors that exist, in any layout without Partial, on any meshes. Every process calls it,
+ * with the same arguments; the status is the same on all. Tensors of the file that no name asks for are not read.
  *
  * All is read and checked before the first tensor changes: it needs memory for one more copy of the tensors,
  * spread over the ranks of their meshes.
@@ -119,8 +119,8 @@ WEFT_API weft_status weft_checkpoint_load(const char *path, int n, const char *c
 /** What a file holds: its header, read. */
 typedef struct weft_checkpoint_file weft_checkpoint_file;
 
-/** Reads and checks the header. Local: one process may call it. NULL on error: WEFT_ERR_INVALID, WEFT_ERR_IO. The file's
- * texts are valid until weft_checkpoint_close(), or weft_finalize(). \{ */
+/** Reads and checks the header. Local: one process may call it. NULL on error: WEFT_ERR_INVALID, WEFT_ERR_IO. The
+ * file's texts are valid until weft_checkpoint_close(), or weft_finalize(). \{ */
 WEFT_API weft_checkpoint_file *weft_checkpoint_open(const char *path);
 WEFT_API weft_status weft_checkpoint_close(weft_checkpoint_file *file);
 /** \} */
@@ -151,9 +151,9 @@ WEFT_API weft_status weft_checkpoint_key(const weft_checkpoint_file *file, int i
                                          const char **value);
 /** \} */
 
-/** Sets all states of random numbers (<weft/random.h>) that were saved with weft_checkpoint_options.random_states, the
- * current one too; creates those that do not exist. Every process calls it. WEFT_ERR_INVALID where the file has
- * none. */
+/** Sets all states of random numbers (<weft/random.h>) that were saved with weft_checkpoint_options.random_states,
+ * the current one too; creates those that do not exist. Every process calls it. WEFT_ERR_INVALID where the file
+ * has none. */
 WEFT_API weft_status weft_checkpoint_random_states(const weft_checkpoint_file *file);
 
 /* ---- hooks: for writers of other formats ------------------------------------------------------------------- */
@@ -180,23 +180,24 @@ typedef struct weft_checkpoint_chunk {
  *         weft_local_release(tensor, items[i].local_rank);
  *     } */
 WEFT_API int weft_tensor_write_items(const weft_tensor *tensor, int max, weft_checkpoint_chunk items[]);
-/** The parts of a tensor that this process has: the shards of its ranks, replicas once; a reader fills those, and their
- * replicas. As weft_tensor_write_items(). PyTorch: __create_chunk_list__. */
+/** The parts of a tensor that this process has: the shards of its ranks, replicas once; a reader fills those, and
+ * their replicas. As weft_tensor_write_items(). PyTorch: __create_chunk_list__. */
 WEFT_API int weft_tensor_chunks(const weft_tensor *tensor, int max, weft_checkpoint_chunk chunks[]);
 /** The shard that has the element at a global index (one number per dimension): a hosted one where there is one, else
  * that of the first rank. WEFT_ERR_INVALID for an index outside, WEFT_ERR_LAYOUT for a Partial tensor. PyTorch:
  * __get_tensor_shard__. */
-WEFT_API weft_status weft_tensor_shard_at(const weft_tensor *tensor, const int64_t index[], weft_checkpoint_chunk *chunk);
+WEFT_API weft_status weft_tensor_shard_at(const weft_tensor *tensor, const int64_t index[],
+                                          weft_checkpoint_chunk *chunk);
 
 /* ---- HDF5 -------------------------------------------------------------------------------------------------- */
 
-/** BLOCKS: the same as weft_checkpoint_save() in an HDF5 file, for programs of HPC: one dataset for each tensor, of its
- * shape and type (WEFT_F16, WEFT_BF16: floating types of 16 bits; WEFT_BOOL: the enumeration FALSE, TRUE of h5py); a name
- * with '/' stands in groups. Attributes: "name", "dtype", "layout" at the time of saving. Processes write in turn:
- * libhdf5 need not be parallel. WEFT_ERR_UNSUPPORTED where weft was built without libhdf5. */
+/** BLOCKS: the same as weft_checkpoint_save() in an HDF5 file, for programs of HPC: one dataset for each tensor, of
+ * its shape and type (WEFT_F16, WEFT_BF16: floating types of 16 bits; WEFT_BOOL: the enumeration FALSE, TRUE of
+ * h5py); a name with '/' stands in groups. Attributes: "name", "dtype", "layout" at the time of saving. Processes
+ * write in turn: libhdf5 need not be parallel. WEFT_ERR_UNSUPPORTED where weft was built without libhdf5. */
 WEFT_API weft_status weft_hdf5_save(const char *path, int n, const char *const names[], weft_tensor *const tensors[]);
-/** BLOCKS: the reverse, as weft_checkpoint_load(); the file may be another program's. Each process reads the shards of its
- * ranks. */
+/** BLOCKS: the reverse, as weft_checkpoint_load(); the file may be another program's. Each process reads the shards
+ * of its ranks. */
 WEFT_API weft_status weft_hdf5_load(const char *path, int n, const char *const names[], weft_tensor *const tensors[]);
 
 WEFT_END_DECLS

@@ -22,12 +22,12 @@ bool weft_check_file_call(const weft_file_call *call);
 bool weft_check_file_waits(const weft_file_call *call);
 /* That no tensor is Partial: values are to be written to them. False with the error kept. */
 bool weft_check_file_layouts(const weft_file_call *call);
-/* weft_check_spmd() of the call, with the layouts of its tensors and a digest of path and names. `valid`: it has passed
- * the checks here. */
+/* weft_check_spmd() of the call, with the layouts of its tensors and a digest of path and names. `valid`: it has
+ * passed the checks here. */
 bool weft_check_file_spmd(const weft_file_call *call, bool valid);
 
-/* Tells the recorders of the call and carries it out: `perform` gets the tensors as details->tensors, and `request` as
- * details->memory. */
+/* Tells the recorders of the call and carries it out: `perform` gets the tensors as details->tensors, and
+ * `request` as details->memory. */
 weft_status weft_act_on_file(const weft_file_call *call, const weft_action *action, void *request);
 
 #endif

@@ -84,7 +84,8 @@ static bool submit(mailbox *box, bool receive, int64_t count, bool apart)
         int peer = weft_runtime.process == 0 ? i + 1 : 0;
         messages[i] = message(peer, receive, apart ? peer * count : 0, count);
     }
-    done = done && weft_comm_submit(weft_runtime.comm, box->handle, receive, true, others, messages, NULL, "checkpoint");
+    done = done && weft_comm_submit(weft_runtime.comm, box->handle, receive, true, others, messages, NULL,
+                                    "checkpoint");
     free(messages);
     return done;
 }

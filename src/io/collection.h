@@ -1,6 +1,7 @@
-/* Numbers of all processes, at process 0, and its answer: from thread to thread of processes that write a file in the
- * background, while the submitting threads go on. The messages are submitted at the beginning, where all processes make
- * one call, on handles that the threads release later. Nothing else in weft sends outside the submitting thread. */
+/* Numbers of all processes, at process 0, and its answer: from thread to thread of processes that write a file in
+ * the background, while the submitting threads go on. The messages are submitted at the beginning, where all
+ * processes make one call, on handles that the threads release later. Nothing else in weft sends outside the
+ * submitting thread. */
 #ifndef WEFT_SRC_IO_COLLECTION_H
 #define WEFT_SRC_IO_COLLECTION_H
 
@@ -8,8 +9,8 @@
 
 typedef struct weft_collection weft_collection;
 
-/* Every process: `count` numbers of each, `num_answers` back. NULL with the error kept: no memory, which breaks a world of
- * several processes. */
+/* Every process: `count` numbers of each, `num_answers` back. NULL with the error kept: no memory, which breaks a
+ * world of several processes. */
 weft_collection *weft_collection_new(const char *function, int64_t count, int64_t num_answers);
 /* When the thread has ended. NULL: nothing. */
 void weft_collection_delete(weft_collection *collection);

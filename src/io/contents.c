@@ -163,7 +163,8 @@ weft_status weft_checkpoint_key(const weft_checkpoint_file *handle, int index, c
 {
     static const char function[] = "weft_checkpoint_key";
     const weft_open_file *file = check_file(function, handle);
-    weft_status status = file == NULL ? weft_latest_status() : check_index(function, index, file->header.metadata.count);
+    weft_status status =
+        file == NULL ? weft_latest_status() : check_index(function, index, file->header.metadata.count);
     if (status != WEFT_OK || key == NULL || value == NULL) {
         return status != WEFT_OK ? status
                                  : weft_fail(WEFT_ERR_INVALID, function, "%s is NULL", key == NULL ? "key" : "value");

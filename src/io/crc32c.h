@@ -1,5 +1,6 @@
-/* CRC-32C (Castagnoli), the checksum of iSCSI, ext4 and Btrfs. The checksum of joined byte strings follows from the
- * strings' own checksums and lengths: each process computes those of its rows, and no process reads a whole tensor. */
+/* CRC-32C (Castagnoli), the checksum of iSCSI, ext4 and Btrfs. The checksum of joined byte strings follows from
+ * the strings' own checksums and lengths: each process computes those of its rows, and no process reads a whole
+ * tensor. */
 #ifndef WEFT_SRC_IO_CRC32C_H
 #define WEFT_SRC_IO_CRC32C_H
 

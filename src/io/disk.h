@@ -1,5 +1,5 @@
-/* Files: whole reads and writes at an offset, and the steps that make a new file take a former one's place. Each returns
- * NULL, or the step that failed ("write"), with errno. Thread-safe. */
+/* Files: whole reads and writes at an offset, and the steps that make a new file take a former one's place. Each
+ * returns NULL, or the step that failed ("write"), with errno. Thread-safe. */
 #ifndef WEFT_SRC_IO_DISK_H
 #define WEFT_SRC_IO_DISK_H
 

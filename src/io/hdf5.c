@@ -112,7 +112,8 @@ static void write_items(const weft_file_call *call, const char *path, weft_tenso
             break;
         }
         items.parts[acquired] =
-            (weft_hdf5_part){ call->names[items.of[acquired]], weft_layout_of(tensor), chunk->offset, chunk->extent, memory };
+            (weft_hdf5_part){ call->names[items.of[acquired]], weft_layout_of(tensor), chunk->offset,
+                              chunk->extent, memory };
     }
     if (outcome->status == WEFT_OK) {
         weft_hdf5_write(path, items.count, items.parts, outcome);
@@ -123,7 +124,8 @@ static void write_items(const weft_file_call *call, const char *path, weft_tenso
     items_free(&items);
 }
 
-static void create(const weft_file_call *call, const char *path, weft_tensor_impl *const tensors[], weft_outcome *outcome)
+static void create(const weft_file_call *call, const char *path, weft_tensor_impl *const tensors[],
+                   weft_outcome *outcome)
 {
     const weft_layout **layouts = calloc((size_t)call->n + 1, sizeof(*layouts));
     if (layouts == NULL) {

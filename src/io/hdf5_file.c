@@ -181,7 +181,8 @@ static bool transfer_part(hid_t dataset, const weft_hdf5_part *part, bool write)
         extent[d] = (hsize_t)part->extent[d];
     }
     hid_t type = type_of(part->layout->dtype), memory = space_of(ndim, part->extent), space = H5Dget_space(dataset);
-    bool done = space >= 0 && (ndim == 0 || H5Sselect_hyperslab(space, H5S_SELECT_SET, offset, NULL, extent, NULL) >= 0);
+    bool done = space >= 0 &&
+                (ndim == 0 || H5Sselect_hyperslab(space, H5S_SELECT_SET, offset, NULL, extent, NULL) >= 0);
     done = done && (write ? H5Dwrite(dataset, type, memory, space, H5P_DEFAULT, part->memory)
                           : H5Dread(dataset, type, memory, space, H5P_DEFAULT, part->memory)) >= 0;
     if (space >= 0) {

@@ -1,5 +1,5 @@
-/* One process's part of an HDF5 file, by serial libhdf5. Each function opens the file and closes it, so that processes take
- * turns. False with an outcome. */
+/* One process's part of an HDF5 file, by serial libhdf5. Each function opens the file and closes it, so that
+ * processes take turns. False with an outcome. */
 #ifndef WEFT_SRC_IO_HDF5_FILE_H
 #define WEFT_SRC_IO_HDF5_FILE_H
 

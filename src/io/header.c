@@ -195,7 +195,8 @@ bool weft_file_place_tensors(weft_file_header *header)
 
 static void add_own_entries(const weft_file_header *header, weft_text *text)
 {
-    weft_text_add(text, "\"%s\":\"1\",\"%s\":\"00000000\",\"%s\":\"", WEFT_KEY_FORMAT, WEFT_KEY_HEADER_CRC, WEFT_KEY_DATA_CRC);
+    weft_text_add(text, "\"%s\":\"1\",\"%s\":\"00000000\",\"%s\":\"", WEFT_KEY_FORMAT, WEFT_KEY_HEADER_CRC,
+                  WEFT_KEY_DATA_CRC);
     for (size_t i = 0; i < header->tensors.count; i++) {
         weft_text_add(text, "%s%08x", i == 0 ? "" : " ", weft_file_tensors(header)[header->in_order[i]].crc);
     }

@@ -70,7 +70,8 @@ static inline weft_file_tensor *weft_file_tensors(const weft_file_header *header
     return header->tensors.items;
 }
 
-/* For writing: adds a tensor, whose name must be new, and an entry of metadata. Copies the texts. False: no memory. */
+/* For writing: adds a tensor, whose name must be new, and an entry of metadata. Copies the texts. False: no
+ * memory. */
 bool weft_file_add_tensor(weft_file_header *header, const char *name, weft_dtype type, int ndim, const int64_t shape[]);
 bool weft_file_add_entry(weft_file_header *header, const char *key, const char *value);
 /* After the last tensor: their offsets, large element types first, so that each is aligned to its elements. False: no

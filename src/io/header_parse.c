@@ -333,8 +333,8 @@ bool weft_file_header_size(const unsigned char bytes[8], int64_t file_bytes, int
                       (unsigned long long)length, WEFT_HEADER_LIMIT);
     }
     if ((int64_t)length > file_bytes - LENGTH_BYTES) {
-        return refuse(why, why_size, "the header would have %llu bytes, and the file has %lld", (unsigned long long)length,
-                      (long long)file_bytes);
+        return refuse(why, why_size, "the header would have %llu bytes, and the file has %lld",
+                      (unsigned long long)length, (long long)file_bytes);
     }
     *size = (int64_t)length;
     return true;

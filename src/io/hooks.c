@@ -19,7 +19,8 @@ static const weft_layout *check_tensor(const char *function, const weft_tensor *
 static weft_checkpoint_chunk chunk_of(const weft_layout *layout, int rank)
 {
     const weft_shard_info shard = weft_layout_shard(layout, rank);
-    weft_checkpoint_chunk chunk = { .rank = rank, .local_rank = weft_hosts(rank) ? rank - weft_runtime.first_rank : -1 };
+    int local_rank = weft_hosts(rank) ? rank - weft_runtime.first_rank : -1;
+    weft_checkpoint_chunk chunk = { .rank = rank, .local_rank = local_rank };
     for (int d = 0; d < layout->ndim; d++) {
         chunk.offset[d] = shard.box.offset[d];
         chunk.extent[d] = shard.box.extent[d];
@@ -60,7 +61,8 @@ static bool is_not_repeated(const weft_layout *layout, int rank)
     return !is_repeated(layout, rank);
 }
 
-static int list(const char *function, const weft_tensor *tensor, int max, weft_checkpoint_chunk chunks[], chunk_filter wanted)
+static int list(const char *function, const weft_tensor *tensor, int max, weft_checkpoint_chunk chunks[],
+                chunk_filter wanted)
 {
     const weft_layout *layout = check_tensor(function, tensor);
     if (layout == NULL) {
@@ -132,8 +134,8 @@ weft_status weft_tensor_shard_at(const weft_tensor *tensor, const int64_t index[
     }
     for (int d = 0; d < layout->ndim; d++) {
         if (index[d] < 0 || index[d] >= layout->shape[d]) {
-            return weft_fail(WEFT_ERR_INVALID, function, "index[%d] is %lld, expected 0 to %lld", d, (long long)index[d],
-                             (long long)layout->shape[d] - 1);
+            return weft_fail(WEFT_ERR_INVALID, function, "index[%d] is %lld, expected 0 to %lld", d,
+                             (long long)index[d], (long long)layout->shape[d] - 1);
         }
     }
     *chunk = chunk_of(layout, find_rank(layout, index));

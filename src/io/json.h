@@ -1,5 +1,6 @@
-/* The JSON of safetensors headers: objects, arrays, strings and non-negative integers. A scanner, without a tree and
- * without recursion: all else (true, 1.5, -1, deeper nesting) is not of the format, and is refused where it stands. */
+/* The JSON of safetensors headers: objects, arrays, strings and non-negative integers. A scanner, without a tree
+ * and without recursion: all else (true, 1.5, -1, deeper nesting) is not of the format, and is refused where it
+ * stands. */
 #ifndef WEFT_SRC_IO_JSON_H
 #define WEFT_SRC_IO_JSON_H
 
@@ -19,8 +20,8 @@ bool weft_json_fail(weft_json *json, const char *format, ...) WEFT_PRINTF(2, 3);
 bool weft_json_take(weft_json *json, char character);
 /* Else false and an error. */
 bool weft_json_expect(weft_json *json, char character);
-/* A string as UTF-8 without escapes, to be freed; NULL with an error: none, not UTF-8, a control character, U+0000, or
- * no memory. */
+/* A string as UTF-8 without escapes, to be freed; NULL with an error: none, not UTF-8, a control character,
+ * U+0000, or no memory. */
 char *weft_json_string(weft_json *json);
 /* An integer 0 .. INT64_MAX. */
 bool weft_json_integer(weft_json *json, int64_t *value);

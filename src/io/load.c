@@ -1,5 +1,5 @@
-/* weft_checkpoint_load(): every process reads the rows of its ranks, all compare checksums, and only then do the tensors
- * get their values. */
+/* weft_checkpoint_load(): every process reads the rows of its ranks, all compare checksums, and only then do the
+ * tensors get their values. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,8 +25,8 @@ typedef struct loading {
 
 /* ---- agreement --------------------------------------------------------------------------------------------- */
 
-/* The first failure of any process, on all of them. `mine` and `all` begin with an outcome for each process. A status with
- * the error kept. */
+/* The first failure of any process, on all of them. `mine` and `all` begin with an outcome for each process. A
+ * status with the error kept. */
 static weft_status agree(const char *function, int64_t count, const int64_t mine[], int64_t all[])
 {
     if (!weft_numbers_gather(function, (int)count, mine, all)) {
@@ -58,7 +58,8 @@ static void check_found(const loading *l, int i, weft_outcome *outcome)
     const weft_layout *layout = weft_layout_of(l->call->tensors[i]);
     const char *name = l->call->names[i];
     if (found == NULL) {
-        weft_outcome_fail(outcome, WEFT_ERR_INVALID, "names[%d]: %.120s has no tensor \"%.100s\"", i, l->call->path, name);
+        weft_outcome_fail(outcome, WEFT_ERR_INVALID, "names[%d]: %.120s has no tensor \"%.100s\"", i,
+                          l->call->path, name);
     } else if (!found->is_readable || found->type != layout->dtype) {
         weft_outcome_fail(outcome, WEFT_ERR_DTYPE, "tensors[%d] is %s, and \"%.100s\" is %s in the file", i,
                           weft_dtype_name(layout->dtype), name, found->dtype);
@@ -68,8 +69,9 @@ static void check_found(const loading *l, int i, weft_outcome *outcome)
         weft_text texts[] = { weft_text_in(sizes[0], sizeof(sizes[0])), weft_text_in(sizes[1], sizeof(sizes[1])) };
         weft_text_add_sizes(&texts[0], layout->ndim, layout->shape, ", ");
         weft_text_add_sizes(&texts[1], found->ndim, found->shape, ", ");
-        weft_outcome_fail(outcome, WEFT_ERR_SHAPE, "tensors[%d] has the shape [%s], and \"%.80s\" has [%s] in the file", i,
-                          sizes[0], name, sizes[1]);
+        weft_outcome_fail(outcome, WEFT_ERR_SHAPE,
+                          "tensors[%d] has the shape [%s], and \"%.80s\" has [%s] in the file", i, sizes[0], name,
+                          sizes[1]);
     }
 }
 

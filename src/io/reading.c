@@ -39,7 +39,8 @@ static bool parse(const char *path, int file, int64_t file_bytes, weft_file_head
         weft_outcome_fail_disk(outcome, path, failed);
     } else {
         *digest = (uint64_t)weft_crc32c(0, bytes, (size_t)count) << 32 ^ (uint64_t)file_bytes;
-        parsed = weft_file_header_parse(header, bytes, count, file_bytes, why, sizeof(why)) || refuse(outcome, path, why);
+        parsed = weft_file_header_parse(header, bytes, count, file_bytes, why, sizeof(why)) ||
+                 refuse(outcome, path, why);
     }
     free(bytes);
     return parsed;

@@ -4,8 +4,8 @@
 
 #include "io/saving.h"
 
-/* Opens a file and parses its header. *digest: of the header and the size of the file. False with an outcome: nothing is
- * open, the header is empty. */
+/* Opens a file and parses its header. *digest: of the header and the size of the file. False with an outcome:
+ * nothing is open, the header is empty. */
 bool weft_read_header(const char *path, int *file, weft_file_header *header, uint64_t *digest, weft_outcome *outcome);
 
 #endif

@@ -14,7 +14,9 @@ const weft_layout *weft_rows_layout(const char *function, const weft_layout *lay
     for (int m = 0; mesh != NULL && m < mesh->ndim; m++) {
         placements[m] = layout->ndim == 0 ? weft_replicate() : weft_shard(0);
     }
-    return mesh == NULL ? NULL : weft_check_layout(function, mesh, placements, layout->ndim, layout->shape, layout->dtype);
+    return mesh == NULL
+               ? NULL
+               : weft_check_layout(function, mesh, placements, layout->ndim, layout->shape, layout->dtype);
 }
 
 weft_rows_piece weft_rows_piece_at(const weft_layout *rows, int64_t index)
