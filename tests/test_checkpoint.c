@@ -2,9 +2,11 @@
  * processes. */
 #include "checkpoint_support.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "io/crc32c.h"
@@ -247,6 +249,13 @@ static void test_finalize_waits(void **state)
 
 /* ---- failures --------------------------------------------------------------------------------------------- */
 
+static void remove_temporary(const char *path)
+{
+    char temporary[240];
+    snprintf(temporary, sizeof(temporary), "%s.tmp", path);
+    unlink(temporary);
+}
+
 /* The last process sees another folder: all get the same status and message, and the former file remains. */
 static void test_one_process_fails(void **state)
 {
@@ -282,8 +291,18 @@ static void test_one_process_fails(void **state)
     }
     assert_int_equal(weft_checkpoint_load(checkpoint_path(), 1, names, &tensor), WEFT_OK);
     assert_numbered(tensor, 3);
+    /* Each its own folder, as on disks that are not shared: nothing that looks like a checkpoint is left. */
+    char own[480];
+    snprintf(own, sizeof(own), "%s.%d", checkpoint_path(), last);
+    assert_true(mkdir(own, 0777) == 0 || errno == EEXIST);
+    assert_int_equal(chdir(own), 0);
+    assert_int_equal(weft_checkpoint_save(relative, 1, names, &tensor), WEFT_ERR_IO);
+    assert_error(WEFT_ERR_IO, "different file systems");
+    assert_int_not_equal(access(relative, F_OK), 0);
+    remove_temporary(relative);
     assert_int_equal(chdir(folder), 0);
     stop();
+    rmdir(own);
     checkpoint_remove();
 }
 

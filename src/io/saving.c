@@ -66,10 +66,17 @@ weft_status weft_outcome_report(const char *function, const weft_outcome *outcom
 
 /* ---- the thread: own rows ---------------------------------------------------------------------------------- */
 
-/* A process's numbers: its outcome, then the checksum of each piece, ranks of a tensor side by side. */
+/* The beginning of the first rows that a process has written. */
+typedef struct sample {
+    int64_t offset, count, checksum; /* count 0: it has no rows */
+} sample;
+
+enum { SAMPLE_NUMBERS = sizeof(sample) / sizeof(int64_t), SAMPLE_BYTES = 4096 };
+
+/* A process's numbers: its outcome, a sample, then the checksum of each piece, ranks of a tensor side by side. */
 static int64_t checksum_place(size_t tensor, int local_rank)
 {
-    return OUTCOME_NUMBERS + (int64_t)tensor * weft_most_local_ranks() + local_rank;
+    return OUTCOME_NUMBERS + SAMPLE_NUMBERS + (int64_t)tensor * weft_most_local_ranks() + local_rank;
 }
 
 static const weft_file_tensor *file_tensor(const weft_saving *s, size_t i)
@@ -106,6 +113,15 @@ static const char *write_piece(int file, const char *memory, int64_t bytes, int6
     return failed;
 }
 
+static void take_sample(const char *memory, int64_t bytes, int64_t offset, int64_t numbers[SAMPLE_NUMBERS])
+{
+    sample first = { offset, weft_min_i64(bytes, SAMPLE_BYTES), 0 };
+    if (numbers[1] == 0 && bytes > 0) { /* its count */
+        first.checksum = weft_crc32c(0, memory, (size_t)first.count);
+        memcpy(numbers, &first, sizeof(first));
+    }
+}
+
 static const char *write_tensor(const weft_saving *s, int file, size_t number, int64_t numbers[])
 {
     const weft_tensor_impl *rows = s->snapshots[number];
@@ -116,6 +132,7 @@ static const char *write_tensor(const weft_saving *s, int file, size_t number, i
         int64_t index = weft_mesh_index_of(rows->layout->mesh, shard->rank);
         if (index >= 0) {
             weft_rows_piece piece = weft_rows_piece_at(rows->layout, index);
+            take_sample(weft_rows_memory(shard), piece.bytes, begin + piece.begin, &numbers[OUTCOME_NUMBERS]);
             failed = write_piece(file, weft_rows_memory(shard), piece.bytes, begin + piece.begin,
                                  &numbers[checksum_place(number, i)]);
         }
@@ -167,6 +184,31 @@ static const char *write_header(weft_saving *s)
     return failed;
 }
 
+/* Whether this process finds in its file what each process says to have written: they may see different file systems. */
+static void check_samples(const weft_saving *s, const int64_t all[], int64_t count, weft_outcome *outcome)
+{
+    int file = -1;
+    int64_t size;
+    const char *failed = weft_disk_open(s->temporary, &file, &size);
+    for (int p = 0; p < weft_runtime.num_processes && failed == NULL && outcome->status == WEFT_OK; p++) {
+        char bytes[SAMPLE_BYTES], name[64];
+        sample theirs;
+        memcpy(&theirs, all + p * count + OUTCOME_NUMBERS, sizeof(theirs));
+        bool found = weft_disk_read(file, bytes, theirs.count, theirs.offset) == NULL &&
+                     weft_crc32c(0, bytes, (size_t)theirs.count) == (uint32_t)theirs.checksum;
+        if (!found) {
+            weft_outcome_fail(outcome, WEFT_ERR_IO, "process 0 does not find in %.120s what %s has written: they see "
+                              "different file systems", s->temporary, weft_process_text(p, name, sizeof(name)));
+        }
+    }
+    if (failed != NULL) {
+        weft_outcome_fail_disk(outcome, s->temporary, failed);
+    }
+    if (file >= 0) {
+        close(file);
+    }
+}
+
 /* `all`: the numbers of all processes. */
 static void commit(weft_saving *s, const int64_t all[], int64_t count, weft_outcome *outcome)
 {
@@ -177,6 +219,11 @@ static void commit(weft_saving *s, const int64_t all[], int64_t count, weft_outc
             unlink(s->temporary);
             return;
         }
+    }
+    check_samples(s, all, count, outcome);
+    if (outcome->status != WEFT_OK) {
+        unlink(s->temporary);
+        return;
     }
     for (size_t i = 0; i < s->header.tensors.count; i++) {
         weft_file_tensors(&s->header)[i].crc =
