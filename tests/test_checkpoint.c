@@ -260,7 +260,7 @@ static void remove_temporary(const char *path)
 static void test_one_process_fails(void **state)
 {
     (void)state;
-    const int64_t shape[] = { 9, 4 };
+    const int64_t shape[] = { 12, 3 }; /* rows on every rank */
     const char *const names[] = { "a" };
     char folder[400], message[400], relative[200];
     start_ranks(4);
