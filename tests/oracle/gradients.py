@@ -11,7 +11,7 @@ import layouts
 from drafts import WIDE, Draft
 from table_core import largest
 from table_gradients import (FILLED, FUNCTIONS, MARGINS, NAMED, SAMPLES, SECOND, SECOND_FILLED, SECOND_NOT_NAMED,
-                             SECOND_SAMPLES,                             WITHOUT)
+                             SECOND_SAMPLES, WITHOUT)
 from values import FLOATING, NAMES, Operand, answer_text
 
 CASES, SECOND_CASES = 24, 8  # of each operation
