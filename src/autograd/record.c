@@ -33,9 +33,14 @@ static bool is_of_interest(const weft_call *call)
                                    : call->action->moves || call->details != NULL;
 }
 
-/* 1 + the number of an input that is a leaf and would be changed; 0: none. */
-static int changed_leaf(const weft_call *call)
+/* 1 + the number of an input that is a leaf and would be changed, or that was computed from leaves and would be
+ * written to by the program; 0: none. */
+static int changed_against_rules(const weft_call *call)
 {
+    const weft_tensor_impl *lent = call->action != NULL && call->action->lends ? input_of(call, 0) : NULL;
+    if (lent != NULL && lent->tape != NULL && weft_tape_leaf_of(lent->tape) == NULL) {
+        return 1;
+    }
     for (int i = 0; i < weft_call_num_outputs(call); i++) {
         const weft_tensor_impl *tensor = weft_call_changes(call, i) ? input_of(call, i) : NULL;
         if (tensor != NULL && tensor->tape != NULL && weft_tape_leaf_of(tensor->tape) != NULL) {
@@ -110,7 +115,7 @@ static void begin(weft_recorder *self, const weft_call *call, int num_outputs)
     if (tape->no_grad > 0 || !is_of_interest(call) || !any_requires(call)) {
         return;
     }
-    tape->pending.refused = changed_leaf(call);
+    tape->pending.refused = changed_against_rules(call);
     if (tape->pending.refused > 0 || weft_call_no_gradient(call) != NULL) {
         return;
     }
@@ -202,17 +207,27 @@ static weft_status execute_whole(weft_tape_pending *pending, const weft_call *ca
     return status == WEFT_OK && !kept ? weft_latest_status() : status;
 }
 
+static weft_status refuse(const weft_call *call, int input)
+{
+    static const char *const between = "between weft_no_grad_begin() and weft_no_grad_end()";
+    if (call->action != NULL && call->action->lends) {
+        return weft_fail(WEFT_ERR_STATE, call->function,
+                         "tensor was computed from leaves: it can be written to %s; weft_detach() gives its values "
+                         "as a constant",
+                         between);
+    }
+    return weft_fail(WEFT_ERR_STATE, call->function, "%s is a leaf that requires a gradient: it can be changed %s",
+                     call->operation != NULL && input < call->num_inputs ? call->operation->inputs[input].name
+                                                                          : "a changed tensor",
+                     between);
+}
+
 static bool execute(weft_recorder *self, const weft_call *call, int num_outputs, weft_tensor *outputs[],
                     weft_status *status)
 {
     weft_tape_pending *pending = &((weft_tape *)self)->pending;
     if (pending->refused > 0) {
-        int input = pending->refused - 1;
-        *status = weft_fail(WEFT_ERR_STATE, call->function,
-                            "%s is a leaf that requires a gradient: it can be changed between weft_no_grad_begin() "
-                            "and weft_no_grad_end()",
-                            call->operation != NULL && input < call->num_inputs ? call->operation->inputs[input].name
-                                                                                 : "a changed tensor");
+        *status = refuse(call, pending->refused - 1);
         return true;
     }
     if (pending->failed) {

@@ -10,21 +10,17 @@ static const weft_saved *source_of(const weft_tensor_impl *tensor)
     return regathered ? &node->inputs[0].saved : NULL;
 }
 
-/* A new tensor of the same values, with a reference of the caller's alone. NULL with the error kept. */
+/* The same values in memory of the library's, as a share. NULL with the error kept. */
 static weft_tensor_impl *copy_of(const char *function, weft_tensor_impl *tensor)
 {
     if (!weft_scope_open_unrecorded()) {
         return NULL;
     }
     weft_tensor_impl *copy = weft_tensor_new(function, tensor->layout);
-    if (copy != NULL && !weft_tensor_copy_into(function, copy, tensor)) {
-        copy = NULL;
-    }
-    if (copy != NULL) {
-        copy->references++;
-    }
+    bool done = copy != NULL && weft_tensor_copy_into(function, copy, tensor);
+    weft_tensor_impl *share = done ? weft_tensor_save(function, copy) : NULL;
     weft_scope_close_keeping(0, NULL, NULL, NULL);
-    return copy;
+    return share;
 }
 
 bool weft_save(const char *function, weft_tensor_impl *tensor, bool changes, weft_saved *saved)
@@ -40,18 +36,14 @@ bool weft_save(const char *function, weft_tensor_impl *tensor, bool changes, wef
         }
         return saved->tensor != NULL;
     }
-    *saved = (weft_saved){ .versioned = tensor->borrowed, .version = tensor->version };
-    if (!tensor->borrowed) {
-        saved->tensor = weft_tensor_save(function, tensor);
-        return saved->tensor != NULL;
+    *saved = (weft_saved){ .versioned = tensor->borrowed && !changes, .version = tensor->version };
+    if (saved->versioned) {
+        tensor->references++;
+        saved->tensor = tensor;
+    } else {
+        saved->tensor = tensor->borrowed ? copy_of(function, tensor) : weft_tensor_save(function, tensor);
     }
-    saved->tensor = changes ? copy_of(function, tensor) : tensor;
-    if (saved->tensor == NULL) {
-        return false;
-    }
-    saved->tensor->references += !changes;
-    saved->version = saved->tensor->version;
-    return true;
+    return saved->tensor != NULL;
 }
 
 void weft_saved_release(weft_saved *saved)

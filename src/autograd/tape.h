@@ -85,7 +85,7 @@ typedef struct weft_tape_leaf {
 /* A call that has begun. */
 typedef struct weft_tape_pending {
     weft_tape_node *node; /* NULL: it is not recorded */
-    int refused;          /* 1 + the number of the input, a leaf, that it would change; 0: none */
+    int refused;          /* 1 + the number of the input that it must not change; 0: none */
     bool failed;          /* no memory to record it */
     bool fills_omitted;   /* its gradient reads outputs that the program has not asked for */
     bool attached;        /* its outputs are values already */

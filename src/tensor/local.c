@@ -106,6 +106,9 @@ static weft_status perform_acquire(const weft_call *call, weft_tensor *outputs[]
 }
 
 static const weft_action action_acquire = { .name = "local_acquire", .perform = perform_acquire, .needs_data = true };
+static const weft_action action_acquire_to_write = {
+    .name = "local_acquire", .perform = perform_acquire, .needs_data = true, .lends = true
+};
 
 void *weft_local_acquire(weft_tensor *handle, int local_rank, weft_access access)
 {
@@ -124,7 +127,7 @@ void *weft_local_acquire(weft_tensor *handle, int local_rank, weft_access access
         return NULL;
     }
     void *memory = NULL;
-    return act(function, &action_acquire, handle, local_rank, access, &memory, 0) == WEFT_OK ? memory : NULL;
+    return act(function, access == WEFT_READ ? &action_acquire : &action_acquire_to_write, handle, local_rank, access, &memory, 0) == WEFT_OK ? memory : NULL;
 }
 
 static weft_status perform_release(const weft_call *call, weft_tensor *outputs[])
