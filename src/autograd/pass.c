@@ -276,9 +276,9 @@ static weft_tensor *restored(const visit *v, weft_saved *saved, const weft_layou
     if (saved->tensor == NULL) {
         return weft_tensor_handle(weft_tensor_fake(function, layout));
     }
-    bool versioned = saved->versioned && saved->gathered == NULL;
+    bool itself = saved->versioned && saved->gathered == NULL;
     weft_tensor_impl *tensor = weft_saved_restore(function, saved, !v->pass->retain);
-    if (tensor != NULL && v->pass->create_graph && value != NULL && !versioned) {
+    if (tensor != NULL && v->pass->create_graph && value != NULL && (!itself || tensor->tape == NULL)) {
         weft_tape_set(tensor, value);
     }
     return weft_tensor_handle(tensor);

@@ -23,6 +23,12 @@ static weft_tensor_impl *copy_of(const char *function, weft_tensor_impl *tensor)
     return share;
 }
 
+static void refer_to(weft_tensor_impl *borrowed)
+{
+    borrowed->references++;
+    borrowed->saved_references++;
+}
+
 bool weft_save(const char *function, weft_tensor_impl *tensor, bool changes, weft_saved *saved)
 {
     const weft_saved *source = source_of(tensor);
@@ -30,7 +36,7 @@ bool weft_save(const char *function, weft_tensor_impl *tensor, bool changes, wef
         *saved = *source;
         saved->gathered = tensor->layout;
         if (saved->versioned) {
-            saved->tensor->references++;
+            refer_to(saved->tensor);
         } else {
             saved->tensor = weft_tensor_save(function, source->tensor);
         }
@@ -38,7 +44,7 @@ bool weft_save(const char *function, weft_tensor_impl *tensor, bool changes, wef
     }
     *saved = (weft_saved){ .versioned = tensor->borrowed && !changes, .version = tensor->version };
     if (saved->versioned) {
-        tensor->references++;
+        refer_to(tensor);
         saved->tensor = tensor;
     } else {
         saved->tensor = tensor->borrowed ? copy_of(function, tensor) : weft_tensor_save(function, tensor);
@@ -49,6 +55,9 @@ bool weft_save(const char *function, weft_tensor_impl *tensor, bool changes, wef
 void weft_saved_release(weft_saved *saved)
 {
     weft_tensor_impl *tensor = saved->tensor;
+    if (tensor != NULL && saved->versioned) {
+        tensor->saved_references--;
+    }
     *saved = (weft_saved){ .tensor = NULL };
     if (tensor != NULL) {
         weft_tensor_unreference(tensor);

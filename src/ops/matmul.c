@@ -450,11 +450,14 @@ static bool expand_outer(const weft_call *call, weft_tensor *outputs[])
     return outputs[0] != NULL;
 }
 
+/* The inputs may be of different types; a product's are of one. */
 static bool gradients_of_outer(const weft_gradient *of)
 {
     weft_tensor *g = weft_gradient_of_output(of, 0), *a = of->call->inputs[0], *b = of->call->inputs[1];
-    return (!weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, weft_matmul(g, b))) &&
-           (!weft_gradient_wanted(of, 1) || weft_give_gradient(of, 1, weft_matmul_ex(g, true, a, false)));
+    weft_dtype dtype = weft_layout_of(g)->dtype;
+    return (!weft_gradient_wanted(of, 0) || weft_give_gradient(of, 0, weft_matmul(g, weft_to_type(b, dtype)))) &&
+           (!weft_gradient_wanted(of, 1) ||
+            weft_give_gradient(of, 1, weft_matmul_ex(g, true, weft_to_type(a, dtype), false)));
 }
 
 static const weft_operation operation_outer = {

@@ -30,8 +30,9 @@ typedef struct weft_local_shard {
 typedef struct weft_tensor_impl {
     weft_tensor *handle; /* NULL: unregistered */
     const weft_layout *layout;
-    int references;        /* of the caller and the scopes */
+    int references;        /* of the caller, the scopes, and those who have saved it */
     int caller_references; /* the caller's own part of these */
+    int saved_references;  /* of backward passes to come, to borrowed memory (src/autograd) */
     char *name;            /* NULL: none */
     const char *origin;    /* name of the operation or tensor it comes from; NULL: not tracing */
     int num_shards;        /* number of hosted ranks */

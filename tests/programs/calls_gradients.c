@@ -269,7 +269,6 @@ bool end_with_loss(maker *m)
     }
     static const char *const passes[] = { "backward", "backward", "backward_twice", "backward_recorded" };
     int64_t way = below(m, 8);
-    way -= way == 3 && !records_passes(m->program);
     step s;
     if (way >= 6) {
         return add_gradients(m, loss, true, &s) && add_second_pass(m, &s);

@@ -142,8 +142,11 @@ static quotient first_quotient(const checker *c, int leaf, int64_t which)
         at[i] = loss_near(c, leaf, which, (i - 2) * h / 2, 0);
     }
     double value = (at[4] - at[0]) / (2 * h), half = (at[3] - at[1]) / h;
-    double bend = fabs((at[4] - at[2]) / h - (at[2] - at[0]) / h);
-    return (quotient){ half, 4 * fabs(value - half) + bend + 1e-6 * (1 + fabs(half)) + 1e-15 * c->mass / h };
+    double noise = 1e-6 * (1 + fabs(half)) + 1e-15 * c->mass / h;
+    /* Of the slopes on both sides: half as much at half the distance, but at a kink, of equal values in a sort. */
+    double bend = fabs(at[4] - 2 * at[2] + at[0]) / h, half_bend = fabs(at[3] - 2 * at[2] + at[1]) / (h / 2);
+    bool kink = half_bend > 0.75 * bend && bend > noise;
+    return (quotient){ half, kink ? (double)INFINITY : 4 * fabs(value - half) + bend + noise };
 }
 
 static double mixed(const checker *c, int leaf, int64_t which, double h)
@@ -158,7 +161,7 @@ static quotient second_quotient(const checker *c, int leaf, int64_t which)
     const double h = 0x1p-9;
     double first = mixed(c, leaf, which, h), half = mixed(c, leaf, which, h / 2),
            quarter = mixed(c, leaf, which, h / 4);
-    return (quotient){ half, 4 * (fabs(first - half) + fabs(half - quarter)) + 1e-5 * (1 + fabs(half)) +
+    return (quotient){ half, 4 * (fabs(first - half) + fabs(half - quarter)) + 1e-3 * (1 + fabs(half)) +
                                  1e-14 * c->mass / (h * h) };
 }
 

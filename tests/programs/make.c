@@ -185,11 +185,6 @@ static bool has_partial(const maker *m, const step *s)
     return false;
 }
 
-bool records_passes(const program *p)
-{
-    return p->seed % 4 == 0;
-}
-
 int give_value(maker *m, const wish *w)
 {
     step s = { .num_outputs = 1, .outputs = { NO_VALUE }, .mesh = w->mesh < 0 ? any_mesh(m) : w->mesh };
@@ -219,8 +214,7 @@ int give_value(maker *m, const wish *w)
         return NO_VALUE;
     }
     /* A value that is about to be changed must not be a leaf. */
-    if (m->program->gradients && s.dtype == WEFT_F64 && !w->writable && !one_in(m, 3) &&
-        !(s.operation->flags & LENDS && records_passes(m->program))) {
+    if (m->program->gradients && s.dtype == WEFT_F64 && !w->writable && !one_in(m, 3)) {
         step leaf = step_of(operation_find("leaf"), 1, s.outputs[0]);
         leaf.num_outputs = 0;
         add_step(m, &leaf);

@@ -95,9 +95,6 @@ void generate(program *p, const char *only);
 /* Sums some values up to a loss, and differentiates it by leaves (calls_gradients.c). False: there is nothing to
  * differentiate. */
 bool end_with_loss(maker *m);
-/* Whether it may be differentiated by weft_backward_ex() with create_graph. A leaf on lent memory would be held by its
- * gradient. */
-bool records_passes(const program *p);
 /* The world of a seed: seeds that follow each other share one, up to a multiple of this. */
 enum { PROGRAMS_PER_WORLD = 64 };
 void choose_world(program *p, uint64_t seed, int processes);
