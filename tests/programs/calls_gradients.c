@@ -142,8 +142,8 @@ static const int on_its_mesh = 1, product = 1;
 
 const operation gradient_calls[] = {
     ROW(leaf, NULL, alive, .flags = OF_GRADIENTS | LEAVES | NOT_CHOSEN),
-    ROW(set_grad_placements, make_of_leaf, alive, .flags = OF_GRADIENTS, .details = &on_its_mesh, .weight = 30),
-    ROW(set_regather, make_of_leaf, alive, .flags = OF_GRADIENTS, .weight = 20),
+    ROW(set_grad_placements, make_of_leaf, alive, .flags = OF_GRADIENTS | OF_LEAVES, .details = &on_its_mesh, .weight = 30),
+    ROW(set_regather, make_of_leaf, alive, .flags = OF_GRADIENTS | OF_LEAVES, .weight = 20),
     ROW(detach, make_detach, copied, .flags = OF_GRADIENTS | CUTS | MAY_BE_SAME | MOVES, .weight = 20),
     ROW(no_grad_begin, make_region, NULL, .flags = OF_GRADIENTS | NO_GRAD_BEGINS, .weight = 15),
     ROW(no_grad_end, make_region, NULL, .flags = OF_GRADIENTS | NO_GRAD_ENDS, .weight = 100),

@@ -137,7 +137,7 @@ typedef struct quotient {
 static quotient first_quotient(const checker *c, int leaf, int64_t which)
 {
     const double h = 0x1p-14;
-    double at[5];
+    double at[5]; /* at distances -h, -h/2, 0, h/2, h */
     for (int i = 0; i < 5; i++) {
         at[i] = loss_near(c, leaf, which, (i - 2) * h / 2, 0);
     }
@@ -145,8 +145,11 @@ static quotient first_quotient(const checker *c, int leaf, int64_t which)
     double noise = 1e-6 * (1 + fabs(half)) + 1e-15 * c->mass / h;
     /* Of the slopes on both sides: half as much at half the distance, but at a kink, of equal values in a sort. */
     double bend = fabs(at[4] - 2 * at[2] + at[0]) / h, half_bend = fabs(at[3] - 2 * at[2] + at[1]) / (h / 2);
+    /* Where the loss jumps at short distances (remainders), quotients of long steps agree with each other alone. */
+    const double small = 0x1p-21;
+    double near = (loss_near(c, leaf, which, small, 0) - loss_near(c, leaf, which, -small, 0)) / (2 * small);
     bool kink = half_bend > 0.75 * bend && bend > noise;
-    return (quotient){ half, kink ? (double)INFINITY : 4 * fabs(value - half) + bend + noise };
+    return (quotient){ half, kink ? (double)INFINITY : 4 * (fabs(value - half) + fabs(near - half)) + bend + noise };
 }
 
 static double mixed(const checker *c, int leaf, int64_t which, double h)
